@@ -1,0 +1,147 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// batch is one script call.
+type batch struct {
+	plain   []*asker
+	askers  []*asker
+	leaving []leaver
+	failed  bool // its callers were told ErrDown: what comes back belongs to nobody
+}
+
+// admit takes those into the call for whom there is room and returns the others.
+func (b *batch) admit(queue []*asker) []*asker {
+	for i, a := range queue {
+		switch {
+		case a.done:
+			continue
+		case a.plain() && len(b.plain) < mostPlain:
+			b.plain = append(b.plain, a)
+		case !a.plain() && len(b.askers) < mostAskers:
+			b.askers = append(b.askers, a)
+		default:
+			return queue[i:]
+		}
+		a.asked = true
+	}
+	return nil
+}
+
+// encode makes the keys and arguments of take.lua.
+func (l *line) encode(b *batch, number int64) (keys []string, args []any) {
+	var margin, window int64
+	var rate, most int
+	for _, group := range [][]*asker{b.plain, b.askers} {
+		for _, a := range group {
+			// They differ only around a reload; the strictest is safe.
+			margin, most = max(margin, a.margin), max(most, a.maxWaiting)
+			rate, window = a.rate, a.window
+		}
+	}
+	keys = []string{l.keys.tokens, l.keys.tickets, l.keys.seen, l.keys.stats, l.keys.last, l.keys.rate}
+	args = make([]any, 0, 9+2*len(b.leaving)+4*len(b.askers))
+	args = append(args, number, receiptLife.Milliseconds(), margin, rate, window, most,
+		len(b.plain), len(b.leaving))
+	for _, leaver := range b.leaving {
+		missed := 0
+		if leaver.missed {
+			missed = 1
+		}
+		args = append(args, leaver.ticket, missed)
+	}
+	args = append(args, len(b.askers))
+	for _, a := range b.askers {
+		receipt := 0
+		if a.once != "" {
+			keys = append(keys, a.once)
+			receipt = len(keys)
+		}
+		args = append(args, a.ticket, a.arrival, a.need, receipt)
+	}
+	return keys, args
+}
+
+// read translates a script's answer into one result per asker, the plain ones
+// last.
+func (l *line) read(b *batch, reply []any) ([]answer, error) {
+	text := make([]string, len(reply))
+	for i, item := range reply {
+		s, ok := item.(string)
+		if !ok {
+			return nil, fmt.Errorf("pool: take answered %T", item)
+		}
+		text[i] = s
+	}
+	if len(text) < 2+len(b.askers) || len(text) > 2+len(b.askers)+len(b.plain) {
+		return nil, fmt.Errorf("pool: take answered %d values for %d callers", len(text), len(b.askers)+len(b.plain))
+	}
+	now, err := strconv.ParseInt(text[0], 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("pool: take answered no time: %w", err)
+	}
+	refused, err := strconv.ParseInt(text[1], 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("pool: take answered no rate: %w", err)
+	}
+	limited := answer{err: &RateError{RetryAfter: time.Duration(refused) * time.Millisecond}}
+	results := make([]answer, 0, len(b.askers)+len(b.plain))
+	for i, a := range b.askers {
+		results = append(results, l.result(a, text[2+i], now, limited))
+	}
+	for i := range b.plain {
+		switch at := 2 + len(b.askers) + i; {
+		case at < len(text):
+			results = append(results, l.token(text[at], now, FromPool, true))
+		case refused > 0:
+			results = append(results, limited)
+		default:
+			results = append(results, answer{err: errNothing})
+		}
+	}
+	return results, nil
+}
+
+// result reads one asker's answer; take.lua says what the letters mean.
+func (l *line) result(a *asker, text string, now int64, limited answer) answer {
+	if text == "" {
+		return answer{err: errors.New("pool: take answered nothing for a caller")}
+	}
+	switch letter, rest := text[0], text[1:]; letter {
+	case 'T':
+		source := FromPool
+		if a.arrival != "" {
+			source = FromWait
+		}
+		return l.token(rest, now, source, a.once == "")
+	case 'R':
+		return l.token(rest, now, FromReplay, false)
+	case 'W':
+		a.arrival = rest
+		return answer{err: errParked}
+	case 'E':
+		return answer{err: errNothing}
+	case 'F':
+		return answer{err: errFull}
+	case 'C':
+		return answer{err: ErrConflict}
+	case 'L':
+		return limited
+	}
+	return answer{err: fmt.Errorf("pool: take answered %q", text[:1])}
+}
+
+// token reads a token; one that may be returned gets a name for this hand-out.
+func (l *line) token(element string, now int64, source Source, returnable bool) answer {
+	token, err := parseElement(element, now)
+	token.Source = source
+	if returnable {
+		token.handout = l.store.replica + "-" + strconv.FormatInt(l.store.handouts.Add(1), 36)
+	}
+	return answer{token: token, err: err}
+}

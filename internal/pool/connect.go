@@ -1,0 +1,119 @@
+package pool
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Mode is how Redis is run.
+type Mode string
+
+// The modes of /status.json; "embedded" is the caller's word for a single
+// server that it runs itself.
+const (
+	ModeSingle   Mode = "single"
+	ModeSentinel Mode = "sentinel"
+	ModeCluster  Mode = "cluster"
+)
+
+// callTimeout bounds every exchange with Redis.
+const callTimeout = time.Second
+
+// connect builds one client for the addresses: redis://, rediss:// or unix://,
+// several of them separated by commas for a cluster or for sentinels. It does
+// no I/O. Errors never quote the address, which may hold a password.
+func connect(addresses, sentinelMaster string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (redis.UniversalClient, Mode, error) {
+	var hosts []string
+	var first *redis.Options
+	for i, address := range strings.Split(addresses, ",") {
+		options, err := parseAddress(strings.TrimSpace(address))
+		if err != nil {
+			return nil, "", fmt.Errorf("redis address %d: %w", i+1, err)
+		}
+		if first == nil {
+			first = options
+		}
+		hosts = append(hosts, options.Addr)
+	}
+	tune(first)
+	if dial != nil {
+		first.Dialer = dial
+	}
+	switch {
+	case sentinelMaster != "":
+		return redis.NewFailoverClient(failoverOptions(first, hosts, sentinelMaster)), ModeSentinel, nil
+	case len(hosts) > 1:
+		if first.DB != 0 {
+			return nil, "", errors.New("a cluster has database 0 alone: leave the number out of the address")
+		}
+		return redis.NewClusterClient(clusterOptions(first, hosts)), ModeCluster, nil
+	default:
+		return redis.NewClient(first), ModeSingle, nil
+	}
+}
+
+func parseAddress(address string) (*redis.Options, error) {
+	options, err := redis.ParseURL(address)
+	if err == nil {
+		return options, nil
+	}
+	// The library's text may quote the address and the password in it.
+	var bad *url.Error
+	if errors.As(err, &bad) {
+		return nil, fmt.Errorf("not a URL: %w", bad.Err)
+	}
+	return nil, errors.New("must be redis://, rediss:// or unix://, with host:port or a path")
+}
+
+// tune sets what was found to matter; the reasons are in docs/decisions.md.
+func tune(o *redis.Options) {
+	o.Protocol = 3
+	o.DisableIdentity = true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o.ContextTimeoutEnabled = true
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = callTimeout, callTimeout, callTimeout, callTimeout
+	o.DialerRetries = 1
+	o.MaxRetries = 3
+	o.MaxRetryBackoff = 100 * time.Millisecond
+	o.ConnMaxLifetime = 30 * time.Minute
+	o.PipelinePoolSize = -1
+	if o.TLSConfig != nil {
+		o.TLSConfig.MinVersion = tls.VersionTLS12
+	}
+}
+
+func failoverOptions(o *redis.Options, sentinels []string, master string) *redis.FailoverOptions {
+	return &redis.FailoverOptions{
+		MasterName: master, SentinelAddrs: sentinels, Dialer: o.Dialer,
+		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
+		Protocol: o.Protocol, DisableIdentity: o.DisableIdentity, ContextTimeoutEnabled: true,
+		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
+		PoolTimeout: o.PoolTimeout, DialerRetries: o.DialerRetries,
+		MaxRetries: o.MaxRetries, MaxRetryBackoff: o.MaxRetryBackoff,
+		ConnMaxLifetime: o.ConnMaxLifetime, PipelinePoolSize: o.PipelinePoolSize,
+	}
+}
+
+func clusterOptions(o *redis.Options, hosts []string) *redis.ClusterOptions {
+	return &redis.ClusterOptions{
+		Addrs: hosts, Dialer: o.Dialer,
+		Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
+		Protocol: o.Protocol, DisableIdentity: o.DisableIdentity,
+		MaintNotificationsConfig: o.MaintNotificationsConfig, ContextTimeoutEnabled: true,
+		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
+		PoolTimeout: o.PoolTimeout, DialerRetries: o.DialerRetries,
+		MaxRedirects: 3, MaxRetryBackoff: o.MaxRetryBackoff,
+		ConnMaxLifetime: o.ConnMaxLifetime, PipelinePoolSize: o.PipelinePoolSize,
+		// The default of a minute leaves a failover unnoticed for that long.
+		ClusterStateReloadInterval: time.Second,
+	}
+}

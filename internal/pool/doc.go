@@ -1,0 +1,48 @@
+// Package pool is WHERE tokens wait: the stock of every identity, in Redis.
+//
+// It stands between purchase, which places orders and lands tokens, and
+// httpapi, which takes them. It knows nothing of targets, providers or HTTP.
+//
+// # Keys
+//
+// {id} is the identity's hash, also the cluster's hash tag, so that one script
+// sees all of one identity. Every key has a TTL. With the prefix "captcha":
+//
+//	captcha:pool:{id}           list    the tokens, soonest death first; see below
+//	captcha:orders:{id}         zset    order -> Unix ms after which it no longer counts
+//	captcha:journal:{id}        hash    order -> "placed ms|provider|task id"
+//	captcha:tickets:{id}        zset    waiting caller -> arrival, Unix microseconds
+//	captcha:seen:{id}           zset    waiting caller -> Unix ms of its replica's last sign of life
+//	captcha:stats:{id}          hash    counters since the identity was first seen (Figures)
+//	captcha:leads:{id}          list    the last 48 lead times in ms, newest first
+//	captcha:paused:{id}         string  present while buying is paused by an operator
+//	captcha:rate:{id}           list    times of the last hand-outs, where the target has a rate
+//	captcha:last:{id}:REPLICA   list    the replica's last take: its number, then its answer
+//	captcha:once:{id}:HASH      string  "needed ms|token" of one Idempotency-Key, until the token dies
+//	captcha:back:{id}:HANDOUT   string  marks a hand-out that was taken back
+//	captcha:places:{provider}   zset    order -> Unix ms until which it holds a place at the provider
+//
+// An element of the list is one token with everything about it:
+//
+//	dies ms (13 digits)|born ms|order id|provider|user agent, query-escaped|token
+//
+// # Invariants
+//
+//   - Facts are stored, policy is applied on read: an element says when the
+//     token was born and when it truly dies; the margin comes with each call.
+//   - Life is judged by Redis' TIME inside the scripts, never by this process'
+//     clock. Ages go in, moments stay there.
+//   - A take can be sent twice. go-redis re-sends a command whose answer was
+//     lost; each replica numbers its takes of an identity and has one under way
+//     at a time, and the script repeats the answer to the last number and
+//     refuses older ones. So nothing vanishes and nothing is given twice.
+//   - An order settles once: the script that removes it appends the token.
+//   - A caller with a ticket is never overtaken by one that could use the same
+//     token, whichever replica it asked.
+//
+// # Limits
+//
+// No script walks the list: counting is a binary search, a take comes off the
+// front. Only a take with a min_ttl makes Redis skip the older tokens. What
+// Redis itself loses (a failover, a restart without AOF) is lost here.
+package pool

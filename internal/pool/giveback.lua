@@ -1,0 +1,22 @@
+-- Puts a token back whose caller hung up before a byte of the answer was
+-- written. Each hand-out is taken back at most once.
+--
+-- KEYS  1 tokens  2 marker of this hand-out  3 tickets  4 stats
+-- ARGV  1 element  2 margin, ms  3 channel  4 identity
+-- Answer: 1 put back, 0 done before or no longer usable.
+local now = now_ms()
+local left = dies(ARGV[1]) - now
+if not redis.call('SET', KEYS[2], '1', 'NX', 'PX', math.max(60000, left)) then
+  return 0
+end
+redis.call('HINCRBY', KEYS[4], 'returned', 1)
+redis.call('PEXPIRE', KEYS[4], stats_ttl)
+if left < tonumber(ARGV[2]) then
+  redis.call('HINCRBY', KEYS[4], 'expired', 1)
+  return 0
+end
+insert(KEYS[1], ARGV[1], now)
+if redis.call('ZCARD', KEYS[3]) > 0 then
+  redis.call('PUBLISH', ARGV[3], ARGV[4])
+end
+return 1

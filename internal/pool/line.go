@@ -1,0 +1,329 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+const (
+	// mostPlain and mostAskers bound what one script call has to do.
+	mostPlain  = 128
+	mostAskers = 500
+	// pollEvery is how often waiting callers ask although nothing woke them; it
+	// also keeps their tickets alive, which other replicas forget after 2 s.
+	pollEvery = 500 * time.Millisecond
+	// receiptLife is how long the answer of a take can be asked for again. Any
+	// token in it that matters dies earlier.
+	receiptLife = 10 * time.Minute
+)
+
+var (
+	errNothing = errors.New("pool: nothing for this caller")
+	errFull    = errors.New("pool: too many callers wait")
+	errParked  = errors.New("pool: the caller holds a ticket")
+)
+
+// line is the queue of this replica's callers of one identity. Callers that
+// arrive while a script call is under way go together in the next one, so that
+// under load Redis does a fraction of the work and an idle daemon adds no
+// delay. One call is under way at a time; that is what makes its receipt, which
+// remembers the last call alone, enough.
+type line struct {
+	store *Store
+	id    captcha.ID
+	keys  keys
+	bell  chan struct{} // wakes serve while it sleeps; capacity 1
+
+	mu      sync.Mutex
+	fresh   []*asker  // not asked for yet
+	parked  []*asker  // hold a ticket, in the order of their arrival
+	round   []*asker  // those of parked that are still to be asked in this round
+	began   time.Time // when the last round began
+	awake   bool      // something landed: begin a round as soon as this one is over
+	leaving []leaver  // tickets to be given up
+	serving bool      // a goroutine runs serve
+	stuck   bool      // the last call has no answer yet; nobody else is let in
+
+	look     sync.Mutex // guards the two below
+	looked   Stock
+	lookedAt time.Time
+}
+
+// asker is one caller in the line.
+type asker struct {
+	margin, need int64 // ms
+	waits        bool
+	maxWaiting   int
+	rate         int
+	window       int64       // ms
+	ticket       string      // "" = does not wait
+	once         string      // key of its receipt; "" = no Idempotency-Key
+	result       chan answer // has room for the one answer
+
+	// Guarded by the line's mutex; arrival belongs to serve while asked is set.
+	arrival  string // its place in Redis' queue; "" until it has one
+	asked    bool   // part of the call under way
+	parked   bool   // in line.parked
+	done     bool   // answered, or gone
+	timedOut bool   // gone because its wait was over: a miss
+}
+
+// plain askers need nothing but a token; most are, and they cost least.
+func (a *asker) plain() bool { return !a.waits && a.once == "" && a.need <= a.margin }
+
+// finish answers an asker, once.
+func (a *asker) finish(with answer) {
+	if !a.done {
+		a.done = true
+		a.result <- with
+	}
+}
+
+type answer struct {
+	token Token
+	err   error
+}
+
+type leaver struct {
+	ticket string
+	missed bool
+}
+
+// join puts an asker into the line and makes sure that somebody serves it.
+func (l *line) join(a *asker) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stuck {
+		return ErrDown
+	}
+	l.fresh = append(l.fresh, a)
+	return l.serveLocked()
+}
+
+// serveLocked rings for the goroutine that serves the line, or starts it.
+func (l *line) serveLocked() error {
+	if l.serving {
+		l.ring()
+		return nil
+	}
+	if !l.store.spawn(l.serve) {
+		return ErrClosed
+	}
+	l.serving = true
+	return nil
+}
+
+func (l *line) ring() {
+	select {
+	case l.bell <- struct{}{}:
+	default:
+	}
+}
+
+// wake makes the parked callers ask now.
+func (l *line) wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.parked) > 0 {
+		l.awake = true
+		l.ring()
+	}
+}
+
+// sendAway answers everybody who waits with ErrClosed.
+func (l *line) sendAway() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.parked {
+		a.parked = false
+		a.finish(answer{err: ErrClosed})
+		if !a.asked {
+			l.leaveLocked(a)
+		}
+	}
+	l.parked = nil
+	l.ring()
+}
+
+// abandon is called by a caller that stops listening: it hung up, or its wait
+// is over (missed). Whatever is on its way to it goes back.
+func (l *line) abandon(ctx context.Context, a *asker, missed bool) {
+	l.mu.Lock()
+	if a.done {
+		l.mu.Unlock()
+		// The answer came in the very moment.
+		if got := <-a.result; got.err == nil {
+			l.giveBack(ctx, got.token, a.margin)
+		}
+		return
+	}
+	defer l.mu.Unlock()
+	a.done, a.timedOut = true, missed
+	// With a call under way, settle sees that it is done; without a ticket, next
+	// skips it.
+	if !a.asked && a.arrival != "" {
+		l.unparkLocked(a)
+		l.leaveLocked(a)
+		_ = l.serveLocked() // a closed store has no tickets left to give up
+	}
+}
+
+func (l *line) leaveLocked(a *asker) {
+	l.leaving = append(l.leaving, leaver{ticket: a.ticket, missed: a.timedOut})
+}
+
+func (l *line) unparkLocked(a *asker) {
+	if a.parked {
+		a.parked = false
+		l.parked = slices.DeleteFunc(l.parked, func(other *asker) bool { return other == a })
+	}
+}
+
+// giveBack returns a token that nobody listens for any more.
+func (l *line) giveBack(ctx context.Context, t Token, margin int64) {
+	err := l.store.Return(ctx, l.id, time.Duration(margin)*time.Millisecond, t)
+	if err != nil {
+		l.store.log.Warn("a token whose caller hung up could not be put back", "task", t.ID, "err", err)
+	}
+}
+
+// serve makes script calls for as long as somebody is in the line.
+func (l *line) serve() {
+	sleep := time.NewTimer(0)
+	defer sleep.Stop()
+	for {
+		b, rest, ok := l.next(time.Now())
+		switch {
+		case !ok:
+			return
+		case b != nil:
+			l.call(b)
+		default:
+			sleep.Reset(rest)
+			select {
+			case <-l.bell:
+			case <-sleep.C:
+			case <-l.store.closing:
+				l.sendAway()
+			}
+		}
+	}
+}
+
+// next puts together who goes into the next call. Without anybody it tells how
+// long to sleep until the waiting callers poll; ok is false where nobody is left.
+func (l *line) next(at time.Time) (b *batch, rest time.Duration, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.round) == 0 && len(l.parked) > 0 && (l.awake || at.Sub(l.began) >= pollEvery) {
+		l.awake, l.began = false, at
+		l.round = append(l.round, l.parked...)
+	}
+	b = &batch{leaving: l.leaving}
+	l.leaving = nil
+	l.round = b.admit(l.round)
+	l.fresh = b.admit(l.fresh)
+	switch {
+	case len(b.plain)+len(b.askers)+len(b.leaving) > 0:
+		return b, 0, true
+	case len(l.parked) > 0:
+		return nil, max(0, pollEvery-at.Sub(l.began)), true
+	}
+	l.serving = false
+	return nil, 0, false
+}
+
+// call runs the script until it is known what it did. A first failure is told to
+// the callers at once; the call itself is repeated under its number until Redis
+// answers, and what it handed out then goes back into the stock.
+func (l *line) call(b *batch) {
+	keys, args := l.encode(b, l.store.calls.Add(1))
+	began := time.Now()
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		reply, err := l.store.scripts.take.Run(ctx, l.store.hot, keys, args...).Slice()
+		cancel()
+		if err == nil {
+			l.settle(b, reply)
+			return
+		}
+		l.fail(b, err)
+		if time.Since(began) > receiptLife {
+			l.settle(b, nil)
+			return
+		}
+		select {
+		case <-time.After(wait):
+		case <-l.store.closing:
+			l.settle(b, nil)
+			return
+		}
+	}
+}
+
+// fail tells the callers of a call, and those behind it, that Redis is away.
+func (l *line) fail(b *batch, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b.failed {
+		return
+	}
+	b.failed, l.stuck = true, true
+	l.store.log.Warn("a take has no answer yet; its tokens will be put back", "err", err)
+	down := answer{err: down(err)}
+	for _, group := range [][]*asker{b.plain, b.askers, l.fresh, l.parked} {
+		for _, a := range group {
+			a.parked = false
+			a.finish(down)
+			if a.arrival != "" && !a.asked {
+				l.leaveLocked(a)
+			}
+		}
+	}
+	l.fresh, l.parked, l.round = nil, nil, nil
+}
+
+// settle gives the answers of a call to its callers; nil stands for a call whose
+// outcome will never be known.
+func (l *line) settle(b *batch, reply []any) {
+	results, err := l.read(b, reply)
+	if err != nil && reply != nil {
+		l.store.log.Error("a take was answered with something unreadable", "err", err)
+	}
+	var orphans []answer
+	l.mu.Lock()
+	l.stuck = false
+	for i, a := range append(b.askers, b.plain...) {
+		result := answer{err: down(err)}
+		if err == nil {
+			result = results[i]
+		}
+		a.asked = false
+		switch {
+		case errors.Is(result.err, errParked) && !a.done && !l.store.draining.Load():
+			if !a.parked {
+				a.parked = true
+				l.parked = append(l.parked, a)
+			}
+			continue
+		case errors.Is(result.err, errParked):
+			a.finish(answer{err: ErrClosed})
+			l.leaveLocked(a)
+		case a.done && result.err == nil:
+			orphans = append(orphans, result)
+		default:
+			a.finish(result)
+		}
+		l.unparkLocked(a)
+	}
+	l.mu.Unlock()
+	for _, orphan := range orphans {
+		l.giveBack(context.Background(), orphan.token, 0)
+	}
+	l.store.changed(l.id)
+}

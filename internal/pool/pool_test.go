@@ -1,0 +1,247 @@
+package pool
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+func testOrderLandsAndIsTaken(t *testing.T, o Options) {
+	s, id := open(t, o), identity("a")
+
+	// The depth sentence: two orders fit a depth of two, a third does not, and
+	// placing one of them again counts once.
+	for _, step := range []struct {
+		order  string
+		placed bool
+		orders int
+	}{{"one", true, 1}, {"two", true, 2}, {"one", true, 2}, {"three", false, 2}} {
+		placed, stock, err := s.Place(t.Context(), Order{ID: step.order, Identity: id, Provider: "p", Depth: 2, TTL: time.Minute})
+		if err != nil || placed != step.placed || stock.Orders != step.orders {
+			t.Fatalf("placing %s: %v, %+v, %v", step.order, placed, stock, err)
+		}
+	}
+	if err := s.Submitted(t.Context(), id, "one", "4711"); err != nil {
+		t.Fatal(err)
+	}
+
+	land(t, s, id, "one", 3*time.Second, time.Minute)
+	again, err := s.Settle(t.Context(), Landing{Order: "one", Identity: id, Value: "x", Lifetime: time.Minute})
+	if err != nil || again {
+		t.Fatalf("an order settled twice: %v, %v", again, err)
+	}
+	if removed, err := s.Fail(t.Context(), id, "two", true); err != nil || !removed {
+		t.Fatalf("failing: %v, %v", removed, err)
+	}
+
+	got := look(t, s, id)
+	if got.Fresh != 1 || got.Orders != 0 || got.Figures.Solved != 1 || got.Figures.Failed != 1 ||
+		len(got.Leads) != 1 || got.Leads[0] != 2*time.Second {
+		t.Fatalf("after one landed and one failed: %+v", got)
+	}
+	if got.NextExpiry < 50*time.Second || got.NextExpiry > 57*time.Second {
+		t.Fatalf("a token 3 s old of a minute expires in %v", got.NextExpiry)
+	}
+
+	token, err := s.Take(t.Context(), Request{ID: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token.ID != "one" || token.Value != "token|of one" || token.UserAgent != "agent | 1" ||
+		token.Provider != "p" || token.Source != FromPool || token.Dies.Sub(token.Born) != time.Minute {
+		t.Fatalf("took %+v", token)
+	}
+	if _, err := s.Take(t.Context(), Request{ID: id}); !isEmpty(err) {
+		t.Fatalf("the second take: %v", err)
+	}
+	if f := look(t, s, id).Figures; f.Requests != 2 || f.Hits != 1 || f.Misses != 1 {
+		t.Fatalf("figures: %+v", f)
+	}
+}
+
+func testLifeIsJudgedInTheScript(t *testing.T, o Options) {
+	s, id := open(t, o), identity("b")
+	const lifetime = 100 * time.Second
+	// Landed out of order, so that the list has to be put in order.
+	stock(t, s, id, 1, 10*time.Second, lifetime) // 90 s left
+	stock(t, s, id, 1, 95*time.Second, lifetime) // 5 s left
+	stock(t, s, id, 1, 50*time.Second, lifetime) // 50 s left
+	stock(t, s, id, 1, 99*time.Second, lifetime) // 1 s left
+
+	counted, err := s.Look(t.Context(), id, 2*time.Second, 10*time.Second)
+	if err != nil || counted.Fresh != 3 || counted.Outliving != 2 || counted.Figures.Expired != 1 {
+		t.Fatalf("with a margin of 2 s and a lead of 10 s: %+v, %v", counted, err)
+	}
+	for _, step := range []struct {
+		request Request
+		least   time.Duration // 0 = none
+		most    time.Duration
+	}{
+		{Request{MinTTL: 40 * time.Second}, 45 * time.Second, 50 * time.Second}, // fresh enough, not the freshest
+		{Request{MinTTL: 91 * time.Second}, 0, 0},
+		{Request{Margin: 2 * time.Second}, 3 * time.Second, 5 * time.Second}, // the one nearest to its end first
+		{Request{MinTTL: time.Second}, 85 * time.Second, 90 * time.Second},
+		{Request{}, 0, 0},
+	} {
+		step.request.ID = id
+		token, err := s.Take(t.Context(), step.request)
+		if step.least == 0 {
+			if !isEmpty(err) {
+				t.Fatalf("%+v: took %+v, %v", step.request, token, err)
+			}
+			continue
+		}
+		if err != nil || token.TTL < step.least || token.TTL > step.most {
+			t.Fatalf("%+v: %v left, %v", step.request, token.TTL, err)
+		}
+	}
+	// A changed margin acts at once on what is held.
+	stock(t, s, id, 2, 60*time.Second, lifetime)
+	if _, err := s.Take(t.Context(), Request{ID: id, Margin: 41 * time.Second}); !isEmpty(err) {
+		t.Fatalf("a token inside its margin: %v", err)
+	}
+	if f := look(t, s, id).Figures; f.Expired != 3 {
+		t.Fatalf("expired: %+v", f)
+	}
+}
+
+func testIdempotencyKeyRepeatsTheToken(t *testing.T, o Options) {
+	s, id := open(t, o), identity("c")
+	stock(t, s, id, 2, 0, time.Minute)
+	request := Request{ID: id, Idempotency: "caller\x00k1"}
+	first, err := s.Take(t.Context(), request)
+	if err != nil || first.Source != FromPool {
+		t.Fatalf("first: %+v, %v", first, err)
+	}
+	again, err := s.Take(t.Context(), request)
+	if err != nil || again.ID != first.ID || again.Source != FromReplay {
+		t.Fatalf("again: %+v, %v", again, err)
+	}
+	// It stays with its caller.
+	if err := s.Return(t.Context(), id, 0, first); err != nil || look(t, s, id).Fresh != 1 {
+		t.Fatalf("a token with a key was returned: %v", err)
+	}
+	request.MinTTL = time.Second
+	if _, err := s.Take(t.Context(), request); !errors.Is(err, ErrConflict) {
+		t.Fatalf("with another min_ttl: %v", err)
+	}
+	other, err := s.Take(t.Context(), Request{ID: id, Idempotency: "caller\x00k2"})
+	if err != nil || other.ID == first.ID {
+		t.Fatalf("another key: %+v, %v", other, err)
+	}
+	if f := look(t, s, id).Figures; f.Requests != 2 || f.Hits != 2 || f.Replays != 1 {
+		t.Fatalf("figures: %+v", f)
+	}
+}
+
+func testReturnHappensOnce(t *testing.T, o Options) {
+	s, id := open(t, o), identity("d")
+	stock(t, s, id, 1, 0, time.Minute)
+	first, err := s.Take(t.Context(), Request{ID: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // as when replies are lost
+		if err := s.Return(t.Context(), id, 0, first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second, err := s.Take(t.Context(), Request{ID: id})
+	if err != nil || second.ID != first.ID {
+		t.Fatalf("after the return: %+v, %v", second, err)
+	}
+	if err := s.Return(t.Context(), id, 0, first); err != nil { // late copy of the first return
+		t.Fatal(err)
+	}
+	if got := look(t, s, id); got.Fresh != 0 || got.Figures.Returned != 1 {
+		t.Fatalf("a hand-out was returned twice: %+v", got)
+	}
+}
+
+func testRateIsAWindow(t *testing.T, o Options) {
+	s, id := open(t, o), identity("e")
+	stock(t, s, id, 5, 0, time.Minute)
+	request := Request{ID: id, Rate: 2, RatePer: 300 * time.Millisecond}
+	for i := range 2 {
+		if _, err := s.Take(t.Context(), request); err != nil {
+			t.Fatalf("take %d: %v", i, err)
+		}
+	}
+	_, err := s.Take(t.Context(), request)
+	var limited *RateError
+	if !errors.As(err, &limited) || limited.RetryAfter <= 0 || limited.RetryAfter > request.RatePer {
+		t.Fatalf("beyond the rate: %v", err)
+	}
+	waiting := request
+	waiting.Wait, waiting.MaxWaiting = 5*time.Second, 10
+	if token, err := s.Take(t.Context(), waiting); err != nil || token.Source != FromWait {
+		t.Fatalf("waiting for the window: %+v, %v", token, err)
+	}
+}
+
+func testPlacesAtAProvider(t *testing.T, o Options) {
+	s := open(t, o)
+	for _, step := range []struct {
+		order string
+		ok    bool
+		taken int
+	}{{"a", true, 1}, {"b", true, 2}, {"a", true, 2}, {"c", false, 2}} {
+		ok, taken, err := s.Reserve(t.Context(), "captchaai", step.order, 2, time.Minute)
+		if err != nil || ok != step.ok || taken != step.taken {
+			t.Fatalf("%s: %v, %d, %v", step.order, ok, taken, err)
+		}
+	}
+	if err := s.Release(t.Context(), "captchaai", "a"); err != nil {
+		t.Fatal(err)
+	}
+	if ok, _, err := s.Reserve(t.Context(), "captchaai", "c", 2, 30*time.Millisecond); err != nil || !ok {
+		t.Fatalf("after a release: %v, %v", ok, err)
+	}
+	// A place ends with its order's time.
+	time.Sleep(40 * time.Millisecond)
+	if ok, _, err := s.Reserve(t.Context(), "captchaai", "d", 2, time.Minute); err != nil || !ok {
+		t.Fatalf("after one ran out: %v, %v", ok, err)
+	}
+	counts, err := s.InFlight(t.Context(), []string{"captchaai", "none"})
+	if err != nil || counts[0] != 2 || counts[1] != 0 {
+		t.Fatalf("in flight: %v, %v", counts, err)
+	}
+}
+
+func testOrdersRunOutAndPauseStopsThem(t *testing.T, o Options) {
+	s, id := open(t, o), identity("f")
+	order := Order{ID: "x", Identity: id, Provider: "p", Depth: 1, TTL: 30 * time.Millisecond}
+	if placed, _, err := s.Place(t.Context(), order); err != nil || !placed {
+		t.Fatalf("placing: %v, %v", placed, err)
+	}
+	time.Sleep(40 * time.Millisecond)
+	if got := look(t, s, id); got.Orders != 0 || got.Figures.Lost != 1 {
+		t.Fatalf("an order past its time: %+v", got)
+	}
+	if err := s.Pause(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	order.ID = "y"
+	if placed, stock, err := s.Place(t.Context(), order); err != nil || placed || !stock.Paused {
+		t.Fatalf("while paused: %v, %+v, %v", placed, stock, err)
+	}
+	if err := s.Resume(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if placed, _, err := s.Place(t.Context(), order); err != nil || !placed {
+		t.Fatalf("after the pause: %v, %v", placed, err)
+	}
+}
+
+func testSurveyNeedsNoLoadedScript(t *testing.T, o Options) {
+	s := open(t, o)
+	queries := []Query{{ID: identity("g")}, {ID: identity("h")}, {ID: identity("i")}}
+	if _, err := s.Survey(t.Context(), queries); err != nil {
+		t.Fatal(err)
+	}
+	stock(t, s, queries[1].ID, 2, 0, time.Minute)
+	stocks, err := s.Survey(t.Context(), queries)
+	if err != nil || len(stocks) != 3 || stocks[0].Fresh != 0 || stocks[1].Fresh != 2 {
+		t.Fatalf("%+v, %v", stocks, err)
+	}
+}

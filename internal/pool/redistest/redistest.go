@@ -1,0 +1,157 @@
+// Package redistest starts real Redis servers for tests: one, a cluster of
+// three masters, or a master with sentinels, each on free ports with its files
+// in the test's own folder. It also steals replies on the way (Thief). Only
+// tests import it.
+package redistest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Server starts a redis-server without persistence and returns its address.
+// A machine without redis-server fails the test. args are further options,
+// as on its command line.
+func Server(t testing.TB, args ...string) string {
+	t.Helper()
+	addr, _ := start(t, "redis-server", args...)
+	return addr
+}
+
+// Process starts a redis-server like Server and returns its process too, for
+// tests that stop or kill it.
+func Process(t testing.TB, args ...string) (string, *os.Process) {
+	t.Helper()
+	return start(t, "redis-server", args...)
+}
+
+// Cluster starts three masters that share all slots and returns their addresses.
+func Cluster(t testing.TB) []string {
+	t.Helper()
+	var addrs []string
+	for range 3 {
+		addrs = append(addrs, Server(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
+			"--cluster-port", strconv.Itoa(freePort(t))))
+	}
+	create := append([]string{"--cluster", "create"}, addrs...)
+	run(t, append(create, "--cluster-yes")...)
+	for _, addr := range addrs {
+		waitFor(t, "the cluster", func() bool {
+			return strings.Contains(ask(t, addr, "cluster", "info"), "cluster_state:ok")
+		})
+	}
+	return addrs
+}
+
+// MasterName is what the sentinels of Sentinel call their master.
+const MasterName = "stock"
+
+// Sentinel starts a master, a replica and three sentinels, and returns the
+// sentinels' addresses.
+func Sentinel(t testing.TB) []string {
+	t.Helper()
+	master := Server(t, "--repl-diskless-sync-delay", "0")
+	host, port, err := net.SplitHostPort(master)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Server(t, "--replicaof", host+" "+port)
+	var sentinels []string
+	for range 3 {
+		config := filepath.Join(t.TempDir(), "sentinel.conf")
+		text := fmt.Sprintf("sentinel monitor %s %s %s 2\nsentinel down-after-milliseconds %s 1000\nsentinel failover-timeout %s 5000\n",
+			MasterName, host, port, MasterName, MasterName)
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		addr, _ := start(t, "redis-sentinel", config)
+		sentinels = append(sentinels, addr)
+	}
+	for _, addr := range sentinels {
+		waitFor(t, "the sentinels", func() bool {
+			return strings.Contains(ask(t, addr, "info", "sentinel"), "slaves=1,sentinels=3")
+		})
+	}
+	return sentinels
+}
+
+// start runs one server until the test ends.
+func start(t testing.TB, program string, args ...string) (string, *os.Process) {
+	t.Helper()
+	port := strconv.Itoa(freePort(t))
+	dir := t.TempDir()
+	options := []string{"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--daemonize", "no"}
+	if program == "redis-server" {
+		options = append(options, "--save", "", "--appendonly", "no")
+		options = append(options, args...)
+	} else {
+		options = append(args, options...) // a sentinel's first argument is its file
+	}
+	var output bytes.Buffer
+	command := exec.Command(program, options...)
+	command.Stdout, command.Stderr = &output, &output
+	if err := command.Start(); err != nil {
+		t.Fatalf("starting %s (Debian: apt-get install redis-server redis-sentinel): %v", program, err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+	addr := net.JoinHostPort("127.0.0.1", port)
+	waitFor(t, program, func() bool {
+		return strings.Contains(ask(t, addr, "ping"), "PONG")
+	})
+	return addr, command.Process
+}
+
+// freePort finds a port on which nothing listens. Cluster ports must be below
+// 65536 - 10000 by default; an explicit --cluster-port avoids that.
+func freePort(t testing.TB) int {
+	t.Helper()
+	var config net.ListenConfig
+	l, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// ask runs one command in a server and returns what it prints, "" if it cannot
+// be reached.
+func ask(t testing.TB, addr string, args ...string) string {
+	t.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, _ := exec.Command("redis-cli", append([]string{"-h", host, "-p", port}, args...)...).CombinedOutput()
+	return string(output)
+}
+
+func run(t testing.TB, args ...string) {
+	t.Helper()
+	if output, err := exec.Command("redis-cli", args...).CombinedOutput(); err != nil {
+		t.Fatalf("redis-cli %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+}
+
+func waitFor(t testing.TB, what string, ready func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		if ready() {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatalf("%s did not come up within 20 s", what)
+}

@@ -1,0 +1,246 @@
+package pool
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
+)
+
+// Options says where the stock is kept.
+type Options struct {
+	Addresses      string // redis://, rediss:// or unix://; several, comma-separated, for a cluster or sentinels
+	SentinelMaster string // set: the addresses are sentinels
+	Prefix         string // first part of every key
+	Log            *slog.Logger
+	// OnChange is called after a take, a landing or a new waiter touched an
+	// identity. It must not block. May be nil.
+	OnChange func(captcha.ID)
+	// Dial opens connections to Redis; nil = the network. Tests lose replies here.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// Store is the stock of all identities. It is safe for concurrent use.
+type Store struct {
+	hot     redis.UniversalClient // takes and returns
+	slow    redis.UniversalClient // everything else, so that refilling cannot starve hand-outs
+	mode    Mode
+	prefix  string
+	replica string // random name of this process
+	scripts scripts
+	log     *slog.Logger
+	changed func(captcha.ID)
+
+	up       atomic.Bool
+	calls    atomic.Int64   // numbers the takes of this replica
+	handouts atomic.Int64   // numbers its hand-outs
+	tickets  atomic.Int64   // numbers its waiting callers
+	draining atomic.Bool    // nobody may wait any more
+	closing  chan struct{}  // closed by Close
+	workers  sync.WaitGroup // goroutines that serve lines
+
+	mu     sync.Mutex
+	lines  map[captcha.ID]*line
+	closed bool
+}
+
+// Open prepares the clients. It does no I/O: a Redis that is away makes every
+// call answer ErrDown until it is back.
+func Open(o Options) (*Store, error) {
+	var name [8]byte
+	_, _ = rand.Read(name[:]) // never fails: crypto/rand ends the program instead
+	hot, mode, err := connect(o.Addresses, o.SentinelMaster, o.Dial)
+	if err != nil {
+		return nil, err
+	}
+	slow, _, err := connect(o.Addresses, o.SentinelMaster, o.Dial)
+	if err != nil {
+		_ = hot.Close()
+		return nil, err
+	}
+	s := &Store{
+		hot: hot, slow: slow, mode: mode, prefix: o.Prefix,
+		replica: hex.EncodeToString(name[:]), scripts: loadScripts(),
+		log: o.Log, changed: o.OnChange,
+		closing: make(chan struct{}), lines: map[captcha.ID]*line{},
+	}
+	if s.changed == nil {
+		s.changed = func(captcha.ID) {}
+	}
+	s.up.Store(true)
+	return s, nil
+}
+
+// Mode says how Redis is run.
+func (s *Store) Mode() Mode { return s.mode }
+
+// Up reports whether Redis answered lately.
+func (s *Store) Up() bool { return s.up.Load() }
+
+// Run keeps watch over Redis and listens for wake-ups until ctx ends.
+func (s *Store) Run(ctx context.Context) error {
+	var group sync.WaitGroup
+	group.Go(func() { s.watch(ctx) })
+	group.Go(func() { s.listen(ctx) })
+	group.Wait()
+	return nil
+}
+
+// SendAway ends every wait with ErrClosed and refuses new ones; takes without
+// a wait go on until Close.
+func (s *Store) SendAway() {
+	s.draining.Store(true)
+	s.mu.Lock()
+	lines := slices.Collect(maps.Values(s.lines))
+	s.mu.Unlock()
+	for _, l := range lines {
+		l.sendAway()
+	}
+}
+
+// spawn runs a line's work in a goroutine that Close waits for; false after
+// Close.
+func (s *Store) spawn(work func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.workers.Go(work)
+	return true
+}
+
+// Close sends everybody away, waits for the calls under way and closes the
+// connections. A take whose answer is still unknown then counts as handed out.
+func (s *Store) Close() error {
+	s.SendAway()
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.closing)
+	}
+	s.mu.Unlock()
+	s.workers.Wait()
+	return errors.Join(s.hot.Close(), s.slow.Close())
+}
+
+// watch pings twice a second, so that after the first failure callers are told
+// at once, and Redis' return is noticed without one of them having to try.
+func (s *Store) watch(ctx context.Context) {
+	ticker := time.NewTicker(500 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		limited, cancel := context.WithTimeout(ctx, callTimeout)
+		err := s.slow.Ping(limited).Err()
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		if up := err == nil; s.up.Swap(up) != up {
+			if up {
+				s.log.Info("redis answers again")
+			} else {
+				s.log.Error("redis does not answer: nothing is handed out or bought", "err", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// listen wakes the lines of identities in which a token landed for a waiter.
+// Polling by the lines is the backstop, so a lost message costs little.
+func (s *Store) listen(ctx context.Context) {
+	messages := s.slow.Subscribe(ctx, s.channel())
+	defer func() { _ = messages.Close() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case message, ok := <-messages.Channel():
+			if !ok {
+				return
+			}
+			s.wake(captcha.ID(message.Payload))
+		}
+	}
+}
+
+// wake makes the waiters of this replica ask again.
+func (s *Store) wake(id captcha.ID) {
+	s.mu.Lock()
+	l := s.lines[id]
+	s.mu.Unlock()
+	if l != nil {
+		l.wake()
+	}
+}
+
+// pauseTTL outlives any restart; every look at the identity renews it.
+const pauseTTL = 30 * 24 * time.Hour
+
+// Pause stops the buying for an identity, for all replicas; stock is still
+// handed out.
+func (s *Store) Pause(ctx context.Context, id captcha.ID) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := s.slow.Set(ctx, s.keys(id).paused, "1", pauseTTL).Err()
+	s.changed(id)
+	return down(err)
+}
+
+// Resume ends a pause; it is no error if there is none.
+func (s *Store) Resume(ctx context.Context, id captcha.ID) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := s.slow.Del(ctx, s.keys(id).paused).Err()
+	s.changed(id)
+	return down(err)
+}
+
+// run executes a script off the hot path.
+func (s *Store) run(ctx context.Context, script *redis.Script, keys []string, args ...any) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	reply, err := script.Run(ctx, s.slow, keys, args...).Result()
+	return reply, down(err)
+}
+
+// down marks every failure of an exchange with Redis as ErrDown and keeps the
+// cause. NOSCRIPT stays recognisable for Survey.
+func down(err error) error {
+	if err == nil || redis.HasErrorPrefix(err, "NOSCRIPT") {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrDown, err)
+}
+
+// integers reads the first n numbers of a script's answer.
+func integers(reply any, n int) ([]int64, error) {
+	list, ok := reply.([]any)
+	if !ok || len(list) < n {
+		return nil, fmt.Errorf("pool: script answered %T with too little in it", reply)
+	}
+	numbers := make([]int64, n)
+	for i := range numbers {
+		if numbers[i], ok = list[i].(int64); !ok {
+			return nil, fmt.Errorf("pool: script answered %T where a number belongs", list[i])
+		}
+	}
+	return numbers, nil
+}

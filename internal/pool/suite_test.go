@@ -1,0 +1,161 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"poold/internal/captcha"
+	"poold/internal/pool/redistest"
+)
+
+// server is one way of running Redis on which every script must behave alike.
+type server struct {
+	name    string
+	options func(t testing.TB) Options
+}
+
+func servers() []server {
+	return []server{
+		{"single", func(t testing.TB) Options {
+			return Options{Addresses: "redis://" + redistest.Server(t)}
+		}},
+		{"cluster", func(t testing.TB) Options {
+			return Options{Addresses: "redis://" + strings.Join(redistest.Cluster(t), ",redis://")}
+		}},
+		{"sentinel", func(t testing.TB) Options {
+			return Options{
+				Addresses:      "redis://" + strings.Join(redistest.Sentinel(t), ",redis://"),
+				SentinelMaster: redistest.MasterName,
+			}
+		}},
+		{"embedded", func(t testing.TB) Options {
+			return Options{Addresses: "redis://" + miniredis.RunT(t).Addr()}
+		}},
+	}
+}
+
+// TestOnEveryServer runs the whole suite on every kind of server.
+func TestOnEveryServer(t *testing.T) {
+	tests := map[string]func(*testing.T, Options){
+		"OrderLandsAndIsTaken":          testOrderLandsAndIsTaken,
+		"LifeIsJudgedInTheScript":       testLifeIsJudgedInTheScript,
+		"IdempotencyKeyRepeatsTheToken": testIdempotencyKeyRepeatsTheToken,
+		"ReturnHappensOnce":             testReturnHappensOnce,
+		"RateIsAWindow":                 testRateIsAWindow,
+		"PlacesAtAProvider":             testPlacesAtAProvider,
+		"OrdersRunOutAndPauseStopsThem": testOrdersRunOutAndPauseStopsThem,
+		"SurveyNeedsNoLoadedScript":     testSurveyNeedsNoLoadedScript,
+		"WaitersAreServedInOrder":       testWaitersAreServedInOrder,
+		"TheQueueHasAnEnd":              testTheQueueHasAnEnd,
+		"ADeadReplicasTicketIsSkipped":  testADeadReplicasTicketIsSkipped,
+		"SendAwayEndsWaits":             testSendAwayEndsWaits,
+		"HangingUpLosesNothing":         testHangingUpLosesNothing,
+		"LostRepliesLoseNoToken":        testLostRepliesLoseNoToken,
+	}
+	for _, server := range servers() {
+		t.Run(server.name, func(t *testing.T) {
+			t.Parallel()
+			options := server.options(t)
+			for name, test := range tests {
+				t.Run(name, func(t *testing.T) { test(t, options) })
+			}
+		})
+	}
+}
+
+// open makes a store with a prefix of its own that runs until the test ends.
+func open(t testing.TB, o Options) *Store {
+	t.Helper()
+	if o.Prefix == "" {
+		o.Prefix = "test-" + t.Name()
+	}
+	o.Log = slog.New(slog.DiscardHandler)
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = s.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		if err := s.Close(); err != nil {
+			t.Errorf("closing: %v", err)
+		}
+	})
+	return s
+}
+
+func identity(name string) captcha.ID {
+	return captcha.Identity{Type: captcha.Turnstile, Sitekey: name}.ID()
+}
+
+// stock lands n tokens of the given age and lifetime.
+func stock(t testing.TB, s *Store, id captcha.ID, n int, age, lifetime time.Duration) []string {
+	t.Helper()
+	var values []string
+	for i := range n {
+		order := fmt.Sprintf("order-%s-%d-%d", age, i, time.Now().UnixNano())
+		values = append(values, "token|of "+order)
+		place(t, s, id, order)
+		land(t, s, id, order, age, lifetime)
+	}
+	return values
+}
+
+func place(t testing.TB, s *Store, id captcha.ID, order string) {
+	t.Helper()
+	placed, _, err := s.Place(t.Context(), Order{ID: order, Identity: id, Provider: "p", Depth: 1 << 20, TTL: time.Minute})
+	if err != nil || !placed {
+		t.Fatalf("placing %s: %v, %v", order, placed, err)
+	}
+}
+
+func land(t testing.TB, s *Store, id captcha.ID, order string, age, lifetime time.Duration) {
+	t.Helper()
+	settled, err := s.Settle(t.Context(), Landing{
+		Order: order, Identity: id, Provider: "p", Value: "token|of " + order,
+		UserAgent: "agent | 1", Age: age, Lifetime: lifetime, Lead: 2 * time.Second,
+	})
+	if err != nil || !settled {
+		t.Fatalf("settling %s: %v, %v", order, settled, err)
+	}
+}
+
+func look(t testing.TB, s *Store, id captcha.ID) Stock {
+	t.Helper()
+	stock, err := s.Look(t.Context(), id, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stock
+}
+
+func isEmpty(err error) bool {
+	var empty *EmptyError
+	return errors.As(err, &empty)
+}
+
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if is() {
+			return
+		}
+	}
+	t.Fatalf("%s: not within 10 s", what)
+}
+
+// thiefOfTakes steals a fifth of the replies to take.lua.
+func thiefOfTakes(s *Store) *redistest.Thief {
+	return redistest.NewThief(0.2, s.scripts.take.Hash())
+}

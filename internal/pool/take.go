@@ -1,0 +1,142 @@
+package pool
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"sort"
+	"strconv"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// Take hands out one token. It returns as soon as there is one, else when the
+// wait is over.
+//
+// Errors: *EmptyError, *RateError, ErrConflict, ErrDown, ErrClosed, and the
+// context's own when the caller hung up; a token that was on its way to such a
+// caller goes back into the stock, unless an Idempotency-Key keeps it for the
+// caller's next try. After ErrDown nothing is lost either: what Redis may have
+// handed out is taken back when it answers again.
+func (s *Store) Take(ctx context.Context, r Request) (Token, error) {
+	if r.Wait > 0 && s.draining.Load() {
+		return Token{}, ErrClosed
+	}
+	if !s.up.Load() {
+		return Token{}, ErrDown
+	}
+	l := s.line(r.ID)
+	a := l.asker(r)
+	if err := l.join(a); err != nil {
+		return Token{}, err
+	}
+	var over <-chan time.Time
+	if r.Wait > 0 {
+		timer := time.NewTimer(r.Wait)
+		defer timer.Stop()
+		over = timer.C
+	}
+	var got answer
+	select {
+	case got = <-a.result:
+	case <-ctx.Done():
+		l.abandon(ctx, a, false)
+		return Token{}, ctx.Err()
+	case <-over:
+		l.abandon(ctx, a, true)
+		got.err = errNothing
+	}
+	if errors.Is(got.err, errNothing) || errors.Is(got.err, errFull) {
+		return Token{}, l.empty(ctx, r, errors.Is(got.err, errFull))
+	}
+	return got.token, got.err
+}
+
+// Return takes a token back whose caller hung up before a byte of the answer
+// was written. What was taken under an Idempotency-Key stays with its caller.
+// It does not end with ctx, and tries for about three seconds.
+func (s *Store) Return(ctx context.Context, id captcha.ID, margin time.Duration, t Token) error {
+	if t.handout == "" {
+		return nil
+	}
+	k := s.keys(id)
+	keys := []string{k.tokens, k.back + t.handout, k.tickets, k.stats}
+	var err error
+	for range 3 {
+		// The caller is gone, and so may be its context; the token must not be.
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		err = s.scripts.giveBack.Run(limited, s.hot, keys,
+			t.element, margin.Milliseconds(), s.channel(), string(id)).Err()
+		cancel()
+		if err == nil {
+			break
+		}
+	}
+	s.wake(id)
+	s.changed(id)
+	return down(err)
+}
+
+// line finds or makes the line of an identity.
+func (s *Store) line(id captcha.ID) *line {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.lines[id]
+	if l == nil {
+		l = &line{store: s, id: id, keys: s.keys(id), bell: make(chan struct{}, 1)}
+		s.lines[id] = l
+	}
+	return l
+}
+
+// asker prepares a request for its line.
+func (l *line) asker(r Request) *asker {
+	a := &asker{
+		margin: r.Margin.Milliseconds(), need: max(r.Margin, r.MinTTL).Milliseconds(),
+		waits: r.Wait > 0, maxWaiting: r.MaxWaiting, rate: r.Rate, window: r.RatePer.Milliseconds(),
+		result: make(chan answer, 1),
+	}
+	if a.waits {
+		// The life it needs stands in front, so that a script can judge the
+		// tickets of other replicas.
+		a.ticket = strconv.FormatInt(a.need, 10) + ":" + l.store.replica + ":" +
+			strconv.FormatInt(l.store.tickets.Add(1), 10)
+	}
+	if r.Idempotency != "" {
+		sum := sha256.Sum256([]byte(r.Idempotency))
+		a.once = l.keys.once + hex.EncodeToString(sum[:16])
+	}
+	return a
+}
+
+// empty says when it makes sense to ask again: when the order that would serve
+// this caller should land. The look behind it is shared for a quarter second.
+func (l *line) empty(ctx context.Context, r Request, full bool) error {
+	l.look.Lock()
+	defer l.look.Unlock()
+	if time.Since(l.lookedAt) > 250*time.Millisecond {
+		stock, err := l.store.Look(ctx, l.id, r.Margin, 0)
+		if err != nil {
+			return err
+		}
+		l.looked, l.lookedAt = stock, time.Now()
+	}
+	return &EmptyError{RetryAfter: landing(l.looked), Paused: l.looked.Paused, Full: full}
+}
+
+// landing estimates when an order will serve one more caller than those who are
+// waiting; 0 where nothing is known.
+func landing(s Stock) time.Duration {
+	if len(s.Leads) == 0 || len(s.OrderAges) == 0 {
+		return 0
+	}
+	leads := append([]time.Duration(nil), s.Leads...)
+	sort.Slice(leads, func(i, j int) bool { return leads[i] < leads[j] })
+	median := leads[len(leads)/2]
+	if s.Waiting >= len(s.OrderAges) {
+		return median
+	}
+	return max(time.Millisecond, median-s.OrderAges[s.Waiting])
+}

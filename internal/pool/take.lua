@@ -1,0 +1,247 @@
+-- Hands out tokens to the callers of one replica that asked since its last call.
+--
+-- KEYS  1 tokens  2 tickets  3 seen  4 stats  5 receipt of this replica's last
+--       call  6 rate window  7.. receipts by Idempotency-Key
+-- ARGV  1 number of this call (grows by replica)   2 life of the receipt, ms
+--       3 margin, ms   4 tokens allowed per window (0 = no limit)  5 window, ms
+--       6 most tickets  7 plain callers: no wait, no min_ttl, no key
+--       8 leavers L, then L pairs: ticket, 1 if its wait ran out (a miss)
+--       9 askers A, then A groups of four: ticket ('' = does not wait),
+--         arrival ('' = asks for the first time), life needed in ms, index of
+--         its receipt among KEYS (0 = none)
+-- Answer: now in ms, ms until the rate allows the next one (0 = it refused nobody), one answer per asker
+--       (T token, R token repeated, W arrival = holds a ticket, E none,
+--       F too many wait, C conflict, L rate), then tokens for the plain callers.
+--       {'stale'} for a call that is older than the last one.
+local call = tonumber(ARGV[1])
+local known = redis.call('LINDEX', KEYS[5], 0)
+if known then
+  if tonumber(known) == call then
+    return redis.call('LRANGE', KEYS[5], 1, -1)
+  elseif tonumber(known) > call then
+    return {'stale'}
+  end
+end
+
+local now = now_ms()
+local margin = tonumber(ARGV[3])
+local plain = tonumber(ARGV[7])
+local list, tickets, seen, stats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local requests, hits, waited, misses, replays = 0, 0, 0, 0, 0
+local limited = false
+
+drop_dead(list, stats, now + margin)
+
+local at = 9
+local leavers = tonumber(ARGV[8])
+for _ = 1, leavers do
+  redis.call('ZREM', seen, ARGV[at])
+  redis.call('ZREM', tickets, ARGV[at])
+  misses = misses + tonumber(ARGV[at + 1])
+  at = at + 2
+end
+local waiting = live_tickets(tickets, seen, now)
+
+-- The rate is an exact sliding window: the times of the last hand-outs.
+local limit, window = tonumber(ARGV[4]), tonumber(ARGV[5])
+local allowed, rate_wait = math.huge, window
+if limit > 0 then
+  local oldest = redis.call('LINDEX', KEYS[6], 0)
+  while oldest and tonumber(oldest) <= now - window do
+    redis.call('LPOP', KEYS[6])
+    oldest = redis.call('LINDEX', KEYS[6], 0)
+  end
+  allowed = limit - redis.call('LLEN', KEYS[6])
+  if oldest then
+    rate_wait = tonumber(oldest) + window - now
+  end
+end
+
+-- Tokens are given away by index first and leave the list together at the end.
+local length = redis.call('LLEN', list)
+local used, taken, first_free = {}, {}, 0
+local function fit(need)
+  local index = first_free
+  if need > margin then
+    index = math.max(index, first_at_least(list, length, now + need))
+  end
+  while used[index] do
+    index = index + 1
+  end
+  return index < length and index or nil
+end
+local function use(index)
+  used[index] = true
+  while used[first_free] do
+    first_free = first_free + 1
+  end
+end
+
+local askers = {}
+local count = tonumber(ARGV[at])
+at = at + 1
+local by_ticket = {}
+for i = 1, count do
+  local asker = {ticket = ARGV[at], arrival = ARGV[at + 1], need = tonumber(ARGV[at + 2]),
+    receipt = KEYS[tonumber(ARGV[at + 3])]}
+  askers[i] = asker
+  at = at + 4
+  if asker.arrival ~= '' then
+    by_ticket[asker.ticket] = asker
+    -- A replica that was silent for a while gets its old place back.
+    if redis.call('ZADD', tickets, 'NX', asker.arrival, asker.ticket) == 1 then
+      waiting = waiting + 1
+    end
+    redis.call('ZADD', seen, ms(now), asker.ticket)
+  else
+    requests = requests + 1
+  end
+end
+
+local function leave(asker)
+  if asker.arrival ~= '' then
+    redis.call('ZREM', tickets, asker.ticket)
+    redis.call('ZREM', seen, asker.ticket)
+    waiting = waiting - 1
+  end
+end
+
+-- serve answers an asker that nothing but an empty pool keeps from a token;
+-- nil leaves it unanswered.
+local function serve(asker)
+  if asker.receipt then
+    local earlier = redis.call('GET', asker.receipt)
+    if earlier then
+      local need, element = string.match(earlier, '^(%d+)|(.*)$')
+      leave(asker)
+      requests = asker.arrival == '' and requests - 1 or requests
+      if tonumber(need) ~= asker.need then
+        return 'C'
+      end
+      replays = replays + 1
+      return 'R' .. element
+    end
+  end
+  local index = fit(asker.need)
+  if not index then
+    return nil
+  end
+  if allowed <= 0 then
+    return asker.ticket == '' and 'L' or nil
+  end
+  use(index)
+  allowed = allowed - 1
+  local element = redis.call('LINDEX', list, index)
+  taken[#taken + 1] = element
+  if asker.receipt then
+    redis.call('SET', asker.receipt, ms(asker.need) .. '|' .. element, 'PX',
+      math.max(1, dies(element) - now))
+  end
+  if asker.arrival == '' then
+    hits = hits + 1
+  else
+    waited = waited + 1
+  end
+  leave(asker)
+  return 'T' .. element
+end
+
+-- Tickets first, in the order in which they came; a token that the ticket of
+-- another replica could use is set aside for it.
+if waiting > 0 and (length > 0 or next(by_ticket)) then
+  for _, ticket in ipairs(redis.call('ZRANGE', tickets, 0, -1)) do
+    local asker = by_ticket[ticket]
+    if asker then
+      asker.answer = serve(asker)
+    else
+      local index = fit(tonumber(string.match(ticket, '^%d+')))
+      if index then
+        use(index)
+      end
+    end
+  end
+end
+
+local answers = {}
+for i, asker in ipairs(askers) do
+  if asker.arrival ~= '' then
+    answers[i] = asker.answer or ('W' .. asker.arrival)
+  else
+    answers[i] = serve(asker)
+    if not answers[i] then
+      if asker.ticket == '' then
+        misses = misses + 1
+        answers[i] = 'E'
+      elseif waiting >= tonumber(ARGV[6]) then
+        misses = misses + 1
+        answers[i] = 'F'
+      else
+        -- Microseconds, and the place in this call, keep arrivals apart.
+        local time = redis.call('TIME')
+        local arrival = ms(time[1] * 1000000 + time[2] + i)
+        redis.call('ZADD', tickets, arrival, asker.ticket)
+        redis.call('ZADD', seen, ms(now), asker.ticket)
+        waiting = waiting + 1
+        answers[i] = 'W' .. arrival
+      end
+    elseif answers[i] == 'L' then
+      requests = requests - 1
+      limited = true
+    end
+  end
+end
+if waiting > 0 then
+  redis.call('PEXPIRE', tickets, 60000)
+  redis.call('PEXPIRE', seen, 60000)
+end
+
+-- The plain callers come last: they have no ticket that could be overtaken.
+local got = 0
+local most = math.min(plain, allowed)
+if most > 0 and next(used) == nil then
+  for _, element in ipairs(redis.call('LPOP', list, most) or {}) do
+    got = got + 1
+    answers[count + got] = element
+  end
+elseif most > 0 then
+  local index = fit(margin)
+  while index and got < most do
+    use(index)
+    got = got + 1
+    taken[#taken + 1] = redis.call('LINDEX', list, index)
+    answers[count + got] = taken[#taken]
+    index = fit(margin)
+  end
+end
+for _, element in ipairs(taken) do
+  redis.call('LREM', list, 1, element)
+end
+if got < plain and got >= allowed then
+  limited = true
+  requests = requests + got
+else
+  requests = requests + plain
+  misses = misses + plain - got
+end
+hits = hits + got
+
+if limit > 0 then
+  for _ = 1, hits + waited do
+    redis.call('RPUSH', KEYS[6], ms(now))
+  end
+  redis.call('PEXPIRE', KEYS[6], window)
+end
+
+for name, value in pairs({requests = requests, hits = hits, waited = waited,
+  misses = misses, replays = replays}) do
+  if value > 0 then
+    redis.call('HINCRBY', stats, name, value)
+  end
+end
+redis.call('PEXPIRE', stats, stats_ttl)
+
+local reply = {ms(now), ms(limited and rate_wait or 0), unpack(answers)}
+redis.call('DEL', KEYS[5])
+redis.call('RPUSH', KEYS[5], ARGV[1], unpack(reply))
+redis.call('PEXPIRE', KEYS[5], ARGV[2])
+return reply

@@ -1,0 +1,253 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// parkOne starts a waiting take and returns when it holds a ticket.
+func parkOne(t testing.TB, s *Store, r Request) <-chan answer {
+	t.Helper()
+	before := look(t, s, r.ID).Waiting
+	result := make(chan answer, 1)
+	go func() {
+		token, err := s.Take(t.Context(), r)
+		result <- answer{token, err}
+	}()
+	eventually(t, "a ticket", func() bool { return look(t, s, r.ID).Waiting == before+1 })
+	return result
+}
+
+// Callers wait over two replicas and are served in the order in which they came;
+// nobody without a ticket overtakes them, and who needs a longer life than the
+// token has is passed over.
+func testWaitersAreServedInOrder(t *testing.T, o Options) {
+	one, two, id := open(t, o), open(t, o), identity("order")
+	long := Request{ID: id, MinTTL: 50 * time.Second, Wait: 20 * time.Second, MaxWaiting: 10}
+	short := Request{ID: id, Wait: 20 * time.Second, MaxWaiting: 10}
+
+	picky := parkOne(t, one, long)
+	first := parkOne(t, two, short)
+	second := parkOne(t, one, short)
+
+	// The token is too old for the picky one and goes to the first of the others.
+	stock(t, one, id, 1, 30*time.Second, time.Minute)
+	if got := <-first; got.err != nil || got.token.Source != FromWait {
+		t.Fatalf("first: %+v", got)
+	}
+	// Two good ones land; a caller that comes now must not get what is theirs.
+	stock(t, two, id, 2, 0, time.Minute)
+	if token, err := two.Take(t.Context(), Request{ID: id}); !isEmpty(err) {
+		t.Fatalf("a caller overtook two tickets: %+v, %v", token, err)
+	}
+	for _, waiter := range []<-chan answer{picky, second} {
+		if got := <-waiter; got.err != nil {
+			t.Fatalf("a waiter got %v", got.err)
+		}
+	}
+	if got := look(t, one, id); got.Waiting != 0 || got.Figures.Waited != 3 || got.Figures.Requests != 4 || got.Figures.Misses != 1 {
+		t.Fatalf("at the end: %+v", got)
+	}
+}
+
+func testTheQueueHasAnEnd(t *testing.T, o Options) {
+	s, id := open(t, o), identity("full")
+	request := Request{ID: id, Wait: 300 * time.Millisecond, MaxWaiting: 1}
+	waiter := parkOne(t, s, request)
+	_, err := s.Take(t.Context(), request)
+	var empty *EmptyError
+	if !errors.As(err, &empty) || !empty.Full {
+		t.Fatalf("one too many: %v", err)
+	}
+	if got := <-waiter; !isEmpty(got.err) {
+		t.Fatalf("after its wait: %+v", got)
+	}
+	eventually(t, "no ticket", func() bool {
+		got := look(t, s, id)
+		return got.Waiting == 0 && got.Figures.Misses == 2
+	})
+}
+
+// A replica dies with a caller in the queue: its ticket holds nobody up for
+// longer than two seconds.
+func testADeadReplicasTicketIsSkipped(t *testing.T, o Options) {
+	s, id := open(t, o), identity("dead")
+	now := time.Now()
+	k := s.keys(id)
+	ctx := t.Context()
+	s.slow.ZAdd(ctx, k.tickets, redis.Z{Score: float64(now.UnixMicro()), Member: "0:dead:1"})
+	s.slow.ZAdd(ctx, k.seen, redis.Z{Score: float64(now.UnixMilli()), Member: "0:dead:1"})
+	stock(t, s, id, 1, 0, time.Minute)
+	if _, err := s.Take(ctx, Request{ID: id}); !isEmpty(err) {
+		t.Fatalf("the ticket was overtaken: %v", err)
+	}
+	token, err := s.Take(ctx, Request{ID: id, Wait: 10 * time.Second, MaxWaiting: 10})
+	if err != nil {
+		t.Fatalf("behind a dead replica: %v", err)
+	}
+	if took := time.Since(now); took < 1900*time.Millisecond || took > 4*time.Second {
+		t.Fatalf("%s came after %v", token.ID, took)
+	}
+}
+
+func testSendAwayEndsWaits(t *testing.T, o Options) {
+	s, id := open(t, o), identity("away")
+	waiter := parkOne(t, s, Request{ID: id, Wait: 20 * time.Second, MaxWaiting: 10})
+	s.SendAway()
+	if got := <-waiter; !errors.Is(got.err, ErrClosed) {
+		t.Fatalf("sent away: %+v", got)
+	}
+	if _, err := s.Take(t.Context(), Request{ID: id, Wait: time.Second}); !errors.Is(err, ErrClosed) {
+		t.Fatalf("a new wait: %v", err)
+	}
+	eventually(t, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
+	stock(t, s, id, 1, 0, time.Minute)
+	if _, err := s.Take(t.Context(), Request{ID: id}); err != nil {
+		t.Fatalf("a take without a wait: %v", err)
+	}
+}
+
+// 200 callers hang up while they wait, many of them in the very moment in which
+// tokens land. Every token is afterwards either with a caller or in the stock.
+func testHangingUpLosesNothing(t *testing.T, o Options) {
+	const callers, tokens = 200, 120
+	s, id := open(t, o), identity("hang")
+	random := rand.New(rand.NewPCG(3, 4))
+	var mu sync.Mutex
+	taken := map[string]bool{}
+	var all sync.WaitGroup
+	for range callers {
+		delay := time.Duration(random.IntN(600)) * time.Millisecond
+		all.Go(func() {
+			ctx, hangUp := context.WithTimeout(t.Context(), delay)
+			defer hangUp()
+			token, err := s.Take(ctx, Request{ID: id, Wait: 20 * time.Second, MaxWaiting: 1000})
+			if err == nil && ctx.Err() != nil {
+				err = s.Return(ctx, id, 0, token) // as the handler does
+				if err != nil {
+					t.Errorf("returning: %v", err)
+				}
+				return
+			}
+			if err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				if taken[token.ID] {
+					t.Errorf("%s was handed out twice", token.ID)
+				}
+				taken[token.ID] = true
+			}
+		})
+	}
+	for i := range tokens {
+		order := fmt.Sprintf("o%d", i)
+		place(t, s, id, order)
+		land(t, s, id, order, 0, time.Minute)
+		time.Sleep(4 * time.Millisecond)
+	}
+	all.Wait()
+	eventually(t, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
+	eventually(t, "every token to be somewhere", func() bool { return len(taken)+look(t, s, id).Fresh == tokens })
+	got := look(t, s, id)
+	if n := got.Figures.Hits + got.Figures.Waited - got.Figures.Returned; n != int64(len(taken)) {
+		t.Fatalf("%d are with callers, counted %d: %+v", len(taken), n, got.Figures)
+	}
+}
+
+// A fifth of all replies to takes are lost. Every token is afterwards in
+// exactly one place: taken + left + expired = pushed.
+func testLostRepliesLoseNoToken(t *testing.T, o Options) {
+	const callers, each, pushed = 16, 60, 700
+	s, id := open(t, o), identity("lost")
+	thief := thiefOfTakes(s)
+	o.Dial = thief.Dial
+	o.Prefix = s.prefix
+	robbed := open(t, o)
+
+	stock(t, s, id, pushed-20, 0, time.Minute)
+	stock(t, s, id, 20, 59500*time.Millisecond, time.Minute) // some of these die on the way
+	var mu sync.Mutex
+	taken := map[string]int{}
+	var all sync.WaitGroup
+	for caller := range callers {
+		all.Go(func() {
+			for n := range each {
+				request := Request{ID: id}
+				if n%5 == 0 {
+					request.Idempotency = fmt.Sprintf("%d-%d", caller, n)
+				}
+				if n%7 == 0 {
+					request.Wait, request.MaxWaiting = 50*time.Millisecond, 100
+				}
+				token, err := robbed.Take(t.Context(), request)
+				for errors.Is(err, ErrDown) { // the caller tries again, as it is told to
+					time.Sleep(20 * time.Millisecond)
+					token, err = robbed.Take(t.Context(), request)
+				}
+				if err == nil {
+					mu.Lock()
+					taken[token.ID]++
+					mu.Unlock()
+				} else if !isEmpty(err) {
+					t.Errorf("take: %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for token, times := range taken {
+		if times != 1 {
+			t.Errorf("%s was handed out %d times", token, times)
+		}
+	}
+	if thief.Stolen() == 0 {
+		t.Fatal("no reply was lost: the test shows nothing")
+	}
+	eventually(t, "taken + left + expired = pushed", func() bool {
+		left := look(t, s, id)
+		return len(taken)+left.Fresh+int(left.Figures.Expired) == pushed
+	})
+	t.Logf("%d replies lost, %d tokens taken of %d", thief.Stolen(), len(taken), pushed)
+}
+
+// Redis hangs for longer than its callers are told to wait. They get ErrDown in
+// about a second, the tokens come back, and nothing has to be restarted.
+func TestRedisHangsAndHeals(t *testing.T) {
+	options := servers()[0].options(t)
+	s, id := open(t, options), identity("hung")
+	stock(t, s, id, 3, 0, time.Minute)
+	if _, err := s.Take(t.Context(), Request{ID: id}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.slow.Do(t.Context(), "client", "pause", "2500", "all").Err(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if _, err := s.Take(t.Context(), Request{ID: id}); !errors.Is(err, ErrDown) {
+		t.Fatalf("while it hangs: %v", err)
+	}
+	if took := time.Since(began); took > 1500*time.Millisecond {
+		t.Fatalf("told after %v", took)
+	}
+	began = time.Now()
+	if _, err := s.Take(t.Context(), Request{ID: id}); !errors.Is(err, ErrDown) || time.Since(began) > 100*time.Millisecond {
+		t.Fatalf("the next caller: %v after %v", err, time.Since(began))
+	}
+	eventually(t, "both tokens to be back", func() bool {
+		got, err := s.Look(t.Context(), id, 0, 0)
+		return err == nil && got.Fresh == 2
+	})
+	if _, err := s.Take(t.Context(), Request{ID: id}); err != nil {
+		t.Fatalf("after it healed: %v", err)
+	}
+	if got := look(t, s, id); got.Fresh != 1 {
+		t.Fatalf("left: %+v", got)
+	}
+}

@@ -51,8 +51,11 @@ type Token struct {
 	TTL       time.Duration // Dies less the moment of the hand-out
 	Source    Source
 
-	element string // as it stands in Redis
-	handout string // names this hand-out, so that it is returned at most once; "" = never returned
+	// For Return:
+	identity captcha.ID
+	margin   time.Duration
+	element  string // as it stands in Redis
+	handout  string // names this hand-out, so that it is returned at most once; "" = never returned
 }
 
 // Request asks for one token.

@@ -97,7 +97,7 @@ func (l *line) read(b *batch, reply []any) ([]answer, error) {
 	for i := range b.plain {
 		switch at := 2 + len(b.askers) + i; {
 		case at < len(text):
-			results = append(results, l.token(text[at], now, FromPool, true))
+			results = append(results, l.token(b.plain[i], text[at], now, FromPool))
 		case refused > 0:
 			results = append(results, limited)
 		default:
@@ -118,9 +118,9 @@ func (l *line) result(a *asker, text string, now int64, limited answer) answer {
 		if a.arrival != "" {
 			source = FromWait
 		}
-		return l.token(rest, now, source, a.once == "")
+		return l.token(a, rest, now, source)
 	case 'R':
-		return l.token(rest, now, FromReplay, false)
+		return l.token(a, rest, now, FromReplay)
 	case 'W':
 		a.arrival = rest
 		return answer{err: errParked}
@@ -137,10 +137,11 @@ func (l *line) result(a *asker, text string, now int64, limited answer) answer {
 }
 
 // token reads a token; one that may be returned gets a name for this hand-out.
-func (l *line) token(element string, now int64, source Source, returnable bool) answer {
+func (l *line) token(a *asker, element string, now int64, source Source) answer {
 	token, err := parseElement(element, now)
 	token.Source = source
-	if returnable {
+	if a.once == "" {
+		token.identity, token.margin = l.id, time.Duration(a.margin)*time.Millisecond
 		token.handout = l.store.replica + "-" + strconv.FormatInt(l.store.handouts.Add(1), 36)
 	}
 	return answer{token: token, err: err}

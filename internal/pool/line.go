@@ -158,7 +158,7 @@ func (l *line) abandon(ctx context.Context, a *asker, missed bool) {
 		l.mu.Unlock()
 		// The answer came in the very moment.
 		if got := <-a.result; got.err == nil {
-			l.giveBack(ctx, got.token, a.margin)
+			l.giveBack(ctx, got.token)
 		}
 		return
 	}
@@ -185,8 +185,8 @@ func (l *line) unparkLocked(a *asker) {
 }
 
 // giveBack returns a token that nobody listens for any more.
-func (l *line) giveBack(ctx context.Context, t Token, margin int64) {
-	err := l.store.Return(ctx, l.id, time.Duration(margin)*time.Millisecond, t)
+func (l *line) giveBack(ctx context.Context, t Token) {
+	err := l.store.Return(ctx, t)
 	if err != nil {
 		l.store.log.Warn("a token whose caller hung up could not be put back", "task", t.ID, "err", err)
 	}
@@ -323,7 +323,7 @@ func (l *line) settle(b *batch, reply []any) {
 	}
 	l.mu.Unlock()
 	for _, orphan := range orphans {
-		l.giveBack(context.Background(), orphan.token, 0)
+		l.giveBack(context.Background(), orphan.token)
 	}
 	l.store.changed(l.id)
 }

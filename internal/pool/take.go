@@ -57,25 +57,25 @@ func (s *Store) Take(ctx context.Context, r Request) (Token, error) {
 // Return takes a token back whose caller hung up before a byte of the answer
 // was written. What was taken under an Idempotency-Key stays with its caller.
 // It does not end with ctx, and tries for about three seconds.
-func (s *Store) Return(ctx context.Context, id captcha.ID, margin time.Duration, t Token) error {
+func (s *Store) Return(ctx context.Context, t Token) error {
 	if t.handout == "" {
 		return nil
 	}
-	k := s.keys(id)
+	k := s.keys(t.identity)
 	keys := []string{k.tokens, k.back + t.handout, k.tickets, k.stats}
 	var err error
 	for range 3 {
 		// The caller is gone, and so may be its context; the token must not be.
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 		err = s.scripts.giveBack.Run(limited, s.hot, keys,
-			t.element, margin.Milliseconds(), s.channel(), string(id)).Err()
+			t.element, t.margin.Milliseconds(), s.channel(), string(t.identity)).Err()
 		cancel()
 		if err == nil {
 			break
 		}
 	}
-	s.wake(id)
-	s.changed(id)
+	s.wake(t.identity)
+	s.changed(t.identity)
 	return down(err)
 }
 

@@ -108,7 +108,8 @@ func start(t testing.TB, program string, args ...string) (string, *os.Process) {
 	})
 	addr := net.JoinHostPort("127.0.0.1", port)
 	waitFor(t, program, func() bool {
-		return strings.Contains(ask(t, addr, "ping"), "PONG")
+		answer := ask(t, addr, "ping") // NOAUTH: it is up and wants a password
+		return strings.Contains(answer, "PONG") || strings.Contains(answer, "NOAUTH")
 	})
 	return addr, command.Process
 }

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// client asks a running daemon.
+type client struct {
+	base string
+	key  captcha.Secret
+}
+
+// clientFlags adds --url and --key-file and returns a function that makes the
+// client they describe. A key is never an argument, which others could read.
+func clientFlags(flags *flag.FlagSet, c *command) func() (*client, error) {
+	base := flags.String("url", c.env("POOLD_URL", "http://127.0.0.1:8080"), "the daemon's `address`")
+	keyFile := flags.String("key-file", "", "`file` with the key to use (or POOLD_KEY in the environment)")
+	return func() (*client, error) {
+		parsed, err := url.Parse(*base)
+		if err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
+			return nil, usageError{fmt.Sprintf("--url must be like http://127.0.0.1:8080, not %q", *base)}
+		}
+		key := c.env("POOLD_KEY", "")
+		if *keyFile != "" {
+			text, err := os.ReadFile(*keyFile)
+			if err != nil {
+				return nil, fmt.Errorf("reading the key: %w", err)
+			}
+			key = strings.TrimSpace(string(text))
+		}
+		return &client{base: strings.TrimSuffix(*base, "/"), key: captcha.Secret(key)}, nil
+	}
+}
+
+// answerLimit is the most that is read of an answer.
+const answerLimit = 64 << 20
+
+// ask sends one request and returns the body of a 200; any other answer is an
+// error in the daemon's own words.
+func (c *client) ask(ctx context.Context, method, path, accept string, limit time.Duration) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, c.base+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", accept)
+	if c.key != "" {
+		request.Header.Set("Authorization", "Bearer "+c.key.Reveal())
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("asking the daemon: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
+	if err != nil {
+		return nil, fmt.Errorf("reading the daemon's answer: %w", err)
+	}
+	if response.StatusCode == http.StatusOK {
+		return body, nil
+	}
+	var problem struct{ Title, Detail, Code string }
+	if json.Unmarshal(body, &problem) != nil || problem.Code == "" {
+		return nil, fmt.Errorf("the daemon answered %s", response.Status)
+	}
+	text := problem.Code
+	if problem.Detail != "" {
+		text += ": " + problem.Detail
+	}
+	if after := response.Header.Get("Retry-After"); after != "" {
+		text += "; try again in " + after + " s"
+	}
+	return nil, errors.New(text)
+}
+
+// takeToken takes one token and prints it alone.
+func takeToken(ctx context.Context, c *command) error {
+	flags := newFlags(c)
+	connect := clientFlags(flags, c)
+	wait := flags.Duration("wait", 0, "wait so long for a token, 60s at most")
+	words, err := c.parse(flags, 1)
+	if err != nil {
+		return err
+	}
+	if len(words) == 0 {
+		return usageError{"needs the name of a target"}
+	}
+	daemon, err := connect()
+	if err != nil {
+		return err
+	}
+	path := "/pool/" + url.PathEscape(words[0]) + "/token"
+	if isSet(flags, "wait") {
+		path += "?wait=" + wait.String()
+	}
+	// POST, because Go sends a GET again whose connection died, and that would
+	// take a second token.
+	body, err := daemon.ask(ctx, http.MethodPost, path, "text/plain", *wait+30*time.Second)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(c.stdout, strings.TrimSpace(string(body)))
+	return err
+}
+
+// healthcheck asks /readyz.
+func healthcheck(ctx context.Context, c *command) error {
+	flags := newFlags(c)
+	connect := clientFlags(flags, c)
+	if _, err := c.parse(flags, 0); err != nil {
+		return err
+	}
+	daemon, err := connect()
+	if err != nil {
+		return err
+	}
+	_, err = daemon.ask(ctx, http.MethodGet, "/readyz", "application/json", 5*time.Second)
+	return err
+}
+
+func isSet(flags *flag.FlagSet, name string) bool {
+	found := false
+	flags.Visit(func(f *flag.Flag) { found = found || f.Name == name })
+	return found
+}

@@ -1,0 +1,372 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool/redistest"
+	"poold/internal/provider/simulated"
+)
+
+// What must not be printed by anybody, whatever happens.
+const (
+	canaryProvider = "canary-provider-key-5e2b"
+	canaryServer   = "canary-server-key-77aa"
+	canaryRedis    = "canary-redis-password-91c0"
+	canaryProxy    = "canary-proxy-user:canary-proxy-pass"
+)
+
+const e2eConfig = `
+server:
+  keys:
+    - {name: tests, key: "${SERVER_KEY}", scopes: [token, status, admin]}
+redis:
+  url: ${REDIS}
+  prefix: e2e
+providers:
+  - name: service
+    api: legacy
+    profile: captchaai
+    url: %s
+    key: ${PROVIDER_KEY}
+    concurrency: 60
+    first_poll: 300ms
+    poll_interval: 100ms
+    timeout: 20s
+defaults: {owner: qa@example.com, lifetime: 120s, margin: 20s, depth: 20}
+targets:
+  login:
+    type: recaptcha_v2
+    sitekey: 6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI
+    pageurl: https://staging.example.com/login
+  checkout:
+    type: turnstile
+    sitekey: 1x00000000000000000000AA
+    pageurl: https://staging.example.com/checkout
+    proxy: ${PROXY}@proxy.example.com:3128
+    proxy_type: http
+  short:
+    type: turnstile
+    sitekey: 2x00000000000000000000AB
+    pageurl: https://staging.example.com/short
+    lifetime: 4s
+    margin: 2s
+    depth: 5
+`
+
+const extraTarget = `
+  added:
+    type: recaptcha_v3
+    sitekey: 6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI
+    pageurl: https://staging.example.com/added
+    action: login
+    depth: 3
+`
+
+// identities of the targets above, to be compared with what is written in the
+// tokens.
+var identities = map[string]captcha.ID{
+	"login": captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI",
+		Pageurl: "https://staging.example.com/login"}.ID(),
+	"checkout": captcha.Identity{Type: captcha.Turnstile, Sitekey: "1x00000000000000000000AA",
+		Pageurl: "https://staging.example.com/checkout", Proxy: canaryProxy + "@proxy.example.com:3128", ProxyType: "http"}.ID(),
+	"short": captcha.Identity{Type: captcha.Turnstile, Sitekey: "2x00000000000000000000AB",
+		Pageurl: "https://staging.example.com/short"}.ID(),
+	"added": captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI",
+		Pageurl: "https://staging.example.com/added", Action: "login"}.ID(),
+}
+
+// The main job, from pools.yaml to the callers, with a real Redis and the
+// solving service as a process of its own.
+func TestEndToEnd(t *testing.T) {
+	redis := redistest.Server(t, "--requirepass", canaryRedis)
+	service := startProvider(t, simulated.Options{
+		Key: canaryProvider, Median: 250 * time.Millisecond, Sigma: 0.3, Min: 50 * time.Millisecond, Max: time.Second,
+		Threads: 60, FailShare: 0.03, Seed: 7, NumericIDs: true, Ledger: true, LedgerHTTP: true,
+	})
+	config := filepath.Join(t.TempDir(), "pools.yaml")
+	text := fmt.Sprintf(e2eConfig, service)
+	writeFile(t, config, text)
+	p := startPoold(t, config, canaryServer, "PROVIDER_KEY="+canaryProvider, "SERVER_KEY="+canaryServer,
+		"REDIS=redis://:"+canaryRedis+"@"+redis, "PROXY="+canaryProxy)
+
+	warm(t, p, "login", 10*time.Second)
+	warm(t, p, "checkout", 10*time.Second)
+	// Nobody took anything, and nothing has aged: what was bought is the depth.
+	atRest := ledger(t, service)
+	for _, name := range []string{"login", "checkout"} {
+		if n := bought(atRest, identities[name]); n != 20 {
+			t.Errorf("%s: %d tokens were bought for a depth of 20", name, n)
+		}
+	}
+
+	tokens := takeMany(t, p, 2000, 50)
+	t.Run("added target is warm", func(t *testing.T) {
+		began := time.Now()
+		writeFile(t, config, text+extraTarget)
+		warm(t, p, "added", 4*time.Second)
+		// A lead time (first poll and an interval, where nothing is known) and 2 s.
+		if took := time.Since(began); took > 2400*time.Millisecond+time.Second {
+			t.Errorf("warm after %v", took)
+		}
+		h, code, err := p.take(t.Context(), http.DefaultClient, "added", "")
+		if err != nil || code != http.StatusOK {
+			t.Fatalf("taking: %d, %v", code, err)
+		}
+		checkIdentity(t, "added", h)
+		tokens = append(tokens, h.Token)
+	})
+	t.Run("broken edit changes nothing", func(t *testing.T) {
+		for _, broken := range []string{
+			text + "\n  bad: {type: nonsense}\n",
+			strings.Replace(text, "concurrency: 60", "concurrency: ${PROVIDER_KEY}", 1),
+			strings.Replace(text, "url: ${REDIS}", "url: {${REDIS}", 1),
+			"",
+		} {
+			writeFile(t, config, broken)
+			within(t, 5*time.Second, "the status to tell of a broken file", func() bool { return !configOK(t, p) })
+			if h, code, err := p.take(t.Context(), http.DefaultClient, "added", "?wait=5s"); err != nil || code != http.StatusOK {
+				t.Fatalf("a target of the last good file: %d, %v", code, err)
+			} else {
+				tokens = append(tokens, h.Token)
+			}
+			writeFile(t, config, text+extraTarget)
+			within(t, 5*time.Second, "the status to be well again", func() bool { return configOK(t, p) })
+		}
+	})
+
+	end := ledger(t, service)
+	if end.Totals.PeakInFlight > 60 {
+		t.Errorf("%d tasks at once for a concurrency of 60", end.Totals.PeakInFlight)
+	}
+	for _, name := range []string{"login", "checkout"} {
+		// Every order was for a place in the depth or for a token that went.
+		served := p.target(name)
+		if n := int64(bought(end, identities[name])); n > 20+served.Hits+served.Waited {
+			t.Errorf("%s: %d tokens were bought for a depth of 20 and %d served", name, n, served.Hits+served.Waited)
+		}
+	}
+	for _, sale := range end.Sales {
+		if sale.Collected > 1 {
+			t.Errorf("task %s was collected %d times", sale.Task, sale.Collected)
+		}
+	}
+
+	if err := p.stop(); err != nil {
+		t.Errorf("after SIGTERM: %v", err)
+	}
+	printed := p.printed()
+	if !strings.Contains(printed, "stopped") {
+		t.Errorf("the stop was not finished:\n%s", tail(printed, 2000))
+	}
+	for _, secret := range append(tokens, canaryProvider, canaryServer, canaryRedis, "canary-proxy-pass") {
+		if strings.Contains(printed, secret) {
+			t.Errorf("%.40s… was printed", secret)
+		}
+	}
+}
+
+// takeMany takes n tokens with so many callers at once and checks each of them.
+func takeMany(t *testing.T, p *process, n, callers int) []string {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}, Timeout: 70 * time.Second}
+	defer client.CloseIdleConnections()
+	margins := map[string]int64{"login": 20_000, "checkout": 20_000, "short": 2_000}
+	names := []string{"login", "checkout", "short", "login", "checkout"}
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	var all sync.WaitGroup
+	for caller := range callers {
+		all.Go(func() {
+			for i := range n / callers {
+				name := names[(caller+i)%len(names)]
+				h, code, err := p.take(t.Context(), client, name, "?wait=60s")
+				if err != nil || code != http.StatusOK {
+					t.Errorf("%s: %d, %v", name, code, err)
+					return
+				}
+				checkIdentity(t, name, h)
+				if h.TTLms < margins[name] {
+					t.Errorf("%s: a token with %d ms of life, inside its margin", name, h.TTLms)
+				}
+				if left := time.Until(h.ExpiresAt).Milliseconds(); left < margins[name]-1500 {
+					t.Errorf("%s: expires in %d ms by the caller's clock", name, left)
+				}
+				mu.Lock()
+				if seen[h.Token] {
+					t.Errorf("%s was handed out twice", h.ID)
+				}
+				seen[h.Token] = true
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if len(seen) != n && !t.Failed() {
+		t.Errorf("%d tokens for %d takes", len(seen), n)
+	}
+	tokens := make([]string, 0, len(seen))
+	for token := range seen {
+		tokens = append(tokens, token)
+	}
+	return tokens
+}
+
+func checkIdentity(t *testing.T, target string, h handout) {
+	t.Helper()
+	id, ok := simulated.IdentityOf(h.Token)
+	if !ok || id != identities[target] || h.Target != target || h.Provider != "service" {
+		t.Errorf("a token for %s was solved for %s at %s", target, id, h.Provider)
+	}
+}
+
+// bought counts what was sold for an identity and did not fail.
+func bought(books simulated.Ledger, id captcha.ID) int {
+	n := 0
+	for _, sale := range books.Sales {
+		if sale.ID == id && !sale.Failed {
+			n++
+		}
+	}
+	return n
+}
+
+func warm(t *testing.T, p *process, target string, limit time.Duration) {
+	t.Helper()
+	within(t, limit, target+" to be warm", func() bool {
+		for _, s := range allTargets(t, p) {
+			if s.Name == target {
+				return s.Fresh == s.Depth && s.InFlight == 0
+			}
+		}
+		return false
+	})
+}
+
+func allTargets(t *testing.T, p *process) []targetStatus {
+	t.Helper()
+	var document struct{ Targets []targetStatus }
+	getJSON(t, p.url+"/status.json", p.key, &document)
+	return document.Targets
+}
+
+func configOK(t *testing.T, p *process) bool {
+	t.Helper()
+	var document struct{ Config struct{ OK bool } }
+	getJSON(t, p.url+"/status.json", p.key, &document)
+	return document.Config.OK
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Run with nothing but its file, poold serves simulated tokens; the client
+// commands work against it. This calls run itself.
+func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
+	address := freeAddress(t)
+	env := map[string]string{"POOLD_URL": "http://" + address, "POOLD_CONFIG": filepath.Join("..", "..", "pools.yaml")}
+	lookup := func(name string) (string, bool) { value, ok := env[name]; return value, ok }
+	command := func(args ...string) (string, int) {
+		var out, log strings.Builder
+		code := run(t.Context(), args, lookup, &out, &log)
+		return out.String() + log.String(), code
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var log syncBuffer
+	served := make(chan int, 1)
+	go func() { served <- run(ctx, []string{"--listen", address}, lookup, &log, &log) }()
+	t.Cleanup(func() {
+		stop()
+		if t.Failed() {
+			t.Log(log.String())
+		}
+	})
+	within(t, 10*time.Second, "the daemon", func() bool { _, code := command("healthcheck"); return code == exitDone })
+
+	var document struct {
+		Targets   []targetStatus
+		Providers []struct{ Name string }
+		Redis     struct{ Mode string }
+	}
+	getJSON(t, env["POOLD_URL"]+"/status.json", "", &document)
+	if len(document.Targets) < 2 || document.Redis.Mode != "embedded" || document.Providers[0].Name != "simulated" {
+		t.Fatalf("status: %+v", document)
+	}
+	first := document.Targets[0].Name
+	text, code := command("token", first, "--wait", "50s")
+	if code != exitDone || !strings.HasPrefix(text, "SIMULATED.") || strings.Count(text, "\n") != 1 {
+		t.Errorf("token: %d %q", code, text)
+	}
+	if text, code := command("status"); code != exitDone || !strings.Contains(text, first) || !strings.Contains(text, "embedded") {
+		t.Errorf("status: %d\n%s", code, text)
+	}
+	if text, code := command("status", "--json"); code != exitDone || !strings.HasPrefix(text, "{") {
+		t.Errorf("status --json: %d\n%s", code, text)
+	}
+	if text, code := command("token", "no-such-target"); code != exitFailed || !strings.Contains(text, "unknown_target") {
+		t.Errorf("an unknown target: %d %q", code, text)
+	}
+	for _, wrong := range [][]string{{"token"}, {"token", "a", "b"}, {"nonsense"}, {"serve", "--log-level", "loud"}, {"check", "--no-such-flag"}} {
+		if text, code := command(wrong...); code != exitUsage {
+			t.Errorf("%v: exit %d\n%s", wrong, code, text)
+		}
+	}
+	if text, code := command("check"); code != exitDone || !strings.Contains(text, "targets") {
+		t.Errorf("check: %d %q", code, text)
+	}
+	if text, code := command("version"); code != exitDone || !strings.Contains(text, "go1.") {
+		t.Errorf("version: %d %q", code, text)
+	}
+	if !strings.Contains(log.String(), "simulated") {
+		t.Error("the start did not say that the provider is simulated")
+	}
+	stop()
+	select {
+	case code := <-served:
+		if code != exitDone {
+			t.Errorf("the daemon ended with %d", code)
+		}
+	case <-time.After(15 * time.Second):
+		t.Fatal("the daemon did not end")
+	}
+}
+
+// Without keys nothing but loopback may be listened on, and the start says so.
+func TestWithoutKeysOnlyLoopback(t *testing.T) {
+	var out strings.Builder
+	lookup := func(string) (string, bool) { return "", false }
+	code := run(t.Context(), []string{"serve", "--config", filepath.Join("..", "..", "pools.yaml"), "--listen", "0.0.0.0:0"}, lookup, &out, &out)
+	if code != exitFailed || !strings.Contains(out.String(), "loopback") || !strings.Contains(out.String(), "keys") {
+		t.Fatalf("exit %d: %s", code, out.String())
+	}
+}
+
+// syncBuffer is written by the daemon while the test reads it.
+type syncBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// mayImport is the import table: which of our packages each one may import.
+// What it does not list, nobody may.
+var mayImport = map[string][]string{
+	"internal/captcha":            {},
+	"internal/targets":            {"internal/captcha"},
+	"internal/provider":           {"internal/captcha"},
+	"internal/provider/simulated": {"internal/captcha"},
+	"internal/pool":               {"internal/captcha"},
+	"internal/pool/redistest":     {},
+	"internal/purchase":           {"internal/captcha", "internal/provider", "internal/pool"},
+	"internal/refill":             {"internal/captcha", "internal/targets", "internal/purchase", "internal/pool"},
+	"internal/httpapi": {"internal/captcha", "internal/targets", "internal/provider", "internal/pool",
+		"internal/purchase", "internal/refill"},
+	"cmd/poold": {"internal/captcha", "internal/targets", "internal/provider", "internal/provider/simulated",
+		"internal/pool", "internal/purchase", "internal/refill", "internal/httpapi"},
+}
+
+// livesIn says where an outside library may be imported.
+var livesIn = map[string][]string{
+	"gopkg.in/yaml.v3":                    {"internal/targets"},
+	"github.com/fsnotify/fsnotify":        {"internal/targets"},
+	"github.com/sony/gobreaker/v2":        {"internal/provider"},
+	"golang.org/x/time":                   {"internal/provider", "internal/httpapi"},
+	"github.com/redis/go-redis/v9":        {"internal/pool", "cmd/poold"},
+	"golang.org/x/sync":                   {"internal/refill", "cmd/poold"},
+	"github.com/labstack/echo/v4":         {"internal/httpapi"},
+	"github.com/prometheus/client_golang": {"internal/httpapi"},
+	"github.com/alicebob/miniredis/v2":    {"cmd/poold"},
+}
+
+// The doors between the packages are those of the table, and no other.
+func TestImportTable(t *testing.T) {
+	root := filepath.Join("..", "..")
+	seen := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		dir = filepath.ToSlash(dir)
+		allowed, known := mayImport[dir]
+		if !known {
+			t.Errorf("%s: package %s is not in the import table", path, dir)
+			return nil
+		}
+		seen[dir] = true
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range file.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			checkImport(t, path, dir, name, allowed)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir := range mayImport {
+		if !seen[dir] {
+			t.Errorf("the import table lists %s, which does not exist", dir)
+		}
+	}
+}
+
+func checkImport(t *testing.T, path, dir, name string, allowed []string) {
+	t.Helper()
+	if own, ours := strings.CutPrefix(name, "poold/"); ours {
+		if !slices.Contains(allowed, own) {
+			t.Errorf("%s: %s may not import %s", path, dir, own)
+		}
+		return
+	}
+	if first, _, _ := strings.Cut(name, "/"); !strings.Contains(first, ".") {
+		return // the standard library
+	}
+	for library, homes := range livesIn {
+		if name == library || strings.HasPrefix(name, library+"/") {
+			if !slices.Contains(homes, dir) {
+				t.Errorf("%s: %s lives in %s, not in %s", path, library, strings.Join(homes, ", "), dir)
+			}
+			return
+		}
+	}
+	t.Errorf("%s: library %s is not in the import table", path, name)
+}

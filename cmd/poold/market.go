@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/provider"
+	"poold/internal/provider/simulated"
+	"poold/internal/purchase"
+	"poold/internal/targets"
+)
+
+// The simulated provider is quick, so that whoever tries poold need not wait.
+const (
+	simulatedMedian   = 5 * time.Second
+	simulatedLeast    = 2 * time.Second
+	simulatedMost     = 20 * time.Second
+	simulatedFailures = 0.05
+	simulatedFirst    = 2 * time.Second
+	simulatedInterval = time.Second
+)
+
+// market turns the providers of a Set into clients and keeps those that a
+// reload leaves as they were. Only one reload at a time uses it.
+type market struct {
+	observe func(provider string) func(action, outcome string)
+	log     *slog.Logger
+	clients map[targets.Provider]*provider.Client
+
+	simulator *simulated.Service // nil until a Set asks for it
+	simulates string             // its address
+	password  captcha.Secret     // and its key, so that no web page of this machine can order there
+}
+
+// entries makes the list for the desk. A provider that cannot be made is left
+// out and logged; the others go on.
+func (m *market) entries(ctx context.Context, set *targets.Set, spawn func(func() error)) []purchase.Entry {
+	old := m.clients
+	m.clients = map[targets.Provider]*provider.Client{}
+	var entries []purchase.Entry
+	for _, wanted := range set.Providers {
+		wanted.Line = 0 // a provider that only moved in the file is the same one
+		client := old[wanted]
+		if client == nil {
+			made, err := m.open(ctx, wanted, spawn)
+			if err != nil {
+				m.log.Error("a provider cannot be used", "provider", wanted.Name, "err", err)
+				continue
+			}
+			client = made
+		}
+		delete(old, wanted)
+		m.clients[wanted] = client
+		entries = append(entries, purchase.Entry{Provider: client, Concurrency: wanted.Concurrency})
+	}
+	// Orders under way at those that went finish with the clients they have.
+	for _, client := range old {
+		client.Close()
+	}
+	return entries
+}
+
+func (m *market) open(ctx context.Context, p targets.Provider, spawn func(func() error)) (*provider.Client, error) {
+	config := provider.Config{
+		Name: p.Name, API: string(p.API), Profile: p.Profile, URL: p.URL, Key: p.Key,
+		FirstPoll: p.FirstPoll, PollInterval: p.PollInterval, Timeout: p.Timeout, Balance: p.Balance,
+		Observe: m.observe(p.Name), Log: m.log.With("provider", p.Name),
+	}
+	if p.API == targets.APISimulated {
+		if err := m.simulate(ctx, p.Concurrency, spawn); err != nil {
+			return nil, err
+		}
+		config.API, config.Profile = provider.APILegacy, "captchaai"
+		config.URL, config.Key = "http://"+m.simulates, m.password
+		if config.FirstPoll == 0 {
+			config.FirstPoll = simulatedFirst
+		}
+		if config.PollInterval == 0 {
+			config.PollInterval = simulatedInterval
+		}
+		m.log.Warn("the provider is simulated: its tokens open nothing", "provider", p.Name)
+	}
+	return provider.New(config)
+}
+
+// simulate starts the simulated provider on a loopback port, once; it runs
+// until ctx ends.
+func (m *market) simulate(ctx context.Context, threads int, spawn func(func() error)) error {
+	if m.simulator != nil {
+		return nil
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("starting the simulated provider: %w", err)
+	}
+	m.simulates = listener.Addr().String()
+	m.password = captcha.Secret(rand.Text())
+	m.simulator = simulated.New(simulated.Options{
+		Key:    m.password.Reveal(),
+		Median: simulatedMedian, Sigma: simulated.DefaultSigma, Min: simulatedLeast, Max: simulatedMost,
+		Threads: threads, FailShare: simulatedFailures, Log: m.log,
+	})
+	service := m.simulator
+	spawn(func() error { return service.Serve(ctx, listener) })
+	return nil
+}
+
+// close drops idle connections.
+func (m *market) close() {
+	for _, client := range m.clients {
+		client.Close()
+	}
+}

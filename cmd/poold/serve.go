@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"poold/internal/captcha"
+	"poold/internal/httpapi"
+	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/refill"
+	"poold/internal/targets"
+)
+
+// drainLimit is how long requests under way may take after a stop began.
+const drainLimit = 10 * time.Second
+
+// serve runs the daemon until ctx ends.
+func serve(ctx context.Context, c *command) error {
+	flags := newFlags(c)
+	config := configFlag(flags, c)
+	listen := flags.String("listen", c.env("POOLD_LISTEN", ""), "`host:port` to listen on instead of the file's")
+	logger := logFlags(flags, c)
+	if words, err := c.parse(flags, 0); err != nil {
+		return err
+	} else if len(words) > 0 {
+		return usageError{fmt.Sprintf("does not know what to do with %q", words[0])}
+	}
+	log, err := logger()
+	if err != nil {
+		return err
+	}
+	file := targets.NewFile(*config, c.lookup, log)
+	set, err := file.Load()
+	if err != nil {
+		return err
+	}
+	d, err := newDaemon(ctx, file, set, *listen, log)
+	if err != nil {
+		return err
+	}
+	return d.run(ctx)
+}
+
+// daemon is everything that runs while poold serves.
+type daemon struct {
+	file     *targets.File
+	log      *slog.Logger
+	embedded func(context.Context) error // keeps the embedded Redis going; nil with a real one
+	close    func()                      // ends the embedded Redis
+	store    *pool.Store
+	desk     *purchase.Desk
+	manager  *refill.Manager
+	market   *market
+	server   *httpapi.Server
+	listener net.Listener
+}
+
+// newDaemon builds everything and binds the port; nothing runs yet.
+func newDaemon(ctx context.Context, file *targets.File, set *targets.Set, listen string, log *slog.Logger) (*daemon, error) {
+	if listen == "" {
+		listen = set.Server.Listen
+	}
+	if err := targets.CheckListen(listen, len(set.Server.Keys)); err != nil {
+		return nil, err
+	}
+	d := &daemon{file: file, log: log, close: func() {}}
+	var err error
+	if d.listener, err = bind(ctx, listen, set.Server.TLS); err != nil {
+		return nil, err
+	}
+	if err := d.build(set); err != nil {
+		return nil, errors.Join(err, d.listener.Close())
+	}
+	return d, nil
+}
+
+func (d *daemon) build(set *targets.Set) error {
+	redis.SetLogger(redisLog{d.log})
+	address, mode := set.Redis.URL.Reveal(), ""
+	if set.Redis.Embedded() {
+		server, err := startEmbedded()
+		if err != nil {
+			return err
+		}
+		d.embedded = func(ctx context.Context) error { return tick(ctx, server) }
+		d.close = server.Close
+		address, mode = "redis://"+server.Addr(), "embedded"
+		d.log.Warn("redis is embedded: it keeps nothing over a restart; set redis.url for a real one")
+	}
+	store, err := pool.Open(pool.Options{
+		Addresses: address, SentinelMaster: set.Redis.SentinelMaster, Prefix: set.Redis.Prefix, Log: d.log,
+		OnChange: func(id captcha.ID) { d.manager.Kick(id) },
+	})
+	if err != nil {
+		d.close()
+		return err
+	}
+	if mode == "" {
+		mode = string(store.Mode())
+	}
+	metrics := httpapi.NewMetrics(version, commit())
+	d.store = store
+	d.desk = purchase.NewDesk(store, metrics, d.log)
+	d.manager = refill.NewManager(store, d.desk, d.log)
+	d.market = &market{observe: metrics.Provider, log: d.log}
+	d.server = httpapi.New(httpapi.Deps{
+		Config: d.file, Stock: store, Refill: d.manager, Desk: d.desk, Metrics: metrics, Log: d.log,
+		RedisMode: mode, Version: version, StartedAt: time.Now(),
+	})
+	return nil
+}
+
+// run works until ctx ends and then stops in stages: no request for a token is
+// accepted and nothing is bought, waiting callers are sent away, answers under
+// way are finished. Orders at the provider stay in the journal in Redis.
+func (d *daemon) run(ctx context.Context) error {
+	defer d.close()
+	// Everything lives in `all`; the buying ends first, with ctx.
+	all, endAll := context.WithCancel(context.WithoutCancel(ctx))
+	defer endAll()
+	group, all := errgroup.WithContext(all)
+	buying, endBuying := context.WithCancel(all)
+	defer endBuying()
+	stopping := context.AfterFunc(ctx, endBuying)
+	defer stopping()
+
+	spawn := func(work func() error) { group.Go(work) }
+	apply := func(ctx context.Context, set *targets.Set) {
+		d.desk.SetProviders(d.market.entries(all, set, spawn))
+		d.manager.Apply(ctx, set)
+	}
+	apply(ctx, d.file.Current())
+	d.file.OnApply(apply)
+
+	if d.embedded != nil {
+		spawn(func() error { return d.embedded(all) })
+	}
+	spawn(func() error { return d.store.Run(all) })
+	spawn(func() error { return d.file.Run(buying) })
+	spawn(func() error { return d.desk.Run(buying) })
+	bought := make(chan struct{})
+	spawn(func() error { defer close(bought); return d.manager.Run(buying) })
+	spawn(func() error { return reloadOnHangup(buying, d.file, d.log) })
+	server := d.server.HTTPServer()
+	spawn(func() error {
+		if err := server.Serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serving: %w", err)
+		}
+		return nil
+	})
+	d.log.Info("serving", "address", d.listener.Addr().String(), "targets", len(d.file.Current().Targets))
+
+	spawn(func() error {
+		<-buying.Done() // a stop was asked for, or a part of the daemon failed
+		defer endAll()
+		d.log.Info("stopping")
+		d.server.Stopping()
+		d.store.SendAway()
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
+		defer cancel()
+		err := server.Shutdown(limited)
+		if err != nil {
+			err = errors.Join(fmt.Errorf("requests did not end within %s: %w", drainLimit, err), server.Close())
+		}
+		select {
+		case <-bought:
+		case <-limited.Done():
+		}
+		return err
+	})
+	err := group.Wait()
+	d.market.close()
+	err = errors.Join(err, d.store.Close())
+	d.log.Info("stopped")
+	return err
+}
+
+// bind listens before anything else starts, so that a port that is taken ends
+// the start at once.
+func bind(ctx context.Context, address string, files targets.TLS) (net.Listener, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	listener = httpapi.CountListener(listener)
+	if files.Cert == "" {
+		return listener, nil
+	}
+	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("server.tls: %w", err), listener.Close())
+	}
+	return tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}), nil
+}
+
+// reloadOnHangup reads the file again at each SIGHUP.
+func reloadOnHangup(ctx context.Context, file *targets.File, log *slog.Logger) error {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hangups:
+			log.Info("reloading, as SIGHUP asks")
+			_ = file.Reload(ctx) // it has logged what is wrong
+		}
+	}
+}
+
+// redisLog sends what go-redis reports to the daemon's log. It tells of each
+// failed dial; the store says once that Redis is away.
+type redisLog struct{ log *slog.Logger }
+
+// Printf implements go-redis' logger.
+func (r redisLog) Printf(ctx context.Context, format string, args ...any) {
+	r.log.DebugContext(ctx, fmt.Sprintf(format, args...))
+}

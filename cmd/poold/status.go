@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"text/tabwriter"
+	"time"
+)
+
+// document is the part of /status.json that the table shows.
+type document struct {
+	Version string `json:"version"`
+	Ready   bool   `json:"ready"`
+	Config  struct {
+		OK       bool     `json:"ok"`
+		Problems []string `json:"problems"`
+	} `json:"config"`
+	Redis struct {
+		Mode string `json:"mode"`
+		OK   bool   `json:"ok"`
+	} `json:"redis"`
+	Providers []struct {
+		Name        string `json:"name"`
+		State       string `json:"state"`
+		Reason      string `json:"reason"`
+		InFlight    int    `json:"in_flight"`
+		Concurrency int    `json:"concurrency"`
+	} `json:"providers"`
+	Targets []struct {
+		Name            string  `json:"name"`
+		State           string  `json:"state"`
+		Reason          string  `json:"reason"`
+		Depth           int     `json:"depth"`
+		Fresh           int     `json:"fresh"`
+		InFlight        int     `json:"in_flight"`
+		Waiting         int     `json:"waiting"`
+		Requests        int64   `json:"requests"`
+		HitRate         float64 `json:"hit_rate"`
+		Solved          int64   `json:"solved"`
+		Expired         int64   `json:"expired"`
+		Failed          int64   `json:"failed"`
+		BoughtPerServed float64 `json:"bought_per_served"`
+	} `json:"targets"`
+}
+
+// printStatus prints a running daemon's status as a table.
+func printStatus(ctx context.Context, c *command) error {
+	flags := newFlags(c)
+	connect := clientFlags(flags, c)
+	asJSON := flags.Bool("json", false, "print the document itself")
+	if _, err := c.parse(flags, 0); err != nil {
+		return err
+	}
+	daemon, err := connect()
+	if err != nil {
+		return err
+	}
+	body, err := daemon.ask(ctx, http.MethodGet, "/status.json", "application/json", 10*time.Second)
+	if err != nil {
+		return err
+	}
+	if *asJSON {
+		_, err = c.stdout.Write(body)
+		return err
+	}
+	var d document
+	if err := json.Unmarshal(body, &d); err != nil {
+		return fmt.Errorf("reading the status: %w", err)
+	}
+	return d.print(c.stdout)
+}
+
+// print writes the table: targets, then providers, then what is wrong.
+func (d document) print(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "TARGET\tSTATE\tFRESH\tDEPTH\tORDERS\tWAITING\tREQUESTS\tHITS\tSOLVED\tEXPIRED\tFAILED\tBOUGHT/SERVED")
+	for _, t := range d.Targets {
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.1f %%\t%d\t%d\t%d\t%.2f\n",
+			t.Name, withReason(t.State, t.Reason), t.Fresh, t.Depth, t.InFlight, t.Waiting,
+			t.Requests, 100*t.HitRate, t.Solved, t.Expired, t.Failed, t.BoughtPerServed)
+	}
+	fmt.Fprintln(table, "\nPROVIDER\tSTATE\tORDERS\tMOST")
+	for _, p := range d.Providers {
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\n", p.Name, withReason(p.State, p.Reason), p.InFlight, p.Concurrency)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	ready, redis := "ready", "answers"
+	if !d.Ready {
+		ready = "not ready"
+	}
+	if !d.Redis.OK {
+		redis = "does not answer"
+	}
+	fmt.Fprintf(w, "\npoold %s, %s; redis (%s) %s\n", d.Version, ready, d.Redis.Mode, redis)
+	for _, problem := range d.Config.Problems {
+		fmt.Fprintln(w, problem)
+	}
+	return nil
+}
+
+func withReason(state, reason string) string {
+	if reason == "" {
+		return state
+	}
+	return state + " (" + reason + ")"
+}

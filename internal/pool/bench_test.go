@@ -1,0 +1,73 @@
+package pool
+
+import (
+	"fmt"
+	"sort"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool/redistest"
+)
+
+// fill puts n tokens of 600 bytes into the list directly.
+func fill(b *testing.B, s *Store, list string, n int) {
+	b.Helper()
+	now := time.Now()
+	element := fmt.Sprintf("%d|%d|x|bench||%0600d", now.Add(time.Hour).UnixMilli(), now.UnixMilli(), 0)
+	for n > 0 {
+		pipe := s.slow.Pipeline()
+		for range min(n, 1000) {
+			pipe.RPush(b.Context(), list, element)
+			n--
+		}
+		if _, err := pipe.Exec(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkTakeAtLowLoad compares one caller's take with a bare LPOP through
+// the same client, in turns; it reports both medians.
+func BenchmarkTakeAtLowLoad(b *testing.B) {
+	s, id := open(b, Options{Addresses: "redis://" + redistest.Server(b), Prefix: "bench"}), captcha.ID("bench")
+	fill(b, s, s.keys(id).tokens, b.N)
+	fill(b, s, "plain", b.N)
+	takes, pops := make([]time.Duration, 0, b.N), make([]time.Duration, 0, b.N)
+	b.ResetTimer()
+	for range b.N {
+		began := time.Now()
+		if _, err := s.Take(b.Context(), Request{ID: id}); err != nil {
+			b.Fatal(err)
+		}
+		takes = append(takes, time.Since(began))
+		began = time.Now()
+		if err := s.hot.LPop(b.Context(), "plain").Err(); err != nil {
+			b.Fatal(err)
+		}
+		pops = append(pops, time.Since(began))
+	}
+	b.ReportMetric(median(takes), "take-p50-µs")
+	b.ReportMetric(median(pops), "lpop-p50-µs")
+}
+
+// BenchmarkTakesTogether is 64 callers at once.
+func BenchmarkTakesTogether(b *testing.B) {
+	s, id := open(b, Options{Addresses: "redis://" + redistest.Server(b), Prefix: "bench"}), captcha.ID("bench")
+	fill(b, s, s.keys(id).tokens, b.N)
+	b.SetParallelism(32) // times GOMAXPROCS
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := s.Take(b.Context(), Request{ID: id}); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
+
+func median(d []time.Duration) float64 {
+	sort.Slice(d, func(i, j int) bool { return d[i] < d[j] })
+	return float64(d[len(d)/2].Nanoseconds()) / 1000
+}

@@ -1,0 +1,65 @@
+package targets
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write testdata/*.want from what the code says; review the difference")
+
+// canary stands for a secret: wherever it is, no problem may show it.
+const canary = "CANARY"
+
+// environment reads the lines "# env NAME=value" of a test file.
+func environment(data []byte) func(string) (string, bool) {
+	env := make(map[string]string)
+	for _, m := range regexp.MustCompile(`(?m)^# env (\w+)=(.*)$`).FindAllSubmatch(data, -1) {
+		env[string(m[1])] = string(m[2])
+	}
+	return func(name string) (string, bool) {
+		value, ok := env[name]
+		return value, ok
+	}
+}
+
+// Every bad file gives its exact messages.
+func TestBadFiles(t *testing.T) {
+	files, err := filepath.Glob("testdata/bad-*.yaml")
+	if err != nil || len(files) < 50 {
+		t.Fatalf("found %d bad files, err %v", len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			set, err := Parse("pools.yaml", data, environment(data))
+			if err == nil || set != nil {
+				t.Fatalf("the file was accepted: %+v", set)
+			}
+			got := err.Error() + "\n"
+			if strings.Contains(got, canary) {
+				t.Errorf("a problem shows a secret:\n%s", got)
+			}
+			wantFile := strings.TrimSuffix(file, ".yaml") + ".want"
+			if *update {
+				if err := os.WriteFile(wantFile, []byte(got), 0o644); err != nil { //nolint:gosec // beside the file that was found
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(wantFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("got:\n%s\nwant:\n%s", got, want)
+			}
+		})
+	}
+}

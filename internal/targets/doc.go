@@ -1,0 +1,56 @@
+// Package targets knows what is wanted: it turns pools.yaml into an immutable
+// Set and keeps that Set current while the file changes.
+//
+// It is the first room of the house: pools.yaml → Set → refill → purchase →
+// provider → purchase → pool → httpapi → the caller. Everybody downstream reads
+// a Set and nobody else reads the file or the environment.
+//
+// # Reading
+//
+// Parse is a pure function of the bytes and of the environment. It walks the
+// YAML nodes itself, because they carry lines and because the library's own
+// decoder quotes values in its errors. These rules hold:
+//
+//   - Whatever is wrong is reported, all of it in one go, each as
+//     "pools.yaml:LINE: key path: rule and remedy", sorted by line. Only a YAML
+//     syntax error comes alone, since there is no tree to look at.
+//   - A value is quoted in a problem only if it stood literally in the file and
+//     its key cannot hold a secret. Environment values are never quoted.
+//   - ${NAME} and ${NAME:-default} are replaced in values, never in keys. The
+//     default serves for unset and for empty. What comes out is typed by the key
+//     that it is for: `concurrency: ${N:-20}` is a number, and so is the quoted
+//     form that YAML demands inside { } and [ ]. $${ is a literal ${, and a
+//     dollar sign that no brace follows is itself.
+//   - A number or a truth value that stands in quotes, without a reference, is a
+//     wrong type; text need not be quoted. A duration always carries its unit.
+//   - Anchors, aliases, merges and tags are refused: `defaults` does their work,
+//     and no file can grow in memory.
+//
+// What a target does not say it takes from `defaults`, then (lifetime and
+// margin) from `types`, then from the built-in values.
+//
+// # Reloading
+//
+// File holds the last good Set. It watches the directory, not the file, because
+// a file that is replaced by a rename is another file; a slow poll of the
+// content covers what no event tells. A file that is bad, empty, half written or
+// gone changes nothing but the Status. `server.listen`, `server.tls` and `redis`
+// stay as they were at the start, whatever a later file says, and the rest of
+// that file applies.
+//
+// # Invariants
+//
+//   - A Set that was handed out never changes; the next one replaces it whole.
+//   - A new Set is Current only after the OnApply function returned.
+//   - No two targets of a Set share an identity, no two keys a bearer.
+//   - Without server keys, the address listened on is a loopback one, also after
+//     a reload that takes the last key away.
+//   - A Redis other than the embedded one never meets a simulated provider that
+//     the operator did not ask for by listing it alone.
+//
+// # What it does not do
+//
+// It opens no connection, reads no certificate and asks no provider: a file may
+// be valid and its key wrong. It does not catch SIGHUP; cmd does, and calls
+// Reload.
+package targets

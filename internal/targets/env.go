@@ -1,0 +1,70 @@
+package targets
+
+import (
+	"fmt"
+	"strings"
+)
+
+// expansion is a value of the file after its references were replaced.
+type expansion struct {
+	text  string
+	names []string // of the variables that it refers to, in order
+}
+
+// literal reports whether the value stood in the file as it is, so that a
+// message may show it.
+func (e expansion) literal() bool { return len(e.names) == 0 }
+
+// expand replaces the references of one value. What is wrong is told without the
+// value, which may hold a secret beside the reference.
+func expand(value string, lookup func(string) (string, bool)) (e expansion, problem string) {
+	var out strings.Builder
+	for {
+		before, rest, has := strings.Cut(value, "${")
+		if !has {
+			out.WriteString(value)
+			e.text = out.String()
+			return e, ""
+		}
+		if literal, escaped := strings.CutSuffix(before, "$"); escaped {
+			out.WriteString(literal + "${")
+			value = rest
+			continue
+		}
+		out.WriteString(before)
+		body, after, closed := strings.Cut(rest, "}")
+		if !closed {
+			return e, "a reference is not closed: write ${NAME} or ${NAME:-default}, or $${ for a literal ${"
+		}
+		name, fallback, hasFallback := strings.Cut(body, ":-")
+		switch {
+		case strings.Contains(fallback, "${"):
+			return e, "references do not nest: the default of one cannot be another"
+		case !isVariable(name):
+			return e, "this is no reference: write ${NAME} or ${NAME:-default}, or $${ for a literal ${"
+		}
+		e.names = append(e.names, name)
+		found, set := "", false
+		if lookup != nil {
+			found, set = lookup(name)
+		}
+		switch {
+		case found != "":
+			out.WriteString(found)
+		case hasFallback:
+			out.WriteString(fallback)
+		case !set:
+			return e, fmt.Sprintf("the environment variable %s is not set: set it, or write ${%s:-default}", name, name)
+		}
+		value = after
+	}
+}
+
+// isVariable reports whether name can be that of an environment variable. Its
+// length is bounded because messages show it.
+func isVariable(name string) bool {
+	if name == "" || len(name) > 100 || '0' <= name[0] && name[0] <= '9' {
+		return false
+	}
+	return strings.IndexFunc(name, func(c rune) bool { return !isWord(c) }) < 0
+}

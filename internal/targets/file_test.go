@@ -1,0 +1,361 @@
+package targets
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// logBuffer keeps what a File logs, for a test that reads along.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// count returns how many lines hold all the words.
+func (l *logBuffer) count(words ...string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+next:
+	for _, line := range strings.Split(l.b.String(), "\n") {
+		for _, word := range words {
+			if !strings.Contains(line, word) {
+				continue next
+			}
+		}
+		n++
+	}
+	return n
+}
+
+// bench is a File in a directory of its own.
+type bench struct {
+	*File
+	t   *testing.T
+	dir string
+	log *logBuffer
+
+	mu      sync.Mutex
+	applied []*Set
+}
+
+func newBench(t *testing.T, text string) *bench {
+	t.Helper()
+	b := &bench{t: t, dir: t.TempDir(), log: new(logBuffer)}
+	b.write(text)
+	b.File = NewFile(b.path("pools.yaml"), env(), slog.New(slog.NewTextHandler(b.log, nil)))
+	b.quiet, b.latest = 20*time.Millisecond, 200*time.Millisecond
+	b.OnApply(func(_ context.Context, s *Set) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.applied = append(b.applied, s)
+	})
+	return b
+}
+
+func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
+
+// write writes the file in place.
+func (b *bench) write(text string) {
+	b.t.Helper()
+	b.put(b.path("pools.yaml"), text)
+}
+
+func (b *bench) put(path, text string) {
+	b.t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) load() *Set {
+	b.t.Helper()
+	set, err := b.Load()
+	b.must(err)
+	return set
+}
+
+// run watches until the test ends.
+func (b *bench) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- b.Run(ctx) }()
+	b.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			b.t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// until waits for something that must happen.
+func (b *bench) until(what string, ok func() bool) {
+	b.t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("%s did not happen; status %+v", what, b.Status())
+		}
+	}
+}
+
+// depth returns the depth of the first target in use.
+func (b *bench) depth() int { return b.Current().Targets[0].Depth }
+
+func (b *bench) untilDepth(depth int) {
+	b.t.Helper()
+	b.until("the new depth", func() bool { return b.depth() == depth && b.Status().OK })
+}
+
+func TestLoad(t *testing.T) {
+	b := newBench(t, minimal("depth: 3"))
+	if b.Current() != nil || b.Status().OK {
+		t.Error("something is loaded before Load")
+	}
+	before := time.Now()
+	set := b.load()
+	if set != b.Current() || set.Targets[0].Depth != 3 {
+		t.Errorf("loaded %+v", set)
+	}
+	if s := b.Status(); !s.OK || len(s.Problems) != 0 || s.LoadedAt.Before(before) {
+		t.Errorf("status %+v", s)
+	}
+	if len(b.applied) != 0 {
+		t.Error("Load applied the set, which is the caller's part")
+	}
+	if b.log.count("level=WARN", "embedded Redis keeps nothing") != 1 {
+		t.Error("the warnings of the file are not in the log")
+	}
+}
+
+func TestLoadFails(t *testing.T) {
+	b := newBench(t, "targets: {}\n")
+	_, err := b.Load()
+	var problems Problems
+	if !errors.As(err, &problems) || len(problems) != 2 {
+		t.Errorf("bad file: %v", err)
+	}
+	if s := b.Status(); s.OK || len(s.Problems) != 2 || !s.LoadedAt.IsZero() || b.Current() != nil {
+		t.Errorf("status %+v", s)
+	}
+	b.must(os.Remove(b.path("pools.yaml")))
+	_, err = b.Load()
+	if err == nil || !strings.HasSuffix(err.Error(), "pools.yaml: the file cannot be read: no such file or directory") {
+		t.Errorf("missing file: %v", err)
+	}
+	b.must(os.Mkdir(b.path("pools.yaml"), 0o700))
+	_, err = b.Load()
+	if err == nil || !strings.HasSuffix(err.Error(), "pools.yaml: the file cannot be read: is a directory") {
+		t.Errorf("directory: %v", err)
+	}
+}
+
+// A bad file changes nothing, is reported once however often it is read, and is
+// forgotten when the good content is back.
+func TestReload(t *testing.T) {
+	b := newBench(t, minimal("depth: 3"))
+	good := b.load()
+	loadedAt := b.Status().LoadedAt
+	ctx := context.Background()
+
+	b.must(b.Reload(ctx))
+	if b.Current() != good || len(b.applied) != 0 || b.log.count("level=INFO") != 0 {
+		t.Error("an unchanged file is not silence")
+	}
+
+	for _, bad := range []string{"", minimal("depth: many"), minimal()[:40], "\x00", minimal("sitekey: 1")} {
+		b.write(bad)
+		var problems Problems
+		for range 3 {
+			if err := b.Reload(ctx); !errors.As(err, &problems) {
+				t.Fatalf("%q: %v", bad, err)
+			}
+		}
+		s := b.Status()
+		if s.OK || len(s.Problems) != len(problems) || s.Problems[0] != problems[0] || s.LoadedAt != loadedAt {
+			t.Errorf("%q: status %+v", bad, s)
+		}
+		if b.Current() != good || len(b.applied) != 0 {
+			t.Errorf("%q changed something", bad)
+		}
+	}
+	if got := b.log.count("level=ERROR", "refused"); got != 5 {
+		t.Errorf("%d errors in the log for five bad contents, each read three times", got)
+	}
+
+	b.write(minimal("depth: 3"))
+	b.must(b.Reload(ctx))
+	if s := b.Status(); !s.OK || len(s.Problems) != 0 || s.LoadedAt != loadedAt || b.Current() != good || len(b.applied) != 0 {
+		t.Errorf("after the good content is back: %+v", s)
+	}
+
+	b.write(minimal("depth: 4"))
+	b.must(b.Reload(ctx))
+	if b.depth() != 4 || len(b.applied) != 1 || b.applied[0] != b.Current() || !b.Status().LoadedAt.After(loadedAt) {
+		t.Errorf("a good change: %+v", b.Status())
+	}
+	if b.log.count("embedded Redis keeps nothing") != 1 {
+		t.Error("a warning that was there before is repeated")
+	}
+}
+
+// A Set is in use for readers only after it was applied, so that a target which
+// /status no longer shows has no worker left.
+func TestAppliedBeforeCurrent(t *testing.T) {
+	b := newBench(t, minimal("depth: 3"))
+	old := b.load()
+	b.OnApply(func(_ context.Context, s *Set) {
+		if b.Current() != old || len(b.Status().Problems) != 0 {
+			t.Error("the new set is in use before it was applied")
+		}
+		if s.Targets[0].Depth != 4 {
+			t.Errorf("applied %+v", s)
+		}
+	})
+	b.write(minimal("depth: 4"))
+	b.must(b.Reload(context.Background()))
+	if b.depth() != 4 {
+		t.Error("the new set is not in use after it was applied")
+	}
+}
+
+// Reloads take turns, a caller may give up waiting for its turn, and one that
+// hangs up does not stop a Set from being applied whole.
+func TestReloadTakesTurns(t *testing.T) {
+	b := newBench(t, minimal("depth: 3"))
+	b.load()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	var inside error
+	b.OnApply(func(ctx context.Context, _ *Set) {
+		close(entered)
+		<-leave
+		inside = ctx.Err()
+	})
+	b.write(minimal("depth: 4"))
+	ctx, hangUp := context.WithCancel(context.Background())
+	first := make(chan error)
+	go func() { first <- b.Reload(ctx) }()
+	<-entered
+	hangUp()
+	if err := b.Reload(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that gave up got %v", err)
+	}
+	close(leave)
+	if err := <-first; err != nil || inside != nil || b.depth() != 4 {
+		t.Errorf("reload %v, context inside %v", err, inside)
+	}
+}
+
+// server.listen, server.tls and redis stay as they were at the start; the rest
+// applies, and it is said once.
+func TestNeedsRestart(t *testing.T) {
+	b := newBench(t, minimal("depth: 3"))
+	b.load()
+	changed := "server:\n  listen: 127.0.0.1:9999\n  tls: {cert: c, key: k}\nredis:\n  url: redis://redis.example.com:6379\n"
+	b.write(changed + minimal("depth: 4"))
+	b.must(b.Reload(context.Background()))
+	b.must(b.Reload(context.Background()))
+	set := b.Current()
+	if set.Server.Listen != defaultListen || set.Server.TLS != (TLS{}) || !set.Redis.Embedded() || set.Targets[0].Depth != 4 {
+		t.Errorf("set %+v", set)
+	}
+	s := b.Status()
+	var got []string
+	for _, p := range s.Problems {
+		got = append(got, strings.TrimPrefix(p.String(), b.dir+"/"))
+	}
+	want := []string{
+		"pools.yaml:2: server.listen: was changed, which needs a restart; until then the old value holds",
+		"pools.yaml:3: server.tls: was changed, which needs a restart; until then the old value holds",
+		"pools.yaml:5: redis: was changed, which needs a restart; until then the old value holds",
+	}
+	if !s.OK || strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("status OK %v:\n%s", s.OK, strings.Join(got, "\n"))
+	}
+	if b.log.count("level=WARN", "needs a restart") != 1 {
+		t.Error("the need of a restart is not said exactly once")
+	}
+
+	// It is still said after a bad file came and went, and no more once the old
+	// values are back.
+	b.write("bad")
+	_ = b.Reload(context.Background())
+	b.write(changed + minimal("depth: 4"))
+	b.must(b.Reload(context.Background()))
+	if s := b.Status(); !s.OK || len(s.Problems) != 3 {
+		t.Errorf("after a bad file: %+v", s)
+	}
+	b.write(minimal("depth: 5"))
+	b.must(b.Reload(context.Background()))
+	if s := b.Status(); !s.OK || len(s.Problems) != 0 {
+		t.Errorf("with the old values back: %+v", s)
+	}
+}
+
+// A file may be valid for a fresh start and dangerous for the daemon that runs.
+func TestReloadDoesNotOpenTheDaemon(t *testing.T) {
+	open := "server: {listen: ':8080', keys: [{name: ci, key: k, scopes: [token]}]}\n"
+	b := newBench(t, open+minimal())
+	b.load()
+	b.write(minimal()) // loopback and no keys: but the socket is open to the network
+	if err := b.Reload(context.Background()); err == nil || !strings.Contains(err.Error(), "still listens where it did at the start") {
+		t.Errorf("taking the last key away: %v", err)
+	}
+	if len(b.Current().Server.Keys) != 1 {
+		t.Error("the key is gone")
+	}
+
+	b = newBench(t, "redis: {url: 'redis://redis.example.com'}\n"+minimal())
+	b.load()
+	b.write(strings.Replace(minimal(), "key: k1", "key: ''", 1)) // embedded, so simulated would do
+	if err := b.Reload(context.Background()); err == nil || !strings.Contains(err.Error(), "no simulated token may go there") {
+		t.Errorf("simulated tokens into a real Redis: %v", err)
+	}
+}
+
+// The address of a flag beats the file, at the start and later.
+func TestOverrideListen(t *testing.T) {
+	key := "server: {keys: [{name: ci, key: k, scopes: [token]}]}\n"
+	b := newBench(t, minimal())
+	b.OverrideListen("0.0.0.0:80")
+	if _, err := b.Load(); err == nil || !strings.Contains(err.Error(), "the address given by --listen or POOLD_LISTEN: without server.keys only") {
+		t.Errorf("open address without keys: %v", err)
+	}
+	b.write(key + minimal())
+	if set := b.load(); set.Server.Listen != "0.0.0.0:80" {
+		t.Errorf("listen %s", set.Server.Listen)
+	}
+	b.write(strings.Replace(key, "{keys", "{listen: ':9', keys", 1) + minimal())
+	b.must(b.Reload(context.Background()))
+	if s := b.Status(); len(s.Problems) != 0 || b.Current().Server.Listen != "0.0.0.0:80" {
+		t.Errorf("a change of the address that does not count: %+v", s)
+	}
+	b.write(minimal())
+	if err := b.Reload(context.Background()); err == nil {
+		t.Error("the last key could be taken away")
+	}
+}

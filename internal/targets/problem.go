@@ -1,0 +1,129 @@
+package targets
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxProblems bounds what one file can make the daemon say; a broken megabyte
+// would else fill the log and the answer of POST /-/reload.
+const maxProblems = 200
+
+// maxQuoted is how much of a literal value or key a message shows, in bytes.
+const maxQuoted = 60
+
+// Problem is one thing that is wrong (or unusual) in the file.
+type Problem struct {
+	File string // as the operator named it
+	Line int    // 0 where the file itself cannot be read, or its content is not to blame
+	Text string // "key path: rule and remedy"; holds no secret and no environment value
+}
+
+func (p Problem) String() string {
+	if p.Line == 0 {
+		return fmt.Sprintf("%s: %s", p.File, p.Text)
+	}
+	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
+}
+
+// Problems is everything that is wrong with a file, sorted by line. As an error
+// it is one problem per line of text.
+type Problems []Problem
+
+func (ps Problems) Error() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// sorted orders by line and keeps the order of detection within one, so that
+// the same file always gives the same text.
+func (ps Problems) sorted() Problems {
+	slices.SortStableFunc(ps, func(a, b Problem) int { return a.Line - b.Line })
+	if len(ps) <= maxProblems {
+		return ps
+	}
+	rest := len(ps) - maxProblems
+	return append(ps[:maxProblems:maxProblems], Problem{
+		File: ps[0].File, Line: ps[maxProblems].Line, Text: fmt.Sprintf("and %d more problems", rest),
+	})
+}
+
+// quote shows a literal of the file: short, and with control characters escaped
+// so that a file cannot write to the terminal of whoever checks it.
+func quote(s string) string {
+	if len(s) > maxQuoted {
+		return strconv.Quote(strings.ToValidUTF8(s[:maxQuoted], "")) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// pathPart is one step of a key path. What could be mistaken for the path's own
+// punctuation is quoted.
+func pathPart(key string) string {
+	plain := key != "" && len(key) <= maxQuoted && strings.IndexFunc(key, func(c rune) bool {
+		return !isWord(c) && c != '.' && c != '-'
+	}) < 0
+	if plain {
+		return key
+	}
+	return quote(key)
+}
+
+// isWord reports whether c may stand in a name in any language: a-z, A-Z, 0-9, _.
+func isWord(c rune) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// nearest returns the known word that was probably meant, "" for none.
+func nearest(word string, known []string) string {
+	same := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "-", "_") }
+	best, bestDistance := "", max(1, min(2, len(word)/3))+1
+	if len(word) > maxQuoted {
+		return ""
+	}
+	for _, candidate := range known {
+		if len(word) >= 4 && strings.HasPrefix(candidate, same(word)) {
+			return candidate
+		}
+		if d := distance(same(word), same(candidate)); d < bestDistance {
+			best, bestDistance = candidate, d
+		}
+	}
+	return best
+}
+
+// distance is how many letters must be added, removed or changed to make a
+// into b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			change := diagonal
+			if a[i-1] != b[j-1] {
+				change++
+			}
+			diagonal = row[j]
+			row[j] = min(change, row[j]+1, row[j-1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// orList joins words for a sentence: "a", "a or b", "a, b or c".
+func orList(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}

@@ -1,0 +1,138 @@
+package targets
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A secret shows in no problem and no warning, whatever is wrong with it and
+// however it came into the file: literally, from the environment, in a value of
+// the wrong kind, or in a line that is no YAML.
+func TestNoSecretInAnyProblem(t *testing.T) {
+	const secret = "CANARY"
+	places := []string{
+		"server: {keys: [{name: ci, scopes: [token], key: %s}]}\n",
+		"server: {keys: [{name: ci, scopes: [token], key_sha256: %s}]}\n",
+		"redis: {url: %s}\n",
+		"extra: [{name: beta, url: 'https://solver.example.com', key: %s}]\n",
+		"extra: [{name: beta, key: k, url: %s}]\n",
+		"defaults: {proxy: %s}\n",
+		"defaults: {proxy_type: http, proxy: %s}\n",
+	}
+	values := []string{
+		secret, `"` + secret + `"`, `" ` + secret + `"`, `"` + secret + `\n"`, "*" + secret, "&" + secret, "!" + secret, "!!int " + secret,
+		"@" + secret, "%" + secret, "`" + secret, "[" + secret + "]", "{" + secret + ": 1}", "{a: " + secret, `"` + secret, "'" + secret,
+		secret + ": " + secret, `"\` + secret + `"`, "${" + secret + "-x}", "${X" + ":-" + secret, "${X:-${" + secret + "}}", "${SECRET}", `"${SECRET}"`, "x${SECRET}",
+		"redis://user:" + secret + "@host:port", "http://user:" + secret + "@host/?" + secret, "user:" + secret + "@host", "https://" + secret + "@h",
+		`"redis://user:` + secret + `@host:1/` + secret + `"`, `"user:` + secret + `@host:99999"`, "{? [" + secret + "] : x}", "- " + secret,
+	}
+	lookup := env("SECRET", secret)
+	refused := 0
+	for _, place := range places {
+		for _, value := range values {
+			text := fmt.Sprintf(place, value) + minimal()
+			text = strings.Replace(text, "extra: [", "providers: [", 1)
+			for _, block := range []string{text, "server: {keys: []}\n" + text, strings.ReplaceAll(text, "{", "\n  {")} {
+				set, err := Parse("pools.yaml", []byte(block), lookup)
+				if err != nil {
+					refused++
+					if strings.Contains(err.Error(), secret) {
+						t.Errorf("%s\nsays:\n%v", block, err)
+					}
+				} else if strings.Contains(warnings(set)+fmt.Sprintf("%+v", *set), secret) && !strings.Contains(place, "extra") {
+					t.Errorf("%s\nwarns:\n%s", block, warnings(set))
+				}
+			}
+		}
+	}
+	if refused < len(places)*len(values) {
+		t.Errorf("only %d of the texts were refused: this test looks at too little", refused)
+	}
+}
+
+// A value that came from the environment is not shown, even of a key that is no
+// secret: who knows what the variable held.
+func TestNoEnvironmentValueInAnyProblem(t *testing.T) {
+	for _, text := range []string{
+		"server: {listen: '${V}'}\n", "server: {keys: [{name: '${V}', key: k, scopes: ['${V}'], targets: ['${V}'], rate: '${V}'}]}\n",
+		"redis: {prefix: '${V}'}\n", "defaults: {depth: '${V}', lifetime: '${V}', margin: '${V}', on_empty: '${V}', rate: '${V}', paused: '${V}'}\n",
+		"types: {turnstile: {lifetime: '${V}', margin: '${V}'}}\n",
+		"targets: {a: {type: '${V}', sitekey: '${V}', pageurl: '${V}', min_score: '${V}', refill: '${V}', proxy_type: '${V}', owner: '${V}'}}\n",
+		"providers: [{name: '${V}', api: '${V}', profile: '${V}', url: '${V}', key: '${V}', concurrency: '${V}', first_poll: '${V}', balance: '${V}'}]\n",
+	} {
+		for _, value := range []string{"CANARY {[", "geetest CANARY", " CANARY", "CANARY\n"} {
+			_, err := Parse("pools.yaml", []byte(text+minimal()), env("V", value))
+			if err == nil || strings.Contains(err.Error(), "CANARY") {
+				t.Errorf("%s%v", text, err)
+			}
+		}
+	}
+}
+
+// FuzzParse looks for a panic, for an error that is no Problems, and for an
+// environment value in a message.
+func FuzzParse(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range append(files, "../../pools.yaml") {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	const secret = "ca+na/ry"
+	lookup := func(string) (string, bool) { return secret, true }
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if strings.Contains(string(data), secret) {
+			t.Skip("the secret stands in the file itself")
+		}
+		set, err := Parse("pools.yaml", data, lookup)
+		if err != nil {
+			problems, ok := err.(Problems) //nolint:errorlint // the type itself is promised
+			if !ok || len(problems) == 0 || set != nil {
+				t.Fatalf("set %v, error %T: %v", set, err, err)
+			}
+			for _, p := range problems {
+				if strings.Contains(p.Text, secret) || strings.ContainsAny(p.Text, "\n\r\x1b") || p.Line < 0 || p.Line > strings.Count(string(data), "\n")+1 {
+					t.Fatalf("problem %q", p)
+				}
+			}
+			return
+		}
+		if strings.Contains(warnings(set), secret) {
+			t.Fatalf("a warning shows the secret:\n%s", warnings(set))
+		}
+		checkSet(t, set)
+	})
+}
+
+// checkSet checks what everybody downstream relies on.
+func checkSet(t *testing.T, set *Set) {
+	t.Helper()
+	if len(set.Targets) == 0 || len(set.Providers) == 0 || set.Digest == "" || CheckListen(set.Server.Listen, len(set.Server.Keys)) != nil {
+		t.Fatalf("an unusable set: %+v", set)
+	}
+	seen := make(map[string]bool)
+	for i, target := range set.Targets {
+		switch {
+		case target.ID != target.Identity.ID(), target.Owner == "", target.Depth < 0, target.Usable() <= 0, target.Line < 1,
+			i > 0 && set.Targets[i-1].Name >= target.Name, seen[string(target.ID)]:
+			t.Fatalf("an unusable target: %+v", target)
+		}
+		seen[string(target.ID)] = true
+	}
+	for _, p := range set.Providers {
+		if p.Timeout <= p.FirstPoll || p.Concurrency < 1 || p.API != APISimulated && (p.Key == "" || p.URL == "") {
+			t.Fatalf("an unusable provider: %+v", p)
+		}
+		if p.API == APISimulated && len(set.Providers) != 1 {
+			t.Fatal("a simulated provider beside a real one")
+		}
+	}
+}

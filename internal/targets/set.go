@@ -1,0 +1,142 @@
+package targets
+
+import (
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// Set is one valid pools.yaml, immutable after Parse returns it. Defaults are
+// applied, references are replaced, so that no reader looks anything up again.
+type Set struct {
+	Server    Server
+	Redis     Redis
+	Providers []Provider // in the order in which they are tried; only those that can be used
+	Targets   []Target   // sorted by name
+	Warnings  []Problem  // unusual but allowed, and what was left out for want of a key
+	Digest    string     // SHA-256 of the file's bytes, in hex; a process's environment does not change
+
+	byName map[string]int
+	lines  restartLines
+}
+
+// restartLines tells where the file has what only a restart applies; the line is
+// 0 or the first one where the file does not have it.
+type restartLines struct{ listen, tls, redis int }
+
+// Target finds a target by its name.
+func (s *Set) Target(name string) (Target, bool) {
+	i, ok := s.byName[name]
+	if !ok {
+		return Target{}, false
+	}
+	return s.Targets[i], true
+}
+
+// Server is the section `server`. A reload applies Keys alone.
+type Server struct {
+	Listen string // host:port, the port 0 to 65535; default 127.0.0.1:8080; loopback where Keys is empty
+	TLS    TLS    // default none
+	Keys   []Key  // those with a key, in the order of the file; none: callers need no key
+}
+
+// TLS names the certificate and key files; both or neither. Parse does not look
+// at them.
+type TLS struct{ Cert, Key string }
+
+// Scope is one right of a server key.
+type Scope string
+
+// The scopes of the contract, section 3.
+const (
+	ScopeToken  Scope = "token"
+	ScopeSolve  Scope = "solve"
+	ScopeStatus Scope = "status"
+	ScopeAdmin  Scope = "admin"
+)
+
+// Key is one caller that may use the HTTP API.
+type Key struct {
+	Name    string   // unique; 1 to 63 letters, digits, ., _, @ and -
+	SHA256  [32]byte // of the bearer, unique and never that of ""; the text itself is not kept
+	Scopes  []Scope  // at least one, none twice
+	Targets []string // globs (path.Match), all well formed; empty = all
+	Rate    Rate     // requests per replica; zero = no limit
+}
+
+// Redis is the section `redis`. A change of it needs a restart.
+type Redis struct {
+	URL            captcha.Secret // "embedded", or one or more addresses, comma-separated; may hold a password
+	SentinelMaster string         // set: the addresses are sentinels; never with "embedded" or unix://
+	Prefix         string         // first part of every key; default "captcha"; holds no brace
+}
+
+// Embedded reports whether the daemon shall run its own in-process Redis.
+func (r Redis) Embedded() bool { return r.URL == "embedded" }
+
+// API is a provider's protocol.
+type API string
+
+// The protocols of the contract, section 2.
+const (
+	APILegacy    API = "legacy"    // in.php and res.php
+	APITasks     API = "tasks"     // createTask and getTaskResult
+	APISimulated API = "simulated" // the provider inside the daemon; its tokens are worth nothing
+)
+
+// Provider is one entry of `providers`. A reload applies all of it.
+type Provider struct {
+	Name         string         // unique; 1 to 31 of a-z, 0-9 and -
+	API          API            // default legacy; simulated is always the only provider of a Set
+	Profile      string         // what its error codes mean: captchaai | 2captcha | generic (default)
+	URL          string         // base, without in.php and the last slash; "" for simulated
+	Key          captcha.Secret // of the account; "" for simulated alone
+	Concurrency  int            // most tasks at once over all targets and replicas; 1 to 10000, default 20
+	FirstPoll    time.Duration  // from the submit to the first question; 50ms to 24h; 0 = the type's own
+	PollInterval time.Duration  // between the next ones; 50ms to 24h; 0 = the type's own
+	Timeout      time.Duration  // a task older than this is given up; above FirstPoll, default 180s
+	Balance      bool           // read the account's balance now and then; default false
+	Line         int            // in the file
+}
+
+// Rate is "so many per so long"; the zero value means no limit.
+type Rate struct {
+	Count float64
+	Per   time.Duration
+}
+
+// PerSecond returns the rate in events per second, 0 for no limit.
+func (r Rate) PerSecond() float64 {
+	if r.Per <= 0 {
+		return 0
+	}
+	return r.Count / r.Per.Seconds()
+}
+
+// OnEmpty says what a request without ?wait= meets where no token is ready.
+type OnEmpty string
+
+// The values of `on_empty`.
+const (
+	OnEmptyFail OnEmpty = "fail" // 503 at once
+	OnEmptyWait OnEmpty = "wait" // as ?wait=20s
+)
+
+// Target is one named wish. A reload applies all of it; another Identity is
+// another stock, another name is not.
+type Target struct {
+	Name     string           // unique; 1 to 63 of a-z, 0-9, ., _ and -
+	Identity captcha.Identity // unique; holds only fields that its type knows
+	ID       captcha.ID       // Identity.ID(), computed once
+	Depth    int              // how many are kept fresh; 0 to 10000, default 5
+	Lifetime time.Duration    // a token is dead this long after it was solved; 1s to 24h, default by type
+	Margin   time.Duration    // and is not handed out in the last part of it; 0s to below Lifetime, default by type
+	OnEmpty  OnEmpty          // default fail
+	Rate     Rate             // most tokens handed out, over all replicas; zero = no limit
+	Owner    string           // who answers for it; never ""
+	Paused   bool             // nothing is bought, stock is still handed out; default false
+	Line     int              // in the file
+}
+
+// Usable is how long a token of this target can be handed out.
+func (t Target) Usable() time.Duration { return t.Lifetime - t.Margin }

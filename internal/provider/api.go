@@ -1,0 +1,79 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrNotReady is what Poll returns while a task is still being solved.
+var ErrNotReady = errors.New("provider: not ready")
+
+// Class says what an error asks the caller to do.
+type Class int
+
+// The classes of section 2 of the protocol notes.
+const (
+	Capacity   Class = iota + 1 // nothing was bought; try again after Delay
+	Account                     // the account cannot buy; every call stops but a slow probe
+	Parameters                  // this target's parameters are wrong; others are unaffected
+	Task                        // this one task is dead
+)
+
+func (c Class) String() string {
+	switch c {
+	case Capacity:
+		return "capacity"
+	case Account:
+		return "account"
+	case Parameters:
+		return "parameters"
+	case Task:
+		return "task"
+	}
+	return "unknown"
+}
+
+// Error is every failure of a call but ErrNotReady and the caller's own context.
+type Error struct {
+	Class Class
+	Code  string        // the provider's own word, or a short one of ours; never holds a key or a token
+	Delay time.Duration // how long to leave the provider (Capacity, Account) alone; 0 = none
+	// Unknown marks a submit of which nobody can say whether it was accepted.
+	// It must be counted as bought.
+	Unknown bool
+	Err     error // the cause, with the key scrubbed; may be nil
+}
+
+func (e *Error) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s fault %s: %v", e.Class, e.Code, e.Err)
+	}
+	return fmt.Sprintf("%s fault %s", e.Class, e.Code)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Solution is a solved task.
+type Solution struct {
+	Token     string
+	UserAgent string // the browser that the solver used; "" where it does not say
+}
+
+// StateKind is how a provider is doing.
+type StateKind string
+
+// The states of `providers` in /status.json.
+const (
+	StateOK     StateKind = "ok"
+	StateBusy   StateKind = "busy"   // full or asked us to slow down; heals by itself within seconds
+	StatePaused StateKind = "paused" // account fault, ban or outage; one probe now and then
+)
+
+// State is a snapshot for /status.
+type State struct {
+	Kind    StateKind
+	Reason  string    // "" when ok
+	Until   time.Time // next call allowed; zero when ok
+	Balance *float64  // last one read; nil = never
+}

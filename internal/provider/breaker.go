@@ -1,0 +1,282 @@
+package provider
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+const (
+	outageAfter = 5                // calls in a row without a proper answer
+	outageFor   = 10 * time.Second // then none for so long, and one by one
+	backOffMost = 30 * time.Second
+	// pollsYield is how much later than a submit a poll comes back to ask for
+	// the turn of a paused account: a submit tells more.
+	pollsYield = 2 * time.Second
+)
+
+// newBreaker makes the breaker that counts calls without a proper answer, and
+// tells health when it opens and closes.
+func newBreaker(h *health) *gobreaker.CircuitBreaker[answer] {
+	return gobreaker.NewCircuitBreaker[answer](gobreaker.Settings{
+		// It lets a call in strictly after its time-out, health at its own.
+		Timeout:     outageFor - time.Millisecond,
+		ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= outageAfter },
+		IsExcluded: func(err error) bool {
+			var t *trouble
+			return errors.As(err, &t) && (t.gaveUp || t.refused)
+		},
+		OnStateChange: func(_ string, _, to gobreaker.State) {
+			switch to {
+			case gobreaker.StateOpen:
+				h.outageBegins(time.Now())
+			case gobreaker.StateClosed:
+				h.outageEnds()
+			case gobreaker.StateHalfOpen:
+			}
+		},
+	})
+}
+
+// health decides whether the service may be called at a given time. The zero
+// value is a service that is well.
+type health struct {
+	mu      sync.Mutex // guards all; nothing is called while it is held
+	account pause
+	outage  pause
+	last    string // why the latest call had no proper answer
+
+	busySince, busyUntil time.Time
+	busyWhy              string
+	backOff              time.Duration // the latest; 0 = the next fault is the first
+
+	balance *float64 // replaced, never changed
+	told    string   // what the log was told last; "" = all is well
+}
+
+// pause is a time without calls but a probe now and then.
+type pause struct {
+	on     bool
+	since  time.Time
+	turn   time.Time     // nobody calls before
+	every  time.Duration // from one turn to the next
+	fault  *Error        // account: why
+	action string        // account: what met it
+	given  bool          // account: Ready gave the turn away and no submit used it yet
+}
+
+// take uses up the turn if it has come.
+func (p *pause) take(at time.Time) bool {
+	if at.Before(p.turn) {
+		return false
+	}
+	p.turn = at.Add(p.every)
+	return true
+}
+
+// ready is Client.Ready.
+func (h *health) ready(at time.Time) (bool, time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	wait := h.busyUntil.Sub(at)
+	for _, p := range []*pause{&h.account, &h.outage} {
+		if p.on {
+			wait = max(wait, p.turn.Sub(at))
+		}
+	}
+	if wait > 0 {
+		return false, wait
+	}
+	for _, p := range []*pause{&h.account, &h.outage} {
+		p.given = p.on && p.take(at)
+	}
+	return true, 0
+}
+
+// state is Client.State.
+func (h *health) state(at time.Time) State {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := State{Kind: StateOK, Balance: h.balance}
+	switch {
+	case h.account.on:
+		s.Kind, s.Reason, s.Until = StatePaused, h.account.fault.reason(), h.account.turn
+	case h.outage.on:
+		s.Kind, s.Reason, s.Until = StatePaused, "no proper answer: "+h.last, h.outage.turn
+	case at.Before(h.busyUntil):
+		s.Kind, s.Reason, s.Until = StateBusy, h.busyWhy, h.busyUntil
+	}
+	return s
+}
+
+// reason is an error without its class.
+func (e *Error) reason() string {
+	if e.Err != nil {
+		return e.Code + ": " + e.Err.Error()
+	}
+	return e.Code
+}
+
+// enter asks for leave to call. While the account is paused, only a submit that
+// Ready let in and who comes when it is the probe's turn get it.
+func (h *health) enter(action string, at time.Time) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := &h.account
+	switch {
+	case !p.on:
+		return nil
+	case action == submit && p.given:
+		p.given = false
+		return nil
+	case (action == submit || action == poll) && p.take(at):
+		return nil
+	}
+	e := *p.fault
+	e.Delay = p.turn.Sub(at)
+	if action != submit {
+		e.Delay += pollsYield
+	}
+	return &e
+}
+
+// outageFault is the error of a call that the breaker did not let through.
+func (h *health) outageFault(at time.Time) *Error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	// While somebody else is trying, its turn is over and the next one far.
+	return &Error{Class: Capacity, Code: "outage", Delay: max(h.outage.turn.Sub(at), time.Second)}
+}
+
+func (h *health) outageBegins(at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.outage = pause{on: true, since: at, turn: at.Add(outageFor), every: outageFor}
+}
+
+func (h *health) outageEnds() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.outage = pause{}
+}
+
+func (h *health) setBalance(n float64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.balance = &n
+}
+
+// event is a call that came to its end.
+type event struct {
+	action      string
+	started, at time.Time // sent, and over
+	trouble     *trouble  // why there was no proper answer; nil = there was one
+	fault       *Error    // nil: the call was granted, or the task is not ready
+}
+
+// change is what the log shall be told.
+type change struct {
+	paused, account bool
+	reason          string
+}
+
+// settle learns from a call and completes its fault's delay. It reports
+// whether the provider was paused or freed since it was last asked.
+func (h *health) settle(e event) (change, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case e.fault != nil && e.fault.Class == Account:
+		h.pauseLocked(e)
+	case e.trouble == nil && h.account.on:
+		h.resumeLocked(e)
+	}
+	if e.trouble != nil {
+		h.last = e.trouble.code
+	}
+	switch {
+	case e.fault == nil && e.action == submit:
+		h.backOff = 0
+		if !e.started.Before(h.busySince) {
+			h.busyUntil = time.Time{}
+		}
+	case e.fault != nil && e.fault.Class == Capacity:
+		h.slowLocked(e)
+	}
+	return h.changeLocked()
+}
+
+// pauseLocked begins the account's pause, or prolongs it. An answer that was
+// under way when a ban began does not make the ban shorter.
+func (h *health) pauseLocked(e event) {
+	if h.account.on && e.started.Before(h.account.since) && h.account.turn.After(e.at.Add(e.fault.Delay)) {
+		return
+	}
+	kept := *e.fault // the caller's copy is its own
+	h.account = pause{
+		on: true, since: e.at, turn: e.at.Add(kept.Delay), every: probe,
+		fault: &kept, action: e.action,
+	}
+}
+
+// resumeLocked ends the account's pause if this call proves that it can. What
+// was sent before the pause proves nothing, and a poll that is answered does
+// not say that there is money again.
+func (h *health) resumeLocked(e event) {
+	if e.started.Before(h.account.since) || e.action != submit && h.account.action == submit {
+		return
+	}
+	h.account = pause{}
+}
+
+// slowLocked leaves the service alone for a while: for the fault's delay, and
+// for longer with every fault that follows. Faults of one wave, sent before
+// the first of them came back, count once.
+func (h *health) slowLocked(e event) {
+	f := e.fault
+	base := f.Delay
+	f.Delay += jitter(base)
+	if t := e.trouble; t != nil && (t.gaveUp || e.action != submit && !t.refused) {
+		return // the caller's doing, or a poll's own bad luck
+	}
+	if e.started.Before(h.busyUntil) {
+		if until := e.at.Add(base); until.After(h.busyUntil) {
+			h.busyUntil = until
+		}
+	} else {
+		h.backOff = max(base, min(h.backOff*3/2, backOffMost))
+		wait := min(h.backOff+jitter(h.backOff), max(base, backOffMost))
+		h.busySince, h.busyUntil = e.at, e.at.Add(wait)
+	}
+	h.busyWhy = f.reason()
+	if e.action == submit {
+		f.Delay = h.busyUntil.Sub(e.at)
+	}
+}
+
+func (h *health) changeLocked() (change, bool) {
+	var c change
+	switch {
+	case h.account.on:
+		c = change{true, true, h.account.fault.reason()}
+	case h.outage.on:
+		c = change{true, false, h.last}
+	}
+	now := c.reason
+	if c.paused && !c.account {
+		now = "outage" // its reason changes with every call
+	}
+	if now == h.told {
+		return c, false
+	}
+	h.told = now
+	return c, true
+}
+
+// jitter is up to a fifth of d, so that replicas do not come back together.
+func jitter(d time.Duration) time.Duration {
+	return rand.N(d/5 + 1) //nolint:gosec // not a secret
+}

@@ -1,0 +1,393 @@
+package provider
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const (
+	sold     = `{"status":1,"request":"5"}`
+	noSlot   = `{"status":0,"request":"ERROR_NO_SLOT_AVAILABLE"}`
+	wrongKey = `{"status":0,"request":"ERROR_WRONG_USER_KEY"}`
+	noMoney  = `{"status":0,"request":"ERROR_ZERO_BALANCE"}`
+	pending  = `{"status":0,"request":"CAPCHA_NOT_READY"}`
+	badPage  = `{"status":0,"request":"ERROR_PAGEURL"}`
+	unsolved = `{"status":0,"request":"ERROR_CAPTCHA_UNSOLVABLE"}`
+)
+
+// waitReady sleeps until Ready says yes and returns how long that took.
+func waitReady(t *testing.T, c *Client) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for range 1000 {
+		ready, wait := c.Ready(time.Now())
+		if ready {
+			return time.Since(began)
+		}
+		if wait <= 0 {
+			t.Fatalf("not ready, and nothing to wait for: %v", wait)
+		}
+		time.Sleep(wait)
+	}
+	t.Fatal("never ready")
+	return 0
+}
+
+func wantState(t *testing.T, c *Client, kind StateKind, reason string) {
+	t.Helper()
+	s := c.State(time.Now())
+	if s.Kind != kind || !strings.Contains(s.Reason, reason) || (kind == StateOK) != (s.Reason == "") || (kind == StateOK) != s.Until.IsZero() {
+		t.Errorf("state %+v, want %s for %q", s, kind, reason)
+	}
+}
+
+func TestCapacityBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, w, says := wired(t, Config{})
+		wantState(t, c, StateOK, "")
+		says(http.StatusOK, noSlot)
+		for i, want := range []float64{5, 7.5, 11.25, 16.875, 25.3, 30, 30} {
+			e := faultOf(t, submitOne(t, c))
+			wantState(t, c, StateBusy, "ERROR_NO_SLOT_AVAILABLE")
+			// A poll for what was bought before is let through.
+			before := w.count()
+			_ = pollOne(t, c)
+			if w.count() != before+1 {
+				t.Error("a busy provider's tasks are not polled")
+			}
+			took := waitReady(t, c).Seconds()
+			if took < want || took > max(30, want*1.2)+0.01 || e.Delay.Seconds() != took {
+				t.Errorf("fault %d: ready after %v s, told %v, want %v", i+1, took, e.Delay, want)
+			}
+			wantState(t, c, StateOK, "")
+		}
+		says(http.StatusOK, sold)
+		if err := submitOne(t, c); err != nil {
+			t.Fatal(err)
+		}
+		says(http.StatusOK, noSlot)
+		if e := faultOf(t, submitOne(t, c)); e.Delay > 6*time.Second {
+			t.Errorf("after a success the first delay is %v", e.Delay)
+		}
+		// A success that was sent later shows that there is room again.
+		says(http.StatusOK, sold)
+		if err := submitOne(t, c); err != nil {
+			t.Fatal(err)
+		}
+		wantState(t, c, StateOK, "")
+	})
+}
+
+// At captchaai this code says that all threads are at work.
+func TestZeroBalanceByProfile(t *testing.T) {
+	for profile, want := range map[string]StateKind{
+		captchaAI: StateBusy, twoCaptcha: StatePaused, generic: StatePaused,
+	} {
+		c, _, _, says := wired(t, Config{Profile: profile})
+		says(http.StatusOK, noMoney)
+		_ = submitOne(t, c)
+		wantState(t, c, want, "ERROR_ZERO_BALANCE")
+	}
+}
+
+// Refusals of orders that were sent together are one fault.
+func TestOneWaveCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newClient(t, Config{})
+		c.wire = &wire{reply: func(n int, _ *http.Request) (int, string, error) {
+			time.Sleep(time.Duration(n) * 100 * time.Millisecond)
+			if n == 10 {
+				return http.StatusOK, sold, nil // sent before the first refusal came back
+			}
+			return http.StatusOK, noSlot, nil
+		}}
+		var wave sync.WaitGroup
+		for range 10 {
+			wave.Go(func() { _, _ = c.Submit(context.Background(), v2) })
+		}
+		wave.Wait()
+		wantState(t, c, StateBusy, "ERROR_NO_SLOT_AVAILABLE")
+		if wait := waitReady(t, c); wait > 6*time.Second {
+			t.Errorf("ready %v after a wave of refusals, want 5 s and a bit", wait)
+		}
+	})
+}
+
+// TestWrongKey: ten minutes with many who want to call, and ten calls.
+func TestWrongKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, j, w, says := wired(t, Config{Balance: true})
+		says(http.StatusOK, wrongKey)
+		if e := faultOf(t, submitOne(t, c)); e.Class != Account || e.Unknown || e.Delay != time.Minute {
+			t.Fatalf("%v after %v", e, e.Delay)
+		}
+		ctx := context.Background()
+		granted, refused := 0, 0
+		for range 10 * 60 {
+			time.Sleep(time.Second)
+			wantState(t, c, StatePaused, "ERROR_WRONG_USER_KEY")
+			ready := false
+			for range 3 {
+				if yes, wait := c.Ready(time.Now()); yes {
+					if ready {
+						t.Fatal("two probes in one turn")
+					}
+					ready = true
+				} else if wait <= 0 || wait > time.Minute {
+					t.Fatalf("not ready for %v", wait)
+				}
+			}
+			before := w.count()
+			for range 3 {
+				e := faultOf(t, submitOne(t, c))
+				p := faultOf(t, pollOne(t, c))
+				_, _, err := c.Threads(ctx)
+				b := faultOf(t, err)
+				if e.Class != Account || p.Class != Account || b.Class != Account || p.Delay <= 0 || e.Unknown || p.Unknown {
+					t.Fatalf("paused calls give %v, %v, %v", e, p, b)
+				}
+				refused += 3
+				_ = c.ReadBalance(ctx)
+			}
+			switch calls := w.count() - before; {
+			case ready && calls == 1:
+				granted++
+			case ready || calls != 0:
+				t.Fatalf("%d calls in a second, probe granted: %v", calls, ready)
+			}
+		}
+		// Each probe's refusal begins the minute afresh.
+		if granted < 9 || granted > 10 || w.count() != granted+1 {
+			t.Errorf("%d probes, %d calls, %d refused at the door", granted, w.count(), refused)
+		}
+		if n := strings.Count(j.logged(), "account fault"); n != 1 {
+			t.Errorf("the pause is logged %d times:\n%s", n, j.logged())
+		}
+	})
+}
+
+// Once the probe has shown that the account can buy, everybody may call.
+func TestPauseIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, j, _, says := wired(t, Config{})
+		says(http.StatusOK, wrongKey)
+		_ = submitOne(t, c)
+		says(http.StatusOK, sold)
+		waitReady(t, c)
+		if err := submitOne(t, c); err != nil {
+			t.Fatal(err)
+		}
+		wantState(t, c, StateOK, "")
+		for range 3 {
+			if ready, _ := c.Ready(time.Now()); !ready {
+				t.Error("the pause is over and Ready says no")
+			}
+			if err := pollOne(t, c); err != nil {
+				t.Error(err)
+			}
+		}
+		if !strings.Contains(j.logged(), "called again") {
+			t.Errorf("the end of the pause is not logged:\n%s", j.logged())
+		}
+	})
+}
+
+// TestWhatEndsAPause: an account that refuses for another reason can buy.
+func TestWhatEndsAPause(t *testing.T) {
+	for _, row := range []struct {
+		raisedBy, probeBy string
+		status            int
+		reply             string
+		ends              bool
+	}{
+		{submit, submit, 200, sold, true},
+		{submit, submit, 200, noSlot, true},
+		{submit, submit, 200, badPage, true},
+		{submit, submit, 200, unsolved, true},
+		{submit, submit, 429, noSlot, true},
+		{submit, submit, 429, "slow down", false},
+		{submit, submit, 500, "", false},
+		{submit, submit, 200, "<html>", false},
+		{submit, submit, 200, noMoney, false},
+		{submit, poll, 200, pending, false}, // tells nothing about money
+		{submit, poll, 200, sold, false},
+		{poll, poll, 200, pending, true},
+		{poll, poll, 200, unsolved, true},
+		{poll, poll, 500, "", false},
+		{poll, submit, 200, sold, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c, _, w, says := wired(t, Config{Profile: twoCaptcha})
+			act := map[string]func(*testing.T, *Client) error{submit: submitOne, poll: pollOne}
+			says(http.StatusOK, wrongKey)
+			_ = act[row.raisedBy](t, c)
+			wantState(t, c, StatePaused, "ERROR_WRONG_USER_KEY")
+			time.Sleep(time.Minute)
+			says(row.status, row.reply)
+			_ = act[row.probeBy](t, c)
+			if w.count() != 2 {
+				t.Errorf("%+v: the probe was not let through", row)
+			}
+			if ended := c.State(time.Now()).Kind != StatePaused; ended != row.ends {
+				t.Errorf("%+v: the pause is over: %v", row, ended)
+			}
+		})
+	}
+}
+
+// An answer that was under way when the fault came neither ends a pause nor
+// makes a ban shorter.
+func TestOldAnswersProveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newClient(t, Config{Profile: twoCaptcha})
+		replies := []string{"ERROR: 1001", sold, noMoney}
+		c.wire = &wire{reply: func(n int, _ *http.Request) (int, string, error) {
+			time.Sleep(time.Duration(n) * time.Second)
+			return http.StatusOK, replies[n-1], nil
+		}}
+		var calls sync.WaitGroup
+		for range replies {
+			calls.Go(func() { _, _ = c.Submit(context.Background(), v2) })
+		}
+		calls.Wait()
+		wantState(t, c, StatePaused, "ERROR: 1001")
+		if wait := waitReady(t, c); wait < 9*time.Minute {
+			t.Errorf("the ban ends after %v", wait)
+		}
+	})
+}
+
+func TestBansPauseForTheirTime(t *testing.T) {
+	for code, want := range map[string]time.Duration{
+		"ERROR: 1001": 10 * time.Minute, "ERROR: 1002": 5 * time.Minute, "ERROR: 1003": 30 * time.Second,
+		"ERROR: 1004": 10 * time.Minute, "ERROR: 1005": 10 * time.Minute, "IP_BANNED": 5 * time.Minute,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c, _, w, says := wired(t, Config{Profile: twoCaptcha})
+			says(http.StatusOK, code)
+			_ = pollOne(t, c)
+			wantState(t, c, StatePaused, code)
+			if took := waitReady(t, c); took != want {
+				t.Errorf("%s: ready after %v, want %v", code, took, want)
+			}
+			says(http.StatusOK, sold)
+			if err := submitOne(t, c); err != nil || w.count() != 2 {
+				t.Errorf("%s: the probe gives %v", code, err)
+			}
+			wantState(t, c, StateOK, "")
+		})
+	}
+}
+
+// A probe that was granted and not used is granted again a minute later, and
+// one without a grant may come when it is time.
+func TestUnusedProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, w, says := wired(t, Config{})
+		says(http.StatusOK, wrongKey)
+		_ = submitOne(t, c)
+		waitReady(t, c)
+		if took := waitReady(t, c); took != time.Minute {
+			t.Errorf("the next grant comes after %v", took)
+		}
+		time.Sleep(time.Second)
+		_ = submitOne(t, c) // the grant
+		_ = submitOne(t, c) // none
+		if w.count() != 2 {
+			t.Errorf("%d calls, want 2", w.count())
+		}
+		time.Sleep(time.Minute)
+		_, _, _ = c.Threads(context.Background()) // not what a turn is for
+		if w.count() != 2 {
+			t.Error("the turn goes to a call that buys nothing")
+		}
+		_ = submitOne(t, c)
+		if w.count() != 3 {
+			t.Errorf("%d calls, want 3", w.count())
+		}
+		waitReady(t, c)
+		says(http.StatusInternalServerError, "") // tells nothing about the account
+		_ = submitOne(t, c)
+		_ = submitOne(t, c)
+		if w.count() != 4 {
+			t.Errorf("%d calls, want 4: a grant is used once", w.count())
+		}
+	})
+}
+
+// When a submit and a poll both wait for the turn, the submit's comes first.
+func TestSubmitsGoFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, _, says := wired(t, Config{})
+		says(http.StatusOK, wrongKey)
+		_ = submitOne(t, c)
+		p := faultOf(t, pollOne(t, c))
+		_, wait := c.Ready(time.Now())
+		if p.Delay <= wait+time.Second {
+			t.Errorf("the poll comes back after %v, an order after %v", p.Delay, wait)
+		}
+	})
+}
+
+func TestBalanceIsReadRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		c, _, w, says := wired(t, Config{Balance: true})
+		says(http.StatusOK, "2.5")
+		for range 3 * 60 {
+			if err := c.ReadBalance(ctx); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if w.count() != 3 {
+			t.Errorf("%d calls in three minutes", w.count())
+		}
+		if b := c.State(time.Now()).Balance; b == nil || *b != 2.5 {
+			t.Errorf("balance %v", b)
+		}
+		says(http.StatusOK, `{"status":1,"request":"a lot"}`)
+		time.Sleep(time.Minute)
+		if err := c.ReadBalance(ctx); err == nil {
+			t.Error("a balance that is no number is accepted")
+		}
+		if b := c.State(time.Now()).Balance; b == nil || *b != 2.5 {
+			t.Errorf("the last good balance is gone: %v", b)
+		}
+
+		off, _, w, _ := wired(t, Config{})
+		if err := off.ReadBalance(ctx); err != nil || w.count() != 0 || off.State(time.Now()).Balance != nil {
+			t.Errorf("the balance is read without leave: %v", err)
+		}
+	})
+}
+
+func TestNew(t *testing.T) {
+	good := Config{Name: "n", API: APILegacy, Profile: generic, URL: "https://example.com/sub/"}
+	if c, err := New(good); err != nil || c.Name() != "n" || c.Timeout() != 180*time.Second || c.base != "https://example.com/sub" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for name, spoil := range map[string]func(*Config){
+		"api":       func(c *Config) { c.API = "simulated" },
+		"profile":   func(c *Config) { c.Profile = "other" },
+		"no url":    func(c *Config) { c.URL = "" },
+		"scheme":    func(c *Config) { c.URL = "ftp://example.com" },
+		"no host":   func(c *Config) { c.URL = "https:///in.php" },
+		"user":      func(c *Config) { c.URL = "https://u:p@example.com" },
+		"query":     func(c *Config) { c.URL = "https://example.com/?key=x" },
+		"fragment":  func(c *Config) { c.URL = "https://example.com/#x" },
+		"nonsense":  func(c *Config) { c.URL = "http://[::1" },
+		"no scheme": func(c *Config) { c.URL = "example.com" },
+	} {
+		cfg := good
+		spoil(&cfg)
+		if _, err := New(cfg); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}

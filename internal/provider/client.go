@@ -1,0 +1,352 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"poold/internal/captcha"
+)
+
+// The protocols that a Config can name.
+const (
+	APILegacy = "legacy"
+	APITasks  = "tasks"
+)
+
+const (
+	callLimit      = 10 * time.Second // one call, from dialling to the answer's last byte
+	defaultTimeout = 180 * time.Second
+	balanceEvery   = time.Minute
+	longCode       = 100     // characters of a service's own code that are shown
+	maxThreads     = 1 << 20 // more than that is no count of threads
+)
+
+// Config describes one account at one service.
+type Config struct {
+	Name         string // for logs
+	API          string // APILegacy | APITasks
+	Profile      string // one of Profiles
+	URL          string // base, without in.php; http or https, no user, no query
+	Key          captcha.Secret
+	FirstPoll    time.Duration // 0 = what suits the type
+	PollInterval time.Duration // 0 = what suits the type
+	Timeout      time.Duration // a task older than this is given up; 0 = 180 s
+	Balance      bool          // ReadBalance may ask
+
+	// Observe is told of every call that was made: action is submit, poll,
+	// threads or balance, outcome ok, not_ready, capacity, account, parameters,
+	// task, transport or unknown. It must not block; nil = nobody listens.
+	Observe func(action, outcome string)
+	Log     *slog.Logger // changes of state; nil = silent
+}
+
+// Client is one account at one service. All methods are safe for concurrent use.
+type Client struct {
+	cfg     Config
+	base    string // cfg.URL without a slash at its end
+	speak   protocol
+	profile profile
+	wire    http.RoundTripper
+	limit   time.Duration // callLimit
+	breaker *gobreaker.CircuitBreaker[answer]
+	health  health
+	asked   atomic.Int64 // Unix ns of the last balance call
+}
+
+// protocol turns calls into requests and replies into answers.
+type protocol interface {
+	submit(id captcha.Identity) (query, error) // the error: parameters that it cannot express
+	poll(task string, id captcha.Identity) query
+	balance() query
+	threads() (q query, offered bool)
+}
+
+// query is one call, ready to be sent.
+type query struct {
+	path, contentType, body string
+
+	read func(reply []byte) (answer, error) // the error is a garbled
+	hide []captcha.Secret                   // the key, and what else an answer must not bring to light
+}
+
+// answer is what the replies of either protocol come down to.
+type answer struct {
+	code       string        // the service's word for a refusal, as it came; "" = none
+	notReady   bool          // polls only
+	text       string        // task id or token
+	userAgent  string        // polls only
+	number     float64       // balance or threads
+	retryAfter time.Duration // beside code, with HTTP 429; else 0
+}
+
+// New makes a client. It starts nothing and calls nobody.
+func New(cfg Config) (*Client, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Observe == nil {
+		cfg.Observe = func(string, string) {}
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = defaultTimeout
+	}
+	// The URL is not quoted in an error: who mistypes it may have put the key there.
+	u, err := url.Parse(cfg.URL)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" ||
+		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("provider %s: url: want http(s)://host[/path], without user and query", cfg.Name)
+	}
+	p, known := profileNamed(cfg.Profile, cfg.API)
+	if !known {
+		return nil, fmt.Errorf("provider %s: profile: want one of %s", cfg.Name, strings.Join(Profiles(), ", "))
+	}
+	c := &Client{
+		cfg: cfg, base: strings.TrimRight(cfg.URL, "/"),
+		profile: p, wire: newTransport(), limit: callLimit,
+	}
+	c.breaker = newBreaker(&c.health)
+	switch cfg.API {
+	case APILegacy:
+		c.speak = legacy{key: cfg.Key, profile: p}
+	case APITasks:
+		c.speak = tasks{key: cfg.Key}
+	default:
+		return nil, fmt.Errorf("provider %s: api: want %s or %s", cfg.Name, APILegacy, APITasks)
+	}
+	return c, nil
+}
+
+// Name is the one in the Config.
+func (c *Client) Name() string { return c.cfg.Name }
+
+// Timeout is how old a task may get before it is given up.
+func (c *Client) Timeout() time.Duration { return c.cfg.Timeout }
+
+// Pace is how long to wait from a submit to its first poll, and between polls.
+func (c *Client) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
+	firstPoll, interval = c.profile.pace(t)
+	if c.cfg.FirstPoll > 0 {
+		firstPoll = c.cfg.FirstPoll
+	}
+	if c.cfg.PollInterval > 0 {
+		interval = c.cfg.PollInterval
+	}
+	return firstPoll, interval
+}
+
+// Ready reports whether an order may be placed at the given time; if not, how
+// long it takes until asking again makes sense. While the provider is paused,
+// exactly one caller in each turn gets true: its order is the probe.
+func (c *Client) Ready(at time.Time) (bool, time.Duration) { return c.health.ready(at) }
+
+// State tells how the provider is doing.
+func (c *Client) State(at time.Time) State { return c.health.state(at) }
+
+// Submit buys one task and returns its id. The error is an *Error, or ctx's
+// where the caller gave up before anything was sent. With Error.Unknown nobody
+// can say whether the task was bought.
+func (c *Client) Submit(ctx context.Context, id captcha.Identity) (task string, err error) {
+	q, err := c.speak.submit(id)
+	if err != nil {
+		return "", &Error{Class: Parameters, Code: "cannot_be_asked", Err: err}
+	}
+	a, err := c.call(ctx, submit, q, id.Proxy)
+	return a.text, err
+}
+
+// Poll asks for a task's token. The error is ErrNotReady, an *Error, or ctx's.
+// The identity must be the one that the task was bought for.
+func (c *Client) Poll(ctx context.Context, task string, id captcha.Identity) (Solution, error) {
+	a, err := c.call(ctx, poll, c.speak.poll(task, id), id.Proxy)
+	return Solution{Token: a.text, UserAgent: a.userAgent}, err
+}
+
+// Threads asks how many tasks the account may have at once. ok is false where
+// the service has no such call; then there is no error either.
+func (c *Client) Threads(ctx context.Context) (total int, ok bool, err error) {
+	q, offered := c.speak.threads()
+	if !offered {
+		return 0, false, nil
+	}
+	a, err := c.call(ctx, threads, q, "")
+	switch {
+	case err != nil:
+		return 0, true, err
+	case a.number < 0 || a.number > maxThreads || a.number != math.Trunc(a.number):
+		return 0, true, &Error{Class: Task, Code: "odd_thread_count"}
+	}
+	return int(a.number), true, nil
+}
+
+// ReadBalance asks for the account's balance, which State shows from then on.
+// It does nothing unless Config.Balance is set, and asks at most once a minute.
+func (c *Client) ReadBalance(ctx context.Context) error {
+	if !c.cfg.Balance {
+		return nil
+	}
+	now, last := time.Now().UnixNano(), c.asked.Load()
+	if last != 0 && now-last < int64(balanceEvery) || !c.asked.CompareAndSwap(last, now) {
+		return nil
+	}
+	a, err := c.call(ctx, balance, c.speak.balance(), "")
+	if err != nil {
+		return err
+	}
+	c.health.setBalance(a.number)
+	return nil
+}
+
+// Close drops idle connections. Calls under way are not disturbed.
+func (c *Client) Close() {
+	if t, ok := c.wire.(*http.Transport); ok {
+		t.CloseIdleConnections()
+	}
+}
+
+// The actions, as Observe is told them.
+const (
+	submit  = "submit"
+	poll    = "poll"
+	threads = "threads"
+	balance = "balance"
+)
+
+// call makes one call, if it may be made, and keeps the books about it.
+func (c *Client) call(ctx context.Context, action string, q query, proxy captcha.Secret) (answer, error) {
+	q.hide = []captcha.Secret{c.cfg.Key, proxy}
+	if p, ok := splitProxy(proxy.Reveal(), ""); ok {
+		q.hide = append(q.hide, captcha.Secret(p.Password))
+	}
+	if err := ctx.Err(); err != nil {
+		return answer{}, err
+	}
+	started := time.Now()
+	if err := c.health.enter(action, started); err != nil {
+		return answer{}, err
+	}
+	a, err := c.breaker.Execute(func() (answer, error) { return c.exchange(ctx, q) })
+	at := time.Now()
+	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+		return answer{}, c.health.outageFault(at)
+	}
+	var t *trouble
+	if errors.As(err, &t) {
+		err = t.verdict(action)
+	} else {
+		err = c.verdict(a, q)
+	}
+	var fault *Error
+	if !errors.As(err, &fault) && err != nil && !errors.Is(err, ErrNotReady) {
+		return answer{}, err // the caller gave up, and nothing is known
+	}
+	e := event{action: action, started: started, at: at, trouble: t, fault: fault}
+	if change, changed := c.health.settle(e); changed {
+		c.tell(ctx, change)
+	}
+	c.cfg.Observe(action, outcome(err, fault, t))
+	if err != nil {
+		return answer{}, err
+	}
+	return a, nil
+}
+
+// verdict is the error that a proper answer stands for, nil for what was asked.
+func (c *Client) verdict(a answer, q query) error {
+	if a.notReady {
+		return ErrNotReady
+	}
+	if a.code == "" {
+		return nil
+	}
+	word, f, known := c.profile.fault(a.code)
+	if a.retryAfter > 0 && f.class != Account {
+		f.class = Capacity // HTTP 429 says it, whatever the word for it
+	}
+	e := &Error{Class: f.class, Code: word, Delay: max(f.delay, a.retryAfter)}
+	if !known {
+		e.Code = cmp.Or(clean(a.code, longCode, q.hide...), "unprintable")
+	}
+	if f.note != "" {
+		e.Err = errors.New(f.note)
+	}
+	return e
+}
+
+// tell logs a change of state, once.
+func (c *Client) tell(ctx context.Context, ch change) {
+	level, text := slog.LevelInfo, "provider is called again"
+	switch {
+	case ch.paused && ch.account:
+		// Only a person can pay, or find the right key.
+		level, text = slog.LevelError, "provider paused: account fault"
+	case ch.paused:
+		level, text = slog.LevelWarn, "provider paused: no proper answers"
+	}
+	c.cfg.Log.LogAttrs(ctx, level, text, slog.String("provider", c.cfg.Name), slog.String("reason", ch.reason))
+}
+
+// outcome is Observe's word for how a call ended.
+func outcome(err error, fault *Error, t *trouble) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case fault == nil:
+		return "not_ready"
+	case fault.Unknown:
+		return "unknown"
+	case t != nil && !t.refused:
+		return "transport"
+	}
+	return fault.Class.String()
+}
+
+// clean makes a service's own text fit to be shown: secrets out, everything
+// but printable ASCII out, and no more characters than most.
+func clean(text string, most int, secrets ...captcha.Secret) string {
+	text = printable(text)
+	for _, s := range secrets {
+		// All forms: as it is, as a form's body carries it, and as the line
+		// above left it.
+		for _, form := range []string{s.Reveal(), url.QueryEscape(s.Reveal()), printable(s.Reveal())} {
+			if form != "" {
+				text = strings.ReplaceAll(text, form, "[redacted]")
+			}
+		}
+	}
+	return text[:min(len(text), most)]
+}
+
+// printable drops everything but printable ASCII.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// graphic reports whether text is 1 to most visible ASCII characters: what
+// task ids and tokens are made of.
+func graphic(text string, most int) bool {
+	return text != "" && len(text) <= most &&
+		strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
+}
+
+// finite reads a number that may have come as text.
+func finite(text string) (float64, bool) {
+	n, err := strconv.ParseFloat(text, 64)
+	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
+}

@@ -1,0 +1,48 @@
+// Package provider buys tokens from a solving service. A Client is one account
+// at one service: it sends a submit, polls the task, and says of everything
+// that goes wrong what the caller is to do about it.
+//
+// It stands at the end of the flow, below package purchase, which owns what
+// was paid for. Two things vary between services and are kept apart here:
+//
+//	protocol  how calls and answers are written    legacy.go  tasks.go
+//	profile   what each error code means, the pace profiles.go
+//
+// The protocols are "legacy" (POST form to /in.php and /res.php, JSON or plain
+// text back) and "tasks" (POST JSON to /createTask and /getTaskResult).
+//
+// # What an error says
+//
+// Every failure is an *Error with a Class, but ErrNotReady and the caller's own
+// cancellation. A submit that was refused in the protocol, or that never left
+// this machine, is provably not bought. Every other failed submit (time-out,
+// 5xx, an HTML page, a cut or unreadable answer) has Error.Unknown set and
+// counts as bought. A poll never decides about a task because of the network:
+// that is a Capacity fault, and the task lives on.
+//
+// # When calls are made
+//
+//	busy     a capacity fault; Ready says no for its delay, which grows by half
+//	         with every further fault up to 30 s; polls go on
+//	outage   five calls in a row without a proper answer open the breaker;
+//	         after 10 s one call tries
+//	account  wrong key, no money, ban: no call at all but one probe a minute,
+//	         or one at the end of a ban of known length
+//
+// # Invariants
+//
+//   - A submit is written to the network at most once: plain POST, no GetBody
+//     and no Idempotency-Key (Go's transport re-sends what looks repeatable),
+//     HTTP/1.1, no redirects, no retry.
+//   - The key travels in the body alone. It is in no URL, error, log line or
+//     state, also when the service echoes it; nor are answers ever quoted but
+//     for an unknown error code, cleaned and cut.
+//   - A call ends within 10 s and reads 64 KiB at most.
+//   - While an account fault lasts, at most one call is made in each turn.
+//   - A Client starts no goroutine; Close drops its idle connections.
+//
+// # What it does not do
+//
+// It does not repeat calls, wait between polls, count tasks under way, judge a
+// token's age, or choose between services.
+package provider

@@ -1,0 +1,178 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"poold/internal/captcha"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// canary is a key with characters that forms, JSON and URLs write differently.
+const canary = `canary-KEY+/&="%41~0123456789abcdef`
+
+// v2 is an identity that both protocols can express.
+var v2 = captcha.Identity{
+	Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: "https://example.com/login",
+}
+
+// journal collects what a client says about itself.
+type journal struct {
+	mu       sync.Mutex
+	outcomes []string
+	log      bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.log.Write(p)
+}
+
+func (j *journal) observe(action, outcome string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.outcomes = append(j.outcomes, action+" "+outcome)
+}
+
+func (j *journal) logged() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.log.String()
+}
+
+func (j *journal) last() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.outcomes) == 0 {
+		return "nothing"
+	}
+	return j.outcomes[len(j.outcomes)-1]
+}
+
+// newClient makes a client of what cfg leaves open.
+func newClient(t *testing.T, cfg Config) (*Client, *journal) {
+	t.Helper()
+	j := &journal{}
+	cfg.Name, cfg.Observe = "test", j.observe
+	cfg.Log = slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	if cfg.API == "" {
+		cfg.API = APILegacy
+	}
+	if cfg.Profile == "" {
+		cfg.Profile = captchaAI
+	}
+	if cfg.Key == "" {
+		cfg.Key = canary
+	}
+	if cfg.URL == "" {
+		cfg.URL = "http://provider.example.com"
+	}
+	c, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c, j
+}
+
+// serve gives a client of a server that answers with handler.
+func serve(t *testing.T, cfg Config, handler http.HandlerFunc) (*Client, *journal) {
+	t.Helper()
+	srv := httptest.NewServer(handler)
+	t.Cleanup(srv.Close)
+	cfg.URL = srv.URL
+	c, j := newClient(t, cfg)
+	return c, j
+}
+
+// says is a handler with one answer.
+func says(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// wire is a transport without a network, for tests in a bubble: it answers
+// each call with what the function says for it.
+type wire struct {
+	mu    sync.Mutex
+	calls int
+	reply func(n int, req *http.Request) (int, string, error)
+}
+
+func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
+	_, _ = io.Copy(io.Discard, req.Body)
+	if trace := httptrace.ContextClientTrace(req.Context()); trace != nil {
+		trace.WroteHeaders()
+	}
+	w.mu.Lock()
+	w.calls++
+	n := w.calls
+	w.mu.Unlock()
+	status, body, err := w.reply(n, req)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+func (w *wire) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calls
+}
+
+// wired gives a client of a wire whose answer the test can change.
+func wired(t *testing.T, cfg Config) (*Client, *journal, *wire, func(status int, body string)) {
+	t.Helper()
+	c, j := newClient(t, cfg)
+	var mu sync.Mutex
+	status, body := http.StatusOK, ""
+	w := &wire{reply: func(int, *http.Request) (int, string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return status, body, nil
+	}}
+	c.wire = w
+	return c, j, w, func(s int, b string) {
+		mu.Lock()
+		defer mu.Unlock()
+		status, body = s, b
+	}
+}
+
+// faultOf unpacks an *Error.
+func faultOf(t *testing.T, err error) *Error {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatalf("got error %v (%T), want an *Error", err, err)
+	}
+	return e
+}
+
+func submitOne(t *testing.T, c *Client) error {
+	t.Helper()
+	_, err := c.Submit(context.Background(), v2)
+	return err
+}
+
+func pollOne(t *testing.T, c *Client) error {
+	t.Helper()
+	_, err := c.Poll(context.Background(), "1", v2)
+	return err
+}

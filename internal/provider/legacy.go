@@ -1,0 +1,218 @@
+package provider
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"poold/internal/captcha"
+)
+
+// legacy is the protocol of in.php and res.php. JSON is asked for; plain text
+// is understood too, because some services answer errors with it regardless.
+type legacy struct {
+	key     captcha.Secret
+	profile profile
+}
+
+// form makes a call. The key goes into the body, never into the URL.
+func (l legacy) form(path string, fields url.Values, read func([]byte) (answer, error)) query {
+	fields.Set("key", l.key.Reveal())
+	fields.Set("json", "1")
+	return query{path: path, contentType: "application/x-www-form-urlencoded", body: fields.Encode(), read: read}
+}
+
+func (l legacy) submit(id captcha.Identity) (query, error) {
+	fields := url.Values{"pageurl": {id.Pageurl}}
+	set := func(name, value string) {
+		if value != "" {
+			fields.Set(name, value)
+		}
+	}
+	flag := func(name string, on bool) {
+		if on {
+			fields.Set(name, "1")
+		}
+	}
+	switch id.Type {
+	case captcha.RecaptchaV2, captcha.RecaptchaV3:
+		set("method", "userrecaptcha")
+		set("googlekey", id.Sitekey)
+		if id.Type == captcha.RecaptchaV3 {
+			set("version", "v3")
+		}
+	case captcha.HCaptcha, captcha.Turnstile:
+		set("method", string(id.Type))
+		set("sitekey", id.Sitekey)
+	default:
+		return query{}, fmt.Errorf("the legacy protocol has no method for type %q", id.Type)
+	}
+	flag("invisible", id.Invisible)
+	flag("enterprise", id.Enterprise)
+	set("action", id.Action)
+	if id.MinScore != 0 {
+		set("min_score", strconv.FormatFloat(id.MinScore, 'f', -1, 64))
+	}
+	set("data", id.Data)
+	set("userAgent", id.UserAgent)
+	set("proxy", id.Proxy.Reveal())
+	set("proxytype", strings.ToUpper(id.ProxyType))
+	return l.form("/in.php", fields, l.readSubmit), nil
+}
+
+func (l legacy) poll(task string, id captcha.Identity) query {
+	return l.form("/res.php", url.Values{"action": {"get"}, "id": {task}}, func(reply []byte) (answer, error) {
+		return l.readPoll(reply, id.Enterprise)
+	})
+}
+
+func (l legacy) balance() query {
+	return l.form("/res.php", url.Values{"action": {"getbalance"}}, l.readBalance)
+}
+
+// threads exists at captchaai alone.
+func (l legacy) threads() (query, bool) {
+	if l.profile.name != captchaAI {
+		return query{}, false
+	}
+	return l.form("/res.php", url.Values{"action": {"threadsinfo"}}, l.readThreads), true
+}
+
+// legacyReply is an answer of in.php or res.php, whichever form it came in.
+// encoding/json takes field names without regard to case.
+type legacyReply struct {
+	Status     json.RawMessage `json:"status"`
+	Request    json.RawMessage `json:"request"`
+	Result     json.RawMessage `json:"result"`
+	UserAgent  json.RawMessage `json:"user_agent"`
+	UserAgent2 json.RawMessage `json:"useragent"`
+	Threads    json.RawMessage `json:"threads"`
+}
+
+func (l legacy) readSubmit(reply []byte) (answer, error) {
+	r, a, err := l.parse(reply)
+	if err != nil || a.code != "" {
+		return a, err
+	}
+	task, sane := taskID(r.Request)
+	if a.notReady || !sane {
+		return answer{}, oddReply
+	}
+	return answer{text: task}, nil
+}
+
+// readPoll finds the token in `request`, or in `result` where enterprise
+// answers of some services have it.
+func (l legacy) readPoll(reply []byte, enterprise bool) (answer, error) {
+	r, a, err := l.parse(reply)
+	if err != nil || a.notReady || a.code != "" {
+		return a, err
+	}
+	first, second := quoted(r.Request), quoted(r.Result)
+	if enterprise && second != "" || first == "" {
+		first = second
+	}
+	if !graphic(first, maxReply) {
+		return answer{}, oddReply
+	}
+	ua := agent(r.UserAgent)
+	if ua == "" {
+		ua = agent(r.UserAgent2)
+	}
+	return answer{text: first, userAgent: ua}, nil
+}
+
+func (l legacy) readBalance(reply []byte) (answer, error) {
+	// In plain text it is the one answer without a word in front.
+	if n, ok := finite(string(bytes.TrimSpace(reply))); ok {
+		return answer{number: n}, nil
+	}
+	r, a, err := l.parse(reply)
+	if err != nil || a.code != "" {
+		return a, err
+	}
+	n, ok := finite(plain(r.Request))
+	if !ok {
+		return answer{}, oddReply
+	}
+	return answer{number: n}, nil
+}
+
+// readThreads takes an answer without a status too: the count is what matters.
+func (l legacy) readThreads(reply []byte) (answer, error) {
+	var bare legacyReply
+	if decode(reply, &bare) == nil {
+		if n, ok := finite(plain(bare.Threads)); ok {
+			return answer{number: n}, nil
+		}
+	}
+	if _, a, err := l.parse(reply); err != nil || a.code != "" {
+		return a, err
+	}
+	// A proper answer, but of no use: no sign that the service is down.
+	return answer{number: -1}, nil
+}
+
+// parse brings a reply of either form to one. In the answer only code or
+// notReady are set; both empty means that the call was granted.
+func (l legacy) parse(reply []byte) (legacyReply, answer, error) {
+	reply, err := sniff(reply)
+	if err != nil {
+		return legacyReply{}, answer{}, err
+	}
+	var r legacyReply
+	if reply[0] == '{' {
+		if err := decode(reply, &r); err != nil {
+			return r, answer{}, err
+		}
+		switch strings.Trim(string(r.Status), `"`) {
+		case "1", "true":
+			if word := plain(r.Request); l.isWord(word) {
+				return r, refusal(word), nil
+			}
+			return r, answer{}, nil
+		case "0", "false":
+			if word := plain(r.Request); word != "" {
+				return r, refusal(word), nil
+			}
+		}
+		return r, answer{}, oddReply
+	}
+	text := string(reply)
+	if granted, ok := strings.CutPrefix(text, "OK|"); ok {
+		r.Request, err = json.Marshal(granted)
+		return r, answer{}, err
+	}
+	if l.isWord(text) {
+		return r, refusal(text), nil
+	}
+	return r, answer{}, oddReply
+}
+
+// isWord reports whether plain text is one of the protocol's refusals. "Bad
+// gateway" is not: to take it for one would call a sold task unsold.
+func (l legacy) isWord(text string) bool {
+	if strings.ContainsAny(text, "\r\n<") {
+		return false
+	}
+	if isNotReady(text) || strings.HasPrefix(text, "ERROR_") || strings.HasPrefix(text, "ERROR:") {
+		return true
+	}
+	_, _, known := l.profile.fault(text)
+	return known || isLink(text)
+}
+
+func refusal(word string) answer {
+	if isNotReady(word) {
+		return answer{notReady: true}
+	}
+	return answer{code: word}
+}
+
+// isNotReady knows the protocol's spelling and the right one.
+func isNotReady(word string) bool {
+	return word == "CAPCHA_NOT_READY" || word == "CAPTCHA_NOT_READY"
+}

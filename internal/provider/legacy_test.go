@@ -1,0 +1,309 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+
+	"poold/internal/captcha"
+)
+
+// received is a request as a server saw it.
+type received struct {
+	method, uri, kind, body string
+	header                  http.Header
+}
+
+// recorder keeps each request and answers with one text.
+func recorder(t *testing.T, into *[]received, reply string) http.HandlerFunc {
+	t.Helper()
+	return func(w http.ResponseWriter, r *http.Request) {
+		var b strings.Builder
+		if _, err := bodyOf(&b, r); err != nil {
+			t.Errorf("reading the request: %v", err)
+		}
+		*into = append(*into, received{r.Method, r.RequestURI, r.Header.Get("Content-Type"), b.String(), r.Header})
+		_, _ = w.Write([]byte(reply))
+	}
+}
+
+func TestLegacyFields(t *testing.T) {
+	const site, page = "a-sitekey", "https://example.com/a?b=c&d=e"
+	for _, row := range []struct {
+		id   captcha.Identity
+		want map[string]string // beside key, json and pageurl
+	}{
+		{captcha.Identity{Type: captcha.RecaptchaV2},
+			map[string]string{"method": "userrecaptcha", "googlekey": site}},
+		{captcha.Identity{Type: captcha.RecaptchaV2, Invisible: true},
+			map[string]string{"method": "userrecaptcha", "googlekey": site, "invisible": "1"}},
+		{captcha.Identity{Type: captcha.RecaptchaV2, Enterprise: true, Action: "login"},
+			map[string]string{"method": "userrecaptcha", "googlekey": site, "enterprise": "1", "action": "login"}},
+		{captcha.Identity{Type: captcha.RecaptchaV3},
+			map[string]string{"method": "userrecaptcha", "googlekey": site, "version": "v3"}},
+		{captcha.Identity{Type: captcha.RecaptchaV3, Enterprise: true, Action: "homepage", MinScore: 0.3},
+			map[string]string{"method": "userrecaptcha", "googlekey": site, "version": "v3", "enterprise": "1", "action": "homepage", "min_score": "0.3"}},
+		{captcha.Identity{Type: captcha.HCaptcha, Invisible: true, UserAgent: "Mozilla/5.0 (X11)"},
+			map[string]string{"method": "hcaptcha", "sitekey": site, "invisible": "1", "userAgent": "Mozilla/5.0 (X11)"}},
+		{captcha.Identity{Type: captcha.Turnstile},
+			map[string]string{"method": "turnstile", "sitekey": site}},
+		{captcha.Identity{Type: captcha.Turnstile, Action: "a", Data: "c&d", Proxy: "u:p@ss@192.0.2.1:8080", ProxyType: "socks5"},
+			map[string]string{"method": "turnstile", "sitekey": site, "action": "a", "data": "c&d", "proxy": "u:p@ss@192.0.2.1:8080", "proxytype": "SOCKS5"}},
+	} {
+		var got []received
+		c, _ := serve(t, Config{}, recorder(t, &got, `{"status":1,"request":"0123"}`))
+		row.id.Sitekey, row.id.Pageurl = site, page
+		task, err := c.Submit(context.Background(), row.id)
+		if err != nil || task != "0123" || len(got) != 1 {
+			t.Fatalf("%+v: task %q, error %v, %d requests", row.id, task, err, len(got))
+		}
+		want := url.Values{"key": {canary}, "json": {"1"}, "pageurl": {page}}
+		for name, value := range row.want {
+			want.Set(name, value)
+		}
+		fields, err := url.ParseQuery(got[0].body)
+		if err != nil || !reflect.DeepEqual(fields, want) {
+			t.Errorf("%+v sends\n%v, want\n%v", row.id, fields, want)
+		}
+		if r := got[0]; r.method != "POST" || r.uri != "/in.php" || r.kind != "application/x-www-form-urlencoded" ||
+			r.header.Get("Idempotency-Key") != "" {
+			t.Errorf("%+v: sent as %s %s %s", row.id, r.method, r.uri, r.kind)
+		}
+	}
+}
+
+func TestLegacyOtherCalls(t *testing.T) {
+	var got []received
+	c, _ := serve(t, Config{Balance: true}, recorder(t, &got,
+		`{"status":1,"request":"600","threads":"20","working_threads":3,"free_threads":17}`))
+	ctx := context.Background()
+	if _, err := c.Poll(ctx, "0123", v2); err != nil {
+		t.Error(err)
+	}
+	if n, ok, err := c.Threads(ctx); n != 20 || !ok || err != nil {
+		t.Errorf("threads: %d %v %v", n, ok, err)
+	}
+	if err := c.ReadBalance(ctx); err != nil {
+		t.Error(err)
+	}
+	for i, want := range []url.Values{
+		{"key": {canary}, "json": {"1"}, "action": {"get"}, "id": {"0123"}},
+		{"key": {canary}, "json": {"1"}, "action": {"threadsinfo"}},
+		{"key": {canary}, "json": {"1"}, "action": {"getbalance"}},
+	} {
+		fields, err := url.ParseQuery(got[i].body)
+		if err != nil || !reflect.DeepEqual(fields, want) || got[i].method != "POST" || got[i].uri != "/res.php" {
+			t.Errorf("call %d is %s %s %v, want %v", i, got[i].method, got[i].uri, fields, want)
+		}
+	}
+}
+
+// unknown and odd stand for outcomes in the tables of replies.
+const (
+	unknown  = "(unknown)"   // a submit that counts as bought
+	capacity = "(capacity)"  // a poll to be repeated
+	notReady = "(not ready)" // as it says
+)
+
+// gist is a call's result in a word: the text, or what the error says.
+func gist(text string, err error) string {
+	var e *Error
+	switch {
+	case err == nil:
+		return text
+	case errors.Is(err, ErrNotReady):
+		return notReady
+	case !errors.As(err, &e):
+		return "(other) " + err.Error()
+	case e.Unknown:
+		return unknown
+	case e.Class == Capacity && !strings.HasPrefix(e.Code, "ERROR"):
+		return capacity
+	}
+	return e.Code
+}
+
+func TestLegacySubmitReplies(t *testing.T) {
+	long := strings.Repeat("7", 128)
+	for reply, want := range map[string]string{
+		`{"status":1,"request":"71234567890"}`:               "71234567890",
+		`{"status":1,"request":71234567890}`:                 "71234567890",
+		`{"status":"1","request":"0071234567"}`:              "0071234567",
+		`{"status": 1, "request" : 12345678901234567890123}`: "12345678901234567890123",
+		"\ufeff {\"status\":true,\"request\":\"5\"}\n":       "5",
+		`{"status":1,"request":"5"}<br>a warning of PHP`:     "5",
+		`{"status":1,"request":"` + long + `"}`:              long,
+		"OK|0071234567":                                      "0071234567",
+		"OK|0071234567\r\n":                                  "0071234567",
+		"OK|12|34":                                           "12|34",
+		"ERROR_PAGEURL":                                      "ERROR_PAGEURL",
+		"MAX_USER_TURN":                                      capacity,
+		"IP_BANNED":                                          "IP_BANNED",
+		`{"status":0,"request":"ERROR_PAGEURL"}`:             "ERROR_PAGEURL",
+		`{"status":1,"request":"ERROR_PAGEURL"}`:             "ERROR_PAGEURL",
+
+		`{"status":1,"request":"` + long + `7"}`:    unknown,
+		`{"status":1,"request":-5}`:                 unknown,
+		`{"status":1,"request":1.5}`:                unknown,
+		`{"status":1,"request":1e9}`:                unknown,
+		`{"status":1,"request":0}`:                  unknown,
+		`{"status":1,"request":"0"}`:                unknown,
+		`{"status":1,"request":""}`:                 unknown,
+		`{"status":1,"request":"a b"}`:              unknown,
+		`{"status":1,"request":"a\nb"}`:             unknown,
+		`{"status":1,"request":null}`:               unknown,
+		`{"status":1,"request":true}`:               unknown,
+		`{"status":1,"request":["5"]}`:              unknown,
+		`{"status":1,"request":{"id":5}}`:           unknown,
+		`{"status":1}`:                              unknown,
+		`{"status":2,"request":"5"}`:                unknown,
+		`{"status":0}`:                              unknown,
+		`{"status":0,"request":"CAPCHA_NOT_READY"}`: unknown,
+		`{"request":"5"}`:                           unknown,
+		`{"status":1,"request":"712345`:             unknown,
+		`{}`:                                        unknown,
+		`[]`:                                        unknown,
+		`null`:                                      unknown,
+		`"OK"`:                                      unknown,
+		``:                                          unknown,
+		`OK`:                                        unknown,
+		`OK|`:                                       unknown,
+		`12345`:                                     unknown,
+		`Bad gateway`:                               unknown,
+		`BAD GATEWAY`:                               unknown,
+		"ERROR_\n<html>":                            unknown,
+		`<!doctype html><title>502</title>`:         unknown,
+	} {
+		c, _, _, says := wired(t, Config{Profile: twoCaptcha})
+		says(http.StatusOK, reply)
+		if got := gist(c.Submit(context.Background(), v2)); got != want {
+			t.Errorf("%s is taken for %q, want %q", reply, got, want)
+		}
+	}
+}
+
+func TestLegacyPollReplies(t *testing.T) {
+	ent := v2
+	ent.Enterprise = true
+	for _, row := range []struct {
+		id          captcha.Identity
+		reply, want string
+		agent       string
+	}{
+		{v2, `{"status":1,"request":"03AF|x"}`, "03AF|x", ""},
+		{v2, "OK|03AF|x", "03AF|x", ""},
+		{v2, `{"status":1,"request":"03AF","useragent":"Mozilla/5.0 (X)"}`, "03AF", "Mozilla/5.0 (X)"},
+		{v2, `{"status":1,"request":"03AF","user_agent":"Mozilla/5.0 (Y)"}`, "03AF", "Mozilla/5.0 (Y)"},
+		{v2, `{"status":1,"request":"03AF","userAgent":"Mozilla/5.0 (Z)"}`, "03AF", "Mozilla/5.0 (Z)"},
+		{v2, `{"status":1,"request":"03AF","user_agent":7}`, "03AF", ""},
+		{v2, `{"status":1,"request":"03AF","user_agent":"a\nb"}`, "03AF", ""},
+		{v2, `{"status":1,"request":"03AF","user_agent":"` + strings.Repeat("x", 513) + `"}`, "03AF", ""},
+		{v2, `{"status":1,"request":"03AF","result":"another"}`, "03AF", ""},
+		{ent, `{"status":1,"result":"03ENT","user_agent":"U"}`, "03ENT", "U"},
+		{ent, `{"status":1,"request":"OK","result":"03ENT"}`, "03ENT", ""},
+		{ent, `{"status":1,"request":"03ENT"}`, "03ENT", ""},
+		{v2, `{"status":1,"result":"03ENT"}`, "03ENT", ""},
+		{v2, `{"status":0,"request":"CAPCHA_NOT_READY"}`, notReady, ""},
+		{v2, `{"status":1,"request":"CAPCHA_NOT_READY"}`, notReady, ""},
+		{v2, "CAPCHA_NOT_READY", notReady, ""},
+		{v2, "CAPTCHA_NOT_READY", notReady, ""},
+		{v2, "ERROR_CAPTCHA_UNSOLVABLE", "ERROR_CAPTCHA_UNSOLVABLE", ""},
+		{v2, `{"status":0,"request":"ERROR_WRONG_CAPTCHA_ID"}`, "ERROR_WRONG_CAPTCHA_ID", ""},
+		{v2, `{"status":1,"request":7}`, capacity, ""},
+		{v2, `{"status":1,"request":"a token"}`, capacity, ""},
+		{v2, `{"status":1,"request":{}}`, capacity, ""},
+		{v2, `{"status":1,"request":""}`, capacity, ""},
+		{v2, `{"status":1,"reque`, capacity, ""},
+		{v2, ``, capacity, ""},
+		{v2, `OK|`, capacity, ""},
+		{v2, `<html>`, capacity, ""},
+	} {
+		c, _, _, says := wired(t, Config{})
+		says(http.StatusOK, row.reply)
+		s, err := c.Poll(context.Background(), "1", row.id)
+		if got := gist(s.Token, err); got != row.want || s.UserAgent != row.agent {
+			t.Errorf("%s is taken for %q by %q, want %q by %q", row.reply, got, s.UserAgent, row.want, row.agent)
+		}
+	}
+}
+
+func TestThreads(t *testing.T) {
+	for reply, want := range map[string]int{
+		`{"status":1,"threads":20,"working_threads":3,"free_threads":17}`: 20,
+		`{"threads":"5","working_threads":"5","free_threads":"0"}`:        5,
+		`{"status":1,"request":{"threads":7}}`:                            -1,
+		`{"status":1,"threads":0}`:                                        0,
+		`{"status":1,"threads":-1}`:                                       -1,
+		`{"status":1,"threads":1.5}`:                                      -1,
+		`{"status":1,"threads":1e300}`:                                    -1,
+		`{"status":1,"threads":"NaN"}`:                                    -1,
+		`{"status":1,"request":"OK"}`:                                     -1,
+		`{"status":0,"request":"ERROR_EMPTY_ACTION"}`:                     -1,
+		`<html>`: -1,
+	} {
+		c, _, _, says := wired(t, Config{})
+		says(http.StatusOK, reply)
+		total, ok, err := c.Threads(context.Background())
+		if !ok || (err != nil) != (want < 0) || err == nil && total != want {
+			t.Errorf("%s: %d threads, offered %v, error %v; want %d", reply, total, ok, err, want)
+		}
+	}
+	for _, cfg := range []Config{
+		{Profile: twoCaptcha}, {Profile: generic}, {Profile: captchaAI, API: APITasks},
+	} {
+		c, _, w, _ := wired(t, cfg)
+		if total, ok, err := c.Threads(context.Background()); total != 0 || ok || err != nil || w.count() != 0 {
+			t.Errorf("%s/%s offers threads: %d %v %v", cfg.Profile, cfg.API, total, ok, err)
+		}
+	}
+}
+
+func FuzzLegacy(f *testing.F) {
+	for _, seed := range []string{
+		`{"status":1,"request":"5","user_agent":"U"}`, `{"status":0,"request":"ERROR_X"}`, `{"status":1,"result":"t"}`,
+		"OK|5", "ERROR: 1001", "CAPCHA_NOT_READY", "<html>", `{"threads":5}`, "600", `{"status":1,"request":-1e9}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	p, _ := profileNamed(captchaAI, APILegacy)
+	l := legacy{key: canary, profile: p}
+	f.Fuzz(func(t *testing.T, reply []byte) {
+		checkAnswer(t, l.readSubmit, reply, longTask)
+		checkAnswer(t, func(b []byte) (answer, error) { return l.readPoll(b, false) }, reply, maxReply)
+		checkAnswer(t, func(b []byte) (answer, error) { return l.readPoll(b, true) }, reply, maxReply)
+		checkAnswer(t, l.readBalance, reply, 0)
+		checkAnswer(t, l.readThreads, reply, 0)
+	})
+}
+
+// checkAnswer holds for every reply: it is one of unreadable, refused, not
+// ready and granted, and what was granted is sane.
+func checkAnswer(t *testing.T, read func([]byte) (answer, error), reply []byte, longest int) {
+	t.Helper()
+	a, err := read(reply)
+	var g garbled
+	switch {
+	case err != nil:
+		if !errors.As(err, &g) || a != (answer{}) {
+			t.Fatalf("error %v with answer %+v", err, a)
+		}
+	case a.code != "":
+		if a.text != "" || a.notReady {
+			t.Fatalf("refused and granted: %+v", a)
+		}
+		if shown := clean(a.code, longCode, canary); len(shown) > longCode || printable(shown) != shown ||
+			strings.Contains(shown, canary) {
+			t.Fatalf("code %q is shown as %q", a.code, shown)
+		}
+	case a.notReady:
+		if a.text != "" {
+			t.Fatalf("not ready and granted: %+v", a)
+		}
+	case longest > 0 && !graphic(a.text, longest):
+		t.Fatalf("granted %q", a.text)
+	}
+}

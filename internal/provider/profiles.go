@@ -1,0 +1,169 @@
+package provider
+
+import (
+	"strings"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// The profiles.
+const (
+	captchaAI  = "captchaai"
+	twoCaptcha = "2captcha"
+	generic    = "generic"
+)
+
+// Profiles lists what Config.Profile may be.
+func Profiles() []string { return []string{captchaAI, twoCaptcha, generic} }
+
+// profile is what one service means by its words, and how fast it works.
+type profile struct {
+	name, api string
+	faults    map[string]fault // never written to after profileNamed
+}
+
+// fault is what an error code asks the caller to do.
+type fault struct {
+	class Class
+	delay time.Duration // how long to leave the service alone; 0 = not at all
+	note  string        // said beside the code where the code alone misleads
+}
+
+// Delays of the codes, from the services' own advice.
+const (
+	soon  = 5 * time.Second
+	later = 10 * time.Second
+	probe = time.Minute // between two calls to an account that cannot buy
+)
+
+func profileNamed(name, api string) (profile, bool) {
+	p := profile{name: name, api: api, faults: faults()}
+	switch name {
+	case captchaAI:
+		// The account has a number of threads and no balance: the code says
+		// that all of them are at work.
+		p.faults["ERROR_ZERO_BALANCE"] = fault{Capacity, soon, "no thread of the account is free"}
+		p.faults["ERROR_KEY_DOES_NOT_EXIST"] = fault{Account, probe, "unknown key, or an account without threads"}
+	case twoCaptcha, generic:
+	default:
+		return profile{}, false
+	}
+	return p, true
+}
+
+// fault finds what a code means and the word to show for it. An unknown code
+// is a fault of the task, so that it cannot stop a target or an account; the
+// caller must clean it before showing it.
+func (p profile) fault(code string) (word string, f fault, known bool) {
+	// Some services put a sentence behind the code, and some leave the space
+	// out of "ERROR: 1001".
+	first, rest, _ := strings.Cut(code, ":")
+	rest = strings.TrimSpace(rest)
+	if first == "ERROR" && len(rest) >= 4 {
+		first += ": " + rest[:4]
+	}
+	first, _, _ = strings.Cut(first, "|")
+	for _, word := range []string{strings.TrimSpace(code), strings.TrimSpace(first)} {
+		if f, known := p.faults[word]; known {
+			return word, f, true
+		}
+	}
+	if isLink(code) {
+		return code, fault{Parameters, 0, "the service answers with a page that explains what is missing"}, false
+	}
+	return code, fault{class: Task}, false
+}
+
+// isLink recognises the help pages that 2captcha gives in place of a code.
+func isLink(code string) bool {
+	return strings.HasPrefix(code, "https://") || strings.HasPrefix(code, "http://")
+}
+
+// faults is every code of the services that poold speaks to, with the meaning
+// that most of them give it.
+func faults() map[string]fault {
+	all := make(map[string]fault)
+	for _, row := range []struct {
+		class Class
+		delay time.Duration
+		codes string
+	}{
+		// Full, slow or asking for patience. Nothing was bought.
+		{Capacity, soon, `ERROR_NO_SLOT_AVAILABLE ERROR_TOO_MUCH_REQUESTS ERROR_RATE_LIMIT
+			ERROR_SERVICE_UNAVALIABLE ERROR_SERVICE_UNAVAILABLE`},
+		{Capacity, later, `MAX_USER_TURN ERROR_SERVER_ERROR ERROR_INTERNAL_SERVER_ERROR`},
+
+		// The account cannot buy until a person acts.
+		{Account, probe, `ERROR_ZERO_BALANCE ERROR_WRONG_USER_KEY ERROR_KEY_DOES_NOT_EXIST
+			ERROR_IP_NOT_ALLOWED ERROR_IP_BLOCKED ERROR_ACCOUNT_SUSPENDED`},
+		// Bans of a known length; see below for those whose code has a space.
+		{Account, 5 * time.Minute, `IP_BANNED ERROR_IP_BANNED`},
+
+		// This target's parameters.
+		{Parameters, 0, `ERROR_PAGEURL ERROR_GOOGLEKEY ERROR_WRONG_GOOGLEKEY ERROR_SITEKEY
+			ERROR_RECAPTCHA_INVALID_SITEKEY ERROR_BAD_TOKEN_OR_PAGEURL ERROR_BAD_PARAMETERS
+			ERROR_DOMAIN_NOT_ALLOWED ERROR_CAPTCHA_ID ERROR_NO_SUCH_METHOD ERROR_TASK_NOT_SUPPORTED
+			ERROR_TASK_ABSENT ERROR_BAD_PROXY ERROR_INVALID_TASK_DATA ERROR_BAD_REQUEST`},
+		// Images; no target is one, so such an answer means a wrong method.
+		{Parameters, 0, `ERROR_UPLOAD ERROR_ZERO_CAPTCHA_FILESIZE ERROR_TOO_BIG_CAPTCHA_FILESIZE
+			ERROR_WRONG_FILE_EXTENSION ERROR_IMAGE_TYPE_NOT_SUPPORTED ERROR_CAPTCHAIMAGE_BLOCKED
+			TOO_MANY_BAD_IMAGES`},
+
+		// This task.
+		{Task, 0, `ERROR_CAPTCHA_UNSOLVABLE ERROR_BAD_DUPLICATES ERROR_TOKEN_EXPIRED
+			ERROR_PROXY_CONNECTION_FAILED ERROR_WRONG_ID_FORMAT ERROR_WRONG_CAPTCHA_ID
+			ERROR_NO_SUCH_CAPCHA_ID ERROR_TASKID_INVALID ERROR_TASK_TIMEOUT ERROR_EMPTY_ACTION`},
+		// Answers to reports, which end nothing but themselves.
+		{Task, 0, `ERROR_IP_ADDRES REPORT_NOT_RECORDED ERROR_REPORT_NOT_RECORDED ERROR_DUPLICATE_REPORT`},
+	} {
+		for code := range strings.FieldsSeq(row.codes) {
+			all[code] = fault{class: row.class, delay: row.delay}
+		}
+	}
+	all["ERROR: 1001"] = fault{Account, 10 * time.Minute, "banned: asked for a slot too often without one"}
+	all["ERROR: 1002"] = fault{Account, 5 * time.Minute, "banned: asked too often without money"}
+	all["ERROR: 1003"] = fault{Account, 30 * time.Second, "banned: too many submits without a slot"}
+	all["ERROR: 1004"] = fault{Account, 10 * time.Minute, "banned: too many calls with a wrong key"}
+	all["ERROR: 1005"] = fault{Account, 10 * time.Minute, "banned: too many polls"}
+	return all
+}
+
+// codeOf names the numbers of the tasks protocol, for answers that give no
+// errorCode; "" for a number without a name.
+func codeOf(errorID string) string {
+	return map[string]string{
+		"1":  "ERROR_KEY_DOES_NOT_EXIST",
+		"2":  "ERROR_NO_SLOT_AVAILABLE",
+		"3":  "ERROR_ZERO_CAPTCHA_FILESIZE",
+		"4":  "ERROR_TOO_BIG_CAPTCHA_FILESIZE",
+		"10": "ERROR_ZERO_BALANCE",
+		"11": "ERROR_IP_NOT_ALLOWED",
+		"12": "ERROR_CAPTCHA_UNSOLVABLE",
+		"13": "ERROR_BAD_DUPLICATES",
+		"14": "ERROR_NO_SUCH_METHOD",
+		"15": "ERROR_IMAGE_TYPE_NOT_SUPPORTED",
+		"16": "ERROR_NO_SUCH_CAPCHA_ID",
+		"21": "ERROR_IP_BLOCKED",
+		"22": "ERROR_TASK_ABSENT",
+		"23": "ERROR_TASK_NOT_SUPPORTED",
+		"31": "ERROR_RECAPTCHA_INVALID_SITEKEY",
+	}[errorID]
+}
+
+// pace is what suits a type where the file says nothing: reCAPTCHA takes
+// longer than the others, and no service wants polls closer than this.
+func (p profile) pace(t captcha.Type) (firstPoll, interval time.Duration) {
+	slow := t == captcha.RecaptchaV2 || t == captcha.RecaptchaV3
+	switch {
+	case p.name == captchaAI:
+		return 15 * time.Second, 5 * time.Second
+	case p.name == generic && p.api == APITasks:
+		// The faster services are of this kind. Some of them ban for polls
+		// less than 2 s apart.
+		return 10 * time.Second, 3 * time.Second
+	case slow:
+		return 15 * time.Second, 5 * time.Second
+	}
+	return 5 * time.Second, 5 * time.Second
+}

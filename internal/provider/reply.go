@@ -1,0 +1,80 @@
+package provider
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+)
+
+// What both protocols need to read a reply that may be anything.
+
+const (
+	longTask  = 128 // bytes of a task id
+	longAgent = 512 // bytes of a user agent
+)
+
+// sniff trims a reply and refuses what is not a protocol's at all. The
+// Content-Type is not asked: services send JSON as text/html.
+func sniff(reply []byte) ([]byte, error) {
+	reply = bytes.TrimSpace(bytes.TrimPrefix(reply, []byte("\xef\xbb\xbf")))
+	switch {
+	case len(reply) == 0:
+		return nil, emptyReply
+	case reply[0] == '<':
+		return nil, htmlReply
+	}
+	return reply, nil
+}
+
+// decode reads the JSON value at the start of a reply. What comes behind it
+// (a warning of the service's own) does not make the answer less clear. The
+// library's error is not passed on, because it quotes the reply.
+func decode(reply []byte, into any) error {
+	err := json.NewDecoder(bytes.NewReader(reply)).Decode(into)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return cutReply
+	}
+	return oddReply
+}
+
+// quoted gives the text of a JSON string, "" for everything else.
+func quoted(raw json.RawMessage) string {
+	var text string
+	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
+		return ""
+	}
+	return text
+}
+
+// plain gives the text of a JSON string, or a JSON number as it was written;
+// "" for everything else.
+func plain(raw json.RawMessage) string {
+	if len(raw) > 0 && (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9') {
+		return string(raw)
+	}
+	return quoted(raw)
+}
+
+// taskID gives a task's id and whether it can be one. Numbers and texts are
+// both in use; a text keeps its leading zeros.
+func taskID(raw json.RawMessage) (string, bool) {
+	id := plain(raw)
+	if id == "0" || quoted(raw) == "" && strings.Trim(id, "0123456789") != "" {
+		return "", false
+	}
+	return id, graphic(id, longTask)
+}
+
+// agent gives a user agent if it can be one, else "".
+func agent(raw json.RawMessage) string {
+	ua := quoted(raw)
+	if len(ua) > longAgent || printable(ua) != ua {
+		return ""
+	}
+	return ua
+}

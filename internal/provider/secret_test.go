@@ -1,0 +1,142 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// TestKeyIsNowhere has the service show the key in every way it can, and looks
+// for it in all that the client says.
+func TestKeyIsNowhere(t *testing.T) {
+	id := v2
+	id.Proxy, id.ProxyType = proxyCanary, "http"
+	check := func(where, text string) {
+		t.Helper()
+		for _, word := range []string{canary, "canary-KEY", "proxy-canary"} {
+			if strings.Contains(text, word) {
+				t.Errorf("%s shows %s: %s", where, word, text)
+			}
+		}
+	}
+	for name, handler := range echoes() {
+		for _, api := range []string{APILegacy, APITasks} {
+			c, j := serve(t, Config{API: api, Balance: true}, func(w http.ResponseWriter, r *http.Request) {
+				check("the request line", r.RequestURI)
+				check("a header", fmt.Sprint(r.Header))
+				handler(w, r)
+			})
+			exercise(t, c, j, name, id, check)
+		}
+	}
+	url, _ := rawServer(t, func(conn net.Conn, next func() bool) {
+		next()
+		_, _ = io.WriteString(conn, canary+"\r\n\r\n")
+	})
+	c, j := newClient(t, Config{URL: url})
+	exercise(t, c, j, "no HTTP", id, check)
+	c, j = newClient(t, Config{URL: "http://example.com"})
+	transport, _ := c.wire.(*http.Transport)
+	transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("dialling with " + canary)
+	}
+	exercise(t, c, j, "dial", id, check)
+
+	if _, err := New(Config{URL: "https://user:" + canary + "@example.com/%zz?key=" + canary, API: APILegacy, Profile: generic}); err == nil {
+		t.Error("a URL with a key in it is accepted")
+	} else {
+		check("New", err.Error())
+	}
+	check("a printed client", fmt.Sprintf("%v %+v", c.cfg, c.cfg))
+}
+
+const proxyCanary = "proxy-user:proxy-canary@192.0.2.1:8080"
+
+// jsonKey is the canary as it stands in a JSON string.
+const jsonKey = `canary-KEY+/&=\"%41~0123456789abcdef`
+
+// echoes are the ways in which a service can show a key or a proxy.
+func echoes() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"code":         says(200, `{"status":0,"request":"ERROR_NO_KEY_`+jsonKey+`"}`),
+		"bare":         says(200, `{"status":0,"request":"`+jsonKey+`"}`),
+		"proxy":        says(200, `{"status":0,"request":"ERROR_X bad proxy `+proxyCanary+`"}`),
+		"proxy's word": says(200, `{"status":0,"request":"ERROR_X proxy-canary is no good"}`),
+		"hidden":       says(200, `{"status":0,"request":"`+strings.ReplaceAll(jsonKey, "-", "-\u200b\u0000")+`"}`),
+		"plain":        says(200, "ERROR_KEY "+canary),
+		"known":        says(200, "ERROR_WRONG_USER_KEY: "+canary),
+		"link":         says(200, "https://example.com/?key="+canary),
+		"id":           says(200, `{"status":1,"request":"`+jsonKey+`"}`),
+		"agent":        says(200, `{"status":1,"request":"03AF","user_agent":"`+jsonKey+`"}`),
+		"html":         says(200, "<html>"+canary),
+		"500":          says(500, canary),
+		"429":          says(429, canary),
+		"404":          says(404, canary),
+		"wrong type":   says(200, `{"status":{"`+jsonKey+`":1},"request":7}`),
+		"cut":          says(200, `{"status":1,"request":"`+jsonKey),
+		"redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/?key="+canary, http.StatusTemporaryRedirect)
+		},
+		"tasks code":    says(200, `{"errorId":7,"errorCode":"`+jsonKey+`"}`),
+		"tasks id":      says(200, `{"errorId":0,"taskId":"`+jsonKey+`"}`),
+		"tasks error":   says(200, `{"errorId":"`+jsonKey+`"}`),
+		"tasks balance": says(200, `{"errorId":0,"balance":"`+jsonKey+`"}`),
+	}
+}
+
+// exercise makes every call and shows check all that comes of it. It ends with
+// the breaker open and the log written.
+func exercise(t *testing.T, c *Client, j *journal, name string, id captcha.Identity, check func(where, text string)) {
+	t.Helper()
+	ctx := context.Background()
+	for range outageAfter + 1 {
+		task, err := c.Submit(ctx, id)
+		solution, err2 := c.Poll(ctx, "5", id)
+		// These know no proxy, so a service that still does would not be noticed.
+		var err3, err4 error
+		if !strings.Contains(name, "proxy") {
+			_, _, err3 = c.Threads(ctx)
+			err4 = c.ReadBalance(ctx)
+		}
+		for _, err := range []error{err, err2, err3, err4} {
+			for ; err != nil; err = errors.Unwrap(err) {
+				check(name+", an error", fmt.Sprintf("%v %+v %#v", err, err, err))
+			}
+		}
+		check(name+", a task", task)
+		check(name+", a user agent", solution.UserAgent)
+		check(name+", a token", solution.Token)
+		s := c.State(time.Now())
+		check(name+", the state", s.Reason)
+	}
+	check(name+", the log", j.logged())
+	for _, line := range j.outcomes {
+		check(name+", an outcome", line)
+	}
+}
+
+func TestClean(t *testing.T) {
+	for text, want := range map[string]string{
+		"ERROR_X":                      "ERROR_X",
+		"ERROR\nX\x1b[31m\u202e\xff é": "ERRORX[31m ",
+		"a " + canary + " b":           "a [redacted] b",
+		"a canary-\u200bKEY\x00" + canary[len("canary-KEY"):]: "a [redacted]",
+		"key=canary-KEY%2B%2F%26%3D%22%2541~0123456789abcdef": "key=[redacted]",
+		strings.Repeat("x", 95) + canary:                      strings.Repeat("x", 95) + "[reda",
+	} {
+		if got := clean(text, 100, "", canary); got != want {
+			t.Errorf("%q is shown as %q, want %q", text, got, want)
+		}
+	}
+	if got := clean("is påsswörd good", 100, "påsswörd"); got != "is [redacted] good" {
+		t.Errorf("a secret that is not ASCII is shown as %q", got)
+	}
+}

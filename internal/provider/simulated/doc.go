@@ -1,0 +1,45 @@
+// Package simulated is a whole CAPTCHA solving service as an http.Handler. It
+// is what an embedded poold buys from when no real provider has a key, and it
+// is the double that the tests of every package buy from.
+//
+// It stands on the other side of the wire: it knows nothing of package
+// provider and speaks both protocols of the trade,
+//
+//	/in.php      submit       GET query, POST form, multipart or JSON
+//	/res.php     action=get, get2, getbalance, reportgood, reportbad, threadsinfo
+//	/createTask, /getTaskResult, /getBalance   POST JSON
+//	/ledger      what was sold (only with Options.LedgerHTTP)
+//
+// A task is accepted, takes a lead time drawn from a lognormal distribution
+// and is then solved or unsolvable; that is decided at the submit, so equal
+// seeds and equal orders of submits give equal lots. No goroutine and no timer
+// runs for a task (but for a pingback): a task is ready when the clock says so.
+//
+// # Tokens
+//
+// They are worth nothing and say so: SIMULATED.<type>.<task>.<identity>.<filler>.
+// IdentityOf reads back for which identity a token was solved.
+//
+// # Ledger
+//
+// Totals are always exact. With Options.Ledger every sale is kept too, so that
+// a test can say "bought once, collected once, never over the cap".
+//
+// # Faults
+//
+// SetFaults makes calls go wrong in the ways in which networks and services do.
+// A fault says whether the call takes effect before it goes wrong, because that
+// is the difference between a task that was bought and one that was not.
+//
+// # Invariants
+//
+//   - A submit is counted as exactly one of Submitted and Refused.
+//   - A task holds a thread from its submit to its due time, polled or not;
+//     with a cap, InFlight never exceeds it.
+//   - Without Options.Ledger memory is bounded by the submits of the last lead
+//     time plus Options.Keep.
+//   - No call does work that grows with the number of tasks; only Sold does.
+//
+// It does not solve anything, does not keep anything over a restart, and knows
+// only the poolable types of package captcha.
+package simulated

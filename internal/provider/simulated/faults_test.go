@@ -1,0 +1,227 @@
+package simulated
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What each fault looks like from the caller's side of a real connection, and
+// whether the task was bought.
+func TestFaultsOnTheWire(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault  Fault
+		status int    // 0 = the call ends in an error
+		part   string // is part of what could be read
+		sold   int
+	}{
+		"dropped before accepting": {Fault{Kind: Drop}, 0, "", 0},
+		"dropped answer":           {Fault{Kind: Drop, Accepted: true}, 0, "", 1},
+		"cut answer":               {Fault{Kind: Cut}, 0, "", 1},
+		"never an answer":          {Fault{Kind: Hang}, 0, "", 0},
+		"never, but bought":        {Fault{Kind: Hang, Accepted: true}, 0, "", 1},
+		"a byte now and then":      {Fault{Kind: Slow}, 0, "", 1},
+		"a byte, quickly":          {Fault{Kind: Slow, Delay: time.Microsecond}, 200, `{"status":1,"request":"`, 1},
+		"html":                     {Fault{Kind: HTML}, 200, "<!DOCTYPE html>", 0},
+		"html, but bought":         {Fault{Kind: HTML, Accepted: true}, 200, "<!DOCTYPE html>", 1},
+		"500":                      {Fault{Kind: Status}, 500, "Internal Server Error", 0},
+		"429":                      {Fault{Kind: Status, Status: 429}, 429, "Too Many Requests", 0},
+		"huge":                     {Fault{Kind: Huge}, 200, `{"status":1,"request":"AAAA`, 0},
+		"redirect":                 {Fault{Kind: Redirect}, 307, "", 0},
+		"types":                    {Fault{Kind: Types}, 200, `"request":[{"id":null}]`, 0},
+		"code":                     {Fault{Kind: Code, Code: "ERROR: 1002"}, 200, `"request":"ERROR: 1002"`, 0},
+		"code, but bought":         {Fault{Kind: Code, Code: "ERROR_SERVER_ERROR", Accepted: true}, 200, "SERVER", 1},
+		"too late":                 {Fault{Delay: time.Hour}, 0, "", 0},
+		"too late, but bought":     {Fault{Delay: time.Hour, Accepted: true}, 0, "", 1},
+		"late":                     {Fault{Delay: time.Millisecond}, 200, `{"status":1`, 1},
+		"another action's":         {Fault{On: Poll, Kind: Drop}, 200, `{"status":1`, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := New(with(func(o *Options) { o.Faults = []Fault{c.fault} }))
+			server := serve(t, s)
+			limit := 10 * time.Second
+			if c.status == 0 && c.fault.Kind != Drop && c.fault.Kind != Cut {
+				limit = 300 * time.Millisecond // nothing else ends these calls
+			}
+			status, body, err := fetch(t, client(limit), server.URL+recaptcha("json", "1"), hugeBody+1<<10)
+			if c.status == 0 && err == nil {
+				t.Errorf("got %d %q", status, body)
+			}
+			if c.status != 0 && (err != nil || status != c.status || !strings.Contains(body, c.part)) {
+				t.Errorf("got %d %.60q, %v", status, body, err)
+			}
+			if c.fault.Kind == Huge && len(body) < hugeBody {
+				t.Errorf("%d bytes", len(body))
+			}
+			// The service may notice later than the caller that a call is over.
+			for s.Totals().Submitted+s.Totals().Refused == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			totals := s.Totals()
+			want(t, "sold", totals.Submitted, c.sold)
+			want(t, "refused", totals.Refused, 1-c.sold)
+		})
+	}
+}
+
+func TestRedirectIsSeenWhenFollowed(t *testing.T) {
+	s := New(with(func(o *Options) { o.Faults = []Fault{{On: Submit, Kind: Redirect}} }))
+	server := serve(t, s)
+	naive := client(time.Second)
+	naive.CheckRedirect = nil
+	if _, _, err := fetch(t, naive, server.URL+recaptcha(), 1<<10); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "followed", s.Totals().ByAction[Other], 1)
+}
+
+// Codes are said in the words of the protocol that asks.
+func TestCodeFaultSpeaksBothProtocols(t *testing.T) {
+	s := New(constant)
+	id := buy(t, s)
+	s.SetFaults(Fault{Kind: Code, Code: "ERROR_ZERO_BALANCE", On: Submit}, Fault{Kind: Code, Code: codeNotReady})
+	want(t, "plain", get(t, s, recaptcha()), "ERROR_ZERO_BALANCE")
+	v := post(t, s, "/createTask", create(`"type":"RecaptchaV2TaskProxyless"`))
+	want(t, "tasks, number", v["errorId"], any(10.0))
+	want(t, "tasks, code", v["errorCode"], any("ERROR_ZERO_BALANCE"))
+	v = post(t, s, "/getTaskResult", `{"clientKey":"k","taskId":`+id+`}`)
+	want(t, "not ready", v["status"], any("processing"))
+	s.SetFaults(Fault{Kind: Code, Code: "ERROR_NEW"})
+	v = post(t, s, "/getTaskResult", `{"clientKey":"k","taskId":`+id+`}`)
+	want(t, "unknown code", v["errorId"], any(1.0))
+}
+
+func TestOtherTask(t *testing.T) {
+	s := New(with(func(o *Options) { o.Key = "k" }))
+	first := buy(t, s)
+	s.SetFaults(Fault{Kind: OtherTask})
+	want(t, "id", buy(t, s), first)
+	want(t, "refusal", get(t, s, recaptcha("key", "x")), "ERROR_KEY_DOES_NOT_EXIST")
+	want(t, "poll", poll(t, s, first), "CAPCHA_NOT_READY")
+	want(t, "submitted", s.Totals().Submitted, 2)
+}
+
+// Times, Share and When choose the calls; the first fault that matches acts.
+func TestFaultsChooseTheirCalls(t *testing.T) {
+	s := New(constant)
+	failed := func(n int) (hit []int) {
+		for i := range n {
+			if strings.HasPrefix(get(t, s, recaptcha()), "ERROR") {
+				hit = append(hit, i)
+			}
+		}
+		return hit
+	}
+	s.SetFaults(Fault{Kind: Code, Code: "ERROR_A", Times: 2}, Fault{Kind: Code, Code: "B", On: Poll})
+	want(t, "times", len(failed(5)), 2)
+	want(t, "the next fault", poll(t, s, "1"), "B")
+	s.SetFaults()
+	want(t, "healed", len(failed(5)), 0)
+
+	third := func(c Call) bool { return c.Action == Submit && c.N == 13 && c.Identity.Sitekey == testSitekey }
+	s.SetFaults(Fault{Kind: Code, Code: "ERROR_A", When: third})
+	want(t, "when", slices.Equal(failed(5), []int{2}), true)
+	mine := func(c Call) bool { return c.Task == "77" }
+	s.SetFaults(Fault{Kind: Code, Code: "ERROR_MINE", When: mine})
+	want(t, "by task", poll(t, s, "77"), "ERROR_MINE")
+	want(t, "other task", poll(t, s, "78"), "ERROR_WRONG_CAPTCHA_ID")
+
+	share := Fault{Kind: Code, Code: "ERROR_A", Share: 0.2}
+	s.SetFaults(share)
+	first := failed(500)
+	if len(first) < 70 || len(first) > 130 {
+		t.Errorf("%d of 500 hit", len(first))
+	}
+	s.SetFaults(share)
+	want(t, "the same calls again", slices.Equal(first, failed(500)), true)
+	share.Share = 1
+	s.SetFaults(share)
+	want(t, "all", len(failed(20)), 20)
+}
+
+// An accepted call takes effect before the delay, another one after it.
+func TestDelayAndEffect(t *testing.T) {
+	for accepted, expected := range map[bool]time.Duration{true: 0, false: time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			s := New(with(func(o *Options) { o.Ledger = true }))
+			s.SetFaults(Fault{Delay: time.Minute, Accepted: accepted})
+			begin := time.Now()
+			buy(t, s)
+			want(t, "answered after", time.Since(begin), time.Minute)
+			want(t, "sold after", s.Sold()[0].At.Sub(begin), expected)
+		})
+	}
+}
+
+// A dropped poll that was accepted counts as collected: the service cannot know.
+func TestDroppedPollCounts(t *testing.T) {
+	s := New(Options{Median: time.Nanosecond, Ledger: true})
+	server := serve(t, s)
+	id := buy(t, s)
+	c := client(5 * time.Second)
+	address := server.URL + "/res.php?key=k&action=get&id=" + id
+	s.SetFaults(Fault{Kind: Drop, Times: 1}, Fault{Kind: Drop, Accepted: true, Times: 1})
+	for range 2 {
+		if _, body, err := fetch(t, c, address, 1<<10); err == nil {
+			t.Fatalf("got %q", body)
+		}
+	}
+	_, body, err := fetch(t, c, address, 1<<10)
+	if err != nil || !strings.HasPrefix(body, "OK|SIMULATED.") {
+		t.Fatalf("got %q, %v", body, err)
+	}
+	want(t, "collected", s.Sold()[0].Collected, 2)
+	want(t, "polls", s.Sold()[0].Polls, 2)
+}
+
+// Faults change while calls run; this is for the race detector.
+func TestFaultsChangeUnderLoad(t *testing.T) {
+	s := New(constant)
+	var callers sync.WaitGroup
+	for range 4 {
+		callers.Go(func() {
+			for range 200 {
+				get(t, s, recaptcha())
+			}
+		})
+	}
+	for range 100 {
+		s.SetFaults(Fault{Kind: Code, Code: "ERROR_A", Share: 0.5, Times: 3, When: func(Call) bool { return true }})
+	}
+	callers.Wait()
+	totals := s.Totals()
+	want(t, "each counted once", totals.Submitted+totals.Refused, 800)
+	want(t, "calls", totals.ByAction[Submit], 800)
+}
+
+// Close lets go of held calls, and the service goes on.
+func TestCloseLetsGo(t *testing.T) {
+	s := New(constant)
+	server := serve(t, s)
+	s.SetFaults(Fault{Kind: Hang, Times: 1})
+	held := make(chan error, 1)
+	go func() {
+		_, _, err := fetch(t, client(0), server.URL+recaptcha(), 1<<10)
+		held <- err
+	}()
+	for {
+		s.Close() // the call may not be held yet
+		select {
+		case err := <-held:
+			if err == nil {
+				t.Error("the held call got an answer")
+			}
+			status, _, err := fetch(t, client(5*time.Second), server.URL+recaptcha(), 1<<10)
+			if err != nil || status != http.StatusOK {
+				t.Errorf("afterwards: %d, %v", status, err)
+			}
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package simulated
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	testSitekey = "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI" // Google's published test key
+	testPage    = "https://staging.example.com/login"
+)
+
+// ask calls the handler without a network and returns the body.
+func ask(t *testing.T, s *Service, method, target, kind, body string) string {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		t.Fatalf("%s %s: status %d: %s", method, target, w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+// get calls a legacy path with a query.
+func get(t *testing.T, s *Service, pathAndQuery string) string {
+	t.Helper()
+	return ask(t, s, http.MethodGet, pathAndQuery, "", "")
+}
+
+// post calls a path of the tasks protocol and decodes the answer.
+func post(t *testing.T, s *Service, path, body string) map[string]any {
+	t.Helper()
+	return decode(t, ask(t, s, http.MethodPost, path, "application/json", body))
+}
+
+func decode(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var v map[string]any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("answer %q is no JSON object: %v", text, err)
+	}
+	return v
+}
+
+// recaptcha is a submit's query; more replaces or adds parameters, in pairs,
+// and an empty value removes one.
+func recaptcha(more ...string) string {
+	v := url.Values{
+		"key": {"k"}, "method": {"userrecaptcha"}, "googlekey": {testSitekey}, "pageurl": {testPage},
+	}
+	for pair := range slices.Chunk(more, 2) {
+		v.Set(pair[0], pair[1])
+		if pair[1] == "" {
+			v.Del(pair[0])
+		}
+	}
+	return "/in.php?" + v.Encode()
+}
+
+// buy submits one reCAPTCHA and returns its id.
+func buy(t *testing.T, s *Service, more ...string) string {
+	t.Helper()
+	text := get(t, s, recaptcha(more...))
+	id, ok := strings.CutPrefix(text, "OK|")
+	if !ok {
+		t.Fatalf("submit answered %q", text)
+	}
+	return id
+}
+
+// poll asks for one task in plain text.
+func poll(t *testing.T, s *Service, id string) string {
+	t.Helper()
+	return get(t, s, "/res.php?key=k&action=get&id="+id)
+}
+
+// want compares values that print well.
+func want[T comparable](t *testing.T, what string, got, expected T) {
+	t.Helper()
+	if got != expected {
+		t.Errorf("%s: got %v, want %v", what, got, expected)
+	}
+}
+
+// serve puts a service on a real socket.
+func serve(t *testing.T, s *Service) *httptest.Server {
+	t.Helper()
+	server := httptest.NewServer(s)
+	// Calls that a fault holds must be let go of before the server waits for them.
+	t.Cleanup(func() { s.Close(); server.Close() })
+	return server
+}
+
+// client keeps no connection, so that nothing is sent twice and nothing leaks.
+func client(timeout time.Duration) *http.Client {
+	return &http.Client{
+		Timeout:       timeout,
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// fetch gets a URL and reads at most limit bytes of the answer.
+func fetch(t *testing.T, c *http.Client, address string, limit int64) (int, string, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.Do(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit))
+	return resp.StatusCode, string(body), err
+}

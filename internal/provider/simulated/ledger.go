@@ -1,0 +1,127 @@
+package simulated
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"strconv"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// Totals are the counters of the whole life of a Service. They are exact at
+// the moment at which they are read.
+type Totals struct {
+	Submitted    int            `json:"submitted"` // accepted; = Solved + Failed + InFlight
+	Refused      int            `json:"refused"`   // submits that bought nothing, for a code or for a fault
+	Solved       int            `json:"solved"`
+	Failed       int            `json:"failed"`
+	Collected    int            `json:"collected"` // tasks whose token a poll was answered with
+	Repeated     int            `json:"repeated"`  // such answers beyond a task's first
+	InFlight     int            `json:"in_flight"`
+	PeakInFlight int            `json:"peak_in_flight"`
+	Calls        int            `json:"calls"` // of every kind but /ledger
+	ByAction     map[Action]int `json:"by_action"`
+}
+
+// Sale is one accepted task. A poll that a Fault with Accepted spoiled counts
+// as answered: the service cannot know that nothing arrived.
+type Sale struct {
+	Task           string           `json:"task"`
+	Identity       captcha.Identity `json:"identity"` // as far as the parameters told; in JSON without the proxy
+	ID             captcha.ID       `json:"id"`       // of Identity, with the proxy
+	At             time.Time        `json:"at"`
+	DueAt          time.Time        `json:"due_at"`
+	Failed         bool             `json:"failed"` // is or will be unsolvable
+	Polls          int              `json:"polls"`
+	Collected      int              `json:"collected"` // polls that were answered with the token
+	FirstCollected time.Time        `json:"first_collected,omitzero"`
+	Pinged         int              `json:"pinged"`           // pingbacks that were answered with a 2xx
+	Report         string           `json:"report,omitempty"` // good | bad
+	Token          string           `json:"-"`                // "" for a failed task
+	TokenSHA256    string           `json:"token_sha256,omitempty"`
+}
+
+// Ledger is the document under /ledger.
+type Ledger struct {
+	Totals Totals `json:"totals"`
+	Sales  []Sale `json:"sales"`
+}
+
+// Totals reads the counters.
+func (s *Service) Totals() Totals {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.totalsLocked()
+}
+
+func (s *Service) totalsLocked() Totals {
+	s.advanceLocked(time.Now())
+	t := s.totals
+	t.ByAction = maps.Clone(t.ByAction)
+	return t
+}
+
+// Sold lists every sale in the order of the submits. It is empty without
+// Options.Ledger.
+func (s *Service) Sold() []Sale { return s.ledger().Sales }
+
+// ledger takes totals and sales of one moment.
+func (s *Service) ledger() Ledger {
+	s.mu.Lock()
+	totals := s.totalsLocked()
+	tasks := make([]task, len(s.sold))
+	for i, t := range s.sold {
+		tasks[i] = *t
+	}
+	s.mu.Unlock()
+
+	sales := make([]Sale, len(tasks))
+	for i := range tasks {
+		sales[i] = s.sale(&tasks[i])
+	}
+	return Ledger{Totals: totals, Sales: sales}
+}
+
+func (s *Service) sale(t *task) Sale {
+	sale := Sale{
+		Task: strconv.FormatInt(t.number, 10), Identity: t.identity, ID: t.id,
+		At: t.at, DueAt: t.due, Failed: t.failed,
+		Polls: t.polls, Collected: t.collected, FirstCollected: t.firstCollected,
+		Pinged: t.pinged, Report: t.report,
+	}
+	if !t.failed {
+		sale.Token = s.token(t)
+		sum := sha256.Sum256([]byte(sale.Token))
+		sale.TokenSHA256 = hex.EncodeToString(sum[:])
+	}
+	return sale
+}
+
+func (s *Service) serveLedger(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	w.Header().Set("Content-Type", jsonText)
+	_ = json.NewEncoder(w).Encode(s.ledger()) // fails only when the reader went
+}
+
+// count records a call and returns how many of its action there were.
+func (s *Service) count(c Call) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.totals.Calls++
+	s.totals.ByAction[c.Action]++
+	return s.totals.ByAction[c.Action]
+}
+
+// refused records a submit that a fault kept from being accepted.
+func (s *Service) refused() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.totals.Refused++
+}

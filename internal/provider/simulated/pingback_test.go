@@ -1,0 +1,160 @@
+package simulated
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// received is one pingback as its receiver saw it.
+type received struct{ method, uri, kind, body string }
+
+// receiver answers pingbacks with a status and passes them on.
+func receiver(t *testing.T, status int) (string, <-chan received) {
+	t.Helper()
+	got := make(chan received, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got <- received{r.Method, r.RequestURI, r.Header.Get("Content-Type"), string(body)}
+		w.WriteHeader(status)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, got
+}
+
+// next waits for a pingback, with a limit that only a broken service reaches.
+func next(t *testing.T, got <-chan received) received {
+	t.Helper()
+	select {
+	case r := <-got:
+		return r
+	case <-time.After(10 * time.Second):
+		t.Fatal("no pingback came")
+		return received{}
+	}
+}
+
+func TestPingbackForms(t *testing.T) {
+	quick := Options{Seed: 5, Median: time.Millisecond, Ledger: true}
+	address, got := receiver(t, http.StatusOK)
+
+	// captchaai: GET, what the address held before stays.
+	s := New(quick)
+	id := buy(t, s, "pingback", address+"/cb?secret=s%20x")
+	r := next(t, got)
+	finish(s)
+	want(t, "get", r.method+" "+r.uri, "GET /cb?secret=s%20x&code="+s.Sold()[0].Token+"&id="+id)
+	want(t, "delivered", s.Sold()[0].Pinged, 1)
+	want(t, "a pingback collects nothing", s.Totals().Collected, 0)
+
+	// 2captcha: POST form.
+	quick.Flavour = TwoCaptcha
+	s = New(quick)
+	id = buy(t, s, "pingback", address+"/cb")
+	r = next(t, got)
+	finish(s)
+	want(t, "form", r, received{
+		http.MethodPost, "/cb", "application/x-www-form-urlencoded", "code=" + s.Sold()[0].Token + "&id=" + id,
+	})
+
+	// tasks: POST JSON, as getTaskResult answers.
+	s = New(quick)
+	body := create(`"type":"TurnstileTaskProxyless"`)
+	v := post(t, s, "/createTask", strings.Replace(body, `{`, `{"callbackUrl":"`+address+`/cb",`, 1))
+	number, _ := v["taskId"].(float64)
+	r = next(t, got)
+	finish(s)
+	want(t, "json", r.method+" "+r.uri+" "+r.kind, "POST /cb application/json")
+	v = decode(t, r.body)
+	sol, _ := v["solution"].(map[string]any)
+	want(t, "token", sol["token"], any(s.Sold()[0].Token))
+	want(t, "task", v["taskId"], any(number))
+
+	// A failed task's code takes the place of the token.
+	quick.FailShare = 1
+	s = New(quick)
+	id = buy(t, s, "pingback", address)
+	want(t, "failed", next(t, got).body, "code=ERROR_CAPTCHA_UNSOLVABLE&id="+id)
+	s.Close()
+}
+
+// Nothing is delivered twice or before its time, and a task stays collectable.
+func TestPingbackComesOnceWhenDue(t *testing.T) {
+	address, got := receiver(t, http.StatusServiceUnavailable)
+	var log bytes.Buffer
+	s := New(Options{Median: 50 * time.Millisecond, Ledger: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	id := buy(t, s, "pingback", address+"/secret-path")
+	next(t, got)
+	sale := s.Sold()[0]
+	if time.Now().Before(sale.DueAt) {
+		t.Error("it came too early")
+	}
+	want(t, "poll", poll(t, s, id), "OK|"+sale.Token)
+	finish(s)
+	want(t, "more of them", len(got), 0)
+	want(t, "counted", s.Sold()[0].Pinged, 0)
+	if !strings.Contains(log.String(), "status 503") || strings.Contains(log.String(), "secret-path") {
+		t.Errorf("log: %s", log.String())
+	}
+}
+
+func TestUndeliverablePingbackHidesItsAddress(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	var log bytes.Buffer
+	s := New(Options{Median: time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	buy(t, s, "pingback", server.URL+"/secret-path")
+	finish(s)
+	if !strings.Contains(log.String(), "refused") || strings.Contains(log.String(), "secret-path") {
+		t.Errorf("log: %s", log.String())
+	}
+}
+
+// finish waits until every pingback was delivered or given up, and closes.
+func finish(s *Service) {
+	for s.pending() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	s.Close()
+}
+
+// pending counts the pingbacks that are not delivered yet.
+func (s *Service) pending() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.life.pings)
+}
+
+// Close drops what is not due and ends what is under way.
+func TestCloseEndsPingbacks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(constant)
+		buy(t, s, "pingback", "http://127.0.0.1:1/never")
+		begin := time.Now()
+		s.Close()
+		want(t, "waited", time.Since(begin), 0)
+		want(t, "pending", s.pending(), 0)
+	})
+
+	arrived, release := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(arrived)
+		<-release
+	}))
+	defer server.Close()
+	defer close(release)
+	s := New(Options{Median: time.Millisecond})
+	buy(t, s, "pingback", server.URL)
+	<-arrived
+	begin := time.Now()
+	s.Close()
+	if took := time.Since(begin); took >= pingTimeout {
+		t.Errorf("Close waited %v for a receiver that never answers", took)
+	}
+}

@@ -1,0 +1,361 @@
+package simulated
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestThreadCap(t *testing.T) {
+	for flavour, code := range map[Flavour]string{
+		CaptchaAI: "ERROR_ZERO_BALANCE", TwoCaptcha: "ERROR_NO_SLOT_AVAILABLE",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := New(with(func(o *Options) { o.Flavour, o.Threads = flavour, 2 }))
+			buy(t, s)
+			time.Sleep(time.Second)
+			buy(t, s)
+			want(t, "legacy", get(t, s, recaptcha()), code)
+			v := post(t, s, "/createTask", create(`"type":"RecaptchaV2TaskProxyless"`))
+			want(t, "tasks", v["errorCode"], any(code))
+
+			// A thread is free when its task is due, also if nobody asks for it.
+			time.Sleep(constant.Median - time.Second)
+			buy(t, s)
+			want(t, "one more", get(t, s, recaptcha()), code)
+			totals := s.Totals()
+			want(t, "peak", totals.PeakInFlight, 2)
+			want(t, "in flight", totals.InFlight, 2)
+			want(t, "submitted", totals.Submitted, 3)
+			want(t, "solved", totals.Solved, 1)
+			want(t, "refused", totals.Refused, 3)
+		})
+	}
+}
+
+// Equal seeds and equal orders give equal lots, whatever else differs.
+func TestSeedsRepeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		run := func(change func(*Options)) (lots []string) {
+			o := Options{Seed: 7, FailShare: 0.3, Ledger: true}
+			change(&o)
+			s := New(o)
+			for range 50 {
+				buy(t, s)
+			}
+			for _, sale := range s.Sold() {
+				lots = append(lots, fmt.Sprint(sale.Task, sale.DueAt.Sub(sale.At), sale.Failed))
+			}
+			return lots
+		}
+		first := run(func(*Options) {})
+		want(t, "same seed", slices.Equal(first, run(func(o *Options) { o.TokenBytes = 99 })), true)
+		want(t, "other seed", slices.Equal(first, run(func(o *Options) { o.Seed = 8 })), false)
+		drawn := func(o *Options) { o.Seed = 0 }
+		want(t, "no seed", slices.Equal(run(drawn), run(drawn)), false)
+	})
+}
+
+func TestLeadTimesFollowTheDistribution(t *testing.T) {
+	s := New(Options{Seed: 3, FailShare: 0.07, Ledger: true})
+	const n = 4000
+	for range n {
+		buy(t, s)
+	}
+	var leads []time.Duration
+	var spread float64
+	failed := 0
+	for _, sale := range s.Sold() {
+		lead := sale.DueAt.Sub(sale.At)
+		if lead < DefaultMin || lead > DefaultMax {
+			t.Fatalf("a lead time of %v", lead)
+		}
+		leads = append(leads, lead)
+		d := math.Log(float64(lead) / float64(DefaultMedian))
+		spread += d * d
+		if sale.Failed {
+			failed++
+		}
+	}
+	slices.Sort(leads)
+	if m := leads[n/2]; m < 17*time.Second || m > 19*time.Second {
+		t.Errorf("median %v", m)
+	}
+	if sigma := math.Sqrt(spread / n); sigma < 0.42 || sigma > 0.48 {
+		t.Errorf("sigma %v", sigma)
+	}
+	if failed < n*5/100 || failed > n*9/100 {
+		t.Errorf("%d of %d failed", failed, n)
+	}
+}
+
+func TestUnsolvable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(with(func(o *Options) { o.FailShare, o.Ledger = 1, true }))
+		id := buy(t, s)
+		want(t, "early", poll(t, s, id), "CAPCHA_NOT_READY")
+		time.Sleep(constant.Median)
+		want(t, "legacy", poll(t, s, id), "ERROR_CAPTCHA_UNSOLVABLE")
+		v := post(t, s, "/getTaskResult", `{"clientKey":"k","taskId":`+id+`}`)
+		want(t, "tasks", v["errorId"], any(12.0))
+		sale := s.Sold()[0]
+		want(t, "no token", sale.Token+sale.TokenSHA256, "")
+		want(t, "polls", sale.Polls, 3)
+		want(t, "failed", s.Totals().Failed, 1)
+	})
+}
+
+func TestTokens(t *testing.T) {
+	for _, length := range []int{0, 1, 333, 2048} {
+		s := New(with(func(o *Options) { o.TokenBytes, o.Ledger = length, true }))
+		buy(t, s)
+		sale := s.Sold()[0]
+		prefix := fmt.Sprintf("SIMULATED.recaptcha_v2.%s.%s.", sale.Task, sale.ID)
+		expected := map[int]int{0: DefaultTokenBytes, 1: len(prefix)}[length]
+		want(t, "length", len(sale.Token), max(expected, length))
+		filler, marked := strings.CutPrefix(sale.Token, prefix)
+		want(t, "marks", marked, true)
+		want(t, "filler", strings.Trim(filler, fillerAlphabet), "")
+		want(t, "the same each time", s.Sold()[0].Token, sale.Token)
+		if id, ok := IdentityOf(sale.Token); !ok || id != sale.ID {
+			t.Errorf("identity %q, %v", id, ok)
+		}
+	}
+	hex := strings.Repeat("a", 32)
+	for _, text := range []string{
+		"", "03AFcWeA5", "SIMULATED.a.1", "SIMULATED.a.1.xyz.f", "SIMULATED.a.1." + hex, "REAL.a.1." + hex + ".f",
+	} {
+		if _, ok := IdentityOf(text); ok {
+			t.Errorf("%q passes for a simulated token", text)
+		}
+	}
+}
+
+// The ledger's numbers, one by one, and its face over HTTP.
+func TestLedger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(with(func(o *Options) { o.Ledger, o.LedgerHTTP = true, true }))
+		proxy := []string{"proxy", "user:hunter2@192.0.2.1:80", "proxytype", "HTTP"}
+		id := buy(t, s, proxy...)
+		poll(t, s, id)
+		time.Sleep(time.Minute)
+		poll(t, s, id)
+		collected := time.Now()
+		time.Sleep(time.Second)
+		poll(t, s, id)
+		buy(t, s)
+		get(t, s, "/res.php?key=k&action=getbalance")
+
+		text := get(t, s, "/ledger")
+		var l Ledger
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			t.Fatal(err)
+		}
+		sold := s.Sold()
+		if strings.Contains(text, "hunter2") || strings.Contains(text, sold[0].Token) {
+			t.Error("the ledger shows a secret")
+		}
+		sale := l.Sales[0]
+		want(t, "task", sale.Task, id)
+		want(t, "identity", sale.ID, sold[0].Identity.ID())
+		want(t, "lead", sale.DueAt.Sub(sale.At), constant.Median)
+		want(t, "polls", sale.Polls, 3)
+		want(t, "collected", sale.Collected, 2)
+		want(t, "first collected", sale.FirstCollected.Equal(collected), true)
+		want(t, "hash", sale.TokenSHA256, sold[0].TokenSHA256)
+		want(t, "uncollected", l.Sales[1].FirstCollected.IsZero(), true)
+
+		totals := fmt.Sprint(l.Totals)
+		want(t, "over HTTP as in the process", totals, fmt.Sprint(s.Totals()))
+		want(t, "totals", totals, fmt.Sprint(Totals{
+			Submitted: 2, Solved: 1, Collected: 1, Repeated: 1, InFlight: 1, PeakInFlight: 1, Calls: 6,
+			ByAction: map[Action]int{Submit: 2, Poll: 3, Balance: 1},
+		}))
+	})
+}
+
+// Without the ledger nothing is kept of what is forgotten.
+func TestMemoryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(with(func(o *Options) { o.Keep = time.Minute }))
+		for range 100 {
+			for range 10 {
+				buy(t, s)
+			}
+			time.Sleep(7 * time.Second)
+		}
+		// 70 s of submits, in sevens of seconds, and the one that finds them.
+		if n := len(s.tasks); n > 110 {
+			t.Errorf("%d tasks are known", n)
+		}
+		time.Sleep(time.Hour)
+		want(t, "solved", s.Totals().Solved, 1000)
+		want(t, "known", len(s.tasks)+len(s.settled)+len(s.working)+len(s.sold), 0)
+	})
+}
+
+func TestBanForTooManyPolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(with(func(o *Options) { o.Bans = Bans{Polls: true, For: time.Minute} }))
+		id := buy(t, s)
+		for range 1219 {
+			poll(t, s, id)
+		}
+		want(t, "the last one", get(t, s, "/res.php?key=k&action=getbalance"), "600")
+		want(t, "one too many", poll(t, s, id), "ERROR: 1005")
+		want(t, "submits too", get(t, s, recaptcha()), "ERROR: 1005")
+		time.Sleep(time.Minute)
+		want(t, "lifted", poll(t, s, id), "OK|"+s.token(s.tasks[s.last]))
+	})
+}
+
+func TestBanForWrongKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(with(func(o *Options) { o.Key, o.Bans = "k", Bans{Keys: true} }))
+		for range 4 {
+			want(t, "wrong key", get(t, s, recaptcha("key", "x")), "ERROR_KEY_DOES_NOT_EXIST")
+		}
+		buy(t, s)
+		want(t, "the fifth", get(t, s, recaptcha("key", "x")), "ERROR_KEY_DOES_NOT_EXIST")
+		want(t, "the right key", get(t, s, recaptcha()), "ERROR: 1004")
+		v := post(t, s, "/getBalance", `{"clientKey":"k"}`)
+		want(t, "tasks", v["errorCode"], any("ERROR_IP_BLOCKED"))
+		time.Sleep(DefaultBan)
+		buy(t, s)
+	})
+}
+
+func TestTooManyTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(with(func(o *Options) { o.Bans.Turns = true }))
+		for range 60 {
+			buy(t, s)
+		}
+		time.Sleep(turnsWithin - 1)
+		want(t, "one too many", get(t, s, recaptcha()), "MAX_USER_TURN")
+		time.Sleep(time.Nanosecond)
+		buy(t, s)
+	})
+}
+
+// What is not switched on does not disturb.
+func TestBansAreOffByDefault(t *testing.T) {
+	s := New(with(func(o *Options) { o.Key = "k" }))
+	for range 100 {
+		get(t, s, recaptcha("key", "x"))
+		buy(t, s)
+	}
+	for range 4000 {
+		want(t, "poll", poll(t, s, "1"), "ERROR_WRONG_CAPTCHA_ID")
+	}
+}
+
+// Many callers at once, with the race detector: every token once, never over the cap.
+func TestParallelCallers(t *testing.T) {
+	s := New(Options{Median: 5 * time.Millisecond, Sigma: 0.5, Threads: 8, Ledger: true})
+	var callers sync.WaitGroup
+	for range 16 {
+		callers.Go(func() {
+			for range 25 {
+				var id string
+				for ok := false; !ok; {
+					id, ok = strings.CutPrefix(get(t, s, recaptcha()), "OK|")
+					time.Sleep(time.Millisecond)
+				}
+				for strings.HasPrefix(poll(t, s, id), "CAPCHA") {
+					time.Sleep(time.Millisecond)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	totals := s.Totals()
+	want(t, "submitted", totals.Submitted, 400)
+	want(t, "collected", totals.Collected, 400)
+	want(t, "repeated", totals.Repeated, 0)
+	if totals.PeakInFlight > 8 {
+		t.Errorf("%d at once", totals.PeakInFlight)
+	}
+	tokens := make(map[string]bool)
+	for _, sale := range s.Sold() {
+		tokens[sale.Token] = true
+	}
+	want(t, "different tokens", len(tokens), 400)
+}
+
+// listen opens a free port.
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	var config net.ListenConfig
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// Serve comes and goes, and the books stay: a provider that was down.
+func TestServe(t *testing.T) {
+	s := New(Options{Median: time.Millisecond, Ledger: true})
+	c := client(5 * time.Second)
+	for round := range 2 {
+		l := listen(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Serve(ctx, l) }()
+		_, body, err := fetch(t, c, "http://"+l.Addr().String()+recaptcha(), 1<<10)
+		if err != nil || !strings.HasPrefix(body, "OK|") {
+			t.Fatalf("submit: %q, %v", body, err)
+		}
+		want(t, "sold", len(s.Sold()), round+1)
+
+		// A call that is held when the service stops ends with it.
+		s.SetFaults(Fault{Kind: Hang})
+		held := make(chan error, 1)
+		go func() {
+			_, _, err := fetch(t, c, "http://"+l.Addr().String()+recaptcha(), 1<<10)
+			held <- err
+		}()
+		for s.Totals().Refused <= round {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("end: %v", err)
+		}
+		if err := <-held; err == nil {
+			t.Error("the held call got an answer")
+		}
+		s.SetFaults()
+	}
+}
+
+func TestServeReportsABrokenListener(t *testing.T) {
+	l := listen(t)
+	_ = l.Close()
+	if err := New(constant).Serve(t.Context(), l); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func BenchmarkSubmitAndPoll(b *testing.B) {
+	s := New(Options{Median: time.Microsecond})
+	submit := httptest.NewRequestWithContext(b.Context(), http.MethodGet, recaptcha("json", "1"), nil)
+	for b.Loop() {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, submit)
+		r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, fmt.Sprintf("/res.php?key=k&action=get&id=%d", s.last), nil)
+		s.ServeHTTP(httptest.NewRecorder(), r)
+	}
+}

@@ -1,0 +1,257 @@
+package simulated
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// tasksRequest is the body of every call of the tasks protocol. A field of the
+// wrong JSON type makes the call unreadable.
+type tasksRequest struct {
+	ClientKey   string      `json:"clientKey"`
+	CallbackURL string      `json:"callbackUrl"`
+	TaskID      json.Number `json:"taskId"`
+	Task        *taskFields `json:"task"`
+}
+
+// taskFields are the parameters that the vendors of this protocol use for the
+// poolable types; where they differ in a name, each is understood.
+type taskFields struct {
+	Type           string  `json:"type"`
+	WebsiteURL     string  `json:"websiteURL"`
+	WebsiteKey     string  `json:"websiteKey"`
+	IsInvisible    bool    `json:"isInvisible"`
+	IsEnterprise   bool    `json:"isEnterprise"`
+	MinScore       float64 `json:"minScore"`
+	PageAction     string  `json:"pageAction"` // reCAPTCHA
+	Action         string  `json:"action"`     // Turnstile
+	Data           string  `json:"data"`
+	CData          string  `json:"cData"`
+	TurnstileCData string  `json:"turnstileCData"`
+	Metadata       struct {
+		Action string `json:"action"`
+		CData  string `json:"cdata"`
+	} `json:"metadata"`
+	UserAgent     string      `json:"userAgent"`
+	ProxyType     string      `json:"proxyType"`
+	ProxyAddress  string      `json:"proxyAddress"`
+	ProxyPort     json.Number `json:"proxyPort"`
+	ProxyLogin    string      `json:"proxyLogin"`
+	ProxyPassword string      `json:"proxyPassword"`
+}
+
+// tasksAnswer is the envelope of every answer, a callback's too.
+type tasksAnswer struct {
+	ErrorID          int       `json:"errorId"`
+	ErrorCode        string    `json:"errorCode,omitempty"`
+	ErrorDescription string    `json:"errorDescription,omitempty"`
+	TaskID           int64     `json:"taskId,omitempty"`
+	Status           string    `json:"status,omitempty"`
+	Solution         *solution `json:"solution,omitempty"`
+	Cost             string    `json:"cost,omitempty"`
+	IP               string    `json:"ip,omitempty"`
+	CreateTime       int64     `json:"createTime,omitempty"` // Unix seconds
+	EndTime          int64     `json:"endTime,omitempty"`
+	SolveCount       int       `json:"solveCount,omitempty"`
+	Balance          float64   `json:"balance,omitempty"`
+}
+
+type solution struct {
+	Recaptcha string `json:"gRecaptchaResponse,omitempty"` // hCaptcha's too
+	Token     string `json:"token,omitempty"`
+	UserAgent string `json:"userAgent,omitempty"`
+}
+
+// tasksCode is this protocol's word for what the legacy one says differently.
+func tasksCode(code string) string {
+	switch code {
+	case codeNoKey:
+		return codeUnknownKey
+	case codeGooglekey, codePageurl:
+		return codeBadParams
+	case codeIDFormat, codeUnknownTask:
+		return codeNoTask
+	case codeIPBlocked:
+		return "ERROR_IP_BLOCKED"
+	}
+	return code
+}
+
+// tasksErrorID is the number beside a code.
+func tasksErrorID(code string) int {
+	switch code {
+	case codeNoSlot:
+		return 2
+	case codeZeroBalance:
+		return 10
+	case "ERROR_IP_NOT_ALLOWED":
+		return 11
+	case codeUnsolvable:
+		return 12
+	case codeNoMethod:
+		return 14
+	case codeNoTask:
+		return 16
+	case "ERROR_IP_BLOCKED":
+		return 21
+	case codeTaskAbsent:
+		return 22
+	case codeNotSupported:
+		return 23
+	case codeBadParams:
+		return 110
+	case codeBadProxy:
+		return 130
+	}
+	return 1
+}
+
+// The words of this protocol alone.
+const (
+	codeNoTask       = "ERROR_NO_SUCH_CAPCHA_ID" // the protocol's own spelling
+	codeTaskAbsent   = "ERROR_TASK_ABSENT"
+	codeNotSupported = "ERROR_TASK_NOT_SUPPORTED"
+)
+
+// tasksRefuse says a code as it stands.
+func tasksRefuse(code string) answer { return jsonAnswer(tasksError(code)) }
+
+// tasksFail says a code that both protocols share in this one's words.
+func tasksFail(code string) answer { return tasksRefuse(tasksCode(code)) }
+
+func tasksError(code string) tasksAnswer {
+	if code == codeNotReady {
+		return tasksAnswer{Status: "processing"}
+	}
+	return tasksAnswer{
+		ErrorID: tasksErrorID(code), ErrorCode: code,
+		ErrorDescription: "the simulated service refuses: " + code,
+	}
+}
+
+// parseTasks reads a call of the tasks protocol.
+func (s *Service) parseTasks(r *http.Request) *query {
+	var body tasksRequest
+	err := json.NewDecoder(r.Body).Decode(&body)
+	q := &query{refuse: tasksRefuse}
+	switch r.URL.Path {
+	case "/createTask":
+		s.parseCreate(q, body, err != nil)
+	case "/getTaskResult":
+		q.Action, q.Task = Poll, body.TaskID.String()
+		q.run = func(at time.Time) answer { return s.getResult(body, at) }
+	default:
+		q.Action = Balance
+		q.run = func(at time.Time) answer {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if code := s.admitLocked(body.ClientKey, at); code != "" {
+				return tasksFail(code)
+			}
+			return jsonAnswer(tasksAnswer{Balance: balance})
+		}
+	}
+	if err != nil && q.Action != Submit {
+		q.run = func(time.Time) answer { return tasksFail(codeBadParams) }
+	}
+	return q
+}
+
+func (s *Service) parseCreate(q *query, body tasksRequest, unreadable bool) {
+	o := order{key: body.ClientKey, ping: pingback{url: body.CallbackURL, form: pingJSON}}
+	switch {
+	case unreadable || (o.ping.url != "" && !isWebURL(o.ping.url)):
+		o.bad = codeBadParams
+	case body.Task == nil:
+		o.bad = codeTaskAbsent
+	default:
+		o.identity, o.bad = tasksIdentity(body.Task)
+	}
+	q.Action, q.Identity = Submit, o.identity
+	q.accept = func(n int64) answer { return jsonAnswer(tasksAnswer{TaskID: n}) }
+	q.run = func(at time.Time) answer {
+		n, code := s.submit(o, at)
+		if code != "" {
+			return tasksFail(code)
+		}
+		q.sold = n
+		return q.accept(n)
+	}
+}
+
+// tasksKind takes a task's type apart: <kind>Task needs a proxy of the
+// caller's, <kind>TaskProxyless uses the service's own.
+func tasksKind(name string) (kind captcha.Type, enterprise, proxy, known bool) {
+	stem, proxyless := strings.CutSuffix(strings.ToLower(name), "taskproxyless")
+	if !proxyless {
+		stem, known = strings.CutSuffix(stem, "task")
+		if !known {
+			return "", false, false, false
+		}
+	}
+	stem, enterprise = strings.CutSuffix(stem, "enterprise")
+	switch stem {
+	case "recaptchav2", "nocaptcha":
+		kind = captcha.RecaptchaV2
+	case "recaptchav3":
+		kind = captcha.RecaptchaV3
+	case "hcaptcha":
+		kind = captcha.HCaptcha
+	case "turnstile", "antiturnstile":
+		kind = captcha.Turnstile
+	}
+	return kind, enterprise, !proxyless, kind != ""
+}
+
+// tasksIdentity reads a task's parameters, strictly.
+func tasksIdentity(f *taskFields) (id captcha.Identity, bad string) {
+	kind, enterprise, proxy, known := tasksKind(f.Type)
+	if !known {
+		return id, codeNotSupported
+	}
+	id = captcha.Identity{
+		Type: kind, Sitekey: f.WebsiteKey, Pageurl: f.WebsiteURL,
+		Invisible: f.IsInvisible, Enterprise: enterprise || f.IsEnterprise, MinScore: f.MinScore,
+		Action:    f.PageAction + f.Action + f.Metadata.Action, // whichever is there
+		Data:      f.Data + f.CData + f.TurnstileCData + f.Metadata.CData,
+		UserAgent: f.UserAgent,
+	}
+	if proxy {
+		address := net.JoinHostPort(f.ProxyAddress, f.ProxyPort.String())
+		if f.ProxyLogin != "" {
+			address = f.ProxyLogin + ":" + f.ProxyPassword + "@" + address
+		}
+		id.Proxy, id.ProxyType = captcha.Secret(address), strings.ToLower(f.ProxyType)
+	}
+	return id, checkIdentity(id, codeBadParams)
+}
+
+func (s *Service) getResult(body tasksRequest, at time.Time) answer {
+	n, _ := taskNumber(body.TaskID.String())
+	found, code := s.poll(body.ClientKey, []int64{n}, at)
+	if code != "" {
+		return tasksFail(code)
+	}
+	return jsonAnswer(s.result(&found[0]))
+}
+
+// result is what a poll and a callback are answered with.
+func (s *Service) result(o *outcome) tasksAnswer {
+	if o.code != "" {
+		return tasksError(tasksCode(o.code))
+	}
+	t := &o.task
+	sol := &solution{Recaptcha: o.token, UserAgent: s.userAgent(t)}
+	if t.identity.Type == captcha.Turnstile {
+		sol.Recaptcha, sol.Token = "", o.token
+	}
+	return tasksAnswer{
+		Status: "ready", Solution: sol, Cost: price, IP: "127.0.0.1",
+		CreateTime: t.at.Unix(), EndTime: t.due.Unix(), SolveCount: 1,
+	}
+}

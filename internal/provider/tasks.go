@@ -1,0 +1,199 @@
+package provider
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"poold/internal/captcha"
+)
+
+// tasks is the protocol of createTask and getTaskResult.
+type tasks struct{ key captcha.Secret }
+
+// taskSpec is the `task` of createTask.
+type taskSpec struct {
+	Type         string  `json:"type"`
+	WebsiteURL   string  `json:"websiteURL"`
+	WebsiteKey   string  `json:"websiteKey"`
+	IsInvisible  bool    `json:"isInvisible,omitempty"`
+	IsEnterprise bool    `json:"isEnterprise,omitempty"` // v3; v2 has a type of its own
+	PageAction   string  `json:"pageAction,omitempty"`   // reCAPTCHA
+	MinScore     float64 `json:"minScore,omitempty"`
+	Action       string  `json:"action,omitempty"` // Turnstile
+	Data         string  `json:"data,omitempty"`
+	UserAgent    string  `json:"userAgent,omitempty"`
+	*taskProxy
+}
+
+type taskProxy struct {
+	Type     string `json:"proxyType"`
+	Address  string `json:"proxyAddress"`
+	Port     int    `json:"proxyPort"`
+	Login    string `json:"proxyLogin,omitempty"`
+	Password string `json:"proxyPassword,omitempty"`
+}
+
+// post makes a call. Maps of plain values always marshal.
+func (t tasks) post(path string, fields map[string]any, read func([]byte) (answer, error)) query {
+	fields["clientKey"] = t.key.Reveal()
+	body, _ := json.Marshal(fields)
+	return query{path: path, contentType: "application/json", body: string(body), read: read}
+}
+
+func (t tasks) submit(id captcha.Identity) (query, error) {
+	spec := taskSpec{
+		WebsiteURL: id.Pageurl, WebsiteKey: id.Sitekey, IsInvisible: id.Invisible,
+		MinScore: id.MinScore, Data: id.Data, UserAgent: id.UserAgent,
+	}
+	switch id.Type {
+	case captcha.RecaptchaV2:
+		spec.Type, spec.PageAction = "RecaptchaV2", id.Action
+		if id.Enterprise {
+			spec.Type = "RecaptchaV2Enterprise"
+		}
+	case captcha.RecaptchaV3:
+		spec.Type, spec.PageAction, spec.IsEnterprise = "RecaptchaV3", id.Action, id.Enterprise
+	case captcha.HCaptcha:
+		spec.Type, spec.IsEnterprise = "HCaptcha", id.Enterprise
+	case captcha.Turnstile:
+		spec.Type, spec.Action = "Turnstile", id.Action
+	default:
+		return query{}, fmt.Errorf("the tasks protocol has no type for %q", id.Type)
+	}
+	spec.Type += "Task"
+	if id.Proxy == "" {
+		spec.Type += "Proxyless"
+	} else {
+		proxy, ok := splitProxy(id.Proxy.Reveal(), id.ProxyType)
+		if !ok {
+			return query{}, fmt.Errorf("the proxy is not [user:password@]host:port")
+		}
+		spec.taskProxy = proxy
+	}
+	return t.post("/createTask", map[string]any{"task": spec}, readCreated), nil
+}
+
+// splitProxy takes a proxy apart. A password may hold '@' and ':'.
+func splitProxy(text, kind string) (*taskProxy, bool) {
+	p := &taskProxy{Type: strings.ToLower(kind)}
+	if at := strings.LastIndexByte(text, '@'); at >= 0 {
+		p.Login, p.Password, _ = strings.Cut(text[:at], ":")
+		text = text[at+1:]
+	}
+	host, port, err := net.SplitHostPort(text)
+	if err != nil || host == "" {
+		return nil, false
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	p.Address, p.Port = host, int(n) //nolint:gosec // 16 bits
+	return p, err == nil && n > 0
+}
+
+func (t tasks) poll(task string, id captcha.Identity) query {
+	fields := map[string]any{"taskId": task}
+	// A task id is kept as text; services that count want their number back.
+	if n, err := strconv.ParseInt(task, 10, 64); err == nil && strconv.FormatInt(n, 10) == task {
+		fields["taskId"] = n
+	}
+	return t.post("/getTaskResult", fields, func(reply []byte) (answer, error) {
+		return readResult(reply, id.Type)
+	})
+}
+
+func (t tasks) balance() query {
+	return t.post("/getBalance", map[string]any{}, readTasksBalance)
+}
+
+func (t tasks) threads() (query, bool) { return query{}, false }
+
+// tasksReply is an answer of the tasks protocol.
+type tasksReply struct {
+	ErrorID   json.RawMessage `json:"errorId"`
+	ErrorCode json.RawMessage `json:"errorCode"`
+	Status    json.RawMessage `json:"status"`
+	TaskID    json.RawMessage `json:"taskId"`
+	Solution  json.RawMessage `json:"solution"`
+	Balance   json.RawMessage `json:"balance"`
+}
+
+func readCreated(reply []byte) (answer, error) {
+	r, a, err := parseTasks(reply)
+	if err != nil || a.code != "" {
+		return a, err
+	}
+	task, sane := taskID(r.TaskID)
+	if a.notReady || !sane {
+		return answer{}, oddReply
+	}
+	return answer{text: task}, nil
+}
+
+func readResult(reply []byte, kind captcha.Type) (answer, error) {
+	r, a, err := parseTasks(reply)
+	if err != nil || a.code != "" || a.notReady {
+		return a, err
+	}
+	switch quoted(r.Status) {
+	case "processing", "idle":
+		return answer{notReady: true}, nil
+	case "failed":
+		return answer{code: "status failed"}, nil
+	case "ready":
+	default:
+		return answer{}, oddReply
+	}
+	var s struct {
+		Recaptcha json.RawMessage `json:"gRecaptchaResponse"`
+		Token     json.RawMessage `json:"token"`
+		UserAgent json.RawMessage `json:"userAgent"`
+	}
+	if json.Unmarshal(r.Solution, &s) != nil {
+		return answer{}, oddReply
+	}
+	token, other := quoted(s.Recaptcha), quoted(s.Token)
+	if kind == captcha.Turnstile && other != "" || token == "" {
+		token = other
+	}
+	if !graphic(token, maxReply) {
+		return answer{}, oddReply
+	}
+	return answer{text: token, userAgent: agent(s.UserAgent)}, nil
+}
+
+func readTasksBalance(reply []byte) (answer, error) {
+	r, a, err := parseTasks(reply)
+	if err != nil || a.code != "" {
+		return a, err
+	}
+	n, ok := finite(plain(r.Balance))
+	if !ok {
+		return answer{}, oddReply
+	}
+	return answer{number: n}, nil
+}
+
+// parseTasks reads the envelope. In the answer only code or notReady are set;
+// both empty means that the call was granted.
+func parseTasks(reply []byte) (tasksReply, answer, error) {
+	var r tasksReply
+	reply, err := sniff(reply)
+	if err != nil {
+		return r, answer{}, err
+	}
+	if err := decode(reply, &r); err != nil {
+		return r, answer{}, err
+	}
+	id, code := plain(r.ErrorID), plain(r.ErrorCode)
+	switch {
+	case id == "0", id == "" && code == "":
+		return r, answer{}, nil
+	case code == "":
+		if code = codeOf(id); code == "" {
+			code = "errorId " + id
+		}
+	}
+	return r, refusal(code), nil
+}

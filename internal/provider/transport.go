@@ -1,0 +1,180 @@
+package provider
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+const (
+	maxReply      = 64 << 10 // bytes of an answer, and of its headers
+	maxRetryAfter = time.Minute
+
+	longCause = 200 // characters of an error's text
+
+	hiccup    = 5 * time.Second // after an answer that is none
+	unreached = 2 * time.Second // after a call that never left; it costs the service nothing
+)
+
+// newTransport makes a client's own pool of connections. Idle ones live
+// shorter than services keep them: a connection that the service closes in the
+// moment of a submit costs a task that nobody can place. A TLS configuration
+// of our own also keeps the transport at HTTP/1.1, whose rules about sending
+// again are the ones that the tests prove.
+func newTransport() *http.Transport {
+	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            dialer.DialContext,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    5 * time.Second,
+		MaxIdleConnsPerHost:    32,
+		IdleConnTimeout:        20 * time.Second,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxReply,
+	}
+}
+
+// garbled is what a protocol says of a reply that is not its own: one short
+// word, never a piece of the reply.
+type garbled string
+
+func (g garbled) Error() string { return "reading the answer: " + string(g) }
+
+// The ways in which a reply is not the protocol's.
+const (
+	emptyReply garbled = "empty"
+	htmlReply  garbled = "html"
+	cutReply   garbled = "cut"
+	oddReply   garbled = "odd"
+	echoReply  garbled = "holds_the_key"
+)
+
+// trouble is a call that ended without an answer in the protocol.
+type trouble struct {
+	code    string // a short word of ours
+	cause   error  // in our own words, or ctx's; may be nil
+	sent    bool   // the request may have reached the service
+	gaveUp  bool   // the caller's doing
+	refused bool   // HTTP 429: the service is well and did nothing
+	delay   time.Duration
+}
+
+func (t *trouble) Error() string { return t.code }
+
+// verdict is what the trouble means to the caller of an action.
+func (t *trouble) verdict(action string) error {
+	lost := action == submit && t.sent && !t.refused
+	if t.gaveUp && !lost {
+		return t.cause
+	}
+	return &Error{Class: Capacity, Code: t.code, Delay: t.delay, Unknown: lost, Err: t.cause}
+}
+
+// exchange sends one call, once, and reads its answer. Every error is a *trouble.
+func (c *Client) exchange(ctx context.Context, q query) (answer, error) {
+	limited, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
+	var sent atomic.Bool // the transport calls back from a goroutine of its own
+	traced := httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
+		WroteHeaders: func() { sent.Store(true) },
+	})
+	req, err := http.NewRequestWithContext(traced, http.MethodPost, c.base+q.path, strings.NewReader(q.body))
+	if err != nil {
+		return answer{}, &trouble{code: "unreachable", cause: errors.New("making the request: bad URL"), delay: unreached}
+	}
+	req.GetBody = nil // with it, the transport would send a second time on some failures
+	req.Header.Set("Content-Type", q.contentType)
+	req.Header.Set("Accept", "application/json, text/plain")
+	req.Header.Set("User-Agent", "poold")
+
+	// A RoundTripper by itself follows no redirect and keeps no cookie.
+	resp, err := c.wire.RoundTrip(req)
+	if err != nil {
+		return answer{}, broken(ctx, limited, err, sent.Load(), q.hide)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was only read
+	reply, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
+	switch {
+	case err != nil:
+		return answer{}, broken(ctx, limited, err, true, q.hide)
+	case len(reply) > maxReply:
+		return answer{}, &trouble{code: "too_large", sent: true, delay: hiccup}
+	}
+	return c.understand(resp, reply, q)
+}
+
+// understand judges a complete reply.
+func (c *Client) understand(resp *http.Response, reply []byte, q query) (answer, error) {
+	status := resp.StatusCode
+	delay := max(hiccup, retryAfter(resp.Header, time.Now()))
+	code := "http_" + strconv.Itoa(status)
+	if status < 200 || status >= 300 && status < 400 || status >= 500 {
+		return answer{}, &trouble{code: code, sent: true, delay: delay}
+	}
+	a, err := q.read(reply)
+	switch {
+	case status >= 400 && (err != nil || a.code == ""):
+		// Some services refuse with 4xx and say why in the protocol; this one
+		// did not, and a 4xx that sells something does not exist.
+		return answer{}, &trouble{code: code, sent: true, refused: status == http.StatusTooManyRequests, delay: delay}
+	case err != nil:
+		g := oddReply
+		_ = errors.As(err, &g)
+		return answer{}, &trouble{code: string(g), cause: g, sent: true, delay: hiccup}
+	case c.showsKey(a.text):
+		// A task id is logged and a token is handed out: neither may be the key.
+		return answer{}, &trouble{code: string(echoReply), cause: echoReply, sent: true, delay: hiccup}
+	}
+	if c.showsKey(a.userAgent) {
+		a.userAgent = ""
+	}
+	if status == http.StatusTooManyRequests {
+		a.retryAfter = delay
+	}
+	return a, nil
+}
+
+// showsKey reports whether text holds the key.
+func (c *Client) showsKey(text string) bool {
+	return c.cfg.Key != "" && strings.Contains(text, c.cfg.Key.Reveal())
+}
+
+// broken puts an error of the network into words. The error's own text is used
+// only where nothing was sent: later ones can quote what the service wrote.
+func broken(ctx, limited context.Context, err error, sent bool, hide []captcha.Secret) error {
+	t := &trouble{sent: sent, delay: hiccup}
+	switch {
+	case ctx.Err() != nil:
+		t.code, t.cause, t.gaveUp = "caller_gave_up", ctx.Err(), true
+	case sent && limited.Err() != nil:
+		t.code, t.cause = "timeout", errors.New("no answer in time")
+	case sent:
+		t.code, t.cause = string(cutReply), errors.New("the connection ended before the answer did")
+	default:
+		t.code, t.cause, t.delay = "unreachable", errors.New(clean(err.Error(), longCause, hide...)), unreached
+	}
+	return t
+}
+
+// retryAfter reads the header in either form; 0 = none, one minute at most.
+func retryAfter(h http.Header, at time.Time) time.Duration {
+	text := h.Get("Retry-After")
+	wait := time.Duration(0)
+	if seconds, ok := finite(text); ok {
+		wait = time.Duration(max(0, min(seconds, maxRetryAfter.Seconds())) * float64(time.Second))
+	} else if date, err := http.ParseTime(text); err == nil {
+		wait = date.Sub(at)
+	}
+	return min(max(wait, 0), maxRetryAfter)
+}

@@ -1,0 +1,235 @@
+package provider
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestRetryAfter(t *testing.T) {
+	for header, want := range map[string]time.Duration{
+		"":     5 * time.Second,
+		"1":    5 * time.Second, // never sooner than of our own accord
+		"20":   20 * time.Second,
+		"2.5":  5 * time.Second,
+		"3600": time.Minute,
+		"1e99": time.Minute,
+		"-5":   5 * time.Second,
+		"soon": 5 * time.Second,
+		time.Now().Add(40 * time.Second).UTC().Format(http.TimeFormat): 40 * time.Second,
+		time.Now().Add(time.Hour).UTC().Format(http.TimeFormat):        time.Minute,
+		time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat):       5 * time.Second,
+	} {
+		c, _ := serve(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", header)
+			w.WriteHeader(http.StatusTooManyRequests)
+		})
+		for _, err := range []error{pollOne(t, c), submitOne(t, c)} {
+			e := faultOf(t, err)
+			// A date has whole seconds and some pass; jitter adds a fifth.
+			if e.Class != Capacity || e.Unknown || e.Delay < want-2*time.Second || e.Delay > want+want/5 {
+				t.Errorf("Retry-After %q: %v after %v, want %v", header, err, e.Delay, want)
+			}
+		}
+	}
+}
+
+// TestNotBought: what never left this machine is a capacity fault, for as
+// long as nothing was sent.
+func TestNotBought(t *testing.T) {
+	refused := listen(t)
+	_ = refused.Close()
+	secure := httptest.NewUnstartedServer(says(200, "OK|5"))
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake that fails here
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	old := httptest.NewUnstartedServer(says(200, "OK|5"))
+	old.Config.ErrorLog = secure.Config.ErrorLog
+	old.TLS = &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10} //nolint:gosec // what is to be refused
+	old.StartTLS()
+	t.Cleanup(old.Close)
+	plain := httptest.NewServer(says(200, "OK|5"))
+	t.Cleanup(plain.Close)
+
+	for name, url := range map[string]string{
+		"refused":         "http://" + refused.Addr().String(),
+		"bad certificate": secure.URL,
+		"old TLS":         old.URL,
+		"no TLS":          "https" + strings.TrimPrefix(plain.URL, "http"),
+		"no such host":    "http://no-such-host.invalid",
+	} {
+		c, j := newClient(t, Config{URL: url})
+		transport, ok := c.wire.(*http.Transport)
+		if !ok {
+			t.Fatal("the client has no transport of its own")
+		}
+		if name == "no such host" {
+			// Without asking the resolver of the machine that runs the tests.
+			transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+				return nil, &net.DNSError{Err: "no such host", Name: "no-such-host.invalid", IsNotFound: true}
+			}
+		}
+		if name == "old TLS" {
+			transport.TLSClientConfig.InsecureSkipVerify = true //nolint:gosec // the version alone is judged here
+		}
+		e := faultOf(t, submitOne(t, c))
+		if e.Class != Capacity || e.Unknown || e.Code != "unreachable" || e.Err == nil || e.Delay < time.Second || e.Delay > 5*time.Second {
+			t.Errorf("%s: %v (unknown %v) after %v", name, e, e.Unknown, e.Delay)
+		}
+		if j.last() != "submit transport" {
+			t.Errorf("%s: observed as %q", name, j.last())
+		}
+	}
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// rawServer gives each connection to handle, with a reader of its requests,
+// and counts the requests.
+func rawServer(t *testing.T, handle func(conn net.Conn, next func() bool)) (url string, requests *atomicCount) {
+	t.Helper()
+	l := listen(t)
+	requests = &atomicCount{}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				defer func() { _ = conn.Close() }()
+				_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+				r := bufio.NewReader(conn)
+				handle(conn, func() bool {
+					req, err := http.ReadRequest(r)
+					if err != nil {
+						return false
+					}
+					_, err = io.Copy(io.Discard, req.Body)
+					requests.add()
+					return err == nil
+				})
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		serving.Wait()
+	})
+	return "http://" + l.Addr().String(), requests
+}
+
+const rawOK = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nOK|5"
+
+// TestSubmitIsSentOnce kills connections at every point of a submit, on fresh
+// and on reused ones, and counts what the other side was asked.
+func TestSubmitIsSentOnce(t *testing.T) {
+	for name, row := range map[string]struct {
+		good   int // submits answered first, on the same connection
+		handle func(conn net.Conn, next func() bool)
+		want   int // requests in all; -1 = the last may or may not have arrived
+	}{
+		"read, then cut":      {0, func(_ net.Conn, next func() bool) { next() }, 1},
+		"reused, read, cut":   {1, func(_ net.Conn, next func() bool) { next() }, 2},
+		"reused thrice":       {3, func(_ net.Conn, next func() bool) { next() }, 4},
+		"cut before reading":  {0, func(net.Conn, func() bool) {}, -1},
+		"reset after reading": {1, func(conn net.Conn, next func() bool) { next(); reset(conn) }, 2},
+		"half an answer": {1, func(conn net.Conn, next func() bool) {
+			next()
+			_, _ = io.WriteString(conn, rawOK[:len(rawOK)-2])
+		}, 2},
+		"half a status line": {1, func(conn net.Conn, next func() bool) { next(); _, _ = io.WriteString(conn, "HTTP/1") }, 2},
+		"no HTTP at all":     {1, func(conn net.Conn, next func() bool) { next(); _, _ = io.WriteString(conn, "OK|5\r\n\r\n") }, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, requests := rawServer(t, func(conn net.Conn, next func() bool) {
+				for range row.good {
+					if !next() {
+						return
+					}
+					_, _ = io.WriteString(conn, rawOK)
+				}
+				row.handle(conn, next)
+			})
+			c, _ := newClient(t, Config{URL: url})
+			for range row.good {
+				if err := submitOne(t, c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			e := faultOf(t, submitOne(t, c))
+			time.Sleep(50 * time.Millisecond) // for a second sending, if there were one
+			n := requests.get()
+			if row.want >= 0 && (n != row.want || !e.Unknown) {
+				t.Errorf("%d requests and %v (unknown %v), want %d and unknown", n, e, e.Unknown, row.want)
+			}
+			if row.want < 0 && (n > 1 || n == 1 && !e.Unknown) {
+				t.Errorf("%d requests and %v (unknown %v)", n, e, e.Unknown)
+			}
+		})
+	}
+}
+
+// What the transport takes for repeatable it sends again by itself.
+func TestNothingLooksRepeatable(t *testing.T) {
+	c, _ := newClient(t, Config{Balance: true})
+	w := &wire{reply: func(_ int, req *http.Request) (int, string, error) {
+		if req.Method != http.MethodPost || req.GetBody != nil || req.Body == nil || req.ContentLength <= 0 ||
+			req.Header.Get("Idempotency-Key") != "" || req.Header.Get("X-Idempotency-Key") != "" {
+			t.Errorf("%s %s can be sent twice", req.Method, req.URL)
+		}
+		return http.StatusOK, sold, nil
+	}}
+	c.wire = w
+	_ = submitOne(t, c)
+	_ = pollOne(t, c)
+	_, _, _ = c.Threads(context.Background())
+	_ = c.ReadBalance(context.Background())
+	if w.count() != 4 {
+		t.Errorf("%d calls", w.count())
+	}
+}
+
+// reset makes the close that follows a reset instead of an orderly end.
+func reset(conn net.Conn) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+}
+
+// A connection that the service closed while it was idle costs no task.
+func TestClosedWhileIdle(t *testing.T) {
+	url, requests := rawServer(t, func(conn net.Conn, next func() bool) {
+		if next() {
+			_, _ = io.WriteString(conn, rawOK)
+		}
+	})
+	c, _ := newClient(t, Config{URL: url})
+	for range 3 {
+		if err := submitOne(t, c); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond) // until the transport has seen the end
+	}
+	if n := requests.get(); n != 3 {
+		t.Errorf("%d requests for 3 submits", n)
+	}
+}

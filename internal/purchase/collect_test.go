@@ -1,0 +1,349 @@
+package purchase
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/provider"
+)
+
+// notReady makes the task ready at the n-th poll.
+func notReady(n int) func(context.Context, int) (provider.Solution, error) {
+	return func(_ context.Context, poll int) (provider.Solution, error) {
+		if poll < n {
+			return provider.Solution{}, provider.ErrNotReady
+		}
+		return provider.Solution{Token: "03AFexample", UserAgent: "UA"}, nil
+	}
+}
+
+// near allows for the jitter of the polls.
+func near(got, want, by time.Duration) bool { return (got - want).Abs() <= by }
+
+// The whole life of an order: every step in its order, the waits of the
+// provider's type, the age from the last poll that found nothing.
+func TestCollectSolves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		s.seat.submit = func(context.Context) (string, error) {
+			time.Sleep(time.Second)
+			return "t1", nil
+		}
+		solves := notReady(3)
+		var asked []time.Time
+		s.seat.poll = func(ctx context.Context, n int) (provider.Solution, error) {
+			asked = append(asked, time.Now())
+			time.Sleep(200 * time.Millisecond)
+			return solves(ctx, n)
+		}
+		o := s.order(t)
+		if err := s.desk.Collect(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		s.want(t, "submit", "store t1", "poll t1", "poll t1", "poll t1", "settle", "release", "login at one: solved")
+		l := s.stock.landed()[0]
+		// 1 s of submit, 15 s of first wait, two intervals, three polls.
+		if !near(l.Lead, 26600*time.Millisecond, time.Second) {
+			t.Errorf("lead %v, want about 26.6s", l.Lead)
+		}
+		// It may have been solved as soon as the second poll was on its way.
+		if want := time.Since(asked[1]); l.Age != want {
+			t.Errorf("age %v, want %v, since the second poll began", l.Age, want)
+		}
+		if !near(asked[2].Sub(asked[1]), 5200*time.Millisecond, 500*time.Millisecond) {
+			t.Errorf("%v between polls, want 5s with 10%% jitter after the answer", asked[2].Sub(asked[1]))
+		}
+		if l.Value != "03AFexample" || l.UserAgent != "UA" || l.Provider != "one" || l.Order != o.id || l.Identity != spec().ID || l.Lifetime != 120*time.Second {
+			t.Errorf("landing %+v", l)
+		}
+		if orders, places := s.stock.counts(); orders != 0 || places != 0 || s.desk.slots()[0] != 0 {
+			t.Errorf("left: %d orders, %d places, %d slots", orders, places, s.desk.slots()[0])
+		}
+	})
+}
+
+// A task that is solved at the first poll may have been solved right after the
+// submit, so its age counts from before that.
+func TestAgeCountsFromTheSubmit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		s.seat.submit = func(context.Context) (string, error) {
+			time.Sleep(2 * time.Second)
+			return "t1", nil
+		}
+		if err := s.desk.Collect(t.Context(), s.order(t)); err != nil {
+			t.Fatal(err)
+		}
+		if l := s.stock.landed()[0]; l.Age != 17*time.Second || l.Lead != 17*time.Second {
+			t.Errorf("age %v, lead %v, want 17s each", l.Age, l.Lead)
+		}
+	})
+}
+
+// Every failure of section "what an answer does to the order" of doc.go.
+func TestFailureClasses(t *testing.T) {
+	fault := func(c provider.Class) *provider.Error { return &provider.Error{Class: c, Code: "CODE"} }
+	unknown := &provider.Error{Class: provider.Capacity, Code: "no answer", Unknown: true}
+	cases := map[string]struct {
+		submit, poll error
+		want         []error
+		outcome      string
+		removed      string // how the order was removed; "" = it stays, with its place
+	}{
+		"capacity at submit":       {submit: fault(provider.Capacity), want: []error{ErrBusy}, outcome: Busy, removed: "fail counted=false"},
+		"account at submit":        {submit: fault(provider.Account), want: []error{ErrBusy}, outcome: Busy, removed: "fail counted=false"},
+		"parameters at submit":     {submit: fault(provider.Parameters), want: []error{ErrRefused}, outcome: Refused, removed: "fail counted=false"},
+		"unknown code at submit":   {submit: fault(provider.Task), want: []error{ErrFailed}, outcome: Failed, removed: "fail counted=true"},
+		"submit without an answer": {submit: unknown, want: []error{ErrLost}, outcome: Lost},
+		"submit with a stray error": {
+			submit: context.DeadlineExceeded, want: []error{ErrLost, context.DeadlineExceeded}, outcome: Lost,
+		},
+		"task fault":         {poll: fault(provider.Task), want: []error{ErrFailed}, outcome: Failed, removed: "fail counted=true"},
+		"parameters at poll": {poll: fault(provider.Parameters), want: []error{ErrFailed, ErrRefused}, outcome: Failed, removed: "fail counted=true"},
+		"never ready":        {poll: provider.ErrNotReady, want: []error{ErrFailed}, outcome: Failed, removed: "fail counted=true"},
+		"account at poll, for ever": {
+			poll: fault(provider.Account), want: []error{ErrFailed}, outcome: Failed, removed: "fail counted=true",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShop(1)
+				if c.submit != nil {
+					s.seat.submit = func(context.Context) (string, error) { return "", c.submit }
+				}
+				s.seat.poll = func(context.Context, int) (provider.Solution, error) { return provider.Solution{}, c.poll }
+				err := s.desk.Collect(t.Context(), s.order(t))
+				for _, want := range c.want {
+					if !errors.Is(err, want) {
+						t.Errorf("collect = %v, want %v in it", err, want)
+					}
+				}
+				var got *provider.Error
+				if errors.As(c.submit, &got) && !strings.Contains(err.Error(), got.Code) {
+					t.Errorf("the error does not name the provider's code: %v", err)
+				}
+				happened := s.all()
+				if !slices.Contains(happened, "login at one: "+c.outcome) {
+					t.Errorf("outcome not told: %q", happened)
+				}
+				orders, places := s.stock.counts()
+				if stays := orders == 1 && places == 1; stays != (c.removed == "") {
+					t.Errorf("left: %d orders, %d places", orders, places)
+				}
+				if c.removed != "" && !slices.Contains(happened, c.removed) {
+					t.Errorf("want %q in %q", c.removed, happened)
+				}
+				if s.desk.slots()[0] != 0 {
+					t.Error("the slot was not freed")
+				}
+			})
+		})
+	}
+}
+
+// A task is given up at the provider's time-out, with a last poll then, and
+// not before.
+func TestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		var last time.Duration
+		began := time.Now()
+		s.seat.poll = func(context.Context, int) (provider.Solution, error) {
+			last = time.Since(began)
+			return provider.Solution{}, provider.ErrNotReady
+		}
+		if err := s.desk.Collect(t.Context(), s.order(t)); !errors.Is(err, ErrFailed) {
+			t.Errorf("collect = %v, want ErrFailed", err)
+		}
+		if last != s.seat.limit || time.Since(began) != s.seat.limit {
+			t.Errorf("last poll after %v, end after %v, want %v", last, time.Since(began), s.seat.limit)
+		}
+	})
+}
+
+// A provider that asks for time at a poll gets it, and the task is not lost.
+func TestPollHonoursDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		var at []time.Duration
+		began := time.Now()
+		s.seat.poll = func(_ context.Context, n int) (provider.Solution, error) {
+			at = append(at, time.Since(began))
+			if n == 1 {
+				return provider.Solution{}, &provider.Error{Class: provider.Capacity, Code: "slow down", Delay: 30 * time.Second}
+			}
+			return provider.Solution{Token: "03AFexample"}, nil
+		}
+		if err := s.desk.Collect(t.Context(), s.order(t)); err != nil {
+			t.Fatal(err)
+		}
+		if len(at) != 2 || at[1]-at[0] != 30*time.Second {
+			t.Errorf("polls at %v, want 30s between them", at)
+		}
+		// The first poll said nothing about the task, so it does not make it younger.
+		if l := s.stock.landed()[0]; l.Age != 45*time.Second {
+			t.Errorf("age %v, want 45s", l.Age)
+		}
+	})
+}
+
+// Redis that is away for a while, at any step, costs no paid task; the age of
+// the token goes on counting.
+func TestRedisBlinks(t *testing.T) {
+	const gap = 40 * time.Second
+	for _, step := range []string{"store t1", "settle", "release"} {
+		t.Run(step, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShop(1)
+				s.seat.poll = notReady(2)
+				var since time.Time
+				tries := 0
+				s.stock.fault = func(now string) error {
+					if now != step {
+						return nil
+					}
+					if tries++; tries == 1 {
+						since = time.Now()
+					}
+					if time.Since(since) < gap {
+						return pool.ErrDown
+					}
+					return nil
+				}
+				if err := s.desk.Collect(t.Context(), s.order(t)); err != nil {
+					t.Fatal(err)
+				}
+				if got := s.all(); step == "store t1" && !slices.Equal(got[:3], []string{"submit", "store t1", "poll t1"}) {
+					t.Errorf("polling began before the task id was stored: %q", got)
+				}
+				if tries < 5 || tries > 60 {
+					t.Errorf("%d tries in %v", tries, gap)
+				}
+				l := s.stock.landed()
+				if len(l) != 1 {
+					t.Fatalf("%d landings", len(l))
+				}
+				if step == "settle" && l[0].Age < gap {
+					t.Errorf("age %v does not count the time that Redis was away for", l[0].Age)
+				}
+				if step == "settle" && l[0].Lead > gap {
+					t.Errorf("lead %v counts the time that Redis was away for", l[0].Lead)
+				}
+				if orders, places := s.stock.counts(); orders != 0 || places != 0 {
+					t.Errorf("left: %d orders, %d places", orders, places)
+				}
+			})
+		})
+	}
+}
+
+// A step whose answer was lost is done once and reported as done.
+func TestLostRepliesOfRedis(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		lost := map[string]bool{}
+		s.stock.lostReply = func(step string) error {
+			if !lost[step] {
+				lost[step] = true
+				return pool.ErrDown
+			}
+			return nil
+		}
+		slot, _, _ := mustAdmit(t, s.desk)
+		lost["reserve"], lost["place"] = true, true
+		o, _, err := s.desk.Place(t.Context(), slot, spec())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.desk.Collect(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		if l := s.stock.landed(); len(l) != 1 {
+			t.Errorf("%d landings, want 1", len(l))
+		}
+		if orders, places := s.stock.counts(); orders != 0 || places != 0 {
+			t.Errorf("left: %d orders, %d places", orders, places)
+		}
+	})
+}
+
+// Redis that stays away ends the trying at the order's deadline, loudly.
+func TestRedisStaysAway(t *testing.T) {
+	for _, step := range []string{"store t1", "settle"} {
+		t.Run(step, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var logged bytes.Buffer
+				s := newShop(1)
+				s.desk.log = slog.New(slog.NewTextHandler(&logged, nil))
+				s.stock.fault = func(now string) error {
+					if now == step {
+						return pool.ErrDown
+					}
+					return nil
+				}
+				o := s.order(t)
+				if err := s.desk.Collect(t.Context(), o); !errors.Is(err, ErrLost) || !errors.Is(err, pool.ErrDown) {
+					t.Errorf("collect = %v, want ErrLost and pool.ErrDown", err)
+				}
+				if left := time.Until(o.deadline); left < 0 || left > 3*time.Second {
+					t.Errorf("ended %v before the deadline", left)
+				}
+				if n := strings.Count(logged.String(), "a paid task is lost"); n != 1 {
+					t.Errorf("logged %d times:\n%s", n, logged.String())
+				}
+				if strings.Contains(logged.String(), "03AFexample") {
+					t.Errorf("a token in the log:\n%s", logged.String())
+				}
+			})
+		})
+	}
+}
+
+// A submit whose answer was lost is told once while it goes on, not per order,
+// and again after the provider had answered in between.
+func TestUnansweredSubmitsAreLoggedOncePerState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged bytes.Buffer
+		s := newShop(9)
+		s.desk.log = slog.New(slog.NewTextHandler(&logged, nil))
+		unanswered := &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
+		for _, err := range []error{unanswered, unanswered, nil, unanswered} {
+			s.seat.submit = func(context.Context) (string, error) { return "t1", err }
+			_ = s.desk.Collect(t.Context(), s.order(t))
+		}
+		if n := strings.Count(logged.String(), "a submit had no answer"); n != 2 {
+			t.Errorf("logged %d times, want 2:\n%s", n, logged.String())
+		}
+	})
+}
+
+// A panic in one order becomes its error, is told and logged with its stack,
+// and the slot is free again. The order counts as bought.
+func TestPanicInCollect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged bytes.Buffer
+		s := newShop(1)
+		s.desk.log = slog.New(slog.NewTextHandler(&logged, nil))
+		s.seat.poll = func(context.Context, int) (provider.Solution, error) { panic("a fault of ours") }
+		err := s.desk.Collect(t.Context(), s.order(t))
+		if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "a fault of ours") {
+			t.Errorf("collect = %v, want ErrLost with the panic", err)
+		}
+		s.want(t, "submit", "store t1", "poll t1", "login at one: lost")
+		if !strings.Contains(logged.String(), "collect_test.go") {
+			t.Errorf("no stack in the log:\n%s", logged.String())
+		}
+		if orders, places := s.stock.counts(); orders != 1 || places != 1 || s.desk.slots()[0] != 0 {
+			t.Errorf("left: %d orders, %d places, %d slots", orders, places, s.desk.slots()[0])
+		}
+	})
+}

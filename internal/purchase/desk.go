@@ -1,0 +1,260 @@
+package purchase
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/provider"
+)
+
+const (
+	// An admission looks at the providers again at least this often, because
+	// their state can change without anybody telling the desk.
+	lookAgain = time.Second
+	// and at most this often, where a provider names no delay.
+	lookSoonest = 50 * time.Millisecond
+	// fullFor is how long a provider that other replicas have filled is left
+	// alone before one order asks again.
+	fullFor = 200 * time.Millisecond
+)
+
+// Desk buys for all targets of this replica. It is safe for concurrent use.
+type Desk struct {
+	stock   Stock
+	observe Observer
+	log     *slog.Logger
+
+	line   line          // who is admitted next
+	newcom chan struct{} // wakes Run when a provider came
+
+	mu      sync.Mutex
+	sellers []*seller     // in the order in which they are tried
+	changed chan struct{} // closed and replaced when a slot is freed or the list changes
+}
+
+// seller is one provider of the list and its slots on this replica. All but
+// the provider is guarded by Desk.mu.
+type seller struct {
+	Provider
+
+	concurrency int       // the file's
+	threads     int       // what the provider itself allows; 0 = it does not say
+	taken       int       // slots held on this replica
+	fullUntil   time.Time // other replicas hold the rest of the places
+	asked       bool      // upkeep has been to this provider
+	mute        bool      // threads could not be read; told once
+	unanswered  bool      // the last submit had no answer; told once
+}
+
+// limitLocked is the most orders at once: the smaller of the file's number and
+// the provider's. The caller holds Desk.mu.
+func (s *seller) limitLocked() int {
+	if s.threads > 0 {
+		return min(s.concurrency, s.threads)
+	}
+	return s.concurrency
+}
+
+// Slot is the right to have one order under way at one provider. The zero
+// value is a slot of nobody.
+type Slot struct {
+	desk   *Desk
+	seller *seller
+	freed  bool // guarded by Desk.mu
+}
+
+// Free gives the slot back; doing so twice is harmless.
+func (s *Slot) Free() {
+	if s.desk == nil {
+		return
+	}
+	s.desk.mu.Lock()
+	defer s.desk.mu.Unlock()
+	// Mostly a place in Redis was given back with it, so it is worth asking.
+	s.freeLocked(time.Time{})
+}
+
+// freeLocked gives the slot back and leaves the seller alone until then. The
+// caller holds Desk.mu.
+func (s *Slot) freeLocked(fullUntil time.Time) {
+	if s.freed {
+		return
+	}
+	s.freed = true
+	s.seller.taken--
+	s.seller.fullUntil = fullUntil
+	s.desk.tellLocked()
+}
+
+// NewDesk makes a desk without providers. observe must not be nil.
+func NewDesk(stock Stock, observe Observer, log *slog.Logger) *Desk {
+	return &Desk{
+		stock: stock, observe: observe, log: log,
+		newcom: make(chan struct{}, 1), changed: make(chan struct{}),
+	}
+}
+
+// SetProviders replaces the list, in the order in which providers are tried.
+// A provider that stays, the same value, keeps its slots and what is known of
+// it; orders at one that goes are finished with it.
+func (d *Desk) SetProviders(entries []Entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	old := d.sellers
+	d.sellers = make([]*seller, 0, len(entries))
+	for _, e := range entries {
+		i := slices.IndexFunc(old, func(s *seller) bool { return s.Provider == e.Provider })
+		s := &seller{Provider: e.Provider}
+		if i >= 0 {
+			s = old[i]
+		}
+		s.concurrency = max(1, e.Concurrency)
+		d.sellers = append(d.sellers, s)
+	}
+	d.tellLocked()
+	select {
+	case d.newcom <- struct{}{}:
+	default: // Run is going to look anyway
+	}
+}
+
+// tellLocked wakes the admission that waits for a change.
+func (d *Desk) tellLocked() {
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
+
+// Admit waits, first come first served, for a slot at the first provider that
+// is ready; while that one is full it waits for it, while it is down the next
+// one is asked. It fails with ErrNoProvider where the list is empty and with
+// ctx's error. The caller must hand the slot to Place or free it.
+func (d *Desk) Admit(ctx context.Context) (*Slot, error) {
+	if err := d.line.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer d.line.leave()
+	for {
+		at := time.Now()
+		offers, changed := d.offers(at)
+		if len(offers) == 0 {
+			return nil, ErrNoProvider
+		}
+		chosen, wait := choose(offers, at)
+		if chosen != nil {
+			return d.take(chosen), nil
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// offer is a seller as an admission saw it, so that the provider is asked
+// without the desk's lock held.
+type offer struct {
+	*seller
+	full  bool
+	after time.Duration // full: how long until it is worth looking again
+}
+
+// offers lists the sellers and the channel that tells of the next change.
+func (d *Desk) offers(at time.Time) ([]offer, <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	offers := make([]offer, len(d.sellers))
+	for i, s := range d.sellers {
+		offers[i] = offer{seller: s}
+		if s.taken >= s.limitLocked() {
+			offers[i].full, offers[i].after = true, lookAgain
+		} else if wait := s.fullUntil.Sub(at); wait > 0 {
+			offers[i].full, offers[i].after = true, wait
+		}
+	}
+	return offers, d.changed
+}
+
+// choose picks the first seller that is ready and not full; nil and a time to
+// wait where there is none.
+func choose(offers []offer, at time.Time) (*seller, time.Duration) {
+	wait := lookAgain
+	for _, o := range offers {
+		if o.full {
+			// A full provider is not asked whether it is ready: while it is
+			// paused that question hands out its one probe a minute, which
+			// would then go unused. One that is well is worth waiting for.
+			if o.State(at).Kind == provider.StateOK {
+				return nil, min(wait, o.after)
+			}
+			continue
+		}
+		ready, after := o.Ready(at)
+		if ready {
+			return o.seller, 0
+		}
+		wait = min(wait, max(after, lookSoonest))
+	}
+	return nil, wait
+}
+
+// take books a slot. Only the head of the line takes, so nobody else can have
+// filled the seller since it was chosen.
+func (d *Desk) take(s *seller) *Slot {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.taken++
+	return &Slot{desk: d, seller: s}
+}
+
+// Providers tells how the providers of the list are doing. While Redis does
+// not answer, InFlight counts this replica's orders alone.
+func (d *Desk) Providers(ctx context.Context, at time.Time) []Status {
+	d.mu.Lock()
+	sellers := slices.Clone(d.sellers)
+	list := make([]Status, len(sellers))
+	names := make([]string, len(sellers))
+	for i, s := range sellers {
+		names[i] = s.Name()
+		list[i] = Status{Name: names[i], InFlight: s.taken, Concurrency: s.limitLocked()}
+	}
+	d.mu.Unlock()
+	for i, s := range sellers {
+		list[i].State = s.State(at)
+	}
+	if counts, err := d.stock.InFlight(ctx, names); err == nil && len(counts) == len(list) {
+		for i, n := range counts {
+			list[i].InFlight = n
+		}
+	}
+	return list
+}
+
+// Pace is the first wait and the poll interval of the provider that would be
+// asked now; zero where there is none.
+func (d *Desk) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
+	d.mu.Lock()
+	sellers := d.sellers // replaced whole, never changed
+	d.mu.Unlock()
+	if len(sellers) == 0 {
+		return 0, 0
+	}
+	at := time.Now()
+	likely := sellers[0]
+	for _, s := range sellers {
+		if s.State(at).Kind == provider.StateOK {
+			likely = s
+			break
+		}
+	}
+	return likely.Pace(t)
+}

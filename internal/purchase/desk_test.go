@@ -1,0 +1,334 @@
+package purchase
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/provider"
+)
+
+// mustAdmit admits where that must succeed and tells which provider it was and
+// how long it took.
+func mustAdmit(t *testing.T, d *Desk) (*Slot, string, time.Duration) {
+	t.Helper()
+	began := time.Now()
+	slot, err := d.Admit(t.Context())
+	if err != nil {
+		t.Fatalf("admit: %v", err)
+	}
+	return slot, slot.seller.Name(), time.Since(began)
+}
+
+func TestAdmitWithoutProviders(t *testing.T) {
+	d := NewDesk(newStock(&ledger{}), witness{&ledger{}}, quiet())
+	if _, err := d.Admit(t.Context()); !errors.Is(err, ErrNoProvider) {
+		t.Errorf("admit = %v, want ErrNoProvider", err)
+	}
+	// The line must be free again.
+	if _, err := d.Admit(t.Context()); !errors.Is(err, ErrNoProvider) {
+		t.Errorf("second admit = %v, want ErrNoProvider", err)
+	}
+}
+
+// The first provider of the list gets all orders; while it is down the next
+// one does; when it is back it has them again.
+func TestNextProviderTakesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(5)
+		two := newSeat(s.ledger, "two")
+		s.desk.SetProviders([]Entry{{s.seat, 5}, {two, 5}})
+		admit := func(want string) {
+			t.Helper()
+			slot, name, took := mustAdmit(t, s.desk)
+			if name != want || took != 0 {
+				t.Errorf("admitted at %s after %v, want %s at once", name, took, want)
+			}
+			slot.Free()
+		}
+		admit("one")
+		s.seat.setState(provider.StatePaused, time.Minute)
+		admit("two")
+		s.seat.setState(provider.StateOK, 0)
+		admit("one")
+	})
+}
+
+// A provider that is full but well is waited for: the next one takes over for
+// one that is down, not for one that is popular.
+func TestFullProviderIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		s.desk.SetProviders([]Entry{{s.seat, 1}, {newSeat(s.ledger, "two"), 1}})
+		slot, _, _ := mustAdmit(t, s.desk)
+		time.AfterFunc(7*time.Second, slot.Free)
+		_, name, took := mustAdmit(t, s.desk)
+		if name != "one" || took != 7*time.Second {
+			t.Errorf("admitted at %s after %v, want one after 7s", name, took)
+		}
+	})
+}
+
+// A full provider that goes down while somebody waits for it is left for the
+// next one. It is not asked whether it is ready: that would use up its probe.
+func TestFullProviderThatGoesDownIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		s.desk.SetProviders([]Entry{{s.seat, 1}, {newSeat(s.ledger, "two"), 1}})
+		mustAdmit(t, s.desk)
+		asked, _ := s.seat.calls()
+		time.AfterFunc(3*time.Second, func() { s.seat.setState(provider.StatePaused, time.Minute) })
+		_, name, took := mustAdmit(t, s.desk)
+		if name != "two" || took > 3*time.Second+lookAgain {
+			t.Errorf("admitted at %s after %v, want two soon after 3s", name, took)
+		}
+		if now, _ := s.seat.calls(); now != asked {
+			t.Errorf("the full provider was asked %d times", now-asked)
+		}
+	})
+}
+
+// Where no provider is ready the admission waits as long as they say, and asks
+// neither all the time nor too late.
+func TestAdmitWaitsForTheEarliestRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		s.seat.setState(provider.StateBusy, 0) // names no delay
+		time.AfterFunc(10*time.Second, func() { s.seat.setState(provider.StateOK, 0) })
+		_, _, took := mustAdmit(t, s.desk)
+		if took < 10*time.Second || took > 10*time.Second+lookSoonest {
+			t.Errorf("admitted after %v, want just after 10s", took)
+		}
+		if most := int(10*time.Second/lookSoonest) + 2; most < readies(s.seat) {
+			t.Errorf("asked %d times in 10s, want at most %d", readies(s.seat), most)
+		}
+	})
+}
+
+func readies(s *seat) int { n, _ := s.calls(); return n }
+
+// Places are given in the order in which they were asked for.
+func TestAdmitIsFirstComeFirstServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(2)
+		a, _, _ := mustAdmit(t, s.desk)
+		b, _, _ := mustAdmit(t, s.desk)
+		got := &ledger{}
+		var callers sync.WaitGroup
+		for i := range 5 {
+			callers.Go(func() {
+				slot, _, _ := mustAdmit(t, s.desk)
+				got.add("%d", i)
+				time.Sleep(time.Second)
+				slot.Free()
+			})
+			synctest.Wait()
+		}
+		a.Free()
+		a.Free() // a second time changes nothing
+		synctest.Wait()
+		got.want(t, "0")
+		b.Free()
+		callers.Wait()
+		got.want(t, "0", "1", "2", "3", "4")
+		if taken := s.desk.slots(); taken[0] != 0 {
+			t.Errorf("%d slots still taken", taken[0])
+		}
+	})
+}
+
+// A reload wakes who waits: more concurrency, another provider, none at all.
+func TestSetProvidersWakesWaiters(t *testing.T) {
+	cases := map[string]struct {
+		next func(s *shop) []Entry
+		want string
+		err  error
+	}{
+		"more concurrency": {func(s *shop) []Entry { return []Entry{{s.seat, 2}} }, "one", nil},
+		"another provider": {func(s *shop) []Entry { return []Entry{{newSeat(s.ledger, "two"), 1}} }, "two", nil},
+		"none at all":      {func(*shop) []Entry { return nil }, "", ErrNoProvider},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShop(1)
+				mustAdmit(t, s.desk)
+				time.AfterFunc(100*time.Millisecond, func() { s.desk.SetProviders(c.next(s)) })
+				began := time.Now()
+				slot, err := s.desk.Admit(t.Context())
+				if !errors.Is(err, c.err) {
+					t.Fatalf("admit = %v, want %v", err, c.err)
+				}
+				if took := time.Since(began); took != 100*time.Millisecond {
+					t.Errorf("took %v, want the moment of the reload", took)
+				}
+				if err == nil && slot.seller.Name() != c.want {
+					t.Errorf("admitted at %s, want %s", slot.seller.Name(), c.want)
+				}
+			})
+		})
+	}
+}
+
+// An unchanged provider keeps its slots over a reload; fewer places than are
+// taken admit nobody until enough were freed.
+func TestReloadKeepsSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(3)
+		var held []*Slot
+		for range 3 {
+			slot, _, _ := mustAdmit(t, s.desk)
+			held = append(held, slot)
+		}
+		s.desk.SetProviders([]Entry{{s.seat, 2}})
+		if taken := s.desk.slots(); taken[0] != 3 {
+			t.Fatalf("%d slots taken after the reload, want 3", taken[0])
+		}
+		for i, slot := range held {
+			time.AfterFunc(time.Duration(i+1)*time.Second, slot.Free)
+		}
+		if _, _, took := mustAdmit(t, s.desk); took != 2*time.Second {
+			t.Errorf("admitted after %v, want 2s, when two of three were freed", took)
+		}
+	})
+}
+
+// An order of a provider that a reload removed is finished with that provider.
+func TestRemovedProviderFinishesItsOrders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		o := s.order(t)
+		two := newSeat(s.ledger, "two")
+		s.desk.SetProviders([]Entry{{two, 1}})
+		if err := s.desk.Collect(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		if l := s.stock.landed(); len(l) != 1 || l[0].Provider != "one" || two.polls != 0 {
+			t.Errorf("landings %+v, polls at the other: %d", l, two.polls)
+		}
+	})
+}
+
+func TestAdmitEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		slot, _, _ := mustAdmit(t, s.desk)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var callers sync.WaitGroup
+		for range 2 { // the head of the line and one behind it
+			callers.Go(func() {
+				if _, err := s.desk.Admit(ctx); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("admit = %v, want deadline exceeded", err)
+				}
+			})
+		}
+		callers.Wait()
+		slot.Free()
+		if _, _, took := mustAdmit(t, s.desk); took != 0 {
+			t.Errorf("the slot was free, but it took %v", took)
+		}
+	})
+}
+
+func TestProvidersAndPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(3)
+		if first, interval := s.desk.Pace(captcha.HCaptcha); first != 15*time.Second || interval != 5*time.Second {
+			t.Errorf("pace %v, %v", first, interval)
+		}
+		s.order(t)
+		// Another replica has an order there as well.
+		if _, _, err := s.stock.Reserve(boundedCtx(t), "one", "foreign", 9, 0); err != nil {
+			t.Fatal(err)
+		}
+		s.seat.setState(provider.StateBusy, time.Second)
+		got := s.desk.Providers(boundedCtx(t), time.Now())
+		if len(got) != 1 || got[0].Name != "one" || got[0].InFlight != 2 || got[0].Concurrency != 3 || got[0].State.Kind != provider.StateBusy {
+			t.Errorf("providers: %+v", got)
+		}
+		s.stock.fault = func(string) error { return errors.New("away") }
+		if got := s.desk.Providers(boundedCtx(t), time.Now()); got[0].InFlight != 1 {
+			t.Errorf("in flight %d while Redis is away, want this replica's 1", got[0].InFlight)
+		}
+		s.desk.SetProviders(nil)
+		if first, interval := s.desk.Pace(captcha.HCaptcha); first != 0 || interval != 0 {
+			t.Errorf("pace without a provider: %v, %v", first, interval)
+		}
+	})
+}
+
+func boundedCtx(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// The desk keeps to the smaller of the file's number and the provider's
+// threads, asked each minute; an error keeps the last number.
+func TestThreadsShrinkConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(20)
+		answers := []func() (int, bool, error){
+			func() (int, bool, error) { return 5, true, nil },
+			func() (int, bool, error) { return 0, false, errors.New("away") },
+			func() (int, bool, error) { return 50, true, nil },
+			func() (int, bool, error) { return 0, true, nil },
+			func() (int, bool, error) { return 0, false, nil },
+		}
+		minute := 0
+		s.seat.threads = func() (int, bool, error) { minute++; return answers[minute-1]() }
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- s.desk.Run(ctx) }()
+		for i, want := range []int{5, 5, 20, 1, 20} {
+			synctest.Wait()
+			if got := s.desk.Providers(boundedCtx(t), time.Now())[0].Concurrency; got != want {
+				t.Errorf("minute %d: concurrency %d, want %d", i, got, want)
+			}
+			if i < len(answers)-1 {
+				time.Sleep(upkeepEvery)
+			}
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+}
+
+// A provider that comes by a reload is asked at once; one that is paused is
+// not asked at all; a panic in one visit does not end the upkeep.
+func TestUpkeepVisits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		s.seat.setState(provider.StatePaused, time.Hour)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- s.desk.Run(ctx) }()
+		synctest.Wait()
+		two, three := newSeat(s.ledger, "two"), newSeat(s.ledger, "three")
+		two.threads = func() (int, bool, error) { panic("a fault of ours") }
+		s.desk.SetProviders([]Entry{{s.seat, 1}, {two, 1}, {three, 1}})
+		synctest.Wait()
+		for i, want := range []int{0, 1, 1} {
+			if _, asked := []*seat{s.seat, two, three}[i].calls(); asked != want {
+				t.Errorf("provider %d was asked %d times, want %d", i, asked, want)
+			}
+		}
+		time.Sleep(upkeepEvery)
+		synctest.Wait()
+		if _, asked := three.calls(); asked != 2 {
+			t.Errorf("asked %d times after a minute, want 2", asked)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+}

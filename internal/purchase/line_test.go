@@ -1,0 +1,128 @@
+package purchase
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Callers get their turn in the order in which they came, and one that walks
+// away is skipped.
+func TestLineServesInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l line
+		if err := l.enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		impatient, leave := context.WithCancel(t.Context())
+		stays := t.Context()
+		patience := []context.Context{stays, stays, stays, impatient, stays, stays}
+		var served []int
+		var callers sync.WaitGroup
+		for i := range patience {
+			callers.Go(func() {
+				if err := l.enter(patience[i]); err != nil {
+					if i != 3 || !errors.Is(err, context.Canceled) {
+						t.Errorf("caller %d: %v", i, err)
+					}
+					return
+				}
+				served = append(served, i)
+				l.leave()
+			})
+			synctest.Wait() // caller i stands in the line before i+1 comes
+		}
+		leave()
+		synctest.Wait()
+		l.leave()
+		callers.Wait()
+		if want := []int{0, 1, 2, 4, 5}; !slices.Equal(served, want) {
+			t.Errorf("served %v, want %v", served, want)
+		}
+		if err := l.enter(t.Context()); err != nil {
+			t.Errorf("the line is not free again: %v", err)
+		}
+	})
+}
+
+// A turn that comes in the very moment in which its caller walks away goes to
+// the next one.
+func TestTurnOfOneWhoLeavesIsPassedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l line
+		passed := 0
+		for range 200 { // which of the two it notices is up to chance
+			if err := l.enter(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			ctx, walkAway := context.WithCancel(t.Context())
+			var callers sync.WaitGroup
+			callers.Go(func() {
+				if l.enter(ctx) == nil {
+					l.leave()
+				} else {
+					passed++
+				}
+			})
+			synctest.Wait()
+			walkAway()
+			l.leave()
+			callers.Wait()
+			if l.serving {
+				t.Fatal("a turn was lost: the desk is occupied by nobody")
+			}
+		}
+		if passed == 0 {
+			t.Error("nobody walked away, so nothing was tested")
+		}
+	})
+}
+
+// However turns and departures meet, there is never more than one at the desk
+// and no turn is lost.
+func TestLineLosesNoTurn(t *testing.T) {
+	var l line
+	var inside, served atomic.Int32
+	var callers sync.WaitGroup
+	for i := range 8 {
+		callers.Go(func() {
+			for n := range 300 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration((n*7+i)%50)*time.Microsecond)
+				if l.enter(ctx) == nil {
+					if inside.Add(1) != 1 {
+						t.Error("two at the desk")
+					}
+					served.Add(1)
+					inside.Add(-1)
+					l.leave()
+				}
+				cancel()
+			}
+		})
+	}
+	callers.Wait()
+	if l.serving || l.waiting.Len() != 0 {
+		t.Errorf("after everyone left: serving %v, %d waiting", l.serving, l.waiting.Len())
+	}
+	if served.Load() == 0 {
+		t.Error("nobody was ever served, so nothing was tested")
+	}
+}
+
+// Who comes with an ended context is not let in, even if nobody else is there.
+func TestLineRefusesTheLate(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var l line
+	if err := l.enter(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("enter = %v, want context canceled", err)
+	}
+	if l.serving {
+		t.Error("the desk is occupied by nobody")
+	}
+}

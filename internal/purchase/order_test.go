@@ -1,0 +1,158 @@
+package purchase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/pool"
+)
+
+// The place at the provider comes before the order, and what was reserved
+// lives longer than what it is for.
+func TestPlaceReservesFirst(t *testing.T) {
+	s := newShop(1)
+	slot, err := s.desk.Admit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, st, err := s.desk.Place(t.Context(), slot, spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.want(t, "reserve", "place")
+	if st.Orders != 1 {
+		t.Errorf("the stock's answer was not passed on: %+v", st)
+	}
+	placed := s.stock.orders[o.id]
+	want := pool.Order{
+		ID: o.id, Identity: spec().ID, Provider: "one", Depth: 10, Margin: 40 * time.Second,
+		Lead: 20 * time.Second, TTL: s.seat.limit + 2*callTime,
+	}
+	if placed != want {
+		t.Errorf("placed %+v, want %+v", placed, want)
+	}
+	if len(o.id) < 26 {
+		t.Errorf("order id %q has fewer than 128 bits", o.id)
+	}
+}
+
+// Whatever goes wrong in Place, nothing is left behind and the slot is free.
+func TestPlaceLeavesNothingBehind(t *testing.T) {
+	away := fmt.Errorf("%w: i/o timeout", pool.ErrDown)
+	cases := map[string]struct {
+		prepare func(s *shop)
+		want    error
+		steps   []string
+	}{
+		"depth refuses": {
+			func(s *shop) { s.stock.refuse = true }, ErrDepth,
+			[]string{"reserve", "place", "release"},
+		},
+		"redis away": {
+			func(s *shop) { s.stock.fault = func(string) error { return away } }, pool.ErrDown,
+			nil,
+		},
+		"redis away at the second step": {
+			func(s *shop) {
+				s.stock.fault = func(step string) error {
+					if step == "place" {
+						return away
+					}
+					return nil
+				}
+			}, pool.ErrDown,
+			[]string{"reserve", "fail counted=false", "release"},
+		},
+		"answer to reserve lost": {
+			func(s *shop) { s.stock.lostReply = lose("reserve", away) }, pool.ErrDown,
+			[]string{"reserve", "fail counted=false", "release"},
+		},
+		"answer to place lost": {
+			func(s *shop) { s.stock.lostReply = lose("place", away) }, pool.ErrDown,
+			[]string{"reserve", "place", "fail counted=false", "release"},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newShop(1)
+			slot, err := s.desk.Admit(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.prepare(s)
+			if _, _, err := s.desk.Place(t.Context(), slot, spec()); !errors.Is(err, c.want) {
+				t.Errorf("place = %v, want %v", err, c.want)
+			}
+			s.want(t, c.steps...)
+			if orders, places := s.stock.counts(); orders != 0 || places != 0 {
+				t.Errorf("left behind: %d orders, %d places", orders, places)
+			}
+			if taken := s.desk.slots(); taken[0] != 0 {
+				t.Errorf("%d slots taken", taken[0])
+			}
+		})
+	}
+}
+
+// lose makes one step's answer vanish.
+func lose(step string, err error) func(string) error {
+	return func(s string) error {
+		if s == step {
+			return err
+		}
+		return nil
+	}
+}
+
+func TestPlaceAfterTheEndDoesNothing(t *testing.T) {
+	s := newShop(1)
+	slot, err := s.desk.Admit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := s.desk.Place(ctx, slot, spec()); !errors.Is(err, context.Canceled) {
+		t.Errorf("place = %v, want canceled", err)
+	}
+	s.want(t)
+	if taken := s.desk.slots(); taken[0] != 0 {
+		t.Errorf("%d slots taken", taken[0])
+	}
+}
+
+// Where other replicas hold all places the order is refused, and the provider
+// is left alone for a moment instead of being asked for by everybody at once.
+func TestProviderFilledByOtherReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(2)
+		ctx := boundedCtx(t)
+		for _, foreign := range []string{"a", "b"} {
+			if ok, _, _ := s.stock.Reserve(ctx, "one", foreign, 2, 0); !ok {
+				t.Fatal("the double is full already")
+			}
+		}
+		slot, _, _ := mustAdmit(t, s.desk)
+		if _, _, err := s.desk.Place(ctx, slot, spec()); !errors.Is(err, ErrBusy) {
+			t.Fatalf("place = %v, want ErrBusy", err)
+		}
+		if got := s.all(); slices.Contains(got, "place") {
+			t.Errorf("an order was placed without a place at the provider: %v", got)
+		}
+		slot, _, took := mustAdmit(t, s.desk)
+		if took != fullFor {
+			t.Errorf("the next admission took %v, want %v", took, fullFor)
+		}
+		if err := s.stock.Release(ctx, "one", "a"); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.desk.Place(ctx, slot, spec()); err != nil {
+			t.Errorf("place = %v after a place came free", err)
+		}
+	})
+}

@@ -1,0 +1,149 @@
+package refill
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/targets"
+)
+
+// counter is a desk that only counts, with faults of ours in it.
+type counter struct {
+	mu      sync.Mutex
+	placed  int
+	place   func() error
+	collect func(ctx context.Context) error
+}
+
+func (c *counter) Admit(ctx context.Context) (*purchase.Slot, error) {
+	return &purchase.Slot{}, ctx.Err()
+}
+
+func (c *counter) Place(context.Context, *purchase.Slot, purchase.Spec) (*purchase.Order, pool.Stock, error) {
+	if c.place != nil {
+		if err := c.place(); err != nil {
+			return nil, pool.Stock{}, err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.placed++
+	return &purchase.Order{}, pool.Stock{}, nil
+}
+
+func (c *counter) Collect(ctx context.Context, _ *purchase.Order) error { return c.collect(ctx) }
+
+func (c *counter) Pace(captcha.Type) (time.Duration, time.Duration) { return time.Second, time.Second }
+
+func (c *counter) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.placed
+}
+
+// eye is a stock that answers what it is told.
+type eye func(ctx context.Context) (pool.Stock, error)
+
+func (e eye) Look(ctx context.Context, _ captcha.ID, _, _ time.Duration) (pool.Stock, error) {
+	return e(ctx)
+}
+
+// withCounter runs a manager over a counter for one target.
+func withCounter(t *testing.T, stock Stock, desk Desk, depth int, story func(t *testing.T, m *Manager, log *bytes.Buffer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		m := NewManager(stock, desk, slog.New(slog.NewTextHandler(&log, nil)))
+		m.Apply(t.Context(), &targets.Set{Targets: []targets.Target{target("login", depth)}})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- m.Run(ctx) }()
+		story(t, m, &log)
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func empty(context.Context) (pool.Stock, error) { return pool.Stock{NextLook: -1}, nil }
+
+// The goroutines of orders are bounded, and a worker that meets the bound does
+// not hang on it.
+func TestOrdersAreBounded(t *testing.T) {
+	desk := &counter{collect: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+	withCounter(t, eye(empty), desk, 2*mostOrders, func(t *testing.T, m *Manager, _ *bytes.Buffer) {
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := desk.count(); n != mostOrders {
+			t.Errorf("%d orders under way, want %d", n, mostOrders)
+		}
+		began := time.Now()
+		m.Apply(t.Context(), &targets.Set{})
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the worker hung for %v", took)
+		}
+	})
+}
+
+// Faults of this program end an order or a turn, never the daemon, and are not
+// repeated at full speed.
+func TestPanicsAreContained(t *testing.T) {
+	looks := 0
+	cases := map[string]struct {
+		look eye
+		desk *counter
+		most int // times in ten seconds
+		seen func(d *counter) int
+	}{
+		"in a look": {
+			func(context.Context) (pool.Stock, error) { looks++; panic("fault of ours") }, &counter{}, 11,
+			func(*counter) int { return looks },
+		},
+		"in placing": {
+			empty, &counter{place: func() error { panic("fault of ours") }}, 50,
+			func(*counter) int { return 1 },
+		},
+		"in collecting": {
+			func(context.Context) (pool.Stock, error) { return pool.Stock{NextLook: -1, Outliving: 4}, nil },
+			&counter{collect: func(context.Context) error { panic("fault of ours") }}, 550,
+			func(d *counter) int { return d.count() },
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			withCounter(t, c.look, c.desk, 5, func(t *testing.T, _ *Manager, log *bytes.Buffer) {
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				if n := c.seen(c.desk); n < 1 || n > c.most {
+					t.Errorf("happened %d times in ten seconds, want 1 to %d", n, c.most)
+				}
+				if text := log.String(); !strings.Contains(text, "fault of ours") || !strings.Contains(text, "fault_test.go") {
+					t.Errorf("panic or stack not in the log: %.300s", text)
+				}
+			})
+		})
+	}
+}
+
+// An error of the stock that is not Redis' absence is shown as it is.
+func TestOddStockErrorIsShown(t *testing.T) {
+	odd := eye(func(context.Context) (pool.Stock, error) { return pool.Stock{}, errors.New("script answered nonsense") })
+	withCounter(t, odd, &counter{}, 5, func(t *testing.T, m *Manager, _ *bytes.Buffer) {
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n, _ := m.Note("login"); n.State != Starved || n.Reason != "script answered nonsense" {
+			t.Errorf("note %+v", n)
+		}
+	})
+}

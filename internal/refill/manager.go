@@ -1,0 +1,265 @@
+package refill
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/targets"
+)
+
+const (
+	// mostOrders bounds the goroutines that see orders through. Normally the
+	// providers' concurrency is reached long before.
+	mostOrders = 4096
+	// The first looks of workers that start together are startStep apart, but
+	// none waits longer than startMost.
+	startStep = 500 * time.Microsecond
+	startMost = time.Second
+)
+
+// Stock is what refill needs of a *pool.Store.
+type Stock interface {
+	Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error)
+}
+
+// Desk is what refill needs of a *purchase.Desk.
+type Desk interface {
+	Admit(ctx context.Context) (*purchase.Slot, error)
+	Place(ctx context.Context, slot *purchase.Slot, spec purchase.Spec) (*purchase.Order, pool.Stock, error)
+	Collect(ctx context.Context, order *purchase.Order) error
+	Pace(t captcha.Type) (firstPoll, interval time.Duration)
+}
+
+// Manager keeps one worker running for each target. It is safe for concurrent
+// use.
+type Manager struct {
+	stock Stock
+	desk  Desk
+	log   *slog.Logger
+
+	roster  atomic.Pointer[roster] // replaced whole by Run
+	applies chan application       // to Run
+	ended   chan struct{}          // closed when Run takes no more of them
+
+	mu      sync.Mutex
+	running bool
+	first   *targets.Set // applied before Run
+}
+
+// roster is who works for what.
+type roster struct {
+	providers []targets.Provider
+	byID      map[captcha.ID]*hand
+	byName    map[string]*hand
+}
+
+// hand is a worker with the means to stop it.
+type hand struct {
+	*worker
+	stop context.CancelFunc
+	done chan struct{} // closed when its goroutine has ended
+}
+
+// application is a set on its way to Run; done is closed when it is applied.
+type application struct {
+	set  *targets.Set
+	done chan struct{}
+}
+
+// NewManager makes a manager without targets.
+func NewManager(stock Stock, desk Desk, log *slog.Logger) *Manager {
+	m := &Manager{
+		stock: stock, desk: desk, log: log,
+		applies: make(chan application), ended: make(chan struct{}),
+	}
+	m.roster.Store(&roster{})
+	return m
+}
+
+// Apply makes the set's targets the ones that are worked for. When it returns,
+// workers of targets that went or changed have ended; their orders under way
+// go on. Before Run it only remembers the set, after Run it does nothing; where
+// ctx ends it returns early, and the set is applied all the same if Run had
+// taken it.
+func (m *Manager) Apply(ctx context.Context, set *targets.Set) {
+	m.mu.Lock()
+	if !m.running {
+		m.first = set
+		m.mu.Unlock()
+		return
+	}
+	m.mu.Unlock()
+	a := application{set: set, done: make(chan struct{})}
+	select {
+	case m.applies <- a:
+	case <-m.ended:
+		return
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-a.done:
+	case <-ctx.Done():
+	}
+}
+
+// Kick says that something happened to an identity, so that its worker looks
+// soon. It never blocks, and an identity without a worker is no error.
+func (m *Manager) Kick(id captcha.ID) {
+	if h := m.roster.Load().byID[id]; h != nil {
+		h.kick()
+	}
+}
+
+// Note tells how the target of that name is doing; false where there is none.
+func (m *Manager) Note(name string) (Note, bool) {
+	h := m.roster.Load().byName[name]
+	if h == nil {
+		return Note{}, false
+	}
+	return h.record.snapshot(), true
+}
+
+// Run works until ctx ends, then places no more orders and returns when every
+// goroutine has ended; orders that are being polled are left in the journal.
+// It may be called once.
+func (m *Manager) Run(ctx context.Context) error {
+	defer close(m.ended)
+	var orders errgroup.Group
+	orders.SetLimit(mostOrders)
+	// Orders run under Run's ctx: they outlive the worker that placed them.
+	buy := func(w *worker, slot *purchase.Slot, lead time.Duration) error {
+		return m.buy(ctx, &orders, w, slot, lead)
+	}
+
+	m.mu.Lock()
+	m.running = true
+	first := m.first
+	m.mu.Unlock()
+	if first != nil {
+		m.reconcile(ctx, first, buy)
+	}
+	for ctx.Err() == nil {
+		select {
+		case a := <-m.applies:
+			m.reconcile(ctx, a.set, buy)
+			close(a.done)
+		case <-ctx.Done():
+		}
+	}
+	dismiss(m.roster.Load().byID)
+	return orders.Wait()
+}
+
+// reconcile makes running equal wanted. Only Run calls it.
+func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buyer) {
+	old := m.roster.Load()
+	providers := withoutLines(set.Providers)
+	otherProviders := !slices.Equal(old.providers, providers)
+	next := &roster{providers: providers, byID: map[captcha.ID]*hand{}, byName: map[string]*hand{}}
+	went := map[captcha.ID]*hand{}
+	var came []*hand
+	for id, h := range old.byID {
+		went[id] = h
+	}
+	for _, t := range set.Targets {
+		t = definition(t)
+		h := old.byID[t.ID]
+		// What one provider refused another one may take.
+		if h != nil && h.target == t && (!otherProviders || !h.record.isRefused()) {
+			delete(went, t.ID)
+			if otherProviders {
+				h.kick()
+			}
+		} else {
+			h = &hand{worker: newWorker(t, m.stock, m.desk, m.log), done: make(chan struct{})}
+			came = append(came, h)
+		}
+		next.byID[t.ID], next.byName[t.Name] = h, h
+	}
+	dismiss(went)
+	m.roster.Store(next)
+	for i, h := range came {
+		own, stop := context.WithCancel(ctx)
+		h.stop = stop
+		delay := min(time.Duration(i)*startStep, startMost)
+		go func() {
+			defer close(h.done)
+			defer stop()
+			h.run(own, delay, buy)
+		}()
+	}
+}
+
+// dismiss stops workers, all at once, and waits for them.
+func dismiss(hands map[captcha.ID]*hand) {
+	for _, h := range hands {
+		h.stop()
+	}
+	for _, h := range hands {
+		<-h.done
+	}
+}
+
+// definition is a target without what does not concern its worker, so that a
+// line that moved down or a new owner disturbs nobody.
+func definition(t targets.Target) targets.Target {
+	t.Line, t.Owner, t.OnEmpty, t.Rate = 0, "", "", targets.Rate{}
+	return t
+}
+
+// withoutLines is the list of providers without the lines that they stand on.
+func withoutLines(providers []targets.Provider) []targets.Provider {
+	list := slices.Clone(providers)
+	for i := range list {
+		list[i].Line = 0
+	}
+	return list
+}
+
+// buy places one order and sees it through in a goroutine of its own, which is
+// there before the order is: none is ever left without. It answers how the
+// placing went, and frees the slot unless the order stands.
+func (m *Manager) buy(ctx context.Context, orders *errgroup.Group, w *worker, slot *purchase.Slot, lead time.Duration) error {
+	placed := make(chan error, 1)
+	started := orders.TryGo(func() error {
+		m.seeThrough(ctx, w, slot, lead, placed)
+		return nil
+	})
+	if !started {
+		slot.Free()
+		return fmt.Errorf("%w: %d orders are under way here", purchase.ErrBusy, mostOrders)
+	}
+	return <-placed
+}
+
+// seeThrough is the life of one order's goroutine.
+func (m *Manager) seeThrough(ctx context.Context, w *worker, slot *purchase.Slot, lead time.Duration, placed chan<- error) {
+	defer func() {
+		// errgroup lets a panic end the daemon.
+		if cause := recover(); cause != nil {
+			w.log.Error("panic while buying", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			slot.Free()
+			select {
+			case placed <- fmt.Errorf("panic while placing an order: %v", cause):
+			default: // it was placed
+			}
+		}
+	}()
+	order, _, err := m.desk.Place(ctx, slot, w.spec(lead))
+	placed <- err
+	if err == nil {
+		w.ended(m.desk.Collect(ctx, order), m.Kick)
+	}
+}

@@ -1,0 +1,267 @@
+package refill
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/purchase"
+	"poold/internal/targets"
+)
+
+// After Apply no order is placed under the old definition, also when orders of
+// it are under way and slots are scarce.
+func TestDepthShrinksAcrossAReload(t *testing.T) {
+	play(t, 2, func(t *testing.T, w *world) {
+		login := target("login", 20)
+		w.apply(login)
+		w.after(30 * time.Second)
+		w.shelf.take(login)
+		login.Depth = 3
+		w.apply(login)
+		applied := time.Now()
+		for range 300 {
+			w.after(time.Second)
+			w.shelf.take(login)
+		}
+		later := 0
+		for _, p := range w.shelf.placed() {
+			if !p.at.After(applied) {
+				continue
+			}
+			if later++; p.Depth != 3 {
+				t.Errorf("ordered with depth %d, %v after the reload", p.Depth, p.at.Sub(applied))
+			}
+		}
+		if later == 0 {
+			t.Error("nothing was ordered after the reload, so nothing was tested")
+		}
+	})
+}
+
+// A removed target's worker has ended when Apply returns, however stuck it was;
+// many are stopped at once, not one after the other.
+func TestRemovedWorkersHaveEnded(t *testing.T) {
+	play(t, 20, func(t *testing.T, w *world) {
+		var list []targets.Target
+		for i := range 50 {
+			list = append(list, target(fmt.Sprint("t", i), 1))
+		}
+		stuck := make(chan struct{})
+		w.shelf.with(func() { w.shelf.strangle = stuck })
+		w.apply(list...)
+		w.after(time.Second) // all hang in their first look
+		var ended []<-chan struct{}
+		for _, h := range w.manager.roster.Load().byID {
+			ended = append(ended, h.done)
+		}
+		time.AfterFunc(5*time.Second, func() { close(stuck) })
+		began := time.Now()
+		w.apply()
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("Apply returned after %v, want 5s, when the looks came back", took)
+		}
+		for _, done := range ended {
+			select {
+			case <-done:
+			default:
+				t.Error("a worker was still running when Apply returned")
+			}
+		}
+		if _, ok := w.manager.Note("t0"); ok {
+			t.Error("a removed target still has a note")
+		}
+		_, before := w.shelf.lookCount("")
+		w.after(time.Minute)
+		if _, now := w.shelf.lookCount(""); now != before {
+			t.Errorf("%d looks for targets that are gone", now-before)
+		}
+	})
+}
+
+// An order under way ends under its old definition when its target goes.
+func TestOrdersOutliveTheirWorker(t *testing.T) {
+	play(t, 20, func(t *testing.T, w *world) {
+		login := target("login", 3)
+		w.apply(login)
+		w.after(time.Second)
+		began := time.Now()
+		w.apply()
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("Apply waited %v for the orders", took)
+		}
+		w.after(time.Minute)
+		if n := w.shelf.fresh(login); n != 3 {
+			t.Errorf("%d of 3 paid tokens landed", n)
+		}
+	})
+}
+
+// A renamed target keeps its stock, and one whose definition is unchanged is
+// not disturbed: no new worker, no look.
+func TestRenamedAndUnchanged(t *testing.T) {
+	play(t, 20, func(t *testing.T, w *world) {
+		a, b := target("a", 3), target("b", 3)
+		a.Lifetime, b.Lifetime = time.Hour, time.Hour
+		w.apply(a, b)
+		w.after(30 * time.Second)
+		worker := w.manager.roster.Load().byName["b"]
+		before, _ := w.shelf.lookCount(b.ID)
+		renamed := a
+		renamed.Name = "new-name"
+		b.Line = 7
+		w.apply(renamed, b)
+		w.after(time.Second)
+		if w.manager.roster.Load().byName["b"] != worker {
+			t.Error("an unchanged target got a new worker")
+		}
+		if now, _ := w.shelf.lookCount(b.ID); now > before+1 { // a backstop may fall into it
+			t.Errorf("%d looks for an unchanged target", now-before)
+		}
+		if _, ok := w.manager.Note("a"); ok {
+			t.Error("the old name still has a note")
+		}
+		if n := w.note("new-name"); n.State != OK {
+			t.Errorf("note of the new name: %+v", n)
+		}
+		if n := w.market.asked(); n != 6 {
+			t.Errorf("%d submits, want 6: the stock stays where the identity is", n)
+		}
+	})
+}
+
+// Kicks share looks: at most one per 20 ms, and none is forgotten.
+func TestKicksAreCoalesced(t *testing.T) {
+	play(t, 20, func(t *testing.T, w *world) {
+		login := target("login", 1)
+		login.Lifetime = time.Hour
+		w.apply(login)
+		w.after(time.Minute)
+		before, _ := w.shelf.lookCount(login.ID)
+		for range 1000 {
+			w.manager.Kick(login.ID)
+			w.after(time.Millisecond)
+		}
+		now, _ := w.shelf.lookCount(login.ID)
+		if n := now - before; n < 45 || n > 55 {
+			t.Errorf("%d looks in a second of kicks, want about 50", n)
+		}
+		w.after(coalesce)
+		settled, _ := w.shelf.lookCount(login.ID)
+		w.manager.Kick(login.ID)
+		w.after(0)
+		if now, _ := w.shelf.lookCount(login.ID); now != settled+1 {
+			t.Errorf("%d looks right after a single kick, want 1", now-settled)
+		}
+		w.manager.Kick("nobody's")
+	})
+}
+
+// A thousand targets with full pools cost few looks, spread over time, the
+// first ones too.
+func TestIdleTargetsCostLittle(t *testing.T) {
+	play(t, 1000, func(t *testing.T, w *world) {
+		var list []targets.Target
+		for i := range 1000 {
+			x := target(fmt.Sprint("t", i), 2)
+			x.Lifetime = time.Hour
+			list = append(list, x)
+		}
+		w.apply(list...)
+		w.after(100 * time.Millisecond)
+		if _, n := w.shelf.lookCount(""); n > 300 {
+			t.Errorf("%d looks in the first 100 ms", n)
+		}
+		w.after(2 * time.Minute)
+		_, before := w.shelf.lookCount("")
+		most := 0
+		for range 100 {
+			_, then := w.shelf.lookCount("")
+			w.after(time.Second)
+			_, now := w.shelf.lookCount("")
+			most = max(most, now-then)
+		}
+		_, now := w.shelf.lookCount("")
+		if rate := (now - before) / 100; rate > 90 || most > 180 {
+			t.Errorf("%d looks a second, %d in the worst one; want at most 90 and 180", rate, most)
+		}
+	})
+}
+
+// A stop places no more orders and leaves those under way in the journal.
+func TestStopLeavesOrdersInTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, quiet := newShelf(), slog.New(slog.DiscardHandler)
+		desk := purchase.NewDesk(s, deaf{}, quiet)
+		shop := newMarket("one")
+		desk.SetProviders([]purchase.Entry{{Provider: shop, Concurrency: 3}})
+		m := NewManager(s, desk, quiet)
+		login := target("login", 9)
+		m.Apply(t.Context(), &targets.Set{Targets: []targets.Target{login}}) // before Run: remembered
+		if shop.asked() != 0 {
+			t.Error("bought before Run")
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- m.Run(ctx) }()
+		time.Sleep(5 * time.Second)
+		stop()
+		began := time.Now()
+		if err := <-done; err != nil || time.Since(began) > time.Second {
+			t.Errorf("run = %v after %v", err, time.Since(began))
+		}
+		if n := len(s.orders[login.ID]); n != 3 || shop.asked() != 3 {
+			t.Errorf("%d orders in the journal, %d submits, want 3 each", n, shop.asked())
+		}
+		// After the end Apply and Kick do nothing, and return.
+		m.Apply(t.Context(), &targets.Set{})
+		m.Kick(login.ID)
+	})
+}
+
+// Apply gives up waiting when its context ends.
+func TestApplyEndsWithItsContext(t *testing.T) {
+	play(t, 1, func(t *testing.T, w *world) {
+		stuck := make(chan struct{})
+		w.shelf.with(func() { w.shelf.strangle = stuck })
+		w.apply(target("a", 1))
+		w.after(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		began := time.Now()
+		w.manager.Apply(ctx, &targets.Set{})
+		w.manager.Apply(ctx, &targets.Set{}) // does not even get to Run
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("returned after %v, want 2s", took)
+		}
+		close(stuck)
+	})
+}
+
+// The lead that an order is placed with is the one that the stock was looked at
+// with when it was decided upon, even if it changed just then.
+func TestOneLeadForLookAndOrder(t *testing.T) {
+	play(t, 20, func(t *testing.T, w *world) {
+		login := target("login", 4)
+		w.shelf.with(func() {
+			w.shelf.leads[login.ID] = []time.Duration{30 * time.Second, 30 * time.Second, 30 * time.Second}
+		})
+		w.apply(login)
+		w.after(time.Second)
+		placed := w.shelf.placed()
+		if len(placed) != 4 {
+			t.Fatalf("%d orders, want 4", len(placed))
+		}
+		for _, p := range placed {
+			if p.Lead != 30*time.Second {
+				t.Errorf("ordered with lead %v, want the learned 30s from the first look on", p.Lead)
+			}
+		}
+		if n := w.note("login"); n.Lead != 30*time.Second {
+			t.Errorf("note %+v", n)
+		}
+	})
+}

@@ -1,0 +1,107 @@
+package refill
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/provider"
+)
+
+// market is a provider whose tasks take their time.
+type market struct {
+	name    string
+	mu      sync.Mutex
+	draw    *rand.Rand
+	lead    func() time.Duration
+	submit  func(id captcha.Identity) error // refuses; nil = sells
+	fail    func(id captcha.Identity) bool  // the task dies
+	down    bool
+	tasks   map[string]time.Time // solved at
+	dead    map[string]bool
+	sold    []captcha.ID
+	submits []time.Time
+}
+
+func newMarket(name string) *market {
+	m := &market{
+		name: name, draw: rand.New(rand.NewPCG(1, 2)), //nolint:gosec // G404: a test's dice
+		tasks: map[string]time.Time{}, dead: map[string]bool{},
+	}
+	m.lead = func() time.Duration { return 12*time.Second + time.Duration(m.draw.Int64N(int64(12*time.Second))) }
+	return m
+}
+
+func (m *market) Name() string                               { return m.name }
+func (m *market) Timeout() time.Duration                     { return 3 * time.Minute }
+func (m *market) Threads(context.Context) (int, bool, error) { return 0, false, nil }
+func (m *market) ReadBalance(context.Context) error          { return nil }
+func (m *market) Pace(captcha.Type) (_, interval time.Duration) {
+	return 10 * time.Second, 2 * time.Second
+}
+
+func (m *market) Submit(_ context.Context, id captcha.Identity) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.submits = append(m.submits, time.Now())
+	if m.submit != nil {
+		if err := m.submit(id); err != nil {
+			return "", err
+		}
+	}
+	task := fmt.Sprintf("%s-%d", m.name, len(m.submits))
+	m.tasks[task] = time.Now().Add(m.lead())
+	m.dead[task] = m.fail != nil && m.fail(id)
+	m.sold = append(m.sold, id.ID())
+	return task, nil
+}
+
+func (m *market) Poll(_ context.Context, task string, _ captcha.Identity) (provider.Solution, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if time.Now().Before(m.tasks[task]) {
+		return provider.Solution{}, provider.ErrNotReady
+	}
+	if m.dead[task] {
+		return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "UNSOLVABLE"}
+	}
+	return provider.Solution{Token: "for " + task}, nil
+}
+
+func (m *market) Ready(time.Time) (bool, time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.down, time.Second
+}
+
+func (m *market) State(time.Time) provider.State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down {
+		return provider.State{Kind: provider.StatePaused}
+	}
+	return provider.State{Kind: provider.StateOK}
+}
+
+// with changes the market under its lock.
+func (m *market) with(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+}
+
+// asked is how many submits came, and sales what was sold in which order.
+func (m *market) asked() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.submits)
+}
+
+func (m *market) sales() []captcha.ID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]captcha.ID(nil), m.sold...)
+}

@@ -1,0 +1,105 @@
+package refill
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"poold/internal/pool"
+)
+
+const (
+	// Never is the Look of a decision that nothing but a change can overturn.
+	Never = time.Duration(math.MaxInt64)
+
+	// solvesToLearn is how many lead times make a median worth believing.
+	solvesToLearn = 3
+	// failuresInARow of a target's own turn its orders into probes
+	failuresInARow = 8
+	// of which one is placed per probeEvery.
+	probeEvery = 5 * time.Second
+)
+
+// State is all that a policy may know: what a target wants and what it has.
+type State struct {
+	Depth        int
+	Usable       time.Duration // lifetime less margin
+	FirstPoll    time.Duration // of the provider that would be asked now
+	PollInterval time.Duration
+	Stock        pool.Stock // as looked at with the lead of the last decision
+}
+
+// Decision is what a policy answers.
+type Decision struct {
+	Want  int           // how many tokens it wants ready or on their way
+	Order int           // how many to order now
+	Lead  time.Duration // lead time to look at the stock with
+	// Look is how long the decision holds if nothing happens to the stock but
+	// the passing of time.
+	Look time.Duration
+}
+
+// Fixed is `refill: fixed`. In the contract's one sentence: an order is placed
+// while (fresh tokens that outlive the lead time) + (orders) - (callers
+// waiting) < depth. A replacement is therefore ordered a lead time before a
+// token leaves the fresh ones, and an order more for each caller that waits.
+//
+// The decision is right for Stock only if that was looked at with the lead
+// that it names; where it names another one, look again.
+func Fixed(s State) Decision {
+	d := Decision{
+		Lead: Lead(s.Stock.Leads, s.FirstPoll, s.PollInterval, s.Usable),
+		Look: Never,
+	}
+	if s.Stock.Paused {
+		return d
+	}
+	d.Want = s.Depth
+	d.Order = max(0, s.Depth-(s.Stock.Outliving+s.Stock.Orders-s.Stock.Waiting))
+	// Until a token stops outliving the lead, only an event changes the sum.
+	if s.Stock.NextLook >= 0 {
+		d.Look = s.Stock.NextLook
+	}
+	return d
+}
+
+// Lead is the time from submit to token to reckon with: the median of the
+// learned ones, firstPoll + interval before there are three, never above half
+// the usable life, since a token that is ordered earlier than that displaces
+// one that is still good.
+func Lead(learned []time.Duration, firstPoll, interval, usable time.Duration) time.Duration {
+	lead := firstPoll + interval
+	if len(learned) >= solvesToLearn {
+		lead = median(learned)
+	}
+	return max(0, min(lead, usable/2))
+}
+
+// median leaves its argument as it is.
+func median(of []time.Duration) time.Duration {
+	var room [48]time.Duration // as many as the stock remembers
+	sorted := append(room[:0], of...)
+	slices.Sort(sorted)
+	half := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[half]
+	}
+	return (sorted[half-1] + sorted[half]) / 2
+}
+
+// Throttle slows a target down whose last orders all failed: with eight
+// failures in a row or more one order is placed per 5 s, as a probe, until one
+// succeeds. since is how long ago the target's last order was placed.
+func Throttle(d Decision, failures int, since time.Duration) Decision {
+	if failures < failuresInARow || d.Order == 0 {
+		return d
+	}
+	next := probeEvery - since
+	if next <= 0 {
+		d.Order, next = 1, probeEvery
+	} else {
+		d.Order = 0
+	}
+	d.Look = min(d.Look, next)
+	return d
+}

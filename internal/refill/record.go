@@ -1,0 +1,185 @@
+package refill
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"poold/internal/purchase"
+	"poold/internal/targets"
+)
+
+// The states of a Note; the words of /status.
+const (
+	OK      = "ok"
+	Paused  = "paused"  // by the file or by an operator: nothing is bought
+	Starved = "starved" // wants tokens and cannot order them now
+	Refused = "refused" // the provider finds fault with the target's parameters
+)
+
+// Note is what refill has to say about a target.
+type Note struct {
+	Want   int           // how many tokens the policy wants now; 0 while paused
+	State  string        // OK, Paused, Starved or Refused
+	Reason string        // "" where OK
+	Lead   time.Duration // lead time that the stock is judged with
+}
+
+// record is what a worker and its orders know of a target. The worker, the
+// goroutines of its orders and /status share it.
+type record struct {
+	mu        sync.Mutex
+	note      Note
+	waiting   bool      // for a slot
+	failures  int       // of orders, in a row
+	failure   string    // the last one
+	trouble   string    // why the last order was not taken; "" after a solve
+	heldUntil time.Time // no order before
+	lastOrder time.Time // placed
+}
+
+func (r *record) begin(t targets.Target, lead time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.note = Note{Want: t.Depth, State: OK, Lead: lead}
+	if t.Paused {
+		r.note = Note{State: Paused, Reason: "paused in the file", Lead: lead}
+	}
+}
+
+// snapshot copies the note.
+func (r *record) snapshot() Note {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.note
+}
+
+// setLocked changes the state. A refusal is final: only a new definition,
+// which comes with a new record, lifts it. The caller holds mu.
+func (r *record) setLocked(state, reason string) {
+	if r.note.State != Refused {
+		r.note.State, r.note.Reason = state, reason
+	}
+}
+
+func (r *record) set(state, reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.setLocked(state, reason)
+}
+
+// decided notes a decision and, where nothing hinders it, that all is well.
+func (r *record) decided(d Decision, paused bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.note.Want, r.note.Lead = d.Want, d.Lead
+	switch {
+	case paused:
+		r.setLocked(Paused, "paused by an operator")
+	case r.failures >= failuresInARow:
+		r.setLocked(Starved, fmt.Sprintf("%d failures in a row, one try each %v; the last: %s", r.failures, probeEvery, r.failure))
+	case d.Order == 0 || r.trouble == "":
+		r.setLocked(OK, "")
+	case r.note.State == Starved:
+		// What starved it a while ago need not be what does so now.
+		r.setLocked(Starved, r.trouble)
+	}
+}
+
+// wait notes whether the worker stands in the line for a slot.
+func (r *record) wait(waiting bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = waiting
+}
+
+// starve is called when that has taken long.
+func (r *record) starve() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.waiting {
+		return
+	}
+	reason := r.trouble
+	if reason == "" {
+		reason = "waiting for a provider that can take an order"
+	}
+	r.setLocked(Starved, reason)
+}
+
+// placed notes that an order stands.
+func (r *record) placed(at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lastOrder = at
+}
+
+// busy notes that an order was not taken, and holds the next one back.
+func (r *record) busy(err error, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.busyLocked(err, at)
+}
+
+func (r *record) busyLocked(err error, at time.Time) {
+	r.trouble = err.Error()
+	r.heldUntil = at.Add(busyWait + random(busyWait))
+}
+
+// heldFor is how long no order shall be placed.
+func (r *record) heldFor(at time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.heldUntil.Sub(at)
+}
+
+// ended takes notice of an order's end. What a person must know is logged here
+// once, when it begins and when it is over.
+func (r *record) ended(err error, at time.Time, log *slog.Logger) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err == nil:
+		if r.failures >= failuresInARow {
+			log.Info("a solve succeeded again")
+		}
+		r.failures, r.failure, r.trouble = 0, "", ""
+	case errors.Is(err, purchase.ErrRefused):
+		if r.note.State != Refused {
+			log.Error("nothing more is bought until the target's definition changes", "err", err)
+		}
+		r.note.State, r.note.Reason = Refused, err.Error()
+	case errors.Is(err, purchase.ErrFailed):
+		r.failures++
+		r.failure = err.Error()
+		if r.failures == failuresInARow {
+			log.Warn("many failures in a row; trying slowly", "err", err)
+		}
+	case errors.Is(err, purchase.ErrBusy):
+		r.busyLocked(err, at)
+	default:
+		// Lost, or cut by a stop: says nothing about the target.
+	}
+}
+
+// streak is how many orders failed in a row, and how long ago the last order
+// was placed.
+func (r *record) streak(at time.Time) (failures int, since time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failures, at.Sub(r.lastOrder)
+}
+
+func (r *record) isFailing() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failures >= failuresInARow
+}
+
+func (r *record) isRefused() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.note.State == Refused
+}

@@ -1,0 +1,353 @@
+package refill
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/provider"
+	"poold/internal/purchase"
+	"poold/internal/targets"
+)
+
+// A new target is filled at once, and then each token is replaced a lead time
+// before it leaves the fresh ones.
+func TestFillsAndRenews(t *testing.T) {
+	play(t, 20, func(t *testing.T, w *world) {
+		login := target("login", 5)
+		w.market.lead = func() time.Duration { return 11 * time.Second }
+		w.apply(login)
+		w.after(13 * time.Second)
+		if n := w.shelf.fresh(login); n != 5 {
+			t.Errorf("%d fresh after a lead time, want 5", n)
+		}
+		short := 0
+		for range 3600 {
+			w.after(time.Second)
+			if w.shelf.fresh(login) < 5 {
+				short++
+			}
+		}
+		// The jitter of the polls makes a lead differ from the median by less
+		// than half a second.
+		if short > 90 {
+			t.Errorf("short of tokens in %d seconds of 3600", short)
+		}
+		// A token lands 2 s old, with 78 s to go, and the next one lands when it
+		// leaves: 5 x 3600/78.
+		if n := len(w.market.sales()); n < 225 || n > 240 {
+			t.Errorf("%d bought in an hour, want about 231", n)
+		}
+		if n := w.note("login"); n.State != OK || n.Reason != "" || n.Want != 5 || (n.Lead-12*time.Second).Abs() > 500*time.Millisecond {
+			t.Errorf("note %+v", n)
+		}
+	})
+}
+
+// A take and a waiting caller are answered with orders at once; a caller that
+// waits is worth one order beyond depth.
+func TestTakesAndWaitersAreOrderedFor(t *testing.T) {
+	play(t, 20, func(t *testing.T, w *world) {
+		login := target("login", 3)
+		w.apply(login)
+		w.after(40 * time.Second)
+		before := len(w.shelf.placed())
+		for range 2 {
+			w.shelf.take(login)
+		}
+		w.after(50 * time.Millisecond)
+		if n := len(w.shelf.placed()) - before; n != 2 {
+			t.Errorf("%d ordered for two takes, want 2", n)
+		}
+		w.shelf.with(func() { w.shelf.waiting[login.ID] = 4 })
+		w.manager.Kick(login.ID)
+		w.after(50 * time.Millisecond)
+		if n := len(w.shelf.placed()) - before; n != 6 {
+			t.Errorf("%d ordered for two takes and four waiters, want 6", n)
+		}
+	})
+}
+
+// Two replicas on one stock share depth and concurrency.
+func TestTwoReplicasShareDepthAndConcurrency(t *testing.T) {
+	play(t, 3, func(t *testing.T, w *world) {
+		quiet := slog.New(slog.DiscardHandler)
+		desk := purchase.NewDesk(w.shelf, deaf{}, quiet)
+		desk.SetProviders([]purchase.Entry{{Provider: w.market, Concurrency: 3}})
+		other := NewManager(w.shelf, desk, quiet)
+		w.shelf.changed = func(id captcha.ID) { w.manager.Kick(id); other.Kick(id) }
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- other.Run(ctx) }()
+		synctest.Wait()
+
+		a, b := target("a", 6), target("b", 6)
+		w.apply(a, b)
+		other.Apply(t.Context(), w.set)
+		for range 600 {
+			w.after(time.Second)
+			w.shelf.with(func() {
+				if n := len(w.shelf.places["one"]); n > 3 {
+					t.Errorf("%d orders at the provider, want at most 3", n)
+				}
+			})
+		}
+		if w.shelf.fresh(a)+w.shelf.fresh(b) < 6 {
+			t.Errorf("hardly anything bought: %d and %d", w.shelf.fresh(a), w.shelf.fresh(b))
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// With one slot a target that needs many tokens and one that needs few take
+// turns.
+func TestTargetsTakeTurns(t *testing.T) {
+	play(t, 1, func(t *testing.T, w *world) {
+		big, mid, small := target("big", 50), target("mid", 10), target("small", 4)
+		for _, x := range []*targets.Target{&big, &mid, &small} {
+			x.Lifetime = time.Hour
+		}
+		w.apply(big, mid, small)
+		w.after(5 * time.Minute)
+		sold := w.market.sales()
+		if len(sold) < 12 {
+			t.Fatalf("only %d sold", len(sold))
+		}
+		// The first target to come is alone in the line for its first two.
+		sold = sold[1:]
+		for turn := range 3 {
+			seen := map[captcha.ID]bool{}
+			for _, id := range sold[3*turn : 3*turn+3] {
+				seen[id] = true
+			}
+			if len(seen) != 3 {
+				t.Errorf("turn %d went to %d targets, want each once: %v", turn, len(seen), sold)
+			}
+		}
+	})
+}
+
+// While the first provider is down the next one sells; back again, it has all.
+func TestNextProviderTakesOver(t *testing.T) {
+	play(t, 5, func(t *testing.T, w *world) {
+		two := newMarket("two")
+		w.desk.SetProviders([]purchase.Entry{{Provider: w.market, Concurrency: 5}, {Provider: two, Concurrency: 5}})
+		w.market.submit = func(captcha.Identity) error {
+			w.market.down = true // as the client does by itself
+			return &provider.Error{Class: provider.Account, Code: "NO_MONEY"}
+		}
+		login := target("login", 3)
+		w.apply(login)
+		w.after(time.Minute)
+		if n, first := w.shelf.fresh(login), w.market.asked(); n < 3 || first > 5 || len(two.sales()) < 3 {
+			t.Errorf("%d fresh; %d submits at the first, %d sold by the second", n, first, len(two.sales()))
+		}
+		w.market.with(func() { w.market.down, w.market.submit = false, nil })
+		before := len(two.sales())
+		w.after(10 * time.Minute)
+		if len(two.sales()) != before || len(w.market.sales()) == 0 {
+			t.Errorf("after it came back the first sold %d, the second %d more", len(w.market.sales()), len(two.sales())-before)
+		}
+	})
+}
+
+// Parameters that the provider refuses stop that target alone, until its
+// definition or the providers change.
+func TestRefusedTargetStops(t *testing.T) {
+	play(t, 4, func(t *testing.T, w *world) {
+		bad, good := target("bad", 20), target("good", 3)
+		w.market.submit = func(id captcha.Identity) error {
+			if id.Sitekey == "bad" {
+				return &provider.Error{Class: provider.Parameters, Code: "WRONG_SITEKEY"}
+			}
+			return nil
+		}
+		w.apply(bad, good)
+		w.after(10 * time.Minute)
+		refused := func() (n int) {
+			return w.market.asked() - len(w.market.sales())
+		}
+		if n := refused(); n < 1 || n > 4 {
+			t.Errorf("asked %d times for the bad target, want once, or for the orders that were on their way", n)
+		}
+		if n := w.note("bad"); n.State != Refused || !strings.Contains(n.Reason, "WRONG_SITEKEY") {
+			t.Errorf("note %+v", n)
+		}
+		if w.shelf.fresh(good) != 3 || w.note("good").State != OK {
+			t.Errorf("the good target suffers: %d fresh, %+v", w.shelf.fresh(good), w.note("good"))
+		}
+
+		before := refused()
+		moved := bad
+		moved.Line, moved.Owner = 99, "other@example.com" // no change that matters
+		w.apply(moved, good)
+		w.after(time.Minute)
+		if refused() != before {
+			t.Error("asked again although nothing changed")
+		}
+		moved.Depth = 1
+		w.apply(moved, good)
+		w.after(time.Minute)
+		if refused() == before {
+			t.Error("not asked again although the definition changed")
+		}
+		before = refused()
+		w.set = &targets.Set{Targets: w.set.Targets, Providers: []targets.Provider{{Name: "new"}}}
+		w.manager.Apply(t.Context(), w.set)
+		w.after(time.Minute)
+		if refused() == before {
+			t.Error("not asked again although the providers changed")
+		}
+	})
+}
+
+// A target whose tasks all die is tried once per 5 s after eight failures, and
+// normally after a success.
+func TestFailingTargetIsProbed(t *testing.T) {
+	play(t, 50, func(t *testing.T, w *world) {
+		broken := true
+		w.market.fail = func(captcha.Identity) bool { return broken }
+		login := target("login", 10)
+		w.apply(login)
+		w.after(30 * time.Second)
+		if n := w.note("login"); n.State != Starved || !strings.Contains(n.Reason, "UNSOLVABLE") {
+			t.Errorf("note %+v", n)
+		}
+		before := w.market.asked()
+		w.after(5 * time.Minute)
+		if n := w.market.asked() - before; n < 50 || n > 61 {
+			t.Errorf("%d orders in 5 min, want one per 5 s", n)
+		}
+		w.market.with(func() { broken = false })
+		w.after(time.Minute)
+		if n := w.shelf.fresh(login); n != 10 || w.note("login").State != OK {
+			t.Errorf("%d fresh after it works again, %+v", n, w.note("login"))
+		}
+	})
+}
+
+// Orders that were decided upon before the failures are not placed after them.
+func TestFailuresStopWhatWasDecidedBefore(t *testing.T) {
+	play(t, 10, func(t *testing.T, w *world) {
+		w.market.fail = func(captcha.Identity) bool { return true }
+		w.market.lead = func() time.Duration { return 10 * time.Second }
+		w.apply(target("login", 60))
+		w.after(time.Minute)
+		// Ten at once, a few while the first eight came back, ten probes.
+		if n := w.market.asked(); n < 15 || n > 32 {
+			t.Errorf("%d orders in a minute of failures, want about 28", n)
+		}
+	})
+}
+
+// A provider that is busy but does not ask for time is not asked in a spin.
+func TestBusyProviderIsNotHammered(t *testing.T) {
+	play(t, 1, func(t *testing.T, w *world) {
+		w.market.submit = func(captcha.Identity) error { return &provider.Error{Class: provider.Capacity, Code: "NO_SLOT"} }
+		w.apply(target("login", 5))
+		w.after(time.Minute)
+		if n := w.market.asked(); n < 60 || n > 240 {
+			t.Errorf("%d submits in a minute, want one each 250 to 500 ms", n)
+		}
+		if n := w.shelf.failed; n != 0 {
+			t.Errorf("%d orders counted as failed; nothing was bought", n)
+		}
+	})
+}
+
+// While Redis is away nothing is bought and it is asked ever more slowly; back
+// again, everything goes on.
+func TestRedisAway(t *testing.T) {
+	play(t, 20, func(t *testing.T, w *world) {
+		login := target("login", 5)
+		w.shelf.with(func() { w.shelf.down = true })
+		w.apply(login)
+		w.after(time.Minute)
+		if n := w.market.asked(); n != 0 {
+			t.Errorf("%d submits while Redis is away", n)
+		}
+		if looks, _ := w.shelf.lookCount(login.ID); looks < 25 || looks > 60 {
+			t.Errorf("%d looks in a minute without Redis, want about 35", looks)
+		}
+		if n := w.note("login"); n.State != Starved || n.Reason != pool.ErrDown.Error() {
+			t.Errorf("note %+v", n)
+		}
+		w.shelf.with(func() { w.shelf.down = false })
+		w.after(30 * time.Second)
+		if n := w.shelf.fresh(login); n != 5 || w.note("login").State != OK {
+			t.Errorf("%d fresh after Redis came back, %+v", n, w.note("login"))
+		}
+	})
+}
+
+// Pausing stops the buying, by the file or by POST; the stock stays.
+func TestPaused(t *testing.T) {
+	play(t, 20, func(t *testing.T, w *world) {
+		byFile, byPost := target("by-file", 3), target("by-post", 3)
+		byFile.Paused = true
+		w.apply(byFile, byPost)
+		w.after(30 * time.Second)
+		w.shelf.with(func() { w.shelf.paused[byPost.ID] = true })
+		w.manager.Kick(byPost.ID)
+		before := w.market.asked()
+		w.after(10 * time.Minute)
+		if n := w.market.asked(); n != before || n != 3 {
+			t.Errorf("%d submits, %d before the pause, want 3", n, before)
+		}
+		for _, name := range []string{"by-file", "by-post"} {
+			if n := w.note(name); n.State != Paused || n.Want != 0 || n.Reason == "" {
+				t.Errorf("note of %s: %+v", name, n)
+			}
+		}
+		w.shelf.with(func() { delete(w.shelf.paused, byPost.ID) })
+		w.manager.Kick(byPost.ID)
+		byFile.Paused = false
+		w.apply(byFile, byPost)
+		w.after(30 * time.Second)
+		if w.shelf.fresh(byFile) != 3 || w.shelf.fresh(byPost) != 3 {
+			t.Errorf("%d and %d fresh after the pauses", w.shelf.fresh(byFile), w.shelf.fresh(byPost))
+		}
+	})
+}
+
+// A target that cannot get a slot says why; a reload that brings a provider
+// helps at once.
+func TestStarved(t *testing.T) {
+	play(t, 20, func(t *testing.T, w *world) {
+		login := target("login", 3)
+		w.market.with(func() { w.market.down = true })
+		w.apply(login)
+		w.after(time.Second)
+		if n := w.note("login"); n.State != OK {
+			t.Errorf("called starved after a second: %+v", n)
+		}
+		w.after(5 * time.Second)
+		if n := w.note("login"); n.State != Starved || n.Reason == "" {
+			t.Errorf("note while the provider is down: %+v", n)
+		}
+		w.desk.SetProviders(nil)
+		w.after(time.Minute)
+		if n := w.note("login"); n.State != Starved || n.Reason != purchase.ErrNoProvider.Error() {
+			t.Errorf("note without a provider: %+v", n)
+		}
+		w.market.with(func() { w.market.down = false })
+		w.desk.SetProviders([]purchase.Entry{{Provider: w.market, Concurrency: 5}})
+		w.manager.Apply(t.Context(), &targets.Set{Targets: w.set.Targets, Providers: []targets.Provider{{Name: "one"}}})
+		w.after(100 * time.Millisecond)
+		if n := w.market.asked(); n != 3 {
+			t.Errorf("%d submits right after the reload, want 3", n)
+		}
+		w.after(30 * time.Second)
+		if n := w.note("login"); n.State != OK || n.Reason != "" {
+			t.Errorf("note when all is well: %+v", n)
+		}
+	})
+}

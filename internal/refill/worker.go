@@ -1,0 +1,262 @@
+package refill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/targets"
+)
+
+const (
+	// coalesce is the least time between two looks of a worker; kicks that come
+	// within it share one.
+	coalesce = 20 * time.Millisecond
+	// A worker that nobody kicks looks again after backstop, and up to
+	// backstopSpread later, so that a thousand of them do not look at once.
+	backstop       = 10 * time.Second
+	backstopSpread = 5 * time.Second
+	// busyWait, and up to as much again, passes before a target asks again
+	// after a provider could not take its order.
+	busyWait = 250 * time.Millisecond
+	// While Redis is away a worker tries again after awayFirst, twice that, …
+	awayFirst = 250 * time.Millisecond
+	awayMost  = 2 * time.Second
+	// starvedAfter is how long a target may wait for a slot before it is
+	// called starved: a short queue is everyday life.
+	starvedAfter = 2 * time.Second
+	// panicWait keeps a worker with a fault from spinning.
+	panicWait = time.Second
+)
+
+// worker keeps one target filled.
+type worker struct {
+	target targets.Target
+	stock  Stock
+	desk   Desk
+	log    *slog.Logger
+	kicks  chan struct{} // one is enough: it says "look", not what happened
+	record record        // what is shared with the orders under way and Note
+
+	// Of the goroutine that runs the worker alone.
+	lead time.Duration // that the last look was made with
+	away time.Duration // the last wait for Redis; 0 while it answers
+}
+
+// buyer places one order and sees it through in the background. It frees the
+// slot unless the order stands.
+type buyer func(w *worker, slot *purchase.Slot, lead time.Duration) error
+
+// rest is how long a worker sleeps after a turn.
+type rest struct {
+	least time.Duration // whatever happens
+	most  time.Duration // if nobody kicks; Never is cut to the backstop
+}
+
+func newWorker(t targets.Target, stock Stock, desk Desk, log *slog.Logger) *worker {
+	w := &worker{
+		target: t, stock: stock, desk: desk, log: log.With("target", t.Name),
+		kicks: make(chan struct{}, 1),
+	}
+	first, interval := desk.Pace(t.Identity.Type)
+	w.lead = Lead(nil, first, interval, t.Usable())
+	w.record.begin(t, w.lead)
+	return w
+}
+
+// kick makes the worker look soon. It never blocks.
+func (w *worker) kick() {
+	select {
+	case w.kicks <- struct{}{}:
+	default: // a look is due already
+	}
+}
+
+// run takes turns until ctx ends. The first one comes after delay.
+func (w *worker) run(ctx context.Context, delay time.Duration, buy buyer) {
+	pause := rest{most: delay}
+	for w.sleep(ctx, pause) {
+		pause = w.turn(ctx, buy)
+	}
+}
+
+// sleep reports whether there is to be another turn.
+func (w *worker) sleep(ctx context.Context, r rest) bool {
+	began := time.Now()
+	timer := time.NewTimer(min(max(r.least, r.most), backstop+random(backstopSpread)))
+	defer timer.Stop()
+	select {
+	case <-w.kicks:
+	case <-timer.C:
+	case <-ctx.Done():
+		return false
+	}
+	// An order that ended meanwhile may ask for a longer rest than the turn did.
+	now := time.Now()
+	if still := max(r.least-now.Sub(began), w.record.heldFor(now)); still > 0 {
+		timer.Reset(still)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	// What was kicked for until now is seen by the look that follows.
+	select {
+	case <-w.kicks:
+	default:
+	}
+	return ctx.Err() == nil
+}
+
+// turn looks, decides and places once. A panic ends the turn, not the daemon.
+func (w *worker) turn(ctx context.Context, buy buyer) (next rest) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			w.log.Error("panic in a target's worker", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			w.record.set(Starved, "internal fault, see the log")
+			next = rest{least: panicWait, most: panicWait}
+		}
+	}()
+	if w.target.Paused || w.record.isRefused() {
+		return rest{least: coalesce, most: Never}
+	}
+	at := time.Now()
+	d, paused, err := w.decide(ctx, at)
+	if err != nil {
+		return w.stockAway(ctx, err)
+	}
+	w.away = 0
+	w.record.decided(d, paused)
+	if d.Order == 0 {
+		return rest{least: coalesce, most: d.Look}
+	}
+	if err := w.place(ctx, d, buy); err != nil {
+		return w.hindered(ctx, err)
+	}
+	return rest{least: coalesce, most: max(0, d.Look-time.Since(at))}
+}
+
+// decide looks at the stock and asks the policy. Where the policy wants it
+// judged by another lead time it looks again, so that the decision, its lead
+// and the order's are one.
+func (w *worker) decide(ctx context.Context, at time.Time) (Decision, bool, error) {
+	const looks = 3 // a landing in between can move the median once more
+	failures, since := w.record.streak(at)
+	for n := 1; ; n++ {
+		stock, err := w.stock.Look(ctx, w.target.ID, w.target.Margin, w.lead)
+		if err != nil {
+			return Decision{}, false, err
+		}
+		first, interval := w.desk.Pace(w.target.Identity.Type)
+		d := Throttle(Fixed(State{
+			Depth: w.target.Depth, Usable: w.target.Usable(),
+			FirstPoll: first, PollInterval: interval, Stock: stock,
+		}), failures, since)
+		if d.Lead == w.lead || n == looks {
+			d.Lead = w.lead
+			return d, stock.Paused, nil
+		}
+		w.lead = d.Lead
+	}
+}
+
+// place places the orders decided upon, one after the other. It ends early,
+// without an error, where the decision has become stale.
+func (w *worker) place(ctx context.Context, d Decision, buy buyer) error {
+	failing := w.record.isFailing()
+	for range d.Order {
+		slot, err := w.admit(ctx)
+		if err != nil {
+			return err
+		}
+		// The wait can have been long, and orders have ended in it.
+		if w.record.isRefused() || w.record.isFailing() != failing || w.record.heldFor(time.Now()) > 0 {
+			slot.Free()
+			w.kick()
+			return nil
+		}
+		err = buy(w, slot, d.Lead)
+		if errors.Is(err, purchase.ErrDepth) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		w.record.placed(time.Now())
+	}
+	return nil
+}
+
+// admit waits for a slot and calls the target starved if that takes long.
+func (w *worker) admit(ctx context.Context) (*purchase.Slot, error) {
+	w.record.wait(true)
+	defer w.record.wait(false)
+	timer := time.AfterFunc(starvedAfter, w.record.starve)
+	defer timer.Stop()
+	return w.desk.Admit(ctx)
+}
+
+// spec is the target's definition as an order needs it.
+func (w *worker) spec(lead time.Duration) purchase.Spec {
+	return purchase.Spec{
+		Target: w.target.Name, Identity: w.target.Identity, ID: w.target.ID,
+		Depth: w.target.Depth, Margin: w.target.Margin, Lifetime: w.target.Lifetime, Lead: lead,
+	}
+}
+
+// hindered says how long to rest after a purchase was not possible.
+func (w *worker) hindered(ctx context.Context, err error) rest {
+	switch {
+	case errors.Is(err, purchase.ErrNoProvider):
+		// A reload that brings one kicks.
+		w.record.set(Starved, err.Error())
+		return rest{least: coalesce, most: Never}
+	case errors.Is(err, purchase.ErrBusy):
+		w.record.busy(err, time.Now())
+		return rest{least: busyWait}
+	default:
+		return w.stockAway(ctx, err)
+	}
+}
+
+// stockAway makes the rests longer while Redis is away. The store logs that it
+// is; a line of each target would only repeat it.
+func (w *worker) stockAway(ctx context.Context, err error) rest {
+	if ctx.Err() != nil {
+		return rest{} // not Redis' fault: this worker is being stopped
+	}
+	reason := err.Error()
+	if errors.Is(err, pool.ErrDown) {
+		reason = pool.ErrDown.Error()
+	}
+	w.log.Debug("stock not reached", "err", err)
+	w.record.set(Starved, reason)
+	w.away = min(awayMost, max(awayFirst, 2*w.away))
+	wait := w.away - random(w.away/4)
+	return rest{least: wait, most: wait}
+}
+
+// ended takes notice of how an order ended.
+func (w *worker) ended(err error, kick func(captcha.ID)) {
+	w.record.ended(err, time.Now(), w.log)
+	if err != nil {
+		// A landing kicks by itself.
+		kick(w.target.ID)
+	}
+}
+
+// random is between 0 and d.
+func random(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return rand.N(d) //nolint:gosec // G404: nothing secret depends on it
+}

@@ -1,0 +1,318 @@
+package refill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/targets"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// shelf is the stock in memory. It judges by the same sentences as Redis'
+// scripts and writes down every order that it let through.
+type shelf struct {
+	mu       sync.Mutex
+	changed  func(captcha.ID)
+	down     bool // Redis is away
+	tokens   map[captcha.ID][]time.Time
+	orders   map[captcha.ID]map[string]time.Time // until when they count
+	places   map[string]map[string]time.Time
+	waiting  map[captcha.ID]int
+	paused   map[captcha.ID]bool
+	leads    map[captcha.ID][]time.Duration
+	placings []placing
+	looks    map[captcha.ID]int
+	failed   int
+	strangle chan struct{} // Look waits for it, whatever its ctx says
+}
+
+// placing is an order that was let through.
+type placing struct {
+	pool.Order
+	at  time.Time
+	sum int // outliving + orders - waiting, before it
+}
+
+func newShelf() *shelf {
+	return &shelf{
+		changed: func(captcha.ID) {}, tokens: map[captcha.ID][]time.Time{},
+		orders: map[captcha.ID]map[string]time.Time{}, places: map[string]map[string]time.Time{},
+		waiting: map[captcha.ID]int{}, paused: map[captcha.ID]bool{},
+		leads: map[captcha.ID][]time.Duration{}, looks: map[captcha.ID]int{},
+	}
+}
+
+// enter begins one step; leave must follow where it answers nil.
+func (s *shelf) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", pool.ErrDown, err)
+	}
+	s.mu.Lock()
+	if s.down {
+		s.mu.Unlock()
+		return fmt.Errorf("%w: dial refused", pool.ErrDown)
+	}
+	return nil
+}
+
+// viewLocked counts an identity's stock.
+func (s *shelf) viewLocked(id captcha.ID, margin, lead time.Duration) pool.Stock {
+	now := time.Now()
+	for order, until := range s.orders[id] {
+		if !until.After(now) {
+			delete(s.orders[id], order)
+		}
+	}
+	st := pool.Stock{
+		Orders: len(s.orders[id]), Waiting: s.waiting[id], Paused: s.paused[id], NextExpiry: -1, NextLook: -1,
+		Leads: append([]time.Duration(nil), s.leads[id]...),
+	}
+	for _, dies := range s.tokens[id] {
+		left := dies.Sub(now) - margin
+		if left < 0 {
+			continue
+		}
+		st.Fresh++
+		if left > lead {
+			st.Outliving++
+			if look := left - lead; st.NextLook < 0 || look < st.NextLook {
+				st.NextLook = look
+			}
+		}
+	}
+	return st
+}
+
+func (s *shelf) Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error) {
+	s.mu.Lock()
+	strangle := s.strangle
+	s.looks[id]++
+	s.mu.Unlock()
+	if strangle != nil {
+		<-strangle
+	}
+	if err := s.enter(ctx); err != nil {
+		return pool.Stock{}, err
+	}
+	defer s.mu.Unlock()
+	return s.viewLocked(id, margin, lead), nil
+}
+
+func (s *shelf) Place(ctx context.Context, o pool.Order) (bool, pool.Stock, error) {
+	if err := s.enter(ctx); err != nil {
+		return false, pool.Stock{}, err
+	}
+	defer s.mu.Unlock()
+	st := s.viewLocked(o.Identity, o.Margin, o.Lead)
+	sum := st.Outliving + st.Orders - st.Waiting
+	if st.Paused || sum >= o.Depth {
+		return false, st, nil
+	}
+	if s.orders[o.Identity] == nil {
+		s.orders[o.Identity] = map[string]time.Time{}
+	}
+	s.orders[o.Identity][o.ID] = time.Now().Add(o.TTL)
+	s.placings = append(s.placings, placing{o, time.Now(), sum})
+	st.Orders++
+	return true, st, nil
+}
+
+func (s *shelf) Reserve(ctx context.Context, name, order string, limit int, ttl time.Duration) (bool, int, error) {
+	if err := s.enter(ctx); err != nil {
+		return false, 0, err
+	}
+	defer s.mu.Unlock()
+	if s.places[name] == nil {
+		s.places[name] = map[string]time.Time{}
+	}
+	for other, until := range s.places[name] {
+		if !until.After(time.Now()) {
+			delete(s.places[name], other)
+		}
+	}
+	if len(s.places[name]) >= limit {
+		return false, len(s.places[name]), nil
+	}
+	s.places[name][order] = time.Now().Add(ttl)
+	return true, len(s.places[name]), nil
+}
+
+func (s *shelf) Release(ctx context.Context, name, order string) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	delete(s.places[name], order)
+	return nil
+}
+
+func (s *shelf) InFlight(context.Context, []string) ([]int, error) {
+	return nil, errors.New("not used")
+}
+
+func (s *shelf) Submitted(ctx context.Context, _ captcha.ID, _, _ string) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	s.mu.Unlock()
+	return nil
+}
+
+func (s *shelf) Settle(ctx context.Context, l pool.Landing) (bool, error) {
+	if err := s.enter(ctx); err != nil {
+		return false, err
+	}
+	_, there := s.orders[l.Identity][l.Order]
+	if there {
+		delete(s.orders[l.Identity], l.Order)
+		s.tokens[l.Identity] = append(s.tokens[l.Identity], time.Now().Add(l.Lifetime-l.Age))
+		s.leads[l.Identity] = append([]time.Duration{l.Lead}, s.leads[l.Identity]...)
+		s.leads[l.Identity] = s.leads[l.Identity][:min(48, len(s.leads[l.Identity]))]
+	}
+	s.mu.Unlock()
+	s.changed(l.Identity)
+	return there, nil
+}
+
+func (s *shelf) Fail(ctx context.Context, id captcha.ID, order string, counted bool) (bool, error) {
+	if err := s.enter(ctx); err != nil {
+		return false, err
+	}
+	_, there := s.orders[id][order]
+	delete(s.orders[id], order)
+	if counted {
+		s.failed++
+	}
+	s.mu.Unlock()
+	s.changed(id)
+	return there, nil
+}
+
+// take hands out the oldest fresh token.
+func (s *shelf) take(t targets.Target) bool {
+	s.mu.Lock()
+	defer s.changed(t.ID)
+	defer s.mu.Unlock()
+	list := s.tokens[t.ID]
+	for len(list) > 0 && time.Until(list[0]) < t.Margin {
+		list = list[1:]
+	}
+	if len(list) == 0 {
+		s.tokens[t.ID] = nil
+		return false
+	}
+	s.tokens[t.ID] = list[1:]
+	return true
+}
+
+// fresh is how many tokens a target has.
+func (s *shelf) fresh(t targets.Target) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.viewLocked(t.ID, t.Margin, 0).Fresh
+}
+
+// with changes the shelf under its lock.
+func (s *shelf) with(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+func (s *shelf) lookCount(id captcha.ID) (one, all int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.looks {
+		all += n
+	}
+	return s.looks[id], all
+}
+
+func (s *shelf) placed() []placing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]placing(nil), s.placings...)
+}
+
+type deaf struct{}
+
+func (deaf) Solve(string, string, string, time.Duration) {}
+
+// world is one replica with its doubles, in a bubble.
+type world struct {
+	t       *testing.T
+	shelf   *shelf
+	market  *market
+	desk    *purchase.Desk
+	manager *Manager
+	set     *targets.Set
+}
+
+// play runs a story in a bubble: time in it is virtual, and a goroutine that is
+// left behind fails the test.
+func play(t *testing.T, concurrency int, story func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, shelf: newShelf(), market: newMarket("one")}
+		w.desk = purchase.NewDesk(w.shelf, deaf{}, slog.New(slog.DiscardHandler))
+		w.desk.SetProviders([]purchase.Entry{{Provider: w.market, Concurrency: concurrency}})
+		w.manager = NewManager(w.shelf, w.desk, slog.New(slog.DiscardHandler))
+		w.shelf.changed = w.manager.Kick
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.manager.Run(ctx) }()
+		synctest.Wait()
+		story(t, w)
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("run: %v", err)
+		}
+		for _, p := range w.shelf.placed() {
+			if p.sum >= p.Depth {
+				t.Errorf("an order was placed on top of %d with depth %d", p.sum, p.Depth)
+			}
+		}
+	})
+}
+
+// apply makes these the targets.
+func (w *world) apply(list ...targets.Target) {
+	w.set = &targets.Set{Targets: list}
+	w.manager.Apply(w.t.Context(), w.set)
+}
+
+// after lets time pass and everything that was due in it happen.
+func (w *world) after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (w *world) note(name string) Note {
+	w.t.Helper()
+	n, ok := w.manager.Note(name)
+	if !ok {
+		w.t.Fatalf("no note for %q", name)
+	}
+	return n
+}
+
+// target is one of its own identity.
+func target(name string, depth int) targets.Target {
+	id := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: name, Pageurl: "https://example.com/"}
+	return targets.Target{
+		Name: name, Identity: id, ID: id.ID(), Depth: depth,
+		Lifetime: 120 * time.Second, Margin: 40 * time.Second, Owner: "qa@example.com",
+	}
+}

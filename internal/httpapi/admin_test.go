@@ -1,0 +1,126 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/refill"
+	"poold/internal/targets"
+)
+
+func TestPauseAndResume(t *testing.T) {
+	set := sampleSet(allKeys()...)
+	set.Targets[0].Paused = true
+	d := start(t, set, nil, nil)
+	var paused bool
+	d.stock.change = func(_ captcha.ID, pause bool) error { paused = pause; return nil }
+	d.refill.notes["staging-login"] = refill.Note{State: refill.Paused, Reason: "paused by an operator"} // never updated
+	d.stock.survey = func(_ context.Context, queries []pool.Query) ([]pool.Stock, error) {
+		stocks := make([]pool.Stock, len(queries))
+		stocks[1].Paused = paused
+		return stocks, nil
+	}
+	state := func(name string) string { return d.ask(t, "GET", "/pool/"+name, bearer(keyAll)).body }
+
+	if a := d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyAll)); a.status != 204 || a.body != "" {
+		t.Fatalf("pause: %d %s", a.status, a.body)
+	}
+	if s := state("staging-login"); !strings.Contains(s, `"state":"paused"`) {
+		t.Errorf("right after a pause: %s", s)
+	}
+	if a := d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)); a.status != 204 {
+		t.Fatalf("resume: %d %s", a.status, a.body)
+	}
+	if s := state("staging-login"); !strings.Contains(s, `"state":"ok"`) {
+		t.Errorf("right after a resume: %s", s)
+	}
+	id := set.Targets[1].ID
+	if want := []string{"pause " + string(id), "resume " + string(id)}; strings.Join(d.stock.paused, ",") != strings.Join(want, ",") {
+		t.Errorf("the stock saw %q", d.stock.paused)
+	}
+	if len(d.refill.kicked) != 2 || d.refill.kicked[1] != id {
+		t.Errorf("refill was told of %q", d.refill.kicked)
+	}
+	a := d.ask(t, "POST", "/pool/checkout/resume", bearer(keyAll))
+	checkProblem(t, "paused in the file", a, 409, codePausedInFile, "checkout")
+	if s := state("checkout"); !strings.Contains(s, "paused in the configuration file") || len(d.stock.paused) != 2 {
+		t.Errorf("%s; the stock saw %q", s, d.stock.paused)
+	}
+	d.stock.change = func(captcha.ID, bool) error { return pool.ErrDown }
+	for _, what := range []string{"pause", "resume"} {
+		checkProblem(t, what+" without redis", d.ask(t, "POST", "/pool/staging-login/"+what, bearer(keyAll)), 503, codeStoreDown, "staging-login")
+	}
+}
+
+// TestReload: 204, seen at once, and not cut short by the caller.
+func TestReload(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	d.ask(t, "GET", "/status.json", bearer(keyAll))
+	began, finish, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	d.config.reload = func(ctx context.Context) error {
+		close(began)
+		<-finish
+		set := sampleSet(allKeys()...)
+		set.Targets = set.Targets[:1]
+		d.config.set.Store(set)
+		done <- ctx.Err()
+		return ctx.Err()
+	}
+	conn := dial(t, d.addr)
+	if _, err := io.WriteString(conn, "POST /-/reload HTTP/1.1\r\nHost: localhost\r\n"+bearer(keyAll)+"\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	reset(t, conn)
+	time.Sleep(10 * time.Millisecond) // for net/http to notice
+	close(finish)
+	if err := <-done; err != nil {
+		t.Errorf("a caller that hung up cut the reload short: %v", err)
+	}
+	if a := d.ask(t, "GET", "/status.json", bearer(keyAll)); strings.Contains(a.body, "staging-login") {
+		t.Errorf("the old targets are shown after a reload: %s", a.body)
+	}
+	d.config.reload = func(context.Context) error { return nil }
+	if a := d.ask(t, "POST", "/-/reload", bearer(keyAll)); a.status != 204 || a.body != "" {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	d.config.reload = func(context.Context) error {
+		d.config.problems = []targets.Problem{{File: "pools.yaml", Line: 4, Text: "depth must be positive"}}
+		return targets.Problems(d.config.problems)
+	}
+	if a := d.ask(t, "POST", "/-/reload", bearer(keyAll)); a.status != 422 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := d.ask(t, "GET", "/status.json", bearer(keyAll)); !strings.Contains(a.body, "pools.yaml:4: depth") {
+		t.Errorf("what was wrong is not shown at once: %s", a.body)
+	}
+	d.config.reload = func(context.Context) error { return errors.New("canary-cause") }
+	checkProblem(t, "reload", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 500, codeInternal, "")
+}
+
+func TestHealth(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	d.stock.down.Store(true)
+	if a := d.ask(t, "GET", "/healthz"); a.status != 200 || a.header.Get("Content-Type") != "application/json" {
+		t.Errorf("healthz falls with redis: %d", a.status)
+	}
+	a := d.ask(t, "GET", "/readyz")
+	checkProblem(t, "readyz", a, 503, codeStoreDown, "")
+	if !strings.Contains(a.body, `"ready":false,"reasons":["redis does not answer"]`) || a.header.Get("Retry-After") == "" {
+		t.Errorf("%v %s", a.header, a.body)
+	}
+	d.stock.down.Store(false)
+	if a := d.ask(t, "GET", "/readyz"); a.status != 200 || strings.TrimSpace(a.body) != `{"ready":true}` {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	d.refill.notes["checkout"] = refill.Note{State: refill.Starved}
+	if a := d.ask(t, "GET", "/readyz"); a.status != 200 {
+		t.Errorf("one starved target makes the replica unready: %d", a.status)
+	}
+}

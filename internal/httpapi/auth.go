@@ -1,0 +1,210 @@
+package httpapi
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"math"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"poold/internal/targets"
+)
+
+// view is what this package derives from one Set. It is replaced whole when
+// the Set is, and read without a lock.
+type view struct {
+	set     *targets.Set
+	callers []*caller          // nil: callers need no key
+	targets map[string]*target // by name
+}
+
+// caller is who may ask: one key of the file, or everybody on this machine
+// where there are none.
+type caller struct {
+	name    string // of the key; "" = without keys
+	digest  [sha256.Size]byte
+	scopes  []targets.Scope
+	globs   []string      // nil = all targets
+	limiter *rate.Limiter // nil = no limit
+	limit   targets.Rate
+	// replays is the first part of the scope of an Idempotency-Key. Its two
+	// forms cannot meet, so that no key can repeat a keyless caller's take.
+	replays string
+}
+
+// anyone is the caller where the file holds no keys: all of them are one.
+var anyone = &caller{replays: "anyone\x00"}
+
+// mayUse reports whether the caller's globs include a target's name.
+func (c *caller) mayUse(target string) bool {
+	if c.globs == nil {
+		return true
+	}
+	for _, glob := range c.globs {
+		if ok, err := path.Match(glob, target); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// may reports whether the caller has a scope; without keys everybody has all.
+func (c *caller) may(scope targets.Scope) bool {
+	if c == anyone {
+		return true
+	}
+	for _, have := range c.scopes {
+		if have == scope {
+			return true
+		}
+	}
+	return false
+}
+
+// view returns what belongs to the current Set, deriving it once per Set.
+func (s *Server) view() *view {
+	set := s.config.Current()
+	if v := s.views.Load(); v != nil && v.set == set {
+		return v
+	}
+	s.buildView.Lock()
+	defer s.buildView.Unlock()
+	old := s.views.Load()
+	if old != nil && old.set == set {
+		return old
+	}
+	v := newView(set, old)
+	s.views.Store(v)
+	return v
+}
+
+// newView derives a view. A key that did not change keeps its limiter, or a
+// reload would give every caller its burst again.
+func newView(set *targets.Set, old *view) *view {
+	v := &view{set: set, targets: make(map[string]*target, len(set.Targets))}
+	for i := range set.Targets {
+		v.targets[set.Targets[i].Name] = newTarget(&set.Targets[i])
+	}
+	for _, key := range set.Server.Keys {
+		c := &caller{
+			name: key.Name, digest: key.SHA256, scopes: key.Scopes, globs: everyOrSome(key.Targets),
+			limit: key.Rate, replays: "key\x00" + key.Name + "\x00",
+		}
+		c.limiter = old.limiterFor(c)
+		if perSecond := key.Rate.PerSecond(); perSecond > 0 && c.limiter == nil {
+			c.limiter = rate.NewLimiter(rate.Limit(perSecond), max(1, int(math.Ceil(key.Rate.Count))))
+		}
+		v.callers = append(v.callers, c)
+	}
+	return v
+}
+
+// limiterFor finds the limiter of the same key with the same rate.
+func (v *view) limiterFor(c *caller) *rate.Limiter {
+	if v == nil {
+		return nil
+	}
+	for _, was := range v.callers {
+		if was.name == c.name && was.digest == c.digest && was.limit == c.limit {
+			return was.limiter
+		}
+	}
+	return nil
+}
+
+// everyOrSome returns nil for globs that include every target.
+func everyOrSome(globs []string) []string {
+	if len(globs) == 0 {
+		return nil
+	}
+	for _, glob := range globs {
+		if glob == "*" {
+			return nil
+		}
+	}
+	return globs
+}
+
+// identify finds out who asks and whether that caller may use the route.
+func (s *Server) identify(c *call, r *http.Request) error {
+	if len(c.view.callers) == 0 {
+		c.caller = anyone
+		return refuseStrangers(r)
+	}
+	if c.route.scope == "" {
+		return nil // the style sheet: nothing to protect
+	}
+	secret, basic := credential(r)
+	c.caller = c.view.find(secret)
+	if c.caller == nil {
+		challenge(c.w.Header(), c.route.basic)
+		return fault(codeUnauthorized, "send a key of the configuration file as Authorization: Bearer, or as the password of Basic")
+	}
+	if limiter := c.caller.limiter; limiter != nil {
+		if wait := overRate(limiter, c.began); wait > 0 {
+			return fault(codeRateLimited, "this key's rate is used up").after(wait)
+		}
+	}
+	if !c.caller.may(c.route.scope) {
+		return fault(codeForbidden, "this key lacks the scope "+string(c.route.scope))
+	}
+	if c.route.whole && c.caller.globs != nil {
+		return fault(codeForbidden, "this covers all targets and the key is limited to some")
+	}
+	if basic && c.route.changes {
+		// A browser adds Basic credentials by itself, whichever page asks.
+		return refuseForeignPages(r)
+	}
+	return nil
+}
+
+// credential returns the key that a request carries, "" for none, and whether
+// it came as the password of Basic.
+func credential(r *http.Request) (secret string, basic bool) {
+	header := r.Header.Get("Authorization")
+	if scheme, rest, ok := strings.Cut(header, " "); ok && strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(rest), false
+	}
+	_, password, _ := r.BasicAuth()
+	return password, true
+}
+
+// find returns the caller whose key this is, nil for none. It compares digests,
+// with all keys, in constant time: the time tells neither how much of a key
+// was right nor which of them was tried.
+func (v *view) find(secret string) *caller {
+	digest := sha256.Sum256([]byte(secret))
+	found := -1
+	for i, c := range v.callers {
+		same := subtle.ConstantTimeCompare(digest[:], c.digest[:])
+		found = subtle.ConstantTimeSelect(same, i, found)
+	}
+	if found < 0 || secret == "" { // an empty bearer is nobody, even if the file says so
+		return nil
+	}
+	return v.callers[found]
+}
+
+// challenge tells how to authenticate. Basic goes first where a person may be
+// looking, because a browser asks for a password only then.
+func challenge(h http.Header, basic bool) {
+	if basic {
+		h.Add("WWW-Authenticate", `Basic realm="poold", charset="UTF-8"`)
+	}
+	h.Add("WWW-Authenticate", `Bearer realm="poold"`)
+}
+
+// overRate takes one request from a key's rate; above it, it returns how long
+// the next one must wait.
+func overRate(limiter *rate.Limiter, at time.Time) time.Duration {
+	reservation := limiter.ReserveN(at, 1)
+	wait := reservation.DelayFrom(at)
+	if wait > 0 {
+		reservation.CancelAt(at)
+	}
+	return wait
+}

@@ -1,0 +1,170 @@
+package httpapi
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/targets"
+)
+
+func basic(key string) string {
+	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("anyone:"+key))
+}
+
+// TestWhoMayDoWhat holds every route against every caller.
+func TestWhoMayDoWhat(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	const none = "none"
+	for _, c := range []struct {
+		method, path string
+		want         map[string]int // by key
+	}{
+		{"GET", "/pool/staging-login/token", map[string]int{none: 401, keyAll: 200, keyStaging: 200, keyStatus: 403}},
+		{"POST", "/pool/checkout/token", map[string]int{none: 401, keyAll: 200, keyStaging: 403, keyStatus: 403}},
+		// A key that is limited must not learn which other names exist.
+		{"GET", "/pool/no-such/token", map[string]int{none: 401, keyAll: 404, keyStaging: 403, keyStatus: 403}},
+		{"GET", "/pool/staging-none/token", map[string]int{none: 401, keyAll: 404, keyStaging: 404}},
+		{"GET", "/pool/staging-login", map[string]int{none: 401, keyAll: 200, keyStaging: 200, keyStatus: 200}},
+		{"GET", "/pool/checkout", map[string]int{none: 401, keyAll: 200, keyStaging: 403, keyStatus: 200}},
+		{"POST", "/pool/staging-login/pause", map[string]int{none: 401, keyAll: 204, keyStaging: 204, keyStatus: 403}},
+		{"POST", "/pool/checkout/pause", map[string]int{none: 401, keyAll: 204, keyStaging: 403, keyStatus: 403}},
+		{"POST", "/pool/staging-login/resume", map[string]int{none: 401, keyAll: 204, keyStaging: 204, keyStatus: 403}},
+		{"GET", "/status", map[string]int{none: 401, keyAll: 200, keyStaging: 200, keyStatus: 200}},
+		{"GET", "/status.json", map[string]int{none: 401, keyAll: 200, keyStaging: 200, keyStatus: 200}},
+		{"GET", "/status.css", map[string]int{none: 200, keyAll: 200}},
+		{"GET", "/metrics", map[string]int{none: 401, keyAll: 200, keyStaging: 403, keyStatus: 200}},
+		{"POST", "/-/reload", map[string]int{none: 401, keyAll: 204, keyStaging: 403, keyStatus: 403}},
+		{"GET", "/healthz", map[string]int{none: 200, keyAll: 200}},
+		{"GET", "/readyz", map[string]int{none: 200, keyAll: 200}},
+		{"GET", "/nothing", map[string]int{none: 404, keyAll: 404}},
+		{"GET", "/-/reload", map[string]int{none: 405, keyAll: 405}},
+	} {
+		for key, want := range c.want {
+			ways := [][]string{{bearer(key)}, {"Authorization: bEaReR  " + key}, {basic(key)}}
+			if key == none {
+				ways = [][]string{
+					nil, {"Authorization: Bearer"}, {"Authorization: Bearer "}, {basic("")}, {"Authorization: Basic !"}, {"Authorization: " + keyAll},
+					{bearer("wrong")}, {basic("wrong")}, {bearer(keyAll[:len(keyAll)-1])}, {bearer(keyAll + "x")}, {bearer(strings.ToUpper(keyAll))},
+					{"Authorization: Digest " + keyAll}, {"X-Api-Key: " + keyAll},
+				}
+			}
+			for _, headers := range ways {
+				if a := d.ask(t, c.method, c.path, headers...); a.status != want {
+					t.Errorf("%s %s with %q: %d, want %d: %s", c.method, c.path, headers, a.status, want, a.body)
+				}
+			}
+		}
+	}
+	if a := d.ask(t, "GET", "/status?key="+keyAll); a.status != 401 {
+		t.Errorf("a key in the query: %d", a.status)
+	}
+}
+
+func TestChallenge(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	for path, want := range map[string][]string{
+		"/status":                   {`Basic realm="poold", charset="UTF-8"`, `Bearer realm="poold"`},
+		"/metrics":                  {`Basic realm="poold", charset="UTF-8"`, `Bearer realm="poold"`},
+		"/pool/staging-login/token": {`Bearer realm="poold"`}, // a picture in a page must not open a password dialogue
+	} {
+		a := d.ask(t, "GET", path)
+		if a.status != 401 || problemCode(t, a) != codeUnauthorized || !slices.Equal(a.header.Values("WWW-Authenticate"), want) {
+			t.Errorf("%s: %d %q %s", path, a.status, a.header.Values("WWW-Authenticate"), a.body)
+		}
+	}
+	if a := d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyStatus)); problemCode(t, a) != codeForbidden || a.header.Get("WWW-Authenticate") != "" {
+		t.Errorf("a key without the scope: %v %s", a.header, a.body)
+	}
+}
+
+// TestEmptyKeyIsNobody: a key left empty in the file would be the digest of
+// nothing, which everybody can send.
+func TestEmptyKeyIsNobody(t *testing.T) {
+	keys := allKeys()
+	keys[0].SHA256 = sha256.Sum256(nil)
+	d := start(t, sampleSet(keys...), nil, nil)
+	for _, header := range []string{"X: y", "Authorization: Bearer ", "Authorization: Bearer", basic(""), "Authorization: "} {
+		if a := d.ask(t, "GET", "/status", header); a.status != 401 {
+			t.Errorf("%q: %d", header, a.status)
+		}
+	}
+}
+
+// TestLimitedKeySeesItsTargets: /status of a key that is limited to some
+// targets shows those, and no line of the file that may be about others.
+func TestLimitedKeySeesItsTargets(t *testing.T) {
+	set := sampleSet(allKeys()...)
+	set.Warnings = []targets.Problem{{File: "pools.yaml", Line: 3, Text: "checkout has a long lifetime"}}
+	d := start(t, set, nil, nil)
+	for _, accept := range []string{"application/json", "text/html"} {
+		a := d.ask(t, "GET", "/status", bearer(keyStaging), "Accept: "+accept)
+		if strings.Contains(a.body, "checkout") || !strings.Contains(a.body, "staging-login") || !strings.Contains(a.body, "staging-signup") {
+			t.Errorf("limited: %s", a.body)
+		}
+		if a := d.ask(t, "GET", "/status", bearer(keyStatus), "Accept: "+accept); !strings.Contains(a.body, "checkout has a long lifetime") {
+			t.Errorf("not limited: %s", a.body)
+		}
+	}
+}
+
+// TestKeyRate: the limit holds, says when to come back, survives a reload that
+// left the key alone, and starts anew where the key changed.
+func TestKeyRate(t *testing.T) {
+	keys := allKeys()
+	keys[0].Rate = targets.Rate{Count: 3, Per: time.Hour}
+	keys[1].Targets = []string{"other-*", "*"} // all targets after all
+	d := start(t, sampleSet(keys...), nil, nil)
+	for i := range 3 {
+		if a := d.ask(t, "GET", "/status", bearer(keyAll)); a.status != 200 {
+			t.Fatalf("request %d: %d", i, a.status)
+		}
+	}
+	limited := func() bool {
+		t.Helper()
+		a := d.ask(t, "GET", "/status", bearer(keyAll))
+		if a.status == 429 && (problemCode(t, a) != codeRateLimited || a.header.Get("Retry-After") != "1200") {
+			t.Errorf("429: Retry-After %q, %s", a.header.Get("Retry-After"), a.body)
+		}
+		return a.status == 429
+	}
+	if !limited() {
+		t.Error("the fourth request passed")
+	}
+	if a := d.ask(t, "GET", "/metrics", bearer(keyStaging)); a.status != 200 {
+		t.Errorf("another key pays for it: %d", a.status)
+	}
+	d.config.set.Store(sampleSet(slices.Clone(keys)...))
+	if !limited() {
+		t.Error("a reload gave the key its burst again")
+	}
+	changed := slices.Clone(keys)
+	changed[0].Rate.Count = 4
+	d.config.set.Store(sampleSet(changed...))
+	if limited() {
+		t.Error("a new rate does not apply")
+	}
+}
+
+// TestKeysReload: keys apply with the next request.
+func TestKeysReload(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	if a := d.ask(t, "GET", "/pool/checkout/token"); a.status != 200 {
+		t.Fatalf("without keys: %d", a.status)
+	}
+	d.config.set.Store(sampleSet(allKeys()...))
+	if a := d.ask(t, "GET", "/pool/checkout/token"); a.status != http.StatusUnauthorized {
+		t.Errorf("after keys came: %d", a.status)
+	}
+	if a := d.ask(t, "GET", "/pool/checkout/token", bearer(keyAll)); a.status != 200 {
+		t.Errorf("with the new key: %d", a.status)
+	}
+	d.config.set.Store(sampleSet(allKeys()[1:]...))
+	if a := d.ask(t, "GET", "/pool/checkout/token", bearer(keyAll)); a.status != http.StatusUnauthorized {
+		t.Errorf("after the key went: %d", a.status)
+	}
+}

@@ -1,0 +1,104 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/pool"
+)
+
+// longToken is as long as the tokens of the large services are.
+var longToken = func() pool.Token {
+	token := sampleToken()
+	token.Value = strings.Repeat("03AFcWeA5", 67) // 603 bytes
+	return token
+}()
+
+// BenchmarkToken takes tokens over one kept-alive loopback connection.
+func BenchmarkToken(b *testing.B) {
+	d, conn := benchmarked(b)
+	defer d()
+	reader := bufio.NewReader(conn)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := io.WriteString(conn, "GET /pool/staging-login/token HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			b.Fatal(err)
+		}
+		response, err := http.ReadResponse(reader, nil)
+		if err != nil || response.StatusCode != 200 {
+			b.Fatal(response, err)
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+	}
+}
+
+func benchmarked(b *testing.B) (stop func(), conn net.Conn) {
+	b.Helper()
+	s := quietServer(false)
+	server := httptest.NewUnstartedServer(nil)
+	server.Listener = CountListener(server.Listener)
+	server.Config = s.HTTPServer()
+	server.Start()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String()) //nolint:noctx // a loopback server of the benchmark
+	if err != nil {
+		b.Fatal(err)
+	}
+	return func() { _ = conn.Close(); server.Close() }, conn
+}
+
+// BenchmarkHandler is the same without a network: what this package itself costs.
+func BenchmarkHandler(b *testing.B) {
+	handler := quietServer(true).Handler()
+	request := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/pool/staging-login/token", nil)
+	request.Header.Set("Authorization", "Bearer "+keyAll)
+	w := &nowhere{header: http.Header{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		clear(w.header)
+		handler.ServeHTTP(w, request)
+	}
+	if w.status != 0 && w.status != 200 {
+		b.Fatal(w.status)
+	}
+}
+
+// quietServer logs nothing and asks nobody.
+func quietServer(keys bool) *Server {
+	set := sampleSet()
+	if keys {
+		set = sampleSet(allKeys()...)
+	}
+	config := &fakeConfig{}
+	config.set.Store(set)
+	return New(Deps{
+		Config: config, Stock: tokens{}, Refill: &fakeRefill{}, Metrics: NewMetrics("", ""),
+		Desk: fakeDesk(nil), Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+// tokens is a stock that never ends and remembers nothing.
+type tokens struct{ Stock }
+
+func (tokens) Take(context.Context, pool.Request) (pool.Token, error) { return longToken, nil }
+
+// nowhere is a ResponseWriter that keeps nothing.
+type nowhere struct {
+	header http.Header
+	status int
+}
+
+func (w *nowhere) Header() http.Header         { return w.header }
+func (w *nowhere) Write(b []byte) (int, error) { return len(b), nil }
+func (w *nowhere) WriteHeader(status int)      { w.status = status }
+func (w *nowhere) FlushError() error           { return nil }
+
+func (w *nowhere) SetWriteDeadline(time.Time) error { return nil }

@@ -1,0 +1,39 @@
+// Package httpapi hands tokens out and tells how the daemon is doing: the HTTP
+// side of poold, and the only package that knows HTTP status codes.
+//
+// # Place in the flow
+//
+// pools.yaml → targets.Set → refill → purchase → provider → pool → httpapi →
+// the caller. It asks the stock for a token and shows what the others report;
+// it buys nothing and decides nothing about buying.
+//
+// # A request
+//
+// echo only finds the route (routes.go). Server.serve then does, in this order:
+//
+//  1. who is asking: a key with scopes and target globs (auth.go), or, where
+//     the file holds no keys, a caller on this machine who is not a web page of
+//     another site (origin.go);
+//  2. is the target's name well-formed, within the caller's globs, in the file;
+//  3. the handler of the route, which returns nil or an error;
+//  4. an error becomes application/problem+json in one place (errors.go).
+//
+// # Invariants
+//
+//   - A token leaves at most once: it goes back into the stock only if its
+//     caller hung up before a single byte of the answer was written, which is
+//     known because every connection counts its written bytes (conns.go), and
+//     never if the request carried an Idempotency-Key.
+//   - HEAD takes nothing; nothing that a web page of another site can send
+//     takes anything or changes anything.
+//   - Neither a token nor a key is in a log line, an error or a status answer.
+//   - /status, /status.json, GET /pool/{target} and the state in /metrics come
+//     from one snapshot (snapshot.go), so they cannot disagree.
+//   - The status routes answer within a second, also while Redis does not.
+//
+// # What it does not do
+//
+// It keeps no state of its own but request counts and histograms, holds no
+// token longer than it takes to write it, and starts no goroutine that outlives
+// the request it serves.
+package httpapi

@@ -1,0 +1,306 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/provider"
+	"poold/internal/purchase"
+	"poold/internal/refill"
+	"poold/internal/targets"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeConfig holds a Set in memory.
+type fakeConfig struct {
+	set      atomic.Pointer[targets.Set]
+	problems []targets.Problem // of the last attempt
+	refused  bool              // because of them
+	reload   func(ctx context.Context) error
+}
+
+func (f *fakeConfig) Current() *targets.Set { return f.set.Load() }
+
+func (f *fakeConfig) Status() targets.Status {
+	return targets.Status{LoadedAt: day, OK: !f.refused, Problems: f.problems}
+}
+
+func (f *fakeConfig) Reload(ctx context.Context) error { return f.reload(ctx) }
+
+// fakeStock answers with what a test puts into its fields, and notes what it
+// was asked.
+type fakeStock struct {
+	take   func(ctx context.Context, r pool.Request) (pool.Token, error)
+	survey func(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
+	change func(id captcha.ID, pause bool) error
+	down   atomic.Bool
+
+	mu       sync.Mutex
+	requests []pool.Request
+	returned []pool.Token
+	paused   []string // "pause ID" or "resume ID"
+	surveys  atomic.Int32
+}
+
+func (f *fakeStock) Take(ctx context.Context, r pool.Request) (pool.Token, error) {
+	f.mu.Lock()
+	f.requests = append(f.requests, r)
+	f.mu.Unlock()
+	return f.take(ctx, r)
+}
+
+func (f *fakeStock) Return(ctx context.Context, t pool.Token) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.returned = append(f.returned, t)
+	return ctx.Err()
+}
+
+func (f *fakeStock) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
+	f.surveys.Add(1)
+	return f.survey(ctx, queries)
+}
+
+func (f *fakeStock) Up() bool { return !f.down.Load() }
+
+func (f *fakeStock) Pause(_ context.Context, id captcha.ID) error {
+	f.paused = append(f.paused, "pause "+string(id))
+	return f.change(id, true)
+}
+
+func (f *fakeStock) Resume(_ context.Context, id captcha.ID) error {
+	f.paused = append(f.paused, "resume "+string(id))
+	return f.change(id, false)
+}
+
+// asked returns how many takes there were and the last of them.
+func (f *fakeStock) asked() (int, pool.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.requests) == 0 {
+		return 0, pool.Request{}
+	}
+	return len(f.requests), f.requests[len(f.requests)-1]
+}
+
+func (f *fakeStock) givenBack() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.returned)
+}
+
+type fakeRefill struct {
+	mu     sync.Mutex
+	notes  map[string]refill.Note
+	kicked []captcha.ID
+}
+
+func (f *fakeRefill) Note(name string) (refill.Note, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	note, ok := f.notes[name]
+	return note, ok
+}
+
+func (f *fakeRefill) Kick(id captcha.ID) { f.kicked = append(f.kicked, id) }
+
+// fakeDesk is a func, because the desk is asked one thing.
+type fakeDesk func(ctx context.Context, at time.Time) []purchase.Status
+
+func (f fakeDesk) Providers(ctx context.Context, at time.Time) []purchase.Status { return f(ctx, at) }
+
+// day is a moment with milliseconds, so that their loss would show.
+var day = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
+
+// The keys of the tests; none may be in a log or an answer.
+const (
+	keyAll     = "canary-key-all-scopes"
+	keyStaging = "canary-key-staging-only"
+	keyStatus  = "canary-key-status-only"
+)
+
+// tokenValue is the token of the tests; it may be in token answers alone.
+const tokenValue = "canary-token-03AFcWeA" //nolint:gosec // made up
+
+// daemon is a Server behind a real listener, and all that it depends on.
+type daemon struct {
+	*Server
+	config   *fakeConfig
+	stock    *fakeStock
+	refill   *fakeRefill
+	provider purchase.Status // what the desk tells
+	addr     string
+	client   *http.Client
+	logged   *logBuffer
+}
+
+// logBuffer is a writer for a logger of several goroutines.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// sampleSet is a file with three targets and the given keys.
+func sampleSet(keys ...targets.Key) *targets.Set {
+	target := func(name string) targets.Target {
+		identity := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: "https://" + name + ".example.com/"}
+		return targets.Target{
+			Name: name, Identity: identity, ID: identity.ID(), Depth: 5,
+			Lifetime: 120 * time.Second, Margin: 40 * time.Second, OnEmpty: targets.OnEmptyFail, Owner: "qa@example.com",
+		}
+	}
+	return &targets.Set{
+		Server:    targets.Server{Listen: "127.0.0.1:8080", Keys: keys},
+		Redis:     targets.Redis{URL: "redis://127.0.0.1:6379", Prefix: "captcha"},
+		Providers: []targets.Provider{{Name: "solver", API: targets.APILegacy, Profile: "generic", Concurrency: 20}},
+		Targets:   []targets.Target{target("checkout"), target("staging-login"), target("staging-signup")},
+	}
+}
+
+// allKeys are one key for everything, one for staging alone, one for looking.
+func allKeys() []targets.Key {
+	all := []targets.Scope{targets.ScopeToken, targets.ScopeSolve, targets.ScopeStatus, targets.ScopeAdmin}
+	return []targets.Key{
+		{Name: "all", SHA256: sha256.Sum256([]byte(keyAll)), Scopes: all},
+		{Name: "staging", SHA256: sha256.Sum256([]byte(keyStaging)), Scopes: all, Targets: []string{"staging-*"}},
+		{Name: "looker", SHA256: sha256.Sum256([]byte(keyStatus)), Scopes: []targets.Scope{targets.ScopeStatus}},
+	}
+}
+
+// start serves a daemon until the test ends. wrap may change the listener
+// under the counting one, and server the limits; both may be nil.
+func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener, server func(*http.Server)) *daemon {
+	t.Helper()
+	d := &daemon{
+		config: &fakeConfig{reload: func(context.Context) error { return nil }},
+		stock:  &fakeStock{},
+		refill: &fakeRefill{notes: map[string]refill.Note{}},
+		provider: purchase.Status{
+			Name: "solver", State: provider.State{Kind: provider.StateOK}, InFlight: 3, Concurrency: 20,
+		},
+		client: &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		logged: &logBuffer{},
+	}
+	d.config.set.Store(set)
+	for _, target := range set.Targets {
+		d.refill.notes[target.Name] = refill.Note{Want: target.Depth, State: refill.OK, Lead: 18 * time.Second}
+	}
+	d.stock.take = func(context.Context, pool.Request) (pool.Token, error) { return sampleToken(), nil }
+	d.stock.survey = func(_ context.Context, queries []pool.Query) ([]pool.Stock, error) {
+		return make([]pool.Stock, len(queries)), nil
+	}
+	d.stock.change = func(captcha.ID, bool) error { return nil }
+	d.Server = New(Deps{
+		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: NewMetrics("1.2.3", "abcdef0"),
+		Desk: fakeDesk(func(context.Context, time.Time) []purchase.Status { return []purchase.Status{d.provider} }),
+		Log:  slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug})), RedisMode: "single",
+		Version: "1.2.3", StartedAt: day,
+	})
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a loopback listener of a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.addr = listener.Addr().String()
+	if wrap != nil {
+		listener = wrap(listener)
+	}
+	srv := d.HTTPServer()
+	if server != nil {
+		server(srv)
+	}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(CountListener(listener)) }()
+	t.Cleanup(func() {
+		d.client.CloseIdleConnections()
+		if err := srv.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+		for _, canary := range []string{"canary-key", "canary-token", "canary-query"} {
+			if strings.Contains(d.logged.String(), canary) {
+				t.Errorf("the log shows %s:\n%s", canary, d.logged)
+			}
+		}
+	})
+	return d
+}
+
+func sampleToken() pool.Token {
+	return pool.Token{
+		ID: "tok1", Value: tokenValue, Provider: "solver", Born: day, Dies: day.Add(120 * time.Second),
+		TTL: 78123 * time.Millisecond, Source: pool.FromPool,
+	}
+}
+
+// answer is a response that was read to its end.
+type answer struct {
+	status  int
+	header  http.Header
+	body    string
+	closing bool // the server said that it closes the connection
+}
+
+// ask sends one request. Headers are "Name: value".
+func (d *daemon) ask(t *testing.T, method, path string, headers ...string) answer {
+	t.Helper()
+	return d.send(t, method, path, nil, headers...)
+}
+
+func (d *daemon) send(t *testing.T, method, path string, body io.Reader, headers ...string) answer {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+d.addr+path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		if name == "Host" {
+			request.Host = value
+			continue
+		}
+		request.Header[http.CanonicalHeaderKey(name)] = append(request.Header[http.CanonicalHeaderKey(name)], value)
+	}
+	response, err := d.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	read, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{status: response.StatusCode, header: response.Header, body: string(read), closing: response.Close}
+}
+
+func bearer(key string) string { return "Authorization: Bearer " + key }

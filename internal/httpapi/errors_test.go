@@ -1,0 +1,184 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/provider"
+	"poold/internal/purchase"
+	"poold/internal/refill"
+	"poold/internal/targets"
+)
+
+// TestErrorAnswers: each way in which a take can go wrong has its status, its
+// code and, where asking again makes sense, the time for that.
+func TestErrorAnswers(t *testing.T) {
+	set := sampleSet()
+	d := start(t, set, nil, nil)
+	for _, c := range []struct {
+		name     string
+		err      error
+		status   int
+		code     code
+		from, to int // Retry-After in seconds; 0 = absent
+	}{
+		{"empty", &pool.EmptyError{RetryAfter: 7001 * time.Millisecond}, 503, codePoolEmpty, 8, 8},
+		{"empty, a moment", &pool.EmptyError{RetryAfter: time.Nanosecond}, 503, codePoolEmpty, 1, 1},
+		{"empty, unknown: a lead time of 18s, spread", &pool.EmptyError{}, 503, codePoolEmpty, 14, 23},
+		{"full", &pool.EmptyError{RetryAfter: 3 * time.Second, Full: true}, 503, codePoolEmpty, 3, 3},
+		{"paused", &pool.EmptyError{RetryAfter: 2 * time.Second, Paused: true}, 503, codePaused, 2, 2},
+		{"target rate", &pool.RateError{RetryAfter: 1500 * time.Millisecond}, 429, codeRateLimited, 2, 2},
+		{"target rate, now", &pool.RateError{}, 429, codeRateLimited, 1, 1},
+		{"conflict", pool.ErrConflict, 409, codeConflict, 0, 0},
+		{"down", fmt.Errorf("taking: %w", pool.ErrDown), 503, codeStoreDown, 1, 3},
+		{"too slow", context.DeadlineExceeded, 503, codeStoreDown, 1, 3},
+		{"closing", fmt.Errorf("taking: %w", pool.ErrClosed), 503, codeShuttingDown, 1, 3},
+		{"anything else", errors.New("canary-cause"), 500, codeInternal, 0, 0},
+	} {
+		d.stock.take = func(context.Context, pool.Request) (pool.Token, error) { return pool.Token{}, c.err }
+		a := d.ask(t, "GET", "/pool/staging-login/token", "Accept: text/plain")
+		checkProblem(t, c.name, a, c.status, c.code, "staging-login")
+		retry, _ := strconv.Atoi(a.header.Get("Retry-After"))
+		if retry < c.from || retry > c.to || (c.to > 0) != (a.header.Get("Retry-After") != "") {
+			t.Errorf("%s: Retry-After %q, want %d to %d", c.name, a.header.Get("Retry-After"), c.from, c.to)
+		}
+		if strings.Contains(a.body, "canary-cause") {
+			t.Errorf("%s shows its cause: %s", c.name, a.body)
+		}
+	}
+	if !strings.Contains(d.logged.String(), "canary-cause") {
+		t.Error("an internal error is not in the log")
+	}
+}
+
+// checkProblem holds an answer against the shape that all errors have.
+func checkProblem(t *testing.T, name string, a answer, status int, want code, target string) {
+	t.Helper()
+	if a.status != status || a.header.Get("Content-Type") != "application/problem+json" || a.header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%s: %d %v", name, a.status, a.header)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(a.body), &fields); err != nil {
+		t.Fatalf("%s: %q: %v", name, a.body, err)
+	}
+	for field, value := range map[string]any{"code": string(want), "status": float64(status), "type": "urn:poold:problem:" + string(want)} {
+		if fields[field] != value {
+			t.Errorf("%s: %s is %v, want %v", name, field, fields[field], value)
+		}
+	}
+	for _, field := range []string{"title", "detail"} {
+		if text, ok := fields[field].(string); !ok || text == "" {
+			t.Errorf("%s: no %s in %s", name, field, a.body)
+		}
+	}
+	if got, _ := fields["target"].(string); got != target {
+		t.Errorf("%s: target %q, want %q", name, got, target)
+	}
+}
+
+// TestWhyEmpty: the same empty pool has different reasons.
+func TestWhyEmpty(t *testing.T) {
+	paused := func(reason string, until time.Duration) purchase.Status {
+		return purchase.Status{Name: "solver", State: provider.State{Kind: provider.StatePaused, Reason: reason, Until: time.Now().Add(until)}}
+	}
+	busy := purchase.Status{Name: "other", State: provider.State{Kind: provider.StateBusy, Until: time.Now().Add(time.Hour)}}
+	for _, c := range []struct {
+		name      string
+		note      refill.Note
+		inFile    bool
+		providers []purchase.Status
+		code      code
+		detail    string
+		retry     int // at least
+	}{
+		{name: "all is well", note: refill.Note{State: refill.OK, Lead: time.Second}, providers: []purchase.Status{busy}, code: codePoolEmpty, retry: 1},
+		{name: "paused in the file", inFile: true, providers: []purchase.Status{busy}, code: codePaused, retry: 1},
+		{name: "refused", note: refill.Note{State: refill.Refused, Reason: "wrong sitekey"}, providers: []purchase.Status{busy}, code: codePoolEmpty, detail: "wrong sitekey", retry: 1},
+		{name: "down", providers: []purchase.Status{paused("no money", time.Minute)}, code: codeProviderDown, detail: "no money", retry: 55},
+		{name: "down, all of them", providers: []purchase.Status{paused("no money", time.Hour), paused("wrong key", time.Minute)}, code: codeProviderDown, detail: "solver is paused: no money", retry: 55},
+		{name: "one of two down", providers: []purchase.Status{paused("no money", time.Minute), busy}, code: codePoolEmpty, retry: 1},
+		{name: "no provider at all", code: codeProviderDown, retry: 1},
+	} {
+		set := sampleSet()
+		set.Targets[1].Paused = c.inFile
+		d := start(t, set, nil, nil)
+		d.refill.notes["staging-login"] = c.note
+		d.desk = fakeDesk(func(context.Context, time.Time) []purchase.Status { return c.providers })
+		d.stock.take = func(context.Context, pool.Request) (pool.Token, error) { return pool.Token{}, &pool.EmptyError{} }
+		a := d.ask(t, "GET", "/pool/staging-login/token")
+		checkProblem(t, c.name, a, 503, c.code, "staging-login")
+		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < c.retry {
+			t.Errorf("%s: Retry-After %q, want at least %d", c.name, a.header.Get("Retry-After"), c.retry)
+		}
+		if !strings.Contains(a.body, c.detail) {
+			t.Errorf("%s: %s", c.name, a.body)
+		}
+		if d.stock.surveys.Load() != 0 {
+			t.Errorf("%s: a miss surveyed all targets", c.name)
+		}
+	}
+}
+
+// TestEmptyAsksProvidersRarely: many misses cost Redis one question a second.
+func TestEmptyAsksProvidersRarely(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	asked := 0
+	d.desk = fakeDesk(func(context.Context, time.Time) []purchase.Status { asked++; return nil })
+	d.stock.take = func(context.Context, pool.Request) (pool.Token, error) { return pool.Token{}, &pool.EmptyError{} }
+	begun := time.Now()
+	for range 50 {
+		d.ask(t, "GET", "/pool/staging-login/token")
+	}
+	if most := 1 + int(time.Since(begun)/providersLife); asked > most {
+		t.Errorf("asked %d times, want %d at most", asked, most)
+	}
+}
+
+// TestEveryCodeIsKnown: the codes of the contract and their statuses.
+func TestEveryCodeIsKnown(t *testing.T) {
+	for status, codes := range map[int][]code{
+		400: {"bad_request"}, 401: {"unauthorized"}, 403: {"forbidden"}, 404: {"unknown_target", "not_found"},
+		405: {"method_not_allowed"}, 409: {"idempotency_conflict", "paused_in_file"}, 413: {"too_large"}, 421: {"misdirected_request"},
+		422: {"invalid_config"}, 429: {"rate_limited"}, 500: {"internal"},
+		503: {"pool_empty", "paused", "provider_down", "store_down", "shutting_down"},
+	} {
+		for _, c := range codes {
+			p := fault(c, "why")
+			if p.Status != status || p.Code != c || p.Title == "" || (c != codeInternal && p.Title == fault(codeInternal, "").Title) {
+				t.Errorf("%s: %+v", c, p)
+			}
+		}
+	}
+}
+
+func TestJitter(t *testing.T) {
+	var seen []time.Duration
+	for range 200 {
+		seen = append(seen, jitter(8*time.Second))
+	}
+	if low, high := slices.Min(seen), slices.Max(seen); low < 6*time.Second || high > 10*time.Second || high-low < time.Second {
+		t.Errorf("spread from %s to %s", low, high)
+	}
+}
+
+// TestProblemsOfTheFile: a reload that is refused tells every problem.
+func TestProblemsOfTheFile(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	d.config.reload = func(context.Context) error {
+		return fmt.Errorf("reloading: %w", targets.Problems{{File: "pools.yaml", Line: 7, Text: "depth must be positive"}, {File: "pools.yaml", Line: 9, Text: "unknown key"}})
+	}
+	a := d.ask(t, "POST", "/-/reload", bearer(keyAll))
+	checkProblem(t, "reload", a, 422, codeInvalidConfig, "")
+	var p problem
+	if err := json.Unmarshal([]byte(a.body), &p); err != nil || !slices.Equal(p.Problems, []string{"pools.yaml:7: depth must be positive", "pools.yaml:9: unknown key"}) {
+		t.Errorf("%s %v", a.body, err)
+	}
+}

@@ -1,0 +1,24 @@
+package httpapi
+
+import "net/http"
+
+// handleHealth is GET /healthz: the process serves. It does not fall with
+// Redis, because a restart would not bring Redis back.
+func (s *Server) handleHealth(w http.ResponseWriter, _ *http.Request, _ *call) error {
+	return respondJSON(w, map[string]string{"status": "ok"})
+}
+
+// handleReady is GET /readyz: 200 where this replica can hand out tokens, else
+// 503 with the reasons.
+func (s *Server) handleReady(w http.ResponseWriter, _ *http.Request, _ *call) error {
+	reasons := s.unready()
+	if len(reasons) == 0 {
+		return respondJSON(w, map[string]bool{"ready": true})
+	}
+	p := reasons[0]
+	p.Ready = new(bool)
+	for _, reason := range reasons {
+		p.Reasons = append(p.Reasons, reason.Detail)
+	}
+	return p
+}

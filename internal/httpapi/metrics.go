@@ -1,0 +1,175 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"poold/internal/pool"
+	"poold/internal/targets"
+)
+
+// Metrics counts what this replica does. What is a state, or is counted for
+// all replicas in Redis, is not here but in the snapshot, and joins on
+// /metrics. Its methods may be used by many goroutines.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	age           *prometheus.HistogramVec // target
+	wait          *prometheus.HistogramVec // target
+	solves        *prometheus.CounterVec   // target, provider, outcome
+	solveDuration *prometheus.HistogramVec // target, provider
+	providerCalls *prometheus.CounterVec   // provider, action, outcome
+	requests      *prometheus.CounterVec   // code
+
+	mu        sync.Mutex
+	targets   map[string]*handouts // those with series
+	providers map[string]bool      // those with series
+}
+
+// handouts are the histograms of one target, looked up once.
+type handouts struct{ age, wait prometheus.Observer }
+
+// NewMetrics makes the metrics with a registry of their own; version and
+// commit become labels of poold_build_info.
+func NewMetrics(version, commit string) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		age: histogram("token_age_seconds", "Age of a token when this replica handed it out.",
+			[]float64{1, 2, 5, 10, 20, 30, 45, 60, 80, 100, 150, 200, 300}, "target"),
+		wait: histogram("token_wait_seconds", "Time from a request to the token that this replica answered it with, also where the token was ready.",
+			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 60}, "target"),
+		solves: counter("solves_total", "Orders that ended at this replica, by outcome.", "target", "provider", "outcome"),
+		solveDuration: histogram("solve_duration_seconds", "Time from the submit of an order to its token, for those solved.",
+			[]float64{1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300}, "target", "provider"),
+		providerCalls: counter("provider_requests_total", "Calls from this replica to a provider, by outcome.", "provider", "action", "outcome"),
+		requests:      counter("http_requests_total", "Requests answered by this replica; code 499 stands for callers that hung up.", "code"),
+		targets:       make(map[string]*handouts),
+		providers:     make(map[string]bool),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "poold_build_info", Help: "What is running; always 1.",
+		ConstLabels: prometheus.Labels{"version": version, "revision": commit, "goversion": runtime.Version()},
+	})
+	build.Set(1)
+	m.registry.MustRegister(m.age, m.wait, m.solves, m.solveDuration, m.providerCalls, m.requests, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "poold", Name: name, Help: help}, labels)
+}
+
+func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "poold", Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+// Solve counts an order that ended. took is the time from its submit; it is
+// used only for the outcome "solved".
+func (m *Metrics) Solve(target, provider, outcome string, took time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.targetLocked(target)
+	m.providers[provider] = true
+	m.solves.WithLabelValues(target, provider, outcome).Inc()
+	if outcome == "solved" {
+		m.solveDuration.WithLabelValues(target, provider).Observe(took.Seconds())
+	}
+}
+
+// Provider returns the function that counts the calls to one provider; it fits
+// provider.Config.Observe. Action and outcome come from fixed lists there.
+func (m *Metrics) Provider(name string) func(action, outcome string) {
+	return func(action, outcome string) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.providers[name] = true
+		m.providerCalls.WithLabelValues(name, action, outcome).Inc()
+	}
+}
+
+// handedOut counts a token that reached its caller. A replay is the same
+// hand-out again and was counted.
+func (m *Metrics) handedOut(target string, token *pool.Token, waited time.Duration) {
+	if token.Source == pool.FromReplay {
+		return
+	}
+	m.mu.Lock()
+	h := m.targetLocked(target)
+	m.mu.Unlock()
+	// Born and Dies are on Redis' clock, and so is what TTL was taken from.
+	h.age.Observe(max(0, token.Dies.Add(-token.TTL).Sub(token.Born).Seconds()))
+	h.wait.Observe(waited.Seconds())
+}
+
+// targetLocked returns the histograms of a target and remembers that it has
+// series.
+func (m *Metrics) targetLocked(name string) *handouts {
+	h := m.targets[name]
+	if h == nil {
+		h = &handouts{age: m.age.WithLabelValues(name), wait: m.wait.WithLabelValues(name)}
+		m.targets[name] = h
+	}
+	return h
+}
+
+// answered counts a request.
+func (m *Metrics) answered(status int) { m.requests.WithLabelValues(strconv.Itoa(status)).Inc() }
+
+// keep drops the series of targets and providers that the file no longer has,
+// or they would be shown for as long as the daemon runs.
+func (m *Metrics) keep(set *targets.Set) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	wanted := make(map[string]bool, len(set.Targets))
+	for i := range set.Targets {
+		wanted[set.Targets[i].Name] = true
+	}
+	for name := range m.targets {
+		if !wanted[name] {
+			delete(m.targets, name)
+			gone := prometheus.Labels{"target": name}
+			m.age.DeletePartialMatch(gone)
+			m.wait.DeletePartialMatch(gone)
+			m.solves.DeletePartialMatch(gone)
+			m.solveDuration.DeletePartialMatch(gone)
+		}
+	}
+	clear(wanted)
+	for i := range set.Providers {
+		wanted[set.Providers[i].Name] = true
+	}
+	for name := range m.providers {
+		if !wanted[name] {
+			delete(m.providers, name)
+			gone := prometheus.Labels{"provider": name}
+			m.solves.DeletePartialMatch(gone)
+			m.solveDuration.DeletePartialMatch(gone)
+			m.providerCalls.DeletePartialMatch(gone)
+		}
+	}
+}
+
+// handleMetrics is GET /metrics.
+func (s *Server) handleMetrics(w http.ResponseWriter, r *http.Request, _ *call) error {
+	set := s.config.Current()
+	s.metrics.keep(set)
+	// A registry for this scrape alone: the collector belongs to one snapshot.
+	state := prometheus.NewRegistry()
+	if err := state.Register(newStateCollector(s.snapshot(r.Context()))); err != nil {
+		return fmt.Errorf("registering the state for a scrape: %w", err)
+	}
+	w.Header()["Cache-Control"] = noStore
+	promhttp.HandlerFor(prometheus.Gatherers{s.metrics.registry, state}, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.HTTPErrorOnError,
+	}).ServeHTTP(w, r)
+	return nil
+}

@@ -1,0 +1,169 @@
+package httpapi
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"poold/internal/pool"
+	"poold/internal/provider"
+)
+
+// work makes every metric have a series.
+func work(t *testing.T, d *daemon) {
+	t.Helper()
+	busyDay(d)
+	for _, target := range []string{"checkout", "staging-login"} {
+		d.metrics.Solve(target, "solver", "solved", 18*time.Second)
+		d.metrics.Solve(target, "solver", "failed", time.Hour)
+		if a := d.ask(t, "GET", "/pool/"+target+"/token"); a.status != 200 {
+			t.Fatal(a.status)
+		}
+	}
+	d.metrics.Provider("solver")("submit", "ok")
+	// A request is counted after its answer is out.
+	eventually(t, "two requests are counted", func() bool { return testutil.ToFloat64(d.metrics.requests.WithLabelValues("200")) == 2 })
+}
+
+func TestMetrics(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	work(t, d)
+	a := d.ask(t, "GET", "/metrics")
+	if a.status != 200 || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") || a.header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%d %v", a.status, a.header)
+	}
+	for _, line := range []string{
+		`poold_pool_tokens{target="staging-login"} 3`,
+		`poold_pool_want{target="staging-login"} 4`,
+		`poold_pool_in_flight{target="staging-login"} 1`,
+		`poold_token_requests_total{outcome="hit",target="staging-login"} 97`,
+		`poold_token_requests_total{outcome="waited",target="staging-login"} 2`,
+		`poold_token_requests_total{outcome="miss",target="staging-login"} 1`,
+		`poold_token_requests_total{outcome="replay",target="staging-login"} 4`,
+		`poold_tokens_expired_total{target="staging-login"} 5`,
+		`poold_token_age_seconds_count{target="staging-login"} 1`,
+		`poold_token_age_seconds_bucket{target="staging-login",le="30"} 0`,
+		`poold_token_age_seconds_bucket{target="staging-login",le="45"} 1`, // 120s of life, 78.123s left
+		`poold_token_wait_seconds_count{target="checkout"} 1`,
+		`poold_solves_total{outcome="solved",provider="solver",target="checkout"} 1`,
+		`poold_solves_total{outcome="failed",provider="solver",target="checkout"} 1`,
+		`poold_solve_duration_seconds_count{provider="solver",target="checkout"} 1`,
+		`poold_solve_duration_seconds_sum{provider="solver",target="checkout"} 18`,
+		`poold_provider_requests_total{action="submit",outcome="ok",provider="solver"} 1`,
+		`poold_provider_up{provider="solver"} 1`, // busy is up
+		`poold_config_last_reload_successful 1`,
+		`poold_redis_up 1`,
+		`poold_http_requests_total{code="200"} 2`,
+	} {
+		if !strings.Contains(a.body, line+"\n") {
+			t.Errorf("no %s", line)
+		}
+	}
+	for _, part := range []string{"poold_build_info{", `version="1.2.3"`, `revision="abcdef0"`, "go_goroutines", "process_open_fds"} {
+		if !strings.Contains(a.body, part) {
+			t.Errorf("no %s", part)
+		}
+	}
+	if strings.Contains(a.body, "canary") || strings.Contains(a.body, "spend") {
+		t.Error("shows a token, a key, or what is not built yet")
+	}
+}
+
+// TestMetricNames is the list that the README shows.
+func TestMetricNames(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	work(t, d)
+	d.ask(t, "GET", "/nothing")
+	var names []string
+	for _, line := range regexp.MustCompile(`(?m)^# TYPE (poold_\S+)`).FindAllStringSubmatch(d.ask(t, "GET", "/metrics").body, -1) {
+		names = append(names, line[1])
+	}
+	want := []string{
+		"poold_build_info", "poold_config_last_reload_successful", "poold_http_requests_total", "poold_pool_in_flight", "poold_pool_tokens", "poold_pool_want",
+		"poold_provider_requests_total", "poold_provider_up", "poold_redis_up", "poold_solve_duration_seconds", "poold_solves_total", "poold_token_age_seconds",
+		"poold_token_requests_total", "poold_token_wait_seconds", "poold_tokens_expired_total",
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("%q\nwant %q", names, want)
+	}
+}
+
+func TestMetricsLint(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	work(t, d)
+	state := prometheus.NewPedanticRegistry()
+	if err := state.Register(newStateCollector(d.snapshot(t.Context()))); err != nil {
+		t.Fatal(err)
+	}
+	for _, registry := range []prometheus.Gatherer{d.metrics.registry, state} {
+		problems, err := testutil.GatherAndLint(registry)
+		if err != nil || len(problems) > 0 {
+			t.Errorf("%v %v", problems, err)
+		}
+	}
+}
+
+// TestRemovedSeriesGo: what the file no longer has leaves no series behind.
+func TestRemovedSeriesGo(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	work(t, d)
+	set := sampleSet()
+	set.Targets = set.Targets[1:]
+	d.config.set.Store(set)
+	d.stock.survey = func(_ context.Context, queries []pool.Query) ([]pool.Stock, error) {
+		return make([]pool.Stock, len(queries)), nil
+	}
+	if body := d.ask(t, "GET", "/metrics").body; strings.Contains(body, "checkout") || !strings.Contains(body, "staging-login") {
+		t.Errorf("a removed target stays, or all went: %s", body)
+	}
+	d.metrics.Provider("solver")("poll", "ok")
+	set = sampleSet()
+	set.Providers[0].Name = "other"
+	d.config.set.Store(set)
+	d.provider.Name = "other"
+	if body := d.ask(t, "GET", "/metrics").body; strings.Contains(body, `provider="solver"`) {
+		t.Errorf("a removed provider stays: %s", body)
+	}
+}
+
+// TestMetricsWithoutRedis: no figure is better than a false one.
+func TestMetricsWithoutRedis(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	work(t, d)
+	d.provider.State.Kind = provider.StatePaused
+	d.config.refused = true
+	d.stock.survey = func(context.Context, []pool.Query) ([]pool.Stock, error) { return nil, pool.ErrDown }
+	body := d.ask(t, "GET", "/metrics").body
+	for _, name := range []string{"poold_token_requests_total", "poold_tokens_expired_total", "poold_pool_tokens", "poold_pool_in_flight"} {
+		if strings.Contains(body, name+"{") {
+			t.Errorf("%s is shown while nobody knows it", name)
+		}
+	}
+	for _, line := range []string{"poold_redis_up 0", "poold_config_last_reload_successful 0", `poold_provider_up{provider="solver"} 0`, `poold_pool_want{target="staging-login"} 4`, `poold_token_age_seconds_count{target="checkout"} 1`} {
+		if !strings.Contains(body, line+"\n") {
+			t.Errorf("no %s", line)
+		}
+	}
+}
+
+// TestReplaysAreNotHandouts: the histograms count a token once.
+func TestReplaysAreNotHandouts(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	d.stock.take = func(context.Context, pool.Request) (pool.Token, error) {
+		token := sampleToken()
+		token.Source = pool.FromReplay
+		return token, nil
+	}
+	if a := d.ask(t, "GET", "/pool/checkout/token"); !strings.Contains(a.body, `"source":"replay"`) {
+		t.Errorf("%s", a.body)
+	}
+	if body := d.ask(t, "GET", "/metrics").body; strings.Contains(body, "poold_token_age_seconds_count") {
+		t.Error("a replay was counted as a hand-out")
+	}
+}

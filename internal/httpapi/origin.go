@@ -1,0 +1,94 @@
+package httpapi
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// Where the file holds no keys, being on this machine is what entitles a
+// caller. A web page in a browser on this machine is there too, so requests
+// that a page of another site can cause are told from those of a program.
+
+// refuseStrangers lets pass what a program on this machine sends to this
+// machine: not a page of another site, not a name that an attacker's DNS
+// points here, not a proxy that lets others in.
+func refuseStrangers(r *http.Request) error {
+	// The file may lose its keys by a reload while the daemon listens beyond
+	// loopback; only the socket tells, a Host header is the caller's choice.
+	if !loopbackSocket(r) {
+		return fault(codeForbidden, "without keys only callers on this machine are answered; give the file a key")
+	}
+	if !loopbackHost(r.Host) {
+		return fault(codeMisdirected, "without keys the Host must be localhost or a loopback address")
+	}
+	for name := range r.Header {
+		if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") {
+			return fault(codeForbidden, "without keys no request through a proxy is answered; give the file a key")
+		}
+	}
+	return refuseForeignPages(r)
+}
+
+// refuseForeignPages refuses what a browser marks as caused by another site's
+// page, or as fetched before its user asked for it. Programs set none of these.
+func refuseForeignPages(r *http.Request) error {
+	const why = "a web page of another site may not do this"
+	for _, origin := range r.Header["Origin"] {
+		if !sameHost(origin, r.Host) { // "null" is somebody else too
+			return fault(codeForbidden, why)
+		}
+	}
+	for _, site := range r.Header["Sec-Fetch-Site"] {
+		if site != "same-origin" && site != "none" { // none: typed, or a bookmark
+			return fault(codeForbidden, why)
+		}
+	}
+	for _, name := range []string{"Sec-Purpose", "Purpose", "X-Moz"} {
+		for _, purpose := range r.Header[name] {
+			if strings.Contains(strings.ToLower(purpose), "prefetch") {
+				return fault(codeForbidden, "what is not asked for yet is not prefetched")
+			}
+		}
+	}
+	// Browsers too old for Sec-Fetch-Site send at least this, for an image say.
+	if referer := r.Header.Get("Referer"); referer != "" && r.Header["Sec-Fetch-Site"] == nil && !sameHost(referer, r.Host) {
+		return fault(codeForbidden, why)
+	}
+	return nil
+}
+
+// sameHost reports whether a URL is on the host and port that was asked.
+func sameHost(address, host string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return false
+	}
+	return strings.EqualFold(u.Host, host)
+}
+
+// loopbackSocket reports whether the connection came in on a loopback address.
+// Without that knowledge the answer is no.
+func loopbackSocket(r *http.Request) bool {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return ok && local.IP.IsLoopback()
+}
+
+// loopbackHost reports whether a Host header names this machine: localhost or
+// a loopback literal, with any port.
+func loopbackHost(host string) bool {
+	name := host
+	if strings.HasPrefix(host, "[") || strings.Count(host, ":") == 1 {
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			name = h
+		}
+	}
+	if strings.EqualFold(name, "localhost") {
+		return true
+	}
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+	addr, err := netip.ParseAddr(name)
+	return err == nil && addr.Zone() == "" && addr.IsLoopback()
+}

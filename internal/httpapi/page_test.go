@@ -1,0 +1,135 @@
+package httpapi
+
+import (
+	"context"
+	"html"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/provider"
+	"poold/internal/purchase"
+	"poold/internal/refill"
+	"poold/internal/targets"
+)
+
+func TestPage(t *testing.T) {
+	set := sampleSet()
+	set.Warnings = []targets.Problem{{File: "pools.yaml", Line: 3, Text: "a poll each 100ms is unusual"}}
+	set.Providers[0].API = targets.APISimulated
+	d := start(t, set, nil, nil)
+	busyDay(d)
+	a := d.ask(t, "GET", "/status", "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
+	if a.status != 200 || a.header.Get("Content-Type") != "text/html; charset=utf-8" {
+		t.Fatalf("%d %v", a.status, a.header)
+	}
+	for name, want := range map[string]string{
+		"Content-Security-Policy": "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+		"Cache-Control":           "no-store", "Vary": "Accept", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY",
+	} {
+		if got := a.header.Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	text := html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(a.body, ""))
+	for _, part := range []string{
+		"ready", "version 1.2.3, started 2026-01-02 03:04:05 UTC", "The provider is simulated", "pools.yaml:12: server.listen changed", "pools.yaml:3: a poll each",
+		"staging-loginrecaptcha_v2, qa@example.com", "starvedprovider solver is busy", "3 of 5 (wants 4)", "31.5 s", "18.0 s / 26.0 s", "97.0 %",
+		"pausedpaused by POST /pool/checkout/pause", "refusedERROR_GOOGLEKEY", "busyno slot", "12.50", "Redis: single",
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in:\n%s", part, text)
+		}
+	}
+	if strings.Contains(text, "not ready") || strings.Contains(text, "was not applied") || strings.Contains(text, "%!") {
+		t.Errorf("alarms without cause:\n%s", text)
+	}
+	// What the policy would refuse must not be there in the first place.
+	if found := regexp.MustCompile(`(?i)<script|<style|style=|\son\w+=|javascript:|https?://`).FindString(a.body); found != "" {
+		t.Errorf("the page holds %q", found)
+	}
+	d.config.refused = true
+	d.Stopping()
+	if a := d.ask(t, "GET", "/status", "Accept: text/html"); !strings.Contains(a.body, "The configuration file was not applied") || !strings.Contains(a.body, "not ready") {
+		t.Errorf("a bad file is not shown: %s", a.body)
+	}
+	if css := d.ask(t, "GET", "/status.css"); css.status != 200 || css.header.Get("Content-Type") != "text/css; charset=utf-8" || !strings.Contains(css.body, "prefers-color-scheme: dark") {
+		t.Errorf("style sheet: %d %v", css.status, css.header)
+	}
+}
+
+// TestPageOrJSON: HTML only where Accept names it.
+func TestPageOrJSON(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	for accept, page := range map[string]bool{
+		"text/html": true, "text/html;q=0.5, */*": true, "*/*": false, "": false, "text/*": false, "application/json": false,
+		"application/json, text/html": false, "text/html;q=0": false, "application/xhtml+xml": false,
+	} {
+		var headers []string
+		if accept != "" {
+			headers = append(headers, "Accept: "+accept)
+		}
+		if a := d.ask(t, "GET", "/status", headers...); strings.HasPrefix(a.body, "<!doctype html>") != page || a.status != 200 || a.header.Get("Vary") != "Accept" {
+			t.Errorf("Accept %q: %d %.60s", accept, a.status, a.body)
+		}
+		if a := d.ask(t, "GET", "/status.json", headers...); !strings.HasPrefix(a.body, "{") {
+			t.Errorf("/status.json, Accept %q: %.60s", accept, a.body)
+		}
+	}
+}
+
+// TestPageEscapes: whatever comes from the file or from a provider is text.
+func TestPageEscapes(t *testing.T) {
+	const evil = `"><script>alert(1)</script><img src=x onerror=alert(1)>'`
+	set := sampleSet()
+	set.Targets[0].Owner, set.Targets[0].Name = evil, "a"+evil
+	set.Targets[0].Identity.Type = captcha.Type(evil)
+	set.Warnings = []targets.Problem{{File: evil, Line: 3, Text: evil}}
+	d := start(t, set, nil, nil)
+	d.config.problems = []targets.Problem{{File: evil, Text: evil}}
+	d.refill.notes["a"+evil] = refill.Note{State: evil, Reason: evil}
+	d.desk = fakeDesk(func(context.Context, time.Time) []purchase.Status {
+		return []purchase.Status{{Name: evil, State: provider.State{Kind: provider.StateKind(evil), Reason: evil}}}
+	})
+	a := d.ask(t, "GET", "/status", "Accept: text/html")
+	if a.status != 200 || strings.Contains(a.body, "<script") || strings.Contains(a.body, "<img") || strings.Contains(a.body, `="">`) {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if strings.Count(html.UnescapeString(a.body), evil) < 8 {
+		t.Errorf("not everything is shown: %s", a.body)
+	}
+}
+
+// TestPageOfEveryState renders what has no target, no provider, and more than
+// was asked for.
+func TestPageOfEveryState(t *testing.T) {
+	set := sampleSet()
+	set.Targets = nil
+	d := start(t, set, nil, nil)
+	d.desk = fakeDesk(func(context.Context, time.Time) []purchase.Status { return nil })
+	a := d.ask(t, "GET", "/status", "Accept: text/html")
+	if a.status != 200 || !strings.Contains(a.body, "There are no targets.") || !strings.Contains(a.body, "There are no providers.") {
+		t.Errorf("empty: %d %s", a.status, a.body)
+	}
+	if a := d.ask(t, "GET", "/status.json"); !strings.Contains(a.body, `"targets":[]`) || !strings.Contains(a.body, `"providers":[]`) || !strings.Contains(a.body, `"problems":[]`) {
+		t.Errorf("a list is null: %s", a.body)
+	}
+	for _, c := range []struct{ fresh, orders, depth, want int }{{3, 1, 5, 60}, {9, 1, 5, 90}, {0, 0, 0, 0}, {5, 0, 5, 100}} {
+		if got := share(c.fresh, TargetStatus{Fresh: c.fresh, InFlight: c.orders, Depth: c.depth}); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
+// TestPageIsLimited: a browser that was sent away gets a problem, not a page.
+func TestPageIsLimited(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	a := d.ask(t, "GET", "/status", "Accept: text/html")
+	checkProblem(t, "no key", a, 401, codeUnauthorized, "")
+	d.stock.take = func(context.Context, pool.Request) (pool.Token, error) { return pool.Token{}, io.EOF }
+	checkProblem(t, "token for a browser", d.ask(t, "GET", "/pool/checkout/token", "Accept: text/html", bearer(keyAll)), 500, codeInternal, "checkout")
+}

@@ -1,0 +1,109 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"poold/internal/targets"
+)
+
+// route is one path with its rights and its handler.
+type route struct {
+	methods []string
+	path    string
+	// scope is the right that a key needs; "" = none, no key is asked for.
+	scope targets.Scope
+	// probe routes are open to any Host and Origin too: they reveal nothing
+	// and are asked by balancers that know no name for this machine.
+	probe bool
+	// changes: the request takes or alters something, whatever its method.
+	changes bool
+	named   bool // the path names a target; routes sets it
+	// whole: the answer covers all targets, so that a key limited to some of
+	// them is refused.
+	whole bool
+	// basic: 401 invites a browser to ask its user for a key.
+	basic  bool
+	handle func(s *Server, w http.ResponseWriter, r *http.Request, c *call) error
+}
+
+// The methods of a page that can be looked at. HEAD is listed by hand because
+// echo does not derive it from GET, which suits the token route well.
+var reading = []string{http.MethodGet, http.MethodHead}
+
+// table lists every route of the API.
+func table() []route {
+	return []route{
+		{methods: []string{http.MethodGet, http.MethodPost}, path: "/pool/:target/token",
+			scope: targets.ScopeToken, changes: true, handle: (*Server).handleToken},
+		{methods: reading, path: "/pool/:target", scope: targets.ScopeStatus, basic: true, handle: (*Server).handleTarget},
+		{methods: []string{http.MethodPost}, path: "/pool/:target/pause",
+			scope: targets.ScopeAdmin, changes: true, handle: (*Server).handlePause},
+		{methods: []string{http.MethodPost}, path: "/pool/:target/resume",
+			scope: targets.ScopeAdmin, changes: true, handle: (*Server).handleResume},
+		{methods: reading, path: "/status", scope: targets.ScopeStatus, basic: true, handle: (*Server).handleStatus},
+		{methods: reading, path: "/status.json", scope: targets.ScopeStatus, basic: true, handle: (*Server).handleStatusJSON},
+		{methods: reading, path: "/status.css", handle: (*Server).handleCSS},
+		{methods: reading, path: "/metrics", scope: targets.ScopeStatus, whole: true, basic: true, handle: (*Server).handleMetrics},
+		{methods: []string{http.MethodPost}, path: "/-/reload",
+			scope: targets.ScopeAdmin, changes: true, whole: true, handle: (*Server).handleReload},
+		{methods: reading, path: "/healthz", probe: true, handle: (*Server).handleHealth},
+		{methods: reading, path: "/readyz", probe: true, handle: (*Server).handleReady},
+	}
+}
+
+// routes returns the handler of the whole API. echo finds the route and the
+// name of the target; everything else is ours, so that another router is a
+// change of this file.
+func (s *Server) routes() http.Handler {
+	e := echo.New()
+	e.Logger.SetOutput(io.Discard) // it would write to stdout
+
+	wrongMethod := make(map[string]*route) // by path
+	for _, rt := range table() {
+		rt.named = strings.Contains(rt.path, ":target")
+		adapter := s.adapt(&rt)
+		for _, method := range rt.methods {
+			e.Add(method, rt.path, adapter)
+		}
+		refuse := &route{path: rt.path, probe: true, handle: refuseMethod(strings.Join(rt.methods, ", "))}
+		wrongMethod[rt.path] = refuse
+		// echo would answer 204 by itself, which reads as a yes to a preflight.
+		e.OPTIONS(rt.path, s.adapt(refuse))
+	}
+	unknown := &route{path: "", probe: true, handle: refusePath}
+	e.HTTPErrorHandler = func(err error, ec echo.Context) {
+		rt := unknown
+		if refuse, ok := wrongMethod[ec.Path()]; ok && errors.Is(err, echo.ErrMethodNotAllowed) {
+			rt = refuse
+		}
+		s.serve(rt, ec.Response().Writer, ec.Request(), "")
+	}
+	return e
+}
+
+// adapt makes an echo handler of a route. Handlers write to net/http's own
+// writer: they need its Flush to see whether a token got out.
+func (s *Server) adapt(rt *route) echo.HandlerFunc {
+	return func(ec echo.Context) error {
+		s.serve(rt, ec.Response().Writer, ec.Request(), ec.Param("target"))
+		return nil
+	}
+}
+
+// refuseMethod answers a method that the path does not know.
+func refuseMethod(allow string) func(*Server, http.ResponseWriter, *http.Request, *call) error {
+	return func(_ *Server, w http.ResponseWriter, _ *http.Request, _ *call) error {
+		w.Header().Set("Allow", allow)
+		return fault(codeMethod, "allowed here: "+allow)
+	}
+}
+
+// refusePath answers a path that does not exist, without repeating it.
+func refusePath(*Server, http.ResponseWriter, *http.Request, *call) error {
+	return fault(codeNotFound, "no route of poold has this path")
+}

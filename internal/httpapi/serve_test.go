@@ -1,0 +1,235 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"poold/internal/pool"
+)
+
+func TestUnknownPathsAndMethods(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	for _, path := range []string{
+		"/", "/pool", "/pool/", "/pool/staging-login/", "/pool/staging-login/warm", "/pool/staging-login/token/tok1/report", "/pool/staging-login/token/",
+		"/solve", "/status/stream", "/history/active", "/callback/x/y/z", "/in.php", "/createTask", "/dead-letters", "/status.html", "/..%2fstatus", "/canary-query",
+	} {
+		for _, method := range []string{"GET", "POST"} {
+			checkProblem(t, method+" "+path, d.ask(t, method, path), 404, codeNotFound, "")
+		}
+	}
+	for path, allow := range map[string]string{
+		"/pool/staging-login/token": "GET, POST", "/pool/staging-login": "GET, HEAD", "/pool/staging-login/pause": "POST", "/pool/staging-login/resume": "POST",
+		"/status": "GET, HEAD", "/status.json": "GET, HEAD", "/status.css": "GET, HEAD", "/metrics": "GET, HEAD", "/-/reload": "POST",
+		"/healthz": "GET, HEAD", "/readyz": "GET, HEAD",
+	} {
+		for _, method := range []string{"PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"} {
+			a := d.ask(t, method, path)
+			checkProblem(t, method+" "+path, a, 405, codeMethod, "")
+			if a.header.Get("Allow") != allow {
+				t.Errorf("%s %s: Allow %q, want %q", method, path, a.header.Values("Allow"), allow)
+			}
+		}
+		if strings.Contains(allow, "HEAD") {
+			if a := d.ask(t, "HEAD", path); a.status != 200 || a.body != "" {
+				t.Errorf("HEAD %s: %d %q", path, a.status, a.body)
+			}
+		}
+	}
+}
+
+func TestBodies(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	for _, c := range []struct {
+		name, kind, body string
+		status           int
+		code             code
+	}{
+		{"none", "", "", 200, ""},
+		{"white space", "text/plain", " \n", 200, ""},
+		{"an empty object", "application/json; charset=utf-8", "{ }", 200, ""},
+		{"null", "application/json", "null", 200, ""},
+		{"an empty object of no type", "", "{}", 400, codeBadRequest},
+		{"a form", "application/x-www-form-urlencoded", "wait=20s", 400, codeBadRequest},
+		{"JSON as text", "text/plain", "{}", 400, codeBadRequest},
+		{"a question", "application/json", `{"wait":"20s"}`, 400, codeBadRequest},
+		{"no JSON", "application/json", `{"wait`, 400, codeBadRequest},
+		{"two documents", "application/json", `{}{}`, 400, codeBadRequest},
+		{"the largest", "application/json", "{" + strings.Repeat(" ", maxBody-2) + "}", 200, ""},
+		{"one more", "application/json", "{" + strings.Repeat(" ", maxBody-1) + "}", 413, codeTooLarge},
+	} {
+		for _, chunked := range []bool{false, true} {
+			var body io.Reader = strings.NewReader(c.body)
+			if chunked {
+				body = io.MultiReader(body) // of no known length
+			}
+			var headers []string
+			if c.kind != "" {
+				headers = append(headers, "Content-Type: "+c.kind)
+			}
+			a := d.send(t, "POST", "/pool/staging-login/token", body, headers...)
+			if c.code == "" && a.status != c.status {
+				t.Errorf("%s, chunked %v: %d %s", c.name, chunked, a.status, a.body)
+			}
+			if c.code != "" {
+				checkProblem(t, c.name, a, c.status, c.code, "staging-login")
+			}
+		}
+	}
+}
+
+// TestSlowBody: a client that promises a body and does not send it holds a
+// connection for the ReadTimeout at most.
+func TestSlowBody(t *testing.T) {
+	d := start(t, sampleSet(), nil, func(s *http.Server) { s.ReadTimeout = 50 * time.Millisecond })
+	conn := dial(t, d.addr)
+	if _, err := io.WriteString(conn, "POST /pool/staging-login/token HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n{"); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(3 * time.Second))
+	if _, err := io.ReadAll(conn); errors.Is(err, context.DeadlineExceeded) || strings.Contains(errorText(err), "timeout") {
+		t.Errorf("still open: %v", err)
+	}
+	if n, _ := d.stock.asked(); n != 0 {
+		t.Error("half a request took a token")
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// deadlineConn notes the deadline under which it was written to.
+type deadlineConn struct {
+	net.Conn
+	now, used atomic.Pointer[time.Time]
+}
+
+func (c *deadlineConn) SetWriteDeadline(at time.Time) error {
+	c.now.Store(&at)
+	return c.Conn.SetWriteDeadline(at)
+}
+
+func (c *deadlineConn) Write(b []byte) (int, error) {
+	c.used.Store(c.now.Load())
+	return c.Conn.Write(b)
+}
+
+type deadlineListener struct {
+	net.Listener
+	last atomic.Pointer[deadlineConn]
+}
+
+func (l *deadlineListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	counted := &deadlineConn{Conn: conn}
+	l.last.Store(counted)
+	return counted, err
+}
+
+// TestWriteLimit: a client that does not read its answer is cut off soon, and
+// not only when the longest wait would be over.
+func TestWriteLimit(t *testing.T) {
+	listener := &deadlineListener{}
+	d := start(t, sampleSet(), func(l net.Listener) net.Listener { listener.Listener = l; return listener }, nil)
+	for _, path := range []string{"/pool/checkout/token", "/pool/none/token", "/status", "/metrics", "/status.css", "/nothing"} {
+		d.ask(t, "GET", path)
+		if at := listener.last.Load().used.Load(); at == nil || at.IsZero() || time.Until(*at) > writeLimit {
+			t.Errorf("%s: may be written until %v", path, at)
+		}
+	}
+}
+
+// TestServerLimits are those that keep slow and greedy clients off.
+func TestServerLimits(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	s := d.HTTPServer()
+	if s.ReadHeaderTimeout != 3*time.Second || s.ReadTimeout != 5*time.Second || s.IdleTimeout != 60*time.Second || s.MaxHeaderBytes != 16<<10 {
+		t.Errorf("%+v", s)
+	}
+	if s.WriteTimeout <= maxWait {
+		t.Error("the longest wait does not fit into the WriteTimeout")
+	}
+	if s.Protocols.HTTP2() || s.Protocols.UnencryptedHTTP2() {
+		t.Error("HTTP/2 is on: bytes of several answers would mix on a connection")
+	}
+	conn := dial(t, d.addr)
+	// The server may hang up before it has read everything.
+	_, _ = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: "+strings.Repeat("x", 32<<10)+"\r\n\r\n")
+	if got, _ := io.ReadAll(conn); len(got) > 0 && !strings.HasPrefix(string(got), "HTTP/1.1 431 ") {
+		t.Errorf("32 KiB of headers: %s", got)
+	}
+}
+
+// TestPanic: a bug in one handler is one 500 and one line in the log.
+func TestPanic(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	d.stock.take = func(context.Context, pool.Request) (pool.Token, error) { panic("a bug") }
+	for range 2 {
+		checkProblem(t, "panic", d.ask(t, "GET", "/pool/staging-login/token"), 500, codeInternal, "")
+	}
+	if log := d.logged.String(); strings.Count(log, "panic: a bug") != 2 || !strings.Contains(log, "serve_test.go") {
+		t.Errorf("the log does not say where: %s", log)
+	}
+	d.stock.survey = func(context.Context, []pool.Query) ([]pool.Stock, error) { panic("another") }
+	for range 2 { // the second must not wait for the first for ever
+		checkProblem(t, "panic in a snapshot", d.ask(t, "GET", "/status.json"), 500, codeInternal, "")
+	}
+}
+
+// TestPanicAfterTheAnswerBegan: what is out cannot be taken back, so the
+// connection ends instead of pretending.
+func TestPanicAfterTheAnswerBegan(t *testing.T) {
+	half := &route{path: "/half", probe: true, handle: func(_ *Server, w http.ResponseWriter, _ *http.Request, _ *call) error {
+		_, _ = io.WriteString(w, "half")
+		_ = http.NewResponseController(w).Flush()
+		panic("a bug")
+	}}
+	var d *daemon
+	d = start(t, sampleSet(), nil, func(s *http.Server) {
+		s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.serve(half, w, r, "") })
+	})
+	conn := dial(t, d.addr)
+	if _, err := io.WriteString(conn, "GET /half HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if body, err := io.ReadAll(response.Body); err == nil {
+		t.Errorf("read %q as if it were whole", body)
+	}
+}
+
+// TestLog: one line per request at debug level, with nothing that the client
+// chose freely.
+func TestLog(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	d.ask(t, "GET", "/pool/staging-login/token?min_ttl=canary-query&canary-query=1", bearer(keyAll), "X-Canary: canary-query")
+	d.ask(t, "GET", "/pool/canary-query/token", bearer(keyAll))
+	d.ask(t, "GET", "/canary-query", bearer(keyAll))
+	d.ask(t, "GET", "/pool/checkout/token", bearer("canary-key-unknown"))
+	d.ask(t, "GET", "/pool/checkout/token", bearer(keyAll))
+	eventually(t, "the last line", func() bool { return strings.Count(d.logged.String(), "\n") >= 5 })
+	log := d.logged.String()
+	for _, part := range []string{`"route":"/pool/:target/token","status":400`, `"target":"checkout","key":"all"`, `"status":404`, `"status":401`} {
+		if !strings.Contains(log, part) {
+			t.Errorf("no %s in %s", part, log)
+		}
+	}
+	if strings.Count(log, "\n") != 5 || strings.Contains(log, `"level":"INFO"`) { // canaries are looked for when the daemon ends
+		t.Errorf("not five debug lines: %s", log)
+	}
+}

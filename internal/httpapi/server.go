@@ -1,0 +1,177 @@
+package httpapi
+
+import (
+	"context"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/refill"
+	"poold/internal/targets"
+)
+
+const (
+	// maxWait is the longest ?wait=.
+	maxWait = 60 * time.Second
+	// defaultWait is what `on_empty: wait` stands for.
+	defaultWait = 20 * time.Second
+	// writeLimit is how long a client may take to accept its answer. A token
+	// or a page is a few kilobytes; who needs longer is not reading.
+	writeLimit = 10 * time.Second
+)
+
+// Config is the configuration file; *targets.File implements it. Current must
+// not be nil by the time the first request arrives.
+type Config interface {
+	Current() *targets.Set
+	Status() targets.Status
+	// Reload reads the file now; targets.Problems says what is wrong with it.
+	Reload(ctx context.Context) error
+}
+
+// Taker hands out tokens and takes back those that nobody received.
+type Taker interface {
+	Take(ctx context.Context, r pool.Request) (pool.Token, error)
+	Return(ctx context.Context, t pool.Token) error
+}
+
+// Surveyor tells what the stock holds.
+type Surveyor interface {
+	// Survey answers in the order of the queries.
+	Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
+	// Up reports whether Redis answered lately; it does not block.
+	Up() bool
+}
+
+// Pauser stops and resumes the buying for one identity, over all replicas.
+type Pauser interface {
+	Pause(ctx context.Context, id captcha.ID) error
+	Resume(ctx context.Context, id captcha.ID) error
+}
+
+// Stock is everything that is asked of the store; *pool.Store implements it.
+type Stock interface {
+	Taker
+	Surveyor
+	Pauser
+}
+
+// Refill is the buying side; *refill.Manager implements it.
+type Refill interface {
+	// Note tells how a target's refilling is doing; false while it has none.
+	Note(name string) (refill.Note, bool)
+	// Kick makes refill look at an identity soon. It does not block.
+	Kick(id captcha.ID)
+}
+
+// Desk knows the providers; *purchase.Desk implements it.
+type Desk interface {
+	Providers(ctx context.Context, at time.Time) []purchase.Status
+}
+
+// Deps is what a Server is made of. All fields but RedisMode and the version
+// are required.
+type Deps struct {
+	Config  Config
+	Stock   Stock
+	Refill  Refill
+	Desk    Desk
+	Metrics *Metrics
+	Log     *slog.Logger
+
+	RedisMode string    // embedded | single | sentinel | cluster
+	Version   string    // shown in /status.json
+	StartedAt time.Time // of the daemon
+}
+
+// Server answers HTTP requests. Its methods may be used by many goroutines.
+type Server struct {
+	config  Config
+	stock   Stock
+	refill  Refill
+	desk    Desk
+	metrics *Metrics
+	log     *slog.Logger
+
+	redisMode string
+	version   string
+	startedAt time.Time
+
+	page      *template.Template
+	css       []byte
+	handler   http.Handler
+	stopping  atomic.Bool
+	views     atomic.Pointer[view] // derived from the current Set
+	buildView sync.Mutex           // held while a view is derived
+	changes   atomic.Uint64        // counts what a snapshot taken before would miss
+	snapshots shared[snapshotKey, *snapshot]
+	providers shared[*targets.Set, []purchase.Status]
+	buffers   sync.Pool // *[]byte, for token answers
+}
+
+// New returns a Server that has started nothing. It panics if a page template
+// does not parse, which a test would have shown.
+func New(d Deps) *Server {
+	s := &Server{
+		config: d.Config, stock: d.Stock, refill: d.Refill, desk: d.Desk,
+		metrics: d.Metrics, log: d.Log,
+		redisMode: d.RedisMode, version: d.Version, startedAt: d.StartedAt,
+		page: parsePage(), css: readCSS(),
+	}
+	s.buffers.New = func() any { return new([]byte) }
+	s.handler = s.routes()
+	return s
+}
+
+// Handler returns the whole API. Served by anything but HTTPServer on a
+// CountListener it works, with two differences: without ConnContext a token
+// whose answer could not be written is never returned to the stock, and a wait
+// ends with whatever WriteTimeout the other server has.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// HTTPServer returns a server with the limits that this API is made for; the
+// caller gives it a listener from CountListener and shuts it down. HTTP/2 is
+// off, so that the bytes on a connection belong to one request at a time.
+func (s *Server) HTTPServer() *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Server{
+		Handler:           s.handler,
+		ReadHeaderTimeout: 3 * time.Second,
+		ReadTimeout:       5 * time.Second, // net/http lifts it once the request is read, so a caller may wait longer
+		// A backstop per request, above the longest wait: the tighter
+		// writeLimit is set when an answer begins.
+		WriteTimeout:   maxWait + 15*time.Second,
+		IdleTimeout:    60 * time.Second,
+		MaxHeaderBytes: 16 << 10,
+		ConnContext:    ConnContext,
+		Protocols:      protocols,
+		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// Stopping makes /readyz answer 503 and refuses new requests for a token, so
+// that balancers look elsewhere while requests under way finish. It cannot be
+// undone. Callers that wait already are sent away by the stock.
+func (s *Server) Stopping() {
+	s.stopping.Store(true)
+	s.changes.Add(1)
+}
+
+// unready lists why this replica should get no traffic; empty means ready.
+func (s *Server) unready() []*problem {
+	var reasons []*problem
+	if s.stopping.Load() {
+		reasons = append(reasons, fault(codeShuttingDown, "the daemon is stopping"))
+	}
+	if !s.stock.Up() {
+		reasons = append(reasons, fault(codeStoreDown, "redis does not answer"))
+	}
+	return reasons
+}

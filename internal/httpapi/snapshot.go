@@ -1,0 +1,218 @@
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/provider"
+	"poold/internal/purchase"
+	"poold/internal/refill"
+	"poold/internal/targets"
+)
+
+const (
+	// snapshotLife is how long a snapshot is shown. It bounds what status
+	// requests can cost Redis, whoever sends them.
+	snapshotLife = 200 * time.Millisecond
+	// providersLife is longer: every caller that finds a pool empty asks.
+	providersLife = time.Second
+	// snapshotLimit bounds the making of a snapshot while Redis hangs, so that
+	// the status answers within a second; providersLimit is a part of it.
+	snapshotLimit  = 700 * time.Millisecond
+	providersLimit = 250 * time.Millisecond
+	// unknownLead stands for a lead time that nobody has told yet.
+	unknownLead = 15 * time.Second
+)
+
+// snapshot is the daemon at one moment, as all status answers show it. It is
+// not altered once it is made.
+type snapshot struct {
+	status Status
+	stocks []pool.Stock // as status.Targets; nil where Redis did not answer
+}
+
+// snapshotKey says which snapshot is current: another Set or a change made
+// through the API makes the old one useless at once.
+type snapshotKey struct {
+	set     *targets.Set
+	changes uint64
+}
+
+// snapshot returns the current snapshot, at most snapshotLife old.
+func (s *Server) snapshot(ctx context.Context) *snapshot {
+	key := snapshotKey{set: s.config.Current(), changes: s.changes.Load()}
+	return s.snapshots.get(key, snapshotLife, func() *snapshot {
+		// Others wait for it too, so it must survive the one who makes it.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), snapshotLimit)
+		defer cancel()
+		return s.take(ctx, key.set)
+	})
+}
+
+// providerStates returns how the providers do, at most providersLife ago.
+func (s *Server) providerStates(ctx context.Context) []purchase.Status {
+	return s.providers.get(s.config.Current(), providersLife, func() []purchase.Status {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), providersLimit)
+		defer cancel()
+		return s.desk.Providers(ctx, time.Now())
+	})
+}
+
+// take makes a snapshot.
+func (s *Server) take(ctx context.Context, set *targets.Set) *snapshot {
+	states := s.providerStates(ctx)
+	notes := make([]refill.Note, len(set.Targets))
+	queries := make([]pool.Query, len(set.Targets))
+	for i := range set.Targets {
+		t := &set.Targets[i]
+		note, ok := s.refill.Note(t.Name)
+		if !ok {
+			note = refill.Note{State: refill.OK, Reason: "starting", Lead: unknownLead}
+		}
+		notes[i] = note
+		queries[i] = pool.Query{ID: t.ID, Margin: t.Margin, Lead: note.Lead}
+	}
+	snap := &snapshot{}
+	stocks, err := s.stock.Survey(ctx, queries)
+	up := err == nil && len(stocks) == len(queries)
+	if up {
+		snap.stocks = stocks
+	} else {
+		s.log.DebugContext(ctx, "surveying the stock for a status", slog.Any("err", err))
+		stocks = make([]pool.Stock, len(queries))
+		for i := range stocks {
+			stocks[i].NextExpiry = -1
+		}
+	}
+	snap.status = Status{
+		Version:   s.version,
+		Ready:     up && len(s.unready()) == 0,
+		StartedAt: stamp(s.startedAt),
+		Notices:   s.notices(set),
+		Config:    configStatus(s.config.Status(), set),
+		Redis:     RedisStatus{Mode: s.redisMode, OK: up},
+		Providers: providerStatuses(states),
+		Targets:   make([]TargetStatus, len(stocks)),
+	}
+	for i := range stocks {
+		if notes[i].State == refill.Paused && up {
+			// Whether it still is, the file and the stock know better: a worker
+			// notices the end of a pause a moment later.
+			notes[i].State, notes[i].Reason = refill.OK, ""
+		}
+		snap.status.Targets[i] = targetStatus(&set.Targets[i], notes[i], &stocks[i])
+	}
+	return snap
+}
+
+// notices lists what an operator should know about this way of running poold.
+func (s *Server) notices(set *targets.Set) []string {
+	notices := []string{}
+	simulated := usesSimulated(set)
+	if simulated {
+		notices = append(notices, "The provider is simulated: its tokens are made up and no site accepts them.")
+	}
+	if set.Redis.Embedded() && !simulated {
+		notices = append(notices, "Redis is embedded: a restart loses all tokens and orders, also those that were paid for.")
+	}
+	return notices
+}
+
+func usesSimulated(set *targets.Set) bool {
+	return slices.ContainsFunc(set.Providers, func(p targets.Provider) bool { return p.API == targets.APISimulated })
+}
+
+func configStatus(status targets.Status, set *targets.Set) ConfigStatus {
+	c := ConfigStatus{LoadedAt: stamp(status.LoadedAt), OK: status.OK, Problems: []string{}, Warnings: []string{}}
+	for _, p := range status.Problems {
+		c.Problems = append(c.Problems, p.String())
+	}
+	for _, p := range set.Warnings {
+		c.Warnings = append(c.Warnings, p.String())
+	}
+	return c
+}
+
+func providerStatuses(states []purchase.Status) []ProviderStatus {
+	list := make([]ProviderStatus, len(states))
+	for i, p := range states {
+		list[i] = ProviderStatus{
+			Name: p.Name, State: string(p.State.Kind), Reason: p.State.Reason,
+			InFlight: p.InFlight, Concurrency: p.Concurrency, Balance: p.State.Balance,
+		}
+	}
+	return list
+}
+
+// targetStatus tells how one target is doing.
+func targetStatus(t *targets.Target, note refill.Note, stock *pool.Stock) TargetStatus {
+	f := stock.Figures
+	status := TargetStatus{
+		Name: t.Name, Type: string(t.Identity.Type), Owner: t.Owner,
+		State: note.State, Reason: note.Reason,
+		Depth: t.Depth, Want: note.Want,
+		Fresh: stock.Fresh, InFlight: stock.Orders, Waiting: stock.Waiting,
+		Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses,
+		Solved: f.Solved, Expired: f.Expired, Failed: f.Failed,
+		HitRate:         ratio(f.Hits, f.Requests),
+		BoughtPerServed: ratio(f.Solved, f.Hits+f.Waited),
+		LeadTime:        LeadTime{P50: percentile(stock.Leads, 50), P90: percentile(stock.Leads, 90)},
+	}
+	if stock.NextExpiry >= 0 {
+		seconds := stock.NextExpiry.Round(time.Millisecond).Seconds()
+		status.NextExpiry = &seconds
+	}
+	// Somebody's decision explains an empty pool better than anything else.
+	switch {
+	case t.Paused:
+		status.State, status.Reason = refill.Paused, "paused in the configuration file"
+	case stock.Paused:
+		status.State, status.Reason = refill.Paused, "paused by POST /pool/"+t.Name+"/pause"
+	}
+	return status
+}
+
+// forCaller returns the part of a status that a caller's globs include. The
+// providers and the file are the daemon's and stay, without lines of the file
+// that are about other targets.
+func (s *Status) forCaller(c *caller) *Status {
+	if c.globs == nil {
+		return s
+	}
+	part := *s
+	part.Targets = []TargetStatus{}
+	for _, t := range s.Targets {
+		if c.mayUse(t.Name) {
+			part.Targets = append(part.Targets, t)
+		}
+	}
+	part.Config.Problems = onlyCount(s.Config.Problems)
+	part.Config.Warnings = onlyCount(s.Config.Warnings)
+	return &part
+}
+
+// onlyCount replaces lines that a caller may not see.
+func onlyCount(lines []string) []string {
+	if len(lines) == 0 {
+		return lines
+	}
+	return []string{"shown to keys for all targets"}
+}
+
+// target finds one target's part; false if it came with a newer Set.
+func (s *Status) target(name string) (*TargetStatus, bool) {
+	i, ok := slices.BinarySearchFunc(s.Targets, name, func(t TargetStatus, name string) int { return strings.Compare(t.Name, name) })
+	if !ok {
+		return nil, false
+	}
+	return &s.Targets[i], true
+}
+
+// asked reports whether a provider can be asked now or within seconds.
+func asked(kind provider.StateKind) bool {
+	return kind == provider.StateOK || kind == provider.StateBusy
+}

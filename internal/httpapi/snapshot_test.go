@@ -1,0 +1,275 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/provider"
+	"poold/internal/purchase"
+	"poold/internal/refill"
+	"poold/internal/targets"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// busyDay gives a daemon a stock with something of everything.
+func busyDay(d *daemon) {
+	d.config.problems = []targets.Problem{{File: "pools.yaml", Line: 12, Text: "server.listen changed: it needs a restart"}}
+	balance := 12.5
+	d.provider.State = provider.State{Kind: provider.StateBusy, Reason: "no slot", Balance: &balance}
+	d.refill.notes["staging-login"] = refill.Note{Want: 4, State: refill.Starved, Reason: "provider solver is busy", Lead: 18 * time.Second}
+	d.refill.notes["staging-signup"] = refill.Note{State: refill.Refused, Reason: "ERROR_GOOGLEKEY"}
+	leads := make([]time.Duration, 0, 10)
+	for i := 10; i > 0; i-- { // 28s … 10s
+		leads = append(leads, time.Duration(8+2*i)*time.Second)
+	}
+	d.stock.survey = func(context.Context, []pool.Query) ([]pool.Stock, error) {
+		return []pool.Stock{
+			{NextExpiry: -1, Paused: true},
+			{
+				Fresh: 3, Outliving: 2, Orders: 1, Waiting: 2, NextExpiry: 31500 * time.Millisecond, Leads: leads,
+				Figures: pool.Figures{Requests: 100, Hits: 97, Waited: 2, Misses: 1, Replays: 4, Solved: 105, Expired: 5, Failed: 2, Lost: 1, Returned: 3},
+			},
+			{NextExpiry: -1},
+		}, nil
+	}
+}
+
+// TestStatusDocument holds the whole document against a golden file: names and
+// types of its fields are a promise.
+func TestStatusDocument(t *testing.T) {
+	set := sampleSet()
+	set.Warnings = []targets.Problem{{File: "pools.yaml", Line: 3, Text: "a poll each 100ms is unusual"}}
+	d := start(t, set, nil, nil)
+	busyDay(d)
+	a := d.ask(t, "GET", "/status.json")
+	if a.status != 200 || a.header.Get("Content-Type") != "application/json" || a.header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%d %v", a.status, a.header)
+	}
+	var document any
+	if err := json.Unmarshal([]byte(a.body), &document); err != nil {
+		t.Fatal(err)
+	}
+	pretty, err := json.MarshalIndent(json.RawMessage(a.body), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "status.json", append(pretty, '\n'))
+
+	var one, part any
+	if err := json.Unmarshal([]byte(d.ask(t, "GET", "/pool/staging-login").body), &one); err != nil {
+		t.Fatal(err)
+	}
+	part = document.(map[string]any)["targets"].([]any)[1]
+	if got, want := asJSON(t, one), asJSON(t, part); got != want {
+		t.Errorf("GET /pool/staging-login: %s\nin /status.json: %s", got, want)
+	}
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// golden compares with a file in testdata, or writes it with -update.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file) //nolint:gosec // a file of the test's own
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Errorf("%s is not as expected (-update writes it anew):\n%s", name, got)
+	}
+}
+
+// TestSurveyQueries: each target is judged with its own margin and with the
+// lead time that refill uses.
+func TestSurveyQueries(t *testing.T) {
+	set := sampleSet()
+	d := start(t, set, nil, nil)
+	delete(d.refill.notes, "staging-signup") // its worker is not there yet
+	var asked []pool.Query
+	d.stock.survey = func(_ context.Context, queries []pool.Query) ([]pool.Stock, error) {
+		asked = queries
+		return make([]pool.Stock, len(queries)), nil
+	}
+	body := d.ask(t, "GET", "/pool/staging-signup").body
+	for i, lead := range []time.Duration{18 * time.Second, 18 * time.Second, unknownLead} {
+		if want := (pool.Query{ID: set.Targets[i].ID, Margin: set.Targets[i].Margin, Lead: lead}); asked[i] != want {
+			t.Errorf("query %d: %+v, want %+v", i, asked[i], want)
+		}
+	}
+	if !strings.Contains(body, `"state":"ok","reason":"starting"`) {
+		t.Errorf("without a worker: %s", body)
+	}
+}
+
+// TestStatusWithoutRedis: the page stays up, says so, and takes no longer than
+// a second even if Redis hangs.
+func TestStatusWithoutRedis(t *testing.T) {
+	for name, survey := range map[string]func(context.Context, []pool.Query) ([]pool.Stock, error){
+		"down":  func(context.Context, []pool.Query) ([]pool.Stock, error) { return nil, pool.ErrDown },
+		"hangs": func(ctx context.Context, _ []pool.Query) ([]pool.Stock, error) { <-ctx.Done(); return nil, ctx.Err() },
+		"short": func(context.Context, []pool.Query) ([]pool.Stock, error) { return make([]pool.Stock, 1), nil },
+	} {
+		d := start(t, sampleSet(), nil, nil)
+		busyDay(d)
+		d.stock.survey = survey
+		if name == "hangs" { // and with it the counts of the providers
+			d.desk = fakeDesk(func(ctx context.Context, _ time.Time) []purchase.Status {
+				<-ctx.Done()
+				return []purchase.Status{d.provider}
+			})
+		}
+		begun := time.Now()
+		a := d.ask(t, "GET", "/status.json")
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("%s: took %s", name, took)
+		}
+		var status Status
+		if err := json.Unmarshal([]byte(a.body), &status); err != nil || a.status != 200 {
+			t.Fatalf("%s: %d %s %v", name, a.status, a.body, err)
+		}
+		if status.Redis.OK || status.Ready || len(status.Targets) != 3 || len(status.Providers) != 1 {
+			t.Errorf("%s: %s", name, a.body)
+		}
+		if login := status.Targets[1]; login.State != "starved" || login.Fresh != 0 || login.NextExpiry != nil || login.Depth != 5 {
+			t.Errorf("%s: %+v", name, login)
+		}
+		if page := d.ask(t, "GET", "/status", "Accept: text/html"); page.status != 200 || !strings.Contains(page.body, "Redis does not answer") {
+			t.Errorf("%s: %d %s", name, page.status, page.body)
+		}
+	}
+}
+
+// TestStatusIsShared: however many look, Redis is surveyed a few times a
+// second.
+func TestStatusIsShared(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	d.stock.survey = func(_ context.Context, queries []pool.Query) ([]pool.Stock, error) {
+		time.Sleep(20 * time.Millisecond) // so that they meet
+		return make([]pool.Stock, len(queries)), nil
+	}
+	begun := time.Now()
+	var lookers sync.WaitGroup
+	for range 20 {
+		lookers.Go(func() {
+			for _, path := range []string{"/status.json", "/metrics", "/status", "/pool/checkout"} {
+				if a := d.ask(t, "GET", path); a.status != 200 {
+					t.Errorf("%s: %d", path, a.status)
+				}
+			}
+		})
+	}
+	lookers.Wait()
+	if got, most := int(d.stock.surveys.Load()), 2+int(time.Since(begun)/snapshotLife); got > most {
+		t.Errorf("%d surveys, want %d at most", got, most)
+	}
+}
+
+// TestFirstLookerLeaves: the others get the snapshot that was made for one who
+// did not wait for it.
+func TestFirstLookerLeaves(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	surveying, release := make(chan struct{}), make(chan struct{})
+	d.stock.survey = func(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
+		close(surveying)
+		<-release
+		return make([]pool.Stock, len(queries)), ctx.Err()
+	}
+	conn := dial(t, d.addr)
+	if _, err := io.WriteString(conn, "GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-surveying
+	reset(t, conn)
+	time.Sleep(10 * time.Millisecond) // for net/http to notice
+	time.AfterFunc(10*time.Millisecond, func() { close(release) })
+	if a := d.ask(t, "GET", "/status.json"); !strings.Contains(a.body, `"redis":{"mode":"single","ok":true}`) {
+		t.Errorf("%s", a.body)
+	}
+}
+
+// TestShared is the story of the cache: an answer for an old key is not waited
+// for, and does not replace a newer one.
+func TestShared(t *testing.T) {
+	var s shared[int, string]
+	release, done := make(chan struct{}), make(chan string)
+	began := make(chan struct{})
+	go func() {
+		done <- s.get(1, time.Minute, func() string { close(began); <-release; return "old" })
+	}()
+	<-began
+	if got := s.get(2, time.Minute, func() string { return "new" }); got != "new" {
+		t.Errorf("key 2: %q", got)
+	}
+	close(release)
+	if got := <-done; got != "old" {
+		t.Errorf("key 1: %q", got)
+	}
+	fail := func() string { t.Error("made again"); return "" }
+	if got := s.get(2, time.Minute, fail); got != "new" {
+		t.Errorf("key 2 again: %q", got)
+	}
+	if got := s.get(3, 0, func() string { return "brief" }); got != "brief" {
+		t.Errorf("key 3: %q", got)
+	}
+	if got := s.get(3, 0, func() string { return "next" }); got != "next" {
+		t.Errorf("key 3, whose life was 0: %q", got)
+	}
+}
+
+func TestNotices(t *testing.T) {
+	for _, c := range []struct {
+		api      targets.API
+		embedded bool
+		want     string
+	}{
+		{targets.APISimulated, true, "simulated"},
+		{targets.APISimulated, false, "simulated"},
+		{targets.APILegacy, true, "embedded"},
+		{targets.APILegacy, false, ""},
+	} {
+		set := sampleSet()
+		set.Providers[0].API = c.api
+		if c.embedded {
+			set.Redis.URL = "embedded"
+		}
+		notices := strings.Join((&Server{}).notices(set), "\n")
+		if !strings.Contains(notices, c.want) || (notices == "") != (c.want == "") || strings.Count(notices, "\n") > 0 {
+			t.Errorf("%+v: %q", c, notices)
+		}
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	list := []time.Duration{9 * time.Second, 1500 * time.Millisecond, 3 * time.Second}
+	for p, want := range map[int]float64{50: 3, 90: 9, 1: 1.5, 100: 9} {
+		if got := percentile(list, p); got != want {
+			t.Errorf("p%d: %v, want %v", p, got, want)
+		}
+	}
+	if list[0] != 9*time.Second || percentile(nil, 50) != 0 {
+		t.Error("sorted the caller's list, or nothing is something")
+	}
+}

@@ -1,0 +1,128 @@
+package httpapi
+
+import (
+	"math"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// Status is the document of /status.json. Fields may be added, never taken
+// away or changed.
+type Status struct {
+	Version   string           `json:"version"`
+	Ready     bool             `json:"ready"`      // as /readyz says
+	StartedAt string           `json:"started_at"` // RFC 3339, UTC
+	Notices   []string         `json:"notices"`    // what to know about this way of running it, e.g. a simulated provider
+	Config    ConfigStatus     `json:"config"`
+	Redis     RedisStatus      `json:"redis"`
+	Providers []ProviderStatus `json:"providers"` // in the order in which they are tried
+	Targets   []TargetStatus   `json:"targets"`   // sorted by name
+}
+
+// ConfigStatus is about the file.
+type ConfigStatus struct {
+	LoadedAt string   `json:"loaded_at"` // of the Set in use; RFC 3339, UTC
+	OK       bool     `json:"ok"`        // the last attempt to load it was good
+	Problems []string `json:"problems"`  // of the last attempt: "pools.yaml:LINE: message"
+	Warnings []string `json:"warnings"`  // what is unusual in the Set in use
+}
+
+// RedisStatus is about the store.
+type RedisStatus struct {
+	Mode string `json:"mode"` // embedded | single | sentinel | cluster
+	OK   bool   `json:"ok"`   // false: every figure of a target is 0
+}
+
+// ProviderStatus is about one provider, for all replicas.
+type ProviderStatus struct {
+	Name        string   `json:"name"`
+	State       string   `json:"state"`  // ok | busy | paused
+	Reason      string   `json:"reason"` // "" when ok
+	InFlight    int      `json:"in_flight"`
+	Concurrency int      `json:"concurrency"`
+	Balance     *float64 `json:"balance"` // null = never read
+}
+
+// TargetStatus is about one target, for all replicas. The counters run since
+// the target's identity was first seen.
+type TargetStatus struct {
+	Name            string   `json:"name"`
+	Type            string   `json:"type"`
+	Owner           string   `json:"owner"`
+	State           string   `json:"state"`  // ok | paused | starved | refused
+	Reason          string   `json:"reason"` // "" when ok
+	Depth           int      `json:"depth"`
+	Want            int      `json:"want"`
+	Fresh           int      `json:"fresh"`
+	InFlight        int      `json:"in_flight"` // orders under way, also those whose fate is unknown
+	Waiting         int      `json:"waiting"`
+	NextExpiry      *float64 `json:"next_expiry_s"` // until the next fresh token meets its margin; null = none is fresh
+	Requests        int64    `json:"requests"`
+	Hits            int64    `json:"hits"`
+	Waited          int64    `json:"waited"`
+	Misses          int64    `json:"misses"`
+	Solved          int64    `json:"solved"`
+	Expired         int64    `json:"expired"`
+	Failed          int64    `json:"failed"`
+	HitRate         float64  `json:"hit_rate"`          // hits by requests; 0 without requests
+	BoughtPerServed float64  `json:"bought_per_served"` // solved by handed out; 0 where none was
+	LeadTime        LeadTime `json:"lead_time_s"`
+}
+
+// LeadTime is how long a solve takes, in seconds, over the last ones; 0 before
+// the first.
+type LeadTime struct {
+	P50 float64 `json:"p50"`
+	P90 float64 `json:"p90"`
+}
+
+// handleStatus is GET /status: a page for browsers, JSON for everybody else.
+func (s *Server) handleStatus(w http.ResponseWriter, r *http.Request, c *call) error {
+	w.Header()["Vary"] = varyAccept
+	if prefers(r.Header["Accept"], "text/html") {
+		return s.writePage(w, s.snapshot(r.Context()).status.forCaller(c.caller))
+	}
+	return s.handleStatusJSON(w, r, c)
+}
+
+// handleStatusJSON is GET /status.json.
+func (s *Server) handleStatusJSON(w http.ResponseWriter, r *http.Request, c *call) error {
+	return respondJSON(w, s.snapshot(r.Context()).status.forCaller(c.caller))
+}
+
+// handleTarget is GET /pool/{target}: its part of the status.
+func (s *Server) handleTarget(w http.ResponseWriter, r *http.Request, c *call) error {
+	status, ok := s.snapshot(r.Context()).status.target(c.target.Name)
+	if !ok { // a reload removed it between two lines of ours
+		return fault(codeUnknownTarget, "the configuration file has no target of this name")
+	}
+	return respondJSON(w, status)
+}
+
+// stamp formats a moment; the zero time is "", never the year 1.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(timestamp)
+}
+
+// ratio is a by b to four places, 0 where b is.
+func ratio(a, b int64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return math.Round(float64(a)/float64(b)*1e4) / 1e4
+}
+
+// percentile returns the p-th percentile of a list by nearest rank, in seconds
+// to the millisecond; 0 of an empty one. The list is left as it is.
+func percentile(list []time.Duration, p int) float64 {
+	if len(list) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(list))
+	rank := (len(sorted)*p + 99) / 100 // rounded up, from 1
+	return sorted[rank-1].Round(time.Millisecond).Seconds()
+}

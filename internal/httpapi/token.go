@@ -1,0 +1,216 @@
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/targets"
+)
+
+// target is a target of the file with what every take of it needs, worked out
+// once per Set.
+type target struct {
+	*targets.Target
+
+	maxWaiting int
+	rate       int // tokens per ratePer; 0 = no limit
+	ratePer    time.Duration
+	// middle is the part of a token answer that is the same for every token.
+	middle []byte
+}
+
+func newTarget(t *targets.Target) *target {
+	own := &target{Target: t, maxWaiting: 2*t.Depth + 10, middle: appendMiddle(nil, t)}
+	own.rate, own.ratePer = wholeRate(t.Rate)
+	return own
+}
+
+// wholeRate says the same rate with a whole count, since tokens come whole:
+// 0.5/s is 1 per 2s.
+func wholeRate(r targets.Rate) (count int, per time.Duration) {
+	if r.PerSecond() <= 0 {
+		return 0, 0
+	}
+	whole := max(1, math.Floor(r.Count))
+	return int(whole), time.Duration(float64(r.Per) * whole / r.Count)
+}
+
+// handleToken is GET and POST /pool/{target}/token.
+func (s *Server) handleToken(w http.ResponseWriter, r *http.Request, c *call) error {
+	if s.stopping.Load() {
+		return fault(codeShuttingDown, "the daemon is stopping").after(jitter(2 * time.Second))
+	}
+	request, err := readRequest(r, c)
+	if err != nil {
+		return err
+	}
+	token, err := s.stock.Take(r.Context(), request)
+	if err != nil {
+		return err
+	}
+	return s.handOut(w, r, c, &token, request.Idempotency != "")
+}
+
+// readRequest turns query and headers into a request to the stock.
+func readRequest(r *http.Request, c *call) (pool.Request, error) {
+	t := c.target
+	request := pool.Request{
+		ID: t.ID, Margin: t.Margin, MaxWaiting: t.maxWaiting, Rate: t.rate, RatePer: t.ratePer,
+	}
+	if t.OnEmpty == targets.OnEmptyWait {
+		request.Wait = defaultWait
+	}
+	if r.URL.RawQuery != "" {
+		query, err := url.ParseQuery(r.URL.RawQuery)
+		if err != nil {
+			return request, fault(codeBadRequest, "the query is not well-formed")
+		}
+		if err := readDuration(query, "wait", maxWait, &request.Wait); err != nil {
+			return request, err
+		}
+		if err := readDuration(query, "min_ttl", t.Lifetime, &request.MinTTL); err != nil {
+			return request, err
+		}
+	}
+	key, given, err := idempotencyKey(r.Header)
+	if given {
+		request.Idempotency = c.caller.replays + key
+	}
+	return request, err
+}
+
+// readDuration reads a parameter that may be given once, with a unit, from 0
+// to most. An absent one leaves d as it is.
+func readDuration(query url.Values, name string, most time.Duration, d *time.Duration) error {
+	values := query[name]
+	if len(values) == 0 {
+		return nil
+	}
+	if len(values) > 1 {
+		return fault(codeBadRequest, name+" was given more than once")
+	}
+	read, err := time.ParseDuration(values[0])
+	// ParseDuration knows one number without a unit, 0; we know none.
+	if unitless := strings.Trim(values[0], "+-0") == ""; err != nil || unitless {
+		return fault(codeBadRequest, name+" must be a duration with a unit, such as 20s")
+	}
+	if read < 0 || read > most {
+		return fault(codeBadRequest, name+" must be between 0s and "+most.String())
+	}
+	*d = read
+	return nil
+}
+
+// idempotencyKey returns the request's Idempotency-Key, if it was given.
+func idempotencyKey(h http.Header) (key string, given bool, err error) {
+	values := h["Idempotency-Key"]
+	if len(values) == 0 {
+		return "", false, nil
+	}
+	key = values[0]
+	ok := len(values) == 1 && len(key) >= 1 && len(key) <= 255
+	for i := 0; ok && i < len(key); i++ {
+		ok = key[i] >= ' ' && key[i] <= '~'
+	}
+	if !ok {
+		return "", false, fault(codeBadRequest, "Idempotency-Key must be given once, with 1 to 255 printable ASCII characters")
+	}
+	return key, true, nil
+}
+
+// handOut writes a token, and gives it back if that is certain to have reached
+// nobody. A repeatable take is never given back: its caller will ask again.
+func (s *Server) handOut(w http.ResponseWriter, r *http.Request, c *call, token *pool.Token, repeatable bool) error {
+	if r.Context().Err() != nil {
+		s.giveBack(r.Context(), c, token, repeatable)
+		return errHungUp
+	}
+	buffer := s.buffers.Get().(*[]byte)
+	defer s.buffers.Put(buffer)
+	contentType := typeJSON
+	if accept := r.Header["Accept"]; len(accept) > 0 && prefers(accept, "text/plain") {
+		contentType = typeText
+		*buffer = append((*buffer)[:0], token.Value...)
+	} else {
+		*buffer = appendToken((*buffer)[:0], c.target.middle, token)
+	}
+
+	h := w.Header()
+	h["Content-Type"] = contentType
+	h["Cache-Control"] = noStore
+	h["Vary"] = varyAccept
+	h["Content-Length"] = []string{strconv.Itoa(len(*buffer))}
+	before := markSent(r.Context())
+	if err := writeNow(w, *buffer); err != nil {
+		if before.nothingSince() {
+			s.giveBack(r.Context(), c, token, repeatable)
+		}
+		return errHungUp
+	}
+	s.metrics.handedOut(c.target.Name, token, time.Since(c.began))
+	return nil
+}
+
+// writeNow writes a whole body and waits until the kernel has it, because an
+// error that comes after the handler has returned is seen by nobody.
+func writeNow(w http.ResponseWriter, body []byte) error {
+	if _, err := w.Write(body); err != nil {
+		return err
+	}
+	return http.NewResponseController(w).Flush()
+}
+
+// giveBack returns a token to the stock. The request is over, so it gets a
+// time limit of its own.
+func (s *Server) giveBack(ctx context.Context, c *call, token *pool.Token, repeatable bool) {
+	if repeatable {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if err := s.stock.Return(ctx, *token); err != nil {
+		s.log.WarnContext(ctx, "returning a token whose caller hung up", slog.String("target", c.target.Name), slog.Any("err", err))
+	}
+}
+
+var varyAccept = []string{"Accept"}
+
+// prefers reports whether an Accept header names a media type, and
+// application/json not before it. A wildcard names nothing: it gets JSON.
+func prefers(accept []string, mediaType string) bool {
+	wanted, ours := quality(accept, mediaType), quality(accept, "application/json")
+	return wanted > 0 && wanted > ours
+}
+
+// quality returns the weight that an Accept header gives to exactly this media
+// type, 0 where it is not named.
+func quality(accept []string, mediaType string) float64 {
+	best := 0.0
+	for _, line := range accept {
+		for item := range strings.SplitSeq(line, ",") {
+			name, params, _ := strings.Cut(item, ";")
+			if !strings.EqualFold(strings.TrimSpace(name), mediaType) {
+				continue
+			}
+			weight := 1.0
+			for param := range strings.SplitSeq(params, ";") {
+				key, value, _ := strings.Cut(strings.TrimSpace(param), "=")
+				if !strings.EqualFold(key, "q") {
+					continue
+				}
+				if q, err := strconv.ParseFloat(value, 64); err == nil {
+					weight = q
+				}
+			}
+			best = max(best, weight)
+		}
+	}
+	return best
+}

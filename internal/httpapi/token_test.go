@@ -1,0 +1,260 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/targets"
+)
+
+func TestTokenAnswer(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	for _, method := range []string{"GET", "POST"} {
+		a := d.ask(t, method, "/pool/staging-login/token")
+		want := `{"id":"tok1","target":"staging-login","type":"recaptcha_v2","token":"` + tokenValue + `","source":"pool","provider":"solver",` +
+			`"solved_at":"2026-01-02T03:04:05.678Z","expires_at":"2026-01-02T03:06:05.678Z","ttl_ms":78123}` + "\n"
+		if a.status != 200 || a.body != want {
+			t.Errorf("%s: %d %s\nwant %s", method, a.status, a.body, want)
+		}
+		for name, value := range map[string]string{
+			"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Vary": "Accept",
+		} {
+			if got := a.header.Get(name); got != value {
+				t.Errorf("%s: %s is %q, want %q", method, name, got, value)
+			}
+		}
+	}
+	d.stock.take = func(context.Context, pool.Request) (pool.Token, error) {
+		token := sampleToken()
+		token.UserAgent, token.Source = "Mozilla/5.0 \"x\"", pool.FromWait
+		return token, nil
+	}
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(d.ask(t, "GET", "/pool/staging-login/token").body), &fields); err != nil {
+		t.Fatal(err)
+	}
+	if fields["user_agent"] != "Mozilla/5.0 \"x\"" || fields["source"] != "wait" {
+		t.Errorf("user agent or source is not passed on: %v", fields)
+	}
+}
+
+func TestTextAnswer(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	for accept, plain := range map[string]bool{
+		"text/plain":                         true,
+		"text/plain; charset=utf-8":          true,
+		"TEXT/PLAIN, */*;q=0.1":              true,
+		"application/json;q=0.5, text/plain": true,
+		"*/*":                                false,
+		"text/*":                             false,
+		"text/plain;q=0":                     false,
+		"application/json":                   false,
+		"application/json, text/plain, */*":  false, // a widespread library's default
+		"text/html,application/xhtml+xml,*/*;q=0.8":   false,
+		"text/plain;q=0.3, application/json;q=0.4":    false,
+		"text/plainer, application/text/plain, plain": false,
+	} {
+		a := d.ask(t, "GET", "/pool/staging-login/token", "Accept: "+accept)
+		if a.status != 200 || (a.body == tokenValue) != plain {
+			t.Errorf("Accept %q: %d %q", accept, a.status, a.body)
+		}
+		if want := map[bool]string{true: "text/plain; charset=utf-8", false: "application/json"}[plain]; a.header.Get("Content-Type") != want || a.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("Accept %q: headers %v", accept, a.header)
+		}
+	}
+}
+
+func TestHeadTakesNothing(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	a := d.ask(t, "HEAD", "/pool/staging-login/token")
+	if a.status != 405 || a.header.Get("Allow") != "GET, POST" {
+		t.Errorf("HEAD: %d, Allow %q", a.status, a.header.Get("Allow"))
+	}
+	if n, _ := d.stock.asked(); n != 0 {
+		t.Error("HEAD reached the stock")
+	}
+}
+
+// TestTokenRequest: what a request says reaches the stock, and what it says
+// wrongly does not.
+func TestTokenRequest(t *testing.T) {
+	set := sampleSet()
+	set.Targets[0].OnEmpty = targets.OnEmptyWait // checkout
+	set.Targets[0].Depth = 7
+	set.Targets[0].Rate = targets.Rate{Count: 0.5, Per: time.Second}
+	set.Targets[1].Rate = targets.Rate{Count: 20, Per: time.Minute}
+	d := start(t, set, nil, nil)
+
+	sent := func(path string, headers ...string) pool.Request {
+		t.Helper()
+		before, _ := d.stock.asked()
+		if a := d.ask(t, "GET", path, headers...); a.status != 200 {
+			t.Fatalf("%s: %d %s", path, a.status, a.body)
+		}
+		after, request := d.stock.asked()
+		if after != before+1 {
+			t.Fatalf("%s: %d takes", path, after-before)
+		}
+		return request
+	}
+	want := pool.Request{
+		ID: set.Targets[1].ID, Margin: 40 * time.Second, MaxWaiting: 20, Rate: 20, RatePer: time.Minute,
+	}
+	if got := sent("/pool/staging-login/token"); got != want {
+		t.Errorf("plain: %+v\nwant %+v", got, want)
+	}
+	want.Wait, want.MinTTL, want.Idempotency = 60*time.Second, 90500*time.Millisecond, "anyone\x00order 7"
+	if got := sent("/pool/staging-login/token?wait=60s&min_ttl=1m30.5s&other=1&other=2", "Idempotency-Key: order 7"); got != want {
+		t.Errorf("everything: %+v\nwant %+v", got, want)
+	}
+	want = pool.Request{
+		ID: set.Targets[0].ID, Margin: 40 * time.Second, MaxWaiting: 24, Rate: 1, RatePer: 2 * time.Second, Wait: 20 * time.Second,
+	}
+	if got := sent("/pool/checkout/token"); got != want {
+		t.Errorf("on_empty wait: %+v\nwant %+v", got, want)
+	}
+	want.Wait = 0
+	if got := sent("/pool/checkout/token?wait=0s"); got != want {
+		t.Errorf("an explicit wait beats on_empty: %+v\nwant %+v", got, want)
+	}
+}
+
+func TestMalformedTokenRequest(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	for _, query := range []string{
+		"wait=", "wait", "wait=20", "wait=0", "wait=-1s", "wait=60.001s", "wait=1h", "wait=abc", "wait=1s&wait=1s", "wait=%zz", "wait=1s;min_ttl=2s",
+		"wait=9223372036854775807h", "min_ttl=", "min_ttl=-1s", "min_ttl=121s", "min_ttl=30", "min_ttl=1s&min_ttl=2s", "wait=canary-query",
+	} {
+		a := d.ask(t, "GET", "/pool/staging-login/token?"+query)
+		if a.status != 400 || problemCode(t, a) != codeBadRequest {
+			t.Errorf("?%s: %d %s", query, a.status, a.body)
+		}
+		if strings.Contains(a.body, "canary") {
+			t.Errorf("?%s is repeated: %s", query, a.body)
+		}
+	}
+	for name, headers := range map[string][]string{
+		"empty":     {"Idempotency-Key: "},
+		"256 long":  {"Idempotency-Key: " + strings.Repeat("k", 256)},
+		"two":       {"Idempotency-Key: a", "Idempotency-Key: b"},
+		"not ASCII": {"Idempotency-Key: schlüssel"},
+		"tab":       {"Idempotency-Key: a\tb"},
+	} {
+		if a := d.ask(t, "GET", "/pool/staging-login/token", headers...); a.status != 400 || problemCode(t, a) != codeBadRequest {
+			t.Errorf("Idempotency-Key %s: %d %s", name, a.status, a.body)
+		}
+	}
+	if a := d.ask(t, "GET", "/pool/staging-login/token?wait=60s&min_ttl=120s", "Idempotency-Key: "+strings.Repeat("k", 255)); a.status != 200 {
+		t.Errorf("the limits themselves: %d %s", a.status, a.body)
+	}
+	if n, _ := d.stock.asked(); n != 1 {
+		t.Errorf("%d requests reached the stock, want the good one", n)
+	}
+}
+
+// TestIdempotencyScope: two callers' keys never meet, also if their names and
+// keys look alike when written one after the other.
+func TestIdempotencyScope(t *testing.T) {
+	keys := allKeys()
+	keys[0].Name, keys[1].Name = "a", "a b"
+	d := start(t, sampleSet(keys...), nil, nil)
+	scopes := map[string]bool{}
+	for _, request := range [][]string{
+		{bearer(keyAll), "Idempotency-Key: b c"}, {bearer(keyStaging), "Idempotency-Key: c"},
+		{bearer(keyAll), "Idempotency-Key: c"}, {bearer(keyAll), "Idempotency-Key: C"},
+	} {
+		d.ask(t, "GET", "/pool/staging-login/token", request...)
+		_, asked := d.stock.asked()
+		scopes[asked.Idempotency] = true
+	}
+	if len(scopes) != 4 {
+		t.Errorf("scopes meet: %v", scopes)
+	}
+}
+
+func TestTargetNames(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	for _, path := range []string{
+		"/pool//token", "/pool/..%2fstatus/token", "/pool/staging%2Dlogin/token", "/pool/%2e%2e/token", "/pool/STAGING-LOGIN/token",
+		"/pool/-x/token", "/pool/no-such/token", "/pool/" + strings.Repeat("x", 64) + "/token", "/pool/a%00b/token", "/pool/%3Cscript%3E/token",
+		"/pool/:target/token", "/pool/staging-login%20/token", "/pool/staging-login%0a/token",
+	} {
+		a := d.ask(t, "GET", path)
+		if a.status != 404 || problemCode(t, a) != codeUnknownTarget {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+		if malformed := strings.Contains(a.body, "a target's name is"); malformed == (path == "/pool/no-such/token") {
+			t.Errorf("%s: looked for what cannot be there: %s", path, a.body)
+		}
+		if strings.Contains(a.body, "script") {
+			t.Errorf("%s is repeated: %s", path, a.body)
+		}
+	}
+	if n, _ := d.stock.asked(); n != 0 {
+		t.Errorf("%d requests reached the stock", n)
+	}
+}
+
+// TestStopping: from the first moment of a stop nobody new gets a token, and
+// readiness says so.
+func TestStopping(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	if a := d.ask(t, "GET", "/readyz"); a.status != 200 {
+		t.Fatalf("ready: %d", a.status)
+	}
+	d.Stopping()
+	a := d.ask(t, "GET", "/pool/staging-login/token?wait=5s")
+	if a.status != 503 || problemCode(t, a) != codeShuttingDown || a.header.Get("Retry-After") == "" {
+		t.Errorf("a token while stopping: %d %v %s", a.status, a.header, a.body)
+	}
+	if !a.closing {
+		t.Error("the client keeps its connection to a daemon that is stopping")
+	}
+	if n, _ := d.stock.asked(); n != 0 {
+		t.Error("the stock was asked while stopping")
+	}
+	if a := d.ask(t, "GET", "/readyz"); a.status != 503 || problemCode(t, a) != codeShuttingDown {
+		t.Errorf("readyz while stopping: %d %s", a.status, a.body)
+	}
+	if a := d.ask(t, "GET", "/healthz"); a.status != 200 {
+		t.Errorf("healthz while stopping: %d", a.status)
+	}
+	if a := d.ask(t, "GET", "/status.json"); !strings.Contains(a.body, `"ready":false`) {
+		t.Errorf("status while stopping: %s", a.body)
+	}
+}
+
+// TestWaitOutlivesReadTimeout: the ReadTimeout is over when a request was
+// read; it must not look like a caller that hung up while waiting.
+func TestWaitOutlivesReadTimeout(t *testing.T) {
+	d := start(t, sampleSet(), nil, func(s *http.Server) { s.ReadTimeout = 30 * time.Millisecond })
+	d.stock.take = func(ctx context.Context, r pool.Request) (pool.Token, error) {
+		select {
+		case <-ctx.Done():
+			return pool.Token{}, ctx.Err()
+		case <-time.After(150 * time.Millisecond):
+			return sampleToken(), nil
+		}
+	}
+	for _, body := range []string{"", " "} { // a body moves the moment at which net/http reads ahead
+		a := d.send(t, "POST", "/pool/staging-login/token?wait=1s", strings.NewReader(body))
+		if a.status != 200 {
+			t.Errorf("body %q: %d %s", body, a.status, a.body)
+		}
+	}
+}
+
+// problemCode returns the code of a problem answer.
+func problemCode(t *testing.T, a answer) code {
+	t.Helper()
+	var p problem
+	if err := json.Unmarshal([]byte(a.body), &p); err != nil {
+		t.Fatalf("%d %q: %v", a.status, a.body, err)
+	}
+	return p.Code
+}

@@ -1,0 +1,103 @@
+package httpapi
+
+import (
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"poold/internal/pool"
+	"poold/internal/targets"
+)
+
+// timestamp is RFC 3339 in UTC to the millisecond, as everywhere in the API.
+const timestamp = "2006-01-02T15:04:05.000Z"
+
+// Token answers are put together by hand: they are the one hot path of the
+// daemon, and nearly all of an answer is known before the token is. A test
+// holds the result against encoding/json.
+
+// appendMiddle appends what lies between the token's id and its value.
+func appendMiddle(b []byte, t *targets.Target) []byte {
+	b = append(b, `,"target":`...)
+	b = appendString(b, t.Name)
+	b = append(b, `,"type":`...)
+	b = appendString(b, string(t.Identity.Type))
+	return append(b, `,"token":`...)
+}
+
+// appendToken appends the JSON answer for a token; middle is the target's.
+func appendToken(b, middle []byte, t *pool.Token) []byte {
+	b = append(b, `{"id":`...)
+	b = appendString(b, t.ID)
+	b = append(b, middle...)
+	b = appendString(b, t.Value)
+	b = append(b, `,"source":`...)
+	b = appendString(b, string(t.Source))
+	b = append(b, `,"provider":`...)
+	b = appendString(b, t.Provider)
+	b = append(b, `,"solved_at":"`...)
+	b = t.Born.UTC().AppendFormat(b, timestamp)
+	b = append(b, `","expires_at":"`...)
+	b = t.Dies.UTC().AppendFormat(b, timestamp)
+	b = append(b, `","ttl_ms":`...)
+	b = strconv.AppendInt(b, int64(t.TTL/time.Millisecond), 10)
+	if t.UserAgent != "" {
+		b = append(b, `,"user_agent":`...)
+		b = appendString(b, t.UserAgent)
+	}
+	return append(b, "}\n"...)
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendString appends s as a JSON string, the way encoding/json does without
+// its HTML escapes: what is not UTF-8 becomes U+FFFD, and the two line
+// separators that JavaScript once choked on are escaped.
+func appendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	done := 0 // s[:done] is in b
+	for i := 0; i < len(s); {
+		if c := s[i]; c < utf8.RuneSelf {
+			if c >= ' ' && c != '"' && c != '\\' {
+				i++
+				continue
+			}
+			b = append(b, s[done:i]...)
+			b = appendEscape(b, c)
+			i++
+			done = i
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if broken := r == utf8.RuneError && size == 1; broken || r == '\u2028' || r == '\u2029' {
+			b = append(b, s[done:i]...)
+			b = append(b, `\u`...)
+			for shift := 12; shift >= 0; shift -= 4 {
+				b = append(b, hexDigits[r>>shift&0xF])
+			}
+			done = i + size
+		}
+		i += size
+	}
+	b = append(b, s[done:]...)
+	return append(b, '"')
+}
+
+// appendEscape appends an ASCII character that may not stand for itself.
+func appendEscape(b []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(b, '\\', c)
+	case '\b':
+		return append(b, '\\', 'b')
+	case '\f':
+		return append(b, '\\', 'f')
+	case '\n':
+		return append(b, '\\', 'n')
+	case '\r':
+		return append(b, '\\', 'r')
+	case '\t':
+		return append(b, '\\', 't')
+	}
+	return append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xF])
+}

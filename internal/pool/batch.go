@@ -69,15 +69,7 @@ func (l *line) encode(b *batch, number int64) (keys []string, args []any) {
 
 // read translates a script's answer into one result per asker, the plain ones
 // last.
-func (l *line) read(b *batch, reply []any) ([]answer, error) {
-	text := make([]string, len(reply))
-	for i, item := range reply {
-		s, ok := item.(string)
-		if !ok {
-			return nil, fmt.Errorf("pool: take answered %T", item)
-		}
-		text[i] = s
-	}
+func (l *line) read(b *batch, text []string) ([]answer, error) {
 	if len(text) < 2+len(b.askers) || len(text) > 2+len(b.askers)+len(b.plain) {
 		return nil, fmt.Errorf("pool: take answered %d values for %d callers", len(text), len(b.askers)+len(b.plain))
 	}

@@ -1,12 +1,19 @@
 package pool
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 )
+
+// storable reports whether a token can stand in an element: a line break would
+// end it in the answer of a take.
+func storable(l Landing) bool {
+	return l.Value != "" && !strings.ContainsAny(l.Value, "\r\n")
+}
 
 // elementTail is what follows the two moments, which the script computes.
 func elementTail(l Landing) string {
@@ -15,10 +22,14 @@ func elementTail(l Landing) string {
 
 // parseElement reads one element of the list; now is Redis' clock in Unix ms.
 func parseElement(element string, now int64) (Token, error) {
-	fields := strings.SplitN(element, "|", 6)
-	if len(fields) != 6 {
-		return Token{}, fmt.Errorf("pool: a stored token has %d fields instead of 6", len(fields))
+	var fields [6]string
+	rest, more := element, true
+	for i := range 5 {
+		if fields[i], rest, more = strings.Cut(rest, "|"); !more {
+			return Token{}, errors.New("pool: a stored token has too few fields")
+		}
 	}
+	fields[5] = rest
 	dies, err := strconv.ParseInt(fields[0], 10, 64)
 	if err != nil {
 		return Token{}, fmt.Errorf("pool: a stored token's death: %w", err)

@@ -246,7 +246,7 @@ func (l *line) call(b *batch) {
 	began := time.Now()
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-		reply, err := l.store.scripts.take.Run(ctx, l.store.hot, keys, args...).Slice()
+		reply, err := l.store.scripts.take.Run(ctx, l.store.hot, keys, args...).StringSlice()
 		cancel()
 		if err == nil {
 			l.settle(b, reply)
@@ -290,7 +290,7 @@ func (l *line) fail(b *batch, err error) {
 
 // settle gives the answers of a call to its callers; nil stands for a call whose
 // outcome will never be known.
-func (l *line) settle(b *batch, reply []any) {
+func (l *line) settle(b *batch, reply []string) {
 	results, err := l.read(b, reply)
 	if err != nil && reply != nil {
 		l.store.log.Error("a take was answered with something unreadable", "err", err)

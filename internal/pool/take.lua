@@ -9,18 +9,14 @@
 --       9 askers A, then A groups of four: ticket ('' = does not wait),
 --         arrival ('' = asks for the first time), life needed in ms, index of
 --         its receipt among KEYS (0 = none)
--- Answer: now in ms, ms until the rate allows the next one (0 = it refused nobody), one answer per asker
+-- Answer: lines of now in ms, ms until the rate allows the next one (0 = it refused nobody), one answer per asker
 --       (T token, R token repeated, W arrival = holds a ticket, E none,
 --       F too many wait, C conflict, L rate), then tokens for the plain callers.
---       {'stale'} for a call that is older than the last one.
+--       'stale' for a call that is older than the last one.
 local call = tonumber(ARGV[1])
-local known = redis.call('LINDEX', KEYS[5], 0)
-if known then
-  if tonumber(known) == call then
-    return redis.call('LRANGE', KEYS[5], 1, -1)
-  elseif tonumber(known) > call then
-    return {'stale'}
-  end
+local known = tonumber(redis.call('LINDEX', KEYS[5], 0) or nil)
+if known and known >= call then
+  return known == call and redis.call('LRANGE', KEYS[5], 1, -1) or {'stale'}
 end
 
 local now = now_ms()

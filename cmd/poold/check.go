@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"strings"
 
 	"poold/internal/targets"
 )
@@ -19,17 +21,19 @@ func check(_ context.Context, c *command) error {
 	set, err := targets.NewFile(*config, c.lookup, slog.New(slog.DiscardHandler)).Load()
 	var problems targets.Problems
 	if errors.As(err, &problems) {
-		for _, problem := range problems {
-			fmt.Fprintln(c.stdout, problem)
+		if _, err := fmt.Fprintln(c.stdout, problems); err != nil {
+			return err
 		}
 		return fmt.Errorf("%d problems in %s", len(problems), *config)
 	}
 	if err != nil {
 		return err
 	}
+	var text strings.Builder
 	for _, warning := range set.Warnings {
-		fmt.Fprintf(c.stdout, "%s (allowed)\n", warning)
+		text.WriteString(warning.String() + " (allowed)\n")
 	}
-	_, err = fmt.Fprintf(c.stdout, "%s: %d targets, %d providers\n", *config, len(set.Targets), len(set.Providers))
+	fmt.Fprintf(&text, "%s: %d targets, %d providers\n", *config, len(set.Targets), len(set.Providers))
+	_, err = io.WriteString(c.stdout, text.String())
 	return err
 }

@@ -75,23 +75,21 @@ func run(ctx context.Context, args []string, lookup func(string) (string, bool),
 	if len(args) > 0 && (args[0] == "-h" || args[0] == "--help" || args[0] == "-help") {
 		c.name = "help"
 	}
+	// What cannot be said on stderr cannot be said anywhere: its errors are ignored.
 	do, known := commands[c.name]
 	if !known {
-		fmt.Fprintf(stderr, "poold: there is no command %q\n\n%s", c.name, usage)
+		_, _ = fmt.Fprintf(stderr, "poold: there is no command %q\n\n%s", c.name, usage)
 		return exitUsage
 	}
 	err := do(ctx, c)
-	var wrong usageError
-	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
+	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return exitDone
-	case errors.As(err, &wrong):
-		fmt.Fprintf(stderr, "poold %s: %s\n", c.name, wrong.text)
-		return exitUsage
-	default:
-		fmt.Fprintf(stderr, "poold %s: %v\n", c.name, err)
-		return exitFailed
 	}
+	_, _ = fmt.Fprintf(stderr, "poold %s: %v\n", c.name, err)
+	if errors.As(err, new(usageError)) {
+		return exitUsage
+	}
+	return exitFailed
 }
 
 func help(_ context.Context, c *command) error {
@@ -103,7 +101,7 @@ func help(_ context.Context, c *command) error {
 func (c *command) parse(flags *flag.FlagSet, most int) ([]string, error) {
 	flags.SetOutput(c.stdout)
 	flags.Usage = func() {
-		fmt.Fprintf(c.stdout, "usage: poold %s [flags]\n", c.name)
+		_, _ = fmt.Fprintf(c.stdout, "usage: poold %s [flags]\n", c.name)
 		flags.PrintDefaults()
 	}
 	var words []string

@@ -43,11 +43,12 @@ func serve(ctx context.Context, c *command) error {
 		return err
 	}
 	file := targets.NewFile(*config, c.lookup, log)
+	file.OverrideListen(*listen)
 	set, err := file.Load()
 	if err != nil {
 		return err
 	}
-	d, err := newDaemon(ctx, file, set, *listen, log)
+	d, err := newDaemon(ctx, file, set, log)
 	if err != nil {
 		return err
 	}
@@ -69,18 +70,12 @@ type daemon struct {
 }
 
 // newDaemon builds everything and binds the port; nothing runs yet.
-func newDaemon(ctx context.Context, file *targets.File, set *targets.Set, listen string, log *slog.Logger) (*daemon, error) {
-	if listen == "" {
-		listen = set.Server.Listen
-	}
-	if err := targets.CheckListen(listen, len(set.Server.Keys)); err != nil {
+func newDaemon(ctx context.Context, file *targets.File, set *targets.Set, log *slog.Logger) (*daemon, error) {
+	listener, err := bind(ctx, set.Server.Listen, set.Server.TLS)
+	if err != nil {
 		return nil, err
 	}
-	d := &daemon{file: file, log: log, close: func() {}}
-	var err error
-	if d.listener, err = bind(ctx, listen, set.Server.TLS); err != nil {
-		return nil, err
-	}
+	d := &daemon{file: file, log: log, listener: listener, close: func() {}}
 	if err := d.build(set); err != nil {
 		return nil, errors.Join(err, d.listener.Close())
 	}

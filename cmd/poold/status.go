@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -75,16 +76,18 @@ func printStatus(ctx context.Context, c *command) error {
 
 // print writes the table: targets, then providers, then what is wrong.
 func (d document) print(w io.Writer) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "TARGET\tSTATE\tFRESH\tDEPTH\tORDERS\tWAITING\tREQUESTS\tHITS\tSOLVED\tEXPIRED\tFAILED\tBOUGHT/SERVED")
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	row := func(format string, args ...any) { _, _ = fmt.Fprintf(table, format, args...) } // into memory
+	row("TARGET\tSTATE\tFRESH\tDEPTH\tORDERS\tWAITING\tREQUESTS\tHITS\tSOLVED\tEXPIRED\tFAILED\tBOUGHT/SERVED\n")
 	for _, t := range d.Targets {
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.1f %%\t%d\t%d\t%d\t%.2f\n",
+		row("%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.1f %%\t%d\t%d\t%d\t%.2f\n",
 			t.Name, withReason(t.State, t.Reason), t.Fresh, t.Depth, t.InFlight, t.Waiting,
 			t.Requests, 100*t.HitRate, t.Solved, t.Expired, t.Failed, t.BoughtPerServed)
 	}
-	fmt.Fprintln(table, "\nPROVIDER\tSTATE\tORDERS\tMOST")
+	row("\nPROVIDER\tSTATE\tORDERS\tMOST\n")
 	for _, p := range d.Providers {
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\n", p.Name, withReason(p.State, p.Reason), p.InFlight, p.Concurrency)
+		row("%s\t%s\t%d\t%d\n", p.Name, withReason(p.State, p.Reason), p.InFlight, p.Concurrency)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -96,11 +99,12 @@ func (d document) print(w io.Writer) error {
 	if !d.Redis.OK {
 		redis = "does not answer"
 	}
-	fmt.Fprintf(w, "\npoold %s, %s; redis (%s) %s\n", d.Version, ready, d.Redis.Mode, redis)
+	fmt.Fprintf(&text, "\npoold %s, %s; redis (%s) %s\n", d.Version, ready, d.Redis.Mode, redis)
 	for _, problem := range d.Config.Problems {
-		fmt.Fprintln(w, problem)
+		text.WriteString(problem + "\n")
 	}
-	return nil
+	_, err := io.WriteString(w, text.String())
+	return err
 }
 
 func withReason(state, reason string) string {

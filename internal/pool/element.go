@@ -23,8 +23,9 @@ func elementTail(l Landing) string {
 // parseElement reads one element of the list; now is Redis' clock in Unix ms.
 func parseElement(element string, now int64) (Token, error) {
 	var fields [6]string
-	rest, more := element, true
+	rest := element
 	for i := range 5 {
+		var more bool
 		if fields[i], rest, more = strings.Cut(rest, "|"); !more {
 			return Token{}, errors.New("pool: a stored token has too few fields")
 		}

@@ -59,7 +59,7 @@ targets:
     pageurl: https://staging.example.com/short
     lifetime: 4s
     margin: 2s
-    depth: 5
+    depth: 20 # all 50 callers may wait: 2 x depth + 10
 `
 
 const extraTarget = `

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -23,6 +24,11 @@ import (
 	"poold/internal/refill"
 	"poold/internal/targets"
 )
+
+// gcPercent replaces Go's 100. The heap is a few megabytes, most of it what
+// requests leave behind: a collection at four times the live heap costs some
+// memory and saves about a sixth of the time that a take costs.
+const gcPercent = 400
 
 // drainLimit is how long requests under way may take after a stop began.
 const drainLimit = 10 * time.Second
@@ -47,6 +53,9 @@ func serve(ctx context.Context, c *command) error {
 	set, err := file.Load()
 	if err != nil {
 		return err
+	}
+	if _, set := c.lookup("GOGC"); !set {
+		debug.SetGCPercent(gcPercent)
 	}
 	d, err := newDaemon(ctx, file, set, log)
 	if err != nil {

@@ -28,6 +28,7 @@ type Metrics struct {
 	solveDuration *prometheus.HistogramVec // target, provider
 	providerCalls *prometheus.CounterVec   // provider, action, outcome
 	requests      *prometheus.CounterVec   // code
+	ok            prometheus.Counter       // requests with code 200, looked up once
 
 	mu        sync.Mutex
 	targets   map[string]*handouts // those with series
@@ -54,6 +55,7 @@ func NewMetrics(version, commit string) *Metrics {
 		targets:       make(map[string]*handouts),
 		providers:     make(map[string]bool),
 	}
+	m.ok = m.requests.WithLabelValues("200")
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "poold_build_info", Help: "What is running; always 1.",
 		ConstLabels: prometheus.Labels{"version": version, "revision": commit, "goversion": runtime.Version()},
@@ -122,7 +124,13 @@ func (m *Metrics) targetLocked(name string) *handouts {
 }
 
 // answered counts a request.
-func (m *Metrics) answered(status int) { m.requests.WithLabelValues(strconv.Itoa(status)).Inc() }
+func (m *Metrics) answered(status int) {
+	if status == http.StatusOK {
+		m.ok.Inc()
+		return
+	}
+	m.requests.WithLabelValues(strconv.Itoa(status)).Inc()
+}
 
 // keep drops the series of targets and providers that the file no longer has,
 // or they would be shown for as long as the daemon runs.

@@ -37,32 +37,24 @@ type call struct {
 	hungUp bool
 }
 
-// writer remembers the status that went out, and limits how long a client may
-// take to accept its answer.
+// writer remembers the status that went out.
 type writer struct {
 	http.ResponseWriter
 	status int // 0 = nothing written yet
 }
 
 func (w *writer) WriteHeader(status int) {
-	if status >= http.StatusOK { // 1xx are not the answer
-		w.begin(status)
+	if w.status == 0 && status >= http.StatusOK { // 1xx are not the answer
+		w.status = status
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *writer) Write(b []byte) (int, error) {
-	w.begin(http.StatusOK)
-	return w.ResponseWriter.Write(b)
-}
-
-func (w *writer) begin(status int) {
-	if w.status != 0 {
-		return
+	if w.status == 0 {
+		w.status = http.StatusOK
 	}
-	w.status = status
-	// Not every writer has deadlines; the server's own limit stays in force.
-	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(writeLimit))
+	return w.ResponseWriter.Write(b)
 }
 
 // Unwrap lets http.ResponseController reach net/http's writer.
@@ -95,7 +87,7 @@ func (s *Server) admit(c *call, r *http.Request, name string) error {
 		return err
 	}
 	if c.route.named {
-		if !targetName.MatchString(name) {
+		if c.view.targets[name] == nil && !targetName.MatchString(name) {
 			return fault(codeUnknownTarget, "a target's name is a-z, 0-9, dot, underscore and hyphen")
 		}
 		// The globs come first: a key must not learn which other names exist.

@@ -21,8 +21,9 @@ const (
 	maxWait = 60 * time.Second
 	// defaultWait is what `on_empty: wait` stands for.
 	defaultWait = 20 * time.Second
-	// writeLimit is how long a client may take to accept its answer. A token
-	// or a page is a few kilobytes; who needs longer is not reading.
+	// writeLimit is how long a request may take, from its header to the last
+	// byte of its answer; the wait for a token comes on top. A token or a page is
+	// a few kilobytes; who needs longer is not reading.
 	writeLimit = 10 * time.Second
 )
 
@@ -142,12 +143,11 @@ func (s *Server) HTTPServer() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Server{
-		Handler:           s.handler,
-		ReadHeaderTimeout: 3 * time.Second,
-		ReadTimeout:       5 * time.Second, // net/http lifts it once the request is read, so a caller may wait longer
-		// A backstop per request, above the longest wait: the tighter
-		// writeLimit is set when an answer begins.
-		WriteTimeout:   maxWait + 15*time.Second,
+		Handler: s.handler,
+		// One limit for header and body, and one for the answer: each further
+		// deadline is a timer to be set for every token.
+		ReadTimeout:    5 * time.Second, // net/http lifts it once the request is read, so a caller may wait longer
+		WriteTimeout:   writeLimit,
 		IdleTimeout:    60 * time.Second,
 		MaxHeaderBytes: 16 << 10,
 		ConnContext:    ConnContext,

@@ -51,6 +51,10 @@ func (s *Server) handleToken(w http.ResponseWriter, r *http.Request, c *call) er
 	if err != nil {
 		return err
 	}
+	if request.Wait > 0 {
+		// Not every writer has deadlines; then the server's own limit stays.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(request.Wait + writeLimit))
+	}
 	token, err := s.stock.Take(r.Context(), request)
 	if err != nil {
 		return err

@@ -36,9 +36,9 @@ func appendToken(b, middle []byte, t *pool.Token) []byte {
 	b = append(b, `,"provider":`...)
 	b = appendString(b, t.Provider)
 	b = append(b, `,"solved_at":"`...)
-	b = t.Born.UTC().AppendFormat(b, timestamp)
+	b = appendTime(b, t.Born)
 	b = append(b, `","expires_at":"`...)
-	b = t.Dies.UTC().AppendFormat(b, timestamp)
+	b = appendTime(b, t.Dies)
 	b = append(b, `","ttl_ms":`...)
 	b = strconv.AppendInt(b, int64(t.TTL/time.Millisecond), 10)
 	if t.UserAgent != "" {
@@ -46,6 +46,30 @@ func appendToken(b, middle []byte, t *pool.Token) []byte {
 		b = appendString(b, t.UserAgent)
 	}
 	return append(b, "}\n"...)
+}
+
+// appendTime appends t in the form of timestamp, which Time.AppendFormat reads
+// anew for each time. Years beyond 9999 do not occur.
+func appendTime(b []byte, t time.Time) []byte {
+	t = t.UTC()
+	year, month, day := t.Date()
+	hour, minute, second := t.Clock()
+	b = appendDigits(b, year, 1000)
+	b = appendDigits(append(b, '-'), int(month), 10)
+	b = appendDigits(append(b, '-'), day, 10)
+	b = appendDigits(append(b, 'T'), hour, 10)
+	b = appendDigits(append(b, ':'), minute, 10)
+	b = appendDigits(append(b, ':'), second, 10)
+	b = appendDigits(append(b, '.'), t.Nanosecond()/int(time.Millisecond), 100)
+	return append(b, 'Z')
+}
+
+// appendDigits appends n with leading zeros; first is the weight of the first digit.
+func appendDigits(b []byte, n, first int) []byte {
+	for ; first > 0; first /= 10 {
+		b = append(b, byte('0'+n/first%10))
+	}
+	return b
 }
 
 const hexDigits = "0123456789abcdef"
@@ -56,7 +80,7 @@ const hexDigits = "0123456789abcdef"
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	done := 0 // s[:done] is in b
-	for i := 0; i < len(s); {
+	for i := plainPrefix(s); i < len(s); {
 		if c := s[i]; c < utf8.RuneSelf {
 			if c >= ' ' && c != '"' && c != '\\' {
 				i++
@@ -81,6 +105,24 @@ func appendString(b []byte, s string) []byte {
 	}
 	b = append(b, s[done:]...)
 	return append(b, '"')
+}
+
+// plainPrefix is the length of a part of s, a multiple of eight, in which
+// nothing needs an escape. Tokens consist of nothing else, so it looks at eight
+// bytes at once: a byte is suspicious if it is below ' ', a quote, a backslash or
+// above ASCII.
+func plainPrefix(s string) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		v := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+		quote, slash := v^(ones*'"'), v^(ones*'\\')
+		if (v|(v-ones*' ')|(quote-ones)|(slash-ones))&tops != 0 {
+			break
+		}
+	}
+	return i
 }
 
 // appendEscape appends an ASCII character that may not stand for itself.

@@ -32,26 +32,42 @@ func (s *Store) Take(ctx context.Context, r Request) (Token, error) {
 	if err := l.join(a); err != nil {
 		return Token{}, err
 	}
-	var over <-chan time.Time
-	if r.Wait > 0 {
-		timer := time.NewTimer(r.Wait)
-		defer timer.Stop()
-		over = timer.C
-	}
-	var got answer
-	select {
-	case got = <-a.result:
-	case <-ctx.Done():
-		l.abandon(ctx, a, false)
-		return Token{}, ctx.Err()
-	case <-over:
-		l.abandon(ctx, a, true)
-		got.err = errNothing
+	got, err := l.await(ctx, a, r.Wait)
+	if err != nil {
+		return Token{}, err
 	}
 	if errors.Is(got.err, errNothing) || errors.Is(got.err, errFull) {
 		return Token{}, l.empty(ctx, r, errors.Is(got.err, errFull))
 	}
 	return got.token, got.err
+}
+
+// await is how an asker gets its answer. Without a wait that takes one exchange
+// with Redis, which has a limit of its own, so the caller need not be watched: it
+// is looked at afterwards.
+func (l *line) await(ctx context.Context, a *asker, wait time.Duration) (answer, error) {
+	if wait <= 0 {
+		got := <-a.result
+		if err := ctx.Err(); err != nil {
+			if got.err == nil {
+				l.giveBack(ctx, got.token)
+			}
+			return answer{}, err
+		}
+		return got, nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case got := <-a.result:
+		return got, nil
+	case <-ctx.Done():
+		l.abandon(ctx, a, false)
+		return answer{}, ctx.Err()
+	case <-timer.C:
+		l.abandon(ctx, a, true)
+		return answer{err: errNothing}, nil
+	}
 }
 
 // Return takes a token back whose caller hung up before a byte of the answer

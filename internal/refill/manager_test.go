@@ -149,7 +149,7 @@ func TestKicksAreCoalesced(t *testing.T) {
 		if n := now - before; n < 45 || n > 55 {
 			t.Errorf("%d looks in a second of kicks, want about 50", n)
 		}
-		w.after(coalesce)
+		w.after(2 * coalesce) // the look that the last kick caused, and its rest
 		settled, _ := w.shelf.lookCount(login.ID)
 		w.manager.Kick(login.ID)
 		w.after(0)

@@ -275,7 +275,7 @@ func writeFile(t *testing.T, path, text string) {
 // Run with nothing but its file, poold serves simulated tokens; the client
 // commands work against it. This calls run itself.
 func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
-	address := freeAddress(t)
+	address := redistest.FreeAddress(t)
 	env := map[string]string{"POOLD_URL": "http://" + address, "POOLD_CONFIG": filepath.Join("..", "..", "pools.yaml")}
 	lookup := func(name string) (string, bool) { value, ok := env[name]; return value, ok }
 	command := func(args ...string) (string, int) {

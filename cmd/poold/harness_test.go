@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/pool/redistest"
 	"poold/internal/provider/simulated"
 )
 
@@ -142,7 +143,7 @@ func (p *process) printed() string {
 func startPoold(t *testing.T, config, key string, env ...string) *process {
 	t.Helper()
 	p := &process{t: t, key: key, config: config, ended: make(chan error, 1)}
-	address := freeAddress(t)
+	address := redistest.FreeAddress(t)
 	p.url = "http://" + address
 	p.command = exec.Command(binary, "serve", "--config", config, "--listen", address, "--log-level", "debug")
 	p.command.Env = append([]string{"PATH=" + os.Getenv("PATH"), "GORACE=halt_on_error=1"}, env...)
@@ -259,16 +260,6 @@ func getJSON(t *testing.T, url, key string, into any) {
 	if err := json.Unmarshal(body, into); err != nil {
 		t.Fatalf("%s: %v\n%s", url, err, body)
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }
 
 // within polls until something is so.

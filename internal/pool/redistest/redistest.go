@@ -114,6 +114,12 @@ func start(t testing.TB, program string, args ...string) (string, *os.Process) {
 	return addr, command.Process
 }
 
+// FreeAddress returns a loopback address on which nothing listens.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))
+}
+
 // freePort finds a port on which nothing listens. Cluster ports must be below
 // 65536 - 10000 by default; an explicit --cluster-port avoids that.
 func freePort(t testing.TB) int {

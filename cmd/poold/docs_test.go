@@ -1,0 +1,52 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The README names every flag and every command that there is, and no other.
+func TestReadmeNamesFlagsAndCommands(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme := string(text)
+	none := func(string) (string, bool) { return "", false }
+	flags := map[string]bool{}
+	for _, name := range []string{"serve", "check", "token", "status", "healthcheck", "version"} {
+		var out strings.Builder
+		if code := run(t.Context(), []string{name, "--help"}, none, &out, &out); code != exitDone {
+			t.Errorf("%s --help: exit %d", name, code)
+		}
+		for _, found := range regexp.MustCompile(`(?m)^  -([a-z-]+)`).FindAllStringSubmatch(out.String(), -1) {
+			flags["--"+found[1]] = true
+		}
+		if name != "serve" && !strings.Contains(readme, "poold "+name) {
+			t.Errorf("the README does not name `poold %s`", name)
+		}
+	}
+	if len(flags) < 8 {
+		t.Fatalf("--help shows only %v", flags)
+	}
+	for flag := range flags {
+		if !strings.Contains(readme, "`"+flag) && !strings.Contains(readme, "["+flag) {
+			t.Errorf("the README does not name %s", flag)
+		}
+	}
+	var known []string
+	for flag := range flags {
+		known = append(known, flag)
+	}
+	// Flags of other programs in the examples.
+	known = append(known, "--build-arg")
+	for _, found := range regexp.MustCompile("[`\\[](--[a-z-]+)").FindAllStringSubmatch(readme, -1) {
+		if !slices.Contains(known, found[1]) {
+			t.Errorf("the README names %s, which poold does not know", found[1])
+		}
+	}
+}

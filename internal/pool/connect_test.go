@@ -1,0 +1,137 @@
+package pool
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/pool/redistest"
+)
+
+// A unix socket and TLS are other ways to the same server.
+func TestUnixSocketAndTLS(t *testing.T) {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "redis.sock")
+	redistest.Server(t, "--unixsocket", socket)
+	certificate(t, dir)
+	// The only certificate that this process trusts from here on.
+	t.Setenv("SSL_CERT_FILE", filepath.Join(dir, "cert.pem"))
+	_, port, err := net.SplitHostPort(redistest.FreeAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	redistest.Server(t, "--tls-port", port, "--tls-cert-file", filepath.Join(dir, "cert.pem"),
+		"--tls-key-file", filepath.Join(dir, "key.pem"), "--tls-ca-cert-file", filepath.Join(dir, "cert.pem"),
+		"--tls-auth-clients", "no")
+	for _, address := range []string{"unix://" + socket, "rediss://127.0.0.1:" + port} {
+		s, id := open(t, Options{Addresses: address, Prefix: "test"}), identity("a")
+		stock(t, s, id, 1, 0, time.Minute)
+		if _, err := s.Take(t.Context(), Request{ID: id}); err != nil {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+// Addresses may hold passwords: an error never shows them.
+func TestBadAddressesAreNotQuoted(t *testing.T) {
+	const canary = "canary-password"
+	for _, address := range []string{
+		"http://:" + canary + "@127.0.0.1:1", "redis://:" + canary + "@127.0.0.1:1/x/y", "redis://:" + canary + "@[::1", canary,
+		"redis://127.0.0.1:1,nonsense://:" + canary + "@127.0.0.1:2", "redis://:" + canary + "@127.0.0.1:1/3,redis://127.0.0.1:2",
+	} {
+		s, err := Open(Options{Addresses: address})
+		if err == nil {
+			_ = s.Close()
+			t.Errorf("%q was accepted", address)
+		} else if strings.Contains(err.Error(), canary) {
+			t.Errorf("%q: the error shows the password: %v", address, err)
+		}
+	}
+}
+
+// Every key that a store leaves behind runs out by itself.
+func TestEveryKeyHasATTL(t *testing.T) {
+	options := Options{Addresses: "redis://" + redistest.Server(t), Prefix: "ttl"}
+	s, id := open(t, options), identity("ttl")
+	stock(t, s, id, 3, 0, time.Minute)
+	place(t, s, id, "under way")
+	if ok, _, err := s.Reserve(t.Context(), "p", "under way", 5, time.Minute); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	first, err := s.Take(t.Context(), Request{ID: id, Rate: 10, RatePer: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Return(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Take(t.Context(), Request{ID: id, Idempotency: "k"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Pause(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	waiter := parkOne(t, s, Request{ID: id, MinTTL: time.Hour, Wait: 20 * time.Second, MaxWaiting: 5})
+	keys, err := s.slow.Keys(t.Context(), "*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]bool{}
+	for _, key := range keys {
+		kinds[strings.Split(key, ":")[1]] = true
+		if ttl := s.slow.PTTL(t.Context(), key).Val(); ttl <= 0 {
+			t.Errorf("%s has the TTL %v", key, ttl)
+		}
+	}
+	for _, kind := range []string{"pool", "orders", "journal", "tickets", "seen", "stats", "leads", "paused", "rate", "last", "once", "back", "places"} {
+		if !kinds[kind] {
+			t.Errorf("no key of the kind %s was made: %v", kind, keys)
+		}
+	}
+	if len(kinds) != 13 {
+		t.Errorf("a kind of key that the package comment does not list: %v", kinds)
+	}
+	s.SendAway()
+	<-waiter
+}
+
+// certificate writes a self-signed one for 127.0.0.1.
+func certificate(t *testing.T, dir string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redis"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{
+		"cert.pem": {Type: "CERTIFICATE", Bytes: der},
+		"key.pem":  {Type: "PRIVATE KEY", Bytes: private},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

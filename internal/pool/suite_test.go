@@ -11,10 +11,13 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"go.uber.org/goleak"
 
 	"poold/internal/captcha"
 	"poold/internal/pool/redistest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // server is one way of running Redis on which every script must behave alike.
 type server struct {

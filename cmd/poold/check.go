@@ -24,16 +24,21 @@ func check(_ context.Context, c *command) error {
 		if _, err := fmt.Fprintln(c.stdout, problems); err != nil {
 			return err
 		}
-		return fmt.Errorf("%d problems in %s", len(problems), *config)
+		return fmt.Errorf("problems in %s: %d", *config, len(problems))
 	}
 	if err != nil {
 		return err
+	}
+	if set.Server.TLS.Cert != "" {
+		if _, err := loadCertificate(set.Server.TLS); err != nil {
+			return err
+		}
 	}
 	var text strings.Builder
 	for _, warning := range set.Warnings {
 		text.WriteString(warning.String() + " (allowed)\n")
 	}
-	fmt.Fprintf(&text, "%s: %d targets, %d providers\n", *config, len(set.Targets), len(set.Providers))
+	fmt.Fprintf(&text, "%s is valid; targets: %d, providers: %d\n", *config, len(set.Targets), len(set.Providers))
 	_, err = io.WriteString(c.stdout, text.String())
 	return err
 }

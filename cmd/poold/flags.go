@@ -4,10 +4,27 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"net"
+	"strconv"
 )
 
 func newFlags(c *command) *flag.FlagSet {
 	return flag.NewFlagSet(c.name, flag.ContinueOnError)
+}
+
+// checkAddress refuses a --listen that cannot be one.
+func checkAddress(address string) error {
+	if address == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return usageError{fmt.Sprintf("--listen (or POOLD_LISTEN) is host:port with a port up to 65535, not %q", address)}
+	}
+	return nil
 }
 
 func configFlag(flags *flag.FlagSet, c *command) *string {

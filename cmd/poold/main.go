@@ -72,8 +72,13 @@ func run(ctx context.Context, args []string, lookup func(string) (string, bool),
 		"version":     printVersion,
 		"help":        help,
 	}
-	if len(args) > 0 && (args[0] == "-h" || args[0] == "--help" || args[0] == "-help") {
-		c.name = "help"
+	if len(args) > 0 {
+		switch args[0] {
+		case "-h", "-help", "--help":
+			c.name = "help"
+		case "-version", "--version":
+			c.name, c.args = "version", nil
+		}
 	}
 	// What cannot be said on stderr cannot be said anywhere: its errors are ignored.
 	do, known := commands[c.name]
@@ -99,14 +104,14 @@ func help(_ context.Context, c *command) error {
 
 // parse reads flags and up to `most` positional arguments, in any order.
 func (c *command) parse(flags *flag.FlagSet, most int) ([]string, error) {
-	flags.SetOutput(c.stdout)
-	flags.Usage = func() {
-		_, _ = fmt.Fprintf(c.stdout, "usage: poold %s [flags]\n", c.name)
-		flags.PrintDefaults()
-	}
+	flags.SetOutput(io.Discard) // errors are told once, by run
+	flags.Usage = func() {}
 	var words []string
 	for rest := c.args; ; {
 		if err := flags.Parse(rest); errors.Is(err, flag.ErrHelp) {
+			flags.SetOutput(c.stdout)
+			_, _ = fmt.Fprintf(c.stdout, "usage: poold %s [flags]%s\n", c.name, strings.Repeat(" TARGET", most))
+			flags.PrintDefaults()
 			return nil, err
 		} else if err != nil {
 			return nil, usageError{err.Error()}

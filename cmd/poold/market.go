@@ -69,13 +69,13 @@ func (m *market) open(ctx context.Context, p targets.Provider, spawn func(func()
 	config := provider.Config{
 		Name: p.Name, API: string(p.API), Profile: p.Profile, URL: p.URL, Key: p.Key,
 		FirstPoll: p.FirstPoll, PollInterval: p.PollInterval, Timeout: p.Timeout, Balance: p.Balance,
-		Observe: m.observe(p.Name), Log: m.log.With("provider", p.Name),
+		Observe: m.observe(p.Name), Log: m.log,
 	}
 	if p.API == targets.APISimulated {
-		if err := m.simulate(ctx, p.Concurrency, spawn); err != nil {
+		if err := m.simulate(ctx, spawn); err != nil {
 			return nil, err
 		}
-		config.API, config.Profile = provider.APILegacy, "captchaai"
+		config.API, config.Profile = provider.APILegacy, "2captcha"
 		config.URL, config.Key = "http://"+m.simulates, m.password
 		if config.FirstPoll == 0 {
 			config.FirstPoll = simulatedFirst
@@ -90,7 +90,7 @@ func (m *market) open(ctx context.Context, p targets.Provider, spawn func(func()
 
 // simulate starts the simulated provider on a loopback port, once; it runs
 // until ctx ends.
-func (m *market) simulate(ctx context.Context, threads int, spawn func(func() error)) error {
+func (m *market) simulate(ctx context.Context, spawn func(func() error)) error {
 	if m.simulator != nil {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (m *market) simulate(ctx context.Context, threads int, spawn func(func() er
 	m.simulator = simulated.New(simulated.Options{
 		Key:    m.password.Reveal(),
 		Median: simulatedMedian, Sigma: simulated.DefaultSigma, Min: simulatedLeast, Max: simulatedMost,
-		Threads: threads, FailShare: simulatedFailures, Log: m.log,
+		FailShare: simulatedFailures, Flavour: simulated.TwoCaptcha, Log: m.log,
 	})
 	service := m.simulator
 	spawn(func() error { return service.Serve(ctx, listener) })

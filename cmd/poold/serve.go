@@ -30,6 +30,10 @@ import (
 // memory and saves about a sixth of the time that a take costs.
 const gcPercent = 400
 
+// stopGrace is how long the port stays open after a stop began, with /readyz
+// answering 503, so that balancers look elsewhere before connections are refused.
+const stopGrace = time.Second
+
 // drainLimit is how long requests under way may take after a stop began.
 const drainLimit = 10 * time.Second
 
@@ -39,15 +43,21 @@ func serve(ctx context.Context, c *command) error {
 	config := configFlag(flags, c)
 	listen := flags.String("listen", c.env("POOLD_LISTEN", ""), "`host:port` to listen on instead of the file's")
 	logger := logFlags(flags, c)
-	if words, err := c.parse(flags, 0); err != nil {
+	if _, err := c.parse(flags, 0); err != nil {
 		return err
-	} else if len(words) > 0 {
-		return usageError{fmt.Sprintf("does not know what to do with %q", words[0])}
+	}
+	if err := checkAddress(*listen); err != nil {
+		return err
 	}
 	log, err := logger()
 	if err != nil {
 		return err
 	}
+	// From here to the very end: without a reader SIGHUP would end the process,
+	// also while it stops.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	file := targets.NewFile(*config, c.lookup, log)
 	file.OverrideListen(*listen)
 	set, err := file.Load()
@@ -61,7 +71,7 @@ func serve(ctx context.Context, c *command) error {
 	if err != nil {
 		return err
 	}
-	return d.run(ctx)
+	return d.run(ctx, hangups)
 }
 
 // daemon is everything that runs while poold serves.
@@ -130,7 +140,7 @@ func (d *daemon) build(set *targets.Set) error {
 // run works until ctx ends and then stops in stages: no request for a token is
 // accepted and nothing is bought, waiting callers are sent away, answers under
 // way are finished. Orders at the provider stay in the journal in Redis.
-func (d *daemon) run(ctx context.Context) error {
+func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	defer d.close()
 	// Everything lives in `all`; the buying ends first, with ctx.
 	all, endAll := context.WithCancel(context.WithoutCancel(ctx))
@@ -157,7 +167,7 @@ func (d *daemon) run(ctx context.Context) error {
 	spawn(func() error { return d.desk.Run(buying) })
 	bought := make(chan struct{})
 	spawn(func() error { defer close(bought); return d.manager.Run(buying) })
-	spawn(func() error { return reloadOnHangup(buying, d.file, d.log) })
+	spawn(func() error { return reloadOnHangup(buying, hangups, d.file, d.log) })
 	server := d.server.HTTPServer()
 	spawn(func() error {
 		if err := server.Serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -173,6 +183,9 @@ func (d *daemon) run(ctx context.Context) error {
 		d.log.Info("stopping")
 		d.server.Stopping()
 		d.store.SendAway()
+		if ctx.Err() != nil { // else a part of the daemon failed, and nobody waits
+			time.Sleep(stopGrace)
+		}
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
 		defer cancel()
 		err := server.Shutdown(limited)
@@ -196,7 +209,11 @@ func (d *daemon) run(ctx context.Context) error {
 // the start at once.
 func bind(ctx context.Context, address string, files targets.TLS) (net.Listener, error) {
 	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", address)
+	network := "tcp"
+	if host, _, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).To4() != nil {
+		network = "tcp4" // 0.0.0.0 would mean IPv6 too
+	}
+	listener, err := config.Listen(ctx, network, address)
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
@@ -204,18 +221,24 @@ func bind(ctx context.Context, address string, files targets.TLS) (net.Listener,
 	if files.Cert == "" {
 		return listener, nil
 	}
-	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	pair, err := loadCertificate(files)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("server.tls: %w", err), listener.Close())
+		return nil, errors.Join(err, listener.Close())
 	}
 	return tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}), nil
 }
 
+// loadCertificate reads the files of server.tls.
+func loadCertificate(files targets.TLS) (tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil {
+		return pair, fmt.Errorf("server.tls: %w", err)
+	}
+	return pair, nil
+}
+
 // reloadOnHangup reads the file again at each SIGHUP.
-func reloadOnHangup(ctx context.Context, file *targets.File, log *slog.Logger) error {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
+func reloadOnHangup(ctx context.Context, hangups <-chan os.Signal, file *targets.File, log *slog.Logger) error {
 	for {
 		select {
 		case <-ctx.Done():

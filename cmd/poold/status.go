@@ -13,8 +13,9 @@ import (
 
 // document is the part of /status.json that the table shows.
 type document struct {
-	Version string `json:"version"`
-	Ready   bool   `json:"ready"`
+	Version string   `json:"version"`
+	Notices []string `json:"notices"`
+	Ready   bool     `json:"ready"`
 	Config  struct {
 		OK       bool     `json:"ok"`
 		Problems []string `json:"problems"`
@@ -79,11 +80,12 @@ func (d document) print(w io.Writer) error {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	row := func(format string, args ...any) { _, _ = fmt.Fprintf(table, format, args...) } // into memory
-	row("TARGET\tSTATE\tFRESH\tDEPTH\tORDERS\tWAITING\tREQUESTS\tHITS\tSOLVED\tEXPIRED\tFAILED\tBOUGHT/SERVED\n")
+	row("TARGET\tSTATE\tFRESH\tDEPTH\tORDERS\tWAITING\tREQUESTS\tHIT RATE\tSOLVED\tEXPIRED\tFAILED\tBOUGHT/SERVED\n")
 	for _, t := range d.Targets {
-		row("%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.1f %%\t%d\t%d\t%d\t%.2f\n",
+		row("%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%d\t%s\n",
 			t.Name, withReason(t.State, t.Reason), t.Fresh, t.Depth, t.InFlight, t.Waiting,
-			t.Requests, 100*t.HitRate, t.Solved, t.Expired, t.Failed, t.BoughtPerServed)
+			t.Requests, known(t.Requests > 0, "%.1f %%", 100*t.HitRate), t.Solved, t.Expired, t.Failed,
+			known(t.BoughtPerServed > 0, "%.2f", t.BoughtPerServed))
 	}
 	row("\nPROVIDER\tSTATE\tORDERS\tMOST\n")
 	for _, p := range d.Providers {
@@ -100,8 +102,8 @@ func (d document) print(w io.Writer) error {
 		redis = "does not answer"
 	}
 	fmt.Fprintf(&text, "\npoold %s, %s; redis (%s) %s\n", d.Version, ready, d.Redis.Mode, redis)
-	for _, problem := range d.Config.Problems {
-		text.WriteString(problem + "\n")
+	for _, line := range append(d.Notices, d.Config.Problems...) {
+		text.WriteString(line + "\n")
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
@@ -112,4 +114,12 @@ func withReason(state, reason string) string {
 		return state
 	}
 	return state + " (" + reason + ")"
+}
+
+// known formats a figure, or a dash where there is none yet.
+func known(is bool, format string, value float64) string {
+	if !is {
+		return "-"
+	}
+	return fmt.Sprintf(format, value)
 }

@@ -144,7 +144,7 @@ func (s *Server) explain(ctx context.Context, c *call, err error) *problem {
 	case errors.Is(err, pool.ErrClosed):
 		return fault(codeShuttingDown, "the daemon is stopping").after(jitter(2 * time.Second))
 	case errors.Is(err, pool.ErrDown), errors.Is(err, context.DeadlineExceeded):
-		return fault(codeStoreDown, "redis does not answer; nothing was handed out").after(jitter(2 * time.Second))
+		return fault(codeStoreDown, "redis does not answer").after(jitter(2 * time.Second))
 	}
 	p := fault(codeInternal, "the daemon's log says more")
 	p.cause = err

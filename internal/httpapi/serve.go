@@ -77,6 +77,10 @@ func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request, name s
 // admit decides whether the request may reach its handler, and finds out who
 // asks and for what.
 func (s *Server) admit(c *call, r *http.Request, name string) error {
+	if s.stopping.Load() {
+		// The listener is about to close: the client shall not count on the connection.
+		c.w.Header()["Connection"] = closing
+	}
 	// Every browser that might show an answer must not guess what it is.
 	c.w.Header()["X-Content-Type-Options"] = noSniff
 	if c.route.probe {
@@ -179,6 +183,7 @@ func (s *Server) logRequest(c *call, r *http.Request, status int) {
 var (
 	noSniff  = []string{"nosniff"}
 	noStore  = []string{"no-store"}
+	closing  = []string{"close"}
 	typeJSON = []string{"application/json"}
 	typeText = []string{"text/plain; charset=utf-8"}
 )

@@ -112,6 +112,7 @@ type Server struct {
 	buildView sync.Mutex           // held while a view is derived
 	changes   atomic.Uint64        // counts what a snapshot taken before would miss
 	snapshots shared[snapshotKey, *snapshot]
+	known     atomic.Pointer[map[captcha.ID]pool.Stock] // the last that Redis said
 	providers shared[*targets.Set, []purchase.Status]
 	buffers   sync.Pool // *[]byte, for token answers
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
@@ -81,12 +82,10 @@ func (s *Server) take(ctx context.Context, set *targets.Set) *snapshot {
 	up := err == nil && len(stocks) == len(queries)
 	if up {
 		snap.stocks = stocks
+		s.remember(queries, stocks)
 	} else {
 		s.log.DebugContext(ctx, "surveying the stock for a status", slog.Any("err", err))
-		stocks = make([]pool.Stock, len(queries))
-		for i := range stocks {
-			stocks[i].NextExpiry = -1
-		}
+		stocks = s.lastKnown(queries)
 	}
 	snap.status = Status{
 		Version:   s.version,
@@ -104,9 +103,34 @@ func (s *Server) take(ctx context.Context, set *targets.Set) *snapshot {
 			// notices the end of a pause a moment later.
 			notes[i].State, notes[i].Reason = refill.OK, ""
 		}
+		if notes[i].State == refill.OK && !up {
+			notes[i].State, notes[i].Reason = refill.Starved, "redis does not answer; the figures are the last known ones"
+		}
 		snap.status.Targets[i] = targetStatus(&set.Targets[i], notes[i], &stocks[i])
 	}
 	return snap
+}
+
+// remember keeps what Redis said, for the time when it says nothing: counters
+// that fall to zero would look like an identity that was never used.
+func (s *Server) remember(queries []pool.Query, stocks []pool.Stock) {
+	known := make(map[captcha.ID]pool.Stock, len(queries))
+	for i, q := range queries {
+		known[q.ID] = stocks[i]
+	}
+	s.known.Store(&known)
+}
+
+func (s *Server) lastKnown(queries []pool.Query) []pool.Stock {
+	stocks := make([]pool.Stock, len(queries))
+	known := s.known.Load()
+	for i, q := range queries {
+		if known != nil {
+			stocks[i] = (*known)[q.ID]
+		}
+		stocks[i].NextExpiry = -1
+	}
+	return stocks
 }
 
 // notices lists what an operator should know about this way of running poold.
@@ -158,7 +182,7 @@ func targetStatus(t *targets.Target, note refill.Note, stock *pool.Stock) Target
 		Fresh: stock.Fresh, InFlight: stock.Orders, Waiting: stock.Waiting,
 		Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses,
 		Solved: f.Solved, Expired: f.Expired, Failed: f.Failed,
-		HitRate:         ratio(f.Hits, f.Requests),
+		HitRate:         ratio(f.Hits, f.Hits+f.Waited+f.Misses), // who still waits has no outcome
 		BoughtPerServed: ratio(f.Solved, f.Hits+f.Waited),
 		LeadTime:        LeadTime{P50: percentile(stock.Leads, 50), P90: percentile(stock.Leads, 90)},
 	}
@@ -190,17 +214,8 @@ func (s *Status) forCaller(c *caller) *Status {
 			part.Targets = append(part.Targets, t)
 		}
 	}
-	part.Config.Problems = onlyCount(s.Config.Problems)
-	part.Config.Warnings = onlyCount(s.Config.Warnings)
+	part.Config.Problems, part.Config.Warnings = []string{}, []string{}
 	return &part
-}
-
-// onlyCount replaces lines that a caller may not see.
-func onlyCount(lines []string) []string {
-	if len(lines) == 0 {
-		return lines
-	}
-	return []string{"shown to keys for all targets"}
 }
 
 // target finds one target's part; false if it came with a newer Set.

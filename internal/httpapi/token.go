@@ -59,6 +59,15 @@ func (s *Server) handleToken(w http.ResponseWriter, r *http.Request, c *call) er
 	if err != nil {
 		return err
 	}
+	// A reload may have given the name to another identity while the caller
+	// waited; its tokens are not what the caller would get now.
+	if now := s.view().targets[c.target.Name]; now == nil || now.ID != c.target.ID {
+		s.giveBack(r.Context(), c, &token, request.Idempotency != "")
+		if now == nil {
+			return fault(codeUnknownTarget, "the target was removed while the caller waited")
+		}
+		return fault(codePoolEmpty, "the target was changed while the caller waited").after(time.Second)
+	}
 	return s.handOut(w, r, c, &token, request.Idempotency != "")
 }
 

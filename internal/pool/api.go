@@ -92,9 +92,13 @@ type Landing struct {
 	Provider  string
 	Value     string
 	UserAgent string
-	Age       time.Duration // since the earliest moment at which it can have been solved
-	Lifetime  time.Duration
-	Lead      time.Duration // submit to token, to be learned from
+	// SincePlaced is the time from Place's answer to the earliest moment at which
+	// it can have been solved. Redis knows when it carried out Place, which was
+	// before its answer, so the birth computed from it is never too late, however
+	// long the landing itself takes.
+	SincePlaced time.Duration
+	Lifetime    time.Duration
+	Lead        time.Duration // submit to token, to be learned from
 }
 
 // Stock is what one identity holds at one moment.

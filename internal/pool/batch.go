@@ -45,7 +45,7 @@ func (l *line) encode(b *batch, number int64) (keys []string, args []any) {
 		}
 	}
 	keys = []string{l.keys.tokens, l.keys.tickets, l.keys.seen, l.keys.stats, l.keys.last, l.keys.rate}
-	args = make([]any, 0, 9+2*len(b.leaving)+4*len(b.askers))
+	args = make([]any, 0, 9+2*len(b.leaving)+5*len(b.askers))
 	args = append(args, number, receiptLife.Milliseconds(), margin, rate, window, most,
 		len(b.plain), len(b.leaving))
 	for _, leaver := range b.leaving {
@@ -62,7 +62,7 @@ func (l *line) encode(b *batch, number int64) (keys []string, args []any) {
 			keys = append(keys, a.once)
 			receipt = len(keys)
 		}
-		args = append(args, a.ticket, a.arrival, a.need, receipt)
+		args = append(args, a.ticket, a.arrival, a.need, receipt, a.minTTL)
 	}
 	return keys, args
 }

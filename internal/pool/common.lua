@@ -2,6 +2,9 @@
 -- theirs. The list of tokens is kept sorted by the moment of death, soonest
 -- first; an element starts with that moment as 13 digits of Unix milliseconds.
 
+-- Figures live on for 30 days after the last change.
+local stats_ttl = 2592000000
+
 local function now_ms()
   local t = redis.call('TIME')
   return t[1] * 1000 + math.floor(t[2] / 1000)
@@ -44,6 +47,7 @@ local function drop_dead(list, stats, moment)
   end
   if dropped > 0 then
     redis.call('HINCRBY', stats, 'expired', dropped)
+    redis.call('PEXPIRE', stats, stats_ttl)
   end
 end
 
@@ -87,11 +91,9 @@ local function purge_orders(orders, journal, stats, now)
   end
   if #late > 0 then
     redis.call('HINCRBY', stats, 'lost', #late)
+    redis.call('PEXPIRE', stats, stats_ttl)
   end
 end
-
--- figures live on for 30 days after the last change.
-local stats_ttl = 2592000000
 
 -- counts is what place and look answer: fresh, outliving, orders, waiting, ms
 -- until the first fresh token meets its margin, ms until the first outliving

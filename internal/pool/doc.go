@@ -18,7 +18,7 @@
 //	captcha:paused:{id}         string  present while buying is paused by an operator
 //	captcha:rate:{id}           list    times of the last hand-outs, where the target has a rate
 //	captcha:last:{id}:REPLICA   string  the replica's last take: its number (16 digits), then its answer
-//	captcha:once:{id}:HASH      string  "needed ms|token" of one Idempotency-Key, until the token dies
+//	captcha:once:{id}:HASH      string  "min_ttl ms|token" of one Idempotency-Key, until the token dies
 //	captcha:back:{id}:HANDOUT   string  marks a hand-out that was taken back
 //	captcha:places:{provider}   zset    order -> Unix ms until which it holds a place at the provider
 //
@@ -31,7 +31,8 @@
 //   - Facts are stored, policy is applied on read: an element says when the
 //     token was born and when it truly dies; the margin comes with each call.
 //   - Life is judged by Redis' TIME inside the scripts, never by this process'
-//     clock. Ages go in, moments stay there.
+//     clock. Durations go in, moments stay there; a token's birth is counted from
+//     when its order was placed, so that a landing that comes late is no younger.
 //   - A take can be sent twice. go-redis re-sends a command whose answer was
 //     lost; each replica numbers its takes of an identity and has one under way
 //     at a time, and the script repeats the answer to the last number and

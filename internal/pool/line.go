@@ -49,14 +49,16 @@ type line struct {
 	serving bool      // a goroutine runs serve
 	stuck   bool      // the last call has no answer yet; nobody else is let in
 
-	look     sync.Mutex // guards the two below
+	look     sync.Mutex // guards the three below
 	looked   Stock
+	lookErr  error
 	lookedAt time.Time
 }
 
 // asker is one caller in the line.
 type asker struct {
 	margin, need int64 // ms
+	minTTL       int64 // ms, as it was asked for: an Idempotency-Key belongs to it
 	waits        bool
 	maxWaiting   int
 	rate         int

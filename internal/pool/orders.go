@@ -92,7 +92,7 @@ func (s *Store) Settle(ctx context.Context, l Landing) (settled bool, err error)
 	k := s.keys(l.Identity)
 	reply, err := s.run(ctx, s.scripts.settle,
 		[]string{k.tokens, k.orders, k.journal, k.tickets, k.stats, k.leads},
-		l.Order, max(0, l.Age).Milliseconds(), l.Lifetime.Milliseconds(), l.Lead.Milliseconds(),
+		l.Order, l.SincePlaced.Milliseconds(), l.Lifetime.Milliseconds(), l.Lead.Milliseconds(),
 		elementTail(l), s.channel(), string(l.Identity))
 	if err != nil {
 		return false, err

@@ -27,6 +27,5 @@ for i = 2, 3 do
     redis.call('PEXPIRE', KEYS[i], ttl + 60000)
   end
 end
-redis.call('PEXPIRE', KEYS[6], stats_ttl)
 have[3] = have[3] + 1
 return {1, unpack(have)}

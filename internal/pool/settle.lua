@@ -2,15 +2,19 @@
 -- one step. The second one to come finds no order and changes nothing.
 --
 -- KEYS  1 tokens  2 orders  3 journal  4 tickets  5 stats  6 leads
--- ARGV  1 order id  2 age of the token, ms  3 lifetime, ms  4 lead, ms
+-- ARGV  1 order id  2 birth, in ms after the order was placed  3 lifetime, ms
+--       4 lead, ms
 --       5 rest of the element  6 channel  7 identity
 -- Answer: 1 settled, 0 there was no such order.
 if redis.call('ZREM', KEYS[2], ARGV[1]) == 0 then
   return 0
 end
+-- The journal says when the order was placed. An age sent along would be wrong
+-- by as long as this call waited for a Redis that hung.
+local placed = tonumber(string.match(redis.call('HGET', KEYS[3], ARGV[1]) or '', '^%d+')) or 0
 redis.call('HDEL', KEYS[3], ARGV[1])
 local now = now_ms()
-local born = now - tonumber(ARGV[2])
+local born = math.min(now, placed + tonumber(ARGV[2]))
 local dead = born + tonumber(ARGV[3])
 redis.call('HINCRBY', KEYS[5], 'solved', 1)
 if dead <= now then

@@ -163,7 +163,8 @@ func (s *Store) watch(ctx context.Context) {
 	}
 }
 
-// listen wakes the lines of identities in which a token landed for a waiter.
+// listen hears of the identities in which a token landed for a waiter, or whose
+// buying was paused or resumed, and passes it on.
 // Polling by the lines is the backstop, so a lost message costs little.
 func (s *Store) listen(ctx context.Context) {
 	messages := s.slow.Subscribe(ctx, s.channel())
@@ -177,6 +178,7 @@ func (s *Store) listen(ctx context.Context) {
 				return
 			}
 			s.wake(captcha.ID(message.Payload))
+			s.changed(captcha.ID(message.Payload))
 		}
 	}
 }
@@ -199,18 +201,20 @@ const pauseTTL = 30 * 24 * time.Hour
 func (s *Store) Pause(ctx context.Context, id captcha.ID) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := s.slow.Set(ctx, s.keys(id).paused, "1", pauseTTL).Err()
-	s.changed(id)
-	return down(err)
+	if err := s.slow.Set(ctx, s.keys(id).paused, "1", pauseTTL).Err(); err != nil {
+		return down(err)
+	}
+	return down(s.slow.Publish(ctx, s.channel(), string(id)).Err())
 }
 
 // Resume ends a pause; it is no error if there is none.
 func (s *Store) Resume(ctx context.Context, id captcha.ID) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := s.slow.Del(ctx, s.keys(id).paused).Err()
-	s.changed(id)
-	return down(err)
+	if err := s.slow.Del(ctx, s.keys(id).paused).Err(); err != nil {
+		return down(err)
+	}
+	return down(s.slow.Publish(ctx, s.channel(), string(id)).Err())
 }
 
 // run executes a script off the hot path.

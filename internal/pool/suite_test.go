@@ -59,6 +59,7 @@ func TestOnEveryServer(t *testing.T) {
 		"WaitersAreServedInOrder":       testWaitersAreServedInOrder,
 		"TheQueueHasAnEnd":              testTheQueueHasAnEnd,
 		"ADeadReplicasTicketIsSkipped":  testADeadReplicasTicketIsSkipped,
+		"ARateDoesNotStarveTickets":     testARateDoesNotStarveTickets,
 		"SendAwayEndsWaits":             testSendAwayEndsWaits,
 		"HangingUpLosesNothing":         testHangingUpLosesNothing,
 		"LostRepliesLoseNoToken":        testLostRepliesLoseNoToken,
@@ -127,7 +128,7 @@ func land(t testing.TB, s *Store, id captcha.ID, order string, age, lifetime tim
 	t.Helper()
 	settled, err := s.Settle(t.Context(), Landing{
 		Order: order, Identity: id, Provider: "p", Value: "token|of " + order,
-		UserAgent: "agent | 1", Age: age, Lifetime: lifetime, Lead: 2 * time.Second,
+		UserAgent: "agent | 1", SincePlaced: -age, Lifetime: lifetime, Lead: 2 * time.Second,
 	})
 	if err != nil || !settled {
 		t.Fatalf("settling %s: %v, %v", order, settled, err)

@@ -111,7 +111,7 @@ func (s *Store) line(id captcha.ID) *line {
 func (l *line) asker(r Request) *asker {
 	a := &asker{
 		margin: r.Margin.Milliseconds(), need: max(r.Margin, r.MinTTL).Milliseconds(),
-		waits: r.Wait > 0, maxWaiting: r.MaxWaiting, rate: r.Rate, window: r.RatePer.Milliseconds(),
+		minTTL: r.MinTTL.Milliseconds(), waits: r.Wait > 0, maxWaiting: r.MaxWaiting, rate: r.Rate, window: r.RatePer.Milliseconds(),
 		result: make(chan answer, 1),
 	}
 	if a.waits {
@@ -133,11 +133,12 @@ func (l *line) empty(ctx context.Context, r Request, full bool) error {
 	l.look.Lock()
 	defer l.look.Unlock()
 	if time.Since(l.lookedAt) > 250*time.Millisecond {
-		stock, err := l.store.Look(ctx, l.id, r.Margin, 0)
-		if err != nil {
-			return err
-		}
-		l.looked, l.lookedAt = stock, time.Now()
+		// The caller's end must not spoil the answer for the others.
+		l.looked, l.lookErr = l.store.Look(context.WithoutCancel(ctx), l.id, r.Margin, 0)
+		l.lookedAt = time.Now()
+	}
+	if l.lookErr != nil {
+		return l.lookErr
 	}
 	return &EmptyError{RetryAfter: landing(l.looked), Paused: l.looked.Paused, Full: full}
 }

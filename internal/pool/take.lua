@@ -6,9 +6,9 @@
 --       3 margin, ms   4 tokens allowed per window (0 = no limit)  5 window, ms
 --       6 most tickets  7 plain callers: no wait, no min_ttl, no key
 --       8 leavers L, then L pairs: ticket, 1 if its wait ran out (a miss)
---       9 askers A, then A groups of four: ticket ('' = does not wait),
+--       9 askers A, then A groups of five: ticket ('' = does not wait),
 --         arrival ('' = asks for the first time), life needed in ms, index of
---         its receipt among KEYS (0 = none)
+--         its receipt among KEYS (0 = none), the min_ttl it asked for in ms
 -- Answer: lines of now in ms, ms until the rate allows the next one (0 = it refused nobody), one answer per asker
 --       (T token, R token repeated, W arrival = holds a ticket, E none,
 --       F too many wait, C conflict, L rate), then tokens for the plain callers.
@@ -79,9 +79,9 @@ at = at + 1
 local by_ticket = {}
 for i = 1, count do
   local asker = {ticket = ARGV[at], arrival = ARGV[at + 1], need = tonumber(ARGV[at + 2]),
-    receipt = KEYS[tonumber(ARGV[at + 3])]}
+    receipt = KEYS[tonumber(ARGV[at + 3])], min_ttl = ARGV[at + 4]}
   askers[i] = asker
-  at = at + 4
+  at = at + 5
   if asker.arrival ~= '' then
     by_ticket[asker.ticket] = asker
     -- A replica that was silent for a while gets its old place back.
@@ -108,10 +108,10 @@ local function serve(asker)
   if asker.receipt then
     local earlier = redis.call('GET', asker.receipt)
     if earlier then
-      local need, element = string.match(earlier, '^(%d+)|(.*)$')
+      local min_ttl, element = string.match(earlier, '^(%d+)|(.*)$')
       leave(asker)
       requests = asker.arrival == '' and requests - 1 or requests
-      if tonumber(need) ~= asker.need then
+      if min_ttl ~= asker.min_ttl then
         return 'C'
       end
       replays = replays + 1
@@ -130,7 +130,7 @@ local function serve(asker)
   local element = redis.call('LINDEX', list, index)
   taken[#taken + 1] = element
   if asker.receipt then
-    redis.call('SET', asker.receipt, ms(asker.need) .. '|' .. element, 'PX',
+    redis.call('SET', asker.receipt, asker.min_ttl .. '|' .. element, 'PX',
       math.max(1, dies(element) - now))
   end
   if asker.arrival == '' then
@@ -142,8 +142,8 @@ local function serve(asker)
   return 'T' .. element
 end
 
--- Tickets first, in the order in which they came; a token that the ticket of
--- another replica could use is set aside for it.
+-- Tickets first, in the order in which they came; a token that a ticket outside
+-- this call could use is set aside for it, and its part of the rate.
 if waiting > 0 and (length > 0 or next(by_ticket)) then
   for _, ticket in ipairs(redis.call('ZRANGE', tickets, 0, -1)) do
     local asker = by_ticket[ticket]
@@ -151,8 +151,9 @@ if waiting > 0 and (length > 0 or next(by_ticket)) then
       asker.answer = serve(asker)
     else
       local index = fit(tonumber(string.match(ticket, '^%d+')))
-      if index then
+      if index and allowed > 0 then
         use(index)
+        allowed = allowed - 1
       end
     end
   end

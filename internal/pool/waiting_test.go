@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"poold/internal/pool/redistest"
 )
 
 // parkOne starts a waiting take and returns when it holds a ticket.
@@ -250,4 +254,89 @@ func TestRedisHangsAndHeals(t *testing.T) {
 	if got := look(t, s, id); got.Fresh != 1 {
 		t.Fatalf("left: %+v", got)
 	}
+}
+
+// Redis hangs with a landing in its socket and carries it out when it goes on.
+// The token is as old as it is all the same (promise 2).
+func TestALateLandingIsNoYounger(t *testing.T) {
+	address, process := redistest.Process(t)
+	s, id := open(t, Options{Addresses: "redis://" + address}), identity("late")
+	place(t, s, id, "late")
+	signal(t, process, syscall.SIGSTOP)
+	landed := make(chan error, 1)
+	go func() {
+		for {
+			_, err := s.Settle(t.Context(), Landing{Order: "late", Identity: id, Value: "v", Lifetime: 10 * time.Second})
+			if err == nil || t.Context().Err() != nil {
+				landed <- err
+				return
+			}
+		}
+	}()
+	time.Sleep(3 * time.Second)
+	signal(t, process, syscall.SIGCONT)
+	if err := <-landed; err != nil {
+		t.Fatal(err)
+	}
+	if got := look(t, s, id); got.Fresh != 1 || got.NextExpiry > 7100*time.Millisecond {
+		t.Fatalf("a token of 10 s that landed 3 s late lives for another %v: %+v", got.NextExpiry, got)
+	}
+}
+
+// Waits that end while Redis hangs are answered together, not one per second.
+func TestWaitsThatEndInAHangAreAnsweredTogether(t *testing.T) {
+	address, process := redistest.Process(t)
+	s, id := open(t, Options{Addresses: "redis://" + address}), identity("together")
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if token, err := s.Take(t.Context(), Request{ID: id, Wait: 700 * time.Millisecond, MaxWaiting: 50}); err == nil {
+				t.Errorf("took %+v", token)
+			}
+		})
+	}
+	eventually(t, "20 tickets", func() bool { return look(t, s, id).Waiting == 20 })
+	signal(t, process, syscall.SIGSTOP)
+	defer signal(t, process, syscall.SIGCONT)
+	began := time.Now()
+	all.Wait()
+	if took := time.Since(began); took > 4*time.Second {
+		t.Fatalf("20 callers were answered after %v", took)
+	}
+}
+
+func signal(t testing.TB, process *os.Process, s syscall.Signal) {
+	t.Helper()
+	if err := process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Callers without a wait ask all the time and use up the rate as it comes. The
+// one with a ticket gets its turn at its next poll.
+func testARateDoesNotStarveTickets(t *testing.T, o Options) {
+	one, two, id := open(t, o), open(t, o), identity("fair rate")
+	stock(t, one, id, 200, 0, time.Minute)
+	request := Request{ID: id, Rate: 5, RatePer: time.Second}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var greedy sync.WaitGroup
+	greedy.Go(func() {
+		for ctx.Err() == nil {
+			_, _ = two.Take(ctx, request)
+			time.Sleep(2 * time.Millisecond)
+		}
+	})
+	time.Sleep(300 * time.Millisecond) // the rate is used up by now
+	patient := request
+	patient.Wait, patient.MaxWaiting = 10*time.Second, 10
+	began := time.Now()
+	if _, err := one.Take(t.Context(), patient); err != nil {
+		t.Errorf("the caller with a ticket: %v", err)
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("the caller with a ticket waited for %v", took)
+	}
+	stop()
+	greedy.Wait()
 }

@@ -158,22 +158,27 @@ func (d *Desk) poll(ctx context.Context, o *Order) (provider.Solution, error) {
 	return o.seller.Poll(bounded, o.task, o.spec.Identity)
 }
 
-// settle lands the token. The age is taken anew at each try, so that the time
-// that Redis was away for counts.
+// settle lands the token.
 func (d *Desk) settle(ctx context.Context, o *Order, s provider.Solution) error {
 	lead := time.Since(o.submitted)
-	err := d.insist(ctx, o, "landing a token", func(ctx context.Context) error {
-		// Whether this try settled it or an earlier one whose answer was lost
-		// makes no difference: it is settled once.
-		_, err := d.stock.Settle(ctx, pool.Landing{
+	var settled bool
+	tries := 0
+	err := d.insist(ctx, o, "landing a token", func(ctx context.Context) (err error) {
+		tries++
+		settled, err = d.stock.Settle(ctx, pool.Landing{
 			Order: o.id, Identity: o.spec.ID, Provider: o.seller.Name(),
 			Value: s.Token, UserAgent: s.UserAgent,
-			Age: time.Since(o.unsolved), Lifetime: o.spec.Lifetime, Lead: lead,
+			SincePlaced: o.unsolved.Sub(o.placed), Lifetime: o.spec.Lifetime, Lead: lead,
 		})
 		return err
 	})
 	if err != nil {
 		return d.drop(o, fmt.Errorf("landing the token: %w", err))
+	}
+	// After a try without an answer it may have been that one; else somebody
+	// removed the order.
+	if !settled && tries == 1 {
+		return d.drop(o, errors.New("landing the token: redis has forgotten the order"))
 	}
 	d.release(ctx, o)
 	d.observe.Solve(o.spec.Target, o.seller.Name(), Solved, lead)

@@ -55,8 +55,8 @@ func TestCollectSolves(t *testing.T) {
 			t.Errorf("lead %v, want about 26.6s", l.Lead)
 		}
 		// It may have been solved as soon as the second poll was on its way.
-		if want := time.Since(asked[1]); l.Age != want {
-			t.Errorf("age %v, want %v, since the second poll began", l.Age, want)
+		if want := asked[1].Sub(o.placed); l.SincePlaced != want {
+			t.Errorf("born %v after the placing, want %v, when the second poll began", l.SincePlaced, want)
 		}
 		if !near(asked[2].Sub(asked[1]), 5200*time.Millisecond, 500*time.Millisecond) {
 			t.Errorf("%v between polls, want 5s with 10%% jitter after the answer", asked[2].Sub(asked[1]))
@@ -82,8 +82,8 @@ func TestAgeCountsFromTheSubmit(t *testing.T) {
 		if err := s.desk.Collect(t.Context(), s.order(t)); err != nil {
 			t.Fatal(err)
 		}
-		if l := s.stock.landed()[0]; l.Age != 17*time.Second || l.Lead != 17*time.Second {
-			t.Errorf("age %v, lead %v, want 17s each", l.Age, l.Lead)
+		if l := s.stock.landed()[0]; l.SincePlaced != 0 || l.Lead != 17*time.Second {
+			t.Errorf("born %v after the placing, lead %v, want 0s and 17s", l.SincePlaced, l.Lead)
 		}
 	})
 }
@@ -190,8 +190,8 @@ func TestPollHonoursDelay(t *testing.T) {
 			t.Errorf("polls at %v, want 30s between them", at)
 		}
 		// The first poll said nothing about the task, so it does not make it younger.
-		if l := s.stock.landed()[0]; l.Age != 45*time.Second {
-			t.Errorf("age %v, want 45s", l.Age)
+		if l := s.stock.landed()[0]; l.SincePlaced != 0 {
+			t.Errorf("born %v after the placing, want 0s", l.SincePlaced)
 		}
 	})
 }
@@ -232,8 +232,8 @@ func TestRedisBlinks(t *testing.T) {
 				if len(l) != 1 {
 					t.Fatalf("%d landings", len(l))
 				}
-				if step == "settle" && l[0].Age < gap {
-					t.Errorf("age %v does not count the time that Redis was away for", l[0].Age)
+				if step == "settle" && l[0].SincePlaced >= gap {
+					t.Errorf("born %v after the placing: the landing came late, the token did not", l[0].SincePlaced)
 				}
 				if step == "settle" && l[0].Lead > gap {
 					t.Errorf("lead %v counts the time that Redis was away for", l[0].Lead)

@@ -31,9 +31,10 @@ type Desk struct {
 	line   line          // who is admitted next
 	newcom chan struct{} // wakes Run when a provider came
 
-	mu      sync.Mutex
-	sellers []*seller     // in the order in which they are tried
-	changed chan struct{} // closed and replaced when a slot is freed or the list changes
+	mu        sync.Mutex
+	sellers   []*seller     // in the order in which they are tried
+	leftovers []leftover    // orders to be taken back again
+	changed   chan struct{} // closed and replaced when a slot is freed or the list changes
 }
 
 // seller is one provider of the list and its slots on this replica. All but

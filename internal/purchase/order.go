@@ -31,6 +31,7 @@ type Order struct {
 	// deadline is when Redis forgets the order, or a little before.
 	deadline time.Time
 
+	placed time.Time // when Place was answered
 	// Set by Collect, in this order.
 	submitted time.Time // just before the submit
 	answered  time.Time // when the task id came
@@ -69,6 +70,7 @@ func (d *Desk) Place(ctx context.Context, slot *Slot, spec Spec) (*Order, pool.S
 	free, _, err := d.stock.Reserve(bounded, o.seller.Name(), o.id, limit, ttl+placeMargin)
 	if err != nil {
 		d.undo(ctx, o)
+		d.leave(o)
 		return nil, pool.Stock{}, fmt.Errorf("reserving a place at %s: %w", o.seller.Name(), err)
 	}
 	if !free {
@@ -83,12 +85,14 @@ func (d *Desk) Place(ctx context.Context, slot *Slot, spec Spec) (*Order, pool.S
 	})
 	if err != nil {
 		d.undo(ctx, o)
+		d.leave(o)
 		return nil, pool.Stock{}, fmt.Errorf("placing an order: %w", err)
 	}
 	if !placed {
 		d.giveBack(ctx, o)
 		return nil, stock, ErrDepth
 	}
+	o.placed = time.Now()
 	return o, stock, nil
 }
 

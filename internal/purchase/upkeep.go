@@ -15,13 +15,19 @@ import (
 const upkeepEvery = time.Minute
 
 // Run asks the providers for their threads and balances, once a minute and
-// when a provider comes, until ctx ends.
+// when a provider comes, and takes back what a Redis that hung left behind,
+// until ctx ends.
 func (d *Desk) Run(ctx context.Context) error {
 	ticker := time.NewTicker(upkeepEvery)
 	defer ticker.Stop()
+	broom := time.NewTicker(tidyEvery)
+	defer broom.Stop()
 	all := true
-	for {
-		d.upkeep(ctx, all)
+	for due := true; ; {
+		if due {
+			d.upkeep(ctx, all)
+		}
+		due = true
 		select {
 		case <-ctx.Done():
 			return nil
@@ -29,6 +35,9 @@ func (d *Desk) Run(ctx context.Context) error {
 			all = true
 		case <-d.newcom:
 			all = false
+		case <-broom.C:
+			due = false
+			d.tidy(ctx)
 		}
 	}
 }

@@ -28,6 +28,7 @@ type shelf struct {
 	down     bool // Redis is away
 	tokens   map[captcha.ID][]time.Time
 	orders   map[captcha.ID]map[string]time.Time // until when they count
+	placedAt map[string]time.Time                // when each order was
 	places   map[string]map[string]time.Time
 	waiting  map[captcha.ID]int
 	paused   map[captcha.ID]bool
@@ -48,7 +49,7 @@ type placing struct {
 func newShelf() *shelf {
 	return &shelf{
 		changed: func(captcha.ID) {}, tokens: map[captcha.ID][]time.Time{},
-		orders: map[captcha.ID]map[string]time.Time{}, places: map[string]map[string]time.Time{},
+		orders: map[captcha.ID]map[string]time.Time{}, placedAt: map[string]time.Time{}, places: map[string]map[string]time.Time{},
 		waiting: map[captcha.ID]int{}, paused: map[captcha.ID]bool{},
 		leads: map[captcha.ID][]time.Duration{}, looks: map[captcha.ID]int{},
 	}
@@ -124,6 +125,7 @@ func (s *shelf) Place(ctx context.Context, o pool.Order) (bool, pool.Stock, erro
 		s.orders[o.Identity] = map[string]time.Time{}
 	}
 	s.orders[o.Identity][o.ID] = time.Now().Add(o.TTL)
+	s.placedAt[o.ID] = time.Now()
 	s.placings = append(s.placings, placing{o, time.Now(), sum})
 	st.Orders++
 	return true, st, nil
@@ -177,7 +179,7 @@ func (s *shelf) Settle(ctx context.Context, l pool.Landing) (bool, error) {
 	_, there := s.orders[l.Identity][l.Order]
 	if there {
 		delete(s.orders[l.Identity], l.Order)
-		s.tokens[l.Identity] = append(s.tokens[l.Identity], time.Now().Add(l.Lifetime-l.Age))
+		s.tokens[l.Identity] = append(s.tokens[l.Identity], s.placedAt[l.Order].Add(l.SincePlaced+l.Lifetime))
 		s.leads[l.Identity] = append([]time.Duration{l.Lead}, s.leads[l.Identity]...)
 		s.leads[l.Identity] = s.leads[l.Identity][:min(48, len(s.leads[l.Identity]))]
 	}

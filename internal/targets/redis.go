@@ -81,7 +81,7 @@ func redisAddress(address string) (u *url.URL, rule string) {
 	case address == "":
 		return nil, "is empty: look for a comma too many"
 	case err != nil:
-		return nil, "is not a URL: special characters of a password are written as %XX"
+		return nil, "is not a URL: begin with redis://, rediss:// or unix:// and write special characters of a password as %XX"
 	case u.Scheme == "unix":
 		if u.Path == "" {
 			return nil, "needs the path of the socket, such as unix:///run/redis.sock"

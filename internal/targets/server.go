@@ -161,7 +161,7 @@ func (k *rawKey) credential(bearer, hash captcha.Secret, names []string) {
 	switch has := k.given.has; {
 	case k.given.bad("key", "key_sha256"):
 	case has("key") == has("key_sha256"):
-		k.fail("needs either key or key_sha256")
+		k.fail("needs key or key_sha256, and not both")
 	case bearer == "" && hash == "":
 		line := max(k.given["key"].line, k.given["key_sha256"].line)
 		k.r.warn(line, "%s: the key is empty, so this entry is left out%s", k.path, remedy(names))

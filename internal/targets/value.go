@@ -288,6 +288,9 @@ func (v value) rate(dst *Rate) bool {
 	if n <= 0 || n > 1e6 {
 		return v.fail("must be above 0 and at most 1000000: for no limit, remove the line")
 	}
+	if n < 1 && float64(per)/n > float64(24*time.Hour) {
+		return v.fail("must be at least 1 in 24 hours: to hand out nothing, remove the target")
+	}
 	*dst = Rate{Count: n, Per: per}
 	return true
 }

@@ -1,0 +1,54 @@
+package purchase
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// tidyEvery is how often leftovers are taken back.
+const tidyEvery = time.Second
+
+// leftover is an order of which a step had no answer. A Redis that hangs may
+// carry that step out when it goes on, after the order was taken back, and the
+// order would count until its time is over.
+type leftover struct {
+	order *Order
+	clean bool // taken back once; a second time makes sure
+}
+
+// leave remembers an order to be taken back again.
+func (d *Desk) leave(o *Order) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.leftovers = append(d.leftovers, leftover{order: o})
+}
+
+// tidy takes every leftover back, twice, or until Redis itself forgets it.
+func (d *Desk) tidy(ctx context.Context) {
+	d.mu.Lock()
+	due := d.leftovers
+	d.leftovers = nil
+	d.mu.Unlock()
+	due = slices.DeleteFunc(due, func(l leftover) bool { return time.Now().After(l.order.deadline) })
+	for i := range due {
+		l := &due[i]
+		err := attempt(ctx, func(ctx context.Context) error {
+			if _, err := d.stock.Fail(ctx, l.order.spec.ID, l.order.id, false); err != nil {
+				return err
+			}
+			return d.stock.Release(ctx, l.order.seller.Name(), l.order.id)
+		})
+		if err != nil {
+			break // Redis is still away
+		}
+		if l.clean {
+			l.order = nil
+		}
+		l.clean = true
+	}
+	due = slices.DeleteFunc(due, func(l leftover) bool { return l.order == nil })
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.leftovers = append(due, d.leftovers...)
+}

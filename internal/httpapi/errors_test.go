@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -180,5 +182,22 @@ func TestProblemsOfTheFile(t *testing.T) {
 	var p problem
 	if err := json.Unmarshal([]byte(a.body), &p); err != nil || !slices.Equal(p.Problems, []string{"pools.yaml:7: depth must be positive", "pools.yaml:9: unknown key"}) {
 		t.Errorf("%s %v", a.body, err)
+	}
+}
+
+// TestReadmeNamesEveryCode: programs rely on the codes, so the README lists them.
+func TestReadmeNamesEveryCode(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []code{
+		codeBadRequest, codeUnauthorized, codeForbidden, codeUnknownTarget, codeNotFound, codeMethod, codeConflict,
+		codePausedInFile, codeTooLarge, codeMisdirected, codeInvalidConfig, codeRateLimited, codeInternal,
+		codePoolEmpty, codePaused, codeProviderDown, codeStoreDown, codeShuttingDown,
+	} {
+		if !strings.Contains(string(readme), "`"+string(c)+"`") {
+			t.Errorf("the README does not name %s", c)
+		}
 	}
 }

@@ -43,6 +43,13 @@ func logFlags(flags *flag.FlagSet, c *command) func() (*slog.Logger, error) {
 			return nil, usageError{fmt.Sprintf("--log-level is debug, info, warn or error, not %q", *level)}
 		}
 		options.Level = wanted
+		// As text everywhere: a JSON number of nanoseconds names no unit.
+		options.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
+			if a.Value.Kind() == slog.KindDuration {
+				a.Value = slog.StringValue(a.Value.Duration().String())
+			}
+			return a
+		}
 		switch *format {
 		case "text":
 			return slog.New(slog.NewTextHandler(c.stderr, &options)), nil

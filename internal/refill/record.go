@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/targets"
 )
@@ -36,6 +37,7 @@ type record struct {
 	failures  int       // of orders, in a row
 	failure   string    // the last one
 	trouble   string    // why the last order was not taken; "" after a solve
+	lost      string    // why nobody knows how the last order ended; "" after a solve
 	heldUntil time.Time // no order before
 	lastOrder time.Time // placed
 }
@@ -71,15 +73,18 @@ func (r *record) set(state, reason string) {
 }
 
 // decided notes a decision and, where nothing hinders it, that all is well.
-func (r *record) decided(d Decision, paused bool) {
+func (r *record) decided(d Decision, stock pool.Stock) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.note.Want, r.note.Lead = d.Want, d.Lead
 	switch {
-	case paused:
+	case stock.Paused:
 		r.setLocked(Paused, "paused by an operator")
 	case r.failures >= failuresInARow:
 		r.setLocked(Starved, fmt.Sprintf("%d failures in a row, one try each %v; the last: %s", r.failures, probeEvery, r.failure))
+	case r.lost != "" && stock.Fresh == 0 && d.Order == 0:
+		// They hold the places of the depth until they must be over.
+		r.setLocked(Starved, fmt.Sprintf("%d orders are under way, some of unknown fate; the last: %s", stock.Orders, r.lost))
 	case d.Order == 0 || r.trouble == "":
 		r.setLocked(OK, "")
 	case r.note.State == Starved:
@@ -145,7 +150,7 @@ func (r *record) ended(err error, at time.Time, log *slog.Logger) {
 		if r.failures >= failuresInARow {
 			log.Info("a solve succeeded again")
 		}
-		r.failures, r.failure, r.trouble = 0, "", ""
+		r.failures, r.failure, r.trouble, r.lost = 0, "", "", ""
 	case errors.Is(err, purchase.ErrRefused):
 		if r.note.State != Refused {
 			log.Error("nothing more is bought until the target's definition changes", "err", err)
@@ -159,8 +164,10 @@ func (r *record) ended(err error, at time.Time, log *slog.Logger) {
 		}
 	case errors.Is(err, purchase.ErrBusy):
 		r.busyLocked(err, at)
+	case errors.Is(err, purchase.ErrLost):
+		r.lost = err.Error()
 	default:
-		// Lost, or cut by a stop: says nothing about the target.
+		// Cut by a stop: says nothing about the target.
 	}
 }
 

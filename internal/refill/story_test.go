@@ -351,3 +351,22 @@ func TestStarved(t *testing.T) {
 		}
 	})
 }
+
+// Every submit goes unanswered: the orders count as bought and hold the depth,
+// and the status says why nothing comes.
+func TestOrdersOfUnknownFateAreShown(t *testing.T) {
+	play(t, 20, func(t *testing.T, w *world) {
+		w.market.submit = func(captcha.Identity) error {
+			return &provider.Error{Class: provider.Capacity, Code: "timeout", Unknown: true}
+		}
+		login := target("login", 3)
+		w.apply(login)
+		w.after(30 * time.Second)
+		if n := w.market.asked(); n != 3 {
+			t.Errorf("%d submits for a depth of 3: what may have been bought was bought again", n)
+		}
+		if n := w.note("login"); n.State != Starved || !strings.Contains(n.Reason, "unknown fate") {
+			t.Errorf("note: %+v", n)
+		}
+	})
+}

@@ -129,12 +129,12 @@ func (w *worker) turn(ctx context.Context, buy buyer) (next rest) {
 		return rest{least: coalesce, most: Never}
 	}
 	at := time.Now()
-	d, paused, err := w.decide(ctx, at)
+	d, stock, err := w.decide(ctx, at)
 	if err != nil {
 		return w.stockAway(ctx, err)
 	}
 	w.away = 0
-	w.record.decided(d, paused)
+	w.record.decided(d, stock)
 	if d.Order == 0 {
 		return rest{least: coalesce, most: d.Look}
 	}
@@ -147,13 +147,13 @@ func (w *worker) turn(ctx context.Context, buy buyer) (next rest) {
 // decide looks at the stock and asks the policy. Where the policy wants it
 // judged by another lead time it looks again, so that the decision, its lead
 // and the order's are one.
-func (w *worker) decide(ctx context.Context, at time.Time) (Decision, bool, error) {
+func (w *worker) decide(ctx context.Context, at time.Time) (Decision, pool.Stock, error) {
 	const looks = 3 // a landing in between can move the median once more
 	failures, since := w.record.streak(at)
 	for n := 1; ; n++ {
 		stock, err := w.stock.Look(ctx, w.target.ID, w.target.Margin, w.lead)
 		if err != nil {
-			return Decision{}, false, err
+			return Decision{}, pool.Stock{}, err
 		}
 		first, interval := w.desk.Pace(w.target.Identity.Type)
 		d := Throttle(Fixed(State{
@@ -162,7 +162,7 @@ func (w *worker) decide(ctx context.Context, at time.Time) (Decision, bool, erro
 		}), failures, since)
 		if d.Lead == w.lead || n == looks {
 			d.Lead = w.lead
-			return d, stock.Paused, nil
+			return d, stock, nil
 		}
 		w.lead = d.Lead
 	}

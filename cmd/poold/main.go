@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// Exit codes (contract, section 1).
+// Exit codes; README, Operating.
 const (
 	exitDone   = 0
 	exitFailed = 1

@@ -44,7 +44,10 @@ func (m *market) entries(ctx context.Context, set *targets.Set, spawn func(func(
 	m.clients = map[targets.Provider]*provider.Client{}
 	var entries []purchase.Entry
 	for _, wanted := range set.Providers {
-		wanted.Line = 0 // a provider that only moved in the file is the same one
+		concurrency := wanted.Concurrency
+		// One that only moved in the file, or may do more at once, is the same one
+		// and keeps what is known of it.
+		wanted.Line, wanted.Concurrency = 0, 0
 		client := old[wanted]
 		if client == nil {
 			made, err := m.open(ctx, wanted, spawn)
@@ -56,7 +59,7 @@ func (m *market) entries(ctx context.Context, set *targets.Set, spawn func(func(
 		}
 		delete(old, wanted)
 		m.clients[wanted] = client
-		entries = append(entries, purchase.Entry{Provider: client, Concurrency: wanted.Concurrency})
+		entries = append(entries, purchase.Entry{Provider: client, Concurrency: concurrency})
 	}
 	// Orders under way at those that went finish with the clients they have.
 	for _, client := range old {

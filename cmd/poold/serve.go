@@ -34,7 +34,8 @@ const gcPercent = 400
 // answering 503, so that balancers look elsewhere before connections are refused.
 const stopGrace = time.Second
 
-// drainLimit is how long requests under way may take after a stop began.
+// drainLimit is how long requests under way may take after the grace. The buying
+// ends by itself: a submit in flight is not cut, and has a limit of its own.
 const drainLimit = 10 * time.Second
 
 // serve runs the daemon until ctx ends.

@@ -40,6 +40,9 @@ type document struct {
 		InFlight        int     `json:"in_flight"`
 		Waiting         int     `json:"waiting"`
 		Requests        int64   `json:"requests"`
+		Hits            int64   `json:"hits"`
+		Waited          int64   `json:"waited"`
+		Misses          int64   `json:"misses"`
 		HitRate         float64 `json:"hit_rate"`
 		Solved          int64   `json:"solved"`
 		Expired         int64   `json:"expired"`
@@ -84,7 +87,7 @@ func (d document) print(w io.Writer) error {
 	for _, t := range d.Targets {
 		row("%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%d\t%s\n",
 			t.Name, withReason(t.State, t.Reason), t.Fresh, t.Depth, t.InFlight, t.Waiting,
-			t.Requests, known(t.Requests > 0, "%.1f %%", 100*t.HitRate), t.Solved, t.Expired, t.Failed,
+			t.Requests, known(t.Hits+t.Waited+t.Misses > 0, "%.1f %%", 100*t.HitRate), t.Solved, t.Expired, t.Failed,
 			known(t.BoughtPerServed > 0, "%.2f", t.BoughtPerServed))
 	}
 	row("\nPROVIDER\tSTATE\tORDERS\tMOST\n")

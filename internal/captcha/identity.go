@@ -24,7 +24,7 @@ func Types() []Type {
 }
 
 // Identity is everything that shapes a solve. A token bought for one identity
-// is never handed out for another (docs: contract, promise 3). It is
+// is never handed out for another. It is
 // comparable; the zero value names nothing.
 type Identity struct {
 	Type       Type

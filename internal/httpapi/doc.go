@@ -33,7 +33,7 @@
 //
 // # What it does not do
 //
-// It keeps no state of its own but request counts and histograms, holds no
-// token longer than it takes to write it, and starts no goroutine that outlives
+// It keeps no state but counts and histograms, the rate limiters of the keys and
+// what it last read for a status; it holds no token longer than it takes to write it, and starts no goroutine that outlives
 // the request it serves.
 package httpapi

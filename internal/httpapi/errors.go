@@ -19,8 +19,7 @@ import (
 // code is the stable word of a problem, for programs.
 type code string
 
-// The codes of the contract, section 3, and three of this package's own: an
-// unknown route, a Host that is not this machine, and a file that is wrong.
+// The codes; README, API.
 const (
 	codeBadRequest    code = "bad_request"
 	codeUnauthorized  code = "unauthorized"

@@ -144,7 +144,7 @@ func TestEmptyAsksProvidersRarely(t *testing.T) {
 	}
 }
 
-// TestEveryCodeIsKnown: the codes of the contract and their statuses.
+// TestEveryCodeIsKnown: the codes and their statuses.
 func TestEveryCodeIsKnown(t *testing.T) {
 	for status, codes := range map[int][]code{
 		400: {"bad_request"}, 401: {"unauthorized"}, 403: {"forbidden"}, 404: {"unknown_target", "not_found"},

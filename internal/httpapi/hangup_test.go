@@ -290,6 +290,9 @@ func TestManyHangUps(t *testing.T) {
 		n, _ := d.stock.asked()
 		return strings.Count(d.logged.String(), `"status":`) == n
 	})
+	if len(received) == 0 || len(d.stock.returned) == 0 {
+		t.Fatalf("%d received, %d given back: this shows nothing", len(received), len(d.stock.returned))
+	}
 	for _, token := range d.stock.returned {
 		if received[token.ID] {
 			t.Errorf("token %s was received and given back", token.ID)

@@ -16,8 +16,8 @@ import (
 // machine: not a page of another site, not a name that an attacker's DNS
 // points here, not a proxy that lets others in.
 func refuseStrangers(r *http.Request) error {
-	// The file may lose its keys by a reload while the daemon listens beyond
-	// loopback; only the socket tells, a Host header is the caller's choice.
+	// targets refuses a reload that takes the keys away while the daemon listens
+	// beyond loopback; this is the second lock. Only the socket tells, a Host header is the caller's choice.
 	if !loopbackSocket(r) {
 		return fault(codeForbidden, "without keys only callers on this machine are answered; give the file a key")
 	}

@@ -31,7 +31,7 @@ type ConfigStatus struct {
 // RedisStatus is about the store.
 type RedisStatus struct {
 	Mode string `json:"mode"` // embedded | single | sentinel | cluster
-	OK   bool   `json:"ok"`   // false: every figure of a target is 0
+	OK   bool   `json:"ok"`   // false: the figures of the targets are the last known ones
 }
 
 // ProviderStatus is about one provider, for all replicas.
@@ -65,7 +65,7 @@ type TargetStatus struct {
 	Solved          int64    `json:"solved"`
 	Expired         int64    `json:"expired"`
 	Failed          int64    `json:"failed"`
-	HitRate         float64  `json:"hit_rate"`          // hits by requests; 0 without requests
+	HitRate         float64  `json:"hit_rate"`          // hits by requests that have an outcome; 0 without any
 	BoughtPerServed float64  `json:"bought_per_served"` // solved by handed out; 0 where none was
 	LeadTime        LeadTime `json:"lead_time_s"`
 }

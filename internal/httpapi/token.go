@@ -180,14 +180,12 @@ func writeNow(w http.ResponseWriter, body []byte) error {
 	return http.NewResponseController(w).Flush()
 }
 
-// giveBack returns a token to the stock. The request is over, so it gets a
-// time limit of its own.
+// giveBack returns a token to the stock, which has its own time limit: the
+// request is over.
 func (s *Server) giveBack(ctx context.Context, c *call, token *pool.Token, repeatable bool) {
 	if repeatable {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
 	if err := s.stock.Return(ctx, *token); err != nil {
 		s.log.WarnContext(ctx, "returning a token whose caller hung up", slog.String("target", c.target.Name), slog.Any("err", err))
 	}

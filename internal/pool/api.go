@@ -33,7 +33,7 @@ func (e *RateError) Error() string { return "pool: rate limited" }
 // Source says how a caller came by its token.
 type Source string
 
-// The sources of the contract, section 3.
+// The sources; README, API.
 const (
 	FromPool   Source = "pool"   // was waiting
 	FromWait   Source = "wait"   // landed while the caller waited

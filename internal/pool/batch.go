@@ -39,9 +39,10 @@ func (l *line) encode(b *batch, number int64) (keys []string, args []any) {
 	var rate, most int
 	for _, group := range [][]*asker{b.plain, b.askers} {
 		for _, a := range group {
-			// They differ only around a reload; the strictest is safe.
-			margin, most = max(margin, a.margin), max(most, a.maxWaiting)
-			rate, window = a.rate, a.window
+			// They differ only around a reload: the longest margin is safe, and
+			// of the others any is as good.
+			margin = max(margin, a.margin)
+			rate, window, most = a.rate, a.window, a.maxWaiting
 		}
 	}
 	keys = []string{l.keys.tokens, l.keys.tickets, l.keys.seen, l.keys.stats, l.keys.last, l.keys.rate}
@@ -116,6 +117,9 @@ func (l *line) result(a *asker, text string, now int64, limited answer) answer {
 	case 'W':
 		a.arrival = rest
 		return answer{err: errParked}
+	case 'V':
+		a.arrival = rest
+		return answer{err: errParked, held: limited.err}
 	case 'E':
 		return answer{err: errNothing}
 	case 'F':

@@ -17,7 +17,7 @@
 //	captcha:leads:{id}          list    the last 48 lead times in ms, newest first
 //	captcha:paused:{id}         string  present while buying is paused by an operator
 //	captcha:rate:{id}           list    times of the last hand-outs, where the target has a rate
-//	captcha:last:{id}:REPLICA   string  the replica's last take: its number (16 digits), then its answer
+//	captcha:last:{id}:REPLICA   list    the number of the replica's last take, then its answer
 //	captcha:once:{id}:HASH      string  "min_ttl ms|token" of one Idempotency-Key, until the token dies
 //	captcha:back:{id}:HANDOUT   string  marks a hand-out that was taken back
 //	captcha:places:{provider}   zset    order -> Unix ms until which it holds a place at the provider

@@ -9,12 +9,6 @@ import (
 	"time"
 )
 
-// storable reports whether a token can stand in an element: a line break would
-// end it in the answer of a take.
-func storable(l Landing) bool {
-	return l.Value != "" && !strings.ContainsAny(l.Value, "\r\n")
-}
-
 // elementTail is what follows the two moments, which the script computes.
 func elementTail(l Landing) string {
 	return l.Order + "|" + l.Provider + "|" + url.QueryEscape(l.UserAgent) + "|" + l.Value

@@ -29,5 +29,6 @@ func (s *Store) keys(id captcha.ID) keys {
 // places is the key of a provider's places, in a slot of its own.
 func (s *Store) places(provider string) string { return s.prefix + ":places:{" + provider + "}" }
 
-// channel carries the IDs of identities in which something landed for a waiter.
+// channel carries the IDs of identities in which there is something for a waiter,
+// or whose buying was paused or resumed.
 func (s *Store) channel() string { return s.prefix + ":wake" }

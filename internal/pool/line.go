@@ -73,6 +73,7 @@ type asker struct {
 	parked   bool   // in line.parked
 	done     bool   // answered, or gone
 	timedOut bool   // gone because its wait was over: a miss
+	held     error  // why it still waits, where that is not an empty pool
 }
 
 // plain askers need nothing but a token; most are, and they cost least.
@@ -89,6 +90,7 @@ func (a *asker) finish(with answer) {
 type answer struct {
 	token Token
 	err   error
+	held  error // with errParked: why, where that is not an empty pool
 }
 
 type leaver struct {
@@ -153,8 +155,9 @@ func (l *line) sendAway() {
 }
 
 // abandon is called by a caller that stops listening: it hung up, or its wait
-// is over (missed). Whatever is on its way to it goes back.
-func (l *line) abandon(ctx context.Context, a *asker, missed bool) {
+// is over (missed). Whatever is on its way to it goes back. It answers what kept
+// the caller from a token: errNothing, or a *RateError.
+func (l *line) abandon(ctx context.Context, a *asker, missed bool) error {
 	l.mu.Lock()
 	if a.done {
 		l.mu.Unlock()
@@ -162,10 +165,10 @@ func (l *line) abandon(ctx context.Context, a *asker, missed bool) {
 		if got := <-a.result; got.err == nil {
 			l.giveBack(ctx, got.token)
 		}
-		return
+		return errNothing
 	}
 	defer l.mu.Unlock()
-	a.done, a.timedOut = true, missed
+	a.done, a.timedOut = true, missed && a.held == nil
 	// With a call under way, settle sees that it is done; without a ticket, next
 	// skips it.
 	if !a.asked && a.arrival != "" {
@@ -173,6 +176,10 @@ func (l *line) abandon(ctx context.Context, a *asker, missed bool) {
 		l.leaveLocked(a)
 		_ = l.serveLocked() // a closed store has no tickets left to give up
 	}
+	if a.held != nil {
+		return a.held
+	}
+	return errNothing
 }
 
 func (l *line) leaveLocked(a *asker) {
@@ -305,7 +312,7 @@ func (l *line) settle(b *batch, reply []string) {
 		if err == nil {
 			result = results[i]
 		}
-		a.asked = false
+		a.asked, a.held = false, result.held
 		switch {
 		case errors.Is(result.err, errParked) && !a.done && !l.store.draining.Load():
 			if !a.parked {
@@ -324,8 +331,22 @@ func (l *line) settle(b *batch, reply []string) {
 		l.unparkLocked(a)
 	}
 	l.mu.Unlock()
-	for _, orphan := range orphans {
-		l.giveBack(context.Background(), orphan.token)
+	if len(orphans) > 0 {
+		// Apart, so that nobody in the line has to wait for it.
+		l.store.spawn(func() { l.returnAll(orphans) })
 	}
 	l.store.changed(l.id)
+}
+
+// returnAll gives tokens back that nobody listens for any more, until Close.
+func (l *line) returnAll(orphans []answer) {
+	for _, orphan := range orphans {
+		select {
+		case <-l.store.closing:
+			l.store.log.Warn("tokens whose callers hung up were not put back before the stop")
+			return
+		default:
+			l.giveBack(context.Background(), orphan.token)
+		}
+	}
 }

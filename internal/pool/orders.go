@@ -2,7 +2,6 @@ package pool
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -83,12 +82,8 @@ func (s *Store) Submitted(ctx context.Context, id captcha.ID, order, task string
 }
 
 // Settle ends an order with its token: one script removes the order and puts
-// the token into the stock. settled is false where that had happened before. A
-// token with a line break in it cannot be kept and is an error.
+// the token into the stock. settled is false where that had happened before.
 func (s *Store) Settle(ctx context.Context, l Landing) (settled bool, err error) {
-	if !storable(l) {
-		return false, fmt.Errorf("pool: order %s brought no token that can be kept", l.Order)
-	}
 	k := s.keys(l.Identity)
 	reply, err := s.run(ctx, s.scripts.settle,
 		[]string{k.tokens, k.orders, k.journal, k.tickets, k.stats, k.leads},

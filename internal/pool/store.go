@@ -25,8 +25,9 @@ type Options struct {
 	SentinelMaster string // set: the addresses are sentinels
 	Prefix         string // first part of every key
 	Log            *slog.Logger
-	// OnChange is called after a take, a landing or a new waiter touched an
-	// identity. It must not block. May be nil.
+	// OnChange is called after something happened to an identity here (a take, a
+	// new waiter, an order's end, a return) or elsewhere what others must know (a
+	// landing for a waiter, a pause). It must not block. May be nil.
 	OnChange func(captcha.ID)
 	// Dial opens connections to Redis; nil = the network. Tests lose replies here.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)

@@ -60,6 +60,7 @@ func TestOnEveryServer(t *testing.T) {
 		"TheQueueHasAnEnd":              testTheQueueHasAnEnd,
 		"ADeadReplicasTicketIsSkipped":  testADeadReplicasTicketIsSkipped,
 		"ARateDoesNotStarveTickets":     testARateDoesNotStarveTickets,
+		"RateAndEmptinessAreToldApart":  testRateAndEmptinessAreToldApart,
 		"SendAwayEndsWaits":             testSendAwayEndsWaits,
 		"HangingUpLosesNothing":         testHangingUpLosesNothing,
 		"LostRepliesLoseNoToken":        testLostRepliesLoseNoToken,

@@ -62,17 +62,16 @@ func (l *line) await(ctx context.Context, a *asker, wait time.Duration) (answer,
 	case got := <-a.result:
 		return got, nil
 	case <-ctx.Done():
-		l.abandon(ctx, a, false)
+		_ = l.abandon(ctx, a, false)
 		return answer{}, ctx.Err()
 	case <-timer.C:
-		l.abandon(ctx, a, true)
-		return answer{err: errNothing}, nil
+		return answer{err: l.abandon(ctx, a, true)}, nil
 	}
 }
 
 // Return takes a token back whose caller hung up before a byte of the answer
 // was written. What was taken under an Idempotency-Key stays with its caller.
-// It does not end with ctx, and tries for about three seconds.
+// It does not end with ctx, and tries three times within a few seconds.
 func (s *Store) Return(ctx context.Context, t Token) error {
 	if t.handout == "" {
 		return nil
@@ -80,7 +79,10 @@ func (s *Store) Return(ctx context.Context, t Token) error {
 	k := s.keys(t.identity)
 	keys := []string{k.tokens, k.back + t.handout, k.tickets, k.stats}
 	var err error
-	for range 3 {
+	for try := range 3 {
+		if try > 0 {
+			time.Sleep(callTimeout / 2) // a Redis that restarts refuses at once
+		}
 		// The caller is gone, and so may be its context; the token must not be.
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 		err = s.scripts.giveBack.Run(limited, s.hot, keys,

@@ -9,9 +9,10 @@
 --       9 askers A, then A groups of five: ticket ('' = does not wait),
 --         arrival ('' = asks for the first time), life needed in ms, index of
 --         its receipt among KEYS (0 = none), the min_ttl it asked for in ms
--- Answer: lines of now in ms, ms until the rate allows the next one (0 = it refused nobody), one answer per asker
---       (T token, R token repeated, W arrival = holds a ticket, E none,
---       F too many wait, C conflict, L rate), then tokens for the plain callers.
+-- Answer: now in ms, ms until the rate allows the next one (0 = it refused nobody), one answer per asker
+--       (T token, R token repeated, W arrival = holds a ticket, V arrival
+--       = holds one and only the rate keeps it from a token, E none, F too many
+--       wait, C conflict, L rate), then tokens for the plain callers.
 --       'stale' for a call that is older than the last one.
 local call = tonumber(ARGV[1])
 local known = tonumber(redis.call('LINDEX', KEYS[5], 0) or nil)
@@ -102,8 +103,8 @@ local function leave(asker)
   end
 end
 
--- serve answers an asker that nothing but an empty pool keeps from a token;
--- nil leaves it unanswered.
+-- serve answers an asker; nil where there is no token for it now, or where the
+-- rate keeps one from it that can wait.
 local function serve(asker)
   if asker.receipt then
     local earlier = redis.call('GET', asker.receipt)
@@ -123,6 +124,8 @@ local function serve(asker)
     return nil
   end
   if allowed <= 0 then
+    limited = true
+    asker.letter = 'V'
     return asker.ticket == '' and 'L' or nil
   end
   use(index)
@@ -162,7 +165,7 @@ end
 local answers = {}
 for i, asker in ipairs(askers) do
   if asker.arrival ~= '' then
-    answers[i] = asker.answer or ('W' .. asker.arrival)
+    answers[i] = asker.answer or ((asker.letter or 'W') .. asker.arrival)
   else
     answers[i] = serve(asker)
     if not answers[i] then
@@ -179,11 +182,10 @@ for i, asker in ipairs(askers) do
         redis.call('ZADD', tickets, arrival, asker.ticket)
         redis.call('ZADD', seen, ms(now), asker.ticket)
         waiting = waiting + 1
-        answers[i] = 'W' .. arrival
+        answers[i] = (asker.letter or 'W') .. arrival
       end
     elseif answers[i] == 'L' then
       requests = requests - 1
-      limited = true
     end
   end
 end
@@ -213,7 +215,7 @@ end
 for _, element in ipairs(taken) do
   redis.call('LREM', list, 1, element)
 end
-if got < plain and got >= allowed then
+if got < plain and got >= allowed and redis.call('LLEN', list) > 0 then
   limited = true
   requests = requests + got
 else

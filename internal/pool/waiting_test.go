@@ -23,7 +23,7 @@ func parkOne(t testing.TB, s *Store, r Request) <-chan answer {
 	result := make(chan answer, 1)
 	go func() {
 		token, err := s.Take(t.Context(), r)
-		result <- answer{token, err}
+		result <- answer{token: token, err: err}
 	}()
 	eventually(t, "a ticket", func() bool { return look(t, s, r.ID).Waiting == before+1 })
 	return result
@@ -339,4 +339,37 @@ func testARateDoesNotStarveTickets(t *testing.T, o Options) {
 	}
 	stop()
 	greedy.Wait()
+}
+
+// A caller that only the rate keeps from a token is told so, also after a wait;
+// one that finds the pool empty is told that.
+func testRateAndEmptinessAreToldApart(t *testing.T, o Options) {
+	s, id := open(t, o), identity("apart")
+	stock(t, s, id, 2, 0, time.Minute)
+	request := Request{ID: id, Rate: 1, RatePer: time.Minute}
+	if _, err := s.Take(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	patient := request
+	patient.Wait, patient.MaxWaiting = 100*time.Millisecond, 5
+	for _, r := range []Request{request, patient} {
+		_, err := s.Take(t.Context(), r)
+		var limited *RateError
+		if !errors.As(err, &limited) || limited.RetryAfter < 50*time.Second {
+			t.Errorf("wait %v, with a token in stock: %v", r.Wait, err)
+		}
+	}
+	eventually(t, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
+	if _, err := s.Take(t.Context(), Request{ID: id}); err != nil { // without the rate
+		t.Fatal(err)
+	}
+	for _, r := range []Request{request, patient} {
+		if _, err := s.Take(t.Context(), r); !isEmpty(err) {
+			t.Errorf("wait %v, without a token: %v", r.Wait, err)
+		}
+	}
+	eventually(t, "the figures", func() bool {
+		f := look(t, s, id).Figures
+		return f.Hits == 2 && f.Misses == 2
+	})
 }

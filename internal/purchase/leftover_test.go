@@ -73,5 +73,11 @@ func TestAForgottenOrderIsLost(t *testing.T) {
 		if err := s.desk.Collect(t.Context(), o); !errors.Is(err, ErrLost) {
 			t.Errorf("collect = %v, want ErrLost", err)
 		}
+		if n := len(s.stock.landed()); n != 0 {
+			t.Errorf("%d tokens landed", n)
+		}
+		if told := s.all(); told[len(told)-1] != "login at one: lost" {
+			t.Errorf("told %q", told)
+		}
 	})
 }

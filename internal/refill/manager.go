@@ -223,7 +223,7 @@ func definition(t targets.Target) targets.Target {
 func withoutLines(providers []targets.Provider) []targets.Provider {
 	list := slices.Clone(providers)
 	for i := range list {
-		list[i].Line = 0
+		list[i].Line, list[i].Concurrency = 0, 0
 	}
 	return list
 }

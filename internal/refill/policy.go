@@ -39,7 +39,7 @@ type Decision struct {
 	Look time.Duration
 }
 
-// Fixed is `refill: fixed`. In the contract's one sentence: an order is placed
+// Fixed is `refill: fixed`. In the README's one sentence: an order is placed
 // while (fresh tokens that outlive the lead time) + (orders) - (callers
 // waiting) < depth. A replacement is therefore ordered a lead time before a
 // token leaves the fresh ones, and an order more for each caller that waits.

@@ -221,7 +221,7 @@ func (w *worker) hindered(ctx context.Context, err error) rest {
 		return rest{least: coalesce, most: Never}
 	case errors.Is(err, purchase.ErrBusy):
 		w.record.busy(err, time.Now())
-		return rest{least: busyWait}
+		return rest{least: coalesce} // the record holds the next order back
 	default:
 		return w.stockAway(ctx, err)
 	}

@@ -16,22 +16,12 @@ type Set struct {
 	Warnings  []Problem  // unusual but allowed, and what was left out for want of a key
 	Digest    string     // SHA-256 of the file's bytes, in hex; a process's environment does not change
 
-	byName map[string]int
-	lines  restartLines
+	lines restartLines
 }
 
 // restartLines tells where the file has what only a restart applies; the line is
 // 0 or the first one where the file does not have it.
 type restartLines struct{ listen, tls, redis int }
-
-// Target finds a target by its name.
-func (s *Set) Target(name string) (Target, bool) {
-	i, ok := s.byName[name]
-	if !ok {
-		return Target{}, false
-	}
-	return s.Targets[i], true
-}
 
 // Server is the section `server`. A reload applies Keys alone.
 type Server struct {
@@ -47,7 +37,7 @@ type TLS struct{ Cert, Key string }
 // Scope is one right of a server key.
 type Scope string
 
-// The scopes of the contract, section 3.
+// The scopes; README, API.
 const (
 	ScopeToken  Scope = "token"
 	ScopeSolve  Scope = "solve"
@@ -77,7 +67,7 @@ func (r Redis) Embedded() bool { return r.URL == "embedded" }
 // API is a provider's protocol.
 type API string
 
-// The protocols of the contract, section 2.
+// The protocols.
 const (
 	APILegacy    API = "legacy"    // in.php and res.php
 	APITasks     API = "tasks"     // createTask and getTaskResult

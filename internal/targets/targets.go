@@ -144,10 +144,6 @@ func (r *reader) targets(v value, set *Set, defaults rawTarget, lives map[captch
 	}
 	// The order of a mapping means nothing in YAML, and a fixed one keeps /status still.
 	slices.SortFunc(set.Targets, func(a, b Target) int { return strings.Compare(a.Name, b.Name) })
-	set.byName = make(map[string]int, len(set.Targets))
-	for i, t := range set.Targets {
-		set.byName[t.Name] = i
-	}
 }
 
 // target reads one target. Its ID stays empty if what shapes the solve is not

@@ -181,7 +181,7 @@ func targetStatus(t *targets.Target, note refill.Note, stock *pool.Stock) Target
 		Depth: t.Depth, Want: note.Want,
 		Fresh: stock.Fresh, InFlight: stock.Orders, Waiting: stock.Waiting,
 		Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses,
-		Solved: f.Solved, Expired: f.Expired, Failed: f.Failed,
+		Solved: f.Solved, Expired: f.Expired, Failed: f.Failed, Lost: f.Lost, Returned: f.Returned,
 		HitRate:         ratio(f.Hits, f.Hits+f.Waited+f.Misses), // who still waits has no outcome
 		BoughtPerServed: ratio(f.Solved, f.Hits+f.Waited),
 		LeadTime:        LeadTime{P50: percentile(stock.Leads, 50), P90: percentile(stock.Leads, 90)},

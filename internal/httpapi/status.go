@@ -65,6 +65,8 @@ type TargetStatus struct {
 	Solved          int64    `json:"solved"`
 	Expired         int64    `json:"expired"`
 	Failed          int64    `json:"failed"`
+	Lost            int64    `json:"lost"`              // orders of which nobody knows how they ended
+	Returned        int64    `json:"returned"`          // hand-outs that came back, because the caller had hung up
 	HitRate         float64  `json:"hit_rate"`          // hits by requests that have an outcome; 0 without any
 	BoughtPerServed float64  `json:"bought_per_served"` // solved by handed out; 0 where none was
 	LeadTime        LeadTime `json:"lead_time_s"`

@@ -14,7 +14,7 @@ const tidyEvery = time.Second
 // order would count until its time is over.
 type leftover struct {
 	order *Order
-	clean bool // taken back once; a second time makes sure
+	once  bool // taken back once; a second time makes sure
 }
 
 // leave remembers an order to be taken back again.
@@ -33,19 +33,13 @@ func (d *Desk) tidy(ctx context.Context) {
 	due = slices.DeleteFunc(due, func(l leftover) bool { return time.Now().After(l.order.deadline) })
 	for i := range due {
 		l := &due[i]
-		err := attempt(ctx, func(ctx context.Context) error {
-			if _, err := d.stock.Fail(ctx, l.order.spec.ID, l.order.id, false); err != nil {
-				return err
-			}
-			return d.stock.Release(ctx, l.order.seller.Name(), l.order.id)
-		})
-		if err != nil {
+		if d.takeBack(ctx, l.order) != nil {
 			break // Redis is still away
 		}
-		if l.clean {
+		if l.once {
 			l.order = nil
 		}
-		l.clean = true
+		l.once = true
 	}
 	due = slices.DeleteFunc(due, func(l leftover) bool { return l.order == nil })
 	d.mu.Lock()

@@ -111,16 +111,23 @@ func (d *Desk) giveBack(ctx context.Context, o *Order) {
 // undo takes back an order that was not submitted, as far as it got, and frees
 // its slot. Where Redis does not answer, what is left is forgotten in time.
 func (d *Desk) undo(ctx context.Context, o *Order) {
-	// The order first: a place without an order counts too many, an order
-	// without a place too few.
+	defer o.slot.Free()
+	if err := d.takeBack(ctx, o); err != nil {
+		d.log.Debug("order not taken back", "target", o.spec.Target, "provider", o.seller.Name(), "err", err)
+	}
+}
+
+// takeBack removes an order that was not submitted, then its place: a place
+// without an order counts too many, an order without a place too few.
+func (d *Desk) takeBack(ctx context.Context, o *Order) error {
 	err := attempt(ctx, func(ctx context.Context) error {
 		_, err := d.stock.Fail(ctx, o.spec.ID, o.id, false)
 		return err
 	})
 	if err != nil {
-		d.log.Debug("order not taken back", "target", o.spec.Target, "err", err)
-		o.slot.Free()
-		return
+		return err
 	}
-	d.giveBack(ctx, o)
+	return attempt(ctx, func(ctx context.Context) error {
+		return d.stock.Release(ctx, o.seller.Name(), o.id)
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,8 +24,8 @@ func TestUnixSocketAndTLS(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "redis.sock")
 	redistest.Server(t, "--unixsocket", socket)
-	certificate(t, dir)
-	// The only certificate that this process trusts from here on.
+	dir = certificates()
+	// The only certificate that this process trusts from here on; Go reads it once.
 	t.Setenv("SSL_CERT_FILE", filepath.Join(dir, "cert.pem"))
 	_, port, err := net.SplitHostPort(redistest.FreeAddress(t))
 	if err != nil {
@@ -105,13 +106,22 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	<-waiter
 }
 
-// certificate writes a self-signed one for 127.0.0.1.
-func certificate(t *testing.T, dir string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
+// certificateDir is what certificates made, to be removed at the end.
+var certificateDir string
+
+// certificates is a folder with a self-signed certificate for 127.0.0.1, made
+// once for the process. It panics where it cannot be made.
+var certificates = sync.OnceValue(func() string {
+	must := func(err error) {
+		if err != nil {
+			panic(err)
+		}
 	}
+	dir, err := os.MkdirTemp("", "poold-tls-")
+	must(err)
+	certificateDir = dir
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redis"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
@@ -119,19 +129,14 @@ func certificate(t *testing.T, dir string) {
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(err)
 	for name, block := range map[string]*pem.Block{
 		"cert.pem": {Type: "CERTIFICATE", Bytes: der},
 		"key.pem":  {Type: "PRIVATE KEY", Bytes: private},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600))
 	}
-}
+	return dir
+})

@@ -44,13 +44,15 @@ func (f *File) Run(ctx context.Context) error {
 			f.log.Debug("events of the file system were lost", "err", err)
 		case <-look.C:
 			deadline = time.Time{}
-			f.turned(ctx)
+			// Watch before reading: what is written in between is then seen.
 			f.follow(watcher, dirs)
+			f.turned(ctx)
 			continue
 		case <-settled.C:
 			deadline = time.Time{}
-			f.turned(ctx)
+			// Watch before reading: what is written in between is then seen.
 			f.follow(watcher, dirs)
+			f.turned(ctx)
 			continue
 		}
 		now := time.Now()

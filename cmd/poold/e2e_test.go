@@ -163,7 +163,7 @@ func TestEndToEnd(t *testing.T) {
 	if err := p.stop(); err != nil {
 		t.Errorf("after SIGTERM: %v", err)
 	}
-	printed := p.printed()
+	printed := p.output.String()
 	if !strings.Contains(printed, "stopped") {
 		t.Errorf("the stop was not finished:\n%s", tail(printed, 2000))
 	}
@@ -359,22 +359,4 @@ func TestWithoutKeysOnlyLoopback(t *testing.T) {
 	if code != exitFailed || !strings.Contains(out.String(), "loopback") || !strings.Contains(out.String(), "keys") {
 		t.Fatalf("exit %d: %s", code, out.String())
 	}
-}
-
-// syncBuffer is written by the daemon while the test reads it.
-type syncBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -120,22 +119,8 @@ type process struct {
 	key     string
 	config  string
 
-	mu     sync.Mutex
-	output bytes.Buffer
+	output syncBuffer // what it prints
 	ended  chan error
-}
-
-// Write collects what the daemon prints.
-func (p *process) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.output.Write(b)
-}
-
-func (p *process) printed() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.output.String()
 }
 
 // startPoold runs the binary with a configuration file and an environment of
@@ -147,7 +132,7 @@ func startPoold(t *testing.T, config, key string, env ...string) *process {
 	p.url = "http://" + address
 	p.command = exec.Command(binary, "serve", "--config", config, "--listen", address, "--log-level", "debug")
 	p.command.Env = append([]string{"PATH=" + os.Getenv("PATH"), "GORACE=halt_on_error=1"}, env...)
-	p.command.Stdout, p.command.Stderr = p, p
+	p.command.Stdout, p.command.Stderr = &p.output, &p.output
 	if err := p.command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -155,13 +140,13 @@ func startPoold(t *testing.T, config, key string, env ...string) *process {
 	t.Cleanup(func() {
 		_ = p.command.Process.Kill()
 		if t.Failed() {
-			t.Logf("poold printed:\n%s", tail(p.printed(), 8000))
+			t.Logf("poold printed:\n%s", tail(p.output.String(), 8000))
 		}
 	})
 	within(t, 20*time.Second, "poold to be ready", func() bool {
 		select {
 		case err := <-p.ended:
-			t.Fatalf("poold ended: %v\n%s", err, p.printed())
+			t.Fatalf("poold ended: %v\n%s", err, p.output.String())
 		default:
 		}
 		response, err := http.Get(p.url + "/readyz")
@@ -202,7 +187,7 @@ type targetStatus struct {
 	Depth, Want, Fresh, Waiting                     int
 	InFlight                                        int `json:"in_flight"`
 	Requests, Hits, Waited, Misses, Solved, Expired int64
-	Failed                                          int64
+	Failed, Returned                                int64
 	HitRate                                         float64 `json:"hit_rate"`
 }
 
@@ -278,4 +263,22 @@ func tail(text string, most int) string {
 		return "…" + text[len(text)-most:]
 	}
 	return text
+}
+
+// syncBuffer is written by the daemon while the test reads it.
+type syncBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }

@@ -15,7 +15,7 @@
 --       wait, C conflict, L rate), then tokens for the plain callers.
 --       'stale' for a call that is older than the last one.
 local call = tonumber(ARGV[1])
-local known = tonumber(redis.call('LINDEX', KEYS[5], 0) or nil)
+local known = tonumber(redis.call('LINDEX', KEYS[5], 0) or '')
 if known and known >= call then
   return known == call and redis.call('LRANGE', KEYS[5], 1, -1) or {'stale'}
 end

@@ -1,7 +1,9 @@
 package targets
 
 import (
+	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -61,5 +63,24 @@ func TestBadFiles(t *testing.T) {
 				t.Errorf("got:\n%s\nwant:\n%s", got, want)
 			}
 		})
+	}
+}
+
+// A file with too many faults does not flood whoever reads them.
+func TestProblemsAreCapped(t *testing.T) {
+	_, err := Parse("pools.yaml", []byte(minimal()+strings.Repeat("    x y: 1\n    z: 2\n", 400)), nil)
+	var problems Problems
+	if !errors.As(err, &problems) || len(problems) != maxProblems+1 {
+		t.Fatalf("%d problems", len(problems))
+	}
+	if got, want := problems[maxProblems].Text, fmt.Sprintf("and %d more problems", 800-maxProblems); got != want {
+		t.Errorf("the last one says %q, want %q", got, want)
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	_, err := Parse("pools.yaml", []byte(minimal()+strings.Repeat("# \n", maxSize/3)), nil)
+	if err == nil || err.Error() != "pools.yaml:1: the file is larger than 1048576 bytes" {
+		t.Errorf("got %v", err)
 	}
 }

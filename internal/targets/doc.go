@@ -27,16 +27,17 @@
 //     and no file can grow in memory.
 //
 // What a target does not say it takes from `defaults`, then (lifetime and
-// margin) from `types`, then from the built-in values.
+// margin) from `types`, then from the built-in values. A budget is taken key by
+// key: a target that says per_hour alone keeps the per_day of the defaults.
 //
 // # Reloading
 //
 // File holds the last good Set. It watches the directory, not the file, because
 // a file that is replaced by a rename is another file; a slow poll of the
 // content covers what no event tells. A file that is bad, empty, half written or
-// gone changes nothing but the Status. `server.listen`, `server.tls` and `redis`
-// stay as they were at the start, whatever a later file says, and the rest of
-// that file applies.
+// gone changes nothing but the Status. `server.listen`, `server.tls`, `redis` and
+// `dead_letters` stay as they were at the start, whatever a later file says, and
+// the rest of that file applies.
 //
 // # Invariants
 //

@@ -252,10 +252,13 @@ func (f *File) prepare(set, old *Set) (remarks Problems, err error) {
 	if set.Redis != old.Redis {
 		remark(set.lines.redis, "redis")
 	}
+	if set.DeadLetters != old.DeadLetters {
+		remark(set.lines.deadLetters, "dead_letters")
+	}
 	if err := f.suits(set, old); err != nil {
 		return nil, err
 	}
-	set.Server.Listen, set.Server.TLS, set.Redis = old.Server.Listen, old.Server.TLS, old.Redis
+	set.Server.Listen, set.Server.TLS, set.Redis, set.DeadLetters = old.Server.Listen, old.Server.TLS, old.Redis, old.DeadLetters
 	return remarks.sorted(), nil
 }
 

@@ -270,17 +270,19 @@ func TestReloadTakesTurns(t *testing.T) {
 	}
 }
 
-// server.listen, server.tls and redis stay as they were at the start; the rest
-// applies, and it is said once.
+// server.listen, server.tls, redis and dead_letters stay as they were at the
+// start; the rest applies, and it is said once.
 func TestNeedsRestart(t *testing.T) {
 	b := newBench(t, minimal("depth: 3"))
 	b.load()
-	changed := "server:\n  listen: 127.0.0.1:9999\n  tls: {cert: c, key: k}\nredis:\n  url: redis://redis.example.com:6379\n"
+	changed := "server:\n  listen: 127.0.0.1:9999\n  tls: {cert: c, key: k}\nredis:\n  url: redis://redis.example.com:6379\n" +
+		"dead_letters:\n  dir: /elsewhere\nbudget: {per_day: 7}\n"
 	b.write(changed + minimal("depth: 4"))
 	b.must(b.Reload(context.Background()))
 	b.must(b.Reload(context.Background()))
 	set := b.Current()
-	if set.Server.Listen != defaultListen || set.Server.TLS != (TLS{}) || !set.Redis.Embedded() || set.Targets[0].Depth != 4 {
+	if set.Server.Listen != defaultListen || set.Server.TLS != (TLS{}) || !set.Redis.Embedded() || set.Targets[0].Depth != 4 ||
+		set.DeadLetters != "./dead-letters" || set.Budget.PerDay != 7 {
 		t.Errorf("set %+v", set)
 	}
 	s := b.Status()
@@ -292,6 +294,7 @@ func TestNeedsRestart(t *testing.T) {
 		"pools.yaml:2: server.listen: was changed, which needs a restart; until then the old value holds",
 		"pools.yaml:3: server.tls: was changed, which needs a restart; until then the old value holds",
 		"pools.yaml:5: redis: was changed, which needs a restart; until then the old value holds",
+		"pools.yaml:7: dead_letters: was changed, which needs a restart; until then the old value holds",
 	}
 	if !s.OK || strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("status OK %v:\n%s", s.OK, strings.Join(got, "\n"))
@@ -306,7 +309,7 @@ func TestNeedsRestart(t *testing.T) {
 	_ = b.Reload(context.Background())
 	b.write(changed + minimal("depth: 4"))
 	b.must(b.Reload(context.Background()))
-	if s := b.Status(); !s.OK || len(s.Problems) != 3 {
+	if s := b.Status(); !s.OK || len(s.Problems) != 4 {
 		t.Errorf("after a bad file: %+v", s)
 	}
 	b.write(minimal("depth: 5"))

@@ -38,7 +38,7 @@ func (r *reader) set(data []byte) *Set {
 	sections := make(map[string]value)
 	known := keys{}
 	// A section that is not there reads as an empty one.
-	for _, name := range []string{"server", "redis", "providers", "types", "defaults", "targets"} {
+	for _, name := range []string{"server", "redis", "providers", "budget", "dead_letters", "types", "defaults", "targets"} {
 		sections[name] = value{r: r, node: &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}, path: name, line: root.Line}
 		known[name] = func(v value) bool { sections[name] = v; return true }
 	}
@@ -52,6 +52,8 @@ func (r *reader) set(data []byte) *Set {
 	// tells all of it; Parse throws the Set away if anything was.
 	set := new(Set)
 	r.redis(sections["redis"], set)
+	r.budget(sections["budget"], &set.Budget)
+	r.deadLetters(sections["dead_letters"], set)
 	if g.has("providers") {
 		r.providers(sections["providers"], set)
 	}

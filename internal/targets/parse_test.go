@@ -74,6 +74,7 @@ func TestEveryKey(t *testing.T) {
 				Targets: []string{"a*", "nothing-*"}, Rate: Rate{50, time.Second}},
 			{Name: "hashed", SHA256: sha256.Sum256([]byte("test")), Scopes: []Scope{ScopeAdmin}},
 		},
+		CallbackSecrets: []captcha.Secret{"exactly-16-chars", "a secret of last year"},
 	}); !reflect.DeepEqual(got, want) {
 		t.Errorf("server:\n%+v\nwant:\n%+v", got, want)
 	}
@@ -85,26 +86,32 @@ func TestEveryKey(t *testing.T) {
 	}
 	if got, want := set.Providers, []Provider{
 		{Name: "first", API: APITasks, Profile: "2captcha", URL: "https://solver.example.com/base", Key: "bearer-of-ci", Concurrency: 7,
-			FirstPoll: 10 * time.Second, PollInterval: 3 * time.Second, Timeout: 2 * time.Minute, Balance: true, Line: 51},
+			FirstPoll: 10 * time.Second, PollInterval: 3 * time.Second, Timeout: 2 * time.Minute, Balance: true,
+			CallbackURL: "https://pools.example.com/captcha", FallbackAfter: 40 * time.Second,
+			Price: Prices{Turnstile: 1.2, RecaptchaV2: 2.99}, Line: 56},
 		{Name: "second", API: APILegacy, Profile: "generic", URL: "http://127.0.0.1:9", Key: "bearer-of-ci", Concurrency: 7,
-			Timeout: 3 * time.Minute, Line: 61},
+			Timeout: 3 * time.Minute, CallbackDelay: 10 * time.Second,
+			Price: Prices{RecaptchaV2: 0.5, RecaptchaV3: 0.5, HCaptcha: 0.5, Turnstile: 0.5}, Line: 70},
 	}; !reflect.DeepEqual(got, want) {
 		t.Errorf("providers:\n%+v\nwant:\n%+v", got, want)
+	}
+	if set.Budget != (Budget{PerDay: 20000}) || set.DeadLetters != "/var/lib/poold/letters" {
+		t.Errorf("budget %+v, dead letters in %s", set.Budget, set.DeadLetters)
 	}
 	want := []Target{
 		{Name: "a.b-c_1", Identity: captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI",
 			Pageurl: "https://staging.example.com/login?next=/home", Invisible: true, UserAgent: "Mozilla/5.0 (X11)",
 			Proxy: "user:secret@proxy.example.com:3128", ProxyType: "socks5"},
 			Depth: 4, Lifetime: 120 * time.Second, Margin: 40 * time.Second, OnEmpty: OnEmptyFail, Rate: Rate{30, time.Minute},
-			Owner: "qa@example.com", Line: 25},
+			Budget: Budget{20, 500}, Owner: "qa@example.com", Line: 28},
 		{Name: "turnstile", Identity: captcha.Identity{Type: captcha.Turnstile, Sitekey: "1x00000000000000000000AA",
 			Pageurl: "https://staging.example.com/t", Data: "42"},
 			Depth: 4, Lifetime: 200 * time.Second, Margin: 50 * time.Second, OnEmpty: OnEmptyFail, Rate: Rate{30, time.Minute},
-			Owner: "qa@example.com", Line: 33},
+			Budget: Budget{20, 0}, Owner: "qa@example.com", Line: 36},
 		{Name: "v3", Identity: captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "12345", Pageurl: "https://staging.example.com/v3",
 			Enterprise: true, Action: "${literal} and $5", MinScore: 0.3, Proxy: "other.example.com:1", ProxyType: "http"},
 			Depth: 0, Lifetime: 90 * time.Second, Margin: 0, OnEmpty: OnEmptyWait, Rate: Rate{0.5, time.Second},
-			Owner: "someone@example.com", Paused: true, Line: 11},
+			Budget: Budget{50, 500}, Owner: "someone@example.com", Paused: true, Line: 13},
 	}
 	for i := range want {
 		want[i].ID = want[i].Identity.ID()
@@ -112,11 +119,12 @@ func TestEveryKey(t *testing.T) {
 	if !reflect.DeepEqual(set.Targets, want) {
 		t.Errorf("targets:\n%+v\nwant:\n%+v", set.Targets, want)
 	}
-	if got, want := warnings(set), `pools.yaml:11: targets.v3.depth: 0 keeps nothing ready: a token is bought only once a caller waits for it
-pools.yaml:62: providers.third: the key is empty, so this provider is left out: set EMPTY
-pools.yaml:62: providers.third.url: http sends the account's key unencrypted: use https
-pools.yaml:73: server.keys.ci.targets[1]: no target matches this
-pools.yaml:79: server.keys.absent: the key is empty, so this entry is left out: set EMPTY
+	if got, want := warnings(set), `pools.yaml:13: targets.v3.depth: 0 keeps nothing ready: a token is bought only once a caller waits for it
+pools.yaml:71: providers.third: the key is empty, so this provider is left out: set EMPTY
+pools.yaml:71: providers.third.url: http sends the account's key unencrypted: use https
+pools.yaml:80: server.callback_secrets[1]: the secret is empty, so it is left out: set EMPTY
+pools.yaml:85: server.keys.ci.targets[1]: no target matches this
+pools.yaml:91: server.keys.absent: the key is empty, so this entry is left out: set EMPTY
 `; !sameLines(got, want) {
 		t.Errorf("warnings:\n%s\nwant:\n%s", got, want)
 	}
@@ -149,10 +157,16 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("redis %+v", got)
 	}
 	if got, want := set.Providers[0], (Provider{Name: "acme", API: APILegacy, Profile: "generic", URL: "https://solver.example.com",
-		Key: "k1", Concurrency: 20, Timeout: 180 * time.Second, Line: 2}); got != want {
+		Key: "k1", Concurrency: 20, Timeout: 180 * time.Second, CallbackDelay: 10 * time.Second, Line: 2}); got != want {
 		t.Errorf("provider %+v", got)
 	}
+	if set.Budget != (Budget{}) || set.DeadLetters != "./dead-letters" {
+		t.Errorf("budget %+v, dead letters in %s", set.Budget, set.DeadLetters)
+	}
 	target := set.Targets[0]
+	if target.Budget != (Budget{}) {
+		t.Errorf("target %+v has a budget", target)
+	}
 	if target.Depth != 5 || target.OnEmpty != OnEmptyFail || target.Rate != (Rate{}) || target.Usable() != 80*time.Second || target.Paused {
 		t.Errorf("target %+v", target)
 	}
@@ -356,7 +370,8 @@ func TestShippedFileNamesEveryKey(t *testing.T) {
 	var target rawTarget
 	known := []string{"server", "redis", "providers", "types", "defaults", "targets", "listen", "tls", "cert", "keys", "key_sha256",
 		"scopes", "rate", "url", "sentinel_master", "prefix", "name", "api", "profile", "key", "concurrency", "first_poll",
-		"poll_interval", "timeout", "balance"}
+		"poll_interval", "timeout", "balance", "callback_secrets", "callback_url", "fallback_after", "callback_delay",
+		"price_per_1000", "per_hour", "per_day", "dead_letters", "dir"}
 	for key := range target.common() {
 		known = append(known, key)
 	}
@@ -367,24 +382,5 @@ func TestShippedFileNamesEveryKey(t *testing.T) {
 		if !strings.Contains(string(data), key+":") {
 			t.Errorf("the shipped pools.yaml does not show %s", key)
 		}
-	}
-}
-
-// A file with too many faults does not flood whoever reads them.
-func TestProblemsAreCapped(t *testing.T) {
-	_, err := Parse("pools.yaml", []byte(minimal()+strings.Repeat("    x y: 1\n    z: 2\n", 400)), nil)
-	var problems Problems
-	if !errors.As(err, &problems) || len(problems) != maxProblems+1 {
-		t.Fatalf("%d problems", len(problems))
-	}
-	if got, want := problems[maxProblems].Text, fmt.Sprintf("and %d more problems", 800-maxProblems); got != want {
-		t.Errorf("the last one says %q, want %q", got, want)
-	}
-}
-
-func TestTooLarge(t *testing.T) {
-	_, err := Parse("pools.yaml", []byte(minimal()+strings.Repeat("# \n", maxSize/3)), nil)
-	if err == nil || err.Error() != "pools.yaml:1: the file is larger than 1048576 bytes" {
-		t.Errorf("got %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"maps"
 	"net"
 	"net/url"
 	"regexp"
@@ -63,9 +64,8 @@ func (r *reader) provider(v value) rawProvider {
 	v = v.named("providers")
 	p := rawProvider{value: v}
 	p.API, p.Profile = APILegacy, "generic"
-	p.Concurrency, p.Timeout, p.Line = defaultConcurrency, defaultTimeout, v.line
-	var ok bool
-	p.given, ok = v.section(keys{
+	p.Concurrency, p.Timeout, p.CallbackDelay, p.Line = defaultConcurrency, defaultTimeout, defaultCallbackDelay, v.line
+	known := keys{
 		"name": func(v value) bool {
 			return v.matching(&p.Name, providerName, "1 to 31 of a-z, 0-9 and -, beginning with a letter or digit")
 		},
@@ -78,12 +78,16 @@ func (r *reader) provider(v value) rawProvider {
 			p.names, ok = v.secret(&p.Key)
 			return ok
 		},
-		"concurrency":   func(v value) bool { return v.integer(&p.Concurrency, 1, 10000) },
-		"first_poll":    func(v value) bool { return v.duration(&p.FirstPoll, 50*time.Millisecond, longest) },
-		"poll_interval": func(v value) bool { return v.duration(&p.PollInterval, 50*time.Millisecond, longest) },
-		"timeout":       func(v value) bool { return v.duration(&p.Timeout, 50*time.Millisecond, longest) },
-		"balance":       func(v value) bool { return v.boolean(&p.Balance) },
-	}, nil)
+		"concurrency":    func(v value) bool { return v.integer(&p.Concurrency, 1, 10000) },
+		"first_poll":     func(v value) bool { return v.duration(&p.FirstPoll, 50*time.Millisecond, longest) },
+		"poll_interval":  func(v value) bool { return v.duration(&p.PollInterval, 50*time.Millisecond, longest) },
+		"timeout":        func(v value) bool { return v.duration(&p.Timeout, 50*time.Millisecond, longest) },
+		"balance":        func(v value) bool { return v.boolean(&p.Balance) },
+		"price_per_1000": func(v value) bool { return readPrices(v, &p.Price) },
+	}
+	maps.Copy(known, p.callbackKeys())
+	var ok bool
+	p.given, ok = v.section(known, nil)
 	if p.given.bad("name") {
 		p.Name = ""
 	}
@@ -119,6 +123,7 @@ func (p *rawProvider) rules() {
 		}
 		p.at(g, name).fail("timeout must be above first_poll, or every task is given up unseen (timeout is %s unless set)", short(defaultTimeout))
 	}
+	p.callbackRules()
 }
 
 // providerURL reads a base address. No message quotes it.
@@ -126,25 +131,30 @@ func (r *reader) providerURL(v value, dst *string) bool {
 	if !v.required(dst) {
 		return false
 	}
-	u, err := url.Parse(*dst)
-	last := ""
-	if err == nil {
-		last = u.Path[strings.LastIndexByte(u.Path, '/')+1:]
-	}
+	u, rule := baseURL(*dst)
 	switch {
-	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "":
-		return v.fail("must be an http:// or https:// address with a host")
+	case rule != "":
+		return v.fail("%s", rule)
 	case u.User != nil:
 		return v.fail("must not hold a user and password: the account's key goes under key")
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+	case strings.ContainsAny(*dst, "?#"): // also an empty one, which the parser drops
 		return v.fail("must not hold a ? or #: keys and parameters are sent in the body")
-	case slices.Contains([]string{"in.php", "res.php", "createTask", "getTaskResult"}, last):
+	case slices.Contains([]string{"in.php", "res.php", "createTask", "getTaskResult"}, u.Path[strings.LastIndexByte(u.Path, '/')+1:]):
 		return v.fail("must be the base address, without in.php, createTask and the like")
 	case u.Scheme == "http" && !isLoopback(u.Hostname()):
 		r.warn(v.line, "%s: http sends the account's key unencrypted: use https", v.path)
 	}
 	*dst = strings.TrimRight(*dst, "/")
 	return true
+}
+
+// baseURL takes a web address apart, or says what is wrong with it.
+func baseURL(address string) (u *url.URL, rule string) {
+	u, err := url.Parse(address)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
+		return nil, "must be an http:// or https:// address with a host"
+	}
+	return u, ""
 }
 
 // simulatedRules keeps worthless tokens away from real ones.
@@ -211,7 +221,7 @@ func noProviderRemedy(unset []string) string {
 func builtIn(line int) Provider {
 	return Provider{
 		Name: "simulated", API: APISimulated, Profile: "generic", Concurrency: defaultConcurrency,
-		Timeout: defaultTimeout, Line: line,
+		Timeout: defaultTimeout, CallbackDelay: defaultCallbackDelay, Line: line,
 	}
 }
 

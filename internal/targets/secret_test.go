@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"poold/internal/captcha"
 )
 
 // A secret shows in no problem and no warning, whatever is wrong with it and
@@ -19,6 +22,10 @@ func TestNoSecretInAnyProblem(t *testing.T) {
 		"redis: {url: %s}\n",
 		"extra: [{name: beta, url: 'https://solver.example.com', key: %s}]\n",
 		"extra: [{name: beta, key: k, url: %s}]\n",
+		"extra: [{name: beta, key: k, url: 'https://solver.example.com', callback_url: %s}]\n",
+		"server: {callback_secrets: [%s]}\n",
+		"server: {callback_secrets: ['a-secret-of-some-length', %s]}\n",
+		"server: {callback_secrets: %s}\n",
 		"defaults: {proxy: %s}\n",
 		"defaults: {proxy_type: http, proxy: %s}\n",
 	}
@@ -27,6 +34,7 @@ func TestNoSecretInAnyProblem(t *testing.T) {
 		"@" + secret, "%" + secret, "`" + secret, "[" + secret + "]", "{" + secret + ": 1}", "{a: " + secret, `"` + secret, "'" + secret,
 		secret + ": " + secret, `"\` + secret + `"`, "${" + secret + "-x}", "${X" + ":-" + secret, "${X:-${" + secret + "}}", "${SECRET}", `"${SECRET}"`, "x${SECRET}",
 		"redis://user:" + secret + "@host:port", "http://user:" + secret + "@host/?" + secret, "user:" + secret + "@host", "https://" + secret + "@h",
+		"long-enough-" + secret, `"long-enough-ä-` + secret + `"`, "[long-enough-" + secret + ", long-enough-" + secret + "]",
 		`"redis://user:` + secret + `@host:1/` + secret + `"`, `"user:` + secret + `@host:99999"`, "{? [" + secret + "] : x}", "- " + secret,
 	}
 	lookup := env("SECRET", secret)
@@ -58,10 +66,13 @@ func TestNoSecretInAnyProblem(t *testing.T) {
 func TestNoEnvironmentValueInAnyProblem(t *testing.T) {
 	for _, text := range []string{
 		"server: {listen: '${V}'}\n", "server: {keys: [{name: '${V}', key: k, scopes: ['${V}'], targets: ['${V}'], rate: '${V}'}]}\n",
-		"redis: {prefix: '${V}'}\n", "defaults: {depth: '${V}', lifetime: '${V}', margin: '${V}', on_empty: '${V}', rate: '${V}', paused: '${V}'}\n",
+		"redis: {prefix: '${V}'}\n", "server: {callback_secrets: ['${V}', '${V}']}\n", "budget: {per_day: '${V}'}\n", "defaults: {budget: {per_hour: '${V}'}}\n",
+		"defaults: {depth: '${V}', lifetime: '${V}', margin: '${V}', on_empty: '${V}', rate: '${V}', paused: '${V}'}\n",
 		"types: {turnstile: {lifetime: '${V}', margin: '${V}'}}\n",
 		"targets: {a: {type: '${V}', sitekey: '${V}', pageurl: '${V}', min_score: '${V}', refill: '${V}', proxy_type: '${V}', owner: '${V}'}}\n",
-		"providers: [{name: '${V}', api: '${V}', profile: '${V}', url: '${V}', key: '${V}', concurrency: '${V}', first_poll: '${V}', balance: '${V}'}]\n",
+		"providers: [{name: '${V}', api: '${V}', profile: '${V}', url: '${V}', key: '${V}', concurrency: '${V}', first_poll: '${V}', balance: '${V}',\n" +
+			"  callback_url: '${V}', fallback_after: '${V}', callback_delay: '${V}', price_per_1000: '${V}'}]\n",
+		"providers: [{name: a, price_per_1000: {turnstile: '${V}'}}]\n",
 	} {
 		for _, value := range []string{"CANARY {[", "geetest CANARY", " CANARY", "CANARY\n"} {
 			_, err := Parse("pools.yaml", []byte(text+minimal()), env("V", value))
@@ -118,10 +129,19 @@ func checkSet(t *testing.T, set *Set) {
 	if len(set.Targets) == 0 || len(set.Providers) == 0 || set.Digest == "" || CheckListen(set.Server.Listen, len(set.Server.Keys)) != nil {
 		t.Fatalf("an unusable set: %+v", set)
 	}
+	if set.DeadLetters == "" || set.Budget.PerHour != 0 || set.Budget.PerDay < 0 || set.Budget.PerDay > maxBudget {
+		t.Fatalf("an unusable set: %+v", set)
+	}
+	for i, s := range set.Server.CallbackSecrets {
+		if len(s) < minCallbackSecret || slices.Contains(set.Server.CallbackSecrets[:i], s) {
+			t.Fatal("a callback secret that is short or twice there")
+		}
+	}
 	seen := make(map[string]bool)
 	for i, target := range set.Targets {
 		switch {
 		case target.ID != target.Identity.ID(), target.Owner == "", target.Depth < 0, target.Usable() <= 0, target.Line < 1,
+			target.Budget.PerHour < 0, target.Budget.PerDay < 0, target.Budget.PerHour > maxBudget, target.Budget.PerDay > maxBudget,
 			i > 0 && set.Targets[i-1].Name >= target.Name, seen[string(target.ID)]:
 			t.Fatalf("an unusable target: %+v", target)
 		}
@@ -130,6 +150,14 @@ func checkSet(t *testing.T, set *Set) {
 	for _, p := range set.Providers {
 		if p.Timeout <= p.FirstPoll || p.Concurrency < 1 || p.API != APISimulated && (p.Key == "" || p.URL == "") {
 			t.Fatalf("an unusable provider: %+v", p)
+		}
+		if p.FallbackAfter >= p.Timeout || p.CallbackDelay < 0 || strings.HasSuffix(p.CallbackURL, "/") || strings.ContainsAny(p.CallbackURL, " ?#") {
+			t.Fatalf("unusable callbacks: %+v", p)
+		}
+		for _, kind := range captcha.Types() {
+			if price := p.Price.For(kind); !(price >= 0 && price <= maxPrice) { // also refuses NaN, which equals nothing
+				t.Fatalf("an unusable price: %v", price)
+			}
 		}
 		if p.API == APISimulated && len(set.Providers) != 1 {
 			t.Fatal("a simulated provider beside a real one")

@@ -55,9 +55,10 @@ func (r *reader) server(v value, set *Set) {
 	s := &set.Server
 	s.Listen = defaultListen
 	g, _ := v.section(keys{
-		"listen": func(v value) bool { return v.required(&s.Listen) },
-		"tls":    func(v value) bool { return r.tls(v, &s.TLS) },
-		"keys":   func(v value) bool { return r.serverKeys(v, set) },
+		"listen":           func(v value) bool { return v.required(&s.Listen) },
+		"tls":              func(v value) bool { return r.tls(v, &s.TLS) },
+		"keys":             func(v value) bool { return r.serverKeys(v, set) },
+		"callback_secrets": func(v value) bool { return r.callbackSecrets(v, &s.CallbackSecrets) },
 	}, nil)
 	set.lines.listen, set.lines.tls = g["listen"].line, g["tls"].line
 

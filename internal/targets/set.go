@@ -9,25 +9,32 @@ import (
 // Set is one valid pools.yaml, immutable after Parse returns it. Defaults are
 // applied, references are replaced, so that no reader looks anything up again.
 type Set struct {
-	Server    Server
-	Redis     Redis
-	Providers []Provider // in the order in which they are tried; only those that can be used
-	Targets   []Target   // sorted by name
-	Warnings  []Problem  // unusual but allowed, and what was left out for want of a key
-	Digest    string     // SHA-256 of the file's bytes, in hex; a process's environment does not change
+	Server      Server
+	Redis       Redis
+	Providers   []Provider // in the order in which they are tried; only those that can be used
+	Budget      Budget     // over all targets; PerHour is always 0
+	DeadLetters string     // directory for callbacks that could not be stored; never "", default ./dead-letters; a change needs a restart
+	Targets     []Target   // sorted by name
+	Warnings    []Problem  // unusual but allowed, and what was left out for want of a key
+	Digest      string     // SHA-256 of the file's bytes, in hex; a process's environment does not change
 
 	lines restartLines
 }
 
 // restartLines tells where the file has what only a restart applies; the line is
 // 0 or the first one where the file does not have it.
-type restartLines struct{ listen, tls, redis int }
+type restartLines struct{ listen, tls, redis, deadLetters int }
 
-// Server is the section `server`. A reload applies Keys alone.
+// Server is the section `server`. A reload applies Keys and CallbackSecrets alone.
 type Server struct {
 	Listen string // host:port, the port 0 to 65535; default 127.0.0.1:8080; loopback where Keys is empty
 	TLS    TLS    // default none
 	Keys   []Key  // those with a key, in the order of the file; none: callers need no key
+
+	// CallbackSecrets are those that are not empty, in the order of the file: the
+	// first signs, all verify. No two are the same, each has 16 or more printable
+	// ASCII characters. None is the default.
+	CallbackSecrets []captcha.Secret
 }
 
 // TLS names the certificate and key files; both or neither. Parse does not look
@@ -74,7 +81,8 @@ const (
 	APISimulated API = "simulated" // the provider inside the daemon; its tokens are worth nothing
 )
 
-// Provider is one entry of `providers`. A reload applies all of it.
+// Provider is one entry of `providers`. A reload applies all of it. Two of them
+// can be compared with ==.
 type Provider struct {
 	Name         string         // unique; 1 to 31 of a-z, 0-9 and -
 	API          API            // default legacy; simulated is always the only provider of a Set
@@ -86,8 +94,50 @@ type Provider struct {
 	PollInterval time.Duration  // between the next ones; 50ms to 24h; 0 = the type's own
 	Timeout      time.Duration  // a task older than this is given up; above FirstPoll, default 180s
 	Balance      bool           // read the account's balance now and then; default false
-	Line         int            // in the file
+
+	CallbackURL   string        // public base of this daemon, without the last slash; "" = polling alone (default)
+	FallbackAfter time.Duration // a task without a callback is polled after this long; 50ms to below Timeout, 0 = not set
+	CallbackDelay time.Duration // a callback's token is taken to be this old when it first arrives; 0s to 24h, default 10s
+	Price         Prices        // what it charges; default nothing
+
+	Line int // in the file
 }
+
+// solvesPerPrice is how many solves the file's prices are for.
+const solvesPerPrice = 1000
+
+// Prices is what 1000 solves of each type cost, as services list it: 0 to
+// 1000000, in whatever money the account is kept.
+type Prices struct{ RecaptchaV2, RecaptchaV3, HCaptcha, Turnstile float64 }
+
+// For returns the price of one solve, a thousandth of what the file names; 0 for
+// a type that is not known.
+func (p Prices) For(t captcha.Type) float64 {
+	if per := p.of(t); per != nil {
+		return *per / solvesPerPrice
+	}
+	return 0
+}
+
+// of returns the place of a type's price, nil for a type that is not known.
+func (p *Prices) of(t captcha.Type) *float64 {
+	switch t {
+	case captcha.RecaptchaV2:
+		return &p.RecaptchaV2
+	case captcha.RecaptchaV3:
+		return &p.RecaptchaV3
+	case captcha.HCaptcha:
+		return &p.HCaptcha
+	case captcha.Turnstile:
+		return &p.Turnstile
+	}
+	return nil
+}
+
+// Budget is the most solves that are bought in the last 60 minutes and in the
+// last 24 hours; 0 to 1000000, 0 (the default) = no cap. PerHour may be above
+// PerDay, which then decides.
+type Budget struct{ PerHour, PerDay int }
 
 // Rate is "so many per so long"; the zero value means no limit.
 type Rate struct {
@@ -113,7 +163,7 @@ const (
 )
 
 // Target is one named wish. A reload applies all of it; another Identity is
-// another stock, another name is not.
+// another stock, another name is not. Two of them can be compared with ==.
 type Target struct {
 	Name     string           // unique; 1 to 63 of a-z, 0-9, ., _ and -
 	Identity captcha.Identity // unique; holds only fields that its type knows
@@ -123,6 +173,7 @@ type Target struct {
 	Margin   time.Duration    // and is not handed out in the last part of it; 0s to below Lifetime, default by type
 	OnEmpty  OnEmpty          // default fail
 	Rate     Rate             // most tokens handed out, over all replicas; zero = no limit
+	Budget   Budget           // most tokens bought; each key is the target's own, else that of the defaults
 	Owner    string           // who answers for it; never ""
 	Paused   bool             // nothing is bought, stock is still handed out; default false
 	Line     int              // in the file

@@ -81,6 +81,7 @@ func (t *rawTarget) common() keys {
 			return v.choice((*string)(&t.OnEmpty), string(OnEmptyFail), string(OnEmptyWait))
 		},
 		"rate":       func(v value) bool { return v.rate(&t.Rate) },
+		"budget":     func(v value) bool { return readBudget(v, &t.Budget) },
 		"owner":      func(v value) bool { return v.required(&t.Owner) },
 		"paused":     func(v value) bool { return v.boolean(&t.Paused) },
 		"user_agent": func(v value) bool { return v.text(&t.Identity.UserAgent) },

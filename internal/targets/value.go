@@ -220,7 +220,9 @@ var decimal = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
 
 // number reads a decimal number from lo to hi.
 func (v value) number(dst *float64, lo, hi float64) bool {
-	want := fmt.Sprintf("a number from %g to %g", lo, hi)
+	// %g would write a million as 1e+06, which the rule below refuses.
+	plain := func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+	want := fmt.Sprintf("a number from %s to %s", plain(lo), plain(hi))
 	e, ok := v.scalar(want)
 	if !ok || !v.bare(e, want) {
 		return false

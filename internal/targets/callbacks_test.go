@@ -1,0 +1,110 @@
+package targets
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// provided is the minimal file with more keys for its provider.
+func provided(keys string) string {
+	return strings.Replace(minimal(), "key: k1", "key: k1, "+keys, 1)
+}
+
+func TestCallbackKeys(t *testing.T) {
+	for _, tc := range []struct {
+		keys, url       string
+		fallback, delay time.Duration
+		warning         string // "" = none but that of the embedded Redis
+	}{
+		{"callback_url: ''", "", 0, 10 * time.Second, ""},
+		{"callback_url: ", "", 0, 10 * time.Second, ""},
+		{"callback_url: '${UNSET:-}'", "", 0, 10 * time.Second, ""},
+		{"callback_url: 'https://pools.example.com/'", "https://pools.example.com", 0, 10 * time.Second, ""},
+		{"callback_url: 'https://pools.example.com:8443/a/b', fallback_after: 50ms", "https://pools.example.com:8443/a/b", 50 * time.Millisecond, 10 * time.Second, ""},
+		{"callback_url: 'http://127.0.0.1:8080', callback_delay: 24h", "http://127.0.0.1:8080", 0, 24 * time.Hour, ""},
+		{"callback_url: 'http://[::1]:8080', fallback_after: 0s", "http://[::1]:8080", 0, 10 * time.Second, ""},
+		{"callback_url: 'HTTP://pools.example.com'", "HTTP://pools.example.com", 0, 10 * time.Second,
+			"pools.yaml:2: providers.acme.callback_url: over http tokens and the addresses that accept them travel unencrypted: use https"},
+		{"callback_url: 'https://pools.example.com', fallback_after: 179s", "https://pools.example.com", 179 * time.Second, 10 * time.Second, ""},
+		{"fallback_after: 1h, timeout: 2h", "", time.Hour, 10 * time.Second, "pools.yaml:2: providers.acme.fallback_after: is not used without callback_url"},
+		{"callback_url: '', callback_delay: 0s", "", 0, 0, "pools.yaml:2: providers.acme.callback_delay: is not used without callback_url"},
+	} {
+		set := mustParse(t, provided(tc.keys), nil)
+		if p := set.Providers[0]; p.CallbackURL != tc.url || p.FallbackAfter != tc.fallback || p.CallbackDelay != tc.delay {
+			t.Errorf("%s: %+v", tc.keys, p)
+		}
+		if tc.warning != "" && !strings.Contains(warnings(set), tc.warning+"\n") || tc.warning == "" && len(set.Warnings) != 1 {
+			t.Errorf("%s: warnings\n%s\nwant %q", tc.keys, warnings(set), tc.warning)
+		}
+	}
+}
+
+// The simulated provider delivers callbacks and has prices as a real one.
+func TestSimulatedKeepsCallbacks(t *testing.T) {
+	set := mustParse(t, strings.Replace(minimal(), `url: "https://solver.example.com", key: k1`,
+		"api: simulated, callback_url: 'http://127.0.0.1:1/', fallback_after: 1s, callback_delay: 2s, price_per_1000: 3", 1), nil)
+	p := set.Providers[0]
+	if p.API != APISimulated || p.CallbackURL != "http://127.0.0.1:1" || p.FallbackAfter != time.Second || p.CallbackDelay != 2*time.Second || p.Price.HCaptcha != 3 {
+		t.Errorf("provider %+v", p)
+	}
+	if got := warnings(set); strings.Contains(got, "is not used") {
+		t.Errorf("warnings\n%s", got)
+	}
+	// The built-in one is as if it were listed with its name and api alone.
+	bare := mustParse(t, strings.Replace(minimal(), `url: "https://solver.example.com", key: k1`, "api: simulated", 1), nil).Providers[0]
+	built := mustParse(t, strings.Replace(minimal(), "key: k1", "key: ''", 1), nil).Providers[0]
+	if bare.Name, bare.Line, built.Line = built.Name, 0, 0; bare != built {
+		t.Errorf("built in %+v, listed %+v", built, bare)
+	}
+}
+
+// Several faults of one provider are told together, but not those that follow
+// from another one.
+func TestCallbackRulesStaySilent(t *testing.T) {
+	_, err := Parse("pools.yaml", []byte(provided("callback_url: nowhere, fallback_after: 1h, timeout: soon")), nil)
+	want := "pools.yaml:2: providers.acme.callback_url: must be an http:// or https:// address with a host\n" +
+		`pools.yaml:2: providers.acme.timeout: must be a duration from 50ms to 24h, such as 90s or 1m30s, not "soon"`
+	if err == nil || err.Error() != want {
+		t.Errorf("got:\n%v\nwant:\n%s", err, want)
+	}
+}
+
+// The first secret signs, so that a new one put in front takes over at the next
+// reload while the old one still verifies.
+func TestCallbackSecretsReload(t *testing.T) {
+	const older, newer = "the-older-one-of-the-two", "the-newer-one-of-the-two"
+	b := newBench(t, "server: {callback_secrets: ["+older+"]}\n"+minimal())
+	b.load()
+	b.write("server: {callback_secrets: [" + newer + ", " + older + "]}\n" + minimal())
+	b.must(b.Reload(context.Background()))
+	got := b.Current().Server.CallbackSecrets
+	if len(got) != 2 || got[0] != newer || got[1] != older || len(b.Status().Problems) != 0 {
+		t.Errorf("%d secrets, status %+v", len(got), b.Status())
+	}
+	for _, none := range []string{"", "server: {callback_secrets: []}\n", "server: {callback_secrets: }\n", "server: {callback_secrets: ['${UNSET:-}']}\n"} {
+		if got := mustParse(t, none+minimal(), nil).Server.CallbackSecrets; len(got) != 0 {
+			t.Errorf("%q: %d secrets", none, len(got))
+		}
+	}
+}
+
+// A secret may be as short as the rule says, counted in characters, and hold a
+// space inside.
+func TestCallbackSecretForm(t *testing.T) {
+	for secret, good := range map[captcha.Secret]bool{
+		"0123456789abcde":         false,
+		"0123456789abcdef":        true,
+		"~ 0123456789abc !":       true,
+		"äöüäöüäö":                false, // 16 bytes
+		"0123456789abcdef\u00a0x": false,
+	} {
+		_, err := Parse("pools.yaml", []byte("server: {callback_secrets: ['${S}']}\n"+minimal()), env("S", secret.Reveal()))
+		if (err == nil) != good {
+			t.Errorf("%q: %v", secret.Reveal(), err)
+		}
+	}
+}

@@ -91,6 +91,7 @@ func takeToken(ctx context.Context, c *command) error {
 	flags := newFlags(c)
 	connect := clientFlags(flags, c)
 	wait := flags.Duration("wait", 0, "wait so long for a token, 60s at most")
+	c.word = "TARGET"
 	words, err := c.parse(flags, 1)
 	if err != nil {
 		return err

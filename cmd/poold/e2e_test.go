@@ -265,7 +265,7 @@ func configOK(t *testing.T, p *process) bool {
 	return document.Config.OK
 }
 
-func writeFile(t *testing.T, path, text string) {
+func writeFile(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

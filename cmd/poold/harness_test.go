@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,7 +27,8 @@ import (
 // variable holds its options as JSON.
 const providerRole = "POOLD_TEST_PROVIDER"
 
-// binary is the built poold, with the race detector.
+// binary is the built poold, with the race detector, and with the points at
+// which it can be made to crash (crashAt).
 var binary string
 
 func TestMain(m *testing.M) {
@@ -43,7 +46,7 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	binary = filepath.Join(dir, "poold")
-	if output, err := exec.Command("go", "build", "-race", "-buildvcs=false", "-o", binary, ".").CombinedOutput(); err != nil {
+	if output, err := exec.Command("go", "build", "-race", "-tags=crashpoints", "-buildvcs=false", "-o", binary, ".").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building poold: %v\n%s", err, output)
 		return 1
 	}
@@ -74,10 +77,9 @@ func playProvider(options string) int {
 }
 
 // startProvider runs the solving service as another process and returns its URL.
-func startProvider(t *testing.T, o simulated.Options) string {
+func startProvider(t testing.TB, o simulated.Options) string {
 	t.Helper()
-	o.Faults = nil                  // functions do not travel
-	options, err := json.Marshal(o) //nolint:staticcheck // SA1026: the field with the functions is empty
+	options, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,16 +106,20 @@ func startProvider(t *testing.T, o simulated.Options) string {
 }
 
 // ledger reads the provider's books.
-func ledger(t *testing.T, provider string) simulated.Ledger {
+func ledger(t testing.TB, provider string) simulated.Ledger {
 	t.Helper()
 	var books simulated.Ledger
 	getJSON(t, provider+"/ledger", "", &books)
 	return books
 }
 
+// crashAt is the environment that lets a poold kill itself at the n-th pass of a
+// point of internal/purchase.
+func crashAt(point string, n int) string { return fmt.Sprintf("POOLD_TEST_CRASH=%s:%d", point, n) }
+
 // process is a running poold.
 type process struct {
-	t       *testing.T
+	t       testing.TB
 	command *exec.Cmd
 	url     string
 	key     string
@@ -125,7 +131,7 @@ type process struct {
 
 // startPoold runs the binary with a configuration file and an environment of
 // its own, and returns when it is ready.
-func startPoold(t *testing.T, config, key string, env ...string) *process {
+func startPoold(t testing.TB, config, key string, env ...string) *process {
 	t.Helper()
 	p := &process{t: t, key: key, config: config, ended: make(chan error, 1)}
 	address := redistest.FreeAddress(t)
@@ -174,6 +180,80 @@ func (p *process) stop() error {
 	}
 }
 
+// signal sends a signal.
+func (p *process) signal(which syscall.Signal) {
+	p.t.Helper()
+	if err := p.command.Process.Signal(which); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// died waits for the process to end without being asked to.
+func (p *process) died(limit time.Duration) {
+	p.t.Helper()
+	select {
+	case err := <-p.ended:
+		p.t.Logf("poold ended: %v", err)
+	case <-time.After(limit):
+		p.t.Fatalf("poold lives after %v", limit)
+	}
+}
+
+// metrics reads /metrics: the sums over all series of each name, and the series
+// by themselves, as name{labels}.
+func (p *process) metrics() map[string]float64 {
+	p.t.Helper()
+	request, err := http.NewRequest(http.MethodGet, p.url+"/metrics", nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if p.key != "" {
+		request.Header.Set("Authorization", "Bearer "+p.key)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	values := map[string]float64{}
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		series, text, ok := strings.Cut(lines.Text(), " ")
+		value, err := strconv.ParseFloat(text, 64)
+		if !ok || err != nil || strings.HasPrefix(series, "#") {
+			continue
+		}
+		name, _, labelled := strings.Cut(series, "{")
+		values[name] += value
+		if labelled {
+			values[series] = value
+		}
+	}
+	return values
+}
+
+// balance checks the ledger from /metrics alone and returns what was bought.
+func (p *process) balance() int {
+	p.t.Helper()
+	m := p.metrics()
+	outcome := func(of string) (sum float64) {
+		for series, value := range m {
+			if strings.HasPrefix(series, "poold_token_requests_total{") && strings.Contains(series, `outcome="`+of+`"`) {
+				sum += value
+			}
+		}
+		return sum
+	}
+	sum := outcome("hit") + outcome("waited") - m["poold_tokens_returned_total"] + m["poold_tokens_expired_total"] +
+		m["poold_orders_failed_total"] + m["poold_orders_lost_total"] + m["poold_tokens_discarded_total"] +
+		m["poold_pool_tokens"] + m["poold_bought_in_flight"]
+	if sum != m["poold_bought_total"] {
+		p.t.Errorf("the ledger does not balance: bought %v, accounted for %v: hit %v waited %v returned %v expired %v failed %v lost %v discarded %v fresh %v under way %v",
+			m["poold_bought_total"], sum, outcome("hit"), outcome("waited"), m["poold_tokens_returned_total"], m["poold_tokens_expired_total"],
+			m["poold_orders_failed_total"], m["poold_orders_lost_total"], m["poold_tokens_discarded_total"], m["poold_pool_tokens"], m["poold_bought_in_flight"])
+	}
+	return int(m["poold_bought_total"])
+}
+
 // target reads one target's part of the status.
 func (p *process) target(name string) targetStatus {
 	p.t.Helper()
@@ -187,7 +267,8 @@ type targetStatus struct {
 	Depth, Want, Fresh, Waiting                     int
 	InFlight                                        int `json:"in_flight"`
 	Requests, Hits, Waited, Misses, Solved, Expired int64
-	Failed, Returned                                int64
+	Failed, Returned, Lost, Bought, Discarded       int64
+	Unknown                                         int
 	HitRate                                         float64 `json:"hit_rate"`
 }
 
@@ -224,7 +305,7 @@ func (p *process) take(ctx context.Context, client *http.Client, target, query s
 	return h, response.StatusCode, json.Unmarshal(body, &h)
 }
 
-func getJSON(t *testing.T, url, key string, into any) {
+func getJSON(t testing.TB, url, key string, into any) {
 	t.Helper()
 	request, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
@@ -248,7 +329,7 @@ func getJSON(t *testing.T, url, key string, into any) {
 }
 
 // within polls until something is so.
-func within(t *testing.T, limit time.Duration, what string, is func() bool) {
+func within(t testing.TB, limit time.Duration, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if is() {

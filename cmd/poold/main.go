@@ -33,6 +33,7 @@ func main() {
 type command struct {
 	name   string
 	args   []string // without the sub-command
+	word   string   // what --help calls a positional argument; "" where there are none
 	lookup func(string) (string, bool)
 	stdout io.Writer
 	stderr io.Writer
@@ -49,6 +50,7 @@ usage: poold [serve] [flags]            run the daemon in the foreground
        poold check [flags]              validate pools.yaml
        poold token TARGET [--wait 20s]  take one token from a running daemon
        poold status [--json]            show a running daemon's status
+       poold dead-letters list|replay   callbacks that a running daemon could not store
        poold healthcheck                ask a running daemon whether it is ready
        poold version
 
@@ -64,13 +66,14 @@ func run(ctx context.Context, args []string, lookup func(string) (string, bool),
 		c.name, c.args = args[0], args[1:]
 	}
 	commands := map[string]func(context.Context, *command) error{
-		"serve":       serve,
-		"check":       check,
-		"token":       takeToken,
-		"status":      printStatus,
-		"healthcheck": healthcheck,
-		"version":     printVersion,
-		"help":        help,
+		"serve":        serve,
+		"check":        check,
+		"token":        takeToken,
+		"status":       printStatus,
+		"healthcheck":  healthcheck,
+		"dead-letters": deadLetters,
+		"version":      printVersion,
+		"help":         help,
 	}
 	if len(args) > 0 {
 		switch args[0] {
@@ -110,7 +113,7 @@ func (c *command) parse(flags *flag.FlagSet, most int) ([]string, error) {
 	for rest := c.args; ; {
 		if err := flags.Parse(rest); errors.Is(err, flag.ErrHelp) {
 			flags.SetOutput(c.stdout)
-			_, _ = fmt.Fprintf(c.stdout, "usage: poold %s [flags]%s\n", c.name, strings.Repeat(" TARGET", most))
+			_, _ = fmt.Fprintf(c.stdout, "usage: poold %s [flags]%s\n", c.name, strings.Repeat(" "+c.word, most))
 			flags.PrintDefaults()
 			return nil, err
 		} else if err != nil {

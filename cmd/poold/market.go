@@ -44,10 +44,11 @@ func (m *market) entries(ctx context.Context, set *targets.Set, spawn func(func(
 	m.clients = map[targets.Provider]*provider.Client{}
 	var entries []purchase.Entry
 	for _, wanted := range set.Providers {
-		concurrency := wanted.Concurrency
-		// One that only moved in the file, or may do more at once, is the same one
-		// and keeps what is known of it.
-		wanted.Line, wanted.Concurrency = 0, 0
+		terms := wanted
+		// One that only moved in the file, or is used on other terms, is the same
+		// one and keeps what is known of it.
+		wanted.Line, wanted.Concurrency, wanted.Price = 0, 0, targets.Prices{}
+		wanted.CallbackURL, wanted.FallbackAfter, wanted.CallbackDelay = "", 0, 0
 		client := old[wanted]
 		if client == nil {
 			made, err := m.open(ctx, wanted, spawn)
@@ -59,13 +60,31 @@ func (m *market) entries(ctx context.Context, set *targets.Set, spawn func(func(
 		}
 		delete(old, wanted)
 		m.clients[wanted] = client
-		entries = append(entries, purchase.Entry{Provider: client, Concurrency: concurrency})
+		entries = append(entries, purchase.Entry{
+			Provider: client, Concurrency: terms.Concurrency, Price: terms.Price.For,
+			Callbacks: m.callbacks(set, terms),
+		})
 	}
 	// Orders under way at those that went finish with the clients they have.
 	for _, client := range old {
 		client.Close()
 	}
 	return entries
+}
+
+// callbacks are the terms on which a provider calls back.
+func (m *market) callbacks(set *targets.Set, p targets.Provider) purchase.Callbacks {
+	c := purchase.Callbacks{
+		URL: p.CallbackURL, Fallback: p.FallbackAfter, Delay: p.CallbackDelay, Secrets: set.Server.CallbackSecrets,
+	}
+	if len(c.Secrets) == 0 {
+		key := p.Key
+		if p.API == targets.APISimulated {
+			key = m.password
+		}
+		c.Secrets = []captcha.Secret{purchase.DeriveSecret(key)}
+	}
+	return c
 }
 
 func (m *market) open(ctx context.Context, p targets.Provider, spawn func(func() error)) (*provider.Client, error) {

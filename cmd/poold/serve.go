@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"syscall"
 	"time"
 
@@ -118,6 +119,7 @@ func (d *daemon) build(set *targets.Set) error {
 	store, err := pool.Open(pool.Options{
 		Addresses: address, SentinelMaster: set.Redis.SentinelMaster, Prefix: set.Redis.Prefix, Log: d.log,
 		OnChange: func(id captcha.ID) { d.manager.Kick(id) },
+		OnEnded:  func(order pool.Ref, solved bool) { d.desk.Ended(order, solved) },
 	})
 	if err != nil {
 		d.close()
@@ -128,13 +130,30 @@ func (d *daemon) build(set *targets.Set) error {
 	}
 	metrics := httpapi.NewMetrics(version, commit())
 	d.store = store
-	d.desk = purchase.NewDesk(store, metrics, d.log)
+	d.desk = purchase.NewDesk(store, set.DeadLetters, metrics, d.log)
+	if err := d.openLetters(set); err != nil {
+		d.close()
+		return errors.Join(err, store.Close())
+	}
 	d.manager = refill.NewManager(store, d.desk, d.log)
 	d.market = &market{observe: metrics.Provider, log: d.log}
 	d.server = httpapi.New(httpapi.Deps{
 		Config: d.file, Stock: store, Refill: d.manager, Desk: d.desk, Metrics: metrics, Log: d.log,
 		RedisMode: mode, Version: version, StartedAt: time.Now(),
 	})
+	return nil
+}
+
+// openLetters makes sure that callbacks can be kept on disk, where there are to
+// be any, and finds those of an earlier run.
+func (d *daemon) openLetters(set *targets.Set) error {
+	called := slices.ContainsFunc(set.Providers, func(p targets.Provider) bool { return p.CallbackURL != "" })
+	if _, err := os.Stat(set.DeadLetters); err != nil && !called {
+		return nil
+	}
+	if err := d.desk.OpenLetters(); err != nil {
+		return fmt.Errorf("dead_letters.dir: %w", err)
+	}
 	return nil
 }
 
@@ -155,6 +174,7 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	spawn := func(work func() error) { group.Go(work) }
 	apply := func(ctx context.Context, set *targets.Set) {
 		d.desk.SetProviders(d.market.entries(all, set, spawn))
+		d.desk.SetBudget(set.Budget.PerDay)
 		d.manager.Apply(ctx, set)
 	}
 	apply(ctx, d.file.Current())

@@ -24,31 +24,54 @@ type document struct {
 		Mode string `json:"mode"`
 		OK   bool   `json:"ok"`
 	} `json:"redis"`
-	Providers []struct {
+	Budget      *window `json:"budget"`
+	DeadLetters int     `json:"dead_letters"`
+	Providers   []struct {
 		Name        string `json:"name"`
 		State       string `json:"state"`
 		Reason      string `json:"reason"`
 		InFlight    int    `json:"in_flight"`
 		Concurrency int    `json:"concurrency"`
+		Callbacks   bool   `json:"callbacks"`
 	} `json:"providers"`
 	Targets []struct {
-		Name            string  `json:"name"`
-		State           string  `json:"state"`
-		Reason          string  `json:"reason"`
-		Depth           int     `json:"depth"`
-		Fresh           int     `json:"fresh"`
-		InFlight        int     `json:"in_flight"`
-		Waiting         int     `json:"waiting"`
-		Requests        int64   `json:"requests"`
-		Hits            int64   `json:"hits"`
-		Waited          int64   `json:"waited"`
-		Misses          int64   `json:"misses"`
-		HitRate         float64 `json:"hit_rate"`
-		Solved          int64   `json:"solved"`
-		Expired         int64   `json:"expired"`
-		Failed          int64   `json:"failed"`
-		BoughtPerServed float64 `json:"bought_per_served"`
+		Name            string   `json:"name"`
+		State           string   `json:"state"`
+		Reason          string   `json:"reason"`
+		Marks           []string `json:"marks"`
+		Depth           int      `json:"depth"`
+		Fresh           int      `json:"fresh"`
+		InFlight        int      `json:"in_flight"`
+		Unknown         int      `json:"unknown"`
+		Waiting         int      `json:"waiting"`
+		Requests        int64    `json:"requests"`
+		Hits            int64    `json:"hits"`
+		Waited          int64    `json:"waited"`
+		Misses          int64    `json:"misses"`
+		HitRate         float64  `json:"hit_rate"`
+		Bought          int64    `json:"bought"`
+		Solved          int64    `json:"solved"`
+		Expired         int64    `json:"expired"`
+		Failed          int64    `json:"failed"`
+		Lost            int64    `json:"lost"`
+		BoughtPerServed float64  `json:"bought_per_served"`
+		Spent           float64  `json:"spent"`
+		Budget          *struct {
+			Hour *window `json:"hour"`
+			Day  *window `json:"day"`
+		} `json:"budget"`
 	} `json:"targets"`
+}
+
+// window is how much of a budget is used; nil = there is none.
+type window struct{ Used, Limit int }
+
+// of shows a window, nothing where there is none.
+func (w *window) of(what string) string {
+	if w == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d %s", w.Used, w.Limit, what)
 }
 
 // printStatus prints a running daemon's status as a table.
@@ -83,16 +106,20 @@ func (d document) print(w io.Writer) error {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	row := func(format string, args ...any) { _, _ = fmt.Fprintf(table, format, args...) } // into memory
-	row("TARGET\tSTATE\tFRESH\tDEPTH\tORDERS\tWAITING\tREQUESTS\tHIT RATE\tSOLVED\tEXPIRED\tFAILED\tBOUGHT/SERVED\n")
+	row("TARGET\tSTATE\tFRESH\tDEPTH\tORDERS\tUNKNOWN\tWAITING\tREQUESTS\tHIT RATE\tBOUGHT\tSOLVED\tEXPIRED\tFAILED\tLOST\tBOUGHT/SERVED\tSPENT\tBUDGET\n")
 	for _, t := range d.Targets {
-		row("%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%d\t%s\n",
-			t.Name, withReason(t.State, t.Reason), t.Fresh, t.Depth, t.InFlight, t.Waiting,
-			t.Requests, known(t.Hits+t.Waited+t.Misses > 0, "%.1f %%", 100*t.HitRate), t.Solved, t.Expired, t.Failed,
-			known(t.BoughtPerServed > 0, "%.2f", t.BoughtPerServed))
+		budget := "-"
+		if t.Budget != nil {
+			budget = strings.Trim(t.Budget.Hour.of("an hour")+", "+t.Budget.Day.of("a day"), ", ")
+		}
+		row("%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n",
+			t.Name, withReason(strings.Join(append([]string{t.State}, t.Marks...), ", "), t.Reason), t.Fresh, t.Depth, t.InFlight, t.Unknown, t.Waiting,
+			t.Requests, known(t.Hits+t.Waited+t.Misses > 0, "%.1f %%", 100*t.HitRate), t.Bought, t.Solved, t.Expired, t.Failed, t.Lost,
+			known(t.BoughtPerServed > 0, "%.2f", t.BoughtPerServed), known(t.Spent > 0, "%.6g", t.Spent), budget)
 	}
-	row("\nPROVIDER\tSTATE\tORDERS\tMOST\n")
+	row("\nPROVIDER\tSTATE\tORDERS\tMOST\tCALLBACKS\n")
 	for _, p := range d.Providers {
-		row("%s\t%s\t%d\t%d\n", p.Name, withReason(p.State, p.Reason), p.InFlight, p.Concurrency)
+		row("%s\t%s\t%d\t%d\t%s\n", p.Name, withReason(p.State, p.Reason), p.InFlight, p.Concurrency, map[bool]string{true: "yes", false: "no"}[p.Callbacks])
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -105,6 +132,12 @@ func (d document) print(w io.Writer) error {
 		redis = "does not answer"
 	}
 	fmt.Fprintf(&text, "\npoold %s, %s; redis (%s) %s\n", d.Version, ready, d.Redis.Mode, redis)
+	if d.Budget != nil {
+		fmt.Fprintf(&text, "budget over all targets: %s\n", d.Budget.of("a day"))
+	}
+	if d.DeadLetters > 0 {
+		fmt.Fprintf(&text, "dead letters: %d (poold dead-letters list)\n", d.DeadLetters)
+	}
 	for _, line := range append(d.Notices, d.Config.Problems...) {
 		text.WriteString(line + "\n")
 	}

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"time"
 )
@@ -30,7 +31,18 @@ func (s *Server) handleResume(w http.ResponseWriter, r *http.Request, c *call) e
 	return s.altered(w, c)
 }
 
-// altered tells those who should know at once about a pause or its end.
+// handleFlush is DELETE /pool/{target}/tokens: what is ready is thrown away and
+// bought anew, say because the page changed. Orders under way still land.
+func (s *Server) handleFlush(w http.ResponseWriter, r *http.Request, c *call) error {
+	thrown, err := s.stock.Flush(r.Context(), c.target.ID, c.target.Margin)
+	if err != nil {
+		return err
+	}
+	s.log.InfoContext(r.Context(), "the tokens of a target were thrown away", slog.String("target", c.target.Name), slog.Int("tokens", thrown))
+	return s.altered(w, c)
+}
+
+// altered tells those who should know at once that a target is not as it was.
 func (s *Server) altered(w http.ResponseWriter, c *call) error {
 	s.changes.Add(1) // the next /status shows it
 	s.refill.Kick(c.target.ID)
@@ -44,6 +56,7 @@ func (s *Server) handleReload(w http.ResponseWriter, r *http.Request, _ *call) e
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), reloadLimit)
 	defer cancel()
 	err := s.config.Reload(ctx)
+	answerAnew(w)
 	s.changes.Add(1) // also a file that was refused is news
 	if err != nil && ctx.Err() != nil {
 		p := fault(codeInternal, "the reload did not finish in time")

@@ -58,6 +58,44 @@ func TestPauseAndResume(t *testing.T) {
 	}
 }
 
+// TestFlush: the tokens go, everybody who should knows at once, and what the
+// file says of the target decides what counts.
+func TestFlush(t *testing.T) {
+	set := sampleSet(allKeys()...)
+	d := start(t, set, nil, nil)
+	fresh := 4
+	d.stock.survey = func(_ context.Context, queries []pool.Query) ([]pool.Stock, error) {
+		stocks := make([]pool.Stock, len(queries))
+		stocks[1].Fresh, stocks[1].Figures.Discarded = fresh, int64(4-fresh)
+		return stocks, nil
+	}
+	d.stock.flush = func(id captcha.ID, margin time.Duration) (int, error) {
+		if id != set.Targets[1].ID || margin != 40*time.Second {
+			t.Errorf("flushed %s with margin %s", id, margin)
+		}
+		fresh = 0
+		return 4, nil
+	}
+	state := func() string { return d.ask(t, "GET", "/pool/staging-login", bearer(keyAll)).body }
+	if s := state(); !strings.Contains(s, `"fresh":4`) {
+		t.Fatal(s)
+	}
+	if a := d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)); a.status != 204 || a.body != "" {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if s := state(); !strings.Contains(s, `"fresh":0`) || !strings.Contains(s, `"discarded":4`) {
+		t.Errorf("right after: %s", s)
+	}
+	if len(d.refill.kicked) != 1 || d.refill.kicked[0] != set.Targets[1].ID {
+		t.Errorf("refill was told of %q", d.refill.kicked)
+	}
+	if !strings.Contains(d.logged.String(), `"level":"INFO","msg":"the tokens of a target were thrown away","target":"staging-login","tokens":4`) {
+		t.Errorf("the log does not say what was lost: %s", d.logged)
+	}
+	d.stock.flush = func(captcha.ID, time.Duration) (int, error) { return 0, pool.ErrDown }
+	checkProblem(t, "without redis", d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)), 503, codeStoreDown, "staging-login")
+}
+
 // TestReload: 204, seen at once, and not cut short by the caller.
 func TestReload(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)

@@ -31,13 +31,14 @@ type caller struct {
 	globs   []string      // nil = all targets
 	limiter *rate.Limiter // nil = no limit
 	limit   targets.Rate
-	// replays is the first part of the scope of an Idempotency-Key. Its two
-	// forms cannot meet, so that no key can repeat a keyless caller's take.
-	replays string
+	// stable names the caller in Redis: it is the first part of the scope of an
+	// Idempotency-Key, and who may report on a token. Its two forms cannot meet, so
+	// that no key can repeat a keyless caller's take.
+	stable string
 }
 
 // anyone is the caller where the file holds no keys: all of them are one.
-var anyone = &caller{replays: "anyone\x00"}
+var anyone = &caller{stable: "anyone\x00"}
 
 // mayUse reports whether the caller's globs include a target's name.
 func (c *caller) mayUse(target string) bool {
@@ -92,7 +93,7 @@ func newView(set *targets.Set, old *view) *view {
 	for _, key := range set.Server.Keys {
 		c := &caller{
 			name: key.Name, digest: key.SHA256, scopes: key.Scopes, globs: everyOrSome(key.Targets),
-			limit: key.Rate, replays: "key\x00" + key.Name + "\x00",
+			limit: key.Rate, stable: "key\x00" + key.Name + "\x00",
 		}
 		c.limiter = old.limiterFor(c)
 		if perSecond := key.Rate.PerSecond(); perSecond > 0 && c.limiter == nil {

@@ -81,7 +81,7 @@ func quietServer(keys bool) *Server {
 	config.set.Store(set)
 	return New(Deps{
 		Config: config, Stock: tokens{}, Refill: &fakeRefill{}, Metrics: NewMetrics("", ""),
-		Desk: fakeDesk(nil), Log: slog.New(slog.DiscardHandler),
+		Desk: &fakeDesk{}, Log: slog.New(slog.DiscardHandler),
 	})
 }
 

@@ -49,6 +49,8 @@ type fakeStock struct {
 	take   func(ctx context.Context, r pool.Request) (pool.Token, error)
 	survey func(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
 	change func(id captcha.ID, pause bool) error
+	flush  func(id captcha.ID, margin time.Duration) (int, error)
+	report func(id captcha.ID, token, caller string, accepted bool) (pool.Sale, error)
 	down   atomic.Bool
 
 	mu       sync.Mutex
@@ -89,6 +91,18 @@ func (f *fakeStock) Resume(_ context.Context, id captcha.ID) error {
 	return f.change(id, false)
 }
 
+func (f *fakeStock) Flush(_ context.Context, id captcha.ID, margin time.Duration) (int, error) {
+	return f.flush(id, margin)
+}
+
+func (f *fakeStock) Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (pool.Sale, error) {
+	sale, err := f.report(id, token, caller, accepted)
+	if ctx.Err() != nil {
+		return pool.Sale{}, ctx.Err()
+	}
+	return sale, err
+}
+
 // asked returns how many takes there were and the last of them.
 func (f *fakeStock) asked() (int, pool.Request) {
 	f.mu.Lock()
@@ -120,10 +134,53 @@ func (f *fakeRefill) Note(name string) (refill.Note, bool) {
 
 func (f *fakeRefill) Kick(id captcha.ID) { f.kicked = append(f.kicked, id) }
 
-// fakeDesk is a func, because the desk is asked one thing.
-type fakeDesk func(ctx context.Context, at time.Time) []purchase.Status
+// fakeDesk answers with what a test puts into its fields, and notes what it
+// was told.
+type fakeDesk struct {
+	providers func(ctx context.Context, at time.Time) []purchase.Status
+	booked    func() (used, perDay int, err error)
+	callback  func() error
+	letters   []purchase.Letter
+	unread    error // why not all of them are known
+	replay    func(ctx context.Context) (purchase.Replayed, error)
 
-func (f fakeDesk) Providers(ctx context.Context, at time.Time) []purchase.Status { return f(ctx, at) }
+	mu        sync.Mutex
+	callbacks []purchase.Callback
+	reports   []passed
+}
+
+// passed is a report as the desk got it.
+type passed struct {
+	provider, task string
+	kind           captcha.Type
+	age            time.Duration
+	accepted       bool
+}
+
+func (f *fakeDesk) Providers(ctx context.Context, at time.Time) []purchase.Status {
+	return f.providers(ctx, at)
+}
+
+func (f *fakeDesk) Booked(context.Context) (used, perDay int, err error) { return f.booked() }
+
+func (f *fakeDesk) Callback(_ context.Context, c purchase.Callback) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.callbacks = append(f.callbacks, c)
+	return f.callback()
+}
+
+func (f *fakeDesk) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reports = append(f.reports, passed{provider, task, t, age, accepted})
+}
+
+func (f *fakeDesk) Letters() ([]purchase.Letter, error) { return f.letters, f.unread }
+
+func (f *fakeDesk) LetterCount() int { return len(f.letters) }
+
+func (f *fakeDesk) Replay(ctx context.Context) (purchase.Replayed, error) { return f.replay(ctx) }
 
 // day is a moment with milliseconds, so that their loss would show.
 var day = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
@@ -144,6 +201,7 @@ type daemon struct {
 	config   *fakeConfig
 	stock    *fakeStock
 	refill   *fakeRefill
+	desk     *fakeDesk
 	provider purchase.Status // what the desk tells
 	addr     string
 	client   *http.Client
@@ -177,11 +235,15 @@ func sampleSet(keys ...targets.Key) *targets.Set {
 			Lifetime: 120 * time.Second, Margin: 40 * time.Second, OnEmpty: targets.OnEmptyFail, Owner: "qa@example.com",
 		}
 	}
+	login := target("staging-login")
+	login.Budget = targets.Budget{PerHour: 10, PerDay: 500}
+	signup := target("staging-signup")
+	signup.Budget = targets.Budget{PerDay: 20}
 	return &targets.Set{
 		Server:    targets.Server{Listen: "127.0.0.1:8080", Keys: keys},
 		Redis:     targets.Redis{URL: "redis://127.0.0.1:6379", Prefix: "captcha"},
-		Providers: []targets.Provider{{Name: "solver", API: targets.APILegacy, Profile: "generic", Concurrency: 20}},
-		Targets:   []targets.Target{target("checkout"), target("staging-login"), target("staging-signup")},
+		Providers: []targets.Provider{{Name: "solver", API: targets.APILegacy, Profile: "generic", Concurrency: 20, CallbackURL: "https://poold.example.com"}},
+		Targets:   []targets.Target{target("checkout"), login, signup},
 	}
 }
 
@@ -219,9 +281,17 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 		return make([]pool.Stock, len(queries)), nil
 	}
 	d.stock.change = func(captcha.ID, bool) error { return nil }
+	d.stock.flush = func(captcha.ID, time.Duration) (int, error) { return 0, nil }
+	d.stock.report = func(captcha.ID, string, string, bool) (pool.Sale, error) { return pool.Sale{}, nil }
+	d.desk = &fakeDesk{
+		providers: func(context.Context, time.Time) []purchase.Status { return []purchase.Status{d.provider} },
+		booked:    func() (int, int, error) { return 0, 0, nil },
+		callback:  func() error { return nil },
+		replay:    func(context.Context) (purchase.Replayed, error) { return purchase.Replayed{}, nil },
+	}
 	d.Server = New(Deps{
 		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: NewMetrics("1.2.3", "abcdef0"),
-		Desk: fakeDesk(func(context.Context, time.Time) []purchase.Status { return []purchase.Status{d.provider} }),
+		Desk: d.desk,
 		Log:  slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug})), RedisMode: "single",
 		Version: "1.2.3", StartedAt: day,
 	})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"poold/internal/pool"
+	"poold/internal/purchase"
 	"poold/internal/refill"
 	"poold/internal/targets"
 )
@@ -25,9 +26,11 @@ const (
 	codeUnauthorized  code = "unauthorized"
 	codeForbidden     code = "forbidden"
 	codeUnknownTarget code = "unknown_target"
+	codeUnknownToken  code = "unknown_token"
 	codeNotFound      code = "not_found"
 	codeMethod        code = "method_not_allowed"
 	codeConflict      code = "idempotency_conflict"
+	codeReported      code = "already_reported"
 	codePausedInFile  code = "paused_in_file"
 	codeTooLarge      code = "too_large"
 	codeMisdirected   code = "misdirected_request"
@@ -36,6 +39,7 @@ const (
 	codeInternal      code = "internal"
 	codePoolEmpty     code = "pool_empty"
 	codePaused        code = "paused"
+	codeBudget        code = "budget_exhausted"
 	codeProviderDown  code = "provider_down"
 	codeStoreDown     code = "store_down"
 	codeShuttingDown  code = "shutting_down"
@@ -52,12 +56,16 @@ func (c code) status() (int, string) {
 		return http.StatusForbidden, "This caller may not do that"
 	case codeUnknownTarget:
 		return http.StatusNotFound, "There is no such target"
+	case codeUnknownToken:
+		return http.StatusNotFound, "There is no such token"
 	case codeNotFound:
 		return http.StatusNotFound, "There is no such page"
 	case codeMethod:
 		return http.StatusMethodNotAllowed, "The method is not allowed here"
 	case codeConflict:
 		return http.StatusConflict, "The Idempotency-Key was used for another request"
+	case codeReported:
+		return http.StatusConflict, "The token was reported before"
 	case codePausedInFile:
 		return http.StatusConflict, "The target is paused in the configuration file"
 	case codeTooLarge:
@@ -72,6 +80,8 @@ func (c code) status() (int, string) {
 		return http.StatusServiceUnavailable, "No token is ready"
 	case codePaused:
 		return http.StatusServiceUnavailable, "No token is ready and buying is paused"
+	case codeBudget:
+		return http.StatusServiceUnavailable, "No token is ready and the budget is used up"
 	case codeProviderDown:
 		return http.StatusServiceUnavailable, "No token is ready and no provider can be asked"
 	case codeStoreDown:
@@ -140,6 +150,12 @@ func (s *Server) explain(ctx context.Context, c *call, err error) *problem {
 		return p
 	case errors.Is(err, pool.ErrConflict):
 		return fault(codeConflict, "this Idempotency-Key was used with another min_ttl")
+	case errors.Is(err, pool.ErrUnknownToken):
+		return fault(codeUnknownToken, "this caller was not given a token of this id for this target, or it died too long ago")
+	case errors.Is(err, pool.ErrReported):
+		return fault(codeReported, "a token is reported once, and this one was")
+	case errors.Is(err, purchase.ErrNotKept): // the desk has logged why
+		return fault(codeStoreDown, "neither redis nor the disk took the callback").after(jitter(2 * time.Second))
 	case errors.Is(err, pool.ErrClosed):
 		return fault(codeShuttingDown, "the daemon is stopping").after(jitter(2 * time.Second))
 	case errors.Is(err, pool.ErrDown), errors.Is(err, context.DeadlineExceeded):
@@ -165,6 +181,8 @@ func (s *Server) explainEmpty(ctx context.Context, c *call, e *pool.EmptyError) 
 	case note.State == refill.Refused:
 		// Asking again soon is pointless, but only a person can tell when not.
 		return fault(codePoolEmpty, "the provider refuses this target: "+note.Reason).after(retry)
+	case note.State == refill.Budget:
+		return explainBudget(note, retry)
 	}
 	if reason, until, down := s.providersDown(ctx); down {
 		if wait := time.Until(until); wait > retry {
@@ -173,6 +191,15 @@ func (s *Server) explainEmpty(ctx context.Context, c *call, e *pool.EmptyError) 
 		return fault(codeProviderDown, reason).after(retry)
 	}
 	return fault(codePoolEmpty, "no token is ready").after(retry)
+}
+
+// explainBudget says from when on something is bought again: until then asking
+// is in vain, but for the orders that are under way still.
+func explainBudget(note refill.Note, retry time.Duration) *problem {
+	if left := time.Until(note.Until); left > 0 {
+		retry = left // to the second: nothing is gained by coming before
+	}
+	return fault(codeBudget, orElse(note.Reason, "the budget is used up")).after(retry)
 }
 
 // providersDown reports whether no provider can be asked, why, and when the
@@ -244,9 +271,10 @@ func jitter(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2+1) //nolint:gosec // spreading retries needs no secrecy
 }
 
-func orElse(d, otherwise time.Duration) time.Duration {
-	if d > 0 {
-		return d
+// orElse returns v, or otherwise where v is zero.
+func orElse[T comparable](v, otherwise T) T {
+	if v == *new(T) {
+		return otherwise
 	}
-	return otherwise
+	return v
 }

@@ -106,6 +106,8 @@ func TestWhyEmpty(t *testing.T) {
 		{name: "refused", note: refill.Note{State: refill.Refused, Reason: "wrong sitekey"}, providers: []purchase.Status{busy}, code: codePoolEmpty, detail: "wrong sitekey", retry: 1},
 		{name: "down", providers: []purchase.Status{paused("no money", time.Minute)}, code: codeProviderDown, detail: "no money", retry: 55},
 		{name: "down, all of them", providers: []purchase.Status{paused("no money", time.Hour), paused("wrong key", time.Minute)}, code: codeProviderDown, detail: "solver is paused: no money", retry: 55},
+		{name: "budget", note: refill.Note{State: refill.Budget, Reason: "the hour is full"}, providers: []purchase.Status{paused("no money", time.Hour)}, code: codeBudget, detail: "the hour is full", retry: 1},
+		{name: "budget, but paused too", inFile: true, note: refill.Note{State: refill.Budget}, providers: []purchase.Status{busy}, code: codePaused, retry: 1},
 		{name: "one of two down", providers: []purchase.Status{paused("no money", time.Minute), busy}, code: codePoolEmpty, retry: 1},
 		{name: "no provider at all", code: codeProviderDown, retry: 1},
 	} {
@@ -113,7 +115,7 @@ func TestWhyEmpty(t *testing.T) {
 		set.Targets[1].Paused = c.inFile
 		d := start(t, set, nil, nil)
 		d.refill.notes["staging-login"] = c.note
-		d.desk = fakeDesk(func(context.Context, time.Time) []purchase.Status { return c.providers })
+		d.desk.providers = func(context.Context, time.Time) []purchase.Status { return c.providers }
 		d.stock.take = func(context.Context, pool.Request) (pool.Token, error) { return pool.Token{}, &pool.EmptyError{} }
 		a := d.ask(t, "GET", "/pool/staging-login/token")
 		checkProblem(t, c.name, a, 503, c.code, "staging-login")
@@ -129,11 +131,33 @@ func TestWhyEmpty(t *testing.T) {
 	}
 }
 
+// TestBudgetRetry: with a used-up budget the caller is told the very moment from
+// which on something is bought, never an earlier one.
+func TestBudgetRetry(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	for _, c := range []struct {
+		left, known time.Duration
+		from, to    int
+	}{
+		{90 * time.Minute, 0, 5399, 5400}, {90 * time.Minute, 3 * time.Second, 5399, 5400}, {1500 * time.Millisecond, 0, 1, 2}, {-time.Second, 7 * time.Second, 7, 7},
+	} {
+		d.refill.notes["staging-login"] = refill.Note{State: refill.Budget, Lead: time.Hour, Until: time.Now().Add(c.left)}
+		d.stock.take = func(context.Context, pool.Request) (pool.Token, error) {
+			return pool.Token{}, &pool.EmptyError{RetryAfter: c.known}
+		}
+		a := d.ask(t, "GET", "/pool/staging-login/token")
+		checkProblem(t, "budget", a, 503, codeBudget, "staging-login")
+		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < c.from || retry > c.to {
+			t.Errorf("%+v: Retry-After %q", c, a.header.Get("Retry-After"))
+		}
+	}
+}
+
 // TestEmptyAsksProvidersRarely: many misses cost Redis one question a second.
 func TestEmptyAsksProvidersRarely(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	asked := 0
-	d.desk = fakeDesk(func(context.Context, time.Time) []purchase.Status { asked++; return nil })
+	d.desk.providers = func(context.Context, time.Time) []purchase.Status { asked++; return nil }
 	d.stock.take = func(context.Context, pool.Request) (pool.Token, error) { return pool.Token{}, &pool.EmptyError{} }
 	begun := time.Now()
 	for range 50 {
@@ -147,10 +171,10 @@ func TestEmptyAsksProvidersRarely(t *testing.T) {
 // TestEveryCodeIsKnown: the codes and their statuses.
 func TestEveryCodeIsKnown(t *testing.T) {
 	for status, codes := range map[int][]code{
-		400: {"bad_request"}, 401: {"unauthorized"}, 403: {"forbidden"}, 404: {"unknown_target", "not_found"},
-		405: {"method_not_allowed"}, 409: {"idempotency_conflict", "paused_in_file"}, 413: {"too_large"}, 421: {"misdirected_request"},
+		400: {"bad_request"}, 401: {"unauthorized"}, 403: {"forbidden"}, 404: {"unknown_target", "unknown_token", "not_found"},
+		405: {"method_not_allowed"}, 409: {"idempotency_conflict", "already_reported", "paused_in_file"}, 413: {"too_large"}, 421: {"misdirected_request"},
 		422: {"invalid_config"}, 429: {"rate_limited"}, 500: {"internal"},
-		503: {"pool_empty", "paused", "provider_down", "store_down", "shutting_down"},
+		503: {"pool_empty", "paused", "budget_exhausted", "provider_down", "store_down", "shutting_down"},
 	} {
 		for _, c := range codes {
 			p := fault(c, "why")
@@ -192,7 +216,7 @@ func TestReadmeNamesEveryCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []code{
-		codeBadRequest, codeUnauthorized, codeForbidden, codeUnknownTarget, codeNotFound, codeMethod, codeConflict,
+		codeBadRequest, codeUnauthorized, codeForbidden, codeUnknownTarget, codeUnknownToken, codeNotFound, codeMethod, codeConflict, codeReported, codeBudget,
 		codePausedInFile, codeTooLarge, codeMisdirected, codeInvalidConfig, codeRateLimited, codeInternal,
 		codePoolEmpty, codePaused, codeProviderDown, codeStoreDown, codeShuttingDown,
 	} {

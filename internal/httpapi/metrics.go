@@ -24,9 +24,13 @@ type Metrics struct {
 
 	age           *prometheus.HistogramVec // target
 	wait          *prometheus.HistogramVec // target
+	reportAge     *prometheus.HistogramVec // target, outcome
 	solves        *prometheus.CounterVec   // target, provider, outcome
 	solveDuration *prometheus.HistogramVec // target, provider
 	providerCalls *prometheus.CounterVec   // provider, action, outcome
+	passedOn      *prometheus.CounterVec   // provider, outcome
+	callbacks     *prometheus.CounterVec   // outcome
+	letters       *prometheus.CounterVec   // outcome
 	requests      *prometheus.CounterVec   // code
 	ok            prometheus.Counter       // requests with code 200, looked up once
 
@@ -47,10 +51,15 @@ func NewMetrics(version, commit string) *Metrics {
 			[]float64{1, 2, 5, 10, 20, 30, 45, 60, 80, 100, 150, 200, 300}, "target"),
 		wait: histogram("token_wait_seconds", "Time from a request to the token that this replica answered it with, also where the token was ready.",
 			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 60}, "target"),
+		reportAge: histogram("token_report_age_seconds", "Age of a token when its caller reported to this replica how it did.",
+			[]float64{1, 2, 5, 10, 20, 30, 45, 60, 80, 100, 150, 200, 300, 600}, "target", "outcome"),
 		solves: counter("solves_total", "Orders that ended at this replica, by outcome.", "target", "provider", "outcome"),
 		solveDuration: histogram("solve_duration_seconds", "Time from the submit of an order to its token, for those solved.",
 			[]float64{1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300}, "target", "provider"),
 		providerCalls: counter("provider_requests_total", "Calls from this replica to a provider, by outcome.", "provider", "action", "outcome"),
+		passedOn:      counter("provider_reports_total", "Reports on tokens that this replica had to pass on, by outcome.", "provider", "outcome"),
+		callbacks:     counter("callbacks_total", "Callbacks that came in at this replica, by outcome.", "outcome"),
+		letters:       counter("dead_letters_total", "Kept callbacks that this replica is done with, by outcome.", "outcome"),
 		requests:      counter("http_requests_total", "Requests answered by this replica; code 499 stands for callers that hung up.", "code"),
 		targets:       make(map[string]*handouts),
 		providers:     make(map[string]bool),
@@ -61,7 +70,8 @@ func NewMetrics(version, commit string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version, "revision": commit, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.age, m.wait, m.solves, m.solveDuration, m.providerCalls, m.requests, build,
+	m.registry.MustRegister(m.age, m.wait, m.reportAge, m.solves, m.solveDuration, m.providerCalls, m.passedOn,
+		m.callbacks, m.letters, m.requests, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -87,6 +97,20 @@ func (m *Metrics) Solve(target, provider, outcome string, took time.Duration) {
 	}
 }
 
+// Callback counts a callback by what became of it.
+func (m *Metrics) Callback(outcome string) { m.callbacks.WithLabelValues(outcome).Inc() }
+
+// Letter counts a dead letter that is none any more.
+func (m *Metrics) Letter(outcome string) { m.letters.WithLabelValues(outcome).Inc() }
+
+// Report counts a report by whether the provider got it.
+func (m *Metrics) Report(provider, outcome string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.providers[provider] = true
+	m.passedOn.WithLabelValues(provider, outcome).Inc()
+}
+
 // Provider returns the function that counts the calls to one provider; it fits
 // provider.Config.Observe. Action and outcome come from fixed lists there.
 func (m *Metrics) Provider(name string) func(action, outcome string) {
@@ -110,6 +134,14 @@ func (m *Metrics) handedOut(target string, token *pool.Token, waited time.Durati
 	// Born and Dies are on Redis' clock, and so is what TTL was taken from.
 	h.age.Observe(max(0, token.Dies.Add(-token.TTL).Sub(token.Born).Seconds()))
 	h.wait.Observe(waited.Seconds())
+}
+
+// reported counts a report on a token of this age.
+func (m *Metrics) reported(target, outcome string, age time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.targetLocked(target)
+	m.reportAge.WithLabelValues(target, outcome).Observe(max(0, age.Seconds()))
 }
 
 // targetLocked returns the histograms of a target and remembers that it has
@@ -147,6 +179,7 @@ func (m *Metrics) keep(set *targets.Set) {
 			gone := prometheus.Labels{"target": name}
 			m.age.DeletePartialMatch(gone)
 			m.wait.DeletePartialMatch(gone)
+			m.reportAge.DeletePartialMatch(gone)
 			m.solves.DeletePartialMatch(gone)
 			m.solveDuration.DeletePartialMatch(gone)
 		}
@@ -162,6 +195,7 @@ func (m *Metrics) keep(set *targets.Set) {
 			m.solves.DeletePartialMatch(gone)
 			m.solveDuration.DeletePartialMatch(gone)
 			m.providerCalls.DeletePartialMatch(gone)
+			m.passedOn.DeletePartialMatch(gone)
 		}
 	}
 }

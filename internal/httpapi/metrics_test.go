@@ -15,6 +15,7 @@ import (
 
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/purchase"
 )
 
 // work makes every metric have a series.
@@ -29,6 +30,10 @@ func work(t *testing.T, d *daemon) {
 		}
 	}
 	d.metrics.Provider("solver")("submit", "ok")
+	d.metrics.Callback(purchase.CallbackSettled)
+	d.metrics.Letter(purchase.LetterDropped)
+	d.metrics.Report("solver", purchase.ReportLate)
+	d.metrics.reported("checkout", outcomeRejected, 31*time.Second)
 	// A request is counted after its answer is out.
 	eventually(t, "two requests are counted", func() bool { return testutil.ToFloat64(d.metrics.requests.WithLabelValues("200")) == 2 })
 }
@@ -43,7 +48,30 @@ func TestMetrics(t *testing.T) {
 	for _, line := range []string{
 		`poold_pool_tokens{target="staging-login"} 3`,
 		`poold_pool_want{target="staging-login"} 4`,
-		`poold_pool_in_flight{target="staging-login"} 1`,
+		`poold_pool_in_flight{target="staging-login"} 4`,
+		`poold_bought_in_flight{target="staging-login"} 2`,
+		`poold_orders_unknown{target="staging-login"} 1`,
+		`poold_bought_total{target="staging-login"} 115`,
+		`poold_solved_total{target="staging-login"} 110`,
+		`poold_tokens_returned_total{target="staging-login"} 3`,
+		`poold_orders_failed_total{target="staging-login"} 2`,
+		`poold_orders_lost_total{target="staging-login"} 1`,
+		`poold_tokens_discarded_total{target="staging-login"} 6`,
+		`poold_reports_total{outcome="accepted",target="staging-login"} 9`,
+		`poold_reports_total{outcome="rejected",target="staging-login"} 7`,
+		`poold_spend_total{target="staging-login"} 0.105123`,
+		`poold_budget_used{target="staging-login",window="hour"} 8`,
+		`poold_budget_limit{target="staging-login",window="hour"} 10`,
+		`poold_budget_used{target="staging-login",window="day"} 77`,
+		`poold_budget_limit{target="staging-login",window="day"} 500`,
+		`poold_budget_used{target="staging-signup",window="day"} 20`,
+		`poold_budget_used{target="*",window="day"} 1234`,
+		`poold_budget_limit{target="*",window="day"} 20000`,
+		`poold_dead_letters 2`,
+		`poold_callbacks_total{outcome="settled"} 1`,
+		`poold_dead_letters_total{outcome="dropped"} 1`,
+		`poold_provider_reports_total{outcome="late",provider="solver"} 1`,
+		`poold_token_report_age_seconds_sum{outcome="rejected",target="checkout"} 31`,
 		`poold_token_requests_total{outcome="hit",target="staging-login"} 97`,
 		`poold_token_requests_total{outcome="waited",target="staging-login"} 2`,
 		`poold_token_requests_total{outcome="miss",target="staging-login"} 1`,
@@ -72,8 +100,10 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("no %s", part)
 		}
 	}
-	if strings.Contains(a.body, "canary") || strings.Contains(a.body, "spend") {
-		t.Error("shows a token, a key, or what is not built yet")
+	for _, part := range []string{"canary", `poold_budget_used{target="checkout"`, `poold_budget_used{target="staging-signup",window="hour"}`} {
+		if strings.Contains(a.body, part) {
+			t.Errorf("shows %s: a token, a key, or a budget that is not there", part)
+		}
 	}
 }
 
@@ -129,6 +159,7 @@ func TestRemovedSeriesGo(t *testing.T) {
 		t.Errorf("a removed target stays, or all went: %s", body)
 	}
 	d.metrics.Provider("solver")("poll", "ok")
+	d.metrics.Report("solver", purchase.ReportPassed)
 	set = sampleSet()
 	set.Providers[0].Name = "other"
 	d.config.set.Store(set)
@@ -146,12 +177,16 @@ func TestMetricsWithoutRedis(t *testing.T) {
 	d.config.refused = true
 	d.stock.survey = func(context.Context, []pool.Query) ([]pool.Stock, error) { return nil, pool.ErrDown }
 	body := d.ask(t, "GET", "/metrics").body
-	for _, name := range []string{"poold_token_requests_total", "poold_tokens_expired_total", "poold_pool_tokens", "poold_pool_in_flight"} {
+	for _, name := range []string{
+		"poold_token_requests_total", "poold_tokens_expired_total", "poold_pool_tokens", "poold_pool_in_flight", "poold_bought_in_flight", "poold_orders_unknown",
+		"poold_bought_total", "poold_solved_total", "poold_tokens_returned_total", "poold_tokens_discarded_total", "poold_orders_failed_total",
+		"poold_orders_lost_total", "poold_reports_total", "poold_spend_total", "poold_budget_used", "poold_budget_limit",
+	} {
 		if strings.Contains(body, name+"{") {
 			t.Errorf("%s is shown while nobody knows it", name)
 		}
 	}
-	for _, line := range []string{"poold_redis_up 0", "poold_config_last_reload_successful 0", `poold_provider_up{provider="solver"} 0`, `poold_pool_want{target="staging-login"} 4`, `poold_token_age_seconds_count{target="checkout"} 1`} {
+	for _, line := range []string{"poold_redis_up 0", "poold_dead_letters 2", "poold_config_last_reload_successful 0", `poold_provider_up{provider="solver"} 0`, `poold_pool_want{target="staging-login"} 4`, `poold_token_age_seconds_count{target="checkout"} 1`} {
 		if !strings.Contains(body, line+"\n") {
 			t.Errorf("no %s", line)
 		}

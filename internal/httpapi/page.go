@@ -22,6 +22,7 @@ func parsePage() *template.Template {
 		"percent": func(f float64) string { return strconv.FormatFloat(f*100, 'f', 1, 64) + " %" },
 		"seconds": func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) + " s" },
 		"money":   func(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) },
+		"spent":   func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) },
 		"moment":  moment,
 	}).ParseFS(pageFiles, "status.html"))
 }

@@ -38,8 +38,9 @@ func TestPage(t *testing.T) {
 	text := html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(a.body, ""))
 	for _, part := range []string{
 		"ready", "version 1.2.3, started 2026-01-02 03:04:05 UTC", "The provider is simulated", "pools.yaml:12: server.listen changed", "pools.yaml:3: a poll each",
-		"staging-loginrecaptcha_v2, qa@example.com", "starvedprovider solver is busy", "3 of 5 (wants 4)", "31.5 s", "18.0 s / 26.0 s", "97.0 %",
-		"pausedpaused by POST /pool/checkout/pause", "refusedERROR_GOOGLEKEY", "busyno slot", "12.50", "Redis: single",
+		"staging-loginrecaptcha_v2, qa@example.com", "mostly_rejectedprovider solver is busy", "3 of 5 (wants 4)", "31.5 s", "18.0 s / 26.0 s", "97.0 %",
+		"8 of 10 an hour, 77 of 500 a day", "Over all targets 1234 of 20000 solves", "Dead letters: 2.", "0.105123", "1 / 1", "9 / 7", "starved mostly_rejected",
+		"refused failing", "yes", "pausedpaused by POST /pool/checkout/pause", "failingERROR_GOOGLEKEY", "busyno slot", "12.50", "Redis: single",
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q in:\n%s", part, text)
@@ -92,9 +93,9 @@ func TestPageEscapes(t *testing.T) {
 	d := start(t, set, nil, nil)
 	d.config.problems = []targets.Problem{{File: evil, Text: evil}}
 	d.refill.notes["a"+evil] = refill.Note{State: evil, Reason: evil}
-	d.desk = fakeDesk(func(context.Context, time.Time) []purchase.Status {
+	d.desk.providers = func(context.Context, time.Time) []purchase.Status {
 		return []purchase.Status{{Name: evil, State: provider.State{Kind: provider.StateKind(evil), Reason: evil}}}
-	})
+	}
 	a := d.ask(t, "GET", "/status", "Accept: text/html")
 	if a.status != 200 || strings.Contains(a.body, "<script") || strings.Contains(a.body, "<img") || strings.Contains(a.body, `="">`) {
 		t.Errorf("%d %s", a.status, a.body)
@@ -110,7 +111,7 @@ func TestPageOfEveryState(t *testing.T) {
 	set := sampleSet()
 	set.Targets = nil
 	d := start(t, set, nil, nil)
-	d.desk = fakeDesk(func(context.Context, time.Time) []purchase.Status { return nil })
+	d.desk.providers = func(context.Context, time.Time) []purchase.Status { return nil }
 	a := d.ask(t, "GET", "/status", "Accept: text/html")
 	if a.status != 200 || !strings.Contains(a.body, "There are no targets.") || !strings.Contains(a.body, "There are no providers.") {
 		t.Errorf("empty: %d %s", a.status, a.body)

@@ -18,11 +18,13 @@ type route struct {
 	// scope is the right that a key needs; "" = none, no key is asked for.
 	scope targets.Scope
 	// probe routes are open to any Host and Origin too: they reveal nothing
-	// and are asked by balancers that know no name for this machine.
+	// and are asked by balancers that know no name for this machine, or they
+	// carry a secret of their own.
 	probe bool
 	// changes: the request takes or alters something, whatever its method.
 	changes bool
-	named   bool // the path names a target; routes sets it
+	named   bool // the path names a target, first of all; routes sets it
+	body    bool // the handler reads the body; else there must be none
 	// whole: the answer covers all targets, so that a key limited to some of
 	// them is refused.
 	whole bool
@@ -40,6 +42,10 @@ func table() []route {
 	return []route{
 		{methods: []string{http.MethodGet, http.MethodPost}, path: "/pool/:target/token",
 			scope: targets.ScopeToken, changes: true, handle: (*Server).handleToken},
+		{methods: []string{http.MethodPost}, path: "/pool/:target/token/:id/report",
+			scope: targets.ScopeToken, changes: true, body: true, handle: (*Server).handleReport},
+		{methods: []string{http.MethodDelete}, path: "/pool/:target/tokens",
+			scope: targets.ScopeAdmin, changes: true, handle: (*Server).handleFlush},
 		{methods: reading, path: "/pool/:target", scope: targets.ScopeStatus, basic: true, handle: (*Server).handleTarget},
 		{methods: []string{http.MethodPost}, path: "/pool/:target/pause",
 			scope: targets.ScopeAdmin, changes: true, handle: (*Server).handlePause},
@@ -51,13 +57,19 @@ func table() []route {
 		{methods: reading, path: "/metrics", scope: targets.ScopeStatus, whole: true, basic: true, handle: (*Server).handleMetrics},
 		{methods: []string{http.MethodPost}, path: "/-/reload",
 			scope: targets.ScopeAdmin, changes: true, whole: true, handle: (*Server).handleReload},
+		{methods: reading, path: "/dead-letters", scope: targets.ScopeAdmin, whole: true, basic: true, handle: (*Server).handleLetters},
+		{methods: []string{http.MethodPost}, path: "/dead-letters/replay",
+			scope: targets.ScopeAdmin, changes: true, whole: true, handle: (*Server).handleReplay},
+		// Services that solve know neither our keys nor our name.
+		{methods: []string{http.MethodGet, http.MethodPost}, path: "/callback/:provider/:order/:secret",
+			probe: true, handle: (*Server).handleCallback},
 		{methods: reading, path: "/healthz", probe: true, handle: (*Server).handleHealth},
 		{methods: reading, path: "/readyz", probe: true, handle: (*Server).handleReady},
 	}
 }
 
-// routes returns the handler of the whole API. echo finds the route and the
-// name of the target; everything else is ours, so that another router is a
+// routes returns the handler of the whole API. echo finds the route and
+// cuts the path; everything else is ours, so that another router is a
 // change of this file.
 func (s *Server) routes() http.Handler {
 	e := echo.New()
@@ -81,7 +93,7 @@ func (s *Server) routes() http.Handler {
 		if refuse, ok := wrongMethod[ec.Path()]; ok && errors.Is(err, echo.ErrMethodNotAllowed) {
 			rt = refuse
 		}
-		s.serve(rt, ec.Response().Writer, ec.Request(), "")
+		s.serve(rt, ec.Response().Writer, ec.Request(), nil)
 	}
 	return e
 }
@@ -90,7 +102,7 @@ func (s *Server) routes() http.Handler {
 // writer: they need its Flush to see whether a token got out.
 func (s *Server) adapt(rt *route) echo.HandlerFunc {
 	return func(ec echo.Context) error {
-		s.serve(rt, ec.Response().Writer, ec.Request(), ec.Param("target"))
+		s.serve(rt, ec.Response().Writer, ec.Request(), ec.ParamValues())
 		return nil
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"net/url"
 	"regexp"
 	"runtime/debug"
 	"strconv"
@@ -31,6 +32,7 @@ type call struct {
 	w      writer
 	began  time.Time
 	route  *route
+	params []string // of the path, in its order, as they stood there
 	view   *view
 	caller *caller // nil on routes that need no key
 	target *target // nil on routes that name none
@@ -60,12 +62,12 @@ func (w *writer) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach net/http's writer.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// serve answers one request to one route. name is the target of the path, as
-// it stood there.
-func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request, name string) {
-	c := &call{w: writer{ResponseWriter: w}, began: time.Now(), route: rt}
+// serve answers one request to one route. params are the variable parts of its
+// path; they are not kept.
+func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request, params []string) {
+	c := &call{w: writer{ResponseWriter: w}, began: time.Now(), route: rt, params: params}
 	defer s.finish(c, r)
-	err := s.admit(c, r, name)
+	err := s.admit(c, r)
 	if err == nil {
 		err = rt.handle(s, &c.w, r, c)
 	}
@@ -76,7 +78,7 @@ func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request, name s
 
 // admit decides whether the request may reach its handler, and finds out who
 // asks and for what.
-func (s *Server) admit(c *call, r *http.Request, name string) error {
+func (s *Server) admit(c *call, r *http.Request) error {
 	if s.stopping.Load() {
 		// The listener is about to close: the client shall not count on the connection.
 		c.w.Header()["Connection"] = closing
@@ -91,6 +93,7 @@ func (s *Server) admit(c *call, r *http.Request, name string) error {
 		return err
 	}
 	if c.route.named {
+		name := c.params[0]
 		if c.view.targets[name] == nil && !targetName.MatchString(name) {
 			return fault(codeUnknownTarget, "a target's name is a-z, 0-9, dot, underscore and hyphen")
 		}
@@ -103,35 +106,69 @@ func (s *Server) admit(c *call, r *http.Request, name string) error {
 			return fault(codeUnknownTarget, "the configuration file has no target of this name")
 		}
 	}
+	if c.route.body {
+		return nil
+	}
 	return readNothing(r, c.w.ResponseWriter)
 }
 
-// readNothing reads the body of a request. No route of this API has a use for
-// one, but many clients send `{}`; what looks like a question that would go
-// unanswered is refused.
+// param returns a variable part of the path without percent-escapes.
+func (c *call) param(r *http.Request, i int) string {
+	if r.URL.RawPath == "" {
+		return c.params[i] // net/http has taken them away
+	}
+	if plain, err := url.PathUnescape(c.params[i]); err == nil {
+		return plain
+	}
+	return c.params[i]
+}
+
+// readNothing reads the body of a request to a route that has no use for one.
+// Many clients send `{}`; what looks like a question that would go unanswered
+// is refused.
 func readNothing(r *http.Request, w http.ResponseWriter) error {
-	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
-		return nil
+	body, err := readBody(r, w)
+	if err != nil || len(bytes.TrimSpace(body)) == 0 {
+		return err
 	}
-	// Read to its end: net/http notices that a client hung up only then.
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return fault(codeTooLarge, "a body has 64 KiB at most")
-	}
-	if err != nil {
-		return fault(codeBadRequest, "the body did not arrive in one piece")
-	}
-	if len(bytes.TrimSpace(body)) == 0 {
-		return nil
-	}
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return fault(codeBadRequest, "a body needs Content-Type: application/json")
+	if err := checkJSON(r); err != nil {
+		return err
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(body, &fields) != nil || len(fields) > 0 {
 		return fault(codeBadRequest, "this route takes no body, or an empty JSON object")
 	}
 	return nil
+}
+
+// readBody reads a body to its end, so that net/http notices when a client hangs
+// up.
+func readBody(r *http.Request, w http.ResponseWriter) ([]byte, error) {
+	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
+		return nil, nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return nil, fault(codeTooLarge, "a body has 64 KiB at most")
+	}
+	if err != nil {
+		return nil, fault(codeBadRequest, "the body did not arrive in one piece")
+	}
+	return body, nil
+}
+
+// checkJSON refuses a body of another type, which a form of any page can send.
+func checkJSON(r *http.Request) error {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return fault(codeBadRequest, "a body needs Content-Type: application/json")
+	}
+	return nil
+}
+
+// answerAnew gives an answer its time after work that may have taken all of it.
+func answerAnew(w http.ResponseWriter) {
+	// Not every writer has deadlines; then the server's own limit stays.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeLimit))
 }
 
 // finish counts and logs a request and keeps a panic in one handler from

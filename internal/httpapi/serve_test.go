@@ -18,8 +18,8 @@ import (
 func TestUnknownPathsAndMethods(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, path := range []string{
-		"/", "/pool", "/pool/", "/pool/staging-login/", "/pool/staging-login/warm", "/pool/staging-login/token/tok1/report", "/pool/staging-login/token/",
-		"/solve", "/status/stream", "/history/active", "/callback/x/y/z", "/in.php", "/createTask", "/dead-letters", "/status.html", "/..%2fstatus", "/canary-query",
+		"/", "/pool", "/pool/", "/pool/staging-login/", "/pool/staging-login/warm", "/pool/staging-login/token/tok1", "/pool/staging-login/token/tok1/", "/pool/staging-login/token/",
+		"/solve", "/status/stream", "/history/active", "/callback", "/callback/x/y", "/callback/x/y/", "/in.php", "/createTask", "/dead-letters/", "/status.html", "/..%2fstatus", "/canary-query",
 	} {
 		for _, method := range []string{"GET", "POST"} {
 			checkProblem(t, method+" "+path, d.ask(t, method, path), 404, codeNotFound, "")
@@ -28,9 +28,13 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	for path, allow := range map[string]string{
 		"/pool/staging-login/token": "GET, POST", "/pool/staging-login": "GET, HEAD", "/pool/staging-login/pause": "POST", "/pool/staging-login/resume": "POST",
 		"/status": "GET, HEAD", "/status.json": "GET, HEAD", "/status.css": "GET, HEAD", "/metrics": "GET, HEAD", "/-/reload": "POST",
-		"/healthz": "GET, HEAD", "/readyz": "GET, HEAD",
+		"/healthz": "GET, HEAD", "/readyz": "GET, HEAD", "/dead-letters": "GET, HEAD", "/dead-letters/replay": "POST",
+		"/pool/staging-login/tokens": "DELETE", "/pool/staging-login/token/tok1/report": "POST", "/callback/x/y/z": "GET, POST",
 	} {
 		for _, method := range []string{"PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"} {
+			if method == allow {
+				continue
+			}
 			a := d.ask(t, method, path)
 			checkProblem(t, method+" "+path, a, 405, codeMethod, "")
 			if a.header.Get("Allow") != allow {
@@ -202,7 +206,7 @@ func TestPanicAfterTheAnswerBegan(t *testing.T) {
 	}}
 	var d *daemon
 	d = start(t, sampleSet(), nil, func(s *http.Server) {
-		s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.serve(half, w, r, "") })
+		s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.serve(half, w, r, nil) })
 	})
 	conn := dial(t, d.addr)
 	if _, err := io.WriteString(conn, "GET /half HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {

@@ -36,6 +36,11 @@ type Config interface {
 	Reload(ctx context.Context) error
 }
 
+// Reporter counts how a token did; see pool.Store.Report.
+type Reporter interface {
+	Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (pool.Sale, error)
+}
+
 // Taker hands out tokens and takes back those that nobody received.
 type Taker interface {
 	Take(ctx context.Context, r pool.Request) (pool.Token, error)
@@ -50,17 +55,20 @@ type Surveyor interface {
 	Up() bool
 }
 
-// Pauser stops and resumes the buying for one identity, over all replicas.
-type Pauser interface {
+// Keeper acts on one identity, over all replicas.
+type Keeper interface {
 	Pause(ctx context.Context, id captcha.ID) error
 	Resume(ctx context.Context, id captcha.ID) error
+	// Flush throws the tokens away and says how many could have been handed out.
+	Flush(ctx context.Context, id captcha.ID, margin time.Duration) (thrown int, err error)
 }
 
 // Stock is everything that is asked of the store; *pool.Store implements it.
 type Stock interface {
 	Taker
+	Reporter
 	Surveyor
-	Pauser
+	Keeper
 }
 
 // Refill is the buying side; *refill.Manager implements it.
@@ -71,9 +79,36 @@ type Refill interface {
 	Kick(id captcha.ID)
 }
 
-// Desk knows the providers; *purchase.Desk implements it.
-type Desk interface {
+// Market is how the buying goes, over all targets.
+type Market interface {
 	Providers(ctx context.Context, at time.Time) []purchase.Status
+	// Booked tells what is used of the budget over all targets; perDay 0 = there
+	// is none.
+	Booked(ctx context.Context) (used, perDay int, err error)
+}
+
+// Messenger carries word from the providers and to them.
+type Messenger interface {
+	// Callback fails with purchase.ErrNotKept where the provider should try again.
+	Callback(ctx context.Context, c purchase.Callback) error
+	// Report tells a provider how a token did, later. It does not block.
+	Report(provider, task string, t captcha.Type, age time.Duration, accepted bool)
+}
+
+// Letterbox keeps the callbacks that could not be stored.
+type Letterbox interface {
+	// Letters tells with an error those that can be read.
+	Letters() ([]purchase.Letter, error)
+	LetterCount() int
+	// Replay tries all of them now; pool.ErrDown where Redis is away.
+	Replay(ctx context.Context) (purchase.Replayed, error)
+}
+
+// Desk is everything that is asked of the buying; *purchase.Desk implements it.
+type Desk interface {
+	Market
+	Messenger
+	Letterbox
 }
 
 // Deps is what a Server is made of. All fields but RedisMode and the version
@@ -113,6 +148,7 @@ type Server struct {
 	changes   atomic.Uint64        // counts what a snapshot taken before would miss
 	snapshots shared[snapshotKey, *snapshot]
 	known     atomic.Pointer[map[captcha.ID]pool.Stock] // the last that Redis said
+	booked    atomic.Pointer[Window]                    // of the budget over all targets, likewise; nil = none
 	providers shared[*targets.Set, []purchase.Status]
 	buffers   sync.Pool // *[]byte, for token answers
 }

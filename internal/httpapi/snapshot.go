@@ -27,6 +27,8 @@ const (
 	providersLimit = 250 * time.Millisecond
 	// unknownLead stands for a lead time that nobody has told yet.
 	unknownLead = 15 * time.Second
+	// fewReports is how many reports must exist before they say something.
+	fewReports = 5
 )
 
 // snapshot is the daemon at one moment, as all status answers show it. It is
@@ -34,6 +36,7 @@ const (
 type snapshot struct {
 	status Status
 	stocks []pool.Stock // as status.Targets; nil where Redis did not answer
+	booked bool         // status.Budget is what Redis says
 }
 
 // snapshotKey says which snapshot is current: another Set or a change made
@@ -94,9 +97,12 @@ func (s *Server) take(ctx context.Context, set *targets.Set) *snapshot {
 		Notices:   s.notices(set),
 		Config:    configStatus(s.config.Status(), set),
 		Redis:     RedisStatus{Mode: s.redisMode, OK: up},
-		Providers: providerStatuses(states),
+		Providers: providerStatuses(states, set),
 		Targets:   make([]TargetStatus, len(stocks)),
+
+		DeadLetters: s.desk.LetterCount(),
 	}
+	snap.status.Budget, snap.booked = s.overall(ctx, up)
 	for i := range stocks {
 		if notes[i].State == refill.Paused && up {
 			// Whether it still is, the file and the stock know better: a worker
@@ -109,6 +115,29 @@ func (s *Server) take(ctx context.Context, set *targets.Set) *snapshot {
 		snap.status.Targets[i] = targetStatus(&set.Targets[i], notes[i], &stocks[i])
 	}
 	return snap
+}
+
+// overall returns the budget over all targets, and whether that is what Redis
+// says or what it said before. Where it is down it is not asked.
+func (s *Server) overall(ctx context.Context, up bool) (budget *Window, now bool) {
+	if up {
+		used, perDay, err := s.desk.Booked(ctx)
+		if err == nil {
+			budget = window(used, perDay)
+			s.booked.Store(budget)
+			return budget, true
+		}
+		s.log.DebugContext(ctx, "reading the budget for a status", slog.Any("err", err))
+	}
+	return s.booked.Load(), false
+}
+
+// window returns a budget's state, nil where there is no limit.
+func window(used, limit int) *Window {
+	if limit <= 0 {
+		return nil
+	}
+	return &Window{Used: used, Limit: limit}
 }
 
 // remember keeps what Redis said, for the time when it says nothing: counters
@@ -161,12 +190,13 @@ func configStatus(status targets.Status, set *targets.Set) ConfigStatus {
 	return c
 }
 
-func providerStatuses(states []purchase.Status) []ProviderStatus {
+func providerStatuses(states []purchase.Status, set *targets.Set) []ProviderStatus {
 	list := make([]ProviderStatus, len(states))
 	for i, p := range states {
 		list[i] = ProviderStatus{
 			Name: p.Name, State: string(p.State.Kind), Reason: p.State.Reason,
 			InFlight: p.InFlight, Concurrency: p.Concurrency, Balance: p.State.Balance,
+			Callbacks: slices.ContainsFunc(set.Providers, func(q targets.Provider) bool { return q.Name == p.Name && q.CallbackURL != "" }),
 		}
 	}
 	return list
@@ -177,14 +207,19 @@ func targetStatus(t *targets.Target, note refill.Note, stock *pool.Stock) Target
 	f := stock.Figures
 	status := TargetStatus{
 		Name: t.Name, Type: string(t.Identity.Type), Owner: t.Owner,
-		State: note.State, Reason: note.Reason,
+		State: note.State, Reason: note.Reason, Marks: marks(note, stock.Verdicts),
 		Depth: t.Depth, Want: note.Want,
-		Fresh: stock.Fresh, InFlight: stock.Orders, Waiting: stock.Waiting,
-		Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses,
-		Solved: f.Solved, Expired: f.Expired, Failed: f.Failed, Lost: f.Lost, Returned: f.Returned,
+		Fresh: stock.Fresh, InFlight: stock.Orders, BoughtInFlight: stock.Bought, Unknown: stock.Unknown, Waiting: stock.Waiting,
+		Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Bought: f.Bought,
+		Solved: f.Solved, Expired: f.Expired, Discarded: f.Discarded, Failed: f.Failed, Lost: f.Lost, Returned: f.Returned,
+		Accepted: f.Accepted, Rejected: f.Rejected,
 		HitRate:         ratio(f.Hits, f.Hits+f.Waited+f.Misses), // who still waits has no outcome
-		BoughtPerServed: ratio(f.Solved, f.Hits+f.Waited),
+		BoughtPerServed: ratio(f.Bought, f.Hits+f.Waited),
 		LeadTime:        LeadTime{P50: percentile(stock.Leads, 50), P90: percentile(stock.Leads, 90)},
+		Spent:           money(f.Spent),
+	}
+	if t.Budget != (targets.Budget{}) {
+		status.Budget = &TargetBudget{Hour: window(stock.HourUsed, t.Budget.PerHour), Day: window(stock.DayUsed, t.Budget.PerDay)}
 	}
 	if stock.NextExpiry >= 0 {
 		seconds := stock.NextExpiry.Round(time.Millisecond).Seconds()
@@ -198,6 +233,24 @@ func targetStatus(t *targets.Target, note refill.Note, stock *pool.Stock) Target
 		status.State, status.Reason = refill.Paused, "paused by POST /pool/"+t.Name+"/pause"
 	}
 	return status
+}
+
+// marks lists what a person should look at; never nil.
+func marks(note refill.Note, verdicts []bool) []string {
+	list := []string{}
+	if note.Failing {
+		list = append(list, markFailing)
+	}
+	rejected := 0
+	for _, accepted := range verdicts {
+		if !accepted {
+			rejected++
+		}
+	}
+	if len(verdicts) >= fewReports && 2*rejected > len(verdicts) {
+		list = append(list, markRejected)
+	}
+	return list
 }
 
 // forCaller returns the part of a status that a caller's globs include. The

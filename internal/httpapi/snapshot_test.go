@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -27,7 +28,9 @@ func busyDay(d *daemon) {
 	balance := 12.5
 	d.provider.State = provider.State{Kind: provider.StateBusy, Reason: "no slot", Balance: &balance}
 	d.refill.notes["staging-login"] = refill.Note{Want: 4, State: refill.Starved, Reason: "provider solver is busy", Lead: 18 * time.Second}
-	d.refill.notes["staging-signup"] = refill.Note{State: refill.Refused, Reason: "ERROR_GOOGLEKEY"}
+	d.refill.notes["staging-signup"] = refill.Note{State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Failing: true}
+	d.desk.booked = func() (int, int, error) { return 1234, 20000, nil }
+	d.desk.letters = make([]purchase.Letter, 2)
 	leads := make([]time.Duration, 0, 10)
 	for i := 10; i > 0; i-- { // 28s … 10s
 		leads = append(leads, time.Duration(8+2*i)*time.Second)
@@ -36,10 +39,14 @@ func busyDay(d *daemon) {
 		return []pool.Stock{
 			{NextExpiry: -1, Paused: true},
 			{
-				Fresh: 3, Outliving: 2, Orders: 1, Waiting: 2, NextExpiry: 31500 * time.Millisecond, Leads: leads,
-				Figures: pool.Figures{Requests: 100, Hits: 97, Waited: 2, Misses: 1, Replays: 4, Solved: 105, Expired: 5, Failed: 2, Lost: 1, Returned: 3},
+				Fresh: 3, Outliving: 2, Orders: 4, Bought: 2, Unknown: 1, Waiting: 2, NextExpiry: 31500 * time.Millisecond, Leads: leads,
+				HourUsed: 8, DayUsed: 77, Verdicts: []bool{false, false, true, true, false},
+				Figures: pool.Figures{
+					Requests: 100, Hits: 97, Waited: 2, Misses: 1, Replays: 4, Bought: 115, Solved: 110, Expired: 5, Failed: 2, Lost: 1,
+					Returned: 3, Discarded: 6, Accepted: 9, Rejected: 7, Spent: 105_123_499,
+				},
 			},
-			{NextExpiry: -1},
+			{NextExpiry: -1, DayUsed: 20},
 		}, nil
 	}
 }
@@ -136,10 +143,10 @@ func TestStatusWithoutRedis(t *testing.T) {
 		busyDay(d)
 		d.stock.survey = survey
 		if name == "hangs" { // and with it the counts of the providers
-			d.desk = fakeDesk(func(ctx context.Context, _ time.Time) []purchase.Status {
+			d.desk.providers = func(ctx context.Context, _ time.Time) []purchase.Status {
 				<-ctx.Done()
 				return []purchase.Status{d.provider}
-			})
+			}
 		}
 		begun := time.Now()
 		a := d.ask(t, "GET", "/status.json")
@@ -236,6 +243,75 @@ func TestShared(t *testing.T) {
 	}
 	if got := s.get(3, 0, func() string { return "next" }); got != "next" {
 		t.Errorf("key 3, whose life was 0: %q", got)
+	}
+}
+
+// TestMarks: what a person should look at, and no false alarm.
+func TestMarks(t *testing.T) {
+	for _, c := range []struct {
+		failing  bool
+		verdicts string // + accepted, - rejected
+		want     string
+	}{
+		{false, "", ""}, {false, "----", ""}, {false, "-----", "mostly_rejected"}, {false, "+--+-", "mostly_rejected"},
+		{false, "+-+-+", ""}, {false, "---+++", ""}, {false, "++++-----", "mostly_rejected"}, {true, "+++++", "failing"}, {true, "-----", "failing mostly_rejected"},
+	} {
+		var verdicts []bool
+		for _, v := range c.verdicts {
+			verdicts = append(verdicts, v == '+')
+		}
+		if got := marks(refill.Note{Failing: c.failing}, verdicts); got == nil || strings.Join(got, " ") != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
+func TestCallbacksOfAProvider(t *testing.T) {
+	set := sampleSet()
+	other := set.Providers[0]
+	other.Name, other.CallbackURL = "other", ""
+	set.Providers = append(set.Providers, other)
+	list := providerStatuses([]purchase.Status{{Name: "other"}, {Name: "solver"}, {Name: "gone"}}, set)
+	if list[0].Callbacks || !list[1].Callbacks || list[2].Callbacks {
+		t.Errorf("%+v", list)
+	}
+}
+
+func TestMoney(t *testing.T) {
+	for n, want := range map[int64]float64{0: 0, 499: 0, 500: 0.000001, 1_000_000_000: 1, 1_234_567_499: 1.234567, 123_456_789_000_000_500: 123456789.000001} {
+		if got := money(n); got != want {
+			t.Errorf("%d billionths: %v, want %v", n, got, want)
+		}
+	}
+}
+
+// TestBudgetUnread: while nobody can say what is used of the budget over all
+// targets, the last known figure is shown, and no metric.
+func TestBudgetUnread(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	show := func() string {
+		d.changes.Add(1)
+		metric := strings.Contains(d.ask(t, "GET", "/metrics").body, `poold_budget_used{target="*"`)
+		return fmt.Sprintf("%v %s", metric, asJSON(t, d.snapshot(t.Context()).status.Budget))
+	}
+	if got := show(); got != "false null" {
+		t.Errorf("no budget: %s", got)
+	}
+	d.desk.booked = func() (int, int, error) { return 7, 100, nil }
+	if got := show(); got != `true {"used":7,"limit":100}` {
+		t.Errorf("a budget: %s", got)
+	}
+	d.desk.booked = func() (int, int, error) { return 0, 0, pool.ErrDown }
+	if got := show(); got != `false {"used":7,"limit":100}` {
+		t.Errorf("not to be read: %s", got)
+	}
+	if !d.snapshot(t.Context()).status.Redis.OK {
+		t.Error("that alone is not an outage")
+	}
+	d.stock.survey = func(context.Context, []pool.Query) ([]pool.Stock, error) { return nil, pool.ErrDown }
+	d.desk.booked = func() (int, int, error) { t.Error("redis was asked again while it is down"); return 0, 0, nil }
+	if got := show(); got != `false {"used":7,"limit":100}` {
+		t.Errorf("without redis: %s", got)
 	}
 }
 

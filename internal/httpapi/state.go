@@ -7,68 +7,129 @@ import (
 )
 
 // stateCollector turns one snapshot into metrics. While Redis does not answer
-// it leaves the figures of the targets out: a counter that fell to 0 and came
-// back would look like that many new requests.
-type stateCollector struct {
-	snapshot *snapshot
+// it leaves its figures out: a counter that fell to 0 and came back would look
+// like that many new requests.
+type stateCollector struct{ snapshot *snapshot }
 
-	tokens, want, inFlight, requests, expired *prometheus.Desc
-	providerUp, configOK, redisUp             *prometheus.Desc
+func newStateCollector(snap *snapshot) *stateCollector { return &stateCollector{snapshot: snap} }
+
+// describe makes the description of a metric.
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("poold_"+name, help, labels, nil)
 }
 
-func newStateCollector(snap *snapshot) *stateCollector {
-	const everywhere = " Counted over all replicas, as on /status: do not sum over instances."
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("poold_"+name, help, labels, nil)
-	}
-	return &stateCollector{
-		snapshot:   snap,
-		tokens:     desc("pool_tokens", "Fresh tokens."+everywhere, "target"),
-		want:       desc("pool_want", "How many tokens the policy wants kept now.", "target"),
-		inFlight:   desc("pool_in_flight", "Orders under way."+everywhere, "target"),
-		requests:   desc("token_requests_total", "Requests for a token since the identity was first seen: hit (was ready), waited, miss, replay (Idempotency-Key)."+everywhere, "target", "outcome"),
-		expired:    desc("tokens_expired_total", "Tokens that met their margin unused since the identity was first seen."+everywhere, "target"),
-		providerUp: desc("provider_up", "1 where a provider can be asked (ok or busy), 0 where it is paused.", "provider"),
-		configOK:   desc("config_last_reload_successful", "1 where the last attempt to load the configuration file was good."),
-		redisUp:    desc("redis_up", "1 where Redis answers."),
-	}
+// everywhere ends the help of what covers all replicas.
+const everywhere = " Counted over all replicas, as on /status: take the maximum over instances, not the sum."
+
+// everyTarget describes a figure of each target that covers all replicas.
+func everyTarget(name, help string, labels ...string) *prometheus.Desc {
+	return describe(name, help+everywhere, append([]string{"target"}, labels...)...)
 }
+
+// What a snapshot tells. Counters run since the identity was first seen.
+var (
+	descTokens    = everyTarget("pool_tokens", "Fresh tokens.")
+	descWant      = describe("pool_want", "How many tokens the policy wants kept now.", "target")
+	descInFlight  = everyTarget("pool_in_flight", "Orders under way.")
+	descUnderWay  = everyTarget("bought_in_flight", "Orders under way that count as bought.")
+	descUnknown   = everyTarget("orders_unknown", "Orders under way of which nobody knows whether they were bought.")
+	descRequests  = everyTarget("token_requests_total", "Requests for a token since the identity was first seen: hit (was ready), waited, miss, replay (Idempotency-Key).", "outcome")
+	descReturned  = everyTarget("tokens_returned_total", "Hand-outs taken back, because the caller had hung up.")
+	descBought    = everyTarget("bought_total", "Orders that a provider accepted, or of which nobody knows, since the identity was first seen.")
+	descSolved    = everyTarget("solved_total", "Tokens that landed since the identity was first seen.")
+	descExpired   = everyTarget("tokens_expired_total", "Tokens that met their margin unused since the identity was first seen.")
+	descDiscarded = everyTarget("tokens_discarded_total", "Tokens that an operator threw away.")
+	descFailed    = everyTarget("orders_failed_total", "Bought orders that ended without a token.")
+	descLost      = everyTarget("orders_lost_total", "Bought orders of which nobody knows how they ended.")
+	descReports   = everyTarget("reports_total", "Reports of callers on their tokens: accepted, rejected.", "outcome")
+	descSpend     = everyTarget("spend_total", "What was spent since the identity was first seen, by the file's prices.")
+
+	descBudgetUsed  = everyTarget("budget_used", "Solves bought in the last hour or day; target * is the budget over all targets.", "window")
+	descBudgetLimit = everyTarget("budget_limit", "Solves that may be bought in an hour or a day; target * is the budget over all targets.", "window")
+
+	descLetters    = describe("dead_letters", "Callbacks that this replica could not store yet.")
+	descProviderUp = describe("provider_up", "1 where a provider can be asked (ok or busy), 0 where it is paused.", "provider")
+	descConfigOK   = describe("config_last_reload_successful", "1 where the last attempt to load the configuration file was good.")
+	descRedisUp    = describe("redis_up", "1 where Redis answers.")
+)
+
+// allTargets is the label of what is no target's own; no target can have it as
+// its name.
+const allTargets = "*"
 
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.tokens, c.want, c.inFlight, c.requests, c.expired, c.providerUp, c.configOK, c.redisUp} {
+	for _, d := range []*prometheus.Desc{
+		descTokens, descWant, descInFlight, descUnderWay, descUnknown, descRequests, descReturned, descBought, descSolved, descExpired,
+		descDiscarded, descFailed, descLost, descReports, descSpend, descBudgetUsed, descBudgetLimit,
+		descLetters, descProviderUp, descConfigOK, descRedisUp,
+	} {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	count := func(d *prometheus.Desc, n int64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
-	}
 	status := &c.snapshot.status
-	gauge(c.configOK, truth(status.Config.OK))
-	gauge(c.redisUp, truth(status.Redis.OK))
+	gauge(ch, descConfigOK, truth(status.Config.OK))
+	gauge(ch, descRedisUp, truth(status.Redis.OK))
+	gauge(ch, descLetters, float64(status.DeadLetters))
 	for _, p := range status.Providers {
-		gauge(c.providerUp, truth(asked(provider.StateKind(p.State))), p.Name)
+		gauge(ch, descProviderUp, truth(asked(provider.StateKind(p.State))), p.Name)
+	}
+	if c.snapshot.booked {
+		collectWindow(ch, status.Budget, allTargets, "day")
 	}
 	for i := range status.Targets {
 		t := &status.Targets[i]
-		gauge(c.want, float64(t.Want), t.Name)
-		if c.snapshot.stocks == nil {
-			continue
+		gauge(ch, descWant, float64(t.Want), t.Name)
+		if c.snapshot.stocks != nil {
+			collectTarget(ch, t)
+			count(ch, descRequests, float64(c.snapshot.stocks[i].Figures.Replays), t.Name, "replay")
 		}
-		gauge(c.tokens, float64(t.Fresh), t.Name)
-		gauge(c.inFlight, float64(t.InFlight), t.Name)
-		count(c.requests, t.Hits, t.Name, "hit")
-		count(c.requests, t.Waited, t.Name, "waited")
-		count(c.requests, t.Misses, t.Name, "miss")
-		count(c.requests, c.snapshot.stocks[i].Figures.Replays, t.Name, "replay")
-		count(c.expired, t.Expired, t.Name)
 	}
+}
+
+// collectTarget sends what Redis knows of a target.
+func collectTarget(ch chan<- prometheus.Metric, t *TargetStatus) {
+	gauge(ch, descTokens, float64(t.Fresh), t.Name)
+	gauge(ch, descInFlight, float64(t.InFlight), t.Name)
+	gauge(ch, descUnderWay, float64(t.BoughtInFlight), t.Name)
+	gauge(ch, descUnknown, float64(t.Unknown), t.Name)
+	count(ch, descRequests, float64(t.Hits), t.Name, "hit")
+	count(ch, descRequests, float64(t.Waited), t.Name, "waited")
+	count(ch, descRequests, float64(t.Misses), t.Name, "miss")
+	count(ch, descReturned, float64(t.Returned), t.Name)
+	count(ch, descBought, float64(t.Bought), t.Name)
+	count(ch, descSolved, float64(t.Solved), t.Name)
+	count(ch, descExpired, float64(t.Expired), t.Name)
+	count(ch, descDiscarded, float64(t.Discarded), t.Name)
+	count(ch, descFailed, float64(t.Failed), t.Name)
+	count(ch, descLost, float64(t.Lost), t.Name)
+	count(ch, descReports, float64(t.Accepted), t.Name, outcomeAccepted)
+	count(ch, descReports, float64(t.Rejected), t.Name, outcomeRejected)
+	count(ch, descSpend, t.Spent, t.Name)
+	if t.Budget != nil {
+		collectWindow(ch, t.Budget.Hour, t.Name, "hour")
+		collectWindow(ch, t.Budget.Day, t.Name, "day")
+	}
+}
+
+// collectWindow sends the state of a budget, nothing where there is none.
+func collectWindow(ch chan<- prometheus.Metric, w *Window, target, name string) {
+	if w == nil {
+		return
+	}
+	gauge(ch, descBudgetUsed, float64(w.Used), target, name)
+	gauge(ch, descBudgetLimit, float64(w.Limit), target, name)
+}
+
+func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func count(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 }
 
 // truth is how Prometheus says yes and no.

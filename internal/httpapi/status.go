@@ -10,14 +10,23 @@ import (
 // Status is the document of /status.json. Fields may be added, never taken
 // away or changed.
 type Status struct {
-	Version   string           `json:"version"`
-	Ready     bool             `json:"ready"`      // as /readyz says
-	StartedAt string           `json:"started_at"` // RFC 3339, UTC
-	Notices   []string         `json:"notices"`    // what to know about this way of running it, e.g. a simulated provider
-	Config    ConfigStatus     `json:"config"`
-	Redis     RedisStatus      `json:"redis"`
-	Providers []ProviderStatus `json:"providers"` // in the order in which they are tried
-	Targets   []TargetStatus   `json:"targets"`   // sorted by name
+	Version   string       `json:"version"`
+	Ready     bool         `json:"ready"`      // as /readyz says
+	StartedAt string       `json:"started_at"` // RFC 3339, UTC
+	Notices   []string     `json:"notices"`    // what to know about this way of running it, e.g. a simulated provider
+	Config    ConfigStatus `json:"config"`
+	Redis     RedisStatus  `json:"redis"`
+	// Budget is the one over all targets, in the last 24 h; null = there is none.
+	Budget      *Window          `json:"budget"`
+	DeadLetters int              `json:"dead_letters"` // callbacks at this replica that could not be stored yet
+	Providers   []ProviderStatus `json:"providers"`    // in the order in which they are tried
+	Targets     []TargetStatus   `json:"targets"`      // sorted by name
+}
+
+// Window is how much of a budget is used, in solves.
+type Window struct {
+	Used  int `json:"used"`
+	Limit int `json:"limit"`
 }
 
 // ConfigStatus is about the file.
@@ -41,7 +50,8 @@ type ProviderStatus struct {
 	Reason      string   `json:"reason"` // "" when ok
 	InFlight    int      `json:"in_flight"`
 	Concurrency int      `json:"concurrency"`
-	Balance     *float64 `json:"balance"` // null = never read
+	Balance     *float64 `json:"balance"`   // null = never read
+	Callbacks   bool     `json:"callbacks"` // the file has it call back
 }
 
 // TargetStatus is about one target, for all replicas. The counters run since
@@ -50,26 +60,49 @@ type TargetStatus struct {
 	Name            string   `json:"name"`
 	Type            string   `json:"type"`
 	Owner           string   `json:"owner"`
-	State           string   `json:"state"`  // ok | paused | starved | refused
+	State           string   `json:"state"`  // ok | paused | starved | budget | refused
 	Reason          string   `json:"reason"` // "" when ok
+	Marks           []string `json:"marks"`  // what a person should look at: markFailing, markRejected
 	Depth           int      `json:"depth"`
 	Want            int      `json:"want"`
 	Fresh           int      `json:"fresh"`
-	InFlight        int      `json:"in_flight"` // orders under way, also those whose fate is unknown
+	InFlight        int      `json:"in_flight"`        // orders under way, also those whose fate is unknown
+	BoughtInFlight  int      `json:"bought_in_flight"` // those of them that bought counts
+	Unknown         int      `json:"unknown"`          // those of them whose fate is unknown
 	Waiting         int      `json:"waiting"`
 	NextExpiry      *float64 `json:"next_expiry_s"` // until the next fresh token meets its margin; null = none is fresh
 	Requests        int64    `json:"requests"`
 	Hits            int64    `json:"hits"`
 	Waited          int64    `json:"waited"`
 	Misses          int64    `json:"misses"`
+	Bought          int64    `json:"bought"` // orders that a provider accepted, or of which nobody knows
 	Solved          int64    `json:"solved"`
 	Expired         int64    `json:"expired"`
+	Discarded       int64    `json:"discarded"` // thrown away by DELETE /pool/{target}/tokens
 	Failed          int64    `json:"failed"`
 	Lost            int64    `json:"lost"`              // orders of which nobody knows how they ended
 	Returned        int64    `json:"returned"`          // hand-outs that came back, because the caller had hung up
+	Accepted        int64    `json:"accepted"`          // reports that a token was
+	Rejected        int64    `json:"rejected"`          // reports that one was not
 	HitRate         float64  `json:"hit_rate"`          // hits by requests that have an outcome; 0 without any
-	BoughtPerServed float64  `json:"bought_per_served"` // solved by handed out; 0 where none was
+	BoughtPerServed float64  `json:"bought_per_served"` // bought by handed out; 0 where none was
 	LeadTime        LeadTime `json:"lead_time_s"`
+	Spent           float64  `json:"spent"` // in the currency of the file's prices
+	// Budget is null where the target has none of its own.
+	Budget *TargetBudget `json:"budget"`
+}
+
+// The marks of a target.
+const (
+	markFailing  = "failing"         // one order after the other brings no token
+	markRejected = "mostly_rejected" // most of the last reports say so
+)
+
+// TargetBudget is how much of a target's budgets is used; null = it has no such
+// one.
+type TargetBudget struct {
+	Hour *Window `json:"hour"` // in the last 60 min
+	Day  *Window `json:"day"`  // in the last 24 h
 }
 
 // LeadTime is how long a solve takes, in seconds, over the last ones; 0 before
@@ -116,6 +149,16 @@ func ratio(a, b int64) float64 {
 		return 0
 	}
 	return math.Round(float64(a)/float64(b)*1e4) / 1e4
+}
+
+const (
+	billionths = 1e9 // of the currency, in which the stock counts what was spent
+	spentShown = 1e6 // parts of it that /status shows
+)
+
+// money turns billionths of the currency into the currency, to six places.
+func money(n int64) float64 {
+	return math.Round(float64(n)/(billionths/spentShown)) / spentShown
 }
 
 // percentile returns the p-th percentile of a list by nearest rank, in seconds

@@ -75,7 +75,7 @@ func (s *Server) handleToken(w http.ResponseWriter, r *http.Request, c *call) er
 func readRequest(r *http.Request, c *call) (pool.Request, error) {
 	t := c.target
 	request := pool.Request{
-		ID: t.ID, Margin: t.Margin, MaxWaiting: t.maxWaiting, Rate: t.rate, RatePer: t.ratePer,
+		ID: t.ID, Margin: t.Margin, Caller: c.caller.stable, MaxWaiting: t.maxWaiting, Rate: t.rate, RatePer: t.ratePer,
 	}
 	if t.OnEmpty == targets.OnEmptyWait {
 		request.Wait = defaultWait
@@ -94,7 +94,7 @@ func readRequest(r *http.Request, c *call) (pool.Request, error) {
 	}
 	key, given, err := idempotencyKey(r.Header)
 	if given {
-		request.Idempotency = c.caller.replays + key
+		request.Idempotency = c.caller.stable + key
 	}
 	return request, err
 }

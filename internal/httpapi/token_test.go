@@ -103,7 +103,7 @@ func TestTokenRequest(t *testing.T) {
 		return request
 	}
 	want := pool.Request{
-		ID: set.Targets[1].ID, Margin: 40 * time.Second, MaxWaiting: 20, Rate: 20, RatePer: time.Minute,
+		ID: set.Targets[1].ID, Margin: 40 * time.Second, Caller: "anyone\x00", MaxWaiting: 20, Rate: 20, RatePer: time.Minute,
 	}
 	if got := sent("/pool/staging-login/token"); got != want {
 		t.Errorf("plain: %+v\nwant %+v", got, want)
@@ -113,7 +113,7 @@ func TestTokenRequest(t *testing.T) {
 		t.Errorf("everything: %+v\nwant %+v", got, want)
 	}
 	want = pool.Request{
-		ID: set.Targets[0].ID, Margin: 40 * time.Second, MaxWaiting: 24, Rate: 1, RatePer: 2 * time.Second, Wait: 20 * time.Second,
+		ID: set.Targets[0].ID, Margin: 40 * time.Second, Caller: "anyone\x00", MaxWaiting: 24, Rate: 1, RatePer: 2 * time.Second, Wait: 20 * time.Second,
 	}
 	if got := sent("/pool/checkout/token"); got != want {
 		t.Errorf("on_empty wait: %+v\nwant %+v", got, want)

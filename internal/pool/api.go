@@ -14,6 +14,10 @@ var (
 	ErrConflict = errors.New("pool: idempotency key used for another request")
 	// ErrClosed: the store is stopping; waiters were sent away.
 	ErrClosed = errors.New("pool: closing")
+	// ErrUnknownToken: no such token was handed out to this caller, or too long ago.
+	ErrUnknownToken = errors.New("pool: unknown token")
+	// ErrReported: the token was reported on before.
+	ErrReported = errors.New("pool: token reported before")
 )
 
 // EmptyError tells a caller that there is no token for it.
@@ -42,7 +46,7 @@ const (
 
 // Token is one that was handed out. Times are on Redis' clock.
 type Token struct {
-	ID        string
+	ID        string // names the token and proves who got it; see Report
 	Value     string
 	Provider  string
 	UserAgent string
@@ -64,6 +68,8 @@ type Request struct {
 	Margin time.Duration
 	MinTTL time.Duration // wanted life left (of the true life); 0 = whatever outlives the margin
 	Wait   time.Duration // 0 = answer at once
+	// Caller is who asks; only the same one can report on the token.
+	Caller string
 	// Idempotency scopes a repeatable take: caller's name and its key. "" = none.
 	Idempotency string
 	// MaxWaiting: beyond so many tickets a waiting request is refused.
@@ -74,31 +80,21 @@ type Request struct {
 	RatePer time.Duration
 }
 
-// Order describes one purchase to be placed beside the stock.
-type Order struct {
-	ID       string // unique; the same one may be placed again and counts once
-	Identity captcha.ID
-	Provider string
-	Depth    int
-	Margin   time.Duration
-	Lead     time.Duration // fresh tokens that do not outlive it do not count
-	TTL      time.Duration // after this it no longer counts, settled or not
-}
-
 // Landing is a solved order on its way into the stock.
 type Landing struct {
-	Order     string
-	Identity  captcha.ID
+	Ref
 	Provider  string
+	Task      string // the provider's id
 	Value     string
 	UserAgent string
+	Callback  bool // brought by a callback, which needs no lease
 	// SincePlaced is the time from Place's answer to the earliest moment at which
 	// it can have been solved. Redis knows when it carried out Place, which was
 	// before its answer, so the birth computed from it is never too late, however
 	// long the landing itself takes.
 	SincePlaced time.Duration
 	Lifetime    time.Duration
-	Lead        time.Duration // submit to token, to be learned from
+	Lead        time.Duration // submit to token, to be learned from; 0 = nothing to be learned
 }
 
 // Stock is what one identity holds at one moment.
@@ -112,22 +108,36 @@ type Stock struct {
 	Paused     bool          // by Pause, not by the file
 
 	// Look and Survey alone tell these.
+	NextEnd   time.Duration   // until the first order is forgotten; 0 = there is none
+	Unknown   int             // of the orders: nobody knows whether they were bought
+	Bought    int             // of the orders: count as bought, the unknown ones too
+	HourUsed  int             // solves of the target's budget in the last 60 min; counted while it has one
+	DayUsed   int             // and in the last 24 h
 	OrderAges []time.Duration // oldest first
 	Leads     []time.Duration // the last 48 lead times, newest first
+	Verdicts  []bool          // the last 20 reports, newest first; true = accepted
 	Figures   Figures
 }
 
 // Figures count what happened to one identity since it was first seen, over
-// all replicas.
+// all replicas. At every moment
+//
+//	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Discarded
+//	         + Stock.Fresh + Stock.Bought
 type Figures struct {
-	Requests int64 // that asked the stock: hits, waited, misses and those who hung up waiting
-	Hits     int64 // got a token at once
-	Waited   int64 // got one that landed while they waited
-	Misses   int64 // got none
-	Replays  int64 // repeated by Idempotency-Key; not among Requests
-	Returned int64 // hand-outs taken back, because the caller had hung up
-	Solved   int64 // tokens that landed
-	Expired  int64 // of those, died unused
-	Failed   int64 // orders that ended without a token
-	Lost     int64 // orders of which nobody knows how they ended
+	Requests  int64 // that asked the stock: hits, waited, misses and those who hung up waiting
+	Hits      int64 // got a token at once
+	Waited    int64 // got one that landed while they waited
+	Misses    int64 // got none
+	Replays   int64 // repeated by Idempotency-Key; not among Requests
+	Returned  int64 // hand-outs taken back, because the caller had hung up
+	Solved    int64 // tokens that landed
+	Expired   int64 // of those, died unused
+	Bought    int64 // orders that the provider accepted, or of which nobody knows
+	Failed    int64 // of those, ended without a token
+	Lost      int64 // of those, forgotten unsettled: nobody knows how they ended
+	Discarded int64 // tokens thrown away by Flush
+	Accepted  int64 // reports that a token was accepted
+	Rejected  int64 // reports that one was not
+	Spent     int64 // price of what was solved or lost, in billionths of the currency
 }

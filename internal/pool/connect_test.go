@@ -65,8 +65,17 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	options := Options{Addresses: "redis://" + redistest.Server(t), Prefix: "ttl"}
 	s, id := open(t, options), identity("ttl")
 	stock(t, s, id, 3, 0, time.Minute)
-	place(t, s, id, "under way")
-	if ok, _, err := s.Reserve(t.Context(), "p", "under way", 5, time.Minute); err != nil || !ok {
+	order := Ref{id, "underway"}
+	if got, err := s.Place(t.Context(), Order{Ref: order, Depth: 9, TTL: time.Minute, PerDay: 5}); err != nil || !got.Placed {
+		t.Fatal(got, err)
+	}
+	if ok, err := s.Reserve(t.Context(), "p", order, 5, time.Minute); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if wait, err := s.Book(t.Context(), order, 5); err != nil || wait != 0 {
+		t.Fatal(wait, err)
+	}
+	if ok, err := s.Claim(t.Context(), "p", "4711", order, time.Minute); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	first, err := s.Take(t.Context(), Request{ID: id, Rate: 10, RatePer: time.Minute})
@@ -76,7 +85,11 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	if err := s.Return(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Take(t.Context(), Request{ID: id, Idempotency: "k"}); err != nil {
+	got, err := s.Take(t.Context(), Request{ID: id, Idempotency: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Report(t.Context(), id, got.ID, "", true); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Pause(t.Context(), id); err != nil {
@@ -94,12 +107,14 @@ func TestEveryKeyHasATTL(t *testing.T) {
 			t.Errorf("%s has the TTL %v", key, ttl)
 		}
 	}
-	for _, kind := range []string{"pool", "orders", "journal", "tickets", "seen", "stats", "leads", "paused", "rate", "last", "once", "back", "places"} {
+	listed := []string{"pool", "orders", "journal", "leases", "spend", "tickets", "seen", "stats", "leads", "verdicts",
+		"sold", "paused", "rate", "last", "once", "back", "places", "task", "secret"}
+	for _, kind := range listed {
 		if !kinds[kind] {
 			t.Errorf("no key of the kind %s was made: %v", kind, keys)
 		}
 	}
-	if len(kinds) != 13 {
+	if len(kinds) != len(listed) {
 		t.Errorf("a kind of key that the package comment does not list: %v", kinds)
 	}
 	s.SendAway()

@@ -10,21 +10,37 @@
 //
 //	captcha:pool:{id}           list    the tokens, soonest death first; see below
 //	captcha:orders:{id}         zset    order -> Unix ms after which it no longer counts
-//	captcha:journal:{id}        hash    order -> "placed ms|provider|task id"
+//	captcha:journal:{id}        hash    order -> what is known of it; see below
+//	captcha:leases:{id}         zset    order -> Unix ms after which any replica may adopt it
+//	captcha:spend:{id}          zset    order -> Unix ms; the target's budget of the last 24 h
 //	captcha:tickets:{id}        zset    waiting caller -> arrival, Unix microseconds
 //	captcha:seen:{id}           zset    waiting caller -> Unix ms of its replica's last sign of life
 //	captcha:stats:{id}          hash    counters since the identity was first seen (Figures)
 //	captcha:leads:{id}          list    the last 48 lead times in ms, newest first
+//	captcha:verdicts:{id}       list    the last 20 reports, newest first: 1 accepted, 0 rejected
+//	captcha:sold:{id}:ORDER     string  "born ms|provider|task" of a landed token, then "reported"
 //	captcha:paused:{id}         string  present while buying is paused by an operator
 //	captcha:rate:{id}           list    times of the last hand-outs, where the target has a rate
 //	captcha:last:{id}:REPLICA   list    the number of the replica's last take, then its answer
 //	captcha:once:{id}:HASH      string  "min_ttl ms|token" of one Idempotency-Key, until the token dies
 //	captcha:back:{id}:HANDOUT   string  marks a hand-out that was taken back
-//	captcha:places:{provider}   zset    order -> Unix ms until which it holds a place at the provider
+//	captcha:places:{provider}   zset    order.id -> Unix ms until which it holds a place at the provider
+//	captcha:task:{provider}:T   string  the order.id that task T belongs to
+//	captcha:spend:{overall}     zset    order.id -> Unix ms; the budget over all targets
+//	captcha:secret              string  what names of tokens are sealed with, for all replicas
 //
 // An element of the list is one token with everything about it:
 //
 //	dies ms (13 digits)|born ms|order id|provider|user agent, query-escaped|token
+//
+// A line of the journal is one order under way:
+//
+//	placed ms|state|owner|unsolved ms|price|task, query-escaped|facts
+//
+// where state is i (an intent: placed, nothing sent), s (its submit may have
+// left), b (bought: the task is known) or u (unknown: bought or not); owner is
+// the replica that works on it; unsolved is how long after the placing the
+// submit left, so the task was not solved before; facts are the buyer's own.
 //
 // # Invariants
 //
@@ -38,6 +54,16 @@
 //     at a time, and the script repeats the answer to the last number and
 //     refuses older ones. So nothing vanishes and nothing is given twice.
 //   - An order settles once: the script that removes it appends the token.
+//   - What a replica does for an order (submit, settle by polling, give up) is
+//     checked against the order's owner in the script that writes it. A lease
+//     that ended lets another replica become the owner; a replica that was
+//     stopped for that long can then do nothing more for the order. Callbacks
+//     need no lease.
+//   - The figures balance in every answer of look.lua (Figures says how), because
+//     each script moves a token or an order and its counts in one step, and the
+//     keys that they are in live as long as the figures.
+//   - A budget's window slides by the millisecond: what is in it are the orders
+//     themselves. Only an order that was provably not bought leaves it early.
 //   - A caller with a ticket is never overtaken by one that could use the same
 //     token, whichever replica it asked.
 //

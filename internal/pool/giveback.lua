@@ -15,7 +15,7 @@ if left < tonumber(ARGV[2]) then
   redis.call('HINCRBY', KEYS[4], 'expired', 1)
   return 0
 end
-insert(KEYS[1], ARGV[1], now)
+insert(KEYS[1], ARGV[1])
 if redis.call('ZCARD', KEYS[3]) > 0 then
   redis.call('PUBLISH', ARGV[3], ARGV[4])
 end

@@ -30,30 +30,14 @@ func (s *Store) Look(ctx context.Context, id captcha.ID, margin, lead time.Durat
 
 // Survey looks at many identities in one exchange.
 func (s *Store) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
-	if len(queries) == 0 {
-		return nil, nil
-	}
-	stocks, err := s.survey(ctx, queries)
-	if err == nil || !redis.HasErrorPrefix(err, "NOSCRIPT") {
-		return stocks, err
-	}
-	// A pipeline has no fall-back of its own for a script that Redis forgot.
-	if err := s.load(ctx); err != nil {
-		return nil, err
-	}
-	return s.survey(ctx, queries)
-}
-
-func (s *Store) survey(ctx context.Context, queries []Query) ([]Stock, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	pipe := s.slow.Pipeline()
 	answers := make([]*redis.Cmd, len(queries))
-	for i, q := range queries {
-		answers[i] = s.scripts.look.EvalSha(ctx, pipe, s.lookKeys(q.ID), q.Margin.Milliseconds(), q.Lead.Milliseconds())
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, down(err)
+	err := s.pipelined(ctx, s.scripts.look, func(ctx context.Context, pipe redis.Pipeliner) {
+		for i, q := range queries {
+			answers[i] = s.scripts.look.EvalSha(ctx, pipe, s.lookKeys(q.ID), q.Margin.Milliseconds(), q.Lead.Milliseconds())
+		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	stocks := make([]Stock, len(queries))
 	for i, answer := range answers {
@@ -66,48 +50,73 @@ func (s *Store) survey(ctx context.Context, queries []Query) ([]Stock, error) {
 	return stocks, nil
 }
 
-// load puts the look script into every Redis node.
-func (s *Store) load(ctx context.Context) error {
+// pipelined sends many calls of one script in one exchange. fill may be called
+// twice: a pipeline has no fall-back of its own for a script that Redis forgot.
+func (s *Store) pipelined(ctx context.Context, script *redis.Script, fill func(context.Context, redis.Pipeliner)) error {
+	try := func() error {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		pipe := s.slow.Pipeline()
+		fill(ctx, pipe)
+		if pipe.Len() == 0 {
+			return nil
+		}
+		_, err := pipe.Exec(ctx)
+		return down(err)
+	}
+	err := try()
+	if err == nil || !redis.HasErrorPrefix(err, "NOSCRIPT") {
+		return err
+	}
+	if err := s.load(ctx, script); err != nil {
+		return err
+	}
+	return try()
+}
+
+// load puts a script into every Redis node.
+func (s *Store) load(ctx context.Context, script *redis.Script) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if cluster, ok := s.slow.(*redis.ClusterClient); ok {
 		return down(cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-			return s.scripts.look.Load(ctx, node).Err()
+			return script.Load(ctx, node).Err()
 		}))
 	}
-	return down(s.scripts.look.Load(ctx, s.slow).Err())
+	return down(script.Load(ctx, s.slow).Err())
 }
 
 func (s *Store) lookKeys(id captcha.ID) []string {
 	k := s.keys(id)
-	return []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leads}
-}
-
-// stockOf reads the six numbers of counts in common.lua.
-func stockOf(n []int64) Stock {
-	return Stock{
-		Fresh: int(n[0]), Outliving: int(n[1]), Orders: int(n[2]), Waiting: int(n[3]),
-		NextExpiry: time.Duration(n[4]) * time.Millisecond,
-		NextLook:   time.Duration(n[5]) * time.Millisecond,
-	}
+	return []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leads, k.leases, k.spend, k.verdicts}
 }
 
 // detailedStock reads the answer of look.lua.
 func detailedStock(reply any) (Stock, error) {
-	n, err := integers(reply, 7)
+	const plain, all = 12, 16
+	n, err := integers(reply, plain)
 	if err != nil {
 		return Stock{}, err
 	}
 	list := reply.([]any)
-	if len(list) != 10 {
+	if len(list) != all {
 		return Stock{}, fmt.Errorf("pool: look answered %d values", len(list))
 	}
-	stock := stockOf(n[1:])
-	stock.Paused = n[0] == 1
-	stock.OrderAges = durations(list[7])
+	stock := Stock{
+		Paused: n[0] == 1,
+		Fresh:  int(n[1]), Outliving: int(n[2]), Orders: int(n[3]), Waiting: int(n[4]),
+		NextExpiry: time.Duration(n[5]) * time.Millisecond,
+		NextLook:   time.Duration(n[6]) * time.Millisecond,
+		NextEnd:    time.Duration(n[7]) * time.Millisecond,
+		Unknown:    int(n[8]), Bought: int(n[9]), HourUsed: int(n[10]), DayUsed: int(n[11]),
+		OrderAges: durations(list[12]), Leads: durations(list[13]),
+	}
 	sort.Slice(stock.OrderAges, func(i, j int) bool { return stock.OrderAges[i] > stock.OrderAges[j] })
-	stock.Leads = durations(list[8])
-	pairs, _ := list[9].([]any)
+	verdicts, _ := list[14].([]any)
+	for _, v := range verdicts {
+		stock.Verdicts = append(stock.Verdicts, v == "1")
+	}
+	pairs, _ := list[15].([]any)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		name, _ := pairs[i].(string)
 		value, _ := pairs[i+1].(string)
@@ -141,6 +150,16 @@ func (f *Figures) set(name string, count int64) {
 		f.Lost = count
 	case "returned":
 		f.Returned = count
+	case "bought":
+		f.Bought = count
+	case "discarded":
+		f.Discarded = count
+	case "accepted":
+		f.Accepted = count
+	case "rejected":
+		f.Rejected = count
+	case "spent":
+		f.Spent = count
 	}
 }
 

@@ -1,24 +1,33 @@
 -- Tells what an identity holds, for the refill and for /status.
 --
 -- KEYS  1 tokens  2 orders  3 journal  4 tickets  5 seen  6 stats  7 paused
---       8 leads
+--       8 leads  9 leases  10 spend  11 verdicts
 -- ARGV  1 margin, ms  2 lead, ms
--- Answer: paused (1/0), the counts, then three lists: ages of the orders in ms,
---       leads in ms, figures as name, value, ….
+-- Answer: paused (1/0), the counts, ms until the first order is forgotten (0 =
+--       there is none), orders of unknown fate, orders that count as
+--       bought, solves of the budget's last hour and day, then four lists: ages
+--       of the orders in ms, leads in ms, verdicts, figures as name, value, ….
 local now = now_ms()
 local margin, lead = tonumber(ARGV[1]), tonumber(ARGV[2])
 drop_dead(KEYS[1], KEYS[6], now + margin)
-purge_orders(KEYS[2], KEYS[3], KEYS[6], now)
+purge_orders(KEYS[2], KEYS[3], KEYS[9], KEYS[6], KEYS[10], now)
 local have = counts(KEYS[1], KEYS[2], KEYS[4], KEYS[5], now, margin, lead)
-local ages = {}
+local ages, unknown, bought = {}, 0, 0
 for i, entry in ipairs(redis.call('HVALS', KEYS[3])) do
-  ages[i] = now - tonumber(string.match(entry, '^%d+'))
+  local placed, state = string.match(entry, '^(%d+)|(%a)')
+  ages[i] = now - tonumber(placed)
+  unknown = unknown + (state == 'u' and 1 or 0)
+  bought = bought + (is_bought(state) and 1 or 0)
 end
-local leads = redis.call('LRANGE', KEYS[8], 0, -1)
-local stats = redis.call('HGETALL', KEYS[6])
+local next_order = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
+local ends = next_order[2] and math.max(1, tonumber(next_order[2]) - now) or 0
 -- What an identity in use has learned and counted must not run out.
-redis.call('PEXPIRE', KEYS[6], stats_ttl)
-redis.call('PEXPIRE', KEYS[8], stats_ttl)
-redis.call('PEXPIRE', KEYS[7], stats_ttl)
-have[7], have[8], have[9] = ages, leads, stats
-return {redis.call('EXISTS', KEYS[7]), unpack(have)}
+for _, i in ipairs({1, 6, 7, 8, 11}) do
+  redis.call('PEXPIRE', KEYS[i], stats_ttl)
+end
+return {redis.call('EXISTS', KEYS[7]), have[1], have[2], have[3], have[4], have[5], have[6],
+  ends, unknown, bought,
+  redis.call('ZCOUNT', KEYS[10], '(' .. ms(now - hour), '+inf'),
+  redis.call('ZCOUNT', KEYS[10], '(' .. ms(now - day), '+inf'),
+  ages, redis.call('LRANGE', KEYS[8], 0, -1), redis.call('LRANGE', KEYS[11], 0, -1),
+  redis.call('HGETALL', KEYS[6])}

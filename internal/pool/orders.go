@@ -2,7 +2,12 @@ package pool
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -10,25 +15,84 @@ import (
 	"poold/internal/captcha"
 )
 
+// Lease is how long an order stays with the replica that works on it without
+// being renewed. After it any replica may adopt the order.
+const Lease = 5 * time.Second
+
+// saleKept is how long after a token's death a report about it is still taken.
+const saleKept = 15 * time.Minute
+
+// Ref names one order everywhere.
+type Ref struct {
+	Identity captcha.ID
+	Order    string // unique, without a dot
+}
+
+// String is "order.identity".
+func (r Ref) String() string { return r.Order + "." + string(r.Identity) }
+
+var refForm = regexp.MustCompile(`^([A-Za-z0-9]{1,64})\.([0-9a-f]{32})$`)
+
+// ParseRef is the inverse of String; false where the text is none.
+func ParseRef(text string) (Ref, bool) {
+	parts := refForm.FindStringSubmatch(text)
+	if parts == nil {
+		return Ref{}, false
+	}
+	return Ref{Order: parts[1], Identity: captcha.ID(parts[2])}, true
+}
+
+// Order describes one purchase to be placed beside the stock.
+type Order struct {
+	Ref
+	Depth  int
+	Margin time.Duration
+	Lead   time.Duration // fresh tokens that do not outlive it do not count
+	TTL    time.Duration // after this it no longer counts, settled or not
+	Price  int64         // of its token, in billionths of the currency
+	// Facts are what an adopter needs to know; the stock only keeps them.
+	Facts string
+	// PerHour and PerDay are the target's budgets, in solves; 0 = no cap.
+	PerHour, PerDay int
+}
+
+// Placing is how Place went. Where all is zero the depth sentence refused.
+type Placing struct {
+	Placed     bool
+	Paused     bool          // buying is paused
+	BudgetWait time.Duration // above 0: a budget of the target has room only then
+}
+
 // Reserve takes a place at a provider for an order, over all replicas; the same
-// order may ask again and has one place. ok is false where all are taken.
-func (s *Store) Reserve(ctx context.Context, provider, order string, limit int, ttl time.Duration) (ok bool, inFlight int, err error) {
-	reply, err := s.run(ctx, s.scripts.reserve, []string{s.places(provider)}, order, limit, ttl.Milliseconds())
-	if err != nil {
-		return false, 0, err
-	}
-	n, err := integers(reply, 2)
-	if err != nil {
-		return false, 0, err
-	}
-	return n[0] == 1, int(n[1]), nil
+// order may ask again, has one place, and can shorten its life. It is false where
+// all are taken.
+func (s *Store) Reserve(ctx context.Context, provider string, order Ref, limit int, ttl time.Duration) (bool, error) {
+	reply, err := s.number(ctx, s.scripts.reserve, []string{s.places(provider)}, order.String(), limit, ttl.Milliseconds())
+	return reply == 1, err
 }
 
 // Release gives a place back; it is no error if the order has none.
-func (s *Store) Release(ctx context.Context, provider, order string) error {
+func (s *Store) Release(ctx context.Context, provider string, order Ref) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return down(s.slow.ZRem(ctx, s.places(provider), order).Err())
+	return down(s.slow.ZRem(ctx, s.places(provider), order.String()).Err())
+}
+
+// Places lists the orders that hold a place at a provider.
+func (s *Store) Places(ctx context.Context, provider string) ([]Ref, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	members, err := s.slow.ZRange(ctx, s.places(provider), 0, -1).Result()
+	if err != nil {
+		return nil, down(err)
+	}
+	refs := make([]Ref, 0, len(members))
+	for _, member := range members {
+		if ref, ok := ParseRef(member); ok {
+			refs = append(refs, ref)
+		}
+	}
+	return refs, nil
 }
 
 // InFlight counts the places taken at each provider. It judges by this
@@ -54,61 +118,320 @@ func (s *Store) InFlight(ctx context.Context, providers []string) ([]int, error)
 	return counts, nil
 }
 
-// Place creates an order beside the stock if the depth sentence allows it:
-// outliving + orders - waiting < depth, judged in one script. The same order
-// may be placed again and counts once. The Stock has no details.
-func (s *Store) Place(ctx context.Context, o Order) (placed bool, stock Stock, err error) {
+// Book reserves one solve in the budget over all targets; the same order may
+// ask again and counts once. wait is 0 where it is reserved, else how long it
+// takes until there is room.
+func (s *Store) Book(ctx context.Context, order Ref, perDay int) (wait time.Duration, err error) {
+	reply, err := s.number(ctx, s.scripts.budget, []string{s.overall()}, order.String(), perDay)
+	return time.Duration(reply) * time.Millisecond, err
+}
+
+// Refund takes an order out of the budget over all targets.
+func (s *Store) Refund(ctx context.Context, order Ref) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return down(s.slow.ZRem(ctx, s.overall(), order.String()).Err())
+}
+
+// Booked counts the solves of the last 24 h in the budget over all targets, by
+// this process' clock.
+func (s *Store) Booked(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	from := "(" + strconv.FormatInt(time.Now().Add(-24*time.Hour).UnixMilli(), 10)
+	n, err := s.slow.ZCount(ctx, s.overall(), from, "+inf").Result()
+	return int(n), down(err)
+}
+
+// Place creates an order beside the stock if the depth sentence allows it,
+// outliving + orders - waiting < depth, and the target's budgets do, judged in
+// one script. The same order may be placed again and counts once. It is this
+// replica's, for as long as the lease is renewed.
+func (s *Store) Place(ctx context.Context, o Order) (Placing, error) {
 	k := s.keys(o.Identity)
 	reply, err := s.run(ctx, s.scripts.place,
-		[]string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused},
-		o.ID, o.Depth, o.Margin.Milliseconds(), o.Lead.Milliseconds(), o.TTL.Milliseconds(), o.Provider)
+		[]string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leases, k.spend},
+		o.Order, o.Depth, o.Margin.Milliseconds(), o.Lead.Milliseconds(), o.TTL.Milliseconds(),
+		s.replica, Lease.Milliseconds(), o.Price, o.Facts, o.PerHour, o.PerDay)
 	if err != nil {
-		return false, Stock{}, err
+		return Placing{}, err
 	}
-	n, err := integers(reply, 7)
+	n, err := integers(reply, 2)
 	if err != nil {
-		return false, Stock{}, err
+		return Placing{}, err
 	}
-	stock = stockOf(n[1:])
-	stock.Paused = n[0] < 0
-	return n[0] == 1, stock, nil
+	return Placing{
+		Placed: n[0] == 1, Paused: n[0] == -1, BudgetWait: time.Duration(n[1]) * time.Millisecond,
+	}, nil
 }
 
-// Submitted writes the provider's task id beside the order.
-func (s *Store) Submitted(ctx context.Context, id captcha.ID, order, task string) error {
-	k := s.keys(id)
-	_, err := s.run(ctx, s.scripts.submitted, []string{k.orders, k.journal}, order, task)
-	return err
+// Mark notes that the order's submit is about to leave, and renews its lease.
+// Where it is false the order is gone or another replica's, and nothing may be
+// bought for it.
+func (s *Store) Mark(ctx context.Context, order Ref) (bool, error) {
+	k := s.keys(order.Identity)
+	reply, err := s.number(ctx, s.scripts.mark, []string{k.orders, k.journal, k.leases},
+		order.Order, s.replica, Lease.Milliseconds())
+	return reply == 1, err
 }
+
+// Claim makes a task of a provider the order's, and is false where another
+// order has it: a service that answers with another task's id must not fill
+// two orders with one token.
+func (s *Store) Claim(ctx context.Context, provider, task string, order Ref, ttl time.Duration) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	key := s.task(provider, task)
+	fresh, err := s.slow.SetNX(ctx, key, order.String(), ttl).Result()
+	if err != nil || fresh {
+		return fresh, down(err)
+	}
+	holder, err := s.slow.Get(ctx, key).Result()
+	if errors.Is(err, redis.Nil) {
+		return true, nil // it ended in between; who had it is long gone
+	}
+	return holder == order.String(), down(err)
+}
+
+// Submitted writes the provider's task id beside the order, which is this
+// replica's from then on. It is false where the order is gone: a callback was
+// faster, or its time was over.
+func (s *Store) Submitted(ctx context.Context, order Ref, task string) (bool, error) {
+	k := s.keys(order.Identity)
+	reply, err := s.number(ctx, s.scripts.submitted, []string{k.orders, k.journal, k.leases, k.stats},
+		order.Order, url.QueryEscape(task), s.replica, Lease.Milliseconds())
+	return reply == 1, err
+}
+
+// Unknown notes that nobody can say whether the order's submit was accepted.
+// It counts as bought, needs no lease any more, and is forgotten after hold. It
+// is false where the order is gone or its task is known by now.
+func (s *Store) Unknown(ctx context.Context, order Ref, hold time.Duration) (bool, error) {
+	k := s.keys(order.Identity)
+	reply, err := s.number(ctx, s.scripts.unknown, []string{k.orders, k.journal, k.leases, k.stats},
+		order.Order, s.replica, hold.Milliseconds())
+	return reply == 1, err
+}
+
+// Ending is how Settle or Fail went.
+type Ending int
+
+// The endings.
+const (
+	Gone   Ending = 0  // there is no such order: it had ended before
+	Ended  Ending = 1  // this call ended it
+	Stolen Ending = -1 // it is another replica's by now, and stands
+)
 
 // Settle ends an order with its token: one script removes the order and puts
-// the token into the stock. settled is false where that had happened before.
-func (s *Store) Settle(ctx context.Context, l Landing) (settled bool, err error) {
+// the token into the stock.
+func (s *Store) Settle(ctx context.Context, l Landing) (Ending, error) {
 	k := s.keys(l.Identity)
-	reply, err := s.run(ctx, s.scripts.settle,
-		[]string{k.tokens, k.orders, k.journal, k.tickets, k.stats, k.leads},
+	reply, err := s.number(ctx, s.scripts.settle,
+		[]string{k.tokens, k.orders, k.journal, k.tickets, k.stats, k.leads, k.leases, k.sold + l.Order},
 		l.Order, l.SincePlaced.Milliseconds(), l.Lifetime.Milliseconds(), l.Lead.Milliseconds(),
-		elementTail(l), s.channel(), string(l.Identity))
+		elementTail(l), s.channel(), string(l.Identity), s.owner(l.Callback),
+		l.Provider+"|"+url.QueryEscape(l.Task), saleKept.Milliseconds())
 	if err != nil {
-		return false, err
+		return Gone, err
 	}
 	s.wake(l.Identity)
 	s.changed(l.Identity)
-	return reply == int64(1), nil
+	return Ending(reply), nil
 }
 
-// Fail ends an order without a token; counted says whether it was bought and so
-// counts as failed. removed is false where the order was gone.
-func (s *Store) Fail(ctx context.Context, id captcha.ID, order string, counted bool) (removed bool, err error) {
-	k := s.keys(id)
+// Failure says how an order ended without a token.
+type Failure struct {
+	Ref
+	Bought   bool // counts as failed; else nothing was bought, and its budget comes back
+	Callback bool // said by a callback, which needs no lease
+}
+
+// Fail ends an order without a token. One that counts as bought cannot end as
+// not bought; that is Stolen too.
+func (s *Store) Fail(ctx context.Context, f Failure) (Ending, error) {
+	k := s.keys(f.Identity)
 	mark := "0"
-	if counted {
+	if f.Bought {
 		mark = "1"
 	}
-	reply, err := s.run(ctx, s.scripts.fail, []string{k.orders, k.journal, k.stats}, order, mark)
+	reply, err := s.number(ctx, s.scripts.fail, []string{k.orders, k.journal, k.stats, k.leases, k.spend},
+		f.Order, mark, s.owner(f.Callback), s.channel(), string(f.Identity))
 	if err != nil {
-		return false, err
+		return Gone, err
 	}
-	s.changed(id)
-	return reply == int64(1), nil
+	s.changed(f.Identity)
+	return Ending(reply), nil
+}
+
+// owner is who must hold the lease: this replica, or nobody in particular.
+func (s *Store) owner(callback bool) string {
+	if callback {
+		return ""
+	}
+	return s.replica
+}
+
+// State is how far an order got.
+type State byte
+
+// The states of an order.
+const (
+	Intent     State = 'i' // placed; nothing was sent
+	Submitting State = 's' // its submit may have left
+	Bought     State = 'b' // the provider accepted it, and the task is known
+	Lost       State = 'u' // nobody knows whether it was accepted
+)
+
+// Record is an order as the journal knows it.
+type Record struct {
+	Ref
+	State State
+	Task  string // the provider's id; "" before it is known
+	Facts string // as they were placed
+	// Placed and Until are on this process' clock, as late and as early as they
+	// can have been.
+	Placed time.Time
+	Until  time.Time // then it is forgotten
+	// Unsolved is how long after Placed it is known to have been unsolved.
+	Unsolved time.Duration
+}
+
+// Find reads one order; false where there is none.
+func (s *Store) Find(ctx context.Context, order Ref) (Record, bool, error) {
+	k := s.keys(order.Identity)
+	asked := time.Now()
+	reply, err := s.run(ctx, s.scripts.find, []string{k.orders, k.journal}, order.Order)
+	if err != nil {
+		return Record{}, false, err
+	}
+	list, _ := reply.([]any)
+	if len(list) == 0 {
+		return Record{}, false, nil
+	}
+	r, err := readRecord(order, list, asked, time.Now())
+	return r, err == nil, err
+}
+
+// Adopt takes over those of the orders, all of one identity, whose lease has
+// ended, and tells which of them do not exist.
+func (s *Store) Adopt(ctx context.Context, id captcha.ID, orders []string) (adopted []Record, gone []Ref, err error) {
+	k := s.keys(id)
+	args := []any{s.replica, Lease.Milliseconds()}
+	for _, order := range orders {
+		args = append(args, order)
+	}
+	asked := time.Now()
+	reply, err := s.run(ctx, s.scripts.adopt, []string{k.orders, k.journal, k.leases, k.stats, k.spend}, args...)
+	if err != nil {
+		return nil, nil, err
+	}
+	answered := time.Now()
+	lists, _ := reply.([]any)
+	if len(lists) != 2 {
+		return nil, nil, fmt.Errorf("pool: adopt answered %d lists", len(lists))
+	}
+	missing, _ := lists[1].([]any)
+	for _, name := range missing {
+		order, _ := name.(string)
+		gone = append(gone, Ref{Identity: id, Order: order})
+	}
+	taken, _ := lists[0].([]any)
+	for ; len(taken) >= 4; taken = taken[4:] {
+		order, _ := taken[0].(string)
+		r, err := readRecord(Ref{Identity: id, Order: order}, taken[1:4], asked, answered)
+		if err != nil {
+			return adopted, gone, err
+		}
+		adopted = append(adopted, r)
+	}
+	return adopted, gone, nil
+}
+
+// readRecord reads age, rest and journal line of an order. The age is as of the
+// script, which ran between asked and answered.
+func readRecord(order Ref, list []any, asked, answered time.Time) (Record, error) {
+	n, err := integers(list, 2)
+	if err != nil {
+		return Record{}, err
+	}
+	line, _ := list[2].(string)
+	fields := strings.SplitN(line, "|", 7)
+	if len(fields) != 7 || len(fields[1]) != 1 {
+		return Record{}, errors.New("pool: a line of the journal has too few fields")
+	}
+	unsolved, err := strconv.ParseInt(fields[3], 10, 64)
+	if err != nil {
+		return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
+	}
+	task, err := url.QueryUnescape(fields[5])
+	if err != nil {
+		return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
+	}
+	return Record{
+		Ref: order, State: State(fields[1][0]), Task: task, Facts: fields[6],
+		Placed:   answered.Add(-time.Duration(n[0]) * time.Millisecond),
+		Until:    asked.Add(time.Duration(n[1]) * time.Millisecond),
+		Unsolved: time.Duration(unsolved) * time.Millisecond,
+	}, nil
+}
+
+// Renew renews the leases of this replica's orders and returns those that are
+// not its own any more, or have ended.
+func (s *Store) Renew(ctx context.Context, orders []Ref) (lost []Ref, err error) {
+	return s.lease(ctx, orders, Lease)
+}
+
+// LetGo ends the leases of this replica's orders, so that others may adopt them
+// at once.
+func (s *Store) LetGo(ctx context.Context, orders []Ref) error {
+	_, err := s.lease(ctx, orders, 0)
+	return err
+}
+
+// lease sets the leases of orders in one exchange, one script an identity.
+func (s *Store) lease(ctx context.Context, orders []Ref, length time.Duration) (lost []Ref, err error) {
+	byIdentity := map[captcha.ID][]any{}
+	for _, o := range orders {
+		if byIdentity[o.Identity] == nil {
+			byIdentity[o.Identity] = []any{s.replica, length.Milliseconds()}
+		}
+		byIdentity[o.Identity] = append(byIdentity[o.Identity], o.Order)
+	}
+	answers := map[captcha.ID]*redis.Cmd{}
+	err = s.pipelined(ctx, s.scripts.renew, func(ctx context.Context, pipe redis.Pipeliner) {
+		for id, args := range byIdentity {
+			k := s.keys(id)
+			answers[id] = s.scripts.renew.EvalSha(ctx, pipe, []string{k.journal, k.leases}, args...)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for id, answer := range answers {
+		names := byIdentity[id][2:]
+		mine, err := integers(answer.Val(), len(names))
+		if err != nil {
+			return lost, err
+		}
+		for i, name := range names {
+			if order, _ := name.(string); mine[i] == 0 {
+				lost = append(lost, Ref{Identity: id, Order: order})
+			}
+		}
+	}
+	return lost, nil
+}
+
+// number runs a script that answers with one number.
+func (s *Store) number(ctx context.Context, script *redis.Script, keys []string, args ...any) (int64, error) {
+	reply, err := s.run(ctx, script, keys, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, ok := reply.(int64)
+	if !ok {
+		return 0, fmt.Errorf("pool: script answered %T where a number belongs", reply)
+	}
+	return n, nil
 }

@@ -1,31 +1,40 @@
--- Creates an order beside the stock if the depth sentence allows it:
--- outliving + orders - waiting < depth.
+-- Creates an order beside the stock if the depth sentence allows it,
+-- outliving + orders - waiting < depth, and the target's budgets do.
 --
 -- KEYS  1 tokens  2 orders  3 journal  4 tickets  5 seen  6 stats  7 paused
+--       8 leases  9 spend
 -- ARGV  1 order id  2 depth  3 margin, ms  4 lead, ms  5 life of the order, ms
---       6 provider
--- Answer: 1 placed (or already there) / 0 refused / -1 paused, then the counts.
+--       6 owner  7 lease, ms  8 price  9 facts  10 most an hour  11 most a day
+-- Answer: 1 placed (or already there) / 0 refused / -1 paused / -2 no budget,
+--       ms until there is budget again, then the counts.
 local now = now_ms()
-local margin, lead = tonumber(ARGV[3]), tonumber(ARGV[4])
+local order, margin, lead = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
+local per_hour, per_day = tonumber(ARGV[10]), tonumber(ARGV[11])
 drop_dead(KEYS[1], KEYS[6], now + margin)
-purge_orders(KEYS[2], KEYS[3], KEYS[6], now)
+purge_orders(KEYS[2], KEYS[3], KEYS[8], KEYS[6], KEYS[9], now)
 local have = counts(KEYS[1], KEYS[2], KEYS[4], KEYS[5], now, margin, lead)
-if redis.call('ZSCORE', KEYS[2], ARGV[1]) then
-  return {1, unpack(have)}
+if redis.call('ZSCORE', KEYS[2], order) then
+  return {1, 0, unpack(have)}
 end
 if redis.call('EXISTS', KEYS[7]) == 1 then
-  return {-1, unpack(have)}
+  return {-1, 0, unpack(have)}
 end
 if have[2] + have[3] - have[4] >= tonumber(ARGV[2]) then
-  return {0, unpack(have)}
+  return {0, 0, unpack(have)}
 end
-local ttl = tonumber(ARGV[5])
-redis.call('ZADD', KEYS[2], ms(now + ttl), ARGV[1])
-redis.call('HSET', KEYS[3], ARGV[1], ms(now) .. '|' .. ARGV[6] .. '|')
-for i = 2, 3 do
-  if redis.call('PTTL', KEYS[i]) < ttl + 60000 then
-    redis.call('PEXPIRE', KEYS[i], ttl + 60000)
+if per_hour > 0 or per_day > 0 then
+  local wait = budget_wait(KEYS[9], now, per_hour, per_day)
+  if wait > 0 then
+    return {-2, wait, unpack(have)}
   end
+  book(KEYS[9], now, order)
+end
+redis.call('ZADD', KEYS[2], ms(now + tonumber(ARGV[5])), order)
+redis.call('ZADD', KEYS[8], ms(now + tonumber(ARGV[7])), order)
+write_entry(KEYS[3], order, {placed = now, state = 'i', owner = ARGV[6], unsolved = 0,
+  price = tonumber(ARGV[8]), task = '', facts = ARGV[9]})
+for _, i in ipairs({2, 3, 8}) do
+  redis.call('PEXPIRE', KEYS[i], stats_ttl)
 end
 have[3] = have[3] + 1
-return {1, unpack(have)}
+return {1, 0, unpack(have)}

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 )
@@ -16,22 +17,22 @@ func testOrderLandsAndIsTaken(t *testing.T, o Options) {
 		placed bool
 		orders int
 	}{{"one", true, 1}, {"two", true, 2}, {"one", true, 2}, {"three", false, 2}} {
-		placed, stock, err := s.Place(t.Context(), Order{ID: step.order, Identity: id, Provider: "p", Depth: 2, TTL: time.Minute})
-		if err != nil || placed != step.placed || stock.Orders != step.orders {
-			t.Fatalf("placing %s: %v, %+v, %v", step.order, placed, stock, err)
+		got, err := s.Place(t.Context(), Order{Ref: Ref{id, step.order}, Depth: 2, TTL: time.Minute})
+		if orders := look(t, s, id).Orders; err != nil || got.Placed != step.placed || orders != step.orders {
+			t.Fatalf("placing %s: %+v, %d orders, %v", step.order, got, orders, err)
 		}
 	}
-	if err := s.Submitted(t.Context(), id, "one", "4711"); err != nil {
-		t.Fatal(err)
+	if ok, err := s.Submitted(t.Context(), Ref{id, "one"}, "4711"); err != nil || !ok {
+		t.Fatal(ok, err)
 	}
 
 	land(t, s, id, "one", 3*time.Second, time.Minute)
-	again, err := s.Settle(t.Context(), Landing{Order: "one", Identity: id, Value: "x", Lifetime: time.Minute})
-	if err != nil || again {
+	again, err := s.Settle(t.Context(), Landing{Ref: Ref{id, "one"}, Value: "x", Lifetime: time.Minute})
+	if err != nil || again != Gone {
 		t.Fatalf("an order settled twice: %v, %v", again, err)
 	}
-	if removed, err := s.Fail(t.Context(), id, "two", true); err != nil || !removed {
-		t.Fatalf("failing: %v, %v", removed, err)
+	if how, err := s.Fail(t.Context(), Failure{Ref: Ref{id, "two"}, Bought: true}); err != nil || how != Ended {
+		t.Fatalf("failing: %v, %v", how, err)
 	}
 
 	got := look(t, s, id)
@@ -47,7 +48,7 @@ func testOrderLandsAndIsTaken(t *testing.T, o Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if token.ID != "one" || token.Value != "token|of one" || token.UserAgent != "agent | 1" ||
+	if !strings.HasPrefix(token.ID, "one.") || token.Value != "token|of one" || token.UserAgent != "agent | 1" ||
 		token.Provider != "p" || token.Source != FromPool || token.Dies.Sub(token.Born) != time.Minute {
 		t.Fatalf("took %+v", token)
 	}
@@ -181,27 +182,39 @@ func testRateIsAWindow(t *testing.T, o Options) {
 }
 
 func testPlacesAtAProvider(t *testing.T, o Options) {
-	s := open(t, o)
+	s, id := open(t, o), identity("p")
+	reserve := func(order string, ttl time.Duration) bool {
+		t.Helper()
+		ok, err := s.Reserve(t.Context(), "captchaai", Ref{id, order}, 2, ttl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
 	for _, step := range []struct {
 		order string
 		ok    bool
-		taken int
-	}{{"a", true, 1}, {"b", true, 2}, {"a", true, 2}, {"c", false, 2}} {
-		ok, taken, err := s.Reserve(t.Context(), "captchaai", step.order, 2, time.Minute)
-		if err != nil || ok != step.ok || taken != step.taken {
-			t.Fatalf("%s: %v, %d, %v", step.order, ok, taken, err)
+	}{{"a", true}, {"b", true}, {"a", true}, {"c", false}} {
+		if ok := reserve(step.order, time.Minute); ok != step.ok {
+			t.Fatalf("%s: %v", step.order, ok)
 		}
 	}
-	if err := s.Release(t.Context(), "captchaai", "a"); err != nil {
+	if refs, err := s.Places(t.Context(), "captchaai"); err != nil || len(refs) != 2 || refs[0].Identity != id {
+		t.Fatalf("places: %v, %v", refs, err)
+	}
+	if err := s.Release(t.Context(), "captchaai", Ref{id, "a"}); err != nil {
 		t.Fatal(err)
 	}
-	if ok, _, err := s.Reserve(t.Context(), "captchaai", "c", 2, 30*time.Millisecond); err != nil || !ok {
-		t.Fatalf("after a release: %v, %v", ok, err)
+	if !reserve("c", time.Hour) {
+		t.Fatal("refused after a release")
 	}
-	// A place ends with its order's time.
+	// A place ends with its order's time, which can become shorter.
+	if !reserve("c", 30*time.Millisecond) || !reserve("c", time.Hour) {
+		t.Fatal("has no place any more")
+	}
 	time.Sleep(40 * time.Millisecond)
-	if ok, _, err := s.Reserve(t.Context(), "captchaai", "d", 2, time.Minute); err != nil || !ok {
-		t.Fatalf("after one ran out: %v, %v", ok, err)
+	if !reserve("d", time.Minute) {
+		t.Fatal("refused after one ran out")
 	}
 	counts, err := s.InFlight(t.Context(), []string{"captchaai", "none"})
 	if err != nil || counts[0] != 2 || counts[1] != 0 {
@@ -211,26 +224,47 @@ func testPlacesAtAProvider(t *testing.T, o Options) {
 
 func testOrdersRunOutAndPauseStopsThem(t *testing.T, o Options) {
 	s, id := open(t, o), identity("f")
-	order := Order{ID: "x", Identity: id, Provider: "p", Depth: 1, TTL: 30 * time.Millisecond}
-	if placed, _, err := s.Place(t.Context(), order); err != nil || !placed {
-		t.Fatalf("placing: %v, %v", placed, err)
+	order := Order{Ref: Ref{id, "x"}, Depth: 1, TTL: 60 * time.Millisecond, PerHour: 10}
+	put := func() Placing {
+		t.Helper()
+		got, err := s.Place(t.Context(), order)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
 	}
-	time.Sleep(40 * time.Millisecond)
-	if got := look(t, s, id); got.Orders != 0 || got.Figures.Lost != 1 {
+	// An intent that nobody came back to was not bought; what was about to be
+	// submitted may have been.
+	if !put().Placed {
+		t.Fatal("not placed")
+	}
+	time.Sleep(70 * time.Millisecond)
+	if got := look(t, s, id); got.Orders != 0 || got.Figures.Lost != 0 || got.HourUsed != 0 {
+		t.Fatalf("an intent past its time: %+v", got)
+	}
+	order.Order = "y"
+	if !put().Placed {
+		t.Fatal("not placed")
+	}
+	if ok, err := s.Mark(t.Context(), order.Ref); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	time.Sleep(70 * time.Millisecond)
+	if got := look(t, s, id); got.Orders != 0 || got.Figures.Lost != 1 || got.Figures.Bought != 1 || got.HourUsed != 1 {
 		t.Fatalf("an order past its time: %+v", got)
 	}
 	if err := s.Pause(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	order.ID = "y"
-	if placed, stock, err := s.Place(t.Context(), order); err != nil || placed || !stock.Paused {
-		t.Fatalf("while paused: %v, %+v, %v", placed, stock, err)
+	order.Order = "z"
+	if got := put(); got.Placed || !got.Paused {
+		t.Fatalf("while paused: %+v", got)
 	}
 	if err := s.Resume(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if placed, _, err := s.Place(t.Context(), order); err != nil || !placed {
-		t.Fatalf("after the pause: %v, %v", placed, err)
+	if got := put(); !got.Placed {
+		t.Fatalf("after the pause: %+v", got)
 	}
 }
 

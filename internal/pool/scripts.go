@@ -12,7 +12,10 @@ var sources embed.FS
 // scripts are the steps that must be atomic. They use only commands that
 // Redis 6.2, 7.0 and the embedded server share.
 type scripts struct {
-	take, place, submitted, settle, fail, giveBack, look, reserve *redis.Script
+	take, giveBack, look, flush, report *redis.Script
+	place, mark, submitted, unknown     *redis.Script
+	settle, fail, find, adopt, renew    *redis.Script
+	reserve, budget                     *redis.Script
 }
 
 func loadScripts() scripts {
@@ -29,6 +32,14 @@ func loadScripts() scripts {
 		giveBack:  script("giveback.lua"),
 		look:      script("look.lua"),
 		reserve:   script("reserve.lua"),
+		budget:    script("budget.lua"),
+		mark:      script("mark.lua"),
+		unknown:   script("unknown.lua"),
+		find:      script("find.lua"),
+		adopt:     script("adopt.lua"),
+		renew:     script("renew.lua"),
+		flush:     script("flush.lua"),
+		report:    script("report.lua"),
 	}
 }
 

@@ -1,32 +1,42 @@
 -- Ends an order with a token: removes it and puts the token into the list in
 -- one step. The second one to come finds no order and changes nothing.
 --
--- KEYS  1 tokens  2 orders  3 journal  4 tickets  5 stats  6 leads
+-- KEYS  1 tokens  2 orders  3 journal  4 tickets  5 stats  6 leads  7 leases
+--       8 sale
 -- ARGV  1 order id  2 birth, in ms after the order was placed  3 lifetime, ms
---       4 lead, ms
---       5 rest of the element  6 channel  7 identity
--- Answer: 1 settled, 0 there was no such order.
-if redis.call('ZREM', KEYS[2], ARGV[1]) == 0 then
+--       4 lead, ms (0 = nothing to be learned)  5 rest of the element
+--       6 channel  7 identity  8 owner ('' = a callback, which needs no lease)
+--       9 provider|task of the sale  10 how long the sale is kept beyond the
+--       token's life, ms
+-- Answer: 1 settled, 0 there is no such order, -1 it is another replica's.
+local order = ARGV[1]
+local e = entry_of(KEYS[3], order)
+if not e or not redis.call('ZSCORE', KEYS[2], order) then
   return 0
 end
+if ARGV[8] ~= '' and e.owner ~= ARGV[8] then
+  return -1
+end
+remove(KEYS[2], KEYS[3], KEYS[7], order)
+local now = now_ms()
 -- The journal says when the order was placed. An age sent along would be wrong
 -- by as long as this call waited for a Redis that hung.
-local placed = tonumber(string.match(redis.call('HGET', KEYS[3], ARGV[1]) or '', '^%d+')) or 0
-redis.call('HDEL', KEYS[3], ARGV[1])
-local now = now_ms()
-local born = math.min(now, placed + tonumber(ARGV[2]))
-local dead = born + tonumber(ARGV[3])
-redis.call('HINCRBY', KEYS[5], 'solved', 1)
-if dead <= now then
-  redis.call('HINCRBY', KEYS[5], 'expired', 1)
-else
-  insert(KEYS[1], ms(dead) .. '|' .. ms(born) .. '|' .. ARGV[5], now)
+local born = math.min(now, e.placed + tonumber(ARGV[2]))
+local lifetime = tonumber(ARGV[3])
+local dead = born + lifetime
+local expired = dead <= now
+if not expired then
+  insert(KEYS[1], ms(dead) .. '|' .. ms(born) .. '|' .. ARGV[5])
 end
-redis.call('PEXPIRE', KEYS[5], stats_ttl)
-redis.call('LPUSH', KEYS[6], ARGV[4])
-redis.call('LTRIM', KEYS[6], 0, 47)
-redis.call('PEXPIRE', KEYS[6], stats_ttl)
-if redis.call('ZCARD', KEYS[4]) > 0 then
-  redis.call('PUBLISH', ARGV[6], ARGV[7])
+count(KEYS[5], {solved = 1, expired = expired and 1 or 0, spent = e.price,
+  bought = is_bought(e.state) and 0 or 1})
+redis.call('SET', KEYS[8], ms(born) .. '|' .. ARGV[9], 'PX', ms(lifetime + tonumber(ARGV[10])))
+if tonumber(ARGV[4]) > 0 then
+  redis.call('LPUSH', KEYS[6], ARGV[4])
+  redis.call('LTRIM', KEYS[6], 0, 47)
+  redis.call('PEXPIRE', KEYS[6], stats_ttl)
+end
+if ARGV[8] == '' or redis.call('ZCARD', KEYS[4]) > 0 then
+  redis.call('PUBLISH', ARGV[6], ARGV[7] .. ' ' .. order .. ' solved')
 end
 return 1

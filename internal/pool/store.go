@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,9 @@ type Options struct {
 	// new waiter, an order's end, a return) or elsewhere what others must know (a
 	// landing for a waiter, a pause). It must not block. May be nil.
 	OnChange func(captcha.ID)
+	// OnEnded is called when an order ended at any replica by a callback or for a
+	// waiter, solved or failed. It must not block. May be nil.
+	OnEnded func(order Ref, solved bool)
 	// Dial opens connections to Redis; nil = the network. Tests lose replies here.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
@@ -43,6 +47,8 @@ type Store struct {
 	scripts scripts
 	log     *slog.Logger
 	changed func(captcha.ID)
+	ended   func(Ref, bool)
+	sealer  atomic.Pointer[sealer] // nil until Redis told the secret
 
 	up       atomic.Bool
 	calls    atomic.Int64   // numbers the takes of this replica
@@ -74,11 +80,14 @@ func Open(o Options) (*Store, error) {
 	s := &Store{
 		hot: hot, slow: slow, mode: mode, prefix: o.Prefix,
 		replica: hex.EncodeToString(name[:]), scripts: loadScripts(),
-		log: o.Log, changed: o.OnChange,
+		log: o.Log, changed: o.OnChange, ended: o.OnEnded,
 		closing: make(chan struct{}), lines: map[captcha.ID]*line{},
 	}
 	if s.changed == nil {
 		s.changed = func(captcha.ID) {}
+	}
+	if s.ended == nil {
+		s.ended = func(Ref, bool) {}
 	}
 	s.up.Store(true)
 	return s, nil
@@ -142,10 +151,14 @@ func (s *Store) Close() error {
 func (s *Store) watch(ctx context.Context) {
 	ticker := time.NewTicker(500 * time.Millisecond)
 	defer ticker.Stop()
+	var unsealed time.Time // when the secret was read last
 	for {
 		limited, cancel := context.WithTimeout(ctx, callTimeout)
 		err := s.slow.Ping(limited).Err()
 		cancel()
+		if err == nil && time.Since(unsealed) > time.Hour && s.unseal(ctx) == nil {
+			unsealed = time.Now()
+		}
 		if ctx.Err() != nil {
 			return
 		}
@@ -165,8 +178,9 @@ func (s *Store) watch(ctx context.Context) {
 }
 
 // listen hears of the identities in which a token landed for a waiter, or whose
-// buying was paused or resumed, and passes it on.
-// Polling by the lines is the backstop, so a lost message costs little.
+// buying was paused or resumed, and of orders that ended elsewhere, and passes it
+// on. Polling by the lines and the leases is the backstop, so a lost message
+// costs little.
 func (s *Store) listen(ctx context.Context) {
 	messages := s.slow.Subscribe(ctx, s.channel())
 	defer func() { _ = messages.Close() }()
@@ -178,8 +192,12 @@ func (s *Store) listen(ctx context.Context) {
 			if !ok {
 				return
 			}
-			s.wake(captcha.ID(message.Payload))
-			s.changed(captcha.ID(message.Payload))
+			id, rest, _ := strings.Cut(message.Payload, " ")
+			s.wake(captcha.ID(id))
+			s.changed(captcha.ID(id))
+			if order, how, ok := strings.Cut(rest, " "); ok {
+				s.ended(Ref{Identity: captcha.ID(id), Order: order}, how == "solved")
+			}
 		}
 	}
 }
@@ -216,6 +234,20 @@ func (s *Store) Resume(ctx context.Context, id captcha.ID) error {
 		return down(err)
 	}
 	return down(s.slow.Publish(ctx, s.channel(), string(id)).Err())
+}
+
+// Flush throws an identity's tokens away and says how many could still have been
+// handed out.
+func (s *Store) Flush(ctx context.Context, id captcha.ID, margin time.Duration) (thrown int, err error) {
+	k := s.keys(id)
+	n, err := s.number(ctx, s.scripts.flush, []string{k.tokens, k.stats}, margin.Milliseconds())
+	if err != nil {
+		return 0, err
+	}
+	s.changed(id)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return int(n), down(s.slow.Publish(ctx, s.channel(), string(id)).Err())
 }
 
 // run executes a script off the hot path.

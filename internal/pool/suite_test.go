@@ -70,6 +70,16 @@ func TestOnEveryServer(t *testing.T) {
 		"SendAwayEndsWaits":             testSendAwayEndsWaits,
 		"HangingUpLosesNothing":         testHangingUpLosesNothing,
 		"LostRepliesLoseNoToken":        testLostRepliesLoseNoToken,
+		"LeasesAndAdoption":             testLeasesAndAdoption,
+		"ALostLeaseIsFenced":            testALostLeaseIsFenced,
+		"ATaskHasOneOrder":              testATaskHasOneOrder,
+		"UnknownOrders":                 testUnknownOrders,
+		"CallbacksNeedNoLease":          testCallbacksNeedNoLease,
+		"BudgetsSlide":                  testBudgetsSlide,
+		"TheBudgetOverAllTargets":       testTheBudgetOverAllTargets,
+		"Reports":                       testReports,
+		"FlushThrowsAway":               testFlushThrowsAway,
+		"TheLedgerBalances":             testTheLedgerBalances,
 	}
 	for _, server := range servers() {
 		t.Run(server.name, func(t *testing.T) {
@@ -115,7 +125,7 @@ func stock(t testing.TB, s *Store, id captcha.ID, n int, age, lifetime time.Dura
 	t.Helper()
 	var values []string
 	for i := range n {
-		order := fmt.Sprintf("order-%s-%d-%d", age, i, time.Now().UnixNano())
+		order := fmt.Sprintf("order%dx%dx%d", age, i, time.Now().UnixNano())
 		values = append(values, "token|of "+order)
 		place(t, s, id, order)
 		land(t, s, id, order, age, lifetime)
@@ -125,20 +135,20 @@ func stock(t testing.TB, s *Store, id captcha.ID, n int, age, lifetime time.Dura
 
 func place(t testing.TB, s *Store, id captcha.ID, order string) {
 	t.Helper()
-	placed, _, err := s.Place(t.Context(), Order{ID: order, Identity: id, Provider: "p", Depth: 1 << 20, TTL: time.Minute})
-	if err != nil || !placed {
-		t.Fatalf("placing %s: %v, %v", order, placed, err)
+	got, err := s.Place(t.Context(), Order{Ref: Ref{id, order}, Depth: 1 << 20, TTL: time.Minute})
+	if err != nil || !got.Placed {
+		t.Fatalf("placing %s: %+v, %v", order, got, err)
 	}
 }
 
 func land(t testing.TB, s *Store, id captcha.ID, order string, age, lifetime time.Duration) {
 	t.Helper()
-	settled, err := s.Settle(t.Context(), Landing{
-		Order: order, Identity: id, Provider: "p", Value: "token|of " + order,
+	how, err := s.Settle(t.Context(), Landing{
+		Ref: Ref{id, order}, Provider: "p", Value: "token|of " + order,
 		UserAgent: "agent | 1", SincePlaced: -age, Lifetime: lifetime, Lead: 2 * time.Second,
 	})
-	if err != nil || !settled {
-		t.Fatalf("settling %s: %v, %v", order, settled, err)
+	if err != nil || how != Ended {
+		t.Fatalf("settling %s: %v, %v", order, how, err)
 	}
 }
 

@@ -27,6 +27,10 @@ func (s *Store) Take(ctx context.Context, r Request) (Token, error) {
 	if !s.up.Load() {
 		return Token{}, ErrDown
 	}
+	seal, err := s.seal(ctx)
+	if err != nil {
+		return Token{}, err
+	}
 	l := s.line(r.ID)
 	a := l.asker(r)
 	if err := l.join(a); err != nil {
@@ -38,6 +42,9 @@ func (s *Store) Take(ctx context.Context, r Request) (Token, error) {
 	}
 	if errors.Is(got.err, errNothing) || errors.Is(got.err, errFull) {
 		return Token{}, l.empty(ctx, r, errors.Is(got.err, errFull))
+	}
+	if got.err == nil {
+		got.token.ID = seal.name(got.token.ID, r.Caller)
 	}
 	return got.token, got.err
 }

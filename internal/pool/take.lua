@@ -75,10 +75,10 @@ local function use(index)
 end
 
 local askers = {}
-local count = tonumber(ARGV[at])
+local askers_count = tonumber(ARGV[at])
 at = at + 1
 local by_ticket = {}
-for i = 1, count do
+for i = 1, askers_count do
   local asker = {ticket = ARGV[at], arrival = ARGV[at + 1], need = tonumber(ARGV[at + 2]),
     receipt = KEYS[tonumber(ARGV[at + 3])], min_ttl = ARGV[at + 4]}
   askers[i] = asker
@@ -200,7 +200,7 @@ local most = math.min(plain, allowed)
 if most > 0 and next(used) == nil then
   for _, element in ipairs(redis.call('LPOP', list, most) or {}) do
     got = got + 1
-    answers[count + got] = element
+    answers[askers_count + got] = element
   end
 elseif most > 0 then
   local index = fit(margin)
@@ -208,7 +208,7 @@ elseif most > 0 then
     use(index)
     got = got + 1
     taken[#taken + 1] = redis.call('LINDEX', list, index)
-    answers[count + got] = taken[#taken]
+    answers[askers_count + got] = taken[#taken]
     index = fit(margin)
   end
 end

@@ -266,7 +266,7 @@ func TestALateLandingIsNoYounger(t *testing.T) {
 	landed := make(chan error, 1)
 	go func() {
 		for {
-			_, err := s.Settle(t.Context(), Landing{Order: "late", Identity: id, Value: "v", Lifetime: 10 * time.Second})
+			_, err := s.Settle(t.Context(), Landing{Ref: Ref{id, "late"}, Value: "v", Lifetime: 10 * time.Second})
 			if err == nil || t.Context().Err() != nil {
 				landed <- err
 				return

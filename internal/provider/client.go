@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -46,8 +47,9 @@ type Config struct {
 	Balance      bool          // ReadBalance may ask
 
 	// Observe is told of every call that was made: action is submit, poll,
-	// threads or balance, outcome ok, not_ready, capacity, account, parameters,
-	// task, transport or unknown. It must not block; nil = nobody listens.
+	// threads, balance or report, outcome ok, not_ready, capacity, account,
+	// parameters, task, transport or unknown. It must not block; nil = nobody
+	// listens.
 	Observe func(action, outcome string)
 	Log     *slog.Logger // changes of state; nil = silent
 }
@@ -67,18 +69,21 @@ type Client struct {
 
 // protocol turns calls into requests and replies into answers.
 type protocol interface {
-	submit(id captcha.Identity) (query, error) // the error: parameters that it cannot express
+	// submit's pingback is "" for none; the error: parameters that it cannot express
+	submit(id captcha.Identity, pingback string) (query, error)
 	poll(task string, id captcha.Identity) query
 	balance() query
 	threads() (q query, offered bool)
+	report(task string, t captcha.Type, good bool) (q query, offered bool)
 }
 
 // query is one call, ready to be sent.
 type query struct {
 	path, contentType, body string
 
-	read func(reply []byte) (answer, error) // the error is a garbled
-	hide []captcha.Secret                   // the key, and what else an answer must not bring to light
+	read    func(reply []byte) (answer, error) // the error is a garbled
+	secrets []captcha.Secret                   // nothing that an answer gives may hold one: the key, a pingback's
+	hide    []captcha.Secret                   // what no text may show: the secrets, and the proxy
 }
 
 // answer is what the replies of either protocol come down to.
@@ -121,7 +126,7 @@ func New(cfg Config) (*Client, error) {
 	case APILegacy:
 		c.speak = legacy{key: cfg.Key, profile: p}
 	case APITasks:
-		c.speak = tasks{key: cfg.Key}
+		c.speak = tasks{key: cfg.Key, profile: p}
 	default:
 		return nil, fmt.Errorf("provider %s: api: want %s or %s", cfg.Name, APILegacy, APITasks)
 	}
@@ -154,14 +159,17 @@ func (c *Client) Ready(at time.Time) (bool, time.Duration) { return c.health.rea
 // State tells how the provider is doing.
 func (c *Client) State(at time.Time) State { return c.health.state(at) }
 
-// Submit buys one task and returns its id. The error is an *Error, or ctx's
-// where the caller gave up before anything was sent. With Error.Unknown nobody
-// can say whether the task was bought.
-func (c *Client) Submit(ctx context.Context, id captcha.Identity) (task string, err error) {
-	q, err := c.speak.submit(id)
+// Submit buys one task and returns its id. The service is asked to send the
+// result to the URL pingback, which may hold a secret; "" = not asked. Polls
+// work beside it. The error is an *Error, or ctx's where the caller gave up
+// before anything was sent. With Error.Unknown nobody can say whether the task
+// was bought.
+func (c *Client) Submit(ctx context.Context, id captcha.Identity, pingback string) (task string, err error) {
+	q, err := c.speak.submit(id, pingback)
 	if err != nil {
 		return "", &Error{Class: Parameters, Code: "cannot_be_asked", Err: err}
 	}
+	q.secrets = pingbackSecrets(pingback)
 	a, err := c.call(ctx, submit, q, id.Proxy)
 	return a.text, err
 }
@@ -221,11 +229,13 @@ const (
 	poll    = "poll"
 	threads = "threads"
 	balance = "balance"
+	report  = "report"
 )
 
 // call makes one call, if it may be made, and keeps the books about it.
 func (c *Client) call(ctx context.Context, action string, q query, proxy captcha.Secret) (answer, error) {
-	q.hide = []captcha.Secret{c.cfg.Key, proxy}
+	q.secrets = append(q.secrets, c.cfg.Key)
+	q.hide = append(slices.Clone(q.secrets), proxy)
 	if p, ok := splitProxy(proxy.Reveal(), ""); ok {
 		q.hide = append(q.hide, captcha.Secret(p.Password))
 	}
@@ -236,7 +246,7 @@ func (c *Client) call(ctx context.Context, action string, q query, proxy captcha
 	if err := c.health.enter(action, started); err != nil {
 		return answer{}, err
 	}
-	a, err := c.breaker.Execute(func() (answer, error) { return c.exchange(ctx, q) })
+	a, err := c.send(ctx, action, q)
 	at := time.Now()
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
 		return answer{}, c.health.outageFault(at)
@@ -260,6 +270,18 @@ func (c *Client) call(ctx context.Context, action string, q query, proxy captcha
 		return answer{}, err
 	}
 	return a, nil
+}
+
+// send makes a call if the breaker lets it. A report is neither counted nor a
+// trial: whether it is understood says nothing about whether tokens are sold.
+func (c *Client) send(ctx context.Context, action string, q query) (answer, error) {
+	if action != report {
+		return c.breaker.Execute(func() (answer, error) { return c.exchange(ctx, q) })
+	}
+	if c.breaker.State() != gobreaker.StateClosed {
+		return answer{}, gobreaker.ErrOpenState
+	}
+	return c.exchange(ctx, q)
 }
 
 // verdict is the error that a proper answer stands for, nil for what was asked.

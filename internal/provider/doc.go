@@ -1,12 +1,16 @@
 // Package provider buys tokens from a solving service. A Client is one account
-// at one service: it sends a submit, polls the task, and says of everything
-// that goes wrong what the caller is to do about it.
+// at one service: it sends a submit, polls the task, reports whether the token
+// was good, and says of everything that goes wrong what the caller is to do
+// about it.
 //
 // It stands at the end of the flow, below package purchase, which owns what
 // was paid for. Two things vary between services and are kept apart here:
 //
 //	protocol  how calls and answers are written    legacy.go  tasks.go
 //	profile   what each error code means, the pace profiles.go
+//
+// A service that was asked to sends the result itself. Such a pingback can
+// take the form of any service, so ReadCallback asks for neither.
 //
 // The protocols are "legacy" (POST form to /in.php and /res.php, JSON or plain
 // text back) and "tasks" (POST JSON to /createTask and /getTaskResult).
@@ -36,13 +40,18 @@
 //     HTTP/1.1, no redirects, no retry.
 //   - The key travels in the body alone. It is in no URL, error, log line or
 //     state, also when the service echoes it; nor are answers ever quoted but
-//     for an unknown error code, cleaned and cut.
+//     for an unknown error code, cleaned and cut. The same goes for the URL
+//     that a pingback is asked for at, and for what a pingback says.
+//   - A report is made only while the provider is called at all. It opens no
+//     breaker, and of its answers only an account fault and a wish to be asked
+//     less tell anything about the provider.
 //   - A call ends within 10 s and reads 64 KiB at most.
 //   - While an account fault lasts, at most one call is made in each turn.
 //   - A Client starts no goroutine; Close drops its idle connections.
 //
 // # What it does not do
 //
-// It does not repeat calls, wait between polls, count tasks under way, judge a
-// token's age, or choose between services.
+// It does not receive pingbacks or check who sent them, repeat calls, wait
+// between polls, count tasks under way, judge a token's age, or choose between
+// services.
 package provider

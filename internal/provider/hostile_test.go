@@ -152,7 +152,7 @@ func TestCallerGivesUp(t *testing.T) {
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
 	var e *Error
-	if _, err := c.Submit(gone, v2); !errors.Is(err, context.Canceled) || errors.As(err, &e) {
+	if _, err := c.Submit(gone, v2, ""); !errors.Is(err, context.Canceled) || errors.As(err, &e) {
 		t.Errorf("cancelled before: %v", err)
 	}
 	if j.last() != "nothing" || len(entered) != 0 {
@@ -164,7 +164,7 @@ func TestCallerGivesUp(t *testing.T) {
 			<-entered
 			cancel()
 		}()
-		_, err := c.Submit(ctx, v2)
+		_, err := c.Submit(ctx, v2, "")
 		if e := faultOf(t, err); !e.Unknown || !errors.Is(err, context.Canceled) {
 			t.Fatalf("cancelled under way: %v (unknown %v)", err, e.Unknown)
 		}

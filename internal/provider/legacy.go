@@ -25,7 +25,7 @@ func (l legacy) form(path string, fields url.Values, read func([]byte) (answer, 
 	return query{path: path, contentType: "application/x-www-form-urlencoded", body: fields.Encode(), read: read}
 }
 
-func (l legacy) submit(id captcha.Identity) (query, error) {
+func (l legacy) submit(id captcha.Identity, pingback string) (query, error) {
 	fields := url.Values{"pageurl": {id.Pageurl}}
 	set := func(name, value string) {
 		if value != "" {
@@ -60,6 +60,7 @@ func (l legacy) submit(id captcha.Identity) (query, error) {
 	set("userAgent", id.UserAgent)
 	set("proxy", id.Proxy.Reveal())
 	set("proxytype", strings.ToUpper(id.ProxyType))
+	set("pingback", pingback)
 	return l.form("/in.php", fields, l.readSubmit), nil
 }
 
@@ -79,6 +80,14 @@ func (l legacy) threads() (query, bool) {
 		return query{}, false
 	}
 	return l.form("/res.php", url.Values{"action": {"threadsinfo"}}, l.readThreads), true
+}
+
+func (l legacy) report(task string, _ captcha.Type, good bool) (query, bool) {
+	action := "reportbad"
+	if good {
+		action = "reportgood"
+	}
+	return l.form("/res.php", url.Values{"action": {action}, "id": {task}}, l.readReport), true
 }
 
 // legacyReply is an answer of in.php or res.php, whichever form it came in.
@@ -154,6 +163,15 @@ func (l legacy) readThreads(reply []byte) (answer, error) {
 	}
 	// A proper answer, but of no use: no sign that the service is down.
 	return answer{number: -1}, nil
+}
+
+// readReport knows the plain OK_REPORT_RECORDED, which no other call answers.
+func (l legacy) readReport(reply []byte) (answer, error) {
+	if bytes.HasPrefix(bytes.TrimSpace(reply), []byte("OK")) {
+		return answer{}, nil
+	}
+	_, a, err := l.parse(reply)
+	return reported(a, err)
 }
 
 // parse brings a reply of either form to one. In the answer only code or

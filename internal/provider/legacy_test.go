@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -57,7 +58,7 @@ func TestLegacyFields(t *testing.T) {
 		var got []received
 		c, _ := serve(t, Config{}, recorder(t, &got, `{"status":1,"request":"0123"}`))
 		row.id.Sitekey, row.id.Pageurl = site, page
-		task, err := c.Submit(context.Background(), row.id)
+		task, err := c.Submit(context.Background(), row.id, "")
 		if err != nil || task != "0123" || len(got) != 1 {
 			t.Fatalf("%+v: task %q, error %v, %d requests", row.id, task, err, len(got))
 		}
@@ -72,6 +73,28 @@ func TestLegacyFields(t *testing.T) {
 		if r := got[0]; r.method != "POST" || r.uri != "/in.php" || r.kind != "application/x-www-form-urlencoded" ||
 			r.header.Get("Idempotency-Key") != "" {
 			t.Errorf("%+v: sent as %s %s %s", row.id, r.method, r.uri, r.kind)
+		}
+	}
+}
+
+// A pingback is asked for with every type, in a field of its own.
+func TestPingbackIsAskedFor(t *testing.T) {
+	for _, id := range everyKind() {
+		var got []received
+		c, _ := serve(t, Config{}, recorder(t, &got, `{"status":1,"request":"5"}`))
+		if _, err := c.Submit(context.Background(), id, pingback); err != nil {
+			t.Fatal(err)
+		}
+		if fields, err := url.ParseQuery(got[0].body); err != nil || fields.Get("pingback") != pingback {
+			t.Errorf("%+v sends %v, %v", id, fields, err)
+		}
+		c, _ = serve(t, Config{API: APITasks}, recorder(t, &got, `{"errorId":0,"taskId":5}`))
+		if _, err := c.Submit(context.Background(), id, pingback); err != nil {
+			t.Fatal(err)
+		}
+		var sent map[string]any
+		if err := json.Unmarshal([]byte(got[1].body), &sent); err != nil || sent["callbackUrl"] != pingback || len(sent) != 3 {
+			t.Errorf("%+v sends %v, %v", id, sent, err)
 		}
 	}
 }
@@ -180,7 +203,7 @@ func TestLegacySubmitReplies(t *testing.T) {
 	} {
 		c, _, _, says := wired(t, Config{Profile: twoCaptcha})
 		says(http.StatusOK, reply)
-		if got := gist(c.Submit(context.Background(), v2)); got != want {
+		if got := gist(c.Submit(context.Background(), v2, "")); got != want {
 			t.Errorf("%s is taken for %q, want %q", reply, got, want)
 		}
 	}

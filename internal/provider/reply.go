@@ -72,9 +72,13 @@ func taskID(raw json.RawMessage) (string, bool) {
 
 // agent gives a user agent if it can be one, else "".
 func agent(raw json.RawMessage) string {
-	ua := quoted(raw)
-	if len(ua) > longAgent || printable(ua) != ua {
+	return saneAgent(quoted(raw))
+}
+
+// saneAgent gives text back if it can be a user agent, else "".
+func saneAgent(text string) string {
+	if len(text) > longAgent || printable(text) != text {
 		return ""
 	}
-	return ua
+	return text
 }

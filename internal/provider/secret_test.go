@@ -21,7 +21,7 @@ func TestKeyIsNowhere(t *testing.T) {
 	id.Proxy, id.ProxyType = proxyCanary, "http"
 	check := func(where, text string) {
 		t.Helper()
-		for _, word := range []string{canary, "canary-KEY", "proxy-canary"} {
+		for _, word := range []string{canary, "canary-KEY", "proxy-canary", "pingback-canary"} {
 			if strings.Contains(text, word) {
 				t.Errorf("%s shows %s: %s", where, word, text)
 			}
@@ -58,6 +58,9 @@ func TestKeyIsNowhere(t *testing.T) {
 	check("a printed client", fmt.Sprintf("%v %+v", c.cfg, c.cfg))
 }
 
+// pingback is a URL with a secret in its path and one in its query.
+const pingback = "https://poold.example.com/callback/provider/order-1/pingback-canary+%2F0123?more=pingback-canary4711&a=b"
+
 const proxyCanary = "proxy-user:proxy-canary@192.0.2.1:8080"
 
 // jsonKey is the canary as it stands in a JSON string.
@@ -66,22 +69,28 @@ const jsonKey = `canary-KEY+/&=\"%41~0123456789abcdef`
 // echoes are the ways in which a service can show a key or a proxy.
 func echoes() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
-		"code":         says(200, `{"status":0,"request":"ERROR_NO_KEY_`+jsonKey+`"}`),
-		"bare":         says(200, `{"status":0,"request":"`+jsonKey+`"}`),
-		"proxy":        says(200, `{"status":0,"request":"ERROR_X bad proxy `+proxyCanary+`"}`),
-		"proxy's word": says(200, `{"status":0,"request":"ERROR_X proxy-canary is no good"}`),
-		"hidden":       says(200, `{"status":0,"request":"`+strings.ReplaceAll(jsonKey, "-", "-\u200b\u0000")+`"}`),
-		"plain":        says(200, "ERROR_KEY "+canary),
-		"known":        says(200, "ERROR_WRONG_USER_KEY: "+canary),
-		"link":         says(200, "https://example.com/?key="+canary),
-		"id":           says(200, `{"status":1,"request":"`+jsonKey+`"}`),
-		"agent":        says(200, `{"status":1,"request":"03AF","user_agent":"`+jsonKey+`"}`),
-		"html":         says(200, "<html>"+canary),
-		"500":          says(500, canary),
-		"429":          says(429, canary),
-		"404":          says(404, canary),
-		"wrong type":   says(200, `{"status":{"`+jsonKey+`":1},"request":7}`),
-		"cut":          says(200, `{"status":1,"request":"`+jsonKey),
+		"code":             says(200, `{"status":0,"request":"ERROR_NO_KEY_`+jsonKey+`"}`),
+		"bare":             says(200, `{"status":0,"request":"`+jsonKey+`"}`),
+		"proxy":            says(200, `{"status":0,"request":"ERROR_X bad proxy `+proxyCanary+`"}`),
+		"proxy's word":     says(200, `{"status":0,"request":"ERROR_X proxy-canary is no good"}`),
+		"hidden":           says(200, `{"status":0,"request":"`+strings.ReplaceAll(jsonKey, "-", "-\u200b\u0000")+`"}`),
+		"plain":            says(200, "ERROR_KEY "+canary),
+		"known":            says(200, "ERROR_WRONG_USER_KEY: "+canary),
+		"pingback":         says(200, "ERROR_X cannot reach "+pingback),
+		"pingback's path":  says(200, "ERROR_X GET "+strings.TrimPrefix(pingback, "https://poold.example.com")),
+		"pingback decoded": says(200, "ERROR_X pingback-canary+"),
+		"pingback's query": says(200, "ERROR_X more=pingback-canary4711"),
+		"pingback as id":   says(200, `{"status":1,"request":"pingback-canary+%2F0123"}`),
+		"pingback in JSON": says(200, `{"errorId":1,"errorCode":"no `+pingback+`"}`),
+		"link":             says(200, "https://example.com/?key="+canary),
+		"id":               says(200, `{"status":1,"request":"`+jsonKey+`"}`),
+		"agent":            says(200, `{"status":1,"request":"03AF","user_agent":"`+jsonKey+`"}`),
+		"html":             says(200, "<html>"+canary),
+		"500":              says(500, canary),
+		"429":              says(429, canary),
+		"404":              says(404, canary),
+		"wrong type":       says(200, `{"status":{"`+jsonKey+`":1},"request":7}`),
+		"cut":              says(200, `{"status":1,"request":"`+jsonKey),
 		"redirect": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/?key="+canary, http.StatusTemporaryRedirect)
 		},
@@ -98,15 +107,20 @@ func exercise(t *testing.T, c *Client, j *journal, name string, id captcha.Ident
 	t.Helper()
 	ctx := context.Background()
 	for range outageAfter + 1 {
-		task, err := c.Submit(ctx, id)
-		solution, err2 := c.Poll(ctx, "5", id)
-		// These know no proxy, so a service that still does would not be noticed.
-		var err3, err4 error
-		if !strings.Contains(name, "proxy") {
+		task, err := c.Submit(ctx, id, pingback)
+		// These know no pingback, or no proxy either, so a service that still
+		// does would not be noticed.
+		var solution Solution
+		var err2, err3, err4, err5 error
+		if !strings.Contains(name, "pingback") {
+			solution, err2 = c.Poll(ctx, "5", id)
+		}
+		if !strings.Contains(name, "pingback") && !strings.Contains(name, "proxy") {
 			_, _, err3 = c.Threads(ctx)
 			err4 = c.ReadBalance(ctx)
+			err5 = c.Report(ctx, "5", id.Type, false)
 		}
-		for _, err := range []error{err, err2, err3, err4} {
+		for _, err := range []error{err, err2, err3, err4, err5} {
 			for ; err != nil; err = errors.Unwrap(err) {
 				check(name+", an error", fmt.Sprintf("%v %+v %#v", err, err, err))
 			}

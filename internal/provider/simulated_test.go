@@ -25,7 +25,7 @@ func TestAgainstAWholeService(t *testing.T) {
 			c, _ := serve(t, Config{API: api, Balance: true}, service.ServeHTTP)
 			ctx := context.Background()
 			for i, id := range ids {
-				task, err := c.Submit(ctx, id)
+				task, err := c.Submit(ctx, id, "")
 				if err != nil {
 					t.Fatalf("%+v: %v", id, err)
 				}
@@ -55,7 +55,7 @@ func TestAgainstAWholeService(t *testing.T) {
 			if e := faultOf(t, err); e.Class != Task {
 				t.Errorf("an unknown task: %v", e)
 			}
-			_, err = c.Submit(ctx, captcha.Identity{Type: captcha.Turnstile, Sitekey: "k"})
+			_, err = c.Submit(ctx, captcha.Identity{Type: captcha.Turnstile, Sitekey: "k"}, "")
 			if e := faultOf(t, err); e.Class != Parameters {
 				t.Errorf("no page: %v", e)
 			}

@@ -11,7 +11,10 @@ import (
 )
 
 // tasks is the protocol of createTask and getTaskResult.
-type tasks struct{ key captcha.Secret }
+type tasks struct {
+	key     captcha.Secret
+	profile profile
+}
 
 // taskSpec is the `task` of createTask.
 type taskSpec struct {
@@ -43,7 +46,7 @@ func (t tasks) post(path string, fields map[string]any, read func([]byte) (answe
 	return query{path: path, contentType: "application/json", body: string(body), read: read}
 }
 
-func (t tasks) submit(id captcha.Identity) (query, error) {
+func (t tasks) submit(id captcha.Identity, pingback string) (query, error) {
 	spec := taskSpec{
 		WebsiteURL: id.Pageurl, WebsiteKey: id.Sitekey, IsInvisible: id.Invisible,
 		MinScore: id.MinScore, Data: id.Data, UserAgent: id.UserAgent,
@@ -73,7 +76,11 @@ func (t tasks) submit(id captcha.Identity) (query, error) {
 		}
 		spec.taskProxy = proxy
 	}
-	return t.post("/createTask", map[string]any{"task": spec}, readCreated), nil
+	fields := map[string]any{"task": spec}
+	if pingback != "" {
+		fields["callbackUrl"] = pingback
+	}
+	return t.post("/createTask", fields, readCreated), nil
 }
 
 // splitProxy takes a proxy apart. A password may hold '@' and ':'.
@@ -93,14 +100,18 @@ func splitProxy(text, kind string) (*taskProxy, bool) {
 }
 
 func (t tasks) poll(task string, id captcha.Identity) query {
-	fields := map[string]any{"taskId": task}
-	// A task id is kept as text; services that count want their number back.
-	if n, err := strconv.ParseInt(task, 10, 64); err == nil && strconv.FormatInt(n, 10) == task {
-		fields["taskId"] = n
-	}
-	return t.post("/getTaskResult", fields, func(reply []byte) (answer, error) {
+	return t.post("/getTaskResult", naming(task), func(reply []byte) (answer, error) {
 		return readResult(reply, id.Type)
 	})
+}
+
+// naming is a call's reference to a task. Its id is kept as text; services
+// that count want their number back.
+func naming(task string) map[string]any {
+	if n, err := strconv.ParseInt(task, 10, 64); err == nil && strconv.FormatInt(n, 10) == task {
+		return map[string]any{"taskId": n}
+	}
+	return map[string]any{"taskId": task}
 }
 
 func (t tasks) balance() query {
@@ -108,6 +119,28 @@ func (t tasks) balance() query {
 }
 
 func (t tasks) threads() (query, bool) { return query{}, false }
+
+// report has one pair of paths at 2captcha, for every type. The others have
+// what anti-captcha has: reCAPTCHA's, and bad news about hCaptcha.
+func (t tasks) report(task string, kind captcha.Type, good bool) (query, bool) {
+	path := "/reportIncorrect"
+	if good {
+		path = "/reportCorrect"
+	}
+	switch {
+	case t.profile.name == twoCaptcha:
+	case kind == captcha.RecaptchaV2, kind == captcha.RecaptchaV3:
+		path += "Recaptcha"
+	case kind == captcha.HCaptcha && !good:
+		path += "Hcaptcha"
+	default:
+		return query{}, false
+	}
+	return t.post(path, naming(task), func(reply []byte) (answer, error) {
+		_, a, err := parseTasks(reply)
+		return reported(a, err)
+	}), true
+}
 
 // tasksReply is an answer of the tasks protocol.
 type tasksReply struct {

@@ -42,7 +42,7 @@ func TestTasksFields(t *testing.T) {
 		var got []received
 		c, _ := serve(t, Config{API: APITasks}, recorder(t, &got, `{"errorId":0,"taskId":77}`))
 		row.id.Sitekey, row.id.Pageurl = site, page
-		if task, err := c.Submit(context.Background(), row.id); err != nil || task != "77" {
+		if task, err := c.Submit(context.Background(), row.id, ""); err != nil || task != "77" {
 			t.Fatalf("%+v: task %q, error %v", row.id, task, err)
 		}
 		row.want["websiteURL"], row.want["websiteKey"] = page, site
@@ -78,7 +78,7 @@ func TestCannotBeAsked(t *testing.T) {
 		{APITasks, proxied("secret-word:70000")},
 	} {
 		c, _, w, _ := wired(t, Config{API: row.api})
-		_, err := c.Submit(context.Background(), row.id)
+		_, err := c.Submit(context.Background(), row.id, "")
 		if e := faultOf(t, err); e.Class != Parameters || e.Unknown || w.count() != 0 {
 			t.Errorf("%+v: %v after %d calls", row.id, err, w.count())
 		}
@@ -147,7 +147,7 @@ func TestTasksSubmitReplies(t *testing.T) {
 	} {
 		c, _, _, says := wired(t, Config{API: APITasks, Profile: generic})
 		says(http.StatusOK, reply)
-		if got := gist(c.Submit(context.Background(), v2)); got != want {
+		if got := gist(c.Submit(context.Background(), v2, "")); got != want {
 			t.Errorf("%s is taken for %q, want %q", reply, got, want)
 		}
 	}

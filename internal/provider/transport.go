@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -57,7 +59,7 @@ const (
 	htmlReply  garbled = "html"
 	cutReply   garbled = "cut"
 	oddReply   garbled = "odd"
-	echoReply  garbled = "holds_the_key"
+	echoReply  garbled = "holds_a_secret"
 )
 
 // trouble is a call that ended without an answer in the protocol.
@@ -132,11 +134,12 @@ func (c *Client) understand(resp *http.Response, reply []byte, q query) (answer,
 		g := oddReply
 		_ = errors.As(err, &g)
 		return answer{}, &trouble{code: string(g), cause: g, sent: true, delay: hiccup}
-	case c.showsKey(a.text):
-		// A task id is logged and a token is handed out: neither may be the key.
+	case shows(a.text, q.secrets):
+		// A task id is logged and a token is handed out: neither may be the key,
+		// nor where to send a forged result.
 		return answer{}, &trouble{code: string(echoReply), cause: echoReply, sent: true, delay: hiccup}
 	}
-	if c.showsKey(a.userAgent) {
+	if shows(a.userAgent, q.secrets) {
 		a.userAgent = ""
 	}
 	if status == http.StatusTooManyRequests {
@@ -145,9 +148,36 @@ func (c *Client) understand(resp *http.Response, reply []byte, q query) (answer,
 	return a, nil
 }
 
-// showsKey reports whether text holds the key.
-func (c *Client) showsKey(text string) bool {
-	return c.cfg.Key != "" && strings.Contains(text, c.cfg.Key.Reveal())
+// shows reports whether text holds one of the secrets.
+func shows(text string, secrets []captcha.Secret) bool {
+	return slices.ContainsFunc(secrets, func(s captcha.Secret) bool {
+		return s != "" && strings.Contains(text, s.Reveal())
+	})
+}
+
+// leastSecret is the length below which a piece of a text is too common to be
+// looked for: it would be found in what is no secret.
+const leastSecret = 16
+
+// pingbackSecrets are a pingback's URL, and the pieces of its path and query
+// that can be what proves a sender: a service may quote it in part.
+func pingbackSecrets(text string) []captcha.Secret {
+	if text == "" {
+		return nil
+	}
+	all := []captcha.Secret{captcha.Secret(text)}
+	u, err := url.Parse(text)
+	if err != nil {
+		return all
+	}
+	for _, form := range []string{u.Path, u.RequestURI()} {
+		for piece := range strings.FieldsFuncSeq(form, func(r rune) bool { return strings.ContainsRune("/?&=", r) }) {
+			if len(piece) >= leastSecret {
+				all = append(all, captcha.Secret(piece))
+			}
+		}
+	}
+	return all
 }
 
 // broken puts an error of the network into words. The error's own text is used

@@ -3,6 +3,7 @@ package purchase
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"poold/internal/captcha"
@@ -20,15 +21,36 @@ var (
 	// ErrRefused: the provider finds fault with the target's parameters, so
 	// that another try with the same ones is in vain.
 	ErrRefused = errors.New("the provider refuses the target's parameters")
-	// ErrFailed: the task was bought and brought no token.
+	// ErrFailed: the task brought no token, or its submit was refused for a
+	// reason that nobody knows.
 	ErrFailed = errors.New("the task brought no token")
 	// ErrLost: nobody can say what became of the order. It counts as bought.
 	ErrLost = errors.New("the order's fate is unknown")
+	// ErrElsewhere: another replica ended the order or took it over; this one
+	// cannot say how it ended.
+	ErrElsewhere = errors.New("the order ended at another replica")
+	// ErrNotKept: neither Redis nor the disk took a callback.
+	ErrNotKept = errors.New("the callback could not be kept")
 )
+
+// BudgetError says that a budget is used up. Nothing was bought.
+type BudgetError struct {
+	Overall    bool          // the budget over all targets; else the target's own
+	RetryAfter time.Duration // until the oldest part of its window leaves it
+}
+
+func (e *BudgetError) Error() string {
+	whose := "the target's budget is used up"
+	if e.Overall {
+		whose = "the budget over all targets is used up"
+	}
+	return fmt.Sprintf("%s, there is room again in %v", whose, e.RetryAfter.Round(time.Second))
+}
 
 // Solver is the part of a provider that sells tokens.
 type Solver interface {
-	Submit(ctx context.Context, id captcha.Identity) (task string, err error)
+	// Submit has the solver call pingback when the task has ended; "" = not.
+	Submit(ctx context.Context, id captcha.Identity, pingback string) (task string, err error)
 	Poll(ctx context.Context, task string, id captcha.Identity) (provider.Solution, error)
 	Pace(t captcha.Type) (firstPoll, interval time.Duration)
 	Timeout() time.Duration
@@ -42,55 +64,128 @@ type Health interface {
 	ReadBalance(ctx context.Context) error
 }
 
+// Listener is the part of a provider that takes reports on its tokens.
+type Listener interface {
+	Report(ctx context.Context, task string, t captcha.Type, good bool) error
+	ReportWindow() time.Duration // how long after the solve
+}
+
 // Provider is what the desk needs of a *provider.Client. Its dynamic type must
 // be comparable: a reload that brings the same value changes nothing.
 type Provider interface {
 	Name() string
 	Solver
 	Health
+	Listener
 }
 
 // Places counts the orders at each provider over all replicas.
 type Places interface {
-	Reserve(ctx context.Context, provider, order string, limit int, ttl time.Duration) (ok bool, inFlight int, err error)
-	Release(ctx context.Context, provider, order string) error
+	Reserve(ctx context.Context, provider string, order pool.Ref, limit int, ttl time.Duration) (ok bool, err error)
+	Release(ctx context.Context, provider string, order pool.Ref) error
+	Places(ctx context.Context, provider string) ([]pool.Ref, error)
 	InFlight(ctx context.Context, providers []string) ([]int, error)
+}
+
+// Budget is the one over all targets and replicas.
+type Budget interface {
+	Book(ctx context.Context, order pool.Ref, perDay int) (wait time.Duration, err error)
+	Refund(ctx context.Context, order pool.Ref) error
+	Booked(ctx context.Context) (int, error)
 }
 
 // Journal keeps the orders beside the stock of their identity.
 type Journal interface {
-	Place(ctx context.Context, o pool.Order) (placed bool, s pool.Stock, err error)
-	Submitted(ctx context.Context, id captcha.ID, order, task string) error
-	Settle(ctx context.Context, l pool.Landing) (settled bool, err error)
-	Fail(ctx context.Context, id captcha.ID, order string, counted bool) (removed bool, err error)
+	Place(ctx context.Context, o pool.Order) (pool.Placing, error)
+	Mark(ctx context.Context, order pool.Ref) (ok bool, err error)
+	Claim(ctx context.Context, provider, task string, order pool.Ref, ttl time.Duration) (ok bool, err error)
+	Submitted(ctx context.Context, order pool.Ref, task string) (ok bool, err error)
+	Unknown(ctx context.Context, order pool.Ref, hold time.Duration) (ok bool, err error)
+}
+
+// Endings end orders, whoever brings the news.
+type Endings interface {
+	Find(ctx context.Context, order pool.Ref) (pool.Record, bool, error)
+	Settle(ctx context.Context, l pool.Landing) (pool.Ending, error)
+	Fail(ctx context.Context, f pool.Failure) (pool.Ending, error)
+}
+
+// Leases say which replica works on an order.
+type Leases interface {
+	Adopt(ctx context.Context, id captcha.ID, orders []string) (adopted []pool.Record, gone []pool.Ref, err error)
+	Renew(ctx context.Context, orders []pool.Ref) (lost []pool.Ref, err error)
+	LetGo(ctx context.Context, orders []pool.Ref) error
 }
 
 // Stock is what the desk needs of a *pool.Store.
 type Stock interface {
 	Places
+	Budget
 	Journal
+	Endings
+	Leases
 }
 
-// The outcomes that an Observer is told.
+// The outcomes of an order that an Observer is told.
 const (
 	Solved  = "solved"
-	Failed  = "failed"  // bought, no token
+	Failed  = "failed"  // no token
 	Lost    = "lost"    // counted as bought, fate unknown
 	Refused = "refused" // the target's parameters; not bought
 	Busy    = "busy"    // capacity or account; not bought
 )
 
-// Observer is told how each submitted order ended, and how long after its
-// submit. It must not block. Orders that a stop interrupts are not told.
+// The outcomes of a callback.
+const (
+	CallbackSettled   = "settled"   // its token landed
+	CallbackFailed    = "failed"    // it ended its order without one
+	CallbackUnknown   = "unknown"   // no such order is under way: a repeat, or too late
+	CallbackForged    = "forged"    // wrong secret, provider or form of the order
+	CallbackMalformed = "malformed" // not readable, too large, or about another task
+	CallbackKept      = "kept"      // on disk, because Redis is away
+	CallbackRefused   = "refused"   // neither Redis nor the disk took it
+)
+
+// The outcomes of a dead letter.
+const (
+	LetterReplayed = "replayed"
+	LetterDropped  = "dropped" // of no use any more
+)
+
+// The outcomes of a report.
+const (
+	ReportPassed  = "passed"
+	ReportLate    = "late"    // the provider's window was over
+	ReportRefused = "refused" // or the provider takes none of this kind
+)
+
+// Observer is told what happens. It must not block. Orders that a stop
+// interrupts are not told.
 type Observer interface {
+	// Solve tells how a submitted order ended, and how long after its submit.
 	Solve(target, provider, outcome string, took time.Duration)
+	Callback(outcome string)
+	Letter(outcome string)
+	Report(provider, outcome string)
 }
 
-// Entry is one provider of the list and the most orders that it shall have at
-// once over all replicas.
+// Entry is one provider of the list and the terms of buying there.
 type Entry struct {
 	Provider    Provider
-	Concurrency int
+	Concurrency int // most orders at once over all replicas
+	Callbacks   Callbacks
+	Price       func(captcha.Type) float64 // of one token; nil = 0
+}
+
+// Callbacks says how a provider tells of the end of its tasks.
+type Callbacks struct {
+	URL     string           // public base of this daemon; "" = not at all
+	Secrets []captcha.Secret // the first signs, all verify
+	// Fallback is how long to wait for a callback before polling; 0 = the least
+	// of 120 s, half the provider's time-out and half the token's usable life.
+	Fallback time.Duration
+	// Delay is how old a token is taken to be when its callback first arrives.
+	Delay time.Duration
 }
 
 // Spec says what an order is for. It is the target's definition at the moment
@@ -103,6 +198,9 @@ type Spec struct {
 	Margin   time.Duration
 	Lifetime time.Duration
 	Lead     time.Duration // fresh tokens that do not outlive it do not count
+	// Shortest is the shortest of the learned lead times; 0 = too few are known.
+	Shortest        time.Duration
+	PerHour, PerDay int // the target's budgets; 0 = no cap
 }
 
 // Status is how one provider of the list is doing.

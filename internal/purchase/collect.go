@@ -11,47 +11,110 @@ import (
 	"poold/internal/provider"
 )
 
-// Collect sees a placed order through: it submits, stores the task id, polls
-// and settles, and frees the slot at its end. nil means that a token landed;
-// otherwise the error is one of ErrBusy, ErrRefused, ErrFailed and ErrLost
-// with its cause, or ctx's.
+// Collect sees a placed or adopted order through: it submits, stores the task
+// id, waits for a callback or polls, settles, and frees the slot at its end. nil
+// means that a token landed; otherwise the error is one of ErrBusy, ErrRefused,
+// ErrFailed, ErrLost and ErrElsewhere with its cause, or ctx's.
 //
 // When ctx ends nothing more is bought: an order that was not submitted is
 // taken back, a submit in flight is finished and its task id stored, and an
-// order that is being polled is left in the journal at once. A token that was
-// received is still landed.
+// order that waits is left in the journal at once, for any replica to adopt. A
+// token that was received is still landed.
 func (d *Desk) Collect(ctx context.Context, o *Order) (err error) {
 	defer o.slot.Free()
+	whole := ctx
+	ctx, o.finish = context.WithCancelCause(ctx)
+	defer o.finish(nil)
+	d.hold(o)
+	defer d.unhold(o)
 	defer func() {
 		// One order's fault must not take the others with it.
 		if cause := recover(); cause != nil {
 			err = d.panicked(o, cause)
 		}
 	}()
+	if o.task == "" {
+		if err := d.buy(ctx, o); err != nil {
+			return err
+		}
+	}
+	solution, err := d.await(ctx, o)
+	crash("polled")
+	switch {
+	case err == nil:
+		return d.settle(ctx, o, solution)
+	case errors.Is(err, errTask):
+		d.end(ctx, o, pool.Failure{Ref: o.Ref, Bought: true})
+		d.tell(o, Failed)
+		return err
+	case whole.Err() == nil:
+		return told(context.Cause(ctx)) // somebody else ended the order
+	default:
+		// The daemon stops. The order stays in the journal.
+		_ = attempt(ctx, func(ctx context.Context) error { return d.stock.LetGo(ctx, []pool.Ref{o.Ref}) })
+		return err
+	}
+}
+
+// buy submits the order and stores its task.
+func (d *Desk) buy(ctx context.Context, o *Order) error {
 	if err := ctx.Err(); err != nil {
 		d.undo(ctx, o)
 		return err
 	}
+	if err := d.mark(ctx, o); err != nil {
+		return err
+	}
+	crash("marked")
 	if err := d.submit(ctx, o); err != nil {
 		return d.unsold(ctx, o, err)
 	}
-	err = d.insist(ctx, o, "storing the task id", func(ctx context.Context) error {
-		return d.stock.Submitted(ctx, o.spec.ID, o.id, o.task)
+	crash("submitted")
+	var mine bool
+	err := d.insist(ctx, o, "claiming a task", func(ctx context.Context) (err error) {
+		mine, err = d.stock.Claim(ctx, o.seller.Name(), o.task, o.Ref, lifetime(o.seller))
+		return err
 	})
-	if err != nil {
-		return d.drop(o, fmt.Errorf("storing the task id: %w", err))
+	if err == nil && !mine {
+		d.log.Error("the provider answered a submit with the task of another order",
+			"target", o.spec.Target, "provider", o.seller.Name(), "task", o.task)
+		return d.doubt(ctx, o, errors.New("its answer named the task of another order"))
 	}
-	solution, err := d.await(ctx, o)
+	stands := false
+	if err == nil {
+		err = d.insist(ctx, o, "storing the task id", func(ctx context.Context) (err error) {
+			stands, err = d.stock.Submitted(ctx, o.Ref, o.task)
+			return err
+		})
+	}
 	switch {
-	case err == nil:
-		return d.settle(ctx, o, solution)
-	case errors.Is(err, ErrFailed):
-		d.end(ctx, o, true)
-		d.tell(o, Failed)
-		return err
-	default:
-		// The daemon stops. The order stays in Redis until its time is over.
-		return err
+	case err != nil:
+		return d.drop(o, fmt.Errorf("storing the task id: %w", err))
+	case !stands:
+		return d.gone(ctx, o)
+	}
+	crash("stored")
+	return nil
+}
+
+// mark notes that the submit is about to leave, and that the order is still this
+// replica's. A process that was stopped in between must not trust an old note.
+func (d *Desk) mark(ctx context.Context, o *Order) error {
+	for {
+		asked := time.Now()
+		var mine bool
+		err := attempt(ctx, func(ctx context.Context) (err error) {
+			mine, err = d.stock.Mark(ctx, o.Ref)
+			return err
+		})
+		switch {
+		case err != nil:
+			return d.abort(ctx, o, fmt.Errorf("noting a submit: %w", err))
+		case !mine:
+			return d.elsewhere(ctx, o)
+		case time.Since(asked) < pool.Lease/2:
+			return nil
+		}
 	}
 }
 
@@ -62,7 +125,7 @@ func (d *Desk) submit(ctx context.Context, o *Order) error {
 	defer cancel()
 	o.submitted = time.Now()
 	o.unsolved = o.submitted
-	task, err := o.seller.Submit(bounded, o.spec.Identity)
+	task, err := o.seller.Submit(bounded, o.spec.Identity, o.callbacks.address(o.seller.Name(), o.Ref))
 	o.answered = time.Now()
 	o.task = task
 	unanswered := err != nil && isUnknown(err)
@@ -92,9 +155,7 @@ func (d *Desk) turns(s *seller, unanswered bool) bool {
 // unsold ends an order whose submit brought no task id.
 func (d *Desk) unsold(ctx context.Context, o *Order, err error) error {
 	if isUnknown(err) {
-		// No Fail and no Release: it keeps its place in the depth and at the
-		// provider until it must be dead.
-		return d.lose(o, err)
+		return d.doubt(ctx, o, err)
 	}
 	var fault *provider.Error
 	errors.As(err, &fault)
@@ -103,22 +164,54 @@ func (d *Desk) unsold(ctx context.Context, o *Order, err error) error {
 	case provider.Parameters:
 		outcome, kind = Refused, ErrRefused
 	case provider.Task:
-		// A code that the profile does not know. Counting it as a failure is
-		// what keeps refill from asking for ever.
+		// A code that the profile does not know. Calling it a failure is what
+		// keeps refill from asking for ever.
 		outcome, kind = Failed, ErrFailed
 	case provider.Capacity, provider.Account:
 	}
-	d.end(ctx, o, outcome == Failed)
+	// What the provider refused in so many words was not bought.
+	d.end(ctx, o, pool.Failure{Ref: o.Ref})
 	d.tell(o, outcome)
 	return fmt.Errorf("%s: %w: %w", o.seller.Name(), kind, err)
 }
 
-// await polls until the task is solved, has failed or is too old. Its error is
-// ErrFailed or ctx's.
+// doubt notes that nobody can say whether the order was bought. It keeps its
+// place in the depth, at the provider and in the budgets until it must be dead,
+// and only a callback can still collect it.
+func (d *Desk) doubt(ctx context.Context, o *Order, cause error) error {
+	stands := true
+	err := d.insist(ctx, o, "noting an order of unknown fate", func(ctx context.Context) (err error) {
+		stands, err = d.unknown(ctx, o.seller, o.Ref)
+		return err
+	})
+	if err == nil && !stands {
+		return d.gone(ctx, o)
+	}
+	return d.lose(o, cause)
+}
+
+// unknown notes an order of unknown fate; false where it has ended.
+func (d *Desk) unknown(ctx context.Context, s *seller, order pool.Ref) (stands bool, err error) {
+	hold := s.Timeout()
+	stands, err = d.stock.Unknown(ctx, order, hold)
+	if err != nil || !stands {
+		return stands, err
+	}
+	// It has a place, so this one shortens its life and is never refused.
+	_, err = d.stock.Reserve(ctx, s.Name(), order, 1, hold)
+	return true, err
+}
+
+// errTask marks the end of a task without a token, as opposed to an end of the
+// waiting.
+var errTask = errors.New("the provider gave it up")
+
+// await waits for the end of the task: by polling, or by a callback, which ends
+// ctx. Its error wraps errTask or is ctx's.
 func (d *Desk) await(ctx context.Context, o *Order) (provider.Solution, error) {
-	first, interval := o.seller.Pace(o.spec.Identity.Type)
+	first, interval := o.pace()
 	giveUp := o.submitted.Add(o.seller.Timeout())
-	wait := time.Until(o.answered.Add(first))
+	wait := time.Until(first)
 	for {
 		// The last poll is at the time-out, not an interval before it.
 		if err := sleep(ctx, min(wait, time.Until(giveUp))); err != nil {
@@ -140,16 +233,28 @@ func (d *Desk) await(ctx context.Context, o *Order) (provider.Solution, error) {
 		case !errors.As(err, &fault):
 			// A call that was cut says nothing about the task.
 		case fault.Class == provider.Task:
-			return provider.Solution{}, fmt.Errorf("%s: %w: %w", o.seller.Name(), ErrFailed, err)
+			return provider.Solution{}, fmt.Errorf("%s: %w: %w: %w", o.seller.Name(), ErrFailed, errTask, err)
 		case fault.Class == provider.Parameters:
-			return provider.Solution{}, fmt.Errorf("%s: %w: %w: %w", o.seller.Name(), ErrFailed, ErrRefused, err)
+			return provider.Solution{}, fmt.Errorf("%s: %w: %w: %w: %w", o.seller.Name(), ErrFailed, ErrRefused, errTask, err)
 		default:
 			wait = max(wait, fault.Delay)
 		}
 		if !time.Now().Before(giveUp) {
-			return provider.Solution{}, fmt.Errorf("%s: %w: not solved within %v: %w", o.seller.Name(), ErrFailed, o.seller.Timeout(), err)
+			return provider.Solution{}, fmt.Errorf("%s: %w: %w: not solved within %v: %w", o.seller.Name(), ErrFailed, errTask, o.seller.Timeout(), err)
 		}
 	}
+}
+
+// pace is when to poll first, and how long to wait between polls. With callbacks
+// on, polling is for those that do not come. Without them a poll before the
+// shortest lead time of late could only find nothing; one interval before it
+// bounds the token's age.
+func (o *Order) pace() (first time.Time, interval time.Duration) {
+	wait, interval := o.seller.Pace(o.spec.Identity.Type)
+	if o.callbacks.URL != "" {
+		return o.submitted.Add(o.callbacks.fallback(o.seller.Timeout(), o.spec.Lifetime-o.spec.Margin)), interval
+	}
+	return o.answered.Add(max(wait, o.spec.Shortest-interval)), interval
 }
 
 func (d *Desk) poll(ctx context.Context, o *Order) (provider.Solution, error) {
@@ -161,12 +266,12 @@ func (d *Desk) poll(ctx context.Context, o *Order) (provider.Solution, error) {
 // settle lands the token.
 func (d *Desk) settle(ctx context.Context, o *Order, s provider.Solution) error {
 	lead := time.Since(o.submitted)
-	var settled bool
+	var how pool.Ending
 	tries := 0
 	err := d.insist(ctx, o, "landing a token", func(ctx context.Context) (err error) {
 		tries++
-		settled, err = d.stock.Settle(ctx, pool.Landing{
-			Order: o.id, Identity: o.spec.ID, Provider: o.seller.Name(),
+		how, err = d.stock.Settle(ctx, pool.Landing{
+			Ref: o.Ref, Provider: o.seller.Name(), Task: o.task,
 			Value: s.Token, UserAgent: s.UserAgent,
 			SincePlaced: o.unsolved.Sub(o.placed), Lifetime: o.spec.Lifetime, Lead: lead,
 		})
@@ -175,34 +280,74 @@ func (d *Desk) settle(ctx context.Context, o *Order, s provider.Solution) error 
 	if err != nil {
 		return d.drop(o, fmt.Errorf("landing the token: %w", err))
 	}
-	// After a try without an answer it may have been that one; else somebody
-	// removed the order.
-	if !settled && tries == 1 {
-		return d.drop(o, errors.New("landing the token: redis has forgotten the order"))
+	// After a try without an answer it may have been that one.
+	switch {
+	case how == pool.Stolen:
+		return d.elsewhere(ctx, o)
+	case how == pool.Gone && tries == 1:
+		return d.gone(ctx, o)
 	}
+	crash("settled")
 	d.release(ctx, o)
 	d.observe.Solve(o.spec.Target, o.seller.Name(), Solved, lead)
 	d.log.Debug("solved", "target", o.spec.Target, "provider", o.seller.Name(), "task", o.task, "took", lead)
 	return nil
 }
 
-// end removes an order without a token, then gives its place back.
-func (d *Desk) end(ctx context.Context, o *Order, counted bool) {
-	err := d.insist(ctx, o, "removing an order", func(ctx context.Context) error {
-		_, err := d.stock.Fail(ctx, o.spec.ID, o.id, counted)
+// end removes an order without a token, then gives its reservations back; the
+// budget keeps what was bought.
+func (d *Desk) end(ctx context.Context, o *Order, f pool.Failure) {
+	var how pool.Ending
+	err := d.insist(ctx, o, "removing an order", func(ctx context.Context) (err error) {
+		how, err = d.stock.Fail(ctx, f)
 		return err
 	})
-	if err == nil {
-		d.release(ctx, o)
+	if err != nil || how == pool.Stolen {
+		return
 	}
+	if !f.Bought && o.booked {
+		_ = d.insist(ctx, o, "giving a budget back", func(ctx context.Context) error {
+			return d.stock.Refund(ctx, o.Ref)
+		})
+	}
+	d.release(ctx, o)
 }
 
 // release gives the place at the provider back; where that fails Redis forgets
 // it in time.
 func (d *Desk) release(ctx context.Context, o *Order) {
 	_ = d.insist(ctx, o, "giving a place back", func(ctx context.Context) error {
-		return d.stock.Release(ctx, o.seller.Name(), o.id)
+		return d.stock.Release(ctx, o.seller.Name(), o.Ref)
 	})
+}
+
+// gone is the end of a bought order that is not in Redis any more. A callback was
+// faster, or else Redis has forgotten it.
+func (d *Desk) gone(ctx context.Context, o *Order) error {
+	if o.callbacks.URL == "" {
+		return d.drop(o, errors.New("redis has forgotten the order"))
+	}
+	return d.elsewhere(ctx, o)
+}
+
+// elsewhere is the end of an order that another replica works on, or ended.
+func (d *Desk) elsewhere(ctx context.Context, o *Order) error {
+	d.log.Debug("an order ended elsewhere", "target", o.spec.Target, "provider", o.seller.Name(), "task", o.task)
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return told(cause)
+	}
+	return ErrElsewhere
+}
+
+// errSettled ends the waiting for an order whose token a callback brought.
+var errSettled = errors.New("a callback brought the token")
+
+// told is Collect's result for an order that somebody else ended.
+func told(cause error) error {
+	if errors.Is(cause, errSettled) {
+		return nil
+	}
+	return cause
 }
 
 // drop gives up a task that is paid for, because Redis was away for too long.

@@ -48,7 +48,7 @@ func TestCollectSolves(t *testing.T) {
 		if err := s.desk.Collect(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
-		s.want(t, "submit", "store t1", "poll t1", "poll t1", "poll t1", "settle", "release", "login at one: solved")
+		s.want(t, "mark", "submit", "claim t1", "store t1", "poll t1", "poll t1", "poll t1", "settle", "release", "login at one: solved")
 		l := s.stock.landed()[0]
 		// 1 s of submit, 15 s of first wait, two intervals, three polls.
 		if !near(l.Lead, 26600*time.Millisecond, time.Second) {
@@ -61,7 +61,7 @@ func TestCollectSolves(t *testing.T) {
 		if !near(asked[2].Sub(asked[1]), 5200*time.Millisecond, 500*time.Millisecond) {
 			t.Errorf("%v between polls, want 5s with 10%% jitter after the answer", asked[2].Sub(asked[1]))
 		}
-		if l.Value != "03AFexample" || l.UserAgent != "UA" || l.Provider != "one" || l.Order != o.id || l.Identity != spec().ID || l.Lifetime != 120*time.Second {
+		if l.Value != "03AFexample" || l.UserAgent != "UA" || l.Provider != "one" || l.Ref != o.Ref || l.Task != "t1" || l.Identity != spec().ID || l.Lifetime != 120*time.Second {
 			t.Errorf("landing %+v", l)
 		}
 		if orders, places := s.stock.counts(); orders != 0 || places != 0 || s.desk.slots()[0] != 0 {
@@ -98,19 +98,19 @@ func TestFailureClasses(t *testing.T) {
 		outcome      string
 		removed      string // how the order was removed; "" = it stays, with its place
 	}{
-		"capacity at submit":       {submit: fault(provider.Capacity), want: []error{ErrBusy}, outcome: Busy, removed: "fail counted=false"},
-		"account at submit":        {submit: fault(provider.Account), want: []error{ErrBusy}, outcome: Busy, removed: "fail counted=false"},
-		"parameters at submit":     {submit: fault(provider.Parameters), want: []error{ErrRefused}, outcome: Refused, removed: "fail counted=false"},
-		"unknown code at submit":   {submit: fault(provider.Task), want: []error{ErrFailed}, outcome: Failed, removed: "fail counted=true"},
+		"capacity at submit":       {submit: fault(provider.Capacity), want: []error{ErrBusy}, outcome: Busy, removed: "fail bought=false"},
+		"account at submit":        {submit: fault(provider.Account), want: []error{ErrBusy}, outcome: Busy, removed: "fail bought=false"},
+		"parameters at submit":     {submit: fault(provider.Parameters), want: []error{ErrRefused}, outcome: Refused, removed: "fail bought=false"},
+		"unknown code at submit":   {submit: fault(provider.Task), want: []error{ErrFailed}, outcome: Failed, removed: "fail bought=false"},
 		"submit without an answer": {submit: unknown, want: []error{ErrLost}, outcome: Lost},
 		"submit with a stray error": {
 			submit: context.DeadlineExceeded, want: []error{ErrLost, context.DeadlineExceeded}, outcome: Lost,
 		},
-		"task fault":         {poll: fault(provider.Task), want: []error{ErrFailed}, outcome: Failed, removed: "fail counted=true"},
-		"parameters at poll": {poll: fault(provider.Parameters), want: []error{ErrFailed, ErrRefused}, outcome: Failed, removed: "fail counted=true"},
-		"never ready":        {poll: provider.ErrNotReady, want: []error{ErrFailed}, outcome: Failed, removed: "fail counted=true"},
+		"task fault":         {poll: fault(provider.Task), want: []error{ErrFailed}, outcome: Failed, removed: "fail bought=true"},
+		"parameters at poll": {poll: fault(provider.Parameters), want: []error{ErrFailed, ErrRefused}, outcome: Failed, removed: "fail bought=true"},
+		"never ready":        {poll: provider.ErrNotReady, want: []error{ErrFailed}, outcome: Failed, removed: "fail bought=true"},
 		"account at poll, for ever": {
-			poll: fault(provider.Account), want: []error{ErrFailed}, outcome: Failed, removed: "fail counted=true",
+			poll: fault(provider.Account), want: []error{ErrFailed}, outcome: Failed, removed: "fail bought=true",
 		},
 	}
 	for name, c := range cases {
@@ -222,7 +222,7 @@ func TestRedisBlinks(t *testing.T) {
 				if err := s.desk.Collect(t.Context(), s.order(t)); err != nil {
 					t.Fatal(err)
 				}
-				if got := s.all(); step == "store t1" && !slices.Equal(got[:3], []string{"submit", "store t1", "poll t1"}) {
+				if got := s.all(); step == "store t1" && !slices.Equal(got[:5], []string{"mark", "submit", "claim t1", "store t1", "poll t1"}) {
 					t.Errorf("polling began before the task id was stored: %q", got)
 				}
 				if tries < 5 || tries > 60 {
@@ -259,8 +259,8 @@ func TestLostRepliesOfRedis(t *testing.T) {
 			return nil
 		}
 		slot, _, _ := mustAdmit(t, s.desk)
-		lost["reserve"], lost["place"] = true, true
-		o, _, err := s.desk.Place(t.Context(), slot, spec())
+		lost["reserve"], lost["place"], lost["mark"] = true, true, true // those are taken back
+		o, err := s.desk.Place(t.Context(), slot, spec())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -338,7 +338,7 @@ func TestPanicInCollect(t *testing.T) {
 		if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "a fault of ours") {
 			t.Errorf("collect = %v, want ErrLost with the panic", err)
 		}
-		s.want(t, "submit", "store t1", "poll t1", "login at one: lost")
+		s.want(t, "mark", "submit", "claim t1", "store t1", "poll t1", "login at one: lost")
 		if !strings.Contains(logged.String(), "collect_test.go") {
 			t.Errorf("no stack in the log:\n%s", logged.String())
 		}

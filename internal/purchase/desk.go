@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/pool"
 	"poold/internal/provider"
 )
 
@@ -31,10 +32,20 @@ type Desk struct {
 	line   line          // who is admitted next
 	newcom chan struct{} // wakes Run when a provider came
 
+	letters   *letterBox
+	replaying chan struct{} // holds one while letters are replayed
+	reports   chan report   // to be passed on
+
 	mu        sync.Mutex
-	sellers   []*seller     // in the order in which they are tried
-	leftovers []leftover    // orders to be taken back again
-	changed   chan struct{} // closed and replaced when a slot is freed or the list changes
+	sellers   []*seller                    // in the order in which they are tried
+	trouble   bool                         // with the folder of the letters; told once
+	perDay    int                          // the budget over all targets; 0 = none
+	leftovers []leftover                   // orders to be taken back again
+	held      map[pool.Ref]*Order          // those that a Collect of this replica sees through
+	orphans   map[place]time.Time          // places without an order, since when
+	secrets   map[string][]captcha.Secret  // of callbacks, by provider; also of those that went
+	lives     map[captcha.ID]time.Duration // how long tokens of an identity live
+	changed   chan struct{}                // closed and replaced when a slot is freed or the list changes
 }
 
 // seller is one provider of the list and its slots on this replica. All but
@@ -43,6 +54,8 @@ type seller struct {
 	Provider
 
 	concurrency int       // the file's
+	callbacks   Callbacks // for the orders to come
+	price       func(captcha.Type) float64
 	threads     int       // what the provider itself allows; 0 = it does not say
 	taken       int       // slots held on this replica
 	fullUntil   time.Time // other replicas hold the rest of the places
@@ -91,12 +104,36 @@ func (s *Slot) freeLocked(fullUntil time.Time) {
 	s.desk.tellLocked()
 }
 
-// NewDesk makes a desk without providers. observe must not be nil.
-func NewDesk(stock Stock, observe Observer, log *slog.Logger) *Desk {
+// NewDesk makes a desk without providers. letters is the folder for callbacks
+// that cannot be stored. observe must not be nil.
+func NewDesk(stock Stock, letters string, observe Observer, log *slog.Logger) *Desk {
 	return &Desk{
 		stock: stock, observe: observe, log: log,
+		letters: newLetterBox(letters), replaying: make(chan struct{}, 1), reports: make(chan report, mostReports),
 		newcom: make(chan struct{}, 1), changed: make(chan struct{}),
+		held: map[pool.Ref]*Order{}, orphans: map[place]time.Time{},
+		secrets: map[string][]captcha.Secret{}, lives: map[captcha.ID]time.Duration{},
 	}
+}
+
+// SetBudget sets how many solves may be bought over all targets and replicas
+// within 24 h; 0 = no cap.
+func (d *Desk) SetBudget(perDay int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.perDay = perDay
+}
+
+// Booked tells how much of that budget is used, and what it is.
+func (d *Desk) Booked(ctx context.Context) (used, perDay int, err error) {
+	d.mu.Lock()
+	perDay = d.perDay
+	d.mu.Unlock()
+	if perDay == 0 {
+		return 0, 0, nil
+	}
+	used, err = d.stock.Booked(ctx)
+	return used, perDay, err
 }
 
 // SetProviders replaces the list, in the order in which providers are tried.
@@ -113,7 +150,11 @@ func (d *Desk) SetProviders(entries []Entry) {
 		if i >= 0 {
 			s = old[i]
 		}
-		s.concurrency = max(1, e.Concurrency)
+		s.concurrency, s.callbacks, s.price = max(1, e.Concurrency), e.Callbacks, e.Price
+		if s.price == nil {
+			s.price = func(captcha.Type) float64 { return 0 }
+		}
+		d.rememberLocked(s.Name(), e.Callbacks.Secrets)
 		d.sellers = append(d.sellers, s)
 	}
 	d.tellLocked()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/pool"
 	"poold/internal/provider"
 )
 
@@ -25,7 +26,7 @@ func mustAdmit(t *testing.T, d *Desk) (*Slot, string, time.Duration) {
 }
 
 func TestAdmitWithoutProviders(t *testing.T) {
-	d := NewDesk(newStock(&ledger{}), witness{&ledger{}}, quiet())
+	d := NewDesk(newStock(&ledger{}), "no letters", witness{&ledger{}}, quiet())
 	if _, err := d.Admit(t.Context()); !errors.Is(err, ErrNoProvider) {
 		t.Errorf("admit = %v, want ErrNoProvider", err)
 	}
@@ -41,7 +42,7 @@ func TestNextProviderTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(5)
 		two := newSeat(s.ledger, "two")
-		s.desk.SetProviders([]Entry{{s.seat, 5}, {two, 5}})
+		s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 5}, {Provider: two, Concurrency: 5}})
 		admit := func(want string) {
 			t.Helper()
 			slot, name, took := mustAdmit(t, s.desk)
@@ -63,7 +64,7 @@ func TestNextProviderTakesOver(t *testing.T) {
 func TestFullProviderIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(1)
-		s.desk.SetProviders([]Entry{{s.seat, 1}, {newSeat(s.ledger, "two"), 1}})
+		s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
 		slot, _, _ := mustAdmit(t, s.desk)
 		time.AfterFunc(7*time.Second, slot.Free)
 		_, name, took := mustAdmit(t, s.desk)
@@ -78,7 +79,7 @@ func TestFullProviderIsWaitedFor(t *testing.T) {
 func TestFullProviderThatGoesDownIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(1)
-		s.desk.SetProviders([]Entry{{s.seat, 1}, {newSeat(s.ledger, "two"), 1}})
+		s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
 		mustAdmit(t, s.desk)
 		asked, _ := s.seat.calls()
 		time.AfterFunc(3*time.Second, func() { s.seat.setState(provider.StatePaused, time.Minute) })
@@ -148,8 +149,8 @@ func TestSetProvidersWakesWaiters(t *testing.T) {
 		want string
 		err  error
 	}{
-		"more concurrency": {func(s *shop) []Entry { return []Entry{{s.seat, 2}} }, "one", nil},
-		"another provider": {func(s *shop) []Entry { return []Entry{{newSeat(s.ledger, "two"), 1}} }, "two", nil},
+		"more concurrency": {func(s *shop) []Entry { return []Entry{{Provider: s.seat, Concurrency: 2}} }, "one", nil},
+		"another provider": {func(s *shop) []Entry { return []Entry{{Provider: newSeat(s.ledger, "two"), Concurrency: 1}} }, "two", nil},
 		"none at all":      {func(*shop) []Entry { return nil }, "", ErrNoProvider},
 	}
 	for name, c := range cases {
@@ -184,7 +185,7 @@ func TestReloadKeepsSlots(t *testing.T) {
 			slot, _, _ := mustAdmit(t, s.desk)
 			held = append(held, slot)
 		}
-		s.desk.SetProviders([]Entry{{s.seat, 2}})
+		s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 2}})
 		if taken := s.desk.slots(); taken[0] != 3 {
 			t.Fatalf("%d slots taken after the reload, want 3", taken[0])
 		}
@@ -203,7 +204,7 @@ func TestRemovedProviderFinishesItsOrders(t *testing.T) {
 		s := newShop(1)
 		o := s.order(t)
 		two := newSeat(s.ledger, "two")
-		s.desk.SetProviders([]Entry{{two, 1}})
+		s.desk.SetProviders([]Entry{{Provider: two, Concurrency: 1}})
 		if err := s.desk.Collect(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +244,7 @@ func TestProvidersAndPace(t *testing.T) {
 		}
 		s.order(t)
 		// Another replica has an order there as well.
-		if _, _, err := s.stock.Reserve(boundedCtx(t), "one", "foreign", 9, 0); err != nil {
+		if _, err := s.stock.Reserve(boundedCtx(t), "one", pool.Ref{Order: "foreign"}, 9, 0); err != nil {
 			t.Fatal(err)
 		}
 		s.seat.setState(provider.StateBusy, time.Second)
@@ -314,7 +315,7 @@ func TestUpkeepVisits(t *testing.T) {
 		synctest.Wait()
 		two, three := newSeat(s.ledger, "two"), newSeat(s.ledger, "three")
 		two.threads = func() (int, bool, error) { panic("a fault of ours") }
-		s.desk.SetProviders([]Entry{{s.seat, 1}, {two, 1}, {three, 1}})
+		s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: two, Concurrency: 1}, {Provider: three, Concurrency: 1}})
 		synctest.Wait()
 		for i, want := range []int{0, 1, 1} {
 			if _, asked := []*seat{s.seat, two, three}[i].calls(); asked != want {

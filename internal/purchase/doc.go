@@ -1,5 +1,5 @@
 // Package purchase owns WHAT was paid for: the life of one order, from a place
-// at a provider to a token in the stock.
+// at a provider to a token in the stock, whichever replica began it.
 //
 // It stands between refill, which decides when to buy, and provider and pool,
 // which know how to buy and where tokens wait. The desk is the one place where
@@ -9,11 +9,14 @@
 // # The life of an order
 //
 //	Admit    a local slot at the first provider that may be asked now
-//	Place    a place at the provider, counted in Redis over all replicas,
-//	         then the order beside the stock: the depth sentence is judged
-//	         there, in one script; a refusal gives the place back
-//	Collect  submit -> store the task id -> first wait -> poll, poll, poll ->
-//	         settle -> give the place back
+//	Place    a place at the provider, counted in Redis over all replicas, then
+//	         one in the budget over all targets, then the order beside the stock:
+//	         the depth sentence and the target's budgets are judged there, in one
+//	         script; a refusal gives the reservations back
+//	Collect  mark -> submit -> claim and store the task id -> wait for a callback,
+//	         or poll, poll, poll -> settle -> give the place back
+//	Adopt    finds the orders of replicas that are gone, for Collect to go on with
+//	Callback ends the order from outside, whoever waits for it
 //
 // Each step in Redis is keyed by the order's id and idempotent, so that one
 // whose answer was lost is sent again. The submit is not.
@@ -24,30 +27,53 @@
 //	task fault, time-out,      removed, counted as failed         (ErrFailed)
 //	  parameter fault at poll                        (the last: ErrRefused too)
 //	parameter fault at submit  removed, nothing was bought        (ErrRefused)
+//	unknown code at submit     removed, nothing was bought        (ErrFailed)
 //	capacity or account fault  removed, nothing was bought        (ErrBusy)
 //	  at submit
 //	capacity or account fault  asked again after its delay, until the time-out
 //	  at poll
 //	submit without an answer   kept: it may have been bought      (ErrLost)
 //
+// "Nothing was bought" gives the budgets back; nothing else does.
+//
+// # What recovery does to an order whose lease has ended
+//
+//	placed, not marked         taken back, nothing was bought
+//	marked, no task id         kept: it may have been bought
+//	task id known              collected by the replica that adopted it
+//
 // # Invariants
 //
-//   - An order stands in Redis before its submit leaves, and a submit is sent
-//     once. A submit in flight is never cut, not even by a stop.
-//   - The task id is stored before anything else happens with it.
-//   - An order whose submit was lost keeps its place in the depth and in the
-//     provider's concurrency until its time is over, over all replicas; only
-//     the local slot is freed, because nobody waits for anything any more.
+//   - An order stands in Redis before its submit leaves, is marked as about to be
+//     submitted, and a submit is sent once. A submit in flight is never cut, not
+//     even by a stop.
+//   - A replica whose lease on an order has gone to another one submits, settles
+//     and gives up nothing for it: the scripts refuse.
+//   - The task id is stored before anything else happens with it, and belongs to
+//     one order.
+//   - An order whose submit was lost keeps its place in the depth, in the
+//     provider's concurrency and in the budgets until its time is over, over all
+//     replicas; only the local slot is freed, because nobody waits for anything
+//     any more but a callback.
 //   - A token's age counts from the start of the last poll that found it not
-//     ready, else from just before the submit.
+//     ready, else from just before the submit; a callback's from a configured time
+//     before its first arrival, where that is later than the submit.
+//   - A callback is answered only when Redis or the disk has it (dead letters);
+//     whatever is wrong with one is counted and harmless.
 //   - Redis going away loses no paid task before the order's own deadline:
 //     storing, settling and releasing are tried until then.
 //   - Every Slot is freed: by Place when it refuses, by Collect at its end, or
 //     by its holder.
 //
+// # Points to crash at
+//
+// With the build tag crashpoints the process can be made to kill itself at a named
+// step (crash_on.go): placed, marked, submitted, stored, polled, settled of an
+// order; received, delivered, kept of a callback. Tests do so.
+//
 // # What it does not do
 //
 // It does not decide how many to buy (refill), what an error code means
-// (provider) or how long a token lives (pool). What a stop leaves behind stays
-// in Redis until its time is over.
+// (provider) or how long a token lives (pool). It runs no order by itself: who
+// adopts one calls Collect.
 package purchase

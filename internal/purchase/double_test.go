@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -54,27 +55,42 @@ func (l *ledger) want(t *testing.T, want ...string) {
 }
 
 // stock is Redis in memory: it judges the depth sentence and can be told to
-// fail at a step.
+// fail at a step. It is one replica's view: everything is its own unless a test
+// steals it.
 type stock struct {
 	*ledger
 	mu       sync.Mutex
-	places   map[string]map[string]bool // provider -> orders
-	orders   map[string]pool.Order
-	tasks    map[string]string
+	places   map[string]map[pool.Ref]bool // provider -> orders
+	booked   map[pool.Ref]bool
+	orders   map[pool.Ref]*entry
+	claims   map[string]pool.Ref // provider/task -> order
 	landings []pool.Landing
 	tokens   int
 	failed   int // counted ones
 	refuse   bool
+	wait     time.Duration // of the target's budget
+	left     []pool.Ref    // orders that were let go
 	// fault is asked before each step; an error makes it fail unexecuted.
 	fault func(step string) error
 	// lostReply is asked after each step: an error replaces its answer.
 	lostReply func(step string) error
 }
 
+// entry is one order of the journal.
+type entry struct {
+	pool.Order
+	state  pool.State
+	task   string
+	stolen bool // another replica's
+	ended  bool // its lease has
+	placed time.Time
+	marked time.Time
+}
+
 func newStock(l *ledger) *stock {
 	return &stock{
-		ledger: l, places: map[string]map[string]bool{},
-		orders: map[string]pool.Order{}, tasks: map[string]string{},
+		ledger: l, places: map[string]map[pool.Ref]bool{}, booked: map[pool.Ref]bool{},
+		orders: map[pool.Ref]*entry{}, claims: map[string]pool.Ref{},
 	}
 }
 
@@ -101,21 +117,46 @@ func (s *stock) do(ctx context.Context, step string, change func()) error {
 	return nil
 }
 
-func (s *stock) Reserve(ctx context.Context, name, order string, limit int, _ time.Duration) (ok bool, n int, err error) {
+// look is do for calls that the store bounds itself and that tests do not count.
+func (s *stock) look(change func()) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fault != nil {
+		if err := s.fault("look"); err != nil {
+			return err
+		}
+	}
+	change()
+	return nil
+}
+
+func (s *stock) Reserve(ctx context.Context, name string, order pool.Ref, limit int, _ time.Duration) (ok bool, err error) {
 	err = s.do(ctx, "reserve", func() {
 		if s.places[name] == nil {
-			s.places[name] = map[string]bool{}
+			s.places[name] = map[pool.Ref]bool{}
 		}
 		if len(s.places[name]) < limit {
 			s.places[name][order] = true
 		}
-		ok, n = s.places[name][order], len(s.places[name])
+		ok = s.places[name][order]
 	})
-	return ok && err == nil, n, err
+	return ok && err == nil, err
 }
 
-func (s *stock) Release(ctx context.Context, name, order string) error {
+func (s *stock) Release(ctx context.Context, name string, order pool.Ref) error {
+	if _, bounded := ctx.Deadline(); !bounded {
+		return s.look(func() { delete(s.places[name], order) }) // swept
+	}
 	return s.do(ctx, "release", func() { delete(s.places[name], order) })
+}
+
+func (s *stock) Places(_ context.Context, name string) (refs []pool.Ref, err error) {
+	err = s.look(func() {
+		for ref := range s.places[name] {
+			refs = append(refs, ref)
+		}
+	})
+	return refs, err
 }
 
 func (s *stock) InFlight(ctx context.Context, names []string) ([]int, error) {
@@ -128,43 +169,173 @@ func (s *stock) InFlight(ctx context.Context, names []string) ([]int, error) {
 	return counts, err
 }
 
-func (s *stock) Place(ctx context.Context, o pool.Order) (placed bool, st pool.Stock, err error) {
-	err = s.do(ctx, "place", func() {
-		if _, there := s.orders[o.ID]; !there && (s.refuse || s.tokens+len(s.orders) >= o.Depth) {
+func (s *stock) Book(ctx context.Context, order pool.Ref, perDay int) (wait time.Duration, err error) {
+	err = s.do(ctx, "book", func() {
+		if !s.booked[order] && len(s.booked) >= perDay {
+			wait = time.Hour
 			return
 		}
-		placed = true
-		s.orders[o.ID] = o
-		st.Orders = len(s.orders)
+		s.booked[order] = true
 	})
-	return placed && err == nil, st, err
+	return wait, err
 }
 
-func (s *stock) Submitted(ctx context.Context, _ captcha.ID, order, task string) error {
-	return s.do(ctx, "store "+task, func() { s.tasks[order] = task })
+func (s *stock) Refund(ctx context.Context, order pool.Ref) error {
+	return s.do(ctx, "refund", func() { delete(s.booked, order) })
 }
 
-func (s *stock) Settle(ctx context.Context, l pool.Landing) (settled bool, err error) {
+func (s *stock) Booked(context.Context) (n int, err error) {
+	err = s.look(func() { n = len(s.booked) })
+	return n, err
+}
+
+func (s *stock) Place(ctx context.Context, o pool.Order) (p pool.Placing, err error) {
+	err = s.do(ctx, "place", func() {
+		_, there := s.orders[o.Ref]
+		switch {
+		case there:
+		case s.refuse || s.tokens+len(s.orders) >= o.Depth:
+			return
+		case s.wait > 0:
+			p.BudgetWait = s.wait
+			return
+		}
+		p.Placed = true
+		if !there {
+			s.orders[o.Ref] = &entry{Order: o, state: pool.Intent, placed: time.Now()}
+		}
+	})
+	if err != nil {
+		return pool.Placing{}, err
+	}
+	return p, nil
+}
+
+// mine finds an order that is this replica's.
+func (s *stock) mine(order pool.Ref) *entry {
+	if e := s.orders[order]; e != nil && !e.stolen {
+		return e
+	}
+	return nil
+}
+
+func (s *stock) Mark(ctx context.Context, order pool.Ref) (ok bool, err error) {
+	err = s.do(ctx, "mark", func() {
+		if e := s.mine(order); e != nil && e.state != pool.Bought {
+			ok, e.state, e.marked = true, pool.Submitting, time.Now()
+		}
+	})
+	return ok, err
+}
+
+func (s *stock) Claim(ctx context.Context, name, task string, order pool.Ref, _ time.Duration) (ok bool, err error) {
+	err = s.do(ctx, "claim "+task, func() {
+		holder, taken := s.claims[name+"/"+task]
+		if ok = !taken || holder == order; ok {
+			s.claims[name+"/"+task] = order
+		}
+	})
+	return ok, err
+}
+
+func (s *stock) Submitted(ctx context.Context, order pool.Ref, task string) (ok bool, err error) {
+	err = s.do(ctx, "store "+task, func() {
+		if e := s.orders[order]; e != nil {
+			ok, e.state, e.task, e.stolen = true, pool.Bought, task, false
+		}
+	})
+	return ok, err
+}
+
+func (s *stock) Unknown(ctx context.Context, order pool.Ref, _ time.Duration) (ok bool, err error) {
+	err = s.do(ctx, "unknown", func() {
+		if e := s.mine(order); e != nil && e.state != pool.Bought {
+			ok, e.state = true, pool.Lost
+		}
+	})
+	return ok, err
+}
+
+// ending is who may end an order.
+func (s *stock) ending(order pool.Ref, callback bool) pool.Ending {
+	switch e := s.orders[order]; {
+	case e == nil:
+		return pool.Gone
+	case e.stolen && !callback:
+		return pool.Stolen
+	}
+	return pool.Ended
+}
+
+func (s *stock) Settle(ctx context.Context, l pool.Landing) (how pool.Ending, err error) {
 	err = s.do(ctx, "settle", func() {
-		if _, settled = s.orders[l.Order]; settled {
-			delete(s.orders, l.Order)
+		if how = s.ending(l.Ref, l.Callback); how == pool.Ended {
+			delete(s.orders, l.Ref)
 			s.landings = append(s.landings, l)
 			s.tokens++
 		}
 	})
-	return settled, err
+	return how, err
 }
 
-func (s *stock) Fail(ctx context.Context, _ captcha.ID, order string, counted bool) (removed bool, err error) {
-	err = s.do(ctx, fmt.Sprintf("fail counted=%v", counted), func() {
-		if _, removed = s.orders[order]; removed {
-			delete(s.orders, order)
-			if counted {
+func (s *stock) Fail(ctx context.Context, f pool.Failure) (how pool.Ending, err error) {
+	err = s.do(ctx, fmt.Sprintf("fail bought=%v", f.Bought), func() {
+		if how = s.ending(f.Ref, f.Callback); how == pool.Ended {
+			delete(s.orders, f.Ref)
+			if f.Bought {
 				s.failed++
 			}
 		}
 	})
-	return removed, err
+	return how, err
+}
+
+// record is an order as Find and Adopt tell it.
+func (e *entry) record() pool.Record {
+	return pool.Record{
+		Ref: e.Ref, State: e.state, Task: e.task, Facts: e.Facts,
+		Placed: e.placed, Until: e.placed.Add(e.TTL), Unsolved: max(0, e.marked.Sub(e.placed)),
+	}
+}
+
+func (s *stock) Find(_ context.Context, order pool.Ref) (r pool.Record, there bool, err error) {
+	err = s.look(func() {
+		if e := s.orders[order]; e != nil {
+			r, there = e.record(), true
+		}
+	})
+	return r, there, err
+}
+
+func (s *stock) Adopt(_ context.Context, id captcha.ID, orders []string) (adopted []pool.Record, gone []pool.Ref, err error) {
+	err = s.look(func() {
+		for _, name := range orders {
+			ref := pool.Ref{Identity: id, Order: name}
+			switch e := s.orders[ref]; {
+			case e == nil:
+				gone = append(gone, ref)
+			case e.ended && e.state != pool.Lost:
+				e.ended, e.stolen = false, false
+				adopted = append(adopted, e.record())
+			}
+		}
+	})
+	return adopted, gone, err
+}
+
+func (s *stock) Renew(_ context.Context, orders []pool.Ref) (lost []pool.Ref, err error) {
+	err = s.look(func() {
+		for _, ref := range orders {
+			if s.mine(ref) == nil {
+				lost = append(lost, ref)
+			}
+		}
+	})
+	return lost, err
+}
+
+func (s *stock) LetGo(ctx context.Context, orders []pool.Ref) error {
+	return s.do(ctx, "let go", func() { s.left = append(s.left, orders...) })
 }
 
 // counts is what is left in Redis.
@@ -175,6 +346,13 @@ func (s *stock) counts() (orders, places int) {
 		places += len(orders)
 	}
 	return len(s.orders), places
+}
+
+// change lets a test reach into Redis.
+func (s *stock) change(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do()
 }
 
 func (s *stock) landed() []pool.Landing {
@@ -197,6 +375,10 @@ type seat struct {
 	threads func() (int, bool, error)
 	asked   int // Threads
 	limit   time.Duration
+
+	pingback string           // of the last submit
+	polled   captcha.Identity // of the last poll
+	report   func() error
 }
 
 func newSeat(l *ledger, name string) *seat {
@@ -212,13 +394,27 @@ func newSeat(l *ledger, name string) *seat {
 
 func (s *seat) Name() string { return s.name }
 
-func (s *seat) Submit(ctx context.Context, _ captcha.Identity) (string, error) {
+func (s *seat) Submit(ctx context.Context, _ captcha.Identity, pingback string) (string, error) {
+	s.mu.Lock()
+	s.pingback = pingback
+	s.mu.Unlock()
 	s.add("submit")
 	return s.submit(ctx)
 }
 
-func (s *seat) Poll(ctx context.Context, task string, _ captcha.Identity) (provider.Solution, error) {
+func (s *seat) Report(_ context.Context, task string, _ captcha.Type, good bool) error {
+	s.add("report %s %v", task, good)
+	if s.report == nil {
+		return nil
+	}
+	return s.report()
+}
+
+func (s *seat) ReportWindow() time.Duration { return time.Minute }
+
+func (s *seat) Poll(ctx context.Context, task string, id captcha.Identity) (provider.Solution, error) {
 	s.mu.Lock()
+	s.polled = id
 	s.polls++
 	n := s.polls
 	s.mu.Unlock()
@@ -277,6 +473,12 @@ func (w witness) Solve(target, name, outcome string, _ time.Duration) {
 	w.add("%s at %s: %s", target, name, outcome)
 }
 
+func (w witness) Callback(outcome string) { w.add("callback %s", outcome) }
+func (w witness) Letter(outcome string)   { w.add("letter %s", outcome) }
+func (w witness) Report(name, outcome string) {
+	w.add("report to %s: %s", name, outcome)
+}
+
 // shop is a desk with one provider and its doubles.
 type shop struct {
 	*ledger
@@ -285,11 +487,14 @@ type shop struct {
 	desk  *Desk
 }
 
-func newShop(concurrency int) *shop {
+func newShop(concurrency int) *shop { return newShopWith(concurrency, "no letters") }
+
+// newShopWith is a shop with a folder for letters.
+func newShopWith(concurrency int, letters string) *shop {
 	l := &ledger{}
 	s := &shop{ledger: l, stock: newStock(l), seat: newSeat(l, "one")}
-	s.desk = NewDesk(s.stock, witness{l}, quiet())
-	s.desk.SetProviders([]Entry{{s.seat, concurrency}})
+	s.desk = NewDesk(s.stock, letters, witness{l}, quiet())
+	s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: concurrency}})
 	return s
 }
 
@@ -308,12 +513,38 @@ func (s *shop) order(t *testing.T) *Order {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, _, err := s.desk.Place(t.Context(), slot, spec())
+	o, err := s.desk.Place(t.Context(), slot, spec())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.forget()
 	return o
+}
+
+// collecting sees an order through in the background, and returns when that waits
+// for something.
+func (s *shop) collecting(t *testing.T, o *Order) <-chan error {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- s.desk.Collect(t.Context(), o) }()
+	synctest.Wait()
+	return ended
+}
+
+// running runs the desk until the function that it returns is called.
+func (s *shop) running(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.desk.Run(ctx) }()
+	synctest.Wait()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	}
 }
 
 // slots is how many slots are taken at each provider of the list.

@@ -33,7 +33,7 @@ func (d *Desk) tidy(ctx context.Context) {
 	due = slices.DeleteFunc(due, func(l leftover) bool { return time.Now().After(l.order.deadline) })
 	for i := range due {
 		l := &due[i]
-		if d.takeBack(ctx, l.order) != nil {
+		if d.takeBack(ctx, l.order.seller.Name(), l.order.Ref, l.order.booked) != nil {
 			break // Redis is still away
 		}
 		if l.once {

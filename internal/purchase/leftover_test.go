@@ -32,7 +32,7 @@ func TestStepsThatAreCarriedOutLateAreTakenBack(t *testing.T) {
 			return nil
 		}
 		s.stock.mu.Unlock()
-		if _, _, err := s.desk.Place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
+		if _, err := s.desk.Place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
 			t.Fatalf("place = %v", err)
 		}
 		time.Sleep(5 * time.Second)
@@ -41,8 +41,8 @@ func TestStepsThatAreCarriedOutLateAreTakenBack(t *testing.T) {
 		left := s.desk.leftovers[0].order
 		s.desk.mu.Unlock()
 		s.stock.mu.Lock()
-		s.stock.places["one"] = map[string]bool{left.id: true} // late
-		s.stock.orders[left.id] = pool.Order{ID: left.id}
+		s.stock.places["one"] = map[pool.Ref]bool{left.Ref: true} // late
+		s.stock.orders[left.Ref] = &entry{state: pool.Intent}
 		hung = false
 		s.stock.mu.Unlock()
 		time.Sleep(3 * time.Second)
@@ -67,9 +67,10 @@ func TestAForgottenOrderIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(1)
 		o := s.order(t)
-		s.stock.mu.Lock()
-		clear(s.stock.orders)
-		s.stock.mu.Unlock()
+		s.seat.submit = func(context.Context) (string, error) {
+			s.stock.change(func() { clear(s.stock.orders) })
+			return "t1", nil
+		}
 		if err := s.desk.Collect(t.Context(), o); !errors.Is(err, ErrLost) {
 			t.Errorf("collect = %v, want ErrLost", err)
 		}

@@ -3,9 +3,12 @@ package purchase
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/pool"
 )
 
@@ -19,92 +22,152 @@ const (
 	// placeMargin lets a place at the provider outlive its order, so that a
 	// crash counts too many rather than too few.
 	placeMargin = 10 * time.Second
+	// currency is how many of the units that prices are kept in make one.
+	currency = 1e9
 )
 
 // Order is one purchase under way. It belongs to whoever calls Collect, which
 // may be called once.
 type Order struct {
-	id     string // 128 random bits or more
-	spec   Spec
-	slot   *Slot
-	seller *seller
+	pool.Ref
+	spec      Spec
+	slot      *Slot
+	seller    *seller
+	callbacks Callbacks
+	booked    bool // may stand in the budget over all targets
 	// deadline is when Redis forgets the order, or a little before.
 	deadline time.Time
 
-	placed time.Time // when Place was answered
-	// Set by Collect, in this order.
+	placed time.Time // when Place was answered; an adopted one's, as late as it can be
+	// Set by Collect, in this order; an adopted order has them already.
 	submitted time.Time // just before the submit
 	answered  time.Time // when the task id came
 	task      string    // the provider's id
 	unsolved  time.Time // latest moment at which the task is known to be unsolved
+
+	finish context.CancelCauseFunc // ends Collect; set while the desk holds the order
 }
+
+// Target is the name of the target that the order was placed for.
+func (o *Order) Target() string { return o.spec.Target }
+
+// facts are what is written into the journal for whoever adopts the order or
+// gets its callback.
+type facts struct {
+	Target     string       `json:"target"`
+	Provider   string       `json:"provider"`
+	Type       captcha.Type `json:"type"`
+	Enterprise bool         `json:"enterprise,omitempty"`
+	Lifetime   int64        `json:"lifetime_ms"`
+	Margin     int64        `json:"margin_ms"`
+	Delay      int64        `json:"callback_delay_ms"`
+}
+
+func (o *Order) facts() string {
+	text, _ := json.Marshal(facts{ // strings and numbers alone
+		Target: o.spec.Target, Provider: o.seller.Name(),
+		Type: o.spec.Identity.Type, Enterprise: o.spec.Identity.Enterprise,
+		Lifetime: o.spec.Lifetime.Milliseconds(), Margin: o.spec.Margin.Milliseconds(),
+		Delay: o.callbacks.Delay.Milliseconds(),
+	})
+	return string(text)
+}
+
+func readFacts(text string) (facts, error) {
+	var f facts
+	if err := json.Unmarshal([]byte(text), &f); err != nil {
+		return f, fmt.Errorf("reading what the journal knows of an order: %w", err)
+	}
+	return f, nil
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // lifetime is how long an order may be under way: the provider's own limit,
 // and a call before and after it.
 func lifetime(p Solver) time.Duration { return p.Timeout() + 2*callTime }
 
-// Place takes a place at the slot's provider, then creates the order beside
-// the stock. It answers ErrBusy where all replicas together have as many
-// orders at the provider as it may have, and ErrDepth, with the stock, where
-// the depth sentence refuses or buying is paused. With any error nothing is
-// left behind and the slot is freed; without one Collect must follow.
+// Place takes a place at the slot's provider, then one in the budget over all
+// targets, then creates the order beside the stock. It answers ErrBusy where all
+// replicas together have as many orders at the provider as it may have, a
+// *BudgetError where a budget is used up, and ErrDepth where the depth sentence
+// refuses or buying is paused. With any error nothing is left behind and the
+// slot is freed; without one Collect must follow.
 //
 // An end of ctx is noticed before the first step only: a step in Redis that is
 // cut leaves behind what nobody knows of. The steps take a few seconds at most.
-func (d *Desk) Place(ctx context.Context, slot *Slot, spec Spec) (*Order, pool.Stock, error) {
+func (d *Desk) Place(ctx context.Context, slot *Slot, spec Spec) (*Order, error) {
 	if err := ctx.Err(); err != nil {
 		slot.Free()
-		return nil, pool.Stock{}, err
+		return nil, err
 	}
-	ttl := lifetime(slot.seller)
 	o := &Order{
-		id: rand.Text(), spec: spec, slot: slot, seller: slot.seller,
-		deadline: time.Now().Add(ttl),
+		Ref:  pool.Ref{Identity: spec.ID, Order: rand.Text()},
+		spec: spec, slot: slot, seller: slot.seller,
+		deadline: time.Now().Add(lifetime(slot.seller)),
 	}
 	d.mu.Lock()
-	limit := o.seller.limitLocked()
+	limit, price, perDay := o.seller.limitLocked(), o.seller.price, d.perDay
+	o.callbacks = o.seller.callbacks
+	d.lives[spec.ID] = spec.Lifetime
 	d.mu.Unlock()
 
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
-	free, _, err := d.stock.Reserve(bounded, o.seller.Name(), o.id, limit, ttl+placeMargin)
+	free, err := d.stock.Reserve(bounded, o.seller.Name(), o.Ref, limit, lifetime(o.seller)+placeMargin)
 	if err != nil {
-		d.undo(ctx, o)
-		d.leave(o)
-		return nil, pool.Stock{}, fmt.Errorf("reserving a place at %s: %w", o.seller.Name(), err)
+		return nil, d.abort(ctx, o, fmt.Errorf("reserving a place at %s: %w", o.seller.Name(), err))
 	}
 	if !free {
 		d.mu.Lock()
 		slot.freeLocked(time.Now().Add(fullFor))
 		d.mu.Unlock()
-		return nil, pool.Stock{}, fmt.Errorf("%s: %w: all replicas together have %d orders there", o.seller.Name(), ErrBusy, limit)
+		return nil, fmt.Errorf("%s: %w: all replicas together have %d orders there", o.seller.Name(), ErrBusy, limit)
 	}
-	placed, stock, err := d.stock.Place(bounded, pool.Order{
-		ID: o.id, Identity: spec.ID, Provider: o.seller.Name(),
-		Depth: spec.Depth, Margin: spec.Margin, Lead: spec.Lead, TTL: ttl,
+	if o.booked = perDay > 0; o.booked {
+		wait, err := d.stock.Book(bounded, o.Ref, perDay)
+		if err != nil {
+			return nil, d.abort(ctx, o, fmt.Errorf("reserving in the budget: %w", err))
+		}
+		if wait > 0 {
+			d.giveBack(ctx, o)
+			return nil, &BudgetError{Overall: true, RetryAfter: wait}
+		}
+	}
+	placing, err := d.stock.Place(bounded, pool.Order{
+		Ref: o.Ref, Depth: spec.Depth, Margin: spec.Margin, Lead: spec.Lead, TTL: lifetime(o.seller),
+		Price: int64(math.Round(price(spec.Identity.Type) * currency)), Facts: o.facts(),
+		PerHour: spec.PerHour, PerDay: spec.PerDay,
 	})
-	if err != nil {
-		d.undo(ctx, o)
-		d.leave(o)
-		return nil, pool.Stock{}, fmt.Errorf("placing an order: %w", err)
-	}
-	if !placed {
+	switch {
+	case err != nil:
+		return nil, d.abort(ctx, o, fmt.Errorf("placing an order: %w", err))
+	case placing.BudgetWait > 0:
 		d.giveBack(ctx, o)
-		return nil, stock, ErrDepth
+		return nil, &BudgetError{RetryAfter: placing.BudgetWait}
+	case !placing.Placed:
+		d.giveBack(ctx, o)
+		return nil, ErrDepth
 	}
 	o.placed = time.Now()
-	return o, stock, nil
+	crash("placed")
+	return o, nil
 }
 
-// giveBack frees the slot of an order that the stock refused, and its place.
-// Where Redis does not answer, the place is forgotten in time.
+// abort takes back an order of which a step had no answer, and once more later:
+// Redis may carry that step out when it goes on.
+func (d *Desk) abort(ctx context.Context, o *Order, cause error) error {
+	d.undo(ctx, o)
+	d.leave(o)
+	return cause
+}
+
+// giveBack frees the slot of an order that was not placed, and its
+// reservations. Where Redis does not answer, the place is forgotten in time.
 func (d *Desk) giveBack(ctx context.Context, o *Order) {
 	defer o.slot.Free()
-	err := attempt(ctx, func(ctx context.Context) error {
-		return d.stock.Release(ctx, o.seller.Name(), o.id)
-	})
-	if err != nil {
-		d.log.Debug("place not given back", "target", o.spec.Target, "provider", o.seller.Name(), "err", err)
+	if err := d.unreserve(ctx, o.seller.Name(), o.Ref, o.booked); err != nil {
+		d.log.Debug("reservations not given back", "target", o.spec.Target, "provider", o.seller.Name(), "err", err)
 	}
 }
 
@@ -112,22 +175,36 @@ func (d *Desk) giveBack(ctx context.Context, o *Order) {
 // its slot. Where Redis does not answer, what is left is forgotten in time.
 func (d *Desk) undo(ctx context.Context, o *Order) {
 	defer o.slot.Free()
-	if err := d.takeBack(ctx, o); err != nil {
+	if err := d.takeBack(ctx, o.seller.Name(), o.Ref, o.booked); err != nil {
 		d.log.Debug("order not taken back", "target", o.spec.Target, "provider", o.seller.Name(), "err", err)
 	}
 }
 
-// takeBack removes an order that was not submitted, then its place: a place
+// takeBack removes an order that was not bought, then its reservations: a place
 // without an order counts too many, an order without a place too few.
-func (d *Desk) takeBack(ctx context.Context, o *Order) error {
-	err := attempt(ctx, func(ctx context.Context) error {
-		_, err := d.stock.Fail(ctx, o.spec.ID, o.id, false)
+func (d *Desk) takeBack(ctx context.Context, provider string, order pool.Ref, booked bool) error {
+	var how pool.Ending
+	err := attempt(ctx, func(ctx context.Context) (err error) {
+		how, err = d.stock.Fail(ctx, pool.Failure{Ref: order})
 		return err
 	})
-	if err != nil {
+	if err != nil || how == pool.Stolen {
 		return err
 	}
+	return d.unreserve(ctx, provider, order, booked)
+}
+
+// unreserve gives an order's place at the provider and in the budget back.
+func (d *Desk) unreserve(ctx context.Context, provider string, order pool.Ref, booked bool) error {
+	if booked {
+		err := attempt(ctx, func(ctx context.Context) error {
+			return d.stock.Refund(ctx, order)
+		})
+		if err != nil {
+			return err
+		}
+	}
 	return attempt(ctx, func(ctx context.Context) error {
-		return d.stock.Release(ctx, o.seller.Name(), o.id)
+		return d.stock.Release(ctx, provider, order)
 	})
 }

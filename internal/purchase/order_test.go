@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/pool"
 )
 
@@ -20,24 +21,26 @@ func TestPlaceReservesFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, st, err := s.desk.Place(t.Context(), slot, spec())
+	o, err := s.desk.Place(t.Context(), slot, spec())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.want(t, "reserve", "place")
-	if st.Orders != 1 {
-		t.Errorf("the stock's answer was not passed on: %+v", st)
-	}
-	placed := s.stock.orders[o.id]
+	placed := s.stock.orders[o.Ref].Order
 	want := pool.Order{
-		ID: o.id, Identity: spec().ID, Provider: "one", Depth: 10, Margin: 40 * time.Second,
-		Lead: 20 * time.Second, TTL: s.seat.limit + 2*callTime,
+		Ref: o.Ref, Depth: 10, Margin: 40 * time.Second,
+		Lead: 20 * time.Second, TTL: s.seat.limit + 2*callTime, Facts: placed.Facts,
 	}
 	if placed != want {
 		t.Errorf("placed %+v, want %+v", placed, want)
 	}
-	if len(o.id) < 26 {
-		t.Errorf("order id %q has fewer than 128 bits", o.id)
+	f, err := readFacts(placed.Facts)
+	wanted := facts{Target: "login", Provider: "one", Type: captcha.RecaptchaV2, Lifetime: 120_000, Margin: 40_000}
+	if err != nil || f != wanted {
+		t.Errorf("facts %+v, %v, want %+v", f, err, wanted)
+	}
+	if len(o.Order) < 26 {
+		t.Errorf("order id %q has fewer than 128 bits", o.Order)
 	}
 }
 
@@ -66,15 +69,15 @@ func TestPlaceLeavesNothingBehind(t *testing.T) {
 					return nil
 				}
 			}, pool.ErrDown,
-			[]string{"reserve", "fail counted=false", "release"},
+			[]string{"reserve", "fail bought=false", "release"},
 		},
 		"answer to reserve lost": {
 			func(s *shop) { s.stock.lostReply = lose("reserve", away) }, pool.ErrDown,
-			[]string{"reserve", "fail counted=false", "release"},
+			[]string{"reserve", "fail bought=false", "release"},
 		},
 		"answer to place lost": {
 			func(s *shop) { s.stock.lostReply = lose("place", away) }, pool.ErrDown,
-			[]string{"reserve", "place", "fail counted=false", "release"},
+			[]string{"reserve", "place", "fail bought=false", "release"},
 		},
 	}
 	for name, c := range cases {
@@ -85,7 +88,7 @@ func TestPlaceLeavesNothingBehind(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.prepare(s)
-			if _, _, err := s.desk.Place(t.Context(), slot, spec()); !errors.Is(err, c.want) {
+			if _, err := s.desk.Place(t.Context(), slot, spec()); !errors.Is(err, c.want) {
 				t.Errorf("place = %v, want %v", err, c.want)
 			}
 			s.want(t, c.steps...)
@@ -117,7 +120,7 @@ func TestPlaceAfterTheEndDoesNothing(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := s.desk.Place(ctx, slot, spec()); !errors.Is(err, context.Canceled) {
+	if _, err := s.desk.Place(ctx, slot, spec()); !errors.Is(err, context.Canceled) {
 		t.Errorf("place = %v, want canceled", err)
 	}
 	s.want(t)
@@ -133,12 +136,12 @@ func TestProviderFilledByOtherReplicas(t *testing.T) {
 		s := newShop(2)
 		ctx := boundedCtx(t)
 		for _, foreign := range []string{"a", "b"} {
-			if ok, _, _ := s.stock.Reserve(ctx, "one", foreign, 2, 0); !ok {
+			if ok, _ := s.stock.Reserve(ctx, "one", pool.Ref{Order: foreign}, 2, 0); !ok {
 				t.Fatal("the double is full already")
 			}
 		}
 		slot, _, _ := mustAdmit(t, s.desk)
-		if _, _, err := s.desk.Place(ctx, slot, spec()); !errors.Is(err, ErrBusy) {
+		if _, err := s.desk.Place(ctx, slot, spec()); !errors.Is(err, ErrBusy) {
 			t.Fatalf("place = %v, want ErrBusy", err)
 		}
 		if got := s.all(); slices.Contains(got, "place") {
@@ -148,10 +151,10 @@ func TestProviderFilledByOtherReplicas(t *testing.T) {
 		if took != fullFor {
 			t.Errorf("the next admission took %v, want %v", took, fullFor)
 		}
-		if err := s.stock.Release(ctx, "one", "a"); err != nil {
+		if err := s.stock.Release(ctx, "one", pool.Ref{Order: "a"}); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := s.desk.Place(ctx, slot, spec()); err != nil {
+		if _, err := s.desk.Place(ctx, slot, spec()); err != nil {
 			t.Errorf("place = %v after a place came free", err)
 		}
 	})

@@ -32,7 +32,7 @@ func TestStopWhileSubmitting(t *testing.T) {
 		if err := s.desk.Collect(ctx, s.order(t)); !errors.Is(err, context.Canceled) {
 			t.Errorf("collect = %v, want canceled", err)
 		}
-		s.want(t, "submit", "store t1")
+		s.want(t, "mark", "submit", "claim t1", "store t1", "let go")
 		if orders, places := s.stock.counts(); orders != 1 || places != 1 || s.desk.slots()[0] != 0 {
 			t.Errorf("left: %d orders, %d places, %d slots", orders, places, s.desk.slots()[0])
 		}
@@ -79,7 +79,7 @@ func TestStopBeforeSubmitting(t *testing.T) {
 	if err := s.desk.Collect(ctx, o); !errors.Is(err, context.Canceled) {
 		t.Errorf("collect = %v, want canceled", err)
 	}
-	s.want(t, "fail counted=false", "release")
+	s.want(t, "fail bought=false", "release")
 	if s.desk.slots()[0] != 0 {
 		t.Error("the slot was not freed")
 	}

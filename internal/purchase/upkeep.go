@@ -14,30 +14,64 @@ import (
 // upkeepEvery is how often a provider is asked for its threads and its balance.
 const upkeepEvery = time.Minute
 
-// Run asks the providers for their threads and balances, once a minute and
-// when a provider comes, and takes back what a Redis that hung left behind,
-// until ctx ends.
+// Run does what the desk owes to the orders and to the providers, until ctx
+// ends: it renews the leases of the orders that this replica works on, takes back
+// what a Redis that hung left behind, replays dead letters, passes reports on,
+// and asks the providers for their threads and balances.
 func (d *Desk) Run(ctx context.Context) error {
-	ticker := time.NewTicker(upkeepEvery)
+	var duties sync.WaitGroup
+	for _, duty := range []struct {
+		every time.Duration
+		do    func(context.Context)
+	}{
+		{renewEvery, d.renew}, {tidyEvery, d.tidy}, {replayEvery, d.replayQuietly},
+	} {
+		duties.Go(func() { d.repeat(ctx, duty.every, duty.do) })
+	}
+	duties.Go(func() { d.passOn(ctx) })
+	duties.Go(func() { d.visitAll(ctx) })
+	duties.Wait()
+	return nil
+}
+
+// repeat does something now and then. A panic ends one turn alone.
+func (d *Desk) repeat(ctx context.Context, every time.Duration, do func(context.Context)) {
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	broom := time.NewTicker(tidyEvery)
-	defer broom.Stop()
-	all := true
-	for due := true; ; {
-		if due {
-			d.upkeep(ctx, all)
-		}
-		due = true
+	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
+		case <-ticker.C:
+			d.guarded(func() { do(ctx) })
+		}
+	}
+}
+
+// guarded keeps a panic from ending the daemon.
+func (d *Desk) guarded(do func()) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			d.log.Error("panic at the desk", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
+		}
+	}()
+	do()
+}
+
+// visitAll asks the providers for their threads and balances, once a minute and
+// when a provider comes.
+func (d *Desk) visitAll(ctx context.Context) {
+	ticker := time.NewTicker(upkeepEvery)
+	defer ticker.Stop()
+	for all := true; ; {
+		d.upkeep(ctx, all)
+		select {
+		case <-ctx.Done():
+			return
 		case <-ticker.C:
 			all = true
 		case <-d.newcom:
 			all = false
-		case <-broom.C:
-			due = false
-			d.tidy(ctx)
 		}
 	}
 }
@@ -56,19 +90,13 @@ func (d *Desk) upkeep(ctx context.Context, all bool) {
 	d.mu.Unlock()
 	var visits sync.WaitGroup
 	for _, s := range due {
-		visits.Go(func() { d.visit(ctx, s) })
+		visits.Go(func() { d.guarded(func() { d.visit(ctx, s) }) })
 	}
 	visits.Wait()
 }
 
 // visit reads one provider's threads and balance.
 func (d *Desk) visit(ctx context.Context, s *seller) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			d.log.Error("panic while asking a provider for its threads", "provider", s.Name(),
-				"err", fmt.Sprint(cause), "stack", string(debug.Stack()))
-		}
-	}()
 	// An account fault stops all calls but the slow probe, which is an order.
 	if s.State(time.Now()).Kind == provider.StatePaused {
 		return

@@ -20,6 +20,11 @@
 // one look. The backstop finds what nobody kicked for: takes at other
 // replicas, orders that ran out of time.
 //
+// At the start, before anything is bought, and every 2 s after that, the manager
+// has the desk adopt the orders of replicas that are gone and sees them through
+// as its own. Identities that no target names any more are looked at once more
+// when their last token and order must be over, so that their figures are complete.
+//
 // # Invariants
 //
 //   - Running equals wanted when Apply returns: a target that went or changed

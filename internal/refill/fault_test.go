@@ -29,19 +29,22 @@ func (c *counter) Admit(ctx context.Context) (*purchase.Slot, error) {
 	return &purchase.Slot{}, ctx.Err()
 }
 
-func (c *counter) Place(context.Context, *purchase.Slot, purchase.Spec) (*purchase.Order, pool.Stock, error) {
+func (c *counter) Place(context.Context, *purchase.Slot, purchase.Spec) (*purchase.Order, error) {
 	if c.place != nil {
 		if err := c.place(); err != nil {
-			return nil, pool.Stock{}, err
+			return nil, err
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.placed++
-	return &purchase.Order{}, pool.Stock{}, nil
+	return &purchase.Order{}, nil
 }
 
 func (c *counter) Collect(ctx context.Context, _ *purchase.Order) error { return c.collect(ctx) }
+
+func (c *counter) Adopt(context.Context) ([]*purchase.Order, error) { return nil, nil }
+func (c *counter) Abandon(context.Context, *purchase.Order)         {}
 
 func (c *counter) Pace(captcha.Type) (time.Duration, time.Duration) { return time.Second, time.Second }
 

@@ -26,6 +26,13 @@ const (
 	// none waits longer than startMost.
 	startStep = 500 * time.Microsecond
 	startMost = time.Second
+	// Orders of replicas that are gone are looked for this often, and up to a
+	// quarter later. With the lease of an order that makes 8 s at most.
+	adoptEvery = 2 * time.Second
+	// firstAdopt bounds the first look, which comes before anything is bought.
+	firstAdopt = 3 * time.Second
+	// settleMargin is for the calls before and after an order's own time.
+	settleMargin = time.Minute
 )
 
 // Stock is what refill needs of a *pool.Store.
@@ -36,9 +43,16 @@ type Stock interface {
 // Desk is what refill needs of a *purchase.Desk.
 type Desk interface {
 	Admit(ctx context.Context) (*purchase.Slot, error)
-	Place(ctx context.Context, slot *purchase.Slot, spec purchase.Spec) (*purchase.Order, pool.Stock, error)
+	Place(ctx context.Context, slot *purchase.Slot, spec purchase.Spec) (*purchase.Order, error)
 	Collect(ctx context.Context, order *purchase.Order) error
 	Pace(t captcha.Type) (firstPoll, interval time.Duration)
+	Recovery
+}
+
+// Recovery is the part of the desk that finds what other replicas left behind.
+type Recovery interface {
+	Adopt(ctx context.Context) ([]*purchase.Order, error)
+	Abandon(ctx context.Context, order *purchase.Order)
 }
 
 // Manager keeps one worker running for each target. It is safe for concurrent
@@ -55,6 +69,15 @@ type Manager struct {
 	mu      sync.Mutex
 	running bool
 	first   *targets.Set // applied before Run
+	// departed are identities that went, until their accounts are settled.
+	departed []departure
+}
+
+// departure is an identity that nobody wants any more.
+type departure struct {
+	id     captcha.ID
+	margin time.Duration
+	due    time.Time // when the last of its tokens and orders must be over
 }
 
 // roster is who works for what.
@@ -139,9 +162,16 @@ func (m *Manager) Run(ctx context.Context) error {
 	var orders errgroup.Group
 	orders.SetLimit(mostOrders)
 	// Orders run under Run's ctx: they outlive the worker that placed them.
-	buy := func(w *worker, slot *purchase.Slot, lead time.Duration) error {
-		return m.buy(ctx, &orders, w, slot, lead)
+	buy := func(w *worker, slot *purchase.Slot, decided Decision) error {
+		return m.buy(ctx, &orders, w, slot, decided)
 	}
+
+	// What is under way is collected before anything is bought.
+	bounded, cancel := context.WithTimeout(ctx, firstAdopt)
+	m.adopt(ctx, bounded, &orders)
+	cancel()
+	var recovery sync.WaitGroup
+	recovery.Go(func() { m.keepRecovering(ctx, &orders) })
 
 	m.mu.Lock()
 	m.running = true
@@ -159,6 +189,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		}
 	}
 	dismiss(m.roster.Load().byID)
+	recovery.Wait()
 	return orders.Wait()
 }
 
@@ -190,6 +221,7 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buyer) {
 	}
 	dismiss(went)
 	m.roster.Store(next)
+	m.seeOff(went, next, set.Providers)
 	for i, h := range came {
 		own, stop := context.WithCancel(ctx)
 		h.stop = stop
@@ -203,6 +235,22 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buyer) {
 }
 
 // dismiss stops workers, all at once, and waits for them.
+// seeOff remembers the identities that are in no target any more.
+func (m *Manager) seeOff(went map[captcha.ID]*hand, next *roster, providers []targets.Provider) {
+	longest := time.Duration(0)
+	for _, p := range providers {
+		longest = max(longest, p.Timeout)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, h := range went {
+		if next.byID[id] == nil {
+			due := time.Now().Add(h.target.Lifetime + longest + settleMargin)
+			m.departed = append(m.departed, departure{id: id, margin: h.target.Margin, due: due})
+		}
+	}
+}
+
 func dismiss(hands map[captcha.ID]*hand) {
 	for _, h := range hands {
 		h.stop()
@@ -223,18 +271,83 @@ func definition(t targets.Target) targets.Target {
 func withoutLines(providers []targets.Provider) []targets.Provider {
 	list := slices.Clone(providers)
 	for i := range list {
-		list[i].Line, list[i].Concurrency = 0, 0
+		list[i].Line, list[i].Concurrency, list[i].Price = 0, 0, targets.Prices{}
+		list[i].FallbackAfter, list[i].CallbackDelay = 0, 0
 	}
 	return list
+}
+
+// keepRecovering looks for orders of replicas that are gone until ctx ends, and
+// settles the accounts of identities that nobody wants any more.
+func (m *Manager) keepRecovering(ctx context.Context, orders *errgroup.Group) {
+	for {
+		timer := time.NewTimer(adoptEvery + random(adoptEvery/4))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+			m.adopt(ctx, ctx, orders)
+			m.settleDeparted(ctx, time.Now())
+		}
+	}
+}
+
+// adopt takes orders over, as long as search lasts, and sees each one through in a
+// goroutine of its own, which ends with ctx.
+func (m *Manager) adopt(ctx, search context.Context, orders *errgroup.Group) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			m.log.Error("panic while looking for orders", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
+		}
+	}()
+	adopted, err := m.desk.Adopt(search)
+	if err != nil {
+		m.log.Debug("orders of other replicas not looked for", "err", err)
+	}
+	for _, order := range adopted {
+		started := orders.TryGo(func() error {
+			err := m.desk.Collect(ctx, order)
+			if h := m.roster.Load().byName[order.Target()]; h != nil {
+				h.ended(err, m.Kick)
+			}
+			return nil
+		})
+		if !started {
+			m.desk.Abandon(ctx, order)
+		}
+	}
+}
+
+// settleDeparted looks once more at identities that went, when their last tokens
+// and orders must be over, so that the figures count how they ended.
+func (m *Manager) settleDeparted(ctx context.Context, at time.Time) {
+	m.mu.Lock()
+	var due []departure
+	m.departed = slices.DeleteFunc(m.departed, func(d departure) bool {
+		if at.Before(d.due) {
+			return false
+		}
+		due = append(due, d)
+		return true
+	})
+	m.mu.Unlock()
+	for _, d := range due {
+		if _, err := m.stock.Look(ctx, d.id, d.margin, 0); err != nil {
+			m.mu.Lock()
+			m.departed = append(m.departed, d)
+			m.mu.Unlock()
+		}
+	}
 }
 
 // buy places one order and sees it through in a goroutine of its own, which is
 // there before the order is: none is ever left without. It answers how the
 // placing went, and frees the slot unless the order stands.
-func (m *Manager) buy(ctx context.Context, orders *errgroup.Group, w *worker, slot *purchase.Slot, lead time.Duration) error {
+func (m *Manager) buy(ctx context.Context, orders *errgroup.Group, w *worker, slot *purchase.Slot, decided Decision) error {
 	placed := make(chan error, 1)
 	started := orders.TryGo(func() error {
-		m.seeThrough(ctx, w, slot, lead, placed)
+		m.seeThrough(ctx, w, slot, decided, placed)
 		return nil
 	})
 	if !started {
@@ -245,7 +358,7 @@ func (m *Manager) buy(ctx context.Context, orders *errgroup.Group, w *worker, sl
 }
 
 // seeThrough is the life of one order's goroutine.
-func (m *Manager) seeThrough(ctx context.Context, w *worker, slot *purchase.Slot, lead time.Duration, placed chan<- error) {
+func (m *Manager) seeThrough(ctx context.Context, w *worker, slot *purchase.Slot, decided Decision, placed chan<- error) {
 	defer func() {
 		// errgroup lets a panic end the daemon.
 		if cause := recover(); cause != nil {
@@ -257,7 +370,7 @@ func (m *Manager) seeThrough(ctx context.Context, w *worker, slot *purchase.Slot
 			}
 		}
 	}()
-	order, _, err := m.desk.Place(ctx, slot, w.spec(lead))
+	order, err := m.desk.Place(ctx, slot, w.spec(decided))
 	placed <- err
 	if err == nil {
 		w.ended(m.desk.Collect(ctx, order), m.Kick)

@@ -195,7 +195,7 @@ func TestIdleTargetsCostLittle(t *testing.T) {
 func TestStopLeavesOrdersInTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, quiet := newShelf(), slog.New(slog.DiscardHandler)
-		desk := purchase.NewDesk(s, deaf{}, quiet)
+		desk := purchase.NewDesk(s, "no letters", deaf{}, quiet)
 		shop := newMarket("one")
 		desk.SetProviders([]purchase.Entry{{Provider: shop, Concurrency: 3}})
 		m := NewManager(s, desk, quiet)

@@ -43,7 +43,10 @@ func (m *market) Pace(captcha.Type) (_, interval time.Duration) {
 	return 10 * time.Second, 2 * time.Second
 }
 
-func (m *market) Submit(_ context.Context, id captcha.Identity) (string, error) {
+func (m *market) Report(context.Context, string, captcha.Type, bool) error { return nil }
+func (m *market) ReportWindow() time.Duration                              { return time.Minute }
+
+func (m *market) Submit(_ context.Context, id captcha.Identity, _ string) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.submits = append(m.submits, time.Now())

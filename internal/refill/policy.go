@@ -14,6 +14,8 @@ const (
 
 	// solvesToLearn is how many lead times make a median worth believing.
 	solvesToLearn = 3
+	// solvesToWait is how many of them say how soon a solve can be.
+	solvesToWait = 8
 	// failuresInARow of a target's own turn its orders into probes
 	failuresInARow = 8
 	// of which one is placed per probeEvery.
@@ -34,6 +36,8 @@ type Decision struct {
 	Want  int           // how many tokens it wants ready or on their way
 	Order int           // how many to order now
 	Lead  time.Duration // lead time to look at the stock with
+	// Shortest is the shortest lead time of late; 0 where too few are known.
+	Shortest time.Duration
 	// Look is how long the decision holds if nothing happens to the stock but
 	// the passing of time.
 	Look time.Duration
@@ -51,14 +55,21 @@ func Fixed(s State) Decision {
 		Lead: Lead(s.Stock.Leads, s.FirstPoll, s.PollInterval, s.Usable),
 		Look: Never,
 	}
+	if len(s.Stock.Leads) >= solvesToWait {
+		d.Shortest = slices.Min(s.Stock.Leads)
+	}
 	if s.Stock.Paused {
 		return d
 	}
 	d.Want = s.Depth
 	d.Order = max(0, s.Depth-(s.Stock.Outliving+s.Stock.Orders-s.Stock.Waiting))
-	// Until a token stops outliving the lead, only an event changes the sum.
+	// Until a token stops outliving the lead or an order runs out of time, only an
+	// event changes the sum.
 	if s.Stock.NextLook >= 0 {
 		d.Look = s.Stock.NextLook
+	}
+	if s.Stock.NextEnd > 0 {
+		d.Look = min(d.Look, s.Stock.NextEnd)
 	}
 	return d
 }

@@ -17,15 +17,19 @@ const (
 	OK      = "ok"
 	Paused  = "paused"  // by the file or by an operator: nothing is bought
 	Starved = "starved" // wants tokens and cannot order them now
+	Budget  = "budget"  // wants tokens and has no budget for them
 	Refused = "refused" // the provider finds fault with the target's parameters
 )
 
 // Note is what refill has to say about a target.
 type Note struct {
 	Want   int           // how many tokens the policy wants now; 0 while paused
-	State  string        // OK, Paused, Starved or Refused
+	State  string        // OK, Paused, Starved, Budget or Refused
 	Reason string        // "" where OK
 	Lead   time.Duration // lead time that the stock is judged with
+	Until  time.Time     // Budget: when there is room again; else zero
+	// Failing: the last orders all failed, so that few are placed.
+	Failing bool
 }
 
 // record is what a worker and its orders know of a target. The worker, the
@@ -37,7 +41,6 @@ type record struct {
 	failures  int       // of orders, in a row
 	failure   string    // the last one
 	trouble   string    // why the last order was not taken; "" after a solve
-	lost      string    // why nobody knows how the last order ended; "" after a solve
 	heldUntil time.Time // no order before
 	lastOrder time.Time // placed
 }
@@ -55,14 +58,16 @@ func (r *record) begin(t targets.Target, lead time.Duration) {
 func (r *record) snapshot() Note {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.note
+	note := r.note
+	note.Failing = r.failures >= failuresInARow
+	return note
 }
 
 // setLocked changes the state. A refusal is final: only a new definition,
 // which comes with a new record, lifts it. The caller holds mu.
 func (r *record) setLocked(state, reason string) {
 	if r.note.State != Refused {
-		r.note.State, r.note.Reason = state, reason
+		r.note.State, r.note.Reason, r.note.Until = state, reason, time.Time{}
 	}
 }
 
@@ -73,7 +78,7 @@ func (r *record) set(state, reason string) {
 }
 
 // decided notes a decision and, where nothing hinders it, that all is well.
-func (r *record) decided(d Decision, stock pool.Stock) {
+func (r *record) decided(d Decision, stock pool.Stock, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.note.Want, r.note.Lead = d.Want, d.Lead
@@ -81,10 +86,12 @@ func (r *record) decided(d Decision, stock pool.Stock) {
 	case stock.Paused:
 		r.setLocked(Paused, "paused by an operator")
 	case r.failures >= failuresInARow:
-		r.setLocked(Starved, fmt.Sprintf("%d failures in a row, one try each %v; the last: %s", r.failures, probeEvery, r.failure))
-	case r.lost != "" && stock.Fresh == 0 && d.Order == 0:
+		r.setLocked(Starved, fmt.Sprintf("%d failures in a row, one try each %v (has the sitekey changed?); the last: %s", r.failures, probeEvery, r.failure))
+	case d.Order > 0 && at.Before(r.note.Until):
+		// No order can be placed before.
+	case stock.Unknown > 0 && stock.Fresh == 0 && d.Order == 0:
 		// They hold the places of the depth until they must be over.
-		r.setLocked(Starved, fmt.Sprintf("%d orders are under way, some of unknown fate; the last: %s", stock.Orders, r.lost))
+		r.setLocked(Starved, fmt.Sprintf("of %d orders under way nobody knows whether %d were bought: their submits had no answer", stock.Orders, stock.Unknown))
 	case d.Order == 0 || r.trouble == "":
 		r.setLocked(OK, "")
 	case r.note.State == Starved:
@@ -119,6 +126,26 @@ func (r *record) placed(at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lastOrder = at
+	if r.note.State == Budget {
+		r.setLocked(OK, "")
+	}
+}
+
+// outOfBudget notes that a budget is used up. The file can raise it at any time,
+// so the next try is not as far away as the room.
+func (r *record) outOfBudget(err *purchase.BudgetError, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	whose := "the budget of this target"
+	if err.Overall {
+		whose = "the budget over all targets"
+	}
+	until := at.Add(err.RetryAfter)
+	r.setLocked(Budget, fmt.Sprintf("%s is used up; there is room again at %s", whose, until.UTC().Format(time.RFC3339)))
+	if r.note.State == Budget {
+		r.note.Until = until
+	}
+	r.heldUntil = at.Add(min(err.RetryAfter, budgetWait))
 }
 
 // busy notes that an order was not taken, and holds the next one back.
@@ -150,7 +177,7 @@ func (r *record) ended(err error, at time.Time, log *slog.Logger) {
 		if r.failures >= failuresInARow {
 			log.Info("a solve succeeded again")
 		}
-		r.failures, r.failure, r.trouble, r.lost = 0, "", "", ""
+		r.failures, r.failure, r.trouble = 0, "", ""
 	case errors.Is(err, purchase.ErrRefused):
 		if r.note.State != Refused {
 			log.Error("nothing more is bought until the target's definition changes", "err", err)
@@ -164,10 +191,8 @@ func (r *record) ended(err error, at time.Time, log *slog.Logger) {
 		}
 	case errors.Is(err, purchase.ErrBusy):
 		r.busyLocked(err, at)
-	case errors.Is(err, purchase.ErrLost):
-		r.lost = err.Error()
 	default:
-		// Cut by a stop: says nothing about the target.
+		// Lost, ended elsewhere or cut by a stop: says nothing about the target.
 	}
 }
 

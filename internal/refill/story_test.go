@@ -77,7 +77,7 @@ func TestTakesAndWaitersAreOrderedFor(t *testing.T) {
 func TestTwoReplicasShareDepthAndConcurrency(t *testing.T) {
 	play(t, 3, func(t *testing.T, w *world) {
 		quiet := slog.New(slog.DiscardHandler)
-		desk := purchase.NewDesk(w.shelf, deaf{}, quiet)
+		desk := purchase.NewDesk(w.shelf, "no letters", deaf{}, quiet)
 		desk.SetProviders([]purchase.Entry{{Provider: w.market, Concurrency: 3}})
 		other := NewManager(w.shelf, desk, quiet)
 		w.shelf.changed = func(id captcha.ID) { w.manager.Kick(id); other.Kick(id) }
@@ -365,7 +365,7 @@ func TestOrdersOfUnknownFateAreShown(t *testing.T) {
 		if n := w.market.asked(); n != 3 {
 			t.Errorf("%d submits for a depth of 3: what may have been bought was bought again", n)
 		}
-		if n := w.note("login"); n.State != Starved || !strings.Contains(n.Reason, "unknown fate") {
+		if n := w.note("login"); n.State != Starved || !strings.Contains(n.Reason, "nobody knows whether 3 were bought") {
 			t.Errorf("note: %+v", n)
 		}
 	})

@@ -32,6 +32,9 @@ const (
 	// starvedAfter is how long a target may wait for a slot before it is
 	// called starved: a short queue is everyday life.
 	starvedAfter = 2 * time.Second
+	// budgetWait is the longest time until a budget that was used up is tried
+	// again.
+	budgetWait = 5 * time.Second
 	// panicWait keeps a worker with a fault from spinning.
 	panicWait = time.Second
 )
@@ -48,11 +51,12 @@ type worker struct {
 	// Of the goroutine that runs the worker alone.
 	lead time.Duration // that the last look was made with
 	away time.Duration // the last wait for Redis; 0 while it answers
+	lost int64         // orders that counted as lost at the last look; <0 = none was made
 }
 
 // buyer places one order and sees it through in the background. It frees the
 // slot unless the order stands.
-type buyer func(w *worker, slot *purchase.Slot, lead time.Duration) error
+type buyer func(w *worker, slot *purchase.Slot, decided Decision) error
 
 // rest is how long a worker sleeps after a turn.
 type rest struct {
@@ -63,7 +67,7 @@ type rest struct {
 func newWorker(t targets.Target, stock Stock, desk Desk, log *slog.Logger) *worker {
 	w := &worker{
 		target: t, stock: stock, desk: desk, log: log.With("target", t.Name),
-		kicks: make(chan struct{}, 1),
+		kicks: make(chan struct{}, 1), lost: -1,
 	}
 	first, interval := desk.Pace(t.Identity.Type)
 	w.lead = Lead(nil, first, interval, t.Usable())
@@ -134,7 +138,12 @@ func (w *worker) turn(ctx context.Context, buy buyer) (next rest) {
 		return w.stockAway(ctx, err)
 	}
 	w.away = 0
-	w.record.decided(d, stock)
+	w.record.decided(d, stock, at)
+	if w.lost >= 0 && stock.Figures.Lost > w.lost {
+		w.log.Warn("orders are lost: nobody could say whether they were bought, and their time is over",
+			"orders", stock.Figures.Lost-w.lost)
+	}
+	w.lost = stock.Figures.Lost
 	if d.Order == 0 {
 		return rest{least: coalesce, most: d.Look}
 	}
@@ -183,7 +192,7 @@ func (w *worker) place(ctx context.Context, d Decision, buy buyer) error {
 			w.kick()
 			return nil
 		}
-		err = buy(w, slot, d.Lead)
+		err = buy(w, slot, d)
 		if errors.Is(err, purchase.ErrDepth) {
 			return nil
 		}
@@ -205,16 +214,22 @@ func (w *worker) admit(ctx context.Context) (*purchase.Slot, error) {
 }
 
 // spec is the target's definition as an order needs it.
-func (w *worker) spec(lead time.Duration) purchase.Spec {
+func (w *worker) spec(d Decision) purchase.Spec {
 	return purchase.Spec{
 		Target: w.target.Name, Identity: w.target.Identity, ID: w.target.ID,
-		Depth: w.target.Depth, Margin: w.target.Margin, Lifetime: w.target.Lifetime, Lead: lead,
+		Depth: w.target.Depth, Margin: w.target.Margin, Lifetime: w.target.Lifetime,
+		Lead: d.Lead, Shortest: d.Shortest,
+		PerHour: w.target.Budget.PerHour, PerDay: w.target.Budget.PerDay,
 	}
 }
 
 // hindered says how long to rest after a purchase was not possible.
 func (w *worker) hindered(ctx context.Context, err error) rest {
+	var budget *purchase.BudgetError
 	switch {
+	case errors.As(err, &budget):
+		w.record.outOfBudget(budget, time.Now())
+		return rest{least: coalesce, most: budget.RetryAfter}
 	case errors.Is(err, purchase.ErrNoProvider):
 		// A reload that brings one kicks.
 		w.record.set(Starved, err.Error())

@@ -29,7 +29,10 @@ type shelf struct {
 	tokens   map[captcha.ID][]time.Time
 	orders   map[captcha.ID]map[string]time.Time // until when they count
 	placedAt map[string]time.Time                // when each order was
-	places   map[string]map[string]time.Time
+	unknown  map[string]bool                     // whose fate nobody knows
+	places   map[string]map[pool.Ref]time.Time
+	adopts   int
+	budget   time.Duration // what Place says of the target's budget
 	waiting  map[captcha.ID]int
 	paused   map[captcha.ID]bool
 	leads    map[captcha.ID][]time.Duration
@@ -49,7 +52,7 @@ type placing struct {
 func newShelf() *shelf {
 	return &shelf{
 		changed: func(captcha.ID) {}, tokens: map[captcha.ID][]time.Time{},
-		orders: map[captcha.ID]map[string]time.Time{}, placedAt: map[string]time.Time{}, places: map[string]map[string]time.Time{},
+		orders: map[captcha.ID]map[string]time.Time{}, placedAt: map[string]time.Time{}, places: map[string]map[pool.Ref]time.Time{}, unknown: map[string]bool{},
 		waiting: map[captcha.ID]int{}, paused: map[captcha.ID]bool{},
 		leads: map[captcha.ID][]time.Duration{}, looks: map[captcha.ID]int{},
 	}
@@ -79,6 +82,11 @@ func (s *shelf) viewLocked(id captcha.ID, margin, lead time.Duration) pool.Stock
 	st := pool.Stock{
 		Orders: len(s.orders[id]), Waiting: s.waiting[id], Paused: s.paused[id], NextExpiry: -1, NextLook: -1,
 		Leads: append([]time.Duration(nil), s.leads[id]...),
+	}
+	for order := range s.orders[id] {
+		if s.unknown[order] {
+			st.Unknown++
+		}
 	}
 	for _, dies := range s.tokens[id] {
 		left := dies.Sub(now) - margin
@@ -111,33 +119,35 @@ func (s *shelf) Look(ctx context.Context, id captcha.ID, margin, lead time.Durat
 	return s.viewLocked(id, margin, lead), nil
 }
 
-func (s *shelf) Place(ctx context.Context, o pool.Order) (bool, pool.Stock, error) {
+func (s *shelf) Place(ctx context.Context, o pool.Order) (pool.Placing, error) {
 	if err := s.enter(ctx); err != nil {
-		return false, pool.Stock{}, err
+		return pool.Placing{}, err
 	}
 	defer s.mu.Unlock()
 	st := s.viewLocked(o.Identity, o.Margin, o.Lead)
 	sum := st.Outliving + st.Orders - st.Waiting
 	if st.Paused || sum >= o.Depth {
-		return false, st, nil
+		return pool.Placing{Paused: st.Paused}, nil
+	}
+	if s.budget > 0 {
+		return pool.Placing{BudgetWait: s.budget}, nil
 	}
 	if s.orders[o.Identity] == nil {
 		s.orders[o.Identity] = map[string]time.Time{}
 	}
-	s.orders[o.Identity][o.ID] = time.Now().Add(o.TTL)
-	s.placedAt[o.ID] = time.Now()
+	s.orders[o.Identity][o.Order] = time.Now().Add(o.TTL)
+	s.placedAt[o.Order] = time.Now()
 	s.placings = append(s.placings, placing{o, time.Now(), sum})
-	st.Orders++
-	return true, st, nil
+	return pool.Placing{Placed: true}, nil
 }
 
-func (s *shelf) Reserve(ctx context.Context, name, order string, limit int, ttl time.Duration) (bool, int, error) {
+func (s *shelf) Reserve(ctx context.Context, name string, order pool.Ref, limit int, ttl time.Duration) (bool, error) {
 	if err := s.enter(ctx); err != nil {
-		return false, 0, err
+		return false, err
 	}
 	defer s.mu.Unlock()
 	if s.places[name] == nil {
-		s.places[name] = map[string]time.Time{}
+		s.places[name] = map[pool.Ref]time.Time{}
 	}
 	for other, until := range s.places[name] {
 		if !until.After(time.Now()) {
@@ -145,13 +155,13 @@ func (s *shelf) Reserve(ctx context.Context, name, order string, limit int, ttl 
 		}
 	}
 	if len(s.places[name]) >= limit {
-		return false, len(s.places[name]), nil
+		return false, nil
 	}
 	s.places[name][order] = time.Now().Add(ttl)
-	return true, len(s.places[name]), nil
+	return true, nil
 }
 
-func (s *shelf) Release(ctx context.Context, name, order string) error {
+func (s *shelf) Release(ctx context.Context, name string, order pool.Ref) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -160,47 +170,98 @@ func (s *shelf) Release(ctx context.Context, name, order string) error {
 	return nil
 }
 
+func (s *shelf) Places(ctx context.Context, name string) (refs []pool.Ref, err error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	s.adopts++
+	for ref := range s.places[name] {
+		refs = append(refs, ref)
+	}
+	return refs, nil
+}
+
 func (s *shelf) InFlight(context.Context, []string) ([]int, error) {
 	return nil, errors.New("not used")
 }
 
-func (s *shelf) Submitted(ctx context.Context, _ captcha.ID, _, _ string) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	s.mu.Unlock()
-	return nil
-}
+func (s *shelf) Book(context.Context, pool.Ref, int) (time.Duration, error) { return 0, nil }
+func (s *shelf) Refund(context.Context, pool.Ref) error                     { return nil }
+func (s *shelf) Booked(context.Context) (int, error)                        { return 0, nil }
 
-func (s *shelf) Settle(ctx context.Context, l pool.Landing) (bool, error) {
+// stands reports whether an order is there; change is carried out with it.
+func (s *shelf) stands(ctx context.Context, order pool.Ref, change func()) (bool, error) {
 	if err := s.enter(ctx); err != nil {
 		return false, err
 	}
-	_, there := s.orders[l.Identity][l.Order]
+	defer s.mu.Unlock()
+	_, there := s.orders[order.Identity][order.Order]
 	if there {
+		change()
+	}
+	return there, nil
+}
+
+func (s *shelf) Mark(ctx context.Context, order pool.Ref) (bool, error) {
+	return s.stands(ctx, order, func() {})
+}
+
+func (s *shelf) Claim(context.Context, string, string, pool.Ref, time.Duration) (bool, error) {
+	return true, nil
+}
+
+func (s *shelf) Submitted(ctx context.Context, order pool.Ref, _ string) (bool, error) {
+	return s.stands(ctx, order, func() {})
+}
+
+func (s *shelf) Unknown(ctx context.Context, order pool.Ref, hold time.Duration) (bool, error) {
+	return s.stands(ctx, order, func() {
+		s.unknown[order.Order] = true
+		s.orders[order.Identity][order.Order] = time.Now().Add(hold)
+	})
+}
+
+func (s *shelf) Settle(ctx context.Context, l pool.Landing) (pool.Ending, error) {
+	there, err := s.stands(ctx, l.Ref, func() {
 		delete(s.orders[l.Identity], l.Order)
 		s.tokens[l.Identity] = append(s.tokens[l.Identity], s.placedAt[l.Order].Add(l.SincePlaced+l.Lifetime))
 		s.leads[l.Identity] = append([]time.Duration{l.Lead}, s.leads[l.Identity]...)
 		s.leads[l.Identity] = s.leads[l.Identity][:min(48, len(s.leads[l.Identity]))]
-	}
-	s.mu.Unlock()
+	})
 	s.changed(l.Identity)
-	return there, nil
+	return ending(there), err
 }
 
-func (s *shelf) Fail(ctx context.Context, id captcha.ID, order string, counted bool) (bool, error) {
-	if err := s.enter(ctx); err != nil {
-		return false, err
-	}
-	_, there := s.orders[id][order]
-	delete(s.orders[id], order)
-	if counted {
-		s.failed++
-	}
-	s.mu.Unlock()
-	s.changed(id)
-	return there, nil
+func (s *shelf) Fail(ctx context.Context, f pool.Failure) (pool.Ending, error) {
+	there, err := s.stands(ctx, f.Ref, func() {
+		delete(s.orders[f.Identity], f.Order)
+		if f.Bought {
+			s.failed++
+		}
+	})
+	s.changed(f.Identity)
+	return ending(there), err
 }
+
+func ending(there bool) pool.Ending {
+	if there {
+		return pool.Ended
+	}
+	return pool.Gone
+}
+
+func (s *shelf) Find(context.Context, pool.Ref) (pool.Record, bool, error) {
+	return pool.Record{}, false, errors.New("not used")
+}
+
+// Adopt finds nothing: all orders are this replica's.
+func (s *shelf) Adopt(context.Context, captcha.ID, []string) ([]pool.Record, []pool.Ref, error) {
+	return nil, nil, nil
+}
+
+func (s *shelf) Renew(context.Context, []pool.Ref) ([]pool.Ref, error) { return nil, nil }
+func (s *shelf) LetGo(context.Context, []pool.Ref) error               { return nil }
 
 // take hands out the oldest fresh token.
 func (s *shelf) take(t targets.Target) bool {
@@ -251,6 +312,9 @@ func (s *shelf) placed() []placing {
 type deaf struct{}
 
 func (deaf) Solve(string, string, string, time.Duration) {}
+func (deaf) Callback(string)                             {}
+func (deaf) Letter(string)                               {}
+func (deaf) Report(string, string)                       {}
 
 // world is one replica with its doubles, in a bubble.
 type world struct {
@@ -268,7 +332,7 @@ func play(t *testing.T, concurrency int, story func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, shelf: newShelf(), market: newMarket("one")}
-		w.desk = purchase.NewDesk(w.shelf, deaf{}, slog.New(slog.DiscardHandler))
+		w.desk = purchase.NewDesk(w.shelf, "no letters", deaf{}, slog.New(slog.DiscardHandler))
 		w.desk.SetProviders([]purchase.Entry{{Provider: w.market, Concurrency: concurrency}})
 		w.manager = NewManager(w.shelf, w.desk, slog.New(slog.DiscardHandler))
 		w.shelf.changed = w.manager.Kick

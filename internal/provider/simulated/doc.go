@@ -8,7 +8,10 @@
 //	/in.php      submit       GET query, POST form, multipart or JSON
 //	/res.php     action=get, get2, getbalance, reportgood, reportbad, threadsinfo
 //	/createTask, /getTaskResult, /getBalance   POST JSON
-//	/ledger      what was sold (only with Options.LedgerHTTP)
+//	/reportCorrect, /reportIncorrect           2captcha's, for every type
+//	/reportCorrectRecaptcha, /reportIncorrectRecaptcha, /reportIncorrectHcaptcha
+//	/ledger      GET: what was sold (only with Options.LedgerHTTP)
+//	/faults      PUT: the faults in force from now on (likewise)
 //
 // A task is accepted, takes a lead time drawn from a lognormal distribution
 // and is then solved or unsolvable; that is decided at the submit, so equal
@@ -30,6 +33,8 @@
 // SetFaults makes calls go wrong in the ways in which networks and services do.
 // A fault says whether the call takes effect before it goes wrong, because that
 // is the difference between a task that was bought and one that was not.
+// Options and faults survive JSON (but for Fault.When and Options.Log), so that
+// a test can start a Service in another process and change its faults there.
 //
 // # Invariants
 //

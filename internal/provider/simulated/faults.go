@@ -19,7 +19,7 @@ const (
 	Submit  Action = "submit"  // in.php, createTask
 	Poll    Action = "poll"    // get, get2, getTaskResult
 	Balance Action = "balance" // getbalance, getBalance
-	Report  Action = "report"  // reportgood, reportbad
+	Report  Action = "report"  // reportgood, reportbad, and the tasks protocol's five
 	Threads Action = "threads" // threadsinfo
 	Other   Action = "other"   // all else, also unknown paths
 )
@@ -55,7 +55,7 @@ const (
 // call is the one that acts.
 type Fault struct {
 	On    Action          // "" = every action
-	When  func(Call) bool // nil = always; called without a lock, by many at once
+	When  func(Call) bool `json:"-"` // nil = always; called without a lock, by many at once
 	Share float64         // of the calls that match so far; 0 = all of them
 	Times int             // acts so often and then never again; 0 = no end
 

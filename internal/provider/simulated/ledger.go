@@ -23,7 +23,7 @@ type Totals struct {
 	Repeated     int            `json:"repeated"`  // such answers beyond a task's first
 	InFlight     int            `json:"in_flight"`
 	PeakInFlight int            `json:"peak_in_flight"`
-	Calls        int            `json:"calls"` // of every kind but /ledger
+	Calls        int            `json:"calls"` // of every kind but /ledger and /faults
 	ByAction     map[Action]int `json:"by_action"`
 }
 
@@ -39,7 +39,8 @@ type Sale struct {
 	Polls          int              `json:"polls"`
 	Collected      int              `json:"collected"` // polls that were answered with the token
 	FirstCollected time.Time        `json:"first_collected,omitzero"`
-	Pinged         int              `json:"pinged"`           // pingbacks that were answered with a 2xx
+	Pings          int              `json:"pings"`            // pingbacks that were tried, answered or not
+	Pinged         int              `json:"pinged"`           // those that were answered with a 2xx
 	Report         string           `json:"report,omitempty"` // good | bad
 	Token          string           `json:"-"`                // "" for a failed task
 	TokenSHA256    string           `json:"token_sha256,omitempty"`
@@ -91,7 +92,7 @@ func (s *Service) sale(t *task) Sale {
 		Task: strconv.FormatInt(t.number, 10), Identity: t.identity, ID: t.id,
 		At: t.at, DueAt: t.due, Failed: t.failed,
 		Polls: t.polls, Collected: t.collected, FirstCollected: t.firstCollected,
-		Pinged: t.pinged, Report: t.report,
+		Pings: t.pings, Pinged: t.pinged, Report: t.report,
 	}
 	if !t.failed {
 		sale.Token = s.token(t)

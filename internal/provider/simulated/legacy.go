@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"poold/internal/captcha"
 )
 
 // legacyForm is how one caller of in.php and res.php wants its answers.
@@ -128,7 +126,7 @@ func (s *Service) parseIn(q *query, f legacyForm, v url.Values, unreadable bool)
 	if s.opts.Flavour == TwoCaptcha {
 		o.ping.form = pingForm
 	}
-	recaptcha := o.identity.Type == captcha.RecaptchaV2 || o.identity.Type == captcha.RecaptchaV3
+	recaptcha := isRecaptcha(o.identity.Type)
 	q.Action, q.Identity = Submit, o.identity
 	q.accept = func(n int64) answer { return f.number(n, s.opts.NumericIDs && recaptcha) }
 	q.run = func(at time.Time) answer {
@@ -164,7 +162,13 @@ func (s *Service) resAction(f legacyForm, v url.Values) (Action, func(time.Time)
 	case "getbalance":
 		return Balance, admitted(func() answer { return f.bare(strconv.Itoa(balance)) })
 	case "reportgood", "reportbad":
-		return Report, func(at time.Time) answer { return s.report(f, key, v.Get("id"), action, at) }
+		verdict := verdict{key: key, id: v.Get("id"), word: strings.TrimPrefix(action, "report")}
+		return Report, func(at time.Time) answer {
+			if code := s.report(verdict, at); code != "" {
+				return f.fail(code)
+			}
+			return f.bare("OK_REPORT_RECORDED")
+		}
 	case "threadsinfo":
 		// Where it is not offered it is as unknown as any other word.
 		if s.opts.Flavour == CaptchaAI && s.opts.Threads > 0 {
@@ -236,30 +240,6 @@ func (s *Service) getMany(f legacyForm, key, ids string, at time.Time) answer {
 		values[i] = o.code + o.token // one of them is empty
 	}
 	return f.bare(strings.Join(values, "|"))
-}
-
-// report takes a caller's verdict on a token, once a task.
-func (s *Service) report(f legacyForm, key, id, verdict string, at time.Time) answer {
-	n, ok := taskNumber(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.advanceLocked(at)
-	if code := s.admitLocked(key, at); code != "" {
-		return f.fail(code)
-	}
-	t := s.tasks[n]
-	switch {
-	case !ok:
-		return f.fail(codeIDFormat)
-	case t == nil:
-		return f.fail(codeUnknownTask)
-	case t.failed || at.Before(t.due):
-		return f.fail("REPORT_NOT_RECORDED")
-	case t.report != "":
-		return f.fail("ERROR_DUPLICATE_REPORT")
-	}
-	t.report = strings.TrimPrefix(verdict, "report")
-	return f.bare("OK_REPORT_RECORDED")
 }
 
 // threads tells the plan. There is no plain-text form of it.

@@ -53,7 +53,16 @@ type Options struct {
 	Keep               time.Duration // a task is forgotten this long after its due time; 0 = 5 min
 
 	Ledger     bool // keep every sale for Sold; memory grows with the sales
-	LedgerHTTP bool // show them under /ledger, without keys, proxies and token texts
+	LedgerHTTP bool // show them under /ledger, without keys, proxies and token texts; take new faults by PUT /faults
+
+	// Pingbacks, where a submit asks for one.
+	PingDelay  time.Duration // delivered this much later than due; 0 = at once
+	PingShare  float64       // of the tasks, those whose pingback is sent at all; 0 = all
+	PingRepeat int           // each is sent so many extra times
+	// PingEarly delivers the pingback before the submit is answered, with the
+	// token: the task is due at once. PingDelay does not count then. A task
+	// whose pingback is not sent takes its time as ever.
+	PingEarly bool
 
 	Bans   Bans
 	Faults []Fault      // in force from the start; SetFaults replaces them

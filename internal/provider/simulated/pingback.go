@@ -43,7 +43,7 @@ type life struct {
 
 // scheduled is a pingback that is not delivered yet.
 type scheduled struct {
-	timer  *time.Timer
+	timer  *time.Timer // nil: a call delivers it
 	cancel context.CancelFunc
 }
 
@@ -72,7 +72,7 @@ func (s *Service) Close() {
 	close(old.stop)
 	for _, p := range pings {
 		p.cancel()
-		if p.timer.Stop() {
+		if p.timer != nil && p.timer.Stop() {
 			old.running.Done() // its function will not run
 		}
 	}
@@ -89,31 +89,55 @@ func pingbackClient() *http.Client {
 	}
 }
 
-// schedulePingLocked has a pingback delivered, once, when the task is due.
-func (s *Service) schedulePingLocked(t *task, p pingback, at time.Time) {
+// pinged reports whether a task's pingback is among those that are sent.
+func (s *Service) pinged(t *task) bool {
+	return s.opts.PingShare == 0 || dice(t.lot, pingStream).Float64() < s.opts.PingShare
+}
+
+// schedulePingLocked has a task's pingback delivered when it is due. With
+// Options.PingEarly it gives a function instead, for the caller to deliver it.
+func (s *Service) schedulePingLocked(t *task, p pingback, at time.Time) (deliver func()) {
 	// It outlives the call that ordered it, so it has a context of its own.
 	ctx, cancel := context.WithCancel(context.Background())
 	life := s.life
 	life.running.Add(1)
-	timer := time.AfterFunc(t.due.Sub(at), func() {
+	run := func() {
 		defer life.running.Done()
 		defer cancel()
-		s.mu.Lock()
-		done := outcome{task: *t}
-		s.mu.Unlock()
-		err := s.ping(ctx, &done, p)
-		s.mu.Lock()
-		if err == nil {
-			t.pinged++
+		for range 1 + s.opts.PingRepeat {
+			if ctx.Err() != nil {
+				break
+			}
+			s.deliver(ctx, t, p)
 		}
+		s.mu.Lock()
 		delete(life.pings, t.number)
 		s.mu.Unlock()
-		if err != nil && ctx.Err() == nil {
-			s.opts.Log.Warn("pingback not delivered",
-				slog.Int64("task", t.number), slog.Any("err", err))
-		}
-	})
+	}
+	if s.opts.PingEarly {
+		life.pings[t.number] = scheduled{cancel: cancel}
+		return run
+	}
+	timer := time.AfterFunc(t.due.Sub(at)+s.opts.PingDelay, run)
 	life.pings[t.number] = scheduled{timer: timer, cancel: cancel}
+	return nil
+}
+
+// deliver sends one pingback and keeps the books about it.
+func (s *Service) deliver(ctx context.Context, t *task, p pingback) {
+	s.mu.Lock()
+	t.pings++
+	done := outcome{task: *t}
+	s.mu.Unlock()
+	err := s.ping(ctx, &done, p)
+	if err == nil {
+		s.mu.Lock()
+		t.pinged++
+		s.mu.Unlock()
+	} else if ctx.Err() == nil {
+		s.opts.Log.Warn("pingback not delivered",
+			slog.Int64("task", t.number), slog.Any("err", err))
+	}
 }
 
 // ping delivers one pingback. Its error never holds the URL, which may carry a

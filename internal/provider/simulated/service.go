@@ -64,9 +64,10 @@ type task struct {
 	failed   bool
 	lot      uint64 // seed of everything that is drawn for this task
 
-	polls, collected, pinged int
-	firstCollected           time.Time
-	report                   string
+	polls, collected int
+	pings, pinged    int
+	firstCollected   time.Time
+	report           string // good | bad; "" = none yet
 }
 
 // New makes a service. It starts nothing.
@@ -93,11 +94,15 @@ func New(opts Options) *Service {
 
 // ServeHTTP answers one call of either protocol.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/ledger" && s.opts.LedgerHTTP {
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	switch {
+	case r.URL.Path == "/ledger" && s.opts.LedgerHTTP:
 		s.serveLedger(w, r)
 		return
+	case r.URL.Path == "/faults" && s.opts.LedgerHTTP:
+		s.serveFaults(w, r)
+		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	q := s.parse(r) //nolint:contextcheck // a pingback outlives the call that orders it
 	q.N = s.count(q.Call)
 	if f := s.pickFault(q.Call); f != nil {
@@ -126,7 +131,8 @@ func (s *Service) parse(r *http.Request) *query {
 			return s.parseLegacy(r)
 		}
 		status = http.StatusMethodNotAllowed
-	case "/createTask", "/getTaskResult", "/getBalance":
+	case "/createTask", "/getTaskResult", "/getBalance",
+		"/reportCorrect", "/reportIncorrect", "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectHcaptcha":
 		if post {
 			return s.parseTasks(r)
 		}
@@ -148,19 +154,34 @@ type order struct {
 	ping     pingback
 }
 
-// submit sells one task or says why not.
+// submit sells one task or says why not. With Options.PingEarly it returns
+// when the pingback was delivered.
 func (s *Service) submit(o order, at time.Time) (number int64, code string) {
 	id := o.identity.ID()
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	number, code, deliver := s.sellLocked(o, id, at)
+	s.mu.Unlock()
+	if deliver != nil {
+		deliver()
+	}
+	return number, code
+}
+
+// sellLocked is submit up to the pingback that comes before its answer; nil =
+// there is none such.
+func (s *Service) sellLocked(o order, id captcha.ID, at time.Time) (number int64, code string, deliver func()) {
 	s.advanceLocked(at)
 	if code := s.judgeLocked(o, at); code != "" {
 		s.totals.Refused++
-		return 0, code
+		return 0, code, nil
 	}
 	s.last++
 	t := &task{number: s.last, identity: o.identity, id: id, at: at, lot: s.lots.Uint64()}
 	t.due, t.failed = s.draw(t)
+	pinged := o.ping.url != "" && s.pinged(t)
+	if pinged && s.opts.PingEarly {
+		t.due = at
+	}
 	s.tasks[t.number] = t
 	heap.Push(&s.working, t)
 	if s.opts.Ledger {
@@ -170,10 +191,10 @@ func (s *Service) submit(o order, at time.Time) (number int64, code string) {
 	s.totals.Submitted++
 	s.totals.InFlight++
 	s.totals.PeakInFlight = max(s.totals.PeakInFlight, s.totals.InFlight)
-	if o.ping.url != "" {
-		s.schedulePingLocked(t, o.ping, at)
+	if pinged {
+		deliver = s.schedulePingLocked(t, o.ping, at)
 	}
-	return t.number, ""
+	return t.number, "", deliver
 }
 
 // judgeLocked gives the code that an order is refused with, "" if it is

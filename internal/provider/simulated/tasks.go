@@ -74,7 +74,7 @@ func tasksCode(code string) string {
 		return codeUnknownKey
 	case codeGooglekey, codePageurl:
 		return codeBadParams
-	case codeIDFormat, codeUnknownTask:
+	case codeIDFormat, codeUnknownTask, codeOtherKind:
 		return codeNoTask
 	case codeIPBlocked:
 		return "ERROR_IP_BLOCKED"
@@ -145,7 +145,7 @@ func (s *Service) parseTasks(r *http.Request) *query {
 	case "/getTaskResult":
 		q.Action, q.Task = Poll, body.TaskID.String()
 		q.run = func(at time.Time) answer { return s.getResult(body, at) }
-	default:
+	case "/getBalance":
 		q.Action = Balance
 		q.run = func(at time.Time) answer {
 			s.mu.Lock()
@@ -154,6 +154,16 @@ func (s *Service) parseTasks(r *http.Request) *query {
 				return tasksFail(code)
 			}
 			return jsonAnswer(tasksAnswer{Balance: balance})
+		}
+	default:
+		verdict := tasksVerdicts[r.URL.Path]
+		verdict.key, verdict.id = body.ClientKey, body.TaskID.String()
+		q.Action, q.Task = Report, verdict.id
+		q.run = func(at time.Time) answer {
+			if code := s.report(verdict, at); code != "" {
+				return tasksFail(code)
+			}
+			return jsonAnswer(tasksAnswer{Status: "success"})
 		}
 	}
 	if err != nil && q.Action != Submit {

@@ -59,6 +59,9 @@ const (
 	faultStream // + the fault's position
 )
 
+// pingStream is drawn from a task's own lot, where no fault draws.
+const pingStream = faultStream
+
 // dice returns the numbers that belong to a seed and a purpose.
 func dice(seed, stream uint64) *rand.Rand {
 	//nolint:gosec // these numbers must be repeatable, and nothing secret is made of them

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+// BenchmarkCallsPerToken tells how many calls to the provider a token takes, from
+// the daemon's metrics: a submit, and what it takes to collect it. Lead times are
+// lognormal around 600 ms, with 500 ms to the first poll and 170 ms between polls:
+// a thirtieth of what is usual.
+func BenchmarkCallsPerToken(b *testing.B) {
+	for _, callbacks := range []bool{false, true} {
+		name, with := "polling", terms{depth: 20, pace: "first_poll: 500ms, poll_interval: 170ms"}
+		var door *callbackDoor
+		if callbacks {
+			name = "callbacks"
+			door = newCallbackDoor(b)
+			with.provider = `, callback_url: "` + door.url + `"`
+		}
+		b.Run(name, func(b *testing.B) {
+			w := newWorld(b, quick(), with)
+			p := w.start(b)
+			door.leadsTo(p)
+			for range b.N {
+				if _, code, err := p.take(b.Context(), http.DefaultClient, "login", "?wait=20s"); code != http.StatusOK {
+					b.Fatal(code, err)
+				}
+			}
+			w.atRest(b, p, 30*time.Second)
+			m := p.metrics()
+			b.ReportMetric(m["poold_provider_requests_total"]/m["poold_solved_total"], "calls/token")
+		})
+	}
+}

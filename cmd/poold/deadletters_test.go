@@ -1,0 +1,97 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// askDaemon runs a client command against a daemon that gives one answer, and
+// returns what it printed, its exit code and the request that it sent.
+func askDaemon(t *testing.T, status int, answer string, args ...string) (printed string, code int, sent string) {
+	t.Helper()
+	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent = r.Method + " " + r.URL.Path + " " + r.Header.Get("Authorization")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, answer)
+	}))
+	defer daemon.Close()
+	env := map[string]string{"POOLD_URL": daemon.URL, "POOLD_KEY": "key1"}
+	var out strings.Builder
+	code = run(t.Context(), args, func(name string) (string, bool) { value, ok := env[name]; return value, ok }, &out, &out)
+	return out.String(), code, sent
+}
+
+const someLetters = `{"letters":[
+ {"order":"0123.o-1","provider":"service","kind":"token","code":"","arrived":"2026-01-02T03:04:05Z","until":"2026-01-02T04:06:05+01:00","bytes":512},
+ {"order":"0123.o-2","provider":"service","kind":"error","code":"ERROR_\u001b[2J","arrived":"2026-01-02T03:04:06Z","until":"2026-01-02T03:06:06Z","bytes":0}]}
+`
+
+func TestDeadLettersCommand(t *testing.T) {
+	for _, c := range []struct {
+		name, args string
+		status     int
+		answer     string
+		code       int
+		sent       string
+		printed    []string
+		never      string
+	}{
+		{"list", "list", 200, someLetters, exitDone, "GET /dead-letters Bearer key1",
+			[]string{"ORDER", "USELESS AFTER", "0123.o-1", "token", "2026-01-02T03:06:05Z", "512", `ERROR_\x1b[2J`}, "\x1b"},
+		{"list as JSON, flags first", "--json list", 200, someLetters, exitDone, "GET /dead-letters Bearer key1", []string{strings.TrimSpace(someLetters) + "\n"}, "USELESS"},
+		{"none", "list", 200, `{"letters":[]}`, exitDone, "GET /dead-letters Bearer key1", []string{"there are no dead letters\n"}, "ORDER"},
+		{"some", "list", 200, `{"letters":[],"incomplete":true}`, exitDone, "GET /dead-letters Bearer key1", []string{"cannot be read"}, "no dead letters"},
+		{"replay", "replay", 200, `{"replayed":3,"dropped":2,"left":1}`, exitDone, "POST /dead-letters/replay Bearer key1", []string{"3 replayed, 2 of no use any more, 1 left\n"}, "{"},
+		{"replay as JSON", "replay --json", 200, `{"replayed":3,"dropped":2,"left":1}`, exitDone, "POST /dead-letters/replay Bearer key1", []string{`{"replayed":3,`}, "use"},
+		{"redis is away", "replay", 503, `{"code":"store_down","detail":"redis does not answer"}`, exitFailed, "POST /dead-letters/replay Bearer key1", []string{"store_down: redis does not answer"}, ""},
+		{"no such right", "list", 403, `{"code":"forbidden","detail":"this key lacks the scope admin"}`, exitFailed, "GET /dead-letters Bearer key1", []string{"forbidden"}, "key1"},
+		{"no daemon of ours", "list", 200, `<html>`, exitFailed, "GET /dead-letters Bearer key1", []string{"reading the daemon's answer"}, ""},
+		{"no word", "", 200, "", exitUsage, "", []string{"list and replay"}, ""},
+		{"a wrong word", "burn", 200, "", exitUsage, "", []string{"list and replay"}, ""},
+		{"two words", "list replay", 200, "", exitUsage, "", []string{`"replay"`}, ""},
+		{"help", "--help", 200, "", exitDone, "", []string{"usage: poold dead-letters [flags] list|replay\n", "-json", "-key-file"}, "TARGET"},
+	} {
+		printed, code, sent := askDaemon(t, c.status, c.answer, append([]string{"dead-letters"}, strings.Fields(c.args)...)...)
+		if code != c.code || sent != c.sent {
+			t.Errorf("%s: exit %d, asked %q\n%s", c.name, code, sent, printed)
+		}
+		for _, part := range c.printed {
+			if !strings.Contains(printed, part) {
+				t.Errorf("%s: no %q in\n%s", c.name, part, printed)
+			}
+		}
+		if c.never != "" && strings.Contains(printed, c.never) {
+			t.Errorf("%s: %q in\n%s", c.name, c.never, printed)
+		}
+	}
+}
+
+// The table of `poold status` shows what is amiss and what was spent.
+func TestStatusTable(t *testing.T) {
+	const document = `{"version":"1.2.3","ready":true,"config":{"ok":true},"redis":{"mode":"single","ok":true},
+ "budget":{"used":12,"limit":20000},"dead_letters":3,
+ "providers":[{"name":"service","state":"ok","in_flight":2,"concurrency":9,"callbacks":true},{"name":"other","state":"paused","reason":"no money"}],
+ "targets":[{"name":"login","state":"starved","reason":"why","marks":["failing","mostly_rejected"],"unknown":4,"bought":115,"lost":6,"spent":0.105123,
+   "budget":{"hour":{"used":8,"limit":10},"day":{"used":77,"limit":500}}},
+  {"name":"checkout","state":"ok","marks":[],"budget":{"hour":null,"day":{"used":1,"limit":2}}},
+  {"name":"signup","state":"ok","marks":[],"budget":null}]}`
+	printed, code, _ := askDaemon(t, 200, document, "status")
+	for _, part := range []string{
+		"starved, failing, mostly_rejected (why)", "0.105123", "8/10 an hour, 77/500 a day\n", "  1/2 a day\n", "budget over all targets: 12/20000 a day\n",
+		"dead letters: 3 (poold dead-letters list)\n", "  yes\n", "  no\n", "UNKNOWN", "LOST",
+	} {
+		if !strings.Contains(printed, part) {
+			t.Errorf("no %q in\n%s", part, printed)
+		}
+	}
+	if code != exitDone {
+		t.Errorf("exit %d", code)
+	}
+	printed, _, _ = askDaemon(t, 200, `{"targets":[{"name":"signup","state":"ok","budget":null}]}`, "status")
+	if strings.Contains(printed, "budget over") || strings.Contains(printed, "dead letters") || !strings.Contains(printed, "  -\n") {
+		t.Errorf("shows what is not there:\n%s", printed)
+	}
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// callbackDoor is the public address of the replicas, as a load balancer is: it
+// passes callbacks on to the first one that listens, and remembers them. One that
+// dies over a callback is not made up for. The nil door is none.
+type callbackDoor struct {
+	url string
+
+	mu       sync.Mutex
+	replicas []*process
+	passed   []callback
+}
+
+// callback is one that came by.
+type callback struct {
+	method, path, contentType string
+	body                      []byte
+}
+
+func newCallbackDoor(t testing.TB) *callbackDoor {
+	t.Helper()
+	d := &callbackDoor{}
+	server := httptest.NewServer(d)
+	t.Cleanup(server.Close)
+	d.url = server.URL
+	return d
+}
+
+// leadsTo says who answers.
+func (d *callbackDoor) leadsTo(replicas ...*process) {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.replicas = replicas
+}
+
+// all lists what came by.
+func (d *callbackDoor) all() []callback {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]callback(nil), d.passed...)
+}
+
+func (d *callbackDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	c := callback{r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"), body}
+	d.mu.Lock()
+	d.passed = append(d.passed, c)
+	replicas := d.replicas
+	d.mu.Unlock()
+	// It may come before the test has said where the door leads to.
+	for range 200 {
+		if len(replicas) > 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+		d.mu.Lock()
+		replicas = d.replicas
+		d.mu.Unlock()
+	}
+	for _, p := range replicas {
+		status, err := c.send(p.url)
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			continue
+		}
+		if err != nil {
+			status = http.StatusBadGateway // it may have been accepted
+		}
+		w.WriteHeader(status)
+		return
+	}
+	w.WriteHeader(http.StatusServiceUnavailable)
+}
+
+// send calls one replica.
+func (c callback) send(base string) (status int, err error) {
+	request, err := http.NewRequest(c.method, base+c.path, bytes.NewReader(c.body))
+	if err != nil {
+		return 0, err
+	}
+	if c.contentType != "" {
+		request.Header.Set("Content-Type", c.contentType)
+	}
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	_ = response.Body.Close()
+	return response.StatusCode, nil
+}
+
+// refusal asks for a token that there is not, and reads the answer.
+func (p *process) refusal(target string) (code string, retry time.Duration) {
+	p.t.Helper()
+	response, err := http.Get(p.url + "/pool/" + target + "/token?wait=0s")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	var problem struct{ Code string }
+	if err := json.NewDecoder(response.Body).Decode(&problem); err != nil {
+		p.t.Fatal(err)
+	}
+	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
+	return problem.Code, time.Duration(seconds) * time.Second
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// order asks for something that an operator or a caller may ask for, and wants a
+// status.
+func (p *process) order(method, path, body string, want int) {
+	p.t.Helper()
+	request, err := http.NewRequest(method, p.url+path, strings.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != want {
+		p.t.Errorf("%s %s: %s, want %d", method, path, response.Status, want)
+	}
+}
+
+// A pause, its end and a flush at one replica hold at the other one, and a
+// report reaches the provider from either.
+func TestOperatorsActOnAllReplicas(t *testing.T) {
+	t.Parallel()
+	const depth = 4
+	w := newWorld(t, quick(), terms{depth: depth, provider: ", price_per_1000: 3"})
+	one, two := w.start(t), w.start(t)
+	w.atRest(t, one, 20*time.Second)
+
+	one.order(http.MethodPost, "/pool/login/pause", "", http.StatusNoContent)
+	within(t, 5*time.Second, "the other replica to know", func() bool { return two.target("login").State == "paused" })
+	h, code, err := two.take(t.Context(), http.DefaultClient, "login", "")
+	if code != http.StatusOK {
+		t.Fatal(code, err)
+	}
+	time.Sleep(2 * time.Second)
+	if n := ledger(t, w.provider).Totals.Submitted; n != depth {
+		t.Errorf("%d tasks were bought while paused", n-depth)
+	}
+	two.order(http.MethodPost, "/pool/login/resume", "", http.StatusNoContent)
+	w.atRest(t, one, 20*time.Second)
+	if n := ledger(t, w.provider).Totals.Submitted; n != depth+1 {
+		t.Errorf("%d tasks were bought, want %d", n, depth+1)
+	}
+
+	// Taken at one, reported at the other, once.
+	one.order(http.MethodPost, "/pool/login/token/"+h.ID+"/report", `{"outcome":"rejected"}`, http.StatusNoContent)
+	two.order(http.MethodPost, "/pool/login/token/"+h.ID+"/report", `{"outcome":"accepted"}`, http.StatusConflict)
+	two.order(http.MethodPost, "/pool/login/token/"+h.ID+"x/report", `{"outcome":"accepted"}`, http.StatusNotFound)
+	within(t, 5*time.Second, "the report to arrive", func() bool {
+		return sales(ledger(t, w.provider))[hash(h.Token)].Report == "bad"
+	})
+
+	two.order(http.MethodDelete, "/pool/login/tokens", "", http.StatusNoContent)
+	within(t, 10*time.Second, "the stock to be bought anew", func() bool {
+		s := one.target("login")
+		return s.Discarded == depth && s.Fresh == depth && s.InFlight == 0
+	})
+	m := one.metrics()
+	if bought := one.balance(); bought != 2*depth+1 {
+		t.Errorf("%d bought, want %d", bought, 2*depth+1)
+	}
+	if spent := m["poold_spend_total"]; spent < 0.0269 || spent > 0.0271 {
+		t.Errorf("spent %v for %d solves at 3 per 1000", spent, 2*depth+1)
+	}
+	if m[`poold_reports_total{outcome="rejected",target="login"}`] != 1 {
+		t.Errorf("the rejection is not counted: %v", m["poold_reports_total"])
+	}
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"poold/internal/pool/redistest"
+	"poold/internal/provider/simulated"
+)
+
+// A provider answers one target's calls in every way that a service should not.
+// The other target does not notice, calls stay bounded and nothing leaks.
+func TestARudeProvider(t *testing.T) {
+	const rude = "1x00000000000000000000BB"
+	isRude := func(c simulated.Call) bool { return c.Identity.Sitekey == rude }
+	for _, fault := range []simulated.Fault{
+		{Kind: simulated.HTML}, {Kind: simulated.Huge}, {Kind: simulated.Slow, Delay: time.Second}, {Kind: simulated.Status},
+		{Kind: simulated.Redirect}, {Kind: simulated.Types}, {Kind: simulated.OtherTask, Accepted: true}, {Kind: simulated.Hang},
+	} {
+		t.Run(string(fault.Kind), func(t *testing.T) {
+			t.Parallel()
+			o := quick()
+			service := simulated.New(o)
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(context.Background())
+			served := make(chan error, 1)
+			go func() { served <- service.Serve(ctx, listener) }()
+			defer func() {
+				stop()
+				if err := <-served; err != nil {
+					t.Error(err)
+				}
+			}()
+			config := filepath.Join(t.TempDir(), "pools.yaml")
+			writeFile(t, config, fmt.Sprintf(`
+redis: {url: "redis://%s", prefix: rude}
+providers:
+  - {name: service, api: legacy, profile: 2captcha, url: "http://%s", key: 0123456789abcdef0123456789abcdef,
+     first_poll: 200ms, poll_interval: 100ms, timeout: 3s, concurrency: 10}
+defaults: {owner: qa@example.com, depth: 3}
+targets:
+  fair: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: "https://example.com/"}
+  rude: {type: turnstile, sitekey: %s, pageurl: "https://example.com/"}
+`, redistest.Server(t), listener.Addr(), rude))
+			p := startPoold(t, config, "")
+			calm := func() bool {
+				s := p.target("fair")
+				return s.Fresh >= s.Depth && s.InFlight == 0
+			}
+			within(t, 20*time.Second, "the pools to be full", func() bool {
+				r := p.target("rude")
+				return calm() && r.Fresh >= r.Depth && r.InFlight == 0
+			})
+			goroutines := p.metrics()["go_goroutines"]
+			fault.On, fault.When = simulated.Submit, isRude
+			service.SetFaults(fault)
+			before := service.Totals()
+			for range 3 {
+				if _, code, err := p.take(t.Context(), http.DefaultClient, "rude", "?wait=0s"); code != http.StatusOK {
+					t.Fatal(code, err)
+				}
+			}
+			began := time.Now()
+			taken := 0
+			for time.Since(began) < 12*time.Second {
+				if _, code, err := p.take(t.Context(), http.DefaultClient, "fair", "?wait=20s"); code != http.StatusOK {
+					t.Errorf("the other target: %d, %v", code, err)
+				}
+				taken++
+				time.Sleep(time.Second)
+			}
+			if took := time.Since(began); taken < 4 {
+				t.Errorf("%d tokens of the other target in %v", taken, took)
+			}
+			after := service.Totals()
+			// Each answer of unknown meaning costs an order of a depth of 3, and these
+			// end after 3 s.
+			if n := after.ByAction[simulated.Submit] - before.ByAction[simulated.Submit]; n > taken+20 {
+				t.Errorf("%d submits in 12 s for %d tokens of the other target", n, taken)
+			}
+			service.SetFaults()
+			within(t, 60*time.Second, "the target to heal", func() bool {
+				r := p.target("rude")
+				return calm() && r.Fresh >= r.Depth && r.InFlight == 0
+			})
+			p.balance()
+			within(t, 30*time.Second, "the goroutines to end", func() bool { return p.metrics()["go_goroutines"] <= goroutines+4 })
+			if err := p.stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// load asks for tokens as a client does that tries again after a 503 or where
+// nobody listens, and counts how that goes.
+type load struct {
+	replicas      func() []*process
+	served        atomic.Int64
+	failed        atomic.Int64 // neither a token nor a reason to try again
+	empty         atomic.Int64 // 503
+	slowest, next atomic.Int64
+	workers       sync.WaitGroup
+}
+
+// run starts callers that ask until ctx ends.
+func (l *load) run(ctx context.Context, callers int, pause time.Duration) {
+	for range callers {
+		l.workers.Go(func() {
+			client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}
+			defer client.CloseIdleConnections()
+			for ctx.Err() == nil {
+				list := l.replicas()
+				p := list[int(l.next.Add(1))%len(list)]
+				began := time.Now()
+				_, code, err := p.take(context.WithoutCancel(ctx), client, "login", "?wait=0s")
+				if took := int64(time.Since(began)); took > l.slowest.Load() {
+					l.slowest.Store(took)
+				}
+				switch {
+				case code == http.StatusOK:
+					l.served.Add(1)
+				case code == http.StatusServiceUnavailable:
+					l.empty.Add(1)
+				case err != nil && isDial(err):
+					// As a load balancer does, on to the next.
+				default:
+					l.failed.Add(1)
+				}
+				time.Sleep(pause)
+			}
+		})
+	}
+}
+
+// Redis is gone for ten seconds under load: 503 within its second, then at once,
+// nothing is bought, and within two seconds of its return tokens are handed out.
+func TestRedisIsGoneUnderLoad(t *testing.T) {
+	t.Parallel()
+	address, network := cuttable(t)
+	w := newWorld(t, quick(), terms{depth: 40, redis: address, provider: ", concurrency: 30"})
+	p := w.start(t)
+	w.atRest(t, p, 30*time.Second)
+	goroutines := p.metrics()["go_goroutines"]
+	l := &load{replicas: func() []*process { return []*process{p} }}
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	l.run(ctx, 20, 100*time.Millisecond)
+	time.Sleep(2 * time.Second)
+
+	network.Stop()
+	time.Sleep(1500 * time.Millisecond) // the first calls may take their second
+	l.slowest.Store(0)
+	sold := ledger(t, w.provider).Totals.Submitted
+	before := l.served.Load()
+	time.Sleep(8500 * time.Millisecond)
+	if slowest := time.Duration(l.slowest.Load()); slowest > 300*time.Millisecond {
+		t.Errorf("a caller waited %v for a 503 while Redis was known to be away", slowest)
+	}
+	if n := ledger(t, w.provider).Totals.Submitted; n != sold {
+		t.Errorf("%d tasks were bought without Redis", n-sold)
+	}
+	if n := l.served.Load(); n != before {
+		t.Errorf("%d tokens were handed out without Redis", n-before)
+	}
+	if err := network.Start(); err != nil {
+		t.Fatal(err)
+	}
+	within(t, 2*time.Second, "tokens to be handed out again", func() bool { return l.served.Load() > before })
+	time.Sleep(2 * time.Second)
+	end()
+	l.workers.Wait()
+	w.atRest(t, p, 30*time.Second)
+	if l.failed.Load() > 0 {
+		t.Errorf("%d requests failed otherwise", l.failed.Load())
+	}
+	bought, books := p.balance(), ledger(t, w.provider)
+	if bought != books.Totals.Submitted {
+		t.Errorf("poold counts %d bought, the provider sold %d", bought, books.Totals.Submitted)
+	}
+	within(t, 20*time.Second, "the goroutines to end", func() bool { return p.metrics()["go_goroutines"] <= goroutines+4 })
+	t.Logf("%d served, %d times 503, %d bought", l.served.Load(), l.empty.Load(), bought)
+}
+
+// A replica is stopped under load: no request of a client that tries again
+// fails, and after the next start the ledger balances.
+func TestStopUnderLoad(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quick(), terms{depth: 30, provider: ", concurrency: 25"})
+	stays, goes := w.start(t), w.start(t)
+	w.atRest(t, stays, 30*time.Second)
+	l := &load{replicas: func() []*process { return []*process{stays, goes} }}
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	l.run(ctx, 20, 50*time.Millisecond)
+	time.Sleep(2 * time.Second)
+	if err := goes.stop(); err != nil {
+		t.Errorf("SIGTERM: %v", err)
+	}
+	time.Sleep(time.Second)
+	end()
+	l.workers.Wait()
+	if l.failed.Load() > 0 {
+		t.Errorf("%d requests failed", l.failed.Load())
+	}
+	// The last one too, with orders under way; then the next start.
+	if err := stays.stop(); err != nil {
+		t.Errorf("SIGTERM: %v", err)
+	}
+	next := w.start(t)
+	s := w.atRest(t, next, 40*time.Second)
+	bought, books := next.balance(), ledger(t, w.provider)
+	if bought != books.Totals.Submitted || s.Lost != 0 {
+		t.Errorf("poold counts %d bought and %d lost, the provider sold %d", bought, s.Lost, books.Totals.Submitted)
+	}
+	if handed := s.Hits + s.Waited - s.Returned; handed != l.served.Load() {
+		t.Errorf("%d tokens are counted as handed out, callers got %d", handed, l.served.Load())
+	}
+	t.Logf("%d served, %d times 503, %d bought", l.served.Load(), l.empty.Load(), bought)
+}
+
+// isDial reports whether a request never reached anybody.
+func isDial(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}

@@ -1,0 +1,357 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"poold/internal/pool/redistest"
+	"poold/internal/provider/simulated"
+)
+
+// world is what a test of faults plays in: a Redis, a provider and the file that
+// replicas run on.
+type world struct {
+	redis    string // address, or several
+	provider string
+	config   string
+	letters  string // folder of the dead letters
+}
+
+// terms are the lines of the file that tests differ in.
+type terms struct {
+	pace     string // first poll and interval; "" = quick ones
+	provider string // more keys of the provider, beginning with a comma
+	target   string // and of the target
+	top      string // whole sections
+	depth    int
+	redis    string // instead of a Redis of its own
+}
+
+// quick is a provider with short lead times that keeps books.
+func quick() simulated.Options {
+	return simulated.Options{
+		Median: 600 * time.Millisecond, Sigma: 0.4, Min: 200 * time.Millisecond, Max: 1500 * time.Millisecond,
+		Seed: 21, Ledger: true, LedgerHTTP: true, Flavour: simulated.TwoCaptcha,
+	}
+}
+
+func newWorld(t testing.TB, o simulated.Options, with terms) *world {
+	t.Helper()
+	w := &world{redis: with.redis, provider: startProvider(t, o), config: filepath.Join(t.TempDir(), "pools.yaml"), letters: t.TempDir()}
+	if w.redis == "" {
+		w.redis = "redis://" + redistest.Server(t)
+	}
+	if with.pace == "" {
+		with.pace = "first_poll: 200ms, poll_interval: 100ms"
+	}
+	writeFile(t, w.config, fmt.Sprintf(`
+redis: {url: "%s", prefix: world}
+providers:
+  - {name: service, api: legacy, profile: 2captcha, url: "%s", key: 0123456789abcdef0123456789abcdef,
+     %s, timeout: 8s%s}
+dead_letters: {dir: "%s"}
+%s
+targets:
+  login: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: "https://example.com/", owner: qa@example.com, depth: %d%s}
+`, w.redis, w.provider, with.pace, with.provider, w.letters, with.top, with.depth, with.target))
+	return w
+}
+
+func (w *world) start(t testing.TB, env ...string) *process {
+	t.Helper()
+	return startPoold(t, w.config, "", env...)
+}
+
+// sales are the provider's, by the hash of their tokens.
+func sales(books simulated.Ledger) map[string]simulated.Sale {
+	byToken := map[string]simulated.Sale{}
+	for _, sale := range books.Sales {
+		if !sale.Failed {
+			byToken[sale.TokenSHA256] = sale
+		}
+	}
+	return byToken
+}
+
+func hash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// drain takes everything that is in stock and checks that each token was sold,
+// and none is handed out twice.
+func (w *world) drain(t *testing.T, p *process, seen map[string]bool) int {
+	t.Helper()
+	sold := sales(ledger(t, w.provider))
+	taken := 0
+	for {
+		h, code, err := p.take(t.Context(), http.DefaultClient, "login", "?wait=0s")
+		if err != nil || code != http.StatusOK {
+			return taken
+		}
+		taken++
+		name := hash(h.Token)
+		if _, ok := sold[name]; !ok {
+			t.Errorf("a token was handed out that nobody sold: %s", h.ID)
+		}
+		if seen[name] {
+			t.Errorf("a token was handed out twice: %s", h.ID)
+		}
+		seen[name] = true
+	}
+}
+
+// atRest waits until the target is full and nothing is under way.
+func (w *world) atRest(t testing.TB, p *process, limit time.Duration) targetStatus {
+	t.Helper()
+	var s targetStatus
+	within(t, limit, "the target to be at rest", func() bool {
+		s = p.target("login")
+		return s.InFlight == 0 && s.Fresh >= s.Depth
+	})
+	return s
+}
+
+// One of two replicas kills itself at each step of an order. The other one takes
+// over: nothing is bought twice and every solved task is collected, but for the
+// one submit that was cut in flight.
+func TestKillAtEveryStepOfAnOrder(t *testing.T) {
+	const depth = 3
+	for _, step := range []struct {
+		point     string
+		callbacks bool
+		lost      int // orders that nobody can tell the fate of
+		forgone   int // of those, really bought
+	}{
+		{point: "placed"},
+		{point: "marked", lost: 1},
+		{point: "submitted", lost: 1, forgone: 1},
+		{point: "submitted", callbacks: true},
+		{point: "stored"},
+		{point: "polled"},
+		{point: "settled"},
+		{point: "received", callbacks: true},
+		{point: "delivered", callbacks: true},
+	} {
+		name := step.point
+		if step.callbacks {
+			name += " with callbacks"
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			with := terms{depth: depth, provider: ", concurrency: 1"}
+			var door *callbackDoor
+			if step.callbacks {
+				door = newCallbackDoor(t)
+				with.provider += `, callback_url: "` + door.url + `", fallback_after: 2s`
+			}
+			w := newWorld(t, quick(), with)
+			living := w.start(t)
+			door.leadsTo(living)
+			w.atRest(t, living, 30*time.Second)
+			// One order at a time, so that nothing else is cut than the step in question.
+			dying := w.start(t, crashAt(step.point, 1))
+			door.leadsTo(dying, living)
+			first, code, err := dying.take(t.Context(), http.DefaultClient, "login", "")
+			if code != http.StatusOK {
+				t.Fatal(code, err)
+			}
+			dying.died(20 * time.Second)
+			within(t, time.Second, "the other replica to show the take", func() bool { return living.target("login").Hits == 1 })
+			s := w.atRest(t, living, 40*time.Second)
+			bought := living.balance()
+			books := ledger(t, w.provider)
+			if int(s.Lost) != step.lost {
+				t.Errorf("%d orders are lost, want %d", s.Lost, step.lost)
+			}
+			if want := depth + 1 + step.forgone; books.Totals.Submitted != want {
+				t.Errorf("%d tasks were bought, want %d: a depth of %d, one taken, %d cut in flight", books.Totals.Submitted, want, depth, step.forgone)
+			}
+			if want := books.Totals.Submitted + step.lost - step.forgone; bought != want {
+				t.Errorf("poold counts %d bought, want %d", bought, want)
+			}
+			// Whatever was solved is in somebody's hands by the end, once.
+			seen := map[string]bool{hash(first.Token): true}
+			w.drain(t, living, seen)
+			if want := books.Totals.Submitted - step.forgone; len(seen) < want {
+				t.Errorf("%d tokens came to light, %d were paid for", len(seen), want)
+			}
+			t.Logf("bought %d, sold %d, lost %d", bought, books.Totals.Submitted, s.Lost)
+		})
+	}
+}
+
+// A single replica that is killed with orders under way collects them when it is
+// started again.
+func TestTheRestartedCollects(t *testing.T) {
+	t.Parallel()
+	o := quick()
+	o.Median, o.Min, o.Max = 3*time.Second, 2*time.Second, 5*time.Second
+	w := newWorld(t, o, terms{depth: 8})
+	first := w.start(t)
+	within(t, 10*time.Second, "the orders to be under way", func() bool { return ledger(t, w.provider).Totals.Submitted == 8 })
+	first.signal(syscall.SIGKILL)
+	first.died(5 * time.Second)
+	second := w.start(t)
+	w.atRest(t, second, 20*time.Second)
+	if n := ledger(t, w.provider).Totals.Submitted; n != 8 {
+		t.Errorf("%d tasks were bought for a depth of 8", n)
+	}
+	if bought := second.balance(); bought != 8 {
+		t.Errorf("poold counts %d bought", bought)
+	}
+	if n := w.drain(t, second, map[string]bool{}); n < 8 {
+		t.Errorf("%d tokens in stock", n)
+	}
+}
+
+// A replica that is stopped for longer than its leases finds its orders taken
+// over when it goes on, and buys and settles nothing for them.
+func TestAStoppedReplicaLosesItsOrders(t *testing.T) {
+	t.Parallel()
+	o := quick()
+	o.Median, o.Min, o.Max = 2*time.Second, time.Second, 4*time.Second
+	w := newWorld(t, o, terms{depth: 10})
+	stopped, other := w.start(t), w.start(t)
+	w.atRest(t, other, 30*time.Second)
+	for round := range 3 {
+		// Demand, so that both are in the middle of buying.
+		var callers sync.WaitGroup
+		for range 6 {
+			callers.Go(func() { _, _, _ = other.take(t.Context(), http.DefaultClient, "login", "?wait=10s") })
+		}
+		time.Sleep(time.Duration(round) * 150 * time.Millisecond)
+		stopped.signal(syscall.SIGSTOP)
+		time.Sleep(7 * time.Second)
+		w.atRest(t, other, 20*time.Second)
+		stopped.signal(syscall.SIGCONT)
+		callers.Wait()
+		w.atRest(t, other, 20*time.Second)
+	}
+	// Going on late brings nothing new.
+	time.Sleep(time.Second)
+	s := w.atRest(t, stopped, 20*time.Second)
+	books := ledger(t, w.provider)
+	bought := other.balance()
+	served := int(s.Hits + s.Waited)
+	if s.Failed != 0 || s.Expired != 0 || books.Totals.Submitted != served+s.Fresh+int(s.Lost) && books.Totals.Submitted != served+s.Fresh {
+		t.Errorf("sold %d, handed out %d, in stock %d, lost %d, failed %d", books.Totals.Submitted, served, s.Fresh, s.Lost, s.Failed)
+	}
+	t.Logf("bought %d, sold %d, handed out %d, in stock %d, lost %d", bought, books.Totals.Submitted, served, s.Fresh, s.Lost)
+}
+
+// A fifth of the submits are accepted and never answered. With polling alone,
+// what was bought is never more than what was wanted and what is unknown; with
+// callbacks all of it is collected.
+func TestLostSubmitAnswers(t *testing.T) {
+	const depth, demand = 10, 60
+	for _, callbacks := range []bool{false, true} {
+		t.Run(fmt.Sprintf("callbacks %v", callbacks), func(t *testing.T) {
+			t.Parallel()
+			o := quick()
+			o.Faults = []simulated.Fault{{On: simulated.Submit, Share: 0.2, Kind: simulated.Drop, Accepted: true}}
+			with := terms{depth: depth}
+			var door *callbackDoor
+			if callbacks {
+				door = newCallbackDoor(t)
+				with.provider = `, callback_url: "` + door.url + `"`
+			}
+			w := newWorld(t, o, with)
+			p := w.start(t)
+			door.leadsTo(p)
+			served := 0
+			ctx, end := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer end()
+			for served < demand && ctx.Err() == nil {
+				if _, code, err := p.take(ctx, http.DefaultClient, "login", "?wait=20s"); err == nil && code == http.StatusOK {
+					served++
+				}
+			}
+			if served != demand {
+				t.Fatalf("%d of %d callers got a token", served, demand)
+			}
+			s := w.atRest(t, p, 40*time.Second)
+			bought := p.balance()
+			books := ledger(t, w.provider)
+			t.Logf("sold %d, bought %d, handed out %d, in stock %d, lost %d", books.Totals.Submitted, bought, s.Hits+s.Waited, s.Fresh, s.Lost)
+			if bought != books.Totals.Submitted {
+				t.Errorf("poold counts %d bought, the provider sold %d", bought, books.Totals.Submitted)
+			}
+			if most := demand + depth + int(s.Lost); books.Totals.Submitted > most {
+				t.Errorf("%d tasks were bought for %d callers, a depth of %d and %d unknown", books.Totals.Submitted, demand, depth, s.Lost)
+			}
+			switch {
+			case callbacks && s.Lost != 0:
+				t.Errorf("%d orders are lost in spite of callbacks", s.Lost)
+			case !callbacks && s.Lost < 5:
+				t.Errorf("%d orders are lost: the fault did not bite", s.Lost)
+			case !callbacks && int(s.Lost)+demand+s.Fresh != books.Totals.Submitted:
+				t.Errorf("sold %d, handed out %d, in stock %d, lost %d", books.Totals.Submitted, demand, s.Fresh, s.Lost)
+			}
+		})
+	}
+}
+
+// Eight replicas start at once on an empty Redis. By the provider's ledger there
+// are never more tasks than its concurrency allows, nor orders beyond the depth
+// or a budget.
+func TestEightReplicasStartAtOnce(t *testing.T) {
+	const concurrency, depth, budget = 7, 25, 32
+	for _, server := range []string{"single", "cluster"} {
+		t.Run(server, func(t *testing.T) {
+			with := terms{
+				depth: depth, provider: fmt.Sprintf(", concurrency: %d", concurrency),
+				target: fmt.Sprintf(", budget: {per_hour: %d}", budget), top: "budget: {per_day: 100}",
+			}
+			if server == "cluster" {
+				with.redis = "redis://" + strings.Join(redistest.Cluster(t), ",redis://")
+			}
+			w := newWorld(t, quick(), with)
+			replicas := make([]*process, 8)
+			var all sync.WaitGroup
+			for i := range replicas {
+				all.Go(func() { replicas[i] = w.start(t) })
+			}
+			all.Wait()
+			w.atRest(t, replicas[0], 40*time.Second)
+			if n := ledger(t, w.provider).Totals.Submitted; n != depth {
+				t.Errorf("%d tasks were bought for a depth of %d", n, depth)
+			}
+			// Demand at all of them, beyond the budget.
+			for i := range depth {
+				all.Go(func() { _, _, _ = replicas[i%8].take(t.Context(), http.DefaultClient, "login", "?wait=5s") })
+			}
+			all.Wait()
+			within(t, 20*time.Second, "the budget to be used up", func() bool {
+				s := replicas[3].target("login")
+				return s.InFlight == 0 && s.State == "budget"
+			})
+			books := ledger(t, w.provider)
+			if books.Totals.Submitted != budget {
+				t.Errorf("%d tasks were bought for a budget of %d", books.Totals.Submitted, budget)
+			}
+			if books.Totals.PeakInFlight > concurrency {
+				t.Errorf("%d tasks at once for a concurrency of %d", books.Totals.PeakInFlight, concurrency)
+			}
+			if bought := replicas[5].balance(); bought != books.Totals.Submitted {
+				t.Errorf("poold counts %d bought, the provider sold %d", bought, books.Totals.Submitted)
+			}
+			// What is left goes out, then the answer names the budget and its end.
+			w.drain(t, replicas[1], map[string]bool{})
+			problem, retry := replicas[2].refusal("login")
+			if problem != "budget_exhausted" || retry < 50*time.Minute || retry > time.Hour {
+				t.Errorf("refused with %s, to be tried again in %v", problem, retry)
+			}
+			t.Logf("sold %d, at most %d at once", books.Totals.Submitted, books.Totals.PeakInFlight)
+		})
+	}
+}

@@ -1,0 +1,198 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/purchase"
+)
+
+// arrived returns the callbacks that reached the desk.
+func (f *fakeDesk) arrived() []purchase.Callback {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.callbacks)
+}
+
+// TestCallback: whatever a service sends reaches the desk as it came, and gets
+// an empty 200.
+func TestCallback(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	const form = "Content-Type: application/x-www-form-urlencoded"
+	for _, c := range []struct {
+		name, method, path, body string
+		headers                  []string
+		order, secret, query     string // as the desk shall see them
+	}{
+		{name: "query", method: "GET", path: "/callback/solver/o-1/s1?id=7&code=OK", order: "o-1", secret: "s1", query: "code=OK&id=7"},
+		{name: "form", method: "POST", path: "/callback/solver/o-1/s1", body: "id=7&code=03AF", headers: []string{form}, order: "o-1", secret: "s1"},
+		{name: "JSON", method: "POST", path: "/callback/solver/o-1/s1?x=1", body: `{"taskId":7}`, headers: []string{isJSON}, order: "o-1", secret: "s1", query: "x=1"},
+		{name: "no type", method: "POST", path: "/callback/solver/o-1/s1", body: "\x00\xff", order: "o-1", secret: "s1"},
+		{name: "a browser's, from elsewhere", method: "POST", path: "/callback/solver/o-1/s1", order: "o-1", secret: "s1",
+			headers: []string{"Host: poold.example.com", "Origin: https://evil.example", "Sec-Fetch-Site: cross-site", "X-Forwarded-For: 192.0.2.1"}},
+		{name: "escapes", method: "GET", path: "/callback/sol%76er/o%2F1/s%2525%20+?%zz&id=7;8", order: "o/1", secret: "s%25 +"},
+		{name: "escapes that net/http takes away", method: "GET", path: "/callback/solver/a%20b/%C3%A4", order: "a b", secret: "ä"},
+		{name: "rubbish", method: "GET", path: "/callback/solver/%00%0A%ff/..%2f..%2f", order: "\x00\n\xff", secret: "../../"},
+		{name: "a tail", method: "GET", path: "/callback/solver/o-1/s1/more/", order: "o-1", secret: "s1/more/"},
+		{name: "long", method: "GET", path: "/callback/solver/" + strings.Repeat("o", 4000) + "/s1", order: strings.Repeat("o", 4000), secret: "s1"},
+	} {
+		before := time.Now()
+		a := d.send(t, c.method, c.path, strings.NewReader(c.body), c.headers...)
+		if a.status != 200 || a.body != "" || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") || a.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %d %v %q", c.name, a.status, a.header, a.body)
+		}
+		all := d.desk.arrived()
+		got := all[len(all)-1]
+		if got.Provider != "solver" || got.Order != c.order || got.Secret != c.secret || got.Query.Encode() != c.query || string(got.Body) != c.body || got.Oversized {
+			t.Errorf("%s: the desk got %+v", c.name, got)
+		}
+		if want := strings.TrimPrefix(strings.Join(c.headers, "\n"), "Content-Type: "); strings.HasPrefix(want, "application/") && got.ContentType != want {
+			t.Errorf("%s: type %q", c.name, got.ContentType)
+		}
+		if got.At.Before(before) || got.At.After(time.Now()) {
+			t.Errorf("%s: arrived at %s", c.name, got.At)
+		}
+	}
+	n := len(d.desk.arrived())
+	a := d.ask(t, "HEAD", "/callback/solver/o-1/s1?id=7")
+	if a.status != 405 || a.header.Get("Allow") != "GET, POST" || len(d.desk.arrived()) != n {
+		t.Errorf("HEAD: %d, %d callbacks", a.status, len(d.desk.arrived())-n)
+	}
+	d.Stopping()
+	if a := d.ask(t, "POST", "/callback/solver/o-1/s1"); a.status != 200 || !a.closing || len(d.desk.arrived()) != n+1 {
+		t.Errorf("while stopping: %d, closing %v", a.status, a.closing)
+	}
+}
+
+// TestCallbackSizes: what is too large to be a token is not read on, and the
+// service is not asked to send it again.
+func TestCallbackSizes(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	for size, oversized := range map[int]bool{maxBody: false, maxBody + 1: true, 1 << 20: true} {
+		for _, chunked := range []bool{false, true} {
+			var body io.Reader = strings.NewReader(strings.Repeat("x", size))
+			if chunked {
+				body = io.MultiReader(body) // of no known length
+			}
+			a := d.send(t, "POST", "/callback/solver/o-1/s1", body)
+			all := d.desk.arrived()
+			got := all[len(all)-1]
+			if a.status != 200 || got.Oversized != oversized || (len(got.Body) == size) == oversized || len(got.Body) > maxBody {
+				t.Errorf("%d bytes, chunked %v: %d, oversized %v, %d bytes read", size, chunked, a.status, got.Oversized, len(got.Body))
+			}
+		}
+	}
+	if n := len(d.desk.arrived()); n != 6 {
+		t.Errorf("%d callbacks", n)
+	}
+}
+
+// TestCallbackNotKept: only where nobody took it the service shall try again.
+func TestCallbackNotKept(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	d.desk.callback = func() error { return fmt.Errorf("x: %w", purchase.ErrNotKept) }
+	a := d.ask(t, "POST", "/callback/solver/o-1/s1")
+	checkProblem(t, "not kept", a, 503, codeStoreDown, "")
+	if n, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || n < 1 || n > 3 {
+		t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
+	}
+	d.desk.callback = func() error { return errors.New("canary-cause") }
+	checkProblem(t, "a bug", d.ask(t, "POST", "/callback/solver/o-1/s1"), 500, codeInternal, "")
+	d.desk.callback = func() error { panic("a bug") }
+	checkProblem(t, "a panic", d.ask(t, "POST", "/callback/solver/o-1/canary-query"), 500, codeInternal, "")
+}
+
+// TestCallbackInHalf: a body that does not arrive is no callback, and holds a
+// connection for the ReadTimeout at most.
+func TestCallbackInHalf(t *testing.T) {
+	d := start(t, sampleSet(), nil, func(s *http.Server) { s.ReadTimeout = 50 * time.Millisecond })
+	for name, rest := range map[string]string{
+		"slow":   "Content-Length: 5\r\n\r\nid",
+		"broken": "Transfer-Encoding: chunked\r\n\r\nzz\r\nid=7",
+	} {
+		conn := dial(t, d.addr)
+		if _, err := io.WriteString(conn, "POST /callback/solver/o-1/s1 HTTP/1.1\r\nHost: localhost\r\n"+rest); err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(3 * time.Second))
+		got, err := io.ReadAll(conn)
+		if strings.Contains(errorText(err), "timeout") || strings.HasPrefix(string(got), "HTTP/1.1 200") {
+			t.Errorf("%s: %v %s", name, err, got)
+		}
+	}
+	if n := len(d.desk.arrived()); n != 0 {
+		t.Errorf("%d callbacks from halves", n)
+	}
+}
+
+// TestCallbackLog: the secret and the order stand in the path, and neither is
+// logged; start looks for the canaries.
+func TestCallbackLog(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	d.send(t, "POST", "/callback/canary-query/canary-query/canary-query?canary-query=1", strings.NewReader("canary-query"))
+	eventually(t, "a line", func() bool {
+		return strings.Contains(d.logged.String(), `"route":"/callback/:provider/:order/:secret","status":200`)
+	})
+}
+
+// TestDeadLetters: they are listed without an end of their own, and tried on
+// request.
+func TestDeadLetters(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	if a := d.ask(t, "GET", "/dead-letters", bearer(keyAll)); a.status != 200 || strings.TrimSpace(a.body) != `{"letters":[]}` {
+		t.Errorf("none: %d %s", a.status, a.body)
+	}
+	d.desk.letters = []purchase.Letter{{Order: "o-1", Provider: "solver"}, {Order: "o-2", Provider: "solver"}}
+	a := d.ask(t, "GET", "/dead-letters", bearer(keyAll))
+	if want := asJSON(t, map[string]any{"letters": d.desk.letters}); strings.TrimSpace(a.body) != want || a.header.Get("Content-Type") != "application/json" {
+		t.Errorf("two: %d %s", a.status, a.body)
+	}
+	d.desk.letters, d.desk.unread = d.desk.letters[:1], errors.New("x.json: permission denied")
+	a = d.ask(t, "GET", "/dead-letters", bearer(keyAll))
+	if a.status != 200 || !strings.Contains(a.body, `"order":"o-1"`) || !strings.Contains(a.body, `"incomplete":true`) || !strings.Contains(d.logged.String(), "permission denied") {
+		t.Errorf("one cannot be read: %d %s", a.status, a.body)
+	}
+	d.desk.letters, d.desk.unread = d.desk.letters[:2], nil
+	count := func() int { return d.snapshot(t.Context()).status.DeadLetters }
+	if count() != 2 {
+		t.Errorf("the status tells %d", count())
+	}
+	d.desk.replay = func(context.Context) (purchase.Replayed, error) {
+		d.desk.letters = nil
+		return purchase.Replayed{Replayed: 3, Dropped: 1, Left: 2}, nil
+	}
+	if a := d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)); a.status != 200 || strings.TrimSpace(a.body) != `{"replayed":3,"dropped":1,"left":2}` {
+		t.Errorf("replay: %d %s", a.status, a.body)
+	}
+	if count() != 0 {
+		t.Error("the status does not tell at once")
+	}
+	d.desk.replay = func(context.Context) (purchase.Replayed, error) {
+		return purchase.Replayed{Left: 2}, fmt.Errorf("replaying: %w", pool.ErrDown)
+	}
+	checkProblem(t, "without redis", d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)), 503, codeStoreDown, "")
+}
+
+// TestLongReplay: what took longer than an answer may is answered still.
+func TestLongReplay(t *testing.T) {
+	d := start(t, sampleSet(), nil, func(s *http.Server) { s.WriteTimeout = 30 * time.Millisecond })
+	d.desk.replay = func(context.Context) (purchase.Replayed, error) {
+		time.Sleep(60 * time.Millisecond) // longer than the WriteTimeout: that is the case
+		return purchase.Replayed{Replayed: 3}, nil
+	}
+	d.config.reload = func(context.Context) error { time.Sleep(60 * time.Millisecond); return nil }
+	for path, want := range map[string]int{"/dead-letters/replay": 200, "/-/reload": 204} {
+		if a := d.ask(t, "POST", path); a.status != want {
+			t.Errorf("%s: %d", path, a.status)
+		}
+	}
+}

@@ -1,0 +1,460 @@
+package pool
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// expire lets the lease of an order end now.
+func expire(t *testing.T, s *Store, order Ref) {
+	t.Helper()
+	if err := s.LetGo(t.Context(), []Ref{order}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func testLeasesAndAdoption(t *testing.T, o Options) {
+	o.Prefix = "leases"
+	one, two, id := open(t, o), open(t, o), identity("lease")
+	order := Ref{id, "a"}
+	placing, err := one.Place(t.Context(), Order{Ref: order, Depth: 5, TTL: time.Minute, Facts: "what | the buyer says"})
+	if err != nil || !placing.Placed {
+		t.Fatal(placing, err)
+	}
+	if ok, err := one.Mark(t.Context(), order); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if ok, err := one.Submitted(t.Context(), order, "task|4711"); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+
+	// While the lease is good nobody else gets the order.
+	if got, gone, err := two.Adopt(t.Context(), id, []string{"a", "none"}); err != nil || len(got) != 0 || len(gone) != 1 || gone[0] != (Ref{id, "none"}) {
+		t.Fatalf("adopted under a lease: %+v, %v, %v", got, gone, err)
+	}
+	if lost, err := one.Renew(t.Context(), []Ref{order, {id, "none"}}); err != nil || len(lost) != 1 || lost[0].Order != "none" {
+		t.Fatalf("renewing: %v, %v", lost, err)
+	}
+	expire(t, one, order)
+	got, _, err := two.Adopt(t.Context(), id, []string{"none", "a"})
+	if err != nil || len(got) != 1 {
+		t.Fatalf("adopting: %+v, %v", got, err)
+	}
+	r := got[0]
+	if r.Ref != order || r.State != Bought || r.Task != "task|4711" || r.Facts != "what | the buyer says" {
+		t.Errorf("adopted %+v", r)
+	}
+	if age := time.Since(r.Placed); age < 0 || age > 5*time.Second || time.Until(r.Until) > time.Minute {
+		t.Errorf("adopted with age %v, until %v", age, time.Until(r.Until))
+	}
+	// The old owner learns that it is not its own any more.
+	if lost, err := one.Renew(t.Context(), []Ref{order}); err != nil || len(lost) != 1 {
+		t.Errorf("renewed another's order: %v, %v", lost, err)
+	}
+	if found, ok, err := one.Find(t.Context(), order); err != nil || !ok || found.Task != r.Task {
+		t.Errorf("found %+v, %v, %v", found, ok, err)
+	}
+	if _, ok, err := one.Find(t.Context(), Ref{id, "none"}); err != nil || ok {
+		t.Errorf("found an order that is not there: %v, %v", ok, err)
+	}
+}
+
+// A replica that was stopped for longer than its lease neither submits nor
+// settles nor gives up what another one has taken over.
+func testALostLeaseIsFenced(t *testing.T, o Options) {
+	o.Prefix = "fence"
+	one, two, id := open(t, o), open(t, o), identity("fence")
+	order := Ref{id, "a"}
+	place(t, one, id, "a")
+	expire(t, one, order)
+	if got, _, err := two.Adopt(t.Context(), id, []string{"a"}); err != nil || len(got) != 1 || got[0].State != Intent {
+		t.Fatalf("adopting: %+v, %v", got, err)
+	}
+	if ok, err := one.Mark(t.Context(), order); err != nil || ok {
+		t.Errorf("the old owner may submit: %v, %v", ok, err)
+	}
+	if how, err := one.Settle(t.Context(), Landing{Ref: order, Value: "x", Lifetime: time.Minute}); err != nil || how != Stolen {
+		t.Errorf("the old owner settled: %v, %v", how, err)
+	}
+	for _, bought := range []bool{true, false} {
+		if how, err := one.Fail(t.Context(), Failure{Ref: order, Bought: bought}); err != nil || how != Stolen {
+			t.Errorf("the old owner gave up: %v, %v", how, err)
+		}
+	}
+	if ok, err := two.Mark(t.Context(), order); err != nil || !ok {
+		t.Errorf("the new owner may not submit: %v, %v", ok, err)
+	}
+	// Twice is once: the same command can arrive again.
+	if ok, err := two.Mark(t.Context(), order); err != nil || !ok {
+		t.Errorf("the mark cannot be repeated: %v, %v", ok, err)
+	}
+	// A submit of the old owner that was under way all the time brings a task
+	// after all. Who knows it owns the order.
+	if ok, err := one.Submitted(t.Context(), order, "1"); err != nil || !ok {
+		t.Errorf("a task that became known late: %v, %v", ok, err)
+	}
+	if how, err := two.Fail(t.Context(), Failure{Ref: order, Bought: true}); err != nil || how != Stolen {
+		t.Errorf("without the task: %v, %v", how, err)
+	}
+	if how, err := one.Settle(t.Context(), Landing{Ref: order, Value: "x", Lifetime: time.Minute}); err != nil || how != Ended {
+		t.Errorf("with the task: %v, %v", how, err)
+	}
+	if ok, err := one.Mark(t.Context(), order); err != nil || ok {
+		t.Errorf("an order that has ended may be submitted: %v, %v", ok, err)
+	}
+	if ok, err := one.Submitted(t.Context(), order, "1"); err != nil || ok {
+		t.Errorf("an order that has ended got a task: %v, %v", ok, err)
+	}
+}
+
+func testATaskHasOneOrder(t *testing.T, o Options) {
+	s := open(t, o)
+	a, b := Ref{identity("a"), "one"}, Ref{identity("b"), "two"}
+	for _, step := range []struct {
+		provider, task string
+		order          Ref
+		ok             bool
+	}{{"p", "1", a, true}, {"p", "1", a, true}, {"p", "1", b, false}, {"q", "1", b, true}, {"p", "2", b, true}} {
+		ok, err := s.Claim(t.Context(), step.provider, step.task, step.order, time.Minute)
+		if err != nil || ok != step.ok {
+			t.Errorf("%+v: %v, %v", step, ok, err)
+		}
+	}
+}
+
+func testUnknownOrders(t *testing.T, o Options) {
+	o.Prefix = "unknown"
+	one, two, id := open(t, o), open(t, o), identity("unknown")
+	for _, name := range []string{"a", "b"} {
+		order := Ref{id, name}
+		place(t, one, id, name)
+		if ok, err := one.Mark(t.Context(), order); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		if ok, err := one.Unknown(t.Context(), order, 300*time.Millisecond); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+	}
+	got := look(t, one, id)
+	if got.Orders != 2 || got.Unknown != 2 || got.Bought != 2 || got.Figures.Bought != 2 {
+		t.Fatalf("two of unknown fate: %+v", got)
+	}
+	// Nobody needs to look after them, so nobody adopts them.
+	if adopted, _, err := two.Adopt(t.Context(), id, []string{"a", "b"}); err != nil || len(adopted) != 0 {
+		t.Fatalf("adopted: %+v, %v", adopted, err)
+	}
+	// One becomes known after all, the other is lost when its time is over.
+	if ok, err := one.Submitted(t.Context(), Ref{id, "a"}, "1"); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if ok, err := one.Unknown(t.Context(), Ref{id, "a"}, time.Minute); err != nil || ok {
+		t.Errorf("what is known became unknown: %v, %v", ok, err)
+	}
+	land(t, one, id, "a", 0, time.Minute)
+	time.Sleep(310 * time.Millisecond)
+	got = look(t, one, id)
+	if got.Orders != 0 || got.Unknown != 0 || got.Figures.Lost != 1 || got.Figures.Bought != 2 || got.Figures.Solved != 1 {
+		t.Errorf("after its time: %+v", got)
+	}
+}
+
+func testCallbacksNeedNoLease(t *testing.T, o Options) {
+	o.Prefix = "callbacks"
+	type ending struct {
+		order  Ref
+		solved bool
+	}
+	ended := make(chan ending, 10)
+	o.OnEnded = func(order Ref, solved bool) { ended <- ending{order, solved} }
+	one, id := open(t, o), identity("cb")
+	o.OnEnded = nil
+	two := open(t, o)
+	eventually(t, "the owner listens", func() bool {
+		n, err := one.slow.PubSubNumSub(t.Context(), one.channel()).Result()
+		return err == nil && n[one.channel()] > 0
+	})
+	for _, name := range []string{"a", "b"} {
+		place(t, one, id, name)
+		if ok, err := one.Mark(t.Context(), Ref{id, name}); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+	}
+	landing := Landing{Ref: Ref{id, "a"}, Provider: "p", Task: "9", Value: "v", Lifetime: time.Minute, Callback: true}
+	if how, err := two.Settle(t.Context(), landing); err != nil || how != Ended {
+		t.Fatal(how, err)
+	}
+	if how, err := two.Settle(t.Context(), landing); err != nil || how != Gone {
+		t.Fatalf("twice: %v, %v", how, err)
+	}
+	if how, err := two.Fail(t.Context(), Failure{Ref: Ref{id, "b"}, Bought: true, Callback: true}); err != nil || how != Ended {
+		t.Fatal(how, err)
+	}
+	// The replica that waits for them is told.
+	for _, want := range []ending{{Ref{id, "a"}, true}, {Ref{id, "b"}, false}} {
+		select {
+		case got := <-ended:
+			if got != want {
+				t.Errorf("told of %+v, want %+v", got, want)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("not told of %+v", want)
+		}
+	}
+	got := look(t, one, id)
+	if got.Fresh != 1 || got.Figures.Bought != 2 || got.Figures.Solved != 1 || got.Figures.Failed != 1 || len(got.Leads) != 0 {
+		t.Errorf("after both: %+v", got)
+	}
+}
+
+// budgetKey is the key of an identity's budget. Its scores are the moments of
+// the orders, so a test can let time pass.
+func age(t *testing.T, s *Store, key string, by time.Duration) {
+	t.Helper()
+	entries, err := s.slow.ZRangeWithScores(t.Context(), key, 0, -1).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		entry.Score -= float64(by.Milliseconds())
+		if err := s.slow.ZAdd(t.Context(), key, entry).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func testBudgetsSlide(t *testing.T, o Options) {
+	s, id := open(t, o), identity("budget")
+	next := 0
+	order := Order{Depth: 1000, TTL: time.Hour, PerHour: 3, PerDay: 5}
+	put := func() Placing {
+		t.Helper()
+		next++
+		order.Ref = Ref{id, "o" + strconv.Itoa(next)}
+		got, err := s.Place(t.Context(), order)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	about := func(got Placing, want time.Duration) {
+		t.Helper()
+		if got.Placed || got.BudgetWait > want || got.BudgetWait < want-10*time.Second {
+			t.Errorf("%+v, want a wait of %v", got, want)
+		}
+	}
+	key := s.keys(id).spend
+	for range 3 {
+		if got := put(); !got.Placed {
+			t.Fatalf("within the budget: %+v", got)
+		}
+	}
+	// The same order again costs nothing more.
+	order.Ref = Ref{id, "o3"}
+	if got, err := s.Place(t.Context(), order); err != nil || !got.Placed {
+		t.Fatal(got, err)
+	}
+	about(put(), time.Hour)
+	// What was provably not bought comes back; what failed does not.
+	if how, err := s.Fail(t.Context(), Failure{Ref: Ref{id, "o3"}}); err != nil || how != Ended {
+		t.Fatal(how, err)
+	}
+	if how, err := s.Fail(t.Context(), Failure{Ref: Ref{id, "o2"}, Bought: true}); err != nil || how != Ended {
+		t.Fatal(how, err)
+	}
+	if got := put(); !got.Placed {
+		t.Fatalf("after a refund: %+v", got)
+	}
+	about(put(), time.Hour)
+	age(t, s, key, 40*time.Minute)
+	about(put(), 20*time.Minute)
+	age(t, s, key, 21*time.Minute)
+	if got := look(t, s, id); got.HourUsed != 0 || got.DayUsed != 3 {
+		t.Errorf("used: %d, %d", got.HourUsed, got.DayUsed)
+	}
+	// The hour is over, the day is not.
+	for range 2 {
+		if got := put(); !got.Placed {
+			t.Fatalf("in the next hour: %+v", got)
+		}
+	}
+	about(put(), 24*time.Hour-61*time.Minute)
+	// A lower limit waits for more than the oldest.
+	order.PerDay = 3
+	about(put(), 24*time.Hour-61*time.Minute)
+	order.PerDay = 2
+	about(put(), 24*time.Hour)
+	// None is none.
+	order.PerHour, order.PerDay = 0, 0
+	if got := put(); !got.Placed {
+		t.Fatalf("without a budget: %+v", got)
+	}
+}
+
+func testTheBudgetOverAllTargets(t *testing.T, o Options) {
+	s := open(t, o)
+	book := func(id captcha.ID, order string) time.Duration {
+		t.Helper()
+		wait, err := s.Book(t.Context(), Ref{id, order}, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wait
+	}
+	a, b := identity("a"), identity("b")
+	if book(a, "one") != 0 || book(b, "two") != 0 || book(b, "two") != 0 {
+		t.Fatal("within the budget")
+	}
+	if wait := book(a, "three"); wait < 23*time.Hour || wait > 24*time.Hour {
+		t.Errorf("beyond it: %v", wait)
+	}
+	if err := s.Refund(t.Context(), Ref{b, "two"}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Booked(t.Context()); err != nil || n != 1 {
+		t.Errorf("booked: %d, %v", n, err)
+	}
+	if book(a, "three") != 0 {
+		t.Error("after a refund")
+	}
+	age(t, s, s.overall(), 23*time.Hour)
+	if wait := book(a, "four"); wait < 59*time.Minute || wait > time.Hour {
+		t.Errorf("a day's end: %v", wait)
+	}
+}
+
+func testReports(t *testing.T, o Options) {
+	o.Prefix = "reports"
+	s, other, id := open(t, o), open(t, o), identity("report")
+	order := Ref{id, "a"}
+	place(t, s, id, "a")
+	if how, err := s.Settle(t.Context(), Landing{
+		Ref: order, Provider: "p", Task: "t|1", Value: "v", SincePlaced: -10 * time.Second, Lifetime: time.Minute,
+	}); err != nil || how != Ended {
+		t.Fatal(how, err)
+	}
+	token, err := s.Take(t.Context(), Request{ID: id, Caller: "alice"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, forged := range []struct{ token, caller string }{
+		{token.ID, "bob"}, {"a", "alice"}, {"a.", "alice"}, {"", "alice"}, {"b" + token.ID[1:], "alice"}, {token.ID + "x", "alice"},
+	} {
+		if _, err := s.Report(t.Context(), id, forged.token, forged.caller, true); !errors.Is(err, ErrUnknownToken) {
+			t.Errorf("%+v: %v", forged, err)
+		}
+	}
+	// At the other replica, of another target, then right, then twice.
+	if _, err := other.Report(t.Context(), identity("x"), token.ID, "alice", true); !errors.Is(err, ErrUnknownToken) {
+		t.Errorf("for another identity: %v", err)
+	}
+	sale, err := other.Report(t.Context(), id, token.ID, "alice", false)
+	if err != nil || sale.Provider != "p" || sale.Task != "t|1" || sale.Age < 10*time.Second || sale.Age > 15*time.Second {
+		t.Errorf("%+v, %v", sale, err)
+	}
+	if _, err := s.Report(t.Context(), id, token.ID, "alice", true); !errors.Is(err, ErrReported) {
+		t.Errorf("the second report: %v", err)
+	}
+	got := look(t, s, id)
+	if got.Figures.Rejected != 1 || got.Figures.Accepted != 0 || len(got.Verdicts) != 1 || got.Verdicts[0] {
+		t.Errorf("%+v", got)
+	}
+}
+
+func testFlushThrowsAway(t *testing.T, o Options) {
+	s, id := open(t, o), identity("flush")
+	stock(t, s, id, 2, 0, time.Minute)
+	stock(t, s, id, 1, 50*time.Second, time.Minute)
+	thrown, err := s.Flush(t.Context(), id, 20*time.Second)
+	if err != nil || thrown != 2 {
+		t.Fatalf("thrown: %d, %v", thrown, err)
+	}
+	got := look(t, s, id)
+	if got.Fresh != 0 || got.Figures.Discarded != 2 || got.Figures.Expired != 1 {
+		t.Errorf("%+v", got)
+	}
+	if thrown, err := s.Flush(t.Context(), id, 0); err != nil || thrown != 0 {
+		t.Errorf("an empty stock: %d, %v", thrown, err)
+	}
+}
+
+// Whatever happens, in whatever order, what was bought is somewhere.
+func testTheLedgerBalances(t *testing.T, o Options) {
+	o.Prefix = "ledger"
+	one, two, id := open(t, o), open(t, o), identity("ledger")
+	random := rand.New(rand.NewPCG(3, uint64(len(t.Name()))))
+	var orders []Ref
+	var held []Token
+	pick := func() Ref {
+		if len(orders) == 0 {
+			return Ref{id, "none"}
+		}
+		return orders[random.IntN(len(orders))]
+	}
+	const price = 2_990_000
+	for step := range 600 {
+		s := one
+		if random.IntN(2) == 0 {
+			s = two
+		}
+		var err error
+		switch random.IntN(14) {
+		case 0, 1, 2:
+			ref := Ref{id, "s" + strconv.Itoa(step)}
+			orders = append(orders, ref)
+			_, err = s.Place(t.Context(), Order{Ref: ref, Depth: 1000, TTL: time.Duration(random.IntN(400)+1) * time.Millisecond, Price: price, PerDay: 1e6})
+		case 3, 4:
+			_, err = s.Mark(t.Context(), pick())
+		case 5:
+			_, err = s.Submitted(t.Context(), pick(), "t")
+		case 6:
+			_, err = s.Unknown(t.Context(), pick(), 50*time.Millisecond)
+		case 7, 8:
+			_, err = s.Settle(t.Context(), Landing{
+				Ref: pick(), Value: "v", Lifetime: time.Duration(random.IntN(800)) * time.Millisecond, Callback: random.IntN(2) == 0,
+			})
+		case 9:
+			_, err = s.Fail(t.Context(), Failure{Ref: pick(), Bought: random.IntN(2) == 0, Callback: random.IntN(2) == 0})
+		case 10, 11:
+			token, takeErr := s.Take(t.Context(), Request{ID: id, Margin: 20 * time.Millisecond})
+			if takeErr == nil {
+				held = append(held, token)
+			} else if !isEmpty(takeErr) {
+				err = takeErr
+			}
+		case 12:
+			if len(held) > 0 {
+				err = s.Return(t.Context(), held[random.IntN(len(held))])
+			}
+		case 13:
+			switch random.IntN(6) {
+			case 0:
+				_, err = s.Flush(t.Context(), id, 20*time.Millisecond)
+			default:
+				expire(t, s, pick())
+				_, _, err = s.Adopt(t.Context(), id, []string{pick().Order})
+			}
+		}
+		if err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		if step%20 == 0 {
+			got := look(t, s, id)
+			f := got.Figures
+			if sum := f.Hits + f.Waited - f.Returned + f.Expired + f.Failed + f.Lost + f.Discarded +
+				int64(got.Fresh+got.Bought); sum != f.Bought {
+				t.Fatalf("step %d: bought %d, accounted for %d: %+v", step, f.Bought, sum, got)
+			}
+			if f.Spent != price*(f.Solved+f.Lost) {
+				t.Fatalf("spent %d for %d solved and %d lost", f.Spent, f.Solved, f.Lost)
+			}
+		}
+	}
+	if f := look(t, one, id).Figures; f.Lost == 0 || f.Expired == 0 || f.Failed == 0 || f.Returned == 0 || f.Discarded == 0 {
+		t.Errorf("the walk left something out: %+v", f)
+	}
+}

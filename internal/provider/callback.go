@@ -1,0 +1,324 @@
+package provider
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"poold/internal/captcha"
+)
+
+// ErrCallback is why a pingback tells nothing that can be relied upon. What it
+// is about is as unknown as before, and a poll will tell.
+var ErrCallback = errors.New("provider: unreadable callback")
+
+// Callback is what a pingback says about a task: exactly one of a token and an
+// error.
+type Callback struct {
+	Task     string   // "" where the service did not name it
+	Solution Solution // zero beside Err
+	// Err is why the task ended without a token: an *Error of class Task, or
+	// Parameters where the service's word means that. A pingback is about one
+	// task, so it is never Capacity or Account, whatever the word.
+	Err error
+}
+
+// ReadCallback reads a pingback of any service: a GET's query, a form, or a
+// JSON object with id and code or as getTaskResult answers. What the body says
+// beats the query. Nothing of the pingback is quoted in the error, which wraps
+// ErrCallback. Whoever calls must have checked that the sender knows a secret.
+func ReadCallback(contentType string, query url.Values, body []byte) (Callback, error) {
+	c, err := readCallback(contentType, query, body)
+	if err != nil {
+		return Callback{}, fmt.Errorf("%w: %w", ErrCallback, err)
+	}
+	return c, nil
+}
+
+// The ways in which a pingback cannot be read, in our own words.
+var (
+	errLong     = errors.New("too long")
+	errText     = errors.New("not UTF-8")
+	errKind     = errors.New("neither a form nor JSON")
+	errForm     = errors.New("not a well-formed form")
+	errJSON     = errors.New("not a well-formed JSON object")
+	errTwice    = errors.New("a field has two values")
+	errID       = errors.New("the id cannot be one")
+	errEmpty    = errors.New("neither a token nor a refusal")
+	errPending  = errors.New("the task is not ready")
+	errStatus   = errors.New("unknown status")
+	errErrorID  = errors.New("the errorId is no number")
+	errType     = errors.New("a field has the wrong type")
+	errControl  = errors.New("the refusal holds control characters")
+	errTokenOdd = errors.New("the token cannot be one")
+)
+
+func readCallback(contentType string, query url.Values, body []byte) (Callback, error) {
+	if len(body) > maxReply {
+		return Callback{}, errLong
+	}
+	all, err := formFields(query)
+	if err != nil {
+		return Callback{}, err
+	}
+	told, err := bodyFields(contentType, body)
+	if err != nil {
+		return Callback{}, err
+	}
+	return overlaid(all, told).judge()
+}
+
+// said is a pingback's values under one name each, empty ones left out.
+type said map[string]string
+
+// fieldNames gives the one name of each field that counts, for those in use.
+// They are compared without regard to case, as services differ there.
+var fieldNames = map[string]string{
+	"id": "id", "captcha_id": "id", "taskid": "id",
+	"code": "code", "status": "status", "errorid": "errorid", "errorcode": "errorcode",
+	"useragent": "agent", "user_agent": "agent",
+	"solution": "solution", // in JSON, an object
+}
+
+// solutionNames are those within `solution`. Which of the two tokens' names is
+// used depends on the type; where both are, they must agree.
+var solutionNames = map[string]string{
+	"grecaptcharesponse": "token", "token": "token",
+	"useragent": "solver", "user_agent": "solver",
+}
+
+// verdictNames are the fields that say how the task ended. They are taken from
+// one place together.
+var verdictNames = []string{"code", "status", "errorid", "errorcode", "token", "solver"}
+
+// set adds a value, once.
+func (f said) set(name, value string) error {
+	switch old, known := f[name]; {
+	case value == "" || old == value && known:
+		return nil
+	case known:
+		return errTwice
+	case !utf8.ValidString(value):
+		return errText
+	}
+	f[name] = value
+	return nil
+}
+
+func formFields(values url.Values) (said, error) {
+	f := said{}
+	for key, list := range values {
+		name, counts := fieldNames[strings.ToLower(key)]
+		for _, value := range list {
+			if !counts {
+				break
+			}
+			if err := f.set(name, value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return f, nil
+}
+
+func bodyFields(contentType string, body []byte) (said, error) {
+	if !utf8.Valid(body) {
+		return nil, errText
+	}
+	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
+	if len(body) == 0 {
+		return said{}, nil
+	}
+	kind := "application/x-www-form-urlencoded"
+	switch {
+	case contentType != "":
+		kind, _, _ = mime.ParseMediaType(contentType) // "" for what is none
+	case body[0] == '{':
+		kind = "application/json"
+	}
+	switch kind {
+	case "application/json":
+		f := said{}
+		return f, f.readJSON(body, fieldNames)
+	case "application/x-www-form-urlencoded":
+		values, err := url.ParseQuery(string(body))
+		if err != nil {
+			return nil, errForm // the library's own quotes the body
+		}
+		return formFields(values)
+	}
+	return nil, errKind
+}
+
+// readJSON adds the members of an object that names knows. It reads them one
+// by one, because the library lets the last of two values win.
+func (f said) readJSON(object []byte, names map[string]string) error {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return errJSON
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return errJSON
+		}
+		var raw json.RawMessage
+		if d.Decode(&raw) != nil {
+			return errJSON
+		}
+		text, _ := key.(string)
+		name, counts := names[strings.ToLower(text)]
+		if !counts || string(raw) == "null" {
+			continue
+		}
+		if err := f.member(name, raw); err != nil {
+			return err
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return errJSON
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errJSON
+	}
+	return nil
+}
+
+// member adds one member of an object. Ids and states may be numbers; what is
+// handed out must be a text.
+func (f said) member(name string, raw json.RawMessage) error {
+	value := plain(raw)
+	switch {
+	case name == "solution" && raw[0] == '{':
+		return f.readJSON(raw, solutionNames)
+	case name == "agent", name == "solver":
+		value = quoted(raw) // it is not worth a token
+	case raw[0] == '"':
+	case value == "", name == "code", name == "token", name == "solution":
+		return errType
+	case name == "id" && strings.Trim(value, "0123456789") != "":
+		return errID
+	}
+	return f.set(name, value)
+}
+
+// overlaid lays what the body told over what the query did.
+func overlaid(query, body said) said {
+	for _, name := range verdictNames {
+		if body[name] == "" {
+			continue
+		}
+		for _, name := range verdictNames {
+			delete(query, name)
+		}
+		break
+	}
+	for name, value := range body {
+		query[name] = value
+	}
+	return query
+}
+
+// judge says what the fields come down to.
+func (f said) judge() (Callback, error) {
+	var c Callback
+	if id := f["id"]; id != "" && id != "0" {
+		if !graphic(id, longTask) {
+			return c, errID
+		}
+		c.Task = id
+	}
+	refused, err := f.refusal()
+	if err != nil {
+		return c, err
+	}
+	if refused != "" {
+		c.Err = f.fault(refused)
+		return c, nil
+	}
+	code, token := f["code"], f["token"]
+	switch {
+	case code != "" && token != "" && code != token:
+		return c, errTwice
+	case code == "" && token == "":
+		return c, errEmpty
+	case token != "" && f["status"] != "" && f["status"] != "ready":
+		return c, errStatus
+	case !graphic(cmp.Or(code, token), maxReply):
+		return c, errTokenOdd
+	}
+	c.Solution.Token = cmp.Or(code, token)
+	c.Solution.UserAgent = saneAgent(cmp.Or(f["solver"], f["agent"]))
+	return c, nil
+}
+
+// refusal finds the service's word for why there is no token, "" if it has none.
+func (f said) refusal() (string, error) {
+	word := f["errorcode"]
+	switch id := f["errorid"]; {
+	case id == "0":
+		word = ""
+	case strings.Trim(id, "0123456789") != "":
+		return "", errErrorID
+	case id != "" && word == "":
+		word = cmp.Or(codeOf(id), "errorId "+id)
+	}
+	status, code := f["status"], f["code"]
+	if word == "" && isRefusal(code) {
+		word = code
+	}
+	switch {
+	case isNotReady(code) || isNotReady(word):
+		return "", errPending
+	case word != "":
+	case status == "processing" || status == "idle":
+		return "", errPending
+	case status == "failed", status == "0" && f["id"] != "":
+		// Some services send no reason. A 0 alone could be anything.
+		word = "status " + status
+	}
+	if strings.ContainsFunc(word, unicode.IsControl) {
+		return "", errControl
+	}
+	return word, nil
+}
+
+// isRefusal reports whether a code stands where a token should.
+func isRefusal(code string) bool {
+	_, _, known := generally.fault(code)
+	return known || isLink(code) || strings.HasPrefix(code, "ERROR")
+}
+
+// generally is what words mean where nobody says which service uses them.
+var generally, _ = profileNamed(generic, APILegacy)
+
+// fault is the error that a refusal stands for. A token that is there in spite
+// of it, or within it, is not shown.
+func (f said) fault(word string) *Error {
+	e := &Error{Class: Task}
+	known, meaning, ok := generally.fault(word)
+	if meaning.class == Parameters {
+		e.Class = Parameters
+		if meaning.note != "" {
+			e.Err = errors.New(meaning.note)
+		}
+	}
+	if e.Code = known; !ok {
+		hide := []captcha.Secret(nil)
+		for _, token := range []string{f["token"], f["code"]} {
+			if len(token) >= leastSecret && token != word {
+				hide = append(hide, captcha.Secret(token))
+			}
+		}
+		e.Code = cmp.Or(clean(word, longCode, hide...), "unprintable")
+	}
+	return e
+}

@@ -1,0 +1,286 @@
+package provider
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+const (
+	formType = "application/x-www-form-urlencoded"
+	jsonType = "application/json"
+	token    = "03AFcWeA4711-the-token_of.a|task"
+)
+
+func valuesOf(t testing.TB, query string) url.Values {
+	t.Helper()
+	v, err := url.ParseQuery(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// verdictOf is a callback in a word: the token, or the error's class and code.
+func verdictOf(c Callback, err error) string {
+	var e *Error
+	switch {
+	case errors.Is(err, ErrCallback):
+		return bad
+	case err != nil:
+		return "(other) " + err.Error()
+	case errors.As(c.Err, &e):
+		return e.Class.String() + " " + e.Code
+	case c.Err != nil:
+		return "(other) " + c.Err.Error()
+	}
+	return c.Solution.Token
+}
+
+func TestCallbackForms(t *testing.T) {
+	esc := url.QueryEscape(token)
+	const ua = "Mozilla/5.0 (X11)"
+	for _, row := range []struct {
+		name, kind, query, body string
+		task, agent             string
+	}{
+		{"a GET of captchaai", "", "id=0071234567&code=" + esc, "", "0071234567", ""},
+		{"a GET of ucaptcha", "", "captcha_id=6a2f41a3-c54c&status=1&code=" + esc, "", "6a2f41a3-c54c", ""},
+		{"without an id", "", "code=" + esc, "", "", ""},
+		{"an id of null", jsonType, "", `{"id":null,"code":"` + token + `"}`, "", ""},
+		{"an id of 0", jsonType, "", `{"id":0,"code":"` + token + `"}`, "", ""},
+		{"with a user agent", "", "id=5&useragent=" + url.QueryEscape(ua) + "&code=" + esc, "", "5", ua},
+		{"with an odd user agent", "", "id=5&user_agent=a%0Ab&code=" + esc, "", "5", ""},
+		{"with too long a user agent", "", "id=5&user_agent=" + strings.Repeat("x", longAgent+1) + "&code=" + esc, "", "5", ""},
+		{"said twice", "", "id=5&id=5&captcha_id=5&code=" + esc + "&code=" + esc, "", "5", ""},
+		{"with what nobody knows", "", "x=1&x=2&x=%ff&id=5&code=" + esc, "", "5", ""},
+		{"a form of 2captcha", formType, "", "id=71234567890&code=" + esc, "71234567890", ""},
+		{"a form with a charset", formType + "; charset=UTF-8", "", "id=5&code=" + esc + "\r\n", "5", ""},
+		{"a form without a type", "", "", "id=5&code=" + esc, "5", ""},
+		{"a form over a query", formType, "id=6&code=another&status=0", "id=5&code=" + esc, "5", ""},
+		{"a form beside a query", formType, "id=5", "code=" + esc, "5", ""},
+		{"a type without a body", "image/png", "id=5&code=" + esc, " \n", "5", ""},
+		{"JSON", jsonType, "", `{"id":"0071234567","code":"` + token + `","userAgent":"` + ua + `"}`, "0071234567", ua},
+		{"JSON with a number", jsonType, "", `{"id":9007199254740993,"code":"` + token + `"}`, "9007199254740993", ""},
+		{"JSON without a type", "", "", " \n{\"id\":5,\"code\":\"" + token + `"}`, "5", ""},
+		{"JSON after a mark", "", "", "\ufeff{\"id\":5,\"code\":\"" + token + `"}`, "5", ""},
+		{"JSON over a query", jsonType, "code=ERROR_X&id=7", `{"id":5,"code":"` + token + `"}`, "5", ""},
+		{"a result", jsonType + "; charset=utf-8", "",
+			`{"errorId":0,"status":"ready","taskId":77,"solution":{"gRecaptchaResponse":"` + token + `","userAgent":"` + ua + `"},"cost":"0.002"}`, "77", ua},
+		{"a result in text", jsonType, "",
+			`{"errorId":"0","errorCode":"","status":"ready","taskId":"6a2f41a3","solution":{"token":"` + token + `"}}`, "6a2f41a3", ""},
+		{"a result with both names", jsonType, "",
+			`{"taskId":7,"solution":{"token":"` + token + `","gRecaptchaResponse":"` + token + `","respKey":{"a":[1]}},"userAgent":7}`, "7", ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			c, err := ReadCallback(row.kind, valuesOf(t, row.query), []byte(row.body))
+			if got := verdictOf(c, err); got != token || c.Task != row.task || c.Solution.UserAgent != row.agent {
+				t.Errorf("%q of task %q by %q (%v)", got, c.Task, c.Solution.UserAgent, err)
+			}
+		})
+	}
+}
+
+// bad is the verdict on what cannot be relied upon.
+const bad = "(unreadable)"
+
+// verdicts are the pingbacks that give no token.
+var verdicts = []struct{ kind, query, body, want string }{
+	// Refusals in place of a token.
+	{"", "id=5&code=ERROR_CAPTCHA_UNSOLVABLE", "", "task ERROR_CAPTCHA_UNSOLVABLE"},
+	{"", "code=ERROR_CAPTCHA_UNSOLVABLE", "", "task ERROR_CAPTCHA_UNSOLVABLE"},
+	{"", "id=5&code=ERROR_BAD_TOKEN_OR_PAGEURL", "", "parameters ERROR_BAD_TOKEN_OR_PAGEURL"},
+	{"", "id=5&code=ERROR_ZERO_BALANCE", "", "task ERROR_ZERO_BALANCE"},
+	{"", "id=5&code=ERROR_WRONG_USER_KEY", "", "task ERROR_WRONG_USER_KEY"},
+	{"", "id=5&code=ERROR_NO_SLOT_AVAILABLE", "", "task ERROR_NO_SLOT_AVAILABLE"},
+	{"", "id=5&code=IP_BANNED", "", "task IP_BANNED"},
+	{"", "id=5&code=ERROR:%201001", "", "task ERROR: 1001"},
+	{"", "id=5&code=ERROR_NEVER+heard%20of+it%C3%A9", "", "task ERROR_NEVER heard of it"},
+	{"", "id=5&code=ERROR_" + strings.Repeat("X", 500), "", "task ERROR_" + strings.Repeat("X", longCode-6)},
+	{"", "id=5&code=https%3A%2F%2Fexample.com%2Fhelp", "", "parameters https://example.com/help"},
+	{"", "captcha_id=5&status=0", "", "task status 0"},
+	{formType, "", "id=5&status=failed", "task status failed"},
+	{jsonType, "", `{"id":5,"code":"ERROR_PAGEURL"}`, "parameters ERROR_PAGEURL"},
+	{jsonType, "", `{"errorId":12,"errorCode":"ERROR_CAPTCHA_UNSOLVABLE","errorDescription":"x"}`, "task ERROR_CAPTCHA_UNSOLVABLE"},
+	{jsonType, "", `{"errorId":12,"taskId":0}`, "task ERROR_CAPTCHA_UNSOLVABLE"},
+	{jsonType, "", `{"errorId":999}`, "task errorId 999"},
+	{jsonType, "", `{"errorCode":"ERROR_X","status":"processing"}`, "task ERROR_X"},
+	{jsonType, "", `{"errorId":0,"status":"failed","taskId":5}`, "task status failed"},
+	{jsonType, "", `{"errorId":1,"errorCode":"ERROR_X","solution":{"token":"` + token + `"}}`, "task ERROR_X"},
+	{jsonType, "", `{"errorId":1,"errorCode":"no ` + token + `","solution":{"token":"` + token + `"}}`, "task no [redacted]"},
+	{jsonType, "", `{"errorId":1,"errorCode":"é"}`, "task unprintable"},
+	{jsonType, "code=" + url.QueryEscape(token), `{"errorId":1,"errorCode":"ERROR_X"}`, "task ERROR_X"},
+
+	// Nothing that could be relied upon.
+	{"", "", "", bad},
+	{"", "id=5", "", bad},
+	{"", "id=5&code=", "", bad},
+	{"", "status=0", "", bad},
+	{"", "id=5&status=1", "", bad},
+	{"", "id=5&code=CAPCHA_NOT_READY", "", bad},
+	{"", "id=5&status=0&code=CAPTCHA_NOT_READY", "", bad},
+	{"", "id=5&status=processing&code=tok", "", bad},
+	{"", "id=5&code=a%20b", "", bad},
+	{"", "id=5&code=a+b", "", bad},
+	{"", "id=5&code=a%00b", "", bad},
+	{"", "id=5&code=tok%0A", "", bad},
+	{"", "id=5&code=t%C3%B6k", "", bad},
+	{"", "id=5&code=%ff", "", bad},
+	{"", "id=5&code=ERROR_%0A%3Chtml%3E", "", bad},
+	{"", "id=5&code=ERROR_%ff", "", bad},
+	{"", "id=a%20b&code=tok", "", bad},
+	{"", "id=a%1fb&code=tok", "", bad},
+	{"", "id=a%20b&code=ERROR_X", "", bad},
+	{"", "id=" + strings.Repeat("7", longTask+1) + "&code=tok", "", bad},
+	{"", "id=5&id=6&code=tok", "", bad},
+	{"", "id=5&captcha_id=6&code=tok", "", bad},
+	{"", "id=5&ID=6&code=tok", "", bad},
+	{"", "id=5&code=tok&code=tik", "", bad},
+	{"", "code=" + strings.Repeat("x", maxReply+1), "", bad},
+	{formType, "", "id=5&code=%zz", bad},
+	{formType, "", "id=5;code=tok", bad},
+	{formType, "", "id=5&code=\xff", bad},
+	{formType, "", `{"id":5,"code":"tok"}`, bad},
+	{"text/html", "", "id=5&code=tok", bad},
+	{"multipart/form-data; boundary=x", "", "--x--", bad},
+	{";", "", "id=5&code=tok", bad},
+	{"text/html", "id=5&code=tok", "<html>", bad},
+	{jsonType, "", `id=5&code=tok`, bad},
+	{jsonType, "", `{"id":5,"code":"tok"`, bad},
+	{jsonType, "", `{"id":5,"code":"tok"]`, bad},
+	{jsonType, "", `{"id":5,"code":"tok"}}`, bad},
+	{jsonType, "", `{"id":5,"code":"tok"} {"id":6}`, bad},
+	{jsonType, "", `[{"id":5,"code":"tok"}]`, bad},
+	{jsonType, "", `null`, bad},
+	{jsonType, "", "{\"id\":5,\"code\":\"\xff\"}", bad},
+	{jsonType, "", `{"id":5,"code":"\ud800"}`, bad},
+	{jsonType, "", `{"id":5,"code":7}`, bad},
+	{jsonType, "", `{"id":5,"code":{}}`, bad},
+	{jsonType, "", `{"id":{},"code":"tok"}`, bad},
+	{jsonType, "", `{"id":-5,"code":"tok"}`, bad},
+	{jsonType, "", `{"id":5.5,"code":"tok"}`, bad},
+	{jsonType, "", `{"id":true,"code":"tok"}`, bad},
+	{jsonType, "", `{"id":5,"id":6,"code":"tok"}`, bad},
+	{jsonType, "", `{"id":5,"taskId":6,"code":"tok"}`, bad},
+	{jsonType, "", `{"id":5,"code":"tok","Code":"tik"}`, bad},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"token":"a","gRecaptchaResponse":"b"}}`, bad},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"token":"a"},"solution":{"token":"b"}}`, bad},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"token":"a"},"code":"b"}`, bad},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"token":7}}`, bad},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":"tok"}`, bad},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":["tok"]}`, bad},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"text":"tok"}}`, bad},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"solution":{"token":"tok"}}}`, bad},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":null}`, bad},
+	{jsonType, "", `{"taskId":5,"status":"odd","solution":{"token":"tok"}}`, bad},
+	{jsonType, "", `{"taskId":5,"status":{},"solution":{"token":"tok"}}`, bad},
+	{jsonType, "", `{"taskId":5,"errorId":0,"status":"processing"}`, bad},
+	{jsonType, "", `{"taskId":5,"status":"idle","solution":{"token":"tok"}}`, bad},
+	{jsonType, "", `{"errorId":1,"errorCode":"CAPTCHA_NOT_READY"}`, bad},
+	{jsonType, "", `{"errorId":"none","code":"tok"}`, bad},
+	{jsonType, "", `{"errorId":{},"code":"tok"}`, bad},
+	{jsonType, "", `{"errorId":-1,"code":"tok"}`, bad},
+	{jsonType, "", `{"errorId":1,"errorCode":"a\u0007b"}`, bad},
+	{jsonType, "", `{"status":0,"request":"CAPCHA_NOT_READY"}`, bad},
+	{"", "", `{"id":5,"code":"` + strings.Repeat("x", maxReply) + `"}`, bad},
+	{jsonType, "", strings.Repeat(`{"solution":`, 5000), bad},
+	{jsonType, "", strings.Repeat(`{"a":`, 13000), bad},
+}
+
+func TestCallbackVerdicts(t *testing.T) {
+	for _, row := range verdicts {
+		c, err := ReadCallback(row.kind, valuesOf(t, row.query), []byte(row.body))
+		if got := verdictOf(c, err); got != row.want {
+			t.Errorf("%s %.200s %.200s: %q, want %q", row.kind, row.query, row.body, got, row.want)
+		}
+		if c.Err != nil && c.Solution != (Solution{}) || err != nil && c != (Callback{}) {
+			t.Errorf("%s %.200s %.200s: %+v beside an error", row.kind, row.query, row.body, c)
+		}
+	}
+}
+
+// The size is judged before anything is read, and the largest is read.
+func TestCallbackSize(t *testing.T) {
+	most := "code=" + strings.Repeat("x", maxReply-len("code="))
+	if c, err := ReadCallback(formType, nil, []byte(most)); err != nil || len(c.Solution.Token) != maxReply-len("code=") {
+		t.Errorf("64 KiB: %v", err)
+	}
+	if _, err := ReadCallback(formType, nil, []byte(most+"x")); !errors.Is(err, errLong) {
+		t.Errorf("a byte more: %v", err)
+	}
+}
+
+// What a known word means to the account is not a pingback's to say: nothing
+// but the class and the code may come along.
+func TestCallbackFaultsHaveNoDelay(t *testing.T) {
+	for code := range faults() {
+		c, err := ReadCallback("", url.Values{"id": {"5"}, "code": {code}}, nil)
+		e := faultOf(t, c.Err)
+		if err != nil || e.Delay != 0 || e.Unknown || e.Code != code || (e.Class != Task && e.Class != Parameters) {
+			t.Errorf("%s: %+v, %v", code, e, err)
+		}
+	}
+}
+
+func FuzzReadCallback(f *testing.F) {
+	for _, seed := range []struct{ kind, query, body string }{
+		{"", "id=5&code=" + url.QueryEscape(token), ""},
+		{"", "captcha_id=5&status=0", ""},
+		{formType, "id=5", "code=ERROR_X&useragent=U"},
+		{jsonType, "", `{"id":5,"code":"` + token + `","id":"5"}`},
+		{jsonType, "", `{"taskId":5,"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"tok","userAgent":"U"}}`},
+		{"", "code=x", `{"errorId":12,"errorCode":"ERROR_X tok"}`},
+		{formType, "", "id=5&code=%zz"},
+	} {
+		f.Add(seed.kind, seed.query, []byte(seed.body))
+	}
+	f.Fuzz(func(t *testing.T, kind, query string, body []byte) {
+		values, _ := url.ParseQuery(query) // what could be read of it
+		c, err := ReadCallback(kind, values, body)
+		if err != nil {
+			if !errors.Is(err, ErrCallback) || c != (Callback{}) {
+				t.Fatalf("%+v beside %v", c, err)
+			}
+			// Only our own words, so that no token can be among them.
+			if !strings.HasPrefix(err.Error(), ErrCallback.Error()+": ") || !ours(err) {
+				t.Fatalf("error %q", err)
+			}
+			return
+		}
+		if c.Task != "" && !graphic(c.Task, longTask) {
+			t.Fatalf("task %q", c.Task)
+		}
+		if c.Err == nil {
+			if !graphic(c.Solution.Token, maxReply) || saneAgent(c.Solution.UserAgent) != c.Solution.UserAgent {
+				t.Fatalf("solution %+v", c.Solution)
+			}
+			return
+		}
+		e := faultOf(t, c.Err)
+		if c.Solution != (Solution{}) || e.Class != Task && e.Class != Parameters ||
+			e.Code == "" || len(e.Code) > longCode || printable(e.Code) != e.Code {
+			t.Fatalf("%+v with %+v", c, e)
+		}
+		var doc struct{ Solution struct{ Token string } }
+		if json.Unmarshal(body, &doc) == nil && len(doc.Solution.Token) >= longCode &&
+			strings.Contains(fmt.Sprint(c.Err), doc.Solution.Token) {
+			t.Fatalf("the error shows the token: %v", c.Err)
+		}
+	})
+}
+
+// ours reports whether an error's cause is one of the package's own sentences.
+func ours(err error) bool {
+	for _, known := range []error{
+		errLong, errText, errKind, errForm, errJSON, errTwice, errID, errEmpty,
+		errPending, errStatus, errErrorID, errTokenOdd, errType, errControl,
+	} {
+		if err.Error() == ErrCallback.Error()+": "+known.Error() {
+			return true
+		}
+	}
+	return false
+}

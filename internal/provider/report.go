@@ -1,0 +1,67 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// ErrNoReport is what Report returns where the service has no call for it, or
+// where the task is not known by its id. Nothing was called.
+var ErrNoReport = errors.New("provider: takes no such report")
+
+const (
+	// 2captcha takes a report for 15 minutes after the answer; its client's
+	// text for REPORT_NOT_RECORDED says so. The other services that speak its
+	// first protocol copy it.
+	longWindow = 15 * time.Minute
+	// anti-captcha's reference of reportIncorrectRecaptcha names 60 s, and the
+	// services that copied its protocol say nothing else.
+	shortWindow = time.Minute
+
+	duplicateReport = "ERROR_DUPLICATE_REPORT"
+)
+
+// ReportWindow is how long after a task was solved the service takes a report
+// about it.
+func (c *Client) ReportWindow() time.Duration {
+	if c.cfg.API == APILegacy || c.profile.name == twoCaptcha {
+		return longWindow
+	}
+	return shortWindow
+}
+
+// Report tells the service whether a task's token was accepted where it was
+// used. One that was made before counts as made. The error is ErrNoReport, an
+// *Error, or ctx's; a report that is refused is a fault of class Task. It is
+// not made while the provider is paused. Only an account fault and a wish to be
+// asked less say something about other calls: a service may not know the call
+// at all, and answer it with a page.
+func (c *Client) Report(ctx context.Context, task string, t captcha.Type, good bool) error {
+	q, offered := c.speak.report(task, t, good)
+	if !offered || task == "" {
+		return ErrNoReport
+	}
+	_, err := c.call(ctx, report, q, "")
+	var fault *Error
+	if errors.As(err, &fault) && fault.Class == Parameters {
+		fault.Class = Task // the call's own parameters, not the target's
+	}
+	return err
+}
+
+// reported is a read report's answer as the caller is told it.
+func reported(a answer, err error) (answer, error) {
+	switch {
+	case err != nil:
+		return answer{}, err
+	case a.notReady:
+		return answer{code: "CAPCHA_NOT_READY"}, nil // a refusal like others
+	case strings.HasPrefix(a.code, duplicateReport):
+		return answer{}, nil
+	}
+	return answer{code: a.code}, nil
+}

@@ -1,0 +1,261 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/provider/simulated"
+)
+
+func TestReportWindow(t *testing.T) {
+	for _, row := range []struct {
+		profile, api string
+		want         time.Duration
+	}{
+		{captchaAI, APILegacy, 15 * time.Minute}, {twoCaptcha, APILegacy, 15 * time.Minute}, {generic, APILegacy, 15 * time.Minute},
+		{twoCaptcha, APITasks, 15 * time.Minute}, {generic, APITasks, time.Minute}, {captchaAI, APITasks, time.Minute},
+	} {
+		c, _ := newClient(t, Config{Profile: row.profile, API: row.api})
+		if got := c.ReportWindow(); got != row.want {
+			t.Errorf("%s/%s: %v, want %v", row.profile, row.api, got, row.want)
+		}
+	}
+}
+
+func TestReportCalls(t *testing.T) {
+	const none = ""
+	for _, row := range []struct {
+		profile, api string
+		kind         captcha.Type
+		good, bad    string // path or action
+	}{
+		{captchaAI, APILegacy, captcha.RecaptchaV2, "reportgood", "reportbad"},
+		{generic, APILegacy, captcha.Turnstile, "reportgood", "reportbad"},
+		{twoCaptcha, APITasks, captcha.RecaptchaV3, "/reportCorrect", "/reportIncorrect"},
+		{twoCaptcha, APITasks, captcha.Turnstile, "/reportCorrect", "/reportIncorrect"},
+		{generic, APITasks, captcha.RecaptchaV2, "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha"},
+		{generic, APITasks, captcha.RecaptchaV3, "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha"},
+		{captchaAI, APITasks, captcha.RecaptchaV2, "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha"},
+		{generic, APITasks, captcha.HCaptcha, none, "/reportIncorrectHcaptcha"},
+		{generic, APITasks, captcha.Turnstile, none, none},
+	} {
+		for verdict, want := range map[bool]string{true: row.good, false: row.bad} {
+			var got []received
+			c, j := serve(t, Config{Profile: row.profile, API: row.api}, recorder(t, &got, `{"status":1,"request":"OK_REPORT_RECORDED"}`))
+			err := c.Report(context.Background(), "77", row.kind, verdict)
+			if want == none {
+				if !errors.Is(err, ErrNoReport) || len(got) != 0 {
+					t.Errorf("%+v: %v after %d calls", row, err, len(got))
+				}
+				continue
+			}
+			if err != nil || len(got) != 1 || j.last() != "report ok" {
+				t.Fatalf("%+v: %v, %d calls, %s", row, err, len(got), j.last())
+			}
+			if row.api == APILegacy {
+				fields, _ := url.ParseQuery(got[0].body)
+				if !reflect.DeepEqual(fields, url.Values{"key": {canary}, "json": {"1"}, "action": {want}, "id": {"77"}}) || got[0].uri != "/res.php" {
+					t.Errorf("%+v sends %s %v", row, got[0].uri, fields)
+				}
+				continue
+			}
+			var sent map[string]any
+			_ = json.Unmarshal([]byte(got[0].body), &sent)
+			if !reflect.DeepEqual(sent, map[string]any{"clientKey": canary, "taskId": 77.0}) || got[0].uri != want {
+				t.Errorf("%+v sends %s %v", row, got[0].uri, sent)
+			}
+		}
+	}
+	c, _, w, _ := wired(t, Config{})
+	if err := c.Report(context.Background(), "", captcha.Turnstile, true); !errors.Is(err, ErrNoReport) || w.count() != 0 {
+		t.Errorf("a task without an id: %v", err)
+	}
+}
+
+// TestReportAnswers: whatever a report is answered, five in a row neither
+// pause the provider nor slow it down, but for what concerns all calls.
+func TestReportAnswers(t *testing.T) {
+	const ok = "(ok)"
+	for _, row := range []struct {
+		status      int
+		reply, want string
+		class       Class
+		state       StateKind
+	}{
+		{200, `{"status":1,"request":"OK_REPORT_RECORDED"}`, ok, 0, StateOK},
+		{200, "OK_REPORT_RECORDED\n", ok, 0, StateOK},
+		{200, "OK", ok, 0, StateOK},
+		{200, `{"status":0,"request":"ERROR_DUPLICATE_REPORT"}`, ok, 0, StateOK},
+		{200, "ERROR_DUPLICATE_REPORT", ok, 0, StateOK},
+		{200, "REPORT_NOT_RECORDED", "REPORT_NOT_RECORDED", Task, StateOK},
+		{200, `{"status":0,"request":"ERROR_REPORT_NOT_RECORDED"}`, "ERROR_REPORT_NOT_RECORDED", Task, StateOK},
+		{200, "ERROR_IP_ADDRES", "ERROR_IP_ADDRES", Task, StateOK},
+		{200, "ERROR_WRONG_CAPTCHA_ID", "ERROR_WRONG_CAPTCHA_ID", Task, StateOK},
+		{200, "ERROR_BAD_PARAMETERS", "ERROR_BAD_PARAMETERS", Task, StateOK},
+		{200, "ERROR_NEW", "ERROR_NEW", Task, StateOK},
+		{200, "CAPCHA_NOT_READY", "CAPCHA_NOT_READY", Task, StateOK},
+		{200, "<html>", "html", Capacity, StateOK},
+		{404, "404 page not found", "http_404", Capacity, StateOK},
+		{500, "", "http_500", Capacity, StateOK},
+		{429, "", "http_429", Capacity, StateBusy},
+		{200, "ERROR_NO_SLOT_AVAILABLE", "ERROR_NO_SLOT_AVAILABLE", Capacity, StateBusy},
+		{200, "ERROR_WRONG_USER_KEY", "ERROR_WRONG_USER_KEY", Account, StatePaused},
+		{403, `{"status":0,"request":"ERROR_KEY_DOES_NOT_EXIST"}`, "ERROR_KEY_DOES_NOT_EXIST", Account, StatePaused},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c, _, w, says := wired(t, Config{Profile: twoCaptcha})
+			says(row.status, row.reply)
+			var err error
+			for range outageAfter + 1 {
+				err = c.Report(context.Background(), "5", captcha.Turnstile, false)
+			}
+			if row.want == ok {
+				if err != nil {
+					t.Errorf("%s: %v", row.reply, err)
+				}
+			} else if e := faultOf(t, err); e.Code != row.want || e.Class != row.class || e.Unknown {
+				t.Errorf("%s: %v", row.reply, err)
+			}
+			if s := c.State(time.Now()); s.Kind != row.state {
+				t.Errorf("%s: the provider is %+v", row.reply, s)
+			}
+			// A paused account is not called again.
+			if want := map[bool]int{true: 1, false: outageAfter + 1}[row.state == StatePaused]; w.count() != want {
+				t.Errorf("%s: %d calls, want %d", row.reply, w.count(), want)
+			}
+		})
+	}
+}
+
+func TestTasksReportAnswers(t *testing.T) {
+	for reply, want := range map[string]string{
+		`{"errorId":0,"status":"success"}`:                     "",
+		`{"errorId":1,"errorCode":"ERROR_DUPLICATE_REPORT"}`:   "",
+		`{"errorId":16,"errorCode":"ERROR_NO_SUCH_CAPCHA_ID"}`: "ERROR_NO_SUCH_CAPCHA_ID",
+		`{"errorId":16}`: "ERROR_NO_SUCH_CAPCHA_ID",
+		`{"errorId":1,"errorCode":"ERROR_REPORT_NOT_RECORDED"}`:   "ERROR_REPORT_NOT_RECORDED",
+		`{"errorId":110,"errorCode":"ERROR_TASK_NOT_SUPPORTED"}`:  "ERROR_TASK_NOT_SUPPORTED",
+		`{"errorId":1,"errorCode":"CAPCHA_NOT_READY"}`:            "CAPCHA_NOT_READY",
+		`{"errorId":1,"errorCode":"no ` + jsonKey + `, no call"}`: "no [redacted], no call",
+	} {
+		c, _, _, says := wired(t, Config{API: APITasks, Profile: twoCaptcha})
+		says(http.StatusOK, reply)
+		err := c.Report(context.Background(), "5", captcha.HCaptcha, true)
+		if want == "" && err != nil {
+			t.Errorf("%s: %v", reply, err)
+		}
+		if want != "" {
+			if e := faultOf(t, err); e.Code != want || e.Class != Task {
+				t.Errorf("%s: %v, want %s", reply, err, want)
+			}
+		}
+	}
+}
+
+// An outage is not a report's to find out about, nor to end.
+func TestReportsDuringAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, j, w, says := wired(t, Config{})
+		says(http.StatusBadGateway, "")
+		for range outageAfter - 1 {
+			_ = pollOne(t, c)
+		}
+		says(http.StatusNotFound, "")
+		_ = c.Report(context.Background(), "5", captcha.Turnstile, true)
+		wantState(t, c, StateOK, "")
+		if j.last() != "report transport" {
+			t.Errorf("observed as %s", j.last())
+		}
+		says(http.StatusBadGateway, "")
+		_ = pollOne(t, c)
+		wantState(t, c, StatePaused, "http_502")
+
+		says(http.StatusOK, "OK_REPORT_RECORDED")
+		before := w.count()
+		for range 3 {
+			if e := faultOf(t, c.Report(context.Background(), "5", captcha.Turnstile, true)); e.Code != "outage" || e.Delay <= 0 {
+				t.Errorf("%v", e)
+			}
+			time.Sleep(outageFor)
+		}
+		if w.count() != before {
+			t.Errorf("%d reports were made", w.count()-before)
+		}
+		wantState(t, c, StatePaused, "http_502")
+		says(http.StatusOK, sold)
+		if err := submitOne(t, c); err != nil {
+			t.Error(err)
+		}
+		if err := c.Report(context.Background(), "5", captcha.Turnstile, true); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A pause that a report began ends like one that a poll began; a report itself
+// takes no turn from those who buy.
+func TestReportsDuringAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, w, says := wired(t, Config{})
+		says(http.StatusOK, wrongKey)
+		_ = c.Report(context.Background(), "5", captcha.Turnstile, true)
+		wantState(t, c, StatePaused, "ERROR_WRONG_USER_KEY")
+		time.Sleep(probe)
+		says(http.StatusOK, pending)
+		if e := faultOf(t, c.Report(context.Background(), "5", captcha.Turnstile, true)); e.Class != Account || w.count() != 1 {
+			t.Errorf("%v after %d calls", e, w.count())
+		}
+		if err := pollOne(t, c); !errors.Is(err, ErrNotReady) {
+			t.Error(err)
+		}
+		wantState(t, c, StateOK, "")
+	})
+}
+
+// TestReportsReachTheBooks makes reports at a whole service, in both protocols.
+func TestReportsReachTheBooks(t *testing.T) {
+	for _, row := range []struct{ api, profile string }{
+		{APILegacy, captchaAI}, {APITasks, twoCaptcha}, {APITasks, generic},
+	} {
+		for _, kind := range captcha.Types() {
+			for _, good := range []bool{true, false} {
+				service := simulated.New(simulated.Options{Key: canary, Median: time.Nanosecond, Ledger: true})
+				c, _ := serve(t, Config{API: row.api, Profile: row.profile}, service.ServeHTTP)
+				ctx := context.Background()
+				task, err := c.Submit(ctx, captcha.Identity{Type: kind, Sitekey: "k", Pageurl: "https://example.com"}, "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				err = c.Report(ctx, task, kind, good)
+				want := map[bool]string{true: "good", false: "bad"}[good]
+				if errors.Is(err, ErrNoReport) {
+					if row.profile != generic || kind != captcha.Turnstile && (kind != captcha.HCaptcha || !good) {
+						t.Errorf("%v %s: %v", row, kind, err)
+					}
+					err, want = nil, ""
+				}
+				if err != nil || service.Sold()[0].Report != want {
+					t.Errorf("%v %s %v: %v, the books say %q", row, kind, good, err, service.Sold()[0].Report)
+				}
+				if want == "" {
+					continue
+				}
+				if err := c.Report(ctx, task, kind, good); err != nil {
+					t.Errorf("%v: a second report: %v", row, err)
+				}
+				if e := faultOf(t, c.Report(ctx, "12", kind, good)); e.Class != Task || !strings.HasSuffix(e.Code, "_ID") {
+					t.Errorf("%v: an unknown task: %v", row, e)
+				}
+			}
+		}
+	}
+}

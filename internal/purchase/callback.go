@@ -1,0 +1,228 @@
+package purchase
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/provider"
+)
+
+const (
+	// fallbackMost is the longest default wait for a callback.
+	fallbackMost = 120 * time.Second
+	// mostSecrets is how many secrets of a provider's past are still known.
+	mostSecrets = 32
+	// uselessAfter is when a dead letter is of no use where nobody knows how long
+	// its token lives.
+	uselessAfter = 24 * time.Hour
+)
+
+// Callback is a provider's word on the end of a task, as it came in.
+type Callback struct {
+	Provider, Order, Secret string // of the path
+	Query                   url.Values
+	ContentType             string
+	Body                    []byte
+	Oversized               bool // Body was longer than what is read
+	At                      time.Time
+}
+
+// DeriveSecret makes the secret that signs callbacks where the file names none.
+func DeriveSecret(key captcha.Secret) captcha.Secret {
+	mac := hmac.New(sha256.New, []byte(key.Reveal()))
+	_, _ = mac.Write([]byte("poold callbacks"))
+	return captcha.Secret(hex.EncodeToString(mac.Sum(nil)))
+}
+
+// address is where the provider shall call when the order's task has ended; ""
+// where it shall not. The secret stands in the path, because services append a
+// query of their own.
+func (c Callbacks) address(provider string, order pool.Ref) string {
+	if c.URL == "" || len(c.Secrets) == 0 {
+		return ""
+	}
+	return strings.Join([]string{c.URL, "callback", provider, order.String(), sign(c.Secrets[0], provider, order.String())}, "/")
+}
+
+// sign proves that this daemon made the address.
+func sign(secret captcha.Secret, provider, order string) string {
+	mac := hmac.New(sha256.New, []byte(secret.Reveal()))
+	_, _ = mac.Write([]byte(provider + "\x00" + order))
+	return hex.EncodeToString(mac.Sum(nil)[:16])
+}
+
+// fallback is how long to wait for a callback before polling.
+func (c Callbacks) fallback(timeout, usable time.Duration) time.Duration {
+	if c.Fallback > 0 {
+		return c.Fallback
+	}
+	return min(fallbackMost, timeout/2, usable/2)
+}
+
+// rememberLocked keeps the secrets of a provider, newest last, also for
+// callbacks of orders that were placed before a reload. The caller holds mu.
+func (d *Desk) rememberLocked(provider string, secrets []captcha.Secret) {
+	known := d.secrets[provider]
+	for _, secret := range secrets {
+		if !slices.Contains(known, secret) {
+			known = append(known, secret)
+		}
+	}
+	d.secrets[provider] = slices.Clone(known[max(0, len(known)-mostSecrets):])
+}
+
+// genuine reports whether the callback's address was made by this daemon, in
+// constant time for each secret.
+func (d *Desk) genuine(c Callback) bool {
+	d.mu.Lock()
+	secrets := d.secrets[c.Provider]
+	d.mu.Unlock()
+	found := false
+	for _, secret := range secrets {
+		if hmac.Equal([]byte(sign(secret, c.Provider, c.Order)), []byte(c.Secret)) {
+			found = true
+		}
+	}
+	return found
+}
+
+// Callback takes a provider's word on the end of a task. Whatever is wrong with
+// it is counted and harmless; the one error is ErrNotKept: neither Redis nor the
+// disk took it, and the provider should try again. It does not end with ctx.
+func (d *Desk) Callback(ctx context.Context, c Callback) error {
+	outcome, err := d.receive(ctx, c)
+	d.observe.Callback(outcome)
+	if outcome == CallbackForged || outcome == CallbackMalformed {
+		d.log.Debug("a callback was ignored", "outcome", outcome)
+	}
+	return err
+}
+
+func (d *Desk) receive(ctx context.Context, c Callback) (outcome string, err error) {
+	order, ok := pool.ParseRef(c.Order)
+	if !ok || !d.genuine(c) {
+		return CallbackForged, nil
+	}
+	if c.Oversized {
+		return CallbackMalformed, nil
+	}
+	said, err := provider.ReadCallback(c.ContentType, c.Query, c.Body)
+	if err != nil {
+		return CallbackMalformed, nil //nolint:nilerr // it is counted; the provider shall not send it again
+	}
+	l := letter{
+		Order: order.String(), Identity: order.Identity, Provider: c.Provider, Task: said.Task,
+		Token: said.Solution.Token, UserAgent: said.Solution.UserAgent, Arrived: c.At,
+	}
+	if said.Err != nil {
+		l.Code = "failed"
+		if fault := (*provider.Error)(nil); errors.As(said.Err, &fault) && fault.Code != "" {
+			l.Code = fault.Code
+		}
+	}
+	crash("received")
+	outcome, err = d.deliver(ctx, l)
+	crash("delivered")
+	if err == nil {
+		return outcome, nil
+	}
+	l.Until = c.At.Add(d.life(order.Identity))
+	if kept := d.letters.put(l); kept != nil {
+		d.log.Error("a callback is lost: neither redis nor the disk took it", "provider", c.Provider, "task", l.Task,
+			"err", errors.Join(err, kept))
+		return CallbackRefused, ErrNotKept
+	}
+	crash("kept")
+	d.log.Debug("a callback was kept on disk", "provider", c.Provider, "task", l.Task, "err", err)
+	return CallbackKept, nil
+}
+
+// life is how long a token of an identity can be of use.
+func (d *Desk) life(id captcha.ID) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if life := d.lives[id]; life > 0 {
+		return life
+	}
+	return uselessAfter
+}
+
+// deliver ends the order that a callback is about. Its error says that Redis did
+// not answer; the same letter may be delivered again.
+func (d *Desk) deliver(ctx context.Context, l letter) (outcome string, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
+	defer cancel()
+	order, ok := pool.ParseRef(l.Order)
+	if !ok {
+		return CallbackMalformed, nil
+	}
+	r, there, err := d.stock.Find(ctx, order)
+	if err != nil {
+		return "", err
+	}
+	if !there {
+		return CallbackUnknown, nil
+	}
+	f, err := readFacts(r.Facts)
+	if err != nil {
+		d.log.Error("a callback is for an order that this version cannot read", "provider", l.Provider, "err", err)
+		return CallbackMalformed, nil
+	}
+	if ok, err := d.isAbout(ctx, r, l); err != nil || !ok {
+		return CallbackMalformed, err
+	}
+	how, err := d.finishBy(ctx, r, f, l)
+	if err != nil {
+		return "", err
+	}
+	if how != pool.Ended {
+		return CallbackUnknown, nil
+	}
+	// The place is given back late where Redis goes away now.
+	_ = d.stock.Release(ctx, f.Provider, order)
+	took := l.Arrived.Sub(r.Placed.Add(r.Unsolved))
+	if l.Code != "" {
+		d.observe.Solve(f.Target, f.Provider, Failed, took)
+		d.Ended(order, false)
+		return CallbackFailed, nil
+	}
+	d.observe.Solve(f.Target, f.Provider, Solved, took)
+	d.Ended(order, true)
+	return CallbackSettled, nil
+}
+
+// isAbout reports whether the callback names the order's task, or one that no
+// other order has: a service that mixes tasks up must not fill a stock with
+// another target's tokens.
+func (d *Desk) isAbout(ctx context.Context, r pool.Record, l letter) (bool, error) {
+	if l.Task == "" || r.Task == l.Task {
+		return true, nil
+	}
+	if r.Task != "" {
+		return false, nil
+	}
+	return d.stock.Claim(ctx, l.Provider, l.Task, r.Ref, max(time.Second, time.Until(r.Until)))
+}
+
+// finishBy settles or fails the order with what the callback says.
+func (d *Desk) finishBy(ctx context.Context, r pool.Record, f facts, l letter) (pool.Ending, error) {
+	if l.Code != "" {
+		return d.stock.Fail(ctx, pool.Failure{Ref: r.Ref, Bought: true, Callback: true})
+	}
+	arrived := l.Arrived.Sub(r.Placed)
+	return d.stock.Settle(ctx, pool.Landing{
+		Ref: r.Ref, Provider: f.Provider, Task: l.Task, Value: l.Token, UserAgent: l.UserAgent, Callback: true,
+		// It cannot have been solved before its submit, nor much before the callback.
+		SincePlaced: max(r.Unsolved, arrived-milliseconds(f.Delay)),
+		Lifetime:    milliseconds(f.Lifetime), Lead: max(time.Millisecond, arrived-r.Unsolved),
+	})
+}

@@ -1,0 +1,251 @@
+package purchase
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/provider"
+)
+
+// Whatever comes to the door is answered in the same way and counted, and
+// changes nothing in Redis: the order stands, and polling lands it.
+func TestHostileCallbacks(t *testing.T) {
+	const good = "id=t1&code=03AFcallback"
+	query := func(text string) func(*Callback, *Order) {
+		return func(c *Callback, _ *Order) { c.Query, _ = url.ParseQuery(text) }
+	}
+	body := func(kind, text string) func(*Callback, *Order) {
+		return func(c *Callback, _ *Order) { c.Query, c.ContentType, c.Body = nil, kind, []byte(text) }
+	}
+	cases := map[string]struct {
+		change  func(c *Callback, o *Order)
+		outcome string
+	}{
+		"no secret":          {func(c *Callback, _ *Order) { c.Secret = "" }, CallbackForged},
+		"a wrong secret":     {func(c *Callback, _ *Order) { c.Secret = strings.Repeat("0", 32) }, CallbackForged},
+		"half a secret":      {func(c *Callback, _ *Order) { c.Secret = c.Secret[:16] }, CallbackForged},
+		"in capitals":        {func(c *Callback, _ *Order) { c.Secret = "\x00" + strings.ToUpper(c.Secret) }, CallbackForged},
+		"an unknown signer":  {func(c *Callback, o *Order) { c.Secret = sign("third", "one", o.String()) }, CallbackForged},
+		"an empty signer":    {func(c *Callback, o *Order) { c.Secret = sign("", "one", o.String()) }, CallbackForged},
+		"of another order":   {func(c *Callback, o *Order) { c.Secret = sign("first", "one", o.String()+"0") }, CallbackForged},
+		"another provider":   {func(c *Callback, _ *Order) { c.Provider = "two" }, CallbackForged},
+		"its own signature":  {func(c *Callback, o *Order) { c.Provider, c.Secret = "two", sign("first", "two", o.String()) }, CallbackForged},
+		"no provider":        {func(c *Callback, o *Order) { c.Provider, c.Secret = "", sign("first", "", o.String()) }, CallbackForged},
+		"no order":           {func(c *Callback, _ *Order) { c.Order, c.Secret = "", sign("first", "one", "") }, CallbackForged},
+		"order alone":        {func(c *Callback, o *Order) { c.Order, c.Secret = o.Order, sign("first", "one", o.Order) }, CallbackForged},
+		"a path":             {func(c *Callback, _ *Order) { c.Order, c.Secret = "../x", sign("first", "one", "../x") }, CallbackForged},
+		"a control in order": {func(c *Callback, o *Order) { c.Order = o.String() + "\n"; c.Secret = sign("first", "one", c.Order) }, CallbackForged},
+		"a huge order":       {func(c *Callback, _ *Order) { c.Order = strings.Repeat("A", 1<<20) }, CallbackForged},
+		"nothing at all":     {func(c *Callback, _ *Order) { *c = Callback{} }, CallbackForged},
+		"oversized, forged":  {func(c *Callback, _ *Order) { c.Secret, c.Oversized = "x", true }, CallbackForged},
+
+		"oversized":          {func(c *Callback, _ *Order) { c.Oversized = true }, CallbackMalformed},
+		"oversized body":     {body(formType, good+strings.Repeat("x", 1<<20)), CallbackMalformed},
+		"empty":              {query(""), CallbackMalformed},
+		"a task alone":       {query("id=t1"), CallbackMalformed},
+		"control characters": {query("id=t1&code=03AF%00%1b"), CallbackMalformed},
+		"a control in task":  {query("id=t%0a1&code=03AFcallback"), CallbackMalformed},
+		"not ready":          {query("id=t1&code=CAPCHA_NOT_READY"), CallbackMalformed},
+		"processing":         {body(jsonType, `{"errorId":0,"status":"processing","taskId":"t1"}`), CallbackMalformed},
+		"rubbish":            {body(jsonType, `{"id":"t1","code":`), CallbackMalformed},
+		"deep rubbish":       {body(jsonType, strings.Repeat(`{"solution":`, 1000)), CallbackMalformed},
+		"another kind":       {body("text/html", good), CallbackMalformed},
+		"two tokens":         {query(good + "&code=another"), CallbackMalformed},
+		"another task":       {query("id=t2&code=03AFcallback"), CallbackMalformed},
+		"another's failure":  {query("id=t2&code=ERROR_CAPTCHA_UNSOLVABLE"), CallbackMalformed},
+
+		"an unknown order": {func(c *Callback, o *Order) {
+			c.Order = pool.Ref{Order: "NEVERPLACED", Identity: o.Identity}.String()
+			c.Secret = sign("first", "one", c.Order)
+		}, CallbackUnknown},
+		"another identity": {func(c *Callback, o *Order) {
+			c.Order = pool.Ref{Order: o.Order, Identity: "0123456789abcdef0123456789abcdef"}.String()
+			c.Secret = sign("first", "one", c.Order)
+		}, CallbackUnknown},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newCallbackShop("no letters")
+				o := s.order(t)
+				ended := s.collecting(t, o)
+				before := s.stock.picture()
+				s.forget()
+				told := word(s.seat.pingback, good)
+				c.change(&told, o)
+				s.mustCall(t, told)
+				s.want(t, "callback "+c.outcome)
+				if after := s.stock.picture(); after != before {
+					t.Errorf("redis was changed:\n%s\nto:\n%s", before, after)
+				}
+				synctest.Wait()
+				if len(ended) != 0 {
+					t.Error("the waiting ended")
+				}
+				if err := <-ended; err != nil || s.stock.tokens != 1 || s.seat.polls != 1 {
+					t.Errorf("collect = %v, %d tokens, %d polls; want polling to land it", err, s.stock.tokens, s.seat.polls)
+				}
+			})
+		})
+	}
+}
+
+// A service that mixes tasks up cannot fill one order with another's token,
+// also where the order's own task is not known.
+func TestCallbackWithTheTaskOfAnotherOrder(t *testing.T) {
+	for _, text := range []string{"id=t9&code=03AFcallback", "id=t9&code=ERROR_CAPTCHA_UNSOLVABLE"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newCallbackShop("no letters")
+			s.seat.submit = func(context.Context) (string, error) { return "t9", nil }
+			ended := s.collecting(t, s.order(t))
+			s.seat.submit = func(context.Context) (string, error) {
+				return "", &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
+			}
+			if err := s.desk.Collect(t.Context(), s.order(t)); !errors.Is(err, ErrLost) {
+				t.Fatalf("collect = %v, want ErrLost", err)
+			}
+			before := s.stock.picture()
+			s.forget()
+			s.mustCall(t, word(s.seat.pingback, text))
+			s.want(t, "claim t9", "callback malformed")
+			if after := s.stock.picture(); after != before {
+				t.Errorf("redis was changed:\n%s\nto:\n%s", before, after)
+			}
+			s.mustCall(t, word(s.seat.pingback, "id=t10&code=03AFcallback"))
+			if err := <-ended; err != nil || s.stock.tokens != 2 {
+				t.Errorf("collect = %v, %d tokens, want both orders landed", err, s.stock.tokens)
+			}
+		})
+	}
+}
+
+// What a later version wrote is left alone, and said.
+func TestCallbackForAnOrderThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged bytes.Buffer
+		s := newCallbackShop("no letters")
+		s.desk.log = slog.New(slog.NewTextHandler(&logged, nil))
+		o := s.order(t)
+		s.stock.change(func() { s.stock.orders[o.Ref].Facts = "?" })
+		s.mustCall(t, word(o.address(), "id=t1&code=03AFcallback"))
+		s.want(t, "callback malformed")
+		s.wantLeft(t, 1, 1, 1)
+		if !strings.Contains(logged.String(), "this version cannot read") {
+			t.Errorf("logged %q", logged.String())
+		}
+	})
+}
+
+// Neither tokens nor secrets get into the log, whatever becomes of a callback.
+func TestCallbacksLogNoSecrets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const canary = "03AFcanary"
+		var logged bytes.Buffer
+		s := newCallbackShop(t.TempDir())
+		s.desk.log = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		o := s.order(t)
+		genuine := word(o.address(), "id=t1&code="+canary)
+		forged := genuine
+		forged.Secret = "guess-4711"
+		s.stock.fault = func(string) error { return pool.ErrDown }
+		s.mustCall(t, genuine)
+		s.desk.letters = newLetterBox("")
+		if err := s.desk.Callback(t.Context(), genuine); !errors.Is(err, ErrNotKept) {
+			t.Errorf("callback = %v, want ErrNotKept", err)
+		}
+		s.stock.fault = nil
+		s.mustCall(t, forged)
+		s.mustCall(t, genuine)
+		s.want(t, "callback kept", "callback refused", "callback forged", "claim t1", "settle", "release", "login at one: solved", "callback settled")
+		text := logged.String()
+		for _, secret := range []string{canary, genuine.Secret, forged.Secret, "first", o.String()} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%q is in the log:\n%s", secret, text)
+			}
+		}
+		if text == "" {
+			t.Error("nothing was logged, so nothing was tested")
+		}
+	})
+}
+
+// A callback is taken for what it says even if its sender hangs up at once.
+func TestCallbackDoesNotEndWithItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCallbackShop("no letters")
+		ended := s.collecting(t, s.order(t))
+		gone, hangUp := context.WithTimeout(t.Context(), time.Second)
+		hangUp()
+		if err := s.desk.Callback(gone, word(s.seat.pingback, "id=t1&code=03AFcallback")); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; err != nil || s.seat.polls != 0 {
+			t.Errorf("collect = %v after %d polls", err, s.seat.polls)
+		}
+	})
+}
+
+// Addresses stay good while their orders may be under way, whatever a reload
+// does to the secrets and to the list.
+func TestSecretsOfThePastVerify(t *testing.T) {
+	for name, change := range map[string]func(s *shop){
+		"nothing":              func(*shop) {},
+		"another first secret": func(s *shop) { s.reload(calling("second", "first")) },
+		"other secrets":        func(s *shop) { s.reload(calling("third")) },
+		"no callbacks":         func(s *shop) { s.reload(Callbacks{}) },
+		"another provider":     func(s *shop) { s.desk.SetProviders([]Entry{{Provider: newSeat(s.ledger, "two"), Concurrency: 1}}) },
+		"no provider":          func(s *shop) { s.desk.SetProviders(nil) },
+		"and back": func(s *shop) {
+			s.desk.SetProviders(nil)
+			s.reload(calling("fourth"))
+		},
+	} {
+		for _, signer := range []captcha.Secret{"first", "second"} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newCallbackShop("no letters")
+				o := s.order(t)
+				ended := s.collecting(t, o)
+				change(s)
+				address := calling(signer).address("one", o.Ref)
+				s.mustCall(t, word(address, "id=t1&code=03AFcallback"))
+				if err := <-ended; err != nil || s.stock.tokens != 1 || s.seat.polls != 0 {
+					t.Errorf("%s, signed by the %s: collect = %v, %q", name, cmp.Or(signer.Reveal(), "none"), err, s.all())
+				}
+			})
+		}
+	}
+}
+
+// Of two callbacks at once the slower one finds the order and cannot end it: it
+// is told as nothing but a repeat.
+func TestCallbackThatLosesARace(t *testing.T) {
+	for _, text := range []string{"code=03AFcallback", "code=ERROR_X"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newCallbackShop("no letters")
+			o := s.order(t)
+			s.stock.fault = func(step string) error {
+				if step != "look" {
+					delete(s.stock.orders, o.Ref) // the faster one
+				}
+				return nil
+			}
+			s.mustCall(t, word(o.address(), text))
+			if got := s.all(); len(got) != 2 || got[1] != "callback unknown" {
+				t.Errorf("what happened: %q", got)
+			}
+			if s.stock.tokens+s.stock.failed != 0 {
+				t.Errorf("%d tokens, %d failed", s.stock.tokens, s.stock.failed)
+			}
+		})
+	}
+}

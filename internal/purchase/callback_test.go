@@ -1,0 +1,384 @@
+package purchase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/provider"
+)
+
+const (
+	formType = "application/x-www-form-urlencoded"
+	jsonType = "application/json"
+)
+
+// calling are callbacks as a file has them.
+func calling(secrets ...captcha.Secret) Callbacks {
+	return Callbacks{URL: "https://poold.example.com", Secrets: secrets, Delay: 10 * time.Second}
+}
+
+// newCallbackShop is a shop whose provider calls back.
+func newCallbackShop(letters string) *shop {
+	s := newShopWith(5, letters)
+	s.reload(calling("first", "second"))
+	return s
+}
+
+// reload changes the provider's callbacks.
+func (s *shop) reload(c Callbacks) {
+	s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 5, Callbacks: c}})
+}
+
+// word is what a service sends now to an address that it was given.
+func word(address, query string) Callback {
+	parts := strings.Split(address, "/")
+	n := len(parts)
+	values, _ := url.ParseQuery(query)
+	return Callback{Provider: parts[n-3], Order: parts[n-2], Secret: parts[n-1], Query: values, At: time.Now()}
+}
+
+// address is where the order's provider was told to call.
+func (o *Order) address() string { return o.callbacks.address(o.seller.Name(), o.Ref) }
+
+// mustCall brings the desk a callback that it must accept.
+func (s *shop) mustCall(t *testing.T, c Callback) {
+	t.Helper()
+	if err := s.desk.Callback(t.Context(), c); err != nil {
+		t.Errorf("callback = %v, want nil", err)
+	}
+}
+
+// picture is all that is in Redis.
+func (s *stock) picture() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	orders := map[pool.Ref]entry{}
+	for ref, e := range s.orders {
+		orders[ref] = *e
+	}
+	return fmt.Sprint(s.places, s.booked, orders, s.claims, s.landings, s.tokens, s.failed, s.left)
+}
+
+// wantLeft tells what must be left in Redis and on this replica.
+func (s *shop) wantLeft(t *testing.T, orders, places, slots int) {
+	t.Helper()
+	if o, p := s.stock.counts(); o != orders || p != places || s.desk.slots()[0] != slots {
+		t.Errorf("left: %d orders, %d places, %d slots; want %d, %d, %d", o, p, s.desk.slots()[0], orders, places, slots)
+	}
+}
+
+// The form of the address is a promise: orders that were placed before an
+// upgrade are called back after it.
+func TestCallbackAddressStaysWhatItIs(t *testing.T) {
+	ref := pool.Ref{Order: "ABCDEF", Identity: "0123456789abcdef0123456789abcdef"}
+	const want = "https://poold.example.com/callback/one/ABCDEF.0123456789abcdef0123456789abcdef/SIGNATURE"
+	signature := sign("first", "one", ref.String())
+	if got := calling("first", "second").address("one", ref); got != strings.Replace(want, "SIGNATURE", signature, 1) {
+		t.Errorf("address %s", got)
+	}
+	// HMAC-SHA256 with the key "first" of "one", a zero byte and the order, cut to 16 bytes.
+	if signature != "5b294efa850d5f11ea1802cbe57ab100" {
+		t.Errorf("signature %s", signature)
+	}
+	seen := map[string]bool{signature: true}
+	for _, other := range []string{sign("second", "one", ref.String()), sign("first", "two", ref.String()), sign("first", "one", "x")} {
+		if seen[other] {
+			t.Errorf("signature %s proves nothing", other)
+		}
+		seen[other] = true
+	}
+	a, b := DeriveSecret("key"), DeriveSecret("another key")
+	if a == b || a == "" || strings.Contains(a.Reveal(), "key") {
+		t.Error("derived secrets do not depend on the key, or show it")
+	}
+}
+
+func TestSubmitNamesThePingbackOnlyWithCallbacksOn(t *testing.T) {
+	for name, c := range map[string]Callbacks{"on": calling("first", "second"), "off": {Secrets: []captcha.Secret{"first"}}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShop(5)
+			s.reload(c)
+			o := s.order(t)
+			if err := s.desk.Collect(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			want := ""
+			if name == "on" {
+				want = c.URL + "/callback/one/" + o.String() + "/" + sign("first", "one", o.String())
+			}
+			if s.seat.pingback != want {
+				t.Errorf("callbacks %s: pingback %q, want %q", name, s.seat.pingback, want)
+			}
+		})
+	}
+}
+
+// Every form in which services tell of a token lands it at once: no poll, the
+// wait of this replica ends, place and slot are free.
+func TestCallbackSettles(t *testing.T) {
+	for name, change := range map[string]func(*Callback){
+		"a query": func(c *Callback) { c.Query = url.Values{"id": {"t1"}, "code": {"03AFcallback"}} },
+		"a form":  func(c *Callback) { c.ContentType, c.Body = formType, []byte("id=t1&code=03AFcallback") },
+		"JSON":    func(c *Callback) { c.ContentType, c.Body = jsonType, []byte(`{"id":"t1","code":"03AFcallback"}`) },
+		"a result": func(c *Callback) {
+			c.ContentType = jsonType
+			c.Body = []byte(`{"errorId":0,"status":"ready","taskId":"t1","solution":{"token":"03AFcallback"}}`)
+		},
+		"without a task": func(c *Callback) { c.Query = url.Values{"code": {"03AFcallback"}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newCallbackShop("no letters")
+				o := s.order(t)
+				ended := s.collecting(t, o)
+				time.Sleep(20 * time.Second)
+				s.forget()
+				c := word(s.seat.pingback, "")
+				change(&c)
+				s.mustCall(t, c)
+				if err := <-ended; err != nil {
+					t.Errorf("collect = %v", err)
+				}
+				s.want(t, "settle", "release", "login at one: solved", "callback settled")
+				s.wantLeft(t, 0, 0, 0)
+				l := s.stock.landed()
+				if len(l) != 1 || l[0].Ref != o.Ref || l[0].Value != "03AFcallback" || !l[0].Callback || l[0].Provider != "one" || l[0].Lifetime != 120*time.Second {
+					t.Errorf("landings %+v", l)
+				}
+			})
+		})
+	}
+}
+
+// An error code ends the order as bought and failed.
+func TestCallbackFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCallbackShop("no letters")
+		ended := s.collecting(t, s.order(t))
+		s.forget()
+		s.mustCall(t, word(s.seat.pingback, "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"))
+		if err := <-ended; !errors.Is(err, ErrFailed) {
+			t.Errorf("collect = %v, want ErrFailed", err)
+		}
+		s.want(t, "fail bought=true", "release", "login at one: failed", "callback failed")
+		s.wantLeft(t, 0, 0, 0)
+		if s.stock.failed != 1 || s.stock.tokens != 0 {
+			t.Errorf("%d failed, %d tokens", s.stock.failed, s.stock.tokens)
+		}
+	})
+}
+
+func TestCallbackTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCallbackShop("no letters")
+		ended := s.collecting(t, s.order(t))
+		c := word(s.seat.pingback, "id=t1&code=03AFcallback")
+		s.mustCall(t, c)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		s.forget()
+		s.mustCall(t, c)
+		s.mustCall(t, word(s.seat.pingback, "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"))
+		s.want(t, "callback unknown", "callback unknown")
+		if n := len(s.stock.landed()); n != 1 || s.stock.failed != 0 {
+			t.Errorf("%d tokens, %d failed", n, s.stock.failed)
+		}
+	})
+}
+
+// A fast service calls back before its answer to the submit has come.
+func TestCallbackBeforeTheSubmitsAnswer(t *testing.T) {
+	for text, want := range map[string]error{"id=t1&code=03AFcallback": nil, "id=t1&code=ERROR_X": ErrFailed} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newCallbackShop("no letters")
+			s.seat.submit = func(ctx context.Context) (string, error) {
+				if err := s.desk.Callback(ctx, word(s.seat.pingback, text)); err != nil {
+					t.Error(err)
+				}
+				return "t1", nil
+			}
+			if err := s.desk.Collect(t.Context(), s.order(t)); !errors.Is(err, want) {
+				t.Errorf("%s: collect = %v, want %v", text, err, want)
+			}
+			s.wantLeft(t, 0, 0, 0)
+			if want == nil {
+				// Storing the task finds no order, and nothing is stored.
+				s.want(t, "mark", "submit", "claim t1", "settle", "release", "login at one: solved", "callback settled", "claim t1", "store t1")
+			} else {
+				s.want(t, "mark", "submit", "claim t1", "fail bought=true", "release", "login at one: failed", "callback failed", "claim t1", "store t1")
+			}
+			if s.stock.tokens+s.stock.failed != 1 || s.seat.polls != 0 {
+				t.Errorf("%d tokens, %d failed, %d polls", s.stock.tokens, s.stock.failed, s.seat.polls)
+			}
+		})
+	}
+}
+
+// An order whose submit had no answer has no task to be polled for; its
+// callback collects it all the same.
+func TestCallbackCollectsALostSubmit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCallbackShop("no letters")
+		s.seat.submit = func(context.Context) (string, error) {
+			return "", &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
+		}
+		if err := s.desk.Collect(t.Context(), s.order(t)); !errors.Is(err, ErrLost) {
+			t.Fatalf("collect = %v, want ErrLost", err)
+		}
+		s.wantLeft(t, 1, 1, 0)
+		s.forget()
+		time.Sleep(time.Minute)
+		s.mustCall(t, word(s.seat.pingback, "id=t7&code=03AFcallback"))
+		s.want(t, "claim t7", "settle", "release", "login at one: solved", "callback settled")
+		s.wantLeft(t, 0, 0, 0)
+		if l := s.stock.landed(); len(l) != 1 || l[0].Task != "t7" {
+			t.Errorf("landings %+v", l)
+		}
+	})
+}
+
+// The token is as old as the provider's delay before its callback arrived, but
+// was not solved before its submit.
+func TestCallbackBirth(t *testing.T) {
+	for name, c := range map[string]struct{ mark, arrived, delay, born, lead time.Duration }{
+		"the delay before it arrived": {0, 30 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second},
+		"another delay":               {0, 30 * time.Second, time.Second, 29 * time.Second, 30 * time.Second},
+		"no delay":                    {0, 30 * time.Second, 0, 30 * time.Second, 30 * time.Second},
+		"after a late submit":         {4 * time.Second, 30 * time.Second, 10 * time.Second, 20 * time.Second, 26 * time.Second},
+		"not before the mark":         {4 * time.Second, 6 * time.Second, 10 * time.Second, 4 * time.Second, 2 * time.Second},
+		"a clock that went back":      {4 * time.Second, -time.Hour, 10 * time.Second, 4 * time.Second, time.Millisecond},
+		"never negative":              {0, time.Second, time.Hour, 0, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newCallbackShop("no letters")
+				terms := calling("first")
+				terms.Delay = c.delay
+				s.reload(terms)
+				o := s.order(t)
+				// Orders keep the terms that they were placed with.
+				terms.Delay = 7 * time.Minute
+				s.reload(terms)
+				time.Sleep(c.mark)
+				s.collecting(t, o)
+				told := word(s.seat.pingback, "id=t1&code=03AFcallback")
+				told.At = o.placed.Add(c.arrived)
+				s.mustCall(t, told)
+				l := s.stock.landed()
+				if len(l) != 1 || l[0].SincePlaced != c.born || l[0].Lead != c.lead {
+					t.Errorf("landed %+v, want it born %v after the placing, lead %v", l, c.born, c.lead)
+				}
+			})
+		})
+	}
+}
+
+// A callback may come to any replica; the one that waits is told by the stock.
+func TestCallbackAtAnotherDeskEndsTheWaiting(t *testing.T) {
+	for text, want := range map[string]error{"id=t1&code=03AFcallback": nil, "id=t1&code=ERROR_X": ErrFailed} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newCallbackShop("no letters")
+			o := s.order(t)
+			ended := s.collecting(t, o)
+			other := s.replica("no letters")
+			other.reload(calling("first"))
+			s.forget()
+			other.mustCall(t, word(s.seat.pingback, text))
+			synctest.Wait()
+			if len(ended) != 0 || s.desk.slots()[0] != 1 {
+				t.Error("the waiting ended before it was told")
+			}
+			told := len(s.all())
+			s.desk.Ended(o.Ref, want == nil)
+			s.desk.Ended(pool.Ref{Order: "foreign"}, true) // of no order here
+			if err := <-ended; !errors.Is(err, want) {
+				t.Errorf("%s: collect = %v, want %v", text, err, want)
+			}
+			if got := s.all(); len(got) != told || s.seat.polls != 0 {
+				t.Errorf("told again: %q, %d polls", got[told:], s.seat.polls)
+			}
+			s.wantLeft(t, 0, 0, 0)
+		})
+	}
+}
+
+// replica is another desk on the same Redis, with its own client of the same provider.
+func (s *shop) replica(letters string) *shop {
+	r := &shop{ledger: s.ledger, stock: s.stock, seat: newSeat(s.ledger, "one")}
+	r.desk = NewDesk(s.stock, letters, witness{s.ledger}, quiet())
+	r.desk.SetProviders([]Entry{{Provider: r.seat, Concurrency: 5}})
+	return r
+}
+
+// With callbacks on polling is the backstop; without them it waits until a
+// solve could be there.
+func TestFirstPoll(t *testing.T) {
+	for name, c := range map[string]struct {
+		callbacks, explicit       bool
+		limit, lifetime, shortest time.Duration
+		want                      time.Duration // after the submit, whose answer took a second
+	}{
+		"explicit":                  {true, true, 3 * time.Minute, 120 * time.Second, 0, 33 * time.Second},
+		"half the usable life":      {true, false, 3 * time.Minute, 120 * time.Second, 0, 40 * time.Second},
+		"half the time-out":         {true, false, time.Minute, 120 * time.Second, 0, 30 * time.Second},
+		"at most two minutes":       {true, false, time.Hour, time.Hour, 0, 120 * time.Second},
+		"not by the shortest":       {true, false, 3 * time.Minute, 120 * time.Second, 70 * time.Second, 40 * time.Second},
+		"off":                       {false, false, 3 * time.Minute, 120 * time.Second, 0, 16 * time.Second},
+		"off, by the shortest":      {false, false, 3 * time.Minute, 120 * time.Second, 30 * time.Second, 26 * time.Second},
+		"off, a very short one":     {false, false, 3 * time.Minute, 120 * time.Second, 18 * time.Second, 16 * time.Second},
+		"off, whatever is explicit": {false, true, 3 * time.Minute, 120 * time.Second, 0, 16 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShop(1)
+				terms := calling("first")
+				if c.explicit {
+					terms.Fallback = 33 * time.Second
+				}
+				if !c.callbacks {
+					terms.URL = ""
+				}
+				s.reload(terms)
+				s.seat.limit = c.limit
+				var asked []time.Duration
+				began := time.Now()
+				s.seat.submit = func(context.Context) (string, error) {
+					time.Sleep(time.Second)
+					return "t1", nil
+				}
+				solved := notReady(3)
+				s.seat.poll = func(ctx context.Context, n int) (provider.Solution, error) {
+					asked = append(asked, time.Since(began))
+					return solved(ctx, n)
+				}
+				target := spec()
+				target.Lifetime, target.Shortest = c.lifetime, c.shortest
+				slot, _, _ := mustAdmit(t, s.desk)
+				o, err := s.desk.Place(t.Context(), slot, target)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := s.desk.Collect(t.Context(), o); err != nil {
+					t.Fatal(err)
+				}
+				if len(asked) != 3 || asked[0] != c.want {
+					t.Fatalf("polls after %v, want three, the first after %v", asked, c.want)
+				}
+				for i := range 2 {
+					if gap := asked[i+1] - asked[i]; !near(gap, 5*time.Second, 500*time.Millisecond) {
+						t.Errorf("%v between polls, want the interval of 5s", gap)
+					}
+				}
+			})
+		})
+	}
+}

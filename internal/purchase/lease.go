@@ -1,0 +1,201 @@
+package purchase
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+)
+
+const (
+	// renewEvery leaves room for two renewals that fail within a lease.
+	renewEvery = 1500 * time.Millisecond
+	// orphanedFor is how long a place must have been without an order before it
+	// is given up. A place is reserved before its order is created, within
+	// stockTime.
+	orphanedFor = 15 * time.Second
+)
+
+// place is one order's place at a provider.
+type place struct {
+	provider string
+	order    pool.Ref
+}
+
+// hold lets the desk renew the order's lease and end its waiting.
+func (d *Desk) hold(o *Order) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.held[o.Ref] = o
+}
+
+func (d *Desk) unhold(o *Order) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.held, o.Ref)
+}
+
+// renew renews the leases of the orders that this replica works on, and ends the
+// work on those that are not its own any more.
+func (d *Desk) renew(ctx context.Context) {
+	d.mu.Lock()
+	orders := make([]pool.Ref, 0, len(d.held))
+	for ref := range d.held {
+		orders = append(orders, ref)
+	}
+	d.mu.Unlock()
+	if len(orders) == 0 {
+		return
+	}
+	lost, err := d.stock.Renew(ctx, orders)
+	if err != nil {
+		d.log.Debug("leases not renewed", "orders", len(orders), "err", err)
+	}
+	for _, ref := range lost {
+		d.stopWaiting(ref, ErrElsewhere)
+	}
+}
+
+// stopWaiting ends the waiting for an order of this replica, if there is one.
+// One that is submitting is not disturbed: what comes of it is worth knowing.
+func (d *Desk) stopWaiting(ref pool.Ref, cause error) {
+	d.mu.Lock()
+	o := d.held[ref]
+	d.mu.Unlock()
+	if o != nil {
+		o.finish(cause)
+	}
+}
+
+// Ended is told that an order ended by a callback at some replica.
+func (d *Desk) Ended(order pool.Ref, solved bool) {
+	if solved {
+		d.stopWaiting(order, errSettled)
+	} else {
+		d.stopWaiting(order, ErrFailed)
+	}
+}
+
+// Adopt takes over the orders whose replicas have not renewed their leases, at
+// the providers of the list, and returns those that are to be collected. What
+// was not submitted is taken back; what may have been is noted as unknown. It
+// fails where Redis does not answer; orders that it had adopted until then come
+// with the error.
+func (d *Desk) Adopt(ctx context.Context) (adopted []*Order, err error) {
+	d.mu.Lock()
+	sellers := d.sellers // replaced whole, never changed
+	d.mu.Unlock()
+	for _, s := range sellers {
+		refs, err := d.stock.Places(ctx, s.Name())
+		if err != nil {
+			return adopted, err
+		}
+		var missing []pool.Ref
+		for id, orders := range d.foreign(refs) {
+			records, gone, err := d.stock.Adopt(ctx, id, orders)
+			for _, r := range records {
+				if o := d.takeOver(ctx, s, r); o != nil {
+					adopted = append(adopted, o)
+				}
+			}
+			if err != nil {
+				return adopted, err
+			}
+			missing = append(missing, gone...)
+		}
+		if err := d.sweep(ctx, s.Name(), missing); err != nil {
+			return adopted, err
+		}
+	}
+	return adopted, nil
+}
+
+// foreign sorts the orders that this replica does not work on by identity.
+func (d *Desk) foreign(refs []pool.Ref) map[captcha.ID][]string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	byIdentity := map[captcha.ID][]string{}
+	for _, ref := range refs {
+		if d.held[ref] == nil {
+			byIdentity[ref.Identity] = append(byIdentity[ref.Identity], ref.Order)
+		}
+	}
+	return byIdentity
+}
+
+// takeOver decides what becomes of an adopted order; nil where there is nothing
+// to be collected.
+func (d *Desk) takeOver(ctx context.Context, s *seller, r pool.Record) *Order {
+	f, err := readFacts(r.Facts)
+	if err != nil {
+		d.log.Error("an order was found that this version cannot read", "provider", s.Name(), "err", err)
+		return nil
+	}
+	log := d.log.With("target", f.Target, "provider", s.Name())
+	switch r.State {
+	case pool.Intent:
+		log.Info("an order was found that its replica had not submitted; it is taken back")
+		_ = d.takeBack(ctx, s.Name(), r.Ref, true) // else somebody finds it again
+		return nil
+	case pool.Submitting:
+		log.Warn("an order was found whose replica may have submitted it; it counts as bought until its time is over")
+		_ = attempt(ctx, func(ctx context.Context) error {
+			_, err := d.unknown(ctx, s, r.Ref)
+			return err
+		})
+		return nil
+	case pool.Bought, pool.Lost:
+	}
+	log.Info("an order was adopted from a replica that is gone", "task", r.Task)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.taken++
+	d.lives[r.Identity] = milliseconds(f.Lifetime)
+	submitted := r.Placed.Add(r.Unsolved)
+	return &Order{
+		Ref: r.Ref, seller: s, slot: &Slot{desk: d, seller: s}, callbacks: s.callbacks,
+		spec: Spec{
+			Target: f.Target, ID: r.Identity,
+			Identity: captcha.Identity{Type: f.Type, Enterprise: f.Enterprise},
+			Margin:   milliseconds(f.Margin), Lifetime: milliseconds(f.Lifetime),
+		},
+		deadline: r.Until, task: r.Task,
+		placed: r.Placed, submitted: submitted, answered: submitted, unsolved: submitted,
+	}
+}
+
+// Abandon leaves an order that nobody can collect here to other replicas.
+func (d *Desk) Abandon(ctx context.Context, o *Order) {
+	defer o.slot.Free()
+	_ = attempt(ctx, func(ctx context.Context) error { return d.stock.LetGo(ctx, []pool.Ref{o.Ref}) })
+}
+
+// sweep gives up those places at a provider whose orders have been missing for a
+// while: a replica ended the order and died before it could give the place back.
+func (d *Desk) sweep(ctx context.Context, provider string, missing []pool.Ref) error {
+	now := time.Now()
+	var due []pool.Ref
+	d.mu.Lock()
+	for p := range d.orphans {
+		if p.provider == provider && !slices.Contains(missing, p.order) {
+			delete(d.orphans, p)
+		}
+	}
+	for _, ref := range missing {
+		since, known := d.orphans[place{provider, ref}]
+		if !known {
+			d.orphans[place{provider, ref}] = now
+		} else if now.Sub(since) >= orphanedFor {
+			due = append(due, ref)
+		}
+	}
+	d.mu.Unlock()
+	for _, ref := range due {
+		if err := d.stock.Release(ctx, provider, ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}

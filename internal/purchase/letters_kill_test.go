@@ -1,0 +1,105 @@
+package purchase
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// lettersEnv makes TestLettersSurviveAKill the child that is killed.
+const lettersEnv = "POOLD_TEST_LETTERS"
+
+// storeUntilKilled prints the number of each letter that put took.
+func storeUntilKilled(t *testing.T, dir string) {
+	b := newLetterBox(dir) // in the directory that the parent chose
+	if err := b.open(); err != nil {
+		t.Fatal(err)
+	}
+	var n atomic.Int64
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				i := int(n.Add(1))
+				if err := b.put(deadLetter(i)); err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := fmt.Printf("stored %d\n", i); err != nil {
+					return // nobody listens any more
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A process is killed while it stores: every letter that it acknowledged is
+// there, whole, and no other file has a letter's name.
+func TestLettersSurviveAKill(t *testing.T) {
+	const dir = "dead-letters"
+	if os.Getenv(lettersEnv) != "" {
+		storeUntilKilled(t, dir)
+		return
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range 5 {
+		home := t.TempDir()
+		b := newLetterBox(filepath.Join(home, dir))
+		child := exec.CommandContext(t.Context(), program, "-test.run=^TestLettersSurviveAKill$")
+		child.Env, child.Dir = append(os.Environ(), lettersEnv+"=1"), home
+		child.Stderr = os.Stderr
+		out, err := child.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		stored := map[string]letter{}
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			var n int
+			if _, err := fmt.Sscanf(lines.Text(), "stored %d", &n); err != nil {
+				t.Errorf("the child said %q", lines.Text())
+				continue
+			}
+			stored[deadLetter(n).Order] = deadLetter(n)
+			if len(stored) == 20+7*round {
+				if err := child.Process.Kill(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if err := child.Wait(); err == nil || len(stored) < 20 {
+			t.Fatalf("the child ended by itself after %d letters: %v", len(stored), err)
+		}
+		if err := b.open(); err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		if err := b.each(func(l letter) bool {
+			found++
+			if want, told := stored[l.Order]; told && l != want {
+				t.Errorf("stored %+v, found %+v", want, l)
+			}
+			delete(stored, l.Order)
+			return true
+		}); err != nil {
+			t.Error(err)
+		}
+		if len(stored) > 0 {
+			t.Errorf("%d acknowledged letters are gone", len(stored))
+		}
+		if got := b.files(t); len(got) != found {
+			t.Errorf("%d letters in %d files", found, len(got))
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package purchase
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// replayEvery is how often dead letters are tried again.
+const replayEvery = 2 * time.Second
+
+// Replayed says how a replay of the dead letters went.
+type Replayed struct {
+	Replayed int `json:"replayed"` // ended their orders
+	Dropped  int `json:"dropped"`  // of no use any more: too late, or their orders had ended
+	Left     int `json:"left"`
+}
+
+// OpenLetters makes the folder of the dead letters ready and finds what an earlier
+// run left there.
+func (d *Desk) OpenLetters() error { return d.letters.open() }
+
+// Letters lists the callbacks that could not be stored yet, without their
+// tokens; with an error, those that can be read.
+func (d *Desk) Letters() ([]Letter, error) { return d.letters.list() }
+
+// LetterCount is how many there are.
+func (d *Desk) LetterCount() int { return d.letters.count() }
+
+// replayQuietly is Replay now and then; the store says when Redis is away.
+func (d *Desk) replayQuietly(ctx context.Context) { _, _ = d.Replay(ctx) }
+
+// Replay tries all dead letters again, oldest first, until Redis does not
+// answer, which is the error then. One replay is made at a time.
+func (d *Desk) Replay(ctx context.Context) (r Replayed, err error) {
+	select {
+	case d.replaying <- struct{}{}:
+		defer func() { <-d.replaying }()
+	case <-ctx.Done():
+		return r, ctx.Err()
+	}
+	var stuck error
+	unread := d.letters.each(func(l letter) bool {
+		var outcome string
+		if outcome, err = d.tryAgain(ctx, l); err != nil {
+			return false
+		}
+		if failed := d.letters.remove(l.Order); failed != nil {
+			stuck = failed // it will be found again, and of no use
+			return true
+		}
+		if outcome == CallbackSettled || outcome == CallbackFailed {
+			r.Replayed++
+			d.observe.Letter(LetterReplayed)
+		} else {
+			r.Dropped++
+			d.observe.Letter(LetterDropped)
+		}
+		return true
+	})
+	d.tellTrouble(errors.Join(unread, stuck))
+	if r.Replayed+r.Dropped > 0 {
+		d.log.Info("dead letters were replayed", "replayed", r.Replayed, "dropped", r.Dropped)
+	}
+	r.Left = d.letters.count()
+	return r, err
+}
+
+// tryAgain delivers a letter while it is of use.
+func (d *Desk) tryAgain(ctx context.Context, l letter) (outcome string, err error) {
+	if !time.Now().Before(l.Until) {
+		return CallbackUnknown, nil
+	}
+	return d.deliver(ctx, l)
+}
+
+// tellTrouble logs what is wrong with the disk, and that it is over, once.
+func (d *Desk) tellTrouble(err error) {
+	d.mu.Lock()
+	before := d.trouble
+	d.trouble = err != nil
+	d.mu.Unlock()
+	switch {
+	case err != nil && !before:
+		d.log.Error("dead letters cannot be read or removed", "err", err)
+	case err == nil && before:
+		d.log.Info("dead letters can be read and removed again")
+	}
+}

@@ -1,0 +1,396 @@
+package purchase
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/provider"
+)
+
+// away makes Redis fail at the steps that begin with one of the names; "look" is
+// every reading one.
+func (s *stock) away(names ...string) {
+	s.change(func() {
+		s.fault = func(step string) error {
+			for _, name := range names {
+				if strings.HasPrefix(step, name) {
+					return pool.ErrDown
+				}
+			}
+			return nil
+		}
+	})
+}
+
+// mustReplay replays the letters and compares how that went.
+func (s *shop) mustReplay(t *testing.T, want Replayed) {
+	t.Helper()
+	got, err := s.desk.Replay(t.Context())
+	if err != nil || got != want {
+		t.Errorf("replay = %+v, %v, want %+v", got, err, want)
+	}
+	if n := s.desk.LetterCount(); n != want.Left {
+		t.Errorf("%d letters are counted, want %d", n, want.Left)
+	}
+}
+
+// Whichever step Redis misses, the provider is told that all is well, and the
+// letter ends its order later: born when it first arrived, not when it was read.
+func TestCallbackWhileRedisIsAway(t *testing.T) {
+	const token, code = "id=t1&code=03AFcallback", "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"
+	for name, c := range map[string]struct {
+		step, text string
+		lost       bool // its submit had no answer, so that the task is not known
+	}{
+		"at find":              {"look", token, false},
+		"at settle":            {"settle", token, false},
+		"at claim":             {"claim", token, true},
+		"at fail":              {"fail", code, false},
+		"at find, for a fault": {"look", code, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newCallbackShop(filepath.Join(t.TempDir(), "letters"))
+				if c.lost {
+					s.seat.submit = func(context.Context) (string, error) {
+						return "", &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
+					}
+				}
+				ended := s.collecting(t, s.order(t))
+				time.Sleep(15 * time.Second)
+				before := s.stock.picture()
+				s.stock.away(c.step)
+				s.forget()
+				s.mustCall(t, word(s.seat.pingback, c.text))
+				s.mustCall(t, word(s.seat.pingback, c.text)) // services repeat themselves
+				if got := s.all(); got[len(got)-1] != "callback kept" || s.desk.LetterCount() != 1 {
+					t.Fatalf("what happened: %q, %d letters", got, s.desk.LetterCount())
+				}
+				if after := s.stock.picture(); after != before {
+					t.Errorf("redis was changed:\n%s\nto:\n%s", before, after)
+				}
+				time.Sleep(17 * time.Second)
+				s.stock.away()
+				s.forget()
+				s.mustReplay(t, Replayed{Replayed: 1})
+				err := <-ended
+				got := s.all()
+				if c.text == code {
+					if !errors.Is(err, ErrFailed) || s.stock.failed != 1 {
+						t.Errorf("collect = %v, %d failed", err, s.stock.failed)
+					}
+					s.want(t, "fail bought=true", "release", "login at one: failed", "letter replayed")
+				} else {
+					if l := s.stock.landed(); len(l) != 1 || l[0].SincePlaced != 5*time.Second || l[0].Lead != 15*time.Second || l[0].Task != "t1" {
+						t.Errorf("landed %+v, want it born 10s before it arrived after 15s", l)
+					}
+					if wanted := map[bool]error{true: ErrLost}[c.lost]; !errors.Is(err, wanted) {
+						t.Errorf("collect = %v, want %v", err, wanted)
+					}
+					if got[len(got)-1] != "letter replayed" {
+						t.Errorf("what happened: %q", got)
+					}
+				}
+				s.wantLeft(t, 0, 0, 0)
+				s.mustReplay(t, Replayed{})
+			})
+		})
+	}
+}
+
+// With the token landed there is nothing to be kept; the place alone waits
+// until it is found without its order.
+func TestCallbackWhileRedisIsAwayAtRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCallbackShop(t.TempDir())
+		ended := s.collecting(t, s.order(t))
+		s.stock.away("release")
+		s.mustCall(t, word(s.seat.pingback, "id=t1&code=03AFcallback"))
+		if err := <-ended; err != nil || s.desk.LetterCount() != 0 {
+			t.Errorf("collect = %v, %d letters", err, s.desk.LetterCount())
+		}
+		s.stock.away()
+		s.wantLeft(t, 0, 1, 0)
+		s.adopt(t)
+		time.Sleep(orphanedFor)
+		s.adopt(t)
+		s.wantLeft(t, 0, 0, 0)
+	})
+}
+
+// An answer of Redis that was lost leaves a letter of no use, and one token.
+func TestCallbackWhoseSettlingHadNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCallbackShop(t.TempDir())
+		o := s.order(t)
+		s.stock.lostReply = lose("settle", pool.ErrDown)
+		s.mustCall(t, word(o.address(), "code=03AFcallback"))
+		s.stock.lostReply = nil
+		s.mustReplay(t, Replayed{Dropped: 1})
+		if s.stock.tokens != 1 {
+			t.Errorf("%d tokens", s.stock.tokens)
+		}
+		s.want(t, "settle", "callback kept", "letter dropped")
+	})
+}
+
+// Only where neither Redis nor the disk took it shall the provider try again.
+func TestCallbackThatNobodyTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		blocked := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := newCallbackShop(blocked)
+		o := s.order(t)
+		c := word(o.address(), "code=03AFcallback")
+		s.stock.away("look")
+		if err := s.desk.Callback(t.Context(), c); !errors.Is(err, ErrNotKept) {
+			t.Errorf("callback = %v, want ErrNotKept", err)
+		}
+		s.stock.away()
+		s.mustCall(t, c)
+		s.want(t, "callback refused", "settle", "release", "login at one: solved", "callback settled")
+	})
+}
+
+// A letter whose order ended by then, here by a poll, changes nothing.
+func TestReplayAfterTheOrderEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCallbackShop(t.TempDir())
+		ended := s.collecting(t, s.order(t))
+		s.stock.away("look")
+		s.mustCall(t, word(s.seat.pingback, "id=t1&code=03AFcallback"))
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		s.stock.away()
+		s.forget()
+		s.mustReplay(t, Replayed{Dropped: 1})
+		s.want(t, "letter dropped")
+		if s.stock.tokens != 1 {
+			t.Errorf("%d tokens", s.stock.tokens)
+		}
+	})
+}
+
+// A letter is of use for as long as a token of its identity can live; after
+// that Redis is not even asked, so that it cannot stop the others.
+func TestLettersOfNoUse(t *testing.T) {
+	for name, c := range map[string]struct {
+		foreign bool // the desk that keeps it has never placed such an order
+		life    time.Duration
+	}{"a known life": {false, 120 * time.Second}, "an unknown life": {true, 24 * time.Hour}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newCallbackShop(t.TempDir())
+				o := s.order(t)
+				keeper := s
+				if c.foreign {
+					keeper = s.replica(t.TempDir())
+					keeper.reload(calling("first"))
+				}
+				s.stock.away("look")
+				keeper.mustCall(t, word(o.address(), "code=03AFcallback"))
+				shown, err := keeper.desk.Letters()
+				if err != nil || len(shown) != 1 || shown[0].Until.Sub(shown[0].Arrived) != c.life || shown[0].Kind != "token" {
+					t.Fatalf("letters %+v, %v", shown, err)
+				}
+				time.Sleep(c.life - time.Millisecond)
+				if _, err := keeper.desk.Replay(t.Context()); !errors.Is(err, pool.ErrDown) || keeper.desk.LetterCount() != 1 {
+					t.Errorf("replay = %v, %d letters", err, keeper.desk.LetterCount())
+				}
+				time.Sleep(time.Millisecond)
+				s.forget()
+				keeper.mustReplay(t, Replayed{Dropped: 1})
+				s.want(t, "letter dropped")
+			})
+		})
+	}
+}
+
+// Redis that goes away ends a replay: the rest is kept, and asked for no more.
+func TestReplayWhileRedisGoesAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCallbackShop(t.TempDir())
+		s.stock.away("look")
+		for range 4 {
+			s.mustCall(t, word(s.order(t).address(), "code=03AFcallback"))
+			time.Sleep(time.Second)
+		}
+		looks := 0
+		s.stock.change(func() {
+			s.stock.fault = func(step string) error {
+				if step == "look" {
+					if looks++; looks > 2 {
+						return pool.ErrDown
+					}
+				}
+				return nil
+			}
+		})
+		got, err := s.desk.Replay(t.Context())
+		if want := (Replayed{Replayed: 2, Left: 2}); !errors.Is(err, pool.ErrDown) || got != want || looks != 3 {
+			t.Errorf("replay = %+v, %v after %d questions, want %+v and ErrDown after 3", got, err, looks, want)
+		}
+		s.stock.away()
+		s.mustReplay(t, Replayed{Replayed: 2})
+		born := time.Duration(-1)
+		for _, l := range s.stock.landed() {
+			if l.Lead < born {
+				t.Error("the letters were not replayed oldest first")
+			}
+			born = l.Lead
+		}
+	})
+}
+
+// What a daemon that is gone kept is found by the next one on the folder, which
+// knows neither the order nor the secret.
+func TestLettersOfAnEarlierDesk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		folder := filepath.Join(t.TempDir(), "deep", "letters")
+		s := newCallbackShop(folder)
+		if err := s.desk.OpenLetters(); err != nil {
+			t.Fatal(err)
+		}
+		o := s.order(t)
+		time.Sleep(15 * time.Second)
+		s.stock.away("look")
+		s.mustCall(t, word(o.address(), "id=t5&code=03AFcallback"))
+		s.stock.away()
+		next := s.replica(folder)
+		next.desk.SetProviders(nil)
+		if err := next.desk.OpenLetters(); err != nil || next.desk.LetterCount() != 1 {
+			t.Fatalf("opened: %v, %d letters", err, next.desk.LetterCount())
+		}
+		time.Sleep(17 * time.Second)
+		next.mustReplay(t, Replayed{Replayed: 1})
+		if l := s.stock.landed(); len(l) != 1 || l[0].SincePlaced != 5*time.Second || l[0].Value != "03AFcallback" {
+			t.Errorf("landed %+v", l)
+		}
+		if orders, places := s.stock.counts(); orders != 0 || places != 0 {
+			t.Errorf("left: %d orders, %d places", orders, places)
+		}
+		s.mustReplay(t, Replayed{}) // the folder is empty for the first one too
+	})
+}
+
+// Two replays at once count each letter once, and one that waits ends with its
+// caller.
+func TestTwoReplaysAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCallbackShop(t.TempDir())
+		s.stock.away("look")
+		for range 3 {
+			s.mustCall(t, word(s.order(t).address(), "code=03AFcallback"))
+		}
+		s.stock.change(func() {
+			s.stock.fault = func(step string) error {
+				if step == "settle" {
+					time.Sleep(time.Second)
+				}
+				return nil
+			}
+		})
+		s.forget()
+		sums := make(chan Replayed, 2)
+		var replays sync.WaitGroup
+		for range 2 {
+			replays.Go(func() {
+				r, err := s.desk.Replay(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				sums <- r
+			})
+		}
+		impatient, leave := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer leave()
+		time.Sleep(100 * time.Millisecond) // the others are at it
+		if _, err := s.desk.Replay(impatient); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("replay = %v, want ctx's error", err)
+		}
+		replays.Wait()
+		a, b := <-sums, <-sums
+		if a.Replayed+b.Replayed != 3 || a.Dropped+b.Dropped+a.Left+b.Left != 0 || s.stock.tokens != 3 {
+			t.Errorf("replays %+v and %+v, %d tokens", a, b, s.stock.tokens)
+		}
+		if n := strings.Count(strings.Join(s.all(), "\n"), "letter replayed"); n != 3 {
+			t.Errorf("%d letters were told, want 3", n)
+		}
+	})
+}
+
+// Run replays by itself as soon as Redis is back; what is wrong with the folder
+// blocks no letter and is said once, and once more when it is over.
+func TestRunReplays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged bytes.Buffer
+		folder := t.TempDir()
+		s := newCallbackShop(folder)
+		s.desk.log = slog.New(slog.NewTextHandler(&logged, nil))
+		s.stock.away("look")
+		ended := s.collecting(t, s.order(t))
+		s.mustCall(t, word(s.seat.pingback, "id=t1&code=03AFcallback"))
+		if err := os.WriteFile(filepath.Join(folder, letterFileName("bad")), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		stop := s.running(t)
+		time.Sleep(10 * time.Second)
+		s.stock.away()
+		back := time.Now()
+		if err := <-ended; err != nil || time.Since(back) > replayEvery {
+			t.Errorf("collect = %v, %v after redis was back", err, time.Since(back))
+		}
+		time.Sleep(replayEvery)
+		stop()
+		for what, want := range map[string]int{"cannot be read or removed": 1, "can be read and removed again": 1, "dead letters were replayed": 1} {
+			if n := strings.Count(logged.String(), what); n != want {
+				t.Errorf("%q was logged %d times:\n%s", what, n, logged.String())
+			}
+		}
+	})
+}
+
+// A folder that cannot be read is said once, however often it is tried.
+func TestReplayOfAFolderThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged bytes.Buffer
+		blocked := filepath.Join(t.TempDir(), "file")
+		s := newCallbackShop(blocked)
+		s.desk.log = slog.New(slog.NewTextHandler(&logged, nil))
+		for range 2 {
+			if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				s.mustReplay(t, Replayed{})
+			}
+			if _, err := s.desk.Letters(); err == nil {
+				t.Error("the list does not tell")
+			}
+			if err := os.Remove(blocked); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				s.mustReplay(t, Replayed{})
+			}
+		}
+		for what, want := range map[string]int{"cannot be read or removed": 2, "can be read and removed again": 2} {
+			if n := strings.Count(logged.String(), what); n != want {
+				t.Errorf("%q was logged %d times:\n%s", what, n, logged.String())
+			}
+		}
+	})
+}

@@ -1,0 +1,226 @@
+package purchase
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/provider"
+)
+
+// A report is passed on once, while the provider takes it; what it answers
+// decides whether it is sent again.
+func TestReports(t *testing.T) {
+	fault := func(c provider.Class) error { return &provider.Error{Class: c, Code: "CODE"} }
+	busy := fault(provider.Capacity)
+	for name, c := range map[string]struct {
+		provider, task string
+		age            time.Duration
+		answers        []error // nil from then on
+		calls          int
+		outcome        string
+	}{
+		"passed":              {"one", "t1", 20 * time.Second, nil, 1, ReportPassed},
+		"at the last moment":  {"one", "t1", time.Minute - time.Millisecond, nil, 1, ReportPassed},
+		"late":                {"one", "t1", time.Minute, nil, 0, ReportLate},
+		"account":             {"one", "t1", 0, []error{fault(provider.Account)}, 1, ReportRefused},
+		"parameters":          {"one", "t1", 0, []error{fault(provider.Parameters)}, 1, ReportRefused},
+		"task":                {"one", "t1", 0, []error{fault(provider.Task)}, 1, ReportRefused},
+		"a stray error":       {"one", "t1", 0, []error{errors.New("?")}, 1, ReportRefused},
+		"busy once":           {"one", "t1", 0, []error{busy}, 2, ReportPassed},
+		"busy twice":          {"one", "t1", 0, []error{busy, busy}, 3, ReportPassed},
+		"busy for ever":       {"one", "t1", 0, []error{busy, busy, busy, busy}, 3, ReportRefused},
+		"refused at the next": {"one", "t1", 0, []error{busy, fault(provider.Task)}, 2, ReportRefused},
+		"an unknown provider": {"two", "t1", 0, nil, 0, ReportRefused},
+		"an unknown task":     {"one", "", 0, nil, 0, ReportRefused},
+	} {
+		for _, accepted := range []bool{true, false} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newShop(1)
+					calls := 0
+					s.seat.report = func() error {
+						if calls++; calls <= len(c.answers) {
+							return c.answers[calls-1]
+						}
+						return nil
+					}
+					stop := s.running(t)
+					s.forget()
+					s.desk.Report(c.provider, c.task, captcha.HCaptcha, c.age, accepted)
+					time.Sleep(time.Minute)
+					stop()
+					var want []string
+					for range c.calls {
+						want = append(want, map[bool]string{true: "report t1 true", false: "report t1 false"}[accepted])
+					}
+					s.want(t, append(want, "report to "+c.provider+": "+c.outcome)...)
+				})
+			})
+		}
+	}
+}
+
+// Reports wait while one is sent, and so do not hold up whoever brings them;
+// those beyond are counted at once. A token ages while its report waits.
+func TestReportsNeverBlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		s.seat.report = func() error { time.Sleep(50 * time.Second); return nil }
+		began := time.Now()
+		for range mostReports + 3 { // nobody passes them on yet
+			s.desk.Report("one", "t1", captcha.HCaptcha, 20*time.Second, true)
+		}
+		s.want(t, "report to one: refused", "report to one: refused", "report to one: refused")
+		s.forget()
+		stop := s.running(t)
+		s.desk.Report("one", "t2", captcha.HCaptcha, 0, true)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it took %v", took)
+		}
+		time.Sleep(51 * time.Second)
+		synctest.Wait()
+		got := s.all()
+		for what, want := range map[string]int{"report to one: passed": 1, "report to one: late": mostReports - 1} {
+			if n := strings.Count(strings.Join(got, "\n"), what); n != want {
+				t.Errorf("%q was told %d times, want %d", what, n, want)
+			}
+		}
+		if !slices.Contains(got, "report t2 true") {
+			t.Error("there was room for one, and it was not sent")
+		}
+		stop()
+	})
+}
+
+// A provider that a reload removed takes no reports.
+func TestReportToAProviderThatWent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		stop := s.running(t)
+		s.desk.SetProviders([]Entry{{Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
+		s.desk.Report("one", "t1", captcha.HCaptcha, 0, true)
+		s.desk.Report("two", "t1", captcha.HCaptcha, 0, true)
+		synctest.Wait()
+		s.want(t, "report to one: refused", "report t1 true", "report to two: passed")
+		stop()
+	})
+}
+
+// A stop does not wait for a report that is to be tried again.
+func TestStopWhileReporting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		s.seat.report = func() error { return &provider.Error{Class: provider.Capacity, Code: "CODE"} }
+		stop := s.running(t)
+		s.desk.Report("one", "t1", captcha.HCaptcha, 0, true)
+		synctest.Wait()
+		began := time.Now()
+		stop()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the stop took %v", took)
+		}
+		s.want(t, "report t1 true", "report to one: refused")
+	})
+}
+
+// clumsy is an observer with a fault of ours.
+type clumsy struct {
+	witness
+	broken *atomic.Bool
+}
+
+func (c clumsy) Letter(outcome string) {
+	if c.broken.Load() {
+		panic("a fault of ours")
+	}
+	c.witness.Letter(outcome)
+}
+
+func (c clumsy) Report(name, outcome string) {
+	if c.broken.Load() {
+		panic("a fault of ours")
+	}
+	c.witness.Report(name, outcome)
+}
+
+// A panic ends one turn of what Run does: afterwards leases are renewed, letters
+// replayed and reports passed on as before.
+func TestRunOutlivesPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCallbackShop(t.TempDir())
+		var broken, faulty atomic.Bool
+		s.seat.report = func() error {
+			if faulty.Load() {
+				panic("a fault of ours")
+			}
+			return nil
+		}
+		s.desk.observe = clumsy{witness{s.ledger}, &broken}
+		s.seat.poll = notReady(1000)
+		s.stock.away("look")
+		first, second, held := s.order(t), s.order(t), s.order(t)
+		s.mustCall(t, word(first.address(), "code=03AFcallback"))
+		ended := s.collecting(t, held)
+		stop := s.running(t)
+		time.Sleep(100 * time.Millisecond)
+
+		// The stock, for two renewals and two replays, and the provider.
+		panics := 0
+		s.stock.change(func() { s.stock.fault = func(string) error { panics++; panic("a fault of ours") } })
+		faulty.Store(true)
+		s.desk.Report("one", "t1", captcha.HCaptcha, 0, true)
+		time.Sleep(4 * time.Second)
+		faulty.Store(false)
+		s.stock.away("look")
+		s.mustCall(t, word(second.address(), "code=03AFcallback"))
+		if panics < 4 {
+			t.Errorf("%d panics, so too little was tested", panics)
+		}
+
+		// The observer.
+		s.stock.away()
+		broken.Store(true)
+		s.desk.Report("one", "t2", captcha.HCaptcha, 0, true)
+		time.Sleep(2*replayEvery + 100*time.Millisecond)
+		broken.Store(false)
+
+		s.forget()
+		s.desk.Report("one", "t3", captcha.HCaptcha, 0, true)
+		synctest.Wait()
+		s.want(t, "report t3 true", "report to one: passed")
+		if n := len(s.stock.landed()); n != 2 || s.desk.LetterCount() != 0 {
+			t.Errorf("%d tokens landed, %d letters left", n, s.desk.LetterCount())
+		}
+		s.stock.change(func() { s.stock.orders[held.Ref].stolen = true })
+		if err := <-ended; !errors.Is(err, ErrElsewhere) {
+			t.Errorf("collect = %v, want ErrElsewhere by the next renewal", err)
+		}
+		stop()
+	})
+}
+
+// Nor does a panic in taking back what a Redis that hung left behind.
+func TestTidyOutlivesPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		s.stock.away("")
+		slot, _, _ := mustAdmit(t, s.desk)
+		if _, err := s.desk.Place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
+			t.Fatalf("place = %v", err)
+		}
+		s.stock.change(func() { s.stock.fault = func(string) error { panic("a fault of ours") } })
+		ctx, stop := context.WithTimeout(t.Context(), tidyEvery+time.Millisecond)
+		defer stop()
+		if err := s.desk.Run(ctx); err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+}

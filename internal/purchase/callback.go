@@ -19,7 +19,7 @@ import (
 const (
 	// fallbackMost is the longest default wait for a callback.
 	fallbackMost = 120 * time.Second
-	// mostSecrets is how many secrets of a provider's past are still known.
+	// mostSecrets is how many former secrets of a provider are still known.
 	mostSecrets = 32
 	// uselessAfter is when a dead letter is of no use where nobody knows how long
 	// its token lives.
@@ -68,16 +68,14 @@ func (c Callbacks) fallback(timeout, usable time.Duration) time.Duration {
 	return min(fallbackMost, timeout/2, usable/2)
 }
 
-// rememberLocked keeps the secrets of a provider, newest last, also for
+// rememberLocked keeps the secrets of a provider, the current ones last, also for
 // callbacks of orders that were placed before a reload. The caller holds mu.
 func (d *Desk) rememberLocked(provider string, secrets []captcha.Secret) {
-	known := d.secrets[provider]
-	for _, secret := range secrets {
-		if !slices.Contains(known, secret) {
-			known = append(known, secret)
-		}
-	}
-	d.secrets[provider] = slices.Clone(known[max(0, len(known)-mostSecrets):])
+	former := slices.DeleteFunc(slices.Clone(d.secrets[provider]), func(known captcha.Secret) bool {
+		return slices.Contains(secrets, known)
+	})
+	former = former[max(0, len(former)-mostSecrets):]
+	d.secrets[provider] = append(former, secrets...)
 }
 
 // genuine reports whether the callback's address was made by this daemon, in
@@ -121,7 +119,7 @@ func (d *Desk) receive(ctx context.Context, c Callback) (outcome string, err err
 	}
 	l := letter{
 		Order: order.String(), Identity: order.Identity, Provider: c.Provider, Task: said.Task,
-		Token: said.Solution.Token, UserAgent: said.Solution.UserAgent, Arrived: c.At,
+		Token: said.Solution.Token, UserAgent: said.Solution.UserAgent, Arrived: d.firstArrival(order, c.At),
 	}
 	if said.Err != nil {
 		l.Code = "failed"
@@ -133,6 +131,7 @@ func (d *Desk) receive(ctx context.Context, c Callback) (outcome string, err err
 	outcome, err = d.deliver(ctx, l)
 	crash("delivered")
 	if err == nil {
+		d.forgetArrival(order)
 		return outcome, nil
 	}
 	l.Until = c.At.Add(d.life(order.Identity))
@@ -144,6 +143,27 @@ func (d *Desk) receive(ctx context.Context, c Callback) (outcome string, err err
 	crash("kept")
 	d.log.Debug("a callback was kept on disk", "provider", c.Provider, "task", l.Task, "err", err)
 	return CallbackKept, nil
+}
+
+// firstArrival is when the order's callback came first, of those that could not
+// be delivered here: a repeat does not make the token younger.
+func (d *Desk) firstArrival(order pool.Ref, at time.Time) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if first, known := d.arrivals[order]; known {
+		return first
+	}
+	if len(d.arrivals) >= maxLetters {
+		clear(d.arrivals) // an outage of hours; none of their tokens is alive
+	}
+	d.arrivals[order] = at
+	return at
+}
+
+func (d *Desk) forgetArrival(order pool.Ref) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.arrivals, order)
 }
 
 // life is how long a token of an identity can be of use.
@@ -189,7 +209,7 @@ func (d *Desk) deliver(ctx context.Context, l letter) (outcome string, err error
 	}
 	// The place is given back late where Redis goes away now.
 	_ = d.stock.Release(ctx, f.Provider, order)
-	took := l.Arrived.Sub(r.Placed.Add(r.Unsolved))
+	took := max(0, l.Arrived.Sub(r.Placed.Add(r.Unsolved)))
 	if l.Code != "" {
 		d.observe.Solve(f.Target, f.Provider, Failed, took)
 		d.Ended(order, false)

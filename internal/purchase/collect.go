@@ -44,7 +44,10 @@ func (d *Desk) Collect(ctx context.Context, o *Order) (err error) {
 	case err == nil:
 		return d.settle(ctx, o, solution)
 	case errors.Is(err, errTask):
-		d.end(ctx, o, pool.Failure{Ref: o.Ref, Bought: true})
+		if how := d.end(ctx, o, pool.Failure{Ref: o.Ref, Bought: true}); how == pool.Stolen || how == pool.Gone && o.called {
+			// The service does not know a task that it has called back about.
+			return d.elsewhere(ctx, o)
+		}
 		d.tell(o, Failed)
 		return err
 	case whole.Err() == nil:
@@ -62,10 +65,17 @@ func (d *Desk) buy(ctx context.Context, o *Order) error {
 		d.undo(ctx, o)
 		return err
 	}
+	o.submitting.Store(true)
+	defer o.submitting.Store(false)
 	if err := d.mark(ctx, o); err != nil {
 		return err
 	}
 	crash("marked")
+	if err := ctx.Err(); err != nil {
+		// It was not submitted after all, and nobody but this replica knows.
+		d.undo(ctx, o)
+		return err
+	}
 	if err := d.submit(ctx, o); err != nil {
 		return d.unsold(ctx, o, err)
 	}
@@ -125,7 +135,7 @@ func (d *Desk) submit(ctx context.Context, o *Order) error {
 	defer cancel()
 	o.submitted = time.Now()
 	o.unsolved = o.submitted
-	task, err := o.seller.Submit(bounded, o.spec.Identity, o.callbacks.address(o.seller.Name(), o.Ref))
+	task, err := o.seller.Submit(bounded, o.spec.Identity, o.pingback)
 	o.answered = time.Now()
 	o.task = task
 	unanswered := err != nil && isUnknown(err)
@@ -251,8 +261,8 @@ func (d *Desk) await(ctx context.Context, o *Order) (provider.Solution, error) {
 // bounds the token's age.
 func (o *Order) pace() (first time.Time, interval time.Duration) {
 	wait, interval := o.seller.Pace(o.spec.Identity.Type)
-	if o.callbacks.URL != "" {
-		return o.submitted.Add(o.callbacks.fallback(o.seller.Timeout(), o.spec.Lifetime-o.spec.Margin)), interval
+	if o.called {
+		return o.submitted.Add(o.fallback), interval
 	}
 	return o.answered.Add(max(wait, o.spec.Shortest-interval)), interval
 }
@@ -295,15 +305,20 @@ func (d *Desk) settle(ctx context.Context, o *Order, s provider.Solution) error 
 }
 
 // end removes an order without a token, then gives its reservations back; the
-// budget keeps what was bought.
-func (d *Desk) end(ctx context.Context, o *Order, f pool.Failure) {
-	var how pool.Ending
+// budget keeps what was bought. Where Redis does not answer until the order's
+// time is over, that counts as an end too.
+func (d *Desk) end(ctx context.Context, o *Order, f pool.Failure) (how pool.Ending) {
+	tries := 0
 	err := d.insist(ctx, o, "removing an order", func(ctx context.Context) (err error) {
+		tries++
 		how, err = d.stock.Fail(ctx, f)
 		return err
 	})
-	if err != nil || how == pool.Stolen {
-		return
+	if err != nil {
+		return pool.Ended
+	}
+	if how == pool.Stolen {
+		return how
 	}
 	if !f.Bought && o.booked {
 		_ = d.insist(ctx, o, "giving a budget back", func(ctx context.Context) error {
@@ -311,6 +326,10 @@ func (d *Desk) end(ctx context.Context, o *Order, f pool.Failure) {
 		})
 	}
 	d.release(ctx, o)
+	if how == pool.Gone && tries > 1 {
+		return pool.Ended // it may have been a try without an answer
+	}
+	return how
 }
 
 // release gives the place at the provider back; where that fails Redis forgets
@@ -324,7 +343,7 @@ func (d *Desk) release(ctx context.Context, o *Order) {
 // gone is the end of a bought order that is not in Redis any more. A callback was
 // faster, or else Redis has forgotten it.
 func (d *Desk) gone(ctx context.Context, o *Order) error {
-	if o.callbacks.URL == "" {
+	if !o.called {
 		return d.drop(o, errors.New("redis has forgotten the order"))
 	}
 	return d.elsewhere(ctx, o)
@@ -376,5 +395,6 @@ func (d *Desk) tell(o *Order, outcome string) {
 func (d *Desk) panicked(o *Order, cause any) error {
 	d.log.Error("panic while collecting an order", "target", o.spec.Target, "provider", o.seller.Name(),
 		"task", o.task, "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
-	return d.lose(o, fmt.Errorf("panic: %v", cause))
+	d.guarded(func() { d.tell(o, Lost) }) // the fault may be there
+	return fmt.Errorf("%s: %w: panic: %v", o.seller.Name(), ErrLost, cause)
 }

@@ -44,6 +44,7 @@ type Desk struct {
 	held      map[pool.Ref]*Order          // those that a Collect of this replica sees through
 	orphans   map[place]time.Time          // places without an order, since when
 	secrets   map[string][]captcha.Secret  // of callbacks, by provider; also of those that went
+	arrivals  map[pool.Ref]time.Time       // of callbacks that could not be delivered: the first
 	lives     map[captcha.ID]time.Duration // how long tokens of an identity live
 	changed   chan struct{}                // closed and replaced when a slot is freed or the list changes
 }
@@ -112,7 +113,7 @@ func NewDesk(stock Stock, letters string, observe Observer, log *slog.Logger) *D
 		letters: newLetterBox(letters), replaying: make(chan struct{}, 1), reports: make(chan report, mostReports),
 		newcom: make(chan struct{}, 1), changed: make(chan struct{}),
 		held: map[pool.Ref]*Order{}, orphans: map[place]time.Time{},
-		secrets: map[string][]captcha.Secret{}, lives: map[captcha.ID]time.Duration{},
+		secrets: map[string][]captcha.Secret{}, arrivals: map[pool.Ref]time.Time{}, lives: map[captcha.ID]time.Duration{},
 	}
 }
 

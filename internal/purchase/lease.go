@@ -54,27 +54,29 @@ func (d *Desk) renew(ctx context.Context) {
 		d.log.Debug("leases not renewed", "orders", len(orders), "err", err)
 	}
 	for _, ref := range lost {
-		d.stopWaiting(ref, ErrElsewhere)
+		// One that is submitting becomes this replica's again with its task.
+		if o := d.holds(ref); o != nil && !o.submitting.Load() {
+			o.finish(ErrElsewhere)
+		}
 	}
 }
 
-// stopWaiting ends the waiting for an order of this replica, if there is one.
-// One that is submitting is not disturbed: what comes of it is worth knowing.
-func (d *Desk) stopWaiting(ref pool.Ref, cause error) {
+// holds finds an order that this replica works on, nil for none.
+func (d *Desk) holds(ref pool.Ref) *Order {
 	d.mu.Lock()
-	o := d.held[ref]
-	d.mu.Unlock()
-	if o != nil {
-		o.finish(cause)
-	}
+	defer d.mu.Unlock()
+	return d.held[ref]
 }
 
 // Ended is told that an order ended by a callback at some replica.
 func (d *Desk) Ended(order pool.Ref, solved bool) {
-	if solved {
-		d.stopWaiting(order, errSettled)
-	} else {
-		d.stopWaiting(order, ErrFailed)
+	o := d.holds(order)
+	switch {
+	case o == nil:
+	case solved:
+		o.finish(errSettled)
+	default:
+		o.finish(ErrFailed)
 	}
 }
 
@@ -146,7 +148,9 @@ func (d *Desk) takeOver(ctx context.Context, s *seller, r pool.Record) *Order {
 			return err
 		})
 		return nil
-	case pool.Bought, pool.Lost:
+	case pool.Lost:
+		return nil // only a callback can do anything for it
+	case pool.Bought:
 	}
 	log.Info("an order was adopted from a replica that is gone", "task", r.Task)
 	d.mu.Lock()
@@ -155,7 +159,8 @@ func (d *Desk) takeOver(ctx context.Context, s *seller, r pool.Record) *Order {
 	d.lives[r.Identity] = milliseconds(f.Lifetime)
 	submitted := r.Placed.Add(r.Unsolved)
 	return &Order{
-		Ref: r.Ref, seller: s, slot: &Slot{desk: d, seller: s}, callbacks: s.callbacks,
+		Ref: r.Ref, seller: s, slot: &Slot{desk: d, seller: s},
+		called: f.Called, fallback: s.callbacks.fallback(s.Timeout(), milliseconds(f.Lifetime-f.Margin)),
 		spec: Spec{
 			Target: f.Target, ID: r.Identity,
 			Identity: captcha.Identity{Type: f.Type, Enterprise: f.Enterprise},

@@ -30,6 +30,11 @@ func (d *Desk) tidy(ctx context.Context) {
 	due := d.leftovers
 	d.leftovers = nil
 	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.leftovers = append(due, d.leftovers...)
+	}()
 	due = slices.DeleteFunc(due, func(l leftover) bool { return time.Now().After(l.order.deadline) })
 	for i := range due {
 		l := &due[i]
@@ -42,7 +47,4 @@ func (d *Desk) tidy(ctx context.Context) {
 		l.once = true
 	}
 	due = slices.DeleteFunc(due, func(l leftover) bool { return l.order == nil })
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.leftovers = append(due, d.leftovers...)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"poold/internal/captcha"
@@ -30,11 +31,14 @@ const (
 // may be called once.
 type Order struct {
 	pool.Ref
-	spec      Spec
-	slot      *Slot
-	seller    *seller
-	callbacks Callbacks
-	booked    bool // may stand in the budget over all targets
+	spec     Spec
+	slot     *Slot
+	seller   *seller
+	booked   bool          // may stand in the budget over all targets
+	pingback string        // where the provider shall call; "" = nowhere, or it was told before
+	called   bool          // the provider was told to call
+	fallback time.Duration // how long to wait for that before polling
+	delay    time.Duration // how old a token is when the call comes
 	// deadline is when Redis forgets the order, or a little before.
 	deadline time.Time
 
@@ -45,7 +49,8 @@ type Order struct {
 	task      string    // the provider's id
 	unsolved  time.Time // latest moment at which the task is known to be unsolved
 
-	finish context.CancelCauseFunc // ends Collect; set while the desk holds the order
+	finish     context.CancelCauseFunc // ends Collect; set while the desk holds the order
+	submitting atomic.Bool             // a task may be about to become known
 }
 
 // Target is the name of the target that the order was placed for.
@@ -60,6 +65,7 @@ type facts struct {
 	Enterprise bool         `json:"enterprise,omitempty"`
 	Lifetime   int64        `json:"lifetime_ms"`
 	Margin     int64        `json:"margin_ms"`
+	Called     bool         `json:"called,omitempty"` // the provider was told to call back
 	Delay      int64        `json:"callback_delay_ms"`
 }
 
@@ -68,7 +74,7 @@ func (o *Order) facts() string {
 		Target: o.spec.Target, Provider: o.seller.Name(),
 		Type: o.spec.Identity.Type, Enterprise: o.spec.Identity.Enterprise,
 		Lifetime: o.spec.Lifetime.Milliseconds(), Margin: o.spec.Margin.Milliseconds(),
-		Delay: o.callbacks.Delay.Milliseconds(),
+		Called: o.called, Delay: o.delay.Milliseconds(),
 	})
 	return string(text)
 }
@@ -107,10 +113,12 @@ func (d *Desk) Place(ctx context.Context, slot *Slot, spec Spec) (*Order, error)
 		deadline: time.Now().Add(lifetime(slot.seller)),
 	}
 	d.mu.Lock()
-	limit, price, perDay := o.seller.limitLocked(), o.seller.price, d.perDay
-	o.callbacks = o.seller.callbacks
+	limit, price, perDay, callbacks := o.seller.limitLocked(), o.seller.price, d.perDay, o.seller.callbacks
 	d.lives[spec.ID] = spec.Lifetime
 	d.mu.Unlock()
+	o.pingback = callbacks.address(o.seller.Name(), o.Ref)
+	o.called, o.delay = o.pingback != "", callbacks.Delay
+	o.fallback = callbacks.fallback(o.seller.Timeout(), spec.Lifetime-spec.Margin)
 
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()

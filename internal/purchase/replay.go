@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"poold/internal/pool"
 )
 
 // replayEvery is how often dead letters are tried again.
@@ -18,7 +20,17 @@ type Replayed struct {
 
 // OpenLetters makes the folder of the dead letters ready and finds what an earlier
 // run left there.
-func (d *Desk) OpenLetters() error { return d.letters.open() }
+func (d *Desk) OpenLetters() error {
+	if err := d.letters.open(); err != nil {
+		return err
+	}
+	return d.letters.each(func(l letter) bool {
+		if order, ok := pool.ParseRef(l.Order); ok {
+			d.firstArrival(order, l.Arrived)
+		}
+		return true
+	})
+}
 
 // Letters lists the callbacks that could not be stored yet, without their
 // tokens; with an error, those that can be read.
@@ -42,8 +54,14 @@ func (d *Desk) Replay(ctx context.Context) (r Replayed, err error) {
 	var stuck error
 	unread := d.letters.each(func(l letter) bool {
 		var outcome string
-		if outcome, err = d.tryAgain(ctx, l); err != nil {
+		if err = ctx.Err(); err == nil {
+			outcome, err = d.tryAgain(ctx, l)
+		}
+		if err != nil {
 			return false
+		}
+		if order, ok := pool.ParseRef(l.Order); ok {
+			d.forgetArrival(order)
 		}
 		if failed := d.letters.remove(l.Order); failed != nil {
 			stuck = failed // it will be found again, and of no use

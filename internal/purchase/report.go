@@ -53,11 +53,11 @@ func (d *Desk) send(ctx context.Context, r report) (outcome string) {
 		return ReportRefused
 	}
 	for try := range reportTries {
-		if time.Since(r.solved) >= s.ReportWindow() {
-			return ReportLate
-		}
 		if try > 0 && sleep(ctx, jitter(firstRetry<<try)) != nil {
 			return ReportRefused
+		}
+		if time.Since(r.solved) >= s.ReportWindow() {
+			return ReportLate
 		}
 		bounded, cancel := context.WithTimeout(ctx, callTime)
 		err := s.Report(bounded, r.task, r.kind, r.accepted)

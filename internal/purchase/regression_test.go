@@ -1,0 +1,269 @@
+package purchase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/provider"
+)
+
+// A callback that comes again after Redis was away brings a token as old as the
+// first one did, also where the first could not be kept.
+func TestARepeatedCallbackIsNoYounger(t *testing.T) {
+	for _, disk := range []bool{true, false} {
+		t.Run(fmt.Sprint(disk), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newCallbackShop(filepath.Join(t.TempDir(), "l"))
+				if !disk {
+					s.desk.letters = newLetterBox("")
+				}
+				o := s.order(t)
+				time.Sleep(15 * time.Second)
+				s.stock.away("look")
+				_ = s.desk.Callback(t.Context(), word(o.address(), "code=03AF")) // kept, or 503
+				time.Sleep(30 * time.Second)
+				s.stock.away()
+				s.mustCall(t, word(o.address(), "code=03AF")) // a repeat, before the next replay
+				if l := s.stock.landed(); len(l) != 1 || l[0].SincePlaced != 5*time.Second {
+					t.Errorf("born %v after the placing, want 5s: first arrival less the delay", l[0].SincePlaced)
+				}
+			})
+		})
+	}
+}
+
+// A poll says that the task has failed, but another replica has ended the order or
+// taken it over: it is not counted a second time.
+func TestAFailureSeenTooLateIsNotTold(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		t.Run(fmt.Sprint(gone), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newCallbackShop("no letters")
+				o := s.order(t)
+				s.seat.poll = func(context.Context, int) (provider.Solution, error) {
+					s.stock.change(func() {
+						if gone {
+							delete(s.stock.orders, o.Ref)
+						} else {
+							s.stock.orders[o.Ref].stolen = true
+						}
+					})
+					return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "ERROR_WRONG_CAPTCHA_ID"}
+				}
+				err := s.desk.Collect(t.Context(), o)
+				if !errors.Is(err, ErrElsewhere) || slices.Contains(s.all(), "login at one: failed") {
+					t.Errorf("collect = %v, %q", err, s.all())
+				}
+			})
+		})
+	}
+}
+
+// An order that was adopted while its submit was in flight is this replica's again
+// with its task.
+func TestATaskThatComesAfterTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		stop := s.running(t)
+		o := s.order(t)
+		s.seat.submit = func(context.Context) (string, error) {
+			s.stock.change(func() { s.stock.orders[o.Ref].stolen = true; s.stock.orders[o.Ref].state = pool.Lost })
+			time.Sleep(4 * time.Second)
+			return "t1", nil
+		}
+		err := s.desk.Collect(t.Context(), o)
+		stop()
+		if err != nil {
+			t.Errorf("collect = %v, %q", err, s.all())
+		}
+	})
+}
+
+// However many secrets a provider has or had, the one that signs is known.
+func TestTheSigningSecretStaysKnown(t *testing.T) {
+	for _, once := range []bool{true, false} {
+		t.Run(fmt.Sprint(once), func(t *testing.T) {
+			s := newShop(1)
+			var all []captcha.Secret
+			n := mostSecrets
+			if once {
+				n++
+			}
+			for i := range n {
+				all = append(all, captcha.Secret(fmt.Sprint("secret", i)))
+				if !once {
+					s.reload(calling("constant", all[i]))
+				}
+			}
+			if once {
+				s.reload(calling(all...))
+			}
+			s.mustCall(t, word(s.order(t).address(), "code=03AF"))
+			if s.stock.tokens != 1 {
+				t.Errorf("%q", s.all())
+			}
+		})
+	}
+}
+
+// A stop that comes while the submit is being noted takes the order back.
+func TestAStopBeforeTheSubmitBuysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		o := s.order(t)
+		ctx, stop := context.WithCancel(t.Context())
+		s.stock.lostReply = func(step string) error {
+			if step == "mark" {
+				stop()
+			}
+			return nil
+		}
+		err := s.desk.Collect(ctx, o)
+		if slices.Contains(s.all(), "submit") {
+			t.Errorf("bought after the stop: %v, %q", err, s.all())
+		}
+	})
+}
+
+type panicky struct{ witness }
+
+func (panicky) Solve(string, string, string, time.Duration) { panic("a fault of ours") }
+
+// A fault of the observer ends one order, not the daemon.
+func TestAPanicOfTheObserverStaysInside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		s.desk.observe = panicky{witness{s.ledger}}
+		defer func() {
+			if c := recover(); c != nil {
+				t.Errorf("escaped: %v", c)
+			}
+		}()
+		_ = s.desk.Collect(t.Context(), s.order(t))
+	})
+}
+
+type lostStock struct{ *stock }
+
+func (s lostStock) Adopt(_ context.Context, id captcha.ID, orders []string) (a []pool.Record, g []pool.Ref, err error) {
+	for _, name := range orders {
+		a = append(a, s.orders[pool.Ref{Identity: id, Order: name}].record())
+	}
+	return a, nil, nil
+}
+
+// An order of unknown fate that comes with an adoption is left alone.
+func TestAnUnknownOrderIsNeverSubmittedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		o := s.found(t, pool.Lost)
+		s.stock.orders[o.Ref].stolen = false
+		heir := s.replica("no letters")
+		heir.desk.stock = lostStock{s.stock}
+		for _, o := range heir.adopt(t) {
+			_ = heir.desk.Collect(t.Context(), o)
+		}
+		if slices.Contains(s.all(), "submit") {
+			t.Errorf("%q", s.all())
+		}
+	})
+}
+
+// A replay of many letters ends soon after a stop.
+func TestAReplayEndsWithTheDaemon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCallbackShop(t.TempDir())
+		s.stock.away("look")
+		for range 4 {
+			s.mustCall(t, word(s.order(t).address(), "code=03AF"))
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		s.stock.change(func() {
+			s.stock.fault = func(step string) error {
+				if step == "settle" {
+					stop()
+					time.Sleep(2 * time.Second)
+				}
+				return nil
+			}
+		})
+		began := time.Now()
+		r, err := s.desk.Replay(ctx)
+		if time.Since(began) > 3*time.Second {
+			t.Errorf("went on for %v after the stop: %+v, %v", time.Since(began), r, err)
+		}
+	})
+}
+
+// A report that is tried again is not sent when the window is over by then.
+func TestAReportIsNotSentAfterItsWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		s.seat.report = func() error { return &provider.Error{Class: provider.Capacity, Code: "CODE"} }
+		stop := s.running(t)
+		s.desk.Report("one", "t1", captcha.HCaptcha, time.Minute-100*time.Millisecond, true)
+		time.Sleep(time.Minute)
+		stop()
+		s.want(t, "report t1 true", "report to one: late")
+	})
+}
+
+type timed struct {
+	witness
+	took *time.Duration
+}
+
+func (x timed) Solve(_, _, _ string, took time.Duration) { *x.took = took }
+
+// A letter of a clock that was ahead tells no negative lead time.
+func TestAClockThatWentBackGivesNoNegativeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCallbackShop("no letters")
+		var took time.Duration
+		s.desk.observe = timed{witness{s.ledger}, &took}
+		c := word(s.order(t).address(), "code=03AF")
+		c.At = c.At.Add(-time.Second)
+		s.mustCall(t, c)
+		if took < 0 {
+			t.Errorf("told that it took %v", took)
+		}
+	})
+}
+
+// An adopted order that a callback ended is not lost, also where callbacks were
+// switched off meanwhile.
+func TestAnAdoptedOrderKnowsThatItIsCalledBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCallbackShop("no letters")
+		o := s.found(t, pool.Bought)
+		heir := s.replica("no letters") // callbacks are off by now, but the order has its address
+		got := heir.adopt(t)
+		s.mustCall(t, word(o.address(), "code=03AF")) // at another replica
+		s.forget()
+		err := heir.desk.Collect(t.Context(), got[0])
+		if !errors.Is(err, ErrElsewhere) || slices.Contains(s.all(), "login at one: lost") {
+			t.Errorf("collect = %v, %q", err, s.all())
+		}
+	})
+}
+
+// A fault while leftovers are taken back forgets none.
+func TestAPanicForgetsNoLeftovers(t *testing.T) {
+	s := newShop(1)
+	s.stock.away("")
+	slot, _, _ := mustAdmit(t, s.desk)
+	_, _ = s.desk.Place(t.Context(), slot, spec())
+	s.stock.change(func() { s.stock.fault = func(string) error { panic("?") } })
+	s.desk.guarded(func() { s.desk.tidy(t.Context()) })
+	if len(s.desk.leftovers) != 1 {
+		t.Errorf("%d leftovers", len(s.desk.leftovers))
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -353,5 +354,32 @@ func TestEightReplicasStartAtOnce(t *testing.T) {
 			}
 			t.Logf("sold %d, at most %d at once", books.Totals.Submitted, books.Totals.PeakInFlight)
 		})
+	}
+}
+
+// A bad sitekey is corrected over a restart. The orders of the old one are
+// adopted, and the service says at their polls that it is bad: no fault of the
+// target that has the name now.
+func TestAdoptedOrdersSayNothingOfACorrectedTarget(t *testing.T) {
+	t.Parallel()
+	o := quick()
+	o.Faults = []simulated.Fault{{On: simulated.Poll, Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY", Times: 2}}
+	w := newWorld(t, o, terms{depth: 2, pace: "first_poll: 4s, poll_interval: 100ms"})
+	p := w.start(t)
+	within(t, 10*time.Second, "two submits", func() bool { return ledger(t, w.provider).Totals.Submitted == 2 })
+	text, err := os.ReadFile(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, w.config, strings.Replace(string(text), "1x00000000000000000000AA", "2x00000000000000000000AB", 1))
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
+	}
+	p = w.start(t)
+	within(t, 25*time.Second, "the polls of the old orders", func() bool {
+		return ledger(t, w.provider).Totals.ByAction[simulated.Poll] >= 4
+	})
+	if s := w.atRest(t, p, 20*time.Second); s.State != "ok" {
+		t.Errorf("the corrected target is %s: %s", s.State, s.Reason)
 	}
 }

@@ -119,7 +119,7 @@ func (d *daemon) build(set *targets.Set) error {
 	store, err := pool.Open(pool.Options{
 		Addresses: address, SentinelMaster: set.Redis.SentinelMaster, Prefix: set.Redis.Prefix, Log: d.log,
 		OnChange: func(id captcha.ID) { d.manager.Kick(id) },
-		OnEnded:  func(order pool.Ref, solved bool) { d.desk.Ended(order, solved) },
+		OnEnded:  func(order pool.Ref, how string) { d.desk.Ended(order, how) },
 	})
 	if err != nil {
 		d.close()

@@ -2,9 +2,12 @@
 -- again and counts once.
 --
 -- KEYS  1 spend
--- ARGV  1 order id  2 most a day
--- Answer: 0 reserved, else ms until there is room.
+-- ARGV  1 order id  2 most a day  3 not after this time, Unix ms (0 = any)
+-- Answer: 0 reserved, -1 too late, else ms until there is room.
 local now = now_ms()
+if tonumber(ARGV[3]) > 0 and now > tonumber(ARGV[3]) then
+  return -1
+end
 if redis.call('ZSCORE', KEYS[1], ARGV[1]) then
   return 0
 end

@@ -1,4 +1,4 @@
--- Shared by every script of this folder: pool.Open puts this text in front of
+-- Shared by every script of this folder: scripts.go puts this text in front of
 -- theirs. The list of tokens is kept sorted by the moment of death, soonest
 -- first; an element starts with that moment as 13 digits of Unix milliseconds.
 
@@ -82,23 +82,6 @@ local function live_tickets(tickets, seen, now)
   return redis.call('ZCARD', tickets)
 end
 
--- entry_of reads an order's line of the journal; nil where there is none.
-local function entry_of(journal, order)
-  local placed, state, owner, unsolved, price, task, facts = string.match(
-    redis.call('HGET', journal, order) or '', '^(%d+)|(%a)|([^|]*)|(%d+)|(%d+)|([^|]*)|(.*)$')
-  if not placed then
-    return nil
-  end
-  return {placed = tonumber(placed), state = state, owner = owner,
-    unsolved = tonumber(unsolved), price = tonumber(price), task = task, facts = facts}
-end
-
--- write_entry is the inverse.
-local function write_entry(journal, order, e)
-  redis.call('HSET', journal, order, table.concat({ms(e.placed), e.state, e.owner,
-    ms(e.unsolved), ms(e.price), e.task, e.facts}, '|'))
-end
-
 -- count adds to figures and keeps them for stats_ttl.
 local function count(stats, figures)
   for name, value in pairs(figures) do
@@ -107,62 +90,6 @@ local function count(stats, figures)
     end
   end
   redis.call('PEXPIRE', stats, stats_ttl)
-end
-
--- is_bought reports whether an order in this state was counted as bought.
-local function is_bought(state)
-  return state == 'b' or state == 'u'
-end
-
--- remove takes an order out of everything but the stock.
-local function remove(orders, journal, leases, order)
-  redis.call('ZREM', orders, order)
-  redis.call('HDEL', journal, order)
-  redis.call('ZREM', leases, order)
-end
-
--- purge_orders forgets orders that nobody settled in their time. Those that may
--- have been bought count as lost; an intent was not, and its budget comes back.
-local function purge_orders(orders, journal, leases, stats, spend, now)
-  for _, order in ipairs(redis.call('ZRANGEBYSCORE', orders, '-inf', ms(now))) do
-    local e = entry_of(journal, order)
-    remove(orders, journal, leases, order)
-    if e and e.state == 'i' then
-      redis.call('ZREM', spend, order)
-    elseif e then
-      count(stats, {lost = 1, bought = is_bought(e.state) and 0 or 1, spent = e.price})
-    end
-  end
-end
-
-local hour, day = 3600000, 86400000
-
--- window_wait says how long it takes until a sliding window of a budget has room
--- for one more, in ms; 0 = it has now.
-local function window_wait(spend, now, window, limit)
-  if limit <= 0 then
-    return 0
-  end
-  local from = '(' .. ms(now - window)
-  local used = redis.call('ZCOUNT', spend, from, '+inf')
-  if used < limit then
-    return 0
-  end
-  -- Where the limit was lowered, more than the oldest must leave first.
-  local blocking = redis.call('ZRANGEBYSCORE', spend, from, '+inf', 'WITHSCORES', 'LIMIT', used - limit, 1)
-  return math.max(1, tonumber(blocking[2]) + window - now)
-end
-
--- budget_wait is the longer of both windows' waits.
-local function budget_wait(spend, now, per_hour, per_day)
-  redis.call('ZREMRANGEBYSCORE', spend, '-inf', ms(now - day))
-  return math.max(window_wait(spend, now, hour, per_hour), window_wait(spend, now, day, per_day))
-end
-
--- book writes an order into a budget.
-local function book(spend, now, order)
-  redis.call('ZADD', spend, 'NX', ms(now), order)
-  redis.call('PEXPIRE', spend, day + 60000)
 end
 
 -- counts is what place and look answer: fresh, outliving, orders, waiting, ms

@@ -69,10 +69,10 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	if got, err := s.Place(t.Context(), Order{Ref: order, Depth: 9, TTL: time.Minute, PerDay: 5}); err != nil || !got.Placed {
 		t.Fatal(got, err)
 	}
-	if ok, err := s.Reserve(t.Context(), "p", order, 5, time.Minute); err != nil || !ok {
+	if ok, _, err := s.Reserve(t.Context(), "p", order, 5, time.Minute); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	if wait, err := s.Book(t.Context(), order, 5); err != nil || wait != 0 {
+	if wait, err := s.Book(t.Context(), order, 5, 0); err != nil || wait != 0 {
 		t.Fatal(wait, err)
 	}
 	if ok, err := s.Claim(t.Context(), "p", "4711", order, time.Minute); err != nil || !ok {

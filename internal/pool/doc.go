@@ -18,7 +18,7 @@
 //	captcha:stats:{id}          hash    counters since the identity was first seen (Figures)
 //	captcha:leads:{id}          list    the last 48 lead times in ms, newest first
 //	captcha:verdicts:{id}       list    the last 20 reports, newest first: 1 accepted, 0 rejected
-//	captcha:sold:{id}:ORDER     string  "born ms|provider|task" of a landed token, then "reported"
+//	captcha:sold:{id}:ORDER     string  "call|born ms|provider|task" of a landed token; "|reported" behind it
 //	captcha:paused:{id}         string  present while buying is paused by an operator
 //	captcha:rate:{id}           list    times of the last hand-outs, where the target has a rate
 //	captcha:last:{id}:REPLICA   list    the number of the replica's last take, then its answer

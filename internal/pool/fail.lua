@@ -1,25 +1,26 @@
 -- Ends an order without a token.
 --
--- KEYS  1 orders  2 journal  3 stats  4 leases  5 spend
+-- KEYS  1 orders  2 journal  3 stats  4 leases  5 spend  6 sale
 -- ARGV  1 order id  2 '1' if it was bought and counts as failed, '0' if nothing
 --       was bought and its budget comes back  3 owner ('' = a callback)
---       4 channel  5 identity
+--       4 channel  5 identity  6 number of this call  7 what to tell others
 -- Answer: 1 removed, 0 there is no such order, -1 it is another replica's.
 local e = entry_of(KEYS[2], ARGV[1])
 if not e or not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
-  return 0
+  return ended_by(KEYS[6], ARGV[6])
 end
 local bought = ARGV[2] == '1'
 if (ARGV[3] ~= '' and e.owner ~= ARGV[3]) or (not bought and is_bought(e.state)) then
   return -1
 end
 remove(KEYS[1], KEYS[2], KEYS[4], ARGV[1])
+redis.call('SET', KEYS[6], ARGV[6] .. '|', 'PX', 60000)
 if bought then
   count(KEYS[3], {failed = 1, bought = is_bought(e.state) and 0 or 1})
 else
   redis.call('ZREM', KEYS[5], ARGV[1])
 end
 if ARGV[3] == '' then
-  redis.call('PUBLISH', ARGV[4], ARGV[5] .. ' ' .. ARGV[1] .. ' failed')
+  redis.call('PUBLISH', ARGV[4], ARGV[5] .. ' ' .. ARGV[1] .. ' ' .. ARGV[7])
 end
 return 1

@@ -13,9 +13,9 @@ drop_dead(KEYS[1], KEYS[6], now + margin)
 purge_orders(KEYS[2], KEYS[3], KEYS[9], KEYS[6], KEYS[10], now)
 local have = counts(KEYS[1], KEYS[2], KEYS[4], KEYS[5], now, margin, lead)
 local ages, unknown, bought = {}, 0, 0
-for i, entry in ipairs(redis.call('HVALS', KEYS[3])) do
-  local placed, state = string.match(entry, '^(%d+)|(%a)')
-  ages[i] = now - tonumber(placed)
+for _, entry in ipairs(redis.call('HVALS', KEYS[3])) do
+  local placed, state = string.match(entry, '^(%d+)|(%a)|')
+  ages[#ages + 1] = now - (tonumber(placed) or now)
   unknown = unknown + (state == 'u' and 1 or 0)
   bought = bought + (is_bought(state) and 1 or 0)
 end

@@ -10,7 +10,8 @@ if not e or e.owner ~= ARGV[2] or not redis.call('ZSCORE', KEYS[1], ARGV[1]) the
   return 0
 end
 if e.state == 'i' then
-  e.state, e.unsolved = 's', now - e.placed
+  -- Another node's clock may be a little behind.
+  e.state, e.unsolved = 's', math.max(0, now - e.placed)
   write_entry(KEYS[2], ARGV[1], e)
 end
 redis.call('ZADD', KEYS[3], ms(now + tonumber(ARGV[3])), ARGV[1])

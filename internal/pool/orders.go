@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/url"
@@ -54,7 +55,15 @@ type Order struct {
 	Facts string
 	// PerHour and PerDay are the target's budgets, in solves; 0 = no cap.
 	PerHour, PerDay int
+	// NotAfter: a step that Redis carries out later than that does nothing.
+	NotAfter Moment
 }
+
+// Moment is a time on Redis' clock, in Unix ms; 0 = none.
+type Moment int64
+
+// After is d later.
+func (m Moment) After(d time.Duration) Moment { return m + Moment(d.Milliseconds()) }
 
 // Placing is how Place went. Where all is zero the depth sentence refused.
 type Placing struct {
@@ -65,10 +74,17 @@ type Placing struct {
 
 // Reserve takes a place at a provider for an order, over all replicas; the same
 // order may ask again, has one place, and can shorten its life. It is false where
-// all are taken.
-func (s *Store) Reserve(ctx context.Context, provider string, order Ref, limit int, ttl time.Duration) (bool, error) {
-	reply, err := s.number(ctx, s.scripts.reserve, []string{s.places(provider)}, order.String(), limit, ttl.Milliseconds())
-	return reply == 1, err
+// all are taken. at is when Redis did so.
+func (s *Store) Reserve(ctx context.Context, provider string, order Ref, limit int, ttl time.Duration) (ok bool, at Moment, err error) {
+	reply, err := s.run(ctx, s.scripts.reserve, []string{s.places(provider)}, order.String(), limit, ttl.Milliseconds())
+	if err != nil {
+		return false, 0, err
+	}
+	n, err := integers(reply, 2)
+	if err != nil {
+		return false, 0, err
+	}
+	return n[0] == 1, Moment(n[1]), nil
 }
 
 // Release gives a place back; it is no error if the order has none.
@@ -120,10 +136,14 @@ func (s *Store) InFlight(ctx context.Context, providers []string) ([]int, error)
 
 // Book reserves one solve in the budget over all targets; the same order may
 // ask again and counts once. wait is 0 where it is reserved, else how long it
-// takes until there is room.
-func (s *Store) Book(ctx context.Context, order Ref, perDay int) (wait time.Duration, err error) {
-	reply, err := s.number(ctx, s.scripts.budget, []string{s.overall()}, order.String(), perDay)
-	return time.Duration(reply) * time.Millisecond, err
+// takes until there is room. Carried out after notAfter it does nothing and fails
+// with ErrDown.
+func (s *Store) Book(ctx context.Context, order Ref, perDay int, notAfter Moment) (wait time.Duration, err error) {
+	reply, err := s.number(ctx, s.scripts.budget, []string{s.overall()}, order.String(), perDay, int64(notAfter))
+	if err == nil && reply < 0 {
+		err = fmt.Errorf("%w in time", ErrDown)
+	}
+	return max(0, time.Duration(reply)*time.Millisecond), err
 }
 
 // Refund takes an order out of the budget over all targets.
@@ -152,7 +172,7 @@ func (s *Store) Place(ctx context.Context, o Order) (Placing, error) {
 	reply, err := s.run(ctx, s.scripts.place,
 		[]string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leases, k.spend},
 		o.Order, o.Depth, o.Margin.Milliseconds(), o.Lead.Milliseconds(), o.TTL.Milliseconds(),
-		s.replica, Lease.Milliseconds(), o.Price, o.Facts, o.PerHour, o.PerDay)
+		s.replica, Lease.Milliseconds(), o.Price, o.Facts, o.PerHour, o.PerDay, int64(o.NotAfter))
 	if err != nil {
 		return Placing{}, err
 	}
@@ -230,7 +250,7 @@ func (s *Store) Settle(ctx context.Context, l Landing) (Ending, error) {
 	reply, err := s.number(ctx, s.scripts.settle,
 		[]string{k.tokens, k.orders, k.journal, k.tickets, k.stats, k.leads, k.leases, k.sold + l.Order},
 		l.Order, l.SincePlaced.Milliseconds(), l.Lifetime.Milliseconds(), l.Lead.Milliseconds(),
-		elementTail(l), s.channel(), string(l.Identity), s.owner(l.Callback),
+		elementTail(l), s.channel(), string(l.Identity), s.owner(l.Callback), rand.Text(),
 		l.Provider+"|"+url.QueryEscape(l.Task), saleKept.Milliseconds())
 	if err != nil {
 		return Gone, err
@@ -243,8 +263,9 @@ func (s *Store) Settle(ctx context.Context, l Landing) (Ending, error) {
 // Failure says how an order ended without a token.
 type Failure struct {
 	Ref
-	Bought   bool // counts as failed; else nothing was bought, and its budget comes back
-	Callback bool // said by a callback, which needs no lease
+	Bought   bool   // counts as failed; else nothing was bought, and its budget comes back
+	Callback bool   // said by a callback, which needs no lease
+	Tell     string // what OnEnded of other replicas is told, in a callback
 }
 
 // Fail ends an order without a token. One that counts as bought cannot end as
@@ -255,8 +276,8 @@ func (s *Store) Fail(ctx context.Context, f Failure) (Ending, error) {
 	if f.Bought {
 		mark = "1"
 	}
-	reply, err := s.number(ctx, s.scripts.fail, []string{k.orders, k.journal, k.stats, k.leases, k.spend},
-		f.Order, mark, s.owner(f.Callback), s.channel(), string(f.Identity))
+	reply, err := s.number(ctx, s.scripts.fail, []string{k.orders, k.journal, k.stats, k.leases, k.spend, k.sold + f.Order},
+		f.Order, mark, s.owner(f.Callback), s.channel(), string(f.Identity), rand.Text(), f.Tell)
 	if err != nil {
 		return Gone, err
 	}

@@ -1,13 +1,20 @@
 package pool
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
 	"poold/internal/captcha"
+	"poold/internal/pool/redistest"
 )
 
 // expire lets the lease of an order end now.
@@ -166,11 +173,11 @@ func testUnknownOrders(t *testing.T, o Options) {
 func testCallbacksNeedNoLease(t *testing.T, o Options) {
 	o.Prefix = "callbacks"
 	type ending struct {
-		order  Ref
-		solved bool
+		order Ref
+		how   string
 	}
 	ended := make(chan ending, 10)
-	o.OnEnded = func(order Ref, solved bool) { ended <- ending{order, solved} }
+	o.OnEnded = func(order Ref, how string) { ended <- ending{order, how} }
 	one, id := open(t, o), identity("cb")
 	o.OnEnded = nil
 	two := open(t, o)
@@ -191,11 +198,11 @@ func testCallbacksNeedNoLease(t *testing.T, o Options) {
 	if how, err := two.Settle(t.Context(), landing); err != nil || how != Gone {
 		t.Fatalf("twice: %v, %v", how, err)
 	}
-	if how, err := two.Fail(t.Context(), Failure{Ref: Ref{id, "b"}, Bought: true, Callback: true}); err != nil || how != Ended {
+	if how, err := two.Fail(t.Context(), Failure{Ref: Ref{id, "b"}, Bought: true, Callback: true, Tell: "refused CODE"}); err != nil || how != Ended {
 		t.Fatal(how, err)
 	}
 	// The replica that waits for them is told.
-	for _, want := range []ending{{Ref{id, "a"}, true}, {Ref{id, "b"}, false}} {
+	for _, want := range []ending{{Ref{id, "a"}, Solved}, {Ref{id, "b"}, "refused CODE"}} {
 		select {
 		case got := <-ended:
 			if got != want {
@@ -299,7 +306,7 @@ func testTheBudgetOverAllTargets(t *testing.T, o Options) {
 	s := open(t, o)
 	book := func(id captcha.ID, order string) time.Duration {
 		t.Helper()
-		wait, err := s.Book(t.Context(), Ref{id, order}, 2)
+		wait, err := s.Book(t.Context(), Ref{id, order}, 2, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -362,6 +369,22 @@ func testReports(t *testing.T, o Options) {
 	got := look(t, s, id)
 	if got.Figures.Rejected != 1 || got.Figures.Accepted != 0 || len(got.Verdicts) != 1 || got.Verdicts[0] {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A token's name is the order's and an HMAC-SHA256 of order and caller, cut to 12
+// bytes.
+func TestNamesOfTokens(t *testing.T) {
+	s := newSealer("secret")
+	for _, caller := range []string{"", "a", "key\x00nightly\x00"} {
+		mac := hmac.New(sha256.New, []byte("secret"))
+		_, _ = mac.Write([]byte("ORDER\x00" + caller))
+		want := "ORDER." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:12])
+		for range 2 {
+			if got := s.name("ORDER", caller); got != want {
+				t.Errorf("%q: %s, want %s", caller, got, want)
+			}
+		}
 	}
 }
 
@@ -443,6 +466,7 @@ func testTheLedgerBalances(t *testing.T, o Options) {
 			t.Fatalf("step %d: %v", step, err)
 		}
 		if step%20 == 0 {
+			time.Sleep(10 * time.Millisecond) // some orders run out of time
 			got := look(t, s, id)
 			f := got.Figures
 			if sum := f.Hits + f.Waited - f.Returned + f.Expired + f.Failed + f.Lost + f.Discarded +
@@ -456,5 +480,90 @@ func testTheLedgerBalances(t *testing.T, o Options) {
 	}
 	if f := look(t, one, id).Figures; f.Lost == 0 || f.Expired == 0 || f.Failed == 0 || f.Returned == 0 || f.Discarded == 0 {
 		t.Errorf("the walk left something out: %+v", f)
+	}
+}
+
+// go-redis sends a command again whose answer was lost. An end of an order and a
+// report are answered as if they had come once, and happen once.
+func testLostRepliesOfEndings(t *testing.T, o Options) {
+	plain := open(t, Options{Addresses: o.Addresses, SentinelMaster: o.SentinelMaster, Prefix: "endings"})
+	thief := redistest.NewThief(0.3, ":sold:")
+	o.Prefix, o.Dial = "endings", thief.Dial
+	s, id := open(t, o), identity("endings")
+	seal, err := plain.seal(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const rounds = 30
+	for i := range rounds {
+		landed, failed := Ref{id, fmt.Sprint("l", i)}, Ref{id, fmt.Sprint("f", i)}
+		for _, ref := range []Ref{landed, failed} {
+			if got, err := s.Place(t.Context(), Order{Ref: ref, Depth: 1000, TTL: time.Minute}); err != nil || !got.Placed {
+				t.Fatal(got, err)
+			}
+		}
+		how, err := s.Settle(t.Context(), Landing{Ref: landed, Value: "v", Lifetime: time.Minute})
+		if err == nil && how != Ended {
+			t.Errorf("settling %s: %v", landed, how)
+		}
+		if how, err := s.Fail(t.Context(), Failure{Ref: failed, Bought: true}); err == nil && how != Ended {
+			t.Errorf("failing %s: %v", failed, how)
+		}
+		if _, err := s.Report(t.Context(), id, seal.name(landed.Order, "me"), "me", false); errors.Is(err, ErrReported) {
+			t.Errorf("the first report on %s: %v", landed, err)
+		}
+	}
+	if thief.Stolen() < rounds/2 {
+		t.Errorf("only %d answers were lost", thief.Stolen())
+	}
+	if f := look(t, plain, id).Figures; f.Solved != rounds || f.Failed != rounds || f.Rejected != rounds {
+		t.Errorf("after %d of each, %d answers lost: %+v", rounds, thief.Stolen(), f)
+	}
+}
+
+// A step that Redis carries out when nobody waits for it any more does nothing.
+func testLateStepsDoNothing(t *testing.T, o Options) {
+	s, order := open(t, o), Ref{identity("late"), "a"}
+	ok, at, err := s.Reserve(t.Context(), "p", order, 5, time.Minute)
+	if err != nil || !ok || time.Since(time.UnixMilli(int64(at))).Abs() > time.Minute {
+		t.Fatal(ok, at, err)
+	}
+	late, soon := at.After(-time.Second), at.After(time.Minute)
+	if _, err := s.Book(t.Context(), order, 5, late); !errors.Is(err, ErrDown) {
+		t.Errorf("booked late: %v", err)
+	}
+	placing, err := s.Place(t.Context(), Order{Ref: order, Depth: 5, TTL: time.Minute, NotAfter: late})
+	if n, _ := s.Booked(t.Context()); err != nil || placing.Placed || n != 0 || look(t, s, order.Identity).Orders != 0 {
+		t.Errorf("placed late: %+v, %v, %d booked", placing, err, n)
+	}
+	if wait, err := s.Book(t.Context(), order, 5, soon); err != nil || wait != 0 {
+		t.Errorf("booked in time: %v, %v", wait, err)
+	}
+	placing, err = s.Place(t.Context(), Order{Ref: order, Depth: 5, TTL: time.Minute, NotAfter: soon})
+	if err != nil || !placing.Placed {
+		t.Errorf("placed in time: %+v, %v", placing, err)
+	}
+}
+
+// After a failover between placing and submit the clock can be a little behind.
+func TestAClockThatIsBehindAtTheMark(t *testing.T) {
+	redis := miniredis.RunT(t)
+	s, order := open(t, Options{Addresses: "redis://" + redis.Addr()}), Ref{identity("behind"), "a"}
+	now := time.Now()
+	redis.SetTime(now)
+	place(t, s, order.Identity, order.Order)
+	redis.SetTime(now.Add(-30 * time.Millisecond))
+	if ok, err := s.Mark(t.Context(), order); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	redis.SetTime(now.Add(time.Second))
+	if ok, err := s.Submitted(t.Context(), order, "4711"); err != nil || !ok {
+		t.Errorf("the task id was not stored: %v, %v", ok, err)
+	}
+	if how, err := s.Settle(t.Context(), Landing{Ref: order, Value: "x", Lifetime: time.Minute}); err != nil || how != Ended {
+		t.Errorf("a paid token did not land: %v, %v", how, err)
 	}
 }

@@ -185,7 +185,7 @@ func testPlacesAtAProvider(t *testing.T, o Options) {
 	s, id := open(t, o), identity("p")
 	reserve := func(order string, ttl time.Duration) bool {
 		t.Helper()
-		ok, err := s.Reserve(t.Context(), "captchaai", Ref{id, order}, 2, ttl)
+		ok, _, err := s.Reserve(t.Context(), "captchaai", Ref{id, order}, 2, ttl)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ func (s *Store) Report(ctx context.Context, id captcha.ID, token, caller string,
 		mark = "1"
 	}
 	k := s.keys(id)
-	reply, err := s.run(ctx, s.scripts.report, []string{k.sold + order, k.stats, k.verdicts}, mark)
+	reply, err := s.run(ctx, s.scripts.report, []string{k.sold + order, k.stats, k.verdicts}, mark, rand.Text())
 	if err != nil {
 		return Sale{}, err
 	}
@@ -83,9 +83,14 @@ func (s *sealer) name(order, caller string) string {
 	mac, _ := s.macs.Get().(hash.Hash)
 	defer s.macs.Put(mac)
 	mac.Reset()
-	_, _ = mac.Write([]byte(order + "\x00" + caller))
+	// One buffer serves for what is hashed and for the name: a take makes one of
+	// these for every token.
+	buffer := make([]byte, 0, 160)
+	buffer = append(append(append(buffer, order...), 0), caller...)
+	_, _ = mac.Write(buffer)
 	var sum [sha256.Size]byte
-	return order + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(sum[:0])[:proof])
+	buffer = append(append(buffer[:0], order...), '.')
+	return string(base64.RawURLEncoding.AppendEncode(buffer, mac.Sum(sum[:0])[:proof]))
 }
 
 // seal returns the sealer, asking Redis for the secret the first time.

@@ -19,25 +19,28 @@ type scripts struct {
 }
 
 func loadScripts() scripts {
-	common := source("common.lua")
+	common, journal := source("common.lua"), source("journal.lua")
 	script := func(name string) *redis.Script {
 		return redis.NewScript(common + "\n" + source(name))
 	}
+	order := func(name string) *redis.Script {
+		return redis.NewScript(common + "\n" + journal + "\n" + source(name))
+	}
 	return scripts{
 		take:      script("take.lua"),
-		place:     script("place.lua"),
-		submitted: script("submitted.lua"),
-		settle:    script("settle.lua"),
-		fail:      script("fail.lua"),
+		place:     order("place.lua"),
+		submitted: order("submitted.lua"),
+		settle:    order("settle.lua"),
+		fail:      order("fail.lua"),
 		giveBack:  script("giveback.lua"),
-		look:      script("look.lua"),
+		look:      order("look.lua"),
 		reserve:   script("reserve.lua"),
-		budget:    script("budget.lua"),
-		mark:      script("mark.lua"),
-		unknown:   script("unknown.lua"),
-		find:      script("find.lua"),
-		adopt:     script("adopt.lua"),
-		renew:     script("renew.lua"),
+		budget:    order("budget.lua"),
+		mark:      order("mark.lua"),
+		unknown:   order("unknown.lua"),
+		find:      order("find.lua"),
+		adopt:     order("adopt.lua"),
+		renew:     order("renew.lua"),
 		flush:     script("flush.lua"),
 		report:    script("report.lua"),
 	}

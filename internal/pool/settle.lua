@@ -6,13 +6,13 @@
 -- ARGV  1 order id  2 birth, in ms after the order was placed  3 lifetime, ms
 --       4 lead, ms (0 = nothing to be learned)  5 rest of the element
 --       6 channel  7 identity  8 owner ('' = a callback, which needs no lease)
---       9 provider|task of the sale  10 how long the sale is kept beyond the
---       token's life, ms
+--       9 number of this call  10 provider|task of the sale  11 how long the sale
+--       is kept beyond the token's life, ms
 -- Answer: 1 settled, 0 there is no such order, -1 it is another replica's.
 local order = ARGV[1]
 local e = entry_of(KEYS[3], order)
 if not e or not redis.call('ZSCORE', KEYS[2], order) then
-  return 0
+  return ended_by(KEYS[8], ARGV[9])
 end
 if ARGV[8] ~= '' and e.owner ~= ARGV[8] then
   return -1
@@ -30,7 +30,7 @@ if not expired then
 end
 count(KEYS[5], {solved = 1, expired = expired and 1 or 0, spent = e.price,
   bought = is_bought(e.state) and 0 or 1})
-redis.call('SET', KEYS[8], ms(born) .. '|' .. ARGV[9], 'PX', ms(lifetime + tonumber(ARGV[10])))
+redis.call('SET', KEYS[8], ARGV[9] .. '|' .. ms(born) .. '|' .. ARGV[10], 'PX', ms(lifetime + tonumber(ARGV[11])))
 if tonumber(ARGV[4]) > 0 then
   redis.call('LPUSH', KEYS[6], ARGV[4])
   redis.call('LTRIM', KEYS[6], 0, 47)

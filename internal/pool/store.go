@@ -20,6 +20,10 @@ import (
 	"poold/internal/captcha"
 )
 
+// Solved is what OnEnded is told of an order that brought a token; settle.lua
+// says it.
+const Solved = "solved"
+
 // Options says where the stock is kept.
 type Options struct {
 	Addresses      string // redis://, rediss:// or unix://; several, comma-separated, for a cluster or sentinels
@@ -31,8 +35,9 @@ type Options struct {
 	// landing for a waiter, a pause). It must not block. May be nil.
 	OnChange func(captcha.ID)
 	// OnEnded is called when an order ended at any replica by a callback or for a
-	// waiter, solved or failed. It must not block. May be nil.
-	OnEnded func(order Ref, solved bool)
+	// waiter: with Solved, or with what Failure.Tell says. It must not block. May be
+	// nil.
+	OnEnded func(order Ref, how string)
 	// Dial opens connections to Redis; nil = the network. Tests lose replies here.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
@@ -47,7 +52,7 @@ type Store struct {
 	scripts scripts
 	log     *slog.Logger
 	changed func(captcha.ID)
-	ended   func(Ref, bool)
+	ended   func(Ref, string)
 	sealer  atomic.Pointer[sealer] // nil until Redis told the secret
 
 	up       atomic.Bool
@@ -87,7 +92,7 @@ func Open(o Options) (*Store, error) {
 		s.changed = func(captcha.ID) {}
 	}
 	if s.ended == nil {
-		s.ended = func(Ref, bool) {}
+		s.ended = func(Ref, string) {}
 	}
 	s.up.Store(true)
 	return s, nil
@@ -196,7 +201,7 @@ func (s *Store) listen(ctx context.Context) {
 			s.wake(captcha.ID(id))
 			s.changed(captcha.ID(id))
 			if order, how, ok := strings.Cut(rest, " "); ok {
-				s.ended(Ref{Identity: captcha.ID(id), Order: order}, how == "solved")
+				s.ended(Ref{Identity: captcha.ID(id), Order: order}, how)
 			}
 		}
 	}

@@ -80,6 +80,8 @@ func TestOnEveryServer(t *testing.T) {
 		"Reports":                       testReports,
 		"FlushThrowsAway":               testFlushThrowsAway,
 		"TheLedgerBalances":             testTheLedgerBalances,
+		"LostRepliesOfEndings":          testLostRepliesOfEndings,
+		"LateStepsDoNothing":            testLateStepsDoNothing,
 	}
 	for _, server := range servers() {
 		t.Run(server.name, func(t *testing.T) {

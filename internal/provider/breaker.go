@@ -16,6 +16,9 @@ const (
 	// pollsYield is how much later than a submit a poll comes back to ask for
 	// the turn of a paused account: a submit tells more.
 	pollsYield = 2 * time.Second
+	// giveAgain is when a turn that Ready gave away and nobody used is given to
+	// another one: the order that it was for was not placed.
+	giveAgain = 5 * time.Second
 )
 
 // newBreaker makes the breaker that counts calls without a proper answer, and
@@ -65,7 +68,17 @@ type pause struct {
 	every  time.Duration // from one turn to the next
 	fault  *Error        // account: why
 	action string        // account: what met it
-	given  bool          // account: Ready gave the turn away and no submit used it yet
+	given  time.Time     // account: when Ready gave the turn away that no submit has used yet; zero = there is none
+}
+
+// wait is how long it takes until Ready may give a turn away: the next one, or
+// the last one again where nobody used it.
+func (p *pause) wait(at time.Time) time.Duration {
+	wait := p.turn.Sub(at)
+	if !p.given.IsZero() {
+		wait = min(wait, p.given.Add(giveAgain).Sub(at))
+	}
+	return wait
 }
 
 // take uses up the turn if it has come.
@@ -84,14 +97,18 @@ func (h *health) ready(at time.Time) (bool, time.Duration) {
 	wait := h.busyUntil.Sub(at)
 	for _, p := range []*pause{&h.account, &h.outage} {
 		if p.on {
-			wait = max(wait, p.turn.Sub(at))
+			wait = max(wait, p.wait(at))
 		}
 	}
 	if wait > 0 {
 		return false, wait
 	}
-	for _, p := range []*pause{&h.account, &h.outage} {
-		p.given = p.on && p.take(at)
+	if h.outage.on {
+		h.outage.take(at)
+	}
+	if h.account.on {
+		h.account.take(at)
+		h.account.given = at
 	}
 	return true, 0
 }
@@ -129,8 +146,8 @@ func (h *health) enter(action string, at time.Time) error {
 	switch {
 	case !p.on:
 		return nil
-	case action == submit && p.given:
-		p.given = false
+	case action == submit && !p.given.IsZero():
+		p.given = time.Time{}
 		return nil
 	case (action == submit || action == poll) && p.take(at):
 		return nil

@@ -110,7 +110,7 @@ func TestAdoptedOrderIsCollected(t *testing.T) {
 		}
 		s.forget()
 		got := heir.adopt(t)
-		if len(got) != 1 || got[0].Ref != o.Ref || got[0].Target() != "login" || heir.desk.slots()[0] != 1 {
+		if len(got) != 1 || got[0].Ref != o.Ref || got[0].spec.Target != "login" || heir.desk.slots()[0] != 1 {
 			t.Fatalf("adopted %+v, %v slots", got, heir.desk.slots())
 		}
 		if again := heir.adopt(t); len(again) != 0 {

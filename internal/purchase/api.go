@@ -81,7 +81,7 @@ type Provider interface {
 
 // Places counts the orders at each provider over all replicas.
 type Places interface {
-	Reserve(ctx context.Context, provider string, order pool.Ref, limit int, ttl time.Duration) (ok bool, err error)
+	Reserve(ctx context.Context, provider string, order pool.Ref, limit int, ttl time.Duration) (ok bool, at pool.Moment, err error)
 	Release(ctx context.Context, provider string, order pool.Ref) error
 	Places(ctx context.Context, provider string) ([]pool.Ref, error)
 	InFlight(ctx context.Context, providers []string) ([]int, error)
@@ -89,7 +89,7 @@ type Places interface {
 
 // Budget is the one over all targets and replicas.
 type Budget interface {
-	Book(ctx context.Context, order pool.Ref, perDay int) (wait time.Duration, err error)
+	Book(ctx context.Context, order pool.Ref, perDay int, notAfter pool.Moment) (wait time.Duration, err error)
 	Refund(ctx context.Context, order pool.Ref) error
 	Booked(ctx context.Context) (int, error)
 }

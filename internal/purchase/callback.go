@@ -119,16 +119,17 @@ func (d *Desk) receive(ctx context.Context, c Callback) (outcome string, err err
 	}
 	l := letter{
 		Order: order.String(), Identity: order.Identity, Provider: c.Provider, Task: said.Task,
-		Token: said.Solution.Token, UserAgent: said.Solution.UserAgent, Arrived: d.firstArrival(order, c.At),
+		Token: said.Solution.Token, UserAgent: said.Solution.UserAgent, Arrived: c.At,
 	}
 	if said.Err != nil {
 		l.Code = "failed"
 		if fault := (*provider.Error)(nil); errors.As(said.Err, &fault) && fault.Code != "" {
 			l.Code = fault.Code
+			l.Refused = fault.Class == provider.Parameters
 		}
 	}
 	crash("received")
-	outcome, err = d.deliver(ctx, l)
+	outcome, err = d.deliver(ctx, l, d.firstArrival(order, c.At))
 	crash("delivered")
 	if err == nil {
 		d.forgetArrival(order)
@@ -146,7 +147,8 @@ func (d *Desk) receive(ctx context.Context, c Callback) (outcome string, err err
 }
 
 // firstArrival is when the order's callback came first, of those that could not
-// be delivered here: a repeat does not make the token younger.
+// be delivered here: a repeat does not make the token younger. It is the zero time
+// where a former run of the daemon got it: clocks can be set in between.
 func (d *Desk) firstArrival(order pool.Ref, at time.Time) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -176,9 +178,10 @@ func (d *Desk) life(id captcha.ID) time.Duration {
 	return uselessAfter
 }
 
-// deliver ends the order that a callback is about. Its error says that Redis did
-// not answer; the same letter may be delivered again.
-func (d *Desk) deliver(ctx context.Context, l letter) (outcome string, err error) {
+// deliver ends the order that a callback is about, which arrived first at the
+// given moment, by this process' own clock; the zero time is unknown. Its error
+// says that Redis did not answer; the same letter may be delivered again.
+func (d *Desk) deliver(ctx context.Context, l letter, arrived time.Time) (outcome string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
 	order, ok := pool.ParseRef(l.Order)
@@ -200,24 +203,35 @@ func (d *Desk) deliver(ctx context.Context, l letter) (outcome string, err error
 	if ok, err := d.isAbout(ctx, r, l); err != nil || !ok {
 		return CallbackMalformed, err
 	}
-	how, err := d.finishBy(ctx, r, f, l)
+	took := max(0, arrived.Sub(r.Placed.Add(r.Unsolved)))
+	how, err := d.finishBy(ctx, r, f, l, took)
 	if err != nil {
 		return "", err
 	}
+	// The place is given back late where Redis goes away now.
+	_ = d.stock.Release(ctx, f.Provider, order)
 	if how != pool.Ended {
 		return CallbackUnknown, nil
 	}
-	// The place is given back late where Redis goes away now.
-	_ = d.stock.Release(ctx, f.Provider, order)
-	took := max(0, l.Arrived.Sub(r.Placed.Add(r.Unsolved)))
 	if l.Code != "" {
 		d.observe.Solve(f.Target, f.Provider, Failed, took)
-		d.Ended(order, false)
+		d.Ended(order, l.fate())
 		return CallbackFailed, nil
 	}
 	d.observe.Solve(f.Target, f.Provider, Solved, took)
-	d.Ended(order, true)
+	d.Ended(order, l.fate())
 	return CallbackSettled, nil
+}
+
+// fate is what replicas tell each other of the order's end.
+func (l letter) fate() string {
+	switch {
+	case l.Code == "":
+		return pool.Solved
+	case l.Refused:
+		return refused + l.Code
+	}
+	return l.Code
 }
 
 // isAbout reports whether the callback names the order's task, or one that no
@@ -233,16 +247,16 @@ func (d *Desk) isAbout(ctx context.Context, r pool.Record, l letter) (bool, erro
 	return d.stock.Claim(ctx, l.Provider, l.Task, r.Ref, max(time.Second, time.Until(r.Until)))
 }
 
-// finishBy settles or fails the order with what the callback says.
-func (d *Desk) finishBy(ctx context.Context, r pool.Record, f facts, l letter) (pool.Ending, error) {
+// finishBy settles or fails the order with what the callback says. took is from
+// its submit to the callback; 0 = unknown, and the token is as old as its submit.
+func (d *Desk) finishBy(ctx context.Context, r pool.Record, f facts, l letter, took time.Duration) (pool.Ending, error) {
 	if l.Code != "" {
-		return d.stock.Fail(ctx, pool.Failure{Ref: r.Ref, Bought: true, Callback: true})
+		return d.stock.Fail(ctx, pool.Failure{Ref: r.Ref, Bought: true, Callback: true, Tell: l.fate()})
 	}
-	arrived := l.Arrived.Sub(r.Placed)
 	return d.stock.Settle(ctx, pool.Landing{
 		Ref: r.Ref, Provider: f.Provider, Task: l.Task, Value: l.Token, UserAgent: l.UserAgent, Callback: true,
 		// It cannot have been solved before its submit, nor much before the callback.
-		SincePlaced: max(r.Unsolved, arrived-milliseconds(f.Delay)),
-		Lifetime:    milliseconds(f.Lifetime), Lead: max(time.Millisecond, arrived-r.Unsolved),
+		SincePlaced: r.Unsolved + max(0, took-milliseconds(f.Delay)),
+		Lifetime:    milliseconds(f.Lifetime), Lead: took,
 	})
 }

@@ -240,7 +240,7 @@ func TestCallbackThatLosesARace(t *testing.T) {
 				return nil
 			}
 			s.mustCall(t, word(o.address(), text))
-			if got := s.all(); len(got) != 2 || got[1] != "callback unknown" {
+			if got := s.all(); len(got) != 3 || got[2] != "callback unknown" {
 				t.Errorf("what happened: %q", got)
 			}
 			if s.stock.tokens+s.stock.failed != 0 {

@@ -197,7 +197,14 @@ func TestCallbackTwice(t *testing.T) {
 
 // A fast service calls back before its answer to the submit has come.
 func TestCallbackBeforeTheSubmitsAnswer(t *testing.T) {
-	for text, want := range map[string]error{"id=t1&code=03AFcallback": nil, "id=t1&code=ERROR_X": ErrFailed} {
+	for text, want := range map[string]struct {
+		how string
+		err error
+	}{
+		"id=t1&code=03AFcallback":    {pool.Solved, nil},
+		"id=t1&code=ERROR_X":         {"ERROR_X", ErrFailed},
+		"id=t1&code=ERROR_GOOGLEKEY": {"refused ERROR_GOOGLEKEY", ErrRefused},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newCallbackShop("no letters")
 			s.seat.submit = func(ctx context.Context) (string, error) {
@@ -206,15 +213,15 @@ func TestCallbackBeforeTheSubmitsAnswer(t *testing.T) {
 				}
 				return "t1", nil
 			}
-			if err := s.desk.Collect(t.Context(), s.order(t)); !errors.Is(err, want) {
-				t.Errorf("%s: collect = %v, want %v", text, err, want)
+			if err := s.desk.Collect(t.Context(), s.order(t)); !errors.Is(err, want.err) {
+				t.Errorf("%s: collect = %v, want %v", text, err, want.err)
 			}
 			s.wantLeft(t, 0, 0, 0)
-			if want == nil {
+			if want.err == nil {
 				// Storing the task finds no order, and nothing is stored.
-				s.want(t, "mark", "submit", "claim t1", "settle", "release", "login at one: solved", "callback settled", "claim t1", "store t1")
+				s.want(t, "mark", "submit", "claim t1", "settle", "release", "login at one: solved", "callback settled", "claim t1", "store t1", "release")
 			} else {
-				s.want(t, "mark", "submit", "claim t1", "fail bought=true", "release", "login at one: failed", "callback failed", "claim t1", "store t1")
+				s.want(t, "mark", "submit", "claim t1", "fail bought=true", "release", "login at one: failed", "callback failed", "claim t1", "store t1", "release")
 			}
 			if s.stock.tokens+s.stock.failed != 1 || s.seat.polls != 0 {
 				t.Errorf("%d tokens, %d failed, %d polls", s.stock.tokens, s.stock.failed, s.seat.polls)
@@ -255,7 +262,7 @@ func TestCallbackBirth(t *testing.T) {
 		"no delay":                    {0, 30 * time.Second, 0, 30 * time.Second, 30 * time.Second},
 		"after a late submit":         {4 * time.Second, 30 * time.Second, 10 * time.Second, 20 * time.Second, 26 * time.Second},
 		"not before the mark":         {4 * time.Second, 6 * time.Second, 10 * time.Second, 4 * time.Second, 2 * time.Second},
-		"a clock that went back":      {4 * time.Second, -time.Hour, 10 * time.Second, 4 * time.Second, time.Millisecond},
+		"a clock that went back":      {4 * time.Second, -time.Hour, 10 * time.Second, 4 * time.Second, 0},
 		"never negative":              {0, time.Second, time.Hour, 0, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -284,7 +291,14 @@ func TestCallbackBirth(t *testing.T) {
 
 // A callback may come to any replica; the one that waits is told by the stock.
 func TestCallbackAtAnotherDeskEndsTheWaiting(t *testing.T) {
-	for text, want := range map[string]error{"id=t1&code=03AFcallback": nil, "id=t1&code=ERROR_X": ErrFailed} {
+	for text, want := range map[string]struct {
+		how string
+		err error
+	}{
+		"id=t1&code=03AFcallback":    {pool.Solved, nil},
+		"id=t1&code=ERROR_X":         {"ERROR_X", ErrFailed},
+		"id=t1&code=ERROR_GOOGLEKEY": {"refused ERROR_GOOGLEKEY", ErrRefused},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newCallbackShop("no letters")
 			o := s.order(t)
@@ -298,10 +312,15 @@ func TestCallbackAtAnotherDeskEndsTheWaiting(t *testing.T) {
 				t.Error("the waiting ended before it was told")
 			}
 			told := len(s.all())
-			s.desk.Ended(o.Ref, want == nil)
-			s.desk.Ended(pool.Ref{Order: "foreign"}, true) // of no order here
-			if err := <-ended; !errors.Is(err, want) {
-				t.Errorf("%s: collect = %v, want %v", text, err, want)
+			s.stock.change(func() {
+				if s.stock.told != "" && s.stock.told != want.how {
+					t.Errorf("%s: the others are told %q, want %q", text, s.stock.told, want.how)
+				}
+			})
+			s.desk.Ended(o.Ref, want.how)
+			s.desk.Ended(pool.Ref{Order: "foreign"}, pool.Solved) // of no order here
+			if err := <-ended; !errors.Is(err, want.err) {
+				t.Errorf("%s: collect = %v, want %v", text, err, want.err)
 			}
 			if got := s.all(); len(got) != told || s.seat.polls != 0 {
 				t.Errorf("told again: %q, %d polls", got[told:], s.seat.polls)

@@ -73,8 +73,7 @@ func (d *Desk) buy(ctx context.Context, o *Order) error {
 	crash("marked")
 	if err := ctx.Err(); err != nil {
 		// It was not submitted after all, and nobody but this replica knows.
-		d.undo(ctx, o)
-		return err
+		return d.abort(ctx, o, err)
 	}
 	if err := d.submit(ctx, o); err != nil {
 		return d.unsold(ctx, o, err)
@@ -191,7 +190,7 @@ func (d *Desk) unsold(ctx context.Context, o *Order, err error) error {
 func (d *Desk) doubt(ctx context.Context, o *Order, cause error) error {
 	stands := true
 	err := d.insist(ctx, o, "noting an order of unknown fate", func(ctx context.Context) (err error) {
-		stands, err = d.unknown(ctx, o.seller, o.Ref)
+		stands, err = d.unknown(ctx, o.seller.Name(), o.Ref, o.timeout)
 		return err
 	})
 	if err == nil && !stands {
@@ -201,14 +200,13 @@ func (d *Desk) doubt(ctx context.Context, o *Order, cause error) error {
 }
 
 // unknown notes an order of unknown fate; false where it has ended.
-func (d *Desk) unknown(ctx context.Context, s *seller, order pool.Ref) (stands bool, err error) {
-	hold := s.Timeout()
+func (d *Desk) unknown(ctx context.Context, provider string, order pool.Ref, hold time.Duration) (stands bool, err error) {
 	stands, err = d.stock.Unknown(ctx, order, hold)
 	if err != nil || !stands {
 		return stands, err
 	}
 	// It has a place, so this one shortens its life and is never refused.
-	_, err = d.stock.Reserve(ctx, s.Name(), order, 1, hold)
+	_, _, err = d.stock.Reserve(ctx, provider, order, 1, hold)
 	return true, err
 }
 
@@ -220,7 +218,7 @@ var errTask = errors.New("the provider gave it up")
 // ctx. Its error wraps errTask or is ctx's.
 func (d *Desk) await(ctx context.Context, o *Order) (provider.Solution, error) {
 	first, interval := o.pace()
-	giveUp := o.submitted.Add(o.seller.Timeout())
+	giveUp := o.submitted.Add(o.timeout)
 	wait := time.Until(first)
 	for {
 		// The last poll is at the time-out, not an interval before it.
@@ -250,7 +248,7 @@ func (d *Desk) await(ctx context.Context, o *Order) (provider.Solution, error) {
 			wait = max(wait, fault.Delay)
 		}
 		if !time.Now().Before(giveUp) {
-			return provider.Solution{}, fmt.Errorf("%s: %w: %w: not solved within %v: %w", o.seller.Name(), ErrFailed, errTask, o.seller.Timeout(), err)
+			return provider.Solution{}, fmt.Errorf("%s: %w: %w: not solved within %v: %w", o.seller.Name(), ErrFailed, errTask, o.timeout, err)
 		}
 	}
 }
@@ -343,6 +341,7 @@ func (d *Desk) release(ctx context.Context, o *Order) {
 // gone is the end of a bought order that is not in Redis any more. A callback was
 // faster, or else Redis has forgotten it.
 func (d *Desk) gone(ctx context.Context, o *Order) error {
+	d.release(ctx, o) // whoever ended it may have died over that
 	if !o.called {
 		return d.drop(o, errors.New("redis has forgotten the order"))
 	}

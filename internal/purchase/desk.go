@@ -38,6 +38,7 @@ type Desk struct {
 
 	mu        sync.Mutex
 	sellers   []*seller                    // in the order in which they are tried
+	deaf      bool                         // takes no reports any more
 	trouble   bool                         // with the folder of the letters; told once
 	perDay    int                          // the budget over all targets; 0 = none
 	leftovers []leftover                   // orders to be taken back again

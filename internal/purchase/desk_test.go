@@ -244,7 +244,7 @@ func TestProvidersAndPace(t *testing.T) {
 		}
 		s.order(t)
 		// Another replica has an order there as well.
-		if _, err := s.stock.Reserve(boundedCtx(t), "one", pool.Ref{Order: "foreign"}, 9, 0); err != nil {
+		if _, _, err := s.stock.Reserve(boundedCtx(t), "one", pool.Ref{Order: "foreign"}, 9, 0); err != nil {
 			t.Fatal(err)
 		}
 		s.seat.setState(provider.StateBusy, time.Second)

@@ -70,6 +70,7 @@ type stock struct {
 	refuse   bool
 	wait     time.Duration // of the target's budget
 	left     []pool.Ref    // orders that were let go
+	told     string        // what a failing callback tells other replicas
 	// fault is asked before each step; an error makes it fail unexecuted.
 	fault func(step string) error
 	// lostReply is asked after each step: an error replaces its answer.
@@ -130,7 +131,7 @@ func (s *stock) look(change func()) error {
 	return nil
 }
 
-func (s *stock) Reserve(ctx context.Context, name string, order pool.Ref, limit int, _ time.Duration) (ok bool, err error) {
+func (s *stock) Reserve(ctx context.Context, name string, order pool.Ref, limit int, _ time.Duration) (ok bool, at pool.Moment, err error) {
 	err = s.do(ctx, "reserve", func() {
 		if s.places[name] == nil {
 			s.places[name] = map[pool.Ref]bool{}
@@ -140,7 +141,7 @@ func (s *stock) Reserve(ctx context.Context, name string, order pool.Ref, limit 
 		}
 		ok = s.places[name][order]
 	})
-	return ok && err == nil, err
+	return ok && err == nil, pool.Moment(time.Now().UnixMilli()), err
 }
 
 func (s *stock) Release(ctx context.Context, name string, order pool.Ref) error {
@@ -169,7 +170,7 @@ func (s *stock) InFlight(ctx context.Context, names []string) ([]int, error) {
 	return counts, err
 }
 
-func (s *stock) Book(ctx context.Context, order pool.Ref, perDay int) (wait time.Duration, err error) {
+func (s *stock) Book(ctx context.Context, order pool.Ref, perDay int, _ pool.Moment) (wait time.Duration, err error) {
 	err = s.do(ctx, "book", func() {
 		if !s.booked[order] && len(s.booked) >= perDay {
 			wait = time.Hour
@@ -282,6 +283,7 @@ func (s *stock) Fail(ctx context.Context, f pool.Failure) (how pool.Ending, err 
 	err = s.do(ctx, fmt.Sprintf("fail bought=%v", f.Bought), func() {
 		if how = s.ending(f.Ref, f.Callback); how == pool.Ended {
 			delete(s.orders, f.Ref)
+			s.told = f.Tell
 			if f.Bought {
 				s.failed++
 			}

@@ -2,7 +2,9 @@ package purchase
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"poold/internal/captcha"
@@ -68,15 +70,24 @@ func (d *Desk) holds(ref pool.Ref) *Order {
 	return d.held[ref]
 }
 
-// Ended is told that an order ended by a callback at some replica.
-func (d *Desk) Ended(order pool.Ref, solved bool) {
+// refused goes before the code of a parameter fault, when replicas tell each other
+// how an order ended.
+const refused = "refused "
+
+// Ended is told that an order ended by a callback at some replica, and how:
+// pool.Solved, or the code of its failure.
+func (d *Desk) Ended(order pool.Ref, how string) {
 	o := d.holds(order)
-	switch {
-	case o == nil:
-	case solved:
+	if o == nil {
+		return
+	}
+	switch code, params := strings.CutPrefix(how, refused); {
+	case how == pool.Solved:
 		o.finish(errSettled)
+	case params:
+		o.finish(fmt.Errorf("%s: %w: %w: %s", o.seller.Name(), ErrFailed, ErrRefused, code))
 	default:
-		o.finish(ErrFailed)
+		o.finish(fmt.Errorf("%s: %w: %s", o.seller.Name(), ErrFailed, code))
 	}
 }
 
@@ -144,7 +155,7 @@ func (d *Desk) takeOver(ctx context.Context, s *seller, r pool.Record) *Order {
 	case pool.Submitting:
 		log.Warn("an order was found whose replica may have submitted it; it counts as bought until its time is over")
 		_ = attempt(ctx, func(ctx context.Context) error {
-			_, err := d.unknown(ctx, s, r.Ref)
+			_, err := d.unknown(ctx, s.Name(), r.Ref, milliseconds(f.Timeout))
 			return err
 		})
 		return nil
@@ -160,7 +171,8 @@ func (d *Desk) takeOver(ctx context.Context, s *seller, r pool.Record) *Order {
 	submitted := r.Placed.Add(r.Unsolved)
 	return &Order{
 		Ref: r.Ref, seller: s, slot: &Slot{desk: d, seller: s},
-		called: f.Called, fallback: s.callbacks.fallback(s.Timeout(), milliseconds(f.Lifetime-f.Margin)),
+		timeout: milliseconds(f.Timeout), called: f.Called,
+		fallback: s.callbacks.fallback(milliseconds(f.Timeout), milliseconds(f.Lifetime-f.Margin)),
 		spec: Spec{
 			Target: f.Target, ID: r.Identity,
 			Identity: captcha.Identity{Type: f.Type, Enterprise: f.Enterprise},

@@ -227,10 +227,10 @@ func TestOrderThatACallbackEndedFirst(t *testing.T) {
 		want   error
 		steps  []string
 	}{
-		"told before the poll's answer":    {nil, true, nil, []string{"mark", "submit", "claim t1", "store t1", "poll t1", "settle"}},
-		"not told yet":                     {nil, false, ErrElsewhere, []string{"mark", "submit", "claim t1", "store t1", "poll t1", "settle"}},
-		"told while the submit was lost":   {unanswered, true, nil, []string{"mark", "submit", "unknown"}},
-		"not told, and the submit is lost": {unanswered, false, ErrElsewhere, []string{"mark", "submit", "unknown"}},
+		"told before the poll's answer":    {nil, true, nil, []string{"mark", "submit", "claim t1", "store t1", "poll t1", "settle", "release"}},
+		"not told yet":                     {nil, false, ErrElsewhere, []string{"mark", "submit", "claim t1", "store t1", "poll t1", "settle", "release"}},
+		"told while the submit was lost":   {unanswered, true, nil, []string{"mark", "submit", "unknown", "release"}},
+		"not told, and the submit is lost": {unanswered, false, ErrElsewhere, []string{"mark", "submit", "unknown", "release"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -239,7 +239,7 @@ func TestOrderThatACallbackEndedFirst(t *testing.T) {
 				elsewhere := func() {
 					s.stock.change(func() { delete(s.stock.orders, o.Ref) })
 					if c.told {
-						s.desk.Ended(o.Ref, true)
+						s.desk.Ended(o.Ref, pool.Solved)
 					}
 				}
 				s.seat.submit = func(context.Context) (string, error) {

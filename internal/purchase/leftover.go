@@ -6,8 +6,12 @@ import (
 	"time"
 )
 
-// tidyEvery is how often leftovers are taken back.
-const tidyEvery = time.Second
+const (
+	// tidyEvery is how often leftovers are taken back.
+	tidyEvery = time.Second
+	// budgetWindow is how long a solve counts in the budget over all targets.
+	budgetWindow = 24 * time.Hour
+)
 
 // leftover is an order of which a step had no answer. A Redis that hangs may
 // carry that step out when it goes on, after the order was taken back, and the
@@ -24,7 +28,8 @@ func (d *Desk) leave(o *Order) {
 	d.leftovers = append(d.leftovers, leftover{order: o})
 }
 
-// tidy takes every leftover back, twice, or until Redis itself forgets it.
+// tidy takes every leftover back, twice, or until Redis itself forgets it; what
+// stands in the budget is not forgotten for a day.
 func (d *Desk) tidy(ctx context.Context) {
 	d.mu.Lock()
 	due := d.leftovers
@@ -35,7 +40,13 @@ func (d *Desk) tidy(ctx context.Context) {
 		defer d.mu.Unlock()
 		d.leftovers = append(due, d.leftovers...)
 	}()
-	due = slices.DeleteFunc(due, func(l leftover) bool { return time.Now().After(l.order.deadline) })
+	due = slices.DeleteFunc(due, func(l leftover) bool {
+		forgotten := l.order.deadline
+		if l.order.booked {
+			forgotten = forgotten.Add(budgetWindow)
+		}
+		return time.Now().After(forgotten)
+	})
 	for i := range due {
 		l := &due[i]
 		if d.takeBack(ctx, l.order.seller.Name(), l.order.Ref, l.order.booked) != nil {

@@ -54,9 +54,10 @@ type letter struct {
 	Task      string     `json:"task"`
 	Token     string     `json:"token,omitempty"`
 	UserAgent string     `json:"user_agent,omitempty"`
-	Code      string     `json:"code,omitempty"` // instead of a token
-	Arrived   time.Time  `json:"arrived"`        // the first time, by the wall clock
-	Until     time.Time  `json:"until"`          // of no use afterwards
+	Code      string     `json:"code,omitempty"`    // instead of a token
+	Refused   bool       `json:"refused,omitempty"` // with Code: a fault of the target's parameters
+	Arrived   time.Time  `json:"arrived"`           // the first time, by the wall clock
+	Until     time.Time  `json:"until"`             // of no use afterwards
 }
 
 // letterFile is a letter as it lies on disk.

@@ -34,6 +34,7 @@ type Order struct {
 	spec     Spec
 	slot     *Slot
 	seller   *seller
+	timeout  time.Duration // the provider's, as it was at the placing
 	booked   bool          // may stand in the budget over all targets
 	pingback string        // where the provider shall call; "" = nowhere, or it was told before
 	called   bool          // the provider was told to call
@@ -53,9 +54,6 @@ type Order struct {
 	submitting atomic.Bool             // a task may be about to become known
 }
 
-// Target is the name of the target that the order was placed for.
-func (o *Order) Target() string { return o.spec.Target }
-
 // facts are what is written into the journal for whoever adopts the order or
 // gets its callback.
 type facts struct {
@@ -67,6 +65,7 @@ type facts struct {
 	Margin     int64        `json:"margin_ms"`
 	Called     bool         `json:"called,omitempty"` // the provider was told to call back
 	Delay      int64        `json:"callback_delay_ms"`
+	Timeout    int64        `json:"timeout_ms"`
 }
 
 func (o *Order) facts() string {
@@ -74,7 +73,7 @@ func (o *Order) facts() string {
 		Target: o.spec.Target, Provider: o.seller.Name(),
 		Type: o.spec.Identity.Type, Enterprise: o.spec.Identity.Enterprise,
 		Lifetime: o.spec.Lifetime.Milliseconds(), Margin: o.spec.Margin.Milliseconds(),
-		Called: o.called, Delay: o.delay.Milliseconds(),
+		Called: o.called, Delay: o.delay.Milliseconds(), Timeout: o.timeout.Milliseconds(),
 	})
 	return string(text)
 }
@@ -109,7 +108,7 @@ func (d *Desk) Place(ctx context.Context, slot *Slot, spec Spec) (*Order, error)
 	}
 	o := &Order{
 		Ref:  pool.Ref{Identity: spec.ID, Order: rand.Text()},
-		spec: spec, slot: slot, seller: slot.seller,
+		spec: spec, slot: slot, seller: slot.seller, timeout: slot.seller.Timeout(),
 		deadline: time.Now().Add(lifetime(slot.seller)),
 	}
 	d.mu.Lock()
@@ -118,11 +117,11 @@ func (d *Desk) Place(ctx context.Context, slot *Slot, spec Spec) (*Order, error)
 	d.mu.Unlock()
 	o.pingback = callbacks.address(o.seller.Name(), o.Ref)
 	o.called, o.delay = o.pingback != "", callbacks.Delay
-	o.fallback = callbacks.fallback(o.seller.Timeout(), spec.Lifetime-spec.Margin)
+	o.fallback = callbacks.fallback(o.timeout, spec.Lifetime-spec.Margin)
 
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
-	free, err := d.stock.Reserve(bounded, o.seller.Name(), o.Ref, limit, lifetime(o.seller)+placeMargin)
+	free, at, err := d.stock.Reserve(bounded, o.seller.Name(), o.Ref, limit, lifetime(o.seller)+placeMargin)
 	if err != nil {
 		return nil, d.abort(ctx, o, fmt.Errorf("reserving a place at %s: %w", o.seller.Name(), err))
 	}
@@ -132,8 +131,10 @@ func (d *Desk) Place(ctx context.Context, slot *Slot, spec Spec) (*Order, error)
 		d.mu.Unlock()
 		return nil, fmt.Errorf("%s: %w: all replicas together have %d orders there", o.seller.Name(), ErrBusy, limit)
 	}
+	// What Redis carries out when nobody waits for it any more must do nothing.
+	notAfter := at.After(stockTime)
 	if o.booked = perDay > 0; o.booked {
-		wait, err := d.stock.Book(bounded, o.Ref, perDay)
+		wait, err := d.stock.Book(bounded, o.Ref, perDay, notAfter)
 		if err != nil {
 			return nil, d.abort(ctx, o, fmt.Errorf("reserving in the budget: %w", err))
 		}
@@ -145,7 +146,7 @@ func (d *Desk) Place(ctx context.Context, slot *Slot, spec Spec) (*Order, error)
 	placing, err := d.stock.Place(bounded, pool.Order{
 		Ref: o.Ref, Depth: spec.Depth, Margin: spec.Margin, Lead: spec.Lead, TTL: lifetime(o.seller),
 		Price: int64(math.Round(price(spec.Identity.Type) * currency)), Facts: o.facts(),
-		PerHour: spec.PerHour, PerDay: spec.PerDay,
+		PerHour: spec.PerHour, PerDay: spec.PerDay, NotAfter: notAfter,
 	})
 	switch {
 	case err != nil:
@@ -176,6 +177,7 @@ func (d *Desk) giveBack(ctx context.Context, o *Order) {
 	defer o.slot.Free()
 	if err := d.unreserve(ctx, o.seller.Name(), o.Ref, o.booked); err != nil {
 		d.log.Debug("reservations not given back", "target", o.spec.Target, "provider", o.seller.Name(), "err", err)
+		d.leave(o)
 	}
 }
 

@@ -29,13 +29,17 @@ func TestPlaceReservesFirst(t *testing.T) {
 	placed := s.stock.orders[o.Ref].Order
 	want := pool.Order{
 		Ref: o.Ref, Depth: 10, Margin: 40 * time.Second,
-		Lead: 20 * time.Second, TTL: s.seat.limit + 2*callTime, Facts: placed.Facts,
+		Lead: 20 * time.Second, TTL: s.seat.limit + 2*callTime, Facts: placed.Facts, NotAfter: placed.NotAfter,
+	}
+	// What Redis carries out later than that, nobody waits for any more.
+	if late := time.UnixMilli(int64(placed.NotAfter)).Sub(o.placed); late > stockTime || late < stockTime-time.Second {
+		t.Errorf("the placing may be carried out %v late", late)
 	}
 	if placed != want {
 		t.Errorf("placed %+v, want %+v", placed, want)
 	}
 	f, err := readFacts(placed.Facts)
-	wanted := facts{Target: "login", Provider: "one", Type: captcha.RecaptchaV2, Lifetime: 120_000, Margin: 40_000}
+	wanted := facts{Target: "login", Provider: "one", Type: captcha.RecaptchaV2, Lifetime: 120_000, Margin: 40_000, Timeout: 180_000}
 	if err != nil || f != wanted {
 		t.Errorf("facts %+v, %v, want %+v", f, err, wanted)
 	}
@@ -136,7 +140,7 @@ func TestProviderFilledByOtherReplicas(t *testing.T) {
 		s := newShop(2)
 		ctx := boundedCtx(t)
 		for _, foreign := range []string{"a", "b"} {
-			if ok, _ := s.stock.Reserve(ctx, "one", pool.Ref{Order: foreign}, 2, 0); !ok {
+			if ok, _, _ := s.stock.Reserve(ctx, "one", pool.Ref{Order: foreign}, 2, 0); !ok {
 				t.Fatal("the double is full already")
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -266,4 +267,100 @@ func TestAPanicForgetsNoLeftovers(t *testing.T) {
 	if len(s.desk.leftovers) != 1 {
 		t.Errorf("%d leftovers", len(s.desk.leftovers))
 	}
+}
+
+// Redis goes away between a refusal and the giving back, or right after a booking
+// for longer than an order's time: no solve stays in the budget that was not bought.
+func TestNothingStaysInTheBudget(t *testing.T) {
+	for name, c := range map[string]struct {
+		away   []string
+		refuse bool
+	}{
+		"refusal": {[]string{"refund"}, true},
+		"outage":  {[]string{"place", "fail", "refund", "release", "look"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShop(1)
+				s.desk.SetBudget(5)
+				stop := s.running(t)
+				slot, _, _ := mustAdmit(t, s.desk)
+				s.stock.refuse = c.refuse
+				s.stock.away(c.away...)
+				if _, err := s.desk.Place(t.Context(), slot, spec()); err == nil {
+					t.Fatal("placed")
+				}
+				time.Sleep(5 * time.Minute)
+				s.stock.away()
+				time.Sleep(5 * time.Second)
+				stop()
+				if len(s.stock.booked) != 0 {
+					t.Errorf("%d booked for 24 h; no order was ever placed", len(s.stock.booked))
+				}
+			})
+		})
+	}
+}
+
+// The adopter's file has a shorter time-out than the order was placed with.
+func TestAnAdoptedOrderKeepsItsTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		s.found(t, pool.Bought)
+		heir := s.replica("no letters")
+		heir.seat.limit = 20 * time.Second
+		heir.seat.poll = notReady(6)
+		if err := heir.desk.Collect(t.Context(), heir.adopt(t)[0]); err != nil {
+			t.Errorf("collect = %v", err)
+		}
+	})
+}
+
+// One broken dead letter keeps nobody from starting.
+func TestABrokenLetterDoesNotStopTheStart(t *testing.T) {
+	b := openBox(t)
+	b.plant(t, strings.Repeat("0", 64)+".json", "{")
+	s := newShopWith(1, b.dir)
+	for range 2 {
+		if err := s.desk.OpenLetters(); err != nil {
+			t.Errorf("opening: %v", err)
+		}
+	}
+}
+
+// A service that hangs makes no report to another one late, and none is
+// forgotten at a stop: each is told once.
+func TestReportsToSeveralProvidersAndAtAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
+		s.seat.report = func() error {
+			time.Sleep(10 * time.Second)
+			return &provider.Error{Class: provider.Capacity, Code: "timeout"}
+		}
+		stop := s.running(t)
+		s.forget()
+		for range 5 {
+			s.desk.Report("one", "t1", captcha.HCaptcha, 0, false)
+		}
+		s.desk.Report("two", "t2", captcha.HCaptcha, 0, false)
+		time.Sleep(time.Second)
+		if !slices.Contains(s.all(), "report to two: passed") {
+			t.Errorf("after a second: %q", s.all())
+		}
+		for range reportsAtOnce {
+			s.desk.Report("one", "t1", captcha.HCaptcha, 0, false)
+		}
+		stop()
+		s.desk.Report("one", "t1", captcha.HCaptcha, 0, false)
+		told := 0
+		for _, entry := range s.all() {
+			if strings.HasPrefix(entry, "report to ") {
+				told++
+			}
+		}
+		if want := 5 + 1 + reportsAtOnce + 1; told != want {
+			t.Errorf("%d reports are accounted for, want %d", told, want)
+		}
+	})
 }

@@ -24,12 +24,13 @@ func (d *Desk) OpenLetters() error {
 	if err := d.letters.open(); err != nil {
 		return err
 	}
-	return d.letters.each(func(l letter) bool {
+	d.tellTrouble(d.letters.each(func(l letter) bool {
 		if order, ok := pool.ParseRef(l.Order); ok {
-			d.firstArrival(order, l.Arrived)
+			d.firstArrival(order, time.Time{})
 		}
 		return true
-	})
+	}))
+	return nil
 }
 
 // Letters lists the callbacks that could not be stored yet, without their
@@ -89,7 +90,11 @@ func (d *Desk) tryAgain(ctx context.Context, l letter) (outcome string, err erro
 	if !time.Now().Before(l.Until) {
 		return CallbackUnknown, nil
 	}
-	return d.deliver(ctx, l)
+	order, ok := pool.ParseRef(l.Order)
+	if !ok {
+		return CallbackMalformed, nil
+	}
+	return d.deliver(ctx, l, d.firstArrival(order, time.Time{}))
 }
 
 // tellTrouble logs what is wrong with the disk, and that it is over, once.

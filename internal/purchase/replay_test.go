@@ -276,7 +276,8 @@ func TestLettersOfAnEarlierDesk(t *testing.T) {
 		}
 		time.Sleep(17 * time.Second)
 		next.mustReplay(t, Replayed{Replayed: 1})
-		if l := s.stock.landed(); len(l) != 1 || l[0].SincePlaced != 5*time.Second || l[0].Value != "03AFcallback" {
+		// Clocks can be set between two runs, so the token is as old as its submit.
+		if l := s.stock.landed(); len(l) != 1 || l[0].SincePlaced != 0 || l[0].Lead != 0 || l[0].Value != "03AFcallback" {
 			t.Errorf("landed %+v", l)
 		}
 		if orders, places := s.stock.counts(); orders != 0 || places != 0 {

@@ -3,6 +3,7 @@ package purchase
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"poold/internal/captcha"
@@ -12,6 +13,8 @@ import (
 const (
 	// mostReports wait to be passed on; those beyond are only counted here.
 	mostReports = 256
+	// reportsAtOnce are on their way; each takes reportTries calls at most.
+	reportsAtOnce = 16
 	// reportTries is how often a report is sent that has no proper answer.
 	reportTries = 3
 )
@@ -27,21 +30,47 @@ type report struct {
 // Report passes a caller's word on a token of the given age on to its provider,
 // in the background and as long as the provider takes it. It never blocks.
 func (d *Desk) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
-	select {
-	case d.reports <- report{provider, task, t, time.Now().Add(-age), accepted}:
-	default:
+	d.mu.Lock()
+	queued := false
+	if !d.deaf {
+		select {
+		case d.reports <- report{provider, task, t, time.Now().Add(-age), accepted}:
+			queued = true
+		default:
+		}
+	}
+	d.mu.Unlock()
+	if !queued {
 		d.observe.Report(provider, ReportRefused)
 	}
 }
 
-// passOn sends reports until ctx ends.
+// passOn sends reports until ctx ends, a few at a time, so that a service that
+// hangs does not make the reports to others late. What is left then is counted.
 func (d *Desk) passOn(ctx context.Context) {
+	var senders sync.WaitGroup
+	for range reportsAtOnce {
+		senders.Go(func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case r := <-d.reports:
+					d.guarded(func() { d.observe.Report(r.provider, d.send(ctx, r)) })
+				}
+			}
+		})
+	}
+	senders.Wait()
+	d.mu.Lock()
+	d.deaf = true
+	d.mu.Unlock()
 	for {
 		select {
-		case <-ctx.Done():
-			return
 		case r := <-d.reports:
-			d.guarded(func() { d.observe.Report(r.provider, d.send(ctx, r)) })
+			d.guarded(func() { d.observe.Report(r.provider, ReportRefused) })
+		default:
+			return
 		}
 	}
 }

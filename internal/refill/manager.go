@@ -308,7 +308,7 @@ func (m *Manager) adopt(ctx, search context.Context, orders *errgroup.Group) {
 	for _, order := range adopted {
 		started := orders.TryGo(func() error {
 			err := m.desk.Collect(ctx, order)
-			if h := m.roster.Load().byName[order.Target()]; h != nil {
+			if h := m.roster.Load().byID[order.Identity]; h != nil {
 				h.ended(err, m.Kick)
 			}
 			return nil

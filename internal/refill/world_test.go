@@ -141,9 +141,9 @@ func (s *shelf) Place(ctx context.Context, o pool.Order) (pool.Placing, error) {
 	return pool.Placing{Placed: true}, nil
 }
 
-func (s *shelf) Reserve(ctx context.Context, name string, order pool.Ref, limit int, ttl time.Duration) (bool, error) {
+func (s *shelf) Reserve(ctx context.Context, name string, order pool.Ref, limit int, ttl time.Duration) (bool, pool.Moment, error) {
 	if err := s.enter(ctx); err != nil {
-		return false, err
+		return false, 0, err
 	}
 	defer s.mu.Unlock()
 	if s.places[name] == nil {
@@ -155,10 +155,10 @@ func (s *shelf) Reserve(ctx context.Context, name string, order pool.Ref, limit 
 		}
 	}
 	if len(s.places[name]) >= limit {
-		return false, nil
+		return false, 0, nil
 	}
 	s.places[name][order] = time.Now().Add(ttl)
-	return true, nil
+	return true, 0, nil
 }
 
 func (s *shelf) Release(ctx context.Context, name string, order pool.Ref) error {
@@ -186,9 +186,11 @@ func (s *shelf) InFlight(context.Context, []string) ([]int, error) {
 	return nil, errors.New("not used")
 }
 
-func (s *shelf) Book(context.Context, pool.Ref, int) (time.Duration, error) { return 0, nil }
-func (s *shelf) Refund(context.Context, pool.Ref) error                     { return nil }
-func (s *shelf) Booked(context.Context) (int, error)                        { return 0, nil }
+func (s *shelf) Book(context.Context, pool.Ref, int, pool.Moment) (time.Duration, error) {
+	return 0, nil
+}
+func (s *shelf) Refund(context.Context, pool.Ref) error { return nil }
+func (s *shelf) Booked(context.Context) (int, error)    { return 0, nil }
 
 // stands reports whether an order is there; change is carried out with it.
 func (s *shelf) stands(ctx context.Context, order pool.Ref, change func()) (bool, error) {

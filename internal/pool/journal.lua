@@ -1,0 +1,83 @@
+-- Shared by the scripts that know orders and budgets: scripts.go puts it between
+-- common.lua and theirs. A take does without, since Redis defines each function
+-- anew at every call.
+
+-- entry_of reads an order's line of the journal; nil where there is none.
+local function entry_of(journal, order)
+  local placed, state, owner, unsolved, price, task, facts = string.match(
+    redis.call('HGET', journal, order) or '', '^(%d+)|(%a)|([^|]*)|(-?%d+)|(%d+)|([^|]*)|(.*)$')
+  if not placed then
+    return nil
+  end
+  return {placed = tonumber(placed), state = state, owner = owner,
+    unsolved = tonumber(unsolved), price = tonumber(price), task = task, facts = facts}
+end
+
+-- write_entry is the inverse.
+local function write_entry(journal, order, e)
+  redis.call('HSET', journal, order, table.concat({ms(e.placed), e.state, e.owner,
+    ms(e.unsolved), ms(e.price), e.task, e.facts}, '|'))
+end
+
+-- is_bought reports whether an order in this state was counted as bought.
+local function is_bought(state)
+  return state == 'b' or state == 'u'
+end
+
+-- remove takes an order out of everything but the stock.
+local function remove(orders, journal, leases, order)
+  redis.call('ZREM', orders, order)
+  redis.call('HDEL', journal, order)
+  redis.call('ZREM', leases, order)
+end
+
+-- ended_by answers the end of an order that is gone: 1 where this very call ended
+-- it, whose answer was lost, else 0.
+local function ended_by(sale, call)
+  local last = string.match(redis.call('GET', sale) or '', '^([^|]*)|')
+  return last == call and 1 or 0
+end
+
+-- purge_orders forgets orders that nobody settled in their time. Those that may
+-- have been bought count as lost; an intent was not, and its budget comes back.
+local function purge_orders(orders, journal, leases, stats, spend, now)
+  for _, order in ipairs(redis.call('ZRANGEBYSCORE', orders, '-inf', ms(now))) do
+    local e = entry_of(journal, order)
+    remove(orders, journal, leases, order)
+    if e and e.state == 'i' then
+      redis.call('ZREM', spend, order)
+    elseif e then
+      count(stats, {lost = 1, bought = is_bought(e.state) and 0 or 1, spent = e.price})
+    end
+  end
+end
+
+local hour, day = 3600000, 86400000
+
+-- window_wait says how long it takes until a sliding window of a budget has room
+-- for one more, in ms; 0 = it has now.
+local function window_wait(spend, now, window, limit)
+  if limit <= 0 then
+    return 0
+  end
+  local from = '(' .. ms(now - window)
+  local used = redis.call('ZCOUNT', spend, from, '+inf')
+  if used < limit then
+    return 0
+  end
+  -- Where the limit was lowered, more than the oldest must leave first.
+  local blocking = redis.call('ZRANGEBYSCORE', spend, from, '+inf', 'WITHSCORES', 'LIMIT', used - limit, 1)
+  return math.max(1, tonumber(blocking[2]) + window - now)
+end
+
+-- budget_wait is the longer of both windows' waits.
+local function budget_wait(spend, now, per_hour, per_day)
+  redis.call('ZREMRANGEBYSCORE', spend, '-inf', ms(now - day))
+  return math.max(window_wait(spend, now, hour, per_hour), window_wait(spend, now, day, per_day))
+end
+
+-- book writes an order into a budget.
+local function book(spend, now, order)
+  redis.call('ZADD', spend, 'NX', ms(now), order)
+  redis.call('PEXPIRE', spend, day + 60000)
+end

@@ -11,12 +11,16 @@ COPY internal ./internal
 ARG VERSION=dev
 RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/poold ./cmd/poold
 # Root certificates, for calls to the solving service over TLS.
-RUN mkdir -p /out/certs && cp /etc/ssl/certs/ca-certificates.crt /out/certs/
+RUN mkdir -p /out/certs /out/data && cp /etc/ssl/certs/ca-certificates.crt /out/certs/
 
 FROM scratch
 COPY --from=build /out/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/poold /poold
 COPY pools.yaml /etc/poold/pools.yaml
+# Where ./dead-letters is, unless the file says otherwise.
+COPY --from=build --chown=65532:65532 /out/data /var/lib/poold
+WORKDIR /var/lib/poold
+VOLUME /var/lib/poold
 ENV POOLD_CONFIG=/etc/poold/pools.yaml \
     POOLD_LISTEN=0.0.0.0:8080
 USER 65532:65532

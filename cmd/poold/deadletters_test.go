@@ -44,8 +44,8 @@ func TestDeadLettersCommand(t *testing.T) {
 		{"list as JSON, flags first", "--json list", 200, someLetters, exitDone, "GET /dead-letters Bearer key1", []string{strings.TrimSpace(someLetters) + "\n"}, "USELESS"},
 		{"none", "list", 200, `{"letters":[]}`, exitDone, "GET /dead-letters Bearer key1", []string{"there are no dead letters\n"}, "ORDER"},
 		{"some", "list", 200, `{"letters":[],"incomplete":true}`, exitDone, "GET /dead-letters Bearer key1", []string{"cannot be read"}, "no dead letters"},
-		{"replay", "replay", 200, `{"replayed":3,"dropped":2,"left":1}`, exitDone, "POST /dead-letters/replay Bearer key1", []string{"3 replayed, 2 of no use any more, 1 left\n"}, "{"},
-		{"replay as JSON", "replay --json", 200, `{"replayed":3,"dropped":2,"left":1}`, exitDone, "POST /dead-letters/replay Bearer key1", []string{`{"replayed":3,`}, "use"},
+		{"replay", "replay", 200, `{"replayed":3,"dropped":2,"expired":4,"left":1}`, exitDone, "POST /dead-letters/replay Bearer key1", []string{"3 replayed, 2 whose orders had ended, 4 too old, 1 left\n"}, "{"},
+		{"replay as JSON", "replay --json", 200, `{"replayed":3,"dropped":2,"expired":4,"left":1}`, exitDone, "POST /dead-letters/replay Bearer key1", []string{`{"replayed":3,`}, "use"},
 		{"redis is away", "replay", 503, `{"code":"store_down","detail":"redis does not answer"}`, exitFailed, "POST /dead-letters/replay Bearer key1", []string{"store_down: redis does not answer"}, ""},
 		{"no such right", "list", 403, `{"code":"forbidden","detail":"this key lacks the scope admin"}`, exitFailed, "GET /dead-letters Bearer key1", []string{"forbidden"}, "key1"},
 		{"no daemon of ours", "list", 200, `<html>`, exitFailed, "GET /dead-letters Bearer key1", []string{"reading the daemon's answer"}, ""},
@@ -80,8 +80,8 @@ func TestStatusTable(t *testing.T) {
   {"name":"signup","state":"ok","marks":[],"budget":null}]}`
 	printed, code, _ := askDaemon(t, 200, document, "status")
 	for _, part := range []string{
-		"starved, failing, mostly_rejected (why)", "0.105123", "8/10 an hour, 77/500 a day\n", "  1/2 a day\n", "budget over all targets: 12/20000 a day\n",
-		"dead letters: 3 (poold dead-letters list)\n", "  yes\n", "  no\n", "UNKNOWN", "LOST",
+		"starved, failing, mostly_rejected  ", "0.105123", "8/10 an hour, 77/500 a day\n", "  1/2 a day\n", "budget over all targets: 12/20000 a day\n",
+		"dead letters: 3 (poold dead-letters list)\n", "\nlogin: why\n", "  yes\n", "  no\n", "UNKNOWN", "LOST",
 	} {
 		if !strings.Contains(printed, part) {
 			t.Errorf("no %q in\n%s", part, printed)

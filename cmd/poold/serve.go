@@ -88,6 +88,7 @@ type daemon struct {
 	market   *market
 	server   *httpapi.Server
 	listener net.Listener
+	letters  string // folder of the dead letters
 }
 
 // newDaemon builds everything and binds the port; nothing runs yet.
@@ -147,8 +148,12 @@ func (d *daemon) build(set *targets.Set) error {
 // openLetters makes sure that callbacks can be kept on disk, where there are to
 // be any, and finds those of an earlier run.
 func (d *daemon) openLetters(set *targets.Set) error {
+	// The folder of a reload is not in use before a restart.
+	if d.letters == "" {
+		d.letters = set.DeadLetters
+	}
 	called := slices.ContainsFunc(set.Providers, func(p targets.Provider) bool { return p.CallbackURL != "" })
-	if _, err := os.Stat(set.DeadLetters); err != nil && !called {
+	if _, err := os.Stat(d.letters); err != nil && !called {
 		return nil
 	}
 	if err := d.desk.OpenLetters(); err != nil {
@@ -178,7 +183,12 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 		d.manager.Apply(ctx, set)
 	}
 	apply(ctx, d.file.Current())
-	d.file.OnApply(apply)
+	d.file.OnApply(func(ctx context.Context, set *targets.Set) {
+		if err := d.openLetters(set); err != nil {
+			d.log.Error("callbacks cannot be kept while redis is away", "err", err)
+		}
+		apply(ctx, set)
+	})
 
 	if d.embedded != nil {
 		spawn(func() error { return d.embedded(all) })

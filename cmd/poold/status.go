@@ -113,7 +113,7 @@ func (d document) print(w io.Writer) error {
 			budget = strings.Trim(t.Budget.Hour.of("an hour")+", "+t.Budget.Day.of("a day"), ", ")
 		}
 		row("%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n",
-			t.Name, withReason(strings.Join(append([]string{t.State}, t.Marks...), ", "), t.Reason), t.Fresh, t.Depth, t.InFlight, t.Unknown, t.Waiting,
+			t.Name, strings.Join(append([]string{t.State}, t.Marks...), ", "), t.Fresh, t.Depth, t.InFlight, t.Unknown, t.Waiting,
 			t.Requests, known(t.Hits+t.Waited+t.Misses > 0, "%.1f %%", 100*t.HitRate), t.Bought, t.Solved, t.Expired, t.Failed, t.Lost,
 			known(t.BoughtPerServed > 0, "%.2f", t.BoughtPerServed), known(t.Spent > 0, "%.6g", t.Spent), budget)
 	}
@@ -123,6 +123,11 @@ func (d document) print(w io.Writer) error {
 	}
 	if err := table.Flush(); err != nil {
 		return err
+	}
+	for _, t := range d.Targets {
+		if t.Reason != "" {
+			fmt.Fprintf(&text, "\n%s: %s\n", t.Name, t.Reason)
+		}
 	}
 	ready, redis := "ready", "answers"
 	if !d.Ready {

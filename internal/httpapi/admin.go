@@ -16,7 +16,7 @@ func (s *Server) handlePause(w http.ResponseWriter, r *http.Request, c *call) er
 	if err := s.stock.Pause(r.Context(), c.target.ID); err != nil {
 		return err
 	}
-	return s.altered(w, c)
+	return s.altered(w, r, c, "the buying for a target was paused")
 }
 
 // handleResume is POST /pool/{target}/resume. It undoes a pause by POST alone:
@@ -28,7 +28,7 @@ func (s *Server) handleResume(w http.ResponseWriter, r *http.Request, c *call) e
 	if err := s.stock.Resume(r.Context(), c.target.ID); err != nil {
 		return err
 	}
-	return s.altered(w, c)
+	return s.altered(w, r, c, "the buying for a target was resumed")
 }
 
 // handleFlush is DELETE /pool/{target}/tokens: what is ready is thrown away and
@@ -38,12 +38,14 @@ func (s *Server) handleFlush(w http.ResponseWriter, r *http.Request, c *call) er
 	if err != nil {
 		return err
 	}
-	s.log.InfoContext(r.Context(), "the tokens of a target were thrown away", slog.String("target", c.target.Name), slog.Int("tokens", thrown))
-	return s.altered(w, c)
+	return s.altered(w, r, c, "the tokens of a target were thrown away", slog.Int("tokens", thrown))
 }
 
-// altered tells those who should know at once that a target is not as it was.
-func (s *Server) altered(w http.ResponseWriter, c *call) error {
+// altered tells those who should know that a target is not as it was, and the log
+// who did what.
+func (s *Server) altered(w http.ResponseWriter, r *http.Request, c *call, what string, more ...slog.Attr) error {
+	attrs := append([]slog.Attr{slog.String("target", c.target.Name), slog.String("key", c.caller.name)}, more...)
+	s.log.LogAttrs(r.Context(), slog.LevelInfo, what, attrs...)
 	s.changes.Add(1) // the next /status shows it
 	s.refill.Kick(c.target.ID)
 	w.WriteHeader(http.StatusNoContent)

@@ -89,7 +89,7 @@ func TestFlush(t *testing.T) {
 	if len(d.refill.kicked) != 1 || d.refill.kicked[0] != set.Targets[1].ID {
 		t.Errorf("refill was told of %q", d.refill.kicked)
 	}
-	if !strings.Contains(d.logged.String(), `"level":"INFO","msg":"the tokens of a target were thrown away","target":"staging-login","tokens":4`) {
+	if !strings.Contains(d.logged.String(), `"level":"INFO","msg":"the tokens of a target were thrown away","target":"staging-login","key":"all","tokens":4`) {
 		t.Errorf("the log does not say what was lost: %s", d.logged)
 	}
 	d.stock.flush = func(captcha.ID, time.Duration) (int, error) { return 0, pool.ErrDown }

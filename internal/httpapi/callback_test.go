@@ -170,7 +170,7 @@ func TestDeadLetters(t *testing.T) {
 		d.desk.letters = nil
 		return purchase.Replayed{Replayed: 3, Dropped: 1, Left: 2}, nil
 	}
-	if a := d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)); a.status != 200 || strings.TrimSpace(a.body) != `{"replayed":3,"dropped":1,"left":2}` {
+	if a := d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)); a.status != 200 || strings.TrimSpace(a.body) != `{"replayed":3,"dropped":1,"expired":0,"left":2}` {
 		t.Errorf("replay: %d %s", a.status, a.body)
 	}
 	if count() != 0 {

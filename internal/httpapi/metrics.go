@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"poold/internal/pool"
+	"poold/internal/purchase"
 	"poold/internal/targets"
 )
 
@@ -65,6 +66,14 @@ func NewMetrics(version, commit string) *Metrics {
 		providers:     make(map[string]bool),
 	}
 	m.ok = m.requests.WithLabelValues("200")
+	// A rate that begins with the first event misses it.
+	for _, outcome := range []string{purchase.CallbackSettled, purchase.CallbackFailed, purchase.CallbackUnknown,
+		purchase.CallbackForged, purchase.CallbackMalformed, purchase.CallbackKept, purchase.CallbackRefused} {
+		m.callbacks.WithLabelValues(outcome)
+	}
+	for _, outcome := range []string{purchase.LetterReplayed, purchase.LetterDropped, purchase.LetterExpired} {
+		m.letters.WithLabelValues(outcome)
+	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "poold_build_info", Help: "What is running; always 1.",
 		ConstLabels: prometheus.Labels{"version": version, "revision": commit, "goversion": runtime.Version()},

@@ -94,7 +94,7 @@ func (s *Server) take(ctx context.Context, set *targets.Set) *snapshot {
 		Version:   s.version,
 		Ready:     up && len(s.unready()) == 0,
 		StartedAt: stamp(s.startedAt),
-		Notices:   s.notices(set),
+		Notices:   s.notices(set, states),
 		Config:    configStatus(s.config.Status(), set),
 		Redis:     RedisStatus{Mode: s.redisMode, OK: up},
 		Providers: providerStatuses(states, set),
@@ -163,8 +163,13 @@ func (s *Server) lastKnown(queries []pool.Query) []pool.Stock {
 }
 
 // notices lists what an operator should know about this way of running poold.
-func (s *Server) notices(set *targets.Set) []string {
+func (s *Server) notices(set *targets.Set, providers []purchase.Status) []string {
 	notices := []string{}
+	for _, p := range providers {
+		if p.Silent {
+			notices = append(notices, "No callback of provider "+p.Name+" came for its last tasks, so they are polled: is its callback_url reachable for the service, and the base address alone?")
+		}
+	}
 	simulated := usesSimulated(set)
 	if simulated {
 		notices = append(notices, "The provider is simulated: its tokens are made up and no site accepts them.")

@@ -331,10 +331,20 @@ func TestNotices(t *testing.T) {
 		if c.embedded {
 			set.Redis.URL = "embedded"
 		}
-		notices := strings.Join((&Server{}).notices(set), "\n")
+		notices := strings.Join((&Server{}).notices(set, []purchase.Status{{Name: "loud"}}), "\n")
 		if !strings.Contains(notices, c.want) || (notices == "") != (c.want == "") || strings.Count(notices, "\n") > 0 {
 			t.Errorf("%+v: %q", c, notices)
 		}
+	}
+}
+
+// A provider whose callbacks do not arrive is named.
+func TestNoticeOfSilentCallbacks(t *testing.T) {
+	set := sampleSet()
+	set.Redis.URL = "redis://example.com"
+	notices := (&Server{}).notices(set, []purchase.Status{{Name: "loud"}, {Name: "quiet", Silent: true}})
+	if len(notices) != 1 || !strings.Contains(notices[0], "provider quiet") {
+		t.Errorf("notices: %q", notices)
 	}
 }
 

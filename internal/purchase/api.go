@@ -149,7 +149,8 @@ const (
 // The outcomes of a dead letter.
 const (
 	LetterReplayed = "replayed"
-	LetterDropped  = "dropped" // of no use any more
+	LetterDropped  = "dropped" // its order had ended before
+	LetterExpired  = "expired" // it outlived its token
 )
 
 // The outcomes of a report.
@@ -209,4 +210,7 @@ type Status struct {
 	State       provider.State
 	InFlight    int // orders that hold a place, over all replicas
 	Concurrency int // most at once: the file's, or fewer where the provider has fewer threads
+	// Silent: the last tasks had no callback although they should have had one, so
+	// that tasks are polled from the start.
+	Silent bool
 }

@@ -131,18 +131,21 @@ func (d *Desk) receive(ctx context.Context, c Callback) (outcome string, err err
 	crash("received")
 	outcome, err = d.deliver(ctx, l, d.firstArrival(order, c.At))
 	crash("delivered")
+	if s := d.sellerNamed(c.Provider); s != nil {
+		d.heard(s, true)
+	}
 	if err == nil {
 		d.forgetArrival(order)
 		return outcome, nil
 	}
 	l.Until = c.At.Add(d.life(order.Identity))
 	if kept := d.letters.put(l); kept != nil {
-		d.log.Error("a callback is lost: neither redis nor the disk took it", "provider", c.Provider, "task", l.Task,
+		d.log.Error("a callback was refused with 503: neither redis nor the disk took it", "provider", c.Provider, "task", l.Task,
 			"err", errors.Join(err, kept))
 		return CallbackRefused, ErrNotKept
 	}
 	crash("kept")
-	d.log.Debug("a callback was kept on disk", "provider", c.Provider, "task", l.Task, "err", err)
+	d.log.Debug("a callback was kept on disk", "provider", c.Provider, "order", order.Order, "task", l.Task, "err", err)
 	return CallbackKept, nil
 }
 

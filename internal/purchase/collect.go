@@ -42,6 +42,9 @@ func (d *Desk) Collect(ctx context.Context, o *Order) (err error) {
 	crash("polled")
 	switch {
 	case err == nil:
+		if o.called && time.Since(o.submitted) >= o.fallback {
+			d.heard(o.seller, false)
+		}
 		return d.settle(ctx, o, solution)
 	case errors.Is(err, errTask):
 		if how := d.end(ctx, o, pool.Failure{Ref: o.Ref, Bought: true}); how == pool.Stolen || how == pool.Gone && o.called {
@@ -139,7 +142,7 @@ func (d *Desk) submit(ctx context.Context, o *Order) error {
 	o.task = task
 	unanswered := err != nil && isUnknown(err)
 	if d.turns(o.seller, unanswered) && unanswered {
-		d.log.Warn("a submit had no answer; the order counts as bought until its time is over",
+		d.log.Warn("nobody can say whether a submit was accepted; the order counts as bought until its time is over",
 			"target", o.spec.Target, "provider", o.seller.Name(), "err", err)
 	}
 	return err
@@ -208,67 +211,6 @@ func (d *Desk) unknown(ctx context.Context, provider string, order pool.Ref, hol
 	// It has a place, so this one shortens its life and is never refused.
 	_, _, err = d.stock.Reserve(ctx, provider, order, 1, hold)
 	return true, err
-}
-
-// errTask marks the end of a task without a token, as opposed to an end of the
-// waiting.
-var errTask = errors.New("the provider gave it up")
-
-// await waits for the end of the task: by polling, or by a callback, which ends
-// ctx. Its error wraps errTask or is ctx's.
-func (d *Desk) await(ctx context.Context, o *Order) (provider.Solution, error) {
-	first, interval := o.pace()
-	giveUp := o.submitted.Add(o.timeout)
-	wait := time.Until(first)
-	for {
-		// The last poll is at the time-out, not an interval before it.
-		if err := sleep(ctx, min(wait, time.Until(giveUp))); err != nil {
-			return provider.Solution{}, err
-		}
-		asked := time.Now()
-		solution, err := d.poll(ctx, o)
-		if err == nil {
-			return solution, nil
-		}
-		if err := ctx.Err(); err != nil {
-			return provider.Solution{}, err
-		}
-		var fault *provider.Error
-		wait = jitter(interval)
-		switch {
-		case errors.Is(err, provider.ErrNotReady):
-			o.unsolved = asked
-		case !errors.As(err, &fault):
-			// A call that was cut says nothing about the task.
-		case fault.Class == provider.Task:
-			return provider.Solution{}, fmt.Errorf("%s: %w: %w: %w", o.seller.Name(), ErrFailed, errTask, err)
-		case fault.Class == provider.Parameters:
-			return provider.Solution{}, fmt.Errorf("%s: %w: %w: %w: %w", o.seller.Name(), ErrFailed, ErrRefused, errTask, err)
-		default:
-			wait = max(wait, fault.Delay)
-		}
-		if !time.Now().Before(giveUp) {
-			return provider.Solution{}, fmt.Errorf("%s: %w: %w: not solved within %v: %w", o.seller.Name(), ErrFailed, errTask, o.timeout, err)
-		}
-	}
-}
-
-// pace is when to poll first, and how long to wait between polls. With callbacks
-// on, polling is for those that do not come. Without them a poll before the
-// shortest lead time of late could only find nothing; one interval before it
-// bounds the token's age.
-func (o *Order) pace() (first time.Time, interval time.Duration) {
-	wait, interval := o.seller.Pace(o.spec.Identity.Type)
-	if o.called {
-		return o.submitted.Add(o.fallback), interval
-	}
-	return o.answered.Add(max(wait, o.spec.Shortest-interval)), interval
-}
-
-func (d *Desk) poll(ctx context.Context, o *Order) (provider.Solution, error) {
-	bounded, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	return o.seller.Poll(bounded, o.task, o.spec.Identity)
 }
 
 // settle lands the token.

@@ -64,6 +64,36 @@ type seller struct {
 	asked       bool      // upkeep has been to this provider
 	mute        bool      // threads could not be read; told once
 	unanswered  bool      // the last submit had no answer; told once
+	unheard     int       // tasks in a row that should have had a callback and had none
+}
+
+// silentAfter is how many tasks in a row without their callbacks make it likely
+// that none can arrive.
+const silentAfter = 3
+
+// silentLocked reports whether callbacks are not worth waiting for. The caller
+// holds Desk.mu.
+func (s *seller) silentLocked() bool { return s.unheard >= silentAfter }
+
+// heard notes whether a task had the callback that it should have had, and logs
+// when that changes what is done.
+func (d *Desk) heard(s *seller, came bool) {
+	d.mu.Lock()
+	before := s.silentLocked()
+	if came {
+		s.unheard = 0
+	} else {
+		s.unheard++
+	}
+	after := s.silentLocked()
+	d.mu.Unlock()
+	switch {
+	case after && !before:
+		d.log.Warn("callbacks do not arrive, so tasks are polled as if there were none: is callback_url reachable for the service, and is it the base address alone?",
+			"provider", s.Name(), "tasks", silentAfter)
+	case before && !after:
+		d.log.Info("callbacks arrive again", "provider", s.Name())
+	}
 }
 
 // limitLocked is the most orders at once: the smaller of the file's number and
@@ -269,7 +299,7 @@ func (d *Desk) Providers(ctx context.Context, at time.Time) []Status {
 	names := make([]string, len(sellers))
 	for i, s := range sellers {
 		names[i] = s.Name()
-		list[i] = Status{Name: names[i], InFlight: s.taken, Concurrency: s.limitLocked()}
+		list[i] = Status{Name: names[i], InFlight: s.taken, Concurrency: s.limitLocked(), Silent: s.silentLocked()}
 	}
 	d.mu.Unlock()
 	for i, s := range sellers {

@@ -81,6 +81,9 @@ func (d *Desk) Ended(order pool.Ref, how string) {
 	if o == nil {
 		return
 	}
+	if o.called {
+		d.heard(o.seller, true)
+	}
 	switch code, params := strings.CutPrefix(how, refused); {
 	case how == pool.Solved:
 		o.finish(errSettled)

@@ -364,3 +364,43 @@ func TestReportsToSeveralProvidersAndAtAStop(t *testing.T) {
 		}
 	})
 }
+
+// Where callbacks do not arrive, three tasks wait for theirs in vain; the next
+// ones are polled from the start, until a callback comes after all.
+func TestSilentCallbacksArePolledFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCallbackShop("no letters")
+		tasks := 0
+		s.seat.submit = func(context.Context) (string, error) {
+			tasks++
+			return fmt.Sprint("t", tasks), nil
+		}
+		first := func() time.Duration {
+			t.Helper()
+			o := s.order(t)
+			var asked time.Time
+			s.seat.poll = func(context.Context, int) (provider.Solution, error) {
+				asked = time.Now()
+				return provider.Solution{Token: "03AFexample"}, nil
+			}
+			if err := s.desk.Collect(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			return asked.Sub(o.placed)
+		}
+		silent := func() bool { return s.desk.Providers(boundedCtx(t), time.Now())[0].Silent }
+		for range silentAfter {
+			if wait := first(); wait != 40*time.Second || silent() && s.desk.sellers[0].unheard < silentAfter {
+				t.Errorf("the first poll after %v, silent %v", wait, silent())
+			}
+		}
+		if wait := first(); wait != 15*time.Second || !silent() {
+			t.Errorf("then the first poll after %v, silent %v", wait, silent())
+		}
+		o := s.order(t)
+		s.mustCall(t, word(o.address(), "code=03AFcallback"))
+		if wait := first(); wait != 40*time.Second || silent() {
+			t.Errorf("after a callback the first poll after %v, silent %v", wait, silent())
+		}
+	})
+}

@@ -14,7 +14,8 @@ const replayEvery = 2 * time.Second
 // Replayed says how a replay of the dead letters went.
 type Replayed struct {
 	Replayed int `json:"replayed"` // ended their orders
-	Dropped  int `json:"dropped"`  // of no use any more: too late, or their orders had ended
+	Dropped  int `json:"dropped"`  // their orders had ended before
+	Expired  int `json:"expired"`  // outlived their tokens
 	Left     int `json:"left"`
 }
 
@@ -68,16 +69,23 @@ func (d *Desk) Replay(ctx context.Context) (r Replayed, err error) {
 			stuck = failed // it will be found again, and of no use
 			return true
 		}
-		if outcome == CallbackSettled || outcome == CallbackFailed {
+		switch outcome {
+		case CallbackSettled, CallbackFailed:
 			r.Replayed++
 			d.observe.Letter(LetterReplayed)
-		} else {
+		case LetterExpired:
+			r.Expired++
+			d.observe.Letter(LetterExpired)
+		default:
 			r.Dropped++
 			d.observe.Letter(LetterDropped)
 		}
 		return true
 	})
 	d.tellTrouble(errors.Join(unread, stuck))
+	if r.Expired > 0 {
+		d.log.Warn("dead letters outlived their tokens", "letters", r.Expired)
+	}
 	if r.Replayed+r.Dropped > 0 {
 		d.log.Info("dead letters were replayed", "replayed", r.Replayed, "dropped", r.Dropped)
 	}
@@ -88,7 +96,7 @@ func (d *Desk) Replay(ctx context.Context) (r Replayed, err error) {
 // tryAgain delivers a letter while it is of use.
 func (d *Desk) tryAgain(ctx context.Context, l letter) (outcome string, err error) {
 	if !time.Now().Before(l.Until) {
-		return CallbackUnknown, nil
+		return LetterExpired, nil
 	}
 	order, ok := pool.ParseRef(l.Order)
 	if !ok {

@@ -212,8 +212,8 @@ func TestLettersOfNoUse(t *testing.T) {
 				}
 				time.Sleep(time.Millisecond)
 				s.forget()
-				keeper.mustReplay(t, Replayed{Dropped: 1})
-				s.want(t, "letter dropped")
+				keeper.mustReplay(t, Replayed{Expired: 1})
+				s.want(t, "letter expired")
 			})
 		})
 	}

@@ -91,7 +91,7 @@ func (r *record) decided(d Decision, stock pool.Stock, at time.Time) {
 		// No order can be placed before.
 	case stock.Unknown > 0 && stock.Fresh == 0 && d.Order == 0:
 		// They hold the places of the depth until they must be over.
-		r.setLocked(Starved, fmt.Sprintf("of %d orders under way nobody knows whether %d were bought: their submits had no answer", stock.Orders, stock.Unknown))
+		r.setLocked(Starved, fmt.Sprintf("of %d orders under way nobody knows whether %d were bought: their submits had no clear answer", stock.Orders, stock.Unknown))
 	case d.Order == 0 || r.trouble == "":
 		r.setLocked(OK, "")
 	case r.note.State == Starved:
@@ -121,21 +121,24 @@ func (r *record) starve() {
 	r.setLocked(Starved, reason)
 }
 
-// placed notes that an order stands.
-func (r *record) placed(at time.Time) {
+// placed notes that an order stands, and reports whether a budget had kept the
+// target from it before.
+func (r *record) placed(at time.Time) (recovered bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lastOrder = at
-	if r.note.State == Budget {
+	if recovered = r.note.State == Budget; recovered {
 		r.setLocked(OK, "")
 	}
+	return recovered
 }
 
-// outOfBudget notes that a budget is used up. The file can raise it at any time,
-// so the next try is not as far away as the room.
-func (r *record) outOfBudget(err *purchase.BudgetError, at time.Time) {
+// outOfBudget notes that a budget is used up, and reports whether that is news.
+// The file can raise it at any time, so the next try is not as far away as the room.
+func (r *record) outOfBudget(err *purchase.BudgetError, at time.Time) (news bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	news = r.note.State != Budget
 	whose := "the budget of this target"
 	if err.Overall {
 		whose = "the budget over all targets"
@@ -146,6 +149,7 @@ func (r *record) outOfBudget(err *purchase.BudgetError, at time.Time) {
 		r.note.Until = until
 	}
 	r.heldUntil = at.Add(min(err.RetryAfter, budgetWait))
+	return news
 }
 
 // busy notes that an order was not taken, and holds the next one back.

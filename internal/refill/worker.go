@@ -199,7 +199,9 @@ func (w *worker) place(ctx context.Context, d Decision, buy buyer) error {
 		if err != nil {
 			return err
 		}
-		w.record.placed(time.Now())
+		if w.record.placed(time.Now()) {
+			w.log.Info("the budget has room again")
+		}
 	}
 	return nil
 }
@@ -228,7 +230,9 @@ func (w *worker) hindered(ctx context.Context, err error) rest {
 	var budget *purchase.BudgetError
 	switch {
 	case errors.As(err, &budget):
-		w.record.outOfBudget(budget, time.Now())
+		if w.record.outOfBudget(budget, time.Now()) {
+			w.log.Warn("nothing more is bought for now", "err", err)
+		}
 		return rest{least: coalesce, most: budget.RetryAfter}
 	case errors.Is(err, purchase.ErrNoProvider):
 		// A reload that brings one kicks.

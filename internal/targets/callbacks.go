@@ -75,6 +75,9 @@ func readCallbackURL(v value, dst *string) bool {
 		v.r.warn(v.line, "%s: over http tokens and the addresses that accept them travel unencrypted: use https", v.path)
 	}
 	*dst = strings.TrimRight(*dst, "/")
+	if strings.HasSuffix(*dst, "/callback") {
+		v.r.warn(v.line, "%s: /callback/… is added to it: give the base address alone, unless a proxy in front takes a first /callback away", v.path)
+	}
 	return true
 }
 

@@ -27,6 +27,8 @@ func TestCallbackKeys(t *testing.T) {
 		{"callback_url: 'https://pools.example.com:8443/a/b', fallback_after: 50ms", "https://pools.example.com:8443/a/b", 50 * time.Millisecond, 10 * time.Second, ""},
 		{"callback_url: 'http://127.0.0.1:8080', callback_delay: 24h", "http://127.0.0.1:8080", 0, 24 * time.Hour, ""},
 		{"callback_url: 'http://[::1]:8080', fallback_after: 0s", "http://[::1]:8080", 0, 10 * time.Second, ""},
+		{"callback_url: 'https://pools.example.com/callback/'", "https://pools.example.com/callback", 0, 10 * time.Second,
+			"pools.yaml:2: providers.acme.callback_url: /callback/… is added to it: give the base address alone, unless a proxy in front takes a first /callback away"},
 		{"callback_url: 'HTTP://pools.example.com'", "HTTP://pools.example.com", 0, 10 * time.Second,
 			"pools.yaml:2: providers.acme.callback_url: over http tokens and the addresses that accept them travel unencrypted: use https"},
 		{"callback_url: 'https://pools.example.com', fallback_after: 179s", "https://pools.example.com", 179 * time.Second, 10 * time.Second, ""},

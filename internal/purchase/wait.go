@@ -1,0 +1,74 @@
+package purchase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"poold/internal/provider"
+)
+
+// errTask marks the end of a task without a token, as opposed to an end of the
+// waiting.
+var errTask = errors.New("the provider gave it up")
+
+// await waits for the end of the task: by polling, or by a callback, which ends
+// ctx. Its error wraps errTask or is ctx's.
+func (d *Desk) await(ctx context.Context, o *Order) (provider.Solution, error) {
+	d.mu.Lock()
+	silent := o.seller.silentLocked()
+	d.mu.Unlock()
+	first, interval := o.pace(silent)
+	giveUp := o.submitted.Add(o.timeout)
+	wait := time.Until(first)
+	for {
+		// The last poll is at the time-out, not an interval before it.
+		if err := sleep(ctx, min(wait, time.Until(giveUp))); err != nil {
+			return provider.Solution{}, err
+		}
+		asked := time.Now()
+		solution, err := d.poll(ctx, o)
+		if err == nil {
+			return solution, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return provider.Solution{}, err
+		}
+		var fault *provider.Error
+		wait = jitter(interval)
+		switch {
+		case errors.Is(err, provider.ErrNotReady):
+			o.unsolved = asked
+		case !errors.As(err, &fault):
+			// A call that was cut says nothing about the task.
+		case fault.Class == provider.Task:
+			return provider.Solution{}, fmt.Errorf("%s: %w: %w: %w", o.seller.Name(), ErrFailed, errTask, err)
+		case fault.Class == provider.Parameters:
+			return provider.Solution{}, fmt.Errorf("%s: %w: %w: %w: %w", o.seller.Name(), ErrFailed, ErrRefused, errTask, err)
+		default:
+			wait = max(wait, fault.Delay)
+		}
+		if !time.Now().Before(giveUp) {
+			return provider.Solution{}, fmt.Errorf("%s: %w: %w: not solved within %v: %w", o.seller.Name(), ErrFailed, errTask, o.timeout, err)
+		}
+	}
+}
+
+// pace is when to poll first, and how long to wait between polls. With callbacks
+// on, polling is for those that do not come, unless the provider is silent. Without them a poll before the
+// shortest lead time of late could only find nothing; one interval before it
+// bounds the token's age.
+func (o *Order) pace(silent bool) (first time.Time, interval time.Duration) {
+	wait, interval := o.seller.Pace(o.spec.Identity.Type)
+	if o.called && !silent {
+		return o.submitted.Add(o.fallback), interval
+	}
+	return o.answered.Add(max(wait, o.spec.Shortest-interval)), interval
+}
+
+func (d *Desk) poll(ctx context.Context, o *Order) (provider.Solution, error) {
+	bounded, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	return o.seller.Poll(bounded, o.task, o.spec.Identity)
+}

@@ -195,9 +195,16 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	}
 	spawn(func() error { return d.store.Run(all) })
 	spawn(func() error { return d.file.Run(buying) })
-	spawn(func() error { return d.desk.Run(buying) })
+	// The desk renews the leases of submits in flight until the last one has ended.
+	desk, endDesk := context.WithCancel(all)
+	defer endDesk()
+	spawn(func() error { return d.desk.Run(desk) })
 	bought := make(chan struct{})
-	spawn(func() error { defer close(bought); return d.manager.Run(buying) })
+	spawn(func() error {
+		defer endDesk()
+		defer close(bought)
+		return d.manager.Run(buying)
+	})
 	spawn(func() error { return reloadOnHangup(buying, hangups, d.file, d.log) })
 	server := d.server.HTTPServer()
 	spawn(func() error {

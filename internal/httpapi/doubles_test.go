@@ -142,6 +142,7 @@ type fakeDesk struct {
 	callback  func() error
 	letters   []purchase.Letter
 	unread    error // why not all of them are known
+	aside     int
 	replay    func(ctx context.Context) (purchase.Replayed, error)
 
 	mu        sync.Mutex
@@ -178,7 +179,8 @@ func (f *fakeDesk) Report(provider, task string, t captcha.Type, age time.Durati
 
 func (f *fakeDesk) Letters() ([]purchase.Letter, error) { return f.letters, f.unread }
 
-func (f *fakeDesk) LetterCount() int { return len(f.letters) }
+func (f *fakeDesk) LetterCount() int     { return len(f.letters) }
+func (f *fakeDesk) LettersSetAside() int { return f.aside }
 
 func (f *fakeDesk) Replay(ctx context.Context) (purchase.Replayed, error) { return f.replay(ctx) }
 

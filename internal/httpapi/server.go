@@ -100,6 +100,7 @@ type Letterbox interface {
 	// Letters tells with an error those that can be read.
 	Letters() ([]purchase.Letter, error)
 	LetterCount() int
+	LettersSetAside() int
 	// Replay tries all of them now; pool.ErrDown where Redis is away.
 	Replay(ctx context.Context) (purchase.Replayed, error)
 }

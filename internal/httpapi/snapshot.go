@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -101,6 +102,10 @@ func (s *Server) take(ctx context.Context, set *targets.Set) *snapshot {
 		Targets:   make([]TargetStatus, len(stocks)),
 
 		DeadLetters: s.desk.LetterCount(),
+	}
+	if n := s.desk.LettersSetAside(); n > 0 {
+		snap.status.Notices = append(snap.status.Notices,
+			fmt.Sprintf("%d files of the dead letters could not be read and were set aside as *.bad: they may hold paid tokens.", n))
 	}
 	snap.status.Budget, snap.booked = s.overall(ctx, up)
 	for i := range stocks {

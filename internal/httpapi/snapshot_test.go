@@ -348,6 +348,15 @@ func TestNoticeOfSilentCallbacks(t *testing.T) {
 	}
 }
 
+// Files that were set aside may be paid tokens: somebody must look.
+func TestNoticeOfLettersSetAside(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	d.desk.aside = 2
+	if body := d.ask(t, "GET", "/status.json", bearer(keyAll)).body; !strings.Contains(body, "2 files of the dead letters") {
+		t.Errorf("not told: %s", body)
+	}
+}
+
 func TestPercentile(t *testing.T) {
 	list := []time.Duration{9 * time.Second, 1500 * time.Millisecond, 3 * time.Second}
 	for p, want := range map[int]float64{50: 3, 90: 9, 1: 1.5, 100: 9} {

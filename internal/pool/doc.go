@@ -18,7 +18,7 @@
 //	captcha:stats:{id}          hash    counters since the identity was first seen (Figures)
 //	captcha:leads:{id}          list    the last 48 lead times in ms, newest first
 //	captcha:verdicts:{id}       list    the last 20 reports, newest first: 1 accepted, 0 rejected
-//	captcha:sold:{id}:ORDER     string  "call|born ms|provider|task" of a landed token; "|reported" behind it
+//	captcha:sold:{id}:ORDER     string  "call|born ms|provider|task" of a landed token, "|reported" behind it; "call|" of a failed order
 //	captcha:paused:{id}         string  present while buying is paused by an operator
 //	captcha:rate:{id}           list    times of the last hand-outs, where the target has a rate
 //	captcha:last:{id}:REPLICA   list    the number of the replica's last take, then its answer
@@ -57,8 +57,8 @@
 //   - What a replica does for an order (submit, settle by polling, give up) is
 //     checked against the order's owner in the script that writes it. A lease
 //     that ended lets another replica become the owner; a replica that was
-//     stopped for that long can then do nothing more for the order. Callbacks
-//     need no lease.
+//     stopped for that long can then do nothing more for the order, but for one
+//     thing: who brings its task id becomes the owner. Callbacks need no lease.
 //   - The figures balance in every answer of look.lua (Figures says how), because
 //     each script moves a token or an order and its counts in one step, and the
 //     keys that they are in live as long as the figures.

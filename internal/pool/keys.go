@@ -47,6 +47,6 @@ func (s *Store) overall() string { return s.prefix + ":spend:{overall}" }
 func (s *Store) secret() string { return s.prefix + ":secret" }
 
 // channel carries the IDs of identities in which there is something for a waiter,
-// or whose buying was paused or resumed; after a landing or a callback the order
-// and how it ended stand behind it.
+// or whose buying was paused or resumed; after a callback the order and how it
+// ended stand behind it.
 func (s *Store) channel() string { return s.prefix + ":wake" }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -55,112 +53,15 @@ type Order struct {
 	Facts string
 	// PerHour and PerDay are the target's budgets, in solves; 0 = no cap.
 	PerHour, PerDay int
-	// NotAfter: a step that Redis carries out later than that does nothing.
+	// NotAfter: carried out later than that, Place does nothing and fails with ErrDown.
 	NotAfter Moment
 }
-
-// Moment is a time on Redis' clock, in Unix ms; 0 = none.
-type Moment int64
-
-// After is d later.
-func (m Moment) After(d time.Duration) Moment { return m + Moment(d.Milliseconds()) }
 
 // Placing is how Place went. Where all is zero the depth sentence refused.
 type Placing struct {
 	Placed     bool
 	Paused     bool          // buying is paused
 	BudgetWait time.Duration // above 0: a budget of the target has room only then
-}
-
-// Reserve takes a place at a provider for an order, over all replicas; the same
-// order may ask again, has one place, and can shorten its life. It is false where
-// all are taken. at is when Redis did so.
-func (s *Store) Reserve(ctx context.Context, provider string, order Ref, limit int, ttl time.Duration) (ok bool, at Moment, err error) {
-	reply, err := s.run(ctx, s.scripts.reserve, []string{s.places(provider)}, order.String(), limit, ttl.Milliseconds())
-	if err != nil {
-		return false, 0, err
-	}
-	n, err := integers(reply, 2)
-	if err != nil {
-		return false, 0, err
-	}
-	return n[0] == 1, Moment(n[1]), nil
-}
-
-// Release gives a place back; it is no error if the order has none.
-func (s *Store) Release(ctx context.Context, provider string, order Ref) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return down(s.slow.ZRem(ctx, s.places(provider), order.String()).Err())
-}
-
-// Places lists the orders that hold a place at a provider.
-func (s *Store) Places(ctx context.Context, provider string) ([]Ref, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	members, err := s.slow.ZRange(ctx, s.places(provider), 0, -1).Result()
-	if err != nil {
-		return nil, down(err)
-	}
-	refs := make([]Ref, 0, len(members))
-	for _, member := range members {
-		if ref, ok := ParseRef(member); ok {
-			refs = append(refs, ref)
-		}
-	}
-	return refs, nil
-}
-
-// InFlight counts the places taken at each provider. It judges by this
-// process' clock, which is good enough to be looked at.
-func (s *Store) InFlight(ctx context.Context, providers []string) ([]int, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	from := strconv.FormatInt(time.Now().UnixMilli(), 10)
-	counts := make([]int, len(providers))
-	pipe := s.slow.Pipeline()
-	answers := make([]*redis.IntCmd, len(providers))
-	for i, provider := range providers {
-		answers[i] = pipe.ZCount(ctx, s.places(provider), from, "+inf")
-	}
-	if len(providers) > 0 {
-		if _, err := pipe.Exec(ctx); err != nil {
-			return nil, down(err)
-		}
-	}
-	for i := range answers {
-		counts[i] = int(answers[i].Val())
-	}
-	return counts, nil
-}
-
-// Book reserves one solve in the budget over all targets; the same order may
-// ask again and counts once. wait is 0 where it is reserved, else how long it
-// takes until there is room. Carried out after notAfter it does nothing and fails
-// with ErrDown.
-func (s *Store) Book(ctx context.Context, order Ref, perDay int, notAfter Moment) (wait time.Duration, err error) {
-	reply, err := s.number(ctx, s.scripts.budget, []string{s.overall()}, order.String(), perDay, int64(notAfter))
-	if err == nil && reply < 0 {
-		err = fmt.Errorf("%w in time", ErrDown)
-	}
-	return max(0, time.Duration(reply)*time.Millisecond), err
-}
-
-// Refund takes an order out of the budget over all targets.
-func (s *Store) Refund(ctx context.Context, order Ref) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return down(s.slow.ZRem(ctx, s.overall(), order.String()).Err())
-}
-
-// Booked counts the solves of the last 24 h in the budget over all targets, by
-// this process' clock.
-func (s *Store) Booked(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	from := "(" + strconv.FormatInt(time.Now().Add(-24*time.Hour).UnixMilli(), 10)
-	n, err := s.slow.ZCount(ctx, s.overall(), from, "+inf").Result()
-	return int(n), down(err)
 }
 
 // Place creates an order beside the stock if the depth sentence allows it,
@@ -179,6 +80,9 @@ func (s *Store) Place(ctx context.Context, o Order) (Placing, error) {
 	n, err := integers(reply, 2)
 	if err != nil {
 		return Placing{}, err
+	}
+	if n[0] == -3 {
+		return Placing{}, errLate
 	}
 	return Placing{
 		Placed: n[0] == 1, Paused: n[0] == -1, BudgetWait: time.Duration(n[1]) * time.Millisecond,
@@ -301,7 +205,7 @@ const (
 	Intent     State = 'i' // placed; nothing was sent
 	Submitting State = 's' // its submit may have left
 	Bought     State = 'b' // the provider accepted it, and the task is known
-	Lost       State = 'u' // nobody knows whether it was accepted
+	Unknown    State = 'u' // nobody knows whether it was accepted
 )
 
 // Record is an order as the journal knows it.
@@ -332,116 +236,6 @@ func (s *Store) Find(ctx context.Context, order Ref) (Record, bool, error) {
 	}
 	r, err := readRecord(order, list, asked, time.Now())
 	return r, err == nil, err
-}
-
-// Adopt takes over those of the orders, all of one identity, whose lease has
-// ended, and tells which of them do not exist.
-func (s *Store) Adopt(ctx context.Context, id captcha.ID, orders []string) (adopted []Record, gone []Ref, err error) {
-	k := s.keys(id)
-	args := []any{s.replica, Lease.Milliseconds()}
-	for _, order := range orders {
-		args = append(args, order)
-	}
-	asked := time.Now()
-	reply, err := s.run(ctx, s.scripts.adopt, []string{k.orders, k.journal, k.leases, k.stats, k.spend}, args...)
-	if err != nil {
-		return nil, nil, err
-	}
-	answered := time.Now()
-	lists, _ := reply.([]any)
-	if len(lists) != 2 {
-		return nil, nil, fmt.Errorf("pool: adopt answered %d lists", len(lists))
-	}
-	missing, _ := lists[1].([]any)
-	for _, name := range missing {
-		order, _ := name.(string)
-		gone = append(gone, Ref{Identity: id, Order: order})
-	}
-	taken, _ := lists[0].([]any)
-	for ; len(taken) >= 4; taken = taken[4:] {
-		order, _ := taken[0].(string)
-		r, err := readRecord(Ref{Identity: id, Order: order}, taken[1:4], asked, answered)
-		if err != nil {
-			return adopted, gone, err
-		}
-		adopted = append(adopted, r)
-	}
-	return adopted, gone, nil
-}
-
-// readRecord reads age, rest and journal line of an order. The age is as of the
-// script, which ran between asked and answered.
-func readRecord(order Ref, list []any, asked, answered time.Time) (Record, error) {
-	n, err := integers(list, 2)
-	if err != nil {
-		return Record{}, err
-	}
-	line, _ := list[2].(string)
-	fields := strings.SplitN(line, "|", 7)
-	if len(fields) != 7 || len(fields[1]) != 1 {
-		return Record{}, errors.New("pool: a line of the journal has too few fields")
-	}
-	unsolved, err := strconv.ParseInt(fields[3], 10, 64)
-	if err != nil {
-		return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
-	}
-	task, err := url.QueryUnescape(fields[5])
-	if err != nil {
-		return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
-	}
-	return Record{
-		Ref: order, State: State(fields[1][0]), Task: task, Facts: fields[6],
-		Placed:   answered.Add(-time.Duration(n[0]) * time.Millisecond),
-		Until:    asked.Add(time.Duration(n[1]) * time.Millisecond),
-		Unsolved: time.Duration(unsolved) * time.Millisecond,
-	}, nil
-}
-
-// Renew renews the leases of this replica's orders and returns those that are
-// not its own any more, or have ended.
-func (s *Store) Renew(ctx context.Context, orders []Ref) (lost []Ref, err error) {
-	return s.lease(ctx, orders, Lease)
-}
-
-// LetGo ends the leases of this replica's orders, so that others may adopt them
-// at once.
-func (s *Store) LetGo(ctx context.Context, orders []Ref) error {
-	_, err := s.lease(ctx, orders, 0)
-	return err
-}
-
-// lease sets the leases of orders in one exchange, one script an identity.
-func (s *Store) lease(ctx context.Context, orders []Ref, length time.Duration) (lost []Ref, err error) {
-	byIdentity := map[captcha.ID][]any{}
-	for _, o := range orders {
-		if byIdentity[o.Identity] == nil {
-			byIdentity[o.Identity] = []any{s.replica, length.Milliseconds()}
-		}
-		byIdentity[o.Identity] = append(byIdentity[o.Identity], o.Order)
-	}
-	answers := map[captcha.ID]*redis.Cmd{}
-	err = s.pipelined(ctx, s.scripts.renew, func(ctx context.Context, pipe redis.Pipeliner) {
-		for id, args := range byIdentity {
-			k := s.keys(id)
-			answers[id] = s.scripts.renew.EvalSha(ctx, pipe, []string{k.journal, k.leases}, args...)
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	for id, answer := range answers {
-		names := byIdentity[id][2:]
-		mine, err := integers(answer.Val(), len(names))
-		if err != nil {
-			return lost, err
-		}
-		for i, name := range names {
-			if order, _ := name.(string); mine[i] == 0 {
-				lost = append(lost, Ref{Identity: id, Order: order})
-			}
-		}
-	}
-	return lost, nil
 }
 
 // number runs a script that answers with one number.

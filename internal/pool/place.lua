@@ -6,7 +6,8 @@
 -- ARGV  1 order id  2 depth  3 margin, ms  4 lead, ms  5 life of the order, ms
 --       6 owner  7 lease, ms  8 price  9 facts  10 most an hour  11 most a day
 --       12 not after this time, Unix ms (0 = any)
--- Answer: 1 placed (or already there) / 0 refused / -1 paused / -2 no budget,
+-- Answer: 1 placed (or already there) / 0 refused / -1 paused / -2 no budget / -3
+--       too late,
 --       ms until there is budget again, then the counts.
 local now = now_ms()
 local order, margin, lead = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -21,7 +22,10 @@ if redis.call('EXISTS', KEYS[7]) == 1 then
   return {-1, 0, unpack(have)}
 end
 local last = tonumber(ARGV[12])
-if have[2] + have[3] - have[4] >= tonumber(ARGV[2]) or (last > 0 and now > last) then
+if last > 0 and now > last then
+  return {-3, 0, unpack(have)}
+end
+if have[2] + have[3] - have[4] >= tonumber(ARGV[2]) then
   return {0, 0, unpack(have)}
 end
 if per_hour > 0 or per_day > 0 then

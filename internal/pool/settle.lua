@@ -36,7 +36,9 @@ if tonumber(ARGV[4]) > 0 then
   redis.call('LTRIM', KEYS[6], 0, 47)
   redis.call('PEXPIRE', KEYS[6], stats_ttl)
 end
-if ARGV[8] == '' or redis.call('ZCARD', KEYS[4]) > 0 then
+if ARGV[8] == '' then
   redis.call('PUBLISH', ARGV[6], ARGV[7] .. ' ' .. order .. ' solved')
+elseif redis.call('ZCARD', KEYS[4]) > 0 then
+  redis.call('PUBLISH', ARGV[6], ARGV[7])
 end
 return 1

@@ -34,9 +34,8 @@ type Options struct {
 	// new waiter, an order's end, a return) or elsewhere what others must know (a
 	// landing for a waiter, a pause). It must not block. May be nil.
 	OnChange func(captcha.ID)
-	// OnEnded is called when an order ended at any replica by a callback or for a
-	// waiter: with Solved, or with what Failure.Tell says. It must not block. May be
-	// nil.
+	// OnEnded is called when a callback ended an order at any replica: with Solved,
+	// or with what Failure.Tell says. It must not block. May be nil.
 	OnEnded func(order Ref, how string)
 	// Dial opens connections to Redis; nil = the network. Tests lose replies here.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -217,7 +216,8 @@ func (s *Store) wake(id captcha.ID) {
 	}
 }
 
-// pauseTTL outlives any restart; every look at the identity renews it.
+// pauseTTL outlives any restart. A pause is renewed by every look at its identity,
+// the secret that names of tokens are sealed with by every replica, hourly.
 const pauseTTL = 30 * 24 * time.Hour
 
 // Pause stops the buying for an identity, for all replicas; stock is still

@@ -76,7 +76,7 @@ func TestAdoptNotesASubmittingOrderAsUnknown(t *testing.T) {
 			time.Sleep(pool.Lease)
 		}
 		s.want(t, "unknown", "reserve") // the place is kept no longer than the order
-		if s.stock.orders[o.Ref].state != pool.Lost || len(s.stock.booked) != 1 {
+		if s.stock.orders[o.Ref].state != pool.Unknown || len(s.stock.booked) != 1 {
 			t.Errorf("state %c, %d booked", s.stock.orders[o.Ref].state, len(s.stock.booked))
 		}
 		heir.wantLeft(t, 1, 1, 0)
@@ -171,7 +171,7 @@ func TestAdoptedTokenIsAsOldAsItsSubmit(t *testing.T) {
 func TestAdoptLeavesOthersAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(9)
-		s.found(t, pool.Lost)
+		s.found(t, pool.Unknown)
 		lives := s.found(t, pool.Bought)
 		s.stock.change(func() { s.stock.orders[lives.Ref].ended = false })
 		own := s.order(t)

@@ -54,7 +54,7 @@ func (d *Desk) Collect(ctx context.Context, o *Order) (err error) {
 		d.tell(o, Failed)
 		return err
 	case whole.Err() == nil:
-		return told(context.Cause(ctx)) // somebody else ended the order
+		return told(context.Cause(ctx)) // somebody else ended the order, or has it
 	default:
 		// The daemon stops. The order stays in the journal.
 		_ = attempt(ctx, func(ctx context.Context) error { return d.stock.LetGo(ctx, []pool.Ref{o.Ref}) })

@@ -48,7 +48,9 @@
 //     submitted, and a submit is sent once. A submit in flight is never cut, not
 //     even by a stop.
 //   - A replica whose lease on an order has gone to another one submits, settles
-//     and gives up nothing for it: the scripts refuse.
+//     and gives up nothing for it: the scripts refuse. What no script can refuse is
+//     a submit of a process that was stopped between the mark's answer and the first
+//     byte; such an order counts as bought all the same.
 //   - The task id is stored before anything else happens with it, and belongs to
 //     one order.
 //   - An order whose submit was lost keeps its place in the depth, in the
@@ -62,8 +64,8 @@
 //     whatever is wrong with one is counted and harmless.
 //   - Redis going away loses no paid task before the order's own deadline:
 //     storing, settling and releasing are tried until then.
-//   - Every Slot is freed: by Place when it refuses, by Collect at its end, or
-//     by its holder.
+//   - Every Slot is freed: by Place when it refuses, by Collect at its end, by
+//     Abandon, or by its holder.
 //
 // # Points to crash at
 //

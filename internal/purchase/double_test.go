@@ -251,7 +251,7 @@ func (s *stock) Submitted(ctx context.Context, order pool.Ref, task string) (ok 
 func (s *stock) Unknown(ctx context.Context, order pool.Ref, _ time.Duration) (ok bool, err error) {
 	err = s.do(ctx, "unknown", func() {
 		if e := s.mine(order); e != nil && e.state != pool.Bought {
-			ok, e.state = true, pool.Lost
+			ok, e.state = true, pool.Unknown
 		}
 	})
 	return ok, err
@@ -316,7 +316,7 @@ func (s *stock) Adopt(_ context.Context, id captcha.ID, orders []string) (adopte
 			switch e := s.orders[ref]; {
 			case e == nil:
 				gone = append(gone, ref)
-			case e.ended && e.state != pool.Lost:
+			case e.ended && e.state != pool.Unknown:
 				e.ended, e.stolen = false, false
 				adopted = append(adopted, e.record())
 			}

@@ -2,6 +2,7 @@ package purchase
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,9 @@ const (
 	// is given up. A place is reserved before its order is created, within
 	// stockTime.
 	orphanedFor = 15 * time.Second
+	// mostErrors is how many identities are tried in vain at one provider before
+	// the search is left for the next time.
+	mostErrors = 3
 )
 
 // place is one order's place at a provider.
@@ -96,36 +100,45 @@ func (d *Desk) Ended(order pool.Ref, how string) {
 
 // Adopt takes over the orders whose replicas have not renewed their leases, at
 // the providers of the list, and returns those that are to be collected. What
-// was not submitted is taken back; what may have been is noted as unknown. It
-// fails where Redis does not answer; orders that it had adopted until then come
-// with the error.
+// was not submitted is taken back; what may have been is noted as unknown. Orders
+// that it has adopted come also with an error: Redis did not answer for others.
 func (d *Desk) Adopt(ctx context.Context) (adopted []*Order, err error) {
 	d.mu.Lock()
 	sellers := d.sellers // replaced whole, never changed
 	d.mu.Unlock()
+	var errs []error
 	for _, s := range sellers {
-		refs, err := d.stock.Places(ctx, s.Name())
+		found, err := d.adoptAt(ctx, s)
+		adopted = append(adopted, found...)
+		errs = append(errs, err)
+	}
+	return adopted, errors.Join(errs...)
+}
+
+// adoptAt adopts the orders at one provider. What is wrong with one identity is no
+// reason to leave the others, but a Redis that is away is not asked for all.
+func (d *Desk) adoptAt(ctx context.Context, s *seller) (adopted []*Order, err error) {
+	refs, err := d.stock.Places(ctx, s.Name())
+	if err != nil {
+		return nil, err
+	}
+	var missing []pool.Ref
+	var errs []error
+	for id, orders := range d.foreign(refs) {
+		records, gone, err := d.stock.Adopt(ctx, id, orders)
+		for _, r := range records {
+			if o := d.takeOver(ctx, s, r); o != nil {
+				adopted = append(adopted, o)
+			}
+		}
+		missing = append(missing, gone...)
 		if err != nil {
-			return adopted, err
-		}
-		var missing []pool.Ref
-		for id, orders := range d.foreign(refs) {
-			records, gone, err := d.stock.Adopt(ctx, id, orders)
-			for _, r := range records {
-				if o := d.takeOver(ctx, s, r); o != nil {
-					adopted = append(adopted, o)
-				}
+			if errs = append(errs, err); len(errs) == mostErrors {
+				return adopted, errors.Join(errs...)
 			}
-			if err != nil {
-				return adopted, err
-			}
-			missing = append(missing, gone...)
-		}
-		if err := d.sweep(ctx, s.Name(), missing); err != nil {
-			return adopted, err
 		}
 	}
-	return adopted, nil
+	return adopted, errors.Join(append(errs, d.sweep(ctx, s.Name(), missing))...)
 }
 
 // foreign sorts the orders that this replica does not work on by identity.
@@ -162,7 +175,7 @@ func (d *Desk) takeOver(ctx context.Context, s *seller, r pool.Record) *Order {
 			return err
 		})
 		return nil
-	case pool.Lost:
+	case pool.Unknown:
 		return nil // only a callback can do anything for it
 	case pool.Bought:
 	}

@@ -192,7 +192,7 @@ func TestSubmitAnsweredWithAnothersTask(t *testing.T) {
 			t.Errorf("collect = %v, want ErrLost", err)
 		}
 		s.want(t, "mark", "submit", "claim t1", "unknown", "reserve", "login at one: lost")
-		if e := s.stock.orders[o.Ref]; e.state != pool.Lost || e.task != "" {
+		if e := s.stock.orders[o.Ref]; e.state != pool.Unknown || e.task != "" {
 			t.Errorf("the order is in state %c with task %q", e.state, e.task)
 		}
 		s.wantLeft(t, 1, 1, 0)

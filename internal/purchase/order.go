@@ -23,6 +23,11 @@ const (
 	// placeMargin lets a place at the provider outlive its order, so that a
 	// crash counts too many rather than too few.
 	placeMargin = 10 * time.Second
+	// clockSlack is how far the clocks of Redis nodes may be apart for buying.
+	clockSlack = 10 * time.Second
+	// askAgain is when a full budget is asked once more: an order that the depth
+	// sentence refuses holds its part for a moment.
+	askAgain = 100 * time.Millisecond
 	// currency is how many of the units that prices are kept in make one.
 	currency = 1e9
 )
@@ -132,9 +137,13 @@ func (d *Desk) Place(ctx context.Context, slot *Slot, spec Spec) (*Order, error)
 		return nil, fmt.Errorf("%s: %w: all replicas together have %d orders there", o.seller.Name(), ErrBusy, limit)
 	}
 	// What Redis carries out when nobody waits for it any more must do nothing.
-	notAfter := at.After(stockTime)
+	notAfter := at.After(stockTime + clockSlack)
 	if o.booked = perDay > 0; o.booked {
 		wait, err := d.stock.Book(bounded, o.Ref, perDay, notAfter)
+		if err == nil && wait > 0 {
+			_ = sleep(bounded, askAgain)
+			wait, err = d.stock.Book(bounded, o.Ref, perDay, notAfter)
+		}
 		if err != nil {
 			return nil, d.abort(ctx, o, fmt.Errorf("reserving in the budget: %w", err))
 		}

@@ -76,7 +76,7 @@ func TestATaskThatComesAfterTheLease(t *testing.T) {
 		stop := s.running(t)
 		o := s.order(t)
 		s.seat.submit = func(context.Context) (string, error) {
-			s.stock.change(func() { s.stock.orders[o.Ref].stolen = true; s.stock.orders[o.Ref].state = pool.Lost })
+			s.stock.change(func() { s.stock.orders[o.Ref].stolen = true; s.stock.orders[o.Ref].state = pool.Unknown })
 			time.Sleep(4 * time.Second)
 			return "t1", nil
 		}
@@ -165,7 +165,7 @@ func (s lostStock) Adopt(_ context.Context, id captcha.ID, orders []string) (a [
 func TestAnUnknownOrderIsNeverSubmittedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(1)
-		o := s.found(t, pool.Lost)
+		o := s.found(t, pool.Unknown)
 		s.stock.orders[o.Ref].stolen = false
 		heir := s.replica("no letters")
 		heir.desk.stock = lostStock{s.stock}
@@ -210,7 +210,7 @@ func TestAReportIsNotSentAfterItsWindow(t *testing.T) {
 		s := newShop(1)
 		s.seat.report = func() error { return &provider.Error{Class: provider.Capacity, Code: "CODE"} }
 		stop := s.running(t)
-		s.desk.Report("one", "t1", captcha.HCaptcha, time.Minute-100*time.Millisecond, true)
+		s.desk.Report("one", "t1", captcha.HCaptcha, time.Minute-50*time.Millisecond, true)
 		time.Sleep(time.Minute)
 		stop()
 		s.want(t, "report t1 true", "report to one: late")
@@ -403,4 +403,42 @@ func TestSilentCallbacksArePolledFor(t *testing.T) {
 			t.Errorf("after a callback the first poll after %v, silent %v", wait, silent())
 		}
 	})
+}
+
+// Redis does not answer for one identity: the orders of the others are adopted
+// all the same, at every provider.
+func TestOneBadIdentityDoesNotStopAdoption(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(9)
+		first, second := s.found(t, pool.Bought), s.found(t, pool.Bought)
+		heir := s.replica("no letters")
+		heir.desk.stock = halfStock{s.stock, first.Identity}
+		other := first.Ref
+		other.Identity = captcha.Identity{Type: captcha.Turnstile, Sitekey: "other"}.ID()
+		s.stock.change(func() {
+			// The second order is another identity's.
+			e := s.stock.orders[second.Ref]
+			delete(s.stock.orders, second.Ref)
+			delete(s.stock.places["one"], second.Ref)
+			e.Ref = other
+			s.stock.orders[other], s.stock.places["one"][other] = e, true
+		})
+		got, err := heir.desk.Adopt(t.Context())
+		if !errors.Is(err, pool.ErrDown) || len(got) != 1 || got[0].Ref != other {
+			t.Errorf("adopted %d orders, %v", len(got), err)
+		}
+	})
+}
+
+// halfStock does not answer for one identity.
+type halfStock struct {
+	*stock
+	bad captcha.ID
+}
+
+func (s halfStock) Adopt(ctx context.Context, id captcha.ID, orders []string) ([]pool.Record, []pool.Ref, error) {
+	if id == s.bad {
+		return nil, nil, pool.ErrDown
+	}
+	return s.stock.Adopt(ctx, id, orders)
 }

@@ -41,6 +41,9 @@ func (d *Desk) Letters() ([]Letter, error) { return d.letters.list() }
 // LetterCount is how many there are.
 func (d *Desk) LetterCount() int { return d.letters.count() }
 
+// LettersSetAside is how many files could not be read and wait for a person.
+func (d *Desk) LettersSetAside() int { return d.letters.badCount() }
+
 // replayQuietly is Replay now and then; the store says when Redis is away.
 func (d *Desk) replayQuietly(ctx context.Context) { _, _ = d.Replay(ctx) }
 
@@ -102,7 +105,12 @@ func (d *Desk) tryAgain(ctx context.Context, l letter) (outcome string, err erro
 	if !ok {
 		return CallbackMalformed, nil
 	}
-	return d.deliver(ctx, l, d.firstArrival(order, time.Time{}))
+	outcome, err = d.deliver(ctx, l, d.firstArrival(order, time.Time{}))
+	if err == nil && outcome == CallbackUnknown {
+		// The first delivery may have ended the order and lost the answer.
+		err = attempt(ctx, func(ctx context.Context) error { return d.stock.Release(ctx, l.Provider, order) })
+	}
+	return outcome, err
 }
 
 // tellTrouble logs what is wrong with the disk, and that it is over, once.

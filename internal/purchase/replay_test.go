@@ -140,7 +140,7 @@ func TestCallbackWhoseSettlingHadNoAnswer(t *testing.T) {
 		if s.stock.tokens != 1 {
 			t.Errorf("%d tokens", s.stock.tokens)
 		}
-		s.want(t, "settle", "callback kept", "letter dropped")
+		s.want(t, "settle", "callback kept", "release", "letter dropped")
 	})
 }
 
@@ -177,7 +177,7 @@ func TestReplayAfterTheOrderEnded(t *testing.T) {
 		s.stock.away()
 		s.forget()
 		s.mustReplay(t, Replayed{Dropped: 1})
-		s.want(t, "letter dropped")
+		s.want(t, "release", "letter dropped")
 		if s.stock.tokens != 1 {
 			t.Errorf("%d tokens", s.stock.tokens)
 		}

@@ -81,8 +81,9 @@ func (d *Desk) send(ctx context.Context, r report) (outcome string) {
 	if s == nil || r.task == "" {
 		return ReportRefused
 	}
-	for try := range reportTries {
-		if try > 0 && sleep(ctx, jitter(firstRetry<<try)) != nil {
+	var wait time.Duration
+	for range reportTries {
+		if sleep(ctx, wait) != nil {
 			return ReportRefused
 		}
 		if time.Since(r.solved) >= s.ReportWindow() {
@@ -99,6 +100,7 @@ func (d *Desk) send(ctx context.Context, r report) (outcome string) {
 			d.log.Debug("a report was refused", "provider", r.provider, "err", err)
 			return ReportRefused
 		}
+		wait = jitter(max(firstRetry, fault.Delay))
 	}
 	return ReportRefused
 }

@@ -32,8 +32,7 @@ const (
 	// starvedAfter is how long a target may wait for a slot before it is
 	// called starved: a short queue is everyday life.
 	starvedAfter = 2 * time.Second
-	// budgetWait is the longest time until a budget that was used up is tried
-	// again.
+	// budgetWait is how long kicks are not heard after a budget was used up.
 	budgetWait = 5 * time.Second
 	// panicWait keeps a worker with a fault from spinning.
 	panicWait = time.Second

@@ -1,0 +1,110 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// errLate: Redis carried a step out after its NotAfter.
+var errLate = fmt.Errorf("%w in time, or the clocks of its nodes do not agree", ErrDown)
+
+// Moment is a time on Redis' clock, in Unix ms; 0 = none.
+type Moment int64
+
+// After is d later.
+func (m Moment) After(d time.Duration) Moment { return m + Moment(d.Milliseconds()) }
+
+// Reserve takes a place at a provider for an order, over all replicas; the same
+// order may ask again, has one place, and can shorten its life. It is false where
+// all are taken. at is when Redis did so.
+func (s *Store) Reserve(ctx context.Context, provider string, order Ref, limit int, ttl time.Duration) (ok bool, at Moment, err error) {
+	reply, err := s.run(ctx, s.scripts.reserve, []string{s.places(provider)}, order.String(), limit, ttl.Milliseconds())
+	if err != nil {
+		return false, 0, err
+	}
+	n, err := integers(reply, 2)
+	if err != nil {
+		return false, 0, err
+	}
+	return n[0] == 1, Moment(n[1]), nil
+}
+
+// Release gives a place back; it is no error if the order has none.
+func (s *Store) Release(ctx context.Context, provider string, order Ref) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return down(s.slow.ZRem(ctx, s.places(provider), order.String()).Err())
+}
+
+// Places lists the orders that hold a place at a provider.
+func (s *Store) Places(ctx context.Context, provider string) ([]Ref, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	members, err := s.slow.ZRange(ctx, s.places(provider), 0, -1).Result()
+	if err != nil {
+		return nil, down(err)
+	}
+	refs := make([]Ref, 0, len(members))
+	for _, member := range members {
+		if ref, ok := ParseRef(member); ok {
+			refs = append(refs, ref)
+		}
+	}
+	return refs, nil
+}
+
+// InFlight counts the places taken at each provider. It judges by this
+// process' clock, which is good enough to be looked at.
+func (s *Store) InFlight(ctx context.Context, providers []string) ([]int, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	from := strconv.FormatInt(time.Now().UnixMilli(), 10)
+	counts := make([]int, len(providers))
+	pipe := s.slow.Pipeline()
+	answers := make([]*redis.IntCmd, len(providers))
+	for i, provider := range providers {
+		answers[i] = pipe.ZCount(ctx, s.places(provider), from, "+inf")
+	}
+	if len(providers) > 0 {
+		if _, err := pipe.Exec(ctx); err != nil {
+			return nil, down(err)
+		}
+	}
+	for i := range answers {
+		counts[i] = int(answers[i].Val())
+	}
+	return counts, nil
+}
+
+// Book reserves one solve in the budget over all targets; the same order may
+// ask again and counts once. wait is 0 where it is reserved, else how long it
+// takes until there is room. Carried out after notAfter it does nothing and fails
+// with ErrDown.
+func (s *Store) Book(ctx context.Context, order Ref, perDay int, notAfter Moment) (wait time.Duration, err error) {
+	reply, err := s.number(ctx, s.scripts.budget, []string{s.overall()}, order.String(), perDay, int64(notAfter))
+	if err == nil && reply < 0 {
+		err = errLate
+	}
+	return max(0, time.Duration(reply)*time.Millisecond), err
+}
+
+// Refund takes an order out of the budget over all targets.
+func (s *Store) Refund(ctx context.Context, order Ref) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return down(s.slow.ZRem(ctx, s.overall(), order.String()).Err())
+}
+
+// Booked counts the solves of the last 24 h in the budget over all targets, by
+// this process' clock.
+func (s *Store) Booked(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	from := "(" + strconv.FormatInt(time.Now().Add(-24*time.Hour).UnixMilli(), 10)
+	n, err := s.slow.ZCount(ctx, s.overall(), from, "+inf").Result()
+	return int(n), down(err)
+}

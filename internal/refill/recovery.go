@@ -1,0 +1,98 @@
+package refill
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"poold/internal/captcha"
+	"poold/internal/targets"
+)
+
+// keepRecovering looks for orders of replicas that are gone until ctx ends, and
+// settles the accounts of identities that nobody wants any more.
+func (m *Manager) keepRecovering(ctx context.Context, orders *errgroup.Group) {
+	for {
+		timer := time.NewTimer(adoptEvery + random(adoptEvery/4))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+			m.adopt(ctx, ctx, orders)
+			m.settleDeparted(ctx, time.Now())
+		}
+	}
+}
+
+// adopt takes orders over, as long as search lasts, and sees each one through in a
+// goroutine of its own, which ends with ctx.
+func (m *Manager) adopt(ctx, search context.Context, orders *errgroup.Group) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			m.log.Error("panic while looking for orders", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
+		}
+	}()
+	adopted, err := m.desk.Adopt(search)
+	if err != nil {
+		m.log.Debug("orders of other replicas not looked for", "err", err)
+	}
+	for _, order := range adopted {
+		started := orders.TryGo(func() error {
+			err := m.desk.Collect(ctx, order)
+			if h := m.roster.Load().byID[order.Identity]; h != nil {
+				h.ended(err, m.Kick)
+			}
+			return nil
+		})
+		if !started {
+			m.desk.Abandon(ctx, order)
+		}
+	}
+}
+
+// settleDeparted looks once more at identities that went, when their last tokens
+// and orders must be over, so that the figures count how they ended.
+func (m *Manager) settleDeparted(ctx context.Context, at time.Time) {
+	m.mu.Lock()
+	var due []departure
+	roster := m.roster.Load()
+	m.departed = slices.DeleteFunc(m.departed, func(d departure) bool {
+		if roster.byID[d.id] != nil {
+			return true // it is back, and looked at by its worker
+		}
+		if at.Before(d.due) {
+			return false
+		}
+		due = append(due, d)
+		return true
+	})
+	m.mu.Unlock()
+	for _, d := range due {
+		if _, err := m.stock.Look(ctx, d.id, d.margin, 0); err != nil {
+			m.mu.Lock()
+			m.departed = append(m.departed, d)
+			m.mu.Unlock()
+		}
+	}
+}
+
+// seeOff remembers the identities that are in no target any more.
+func (m *Manager) seeOff(went map[captcha.ID]*hand, next *roster, providers []targets.Provider) {
+	longest := time.Duration(0)
+	for _, p := range providers {
+		longest = max(longest, p.Timeout)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, h := range went {
+		if next.byID[id] == nil {
+			due := time.Now().Add(h.target.Lifetime + longest + settleMargin)
+			m.departed = append(m.departed, departure{id: id, margin: h.target.Margin, due: due})
+		}
+	}
+}

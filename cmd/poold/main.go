@@ -51,6 +51,7 @@ usage: poold [serve] [flags]            run the daemon in the foreground
        poold token TARGET [--wait 20s]  take one token from a running daemon
        poold status [--json]            show a running daemon's status
        poold dead-letters list|replay   callbacks that a running daemon could not store
+       poold simulate [flags]           replay demand against a refill policy
        poold healthcheck                ask a running daemon whether it is ready
        poold version
 
@@ -70,6 +71,7 @@ func run(ctx context.Context, args []string, lookup func(string) (string, bool),
 		"check":        check,
 		"token":        takeToken,
 		"status":       printStatus,
+		"simulate":     simulate,
 		"healthcheck":  healthcheck,
 		"dead-letters": deadLetters,
 		"version":      printVersion,

@@ -219,6 +219,7 @@ func targetStatus(t *targets.Target, note refill.Note, stock *pool.Stock) Target
 		Name: t.Name, Type: string(t.Identity.Type), Owner: t.Owner,
 		State: note.State, Reason: note.Reason, Marks: marks(note, stock.Verdicts),
 		Depth: t.Depth, Want: note.Want,
+		Refill: string(t.Refill), Forecast: thousandths(note.Forecast), Risk: thousandths(note.Risk), Rail: note.Rail,
 		Fresh: stock.Fresh, InFlight: stock.Orders, BoughtInFlight: stock.Bought, Unknown: stock.Unknown, Waiting: stock.Waiting,
 		Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Bought: f.Bought,
 		Solved: f.Solved, Expired: f.Expired, Discarded: f.Discarded, Failed: f.Failed, Lost: f.Lost, Returned: f.Returned,

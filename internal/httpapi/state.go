@@ -30,6 +30,7 @@ func everyTarget(name, help string, labels ...string) *prometheus.Desc {
 var (
 	descTokens    = everyTarget("pool_tokens", "Fresh tokens.")
 	descWant      = describe("pool_want", "How many tokens the policy wants kept now.", "target")
+	descForecast  = describe("pool_forecast", "Requests that the policy of this replica expects within one lead time; 0 with a fixed depth.", "target")
 	descInFlight  = everyTarget("pool_in_flight", "Orders under way.")
 	descUnderWay  = everyTarget("bought_in_flight", "Orders under way that count as bought.")
 	descUnknown   = everyTarget("orders_unknown", "Orders under way of which nobody knows whether they were bought.")
@@ -60,7 +61,7 @@ const allTargets = "*"
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descTokens, descWant, descInFlight, descUnderWay, descUnknown, descRequests, descReturned, descBought, descSolved, descExpired,
+		descTokens, descWant, descForecast, descInFlight, descUnderWay, descUnknown, descRequests, descReturned, descBought, descSolved, descExpired,
 		descDiscarded, descFailed, descLost, descReports, descSpend, descBudgetUsed, descBudgetLimit,
 		descLetters, descProviderUp, descConfigOK, descRedisUp,
 	} {
@@ -83,6 +84,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	for i := range status.Targets {
 		t := &status.Targets[i]
 		gauge(ch, descWant, float64(t.Want), t.Name)
+		gauge(ch, descForecast, t.Forecast, t.Name)
 		if c.snapshot.stocks != nil {
 			collectTarget(ch, t)
 			count(ch, descRequests, float64(c.snapshot.stocks[i].Figures.Replays), t.Name, "replay")

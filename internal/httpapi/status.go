@@ -65,6 +65,10 @@ type TargetStatus struct {
 	Marks           []string `json:"marks"`  // what a person should look at: markFailing, markRejected
 	Depth           int      `json:"depth"`
 	Want            int      `json:"want"`
+	Refill          string   `json:"refill"`   // fixed | adaptive
+	Forecast        float64  `json:"forecast"` // adaptive: requests expected within one lead time
+	Risk            float64  `json:"risk"`     // adaptive: that one finds nothing with `want` tokens ahead of it
+	Rail            string   `json:"rail"`     // what keeps `want` or the orders below what is asked: depth, credit, probe, idle; "" = nothing
 	Fresh           int      `json:"fresh"`
 	InFlight        int      `json:"in_flight"`        // orders under way, also those whose fate is unknown
 	BoughtInFlight  int      `json:"bought_in_flight"` // those of them that bought counts
@@ -142,6 +146,9 @@ func stamp(t time.Time) string {
 	}
 	return t.UTC().Format(timestamp)
 }
+
+// thousandths rounds to three places.
+func thousandths(x float64) float64 { return math.Round(x*1000) / 1000 }
 
 // ratio is a by b to four places, 0 where b is.
 func ratio(a, b int64) float64 {

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -95,6 +96,15 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	if err := s.Pause(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.Remember(t.Context(), id, []byte{1, 0, 2}); err != nil {
+		t.Fatal(err)
+	}
+	if learned, err := s.Recall(t.Context(), id); err != nil || !bytes.Equal(learned, []byte{1, 0, 2}) {
+		t.Fatalf("recalled %v, %v", learned, err)
+	}
+	if learned, err := s.Recall(t.Context(), identity("none")); err != nil || learned != nil {
+		t.Fatalf("recalled %v, %v of nothing", learned, err)
+	}
 	waiter := parkOne(t, s, Request{ID: id, MinTTL: time.Hour, Wait: 20 * time.Second, MaxWaiting: 5})
 	keys, err := s.slow.Keys(t.Context(), "*").Result()
 	if err != nil {
@@ -108,7 +118,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 		}
 	}
 	listed := []string{"pool", "orders", "journal", "leases", "spend", "tickets", "seen", "stats", "leads", "verdicts",
-		"sold", "paused", "rate", "last", "once", "back", "places", "task", "secret"}
+		"sold", "mind", "paused", "rate", "last", "once", "back", "places", "task", "secret"}
 	for _, kind := range listed {
 		if !kinds[kind] {
 			t.Errorf("no key of the kind %s was made: %v", kind, keys)

@@ -17,6 +17,7 @@
 //	captcha:seen:{id}           zset    waiting caller -> Unix ms of its replica's last sign of life
 //	captcha:stats:{id}          hash    counters since the identity was first seen (Figures)
 //	captcha:leads:{id}          list    the last 48 lead times in ms, newest first
+//	captcha:mind:{id}           string  what the buyer learned about the demand, its own format
 //	captcha:verdicts:{id}       list    the last 20 reports, newest first: 1 accepted, 0 rejected
 //	captcha:sold:{id}:ORDER     string  "call|born ms|provider|task" of a landed token, "|reported" behind it; "call|" of a failed order
 //	captcha:paused:{id}         string  present while buying is paused by an operator

@@ -5,7 +5,7 @@ import "poold/internal/captcha"
 // keys names every Redis key of one identity; the package comment lists them.
 type keys struct {
 	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, last string
-	leases, spend, verdicts                                                  string
+	leases, spend, verdicts, mind                                            string
 	once, back, sold                                                         string // + suffix
 }
 
@@ -24,6 +24,7 @@ func (s *Store) keys(id captcha.ID) keys {
 		leases:   s.prefix + ":leases" + tag,
 		spend:    s.prefix + ":spend" + tag,
 		verdicts: s.prefix + ":verdicts" + tag,
+		mind:     s.prefix + ":mind" + tag,
 		last:     s.prefix + ":last" + tag + ":" + s.replica,
 		once:     s.prefix + ":once" + tag + ":",
 		back:     s.prefix + ":back" + tag + ":",

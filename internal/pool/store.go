@@ -241,6 +241,25 @@ func (s *Store) Resume(ctx context.Context, id captcha.ID) error {
 	return down(s.slow.Publish(ctx, s.channel(), string(id)).Err())
 }
 
+// Recall gives back what Remember was given last for an identity; nil for
+// nothing.
+func (s *Store) Recall(ctx context.Context, id captcha.ID) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	learned, err := s.slow.Get(ctx, s.keys(id).mind).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	return learned, down(err)
+}
+
+// Remember keeps what the buyer learned about an identity's demand, for 30 days.
+func (s *Store) Remember(ctx context.Context, id captcha.ID, learned []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return down(s.slow.Set(ctx, s.keys(id).mind, learned, pauseTTL).Err())
+}
+
 // Flush throws an identity's tokens away and says how many could still have been
 // handed out.
 func (s *Store) Flush(ctx context.Context, id captcha.ID, margin time.Duration) (thrown int, err error) {

@@ -3,9 +3,12 @@
 // It stands between targets, which says what is wanted, and purchase, which
 // buys. Its two halves are kept apart on purpose:
 //
-//   - policy.go is arithmetic without a clock, without I/O and without state:
-//     what an identity holds goes in, how many to order and when to look again
-//     comes out.
+//   - the policy is arithmetic without a clock and without I/O: what an identity
+//     holds goes in, how many to order and when to look again comes out.
+//     policy.go is `refill: fixed`; mind.go and adaptive.go are both ways behind
+//     one face, a Mind, which remembers the demand; view.go, forecast.go,
+//     table.go, leads.go and rails.go are what a Mind thinks with; saved.go saves
+//     it; simulation.go and demand.go run it in virtual time.
 //   - manager.go and worker.go are the daemon around it: one worker per
 //     identity looks, decides, places and sleeps.
 //
@@ -24,6 +27,28 @@
 // has the desk adopt the orders of replicas that are gone and sees them through
 // as its own. Identities that no target names any more are looked at once more
 // when their last token and order must be over, so that their figures are complete.
+//
+// # How an adaptive target decides
+//
+// A Wish says how many tokens are wanted, a Decision what to order, given the
+// stock. One more token is wanted while it is likely to be needed before a later
+// order could arrive (view.risk), likely to be used at all (view.use), and the
+// two are worth its price: `max_waste` is what saving a caller a wait is worth
+// in tokens, `hit_rate` where more of them stop helping.
+//
+// How likely requests are comes from two sources. The fallback knows the rate of
+// the last minute or two. The table knows what happened next, the last times that
+// it had been silent for as long after being as busy: how long bursts are, how
+// they end, when the next one is due. The table counts as many samples as it has,
+// the fallback as two, so that a new target begins careful.
+//
+// Tokens that will die within about a lead time count as far as they will be
+// used, orders as far as they will land, and the rails hold: depth, the credit
+// that requests earn and expiries use up, probes while solves fail, idle_after.
+// A Decision's Forecast, Risk and Rail say what it was led by.
+//
+// All times in the policy are for lead times about 18 s; a target whose lead
+// times are more than three times off has them stretched in proportion.
 //
 // # Invariants
 //

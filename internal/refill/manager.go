@@ -38,6 +38,9 @@ const (
 // Stock is what refill needs of a *pool.Store.
 type Stock interface {
 	Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error)
+	// Recall gives back what Remember was given last for an identity, nil for nothing.
+	Recall(ctx context.Context, id captcha.ID) ([]byte, error)
+	Remember(ctx context.Context, id captcha.ID, learned []byte) error
 }
 
 // Desk is what refill needs of a *purchase.Desk.
@@ -162,8 +165,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	var orders errgroup.Group
 	orders.SetLimit(mostOrders)
 	// Orders run under Run's ctx: they outlive the worker that placed them.
-	buy := func(w *worker, slot *purchase.Slot, decided Decision) error {
-		return m.buy(ctx, &orders, w, slot, decided)
+	buy := func(w *worker, slot *purchase.Slot, on terms) error {
+		return m.buy(ctx, &orders, w, slot, on)
 	}
 
 	// What is under way is collected before anything is bought.
@@ -264,10 +267,10 @@ func withoutLines(providers []targets.Provider) []targets.Provider {
 // buy places one order and sees it through in a goroutine of its own, which is
 // there before the order is: none is ever left without. It answers how the
 // placing went, and frees the slot unless the order stands.
-func (m *Manager) buy(ctx context.Context, orders *errgroup.Group, w *worker, slot *purchase.Slot, decided Decision) error {
+func (m *Manager) buy(ctx context.Context, orders *errgroup.Group, w *worker, slot *purchase.Slot, on terms) error {
 	placed := make(chan error, 1)
 	started := orders.TryGo(func() error {
-		m.seeThrough(ctx, w, slot, decided, placed)
+		m.seeThrough(ctx, w, slot, on, placed)
 		return nil
 	})
 	if !started {
@@ -278,7 +281,7 @@ func (m *Manager) buy(ctx context.Context, orders *errgroup.Group, w *worker, sl
 }
 
 // seeThrough is the life of one order's goroutine.
-func (m *Manager) seeThrough(ctx context.Context, w *worker, slot *purchase.Slot, decided Decision, placed chan<- error) {
+func (m *Manager) seeThrough(ctx context.Context, w *worker, slot *purchase.Slot, on terms, placed chan<- error) {
 	defer func() {
 		// errgroup lets a panic end the daemon.
 		if cause := recover(); cause != nil {
@@ -290,7 +293,7 @@ func (m *Manager) seeThrough(ctx context.Context, w *worker, slot *purchase.Slot
 			}
 		}
 	}()
-	order, err := m.desk.Place(ctx, slot, w.spec(decided))
+	order, err := m.desk.Place(ctx, slot, w.spec(on))
 	placed <- err
 	if err == nil {
 		w.ended(m.desk.Collect(ctx, order), m.Kick)

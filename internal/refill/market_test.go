@@ -20,6 +20,7 @@ type market struct {
 	submit  func(id captcha.Identity) error // refuses; nil = sells
 	fail    func(id captcha.Identity) bool  // the task dies
 	down    bool
+	pace    [2]time.Duration     // first poll and interval
 	tasks   map[string]time.Time // solved at
 	dead    map[string]bool
 	sold    []captcha.ID
@@ -29,19 +30,18 @@ type market struct {
 func newMarket(name string) *market {
 	m := &market{
 		name: name, draw: rand.New(rand.NewPCG(1, 2)), //nolint:gosec // G404: a test's dice
+		pace:  [2]time.Duration{10 * time.Second, 2 * time.Second},
 		tasks: map[string]time.Time{}, dead: map[string]bool{},
 	}
 	m.lead = func() time.Duration { return 12*time.Second + time.Duration(m.draw.Int64N(int64(12*time.Second))) }
 	return m
 }
 
-func (m *market) Name() string                               { return m.name }
-func (m *market) Timeout() time.Duration                     { return 3 * time.Minute }
-func (m *market) Threads(context.Context) (int, bool, error) { return 0, false, nil }
-func (m *market) ReadBalance(context.Context) error          { return nil }
-func (m *market) Pace(captcha.Type) (_, interval time.Duration) {
-	return 10 * time.Second, 2 * time.Second
-}
+func (m *market) Name() string                                      { return m.name }
+func (m *market) Timeout() time.Duration                            { return 3 * time.Minute }
+func (m *market) Threads(context.Context) (int, bool, error)        { return 0, false, nil }
+func (m *market) ReadBalance(context.Context) error                 { return nil }
+func (m *market) Pace(captcha.Type) (first, interval time.Duration) { return m.pace[0], m.pace[1] }
 
 func (m *market) Report(context.Context, string, captcha.Type, bool) error { return nil }
 func (m *market) ReportWindow() time.Duration                              { return time.Minute }

@@ -41,6 +41,11 @@ type Decision struct {
 	// Look is how long the decision holds if nothing happens to the stock but
 	// the passing of time.
 	Look time.Duration
+
+	// What led to it; zero for `refill: fixed`.
+	Forecast float64 // requests expected within one lead time
+	Risk     float64 // that a request finds nothing although Want tokens were ahead of it
+	Rail     string  // what held the target back, RailNone for nothing
 }
 
 // Fixed is `refill: fixed`. In the README's one sentence: an order is placed
@@ -62,16 +67,27 @@ func Fixed(s State) Decision {
 		return d
 	}
 	d.Want = s.Depth
-	d.Order = max(0, s.Depth-(s.Stock.Outliving+s.Stock.Orders-s.Stock.Waiting))
-	// Until a token stops outliving the lead or an order runs out of time, only an
-	// event changes the sum.
-	if s.Stock.NextLook >= 0 {
-		d.Look = s.Stock.NextLook
-	}
-	if s.Stock.NextEnd > 0 {
-		d.Look = min(d.Look, s.Stock.NextEnd)
-	}
+	d.Order = short(s.Depth, &s.Stock)
+	d.Look = nextChange(&s.Stock)
 	return d
+}
+
+// short is how many tokens the depth sentence lacks.
+func short(depth int, s *pool.Stock) int {
+	return max(0, depth-(s.Outliving+s.Orders-s.Waiting))
+}
+
+// nextChange is how long only an event changes the sum: until a token stops
+// outliving the lead or an order runs out of time.
+func nextChange(s *pool.Stock) time.Duration {
+	next := Never
+	if s.NextLook >= 0 {
+		next = s.NextLook
+	}
+	if s.NextEnd > 0 {
+		next = min(next, s.NextEnd)
+	}
+	return next
 }
 
 // Lead is the time from submit to token to reckon with: the median of the

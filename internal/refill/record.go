@@ -28,6 +28,11 @@ type Note struct {
 	Reason string        // "" where OK
 	Lead   time.Duration // lead time that the stock is judged with
 	Until  time.Time     // Budget: when there is room again; else zero
+	// Of an adaptive target: the requests expected within a lead time, how likely
+	// one finds nothing with Want tokens ahead of it, and what keeps Want or the
+	// orders below what that asks (the Rail constants).
+	Forecast, Risk float64
+	Rail           string
 	// Failing: the last orders all failed, so that few are placed.
 	Failing bool
 }
@@ -82,6 +87,7 @@ func (r *record) decided(d Decision, stock pool.Stock, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.note.Want, r.note.Lead = d.Want, d.Lead
+	r.note.Forecast, r.note.Risk, r.note.Rail = d.Forecast, d.Risk, d.Rail
 	switch {
 	case stock.Paused:
 		r.setLocked(Paused, "paused by an operator")

@@ -48,14 +48,21 @@ type worker struct {
 	record record        // what is shared with the orders under way and Note
 
 	// Of the goroutine that runs the worker alone.
-	lead time.Duration // that the last look was made with
+	mind *memory
 	away time.Duration // the last wait for Redis; 0 while it answers
 	lost int64         // orders that counted as lost at the last look; <0 = none was made
 }
 
 // buyer places one order and sees it through in the background. It frees the
 // slot unless the order stands.
-type buyer func(w *worker, slot *purchase.Slot, decided Decision) error
+type buyer func(w *worker, slot *purchase.Slot, terms terms) error
+
+// terms are what one order is placed on: the stock refuses it where tokens that
+// outlive the lead and orders, less the callers waiting, are depth already.
+type terms struct {
+	depth          int
+	lead, shortest time.Duration
+}
 
 // rest is how long a worker sleeps after a turn.
 type rest struct {
@@ -69,8 +76,8 @@ func newWorker(t targets.Target, stock Stock, desk Desk, log *slog.Logger) *work
 		kicks: make(chan struct{}, 1), lost: -1,
 	}
 	first, interval := desk.Pace(t.Identity.Type)
-	w.lead = Lead(nil, first, interval, t.Usable())
-	w.record.begin(t, w.lead)
+	w.mind = newMemory(knobs(t, first, interval))
+	w.record.begin(t, Lead(nil, first, interval, t.Usable()))
 	return w
 }
 
@@ -88,6 +95,7 @@ func (w *worker) run(ctx context.Context, delay time.Duration, buy buyer) {
 	for w.sleep(ctx, pause) {
 		pause = w.turn(ctx, buy)
 	}
+	w.save(context.WithoutCancel(ctx), time.Now(), 0)
 }
 
 // sleep reports whether there is to be another turn.
@@ -132,10 +140,14 @@ func (w *worker) turn(ctx context.Context, buy buyer) (next rest) {
 		return rest{least: coalesce, most: Never}
 	}
 	at := time.Now()
+	if err := w.recall(ctx, at); err != nil {
+		return w.stockAway(ctx, err)
+	}
 	d, stock, err := w.decide(ctx, at)
 	if err != nil {
 		return w.stockAway(ctx, err)
 	}
+	w.save(ctx, at, saveEvery)
 	w.away = 0
 	w.record.decided(d, stock, at)
 	if w.lost >= 0 && stock.Figures.Lost > w.lost {
@@ -146,41 +158,62 @@ func (w *worker) turn(ctx context.Context, buy buyer) (next rest) {
 	if d.Order == 0 {
 		return rest{least: coalesce, most: d.Look}
 	}
-	if err := w.place(ctx, d, buy); err != nil {
+	if err := w.place(ctx, d, w.terms(d, stock), buy); err != nil {
 		return w.hindered(ctx, err)
 	}
 	return rest{least: coalesce, most: max(0, d.Look-time.Since(at))}
 }
 
-// decide looks at the stock and asks the policy. Where the policy wants it
-// judged by another lead time it looks again, so that the decision, its lead
-// and the order's are one.
+// decide looks at the stock and asks the policy. Where the policy then wants it
+// judged by another lead time it looks again, so that the decision, its lead and
+// the order's are one.
 func (w *worker) decide(ctx context.Context, at time.Time) (Decision, pool.Stock, error) {
 	const looks = 3 // a landing in between can move the median once more
 	failures, since := w.record.streak(at)
+	first, interval := w.desk.Pace(w.target.Identity.Type)
+	w.mind.pace(first, interval)
 	for n := 1; ; n++ {
-		stock, err := w.stock.Look(ctx, w.target.ID, w.target.Margin, w.lead)
+		wish := w.mind.Wish(at, 0)
+		stock, err := w.stock.Look(ctx, w.target.ID, w.target.Margin, wish.Lead)
 		if err != nil {
 			return Decision{}, pool.Stock{}, err
 		}
-		first, interval := w.desk.Pace(w.target.Identity.Type)
-		d := Throttle(Fixed(State{
-			Depth: w.target.Depth, Usable: w.target.Usable(),
-			FirstPoll: first, PollInterval: interval, Stock: stock,
-		}), failures, since)
-		if d.Lead == w.lead || n == looks {
-			d.Lead = w.lead
-			return d, stock, nil
+		w.mind.learn(at, &stock)
+		now := w.mind.Wish(at, 0)
+		if w.close(now.Lead, wish.Lead) || n == looks {
+			now.Lead = wish.Lead
+			return Throttle(w.mind.Decide(at, now, &stock), failures, since), stock, nil
 		}
-		w.lead = d.Lead
+	}
+}
+
+// close reports whether a stock that was looked at with one lead time can be
+// judged by another. That of an adaptive target moves with every request.
+func (w *worker) close(wanted, looked time.Duration) bool {
+	if w.target.Refill != targets.RefillAdaptive {
+		return wanted == looked
+	}
+	return (wanted - looked).Abs() <= looked/10
+}
+
+// terms says on what the nth order of a decision is placed. With a fixed depth
+// the depth sentence holds for each. With an adaptive one the stock is compared:
+// where another replica has ordered since the look, there is one less to order.
+func (w *worker) terms(d Decision, s pool.Stock) func(nth int) terms {
+	if w.target.Refill != targets.RefillAdaptive {
+		return func(int) terms { return terms{depth: d.Want, lead: d.Lead, shortest: d.Shortest} }
+	}
+	held := s.Fresh + s.Orders - s.Waiting
+	return func(nth int) terms {
+		return terms{depth: min(held+nth+1, w.target.Depth), shortest: d.Shortest}
 	}
 }
 
 // place places the orders decided upon, one after the other. It ends early,
 // without an error, where the decision has become stale.
-func (w *worker) place(ctx context.Context, d Decision, buy buyer) error {
+func (w *worker) place(ctx context.Context, d Decision, on func(nth int) terms, buy buyer) error {
 	failing := w.record.isFailing()
-	for range d.Order {
+	for nth := range d.Order {
 		slot, err := w.admit(ctx)
 		if err != nil {
 			return err
@@ -191,13 +224,14 @@ func (w *worker) place(ctx context.Context, d Decision, buy buyer) error {
 			w.kick()
 			return nil
 		}
-		err = buy(w, slot, d)
+		err = buy(w, slot, on(nth))
 		if errors.Is(err, purchase.ErrDepth) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
+		w.mind.Placed(time.Now())
 		if w.record.placed(time.Now()) {
 			w.log.Info("the budget has room again")
 		}
@@ -215,11 +249,11 @@ func (w *worker) admit(ctx context.Context) (*purchase.Slot, error) {
 }
 
 // spec is the target's definition as an order needs it.
-func (w *worker) spec(d Decision) purchase.Spec {
+func (w *worker) spec(on terms) purchase.Spec {
 	return purchase.Spec{
 		Target: w.target.Name, Identity: w.target.Identity, ID: w.target.ID,
-		Depth: w.target.Depth, Margin: w.target.Margin, Lifetime: w.target.Lifetime,
-		Lead: d.Lead, Shortest: d.Shortest,
+		Depth: on.depth, Margin: w.target.Margin, Lifetime: w.target.Lifetime,
+		Lead: on.lead, Shortest: on.shortest,
 		PerHour: w.target.Budget.PerHour, PerDay: w.target.Budget.PerDay,
 	}
 }

@@ -32,6 +32,9 @@ type shelf struct {
 	unknown  map[string]bool                     // whose fate nobody knows
 	places   map[string]map[pool.Ref]time.Time
 	adopts   int
+	minds    map[captcha.ID][]byte
+	saves    int
+	figures  map[captcha.ID]pool.Figures
 	budget   time.Duration // what Place says of the target's budget
 	waiting  map[captcha.ID]int
 	paused   map[captcha.ID]bool
@@ -52,7 +55,7 @@ type placing struct {
 func newShelf() *shelf {
 	return &shelf{
 		changed: func(captcha.ID) {}, tokens: map[captcha.ID][]time.Time{},
-		orders: map[captcha.ID]map[string]time.Time{}, placedAt: map[string]time.Time{}, places: map[string]map[pool.Ref]time.Time{}, unknown: map[string]bool{},
+		orders: map[captcha.ID]map[string]time.Time{}, placedAt: map[string]time.Time{}, places: map[string]map[pool.Ref]time.Time{}, unknown: map[string]bool{}, minds: map[captcha.ID][]byte{}, figures: map[captcha.ID]pool.Figures{},
 		waiting: map[captcha.ID]int{}, paused: map[captcha.ID]bool{},
 		leads: map[captcha.ID][]time.Duration{}, looks: map[captcha.ID]int{},
 	}
@@ -81,7 +84,7 @@ func (s *shelf) viewLocked(id captcha.ID, margin, lead time.Duration) pool.Stock
 	}
 	st := pool.Stock{
 		Orders: len(s.orders[id]), Waiting: s.waiting[id], Paused: s.paused[id], NextExpiry: -1, NextLook: -1,
-		Leads: append([]time.Duration(nil), s.leads[id]...),
+		Leads: append([]time.Duration(nil), s.leads[id]...), Figures: s.figures[id],
 	}
 	for order := range s.orders[id] {
 		if s.unknown[order] {
@@ -117,6 +120,24 @@ func (s *shelf) Look(ctx context.Context, id captcha.ID, margin, lead time.Durat
 	}
 	defer s.mu.Unlock()
 	return s.viewLocked(id, margin, lead), nil
+}
+
+func (s *shelf) Recall(ctx context.Context, id captcha.ID) ([]byte, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	return s.minds[id], nil
+}
+
+func (s *shelf) Remember(ctx context.Context, id captcha.ID, learned []byte) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	s.minds[id] = learned
+	s.saves++
+	return nil
 }
 
 func (s *shelf) Place(ctx context.Context, o pool.Order) (pool.Placing, error) {
@@ -228,6 +249,9 @@ func (s *shelf) Settle(ctx context.Context, l pool.Landing) (pool.Ending, error)
 	there, err := s.stands(ctx, l.Ref, func() {
 		delete(s.orders[l.Identity], l.Order)
 		s.tokens[l.Identity] = append(s.tokens[l.Identity], s.placedAt[l.Order].Add(l.SincePlaced+l.Lifetime))
+		f := s.figures[l.Identity]
+		f.Solved++
+		s.figures[l.Identity] = f
 		s.leads[l.Identity] = append([]time.Duration{l.Lead}, s.leads[l.Identity]...)
 		s.leads[l.Identity] = s.leads[l.Identity][:min(48, len(s.leads[l.Identity]))]
 	})
@@ -240,6 +264,9 @@ func (s *shelf) Fail(ctx context.Context, f pool.Failure) (pool.Ending, error) {
 		delete(s.orders[f.Identity], f.Order)
 		if f.Bought {
 			s.failed++
+			figures := s.figures[f.Identity]
+			figures.Failed++
+			s.figures[f.Identity] = figures
 		}
 	})
 	s.changed(f.Identity)
@@ -270,15 +297,21 @@ func (s *shelf) take(t targets.Target) bool {
 	s.mu.Lock()
 	defer s.changed(t.ID)
 	defer s.mu.Unlock()
+	f := s.figures[t.ID]
+	defer func() { s.figures[t.ID] = f }()
+	f.Requests++
 	list := s.tokens[t.ID]
 	for len(list) > 0 && time.Until(list[0]) < t.Margin {
 		list = list[1:]
+		f.Expired++
 	}
 	if len(list) == 0 {
 		s.tokens[t.ID] = nil
+		f.Misses++
 		return false
 	}
 	s.tokens[t.ID] = list[1:]
+	f.Hits++
 	return true
 }
 

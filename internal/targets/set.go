@@ -162,21 +162,37 @@ const (
 	OnEmptyWait OnEmpty = "wait" // as ?wait=20s
 )
 
+// Refill says by which policy a target is kept filled.
+type Refill string
+
+// The values of `refill`.
+const (
+	RefillFixed    Refill = "fixed"    // Depth tokens are kept
+	RefillAdaptive Refill = "adaptive" // as many as the demand asks for
+)
+
 // Target is one named wish. A reload applies all of it; another Identity is
 // another stock, another name is not. Two of them can be compared with ==.
 type Target struct {
 	Name     string           // unique; 1 to 63 of a-z, 0-9, ., _ and -
 	Identity captcha.Identity // unique; holds only fields that its type knows
 	ID       captcha.ID       // Identity.ID(), computed once
-	Depth    int              // how many are kept fresh; 0 to 10000, default 5
-	Lifetime time.Duration    // a token is dead this long after it was solved; 1s to 24h, default by type
-	Margin   time.Duration    // and is not handed out in the last part of it; 0s to below Lifetime, default by type
-	OnEmpty  OnEmpty          // default fail
-	Rate     Rate             // most tokens handed out, over all replicas; zero = no limit
-	Budget   Budget           // most tokens bought; each key is the target's own, else that of the defaults
-	Owner    string           // who answers for it; never ""
-	Paused   bool             // nothing is bought, stock is still handed out; default false
-	Line     int              // in the file
+	Depth    int              // fixed: how many are kept fresh; adaptive: the most ever kept and on order; 0 to 10000, default 5
+	Refill   Refill           // default fixed
+	Min      int              // adaptive: kept even when nobody asks; 0 to Depth, default 0; 0 where fixed
+	HitRate  float64          // adaptive: wanted share of requests that find a token; 0.5 to 0.9999, default 0.97
+	MaxWaste float64          // adaptive: spare tokens that saving one caller a wait is worth; 0.1 to 1000, default 3
+
+	IdleAfter time.Duration // no request for this long: fall to Min; 0s to 24h, 0 (the default) = never
+
+	Lifetime time.Duration // a token is dead this long after it was solved; 1s to 24h, default by type
+	Margin   time.Duration // and is not handed out in the last part of it; 0s to below Lifetime, default by type
+	OnEmpty  OnEmpty       // default fail
+	Rate     Rate          // most tokens handed out, over all replicas; zero = no limit
+	Budget   Budget        // most tokens bought; each key is the target's own, else that of the defaults
+	Owner    string        // who answers for it; never ""
+	Paused   bool          // nothing is bought, stock is still handed out; default false
+	Line     int           // in the file
 }
 
 // Usable is how long a token of this target can be handed out.

@@ -66,10 +66,15 @@ func (v value) outlives(g given, l life) bool {
 
 // common are the keys that a target and the defaults share.
 func (t *rawTarget) common() keys {
-	refill := "" // there is one way yet, so nobody needs to know
 	return keys{
-		"depth":  func(v value) bool { return v.integer(&t.Depth, 0, 10000) },
-		"refill": func(v value) bool { return v.choice(&refill, "fixed") },
+		"depth":    func(v value) bool { return v.integer(&t.Depth, 0, mostDepth) },
+		"refill":   func(v value) bool { return v.choice((*string)(&t.Refill), string(RefillFixed), string(RefillAdaptive)) },
+		"min":      func(v value) bool { return v.integer(&t.Min, 0, mostDepth) },
+		"hit_rate": func(v value) bool { return v.number(&t.HitRate, leastHitRate, mostHitRate) },
+		"max_waste": func(v value) bool {
+			return v.number(&t.MaxWaste, leastMaxWaste, mostMaxWaste)
+		},
+		"idle_after": func(v value) bool { return v.duration(&t.IdleAfter, 0, longest) },
 		"lifetime": func(v value) bool {
 			return v.duration(&t.Lifetime, time.Second, longest)
 		},
@@ -113,6 +118,7 @@ func (t *rawTarget) own() keys {
 func (r *reader) defaults(v value) rawTarget {
 	t := rawTarget{value: v}
 	t.Depth, t.OnEmpty = defaultDepth, OnEmptyFail
+	t.Refill, t.HitRate, t.MaxWaste = RefillFixed, DefaultHitRate, DefaultMaxWaste
 	t.given, _ = v.section(t.common(), func(key string) string {
 		if _, ok := t.own()[key]; ok {
 			return "belongs in each target, not in the defaults"
@@ -169,6 +175,7 @@ func (r *reader) target(name string, v value, defaults rawTarget, lives map[capt
 		t.live(lives[t.Identity.Type], defaults)
 	}
 	t.proxyRules(defaults)
+	t.refillRules(defaults)
 	if t.shaped() && !defaults.given.bad("user_agent", "proxy", "proxy_type") {
 		t.ID = t.Identity.ID()
 	}

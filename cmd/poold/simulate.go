@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"poold/internal/refill"
+	"poold/internal/targets"
+)
+
+const (
+	defaultConcurrency = 64
+	mostConcurrency    = 10000
+	mostTokens         = 10000
+	mostWait           = time.Hour
+	// modelLength is how long a demand model runs where nobody says.
+	modelLength = 24 * time.Hour
+)
+
+// simulation is what the flags of `poold simulate` say.
+type simulation struct {
+	config, target, trace, demand string
+	length                        time.Duration
+	lead                          string
+	fail                          float64
+	concurrency                   int
+	wait, lifetime, margin        time.Duration
+	refill                        string
+	knobs                         refill.Knobs
+	seed                          uint64
+	json, compare                 bool
+	plot                          string
+}
+
+// simulationFlags adds the flags; those that a target's definition has default
+// to it.
+func simulationFlags(flags *flag.FlagSet, c *command) *simulation {
+	s := new(simulation)
+	flags.StringVar(&s.config, "config", c.env("POOLD_CONFIG", "pools.yaml"), "the `file` that --target is in")
+	flags.StringVar(&s.target, "target", "", "the `name` of a target; without it give --depth, and no file is read")
+	flags.StringVar(&s.trace, "trace", "", "`file` with one arrival per line, in seconds from the start")
+	flags.StringVar(&s.demand, "demand", "", "instead of a trace, a `model`: "+refill.DemandHelp)
+	flags.DurationVar(&s.length, "length", modelLength, "how long --demand goes on")
+	flags.StringVar(&s.lead, "lead", "lognormal:18s,0.45,6s,120s", "lead times, as `model`:MEDIAN,SIGMA,LEAST,MOST")
+	flags.Float64Var(&s.fail, "fail", refill.DefaultSolves().Fail, "share of solves that fail, 0 to 1")
+	flags.IntVar(&s.concurrency, "concurrency", defaultConcurrency, "most orders at once")
+	flags.DurationVar(&s.wait, "wait", 0, "how long a request waits for a token; 0 = it is lost at once")
+	flags.DurationVar(&s.lifetime, "lifetime", 0, "of a token (default the target's, else 2m)")
+	flags.DurationVar(&s.margin, "margin", 0, "last part of the lifetime that is not used (default the target's, else 40s)")
+	flags.StringVar(&s.refill, "refill", "", "fixed or adaptive (default the target's, else fixed)")
+	flags.IntVar(&s.knobs.Depth, "depth", 0, "fixed: kept; adaptive: the most ever kept and on order (default the target's)")
+	flags.IntVar(&s.knobs.Min, "min", 0, "adaptive: kept even when nobody asks (default the target's, else 0)")
+	flags.Float64Var(&s.knobs.HitRate, "hit-rate", 0, "adaptive: wanted share of hits (default the target's, else 0.97)")
+	flags.Float64Var(&s.knobs.MaxWaste, "max-waste", 0, "adaptive: spare tokens to save one caller a wait (default the target's, else 3)")
+	flags.DurationVar(&s.knobs.IdleAfter, "idle-after", 0, "no demand for this long: fall to --min; 0 = never (default the target's)")
+	flags.Uint64Var(&s.seed, "seed", 1, "of what is drawn at random; the same one gives the same answer")
+	flags.BoolVar(&s.json, "json", false, "answer as JSON")
+	flags.BoolVar(&s.compare, "compare", false, "fixed depths and the adaptive policy side by side")
+	flags.StringVar(&s.plot, "plot", "", "write hit rate against waste to an SVG `file`: fixed depths as a line, adaptive as points")
+	return s
+}
+
+// simulate replays demand against a target's refill policy, in virtual time.
+func simulate(ctx context.Context, c *command) error {
+	flags := newFlags(c)
+	s := simulationFlags(flags, c)
+	if _, err := c.parse(flags, 0); err != nil {
+		return err
+	}
+	given := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	base, err := s.base(c, given)
+	if err != nil {
+		return err
+	}
+	bar := newBar(c.stderr)
+	defer bar.clear()
+	if !s.compare && s.plot == "" {
+		base.Progress = bar.show
+		result, err := base.Run(ctx)
+		bar.clear()
+		if err != nil {
+			return err
+		}
+		return printResult(c.stdout, result, s.json)
+	}
+	rows, err := compare(ctx, base, bar)
+	bar.clear()
+	if err != nil {
+		return err
+	}
+	if s.plot != "" {
+		if err := os.WriteFile(s.plot, []byte(plot(rows)), 0o644); err != nil { //nolint:gosec // G306: a picture for everybody
+			return fmt.Errorf("writing the plot: %w", err)
+		}
+	}
+	return printRows(c.stdout, rows, s.json)
+}
+
+// base is the one run that the flags and the file describe.
+func (s *simulation) base(c *command, given map[string]bool) (refill.Simulation, error) {
+	none := refill.Simulation{}
+	if err := s.complete(c, given); err != nil {
+		return none, err
+	}
+	if err := s.check(); err != nil {
+		return none, err
+	}
+	solves := refill.Solves{Fail: s.fail}
+	if err := solves.ParseLead(s.lead); err != nil {
+		return none, usageError{"--lead: " + err.Error()}
+	}
+	arrivals, err := s.arrivals()
+	if err != nil {
+		return none, err
+	}
+	k := s.knobs
+	k.Adaptive = s.refill == string(targets.RefillAdaptive)
+	k.Usable = s.lifetime - s.margin
+	k.FirstPoll = solves.Median // what a target assumes until it has seen some
+	return refill.Simulation{
+		Knobs: k, Solves: solves, Concurrency: s.concurrency, Wait: s.wait, Arrivals: arrivals, Seed: s.seed,
+	}, nil
+}
+
+// complete takes what no flag says from the target, or from the built-in
+// defaults of one.
+func (s *simulation) complete(c *command, given map[string]bool) error {
+	t := targets.Target{Lifetime: 120 * time.Second, Margin: 40 * time.Second, Refill: targets.RefillFixed,
+		HitRate: targets.DefaultHitRate, MaxWaste: targets.DefaultMaxWaste}
+	switch {
+	case s.target != "":
+		set, err := targets.NewFile(s.config, c.lookup, slog.New(slog.DiscardHandler)).Load()
+		if err != nil {
+			return err
+		}
+		found := false
+		for _, candidate := range set.Targets {
+			if candidate.Name == s.target {
+				t, found = candidate, true
+			}
+		}
+		if !found {
+			return fmt.Errorf("%s has no target %q", s.config, s.target)
+		}
+	case !given["depth"]:
+		return usageError{"needs --target, or at least --depth"}
+	}
+	for flag, take := range map[string]func(){
+		"lifetime":   func() { s.lifetime = t.Lifetime },
+		"margin":     func() { s.margin = t.Margin },
+		"refill":     func() { s.refill = string(t.Refill) },
+		"depth":      func() { s.knobs.Depth = t.Depth },
+		"min":        func() { s.knobs.Min = t.Min },
+		"hit-rate":   func() { s.knobs.HitRate = t.HitRate },
+		"max-waste":  func() { s.knobs.MaxWaste = t.MaxWaste },
+		"idle-after": func() { s.knobs.IdleAfter = t.IdleAfter },
+	} {
+		if !given[flag] {
+			take()
+		}
+	}
+	return nil
+}
+
+// check refuses flags outside the ranges that pools.yaml has for them.
+func (s *simulation) check() error {
+	k := s.knobs
+	for _, rule := range []struct {
+		holds bool
+		text  string
+	}{
+		{(s.trace == "") != (s.demand == ""), "needs one of --trace and --demand"},
+		{s.refill == string(targets.RefillFixed) || s.refill == string(targets.RefillAdaptive), "--refill is fixed or adaptive"},
+		{s.lifetime >= time.Second && s.lifetime <= 24*time.Hour, "--lifetime is from 1s to 24h"},
+		{s.margin >= 0 && s.margin < s.lifetime, "--margin is from 0s to below the lifetime"},
+		{k.Depth >= 0 && k.Depth <= mostTokens, "--depth is from 0 to 10000"},
+		{k.Min >= 0 && k.Min <= k.Depth, "--min is from 0 to the depth"},
+		{k.HitRate >= 0.5 && k.HitRate <= 0.9999, "--hit-rate is from 0.5 to 0.9999"},
+		{k.MaxWaste >= 0.1 && k.MaxWaste <= 1000, "--max-waste is from 0.1 to 1000"},
+		{k.IdleAfter >= 0, "--idle-after is not below 0s"},
+		{s.fail >= 0 && s.fail <= 1, "--fail is a share from 0 to 1"},
+		{s.concurrency >= 1 && s.concurrency <= mostConcurrency, "--concurrency is from 1 to 10000"},
+		{s.wait >= 0 && s.wait <= mostWait, "--wait is from 0s to 1h"},
+	} {
+		if !rule.holds {
+			return usageError{rule.text}
+		}
+	}
+	return nil
+}
+
+func (s *simulation) arrivals() ([]float64, error) {
+	if s.demand != "" {
+		arrivals, err := refill.Demand(s.demand, s.length.Seconds(), s.seed)
+		if err != nil {
+			return nil, usageError{"--demand: " + err.Error()}
+		}
+		return arrivals, nil
+	}
+	file, err := os.Open(s.trace)
+	if err != nil {
+		return nil, fmt.Errorf("reading the trace: %w", err)
+	}
+	arrivals, err := refill.ReadTrace(file)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.trace, err)
+	}
+	return arrivals, nil
+}
+
+func printResult(w io.Writer, r refill.Result, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, r)
+	}
+	_, err := fmt.Fprintf(w, `requests           %d
+hits               %d (%.2f %%)
+waited             %d (p50 %.1fs, p95 %.1fs, p99 %.1fs)
+misses             %d
+bought             %d (%.3f per token served)
+expired            %d (%.3f per request)
+failed solves      %d
+peak               %d tokens, %d orders, %d of both less callers waiting
+handed out stale   %d
+`, r.Requests, r.Hits, 100*r.HitRate, r.Waited, r.WaitP50, r.WaitP95, r.WaitP99, r.Misses, r.Bought, r.BoughtPerServed,
+		r.Expired, r.WastePerRequest, r.Failed, r.PeakStock, r.PeakInFlight, r.PeakHeld, r.StaleServed)
+	return err
+}
+
+func printJSON(w io.Writer, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s\n", text)
+	return err
+}
+
+func printRows(w io.Writer, rows []row, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, map[string]any{"runs": rows})
+	}
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, _ = fmt.Fprintln(table, "refill\tdepth\tmax_waste\thits\twaste/request\tbought/served\tmisses\twait p95\tpeak\t")
+	for _, r := range rows {
+		price := "-"
+		if r.Refill == string(targets.RefillAdaptive) {
+			price = fmt.Sprintf("%g", r.MaxWaste)
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%.2f %%\t%.3f\t%.3f\t%d\t%.1fs\t%d\t\n", r.Refill, r.Depth, price,
+			100*r.HitRate, r.WastePerRequest, r.BoughtPerServed, r.Misses, r.WaitP95, r.PeakHeld)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// simulateWith runs `poold simulate` and returns its exit code and output.
+func simulateWith(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, problems strings.Builder
+	none := func(string) (string, bool) { return "", false }
+	code = run(t.Context(), append([]string{"simulate"}, args...), none, &out, &problems)
+	return code, out.String(), problems.String()
+}
+
+const simulatedFile = `providers: [{name: s, api: simulated}]
+targets:
+  login:
+    type: recaptcha_v2
+    sitekey: k
+    pageurl: https://staging.example.com/login
+    owner: qa@example.com
+    refill: adaptive
+    depth: 40
+    min: 2
+`
+
+// A target's run has every field of the contract, is the same each time, and a
+// flag beats the file.
+func TestSimulateTarget(t *testing.T) {
+	dir := t.TempDir()
+	file, trace := filepath.Join(dir, "pools.yaml"), filepath.Join(dir, "trace.txt")
+	arrivals := strings.Repeat("10.5\n", 3) + strings.Repeat("400\n", 3)
+	if err := errors.Join(os.WriteFile(file, []byte(simulatedFile), 0o600), os.WriteFile(trace, []byte(arrivals), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--config", file, "--target", "login", "--trace", trace, "--json"}
+	code, out, problems := simulateWith(t, args...)
+	if code != exitDone || problems != "" {
+		t.Fatalf("exit %d: %s", code, problems)
+	}
+	var got map[string]float64
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range []string{"requests", "hits", "hit_rate", "misses", "waited", "wait_p50_s", "wait_p95_s", "wait_p99_s", "bought", "served",
+		"expired", "failed", "waste_per_request", "bought_per_served", "peak_in_flight", "peak_stock", "stale_served"} {
+		if _, ok := got[field]; !ok {
+			t.Errorf("the answer has no %s", field)
+		}
+	}
+	if got["requests"] != 6 || got["hits"] < 2 || got["bought"] < 10 { // min: 2, for a thousand seconds
+		t.Errorf("%v", got)
+	}
+	if _, again, _ := simulateWith(t, args...); again != out {
+		t.Error("the second run differs")
+	}
+	if _, seed, _ := simulateWith(t, append(args, "--seed", "2")...); seed == out {
+		t.Error("another seed changes nothing")
+	}
+	_, out, _ = simulateWith(t, append(args, "--min", "0", "--refill", "fixed", "--depth", "0", "--wait", "30s")...)
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got["hits"] != 0 || got["waited"] < 5 || got["wait_p50_s"] < 5 {
+		t.Errorf("depth 0, with waiting: %v", got)
+	}
+	if code, _, problems := simulateWith(t, "--config", file, "--target", "other", "--trace", trace); code != exitFailed || !strings.Contains(problems, `no target "other"`) {
+		t.Errorf("exit %d: %s", code, problems)
+	}
+}
+
+// Without a target no file is read.
+func TestSimulateWithoutFile(t *testing.T) {
+	code, out, problems := simulateWith(t, "--depth", "50", "--refill", "adaptive", "--demand", "poisson:0.2", "--length", "2h", "--config", "/nowhere")
+	if code != exitDone || problems != "" || !strings.Contains(out, "handed out stale   0") {
+		t.Errorf("exit %d: %s%s", code, out, problems)
+	}
+}
+
+// --compare tells fixed depths and the adaptive policy apart, --plot draws them.
+func TestSimulateCompare(t *testing.T) {
+	picture := filepath.Join(t.TempDir(), "plot.svg")
+	args := []string{"--depth", "50", "--demand", "onoff:0.5", "--length", "3h", "--max-waste", "7", "--compare", "--plot", picture}
+	code, out, problems := simulateWith(t, args...)
+	if code != exitDone || problems != "" {
+		t.Fatalf("exit %d: %s", code, problems)
+	}
+	if strings.Count(out, "fixed ") < 5 || strings.Count(out, "adaptive ") != 4 || strings.Contains(out, "\r") {
+		t.Errorf("got:\n%s", out)
+	}
+	svg, err := os.ReadFile(picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(svg), "<circle"); n != strings.Count(out, "\n")-1 || strings.Contains(string(svg), "NaN") {
+		t.Errorf("%d points for\n%s", n, out)
+	}
+	decoder := xml.NewDecoder(strings.NewReader(string(svg)))
+	for {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("the picture is no XML: %v", err)
+		}
+	}
+	_, out, _ = simulateWith(t, append(args, "--json")...)
+	var all struct{ Runs []row }
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(all.Runs, func(r row) bool { return r.Refill == "adaptive" && r.MaxWaste == 7 && r.Requests > 0 }) {
+		t.Errorf("got %+v", all.Runs)
+	}
+}
+
+func TestSimulateUsage(t *testing.T) {
+	for says, args := range map[string][]string{
+		"needs --target":                {"--demand", "poisson:1"},
+		"one of --trace and --demand":   {"--depth", "1"},
+		"--trace and --demand":          {"--depth", "1", "--demand", "poisson:1", "--trace", "x"},
+		"--demand":                      {"--depth", "1", "--demand", "often"},
+		"--lead: lead times are":        {"--depth", "1", "--demand", "poisson:1", "--lead", "18s"},
+		"--fail":                        {"--depth", "1", "--demand", "poisson:1", "--fail", "7"},
+		"--refill is":                   {"--depth", "1", "--demand", "poisson:1", "--refill", "clever"},
+		"--min":                         {"--depth", "1", "--demand", "poisson:1", "--min", "2"},
+		"--margin is":                   {"--depth", "1", "--demand", "poisson:1", "--margin", "2m"},
+		"--hit-rate":                    {"--depth", "1", "--demand", "poisson:1", "--hit-rate", "97"},
+		"--max-waste":                   {"--depth", "1", "--demand", "poisson:1", "--max-waste", "0"},
+		"--concurrency":                 {"--depth", "1", "--demand", "poisson:1", "--concurrency", "0"},
+		"--wait":                        {"--depth", "1", "--demand", "poisson:1", "--wait", "2h"},
+		"--depth is":                    {"--depth", "-1", "--demand", "poisson:1"},
+		"--lifetime":                    {"--depth", "1", "--demand", "poisson:1", "--lifetime", "1ms"},
+		"--idle-after":                  {"--depth", "1", "--demand", "poisson:1", "--idle-after", "-1s"},
+		"does not know what to do with": {"--depth", "1", "--demand", "poisson:1", "more"},
+	} {
+		if code, _, problems := simulateWith(t, args...); code != exitUsage || !strings.Contains(problems, says) {
+			t.Errorf("%v: exit %d: %s", args, code, problems)
+		}
+	}
+	if code, _, problems := simulateWith(t, "--depth", "1", "--trace", "/nowhere/trace"); code != exitFailed || !strings.Contains(problems, "reading the trace") {
+		t.Errorf("exit %d: %s", code, problems)
+	}
+}

@@ -1,0 +1,166 @@
+package refill
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/targets"
+)
+
+// learning is an adaptive target of its own identity.
+func learning(name string, depth int) targets.Target {
+	t := target(name, depth)
+	t.Refill, t.HitRate, t.MaxWaste = targets.RefillAdaptive, 0.97, 3
+	return t
+}
+
+// demand asks for a token at each interval, for so long, and tells how many were
+// asked for and how many there were.
+func (w *world) demand(t targets.Target, every, long time.Duration) (asked, got int) {
+	for began := time.Now(); time.Since(began) < long; asked++ {
+		w.after(every)
+		if w.shelf.take(t) {
+			got++
+		}
+	}
+	return asked, got
+}
+
+// An adaptive target buys nothing before anybody asks, keeps up with a demand
+// without much waste, stops when it is over, and remembers it over a restart.
+func TestAdaptiveTargetFollowsTheDemand(t *testing.T) {
+	play(t, 20, func(t *testing.T, w *world) {
+		login := learning("login", 20)
+		w.apply(login)
+		w.after(5 * time.Minute)
+		if n := w.market.asked(); n != 0 {
+			t.Errorf("%d tokens were bought before anybody asked", n)
+		}
+		w.demand(login, 5*time.Second, 20*time.Minute)
+		before := w.market.asked()
+		asked, got := w.demand(login, 5*time.Second, 40*time.Minute)
+		bought := w.market.asked() - before
+		if got < asked*97/100 || bought > asked*115/100 {
+			t.Errorf("%d of %d requests found a token, %d were bought", got, asked, bought)
+		}
+		if n := w.note("login"); n.Want < 2 || n.Forecast <= 0 {
+			t.Errorf("note while there is demand: %+v", n)
+		}
+		w.shelf.with(func() {
+			if n := w.shelf.saves; n < 10 || n > 62 {
+				t.Errorf("what was learned was saved %d times in an hour", n)
+			}
+		})
+		w.after(10 * time.Minute)
+		quiet := w.market.asked()
+		w.after(time.Hour)
+		if n := w.market.asked() - quiet; n > 3 {
+			t.Errorf("%d tokens were bought while nobody asked", n)
+		}
+
+		// Another daemon on the same Redis knows what this one knew.
+		ctx, stop := context.WithCancel(t.Context())
+		next := NewManager(w.shelf, w.desk, slog.New(slog.DiscardHandler))
+		w.apply()
+		next.Apply(t.Context(), &targets.Set{Targets: []targets.Target{login}})
+		done := make(chan error, 1)
+		go func() { done <- next.Run(ctx) }()
+		synctest.Wait()
+		w.shelf.with(func() { w.shelf.changed = next.Kick })
+		asked, got = w.demand(login, 5*time.Second, 20*time.Minute)
+		if got < asked*95/100 {
+			t.Errorf("after a restart %d of %d requests found a token", got, asked)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Two replicas that decide for one target do not buy twice as much, since an
+// order is placed only if the stock is as it was looked at; play checks the cap.
+func TestTwoReplicasOfAnAdaptiveTarget(t *testing.T) {
+	play(t, 40, func(t *testing.T, w *world) {
+		login := learning("login", 30)
+		w.apply(login)
+		ctx, stop := context.WithCancel(t.Context())
+		other := NewManager(w.shelf, w.desk, slog.New(slog.DiscardHandler))
+		other.Apply(t.Context(), &targets.Set{Targets: []targets.Target{login}})
+		done := make(chan error, 1)
+		go func() { done <- other.Run(ctx) }()
+		synctest.Wait()
+		kick := w.manager.Kick
+		w.shelf.with(func() { w.shelf.changed = func(id captcha.ID) { kick(id); other.Kick(id) } })
+		w.demand(login, 3*time.Second, 10*time.Minute)
+		before := w.market.asked()
+		asked, got := w.demand(login, 3*time.Second, 30*time.Minute)
+		if bought := w.market.asked() - before; got < asked*97/100 || bought > asked*115/100 {
+			t.Errorf("%d of %d requests found a token, %d were bought", got, asked, bought)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The daemon's manager and the simulator agree: the same arrivals, the same
+// distribution of lead times and failures, 3 points of hits and 15 % of waste
+// apart at most.
+func TestManagerAgreesWithTheSimulator(t *testing.T) {
+	arrivals, err := Demand("onoff:0.4", (8 * time.Hour).Seconds(), 7)
+	if err != nil || len(arrivals) < 1000 {
+		t.Fatalf("%d arrivals, %v", len(arrivals), err)
+	}
+	login := learning("login", 200)
+	simulation := Simulation{
+		Knobs: knobs(login, time.Second, 500*time.Millisecond), Solves: DefaultSolves(), Concurrency: 64, Arrivals: arrivals,
+	}
+	var hits, waste float64
+	const seeds = 8
+	for seed := range uint64(seeds) {
+		simulation.Seed = seed
+		r, err := simulation.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		hits += r.HitRate / seeds
+		waste += r.WastePerRequest / seeds
+	}
+	play(t, 64, func(t *testing.T, w *world) {
+		draw := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // G404: a test's dice
+		w.market.with(func() {
+			w.market.pace = [2]time.Duration{time.Second, 500 * time.Millisecond}
+			w.market.lead = func() time.Duration {
+				lead := time.Duration(float64(18*time.Second) * math.Exp(0.45*draw.NormFloat64()))
+				return min(max(lead, 6*time.Second), 120*time.Second)
+			}
+			w.market.fail = func(captcha.Identity) bool { return draw.Float64() < 0.07 }
+		})
+		w.apply(login)
+		began := time.Now()
+		got := 0
+		for _, arrival := range arrivals {
+			w.after(max(0, time.Duration(arrival*float64(time.Second))-time.Since(began)))
+			if w.shelf.take(login) {
+				got++
+			}
+		}
+		w.after(10 * time.Minute)
+		solved := 0
+		w.shelf.with(func() { solved = int(w.shelf.figures[login.ID].Solved) })
+		rate := float64(got) / float64(len(arrivals))
+		wasted := float64(solved-got) / float64(len(arrivals))
+		t.Logf("%d requests: manager %.4f hits, %.4f waste; simulator %.4f, %.4f", len(arrivals), rate, wasted, hits, waste)
+		if math.Abs(rate-hits) > 0.03 || math.Abs(wasted-waste) > 0.15*waste {
+			t.Error("the two do not agree")
+		}
+	})
+}

@@ -1,0 +1,89 @@
+package refill
+
+import (
+	"testing"
+	"time"
+)
+
+// Other knobs act at once, and what was learned stays but for the life of a
+// token, where that changed.
+func TestChange(t *testing.T) {
+	m, at := used(usual())
+	cells, count := m.table.known, m.count
+	k := usual()
+	k.Depth, k.Min = 9, 9
+	m.Change(k)
+	if w := m.Wish(at, 0); w.Want != 9 || w.Most != 9 {
+		t.Errorf("%+v", w)
+	}
+	if m.table.known != cells || m.count != count {
+		t.Error("forgot what it knew")
+	}
+	last := func() (weight uint32) {
+		for _, c := range m.table.cells {
+			if c != nil {
+				weight += c[horizons-1].weight
+			}
+		}
+		return weight
+	}
+	if last() == 0 {
+		t.Fatal("has learned nothing about the last horizon")
+	}
+	k.Usable *= 2
+	m.Change(k)
+	if last() != 0 || m.table.known != cells {
+		t.Errorf("weight %d, %d cells of %d", last(), m.table.known, cells)
+	}
+	k.MaxWaste = 0.1
+	m.credit = 1e6
+	m.Change(k)
+	if m.credit != m.creditMost() {
+		t.Errorf("credit %v", m.credit)
+	}
+}
+
+// A clock that goes back stands still, and a gap of months is caught up with at
+// once.
+func TestOddClocks(t *testing.T) {
+	m, at := used(usual())
+	m.wished = 0
+	want := m.Wish(at, 0)
+	m.wished = 0
+	if got := m.Wish(at.Add(-time.Hour), 0); got != want {
+		t.Errorf("an hour back: %+v, want %+v", got, want)
+	}
+	m.Request(time.Time{}) // the zero time is before every other
+	head := m.table.head
+	if w := m.Wish(at.Add(90*24*time.Hour), 0); w.Want != 0 {
+		t.Errorf("three months later: %+v", w)
+	}
+	if samples := m.table.head - head; samples > 6000 {
+		t.Errorf("%d samples to catch up", samples)
+	}
+}
+
+// Lead times far from the usual ones stretch the time constants once, and a
+// drift of less than three times leaves the table alone.
+func TestScale(t *testing.T) {
+	m, at := used(usual())
+	land := func(lead time.Duration) {
+		for range leadsKept {
+			at = at.Add(time.Second)
+			m.Landed(at, lead)
+		}
+	}
+	land(45 * time.Second)
+	if m.scale != 1 || m.table.known == 0 {
+		t.Errorf("at 45 s: scale %v, %d cells", m.scale, m.table.known)
+	}
+	cells := m.table.known
+	land(1800 * time.Millisecond)
+	if m.scale > 0.31 || m.table.known > cells/2 {
+		t.Errorf("at 1.8 s: scale %v, %d cells", m.scale, m.table.known)
+	}
+	land(0)
+	if m.scale < leastScale {
+		t.Errorf("at 0 s: scale %v", m.scale)
+	}
+}

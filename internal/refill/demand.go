@@ -1,0 +1,189 @@
+package refill
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// DemandHelp lists the built-in demand models, for --help.
+const DemandHelp = "poisson:RATE (or steady:RATE), diurnal:RATE, office:RATE, onoff:RATE, sessions:RATE, flash:RATE, cron:SECONDS, mixed:RATE"
+
+const (
+	daySeconds = 86400.0
+	// mostArrivals bounds what a model or a trace may hold.
+	mostArrivals = 20_000_000
+	mostRate     = 1000.0
+	longestDay   = 366 * daySeconds
+)
+
+// ErrDemand says that a demand model or a trace cannot be used.
+var ErrDemand = errors.New("demand")
+
+// Demand draws arrivals of a model, in seconds from the start, for so many
+// seconds: NAME:NUMBER, as DemandHelp lists them. The number is the mean rate in
+// requests per second while there are any, or for cron the period. The same seed
+// draws the same.
+func Demand(model string, length float64, seed uint64) ([]float64, error) {
+	name, text, _ := strings.Cut(model, ":")
+	draw := models[name]
+	number, err := strconv.ParseFloat(text, 64)
+	most := mostRate
+	if name == "cron" {
+		most = daySeconds
+	}
+	switch {
+	case draw == nil:
+		return nil, fmt.Errorf("%w: %q is none of %s", ErrDemand, model, DemandHelp)
+	case err != nil || !(number > 0 && number <= most):
+		return nil, fmt.Errorf("%w: %q needs a number above 0 and up to %g after the colon", ErrDemand, model, most)
+	case !(length > 0 && length <= longestDay):
+		return nil, fmt.Errorf("%w: a length of %g s is not above 0 and up to a year", ErrDemand, length)
+	case name != "cron" && number*length > mostArrivals:
+		return nil, fmt.Errorf("%w: more than %d requests", ErrDemand, mostArrivals)
+	}
+	d := &drawing{length: length, random: rand.New(rand.NewPCG(seed, uint64(len(name))))} //nolint:gosec // G404: a model, and repeatable
+	draw(d, number)
+	slices.Sort(d.arrivals)
+	cut, _ := slices.BinarySearch(d.arrivals, length)
+	return d.arrivals[:cut], nil
+}
+
+// drawing is a demand being drawn.
+type drawing struct {
+	arrivals []float64
+	length   float64
+	random   *rand.Rand
+}
+
+// models are the built-in ones.
+var models = map[string]func(d *drawing, number float64){
+	"poisson":  (*drawing).steady,
+	"steady":   (*drawing).steady,
+	"diurnal":  (*drawing).diurnal,
+	"office":   (*drawing).office,
+	"onoff":    (*drawing).onOff,
+	"on-off":   (*drawing).onOff,
+	"sessions": (*drawing).sessions,
+	"flash":    (*drawing).flash,
+	"cron":     (*drawing).cron,
+	"mixed":    (*drawing).mixed,
+}
+
+// exp draws from the exponential distribution.
+func (d *drawing) exp(mean float64) float64 { return d.random.ExpFloat64() * mean }
+
+// between adds requests at the rate times what share says of the moment, which
+// is at most 1.
+func (d *drawing) between(from, to, rate float64, share func(t float64) float64) {
+	for t := from + d.exp(1/rate); t < min(to, d.length); t += d.exp(1 / rate) {
+		if share == nil || d.random.Float64() < share(t) {
+			d.arrivals = append(d.arrivals, t)
+		}
+	}
+}
+
+func (d *drawing) steady(rate float64) { d.between(0, d.length, rate, nil) }
+
+// diurnal is a sine over the day between nothing and twice the rate.
+func (d *drawing) diurnal(rate float64) {
+	d.between(0, d.length, 2*rate, func(t float64) float64 { return (1 - math.Cos(2*math.Pi*t/daySeconds)) / 2 })
+}
+
+// office is steady from nine to half past five, with half an hour of coming and
+// going, and nothing else.
+func (d *drawing) office(rate float64) {
+	const opens, closes, ramp = 9 * 3600.0, 17.5 * 3600.0, 1800.0
+	d.between(0, d.length, rate, func(t float64) float64 {
+		t = math.Mod(t, daySeconds)
+		return min(1, max(0, min(t-opens, closes-t)/ramp))
+	})
+}
+
+// onOff is steady for two minutes on average, then silent for eight.
+func (d *drawing) onOff(rate float64) {
+	const on, off = 120.0, 480.0
+	for t := d.exp(off); t < d.length; {
+		end := t + d.exp(on)
+		d.between(t, end, rate, nil)
+		t = end + d.exp(off)
+	}
+}
+
+// sessions are people: they come independently, stay for a heavy-tailed number
+// of requests and pause for a heavy-tailed while between these.
+func (d *drawing) sessions(rate float64) {
+	const tail, fewest, mostInOne, pause, spread = 1.3, 2.0, 300.0, 8.0, 1.0
+	const mean = fewest * tail / (tail - 1) // of the requests of one, nearly
+	for t := d.exp(mean / rate); t < d.length; t += d.exp(mean / rate) {
+		left := min(mostInOne, fewest*math.Pow(1-d.random.Float64(), -1/tail))
+		for at := t; left >= 1 && at < d.length; left-- {
+			d.arrivals = append(d.arrivals, at)
+			at += pause * math.Exp(spread*d.random.NormFloat64())
+		}
+	}
+}
+
+// flash is a tenth of the rate, and about every two hours a crowd at ten times
+// it that fades within minutes.
+func (d *drawing) flash(rate float64) {
+	const between, fade = 7200.0, 120.0
+	d.between(0, d.length, rate/10, nil)
+	for t := d.exp(between); t < d.length; t += d.exp(between) {
+		d.between(t, t+8*fade, 10*rate, func(now float64) float64 { return math.Exp((t - now) / fade) })
+	}
+}
+
+// cron is 20 to 40 requests within about a quarter of a minute, every period,
+// with a few seconds of jitter.
+func (d *drawing) cron(period float64) {
+	const fewest, more, gap, jitter = 20, 21, 0.5, 4.0
+	for t := period; t < d.length; t += period {
+		at := t + jitter*d.random.Float64()
+		for range fewest + d.random.IntN(more) {
+			d.arrivals = append(d.arrivals, at)
+			at += d.exp(gap)
+		}
+	}
+}
+
+// mixed is a diurnal demand with bursts and a job every quarter of an hour.
+func (d *drawing) mixed(rate float64) {
+	const every = 900.0
+	d.diurnal(rate / 2)
+	d.onOff(rate)
+	d.cron(every)
+}
+
+// ReadTrace reads one arrival per line, seconds from the start as a decimal.
+// They must not go back. Empty lines and what follows a # are left out.
+func ReadTrace(r io.Reader) ([]float64, error) {
+	var arrivals []float64
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		text, _, _ := strings.Cut(lines.Text(), "#")
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		t, err := strconv.ParseFloat(text, 64)
+		switch {
+		case err != nil || !(t >= 0 && t <= longestDay):
+			return nil, fmt.Errorf("%w: line %d is no number of seconds from 0 to a year", ErrDemand, n)
+		case len(arrivals) > 0 && t < arrivals[len(arrivals)-1]:
+			return nil, fmt.Errorf("%w: line %d lies before the one above it", ErrDemand, n)
+		case len(arrivals) == mostArrivals:
+			return nil, fmt.Errorf("%w: more than %d requests", ErrDemand, mostArrivals)
+		}
+		arrivals = append(arrivals, t)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%w: reading it: %w", ErrDemand, err)
+	}
+	return arrivals, nil
+}

@@ -1,0 +1,75 @@
+package refill
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every model gives about as many requests as its number says, in order, within
+// the time.
+func TestDemand(t *testing.T) {
+	for model, want := range map[string][2]int{
+		"poisson:0.2":  {16500, 18100},
+		"steady:0.2":   {16500, 18100},
+		"diurnal:0.2":  {16500, 18100},
+		"office:0.2":   {5300, 6300},
+		"onoff:0.2":    {2300, 4700},
+		"on-off:0.2":   {2300, 4700},
+		"sessions:0.2": {9000, 26000},
+		"flash:0.2":    {3000, 9000},
+		"cron:600":     {4000, 4600},
+		"mixed:0.2":    {12500, 18000},
+	} {
+		t.Run(model, func(t *testing.T) {
+			got, err := Demand(model, daySeconds, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got) < want[0] || len(got) > want[1] {
+				t.Errorf("%d requests, want %v", len(got), want)
+			}
+			if !slices.IsSorted(got) || got[0] < 0 || got[len(got)-1] >= daySeconds {
+				t.Error("not ascending within the day")
+			}
+			if again, _ := Demand(model, daySeconds, 3); !slices.Equal(again, got) {
+				t.Error("the same seed draws another demand")
+			}
+			name, _, _ := strings.Cut(model, ":")
+			if name != "on-off" && !strings.Contains(DemandHelp, name+":") {
+				t.Error("the help does not list it")
+			}
+		})
+	}
+}
+
+func TestBadDemand(t *testing.T) {
+	for _, model := range []string{"", "poisson", "poisson:", "poisson:0", "poisson:-1", "poisson:NaN", "poisson:1001", "cron:1e9", "weekly:1", "poisson:1:2"} {
+		if _, err := Demand(model, daySeconds, 1); !errors.Is(err, ErrDemand) {
+			t.Errorf("%q: %v", model, err)
+		}
+	}
+	for _, length := range []float64{0, -1, 1e9} {
+		if _, err := Demand("poisson:1", length, 1); !errors.Is(err, ErrDemand) {
+			t.Errorf("length %g: %v", length, err)
+		}
+	}
+	if _, err := Demand("poisson:1000", longestDay, 1); !errors.Is(err, ErrDemand) {
+		t.Errorf("too many: %v", err)
+	}
+}
+
+func TestReadTrace(t *testing.T) {
+	got, err := ReadTrace(strings.NewReader("# comment\n0.5\n\n1.25 # one\n1.25\r\n7\n"))
+	if err != nil || !slices.Equal(got, []float64{0.5, 1.25, 1.25, 7}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for bad, says := range map[string]string{
+		"1\nx\n": "line 2", "2\n1\n": "line 2 lies before", "-1\n": "line 1", "NaN\n": "line 1", "1 2\n": "line 1", strings.Repeat("1", 70_000): "reading",
+	} {
+		if _, err := ReadTrace(strings.NewReader(bad)); !errors.Is(err, ErrDemand) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%.10q: %v", bad, err)
+		}
+	}
+}

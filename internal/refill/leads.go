@@ -1,0 +1,105 @@
+package refill
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+const (
+	// leadsKept is how many lead times are remembered, as many as the stock does.
+	leadsKept = 48
+	// guessWeight is how many of the kept lead times the guess stands for at
+	// first; each learned one takes a place.
+	guessWeight = 6
+	// failDecay is what one completion leaves of the failure share so far.
+	failDecay = 0.98
+	// failPrior is the failure share of a target that has seen no completion.
+	failPrior = 1.0 / 14
+)
+
+// guessSpread is how lead times that nobody has seen yet lie around the guess:
+// the quantiles of a lognormal with sigma 0.45, at (k+1/2)/guessWeight.
+var guessSpread = [guessWeight]float64{0.54, 0.74, 0.91, 1.1, 1.35, 1.86}
+
+// solves is what is known about the provider's side: how long a solve takes and
+// how often it fails. Pure data, saved with the Mind.
+type solves struct {
+	leads  [leadsKept]float32 // seconds, of successful solves; a ring
+	n      uint8              // of leads
+	next   uint8              // where the next one goes
+	fails  float64            // share of solves that fail
+	streak uint32             // failures in a row
+
+	sorted [leadsKept + guessWeight]float64 // in ascending order; derived from leads and guess
+	many   int                              // of sorted
+}
+
+// landed notes a solve that took lead. sort is to be called after.
+func (s *solves) landed(lead time.Duration) {
+	s.leads[s.next] = float32(max(0, lead).Seconds())
+	s.next = (s.next + 1) % leadsKept
+	s.n = min(s.n+1, leadsKept)
+	s.fails *= failDecay
+	s.streak = 0
+}
+
+// replace takes the lead times of a list, newest first. sort is to be called after.
+func (s *solves) replace(leads []time.Duration) {
+	leads = leads[:min(len(leads), leadsKept)]
+	for i, lead := range leads {
+		s.leads[len(leads)-1-i] = float32(max(0, lead).Seconds())
+	}
+	s.n = uint8(len(leads)) //nolint:gosec // G115: at most leadsKept
+	s.next = s.n % leadsKept
+}
+
+// failed notes a solve without a token. A long row of failures is an outage and
+// says nothing about the share: counted in, it would have the first good minute
+// order a dozen times too much.
+func (s *solves) failed() {
+	if s.streak < failuresInARow {
+		s.fails = s.fails*failDecay + 1 - failDecay
+	}
+	if s.streak < math.MaxUint32 {
+		s.streak++
+	}
+}
+
+// sort brings the known lead times, and the guess where few are known, in order.
+func (s *solves) sort(guess time.Duration) {
+	s.many = int(s.n)
+	for i := range s.many {
+		s.sorted[i] = float64(s.leads[i])
+	}
+	for i := range max(0, guessWeight-int(s.n)) {
+		s.sorted[s.many] = guessSpread[i] * guess.Seconds()
+		s.many++
+	}
+	slices.Sort(s.sorted[:s.many])
+}
+
+// quantile is the lead time in seconds below which the share f of them lies.
+func (s *solves) quantile(f float64) float64 {
+	if s.many == 0 {
+		return 0
+	}
+	place := f*float64(s.many) - 0.5
+	i := int(place)
+	switch {
+	case place <= 0:
+		return s.sorted[0]
+	case i >= s.many-1:
+		return s.sorted[s.many-1]
+	}
+	return s.sorted[i] + (place-float64(i))*(s.sorted[i+1]-s.sorted[i])
+}
+
+// known lists the lead times, in no order.
+func (s *solves) known() []time.Duration {
+	list := make([]time.Duration, s.n)
+	for i := range list {
+		list[i] = inSeconds(float64(s.leads[i]))
+	}
+	return list
+}

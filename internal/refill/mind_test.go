@@ -1,0 +1,389 @@
+package refill
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+	"unsafe"
+
+	"pgregory.net/rapid"
+
+	"poold/internal/pool"
+)
+
+// after is a moment so many seconds into a test.
+func after(seconds float64) time.Time { return epoch.Add(inSeconds(seconds)) }
+
+// requests notes n of them, gap seconds apart, and returns the time after.
+func requests(m *Mind, from float64, n int, gap float64) float64 {
+	for range n {
+		m.Request(after(from))
+		from += gap
+	}
+	return from
+}
+
+// A demand that nobody has seen wants nothing; a steady one wants enough for the
+// lead time and some more, and less when it ends.
+func TestWishFollowsTheDemand(t *testing.T) {
+	m := NewMind(usual())
+	if w := m.Wish(after(0), 0); w.Want != 0 || w.Rail != RailNone || w.Look != 10*time.Second {
+		t.Errorf("at first: %+v", w)
+	}
+	end := requests(m, 0, 2000, 1)
+	w := m.Wish(after(end), 0)
+	if w.Want < 25 || w.Want > 60 || w.Forecast < 16 || w.Forecast > 24 || w.Risk > 0.03 {
+		t.Errorf("at one a second: %+v", w)
+	}
+	if w := m.Wish(after(end+900), 0); w.Want != 0 {
+		t.Errorf("a quarter of an hour later: %+v", w)
+	}
+}
+
+// A lone request after hours of lone requests is not taken for the beginning of a
+// crowd, while the first one of a burst is where bursts are usual.
+func TestTableLearnsWhatHappensNext(t *testing.T) {
+	lone, bursts := NewMind(usual()), NewMind(usual())
+	at := 0.0
+	for range 60 {
+		requests(lone, at, 1, 0)
+		requests(bursts, at, 30, 1)
+		at += 1000
+	}
+	lone.Request(after(at))
+	bursts.Request(after(at))
+	if w := lone.Wish(after(at), 0); w.Want > 1 {
+		t.Errorf("a lone request: %+v", w)
+	}
+	if w := bursts.Wish(after(at), 0); w.Want < 10 {
+		t.Errorf("a burst: %+v", w)
+	}
+}
+
+func TestRails(t *testing.T) {
+	busy := func(change func(*Knobs)) (*Mind, float64) {
+		k := usual()
+		change(&k)
+		m := NewMind(k)
+		return m, requests(m, 0, 1000, 0.5)
+	}
+	cases := map[string]struct {
+		change func(*Knobs)
+		then   func(m *Mind, at float64)
+		after  float64 // seconds
+		warm   int
+		want   int
+		rail   string
+	}{
+		"depth":                    {change: func(k *Knobs) { k.Depth = 7 }, want: 7, rail: RailDepth},
+		"depth 0":                  {change: func(k *Knobs) { k.Depth = 0 }, want: 0, rail: RailNone},
+		"credit":                   {then: func(m *Mind, at float64) { m.Expired(after(at), 60) }, want: 0, rail: RailCredit},
+		"credit, min":              {change: func(k *Knobs) { k.Min = 3 }, then: func(m *Mind, at float64) { m.Expired(after(at), 60) }, want: 3, rail: RailCredit},
+		"credit, warm":             {then: func(m *Mind, at float64) { m.Expired(after(at), 60) }, warm: 9, want: 9, rail: RailCredit},
+		"min alone":                {change: func(k *Knobs) { k.Min = 3 }, after: 4000, want: 3, rail: RailNone},
+		"warm beats depth":         {change: func(k *Knobs) { k.Depth = 7 }, after: 4000, warm: 12, want: 12, rail: RailNone},
+		"idle":                     {change: func(k *Knobs) { k.IdleAfter = time.Second }, after: 2, want: 0, rail: RailIdle},
+		"idle_after is not over":   {change: func(k *Knobs) { k.Depth, k.IdleAfter = 7, time.Minute }, want: 7, rail: RailDepth},
+		"fixed":                    {change: func(k *Knobs) { k.Adaptive = false }, want: 200, rail: RailNone},
+		"fixed knows no credit":    {change: func(k *Knobs) { k.Adaptive = false }, then: func(m *Mind, at float64) { m.Expired(after(at), 999) }, want: 200},
+		"fixed, idle":              {change: func(k *Knobs) { k.Adaptive, k.IdleAfter = false, time.Minute }, after: 61, want: 0, rail: RailIdle},
+		"fixed, in a warm window":  {change: func(k *Knobs) { k.Adaptive, k.Depth = false, 5 }, warm: 9, want: 9},
+		"fixed, a smaller window":  {change: func(k *Knobs) { k.Adaptive = false }, warm: 9, want: 200},
+		"fixed, idle and a window": {change: func(k *Knobs) { k.Adaptive, k.IdleAfter = false, time.Minute }, after: 61, warm: 9, want: 9, rail: RailIdle},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if c.change == nil {
+				c.change = func(*Knobs) {}
+			}
+			m, at := busy(c.change)
+			if c.then != nil {
+				c.then(m, at)
+			}
+			if w := m.Wish(after(at+c.after), c.warm); w.Want != c.want || w.Rail != c.rail {
+				t.Errorf("%+v, want %d, rail %q", w, c.want, c.rail)
+			}
+		})
+	}
+}
+
+// Eight failures in a row turn orders into probes, one per 5 s, and a success
+// ends that; orders that are older than the one that succeeded are of the outage.
+func TestOutage(t *testing.T) {
+	m := NewMind(usual())
+	at := requests(m, 0, 1000, 0.5)
+	for range 200 {
+		m.Failed(after(at))
+	}
+	if m.solves.fails > 0.25 {
+		t.Errorf("an outage made the failure share %.2f", m.solves.fails)
+	}
+	decide := func(at float64, s pool.Stock) Decision { return m.Decide(after(at), m.Wish(after(at), 0), &s) }
+	if d := decide(at, pool.Stock{NextLook: -1}); d.Order != 1 || d.Rail != RailProbe {
+		t.Errorf("the first probe: %+v", d)
+	}
+	m.Placed(after(at))
+	if d := decide(at+4, pool.Stock{NextLook: -1}); d.Order != 0 || d.Rail != RailProbe || d.Look > time.Second {
+		t.Errorf("4 s later: %+v", d)
+	}
+	if d := decide(at+5, pool.Stock{NextLook: -1}); d.Order != 1 {
+		t.Errorf("5 s later: %+v", d)
+	}
+	m.Landed(after(at+20), 20*time.Second)
+	doomed := pool.Stock{NextLook: -1, Orders: 20}
+	for range doomed.Orders {
+		doomed.OrderAges = append(doomed.OrderAges, 25*time.Second)
+	}
+	d := decide(at+20, doomed)
+	if d.Order < d.Want-1 || d.Rail == RailProbe {
+		t.Errorf("after a success, with doomed orders: %+v", d)
+	}
+}
+
+func TestDecideWhilePaused(t *testing.T) {
+	for _, adaptive := range []bool{true, false} {
+		k := usual()
+		k.Adaptive = adaptive
+		m := NewMind(k)
+		at := requests(m, 0, 100, 1)
+		d := m.Decide(after(at), m.Wish(after(at), 0), &pool.Stock{Paused: true, Waiting: 5})
+		if d.Order != 0 || d.Want != 0 || d.Rail != RailPaused || d.Look != Never {
+			t.Errorf("adaptive %v: %+v", adaptive, d)
+		}
+	}
+}
+
+// Callers that wait get an order each at once, whatever the forecast and the
+// credit say.
+func TestDecideForCallersWaiting(t *testing.T) {
+	m := NewMind(usual())
+	m.Expired(after(0), 60)
+	if d := m.Decide(after(0), m.Wish(after(0), 0), &pool.Stock{Waiting: 3, NextLook: -1}); d.Order != 3 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// Fixed through a Mind is Fixed.
+func TestFixedMindIsFixed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		small := rapid.IntRange(0, 50)
+		m := NewMind(usualFixed(small.Draw(t, "depth")))
+		stock := pool.Stock{
+			Outliving: small.Draw(t, "outliving"), Orders: small.Draw(t, "orders"), Waiting: small.Draw(t, "waiting"),
+			NextLook: time.Duration(rapid.Int64Range(-1, int64(time.Hour)).Draw(t, "look")), Paused: rapid.Bool().Draw(t, "paused"),
+		}
+		for _, ms := range rapid.SliceOfN(rapid.IntRange(1, 300), 0, leadsKept).Draw(t, "leads") {
+			stock.Leads = append(stock.Leads, time.Duration(ms)*time.Second)
+		}
+		m.Learn(after(0), stock.Leads)
+		got := m.Decide(after(0), m.Wish(after(0), 0), &stock)
+		want := Fixed(State{Depth: m.knobs.Depth, Usable: m.knobs.Usable, FirstPoll: m.knobs.FirstPoll, PollInterval: m.knobs.PollInterval, Stock: stock})
+		got.Rail = RailNone // Fixed does not tell
+		if got != want {
+			t.Fatalf("%+v, want %+v", got, want)
+		}
+	})
+}
+
+// Whatever happens in whatever order, a decision keeps the rails and somebody
+// who waits is not forgotten.
+func TestDecisionsKeepTheRails(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		k := drawKnobs(t)
+		m := NewMind(k)
+		now := 0.0
+		for range rapid.IntRange(1, 80).Draw(t, "events") {
+			now += rapid.SampledFrom([]float64{-50, 0, 0.001, 0.3, 1, 7, 60, 900, 1e5}).Draw(t, "pause")
+			at := after(now)
+			switch rapid.IntRange(0, 6).Draw(t, "event") {
+			case 0, 1, 2:
+				requests(m, now, rapid.IntRange(1, 40).Draw(t, "n"), 0.05)
+			case 3:
+				m.Landed(at, time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "lead")))
+			case 4:
+				m.Failed(at)
+			case 5:
+				m.Expired(at, rapid.IntRange(0, 30).Draw(t, "expired"))
+			case 6:
+				m.Placed(at)
+			}
+			warm := rapid.SampledFrom([]int{0, 0, 0, 25}).Draw(t, "warm")
+			w := m.Wish(at, warm)
+			s := drawStock(t)
+			checkDecision(t, m, w, m.Decide(at, w, &s), &s, warm)
+		}
+	})
+}
+
+func drawKnobs(t *rapid.T) Knobs {
+	k := Knobs{
+		Adaptive:  rapid.Bool().Draw(t, "adaptive"),
+		Depth:     rapid.IntRange(0, 300).Draw(t, "depth"),
+		HitRate:   rapid.Float64Range(0.5, 0.9999).Draw(t, "hit rate"),
+		MaxWaste:  rapid.Float64Range(0.1, 1000).Draw(t, "max waste"),
+		IdleAfter: rapid.SampledFrom([]time.Duration{0, 0, time.Second, time.Hour}).Draw(t, "idle after"),
+		Usable:    time.Duration(rapid.Int64Range(int64(time.Second), int64(24*time.Hour)).Draw(t, "usable")),
+		FirstPoll: time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "first")),
+	}
+	if k.Adaptive {
+		k.Min = rapid.IntRange(0, k.Depth).Draw(t, "min")
+	}
+	return k
+}
+
+func drawStock(t *rapid.T) pool.Stock {
+	s := pool.Stock{
+		Fresh: rapid.IntRange(0, 300).Draw(t, "fresh"), Orders: rapid.IntRange(0, 60).Draw(t, "orders"),
+		Waiting: rapid.IntRange(0, 20).Draw(t, "waiting"), Paused: rapid.IntRange(0, 9).Draw(t, "paused") == 0,
+		NextLook: time.Duration(rapid.Int64Range(-1, int64(time.Minute)).Draw(t, "look")),
+	}
+	s.Outliving = rapid.IntRange(0, s.Fresh).Draw(t, "outliving")
+	age := time.Duration(s.Orders) * 4 * time.Second
+	for range s.Orders {
+		s.OrderAges = append(s.OrderAges, age)
+		age -= 4 * time.Second
+	}
+	return s
+}
+
+func checkDecision(t *rapid.T, m *Mind, w Wish, d Decision, s *pool.Stock, warm int) {
+	t.Helper()
+	k, most := m.knobs, max(m.knobs.Depth, warm)
+	if w.Want < 0 || w.Want > most || w.Want < max(k.Min, warm) || w.Lead < 0 || w.Lead > k.Usable || !(w.Risk >= 0 && w.Risk <= 1+1e-9) ||
+		math.IsNaN(w.Forecast) || w.Look < 0 || w.Stale < 0 {
+		t.Fatalf("wish %+v", w)
+	}
+	if d.Order < 0 || d.Look < 0 {
+		t.Fatalf("decision %+v", d)
+	}
+	if s.Paused {
+		if d.Order != 0 {
+			t.Fatalf("ordered %d while paused", d.Order)
+		}
+		return
+	}
+	held := s.Fresh
+	if !k.Adaptive {
+		held = s.Outliving
+	}
+	held += s.Orders - s.Waiting
+	if d.Order > 0 && held+d.Order > most {
+		t.Fatalf("%d ordered on top of %d with depth %d", d.Order, held, most)
+	}
+	if k.Adaptive && d.Look > inSeconds(idleStep*m.scale) {
+		t.Fatalf("looks again in %v", d.Look)
+	}
+	if d.Rail == RailProbe {
+		return
+	}
+	// Neither `min` nor somebody who waits is ever forgotten.
+	if s.Outliving == s.Fresh && held < max(k.Min, warm) && d.Order == 0 {
+		t.Fatalf("min %d, warm %d, held %d: %+v", k.Min, warm, held, d)
+	}
+	if s.Fresh == 0 && s.Waiting > s.Orders && most > 0 && d.Order == 0 {
+		t.Fatalf("%d wait for %d orders: %+v", s.Waiting, s.Orders, d)
+	}
+}
+
+// Over whole runs too: whatever the demand and the provider, what expires is paid
+// for by requests, nothing is held beyond depth and the run ends.
+func TestWasteIsBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		k := drawKnobs(t)
+		k.Adaptive, k.Min = true, 0
+		k.Usable = time.Duration(rapid.IntRange(1, 300).Draw(t, "life")) * time.Second
+		var arrivals []float64
+		at := 0.0
+		for range rapid.IntRange(1, 30).Draw(t, "bursts") {
+			at += rapid.SampledFrom([]float64{1, 20, 90, 400}).Draw(t, "gap")
+			for range rapid.IntRange(1, 40).Draw(t, "burst") {
+				arrivals = append(arrivals, at)
+				at += 0.2
+			}
+		}
+		median := time.Duration(rapid.IntRange(1, 100).Draw(t, "median")) * time.Second
+		p := Solves{Median: median, Sigma: 0.5, Least: median / 4, Most: 5 * median, Fail: rapid.Float64Range(0, 1).Draw(t, "fail")}
+		r, err := Simulation{Knobs: k, Solves: p, Concurrency: rapid.IntRange(1, 64).Draw(t, "slots"), Arrivals: arrivals}.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := max(creditLeast, creditMisses*k.MaxWaste)
+		if bound := start + k.MaxWaste*float64(r.Requests) + float64(k.Depth); float64(r.Expired) > bound {
+			t.Fatalf("%d of %d expired for %d requests, more than %.0f", r.Expired, r.Bought, r.Requests, bound)
+		}
+		if r.PeakHeld > k.Depth || r.StaleServed > 0 {
+			t.Fatalf("%+v", r)
+		}
+	})
+}
+
+// `min` is there also when nobody asks for long: tokens are replaced in time for
+// four of five lead times.
+func TestMinIsKept(t *testing.T) {
+	k := usual()
+	k.Min, k.MaxWaste = 3, 1
+	p := Solves{Median: 20 * time.Second, Sigma: 0.3, Least: 10 * time.Second, Most: 40 * time.Second}
+	arrivals := []float64{0}
+	at := 0.0
+	for i := range 30 { // of no period
+		at += 300 + float64(i*i*97%900)
+		arrivals = append(arrivals, at, at+0.1, at+0.2)
+	}
+	r := simulated(t, Simulation{Knobs: k, Solves: p, Concurrency: 64, Arrivals: arrivals})
+	k.Min = 0
+	without := simulated(t, Simulation{Knobs: k, Solves: p, Concurrency: 64, Arrivals: arrivals})
+	if r.HitRate < 0.85 || without.HitRate > 0.5 {
+		t.Errorf("with min %+v\nwithout %+v", r, without)
+	}
+}
+
+// What is known of a target fits in 64 KB, however many situations it met.
+func TestMindIsSmall(t *testing.T) {
+	m := NewMind(usual())
+	for i := range situations {
+		m.table.cell(i)[0].add(0, 1)
+	}
+	if m.table.known != mostCells {
+		t.Errorf("%d cells", m.table.known)
+	}
+	size := unsafe.Sizeof(*m) + mostCells*unsafe.Sizeof(cell{})
+	t.Logf("%d bytes", size)
+	if size > 64<<10 {
+		t.Errorf("%d bytes", size)
+	}
+	if len(save(t, m)) > savedMost {
+		t.Error("too long to be saved")
+	}
+}
+
+// The cost of a decision; to be at most 20 µs.
+func BenchmarkWish(b *testing.B) {
+	for _, c := range []struct {
+		rate  float64
+		depth int
+	}{{0.2, 200}, {2, 200}, {10, 1000}, {100, 10000}} {
+		b.Run(fmt.Sprintf("rate=%g", c.rate), func(b *testing.B) {
+			k := usual()
+			k.Depth = c.depth
+			m := NewMind(k)
+			at := requests(m, 0, 5000, 1/c.rate)
+			s := pool.Stock{Fresh: c.depth / 4, Outliving: c.depth / 8, Orders: 3, OrderAges: []time.Duration{3e9, 2e9, 1e9}, NextLook: -1}
+			b.ReportAllocs()
+			for b.Loop() {
+				m.wished = 0
+				m.Decide(after(at), m.Wish(after(at), 0), &s)
+			}
+		})
+	}
+}
+
+func BenchmarkRequest(b *testing.B) {
+	m := NewMind(usual())
+	at := 0.0
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Request(after(at))
+		at += 0.7
+	}
+}

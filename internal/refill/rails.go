@@ -1,0 +1,72 @@
+package refill
+
+import "math"
+
+// The rails: what keeps a target from wanting or ordering what its forecast asks.
+const (
+	RailNone   = ""
+	RailDepth  = "depth"  // the cap of the file, or of the warm window
+	RailCredit = "credit" // too many tokens expired for the requests that came
+	RailProbe  = "probe"  // the last orders all failed: one at a time
+	RailIdle   = "idle"   // nobody asked for idle_after
+	RailPaused = "paused"
+)
+
+const (
+	// A new target may waste creditLeast tokens, or creditMisses misses' worth,
+	// before its requests have earned any; creditTimes that is the most saved up.
+	creditLeast  = 10.0
+	creditMisses = 5.0
+	creditTimes  = 4.0
+)
+
+func (m *Mind) creditStart() float64 { return max(creditLeast, creditMisses*m.knobs.MaxWaste) }
+
+func (m *Mind) creditMost() float64 { return creditTimes * m.creditStart() }
+
+// creditLowest is the deepest debt: what expires after the credit is used up, all
+// that was held then, is paid back, but not what `min` goes on to cost.
+func (m *Mind) creditLowest() float64 { return -max(m.creditMost(), float64(m.most())) }
+
+// most is the cap: depth, or more in a warm window.
+func (m *Mind) most() int { return max(0, m.knobs.Depth, m.warm) }
+
+// floor is what is kept whatever the demand.
+func (m *Mind) floor() int { return min(max(m.knobs.Min, m.warm), m.most()) }
+
+// rails clamps what is asked to what is allowed.
+func (m *Mind) rails(asked int) (want int, rail string) {
+	floor, most := m.floor(), m.most()
+	switch {
+	case asked <= floor:
+		return floor, RailNone
+	case m.idle():
+		return floor, RailIdle
+	case m.knobs.Adaptive && m.credit <= 0:
+		return floor, RailCredit
+	case m.knobs.Adaptive && asked >= most:
+		return most, RailDepth
+	}
+	return min(asked, most), RailNone
+}
+
+// silence is how many seconds nobody has asked, from the first event on.
+func (m *Mind) silence() float64 { return m.now - max(m.last, m.start) }
+
+// idle: nobody asked for idle_after.
+func (m *Mind) idle() bool {
+	return m.knobs.IdleAfter > 0 && m.silence() >= m.knobs.IdleAfter.Seconds()
+}
+
+// probe applies Throttle to a decision.
+func (m *Mind) probe(d Decision) Decision {
+	since := Never
+	if m.placed > 0 {
+		since = inSeconds(m.now - m.placed)
+	}
+	throttled := Throttle(d, int(min(m.solves.streak, math.MaxInt32)), since)
+	if throttled.Order != d.Order {
+		throttled.Rail = RailProbe
+	}
+	return throttled
+}

@@ -1,0 +1,167 @@
+package refill
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"testing"
+	"time"
+)
+
+// used is a Mind that has seen some thousand requests, solves and failures.
+func used(k Knobs) (m *Mind, at time.Time) {
+	m = NewMind(k)
+	at = epoch
+	for i := range 6000 {
+		at = at.Add(time.Duration(i*i%7919) * time.Millisecond)
+		if i%100 == 0 {
+			at = at.Add(time.Duration(i/20) * time.Second)
+		}
+		m.Request(at)
+		if i%3 == 0 {
+			m.Landed(at, time.Duration(10+i%20)*time.Second)
+		}
+		if i%40 == 0 {
+			m.Failed(at)
+			m.Expired(at, 2)
+		}
+	}
+	return m, at
+}
+
+func usual() Knobs {
+	return Knobs{Adaptive: true, Depth: 200, HitRate: 0.97, MaxWaste: 3, Usable: 80 * time.Second,
+		FirstPoll: 15 * time.Second, PollInterval: 5 * time.Second}
+}
+
+func save(t testing.TB, m *Mind) []byte {
+	t.Helper()
+	data, err := m.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// A restart forgets nothing: the restored Mind wishes what the saved one did.
+func TestSavedMindIsTheSame(t *testing.T) {
+	m, at := used(usual())
+	data := save(t, m)
+	t.Logf("%d cells in %d bytes", m.table.known, len(data))
+	again, err := Restore(usual(), data, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.table.known < 20 || m.solves.n != leadsKept || m.solves.fails == failPrior {
+		t.Fatalf("the Mind has not learned: %d cells, %d leads", m.table.known, m.solves.n)
+	}
+	m.wished = 0
+	for _, later := range []time.Duration{0, time.Second, 15 * time.Second} { // then what was not saved would settle
+		if got, want := again.Wish(at.Add(later), 0), m.Wish(at.Add(later), 0); got != want {
+			t.Errorf("after %v: %+v, want %+v", later, got, want)
+		}
+	}
+}
+
+// What was learned about the third horizon goes where the life of a token moved.
+func TestSavedMindOfAnotherLife(t *testing.T) {
+	m, at := used(usual())
+	other := usual()
+	other.Usable = 200 * time.Second
+	again, err := Restore(other, save(t, m), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range again.table.cells {
+		if c != nil && (c[horizons-1].weight != 0 || c[0] != m.table.cells[i][0]) {
+			t.Fatalf("cell %d: %+v", i, c)
+		}
+	}
+}
+
+// A clock that was set back does not silence a target.
+func TestSavedTimesAheadAreNow(t *testing.T) {
+	m, at := used(usual())
+	again, err := Restore(usual(), save(t, m), at.Add(-time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := unixSeconds(at.Add(-time.Hour)); again.now != want || again.last != want {
+		t.Errorf("now %v, last request %v, want %v", again.now, again.last, want)
+	}
+}
+
+func TestSavedMindIsChecked(t *testing.T) {
+	m, at := used(usual())
+	good := save(t, m)
+	sum := func(b []byte) []byte {
+		body := b[:len(b)-crc32.Size]
+		return binary.LittleEndian.AppendUint32(bytes.Clone(body), crc32.ChecksumIEEE(body))
+	}
+	changed := func(i int, to byte) []byte {
+		b := bytes.Clone(good)
+		b[i] = to
+		return b
+	}
+	cases := map[string]struct {
+		data []byte
+		want error
+	}{
+		"nothing":         {nil, ErrSavedCorrupt},
+		"half":            {good[:len(good)/2], ErrSavedCorrupt},
+		"another program": {changed(0, 'x'), ErrSavedCorrupt},
+		"a newer version": {sum(changed(2, savedVersion+1)), ErrSavedVersion},
+		"a flipped bit":   {changed(40, good[40]^1), ErrSavedCorrupt},
+		"a huge scale":    {sum(changed(10, 0x7f)), ErrSavedCorrupt},
+		"more at the end": {sum(append(bytes.Clone(good[:len(good)-4]), 0, 0, 0, 0, 0)), ErrSavedCorrupt},
+		"too long":        {make([]byte, savedMost+1), ErrSavedCorrupt},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := Restore(usual(), c.data, at)
+			if !errors.Is(err, c.want) {
+				t.Errorf("error %v, want %v", err, c.want)
+			}
+			if fresh := NewMind(usual()).Wish(at, 0); got == nil || got.Wish(at, 0) != fresh {
+				t.Error("did not begin afresh")
+			}
+		})
+	}
+}
+
+// Whatever is read back is either refused or a Mind that works and is saved as
+// it was read.
+func FuzzRestore(f *testing.F) {
+	m, at := used(usual())
+	f.Add(m.appendBody(nil))
+	f.Add(NewMind(usual()).appendBody(nil))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		m, err := restoreBody(usual(), body, unixSeconds(at))
+		if err != nil {
+			return
+		}
+		again, err := Restore(usual(), save(t, m), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(save(t, again), save(t, m)) {
+			t.Fatal("saved twice it is another")
+		}
+		checkWorks(t, again, at)
+	})
+}
+
+// checkWorks has a Mind live for a while.
+func checkWorks(t *testing.T, m *Mind, at time.Time) {
+	t.Helper()
+	for i := range 50 {
+		at = at.Add(time.Duration(i) * time.Second)
+		m.Request(at)
+		w := m.Wish(at, 0)
+		if w.Want < 0 || w.Want > m.knobs.Depth || w.Lead < 0 || !(w.Risk >= 0 && w.Risk <= 1+1e-9) || w.Look < 0 {
+			t.Fatalf("wish %+v", w)
+		}
+		m.Landed(at, time.Duration(i)*time.Second)
+	}
+}

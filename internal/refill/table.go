@@ -1,0 +1,268 @@
+package refill
+
+import "math"
+
+// The table "what happened next". A situation is how long nobody has asked and
+// how busy it was when somebody last did. Times are in scaled seconds.
+const (
+	horizons = 3
+	bins     = 44
+	binWidth = 0.25
+	binsZero = 18 // the bin that begins at ratio 1: up to 600 times more, 90 times less
+
+	// silences is how many buckets of silence there are; the last one is open and
+	// begins at half a day.
+	silences = 117
+	// busySilences of them also tell how busy it was.
+	busySilences = 11
+	// busies is how many buckets of busyness there are; the last one is open.
+	busies     = 16
+	situations = busySilences*busies + silences - busySilences
+	// mostCells is how many situations are remembered at once. A target that meets
+	// more forgets the one that it knows least about.
+	mostCells = 176
+
+	// A sample weighs one in units of sampleUnit; the k-th one in one visit of a
+	// situation weighs 1/k, at least leastWeight.
+	sampleUnit  = 512
+	leastWeight = 0.1
+	// A histogram of this weight is halved, so that the table follows the demand.
+	halveAt = 100 * sampleUnit
+
+	// requestStep is the least time between samples, quietStep that between
+	// samples while nobody asks, and lateStep after lateAfter of silence.
+	requestStep = 0.5
+	quietStep   = 2.0
+	lateStep    = 10.0
+	lateAfter   = 120.0
+
+	// pendings is how many samples can wait for their horizons.
+	pendings = 256
+)
+
+const (
+	doubleTo = 48.0 // the buckets of silence double up to here,
+	growTo   = 170.0
+	grow     = 1.3 // grow by this factor up to there,
+	stepTo   = 4000.0
+	stepBy   = 40.0 // then are of one width, half a usual life: a period must not fall between them
+)
+
+// silenceEdges are the ends of the buckets of silence: 1.5, 3, 6, ... 48, 62, 81,
+// ... 178, 218, 258, ... 4018, 5224, ... half a day.
+var silenceEdges = func() (edges [silences - 1]float64) {
+	edge := 1.5
+	for i := range edges {
+		edges[i] = edge
+		switch {
+		case edge < doubleTo:
+			edge *= 2
+		case edge >= growTo && edge < stepTo:
+			edge += stepBy
+		default:
+			edge *= grow
+		}
+	}
+	return edges
+}()
+
+// busyEdges are the ends of the buckets of busyness: 1.4 x 1.5^k.
+var busyEdges = func() (edges [busies - 1]float64) {
+	edge := 1.4
+	for i := range edges {
+		edges[i] = edge
+		edge *= 1.5
+	}
+	return edges
+}()
+
+// bucket is the first one whose edge is not reached.
+func bucket(edges []float64, x float64) int {
+	lo, hi := 0, len(edges)
+	for lo < hi {
+		if mid := (lo + hi) / 2; x < edges[mid] {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	return lo
+}
+
+// situation is the cell for that silence and busyness (as a bucket).
+func situation(silence float64, busy int) int {
+	s := bucket(silenceEdges[:], silence)
+	if s < busySilences {
+		return s*busies + busy
+	}
+	return busySilences*busies + s - busySilences
+}
+
+// histogram is what followed a situation within one horizon: how much more or
+// less demand came than the fallback expected, as log((D+1/2)/(m+1/2)).
+type histogram struct {
+	bins   [bins]uint16 // in units of 1/sampleUnit
+	weight uint32       // their sum
+}
+
+func binOf(ratio float64) int {
+	return min(bins-1, max(0, int(math.Floor(ratio/binWidth))+binsZero))
+}
+
+// add notes one outcome.
+func (h *histogram) add(ratio, weight float64) {
+	units := uint32(weight*sampleUnit + 0.5)
+	if h.weight+units > halveAt {
+		h.halve()
+	}
+	h.bins[binOf(ratio)] += uint16(units) //nolint:gosec // G115: a weight is at most 1, the sum at most halveAt
+	h.weight += units
+}
+
+func (h *histogram) halve() {
+	h.weight = 0
+	for i := range h.bins {
+		h.bins[i] /= 2
+		h.weight += uint32(h.bins[i])
+	}
+}
+
+// cell is a situation that has been met.
+type cell [horizons]histogram
+
+// pending is a sample that waits for its horizons.
+type pending struct {
+	at     float64
+	shape  float32 // of the fallback then
+	weight float32
+	count  uint32 // requests until then
+	cell   uint16
+}
+
+// table learns. A cell exists from its first sample on.
+type table struct {
+	cells [situations]*cell
+	known int // cells that exist
+
+	ring   [pendings]pending
+	head   uint32           // samples noted
+	done   [horizons]uint32 // of them, those whose horizon is over
+	lately int              // the cell of the last sample, -1 before the first
+	visit  int              // samples in it since it was entered
+}
+
+// note remembers a situation, so that settle can say what came of it. It is
+// dropped where too many wait.
+func (t *table) note(at, shape float64, count uint32, situation int) {
+	if t.head-t.done[horizons-1] >= pendings {
+		return
+	}
+	if situation == t.lately {
+		t.visit++
+	} else {
+		t.lately, t.visit = situation, 1
+	}
+	t.ring[t.head%pendings] = pending{
+		at: at, shape: float32(shape), count: count,
+		weight: float32(max(1/float64(t.visit), leastWeight)),
+		cell:   uint16(situation), //nolint:gosec // G115: below situations
+	}
+	t.head++
+}
+
+// settle puts every sample whose horizon is over into its histogram. ends are in
+// scaled seconds.
+func (t *table) settle(at float64, count uint32, ends *[horizons]float64, scale float64) {
+	for h, length := range ends {
+		for ; t.done[h] != t.head; t.done[h]++ {
+			p := &t.ring[t.done[h]%pendings]
+			if p.at+length*scale > at {
+				break
+			}
+			c := t.cell(int(p.cell))
+			expected := length * float64(p.shape) / fallbackWindow
+			c[h].add(math.Log((float64(count-p.count)+0.5)/(expected+0.5)), float64(p.weight))
+		}
+	}
+}
+
+// cell returns the situation's, made if need be.
+func (t *table) cell(situation int) *cell {
+	if c := t.cells[situation]; c != nil {
+		return c
+	}
+	c := new(cell)
+	if t.known < mostCells {
+		t.known++
+	} else {
+		c = t.evict()
+		*c = cell{}
+	}
+	t.cells[situation] = c
+	return c
+}
+
+// evict takes the lightest cell out of the table.
+func (t *table) evict() *cell {
+	least := -1
+	for i, c := range t.cells {
+		if c != nil && (least < 0 || c[0].weight < t.cells[least][0].weight) {
+			least = i
+		}
+	}
+	c := t.cells[least]
+	t.cells[least] = nil
+	return c
+}
+
+// forget drops what waits, for when the count of requests has a gap.
+func (t *table) forget() {
+	for h := range t.done {
+		t.done[h] = t.head
+	}
+	t.lately, t.visit = -1, 0
+}
+
+// outlook is a histogram made ready for questions.
+type outlook struct {
+	above  [bins + 1]float32 // weight in this bin and above
+	weight float64
+	shift  float64 // -log(m+1/2): from log n to the ratio
+}
+
+// look makes the histogram ready; expected is the fallback's mean now.
+func (o *outlook) look(h *histogram, expected float64) {
+	sum := uint32(0)
+	for i := bins - 1; i >= 0; i-- {
+		sum += uint32(h.bins[i])
+		o.above[i] = float32(sum) / sampleUnit
+	}
+	o.weight = float64(h.weight) / sampleUnit
+	o.shift = -math.Log(expected + 0.5)
+}
+
+// mix is the probability p of the fallback corrected by the share of the samples
+// with at least that many requests, given as log n. Between D = n-1 and D = n
+// the line is drawn in the middle; inside a bin samples count as spread evenly.
+func (o *outlook) mix(p, log float64) float64 {
+	place := (log+o.shift)/binWidth + binsZero
+	share := 0.0
+	switch {
+	case place <= 0:
+		share = o.weight
+	case place < bins:
+		i := int(place)
+		inside := place - float64(i)
+		share = float64(o.above[i])*(1-inside) + float64(o.above[i+1])*inside
+	}
+	return (fallbackWeight*p + share) / (fallbackWeight + o.weight)
+}
+
+// forgetLast empties the histograms of the last horizon, for when that moved.
+func (t *table) forgetLast() {
+	for _, c := range t.cells {
+		if c != nil {
+			c[horizons-1] = histogram{}
+		}
+	}
+}

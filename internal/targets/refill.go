@@ -1,0 +1,47 @@
+package targets
+
+const (
+	mostDepth = 10000
+
+	// DefaultHitRate and DefaultMaxWaste are the values of hit_rate and max_waste
+	// where nobody says.
+	DefaultHitRate = 0.97
+	leastHitRate   = 0.5
+	mostHitRate    = 0.9999
+
+	DefaultMaxWaste = 3.0
+	leastMaxWaste   = 0.1
+	mostMaxWaste    = 1000
+)
+
+// adaptiveKeys are those that `refill: fixed` does not look at.
+var adaptiveKeys = []string{"min", "hit_rate", "max_waste"}
+
+// refillRules checks what the keys of refilling say together.
+func (t *rawTarget) refillRules(defaults rawTarget) {
+	if t.given.bad("refill") || defaults.given.bad("refill") {
+		return
+	}
+	if t.Refill == RefillFixed {
+		for _, name := range adaptiveKeys {
+			// In the defaults they may stand for those targets that are adaptive.
+			if t.given.has(name) {
+				t.at(t.given, name).fail("belongs to refill: adaptive: remove it, or set refill")
+			}
+		}
+		t.Min = 0
+		return
+	}
+	if !t.given.has("depth") {
+		t.r.warn(t.line, "%s.depth: is inherited (%d): with refill: adaptive it is the most ever kept and on order, so say how many that shall be",
+			t.path, t.Depth)
+	}
+	if t.Min <= t.Depth || t.given.bad("min", "depth") || defaults.given.bad("min", "depth") {
+		return
+	}
+	if t.given.has("min") {
+		t.at(t.given, "min").fail("must not be above depth (%d of %d), which is the most ever kept", t.Min, t.Depth)
+		return
+	}
+	t.at(t.given, "depth").fail("must not be below min (%d of %d), which is always kept", t.Depth, t.Min)
+}

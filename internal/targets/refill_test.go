@@ -1,0 +1,50 @@
+package targets
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// What adaptive targets need may stand in the defaults, and fixed ones do not
+// look at it.
+func TestRefillDefaults(t *testing.T) {
+	text := strings.Replace(minimal("depth: 60", "refill: adaptive"), "targets:\n",
+		"defaults: {min: 2, hit_rate: 0.99, max_waste: 7.5, idle_after: 1h}\ntargets:\n", 1) + `  plain:
+    type: recaptcha_v2
+    sitekey: k
+    pageurl: https://staging.example.com/plain
+    owner: qa@example.com
+    depth: 1
+`
+	set := mustParse(t, text, nil)
+	if got := set.Targets[0]; got.Refill != RefillAdaptive || got.Min != 2 || got.HitRate != 0.99 || got.MaxWaste != 7.5 ||
+		got.IdleAfter != time.Hour || got.Depth != 60 {
+		t.Errorf("adaptive: %+v", got)
+	}
+	if got := set.Targets[1]; got.Refill != RefillFixed || got.Min != 0 || got.IdleAfter != time.Hour {
+		t.Errorf("fixed: %+v", got)
+	}
+	if got := warnings(set); strings.Contains(got, "depth") {
+		t.Errorf("warned:\n%s", got)
+	}
+}
+
+func TestRefillWithoutKeys(t *testing.T) {
+	got := mustParse(t, minimal(), nil).Targets[0]
+	if got.Refill != RefillFixed || got.Min != 0 || got.HitRate != 0.97 || got.MaxWaste != 3 || got.IdleAfter != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// An adaptive target that only inherits its depth is warned about: five is
+// seldom the most that its owner wants ever to be kept.
+func TestAdaptiveWithInheritedDepth(t *testing.T) {
+	const want = "pools.yaml:4: targets.login.depth: is inherited (5): with refill: adaptive it is the most ever kept and on order, so say how many that shall be\n"
+	if got := warnings(mustParse(t, minimal("refill: adaptive"), nil)); !strings.Contains(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	if got := warnings(mustParse(t, minimal("refill: adaptive", "depth: 5"), nil)); strings.Contains(got, "depth") {
+		t.Errorf("warned: %s", got)
+	}
+}

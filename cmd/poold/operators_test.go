@@ -77,3 +77,46 @@ func TestOperatorsActOnAllReplicas(t *testing.T) {
 		t.Errorf("the rejection is not counted: %v", m["poold_reports_total"])
 	}
 }
+
+// Two replicas of an adaptive target meet a demand together: stock and orders
+// less the callers waiting never go above depth, the ledger balances with the
+// provider's, and what was learned is there for the next start.
+func TestAdaptiveOverReplicas(t *testing.T) {
+	t.Parallel()
+	const depth = 8
+	w := newWorld(t, quick(), terms{depth: depth, target: ", refill: adaptive"})
+	replicas := []*process{w.start(t), w.start(t)}
+	time.Sleep(time.Second)
+	if n := ledger(t, w.provider).Totals.Submitted; n != 0 {
+		t.Errorf("%d tasks were bought before anybody asked", n)
+	}
+	hits := 0
+	for i := range 120 {
+		if _, code, err := replicas[i%2].take(t.Context(), http.DefaultClient, "login", "?wait=0s"); code == http.StatusOK {
+			hits++
+		} else if code != http.StatusServiceUnavailable {
+			t.Fatal(code, err)
+		}
+		if s := replicas[(i+1)%2].target("login"); s.Fresh+s.InFlight-s.Waiting > depth {
+			t.Errorf("%d in stock and %d on order for a depth of %d", s.Fresh, s.InFlight, depth)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if hits < 70 {
+		t.Errorf("%d of 120 requests found a token", hits)
+	}
+	for _, p := range replicas {
+		if err := p.stop(); err != nil {
+			t.Error(err)
+		}
+	}
+	next := w.start(t)
+	within(t, 20*time.Second, "the orders to be collected", func() bool { return next.target("login").InFlight == 0 })
+	if bought, books := next.balance(), ledger(t, w.provider); bought != books.Totals.Submitted {
+		t.Errorf("poold counts %d bought, the provider sold %d", bought, books.Totals.Submitted)
+	}
+	if strings.Contains(next.output.String(), "learned afresh") {
+		t.Error("what was learned could not be read")
+	}
+	t.Logf("%d of 120 found a token, %d bought", hits, ledger(t, w.provider).Totals.Submitted)
+}

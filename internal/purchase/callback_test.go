@@ -195,16 +195,25 @@ func TestCallbackTwice(t *testing.T) {
 	})
 }
 
-// A fast service calls back before its answer to the submit has come.
-func TestCallbackBeforeTheSubmitsAnswer(t *testing.T) {
-	for text, want := range map[string]struct {
+// callbackEndings are what callbacks say, what replicas tell each other of it, and
+// what Collect answers.
+func callbackEndings() map[string]struct {
+	how string
+	err error
+} {
+	return map[string]struct {
 		how string
 		err error
 	}{
 		"id=t1&code=03AFcallback":    {pool.Solved, nil},
 		"id=t1&code=ERROR_X":         {"ERROR_X", ErrFailed},
 		"id=t1&code=ERROR_GOOGLEKEY": {"refused ERROR_GOOGLEKEY", ErrRefused},
-	} {
+	}
+}
+
+// A fast service calls back before its answer to the submit has come.
+func TestCallbackBeforeTheSubmitsAnswer(t *testing.T) {
+	for text, want := range callbackEndings() {
 		synctest.Test(t, func(t *testing.T) {
 			s := newCallbackShop("no letters")
 			s.seat.submit = func(ctx context.Context) (string, error) {
@@ -291,14 +300,7 @@ func TestCallbackBirth(t *testing.T) {
 
 // A callback may come to any replica; the one that waits is told by the stock.
 func TestCallbackAtAnotherDeskEndsTheWaiting(t *testing.T) {
-	for text, want := range map[string]struct {
-		how string
-		err error
-	}{
-		"id=t1&code=03AFcallback":    {pool.Solved, nil},
-		"id=t1&code=ERROR_X":         {"ERROR_X", ErrFailed},
-		"id=t1&code=ERROR_GOOGLEKEY": {"refused ERROR_GOOGLEKEY", ErrRefused},
-	} {
+	for text, want := range callbackEndings() {
 		synctest.Test(t, func(t *testing.T) {
 			s := newCallbackShop("no letters")
 			o := s.order(t)

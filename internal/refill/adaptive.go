@@ -97,8 +97,8 @@ func (m *Mind) adaptiveWish() Wish {
 }
 
 // Decide says what to order, given the stock as looked at with the wish's Lead.
-// Only its counts, times and OrderAges are read. For `refill: fixed` it is
-// Fixed's arithmetic; Leads are those of the Mind.
+// Only its counts, times and OrderAges are read. For `refill: fixed` it is the depth
+// sentence's arithmetic; Leads are those of the Mind.
 func (m *Mind) Decide(at time.Time, w Wish, s *pool.Stock) Decision {
 	m.advance(at)
 	d := Decision{Want: w.Want, Lead: w.Lead, Shortest: w.Shortest, Look: w.Look,

@@ -5,8 +5,8 @@
 //
 //   - the policy is arithmetic without a clock and without I/O: what an identity
 //     holds goes in, how many to order and when to look again comes out.
-//     policy.go is `refill: fixed`; mind.go and adaptive.go are both ways behind
-//     one face, a Mind, which remembers the demand; view.go, forecast.go,
+//     policy.go is what all decisions share; mind.go and adaptive.go are `refill:
+//     fixed` and `adaptive` behind one face, a Mind, which remembers the demand; view.go, forecast.go,
 //     table.go, leads.go and rails.go are what a Mind thinks with; saved.go saves
 //     it; simulation.go and demand.go run it in virtual time.
 //   - manager.go and worker.go are the daemon around it: one worker per
@@ -15,7 +15,7 @@
 // # A worker's turn
 //
 //	look      the stock of the identity, with the lead time to judge it by
-//	decide    Fixed, then Throttle
+//	decide    what the Mind wants, then Throttle
 //	place     as many orders as decided, each: Admit one slot, then Place
 //	sleep     until a kick, the time that the policy named, or the backstop
 //
@@ -70,6 +70,6 @@
 // # What it does not do
 //
 // It knows no provider and no protocol (purchase), no Redis key (pool) and no
-// file (targets). It stores nothing: what it learns, the lead times, it reads
-// from the stock.
+// file (targets). It stores nothing itself: lead times and counts are the stock's,
+// and what a Mind learned is kept there as bytes that only saved.go understands.
 package refill

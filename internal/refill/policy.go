@@ -22,15 +22,6 @@ const (
 	probeEvery = 5 * time.Second
 )
 
-// State is all that a policy may know: what a target wants and what it has.
-type State struct {
-	Depth        int
-	Usable       time.Duration // lifetime less margin
-	FirstPoll    time.Duration // of the provider that would be asked now
-	PollInterval time.Duration
-	Stock        pool.Stock // as looked at with the lead of the last decision
-}
-
 // Decision is what a policy answers.
 type Decision struct {
 	Want  int           // how many tokens it wants ready or on their way
@@ -48,31 +39,10 @@ type Decision struct {
 	Rail     string  // what held the target back, RailNone for nothing
 }
 
-// Fixed is `refill: fixed`. In the README's one sentence: an order is placed
-// while (fresh tokens that outlive the lead time) + (orders) - (callers
-// waiting) < depth. A replacement is therefore ordered a lead time before a
-// token leaves the fresh ones, and an order more for each caller that waits.
-//
-// The decision is right for Stock only if that was looked at with the lead
-// that it names; where it names another one, look again.
-func Fixed(s State) Decision {
-	d := Decision{
-		Lead: Lead(s.Stock.Leads, s.FirstPoll, s.PollInterval, s.Usable),
-		Look: Never,
-	}
-	if len(s.Stock.Leads) >= solvesToWait {
-		d.Shortest = slices.Min(s.Stock.Leads)
-	}
-	if s.Stock.Paused {
-		return d
-	}
-	d.Want = s.Depth
-	d.Order = short(s.Depth, &s.Stock)
-	d.Look = nextChange(&s.Stock)
-	return d
-}
-
-// short is how many tokens the depth sentence lacks.
+// short is how many tokens the depth sentence lacks. In the README's words: an
+// order is placed while (fresh tokens that outlive the lead time) + (orders) -
+// (callers waiting) < depth, so a replacement is ordered a lead time before a token
+// leaves the fresh ones, and an order more for each caller that waits.
 func short(depth int, s *pool.Stock) int {
 	return max(0, depth-(s.Outliving+s.Orders-s.Waiting))
 }

@@ -88,7 +88,7 @@ type daemon struct {
 	market   *market
 	server   *httpapi.Server
 	listener net.Listener
-	letters  string // folder of the dead letters
+	letters  string // folder of the dead letters, as at the start; a reload does not move it
 }
 
 // newDaemon builds everything and binds the port; nothing runs yet.
@@ -97,7 +97,7 @@ func newDaemon(ctx context.Context, file *targets.File, set *targets.Set, log *s
 	if err != nil {
 		return nil, err
 	}
-	d := &daemon{file: file, log: log, listener: listener, close: func() {}}
+	d := &daemon{file: file, log: log, listener: listener, letters: set.DeadLetters, close: func() {}}
 	if err := d.build(set); err != nil {
 		return nil, errors.Join(err, d.listener.Close())
 	}
@@ -131,7 +131,7 @@ func (d *daemon) build(set *targets.Set) error {
 	}
 	metrics := httpapi.NewMetrics(version, commit())
 	d.store = store
-	d.desk = purchase.NewDesk(store, set.DeadLetters, metrics, d.log)
+	d.desk = purchase.NewDesk(store, d.letters, metrics, d.log)
 	if err := d.openLetters(set); err != nil {
 		d.close()
 		return errors.Join(err, store.Close())
@@ -148,10 +148,6 @@ func (d *daemon) build(set *targets.Set) error {
 // openLetters makes sure that callbacks can be kept on disk, where there are to
 // be any, and finds those of an earlier run.
 func (d *daemon) openLetters(set *targets.Set) error {
-	// The folder of a reload is not in use before a restart.
-	if d.letters == "" {
-		d.letters = set.DeadLetters
-	}
 	called := slices.ContainsFunc(set.Providers, func(p targets.Provider) bool { return p.CallbackURL != "" })
 	if _, err := os.Stat(d.letters); err != nil && !called {
 		return nil

@@ -18,6 +18,8 @@ var (
 	ErrUnknownToken = errors.New("pool: unknown token")
 	// ErrReported: the token was reported on before.
 	ErrReported = errors.New("pool: token reported before")
+	// ErrWindows: there are as many windows to come as an identity may have.
+	ErrWindows = errors.New("pool: too many windows")
 )
 
 // EmptyError tells a caller that there is no token for it.
@@ -97,6 +99,13 @@ type Landing struct {
 	Lead        time.Duration // submit to token, to be learned from; 0 = nothing to be learned
 }
 
+// Window is a time in which at least Tokens are to be ready, made by Warm.
+type Window struct {
+	Tokens int
+	In     time.Duration // until it begins; 0 or less: it runs
+	Left   time.Duration // until it ends
+}
+
 // Stock is what one identity holds at one moment.
 type Stock struct {
 	Fresh      int           // tokens that outlive the margin
@@ -116,6 +125,7 @@ type Stock struct {
 	OrderAges []time.Duration // oldest first
 	Leads     []time.Duration // the last 48 lead times, newest first
 	Verdicts  []bool          // the last 20 reports, newest first; true = accepted
+	Windows   []Window        // running and to come, the one that ends first in front
 	Figures   Figures
 }
 

@@ -96,6 +96,9 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	if err := s.Pause(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.Warm(t.Context(), id, Window{Tokens: 1, Left: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Remember(t.Context(), id, []byte{1, 0, 2}); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +121,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 		}
 	}
 	listed := []string{"pool", "orders", "journal", "leases", "spend", "tickets", "seen", "stats", "leads", "verdicts",
-		"sold", "mind", "paused", "rate", "last", "once", "back", "places", "task", "secret"}
+		"sold", "mind", "paused", "warm", "rate", "last", "once", "back", "places", "task", "secret"}
 	for _, kind := range listed {
 		if !kinds[kind] {
 			t.Errorf("no key of the kind %s was made: %v", kind, keys)

@@ -21,6 +21,7 @@
 //	captcha:verdicts:{id}       list    the last 20 reports, newest first: 1 accepted, 0 rejected
 //	captcha:sold:{id}:ORDER     string  "call|born ms|provider|task" of a landed token, "|reported" behind it; "call|" of a failed order
 //	captcha:paused:{id}         string  present while buying is paused by an operator
+//	captcha:warm:{id}           zset    "begin|tokens" of a window -> its end, both Unix ms
 //	captcha:rate:{id}           list    times of the last hand-outs, where the target has a rate
 //	captcha:last:{id}:REPLICA   list    the number of the replica's last take, then its answer
 //	captcha:once:{id}:HASH      string  "min_ttl ms|token" of one Idempotency-Key, until the token dies
@@ -65,6 +66,9 @@
 //     keys that they are in live as long as the figures.
 //   - A budget's window slides by the millisecond: what is in it are the orders
 //     themselves. Only an order that was provably not bought leaves it early.
+//   - A window that is over is never told: each script that reads the windows
+//     judges their ends, and removes what is over. Warm twice leaves one window, so
+//     its script may be sent twice.
 //   - A caller with a ticket is never overtaken by one that could use the same
 //     token, whichever replica it asked.
 //

@@ -5,7 +5,7 @@ import "poold/internal/captcha"
 // keys names every Redis key of one identity; the package comment lists them.
 type keys struct {
 	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, last string
-	leases, spend, verdicts, mind                                            string
+	leases, spend, verdicts, mind, warm                                      string
 	once, back, sold                                                         string // + suffix
 }
 
@@ -25,6 +25,7 @@ func (s *Store) keys(id captcha.ID) keys {
 		spend:    s.prefix + ":spend" + tag,
 		verdicts: s.prefix + ":verdicts" + tag,
 		mind:     s.prefix + ":mind" + tag,
+		warm:     s.prefix + ":warm" + tag,
 		last:     s.prefix + ":last" + tag + ":" + s.replica,
 		once:     s.prefix + ":once" + tag + ":",
 		back:     s.prefix + ":back" + tag + ":",
@@ -48,6 +49,6 @@ func (s *Store) overall() string { return s.prefix + ":spend:{overall}" }
 func (s *Store) secret() string { return s.prefix + ":secret" }
 
 // channel carries the IDs of identities in which there is something for a waiter,
-// or whose buying was paused or resumed; after a callback the order and how it
-// ended stand behind it.
+// whose buying was paused or resumed, or whose windows changed; after a callback
+// the order and how it ended stand behind it.
 func (s *Store) channel() string { return s.prefix + ":wake" }

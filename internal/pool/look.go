@@ -88,12 +88,12 @@ func (s *Store) load(ctx context.Context, script *redis.Script) error {
 
 func (s *Store) lookKeys(id captcha.ID) []string {
 	k := s.keys(id)
-	return []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leads, k.leases, k.spend, k.verdicts}
+	return []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leads, k.leases, k.spend, k.verdicts, k.warm}
 }
 
 // detailedStock reads the answer of look.lua.
 func detailedStock(reply any) (Stock, error) {
-	const plain, all = 12, 16
+	const plain, all = 12, 17
 	n, err := integers(reply, plain)
 	if err != nil {
 		return Stock{}, err
@@ -123,7 +123,8 @@ func detailedStock(reply any) (Stock, error) {
 		count, _ := strconv.ParseInt(value, 10, 64)
 		stock.Figures.set(name, count)
 	}
-	return stock, nil
+	stock.Windows, err = windows(list[16])
+	return stock, err
 }
 
 // set stores one counter of the stats hash; unknown names belong to another

@@ -1,12 +1,13 @@
 -- Tells what an identity holds, for the refill and for /status.
 --
 -- KEYS  1 tokens  2 orders  3 journal  4 tickets  5 seen  6 stats  7 paused
---       8 leads  9 leases  10 spend  11 verdicts
+--       8 leads  9 leases  10 spend  11 verdicts  12 warm
 -- ARGV  1 margin, ms  2 lead, ms
 -- Answer: paused (1/0), the counts, ms until the first order is forgotten (0 =
 --       there is none), orders of unknown fate, orders that count as
---       bought, solves of the budget's last hour and day, then four lists: ages
---       of the orders in ms, leads in ms, verdicts, figures as name, value, ….
+--       bought, solves of the budget's last hour and day, then five lists: ages
+--       of the orders in ms, leads in ms, verdicts, figures as name, value, …,
+--       windows as tokens, ms until it begins, ms until it ends, ….
 local now = now_ms()
 local margin, lead = tonumber(ARGV[1]), tonumber(ARGV[2])
 drop_dead(KEYS[1], KEYS[6], now + margin)
@@ -19,6 +20,12 @@ for _, entry in ipairs(redis.call('HVALS', KEYS[3])) do
   unknown = unknown + (state == 'u' and 1 or 0)
   bought = bought + (is_bought(state) and 1 or 0)
 end
+local warm = {}
+for _, w in ipairs(windows_of(KEYS[12], now)) do
+  warm[#warm + 1] = w.tokens
+  warm[#warm + 1] = w.begins - now
+  warm[#warm + 1] = w.ends - now
+end
 local next_order = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
 local ends = next_order[2] and math.max(1, tonumber(next_order[2]) - now) or 0
 -- What an identity in use has learned and counted must not run out.
@@ -30,4 +37,4 @@ return {redis.call('EXISTS', KEYS[7]), have[1], have[2], have[3], have[4], have[
   redis.call('ZCOUNT', KEYS[10], '(' .. ms(now - hour), '+inf'),
   redis.call('ZCOUNT', KEYS[10], '(' .. ms(now - day), '+inf'),
   ages, redis.call('LRANGE', KEYS[8], 0, -1), redis.call('LRANGE', KEYS[11], 0, -1),
-  redis.call('HGETALL', KEYS[6])}
+  redis.call('HGETALL', KEYS[6]), warm}

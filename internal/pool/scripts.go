@@ -2,6 +2,7 @@ package pool
 
 import (
 	"embed"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -15,11 +16,11 @@ type scripts struct {
 	take, giveBack, look, flush, report *redis.Script
 	place, mark, submitted, unknown     *redis.Script
 	settle, fail, find, adopt, renew    *redis.Script
-	reserve, budget                     *redis.Script
+	reserve, budget, warm               *redis.Script
 }
 
 func loadScripts() scripts {
-	common, journal := source("common.lua"), source("journal.lua")
+	common, journal, windows := source("common.lua"), source("journal.lua"), source("windows.lua")
 	script := func(name string) *redis.Script {
 		return redis.NewScript(common + "\n" + source(name))
 	}
@@ -33,7 +34,7 @@ func loadScripts() scripts {
 		settle:    order("settle.lua"),
 		fail:      order("fail.lua"),
 		giveBack:  script("giveback.lua"),
-		look:      order("look.lua"),
+		look:      redis.NewScript(strings.Join([]string{common, journal, windows, source("look.lua")}, "\n")),
 		reserve:   script("reserve.lua"),
 		budget:    order("budget.lua"),
 		mark:      order("mark.lua"),
@@ -43,6 +44,7 @@ func loadScripts() scripts {
 		renew:     order("renew.lua"),
 		flush:     script("flush.lua"),
 		report:    script("report.lua"),
+		warm:      redis.NewScript(strings.Join([]string{common, windows, source("warm.lua")}, "\n")),
 	}
 }
 

@@ -32,7 +32,7 @@ type Options struct {
 	Log            *slog.Logger
 	// OnChange is called after something happened to an identity here (a take, a
 	// new waiter, an order's end, a return) or elsewhere what others must know (a
-	// landing for a waiter, a pause). It must not block. May be nil.
+	// landing for a waiter, a pause, a window). It must not block. May be nil.
 	OnChange func(captcha.ID)
 	// OnEnded is called when a callback ended an order at any replica: with Solved,
 	// or with what Failure.Tell says. It must not block. May be nil.
@@ -181,10 +181,10 @@ func (s *Store) watch(ctx context.Context) {
 	}
 }
 
-// listen hears of the identities in which a token landed for a waiter, or whose
-// buying was paused or resumed, and of orders that ended elsewhere, and passes it
-// on. Polling by the lines and the leases is the backstop, so a lost message
-// costs little.
+// listen hears of the identities in which a token landed for a waiter, whose
+// buying was paused or resumed, or whose windows changed, and of orders that ended
+// elsewhere, and passes it on. Polling by the lines and the leases is the
+// backstop, so a lost message costs little.
 func (s *Store) listen(ctx context.Context) {
 	messages := s.slow.Subscribe(ctx, s.channel())
 	defer func() { _ = messages.Close() }()

@@ -1,0 +1,69 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+const (
+	// mostWindows is how many windows an identity may have, running and to come.
+	mostWindows = 100
+	// windowSlack is how far apart the same moment may come out in two calls: the
+	// way to Redis, or an answer that was lost and a call that was sent again.
+	windowSlack = 2 * callTimeout
+)
+
+// Warm keeps a window, on Redis' clock and for all replicas, until it is over. No
+// Tokens end all windows of the identity at once. A window whose In is below 0
+// begins now; one that is over, or ends before it begins, is not kept.
+//
+// A call that is made again and again leaves one window: those that the new one
+// covers (that begin no earlier, end no later and want no more tokens) are
+// dropped, and the new one is if it is covered. Where only up to two seconds at
+// either end are missing for that, the new one takes the place of both and is as
+// long as both, unless it is the older one that wants more. Where there are 100
+// other windows, Warm fails with ErrWindows and changes nothing.
+func (s *Store) Warm(ctx context.Context, id captcha.ID, w Window) error {
+	if w.Tokens < 0 {
+		return fmt.Errorf("pool: a window of %d tokens", w.Tokens)
+	}
+	kept, err := s.number(ctx, s.scripts.warm, []string{s.keys(id).warm},
+		w.Tokens, w.In.Milliseconds(), w.Left.Milliseconds(), mostWindows, windowSlack.Milliseconds())
+	if err != nil {
+		return err
+	}
+	if kept == 0 {
+		return ErrWindows
+	}
+	s.changed(id)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return down(s.slow.Publish(ctx, s.channel(), string(id)).Err())
+}
+
+// windows reads the last list of look.lua.
+func windows(list any) ([]Window, error) {
+	items, _ := list.([]any)
+	if len(items) == 0 {
+		return nil, nil // as for nearly every identity
+	}
+	n, err := integers(list, len(items))
+	if err != nil {
+		return nil, err
+	}
+	if len(n)%3 != 0 {
+		return nil, fmt.Errorf("pool: look answered windows of %d values", len(n))
+	}
+	told := make([]Window, 0, len(n)/3)
+	for ; len(n) > 0; n = n[3:] {
+		told = append(told, Window{
+			Tokens: int(n[0]),
+			In:     time.Duration(n[1]) * time.Millisecond,
+			Left:   time.Duration(n[2]) * time.Millisecond,
+		})
+	}
+	return told, nil
+}

@@ -1,0 +1,253 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
+	"poold/internal/pool/redistest"
+)
+
+func warm(t testing.TB, s *Store, id captcha.ID, windows ...Window) {
+	t.Helper()
+	for _, w := range windows {
+		if err := s.Warm(t.Context(), id, w); err != nil {
+			t.Fatalf("%+v: %v", w, err)
+		}
+	}
+}
+
+// checkWindows compares what is told with what was asked for since began: by so
+// much the times may be less.
+func checkWindows(t testing.TB, got, want []Window, began time.Time) {
+	t.Helper()
+	late := time.Since(began) + 2*time.Millisecond
+	alike := func(got, want time.Duration) bool {
+		return got <= want+2*time.Millisecond && got >= want-late
+	}
+	ok := len(got) == len(want)
+	for i := 0; ok && i < len(want); i++ {
+		ok = got[i].Tokens == want[i].Tokens && alike(got[i].In, max(0, want[i].In)) && alike(got[i].Left, want[i].Left)
+	}
+	if !ok {
+		t.Errorf("within %v: windows %+v, want %+v", late, got, want)
+	}
+}
+
+func testWindowsAreToldUntilTheyAreOver(t *testing.T, o Options) {
+	s, id, other := open(t, o), identity("warm"), identity("warm other")
+	// Nothing is known of the identity before.
+	warm(t, s, id, Window{})
+	if got := look(t, s, id).Windows; got != nil {
+		t.Fatalf("without any: %+v", got)
+	}
+	for _, w := range []Window{{1, 0, 0}, {1, -time.Minute, -time.Second}, {1, time.Minute, time.Minute}, {1, time.Hour, time.Minute}} {
+		warm(t, s, id, w) // over, or never
+	}
+	if got := look(t, s, id).Windows; got != nil {
+		t.Errorf("windows that never run: %+v", got)
+	}
+	if err := s.Warm(t.Context(), id, Window{Tokens: -1, Left: time.Minute}); err == nil {
+		t.Error("less than no tokens were accepted")
+	}
+	began := time.Now()
+	asked := []Window{{2, 0, time.Second}, {4, time.Second, time.Hour}}
+	warm(t, s, id, asked[1], asked[0])
+	checkWindows(t, look(t, s, id).Windows, asked, began)
+	if ttl := s.slow.PTTL(t.Context(), s.keys(id).warm).Val(); ttl < 59*time.Minute {
+		t.Errorf("the later window is forgotten in %v", ttl)
+	}
+	stocks, err := s.Survey(t.Context(), []Query{{ID: other}, {ID: id}})
+	if err != nil || stocks[0].Windows != nil {
+		t.Fatalf("%+v, %v", stocks, err)
+	}
+	checkWindows(t, stocks[1].Windows, asked, began)
+
+	eventually(t, "the end of the first", func() bool { return len(look(t, s, id).Windows) == 1 })
+	if took := time.Since(began); took < asked[0].Left {
+		t.Errorf("a window of %v was over after %v", asked[0].Left, took)
+	}
+	if n := s.slow.ZCard(t.Context(), s.keys(id).warm).Val(); n != 1 {
+		t.Errorf("%d windows are kept", n)
+	}
+	eventually(t, "the begin of the second", func() bool { return look(t, s, id).Windows[0].In <= 0 })
+	if took := time.Since(began); took < asked[1].In {
+		t.Errorf("a window in %v ran after %v", asked[1].In, took)
+	}
+	stock(t, s, id, 1, 0, time.Minute)
+	if _, err := s.Flush(t.Context(), id, 0); err != nil || len(look(t, s, id).Windows) != 1 {
+		t.Errorf("a flush ended a window: %v", err)
+	}
+	warm(t, s, id, Window{Tokens: 9, In: time.Minute, Left: time.Hour}, Window{Tokens: 0, Left: time.Minute})
+	if got := look(t, s, id).Windows; got != nil {
+		t.Errorf("after all were ended: %+v", got)
+	}
+}
+
+func testWindowsThatCoverOthers(t *testing.T, o Options) {
+	const m = time.Minute
+	s := open(t, o)
+	for name, c := range map[string]struct{ asked, want []Window }{
+		"the same again":       {[]Window{{5, 0, 10 * m}, {5, 0, 10 * m}, {5, 0, 10 * m}}, []Window{{5, 0, 10 * m}}},
+		"the same, to come":    {[]Window{{5, 5 * m, 10 * m}, {5, 5 * m, 10 * m}}, []Window{{5, 5 * m, 10 * m}}},
+		"a longer one":         {[]Window{{5, 0, 10 * m}, {5, 0, 20 * m}}, []Window{{5, 0, 20 * m}}},
+		"a shorter one":        {[]Window{{5, 0, 20 * m}, {5, 0, 10 * m}}, []Window{{5, 0, 20 * m}}},
+		"more tokens":          {[]Window{{5, 0, 10 * m}, {7, 0, 10 * m}}, []Window{{7, 0, 10 * m}}},
+		"fewer tokens":         {[]Window{{7, 0, 20 * m}, {5, 5 * m, 10 * m}}, []Window{{7, 0, 20 * m}}},
+		"began long ago":       {[]Window{{5, -60 * m, 10 * m}, {5, 0, 20 * m}}, []Window{{5, 0, 20 * m}}},
+		"an earlier one":       {[]Window{{5, 5 * m, 10 * m}, {5, 4 * m, 10 * m}}, []Window{{5, 4 * m, 10 * m}}},
+		"several at once":      {[]Window{{1, 5 * m, 10 * m}, {2, 6 * m, 11 * m}, {9, 7 * m, 40 * m}, {3, m, 30 * m}}, []Window{{3, m, 30 * m}, {9, 7 * m, 40 * m}}},
+		"overlapping":          {[]Window{{5, 0, 10 * m}, {5, 5 * m, 15 * m}}, []Window{{5, 0, 10 * m}, {5, 5 * m, 15 * m}}},
+		"overlapping, earlier": {[]Window{{5, 5 * m, 15 * m}, {6, 0, 10 * m}}, []Window{{6, 0, 10 * m}, {5, 5 * m, 15 * m}}},
+		"more, for less long":  {[]Window{{5, 0, 20 * m}, {7, 0, 10 * m}}, []Window{{7, 0, 10 * m}, {5, 0, 20 * m}}},
+		"apart":                {[]Window{{5, 20 * m, 30 * m}, {5, 0, 10 * m}}, []Window{{5, 0, 10 * m}, {5, 20 * m, 30 * m}}},
+		// A call that was made again comes out a little later, or earlier.
+		"again, later":     {[]Window{{5, m, 10 * m}, {5, m + time.Second, 10*m + time.Second}}, []Window{{5, m, 10*m + time.Second}}},
+		"again, earlier":   {[]Window{{5, m, 10 * m}, {5, m - time.Second, 10*m - time.Second}}, []Window{{5, m - time.Second, 10 * m}}},
+		"much later":       {[]Window{{5, m, 10 * m}, {5, m + 9*time.Second, 10*m + 9*time.Second}}, []Window{{5, m, 10 * m}, {5, m + 9*time.Second, 10*m + 9*time.Second}}},
+		"more, later":      {[]Window{{5, m, 10 * m}, {6, m + time.Second, 10*m + time.Second}}, []Window{{6, m, 10*m + time.Second}}},
+		"fewer, later":     {[]Window{{6, m, 10 * m}, {5, m + time.Second, 10*m + time.Second}}, []Window{{6, m, 10 * m}, {5, m + time.Second, 10*m + time.Second}}},
+		"longer, later":    {[]Window{{5, m, 10 * m}, {5, m + time.Second, 20 * m}}, []Window{{5, m, 20 * m}}},
+		"shorter, earlier": {[]Window{{5, m, 20 * m}, {5, m - time.Second, 10 * m}}, []Window{{5, m - time.Second, 20 * m}}},
+		"one after other":  {[]Window{{5, m, m + 300*time.Millisecond}, {5, m + 800*time.Millisecond, m + time.Second}}, []Window{{5, m, m + 300*time.Millisecond}, {5, m + 800*time.Millisecond, m + time.Second}}},
+		"joined, covering": {[]Window{{3, m, 10 * m}, {5, 2 * m, 9 * m}, {5, 2*m + time.Second, 9*m + time.Second}, {5, 0, 20 * m}}, []Window{{5, 0, 20 * m}}},
+	} {
+		began, id := time.Now(), identity("cover "+name)
+		warm(t, s, id, c.asked...)
+		t.Run(name, func(t *testing.T) { checkWindows(t, look(t, s, id).Windows, c.want, began) })
+	}
+
+	// One that has run for an hour counts as beginning now.
+	began, id := time.Now(), identity("cover running")
+	running := redis.Z{Score: float64(began.Add(5 * m).UnixMilli()), Member: fmt.Sprintf("%d|5", began.Add(-time.Hour).UnixMilli())}
+	if err := s.slow.ZAdd(t.Context(), s.keys(id).warm, running).Err(); err != nil {
+		t.Fatal(err)
+	}
+	warm(t, s, id, Window{5, 0, 20 * m})
+	got := look(t, s, id).Windows
+	if len(got) != 1 || got[0].In > -time.Hour {
+		t.Fatalf("after a longer one: %+v", got)
+	}
+	got[0].In = 0
+	checkWindows(t, got, []Window{{5, 0, 20 * m}}, began)
+}
+
+func testNoMoreWindowsThanAHundred(t *testing.T, o Options) {
+	const m = time.Minute
+	s, id := open(t, o), identity("hundred")
+	for i := range time.Duration(100) {
+		warm(t, s, id, Window{Tokens: 5, In: 10 * i * m, Left: 10*i*m + 5*m})
+	}
+	further := Window{Tokens: 5, In: 2000 * m, Left: 2005 * m} // overlaps none
+	refused := func(when string) {
+		t.Helper()
+		if err := s.Warm(t.Context(), id, further); !errors.Is(err, ErrWindows) {
+			t.Errorf("%s: %v", when, err)
+		}
+		if n := len(look(t, s, id).Windows); n != 100 {
+			t.Errorf("%s: %d windows", when, n)
+		}
+	}
+	refused("one too many")
+	warm(t, s, id, Window{Tokens: 4, In: 11 * m, Left: 13 * m}, Window{Tokens: 6, In: 10 * m, Left: 15 * m})
+	refused("after one that is covered and one that covers one")
+	warm(t, s, identity("hundred other"), further)
+	warm(t, s, id, Window{Tokens: 5, In: 20 * m, Left: 36 * m}, further)
+	further.In, further.Left = 3000*m, 3005*m
+	refused("after one that covers two")
+
+	// One that is over makes room, also where nobody has looked since.
+	k := s.keys(id).warm
+	first, err := s.slow.ZRange(t.Context(), k, 0, 0).Result()
+	if err != nil || len(first) != 1 {
+		t.Fatal(first, err)
+	}
+	over := redis.Z{Score: float64(time.Now().Add(-time.Second).UnixMilli()), Member: first[0]}
+	if err := s.slow.ZAdd(t.Context(), k, over).Err(); err != nil {
+		t.Fatal(err)
+	}
+	warm(t, s, id, further)
+	further.In, further.Left = 4000*m, 4005*m
+	refused("after one was over")
+	warm(t, s, id, Window{})
+	if got := look(t, s, id).Windows; got != nil {
+		t.Errorf("after all were ended: %+v", got)
+	}
+}
+
+// All replicas see a window and are told of each change; the one that made it
+// needs no message for that.
+func testAWindowIsToldToAllReplicas(t *testing.T, o Options) {
+	id, ready := identity("replicas"), identity("replicas ready")
+	var here, there, listens atomic.Int64
+	o.Prefix, o.Log = "replicas", slog.New(slog.DiscardHandler)
+	o.OnChange = func(captcha.ID) { here.Add(1) }
+	one, err := Open(o) // does not run: it hears no messages
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = one.Close() })
+	o.OnChange = func(changed captcha.ID) {
+		switch changed {
+		case id:
+			there.Add(1)
+		case ready:
+			listens.Add(1)
+		}
+	}
+	two := open(t, o)
+	eventually(t, "the other replica to listen", func() bool {
+		_ = one.slow.Publish(t.Context(), one.channel(), string(ready)).Err()
+		return listens.Load() > 0
+	})
+	began := time.Now()
+	for i, w := range []Window{{3, 0, time.Minute}, {3, 0, time.Second}, {}} { // new, covered, the end of all
+		warm(t, one, id, w)
+		if n := here.Load(); n != int64(i+1) {
+			t.Errorf("%+v: told %d times where it was made", w, n)
+		}
+		eventually(t, "the other replica to be told", func() bool { return there.Load() == int64(i+1) })
+		var want []Window
+		if w.Tokens > 0 {
+			want = []Window{{3, 0, time.Minute}}
+		}
+		checkWindows(t, look(t, two, id).Windows, want, began)
+	}
+}
+
+// go-redis sends a command again whose answer was lost, and callers try again.
+func testACallMadeAgainLeavesOneWindow(t *testing.T, o Options) {
+	plain := open(t, o)
+	thief := redistest.NewThief(0.4, plain.scripts.warm.Hash())
+	o.Prefix, o.Dial = plain.prefix, thief.Dial
+	s, id := open(t, o), identity("again")
+	began := time.Now()
+	var want []Window
+	for i := range 5 {
+		in := time.Duration(10*i) * time.Minute
+		w := Window{Tokens: 9 - i, In: in, Left: in + 5*time.Minute}
+		want = append(want, w)
+		for range 8 {
+			for err := error(ErrDown); errors.Is(err, ErrDown); {
+				if err = s.Warm(t.Context(), id, w); err != nil && !errors.Is(err, ErrDown) {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if thief.Stolen() < 10 {
+		t.Errorf("only %d answers were lost", thief.Stolen())
+	}
+	got := look(t, plain, id).Windows
+	// Each ends as its last call asked, and a lost answer makes that a little later.
+	if len(got) != len(want) {
+		t.Fatalf("%d answers lost, windows %+v", thief.Stolen(), got)
+	}
+	checkWindows(t, got, want, began)
+}

@@ -1,0 +1,20 @@
+-- Shared by the scripts that know windows: scripts.go puts this text in front of
+-- theirs. A window is a member "begin ms|tokens" whose score is its end.
+
+-- windows_of removes the windows that are over and returns the others, the one
+-- that ends first in front. Without any it costs one command on an absent key.
+local function windows_of(warm, now)
+  local entries, windows = redis.call('ZRANGE', warm, 0, -1, 'WITHSCORES'), {}
+  for i = 1, #entries, 2 do
+    local ends = tonumber(entries[i + 1])
+    if ends > now then
+      local begins, tokens = string.match(entries[i], '^(%d+)|(%d+)$')
+      windows[#windows + 1] = {member = entries[i], begins = tonumber(begins),
+        ends = ends, tokens = tonumber(tokens)}
+    end
+  end
+  if 2 * #windows < #entries then
+    redis.call('ZREMRANGEBYSCORE', warm, '-inf', ms(now))
+  end
+  return windows
+end

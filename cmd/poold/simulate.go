@@ -36,6 +36,7 @@ type simulation struct {
 	wait, lifetime, margin        time.Duration
 	refill                        string
 	knobs                         refill.Knobs
+	warm                          []targets.Warm // of the target
 	seed                          uint64
 	json, compare                 bool
 	plot                          string
@@ -46,7 +47,7 @@ type simulation struct {
 func simulationFlags(flags *flag.FlagSet, c *command) *simulation {
 	s := new(simulation)
 	flags.StringVar(&s.config, "config", c.env("POOLD_CONFIG", "pools.yaml"), "the `file` that --target is in")
-	flags.StringVar(&s.target, "target", "", "the `name` of a target; without it give --depth, and no file is read")
+	flags.StringVar(&s.target, "target", "", "the `name` of a target; without it give --depth, and no file is read; its warm windows count with second 0 as Monday, 00:00 UTC")
 	flags.StringVar(&s.trace, "trace", "", "`file` with one arrival per line, in seconds from the start")
 	flags.StringVar(&s.demand, "demand", "", "instead of a trace, a `model`: "+refill.DemandHelp)
 	flags.DurationVar(&s.length, "length", modelLength, "how long --demand goes on")
@@ -128,7 +129,7 @@ func (s *simulation) base(c *command, given map[string]bool) (refill.Simulation,
 	k.Usable = s.lifetime - s.margin
 	k.FirstPoll = solves.Median // what a target assumes until it has seen some
 	return refill.Simulation{
-		Knobs: k, Solves: solves, Concurrency: s.concurrency, Wait: s.wait, Arrivals: arrivals, Seed: s.seed,
+		Knobs: k, Solves: solves, Concurrency: s.concurrency, Wait: s.wait, Arrivals: arrivals, Warm: s.warm, Seed: s.seed,
 	}, nil
 }
 
@@ -155,6 +156,7 @@ func (s *simulation) complete(c *command, given map[string]bool) error {
 	case !given["depth"]:
 		return usageError{"needs --target, or at least --depth"}
 	}
+	s.warm = t.Warm
 	for flag, take := range map[string]func(){
 		"lifetime":   func() { s.lifetime = t.Lifetime },
 		"margin":     func() { s.margin = t.Margin },

@@ -202,16 +202,33 @@ func (d *Desk) tellLocked() {
 	d.changed = make(chan struct{})
 }
 
-// Admit waits, first come first served, for a slot at the first provider that
-// is ready; while that one is full it waits for it, while it is down the next
-// one is asked. It fails with ErrNoProvider where the list is empty and with
-// ctx's error. The caller must hand the slot to Place or free it.
-func (d *Desk) Admit(ctx context.Context) (*Slot, error) {
-	if err := d.line.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer d.line.leave()
+// Admit waits for a slot at the first provider that is ready; while that one is
+// full it waits for it, while it is down the next one is asked. Where several
+// wait, the slot goes to the best bid, and every fairTurn-th one to who has waited
+// longest. It fails with ErrNoProvider where the list is empty and with ctx's
+// error; who waits long should give up, and come back with a bid of the day. The
+// caller must hand the slot to Place or free it.
+func (d *Desk) Admit(ctx context.Context, bid Bid) (*Slot, error) {
 	for {
+		if err := d.line.enter(ctx, bid); err != nil {
+			return nil, err
+		}
+		slot, err := d.serve(ctx, bid)
+		d.line.leave()
+		if slot != nil || err != nil {
+			return slot, err
+		}
+	}
+}
+
+// serve is what the head of the line does: it waits for a slot. It answers nil
+// where the next one is another's.
+func (d *Desk) serve(ctx context.Context, bid Bid) (*Slot, error) {
+	for {
+		// Before a provider is asked: its answer may be the one probe of the minute.
+		if !d.line.first(bid) {
+			return nil, nil
+		}
 		at := time.Now()
 		offers, changed := d.offers(at)
 		if len(offers) == 0 {
@@ -219,6 +236,7 @@ func (d *Desk) Admit(ctx context.Context) (*Slot, error) {
 		}
 		chosen, wait := choose(offers, at)
 		if chosen != nil {
+			d.line.placed()
 			return d.take(chosen), nil
 		}
 		timer := time.NewTimer(wait)
@@ -316,19 +334,38 @@ func (d *Desk) Providers(ctx context.Context, at time.Time) []Status {
 // Pace is the first wait and the poll interval of the provider that would be
 // asked now; zero where there is none.
 func (d *Desk) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
+	likely := d.likely()
+	if likely == nil {
+		return 0, 0
+	}
+	return likely.Pace(t)
+}
+
+// Concurrency is the most orders at once, over all targets and replicas, at the
+// provider that would be asked now; zero where there is none.
+func (d *Desk) Concurrency() int {
+	likely := d.likely()
+	if likely == nil {
+		return 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return likely.limitLocked()
+}
+
+// likely is the provider that would be asked now; nil where there is none.
+func (d *Desk) likely() *seller {
 	d.mu.Lock()
 	sellers := d.sellers // replaced whole, never changed
 	d.mu.Unlock()
-	if len(sellers) == 0 {
-		return 0, 0
-	}
 	at := time.Now()
-	likely := sellers[0]
 	for _, s := range sellers {
 		if s.State(at).Kind == provider.StateOK {
-			likely = s
-			break
+			return s
 		}
 	}
-	return likely.Pace(t)
+	if len(sellers) == 0 {
+		return nil
+	}
+	return sellers[0]
 }

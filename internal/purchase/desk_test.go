@@ -18,7 +18,7 @@ import (
 func mustAdmit(t *testing.T, d *Desk) (*Slot, string, time.Duration) {
 	t.Helper()
 	began := time.Now()
-	slot, err := d.Admit(t.Context())
+	slot, err := d.Admit(t.Context(), Bid{})
 	if err != nil {
 		t.Fatalf("admit: %v", err)
 	}
@@ -27,11 +27,11 @@ func mustAdmit(t *testing.T, d *Desk) (*Slot, string, time.Duration) {
 
 func TestAdmitWithoutProviders(t *testing.T) {
 	d := NewDesk(newStock(&ledger{}), "no letters", witness{&ledger{}}, quiet())
-	if _, err := d.Admit(t.Context()); !errors.Is(err, ErrNoProvider) {
+	if _, err := d.Admit(t.Context(), Bid{}); !errors.Is(err, ErrNoProvider) {
 		t.Errorf("admit = %v, want ErrNoProvider", err)
 	}
 	// The line must be free again.
-	if _, err := d.Admit(t.Context()); !errors.Is(err, ErrNoProvider) {
+	if _, err := d.Admit(t.Context(), Bid{}); !errors.Is(err, ErrNoProvider) {
 		t.Errorf("second admit = %v, want ErrNoProvider", err)
 	}
 }
@@ -160,7 +160,7 @@ func TestSetProvidersWakesWaiters(t *testing.T) {
 				mustAdmit(t, s.desk)
 				time.AfterFunc(100*time.Millisecond, func() { s.desk.SetProviders(c.next(s)) })
 				began := time.Now()
-				slot, err := s.desk.Admit(t.Context())
+				slot, err := s.desk.Admit(t.Context(), Bid{})
 				if !errors.Is(err, c.err) {
 					t.Fatalf("admit = %v, want %v", err, c.err)
 				}
@@ -223,7 +223,7 @@ func TestAdmitEndsWithItsContext(t *testing.T) {
 		var callers sync.WaitGroup
 		for range 2 { // the head of the line and one behind it
 			callers.Go(func() {
-				if _, err := s.desk.Admit(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				if _, err := s.desk.Admit(ctx, Bid{}); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("admit = %v, want deadline exceeded", err)
 				}
 			})

@@ -511,7 +511,7 @@ func spec() Spec {
 // order admits and places one, and forgets what led to it.
 func (s *shop) order(t *testing.T) *Order {
 	t.Helper()
-	slot, err := s.desk.Admit(t.Context())
+	slot, err := s.desk.Admit(t.Context(), Bid{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func TestStepsThatAreCarriedOutLateAreTakenBack(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.desk.Run(ctx) }()
-		slot, err := s.desk.Admit(t.Context())
+		slot, err := s.desk.Admit(t.Context(), Bid{})
 		if err != nil {
 			t.Fatal(err)
 		}

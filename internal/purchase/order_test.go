@@ -17,7 +17,7 @@ import (
 // lives longer than what it is for.
 func TestPlaceReservesFirst(t *testing.T) {
 	s := newShop(1)
-	slot, err := s.desk.Admit(t.Context())
+	slot, err := s.desk.Admit(t.Context(), Bid{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestPlaceLeavesNothingBehind(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := newShop(1)
-			slot, err := s.desk.Admit(t.Context())
+			slot, err := s.desk.Admit(t.Context(), Bid{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,7 +118,7 @@ func lose(step string, err error) func(string) error {
 
 func TestPlaceAfterTheEndDoesNothing(t *testing.T) {
 	s := newShop(1)
-	slot, err := s.desk.Admit(t.Context())
+	slot, err := s.desk.Admit(t.Context(), Bid{})
 	if err != nil {
 		t.Fatal(err)
 	}

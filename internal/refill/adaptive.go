@@ -20,6 +20,9 @@ const (
 	// floorLead is the quantile of the lead time that `min` and warm windows are
 	// renewed by at least.
 	floorLead = 0.8
+	// warmLead is the quantile of the lead time that a warm window is ordered for
+	// before it begins.
+	warmLead = 0.95
 	// An order older than staleTimes the staleLead quantile is not counted on.
 	staleTimes = 2.0
 	staleLead  = 0.95
@@ -101,8 +104,11 @@ func (m *Mind) adaptiveWish() Wish {
 // sentence's arithmetic; Leads are those of the Mind.
 func (m *Mind) Decide(at time.Time, w Wish, s *pool.Stock) Decision {
 	m.advance(at)
-	d := Decision{Want: w.Want, Lead: w.Lead, Shortest: w.Shortest, Look: w.Look,
+	d := Decision{Want: w.Want, Most: w.Most, Lead: w.Lead, Shortest: w.Shortest, Look: w.Look,
 		Forecast: w.Forecast, Risk: w.Risk, Rail: w.Rail}
+	if m.knobs.Adaptive {
+		d.Credit = m.credit
+	}
 	if s.Paused {
 		d.Want, d.Rail, d.Look = 0, RailPaused, Never
 		return d
@@ -120,6 +126,23 @@ func (m *Mind) Decide(at time.Time, w Wish, s *pool.Stock) Decision {
 	}
 	d.Look = min(d.Look, nextChange(s))
 	return m.probe(d)
+}
+
+// Ahead is how long before a warm window begins its tokens are ordered, so that
+// nearly all of them are there when it does: more than most solves take, but not
+// above half the usable life, or they would be old.
+func (m *Mind) Ahead() time.Duration {
+	return min(inSeconds(m.solves.quantile(warmLead)), m.knobs.Usable/2)
+}
+
+// Worth is what one more token is worth with n ahead of it: how likely it is
+// needed before a later order could arrive, and used at all, times MaxWaste.
+func (m *Mind) Worth(at time.Time, n int) float64 {
+	m.advance(at)
+	var v view
+	m.foresee(&v)
+	m.wished = 0 // the view that the last wish was made with is gone
+	return m.knobs.MaxWaste * v.risk(n, m.solves.fails) * v.use.ge(n+1)
 }
 
 // missing is how many tokens lack, in expectation: one that is on its way out

@@ -25,7 +25,7 @@ type counter struct {
 	collect func(ctx context.Context) error
 }
 
-func (c *counter) Admit(ctx context.Context) (*purchase.Slot, error) {
+func (c *counter) Admit(ctx context.Context, _ purchase.Bid) (*purchase.Slot, error) {
 	return &purchase.Slot{}, ctx.Err()
 }
 
@@ -46,6 +46,7 @@ func (c *counter) Collect(ctx context.Context, _ *purchase.Order) error { return
 func (c *counter) Adopt(context.Context) ([]*purchase.Order, error) { return nil, nil }
 func (c *counter) Abandon(context.Context, *purchase.Order)         {}
 
+func (c *counter) Concurrency() int                                 { return 10 }
 func (c *counter) Pace(captcha.Type) (time.Duration, time.Duration) { return time.Second, time.Second }
 
 func (c *counter) count() int {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -45,10 +46,11 @@ type Stock interface {
 
 // Desk is what refill needs of a *purchase.Desk.
 type Desk interface {
-	Admit(ctx context.Context) (*purchase.Slot, error)
+	Admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, error)
 	Place(ctx context.Context, slot *purchase.Slot, spec purchase.Spec) (*purchase.Order, error)
 	Collect(ctx context.Context, order *purchase.Order) error
 	Pace(t captcha.Type) (firstPoll, interval time.Duration)
+	Concurrency() int
 	Recovery
 }
 
@@ -211,7 +213,7 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buyer) {
 		t = definition(t)
 		h := old.byID[t.ID]
 		// What one provider refused another one may take.
-		if h != nil && h.target == t && (!otherProviders || !h.record.isRefused()) {
+		if h != nil && reflect.DeepEqual(h.target, t) && (!otherProviders || !h.record.isRefused()) {
 			delete(went, t.ID)
 			if otherProviders {
 				h.kick()

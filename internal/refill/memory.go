@@ -24,15 +24,21 @@ const (
 type memory struct {
 	*Mind
 	own      Knobs
+	calendar calendar     // its warm windows
 	figures  pool.Figures // at the last look
 	leads    []time.Duration
-	looked   bool // figures and leads are known
-	recalled bool // what an earlier run saved has been read
-	unsaved  bool // something was learned since
+	looked   time.Time // when figures and leads were read; zero = not yet
+	asked    time.Time // when the last request was noticed; zero = none yet
+	recalled bool      // what an earlier run saved has been read
+	unsaved  bool      // something was learned since
 	savedAt  time.Time
+	shadow   *shadow // nil before anybody asks
 }
 
-func newMemory(k Knobs) *memory { return &memory{Mind: NewMind(k), own: k} }
+func newMemory(t targets.Target, firstPoll, interval time.Duration) *memory {
+	k := knobs(t, firstPoll, interval)
+	return &memory{Mind: NewMind(k), own: k, calendar: calendar{windows: t.Warm}}
+}
 
 // knobs are what the file and the provider say about a target.
 func knobs(t targets.Target, firstPoll, interval time.Duration) Knobs {
@@ -46,6 +52,18 @@ func knobs(t targets.Target, firstPoll, interval time.Duration) Knobs {
 // remembers reports whether the demand so far matters to the policy.
 func (k Knobs) remembers() bool { return k.Adaptive || k.IdleAfter > 0 }
 
+// learner is the Mind that learns what happens next: the adaptive one of the two,
+// nil where that is a shadow and there is none, or it dozes.
+func (m *memory) learner() *Mind {
+	switch {
+	case m.own.Adaptive:
+		return m.Mind
+	case m.shadow == nil || m.shadow.dozes():
+		return nil
+	}
+	return m.shadow.runs[0].mind
+}
+
 // pace takes notice of another provider's.
 func (m *memory) pace(firstPoll, interval time.Duration) {
 	if m.own.FirstPoll != firstPoll || m.own.PollInterval != interval {
@@ -54,12 +72,26 @@ func (m *memory) pace(firstPoll, interval time.Duration) {
 	}
 }
 
+// warm says how many tokens warm windows want ready, and how long that holds.
+func (m *memory) warm(at time.Time) (tokens int, change time.Duration) {
+	return m.calendar.at(at, m.Ahead())
+}
+
+// worth is what one more token is worth with n ahead of it.
+func (m *memory) worth(at time.Time, n int) float64 {
+	if l := m.learner(); l != nil {
+		return l.Worth(at, n)
+	}
+	return m.Worth(at, n)
+}
+
 // learn tells the Mind what has happened since the last look.
 func (m *memory) learn(at time.Time, s *pool.Stock) {
 	now, then := s.Figures, m.figures
+	requests := int64(0)
 	// Counts that went back are those of a Redis that lost its data.
-	if m.looked && now.Requests >= then.Requests && now.Solved >= then.Solved {
-		requests := min(now.Requests-then.Requests, mostEvents)
+	if !m.looked.IsZero() && now.Requests >= then.Requests && now.Solved >= then.Solved {
+		requests = min(now.Requests-then.Requests, mostEvents)
 		for range requests {
 			m.Request(at)
 		}
@@ -72,45 +104,82 @@ func (m *memory) learn(at time.Time, s *pool.Stock) {
 		if expired := now.Expired - then.Expired; expired > 0 {
 			m.Expired(at, int(expired))
 		}
-		m.unsaved = m.unsaved || requests > 0
 	}
-	m.figures, m.looked = now, true
 	if !slices.Equal(s.Leads, m.leads) {
 		m.leads = s.Leads
 		m.Learn(at, s.Leads)
 	}
+	if requests > 0 {
+		m.unsaved, m.asked = true, at
+	}
+	if m.shadow != nil {
+		m.shadow.learn(m.looked, at, int(requests), &m.solves, now)
+	}
+	m.calendar.posted, m.calendar.read = s.Windows, at
+	m.figures, m.looked = now, at
 }
 
-// recall reads what an earlier run of any replica saved, once. What cannot be
-// read is learned anew.
+// recall reads what an earlier run of any replica saved, once, and again where a
+// shadow begins or wakes up. What cannot be read is learned anew.
 func (w *worker) recall(ctx context.Context, at time.Time) error {
-	if w.mind.recalled || !w.mind.own.remembers() {
+	m := w.mind
+	lively := !m.asked.IsZero() && at.Sub(m.asked) < shadowLife
+	own := !m.recalled && m.own.remembers()
+	begins := lively && m.shadow == nil
+	wakes := lively && !begins && m.shadow.dozes()
+	if !own && !begins && !wakes {
 		return nil
 	}
 	saved, err := w.stock.Recall(ctx, w.target.ID)
 	if err != nil {
 		return err
 	}
-	w.mind.recalled = true
-	if saved == nil {
-		return nil
+	m.recalled = true
+	restore := func(k Knobs) *Mind {
+		if saved == nil {
+			return NewMind(k)
+		}
+		mind, err := Restore(k, saved, at)
+		if err != nil {
+			w.log.Warn("what was learned about the demand is lost", "err", err)
+		}
+		return mind
 	}
-	mind, err := Restore(w.mind.own, saved, at)
-	if err != nil {
-		w.log.Warn("what was learned about the demand is lost", "err", err)
+	if own {
+		m.Mind = restore(m.own)
 	}
-	w.mind.Mind = mind
+	switch {
+	case begins:
+		m.shadow = newShadow(m, w.desk.Concurrency(), at, restore)
+	case wakes:
+		m.shadow.wake(restore)
+	}
 	return nil
 }
 
-// save keeps what was learned, if anything was and the last save is at least so
-// long ago.
-func (w *worker) save(ctx context.Context, at time.Time, every time.Duration) {
+// doze lets go of what only a shadow knows where nobody asks: it is saved.
+func (w *worker) doze(ctx context.Context, at time.Time) {
 	m := w.mind
-	if !m.unsaved || !m.recalled || at.Sub(m.savedAt) < every {
+	if m.shadow == nil || m.shadow.dozes() || at.Sub(m.asked) < shadowLife {
 		return
 	}
-	saved, err := m.MarshalBinary()
+	w.save(ctx, at, 0)
+	if at.Equal(m.savedAt) || !m.unsaved {
+		m.shadow.doze()
+	}
+}
+
+// save keeps what was learned, if the last save is at least so long ago and
+// somebody has asked since; with 0, also what silence has taught.
+func (w *worker) save(ctx context.Context, at time.Time, every time.Duration) {
+	m, learner := w.mind, w.mind.learner()
+	if !m.recalled || learner == nil || at.Sub(m.savedAt) < every {
+		return
+	}
+	if !m.unsaved && (every > 0 || learner.sampled <= unixSeconds(m.savedAt)) {
+		return
+	}
+	saved, err := learner.MarshalBinary()
 	if err == nil {
 		limited, cancel := context.WithTimeout(ctx, saveLimit)
 		defer cancel()

@@ -59,7 +59,7 @@ type Mind struct {
 	doubt   float64 // orders placed before are not counted on: they are of an outage; not saved
 
 	solves solves
-	table  table
+	table  *table // nil unless Adaptive: a fixed depth needs no forecast
 
 	// Of the last wish; not saved.
 	wish   Wish
@@ -73,21 +73,18 @@ type Mind struct {
 func NewMind(k Knobs) *Mind {
 	m := &Mind{scale: 1, knobs: k}
 	m.solves.fails = failPrior
-	m.table.lately = -1
+	if k.Adaptive {
+		m.table = newTable()
+	}
 	m.credit = m.creditStart()
 	m.learned()
 	return m
 }
 
-// Change gives it other knobs. What was learned stays, but for the table's third
-// horizon where that moved.
+// Change gives it other knobs, with the same Adaptive and Usable: another kind or
+// life of tokens is another Mind, made by Restore.
 func (m *Mind) Change(k Knobs) {
-	before := m.ends()
 	m.knobs = k
-	if m.ends() != before {
-		m.table.forget()
-		m.table.forgetLast()
-	}
 	m.credit = min(m.credit, m.creditMost())
 	m.learned()
 	m.wished = 0
@@ -101,9 +98,8 @@ func (m *Mind) Request(at time.Time) {
 	m.total++
 	m.busy = bucket(busyEdges[:], m.count)
 	m.credit = min(m.credit+m.knobs.MaxWaste, m.creditMost())
-	ends := m.ends()
 	// Every sample waits for the last horizon, and only so many can.
-	if m.now-m.sampled >= m.scale*max(requestStep, ends[horizons-1]/pendings) {
+	if m.table != nil && m.now-m.sampled >= m.scale*max(requestStep, m.ends()[horizons-1]/pendings) {
 		m.sample(m.now)
 	}
 	m.stir()
@@ -178,7 +174,9 @@ func (m *Mind) learned() {
 	}
 	m.count = min(m.countNow()*ideal/m.scale, mostCount) // so many are in the new time constant
 	m.scale = ideal
-	m.table = table{lately: -1}
+	if m.table != nil {
+		m.table = newTable()
+	}
 	m.sampled = m.now
 	m.wished = 0
 }
@@ -205,7 +203,7 @@ func (m *Mind) advance(at time.Time) {
 	if m.start == 0 {
 		m.start = m.now
 	}
-	if m.last == 0 {
+	if m.last == 0 || m.table == nil {
 		return
 	}
 	ends := m.ends()

@@ -25,6 +25,7 @@ const (
 // Decision is what a policy answers.
 type Decision struct {
 	Want  int           // how many tokens it wants ready or on their way
+	Most  int           // tokens + orders - callers waiting never go beyond
 	Order int           // how many to order now
 	Lead  time.Duration // lead time to look at the stock with
 	// Shortest is the shortest lead time of late; 0 where too few are known.
@@ -33,10 +34,12 @@ type Decision struct {
 	// the passing of time.
 	Look time.Duration
 
-	// What led to it; zero for `refill: fixed`.
+	// What led to it; zero for `refill: fixed`, but for the rails that it has.
 	Forecast float64 // requests expected within one lead time
 	Risk     float64 // that a request finds nothing although Want tokens were ahead of it
 	Rail     string  // what held the target back, RailNone for nothing
+	Warm     int     // tokens that warm windows want ready
+	Credit   float64 // tokens that may still expire before only `min` is kept
 }
 
 // short is how many tokens the depth sentence lacks. In the README's words: an

@@ -33,8 +33,13 @@ type Note struct {
 	// orders below what that asks (the Rail constants).
 	Forecast, Risk float64
 	Rail           string
+	// Credit: tokens that may still expire unused before an adaptive target falls to
+	// its `min`.
+	Credit float64
+	Warm   int // tokens that warm windows want ready; 0 = none runs or is about to
 	// Failing: the last orders all failed, so that few are placed.
 	Failing bool
+	Shadow  *Shadow // what another way of refilling would have done; nil = too little is known
 }
 
 // record is what a worker and its orders know of a target. The worker, the
@@ -42,7 +47,7 @@ type Note struct {
 type record struct {
 	mu        sync.Mutex
 	note      Note
-	waiting   bool      // for a slot
+	waiting   time.Time // for a slot, since then; zero = it does not
 	failures  int       // of orders, in a row
 	failure   string    // the last one
 	trouble   string    // why the last order was not taken; "" after a solve
@@ -88,6 +93,10 @@ func (r *record) decided(d Decision, stock pool.Stock, at time.Time) {
 	defer r.mu.Unlock()
 	r.note.Want, r.note.Lead = d.Want, d.Lead
 	r.note.Forecast, r.note.Risk, r.note.Rail = d.Forecast, d.Risk, d.Rail
+	r.note.Credit, r.note.Warm = d.Credit, d.Warm
+	if d.Order == 0 {
+		r.waiting = time.Time{}
+	}
 	switch {
 	case stock.Paused:
 		r.setLocked(Paused, "paused by an operator")
@@ -95,6 +104,7 @@ func (r *record) decided(d Decision, stock pool.Stock, at time.Time) {
 		r.setLocked(Starved, fmt.Sprintf("%d failures in a row, one try each %v (has the sitekey changed?); the last: %s", r.failures, probeEvery, r.failure))
 	case d.Order > 0 && at.Before(r.note.Until):
 		// No order can be placed before.
+	case r.starvesLocked(at):
 	case stock.Unknown > 0 && stock.Fresh == 0 && d.Order == 0:
 		// They hold the places of the depth until they must be over.
 		r.setLocked(Starved, fmt.Sprintf("of %d orders under way nobody knows whether %d were bought: their submits had no clear answer", stock.Orders, stock.Unknown))
@@ -106,18 +116,36 @@ func (r *record) decided(d Decision, stock pool.Stock, at time.Time) {
 	}
 }
 
-// wait notes whether the worker stands in the line for a slot.
-func (r *record) wait(waiting bool) {
+// shadowed notes what another way of refilling would have done.
+func (r *record) shadowed(s *Shadow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.waiting = waiting
+	r.note.Shadow = s
 }
 
-// starve is called when that has taken long.
-func (r *record) starve() {
+// waits notes that the worker stands in the line for a slot, and tells since when
+// it has had none.
+func (r *record) waits(at time.Time) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.waiting {
+	if r.waiting.IsZero() {
+		r.waiting = at
+	}
+	return r.waiting
+}
+
+// served notes that it got one.
+func (r *record) served() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = time.Time{}
+}
+
+// starve calls the target starved if it has waited for long.
+func (r *record) starve(at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.starvesLocked(at) {
 		return
 	}
 	reason := r.trouble
@@ -125,6 +153,12 @@ func (r *record) starve() {
 		reason = "waiting for a provider that can take an order"
 	}
 	r.setLocked(Starved, reason)
+}
+
+// starvesLocked reports whether the worker has waited long for a slot. The caller
+// holds mu.
+func (r *record) starvesLocked(at time.Time) bool {
+	return !r.waiting.IsZero() && at.Sub(r.waiting) >= starvedAfter
 }
 
 // placed notes that an order stands, and reports whether a budget had kept the

@@ -80,6 +80,9 @@ func (m *Mind) appendBody(b []byte) []byte {
 		lead := m.solves.leads[(m.solves.next+leadsKept-m.solves.n+i)%leadsKept]
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(lead))
 	}
+	if m.table == nil {
+		return binary.AppendUvarint(b, 0)
+	}
 	b = binary.AppendUvarint(b, uint64(m.table.known)) //nolint:gosec // G115: never negative
 	last := -1
 	for i, c := range m.table.cells {
@@ -126,7 +129,8 @@ func restoreBody(k Knobs, body []byte, at float64) (*Mind, error) {
 	for i := range m.solves.n {
 		m.solves.leads[i] = r.lead()
 	}
-	r.table(&m.table)
+	learned := newTable()
+	r.table(learned)
 	if r.bad || len(r.rest) > 0 {
 		return nil, fmt.Errorf("%w: a value is out of its range, or missing", ErrSavedCorrupt)
 	}
@@ -135,8 +139,11 @@ func restoreBody(k Knobs, body []byte, at float64) (*Mind, error) {
 	m.busy = bucket(busyEdges[:], m.count)
 	m.sampled = at // nobody knows what happened meanwhile
 	m.credit = min(max(m.credit, m.creditLowest()), m.creditMost())
-	if m.ends()[horizons-1] != end {
-		m.table.forgetLast()
+	if m.table != nil {
+		m.table = learned
+		if m.ends()[horizons-1] != end {
+			learned.forgetLast()
+		}
 	}
 	m.learned()
 	return m, nil

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"poold/internal/pool"
+	"poold/internal/targets"
 )
 
 // Solves is a model of a provider: lognormal lead times, cut to [Least, Most],
@@ -68,9 +67,10 @@ func (p *Solves) ParseLead(text string) error {
 type Simulation struct {
 	Knobs       Knobs
 	Solves      Solves
-	Concurrency int           // most orders at once
-	Wait        time.Duration // that a request waits for a token; 0 = it is lost at once
-	Arrivals    []float64     // seconds from the start, ascending
+	Concurrency int            // most orders at once
+	Wait        time.Duration  // that a request waits for a token; 0 = it is lost at once
+	Arrivals    []float64      // seconds from the start, ascending
+	Warm        []targets.Warm // windows; the start is a Monday, 00:00 UTC
 	Seed        uint64
 	// Progress, if set, is called now and then with the share that is done.
 	Progress func(done float64)
@@ -101,224 +101,61 @@ type Result struct {
 const (
 	// afterLast is how many seconds a run goes on after the last request.
 	afterLast = 600.0
-	// A wish that is to be made anew at once is made leastLook seconds later, so
-	// that time passes.
-	leastLook = 1e-3
-	// Every progressEvery requests Progress is called, and ctx looked at.
+	// Every progressEvery steps Progress is called, and ctx looked at.
 	progressEvery = 1024
 )
 
-// epoch is when simulated time begins.
-var epoch = time.Unix(1_000_000_000, 0).UTC()
-
-// order is a solve under way.
-type order struct {
-	placed, ends float64
-	fails        bool
-}
-
-// replay is the state of a simulation.
-type replay struct {
-	*Simulation
-	mind    *Mind
-	random  *rand.Rand
-	now     float64
-	next    int       // arrival
-	look    float64   // when the policy wants to be asked
-	tokens  []float64 // when they expire, oldest first
-	orders  []order   // by start
-	waiting []float64 // since when callers wait, first come first
-	waits   []float64 // how long those that were served waited
-	stock   pool.Stock
-	result  Result
-}
-
-// what happens next in a replay; at the same moment the first one does.
-const (
-	asked = iota
-	landed
-	expired
-	gaveUp
-	looked
-)
+// epoch is when simulated time begins: a Monday, 00:00 UTC.
+var epoch = time.Date(2001, time.September, 10, 0, 0, 0, 0, time.UTC)
 
 // Run replays the demand, from the first arrival to 600 s after the last. The
 // same Simulation gives the same Result. It ends early with the error of ctx.
 func (s Simulation) Run(ctx context.Context) (Result, error) {
-	r := &replay{Simulation: &s, mind: NewMind(s.Knobs)}
-	r.random = rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // G404: a model, and repeatable
 	if len(s.Arrivals) == 0 {
-		return r.result, nil
+		return Result{}, nil
 	}
-	r.look = s.Arrivals[0]
-	end := s.Arrivals[len(s.Arrivals)-1] + afterLast
-	for steps := 0; ; steps++ {
-		at, what, i := r.soonest()
-		if at > end {
-			break
-		}
-		r.now = at
-		r.happens(what, i)
-		r.decide()
-		if steps%progressEvery == 0 {
+	r := newReplay(NewMind(s.Knobs), s.Concurrency, s.Arrivals[0])
+	r.patience = s.Wait.Seconds()
+	r.windows = &calendar{windows: s.Warm}
+	random := rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // G404: a model, and repeatable
+	r.solve = func(at float64) (float64, bool) { return s.Solves.draw(random, inSeconds(at)) }
+	steps := 0
+	until := func(limit float64) error {
+		for r.step(limit) {
+			if steps++; steps%progressEvery > 0 {
+				continue
+			}
 			if err := ctx.Err(); err != nil {
-				return Result{}, err
+				return err
 			}
 			if s.Progress != nil {
-				s.Progress(float64(r.next) / float64(len(s.Arrivals)))
+				s.Progress(float64(r.result.Requests) / float64(len(s.Arrivals)))
 			}
 		}
+		return nil
+	}
+	for _, at := range s.Arrivals {
+		if err := until(at); err != nil {
+			return Result{}, err
+		}
+		r.request(at)
+	}
+	if err := until(s.Arrivals[len(s.Arrivals)-1] + afterLast); err != nil {
+		return Result{}, err
 	}
 	return r.finish(), nil
 }
 
-// soonest says what happens next, and to which order.
-func (r *replay) soonest() (at float64, what, i int) {
-	at, what = r.look, looked
-	consider := func(t float64, kind int) {
-		if t < at || t == at && kind < what {
-			at, what = t, kind
-		}
-	}
-	if r.next < len(r.Arrivals) {
-		consider(r.Arrivals[r.next], asked)
-	}
-	if len(r.tokens) > 0 {
-		consider(r.tokens[0], expired)
-	}
-	if len(r.waiting) > 0 {
-		consider(r.waiting[0]+r.Wait.Seconds(), gaveUp)
-	}
-	for n := range r.orders {
-		if t := r.orders[n].ends; t < at || t == at && landed < what {
-			at, what, i = t, landed, n
-		}
-	}
-	return at, what, i
-}
-
-func (r *replay) happens(what, i int) {
-	switch what {
-	case asked:
-		r.next++
-		r.request()
-	case landed:
-		r.completed(i)
-	case expired:
-		r.tokens = r.tokens[1:]
-		r.result.Expired++
-		r.mind.Expired(r.at(), 1)
-	case gaveUp:
-		r.waiting = r.waiting[1:]
-		r.result.Misses++
-	}
-}
-
-func (r *replay) at() time.Time { return epoch.Add(time.Duration(r.now * float64(time.Second))) }
-
-func (r *replay) request() {
-	r.result.Requests++
-	r.mind.Request(r.at())
-	switch {
-	case len(r.tokens) > 0:
-		if r.tokens[0] < r.now {
-			r.result.StaleServed++
-		}
-		r.tokens = r.tokens[1:]
-		r.result.Hits++
-	case r.Wait > 0:
-		r.waiting = append(r.waiting, r.now)
-	default:
-		r.result.Misses++
-	}
-}
-
-func (r *replay) completed(i int) {
-	o := r.orders[i]
-	r.orders = slices.Delete(r.orders, i, i+1)
-	if o.fails {
-		r.result.Failed++
-		r.mind.Failed(r.at())
-		return
-	}
-	r.result.Bought++
-	r.mind.Landed(r.at(), inSeconds(o.ends-o.placed))
-	if len(r.waiting) > 0 {
-		r.waits = append(r.waits, r.now-r.waiting[0])
-		r.waiting = r.waiting[1:]
-		r.result.Waited++
-		return
-	}
-	r.tokens = append(r.tokens, r.now+r.Knobs.Usable.Seconds())
-	r.result.PeakStock = max(r.result.PeakStock, len(r.tokens))
-}
-
-// decide asks the policy and places what it says, as the daemon's worker does.
-func (r *replay) decide() {
-	at := r.at()
-	w := r.mind.Wish(at, 0)
-	lead := w.Lead.Seconds()
-	dying, _ := slices.BinarySearch(r.tokens, r.now+lead)
-	s := &r.stock
-	s.Fresh, s.Outliving, s.Orders, s.Waiting = len(r.tokens), len(r.tokens)-dying, len(r.orders), len(r.waiting)
-	s.NextExpiry, s.NextLook = -1, -1
-	if len(r.tokens) > 0 {
-		s.NextExpiry = inSeconds(r.tokens[0] - r.now)
-	}
-	if dying < len(r.tokens) {
-		s.NextLook = inSeconds(r.tokens[dying] - r.now - lead)
-	}
-	s.OrderAges = s.OrderAges[:0]
-	for i := range r.orders {
-		s.OrderAges = append(s.OrderAges, inSeconds(r.now-r.orders[i].placed))
-	}
-	d := r.mind.Decide(at, w, s)
-	for range min(d.Order, r.Concurrency-len(r.orders)) {
-		r.place()
-	}
-	r.result.PeakHeld = max(r.result.PeakHeld, len(r.tokens)+len(r.orders)-len(r.waiting))
-	r.look = math.Inf(1)
-	if d.Look != Never {
-		r.look = r.now + max(d.Look.Seconds(), leastLook)
-	}
-}
-
-func (r *replay) place() {
-	p := &r.Solves
-	since := inSeconds(r.now)
-	lead := p.Median.Seconds() * math.Exp(p.Sigma*r.random.NormFloat64())
+// draw draws a solve that was placed so long after the start.
+func (p *Solves) draw(random *rand.Rand, since time.Duration) (lead float64, fails bool) {
+	lead = p.Median.Seconds() * math.Exp(p.Sigma*random.NormFloat64())
 	lead = min(max(lead, p.Least.Seconds()), p.Most.Seconds())
 	if p.Drift != nil {
 		lead *= p.Drift(since)
 	}
-	fails := r.random.Float64() < p.Fail
+	fails = random.Float64() < p.Fail
 	if p.Out != nil && p.Out(since) {
 		fails = true
 	}
-	r.orders = append(r.orders, order{placed: r.now, ends: r.now + lead, fails: fails})
-	r.mind.Placed(r.at())
-	r.result.PeakInFlight = max(r.result.PeakInFlight, len(r.orders))
-}
-
-func (r *replay) finish() Result {
-	s := &r.result
-	s.Misses += len(r.waiting)
-	s.Served = s.Hits + s.Waited
-	s.HitRate = float64(s.Hits) / float64(s.Requests)
-	s.WastePerRequest = float64(s.Expired) / float64(s.Requests)
-	if s.Served > 0 {
-		s.BoughtPerServed = float64(s.Bought) / float64(s.Served)
-	}
-	slices.Sort(r.waits)
-	s.WaitP50, s.WaitP95, s.WaitP99 = below(r.waits, 0.5), below(r.waits, 0.95), below(r.waits, 0.99)
-	return *s
-}
-
-// below is the value that the share f of a sorted list does not exceed, 0 for an
-// empty one.
-func below(sorted []float64, f float64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[max(0, int(math.Ceil(f*float64(len(sorted))))-1)]
+	return lead, fails
 }

@@ -151,6 +151,8 @@ type table struct {
 	visit  int              // samples in it since it was entered
 }
 
+func newTable() *table { return &table{lately: -1} }
+
 // note remembers a situation, so that settle can say what came of it. It is
 // dropped where too many wait.
 func (t *table) note(at, shape float64, count uint32, situation int) {
@@ -213,14 +215,6 @@ func (t *table) evict() *cell {
 	c := t.cells[least]
 	t.cells[least] = nil
 	return c
-}
-
-// forget drops what waits, for when the count of requests has a gap.
-func (t *table) forget() {
-	for h := range t.done {
-		t.done[h] = t.head
-	}
-	t.lately, t.visit = -1, 0
 }
 
 // outlook is a histogram made ready for questions.

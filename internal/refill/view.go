@@ -20,7 +20,7 @@ func (m *Mind) foresee(v *view) {
 	v.rate = v.shape / fallbackWindow
 	v.life = m.knobs.Usable.Seconds() / m.scale
 	v.ends = m.ends()
-	if m.last > 0 {
+	if m.last > 0 && m.table != nil {
 		if c := m.table.cells[situation((m.now-m.last)/m.scale, m.busy)]; c != nil {
 			v.looks = &m.looks
 			for h := range c {

@@ -29,6 +29,10 @@ const (
 	// While Redis is away a worker tries again after awayFirst, twice that, …
 	awayFirst = 250 * time.Millisecond
 	awayMost  = 2 * time.Second
+	// A bid for a slot stands for bidFor. Then it is made anew if somebody has
+	// kicked, and after staleBid in any case.
+	bidFor   = 500 * time.Millisecond
+	staleBid = 10 * time.Second
 	// starvedAfter is how long a target may wait for a slot before it is
 	// called starved: a short queue is everyday life.
 	starvedAfter = 2 * time.Second
@@ -76,7 +80,7 @@ func newWorker(t targets.Target, stock Stock, desk Desk, log *slog.Logger) *work
 		kicks: make(chan struct{}, 1), lost: -1,
 	}
 	first, interval := desk.Pace(t.Identity.Type)
-	w.mind = newMemory(knobs(t, first, interval))
+	w.mind = newMemory(t, first, interval)
 	w.record.begin(t, Lead(nil, first, interval, t.Usable()))
 	return w
 }
@@ -148,8 +152,12 @@ func (w *worker) turn(ctx context.Context, buy buyer) (next rest) {
 		return w.stockAway(ctx, err)
 	}
 	w.save(ctx, at, saveEvery)
+	w.doze(ctx, at)
 	w.away = 0
 	w.record.decided(d, stock, at)
+	if w.mind.shadow != nil {
+		w.record.shadowed(w.mind.shadow.tell(stock.Figures))
+	}
 	if w.lost >= 0 && stock.Figures.Lost > w.lost {
 		w.log.Warn("orders are lost: nobody could say whether they were bought, and their time is over",
 			"orders", stock.Figures.Lost-w.lost)
@@ -158,7 +166,7 @@ func (w *worker) turn(ctx context.Context, buy buyer) (next rest) {
 	if d.Order == 0 {
 		return rest{least: coalesce, most: d.Look}
 	}
-	if err := w.place(ctx, d, w.terms(d, stock), buy); err != nil {
+	if err := w.place(ctx, d, stock, buy); err != nil {
 		return w.hindered(ctx, err)
 	}
 	return rest{least: coalesce, most: max(0, d.Look-time.Since(at))}
@@ -173,16 +181,20 @@ func (w *worker) decide(ctx context.Context, at time.Time) (Decision, pool.Stock
 	first, interval := w.desk.Pace(w.target.Identity.Type)
 	w.mind.pace(first, interval)
 	for n := 1; ; n++ {
-		wish := w.mind.Wish(at, 0)
+		warm, _ := w.mind.warm(at)
+		wish := w.mind.Wish(at, warm)
 		stock, err := w.stock.Look(ctx, w.target.ID, w.target.Margin, wish.Lead)
 		if err != nil {
 			return Decision{}, pool.Stock{}, err
 		}
 		w.mind.learn(at, &stock)
-		now := w.mind.Wish(at, 0)
+		warm, change := w.mind.warm(at)
+		now := w.mind.Wish(at, warm)
 		if w.close(now.Lead, wish.Lead) || n == looks {
 			now.Lead = wish.Lead
-			return Throttle(w.mind.Decide(at, now, &stock), failures, since), stock, nil
+			d := Throttle(w.mind.Decide(at, now, &stock), failures, since)
+			d.Warm, d.Look = warm, min(d.Look, change)
+			return d, stock, nil
 		}
 	}
 }
@@ -205,17 +217,21 @@ func (w *worker) terms(d Decision, s pool.Stock) func(nth int) terms {
 	}
 	held := s.Fresh + s.Orders - s.Waiting
 	return func(nth int) terms {
-		return terms{depth: min(held+nth+1, w.target.Depth), shortest: d.Shortest}
+		return terms{depth: min(held+nth+1, d.Most), shortest: d.Shortest}
 	}
 }
 
 // place places the orders decided upon, one after the other. It ends early,
 // without an error, where the decision has become stale.
-func (w *worker) place(ctx context.Context, d Decision, on func(nth int) terms, buy buyer) error {
+func (w *worker) place(ctx context.Context, d Decision, s pool.Stock, buy buyer) error {
 	failing := w.record.isFailing()
+	on := w.terms(d, s)
 	for nth := range d.Order {
-		slot, err := w.admit(ctx)
-		if err != nil {
+		slot, err := w.admit(ctx, purchase.Bid{
+			Callers: s.Waiting > s.Orders+nth,
+			Worth:   w.mind.worth(time.Now(), max(0, s.Fresh+s.Orders+nth-s.Waiting)),
+		})
+		if slot == nil {
 			return err
 		}
 		// The wait can have been long, and orders have ended in it.
@@ -239,13 +255,29 @@ func (w *worker) place(ctx context.Context, d Decision, on func(nth int) terms, 
 	return nil
 }
 
-// admit waits for a slot and calls the target starved if that takes long.
-func (w *worker) admit(ctx context.Context) (*purchase.Slot, error) {
-	w.record.wait(true)
-	defer w.record.wait(false)
-	timer := time.AfterFunc(starvedAfter, w.record.starve)
-	defer timer.Stop()
-	return w.desk.Admit(ctx)
+// admit waits for a slot, and calls the target starved if that takes long. It
+// answers nil where the bid is not worth keeping: something has happened since.
+func (w *worker) admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, error) {
+	began := time.Now()
+	bid.Since = w.record.waits(began)
+	for {
+		limited, cancel := context.WithTimeout(ctx, bidFor)
+		slot, err := w.desk.Admit(limited, bid)
+		cancel()
+		if err == nil {
+			w.record.served()
+			return slot, nil
+		}
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return nil, err
+		}
+		at := time.Now()
+		w.record.starve(at)
+		if len(w.kicks) > 0 || at.Sub(began) >= staleBid {
+			w.kick()
+			return nil, nil
+		}
+	}
 }
 
 // spec is the target's definition as an order needs it.

@@ -28,7 +28,16 @@
 //
 // What a target does not say it takes from `defaults`, then (lifetime and
 // margin) from `types`, then from the built-in values. A budget is taken key by
-// key: a target that says per_hour alone keeps the per_day of the defaults.
+// key: a target that says per_hour alone keeps the per_day of the defaults. A
+// list of windows (`warm`) is taken whole: an empty one switches them off.
+//
+// # Windows
+//
+// A window of `warm` begins by a cron expression, as crontab reads it: where day
+// and weekday are both given, either will do. It is UTC unless it names a zone,
+// never the machine's. A time that clocks skip when they are set forward begins
+// its window as they are set; one that they show twice when they are set back
+// begins it once, or twice where the minute or the hour is a *.
 //
 // # Reloading
 //
@@ -44,6 +53,7 @@
 //   - A Set that was handed out never changes; the next one replaces it whole.
 //   - A new Set is Current only after the OnApply function returned.
 //   - No two targets of a Set share an identity, no two keys a bearer.
+//   - Every window comes again, within 50 years.
 //   - Without server keys, the address listened on is a loopback one, also after
 //     a reload that takes the last key away.
 //   - A Redis other than the embedded one never meets a simulated provider that

@@ -88,10 +88,10 @@ func TestEveryKey(t *testing.T) {
 		{Name: "first", API: APITasks, Profile: "2captcha", URL: "https://solver.example.com/base", Key: "bearer-of-ci", Concurrency: 7,
 			FirstPoll: 10 * time.Second, PollInterval: 3 * time.Second, Timeout: 2 * time.Minute, Balance: true,
 			CallbackURL: "https://pools.example.com/captcha", FallbackAfter: 40 * time.Second,
-			Price: Prices{Turnstile: 1.2, RecaptchaV2: 2.99}, Line: 63},
+			Price: Prices{Turnstile: 1.2, RecaptchaV2: 2.99}, Line: 71},
 		{Name: "second", API: APILegacy, Profile: "generic", URL: "http://127.0.0.1:9", Key: "bearer-of-ci", Concurrency: 7,
 			Timeout: 3 * time.Minute, CallbackDelay: 10 * time.Second,
-			Price: Prices{RecaptchaV2: 0.5, RecaptchaV3: 0.5, HCaptcha: 0.5, Turnstile: 0.5}, Line: 77},
+			Price: Prices{RecaptchaV2: 0.5, RecaptchaV3: 0.5, HCaptcha: 0.5, Turnstile: 0.5}, Line: 85},
 	}; !reflect.DeepEqual(got, want) {
 		t.Errorf("providers:\n%+v\nwant:\n%+v", got, want)
 	}
@@ -103,15 +103,17 @@ func TestEveryKey(t *testing.T) {
 			Pageurl: "https://staging.example.com/login?next=/home", Invisible: true, UserAgent: "Mozilla/5.0 (X11)",
 			Proxy: "user:secret@proxy.example.com:3128", ProxyType: "socks5"},
 			Depth: 4, Lifetime: 120 * time.Second, Margin: 40 * time.Second, OnEmpty: OnEmptyFail, Rate: Rate{30, time.Minute},
-			Refill: RefillFixed, HitRate: 0.97, MaxWaste: 4, IdleAfter: 20 * time.Minute, Budget: Budget{20, 500}, Owner: "qa@example.com", Line: 28},
+			Refill: RefillFixed, HitRate: 0.97, MaxWaste: 4, IdleAfter: 20 * time.Minute, Budget: Budget{20, 500}, Owner: "qa@example.com", Line: 30,
+			Warm: []Warm{warm(t, "55 8 * * 1-5", 10, "30m")}},
 		{Name: "turnstile", Identity: captcha.Identity{Type: captcha.Turnstile, Sitekey: "1x00000000000000000000AA",
 			Pageurl: "https://staging.example.com/t", Data: "42"},
 			Depth: 4, Lifetime: 200 * time.Second, Margin: 50 * time.Second, OnEmpty: OnEmptyFail, Rate: Rate{30, time.Minute},
-			Refill: RefillAdaptive, Min: 1, HitRate: 0.9, MaxWaste: 10, Budget: Budget{20, 0}, Owner: "qa@example.com", Line: 36},
+			Refill: RefillAdaptive, Min: 1, HitRate: 0.9, MaxWaste: 10, Budget: Budget{20, 0}, Owner: "qa@example.com", Line: 38,
+			Warm: []Warm{warm(t, "CRON_TZ=Europe/Berlin  0 7-9,22 * * mon-FRI", 30, "45m"), warm(t, "@Weekly", 2, "24h")}},
 		{Name: "v3", Identity: captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "12345", Pageurl: "https://staging.example.com/v3",
 			Enterprise: true, Action: "${literal} and $5", MinScore: 0.3, Proxy: "other.example.com:1", ProxyType: "http"},
 			Depth: 0, Lifetime: 90 * time.Second, Margin: 0, OnEmpty: OnEmptyWait, Rate: Rate{0.5, time.Second},
-			Refill: RefillFixed, HitRate: 0.97, MaxWaste: 4, IdleAfter: 20 * time.Minute, Budget: Budget{50, 500}, Owner: "someone@example.com", Paused: true, Line: 13},
+			Refill: RefillFixed, HitRate: 0.97, MaxWaste: 4, IdleAfter: 20 * time.Minute, Budget: Budget{50, 500}, Owner: "someone@example.com", Paused: true, Line: 14},
 	}
 	for i := range want {
 		want[i].ID = want[i].Identity.ID()
@@ -119,13 +121,13 @@ func TestEveryKey(t *testing.T) {
 	if !reflect.DeepEqual(set.Targets, want) {
 		t.Errorf("targets:\n%+v\nwant:\n%+v", set.Targets, want)
 	}
-	if got, want := warnings(set), `pools.yaml:13: targets.v3.depth: 0 keeps nothing ready: a token is bought only once a caller waits for it
-pools.yaml:36: targets.turnstile.depth: is inherited (4): with refill: adaptive it is the most ever kept and on order, so say how many that shall be
-pools.yaml:78: providers.third: the key is empty, so this provider is left out: set EMPTY
-pools.yaml:78: providers.third.url: http sends the account's key unencrypted: use https
-pools.yaml:87: server.callback_secrets[1]: the secret is empty, so it is left out: set EMPTY
-pools.yaml:92: server.keys.ci.targets[1]: no target matches this
-pools.yaml:98: server.keys.absent: the key is empty, so this entry is left out: set EMPTY
+	if got, want := warnings(set), `pools.yaml:14: targets.v3.depth: 0 keeps nothing ready: a token is bought only once a caller waits for it
+pools.yaml:38: targets.turnstile.depth: is inherited (4): with refill: adaptive it is the most ever kept and on order, so say how many that shall be
+pools.yaml:86: providers.third: the key is empty, so this provider is left out: set EMPTY
+pools.yaml:86: providers.third.url: http sends the account's key unencrypted: use https
+pools.yaml:95: server.callback_secrets[1]: the secret is empty, so it is left out: set EMPTY
+pools.yaml:100: server.keys.ci.targets[1]: no target matches this
+pools.yaml:106: server.keys.absent: the key is empty, so this entry is left out: set EMPTY
 `; !sameLines(got, want) {
 		t.Errorf("warnings:\n%s\nwant:\n%s", got, want)
 	}

@@ -36,7 +36,13 @@ func (t *rawTarget) refillRules(defaults rawTarget) {
 		t.r.warn(t.line, "%s.depth: is inherited (%d): with refill: adaptive it is the most ever kept and on order, so say how many that shall be",
 			t.path, t.Depth)
 	}
-	if t.Min <= t.Depth || t.given.bad("min", "depth") || defaults.given.bad("min", "depth") {
+	if t.given.bad("min", "depth", "warm") || defaults.given.bad("min", "depth", "warm") {
+		return
+	}
+	if t.Min <= t.Depth {
+		if t.given.has("depth") {
+			t.roomRule()
+		}
 		return
 	}
 	if t.given.has("min") {
@@ -44,4 +50,18 @@ func (t *rawTarget) refillRules(defaults rawTarget) {
 		return
 	}
 	t.at(t.given, "depth").fail("must not be below min (%d of %d), which is always kept", t.Depth, t.Min)
+}
+
+// roomRule warns where tokens that are to be there at any time cannot be replaced
+// before they die, because depth counts the orders too.
+func (t *rawTarget) roomRule() {
+	kept := t.Min
+	for _, w := range t.Warm {
+		kept = max(kept, w.Tokens)
+	}
+	// A lead time is about a quarter of a usual life.
+	if enough := kept + (kept+3)/4; t.Depth < enough {
+		t.r.warn(t.line, "%s: %d tokens are to be kept with a depth of %d, which is also the most on order: there are fewer while they are renewed, so say depth: %d or more",
+			t.path, kept, t.Depth, enough)
+	}
 }

@@ -48,3 +48,23 @@ func TestAdaptiveWithInheritedDepth(t *testing.T) {
 		t.Errorf("warned: %s", got)
 	}
 }
+
+// Tokens that are to be there at any time need room to be replaced in.
+func TestRoomForRenewal(t *testing.T) {
+	const want = "pools.yaml:4: targets.login: 8 tokens are to be kept with a depth of 9, which is also the most on order: there are fewer while they are renewed, so say depth: 10 or more\n"
+	window := `warm: [{cron: "0 8 * * *", tokens: 8, for: 1h}]`
+	for name, c := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"min":             {[]string{"refill: adaptive", "depth: 9", "min: 8"}, want},
+		"a window":        {[]string{"refill: adaptive", "depth: 9", window}, want},
+		"enough":          {[]string{"refill: adaptive", "depth: 10", "min: 8", window}, ""},
+		"fixed":           {[]string{"depth: 5", window}, ""},
+		"nothing is kept": {[]string{"refill: adaptive", "depth: 0"}, ""},
+	} {
+		if got := warnings(mustParse(t, minimal(c.lines...), nil)); !strings.Contains(got, c.want) || c.want == "" && strings.Contains(got, "renewed") {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"poold/internal/captcha"
 )
@@ -69,6 +70,7 @@ func TestNoEnvironmentValueInAnyProblem(t *testing.T) {
 		"redis: {prefix: '${V}'}\n", "server: {callback_secrets: ['${V}', '${V}']}\n", "budget: {per_day: '${V}'}\n", "defaults: {budget: {per_hour: '${V}'}}\n",
 		"defaults: {depth: '${V}', lifetime: '${V}', margin: '${V}', on_empty: '${V}', rate: '${V}', paused: '${V}'}\n",
 		"types: {turnstile: {lifetime: '${V}', margin: '${V}'}}\n",
+		"defaults: {warm: [{cron: '${V}', tokens: '${V}', for: '${V}'}, {cron: 'CRON_TZ=${V} * * * * *'}, {cron: '0 0 1/${V} * *'}]}\n",
 		"targets: {a: {type: '${V}', sitekey: '${V}', pageurl: '${V}', min_score: '${V}', refill: '${V}', proxy_type: '${V}', owner: '${V}'}}\n",
 		"providers: [{name: '${V}', api: '${V}', profile: '${V}', url: '${V}', key: '${V}', concurrency: '${V}', first_poll: '${V}', balance: '${V}',\n" +
 			"  callback_url: '${V}', fallback_after: '${V}', callback_delay: '${V}', price_per_1000: '${V}'}]\n",
@@ -146,6 +148,9 @@ func checkSet(t *testing.T, set *Set) {
 			t.Fatalf("an unusable target: %+v", target)
 		}
 		seen[string(target.ID)] = true
+		for _, w := range target.Warm {
+			checkWarm(t, w, time.Date(2026, time.March, 29, 0, 59, 59, 999, time.UTC))
+		}
 	}
 	for _, p := range set.Providers {
 		if p.Timeout <= p.FirstPoll || p.Concurrency < 1 || p.API != APISimulated && (p.Key == "" || p.URL == "") {
@@ -162,5 +167,17 @@ func checkSet(t *testing.T, set *Set) {
 		if p.API == APISimulated && len(set.Providers) != 1 {
 			t.Fatal("a simulated provider beside a real one")
 		}
+	}
+}
+
+// checkWarm checks a window of a valid file, at any moment.
+func checkWarm(t *testing.T, w Warm, at time.Time) {
+	t.Helper()
+	from, until := w.Next(at)
+	if w.Tokens < 1 || w.Tokens > mostDepth || w.For < time.Second || w.For > 24*time.Hour {
+		t.Fatalf("an unusable window: %+v", w)
+	}
+	if !until.After(at) || until.Sub(from) != w.For || from.Location() != time.UTC || from.Year() > at.Year()+50 {
+		t.Fatalf("window %+v at %s: from %s until %s", w, at, from, until)
 	}
 }

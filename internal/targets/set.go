@@ -172,7 +172,8 @@ const (
 )
 
 // Target is one named wish. A reload applies all of it; another Identity is
-// another stock, another name is not. Two of them can be compared with ==.
+// another stock, another name is not. Two of them can be compared with
+// reflect.DeepEqual.
 type Target struct {
 	Name     string           // unique; 1 to 63 of a-z, 0-9, ., _ and -
 	Identity captcha.Identity // unique; holds only fields that its type knows
@@ -184,6 +185,7 @@ type Target struct {
 	MaxWaste float64          // adaptive: spare tokens that saving one caller a wait is worth; 0.1 to 1000, default 3
 
 	IdleAfter time.Duration // no request for this long: fall to Min; 0s to 24h, 0 (the default) = never
+	Warm      []Warm        // at least so many are kept in these windows; at most 20, nil (the default) = none; read only
 
 	Lifetime time.Duration // a token is dead this long after it was solved; 1s to 24h, default by type
 	Margin   time.Duration // and is not handed out in the last part of it; 0s to below Lifetime, default by type

@@ -27,6 +27,8 @@ type rawTarget struct {
 	value
 	given     given
 	hasMargin bool // 0s is a margin too
+
+	windowLines []int // of Warm
 }
 
 // lives reads the section `types` over the built-in lifetimes.
@@ -75,6 +77,7 @@ func (t *rawTarget) common() keys {
 			return v.number(&t.MaxWaste, leastMaxWaste, mostMaxWaste)
 		},
 		"idle_after": func(v value) bool { return v.duration(&t.IdleAfter, 0, longest) },
+		"warm":       t.readWarm,
 		"lifetime": func(v value) bool {
 			return v.duration(&t.Lifetime, time.Second, longest)
 		},
@@ -176,6 +179,7 @@ func (r *reader) target(name string, v value, defaults rawTarget, lives map[capt
 	}
 	t.proxyRules(defaults)
 	t.refillRules(defaults)
+	t.warmRules(defaults)
 	if t.shaped() && !defaults.given.bad("user_agent", "proxy", "proxy_type") {
 		t.ID = t.Identity.ID()
 	}

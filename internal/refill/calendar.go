@@ -1,0 +1,55 @@
+package refill
+
+import (
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/targets"
+)
+
+// calendar says how many tokens are to be ready because of warm windows.
+type calendar struct {
+	windows []targets.Warm // of the file
+	posted  []pool.Window  // made by POST, as they were at postedAt
+	read    time.Time      // when posted was read
+
+	next []occasion // of windows: the one that runs, or else the next
+}
+
+// occasion is one time at which a window of the file runs.
+type occasion struct{ asked, from, until time.Time }
+
+// at says how many tokens are wanted ready by windows that run or begin within
+// lead, and how long that holds. A nil calendar has no windows.
+func (c *calendar) at(at time.Time, lead time.Duration) (tokens int, change time.Duration) {
+	change = Never
+	if c == nil {
+		return 0, change
+	}
+	consider := func(wanted int, in, left time.Duration) {
+		switch {
+		case left <= 0: // it is over
+		case in > lead:
+			change = min(change, in-lead)
+		default:
+			tokens, change = max(tokens, wanted), min(change, left)
+		}
+	}
+	if c.next == nil {
+		c.next = make([]occasion, len(c.windows))
+	}
+	for i, w := range c.windows {
+		o := &c.next[i]
+		// To find the next one is dear; a clock that was put back asks again too.
+		if !at.Before(o.until) || at.Before(o.asked) {
+			o.asked = at
+			o.from, o.until = w.Next(at)
+		}
+		consider(w.Tokens, o.from.Sub(at), o.until.Sub(at))
+	}
+	for _, w := range c.posted {
+		since := at.Sub(c.read)
+		consider(w.Tokens, w.In-since, w.Left-since)
+	}
+	return tokens, change
+}

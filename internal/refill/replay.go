@@ -1,0 +1,197 @@
+package refill
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"poold/internal/pool"
+)
+
+// leastLook: a wish that is to be made anew at once is made so many seconds
+// later, so that time passes.
+const leastLook = 1e-3
+
+// order is a solve under way.
+type order struct {
+	placed, ends float64
+	fails        bool
+}
+
+// replay is a stock, a provider and a Mind that lives on them, in virtual time:
+// seconds since epoch. What happens is told in the order of time, by step and
+// request.
+type replay struct {
+	mind        *Mind
+	concurrency int       // most orders at once
+	patience    float64   // seconds that a request waits for a token; 0 = it is lost at once
+	windows     *calendar // in which tokens are kept ready; nil = none
+	// solve draws how long a solve takes that is placed then, and whether it fails.
+	solve func(at float64) (lead float64, fails bool)
+
+	now     float64
+	look    float64   // when the policy wants to be asked
+	tokens  []float64 // when they expire, oldest first
+	orders  []order   // by start
+	waiting []float64 // since when callers wait, first come first
+	waits   []float64 // how long those that were served waited
+	stock   pool.Stock
+	result  Result
+}
+
+// newReplay begins empty at that time.
+func newReplay(mind *Mind, concurrency int, at float64) *replay {
+	return &replay{mind: mind, concurrency: concurrency, now: at, look: at}
+}
+
+// what happens next in a replay; at the same moment the first one does.
+const (
+	landed = iota
+	expired
+	gaveUp
+	looked
+)
+
+// step lets the next thing happen, unless that is at the limit or later.
+func (r *replay) step(limit float64) bool {
+	at, what, i := r.soonest()
+	if at >= limit {
+		return false
+	}
+	r.now = at
+	switch what {
+	case landed:
+		r.completed(i)
+	case expired:
+		r.tokens = r.tokens[1:]
+		r.result.Expired++
+		r.mind.Expired(r.at(), 1)
+	case gaveUp:
+		r.waiting = r.waiting[1:]
+		r.result.Misses++
+	}
+	r.decide()
+	return true
+}
+
+// soonest says what happens next, and to which order.
+func (r *replay) soonest() (at float64, what, i int) {
+	at, what = r.look, looked
+	consider := func(t float64, kind int) {
+		if t < at || t == at && kind < what {
+			at, what = t, kind
+		}
+	}
+	if len(r.tokens) > 0 {
+		consider(r.tokens[0], expired)
+	}
+	if len(r.waiting) > 0 {
+		consider(r.waiting[0]+r.patience, gaveUp)
+	}
+	for n := range r.orders {
+		if t := r.orders[n].ends; t < at || t == at && landed < what {
+			at, what, i = t, landed, n
+		}
+	}
+	return at, what, i
+}
+
+func (r *replay) at() time.Time { return epoch.Add(time.Duration(r.now * float64(time.Second))) }
+
+// request lets somebody ask for a token.
+func (r *replay) request(at float64) {
+	r.now = at
+	r.result.Requests++
+	r.mind.Request(r.at())
+	switch {
+	case len(r.tokens) > 0:
+		if r.tokens[0] < r.now {
+			r.result.StaleServed++
+		}
+		r.tokens = r.tokens[1:]
+		r.result.Hits++
+	case r.patience > 0:
+		r.waiting = append(r.waiting, r.now)
+	default:
+		r.result.Misses++
+	}
+	r.decide()
+}
+
+func (r *replay) completed(i int) {
+	o := r.orders[i]
+	r.orders = slices.Delete(r.orders, i, i+1)
+	if o.fails {
+		r.result.Failed++
+		r.mind.Failed(r.at())
+		return
+	}
+	r.result.Bought++
+	r.mind.Landed(r.at(), inSeconds(o.ends-o.placed))
+	if len(r.waiting) > 0 {
+		r.waits = append(r.waits, r.now-r.waiting[0])
+		r.waiting = r.waiting[1:]
+		r.result.Waited++
+		return
+	}
+	r.tokens = append(r.tokens, r.now+r.mind.knobs.Usable.Seconds())
+	r.result.PeakStock = max(r.result.PeakStock, len(r.tokens))
+}
+
+// decide asks the policy and places what it says, as the daemon's worker does.
+func (r *replay) decide() {
+	at := r.at()
+	warm, change := r.windows.at(at, r.mind.Ahead())
+	w := r.mind.Wish(at, warm)
+	lead := w.Lead.Seconds()
+	dying, _ := slices.BinarySearch(r.tokens, r.now+lead)
+	s := &r.stock
+	s.Fresh, s.Outliving, s.Orders, s.Waiting = len(r.tokens), len(r.tokens)-dying, len(r.orders), len(r.waiting)
+	s.NextExpiry, s.NextLook = -1, -1
+	if len(r.tokens) > 0 {
+		s.NextExpiry = inSeconds(r.tokens[0] - r.now)
+	}
+	if dying < len(r.tokens) {
+		s.NextLook = inSeconds(r.tokens[dying] - r.now - lead)
+	}
+	s.OrderAges = s.OrderAges[:0]
+	for i := range r.orders {
+		s.OrderAges = append(s.OrderAges, inSeconds(r.now-r.orders[i].placed))
+	}
+	d := r.mind.Decide(at, w, s)
+	for range min(d.Order, r.concurrency-len(r.orders)) {
+		lead, fails := r.solve(r.now)
+		r.orders = append(r.orders, order{placed: r.now, ends: r.now + lead, fails: fails})
+		r.mind.Placed(at)
+	}
+	r.result.PeakInFlight = max(r.result.PeakInFlight, len(r.orders))
+	r.result.PeakHeld = max(r.result.PeakHeld, len(r.tokens)+len(r.orders)-len(r.waiting))
+	r.look = math.Inf(1)
+	if look := min(d.Look, change); look != Never {
+		r.look = r.now + max(look.Seconds(), leastLook)
+	}
+}
+
+// finish sums up; those who still wait have missed.
+func (r *replay) finish() Result {
+	s := r.result
+	s.Misses += len(r.waiting)
+	s.Served = s.Hits + s.Waited
+	s.HitRate = float64(s.Hits) / float64(s.Requests)
+	s.WastePerRequest = float64(s.Expired) / float64(s.Requests)
+	if s.Served > 0 {
+		s.BoughtPerServed = float64(s.Bought) / float64(s.Served)
+	}
+	slices.Sort(r.waits)
+	s.WaitP50, s.WaitP95, s.WaitP99 = below(r.waits, 0.5), below(r.waits, 0.95), below(r.waits, 0.99)
+	return s
+}
+
+// below is the value that the share f of a sorted list does not exceed, 0 for an
+// empty one.
+func below(sorted []float64, f float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[max(0, int(math.Ceil(f*float64(len(sorted))))-1)]
+}

@@ -1,0 +1,92 @@
+package targets
+
+import "time"
+
+const (
+	// mostWindows bounds what each look at a target has to go through.
+	mostWindows = 20
+
+	shortestWindow = time.Second
+	longestWindow  = 24 * time.Hour
+)
+
+// Warm is a window in which at least Tokens are kept ready, again and again. Only
+// a file makes one, and nobody writes to it: targets share those of the defaults.
+type Warm struct {
+	Cron   string        // when it begins: five fields, or @daily and its like; UTC unless it begins with CRON_TZ=
+	Tokens int           // 1 to 10000
+	For    time.Duration // how long it runs; 1s to 24h
+
+	schedule schedule // what Cron says; deeply equal for equal text
+}
+
+// Next is the first window that is not over at `at`: from is when it begins,
+// which may lie before at; until is when it ends, always after at. Both are UTC.
+// Where For is longer than the time between two beginnings, windows overlap, and
+// the one that began first is told. A Warm that no file made has no windows: both
+// times are zero.
+func (w Warm) Next(at time.Time) (from, until time.Time) {
+	if w.schedule.zone == nil {
+		return time.Time{}, time.Time{}
+	}
+	from = w.schedule.after(at.Add(-w.For))
+	return from, from.Add(w.For)
+}
+
+// readWarm reads the windows of a target, or those of the defaults, into a list
+// of its own, because the one that is there may be shared. An empty one switches
+// those of the defaults off.
+func (t *rawTarget) readWarm(v value) bool {
+	before := len(v.r.problems)
+	t.Warm, t.windowLines = nil, nil
+	ok := v.list(func(item value) {
+		if len(t.Warm) < mostWindows { // more are told below
+			t.Warm = append(t.Warm, readWindow(item))
+			t.windowLines = append(t.windowLines, item.line)
+		}
+	})
+	if n := len(v.node.Content); ok && n > mostWindows {
+		v.fail("must be at most %d windows, not %d", mostWindows, n)
+	}
+	return ok && len(v.r.problems) == before
+}
+
+// readWindow reads one of them.
+func readWindow(v value) Warm {
+	var w Warm
+	g, ok := v.section(keys{
+		"cron":   func(v value) bool { return readCron(v, &w) },
+		"tokens": func(v value) bool { return v.integer(&w.Tokens, 1, mostDepth) },
+		"for":    func(v value) bool { return v.duration(&w.For, shortestWindow, longestWindow) },
+	}, nil)
+	if !ok || v.missing(g, "cron", "tokens", "for") || g.bad("cron", "for") {
+		return w
+	}
+	if gap := w.schedule.longestGap(); gap > 0 && gap <= w.For {
+		v.r.warn(g["for"].line, "%s.for: the next window begins before this one is over (%s), so the tokens are always kept: "+
+			"depth says that better, or min with refill: adaptive", v.path, short(gap))
+	}
+	return w
+}
+
+// warmRules warns of windows in which no more is kept than at any other time.
+func (t *rawTarget) warmRules(defaults rawTarget) {
+	others := []string{"refill", "depth", "min", "idle_after"}
+	// The windows of the defaults are for targets of every depth.
+	if !t.given.has("warm") || t.given.bad("warm") || t.given.bad(others...) || defaults.given.bad(others...) {
+		return
+	}
+	always, key := t.Depth, "depth"
+	switch {
+	case t.Refill == RefillAdaptive:
+		always, key = t.Min, "min"
+	case t.IdleAfter > 0:
+		return // it is the window that keeps them when nobody asks
+	}
+	for i, w := range t.Warm {
+		if w.Tokens <= always {
+			t.r.warn(t.windowLines[i], "%s.warm[%d].tokens: is not above %s (%d of %d), so the window changes nothing",
+				t.path, i, key, w.Tokens, always)
+		}
+	}
+}

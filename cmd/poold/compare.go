@@ -20,6 +20,10 @@ var (
 	comparePrices = []float64{1, 3, 10}
 )
 
+// notWorth: two more depths that save less than one miss in so many requests are
+// the last that are tried.
+const notWorth = 1000
+
 // row is one run of a comparison.
 type row struct {
 	Refill   string  `json:"refill"`
@@ -57,7 +61,7 @@ func compare(ctx context.Context, base refill.Simulation, bar *bar) ([]row, erro
 		if err := try(targets.RefillFixed, k); err != nil {
 			return nil, err
 		}
-		if n := len(rows); n > 2 && rows[n-1].Misses >= rows[n-3].Misses {
+		if n := len(rows); n > 2 && rows[n-3].Misses-rows[n-1].Misses <= rows[n-1].Requests/notWorth {
 			break
 		}
 	}
@@ -111,10 +115,14 @@ const (
 	plotWidth, plotHeight = 720.0, 440.0
 	plotLeft, plotRight   = 70.0, 20.0
 	plotTop, plotBottom   = 30.0, 60.0
-	plotTicks             = 5
+	plotApart             = 36.0 // between two ticks of the waste, at least
+	plotTicks             = 5    // of the hit rate
 
 	plotText, plotFixed, plotAdaptive = "#333", "#888", "#c30"
 )
+
+// plotWastes are the ticks of the waste, as far as they are needed.
+var plotWastes = []float64{0, 0.05, 0.1, 0.2, 0.5, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100}
 
 // plot draws hit rate against waste as SVG: fixed depths are a line, adaptive
 // runs are points, each labelled. Waste is on a square-root scale, because the
@@ -143,16 +151,22 @@ func plot(rows []row) string {
 		fmt.Fprintf(&b, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"%s\">%s</text>\n", x, y, anchor, colour, what)
 	}
 	for i := range plotTicks + 1 {
-		part := float64(i) / plotTicks
-		hits, waste := least+part*(1-least), most*part*part
+		hits := least + float64(i)/plotTicks*(1-least)
 		fmt.Fprintf(&b, "<path d=\"M%g %.1fH%g\" stroke=\"#ddd\"/>\n", plotLeft, y(hits), plotWidth-plotRight)
 		text(plotLeft-8, y(hits)+4, "end", plotText, fmt.Sprintf("%.0f %%", 100*hits))
-		text(x(waste), plotHeight-plotBottom+20, "middle", plotText, fmt.Sprintf("%.2f", waste))
+	}
+	free := 0.0 // nothing is written right of it yet
+	for _, waste := range plotWastes {
+		if at := x(waste); waste <= most && at >= free {
+			fmt.Fprintf(&b, "<path d=\"M%.1f %gV%g\" stroke=\"#eee\"/>\n", at, plotTop, plotHeight-plotBottom)
+			text(at, plotHeight-plotBottom+20, "middle", plotText, fmt.Sprintf("%g", waste))
+			free = at + plotApart
+		}
 	}
 	text(plotWidth/2, plotHeight-16, "middle", plotText, "tokens expired per request")
 	text(plotLeft, 18, "start", plotText, "requests that found a token:")
-	text(plotLeft+170, 18, "start", plotFixed, "fixed depths")
-	text(plotLeft+260, 18, "start", plotAdaptive, "adaptive, by max_waste")
+	text(plotLeft+190, 18, "start", plotFixed, "fixed depths")
+	text(plotLeft+290, 18, "start", plotAdaptive, "adaptive, by max_waste")
 	var line []string
 	for _, r := range rows {
 		colour, radius, label, below := plotFixed, 3, fmt.Sprint(r.Depth), 16.0

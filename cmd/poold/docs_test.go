@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"poold/internal/refill"
 )
 
 // The README names every flag and every command that there is, and no other.
@@ -47,6 +49,31 @@ func TestReadmeNamesFlagsAndCommands(t *testing.T) {
 	for _, found := range regexp.MustCompile("[`\\[](--[a-z-]+)").FindAllStringSubmatch(readme, -1) {
 		if !slices.Contains(known, found[1]) {
 			t.Errorf("the README names %s, which poold does not know", found[1])
+		}
+	}
+}
+
+// docs/refill.md shows a picture for each built-in demand and none that is not
+// there; scripts/plots made them.
+func TestRefillPageHasItsPlots(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "refill.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var linked []string
+	for _, link := range regexp.MustCompile(`\(plots/([a-z]+)\.svg\)`).FindAllStringSubmatch(string(text), -1) {
+		linked = append(linked, link[1])
+		if _, err := os.Stat(filepath.Join("..", "..", "docs", "plots", link[1]+".svg")); err != nil {
+			t.Error(err)
+		}
+	}
+	models := regexp.MustCompile(`([a-z]+):[A-Z]`).FindAllStringSubmatch(refill.DemandHelp, -1)
+	if len(models) < 8 {
+		t.Fatalf("models: %v", models)
+	}
+	for _, m := range models {
+		if m[1] != "steady" && !slices.Contains(linked, m[1]) { // steady is another word for poisson
+			t.Errorf("there is no picture of %s", m[1])
 		}
 	}
 }

@@ -78,6 +78,28 @@ func TestSimulateTarget(t *testing.T) {
 	}
 }
 
+// A target's warm windows are part of its policy: second 0 is a Monday, 00:00.
+func TestSimulateWarmWindows(t *testing.T) {
+	dir := t.TempDir()
+	file, trace := filepath.Join(dir, "pools.yaml"), filepath.Join(dir, "trace.txt")
+	text := strings.Replace(simulatedFile, "min: 2\n", "warm: [{cron: \"10 0 * * 1\", tokens: 4, for: 1m}]\n", 1)
+	arrivals := "10\n" + strings.Repeat("610\n", 4) + strings.Repeat("87010\n", 4) // ten past on Monday, and on Tuesday
+	if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), os.WriteFile(trace, []byte(arrivals), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	code, out, problems := simulateWith(t, "--config", file, "--target", "login", "--trace", trace, "--fail", "0", "--lead", "lognormal:18s,0,18s,18s", "--json")
+	if code != exitDone || problems != "" {
+		t.Fatalf("exit %d: %s", code, problems)
+	}
+	var got map[string]float64
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got["hits"] != 4 || got["requests"] != 9 {
+		t.Errorf("%v", got)
+	}
+}
+
 // Without a target no file is read.
 func TestSimulateWithoutFile(t *testing.T) {
 	code, out, problems := simulateWith(t, "--depth", "50", "--refill", "adaptive", "--demand", "poisson:0.2", "--length", "2h", "--config", "/nowhere")

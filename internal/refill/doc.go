@@ -8,7 +8,9 @@
 //     policy.go is what all decisions share; mind.go and adaptive.go are `refill:
 //     fixed` and `adaptive` behind one face, a Mind, which remembers the demand; view.go, forecast.go,
 //     table.go, leads.go and rails.go are what a Mind thinks with; saved.go saves
-//     it; simulation.go and demand.go run it in virtual time.
+//     it; calendar.go knows the warm windows; replay.go lets a Mind live in virtual
+//     time, on drawn demand (simulation.go, demand.go) or on the real one
+//     (shadow.go).
 //   - manager.go and worker.go are the daemon around it: one worker per
 //     identity looks, decides, places and sleeps.
 //
@@ -16,7 +18,7 @@
 //
 //	look      the stock of the identity, with the lead time to judge it by
 //	decide    what the Mind wants, then Throttle
-//	place     as many orders as decided, each: Admit one slot, then Place
+//	place     as many orders as decided, each: Admit one slot, with a bid, then Place
 //	sleep     until a kick, the time that the policy named, or the backstop
 //
 // A kick says that somebody took, landed or waits. Several within 20 ms cost
@@ -47,6 +49,15 @@
 // that requests earn and expiries use up, probes while solves fail, idle_after.
 // A Decision's Forecast, Risk and Rail say what it was led by.
 //
+// # Shadows
+//
+// Each target that is asked for tokens has a shadow: what the other way of refilling would
+// have done with the same requests, at lead times drawn from the real ones. The
+// shadow of a fixed target is the adaptive policy, whose table is kept as an
+// adaptive target's would be and let go of after an hour without a request; that of
+// an adaptive target is a ladder of fixed depths. They cost no call and order
+// nothing.
+//
 // All times in the policy are for lead times about 18 s; a target whose lead
 // times are more than three times off has them stretched in proportion.
 //
@@ -59,9 +70,10 @@
 //   - A target whose definition is unchanged is not disturbed by a reload.
 //   - The depth sentence is enforced by the stock, in one script; the decision
 //     here is only the reason to ask.
-//   - A worker asks for one slot at a time and slots are given out first come,
-//     first served, so that a target that needs a hundred tokens and one that
-//     needs one take turns.
+//   - A worker asks for one slot at a time and bids what the order is worth: callers
+//     waiting come first, then the greatest worth, and now and then who has waited
+//     longest, so that a target that needs a hundred tokens and one that needs one
+//     both get on. A bid is made anew when something happens to its target.
 //   - An order never exists without the goroutine that sees it through, and
 //     these are bounded, recover their panics and end before Run does.
 //   - Nothing retries for ever at full speed: see the constants of worker.go

@@ -94,7 +94,7 @@ func warmStory(t *testing.T, kind targets.Refill, posted bool) {
 		if n := w.note("login"); n.Warm != 0 {
 			t.Errorf("warm is %d before the window", n.Warm)
 		}
-		w.after(time.Until(begins) + time.Second) // the last poll is up to a second late
+		w.after(time.Until(begins) + time.Second)         // the last poll is up to a second late
 		if n := w.shelf.fresh(login); n < wanted-before { // of the fixed ones some may just be replaced
 			t.Errorf("%d fresh when the window begins", n)
 		}

@@ -74,14 +74,15 @@ func TestStatusTable(t *testing.T) {
 	const document = `{"version":"1.2.3","ready":true,"config":{"ok":true},"redis":{"mode":"single","ok":true},
  "budget":{"used":12,"limit":20000},"dead_letters":3,
  "providers":[{"name":"service","state":"ok","in_flight":2,"concurrency":9,"callbacks":true},{"name":"other","state":"paused","reason":"no money"}],
- "targets":[{"name":"login","state":"starved","reason":"why","marks":["failing","mostly_rejected"],"unknown":4,"bought":115,"lost":6,"spent":0.105123,
+ "targets":[{"name":"login","state":"starved","reason":"why","depth":5,"want":7,"warm":6,"refill":"adaptive","rail":"credit","shadow":{"text":"adaptive would have"},"marks":["failing","mostly_rejected"],"unknown":4,"bought":115,"lost":6,"spent":0.105123,
    "budget":{"hour":{"used":8,"limit":10},"day":{"used":77,"limit":500}}},
-  {"name":"checkout","state":"ok","marks":[],"budget":{"hour":null,"day":{"used":1,"limit":2}}},
-  {"name":"signup","state":"ok","marks":[],"budget":null}]}`
+  {"name":"checkout","state":"ok","depth":3,"want":2,"refill":"fixed","shadow":{"text":"a fixed depth would have"},"marks":[],"budget":{"hour":null,"day":{"used":1,"limit":2}}},
+  {"name":"signup","state":"ok","want":4,"warm":4,"marks":[],"budget":null}]}`
 	printed, code, _ := askDaemon(t, 200, document, "status")
 	for _, part := range []string{
 		"starved, failing, mostly_rejected  ", "0.105123", "8/10 an hour, 77/500 a day\n", "  1/2 a day\n", "budget over all targets: 12/20000 a day\n",
-		"dead letters: 3 (poold dead-letters list)\n", "\nlogin: why\n", "  yes\n", "  no\n", "UNKNOWN", "LOST",
+		"dead letters: 3 (poold dead-letters list)\n", "\n\nlogin: why\nlogin: held by credit\nlogin: adaptive would have\n\ncheckout: a fixed depth would have\n\npoold",
+		"DEPTH  WANT        REFILL    ORDERS", "  5      7 (warm 6)  adaptive  0", "  3      2           fixed     0", "  4 (warm)  ", "  yes\n", "  no\n", "UNKNOWN", "LOST",
 	} {
 		if !strings.Contains(printed, part) {
 			t.Errorf("no %q in\n%s", part, printed)

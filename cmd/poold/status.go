@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -40,6 +41,10 @@ type document struct {
 		Reason          string   `json:"reason"`
 		Marks           []string `json:"marks"`
 		Depth           int      `json:"depth"`
+		Want            int      `json:"want"`
+		Warm            int      `json:"warm"`
+		Refill          string   `json:"refill"`
+		Rail            string   `json:"rail"`
 		Fresh           int      `json:"fresh"`
 		InFlight        int      `json:"in_flight"`
 		Unknown         int      `json:"unknown"`
@@ -60,6 +65,9 @@ type document struct {
 			Hour *window `json:"hour"`
 			Day  *window `json:"day"`
 		} `json:"budget"`
+		Shadow *struct {
+			Text string `json:"text"`
+		} `json:"shadow"`
 	} `json:"targets"`
 }
 
@@ -106,14 +114,15 @@ func (d document) print(w io.Writer) error {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	row := func(format string, args ...any) { _, _ = fmt.Fprintf(table, format, args...) } // into memory
-	row("TARGET\tSTATE\tFRESH\tDEPTH\tORDERS\tUNKNOWN\tWAITING\tREQUESTS\tHIT RATE\tBOUGHT\tSOLVED\tEXPIRED\tFAILED\tLOST\tBOUGHT/SERVED\tSPENT\tBUDGET\n")
+	row("TARGET\tSTATE\tFRESH\tDEPTH\tWANT\tREFILL\tORDERS\tUNKNOWN\tWAITING\tREQUESTS\tHIT RATE\tBOUGHT\tSOLVED\tEXPIRED\tFAILED\tLOST\tBOUGHT/SERVED\tSPENT\tBUDGET\n")
 	for _, t := range d.Targets {
 		budget := "-"
 		if t.Budget != nil {
 			budget = strings.Trim(t.Budget.Hour.of("an hour")+", "+t.Budget.Day.of("a day"), ", ")
 		}
-		row("%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n",
-			t.Name, strings.Join(append([]string{t.State}, t.Marks...), ", "), t.Fresh, t.Depth, t.InFlight, t.Unknown, t.Waiting,
+		row("%s\t%s\t%d\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n",
+			t.Name, strings.Join(append([]string{t.State}, t.Marks...), ", "), t.Fresh, t.Depth,
+			wanted(t.Want, t.Warm), t.Refill, t.InFlight, t.Unknown, t.Waiting,
 			t.Requests, known(t.Hits+t.Waited+t.Misses > 0, "%.1f %%", 100*t.HitRate), t.Bought, t.Solved, t.Expired, t.Failed, t.Lost,
 			known(t.BoughtPerServed > 0, "%.2f", t.BoughtPerServed), known(t.Spent > 0, "%.6g", t.Spent), budget)
 	}
@@ -124,11 +133,7 @@ func (d document) print(w io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	for _, t := range d.Targets {
-		if t.Reason != "" {
-			fmt.Fprintf(&text, "\n%s: %s\n", t.Name, t.Reason)
-		}
-	}
+	d.remarks(&text)
 	ready, redis := "ready", "answers"
 	if !d.Ready {
 		ready = "not ready"
@@ -148,6 +153,40 @@ func (d document) print(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// remarks tells of each target what the table has no room for: why it is as it
+// is, what holds it back, and what another way of refilling would have done.
+func (d document) remarks(text *strings.Builder) {
+	for _, t := range d.Targets {
+		var lines []string
+		if t.Reason != "" {
+			lines = append(lines, t.Reason)
+		}
+		if t.Rail != "" && t.State != "paused" { // the reason says that
+			lines = append(lines, "held by "+t.Rail)
+		}
+		if t.Shadow != nil {
+			lines = append(lines, t.Shadow.Text)
+		}
+		for i, line := range lines {
+			if i == 0 {
+				text.WriteString("\n")
+			}
+			fmt.Fprintf(text, "%s: %s\n", t.Name, line)
+		}
+	}
+}
+
+// wanted tells also that a warm window wants tokens.
+func wanted(want, warm int) string {
+	switch warm {
+	case 0:
+		return strconv.Itoa(want)
+	case want:
+		return fmt.Sprintf("%d (warm)", want)
+	}
+	return fmt.Sprintf("%d (warm %d)", want, warm)
 }
 
 func withReason(state, reason string) string {

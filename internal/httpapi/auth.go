@@ -150,7 +150,7 @@ func (s *Server) identify(c *call, r *http.Request) error {
 			return fault(codeRateLimited, "this key's rate is used up").after(wait)
 		}
 	}
-	if !c.caller.may(c.route.scope) {
+	if lesser := c.route.lesser; !c.caller.may(c.route.scope) && (lesser == "" || !c.caller.may(lesser)) {
 		return fault(codeForbidden, "this key lacks the scope "+string(c.route.scope))
 	}
 	if c.route.whole && c.caller.globs != nil {

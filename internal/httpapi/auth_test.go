@@ -44,6 +44,9 @@ func TestWhoMayDoWhat(t *testing.T) {
 		// 400: it got as far as the body.
 		{"POST", "/pool/staging-login/token/tok1/report", map[string]int{none: 401, keyAll: 400, keyStaging: 400, keyStatus: 403}},
 		{"POST", "/pool/checkout/token/tok1/report", map[string]int{none: 401, keyAll: 400, keyStaging: 403, keyStatus: 403}},
+		{"POST", "/pool/staging-login/warm", map[string]int{none: 401, keyAll: 400, keyStaging: 400, keyStatus: 403}},
+		{"POST", "/pool/checkout/warm", map[string]int{none: 401, keyAll: 400, keyStaging: 403, keyStatus: 403}},
+		{"POST", "/pool/staging-none/warm", map[string]int{none: 401, keyAll: 404, keyStaging: 404, keyStatus: 403}},
 		{"GET", "/dead-letters", map[string]int{none: 401, keyAll: 200, keyStaging: 403, keyStatus: 403}},
 		{"POST", "/dead-letters/replay", map[string]int{none: 401, keyAll: 200, keyStaging: 403, keyStatus: 403}},
 		{"POST", "/callback/solver/o-1/s1", map[string]int{none: 200, keyAll: 200, keyStatus: 200}},

@@ -25,7 +25,11 @@ import (
 	"poold/internal/targets"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// net/http closes a connection half a second after an answer that did not wait
+	// for the whole body, which is longer than goleak does.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 // fakeConfig holds a Set in memory.
 type fakeConfig struct {
@@ -50,6 +54,7 @@ type fakeStock struct {
 	survey func(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
 	change func(id captcha.ID, pause bool) error
 	flush  func(id captcha.ID, margin time.Duration) (int, error)
+	warm   func(id captcha.ID, w pool.Window) error
 	report func(id captcha.ID, token, caller string, accepted bool) (pool.Sale, error)
 	down   atomic.Bool
 
@@ -90,6 +95,8 @@ func (f *fakeStock) Resume(_ context.Context, id captcha.ID) error {
 	f.paused = append(f.paused, "resume "+string(id))
 	return f.change(id, false)
 }
+
+func (f *fakeStock) Warm(_ context.Context, id captcha.ID, w pool.Window) error { return f.warm(id, w) }
 
 func (f *fakeStock) Flush(_ context.Context, id captcha.ID, margin time.Duration) (int, error) {
 	return f.flush(id, margin)
@@ -233,11 +240,12 @@ func sampleSet(keys ...targets.Key) *targets.Set {
 	target := func(name string) targets.Target {
 		identity := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: "https://" + name + ".example.com/"}
 		return targets.Target{
-			Name: name, Identity: identity, ID: identity.ID(), Depth: 5,
+			Name: name, Identity: identity, ID: identity.ID(), Depth: 5, Refill: targets.RefillFixed,
 			Lifetime: 120 * time.Second, Margin: 40 * time.Second, OnEmpty: targets.OnEmptyFail, Owner: "qa@example.com",
 		}
 	}
 	login := target("staging-login")
+	login.Refill = targets.RefillAdaptive
 	login.Budget = targets.Budget{PerHour: 10, PerDay: 500}
 	signup := target("staging-signup")
 	signup.Budget = targets.Budget{PerDay: 20}
@@ -284,6 +292,7 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 	}
 	d.stock.change = func(captcha.ID, bool) error { return nil }
 	d.stock.flush = func(captcha.ID, time.Duration) (int, error) { return 0, nil }
+	d.stock.warm = func(captcha.ID, pool.Window) error { return nil }
 	d.stock.report = func(captcha.ID, string, string, bool) (pool.Sale, error) { return pool.Sale{}, nil }
 	d.desk = &fakeDesk{
 		providers: func(context.Context, time.Time) []purchase.Status { return []purchase.Status{d.provider} },

@@ -32,6 +32,7 @@ const (
 	codeConflict      code = "idempotency_conflict"
 	codeReported      code = "already_reported"
 	codePausedInFile  code = "paused_in_file"
+	codeWindows       code = "too_many_windows"
 	codeTooLarge      code = "too_large"
 	codeMisdirected   code = "misdirected_request"
 	codeInvalidConfig code = "invalid_config"
@@ -68,6 +69,8 @@ func (c code) status() (int, string) {
 		return http.StatusConflict, "The token was reported before"
 	case codePausedInFile:
 		return http.StatusConflict, "The target is paused in the configuration file"
+	case codeWindows:
+		return http.StatusConflict, "The target has too many warm windows"
 	case codeTooLarge:
 		return http.StatusRequestEntityTooLarge, "The body is too large"
 	case codeMisdirected:
@@ -154,6 +157,8 @@ func (s *Server) explain(ctx context.Context, c *call, err error) *problem {
 		return fault(codeUnknownToken, "this caller was not given a token of this id for this target, or it died too long ago")
 	case errors.Is(err, pool.ErrReported):
 		return fault(codeReported, "a token is reported once, and this one was")
+	case errors.Is(err, pool.ErrWindows):
+		return fault(codeWindows, "the target has as many warm windows made by POST as it may have; {\"tokens\":0} ends all of them")
 	case errors.Is(err, purchase.ErrNotKept): // the desk has logged why
 		return fault(codeStoreDown, "neither redis nor the disk took the callback").after(jitter(2 * time.Second))
 	case errors.Is(err, pool.ErrClosed):

@@ -48,6 +48,11 @@ func TestMetrics(t *testing.T) {
 	for _, line := range []string{
 		`poold_pool_tokens{target="staging-login"} 3`,
 		`poold_pool_want{target="staging-login"} 4`,
+		`poold_pool_forecast{target="staging-login"} 3.214`,
+		`poold_pool_forecast{target="checkout"} 0`,
+		`poold_pool_waste_credit{target="staging-login"} -2.501`,
+		`poold_pool_warm{target="staging-login"} 0`,
+		`poold_pool_warm{target="checkout"} 5`,
 		`poold_pool_in_flight{target="staging-login"} 4`,
 		`poold_bought_in_flight{target="staging-login"} 2`,
 		`poold_orders_unknown{target="staging-login"} 1`,
@@ -100,9 +105,9 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("no %s", part)
 		}
 	}
-	for _, part := range []string{"canary", `poold_budget_used{target="checkout"`, `poold_budget_used{target="staging-signup",window="hour"}`} {
+	for _, part := range []string{"canary", `poold_pool_waste_credit{target="checkout"`, `poold_budget_used{target="checkout"`, `poold_budget_used{target="staging-signup",window="hour"}`} {
 		if strings.Contains(a.body, part) {
-			t.Errorf("shows %s: a token, a key, or a budget that is not there", part)
+			t.Errorf("shows %s: a token, a key, or what a target does not have", part)
 		}
 	}
 }

@@ -28,6 +28,7 @@ func hostileRequests() []hostile {
 		{"form POST text/plain", "POST", take, []string{"Origin: https://evil.example", "Content-Type: text/plain", "Sec-Fetch-Site: cross-site"}, 403},
 		{"form POST of an old browser", "POST", "/pool/staging-login/pause", []string{"Origin: https://evil.example", "Content-Type: application/x-www-form-urlencoded"}, 403},
 		{"form POST of a report", "POST", "/pool/staging-login/token/tok1/report", []string{"Origin: https://evil.example", "Content-Type: application/json"}, 403},
+		{"fetch of a warm window", "POST", "/pool/staging-login/warm", []string{"Origin: https://evil.example", "Content-Type: application/json"}, 403},
 		{"form POST of a replay", "POST", "/dead-letters/replay", []string{"Sec-Fetch-Site: cross-site"}, 403},
 		{"fetch that throws tokens away", "DELETE", "/pool/staging-login/tokens", []string{"Origin: https://evil.example"}, 403},
 		{"form POST from a sandbox", "POST", "/-/reload", []string{"Origin: null"}, 403},
@@ -76,7 +77,7 @@ func hostileWithoutKeys() []hostile {
 // token, changes anything or shows anything; and none is told otherwise.
 func TestHostilePages(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	d.config.reload, d.desk.replay, d.stock.flush, d.stock.report = nil, nil, nil, nil // to be called is to panic
+	d.config.reload, d.desk.replay, d.stock.flush, d.stock.report, d.stock.warm = nil, nil, nil, nil, nil // to be called is to panic
 	for _, h := range append(hostileRequests(), hostileWithoutKeys()...) {
 		a := d.ask(t, h.method, h.path, own(h.headers, d.addr)...)
 		if a.status != h.status {
@@ -98,7 +99,7 @@ func TestHostilePages(t *testing.T) {
 // every request, so whatever changes passes the same check.
 func TestHostilePagesWithBasic(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
-	d.config.reload, d.desk.replay, d.stock.flush, d.stock.report = nil, nil, nil, nil
+	d.config.reload, d.desk.replay, d.stock.flush, d.stock.report, d.stock.warm = nil, nil, nil, nil, nil
 	for _, h := range hostileRequests() {
 		if h.path == "/status" {
 			continue // looking is allowed; CSP forbids the frame

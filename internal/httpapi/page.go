@@ -5,9 +5,14 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
+	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+
+	"poold/internal/refill"
+	"poold/internal/targets"
 )
 
 //go:embed status.html status.css
@@ -19,6 +24,8 @@ const pagePolicy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-
 func parsePage() *template.Template {
 	return template.Must(template.New("status.html").Funcs(template.FuncMap{
 		"share":   share,
+		"wants":   wants,
+		"outlook": outlook,
 		"percent": func(f float64) string { return strconv.FormatFloat(f*100, 'f', 1, 64) + " %" },
 		"seconds": func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) + " s" },
 		"money":   func(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) },
@@ -35,13 +42,44 @@ func readCSS() []byte {
 	return css
 }
 
-// share returns how much of a target's bar n takes, in percent. Tokens and
-// orders beyond the depth make the bar full, never wider.
+// share returns how much of a target's bar n takes, in percent. The whole bar is
+// the depth, or what a warm window wants. Tokens and orders beyond that make it
+// full, never wider.
 func share(n int, t TargetStatus) int {
-	if widest := max(t.Depth, t.Fresh+t.InFlight); widest > 0 {
+	if widest := max(t.Depth, t.Warm, t.Fresh+t.InFlight); widest > 0 {
 		return n * 100 / widest
 	}
 	return 0
+}
+
+// wants tells what is wanted where the depth does not say it, and whether a warm
+// window is the reason.
+func wants(t TargetStatus) string {
+	switch {
+	case t.Warm > 0 && t.Warm == t.Want:
+		return fmt.Sprintf("wants %d, warm", t.Want)
+	case t.Warm > 0: // the demand wants more, or a pause nothing
+		return fmt.Sprintf("wants %d, warm %d", t.Want, t.Warm)
+	case t.Want != t.Depth:
+		return fmt.Sprintf("wants %d", t.Want)
+	}
+	return ""
+}
+
+// outlook is what an adaptive target expects, and what holds a target of either
+// kind back; "" where there is nothing to tell. Of a paused target nobody asks.
+func outlook(t TargetStatus) string {
+	if t.State == refill.Paused {
+		return ""
+	}
+	var parts []string
+	if t.Refill == string(targets.RefillAdaptive) {
+		parts = append(parts, fmt.Sprintf("expects %s in a lead time, risk %.1f %%", strconv.FormatFloat(math.Round(t.Forecast*100)/100, 'f', -1, 64), t.Risk*100))
+	}
+	if t.Rail != refill.RailNone {
+		parts = append(parts, "held by "+t.Rail)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // moment makes a timestamp of the document readable.

@@ -38,7 +38,9 @@ func TestPage(t *testing.T) {
 	text := html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(a.body, ""))
 	for _, part := range []string{
 		"ready", "version 1.2.3, started 2026-01-02 03:04:05 UTC", "The provider is simulated", "pools.yaml:12: server.listen changed", "pools.yaml:3: a poll each",
-		"staging-loginrecaptcha_v2, qa@example.com", "mostly_rejectedprovider solver is busy", "3 of 5 (wants 4)", "31.5 s", "18.0 s / 26.0 s", "97.0 %",
+		"staging-loginrecaptcha_v2, qa@example.com", "mostly_rejectedprovider solver is busy", "3 of 5wants 4", "0 of 5wants 5, warm", "expects 3.21 in a lead time, risk 1.2 %, held by credit",
+		"a fixed depth of 4 would have bought 100 % more at 98.8 % hits (here: 97.0 %, 1100 bought), since 2026-01-02 03:04:05 UTC",
+		"adaptive would have bought 30 % fewer at 95.0 % hits (here: 100.0 %, 100 bought), since 2026-01-02 04:04:05 UTC", "31.5 s", "18.0 s / 26.0 s", "97.0 %",
 		"8 of 10 an hour, 77 of 500 a day", "Over all targets 1234 of 20000 solves", "Dead letters: 2.", "0.105123", "1 / 1", "9 / 7", "starved mostly_rejected",
 		"refused failing", "yes", "pausedpaused by POST /pool/checkout/pause", "failingERROR_GOOGLEKEY", "busyno slot", "12.50", "Redis: single",
 	} {
@@ -123,6 +125,34 @@ func TestPageOfEveryState(t *testing.T) {
 		if got := share(c.fresh, TargetStatus{Fresh: c.fresh, InFlight: c.orders, Depth: c.depth}); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
+	}
+}
+
+// TestWords: what a cell says of a target's wants and of what it expects, and
+// nothing where there is nothing to say.
+func TestWords(t *testing.T) {
+	adaptive := string(targets.RefillAdaptive)
+	for _, c := range []struct {
+		target         TargetStatus
+		wants, outlook string
+	}{
+		{TargetStatus{Depth: 5, Want: 5}, "", ""},
+		{TargetStatus{Depth: 5, Want: 3, Rail: refill.RailIdle}, "wants 3", "held by idle"},
+		{TargetStatus{Depth: 1, Want: 5, Warm: 5}, "wants 5, warm", ""},
+		{TargetStatus{Depth: 5, Want: 5, Warm: 5}, "wants 5, warm", ""},
+		{TargetStatus{Depth: 9, Want: 7, Warm: 5, Refill: adaptive, Forecast: 12.346}, "wants 7, warm 5", "expects 12.35 in a lead time, risk 0.0 %"},
+		{TargetStatus{Depth: 9, Want: 0, Warm: 5, Refill: adaptive, State: refill.Paused, Rail: refill.RailPaused}, "wants 0, warm 5", ""},
+		{TargetStatus{Depth: 9, Refill: adaptive, Forecast: 0.04, Risk: 1, Rail: refill.RailProbe}, "wants 0", "expects 0.04 in a lead time, risk 100.0 %, held by probe"},
+	} {
+		if got := wants(c.target); got != c.wants {
+			t.Errorf("%+v: %q", c.target, got)
+		}
+		if got := outlook(c.target); got != c.outlook {
+			t.Errorf("%+v: %q", c.target, got)
+		}
+	}
+	if got := share(2, TargetStatus{Fresh: 2, Depth: 1, Warm: 8}); got != 25 {
+		t.Errorf("2 of the 8 that a window wants fill %d %% of the bar", got)
 	}
 }
 

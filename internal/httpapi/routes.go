@@ -17,6 +17,9 @@ type route struct {
 	path    string
 	// scope is the right that a key needs; "" = none, no key is asked for.
 	scope targets.Scope
+	// lesser is a right that suffices too, for as much as the handler grants it;
+	// "" = none.
+	lesser targets.Scope
 	// probe routes are open to any Host and Origin too: they reveal nothing
 	// and are asked by balancers that know no name for this machine, or they
 	// carry a secret of their own.
@@ -51,6 +54,8 @@ func table() []route {
 			scope: targets.ScopeAdmin, changes: true, handle: (*Server).handlePause},
 		{methods: []string{http.MethodPost}, path: "/pool/:target/resume",
 			scope: targets.ScopeAdmin, changes: true, handle: (*Server).handleResume},
+		{methods: []string{http.MethodPost}, path: "/pool/:target/warm",
+			scope: targets.ScopeAdmin, lesser: targets.ScopeToken, changes: true, body: true, handle: (*Server).handleWarm},
 		{methods: reading, path: "/status", scope: targets.ScopeStatus, basic: true, handle: (*Server).handleStatus},
 		{methods: reading, path: "/status.json", scope: targets.ScopeStatus, basic: true, handle: (*Server).handleStatusJSON},
 		{methods: reading, path: "/status.css", handle: (*Server).handleCSS},

@@ -18,7 +18,7 @@ import (
 func TestUnknownPathsAndMethods(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, path := range []string{
-		"/", "/pool", "/pool/", "/pool/staging-login/", "/pool/staging-login/warm", "/pool/staging-login/token/tok1", "/pool/staging-login/token/tok1/", "/pool/staging-login/token/",
+		"/", "/pool", "/pool/", "/pool/staging-login/", "/pool/staging-login/warm/", "/pool/staging-login/token/tok1", "/pool/staging-login/token/tok1/", "/pool/staging-login/token/",
 		"/solve", "/status/stream", "/history/active", "/callback", "/callback/x/y", "/callback/x/y/", "/in.php", "/createTask", "/dead-letters/", "/status.html", "/..%2fstatus", "/canary-query",
 	} {
 		for _, method := range []string{"GET", "POST"} {
@@ -26,7 +26,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 		}
 	}
 	for path, allow := range map[string]string{
-		"/pool/staging-login/token": "GET, POST", "/pool/staging-login": "GET, HEAD", "/pool/staging-login/pause": "POST", "/pool/staging-login/resume": "POST",
+		"/pool/staging-login/token": "GET, POST", "/pool/staging-login": "GET, HEAD", "/pool/staging-login/pause": "POST", "/pool/staging-login/resume": "POST", "/pool/staging-login/warm": "POST",
 		"/status": "GET, HEAD", "/status.json": "GET, HEAD", "/status.css": "GET, HEAD", "/metrics": "GET, HEAD", "/-/reload": "POST",
 		"/healthz": "GET, HEAD", "/readyz": "GET, HEAD", "/dead-letters": "GET, HEAD", "/dead-letters/replay": "POST",
 		"/pool/staging-login/tokens": "DELETE", "/pool/staging-login/token/tok1/report": "POST", "/callback/x/y/z": "GET, POST",

@@ -59,6 +59,8 @@ type Surveyor interface {
 type Keeper interface {
 	Pause(ctx context.Context, id captcha.ID) error
 	Resume(ctx context.Context, id captcha.ID) error
+	// Warm keeps a window; see pool.Store.Warm.
+	Warm(ctx context.Context, id captcha.ID, w pool.Window) error
 	// Flush throws the tokens away and says how many could have been handed out.
 	Flush(ctx context.Context, id captcha.ID, margin time.Duration) (thrown int, err error)
 }

@@ -220,6 +220,7 @@ func targetStatus(t *targets.Target, note refill.Note, stock *pool.Stock) Target
 		State: note.State, Reason: note.Reason, Marks: marks(note, stock.Verdicts),
 		Depth: t.Depth, Want: note.Want,
 		Refill: string(t.Refill), Forecast: thousandths(note.Forecast), Risk: thousandths(note.Risk), Rail: note.Rail,
+		Warm: note.Warm, Shadow: shadow(note.Shadow),
 		Fresh: stock.Fresh, InFlight: stock.Orders, BoughtInFlight: stock.Bought, Unknown: stock.Unknown, Waiting: stock.Waiting,
 		Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Bought: f.Bought,
 		Solved: f.Solved, Expired: f.Expired, Discarded: f.Discarded, Failed: f.Failed, Lost: f.Lost, Returned: f.Returned,
@@ -231,6 +232,9 @@ func targetStatus(t *targets.Target, note refill.Note, stock *pool.Stock) Target
 	}
 	if t.Budget != (targets.Budget{}) {
 		status.Budget = &TargetBudget{Hour: window(stock.HourUsed, t.Budget.PerHour), Day: window(stock.DayUsed, t.Budget.PerDay)}
+	}
+	if t.Refill == targets.RefillAdaptive {
+		status.Credit = thousandths(note.Credit)
 	}
 	if stock.NextExpiry >= 0 {
 		seconds := stock.NextExpiry.Round(time.Millisecond).Seconds()
@@ -244,6 +248,23 @@ func targetStatus(t *targets.Target, note refill.Note, stock *pool.Stock) Target
 		status.State, status.Reason = refill.Paused, "paused by POST /pool/"+t.Name+"/pause"
 	}
 	return status
+}
+
+// shadow tells what another way of refilling would have done; nil where nobody
+// knows.
+func shadow(s *refill.Shadow) *Shadow {
+	if s == nil {
+		return nil
+	}
+	way := targets.RefillFixed
+	if s.Adaptive {
+		way = targets.RefillAdaptive
+	}
+	return &Shadow{
+		Refill: string(way), Depth: s.Depth, Since: stamp(s.Since),
+		Requests: s.Requests, HitRate: tenThousandths(s.HitRate), Bought: s.Bought,
+		ShadowHitRate: tenThousandths(s.ShadowHitRate), ShadowBought: s.ShadowBought, Text: s.String(),
+	}
 }
 
 // marks lists what a person should look at; never nil.

@@ -27,7 +27,13 @@ func busyDay(d *daemon) {
 	d.config.problems = []targets.Problem{{File: "pools.yaml", Line: 12, Text: "server.listen changed: it needs a restart"}}
 	balance := 12.5
 	d.provider.State = provider.State{Kind: provider.StateBusy, Reason: "no slot", Balance: &balance}
-	d.refill.notes["staging-login"] = refill.Note{Want: 4, State: refill.Starved, Reason: "provider solver is busy", Lead: 18 * time.Second}
+	d.refill.notes["staging-login"] = refill.Note{Want: 4, State: refill.Starved, Reason: "provider solver is busy", Lead: 18 * time.Second,
+		Forecast: 3.21449, Risk: 0.0124, Rail: refill.RailCredit, Credit: -2.50051, Shadow: &refill.Shadow{
+			Since: day, Requests: 1000, HitRate: 0.97004, Bought: 1100, Depth: 4, ShadowHitRate: 0.98765, ShadowBought: 2200,
+		}}
+	d.refill.notes["checkout"] = refill.Note{Want: 5, Warm: 5, State: refill.OK, Lead: 18 * time.Second, Credit: 7, Shadow: &refill.Shadow{
+		Since: day.Add(time.Hour), Requests: 60, HitRate: 1, Bought: 100, Adaptive: true, Depth: 20, ShadowHitRate: 0.95, ShadowBought: 70,
+	}}
 	d.refill.notes["staging-signup"] = refill.Note{State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Failing: true}
 	d.desk.booked = func() (int, int, error) { return 1234, 20000, nil }
 	d.desk.letters = make([]purchase.Letter, 2)

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"poold/internal/provider"
+	"poold/internal/targets"
 )
 
 // stateCollector turns one snapshot into metrics. While Redis does not answer
@@ -31,6 +32,8 @@ var (
 	descTokens    = everyTarget("pool_tokens", "Fresh tokens.")
 	descWant      = describe("pool_want", "How many tokens the policy wants kept now.", "target")
 	descForecast  = describe("pool_forecast", "Requests that the policy of this replica expects within one lead time; 0 with a fixed depth.", "target")
+	descCredit    = describe("pool_waste_credit", "Tokens that may still expire unused before the adaptive policy of this replica keeps only min; absent with a fixed depth.", "target")
+	descWarm      = describe("pool_warm", "Tokens that warm windows want ready, as this replica sees it.", "target")
 	descInFlight  = everyTarget("pool_in_flight", "Orders under way.")
 	descUnderWay  = everyTarget("bought_in_flight", "Orders under way that count as bought.")
 	descUnknown   = everyTarget("orders_unknown", "Orders under way of which nobody knows whether they were bought.")
@@ -61,7 +64,7 @@ const allTargets = "*"
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descTokens, descWant, descForecast, descInFlight, descUnderWay, descUnknown, descRequests, descReturned, descBought, descSolved, descExpired,
+		descTokens, descWant, descForecast, descCredit, descWarm, descInFlight, descUnderWay, descUnknown, descRequests, descReturned, descBought, descSolved, descExpired,
 		descDiscarded, descFailed, descLost, descReports, descSpend, descBudgetUsed, descBudgetLimit,
 		descLetters, descProviderUp, descConfigOK, descRedisUp,
 	} {
@@ -85,6 +88,10 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		t := &status.Targets[i]
 		gauge(ch, descWant, float64(t.Want), t.Name)
 		gauge(ch, descForecast, t.Forecast, t.Name)
+		gauge(ch, descWarm, float64(t.Warm), t.Name)
+		if t.Refill == string(targets.RefillAdaptive) {
+			gauge(ch, descCredit, t.Credit, t.Name)
+		}
 		if c.snapshot.stocks != nil {
 			collectTarget(ch, t)
 			count(ch, descRequests, float64(c.snapshot.stocks[i].Figures.Replays), t.Name, "replay")

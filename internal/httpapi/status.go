@@ -57,18 +57,22 @@ type ProviderStatus struct {
 // TargetStatus is about one target, for all replicas. The counters run since
 // the target's identity was first seen.
 type TargetStatus struct {
-	Name            string   `json:"name"`
-	Type            string   `json:"type"`
-	Owner           string   `json:"owner"`
-	State           string   `json:"state"`  // ok | paused | starved | budget | refused
-	Reason          string   `json:"reason"` // "" when ok
-	Marks           []string `json:"marks"`  // what a person should look at: markFailing, markRejected
-	Depth           int      `json:"depth"`
-	Want            int      `json:"want"`
-	Refill          string   `json:"refill"`   // fixed | adaptive
-	Forecast        float64  `json:"forecast"` // adaptive: requests expected within one lead time
-	Risk            float64  `json:"risk"`     // adaptive: that one finds nothing with `want` tokens ahead of it
-	Rail            string   `json:"rail"`     // what keeps `want` or the orders below what is asked: depth, credit, probe, idle; "" = nothing
+	Name     string   `json:"name"`
+	Type     string   `json:"type"`
+	Owner    string   `json:"owner"`
+	State    string   `json:"state"`  // ok | paused | starved | budget | refused
+	Reason   string   `json:"reason"` // "" when ok
+	Marks    []string `json:"marks"`  // what a person should look at: markFailing, markRejected
+	Depth    int      `json:"depth"`
+	Want     int      `json:"want"`
+	Refill   string   `json:"refill"`   // fixed | adaptive
+	Forecast float64  `json:"forecast"` // adaptive: requests expected within one lead time
+	Risk     float64  `json:"risk"`     // adaptive: that one finds nothing with `want` tokens ahead of it
+	Rail     string   `json:"rail"`     // what keeps `want` or the orders below what is asked: depth, credit, probe, idle, paused; "" = nothing
+	Credit   float64  `json:"credit"`   // adaptive: tokens that may still expire unused before only `min` is kept; below 0 that is so. 0 where fixed
+	Warm     int      `json:"warm"`     // tokens that warm windows want ready; 0 = none runs or is about to
+	// Shadow is null where too few have asked to tell.
+	Shadow          *Shadow  `json:"shadow"`
 	Fresh           int      `json:"fresh"`
 	InFlight        int      `json:"in_flight"`        // orders under way, also those whose fate is unknown
 	BoughtInFlight  int      `json:"bought_in_flight"` // those of them that bought counts
@@ -107,6 +111,23 @@ const (
 type TargetBudget struct {
 	Hour *Window `json:"hour"` // in the last 60 min
 	Day  *Window `json:"day"`  // in the last 24 h
+}
+
+// Shadow is what the other way of refilling would have done with a target's
+// demand of the last hours, as this replica saw it, beside what was done.
+type Shadow struct {
+	Refill string `json:"refill"` // what would have been: fixed | adaptive
+	Depth  int    `json:"depth"`  // fixed: the depth; adaptive: the most kept and on order
+	Since  string `json:"since"`  // RFC 3339, UTC
+	// What was done since: requests that have an outcome, the share of them that
+	// found a token, and the tokens that landed.
+	Requests int64   `json:"requests"`
+	HitRate  float64 `json:"hit_rate"`
+	Bought   int64   `json:"bought"`
+	// The same of the shadow.
+	ShadowHitRate float64 `json:"shadow_hit_rate"`
+	ShadowBought  int64   `json:"shadow_bought"`
+	Text          string  `json:"text"` // all of it in a sentence for people
 }
 
 // LeadTime is how long a solve takes, in seconds, over the last ones; 0 before
@@ -155,8 +176,11 @@ func ratio(a, b int64) float64 {
 	if b == 0 {
 		return 0
 	}
-	return math.Round(float64(a)/float64(b)*1e4) / 1e4
+	return tenThousandths(float64(a) / float64(b))
 }
+
+// tenThousandths rounds to four places.
+func tenThousandths(x float64) float64 { return math.Round(x*1e4) / 1e4 }
 
 const (
 	billionths = 1e9 // of the currency, in which the stock counts what was spent

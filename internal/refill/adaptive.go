@@ -105,10 +105,7 @@ func (m *Mind) adaptiveWish() Wish {
 func (m *Mind) Decide(at time.Time, w Wish, s *pool.Stock) Decision {
 	m.advance(at)
 	d := Decision{Want: w.Want, Most: w.Most, Lead: w.Lead, Shortest: w.Shortest, Look: w.Look,
-		Forecast: w.Forecast, Risk: w.Risk, Rail: w.Rail}
-	if m.knobs.Adaptive {
-		d.Credit = m.credit
-	}
+		Forecast: w.Forecast, Risk: w.Risk, Rail: w.Rail, Credit: m.spare()}
 	if s.Paused {
 		d.Want, d.Rail, d.Look = 0, RailPaused, Never
 		return d

@@ -14,6 +14,9 @@ type calendar struct {
 	read    time.Time      // when posted was read
 
 	next []occasion // of windows: the one that runs, or else the next
+
+	runs bool          // some window does, or is about to
+	lead time.Duration // since it is about to: the longest lead
 }
 
 // occasion is one time at which a window of the file runs.
@@ -25,6 +28,11 @@ func (c *calendar) at(at time.Time, lead time.Duration) (tokens int, change time
 	change = Never
 	if c == nil {
 		return 0, change
+	}
+	// What is being ordered for goes on, also where the first solves show that it
+	// was begun early.
+	if c.runs {
+		lead = max(lead, c.lead)
 	}
 	consider := func(wanted int, in, left time.Duration) {
 		switch {
@@ -51,5 +59,6 @@ func (c *calendar) at(at time.Time, lead time.Duration) (tokens int, change time
 		since := at.Sub(c.read)
 		consider(w.Tokens, w.In-since, w.Left-since)
 	}
+	c.runs, c.lead = tokens > 0, lead
 	return tokens, change
 }

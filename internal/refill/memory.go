@@ -113,7 +113,7 @@ func (m *memory) learn(at time.Time, s *pool.Stock) {
 		m.unsaved, m.asked = true, at
 	}
 	if m.shadow != nil {
-		m.shadow.learn(m.looked, at, int(requests), &m.solves, now)
+		m.shadow.learn(m, at, int(requests), now)
 	}
 	m.calendar.posted, m.calendar.read = s.Windows, at
 	m.figures, m.looked = now, at

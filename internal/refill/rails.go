@@ -24,6 +24,14 @@ func (m *Mind) creditStart() float64 { return max(creditLeast, creditMisses*m.kn
 
 func (m *Mind) creditMost() float64 { return creditTimes * m.creditStart() }
 
+// spare is the credit of an adaptive target, 0 for a fixed one, which has none.
+func (m *Mind) spare() float64 {
+	if !m.knobs.Adaptive {
+		return 0
+	}
+	return m.credit
+}
+
 // creditLowest is the deepest debt: what expires after the credit is used up, all
 // that was held then, is paid back, but not what `min` goes on to cost.
 func (m *Mind) creditLowest() float64 { return -max(m.creditMost(), float64(m.most())) }

@@ -55,12 +55,15 @@ type record struct {
 	lastOrder time.Time // placed
 }
 
-func (r *record) begin(t targets.Target, lead time.Duration) {
+func (r *record) begin(t targets.Target, lead time.Duration, credit float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.note = Note{Want: t.Depth, State: OK, Lead: lead}
+	r.note = Note{Want: t.Depth, State: OK, Lead: lead, Credit: credit}
+	if t.Refill == targets.RefillAdaptive {
+		r.note.Want = t.Min
+	}
 	if t.Paused {
-		r.note = Note{State: Paused, Reason: "paused in the file", Lead: lead}
+		r.note.Want, r.note.State, r.note.Reason = 0, Paused, "paused in the file"
 	}
 }
 

@@ -29,7 +29,8 @@ var ladder = []int{1, 2, 4, 8, 16, 32, 64, 128}
 // demand: replays that live on the real requests and lead times. An adaptive
 // target is shadowed by fixed depths, any other by the adaptive policy.
 type shadow struct {
-	runs []*replay
+	runs     []*replay
+	calendar calendar
 	// since and next are where the figures stood when counting began; next takes
 	// the place of since when it is old enough.
 	since, next mark
@@ -45,10 +46,10 @@ type mark struct {
 // newShadow begins with an empty stock. The adaptive policy may hold and order
 // what the provider can take; restore gives it its memory.
 func newShadow(m *memory, concurrency int, at time.Time, restore func(Knobs) *Mind) *shadow {
-	s := &shadow{}
+	s := &shadow{calendar: calendar{windows: m.calendar.windows}}
 	add := func(mind *Mind) {
 		r := newReplay(mind, concurrency, sinceEpoch(at))
-		r.windows = &m.calendar
+		r.windows = &s.calendar
 		s.runs = append(s.runs, r)
 	}
 	k := m.own
@@ -58,11 +59,14 @@ func newShadow(m *memory, concurrency int, at time.Time, restore func(Knobs) *Mi
 		add(restore(k))
 	} else {
 		k.Min = 0
+		most := max(1, min(concurrency, m.own.Depth))
 		for _, depth := range ladder {
-			if k.Depth = depth; depth <= max(1, min(concurrency, m.own.Depth)) {
+			if k.Depth = depth; depth < most {
 				add(NewMind(k))
 			}
 		}
+		k.Depth = min(most, ladder[len(ladder)-1])
+		add(NewMind(k))
 	}
 	s.since = s.mark(at, m.figures)
 	s.next = s.since
@@ -100,7 +104,9 @@ func (s *shadow) mark(at time.Time, real pool.Figures) mark {
 
 // learn lets the shadow live from one look to the next, with so many requests
 // spread over that time and solves as they are for real.
-func (s *shadow) learn(from, to time.Time, requests int, real *solves, figures pool.Figures) {
+func (s *shadow) learn(m *memory, to time.Time, requests int, figures pool.Figures) {
+	from, real := m.looked, &m.solves
+	s.calendar.posted, s.calendar.read = m.calendar.posted, m.calendar.read
 	solve := func(float64) (float64, bool) {
 		fails := real.streak >= failuresInARow || rand.Float64() < real.fails //nolint:gosec // G404: a model
 		return real.sorted[rand.IntN(real.many)], fails                       //nolint:gosec // G404: a model
@@ -170,7 +176,11 @@ func (s *shadow) tell(figures pool.Figures) *Shadow {
 // String is one sentence for an operator.
 func (s *Shadow) String() string {
 	who := "adaptive"
-	if !s.Adaptive {
+	switch {
+	case s.Adaptive:
+	case s.ShadowHitRate < s.HitRate-asGood:
+		who = fmt.Sprintf("no fixed depth up to %d is as good: that one", s.Depth)
+	default:
 		who = fmt.Sprintf("a fixed depth of %d", s.Depth)
 	}
 	share := 100 * (float64(s.ShadowBought)/float64(s.Bought) - 1)

@@ -50,6 +50,14 @@ func TestCalendar(t *testing.T) {
 			t.Errorf("at %v: %d tokens for %v, want %d for %v", x.at, tokens, change, x.tokens, x.change)
 		}
 	}
+	// A lead time that turns out shorter does not take back what has begun.
+	began := day.Add(32 * time.Hour)
+	if tokens, _ := c.at(began, time.Hour); tokens != 10 {
+		t.Errorf("an hour before: %d tokens", tokens)
+	}
+	if tokens, _ := c.at(began.Add(time.Second), lead); tokens != 10 {
+		t.Errorf("then: %d tokens", tokens)
+	}
 	var none *calendar
 	if tokens, change := none.at(day, lead); tokens != 0 || change != Never {
 		t.Errorf("without windows: %d for %v", tokens, change)

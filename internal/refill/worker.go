@@ -81,7 +81,7 @@ func newWorker(t targets.Target, stock Stock, desk Desk, log *slog.Logger) *work
 	}
 	first, interval := desk.Pace(t.Identity.Type)
 	w.mind = newMemory(t, first, interval)
-	w.record.begin(t, Lead(nil, first, interval, t.Usable()))
+	w.record.begin(t, Lead(nil, first, interval, t.Usable()), w.mind.spare())
 	return w
 }
 

@@ -1,0 +1,169 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strconv"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/targets"
+)
+
+// What a window may be. Tokens and length are those of the file's windows.
+const (
+	mostWarm      = 10000
+	shortestWarm  = time.Second
+	longestWarm   = 24 * time.Hour
+	warmAheadDays = 30
+	warmAhead     = warmAheadDays * 24 * time.Hour
+)
+
+// What a body of /warm must be.
+const (
+	wantWarm = `the body must be one JSON object like {"tokens":5,"at":"2026-01-02T15:04:05Z","for":"5m"}, ` +
+		`each field given once; "at" may be left out and is now then; {"tokens":0} ends all windows made by POST`
+	wantWarmNumber = `"tokens" must be a whole number from 0 to 10000`
+	wantWarmFor    = `"for" must be a duration with a unit from 1s to 24h, such as "5m"`
+	wantWarmAt     = `"at" must be a time in RFC 3339 with its zone, such as "2026-01-02T15:04:05Z"`
+)
+
+// rfc3339 refuses what time.Parse takes beyond the standard, such as an hour of
+// one digit.
+var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
+// warming is the body of POST /pool/{target}/warm.
+type warming struct {
+	tokens int           // 0 = end all windows made by POST
+	at     time.Time     // zero = now
+	length time.Duration // 0 where there are no tokens
+}
+
+// handleWarm is POST /pool/{target}/warm: at least so many tokens are ready in a
+// window of time, over all replicas.
+func (s *Server) handleWarm(w http.ResponseWriter, r *http.Request, c *call) error {
+	asked, err := readWarm(r, c.w.ResponseWriter)
+	if err != nil {
+		return err
+	}
+	if !c.caller.may(targets.ScopeAdmin) && (asked.tokens < 1 || asked.tokens > c.target.Depth) {
+		return fault(codeForbidden, fmt.Sprintf(
+			"the scope token suffices for up to the target's depth, %d tokens; more of them, and 0, need the scope admin", c.target.Depth))
+	}
+	now := time.Now()
+	window, err := asked.window(now)
+	if err != nil {
+		return err
+	}
+	if err := s.stock.Warm(r.Context(), c.target.ID, window); err != nil {
+		return err
+	}
+	if asked.tokens == 0 {
+		return s.altered(w, r, c, "the warm windows of a target were ended")
+	}
+	return s.altered(w, r, c, "a warm window was made for a target", slog.Int("tokens", window.Tokens),
+		slog.Time("from", now.Add(window.In).UTC()), slog.Time("until", now.Add(window.Left).UTC()))
+}
+
+// window says when the window is, seen from now. What has begun begins now.
+func (g warming) window(now time.Time) (pool.Window, error) {
+	if g.tokens == 0 {
+		return pool.Window{}, nil
+	}
+	if g.at.IsZero() {
+		g.at = now
+	}
+	if g.at.Sub(now) > warmAhead {
+		return pool.Window{}, fault(codeBadRequest, fmt.Sprintf(`"at" must be at most %d days ahead`, warmAheadDays))
+	}
+	left := g.at.Add(g.length).Sub(now)
+	if left < time.Millisecond { // the stock counts in them
+		return pool.Window{}, fault(codeBadRequest, `the window is over: "at" and "for" lie in the past`)
+	}
+	return pool.Window{Tokens: g.tokens, In: max(0, g.at.Sub(now)), Left: left}, nil
+}
+
+// readWarm reads the body. It goes token by token: a struct would take other
+// spellings of a field, and the last of two.
+func readWarm(r *http.Request, w http.ResponseWriter) (warming, error) {
+	var g warming
+	body, err := readBody(r, w)
+	if err != nil {
+		return g, err
+	}
+	if err := checkJSON(r); err != nil {
+		return g, err
+	}
+	malformed := fault(codeBadRequest, wantWarm)
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	if first, err := decoder.Token(); err != nil || first != json.Delim('{') {
+		return g, malformed
+	}
+	given := map[string]bool{}
+	for decoder.More() {
+		name, err := decoder.Token()
+		if err != nil {
+			return g, malformed
+		}
+		value, err := decoder.Token()
+		field, _ := name.(string)
+		if err != nil || given[field] {
+			return g, malformed
+		}
+		given[field] = true
+		if wrong := g.set(field, value); wrong != "" {
+			return g, fault(codeBadRequest, wrong)
+		}
+	}
+	if _, err := decoder.Token(); err != nil { // the brace
+		return g, malformed
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return g, malformed
+	}
+	switch {
+	case !given["tokens"]:
+		return g, malformed
+	case g.tokens == 0 && len(given) > 1:
+		return g, fault(codeBadRequest, `0 tokens end all windows at once: there is no "at" and no "for" then`)
+	case g.tokens > 0 && !given["for"]:
+		return g, fault(codeBadRequest, `"for" is missing: `+wantWarmFor)
+	}
+	return g, nil
+}
+
+// set takes one field, and says what is wanted where it is not that.
+func (g *warming) set(field string, value json.Token) (wrong string) {
+	text, _ := value.(string) // no field takes an empty one
+	switch field {
+	case "tokens":
+		number, _ := value.(json.Number)
+		tokens, err := strconv.ParseUint(number.String(), 10, 32)
+		if err != nil || tokens > mostWarm {
+			return wantWarmNumber
+		}
+		g.tokens = int(tokens)
+	case "for":
+		length, err := time.ParseDuration(text)
+		if err != nil || length < shortestWarm || length > longestWarm {
+			return wantWarmFor
+		}
+		g.length = length
+	case "at":
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil || !rfc3339.MatchString(text) {
+			return wantWarmAt
+		}
+		g.at = at
+	default:
+		return wantWarm
+	}
+	return ""
+}

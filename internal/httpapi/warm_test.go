@@ -1,0 +1,217 @@
+package httpapi
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/targets"
+)
+
+const warmPath = "/pool/staging-login/warm"
+
+func (d *daemon) warm(t *testing.T, body string, headers ...string) answer {
+	t.Helper()
+	return d.send(t, "POST", warmPath, strings.NewReader(body), append(headers, isJSON)...)
+}
+
+// shifted writes a moment that lies so far from now, in a zone of its own.
+func shifted(by time.Duration) string {
+	return time.Now().Add(by).In(time.FixedZone("", 90*60)).Format(time.RFC3339Nano)
+}
+
+// TestWarm: the window that reaches the stock is the one that was asked for, seen
+// from now.
+func TestWarm(t *testing.T) {
+	set := sampleSet()
+	set.Targets[1].Paused = true // no special case: nothing is bought before it ends
+	d := start(t, set, nil, nil)
+	var asked []pool.Window
+	d.stock.warm = func(id captcha.ID, w pool.Window) error {
+		if id != set.Targets[1].ID {
+			t.Errorf("identity %s", id)
+		}
+		asked = append(asked, w)
+		return nil
+	}
+	const m = time.Minute
+	for i, c := range []struct {
+		body string
+		want pool.Window
+	}{
+		{`{"tokens":5,"for":"5m"}`, pool.Window{Tokens: 5, Left: 5 * m}},
+		{" {\n \"for\" : \"1h30m\" , \"tokens\" : 10000 }\n", pool.Window{Tokens: 10000, Left: 90 * m}},
+		{`{"tokens":1,"for":"1s"}`, pool.Window{Tokens: 1, Left: time.Second}},
+		{`{"tokens":1,"for":"24h"}`, pool.Window{Tokens: 1, Left: 24 * time.Hour}},
+		{`{"tokens":7,"at":"` + shifted(10*m) + `","for":"5m"}`, pool.Window{Tokens: 7, In: 10 * m, Left: 15 * m}},
+		{`{"at":"` + shifted(30*24*time.Hour) + `","\u0074okens":7,"for":"24h"}`, pool.Window{Tokens: 7, In: 30 * 24 * time.Hour, Left: 31 * 24 * time.Hour}},
+		{`{"tokens":7,"at":"` + shifted(-2*m) + `","for":"5m"}`, pool.Window{Tokens: 7, Left: 3 * m}}, // what is left of it
+		{`{"tokens":0}`, pool.Window{}},
+	} {
+		began := time.Now()
+		a := d.warm(t, c.body)
+		took := time.Since(began)
+		if a.status != 204 || a.body != "" || len(asked) != i+1 {
+			t.Fatalf("%s: %d %s; the stock saw %+v", c.body, a.status, a.body, asked)
+		}
+		// The moments above were written when the table was made.
+		near := func(got, want time.Duration) bool { return got <= want && got >= want-took-5*time.Second }
+		if got := asked[i]; got.Tokens != c.want.Tokens || !near(got.In, c.want.In) || !near(got.Left, c.want.Left) || got.In < 0 {
+			t.Errorf("%s: %+v, want %+v", c.body, got, c.want)
+		}
+	}
+	if n := len(d.refill.kicked); n != len(asked) || d.refill.kicked[0] != set.Targets[1].ID {
+		t.Errorf("refill was told of %q", d.refill.kicked)
+	}
+	for _, line := range []string{
+		`"level":"INFO","msg":"a warm window was made for a target","target":"staging-login","key":"","tokens":5,"from":"\d{4}[^"]+Z","until":"\d{4}[^"]+Z"`,
+		`"level":"INFO","msg":"the warm windows of a target were ended","target":"staging-login","key":""}`,
+	} {
+		if !regexp.MustCompile(line).MatchString(d.logged.String()) {
+			t.Errorf("the log does not say who did what: no %s in %s", line, d.logged)
+		}
+	}
+	d.changes.Store(0)
+	d.warm(t, `{"tokens":0}`)
+	if d.changes.Load() != 1 {
+		t.Error("the next status does not show it")
+	}
+}
+
+// TestWarmBodies: what is not exactly that is refused with a text that says what
+// is wanted, and nothing is changed.
+func TestWarmBodies(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	d.stock.warm = func(_ captcha.ID, w pool.Window) error {
+		t.Errorf("it was made: %+v", w)
+		return nil
+	}
+	check := func(want string, bodies ...string) {
+		t.Helper()
+		for _, body := range bodies {
+			a := d.warm(t, body)
+			checkProblem(t, body, a, 400, codeBadRequest, "staging-login")
+			if !strings.Contains(strings.ReplaceAll(a.body, `\"`, `"`), want) {
+				t.Errorf("%s: no %q in %s", body, want, a.body)
+			}
+		}
+	}
+	check(`the body must be one JSON object like {"tokens":5,"at":"2026-01-02T15:04:05Z","for":"5m"}`,
+		"", " ", "null", "5", `"5m"`, "[]", "{}", "\x00", "\xff", "tokens=5&for=5m", `{"for":"5m"}`, `{"at":"`+shifted(0)+`","for":"5m"}`,
+		`[{"tokens":5,"for":"5m"}]`, `{"tokens":5,"for":"5m"}{}`, `{"tokens":5,"for":"5m"}{"tokens":5,"for":"5m"}`, `{"tokens":5,"for":"5m"}]`, `{"tokens":5,"for":"5m"} x`,
+		`{"tokens":5,"for":"5m"`, `{"tokens":5,"for":"5m",}`, `{"tokens":5 "for":"5m"}`, `{"tokens" 5,"for":"5m"}`, `{"tokens":5,"for":"5m]`, `{"tokens":5,"for":"5m"]`, `{tokens:5}`,
+		`{"tokens":5,"for":"5m","tokens":5}`, `{"tokens":5,"for":"5m","for":"5m"}`, `{"tokens":5,"for":"5m","\u0066or":"6m"}`, `{"tokens":0,"tokens":5}`,
+		`{"tokens":5,"for":"5m","why":""}`, `{"why":{},"tokens":5,"for":"5m"}`, `{"Tokens":5,"for":"5m"}`, `{"tokens":5,"For":"5m"}`, `{"tokens":5,"for":"5m","":""}`,
+		`{"tokens":05,"for":"5m"}`, `{"tokens":.5,"for":"5m"}`, `{"tokens":+5,"for":"5m"}`, `{"tokens":NaN,"for":"5m"}`)
+	check(`"tokens" must be a whole number from 0 to 10000`,
+		`{"tokens":-1,"for":"5m"}`, `{"tokens":10001,"for":"5m"}`, `{"tokens":18446744073709551617,"for":"5m"}`, `{"tokens":2.5,"for":"5m"}`, `{"tokens":5.0,"for":"5m"}`,
+		`{"tokens":1e1,"for":"5m"}`, `{"tokens":"5","for":"5m"}`, `{"tokens":true,"for":"5m"}`, `{"tokens":null,"for":"5m"}`, `{"tokens":[5],"for":"5m"}`, `{"tokens":{},"for":"5m"}`)
+	check(`"for" must be a duration with a unit from 1s to 24h`,
+		`{"tokens":5}`, `{"tokens":5,"at":"`+shifted(0)+`"}`, `{"tokens":5,"for":""}`, `{"tokens":5,"for":"5"}`, `{"tokens":5,"for":"0"}`, `{"tokens":5,"for":300}`, `{"tokens":5,"for":null}`,
+		`{"tokens":5,"for":"999ms"}`, `{"tokens":5,"for":"24h0m1s"}`, `{"tokens":5,"for":"-5m"}`, `{"tokens":5,"for":"5 m"}`, `{"tokens":5,"for":"1d"}`, `{"tokens":5,"for":["5m"]}`)
+	check(`"at" must be a time in RFC 3339 with its zone`,
+		`{"tokens":5,"for":"5m","at":""}`, `{"tokens":5,"for":"5m","at":null}`, `{"tokens":5,"for":"5m","at":1767366245}`, `{"tokens":5,"for":"5m","at":"now"}`, `{"tokens":5,"for":"5m","at":"08:55"}`,
+		`{"tokens":5,"for":"5m","at":"2026-01-02"}`, `{"tokens":5,"for":"5m","at":"2026-01-02T15:04:05"}`, `{"tokens":5,"for":"5m","at":"2026-01-02 15:04:05Z"}`,
+		`{"tokens":5,"for":"5m","at":"2026-01-02T5:04:05Z"}`, `{"tokens":5,"for":"5m","at":"2026-01-02T15:04:05,5Z"}`, `{"tokens":5,"for":"5m","at":"2026-01-02T15:04:05+24:00"}`, `{"tokens":5,"for":"5m","at":"2026-02-30T15:04:05Z"}`, `{"tokens":5,"for":"5m","at":"2026-01-02T15:04:05+0100"}`, `{"tokens":5,"for":"5m","at":{}}`)
+	check(`"at" must be at most 30 days ahead`,
+		`{"tokens":5,"for":"5m","at":"`+shifted(30*24*time.Hour+time.Minute)+`"}`, `{"tokens":5,"for":"5m","at":"9999-12-31T23:59:59Z"}`)
+	check(`the window is over`,
+		`{"tokens":5,"for":"5m","at":"`+shifted(-5*time.Minute)+`"}`, `{"tokens":5,"for":"24h","at":"0000-01-01T00:00:00Z"}`, `{"tokens":5,"for":"1s","at":"1970-01-01T00:00:00Z"}`)
+	check(`0 tokens end all windows at once`,
+		`{"tokens":0,"for":"5m"}`, `{"tokens":0,"at":"`+shifted(0)+`"}`, `{"for":"5m","tokens":0}`)
+
+	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", ""} {
+		headers := []string{}
+		if kind != "" {
+			headers = append(headers, "Content-Type: "+kind)
+		}
+		checkProblem(t, kind, d.send(t, "POST", warmPath, strings.NewReader(`{"tokens":5,"for":"5m"}`), headers...), 400, codeBadRequest, "staging-login")
+	}
+	checkProblem(t, "no body at all", d.ask(t, "POST", warmPath), 400, codeBadRequest, "staging-login")
+	checkProblem(t, "too long", d.warm(t, `{"tokens":5,"for":"5m"`+strings.Repeat(" ", maxBody)+"}"), 413, codeTooLarge, "staging-login")
+	if len(d.refill.kicked) > 0 {
+		t.Errorf("refill was told of %q", d.refill.kicked)
+	}
+}
+
+// TestWhoMayWarm: admin may do all of it; token alone suffices for what the
+// target may keep anyway, and ends nothing.
+func TestWhoMayWarm(t *testing.T) {
+	const keyTaker, keyAdmin, keyBoth, keyOther, keyLook = "canary-key-taker", "canary-key-admin", "canary-key-both", "canary-key-other", "canary-key-look"
+	key := func(name, text string, globs []string, scopes ...targets.Scope) targets.Key {
+		return targets.Key{Name: name, SHA256: sha256.Sum256([]byte(text)), Scopes: scopes, Targets: globs}
+	}
+	d := start(t, sampleSet(
+		key("taker", keyTaker, nil, targets.ScopeToken), key("admin", keyAdmin, nil, targets.ScopeAdmin),
+		key("both", keyBoth, []string{"staging-*"}, targets.ScopeToken, targets.ScopeAdmin),
+		key("other", keyOther, []string{"checkout"}, targets.ScopeToken, targets.ScopeAdmin),
+		key("look", keyLook, nil, targets.ScopeStatus, targets.ScopeSolve),
+	), nil, nil)
+	made := 0
+	d.stock.warm = func(captcha.ID, pool.Window) error { made++; return nil }
+	for _, c := range []struct {
+		key  string
+		want map[int]int // by tokens; the target's depth is 5
+	}{
+		{keyTaker, map[int]int{0: 403, 1: 204, 5: 204, 6: 403, 10000: 403, -1: 400}},
+		{keyAdmin, map[int]int{0: 204, 1: 204, 5: 204, 6: 204, 10000: 204, -1: 400}},
+		{keyBoth, map[int]int{0: 204, 5: 204, 6: 204}},
+		{keyOther, map[int]int{0: 403, 1: 403, 6: 403}},
+		{keyLook, map[int]int{0: 403, 1: 403, 6: 403}},
+		{"nobody's", map[int]int{0: 401, 1: 401}},
+	} {
+		for tokens, want := range c.want {
+			body := fmt.Sprintf(`{"tokens":%d,"for":"5m"}`, tokens)
+			if tokens == 0 {
+				body = `{"tokens":0}`
+			}
+			for _, header := range []string{bearer(c.key), basic(c.key)} {
+				before := made
+				a := d.warm(t, body, header)
+				if a.status != want || (made > before) != (want == 204) {
+					t.Errorf("%s, %d tokens: %d, want %d: %s", c.key, tokens, a.status, want, a.body)
+				}
+				if want != 403 {
+					continue
+				}
+				checkProblem(t, c.key, a, 403, codeForbidden, map[bool]string{true: "staging-login"}[c.key == keyTaker])
+				if c.key == keyTaker && !strings.Contains(a.body, "the scope token suffices for up to the target's depth, 5 tokens") {
+					t.Errorf("%d tokens: the text does not say so: %s", tokens, a.body)
+				}
+			}
+		}
+	}
+	if a := d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyTaker)); a.status != 403 {
+		t.Errorf("token suffices for a pause: %d", a.status)
+	}
+	if !strings.Contains(d.logged.String(), `"msg":"a warm window was made for a target","target":"staging-login","key":"taker","tokens":5`) {
+		t.Error("the log does not name the key")
+	}
+}
+
+// TestWarmRefused: what the stock says against it.
+func TestWarmRefused(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	for _, c := range []struct {
+		err    error
+		status int
+		code   code
+	}{
+		{fmt.Errorf("x: %w", pool.ErrWindows), 409, codeWindows},
+		{fmt.Errorf("x: %w", pool.ErrDown), 503, codeStoreDown},
+		{fmt.Errorf("canary-cause"), 500, codeInternal},
+	} {
+		d.stock.warm = func(captcha.ID, pool.Window) error { return c.err }
+		for _, body := range []string{`{"tokens":5,"for":"5m"}`, `{"tokens":0}`} {
+			checkProblem(t, c.err.Error(), d.warm(t, body), c.status, c.code, "staging-login")
+		}
+	}
+	if len(d.refill.kicked) > 0 || strings.Contains(d.logged.String(), "warm window") {
+		t.Errorf("as if it had been made: %q %s", d.refill.kicked, d.logged)
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"math"
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,15 +134,7 @@ func TestManagerAgreesWithTheSimulator(t *testing.T) {
 		waste += r.WastePerRequest / seeds
 	}
 	play(t, 64, func(t *testing.T, w *world) {
-		draw := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // G404: a test's dice
-		w.market.with(func() {
-			w.market.pace = [2]time.Duration{time.Second, 500 * time.Millisecond}
-			w.market.lead = func() time.Duration {
-				lead := time.Duration(float64(18*time.Second) * math.Exp(0.45*draw.NormFloat64()))
-				return min(max(lead, 6*time.Second), 120*time.Second)
-			}
-			w.market.fail = func(captcha.Identity) bool { return draw.Float64() < 0.07 }
-		})
+		w.market.like(DefaultSolves())
 		w.apply(login)
 		began := time.Now()
 		got := 0

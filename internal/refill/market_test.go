@@ -89,6 +89,20 @@ func (m *market) State(time.Time) provider.State {
 	return provider.State{Kind: provider.StateOK}
 }
 
+// like makes the market solve as the simulator's model does, polled twice a second.
+func (m *market) like(p Solves) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pace = [2]time.Duration{time.Second, 500 * time.Millisecond}
+	fails := false
+	m.lead = func() time.Duration {
+		var lead float64
+		lead, fails = p.draw(m.draw, 0)
+		return inSeconds(lead)
+	}
+	m.fail = func(captcha.Identity) bool { return fails } // asked right after lead
+}
+
 // with changes the market under its lock.
 func (m *market) with(change func()) {
 	m.mu.Lock()

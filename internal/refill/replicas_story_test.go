@@ -3,7 +3,6 @@ package refill
 import (
 	"context"
 	"log/slog"
-	"math"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -101,13 +100,9 @@ func cronHits(t *testing.T, replicas int, event func(c *crew, login targets.Targ
 	last, _ := slices.BinarySearch(arrivals, (before + counted).Seconds())
 	arrivals = arrivals[:last]
 	play(t, 64, func(t *testing.T, w *world) {
-		w.market.with(func() {
-			w.market.pace = [2]time.Duration{time.Second, 500 * time.Millisecond}
-			w.market.lead = func() time.Duration {
-				lead := time.Duration(float64(18*time.Second) * math.Exp(0.45*w.market.draw.NormFloat64()))
-				return min(max(lead, 6*time.Second), 120*time.Second)
-			}
-		})
+		sound := DefaultSolves()
+		sound.Fail = 0
+		w.market.like(sound)
 		c := newCrew(w)
 		login := learning("login", 200)
 		for range replicas {

@@ -14,13 +14,7 @@ import (
 func live(t *testing.T, target targets.Target, arrivals []float64) (n Note, real pool.Figures) {
 	t.Helper()
 	play(t, 64, func(t *testing.T, w *world) {
-		w.market.with(func() {
-			w.market.pace = [2]time.Duration{time.Second, 500 * time.Millisecond}
-			w.market.lead = func() time.Duration {
-				lead := time.Duration(float64(18*time.Second) * math.Exp(0.45*w.market.draw.NormFloat64()))
-				return min(max(lead, 6*time.Second), 120*time.Second)
-			}
-		})
+		w.market.like(DefaultSolves())
 		w.apply(target)
 		began := time.Now()
 		for _, arrival := range arrivals {
@@ -59,9 +53,7 @@ func TestShadowOfFixed(t *testing.T) {
 	t.Log(s)
 	k := usual()
 	k.Depth = 64
-	p := DefaultSolves()
-	p.Fail = 0
-	want := simulated(t, Simulation{Knobs: k, Solves: p, Concurrency: 64, Arrivals: arrivals})
+	want := simulated(t, Simulation{Knobs: k, Solves: DefaultSolves(), Concurrency: 64, Arrivals: arrivals})
 	if !s.Adaptive || s.Depth != 64 || math.Abs(s.ShadowHitRate-want.HitRate) > 0.03 || math.Abs(float64(s.ShadowBought)/float64(want.Bought)-1) > 0.1 {
 		t.Errorf("%+v, the simulator %+v", s, want)
 	}
@@ -85,9 +77,7 @@ func TestShadowOfAdaptive(t *testing.T) {
 	t.Log(s)
 	k := usual()
 	k.Adaptive, k.Depth = false, s.Depth
-	p := DefaultSolves()
-	p.Fail = 0
-	want := simulated(t, Simulation{Knobs: k, Solves: p, Concurrency: 64, Arrivals: arrivals})
+	want := simulated(t, Simulation{Knobs: k, Solves: DefaultSolves(), Concurrency: 64, Arrivals: arrivals})
 	if s.Adaptive || s.Depth != 16 || math.Abs(s.ShadowHitRate-want.HitRate) > 0.03 || math.Abs(float64(s.ShadowBought)/float64(want.Bought)-1) > 0.1 {
 		t.Errorf("%+v, the simulator %+v", s, want)
 	}

@@ -347,7 +347,7 @@ func TestMindIsSmall(t *testing.T) {
 	if m.table.known != mostCells {
 		t.Errorf("%d cells", m.table.known)
 	}
-	size := unsafe.Sizeof(*m) + mostCells*unsafe.Sizeof(cell{})
+	size := unsafe.Sizeof(*m) + unsafe.Sizeof(*m.table) + mostCells*unsafe.Sizeof(cell{})
 	t.Logf("%d bytes", size)
 	if size > 64<<10 {
 		t.Errorf("%d bytes", size)

@@ -270,6 +270,7 @@ type targetStatus struct {
 	Failed, Returned, Lost, Bought, Discarded       int64
 	Unknown                                         int
 	HitRate                                         float64 `json:"hit_rate"`
+	Credit                                          float64
 }
 
 // handout is a token answer.

@@ -105,12 +105,18 @@ func TestAdaptiveOverReplicas(t *testing.T) {
 	if hits < 70 {
 		t.Errorf("%d of 120 requests found a token", hits)
 	}
-	for _, p := range replicas {
-		if err := p.stop(); err != nil {
-			t.Error(err)
-		}
+	// A new target has a credit of 15 tokens; each of 120 requests earned three.
+	const atFirst = 15
+	if n := replicas[1].target("login").Credit; n < 2*atFirst {
+		t.Errorf("the credit is %g", n)
+	}
+	// One is killed, the other one stops.
+	_ = replicas[0].command.Process.Kill()
+	if err := replicas[1].stop(); err != nil {
+		t.Error(err)
 	}
 	next := w.start(t)
+	within(t, 5*time.Second, "what was learned to be read", func() bool { return next.target("login").Credit > 2*atFirst })
 	within(t, 20*time.Second, "the orders to be collected", func() bool { return next.target("login").InFlight == 0 })
 	if bought, books := next.balance(), ledger(t, w.provider); bought != books.Totals.Submitted {
 		t.Errorf("poold counts %d bought, the provider sold %d", bought, books.Totals.Submitted)

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"poold/internal/pool/redistest"
+	"poold/internal/provider/simulated"
+	"poold/internal/refill"
+)
+
+// A daemon and its simulation must come to the same: over 200 seeds what a
+// simulation wastes spreads by 1.5 % and its hits by 0.4 points, so these limits
+// are far beyond chance.
+const (
+	mostHitsApart  = 0.03 // of the requests
+	mostWasteApart = 0.15 // of what the simulation wastes
+)
+
+// The world in which the two are compared is ten times as fast as a usual one:
+// tokens are of use for 8 s, a solve takes 1.8 s. Each target has a demand of its
+// own, and many of them in one daemon make one run say as much as a long one.
+const (
+	crowd       = 10
+	crowdSlots  = 64                // at the provider, for each target: more than are ever needed
+	crowdDemand = 110 * time.Second // how long it goes on
+	// crowdIdle ends the buying after the last request. A target without idle_after
+	// goes on for a minute, for a burst that may come.
+	crowdIdle = 15 * time.Second
+	// crowdSeeds is how many runs of the simulation are averaged for each target.
+	crowdSeeds = 3
+)
+
+// crowdProvider is the same for both, by its own seed each time.
+var crowdProvider = simulated.Options{
+	Median: 1800 * time.Millisecond, Sigma: 0.45, Min: 600 * time.Millisecond, Max: 12 * time.Second,
+	FailShare: 0.07, Ledger: true, LedgerHTTP: true, Flavour: simulated.TwoCaptcha,
+}
+
+// crowdFile is what the daemon and the simulation read. Tokens come by callbacks,
+// since tokens that are polled for are found late. First poll and interval are the
+// lead time that a target assumes at first, and by which it chooses the scale of
+// its times; the simulation assumes the provider's median, so here they are that.
+func crowdFile(t *testing.T, provider, door string) string {
+	t.Helper()
+	const interval = 50 * time.Millisecond
+	var text strings.Builder
+	fmt.Fprintf(&text, `
+redis: {url: "redis://%s", prefix: crowd}
+providers:
+  - {name: service, api: legacy, profile: 2captcha, url: "%s", key: 0123456789abcdef0123456789abcdef, concurrency: %d, timeout: 20s,
+     first_poll: %v, poll_interval: %v, callback_url: "%s", callback_delay: 0s, fallback_after: 15s}
+dead_letters: {dir: "%s"}
+defaults: {owner: qa@example.com, refill: adaptive, depth: 200, lifetime: 10s, margin: 2s, idle_after: %v}
+targets:
+`, redistest.Server(t), provider, crowd*crowdSlots, crowdProvider.Median-interval, interval, door, t.TempDir(), crowdIdle)
+	for i := range crowd {
+		fmt.Fprintf(&text, "  %s: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: \"https://example.com/%d\"}\n", customerOf(i).target, i)
+	}
+	file := filepath.Join(t.TempDir(), "pools.yaml")
+	writeFile(t, file, text.String())
+	return file
+}
+
+// customer is who asks for one target's tokens.
+type customer struct {
+	target string
+	seed   uint64
+	asked  []float64 // when it did, in seconds from the start
+	hits   atomic.Int64
+}
+
+func customerOf(i int) *customer {
+	return &customer{target: fmt.Sprintf("crowd-%d", i), seed: uint64(i + 1)}
+}
+
+// times draws when the customer wants to ask: about 4 times a second for 6 s on
+// average, then not at all for 8 s.
+func (c *customer) times() (list []time.Duration) {
+	const on, off, gap = 6 * time.Second, 8 * time.Second, 250 * time.Millisecond
+	random := rand.New(rand.NewPCG(c.seed, 0))
+	exp := func(mean time.Duration) time.Duration { return time.Duration(random.ExpFloat64() * float64(mean)) }
+	for at := exp(off); at < crowdDemand; at += exp(off) {
+		end := min(at+exp(on), crowdDemand)
+		for at += exp(gap); at < end; at += exp(gap) {
+			list = append(list, at)
+		}
+		at = end
+	}
+	return list
+}
+
+// asks sends each request at its time, whether earlier ones are answered or not,
+// and returns when all are.
+func (c *customer) asks(t *testing.T, p *process, client *http.Client, start time.Time) {
+	var requests sync.WaitGroup
+	defer requests.Wait()
+	for _, at := range c.times() {
+		time.Sleep(time.Until(start.Add(at)))
+		c.asked = append(c.asked, time.Since(start).Seconds())
+		requests.Go(func() {
+			switch _, code, err := p.take(t.Context(), client, c.target, "?wait=0s"); {
+			case code == http.StatusOK && err == nil:
+				c.hits.Add(1)
+			case code != http.StatusServiceUnavailable:
+				t.Errorf("%s: %d, %v", c.target, code, err)
+			}
+		})
+	}
+}
+
+// outcome is what came of the requests for one target, or for all.
+type outcome struct{ requests, hits, expired, bought float64 }
+
+func (o *outcome) add(other outcome, share float64) {
+	o.requests += share * other.requests
+	o.hits += share * other.hits
+	o.expired += share * other.expired
+	o.bought += share * other.bought
+}
+
+func (o *outcome) String() string {
+	return fmt.Sprintf("%.0f requests, hits %.2f %%, waste %.4f a request, %.1f bought", o.requests, 100*o.hits/o.requests, o.expired/o.requests, o.bought)
+}
+
+// simulated is what `poold simulate` makes of the requests that the customer sent,
+// the mean of some seeds.
+func (c *customer) simulated(t *testing.T, file string) (mean outcome) {
+	t.Helper()
+	var lines strings.Builder
+	for _, at := range c.asked {
+		fmt.Fprintf(&lines, "%.4f\n", at)
+	}
+	trace := filepath.Join(t.TempDir(), c.target)
+	writeFile(t, trace, lines.String())
+	o := crowdProvider
+	for seed := range crowdSeeds {
+		// Lifetime, margin, depth and idle_after are the file's.
+		text, err := exec.Command(binary, "simulate", "--config", file, "--target", c.target, "--trace", trace, "--json",
+			"--lead", fmt.Sprintf("lognormal:%v,%v,%v,%v", o.Median, o.Sigma, o.Min, o.Max), "--fail", fmt.Sprint(o.FailShare),
+			"--concurrency", strconv.Itoa(crowdSlots), "--seed", strconv.Itoa(seed+1)).Output()
+		if err != nil {
+			t.Fatalf("simulating %s: %v", c.target, err)
+		}
+		var r refill.Result
+		if err := json.Unmarshal(text, &r); err != nil {
+			t.Fatal(err)
+		}
+		mean.add(outcome{float64(r.Requests), float64(r.Hits), float64(r.Expired), float64(r.Bought)}, 1.0/crowdSeeds)
+	}
+	return mean
+}
+
+// The real daemon, with a real Redis and a provider in another process, comes to
+// the hits and the waste that `poold simulate` foretells for the requests that it
+// got.
+func TestTheDaemonDoesAsSimulated(t *testing.T) {
+	t.Parallel()
+	door := newCallbackDoor(t)
+	provider := startProvider(t, crowdProvider)
+	file := crowdFile(t, provider, door.url)
+	p := startPoold(t, file, "")
+	door.leadsTo(p)
+
+	customers := make([]*customer, crowd)
+	transport := &http.Transport{MaxIdleConnsPerHost: 2 * crowd}
+	defer transport.CloseIdleConnections()
+	var demand sync.WaitGroup
+	start := time.Now()
+	for i := range customers {
+		customers[i] = customerOf(i)
+		demand.Go(func() { customers[i].asks(t, p, &http.Client{Transport: transport}, start) })
+	}
+	demand.Wait()
+	last := time.Now()
+
+	// While the stock dies there is time to simulate.
+	var foretold, real outcome
+	single := make([]outcome, crowd)
+	for i, c := range customers {
+		single[i] = c.simulated(t, file)
+		foretold.add(single[i], 1)
+	}
+	simulatedIn := time.Since(last)
+	for i, c := range customers {
+		o := p.outlasts(c, last)
+		t.Logf("%s: %v; simulated: %v", c.target, &o, &single[i])
+		real.add(o, 1)
+	}
+	if bought, sold := p.balance(), ledger(t, provider).Totals.Submitted; bought != sold {
+		t.Errorf("poold counts %d bought, the provider sold %d", bought, sold)
+	}
+	if err := p.stop(); err != nil {
+		t.Error(err)
+	}
+	hits, waste := (real.hits-foretold.hits)/real.requests, real.expired/foretold.expired-1
+	t.Logf("the daemon: %v; simulated: %v; apart: hits %+.2f points, waste %+.1f %% (%v, of them %v simulating)",
+		&real, &foretold, 100*hits, 100*waste, time.Since(start).Round(time.Second), simulatedIn.Round(time.Second))
+	if real.requests < 1000 {
+		t.Errorf("%.0f requests were made, which says little", real.requests)
+	}
+	if math.Abs(hits) > mostHitsApart || math.Abs(waste) > mostWasteApart {
+		t.Errorf("the daemon does not do as simulated: hits %+.2f points, waste %+.1f %%", 100*hits, 100*waste)
+	}
+}
+
+// outlasts waits until a customer's target buys no more and holds nothing, and
+// tells what came of it.
+func (p *process) outlasts(c *customer, last time.Time) outcome {
+	p.t.Helper()
+	var s targetStatus
+	within(p.t, time.Minute, c.target+" to hold nothing", func() bool {
+		s = p.target(c.target)
+		return time.Since(last) > crowdIdle && s.Fresh == 0 && s.InFlight == 0
+	})
+	// What was not counted, or lost on the way, the simulation cannot know of.
+	if int(s.Requests) != len(c.asked) || s.Hits != c.hits.Load() || s.Returned+s.Lost > 0 {
+		p.t.Errorf("%s: %d requests were sent and %d got a token: %+v", c.target, len(c.asked), c.hits.Load(), s)
+	}
+	return outcome{float64(s.Requests), float64(s.Hits), float64(s.Expired), float64(s.Solved)}
+}

@@ -20,9 +20,9 @@ import (
 	"poold/internal/refill"
 )
 
-// A daemon and its simulation must come to the same: over 200 seeds what a
-// simulation wastes spreads by 1.5 % and its hits by 0.4 points, so these limits
-// are far beyond chance.
+// A daemon and its simulation must come to the same. Over 200 seeds of these
+// demands the waste has a standard deviation of 1.7 %, the hits one of 0.3 points:
+// what lies beyond the limits is not chance.
 const (
 	mostHitsApart  = 0.03 // of the requests
 	mostWasteApart = 0.15 // of what the simulation wastes
@@ -35,23 +35,24 @@ const (
 	crowd       = 10
 	crowdSlots  = 64                // at the provider, for each target: more than are ever needed
 	crowdDemand = 110 * time.Second // how long it goes on
-	// crowdIdle ends the buying after the last request. A target without idle_after
-	// goes on for a minute, for a burst that may come.
+	// crowdIdle ends the buying after the last request. Without it a target goes on
+	// for a minute or two, for a burst that may come, and so does the simulation.
 	crowdIdle = 15 * time.Second
 	// crowdSeeds is how many runs of the simulation are averaged for each target.
 	crowdSeeds = 3
 )
 
-// crowdProvider is the same for both, by its own seed each time.
+// crowdProvider is the same for both; the one that the daemon buys from draws
+// other lead times in each run.
 var crowdProvider = simulated.Options{
 	Median: 1800 * time.Millisecond, Sigma: 0.45, Min: 600 * time.Millisecond, Max: 12 * time.Second,
 	FailShare: 0.07, Ledger: true, LedgerHTTP: true, Flavour: simulated.TwoCaptcha,
 }
 
-// crowdFile is what the daemon and the simulation read. Tokens come by callbacks,
-// since tokens that are polled for are found late. First poll and interval are the
-// lead time that a target assumes at first, and by which it chooses the scale of
-// its times; the simulation assumes the provider's median, so here they are that.
+// crowdFile is what the daemon and the simulation read. A target takes first poll
+// and interval for its lead time until it has seen some, and chooses the scale of
+// its times by it; the simulation assumes the provider's median. So here they are
+// that together, and tokens come by callbacks instead of waiting for a first poll.
 func crowdFile(t *testing.T, provider, door string) string {
 	t.Helper()
 	const interval = 50 * time.Millisecond

@@ -210,20 +210,19 @@ func (d *Desk) tellLocked() {
 // caller must hand the slot to Place or free it.
 func (d *Desk) Admit(ctx context.Context, bid Bid) (*Slot, error) {
 	for {
-		if err := d.line.enter(ctx, bid); err != nil {
-			return nil, err
-		}
-		slot, err := d.serve(ctx, bid)
-		d.line.leave()
-		if slot != nil || err != nil {
+		if slot, err := d.serve(ctx, bid); slot != nil || err != nil {
 			return slot, err
 		}
 	}
 }
 
-// serve is what the head of the line does: it waits for a slot. It answers nil
-// where the next one is another's.
+// serve waits for the caller's turn and then for a slot. It answers nil where the
+// next one has become another's.
 func (d *Desk) serve(ctx context.Context, bid Bid) (*Slot, error) {
+	if err := d.line.enter(ctx, bid); err != nil {
+		return nil, err
+	}
+	defer d.line.leave()
 	for {
 		// Before a provider is asked: its answer may be the one probe of the minute.
 		if !d.line.first(bid) {

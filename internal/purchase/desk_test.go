@@ -333,3 +333,36 @@ func TestUpkeepVisits(t *testing.T) {
 		}
 	})
 }
+
+// A fault at the desk does not leave it occupied for ever.
+func TestAPanicLeavesTheDesk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(1)
+		s.desk.SetProviders([]Entry{{Provider: &faulty{seat: s.seat, faults: 1}, Concurrency: 1}})
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("there was no fault")
+				}
+			}()
+			_, _ = s.desk.Admit(t.Context(), Bid{})
+		}()
+		if _, _, took := mustAdmit(t, s.desk); took != 0 {
+			t.Errorf("the next one waited %v", took)
+		}
+	})
+}
+
+// faulty is a provider that panics so many times.
+type faulty struct {
+	*seat
+	faults int
+}
+
+func (f *faulty) Ready(at time.Time) (bool, time.Duration) {
+	if f.faults > 0 {
+		f.faults--
+		panic("a fault")
+	}
+	return f.seat.Ready(at)
+}

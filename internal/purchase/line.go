@@ -18,7 +18,7 @@ type Bid struct {
 	Since   time.Time // when the target began to wait for this place
 }
 
-// beats reports whether a has the place rather than b.
+// beats reports whether the place is b's rather than the other's.
 func (b Bid) beats(other Bid, fair bool) bool {
 	switch {
 	case fair || b.Callers && other.Callers:

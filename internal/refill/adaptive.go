@@ -49,6 +49,7 @@ func (m *Mind) Wish(at time.Time, warm int) Wish {
 	if m.wished > 0 && m.warm == warm && m.now-m.wished < m.scale*wishStep {
 		return m.wish
 	}
+	m.accrue()
 	m.warm, m.wished = warm, m.now
 	if m.knobs.Adaptive {
 		m.wish = m.adaptiveWish()
@@ -56,7 +57,7 @@ func (m *Mind) Wish(at time.Time, warm int) Wish {
 		m.wish = m.fixedWish()
 	}
 	if m.solves.n >= solvesToWait {
-		m.wish.Shortest = inSeconds(m.solves.sorted[0])
+		m.wish.Shortest = inSeconds(m.solves.quantile(0))
 	}
 	return m.wish
 }
@@ -76,7 +77,7 @@ func (m *Mind) fixedWish() Wish {
 func (m *Mind) adaptiveWish() Wish {
 	var v view
 	m.foresee(&v)
-	w := Wish{Most: m.most(), Forecast: v.rate * v.q50, Look: inSeconds(wishStep * m.scale)}
+	w := Wish{Most: m.most(), Forecast: v.expected(), Look: inSeconds(wishStep * m.scale)}
 	w.Want, w.Rail = m.rails(v.enough(&m.knobs, m.solves.fails, w.Most))
 	w.Risk = v.risk(w.Want, m.solves.fails)
 	// A token is replaced before it dies, as long before as a miss is dear and a
@@ -90,7 +91,7 @@ func (m *Mind) adaptiveWish() Wish {
 		fractile = max(fractile, floorLead)
 	}
 	lead := min(m.solves.quantile(fractile), m.knobs.Usable.Seconds())
-	v.prepare(&m.soon, lead/m.scale)
+	v.prepare(&m.thought.soon, lead/m.scale)
 	w.Lead = inSeconds(lead)
 	w.Stale = inSeconds(staleTimes * m.solves.quantile(staleLead))
 	if w.Want == 0 && (m.last == 0 || m.silence() > lateAfter*m.scale) {
@@ -132,13 +133,13 @@ func (m *Mind) Ahead() time.Duration {
 	return min(inSeconds(m.solves.quantile(warmLead)), m.knobs.Usable/2)
 }
 
-// Worth is what one more token is worth with n ahead of it: how likely it is
-// needed before a later order could arrive, and used at all, times MaxWaste.
-func (m *Mind) Worth(at time.Time, n int) float64 {
-	m.advance(at)
+// Worth is what one more token is worth with n ahead of it, at the latest time
+// that the Mind was told: how likely it is needed before a later order could
+// arrive, and used at all, times MaxWaste.
+func (m *Mind) Worth(n int) float64 {
 	var v view
 	m.foresee(&v)
-	m.wished = 0 // the view that the last wish was made with is gone
+	m.wished = 0 // the outlooks that the last wish was made with are gone
 	return m.knobs.MaxWaste * v.risk(n, m.solves.fails) * v.use.ge(n+1)
 }
 
@@ -152,7 +153,7 @@ func (m *Mind) missing(w Wish, s *pool.Stock) int {
 		}
 		orders--
 	}
-	effective := float64(s.Outliving) + m.soon.served(s.Fresh-s.Outliving) +
+	effective := float64(s.Outliving) + m.thought.soon.served(s.Fresh-s.Outliving) +
 		(1-m.solves.fails)*float64(max(0, orders)) - float64(s.Waiting)
 	return max(0, int(math.Floor(float64(w.Want)-effective+0.5)))
 }

@@ -27,15 +27,16 @@ func budgetStory(t *testing.T, kind targets.Refill, seed uint64) {
 		dice := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // G404: a test's dice
 		login := learning("login", 1+dice.IntN(30))
 		login.Refill, login.Budget.PerHour = kind, 1+dice.IntN(80)
-		failing := 0.0
-		w.market.with(func() { w.market.fail = func(captcha.Identity) bool { return dice.Float64() < failing } })
+		failing := 0.0 // under the market's lock
+		w.market.with(func() { w.market.fail = func(captcha.Identity) bool { return w.market.draw.Float64() < failing } })
 		w.apply(login)
 		for range 60 {
 			paused := dice.IntN(6) == 0
 			w.shelf.with(func() { w.shelf.paused[login.ID] = paused })
 			w.manager.Kick(login.ID)
 			w.after(25 * time.Millisecond) // what was decided before is placed or not
-			w.market.with(func() { failing = dice.Float64() })
+			share := dice.Float64()
+			w.market.with(func() { failing = share })
 			placed := len(w.shelf.placed())
 			every := time.Duration(1+dice.IntN(20)) * time.Second
 			for range dice.IntN(20) {

@@ -49,17 +49,16 @@
 // that requests earn and expiries use up, probes while solves fail, idle_after.
 // A Decision's Forecast, Risk and Rail say what it was led by.
 //
+// All times in the policy are for lead times about 18 s; a target whose lead
+// times are more than three times off has them stretched in proportion.
+//
 // # Shadows
 //
 // Each target that is asked for tokens has a shadow: what the other way of refilling would
 // have done with the same requests, at lead times drawn from the real ones. The
 // shadow of a fixed target is the adaptive policy, whose table is kept as an
 // adaptive target's would be and let go of after an hour without a request; that of
-// an adaptive target is a ladder of fixed depths. They cost no call and order
-// nothing.
-//
-// All times in the policy are for lead times about 18 s; a target whose lead
-// times are more than three times off has them stretched in proportion.
+// an adaptive target is a ladder of fixed depths. They order nothing.
 //
 // # Invariants
 //

@@ -31,7 +31,7 @@ type solves struct {
 	fails  float64            // share of solves that fail
 	streak uint32             // failures in a row
 
-	sorted [leadsKept + guessWeight]float64 // in ascending order; derived from leads and guess
+	sorted [leadsKept + guessWeight]float32 // in ascending order; derived from leads and guess
 	many   int                              // of sorted
 }
 
@@ -70,10 +70,10 @@ func (s *solves) failed() {
 func (s *solves) sort(guess time.Duration) {
 	s.many = int(s.n)
 	for i := range s.many {
-		s.sorted[i] = float64(s.leads[i])
+		s.sorted[i] = s.leads[i]
 	}
 	for i := range max(0, guessWeight-int(s.n)) {
-		s.sorted[s.many] = guessSpread[i] * guess.Seconds()
+		s.sorted[s.many] = float32(guessSpread[i] * guess.Seconds())
 		s.many++
 	}
 	slices.Sort(s.sorted[:s.many])
@@ -88,11 +88,12 @@ func (s *solves) quantile(f float64) float64 {
 	i := int(place)
 	switch {
 	case place <= 0:
-		return s.sorted[0]
+		return float64(s.sorted[0])
 	case i >= s.many-1:
-		return s.sorted[s.many-1]
+		return float64(s.sorted[s.many-1])
 	}
-	return s.sorted[i] + (place-float64(i))*(s.sorted[i+1]-s.sorted[i])
+	here, next := float64(s.sorted[i]), float64(s.sorted[i+1])
+	return here + (place-float64(i))*(next-here)
 }
 
 // known lists the lead times, in no order.

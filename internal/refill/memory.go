@@ -61,7 +61,7 @@ func (m *memory) learner() *Mind {
 	case m.shadow == nil || m.shadow.dozes():
 		return nil
 	}
-	return m.shadow.runs[0].mind
+	return m.shadow.adaptive.mind
 }
 
 // pace takes notice of another provider's.
@@ -77,20 +77,26 @@ func (m *memory) warm(at time.Time) (tokens int, change time.Duration) {
 	return m.calendar.at(at, m.Ahead())
 }
 
-// worth is what one more token is worth with n ahead of it.
-func (m *memory) worth(at time.Time, n int) float64 {
-	if l := m.learner(); l != nil {
-		return l.Worth(at, n)
+// worth is what one more token is worth with n ahead of it, as of the last look.
+// One that `min` or a warm window keeps is needed for sure.
+func (m *memory) worth(n int) float64 {
+	switch l := m.learner(); {
+	case n < m.floor():
+		return m.own.MaxWaste
+	case l != nil:
+		return l.Worth(n)
+	default:
+		return m.Worth(n)
 	}
-	return m.Worth(at, n)
 }
 
 // learn tells the Mind what has happened since the last look.
-func (m *memory) learn(at time.Time, s *pool.Stock) {
+func (m *memory) learn(at time.Time, s *pool.Stock, concurrency int) {
 	now, then := s.Figures, m.figures
 	requests := int64(0)
 	// Counts that went back are those of a Redis that lost its data.
-	if !m.looked.IsZero() && now.Requests >= then.Requests && now.Solved >= then.Solved {
+	lost := now.Requests < then.Requests || now.Solved < then.Solved
+	if !m.looked.IsZero() && !lost {
 		requests = min(now.Requests-then.Requests, mostEvents)
 		for range requests {
 			m.Request(at)
@@ -113,7 +119,10 @@ func (m *memory) learn(at time.Time, s *pool.Stock) {
 		m.unsaved, m.asked = true, at
 	}
 	if m.shadow != nil {
-		m.shadow.learn(m, at, int(requests), now)
+		if lost {
+			m.shadow.begin(at, now)
+		}
+		m.shadow.learn(m, concurrency, at, int(requests), s)
 	}
 	m.calendar.posted, m.calendar.read = s.Windows, at
 	m.figures, m.looked = now, at
@@ -160,11 +169,11 @@ func (w *worker) recall(ctx context.Context, at time.Time) error {
 // doze lets go of what only a shadow knows where nobody asks: it is saved.
 func (w *worker) doze(ctx context.Context, at time.Time) {
 	m := w.mind
-	if m.shadow == nil || m.shadow.dozes() || at.Sub(m.asked) < shadowLife {
+	if m.own.Adaptive || m.learner() == nil || at.Sub(m.asked) < shadowLife {
 		return
 	}
 	w.save(ctx, at, 0)
-	if at.Equal(m.savedAt) || !m.unsaved {
+	if at.Equal(m.savedAt) {
 		m.shadow.doze()
 	}
 }

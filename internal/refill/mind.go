@@ -62,11 +62,20 @@ type Mind struct {
 	table  *table // nil unless Adaptive: a fixed depth needs no forecast
 
 	// Of the last wish; not saved.
-	wish   Wish
-	wished float64           // when; 0 = it is to be made anew
-	warm   int               // for which
-	looks  [horizons]outlook // forecasts point into it
-	soon   ahead             // forecast for wish.Lead
+	wish    Wish
+	wished  float64  // when; 0 = it is to be made anew
+	warm    int      // for which
+	thought *thought // nil unless Adaptive
+
+	// What the floor costs by itself is not charged to the credit.
+	free   float64 // expiries that are still its own; not saved
+	freeAt float64 // as of then
+}
+
+// thought is what the last forecasts were made of.
+type thought struct {
+	looks [horizons]outlook
+	soon  ahead // for wish.Lead
 }
 
 // NewMind makes a Mind that has seen nothing.
@@ -74,7 +83,7 @@ func NewMind(k Knobs) *Mind {
 	m := &Mind{scale: 1, knobs: k}
 	m.solves.fails = failPrior
 	if k.Adaptive {
-		m.table = newTable()
+		m.table, m.thought = newTable(), new(thought)
 	}
 	m.credit = m.creditStart()
 	m.learned()
@@ -144,7 +153,7 @@ func (m *Mind) Failed(at time.Time) {
 // Expired notes n tokens that died unused.
 func (m *Mind) Expired(at time.Time, n int) {
 	m.advance(at)
-	m.credit = max(m.credit-float64(n), m.creditLowest())
+	m.credit = max(m.credit-m.charged(n), m.creditLowest())
 	m.wished = 0
 }
 

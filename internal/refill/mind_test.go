@@ -3,6 +3,7 @@ package refill
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 	"unsafe"
@@ -79,7 +80,7 @@ func TestRails(t *testing.T) {
 		"depth":                    {change: func(k *Knobs) { k.Depth = 7 }, want: 7, rail: RailDepth},
 		"depth 0":                  {change: func(k *Knobs) { k.Depth = 0 }, want: 0, rail: RailNone},
 		"credit":                   {then: func(m *Mind, at float64) { m.Expired(after(at), 60) }, want: 0, rail: RailCredit},
-		"credit, min":              {change: func(k *Knobs) { k.Min = 3 }, then: func(m *Mind, at float64) { m.Expired(after(at), 60) }, want: 3, rail: RailCredit},
+		"credit, min":              {change: func(k *Knobs) { k.Min = 3 }, then: func(m *Mind, at float64) { m.Expired(after(at), 60+3) }, want: 3, rail: RailCredit},
 		"credit, warm":             {then: func(m *Mind, at float64) { m.Expired(after(at), 60) }, warm: 9, want: 9, rail: RailCredit},
 		"min alone":                {change: func(k *Knobs) { k.Min = 3 }, after: 4000, want: 3, rail: RailNone},
 		"warm beats depth":         {change: func(k *Knobs) { k.Depth = 7 }, after: 4000, warm: 12, want: 12, rail: RailNone},
@@ -338,7 +339,8 @@ func TestMinIsKept(t *testing.T) {
 	}
 }
 
-// What is known of a target fits in 64 KB, however many situations it met.
+// What is known of a target fits in 64 KB, however many situations it met, with
+// its shadow.
 func TestMindIsSmall(t *testing.T) {
 	m := NewMind(usual())
 	for i := range situations {
@@ -347,7 +349,11 @@ func TestMindIsSmall(t *testing.T) {
 	if m.table.known != mostCells {
 		t.Errorf("%d cells", m.table.known)
 	}
-	size := unsafe.Sizeof(*m) + unsafe.Sizeof(*m.table) + mostCells*unsafe.Sizeof(cell{})
+	size := unsafe.Sizeof(memory{}) + unsafe.Sizeof(*m) + unsafe.Sizeof(*m.table) + unsafe.Sizeof(*m.thought) + mostCells*unsafe.Sizeof(cell{})
+	size += unsafe.Sizeof(shadow{})
+	for _, depth := range ladder { // each may hold so many tokens, with as many orders
+		size += unsafe.Sizeof(replay{}) + unsafe.Sizeof(Mind{}) + uintptr(depth)*(unsafe.Sizeof(float64(0))+unsafe.Sizeof(order{}))
+	}
 	t.Logf("%d bytes", size)
 	if size > 64<<10 {
 		t.Errorf("%d bytes", size)
@@ -385,5 +391,24 @@ func BenchmarkRequest(b *testing.B) {
 	for b.Loop() {
 		m.Request(after(at))
 		at += 0.7
+	}
+}
+
+// What `min` costs by itself is not charged to the credit, what is bought beyond
+// it is: keeping a token for nobody does not end the buying for those who ask.
+func TestCreditLeavesOutTheFloor(t *testing.T) {
+	k := usual()
+	k.Min = 4
+	m := NewMind(k)
+	r := newReplay(m, 64, 0)
+	dice, p := rand.New(rand.NewPCG(1, 2)), DefaultSolves() //nolint:gosec // G404: a test's dice
+	r.solve = func(float64) (float64, bool) { return p.draw(dice, 0) }
+	r.pass(24 * 3600)
+	if r.result.Expired < 4000 || m.credit < m.creditStart()-5 {
+		t.Errorf("after a day of min, with %d expiries: credit %.1f of %.1f", r.result.Expired, m.credit, m.creditStart())
+	}
+	m.Expired(after(24*3600), 40)
+	if m.credit > m.creditStart()-30 {
+		t.Errorf("after 40 more: credit %.1f", m.credit)
 	}
 }

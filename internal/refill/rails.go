@@ -32,8 +32,30 @@ func (m *Mind) spare() float64 {
 	return m.credit
 }
 
+// charged is how many of n expiries are charged to the credit: not those that the
+// floor costs anyway, about as many as it holds in each usable life. Otherwise keeping a
+// few tokens for nobody would end the buying for those who do ask.
+func (m *Mind) charged(n int) float64 {
+	m.accrue()
+	own := min(float64(n), math.Floor(m.free))
+	m.free -= own
+	return float64(n) - own
+}
+
+// accrue brings free up to date; the floor must have been as it is now since.
+func (m *Mind) accrue() {
+	floor := float64(m.floor())
+	since := max(0, m.now-m.freeAt)
+	m.freeAt = m.now
+	// A token of the floor is replaced up to a lead time before it dies.
+	life := m.knobs.Usable.Seconds()
+	if cycle := max(life-m.solves.quantile(floorLead), life/2); cycle > 0 {
+		m.free = max(m.free, min(m.free+floor*since/cycle, floor))
+	}
+}
+
 // creditLowest is the deepest debt: what expires after the credit is used up, all
-// that was held then, is paid back, but not what `min` goes on to cost.
+// that was held then, is paid back.
 func (m *Mind) creditLowest() float64 { return -max(m.creditMost(), float64(m.most())) }
 
 // most is the cap: depth, or more in a warm window.

@@ -47,7 +47,7 @@ type Note struct {
 type record struct {
 	mu        sync.Mutex
 	note      Note
-	waiting   time.Time // for a slot, since then; zero = it does not
+	waiting   time.Time // since when an order is wanted and none was placed; zero = none is
 	failures  int       // of orders, in a row
 	failure   string    // the last one
 	trouble   string    // why the last order was not taken; "" after a solve
@@ -108,6 +108,7 @@ func (r *record) decided(d Decision, stock pool.Stock, at time.Time) {
 	case d.Order > 0 && at.Before(r.note.Until):
 		// No order can be placed before.
 	case r.starvesLocked(at):
+		r.starveLocked()
 	case stock.Unknown > 0 && stock.Fresh == 0 && d.Order == 0:
 		// They hold the places of the depth until they must be over.
 		r.setLocked(Starved, fmt.Sprintf("of %d orders under way nobody knows whether %d were bought: their submits had no clear answer", stock.Orders, stock.Unknown))
@@ -126,9 +127,9 @@ func (r *record) shadowed(s *Shadow) {
 	r.note.Shadow = s
 }
 
-// waits notes that the worker stands in the line for a slot, and tells since when
-// it has had none.
-func (r *record) waits(at time.Time) time.Time {
+// wantsSlot notes that the worker wants a slot, and tells since when it has placed
+// no order for which it wanted one.
+func (r *record) wantsSlot(at time.Time) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.waiting.IsZero() {
@@ -137,20 +138,16 @@ func (r *record) waits(at time.Time) time.Time {
 	return r.waiting
 }
 
-// served notes that it got one.
-func (r *record) served() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.waiting = time.Time{}
-}
-
 // starve calls the target starved if it has waited for long.
 func (r *record) starve(at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.starvesLocked(at) {
-		return
+	if r.starvesLocked(at) {
+		r.starveLocked()
 	}
+}
+
+func (r *record) starveLocked() {
 	reason := r.trouble
 	if reason == "" {
 		reason = "waiting for a provider that can take an order"
@@ -158,8 +155,8 @@ func (r *record) starve(at time.Time) {
 	r.setLocked(Starved, reason)
 }
 
-// starvesLocked reports whether the worker has waited long for a slot. The caller
-// holds mu.
+// starvesLocked reports whether the worker has waited long to place an order. The
+// caller holds mu.
 func (r *record) starvesLocked(at time.Time) bool {
 	return !r.waiting.IsZero() && at.Sub(r.waiting) >= starvedAfter
 }
@@ -169,7 +166,7 @@ func (r *record) starvesLocked(at time.Time) bool {
 func (r *record) placed(at time.Time) (recovered bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.lastOrder = at
+	r.lastOrder, r.waiting = at, time.Time{}
 	if recovered = r.note.State == Budget; recovered {
 		r.setLocked(OK, "")
 	}

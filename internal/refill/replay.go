@@ -24,18 +24,18 @@ type order struct {
 type replay struct {
 	mind        *Mind
 	concurrency int       // most orders at once
-	patience    float64   // seconds that a request waits for a token; 0 = it is lost at once
+	patience    float64   // seconds that a patient request waits for a token
 	windows     *calendar // in which tokens are kept ready; nil = none
 	// solve draws how long a solve takes that is placed then, and whether it fails.
 	solve func(at float64) (lead float64, fails bool)
 
 	now     float64
-	look    float64   // when the policy wants to be asked
-	tokens  []float64 // when they expire, oldest first
-	orders  []order   // by start
-	waiting []float64 // since when callers wait, first come first
-	waits   []float64 // how long those that were served waited
-	stock   pool.Stock
+	look    float64         // when the policy wants to be asked
+	tokens  []float64       // when they expire, oldest first
+	orders  []order         // by start
+	waiting []float64       // since when callers wait, first come first
+	waits   []float64       // how long those that were served waited
+	ages    []time.Duration // room for those of the orders
 	result  Result
 }
 
@@ -98,8 +98,9 @@ func (r *replay) soonest() (at float64, what, i int) {
 
 func (r *replay) at() time.Time { return epoch.Add(time.Duration(r.now * float64(time.Second))) }
 
-// request lets somebody ask for a token.
-func (r *replay) request(at float64) {
+// request lets somebody ask for a token, who is patient or goes at once where there
+// is none.
+func (r *replay) request(at float64, patient bool) {
 	r.now = at
 	r.result.Requests++
 	r.mind.Request(r.at())
@@ -110,7 +111,7 @@ func (r *replay) request(at float64) {
 		}
 		r.tokens = r.tokens[1:]
 		r.result.Hits++
-	case r.patience > 0:
+	case patient:
 		r.waiting = append(r.waiting, r.now)
 	default:
 		r.result.Misses++
@@ -145,9 +146,10 @@ func (r *replay) decide() {
 	w := r.mind.Wish(at, warm)
 	lead := w.Lead.Seconds()
 	dying, _ := slices.BinarySearch(r.tokens, r.now+lead)
-	s := &r.stock
-	s.Fresh, s.Outliving, s.Orders, s.Waiting = len(r.tokens), len(r.tokens)-dying, len(r.orders), len(r.waiting)
-	s.NextExpiry, s.NextLook = -1, -1
+	s := pool.Stock{
+		Fresh: len(r.tokens), Outliving: len(r.tokens) - dying, Orders: len(r.orders), Waiting: len(r.waiting),
+		NextExpiry: -1, NextLook: -1, OrderAges: r.ages[:0],
+	}
 	if len(r.tokens) > 0 {
 		s.NextExpiry = inSeconds(r.tokens[0] - r.now)
 	}
@@ -158,7 +160,8 @@ func (r *replay) decide() {
 	for i := range r.orders {
 		s.OrderAges = append(s.OrderAges, inSeconds(r.now-r.orders[i].placed))
 	}
-	d := r.mind.Decide(at, w, s)
+	r.ages = s.OrderAges
+	d := r.mind.Decide(at, w, &s)
 	for range min(d.Order, r.concurrency-len(r.orders)) {
 		lead, fails := r.solve(r.now)
 		r.orders = append(r.orders, order{placed: r.now, ends: r.now + lead, fails: fails})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"poold/internal/pool"
@@ -15,6 +16,9 @@ const (
 	shadowLife = time.Hour
 	// shadowSpan: what a shadow tells is of the last one to two of it.
 	shadowSpan = 12 * time.Hour
+	// waitersPatience is how long those of its callers wait that do, as a caller
+	// does who names no time.
+	waitersPatience = 20 * time.Second
 	// fewRequests say nothing about a policy.
 	fewRequests = 50
 	// asGood is how much worse a fixed depth's hit rate may be to count as reaching
@@ -23,13 +27,13 @@ const (
 )
 
 // ladder holds the fixed depths that an adaptive target is compared with.
-var ladder = []int{1, 2, 4, 8, 16, 32, 64, 128}
+var ladder = []int{1, 2, 4, 8, 16, 32, 64}
 
 // shadow is what another way of refilling would have done with a target's
-// demand: replays that live on the real requests and lead times. An adaptive
-// target is shadowed by fixed depths, any other by the adaptive policy.
+// demand: replays that live on the real requests and lead times.
 type shadow struct {
-	runs     []*replay
+	adaptive *replay   // of a target with a fixed depth; else nil
+	fixed    []*replay // of an adaptive one, by depth
 	calendar calendar
 	// since and next are where the figures stood when counting began; next takes
 	// the place of since when it is old enough.
@@ -43,86 +47,122 @@ type mark struct {
 	runs []Result
 }
 
-// newShadow begins with an empty stock. The adaptive policy may hold and order
-// what the provider can take; restore gives it its memory.
+// newShadow begins with an empty stock. restore gives the adaptive policy its
+// memory.
 func newShadow(m *memory, concurrency int, at time.Time, restore func(Knobs) *Mind) *shadow {
 	s := &shadow{calendar: calendar{windows: m.calendar.windows}}
-	add := func(mind *Mind) {
+	begin := func(mind *Mind) *replay {
 		r := newReplay(mind, concurrency, sinceEpoch(at))
+		r.patience = waitersPatience.Seconds()
 		r.windows = &s.calendar
-		s.runs = append(s.runs, r)
+		return r
 	}
 	k := m.own
 	k.Adaptive = !k.Adaptive
 	if k.Adaptive {
-		k.Depth = max(1, concurrency)
-		add(restore(k))
+		k.Depth = max(k.Depth, concurrency)
+		s.adaptive = begin(restore(k))
 	} else {
 		k.Min = 0
-		most := max(1, min(concurrency, m.own.Depth))
-		for _, depth := range ladder {
-			if k.Depth = depth; depth < most {
-				add(NewMind(k))
-			}
+		for _, k.Depth = range ladder {
+			s.fixed = append(s.fixed, begin(NewMind(k)))
 		}
-		k.Depth = min(most, ladder[len(ladder)-1])
-		add(NewMind(k))
 	}
-	s.since = s.mark(at, m.figures)
-	s.next = s.since
+	s.begin(at, m.figures)
 	return s
 }
 
-// dozes reports whether the adaptive policy has let go of what it had learned.
-func (s *shadow) dozes() bool {
-	mind := s.runs[0].mind
-	return mind.knobs.Adaptive && mind.table == nil
+// runs are all its replays.
+func (s *shadow) runs() []*replay {
+	if s.adaptive != nil {
+		return []*replay{s.adaptive}
+	}
+	return s.fixed
 }
+
+// begin begins counting.
+func (s *shadow) begin(at time.Time, real pool.Figures) {
+	s.since = s.mark(at, real)
+	s.next = s.mark(at, real)
+}
+
+// dozes reports whether the adaptive policy has let go of what it had learned.
+func (s *shadow) dozes() bool { return s.adaptive != nil && s.adaptive.mind.table == nil }
 
 func (s *shadow) doze() {
-	if mind := s.runs[0].mind; mind.knobs.Adaptive {
-		mind.table = nil
-		mind.wished = 0
-	}
+	s.adaptive.mind.table = nil
+	s.adaptive.mind.wished = 0
 }
 
-// wake gives back what doze took.
+// wake gives back what doze took, as it was saved.
 func (s *shadow) wake(restore func(Knobs) *Mind) {
-	mind := s.runs[0].mind
-	mind.table, mind.sampled = restore(mind.knobs).table, mind.now
+	mind := s.adaptive.mind
+	if saved := restore(mind.knobs); saved.scale == mind.scale {
+		mind.table = saved.table
+	} else { // lead times have changed by much: its times mean nothing any more
+		mind.table = newTable()
+	}
+	mind.sampled = mind.now
 }
 
 func sinceEpoch(at time.Time) float64 { return at.Sub(epoch).Seconds() }
 
 func (s *shadow) mark(at time.Time, real pool.Figures) mark {
-	runs := make([]Result, len(s.runs))
-	for i, r := range s.runs {
-		runs[i] = r.result
+	m := mark{at: at, real: real}
+	for _, r := range s.runs() {
+		m.runs = append(m.runs, r.result)
 	}
-	return mark{at: at, real: real, runs: runs}
+	return m
 }
 
-// learn lets the shadow live from one look to the next, with so many requests
-// spread over that time and solves as they are for real.
-func (s *shadow) learn(m *memory, to time.Time, requests int, figures pool.Figures) {
-	from, real := m.looked, &m.solves
+// learn lets the shadow live from the last look to this one, with the requests
+// that were noticed spread over that time and solves as they are for real. What
+// happens while an operator has paused the buying counts for nobody.
+func (s *shadow) learn(m *memory, concurrency int, at time.Time, requests int, stock *pool.Stock) {
 	s.calendar.posted, s.calendar.read = m.calendar.posted, m.calendar.read
+	was := s.mark(at, m.figures)
+	s.live(m, concurrency, at, requests, stock.Figures)
+	is := s.mark(at, stock.Figures)
+	if stock.Paused {
+		s.since.skip(was, is)
+		s.next.skip(was, is)
+	}
+	if at.Sub(s.next.at) >= shadowSpan {
+		s.since, s.next = s.next, is
+	}
+}
+
+func (s *shadow) live(m *memory, concurrency int, at time.Time, requests int, figures pool.Figures) {
+	real := &m.solves
 	solve := func(float64) (float64, bool) {
 		fails := real.streak >= failuresInARow || rand.Float64() < real.fails //nolint:gosec // G404: a model
-		return real.sorted[rand.IntN(real.many)], fails                       //nolint:gosec // G404: a model
+		return float64(real.sorted[rand.IntN(real.many)]), fails              //nolint:gosec // G404: a model
 	}
-	begin, end := sinceEpoch(from), sinceEpoch(to)
-	for _, r := range s.runs {
-		r.solve = solve
+	// As many callers wait for a token as do for real.
+	waiters := float64(figures.Waited) / float64(max(1, figures.Waited+figures.Misses))
+	begin, end := sinceEpoch(m.looked), sinceEpoch(at)
+	for _, r := range s.runs() {
+		r.solve, r.concurrency = solve, concurrency
 		for n := range requests {
 			at := begin + (end-begin)*float64(n+1)/float64(requests)
 			r.pass(at)
-			r.request(at)
+			r.request(at, rand.Float64() < waiters) //nolint:gosec // G404: a model
 		}
 		r.pass(end)
 	}
-	if to.Sub(s.next.at) >= shadowSpan {
-		s.since, s.next = s.next, s.mark(to, figures)
+}
+
+// skip leaves out what happened between two marks.
+func (m *mark) skip(was, is mark) {
+	m.real.Hits += is.real.Hits - was.real.Hits
+	m.real.Waited += is.real.Waited - was.real.Waited
+	m.real.Misses += is.real.Misses - was.real.Misses
+	m.real.Solved += is.real.Solved - was.real.Solved
+	m.runs = slices.Clone(m.runs) // the two marks may share it
+	for i := range m.runs {
+		m.runs[i].Requests += is.runs[i].Requests - was.runs[i].Requests
+		m.runs[i].Hits += is.runs[i].Hits - was.runs[i].Hits
+		m.runs[i].Bought += is.runs[i].Bought - was.runs[i].Bought
 	}
 }
 
@@ -156,11 +196,11 @@ func (s *shadow) tell(figures pool.Figures) *Shadow {
 		Since: s.since.at, Requests: outcomes, HitRate: float64(got) / float64(max(1, outcomes)),
 		Bought: figures.Solved - was.Solved,
 	}
-	if outcomes < fewRequests || told.Bought <= 0 || len(s.runs) == 0 {
+	if outcomes < fewRequests || told.Bought <= 0 {
 		return nil
 	}
 	// The first depth that is as good, else the last one.
-	for i, r := range s.runs {
+	for i, r := range s.runs() {
 		before := s.since.runs[i]
 		requests := r.result.Requests - before.Requests
 		told.Adaptive, told.Depth = r.mind.knobs.Adaptive, r.mind.knobs.Depth

@@ -94,48 +94,86 @@ func TestShadowDozes(t *testing.T) {
 		login.HitRate, login.MaxWaste = 0.97, 3
 		w.apply(login)
 		w.after(5 * time.Minute)
-		memory := w.manager.roster.Load().byName["login"].mind
-		if memory.shadow != nil {
-			t.Error("there is a shadow before anybody asked")
-		}
 		w.demand(login, 5*time.Second, 30*time.Minute)
 		w.after(time.Second)
 		before := w.note("login").Shadow
-		if before == nil || memory.learner().table.known < 3 {
-			t.Fatalf("after half an hour of demand: %v", before)
-		}
-		known := memory.learner().table.known
 		w.after(8 * time.Hour)
 		night := w.note("login").Shadow
-		if memory.learner() != nil || memory.shadow.runs[0].mind.table != nil {
-			t.Error("the table is still there after a night")
-		}
-		if night.Bought < before.Bought+1500 || night.ShadowBought > before.ShadowBought+20 || night.Requests != before.Requests {
+		if before == nil || night.Bought < before.Bought+1500 || night.ShadowBought > before.ShadowBought+20 || night.Requests != before.Requests {
 			t.Errorf("after a night %+v, before %+v", night, before)
 		}
-		w.demand(login, 5*time.Second, time.Minute)
-		if n := memory.learner().table.known; n < known {
-			t.Errorf("of %d cells %d came back", known, n)
+		saved := func() (cells, saves int) {
+			w.shelf.with(func() {
+				mind, err := Restore(usual(), w.shelf.minds[login.ID], time.Now())
+				if err != nil {
+					t.Error(err)
+				}
+				cells, saves = mind.table.known, w.shelf.saves
+			})
+			return cells, saves
+		}
+		cells, saves := saved()
+		if cells < 15 || saves > 35 {
+			t.Errorf("%d cells, saved %d times", cells, saves)
+		}
+		w.demand(login, 5*time.Second, 2*time.Minute)
+		if n, _ := saved(); n < cells {
+			t.Errorf("of %d cells %d came back", cells, n)
 		}
 	})
 }
 
-// What is told is of the last 12 to 24 hours.
+// An adaptive target is saved once a minute while somebody asks, and no more.
+func TestAdaptiveTargetIsSavedSeldom(t *testing.T) {
+	play(t, 64, func(t *testing.T, w *world) {
+		login := learning("login", 20)
+		w.apply(login)
+		w.demand(login, 5*time.Second, 30*time.Minute)
+		w.after(8 * time.Hour)
+		w.shelf.with(func() {
+			if n := w.shelf.saves; n > 32 {
+				t.Errorf("saved %d times", n)
+			}
+		})
+	})
+}
+
+// shaded is a memory of a target with a shadow that began at epoch.
+func shaded(target targets.Target) *memory {
+	m := newMemory(target, 15*time.Second, 5*time.Second)
+	m.looked, m.figures.Requests = epoch, 1
+	m.shadow = newShadow(m, 20, epoch, NewMind)
+	return m
+}
+
+// hourly lets an hour pass with a request each 36 s, of which nine in ten hit.
+func (m *memory) hourly(hour int, change func(*pool.Stock)) (at time.Time, told *Shadow) {
+	const steps = 100
+	for n := range steps {
+		at = epoch.Add(time.Duration(hour)*time.Hour + time.Duration(n+1)*time.Hour/steps)
+		s := pool.Stock{Figures: m.figures}
+		s.Figures.Requests++
+		if n%10 > 0 {
+			s.Figures.Hits++
+		} else {
+			s.Figures.Misses++
+		}
+		s.Figures.Solved += 3
+		if change != nil {
+			change(&s)
+		}
+		m.learn(at, &s, 20)
+	}
+	return at, m.shadow.tell(m.figures)
+}
+
+// What is told is of the last 12 to 24 hours, on both sides.
 func TestShadowForgets(t *testing.T) {
-	m := newMemory(target("login", 5), 15*time.Second, 5*time.Second)
-	at := epoch
-	s := newShadow(m, 20, at, NewMind)
-	figures := pool.Figures{}
+	login := target("login", 5)
+	login.HitRate, login.MaxWaste = 0.97, 3
+	m := shaded(login)
 	for hour := range 60 {
-		next := at.Add(time.Hour)
-		figures.Requests += 100
-		figures.Hits += 90
-		figures.Misses += 10
-		figures.Solved += 300
-		m.looked = at
-		s.learn(m, next, 100, figures)
-		at = next
-		told := s.tell(figures)
+		at, told := m.hourly(hour, nil)
 		if told == nil {
 			t.Fatalf("hour %d: nothing", hour)
 		}
@@ -143,23 +181,69 @@ func TestShadowForgets(t *testing.T) {
 		if hours > 24 || hours < 12 && hour > 12 || told.Requests != int64(100*hours) || told.Bought != int64(300*hours) || told.HitRate != 0.9 {
 			t.Errorf("hour %d: %+v, of %g hours", hour, told, hours)
 		}
+		// One request each 36 s: nearly each is hit by about two tokens bought.
+		if perHour := float64(told.ShadowBought) / hours; told.ShadowHitRate > 1 || told.ShadowHitRate < 0.8 && hour > 2 || perHour < 80 || perHour > 250 {
+			t.Errorf("hour %d: %+v, %g bought an hour", hour, told, perHour)
+		}
 	}
 }
 
 // Of nearly nothing nothing is said.
 func TestShadowIsSilent(t *testing.T) {
-	m := newMemory(target("login", 5), 15*time.Second, 5*time.Second)
-	s := newShadow(m, 20, epoch, NewMind)
+	m := shaded(target("login", 5))
 	for _, f := range []pool.Figures{{}, {Requests: 49, Hits: 49, Solved: 60}, {Requests: 90, Misses: 90}} {
-		if told := s.tell(f); told != nil {
+		if told := m.shadow.tell(f); told != nil {
 			t.Errorf("%+v of %+v", told, f)
 		}
 	}
-	f := pool.Figures{Requests: 100, Hits: 90, Waited: 5, Misses: 5, Solved: 100}
-	m.looked = epoch
-	s.learn(m, epoch.Add(time.Hour), 100, f)
-	if told := s.tell(f); told == nil || told.Requests != 100 || told.HitRate != 0.9 {
+	if _, told := m.hourly(0, nil); told == nil || told.Requests != 100 || told.HitRate != 0.9 {
 		t.Errorf("%+v", told)
+	}
+}
+
+// While an operator has paused the buying nothing counts, for neither side; a
+// Redis that lost its counts begins anew.
+func TestShadowLeavesOut(t *testing.T) {
+	login := target("login", 5)
+	login.HitRate, login.MaxWaste = 0.97, 3
+	m := shaded(login)
+	m.hourly(0, nil)
+	_, before := m.hourly(1, nil)
+	for hour := range 3 {
+		_, paused := m.hourly(2+hour, func(s *pool.Stock) { s.Paused = true })
+		if *paused != *before {
+			t.Errorf("paused: %+v, before %+v", paused, before)
+		}
+	}
+	m.learn(epoch.Add(6*time.Hour), &pool.Stock{Figures: pool.Figures{Requests: 3, Hits: 3}}, 20)
+	if told := m.shadow.tell(m.figures); told != nil {
+		t.Errorf("after the loss: %+v", told)
+	}
+	if _, told := m.hourly(6, nil); told == nil || told.HitRate != 0.9 || told.Requests != 100 {
+		t.Errorf("later: %+v", told)
+	}
+}
+
+// What is told grows with the provider, and heeds windows and outages.
+func TestShadowLivesInTheSameWorld(t *testing.T) {
+	login := target("login", 5)
+	login.HitRate, login.MaxWaste = 0.97, 3
+	bought := func(change func(m *memory, s *pool.Stock)) int {
+		m := shaded(login)
+		for hour := range 4 {
+			m.hourly(hour, func(s *pool.Stock) {
+				if change != nil {
+					change(m, s)
+				}
+			})
+		}
+		return m.shadow.adaptive.result.Bought
+	}
+	usually := bought(nil)
+	window := bought(func(_ *memory, s *pool.Stock) { s.Windows = []pool.Window{{Tokens: 9, Left: time.Hour}} })
+	outage := bought(func(m *memory, _ *pool.Stock) { m.solves.streak = failuresInARow })
+	if window < usually+1000 || outage > usually/4 {
+		t.Errorf("usually %d bought, in a window %d, in an outage %d", usually, window, outage)
 	}
 }
 

@@ -19,19 +19,23 @@ func TestCallersComeFirst(t *testing.T) {
 		w.after(10 * time.Second)
 		w.shelf.with(func() { w.shelf.waiting[login.ID] = 3 })
 		w.manager.Kick(login.ID)
-		w.after(25 * time.Second) // the four orders under way end within it
+		w.after(45 * time.Second) // the four orders under way end twice within it
 		sold := w.market.sales()
-		if len(sold) < 8 {
+		if len(sold) < 12 {
 			t.Fatalf("only %d sold", len(sold))
 		}
-		n := 0
-		for _, id := range sold[4:8] {
-			if id == login.ID {
-				n++
+		// Each asks for one slot at a time, so of four that come free at once some go
+		// to others.
+		count := func(sold []captcha.ID) (n int) {
+			for _, id := range sold {
+				if id == login.ID {
+					n++
+				}
 			}
+			return n
 		}
-		if n != 3 {
-			t.Errorf("of the next four slots %d went to the three callers", n)
+		if first, second := count(sold[4:8]), count(sold[4:12]); first < 2 || second != 3 {
+			t.Errorf("of the next four slots %d went to the three callers, of eight %d", first, second)
 		}
 	})
 }
@@ -53,6 +57,56 @@ func TestBidsAreOfTheDay(t *testing.T) {
 		sold := w.market.sales()
 		if last := sold[len(sold)-1]; last != login.ID {
 			t.Errorf("the slot after the callers came went to another target: %v", sold)
+		}
+	})
+}
+
+// Of two targets that wait for as long, the one whose orders are worth more gets
+// more slots.
+func TestSlotsGoByWorth(t *testing.T) {
+	play(t, 3, func(t *testing.T, w *world) {
+		w.market.lead = func() time.Duration { return 20 * time.Second }
+		often, rarely := target("often", 200), target("rarely", 200)
+		for _, x := range []*targets.Target{&often, &rarely} {
+			x.MaxWaste, x.HitRate, x.Lifetime = 3, 0.97, time.Hour
+		}
+		w.apply(often, rarely)
+		for i := range 600 {
+			w.after(time.Second)
+			w.shelf.take(often)
+			if i%60 == 0 {
+				w.shelf.take(rarely)
+			}
+		}
+		got := map[captcha.ID]int{}
+		for _, id := range w.market.sales() {
+			got[id]++
+		}
+		if got[often.ID] < 2*got[rarely.ID] || got[rarely.ID] < 10 {
+			t.Errorf("often got %d, rarely %d", got[often.ID], got[rarely.ID])
+		}
+	})
+}
+
+// Tokens that a window keeps are worth as much as any: a busy target does not keep
+// them from coming.
+func TestWindowGetsSlots(t *testing.T) {
+	play(t, 6, func(t *testing.T, w *world) {
+		w.market.lead = func() time.Duration { return 18 * time.Second }
+		busy, kept := learning("busy", 200), learning("kept", 30)
+		w.apply(busy, kept)
+		w.demand(busy, time.Second, 10*time.Minute)
+		kept.Warm = windows(t, `[{cron: "* * * * *", tokens: 10, for: 24h}]`)
+		w.apply(busy, kept)
+		w.demand(busy, time.Second, 4*time.Minute)
+		sum := 0
+		const looks = 60
+		for range looks {
+			w.demand(busy, time.Second, 4*time.Second)
+			sum += w.shelf.fresh(kept)
+		}
+		if mean := float64(sum) / looks; mean < 8 {
+			t.Errorf("%.1f fresh in the window", mean)
 		}
 	})
 }

@@ -25,7 +25,7 @@ type shelf struct {
 	unknown  map[string]bool                     // whose fate nobody knows
 	records  map[string]pool.Record              // of the orders, for who adopts them
 	orphans  map[string]bool                     // orders whose replica is gone
-	windows  []pool.Window                       // as Look tells them at windowsAt
+	windows  []pool.Window                       // as they were when told
 	told     time.Time
 	places   map[string]map[pool.Ref]time.Time
 	adopts   int

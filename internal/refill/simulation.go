@@ -138,7 +138,7 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 		if err := until(at); err != nil {
 			return Result{}, err
 		}
-		r.request(at)
+		r.request(at, s.Wait > 0)
 	}
 	if err := until(s.Arrivals[len(s.Arrivals)-1] + afterLast); err != nil {
 		return Result{}, err

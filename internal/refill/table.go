@@ -20,7 +20,7 @@ const (
 	situations = busySilences*busies + silences - busySilences
 	// mostCells is how many situations are remembered at once. A target that meets
 	// more forgets the one that it knows least about.
-	mostCells = 176
+	mostCells = 154
 
 	// A sample weighs one in units of sampleUnit; the k-th one in one visit of a
 	// situation weighs 1/k, at least leastWeight.

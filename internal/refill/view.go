@@ -14,7 +14,7 @@ type view struct {
 	looks       *[horizons]outlook // nil where the table knows nothing of the situation
 }
 
-// foresee prepares the forecasts of this moment. They point into m.looks.
+// foresee prepares the forecasts of this moment. They point into m.thought.
 func (m *Mind) foresee(v *view) {
 	v.shape = 2*m.countNow() + fallbackPrior
 	v.rate = v.shape / fallbackWindow
@@ -22,9 +22,9 @@ func (m *Mind) foresee(v *view) {
 	v.ends = m.ends()
 	if m.last > 0 && m.table != nil {
 		if c := m.table.cells[situation((m.now-m.last)/m.scale, m.busy)]; c != nil {
-			v.looks = &m.looks
+			v.looks = &m.thought.looks
 			for h := range c {
-				m.looks[h].look(&c[h], v.ends[h]*v.rate)
+				v.looks[h].look(&c[h], v.ends[h]*v.rate)
 			}
 		}
 	}
@@ -100,6 +100,15 @@ func (v *view) enough(k *Knobs, fails float64, most int) int {
 		}
 	}
 	return not
+}
+
+// expected is how many requests come within a lead time, on average; of so many
+// that the table knows little more of them than the rate does, as the rate has it.
+func (v *view) expected() float64 {
+	if mean := v.rate * v.q50; mean > exactUpTo/2 {
+		return mean
+	}
+	return v.soon[1].served(exactUpTo)
 }
 
 // served is how many of n tokens are asked for in that time, on average.

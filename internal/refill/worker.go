@@ -187,7 +187,7 @@ func (w *worker) decide(ctx context.Context, at time.Time) (Decision, pool.Stock
 		if err != nil {
 			return Decision{}, pool.Stock{}, err
 		}
-		w.mind.learn(at, &stock)
+		w.mind.learn(at, &stock, w.desk.Concurrency())
 		warm, change := w.mind.warm(at)
 		now := w.mind.Wish(at, warm)
 		if w.close(now.Lead, wish.Lead) || n == looks {
@@ -229,7 +229,7 @@ func (w *worker) place(ctx context.Context, d Decision, s pool.Stock, buy buyer)
 	for nth := range d.Order {
 		slot, err := w.admit(ctx, purchase.Bid{
 			Callers: s.Waiting > s.Orders+nth,
-			Worth:   w.mind.worth(time.Now(), max(0, s.Fresh+s.Orders+nth-s.Waiting)),
+			Worth:   w.mind.worth(max(0, s.Outliving+s.Orders+nth-s.Waiting)),
 		})
 		if slot == nil {
 			return err
@@ -259,13 +259,12 @@ func (w *worker) place(ctx context.Context, d Decision, s pool.Stock, buy buyer)
 // answers nil where the bid is not worth keeping: something has happened since.
 func (w *worker) admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, error) {
 	began := time.Now()
-	bid.Since = w.record.waits(began)
+	bid.Since = w.record.wantsSlot(began)
 	for {
 		limited, cancel := context.WithTimeout(ctx, bidFor)
 		slot, err := w.desk.Admit(limited, bid)
 		cancel()
 		if err == nil {
-			w.record.served()
 			return slot, nil
 		}
 		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {

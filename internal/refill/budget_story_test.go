@@ -2,66 +2,82 @@ package refill
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"poold/internal/captcha"
 	"poold/internal/targets"
 )
+
+// episode is a part of a budget story.
+type episode struct {
+	paused  bool
+	failing float64       // share of solves that fail
+	every   time.Duration // between requests
+	asked   int
+	quiet   time.Duration // after the last one
+}
 
 // Whatever the demand, the failures and the pauses, no hour sees more orders than
 // its budget, nothing is ordered while paused or beyond depth (play sees to that),
 // and when there is budget and somebody asks, buying goes on: for both ways of
 // refilling.
 func TestBudgetsAndPausesHold(t *testing.T) {
-	for _, kind := range []targets.Refill{targets.RefillFixed, targets.RefillAdaptive} {
-		for seed := range uint64(6) {
-			t.Run(fmt.Sprint(kind, seed), func(t *testing.T) { budgetStory(t, kind, seed) })
+	rapid.Check(t, func(r *rapid.T) {
+		login := learning("login", rapid.IntRange(1, 30).Draw(r, "depth"))
+		login.Refill = rapid.SampledFrom([]targets.Refill{targets.RefillFixed, targets.RefillAdaptive}).Draw(r, "refill")
+		login.Budget.PerHour = rapid.IntRange(1, 60).Draw(r, "per hour")
+		story := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) episode {
+			return episode{
+				paused:  rapid.IntRange(0, 5).Draw(r, "paused") == 5,
+				failing: rapid.Float64Range(0, 1).Draw(r, "failing"),
+				every:   time.Duration(rapid.IntRange(1, 20).Draw(r, "every")) * time.Second,
+				asked:   rapid.IntRange(0, 20).Draw(r, "asked"),
+				quiet:   time.Duration(rapid.IntRange(0, 300).Draw(r, "quiet")) * time.Second,
+			}
+		}), 1, 20).Draw(r, "story")
+		if problem := budgetStory(t, login, story); problem != "" {
+			r.Fatal(problem)
 		}
-	}
+	})
 }
 
-func budgetStory(t *testing.T, kind targets.Refill, seed uint64) {
-	play(t, 20, func(t *testing.T, w *world) {
-		dice := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // G404: a test's dice
-		login := learning("login", 1+dice.IntN(30))
-		login.Refill, login.Budget.PerHour = kind, 1+dice.IntN(80)
+// budgetStory plays it and says what went wrong.
+func budgetStory(t *testing.T, login targets.Target, story []episode) (problem string) {
+	play(t, 20, func(_ *testing.T, w *world) {
 		failing := 0.0 // under the market's lock
 		w.market.with(func() { w.market.fail = func(captcha.Identity) bool { return w.market.draw.Float64() < failing } })
 		w.apply(login)
-		for range 60 {
-			paused := dice.IntN(6) == 0
-			w.shelf.with(func() { w.shelf.paused[login.ID] = paused })
+		begin := func(e episode) {
+			w.shelf.with(func() { w.shelf.paused[login.ID] = e.paused })
+			w.market.with(func() { failing = e.failing })
 			w.manager.Kick(login.ID)
 			w.after(25 * time.Millisecond) // what was decided before is placed or not
-			share := dice.Float64()
-			w.market.with(func() { failing = share })
-			placed := len(w.shelf.placed())
-			every := time.Duration(1+dice.IntN(20)) * time.Second
-			for range dice.IntN(20) {
-				w.after(every)
-				w.shelf.take(login)
-			}
-			w.after(time.Duration(dice.IntN(300)) * time.Second)
-			if more := len(w.shelf.placed()) - placed; paused && more > 0 {
-				t.Errorf("%d orders were placed while paused", more)
+		}
+		for _, e := range story {
+			begin(e)
+			before := len(w.shelf.placed())
+			w.demand(login, e.every, time.Duration(e.asked)*e.every)
+			w.after(e.quiet)
+			if more := len(w.shelf.placed()) - before; e.paused && more > 0 {
+				problem = fmt.Sprintf("%d orders were placed while paused", more)
 			}
 		}
 		placed := w.shelf.placed()
 		for i, p := range placed {
 			if n := i - login.Budget.PerHour; n >= 0 && p.at.Sub(placed[n].at) < time.Hour {
-				t.Fatalf("more than %d orders within an hour", login.Budget.PerHour)
+				problem = fmt.Sprintf("more than %d orders within an hour", login.Budget.PerHour)
 			}
 		}
 		// Nobody is stalled by what was.
-		w.shelf.with(func() { w.shelf.paused[login.ID] = false })
-		w.market.with(func() { failing = 0 })
-		w.manager.Kick(login.ID)
+		begin(episode{})
 		w.after(time.Hour + time.Minute)
 		w.demand(login, 7*time.Second, 10*time.Minute)
 		if len(w.shelf.placed()) == len(placed) {
-			t.Error("nothing is bought any more")
+			problem = "nothing is bought any more"
 		}
 	})
+	return problem
 }

@@ -248,6 +248,7 @@ func TestRedisHangsAndHeals(t *testing.T) {
 		got, err := s.Look(t.Context(), id, 0, 0)
 		return err == nil && got.Fresh == 2
 	})
+	eventually(t, "callers to be told so", s.Up) // by the next ping
 	if _, err := s.Take(t.Context(), Request{ID: id}); err != nil {
 		t.Fatalf("after it healed: %v", err)
 	}

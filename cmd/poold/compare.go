@@ -68,6 +68,9 @@ func compare(ctx context.Context, base refill.Simulation, bar *bar) ([]row, erro
 	for _, price := range prices {
 		k := base.Knobs
 		k.MaxWaste = price
+		if !k.Adaptive {
+			k.Depth = max(k.Depth, base.Concurrency) // its depth is no limit
+		}
 		if err := try(targets.RefillAdaptive, k); err != nil {
 			return nil, err
 		}
@@ -114,7 +117,7 @@ func (b *bar) clear() {
 const (
 	plotWidth, plotHeight = 720.0, 440.0
 	plotLeft, plotRight   = 70.0, 20.0
-	plotTop, plotBottom   = 30.0, 60.0
+	plotTop, plotBottom   = 50.0, 60.0
 	plotApart             = 36.0 // between two ticks of the waste, at least
 	plotTicks             = 5    // of the hit rate
 

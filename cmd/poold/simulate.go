@@ -124,6 +124,9 @@ func (s *simulation) base(c *command, given map[string]bool) (refill.Simulation,
 	if err != nil {
 		return none, err
 	}
+	if len(arrivals) == 0 {
+		return none, errors.New("the demand holds no request")
+	}
 	k := s.knobs
 	k.Adaptive = s.refill == string(targets.RefillAdaptive)
 	k.Usable = s.lifetime - s.margin
@@ -181,7 +184,7 @@ func (s *simulation) check() error {
 		holds bool
 		text  string
 	}{
-		{(s.trace == "") != (s.demand == ""), "needs one of --trace and --demand"},
+		{(s.trace == "") != (s.demand == ""), "needs one of --trace and --demand, and only one"},
 		{s.refill == string(targets.RefillFixed) || s.refill == string(targets.RefillAdaptive), "--refill is fixed or adaptive"},
 		{s.lifetime >= time.Second && s.lifetime <= 24*time.Hour, "--lifetime is from 1s to 24h"},
 		{s.margin >= 0 && s.margin < s.lifetime, "--margin is from 0s to below the lifetime"},

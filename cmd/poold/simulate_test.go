@@ -83,7 +83,7 @@ func TestSimulateWarmWindows(t *testing.T) {
 	dir := t.TempDir()
 	file, trace := filepath.Join(dir, "pools.yaml"), filepath.Join(dir, "trace.txt")
 	text := strings.Replace(simulatedFile, "min: 2\n", "warm: [{cron: \"10 0 * * 1\", tokens: 4, for: 1m}]\n", 1)
-	arrivals := "10\n" + strings.Repeat("610\n", 4) + strings.Repeat("87010\n", 4) // ten past on Monday, and on Tuesday
+	arrivals := strings.Repeat("610\n", 4) + strings.Repeat("87010\n", 4) // ten past on Monday, and on Tuesday
 	if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), os.WriteFile(trace, []byte(arrivals), 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestSimulateWarmWindows(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got["hits"] != 4 || got["requests"] != 9 {
+	if got["hits"] != 4 || got["requests"] != 8 {
 		t.Errorf("%v", got)
 	}
 }
@@ -167,6 +167,13 @@ func TestSimulateUsage(t *testing.T) {
 		if code, _, problems := simulateWith(t, args...); code != exitUsage || !strings.Contains(problems, says) {
 			t.Errorf("%v: exit %d: %s", args, code, problems)
 		}
+	}
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, problems := simulateWith(t, "--depth", "1", "--trace", empty); code != exitFailed || !strings.Contains(problems, "no request") {
+		t.Errorf("exit %d: %s", code, problems)
 	}
 	if code, _, problems := simulateWith(t, "--depth", "1", "--trace", "/nowhere/trace"); code != exitFailed || !strings.Contains(problems, "reading the trace") {
 		t.Errorf("exit %d: %s", code, problems)

@@ -151,7 +151,11 @@ func (s *Server) identify(c *call, r *http.Request) error {
 		}
 	}
 	if lesser := c.route.lesser; !c.caller.may(c.route.scope) && (lesser == "" || !c.caller.may(lesser)) {
-		return fault(codeForbidden, "this key lacks the scope "+string(c.route.scope))
+		needed := string(c.route.scope)
+		if lesser != "" {
+			needed += " (or " + string(lesser) + ", for as much as that allows)"
+		}
+		return fault(codeForbidden, "this key lacks the scope "+needed)
 	}
 	if c.route.whole && c.caller.globs != nil {
 		return fault(codeForbidden, "this covers all targets and the key is limited to some")

@@ -83,6 +83,7 @@ func (s *Server) take(ctx context.Context, set *targets.Set) *snapshot {
 	}
 	snap := &snapshot{}
 	stocks, err := s.stock.Survey(ctx, queries)
+	at := time.Now()
 	up := err == nil && len(stocks) == len(queries)
 	if up {
 		snap.stocks = stocks
@@ -117,7 +118,7 @@ func (s *Server) take(ctx context.Context, set *targets.Set) *snapshot {
 		if notes[i].State == refill.OK && !up {
 			notes[i].State, notes[i].Reason = refill.Starved, "redis does not answer; the figures are the last known ones"
 		}
-		snap.status.Targets[i] = targetStatus(&set.Targets[i], notes[i], &stocks[i])
+		snap.status.Targets[i] = targetStatus(&set.Targets[i], notes[i], &stocks[i], at)
 	}
 	return snap
 }
@@ -162,7 +163,7 @@ func (s *Server) lastKnown(queries []pool.Query) []pool.Stock {
 		if known != nil {
 			stocks[i] = (*known)[q.ID]
 		}
-		stocks[i].NextExpiry = -1
+		stocks[i].NextExpiry, stocks[i].Windows = -1, nil // they are of another moment
 	}
 	return stocks
 }
@@ -213,7 +214,7 @@ func providerStatuses(states []purchase.Status, set *targets.Set) []ProviderStat
 }
 
 // targetStatus tells how one target is doing.
-func targetStatus(t *targets.Target, note refill.Note, stock *pool.Stock) TargetStatus {
+func targetStatus(t *targets.Target, note refill.Note, stock *pool.Stock, at time.Time) TargetStatus {
 	f := stock.Figures
 	status := TargetStatus{
 		Name: t.Name, Type: string(t.Identity.Type), Owner: t.Owner,
@@ -230,6 +231,7 @@ func targetStatus(t *targets.Target, note refill.Note, stock *pool.Stock) Target
 		LeadTime:        LeadTime{P50: percentile(stock.Leads, 50), P90: percentile(stock.Leads, 90)},
 		Spent:           money(f.Spent),
 	}
+	status.Windows = warmWindows(stock.Windows, at)
 	if t.Budget != (targets.Budget{}) {
 		status.Budget = &TargetBudget{Hour: window(stock.HourUsed, t.Budget.PerHour), Day: window(stock.DayUsed, t.Budget.PerDay)}
 	}
@@ -265,6 +267,19 @@ func shadow(s *refill.Shadow) *Shadow {
 		Requests: s.Requests, HitRate: tenThousandths(s.HitRate), Bought: s.Bought,
 		ShadowHitRate: tenThousandths(s.ShadowHitRate), ShadowBought: s.ShadowBought, Text: s.String(),
 	}
+}
+
+// warmWindows tells windows that were looked at then; never nil.
+func warmWindows(windows []pool.Window, at time.Time) []WarmWindow {
+	list := make([]WarmWindow, len(windows))
+	for i, w := range windows {
+		list[i] = WarmWindow{
+			Tokens: w.Tokens,
+			From:   stamp(at.Add(w.In).Round(time.Second)), // the way from Redis is not exact
+			Until:  stamp(at.Add(w.Left).Round(time.Second)),
+		}
+	}
+	return list
 }
 
 // marks lists what a person should look at; never nil.

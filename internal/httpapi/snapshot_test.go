@@ -29,10 +29,10 @@ func busyDay(d *daemon) {
 	d.provider.State = provider.State{Kind: provider.StateBusy, Reason: "no slot", Balance: &balance}
 	d.refill.notes["staging-login"] = refill.Note{Want: 4, State: refill.Starved, Reason: "provider solver is busy", Lead: 18 * time.Second,
 		Forecast: 3.21449, Risk: 0.0124, Rail: refill.RailCredit, Credit: -2.50051, Shadow: &refill.Shadow{
-			Since: day, Requests: 1000, HitRate: 0.97004, Bought: 1100, Depth: 4, ShadowHitRate: 0.98765, ShadowBought: 2200,
+			Since: day, Span: 3 * time.Hour, Requests: 1000, HitRate: 0.97004, Bought: 1100, Depth: 4, ShadowHitRate: 0.98765, ShadowBought: 2200,
 		}}
 	d.refill.notes["checkout"] = refill.Note{Want: 5, Warm: 5, State: refill.OK, Lead: 18 * time.Second, Credit: 7, Shadow: &refill.Shadow{
-		Since: day.Add(time.Hour), Requests: 60, HitRate: 1, Bought: 100, Adaptive: true, Depth: 20, ShadowHitRate: 0.95, ShadowBought: 70,
+		Since: day.Add(time.Hour), Span: 90 * time.Minute, Requests: 60, HitRate: 1, Bought: 100, Adaptive: true, Depth: 20, ShadowHitRate: 0.95, ShadowBought: 70,
 	}}
 	d.refill.notes["staging-signup"] = refill.Note{State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Failing: true}
 	d.desk.booked = func() (int, int, error) { return 1234, 20000, nil }
@@ -372,5 +372,32 @@ func TestPercentile(t *testing.T) {
 	}
 	if list[0] != 9*time.Second || percentile(nil, 50) != 0 {
 		t.Error("sorted the caller's list, or nothing is something")
+	}
+}
+
+// Windows made by POST are shown, with their times.
+func TestStatusShowsWindows(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	busyDay(d)
+	d.stock.survey = func(context.Context, []pool.Query) ([]pool.Stock, error) {
+		return []pool.Stock{{}, {Windows: []pool.Window{{Tokens: 7, In: -time.Minute, Left: time.Hour}, {Tokens: 9, In: 2 * time.Hour, Left: 3 * time.Hour}}}, {}}, nil
+	}
+	var document Status
+	if err := json.Unmarshal([]byte(d.ask(t, "GET", "/status.json").body), &document); err != nil {
+		t.Fatal(err)
+	}
+	windows := document.Targets[1].Windows
+	if len(windows) != 2 || windows[0].Tokens != 7 || windows[1].Tokens != 9 {
+		t.Fatalf("%+v", windows)
+	}
+	for i, want := range []time.Duration{-time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour} {
+		text := windows[i/2].From
+		if i%2 == 1 {
+			text = windows[i/2].Until
+		}
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil || (time.Until(at)-want).Abs() > 10*time.Second {
+			t.Errorf("%s, %v: want in %v", text, err, want)
+		}
 	}
 }

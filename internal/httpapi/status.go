@@ -96,6 +96,8 @@ type TargetStatus struct {
 	BoughtPerServed float64  `json:"bought_per_served"` // bought by handed out; 0 where none was
 	LeadTime        LeadTime `json:"lead_time_s"`
 	Spent           float64  `json:"spent"` // in the currency of the file's prices
+	// Windows were made by POST, run or are to come; never null.
+	Windows []WarmWindow `json:"windows"`
 	// Budget is null where the target has none of its own.
 	Budget *TargetBudget `json:"budget"`
 }
@@ -105,6 +107,14 @@ const (
 	markFailing  = "failing"         // one order after the other brings no token
 	markRejected = "mostly_rejected" // most of the last reports say so
 )
+
+// WarmWindow is a time in which at least so many tokens are to be ready. The times
+// are RFC 3339, UTC; one that runs begins where it began.
+type WarmWindow struct {
+	Tokens int    `json:"tokens"`
+	From   string `json:"from"`
+	Until  string `json:"until"`
+}
 
 // TargetBudget is how much of a target's budgets is used; null = it has no such
 // one.

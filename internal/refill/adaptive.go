@@ -114,7 +114,10 @@ func (m *Mind) Decide(at time.Time, w Wish, s *pool.Stock) Decision {
 	if m.knobs.Adaptive {
 		d.Order = m.missing(w, s)
 		if room := max(0, w.Most+s.Waiting-s.Fresh-s.Orders); d.Order > room {
-			d.Order, d.Rail = room, RailDepth
+			d.Order = room
+			if short(w.Want, s) > room { // not only in case some orders fail
+				d.Rail = RailDepth
+			}
 		}
 		if s.NextExpiry > 0 {
 			d.Look = min(d.Look, s.NextExpiry)

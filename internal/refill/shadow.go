@@ -35,6 +35,8 @@ type shadow struct {
 	adaptive *replay   // of a target with a fixed depth; else nil
 	fixed    []*replay // of an adaptive one, by depth
 	calendar calendar
+	born     time.Time
+	warmedUp bool // it has lived for a usable life: before, its stock is not what it would be
 	// since and next are where the figures stood when counting began; next takes
 	// the place of since when it is old enough.
 	since, next mark
@@ -50,7 +52,7 @@ type mark struct {
 // newShadow begins with an empty stock. restore gives the adaptive policy its
 // memory.
 func newShadow(m *memory, concurrency int, at time.Time, restore func(Knobs) *Mind) *shadow {
-	s := &shadow{calendar: calendar{windows: m.calendar.windows}}
+	s := &shadow{calendar: calendar{windows: m.calendar.windows}, born: at}
 	begin := func(mind *Mind) *replay {
 		r := newReplay(mind, concurrency, sinceEpoch(at))
 		r.patience = waitersPatience.Seconds()
@@ -123,6 +125,10 @@ func (s *shadow) learn(m *memory, concurrency int, at time.Time, requests int, s
 	was := s.mark(at, m.figures)
 	s.live(m, concurrency, at, requests, stock.Figures)
 	is := s.mark(at, stock.Figures)
+	if !s.warmedUp && at.Sub(s.born) >= m.own.Usable {
+		s.warmedUp = true
+		s.begin(at, stock.Figures)
+	}
 	if stock.Paused {
 		s.since.skip(was, is)
 		s.next.skip(was, is)
@@ -177,7 +183,8 @@ func (r *replay) pass(at float64) {
 // last hours, beside what was done.
 type Shadow struct {
 	Since    time.Time
-	Requests int64 // that had an outcome
+	Span     time.Duration // since then
+	Requests int64         // that had an outcome
 	HitRate  float64
 	Bought   int64 // tokens that landed
 
@@ -188,15 +195,15 @@ type Shadow struct {
 }
 
 // tell sums up; nil where there is too little to tell.
-func (s *shadow) tell(figures pool.Figures) *Shadow {
+func (s *shadow) tell(at time.Time, figures pool.Figures) *Shadow {
 	was := s.since.real
 	got := figures.Hits - was.Hits
 	outcomes := got + figures.Waited - was.Waited + figures.Misses - was.Misses
 	told := &Shadow{
-		Since: s.since.at, Requests: outcomes, HitRate: float64(got) / float64(max(1, outcomes)),
+		Since: s.since.at, Span: at.Sub(s.since.at), Requests: outcomes, HitRate: float64(got) / float64(max(1, outcomes)),
 		Bought: figures.Solved - was.Solved,
 	}
-	if outcomes < fewRequests || told.Bought <= 0 {
+	if !s.warmedUp || outcomes < fewRequests || told.Bought <= 0 {
 		return nil
 	}
 	// The first depth that is as good, else the last one.
@@ -206,11 +213,17 @@ func (s *shadow) tell(figures pool.Figures) *Shadow {
 		told.Adaptive, told.Depth = r.mind.knobs.Adaptive, r.mind.knobs.Depth
 		told.ShadowHitRate = float64(r.result.Hits-before.Hits) / float64(max(1, requests))
 		told.ShadowBought = int64(r.result.Bought - before.Bought)
-		if told.ShadowHitRate >= told.HitRate-asGood {
+		if told.asGood() {
 			break
 		}
 	}
 	return told
+}
+
+// asGood reports whether the shadow has about as many hits; two requests more or
+// less are chance.
+func (s *Shadow) asGood() bool {
+	return s.ShadowHitRate >= s.HitRate-asGood-2/float64(max(1, s.Requests))
 }
 
 // String is one sentence for an operator.
@@ -218,7 +231,7 @@ func (s *Shadow) String() string {
 	who := "adaptive"
 	switch {
 	case s.Adaptive:
-	case s.ShadowHitRate < s.HitRate-asGood:
+	case !s.asGood():
 		who = fmt.Sprintf("no fixed depth up to %d is as good: that one", s.Depth)
 	default:
 		who = fmt.Sprintf("a fixed depth of %d", s.Depth)
@@ -231,6 +244,10 @@ func (s *Shadow) String() string {
 	case share <= -0.5:
 		than = fmt.Sprintf("%.0f %% fewer", math.Abs(share))
 	}
-	return fmt.Sprintf("%s would have bought %s at %.1f %% hits (here: %.1f %%, %d bought)",
-		who, than, 100*s.ShadowHitRate, 100*s.HitRate, s.Bought)
+	span := fmt.Sprintf("%.0f h", s.Span.Hours())
+	if s.Span < 2*time.Hour {
+		span = fmt.Sprintf("%.0f min", s.Span.Minutes())
+	}
+	return fmt.Sprintf("%s would have bought %s at %.1f %% hits (in truth %d at %.1f %%, in %s)",
+		who, than, 100*s.ShadowHitRate, s.Bought, 100*s.HitRate, span)
 }

@@ -108,13 +108,18 @@ const (
 // epoch is when simulated time begins: a Monday, 00:00 UTC.
 var epoch = time.Date(2001, time.September, 10, 0, 0, 0, 0, time.UTC)
 
-// Run replays the demand, from the first arrival to 600 s after the last. The
+// Run replays the demand, from the first arrival (with warm windows from second 0)
+// to 600 s after the last. The
 // same Simulation gives the same Result. It ends early with the error of ctx.
 func (s Simulation) Run(ctx context.Context) (Result, error) {
 	if len(s.Arrivals) == 0 {
 		return Result{}, nil
 	}
-	r := newReplay(NewMind(s.Knobs), s.Concurrency, s.Arrivals[0])
+	begin := s.Arrivals[0]
+	if len(s.Warm) > 0 {
+		begin = 0 // a window may come before the first request
+	}
+	r := newReplay(NewMind(s.Knobs), s.Concurrency, begin)
 	r.patience = s.Wait.Seconds()
 	r.windows = &calendar{windows: s.Warm}
 	random := rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // G404: a model, and repeatable

@@ -156,7 +156,7 @@ func (w *worker) turn(ctx context.Context, buy buyer) (next rest) {
 	w.away = 0
 	w.record.decided(d, stock, at)
 	if w.mind.shadow != nil {
-		w.record.shadowed(w.mind.shadow.tell(stock.Figures))
+		w.record.shadowed(w.mind.shadow.tell(at, stock.Figures))
 	}
 	if w.lost >= 0 && stock.Figures.Lost > w.lost {
 		w.log.Warn("orders are lost: nobody could say whether they were bought, and their time is over",

@@ -61,7 +61,7 @@ func (t *rawTarget) roomRule() {
 	}
 	// A lead time is about a quarter of a usual life.
 	if enough := kept + (kept+3)/4; t.Depth < enough {
-		t.r.warn(t.line, "%s: %d tokens are to be kept with a depth of %d, which is also the most on order: there are fewer while they are renewed, so say depth: %d or more",
+		t.r.warn(t.line, "%s: min or warm keep %d tokens with a depth of %d, which counts orders too: fewer are ready while some are renewed, so say depth: %d or more",
 			t.path, kept, t.Depth, enough)
 	}
 }

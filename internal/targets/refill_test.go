@@ -51,7 +51,7 @@ func TestAdaptiveWithInheritedDepth(t *testing.T) {
 
 // Tokens that are to be there at any time need room to be replaced in.
 func TestRoomForRenewal(t *testing.T) {
-	const want = "pools.yaml:4: targets.login: 8 tokens are to be kept with a depth of 9, which is also the most on order: there are fewer while they are renewed, so say depth: 10 or more\n"
+	const want = "pools.yaml:4: targets.login: min or warm keep 8 tokens with a depth of 9, which counts orders too: fewer are ready while some are renewed, so say depth: 10 or more\n"
 	window := `warm: [{cron: "0 8 * * *", tokens: 8, for: 1h}]`
 	for name, c := range map[string]struct {
 		lines []string

@@ -4,7 +4,7 @@
 // It stands between refill, which decides when to buy, and provider and pool,
 // which know how to buy and where tokens wait. The desk is the one place where
 // all targets of a replica meet, so it also shares the providers out among
-// them: first come, first served.
+// them: to the best bid, and now and then to who has waited longest.
 //
 // # The life of an order
 //

@@ -318,6 +318,20 @@ func TestPaused(t *testing.T) {
 	})
 }
 
+// starves lets the target begin, which cannot buy: it says why, but not at once.
+func (w *world) starves(target targets.Target) {
+	w.t.Helper()
+	w.apply(target)
+	w.after(time.Second)
+	if n := w.note(target.Name); n.State != OK {
+		w.t.Errorf("called starved after a second: %+v", n)
+	}
+	w.after(5 * time.Second)
+	if n := w.note(target.Name); n.State != Starved || n.Reason == "" {
+		w.t.Errorf("after six seconds: %+v", n)
+	}
+}
+
 // So does one that gets slots here, for which other replicas have no place left.
 func TestStarvedByOtherReplicas(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *world) {
@@ -329,15 +343,7 @@ func TestStarvedByOtherReplicas(t *testing.T) {
 			}
 			w.shelf.places["one"] = places
 		})
-		w.apply(login)
-		w.after(time.Second)
-		if n := w.note("login"); n.State != OK {
-			t.Errorf("called starved after a second: %+v", n)
-		}
-		w.after(5 * time.Second)
-		if n := w.note("login"); n.State != Starved || n.Reason == "" {
-			t.Errorf("note while all places are taken: %+v", n)
-		}
+		w.starves(login)
 	})
 }
 
@@ -347,15 +353,7 @@ func TestStarved(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *world) {
 		login := target("login", 3)
 		w.market.with(func() { w.market.down = true })
-		w.apply(login)
-		w.after(time.Second)
-		if n := w.note("login"); n.State != OK {
-			t.Errorf("called starved after a second: %+v", n)
-		}
-		w.after(5 * time.Second)
-		if n := w.note("login"); n.State != Starved || n.Reason == "" {
-			t.Errorf("note while the provider is down: %+v", n)
-		}
+		w.starves(login)
 		w.desk.SetProviders(nil)
 		w.after(time.Minute)
 		if n := w.note("login"); n.State != Starved || n.Reason != purchase.ErrNoProvider.Error() {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -109,6 +110,8 @@ type load struct {
 	replicas      func() []*process
 	served        atomic.Int64
 	failed        atomic.Int64 // neither a token nor a reason to try again
+	why           atomic.Value // of the last of them
+	reset         atomic.Int64 // connections that were
 	empty         atomic.Int64 // 503
 	slowest, next atomic.Int64
 	workers       sync.WaitGroup
@@ -135,8 +138,11 @@ func (l *load) run(ctx context.Context, callers int, pause time.Duration) {
 					l.empty.Add(1)
 				case err != nil && isDial(err):
 					// As a load balancer does, on to the next.
+				case errors.Is(err, syscall.ECONNRESET):
+					l.reset.Add(1)
 				default:
 					l.failed.Add(1)
+					l.why.Store(fmt.Sprint(code, err))
 				}
 				time.Sleep(pause)
 			}
@@ -183,7 +189,10 @@ func TestRedisIsGoneUnderLoad(t *testing.T) {
 	l.workers.Wait()
 	w.atRest(t, p, 30*time.Second)
 	if l.failed.Load() > 0 {
-		t.Errorf("%d requests failed otherwise", l.failed.Load())
+		t.Errorf("%d requests failed otherwise: %v", l.failed.Load(), l.why.Load())
+	}
+	if n := l.reset.Load(); n > 0 {
+		t.Errorf("%d connections were reset", n)
 	}
 	bought, books := p.balance(), ledger(t, w.provider)
 	if bought != books.Totals.Submitted {
@@ -212,7 +221,12 @@ func TestStopUnderLoad(t *testing.T) {
 	end()
 	l.workers.Wait()
 	if l.failed.Load() > 0 {
-		t.Errorf("%d requests failed", l.failed.Load())
+		t.Errorf("%d requests failed: %v", l.failed.Load(), l.why.Load())
+	}
+	// On a busy machine the kernel may hold a connection that nobody has accepted
+	// yet when the port closes. Nobody has read its request either: the sums below hold.
+	if n := l.reset.Load(); n > 5 {
+		t.Errorf("%d connections were reset", n)
 	}
 	// The last one too, with orders under way; then the next start.
 	if err := stays.stop(); err != nil {

@@ -10,7 +10,7 @@ import (
 // calendar says how many tokens are to be ready because of warm windows.
 type calendar struct {
 	windows []targets.Warm // of the file
-	posted  []pool.Window  // made by POST, as they were at postedAt
+	posted  []pool.Window  // made by POST, as they were when read
 	read    time.Time      // when posted was read
 
 	next []occasion // of windows: the one that runs, or else the next

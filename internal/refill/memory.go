@@ -135,7 +135,10 @@ func (w *worker) recall(ctx context.Context, at time.Time) error {
 	lively := !m.asked.IsZero() && at.Sub(m.asked) < shadowLife
 	own := !m.recalled && m.own.remembers()
 	begins := lively && m.shadow == nil
-	wakes := lively && !begins && m.shadow.dozes()
+	if begins && m.own.Adaptive { // its shadow has nothing to remember
+		m.shadow, begins = newShadow(m, w.desk.Concurrency(), at, NewMind), false
+	}
+	wakes := lively && m.shadow != nil && m.shadow.dozes()
 	if !own && !begins && !wakes {
 		return nil
 	}

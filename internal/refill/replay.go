@@ -74,6 +74,13 @@ func (r *replay) step(limit float64) bool {
 	return true
 }
 
+// pass lets time pass up to a moment.
+func (r *replay) pass(at float64) {
+	for r.step(at) {
+		continue
+	}
+}
+
 // soonest says what happens next, and to which order.
 func (r *replay) soonest() (at float64, what, i int) {
 	at, what = r.look, looked
@@ -97,6 +104,9 @@ func (r *replay) soonest() (at float64, what, i int) {
 }
 
 func (r *replay) at() time.Time { return epoch.Add(time.Duration(r.now * float64(time.Second))) }
+
+// sinceEpoch is a moment in the time of a replay.
+func sinceEpoch(at time.Time) float64 { return at.Sub(epoch).Seconds() }
 
 // request lets somebody ask for a token, who is patient or goes at once where there
 // is none.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"poold/internal/pool"
@@ -107,8 +106,6 @@ func (s *shadow) wake(restore func(Knobs) *Mind) {
 	mind.sampled = mind.now
 }
 
-func sinceEpoch(at time.Time) float64 { return at.Sub(epoch).Seconds() }
-
 func (s *shadow) mark(at time.Time, real pool.Figures) mark {
 	m := mark{at: at, real: real}
 	for _, r := range s.runs() {
@@ -122,19 +119,22 @@ func (s *shadow) mark(at time.Time, real pool.Figures) mark {
 // happens while an operator has paused the buying counts for nobody.
 func (s *shadow) learn(m *memory, concurrency int, at time.Time, requests int, stock *pool.Stock) {
 	s.calendar.posted, s.calendar.read = m.calendar.posted, m.calendar.read
-	was := s.mark(at, m.figures)
+	var was mark
+	if stock.Paused {
+		was = s.mark(at, m.figures)
+	}
 	s.live(m, concurrency, at, requests, stock.Figures)
-	is := s.mark(at, stock.Figures)
-	if !s.warmedUp && at.Sub(s.born) >= m.own.Usable {
+	switch {
+	case !s.warmedUp && at.Sub(s.born) >= m.own.Usable:
 		s.warmedUp = true
 		s.begin(at, stock.Figures)
-	}
-	if stock.Paused {
+	case stock.Paused:
+		is := s.mark(at, stock.Figures)
 		s.since.skip(was, is)
 		s.next.skip(was, is)
 	}
 	if at.Sub(s.next.at) >= shadowSpan {
-		s.since, s.next = s.next, is
+		s.since, s.next = s.next, s.mark(at, stock.Figures)
 	}
 }
 
@@ -164,18 +164,10 @@ func (m *mark) skip(was, is mark) {
 	m.real.Waited += is.real.Waited - was.real.Waited
 	m.real.Misses += is.real.Misses - was.real.Misses
 	m.real.Solved += is.real.Solved - was.real.Solved
-	m.runs = slices.Clone(m.runs) // the two marks may share it
 	for i := range m.runs {
 		m.runs[i].Requests += is.runs[i].Requests - was.runs[i].Requests
 		m.runs[i].Hits += is.runs[i].Hits - was.runs[i].Hits
 		m.runs[i].Bought += is.runs[i].Bought - was.runs[i].Bought
-	}
-}
-
-// pass lets time pass up to a moment.
-func (r *replay) pass(at float64) {
-	for r.step(at) {
-		continue
 	}
 }
 

@@ -225,6 +225,18 @@ func TestShadowLeavesOut(t *testing.T) {
 	}
 }
 
+// A pause in which counting begins is left out once, not twice.
+func TestShadowBeginsInAPause(t *testing.T) {
+	login := target("login", 5)
+	login.HitRate, login.MaxWaste = 0.97, 3
+	m := shaded(login)
+	m.shadow.warmedUp = false
+	m.hourly(0, func(s *pool.Stock) { s.Paused = true })
+	if _, told := m.hourly(1, nil); told == nil || told.Requests != 100 || told.Bought != 300 {
+		t.Errorf("%+v", told)
+	}
+}
+
 // What is told grows with the provider, and heeds windows and outages.
 func TestShadowLivesInTheSameWorld(t *testing.T) {
 	login := target("login", 5)

@@ -109,8 +109,8 @@ const (
 var epoch = time.Date(2001, time.September, 10, 0, 0, 0, 0, time.UTC)
 
 // Run replays the demand, from the first arrival (with warm windows from second 0)
-// to 600 s after the last. The
-// same Simulation gives the same Result. It ends early with the error of ctx.
+// to 600 s after the last. The same Simulation gives the same Result. It ends early
+// with the error of ctx.
 func (s Simulation) Run(ctx context.Context) (Result, error) {
 	if len(s.Arrivals) == 0 {
 		return Result{}, nil

@@ -20,7 +20,6 @@ import (
 const (
 	defaultConcurrency = 64
 	mostConcurrency    = 10000
-	mostTokens         = 10000
 	mostWait           = time.Hour
 	// modelLength is how long a demand model runs where nobody says.
 	modelLength = 24 * time.Hour
@@ -188,7 +187,7 @@ func (s *simulation) check() error {
 		{s.refill == string(targets.RefillFixed) || s.refill == string(targets.RefillAdaptive), "--refill is fixed or adaptive"},
 		{s.lifetime >= time.Second && s.lifetime <= 24*time.Hour, "--lifetime is from 1s to 24h"},
 		{s.margin >= 0 && s.margin < s.lifetime, "--margin is from 0s to below the lifetime"},
-		{k.Depth >= 0 && k.Depth <= mostTokens, "--depth is from 0 to 10000"},
+		{k.Depth >= 0 && k.Depth <= targets.MostDepth, "--depth is from 0 to 10000"},
 		{k.Min >= 0 && k.Min <= k.Depth, "--min is from 0 to the depth"},
 		{k.HitRate >= 0.5 && k.HitRate <= 0.9999, "--hit-rate is from 0.5 to 0.9999"},
 		{k.MaxWaste >= 0.1 && k.MaxWaste <= 1000, "--max-waste is from 0.1 to 1000"},

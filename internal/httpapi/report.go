@@ -1,11 +1,8 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 )
 
@@ -36,31 +33,17 @@ func (s *Server) handleReport(w http.ResponseWriter, r *http.Request, c *call) e
 }
 
 // readOutcome reads {"outcome":"accepted"} or rejected, and nothing else.
-func readOutcome(r *http.Request, w http.ResponseWriter) (string, error) {
-	body, err := readBody(r, w)
-	if err != nil {
-		return "", err
-	}
-	if err := checkJSON(r); err != nil {
-		return "", err
-	}
-	// Token by token: a struct would take other spellings of the field, and the
-	// last of two outcomes.
-	malformed := fault(codeBadRequest, `the body must be {"outcome":"accepted"} or {"outcome":"rejected"}`)
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	var read [4]json.Token
-	for i := range read {
-		if read[i], err = decoder.Token(); err != nil {
-			return "", malformed
+func readOutcome(r *http.Request, w http.ResponseWriter) (outcome string, err error) {
+	const want = `the body must be {"outcome":"accepted"} or {"outcome":"rejected"}`
+	given, err := readObject(r, w, want, func(field string, value json.Token) (wrong string) {
+		outcome, _ = value.(string)
+		if field != "outcome" || outcome != outcomeAccepted && outcome != outcomeRejected {
+			return want
 		}
+		return ""
+	})
+	if err == nil && !given["outcome"] {
+		err = fault(codeBadRequest, want)
 	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return "", malformed
-	}
-	outcome, _ := read[2].(string)
-	known := outcome == outcomeAccepted || outcome == outcomeRejected
-	if read[0] != json.Delim('{') || read[1] != "outcome" || !known || read[3] != json.Delim('}') {
-		return "", malformed
-	}
-	return outcome, nil
+	return outcome, err
 }

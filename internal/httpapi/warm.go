@@ -1,11 +1,8 @@
 package httpapi
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -16,11 +13,8 @@ import (
 	"poold/internal/targets"
 )
 
-// What a window may be. Tokens and length are those of the file's windows.
+// How far ahead a window may be. Its tokens and length are as in the file.
 const (
-	mostWarm      = 10000
-	shortestWarm  = time.Second
-	longestWarm   = 24 * time.Hour
 	warmAheadDays = 30
 	warmAhead     = warmAheadDays * 24 * time.Hour
 )
@@ -89,48 +83,16 @@ func (g warming) window(now time.Time) (pool.Window, error) {
 	return pool.Window{Tokens: g.tokens, In: max(0, g.at.Sub(now)), Left: left}, nil
 }
 
-// readWarm reads the body. It goes token by token: a struct would take other
-// spellings of a field, and the last of two.
+// readWarm reads the body.
 func readWarm(r *http.Request, w http.ResponseWriter) (warming, error) {
 	var g warming
-	body, err := readBody(r, w)
+	given, err := readObject(r, w, wantWarm, g.set)
 	if err != nil {
 		return g, err
 	}
-	if err := checkJSON(r); err != nil {
-		return g, err
-	}
-	malformed := fault(codeBadRequest, wantWarm)
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.UseNumber()
-	if first, err := decoder.Token(); err != nil || first != json.Delim('{') {
-		return g, malformed
-	}
-	given := map[string]bool{}
-	for decoder.More() {
-		name, err := decoder.Token()
-		if err != nil {
-			return g, malformed
-		}
-		value, err := decoder.Token()
-		field, _ := name.(string)
-		if err != nil || given[field] {
-			return g, malformed
-		}
-		given[field] = true
-		if wrong := g.set(field, value); wrong != "" {
-			return g, fault(codeBadRequest, wrong)
-		}
-	}
-	if _, err := decoder.Token(); err != nil { // the brace
-		return g, malformed
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return g, malformed
-	}
 	switch {
 	case !given["tokens"]:
-		return g, malformed
+		return g, fault(codeBadRequest, wantWarm)
 	case g.tokens == 0 && len(given) > 1:
 		return g, fault(codeBadRequest, `0 tokens end all windows at once: there is no "at" and no "for" then`)
 	case g.tokens > 0 && !given["for"]:
@@ -146,13 +108,13 @@ func (g *warming) set(field string, value json.Token) (wrong string) {
 	case "tokens":
 		number, _ := value.(json.Number)
 		tokens, err := strconv.ParseUint(number.String(), 10, 32)
-		if err != nil || tokens > mostWarm {
+		if err != nil || tokens > targets.MostDepth {
 			return wantWarmNumber
 		}
 		g.tokens = int(tokens)
 	case "for":
 		length, err := time.ParseDuration(text)
-		if err != nil || length < shortestWarm || length > longestWarm {
+		if err != nil || length < targets.ShortestWindow || length > targets.LongestWindow {
 			return wantWarmFor
 		}
 		g.length = length

@@ -1,7 +1,8 @@
 package targets
 
 const (
-	mostDepth = 10000
+	// MostDepth is the most tokens that a target can keep, in a window too.
+	MostDepth = 10000
 
 	// DefaultHitRate and DefaultMaxWaste are the values of hit_rate and max_waste
 	// where nobody says.

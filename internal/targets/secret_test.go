@@ -174,7 +174,7 @@ func checkSet(t *testing.T, set *Set) {
 func checkWarm(t *testing.T, w Warm, at time.Time) {
 	t.Helper()
 	from, until := w.Next(at)
-	if w.Tokens < 1 || w.Tokens > mostDepth || w.For < time.Second || w.For > 24*time.Hour {
+	if w.Tokens < 1 || w.Tokens > MostDepth || w.For < time.Second || w.For > 24*time.Hour {
 		t.Fatalf("an unusable window: %+v", w)
 	}
 	if !until.After(at) || until.Sub(from) != w.For || from.Location() != time.UTC || from.Year() > at.Year()+50 {

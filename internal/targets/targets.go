@@ -69,9 +69,9 @@ func (v value) outlives(g given, l life) bool {
 // common are the keys that a target and the defaults share.
 func (t *rawTarget) common() keys {
 	return keys{
-		"depth":    func(v value) bool { return v.integer(&t.Depth, 0, mostDepth) },
+		"depth":    func(v value) bool { return v.integer(&t.Depth, 0, MostDepth) },
 		"refill":   func(v value) bool { return v.choice((*string)(&t.Refill), string(RefillFixed), string(RefillAdaptive)) },
-		"min":      func(v value) bool { return v.integer(&t.Min, 0, mostDepth) },
+		"min":      func(v value) bool { return v.integer(&t.Min, 0, MostDepth) },
 		"hit_rate": func(v value) bool { return v.number(&t.HitRate, leastHitRate, mostHitRate) },
 		"max_waste": func(v value) bool {
 			return v.number(&t.MaxWaste, leastMaxWaste, mostMaxWaste)

@@ -6,8 +6,9 @@ const (
 	// mostWindows bounds what each look at a target has to go through.
 	mostWindows = 20
 
-	shortestWindow = time.Second
-	longestWindow  = 24 * time.Hour
+	// ShortestWindow and LongestWindow are how long a window can run.
+	ShortestWindow = time.Second
+	LongestWindow  = 24 * time.Hour
 )
 
 // Warm is a window in which at least Tokens are kept ready, again and again. Only
@@ -56,8 +57,8 @@ func readWindow(v value) Warm {
 	var w Warm
 	g, ok := v.section(keys{
 		"cron":   func(v value) bool { return readCron(v, &w) },
-		"tokens": func(v value) bool { return v.integer(&w.Tokens, 1, mostDepth) },
-		"for":    func(v value) bool { return v.duration(&w.For, shortestWindow, longestWindow) },
+		"tokens": func(v value) bool { return v.integer(&w.Tokens, 1, MostDepth) },
+		"for":    func(v value) bool { return v.duration(&w.For, ShortestWindow, LongestWindow) },
 	}, nil)
 	if !ok || v.missing(g, "cron", "tokens", "for") || g.bad("cron", "for") {
 		return w

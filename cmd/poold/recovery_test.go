@@ -199,7 +199,10 @@ func TestTheRestartedCollects(t *testing.T) {
 	o.Median, o.Min, o.Max = 3*time.Second, 2*time.Second, 5*time.Second
 	w := newWorld(t, o, terms{depth: 8})
 	first := w.start(t)
-	within(t, 10*time.Second, "the orders to be under way", func() bool { return ledger(t, w.provider).Totals.Submitted == 8 })
+	// Until their ids are stored too: what dies in between costs an order (promise 6).
+	within(t, 10*time.Second, "the orders to be under way", func() bool {
+		return ledger(t, w.provider).Totals.Submitted == 8 && first.target("login").Bought == 8
+	})
 	first.signal(syscall.SIGKILL)
 	first.died(5 * time.Second)
 	second := w.start(t)

@@ -49,10 +49,11 @@ var crowdProvider = simulated.Options{
 	FailShare: 0.07, Ledger: true, LedgerHTTP: true, Flavour: simulated.TwoCaptcha,
 }
 
-// crowdFile is what the daemon and the simulation read. A target takes first poll
-// and interval for its lead time until it has seen some, and chooses the scale of
-// its times by it; the simulation assumes the provider's median. So here they are
-// that together, and tokens come by callbacks instead of waiting for a first poll.
+// crowdFile is what the daemon and the simulation read. In both a target takes first
+// poll and interval for its lead time until it has seen some, and chooses the scale of
+// its times by it. Here they are the provider's median together, so that nothing is
+// learned twice in this short time; tokens come by callbacks instead of waiting for a
+// first poll.
 func crowdFile(t *testing.T, provider, door string) string {
 	t.Helper()
 	const interval = 50 * time.Millisecond

@@ -12,13 +12,13 @@ import (
 )
 
 // check validates the file and prints every problem with its line.
-func check(_ context.Context, c *command) error {
+func check(ctx context.Context, c *command) error {
 	flags := newFlags(c)
 	config := configFlag(flags, c)
 	if _, err := c.parse(flags, 0); err != nil {
 		return err
 	}
-	set, err := targets.NewFile(*config, c.lookup, slog.New(slog.DiscardHandler)).Load()
+	set, err := targets.NewFile(*config, c.lookup, slog.New(slog.DiscardHandler)).Load(ctx)
 	var problems targets.Problems
 	if errors.As(err, &problems) {
 		if _, err := fmt.Fprintln(c.stdout, problems); err != nil {

@@ -92,7 +92,11 @@ func replayLine(body []byte) (string, error) {
 	if err := json.Unmarshal(body, &r); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d replayed, %d whose orders had ended, %d too old, %d left", r.Replayed, r.Dropped, r.Expired, r.Left), nil
+	line := fmt.Sprintf("%d replayed, %d whose orders had ended, %d too old, %d left", r.Replayed, r.Dropped, r.Expired, r.Left)
+	if r.Reason != "" {
+		line += ": " + plain(r.Reason)
+	}
+	return line, nil
 }
 
 // plain shows a word that a provider chose without what a terminal would obey;

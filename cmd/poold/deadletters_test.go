@@ -45,6 +45,7 @@ func TestDeadLettersCommand(t *testing.T) {
 		{"none", "list", 200, `{"letters":[]}`, exitDone, "GET /dead-letters Bearer key1", []string{"there are no dead letters\n"}, "ORDER"},
 		{"some", "list", 200, `{"letters":[],"incomplete":true}`, exitDone, "GET /dead-letters Bearer key1", []string{"cannot be read"}, "no dead letters"},
 		{"replay", "replay", 200, `{"replayed":3,"dropped":2,"expired":4,"left":1}`, exitDone, "POST /dead-letters/replay Bearer key1", []string{"3 replayed, 2 whose orders had ended, 4 too old, 1 left\n"}, "{"},
+		{"replay in part", "replay", 200, `{"replayed":1,"left":2,"reason":"away"}`, exitDone, "POST /dead-letters/replay Bearer key1", []string{"1 replayed, 0 whose orders had ended, 0 too old, 2 left: away\n"}, "{"},
 		{"replay as JSON", "replay --json", 200, `{"replayed":3,"dropped":2,"expired":4,"left":1}`, exitDone, "POST /dead-letters/replay Bearer key1", []string{`{"replayed":3,`}, "use"},
 		{"redis is away", "replay", 503, `{"code":"store_down","detail":"redis does not answer"}`, exitFailed, "POST /dead-letters/replay Bearer key1", []string{"store_down: redis does not answer"}, ""},
 		{"no such right", "list", 403, `{"code":"forbidden","detail":"this key lacks the scope admin"}`, exitFailed, "GET /dead-letters Bearer key1", []string{"forbidden"}, "key1"},
@@ -74,14 +75,14 @@ func TestStatusTable(t *testing.T) {
 	const document = `{"version":"1.2.3","ready":true,"config":{"ok":true},"redis":{"mode":"single","ok":true},
  "budget":{"used":12,"limit":20000},"dead_letters":3,
  "providers":[{"name":"service","state":"ok","in_flight":2,"concurrency":9,"callbacks":true},{"name":"other","state":"paused","reason":"no money"}],
- "targets":[{"name":"login","state":"starved","reason":"why","depth":5,"want":7,"warm":6,"refill":"adaptive","rail":"credit","shadow":{"text":"adaptive would have"},"marks":["failing","mostly_rejected"],"unknown":4,"bought":115,"lost":6,"spent":0.105123,
+ "targets":[{"name":"login","state":"starved","reason":"why","depth":5,"want":7,"warm":6,"refill":"adaptive","rail":"credit","shadow":{"text":"a fixed depth would have"},"hit_rate_needs":{"max_waste":12,"text":"99 % needs"},"marks":["failing","mostly_rejected"],"unknown":4,"bought":115,"lost":6,"spent":0.105123,
    "budget":{"hour":{"used":8,"limit":10},"day":{"used":77,"limit":500}}},
-  {"name":"checkout","state":"ok","depth":3,"want":2,"refill":"fixed","shadow":{"text":"a fixed depth would have"},"marks":[],"budget":{"hour":null,"day":{"used":1,"limit":2}}},
+  {"name":"checkout","state":"ok","depth":3,"want":2,"refill":"fixed","shadow":{"text":"adaptive would have"},"marks":[],"budget":{"hour":null,"day":{"used":1,"limit":2}}},
   {"name":"signup","state":"ok","want":4,"warm":4,"marks":[],"budget":null}]}`
 	printed, code, _ := askDaemon(t, 200, document, "status")
 	for _, part := range []string{
 		"starved, failing, mostly_rejected  ", "0.105123", "8/10 an hour, 77/500 a day\n", "  1/2 a day\n", "budget over all targets: 12/20000 a day\n",
-		"dead letters: 3 (poold dead-letters list)\n", "\n\nlogin: why\nlogin: held by credit\nlogin: adaptive would have\n\ncheckout: a fixed depth would have\n\npoold",
+		"dead letters: 3 (poold dead-letters list)\n", "\n\nlogin: why\nlogin: held by credit\nlogin: a fixed depth would have\nlogin: 99 % needs\n\ncheckout: adaptive would have\n\npoold",
 		"DEPTH  WANT        REFILL    ORDERS", "  5      7 (warm 6)  adaptive  0", "  3      2           fixed     0", "  4 (warm)  ", "  yes\n", "  no\n", "UNKNOWN", "LOST",
 	} {
 		if !strings.Contains(printed, part) {
@@ -90,6 +91,13 @@ func TestStatusTable(t *testing.T) {
 	}
 	if code != exitDone {
 		t.Errorf("exit %d", code)
+	}
+	if !strings.HasPrefix(printed, "PROVIDER") || strings.Index(printed, "\nTARGET") < strings.Index(printed, "other  ") {
+		t.Errorf("the providers do not stand above the targets:\n%s", printed)
+	}
+	printed, _, _ = askDaemon(t, 200, `{"alarms":["Nothing is bought: provider service is paused: no money"],"ready":true,"targets":[]}`, "status")
+	if !strings.HasPrefix(printed, "Nothing is bought: provider service is paused: no money\n\nPROVIDER") {
+		t.Errorf("the alarm does not stand first:\n%s", printed)
 	}
 	printed, _, _ = askDaemon(t, 200, `{"targets":[{"name":"signup","state":"ok","budget":null}]}`, "status")
 	if strings.Contains(printed, "budget over") || strings.Contains(printed, "dead letters") || !strings.Contains(printed, "  -\n") {

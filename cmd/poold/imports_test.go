@@ -39,7 +39,7 @@ var livesIn = map[string][]string{
 	"golang.org/x/sync":                   {"internal/refill", "cmd/poold"},
 	"github.com/labstack/echo/v4":         {"internal/httpapi"},
 	"github.com/prometheus/client_golang": {"internal/httpapi"},
-	"github.com/alicebob/miniredis/v2":    {"cmd/poold"},
+	"github.com/alicebob/miniredis/v2":    {"cmd/poold", "internal/pool/redistest"},
 }
 
 // The doors between the packages are those of the table, and no other.

@@ -61,7 +61,7 @@ func (m *market) entries(ctx context.Context, set *targets.Set, spawn func(func(
 		delete(old, wanted)
 		m.clients[wanted] = client
 		entries = append(entries, purchase.Entry{
-			Provider: client, Concurrency: terms.Concurrency, Price: terms.Price.For,
+			Provider: client, Account: m.account(terms), Concurrency: terms.Concurrency, Price: terms.Price.For,
 			Callbacks: m.callbacks(set, terms),
 		})
 	}
@@ -70,6 +70,14 @@ func (m *market) entries(ctx context.Context, set *targets.Set, spawn func(func(
 		client.Close()
 	}
 	return entries
+}
+
+// account says which account a provider's entry is about.
+func (m *market) account(p targets.Provider) string {
+	if p.API == targets.APISimulated {
+		return purchase.Account(string(p.API), m.simulates, m.password)
+	}
+	return purchase.Account(string(p.API), p.URL, p.Key)
 }
 
 // callbacks are the terms on which a provider calls back.
@@ -87,24 +95,32 @@ func (m *market) callbacks(set *targets.Set, p targets.Provider) purchase.Callba
 	return c
 }
 
-func (m *market) open(ctx context.Context, p targets.Provider, spawn func(func() error)) (*provider.Client, error) {
+// dealing is how to deal with a provider of the file.
+func dealing(p targets.Provider) provider.Config {
 	config := provider.Config{
 		Name: p.Name, API: string(p.API), Profile: p.Profile, URL: p.URL, Key: p.Key,
 		FirstPoll: p.FirstPoll, PollInterval: p.PollInterval, Timeout: p.Timeout, Balance: p.Balance,
-		Observe: m.observe(p.Name), Log: m.log,
 	}
 	if p.API == targets.APISimulated {
-		if err := m.simulate(ctx, spawn); err != nil {
-			return nil, err
-		}
 		config.API, config.Profile = provider.APILegacy, "2captcha"
-		config.URL, config.Key = "http://"+m.simulates, m.password
 		if config.FirstPoll == 0 {
 			config.FirstPoll = simulatedFirst
 		}
 		if config.PollInterval == 0 {
 			config.PollInterval = simulatedInterval
 		}
+	}
+	return config
+}
+
+func (m *market) open(ctx context.Context, p targets.Provider, spawn func(func() error)) (*provider.Client, error) {
+	config := dealing(p)
+	config.Observe, config.Log = m.observe(p.Name), m.log
+	if p.API == targets.APISimulated {
+		if err := m.simulate(ctx, spawn); err != nil {
+			return nil, err
+		}
+		config.URL, config.Key = "http://"+m.simulates, m.password
 		m.log.Warn("the provider is simulated: its tokens open nothing", "provider", p.Name)
 	}
 	return provider.New(config)

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -108,10 +109,11 @@ targets:
 // nobody listens, and counts how that goes.
 type load struct {
 	replicas      func() []*process
+	goes          *process // the one that is stopped meanwhile, or nil
 	served        atomic.Int64
 	failed        atomic.Int64 // neither a token nor a reason to try again
 	why           atomic.Value // of the last of them
-	reset         atomic.Int64 // connections that were
+	refused, cut  atomic.Int64 // connections to goes that ended without an answer: new ones, used ones
 	empty         atomic.Int64 // 503
 	slowest, next atomic.Int64
 	workers       sync.WaitGroup
@@ -126,8 +128,10 @@ func (l *load) run(ctx context.Context, callers int, pause time.Duration) {
 			for ctx.Err() == nil {
 				list := l.replicas()
 				p := list[int(l.next.Add(1))%len(list)]
-				began := time.Now()
-				_, code, err := p.take(context.WithoutCancel(ctx), client, "login", "?wait=0s")
+				began, used := time.Now(), false
+				_, code, err := p.take(httptrace.WithClientTrace(context.WithoutCancel(ctx), &httptrace.ClientTrace{
+					GotConn: func(conn httptrace.GotConnInfo) { used = conn.Reused },
+				}), client, "login", "?wait=0s")
 				if took := int64(time.Since(began)); took > l.slowest.Load() {
 					l.slowest.Store(took)
 				}
@@ -138,8 +142,10 @@ func (l *load) run(ctx context.Context, callers int, pause time.Duration) {
 					l.empty.Add(1)
 				case err != nil && isDial(err):
 					// As a load balancer does, on to the next.
-				case errors.Is(err, syscall.ECONNRESET):
-					l.reset.Add(1)
+				case err != nil && p == l.goes && !os.IsTimeout(err) && used:
+					l.cut.Add(1)
+				case err != nil && p == l.goes && !os.IsTimeout(err):
+					l.refused.Add(1)
 				default:
 					l.failed.Add(1)
 					l.why.Store(fmt.Sprint(code, err))
@@ -191,9 +197,6 @@ func TestRedisIsGoneUnderLoad(t *testing.T) {
 	if l.failed.Load() > 0 {
 		t.Errorf("%d requests failed otherwise: %v", l.failed.Load(), l.why.Load())
 	}
-	if n := l.reset.Load(); n > 0 {
-		t.Errorf("%d connections were reset", n)
-	}
 	bought, books := p.balance(), ledger(t, w.provider)
 	if bought != books.Totals.Submitted {
 		t.Errorf("poold counts %d bought, the provider sold %d", bought, books.Totals.Submitted)
@@ -203,16 +206,18 @@ func TestRedisIsGoneUnderLoad(t *testing.T) {
 }
 
 // A replica is stopped under load: no request of a client that tries again
-// fails, and after the next start the ledger balances.
+// fails, and after the next start the ledger balances. What a stop promises to
+// connections by themselves is in TestConnectionsOfAStop.
 func TestStopUnderLoad(t *testing.T) {
+	const callers = 20
 	t.Parallel()
 	w := newWorld(t, quick(), terms{depth: 30, provider: ", concurrency: 25"})
 	stays, goes := w.start(t), w.start(t)
 	w.atRest(t, stays, 30*time.Second)
-	l := &load{replicas: func() []*process { return []*process{stays, goes} }}
+	l := &load{replicas: func() []*process { return []*process{stays, goes} }, goes: goes}
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
-	l.run(ctx, 20, 50*time.Millisecond)
+	l.run(ctx, callers, 50*time.Millisecond)
 	time.Sleep(2 * time.Second)
 	if err := goes.stop(); err != nil {
 		t.Errorf("SIGTERM: %v", err)
@@ -223,10 +228,12 @@ func TestStopUnderLoad(t *testing.T) {
 	if l.failed.Load() > 0 {
 		t.Errorf("%d requests failed: %v", l.failed.Load(), l.why.Load())
 	}
-	// On a busy machine the kernel may hold a connection that nobody has accepted
-	// yet when the port closes. Nobody has read its request either: the sums below hold.
-	if n := l.reset.Load(); n > 5 {
-		t.Errorf("%d connections were reset", n)
+	// In the moment of the closing a caller has one request under way: on a connection
+	// that nobody has accepted yet, which a busy machine may have many of, or on
+	// one that is being closed because it was idle. Neither takes a token: the sums
+	// below hold.
+	if refused, cut := l.refused.Load(), l.cut.Load(); refused+cut > callers {
+		t.Errorf("%d new and %d used connections of %d callers ended without an answer", refused, cut, callers)
 	}
 	// The last one too, with orders under way; then the next start.
 	if err := stays.stop(); err != nil {
@@ -241,7 +248,8 @@ func TestStopUnderLoad(t *testing.T) {
 	if handed := s.Hits + s.Waited - s.Returned; handed != l.served.Load() {
 		t.Errorf("%d tokens are counted as handed out, callers got %d", handed, l.served.Load())
 	}
-	t.Logf("%d served, %d times 503, %d bought", l.served.Load(), l.empty.Load(), bought)
+	t.Logf("%d served, %d times 503, %d bought; without an answer ended %d new and %d used connections",
+		l.served.Load(), l.empty.Load(), bought, l.refused.Load(), l.cut.Load())
 }
 
 // isDial reports whether a request never reached anybody.

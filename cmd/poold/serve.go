@@ -62,7 +62,7 @@ func serve(ctx context.Context, c *command) error {
 	defer signal.Stop(hangups)
 	file := targets.NewFile(*config, c.lookup, log)
 	file.OverrideListen(*listen)
-	set, err := file.Load()
+	set, err := file.Load(ctx)
 	if err != nil {
 		return err
 	}

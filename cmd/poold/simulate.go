@@ -13,6 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/refill"
 	"poold/internal/targets"
 )
@@ -78,7 +79,7 @@ func simulate(ctx context.Context, c *command) error {
 	}
 	given := map[string]bool{}
 	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	base, err := s.base(c, given)
+	base, err := s.base(ctx, c, given)
 	if err != nil {
 		return err
 	}
@@ -87,11 +88,15 @@ func simulate(ctx context.Context, c *command) error {
 	if !s.compare && s.plot == "" {
 		base.Progress = bar.show
 		result, err := base.Run(ctx)
+		if err != nil {
+			return err
+		}
+		need, err := base.Need(ctx, result)
 		bar.clear()
 		if err != nil {
 			return err
 		}
-		return printResult(c.stdout, result, s.json)
+		return printResult(c.stdout, result, need, s.json)
 	}
 	rows, err := compare(ctx, base, bar)
 	bar.clear()
@@ -107,9 +112,9 @@ func simulate(ctx context.Context, c *command) error {
 }
 
 // base is the one run that the flags and the file describe.
-func (s *simulation) base(c *command, given map[string]bool) (refill.Simulation, error) {
+func (s *simulation) base(ctx context.Context, c *command, given map[string]bool) (refill.Simulation, error) {
 	none := refill.Simulation{}
-	if err := s.complete(c, given); err != nil {
+	if err := s.complete(ctx, c, given); err != nil {
 		return none, err
 	}
 	if err := s.check(); err != nil {
@@ -129,7 +134,6 @@ func (s *simulation) base(c *command, given map[string]bool) (refill.Simulation,
 	k := s.knobs
 	k.Adaptive = s.refill == string(targets.RefillAdaptive)
 	k.Usable = s.lifetime - s.margin
-	k.FirstPoll = solves.Median // what a target assumes until it has seen some
 	return refill.Simulation{
 		Knobs: k, Solves: solves, Concurrency: s.concurrency, Wait: s.wait, Arrivals: arrivals, Warm: s.warm, Seed: s.seed,
 	}, nil
@@ -137,12 +141,16 @@ func (s *simulation) base(c *command, given map[string]bool) (refill.Simulation,
 
 // complete takes what no flag says from the target, or from the built-in
 // defaults of one.
-func (s *simulation) complete(c *command, given map[string]bool) error {
+func (s *simulation) complete(ctx context.Context, c *command, given map[string]bool) error {
 	t := targets.Target{Lifetime: 120 * time.Second, Margin: 40 * time.Second, Refill: targets.RefillFixed,
 		HitRate: targets.DefaultHitRate, MaxWaste: targets.DefaultMaxWaste}
+	// What a target takes for its lead time until it has seen some is its provider's
+	// pace, as in the daemon.
+	seller := targets.Provider{API: targets.APILegacy, Profile: "generic"}
+	t.Identity.Type = captcha.RecaptchaV2
 	switch {
 	case s.target != "":
-		set, err := targets.NewFile(s.config, c.lookup, slog.New(slog.DiscardHandler)).Load()
+		set, err := targets.NewFile(s.config, c.lookup, slog.New(slog.DiscardHandler)).Load(ctx)
 		if err != nil {
 			return err
 		}
@@ -155,10 +163,14 @@ func (s *simulation) complete(c *command, given map[string]bool) error {
 		if !found {
 			return fmt.Errorf("%s has no target %q", s.config, s.target)
 		}
+		if len(set.Providers) > 0 {
+			seller = set.Providers[0]
+		}
 	case !given["depth"]:
 		return usageError{"needs --target, or at least --depth"}
 	}
 	s.warm = t.Warm
+	s.knobs.FirstPoll, s.knobs.PollInterval = dealing(seller).Pace(t.Identity.Type)
 	for flag, take := range map[string]func(){
 		"lifetime":   func() { s.lifetime = t.Lifetime },
 		"margin":     func() { s.margin = t.Margin },
@@ -190,7 +202,7 @@ func (s *simulation) check() error {
 		{k.Depth >= 0 && k.Depth <= targets.MostDepth, "--depth is from 0 to 10000"},
 		{k.Min >= 0 && k.Min <= k.Depth, "--min is from 0 to the depth"},
 		{k.HitRate >= 0.5 && k.HitRate <= 0.9999, "--hit-rate is from 0.5 to 0.9999"},
-		{k.MaxWaste >= 0.1 && k.MaxWaste <= 1000, "--max-waste is from 0.1 to 1000"},
+		{k.MaxWaste >= 0.1 && k.MaxWaste <= targets.MostMaxWaste, "--max-waste is from 0.1 to 1000"},
 		{k.IdleAfter >= 0, "--idle-after is not below 0s"},
 		{s.fail >= 0 && s.fail <= 1, "--fail is a share from 0 to 1"},
 		{s.concurrency >= 1 && s.concurrency <= mostConcurrency, "--concurrency is from 1 to 10000"},
@@ -222,9 +234,17 @@ func (s *simulation) arrivals() ([]float64, error) {
 	return arrivals, nil
 }
 
-func printResult(w io.Writer, r refill.Result, asJSON bool) error {
+// printResult prints what came of a run, and what the wanted hit rate needs.
+func printResult(w io.Writer, r refill.Result, need *refill.Need, asJSON bool) error {
 	if asJSON {
-		return printJSON(w, r)
+		return printJSON(w, struct {
+			refill.Result
+			Need *refill.Need `json:"hit_rate_needs,omitempty"`
+		}{r, need})
+	}
+	text := ""
+	if need != nil {
+		text = need.Text + "\n"
 	}
 	_, err := fmt.Fprintf(w, `requests           %d
 hits               %d (%.2f %%)
@@ -235,8 +255,8 @@ expired            %d (%.3f per request)
 failed solves      %d
 peak               %d tokens, %d orders, %d of both less callers waiting
 handed out stale   %d
-`, r.Requests, r.Hits, 100*r.HitRate, r.Waited, r.WaitP50, r.WaitP95, r.WaitP99, r.Misses, r.Bought, r.BoughtPerServed,
-		r.Expired, r.WastePerRequest, r.Failed, r.PeakStock, r.PeakInFlight, r.PeakHeld, r.StaleServed)
+%s`, r.Requests, r.Hits, 100*r.HitRate, r.Waited, r.WaitP50, r.WaitP95, r.WaitP99, r.Misses, r.Bought, r.BoughtPerServed,
+		r.Expired, r.WastePerRequest, r.Failed, r.PeakStock, r.PeakInFlight, r.PeakHeld, r.StaleServed, text)
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // simulateWith runs `poold simulate` and returns its exit code and output.
@@ -82,7 +83,8 @@ func TestSimulateTarget(t *testing.T) {
 func TestSimulateWarmWindows(t *testing.T) {
 	dir := t.TempDir()
 	file, trace := filepath.Join(dir, "pools.yaml"), filepath.Join(dir, "trace.txt")
-	text := strings.Replace(simulatedFile, "min: 2\n", "warm: [{cron: \"10 0 * * 1\", tokens: 4, for: 1m}]\n", 1)
+	slow := strings.Replace(simulatedFile, "simulated}", "simulated, first_poll: 17s}", 1)
+	text := strings.Replace(slow, "min: 2\n", "warm: [{cron: \"10 0 * * 1\", tokens: 4, for: 1m}]\n", 1)
 	arrivals := strings.Repeat("610\n", 4) + strings.Repeat("87010\n", 4) // ten past on Monday, and on Tuesday
 	if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), os.WriteFile(trace, []byte(arrivals), 0o600)); err != nil {
 		t.Fatal(err)
@@ -105,6 +107,44 @@ func TestSimulateWithoutFile(t *testing.T) {
 	code, out, problems := simulateWith(t, "--depth", "50", "--refill", "adaptive", "--demand", "poisson:0.2", "--length", "2h", "--config", "/nowhere")
 	if code != exitDone || problems != "" || !strings.Contains(out, "handed out stale   0") {
 		t.Errorf("exit %d: %s%s", code, out, problems)
+	}
+}
+
+// Below the wanted hit rate it says what that needs, and nothing where it is reached.
+func TestSimulateNeeds(t *testing.T) {
+	args := []string{"--depth", "50", "--refill", "adaptive", "--demand", "poisson:0.05", "--length", "3h"}
+	needs := func(hitRate string) (text string, price float64) {
+		wanted := append(args, "--hit-rate", hitRate)
+		code, text, problems := simulateWith(t, wanted...)
+		if code != exitDone || problems != "" {
+			t.Fatalf("exit %d: %s", code, problems)
+		}
+		_, out, _ := simulateWith(t, append(wanted, "--json")...)
+		var got struct {
+			Requests int
+			Needs    *struct {
+				MaxWaste float64 `json:"max_waste"`
+				Now      float64 `json:"hit_rate_now"`
+				Text     string
+			} `json:"hit_rate_needs"`
+		}
+		if err := json.Unmarshal([]byte(out), &got); err != nil || got.Requests == 0 {
+			t.Fatalf("%v:\n%s", err, out)
+		}
+		_, sentence, _ := strings.Cut(text, "handed out stale   0\n")
+		if got.Needs == nil {
+			return sentence, 0
+		}
+		if sentence != got.Needs.Text+"\n" || got.Needs.Now <= 0 {
+			t.Errorf("%q, as JSON %+v", sentence, got.Needs)
+		}
+		return sentence, got.Needs.MaxWaste
+	}
+	if text, price := needs("0.98"); price <= 3 || !strings.HasPrefix(text, "98 % needs max_waste of about ") || !strings.Contains(text, " here (now 3): ") {
+		t.Errorf("%q, %g", text, price)
+	}
+	if text, price := needs("0.5"); text != "" || price != 0 {
+		t.Errorf("reached: %q, %g", text, price)
 	}
 }
 
@@ -177,5 +217,36 @@ func TestSimulateUsage(t *testing.T) {
 	}
 	if code, _, problems := simulateWith(t, "--depth", "1", "--trace", "/nowhere/trace"); code != exitFailed || !strings.Contains(problems, "reading the trace") {
 		t.Errorf("exit %d: %s", code, problems)
+	}
+}
+
+// Until it has seen solves a simulated target takes for their time what the daemon
+// does: what the file says of the first provider, or what suits the type.
+func TestSimulateBeginsAsTheDaemon(t *testing.T) {
+	none := func(string) (string, bool) { return "", false }
+	for name, c := range map[string]struct {
+		providers       string
+		first, interval time.Duration
+	}{
+		"no file":   {"", 15 * time.Second, 5 * time.Second},
+		"simulated": {"{name: s, api: simulated}", simulatedFirst, simulatedInterval},
+		"tasks": {"{name: s, api: tasks, url: \"https://solver.example.com\", key: 0123456789abcdef0123456789abcdef}",
+			10 * time.Second, 3 * time.Second},
+		"said": {"{name: s, url: \"https://solver.example.com\", key: 0123456789abcdef0123456789abcdef, first_poll: 7s, poll_interval: 2s}",
+			7 * time.Second, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s simulation
+			if c.providers != "" {
+				s.config, s.target = filepath.Join(t.TempDir(), "pools.yaml"), "login"
+				writeFile(t, s.config, strings.Replace(simulatedFile, "{name: s, api: simulated}", c.providers, 1))
+			}
+			if err := s.complete(t.Context(), &command{lookup: none}, map[string]bool{"depth": true}); err != nil {
+				t.Fatal(err)
+			}
+			if k := s.knobs; k.FirstPoll != c.first || k.PollInterval != c.interval {
+				t.Errorf("first poll %v, interval %v", k.FirstPoll, k.PollInterval)
+			}
+		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 // document is the part of /status.json that the table shows.
 type document struct {
 	Version string   `json:"version"`
+	Alarms  []string `json:"alarms"`
 	Notices []string `json:"notices"`
 	Ready   bool     `json:"ready"`
 	Config  struct {
@@ -24,6 +25,8 @@ type document struct {
 	Redis struct {
 		Mode string `json:"mode"`
 		OK   bool   `json:"ok"`
+
+		Reason string `json:"reason"`
 	} `json:"redis"`
 	Budget      *window `json:"budget"`
 	DeadLetters int     `json:"dead_letters"`
@@ -68,6 +71,9 @@ type document struct {
 		Shadow *struct {
 			Text string `json:"text"`
 		} `json:"shadow"`
+		Need *struct {
+			Text string `json:"text"`
+		} `json:"hit_rate_needs"`
 	} `json:"targets"`
 }
 
@@ -109,12 +115,20 @@ func printStatus(ctx context.Context, c *command) error {
 	return d.print(c.stdout)
 }
 
-// print writes the table: targets, then providers, then what is wrong.
+// print writes what keeps the daemon from its work, then the tables of providers and
+// targets, then what else is to be known.
 func (d document) print(w io.Writer) error {
 	var text strings.Builder
+	for _, alarm := range d.Alarms {
+		text.WriteString(alarm + "\n\n")
+	}
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	row := func(format string, args ...any) { _, _ = fmt.Fprintf(table, format, args...) } // into memory
-	row("TARGET\tSTATE\tFRESH\tDEPTH\tWANT\tREFILL\tORDERS\tUNKNOWN\tWAITING\tREQUESTS\tHIT RATE\tBOUGHT\tSOLVED\tEXPIRED\tFAILED\tLOST\tBOUGHT/SERVED\tSPENT\tBUDGET\n")
+	row("PROVIDER\tSTATE\tORDERS\tMOST\tCALLBACKS\n")
+	for _, p := range d.Providers {
+		row("%s\t%s\t%d\t%d\t%s\n", p.Name, withReason(p.State, p.Reason), p.InFlight, p.Concurrency, map[bool]string{true: "yes", false: "no"}[p.Callbacks])
+	}
+	row("\nTARGET\tSTATE\tFRESH\tDEPTH\tWANT\tREFILL\tORDERS\tUNKNOWN\tWAITING\tREQUESTS\tHIT RATE\tBOUGHT\tSOLVED\tEXPIRED\tFAILED\tLOST\tBOUGHT/SERVED\tSPENT\tBUDGET\n")
 	for _, t := range d.Targets {
 		budget := "-"
 		if t.Budget != nil {
@@ -126,10 +140,6 @@ func (d document) print(w io.Writer) error {
 			t.Requests, known(t.Hits+t.Waited+t.Misses > 0, "%.1f %%", 100*t.HitRate), t.Bought, t.Solved, t.Expired, t.Failed, t.Lost,
 			known(t.BoughtPerServed > 0, "%.2f", t.BoughtPerServed), known(t.Spent > 0, "%.6g", t.Spent), budget)
 	}
-	row("\nPROVIDER\tSTATE\tORDERS\tMOST\tCALLBACKS\n")
-	for _, p := range d.Providers {
-		row("%s\t%s\t%d\t%d\t%s\n", p.Name, withReason(p.State, p.Reason), p.InFlight, p.Concurrency, map[bool]string{true: "yes", false: "no"}[p.Callbacks])
-	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
@@ -139,9 +149,12 @@ func (d document) print(w io.Writer) error {
 		ready = "not ready"
 	}
 	if !d.Redis.OK {
-		redis = "does not answer"
+		redis = "cannot be used"
 	}
 	fmt.Fprintf(&text, "\npoold %s, %s; redis (%s) %s\n", d.Version, ready, d.Redis.Mode, redis)
+	if d.Redis.Reason != "" {
+		fmt.Fprintf(&text, "%s\n", d.Redis.Reason)
+	}
 	if d.Budget != nil {
 		fmt.Fprintf(&text, "budget over all targets: %s\n", d.Budget.of("a day"))
 	}
@@ -156,7 +169,8 @@ func (d document) print(w io.Writer) error {
 }
 
 // remarks tells of each target what the table has no room for: why it is as it
-// is, what holds it back, and what another way of refilling would have done.
+// is, what holds it back, what another way of refilling would have done, and what
+// its hit rate needs.
 func (d document) remarks(text *strings.Builder) {
 	for _, t := range d.Targets {
 		var lines []string
@@ -168,6 +182,9 @@ func (d document) remarks(text *strings.Builder) {
 		}
 		if t.Shadow != nil {
 			lines = append(lines, t.Shadow.Text)
+		}
+		if t.Need != nil {
+			lines = append(lines, t.Need.Text)
 		}
 		for i, line := range lines {
 			if i == 0 {

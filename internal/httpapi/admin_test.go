@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/captcha"
-	"poold/internal/pool"
 	"poold/internal/refill"
 	"poold/internal/targets"
 )
@@ -18,14 +16,7 @@ func TestPauseAndResume(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	set.Targets[0].Paused = true
 	d := start(t, set, nil, nil)
-	var paused bool
-	d.stock.change = func(_ captcha.ID, pause bool) error { paused = pause; return nil }
-	d.refill.notes["staging-login"] = refill.Note{State: refill.Paused, Reason: "paused by an operator"} // never updated
-	d.stock.survey = func(_ context.Context, queries []pool.Query) ([]pool.Stock, error) {
-		stocks := make([]pool.Stock, len(queries))
-		stocks[1].Paused = paused
-		return stocks, nil
-	}
+	d.refill.notes["staging-login"] = refill.Note{State: refill.Paused, Reason: "paused by an operator", Rail: refill.RailPaused} // never updated
 	state := func(name string) string { return d.ask(t, "GET", "/pool/"+name, bearer(keyAll)).body }
 
 	if a := d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyAll)); a.status != 204 || a.body != "" {
@@ -41,18 +32,15 @@ func TestPauseAndResume(t *testing.T) {
 		t.Errorf("right after a resume: %s", s)
 	}
 	id := set.Targets[1].ID
-	if want := []string{"pause " + string(id), "resume " + string(id)}; strings.Join(d.stock.paused, ",") != strings.Join(want, ",") {
-		t.Errorf("the stock saw %q", d.stock.paused)
-	}
 	if len(d.refill.kicked) != 2 || d.refill.kicked[1] != id {
 		t.Errorf("refill was told of %q", d.refill.kicked)
 	}
 	a := d.ask(t, "POST", "/pool/checkout/resume", bearer(keyAll))
 	checkProblem(t, "paused in the file", a, 409, codePausedInFile, "checkout")
-	if s := state("checkout"); !strings.Contains(s, "paused in the configuration file") || len(d.stock.paused) != 2 {
-		t.Errorf("%s; the stock saw %q", s, d.stock.paused)
+	if s := state("checkout"); !strings.Contains(s, "paused in the configuration file") || d.stock.count("pause", "resume") != 2 {
+		t.Errorf("%s; the stock saw %q", s, d.stock.calls)
 	}
-	d.stock.change = func(captcha.ID, bool) error { return pool.ErrDown }
+	d.stock.redis.SetDown(true)
 	for _, what := range []string{"pause", "resume"} {
 		checkProblem(t, what+" without redis", d.ask(t, "POST", "/pool/staging-login/"+what, bearer(keyAll)), 503, codeStoreDown, "staging-login")
 	}
@@ -63,19 +51,9 @@ func TestPauseAndResume(t *testing.T) {
 func TestFlush(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	d := start(t, set, nil, nil)
-	fresh := 4
-	d.stock.survey = func(_ context.Context, queries []pool.Query) ([]pool.Stock, error) {
-		stocks := make([]pool.Stock, len(queries))
-		stocks[1].Fresh, stocks[1].Figures.Discarded = fresh, int64(4-fresh)
-		return stocks, nil
-	}
-	d.stock.flush = func(id captcha.ID, margin time.Duration) (int, error) {
-		if id != set.Targets[1].ID || margin != 40*time.Second {
-			t.Errorf("flushed %s with margin %s", id, margin)
-		}
-		fresh = 0
-		return 4, nil
-	}
+	d.fill(t, "checkout", 1)
+	d.fill(t, "staging-login", 4)
+	d.stock.land(t, d.stock.order(t, d.target("staging-login")), 81*time.Second) // within the margin: nobody's loss
 	state := func() string { return d.ask(t, "GET", "/pool/staging-login", bearer(keyAll)).body }
 	if s := state(); !strings.Contains(s, `"fresh":4`) {
 		t.Fatal(s)
@@ -92,7 +70,10 @@ func TestFlush(t *testing.T) {
 	if !strings.Contains(d.logged.String(), `"level":"INFO","msg":"the tokens of a target were thrown away","target":"staging-login","key":"all","tokens":4`) {
 		t.Errorf("the log does not say what was lost: %s", d.logged)
 	}
-	d.stock.flush = func(captcha.ID, time.Duration) (int, error) { return 0, pool.ErrDown }
+	if left := d.stock.look(t, d.target("checkout")).Fresh; left != 1 {
+		t.Errorf("another target has %d left", left)
+	}
+	d.stock.redis.SetDown(true)
 	checkProblem(t, "without redis", d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)), 503, codeStoreDown, "staging-login")
 }
 
@@ -144,7 +125,8 @@ func TestReload(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
-	d.stock.down.Store(true)
+	d.stock.redis.SetDown(true)
+	eventually(t, "it is noticed", func() bool { return !d.stock.Up() })
 	if a := d.ask(t, "GET", "/healthz"); a.status != 200 || a.header.Get("Content-Type") != "application/json" {
 		t.Errorf("healthz falls with redis: %d", a.status)
 	}
@@ -153,7 +135,8 @@ func TestHealth(t *testing.T) {
 	if !strings.Contains(a.body, `"ready":false,"reasons":["redis does not answer"]`) || a.header.Get("Retry-After") == "" {
 		t.Errorf("%v %s", a.header, a.body)
 	}
-	d.stock.down.Store(false)
+	d.stock.redis.SetDown(false)
+	eventually(t, "it is back", d.stock.Up)
 	if a := d.ask(t, "GET", "/readyz"); a.status != 200 || strings.TrimSpace(a.body) != `{"ready":true}` {
 		t.Errorf("%d %s", a.status, a.body)
 	}

@@ -110,7 +110,7 @@ func (v *view) limiterFor(c *caller) *rate.Limiter {
 		return nil
 	}
 	for _, was := range v.callers {
-		if was.name == c.name && was.digest == c.digest && was.limit == c.limit {
+		if was.digest == c.digest && was.limit == c.limit {
 			return was.limiter
 		}
 	}
@@ -132,39 +132,110 @@ func everyOrSome(globs []string) []string {
 
 // identify finds out who asks and whether that caller may use the route.
 func (s *Server) identify(c *call, r *http.Request) error {
-	if len(c.view.callers) == 0 {
-		c.caller = anyone
-		return refuseStrangers(r)
+	caller, err := c.view.who(c.route, r)
+	if caller == nil && err != nil {
+		return s.refuseKey(c, r, err)
 	}
-	if c.route.scope == "" {
-		return nil // the style sheet: nothing to protect
+	if c.caller = caller; caller == nil || err != nil {
+		return err
 	}
-	secret, basic := credential(r)
-	c.caller = c.view.find(secret)
-	if c.caller == nil {
-		challenge(c.w.Header(), c.route.basic)
-		return fault(codeUnauthorized, "send a key of the configuration file as Authorization: Bearer, or as the password of Basic")
-	}
-	if limiter := c.caller.limiter; limiter != nil {
+	if limiter := caller.limiter; limiter != nil {
 		if wait := overRate(limiter, c.began); wait > 0 {
 			return fault(codeRateLimited, "this key's rate is used up").after(wait)
 		}
 	}
-	if lesser := c.route.lesser; !c.caller.may(c.route.scope) && (lesser == "" || !c.caller.may(lesser)) {
-		needed := string(c.route.scope)
+	return caller.entitled(c.route, r)
+}
+
+// refuseKey answers who has none of the keys. Only now wrong ones are counted, so
+// that a right one is served whatever else comes from its address.
+func (s *Server) refuseKey(c *call, r *http.Request, err error) error {
+	if secret, _ := credential(r); secret == "" {
+		return err // none was tried
+	}
+	if wait := s.wrongKeys.count(r.RemoteAddr, c.began); wait > 0 {
+		return fault(codeRateLimited, "too many wrong keys came from this address").after(wait)
+	}
+	return err
+}
+
+// readmit checks a caller again that waited: the current Set may have another
+// mind about its key, or about the target, than the one that admitted it.
+func (s *Server) readmit(c *call, r *http.Request) error {
+	now := s.view()
+	if now == c.view {
+		return nil
+	}
+	caller, err := now.who(c.route, r)
+	if err != nil {
+		return err
+	}
+	if err := caller.entitled(c.route, r); err != nil {
+		return err
+	}
+	target, err := now.find(c.target.Name, caller)
+	if err != nil {
+		return err
+	}
+	if target.ID != c.target.ID {
+		return fault(codePoolEmpty, "the target was changed while the caller waited").after(time.Second)
+	}
+	return nil
+}
+
+// who finds out who asks; nil without an error on routes that need no key.
+func (v *view) who(rt *route, r *http.Request) (*caller, error) {
+	if len(v.callers) == 0 {
+		return anyone, refuseStrangers(r)
+	}
+	if rt.scope == "" {
+		return nil, nil // the style sheet: nothing to protect
+	}
+	secret, _ := credential(r)
+	if c := v.owner(secret); c != nil {
+		return c, nil
+	}
+	return nil, fault(codeUnauthorized, "send a key of the configuration file as Authorization: Bearer, or as the password of Basic")
+}
+
+// entitled reports whether a caller may use a route, whatever target it names.
+func (c *caller) entitled(rt *route, r *http.Request) error {
+	if c == anyone {
+		return nil
+	}
+	if lesser := rt.lesser; !c.may(rt.scope) && (lesser == "" || !c.may(lesser)) {
+		needed := string(rt.scope)
 		if lesser != "" {
 			needed += " (or " + string(lesser) + ", for as much as that allows)"
 		}
 		return fault(codeForbidden, "this key lacks the scope "+needed)
 	}
-	if c.route.whole && c.caller.globs != nil {
+	if rt.whole && c.globs != nil {
 		return fault(codeForbidden, "this covers all targets and the key is limited to some")
 	}
-	if basic && c.route.changes {
+	if !rt.changes {
+		return nil
+	}
+	if _, basic := credential(r); basic {
 		// A browser adds Basic credentials by itself, whichever page asks.
 		return refuseForeignPages(r)
 	}
 	return nil
+}
+
+// find returns the target of a name, if the caller may use it.
+func (v *view) find(name string, c *caller) (*target, error) {
+	if v.targets[name] == nil && !targetName.MatchString(name) {
+		return nil, fault(codeUnknownTarget, "a target's name is a-z, 0-9, dot, underscore and hyphen")
+	}
+	// The globs come first: a key must not learn which other names exist.
+	if !c.mayUse(name) {
+		return nil, fault(codeForbidden, "this key is limited to other targets")
+	}
+	if t := v.targets[name]; t != nil {
+		return t, nil
+	}
+	return nil, fault(codeUnknownTarget, "the configuration file has no target of this name")
 }
 
 // credential returns the key that a request carries, "" for none, and whether
@@ -178,10 +249,10 @@ func credential(r *http.Request) (secret string, basic bool) {
 	return password, true
 }
 
-// find returns the caller whose key this is, nil for none. It compares digests,
+// owner returns the caller whose key this is, nil for none. It compares digests,
 // with all keys, in constant time: the time tells neither how much of a key
 // was right nor which of them was tried.
-func (v *view) find(secret string) *caller {
+func (v *view) owner(secret string) *caller {
 	digest := sha256.Sum256([]byte(secret))
 	found := -1
 	for i, c := range v.callers {

@@ -19,6 +19,8 @@ func basic(key string) string {
 // TestWhoMayDoWhat holds every route against every caller.
 func TestWhoMayDoWhat(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
+	d.fill(t, "staging-login", 10)
+	d.fill(t, "checkout", 10)
 	const none = "none"
 	for _, c := range []struct {
 		method, path string
@@ -65,6 +67,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 				}
 			}
 			for _, headers := range ways {
+				d.forgetWrongKeys()
 				if a := d.ask(t, c.method, c.path, headers...); a.status != want {
 					t.Errorf("%s %s with %q: %d, want %d: %s", c.method, c.path, headers, a.status, want, a.body)
 				}
@@ -74,6 +77,13 @@ func TestWhoMayDoWhat(t *testing.T) {
 	if a := d.ask(t, "GET", "/status?key="+keyAll); a.status != 401 {
 		t.Errorf("a key in the query: %d", a.status)
 	}
+}
+
+// forgetWrongKeys makes an address new that sent wrong ones.
+func (d *daemon) forgetWrongKeys() {
+	d.wrongKeys.mu.Lock()
+	defer d.wrongKeys.mu.Unlock()
+	d.wrongKeys.tries = nil
 }
 
 func TestChallenge(t *testing.T) {
@@ -161,9 +171,99 @@ func TestKeyRate(t *testing.T) {
 	}
 }
 
+// TestOneScopeAlone walks all routes with keys of one scope: what is not named here is
+// closed to them, a route that comes later too.
+func TestOneScopeAlone(t *testing.T) {
+	open := []string{"/status.css", "/callback/:provider/:order/:secret", "/healthz", "/readyz"}
+	may := map[targets.Scope][]string{
+		targets.ScopeToken:  {"/pool/:target/token", "/pool/:target/token/:id/report", "/pool/:target/warm"},
+		targets.ScopeSolve:  nil,
+		targets.ScopeStatus: {"/pool/:target", "/status", "/status.json", "/metrics"},
+		targets.ScopeAdmin: {
+			"/pool/:target/tokens", "/pool/:target/pause", "/pool/:target/resume", "/pool/:target/warm", "/-/reload", "/dead-letters", "/dead-letters/replay",
+		},
+	}
+	var keys []targets.Key
+	for scope := range may {
+		keys = append(keys, targets.Key{Name: string(scope), SHA256: sha256.Sum256([]byte("canary-key-" + scope)), Scopes: []targets.Scope{scope}})
+	}
+	d := start(t, sampleSet(keys...), nil, nil)
+	fill := strings.NewReplacer(":target", "staging-login", ":id", "tok1", ":provider", "solver", ":order", "o", ":secret", "s")
+	for _, rt := range table() {
+		for _, method := range rt.methods {
+			if method == http.MethodHead {
+				continue // it shows no more than GET, and no problem
+			}
+			for scope, paths := range may {
+				for _, headers := range [][]string{{bearer("canary-key-" + string(scope))}, {basic("canary-key-" + string(scope))}} {
+					before := d.stock.count()
+					a := d.ask(t, method, fill.Replace(rt.path), headers...)
+					if allowed := slices.Contains(open, rt.path) || slices.Contains(paths, rt.path); allowed {
+						if a.status == 401 || a.status == 403 {
+							t.Errorf("%s %s with %s alone: %d %s", method, rt.path, scope, a.status, a.body)
+						}
+						continue
+					}
+					checkProblem(t, method+" "+rt.path+" with "+string(scope), a, 403, codeForbidden, "")
+					if d.stock.count() != before {
+						t.Errorf("%s %s with %s alone reached the stock", method, rt.path, scope)
+					}
+				}
+			}
+			if a := d.ask(t, method, fill.Replace(rt.path)); (a.status == 401) == slices.Contains(open, rt.path) {
+				t.Errorf("%s %s without a key: %d", method, rt.path, a.status)
+			}
+		}
+	}
+}
+
+// TestKeyRateAfterAChange: what changes of a key begins its rate anew only where the
+// secret or the rate is another, and then with the new one's own burst.
+func TestKeyRateAfterAChange(t *testing.T) {
+	const fresh, spent = 200, 429
+	for name, c := range map[string]struct {
+		change func(k *targets.Key)
+		key    string
+		first  []int // statuses after the change
+	}{
+		"nothing":        {func(*targets.Key) {}, keyAll, []int{spent}},
+		"another name":   {func(k *targets.Key) { k.Name = "renamed" }, keyAll, []int{spent}},
+		"scopes":         {func(k *targets.Key) { k.Scopes = k.Scopes[:3] }, keyAll, []int{spent}},
+		"targets":        {func(k *targets.Key) { k.Targets = []string{"staging-*"} }, keyAll, []int{spent}},
+		"a new secret":   {func(k *targets.Key) { k.SHA256 = sha256.Sum256([]byte("canary-key-new")) }, "canary-key-new", []int{fresh, fresh, spent}},
+		"a greater rate": {func(k *targets.Key) { k.Rate.Count = 3 }, keyAll, []int{fresh, fresh, fresh, spent}},
+		"a smaller rate": {func(k *targets.Key) { k.Rate.Count = 1 }, keyAll, []int{fresh, spent}},
+		"by the day":     {func(k *targets.Key) { k.Rate.Per = 24 * time.Hour }, keyAll, []int{fresh, fresh, spent}},
+		"below one":      {func(k *targets.Key) { k.Rate = targets.Rate{Count: 0.1, Per: time.Hour} }, keyAll, []int{fresh, spent}},
+		"one and a half": {func(k *targets.Key) { k.Rate.Count = 1.5 }, keyAll, []int{fresh, fresh, spent}},
+		"no rate":        {func(k *targets.Key) { k.Rate = targets.Rate{} }, keyAll, []int{fresh, fresh, fresh, fresh}},
+	} {
+		keys := allKeys()
+		keys[0].Rate = targets.Rate{Count: 2, Per: time.Hour}
+		d := start(t, sampleSet(keys...), nil, nil)
+		for _, want := range []int{fresh, fresh, spent} {
+			if a := d.ask(t, "GET", "/status", bearer(keyAll)); a.status != want {
+				t.Fatalf("%s, before: %d, want %d", name, a.status, want)
+			}
+		}
+		changed := slices.Clone(keys)
+		c.change(&changed[0])
+		for range 2 { // the second changes nothing more
+			d.config.set.Store(sampleSet(slices.Clone(changed)...))
+			d.view()
+		}
+		for i, want := range c.first {
+			if a := d.ask(t, "GET", "/status", bearer(c.key)); a.status != want {
+				t.Errorf("%s, request %d: %d, want %d", name, i+1, a.status, want)
+			}
+		}
+	}
+}
+
 // TestKeysReload: keys apply with the next request.
 func TestKeysReload(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
+	d.fill(t, "checkout", 3)
 	if a := d.ask(t, "GET", "/pool/checkout/token"); a.status != 200 {
 		t.Fatalf("without keys: %d", a.status)
 	}

@@ -2,12 +2,88 @@ package httpapi
 
 import (
 	"context"
+	"crypto/sha256"
 	"strings"
 	"testing"
+	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
+	"poold/internal/targets"
 )
+
+// A reload takes a key away, or what it may do, while its caller waits: the token
+// that lands then goes back, and another caller gets it.
+func TestKeyChangesWhileACallerWaits(t *testing.T) {
+	keys := func(change func(*targets.Key)) *targets.Set {
+		all := allKeys()
+		change(&all[1]) // staging
+		return sampleSet(all...)
+	}
+	for name, test := range map[string]struct {
+		set    *targets.Set
+		repeat bool // with an Idempotency-Key
+		code   code // "" = it gets its token
+		back   int
+	}{
+		"revoked":                    {set: sampleSet(allKeys()[:1]...), code: codeUnauthorized, back: 1},
+		"revoked, may come back":     {set: sampleSet(allKeys()[:1]...), repeat: true, code: codeUnauthorized},
+		"a new secret":               {set: keys(func(k *targets.Key) { k.SHA256 = sha256.Sum256([]byte("new")) }), code: codeUnauthorized, back: 1},
+		"without the scope":          {set: keys(func(k *targets.Key) { k.Scopes = []targets.Scope{targets.ScopeStatus, targets.ScopeAdmin} }), code: codeForbidden, back: 1},
+		"limited to other targets":   {set: keys(func(k *targets.Key) { k.Targets = []string{"checkout"} }), code: codeForbidden, back: 1},
+		"another rate":               {set: keys(func(k *targets.Key) { k.Rate = targets.Rate{Count: 1, Per: time.Hour} })},
+		"another key was taken away": {set: sampleSet(allKeys()[1:]...)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := start(t, sampleSet(allKeys()...), nil, nil)
+			login := d.target("staging-login")
+			headers := []string{bearer(keyStaging)}
+			if test.repeat {
+				headers = append(headers, "Idempotency-Key: k")
+			}
+			answered := make(chan answer)
+			go func() { answered <- d.ask(t, "GET", "/pool/staging-login/token?wait=20s", headers...) }()
+			eventually(t, "it waits", func() bool { return d.stock.look(t, login).Waiting == 1 })
+			d.config.set.Store(test.set)
+			d.fill(t, "staging-login", 1)
+			a := <-answered
+			if test.code == "" {
+				if a.status != 200 {
+					t.Errorf("%d %s", a.status, a.body)
+				}
+				return
+			}
+			target := "staging-login"
+			status, _ := test.code.status()
+			checkProblem(t, name, a, status, test.code, target)
+			if challenged := a.header.Get("WWW-Authenticate") != ""; challenged != (test.code == codeUnauthorized) {
+				t.Errorf("challenged: %v", challenged)
+			}
+			if strings.Contains(a.body, tokenValue) {
+				t.Error("the answer holds the token")
+			}
+			if got := d.stock.look(t, login); got.Fresh != test.back || got.Figures.Returned != int64(test.back) {
+				t.Errorf("%d are back, want %d: %+v", got.Fresh, test.back, got.Figures)
+			}
+			if test.back == 1 {
+				d.takeOne(t, bearer(keyAll))
+			}
+		})
+	}
+}
+
+// Keys come, or go, while a caller waits: who needed none needs one, and the other
+// way round only callers of this machine are served.
+func TestKeysComeAndGoWhileACallerWaits(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	d.fill(t, "staging-login", 2)
+	d.stock.taken = func(context.Context) { d.config.set.Store(sampleSet(allKeys()...)) }
+	checkProblem(t, "keys came", d.ask(t, "GET", "/pool/staging-login/token?wait=20s"), 401, codeUnauthorized, "staging-login")
+	d.stock.taken = func(context.Context) { d.config.set.Store(sampleSet()) }
+	checkProblem(t, "keys went", d.ask(t, "GET", "/pool/staging-login/token?wait=20s", bearer(keyAll), "Host: poold.example.com"), 421, codeMisdirected, "staging-login")
+	if got := d.stock.look(t, d.target("staging-login")).Fresh; got != 2 {
+		t.Errorf("%d tokens are left of 2", got)
+	}
+}
 
 // A reload gives a target another identity, or removes it, while a caller waits
 // for a token of the old one: that token goes back.
@@ -24,7 +100,9 @@ func TestTargetChangesWhileACallerWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := start(t, sampleSet(), nil, nil)
-			d.stock.take = func(context.Context, pool.Request) (pool.Token, error) {
+			d.fill(t, "checkout", 1)
+			old := d.target("checkout")
+			d.stock.taken = func(context.Context) {
 				set := sampleSet()
 				if test.gone {
 					set.Targets = set.Targets[1:]
@@ -32,7 +110,6 @@ func TestTargetChangesWhileACallerWaits(t *testing.T) {
 					set.Targets[0].ID = captcha.ID(strings.Repeat("0", 32))
 				}
 				d.config.set.Store(set)
-				return pool.Token{ID: "old", Value: "03AF"}, nil
 			}
 			headers := []string{}
 			if test.key != "" {
@@ -42,8 +119,8 @@ func TestTargetChangesWhileACallerWaits(t *testing.T) {
 			if got.status == 200 || !strings.Contains(got.body, `"code":"`+test.code+`"`) {
 				t.Errorf("%d %s", got.status, got.body)
 			}
-			if n := len(d.stock.returned); n != test.back {
-				t.Errorf("%d tokens went back, want %d", n, test.back)
+			if got := d.stock.look(t, old); got.Fresh != test.back || d.stock.count("return") != test.back {
+				t.Errorf("%d tokens went back, want %d", got.Fresh, test.back)
 			}
 		})
 	}

@@ -37,7 +37,7 @@ func TestCountsBelowTLS(t *testing.T) {
 		} else {
 			server.Start()
 		}
-		response, err := server.Client().Get(server.URL) //nolint:noctx // a loopback server of the test
+		response, err := server.Client().Get(server.URL)
 		if err != nil {
 			t.Fatal(err)
 		}

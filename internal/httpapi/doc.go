@@ -26,6 +26,10 @@
 //     caller hung up before a single byte of the answer was written, which is
 //     known because every connection counts its written bytes (conns.go), and
 //     never if the request carried an Idempotency-Key.
+//   - A caller that waited is checked again, key, scope and target, before it gets
+//     its token: a reload may have changed its mind.
+//   - A right key is found in the same time as a wrong one, and before wrong keys of
+//     its address are counted.
 //   - HEAD takes nothing; nothing that a web page of another site can send
 //     takes anything or changes anything.
 //   - Neither a token nor a key is in a log line, an error or a status answer.
@@ -38,7 +42,8 @@
 //
 // # What it does not do
 //
-// It keeps no state but counts and histograms, the rate limiters of the keys and
-// what it last read for a status; it holds no token longer than it takes to write
-// it or to pass it on, and starts no goroutine that outlives the request it serves.
+// It keeps no state but counts and histograms, the rate limiters of the keys, who
+// sent wrong keys lately and what it last read for a status; it holds no token
+// longer than it takes to write it or to pass it on, and starts no goroutine that
+// outlives the request it serves.
 package httpapi

@@ -5,20 +5,24 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/pool/redistest"
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/refill"
@@ -26,10 +30,16 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	redis.SetLogger(silence{})
 	// net/http closes a connection half a second after an answer that did not wait
 	// for the whole body, which is longer than goleak does.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
+
+// silence keeps go-redis from telling of every dial that a test makes fail.
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
 
 // fakeConfig holds a Set in memory.
 type fakeConfig struct {
@@ -47,83 +57,225 @@ func (f *fakeConfig) Status() targets.Status {
 
 func (f *fakeConfig) Reload(ctx context.Context) error { return f.reload(ctx) }
 
-// fakeStock answers with what a test puts into its fields, and notes what it
-// was asked.
-type fakeStock struct {
-	take   func(ctx context.Context, r pool.Request) (pool.Token, error)
-	survey func(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
-	change func(id captcha.ID, pause bool) error
-	flush  func(id captcha.ID, margin time.Duration) (int, error)
-	warm   func(id captcha.ID, w pool.Window) error
-	report func(id captcha.ID, token, caller string, accepted bool) (pool.Sale, error)
-	down   atomic.Bool
+// watchedStock is the real store on an embedded server. It notes what it is asked,
+// and a test may make a call fail or hold it up.
+type watchedStock struct {
+	*pool.Store
+	redis *redistest.Bubble
+	// before runs before a call of that name goes to the store; its error answers
+	// instead. nil = nothing.
+	before func(ctx context.Context, call string) error
+	// taken runs between a token's leaving the store and the answer. nil = nothing.
+	taken func(ctx context.Context)
+	short bool                        // surveys tell of one target less
+	away  error                       // why surveys tell nothing of their first target; nil = they do
+	ill   atomic.Pointer[pool.Health] // what Health says instead; nil = nothing
 
 	mu       sync.Mutex
+	calls    []string // their names
 	requests []pool.Request
-	returned []pool.Token
-	paused   []string // "pause ID" or "resume ID"
-	surveys  atomic.Int32
+	queries  []pool.Query // of the last survey
+	orders   atomic.Int64 // numbers them
 }
 
-func (f *fakeStock) Take(ctx context.Context, r pool.Request) (pool.Token, error) {
-	f.mu.Lock()
-	f.requests = append(f.requests, r)
-	f.mu.Unlock()
-	return f.take(ctx, r)
-}
-
-func (f *fakeStock) Return(ctx context.Context, t pool.Token) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.returned = append(f.returned, t)
-	return ctx.Err()
-}
-
-func (f *fakeStock) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
-	f.surveys.Add(1)
-	return f.survey(ctx, queries)
-}
-
-func (f *fakeStock) Up() bool { return !f.down.Load() }
-
-func (f *fakeStock) Pause(_ context.Context, id captcha.ID) error {
-	f.paused = append(f.paused, "pause "+string(id))
-	return f.change(id, true)
-}
-
-func (f *fakeStock) Resume(_ context.Context, id captcha.ID) error {
-	f.paused = append(f.paused, "resume "+string(id))
-	return f.change(id, false)
-}
-
-func (f *fakeStock) Warm(_ context.Context, id captcha.ID, w pool.Window) error { return f.warm(id, w) }
-
-func (f *fakeStock) Flush(_ context.Context, id captcha.ID, margin time.Duration) (int, error) {
-	return f.flush(id, margin)
-}
-
-func (f *fakeStock) Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (pool.Sale, error) {
-	sale, err := f.report(id, token, caller, accepted)
-	if ctx.Err() != nil {
-		return pool.Sale{}, ctx.Err()
+func (w *watchedStock) called(ctx context.Context, call string) error {
+	w.mu.Lock()
+	w.calls = append(w.calls, call)
+	w.mu.Unlock()
+	if w.before == nil {
+		return nil
 	}
-	return sale, err
+	return w.before(ctx, call)
+}
+
+func (w *watchedStock) Take(ctx context.Context, r pool.Request) (pool.Token, error) {
+	w.mu.Lock()
+	w.requests = append(w.requests, r)
+	w.mu.Unlock()
+	if err := w.called(ctx, "take"); err != nil {
+		return pool.Token{}, err
+	}
+	token, err := w.Store.Take(ctx, r)
+	if err == nil && w.taken != nil {
+		w.taken(ctx)
+	}
+	return token, err
+}
+
+func (w *watchedStock) Return(ctx context.Context, t pool.Token) error {
+	if err := w.called(ctx, "return"); err != nil {
+		return err
+	}
+	return w.Store.Return(ctx, t)
+}
+
+func (w *watchedStock) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
+	w.mu.Lock()
+	w.queries = queries
+	w.mu.Unlock()
+	if err := w.called(ctx, "survey"); err != nil {
+		return nil, err
+	}
+	stocks, err := w.Store.Survey(ctx, queries)
+	if w.short && err == nil {
+		stocks = stocks[1:]
+	}
+	if w.away != nil && err == nil {
+		stocks[0] = pool.Stock{Err: w.away}
+	}
+	return stocks, err
+}
+
+func (w *watchedStock) Health() pool.Health {
+	if said := w.ill.Load(); said != nil {
+		return *said
+	}
+	return w.Store.Health()
+}
+
+func (w *watchedStock) Pause(ctx context.Context, id captcha.ID) error {
+	if err := w.called(ctx, "pause"); err != nil {
+		return err
+	}
+	return w.Store.Pause(ctx, id)
+}
+
+func (w *watchedStock) Resume(ctx context.Context, id captcha.ID) error {
+	if err := w.called(ctx, "resume"); err != nil {
+		return err
+	}
+	return w.Store.Resume(ctx, id)
+}
+
+func (w *watchedStock) Warm(ctx context.Context, id captcha.ID, window pool.Window, limit pool.WindowLimit) error {
+	if err := w.called(ctx, "warm"); err != nil {
+		return err
+	}
+	return w.Store.Warm(ctx, id, window, limit)
+}
+
+func (w *watchedStock) Flush(ctx context.Context, id captcha.ID, margin time.Duration) (int, error) {
+	if err := w.called(ctx, "flush"); err != nil {
+		return 0, err
+	}
+	return w.Store.Flush(ctx, id, margin)
+}
+
+func (w *watchedStock) Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (pool.Sale, error) {
+	if err := w.called(ctx, "report"); err != nil {
+		return pool.Sale{}, err
+	}
+	return w.Store.Report(ctx, id, token, caller, accepted)
 }
 
 // asked returns how many takes there were and the last of them.
-func (f *fakeStock) asked() (int, pool.Request) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.requests) == 0 {
+func (w *watchedStock) asked() (int, pool.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.requests) == 0 {
 		return 0, pool.Request{}
 	}
-	return len(f.requests), f.requests[len(f.requests)-1]
+	return len(w.requests), w.requests[len(w.requests)-1]
 }
 
-func (f *fakeStock) givenBack() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.returned)
+// count returns how many calls there were, or how many of these names.
+func (w *watchedStock) count(names ...string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, call := range w.calls {
+		if len(names) == 0 || slices.Contains(names, call) {
+			n++
+		}
+	}
+	return n
+}
+
+// breaks makes calls of a name fail; nil mends them.
+func (w *watchedStock) breaks(name string, err error) {
+	w.before = func(_ context.Context, call string) error {
+		if call == name {
+			return err
+		}
+		return nil
+	}
+}
+
+// openStock opens a store on an embedded server that runs until the test ends.
+func openStock(t testing.TB) *watchedStock {
+	t.Helper()
+	redis := redistest.Embedded(t)
+	store, err := pool.Open(pool.Options{
+		Addresses: "redis://embedded", Prefix: "captcha", Dial: redis.Dial, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = store.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &watchedStock{Store: store, redis: redis}
+}
+
+// insist repeats a call whose answer did not come within the store's second, because
+// the machine had better things to do.
+func insist[T any](call func() (T, error)) (got T, err error) {
+	for range 10 {
+		if got, err = call(); !errors.Is(err, pool.ErrDown) {
+			break
+		}
+	}
+	return got, err
+}
+
+// order places an order for a target.
+func (w *watchedStock) order(t testing.TB, target *targets.Target) pool.Ref {
+	t.Helper()
+	ref := pool.Ref{Identity: target.ID, Order: fmt.Sprintf("o%d", w.orders.Add(1))}
+	placed, err := insist(func() (pool.Placing, error) {
+		return w.Place(t.Context(), pool.Order{Ref: ref, Depth: 1 << 20, TTL: 5 * time.Minute})
+	})
+	if err != nil || !placed.Placed {
+		t.Fatalf("placing %s: %+v, %v", ref, placed, err)
+	}
+	return ref
+}
+
+// land lands an order's token, 120 s of life less its age. Its text is tokenValue
+// and the order's id, since a service that sells a text twice is found out.
+func (w *watchedStock) land(t testing.TB, ref pool.Ref, age time.Duration) {
+	t.Helper()
+	w.landText(t, ref, tokenValue+"-"+ref.Order, age)
+}
+
+// landText lands a token of this text.
+func (w *watchedStock) landText(t testing.TB, ref pool.Ref, value string, age time.Duration) {
+	t.Helper()
+	how, err := insist(func() (pool.Ending, error) {
+		return w.Settle(t.Context(), pool.Landing{
+			Ref: ref, Provider: "solver", Task: "t-" + ref.Order, Value: value, SincePlaced: -age, Lifetime: 120 * time.Second, Lead: 18 * time.Second,
+		})
+	})
+	if err != nil || how == pool.Stolen || how == pool.Repeated { // Gone: a call before did it
+		t.Fatalf("landing %s: %v, %v", ref, how, err)
+	}
+}
+
+// look tells what there is of a target.
+func (w *watchedStock) look(t testing.TB, target *targets.Target) pool.Stock {
+	t.Helper()
+	stock, err := insist(func() (pool.Stock, error) { return w.Look(t.Context(), target.ID, target.Margin, 0) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stock
 }
 
 type fakeRefill struct {
@@ -150,6 +302,7 @@ type fakeDesk struct {
 	letters   []purchase.Letter
 	unread    error // why not all of them are known
 	aside     int
+	stranded  []purchase.Stranded
 	replay    func(ctx context.Context) (purchase.Replayed, error)
 
 	mu        sync.Mutex
@@ -170,6 +323,8 @@ func (f *fakeDesk) Providers(ctx context.Context, at time.Time) []purchase.Statu
 }
 
 func (f *fakeDesk) Booked(context.Context) (used, perDay int, err error) { return f.booked() }
+
+func (f *fakeDesk) Stranded() []purchase.Stranded { return f.stranded }
 
 func (f *fakeDesk) Callback(_ context.Context, c purchase.Callback) error {
 	f.mu.Lock()
@@ -201,14 +356,14 @@ const (
 	keyStatus  = "canary-key-status-only"
 )
 
-// tokenValue is the token of the tests; it may be in token answers alone.
-const tokenValue = "canary-token-03AFcWeA" //nolint:gosec // made up
+// tokenValue begins each token of the tests; it may be in token answers alone.
+const tokenValue = "canary-token-03AFcWeA"
 
 // daemon is a Server behind a real listener, and all that it depends on.
 type daemon struct {
 	*Server
 	config   *fakeConfig
-	stock    *fakeStock
+	stock    *watchedStock
 	refill   *fakeRefill
 	desk     *fakeDesk
 	provider purchase.Status // what the desk tells
@@ -273,7 +428,7 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 	t.Helper()
 	d := &daemon{
 		config: &fakeConfig{reload: func(context.Context) error { return nil }},
-		stock:  &fakeStock{},
+		stock:  openStock(t),
 		refill: &fakeRefill{notes: map[string]refill.Note{}},
 		provider: purchase.Status{
 			Name: "solver", State: provider.State{Kind: provider.StateOK}, InFlight: 3, Concurrency: 20,
@@ -286,14 +441,6 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 	for _, target := range set.Targets {
 		d.refill.notes[target.Name] = refill.Note{Want: target.Depth, State: refill.OK, Lead: 18 * time.Second}
 	}
-	d.stock.take = func(context.Context, pool.Request) (pool.Token, error) { return sampleToken(), nil }
-	d.stock.survey = func(_ context.Context, queries []pool.Query) ([]pool.Stock, error) {
-		return make([]pool.Stock, len(queries)), nil
-	}
-	d.stock.change = func(captcha.ID, bool) error { return nil }
-	d.stock.flush = func(captcha.ID, time.Duration) (int, error) { return 0, nil }
-	d.stock.warm = func(captcha.ID, pool.Window) error { return nil }
-	d.stock.report = func(captcha.ID, string, string, bool) (pool.Sale, error) { return pool.Sale{}, nil }
 	d.desk = &fakeDesk{
 		providers: func(context.Context, time.Time) []purchase.Status { return []purchase.Status{d.provider} },
 		booked:    func() (int, int, error) { return 0, 0, nil },
@@ -306,7 +453,7 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 		Log:  slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug})), RedisMode: "single",
 		Version: "1.2.3", StartedAt: day,
 	})
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a loopback listener of a test
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,11 +484,19 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 	return d
 }
 
-func sampleToken() pool.Token {
-	return pool.Token{
-		ID: "tok1", Value: tokenValue, Provider: "solver", Born: day, Dies: day.Add(120 * time.Second),
-		TTL: 78123 * time.Millisecond, Source: pool.FromPool,
+// fill gives a target so many tokens.
+func (d *daemon) fill(t testing.TB, name string, n int) {
+	t.Helper()
+	for range n {
+		d.stock.land(t, d.stock.order(t, d.target(name)), 0)
 	}
+}
+
+// target returns a target of the file.
+func (d *daemon) target(name string) *targets.Target {
+	set := d.config.Current()
+	i := slices.IndexFunc(set.Targets, func(target targets.Target) bool { return target.Name == name })
+	return &set.Targets[i]
 }
 
 // answer is a response that was read to its end.

@@ -88,7 +88,7 @@ func (c code) status() (int, string) {
 	case codeProviderDown:
 		return http.StatusServiceUnavailable, "No token is ready and no provider can be asked"
 	case codeStoreDown:
-		return http.StatusServiceUnavailable, "The store does not answer"
+		return http.StatusServiceUnavailable, "The store cannot be used"
 	case codeShuttingDown:
 		return http.StatusServiceUnavailable, "The daemon is stopping"
 	}
@@ -164,7 +164,7 @@ func (s *Server) explain(ctx context.Context, c *call, err error) *problem {
 	case errors.Is(err, pool.ErrClosed):
 		return fault(codeShuttingDown, "the daemon is stopping").after(jitter(2 * time.Second))
 	case errors.Is(err, pool.ErrDown), errors.Is(err, context.DeadlineExceeded):
-		return fault(codeStoreDown, "redis does not answer").after(jitter(2 * time.Second))
+		return fault(codeStoreDown, pool.Reason(err)).after(jitter(2 * time.Second))
 	}
 	p := fault(codeInternal, "the daemon's log says more")
 	p.cause = err
@@ -189,7 +189,7 @@ func (s *Server) explainEmpty(ctx context.Context, c *call, e *pool.EmptyError) 
 	case note.State == refill.Budget:
 		return explainBudget(note, retry)
 	}
-	if reason, until, down := s.providersDown(ctx); down {
+	if reason, until, down := providersDown(s.providerStates(ctx)); down {
 		if wait := time.Until(until); wait > retry {
 			retry = wait
 		}
@@ -209,8 +209,7 @@ func explainBudget(note refill.Note, retry time.Duration) *problem {
 
 // providersDown reports whether no provider can be asked, why, and when the
 // first of them may be asked again (zero: unknown).
-func (s *Server) providersDown(ctx context.Context) (reason string, until time.Time, down bool) {
-	providers := s.providerStates(ctx)
+func providersDown(providers []purchase.Status) (reason string, until time.Time, down bool) {
 	if len(providers) == 0 {
 		return "no provider is configured", time.Time{}, true
 	}
@@ -241,6 +240,9 @@ func (s *Server) fail(c *call, r *http.Request, err error) {
 	if c.target != nil {
 		p.Target = c.target.Name
 	}
+	if p.Code == codeUnauthorized {
+		challenge(c.w.Header(), c.route.basic)
+	}
 	writeProblem(&c.w, p)
 }
 
@@ -256,10 +258,6 @@ func writeProblem(w *writer, p *problem) {
 	h.Set("Cache-Control", "no-store")
 	if p.retry > 0 || p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
 		h.Set("Retry-After", strconv.FormatInt(wholeSeconds(p.retry), 10))
-	}
-	if p.Code == codeShuttingDown {
-		// A client that keeps its connection would come back to us.
-		h.Set("Connection", "close")
 	}
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(body)

@@ -45,7 +45,7 @@ func TestErrorAnswers(t *testing.T) {
 		{"closing", fmt.Errorf("taking: %w", pool.ErrClosed), 503, codeShuttingDown, 1, 3},
 		{"anything else", errors.New("canary-cause"), 500, codeInternal, 0, 0},
 	} {
-		d.stock.take = func(context.Context, pool.Request) (pool.Token, error) { return pool.Token{}, c.err }
+		d.stock.breaks("take", c.err)
 		a := d.ask(t, "GET", "/pool/staging-login/token", "Accept: text/plain")
 		checkProblem(t, c.name, a, c.status, c.code, "staging-login")
 		retry, _ := strconv.Atoi(a.header.Get("Retry-After"))
@@ -116,7 +116,6 @@ func TestWhyEmpty(t *testing.T) {
 		d := start(t, set, nil, nil)
 		d.refill.notes["staging-login"] = c.note
 		d.desk.providers = func(context.Context, time.Time) []purchase.Status { return c.providers }
-		d.stock.take = func(context.Context, pool.Request) (pool.Token, error) { return pool.Token{}, &pool.EmptyError{} }
 		a := d.ask(t, "GET", "/pool/staging-login/token")
 		checkProblem(t, c.name, a, 503, c.code, "staging-login")
 		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < c.retry {
@@ -125,7 +124,7 @@ func TestWhyEmpty(t *testing.T) {
 		if !strings.Contains(a.body, c.detail) {
 			t.Errorf("%s: %s", c.name, a.body)
 		}
-		if d.stock.surveys.Load() != 0 {
+		if d.stock.count("survey") != 0 {
 			t.Errorf("%s: a miss surveyed all targets", c.name)
 		}
 	}
@@ -142,9 +141,7 @@ func TestBudgetRetry(t *testing.T) {
 		{90 * time.Minute, 0, 5399, 5400}, {90 * time.Minute, 3 * time.Second, 5399, 5400}, {1500 * time.Millisecond, 0, 1, 2}, {-time.Second, 7 * time.Second, 7, 7},
 	} {
 		d.refill.notes["staging-login"] = refill.Note{State: refill.Budget, Lead: time.Hour, Until: time.Now().Add(c.left)}
-		d.stock.take = func(context.Context, pool.Request) (pool.Token, error) {
-			return pool.Token{}, &pool.EmptyError{RetryAfter: c.known}
-		}
+		d.stock.breaks("take", &pool.EmptyError{RetryAfter: c.known})
 		a := d.ask(t, "GET", "/pool/staging-login/token")
 		checkProblem(t, "budget", a, 503, codeBudget, "staging-login")
 		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < c.from || retry > c.to {
@@ -158,12 +155,11 @@ func TestEmptyAsksProvidersRarely(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	asked := 0
 	d.desk.providers = func(context.Context, time.Time) []purchase.Status { asked++; return nil }
-	d.stock.take = func(context.Context, pool.Request) (pool.Token, error) { return pool.Token{}, &pool.EmptyError{} }
 	begun := time.Now()
 	for range 50 {
 		d.ask(t, "GET", "/pool/staging-login/token")
 	}
-	if most := 1 + int(time.Since(begun)/providersLife); asked > most {
+	if most := 1 + int(time.Since(begun)/time.Second); asked > most {
 		t.Errorf("asked %d times, want %d at most", asked, most)
 	}
 }

@@ -71,13 +71,13 @@ func TestHungUpInTheMomentOfALanding(t *testing.T) {
 			d := start(t, sampleSet(), nil, nil)
 			taking, left := make(chan struct{}), make(chan struct{})
 			pipelined := strings.Contains(name, "pipelin")
-			d.stock.take = func(ctx context.Context, _ pool.Request) (pool.Token, error) {
+			d.fill(t, "staging-login", 1)
+			d.stock.taken = func(ctx context.Context) {
 				close(taking)
 				<-left
 				if !pipelined { // else net/http has read a byte of the next request and notices nothing
 					<-ctx.Done()
 				}
-				return sampleToken(), nil
 			}
 			conn := dial(t, d.addr)
 			request := requestLine + c.header + "\r\n"
@@ -97,9 +97,7 @@ func TestHungUpInTheMomentOfALanding(t *testing.T) {
 			c.leave(t, conn)
 			close(left)
 			eventually(t, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"status":499`) })
-			if got := d.stock.givenBack(); got != c.back {
-				t.Errorf("given back %d times, want %d", got, c.back)
-			}
+			d.checkGivenBack(t, 1, c.back)
 			if strings.Contains(name, "only") { // it can still read: there must be nothing
 				if got, err := io.ReadAll(conn); len(got) > 0 {
 					t.Errorf("read %q, %v", got, err)
@@ -109,21 +107,25 @@ func TestHungUpInTheMomentOfALanding(t *testing.T) {
 	}
 }
 
+// checkGivenBack holds what a stock of so many tokens says against how many of them
+// came back after a hand-out.
+func (d *daemon) checkGivenBack(t *testing.T, had, back int) {
+	t.Helper()
+	got := d.stock.look(t, d.target("staging-login"))
+	if n := d.stock.count("return"); n != back || got.Figures.Returned != int64(back) || got.Fresh != had-1+back {
+		t.Errorf("given back %d times, want %d; the stock says %+v", n, back, got)
+	}
+}
+
 // TestHungUpWhileWaiting: the stock saw it first and kept the token, so there
 // is nothing to give back and nothing to say.
 func TestHungUpWhileWaiting(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	taking := make(chan struct{})
-	d.stock.take = func(ctx context.Context, _ pool.Request) (pool.Token, error) {
-		close(taking)
-		<-ctx.Done()
-		return pool.Token{}, ctx.Err()
-	}
 	conn := dial(t, d.addr)
 	if _, err := io.WriteString(conn, requestLine+"\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	<-taking
+	eventually(t, "it waits", func() bool { return d.stock.look(t, d.target("staging-login")).Waiting == 1 })
 	if err := conn.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
@@ -133,8 +135,12 @@ func TestHungUpWhileWaiting(t *testing.T) {
 	eventually(t, "the request is counted", func() bool {
 		return strings.Contains(d.ask(t, "GET", "/metrics").body, `poold_http_requests_total{code="499"} 1`)
 	})
-	if d.stock.givenBack() != 0 {
+	if d.stock.count("return") != 0 {
 		t.Error("gave back what it never had")
+	}
+	d.fill(t, "staging-login", 1)
+	if got := d.stock.look(t, d.target("staging-login")); got.Fresh != 1 || got.Waiting != 0 {
+		t.Errorf("its ticket stands: %+v", got)
 	}
 }
 
@@ -183,11 +189,7 @@ func TestWriteFails(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			d := start(t, sampleSet(), func(l net.Listener) net.Listener { return brokenListener{l, c.room} }, nil)
-			d.stock.take = func(context.Context, pool.Request) (pool.Token, error) {
-				token := sampleToken()
-				token.Value += strings.Repeat("x", c.length)
-				return token, nil
-			}
+			d.stock.landText(t, d.stock.order(t, d.target("staging-login")), tokenValue+strings.Repeat("x", c.length), 0)
 			conn := dial(t, d.addr)
 			if _, err := io.WriteString(conn, requestLine+c.header+"Connection: close\r\n\r\n"); err != nil {
 				t.Fatal(err)
@@ -196,9 +198,7 @@ func TestWriteFails(t *testing.T) {
 				t.Errorf("read %d bytes", len(got))
 			}
 			eventually(t, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"route"`) })
-			if got := d.stock.givenBack(); got != c.back {
-				t.Errorf("given back %d times, want %d", got, c.back)
-			}
+			d.checkGivenBack(t, 1, c.back)
 		})
 	}
 }
@@ -207,26 +207,28 @@ func TestWriteFails(t *testing.T) {
 // nothing, so the token stays handed out.
 func TestNobodyCounts(t *testing.T) {
 	d := start(t, sampleSet(), func(l net.Listener) net.Listener { return brokenListener{l, 0} }, func(s *http.Server) { s.ConnContext = nil })
+	d.fill(t, "staging-login", 1)
 	conn := dial(t, d.addr)
 	if _, err := io.WriteString(conn, requestLine+"\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = io.ReadAll(conn)
-	if n, _ := d.stock.asked(); n != 1 || d.stock.givenBack() != 0 {
-		t.Errorf("%d takes, %d given back", n, d.stock.givenBack())
+	if n, _ := d.stock.asked(); n != 1 {
+		t.Errorf("%d takes", n)
 	}
+	d.checkGivenBack(t, 1, 0)
 }
 
 // TestKeptAliveConnection: bytes of an earlier answer on the connection are
 // not bytes of this one.
 func TestKeptAliveConnection(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
+	d.fill(t, "staging-login", 2)
 	var takes atomic.Int32
-	d.stock.take = func(ctx context.Context, _ pool.Request) (pool.Token, error) {
+	d.stock.taken = func(ctx context.Context) {
 		if takes.Add(1) == 2 {
 			<-ctx.Done()
 		}
-		return sampleToken(), nil
 	}
 	conn := dial(t, d.addr)
 	if _, err := io.WriteString(conn, requestLine+"\r\n"); err != nil {
@@ -245,33 +247,33 @@ func TestKeptAliveConnection(t *testing.T) {
 	}
 	eventually(t, "the second take", func() bool { return takes.Load() == 2 })
 	reset(t, conn)
-	eventually(t, "the second token is back", func() bool { return d.stock.givenBack() == 1 })
+	eventually(t, "the second token is back", func() bool { return d.stock.look(t, d.target("staging-login")).Fresh == 1 })
 }
 
 // TestManyHangUps: callers leave at any moment; no token is both received and
 // given back.
 func TestManyHangUps(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	var minted atomic.Int64
-	d.stock.take = func(ctx context.Context, _ pool.Request) (pool.Token, error) {
-		time.Sleep(rand.N(2 * time.Millisecond)) //nolint:gosec // a test's dice
-		token := sampleToken()
-		token.ID = fmt.Sprint(minted.Add(1))
-		return token, nil
-	}
+	const callers = 60
+	d.fill(t, "staging-login", callers)
+	d.stock.taken = func(context.Context) { time.Sleep(rand.N(60 * time.Millisecond)) }
 	var (
-		callers  sync.WaitGroup
+		clients  sync.WaitGroup
 		mu       sync.Mutex
 		received = map[string]bool{}
 	)
-	for range 200 {
-		callers.Go(func() {
+	for i := range callers {
+		patience := 20 * time.Second
+		if i%2 == 0 {
+			patience = rand.N(50 * time.Millisecond)
+		}
+		clients.Go(func() {
 			conn := dial(t, d.addr)
 			defer func() { _, _ = conn.SetLinger(0), conn.Close() }()
 			if _, err := io.WriteString(conn, requestLine+"\r\n"); err != nil {
 				t.Error(err)
 			}
-			_ = conn.SetReadDeadline(time.Now().Add(rand.N(8 * time.Millisecond))) //nolint:gosec // a test's dice
+			_ = conn.SetReadDeadline(time.Now().Add(patience))
 			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
 				return // left before the answer
@@ -285,18 +287,29 @@ func TestManyHangUps(t *testing.T) {
 			}
 		})
 	}
-	callers.Wait()
+	clients.Wait()
 	eventually(t, "all requests are over", func() bool {
 		n, _ := d.stock.asked()
 		return strings.Count(d.logged.String(), `"status":`) == n
 	})
-	if len(received) == 0 || len(d.stock.returned) == 0 {
-		t.Fatalf("%d received, %d given back: this shows nothing", len(received), len(d.stock.returned))
-	}
-	for _, token := range d.stock.returned {
-		if received[token.ID] {
-			t.Errorf("token %s was received and given back", token.ID)
+	// What is left is what nobody received; what went out in part counts as neither.
+	left := map[string]bool{}
+	for {
+		token, err := d.stock.Store.Take(t.Context(), pool.Request{ID: d.target("staging-login").ID, Margin: 40 * time.Second, Caller: anyone.stable})
+		if errors.Is(err, pool.ErrDown) { // slow, and the machine is busy
+			continue
 		}
+		if err != nil {
+			break
+		}
+		if received[token.ID] || left[token.ID] {
+			t.Errorf("token %s was received and is there again", token.ID)
+		}
+		left[token.ID] = true
 	}
-	t.Logf("%d minted, %d received, %d given back", minted.Load(), len(received), len(d.stock.returned))
+	returned := d.stock.count("return")
+	if len(received) == 0 || len(left) == 0 || len(left) < returned {
+		t.Errorf("%d received, %d given back, %d left", len(received), returned, len(left))
+	}
+	t.Logf("%d received, %d given back, %d left", len(received), returned, len(left))
 }

@@ -8,12 +8,19 @@ func (s *Server) handleHealth(w http.ResponseWriter, _ *http.Request, _ *call) e
 	return respondJSON(w, map[string]string{"status": "ok"})
 }
 
-// handleReady is GET /readyz: 200 where this replica can hand out tokens, else
-// 503 with the reasons.
+// handleReady is GET /readyz: 200 where this replica can hand out tokens, be it of
+// some targets alone, else 503; with the reasons.
 func (s *Server) handleReady(w http.ResponseWriter, _ *http.Request, _ *call) error {
 	reasons := s.unready()
 	if len(reasons) == 0 {
-		return respondJSON(w, map[string]bool{"ready": true})
+		ready := struct {
+			Ready   bool     `json:"ready"`
+			Reasons []string `json:"reasons,omitempty"` // why not of all targets
+		}{Ready: true}
+		if reason := s.stock.Health().Reason; reason != "" {
+			ready.Reasons = []string{reason}
+		}
+		return respondJSON(w, ready)
 	}
 	p := reasons[0]
 	p.Ready = new(bool)

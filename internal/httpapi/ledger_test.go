@@ -1,10 +1,10 @@
 package httpapi
 
 import (
-	"context"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"poold/internal/pool"
 )
@@ -13,20 +13,84 @@ import (
 // enough to add that up, as the README says.
 func TestLedger(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	stock := pool.Stock{
-		Fresh: 13, Orders: 29, Bought: 17, Unknown: 3,
-		Figures: pool.Figures{
-			Requests: 400, Hits: 211, Waited: 101, Misses: 53, Replays: 59, Returned: 7, Solved: 353,
-			Expired: 23, Failed: 31, Lost: 2, Discarded: 12, Accepted: 71, Rejected: 73, Spent: 79,
-		},
+	target := d.target("staging-login")
+	take := func(n int, wait time.Duration) (taken []pool.Token) {
+		t.Helper()
+		for range n {
+			token, err := d.stock.Store.Take(t.Context(), pool.Request{ID: target.ID, Margin: target.Margin, Wait: wait, MaxWaiting: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			taken = append(taken, token)
+		}
+		return taken
 	}
-	f := &stock.Figures
-	f.Bought = f.Hits + f.Waited - f.Returned + f.Expired + f.Failed + f.Lost + f.Discarded + int64(stock.Fresh+stock.Bought)
-	d.stock.survey = func(_ context.Context, queries []pool.Query) ([]pool.Stock, error) {
-		stocks := make([]pool.Stock, len(queries))
-		stocks[1] = stock
-		return stocks, nil
+	order := func() pool.Ref {
+		t.Helper()
+		ref := d.stock.order(t, target)
+		if _, err := d.stock.Mark(t.Context(), ref); err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := d.stock.Submitted(t.Context(), ref, "t-"+ref.Order); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		return ref
 	}
+	land := func(n int, age time.Duration) {
+		t.Helper()
+		for range n {
+			d.stock.land(t, order(), age)
+		}
+	}
+	// Each of the terms below is another number, so that none can stand for another.
+	land(19, 0)
+	for _, token := range take(19, 0)[:7] { // hits, and returned
+		if err := d.stock.Store.Return(t.Context(), token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.stock.Store.Flush(t.Context(), target.ID, target.Margin); err != nil { // discarded: those 7, and one
+		t.Fatal(err)
+	}
+	land(1, 0)
+	if _, err := d.stock.Store.Flush(t.Context(), target.ID, target.Margin); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // waited
+		ref := order()
+		landed := make(chan struct{})
+		go func() {
+			defer close(landed)
+			for d.stock.look(t, target).Waiting == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			d.stock.land(t, ref, 0)
+		}()
+		take(1, 10*time.Second)
+		<-landed
+	}
+	land(4, 85*time.Second) // expired: dead in the margin
+	for range 5 {           // failed
+		if how, err := d.stock.Fail(t.Context(), pool.Failure{Ref: order(), Bought: true}); err != nil || how != pool.Ended {
+			t.Fatal(how, err)
+		}
+	}
+	ref := pool.Ref{Identity: target.ID, Order: "lost"} // lost: forgotten before it ended
+	if placed, err := d.stock.Place(t.Context(), pool.Order{Ref: ref, Depth: 1 << 20, TTL: 50 * time.Millisecond}); err != nil || !placed.Placed {
+		t.Fatal(placed, err)
+	}
+	if _, err := d.stock.Mark(t.Context(), ref); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := d.stock.Submitted(t.Context(), ref, "t-lost"); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	eventually(t, "one is lost", func() bool { return d.stock.look(t, target).Figures.Lost == 1 })
+	land(2, 0)
+	for range 6 {
+		order()
+	}
+	d.changes.Add(1)
 	figures := map[string]float64{} // of staging-login, by name and other labels
 	for line := range strings.Lines(d.ask(t, "GET", "/metrics").body) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")

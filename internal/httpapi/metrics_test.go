@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
 )
@@ -21,14 +19,15 @@ import (
 // work makes every metric have a series.
 func work(t *testing.T, d *daemon) {
 	t.Helper()
-	busyDay(d)
 	for _, target := range []string{"checkout", "staging-login"} {
+		d.stock.land(t, d.stock.order(t, d.target(target)), 42*time.Second)
 		d.metrics.Solve(target, "solver", "solved", 18*time.Second)
 		d.metrics.Solve(target, "solver", "failed", time.Hour)
 		if a := d.ask(t, "GET", "/pool/"+target+"/token"); a.status != 200 {
 			t.Fatal(a.status)
 		}
 	}
+	busyDay(t, d)
 	d.metrics.Provider("solver")("submit", "ok")
 	d.metrics.Callback(purchase.CallbackSettled)
 	d.metrics.Letter(purchase.LetterDropped)
@@ -61,6 +60,7 @@ func TestMetrics(t *testing.T) {
 		`poold_tokens_returned_total{target="staging-login"} 3`,
 		`poold_orders_failed_total{target="staging-login"} 2`,
 		`poold_orders_lost_total{target="staging-login"} 1`,
+		`poold_junk_total{target="staging-login"} 8`,
 		`poold_tokens_discarded_total{target="staging-login"} 6`,
 		`poold_reports_total{outcome="accepted",target="staging-login"} 9`,
 		`poold_reports_total{outcome="rejected",target="staging-login"} 7`,
@@ -84,7 +84,7 @@ func TestMetrics(t *testing.T) {
 		`poold_tokens_expired_total{target="staging-login"} 5`,
 		`poold_token_age_seconds_count{target="staging-login"} 1`,
 		`poold_token_age_seconds_bucket{target="staging-login",le="30"} 0`,
-		`poold_token_age_seconds_bucket{target="staging-login",le="45"} 1`, // 120s of life, 78.123s left
+		`poold_token_age_seconds_bucket{target="staging-login",le="45"} 1`, // it was 42 s old
 		`poold_token_wait_seconds_count{target="checkout"} 1`,
 		`poold_solves_total{outcome="solved",provider="solver",target="checkout"} 1`,
 		`poold_solves_total{outcome="failed",provider="solver",target="checkout"} 1`,
@@ -157,9 +157,6 @@ func TestRemovedSeriesGo(t *testing.T) {
 	set := sampleSet()
 	set.Targets = set.Targets[1:]
 	d.config.set.Store(set)
-	d.stock.survey = func(_ context.Context, queries []pool.Query) ([]pool.Stock, error) {
-		return make([]pool.Stock, len(queries)), nil
-	}
 	if body := d.ask(t, "GET", "/metrics").body; strings.Contains(body, "checkout") || !strings.Contains(body, "staging-login") {
 		t.Errorf("a removed target stays, or all went: %s", body)
 	}
@@ -180,12 +177,12 @@ func TestMetricsWithoutRedis(t *testing.T) {
 	work(t, d)
 	d.provider.State.Kind = provider.StatePaused
 	d.config.refused = true
-	d.stock.survey = func(context.Context, []pool.Query) ([]pool.Stock, error) { return nil, pool.ErrDown }
+	d.stock.redis.SetDown(true)
 	body := d.ask(t, "GET", "/metrics").body
 	for _, name := range []string{
 		"poold_token_requests_total", "poold_tokens_expired_total", "poold_pool_tokens", "poold_pool_in_flight", "poold_bought_in_flight", "poold_orders_unknown",
 		"poold_bought_total", "poold_solved_total", "poold_tokens_returned_total", "poold_tokens_discarded_total", "poold_orders_failed_total",
-		"poold_orders_lost_total", "poold_reports_total", "poold_spend_total", "poold_budget_used", "poold_budget_limit",
+		"poold_orders_lost_total", "poold_junk_total", "poold_reports_total", "poold_spend_total", "poold_budget_used", "poold_budget_limit",
 	} {
 		if strings.Contains(body, name+"{") {
 			t.Errorf("%s is shown while nobody knows it", name)
@@ -201,15 +198,13 @@ func TestMetricsWithoutRedis(t *testing.T) {
 // TestReplaysAreNotHandouts: the histograms count a token once.
 func TestReplaysAreNotHandouts(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	d.stock.take = func(context.Context, pool.Request) (pool.Token, error) {
-		token := sampleToken()
-		token.Source = pool.FromReplay
-		return token, nil
+	d.fill(t, "checkout", 2)
+	for _, source := range []string{"pool", "replay", "replay"} {
+		if a := d.ask(t, "GET", "/pool/checkout/token", "Idempotency-Key: k"); !strings.Contains(a.body, `"source":"`+source+`"`) {
+			t.Errorf("%s", a.body)
+		}
 	}
-	if a := d.ask(t, "GET", "/pool/checkout/token"); !strings.Contains(a.body, `"source":"replay"`) {
-		t.Errorf("%s", a.body)
-	}
-	if body := d.ask(t, "GET", "/metrics").body; strings.Contains(body, "poold_token_age_seconds_count") {
+	if body := d.ask(t, "GET", "/metrics").body; !strings.Contains(body, `poold_token_age_seconds_count{target="checkout"} 1`+"\n") {
 		t.Error("a replay was counted as a hand-out")
 	}
 }

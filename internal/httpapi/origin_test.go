@@ -34,6 +34,9 @@ func hostileRequests() []hostile {
 		{"form POST from a sandbox", "POST", "/-/reload", []string{"Origin: null"}, 403},
 		{"fetch no-cors", "POST", take, []string{"Origin: https://evil.example", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Site: cross-site"}, 403},
 		{"fetch from another port", "POST", take, []string{"Origin: http://127.0.0.1:1", "Sec-Fetch-Site: same-site"}, 403},
+		{"POST from another port, of a browser that says no more", "POST", take, []string{"Origin: http://127.0.0.1:1"}, 403},
+		{"POST from this host without a port", "POST", take, []string{"Origin: http://127.0.0.1"}, 403},
+		{"img src from another port, of an old browser", "GET", take, []string{"Referer: http://127.0.0.1:1/page"}, 403},
 		{"fetch from a name that ends like ours", "POST", take, []string{"Origin: http://evil.example#OWN"}, 403},
 		{"fetch with our address as user", "POST", take, []string{"Origin: http://OWN@evil.example"}, 403},
 		{"extension page", "POST", take, []string{"Origin: chrome-extension://OWN"}, 403},
@@ -77,7 +80,7 @@ func hostileWithoutKeys() []hostile {
 // token, changes anything or shows anything; and none is told otherwise.
 func TestHostilePages(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	d.config.reload, d.desk.replay, d.stock.flush, d.stock.report, d.stock.warm = nil, nil, nil, nil, nil // to be called is to panic
+	d.config.reload, d.desk.replay = nil, nil // to be called is to panic
 	for _, h := range append(hostileRequests(), hostileWithoutKeys()...) {
 		a := d.ask(t, h.method, h.path, own(h.headers, d.addr)...)
 		if a.status != h.status {
@@ -90,8 +93,8 @@ func TestHostilePages(t *testing.T) {
 			t.Errorf("%s: the page may read the answer: %v", h.name, a.header)
 		}
 	}
-	if n, _ := d.stock.asked(); n != 0 || len(d.stock.paused) != 0 {
-		t.Errorf("%d takes, changes %q", n, d.stock.paused)
+	if d.stock.count() != 0 {
+		t.Errorf("the stock was asked to %q", d.stock.calls)
 	}
 }
 
@@ -99,7 +102,7 @@ func TestHostilePages(t *testing.T) {
 // every request, so whatever changes passes the same check.
 func TestHostilePagesWithBasic(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
-	d.config.reload, d.desk.replay, d.stock.flush, d.stock.report, d.stock.warm = nil, nil, nil, nil, nil
+	d.config.reload, d.desk.replay = nil, nil
 	for _, h := range hostileRequests() {
 		if h.path == "/status" {
 			continue // looking is allowed; CSP forbids the frame
@@ -108,9 +111,10 @@ func TestHostilePagesWithBasic(t *testing.T) {
 			t.Errorf("%s: %d, want %d: %s", h.name, a.status, h.status, a.body)
 		}
 	}
-	if n, _ := d.stock.asked(); n != 0 || len(d.stock.paused) != 0 {
-		t.Errorf("%d takes, changes %q", n, d.stock.paused)
+	if d.stock.count() != 0 {
+		t.Errorf("the stock was asked to %q", d.stock.calls)
 	}
+	d.fill(t, "staging-login", 2)
 	// No page can make a browser send a bearer without a preflight.
 	if a := d.ask(t, "POST", "/pool/staging-login/token", bearer(keyAll), "Origin: https://app.example.com", "Sec-Fetch-Site: cross-site"); a.status != 200 {
 		t.Errorf("bearer: %d %s", a.status, a.body)
@@ -127,6 +131,7 @@ func TestHostilePagesWithBasic(t *testing.T) {
 // TestFriendlyCallers: programs and the user's own browser are served.
 func TestFriendlyCallers(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
+	d.fill(t, "staging-login", 10)
 	for name, headers := range map[string][]string{
 		"curl":           {"User-Agent: curl/8", "Accept: */*"},
 		"localhost":      {"Host: localhost:8080"},

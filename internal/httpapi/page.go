@@ -74,7 +74,11 @@ func outlook(t TargetStatus) string {
 	}
 	var parts []string
 	if t.Refill == string(targets.RefillAdaptive) {
-		parts = append(parts, fmt.Sprintf("expects %s in a lead time, risk %.1f %%", strconv.FormatFloat(math.Round(t.Forecast*100)/100, 'f', -1, 64), t.Risk*100))
+		expects := "expects " + strconv.FormatFloat(math.Round(t.Forecast*100)/100, 'f', -1, 64) + " in a lead time"
+		if t.State != stateIdle { // with nothing kept the risk is certainty, and says nothing
+			expects += fmt.Sprintf(", risk %.1f %%", t.Risk*100)
+		}
+		parts = append(parts, expects)
 	}
 	if t.Rail != refill.RailNone {
 		parts = append(parts, "held by "+t.Rail)

@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -33,49 +35,68 @@ func (f *fakeDesk) told() []passed {
 func TestReport(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	d := start(t, set, nil, nil)
-	var asked []string
-	d.stock.report = func(id captcha.ID, token, caller string, accepted bool) (pool.Sale, error) {
-		asked = append(asked, fmt.Sprintf("%s %s %q %v", id, token, caller, accepted))
-		return pool.Sale{Provider: "solver", Task: "t7", Age: 31 * time.Second}, nil
-	}
-	for _, c := range []struct{ path, key, body string }{
-		{reportPath, keyAll, `{"outcome":"accepted"}`},
-		{"/pool/staging-login/token/TOK.a-b_c/report", keyStaging, " {\n \"outcome\" : \"rejected\" }\n"},
-		{"/pool/staging-login/token/%54OK%2Ea%2fb/report", keyStaging, `{"outcome":"rejected"}`},
+	for _, c := range []struct {
+		key, body string
+		written   func(id string) string // in the path
+		accepted  bool
+	}{
+		{keyAll, `{"outcome":"accepted"}`, func(id string) string { return id }, true},
+		{keyStaging, " {\n \"outcome\" : \"rejected\" }\n", func(id string) string { return id }, false},
+		{keyStaging, `{"outcome":"rejected"}`, func(id string) string { return strings.Replace(id, "o", "%6F", 1) }, false},
+		{keyStaging, `{"outcome":"rejected"}`, func(id string) string { return strings.Replace(id, ".", "%2e", 1) }, false},
 	} {
-		if a := d.report(t, c.path, c.body, bearer(c.key)); a.status != 204 || a.body != "" {
+		d.stock.land(t, d.stock.order(t, d.target("staging-login")), 31*time.Second)
+		id := d.takeOne(t, bearer(c.key))
+		path := "/pool/staging-login/token/" + c.written(id) + "/report"
+		// Only who took it may say how it did.
+		other := map[string]string{keyAll: keyStaging, keyStaging: keyAll}[c.key]
+		checkProblem(t, "somebody else", d.report(t, path, c.body, bearer(other)), 404, codeUnknownToken, "staging-login")
+		if a := d.report(t, path, c.body, bearer(c.key)); a.status != 204 || a.body != "" {
 			t.Errorf("%+v: %d %s", c, a.status, a.body)
 		}
+		told := d.desk.told()
+		order, _, _ := strings.Cut(id, ".")
+		last := told[len(told)-1]
+		if last.age < 31*time.Second || last.age > 36*time.Second {
+			t.Errorf("told of an age of %s", last.age)
+		}
+		if last.age = 0; last != (passed{"solver", "t-" + order, captcha.RecaptchaV2, 0, c.accepted}) {
+			t.Errorf("the desk was told %+v", last)
+		}
+		checkProblem(t, "again", d.report(t, path, c.body, bearer(c.key)), 409, codeReported, "staging-login")
 	}
-	id := string(set.Targets[1].ID)
-	want := []string{
-		id + ` tok1 "key\x00all\x00" true`, id + ` TOK.a-b_c "key\x00staging\x00" false`, id + ` TOK.a/b "key\x00staging\x00" false`,
+	if f := d.stock.look(t, d.target("staging-login")).Figures; f.Accepted != 1 || f.Rejected != 3 {
+		t.Errorf("the stock counted %+v", f)
 	}
-	if strings.Join(asked, "\n") != strings.Join(want, "\n") {
-		t.Errorf("the stock was told\n%s\nwant\n%s", strings.Join(asked, "\n"), strings.Join(want, "\n"))
-	}
-	told := d.desk.told()
-	if len(told) != 3 || told[0] != (passed{"solver", "t7", captcha.RecaptchaV2, 31 * time.Second, true}) || told[1].accepted {
-		t.Errorf("the desk was told %+v", told)
+	if n := len(d.desk.told()); n != 4 {
+		t.Errorf("the desk was told %d times", n)
 	}
 	body := d.ask(t, "GET", "/metrics", bearer(keyAll)).body
 	for _, line := range []string{
 		`poold_token_report_age_seconds_count{outcome="accepted",target="staging-login"} 1`,
-		`poold_token_report_age_seconds_sum{outcome="rejected",target="staging-login"} 62`,
+		`poold_token_report_age_seconds_count{outcome="rejected",target="staging-login"} 3`,
 	} {
 		if !strings.Contains(body, line+"\n") {
 			t.Errorf("no %s", line)
 		}
 	}
-	// Who takes is named as who reports.
-	d.ask(t, "GET", "/pool/staging-login/token", bearer(keyStaging))
-	if _, request := d.stock.asked(); request.Caller != "key\x00staging\x00" {
-		t.Errorf("a take by %q", request.Caller)
-	}
+	d.fill(t, "staging-login", 1)
+	path := "/pool/staging-login/token/" + d.takeOne(t, bearer(keyAll)) + "/report"
 	d.Stopping()
-	if a := d.report(t, reportPath, `{"outcome":"accepted"}`, bearer(keyAll)); a.status != 204 {
+	if a := d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)); a.status != 204 {
 		t.Errorf("while stopping: %d", a.status)
 	}
+}
+
+// takeOne takes a token and returns its id.
+func (d *daemon) takeOne(t *testing.T, headers ...string) string {
+	t.Helper()
+	var token struct{ ID string }
+	a := d.ask(t, "GET", "/pool/staging-login/token", headers...)
+	if err := json.Unmarshal([]byte(a.body), &token); err != nil || token.ID == "" {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	return token.ID
 }
 
 // TestReportRefused: a report that is not counted is not passed on either.
@@ -90,9 +111,7 @@ func TestReportRefused(t *testing.T) {
 		{fmt.Errorf("x: %w", pool.ErrReported), 409, codeReported},
 		{pool.ErrDown, 503, codeStoreDown},
 	} {
-		d.stock.report = func(captcha.ID, string, string, bool) (pool.Sale, error) {
-			return pool.Sale{Provider: "solver", Task: "t7"}, c.err
-		}
+		d.stock.breaks("report", c.err)
 		checkProblem(t, c.err.Error(), d.report(t, reportPath, `{"outcome":"accepted"}`), c.status, c.code, "staging-login")
 	}
 	if told := d.desk.told(); len(told) > 0 {
@@ -107,10 +126,8 @@ func TestReportRefused(t *testing.T) {
 // counts.
 func TestReportBodies(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	d.stock.report = func(captcha.ID, string, string, bool) (pool.Sale, error) {
-		t.Error("it was counted")
-		return pool.Sale{}, nil
-	}
+	d.fill(t, "staging-login", 1)
+	reportPath := "/pool/staging-login/token/" + d.takeOne(t) + "/report"
 	for _, body := range []string{
 		"", " ", "{}", "null", `"accepted"`, `["outcome","accepted"]`, `{"outcome":null}`, `{"outcome":true}`, `{"outcome":1}`, `{"outcome":""}`,
 		`{"outcome":"Accepted"}`, `{"outcome":"accepted "}`, `{"Outcome":"accepted"}`, `{"outcome":{"outcome":"accepted"}}`, `{"outcome":["accepted"]}`,
@@ -129,17 +146,27 @@ func TestReportBodies(t *testing.T) {
 	}
 	long := `{"outcome":"accepted"` + strings.Repeat(" ", maxBody) + "}"
 	checkProblem(t, "too long", d.report(t, reportPath, long), 413, codeTooLarge, "staging-login")
+	if d.stock.count("report") > 0 {
+		t.Error("one of them was counted")
+	}
+	if a := d.report(t, reportPath, `{"outcome":"accepted"}`); a.status != 204 {
+		t.Errorf("a good one: %d %s", a.status, a.body)
+	}
 }
 
 // TestReporterHangsUp: a report that arrived is counted and passed on, whether
 // its caller waits for the answer or not.
 func TestReporterHangsUp(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
+	d.fill(t, "staging-login", 1)
+	reportPath := "/pool/staging-login/token/" + d.takeOne(t) + "/report"
 	began, finish := make(chan struct{}), make(chan struct{})
-	d.stock.report = func(captcha.ID, string, string, bool) (pool.Sale, error) {
-		close(began)
-		<-finish
-		return pool.Sale{Provider: "solver", Task: "t7"}, nil
+	d.stock.before = func(_ context.Context, call string) error {
+		if call == "report" {
+			close(began)
+			<-finish
+		}
+		return nil
 	}
 	conn := dial(t, d.addr)
 	const body = `{"outcome":"rejected"}`
@@ -157,7 +184,7 @@ func TestReporterHangsUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	reset(t, conn)
-	eventually(t, "both requests are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 2 })
+	eventually(t, "the take and both reports are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 3 })
 	if n := len(d.desk.told()); n != 1 {
 		t.Errorf("%d reports", n)
 	}

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"runtime/debug"
 	"strconv"
+	"sync/atomic"
 	"time"
 )
 
@@ -42,20 +43,29 @@ type call struct {
 // writer remembers the status that went out.
 type writer struct {
 	http.ResponseWriter
-	status int // 0 = nothing written yet
+	stopping *atomic.Bool // of the Server
+	status   int          // 0 = nothing written yet
+}
+
+// begin notes the status of the answer whose header is about to be written.
+func (w *writer) begin(status int) {
+	if w.status != 0 || status < http.StatusOK { // 1xx are not the answer
+		return
+	}
+	w.status = status
+	if w.stopping.Load() {
+		// The listener is about to close: the client shall not count on the connection.
+		w.Header()["Connection"] = closing
+	}
 }
 
 func (w *writer) WriteHeader(status int) {
-	if w.status == 0 && status >= http.StatusOK { // 1xx are not the answer
-		w.status = status
-	}
+	w.begin(status)
 	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *writer) Write(b []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
+	w.begin(http.StatusOK)
 	return w.ResponseWriter.Write(b)
 }
 
@@ -65,7 +75,7 @@ func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // serve answers one request to one route. params are the variable parts of its
 // path; they are not kept.
 func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request, params []string) {
-	c := &call{w: writer{ResponseWriter: w}, began: time.Now(), route: rt, params: params}
+	c := &call{w: writer{ResponseWriter: w, stopping: &s.stopping}, began: time.Now(), route: rt, params: params}
 	defer s.finish(c, r)
 	err := s.admit(c, r)
 	if err == nil {
@@ -79,10 +89,6 @@ func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request, params
 // admit decides whether the request may reach its handler, and finds out who
 // asks and for what.
 func (s *Server) admit(c *call, r *http.Request) error {
-	if s.stopping.Load() {
-		// The listener is about to close: the client shall not count on the connection.
-		c.w.Header()["Connection"] = closing
-	}
 	// Every browser that might show an answer must not guess what it is.
 	c.w.Header()["X-Content-Type-Options"] = noSniff
 	if c.route.probe {
@@ -93,17 +99,9 @@ func (s *Server) admit(c *call, r *http.Request) error {
 		return err
 	}
 	if c.route.named {
-		name := c.params[0]
-		if c.view.targets[name] == nil && !targetName.MatchString(name) {
-			return fault(codeUnknownTarget, "a target's name is a-z, 0-9, dot, underscore and hyphen")
-		}
-		// The globs come first: a key must not learn which other names exist.
-		if !c.caller.mayUse(name) {
-			return fault(codeForbidden, "this key is limited to other targets")
-		}
-		c.target = c.view.targets[name]
-		if c.target == nil {
-			return fault(codeUnknownTarget, "the configuration file has no target of this name")
+		var err error
+		if c.target, err = c.view.find(c.params[0], c.caller); err != nil {
+			return err
 		}
 	}
 	if c.route.body {

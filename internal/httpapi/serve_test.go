@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"poold/internal/pool"
 )
 
 func TestUnknownPathsAndMethods(t *testing.T) {
@@ -51,6 +49,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 
 func TestBodies(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
+	d.fill(t, "staging-login", 10)
 	for _, c := range []struct {
 		name, kind, body string
 		status           int
@@ -66,8 +65,8 @@ func TestBodies(t *testing.T) {
 		{"a question", "application/json", `{"wait":"20s"}`, 400, codeBadRequest},
 		{"no JSON", "application/json", `{"wait`, 400, codeBadRequest},
 		{"two documents", "application/json", `{}{}`, 400, codeBadRequest},
-		{"the largest", "application/json", "{" + strings.Repeat(" ", maxBody-2) + "}", 200, ""},
-		{"one more", "application/json", "{" + strings.Repeat(" ", maxBody-1) + "}", 413, codeTooLarge},
+		{"the largest", "application/json", "{" + strings.Repeat(" ", 65534) + "}", 200, ""},
+		{"one more", "application/json", "{" + strings.Repeat(" ", 65535) + "}", 413, codeTooLarge},
 	} {
 		for _, chunked := range []bool{false, true} {
 			var body io.Reader = strings.NewReader(c.body)
@@ -146,17 +145,18 @@ func (l *deadlineListener) Accept() (net.Conn, error) {
 func TestWriteLimit(t *testing.T) {
 	listener := &deadlineListener{}
 	d := start(t, sampleSet(), func(l net.Listener) net.Listener { listener.Listener = l; return listener }, nil)
+	d.fill(t, "checkout", 3)
 	for _, path := range []string{"/pool/checkout/token", "/pool/none/token", "/status", "/metrics", "/status.css", "/nothing"} {
 		d.ask(t, "GET", path)
-		if at := listener.last.Load().used.Load(); at == nil || at.IsZero() || time.Until(*at) > writeLimit {
+		if at := listener.last.Load().used.Load(); at == nil || at.IsZero() || time.Until(*at) > 10*time.Second {
 			t.Errorf("%s: may be written until %v", path, at)
 		}
 	}
 	// A wait comes on top, and the next request has the short limit again.
-	for path, least := range map[string]time.Duration{"/pool/checkout/token?wait=60s": maxWait, "/pool/checkout/token": 0} {
+	for path, least := range map[string]time.Duration{"/pool/checkout/token?wait=60s": time.Minute, "/pool/checkout/token": 0} {
 		d.ask(t, "GET", path)
 		at := listener.last.Load().used.Load()
-		if left := time.Until(*at); left < least || left > least+writeLimit {
+		if left := time.Until(*at); left < least || left > least+10*time.Second {
 			t.Errorf("%s: may be written for %v", path, left)
 		}
 	}
@@ -166,7 +166,7 @@ func TestWriteLimit(t *testing.T) {
 func TestServerLimits(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	s := d.HTTPServer()
-	if s.ReadTimeout != 5*time.Second || s.WriteTimeout != writeLimit || s.IdleTimeout != 60*time.Second || s.MaxHeaderBytes != 16<<10 {
+	if s.ReadTimeout != 5*time.Second || s.WriteTimeout != 10*time.Second || s.IdleTimeout != 60*time.Second || s.MaxHeaderBytes != 16<<10 {
 		t.Errorf("%+v", s)
 	}
 	if s.Protocols.HTTP2() || s.Protocols.UnencryptedHTTP2() {
@@ -183,14 +183,18 @@ func TestServerLimits(t *testing.T) {
 // TestPanic: a bug in one handler is one 500 and one line in the log.
 func TestPanic(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	d.stock.take = func(context.Context, pool.Request) (pool.Token, error) { panic("a bug") }
+	d.stock.before = func(context.Context, string) error { panic("a bug") }
 	for range 2 {
-		checkProblem(t, "panic", d.ask(t, "GET", "/pool/staging-login/token"), 500, codeInternal, "")
+		a := d.ask(t, "GET", "/pool/staging-login/token")
+		checkProblem(t, "panic", a, 500, codeInternal, "")
+		if strings.Contains(a.body, "a bug") || strings.Contains(a.body, ".go") {
+			t.Errorf("the answer says what the log is for: %s", a.body)
+		}
 	}
 	if log := d.logged.String(); strings.Count(log, "panic: a bug") != 2 || !strings.Contains(log, "serve_test.go") {
 		t.Errorf("the log does not say where: %s", log)
 	}
-	d.stock.survey = func(context.Context, []pool.Query) ([]pool.Stock, error) { panic("another") }
+	d.stock.before = func(context.Context, string) error { panic("another") }
 	for range 2 { // the second must not wait for the first for ever
 		checkProblem(t, "panic in a snapshot", d.ask(t, "GET", "/status.json"), 500, codeInternal, "")
 	}

@@ -49,10 +49,10 @@ type Taker interface {
 
 // Surveyor tells what the stock holds.
 type Surveyor interface {
-	// Survey answers in the order of the queries.
+	// Survey answers in the order of the queries; see pool.Store.Survey.
 	Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
-	// Up reports whether Redis answered lately; it does not block.
-	Up() bool
+	// Health tells how Redis serves; it does not block.
+	Health() pool.Health
 }
 
 // Keeper acts on one identity, over all replicas.
@@ -60,7 +60,7 @@ type Keeper interface {
 	Pause(ctx context.Context, id captcha.ID) error
 	Resume(ctx context.Context, id captcha.ID) error
 	// Warm keeps a window; see pool.Store.Warm.
-	Warm(ctx context.Context, id captcha.ID, w pool.Window) error
+	Warm(ctx context.Context, id captcha.ID, w pool.Window, limit pool.WindowLimit) error
 	// Flush throws the tokens away and says how many could have been handed out.
 	Flush(ctx context.Context, id captcha.ID, margin time.Duration) (thrown int, err error)
 }
@@ -87,6 +87,8 @@ type Market interface {
 	// Booked tells what is used of the budget over all targets; perDay 0 = there
 	// is none.
 	Booked(ctx context.Context) (used, perDay int, err error)
+	// Stranded lists paid tasks that nobody can be asked about.
+	Stranded() []purchase.Stranded
 }
 
 // Messenger carries word from the providers and to them.
@@ -154,6 +156,7 @@ type Server struct {
 	booked    atomic.Pointer[Window]                    // of the budget over all targets, likewise; nil = none
 	providers shared[*targets.Set, []purchase.Status]
 	buffers   sync.Pool // *[]byte, for token answers
+	wrongKeys wrongKeys
 }
 
 // New returns a Server that has started nothing. It panics if a page template
@@ -210,8 +213,8 @@ func (s *Server) unready() []*problem {
 	if s.stopping.Load() {
 		reasons = append(reasons, fault(codeShuttingDown, "the daemon is stopping"))
 	}
-	if !s.stock.Up() {
-		reasons = append(reasons, fault(codeStoreDown, "redis does not answer"))
+	if health := s.stock.Health(); !health.Up {
+		reasons = append(reasons, fault(codeStoreDown, health.Reason))
 	}
 	return reasons
 }

@@ -28,6 +28,8 @@ const (
 	providersLimit = 250 * time.Millisecond
 	// unknownLead stands for a lead time that nobody has told yet.
 	unknownLead = 15 * time.Second
+	// stateIdle is a target that wants nothing because nobody asks.
+	stateIdle = "idle"
 	// fewReports is how many reports must exist before they say something.
 	fewReports = 5
 )
@@ -36,7 +38,7 @@ const (
 // not altered once it is made.
 type snapshot struct {
 	status Status
-	stocks []pool.Stock // as status.Targets; nil where Redis did not answer
+	stocks []pool.Stock // as status.Targets, those with an Err as last known; nil where Redis did not answer
 	booked bool         // status.Budget is what Redis says
 }
 
@@ -70,6 +72,7 @@ func (s *Server) providerStates(ctx context.Context) []purchase.Status {
 // take makes a snapshot.
 func (s *Server) take(ctx context.Context, set *targets.Set) *snapshot {
 	states := s.providerStates(ctx)
+	why, _, noProvider := providersDown(states)
 	notes := make([]refill.Note, len(set.Targets))
 	queries := make([]pool.Query, len(set.Targets))
 	for i := range set.Targets {
@@ -87,18 +90,27 @@ func (s *Server) take(ctx context.Context, set *targets.Set) *snapshot {
 	up := err == nil && len(stocks) == len(queries)
 	if up {
 		snap.stocks = stocks
-		s.remember(queries, stocks)
 	} else {
 		s.log.DebugContext(ctx, "surveying the stock for a status", slog.Any("err", err))
-		stocks = s.lastKnown(queries)
+		stocks = make([]pool.Stock, len(queries))
+		for i := range stocks {
+			stocks[i].Err = orElse(err, pool.ErrDown)
+		}
+	}
+	s.fillIn(queries, stocks)
+	health := s.stock.Health()
+	redis := RedisStatus{Mode: s.redisMode, OK: up && health.Up, Reason: health.Reason}
+	if !up && redis.Reason == "" {
+		redis.Reason = pool.Reason(err)
 	}
 	snap.status = Status{
 		Version:   s.version,
 		Ready:     up && len(s.unready()) == 0,
 		StartedAt: stamp(s.startedAt),
-		Notices:   s.notices(set, states),
+		Alarms:    redis.alarms(),
+		Notices:   append(s.notices(set, states), health.Notices...),
 		Config:    configStatus(s.config.Status(), set),
-		Redis:     RedisStatus{Mode: s.redisMode, OK: up},
+		Redis:     redis,
 		Providers: providerStatuses(states, set),
 		Targets:   make([]TargetStatus, len(stocks)),
 
@@ -108,17 +120,29 @@ func (s *Server) take(ctx context.Context, set *targets.Set) *snapshot {
 		snap.status.Notices = append(snap.status.Notices,
 			fmt.Sprintf("%d files of the dead letters could not be read and were set aside as *.bad: they may hold paid tokens.", n))
 	}
+	for _, lost := range s.desk.Stranded() {
+		snap.status.Notices = append(snap.status.Notices,
+			fmt.Sprintf("%d paid tasks of provider %s cannot be collected: no provider of the file has its account. They count until %s UTC; list it again (api, url and key as they were) to collect them.",
+				lost.Orders, lost.Provider, lost.Until.UTC().Format("15:04:05")))
+	}
+	if noProvider {
+		snap.status.Alarms = append(snap.status.Alarms, "Nothing is bought: "+why)
+	}
 	snap.status.Budget, snap.booked = s.overall(ctx, up)
 	for i := range stocks {
-		if notes[i].State == refill.Paused && up {
+		told := stocks[i].Err == nil
+		if notes[i].State == refill.Paused && told {
 			// Whether it still is, the file and the stock know better: a worker
 			// notices the end of a pause a moment later.
 			notes[i].State, notes[i].Reason = refill.OK, ""
 		}
-		if notes[i].State == refill.OK && !up {
-			notes[i].State, notes[i].Reason = refill.Starved, "redis does not answer; the figures are the last known ones"
+		if !told && (notes[i].State == refill.OK || notes[i].State == refill.Starved) {
+			notes[i].State, notes[i].Reason = refill.Starved, pool.Reason(stocks[i].Err)+"; the figures are the last known ones"
 		}
 		snap.status.Targets[i] = targetStatus(&set.Targets[i], notes[i], &stocks[i], at)
+		if noProvider && told {
+			snap.status.Targets[i].cannotBuy(why)
+		}
 	}
 	return snap
 }
@@ -146,26 +170,24 @@ func window(used, limit int) *Window {
 	return &Window{Used: used, Limit: limit}
 }
 
-// remember keeps what Redis said, for the time when it says nothing: counters
-// that fall to zero would look like an identity that was never used.
-func (s *Server) remember(queries []pool.Query, stocks []pool.Stock) {
+// fillIn keeps what Redis said, for the time when it says nothing of a target, and
+// puts that in where it does: counters that fall to zero would look like an identity
+// that was never used.
+func (s *Server) fillIn(queries []pool.Query, stocks []pool.Stock) {
 	known := make(map[captcha.ID]pool.Stock, len(queries))
+	before := s.known.Load()
 	for i, q := range queries {
+		err := stocks[i].Err
+		if err != nil {
+			if before != nil {
+				stocks[i] = (*before)[q.ID]
+			}
+			stocks[i].NextExpiry, stocks[i].Windows = -1, nil // they are of another moment
+			stocks[i].Err = err
+		}
 		known[q.ID] = stocks[i]
 	}
 	s.known.Store(&known)
-}
-
-func (s *Server) lastKnown(queries []pool.Query) []pool.Stock {
-	stocks := make([]pool.Stock, len(queries))
-	known := s.known.Load()
-	for i, q := range queries {
-		if known != nil {
-			stocks[i] = (*known)[q.ID]
-		}
-		stocks[i].NextExpiry, stocks[i].Windows = -1, nil // they are of another moment
-	}
-	return stocks
 }
 
 // notices lists what an operator should know about this way of running poold.
@@ -224,12 +246,15 @@ func targetStatus(t *targets.Target, note refill.Note, stock *pool.Stock, at tim
 		Warm: note.Warm, Shadow: shadow(note.Shadow),
 		Fresh: stock.Fresh, InFlight: stock.Orders, BoughtInFlight: stock.Bought, Unknown: stock.Unknown, Waiting: stock.Waiting,
 		Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Bought: f.Bought,
-		Solved: f.Solved, Expired: f.Expired, Discarded: f.Discarded, Failed: f.Failed, Lost: f.Lost, Returned: f.Returned,
+		Solved: f.Solved, Expired: f.Expired, Discarded: f.Discarded, Failed: f.Failed, Lost: f.Lost, Junk: f.Junk, Returned: f.Returned,
 		Accepted: f.Accepted, Rejected: f.Rejected,
 		HitRate:         ratio(f.Hits, f.Hits+f.Waited+f.Misses), // who still waits has no outcome
 		BoughtPerServed: ratio(f.Bought, f.Hits+f.Waited),
 		LeadTime:        LeadTime{P50: percentile(stock.Leads, 50), P90: percentile(stock.Leads, 90)},
 		Spent:           money(f.Spent),
+	}
+	if note.Shadow != nil {
+		status.HitRateNeeds = note.Shadow.Need
 	}
 	status.Windows = warmWindows(stock.Windows, at)
 	if t.Budget != (targets.Budget{}) {
@@ -242,6 +267,10 @@ func targetStatus(t *targets.Target, note refill.Note, stock *pool.Stock, at tim
 		seconds := stock.NextExpiry.Round(time.Millisecond).Seconds()
 		status.NextExpiry = &seconds
 	}
+	if note.State == refill.OK && note.Reason == "" && note.Want == 0 && stock.Waiting == 0 &&
+		(note.Rail == refill.RailIdle || note.Rail == refill.RailNone && t.Refill == targets.RefillAdaptive) {
+		status.State = stateIdle
+	}
 	// Somebody's decision explains an empty pool better than anything else.
 	switch {
 	case t.Paused:
@@ -250,6 +279,18 @@ func targetStatus(t *targets.Target, note refill.Note, stock *pool.Stock, at tim
 		status.State, status.Reason = refill.Paused, "paused by POST /pool/"+t.Name+"/pause"
 	}
 	return status
+}
+
+// cannotBuy says in the provider's words why nothing can be bought for a target, as
+// its callers are told. What is the target's own matter explains more.
+func (t *TargetStatus) cannotBuy(why string) {
+	switch t.State {
+	case refill.OK, refill.Starved, stateIdle:
+		t.Reason = why
+		if t.Want > t.Fresh+t.InFlight || t.Waiting > t.Fresh+t.InFlight {
+			t.State = refill.Starved
+		}
+	}
 }
 
 // shadow tells what another way of refilling would have done; nil where nobody

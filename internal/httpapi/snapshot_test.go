@@ -8,6 +8,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -22,14 +25,17 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// busyDay gives a daemon a stock with something of everything.
-func busyDay(d *daemon) {
+// busyDay gives a daemon a stock with something of everything. The tokens and orders
+// are real; what months of use leave behind is written as the store keeps it.
+func busyDay(t *testing.T, d *daemon) {
+	t.Helper()
 	d.config.problems = []targets.Problem{{File: "pools.yaml", Line: 12, Text: "server.listen changed: it needs a restart"}}
-	balance := 12.5
+	balance, price := 12.5, 12.0
 	d.provider.State = provider.State{Kind: provider.StateBusy, Reason: "no slot", Balance: &balance}
 	d.refill.notes["staging-login"] = refill.Note{Want: 4, State: refill.Starved, Reason: "provider solver is busy", Lead: 18 * time.Second,
 		Forecast: 3.21449, Risk: 0.0124, Rail: refill.RailCredit, Credit: -2.50051, Shadow: &refill.Shadow{
 			Since: day, Span: 3 * time.Hour, Requests: 1000, HitRate: 0.97004, Bought: 1100, Depth: 4, ShadowHitRate: 0.98765, ShadowBought: 2200,
+			Need: &refill.Need{MaxWaste: &price, HitRateNow: 0.97, Text: "99 % needs max_waste of about 12 here (now 3): 97.0 %"},
 		}}
 	d.refill.notes["checkout"] = refill.Note{Want: 5, Warm: 5, State: refill.OK, Lead: 18 * time.Second, Credit: 7, Shadow: &refill.Shadow{
 		Since: day.Add(time.Hour), Span: 90 * time.Minute, Requests: 60, HitRate: 1, Bought: 100, Adaptive: true, Depth: 20, ShadowHitRate: 0.95, ShadowBought: 70,
@@ -37,23 +43,72 @@ func busyDay(d *daemon) {
 	d.refill.notes["staging-signup"] = refill.Note{State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Failing: true}
 	d.desk.booked = func() (int, int, error) { return 1234, 20000, nil }
 	d.desk.letters = make([]purchase.Letter, 2)
-	leads := make([]time.Duration, 0, 10)
-	for i := 10; i > 0; i-- { // 28s … 10s
-		leads = append(leads, time.Duration(8+2*i)*time.Second)
+	checkout, login, signup := d.target("checkout"), d.target("staging-login"), d.target("staging-signup")
+	if err := d.stock.Store.Pause(t.Context(), checkout.ID); err != nil {
+		t.Fatal(err)
 	}
-	d.stock.survey = func(context.Context, []pool.Query) ([]pool.Stock, error) {
-		return []pool.Stock{
-			{NextExpiry: -1, Paused: true},
-			{
-				Fresh: 3, Outliving: 2, Orders: 4, Bought: 2, Unknown: 1, Waiting: 2, NextExpiry: 31500 * time.Millisecond, Leads: leads,
-				HourUsed: 8, DayUsed: 77, Verdicts: []bool{false, false, true, true, false},
-				Figures: pool.Figures{
-					Requests: 100, Hits: 97, Waited: 2, Misses: 1, Replays: 4, Bought: 115, Solved: 110, Expired: 5, Failed: 2, Lost: 1,
-					Returned: 3, Discarded: 6, Accepted: 9, Rejected: 7, Spent: 105_123_499,
-				},
-			},
-			{NextExpiry: -1, DayUsed: 20},
-		}, nil
+	for _, left := range []time.Duration{71500 * time.Millisecond, 90 * time.Second, 100 * time.Second} {
+		d.stock.land(t, d.stock.order(t, login), 120*time.Second-left)
+	}
+	for _, settle := range []func(pool.Ref) (bool, error){
+		func(ref pool.Ref) (bool, error) { return d.stock.Submitted(t.Context(), ref, "t-"+ref.Order) },
+		func(ref pool.Ref) (bool, error) { return d.stock.Unknown(t.Context(), ref, time.Minute) },
+		func(pool.Ref) (bool, error) { return true, nil },
+		func(pool.Ref) (bool, error) { return true, nil },
+	} {
+		ref := d.stock.order(t, login)
+		marked, err := d.stock.Mark(t.Context(), ref)
+		if err != nil || !marked {
+			t.Fatal(marked, err)
+		}
+		if ok, err := settle(ref); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+	}
+	for _, n := range []string{"1", "2"} { // two who want more life than there is
+		must(d.stock.redis.ZAdd(key("tickets", login), 1, "600000:other:"+n))
+		must(d.stock.redis.ZAdd(key("seen", login), float64(time.Now().Add(time.Hour).UnixMilli()), "600000:other:"+n))
+	}
+	d.stock.figures(login, pool.Figures{
+		Requests: 100, Hits: 97, Waited: 2, Misses: 1, Replays: 4, Bought: 115, Solved: 110, Expired: 5, Failed: 2, Lost: 1,
+		Returned: 3, Discarded: 6, Accepted: 9, Rejected: 7, Junk: 8, Spent: 105_123_499,
+	})
+	d.stock.redis.Del(key("leads", login))
+	for i := range 10 { // 10s … 28s
+		must(d.stock.redis.Lpush(key("leads", login), strconv.Itoa(10_000+2000*i)))
+	}
+	for _, verdict := range []string{"0", "1", "1", "0", "0"} {
+		must(d.stock.redis.Lpush(key("verdicts", login), verdict))
+	}
+	spend := func(target *targets.Target, n int, ago time.Duration) {
+		for i := range n {
+			must(d.stock.redis.ZAdd(key("spend", target), float64(time.Now().Add(-ago).UnixMilli()), fmt.Sprintf("%s%d", ago, i)))
+		}
+	}
+	spend(login, 8, 10*time.Minute)
+	spend(login, 69, 2*time.Hour)
+	spend(signup, 20, 2*time.Hour)
+	d.stock.redis.Del(key("stats", checkout))
+	d.stock.redis.Del(key("leads", checkout))
+}
+
+// must is for the embedded server, which fails where a key is of another type.
+func must(_ any, err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// key is where the store keeps something of a target; its doc.go lists them.
+func key(what string, target *targets.Target) string {
+	return "captcha:" + what + ":{" + string(target.ID) + "}"
+}
+
+// figures writes what a target's counters are.
+func (w *watchedStock) figures(target *targets.Target, f pool.Figures) {
+	v := reflect.ValueOf(f)
+	for i := range v.NumField() {
+		w.redis.HSet(key("stats", target), strings.ToLower(v.Type().Field(i).Name), strconv.FormatInt(v.Field(i).Int(), 10))
 	}
 }
 
@@ -63,7 +118,7 @@ func TestStatusDocument(t *testing.T) {
 	set := sampleSet()
 	set.Warnings = []targets.Problem{{File: "pools.yaml", Line: 3, Text: "a poll each 100ms is unusual"}}
 	d := start(t, set, nil, nil)
-	busyDay(d)
+	busyDay(t, d)
 	a := d.ask(t, "GET", "/status.json")
 	if a.status != 200 || a.header.Get("Content-Type") != "application/json" || a.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%d %v", a.status, a.header)
@@ -72,7 +127,12 @@ func TestStatusDocument(t *testing.T) {
 	if err := json.Unmarshal([]byte(a.body), &document); err != nil {
 		t.Fatal(err)
 	}
-	pretty, err := json.MarshalIndent(json.RawMessage(a.body), "", "  ")
+	login := document.(map[string]any)["targets"].([]any)[1].(map[string]any)
+	if left, _ := login["next_expiry_s"].(float64); left > 31.5 || left < 26.5 {
+		t.Errorf("the next one expires in %v, of 31.5 s when it landed", left)
+	}
+	moving := regexp.MustCompile(`"next_expiry_s":[0-9.]+`)
+	pretty, err := json.MarshalIndent(json.RawMessage(moving.ReplaceAllString(a.body, `"next_expiry_s":31.5`)), "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +142,9 @@ func TestStatusDocument(t *testing.T) {
 	if err := json.Unmarshal([]byte(d.ask(t, "GET", "/pool/staging-login").body), &one); err != nil {
 		t.Fatal(err)
 	}
-	part = document.(map[string]any)["targets"].([]any)[1]
+	part = login
+	delete(login, "next_expiry_s")
+	delete(one.(map[string]any), "next_expiry_s")
 	if got, want := asJSON(t, one), asJSON(t, part); got != want {
 		t.Errorf("GET /pool/staging-login: %s\nin /status.json: %s", got, want)
 	}
@@ -106,7 +168,7 @@ func golden(t *testing.T, name string, got []byte) {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(file) //nolint:gosec // a file of the test's own
+	want, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,12 +183,8 @@ func TestSurveyQueries(t *testing.T) {
 	set := sampleSet()
 	d := start(t, set, nil, nil)
 	delete(d.refill.notes, "staging-signup") // its worker is not there yet
-	var asked []pool.Query
-	d.stock.survey = func(_ context.Context, queries []pool.Query) ([]pool.Stock, error) {
-		asked = queries
-		return make([]pool.Stock, len(queries)), nil
-	}
 	body := d.ask(t, "GET", "/pool/staging-signup").body
+	asked := d.stock.queries
 	for i, lead := range []time.Duration{18 * time.Second, 18 * time.Second, unknownLead} {
 		if want := (pool.Query{ID: set.Targets[i].ID, Margin: set.Targets[i].Margin, Lead: lead}); asked[i] != want {
 			t.Errorf("query %d: %+v, want %+v", i, asked[i], want)
@@ -140,14 +198,16 @@ func TestSurveyQueries(t *testing.T) {
 // TestStatusWithoutRedis: the page stays up, says so, and takes no longer than
 // a second even if Redis hangs.
 func TestStatusWithoutRedis(t *testing.T) {
-	for name, survey := range map[string]func(context.Context, []pool.Query) ([]pool.Stock, error){
-		"down":  func(context.Context, []pool.Query) ([]pool.Stock, error) { return nil, pool.ErrDown },
-		"hangs": func(ctx context.Context, _ []pool.Query) ([]pool.Stock, error) { <-ctx.Done(); return nil, ctx.Err() },
-		"short": func(context.Context, []pool.Query) ([]pool.Stock, error) { return make([]pool.Stock, 1), nil },
+	for name, fault := range map[string]func(d *daemon){
+		"down": func(d *daemon) { d.stock.redis.SetDown(true) },
+		"hangs": func(d *daemon) {
+			d.stock.before = func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() }
+		},
+		"short": func(d *daemon) { d.stock.short = true },
 	} {
 		d := start(t, sampleSet(), nil, nil)
-		busyDay(d)
-		d.stock.survey = survey
+		busyDay(t, d)
+		fault(d)
 		if name == "hangs" { // and with it the counts of the providers
 			d.desk.providers = func(ctx context.Context, _ time.Time) []purchase.Status {
 				<-ctx.Done()
@@ -169,7 +229,7 @@ func TestStatusWithoutRedis(t *testing.T) {
 		if login := status.Targets[1]; login.State != "starved" || login.Fresh != 0 || login.NextExpiry != nil || login.Depth != 5 {
 			t.Errorf("%s: %+v", name, login)
 		}
-		if page := d.ask(t, "GET", "/status", "Accept: text/html"); page.status != 200 || !strings.Contains(page.body, "Redis does not answer") {
+		if page := d.ask(t, "GET", "/status", "Accept: text/html"); page.status != 200 || !strings.Contains(page.body, "The store cannot be used: redis does not answer") {
 			t.Errorf("%s: %d %s", name, page.status, page.body)
 		}
 	}
@@ -179,9 +239,9 @@ func TestStatusWithoutRedis(t *testing.T) {
 // second.
 func TestStatusIsShared(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	d.stock.survey = func(_ context.Context, queries []pool.Query) ([]pool.Stock, error) {
+	d.stock.before = func(context.Context, string) error {
 		time.Sleep(20 * time.Millisecond) // so that they meet
-		return make([]pool.Stock, len(queries)), nil
+		return nil
 	}
 	begun := time.Now()
 	var lookers sync.WaitGroup
@@ -195,7 +255,7 @@ func TestStatusIsShared(t *testing.T) {
 		})
 	}
 	lookers.Wait()
-	if got, most := int(d.stock.surveys.Load()), 2+int(time.Since(begun)/snapshotLife); got > most {
+	if got, most := d.stock.count("survey"), 2+int(time.Since(begun)/(200*time.Millisecond)); got > most {
 		t.Errorf("%d surveys, want %d at most", got, most)
 	}
 }
@@ -205,10 +265,10 @@ func TestStatusIsShared(t *testing.T) {
 func TestFirstLookerLeaves(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	surveying, release := make(chan struct{}), make(chan struct{})
-	d.stock.survey = func(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
+	d.stock.before = func(ctx context.Context, _ string) error {
 		close(surveying)
 		<-release
-		return make([]pool.Stock, len(queries)), ctx.Err()
+		return ctx.Err()
 	}
 	conn := dial(t, d.addr)
 	if _, err := io.WriteString(conn, "GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
@@ -218,7 +278,7 @@ func TestFirstLookerLeaves(t *testing.T) {
 	reset(t, conn)
 	time.Sleep(10 * time.Millisecond) // for net/http to notice
 	time.AfterFunc(10*time.Millisecond, func() { close(release) })
-	if a := d.ask(t, "GET", "/status.json"); !strings.Contains(a.body, `"redis":{"mode":"single","ok":true}`) {
+	if a := d.ask(t, "GET", "/status.json"); !strings.Contains(a.body, `"redis":{"mode":"single","ok":true,"reason":""}`) {
 		t.Errorf("%s", a.body)
 	}
 }
@@ -314,7 +374,7 @@ func TestBudgetUnread(t *testing.T) {
 	if !d.snapshot(t.Context()).status.Redis.OK {
 		t.Error("that alone is not an outage")
 	}
-	d.stock.survey = func(context.Context, []pool.Query) ([]pool.Stock, error) { return nil, pool.ErrDown }
+	d.stock.redis.SetDown(true)
 	d.desk.booked = func() (int, int, error) { t.Error("redis was asked again while it is down"); return 0, 0, nil }
 	if got := show(); got != `false {"used":7,"limit":100}` {
 		t.Errorf("without redis: %s", got)
@@ -378,9 +438,10 @@ func TestPercentile(t *testing.T) {
 // Windows made by POST are shown, with their times.
 func TestStatusShowsWindows(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	busyDay(d)
-	d.stock.survey = func(context.Context, []pool.Query) ([]pool.Stock, error) {
-		return []pool.Stock{{}, {Windows: []pool.Window{{Tokens: 7, In: -time.Minute, Left: time.Hour}, {Tokens: 9, In: 2 * time.Hour, Left: 3 * time.Hour}}}, {}}, nil
+	for _, w := range []pool.Window{{Tokens: 7, Left: time.Hour}, {Tokens: 9, In: 2 * time.Hour, Left: 3 * time.Hour}} {
+		if err := d.stock.Store.Warm(t.Context(), d.target("staging-login").ID, w, pool.WindowLimit{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var document Status
 	if err := json.Unmarshal([]byte(d.ask(t, "GET", "/status.json").body), &document); err != nil {
@@ -390,7 +451,7 @@ func TestStatusShowsWindows(t *testing.T) {
 	if len(windows) != 2 || windows[0].Tokens != 7 || windows[1].Tokens != 9 {
 		t.Fatalf("%+v", windows)
 	}
-	for i, want := range []time.Duration{-time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour} {
+	for i, want := range []time.Duration{0, time.Hour, 2 * time.Hour, 3 * time.Hour} {
 		text := windows[i/2].From
 		if i%2 == 1 {
 			text = windows[i/2].Until

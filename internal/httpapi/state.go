@@ -45,6 +45,7 @@ var (
 	descDiscarded = everyTarget("tokens_discarded_total", "Tokens that an operator threw away.")
 	descFailed    = everyTarget("orders_failed_total", "Bought orders that ended without a token.")
 	descLost      = everyTarget("orders_lost_total", "Bought orders of which nobody knows how they ended.")
+	descJunk      = everyTarget("junk_total", "Foreign values found among the tokens and orders in Redis, and set aside.")
 	descReports   = everyTarget("reports_total", "Reports of callers on their tokens: accepted, rejected.", "outcome")
 	descSpend     = everyTarget("spend_total", "What was spent since the identity was first seen, by the file's prices.")
 
@@ -65,7 +66,7 @@ const allTargets = "*"
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descTokens, descWant, descForecast, descCredit, descWarm, descInFlight, descUnderWay, descUnknown, descRequests, descReturned, descBought, descSolved, descExpired,
-		descDiscarded, descFailed, descLost, descReports, descSpend, descBudgetUsed, descBudgetLimit,
+		descDiscarded, descFailed, descLost, descJunk, descReports, descSpend, descBudgetUsed, descBudgetLimit,
 		descLetters, descProviderUp, descConfigOK, descRedisUp,
 	} {
 		ch <- d
@@ -92,7 +93,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		if t.Refill == string(targets.RefillAdaptive) {
 			gauge(ch, descCredit, t.Credit, t.Name)
 		}
-		if c.snapshot.stocks != nil {
+		if c.snapshot.stocks != nil && c.snapshot.stocks[i].Err == nil {
 			collectTarget(ch, t)
 			count(ch, descRequests, float64(c.snapshot.stocks[i].Figures.Replays), t.Name, "replay")
 		}
@@ -115,6 +116,7 @@ func collectTarget(ch chan<- prometheus.Metric, t *TargetStatus) {
 	count(ch, descDiscarded, float64(t.Discarded), t.Name)
 	count(ch, descFailed, float64(t.Failed), t.Name)
 	count(ch, descLost, float64(t.Lost), t.Name)
+	count(ch, descJunk, float64(t.Junk), t.Name)
 	count(ch, descReports, float64(t.Accepted), t.Name, outcomeAccepted)
 	count(ch, descReports, float64(t.Rejected), t.Name, outcomeRejected)
 	count(ch, descSpend, t.Spent, t.Name)

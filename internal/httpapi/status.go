@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"poold/internal/refill"
 )
 
 // Status is the document of /status.json. Fields may be added, never taken
@@ -13,6 +15,7 @@ type Status struct {
 	Version   string       `json:"version"`
 	Ready     bool         `json:"ready"`      // as /readyz says
 	StartedAt string       `json:"started_at"` // RFC 3339, UTC
+	Alarms    []string     `json:"alarms"`     // what keeps it from its work now, and why; the first to look at
 	Notices   []string     `json:"notices"`    // what to know about this way of running it, e.g. a simulated provider
 	Config    ConfigStatus `json:"config"`
 	Redis     RedisStatus  `json:"redis"`
@@ -40,7 +43,21 @@ type ConfigStatus struct {
 // RedisStatus is about the store.
 type RedisStatus struct {
 	Mode string `json:"mode"` // embedded | single | sentinel | cluster
-	OK   bool   `json:"ok"`   // false: the figures of the targets are the last known ones
+	OK   bool   `json:"ok"`   // false: it cannot be used; the figures of the targets may be the last known ones
+	// Reason says why it is not ok, or why it is so for a part of the targets alone;
+	// "" = all is well.
+	Reason string `json:"reason"`
+}
+
+// alarms says what keeps the daemon from its work; never nil.
+func (r RedisStatus) alarms() []string {
+	switch {
+	case !r.OK:
+		return []string{"The store cannot be used: " + r.Reason + ". The figures of the targets may be the last known ones."}
+	case r.Reason != "":
+		return []string{"A part of the store cannot be used: " + r.Reason + ". The figures of the targets in it are the last known ones."}
+	}
+	return []string{}
 }
 
 // ProviderStatus is about one provider, for all replicas.
@@ -60,8 +77,8 @@ type TargetStatus struct {
 	Name     string   `json:"name"`
 	Type     string   `json:"type"`
 	Owner    string   `json:"owner"`
-	State    string   `json:"state"`  // ok | paused | starved | budget | refused
-	Reason   string   `json:"reason"` // "" when ok
+	State    string   `json:"state"`  // ok | idle (wants nothing, nobody asks) | paused | starved | budget | refused
+	Reason   string   `json:"reason"` // of a state; with ok and idle also why nothing could be bought now
 	Marks    []string `json:"marks"`  // what a person should look at: markFailing, markRejected
 	Depth    int      `json:"depth"`
 	Want     int      `json:"want"`
@@ -71,6 +88,9 @@ type TargetStatus struct {
 	Rail     string   `json:"rail"`     // what keeps `want` or the orders below what is asked: depth, credit, probe, idle, paused; "" = nothing
 	Credit   float64  `json:"credit"`   // adaptive: tokens that may still expire unused before only `min` is kept; below 0 that is so. 0 where fixed
 	Warm     int      `json:"warm"`     // tokens that warm windows want ready; 0 = none runs or is about to
+	// HitRateNeeds is what max_waste it takes to reach hit_rate, by the demand since the
+	// shadow's `since`; null where that is reached, for fixed, and where shadow is null.
+	HitRateNeeds *refill.Need `json:"hit_rate_needs"`
 	// Shadow is null where too few have asked to tell.
 	Shadow          *Shadow  `json:"shadow"`
 	Fresh           int      `json:"fresh"`
@@ -89,6 +109,7 @@ type TargetStatus struct {
 	Discarded       int64    `json:"discarded"` // thrown away by DELETE /pool/{target}/tokens
 	Failed          int64    `json:"failed"`
 	Lost            int64    `json:"lost"`              // orders of which nobody knows how they ended
+	Junk            int64    `json:"junk"`              // foreign values found among the tokens and orders in Redis, and set aside
 	Returned        int64    `json:"returned"`          // hand-outs that came back, because the caller had hung up
 	Accepted        int64    `json:"accepted"`          // reports that a token was
 	Rejected        int64    `json:"rejected"`          // reports that one was not

@@ -59,14 +59,11 @@ func (s *Server) handleToken(w http.ResponseWriter, r *http.Request, c *call) er
 	if err != nil {
 		return err
 	}
-	// A reload may have given the name to another identity while the caller
-	// waited; its tokens are not what the caller would get now.
-	if now := s.view().targets[c.target.Name]; now == nil || now.ID != c.target.ID {
+	// A reload may have taken the key or the target away, or given the name to
+	// another identity, while the caller waited.
+	if err := s.readmit(c, r); err != nil {
 		s.giveBack(r.Context(), c, &token, request.Idempotency != "")
-		if now == nil {
-			return fault(codeUnknownTarget, "the target was removed while the caller waited")
-		}
-		return fault(codePoolEmpty, "the target was changed while the caller waited").after(time.Second)
+		return err
 	}
 	return s.handOut(w, r, c, &token, request.Idempotency != "")
 }
@@ -187,7 +184,7 @@ func (s *Server) giveBack(ctx context.Context, c *call, token *pool.Token, repea
 		return
 	}
 	if err := s.stock.Return(ctx, *token); err != nil {
-		s.log.WarnContext(ctx, "returning a token whose caller hung up", slog.String("target", c.target.Name), slog.Any("err", err))
+		s.log.WarnContext(ctx, "returning a token that nobody received", slog.String("target", c.target.Name), slog.Any("err", err))
 	}
 }
 

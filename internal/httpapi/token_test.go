@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,12 +17,22 @@ import (
 
 func TestTokenAnswer(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
+	const moment = `(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)`
+	want := regexp.MustCompile(`^{"id":"(o\d+\.[A-Za-z0-9_-]+)","target":"staging-login","type":"recaptcha_v2","token":"` + tokenValue + `-o\d+","source":"pool","provider":"solver",` +
+		`"solved_at":"` + moment + `","expires_at":"` + moment + `","ttl_ms":(\d+)}` + "\n$")
 	for _, method := range []string{"GET", "POST"} {
+		d.stock.land(t, d.stock.order(t, d.target("staging-login")), 40*time.Second)
 		a := d.ask(t, method, "/pool/staging-login/token")
-		want := `{"id":"tok1","target":"staging-login","type":"recaptcha_v2","token":"` + tokenValue + `","source":"pool","provider":"solver",` +
-			`"solved_at":"2026-01-02T03:04:05.678Z","expires_at":"2026-01-02T03:06:05.678Z","ttl_ms":78123}` + "\n"
-		if a.status != 200 || a.body != want {
-			t.Errorf("%s: %d %s\nwant %s", method, a.status, a.body, want)
+		got := want.FindStringSubmatch(a.body)
+		if a.status != 200 || got == nil {
+			t.Fatalf("%s: %d %s", method, a.status, a.body)
+		}
+		solved, _ := time.Parse(time.RFC3339, got[2])
+		expires, _ := time.Parse(time.RFC3339, got[3])
+		ttl, _ := strconv.Atoi(got[4])
+		if left := 80*time.Second - time.Duration(ttl)*time.Millisecond; expires.Sub(solved) != 120*time.Second || left < 0 || left > 5*time.Second ||
+			(time.Since(solved)-40*time.Second).Abs() > 5*time.Second {
+			t.Errorf("%s: 40 s of 120 s after its birth: %s", method, a.body)
 		}
 		for name, value := range map[string]string{
 			"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Vary": "Accept",
@@ -29,22 +42,31 @@ func TestTokenAnswer(t *testing.T) {
 			}
 		}
 	}
-	d.stock.take = func(context.Context, pool.Request) (pool.Token, error) {
-		token := sampleToken()
-		token.UserAgent, token.Source = "Mozilla/5.0 \"x\"", pool.FromWait
-		return token, nil
-	}
+	ref := d.stock.order(t, d.target("staging-login"))
+	landed := make(chan struct{})
+	go func() {
+		defer close(landed)
+		for d.stock.look(t, d.target("staging-login")).Waiting == 0 { // somebody waits for it
+			time.Sleep(time.Millisecond)
+		}
+		_, err := d.stock.Settle(t.Context(), pool.Landing{Ref: ref, Provider: "solver", Value: tokenValue + "-" + ref.Order, UserAgent: "Mozilla/5.0 \"x\"", Lifetime: 120 * time.Second})
+		if err != nil {
+			t.Error(err)
+		}
+	}()
 	var fields map[string]any
-	if err := json.Unmarshal([]byte(d.ask(t, "GET", "/pool/staging-login/token").body), &fields); err != nil {
+	if err := json.Unmarshal([]byte(d.ask(t, "GET", "/pool/staging-login/token?wait=9s").body), &fields); err != nil {
 		t.Fatal(err)
 	}
 	if fields["user_agent"] != "Mozilla/5.0 \"x\"" || fields["source"] != "wait" {
 		t.Errorf("user agent or source is not passed on: %v", fields)
 	}
+	<-landed
 }
 
 func TestTextAnswer(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
+	d.fill(t, "staging-login", 12)
 	for accept, plain := range map[string]bool{
 		"text/plain":                         true,
 		"text/plain; charset=utf-8":          true,
@@ -60,7 +82,7 @@ func TestTextAnswer(t *testing.T) {
 		"text/plainer, application/text/plain, plain": false,
 	} {
 		a := d.ask(t, "GET", "/pool/staging-login/token", "Accept: "+accept)
-		if a.status != 200 || (a.body == tokenValue) != plain {
+		if a.status != 200 || strings.HasPrefix(a.body, tokenValue) != plain {
 			t.Errorf("Accept %q: %d %q", accept, a.status, a.body)
 		}
 		if want := map[bool]string{true: "text/plain; charset=utf-8", false: "application/json"}[plain]; a.header.Get("Content-Type") != want || a.header.Get("Cache-Control") != "no-store" {
@@ -89,11 +111,13 @@ func TestTokenRequest(t *testing.T) {
 	set.Targets[0].Rate = targets.Rate{Count: 0.5, Per: time.Second}
 	set.Targets[1].Rate = targets.Rate{Count: 20, Per: time.Minute}
 	d := start(t, set, nil, nil)
+	d.fill(t, "staging-login", 2)
+	d.fill(t, "checkout", 2)
 
 	sent := func(path string, headers ...string) pool.Request {
 		t.Helper()
 		before, _ := d.stock.asked()
-		if a := d.ask(t, "GET", path, headers...); a.status != 200 {
+		if a := d.ask(t, "GET", path, headers...); a.status != 200 && a.status != 429 { // the rate is used up
 			t.Fatalf("%s: %d %s", path, a.status, a.body)
 		}
 		after, request := d.stock.asked()
@@ -126,6 +150,7 @@ func TestTokenRequest(t *testing.T) {
 
 func TestMalformedTokenRequest(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
+	d.fill(t, "staging-login", 1)
 	for _, query := range []string{
 		"wait=", "wait", "wait=20", "wait=0", "wait=-1s", "wait=60.001s", "wait=1h", "wait=abc", "wait=1s&wait=1s", "wait=%zz", "wait=1s;min_ttl=2s",
 		"wait=9223372036854775807h", "min_ttl=", "min_ttl=-1s", "min_ttl=121s", "min_ttl=30", "min_ttl=1s&min_ttl=2s", "wait=canary-query",
@@ -149,7 +174,7 @@ func TestMalformedTokenRequest(t *testing.T) {
 			t.Errorf("Idempotency-Key %s: %d %s", name, a.status, a.body)
 		}
 	}
-	if a := d.ask(t, "GET", "/pool/staging-login/token?wait=60s&min_ttl=120s", "Idempotency-Key: "+strings.Repeat("k", 255)); a.status != 200 {
+	if a := d.ask(t, "GET", "/pool/staging-login/token?wait=0s&min_ttl=120s", "Idempotency-Key: "+strings.Repeat("k", 255)); a.status != 503 || problemCode(t, a) != codePoolEmpty {
 		t.Errorf("the limits themselves: %d %s", a.status, a.body)
 	}
 	if n, _ := d.stock.asked(); n != 1 {
@@ -163,17 +188,27 @@ func TestIdempotencyScope(t *testing.T) {
 	keys := allKeys()
 	keys[0].Name, keys[1].Name = "a", "a b"
 	d := start(t, sampleSet(keys...), nil, nil)
-	scopes := map[string]bool{}
-	for _, request := range [][]string{
-		{bearer(keyAll), "Idempotency-Key: b c"}, {bearer(keyStaging), "Idempotency-Key: c"},
-		{bearer(keyAll), "Idempotency-Key: c"}, {bearer(keyAll), "Idempotency-Key: C"},
-	} {
-		d.ask(t, "GET", "/pool/staging-login/token", request...)
-		_, asked := d.stock.asked()
-		scopes[asked.Idempotency] = true
+	d.fill(t, "staging-login", 4)
+	var given []string
+	for range 2 {
+		for _, request := range [][]string{
+			{bearer(keyAll), "Idempotency-Key: b c"}, {bearer(keyStaging), "Idempotency-Key: c"},
+			{bearer(keyAll), "Idempotency-Key: c"}, {bearer(keyAll), "Idempotency-Key: C"},
+		} {
+			var token struct{ ID string }
+			a := d.ask(t, "GET", "/pool/staging-login/token", request...)
+			if err := json.Unmarshal([]byte(a.body), &token); err != nil || a.status != 200 {
+				t.Fatalf("%q: %d %s", request, a.status, a.body)
+			}
+			given = append(given, token.ID)
+		}
 	}
-	if len(scopes) != 4 {
-		t.Errorf("scopes meet: %v", scopes)
+	first, again := given[:4], given[4:]
+	if !slices.Equal(first, again) {
+		t.Errorf("given %q, then %q", first, again)
+	}
+	if slices.Sort(first); len(slices.Compact(first)) != 4 {
+		t.Errorf("scopes meet: %q", given)
 	}
 }
 
@@ -233,12 +268,11 @@ func TestStopping(t *testing.T) {
 // read; it must not look like a caller that hung up while waiting.
 func TestWaitOutlivesReadTimeout(t *testing.T) {
 	d := start(t, sampleSet(), nil, func(s *http.Server) { s.ReadTimeout = 30 * time.Millisecond })
-	d.stock.take = func(ctx context.Context, r pool.Request) (pool.Token, error) {
+	d.fill(t, "staging-login", 2)
+	d.stock.taken = func(ctx context.Context) {
 		select {
 		case <-ctx.Done():
-			return pool.Token{}, ctx.Err()
 		case <-time.After(150 * time.Millisecond):
-			return sampleToken(), nil
 		}
 	}
 	for _, body := range []string{"", " "} { // a body moves the moment at which net/http reads ahead

@@ -50,7 +50,7 @@ func TestTokenLikeEncodingJSON(t *testing.T) {
 		UserAgent *string `json:"user_agent,omitempty"`
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		token := sampleToken()
+		token := longToken
 		token.Value, token.Provider = anyString().Draw(t, "value"), anyString().Draw(t, "provider")
 		token.UserAgent = anyString().Draw(t, "user agent")
 		target := &targets.Target{Name: anyString().Draw(t, "target"), Identity: captcha.Identity{Type: captcha.Turnstile}}

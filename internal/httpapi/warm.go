@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -13,10 +14,13 @@ import (
 	"poold/internal/targets"
 )
 
-// How far ahead a window may be. Its tokens and length are as in the file.
 const (
+	// How far ahead a window may be. Its tokens and length are as in the file.
 	warmAheadDays = 30
 	warmAhead     = warmAheadDays * 24 * time.Hour
+	// mostWindowsByToken is how many windows of a target a key without the scope
+	// admin may have.
+	mostWindowsByToken = 10
 )
 
 // What a body of /warm must be.
@@ -46,16 +50,25 @@ func (s *Server) handleWarm(w http.ResponseWriter, r *http.Request, c *call) err
 	if err != nil {
 		return err
 	}
-	if !c.caller.may(targets.ScopeAdmin) && (asked.tokens < 1 || asked.tokens > c.target.Depth) {
-		return fault(codeForbidden, fmt.Sprintf(
-			"the scope token suffices for up to the target's depth, %d tokens; more of them, and 0, need the scope admin", c.target.Depth))
+	var limit pool.WindowLimit
+	if !c.caller.may(targets.ScopeAdmin) {
+		if asked.tokens < 1 || asked.tokens > c.target.Depth {
+			return fault(codeForbidden, fmt.Sprintf(
+				"the scope token suffices for up to the target's depth, %d tokens; more of them, and 0, need the scope admin", c.target.Depth))
+		}
+		limit = pool.WindowLimit{Caller: c.caller.name, Most: mostWindowsByToken}
 	}
 	now := time.Now()
 	window, err := asked.window(now)
 	if err != nil {
 		return err
 	}
-	if err := s.stock.Warm(r.Context(), c.target.ID, window); err != nil {
+	err = s.stock.Warm(r.Context(), c.target.ID, window, limit)
+	if errors.Is(err, pool.ErrWindows) && limit.Most > 0 {
+		return fault(codeWindows, fmt.Sprintf(
+			"the scope token suffices for %d warm windows of a target, and only while the target has room for more: one of the two is used up", limit.Most))
+	}
+	if err != nil {
 		return err
 	}
 	if asked.tokens == 0 {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/targets"
 )
@@ -31,16 +30,9 @@ func TestWarm(t *testing.T) {
 	set := sampleSet()
 	set.Targets[1].Paused = true // no special case: nothing is bought before it ends
 	d := start(t, set, nil, nil)
-	var asked []pool.Window
-	d.stock.warm = func(id captcha.ID, w pool.Window) error {
-		if id != set.Targets[1].ID {
-			t.Errorf("identity %s", id)
-		}
-		asked = append(asked, w)
-		return nil
-	}
 	const m = time.Minute
-	for i, c := range []struct {
+	var asked []string
+	for _, c := range []struct {
 		body string
 		want pool.Window
 	}{
@@ -56,13 +48,21 @@ func TestWarm(t *testing.T) {
 		began := time.Now()
 		a := d.warm(t, c.body)
 		took := time.Since(began)
-		if a.status != 204 || a.body != "" || len(asked) != i+1 {
-			t.Fatalf("%s: %d %s; the stock saw %+v", c.body, a.status, a.body, asked)
+		asked = append(asked, c.body)
+		windows := d.stock.look(t, &set.Targets[1]).Windows
+		if a.status != 204 || a.body != "" || len(windows) != min(1, c.want.Tokens) {
+			t.Fatalf("%s: %d %s; the stock has %+v", c.body, a.status, a.body, windows)
+		}
+		if len(windows) == 0 {
+			continue
 		}
 		// The moments above were written when the table was made.
 		near := func(got, want time.Duration) bool { return got <= want && got >= want-took-5*time.Second }
-		if got := asked[i]; got.Tokens != c.want.Tokens || !near(got.In, c.want.In) || !near(got.Left, c.want.Left) || got.In < 0 {
+		if got := windows[0]; got.Tokens != c.want.Tokens || !near(got.In, c.want.In) || !near(got.Left, c.want.Left) {
 			t.Errorf("%s: %+v, want %+v", c.body, got, c.want)
+		}
+		if err := d.stock.Store.Warm(t.Context(), set.Targets[1].ID, pool.Window{}, pool.WindowLimit{}); err != nil {
+			t.Fatal(err)
 		}
 	}
 	if n := len(d.refill.kicked); n != len(asked) || d.refill.kicked[0] != set.Targets[1].ID {
@@ -87,10 +87,6 @@ func TestWarm(t *testing.T) {
 // is wanted, and nothing is changed.
 func TestWarmBodies(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	d.stock.warm = func(_ captcha.ID, w pool.Window) error {
-		t.Errorf("it was made: %+v", w)
-		return nil
-	}
 	check := func(want string, bodies ...string) {
 		t.Helper()
 		for _, body := range bodies {
@@ -134,8 +130,8 @@ func TestWarmBodies(t *testing.T) {
 	}
 	checkProblem(t, "no body at all", d.ask(t, "POST", warmPath), 400, codeBadRequest, "staging-login")
 	checkProblem(t, "too long", d.warm(t, `{"tokens":5,"for":"5m"`+strings.Repeat(" ", maxBody)+"}"), 413, codeTooLarge, "staging-login")
-	if len(d.refill.kicked) > 0 {
-		t.Errorf("refill was told of %q", d.refill.kicked)
+	if d.stock.count("warm") > 0 || len(d.refill.kicked) > 0 {
+		t.Errorf("one was made; refill was told of %q", d.refill.kicked)
 	}
 }
 
@@ -152,8 +148,6 @@ func TestWhoMayWarm(t *testing.T) {
 		key("other", keyOther, []string{"checkout"}, targets.ScopeToken, targets.ScopeAdmin),
 		key("look", keyLook, nil, targets.ScopeStatus, targets.ScopeSolve),
 	), nil, nil)
-	made := 0
-	d.stock.warm = func(captcha.ID, pool.Window) error { made++; return nil }
 	for _, c := range []struct {
 		key  string
 		want map[int]int // by tokens; the target's depth is 5
@@ -171,9 +165,9 @@ func TestWhoMayWarm(t *testing.T) {
 				body = `{"tokens":0}`
 			}
 			for _, header := range []string{bearer(c.key), basic(c.key)} {
-				before := made
+				before := d.stock.count("warm")
 				a := d.warm(t, body, header)
-				if a.status != want || (made > before) != (want == 204) {
+				if a.status != want || (d.stock.count("warm") > before) != (want == 204) {
 					t.Errorf("%s, %d tokens: %d, want %d: %s", c.key, tokens, a.status, want, a.body)
 				}
 				if want != 403 {
@@ -194,6 +188,46 @@ func TestWhoMayWarm(t *testing.T) {
 	}
 }
 
+// TestWindowsByToken: each key with the scope token alone has ten windows of a target,
+// one with admin as many as there is room for.
+func TestWindowsByToken(t *testing.T) {
+	keys := []targets.Key{{Name: "admin", SHA256: sha256.Sum256([]byte(keyAll)), Scopes: []targets.Scope{targets.ScopeToken, targets.ScopeAdmin}}}
+	for i := range 2 {
+		keys = append(keys, targets.Key{Name: fmt.Sprintf("taker%d", i), SHA256: sha256.Sum256(fmt.Appendf(nil, "canary-key-taker-%d", i)), Scopes: []targets.Scope{targets.ScopeToken}})
+	}
+	d := start(t, sampleSet(keys...), nil, nil)
+	n := 0
+	warm := func(key string, want int) answer {
+		t.Helper()
+		n++
+		body := fmt.Sprintf(`{"tokens":1,"at":%q,"for":"5m"}`, shifted(time.Duration(n)*10*time.Minute))
+		a := d.warm(t, body, bearer(key))
+		for a.status == 503 { // the machine is busy; made again it is the same window
+			a = d.warm(t, body, bearer(key))
+		}
+		if a.status != want {
+			t.Fatalf("window %d, by %s: %d %s", n, key, a.status, a.body)
+		}
+		return a
+	}
+	for i := range 2 {
+		for range 10 {
+			warm(fmt.Sprintf("canary-key-taker-%d", i), 204)
+		}
+		a := warm(fmt.Sprintf("canary-key-taker-%d", i), 409)
+		checkProblem(t, "the eleventh", a, 409, codeWindows, "staging-login")
+		if !strings.Contains(a.body, "10 warm windows") {
+			t.Errorf("the text does not say how many: %s", a.body)
+		}
+	}
+	for range 11 {
+		warm(keyAll, 204)
+	}
+	if a := d.send(t, "POST", "/pool/checkout/warm", strings.NewReader(`{"tokens":1,"for":"5m"}`), isJSON, bearer("canary-key-taker-0")); a.status != 204 {
+		t.Errorf("another target: %d %s", a.status, a.body)
+	}
+}
+
 // TestWarmRefused: what the stock says against it.
 func TestWarmRefused(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
@@ -206,7 +240,7 @@ func TestWarmRefused(t *testing.T) {
 		{fmt.Errorf("x: %w", pool.ErrDown), 503, codeStoreDown},
 		{fmt.Errorf("canary-cause"), 500, codeInternal},
 	} {
-		d.stock.warm = func(captcha.ID, pool.Window) error { return c.err }
+		d.stock.breaks("warm", c.err)
 		for _, body := range []string{`{"tokens":5,"for":"5m"}`, `{"tokens":0}`} {
 			checkProblem(t, c.err.Error(), d.warm(t, body), c.status, c.code, "staging-login")
 		}

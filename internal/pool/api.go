@@ -8,7 +8,8 @@ import (
 )
 
 var (
-	// ErrDown: Redis does not answer. Nothing was handed out, nothing is lost.
+	// ErrDown: Redis does not answer, or does not do what it is asked; Reason says
+	// which. Nothing was handed out, nothing is lost.
 	ErrDown = errors.New("pool: redis does not answer")
 	// ErrConflict: the Idempotency-Key was used with another min_ttl.
 	ErrConflict = errors.New("pool: idempotency key used for another request")
@@ -85,6 +86,9 @@ type Request struct {
 // Landing is a solved order on its way into the stock.
 type Landing struct {
 	Ref
+	// Call names this ending of the order, so that it may be sent again: where that
+	// one ended it before, it is Ended, else Gone. "" = a name of its own.
+	Call      string
 	Provider  string
 	Task      string // the provider's id
 	Value     string
@@ -104,6 +108,13 @@ type Window struct {
 	Tokens int
 	In     time.Duration // until it begins; 0 or less: it runs
 	Left   time.Duration // until it ends
+}
+
+// WindowLimit says how many windows of an identity a caller may have. The zero
+// value is a caller without a limit of its own.
+type WindowLimit struct {
+	Caller string
+	Most   int
 }
 
 // Stock is what one identity holds at one moment.
@@ -127,6 +138,7 @@ type Stock struct {
 	Verdicts  []bool          // the last 20 reports, newest first; true = accepted
 	Windows   []Window        // running and to come, the one that ends first in front
 	Figures   Figures
+	Err       error // of Survey: why nothing of this is known
 }
 
 // Figures count what happened to one identity since it was first seen, over
@@ -135,7 +147,9 @@ type Stock struct {
 //	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Discarded
 //	         + Stock.Fresh + Stock.Bought
 type Figures struct {
-	Requests  int64 // that asked the stock: hits, waited, misses and those who hung up waiting
+	// Requests asked the stock: hits, waited, misses and those who hung up waiting.
+	// Callers that wait together at one replica under one Idempotency-Key are one.
+	Requests  int64
 	Hits      int64 // got a token at once
 	Waited    int64 // got one that landed while they waited
 	Misses    int64 // got none
@@ -149,5 +163,6 @@ type Figures struct {
 	Discarded int64 // tokens thrown away by Flush
 	Accepted  int64 // reports that a token was accepted
 	Rejected  int64 // reports that one was not
+	Junk      int64 // foreign values that were found among the tokens and orders, and set aside
 	Spent     int64 // price of what was solved or lost, in billionths of the currency
 }

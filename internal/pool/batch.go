@@ -45,8 +45,8 @@ func (l *line) encode(b *batch, number int64) (keys []string, args []any) {
 			rate, window, most = a.rate, a.window, a.maxWaiting
 		}
 	}
-	keys = []string{l.keys.tokens, l.keys.tickets, l.keys.seen, l.keys.stats, l.keys.last, l.keys.rate}
-	args = make([]any, 0, 9+2*len(b.leaving)+5*len(b.askers))
+	keys = []string{l.keys.tokens, l.keys.tickets, l.keys.seen, l.keys.stats, l.keys.last, l.keys.rate, l.keys.junk}
+	args = make([]any, 0, 9+3*len(b.leaving)+6*len(b.askers))
 	args = append(args, number, receiptLife.Milliseconds(), margin, rate, window, most,
 		len(b.plain), len(b.leaving))
 	for _, leaver := range b.leaving {
@@ -54,7 +54,7 @@ func (l *line) encode(b *batch, number int64) (keys []string, args []any) {
 		if leaver.missed {
 			missed = 1
 		}
-		args = append(args, leaver.ticket, missed)
+		args = append(args, leaver.ticket, missed, leaver.holder)
 	}
 	args = append(args, len(b.askers))
 	for _, a := range b.askers {
@@ -63,7 +63,7 @@ func (l *line) encode(b *batch, number int64) (keys []string, args []any) {
 			keys = append(keys, a.once)
 			receipt = len(keys)
 		}
-		args = append(args, a.ticket, a.arrival, a.need, receipt, a.minTTL)
+		args = append(args, a.ticket, a.arrival, a.need, receipt, a.minTTL, l.holder(a))
 	}
 	return keys, args
 }

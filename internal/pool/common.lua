@@ -14,36 +14,86 @@ local function ms(n)
   return string.format('%.0f', n)
 end
 
+-- dies is when a token dies; nil for an element that is no token.
 local function dies(element)
-  return tonumber(string.sub(element, 1, 13))
+  return string.find(element, '^%d%d%d%d%d%d%d%d%d%d%d%d%d|%d+|[^|]*|[^|]*|[^|]*|')
+    and tonumber(string.sub(element, 1, 13))
+end
+
+-- writable is the first write of scripts that must do their work also where Redis
+-- is out of memory: it refuses a script of which the first write needs memory, and
+-- this one, with HDEL or ZREM, needs none. What does not let the script write (a
+-- replica, a key of another type) ends it here, with nothing done.
+local function writable(command, key)
+  redis.call(command, key, '')
+end
+
+-- expect reads each of the keys with a command for one type, so that a foreign
+-- value of another type ends the script before it has written anything.
+local function expect(command, ...)
+  for _, i in ipairs({...}) do
+    redis.call(command, KEYS[i])
+  end
+end
+
+-- set_aside keeps what another program left where it cannot be, for whoever
+-- looks for the cause, and counts it. Where even that has no room, it is dropped.
+local function set_aside(junk, stats, value)
+  redis.pcall('LPUSH', junk, value)
+  redis.pcall('LTRIM', junk, 0, 19)
+  redis.pcall('PEXPIRE', junk, 604800000)
+  redis.call('HINCRBY', stats, 'junk', 1)
 end
 
 -- first_at_least returns the index (from 0) of the first token that dies at
--- `moment` or later; the length of the list where there is none.
+-- `moment` or later; the length of the list where there is none. What is no token
+-- counts as dying with the one before it.
 local function first_at_least(list, length, moment)
   local low, high = 0, length
   while low < high do
     local middle = math.floor((low + high) / 2)
-    if dies(redis.call('LINDEX', list, middle)) < moment then
+    local at, death = middle, nil
+    while at >= low and not death do
+      death = dies(redis.call('LINDEX', list, at))
+      at = at - 1
+    end
+    if not death or death < moment then
       low = middle + 1
     else
-      high = middle
+      high = at + 1
     end
   end
   return low
 end
 
+-- born_after reports whether an element was born after `moment`.
+local function born_after(element, moment)
+  return tonumber(string.match(element, '^%d+|(%d+)') or 0) > moment
+end
+
 -- drop_dead takes the tokens off the front that can no longer be handed out
--- and counts them; its work is what it drops.
-local function drop_dead(list, stats, moment)
+-- and counts them; its work is what it drops. `moment` is now and the margin: where
+-- the newest token was born later, Redis' clock was set back by more than the
+-- margin, and nobody knows how old any of them is.
+local function drop_dead(list, stats, junk, moment)
   local dropped = 0
+  local newest = redis.call('LINDEX', list, -1)
+  if newest and born_after(newest, moment) then
+    dropped = redis.call('LLEN', list)
+    redis.call('DEL', list)
+  end
   while true do
     local head = redis.call('LINDEX', list, 0)
-    if not head or dies(head) >= moment then
+    local death = head and dies(head)
+    if not head or (death and death >= moment) then
       break
     end
     redis.call('LPOP', list)
-    dropped = dropped + 1
+    if death then
+      dropped = dropped + 1
+    else
+      set_aside(junk, stats, head)
+    end
   end
   if dropped > 0 then
     redis.call('HINCRBY', stats, 'expired', dropped)
@@ -56,22 +106,30 @@ end
 local function insert(list, element)
   local moment = dies(element)
   local tail = redis.call('LINDEX', list, -1)
-  if not tail or dies(tail) <= moment then
-    redis.call('RPUSH', list, element)
-  else
-    local length = redis.call('LLEN', list)
-    local pivot = redis.call('LINDEX', list, first_at_least(list, length, moment))
+  local pivot
+  if tail and (dies(tail) or math.huge) > moment then
+    pivot = redis.call('LINDEX', list, first_at_least(list, redis.call('LLEN', list), moment))
+  end
+  if pivot then
     redis.call('LINSERT', list, 'BEFORE', pivot, element)
+  else
+    redis.call('RPUSH', list, element)
   end
   -- Not only as long as its tokens live: dead ones are counted when somebody
   -- looks, and the figures must balance also if that is much later.
   redis.call('PEXPIRE', list, stats_ttl)
 end
 
+-- publish tells other replicas. What a script has written by then stands, so a user
+-- without the right to the channel must not make it fail.
+local function publish(channel, message)
+  redis.pcall('PUBLISH', channel, message)
+end
+
 -- live_tickets forgets the tickets of replicas that have not been heard of for
 -- two seconds and returns how many are left.
 local function live_tickets(tickets, seen, now)
-  if redis.call('EXISTS', seen) == 0 then
+  if redis.call('ZCARD', seen) == 0 then
     return 0
   end
   local silent = redis.call('ZRANGEBYSCORE', seen, '-inf', '(' .. ms(now - 2000))
@@ -92,7 +150,7 @@ local function count(stats, figures)
   redis.call('PEXPIRE', stats, stats_ttl)
 end
 
--- counts is what place and look answer: fresh, outliving, orders, waiting, ms
+-- counts is what place and look judge by: fresh, outliving, orders, waiting, ms
 -- until the first fresh token meets its margin, ms until the first outliving
 -- one stops outliving (-1 where there is none).
 local function counts(list, orders, tickets, seen, now, margin, lead)

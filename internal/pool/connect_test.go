@@ -2,9 +2,11 @@ package pool
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -20,12 +22,12 @@ import (
 	"poold/internal/pool/redistest"
 )
 
-// A unix socket and TLS are other ways to the same server.
+// A unix socket and TLS are other ways to the same server. Lost replies and cut
+// connections lose no token there either.
 func TestUnixSocketAndTLS(t *testing.T) {
-	dir := t.TempDir()
-	socket := filepath.Join(dir, "redis.sock")
+	socket := filepath.Join(t.TempDir(), "redis.sock")
 	redistest.Server(t, "--unixsocket", socket)
-	dir = certificates()
+	dir := certificates()
 	// The only certificate that this process trusts from here on; Go reads it once.
 	t.Setenv("SSL_CERT_FILE", filepath.Join(dir, "cert.pem"))
 	_, port, err := net.SplitHostPort(redistest.FreeAddress(t))
@@ -35,11 +37,67 @@ func TestUnixSocketAndTLS(t *testing.T) {
 	redistest.Server(t, "--tls-port", port, "--tls-cert-file", filepath.Join(dir, "cert.pem"),
 		"--tls-key-file", filepath.Join(dir, "key.pem"), "--tls-ca-cert-file", filepath.Join(dir, "cert.pem"),
 		"--tls-auth-clients", "no")
-	for _, address := range []string{"unix://" + socket, "rediss://127.0.0.1:" + port} {
-		s, id := open(t, Options{Addresses: address, Prefix: "test"}), identity("a")
-		stock(t, s, id, 1, 0, time.Minute)
-		if _, err := s.Take(t.Context(), Request{ID: id}); err != nil {
-			t.Errorf("%s: %v", address, err)
+	for _, way := range []struct {
+		address string
+		secure  func(net.Conn) net.Conn // what go-redis' own dialer does
+	}{
+		{"unix://" + socket, func(conn net.Conn) net.Conn { return conn }},
+		{"rediss://127.0.0.1:" + port, func(conn net.Conn) net.Conn {
+			return tls.Client(conn, &tls.Config{MinVersion: tls.VersionTLS12, ServerName: "127.0.0.1"})
+		}},
+	} {
+		plain, id := open(t, Options{Addresses: way.address, Prefix: "test"}), identity("a")
+		stock(t, plain, id, 1, 0, time.Minute)
+		if _, err := plain.Take(t.Context(), Request{ID: id}); err != nil {
+			t.Errorf("%s: %v", way.address, err)
+		}
+		thief := thiefOfTakes(plain)
+		var mu sync.Mutex
+		var conns []net.Conn
+		dial := thief.Over(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			conns = append(conns, conn)
+			return way.secure(conn), nil
+		})
+		faulty := open(t, Options{Addresses: way.address, Prefix: "test", Dial: dial})
+		pushed := stock(t, plain, id, 150, 0, 10*time.Minute)
+		taken := map[string]int{}
+		var takers sync.WaitGroup
+		for range 4 {
+			takers.Go(func() {
+				for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+					token, err := faulty.Take(t.Context(), Request{ID: id})
+					mu.Lock()
+					if err == nil {
+						taken[token.Value]++
+					}
+					if len(taken)%10 == 9 { // in the middle of whatever is under way
+						for _, conn := range conns {
+							_ = conn.Close()
+						}
+						conns = nil
+					}
+					all := len(taken) == len(pushed)
+					mu.Unlock()
+					if all {
+						return
+					}
+				}
+			})
+		}
+		takers.Wait()
+		for _, value := range pushed {
+			if taken[value] != 1 {
+				t.Errorf("%s: a token was handed out %d times", way.address, taken[value])
+			}
+		}
+		if len(taken) != len(pushed) || thief.Stolen() == 0 {
+			t.Errorf("%s: took %d of %d, %d replies stolen", way.address, len(taken), len(pushed), thief.Stolen())
 		}
 	}
 }
@@ -93,10 +151,14 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	if _, err := s.Report(t.Context(), id, got.ID, "", true); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.slow.LPush(t.Context(), s.keys(id).tokens, "junk").Err(); err != nil {
+		t.Fatal(err)
+	}
+	take(t, s, Request{ID: id}, 1)
 	if err := s.Pause(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Warm(t.Context(), id, Window{Tokens: 1, Left: time.Minute}); err != nil {
+	if err := s.Warm(t.Context(), id, Window{Tokens: 1, Left: time.Minute}, WindowLimit{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Remember(t.Context(), id, []byte{1, 0, 2}); err != nil {
@@ -121,7 +183,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 		}
 	}
 	listed := []string{"pool", "orders", "journal", "leases", "spend", "tickets", "seen", "stats", "leads", "verdicts",
-		"sold", "mind", "paused", "warm", "rate", "last", "once", "back", "places", "task", "secret"}
+		"sold", "mind", "paused", "warm", "rate", "last", "once", "back", "places", "task", "secret", "values", "junk", "providers", "probe"}
 	for _, kind := range listed {
 		if !kinds[kind] {
 			t.Errorf("no key of the kind %s was made: %v", kind, keys)

@@ -13,27 +13,37 @@
 //	captcha:journal:{id}        hash    order -> what is known of it; see below
 //	captcha:leases:{id}         zset    order -> Unix ms after which any replica may adopt it
 //	captcha:spend:{id}          zset    order -> Unix ms; the target's budget of the last 24 h
-//	captcha:tickets:{id}        zset    waiting caller -> arrival, Unix microseconds
-//	captcha:seen:{id}           zset    waiting caller -> Unix ms of its replica's last sign of life
+//	captcha:tickets:{id}        zset    ticket, see below -> arrival, Unix microseconds
+//	captcha:seen:{id}           zset    ticket -> Unix ms of its replica's last sign of life; "ticket|REPLICA" for a key's
 //	captcha:stats:{id}          hash    counters since the identity was first seen (Figures)
 //	captcha:leads:{id}          list    the last 48 lead times in ms, newest first
 //	captcha:mind:{id}           string  what the buyer learned about the demand, its own format
 //	captcha:verdicts:{id}       list    the last 20 reports, newest first: 1 accepted, 0 rejected
-//	captcha:sold:{id}:ORDER     string  "call|born ms|provider|task" of a landed token, "|reported" behind it; "call|" of a failed order
+//	captcha:sold:{id}:ORDER     string  "call|born ms|provider|task" of a landed token, "|reported" behind it; "call|" of a failed order, "call|repeated" of a repeated token
 //	captcha:paused:{id}         string  present while buying is paused by an operator
+//	captcha:values:{id}         zset    hash of a token's text -> its death, Unix ms; taken tokens too
+//	captcha:junk:{id}           list    the last 20 foreign values that were found in our keys, newest first
 //	captcha:warm:{id}           zset    "begin|tokens" of a window -> its end, both Unix ms
+//	captcha:warmers:{id}        hash    that member -> the caller that made it, where it has a limit of windows
 //	captcha:rate:{id}           list    times of the last hand-outs, where the target has a rate
 //	captcha:last:{id}:REPLICA   list    the number of the replica's last take, then its answer
 //	captcha:once:{id}:HASH      string  "min_ttl ms|token" of one Idempotency-Key, until the token dies
 //	captcha:back:{id}:HANDOUT   string  marks a hand-out that was taken back
 //	captcha:places:{provider}   zset    order.id -> Unix ms until which it holds a place at the provider
+//	captcha:providers           zset    provider -> Unix ms until which there may be places at it
 //	captcha:task:{provider}:T   string  the order.id that task T belongs to
 //	captcha:spend:{overall}     zset    order.id -> Unix ms; the budget over all targets
 //	captcha:secret              string  what names of tokens are sealed with, for all replicas
+//	captcha:probe:{0}           string  written twice a second to see whether Redis takes writes; in a cluster one at each master
 //
 // An element of the list is one token with everything about it:
 //
 //	dies ms (13 digits)|born ms|order id|provider|user agent, query-escaped|token
+//
+// A ticket is a caller that waits, or all callers that wait with one Idempotency-Key,
+// at whichever replica; the life that they need stands in front:
+//
+//	need ms:REPLICA:number or need ms:key:HASH
 //
 // A line of the journal is one order under way:
 //
@@ -51,10 +61,19 @@
 //   - Life is judged by Redis' TIME inside the scripts, never by this process'
 //     clock. Durations go in, moments stay there; a token's birth is counted from
 //     when its order was placed, so that a landing that comes late is no younger.
-//   - A take can be sent twice. go-redis re-sends a command whose answer was
-//     lost; each replica numbers its takes of an identity and has one under way
-//     at a time, and the script repeats the answer to the last number and
-//     refuses older ones. So nothing vanishes and nothing is given twice.
+//   - A take can be sent twice, where its answer was lost. Each replica numbers
+//     its takes of an identity and has one under way at a time, and the script
+//     repeats the answer to the last number and refuses older ones. So nothing
+//     vanishes and nothing is given twice. What Redis refuses was not carried out,
+//     so that the next take need not wait for it.
+//   - A script reads each key by its type before it writes anything, so that a
+//     foreign value ends it with nothing done. Those that hand out, take back or
+//     end what was paid for begin with a write that needs no memory: Redis refuses
+//     a script only at its first write.
+//   - A token that cannot be taken back now is taken back later, while the replica
+//     runs and the token lives.
+//   - A text lives once in an identity: a landing with the text of a token that is
+//     not dead yet, taken or not, ends its order as failed.
 //   - An order settles once: the script that removes it appends the token.
 //   - What a replica does for an order (submit, settle by polling, give up) is
 //     checked against the order's owner in the script that writes it. A lease
@@ -70,11 +89,14 @@
 //     judges their ends, and removes what is over. Warm twice leaves one window, so
 //     its script may be sent twice.
 //   - A caller with a ticket is never overtaken by one that could use the same
-//     token, whichever replica it asked.
+//     token, whichever replica it asked. A ticket that several replicas hold is
+//     given up with its last caller.
 //
 // # Limits
 //
 // No script walks the list: counting is a binary search, a take comes off the
 // front. Only a take with a min_ttl makes Redis skip the older tokens. What
-// Redis itself loses (a failover, a restart without AOF) is lost here.
+// Redis itself loses (a failover, a restart without AOF) is lost here. Its clock
+// may be set back by the margin; by more, and the stock is thrown away once its
+// newest token is seen to be born in the future.
 package pool

@@ -5,6 +5,8 @@
 --       was bought and its budget comes back  3 owner ('' = a callback)
 --       4 channel  5 identity  6 number of this call  7 what to tell others
 -- Answer: 1 removed, 0 there is no such order, -1 it is another replica's.
+expect('ZCARD', 1, 4, 5)
+writable('HDEL', KEYS[3])
 local e = entry_of(KEYS[2], ARGV[1])
 if not e or not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
   return ended_by(KEYS[6], ARGV[6])
@@ -21,6 +23,6 @@ else
   redis.call('ZREM', KEYS[5], ARGV[1])
 end
 if ARGV[3] == '' then
-  redis.call('PUBLISH', ARGV[4], ARGV[5] .. ' ' .. ARGV[1] .. ' ' .. ARGV[7])
+  publish(ARGV[4], ARGV[5] .. ' ' .. ARGV[1] .. ' ' .. ARGV[7])
 end
 return 1

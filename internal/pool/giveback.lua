@@ -6,6 +6,9 @@
 -- Answer: 1 put back, 0 done before or no longer usable.
 local now = now_ms()
 local left = dies(ARGV[1]) - now
+expect('LLEN', 1)
+expect('ZCARD', 3)
+writable('HDEL', KEYS[4])
 if not redis.call('SET', KEYS[2], '1', 'NX', 'PX', math.max(60000, left)) then
   return 0
 end
@@ -17,6 +20,6 @@ if left < tonumber(ARGV[2]) then
 end
 insert(KEYS[1], ARGV[1])
 if redis.call('ZCARD', KEYS[3]) > 0 then
-  redis.call('PUBLISH', ARGV[3], ARGV[4])
+  publish(ARGV[3], ARGV[4])
 end
 return 1

@@ -31,20 +31,24 @@ local function remove(orders, journal, leases, order)
   redis.call('ZREM', leases, order)
 end
 
--- ended_by answers the end of an order that is gone: 1 where this very call ended
--- it, whose answer was lost, else 0.
+-- ended_by answers the end of an order that is gone: where this very call ended it,
+-- whose answer was lost, 1, or 2 where its token was a repeated one; else 0.
 local function ended_by(sale, call)
-  local last = string.match(redis.call('GET', sale) or '', '^([^|]*)|')
-  return last == call and 1 or 0
+  local last, rest = string.match(redis.call('GET', sale) or '', '^([^|]*)|(.*)$')
+  return last ~= call and 0 or rest == 'repeated' and 2 or 1
 end
 
 -- purge_orders forgets orders that nobody settled in their time. Those that may
 -- have been bought count as lost; an intent was not, and its budget comes back.
-local function purge_orders(orders, journal, leases, stats, spend, now)
+-- A line that cannot be read says nothing, and is set aside.
+local function purge_orders(orders, journal, leases, stats, spend, junk, now)
   for _, order in ipairs(redis.call('ZRANGEBYSCORE', orders, '-inf', ms(now))) do
     local e = entry_of(journal, order)
+    local line = redis.call('HGET', journal, order)
     remove(orders, journal, leases, order)
-    if e and e.state == 'i' then
+    if line and not e then
+      set_aside(junk, stats, line)
+    elseif e and e.state == 'i' then
       redis.call('ZREM', spend, order)
     elseif e then
       count(stats, {lost = 1, bought = is_bought(e.state) and 0 or 1, spent = e.price})

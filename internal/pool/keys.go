@@ -5,7 +5,7 @@ import "poold/internal/captcha"
 // keys names every Redis key of one identity; the package comment lists them.
 type keys struct {
 	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, last string
-	leases, spend, verdicts, mind, warm                                      string
+	leases, spend, verdicts, mind, warm, warmers, values, junk               string
 	once, back, sold                                                         string // + suffix
 }
 
@@ -26,6 +26,9 @@ func (s *Store) keys(id captcha.ID) keys {
 		verdicts: s.prefix + ":verdicts" + tag,
 		mind:     s.prefix + ":mind" + tag,
 		warm:     s.prefix + ":warm" + tag,
+		warmers:  s.prefix + ":warmers" + tag,
+		values:   s.prefix + ":values" + tag,
+		junk:     s.prefix + ":junk" + tag,
 		last:     s.prefix + ":last" + tag + ":" + s.replica,
 		once:     s.prefix + ":once" + tag + ":",
 		back:     s.prefix + ":back" + tag + ":",
@@ -35,6 +38,10 @@ func (s *Store) keys(id captcha.ID) keys {
 
 // places is the key of a provider's places, in a slot of its own.
 func (s *Store) places(provider string) string { return s.prefix + ":places:{" + provider + "}" }
+
+// providers is the key of the names at which there may be places, in a slot of
+// its own.
+func (s *Store) providers() string { return s.prefix + ":providers" }
 
 // task is the key that says whose a provider's task is.
 func (s *Store) task(provider, task string) string {

@@ -23,7 +23,7 @@ func (s *Store) Adopt(ctx context.Context, id captcha.ID, orders []string) (adop
 		args = append(args, order)
 	}
 	asked := time.Now()
-	reply, err := s.run(ctx, s.scripts.adopt, []string{k.orders, k.journal, k.leases, k.stats, k.spend}, args...)
+	reply, err := s.run(ctx, s.scripts.adopt, []string{k.orders, k.journal, k.leases, k.stats, k.spend, k.junk}, args...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -100,20 +100,23 @@ func (s *Store) lease(ctx context.Context, orders []Ref, length time.Duration) (
 		byIdentity[o.Identity] = append(byIdentity[o.Identity], o.Order)
 	}
 	answers := map[captcha.ID]*redis.Cmd{}
-	err = s.pipelined(ctx, s.scripts.renew, func(ctx context.Context, pipe redis.Pipeliner) {
+	s.pipelined(ctx, s.scripts.renew, func(call func([]string, ...any) *redis.Cmd) {
 		for id, args := range byIdentity {
 			k := s.keys(id)
-			answers[id] = s.scripts.renew.EvalSha(ctx, pipe, []string{k.journal, k.leases}, args...)
+			answers[id] = call([]string{k.journal, k.leases}, args...)
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
 	for id, answer := range answers {
+		// What one node does not answer must not hide what the others say.
+		if answer.Err() != nil {
+			err = down(answer.Err())
+			continue
+		}
 		names := byIdentity[id][2:]
-		mine, err := integers(answer.Val(), len(names))
-		if err != nil {
-			return lost, err
+		mine, unread := integers(answer.Val(), len(names))
+		if unread != nil {
+			err = unread
+			continue
 		}
 		for i, name := range names {
 			if order, _ := name.(string); mine[i] == 0 {
@@ -121,5 +124,5 @@ func (s *Store) lease(ctx context.Context, orders []Ref, length time.Duration) (
 			}
 		}
 	}
-	return lost, nil
+	return lost, err
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
 )
@@ -39,15 +42,19 @@ type line struct {
 	keys  keys
 	bell  chan struct{} // wakes serve while it sleeps; capacity 1
 
-	mu      sync.Mutex
-	fresh   []*asker  // not asked for yet
-	parked  []*asker  // hold a ticket, in the order of their arrival
-	round   []*asker  // those of parked that are still to be asked in this round
-	began   time.Time // when the last round began
-	awake   bool      // something landed: begin a round as soon as this one is over
-	leaving []leaver  // tickets to be given up
-	serving bool      // a goroutine runs serve
-	stuck   bool      // the last call has no answer yet; nobody else is let in
+	mu        sync.Mutex
+	shared    map[string]*asker // those that wait with an Idempotency-Key, by their receipt
+	fresh     []*asker          // not asked for yet
+	parked    []*asker          // hold a ticket, in the order of their arrival
+	round     []*asker          // those of parked that are still to be asked in this round
+	began     time.Time         // when the last round began
+	awake     bool              // something landed: begin a round as soon as this one is over
+	leaving   []leaver          // tickets to be given up
+	serving   bool              // a goroutine runs serve
+	stuck     bool              // the last call has no answer yet; nobody else is let in
+	refused   bool              // Redis refused the last call
+	back      []unwanted        // tokens that Redis did not take back yet
+	returning bool              // a goroutine runs returnAll
 
 	look     sync.Mutex // guards the three below
 	looked   Stock
@@ -55,58 +62,39 @@ type line struct {
 	lookedAt time.Time
 }
 
-// asker is one caller in the line.
-type asker struct {
-	margin, need int64 // ms
-	minTTL       int64 // ms, as it was asked for: an Idempotency-Key belongs to it
-	waits        bool
-	maxWaiting   int
-	rate         int
-	window       int64       // ms
-	ticket       string      // "" = does not wait
-	once         string      // key of its receipt; "" = no Idempotency-Key
-	result       chan answer // has room for the one answer
-
-	// Guarded by the line's mutex; arrival belongs to serve while asked is set.
-	arrival  string // its place in Redis' queue; "" until it has one
-	asked    bool   // part of the call under way
-	parked   bool   // in line.parked
-	done     bool   // answered, or gone
-	timedOut bool   // gone because its wait was over: a miss
-	held     error  // why it still waits, where that is not an empty pool
-}
-
-// plain askers need nothing but a token; most are, and they cost least.
-func (a *asker) plain() bool { return !a.waits && a.once == "" && a.need <= a.margin }
-
-// finish answers an asker, once.
-func (a *asker) finish(with answer) {
-	if !a.done {
-		a.done = true
-		a.result <- with
-	}
-}
-
-type answer struct {
-	token Token
-	err   error
-	held  error // with errParked: why, where that is not an empty pool
-}
-
-type leaver struct {
-	ticket string
-	missed bool
-}
-
-// join puts an asker into the line and makes sure that somebody serves it.
-func (l *line) join(a *asker) error {
+// join puts a caller into the line and makes sure that somebody serves it. It
+// answers the caller's place: a new one, or that of the callers that wait with its
+// key already.
+func (l *line) join(a *asker) (*asker, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stuck {
-		return ErrDown
+		return nil, ErrDown
+	}
+	shares := a.waits && a.once != ""
+	if twin := l.shared[a.once]; shares && twin != nil {
+		if twin.minTTL != a.minTTL {
+			return nil, ErrConflict
+		}
+		twin.ears = append(twin.ears, a.ears...)
+		return twin, nil
 	}
 	l.fresh = append(l.fresh, a)
-	return l.serveLocked()
+	if err := l.serveLocked(); err != nil {
+		return nil, err
+	}
+	if shares {
+		l.shared[a.once] = a
+	}
+	return a, nil
+}
+
+// holder names this replica's part of a ticket that several can hold.
+func (l *line) holder(a *asker) string {
+	if a.ticket == "" || a.once == "" {
+		return ""
+	}
+	return a.ticket + "|" + l.store.replica
 }
 
 // serveLocked rings for the goroutine that serves the line, or starts it.
@@ -145,7 +133,7 @@ func (l *line) sendAway() {
 	defer l.mu.Unlock()
 	for _, a := range l.parked {
 		a.parked = false
-		a.finish(answer{err: ErrClosed})
+		l.finishLocked(a, answer{err: ErrClosed})
 		if !a.asked {
 			l.leaveLocked(a)
 		}
@@ -157,24 +145,28 @@ func (l *line) sendAway() {
 // abandon is called by a caller that stops listening: it hung up, or its wait
 // is over (missed). Whatever is on its way to it goes back. It answers what kept
 // the caller from a token: errNothing, or a *RateError.
-func (l *line) abandon(ctx context.Context, a *asker, missed bool) error {
+func (l *line) abandon(ctx context.Context, a *asker, e ear, missed bool) error {
 	l.mu.Lock()
 	if a.done {
 		l.mu.Unlock()
 		// The answer came in the very moment.
-		if got := <-a.result; got.err == nil {
+		if got := <-e; got.err == nil {
 			l.giveBack(ctx, got.token)
 		}
 		return errNothing
 	}
 	defer l.mu.Unlock()
-	a.done, a.timedOut = true, missed && a.held == nil
-	// With a call under way, settle sees that it is done; without a ticket, next
-	// skips it.
-	if !a.asked && a.arrival != "" {
-		l.unparkLocked(a)
-		l.leaveLocked(a)
-		_ = l.serveLocked() // a closed store has no tickets left to give up
+	a.ears = slices.DeleteFunc(a.ears, func(other ear) bool { return other == e })
+	if len(a.ears) == 0 {
+		l.endLocked(a)
+		a.timedOut = missed && a.held == nil
+		// With a call under way, settle sees that it is done; without a ticket, next
+		// skips it.
+		if !a.asked && a.arrival != "" {
+			l.unparkLocked(a)
+			l.leaveLocked(a)
+			_ = l.serveLocked() // a closed store has no tickets left to give up
+		}
 	}
 	if a.held != nil {
 		return a.held
@@ -183,21 +175,13 @@ func (l *line) abandon(ctx context.Context, a *asker, missed bool) error {
 }
 
 func (l *line) leaveLocked(a *asker) {
-	l.leaving = append(l.leaving, leaver{ticket: a.ticket, missed: a.timedOut})
+	l.leaving = append(l.leaving, leaver{ticket: a.ticket, holder: l.holder(a), missed: a.timedOut})
 }
 
 func (l *line) unparkLocked(a *asker) {
 	if a.parked {
 		a.parked = false
 		l.parked = slices.DeleteFunc(l.parked, func(other *asker) bool { return other == a })
-	}
-}
-
-// giveBack returns a token that nobody listens for any more.
-func (l *line) giveBack(ctx context.Context, t Token) {
-	err := l.store.Return(ctx, t)
-	if err != nil {
-		l.store.log.Warn("a token whose caller hung up could not be put back", "task", t.ID, "err", err)
 	}
 }
 
@@ -247,21 +231,31 @@ func (l *line) next(at time.Time) (b *batch, rest time.Duration, ok bool) {
 	return nil, 0, false
 }
 
-// call runs the script until it is known what it did. A first failure is told to
-// the callers at once; the call itself is repeated under its number until Redis
-// answers, and what it handed out then goes back into the stock.
+// call runs the script until it is known what it did. Where Redis refuses it, it is
+// over. Where answers are lost for a second the callers are told so; the call itself
+// is repeated under its number until Redis answers, and what it handed out then
+// goes back into the stock.
 func (l *line) call(b *batch) {
 	keys, args := l.encode(b, l.store.calls.Add(1))
-	began := time.Now()
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-		reply, err := l.store.scripts.take.Run(ctx, l.store.hot, keys, args...).StringSlice()
-		cancel()
+	began, lost := time.Now(), false
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		limit := callTimeout
+		if !b.failed {
+			limit -= time.Since(began)
+		}
+		reply, err := l.store.takeOnce(limit, keys, args)
 		if err == nil {
 			l.settle(b, reply)
 			return
 		}
-		l.fail(b, err)
+		if isOver(err, l.store.scripts.take, lost) {
+			l.refuse(b, l.store.explain(context.Background(), err, keys))
+			return
+		}
+		lost = true
+		if wait >= 80*time.Millisecond || time.Since(began)+wait >= callTimeout {
+			l.fail(b, err)
+		}
 		if time.Since(began) > receiptLife {
 			l.settle(b, nil)
 			return
@@ -272,6 +266,32 @@ func (l *line) call(b *batch) {
 			l.settle(b, nil)
 			return
 		}
+	}
+}
+
+// isOver reports whether an error is Redis' own answer to a take, so that it is
+// known that nothing was handed out. An error that the script raised names it; it
+// had looked for the receipt of an earlier try by then. Others were answered
+// without running it, which says nothing of an earlier try whose answer was lost.
+func isOver(err error, script *redis.Script, lost bool) bool {
+	var answer redis.Error
+	return errors.As(err, &answer) && (!lost || strings.Contains(answer.Error(), script.Hash()))
+}
+
+// refuse ends a call that Redis refused. Its tickets are forgotten like those of a
+// replica that is gone.
+func (l *line) refuse(b *batch, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stuck = false
+	if !l.refused {
+		l.refused = true
+		l.store.log.Warn("redis refuses to hand out tokens", "err", err)
+	}
+	for _, a := range slices.Concat(b.plain, b.askers) {
+		a.asked = false
+		l.finishLocked(a, answer{err: down(err)})
+		l.unparkLocked(a)
 	}
 }
 
@@ -288,7 +308,7 @@ func (l *line) fail(b *batch, err error) {
 	for _, group := range [][]*asker{b.plain, b.askers, l.fresh, l.parked} {
 		for _, a := range group {
 			a.parked = false
-			a.finish(down)
+			l.finishLocked(a, down)
 			if a.arrival != "" && !a.asked {
 				l.leaveLocked(a)
 			}
@@ -304,8 +324,12 @@ func (l *line) settle(b *batch, reply []string) {
 	if err != nil && reply != nil {
 		l.store.log.Error("a take was answered with something unreadable", "err", err)
 	}
-	var orphans []answer
+	var orphans []Token
 	l.mu.Lock()
+	if l.refused {
+		l.refused = false
+		l.store.log.Info("redis lets tokens be handed out again")
+	}
 	l.stuck = false
 	for i, a := range append(b.askers, b.plain...) {
 		result := answer{err: down(err)}
@@ -321,32 +345,19 @@ func (l *line) settle(b *batch, reply []string) {
 			}
 			continue
 		case errors.Is(result.err, errParked):
-			a.finish(answer{err: ErrClosed})
+			l.finishLocked(a, answer{err: ErrClosed})
 			l.leaveLocked(a)
 		case a.done && result.err == nil:
-			orphans = append(orphans, result)
+			orphans = append(orphans, result.token)
 		default:
-			a.finish(result)
+			l.finishLocked(a, result)
 		}
 		l.unparkLocked(a)
 	}
 	l.mu.Unlock()
-	if len(orphans) > 0 {
-		// Apart, so that nobody in the line has to wait for it.
-		l.store.spawn(func() { l.returnAll(orphans) })
+	// Apart, so that nobody in the line has to wait for it.
+	if err := l.giveBackLater(orphans...); err != nil {
+		l.store.log.Warn("tokens whose callers hung up could not be put back", "err", err)
 	}
 	l.store.changed(l.id)
-}
-
-// returnAll gives tokens back that nobody listens for any more, until Close.
-func (l *line) returnAll(orphans []answer) {
-	for _, orphan := range orphans {
-		select {
-		case <-l.store.closing:
-			l.store.log.Warn("tokens whose callers hung up were not put back before the stop")
-			return
-		default:
-			l.giveBack(context.Background(), orphan.token)
-		}
-	}
 }

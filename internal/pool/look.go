@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"time"
@@ -28,67 +29,79 @@ func (s *Store) Look(ctx context.Context, id captcha.ID, margin, lead time.Durat
 	return detailedStock(reply)
 }
 
-// Survey looks at many identities in one exchange.
+// Survey looks at many identities in one exchange. It fails where nothing can be
+// told of any of them; where that is so of some, their Stock says why in Err.
 func (s *Store) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
+	stocks := make([]Stock, len(queries))
+	for i, q := range queries {
+		// A node that hangs would hold up the others' answers.
+		stocks[i].Err = s.away(ctx, string(q.ID))
+	}
 	answers := make([]*redis.Cmd, len(queries))
-	err := s.pipelined(ctx, s.scripts.look, func(ctx context.Context, pipe redis.Pipeliner) {
+	s.pipelined(ctx, s.scripts.look, func(call func([]string, ...any) *redis.Cmd) {
 		for i, q := range queries {
-			answers[i] = s.scripts.look.EvalSha(ctx, pipe, s.lookKeys(q.ID), q.Margin.Milliseconds(), q.Lead.Milliseconds())
+			if stocks[i].Err == nil {
+				answers[i] = call(s.lookKeys(q.ID), q.Margin.Milliseconds(), q.Lead.Milliseconds())
+			}
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
-	stocks := make([]Stock, len(queries))
+	told := 0
 	for i, answer := range answers {
-		stock, err := detailedStock(answer.Val())
-		if err != nil {
-			return nil, err
+		if stocks[i].Err != nil {
+			continue
 		}
-		stocks[i] = stock
+		stock, err := Stock{}, down(answer.Err())
+		if err == nil {
+			stock, err = detailedStock(answer.Val())
+		}
+		stocks[i], stocks[i].Err = stock, err
+		if err == nil {
+			told++
+		}
+	}
+	if told == 0 && len(queries) > 0 {
+		return nil, stocks[0].Err
 	}
 	return stocks, nil
 }
 
-// pipelined sends many calls of one script in one exchange. fill may be called
-// twice: a pipeline has no fall-back of its own for a script that Redis forgot.
-func (s *Store) pipelined(ctx context.Context, script *redis.Script, fill func(context.Context, redis.Pipeliner)) error {
-	try := func() error {
+// pipelined sends many calls of one script in one exchange; each call then has
+// its answer or its error. A pipeline has no fall-back of its own for a script that
+// Redis forgot, so fill may be called a second time, with a call that sends its text.
+func (s *Store) pipelined(ctx context.Context, script *redis.Script, fill func(call func(keys []string, args ...any) *redis.Cmd)) {
+	try := func(run func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd) (forgotten bool) {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 		pipe := s.slow.Pipeline()
-		fill(ctx, pipe)
+		fill(func(keys []string, args ...any) *redis.Cmd { return run(ctx, pipe, keys, args...) })
 		if pipe.Len() == 0 {
-			return nil
+			return false
 		}
-		_, err := pipe.Exec(ctx)
-		return down(err)
+		calls, _ := pipe.Exec(ctx) // the first of the calls' errors
+		return slices.ContainsFunc(calls, func(call redis.Cmder) bool { return redis.HasErrorPrefix(call.Err(), "NOSCRIPT") })
 	}
-	err := try()
-	if err == nil || !redis.HasErrorPrefix(err, "NOSCRIPT") {
-		return err
+	if try(script.EvalSha) {
+		try(script.Eval)
 	}
-	if err := s.load(ctx, script); err != nil {
-		return err
-	}
-	return try()
 }
 
-// load puts a script into every Redis node.
-func (s *Store) load(ctx context.Context, script *redis.Script) error {
+// eachMaster does something at each node that takes writes, in a cluster at all
+// of them at once.
+func (s *Store) eachMaster(ctx context.Context, do func(ctx context.Context, node *redis.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if cluster, ok := s.slow.(*redis.ClusterClient); ok {
-		return down(cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-			return script.Load(ctx, node).Err()
-		}))
+	switch client := s.slow.(type) {
+	case *redis.ClusterClient:
+		return down(client.ForEachMaster(ctx, do))
+	case *redis.Client:
+		return down(do(ctx, client))
 	}
-	return down(script.Load(ctx, s.slow).Err())
+	return fmt.Errorf("pool: a client of type %T", s.slow)
 }
 
 func (s *Store) lookKeys(id captcha.ID) []string {
 	k := s.keys(id)
-	return []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leads, k.leases, k.spend, k.verdicts, k.warm}
+	return []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leads, k.leases, k.spend, k.verdicts, k.warm, k.junk}
 }
 
 // detailedStock reads the answer of look.lua.
@@ -159,6 +172,8 @@ func (f *Figures) set(name string, count int64) {
 		f.Accepted = count
 	case "rejected":
 		f.Rejected = count
+	case "junk":
+		f.Junk = count
 	case "spent":
 		f.Spent = count
 	}

@@ -1,7 +1,7 @@
 -- Tells what an identity holds, for the refill and for /status.
 --
 -- KEYS  1 tokens  2 orders  3 journal  4 tickets  5 seen  6 stats  7 paused
---       8 leads  9 leases  10 spend  11 verdicts  12 warm
+--       8 leads  9 leases  10 spend  11 verdicts  12 warm  13 junk
 -- ARGV  1 margin, ms  2 lead, ms
 -- Answer: paused (1/0), the counts, ms until the first order is forgotten (0 =
 --       there is none), orders of unknown fate, orders that count as
@@ -10,15 +10,24 @@
 --       windows as tokens, ms until it begins, ms until it ends, ….
 local now = now_ms()
 local margin, lead = tonumber(ARGV[1]), tonumber(ARGV[2])
-drop_dead(KEYS[1], KEYS[6], now + margin)
-purge_orders(KEYS[2], KEYS[3], KEYS[9], KEYS[6], KEYS[10], now)
+expect('LLEN', 1)
+expect('ZCARD', 2, 4, 5, 9, 10)
+expect('HLEN', 3, 6)
+drop_dead(KEYS[1], KEYS[6], KEYS[13], now + margin)
+purge_orders(KEYS[2], KEYS[3], KEYS[9], KEYS[6], KEYS[10], KEYS[13], now)
 local have = counts(KEYS[1], KEYS[2], KEYS[4], KEYS[5], now, margin, lead)
 local ages, unknown, bought = {}, 0, 0
-for _, entry in ipairs(redis.call('HVALS', KEYS[3])) do
-  local placed, state = string.match(entry, '^(%d+)|(%a)|')
-  ages[#ages + 1] = now - (tonumber(placed) or now)
-  unknown = unknown + (state == 'u' and 1 or 0)
-  bought = bought + (is_bought(state) and 1 or 0)
+local lines = redis.call('HGETALL', KEYS[3])
+for i = 1, #lines, 2 do
+  local placed, state = string.match(lines[i + 1], '^(%d+)|(%a)|')
+  if placed then
+    ages[#ages + 1] = now - tonumber(placed)
+    unknown = unknown + (state == 'u' and 1 or 0)
+    bought = bought + (is_bought(state) and 1 or 0)
+  elseif not redis.call('ZSCORE', KEYS[2], lines[i]) then
+    redis.call('HDEL', KEYS[3], lines[i])
+    set_aside(KEYS[13], KEYS[6], lines[i + 1])
+  end
 end
 local warm = {}
 for _, w in ipairs(windows_of(KEYS[12], now)) do

@@ -5,6 +5,7 @@
 -- ARGV  1 order id  2 owner  3 lease, ms
 -- Answer: 1 go ahead, 0 the order is gone or another replica's.
 local now = now_ms()
+expect('ZCARD', 1, 3)
 local e = entry_of(KEYS[2], ARGV[1])
 if not e or e.owner ~= ARGV[2] or not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
   return 0

@@ -1,8 +1,11 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
@@ -71,7 +74,7 @@ type Placing struct {
 func (s *Store) Place(ctx context.Context, o Order) (Placing, error) {
 	k := s.keys(o.Identity)
 	reply, err := s.run(ctx, s.scripts.place,
-		[]string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leases, k.spend},
+		[]string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leases, k.spend, k.junk},
 		o.Order, o.Depth, o.Margin.Milliseconds(), o.Lead.Milliseconds(), o.TTL.Milliseconds(),
 		s.replica, Lease.Milliseconds(), o.Price, o.Facts, o.PerHour, o.PerDay, int64(o.NotAfter))
 	if err != nil {
@@ -145,17 +148,21 @@ const (
 	Gone   Ending = 0  // there is no such order: it had ended before
 	Ended  Ending = 1  // this call ended it
 	Stolen Ending = -1 // it is another replica's by now, and stands
+	// Repeated: Settle ended it as failed. A token of the identity that still
+	// lives, taken or not, has the same text.
+	Repeated Ending = 2
 )
 
 // Settle ends an order with its token: one script removes the order and puts
-// the token into the stock.
+// the token into the stock, unless a service sold the same text before.
 func (s *Store) Settle(ctx context.Context, l Landing) (Ending, error) {
 	k := s.keys(l.Identity)
+	value := sha256.Sum256([]byte(l.Value))
 	reply, err := s.number(ctx, s.scripts.settle,
-		[]string{k.tokens, k.orders, k.journal, k.tickets, k.stats, k.leads, k.leases, k.sold + l.Order},
+		[]string{k.tokens, k.orders, k.journal, k.tickets, k.stats, k.leads, k.leases, k.sold + l.Order, k.values},
 		l.Order, l.SincePlaced.Milliseconds(), l.Lifetime.Milliseconds(), l.Lead.Milliseconds(),
-		elementTail(l), s.channel(), string(l.Identity), s.owner(l.Callback), rand.Text(),
-		l.Provider+"|"+url.QueryEscape(l.Task), saleKept.Milliseconds())
+		elementTail(l), s.channel(), string(l.Identity), s.owner(l.Callback), cmp.Or(l.Call, rand.Text()),
+		l.Provider+"|"+url.QueryEscape(l.Task), saleKept.Milliseconds(), hex.EncodeToString(value[:16]))
 	if err != nil {
 		return Gone, err
 	}
@@ -167,6 +174,7 @@ func (s *Store) Settle(ctx context.Context, l Landing) (Ending, error) {
 // Failure says how an order ended without a token.
 type Failure struct {
 	Ref
+	Call     string // as of Landing
 	Bought   bool   // counts as failed; else nothing was bought, and its budget comes back
 	Callback bool   // said by a callback, which needs no lease
 	Tell     string // what OnEnded of other replicas is told, in a callback
@@ -181,12 +189,22 @@ func (s *Store) Fail(ctx context.Context, f Failure) (Ending, error) {
 		mark = "1"
 	}
 	reply, err := s.number(ctx, s.scripts.fail, []string{k.orders, k.journal, k.stats, k.leases, k.spend, k.sold + f.Order},
-		f.Order, mark, s.owner(f.Callback), s.channel(), string(f.Identity), rand.Text(), f.Tell)
+		f.Order, mark, s.owner(f.Callback), s.channel(), string(f.Identity), cmp.Or(f.Call, rand.Text()), f.Tell)
 	if err != nil {
 		return Gone, err
 	}
 	s.changed(f.Identity)
 	return Ending(reply), nil
+}
+
+// Remembers reports whether it is known that an order ended, at whichever replica:
+// with a token for as long as a report about that is taken, without one for a
+// minute.
+func (s *Store) Remembers(ctx context.Context, order Ref) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	n, err := s.slow.Exists(ctx, s.keys(order.Identity).sold+order.Order).Result()
+	return n == 1, down(err)
 }
 
 // owner is who must hold the lease: this replica, or nobody in particular.

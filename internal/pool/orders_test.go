@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -8,10 +9,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
 	"poold/internal/pool/redistest"
@@ -143,8 +146,44 @@ func testUnknownOrders(t *testing.T, o Options) {
 		if ok, err := one.Mark(t.Context(), order); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
-		if ok, err := one.Unknown(t.Context(), order, 300*time.Millisecond); err != nil || !ok {
-			t.Fatal(ok, err)
+		// Its life is the order's where that is shorter.
+		for _, step := range []struct{ hold, least, most time.Duration }{
+			{time.Hour, 50 * time.Second, time.Minute}, {20 * time.Second, 50 * time.Second, time.Minute},
+		} {
+			if ok, err := one.Unknown(t.Context(), order, step.hold); err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			if left := look(t, one, id).NextEnd; left < step.least || left > step.most {
+				t.Errorf("held for %v: forgotten in %v", step.hold, left)
+			}
+		}
+	}
+	brief := Ref{identity("unknown for a moment"), "c"}
+	place(t, one, brief.Identity, "c")
+	if ok, err := one.Mark(t.Context(), brief); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if ok, err := one.Unknown(t.Context(), brief, 10*time.Second); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if left := look(t, one, brief.Identity).NextEnd; left < 5*time.Second || left > 10*time.Second {
+		t.Errorf("forgotten in %v", left)
+	}
+	// Only who owned it could say so, and only of what was marked.
+	place(t, one, id, "intent")
+	place(t, one, id, "marked")
+	if ok, err := one.Mark(t.Context(), Ref{id, "marked"}); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if ok, err := one.Unknown(t.Context(), Ref{id, "intent"}, time.Minute); err != nil || ok {
+		t.Errorf("an intent is of unknown fate: %v, %v", ok, err)
+	}
+	if ok, err := two.Unknown(t.Context(), Ref{id, "marked"}, time.Minute); err != nil || ok {
+		t.Errorf("another replica's order is of unknown fate: %v, %v", ok, err)
+	}
+	for _, name := range []string{"intent", "marked"} {
+		if how, err := one.Fail(t.Context(), Failure{Ref: Ref{id, name}}); err != nil || how != Ended {
+			t.Fatal(how, err)
 		}
 	}
 	got := look(t, one, id)
@@ -152,8 +191,13 @@ func testUnknownOrders(t *testing.T, o Options) {
 		t.Fatalf("two of unknown fate: %+v", got)
 	}
 	// Nobody needs to look after them, so nobody adopts them.
-	if adopted, _, err := two.Adopt(t.Context(), id, []string{"a", "b"}); err != nil || len(adopted) != 0 {
-		t.Fatalf("adopted: %+v, %v", adopted, err)
+	// The lease of an order with an owner would have ended by then.
+	shift(t, one, one.keys(id).leases, Lease+time.Second)
+	if adopted, gone, err := two.Adopt(t.Context(), id, []string{"a", "b"}); err != nil || len(adopted)+len(gone) != 0 {
+		t.Fatalf("adopted: %+v, %v, %v", adopted, gone, err)
+	}
+	if lost, err := one.Renew(t.Context(), []Ref{{id, "a"}, {id, "b"}}); err != nil || len(lost) != 2 {
+		t.Errorf("renewed what is of unknown fate: lost %v, %v", lost, err)
 	}
 	// One becomes known after all, the other is lost when its time is over.
 	if ok, err := one.Submitted(t.Context(), Ref{id, "a"}, "1"); err != nil || !ok {
@@ -163,11 +207,33 @@ func testUnknownOrders(t *testing.T, o Options) {
 		t.Errorf("what is known became unknown: %v, %v", ok, err)
 	}
 	land(t, one, id, "a", 0, time.Minute)
-	time.Sleep(310 * time.Millisecond)
+	shift(t, one, one.keys(id).orders, 61*time.Second)
 	got = look(t, one, id)
 	if got.Orders != 0 || got.Unknown != 0 || got.Figures.Lost != 1 || got.Figures.Bought != 2 || got.Figures.Solved != 1 {
 		t.Errorf("after its time: %+v", got)
 	}
+}
+
+// listening waits until so many stores hear what is told to all replicas.
+func listening(t *testing.T, s *Store, stores int64) {
+	t.Helper()
+	eventually(t, "the stores listen", func() bool {
+		var hear int64
+		count := func(ctx context.Context, node redis.Cmdable) error {
+			n, err := node.PubSubNumSub(ctx, s.channel()).Result()
+			hear += n[s.channel()]
+			return err
+		}
+		if cluster, ok := s.slow.(*redis.ClusterClient); ok {
+			var mu sync.Mutex
+			return cluster.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
+				mu.Lock()
+				defer mu.Unlock()
+				return count(ctx, node)
+			}) == nil && hear >= stores
+		}
+		return count(t.Context(), s.slow) == nil && hear >= stores
+	})
 }
 
 func testCallbacksNeedNoLease(t *testing.T, o Options) {
@@ -181,10 +247,7 @@ func testCallbacksNeedNoLease(t *testing.T, o Options) {
 	one, id := open(t, o), identity("cb")
 	o.OnEnded = nil
 	two := open(t, o)
-	eventually(t, "the owner listens", func() bool {
-		n, err := one.slow.PubSubNumSub(t.Context(), one.channel()).Result()
-		return err == nil && n[one.channel()] > 0
-	})
+	listening(t, one, 2)
 	for _, name := range []string{"a", "b"} {
 		place(t, one, id, name)
 		if ok, err := one.Mark(t.Context(), Ref{id, name}); err != nil || !ok {
@@ -231,9 +294,8 @@ func testCallbacksNeedNoLease(t *testing.T, o Options) {
 	}
 }
 
-// budgetKey is the key of an identity's budget. Its scores are the moments of
-// the orders, so a test can let time pass.
-func age(t *testing.T, s *Store, key string, by time.Duration) {
+// shift moves the moments in a zset into the past, so that a test can let time pass.
+func shift(t *testing.T, s *Store, key string, by time.Duration) {
 	t.Helper()
 	entries, err := s.slow.ZRangeWithScores(t.Context(), key, 0, -1).Result()
 	if err != nil {
@@ -290,9 +352,9 @@ func testBudgetsSlide(t *testing.T, o Options) {
 		t.Fatalf("after a refund: %+v", got)
 	}
 	about(put(), time.Hour)
-	age(t, s, key, 40*time.Minute)
+	shift(t, s, key, 40*time.Minute)
 	about(put(), 20*time.Minute)
-	age(t, s, key, 21*time.Minute)
+	shift(t, s, key, 21*time.Minute)
 	if got := look(t, s, id); got.HourUsed != 0 || got.DayUsed != 3 {
 		t.Errorf("used: %d, %d", got.HourUsed, got.DayUsed)
 	}
@@ -341,7 +403,7 @@ func testTheBudgetOverAllTargets(t *testing.T, o Options) {
 	if book(a, "three") != 0 {
 		t.Error("after a refund")
 	}
-	age(t, s, s.overall(), 23*time.Hour)
+	shift(t, s, s.overall(), 23*time.Hour)
 	if wait := book(a, "four"); wait < 59*time.Minute || wait > time.Hour {
 		t.Errorf("a day's end: %v", wait)
 	}
@@ -382,6 +444,61 @@ func testReports(t *testing.T, o Options) {
 	got := look(t, s, id)
 	if got.Figures.Rejected != 1 || got.Figures.Accepted != 0 || len(got.Verdicts) != 1 || got.Verdicts[0] {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A service that sells one text for several tasks is paid for one token: the other
+// orders fail, at every replica, by polling and by callback, until the token dies,
+// also if it was taken long ago.
+func testATextSoldTwiceLandsOnce(t *testing.T, o Options) {
+	o.Prefix = "repeated"
+	ended := make(chan string, 10)
+	o.OnEnded = func(_ Ref, how string) { ended <- how }
+	one, id := open(t, o), identity("repeated")
+	o.OnEnded = nil
+	two, other := open(t, o), identity("not repeated")
+	listening(t, one, 2)
+	settle := func(s *Store, id captcha.ID, order string, callback bool) Ending {
+		t.Helper()
+		if got, err := one.Place(t.Context(), Order{Ref: Ref{id, order}, Depth: 100, TTL: time.Minute}); err != nil || !got.Placed {
+			t.Fatal(got, err)
+		}
+		how, err := s.Settle(t.Context(), Landing{
+			Ref: Ref{id, order}, Value: "the same", Lifetime: 1500 * time.Millisecond, Callback: callback,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return how
+	}
+	began := time.Now()
+	if how := settle(one, id, "a", false); how != Ended {
+		t.Fatal(how)
+	}
+	take(t, one, Request{ID: id}, 1)
+	for _, how := range []Ending{settle(one, id, "b", false), settle(two, id, "c", true)} {
+		if how != Repeated && time.Since(began) < time.Second {
+			t.Errorf("the same text landed again: %v", how)
+		}
+	}
+	if how := <-ended; how != RepeatedText {
+		t.Errorf("the other replica was told %q", how)
+	}
+	if how := settle(one, other, "d", false); how != Ended {
+		t.Errorf("for another identity: %v", how)
+	}
+	got := look(t, one, id)
+	if f := got.Figures; got.Fresh != 0 || got.Orders != 0 || f.Solved != 1 || f.Failed != 2 || f.Bought != 3 {
+		t.Errorf("%+v", got)
+	}
+	balanced(t, got)
+	// The text is not kept a second time.
+	if hashes := one.slow.ZRange(t.Context(), one.keys(id).values, 0, -1).Val(); len(hashes) != 1 || len(hashes[0]) != 32 {
+		t.Errorf("kept: %v", hashes)
+	}
+	time.Sleep(time.Until(began.Add(1700 * time.Millisecond)))
+	if how := settle(one, id, "e", false); how != Ended {
+		t.Errorf("after its death: %v", how)
 	}
 }
 
@@ -451,7 +568,7 @@ func testTheLedgerBalances(t *testing.T, o Options) {
 			_, err = s.Unknown(t.Context(), pick(), 50*time.Millisecond)
 		case 7, 8:
 			_, err = s.Settle(t.Context(), Landing{
-				Ref: pick(), Value: "v", Lifetime: time.Duration(random.IntN(800)) * time.Millisecond, Callback: random.IntN(2) == 0,
+				Ref: pick(), Value: strconv.Itoa(random.IntN(1000)), Lifetime: time.Duration(random.IntN(800)) * time.Millisecond, Callback: random.IntN(2) == 0,
 			})
 		case 9:
 			_, err = s.Fail(t.Context(), Failure{Ref: pick(), Bought: random.IntN(2) == 0, Callback: random.IntN(2) == 0})
@@ -504,9 +621,10 @@ func testTheLedgerBalances(t *testing.T, o Options) {
 // go-redis sends a command again whose answer was lost. An end of an order and a
 // report are answered as if they had come once, and happen once.
 func testLostRepliesOfEndings(t *testing.T, o Options) {
-	plain := open(t, Options{Addresses: o.Addresses, SentinelMaster: o.SentinelMaster, Prefix: "endings"})
+	o.Prefix = "endings"
+	plain := open(t, o)
 	thief := redistest.NewThief(0.3, ":sold:")
-	o.Prefix, o.Dial = "endings", thief.Dial
+	o.Dial = thief.Over(o.Dial)
 	s, id := open(t, o), identity("endings")
 	seal, err := plain.seal(t.Context())
 	if err != nil {
@@ -523,7 +641,7 @@ func testLostRepliesOfEndings(t *testing.T, o Options) {
 				t.Fatal(got, err)
 			}
 		}
-		how, err := s.Settle(t.Context(), Landing{Ref: landed, Value: "v", Lifetime: time.Minute})
+		how, err := s.Settle(t.Context(), Landing{Ref: landed, Value: landed.Order, Lifetime: time.Minute})
 		if err == nil && how != Ended {
 			t.Errorf("settling %s: %v", landed, how)
 		}
@@ -576,6 +694,9 @@ func TestAClockThatIsBehindAtTheMark(t *testing.T) {
 	redis.SetTime(now.Add(-30 * time.Millisecond))
 	if ok, err := s.Mark(t.Context(), order); err != nil || !ok {
 		t.Fatal(ok, err)
+	}
+	if r, ok, err := s.Find(t.Context(), order); err != nil || !ok || r.Unsolved != 0 {
+		t.Errorf("marked before it was placed: %+v, %v", r, err)
 	}
 	redis.SetTime(now.Add(time.Second))
 	if ok, err := s.Submitted(t.Context(), order, "4711"); err != nil || !ok {

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -162,22 +163,51 @@ func testReturnHappensOnce(t *testing.T, o Options) {
 
 func testRateIsAWindow(t *testing.T, o Options) {
 	s, id := open(t, o), identity("e")
-	stock(t, s, id, 5, 0, time.Minute)
-	request := Request{ID: id, Rate: 2, RatePer: 300 * time.Millisecond}
-	for i := range 2 {
-		if _, err := s.Take(t.Context(), request); err != nil {
-			t.Fatalf("take %d: %v", i, err)
+	stock(t, s, id, 10, 0, time.Minute)
+	// A window so long that a slow machine does not get out of it by itself; the
+	// times of the hand-outs are moved instead.
+	request := Request{ID: id, Rate: 2, RatePer: time.Minute}
+	move := func(by time.Duration) {
+		t.Helper()
+		times, err := s.slow.LRange(t.Context(), s.keys(id).rate, 0, -1).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range times {
+			ms, _ := strconv.ParseInt(at, 10, 64)
+			// Pushed before the old one goes, so that there is never room in between.
+			if err := errors.Join(s.slow.RPush(t.Context(), s.keys(id).rate, ms-by.Milliseconds()).Err(),
+				s.slow.LPop(t.Context(), s.keys(id).rate).Err()); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	_, err := s.Take(t.Context(), request)
-	var limited *RateError
-	if !errors.As(err, &limited) || limited.RetryAfter <= 0 || limited.RetryAfter > request.RatePer {
-		t.Fatalf("beyond the rate: %v", err)
+	refused := func(least, most time.Duration) {
+		t.Helper()
+		_, err := s.Take(t.Context(), request)
+		var limited *RateError
+		if !errors.As(err, &limited) || limited.RetryAfter < least || limited.RetryAfter > most {
+			t.Fatalf("beyond the rate: %v, %+v", err, limited)
+		}
 	}
+	take(t, s, request, 1)
+	move(20 * time.Second)
+	take(t, s, request, 1)
+	refused(30*time.Second, 40*time.Second)
 	waiting := request
-	waiting.Wait, waiting.MaxWaiting = 5*time.Second, 10
-	if token, err := s.Take(t.Context(), waiting); err != nil || token.Source != FromWait {
-		t.Fatalf("waiting for the window: %+v, %v", token, err)
+	waiting.Wait, waiting.MaxWaiting = 20*time.Second, 10
+	waiter := parkOne(t, s, waiting)
+	move(41 * time.Second) // the first one leaves the window, the second does not
+	if got := <-waiter; got.err != nil || got.token.Source != FromWait {
+		t.Fatalf("waiting for the window: %+v", got)
+	}
+	// What was handed out to one that waited counts as well.
+	refused(10*time.Second, 19*time.Second)
+	move(20 * time.Second)
+	take(t, s, request, 1)
+	refused(30*time.Second, 40*time.Second)
+	if got := look(t, s, id); got.Fresh != 6 {
+		t.Errorf("%d left", got.Fresh)
 	}
 }
 

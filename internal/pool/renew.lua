@@ -4,6 +4,7 @@
 -- ARGV  1 owner  2 lease, ms (0 = let go)  3.. order ids
 -- Answer: for each order 1 if it is still this owner's, else 0.
 local now = now_ms()
+writable('ZREM', KEYS[2])
 local mine = {}
 for i = 3, #ARGV do
   local e = entry_of(KEYS[1], ARGV[i])

@@ -16,6 +16,8 @@ local answer = {1, now_ms() - tonumber(born), rest}
 if reported ~= '' then
   return answer -- to this very call, whose answer was lost
 end
+expect('HLEN', 2)
+expect('LLEN', 3)
 redis.call('SET', KEYS[1], ARGV[2] .. '|' .. born .. '|' .. rest .. '|reported', 'PX',
   math.max(1000, redis.call('PTTL', KEYS[1])))
 count(KEYS[2], {accepted = tonumber(ARGV[1]), rejected = 1 - tonumber(ARGV[1])})

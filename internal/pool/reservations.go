@@ -12,6 +12,13 @@ import (
 // errLate: Redis carried a step out after its NotAfter.
 var errLate = fmt.Errorf("%w in time, or the clocks of its nodes do not agree", ErrDown)
 
+const (
+	// nameEvery is how often a process writes down that it buys at a provider.
+	nameEvery = time.Hour
+	// nameKept outlives that and the longest place: a task may take a day.
+	nameKept = 26 * time.Hour
+)
+
 // Moment is a time on Redis' clock, in Unix ms; 0 = none.
 type Moment int64
 
@@ -22,6 +29,9 @@ func (m Moment) After(d time.Duration) Moment { return m + Moment(d.Milliseconds
 // order may ask again, has one place, and can shorten its life. It is false where
 // all are taken. at is when Redis did so.
 func (s *Store) Reserve(ctx context.Context, provider string, order Ref, limit int, ttl time.Duration) (ok bool, at Moment, err error) {
+	if err := s.name(ctx, provider); err != nil {
+		return false, 0, err
+	}
 	reply, err := s.run(ctx, s.scripts.reserve, []string{s.places(provider)}, order.String(), limit, ttl.Milliseconds())
 	if err != nil {
 		return false, 0, err
@@ -31,6 +41,43 @@ func (s *Store) Reserve(ctx context.Context, provider string, order Ref, limit i
 		return false, 0, err
 	}
 	return n[0] == 1, Moment(n[1]), nil
+}
+
+// name writes down that there may be places at a provider, so that they are found
+// by replicas whose configuration does not name it any more. Once in nameEvery it
+// costs a reservation another exchange.
+func (s *Store) name(ctx context.Context, provider string) error {
+	at := time.Now()
+	s.mu.Lock()
+	last := s.named[provider]
+	s.mu.Unlock()
+	if at.Sub(last) < nameEvery {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	pipe := s.slow.Pipeline()
+	pipe.ZAdd(ctx, s.providers(), redis.Z{Score: float64(at.Add(nameKept).UnixMilli()), Member: provider})
+	pipe.ZRemRangeByScore(ctx, s.providers(), "-inf", strconv.FormatInt(at.UnixMilli(), 10))
+	pipe.PExpire(ctx, s.providers(), nameKept)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return down(err)
+	}
+	s.mu.Lock()
+	s.named[provider] = at
+	s.mu.Unlock()
+	return nil
+}
+
+// Providers lists the names of providers at which there may be places, of any
+// replica that bought in the last day. It judges by this process' clock.
+func (s *Store) Providers(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	names, err := s.slow.ZRangeArgs(ctx, redis.ZRangeArgs{
+		Key: s.providers(), ByScore: true, Start: strconv.FormatInt(time.Now().UnixMilli(), 10), Stop: "+inf",
+	}).Result()
+	return names, down(err)
 }
 
 // Release gives a place back; it is no error if the order has none.
@@ -57,8 +104,9 @@ func (s *Store) Places(ctx context.Context, provider string) ([]Ref, error) {
 	return refs, nil
 }
 
-// InFlight counts the places taken at each provider. It judges by this
-// process' clock, which is good enough to be looked at.
+// InFlight counts the places taken at each provider, -1 where Redis does not tell;
+// it fails where it tells nothing. It judges by this process' clock, which is good
+// enough to be looked at.
 func (s *Store) InFlight(ctx context.Context, providers []string) ([]int, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -66,16 +114,29 @@ func (s *Store) InFlight(ctx context.Context, providers []string) ([]int, error)
 	counts := make([]int, len(providers))
 	pipe := s.slow.Pipeline()
 	answers := make([]*redis.IntCmd, len(providers))
+	var err error
 	for i, provider := range providers {
-		answers[i] = pipe.ZCount(ctx, s.places(provider), from, "+inf")
-	}
-	if len(providers) > 0 {
-		if _, err := pipe.Exec(ctx); err != nil {
-			return nil, down(err)
+		if err = s.away(ctx, provider); err == nil {
+			answers[i] = pipe.ZCount(ctx, s.places(provider), from, "+inf")
 		}
 	}
-	for i := range answers {
-		counts[i] = int(answers[i].Val())
+	if pipe.Len() > 0 {
+		_, _ = pipe.Exec(ctx) // each answer has its own error
+	}
+	told := len(providers) == 0
+	for i, answer := range answers {
+		counts[i] = -1
+		if answer == nil {
+			continue
+		}
+		if answer.Err() != nil {
+			err = down(answer.Err())
+			continue
+		}
+		counts[i], told = int(answer.Val()), true
+	}
+	if !told {
+		return nil, err
 	}
 	return counts, nil
 }

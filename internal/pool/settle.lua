@@ -2,14 +2,18 @@
 -- one step. The second one to come finds no order and changes nothing.
 --
 -- KEYS  1 tokens  2 orders  3 journal  4 tickets  5 stats  6 leads  7 leases
---       8 sale
+--       8 sale  9 values
 -- ARGV  1 order id  2 birth, in ms after the order was placed  3 lifetime, ms
 --       4 lead, ms (0 = nothing to be learned)  5 rest of the element
 --       6 channel  7 identity  8 owner ('' = a callback, which needs no lease)
 --       9 number of this call  10 provider|task of the sale  11 how long the sale
---       is kept beyond the token's life, ms
--- Answer: 1 settled, 0 there is no such order, -1 it is another replica's.
+--       is kept beyond the token's life, ms  12 hash of the token
+-- Answer: 1 settled, 2 ended as failed, since a living token of the identity has
+--       the same text, 0 there is no such order, -1 it is another replica's.
 local order = ARGV[1]
+expect('LLEN', 1, 6)
+expect('ZCARD', 2, 4, 7, 9)
+writable('HDEL', KEYS[5])
 local e = entry_of(KEYS[3], order)
 if not e or not redis.call('ZSCORE', KEYS[2], order) then
   return ended_by(KEYS[8], ARGV[9])
@@ -25,7 +29,19 @@ local born = math.min(now, e.placed + tonumber(ARGV[2]))
 local lifetime = tonumber(ARGV[3])
 local dead = born + lifetime
 local expired = dead <= now
+redis.call('ZREMRANGEBYSCORE', KEYS[9], '-inf', ms(now))
+if redis.call('ZSCORE', KEYS[9], ARGV[12]) then
+  count(KEYS[5], {failed = 1, bought = is_bought(e.state) and 0 or 1})
+  redis.call('SET', KEYS[8], ARGV[9] .. '|repeated', 'PX', 60000)
+  if ARGV[8] == '' then
+    publish(ARGV[6], ARGV[7] .. ' ' .. order .. ' the service sold this token before')
+  end
+  return 2
+end
 if not expired then
+  -- The hash stays until the token dies, taken or not.
+  redis.call('ZADD', KEYS[9], ms(dead), ARGV[12])
+  redis.call('PEXPIRE', KEYS[9], math.max(lifetime, redis.call('PTTL', KEYS[9])))
   insert(KEYS[1], ms(dead) .. '|' .. ms(born) .. '|' .. ARGV[5])
 end
 count(KEYS[5], {solved = 1, expired = expired and 1 or 0, spent = e.price,
@@ -37,8 +53,8 @@ if tonumber(ARGV[4]) > 0 then
   redis.call('PEXPIRE', KEYS[6], stats_ttl)
 end
 if ARGV[8] == '' then
-  redis.call('PUBLISH', ARGV[6], ARGV[7] .. ' ' .. order .. ' solved')
+  publish(ARGV[6], ARGV[7] .. ' ' .. order .. ' solved')
 elseif redis.call('ZCARD', KEYS[4]) > 0 then
-  redis.call('PUBLISH', ARGV[6], ARGV[7])
+  publish(ARGV[6], ARGV[7])
 end
 return 1

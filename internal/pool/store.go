@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -20,9 +21,11 @@ import (
 	"poold/internal/captcha"
 )
 
-// Solved is what OnEnded is told of an order that brought a token; settle.lua
-// says it.
-const Solved = "solved"
+// What OnEnded is told of an order that a callback settled; settle.lua says it.
+const (
+	Solved       = "solved"
+	RepeatedText = "the service sold this token before" // ended as Repeated
+)
 
 // Options says where the stock is kept.
 type Options struct {
@@ -37,6 +40,9 @@ type Options struct {
 	// OnEnded is called when a callback ended an order at any replica: with Solved,
 	// or with what Failure.Tell says. It must not block. May be nil.
 	OnEnded func(order Ref, how string)
+	// Probe is how often Redis' health is tried; 0 = twice a second. Tests that play
+	// hours try it less often.
+	Probe time.Duration
 	// Dial opens connections to Redis; nil = the network. Tests lose replies here.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
@@ -52,9 +58,12 @@ type Store struct {
 	log     *slog.Logger
 	changed func(captcha.ID)
 	ended   func(Ref, string)
+	every   time.Duration          // between two probes
 	sealer  atomic.Pointer[sealer] // nil until Redis told the secret
 
-	up       atomic.Bool
+	state    atomic.Pointer[state]
+	notices  atomic.Pointer[[]string]
+	back     chan struct{}  // rings when Redis is back; capacity 1
 	calls    atomic.Int64   // numbers the takes of this replica
 	handouts atomic.Int64   // numbers its hand-outs
 	tickets  atomic.Int64   // numbers its waiting callers
@@ -64,6 +73,7 @@ type Store struct {
 
 	mu     sync.Mutex
 	lines  map[captcha.ID]*line
+	named  map[string]time.Time // when a provider's name was written down
 	closed bool
 }
 
@@ -84,8 +94,9 @@ func Open(o Options) (*Store, error) {
 	s := &Store{
 		hot: hot, slow: slow, mode: mode, prefix: o.Prefix,
 		replica: hex.EncodeToString(name[:]), scripts: loadScripts(),
-		log: o.Log, changed: o.OnChange, ended: o.OnEnded,
-		closing: make(chan struct{}), lines: map[captcha.ID]*line{},
+		log: o.Log, changed: o.OnChange, ended: o.OnEnded, every: cmp.Or(o.Probe, probeEvery),
+		back: make(chan struct{}, 1), closing: make(chan struct{}),
+		lines: map[captcha.ID]*line{}, named: map[string]time.Time{},
 	}
 	if s.changed == nil {
 		s.changed = func(captcha.ID) {}
@@ -93,21 +104,20 @@ func Open(o Options) (*Store, error) {
 	if s.ended == nil {
 		s.ended = func(Ref, string) {}
 	}
-	s.up.Store(true)
+	s.state.Store(&state{})
 	return s, nil
 }
 
 // Mode says how Redis is run.
 func (s *Store) Mode() Mode { return s.mode }
 
-// Up reports whether Redis answered lately.
-func (s *Store) Up() bool { return s.up.Load() }
-
-// Run keeps watch over Redis and listens for wake-ups until ctx ends.
+// Run keeps watch over Redis, reviews how it is set up and listens for wake-ups
+// until ctx ends.
 func (s *Store) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() { s.watch(ctx) })
 	group.Go(func() { s.listen(ctx) })
+	group.Go(func() { s.review(ctx) })
 	group.Wait()
 	return nil
 }
@@ -150,37 +160,6 @@ func (s *Store) Close() error {
 	return errors.Join(s.hot.Close(), s.slow.Close())
 }
 
-// watch pings twice a second, so that after the first failure callers are told
-// at once, and Redis' return is noticed without one of them having to try.
-func (s *Store) watch(ctx context.Context) {
-	ticker := time.NewTicker(500 * time.Millisecond)
-	defer ticker.Stop()
-	var unsealed time.Time // when the secret was read last
-	for {
-		limited, cancel := context.WithTimeout(ctx, callTimeout)
-		err := s.slow.Ping(limited).Err()
-		cancel()
-		if err == nil && time.Since(unsealed) > time.Hour && s.unseal(ctx) == nil {
-			unsealed = time.Now()
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		if up := err == nil; s.up.Swap(up) != up {
-			if up {
-				s.log.Info("redis answers again")
-			} else {
-				s.log.Error("redis does not answer: nothing is handed out or bought", "err", err)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
-}
-
 // listen hears of the identities in which a token landed for a waiter, whose
 // buying was paused or resumed, or whose windows changed, and of orders that ended
 // elsewhere, and passes it on. Polling by the lines and the leases is the
@@ -188,15 +167,23 @@ func (s *Store) watch(ctx context.Context) {
 func (s *Store) listen(ctx context.Context) {
 	messages := s.slow.Subscribe(ctx, s.channel())
 	defer func() { _ = messages.Close() }()
+	again := time.NewTicker(reviewEvery)
+	defer again.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-again.C:
+			// The right to listen may have been missing until now. Twice is once.
+			_ = messages.Subscribe(ctx, s.channel())
 		case message, ok := <-messages.Channel():
 			if !ok {
 				return
 			}
 			id, rest, _ := strings.Cut(message.Payload, " ")
+			if id == "" {
+				continue // a review's trial
+			}
 			s.wake(captcha.ID(id))
 			s.changed(captcha.ID(id))
 			if order, how, ok := strings.Cut(rest, " "); ok {
@@ -228,7 +215,8 @@ func (s *Store) Pause(ctx context.Context, id captcha.ID) error {
 	if err := s.slow.Set(ctx, s.keys(id).paused, "1", pauseTTL).Err(); err != nil {
 		return down(err)
 	}
-	return down(s.slow.Publish(ctx, s.channel(), string(id)).Err())
+	s.announce(ctx, id)
+	return nil
 }
 
 // Resume ends a pause; it is no error if there is none.
@@ -238,7 +226,8 @@ func (s *Store) Resume(ctx context.Context, id captcha.ID) error {
 	if err := s.slow.Del(ctx, s.keys(id).paused).Err(); err != nil {
 		return down(err)
 	}
-	return down(s.slow.Publish(ctx, s.channel(), string(id)).Err())
+	s.announce(ctx, id)
+	return nil
 }
 
 // Recall gives back what Remember was given last for an identity; nil for
@@ -264,14 +253,24 @@ func (s *Store) Remember(ctx context.Context, id captcha.ID, learned []byte) err
 // handed out.
 func (s *Store) Flush(ctx context.Context, id captcha.ID, margin time.Duration) (thrown int, err error) {
 	k := s.keys(id)
-	n, err := s.number(ctx, s.scripts.flush, []string{k.tokens, k.stats}, margin.Milliseconds())
+	n, err := s.number(ctx, s.scripts.flush, []string{k.tokens, k.stats, k.junk}, margin.Milliseconds())
 	if err != nil {
 		return 0, err
 	}
+	s.announce(ctx, id)
+	return int(n), nil
+}
+
+// announce tells all replicas, this one too, that something was done to an
+// identity. What was done holds also where nobody can be told: to fail for that
+// would make the caller do it again. Looks and polls find it out a little later.
+func (s *Store) announce(ctx context.Context, id captcha.ID) {
 	s.changed(id)
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return int(n), down(s.slow.Publish(ctx, s.channel(), string(id)).Err())
+	if err := s.slow.Publish(ctx, s.channel(), string(id)).Err(); err != nil {
+		s.log.DebugContext(ctx, "other replicas were not told of a change", "err", err) // review says why
+	}
 }
 
 // run executes a script off the hot path.
@@ -279,16 +278,7 @@ func (s *Store) run(ctx context.Context, script *redis.Script, keys []string, ar
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	reply, err := script.Run(ctx, s.slow, keys, args...).Result()
-	return reply, down(err)
-}
-
-// down marks every failure of an exchange with Redis as ErrDown and keeps the
-// cause. NOSCRIPT stays recognisable for Survey.
-func down(err error) error {
-	if err == nil || redis.HasErrorPrefix(err, "NOSCRIPT") {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrDown, err)
+	return reply, down(s.explain(ctx, err, keys))
 }
 
 // integers reads the first n numbers of a script's answer.

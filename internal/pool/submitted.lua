@@ -5,6 +5,8 @@
 -- KEYS  1 orders  2 journal  3 leases  4 stats
 -- ARGV  1 order id  2 task id, escaped  3 owner  4 lease, ms
 -- Answer: 1 written, 0 the order is gone.
+expect('ZCARD', 1, 3)
+writable('HDEL', KEYS[4])
 local e = entry_of(KEYS[2], ARGV[1])
 if not e or not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
   return 0

@@ -24,19 +24,20 @@ func (s *Store) Take(ctx context.Context, r Request) (Token, error) {
 	if r.Wait > 0 && s.draining.Load() {
 		return Token{}, ErrClosed
 	}
-	if !s.up.Load() {
-		return Token{}, ErrDown
+	if err := s.away(ctx, string(r.ID)); err != nil {
+		return Token{}, err
 	}
 	seal, err := s.seal(ctx)
 	if err != nil {
 		return Token{}, err
 	}
 	l := s.line(r.ID)
-	a := l.asker(r)
-	if err := l.join(a); err != nil {
+	mine := make(ear, 1)
+	a, err := l.join(l.asker(r, mine))
+	if err != nil {
 		return Token{}, err
 	}
-	got, err := l.await(ctx, a, r.Wait)
+	got, err := l.await(ctx, a, mine, r.Wait)
 	if err != nil {
 		return Token{}, err
 	}
@@ -52,9 +53,9 @@ func (s *Store) Take(ctx context.Context, r Request) (Token, error) {
 // await is how an asker gets its answer. Without a wait that takes one exchange
 // with Redis, which has a limit of its own, so the caller need not be watched: it
 // is looked at afterwards.
-func (l *line) await(ctx context.Context, a *asker, wait time.Duration) (answer, error) {
+func (l *line) await(ctx context.Context, a *asker, mine ear, wait time.Duration) (answer, error) {
 	if wait <= 0 {
-		got := <-a.result
+		got := <-mine
 		if err := ctx.Err(); err != nil {
 			if got.err == nil {
 				l.giveBack(ctx, got.token)
@@ -66,42 +67,14 @@ func (l *line) await(ctx context.Context, a *asker, wait time.Duration) (answer,
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
-	case got := <-a.result:
+	case got := <-mine:
 		return got, nil
 	case <-ctx.Done():
-		_ = l.abandon(ctx, a, false)
+		_ = l.abandon(ctx, a, mine, false)
 		return answer{}, ctx.Err()
 	case <-timer.C:
-		return answer{err: l.abandon(ctx, a, true)}, nil
+		return answer{err: l.abandon(ctx, a, mine, true)}, nil
 	}
-}
-
-// Return takes a token back whose caller hung up before a byte of the answer
-// was written. What was taken under an Idempotency-Key stays with its caller.
-// It does not end with ctx, and tries three times within a few seconds.
-func (s *Store) Return(ctx context.Context, t Token) error {
-	if t.handout == "" {
-		return nil
-	}
-	k := s.keys(t.identity)
-	keys := []string{k.tokens, k.back + t.handout, k.tickets, k.stats}
-	var err error
-	for try := range 3 {
-		if try > 0 {
-			time.Sleep(callTimeout / 2) // a Redis that restarts refuses at once
-		}
-		// The caller is gone, and so may be its context; the token must not be.
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-		err = s.scripts.giveBack.Run(limited, s.hot, keys,
-			t.element, t.margin.Milliseconds(), s.channel(), string(t.identity)).Err()
-		cancel()
-		if err == nil {
-			break
-		}
-	}
-	s.wake(t.identity)
-	s.changed(t.identity)
-	return down(err)
 }
 
 // line finds or makes the line of an identity.
@@ -110,28 +83,31 @@ func (s *Store) line(id captcha.ID) *line {
 	defer s.mu.Unlock()
 	l := s.lines[id]
 	if l == nil {
-		l = &line{store: s, id: id, keys: s.keys(id), bell: make(chan struct{}, 1)}
+		l = &line{store: s, id: id, keys: s.keys(id), bell: make(chan struct{}, 1), shared: map[string]*asker{}}
 		s.lines[id] = l
 	}
 	return l
 }
 
 // asker prepares a request for its line.
-func (l *line) asker(r Request) *asker {
+func (l *line) asker(r Request, caller ear) *asker {
 	a := &asker{
 		margin: r.Margin.Milliseconds(), need: max(r.Margin, r.MinTTL).Milliseconds(),
 		minTTL: r.MinTTL.Milliseconds(), waits: r.Wait > 0, maxWaiting: r.MaxWaiting, rate: r.Rate, window: r.RatePer.Milliseconds(),
-		result: make(chan answer, 1),
+		ears: []ear{caller},
 	}
-	if a.waits {
-		// The life it needs stands in front, so that a script can judge the
-		// tickets of other replicas.
-		a.ticket = strconv.FormatInt(a.need, 10) + ":" + l.store.replica + ":" +
-			strconv.FormatInt(l.store.tickets.Add(1), 10)
-	}
+	// The life it needs stands in front of a ticket, so that a script can judge
+	// those of other replicas. All callers with one key have one ticket, everywhere.
 	if r.Idempotency != "" {
 		sum := sha256.Sum256([]byte(r.Idempotency))
-		a.once = l.keys.once + hex.EncodeToString(sum[:16])
+		key := hex.EncodeToString(sum[:16])
+		a.once = l.keys.once + key
+		if a.waits {
+			a.ticket = strconv.FormatInt(a.need, 10) + ":key:" + key
+		}
+	} else if a.waits {
+		a.ticket = strconv.FormatInt(a.need, 10) + ":" + l.store.replica + ":" +
+			strconv.FormatInt(l.store.tickets.Add(1), 10)
 	}
 	return a
 }

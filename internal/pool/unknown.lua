@@ -4,6 +4,8 @@
 -- KEYS  1 orders  2 journal  3 leases  4 stats
 -- ARGV  1 order id  2 owner  3 how long it may still be solved, ms
 -- Answer: 1 noted, 0 it is gone, known by now, or another replica's.
+expect('ZCARD', 1, 3)
+writable('HDEL', KEYS[4])
 local e = entry_of(KEYS[2], ARGV[1])
 local deadline = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or nil)
 if not e or not deadline or e.owner ~= ARGV[2] or e.state ~= 's' then

@@ -25,23 +25,24 @@ const (
 // dropped, and the new one is if it is covered. Where only up to two seconds at
 // either end are missing for that, the new one takes the place of both and is as
 // long as both, unless it is the older one that wants more. Where there are 100
-// other windows, Warm fails with ErrWindows and changes nothing.
-func (s *Store) Warm(ctx context.Context, id captcha.ID, w Window) error {
+// other windows, or as many of this caller as its limit says, Warm fails with
+// ErrWindows and changes nothing. Of the 100, those of callers with a limit count
+// for such callers alone.
+func (s *Store) Warm(ctx context.Context, id captcha.ID, w Window, limit WindowLimit) error {
 	if w.Tokens < 0 {
 		return fmt.Errorf("pool: a window of %d tokens", w.Tokens)
 	}
-	kept, err := s.number(ctx, s.scripts.warm, []string{s.keys(id).warm},
-		w.Tokens, w.In.Milliseconds(), w.Left.Milliseconds(), mostWindows, windowSlack.Milliseconds())
+	k := s.keys(id)
+	kept, err := s.number(ctx, s.scripts.warm, []string{k.warm, k.warmers},
+		w.Tokens, w.In.Milliseconds(), w.Left.Milliseconds(), mostWindows, windowSlack.Milliseconds(), limit.Caller, limit.Most)
 	if err != nil {
 		return err
 	}
 	if kept == 0 {
 		return ErrWindows
 	}
-	s.changed(id)
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return down(s.slow.Publish(ctx, s.channel(), string(id)).Err())
+	s.announce(ctx, id)
+	return nil
 }
 
 // windows reads the last list of look.lua.

@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -171,6 +172,29 @@ func TestWrongKey(t *testing.T) {
 	})
 }
 
+// A paused account is probed once a minute, also where the probes have no answer.
+func TestTheProbesOfAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newClient(t, Config{})
+		var made []time.Duration
+		began := time.Now()
+		c.wire = &wire{reply: func(n int, _ *http.Request) (int, string, error) {
+			made = append(made, time.Since(began))
+			if n == 1 {
+				return http.StatusOK, wrongKey, nil
+			}
+			return http.StatusBadGateway, "", nil
+		}}
+		for range 4 * 60 {
+			_ = submitOne(t, c)
+			time.Sleep(time.Second)
+		}
+		if want := []time.Duration{0, time.Minute, 2 * time.Minute, 3 * time.Minute}; !slices.Equal(made, want) {
+			t.Errorf("calls after %v, want %v", made, want)
+		}
+	})
+}
+
 // Once the probe has shown that the account can buy, everybody may call.
 func TestPauseIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -292,7 +316,7 @@ func TestUnusedProbe(t *testing.T) {
 		says(http.StatusOK, wrongKey)
 		_ = submitOne(t, c)
 		waitReady(t, c)
-		if took := waitReady(t, c); took != giveAgain {
+		if took := waitReady(t, c); took != 5*time.Second {
 			t.Errorf("the next grant comes after %v", took)
 		}
 		time.Sleep(time.Second)

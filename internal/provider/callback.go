@@ -298,7 +298,7 @@ func isRefusal(code string) bool {
 }
 
 // generally is what words mean where nobody says which service uses them.
-var generally, _ = profileNamed(generic, APILegacy)
+var generally, _ = profileNamed(generic)
 
 // fault is the error that a refusal stands for. A token that is there in spite
 // of it, or within it, is not shown.

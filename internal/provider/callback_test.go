@@ -139,7 +139,7 @@ var verdicts = []struct{ kind, query, body, want string }{
 	{"", "id=5&captcha_id=6&code=tok", "", bad},
 	{"", "id=5&ID=6&code=tok", "", bad},
 	{"", "id=5&code=tok&code=tik", "", bad},
-	{"", "code=" + strings.Repeat("x", maxReply+1), "", bad},
+	{"", "code=" + strings.Repeat("x", 65537), "", bad},
 	{formType, "", "id=5&code=%zz", bad},
 	{formType, "", "id=5;code=tok", bad},
 	{formType, "", "id=5&code=\xff", bad},
@@ -185,7 +185,7 @@ var verdicts = []struct{ kind, query, body, want string }{
 	{jsonType, "", `{"errorId":-1,"code":"tok"}`, bad},
 	{jsonType, "", `{"errorId":1,"errorCode":"a\u0007b"}`, bad},
 	{jsonType, "", `{"status":0,"request":"CAPCHA_NOT_READY"}`, bad},
-	{"", "", `{"id":5,"code":"` + strings.Repeat("x", maxReply) + `"}`, bad},
+	{"", "", `{"id":5,"code":"` + strings.Repeat("x", 65536) + `"}`, bad},
 	{jsonType, "", strings.Repeat(`{"solution":`, 5000), bad},
 	{jsonType, "", strings.Repeat(`{"a":`, 13000), bad},
 }
@@ -204,8 +204,8 @@ func TestCallbackVerdicts(t *testing.T) {
 
 // The size is judged before anything is read, and the largest is read.
 func TestCallbackSize(t *testing.T) {
-	most := "code=" + strings.Repeat("x", maxReply-len("code="))
-	if c, err := ReadCallback(formType, nil, []byte(most)); err != nil || len(c.Solution.Token) != maxReply-len("code=") {
+	most := "code=" + strings.Repeat("x", 65536-len("code="))
+	if c, err := ReadCallback(formType, nil, []byte(most)); err != nil || len(c.Solution.Token) != 65536-len("code=") {
 		t.Errorf("64 KiB: %v", err)
 	}
 	if _, err := ReadCallback(formType, nil, []byte(most+"x")); !errors.Is(err, errLong) {

@@ -54,6 +54,19 @@ type Config struct {
 	Log     *slog.Logger // changes of state; nil = silent
 }
 
+// Pace is how long to wait from a submit to its first poll, and between polls: what
+// is set, else what suits the type.
+func (c Config) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
+	firstPoll, interval = pace(c.Profile, c.API, t)
+	if c.FirstPoll > 0 {
+		firstPoll = c.FirstPoll
+	}
+	if c.PollInterval > 0 {
+		interval = c.PollInterval
+	}
+	return firstPoll, interval
+}
+
 // Client is one account at one service. All methods are safe for concurrent use.
 type Client struct {
 	cfg     Config
@@ -113,7 +126,7 @@ func New(cfg Config) (*Client, error) {
 		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("provider %s: url: want http(s)://host[/path], without user and query", cfg.Name)
 	}
-	p, known := profileNamed(cfg.Profile, cfg.API)
+	p, known := profileNamed(cfg.Profile)
 	if !known {
 		return nil, fmt.Errorf("provider %s: profile: want one of %s", cfg.Name, strings.Join(Profiles(), ", "))
 	}
@@ -141,14 +154,7 @@ func (c *Client) Timeout() time.Duration { return c.cfg.Timeout }
 
 // Pace is how long to wait from a submit to its first poll, and between polls.
 func (c *Client) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
-	firstPoll, interval = c.profile.pace(t)
-	if c.cfg.FirstPoll > 0 {
-		firstPoll = c.cfg.FirstPoll
-	}
-	if c.cfg.PollInterval > 0 {
-		interval = c.cfg.PollInterval
-	}
-	return firstPoll, interval
+	return c.cfg.Pace(t)
 }
 
 // Ready reports whether an order may be placed at the given time; if not, how

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -20,12 +21,33 @@ type hostile struct {
 	bought  bool
 }
 
-func hostileAnswers() []hostile {
-	return []hostile{
+// dialect is how a protocol writes the answers that a hostile one is made of.
+type dialect struct {
+	api, profile string
+	sold         string              // as a submit's and as a poll's answer
+	granted      string              // what is in an answer that grants something
+	refused      func(string) string // a refusal with this code
+}
+
+func dialects() []dialect {
+	return []dialect{
+		{APILegacy, captchaAI, `{"status":1,"request":"5"}`, `"status":1`, func(code string) string { return `{"status":0,"request":"` + code + `"}` }},
+		{
+			APITasks, generic, `{"errorId":0,"taskId":"5","status":"ready","solution":{"token":"5","gRecaptchaResponse":"5"}}`,
+			`"errorId":0,"status":"ready"`,
+			func(code string) string { return `{"errorId":1,"errorCode":"` + code + `"}` },
+		},
+	}
+}
+
+func hostileAnswers(d dialect) []hostile {
+	rows := []hostile{
 		{"html page", says(200, "<!doctype html><h1>maintenance</h1>"), "html", Capacity, true},
-		{"500", says(500, "OK|5"), "http_500", Capacity, true},
+		{"500", says(500, d.sold), "http_500", Capacity, true},
+		{"500 with a code", says(500, d.refused("ERROR_PAGEURL")), "http_500", Capacity, true},
+		{"300", says(300, d.sold), "http_300", Capacity, true},
 		{"502 with a page", says(502, "<html>"), "http_502", Capacity, true},
-		{"503 with a code", says(503, `{"status":0,"request":"ERROR_PAGEURL"}`), "http_503", Capacity, true},
+		{"503 with a code", says(503, d.refused("ERROR_PAGEURL")), "http_503", Capacity, true},
 		{"307", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		}, "http_307", Capacity, true},
@@ -35,28 +57,37 @@ func hostileAnswers() []hostile {
 		{"204", says(204, ""), "empty", Capacity, true},
 		{"404 page", says(404, "404 page not found"), "http_404", Capacity, true},
 		{"403 page", says(403, "<html>checking your browser"), "http_403", Capacity, true},
-		{"4xx that sells", says(400, `{"status":1,"request":"5"}`), "http_400", Capacity, true},
-		{"10 MB", func(w http.ResponseWriter, _ *http.Request) {
-			for range 160 {
+		{"4xx that sells", says(400, d.sold), "http_400", Capacity, true},
+		{"16 MB", func(w http.ResponseWriter, _ *http.Request) {
+			for range 256 {
 				if _, err := w.Write(make([]byte, 64<<10)); err != nil {
 					return
 				}
 			}
 		}, "too_large", Capacity, true},
-		{"10 MB of header", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("X-Long", strings.Repeat("x", 10<<20))
+		{"without an end", func(w http.ResponseWriter, _ *http.Request) {
+			for {
+				if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+					return
+				}
+			}
+		}, "too_large", Capacity, true},
+		{"16 MB of header", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Long", strings.Repeat("x", 16<<20))
 		}, "cut", Capacity, true},
 		{"cut short", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
-			_, _ = io.WriteString(w, `{"status":1,"request":"5"}`)
+			_, _ = io.WriteString(w, d.sold)
 		}, "cut", Capacity, true},
-		{"cut JSON", says(200, `{"status":1,"request":"5`), "cut", Capacity, true},
-		{"nothing at all", func(_ http.ResponseWriter, r *http.Request) {
+		{"cut JSON", says(200, d.sold[:len(d.sold)-2]), "cut", Capacity, true},
+		{"nothing", says(200, ""), "empty", Capacity, true},
+		{"nothing but space", says(200, " \r\n\t"), "empty", Capacity, true},
+		{"silence", func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 		}, "timeout", Capacity, true},
 		{"a byte at a time", func(w http.ResponseWriter, r *http.Request) {
 			for i := range 64 {
-				_, _ = io.WriteString(w, `{"status":1,"request":"5"}`[i%26:i%26+1])
+				_, _ = io.WriteString(w, d.sold[i%len(d.sold):i%len(d.sold)+1])
 				_ = http.NewResponseController(w).Flush()
 				select {
 				case <-time.After(100 * time.Millisecond):
@@ -68,63 +99,121 @@ func hostileAnswers() []hostile {
 		{"abort", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "cut", Capacity, true},
 
 		// Proper refusals, though the status is no 200.
-		{"400 with a code", says(400, `{"status":0,"request":"ERROR_PAGEURL"}`), "ERROR_PAGEURL", Parameters, false},
-		{"402 in plain text", says(402, `ERROR_WRONG_USER_KEY`), "ERROR_WRONG_USER_KEY", Account, false},
+		{"400 with a code", says(400, d.refused("ERROR_PAGEURL")), "ERROR_PAGEURL", Parameters, false},
+		{"402 with a code", says(402, d.refused("ERROR_WRONG_USER_KEY")), "ERROR_WRONG_USER_KEY", Account, false},
 		{"429", says(429, "slow down"), "http_429", Capacity, false},
-		{"429 with a code", says(429, "ERROR_NEVER_HEARD_OF"), "ERROR_NEVER_HEARD_OF", Capacity, false},
+		{"429 that sells", says(429, d.sold), "http_429", Capacity, false},
+		{"429 with a code", says(429, d.refused("ERROR_NEVER_HEARD_OF")), "ERROR_NEVER_HEARD_OF", Capacity, false},
+		{"429 with a task's code", says(429, d.refused("ERROR_CAPTCHA_UNSOLVABLE")), "ERROR_CAPTCHA_UNSOLVABLE", Capacity, false},
+		{"429 with an account's code", says(429, d.refused("ERROR_KEY_DOES_NOT_EXIST")), "ERROR_KEY_DOES_NOT_EXIST", Account, false},
+	}
+	if d.api == APILegacy {
+		rows = append(rows, hostile{"402 in plain text", says(402, "ERROR_WRONG_USER_KEY"), "ERROR_WRONG_USER_KEY", Account, false})
+	}
+	// Wrong types, and the answers of the other protocol.
+	for name, body := range map[string]string{
+		"a list": "[" + d.sold + "]", "a number": "7", "a text": `"5"`, "null": "null", "true": "true", "an empty object": "{}",
+		"objects":        `{"status":{},"request":{},"errorId":{},"errorCode":{},"taskId":{},"solution":{}}`,
+		"lists":          `{` + d.granted + `,"request":["5"],"taskId":["5"],"solution":[{"token":"5"}]}`,
+		"truth":          `{` + d.granted + `,"request":true,"taskId":true,"solution":true}`,
+		"numbers":        `{` + d.granted + `,"request":5.5,"taskId":5.5,"solution":{"token":5.5,"gRecaptchaResponse":5.5}}`,
+		"a control":      `{` + d.granted + `,"request":"5\u0000","taskId":"5\n","solution":{"token":"5\u0000"}}`,
+		"nothing in it":  `{` + d.granted + `,"request":"","taskId":"","solution":{"token":""}}`,
+		"another tongue": map[string]string{APILegacy: dialects()[1].sold, APITasks: dialects()[0].sold}[d.api],
+	} {
+		rows = append(rows, hostile{name, says(200, body), "odd", Capacity, true})
+	}
+	return rows
+}
+
+// TestHostileAnswers: whatever a service answers, in either protocol, the call
+// ends, a submit counts as bought and a poll's task lives on.
+func TestHostileAnswers(t *testing.T) {
+	for _, d := range dialects() {
+		for _, row := range hostileAnswers(d) {
+			t.Run(d.api+"/"+row.name, func(t *testing.T) {
+				t.Parallel()
+				for _, action := range []string{submit, poll} {
+					testHostileAnswer(t, d, row, action)
+				}
+			})
+		}
 	}
 }
 
-// TestHostileAnswers: whatever a service answers, the call ends, a submit
-// counts as bought and a poll's task lives on.
-func TestHostileAnswers(t *testing.T) {
-	for _, row := range hostileAnswers() {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			for _, action := range []string{submit, poll} {
-				var calls atomicCount
-				c, j := serve(t, Config{}, func(w http.ResponseWriter, r *http.Request) {
-					calls.add()
-					// Read first: only then does the server notice a hang-up.
-					_, _ = io.Copy(io.Discard, r.Body)
-					row.handler(w, r)
-				})
-				if row.code == "timeout" {
-					c.limit = 300 * time.Millisecond
-				}
-				err := submitOne(t, c)
-				outcome := "unknown"
-				if action == poll {
-					err = pollOne(t, c)
-					outcome = "transport"
-				}
-				calls.reset()
-				// Once more, now that a connection may be left over.
-				if action == submit {
-					_ = submitOne(t, c)
-				} else {
-					_ = pollOne(t, c)
-				}
-				e := faultOf(t, err)
-				bought := row.bought && action == submit
-				if e.Code != row.code || e.Class != row.class || e.Unknown != bought {
-					t.Errorf("%s: %v (unknown %v), want %v %s (unknown %v)", action, err, e.Unknown, row.class, row.code, bought)
-				}
-				if e.Class == Capacity && e.Delay <= 0 {
-					t.Errorf("%s: no delay", action)
-				}
-				if !row.bought {
-					outcome = row.class.String()
-				}
-				if want := action + " " + outcome; row.class != Account && j.last() != want {
-					t.Errorf("observed as %q, want %q", j.last(), want)
-				}
-				if n := calls.get(); row.class != Account && n != 1 {
-					t.Errorf("%s: %d requests for one call", action, n)
+func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
+	t.Helper()
+	var calls atomicCount
+	c, j := serve(t, Config{API: d.api, Profile: d.profile}, func(w http.ResponseWriter, r *http.Request) {
+		calls.add()
+		// Read first: only then does the server notice a hang-up.
+		_, _ = io.Copy(io.Discard, r.Body)
+		row.handler(w, r)
+	})
+	if row.code == "timeout" {
+		c.limit = time.Second // far more than it takes to connect
+	}
+	ask, outcome := submitOne, "unknown"
+	if action == poll {
+		ask, outcome = pollOne, "transport"
+	}
+	err := ask(t, c)
+	calls.reset()
+	_ = ask(t, c) // once more, now that a connection may be left over
+	e := faultOf(t, err)
+	bought := row.bought && action == submit
+	if e.Code != row.code || e.Class != row.class || e.Unknown != bought {
+		t.Errorf("%s: %v (unknown %v), want %v %s (unknown %v)", action, err, e.Unknown, row.class, row.code, bought)
+	}
+	if e.Class == Capacity && e.Delay <= 0 {
+		t.Errorf("%s: no delay", action)
+	}
+	if row.class == Account {
+		// No second call: the provider stands still until a person acts.
+		wantState(t, c, StatePaused, row.code)
+		if n := calls.get(); n != 0 {
+			t.Errorf("%s: %d requests after an account fault", action, n)
+		}
+		return
+	}
+	if !row.bought {
+		outcome = row.class.String()
+	}
+	if want := action + " " + outcome; j.last() != want {
+		t.Errorf("observed as %q, want %q", j.last(), want)
+	}
+	if n := calls.get(); n != 1 {
+		t.Errorf("%s: %d requests for one call", action, n)
+	}
+}
+
+// TestTheLargestAnswer: 64 KiB are read, and not a byte more.
+func TestTheLargestAnswer(t *testing.T) {
+	for _, d := range dialects() {
+		for size, code := range map[int]string{65536: "", 65537: "too_large"} {
+			c, _ := serve(t, Config{API: d.api, Profile: d.profile}, says(200, d.sold+strings.Repeat(" ", size-len(d.sold))))
+			for action, err := range map[string]error{submit: submitOne(t, c), poll: pollOne(t, c)} {
+				if code == "" && err != nil || code != "" && faultOf(t, err).Code != code {
+					t.Errorf("%s, %s of %d bytes: %v, want %q", d.api, action, size, err, code)
 				}
 			}
-		})
+		}
 	}
+}
+
+// A service that says nothing is waited for 10 s.
+func TestHowLongACallTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newClient(t, Config{})
+		c.wire = &wire{reply: func(_ int, req *http.Request) (int, string, error) {
+			<-req.Context().Done()
+			return 0, "", req.Context().Err()
+		}}
+		began := time.Now()
+		if e := faultOf(t, submitOne(t, c)); e.Code != "timeout" || !e.Unknown || time.Since(began) != 10*time.Second {
+			t.Errorf("%v (unknown %v) after %v", e, e.Unknown, time.Since(began))
+		}
+	})
 }
 
 type atomicCount struct {

@@ -292,7 +292,7 @@ func FuzzLegacy(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	p, _ := profileNamed(captchaAI, APILegacy)
+	p, _ := profileNamed(captchaAI)
 	l := legacy{key: canary, profile: p}
 	f.Fuzz(func(t *testing.T, reply []byte) {
 		checkAnswer(t, l.readSubmit, reply, longTask)

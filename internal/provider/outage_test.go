@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -86,6 +87,31 @@ func TestTrial(t *testing.T) {
 			if n := strings.Count(j.logged(), line); n != 1 {
 				t.Errorf("%q is logged %d times:\n%s", line, n, j.logged())
 			}
+		}
+	})
+}
+
+// Five calls open the breaker, and then one is made each 10 s, for as long as it
+// brings no proper answer: the numbers of the README, not of the program.
+func TestTheProbesOfAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newClient(t, Config{})
+		var made []time.Duration
+		began := time.Now()
+		c.wire = &wire{reply: func(int, *http.Request) (int, string, error) {
+			made = append(made, time.Since(began))
+			return http.StatusBadGateway, "", nil
+		}}
+		for range 36 * 4 {
+			_ = pollOne(t, c)
+			time.Sleep(250 * time.Millisecond)
+		}
+		want := []time.Duration{0, 250 * time.Millisecond, 500 * time.Millisecond, 750 * time.Millisecond, time.Second}
+		for after := 11 * time.Second; after < 36*time.Second; after += 10 * time.Second {
+			want = append(want, after)
+		}
+		if !slices.Equal(made, want) {
+			t.Errorf("calls after %v, want %v", made, want)
 		}
 	})
 }

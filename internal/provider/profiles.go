@@ -19,8 +19,8 @@ func Profiles() []string { return []string{captchaAI, twoCaptcha, generic} }
 
 // profile is what one service means by its words, and how fast it works.
 type profile struct {
-	name, api string
-	faults    map[string]fault // never written to after profileNamed
+	name   string
+	faults map[string]fault // never written to after profileNamed
 }
 
 // fault is what an error code asks the caller to do.
@@ -37,8 +37,8 @@ const (
 	probe = time.Minute // between two calls to an account that cannot buy
 )
 
-func profileNamed(name, api string) (profile, bool) {
-	p := profile{name: name, api: api, faults: faults()}
+func profileNamed(name string) (profile, bool) {
+	p := profile{name: name, faults: faults()}
 	switch name {
 	case captchaAI:
 		// The account has a number of threads and no balance: the code says
@@ -153,12 +153,12 @@ func codeOf(errorID string) string {
 
 // pace is what suits a type where the file says nothing: reCAPTCHA takes
 // longer than the others, and no service wants polls closer than this.
-func (p profile) pace(t captcha.Type) (firstPoll, interval time.Duration) {
+func pace(profile, api string, t captcha.Type) (firstPoll, interval time.Duration) {
 	slow := t == captcha.RecaptchaV2 || t == captcha.RecaptchaV3
 	switch {
-	case p.name == captchaAI:
+	case profile == captchaAI:
 		return 15 * time.Second, 5 * time.Second
-	case p.name == generic && p.api == APITasks:
+	case profile == generic && api == APITasks:
 		// The faster services are of this kind. Some of them ban for polls
 		// less than 2 s apart.
 		return 10 * time.Second, 3 * time.Second

@@ -21,7 +21,7 @@ func TestKeyIsNowhere(t *testing.T) {
 	id.Proxy, id.ProxyType = proxyCanary, "http"
 	check := func(where, text string) {
 		t.Helper()
-		for _, word := range []string{canary, "canary-KEY", "proxy-canary", "pingback-canary"} {
+		for _, word := range []string{canary, "canary-KEY", "proxy-user:", "proxy-canary", "192.0.2.1", "pingback-canary"} {
 			if strings.Contains(text, word) {
 				t.Errorf("%s shows %s: %s", where, word, text)
 			}
@@ -94,6 +94,8 @@ func echoes() map[string]http.HandlerFunc {
 		"redirect": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/?key="+canary, http.StatusTemporaryRedirect)
 		},
+		"tasks proxy":   says(200, `{"errorId":1,"errorCode":"ERROR_X bad proxy `+proxyCanary+`"}`),
+		"tasks proxy's": says(200, `{"errorId":1,"errorCode":"ERROR_X proxy-canary is no good"}`),
 		"tasks code":    says(200, `{"errorId":7,"errorCode":"`+jsonKey+`"}`),
 		"tasks id":      says(200, `{"errorId":0,"taskId":"`+jsonKey+`"}`),
 		"tasks error":   says(200, `{"errorId":"`+jsonKey+`"}`),

@@ -18,23 +18,31 @@ func TestAgainstAWholeService(t *testing.T) {
 	for _, api := range []string{APILegacy, APITasks} {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()
-			service := simulated.New(simulated.Options{
-				Key: canary, Median: 50 * time.Millisecond, Threads: 100, Ledger: true,
+			o := simulated.Options{
+				Key: canary, Median: time.Hour, Threads: 100, Ledger: true,
 				NumericIDs: true, EnterpriseInResult: true, UserAgent: "a browser",
-			})
+			}
+			busy := simulated.New(o)
+			o.Median = time.Millisecond
+			service := simulated.New(o)
+			waiting, _ := serve(t, Config{API: api}, busy.ServeHTTP)
 			c, _ := serve(t, Config{API: api, Balance: true}, service.ServeHTTP)
 			ctx := context.Background()
 			for i, id := range ids {
-				task, err := c.Submit(ctx, id, "")
+				task, err := waiting.Submit(ctx, id, "")
+				if err != nil {
+					t.Fatalf("%+v: %v", id, err)
+				}
+				if _, err := waiting.Poll(ctx, task, id); !errors.Is(err, ErrNotReady) {
+					t.Errorf("%+v: polled an hour before its end: %v", id, err)
+				}
+				task, err = c.Submit(ctx, id, "")
 				if err != nil {
 					t.Fatalf("%+v: %v", id, err)
 				}
 				solution, err := c.Poll(ctx, task, id)
-				if !errors.Is(err, ErrNotReady) {
-					t.Errorf("%+v: polled at once: %v", id, err)
-				}
 				for errors.Is(err, ErrNotReady) {
-					time.Sleep(10 * time.Millisecond)
+					time.Sleep(time.Millisecond)
 					solution, err = c.Poll(ctx, task, id)
 				}
 				if err != nil || solution.UserAgent == "" {

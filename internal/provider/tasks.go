@@ -95,7 +95,7 @@ func splitProxy(text, kind string) (*taskProxy, bool) {
 		return nil, false
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
-	p.Address, p.Port = host, int(n) //nolint:gosec // 16 bits
+	p.Address, p.Port = host, int(n)
 	return p, err == nil && n > 0
 }
 

@@ -54,7 +54,7 @@ func TestNotBought(t *testing.T) {
 	t.Cleanup(secure.Close)
 	old := httptest.NewUnstartedServer(says(200, "OK|5"))
 	old.Config.ErrorLog = secure.Config.ErrorLog
-	old.TLS = &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10} //nolint:gosec // what is to be refused
+	old.TLS = &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}
 	old.StartTLS()
 	t.Cleanup(old.Close)
 	plain := httptest.NewServer(says(200, "OK|5"))
@@ -79,7 +79,7 @@ func TestNotBought(t *testing.T) {
 			}
 		}
 		if name == "old TLS" {
-			transport.TLSClientConfig.InsecureSkipVerify = true //nolint:gosec // the version alone is judged here
+			transport.TLSClientConfig.InsecureSkipVerify = true
 		}
 		e := faultOf(t, submitOne(t, c))
 		if e.Class != Capacity || e.Unknown || e.Code != "unreachable" || e.Err == nil || e.Delay < time.Second || e.Delay > 5*time.Second {

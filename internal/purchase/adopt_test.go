@@ -16,20 +16,34 @@ import (
 )
 
 // found is an order of a replica that is gone: it was marked 2 s after it was
-// placed and got as far as state.
+// placed and got as far as state, with the task "t7".
 func (s *shop) found(t *testing.T, state pool.State) *Order {
 	t.Helper()
-	o := s.order(t)
-	s.stock.change(func() {
-		e := s.stock.orders[o.Ref]
-		e.state, e.ended, e.stolen = state, true, true
-		if state != pool.Intent {
-			e.marked = e.placed.Add(2 * time.Second)
+	return s.foundFor(t, spec(), state)
+}
+
+func (s *shop) foundFor(t *testing.T, target Spec, state pool.State) *Order {
+	t.Helper()
+	o := s.orderFor(t, target)
+	store, ctx := s.stock.Store, t.Context()
+	must := func(ok bool, err error) {
+		t.Helper()
+		if err != nil || !ok {
+			t.Fatal(ok, err)
 		}
-		if state == pool.Bought {
-			e.task = "t7"
-		}
-	})
+	}
+	time.Sleep(2 * time.Second)
+	if state != pool.Intent {
+		must(store.Mark(ctx, o.Ref))
+	}
+	switch state {
+	case pool.Bought:
+		must(store.Submitted(ctx, o.Ref, "t7"))
+	case pool.Unknown:
+		must(store.Unknown(ctx, o.Ref, o.timeout))
+	case pool.Intent, pool.Submitting:
+	}
+	must(true, store.LetGo(ctx, []pool.Ref{o.Ref}))
 	return o
 }
 
@@ -46,7 +60,7 @@ func (s *shop) adopt(t *testing.T) []*Order {
 // What was never submitted is taken back, with all that was reserved for it.
 func TestAdoptTakesAnIntentBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		s.desk.SetBudget(5)
 		s.found(t, pool.Intent)
 		heir := s.replica("no letters")
@@ -55,7 +69,7 @@ func TestAdoptTakesAnIntentBack(t *testing.T) {
 		}
 		s.want(t, "fail bought=false", "refund", "release")
 		heir.wantLeft(t, 0, 0, 0)
-		if len(s.stock.booked) != 0 {
+		if len(s.stock.booked()) != 0 {
 			t.Error("the budget was not given back")
 		}
 	})
@@ -64,7 +78,7 @@ func TestAdoptTakesAnIntentBack(t *testing.T) {
 // What may have been submitted counts as bought and is never submitted again.
 func TestAdoptNotesASubmittingOrderAsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		s.desk.SetBudget(5)
 		o := s.found(t, pool.Submitting)
 		heir := s.replica("no letters")
@@ -72,12 +86,12 @@ func TestAdoptNotesASubmittingOrderAsUnknown(t *testing.T) {
 			if got := heir.adopt(t); len(got) != 0 {
 				t.Errorf("%d orders to be collected", len(got))
 			}
-			s.stock.change(func() { s.stock.orders[o.Ref].ended = true })
+			s.stock.endLease(o.Ref)
 			time.Sleep(pool.Lease)
 		}
 		s.want(t, "unknown", "reserve") // the place is kept no longer than the order
-		if s.stock.orders[o.Ref].state != pool.Unknown || len(s.stock.booked) != 1 {
-			t.Errorf("state %c, %d booked", s.stock.orders[o.Ref].state, len(s.stock.booked))
+		if r := s.stock.record(o.Ref); r.State != pool.Unknown || len(s.stock.booked()) != 1 {
+			t.Errorf("state %c, %q booked", r.State, s.stock.booked())
 		}
 		heir.wantLeft(t, 1, 1, 0)
 	})
@@ -86,21 +100,12 @@ func TestAdoptNotesASubmittingOrderAsUnknown(t *testing.T) {
 // What was bought is collected with its task, on the terms that it was placed with.
 func TestAdoptedOrderIsCollected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		target := spec()
 		target.Identity.Enterprise, target.Lifetime = true, 90*time.Second
 		target.ID = target.Identity.ID()
-		slot, _, _ := mustAdmit(t, s.desk)
-		o, err := s.desk.Place(t.Context(), slot, target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.stock.change(func() {
-			e := s.stock.orders[o.Ref]
-			e.state, e.task, e.ended, e.stolen = pool.Bought, "t7", true, true
-			e.marked = e.placed.Add(2 * time.Second)
-		})
-		time.Sleep(10 * time.Second)
+		o := s.foundFor(t, target, pool.Bought)
+		time.Sleep(8 * time.Second)
 		heir := s.replica("no letters")
 		var asked []time.Duration
 		solved := notReady(3)
@@ -141,9 +146,9 @@ func TestAdoptedTokenIsAsOldAsItsSubmit(t *testing.T) {
 	for _, age := range []time.Duration{30 * time.Second, 200 * time.Second} {
 		for _, solves := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(1)
+				s := newShop(t, 1)
 				s.found(t, pool.Bought)
-				time.Sleep(age)
+				time.Sleep(age - 2*time.Second)
 				heir := s.replica("no letters")
 				if !solves {
 					heir.seat.poll = notReady(1000)
@@ -170,14 +175,13 @@ func TestAdoptedTokenIsAsOldAsItsSubmit(t *testing.T) {
 // Orders of unknown fate, of replicas that live and of this desk stay where they are.
 func TestAdoptLeavesOthersAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(9)
+		s := newShop(t, 9)
 		s.found(t, pool.Unknown)
-		lives := s.found(t, pool.Bought)
-		s.stock.change(func() { s.stock.orders[lives.Ref].ended = false })
+		s.renew(t, s.found(t, pool.Bought).Ref)
 		own := s.order(t)
 		ended := s.collecting(t, own)
 		// As after a while in which Redis took no renewal.
-		s.stock.change(func() { s.stock.orders[own.Ref].ended = true })
+		s.stock.endLease(own.Ref)
 		before := s.stock.picture()
 		s.forget()
 		if got := s.adopt(t); len(got) != 0 {
@@ -197,9 +201,9 @@ func TestAdoptLeavesOthersAlone(t *testing.T) {
 func TestAdoptSkipsWhatItCannotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
-		s := newShop(9)
+		s := newShop(t, 9)
 		strange := s.found(t, pool.Bought)
-		s.stock.change(func() { s.stock.orders[strange.Ref].Facts = `{"target":["?"]}` })
+		s.stock.refact(strange.Ref, `{"target":["?"]}`)
 		other := s.found(t, pool.Bought)
 		heir := s.replica("no letters")
 		heir.desk.log = slog.New(slog.NewTextHandler(&logged, nil))
@@ -225,10 +229,9 @@ func TestAdoptWhileRedisGoesAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(9)
+				s := newShop(t, 9)
 				s.found(t, pool.Bought)
-				second := pool.Ref{Order: "second", Identity: spec().ID}
-				s.stock.places["two"] = map[pool.Ref]bool{second: true}
+				s.reserve(t, "two", pool.Ref{Order: "second", Identity: spec().ID})
 				heir := s.replica("no letters")
 				heir.desk.SetProviders([]Entry{{Provider: heir.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
 				looks := 0
@@ -251,7 +254,7 @@ func TestAdoptWhileRedisGoesAway(t *testing.T) {
 // give them back however they end.
 func TestAdoptedOrdersCountAtTheirProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(3)
+		s := newShop(t, 3)
 		for range 3 {
 			s.found(t, pool.Bought)
 		}
@@ -264,9 +267,10 @@ func TestAdoptedOrdersCountAtTheirProvider(t *testing.T) {
 		s.forget()
 		heir.desk.Abandon(t.Context(), got[0])
 		s.want(t, "let go")
-		if left := s.stock.left; len(left) != 1 || left[0] != got[0].Ref || heir.desk.slots()[0] != 2 {
-			t.Errorf("let go %v, %v slots", left, heir.desk.slots())
+		if left, other := s.stock.lease(got[0].Ref), s.stock.lease(got[1].Ref); left > 0 || other <= 0 || heir.desk.slots()[0] != 2 {
+			t.Errorf("leases of %v and %v, %v slots", left, other, heir.desk.slots())
 		}
+		s.forget()
 		ctx, stop := context.WithCancel(t.Context())
 		heir.seat.poll = func(context.Context, int) (provider.Solution, error) {
 			stop()
@@ -275,8 +279,9 @@ func TestAdoptedOrdersCountAtTheirProvider(t *testing.T) {
 		if err := heir.desk.Collect(ctx, got[1]); !errors.Is(err, context.Canceled) {
 			t.Errorf("collect = %v, want canceled", err)
 		}
-		if left := s.stock.left; len(left) != 2 || left[1] != got[1].Ref || heir.desk.slots()[0] != 1 {
-			t.Errorf("let go %v, %v slots", left, heir.desk.slots())
+		s.want(t, "poll t7", "let go")
+		if left := s.stock.lease(got[1].Ref); left > 0 || heir.desk.slots()[0] != 1 {
+			t.Errorf("a lease of %v, %v slots", left, heir.desk.slots())
 		}
 		if _, _, took := mustAdmit(t, heir.desk); took != 0 {
 			t.Errorf("admitted after %v, want at once", took)
@@ -288,32 +293,33 @@ func TestAdoptedOrdersCountAtTheirProvider(t *testing.T) {
 // its order may be about to come.
 func TestOrphanedPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(9)
+		s := newShop(t, 9)
 		orphan, late := pool.Ref{Order: "orphan", Identity: spec().ID}, pool.Ref{Order: "late", Identity: spec().ID}
+		s.reserve(t, "one", orphan)
+		s.reserve(t, "one", late)
+		time.Sleep(time.Hour) // nobody has seen them yet
 		foreign := s.found(t, pool.Bought)
-		s.stock.change(func() {
-			s.stock.orders[foreign.Ref].ended = false
-			s.stock.places["one"][orphan], s.stock.places["one"][late] = true, true
-		})
 		want := func(places ...pool.Ref) {
 			t.Helper()
+			s.renew(t, foreign.Ref)
 			s.adopt(t)
-			if len(s.stock.places["one"]) != len(places) {
-				t.Errorf("places %v, want %v", s.stock.places["one"], places)
+			if got := s.stock.placesAt("one"); len(got) != len(places) {
+				t.Errorf("places %q, want %v", got, places)
 			}
 			for _, ref := range places {
-				if !s.stock.places["one"][ref] {
+				if !s.stock.holdsPlace("one", ref) {
 					t.Errorf("the place of %s was given up", ref.Order)
 				}
 			}
 		}
-		time.Sleep(time.Hour) // nobody has seen them yet
 		want(foreign.Ref, orphan, late)
 		time.Sleep(orphanedFor - time.Millisecond)
-		s.stock.change(func() { s.stock.orders[late] = &entry{state: pool.Intent} })
+		if p, err := s.stock.other().Place(t.Context(), pool.Order{Ref: late, Depth: 9, TTL: time.Minute}); err != nil || !p.Placed {
+			t.Fatal(p, err)
+		}
 		want(foreign.Ref, orphan, late)
 		time.Sleep(time.Millisecond)
-		s.stock.change(func() { delete(s.stock.orders, late) }) // counts anew
+		s.stock.forgetOrder(late) // counts anew
 		want(foreign.Ref, late)
 		time.Sleep(orphanedFor - time.Millisecond)
 		want(foreign.Ref, late)
@@ -322,6 +328,77 @@ func TestOrphanedPlaces(t *testing.T) {
 		want(foreign.Ref)
 		if n := len(s.desk.orphans); n != 0 {
 			t.Errorf("%d orphans are still remembered", n)
+		}
+	})
+}
+
+// Each provider's places without orders are given up, also where several have some.
+func TestOrphansAtTwoProviders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, 9)
+		s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
+		for _, name := range []string{"one", "two"} {
+			s.reserve(t, name, pool.Ref{Order: "orphan" + name, Identity: spec().ID})
+		}
+		s.adopt(t)
+		time.Sleep(14999 * time.Millisecond)
+		s.adopt(t)
+		s.wantLeft(t, 0, 2, 0)
+		time.Sleep(time.Millisecond)
+		s.adopt(t)
+		s.wantLeft(t, 0, 0, 0)
+	})
+}
+
+// A Redis that does not answer for three identities is not asked for the others.
+func TestAdoptionGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, 9)
+		for n := range 5 {
+			target := spec()
+			target.Identity.Sitekey = string(rune('a' + n))
+			target.ID = target.Identity.ID()
+			s.foundFor(t, target, pool.Bought)
+		}
+		asked := 0
+		s.stock.fault = func(step string) error {
+			if step == "look adopt" {
+				asked++
+				return pool.ErrDown
+			}
+			return nil
+		}
+		if got, err := s.replica("no letters").desk.Adopt(t.Context()); len(got) != 0 || !errors.Is(err, pool.ErrDown) || asked != 3 {
+			t.Errorf("adopted %d orders, %v, after %d questions", len(got), err, asked)
+		}
+	})
+}
+
+// An adopted order waits for its callback as long as the adopter's file says, and a
+// callback that cannot be stored is kept for the life of its token.
+func TestAnAdoptedOrderWaitsForItsCallback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCallbackShop(t, "no letters")
+		o := s.found(t, pool.Bought)
+		heir := s.replica(t.TempDir())
+		heir.reload(calling("first"))
+		var asked time.Duration
+		heir.seat.poll = func(context.Context, int) (provider.Solution, error) {
+			asked = time.Since(o.placed)
+			return provider.Solution{Token: "03AFexample"}, nil
+		}
+		got := heir.adopt(t)
+		heir.stock.away("look find")
+		heir.mustCall(t, word(o.address(), "id=t7&code=03AFcallback"))
+		if shown, err := heir.desk.Letters(); err != nil || len(shown) != 1 || shown[0].Until.Sub(shown[0].Arrived) != 120*time.Second {
+			t.Errorf("letters %+v, %v", shown, err)
+		}
+		if err := heir.desk.Collect(t.Context(), got[0]); err != nil {
+			t.Error(err)
+		}
+		// Half the usable life of 80 s after the submit, which was 2 s after the placing.
+		if asked != 42*time.Second {
+			t.Errorf("polled %v after the placing", asked)
 		}
 	})
 }

@@ -84,6 +84,9 @@ type Places interface {
 	Reserve(ctx context.Context, provider string, order pool.Ref, limit int, ttl time.Duration) (ok bool, at pool.Moment, err error)
 	Release(ctx context.Context, provider string, order pool.Ref) error
 	Places(ctx context.Context, provider string) ([]pool.Ref, error)
+	// Providers lists the names at which there may be places, also of providers
+	// that other replicas know, or knew.
+	Providers(ctx context.Context) ([]string, error)
 	InFlight(ctx context.Context, providers []string) ([]int, error)
 }
 
@@ -108,6 +111,8 @@ type Endings interface {
 	Find(ctx context.Context, order pool.Ref) (pool.Record, bool, error)
 	Settle(ctx context.Context, l pool.Landing) (pool.Ending, error)
 	Fail(ctx context.Context, f pool.Failure) (pool.Ending, error)
+	// Remembers reports whether it is known that an order that is gone ended.
+	Remembers(ctx context.Context, order pool.Ref) (bool, error)
 }
 
 // Leases say which replica works on an order.
@@ -173,7 +178,8 @@ type Observer interface {
 // Entry is one provider of the list and the terms of buying there.
 type Entry struct {
 	Provider    Provider
-	Concurrency int // most orders at once over all replicas
+	Account     string // which account it is, whatever its name (Account); "" = nobody knows
+	Concurrency int    // most orders at once over all replicas
 	Callbacks   Callbacks
 	Price       func(captcha.Type) float64 // of one token; nil = 0
 }

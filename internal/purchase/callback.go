@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -79,10 +80,14 @@ func (d *Desk) rememberLocked(provider string, secrets []captcha.Secret) {
 }
 
 // genuine reports whether the callback's address was made by this daemon, in
-// constant time for each secret.
+// constant time for each secret. The address may name a provider that had another
+// name at the start of this process; its secret is the same then.
 func (d *Desk) genuine(c Callback) bool {
 	d.mu.Lock()
-	secrets := d.secrets[c.Provider]
+	secrets, known := d.secrets[c.Provider]
+	if !known {
+		secrets = slices.Concat(slices.Collect(maps.Values(d.secrets))...)
+	}
 	d.mu.Unlock()
 	found := false
 	for _, secret := range secrets {
@@ -203,16 +208,29 @@ func (d *Desk) deliver(ctx context.Context, l letter, arrived time.Time) (outcom
 		d.log.Error("a callback is for an order that this version cannot read", "provider", l.Provider, "err", err)
 		return CallbackMalformed, nil
 	}
+	if l.Provider != f.Provider {
+		return CallbackForged, nil // no address of ours says so
+	}
 	if ok, err := d.isAbout(ctx, r, l); err != nil || !ok {
 		return CallbackMalformed, err
 	}
 	took := max(0, arrived.Sub(r.Placed.Add(r.Unsolved)))
+	placedAt := f.Provider
+	if s := d.askable(f.Provider, f.Account); s != nil {
+		f.Provider = s.Name() // that takes reports on the token
+	}
 	how, err := d.finishBy(ctx, r, f, l, took)
 	if err != nil {
 		return "", err
 	}
 	// The place is given back late where Redis goes away now.
-	_ = d.stock.Release(ctx, f.Provider, order)
+	_ = d.stock.Release(ctx, placedAt, order)
+	if how == pool.Repeated {
+		d.log.Warn("a task brought no new token", "target", f.Target, "provider", f.Provider, "task", l.Task, "err", pool.RepeatedText)
+		d.observe.Solve(f.Target, f.Provider, Failed, took)
+		d.Ended(order, pool.RepeatedText)
+		return CallbackFailed, nil
+	}
 	if how != pool.Ended {
 		return CallbackUnknown, nil
 	}

@@ -76,7 +76,7 @@ func TestHostileCallbacks(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackShop("no letters")
+				s := newCallbackShop(t, "no letters")
 				o := s.order(t)
 				ended := s.collecting(t, o)
 				before := s.stock.picture()
@@ -92,8 +92,8 @@ func TestHostileCallbacks(t *testing.T) {
 				if len(ended) != 0 {
 					t.Error("the waiting ended")
 				}
-				if err := <-ended; err != nil || s.stock.tokens != 1 || s.seat.polls != 1 {
-					t.Errorf("collect = %v, %d tokens, %d polls; want polling to land it", err, s.stock.tokens, s.seat.polls)
+				if err := <-ended; err != nil || s.stock.tokens() != 1 || s.seat.polls != 1 {
+					t.Errorf("collect = %v, %d tokens, %d polls; want polling to land it", err, s.stock.tokens(), s.seat.polls)
 				}
 			})
 		})
@@ -105,7 +105,7 @@ func TestHostileCallbacks(t *testing.T) {
 func TestCallbackWithTheTaskOfAnotherOrder(t *testing.T) {
 	for _, text := range []string{"id=t9&code=03AFcallback", "id=t9&code=ERROR_CAPTCHA_UNSOLVABLE"} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newCallbackShop("no letters")
+			s := newCallbackShop(t, "no letters")
 			s.seat.submit = func(context.Context) (string, error) { return "t9", nil }
 			ended := s.collecting(t, s.order(t))
 			s.seat.submit = func(context.Context) (string, error) {
@@ -122,8 +122,8 @@ func TestCallbackWithTheTaskOfAnotherOrder(t *testing.T) {
 				t.Errorf("redis was changed:\n%s\nto:\n%s", before, after)
 			}
 			s.mustCall(t, word(s.seat.pingback, "id=t10&code=03AFcallback"))
-			if err := <-ended; err != nil || s.stock.tokens != 2 {
-				t.Errorf("collect = %v, %d tokens, want both orders landed", err, s.stock.tokens)
+			if err := <-ended; err != nil || s.stock.tokens() != 2 {
+				t.Errorf("collect = %v, %d tokens, want both orders landed", err, s.stock.tokens())
 			}
 		})
 	}
@@ -133,10 +133,10 @@ func TestCallbackWithTheTaskOfAnotherOrder(t *testing.T) {
 func TestCallbackForAnOrderThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
-		s := newCallbackShop("no letters")
+		s := newCallbackShop(t, "no letters")
 		s.desk.log = slog.New(slog.NewTextHandler(&logged, nil))
 		o := s.order(t)
-		s.stock.change(func() { s.stock.orders[o.Ref].Facts = "?" })
+		s.stock.refact(o.Ref, "?")
 		s.mustCall(t, word(o.address(), "id=t1&code=03AFcallback"))
 		s.want(t, "callback malformed")
 		s.wantLeft(t, 1, 1, 1)
@@ -151,7 +151,7 @@ func TestCallbacksLogNoSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const canary = "03AFcanary"
 		var logged bytes.Buffer
-		s := newCallbackShop(t.TempDir())
+		s := newCallbackShop(t, t.TempDir())
 		s.desk.log = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		o := s.order(t)
 		genuine := word(o.address(), "id=t1&code="+canary)
@@ -182,7 +182,7 @@ func TestCallbacksLogNoSecrets(t *testing.T) {
 // A callback is taken for what it says even if its sender hangs up at once.
 func TestCallbackDoesNotEndWithItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop("no letters")
+		s := newCallbackShop(t, "no letters")
 		ended := s.collecting(t, s.order(t))
 		gone, hangUp := context.WithTimeout(t.Context(), time.Second)
 		hangUp()
@@ -212,13 +212,13 @@ func TestSecretsOfThePastVerify(t *testing.T) {
 	} {
 		for _, signer := range []captcha.Secret{"first", "second"} {
 			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackShop("no letters")
+				s := newCallbackShop(t, "no letters")
 				o := s.order(t)
 				ended := s.collecting(t, o)
 				change(s)
 				address := calling(signer).address("one", o.Ref)
 				s.mustCall(t, word(address, "id=t1&code=03AFcallback"))
-				if err := <-ended; err != nil || s.stock.tokens != 1 || s.seat.polls != 0 {
+				if err := <-ended; err != nil || s.stock.tokens() != 1 || s.seat.polls != 0 {
 					t.Errorf("%s, signed by the %s: collect = %v, %q", name, cmp.Or(signer.Reveal(), "none"), err, s.all())
 				}
 			})
@@ -231,11 +231,11 @@ func TestSecretsOfThePastVerify(t *testing.T) {
 func TestCallbackThatLosesARace(t *testing.T) {
 	for _, text := range []string{"code=03AFcallback", "code=ERROR_X"} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newCallbackShop("no letters")
+			s := newCallbackShop(t, "no letters")
 			o := s.order(t)
 			s.stock.fault = func(step string) error {
-				if step != "look" {
-					delete(s.stock.orders, o.Ref) // the faster one
+				if step == "settle" || strings.HasPrefix(step, "fail") {
+					s.stock.landElsewhere(t.Context(), o.Ref) // the faster one
 				}
 				return nil
 			}
@@ -243,8 +243,8 @@ func TestCallbackThatLosesARace(t *testing.T) {
 			if got := s.all(); len(got) != 3 || got[2] != "callback unknown" {
 				t.Errorf("what happened: %q", got)
 			}
-			if s.stock.tokens+s.stock.failed != 0 {
-				t.Errorf("%d tokens, %d failed", s.stock.tokens, s.stock.failed)
+			if s.stock.tokens() != 1 || s.stock.failures() != 0 {
+				t.Errorf("%d tokens, %d failed", s.stock.tokens(), s.stock.failures())
 			}
 		})
 	}

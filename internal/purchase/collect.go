@@ -2,6 +2,7 @@ package purchase
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -47,8 +48,9 @@ func (d *Desk) Collect(ctx context.Context, o *Order) (err error) {
 		}
 		return d.settle(ctx, o, solution)
 	case errors.Is(err, errTask):
-		if how := d.end(ctx, o, pool.Failure{Ref: o.Ref, Bought: true}); how == pool.Stolen || how == pool.Gone && o.called {
-			// The service does not know a task that it has called back about.
+		if !d.end(ctx, o, pool.Failure{Ref: o.Ref, Bought: true}) {
+			// A service may not know a task that somebody has collected, or that it
+			// has called back about.
 			return d.elsewhere(ctx, o)
 		}
 		d.tell(o, Failed)
@@ -84,7 +86,7 @@ func (d *Desk) buy(ctx context.Context, o *Order) error {
 	crash("submitted")
 	var mine bool
 	err := d.insist(ctx, o, "claiming a task", func(ctx context.Context) (err error) {
-		mine, err = d.stock.Claim(ctx, o.seller.Name(), o.task, o.Ref, lifetime(o.seller))
+		mine, err = d.stock.Claim(ctx, o.provider, o.task, o.Ref, lifetime(o.seller))
 		return err
 	})
 	if err == nil && !mine {
@@ -101,7 +103,7 @@ func (d *Desk) buy(ctx context.Context, o *Order) error {
 	}
 	switch {
 	case err != nil:
-		return d.drop(o, fmt.Errorf("storing the task id: %w", err))
+		return d.drop(ctx, o, fmt.Errorf("storing the task id: %w", err))
 	case !stands:
 		return d.gone(ctx, o)
 	}
@@ -193,10 +195,19 @@ func (d *Desk) unsold(ctx context.Context, o *Order, err error) error {
 func (d *Desk) doubt(ctx context.Context, o *Order, cause error) error {
 	stands := true
 	err := d.insist(ctx, o, "noting an order of unknown fate", func(ctx context.Context) (err error) {
-		stands, err = d.unknown(ctx, o.seller.Name(), o.Ref, o.timeout)
+		stands, err = d.unknown(ctx, o.provider, o.Ref, o.timeout)
 		return err
 	})
 	if err == nil && !stands {
+		// Where it stands all the same, another replica has it, with its place.
+		there := false
+		err := d.insist(ctx, o, "looking for an order", func(ctx context.Context) (err error) {
+			_, there, err = d.stock.Find(ctx, o.Ref)
+			return err
+		})
+		if err != nil || there {
+			return d.elsewhere(ctx, o)
+		}
 		return d.gone(ctx, o)
 	}
 	return d.lose(o, cause)
@@ -217,25 +228,29 @@ func (d *Desk) unknown(ctx context.Context, provider string, order pool.Ref, hol
 func (d *Desk) settle(ctx context.Context, o *Order, s provider.Solution) error {
 	lead := time.Since(o.submitted)
 	var how pool.Ending
-	tries := 0
+	call := rand.Text() // a try without an answer may have landed it
 	err := d.insist(ctx, o, "landing a token", func(ctx context.Context) (err error) {
-		tries++
 		how, err = d.stock.Settle(ctx, pool.Landing{
-			Ref: o.Ref, Provider: o.seller.Name(), Task: o.task,
+			Ref: o.Ref, Call: call, Provider: o.seller.Name(), Task: o.task,
 			Value: s.Token, UserAgent: s.UserAgent,
 			SincePlaced: o.unsolved.Sub(o.placed), Lifetime: o.spec.Lifetime, Lead: lead,
 		})
 		return err
 	})
 	if err != nil {
-		return d.drop(o, fmt.Errorf("landing the token: %w", err))
+		return d.drop(ctx, o, fmt.Errorf("landing the token: %w", err))
 	}
-	// After a try without an answer it may have been that one.
-	switch {
-	case how == pool.Stolen:
+	switch how {
+	case pool.Stolen:
 		return d.elsewhere(ctx, o)
-	case how == pool.Gone && tries == 1:
+	case pool.Gone:
 		return d.gone(ctx, o)
+	case pool.Repeated:
+		d.log.Warn("a task brought no new token", "target", o.spec.Target, "provider", o.seller.Name(), "task", o.task, "err", pool.RepeatedText)
+		d.release(ctx, o)
+		d.tell(o, Failed)
+		return fmt.Errorf("%s: %w: %s", o.seller.Name(), ErrFailed, pool.RepeatedText)
+	case pool.Ended:
 	}
 	crash("settled")
 	d.release(ctx, o)
@@ -246,19 +261,20 @@ func (d *Desk) settle(ctx context.Context, o *Order, s provider.Solution) error 
 
 // end removes an order without a token, then gives its reservations back; the
 // budget keeps what was bought. Where Redis does not answer until the order's
-// time is over, that counts as an end too.
-func (d *Desk) end(ctx context.Context, o *Order, f pool.Failure) (how pool.Ending) {
-	tries := 0
+// time is over, that counts as an end too. It is false where somebody else has the
+// order, or ended it.
+func (d *Desk) end(ctx context.Context, o *Order, f pool.Failure) bool {
+	var how pool.Ending
+	f.Call = rand.Text()
 	err := d.insist(ctx, o, "removing an order", func(ctx context.Context) (err error) {
-		tries++
 		how, err = d.stock.Fail(ctx, f)
 		return err
 	})
 	if err != nil {
-		return pool.Ended
+		return !d.endedElsewhere(ctx, o)
 	}
 	if how == pool.Stolen {
-		return how
+		return false
 	}
 	if !f.Bought && o.booked {
 		_ = d.insist(ctx, o, "giving a budget back", func(ctx context.Context) error {
@@ -266,28 +282,36 @@ func (d *Desk) end(ctx context.Context, o *Order, f pool.Failure) (how pool.Endi
 		})
 	}
 	d.release(ctx, o)
-	if how == pool.Gone && tries > 1 {
-		return pool.Ended // it may have been a try without an answer
-	}
-	return how
+	return how == pool.Ended || !d.endedElsewhere(ctx, o)
 }
 
 // release gives the place at the provider back; where that fails Redis forgets
 // it in time.
 func (d *Desk) release(ctx context.Context, o *Order) {
 	_ = d.insist(ctx, o, "giving a place back", func(ctx context.Context) error {
-		return d.stock.Release(ctx, o.seller.Name(), o.Ref)
+		return d.stock.Release(ctx, o.provider, o.Ref)
 	})
 }
 
-// gone is the end of a bought order that is not in Redis any more. A callback was
-// faster, or else Redis has forgotten it.
+// gone is the end of a bought order that is not in Redis any more. A callback or
+// another replica was faster, or else Redis has forgotten it.
 func (d *Desk) gone(ctx context.Context, o *Order) error {
 	d.release(ctx, o) // whoever ended it may have died over that
-	if !o.called {
-		return d.drop(o, errors.New("redis has forgotten the order"))
-	}
-	return d.elsewhere(ctx, o)
+	return d.drop(ctx, o, errors.New("redis has forgotten the order"))
+}
+
+// fateKept is how long Redis remembers an order that brought a token, at the least.
+const fateKept = 15 * time.Minute
+
+// endedElsewhere reports whether the order was ended by somebody else. What Redis
+// may know is asked for as long as it may know it: a replica that Redis does not
+// answer cannot say what others did meanwhile.
+func (d *Desk) endedElsewhere(ctx context.Context, o *Order) (ended bool) {
+	err := d.insistUntil(ctx, o, time.Now().Add(fateKept), "asking how an order ended", func(ctx context.Context) (err error) {
+		ended, err = d.stock.Remembers(ctx, o.Ref)
+		return err
+	})
+	return err == nil && ended
 }
 
 // elsewhere is the end of an order that another replica works on, or ended.
@@ -310,8 +334,12 @@ func told(cause error) error {
 	return cause
 }
 
-// drop gives up a task that is paid for, because Redis was away for too long.
-func (d *Desk) drop(o *Order, cause error) error {
+// drop gives up a task that is paid for, because Redis was away for too long or has
+// forgotten it, unless somebody else ended it.
+func (d *Desk) drop(ctx context.Context, o *Order, cause error) error {
+	if d.endedElsewhere(ctx, o) {
+		return d.elsewhere(ctx, o)
+	}
 	d.log.Warn("a paid task is lost", "target", o.spec.Target, "provider", o.seller.Name(), "task", o.task, "err", cause)
 	return d.lose(o, cause)
 }

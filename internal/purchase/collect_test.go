@@ -32,7 +32,7 @@ func near(got, want, by time.Duration) bool { return (got - want).Abs() <= by }
 // provider's type, the age from the last poll that found nothing.
 func TestCollectSolves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		s.seat.submit = func(context.Context) (string, error) {
 			time.Sleep(time.Second)
 			return "t1", nil
@@ -74,7 +74,7 @@ func TestCollectSolves(t *testing.T) {
 // submit, so its age counts from before that.
 func TestAgeCountsFromTheSubmit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		s.seat.submit = func(context.Context) (string, error) {
 			time.Sleep(2 * time.Second)
 			return "t1", nil
@@ -116,7 +116,7 @@ func TestFailureClasses(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(1)
+				s := newShop(t, 1)
 				if c.submit != nil {
 					s.seat.submit = func(context.Context) (string, error) { return "", c.submit }
 				}
@@ -154,7 +154,7 @@ func TestFailureClasses(t *testing.T) {
 // not before.
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		var last time.Duration
 		began := time.Now()
 		s.seat.poll = func(context.Context, int) (provider.Solution, error) {
@@ -173,7 +173,7 @@ func TestTimeout(t *testing.T) {
 // A provider that asks for time at a poll gets it, and the task is not lost.
 func TestPollHonoursDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		var at []time.Duration
 		began := time.Now()
 		s.seat.poll = func(_ context.Context, n int) (provider.Solution, error) {
@@ -203,7 +203,7 @@ func TestRedisBlinks(t *testing.T) {
 	for _, step := range []string{"store t1", "settle", "release"} {
 		t.Run(step, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(1)
+				s := newShop(t, 1)
 				s.seat.poll = notReady(2)
 				var since time.Time
 				tries := 0
@@ -249,7 +249,7 @@ func TestRedisBlinks(t *testing.T) {
 // A step whose answer was lost is done once and reported as done.
 func TestLostRepliesOfRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		lost := map[string]bool{}
 		s.stock.lostReply = func(step string) error {
 			if !lost[step] {
@@ -267,8 +267,11 @@ func TestLostRepliesOfRedis(t *testing.T) {
 		if err := s.desk.Collect(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
-		if l := s.stock.landed(); len(l) != 1 {
-			t.Errorf("%d landings, want 1", len(l))
+		if n := s.stock.tokens(); n != 1 {
+			t.Errorf("%d landings, want 1", n)
+		}
+		if got := s.all(); got[len(got)-1] != "login at one: solved" {
+			t.Errorf("what was told: %q", got)
 		}
 		if orders, places := s.stock.counts(); orders != 0 || places != 0 {
 			t.Errorf("left: %d orders, %d places", orders, places)
@@ -282,7 +285,7 @@ func TestRedisStaysAway(t *testing.T) {
 		t.Run(step, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var logged bytes.Buffer
-				s := newShop(1)
+				s := newShop(t, 1)
 				s.desk.log = slog.New(slog.NewTextHandler(&logged, nil))
 				s.stock.fault = func(now string) error {
 					if now == step {
@@ -313,7 +316,7 @@ func TestRedisStaysAway(t *testing.T) {
 func TestUnansweredSubmitsAreLoggedOncePerState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
-		s := newShop(9)
+		s := newShop(t, 9)
 		s.desk.log = slog.New(slog.NewTextHandler(&logged, nil))
 		unanswered := &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 		for _, err := range []error{unanswered, unanswered, nil, unanswered} {
@@ -331,7 +334,7 @@ func TestUnansweredSubmitsAreLoggedOncePerState(t *testing.T) {
 func TestPanicInCollect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
-		s := newShop(1)
+		s := newShop(t, 1)
 		s.desk.log = slog.New(slog.NewTextHandler(&logged, nil))
 		s.seat.poll = func(context.Context, int) (provider.Solution, error) { panic("a fault of ours") }
 		err := s.desk.Collect(t.Context(), s.order(t))
@@ -346,4 +349,44 @@ func TestPanicInCollect(t *testing.T) {
 			t.Errorf("left: %d orders, %d places, %d slots", orders, places, s.desk.slots()[0])
 		}
 	})
+}
+
+// A failure that the first try told Redis of, without an answer, is this replica's;
+// so is that of an order which nobody else can have ended.
+func TestAFailureThatIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		callbacks bool
+		spoil     func(s *shop, o *Order)
+	}{
+		"the answer was lost": {true, func(s *shop, _ *Order) {
+			lost := false
+			s.stock.lostReply = func(step string) error {
+				if step == "fail bought=true" && !lost {
+					lost = true
+					return pool.ErrDown
+				}
+				return nil
+			}
+		}},
+		"redis has forgotten it": {false, func(s *shop, o *Order) { s.stock.forgetOrder(o.Ref) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShop(t, 1)
+				if c.callbacks {
+					s.reload(calling("first"))
+				}
+				o := s.order(t)
+				s.seat.poll = func(context.Context, int) (provider.Solution, error) {
+					c.spoil(s, o)
+					return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "CODE"}
+				}
+				err := s.desk.Collect(t.Context(), o)
+				if !errors.Is(err, ErrFailed) || !slices.Contains(s.all(), "login at one: failed") {
+					t.Errorf("collect = %v, %q", err, s.all())
+				}
+				s.wantLeft(t, 0, 0, 0)
+			})
+		})
+	}
 }

@@ -33,8 +33,9 @@ type Desk struct {
 	newcom chan struct{} // wakes Run when a provider came
 
 	letters   *letterBox
-	replaying chan struct{} // holds one while letters are replayed
-	reports   chan report   // to be passed on
+	replaying chan struct{}            // holds one while letters are replayed
+	stuck     map[captcha.ID]time.Time // since when Redis takes no letters of an identity; belongs to who replays
+	reports   chan report              // to be passed on
 
 	mu        sync.Mutex
 	sellers   []*seller                    // in the order in which they are tried
@@ -44,6 +45,8 @@ type Desk struct {
 	leftovers []leftover                   // orders to be taken back again
 	held      map[pool.Ref]*Order          // those that a Collect of this replica sees through
 	orphans   map[place]time.Time          // places without an order, since when
+	former    []*seller                    // that went from the list, for orders that others placed there
+	stranded  map[place]strandedOrder      // orders that nobody can ask about
 	secrets   map[string][]captcha.Secret  // of callbacks, by provider; also of those that went
 	arrivals  map[pool.Ref]time.Time       // of callbacks that could not be delivered: the first
 	lives     map[captcha.ID]time.Duration // how long tokens of an identity live
@@ -55,6 +58,7 @@ type Desk struct {
 type seller struct {
 	Provider
 
+	account     string    // "" = nobody knows
 	concurrency int       // the file's
 	callbacks   Callbacks // for the orders to come
 	price       func(captcha.Type) float64
@@ -62,6 +66,7 @@ type seller struct {
 	taken       int       // slots held on this replica
 	fullUntil   time.Time // other replicas hold the rest of the places
 	asked       bool      // upkeep has been to this provider
+	went        time.Time // when it left the list; zero = it stands there
 	mute        bool      // threads could not be read; told once
 	unanswered  bool      // the last submit had no answer; told once
 	unheard     int       // tasks in a row that should have had a callback and had none
@@ -143,7 +148,7 @@ func NewDesk(stock Stock, letters string, observe Observer, log *slog.Logger) *D
 		stock: stock, observe: observe, log: log,
 		letters: newLetterBox(letters), replaying: make(chan struct{}, 1), reports: make(chan report, mostReports),
 		newcom: make(chan struct{}, 1), changed: make(chan struct{}),
-		held: map[pool.Ref]*Order{}, orphans: map[place]time.Time{},
+		held: map[pool.Ref]*Order{}, stuck: map[captcha.ID]time.Time{}, orphans: map[place]time.Time{}, stranded: map[place]strandedOrder{},
 		secrets: map[string][]captcha.Secret{}, arrivals: map[pool.Ref]time.Time{}, lives: map[captcha.ID]time.Duration{},
 	}
 }
@@ -170,7 +175,8 @@ func (d *Desk) Booked(ctx context.Context) (used, perDay int, err error) {
 
 // SetProviders replaces the list, in the order in which providers are tried.
 // A provider that stays, the same value, keeps its slots and what is known of
-// it; orders at one that goes are finished with it.
+// it; orders at one that goes are finished with it, also those that other replicas
+// placed there.
 func (d *Desk) SetProviders(entries []Entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -182,6 +188,7 @@ func (d *Desk) SetProviders(entries []Entry) {
 		if i >= 0 {
 			s = old[i]
 		}
+		s.account, s.went = e.Account, time.Time{}
 		s.concurrency, s.callbacks, s.price = max(1, e.Concurrency), e.Callbacks, e.Price
 		if s.price == nil {
 			s.price = func(captcha.Type) float64 { return 0 }
@@ -189,6 +196,7 @@ func (d *Desk) SetProviders(entries []Entry) {
 		d.rememberLocked(s.Name(), e.Callbacks.Secrets)
 		d.sellers = append(d.sellers, s)
 	}
+	d.seeOffLocked(old, time.Now())
 	d.tellLocked()
 	select {
 	case d.newcom <- struct{}{}:
@@ -324,7 +332,15 @@ func (d *Desk) Providers(ctx context.Context, at time.Time) []Status {
 	}
 	if counts, err := d.stock.InFlight(ctx, names); err == nil && len(counts) == len(list) {
 		for i, n := range counts {
-			list[i].InFlight = n
+			if n >= 0 {
+				list[i].InFlight = n
+				continue
+			}
+			// Its places are in a part of Redis that cannot be used, while others can.
+			if kind := list[i].State.Kind; kind == provider.StateOK || kind == provider.StateBusy {
+				list[i].State.Kind = provider.StatePaused
+				list[i].State.Reason = "the count of its orders is on a redis node that cannot be used"
+			}
 		}
 	}
 	return list

@@ -26,21 +26,24 @@ func mustAdmit(t *testing.T, d *Desk) (*Slot, string, time.Duration) {
 }
 
 func TestAdmitWithoutProviders(t *testing.T) {
-	d := NewDesk(newStock(&ledger{}), "no letters", witness{&ledger{}}, quiet())
-	if _, err := d.Admit(t.Context(), Bid{}); !errors.Is(err, ErrNoProvider) {
-		t.Errorf("admit = %v, want ErrNoProvider", err)
-	}
-	// The line must be free again.
-	if _, err := d.Admit(t.Context(), Bid{}); !errors.Is(err, ErrNoProvider) {
-		t.Errorf("second admit = %v, want ErrNoProvider", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		d := newShop(t, 1).desk
+		d.SetProviders(nil)
+		if _, err := d.Admit(t.Context(), Bid{}); !errors.Is(err, ErrNoProvider) {
+			t.Errorf("admit = %v, want ErrNoProvider", err)
+		}
+		// The line must be free again.
+		if _, err := d.Admit(t.Context(), Bid{}); !errors.Is(err, ErrNoProvider) {
+			t.Errorf("second admit = %v, want ErrNoProvider", err)
+		}
+	})
 }
 
 // The first provider of the list gets all orders; while it is down the next
 // one does; when it is back it has them again.
 func TestNextProviderTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(5)
+		s := newShop(t, 5)
 		two := newSeat(s.ledger, "two")
 		s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 5}, {Provider: two, Concurrency: 5}})
 		admit := func(want string) {
@@ -63,7 +66,7 @@ func TestNextProviderTakesOver(t *testing.T) {
 // one that is down, not for one that is popular.
 func TestFullProviderIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
 		slot, _, _ := mustAdmit(t, s.desk)
 		time.AfterFunc(7*time.Second, slot.Free)
@@ -78,7 +81,7 @@ func TestFullProviderIsWaitedFor(t *testing.T) {
 // next one. It is not asked whether it is ready: that would use up its probe.
 func TestFullProviderThatGoesDownIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
 		mustAdmit(t, s.desk)
 		asked, _ := s.seat.calls()
@@ -97,7 +100,7 @@ func TestFullProviderThatGoesDownIsLeft(t *testing.T) {
 // neither all the time nor too late.
 func TestAdmitWaitsForTheEarliestRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		s.seat.setState(provider.StateBusy, 0) // names no delay
 		time.AfterFunc(10*time.Second, func() { s.seat.setState(provider.StateOK, 0) })
 		_, _, took := mustAdmit(t, s.desk)
@@ -115,7 +118,7 @@ func readies(s *seat) int { n, _ := s.calls(); return n }
 // Places are given in the order in which they were asked for.
 func TestAdmitIsFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(2)
+		s := newShop(t, 2)
 		a, _, _ := mustAdmit(t, s.desk)
 		b, _, _ := mustAdmit(t, s.desk)
 		got := &ledger{}
@@ -156,7 +159,7 @@ func TestSetProvidersWakesWaiters(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(1)
+				s := newShop(t, 1)
 				mustAdmit(t, s.desk)
 				time.AfterFunc(100*time.Millisecond, func() { s.desk.SetProviders(c.next(s)) })
 				began := time.Now()
@@ -179,7 +182,7 @@ func TestSetProvidersWakesWaiters(t *testing.T) {
 // taken admit nobody until enough were freed.
 func TestReloadKeepsSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(3)
+		s := newShop(t, 3)
 		var held []*Slot
 		for range 3 {
 			slot, _, _ := mustAdmit(t, s.desk)
@@ -201,7 +204,7 @@ func TestReloadKeepsSlots(t *testing.T) {
 // An order of a provider that a reload removed is finished with that provider.
 func TestRemovedProviderFinishesItsOrders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		o := s.order(t)
 		two := newSeat(s.ledger, "two")
 		s.desk.SetProviders([]Entry{{Provider: two, Concurrency: 1}})
@@ -216,7 +219,7 @@ func TestRemovedProviderFinishesItsOrders(t *testing.T) {
 
 func TestAdmitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		slot, _, _ := mustAdmit(t, s.desk)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -238,13 +241,13 @@ func TestAdmitEndsWithItsContext(t *testing.T) {
 
 func TestProvidersAndPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(3)
+		s := newShop(t, 3)
 		if first, interval := s.desk.Pace(captcha.HCaptcha); first != 15*time.Second || interval != 5*time.Second {
 			t.Errorf("pace %v, %v", first, interval)
 		}
 		s.order(t)
 		// Another replica has an order there as well.
-		if _, _, err := s.stock.Reserve(boundedCtx(t), "one", pool.Ref{Order: "foreign"}, 9, 0); err != nil {
+		if _, _, err := s.stock.other().Reserve(t.Context(), "one", pool.Ref{Identity: spec().ID, Order: "foreign"}, 9, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		s.seat.setState(provider.StateBusy, time.Second)
@@ -274,7 +277,7 @@ func boundedCtx(t *testing.T) context.Context {
 // threads, asked each minute; an error keeps the last number.
 func TestThreadsShrinkConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(20)
+		s := newShop(t, 20)
 		answers := []func() (int, bool, error){
 			func() (int, bool, error) { return 5, true, nil },
 			func() (int, bool, error) { return 0, false, errors.New("away") },
@@ -307,7 +310,7 @@ func TestThreadsShrinkConcurrency(t *testing.T) {
 // not asked at all; a panic in one visit does not end the upkeep.
 func TestUpkeepVisits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		s.seat.setState(provider.StatePaused, time.Hour)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -337,7 +340,7 @@ func TestUpkeepVisits(t *testing.T) {
 // A fault at the desk does not leave it occupied for ever.
 func TestAPanicLeavesTheDesk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		s.desk.SetProviders([]Entry{{Provider: &faulty{seat: s.seat, faults: 1}, Concurrency: 1}})
 		func() {
 			defer func() {

@@ -33,6 +33,8 @@
 //	capacity or account fault  asked again after its delay, until the time-out
 //	  at poll
 //	submit without an answer   kept: it may have been bought      (ErrLost)
+//	any, but somebody else     nothing more                       (ErrElsewhere)
+//	  ended the order
 //
 // "Nothing was bought" gives the budgets back; nothing else does.
 //
@@ -40,7 +42,12 @@
 //
 //	placed, not marked         taken back, nothing was bought
 //	marked, no task id         kept: it may have been bought
-//	task id known              collected by the replica that adopted it
+//	task id known              collected by the replica that adopted it, where the
+//	                           account is known; else told, and left to others
+//
+// An order says at which account it was placed, and the stock lists all names of
+// providers that have places, so that a file in which a provider has another name,
+// or none, strands as little as can be.
 //
 // # Invariants
 //

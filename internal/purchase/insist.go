@@ -18,7 +18,11 @@ const (
 // deadline passes; it returns the last error then. After ctx has ended there is
 // still stopGrace, because what is under way here was paid for.
 func (d *Desk) insist(ctx context.Context, o *Order, doing string, step func(context.Context) error) error {
-	until := o.deadline
+	return d.insistUntil(ctx, o, o.deadline, doing, step)
+}
+
+// insistUntil is insist with another deadline.
+func (d *Desk) insistUntil(ctx context.Context, o *Order, until time.Time, doing string, step func(context.Context) error) error {
 	stopping := ctx.Done()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		err := attempt(ctx, step)

@@ -98,47 +98,69 @@ func (d *Desk) Ended(order pool.Ref, how string) {
 	}
 }
 
-// Adopt takes over the orders whose replicas have not renewed their leases, at
-// the providers of the list, and returns those that are to be collected. What
-// was not submitted is taken back; what may have been is noted as unknown. Orders
-// that it has adopted come also with an error: Redis did not answer for others.
+// Adopt takes over the orders whose replicas have not renewed their leases, under
+// whatever name of a provider they were placed, and returns those that are to be
+// collected. What was not submitted is taken back; what may have been is noted as
+// unknown; where nobody can be asked that is told. Orders that it has adopted come
+// also with an error: Redis did not answer for others.
 func (d *Desk) Adopt(ctx context.Context) (adopted []*Order, err error) {
+	var listed []string
 	d.mu.Lock()
-	sellers := d.sellers // replaced whole, never changed
+	for _, s := range d.sellers {
+		listed = append(listed, s.Name())
+	}
 	d.mu.Unlock()
 	var errs []error
-	for _, s := range sellers {
-		found, err := d.adoptAt(ctx, s)
+	adoptAt := func(name string) {
+		found, err := d.adoptAt(ctx, name)
 		adopted = append(adopted, found...)
 		errs = append(errs, err)
+	}
+	for _, name := range listed {
+		adoptAt(name)
+	}
+	names, err := d.stock.Providers(ctx)
+	errs = append(errs, err)
+	for _, name := range names {
+		if !slices.Contains(listed, name) {
+			adoptAt(name)
+		}
 	}
 	return adopted, errors.Join(errs...)
 }
 
-// adoptAt adopts the orders at one provider. What is wrong with one identity is no
+// adoptAt adopts the orders that were placed under one name. What is wrong with one identity is no
 // reason to leave the others, but a Redis that is away is not asked for all.
-func (d *Desk) adoptAt(ctx context.Context, s *seller) (adopted []*Order, err error) {
-	refs, err := d.stock.Places(ctx, s.Name())
+func (d *Desk) adoptAt(ctx context.Context, name string) (adopted []*Order, err error) {
+	refs, err := d.stock.Places(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	var missing []pool.Ref
+	var stranded []pool.Record
 	var errs []error
 	for id, orders := range d.foreign(refs) {
 		records, gone, err := d.stock.Adopt(ctx, id, orders)
 		for _, r := range records {
-			if o := d.takeOver(ctx, s, r); o != nil {
+			o, askable := d.takeOver(ctx, name, r)
+			if o != nil {
 				adopted = append(adopted, o)
+			} else if !askable {
+				stranded = append(stranded, r)
 			}
 		}
 		missing = append(missing, gone...)
 		if err != nil {
 			if errs = append(errs, err); len(errs) == mostErrors {
-				return adopted, errors.Join(errs...)
+				break
 			}
 		}
 	}
-	return adopted, errors.Join(append(errs, d.sweep(ctx, s.Name(), missing))...)
+	d.strand(ctx, name, stranded)
+	if len(errs) == mostErrors {
+		return adopted, errors.Join(errs...)
+	}
+	return adopted, errors.Join(append(errs, d.sweep(ctx, name, missing))...)
 }
 
 // foreign sorts the orders that this replica does not work on by identity.
@@ -154,39 +176,44 @@ func (d *Desk) foreign(refs []pool.Ref) map[captcha.ID][]string {
 	return byIdentity
 }
 
-// takeOver decides what becomes of an adopted order; nil where there is nothing
-// to be collected.
-func (d *Desk) takeOver(ctx context.Context, s *seller, r pool.Record) *Order {
+// takeOver decides what becomes of an adopted order that was placed under a name;
+// nil where there is nothing to be collected, or nobody can be asked about it.
+func (d *Desk) takeOver(ctx context.Context, name string, r pool.Record) (o *Order, askable bool) {
 	f, err := readFacts(r.Facts)
 	if err != nil {
-		d.log.Error("an order was found that this version cannot read", "provider", s.Name(), "err", err)
-		return nil
+		d.log.Error("an order was found that this version cannot read", "provider", name, "err", err)
+		return nil, true
 	}
-	log := d.log.With("target", f.Target, "provider", s.Name())
+	log := d.log.With("target", f.Target, "provider", name)
 	switch r.State {
 	case pool.Intent:
 		log.Info("an order was found that its replica had not submitted; it is taken back")
-		_ = d.takeBack(ctx, s.Name(), r.Ref, true) // else somebody finds it again
-		return nil
+		_ = d.takeBack(ctx, name, r.Ref, true) // else somebody finds it again
+		return nil, true
 	case pool.Submitting:
 		log.Warn("an order was found whose replica may have submitted it; it counts as bought until its time is over")
 		_ = attempt(ctx, func(ctx context.Context) error {
-			_, err := d.unknown(ctx, s.Name(), r.Ref, milliseconds(f.Timeout))
+			_, err := d.unknown(ctx, name, r.Ref, milliseconds(f.Timeout))
 			return err
 		})
-		return nil
+		return nil, true
 	case pool.Unknown:
-		return nil // only a callback can do anything for it
+		return nil, true // only a callback can do anything for it
 	case pool.Bought:
+	}
+	s := d.askable(name, f.Account)
+	if s == nil {
+		return nil, false
 	}
 	log.Info("an order was adopted from a replica that is gone", "task", r.Task)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.taken++
+	delete(d.stranded, place{name, r.Ref})
 	d.lives[r.Identity] = milliseconds(f.Lifetime)
 	submitted := r.Placed.Add(r.Unsolved)
 	return &Order{
-		Ref: r.Ref, seller: s, slot: &Slot{desk: d, seller: s},
+		Ref: r.Ref, seller: s, provider: name, slot: &Slot{desk: d, seller: s},
 		timeout: milliseconds(f.Timeout), called: f.Called,
 		fallback: s.callbacks.fallback(milliseconds(f.Timeout), milliseconds(f.Lifetime-f.Margin)),
 		spec: Spec{
@@ -196,7 +223,7 @@ func (d *Desk) takeOver(ctx context.Context, s *seller, r pool.Record) *Order {
 		},
 		deadline: r.Until, task: r.Task,
 		placed: r.Placed, submitted: submitted, answered: submitted, unsolved: submitted,
-	}
+	}, true
 }
 
 // Abandon leaves an order that nobody can collect here to other replicas.

@@ -17,12 +17,14 @@ type renewals struct {
 	*stock
 	began time.Time
 	seen  map[pool.Ref][]time.Duration
+	left  map[pool.Ref][]time.Duration // of the leases before that, in Redis
 }
 
 func (r *renewals) Renew(ctx context.Context, orders []pool.Ref) ([]pool.Ref, error) {
 	r.change(func() {
 		for _, ref := range orders {
 			r.seen[ref] = append(r.seen[ref], time.Since(r.began))
+			r.left[ref] = append(r.left[ref], r.lease(ref))
 		}
 	})
 	return r.stock.Renew(ctx, orders)
@@ -32,8 +34,8 @@ func (r *renewals) Renew(ctx context.Context, orders []pool.Ref) ([]pool.Ref, er
 // its way, and no longer than that.
 func TestLeasesAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(2)
-		r := &renewals{stock: s.stock, began: time.Now(), seen: map[pool.Ref][]time.Duration{}}
+		s := newShop(t, 2)
+		r := &renewals{stock: s.stock, began: time.Now(), seen: map[pool.Ref][]time.Duration{}, left: map[pool.Ref][]time.Duration{}}
 		s.desk.stock = r
 		stop := s.running(t)
 		s.seat.poll = notReady(2)
@@ -52,6 +54,10 @@ func TestLeasesAreRenewed(t *testing.T) {
 			for what, o := range map[string]*Order{"waiting": waits, "submitting": submits} {
 				if got := r.seen[o.Ref]; !slices.Equal(got, every) {
 					t.Errorf("%s: renewed after %v, want %v", what, got, every)
+				}
+				// Each renewal lasts for 5 s in Redis, as the placing and the marking do.
+				if got := r.left[o.Ref]; slices.ContainsFunc(got, func(left time.Duration) bool { return left != 3500*time.Millisecond }) {
+					t.Errorf("%s: what was left of its leases: %v", what, got)
 				}
 			}
 		})
@@ -78,7 +84,7 @@ func TestLeaseLeavesRoomForTwoFailedRenewals(t *testing.T) {
 // settled, nobody told, and the slot is free.
 func TestStolenOrderEndsElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		stop := s.running(t)
 		s.seat.poll = notReady(1000)
 		o := s.order(t)
@@ -86,7 +92,7 @@ func TestStolenOrderEndsElsewhere(t *testing.T) {
 		time.Sleep(30*time.Second + 100*time.Millisecond)
 		synctest.Wait()
 		s.forget()
-		s.stock.change(func() { s.stock.orders[o.Ref].stolen = true })
+		s.stock.steal(t.Context(), o.Ref)
 		began := time.Now()
 		if err := <-ended; !errors.Is(err, ErrElsewhere) {
 			t.Errorf("collect = %v, want ErrElsewhere", err)
@@ -106,17 +112,17 @@ func TestStolenOrderEndsElsewhere(t *testing.T) {
 // Also where that is noticed no earlier than with the token in hand.
 func TestStolenOrderIsNotSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		o := s.order(t)
-		s.seat.poll = func(context.Context, int) (provider.Solution, error) {
-			s.stock.change(func() { s.stock.orders[o.Ref].stolen = true })
+		s.seat.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
+			s.stock.steal(ctx, o.Ref)
 			return provider.Solution{Token: "03AFexample"}, nil
 		}
 		if err := s.desk.Collect(t.Context(), o); !errors.Is(err, ErrElsewhere) {
 			t.Errorf("collect = %v, want ErrElsewhere", err)
 		}
 		s.want(t, "mark", "submit", "claim t1", "store t1", "poll t1", "settle")
-		if s.stock.tokens != 0 {
+		if s.stock.tokens() != 0 {
 			t.Error("a token landed")
 		}
 		s.wantLeft(t, 1, 1, 0)
@@ -125,14 +131,14 @@ func TestStolenOrderIsNotSettled(t *testing.T) {
 
 // Nothing is bought for an order that is not this replica's any more.
 func TestNoSubmitWithoutTheLease(t *testing.T) {
-	for name, lose := range map[string]func(s *stock, ref pool.Ref){
-		"another's": func(s *stock, ref pool.Ref) { s.orders[ref].stolen = true },
-		"gone":      func(s *stock, ref pool.Ref) { delete(s.orders, ref) },
+	for name, lose := range map[string]func(w *world, ref pool.Ref){
+		"another's": func(w *world, ref pool.Ref) { w.steal(w.t.Context(), ref) },
+		"gone":      (*world).forgetOrder,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newShop(1)
+			s := newShop(t, 1)
 			o := s.order(t)
-			s.stock.change(func() { lose(s.stock, o.Ref) })
+			lose(s.stock.world, o.Ref)
 			if err := s.desk.Collect(t.Context(), o); !errors.Is(err, ErrElsewhere) {
 				t.Errorf("%s: collect = %v, want ErrElsewhere", name, err)
 			}
@@ -159,14 +165,16 @@ func TestSlowMarkIsRepeated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(1)
+				s := newShop(t, 1)
 				o := s.order(t)
 				marks := 0
 				s.stock.lostReply = func(step string) error {
 					if step == "mark" {
 						if marks++; marks == 1 {
 							time.Sleep(c.took)
-							s.stock.orders[o.Ref].stolen = c.stolen
+							if c.stolen {
+								s.stock.steal(t.Context(), o.Ref)
+							}
 						}
 					}
 					return nil
@@ -185,15 +193,15 @@ func TestSlowMarkIsRepeated(t *testing.T) {
 // A service that answers with another order's task brings nobody a token twice.
 func TestSubmitAnsweredWithAnothersTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
-		s.stock.claims["one/t1"] = pool.Ref{Order: "another"}
+		s := newShop(t, 1)
+		s.stock.claimElsewhere("t1")
 		o := s.order(t)
 		if err := s.desk.Collect(t.Context(), o); !errors.Is(err, ErrLost) {
 			t.Errorf("collect = %v, want ErrLost", err)
 		}
 		s.want(t, "mark", "submit", "claim t1", "unknown", "reserve", "login at one: lost")
-		if e := s.stock.orders[o.Ref]; e.state != pool.Unknown || e.task != "" {
-			t.Errorf("the order is in state %c with task %q", e.state, e.task)
+		if r := s.stock.record(o.Ref); r.State != pool.Unknown || r.Task != "" {
+			t.Errorf("the order is in state %c with task %q", r.State, r.Task)
 		}
 		s.wantLeft(t, 1, 1, 0)
 	})
@@ -202,7 +210,7 @@ func TestSubmitAnsweredWithAnothersTask(t *testing.T) {
 // A stop leaves a waiting order to whoever comes first.
 func TestStopLetsWaitingOrdersGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		o := s.order(t)
 		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
 		defer stop()
@@ -210,8 +218,8 @@ func TestStopLetsWaitingOrdersGo(t *testing.T) {
 			t.Errorf("collect = %v, want ctx's error", err)
 		}
 		s.want(t, "mark", "submit", "claim t1", "store t1", "let go")
-		if left := s.stock.left; len(left) != 1 || left[0] != o.Ref {
-			t.Errorf("let go %v, want %v", left, o.Ref)
+		if left := s.stock.lease(o.Ref); left > 0 {
+			t.Errorf("nobody may adopt it for %v", left)
 		}
 		s.wantLeft(t, 1, 1, 0)
 	})
@@ -234,32 +242,134 @@ func TestOrderThatACallbackEndedFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackShop("no letters")
+				s := newCallbackShop(t, "no letters")
 				o := s.order(t)
-				elsewhere := func() {
-					s.stock.change(func() { delete(s.stock.orders, o.Ref) })
+				elsewhere := func(ctx context.Context) {
+					s.stock.landElsewhere(ctx, o.Ref)
 					if c.told {
 						s.desk.Ended(o.Ref, pool.Solved)
 					}
 				}
-				s.seat.submit = func(context.Context) (string, error) {
+				s.seat.submit = func(ctx context.Context) (string, error) {
 					if c.submit != nil {
-						elsewhere()
+						elsewhere(ctx)
 					}
 					return "t1", c.submit
 				}
-				s.seat.poll = func(context.Context, int) (provider.Solution, error) {
-					elsewhere()
+				s.seat.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
+					elsewhere(ctx)
 					return provider.Solution{Token: "03AFexample"}, nil
 				}
 				if err := s.desk.Collect(t.Context(), o); !errors.Is(err, c.want) {
 					t.Errorf("collect = %v, want %v", err, c.want)
 				}
 				s.want(t, c.steps...)
-				if s.stock.tokens != 0 || s.desk.slots()[0] != 0 {
-					t.Errorf("%d tokens, %v slots", s.stock.tokens, s.desk.slots())
+				if s.stock.tokens() != 1 || len(s.stock.landed()) != 0 || s.desk.slots()[0] != 0 {
+					t.Errorf("%d tokens, %v slots", s.stock.tokens(), s.desk.slots())
 				}
 			})
 		})
 	}
+}
+
+// An order that another replica has by now keeps its place and its part of the
+// budget, however it ends here.
+func TestReservationsOfAnotherReplicaStay(t *testing.T) {
+	fault := func(c provider.Class) error { return &provider.Error{Class: c, Code: "CODE"} }
+	for name, c := range map[string]struct {
+		want    error
+		prepare func(s *shop, o *Order, stop context.CancelFunc)
+	}{
+		"a stop before the submit": {context.Canceled, func(s *shop, o *Order, stop context.CancelFunc) {
+			s.stock.steal(s.stock.t.Context(), o.Ref)
+			stop()
+		}},
+		"a mark without an answer": {pool.ErrDown, func(s *shop, o *Order, _ context.CancelFunc) {
+			s.stock.steal(s.stock.t.Context(), o.Ref)
+			s.stock.lostReply = lose("mark", pool.ErrDown)
+		}},
+		"a submit that was refused": {ErrBusy, func(s *shop, o *Order, _ context.CancelFunc) {
+			s.seat.submit = func(ctx context.Context) (string, error) {
+				s.stock.steal(ctx, o.Ref)
+				return "", fault(provider.Capacity)
+			}
+		}},
+		"a submit without an answer": {ErrElsewhere, func(s *shop, o *Order, _ context.CancelFunc) {
+			s.seat.submit = func(ctx context.Context) (string, error) {
+				s.stock.steal(ctx, o.Ref)
+				return "", context.DeadlineExceeded
+			}
+		}},
+		"a task that failed": {ErrElsewhere, func(s *shop, o *Order, _ context.CancelFunc) {
+			s.seat.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
+				s.stock.steal(ctx, o.Ref)
+				return provider.Solution{}, fault(provider.Task)
+			}
+		}},
+		"a token at a stop": {ErrElsewhere, func(s *shop, o *Order, stop context.CancelFunc) {
+			s.seat.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
+				s.stock.steal(ctx, o.Ref)
+				stop()
+				return provider.Solution{Token: "03AFexample"}, nil
+			}
+		}},
+		"a token": {ErrElsewhere, func(s *shop, o *Order, _ context.CancelFunc) {
+			s.seat.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
+				s.stock.steal(ctx, o.Ref)
+				return provider.Solution{Token: "03AFexample"}, nil
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShop(t, 1)
+				s.desk.SetBudget(5)
+				o := s.order(t)
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				mine := s.stock.owner(o.Ref)
+				c.prepare(s, o, stop)
+				if err := s.desk.Collect(ctx, o); !errors.Is(err, c.want) {
+					t.Errorf("collect = %v, want %v", err, c.want)
+				}
+				if r := s.stock.record(o.Ref); r.State == pool.Unknown || s.stock.owner(o.Ref) == mine {
+					t.Errorf("it is in state %c, and this replica's again: %v", r.State, s.stock.owner(o.Ref) == mine)
+				}
+				for range 3 {
+					s.desk.tidy(t.Context())
+				}
+				s.wantLeft(t, 1, 1, 0)
+				if !s.stock.isBooked(o.Ref) || s.stock.tokens()+s.stock.failures() != 0 {
+					t.Errorf("booked %v, %d tokens, %d failed", s.stock.isBooked(o.Ref), s.stock.tokens(), s.stock.failures())
+				}
+			})
+		})
+	}
+}
+
+// A second note does not make the order's token younger: it may have been solved
+// since the first.
+func TestASecondMarkIsNoLaterSubmit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCallbackShop(t, "no letters")
+		o := s.order(t)
+		time.Sleep(time.Second)
+		marks := 0
+		s.stock.lostReply = func(step string) error {
+			if step == "mark" {
+				if marks++; marks == 1 {
+					time.Sleep(2600 * time.Millisecond) // more than half a lease
+				}
+			}
+			return nil
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 9*time.Second)
+		defer stop()
+		if err := s.desk.Collect(ctx, o); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("collect = %v", err)
+		}
+		if r := s.stock.record(o.Ref); marks != 2 || r.Unsolved != time.Second {
+			t.Errorf("after %d marks unsolved %v after the placing, want 1s", marks, r.Unsolved)
+		}
+	})
 }

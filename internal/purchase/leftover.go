@@ -49,7 +49,7 @@ func (d *Desk) tidy(ctx context.Context) {
 	})
 	for i := range due {
 		l := &due[i]
-		if d.takeBack(ctx, l.order.seller.Name(), l.order.Ref, l.order.booked) != nil {
+		if d.takeBack(ctx, l.order.provider, l.order.Ref, l.order.booked) != nil {
 			break // Redis is still away
 		}
 		if l.once {

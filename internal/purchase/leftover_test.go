@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +16,7 @@ import (
 // taken back, and answers again: nothing stays behind for the order's time.
 func TestStepsThatAreCarriedOutLateAreTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.desk.Run(ctx) }()
@@ -23,15 +24,7 @@ func TestStepsThatAreCarriedOutLateAreTakenBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		hung := true
-		s.stock.mu.Lock()
-		s.stock.fault = func(string) error {
-			if hung {
-				return fmt.Errorf("%w: i/o timeout", pool.ErrDown)
-			}
-			return nil
-		}
-		s.stock.mu.Unlock()
+		s.stock.change(func() { s.stock.fault = func(string) error { return fmt.Errorf("%w: i/o timeout", pool.ErrDown) } })
 		if _, err := s.desk.Place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
 			t.Fatalf("place = %v", err)
 		}
@@ -40,11 +33,15 @@ func TestStepsThatAreCarriedOutLateAreTakenBack(t *testing.T) {
 		s.desk.mu.Lock()
 		left := s.desk.leftovers[0].order
 		s.desk.mu.Unlock()
-		s.stock.mu.Lock()
-		s.stock.places["one"] = map[pool.Ref]bool{left.Ref: true} // late
-		s.stock.orders[left.Ref] = &entry{state: pool.Intent}
-		hung = false
-		s.stock.mu.Unlock()
+		// Late, and by the same replica.
+		if ok, _, err := s.stock.Store.Reserve(t.Context(), "one", left.Ref, 9, time.Hour); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		if p, err := s.stock.Store.Place(t.Context(), pool.Order{Ref: left.Ref, Depth: 9, TTL: time.Hour}); err != nil || !p.Placed {
+			t.Fatal(p, err)
+		}
+		s.wantLeft(t, 1, 1, 0)
+		s.stock.away()
 		time.Sleep(3 * time.Second)
 		if orders, places := s.stock.counts(); orders != 0 || places != 0 {
 			t.Errorf("left behind: %d orders, %d places", orders, places)
@@ -65,10 +62,10 @@ func TestStepsThatAreCarriedOutLateAreTakenBack(t *testing.T) {
 // is told that it did.
 func TestAForgottenOrderIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		o := s.order(t)
 		s.seat.submit = func(context.Context) (string, error) {
-			s.stock.change(func() { clear(s.stock.orders) })
+			s.stock.forgetOrder(o.Ref)
 			return "t1", nil
 		}
 		if err := s.desk.Collect(t.Context(), o); !errors.Is(err, ErrLost) {
@@ -79,6 +76,62 @@ func TestAForgottenOrderIsLost(t *testing.T) {
 		}
 		if told := s.all(); told[len(told)-1] != "login at one: lost" {
 			t.Errorf("told %q", told)
+		}
+	})
+}
+
+// Redis may carry the step out after the order was taken back already: so it is
+// taken back once more, and then forgotten.
+func TestLeftoversAreTakenBackTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, 1)
+		s.desk.SetBudget(5)
+		s.stock.lostReply = lose("place", pool.ErrDown)
+		slot, _, _ := mustAdmit(t, s.desk)
+		if _, err := s.desk.Place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
+			t.Fatalf("place = %v", err)
+		}
+		s.stock.lostReply = nil
+		left := s.desk.leftovers[0].order
+		late := func() {
+			if p, err := s.stock.Store.Place(t.Context(), s.stock.placed[left.Ref]); err != nil || !p.Placed {
+				t.Fatal(p, err)
+			}
+			s.reserve(t, "one", left.Ref)
+			if wait, err := s.stock.Store.Book(t.Context(), left.Ref, 5, 0); err != nil || wait != 0 {
+				t.Fatal(wait, err)
+			}
+		}
+		for i := range 2 {
+			late()
+			s.desk.tidy(t.Context())
+			s.wantLeft(t, 0, 0, 0)
+			if want := 1 - i; len(s.desk.leftovers) != want || len(s.stock.booked()) != 0 {
+				t.Errorf("%d leftovers, want %d, %q booked", len(s.desk.leftovers), want, s.stock.booked())
+			}
+		}
+	})
+}
+
+// What is left while others are taken back is remembered beside them.
+func TestLeftoversOfAMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, 2)
+		first, second := s.order(t), s.order(t)
+		s.desk.leave(first)
+		s.stock.fault = func(string) error {
+			s.stock.away()
+			s.desk.leave(second)
+			return nil
+		}
+		for want := range slices.Values([]int{2, 1, 0}) {
+			s.desk.tidy(t.Context())
+			if n := len(s.desk.leftovers); n != want {
+				t.Errorf("%d leftovers, want %d", n, want)
+			}
+		}
+		if orders, places := s.stock.counts(); orders != 0 || places != 0 {
+			t.Errorf("left behind: %d orders, %d places", orders, places)
 		}
 	})
 }

@@ -8,7 +8,7 @@ type letterCounts struct {
 	mu      sync.Mutex
 	letters int    // to be replayed; below 0 while one is removed that is not counted yet
 	bad     int    // set aside
-	storing int    // being written; each takes the room of a file
+	storing int    // being written; each takes the room of a letter
 	changes uint64 // of the three above
 }
 
@@ -51,12 +51,12 @@ func (c *letterCounts) moved(letters, bad int) {
 	c.changes++
 }
 
-// reserve makes room for one file where there are fewer than most; stored must
+// reserve makes room for one letter where there are fewer than most; stored must
 // follow where it says true.
 func (c *letterCounts) reserve(most int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.letters+c.bad+c.storing >= most {
+	if c.letters+c.storing >= most {
 		return false
 	}
 	c.storing++

@@ -9,17 +9,20 @@ import (
 	"os"
 	"slices"
 	"sync"
+
+	"poold/internal/captcha"
 )
 
 const (
-	// maxLetters bounds the files of a box, so that an outage cannot fill the disk.
+	// maxLetters bounds the letters of a box, so that an outage cannot fill the disk,
+	// and its bad files, so that a disk that spoils letters cannot do so either.
 	maxLetters = 10_000
 	// letterTries bounds how often a put starts again because somebody else moved
 	// a file or the directory under it.
 	letterTries = 3
 )
 
-// errLettersFull means that the box holds as many files as it may.
+// errLettersFull means that the box holds as many letters as it may.
 var errLettersFull = errors.New("as many dead letters as there may be")
 
 // letterBox keeps letters in a directory, one file each. It is safe for
@@ -28,10 +31,11 @@ var errLettersFull = errors.New("as many dead letters as there may be")
 // A letter has its name from the moment at which it is whole on disk, so a
 // crash leaves behind files without a letter's name, never half a letter. What
 // has the name and is no letter all the same is set aside (renamed to *.bad)
-// for an operator to look at; it is never read again.
+// for an operator to look at; it is never read again. Where there are as many of
+// those as there may be letters it is deleted: nobody looks at them.
 type letterBox struct {
 	dir  string
-	most int // files
+	most int // letters, and files set aside
 	link func(root *os.Root, from, to string) error
 
 	// moving is held while a letter's name is taken away, so that nobody takes
@@ -102,12 +106,18 @@ func (b *letterBox) put(l letter) error {
 // joined one, names it, never what is in it. A bad one (errLetterBad) was set
 // aside and is told of this once. No directory holds no letters.
 func (b *letterBox) each(yield func(letter) bool) error {
+	return b.eachIn(func(_, _ foundLetter) int { return 0 }, yield)
+}
+
+// eachIn is each in another order, the oldest first among equals.
+func (b *letterBox) eachIn(order func(x, y foundLetter) int, yield func(letter) bool) error {
 	root, err := b.root()
 	if root == nil {
 		return err
 	}
 	defer func() { _ = root.Close() }()
 	found, err := b.scan(root)
+	slices.SortStableFunc(found, order)
 	problems := []error{err}
 	for _, f := range found {
 		// Read again rather than kept: all letters together may be large.
@@ -247,7 +257,8 @@ func (b *letterBox) place(root *os.Root, from, to string) error {
 
 // foundLetter is a letter in the directory and what may be shown of it.
 type foundLetter struct {
-	name string
+	name     string
+	identity captcha.ID
 	Letter
 }
 
@@ -263,7 +274,7 @@ func (b *letterBox) scan(root *os.Root) ([]foundLetter, error) {
 	for _, name := range names {
 		l, size, err := b.read(root, name)
 		if err == nil {
-			found = append(found, foundLetter{name, l.shown(size)})
+			found = append(found, foundLetter{name, l.Identity, l.shown(size)})
 		} else if !errors.Is(err, fs.ErrNotExist) { // else removed meanwhile
 			problems = append(problems, err)
 		}
@@ -274,7 +285,8 @@ func (b *letterBox) scan(root *os.Root) ([]foundLetter, error) {
 	return found, errors.Join(problems...)
 }
 
-// read reads one letter and the size of its file. One that is bad is set aside.
+// read reads one letter and the size of its file. One that is bad is set aside, or
+// deleted.
 func (b *letterBox) read(root *os.Root, name string) (letter, int64, error) {
 	l, size, err := readLetter(root, name)
 	if !errors.Is(err, errLetterBad) {
@@ -286,6 +298,13 @@ func (b *letterBox) read(root *os.Root, name string) (letter, int64, error) {
 	l, size, err = readLetter(root, name)
 	if !errors.Is(err, errLetterBad) {
 		return l, size, err
+	}
+	if b.badCount() >= b.most {
+		if removed := root.Remove(name); removed != nil {
+			return letter{}, 0, errors.Join(err, removed)
+		}
+		b.counts.moved(-1, 0)
+		return letter{}, 0, fmt.Errorf("%w; deleted: as many are set aside as may be", err)
 	}
 	if moved := root.Rename(name, name+"."+rand.Text()+".bad"); moved != nil {
 		return letter{}, 0, errors.Join(err, moved)

@@ -169,8 +169,8 @@ func TestLettersThatAreNone(t *testing.T) {
 		"no year":           {func(l *letter) { l.Until = l.Until.AddDate(9000, 0, 0) }, errLetterBad},
 		"a broken token":    {func(l *letter) { l.Token = "03AF\xff" }, errLetterBad},
 		"a broken order":    {func(l *letter) { l.Order = "\xff" }, errLetterBad},
-		"a large token":     {func(l *letter) { l.Token = strings.Repeat("x", maxLetterBytes) }, errLetterTooLarge},
-		"a swollen browser": {func(l *letter) { l.UserAgent = strings.Repeat("\x01", maxLetterBytes/6) }, errLetterTooLarge},
+		"a large token":     {func(l *letter) { l.Token = strings.Repeat("x", 65536) }, errLetterTooLarge},
+		"a swollen browser": {func(l *letter) { l.UserAgent = strings.Repeat("\x01", 65536/6) }, errLetterTooLarge},
 	} {
 		l := deadLetter(1)
 		c.change(&l)
@@ -188,7 +188,7 @@ func TestLettersThatAreNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.UserAgent += strings.Repeat("x", maxLetterBytes-len(data))
+	l.UserAgent += strings.Repeat("x", 65536-len(data))
 	b.mustPut(t, l)
 	if got, err := b.orders(); err != nil || len(got) != 1 {
 		t.Errorf("the largest letter: %q, %v", got, err)
@@ -224,7 +224,7 @@ func TestBadFilesAreSetAside(t *testing.T) {
 		"another order":     file(strings.Replace(string(whole), `order-1`, `order-2`, 1)),
 		"no token":          file(strings.Replace(string(whole), `"token"`, `"broken"`, 1)),
 		"a flipped byte":    file(strings.Replace(string(whole), `03AF`, "03\xffAF", 1)),
-		"too large":         file(string(whole) + strings.Repeat(" ", maxLetterBytes)),
+		"too large":         file(string(whole) + strings.Repeat(" ", 65536)),
 		"a directory":       func(path string) error { return os.Mkdir(path, 0o700) },
 		"a full directory":  func(path string) error { return os.MkdirAll(filepath.Join(path, "in"), 0o700) },
 		"a symlink":         func(path string) error { return os.Symlink(outside, path) },

@@ -132,7 +132,7 @@ func TestLineRefusesTheLate(t *testing.T) {
 // bid, so that a worthless wish is met too.
 func TestPlacesGoToTheBestBid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		began := time.Now()
 		since := func(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }
 		held, err := s.desk.Admit(t.Context(), Bid{})

@@ -38,7 +38,9 @@ type Order struct {
 	pool.Ref
 	spec     Spec
 	slot     *Slot
-	seller   *seller
+	seller   *seller       // whom to ask
+	provider string        // the name under which it was placed, and holds its place
+	account  string        // the provider's, as it was then
 	timeout  time.Duration // the provider's, as it was at the placing
 	booked   bool          // may stand in the budget over all targets
 	pingback string        // where the provider shall call; "" = nowhere, or it was told before
@@ -64,6 +66,7 @@ type Order struct {
 type facts struct {
 	Target     string       `json:"target"`
 	Provider   string       `json:"provider"`
+	Account    string       `json:"account,omitempty"` // the provider's, under whatever name
 	Type       captcha.Type `json:"type"`
 	Enterprise bool         `json:"enterprise,omitempty"`
 	Lifetime   int64        `json:"lifetime_ms"`
@@ -75,7 +78,7 @@ type facts struct {
 
 func (o *Order) facts() string {
 	text, _ := json.Marshal(facts{ // strings and numbers alone
-		Target: o.spec.Target, Provider: o.seller.Name(),
+		Target: o.spec.Target, Provider: o.provider, Account: o.account,
 		Type: o.spec.Identity.Type, Enterprise: o.spec.Identity.Enterprise,
 		Lifetime: o.spec.Lifetime.Milliseconds(), Margin: o.spec.Margin.Milliseconds(),
 		Called: o.called, Delay: o.delay.Milliseconds(), Timeout: o.timeout.Milliseconds(),
@@ -113,20 +116,21 @@ func (d *Desk) Place(ctx context.Context, slot *Slot, spec Spec) (*Order, error)
 	}
 	o := &Order{
 		Ref:  pool.Ref{Identity: spec.ID, Order: rand.Text()},
-		spec: spec, slot: slot, seller: slot.seller, timeout: slot.seller.Timeout(),
+		spec: spec, slot: slot, seller: slot.seller, provider: slot.seller.Name(), timeout: slot.seller.Timeout(),
 		deadline: time.Now().Add(lifetime(slot.seller)),
 	}
 	d.mu.Lock()
 	limit, price, perDay, callbacks := o.seller.limitLocked(), o.seller.price, d.perDay, o.seller.callbacks
+	o.account = o.seller.account
 	d.lives[spec.ID] = spec.Lifetime
 	d.mu.Unlock()
-	o.pingback = callbacks.address(o.seller.Name(), o.Ref)
+	o.pingback = callbacks.address(o.provider, o.Ref)
 	o.called, o.delay = o.pingback != "", callbacks.Delay
 	o.fallback = callbacks.fallback(o.timeout, spec.Lifetime-spec.Margin)
 
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
-	free, at, err := d.stock.Reserve(bounded, o.seller.Name(), o.Ref, limit, lifetime(o.seller)+placeMargin)
+	free, at, err := d.stock.Reserve(bounded, o.provider, o.Ref, limit, lifetime(o.seller)+placeMargin)
 	if err != nil {
 		return nil, d.abort(ctx, o, fmt.Errorf("reserving a place at %s: %w", o.seller.Name(), err))
 	}
@@ -184,7 +188,7 @@ func (d *Desk) abort(ctx context.Context, o *Order, cause error) error {
 // reservations. Where Redis does not answer, the place is forgotten in time.
 func (d *Desk) giveBack(ctx context.Context, o *Order) {
 	defer o.slot.Free()
-	if err := d.unreserve(ctx, o.seller.Name(), o.Ref, o.booked); err != nil {
+	if err := d.unreserve(ctx, o.provider, o.Ref, o.booked); err != nil {
 		d.log.Debug("reservations not given back", "target", o.spec.Target, "provider", o.seller.Name(), "err", err)
 		d.leave(o)
 	}
@@ -194,7 +198,7 @@ func (d *Desk) giveBack(ctx context.Context, o *Order) {
 // its slot. Where Redis does not answer, what is left is forgotten in time.
 func (d *Desk) undo(ctx context.Context, o *Order) {
 	defer o.slot.Free()
-	if err := d.takeBack(ctx, o.seller.Name(), o.Ref, o.booked); err != nil {
+	if err := d.takeBack(ctx, o.provider, o.Ref, o.booked); err != nil {
 		d.log.Debug("order not taken back", "target", o.spec.Target, "provider", o.seller.Name(), "err", err)
 	}
 }

@@ -16,56 +16,84 @@ import (
 // The place at the provider comes before the order, and what was reserved
 // lives longer than what it is for.
 func TestPlaceReservesFirst(t *testing.T) {
-	s := newShop(1)
-	slot, err := s.desk.Admit(t.Context(), Bid{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := s.desk.Place(t.Context(), slot, spec())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.want(t, "reserve", "place")
-	placed := s.stock.orders[o.Ref].Order
-	want := pool.Order{
-		Ref: o.Ref, Depth: 10, Margin: 40 * time.Second,
-		Lead: 20 * time.Second, TTL: s.seat.limit + 2*callTime, Facts: placed.Facts, NotAfter: placed.NotAfter,
-	}
-	// What Redis carries out later than that, nobody waits for any more.
-	if late := time.UnixMilli(int64(placed.NotAfter)).Sub(o.placed); late > stockTime+clockSlack || late < stockTime+clockSlack-time.Second {
-		t.Errorf("the placing may be carried out %v late", late)
-	}
-	if placed != want {
-		t.Errorf("placed %+v, want %+v", placed, want)
-	}
-	f, err := readFacts(placed.Facts)
-	wanted := facts{Target: "login", Provider: "one", Type: captcha.RecaptchaV2, Lifetime: 120_000, Margin: 40_000, Timeout: 180_000}
-	if err != nil || f != wanted {
-		t.Errorf("facts %+v, %v, want %+v", f, err, wanted)
-	}
-	if len(o.Order) < 26 {
-		t.Errorf("order id %q has fewer than 128 bits", o.Order)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, 1)
+		slot, err := s.desk.Admit(t.Context(), Bid{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := s.desk.Place(t.Context(), slot, spec())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.want(t, "reserve", "place")
+		placed := s.stock.placed[o.Ref]
+		want := pool.Order{
+			Ref: o.Ref, Depth: 10, Margin: 40 * time.Second,
+			Lead: 20 * time.Second, TTL: s.seat.limit + 2*callTime, Facts: placed.Facts, NotAfter: placed.NotAfter,
+		}
+		// What Redis carries out later than that, nobody waits for any more.
+		if late := time.UnixMilli(int64(placed.NotAfter)).Sub(o.placed); late > stockTime+clockSlack || late < stockTime+clockSlack-time.Second {
+			t.Errorf("the placing may be carried out %v late", late)
+		}
+		if placed != want {
+			t.Errorf("placed %+v, want %+v", placed, want)
+		}
+		f, err := readFacts(placed.Facts)
+		wanted := facts{Target: "login", Provider: "one", Type: captcha.RecaptchaV2, Lifetime: 120_000, Margin: 40_000, Timeout: 180_000}
+		if err != nil || f != wanted {
+			t.Errorf("facts %+v, %v, want %+v", f, err, wanted)
+		}
+		if len(o.Order) < 26 {
+			t.Errorf("order id %q has fewer than 128 bits", o.Order)
+		}
+	})
 }
 
 // Whatever goes wrong in Place, nothing is left behind and the slot is free.
+// A reload may come while an order is being placed. The race detector watches.
+func TestPlaceDuringAReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, 1)
+		slot, err := s.desk.Admit(t.Context(), Bid{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for range 100 {
+				s.desk.SetProviders([]Entry{{Provider: s.seat, Account: "mark", Concurrency: 1}})
+			}
+		}()
+		if _, err := s.desk.Place(t.Context(), slot, spec()); err != nil {
+			t.Error(err)
+		}
+		<-done
+	})
+}
+
 func TestPlaceLeavesNothingBehind(t *testing.T) {
 	away := fmt.Errorf("%w: i/o timeout", pool.ErrDown)
 	cases := map[string]struct {
-		prepare func(s *shop)
+		prepare func(s *shop, target *Spec)
 		want    error
 		steps   []string
 	}{
 		"depth refuses": {
-			func(s *shop) { s.stock.refuse = true }, ErrDepth,
+			func(_ *shop, target *Spec) { target.Depth = 0 }, ErrDepth,
+			[]string{"reserve", "place", "release"},
+		},
+		"buying is paused": {
+			func(s *shop, target *Spec) { s.stock.pauseElsewhere(target.ID) }, ErrDepth,
 			[]string{"reserve", "place", "release"},
 		},
 		"redis away": {
-			func(s *shop) { s.stock.fault = func(string) error { return away } }, pool.ErrDown,
+			func(s *shop, _ *Spec) { s.stock.fault = func(string) error { return away } }, pool.ErrDown,
 			nil,
 		},
 		"redis away at the second step": {
-			func(s *shop) {
+			func(s *shop, _ *Spec) {
 				s.stock.fault = func(step string) error {
 					if step == "place" {
 						return away
@@ -76,32 +104,35 @@ func TestPlaceLeavesNothingBehind(t *testing.T) {
 			[]string{"reserve", "fail bought=false", "release"},
 		},
 		"answer to reserve lost": {
-			func(s *shop) { s.stock.lostReply = lose("reserve", away) }, pool.ErrDown,
+			func(s *shop, _ *Spec) { s.stock.lostReply = lose("reserve", away) }, pool.ErrDown,
 			[]string{"reserve", "fail bought=false", "release"},
 		},
 		"answer to place lost": {
-			func(s *shop) { s.stock.lostReply = lose("place", away) }, pool.ErrDown,
+			func(s *shop, _ *Spec) { s.stock.lostReply = lose("place", away) }, pool.ErrDown,
 			[]string{"reserve", "place", "fail bought=false", "release"},
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := newShop(1)
-			slot, err := s.desk.Admit(t.Context(), Bid{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.prepare(s)
-			if _, err := s.desk.Place(t.Context(), slot, spec()); !errors.Is(err, c.want) {
-				t.Errorf("place = %v, want %v", err, c.want)
-			}
-			s.want(t, c.steps...)
-			if orders, places := s.stock.counts(); orders != 0 || places != 0 {
-				t.Errorf("left behind: %d orders, %d places", orders, places)
-			}
-			if taken := s.desk.slots(); taken[0] != 0 {
-				t.Errorf("%d slots taken", taken[0])
-			}
+			synctest.Test(t, func(t *testing.T) {
+				s := newShop(t, 1)
+				slot, err := s.desk.Admit(t.Context(), Bid{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				target := spec()
+				c.prepare(s, &target)
+				if _, err := s.desk.Place(t.Context(), slot, target); !errors.Is(err, c.want) {
+					t.Errorf("place = %v, want %v", err, c.want)
+				}
+				s.want(t, c.steps...)
+				if orders, places := s.stock.counts(); orders != 0 || places != 0 {
+					t.Errorf("left behind: %d orders, %d places", orders, places)
+				}
+				if taken := s.desk.slots(); taken[0] != 0 {
+					t.Errorf("%d slots taken", taken[0])
+				}
+			})
 		})
 	}
 }
@@ -117,31 +148,33 @@ func lose(step string, err error) func(string) error {
 }
 
 func TestPlaceAfterTheEndDoesNothing(t *testing.T) {
-	s := newShop(1)
-	slot, err := s.desk.Admit(t.Context(), Bid{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := s.desk.Place(ctx, slot, spec()); !errors.Is(err, context.Canceled) {
-		t.Errorf("place = %v, want canceled", err)
-	}
-	s.want(t)
-	if taken := s.desk.slots(); taken[0] != 0 {
-		t.Errorf("%d slots taken", taken[0])
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, 1)
+		slot, err := s.desk.Admit(t.Context(), Bid{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := s.desk.Place(ctx, slot, spec()); !errors.Is(err, context.Canceled) {
+			t.Errorf("place = %v, want canceled", err)
+		}
+		s.want(t)
+		if taken := s.desk.slots(); taken[0] != 0 {
+			t.Errorf("%d slots taken", taken[0])
+		}
+	})
 }
 
 // Where other replicas hold all places the order is refused, and the provider
 // is left alone for a moment instead of being asked for by everybody at once.
 func TestProviderFilledByOtherReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(2)
+		s := newShop(t, 2)
 		ctx := boundedCtx(t)
 		for _, foreign := range []string{"a", "b"} {
-			if ok, _, _ := s.stock.Reserve(ctx, "one", pool.Ref{Order: foreign}, 2, 0); !ok {
-				t.Fatal("the double is full already")
+			if ok, _, err := s.stock.other().Reserve(ctx, "one", pool.Ref{Identity: spec().ID, Order: foreign}, 2, time.Hour); err != nil || !ok {
+				t.Fatal(ok, err)
 			}
 		}
 		slot, _, _ := mustAdmit(t, s.desk)
@@ -155,7 +188,7 @@ func TestProviderFilledByOtherReplicas(t *testing.T) {
 		if took != fullFor {
 			t.Errorf("the next admission took %v, want %v", took, fullFor)
 		}
-		if err := s.stock.Release(ctx, "one", pool.Ref{Order: "a"}); err != nil {
+		if err := s.stock.other().Release(ctx, "one", pool.Ref{Identity: spec().ID, Order: "a"}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.desk.Place(ctx, slot, spec()); err != nil {

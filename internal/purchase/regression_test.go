@@ -22,7 +22,7 @@ func TestARepeatedCallbackIsNoYounger(t *testing.T) {
 	for _, disk := range []bool{true, false} {
 		t.Run(fmt.Sprint(disk), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackShop(filepath.Join(t.TempDir(), "l"))
+				s := newCallbackShop(t, filepath.Join(t.TempDir(), "l"))
 				if !disk {
 					s.desk.letters = newLetterBox("")
 				}
@@ -47,16 +47,14 @@ func TestAFailureSeenTooLateIsNotTold(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		t.Run(fmt.Sprint(gone), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackShop("no letters")
+				s := newCallbackShop(t, "no letters")
 				o := s.order(t)
-				s.seat.poll = func(context.Context, int) (provider.Solution, error) {
-					s.stock.change(func() {
-						if gone {
-							delete(s.stock.orders, o.Ref)
-						} else {
-							s.stock.orders[o.Ref].stolen = true
-						}
-					})
+				s.seat.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
+					if gone {
+						s.stock.landElsewhere(ctx, o.Ref)
+					} else {
+						s.stock.steal(ctx, o.Ref)
+					}
 					return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "ERROR_WRONG_CAPTCHA_ID"}
 				}
 				err := s.desk.Collect(t.Context(), o)
@@ -72,11 +70,14 @@ func TestAFailureSeenTooLateIsNotTold(t *testing.T) {
 // with its task.
 func TestATaskThatComesAfterTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		stop := s.running(t)
 		o := s.order(t)
-		s.seat.submit = func(context.Context) (string, error) {
-			s.stock.change(func() { s.stock.orders[o.Ref].stolen = true; s.stock.orders[o.Ref].state = pool.Unknown })
+		s.seat.submit = func(ctx context.Context) (string, error) {
+			s.stock.steal(ctx, o.Ref)
+			if ok, err := s.stock.other().Unknown(ctx, o.Ref, time.Minute); err != nil || !ok {
+				t.Error(ok, err)
+			}
 			time.Sleep(4 * time.Second)
 			return "t1", nil
 		}
@@ -92,25 +93,27 @@ func TestATaskThatComesAfterTheLease(t *testing.T) {
 func TestTheSigningSecretStaysKnown(t *testing.T) {
 	for _, once := range []bool{true, false} {
 		t.Run(fmt.Sprint(once), func(t *testing.T) {
-			s := newShop(1)
-			var all []captcha.Secret
-			n := mostSecrets
-			if once {
-				n++
-			}
-			for i := range n {
-				all = append(all, captcha.Secret(fmt.Sprint("secret", i)))
-				if !once {
-					s.reload(calling("constant", all[i]))
+			synctest.Test(t, func(t *testing.T) {
+				s := newShop(t, 1)
+				var all []captcha.Secret
+				n := mostSecrets
+				if once {
+					n++
 				}
-			}
-			if once {
-				s.reload(calling(all...))
-			}
-			s.mustCall(t, word(s.order(t).address(), "code=03AF"))
-			if s.stock.tokens != 1 {
-				t.Errorf("%q", s.all())
-			}
+				for i := range n {
+					all = append(all, captcha.Secret(fmt.Sprint("secret", i)))
+					if !once {
+						s.reload(calling("constant", all[i]))
+					}
+				}
+				if once {
+					s.reload(calling(all...))
+				}
+				s.mustCall(t, word(s.order(t).address(), "code=03AF"))
+				if s.stock.tokens() != 1 {
+					t.Errorf("%q", s.all())
+				}
+			})
 		})
 	}
 }
@@ -118,7 +121,7 @@ func TestTheSigningSecretStaysKnown(t *testing.T) {
 // A stop that comes while the submit is being noted takes the order back.
 func TestAStopBeforeTheSubmitBuysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		o := s.order(t)
 		ctx, stop := context.WithCancel(t.Context())
 		s.stock.lostReply = func(step string) error {
@@ -141,7 +144,7 @@ func (panicky) Solve(string, string, string, time.Duration) { panic("a fault of 
 // A fault of the observer ends one order, not the daemon.
 func TestAPanicOfTheObserverStaysInside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		s.desk.observe = panicky{witness{s.ledger}}
 		defer func() {
 			if c := recover(); c != nil {
@@ -152,28 +155,21 @@ func TestAPanicOfTheObserverStaysInside(t *testing.T) {
 	})
 }
 
-type lostStock struct{ *stock }
-
-func (s lostStock) Adopt(_ context.Context, id captcha.ID, orders []string) (a []pool.Record, g []pool.Ref, err error) {
-	for _, name := range orders {
-		a = append(a, s.orders[pool.Ref{Identity: id, Order: name}].record())
-	}
-	return a, nil, nil
-}
-
 // An order of unknown fate that comes with an adoption is left alone.
 func TestAnUnknownOrderIsNeverSubmittedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		o := s.found(t, pool.Unknown)
-		s.stock.orders[o.Ref].stolen = false
+		before := s.stock.owner(o.Ref)
+		s.stock.endLease(o.Ref)
 		heir := s.replica("no letters")
-		heir.desk.stock = lostStock{s.stock}
-		for _, o := range heir.adopt(t) {
-			_ = heir.desk.Collect(t.Context(), o)
+		s.forget()
+		if got := heir.adopt(t); len(got) != 0 {
+			t.Errorf("adopted %+v", got)
 		}
-		if slices.Contains(s.all(), "submit") {
-			t.Errorf("%q", s.all())
+		s.want(t)
+		if owner := s.stock.owner(o.Ref); owner == before {
+			t.Error("the script did not hand it over, so nothing was tested")
 		}
 	})
 }
@@ -181,7 +177,7 @@ func TestAnUnknownOrderIsNeverSubmittedAgain(t *testing.T) {
 // A replay of many letters ends soon after a stop.
 func TestAReplayEndsWithTheDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop(t.TempDir())
+		s := newCallbackShop(t, t.TempDir())
 		s.stock.away("look")
 		for range 4 {
 			s.mustCall(t, word(s.order(t).address(), "code=03AF"))
@@ -207,7 +203,7 @@ func TestAReplayEndsWithTheDaemon(t *testing.T) {
 // A report that is tried again is not sent when the window is over by then.
 func TestAReportIsNotSentAfterItsWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		s.seat.report = func() error { return &provider.Error{Class: provider.Capacity, Code: "CODE"} }
 		stop := s.running(t)
 		s.desk.Report("one", "t1", captcha.HCaptcha, time.Minute-50*time.Millisecond, true)
@@ -227,7 +223,7 @@ func (x timed) Solve(_, _, _ string, took time.Duration) { *x.took = took }
 // A letter of a clock that was ahead tells no negative lead time.
 func TestAClockThatWentBackGivesNoNegativeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop("no letters")
+		s := newCallbackShop(t, "no letters")
 		var took time.Duration
 		s.desk.observe = timed{witness{s.ledger}, &took}
 		c := word(s.order(t).address(), "code=03AF")
@@ -243,7 +239,7 @@ func TestAClockThatWentBackGivesNoNegativeTime(t *testing.T) {
 // switched off meanwhile.
 func TestAnAdoptedOrderKnowsThatItIsCalledBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop("no letters")
+		s := newCallbackShop(t, "no letters")
 		o := s.found(t, pool.Bought)
 		heir := s.replica("no letters") // callbacks are off by now, but the order has its address
 		got := heir.adopt(t)
@@ -258,15 +254,17 @@ func TestAnAdoptedOrderKnowsThatItIsCalledBack(t *testing.T) {
 
 // A fault while leftovers are taken back forgets none.
 func TestAPanicForgetsNoLeftovers(t *testing.T) {
-	s := newShop(1)
-	s.stock.away("")
-	slot, _, _ := mustAdmit(t, s.desk)
-	_, _ = s.desk.Place(t.Context(), slot, spec())
-	s.stock.change(func() { s.stock.fault = func(string) error { panic("?") } })
-	s.desk.guarded(func() { s.desk.tidy(t.Context()) })
-	if len(s.desk.leftovers) != 1 {
-		t.Errorf("%d leftovers", len(s.desk.leftovers))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, 1)
+		s.stock.away("")
+		slot, _, _ := mustAdmit(t, s.desk)
+		_, _ = s.desk.Place(t.Context(), slot, spec())
+		s.stock.change(func() { s.stock.fault = func(string) error { panic("?") } })
+		s.desk.guarded(func() { s.desk.tidy(t.Context()) })
+		if len(s.desk.leftovers) != 1 {
+			t.Errorf("%d leftovers", len(s.desk.leftovers))
+		}
+	})
 }
 
 // Redis goes away between a refusal and the giving back, or right after a booking
@@ -281,21 +279,24 @@ func TestNothingStaysInTheBudget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(1)
+				s := newShop(t, 1)
 				s.desk.SetBudget(5)
 				stop := s.running(t)
 				slot, _, _ := mustAdmit(t, s.desk)
-				s.stock.refuse = c.refuse
+				target := spec()
+				if c.refuse {
+					target.Depth = 0
+				}
 				s.stock.away(c.away...)
-				if _, err := s.desk.Place(t.Context(), slot, spec()); err == nil {
+				if _, err := s.desk.Place(t.Context(), slot, target); err == nil {
 					t.Fatal("placed")
 				}
 				time.Sleep(5 * time.Minute)
 				s.stock.away()
 				time.Sleep(5 * time.Second)
 				stop()
-				if len(s.stock.booked) != 0 {
-					t.Errorf("%d booked for 24 h; no order was ever placed", len(s.stock.booked))
+				if booked := s.stock.booked(); len(booked) != 0 {
+					t.Errorf("%q booked for 24 h; no order was ever placed", booked)
 				}
 			})
 		})
@@ -305,7 +306,7 @@ func TestNothingStaysInTheBudget(t *testing.T) {
 // The adopter's file has a shorter time-out than the order was placed with.
 func TestAnAdoptedOrderKeepsItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		s.found(t, pool.Bought)
 		heir := s.replica("no letters")
 		heir.seat.limit = 20 * time.Second
@@ -318,21 +319,23 @@ func TestAnAdoptedOrderKeepsItsTimeout(t *testing.T) {
 
 // One broken dead letter keeps nobody from starting.
 func TestABrokenLetterDoesNotStopTheStart(t *testing.T) {
-	b := openBox(t)
-	b.plant(t, strings.Repeat("0", 64)+".json", "{")
-	s := newShopWith(1, b.dir)
-	for range 2 {
-		if err := s.desk.OpenLetters(); err != nil {
-			t.Errorf("opening: %v", err)
+	synctest.Test(t, func(t *testing.T) {
+		b := openBox(t)
+		b.plant(t, strings.Repeat("0", 64)+".json", "{")
+		s := newShopWith(t, 1, b.dir)
+		for range 2 {
+			if err := s.desk.OpenLetters(); err != nil {
+				t.Errorf("opening: %v", err)
+			}
 		}
-	}
+	})
 }
 
 // A service that hangs makes no report to another one late, and none is
 // forgotten at a stop: each is told once.
 func TestReportsToSeveralProvidersAndAtAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
 		s.seat.report = func() error {
 			time.Sleep(10 * time.Second)
@@ -369,7 +372,7 @@ func TestReportsToSeveralProvidersAndAtAStop(t *testing.T) {
 // ones are polled from the start, until a callback comes after all.
 func TestSilentCallbacksArePolledFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop("no letters")
+		s := newCallbackShop(t, "no letters")
 		tasks := 0
 		s.seat.submit = func(context.Context) (string, error) {
 			tasks++
@@ -409,22 +412,15 @@ func TestSilentCallbacksArePolledFor(t *testing.T) {
 // all the same, at every provider.
 func TestOneBadIdentityDoesNotStopAdoption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(9)
-		first, second := s.found(t, pool.Bought), s.found(t, pool.Bought)
+		s := newShop(t, 9)
+		target := spec()
+		target.Identity.Sitekey = "other"
+		target.ID = target.Identity.ID()
+		first, second := s.found(t, pool.Bought), s.foundFor(t, target, pool.Bought)
 		heir := s.replica("no letters")
-		heir.desk.stock = halfStock{s.stock, first.Identity}
-		other := first.Ref
-		other.Identity = captcha.Identity{Type: captcha.Turnstile, Sitekey: "other"}.ID()
-		s.stock.change(func() {
-			// The second order is another identity's.
-			e := s.stock.orders[second.Ref]
-			delete(s.stock.orders, second.Ref)
-			delete(s.stock.places["one"], second.Ref)
-			e.Ref = other
-			s.stock.orders[other], s.stock.places["one"][other] = e, true
-		})
+		heir.desk.stock = halfStock{heir.stock, first.Identity}
 		got, err := heir.desk.Adopt(t.Context())
-		if !errors.Is(err, pool.ErrDown) || len(got) != 1 || got[0].Ref != other {
+		if !errors.Is(err, pool.ErrDown) || len(got) != 1 || got[0].Ref != second.Ref {
 			t.Errorf("adopted %d orders, %v", len(got), err)
 		}
 	})

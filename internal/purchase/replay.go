@@ -1,15 +1,25 @@
 package purchase
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/pool"
 )
 
-// replayEvery is how often dead letters are tried again.
-const replayEvery = 2 * time.Second
+const (
+	// replayEvery is how often dead letters are tried again.
+	replayEvery = 2 * time.Second
+	// mostStuck is how many identities in a row Redis must not answer for until the
+	// others are left for the next time. A Redis that is away is not asked for each
+	// of thousands of letters, and one that is away in part answers soon: what it did
+	// not answer for last is tried last.
+	mostStuck = 5
+)
 
 // Replayed says how a replay of the dead letters went.
 type Replayed struct {
@@ -17,6 +27,8 @@ type Replayed struct {
 	Dropped  int `json:"dropped"`  // their orders had ended before
 	Expired  int `json:"expired"`  // outlived their tokens
 	Left     int `json:"left"`
+	// Reason says why letters are left although others were replayed.
+	Reason string `json:"reason,omitempty"`
 }
 
 // OpenLetters makes the folder of the dead letters ready and finds what an earlier
@@ -47,8 +59,9 @@ func (d *Desk) LettersSetAside() int { return d.letters.badCount() }
 // replayQuietly is Replay now and then; the store says when Redis is away.
 func (d *Desk) replayQuietly(ctx context.Context) { _, _ = d.Replay(ctx) }
 
-// Replay tries all dead letters again, oldest first, until Redis does not
-// answer, which is the error then. One replay is made at a time.
+// Replay tries all dead letters again, those of one identity oldest first. What
+// Redis does not take keeps no other letter from its turn: only where it took none
+// of those that were tried is that the error. One replay is made at a time.
 func (d *Desk) Replay(ctx context.Context) (r Replayed, err error) {
 	select {
 	case d.replaying <- struct{}{}:
@@ -56,14 +69,30 @@ func (d *Desk) Replay(ctx context.Context) (r Replayed, err error) {
 	case <-ctx.Done():
 		return r, ctx.Err()
 	}
-	var stuck error
-	unread := d.letters.each(func(l letter) bool {
-		var outcome string
-		if err = ctx.Err(); err == nil {
-			outcome, err = d.tryAgain(ctx, l)
+	var stuck, refused error
+	var took bool
+	row := 0 // identities in a row that Redis did not answer for
+	tried := map[captcha.ID]bool{}
+	last := maps.Clone(d.stuck)
+	unread := d.letters.eachIn(func(x, y foundLetter) int {
+		// Identities are hashes, so those of one node seldom come in a row.
+		return cmp.Or(last[x.identity].Compare(last[y.identity]), cmp.Compare(x.identity, y.identity))
+	}, func(l letter) bool {
+		if tried[l.Identity] {
+			return true // its slot, and so this one, is away
 		}
-		if err != nil {
+		if err = ctx.Err(); err != nil {
 			return false
+		}
+		outcome, failed := d.tryAgain(ctx, l)
+		if failed != nil {
+			refused, tried[l.Identity], d.stuck[l.Identity] = failed, true, time.Now()
+			row++
+			return row < mostStuck
+		}
+		if outcome != LetterExpired {
+			took, row = true, 0
+			delete(d.stuck, l.Identity)
 		}
 		if order, ok := pool.ParseRef(l.Order); ok {
 			d.forgetArrival(order)
@@ -72,17 +101,7 @@ func (d *Desk) Replay(ctx context.Context) (r Replayed, err error) {
 			stuck = failed // it will be found again, and of no use
 			return true
 		}
-		switch outcome {
-		case CallbackSettled, CallbackFailed:
-			r.Replayed++
-			d.observe.Letter(LetterReplayed)
-		case LetterExpired:
-			r.Expired++
-			d.observe.Letter(LetterExpired)
-		default:
-			r.Dropped++
-			d.observe.Letter(LetterDropped)
-		}
+		d.countLetter(outcome, &r)
 		return true
 	})
 	d.tellTrouble(errors.Join(unread, stuck))
@@ -93,7 +112,30 @@ func (d *Desk) Replay(ctx context.Context) (r Replayed, err error) {
 		d.log.Info("dead letters were replayed", "replayed", r.Replayed, "dropped", r.Dropped)
 	}
 	r.Left = d.letters.count()
+	switch {
+	case r.Left == 0:
+		clear(d.stuck)
+	case err == nil && refused != nil && !took:
+		err = refused
+	case refused != nil:
+		r.Reason = "redis does not take the others now"
+	}
 	return r, err
+}
+
+// countLetter counts a letter that is none any more.
+func (d *Desk) countLetter(outcome string, r *Replayed) {
+	switch outcome {
+	case CallbackSettled, CallbackFailed:
+		r.Replayed++
+		d.observe.Letter(LetterReplayed)
+	case LetterExpired:
+		r.Expired++
+		d.observe.Letter(LetterExpired)
+	default:
+		r.Dropped++
+		d.observe.Letter(LetterDropped)
+	}
 }
 
 // tryAgain delivers a letter while it is of use.

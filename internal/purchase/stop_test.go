@@ -18,7 +18,7 @@ import (
 // the order in the journal without polling.
 func TestStopWhileSubmitting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(1)
+		s := newShop(t, 1)
 		ctx, stop := context.WithCancel(t.Context())
 		s.seat.submit = func(own context.Context) (string, error) {
 			time.AfterFunc(time.Second, stop)
@@ -44,7 +44,7 @@ func TestStopWhilePolling(t *testing.T) {
 	for name, after := range map[string]time.Duration{"in the wait": 3 * time.Second, "in a poll": 16 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(1)
+				s := newShop(t, 1)
 				s.seat.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
 					<-ctx.Done()
 					return provider.Solution{}, ctx.Err()
@@ -72,17 +72,19 @@ func TestStopWhilePolling(t *testing.T) {
 // Nothing is bought after the end: an order that was placed but not submitted
 // is taken back.
 func TestStopBeforeSubmitting(t *testing.T) {
-	s := newShop(1)
-	o := s.order(t)
-	ctx, stop := context.WithCancel(t.Context())
-	stop()
-	if err := s.desk.Collect(ctx, o); !errors.Is(err, context.Canceled) {
-		t.Errorf("collect = %v, want canceled", err)
-	}
-	s.want(t, "fail bought=false", "release")
-	if s.desk.slots()[0] != 0 {
-		t.Error("the slot was not freed")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, 1)
+		o := s.order(t)
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		if err := s.desk.Collect(ctx, o); !errors.Is(err, context.Canceled) {
+			t.Errorf("collect = %v, want canceled", err)
+		}
+		s.want(t, "fail bought=false", "release")
+		if s.desk.slots()[0] != 0 {
+			t.Error("the slot was not freed")
+		}
+	})
 }
 
 // A token that has come is landed in spite of a stop, also if Redis is away
@@ -91,7 +93,7 @@ func TestStopWithATokenInHand(t *testing.T) {
 	for _, away := range []time.Duration{2 * time.Second, time.Hour} {
 		t.Run(fmt.Sprint(away), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(1)
+				s := newShop(t, 1)
 				ctx, stop := context.WithCancel(t.Context())
 				began := time.Now()
 				s.seat.poll = func(context.Context, int) (provider.Solution, error) {

@@ -17,15 +17,16 @@ const (
 	slowFrom = 12
 	wishStep = 1.0
 	idleStep = 10.0
+	// In a long silence it looks every likelyStep once a request within the life of a
+	// new token is likely, to order in time.
+	likelyStep = 2.0
+	likely     = 0.05
 	// floorLead is the quantile of the lead time that `min` and warm windows are
 	// renewed by at least.
 	floorLead = 0.8
 	// warmLead is the quantile of the lead time that a warm window is ordered for
 	// before it begins.
 	warmLead = 0.95
-	// An order older than staleTimes the staleLead quantile is not counted on.
-	staleTimes = 2.0
-	staleLead  = 0.95
 )
 
 // Wish is what the policy wants of a stock that it has not looked at yet.
@@ -35,7 +36,6 @@ type Wish struct {
 	Lead time.Duration // a token that does not outlive it is on its way out; to look at the stock with
 	// Shortest is the shortest lead time of late; 0 where too few are known.
 	Shortest time.Duration
-	Stale    time.Duration // an order older than this is not counted on
 	Forecast float64       // requests expected within one lead time
 	Risk     float64       // that a request finds nothing with Want tokens ahead of it
 	Rail     string        // what kept Want below what the forecast asks; RailNone
@@ -73,35 +73,41 @@ func (m *Mind) fixedWish() Wish {
 	return w
 }
 
+// slotGap is how long it takes, in scaled seconds, to have one more token solved
+// where slots are few.
+func (m *Mind) slotGap() float64 {
+	const leastSolved = 0.1
+	return m.slots.gap / m.scale / max(leastSolved, 1-m.solves.fails)
+}
+
 // adaptiveWish is that of `refill: adaptive`.
 func (m *Mind) adaptiveWish() Wish {
 	var v view
 	m.foresee(&v)
 	w := Wish{Most: m.most(), Forecast: v.expected(), Look: inSeconds(wishStep * m.scale)}
-	w.Want, w.Rail = m.rails(v.enough(&m.knobs, m.solves.fails, w.Most))
-	w.Risk = v.risk(w.Want, m.solves.fails)
-	// A token is replaced before it dies, as long before as a miss is dear and a
-	// token cheap; never merely because it dies.
-	dear := v.rate * v.life * m.knobs.MaxWaste
-	if w.Want > 1 {
-		dear *= cheaper * v.risk(w.Want-1, m.solves.fails)
-	}
-	fractile := dear / (1 + dear)
+	w.Want, w.Rail = m.rails(v.enoughInTime(&m.knobs, w.Most, m.slotGap()))
+	w.Risk = v.risk(w.Want)
+	// A token that dies within the lead time is replaced as far as it will be
+	// used before; never merely because it dies.
+	fractile := 0.5
 	if m.floor() > 0 {
-		fractile = max(fractile, floorLead)
+		fractile = floorLead
 	}
 	lead := min(m.solves.quantile(fractile), m.knobs.Usable.Seconds())
 	v.prepare(&m.thought.soon, lead/m.scale)
 	w.Lead = inSeconds(lead)
-	w.Stale = inSeconds(staleTimes * m.solves.quantile(staleLead))
 	if w.Want == 0 && (m.last == 0 || m.silence() > lateAfter*m.scale) {
-		w.Look = inSeconds(idleStep * m.scale)
+		step := idleStep
+		if v.use.ge(1) > likely {
+			step = likelyStep
+		}
+		w.Look = inSeconds(step * m.scale)
 	}
 	return w
 }
 
 // Decide says what to order, given the stock as looked at with the wish's Lead.
-// Only its counts, times and OrderAges are read. For `refill: fixed` it is the depth
+// Only its counts and times are read. For `refill: fixed` it is the depth
 // sentence's arithmetic; Leads are those of the Mind.
 func (m *Mind) Decide(at time.Time, w Wish, s *pool.Stock) Decision {
 	m.advance(at)
@@ -126,7 +132,9 @@ func (m *Mind) Decide(at time.Time, w Wish, s *pool.Stock) Decision {
 		d.Order = short(w.Want, s)
 	}
 	d.Look = min(d.Look, nextChange(s))
-	return m.probe(d)
+	d = m.probe(d)
+	m.slots.want(m.now, d.Order)
+	return d
 }
 
 // Ahead is how long before a warm window begins its tokens are ordered, so that
@@ -143,20 +151,13 @@ func (m *Mind) Worth(n int) float64 {
 	var v view
 	m.foresee(&v)
 	m.wished = 0 // the outlooks that the last wish was made with are gone
-	return m.knobs.MaxWaste * v.risk(n, m.solves.fails) * v.use.ge(n+1)
+	return m.knobs.MaxWaste * v.risk(n) * v.use.ge(n+1)
 }
 
 // missing is how many tokens lack, in expectation: one that is on its way out
 // counts as likely as it is used before, an order as likely as it lands.
 func (m *Mind) missing(w Wish, s *pool.Stock) int {
-	orders := s.Orders
-	for _, age := range s.OrderAges {
-		if age <= w.Stale && age.Seconds() <= m.now-m.doubt {
-			break // they are sorted, oldest first
-		}
-		orders--
-	}
 	effective := float64(s.Outliving) + m.thought.soon.served(s.Fresh-s.Outliving) +
-		(1-m.solves.fails)*float64(max(0, orders)) - float64(s.Waiting)
+		(1-m.solves.fails)*float64(s.Orders) - float64(s.Waiting)
 	return max(0, int(math.Floor(float64(w.Want)-effective+0.5)))
 }

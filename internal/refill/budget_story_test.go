@@ -25,7 +25,12 @@ type episode struct {
 // and when there is budget and somebody asks, buying goes on: for both ways of
 // refilling.
 func TestBudgetsAndPausesHold(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
+	long(t)
+	type trial struct {
+		target targets.Target
+		story  []episode
+	}
+	trials := rapid.Custom(func(r *rapid.T) trial {
 		login := learning("login", rapid.IntRange(1, 30).Draw(r, "depth"))
 		login.Refill = rapid.SampledFrom([]targets.Refill{targets.RefillFixed, targets.RefillAdaptive}).Draw(r, "refill")
 		login.Budget.PerHour = rapid.IntRange(1, 60).Draw(r, "per hour")
@@ -37,35 +42,44 @@ func TestBudgetsAndPausesHold(t *testing.T) {
 				asked:   rapid.IntRange(0, 20).Draw(r, "asked"),
 				quiet:   time.Duration(rapid.IntRange(0, 300).Draw(r, "quiet")) * time.Second,
 			}
-		}), 1, 20).Draw(r, "story")
-		if problem := budgetStory(t, login, story); problem != "" {
-			r.Fatal(problem)
-		}
+		}), 5, 10).Draw(r, "story")
+		return trial{login, story}
 	})
+	for seed := range 4 {
+		x := trials.Example(seed)
+		if problem := budgetStory(t, x.target, x.story); problem != "" {
+			t.Errorf("%s: %+v", problem, x)
+		}
+	}
 }
 
 // budgetStory plays it and says what went wrong.
 func budgetStory(t *testing.T, login targets.Target, story []episode) (problem string) {
-	play(t, 20, func(_ *testing.T, w *world) {
+	play(t, 20, func(t *testing.T, w *world) {
 		failing := 0.0 // under the market's lock
 		w.market.with(func() { w.market.fail = func(captcha.Identity) bool { return w.market.draw.Float64() < failing } })
 		w.apply(login)
 		begin := func(e episode) {
-			w.shelf.with(func() { w.shelf.paused[login.ID] = e.paused })
 			w.market.with(func() { failing = e.failing })
-			w.manager.Kick(login.ID)
+			pause := w.elsewhere.Resume
+			if e.paused {
+				pause = w.elsewhere.Pause
+			}
+			if err := pause(t.Context(), login.ID); err != nil {
+				t.Error(err)
+			}
 			w.after(25 * time.Millisecond) // what was decided before is placed or not
 		}
 		for _, e := range story {
 			begin(e)
-			before := len(w.shelf.placed())
+			before := len(w.book.placed())
 			w.demand(login, e.every, time.Duration(e.asked)*e.every)
 			w.after(e.quiet)
-			if more := len(w.shelf.placed()) - before; e.paused && more > 0 {
+			if more := len(w.book.placed()) - before; e.paused && more > 0 {
 				problem = fmt.Sprintf("%d orders were placed while paused", more)
 			}
 		}
-		placed := w.shelf.placed()
+		placed := w.book.placed()
 		for i, p := range placed {
 			if n := i - login.Budget.PerHour; n >= 0 && p.at.Sub(placed[n].at) < time.Hour {
 				problem = fmt.Sprintf("more than %d orders within an hour", login.Budget.PerHour)
@@ -75,7 +89,7 @@ func budgetStory(t *testing.T, login targets.Target, story []episode) (problem s
 		begin(episode{})
 		w.after(time.Hour + time.Minute)
 		w.demand(login, 7*time.Second, 10*time.Minute)
-		if len(w.shelf.placed()) == len(placed) {
+		if len(w.book.placed()) == len(placed) {
 			problem = "nothing is bought any more"
 		}
 	})

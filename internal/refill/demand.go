@@ -10,10 +10,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // DemandHelp lists the built-in demand models, for --help.
-const DemandHelp = "poisson:RATE (or steady:RATE), diurnal:RATE, office:RATE, onoff:RATE, sessions:RATE, flash:RATE, cron:SECONDS, mixed:RATE"
+const DemandHelp = "poisson:RATE (or steady:RATE), diurnal:RATE, office:RATE, onoff:RATE, sessions:RATE, flash:RATE, cron:PERIOD, timer:PERIOD, clusters:SIZE, mixed:RATE"
 
 const (
 	daySeconds = 86400.0
@@ -21,6 +22,9 @@ const (
 	mostArrivals = 20_000_000
 	mostRate     = 1000.0
 	longestDay   = 366 * daySeconds
+
+	cronLeast, cronMost = 20, 40 // requests of a job
+	clustersDaily       = 5.0
 )
 
 // ErrDemand says that a demand model or a trace cannot be used.
@@ -28,15 +32,25 @@ var ErrDemand = errors.New("demand")
 
 // Demand draws arrivals of a model, in seconds from the start, for so many
 // seconds: NAME:NUMBER, as DemandHelp lists them. The number is the mean rate in
-// requests per second while there are any, or for cron the period. The same seed
-// draws the same.
+// requests per second while there are any; for cron and timer the period, in
+// seconds or with a unit; for clusters how many requests come at once. The same
+// seed draws the same.
 func Demand(model string, length float64, seed uint64) ([]float64, error) {
 	name, text, _ := strings.Cut(model, ":")
 	draw := models[name]
 	number, err := strconv.ParseFloat(text, 64)
-	most := mostRate
-	if name == "cron" {
-		most = daySeconds
+	most, rate := mostRate, number
+	switch name {
+	case "cron", "timer":
+		if period, bad := time.ParseDuration(text); bad == nil {
+			number, err = period.Seconds(), nil
+		}
+		most, rate = daySeconds, 1/number
+		if name == "cron" {
+			rate *= cronMost
+		}
+	case "clusters":
+		rate = number * clustersDaily / daySeconds
 	}
 	switch {
 	case draw == nil:
@@ -45,7 +59,7 @@ func Demand(model string, length float64, seed uint64) ([]float64, error) {
 		return nil, fmt.Errorf("%w: %q needs a number above 0 and up to %g after the colon", ErrDemand, model, most)
 	case !(length > 0 && length <= longestDay):
 		return nil, fmt.Errorf("%w: a length of %g s is not above 0 and up to a year", ErrDemand, length)
-	case name != "cron" && number*length > mostArrivals:
+	case rate*length > mostArrivals:
 		return nil, fmt.Errorf("%w: more than %d requests", ErrDemand, mostArrivals)
 	}
 	d := &drawing{length: length, random: rand.New(rand.NewPCG(seed, uint64(len(name))))} //nolint:gosec // G404: a model, and repeatable
@@ -73,6 +87,8 @@ var models = map[string]func(d *drawing, number float64){
 	"sessions": (*drawing).sessions,
 	"flash":    (*drawing).flash,
 	"cron":     (*drawing).cron,
+	"timer":    (*drawing).timer,
+	"clusters": (*drawing).clusters,
 	"mixed":    (*drawing).mixed,
 }
 
@@ -143,12 +159,32 @@ func (d *drawing) flash(rate float64) {
 // cron is 20 to 40 requests within about a quarter of a minute, every period,
 // with a few seconds of jitter.
 func (d *drawing) cron(period float64) {
-	const fewest, more, gap, jitter = 20, 21, 0.5, 4.0
+	const gap, jitter = 0.5, 4.0
 	for t := period; t < d.length; t += period {
 		at := t + jitter*d.random.Float64()
-		for range fewest + d.random.IntN(more) {
+		for range cronLeast + d.random.IntN(cronMost-cronLeast+1) {
 			d.arrivals = append(d.arrivals, at)
 			at += d.exp(gap)
+		}
+	}
+}
+
+// timer is a check or a probe: one request every period, a few seconds late.
+func (d *drawing) timer(period float64) {
+	const jitter = 8.0
+	for t := period; t < d.length; t += period {
+		d.arrivals = append(d.arrivals, t+min(jitter, period/4)*d.random.Float64())
+	}
+}
+
+// clusters are over at once, as the calls of one page or a scan: so many requests
+// within half a second, a few times a day, at any time.
+func (d *drawing) clusters(size float64) {
+	const within = 0.5
+	const between = daySeconds / clustersDaily
+	for t := d.exp(between); t < d.length; t += d.exp(between) {
+		for range int(math.Ceil(size)) {
+			d.arrivals = append(d.arrivals, t+within*d.random.Float64())
 		}
 	}
 }

@@ -2,6 +2,7 @@ package refill
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,11 @@ func TestDemand(t *testing.T) {
 		"sessions:0.2": {9000, 26000},
 		"flash:0.2":    {3000, 9000},
 		"cron:600":     {4000, 4600},
+		"cron:10m":     {4000, 4600},
+		"timer:300s":   {287, 287},
+		"timer:300":    {287, 287},
+		"timer:2s":     {43199, 43199},
+		"clusters:20":  {20, 240},
 		"mixed:0.2":    {12500, 18000},
 	} {
 		t.Run(model, func(t *testing.T) {
@@ -44,8 +50,39 @@ func TestDemand(t *testing.T) {
 	}
 }
 
+// A timer is late by some seconds, never by more than a quarter of its period, and
+// clusters are over at once.
+func TestTimersAndClusters(t *testing.T) {
+	for period, late := range map[float64]float64{300: 8, 10: 2.5} {
+		got, err := Demand(fmt.Sprintf("timer:%gs", period), daySeconds, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		latest := 0.0
+		for i, at := range got {
+			latest = max(latest, at-float64(i+1)*period)
+			if at < float64(i+1)*period {
+				t.Fatalf("request %d of the timer of %g s at %.2f", i, period, at)
+			}
+		}
+		if latest > late || latest < 0.9*late {
+			t.Errorf("a timer of %g s is up to %.2f s late", period, latest)
+		}
+	}
+	got, err := Demand("clusters:20", 30*daySeconds, 1)
+	if err != nil || len(got) < 20*100 || len(got) > 20*200 {
+		t.Fatalf("%d requests in a month, %v", len(got), err)
+	}
+	for i := 0; i+19 < len(got); i += 20 {
+		if got[i+19]-got[i] > 0.5 {
+			t.Fatalf("a cluster takes %.2f s", got[i+19]-got[i])
+		}
+	}
+}
+
 func TestBadDemand(t *testing.T) {
-	for _, model := range []string{"", "poisson", "poisson:", "poisson:0", "poisson:-1", "poisson:NaN", "poisson:1001", "cron:1e9", "weekly:1", "poisson:1:2"} {
+	for _, model := range []string{"", "poisson", "poisson:", "poisson:0", "poisson:-1", "poisson:NaN", "poisson:1001", "cron:1e9", "cron:25h", "cron:1e-9", "timer", "timer:", "timer:0", "timer:-5s", "timer:25h", "timer:5x", "timer:NaN", "timer:1ns",
+		"clusters:0", "clusters:1001", "clusters:5s", "weekly:1", "poisson:1:2"} {
 		if _, err := Demand(model, daySeconds, 1); !errors.Is(err, ErrDemand) {
 			t.Errorf("%q: %v", model, err)
 		}

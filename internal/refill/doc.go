@@ -7,7 +7,7 @@
 //     holds goes in, how many to order and when to look again comes out.
 //     policy.go is what all decisions share; mind.go and adaptive.go are `refill:
 //     fixed` and `adaptive` behind one face, a Mind, which remembers the demand; view.go, forecast.go,
-//     table.go, leads.go and rails.go are what a Mind thinks with; saved.go saves
+//     table.go, gaps.go, leads.go, slots.go and rails.go are what a Mind thinks with; saved.go saves
 //     it; calendar.go knows the warm windows; replay.go lets a Mind live in virtual
 //     time, on drawn demand (simulation.go, demand.go) or on the real one
 //     (shadow.go).
@@ -36,18 +36,25 @@
 // stock. One more token is wanted while it is likely to be needed before a later
 // order could arrive (view.risk), likely to be used at all (view.use), and the
 // two are worth its price: `max_waste` is what saving a caller a wait is worth
-// in tokens, `hit_rate` where more of them stop helping.
+// in tokens, `hit_rate` where more of them stop helping. The first one is put off
+// while a later order would serve more (view.early).
 //
-// How likely requests are comes from two sources. The fallback knows the rate of
+// How likely requests are comes from three sources. The fallback knows the rate of
 // the last minute or two. The table knows what happened next, the last times that
 // it had been silent for as long after being as busy: how long bursts are, how
-// they end, when the next one is due. The table counts as many samples as it has,
-// the fallback as two, so that a new target begins careful.
+// they end, whether anybody comes late enough for a token that is ordered now. The
+// gaps know when the next request is due, whatever the period. Table and gaps
+// count as many samples as they have, what they correct as one or two, so that a new
+// target begins careful.
+//
+// Where slots are few, a target learns how long its orders wait for one, and orders
+// ahead what it could not place in time (view.enoughInTime).
 //
 // Tokens that will die within about a lead time count as far as they will be
 // used, orders as far as they will land, and the rails hold: depth, the credit
-// that requests earn and expiries use up, probes while solves fail, idle_after.
-// A Decision's Forecast, Risk and Rail say what it was led by.
+// that hits earn and expiries use up, which also bounds what is held, probes while
+// solves fail, idle_after. A Decision's Forecast, Risk and Rail say what it was led
+// by.
 //
 // All times in the policy are for lead times about 18 s; a target whose lead
 // times are more than three times off has them stretched in proportion.
@@ -58,7 +65,8 @@
 // have done with the same requests, at lead times drawn from the real ones. The
 // shadow of a fixed target is the adaptive policy, whose table is kept as an
 // adaptive target's would be and let go of after an hour without a request; that of
-// an adaptive target is a ladder of fixed depths. They order nothing.
+// an adaptive target is a ladder of fixed depths, and the adaptive policy at higher prices:
+// these know what the target knows, and say what its hit rate needs. They order nothing.
 //
 // # Invariants
 //

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,11 +22,15 @@ import (
 type counter struct {
 	mu      sync.Mutex
 	placed  int
+	bids    []purchase.Bid
 	place   func() error
 	collect func(ctx context.Context) error
 }
 
-func (c *counter) Admit(ctx context.Context, _ purchase.Bid) (*purchase.Slot, error) {
+func (c *counter) Admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bids = append(c.bids, bid)
 	return &purchase.Slot{}, ctx.Err()
 }
 
@@ -89,11 +94,11 @@ func empty(context.Context) (pool.Stock, error) { return pool.Stock{NextLook: -1
 // not hang on it.
 func TestOrdersAreBounded(t *testing.T) {
 	desk := &counter{collect: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
-	withCounter(t, eye(empty), desk, 2*mostOrders, func(t *testing.T, m *Manager, _ *bytes.Buffer) {
+	withCounter(t, eye(empty), desk, 2*4096, func(t *testing.T, m *Manager, _ *bytes.Buffer) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if n := desk.count(); n != mostOrders {
-			t.Errorf("%d orders under way, want %d", n, mostOrders)
+		if n := desk.count(); n != 4096 {
+			t.Errorf("%d orders under way, want 4096", n)
 		}
 		began := time.Now()
 		m.Apply(t.Context(), &targets.Set{})
@@ -141,6 +146,66 @@ func TestPanicsAreContained(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each order bids for its slot with what it is worth: who waits without an order
+// comes first, and `min` is needed for sure.
+func TestBidsOfADecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		look := func(context.Context) (pool.Stock, error) { return pool.Stock{NextLook: -1, Orders: 1, Waiting: 3}, nil }
+		desk := &counter{collect: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+		m := NewManager(eye(look), desk, slog.New(slog.DiscardHandler))
+		login := target("login", 3)
+		login.Min, login.MaxWaste = 2, 3
+		m.Apply(t.Context(), &targets.Set{Targets: []targets.Target{login}})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- m.Run(ctx) }()
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if len(desk.bids) != 5 {
+			t.Fatalf("%d bids for a depth of 3 with two who wait without an order: %+v", len(desk.bids), desk.bids)
+		}
+		for nth, b := range desk.bids {
+			if b.Callers != (nth < 2) || (b.Worth == 3) != (nth < 4) {
+				t.Errorf("order %d: %+v", nth, b)
+			}
+		}
+	})
+}
+
+// Lost orders, and values that are set aside, are told as they become more, not
+// those of before the start.
+func TestLostOrdersAreTold(t *testing.T) {
+	var lost, junk atomic.Int64
+	lost.Store(5)
+	junk.Store(3)
+	look := func(context.Context) (pool.Stock, error) {
+		return pool.Stock{NextLook: -1, Outliving: 5, Figures: pool.Figures{Lost: lost.Load(), Junk: junk.Load()}}, nil
+	}
+	withCounter(t, eye(look), &counter{}, 5, func(t *testing.T, _ *Manager, log *bytes.Buffer) {
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if log.Len() > 0 {
+			t.Errorf("told at the start: %s", log)
+		}
+		lost.Store(7)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if text := log.String(); strings.Count(text, "orders are lost") != 1 || !strings.Contains(text, "orders=2") {
+			t.Errorf("two more: %s", text)
+		}
+		junk.Store(4)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if text := log.String(); strings.Count(text, "values of another program") != 1 || !strings.Contains(text, "values=1") {
+			t.Errorf("one that is set aside: %s", text)
+		}
+	})
 }
 
 // An error of the stock that is not Redis' absence is shown as it is.

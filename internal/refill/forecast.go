@@ -37,6 +37,8 @@ type ahead struct {
 	nearShift float64  // log of what n is multiplied by to look it up
 	farShift  float64
 	part      float64 // 0 = only near, 1 = only far
+
+	first float64 // what the gaps say of the first request, as a factor
 }
 
 // fallback prepares a forecast for the next x seconds from the shape alone.
@@ -46,12 +48,13 @@ func (a *ahead) fallback(x, shape float64) {
 	a.exact = a.term > leastStart
 	a.atLeast[0], a.known = 1, 0
 	a.near, a.far, a.part = nil, nil, 0
+	a.first = 1
 }
 
 // poisson is the fallback's probability of at least n.
 func (a *ahead) poisson(n int) float64 {
 	if n > exactUpTo || !a.exact {
-		return betaTail(a.shape, float64(n), a.share)
+		return a.tail(n)
 	}
 	for a.known < n {
 		k := float64(a.known)
@@ -62,11 +65,16 @@ func (a *ahead) poisson(n int) float64 {
 	return a.atLeast[n]
 }
 
-// GE is the probability of at least n requests.
+// ge is the probability of at least n requests.
 func (a *ahead) ge(n int) float64 {
 	if n <= 0 {
 		return 1
 	}
+	return a.first * a.many(n)
+}
+
+// many is what fallback and table say of it.
+func (a *ahead) many(n int) float64 {
 	p := a.poisson(n)
 	if a.near == nil && a.far == nil {
 		return p
@@ -96,19 +104,10 @@ func logOf(n int) float64 {
 	return math.Log(float64(n))
 }
 
-// betaTail is P(N >= n) of a negative binomial with that shape whose terms fall
-// with share, by Peizer and Pratt's approximation, which is good to 0.002 where
-// it is used: for large n or a large shape.
-func betaTail(shape, n, share float64) float64 {
-	a, b := max(shape, 0.6), n
-	total := a + b - 1
-	d := b - 1.0/3 - (total+1.0/3)*share
-	left, right := (b-0.5)/(total*share), (a-0.5)/(total*(1-share))
-	gap := math.Abs(b - 0.5 - total*share)
-	if gap < 1e-9 {
-		return 0.5
-	}
-	inside := (b-0.5)*math.Log(left) + (a-0.5)*math.Log(right)
-	z := d / gap * math.Sqrt(max(0, 2/(1+1/(6*total))*inside))
-	return 0.5 * math.Erfc(z/math.Sqrt2)
+// tail is P(N >= n) of the gamma-Poisson by its normal approximation, which is good
+// enough where it is used: for large n or a large shape.
+func (a *ahead) tail(n int) float64 {
+	mean := a.shape * a.share / (1 - a.share)
+	spread := math.Sqrt(mean / (1 - a.share))
+	return 0.5 * math.Erfc((float64(n)-0.5-mean)/(spread*math.Sqrt2))
 }

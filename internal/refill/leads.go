@@ -9,9 +9,6 @@ import (
 const (
 	// leadsKept is how many lead times are remembered, as many as the stock does.
 	leadsKept = 48
-	// guessWeight is how many of the kept lead times the guess stands for at
-	// first; each learned one takes a place.
-	guessWeight = 6
 	// failDecay is what one completion leaves of the failure share so far.
 	failDecay = 0.98
 	// failPrior is the failure share of a target that has seen no completion.
@@ -19,8 +16,8 @@ const (
 )
 
 // guessSpread is how lead times that nobody has seen yet lie around the guess:
-// the quantiles of a lognormal with sigma 0.45, at (k+1/2)/guessWeight.
-var guessSpread = [guessWeight]float64{0.54, 0.74, 0.91, 1.1, 1.35, 1.86}
+// quantiles of a lognormal with sigma 0.45.
+var guessSpread = [...]float64{0.54, 0.74, 0.91, 1.1, 1.35, 1.86}
 
 // solves is what is known about the provider's side: how long a solve takes and
 // how often it fails. Pure data, saved with the Mind.
@@ -31,8 +28,8 @@ type solves struct {
 	fails  float64            // share of solves that fail
 	streak uint32             // failures in a row
 
-	sorted [leadsKept + guessWeight]float32 // in ascending order; derived from leads and guess
-	many   int                              // of sorted
+	sorted [leadsKept]float32 // in ascending order; derived from leads, or the guess where there is none
+	many   int                // of sorted
 }
 
 // landed notes a solve that took lead. sort is to be called after.
@@ -66,15 +63,17 @@ func (s *solves) failed() {
 	}
 }
 
-// sort brings the known lead times, and the guess where few are known, in order.
+// sort brings the known lead times in order, or the guess where none is known.
 func (s *solves) sort(guess time.Duration) {
 	s.many = int(s.n)
 	for i := range s.many {
 		s.sorted[i] = s.leads[i]
 	}
-	for i := range max(0, guessWeight-int(s.n)) {
-		s.sorted[s.many] = float32(guessSpread[i] * guess.Seconds())
-		s.many++
+	if s.n == 0 {
+		for _, share := range guessSpread {
+			s.sorted[s.many] = float32(share * guess.Seconds())
+			s.many++
+		}
 	}
 	slices.Sort(s.sorted[:s.many])
 }

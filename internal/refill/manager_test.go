@@ -3,12 +3,10 @@ package refill
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"poold/internal/purchase"
 	"poold/internal/targets"
 )
 
@@ -19,16 +17,16 @@ func TestDepthShrinksAcrossAReload(t *testing.T) {
 		login := target("login", 20)
 		w.apply(login)
 		w.after(30 * time.Second)
-		w.shelf.take(login)
+		w.take(login)
 		login.Depth = 3
 		w.apply(login)
 		applied := time.Now()
-		for range 300 {
+		for range 120 {
 			w.after(time.Second)
-			w.shelf.take(login)
+			w.take(login)
 		}
 		later := 0
-		for _, p := range w.shelf.placed() {
+		for _, p := range w.book.placed() {
 			if !p.at.After(applied) {
 				continue
 			}
@@ -94,7 +92,7 @@ func TestOrdersOutliveTheirWorker(t *testing.T) {
 			t.Errorf("Apply waited %v for the orders", took)
 		}
 		w.after(time.Minute)
-		if n := w.shelf.fresh(login); n != 3 {
+		if n := w.fresh(login); n != 3 {
 			t.Errorf("%d of 3 paid tokens landed", n)
 		}
 	})
@@ -160,20 +158,21 @@ func TestKicksAreCoalesced(t *testing.T) {
 	})
 }
 
-// A thousand targets with full pools cost few looks, spread over time, the
-// first ones too.
+// Many targets with full pools cost few looks, spread over time, the first ones
+// too.
 func TestIdleTargetsCostLittle(t *testing.T) {
-	play(t, 1000, func(t *testing.T, w *world) {
+	long(t)
+	play(t, 400, func(t *testing.T, w *world) {
 		var list []targets.Target
-		for i := range 1000 {
+		for i := range 60 {
 			x := target(fmt.Sprint("t", i), 2)
 			x.Lifetime = time.Hour
 			list = append(list, x)
 		}
 		w.apply(list...)
-		w.after(100 * time.Millisecond)
-		if _, n := w.shelf.lookCount(""); n > 300 {
-			t.Errorf("%d looks in the first 100 ms", n)
+		w.after(10 * time.Millisecond)
+		if _, n := w.shelf.lookCount(""); n > 40 {
+			t.Errorf("%d looks in the first 10 ms", n)
 		}
 		w.after(2 * time.Minute)
 		_, before := w.shelf.lookCount("")
@@ -185,8 +184,8 @@ func TestIdleTargetsCostLittle(t *testing.T) {
 			most = max(most, now-then)
 		}
 		_, now := w.shelf.lookCount("")
-		if rate := (now - before) / 100; rate > 90 || most > 180 {
-			t.Errorf("%d looks a second, %d in the worst one; want at most 90 and 180", rate, most)
+		if rate := (now - before) / 100; rate > 6 || most > 15 {
+			t.Errorf("%d looks a second, %d in the worst one; want at most 6 and 15", rate, most)
 		}
 	})
 }
@@ -194,31 +193,28 @@ func TestIdleTargetsCostLittle(t *testing.T) {
 // A stop places no more orders and leaves those under way in the journal.
 func TestStopLeavesOrdersInTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, quiet := newShelf(), slog.New(slog.DiscardHandler)
-		desk := purchase.NewDesk(s, "no letters", deaf{}, quiet)
-		shop := newMarket("one")
-		desk.SetProviders([]purchase.Entry{{Provider: shop, Concurrency: 3}})
-		m := NewManager(s, desk, quiet)
-		login := target("login", 9)
+		w := newWorld(t, 3)
+		w.replica = w.newReplica()
+		m, shop, login := w.manager, w.market, target("login", 9)
 		m.Apply(t.Context(), &targets.Set{Targets: []targets.Target{login}}) // before Run: remembered
 		if shop.asked() != 0 {
 			t.Error("bought before Run")
 		}
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- m.Run(ctx) }()
+		w.run(w.replica)
 		time.Sleep(5 * time.Second)
-		stop()
 		began := time.Now()
-		if err := <-done; err != nil || time.Since(began) > time.Second {
-			t.Errorf("run = %v after %v", err, time.Since(began))
+		w.end(w.replica)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it took %v", took)
 		}
-		if n := len(s.orders[login.ID]); n != 3 || shop.asked() != 3 {
-			t.Errorf("%d orders in the journal, %d submits, want 3 each", n, shop.asked())
+		s, err := w.elsewhere.Look(t.Context(), login.ID, login.Margin, 0)
+		if err != nil || s.Orders != 3 || s.Bought != 3 || shop.asked() != 3 {
+			t.Errorf("%d orders in the journal, %d of them bought, %d submits, want 3 each; %v", s.Orders, s.Bought, shop.asked(), err)
 		}
 		// After the end Apply and Kick do nothing, and return.
 		m.Apply(t.Context(), &targets.Set{})
 		m.Kick(login.ID)
+		w.close()
 	})
 }
 
@@ -246,12 +242,10 @@ func TestApplyEndsWithItsContext(t *testing.T) {
 func TestOneLeadForLookAndOrder(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *world) {
 		login := target("login", 4)
-		w.shelf.with(func() {
-			w.shelf.leads[login.ID] = []time.Duration{30 * time.Second, 30 * time.Second, 30 * time.Second}
-		})
+		w.learned(login, 3, 30*time.Second)
 		w.apply(login)
 		w.after(time.Second)
-		placed := w.shelf.placed()
+		placed := w.book.placed()
 		if len(placed) != 4 {
 			t.Fatalf("%d orders, want 4", len(placed))
 		}

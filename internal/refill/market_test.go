@@ -29,7 +29,7 @@ type market struct {
 
 func newMarket(name string) *market {
 	m := &market{
-		name: name, draw: rand.New(rand.NewPCG(1, 2)), //nolint:gosec // G404: a test's dice
+		name: name, draw: rand.New(rand.NewPCG(1, 2)),
 		pace:  [2]time.Duration{10 * time.Second, 2 * time.Second},
 		tasks: map[string]time.Time{}, dead: map[string]bool{},
 	}

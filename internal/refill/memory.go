@@ -93,14 +93,25 @@ func (m *memory) worth(n int) float64 {
 // learn tells the Mind what has happened since the last look.
 func (m *memory) learn(at time.Time, s *pool.Stock, concurrency int) {
 	now, then := s.Figures, m.figures
-	requests := int64(0)
+	requests, hits := 0, now.Hits-then.Hits
+	request := func(n int) { m.Request(at, int64(n) < hits) }
 	// Counts that went back are those of a Redis that lost its data.
 	lost := now.Requests < then.Requests || now.Solved < then.Solved
-	if !m.looked.IsZero() && !lost {
-		requests = min(now.Requests-then.Requests, mostEvents)
-		for range requests {
-			m.Request(at)
+	known := !m.looked.IsZero() && !lost
+	if known {
+		requests = int(min(now.Requests-then.Requests, mostEvents))
+	}
+	if m.shadow == nil {
+		for n := range requests {
+			request(n)
 		}
+	} else {
+		if lost {
+			m.shadow.begin(at, now)
+		}
+		m.shadow.learn(m, concurrency, at, requests, s, request)
+	}
+	if known {
 		for i := min(int(now.Solved-then.Solved), len(s.Leads)) - 1; i >= 0; i-- {
 			m.Landed(at, s.Leads[i])
 		}
@@ -117,12 +128,6 @@ func (m *memory) learn(at time.Time, s *pool.Stock, concurrency int) {
 	}
 	if requests > 0 {
 		m.unsaved, m.asked = true, at
-	}
-	if m.shadow != nil {
-		if lost {
-			m.shadow.begin(at, now)
-		}
-		m.shadow.learn(m, concurrency, at, int(requests), s)
 	}
 	m.calendar.posted, m.calendar.read = s.Windows, at
 	m.figures, m.looked = now, at

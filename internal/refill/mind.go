@@ -25,7 +25,7 @@ const (
 	// found for. A target whose lead times differ from it by more than farFactor
 	// has all of them stretched in proportion, leastScale to mostScale times.
 	usualLead  = 18.0
-	farFactor  = 3.0
+	farFactor  = 1.7
 	leastScale = 0.005
 	mostScale  = 200.0
 
@@ -44,22 +44,16 @@ const (
 // counts as that. Its owner calls it from one goroutine at a time. Where a
 // comment says scaled seconds, a second is scale seconds of the clock.
 type Mind struct {
-	knobs Knobs
-	scale float64
-	start float64 // of the first event, in unix seconds as all times here; 0 = none yet
-	now   float64 // the latest time
+	*knowledge
+	follows bool // the knowledge is another Mind's: this one adds nothing to it
 
-	count   float64 // requests, decayed with countDecay, as of last
-	last    float64 // time of the last request; 0 = none yet
-	total   uint32  // requests, modulo 2^32
-	busy    int     // bucket of count at the last request
-	sampled float64 // time of the last sample of the table
-	placed  float64 // time of the last order; 0 = none yet
-	credit  float64 // tokens that may still be wasted
-	doubt   float64 // orders placed before are not counted on: they are of an outage; not saved
-
-	solves solves
-	table  *table // nil unless Adaptive: a fixed depth needs no forecast
+	knobs  Knobs
+	now    float64 // the latest time, in unix seconds as all times here
+	placed float64 // time of the last order; 0 = none yet
+	credit float64 // tokens that may still be wasted
+	hits   float64 // tokens handed out at once, decayed with countDecay, as of hit; not saved
+	hit    float64
+	slots  slots
 
 	// Of the last wish; not saved.
 	wish    Wish
@@ -72,6 +66,21 @@ type Mind struct {
 	freeAt float64 // as of then
 }
 
+// knowledge is what was learned of demand and provider, whatever was bought.
+type knowledge struct {
+	scale float64
+	start float64 // of the first event; 0 = none yet
+
+	count   float64 // requests, decayed with countDecay, as of last
+	last    float64 // time of the last request; 0 = none yet
+	total   uint32  // requests, modulo 2^32
+	busy    int     // bucket of count at the last request
+	sampled float64 // time of the last sample of the table
+
+	solves solves
+	table  *table // nil unless Adaptive: a fixed depth needs no forecast
+}
+
 // thought is what the last forecasts were made of.
 type thought struct {
 	looks [horizons]outlook
@@ -80,7 +89,7 @@ type thought struct {
 
 // NewMind makes a Mind that has seen nothing.
 func NewMind(k Knobs) *Mind {
-	m := &Mind{scale: 1, knobs: k}
+	m := &Mind{knowledge: &knowledge{scale: 1}, knobs: k}
 	m.solves.fails = failPrior
 	if k.Adaptive {
 		m.table, m.thought = newTable(), new(thought)
@@ -88,6 +97,14 @@ func NewMind(k Knobs) *Mind {
 	m.credit = m.creditStart()
 	m.learned()
 	return m
+}
+
+// follower makes a Mind with other knobs that knows what m knows, now and later. It
+// has a credit of its own.
+func (m *Mind) follower(k Knobs) *Mind {
+	f := &Mind{knowledge: m.knowledge, follows: true, knobs: k}
+	f.credit = f.creditStart()
+	return f
 }
 
 // Change gives it other knobs, with the same Adaptive and Usable: another kind or
@@ -99,37 +116,45 @@ func (m *Mind) Change(k Knobs) {
 	m.wished = 0
 }
 
-// Request notes that somebody asked for a token, whether he got one or not.
-func (m *Mind) Request(at time.Time) {
+// Request notes that somebody asked for a token, and whether one was ready.
+func (m *Mind) Request(at time.Time, hit bool) {
 	m.advance(at)
+	if !m.follows {
+		m.asked()
+	}
+	m.earn(hit)
+	m.stir()
+}
+
+// asked learns from a request that comes now.
+func (m *Mind) asked() {
+	if m.table != nil && m.last > 0 {
+		m.table.gaps.add(m.busy, (m.now-m.last)/m.scale)
+	}
 	m.count = m.countNow() + 1
 	m.last = m.now
 	m.total++
 	m.busy = bucket(busyEdges[:], m.count)
-	m.credit = min(m.credit+m.knobs.MaxWaste, m.creditMost())
 	// Every sample waits for the last horizon, and only so many can.
 	if m.table != nil && m.now-m.sampled >= m.scale*max(requestStep, m.ends()[horizons-1]/pendings) {
 		m.sample(m.now)
 	}
-	m.stir()
 }
 
 // Placed notes an order.
 func (m *Mind) Placed(at time.Time) {
 	m.advance(at)
 	m.placed = m.now
+	m.slots.placed(m.now, manySlots*m.solves.quantile(0.5))
 }
 
 // Landed notes a token that was ordered lead ago.
 func (m *Mind) Landed(at time.Time, lead time.Duration) {
 	m.advance(at)
-	if m.solves.streak >= failuresInARow {
-		// The outage ended between that order and the ones before it, which fail one
-		// after the other while everything waits for them.
-		m.doubt = m.now - lead.Seconds()
+	if !m.follows {
+		m.solves.landed(lead)
+		m.learned()
 	}
-	m.solves.landed(lead)
-	m.learned()
 	m.stir()
 }
 
@@ -146,7 +171,9 @@ func (m *Mind) Learn(at time.Time, leads []time.Duration) {
 // Failed notes an order that ended without a token.
 func (m *Mind) Failed(at time.Time) {
 	m.advance(at)
-	m.solves.failed()
+	if !m.follows {
+		m.solves.failed()
+	}
 	m.stir()
 }
 
@@ -160,6 +187,13 @@ func (m *Mind) Expired(at time.Time, n int) {
 // stir has the next wish made anew, unless one event more changes little.
 func (m *Mind) stir() {
 	if m.wish.Want < slowFrom {
+		m.wished = 0
+	}
+}
+
+// forget has a follower's next wish made anew: it shares its thought with others.
+func (m *Mind) forget() {
+	if m.follows {
 		m.wished = 0
 	}
 }
@@ -201,14 +235,22 @@ func (m *Mind) countNow() float64 {
 	if m.last == 0 {
 		return 0
 	}
-	return m.count * math.Exp(-(m.now-m.last)/(countDecay*m.scale))
+	return m.decayed(m.count, m.last)
+}
+
+// decayed is what is left now of a count as of then.
+func (m *Mind) decayed(count, then float64) float64 {
+	return count * math.Exp(-(m.now-then)/(countDecay*m.scale))
 }
 
 // advance brings the table to the time: samples are noted while nobody asks, and
 // what came of earlier ones is written down. A wake-up that came late, or a
 // hundred too many, change nothing: the samples are at the same moments.
 func (m *Mind) advance(at time.Time) {
-	m.now = max(m.now, unixSeconds(at))
+	m.now = max(m.now, unixSeconds(at), m.last)
+	if m.follows {
+		return
+	}
 	if m.start == 0 {
 		m.start = m.now
 	}

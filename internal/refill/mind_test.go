@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -19,7 +20,7 @@ func after(seconds float64) time.Time { return epoch.Add(inSeconds(seconds)) }
 // requests notes n of them, gap seconds apart, and returns the time after.
 func requests(m *Mind, from float64, n int, gap float64) float64 {
 	for range n {
-		m.Request(after(from))
+		m.Request(after(from), true)
 		from += gap
 	}
 	return from
@@ -52,8 +53,8 @@ func TestTableLearnsWhatHappensNext(t *testing.T) {
 		requests(bursts, at, 30, 1)
 		at += 1000
 	}
-	lone.Request(after(at))
-	bursts.Request(after(at))
+	lone.Request(after(at), true)
+	bursts.Request(after(at), true)
 	if w := lone.Wish(after(at), 0); w.Want > 1 {
 		t.Errorf("a lone request: %+v", w)
 	}
@@ -79,9 +80,9 @@ func TestRails(t *testing.T) {
 	}{
 		"depth":                    {change: func(k *Knobs) { k.Depth = 7 }, want: 7, rail: RailDepth},
 		"depth 0":                  {change: func(k *Knobs) { k.Depth = 0 }, want: 0, rail: RailNone},
-		"credit":                   {then: func(m *Mind, at float64) { m.Expired(after(at), 60) }, want: 0, rail: RailCredit},
-		"credit, min":              {change: func(k *Knobs) { k.Min = 3 }, then: func(m *Mind, at float64) { m.Expired(after(at), 60+3) }, want: 3, rail: RailCredit},
-		"credit, warm":             {then: func(m *Mind, at float64) { m.Expired(after(at), 60) }, warm: 9, want: 9, rail: RailCredit},
+		"credit":                   {then: func(m *Mind, at float64) { m.Expired(after(at), 500) }, want: 0, rail: RailCredit},
+		"credit, min":              {change: func(k *Knobs) { k.Min = 3 }, then: func(m *Mind, at float64) { m.Expired(after(at), 500+3) }, want: 3, rail: RailCredit},
+		"credit, warm":             {then: func(m *Mind, at float64) { m.Expired(after(at), 500) }, warm: 9, want: 9, rail: RailCredit},
 		"min alone":                {change: func(k *Knobs) { k.Min = 3 }, after: 4000, want: 3, rail: RailNone},
 		"warm beats depth":         {change: func(k *Knobs) { k.Depth = 7 }, after: 4000, warm: 12, want: 12, rail: RailNone},
 		"idle":                     {change: func(k *Knobs) { k.IdleAfter = time.Second }, after: 2, want: 0, rail: RailIdle},
@@ -110,7 +111,7 @@ func TestRails(t *testing.T) {
 }
 
 // Eight failures in a row turn orders into probes, one per 5 s, and a success
-// ends that; orders that are older than the one that succeeded are of the outage.
+// ends that.
 func TestOutage(t *testing.T) {
 	m := NewMind(usual())
 	at := requests(m, 0, 1000, 0.5)
@@ -132,13 +133,8 @@ func TestOutage(t *testing.T) {
 		t.Errorf("5 s later: %+v", d)
 	}
 	m.Landed(after(at+20), 20*time.Second)
-	doomed := pool.Stock{NextLook: -1, Orders: 20}
-	for range doomed.Orders {
-		doomed.OrderAges = append(doomed.OrderAges, 25*time.Second)
-	}
-	d := decide(at+20, doomed)
-	if d.Order < d.Want-1 || d.Rail == RailProbe {
-		t.Errorf("after a success, with doomed orders: %+v", d)
+	if d := decide(at+20, pool.Stock{NextLook: -1}); d.Order < d.Want || d.Rail == RailProbe {
+		t.Errorf("after a success: %+v", d)
 	}
 }
 
@@ -240,11 +236,6 @@ func drawStock(t *rapid.T) pool.Stock {
 		NextLook: time.Duration(rapid.Int64Range(-1, int64(time.Minute)).Draw(t, "look")),
 	}
 	s.Outliving = rapid.IntRange(0, s.Fresh).Draw(t, "outliving")
-	age := time.Duration(s.Orders) * 4 * time.Second
-	for range s.Orders {
-		s.OrderAges = append(s.OrderAges, age)
-		age -= 4 * time.Second
-	}
 	return s
 }
 
@@ -252,7 +243,7 @@ func checkDecision(t *rapid.T, m *Mind, w Wish, d Decision, s *pool.Stock, warm 
 	t.Helper()
 	k, most := m.knobs, max(m.knobs.Depth, warm)
 	if w.Want < 0 || w.Want > most || w.Want < max(k.Min, warm) || w.Lead < 0 || w.Lead > k.Usable || !(w.Risk >= 0 && w.Risk <= 1+1e-9) ||
-		math.IsNaN(w.Forecast) || w.Look < 0 || w.Stale < 0 {
+		math.IsNaN(w.Forecast) || w.Look < 0 {
 		t.Fatalf("wish %+v", w)
 	}
 	if d.Order < 0 || d.Look < 0 {
@@ -284,6 +275,28 @@ func checkDecision(t *rapid.T, m *Mind, w Wish, d Decision, s *pool.Stock, warm 
 	}
 	if s.Fresh == 0 && s.Waiting > s.Orders && most > 0 && d.Order == 0 {
 		t.Fatalf("%d wait for %d orders: %+v", s.Waiting, s.Orders, d)
+	}
+}
+
+// Where tokens cost next to nothing, as many are wanted as the wanted hit rate
+// asks, and not one more.
+func TestHitRateSaysHowManyAreEnough(t *testing.T) {
+	wants := map[float64]int{}
+	for _, rate := range []float64{0.5, 0.9, 0.99} {
+		k := usual()
+		k.MaxWaste, k.HitRate, k.Depth = 1e9, rate, 500
+		m, at := used(k)
+		m.Request(at, true)
+		w := m.Wish(at, 0)
+		var v view
+		m.foresee(&v)
+		if less := v.risk(w.Want - 1); w.Want < 2 || w.Risk > 1-rate || less <= 1-rate {
+			t.Errorf("hit_rate %g: %d wanted, the risk is %g, with one less %g", rate, w.Want, w.Risk, less)
+		}
+		wants[rate] = w.Want
+	}
+	if wants[0.5] >= wants[0.9] || wants[0.9] >= wants[0.99] {
+		t.Errorf("%v", wants)
 	}
 }
 
@@ -344,15 +357,18 @@ func TestMinIsKept(t *testing.T) {
 func TestMindIsSmall(t *testing.T) {
 	m := NewMind(usual())
 	for i := range situations {
-		m.table.cell(i)[0].add(0, 1)
+		m.table.cell(i).after[0].add(0)
 	}
 	if m.table.known != mostCells {
 		t.Errorf("%d cells", m.table.known)
 	}
 	size := unsafe.Sizeof(memory{}) + unsafe.Sizeof(*m) + unsafe.Sizeof(*m.table) + unsafe.Sizeof(*m.thought) + mostCells*unsafe.Sizeof(cell{})
-	size += unsafe.Sizeof(shadow{})
-	for _, depth := range ladder { // each may hold so many tokens, with as many orders
+	size += unsafe.Sizeof(*m.knowledge) + unsafe.Sizeof(shadow{})
+	// Each may hold so many tokens, with as many orders; those that are dearer as many as
+	// a request each few seconds asks for.
+	for _, depth := range append(slices.Repeat([]int{16}, dearerRungs), ladder...) {
 		size += unsafe.Sizeof(replay{}) + unsafe.Sizeof(Mind{}) + uintptr(depth)*(unsafe.Sizeof(float64(0))+unsafe.Sizeof(order{}))
+		size += 2 * unsafe.Sizeof(tally{}) // in its marks
 	}
 	t.Logf("%d bytes", size)
 	if size > 64<<10 {
@@ -374,7 +390,7 @@ func BenchmarkWish(b *testing.B) {
 			k.Depth = c.depth
 			m := NewMind(k)
 			at := requests(m, 0, 5000, 1/c.rate)
-			s := pool.Stock{Fresh: c.depth / 4, Outliving: c.depth / 8, Orders: 3, OrderAges: []time.Duration{3e9, 2e9, 1e9}, NextLook: -1}
+			s := pool.Stock{Fresh: c.depth / 4, Outliving: c.depth / 8, Orders: 3, NextLook: -1}
 			b.ReportAllocs()
 			for b.Loop() {
 				m.wished = 0
@@ -389,7 +405,7 @@ func BenchmarkRequest(b *testing.B) {
 	at := 0.0
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Request(after(at))
+		m.Request(after(at), true)
 		at += 0.7
 	}
 }
@@ -401,7 +417,7 @@ func TestCreditLeavesOutTheFloor(t *testing.T) {
 	k.Min = 4
 	m := NewMind(k)
 	r := newReplay(m, 64, 0)
-	dice, p := rand.New(rand.NewPCG(1, 2)), DefaultSolves() //nolint:gosec // G404: a test's dice
+	dice, p := rand.New(rand.NewPCG(1, 2)), DefaultSolves()
 	r.solve = func(float64) (float64, bool) { return p.draw(dice, 0) }
 	r.pass(24 * 3600)
 	if r.result.Expired < 4000 || m.credit < m.creditStart()-5 {

@@ -6,7 +6,7 @@ import "math"
 const (
 	RailNone   = ""
 	RailDepth  = "depth"  // the cap of the file, or of the warm window
-	RailCredit = "credit" // too many tokens expired for the requests that came
+	RailCredit = "credit" // too many tokens expired for the hits that came
 	RailProbe  = "probe"  // the last orders all failed: one at a time
 	RailIdle   = "idle"   // nobody asked for idle_after
 	RailPaused = "paused"
@@ -17,12 +17,33 @@ const (
 	// before its requests have earned any; creditTimes that is the most saved up.
 	creditLeast  = 10.0
 	creditMisses = 5.0
-	creditTimes  = 4.0
+	creditTimes  = 16.0
+	// A hit earns max_waste, a miss this part of it: who never finds a token pays at
+	// most so much more than for buying nothing.
+	missEarns = 0.05
 )
 
 func (m *Mind) creditStart() float64 { return max(creditLeast, creditMisses*m.knobs.MaxWaste) }
 
 func (m *Mind) creditMost() float64 { return creditTimes * m.creditStart() }
+
+// earn adds to the credit what a request earns.
+func (m *Mind) earn(hit bool) {
+	earned := missEarns * m.knobs.MaxWaste
+	if hit {
+		earned = m.knobs.MaxWaste
+		m.hits = m.hitsNow() + 1
+		m.hit = m.now
+	}
+	m.credit = min(m.credit+earned, m.creditMost())
+}
+
+// hitsNow is the decayed count of hits.
+func (m *Mind) hitsNow() float64 { return m.decayed(m.hits, m.hit) }
+
+// affordable is how many tokens may be held: should all of them expire, the credit
+// pays for those beyond what was used of late.
+func (m *Mind) affordable() int { return int(max(0, m.credit+m.hitsNow())) }
 
 // spare is the credit of an adaptive target, 0 for a fixed one, which has none.
 func (m *Mind) spare() float64 {
@@ -72,8 +93,8 @@ func (m *Mind) rails(asked int) (want int, rail string) {
 		return floor, RailNone
 	case m.idle():
 		return floor, RailIdle
-	case m.knobs.Adaptive && m.credit <= 0:
-		return floor, RailCredit
+	case m.knobs.Adaptive && min(asked, most) > m.affordable():
+		return max(floor, m.affordable()), RailCredit
 	case m.knobs.Adaptive && asked >= most:
 		return most, RailDepth
 	}

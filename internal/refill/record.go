@@ -105,8 +105,8 @@ func (r *record) decided(d Decision, stock pool.Stock, at time.Time) {
 		r.setLocked(Paused, "paused by an operator")
 	case r.failures >= failuresInARow:
 		r.setLocked(Starved, fmt.Sprintf("%d failures in a row, one try each %v (has the sitekey changed?); the last: %s", r.failures, probeEvery, r.failure))
-	case d.Order > 0 && at.Before(r.note.Until):
-		// No order can be placed before.
+	case d.Order > 0 && r.note.State == Budget:
+		// Until an order stands, or a provider lets it wait.
 	case r.starvesLocked(at):
 		r.starveLocked()
 	case stock.Unknown > 0 && stock.Fresh == 0 && d.Order == 0:

@@ -30,12 +30,11 @@ type replay struct {
 	solve func(at float64) (lead float64, fails bool)
 
 	now     float64
-	look    float64         // when the policy wants to be asked
-	tokens  []float64       // when they expire, oldest first
-	orders  []order         // by start
-	waiting []float64       // since when callers wait, first come first
-	waits   []float64       // how long those that were served waited
-	ages    []time.Duration // room for those of the orders
+	look    float64   // when the policy wants to be asked
+	tokens  []float64 // when they expire, oldest first
+	orders  []order   // by start
+	waiting []float64 // since when callers wait, first come first
+	waits   []float64 // how long those that were served waited
 	result  Result
 }
 
@@ -113,7 +112,7 @@ func sinceEpoch(at time.Time) float64 { return at.Sub(epoch).Seconds() }
 func (r *replay) request(at float64, patient bool) {
 	r.now = at
 	r.result.Requests++
-	r.mind.Request(r.at())
+	r.mind.Request(r.at(), len(r.tokens) > 0)
 	switch {
 	case len(r.tokens) > 0:
 		if r.tokens[0] < r.now {
@@ -158,7 +157,7 @@ func (r *replay) decide() {
 	dying, _ := slices.BinarySearch(r.tokens, r.now+lead)
 	s := pool.Stock{
 		Fresh: len(r.tokens), Outliving: len(r.tokens) - dying, Orders: len(r.orders), Waiting: len(r.waiting),
-		NextExpiry: -1, NextLook: -1, OrderAges: r.ages[:0],
+		NextExpiry: -1, NextLook: -1,
 	}
 	if len(r.tokens) > 0 {
 		s.NextExpiry = inSeconds(r.tokens[0] - r.now)
@@ -166,11 +165,6 @@ func (r *replay) decide() {
 	if dying < len(r.tokens) {
 		s.NextLook = inSeconds(r.tokens[dying] - r.now - lead)
 	}
-	s.OrderAges = s.OrderAges[:0]
-	for i := range r.orders {
-		s.OrderAges = append(s.OrderAges, inSeconds(r.now-r.orders[i].placed))
-	}
-	r.ages = s.OrderAges
 	d := r.mind.Decide(at, w, &s)
 	for range min(d.Order, r.concurrency-len(r.orders)) {
 		lead, fails := r.solve(r.now)

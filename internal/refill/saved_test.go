@@ -2,9 +2,11 @@ package refill
 
 import (
 	"bytes"
-	"encoding/binary"
+	"compress/gzip"
 	"errors"
-	"hash/crc32"
+	"io"
+	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 )
@@ -18,7 +20,7 @@ func used(k Knobs) (m *Mind, at time.Time) {
 		if i%100 == 0 {
 			at = at.Add(time.Duration(i/20) * time.Second)
 		}
-		m.Request(at)
+		m.Request(at, true)
 		if i%3 == 0 {
 			m.Landed(at, time.Duration(10+i%20)*time.Second)
 		}
@@ -64,6 +66,20 @@ func TestSavedMindIsTheSame(t *testing.T) {
 	}
 }
 
+// Whatever is learned can be read back, also after old samples were halved often.
+func TestSavedAfterMuchHalving(t *testing.T) {
+	m := NewMind(usual())
+	random := rand.New(rand.NewPCG(1, 0))
+	at := 0.0
+	for range 20_000 {
+		at += random.ExpFloat64()
+		m.Request(after(at), true)
+	}
+	if _, err := Restore(usual(), save(t, m), after(at)); err != nil {
+		t.Error(err)
+	}
+}
+
 // What was learned about the third horizon goes where the life of a token moved.
 func TestSavedMindOfAnotherLife(t *testing.T) {
 	m, at := used(usual())
@@ -74,7 +90,7 @@ func TestSavedMindOfAnotherLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, c := range again.table.cells {
-		if c != nil && (c[horizons-1].weight != 0 || c[0] != m.table.cells[i][0]) {
+		if c != nil && (c.after[horizons-1].weight != 0 || c.after[0] != m.table.cells[i].after[0]) {
 			t.Fatalf("cell %d: %+v", i, c)
 		}
 	}
@@ -95,27 +111,34 @@ func TestSavedTimesAheadAreNow(t *testing.T) {
 func TestSavedMindIsChecked(t *testing.T) {
 	m, at := used(usual())
 	good := save(t, m)
-	sum := func(b []byte) []byte {
-		body := b[:len(b)-crc32.Size]
-		return binary.LittleEndian.AppendUint32(bytes.Clone(body), crc32.ChecksumIEEE(body))
+	changed := func(old, to string) []byte {
+		text := unpacked(t, good)
+		if !strings.Contains(text, old) {
+			t.Fatalf("no %q in it", old)
+		}
+		return packed(t, strings.Replace(text, old, to, 1))
 	}
-	changed := func(i int, to byte) []byte {
-		b := bytes.Clone(good)
-		b[i] = to
-		return b
-	}
+	flipped := bytes.Clone(good)
+	flipped[len(flipped)/2] ^= 1
 	cases := map[string]struct {
 		data []byte
 		want error
 	}{
-		"nothing":         {nil, ErrSavedCorrupt},
-		"half":            {good[:len(good)/2], ErrSavedCorrupt},
-		"another program": {changed(0, 'x'), ErrSavedCorrupt},
-		"a newer version": {sum(changed(2, savedVersion+1)), ErrSavedVersion},
-		"a flipped bit":   {changed(40, good[40]^1), ErrSavedCorrupt},
-		"a huge scale":    {sum(changed(10, 0x7f)), ErrSavedCorrupt},
-		"more at the end": {sum(append(bytes.Clone(good[:len(good)-4]), 0, 0, 0, 0, 0)), ErrSavedCorrupt},
-		"too long":        {make([]byte, savedMost+1), ErrSavedCorrupt},
+		"nothing":             {nil, ErrSavedCorrupt},
+		"half":                {good[:len(good)/2], ErrSavedCorrupt},
+		"another program":     {[]byte("{}"), ErrSavedCorrupt},
+		"the first version":   {[]byte("pm\x01 and so on"), ErrSavedVersion},
+		"a newer version":     {changed(`"version":2`, `"version":3`), ErrSavedVersion},
+		"a flipped bit":       {flipped, ErrSavedCorrupt},
+		"a huge scale":        {changed(`"scale":`, `"scale":1e9,"was":`), ErrSavedCorrupt},
+		"a lead time below 0": {changed(`"leads":[`, `"leads":[-1,`), ErrSavedCorrupt},
+		"too many leads":      {changed(`"leads":[`, `"leads":[1,`), ErrSavedCorrupt},
+		"no such situation":   {changed(`"cells":{`, `"cells":{"100000":{},`), ErrSavedCorrupt},
+		"more late than all":  {changed(`"late":`, `"late":999999,"was":`), ErrSavedCorrupt},
+		"ended, not reached":  {changed(`"reached":[`, `"reached":[],"was":[`), ErrSavedCorrupt},
+		"more at the end":     {packed(t, unpacked(t, good)+"{}"), ErrSavedCorrupt},
+		"endless":             {packed(t, strings.Repeat(" ", 2*savedMostJSON)), ErrSavedCorrupt},
+		"too long":            {make([]byte, savedMost+1), ErrSavedCorrupt},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -130,14 +153,40 @@ func TestSavedMindIsChecked(t *testing.T) {
 	}
 }
 
+func unpacked(t testing.TB, data []byte) string {
+	t.Helper()
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func packed(t testing.TB, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
 // Whatever is read back is either refused or a Mind that works and is saved as
 // it was read.
 func FuzzRestore(f *testing.F) {
 	m, at := used(usual())
-	f.Add(m.appendBody(nil))
-	f.Add(NewMind(usual()).appendBody(nil))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		m, err := restoreBody(usual(), body, unixSeconds(at))
+	f.Add(unpacked(f, save(f, m)))
+	f.Add(unpacked(f, save(f, NewMind(usual()))))
+	f.Fuzz(func(t *testing.T, text string) {
+		m, err := Restore(usual(), packed(t, text), at)
 		if err != nil {
 			return
 		}
@@ -157,7 +206,7 @@ func checkWorks(t *testing.T, m *Mind, at time.Time) {
 	t.Helper()
 	for i := range 50 {
 		at = at.Add(time.Duration(i) * time.Second)
-		m.Request(at)
+		m.Request(at, true)
 		w := m.Wish(at, 0)
 		if w.Want < 0 || w.Want > m.knobs.Depth || w.Lead < 0 || !(w.Risk >= 0 && w.Risk <= 1+1e-9) || w.Look < 0 {
 			t.Fatalf("wish %+v", w)

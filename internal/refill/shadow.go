@@ -26,13 +26,16 @@ const (
 )
 
 // ladder holds the fixed depths that an adaptive target is compared with.
-var ladder = []int{1, 2, 4, 8, 16, 32, 64}
+var ladder = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}
 
 // shadow is what another way of refilling would have done with a target's
 // demand: replays that live on the real requests and lead times.
 type shadow struct {
+	own      Knobs     // of the target
 	adaptive *replay   // of a target with a fixed depth; else nil
-	fixed    []*replay // of an adaptive one, by depth
+	runs     []*replay // that one, or of an adaptive target by depth, and those that are
+	dearer   []*replay // with other values of max_waste, ascending
+	thought  thought   // of those that are dearer, by turns
 	calendar calendar
 	born     time.Time
 	warmedUp bool // it has lived for a usable life: before, its stock is not what it would be
@@ -45,17 +48,25 @@ type shadow struct {
 type mark struct {
 	at   time.Time
 	real pool.Figures
-	runs []Result
+	runs []tally
 }
 
-// newShadow begins with an empty stock. restore gives the adaptive policy its
-// memory.
+// tally is what a run has come to.
+type tally struct{ requests, hits, bought int }
+
+func (r *replay) tally() tally {
+	return tally{requests: r.result.Requests, hits: r.result.Hits, bought: r.result.Bought}
+}
+
+// newShadow begins with an empty stock. restore gives the adaptive policy of a fixed
+// target its memory; those of an adaptive one share the target's.
 func newShadow(m *memory, concurrency int, at time.Time, restore func(Knobs) *Mind) *shadow {
-	s := &shadow{calendar: calendar{windows: m.calendar.windows}, born: at}
+	s := &shadow{own: m.own, calendar: calendar{windows: m.calendar.windows}, born: at}
 	begin := func(mind *Mind) *replay {
 		r := newReplay(mind, concurrency, sinceEpoch(at))
 		r.patience = waitersPatience.Seconds()
 		r.windows = &s.calendar
+		s.runs = append(s.runs, r)
 		return r
 	}
 	k := m.own
@@ -66,19 +77,17 @@ func newShadow(m *memory, concurrency int, at time.Time, restore func(Knobs) *Mi
 	} else {
 		k.Min = 0
 		for _, k.Depth = range ladder {
-			s.fixed = append(s.fixed, begin(NewMind(k)))
+			begin(m.follower(k))
+		}
+		k = m.own
+		for _, k.MaxWaste = range dearer(k.MaxWaste) {
+			mind := m.follower(k)
+			mind.thought = &s.thought
+			s.dearer = append(s.dearer, begin(mind))
 		}
 	}
 	s.begin(at, m.figures)
 	return s
-}
-
-// runs are all its replays.
-func (s *shadow) runs() []*replay {
-	if s.adaptive != nil {
-		return []*replay{s.adaptive}
-	}
-	return s.fixed
 }
 
 // begin begins counting.
@@ -108,22 +117,23 @@ func (s *shadow) wake(restore func(Knobs) *Mind) {
 
 func (s *shadow) mark(at time.Time, real pool.Figures) mark {
 	m := mark{at: at, real: real}
-	for _, r := range s.runs() {
-		m.runs = append(m.runs, r.result)
+	for _, r := range s.runs {
+		m.runs = append(m.runs, r.tally())
 	}
 	return m
 }
 
 // learn lets the shadow live from the last look to this one, with the requests
-// that were noticed spread over that time and solves as they are for real. What
-// happens while an operator has paused the buying counts for nobody.
-func (s *shadow) learn(m *memory, concurrency int, at time.Time, requests int, stock *pool.Stock) {
+// that were noticed spread over that time and solves as they are for real; request
+// tells the target's own Mind of the next one. What happens while an operator has
+// paused the buying counts for nobody.
+func (s *shadow) learn(m *memory, concurrency int, at time.Time, requests int, stock *pool.Stock, request func(n int)) {
 	s.calendar.posted, s.calendar.read = m.calendar.posted, m.calendar.read
 	var was mark
 	if stock.Paused {
 		was = s.mark(at, m.figures)
 	}
-	s.live(m, concurrency, at, requests, stock.Figures)
+	s.live(m, concurrency, at, requests, stock.Figures, request)
 	switch {
 	case !s.warmedUp && at.Sub(s.born) >= m.own.Usable:
 		s.warmedUp = true
@@ -138,7 +148,7 @@ func (s *shadow) learn(m *memory, concurrency int, at time.Time, requests int, s
 	}
 }
 
-func (s *shadow) live(m *memory, concurrency int, at time.Time, requests int, figures pool.Figures) {
+func (s *shadow) live(m *memory, concurrency int, at time.Time, requests int, figures pool.Figures, request func(n int)) {
 	real := &m.solves
 	solve := func(float64) (float64, bool) {
 		fails := real.streak >= failuresInARow || rand.Float64() < real.fails //nolint:gosec // G404: a model
@@ -147,14 +157,31 @@ func (s *shadow) live(m *memory, concurrency int, at time.Time, requests int, fi
 	// As many callers wait for a token as do for real.
 	waiters := float64(figures.Waited) / float64(max(1, figures.Waited+figures.Misses))
 	begin, end := sinceEpoch(m.looked), sinceEpoch(at)
-	for _, r := range s.runs() {
+	for _, r := range s.runs {
 		r.solve, r.concurrency = solve, concurrency
-		for n := range requests {
-			at := begin + (end-begin)*float64(n+1)/float64(requests)
-			r.pass(at)
+		if r.mind.follows {
+			r.mind.knowledge = m.knowledge // what an earlier run saved may have come
+		}
+	}
+	// Who follows must not know of a request before it comes.
+	for n := range requests {
+		at := begin + (end-begin)*float64(n+1)/float64(requests)
+		s.pass(at)
+		request(n)
+		for _, r := range s.runs {
+			r.mind.forget()
 			r.request(at, rand.Float64() < waiters) //nolint:gosec // G404: a model
 		}
-		r.pass(end)
+	}
+	s.pass(end)
+}
+
+// pass lets time pass up to a moment.
+func (s *shadow) pass(at float64) {
+	for _, r := range s.runs {
+		r.mind.forget()
+		r.pass(at)
+		r.waits = r.waits[:0] // nobody wants to know, and they would be ever more
 	}
 }
 
@@ -165,9 +192,9 @@ func (m *mark) skip(was, is mark) {
 	m.real.Misses += is.real.Misses - was.real.Misses
 	m.real.Solved += is.real.Solved - was.real.Solved
 	for i := range m.runs {
-		m.runs[i].Requests += is.runs[i].Requests - was.runs[i].Requests
-		m.runs[i].Hits += is.runs[i].Hits - was.runs[i].Hits
-		m.runs[i].Bought += is.runs[i].Bought - was.runs[i].Bought
+		m.runs[i].requests += is.runs[i].requests - was.runs[i].requests
+		m.runs[i].hits += is.runs[i].hits - was.runs[i].hits
+		m.runs[i].bought += is.runs[i].bought - was.runs[i].bought
 	}
 }
 
@@ -184,6 +211,8 @@ type Shadow struct {
 	Depth         int  // this fixed depth
 	ShadowHitRate float64
 	ShadowBought  int64
+
+	Need *Need // of an adaptive target below its hit rate
 }
 
 // tell sums up; nil where there is too little to tell.
@@ -198,18 +227,39 @@ func (s *shadow) tell(at time.Time, figures pool.Figures) *Shadow {
 	if !s.warmedUp || outcomes < fewRequests || told.Bought <= 0 {
 		return nil
 	}
+	if s.own.Adaptive && told.HitRate < s.own.HitRate {
+		told.Need = newNeed(&s.own, told.HitRate, s.price(told.HitRate))
+	}
 	// The first depth that is as good, else the last one.
-	for i, r := range s.runs() {
-		before := s.since.runs[i]
-		requests := r.result.Requests - before.Requests
+	for i, r := range s.runs[:len(s.runs)-len(s.dearer)] {
 		told.Adaptive, told.Depth = r.mind.knobs.Adaptive, r.mind.knobs.Depth
-		told.ShadowHitRate = float64(r.result.Hits-before.Hits) / float64(max(1, requests))
-		told.ShadowBought = int64(r.result.Bought - before.Bought)
+		told.ShadowHitRate = s.hitRate(i)
+		told.ShadowBought = int64(r.result.Bought - s.since.runs[i].bought)
 		if told.asGood() {
 			break
 		}
 	}
 	return told
+}
+
+// hitRate is that of a run since counting began.
+func (s *shadow) hitRate(run int) float64 {
+	is, was := s.runs[run].tally(), s.since.runs[run]
+	return float64(is.hits-was.hits) / float64(max(1, is.requests-was.requests))
+}
+
+// price is the max_waste that it takes to reach hit_rate, given the rate of the
+// target's own; 0 where none does.
+func (s *shadow) price(rate float64) float64 {
+	price, first := s.own.MaxWaste, len(s.runs)-len(s.dearer)
+	for i, r := range s.dearer {
+		next, dearer := s.hitRate(first+i), r.mind.knobs.MaxWaste
+		if next >= s.own.HitRate {
+			return between(price, dearer, rate, next, s.own.HitRate)
+		}
+		price, rate = dearer, next
+	}
+	return 0
 }
 
 // asGood reports whether the shadow has about as many hits; two requests more or

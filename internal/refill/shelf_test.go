@@ -3,124 +3,64 @@ package refill
 import (
 	"context"
 	"errors"
-	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/pool/redistest"
 	"poold/internal/targets"
 )
 
-// shelf is the stock in memory. It judges by the same sentences as Redis'
-// scripts and writes down every order that it let through.
+// shelf is one replica's stock: the real scripts, on the embedded server of the
+// bubble. It judges nothing; it counts calls and can make looks hang.
 type shelf struct {
+	*pool.Store
+	book *book
+
 	mu       sync.Mutex
 	changed  func(captcha.ID)
-	down     bool // Redis is away
-	tokens   map[captcha.ID][]time.Time
-	orders   map[captcha.ID]map[string]time.Time // until when they count
-	placedAt map[string]time.Time                // when each order was
-	unknown  map[string]bool                     // whose fate nobody knows
-	records  map[string]pool.Record              // of the orders, for who adopts them
-	orphans  map[string]bool                     // orders whose replica is gone
-	windows  []pool.Window                       // as they were when told
-	told     time.Time
-	places   map[string]map[pool.Ref]time.Time
-	adopts   int
-	minds    map[captcha.ID][]byte
-	saves    int
-	figures  map[captcha.ID]pool.Figures
-	budget   time.Duration // what Place says of the target's budget
-	waiting  map[captcha.ID]int
-	paused   map[captcha.ID]bool
-	leads    map[captcha.ID][]time.Duration
-	placings []placing
 	looks    map[captcha.ID]int
-	failed   int
+	saves    int
 	strangle chan struct{} // Look waits for it, whatever its ctx says
+	meantime func()        // happens once, right before an order is placed; may be nil
+}
+
+// book is what all replicas of a world placed.
+type book struct {
+	turn chan struct{} // holds one while an order is placed or a token taken
+
+	mu       sync.Mutex
+	placings []placing
 }
 
 // placing is an order that was let through.
 type placing struct {
 	pool.Order
 	at  time.Time
-	sum int // outliving + orders - waiting, before it
+	sum int // outliving + orders - waiting, as look.lua counted them right before
 }
 
-func newShelf() *shelf {
-	return &shelf{
-		changed: func(captcha.ID) {}, tokens: map[captcha.ID][]time.Time{},
-		orders: map[captcha.ID]map[string]time.Time{}, placedAt: map[string]time.Time{}, places: map[string]map[pool.Ref]time.Time{}, unknown: map[string]bool{}, records: map[string]pool.Record{}, orphans: map[string]bool{}, minds: map[captcha.ID][]byte{}, figures: map[captcha.ID]pool.Figures{},
-		waiting: map[captcha.ID]int{}, paused: map[captcha.ID]bool{},
-		leads: map[captcha.ID][]time.Duration{}, looks: map[captcha.ID]int{},
+func newShelf(t testing.TB, redis *redistest.Bubble, b *book) *shelf {
+	t.Helper()
+	s := &shelf{book: b, changed: func(captcha.ID) {}, looks: map[captcha.ID]int{}}
+	store, err := pool.Open(pool.Options{
+		Addresses: "redis://bubble", Prefix: "captcha", Log: slog.New(slog.DiscardHandler), Dial: redis.Dial, Probe: time.Minute,
+		OnChange: func(id captcha.ID) {
+			s.mu.Lock()
+			changed := s.changed
+			s.mu.Unlock()
+			changed(id)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-// enter begins one step; leave must follow where it answers nil.
-func (s *shelf) enter(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: %w", pool.ErrDown, err)
-	}
-	s.mu.Lock()
-	if s.down {
-		s.mu.Unlock()
-		return fmt.Errorf("%w: dial refused", pool.ErrDown)
-	}
-	return nil
-}
-
-// viewLocked counts an identity's stock.
-func (s *shelf) viewLocked(id captcha.ID, margin, lead time.Duration) pool.Stock {
-	now := time.Now()
-	for order, until := range s.orders[id] {
-		if !until.After(now) {
-			delete(s.orders[id], order)
-		}
-	}
-	s.dropLocked(id, now.Add(margin))
-	st := pool.Stock{
-		Orders: len(s.orders[id]), Waiting: s.waiting[id], Paused: s.paused[id], NextExpiry: -1, NextLook: -1,
-		Leads: append([]time.Duration(nil), s.leads[id]...), Figures: s.figures[id],
-	}
-	for _, window := range s.windows {
-		window.In -= now.Sub(s.told)
-		window.Left -= now.Sub(s.told)
-		if window.Left > 0 {
-			st.Windows = append(st.Windows, window)
-		}
-	}
-	for order := range s.orders[id] {
-		st.OrderAges = append(st.OrderAges, now.Sub(s.placedAt[order]))
-		if s.unknown[order] {
-			st.Unknown++
-		}
-	}
-	slices.SortFunc(st.OrderAges, func(a, b time.Duration) int { return int(b - a) })
-	for _, dies := range s.tokens[id] {
-		left := dies.Sub(now) - margin
-		st.Fresh++
-		if st.NextExpiry < 0 || left < st.NextExpiry {
-			st.NextExpiry = left
-		}
-		if left > lead {
-			st.Outliving++
-			if look := left - lead; st.NextLook < 0 || look < st.NextLook {
-				st.NextLook = look
-			}
-		}
-	}
-	return st
-}
-
-// dropLocked throws tokens away that die before then.
-func (s *shelf) dropLocked(id captcha.ID, then time.Time) {
-	had := len(s.tokens[id])
-	s.tokens[id] = slices.DeleteFunc(s.tokens[id], func(dies time.Time) bool { return dies.Before(then) })
-	f := s.figures[id]
-	f.Expired += int64(had - len(s.tokens[id]))
-	s.figures[id] = f
+	s.Store = store
+	return s
 }
 
 func (s *shelf) Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error) {
@@ -131,259 +71,120 @@ func (s *shelf) Look(ctx context.Context, id captcha.ID, margin, lead time.Durat
 	if strangle != nil {
 		<-strangle
 	}
-	if err := s.enter(ctx); err != nil {
-		return pool.Stock{}, err
-	}
-	defer s.mu.Unlock()
-	return s.viewLocked(id, margin, lead), nil
-}
-
-func (s *shelf) Recall(ctx context.Context, id captcha.ID) ([]byte, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
-	return s.minds[id], nil
+	return s.Store.Look(ctx, id, margin, lead)
 }
 
 func (s *shelf) Remember(ctx context.Context, id captcha.ID, learned []byte) error {
-	if err := s.enter(ctx); err != nil {
-		return err
+	err := s.Store.Remember(ctx, id, learned)
+	if err == nil {
+		s.with(func() { s.saves++ })
 	}
-	defer s.mu.Unlock()
-	s.minds[id] = learned
-	s.saves++
-	return nil
+	return err
 }
 
+// Place writes down what the script lets through. Nobody takes or places between
+// the look and it.
 func (s *shelf) Place(ctx context.Context, o pool.Order) (pool.Placing, error) {
-	if err := s.enter(ctx); err != nil {
+	s.mu.Lock()
+	meantime := s.meantime
+	s.meantime = nil
+	s.mu.Unlock()
+	if meantime != nil {
+		meantime()
+	}
+	s.book.turn <- struct{}{}
+	defer func() { <-s.book.turn }()
+	before, err := s.Store.Look(ctx, o.Identity, o.Margin, o.Lead)
+	if err != nil {
 		return pool.Placing{}, err
 	}
-	defer s.mu.Unlock()
-	st := s.viewLocked(o.Identity, o.Margin, o.Lead)
-	sum := st.Outliving + st.Orders - st.Waiting
-	if st.Paused || sum >= o.Depth {
-		return pool.Placing{Paused: st.Paused}, nil
+	p, err := s.Store.Place(ctx, o)
+	if p.Placed {
+		s.book.mu.Lock()
+		defer s.book.mu.Unlock()
+		s.book.placings = append(s.book.placings, placing{o, time.Now(), before.Outliving + before.Orders - before.Waiting})
 	}
-	if s.budget > 0 {
-		return pool.Placing{BudgetWait: s.budget}, nil
-	}
-	if wait := s.budgetWaitLocked(o.Identity, o.PerHour); wait > 0 {
-		return pool.Placing{BudgetWait: wait}, nil
-	}
-	if s.orders[o.Identity] == nil {
-		s.orders[o.Identity] = map[string]time.Time{}
-	}
-	s.orders[o.Identity][o.Order] = time.Now().Add(o.TTL)
-	s.placedAt[o.Order] = time.Now()
-	s.records[o.Order] = pool.Record{Ref: o.Ref, State: pool.Intent, Facts: o.Facts, Placed: time.Now(), Until: time.Now().Add(o.TTL)}
-	s.placings = append(s.placings, placing{o, time.Now(), sum})
-	return pool.Placing{Placed: true}, nil
+	return p, err
 }
 
-// budgetWaitLocked is how long it takes until an hour's budget has room again.
-func (s *shelf) budgetWaitLocked(id captcha.ID, perHour int) time.Duration {
-	var within []time.Time
-	for _, p := range s.placings {
-		if p.Identity == id && time.Since(p.at) < time.Hour {
-			within = append(within, p.at)
+// take asks for a token and does not wait.
+func (w *world) take(t targets.Target) bool {
+	w.t.Helper()
+	return w.takeAt(w.shelf.Store, t)
+}
+
+func (w *world) takeAt(replica *pool.Store, t targets.Target) bool {
+	w.t.Helper()
+	w.book.turn <- struct{}{}
+	defer func() { <-w.book.turn }()
+	_, err := replica.Take(w.t.Context(), pool.Request{ID: t.ID, Margin: t.Margin})
+	var empty *pool.EmptyError
+	if err != nil && !errors.As(err, &empty) && !errors.Is(err, pool.ErrDown) {
+		w.t.Errorf("a take: %v", err)
+	}
+	return err == nil
+}
+
+// callers are some who wait a minute for a token; served tells how many got one
+// when all have ended.
+func (w *world) callers(t targets.Target, n int) (served <-chan int) {
+	answers, sum := make(chan bool, n), make(chan int, 1)
+	for range n {
+		go func() {
+			_, err := w.shelf.Take(w.t.Context(), pool.Request{ID: t.ID, Margin: t.Margin, Wait: time.Minute, MaxWaiting: 100})
+			answers <- err == nil
+		}()
+	}
+	go func() {
+		got := 0
+		for range n {
+			if <-answers {
+				got++
+			}
+		}
+		sum <- got
+	}()
+	return sum
+}
+
+// window is one that runs from now on.
+func window(tokens int, long time.Duration) pool.Window {
+	return pool.Window{Tokens: tokens, Left: long}
+}
+
+// stock is what a target holds. It is no look of a worker.
+func (w *world) stock(t targets.Target) pool.Stock {
+	w.t.Helper()
+	s, err := w.shelf.Store.Look(w.t.Context(), t.ID, t.Margin, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// fresh is how many tokens a target has, held how many tokens and orders.
+func (w *world) fresh(t targets.Target) int {
+	w.t.Helper()
+	return w.stock(t).Fresh
+}
+
+func (w *world) held(t targets.Target) int {
+	w.t.Helper()
+	s := w.stock(t)
+	return s.Fresh + s.Orders
+}
+
+// learned makes the stock know n lead times of a target, by orders whose tokens
+// are dead at once.
+func (w *world) learned(t targets.Target, n int, lead time.Duration) {
+	w.t.Helper()
+	for range n {
+		ref := w.foreign(t)
+		landing := pool.Landing{Ref: ref, Provider: "before", Task: ref.Order, Value: "dead " + ref.Order, Lifetime: time.Millisecond, Lead: lead}
+		if how, err := w.elsewhere.Settle(w.t.Context(), landing); how != pool.Ended || err != nil {
+			w.t.Fatalf("landing: %v, %v", how, err)
 		}
 	}
-	if perHour == 0 || len(within) < perHour {
-		return 0
-	}
-	return time.Hour - time.Since(within[len(within)-perHour])
-}
-
-func (s *shelf) Reserve(ctx context.Context, name string, order pool.Ref, limit int, ttl time.Duration) (bool, pool.Moment, error) {
-	if err := s.enter(ctx); err != nil {
-		return false, 0, err
-	}
-	defer s.mu.Unlock()
-	if s.places[name] == nil {
-		s.places[name] = map[pool.Ref]time.Time{}
-	}
-	for other, until := range s.places[name] {
-		if !until.After(time.Now()) {
-			delete(s.places[name], other)
-		}
-	}
-	if len(s.places[name]) >= limit {
-		return false, 0, nil
-	}
-	s.places[name][order] = time.Now().Add(ttl)
-	return true, 0, nil
-}
-
-func (s *shelf) Release(ctx context.Context, name string, order pool.Ref) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.mu.Unlock()
-	delete(s.places[name], order)
-	return nil
-}
-
-func (s *shelf) Places(ctx context.Context, name string) (refs []pool.Ref, err error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
-	s.adopts++
-	for ref := range s.places[name] {
-		refs = append(refs, ref)
-	}
-	return refs, nil
-}
-
-func (s *shelf) InFlight(context.Context, []string) ([]int, error) {
-	return nil, errors.New("not used")
-}
-
-func (s *shelf) Book(context.Context, pool.Ref, int, pool.Moment) (time.Duration, error) {
-	return 0, nil
-}
-func (s *shelf) Refund(context.Context, pool.Ref) error { return nil }
-func (s *shelf) Booked(context.Context) (int, error)    { return 0, nil }
-
-// stands reports whether an order is there; change is carried out with it.
-func (s *shelf) stands(ctx context.Context, order pool.Ref, change func()) (bool, error) {
-	if err := s.enter(ctx); err != nil {
-		return false, err
-	}
-	defer s.mu.Unlock()
-	_, there := s.orders[order.Identity][order.Order]
-	if there {
-		change()
-	}
-	return there, nil
-}
-
-func (s *shelf) Mark(ctx context.Context, order pool.Ref) (bool, error) {
-	return s.stands(ctx, order, func() {})
-}
-
-func (s *shelf) Claim(context.Context, string, string, pool.Ref, time.Duration) (bool, error) {
-	return true, nil
-}
-
-func (s *shelf) Submitted(ctx context.Context, order pool.Ref, task string) (bool, error) {
-	return s.stands(ctx, order, func() {
-		r := s.records[order.Order]
-		r.State, r.Task = pool.Bought, task
-		s.records[order.Order] = r
-	})
-}
-
-func (s *shelf) Unknown(ctx context.Context, order pool.Ref, hold time.Duration) (bool, error) {
-	return s.stands(ctx, order, func() {
-		s.unknown[order.Order] = true
-		s.orders[order.Identity][order.Order] = time.Now().Add(hold)
-	})
-}
-
-func (s *shelf) Settle(ctx context.Context, l pool.Landing) (pool.Ending, error) {
-	there, err := s.stands(ctx, l.Ref, func() {
-		delete(s.orders[l.Identity], l.Order)
-		s.tokens[l.Identity] = append(s.tokens[l.Identity], s.placedAt[l.Order].Add(l.SincePlaced+l.Lifetime))
-		f := s.figures[l.Identity]
-		f.Solved++
-		s.figures[l.Identity] = f
-		s.leads[l.Identity] = append([]time.Duration{l.Lead}, s.leads[l.Identity]...)
-		s.leads[l.Identity] = s.leads[l.Identity][:min(48, len(s.leads[l.Identity]))]
-	})
-	s.changed(l.Identity)
-	return ending(there), err
-}
-
-func (s *shelf) Fail(ctx context.Context, f pool.Failure) (pool.Ending, error) {
-	there, err := s.stands(ctx, f.Ref, func() {
-		delete(s.orders[f.Identity], f.Order)
-		if f.Bought {
-			s.failed++
-			figures := s.figures[f.Identity]
-			figures.Failed++
-			s.figures[f.Identity] = figures
-		}
-	})
-	s.changed(f.Identity)
-	return ending(there), err
-}
-
-func ending(there bool) pool.Ending {
-	if there {
-		return pool.Ended
-	}
-	return pool.Gone
-}
-
-func (s *shelf) Find(context.Context, pool.Ref) (pool.Record, bool, error) {
-	return pool.Record{}, false, errors.New("not used")
-}
-
-// Adopt gives away the orders whose replica is gone.
-func (s *shelf) Adopt(ctx context.Context, id captcha.ID, orders []string) (records []pool.Record, gone []pool.Ref, err error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, nil, err
-	}
-	defer s.mu.Unlock()
-	for _, order := range orders {
-		if _, there := s.orders[id][order]; there && s.orphans[order] {
-			delete(s.orphans, order)
-			records = append(records, s.records[order])
-		}
-	}
-	return records, nil, nil
-}
-
-func (s *shelf) Renew(context.Context, []pool.Ref) ([]pool.Ref, error) { return nil, nil }
-
-func (s *shelf) LetGo(ctx context.Context, orders []pool.Ref) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.mu.Unlock()
-	for _, ref := range orders {
-		s.orphans[ref.Order] = true
-	}
-	return nil
-}
-
-// take hands out the oldest fresh token.
-func (s *shelf) take(t targets.Target) bool {
-	s.mu.Lock()
-	defer s.changed(t.ID)
-	defer s.mu.Unlock()
-	s.dropLocked(t.ID, time.Now().Add(t.Margin))
-	f := s.figures[t.ID]
-	defer func() { s.figures[t.ID] = f }()
-	f.Requests++
-	list := s.tokens[t.ID]
-	if len(list) == 0 {
-		f.Misses++
-		return false
-	}
-	// The list is in the order of landing.
-	oldest := slices.IndexFunc(list, func(dies time.Time) bool { return dies.Equal(slices.MinFunc(list, time.Time.Compare)) })
-	s.tokens[t.ID] = slices.Delete(list, oldest, oldest+1)
-	f.Hits++
-	return true
-}
-
-// fresh is how many tokens a target has.
-func (s *shelf) fresh(t targets.Target) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.viewLocked(t.ID, t.Margin, 0).Fresh
-}
-
-// held is how many tokens and orders a target has.
-func (s *shelf) held(t targets.Target) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	stock := s.viewLocked(t.ID, t.Margin, 0)
-	return stock.Fresh + stock.Orders
 }
 
 // with changes the shelf under its lock.
@@ -402,8 +203,8 @@ func (s *shelf) lookCount(id captcha.ID) (one, all int) {
 	return s.looks[id], all
 }
 
-func (s *shelf) placed() []placing {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]placing(nil), s.placings...)
+func (b *book) placed() []placing {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.placings)
 }

@@ -87,13 +87,14 @@ func ratio(t testing.TB, price float64, seeds int) float64 {
 	return ours / theirs
 }
 
-// The policy is as good as its reference on six days. BenchmarkTraces is
+// The policy is better than its reference on six days. BenchmarkTraces is
 // the same over more draws of the lead times.
 func TestTraces(t *testing.T) {
-	for _, price := range []float64{3, 10} {
+	long(t)
+	for price, most := range map[float64]float64{3: 0.86, 10: 0.93} {
 		t.Run(fmt.Sprintf("max_waste %g", price), func(t *testing.T) {
 			t.Parallel()
-			if got := ratio(t, price, 1); got > 1.05 {
+			if got := ratio(t, price, 1); got > most {
 				t.Errorf("waste and misses are %.3f times the reference's", got)
 			}
 		})
@@ -172,7 +173,9 @@ func TestCronOfAnyPeriod(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r := simulated(t, Simulation{Knobs: usual(), Arrivals: arrivals}); r.HitRate < 0.83 || r.WastePerRequest > 0.6 {
+			k := usual()
+			r := simulated(t, Simulation{Knobs: k, Arrivals: arrivals})
+			if cost := r.WastePerRequest + k.MaxWaste*(1-r.HitRate); cost > 0.85 || r.WastePerRequest > 0.3 {
 				t.Errorf("hits %.3f, waste %.3f", r.HitRate, r.WastePerRequest)
 			}
 		})

@@ -1,12 +1,9 @@
 package refill
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"poold/internal/captcha"
@@ -24,25 +21,25 @@ func TestFillsAndRenews(t *testing.T) {
 		w.market.lead = func() time.Duration { return 11 * time.Second }
 		w.apply(login)
 		w.after(13 * time.Second)
-		if n := w.shelf.fresh(login); n != 5 {
+		if n := w.fresh(login); n != 5 {
 			t.Errorf("%d fresh after a lead time, want 5", n)
 		}
 		short := 0
-		for range 3600 {
-			w.after(time.Second)
-			if w.shelf.fresh(login) < 5 {
+		for range 600 {
+			w.after(2 * time.Second)
+			if w.fresh(login) < 5 {
 				short++
 			}
 		}
 		// The jitter of the polls makes a lead differ from the median by less
 		// than half a second.
-		if short > 90 {
-			t.Errorf("short of tokens in %d seconds of 3600", short)
+		if short > 30 {
+			t.Errorf("short of tokens at %d of 600 looks", short)
 		}
 		// A token lands 2 s old, with 78 s to go, and the next one lands when it
-		// leaves: 5 x 3600/78.
-		if n := len(w.market.sales()); n < 225 || n > 240 {
-			t.Errorf("%d bought in an hour, want about 231", n)
+		// leaves: 5 x 1200/78.
+		if n := len(w.market.sales()); n < 75 || n > 90 {
+			t.Errorf("%d bought in twenty minutes, want about 80", n)
 		}
 		if n := w.note("login"); n.State != OK || n.Reason != "" || n.Want != 5 || (n.Lead-12*time.Second).Abs() > 500*time.Millisecond {
 			t.Errorf("note %+v", n)
@@ -57,19 +54,25 @@ func TestTakesAndWaitersAreOrderedFor(t *testing.T) {
 		login := target("login", 3)
 		w.apply(login)
 		w.after(40 * time.Second)
-		before := len(w.shelf.placed())
+		before := len(w.book.placed())
 		for range 2 {
-			w.shelf.take(login)
+			w.take(login)
 		}
 		w.after(50 * time.Millisecond)
-		if n := len(w.shelf.placed()) - before; n != 2 {
+		if n := len(w.book.placed()) - before; n != 2 {
 			t.Errorf("%d ordered for two takes, want 2", n)
 		}
-		w.shelf.with(func() { w.shelf.waiting[login.ID] = 4 })
-		w.manager.Kick(login.ID)
+		for w.take(login) {
+		}
 		w.after(50 * time.Millisecond)
-		if n := len(w.shelf.placed()) - before; n != 6 {
-			t.Errorf("%d ordered for two takes and four waiters, want 6", n)
+		before = len(w.book.placed())
+		served := w.callers(login, 4)
+		w.after(50 * time.Millisecond)
+		if n := len(w.book.placed()) - before; n != 4 {
+			t.Errorf("%d ordered for four who wait, want 4", n)
+		}
+		if n := <-served; n != 4 {
+			t.Errorf("%d of four got a token", n)
 		}
 	})
 }
@@ -77,33 +80,17 @@ func TestTakesAndWaitersAreOrderedFor(t *testing.T) {
 // Two replicas on one stock share depth and concurrency.
 func TestTwoReplicasShareDepthAndConcurrency(t *testing.T) {
 	play(t, 3, func(t *testing.T, w *world) {
-		quiet := slog.New(slog.DiscardHandler)
-		desk := purchase.NewDesk(w.shelf, "no letters", deaf{}, quiet)
-		desk.SetProviders([]purchase.Entry{{Provider: w.market, Concurrency: 3}})
-		other := NewManager(w.shelf, desk, quiet)
-		w.shelf.changed = func(id captcha.ID) { w.manager.Kick(id); other.Kick(id) }
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- other.Run(ctx) }()
-		synctest.Wait()
-
 		a, b := target("a", 6), target("b", 6)
 		w.apply(a, b)
-		other.Apply(t.Context(), w.set)
-		for range 600 {
-			w.after(time.Second)
-			w.shelf.with(func() {
-				if n := len(w.shelf.places["one"]); n > 3 {
-					t.Errorf("%d orders at the provider, want at most 3", n)
-				}
-			})
+		w.start(a, b)
+		for range 120 {
+			w.after(2 * time.Second)
+			if places, err := w.elsewhere.Places(t.Context(), "one"); err != nil || len(places) > 3 {
+				t.Errorf("%d orders at the provider, want at most 3; %v", len(places), err)
+			}
 		}
-		if w.shelf.fresh(a)+w.shelf.fresh(b) < 6 {
-			t.Errorf("hardly anything bought: %d and %d", w.shelf.fresh(a), w.shelf.fresh(b))
-		}
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
+		if w.fresh(a)+w.fresh(b) < 6 {
+			t.Errorf("hardly anything bought: %d and %d", w.fresh(a), w.fresh(b))
 		}
 	})
 }
@@ -147,7 +134,7 @@ func TestNextProviderTakesOver(t *testing.T) {
 		login := target("login", 3)
 		w.apply(login)
 		w.after(time.Minute)
-		if n, first := w.shelf.fresh(login), w.market.asked(); n < 3 || first > 5 || len(two.sales()) < 3 {
+		if n, first := w.fresh(login), w.market.asked(); n < 3 || first > 5 || len(two.sales()) < 3 {
 			t.Errorf("%d fresh; %d submits at the first, %d sold by the second", n, first, len(two.sales()))
 		}
 		w.market.with(func() { w.market.down, w.market.submit = false, nil })
@@ -181,8 +168,8 @@ func TestRefusedTargetStops(t *testing.T) {
 		if n := w.note("bad"); n.State != Refused || !strings.Contains(n.Reason, "WRONG_SITEKEY") {
 			t.Errorf("note %+v", n)
 		}
-		if w.shelf.fresh(good) != 3 || w.note("good").State != OK {
-			t.Errorf("the good target suffers: %d fresh, %+v", w.shelf.fresh(good), w.note("good"))
+		if w.fresh(good) != 3 || w.note("good").State != OK {
+			t.Errorf("the good target suffers: %d fresh, %+v", w.fresh(good), w.note("good"))
 		}
 
 		before := refused()
@@ -228,7 +215,7 @@ func TestFailingTargetIsProbed(t *testing.T) {
 		}
 		w.market.with(func() { broken = false })
 		w.after(time.Minute)
-		if n := w.shelf.fresh(login); n != 10 || w.note("login").State != OK {
+		if n := w.fresh(login); n != 10 || w.note("login").State != OK {
 			t.Errorf("%d fresh after it works again, %+v", n, w.note("login"))
 		}
 	})
@@ -245,6 +232,12 @@ func TestFailuresStopWhatWasDecidedBefore(t *testing.T) {
 		if n := w.market.asked(); n < 15 || n > 32 {
 			t.Errorf("%d orders in a minute of failures, want about 28", n)
 		}
+		// Those that were not placed hold no slot.
+		w.market.with(func() { w.market.fail = nil })
+		w.after(25 * time.Second)
+		if n := w.stock(w.set.Targets[0]).Orders; n != 10 {
+			t.Errorf("%d orders under way after it, want one for each slot", n)
+		}
 	})
 }
 
@@ -257,7 +250,7 @@ func TestBusyProviderIsNotHammered(t *testing.T) {
 		if n := w.market.asked(); n < 60 || n > 240 {
 			t.Errorf("%d submits in a minute, want one each 250 to 500 ms", n)
 		}
-		if n := w.shelf.failed; n != 0 {
+		if n := w.stock(w.set.Targets[0]).Figures.Failed; n != 0 {
 			t.Errorf("%d orders counted as failed; nothing was bought", n)
 		}
 	})
@@ -268,7 +261,7 @@ func TestBusyProviderIsNotHammered(t *testing.T) {
 func TestRedisAway(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *world) {
 		login := target("login", 5)
-		w.shelf.with(func() { w.shelf.down = true })
+		w.redis.SetDown(true)
 		w.apply(login)
 		w.after(time.Minute)
 		if n := w.market.asked(); n != 0 {
@@ -277,12 +270,12 @@ func TestRedisAway(t *testing.T) {
 		if looks, _ := w.shelf.lookCount(login.ID); looks < 25 || looks > 60 {
 			t.Errorf("%d looks in a minute without Redis, want about 35", looks)
 		}
-		if n := w.note("login"); n.State != Starved || n.Reason != pool.ErrDown.Error() {
+		if n := w.note("login"); n.State != Starved || n.Reason != pool.Reason(pool.ErrDown) {
 			t.Errorf("note %+v", n)
 		}
-		w.shelf.with(func() { w.shelf.down = false })
+		w.redis.SetDown(false)
 		w.after(30 * time.Second)
-		if n := w.shelf.fresh(login); n != 5 || w.note("login").State != OK {
+		if n := w.fresh(login); n != 5 || w.note("login").State != OK {
 			t.Errorf("%d fresh after Redis came back, %+v", n, w.note("login"))
 		}
 	})
@@ -295,8 +288,9 @@ func TestPaused(t *testing.T) {
 		byFile.Paused = true
 		w.apply(byFile, byPost)
 		w.after(30 * time.Second)
-		w.shelf.with(func() { w.shelf.paused[byPost.ID] = true })
-		w.manager.Kick(byPost.ID)
+		if err := w.elsewhere.Pause(t.Context(), byPost.ID); err != nil {
+			t.Fatal(err)
+		}
 		before := w.market.asked()
 		w.after(10 * time.Minute)
 		if n := w.market.asked(); n != before || n != 3 {
@@ -307,13 +301,14 @@ func TestPaused(t *testing.T) {
 				t.Errorf("note of %s: %+v", name, n)
 			}
 		}
-		w.shelf.with(func() { delete(w.shelf.paused, byPost.ID) })
-		w.manager.Kick(byPost.ID)
+		if err := w.elsewhere.Resume(t.Context(), byPost.ID); err != nil {
+			t.Fatal(err)
+		}
 		byFile.Paused = false
 		w.apply(byFile, byPost)
 		w.after(30 * time.Second)
-		if w.shelf.fresh(byFile) != 3 || w.shelf.fresh(byPost) != 3 {
-			t.Errorf("%d and %d fresh after the pauses", w.shelf.fresh(byFile), w.shelf.fresh(byPost))
+		if w.fresh(byFile) != 3 || w.fresh(byPost) != 3 {
+			t.Errorf("%d and %d fresh after the pauses", w.fresh(byFile), w.fresh(byPost))
 		}
 	})
 }
@@ -336,13 +331,12 @@ func (w *world) starves(target targets.Target) {
 func TestStarvedByOtherReplicas(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *world) {
 		login := target("login", 3)
-		w.shelf.with(func() {
-			places := map[pool.Ref]time.Time{}
-			for n := range 20 {
-				places[pool.Ref{Identity: "other", Order: fmt.Sprint(n)}] = time.Now().Add(time.Hour)
+		for n := range 20 {
+			ref := pool.Ref{Identity: target("other", 1).ID, Order: fmt.Sprint(n)}
+			if ok, _, err := w.elsewhere.Reserve(t.Context(), "one", ref, 20, time.Hour); !ok || err != nil {
+				t.Fatal(ok, err)
 			}
-			w.shelf.places["one"] = places
-		})
+		}
 		w.starves(login)
 	})
 }

@@ -12,7 +12,7 @@ const (
 
 	// silences is how many buckets of silence there are; the last one is open and
 	// begins at half a day.
-	silences = 117
+	silences = 34
 	// busySilences of them also tell how busy it was.
 	busySilences = 11
 	// busies is how many buckets of busyness there are; the last one is open.
@@ -20,12 +20,10 @@ const (
 	situations = busySilences*busies + silences - busySilences
 	// mostCells is how many situations are remembered at once. A target that meets
 	// more forgets the one that it knows least about.
-	mostCells = 154
+	mostCells = 104
 
-	// A sample weighs one in units of sampleUnit; the k-th one in one visit of a
-	// situation weighs 1/k, at least leastWeight.
-	sampleUnit  = 512
-	leastWeight = 0.1
+	// A sample weighs one in units of sampleUnit, so that it can be halved.
+	sampleUnit = 512
 	// A histogram of this weight is halved, so that the table follows the demand.
 	halveAt = 100 * sampleUnit
 
@@ -42,24 +40,18 @@ const (
 
 const (
 	doubleTo = 48.0 // the buckets of silence double up to here,
-	growTo   = 170.0
-	grow     = 1.3 // grow by this factor up to there,
-	stepTo   = 4000.0
-	stepBy   = 40.0 // then are of one width, half a usual life: a period must not fall between them
+	grow     = 1.3  // then grow by this factor
 )
 
 // silenceEdges are the ends of the buckets of silence: 1.5, 3, 6, ... 48, 62, 81,
-// ... 178, 218, 258, ... 4018, 5224, ... half a day.
+// ... half a day.
 var silenceEdges = func() (edges [silences - 1]float64) {
 	edge := 1.5
 	for i := range edges {
 		edges[i] = edge
-		switch {
-		case edge < doubleTo:
+		if edge < doubleTo {
 			edge *= 2
-		case edge >= growTo && edge < stepTo:
-			edge += stepBy
-		default:
+		} else {
 			edge *= grow
 		}
 	}
@@ -109,14 +101,14 @@ func binOf(ratio float64) int {
 	return min(bins-1, max(0, int(math.Floor(ratio/binWidth))+binsZero))
 }
 
-// add notes one outcome.
-func (h *histogram) add(ratio, weight float64) {
-	units := uint32(weight*sampleUnit + 0.5)
-	if h.weight+units > halveAt {
+// add notes one outcome. It reports whether the older ones were halved for it.
+func (h *histogram) add(ratio float64) (halved bool) {
+	if halved = h.weight > halveAt-sampleUnit; halved {
 		h.halve()
 	}
-	h.bins[binOf(ratio)] += uint16(units) //nolint:gosec // G115: a weight is at most 1, the sum at most halveAt
-	h.weight += units
+	h.bins[binOf(ratio)] += sampleUnit
+	h.weight += sampleUnit
+	return halved
 }
 
 func (h *histogram) halve() {
@@ -128,30 +120,45 @@ func (h *histogram) halve() {
 }
 
 // cell is a situation that has been met.
-type cell [horizons]histogram
+type cell struct {
+	after [horizons]histogram
+	// late is how many of the last horizon's samples had a request beyond the near one.
+	late uint32
+}
+
+// settleLate notes whether somebody came late, once the last histogram has the sample.
+// What halving cuts off there must not be left over here.
+func (c *cell) settleLate(halved, came bool) {
+	if halved {
+		c.late /= 2
+	}
+	if came {
+		c.late += sampleUnit
+	}
+	c.late = min(c.late, c.after[horizons-1].weight)
+}
 
 // pending is a sample that waits for its horizons.
 type pending struct {
-	at     float64
-	shape  float32 // of the fallback then
-	weight float32
-	count  uint32 // requests until then
-	cell   uint16
+	at    float64
+	shape float32 // of the fallback then
+	count uint32  // requests until then
+	near  uint32  // requests until the near horizon
+	cell  uint16
 }
 
 // table learns. A cell exists from its first sample on.
 type table struct {
 	cells [situations]*cell
 	known int // cells that exist
+	gaps  gaps
 
-	ring   [pendings]pending
-	head   uint32           // samples noted
-	done   [horizons]uint32 // of them, those whose horizon is over
-	lately int              // the cell of the last sample, -1 before the first
-	visit  int              // samples in it since it was entered
+	ring [pendings]pending
+	head uint32           // samples noted
+	done [horizons]uint32 // of them, those whose horizon is over
 }
 
-func newTable() *table { return &table{lately: -1} }
+func newTable() *table { return new(table) }
 
 // note remembers a situation, so that settle can say what came of it. It is
 // dropped where too many wait.
@@ -159,15 +166,9 @@ func (t *table) note(at, shape float64, count uint32, situation int) {
 	if t.head-t.done[horizons-1] >= pendings {
 		return
 	}
-	if situation == t.lately {
-		t.visit++
-	} else {
-		t.lately, t.visit = situation, 1
-	}
 	t.ring[t.head%pendings] = pending{
 		at: at, shape: float32(shape), count: count,
-		weight: float32(max(1/float64(t.visit), leastWeight)),
-		cell:   uint16(situation), //nolint:gosec // G115: below situations
+		cell: uint16(situation), //nolint:gosec // G115: below situations
 	}
 	t.head++
 }
@@ -183,7 +184,13 @@ func (t *table) settle(at float64, count uint32, ends *[horizons]float64, scale 
 			}
 			c := t.cell(int(p.cell))
 			expected := length * float64(p.shape) / fallbackWindow
-			c[h].add(math.Log((float64(count-p.count)+0.5)/(expected+0.5)), float64(p.weight))
+			halved := c.after[h].add(math.Log((float64(count-p.count) + 0.5) / (expected + 0.5)))
+			switch h {
+			case 0:
+				p.near = count
+			case horizons - 1:
+				c.settleLate(halved, count != p.near)
+			}
 		}
 	}
 }
@@ -208,7 +215,7 @@ func (t *table) cell(situation int) *cell {
 func (t *table) evict() *cell {
 	least := -1
 	for i, c := range t.cells {
-		if c != nil && (least < 0 || c[0].weight < t.cells[least][0].weight) {
+		if c != nil && (least < 0 || c.after[0].weight < t.cells[least].after[0].weight) {
 			least = i
 		}
 	}
@@ -256,7 +263,7 @@ func (o *outlook) mix(p, log float64) float64 {
 func (t *table) forgetLast() {
 	for _, c := range t.cells {
 		if c != nil {
-			c[horizons-1] = histogram{}
+			c.after[horizons-1], c.late = histogram{}, 0
 		}
 	}
 }

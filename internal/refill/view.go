@@ -2,16 +2,35 @@ package refill
 
 import "math"
 
+const (
+	// latePrior is how many samples chance weighs as much as, where the question is
+	// whether anybody comes late enough to find a token that is ordered now.
+	latePrior = 0.5
+	// A request that is followed by another one soon less than half as often as
+	// chance has it is alone, in proportion.
+	aloneBelow = 0.5
+	// earlyStep is the part of a life by which an order is put off at a time.
+	earlyStep = 0.25
+	// Where slots are few, a life is looked ahead in slotSteps steps; a slot that
+	// comes free within manySlots of a lead time is no bottleneck.
+	slotSteps = 8
+	manySlots = 1.0 / 64
+)
+
 // view is the demand as one decision sees it. Times are in scaled seconds.
 type view struct {
-	shape, rate float64
-	life, q50   float64
-	soon        [3]ahead // until a later order arrives: quantiles 20, 50 and 85 % of the lead time
-	second      ahead    // or, where that one fails, the one after it
-	use         ahead    // until a token that is ordered now expires
-	whole       ahead    // a usable life
-	ends        [horizons]float64
-	looks       *[horizons]outlook // nil where the table knows nothing of the situation
+	shape, rate    float64
+	life, q50, q85 float64
+	soon           [3]ahead // until a later order arrives: quantiles 20, 50 and 85 % of the lead time
+	later          ahead    // or, if longer, until one arrives that is ordered so much later
+	longer         float64
+	use            ahead   // until a token that is ordered now expires
+	whole          ahead   // a usable life
+	late           float64 // how likely a request comes within a life, but not within a lead time
+	company        float64 // how likely a request is followed by another one soon, in relation to chance; at most 1
+	ends           [horizons]float64
+	looks          *[horizons]outlook // nil where the table knows nothing of the situation
+	gaps           walk               // of no weight where nothing is known
 }
 
 // foresee prepares the forecasts of this moment. They point into m.thought.
@@ -19,34 +38,60 @@ func (m *Mind) foresee(v *view) {
 	v.shape = 2*m.countNow() + fallbackPrior
 	v.rate = v.shape / fallbackWindow
 	v.life = m.knobs.Usable.Seconds() / m.scale
+	v.q50, v.q85 = m.solves.quantile(0.5)/m.scale, m.solves.quantile(0.85)/m.scale
 	v.ends = m.ends()
+	v.late, v.company = 1, 1
 	if m.last > 0 && m.table != nil {
-		if c := m.table.cells[situation((m.now-m.last)/m.scale, m.busy)]; c != nil {
-			v.looks = &m.thought.looks
-			for h := range c {
-				v.looks[h].look(&c[h], v.ends[h]*v.rate)
-			}
-		}
+		m.remember(v)
 	}
-	q20, q50 := m.solves.quantile(0.2)/m.scale, m.solves.quantile(0.5)/m.scale
-	v.q50 = q50
-	v.prepare(&v.soon[0], q20)
-	v.prepare(&v.soon[1], q50)
-	v.prepare(&v.soon[2], m.solves.quantile(0.85)/m.scale)
-	v.prepare(&v.second, q50+m.solves.quantile(0.7)/m.scale)
-	// A token that arrives early dies early: with the median in place of q20, slow
-	// providers (a lead of half a life) had half as much again expire.
-	v.prepare(&v.use, q20+v.life)
+	v.prepare(&v.soon[0], m.solves.quantile(0.2)/m.scale)
+	v.prepare(&v.soon[1], v.q50)
+	v.prepare(&v.soon[2], v.q85)
 	v.prepare(&v.whole, v.life)
+	v.prepare(&v.use, v.q50+v.life)
 }
+
+// remember takes what table and gaps know of the situation.
+func (m *Mind) remember(v *view) {
+	silence, lead := (m.now-m.last)/m.scale, max(v.q50, leastAhead)
+	if next := m.table.gaps.after(m.busy, 0); next.weight > 0 {
+		chance := chanceOf(2*m.count+fallbackPrior, lead)
+		v.company = min(1, next.mix(chance, lead)/chance/aloneBelow)
+	}
+	v.gaps = m.table.gaps.after(m.busy, silence)
+	c := m.table.cells[situation(silence, m.busy)]
+	if c == nil {
+		return
+	}
+	v.looks = &m.thought.looks
+	for h := range c.after {
+		v.looks[h].look(&c.after[h], v.ends[h]*v.rate)
+	}
+	if silence < silenceEdges[busySilences-1] { // after that the gaps know better
+		chance := chanceOf(v.shape, v.ends[horizons-1]-v.ends[0])
+		samples := float64(c.after[horizons-1].weight) / sampleUnit
+		v.late = (latePrior*chance + float64(c.late)/sampleUnit) / (latePrior + samples)
+	}
+}
+
+// chanceOf is how likely the fallback has a request within x.
+func chanceOf(shape, x float64) float64 { return -math.Expm1(-shape * math.Log1p(x/fallbackWindow)) }
 
 // prepare makes the forecast for the next x.
 func (v *view) prepare(a *ahead, x float64) {
 	x = max(x, leastAhead)
 	a.fallback(x, v.shape)
-	if v.looks == nil {
-		return
+	if v.looks != nil {
+		v.between(a, x)
 	}
+	if v.gaps.weight > 0 {
+		some := a.many(1)
+		a.first = v.gaps.mix(some, x) / some
+	}
+}
+
+// between takes the histograms of the horizons around x.
+func (v *view) between(a *ahead, x float64) {
 	h := 0
 	for h < horizons && v.ends[h] <= x {
 		h++
@@ -64,42 +109,80 @@ func (v *view) prepare(a *ahead, x float64) {
 
 // risk is how likely a request finds nothing before a later order arrives, with n
 // tokens ahead of it.
-func (v *view) risk(n int, fails float64) float64 {
-	return (1-fails)*(0.3*v.soon[0].ge(n)+0.4*v.soon[1].ge(n)+0.3*v.soon[2].ge(n)) + fails*v.second.ge(n)
+func (v *view) risk(n int) float64 {
+	if v.longer > 0 {
+		return v.company * v.later.ge(n)
+	}
+	return v.company * (0.3*v.soon[0].ge(n) + 0.4*v.soon[1].ge(n) + 0.3*v.soon[2].ge(n))
 }
 
 // pays is the rule: is one more token worth its price with n ahead? It holds up
 // to some n and for no greater one.
-func (v *view) pays(n int, k *Knobs, fails float64) bool {
+func (v *view) pays(n int, k *Knobs) bool {
 	if n == 0 {
-		some := v.whole.ge(1)
-		return k.MaxWaste*some >= 1-some
+		if v.longer > 0 {
+			return worthOne(k.MaxWaste, v.use.ge(1))
+		}
+		return worthOne(k.MaxWaste, min(v.whole.ge(1), v.late)) && !v.early(k.MaxWaste)
 	}
-	risk, used := v.risk(n, fails), v.use.ge(n+1)
+	risk, used := v.risk(n), v.use.ge(n+1)
+	if v.longer == 0 {
+		used = min(used, v.late)
+	}
 	return risk > 1-k.HitRate && cheaper*k.MaxWaste*risk*used >= 1-used
 }
 
+func worthOne(price, used float64) bool { return price*used >= 1-used }
+
+// early reports whether an order that is put off serves more: requests that it
+// would then be alive for are likelier, by its price, than those it would come too
+// late for.
+func (v *view) early(price float64) bool {
+	if v.gaps.weight <= 0 {
+		return false
+	}
+	step := earlyStep * v.life
+	return v.gaps.within(v.life+step)-v.gaps.within(v.life) > (1+price)*v.gaps.within(v.q85+step)
+}
+
 // enough is the smallest n at which one more does not pay, at most most.
-func (v *view) enough(k *Knobs, fails float64, most int) int {
-	if most <= 0 || !v.pays(0, k, fails) {
+func (v *view) enough(k *Knobs, most int) int {
+	if most <= 0 || !v.pays(0, k) {
 		return 0
 	}
 	pays, not := 0, most
 	for step := 1; pays+step < most; step *= 2 {
-		if !v.pays(pays+step, k, fails) {
+		if !v.pays(pays+step, k) {
 			not = pays + step
 			break
 		}
 		pays += step
 	}
 	for not-pays > 1 {
-		if middle := (pays + not) / 2; v.pays(middle, k, fails) {
+		if middle := (pays + not) / 2; v.pays(middle, k) {
 			pays = middle
 		} else {
 			not = middle
 		}
 	}
 	return not
+}
+
+// enoughInTime is enough where one token can be ordered per gap: what is needed
+// later than a lead time from now, and cannot all be ordered until then, is wanted
+// now.
+func (v *view) enoughInTime(k *Knobs, most int, gap float64) int {
+	want := v.enough(k, most)
+	if gap < manySlots*v.q50 {
+		return want
+	}
+	for step := 1; step <= slotSteps; step++ {
+		v.longer = v.life * float64(step) / slotSteps
+		v.prepare(&v.later, v.q50+v.longer)
+		want = max(want, v.enough(k, most)-int(v.longer/gap))
+	}
+	v.longer = 0
+	return want
 }
 
 // expected is how many requests come within a lead time, on average; of so many

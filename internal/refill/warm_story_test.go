@@ -87,26 +87,25 @@ func warmStory(t *testing.T, kind targets.Refill, posted bool) {
 		if kind == targets.RefillFixed {
 			login, before = target("login", 2), 2
 		}
-		// The bubble's time begins at midnight UTC.
-		begins := time.Now().Add(10 * time.Minute)
+		begins := time.Now().Truncate(time.Hour).Add(10 * time.Minute)
 		if posted {
-			w.shelf.with(func() {
-				w.shelf.told = time.Now()
-				w.shelf.windows = []pool.Window{{Tokens: wanted, In: 10 * time.Minute, Left: 15 * time.Minute}}
-			})
+			window := pool.Window{Tokens: wanted, In: time.Until(begins), Left: time.Until(begins) + 5*time.Minute}
+			if err := w.elsewhere.Warm(t.Context(), login.ID, window, pool.WindowLimit{}); err != nil {
+				t.Fatal(err)
+			}
 		} else {
 			login.Warm = windows(t, `[{cron: "10 * * * *", tokens: 6, for: 5m}]`)
 		}
 		w.apply(login)
 		w.after(time.Until(begins) - 45*time.Second)
-		if n := w.shelf.held(login); n > 2*before {
+		if n := w.held(login); n > 2*before {
 			t.Errorf("%d held 45 s before the window", n)
 		}
 		if n := w.note("login"); n.Warm != 0 {
 			t.Errorf("warm is %d before the window", n.Warm)
 		}
-		w.after(time.Until(begins) + time.Second)         // the last poll is up to a second late
-		if n := w.shelf.fresh(login); n < wanted-before { // of the fixed ones some may just be replaced
+		w.after(time.Until(begins) + time.Second)   // the last poll is up to a second late
+		if n := w.fresh(login); n < wanted-before { // of the fixed ones some may just be replaced
 			t.Errorf("%d fresh when the window begins", n)
 		}
 		if n := w.note("login"); n.Warm != wanted || n.Want < wanted {
@@ -115,7 +114,7 @@ func warmStory(t *testing.T, kind targets.Refill, posted bool) {
 		short := 0
 		for range 280 {
 			w.after(time.Second)
-			if w.shelf.fresh(login) < wanted-1 {
+			if w.fresh(login) < wanted-1 {
 				short++
 			}
 		}
@@ -127,7 +126,7 @@ func warmStory(t *testing.T, kind targets.Refill, posted bool) {
 			t.Errorf("in %d seconds of 280 fewer than %d were fresh", short, wanted-1)
 		}
 		w.after(20*time.Second + 2*time.Minute)
-		if n := w.shelf.held(login); n > 2*before {
+		if n := w.held(login); n > 2*before {
 			t.Errorf("%d held two minutes after the window", n)
 		}
 		if n := w.note("login"); n.Warm != 0 || n.Want != before {

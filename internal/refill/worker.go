@@ -55,6 +55,7 @@ type worker struct {
 	mind *memory
 	away time.Duration // the last wait for Redis; 0 while it answers
 	lost int64         // orders that counted as lost at the last look; <0 = none was made
+	junk int64         // values that were set aside, until the last look
 }
 
 // buyer places one order and sees it through in the background. It frees the
@@ -162,14 +163,20 @@ func (w *worker) turn(ctx context.Context, buy buyer) (next rest) {
 		w.log.Warn("orders are lost: nobody could say whether they were bought, and their time is over",
 			"orders", stock.Figures.Lost-w.lost)
 	}
-	w.lost = stock.Figures.Lost
+	if w.lost >= 0 && stock.Figures.Junk > w.junk {
+		w.log.Warn("values of another program, or of a version that this one cannot read, stood among the tokens and orders; they are set aside in redis under \"junk\"",
+			"values", stock.Figures.Junk-w.junk)
+	}
+	w.lost, w.junk = stock.Figures.Lost, stock.Figures.Junk
 	if d.Order == 0 {
 		return rest{least: coalesce, most: d.Look}
 	}
 	if err := w.place(ctx, d, stock, buy); err != nil {
 		return w.hindered(ctx, err)
 	}
-	return rest{least: coalesce, most: max(0, d.Look-time.Since(at))}
+	// Who has waited for a slot is in the line again at once.
+	placing := time.Since(at)
+	return rest{least: max(0, coalesce-placing), most: max(0, d.Look-placing)}
 }
 
 // decide looks at the stock and asks the policy. Where the policy then wants it
@@ -318,7 +325,7 @@ func (w *worker) stockAway(ctx context.Context, err error) rest {
 	}
 	reason := err.Error()
 	if errors.Is(err, pool.ErrDown) {
-		reason = pool.ErrDown.Error()
+		reason = pool.Reason(err)
 	}
 	w.log.Debug("stock not reached", "err", err)
 	w.record.set(Starved, reason)

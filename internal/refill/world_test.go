@@ -2,19 +2,38 @@ package refill
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"log/slog"
+	"runtime/debug"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/pool/redistest"
 	"poold/internal/purchase"
 	"poold/internal/targets"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	redis.SetLogger(mute{})
+	// The embedded server compiles a script at every call, which leaves much to be
+	// collected and little to be kept.
+	debug.SetGCPercent(800)
+	goleak.VerifyTestMain(m)
+}
+
+// mute keeps the client's own log away: many tests cut its connections.
+type mute struct{}
+
+func (mute) Printf(context.Context, string, ...any) {}
 
 type deaf struct{}
 
@@ -23,14 +42,57 @@ func (deaf) Callback(string)                             {}
 func (deaf) Letter(string)                               {}
 func (deaf) Report(string, string)                       {}
 
-// world is one replica with its doubles, in a bubble.
+// world is a Redis, a provider and the replicas that work on them, in a bubble.
 type world struct {
-	t       *testing.T
+	*replica // the first one
+
+	t           *testing.T
+	redis       *redistest.Bubble
+	book        *book
+	market      *market
+	concurrency int
+	all         []*replica
+	elsewhere   *pool.Store // of a replica that does nothing by itself
+	set         *targets.Set
+}
+
+// replica is one daemon.
+type replica struct {
 	shelf   *shelf
-	market  *market
 	desk    *purchase.Desk
 	manager *Manager
-	set     *targets.Set
+	stop    context.CancelFunc
+	done    chan error
+	log     *journal
+	ended   bool
+}
+
+// journal is a log that may be read while it is written.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) Write(line []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(line)
+}
+
+// count is how often it says something.
+func (j *journal) count(text string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Count(j.text.String(), text)
+}
+
+// long is called by stories and simulations of virtual hours. The race detector makes
+// them five times slower, so scripts/test runs them without it.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a long story, not with -short")
+	}
 }
 
 // play runs a story in a bubble: time in it is virtual, and a goroutine that is
@@ -38,26 +100,102 @@ type world struct {
 func play(t *testing.T, concurrency int, story func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, shelf: newShelf(), market: newMarket("one")}
-		w.desk = purchase.NewDesk(w.shelf, "no letters", deaf{}, slog.New(slog.DiscardHandler))
-		w.desk.SetProviders([]purchase.Entry{{Provider: w.market, Concurrency: concurrency}})
-		w.manager = NewManager(w.shelf, w.desk, slog.New(slog.DiscardHandler))
-		w.shelf.changed = w.manager.Kick
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- w.manager.Run(ctx) }()
-		synctest.Wait()
+		w := newWorld(t, concurrency)
+		w.replica = w.newReplica()
+		w.run(w.replica)
 		story(t, w)
-		stop()
-		if err := <-done; err != nil {
-			t.Errorf("run: %v", err)
-		}
-		for _, p := range w.shelf.placed() {
+		w.close()
+		for _, p := range w.book.placed() {
 			if p.sum >= p.Depth {
 				t.Errorf("an order was placed on top of %d with depth %d", p.sum, p.Depth)
 			}
 		}
 	})
+}
+
+func newWorld(t *testing.T, concurrency int) *world {
+	w := &world{
+		t: t, redis: redistest.InBubble(t), market: newMarket("one"), concurrency: concurrency,
+		book: &book{turn: make(chan struct{}, 1)},
+	}
+	w.elsewhere = newShelf(t, w.redis, w.book).Store
+	return w
+}
+
+// newReplica prepares a daemon.
+func (w *world) newReplica() *replica {
+	r := &replica{shelf: newShelf(w.t, w.redis, w.book), log: &journal{}, done: make(chan error, 1)}
+	quiet := slog.New(slog.DiscardHandler)
+	r.desk = purchase.NewDesk(r.shelf, "no letters", deaf{}, quiet)
+	r.desk.SetProviders([]purchase.Entry{{Provider: w.market, Concurrency: w.concurrency}})
+	r.manager = NewManager(r.shelf, r.desk, slog.New(slog.NewTextHandler(r.log, nil)))
+	r.shelf.with(func() { r.shelf.changed = r.manager.Kick })
+	w.all = append(w.all, r)
+	return r
+}
+
+// run starts it.
+func (w *world) run(r *replica) {
+	upkeep, end := context.WithCancel(w.t.Context())
+	ctx, stop := context.WithCancel(w.t.Context())
+	r.stop = stop
+	var group sync.WaitGroup
+	group.Go(func() { _ = r.shelf.Run(upkeep) })
+	group.Go(func() { _ = r.desk.Run(upkeep) })
+	go func() {
+		err := r.manager.Run(ctx)
+		end()
+		group.Wait()
+		r.done <- err
+	}()
+	synctest.Wait()
+}
+
+// start starts another daemon for these targets.
+func (w *world) start(list ...targets.Target) *replica {
+	r := w.newReplica()
+	r.manager.Apply(w.t.Context(), &targets.Set{Targets: list}) // before Run: remembered
+	w.run(r)
+	return r
+}
+
+// end stops a replica as SIGTERM does.
+func (w *world) end(r *replica) {
+	if r.ended {
+		return
+	}
+	r.ended = true
+	r.stop()
+	if err := <-r.done; err != nil {
+		w.t.Errorf("run: %v", err)
+	}
+	if err := r.shelf.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
+		w.t.Errorf("closing: %v", err)
+	}
+}
+
+// kill is SIGKILL: nothing of it reaches Redis any more.
+func (w *world) kill(r *replica) {
+	_ = r.shelf.Close()
+	w.end(r)
+}
+
+func (w *world) close() {
+	for _, r := range w.all {
+		w.end(r)
+	}
+	_ = w.elsewhere.Close()
+}
+
+// foreign is an order of a target that another replica has placed.
+func (w *world) foreign(t targets.Target) pool.Ref {
+	w.t.Helper()
+	ref := pool.Ref{Identity: t.ID, Order: rand.Text()}
+	p, err := w.elsewhere.Place(w.t.Context(), pool.Order{Ref: ref, Depth: 1000, Margin: t.Margin, TTL: time.Minute})
+	if !p.Placed || err != nil {
+		w.t.Fatalf("placing: %+v, %v", p, err)
+	}
+	return ref
 }
 
 // apply makes these the targets.

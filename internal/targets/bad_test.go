@@ -3,7 +3,6 @@ package targets
 import (
 	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -51,7 +50,7 @@ func TestBadFiles(t *testing.T) {
 			}
 			wantFile := strings.TrimSuffix(file, ".yaml") + ".want"
 			if *update {
-				if err := os.WriteFile(wantFile, []byte(got), 0o644); err != nil { //nolint:gosec // beside the file that was found
+				if err := os.WriteFile(wantFile, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -70,17 +69,10 @@ func TestBadFiles(t *testing.T) {
 func TestProblemsAreCapped(t *testing.T) {
 	_, err := Parse("pools.yaml", []byte(minimal()+strings.Repeat("    x y: 1\n    z: 2\n", 400)), nil)
 	var problems Problems
-	if !errors.As(err, &problems) || len(problems) != maxProblems+1 {
+	if !errors.As(err, &problems) || len(problems) != 201 {
 		t.Fatalf("%d problems", len(problems))
 	}
-	if got, want := problems[maxProblems].Text, fmt.Sprintf("and %d more problems", 800-maxProblems); got != want {
+	if got, want := problems[200].Text, "and 600 more problems"; got != want {
 		t.Errorf("the last one says %q, want %q", got, want)
-	}
-}
-
-func TestTooLarge(t *testing.T) {
-	_, err := Parse("pools.yaml", []byte(minimal()+strings.Repeat("# \n", maxSize/3)), nil)
-	if err == nil || err.Error() != "pools.yaml:1: the file is larger than 1048576 bytes" {
-		t.Errorf("got %v", err)
 	}
 }

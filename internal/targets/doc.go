@@ -48,6 +48,11 @@
 // `dead_letters` stay as they were at the start, whatever a later file says, and
 // the rest of that file applies.
 //
+// Only a regular file is read, opened so that nothing waits for a writer. A disk
+// that hangs, as one over the network does, is given up on after 5 s, which the
+// Status says; the read that hangs is left alone, no second one is begun beside
+// it, and a stop does not wait for it.
+//
 // # Invariants
 //
 //   - A Set that was handed out never changes; the next one replaces it whole.

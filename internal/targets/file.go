@@ -3,10 +3,7 @@ package targets
 import (
 	"context"
 	"errors"
-	"io"
-	"io/fs"
 	"log/slog"
-	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -31,6 +28,7 @@ type File struct {
 	quiet  time.Duration // how long no event must come before the file is read
 	latest time.Duration // after the first event, it is read even if they go on
 	every  time.Duration // the content is looked at this often without any event
+	limit  time.Duration // a read that takes longer is let go
 
 	// turn holds one element while somebody reads and applies, so that a later
 	// Set cannot be overtaken by an earlier one. It is a channel, not a mutex,
@@ -38,6 +36,9 @@ type File struct {
 	turn    chan struct{}
 	refused string   // why the last attempt was refused, "" if it was not; guarded by turn
 	remarks Problems // what of the Set in use needs a restart; guarded by turn
+	reading *reading // the last that was begun, nil before it; guarded by turn
+
+	content func(path string) ([]byte, error) // reads the file; a test's may hang as a file system does
 
 	state atomic.Pointer[state] // nil before the first attempt; replaced whole
 }
@@ -53,8 +54,8 @@ type state struct {
 func NewFile(path string, lookup func(string) (string, bool), log *slog.Logger) *File {
 	return &File{
 		path: path, lookup: lookup, log: log,
-		quiet: 200 * time.Millisecond, latest: 2 * time.Second, every: 30 * time.Second,
-		turn: make(chan struct{}, 1),
+		quiet: 200 * time.Millisecond, latest: 2 * time.Second, every: 30 * time.Second, limit: 5 * time.Second,
+		turn: make(chan struct{}, 1), content: readFile,
 	}
 }
 
@@ -69,12 +70,12 @@ func (f *File) OverrideListen(listen string) { f.listen = listen }
 // Status, when the function has returned. It is called before Run, at most once.
 func (f *File) OnApply(fn func(ctx context.Context, s *Set)) { f.apply = fn }
 
-// Load reads the file for the first time. Its error is Problems and is left to
-// the caller to report; warnings go to the log.
-func (f *File) Load() (*Set, error) {
+// Load reads the file for the first time. Its error is Problems, or ctx.Err(),
+// and is left to the caller to report; warnings go to the log.
+func (f *File) Load(ctx context.Context) (*Set, error) {
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()
-	set, err := f.first()
+	set, err := f.first(ctx)
 	if err != nil {
 		f.publish(nil, Status{Problems: problemsOf(err)})
 		return nil, err
@@ -84,8 +85,8 @@ func (f *File) Load() (*Set, error) {
 	return set, nil
 }
 
-func (f *File) first() (*Set, error) {
-	data, err := f.read()
+func (f *File) first(ctx context.Context) (*Set, error) {
+	data, err := f.read(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +116,8 @@ func (f *File) Status() Status {
 
 // Reload reads the file now and applies it. It returns nil also when the file is
 // unchanged, Problems when it is bad and the last good Set stays, and ctx.Err()
-// when the caller gives up before its turn. A failure is in the log already,
-// once, however often it repeats.
+// when the caller gives up before the file was read. A failure is in the log
+// already, once, however often it repeats.
 func (f *File) Reload(ctx context.Context) error {
 	select {
 	case f.turn <- struct{}{}:
@@ -124,14 +125,17 @@ func (f *File) Reload(ctx context.Context) error {
 		return ctx.Err()
 	}
 	defer func() { <-f.turn }()
-	// Whoever asked may hang up, and the Set must be applied whole all the same.
-	return f.attempt(context.WithoutCancel(ctx))
+	return f.attempt(ctx, nil)
 }
 
-// attempt reads and applies. The caller has the turn.
-func (f *File) attempt(ctx context.Context) error {
+// attempt reads, after it has done what is to be done on the disk before, and
+// applies. The caller has the turn.
+func (f *File) attempt(ctx context.Context, before func()) error {
 	old := f.Current()
-	data, err := f.read()
+	data, err := f.read(ctx, before)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err == nil && old != nil && old.Digest == digest(data) {
 		f.recover(old)
 		return nil
@@ -149,7 +153,8 @@ func (f *File) attempt(ctx context.Context) error {
 		return err
 	}
 	if f.apply != nil {
-		f.apply(ctx, set)
+		// Whoever asked may hang up, and the Set must be applied whole all the same.
+		f.apply(context.WithoutCancel(ctx), set)
 	}
 	f.refused, f.remarks = "", remarks
 	f.publish(set, Status{LoadedAt: time.Now(), OK: true, Problems: remarks})
@@ -192,30 +197,6 @@ func (f *File) warn(set, old *Set) {
 			f.log.Warn("unusual configuration", "err", w.String())
 		}
 	}
-}
-
-// read returns the bytes of the file, a little more than Parse takes, so that
-// Parse sees the excess.
-func (f *File) read() ([]byte, error) {
-	file, err := os.Open(f.path)
-	if err == nil {
-		defer func() { _ = file.Close() }()
-		var data []byte
-		if data, err = io.ReadAll(io.LimitReader(file, maxSize+1)); err == nil {
-			return data, nil
-		}
-	}
-	return nil, Problems{{File: f.path, Text: "the file cannot be read: " + reason(err)}}
-}
-
-// reason is an error of the file system without the path, which the problem
-// names already.
-func reason(err error) string {
-	var pathError *fs.PathError
-	if errors.As(err, &pathError) {
-		err = pathError.Err
-	}
-	return err.Error()
 }
 
 // problemsOf returns an error of Parse as what it is.

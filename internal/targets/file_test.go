@@ -95,7 +95,7 @@ func (b *bench) must(err error) {
 
 func (b *bench) load() *Set {
 	b.t.Helper()
-	set, err := b.Load()
+	set, err := b.Load(context.Background())
 	b.must(err)
 	return set
 }
@@ -154,7 +154,7 @@ func TestLoad(t *testing.T) {
 
 func TestLoadFails(t *testing.T) {
 	b := newBench(t, "targets: {}\n")
-	_, err := b.Load()
+	_, err := b.Load(context.Background())
 	var problems Problems
 	if !errors.As(err, &problems) || len(problems) != 2 {
 		t.Errorf("bad file: %v", err)
@@ -163,13 +163,13 @@ func TestLoadFails(t *testing.T) {
 		t.Errorf("status %+v", s)
 	}
 	b.must(os.Remove(b.path("pools.yaml")))
-	_, err = b.Load()
+	_, err = b.Load(context.Background())
 	if err == nil || !strings.HasSuffix(err.Error(), "pools.yaml: the file cannot be read: no such file or directory") {
 		t.Errorf("missing file: %v", err)
 	}
 	b.must(os.Mkdir(b.path("pools.yaml"), 0o700))
-	_, err = b.Load()
-	if err == nil || !strings.HasSuffix(err.Error(), "pools.yaml: the file cannot be read: is a directory") {
+	_, err = b.Load(context.Background())
+	if err == nil || !strings.HasSuffix(err.Error(), "pools.yaml: the file cannot be read: it is not a regular file, but a directory, a pipe, a socket or a device") {
 		t.Errorf("directory: %v", err)
 	}
 }
@@ -281,7 +281,7 @@ func TestNeedsRestart(t *testing.T) {
 	b.must(b.Reload(context.Background()))
 	b.must(b.Reload(context.Background()))
 	set := b.Current()
-	if set.Server.Listen != defaultListen || set.Server.TLS != (TLS{}) || !set.Redis.Embedded() || set.Targets[0].Depth != 4 ||
+	if set.Server.Listen != "127.0.0.1:8080" || set.Server.TLS != (TLS{}) || !set.Redis.Embedded() || set.Targets[0].Depth != 4 ||
 		set.DeadLetters != "./dead-letters" || set.Budget.PerDay != 7 {
 		t.Errorf("set %+v", set)
 	}
@@ -321,7 +321,7 @@ func TestNeedsRestart(t *testing.T) {
 
 // A file may be valid for a fresh start and dangerous for the daemon that runs.
 func TestReloadDoesNotOpenTheDaemon(t *testing.T) {
-	open := "server: {listen: ':8080', keys: [{name: ci, key: k, scopes: [token]}]}\n"
+	open := "server: {listen: ':8080', keys: [{name: ci, key: 0123456789abcdef, scopes: [token]}]}\n"
 	b := newBench(t, open+minimal())
 	b.load()
 	b.write(minimal()) // loopback and no keys: but the socket is open to the network
@@ -342,10 +342,10 @@ func TestReloadDoesNotOpenTheDaemon(t *testing.T) {
 
 // The address of a flag beats the file, at the start and later.
 func TestOverrideListen(t *testing.T) {
-	key := "server: {keys: [{name: ci, key: k, scopes: [token]}]}\n"
+	key := "server: {keys: [{name: ci, key: 0123456789abcdef, scopes: [token]}]}\n"
 	b := newBench(t, minimal())
 	b.OverrideListen("0.0.0.0:80")
-	if _, err := b.Load(); err == nil || !strings.Contains(err.Error(), "the address given by --listen or POOLD_LISTEN: without server.keys only") {
+	if _, err := b.Load(context.Background()); err == nil || !strings.Contains(err.Error(), "the address given by --listen or POOLD_LISTEN: without server.keys only") {
 		t.Errorf("open address without keys: %v", err)
 	}
 	b.write(key + minimal())

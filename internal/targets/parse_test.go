@@ -2,6 +2,7 @@ package targets
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -70,7 +71,7 @@ func TestEveryKey(t *testing.T) {
 	if got, want := set.Server, (Server{
 		Listen: "0.0.0.0:9443", TLS: TLS{"cert.pem", "key.pem"},
 		Keys: []Key{
-			{Name: "ci", SHA256: sha256.Sum256([]byte("bearer-of-ci")), Scopes: []Scope{ScopeToken, ScopeStatus},
+			{Name: "ci", SHA256: sha256.Sum256([]byte("bearer-of-ci-0123")), Scopes: []Scope{ScopeToken, ScopeStatus},
 				Targets: []string{"a*", "nothing-*"}, Rate: Rate{50, time.Second}},
 			{Name: "hashed", SHA256: sha256.Sum256([]byte("test")), Scopes: []Scope{ScopeAdmin}},
 		},
@@ -85,11 +86,11 @@ func TestEveryKey(t *testing.T) {
 		t.Errorf("redis: %q %+v", got.URL.Reveal(), got)
 	}
 	if got, want := set.Providers, []Provider{
-		{Name: "first", API: APITasks, Profile: "2captcha", URL: "https://solver.example.com/base", Key: "bearer-of-ci", Concurrency: 7,
+		{Name: "first", API: APITasks, Profile: "2captcha", URL: "https://solver.example.com/base", Key: "bearer-of-ci-0123", Concurrency: 7,
 			FirstPoll: 10 * time.Second, PollInterval: 3 * time.Second, Timeout: 2 * time.Minute, Balance: true,
 			CallbackURL: "https://pools.example.com/captcha", FallbackAfter: 40 * time.Second,
 			Price: Prices{Turnstile: 1.2, RecaptchaV2: 2.99}, Line: 71},
-		{Name: "second", API: APILegacy, Profile: "generic", URL: "http://127.0.0.1:9", Key: "bearer-of-ci", Concurrency: 7,
+		{Name: "second", API: APILegacy, Profile: "generic", URL: "http://127.0.0.1:9", Key: "bearer-of-ci-0123", Concurrency: 7,
 			Timeout: 3 * time.Minute, CallbackDelay: 10 * time.Second,
 			Price: Prices{RecaptchaV2: 0.5, RecaptchaV3: 0.5, HCaptcha: 0.5, Turnstile: 0.5}, Line: 85},
 	}; !reflect.DeepEqual(got, want) {
@@ -347,7 +348,7 @@ func TestShippedFile(t *testing.T) {
 		}
 	}
 
-	set, err = Parse("pools.yaml", data, env("REDIS_URL", "redis://redis.example.com:6379", "CAPTCHAAI_API_KEY", "k", "POOLD_KEY", "b"))
+	set, err = Parse("pools.yaml", data, env("REDIS_URL", "redis://redis.example.com:6379", "CAPTCHAAI_API_KEY", "k", "POOLD_KEY", "0123456789abcdef"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,4 +387,42 @@ func TestShippedFileNamesEveryKey(t *testing.T) {
 			t.Errorf("the shipped pools.yaml does not show %s", key)
 		}
 	}
+}
+
+// A key that can be guessed is refused, one that may be is warned about; of one
+// that is known by its hash nobody can tell. None is quoted.
+func TestShortKeys(t *testing.T) {
+	const (
+		refused = "pools.yaml:4: server.keys.ci.key: must be at least 8 characters long, or it can be guessed: make one with `openssl rand -hex 16`"
+		warned  = "pools.yaml:4: server.keys.ci.key: is shorter than 16 characters and may be guessed: make one with `openssl rand -hex 16`\n"
+	)
+	for _, tc := range []struct{ key, err, warning string }{
+		{key: "key: x", err: refused},
+		{key: "key: hunter2", err: refused},
+		{key: "key: ${KEY:-hunter2}", err: refused},
+		{key: "key: hunter22", warning: warned},
+		{key: "key: hunter2-hunter2", warning: warned},
+		{key: "key: hunter2-hunter22"},
+		{key: "key_sha256: " + hex.EncodeToString(hashOf("x"))},
+	} {
+		set, err := Parse("pools.yaml", []byte("server:\n  keys:\n    - name: ci\n      "+tc.key+"\n      scopes: [token]\n"+minimal()), nil)
+		if tc.err != "" {
+			if err == nil || err.Error() != tc.err {
+				t.Errorf("%s: %v", tc.key, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", tc.key, err)
+			continue
+		}
+		if got := warnings(set); strings.Contains(got, "server.keys") != (tc.warning != "") || !strings.Contains(got, tc.warning) {
+			t.Errorf("%s: warnings\n%s", tc.key, got)
+		}
+	}
+}
+
+func hashOf(key string) []byte {
+	sum := sha256.Sum256([]byte(key))
+	return sum[:]
 }

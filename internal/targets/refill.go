@@ -12,7 +12,8 @@ const (
 
 	DefaultMaxWaste = 3.0
 	leastMaxWaste   = 0.1
-	mostMaxWaste    = 1000
+	// MostMaxWaste is the greatest max_waste.
+	MostMaxWaste = 1000
 )
 
 // adaptiveKeys are those that `refill: fixed` does not look at.

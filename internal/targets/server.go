@@ -18,6 +18,16 @@ import (
 // defaultListen is where the daemon listens when nobody says otherwise.
 const defaultListen = "127.0.0.1:8080"
 
+// A key can be guessed by whoever reaches the port. What is shorter than leastKey
+// can be tried out, and what is shorter than soundKey is worth a warning.
+const (
+	leastKey = 8
+	soundKey = 16
+)
+
+// newKey makes a key that nobody guesses.
+const newKey = "make one with `openssl rand -hex 16`"
+
 var errListenForm = errors.New("must be host:port, such as 127.0.0.1:8080 or :8080")
 
 var errOpenWithoutKeys = errors.New("without server.keys only a loopback address may be listened on, " +
@@ -170,6 +180,13 @@ func (k *rawKey) credential(bearer, hash captcha.Secret, names []string) {
 		if strings.IndexFunc(bearer.Reveal(), func(c rune) bool { return c <= ' ' || c > '~' }) >= 0 {
 			k.at(k.given, "key").fail("must be printable ASCII without spaces, or no header can carry it")
 			return
+		}
+		if len(bearer) < leastKey {
+			k.at(k.given, "key").fail("must be at least %d characters long, or it can be guessed: %s", leastKey, newKey)
+			return
+		}
+		if len(bearer) < soundKey {
+			k.r.warn(k.given["key"].line, "%s.key: is shorter than %d characters and may be guessed: %s", k.path, soundKey, newKey)
 		}
 		k.SHA256, k.digest = sha256.Sum256([]byte(bearer)), true
 	default:

@@ -13,9 +13,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxSize is the most that a configuration file may hold, in bytes. A file with
-// ten thousand targets stays below it.
-const maxSize = 1 << 20
+// maxSize is the most that a configuration file may hold, in bytes: 16 MiB. A
+// file with ten thousand targets stays far below it.
+const maxSize = 16 << 20
 
 var errNotYAML = errors.New("not valid YAML")
 
@@ -70,7 +70,7 @@ func decode(d *yaml.Decoder) (node *yaml.Node, err error) {
 func unreadable(data []byte) (line int, text string) {
 	switch {
 	case len(data) > maxSize:
-		return 1, fmt.Sprintf("the file is larger than %d bytes", maxSize)
+		return 1, fmt.Sprintf("the file is larger than %d MiB", maxSize>>20)
 	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
 		return 1, "the file begins with a byte order mark: save it as UTF-8 without one"
 	case bytes.HasPrefix(data, []byte("\xff\xfe")), bytes.HasPrefix(data, []byte("\xfe\xff")):

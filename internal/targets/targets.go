@@ -74,7 +74,7 @@ func (t *rawTarget) common() keys {
 		"min":      func(v value) bool { return v.integer(&t.Min, 0, MostDepth) },
 		"hit_rate": func(v value) bool { return v.number(&t.HitRate, leastHitRate, mostHitRate) },
 		"max_waste": func(v value) bool {
-			return v.number(&t.MaxWaste, leastMaxWaste, mostMaxWaste)
+			return v.number(&t.MaxWaste, leastMaxWaste, MostMaxWaste)
 		},
 		"idle_after": func(v value) bool { return v.duration(&t.IdleAfter, 0, longest) },
 		"warm":       t.readWarm,

@@ -19,16 +19,27 @@ import (
 func (f *File) Run(ctx context.Context) error {
 	var events <-chan fsnotify.Event // nil, which never delivers, where the system gives none
 	var lost <-chan error
+	following := make(chan struct{}, 1) // holds one element while the disk is asked what to watch
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		f.log.Warn("changes of the configuration file are noticed late, the system gives no events", "err", err)
 	} else {
 		events, lost = watcher.Events, watcher.Errors
-		defer func() { _ = watcher.Close() }()
+		defer unwatch(watcher, following)
 	}
 	dirs := make(map[string]bool)
-	f.follow(watcher, dirs)
+	// Watch before reading: what is written in between is then seen.
+	follow := func() {
+		following <- struct{}{}
+		f.follow(watcher, dirs)
+		<-following
+	}
+	f.watch(ctx, events, lost, follow)
+	return nil
+}
 
+// watch reads when events come, or when it is time, until ctx ends.
+func (f *File) watch(ctx context.Context, events <-chan fsnotify.Event, lost <-chan error, follow func()) {
 	look := time.NewTicker(f.every)
 	defer look.Stop()
 	settled := time.NewTimer(0) // fires at once: the first look
@@ -38,21 +49,17 @@ func (f *File) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-events:
 		case err := <-lost: // too many at once; the file's may be among them
 			f.log.Debug("events of the file system were lost", "err", err)
 		case <-look.C:
 			deadline = time.Time{}
-			// Watch before reading: what is written in between is then seen.
-			f.follow(watcher, dirs)
-			f.turned(ctx)
+			f.turned(ctx, follow)
 			continue
 		case <-settled.C:
 			deadline = time.Time{}
-			// Watch before reading: what is written in between is then seen.
-			f.follow(watcher, dirs)
-			f.turned(ctx)
+			f.turned(ctx, follow)
 			continue
 		}
 		now := time.Now()
@@ -65,14 +72,25 @@ func (f *File) Run(ctx context.Context) error {
 
 // turned makes one attempt; it has said in the log and in the Status what came
 // of it.
-func (f *File) turned(ctx context.Context) {
+func (f *File) turned(ctx context.Context, before func()) {
 	select {
 	case f.turn <- struct{}{}:
 		if ctx.Err() == nil { // else nobody wants a new Set any more
-			_ = f.attempt(ctx)
+			_ = f.attempt(ctx, before)
 		}
 		<-f.turn
 	case <-ctx.Done():
+	}
+}
+
+// unwatch ends the watching. Where the disk hangs, closing would hang with it:
+// then the watcher is left behind, as the reading is that waits for it.
+func unwatch(watcher *fsnotify.Watcher, following chan struct{}) {
+	select {
+	case following <- struct{}{}:
+		_ = watcher.Close()
+		<-following
+	case <-time.After(time.Second):
 	}
 }
 

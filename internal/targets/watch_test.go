@@ -1,9 +1,12 @@
 package targets
 
 import (
+	"context"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -127,56 +130,67 @@ func TestWatchBegins(t *testing.T) {
 	b.untilDepth(2)
 }
 
-// Neighbours that never rest do not keep the file from being read.
-func TestWatchBusyDirectory(t *testing.T) {
-	b := newBench(t, minimal("depth: 1"))
-	b.load()
-	b.run()
-	// Written in place, the file would be seen empty now and then.
-	replace := func(text string) {
-		b.put(b.path("pools.yaml.new"), text)
-		b.must(os.Rename(b.path("pools.yaml.new"), b.path("pools.yaml")))
-	}
-	replace(minimal("depth: 2"))
-	b.untilDepth(2)
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(2 * time.Millisecond): // far more often than the quiet that is waited for
-				_ = os.WriteFile(b.path("neighbour"), []byte("x"), 0o600)
-			}
+// inBubble runs a test in virtual time on a File with the daemon's own times,
+// which has been looked at once and is told of events by the test.
+func inBubble(t *testing.T, test func(b *bench, events chan<- fsnotify.Event)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, minimal("depth: 1"))
+		b.File = NewFile(b.File.path, env(), b.File.log)
+		b.load()
+		events := make(chan fsnotify.Event)
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			b.watch(ctx, events, nil, nil)
+		}()
+		defer func() {
+			cancel()
+			<-done
+		}()
+		synctest.Wait()
+		test(b, events)
+	})
+}
+
+// readAfter checks that the file is read when so long has passed, give or take
+// 20 ms, and not before. Meanwhile is done each 10 ms.
+func (b *bench) readAfter(d time.Duration, depth int, meanwhile func()) {
+	b.t.Helper()
+	b.write(minimal("depth: " + strconv.Itoa(depth)))
+	for began := time.Now(); time.Since(began) < d+20*time.Millisecond; {
+		if b.depth() == depth && time.Since(began) < d-20*time.Millisecond {
+			b.t.Fatalf("read after %v, want %v", time.Since(began), d)
 		}
-	}()
-	replace(minimal("depth: 3"))
-	b.untilDepth(3)
-	close(stop)
-	<-done
-	if b.log.count("level=ERROR") != 0 {
-		t.Error("a neighbour's change is taken for the file's")
+		meanwhile()
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+	}
+	if b.depth() != depth {
+		b.t.Errorf("not read after %v: %+v", d, b.Status())
 	}
 }
 
+// A file that is being written is read once nothing has happened for a while;
+// neighbours that never rest do not keep it from being read.
+func TestWatchBusyDirectory(t *testing.T) {
+	inBubble(t, func(b *bench, events chan<- fsnotify.Event) {
+		event := func() { events <- fsnotify.Event{} }
+		event()
+		b.readAfter(200*time.Millisecond, 2, func() {})
+		b.readAfter(2*time.Second, 3, event)
+		time.Sleep(time.Second) // for the last event to be forgotten
+		b.readAfter(2*time.Second, 4, event)
+	})
+}
+
 // Where no event tells, as on some network file systems, the slow look finds the
-// change: here a directory further up is replaced.
+// change.
 func TestWatchSlowLook(t *testing.T) {
-	b := newBench(t, minimal("depth: 1"))
-	make := func(top string, depth string) {
-		b.must(os.MkdirAll(b.path(top+"/sub"), 0o700))
-		b.put(b.path(top+"/sub/pools.yaml"), minimal("depth: "+depth))
-	}
-	make("conf", "1")
-	b.File.path = b.path("conf/sub/pools.yaml")
-	b.every = 20 * time.Millisecond
-	b.load()
-	b.run()
-	make("conf.new", "2")
-	b.must(os.Rename(b.path("conf"), b.path("conf.old")))
-	b.must(os.Rename(b.path("conf.new"), b.path("conf")))
-	b.untilDepth(2)
+	inBubble(t, func(b *bench, _ chan<- fsnotify.Event) {
+		b.readAfter(30*time.Second, 2, func() {})
+		b.readAfter(30*time.Second, 3, func() {})
+	})
 }
 
 // A directory that was replaced is watched anew after the next look.

@@ -1,7 +1,7 @@
 // Package redistest starts real Redis servers for tests: one, a cluster of
 // three masters, or a master with sentinels, each on free ports with its files
-// in the test's own folder. It also steals replies on the way (Thief). Only
-// tests import it.
+// in the test's own folder. It runs the embedded server inside a synctest bubble
+// (Bubble), and steals replies on the way (Thief). Only tests import it.
 package redistest
 
 import (
@@ -34,22 +34,43 @@ func Process(t testing.TB, args ...string) (string, *os.Process) {
 	return start(t, "redis-server", args...)
 }
 
+// Node is one server that a test may stop or kill.
+type Node struct {
+	Addr    string
+	Process *os.Process
+}
+
 // Cluster starts three masters that share all slots and returns their addresses.
 func Cluster(t testing.TB) []string {
 	t.Helper()
 	var addrs []string
-	for range 3 {
-		addrs = append(addrs, Server(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
-			"--cluster-port", strconv.Itoa(freePort(t))))
-	}
-	create := append([]string{"--cluster", "create"}, addrs...)
-	run(t, append(create, "--cluster-yes")...)
-	for _, addr := range addrs {
-		waitFor(t, "the cluster", func() bool {
-			return strings.Contains(ask(t, addr, "cluster", "info"), "cluster_state:ok")
-		})
+	for _, node := range ClusterOf(t, 0) {
+		addrs = append(addrs, node.Addr)
 	}
 	return addrs
+}
+
+// ClusterOf starts three masters with so many replicas each; args are further
+// options of every node. The first three of its answer are the masters.
+func ClusterOf(t testing.TB, replicas int, args ...string) []Node {
+	t.Helper()
+	var nodes []Node
+	create := []string{"--cluster", "create"}
+	for range 3 * (1 + replicas) {
+		options := append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0",
+			"--cluster-port", strconv.Itoa(freePort(t))}, args...)
+		addr, process := start(t, "redis-server", options...)
+		nodes = append(nodes, Node{addr, process})
+		create = append(create, addr)
+	}
+	run(t, append(create, "--cluster-replicas", strconv.Itoa(replicas), "--cluster-yes")...)
+	for i, node := range nodes {
+		waitFor(t, "the cluster", func() bool {
+			return strings.Contains(ask(t, node.Addr, "cluster", "info"), "cluster_state:ok") &&
+				(i < 3 || strings.Contains(ask(t, node.Addr, "info", "replication"), "master_link_status:up"))
+		})
+	}
+	return nodes
 }
 
 // MasterName is what the sentinels of Sentinel call their master.
@@ -59,13 +80,19 @@ const MasterName = "stock"
 // sentinels' addresses.
 func Sentinel(t testing.TB) []string {
 	t.Helper()
-	master := Server(t, "--repl-diskless-sync-delay", "0")
+	sentinels, _ := SentinelMaster(t)
+	return sentinels
+}
+
+// SentinelMaster starts what Sentinel does and returns the master's process too.
+func SentinelMaster(t testing.TB) (sentinels []string, process *os.Process) {
+	t.Helper()
+	master, process := start(t, "redis-server", "--repl-diskless-sync-delay", "0")
 	host, port, err := net.SplitHostPort(master)
 	if err != nil {
 		t.Fatal(err)
 	}
 	Server(t, "--replicaof", host+" "+port)
-	var sentinels []string
 	for range 3 {
 		config := filepath.Join(t.TempDir(), "sentinel.conf")
 		text := fmt.Sprintf("sentinel monitor %s %s %s 2\nsentinel down-after-milliseconds %s 1000\nsentinel failover-timeout %s 5000\n",
@@ -81,7 +108,7 @@ func Sentinel(t testing.TB) []string {
 			return strings.Contains(ask(t, addr, "info", "sentinel"), "slaves=1,sentinels=3")
 		})
 	}
-	return sentinels
+	return sentinels, process
 }
 
 // start runs one server until the test ends.

@@ -15,15 +15,22 @@ type Thief struct {
 	Share float64 // of the replies to matching requests, 0 to 1
 	Match []byte  // a request is struck at only if it holds these bytes, e.g. a script's hash
 
+	dial   Dialer
 	mu     sync.Mutex
 	random *rand.Rand
 	stolen int
 }
 
+// Dialer opens connections.
+type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
 // NewThief makes a thief with a fixed seed; match is compared as it stands on
 // the wire.
 func NewThief(share float64, match string) *Thief {
-	return &Thief{Share: share, Match: []byte(match), random: rand.New(rand.NewPCG(1, 2))}
+	return &Thief{
+		Share: share, Match: []byte(match), dial: new(net.Dialer).DialContext,
+		random: rand.New(rand.NewPCG(1, 2)),
+	}
 }
 
 // Stolen is how many replies were thrown away.
@@ -33,10 +40,18 @@ func (t *Thief) Stolen() int {
 	return t.stolen
 }
 
+// Over makes the thief strike at connections of this dialer instead of the
+// network's, where it is not nil, and returns the thief's own.
+func (t *Thief) Over(dial Dialer) Dialer {
+	if dial != nil {
+		t.dial = dial
+	}
+	return t.Dial
+}
+
 // Dial is for go-redis' Dialer.
 func (t *Thief) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, network, addr)
+	conn, err := t.dial(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}

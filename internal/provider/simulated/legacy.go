@@ -108,7 +108,7 @@ func legacyValues(r *http.Request) (url.Values, error) {
 		return values, nil
 	case kind == "multipart/form-data":
 		// The body is shorter than this, so no part of it goes to a file.
-		err := r.ParseMultipartForm(maxBody) //nolint:gosec // ServeHTTP bounds the body
+		err := r.ParseMultipartForm(maxBody)
 		return r.Form, err
 	default:
 		err := r.ParseForm()

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"poold/internal/provider/simulated"
+)
+
+// slow is a provider whose tasks take some seconds.
+func slow() simulated.Options {
+	o := quick()
+	o.Median, o.Min, o.Max = 3*time.Second, 2*time.Second, 5*time.Second
+	return o
+}
+
+// underWay starts a poold, waits until it has bought a depth of 6 and kills it.
+func (w *world) underWay(t testing.TB) {
+	t.Helper()
+	p := w.start(t)
+	within(t, 20*time.Second, "six orders to be under way", func() bool {
+		s := p.target("login")
+		return s.Bought == 6 && s.InFlight == 6
+	})
+	p.signal(syscall.SIGKILL)
+	p.died(5 * time.Second)
+}
+
+// edit replaces a text of the file.
+func (w *world) edit(t testing.TB, old, with string) {
+	t.Helper()
+	text, err := os.ReadFile(w.config)
+	if err != nil || !strings.Contains(string(text), old) {
+		t.Fatalf("%v, %q is not in the file", err, old)
+	}
+	writeFile(t, w.config, strings.Replace(string(text), old, with, 1))
+}
+
+// post sends a request without a body and returns the answer's status.
+func (p *process) post(path string) int {
+	p.t.Helper()
+	response, err := http.Post(p.url+path, "application/json", nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	return response.StatusCode
+}
+
+// notices are those of the status.
+func (p *process) notices() string {
+	p.t.Helper()
+	var status struct{ Notices []string }
+	getJSON(p.t, p.url+"/status.json", p.key, &status)
+	return strings.Join(status.Notices, "\n")
+}
+
+// A provider that has another name after a restart is the same account: all that
+// was under way there is collected, and nothing is bought again.
+func TestARenamedProvider(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, slow(), terms{depth: 6})
+	w.underWay(t)
+	w.edit(t, "name: service", "name: renamed")
+	p := w.start(t)
+	w.atRest(t, p, 20*time.Second)
+	if n := ledger(t, w.provider).Totals.Submitted; n != 6 {
+		t.Errorf("%d tasks were bought for a depth of 6", n)
+	}
+	if n := w.drain(t, p, map[string]bool{}); n < 6 {
+		t.Errorf("%d tokens in stock", n)
+	}
+	if said := p.notices(); strings.Contains(said, "cannot be collected") {
+		t.Errorf("the status says: %s", said)
+	}
+}
+
+// Callbacks for tasks of a provider that has another name after a restart name the
+// old one, and are signed by the same key.
+func TestCallbacksOfARenamedProvider(t *testing.T) {
+	t.Parallel()
+	door := newCallbackDoor(t)
+	w := newWorld(t, slow(), terms{depth: 6, provider: `, callback_url: "` + door.url + `", fallback_after: 7s`})
+	w.underWay(t)
+	w.edit(t, "name: service", "name: renamed")
+	p := w.start(t)
+	door.leadsTo(p)
+	s := w.atRest(t, p, 20*time.Second)
+	if n := ledger(t, w.provider).Totals.Submitted; n != 6 || s.Lost != 0 {
+		t.Errorf("%d tasks were bought for a depth of 6, %d lost", n, s.Lost)
+	}
+	if m := p.metrics(); m[`poold_callbacks_total{outcome="settled"}`] != 6 || m[`poold_callbacks_total{outcome="forged"}`] != 0 {
+		t.Errorf("callbacks: %v settled, %v forged", m[`poold_callbacks_total{outcome="settled"}`], m[`poold_callbacks_total{outcome="forged"}`])
+	}
+}
+
+// A provider that is not in the file any more leaves its tasks to nobody: the
+// status and the log say how many, once, until it is listed again.
+func TestARemovedProvider(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, slow(), terms{depth: 6, provider: ", concurrency: 7"})
+	other := startProvider(t, quick())
+	w.underWay(t)
+	w.edit(t, `url: "`+w.provider+`"`, `url: "`+other+`"`)
+	w.edit(t, "name: service", "name: another")
+	p := w.start(t)
+	within(t, 15*time.Second, "the status to say so", func() bool {
+		return strings.Contains(p.notices(), "6 paid tasks of provider service cannot be collected")
+	})
+	if s := p.target("login"); s.InFlight != 6 || s.Lost != 0 {
+		t.Errorf("%d under way, %d lost", s.InFlight, s.Lost)
+	}
+	w.edit(t, `- {name: another`, `- {name: service, api: legacy, profile: 2captcha, url: "`+w.provider+`", key: 0123456789abcdef0123456789abcdef, first_poll: 200ms, poll_interval: 100ms, timeout: 8s}
+  - {name: another`)
+	if code := p.post("/-/reload"); code != http.StatusNoContent {
+		t.Fatalf("reload: %d", code)
+	}
+	w.atRest(t, p, 20*time.Second)
+	if n := ledger(t, w.provider).Totals.Submitted + ledger(t, other).Totals.Submitted; n != 6 {
+		t.Errorf("%d tasks were bought for a depth of 6", n)
+	}
+	// Once for all of them, or once more where some of the leases ended later.
+	if n := strings.Count(p.output.String(), "paid tasks cannot be collected"); n < 1 || n > 2 {
+		t.Errorf("logged %d times", n)
+	}
+	if said := p.notices(); strings.Contains(said, "cannot be collected") {
+		t.Errorf("the status says: %s", said)
+	}
+}
+
+// Of two replicas that a reload leaves without the provider, one is killed: the
+// other one collects what it had bought there.
+func TestAReloadAndAKilledReplica(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, slow(), terms{depth: 6})
+	other := startProvider(t, quick())
+	dying := w.start(t)
+	living := w.start(t)
+	within(t, 20*time.Second, "six orders to be under way", func() bool {
+		s := living.target("login")
+		return s.Bought == 6 && s.InFlight == 6
+	})
+	w.edit(t, `url: "`+w.provider+`"`, `url: "`+other+`"`)
+	w.edit(t, "name: service", "name: another")
+	for _, p := range []*process{dying, living} {
+		if code := p.post("/-/reload"); code != http.StatusNoContent {
+			t.Fatalf("reload: %d", code)
+		}
+	}
+	dying.signal(syscall.SIGKILL)
+	s := w.atRest(t, living, 20*time.Second)
+	if n := ledger(t, w.provider).Totals.Submitted + ledger(t, other).Totals.Submitted; n != 6 || s.Lost != 0 || s.Failed != 0 {
+		t.Errorf("%d tasks were bought for a depth of 6, %d lost, %d failed", n, s.Lost, s.Failed)
+	}
+}

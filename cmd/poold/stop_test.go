@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// connection is one connection to a daemon, kept open by the client.
+type connection struct {
+	t *testing.T
+	net.Conn
+	answers *bufio.Reader
+}
+
+func connect(t *testing.T, p *process) connection {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return connection{t, conn, bufio.NewReader(conn)}
+}
+
+// send writes a request and does not wait for its answer.
+func (c connection) send(path string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c.Conn, "POST "+path+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// answer reads an answer; last is that the server ends the connection.
+func (c connection) answer() (status int, last bool) {
+	c.t.Helper()
+	response, err := http.ReadResponse(c.answers, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		c.t.Fatal(err)
+	}
+	return response.StatusCode, response.Close
+}
+
+// end waits for the end of a connection on which nothing is under way.
+func (c connection) end(what string) {
+	c.t.Helper()
+	if n, err := c.answers.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
+		c.t.Errorf("%s: read %d bytes, %v instead of the end", what, n, err)
+	}
+}
+
+// What a stop promises to connections: for a second requests are answered on new
+// ones and on idle ones, each answer says that it is the connection's last, and
+// only then idle connections end. Of answers to requests that came before the stop
+// a test of httpapi tells.
+func TestConnectionsOfAStop(t *testing.T) {
+	t.Parallel()
+	const token = "/pool/login/token?wait=60s"
+	path := filepath.Join(t.TempDir(), "pools.yaml")
+	writeFile(t, path, serverless)
+	p := startPoold(t, path, "")
+
+	idle, used := connect(t, p), connect(t, p)
+	for _, c := range []connection{idle, used} {
+		c.send("/no-such-path")
+		if status, last := c.answer(); status != http.StatusNotFound || last {
+			t.Fatalf("before the stop: %d, last %v", status, last)
+		}
+	}
+	began := time.Now()
+	p.signal(syscall.SIGTERM)
+	within(t, 10*time.Second, "the stop to begin", func() bool { return strings.Contains(p.output.String(), "msg=stopping") })
+	used.send(token)
+	if status, last := used.answer(); status != http.StatusServiceUnavailable || !last {
+		t.Errorf("a request on a connection that was idle: %d, last %v", status, last)
+	}
+	used.end("a connection that was idle")
+	fresh := connect(t, p)
+	fresh.send("/no-such-path")
+	if status, last := fresh.answer(); status != http.StatusNotFound || !last {
+		t.Errorf("a request on a new connection: %d, last %v", status, last)
+	}
+	fresh.end("a new connection")
+	idle.end("a connection that stayed idle")
+	if took := time.Since(began); took < time.Second {
+		t.Errorf("a connection that stayed idle ended %v after SIGTERM", took)
+	}
+	select {
+	case err := <-p.ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(15 * time.Second):
+		t.Error("poold lives 15 s after its last connection has ended")
+	}
+}

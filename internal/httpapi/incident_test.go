@@ -1,0 +1,149 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"html"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/provider"
+	"poold/internal/purchase"
+	"poold/internal/refill"
+	"poold/internal/targets"
+)
+
+// TestTheCauseStandsFirst: where no provider can be asked, the document, the page and
+// each row say so in the provider's words, as callers hear it.
+func TestTheCauseStandsFirst(t *testing.T) {
+	set := sampleSet()
+	set.Redis.URL = "embedded" // for a notice
+	d := start(t, set, nil, nil)
+	const why = "provider solver is paused: wrong key (ERROR_KEY_DOES_NOT_EXIST)"
+	d.provider.State = provider.State{Kind: provider.StatePaused, Reason: "wrong key (ERROR_KEY_DOES_NOT_EXIST)", Until: time.Now().Add(time.Minute)}
+	d.refill.notes["checkout"] = refill.Note{Want: 5, State: refill.Starved, Reason: "waiting for a provider that can take an order"}
+	d.refill.notes["staging-login"] = refill.Note{State: refill.OK, Risk: 1} // adaptive, nobody asks
+	d.refill.notes["staging-signup"] = refill.Note{Want: 2, State: refill.OK}
+	d.fill(t, "staging-signup", 2)
+	var status Status
+	show := func() []TargetStatus {
+		t.Helper()
+		d.changes.Add(1)
+		status = Status{}
+		if err := json.Unmarshal([]byte(d.ask(t, "GET", "/status.json").body), &status); err != nil {
+			t.Fatal(err)
+		}
+		return status.Targets
+	}
+	rows := show()
+	if len(status.Alarms) != 1 || status.Alarms[0] != "Nothing is bought: "+why {
+		t.Errorf("alarms: %q", status.Alarms)
+	}
+	for i, state := range []string{refill.Starved, stateIdle, refill.OK} {
+		if rows[i].State != state || rows[i].Reason != why {
+			t.Errorf("%s: %s %q, want %s", rows[i].Name, rows[i].State, rows[i].Reason, state)
+		}
+	}
+	if a := d.ask(t, "GET", "/pool/checkout/token"); !strings.Contains(a.body, `"detail":"`+why+`"`) {
+		t.Errorf("a caller hears something else: %s", a.body)
+	}
+
+	page := d.ask(t, "GET", "/status", "Accept: text/html").body
+	text := html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page[strings.Index(page, "<body>"):], ""))
+	if !strings.HasPrefix(strings.TrimSpace(text), "Nothing is bought: "+why) {
+		t.Errorf("the page begins with something else:\n%s", text)
+	}
+	if strings.Count(text, why) != 4 || strings.Contains(page, `badge ok">ready`) || strings.Index(text, "Providers") > strings.Index(text, "Targets") {
+		t.Errorf("not in each row, a green ready, or the providers below:\n%s", page)
+	}
+
+	// A token is taken: now it wants one and cannot have it.
+	d.ask(t, "GET", "/pool/staging-signup/token")
+	if rows = show(); rows[2].State != refill.Starved || rows[2].Reason != why {
+		t.Errorf("%+v", rows[2])
+	}
+	// What is a target's own matter stays, as for its callers.
+	d.refill.notes["checkout"] = refill.Note{State: refill.Refused, Reason: "ERROR_GOOGLEKEY"}
+	d.refill.notes["staging-login"] = refill.Note{State: refill.Budget, Reason: "the hour is full"}
+	if err := d.stock.Store.Pause(t.Context(), d.target("staging-signup").ID); err != nil {
+		t.Fatal(err)
+	}
+	rows = show()
+	for i, want := range []string{"refused ERROR_GOOGLEKEY", "budget the hour is full", "paused paused by POST /pool/staging-signup/pause"} {
+		if got := rows[i].State + " " + rows[i].Reason; got != want {
+			t.Errorf("%s: %q, want %q", rows[i].Name, got, want)
+		}
+	}
+
+	// Without Redis that is what the rows say; the alarm stands behind that of the store.
+	d.refill.notes["checkout"] = refill.Note{Want: 5, State: refill.OK}
+	d.stock.redis.SetDown(true)
+	if rows = show(); !strings.HasPrefix(rows[0].Reason, "redis does not answer") || len(status.Alarms) != 2 ||
+		!strings.HasPrefix(status.Alarms[0], "The store cannot be used: redis does not answer") || status.Alarms[1] != "Nothing is bought: "+why {
+		t.Errorf("%+v; alarms %q", rows[0], status.Alarms)
+	}
+}
+
+// TestNoFalseAlarm: one provider that can be asked is enough, also where it is busy.
+func TestNoFalseAlarm(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	d.refill.notes["checkout"] = refill.Note{Want: 5, State: refill.Starved, Reason: "provider other is busy"}
+	d.desk.providers = func(context.Context, time.Time) []purchase.Status {
+		return []purchase.Status{
+			{Name: "solver", State: provider.State{Kind: provider.StatePaused, Reason: "no money"}},
+			{Name: "other", State: provider.State{Kind: provider.StateBusy}},
+		}
+	}
+	if a := d.ask(t, "GET", "/status.json"); !strings.Contains(a.body, `"alarms":[]`) || !strings.Contains(a.body, `"reason":"provider other is busy"`) {
+		t.Error(a.body)
+	}
+	if page := d.ask(t, "GET", "/status", "Accept: text/html").body; strings.Contains(page, "Nothing is bought") || !strings.Contains(page, `badge ok">ready`) {
+		t.Error(page)
+	}
+}
+
+// TestIdle: a target that wants nothing because nobody asks is idle, and its row does
+// not alarm.
+func TestIdle(t *testing.T) {
+	for name, c := range map[string]struct {
+		adaptive bool
+		note     refill.Note
+		want     string
+	}{
+		"adaptive, nobody asks":   {true, refill.Note{State: refill.OK, Risk: 1}, stateIdle},
+		"adaptive, keeps some":    {true, refill.Note{State: refill.OK, Want: 1, Risk: 0.5}, refill.OK},
+		"adaptive, out of credit": {true, refill.Note{State: refill.OK, Risk: 1, Rail: refill.RailCredit}, refill.OK},
+		"adaptive, starting":      {true, refill.Note{State: refill.OK, Reason: "starting"}, refill.OK},
+		"adaptive, starved":       {true, refill.Note{State: refill.Starved}, refill.Starved},
+		"fixed, idle_after":       {false, refill.Note{State: refill.OK, Rail: refill.RailIdle}, stateIdle},
+		"fixed, idle with a min":  {false, refill.Note{State: refill.OK, Want: 1, Rail: refill.RailIdle}, refill.OK},
+		"fixed, not looked yet":   {false, refill.Note{State: refill.OK}, refill.OK},
+	} {
+		set := sampleSet()
+		if set.Targets[1].Refill = targets.RefillFixed; c.adaptive {
+			set.Targets[1].Refill = targets.RefillAdaptive
+		}
+		d := start(t, set, nil, nil)
+		d.refill.notes["staging-login"] = c.note
+		row, _ := d.snapshot(t.Context()).status.target("staging-login")
+		if row.State != c.want {
+			t.Errorf("%s: %s", name, row.State)
+		}
+		if says := strings.Contains(outlook(*row), "risk"); says != (c.adaptive && c.want != stateIdle) {
+			t.Errorf("%s: %q", name, outlook(*row))
+		}
+	}
+	d := start(t, sampleSet(), nil, nil)
+	d.refill.notes["staging-login"] = refill.Note{State: refill.OK}
+	waiting := make(chan answer)
+	go func() { waiting <- d.ask(t, "GET", "/pool/staging-login/token?wait=9s") }()
+	eventually(t, "it is not idle while somebody waits", func() bool {
+		d.changes.Add(1)
+		row, _ := d.snapshot(t.Context()).status.target("staging-login")
+		return row.Waiting == 1 && row.State == refill.OK
+	})
+	d.fill(t, "staging-login", 1)
+	<-waiting
+}

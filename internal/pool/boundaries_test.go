@@ -1,0 +1,524 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
+)
+
+// A token counts and is handed out up to the very millisecond in which it meets its
+// margin, and outlives a lead time up to the one before.
+func TestWhereLivesEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		const margin, lead = 40 * time.Second, 15 * time.Second
+		stock(t, s, id, 1, 0, 100*time.Second) // outlives the lead for 45 s, the margin for 60
+		at := func(want Stock) {
+			t.Helper()
+			got, err := s.Look(t.Context(), id, margin, lead)
+			if err != nil || got.Fresh != want.Fresh || got.Outliving != want.Outliving ||
+				got.NextExpiry != want.NextExpiry || got.NextLook != want.NextLook {
+				t.Errorf("%d fresh, %d outliving, %v, %v; want %d, %d, %v, %v: %v", got.Fresh, got.Outliving, got.NextExpiry, got.NextLook,
+					want.Fresh, want.Outliving, want.NextExpiry, want.NextLook, err)
+			}
+		}
+		at(Stock{Fresh: 1, Outliving: 1, NextExpiry: 60 * time.Second, NextLook: 45 * time.Second})
+		time.Sleep(45*time.Second - time.Millisecond)
+		at(Stock{Fresh: 1, Outliving: 1, NextExpiry: 15*time.Second + time.Millisecond, NextLook: time.Millisecond})
+		time.Sleep(time.Millisecond)
+		at(Stock{Fresh: 1, NextExpiry: 15 * time.Second, NextLook: -time.Millisecond})
+		// Somebody who needs all that it has left gets it, who needs more does not.
+		if _, err := s.Take(t.Context(), Request{ID: id, Margin: margin, MinTTL: 55*time.Second + time.Millisecond}); !isEmpty(err) {
+			t.Errorf("a millisecond more than it has: %v", err)
+		}
+		token, err := s.Take(t.Context(), Request{ID: id, Margin: margin, MinTTL: 55 * time.Second})
+		if err != nil || token.TTL != 55*time.Second {
+			t.Fatalf("all that it has: %v, %v", token.TTL, err)
+		}
+		if err := s.Return(t.Context(), token); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(15 * time.Second)
+		at(Stock{Fresh: 1, NextExpiry: 0, NextLook: -time.Millisecond})
+		time.Sleep(time.Millisecond)
+		at(Stock{NextExpiry: -time.Millisecond, NextLook: -time.Millisecond})
+	})
+}
+
+// A token that comes back within its margin is of no use, whoever looks.
+func TestReturnedWithinItsMargin(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		for _, c := range []struct {
+			left  time.Duration
+			fresh int
+		}{{40 * time.Second, 1}, {40*time.Second - time.Millisecond, 0}} {
+			stock(t, s, id, 1, 0, 100*time.Second)
+			token := take(t, s, Request{ID: id, Margin: 40 * time.Second}, 1)[0]
+			time.Sleep(token.TTL - c.left)
+			before := look(t, s, id).Figures
+			if err := s.Return(t.Context(), token); err != nil {
+				t.Fatal(err)
+			}
+			got := look(t, s, id)
+			if got.Fresh != c.fresh || got.Figures.Returned != before.Returned+1 || got.Figures.Expired != before.Expired+int64(1-c.fresh) {
+				t.Errorf("with %v left: %+v", c.left, got)
+			}
+			if _, err := s.Flush(t.Context(), id, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// An order that stands nowhere but in the journal, or nowhere but among the orders,
+// is gone for everybody.
+func TestHalfAnOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T, one, two *Store, id captcha.ID) {
+		k := one.keys(id)
+		for _, half := range []struct {
+			name string
+			cut  func(order string) error
+		}{
+			{"without a deadline", func(order string) error { return one.slow.ZRem(t.Context(), k.orders, order).Err() }},
+			{"without a line", func(order string) error { return one.slow.HDel(t.Context(), k.journal, order).Err() }},
+		} {
+			place(t, one, id, half.name)
+			order := Ref{id, half.name}
+			if ok, err := one.Mark(t.Context(), order); err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			if err := half.cut(half.name); err != nil {
+				t.Fatal(err)
+			}
+			before := look(t, one, id).Figures
+			if ok, err := one.Mark(t.Context(), order); err != nil || ok {
+				t.Errorf("%s: marked: %v", half.name, err)
+			}
+			if ok, err := one.Submitted(t.Context(), order, "t"); err != nil || ok {
+				t.Errorf("%s: submitted: %v", half.name, err)
+			}
+			if ok, err := one.Unknown(t.Context(), order, time.Minute); err != nil || ok {
+				t.Errorf("%s: noted as unknown: %v", half.name, err)
+			}
+			if r, ok, err := one.Find(t.Context(), order); err != nil || ok {
+				t.Errorf("%s: found %+v, %v", half.name, r, err)
+			}
+			for _, callback := range []bool{false, true} {
+				if how, err := one.Fail(t.Context(), Failure{Ref: order, Bought: true, Callback: callback, Call: "f"}); err != nil || how != Gone {
+					t.Errorf("%s: failed: %v, %v", half.name, how, err)
+				}
+				if how, err := one.Settle(t.Context(), Landing{Ref: order, Value: half.name, Lifetime: time.Minute, Callback: callback, Call: "s"}); err != nil || how != Gone {
+					t.Errorf("%s: settled: %v, %v", half.name, how, err)
+				}
+			}
+			time.Sleep(2 * Lease)
+			if adopted, gone, err := two.Adopt(t.Context(), id, []string{half.name}); err != nil || len(adopted) != 0 || len(gone) != 1 || gone[0] != order {
+				t.Errorf("%s: adopted %+v, gone %+v, %v", half.name, adopted, gone, err)
+			}
+			if got := look(t, one, id); got.Figures != before || got.Fresh != 0 {
+				t.Errorf("%s: %+v, before %+v", half.name, got.Figures, before)
+			}
+		}
+	})
+}
+
+// An order's time is over at its deadline, for whoever asks first.
+func TestWhereAnOrderEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T, one, two *Store, id captcha.ID) {
+		k, placed := one.keys(id), time.Now()
+		place(t, one, id, "a")
+		if ok, err := one.Mark(t.Context(), Ref{id, "a"}); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		time.Sleep(time.Minute - time.Millisecond)
+		r, ok, err := one.Find(t.Context(), Ref{id, "a"})
+		if err != nil || !ok || !r.Placed.Equal(placed) || !r.Until.Equal(placed.Add(time.Minute)) {
+			t.Errorf("a millisecond before: %+v, %v, %v", r, ok, err)
+		}
+		if got := look(t, one, id); len(got.OrderAges) != 1 || got.OrderAges[0] != time.Minute-time.Millisecond || got.NextEnd != time.Millisecond {
+			t.Errorf("a millisecond before: %+v", got)
+		}
+		time.Sleep(time.Millisecond)
+		if r, ok, err := one.Find(t.Context(), Ref{id, "a"}); err != nil || ok {
+			t.Errorf("at its deadline: %+v, %v", r, err)
+		}
+		adopted, gone, err := two.Adopt(t.Context(), id, []string{"a"})
+		if err != nil || len(adopted) != 0 || len(gone) != 1 {
+			t.Errorf("adopted %+v, gone %+v, %v", adopted, gone, err)
+		}
+		// Whoever comes first counts it as lost, and nothing of it is left.
+		if lost, err := one.slow.HGet(t.Context(), k.stats, "lost").Int(); err != nil || lost != 1 {
+			t.Errorf("%d lost: %v", lost, err)
+		}
+		if n, err := one.slow.Exists(t.Context(), k.orders, k.journal, k.leases).Result(); err != nil || n != 0 {
+			t.Errorf("%d keys are left: %v", n, err)
+		}
+	})
+}
+
+// An order that ended leaves nothing but its sale.
+func TestWhatAnEndLeaves(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		k := s.keys(id)
+		for i, end := range []func(order Ref) (Ending, error){
+			func(order Ref) (Ending, error) {
+				return s.Settle(t.Context(), Landing{Ref: order, Value: "x", Lifetime: time.Minute})
+			},
+			func(order Ref) (Ending, error) { return s.Fail(t.Context(), Failure{Ref: order, Bought: true}) },
+			func(order Ref) (Ending, error) { return s.Fail(t.Context(), Failure{Ref: order}) },
+		} {
+			place(t, s, id, "a")
+			if how, err := end(Ref{id, "a"}); err != nil || how != Ended {
+				t.Fatal(how, err)
+			}
+			if n, err := s.slow.Exists(t.Context(), k.orders, k.journal, k.leases).Result(); err != nil || n != 0 {
+				t.Errorf("end %d: %d keys are left: %v", i, n, err)
+			}
+		}
+	})
+}
+
+// A task that is known is submitted no second time, and a repeated token is told as
+// such also when its answer was lost.
+func TestAnswersThatComeAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		place(t, s, id, "a")
+		if ok, err := s.Submitted(t.Context(), Ref{id, "a"}, "t"); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		if ok, err := s.Mark(t.Context(), Ref{id, "a"}); err != nil || ok {
+			t.Errorf("marked although its task is known: %v", err)
+		}
+		if how, err := s.Settle(t.Context(), Landing{Ref: Ref{id, "a"}, Value: "x", Lifetime: time.Minute}); err != nil || how != Ended {
+			t.Fatal(how, err)
+		}
+		place(t, s, id, "b")
+		for range 2 {
+			how, err := s.Settle(t.Context(), Landing{Ref: Ref{id, "b"}, Value: "x", Lifetime: time.Minute, Call: "c"})
+			if err != nil || how != Repeated {
+				t.Errorf("a text that was sold before: %v, %v", how, err)
+			}
+		}
+		if f := look(t, s, id).Figures; f.Failed != 1 || f.Solved != 1 || f.Bought != 2 {
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
+// A budget forgets what left its window, and a solve stays as old as it is when its
+// order comes again.
+func TestWhatABudgetKeeps(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		spend, began := s.keys(id).spend, time.Now()
+		order := Order{Ref: Ref{id, "a"}, Depth: 9, TTL: time.Minute, PerDay: 5}
+		if got, err := s.Place(t.Context(), order); err != nil || !got.Placed {
+			t.Fatal(got, err)
+		}
+		if ok, err := s.Mark(t.Context(), order.Ref); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		time.Sleep(2 * time.Minute) // it is lost, and counts as bought
+		if got, err := s.Place(t.Context(), order); err != nil || !got.Placed {
+			t.Fatal(got, err)
+		}
+		if at, err := s.slow.ZScore(t.Context(), spend, "a").Result(); err != nil || !time.UnixMilli(int64(at)).Equal(began) {
+			t.Errorf("it counts from %v, want %v: %v", time.UnixMilli(int64(at)), began, err)
+		}
+		shift(t, s, spend, 24*time.Hour)
+		order.Order = "b"
+		if got, err := s.Place(t.Context(), order); err != nil || !got.Placed {
+			t.Fatal(got, err)
+		}
+		if n, err := s.slow.ZCard(t.Context(), spend).Result(); err != nil || n != 1 {
+			t.Errorf("%d solves are kept a day later, want 1: %v", n, err)
+		}
+	})
+}
+
+// Who looks at an identity keeps what it has learned and counted; a line of the
+// journal that cannot be read stays as long as its order counts.
+func TestWhatALookKeeps(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		const month = 30 * 24 * time.Hour
+		k := s.keys(id)
+		stock(t, s, id, 1, 0, 24*time.Hour)
+		token := take(t, s, Request{ID: id, Caller: "me"}, 1)[0]
+		if _, err := s.Report(t.Context(), id, token.ID, "me", true); err != nil {
+			t.Fatal(err)
+		}
+		stock(t, s, id, 1, 0, 24*time.Hour)
+		if err := s.Pause(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		look(t, s, id)
+		for _, key := range []string{k.tokens, k.stats, k.paused, k.leads, k.verdicts} {
+			if got := ttl(t, s, key); got != month {
+				t.Errorf("%s lives for %v after a look, want %v", key, got, month)
+			}
+		}
+
+		if err := s.slow.HSet(t.Context(), k.journal, "odd", "of a later version").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.slow.ZAdd(t.Context(), k.orders, redis.Z{Score: float64(time.Now().Add(time.Minute).UnixMilli()), Member: "odd"}).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if got := look(t, s, id); got.Orders != 1 || got.Figures.Junk != 0 {
+			t.Errorf("while its order counts: %+v", got)
+		}
+		time.Sleep(time.Minute)
+		if got := look(t, s, id); got.Orders != 0 || got.Figures.Junk != 1 || ttl(t, s, k.junk) != 7*24*time.Hour {
+			t.Errorf("afterwards: %+v, kept for %v", got, ttl(t, s, k.junk))
+		}
+	})
+}
+
+// What is over makes room for an order at once, whether anybody looked or not.
+func TestWhatIsOverMakesRoom(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		wanted := func(name string, want bool) {
+			t.Helper()
+			got, err := s.Place(t.Context(), Order{Ref: Ref{id, name}, Depth: 1, Margin: 40 * time.Second, TTL: time.Minute})
+			if err != nil || got.Placed != want {
+				t.Errorf("%s: %+v, %v", name, got, err)
+			}
+		}
+		wanted("first", true)
+		wanted("beside an order", false)
+		time.Sleep(time.Minute)
+		wanted("after it", true)
+		land(t, s, id, "after it", 0, 100*time.Second)
+		wanted("beside a token", false)
+		time.Sleep(60*time.Second + time.Millisecond)
+		wanted("after the token met its margin", true)
+	})
+}
+
+// Another program's value under a key that an order needs leaves nothing of it.
+func TestNoHalfOrderBesideAForeignKey(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		k := s.keys(id)
+		for _, foreign := range []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.leases, k.spend} {
+			if err := s.slow.Set(t.Context(), foreign, "another program's", time.Hour).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := s.Place(t.Context(), Order{Ref: Ref{id, "a"}, Depth: 9, TTL: time.Minute, PerDay: 9}); err == nil {
+				t.Errorf("placed beside %s: %+v", foreign, got)
+			}
+			if err := s.slow.Del(t.Context(), foreign).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := s.slow.Exists(t.Context(), k.orders, k.journal, k.leases, k.spend).Result(); err != nil || n != 0 {
+				t.Errorf("beside %s: %d keys are left, %v", foreign, n, err)
+			}
+		}
+	})
+}
+
+// A token that lands dead is counted and never kept; lead times and reports stand
+// newest first, and no more of them than are told.
+func TestWhatLandsAndIsReported(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		k := s.keys(id)
+		place(t, s, id, "late")
+		land(t, s, id, "late", 100*time.Second, 100*time.Second)
+		if got := look(t, s, id); got.Fresh != 0 || got.Figures.Solved != 1 || got.Figures.Expired != 1 {
+			t.Errorf("landed dead: %+v", got)
+		}
+		if n, err := s.slow.Exists(t.Context(), k.tokens, k.values).Result(); err != nil || n != 0 {
+			t.Errorf("landed dead, and %d keys are there: %v", n, err)
+		}
+		for i := range 50 {
+			order := Ref{id, "o" + strconv.Itoa(i)}
+			place(t, s, id, order.Order)
+			if how, err := s.Settle(t.Context(), Landing{Ref: order, Value: order.Order, Lifetime: time.Hour, Lead: time.Duration(i+1) * time.Second}); err != nil || how != Ended {
+				t.Fatal(how, err)
+			}
+			if i < 22 {
+				token := take(t, s, Request{ID: id, Caller: "me"}, 1)[0]
+				time.Sleep(time.Second)
+				kept := ttl(t, s, k.sold+order.Order)
+				if sale, err := s.Report(t.Context(), id, token.ID, "me", i != 21); err != nil || sale.Age != time.Second {
+					t.Fatal(sale, err)
+				}
+				if got := ttl(t, s, k.sold+order.Order); got != kept {
+					t.Errorf("a sale is kept for %v after its report, before for %v", got, kept)
+				}
+			}
+		}
+		got := look(t, s, id)
+		if len(got.Leads) != 48 || got.Leads[0] != 50*time.Second || got.Leads[47] != 3*time.Second {
+			t.Errorf("lead times: %v", got.Leads)
+		}
+		if len(got.Verdicts) != 20 || got.Verdicts[0] || !got.Verdicts[1] || got.Figures.Accepted != 21 || got.Figures.Rejected != 1 {
+			t.Errorf("reports: %v, %+v", got.Verdicts, got.Figures)
+		}
+	})
+}
+
+// A text may be sold again when its token is dead, and not before.
+func TestATextMayComeAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		sold := func(order, text string, lifetime time.Duration, want Ending) {
+			t.Helper()
+			place(t, s, id, order)
+			if how, err := s.Settle(t.Context(), Landing{Ref: Ref{id, order}, Value: text, Lifetime: lifetime}); err != nil || how != want {
+				t.Errorf("%s: %v, %v", order, how, err)
+			}
+		}
+		sold("a", "short", 10*time.Second, Ended)
+		sold("b", "long", 100*time.Second, Ended)
+		time.Sleep(10*time.Second - time.Millisecond)
+		sold("c", "short", 10*time.Second, Repeated)
+		if got := ttl(t, s, s.keys(id).sold+"c"); got != time.Minute {
+			t.Errorf("the answer to it is kept for %v", got)
+		}
+		time.Sleep(time.Millisecond)
+		sold("d", "short", 10*time.Second, Ended)
+		sold("e", "long", 100*time.Second, Repeated)
+	})
+}
+
+// A longer place makes the list of places live longer.
+func TestPlacesLiveAsLongAsTheLongest(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		for i, lasts := range []time.Duration{time.Minute, 10 * time.Minute, 2 * time.Minute} {
+			if ok, _, err := s.Reserve(t.Context(), "p", Ref{id, strconv.Itoa(i)}, 9, lasts); err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+		}
+		if got := ttl(t, s, s.places("p")); got != 11*time.Minute {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// Who hangs up while waiting is no miss, whose wait runs out is one.
+func TestWhatAMissIs(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		ctx, hangUp := context.WithCancel(t.Context())
+		request := Request{ID: id, Wait: 10 * time.Second, MaxWaiting: 9}
+		gone := make(chan error, 1)
+		go func() {
+			_, err := s.Take(ctx, request)
+			gone <- err
+		}()
+		time.Sleep(time.Second)
+		hangUp()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Errorf("hung up: %v", err)
+		}
+		if _, err := s.Take(t.Context(), request); !isEmpty(err) {
+			t.Errorf("waited in vain: %v", err)
+		}
+		time.Sleep(time.Second)
+		if f := look(t, s, id).Figures; f.Requests != 2 || f.Misses != 1 {
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
+// A hand-out leaves the window of a rate in the very millisecond in which it is as
+// old as the window.
+func TestWhereARatesWindowEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		stock(t, s, id, 3, 0, time.Hour)
+		request := Request{ID: id, Rate: 1, RatePer: 10 * time.Second}
+		take(t, s, request, 1)
+		time.Sleep(10*time.Second - time.Millisecond)
+		var limited *RateError
+		if _, err := s.Take(t.Context(), request); !errors.As(err, &limited) || limited.RetryAfter != time.Millisecond {
+			t.Errorf("a millisecond before: %v, %+v", err, limited)
+		}
+		time.Sleep(time.Millisecond)
+		take(t, s, request, 1)
+	})
+}
+
+// call makes one call of take.lua for these requests, none of them plain.
+func call(t *testing.T, s *Store, requests ...Request) ([]string, error) {
+	t.Helper()
+	b, l := &batch{}, s.line(requests[0].ID)
+	for _, r := range requests {
+		b.askers = append(b.askers, l.asker(r, nil))
+	}
+	keys, args := l.encode(b, s.calls.Add(1))
+	return s.takeOnce(time.Second, keys, args)
+}
+
+// Those that come in one call count for each other.
+func TestTheQueueOfOneCall(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		waits := Request{ID: id, Wait: time.Minute, MaxWaiting: 2}
+		reply, err := call(t, s, waits, waits, waits)
+		if err != nil || len(reply) != 5 || reply[2][0] != 'W' || reply[3][0] != 'W' || reply[4] != "F" {
+			t.Errorf("three where two may wait: %v, %v", reply, err)
+		}
+		k := s.keys(id)
+		if tickets, seen := ttl(t, s, k.tickets), ttl(t, s, k.seen); tickets != time.Minute || seen != time.Minute {
+			t.Errorf("the queue lives for %v, %v", tickets, seen)
+		}
+	})
+}
+
+// The last caller of a key takes its ticket along, at once.
+func TestASharedTicketIsGivenUpAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		if _, err := s.Take(t.Context(), Request{ID: id, Wait: time.Second, MaxWaiting: 9, Idempotency: "k"}); !isEmpty(err) {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := look(t, s, id); got.Waiting != 0 || got.Figures.Misses != 1 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// Where the queue is another program's value, a call hands nothing out, also to
+// those who need no place in it.
+func TestNoHalfTakeBesideAForeignKey(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		stock(t, s, id, 1, 0, time.Hour)
+		k := s.keys(id)
+		if err := s.slow.Set(t.Context(), k.tickets, "another program's", time.Hour).Err(); err != nil {
+			t.Fatal(err)
+		}
+		reply, err := call(t, s, Request{ID: id, Idempotency: "k"}, Request{ID: id, Wait: time.Minute, MaxWaiting: 9, MinTTL: 2 * time.Hour})
+		if err == nil {
+			t.Errorf("answered %v", reply)
+		}
+		if err := s.slow.Del(t.Context(), k.tickets).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if receipts, err := s.slow.Keys(t.Context(), k.once+"*").Result(); err != nil || len(receipts) != 0 {
+			t.Errorf("receipts: %v, %v", receipts, err)
+		}
+		if got := look(t, s, id); got.Fresh != 1 || got.Figures.Hits != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// A window is told up to the millisecond before its end.
+func TestWhereAWindowEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		if err := s.Warm(t.Context(), id, Window{Tokens: 5, Left: time.Minute}, WindowLimit{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute - time.Millisecond)
+		if got := look(t, s, id).Windows; len(got) != 1 || got[0] != (Window{Tokens: 5, In: time.Millisecond - time.Minute, Left: time.Millisecond}) {
+			t.Errorf("a millisecond before: %+v", got)
+		}
+		time.Sleep(time.Millisecond)
+		if got := look(t, s, id).Windows; len(got) != 0 {
+			t.Errorf("at its end: %+v", got)
+		}
+	})
+}

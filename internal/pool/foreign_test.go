@@ -1,0 +1,224 @@
+package pool
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What is no token stops nobody, wherever it stands in the list: it is set aside
+// and counted, and every token is handed out once.
+func testJunkIsSetAside(t *testing.T, o Options) {
+	s, id := open(t, o), identity("junk")
+	k := s.keys(id)
+	ctx := t.Context()
+	want := map[string]bool{}
+	push := func(n int, age time.Duration) {
+		for _, value := range stock(t, s, id, n, age, time.Minute) {
+			want[value] = true
+		}
+	}
+	junk := []string{"junk", "", "1795306466343|no fields", "9999999999999"}
+	push(2, 40*time.Second)
+	s.slow.RPush(ctx, k.tokens, junk[0], junk[1])
+	push(2, 20*time.Second) // lands behind it
+	s.slow.RPush(ctx, k.tokens, junk[0])
+	push(3, 30*time.Second) // lands between
+	push(2, 0)
+	s.slow.LPush(ctx, k.tokens, junk[2])
+	s.slow.RPush(ctx, k.tokens, junk[3])
+	if got, err := s.Look(ctx, id, 0, 35*time.Second); err != nil || got.Outliving < 2 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for i := range 9 {
+		request := []Request{
+			{}, {MinTTL: 25 * time.Second}, {Idempotency: "k" + string(rune('a'+i))}, {Wait: time.Second, MaxWaiting: 5},
+		}[i%4]
+		request.ID = id
+		token, err := s.Take(ctx, request)
+		if err != nil {
+			t.Fatalf("take %d, %+v: %v", i, request, err)
+		}
+		if !want[token.Value] {
+			t.Errorf("took %q", token.Value)
+		}
+		delete(want, token.Value)
+	}
+	if _, err := s.Take(ctx, Request{ID: id}); !isEmpty(err) {
+		t.Errorf("the tenth: %v", err)
+	}
+	got := look(t, s, id)
+	kept, err := s.slow.LLen(ctx, k.junk).Result()
+	if err != nil || kept != 5 || got.Figures.Junk != 5 || got.Fresh != 0 {
+		t.Errorf("%d kept, %v: %+v", kept, err, got)
+	}
+	balanced(t, got)
+}
+
+// Several junk elements in front of many plain takes cost nobody a token.
+func testJunkAmongManyPlainTakes(t *testing.T, o Options) {
+	s, id := open(t, o), identity("much junk")
+	stock(t, s, id, 2, 40*time.Second, time.Minute)
+	s.slow.RPush(t.Context(), s.keys(id).tokens, "a", "b", "c")
+	stock(t, s, id, 4, 0, time.Minute)
+	results := make(chan error, 6)
+	l := s.line(id)
+	l.mu.Lock() // so that they go together in one call, or two
+	for range 6 {
+		go func() {
+			_, err := s.Take(t.Context(), Request{ID: id})
+			results <- err
+		}()
+	}
+	l.mu.Unlock()
+	for range 6 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	got := look(t, s, id)
+	if got.Figures.Hits != 6 || got.Figures.Junk != 3 {
+		t.Errorf("%+v", got.Figures)
+	}
+	balanced(t, got)
+}
+
+// The kept junk has an end.
+func testJunkIsBounded(t *testing.T, o Options) {
+	s, id := open(t, o), identity("bounded junk")
+	for range 50 {
+		s.slow.RPush(t.Context(), s.keys(id).tokens, "junk")
+	}
+	if got := look(t, s, id); got.Fresh != 0 || got.Figures.Junk != 50 {
+		t.Errorf("%+v", got)
+	}
+	if kept := s.slow.LLen(t.Context(), s.keys(id).junk).Val(); kept != 20 {
+		t.Errorf("%d are kept", kept)
+	}
+}
+
+// A line of the journal that cannot be read is no order that could end; it is set
+// aside when its time is over, and one of no order at once.
+func testJunkInTheJournal(t *testing.T, o Options) {
+	s, id := open(t, o), identity("junk line")
+	ctx, k := t.Context(), s.keys(id)
+	got, err := s.Place(ctx, Order{Ref: Ref{id, "a"}, Depth: 5, TTL: 300 * time.Millisecond})
+	if err != nil || !got.Placed {
+		t.Fatal(got, err)
+	}
+	s.slow.HSet(ctx, k.journal, "a", "what is this", "foreign", "1|x")
+	if how, err := s.Settle(ctx, Landing{Ref: Ref{id, "a"}, Value: "v", Lifetime: time.Minute}); err != nil || how != Gone {
+		t.Errorf("settled an order that cannot be read: %v, %v", how, err)
+	}
+	eventually(t, "both to be set aside", func() bool { return look(t, s, id).Figures.Junk == 2 })
+	if n := s.slow.HLen(ctx, k.journal).Val(); n != 0 {
+		t.Errorf("%d lines are left", n)
+	}
+	balanced(t, look(t, s, id))
+}
+
+// Another program put a value of another type where one of our keys belongs. What
+// needs the key fails with an error that names it, loses nothing and changes
+// nothing; without it all goes on, and so do other identities meanwhile.
+func testForeignTypes(t *testing.T, o Options) {
+	s, id, other := open(t, o), identity("foreign"), identity("not foreign")
+	ctx, k := t.Context(), s.keys(id)
+	stock(t, s, id, 20, 0, time.Minute)
+	stock(t, s, other, 40, 0, time.Minute)
+	const key = "k"
+	once := s.line(id).asker(Request{ID: id, Idempotency: key}, nil).once
+	foreign := []string{
+		k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.leads, k.rate, k.leases, k.spend, k.verdicts,
+		k.warm, k.values, once,
+	}
+	for i, name := range foreign {
+		order := Ref{id, "o" + string(rune('a'+i))}
+		place(t, s, id, order.Order)
+		if ok, err := s.Mark(ctx, order); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		held := take(t, s, Request{ID: id}, 1)[0]
+		before := look(t, s, id)
+		if s.slow.Exists(ctx, name).Val() == 1 {
+			if err := s.slow.Rename(ctx, name, k.back+"aside").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if name == once {
+			s.slow.RPush(ctx, name, "foreign")
+		} else {
+			s.slow.Set(ctx, name, "foreign", 0)
+		}
+		s.line(id).lookedAt = time.Time{} // the look of the last round says nothing of this one
+		failed, got := 0, 0
+		check := func(what string, err error) {
+			switch {
+			case err == nil || isEmpty(err):
+			case errors.Is(err, ErrDown) && strings.Contains(err.Error(), name) && strings.Contains(err.Error(), "delete"):
+				failed++
+			default:
+				t.Errorf("%s with a foreign %s: %v", what, name, err)
+			}
+		}
+		for _, request := range []Request{
+			{}, {Idempotency: key}, {MinTTL: time.Hour, Wait: time.Millisecond, MaxWaiting: 5}, {Rate: 100, RatePer: time.Second},
+		} {
+			request.ID = id
+			token, err := s.Take(ctx, request)
+			if err == nil && token.Source != FromReplay {
+				got++
+			}
+			check("taking", err)
+		}
+		_, err := s.Place(ctx, Order{Ref: Ref{id, order.Order + "x"}, Depth: 100, TTL: time.Minute, PerDay: 100})
+		check("placing", err)
+		_, err = s.Mark(ctx, order)
+		check("marking", err)
+		_, err = s.Submitted(ctx, order, "1")
+		check("noting a task", err)
+		_, err = s.Fail(ctx, Failure{Ref: Ref{id, order.Order + "x"}})
+		check("failing", err)
+		how, err := s.Settle(ctx, Landing{Ref: order, Value: order.Order, Lifetime: time.Minute})
+		check("settling", err)
+		landed := how == Ended
+		_, err = s.Look(ctx, id, 0, 0)
+		check("looking", err)
+		_, _, err = s.Adopt(ctx, id, []string{order.Order})
+		check("adopting", err)
+		if err := s.Return(ctx, held); err != nil {
+			t.Errorf("returning: %v", err)
+		}
+		if failed == 0 {
+			t.Errorf("nothing failed over %s", name)
+		}
+		take(t, s, Request{ID: other}, 1)
+
+		// In one step: a token that is returned meanwhile must not be overwritten.
+		if s.slow.Exists(ctx, k.back+"aside").Val() == 1 {
+			if err := s.slow.Rename(ctx, k.back+"aside", name).Err(); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := s.slow.Del(ctx, name).Err(); err != nil {
+			t.Fatal(err)
+		}
+		// Also what could not be returned then.
+		eventually(t, "the token is back", func() bool {
+			return look(t, s, id).Figures.Returned == before.Figures.Returned+1
+		})
+		after := look(t, s, id)
+		balanced(t, after)
+		want := before.Fresh - got + 1
+		if landed {
+			want++
+		}
+		if after.Fresh != want {
+			t.Errorf("with a foreign %s: %d tokens, want %d", name, after.Fresh, want)
+		}
+		if !landed {
+			if how, err := s.Settle(ctx, Landing{Ref: order, Value: order.Order, Lifetime: time.Minute}); err != nil || how != Ended {
+				t.Errorf("landing after a foreign %s: %v, %v", name, how, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
+	"poold/internal/pool/redistest"
+)
+
+// What keeps tokens from being handed out or landed is seen without anybody
+// asking, named, and over as soon as it is over.
+func TestHealthNamesWhatIsWrong(t *testing.T) {
+	addr := redistest.Server(t)
+	admin := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
+	t.Cleanup(func() { _ = admin.Close() })
+	do := func(words string) {
+		t.Helper()
+		var args []any
+		for _, word := range strings.Fields(words) {
+			args = append(args, word)
+		}
+		if err := admin.Do(t.Context(), args...).Err(); err != nil {
+			t.Fatalf("%s: %v", words, err)
+		}
+	}
+	s, id := open(t, Options{Addresses: "redis://" + addr}), identity("a")
+	stock(t, s, id, 20, 0, time.Minute)
+	for _, c := range []struct {
+		fault, mended, reason string
+		takes                 bool
+	}{
+		{"CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0", reasonMemory, true},
+		{"CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0", "redis takes no writes: too few of its replicas follow it (min-replicas-to-write)", false},
+		{"REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "redis is read-only: this is a replica", false},
+		{"ACL SETUSER default resetkeys ~nothing", "ACL SETUSER default ~*", reasonDenied, false},
+		{"ACL SETUSER default -evalsha", "ACL SETUSER default +evalsha", reasonDenied, false},
+	} {
+		do(c.fault)
+		began := time.Now()
+		eventually(t, c.fault, func() bool { return !s.Health().Up })
+		if h := s.Health(); h.Reason != c.reason {
+			t.Errorf("%s: %+v", c.fault, h)
+		}
+		t.Logf("%s: known after %v", c.fault, time.Since(began))
+		_, err := s.Take(t.Context(), Request{ID: id})
+		if c.takes {
+			if err != nil {
+				t.Errorf("%s: what is there was not handed out: %v", c.fault, err)
+			}
+		} else if !errors.Is(err, ErrDown) || Reason(err) != c.reason {
+			t.Errorf("%s: took %v", c.fault, err)
+		}
+		do(c.mended)
+		eventually(t, c.mended, func() bool { return s.Health().Up && s.Health().Reason == "" })
+		if _, err := s.Take(t.Context(), Request{ID: id}); err != nil {
+			t.Errorf("after %s: %v", c.mended, err)
+		}
+	}
+	do("CONFIG SET requirepass secret")
+	do("CLIENT KILL TYPE normal SKIPME yes")
+	eventually(t, "a password is wanted", func() bool { return s.Health().Reason == "redis wants a password" })
+}
+
+// homes names identities and providers by the master of a cluster that has them.
+func homes(t *testing.T, s *Store) (ids map[string]captcha.ID, providers map[string]string) {
+	t.Helper()
+	ids, providers = map[string]captcha.ID{}, map[string]string{}
+	cluster := s.slow.(*redis.ClusterClient)
+	for _, name := range strings.Split("abcdefghijklmnopqrstuvwxyz", "") {
+		for _, tag := range []string{string(identity(name)), name} {
+			master, err := cluster.MasterForKey(t.Context(), "{"+tag+"}")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tag == name {
+				providers[master.Options().Addr] = name
+			} else {
+				ids[master.Options().Addr] = identity(name)
+			}
+		}
+	}
+	if len(ids) != 3 || len(providers) != 3 {
+		t.Fatalf("26 names are on %d and %d of 3 masters", len(ids), len(providers))
+	}
+	return ids, providers
+}
+
+// A master of a cluster hangs that has no replica: what the others have is handed
+// out, landed and told, what it has is refused at once.
+func TestAPartOfAClusterServes(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.ClusterOf(t, 0)
+	s := open(t, Options{Addresses: "redis://" + nodes[0].Addr + ",redis://" + nodes[1].Addr + ",redis://" + nodes[2].Addr})
+	ids, providers := homes(t, s)
+	var queries []Query
+	var names []string
+	for _, node := range nodes {
+		stock(t, s, ids[node.Addr], 2, 0, time.Minute)
+		queries = append(queries, Query{ID: ids[node.Addr]})
+		names = append(names, providers[node.Addr])
+	}
+	eventually(t, "all is well", func() bool { return s.Health().Up && s.Health().Reason == "" })
+	eventually(t, "reviewed", func() bool { return len(s.Health().Notices) == 1 })
+	for _, node := range nodes {
+		if notice := s.Health().Notices[0]; !strings.Contains(notice, node.Addr) || !strings.Contains(notice, "append-only") {
+			t.Errorf("%s is not in: %s", node.Addr, notice)
+		}
+	}
+	if _, err := s.Take(t.Context(), Request{ID: queries[1].ID}); err != nil { // the secret is known from here on
+		t.Fatal(err)
+	}
+	if err := nodes[0].Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = nodes[0].Process.Signal(syscall.SIGCONT) })
+	// By default a cluster wants all slots served, and answers for none.
+	eventually(t, "the cluster is down", func() bool { return strings.Contains(s.Health().Reason, "the redis cluster is down") })
+	if s.Health().Up {
+		t.Errorf("a cluster that is down: %+v", s.Health())
+	}
+	for _, node := range nodes[1:] {
+		admin := redis.NewClient(&redis.Options{Addr: node.Addr, Protocol: 2, DisableIdentity: true})
+		if err := admin.ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err(); err != nil {
+			t.Error(err)
+		}
+		_ = admin.Close()
+	}
+	eventually(t, "the node is missed", func() bool { return strings.Contains(s.Health().Reason, "1 of the 3 masters") })
+	if !s.Health().Up {
+		t.Fatalf("two of three masters serve: %+v", s.Health())
+	}
+	soon := func() context.Context {
+		limited, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		t.Cleanup(cancel)
+		return limited
+	}
+	_, err := s.Take(soon(), Request{ID: queries[0].ID})
+	if !errors.Is(err, ErrDown) || !strings.Contains(Reason(err), "1 of the 3 masters") {
+		t.Errorf("a take from the node that hangs: %v", err)
+	}
+	if _, err := s.Take(soon(), Request{ID: queries[1].ID}); err != nil {
+		t.Errorf("a take from a node that serves: %v", err)
+	}
+	stock(t, s, queries[2].ID, 1, 0, time.Minute)
+	stocks, err := s.Survey(soon(), queries)
+	if err != nil || !errors.Is(stocks[0].Err, ErrDown) || stocks[1].Err != nil || stocks[1].Fresh != 0 || stocks[2].Err != nil || stocks[2].Fresh != 3 {
+		t.Errorf("the survey: %+v, %v", stocks, err)
+	}
+	counts, err := s.InFlight(soon(), names)
+	if err != nil || counts[0] != -1 || counts[1] != 0 || counts[2] != 0 {
+		t.Errorf("in flight: %v, %v", counts, err)
+	}
+	if err := nodes[0].Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all is well again", func() bool { return s.Health().Up && s.Health().Reason == "" })
+	if _, err := s.Take(t.Context(), Request{ID: queries[0].ID}); err != nil {
+		t.Errorf("a take after all came back: %v", err)
+	}
+}

@@ -1,0 +1,360 @@
+package pool
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool/redistest"
+)
+
+// inBubble runs a test with two stores of one prefix on a server in the bubble's
+// time, so that moments can be compared exactly.
+func inBubble(t *testing.T, test func(t *testing.T, one, two *Store, id captcha.ID)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o := Options{Addresses: "redis://bubble", Dial: redistest.InBubble(t).Dial, Prefix: "bubble"}
+		one, two := open(t, o), open(t, o)
+		synctest.Wait() // both listen
+		test(t, one, two, identity("bubble"))
+	})
+}
+
+// ttl is how long a key lives.
+func ttl(t testing.TB, s *Store, key string) time.Duration {
+	t.Helper()
+	got, err := s.slow.PTTL(t.Context(), key).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// Each key lives for as long as what it says matters.
+func TestHowLongKeysLive(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		k, month := s.keys(id), 30*24*time.Hour
+		order := Ref{id, "a"}
+		if got, err := s.Place(t.Context(), Order{Ref: order, Depth: 9, TTL: time.Minute, PerDay: 5}); err != nil || !got.Placed {
+			t.Fatal(got, err)
+		}
+		if ok, _, err := s.Reserve(t.Context(), "p", order, 5, 10*time.Minute); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		if wait, err := s.Book(t.Context(), order, 5, 0); err != nil || wait != 0 {
+			t.Fatal(wait, err)
+		}
+		if err := s.Pause(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Report(t.Context(), id, "x", "", true); err == nil {
+			t.Fatal("reported on nothing")
+		}
+		for key, want := range map[string]time.Duration{
+			k.orders: month, k.journal: month, k.leases: month, k.spend: 24*time.Hour + time.Minute,
+			s.overall(): 24*time.Hour + time.Minute, s.places("p"): 11 * time.Minute, k.paused: month,
+		} {
+			if got := ttl(t, s, key); got != want {
+				t.Errorf("%s lives for %v, want %v", key, got, want)
+			}
+		}
+		// A short place after a long one leaves the long one its life.
+		if ok, _, err := s.Reserve(t.Context(), "p", Ref{id, "b"}, 5, time.Minute); err != nil || !ok || ttl(t, s, s.places("p")) != 11*time.Minute {
+			t.Errorf("after a short one: %v, %v, %v", ttl(t, s, s.places("p")), ok, err)
+		}
+
+		if err := s.Resume(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		land(t, s, id, "a", 0, 100*time.Second) // born when it was placed
+		for key, want := range map[string]time.Duration{
+			k.tokens: month, k.stats: month, k.leads: month, k.values: 100 * time.Second,
+			k.sold + "a": 100*time.Second + saleKept,
+		} {
+			if got := ttl(t, s, key); got != want {
+				t.Errorf("%s lives for %v, want %v", key, got, want)
+			}
+		}
+		request := Request{ID: id, Idempotency: "k", Rate: 5, RatePer: 7 * time.Second}
+		token, err := s.Take(t.Context(), request)
+		if err != nil || token.TTL != 90*time.Second {
+			t.Fatal(token.TTL, err)
+		}
+		for key, want := range map[string]time.Duration{
+			s.line(id).asker(request, nil).once: 90 * time.Second, k.last: receiptLife, k.rate: 7 * time.Second,
+		} {
+			if got := ttl(t, s, key); got != want {
+				t.Errorf("%s lives for %v, want %v", key, got, want)
+			}
+		}
+		// A mark that a hand-out was taken back outlives every copy of the call.
+		stock(t, s, id, 1, 0, 200*time.Second)
+		stock(t, s, id, 1, 0, 20*time.Second)
+		for _, want := range []time.Duration{time.Minute, 200 * time.Second} {
+			token := take(t, s, Request{ID: id}, 1)[0]
+			if err := s.Return(t.Context(), token); err != nil {
+				t.Fatal(err)
+			}
+			if got := ttl(t, s, k.back+token.handout); got != want {
+				t.Errorf("the mark of a hand-out lives for %v, want %v", got, want)
+			}
+			take(t, s, Request{ID: id}, 1)
+		}
+		// What is in use does not run out.
+		if err := s.Pause(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{k.stats, k.paused, k.leads} {
+			if err := s.slow.PExpire(t.Context(), key, time.Hour).Err(); err != nil {
+				t.Fatal(err)
+			}
+			look(t, s, id)
+			if got := ttl(t, s, key); got != month {
+				t.Errorf("%s lives for another %v", key, got)
+			}
+		}
+	})
+}
+
+// Each step for an order gives it a lease of its own length, from then on.
+func TestEveryStepRenewsTheLease(t *testing.T) {
+	inBubble(t, func(t *testing.T, one, two *Store, id captcha.ID) {
+		order := Ref{id, "a"}
+		lease := func(after string, want time.Duration) {
+			t.Helper()
+			score, err := one.slow.ZScore(t.Context(), one.keys(id).leases, "a").Result()
+			if got := time.Until(time.UnixMilli(int64(score))); err != nil || got != want {
+				t.Errorf("after %s the lease is %v, want %v: %v", after, got, want, err)
+			}
+			time.Sleep(time.Second)
+		}
+		place(t, one, id, "a")
+		lease("placing", Lease)
+		for range 2 { // sent again, it is the same mark
+			if ok, err := one.Mark(t.Context(), order); err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			lease("marking", Lease)
+			if r, ok, err := one.Find(t.Context(), order); err != nil || !ok || r.Unsolved != time.Second || r.State != Submitting {
+				t.Errorf("marked: %+v, %v, %v", r, ok, err)
+			}
+		}
+		if ok, err := one.Submitted(t.Context(), order, "t"); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		lease("the submit", Lease)
+		if lost, err := one.Renew(t.Context(), []Ref{order}); err != nil || len(lost) != 0 {
+			t.Fatal(lost, err)
+		}
+		lease("renewing", Lease)
+		// Under it nobody adopts the order; after it somebody does, once.
+		if adopted, _, err := two.Adopt(t.Context(), id, []string{"a"}); err != nil || len(adopted) != 0 {
+			t.Errorf("adopted early: %+v, %v", adopted, err)
+		}
+		time.Sleep(Lease - time.Second)
+		adopted, _, err := two.Adopt(t.Context(), id, []string{"a"})
+		if err != nil || len(adopted) != 1 || !adopted[0].Until.Equal(adopted[0].Placed.Add(time.Minute)) {
+			t.Fatalf("adopted: %+v, %v", adopted, err)
+		}
+		lease("adopting", Lease)
+		if again, _, err := one.Adopt(t.Context(), id, []string{"a"}); err != nil || len(again) != 0 {
+			t.Errorf("adopted back: %+v, %v", again, err)
+		}
+		if err := two.LetGo(t.Context(), []Ref{order}); err != nil {
+			t.Fatal(err)
+		}
+		lease("letting go", 0)
+	})
+}
+
+// A budget of the day alone is kept, and one of the hour alone.
+func TestABudgetOfOneWindowAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		order Order
+		wait  time.Duration
+	}{
+		"day":  {Order{PerDay: 2}, 24 * time.Hour},
+		"hour": {Order{PerHour: 2}, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+				for i, want := range []Placing{{Placed: true}, {Placed: true}, {BudgetWait: c.wait}} {
+					c.order.Ref, c.order.Depth, c.order.TTL = Ref{id, string(rune('a' + i))}, 9, time.Minute
+					if got, err := s.Place(t.Context(), c.order); err != nil || got != want {
+						t.Errorf("order %d: %+v, want %+v: %v", i, got, want, err)
+					}
+				}
+				shift(t, s, s.keys(id).spend, c.wait)
+				if got, err := s.Place(t.Context(), c.order); err != nil || !got.Placed {
+					t.Errorf("afterwards: %+v, %v", got, err)
+				}
+			})
+		})
+	}
+}
+
+// Who waits has an order beyond the depth, each caller one.
+func TestOrdersForCallersThatWait(t *testing.T) {
+	inBubble(t, func(t *testing.T, one, two *Store, id captcha.ID) {
+		parkOne(t, one, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})
+		parkOne(t, two, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})
+		for i, want := range []bool{true, true, true, false} {
+			got, err := one.Place(t.Context(), Order{Ref: Ref{id, string(rune('a' + i))}, Depth: 1, TTL: time.Minute})
+			if err != nil || got.Placed != want {
+				t.Errorf("order %d for a depth of 1 and two callers: %+v, %v", i, got, err)
+			}
+		}
+	})
+}
+
+// Who waits is woken by a landing or a return at any replica, and does not wait for
+// its next poll.
+func TestWaitersAreWoken(t *testing.T) {
+	inBubble(t, func(t *testing.T, one, two *Store, id captcha.ID) {
+		stock(t, one, id, 1, 0, time.Hour)
+		held := take(t, one, Request{ID: id}, 1)[0]
+		var order string
+		for what, event := range map[string]func(s *Store){
+			"landing": func(s *Store) { land(t, s, id, order, 0, time.Hour) },
+			"callback": func(s *Store) {
+				if how, err := s.Settle(t.Context(), Landing{Ref: Ref{id, order}, Value: order, Lifetime: time.Hour, Callback: true}); err != nil || how != Ended {
+					t.Error(how, err)
+				}
+			},
+			"return": func(s *Store) {
+				if err := s.Return(t.Context(), held); err != nil {
+					t.Error(err)
+				}
+			},
+		} {
+			for _, replica := range []*Store{one, two} {
+				if what == "return" && replica == two {
+					continue // a hand-out is returned where it was made, once
+				}
+				if what != "return" {
+					order = "o" + strconv.FormatInt(stocked.Add(1), 10)
+					place(t, replica, id, order)
+				}
+				waiter := parkOne(t, two, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})
+				time.Sleep(100 * time.Millisecond) // between two polls
+				began := time.Now()
+				event(replica)
+				if got := <-waiter; got.err != nil || time.Since(began) > 100*time.Millisecond {
+					t.Errorf("after a %s: woken after %v: %v", what, time.Since(began), got.err)
+				}
+			}
+		}
+	})
+}
+
+// Tokens are handed out in the order of their deaths, in whatever order they land.
+func TestTheListIsSorted(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		for i, lifetime := range []time.Duration{50, 60, 70, 70, 55, 40, 70, 65, 100, 41, 40} {
+			stock(t, s, id, 1, 0, lifetime*time.Second)
+			list, err := s.slow.LRange(t.Context(), s.keys(id).tokens, 0, -1).Result()
+			deaths := make([]string, len(list))
+			for j, element := range list {
+				deaths[j] = element[:13]
+			}
+			if err != nil || len(list) != i+1 || !slices.IsSorted(deaths) {
+				t.Fatalf("after %v s: %v, %v", int(lifetime), deaths, err)
+			}
+		}
+	})
+}
+
+// A birth is never in the future: a service that claims so gives no longer life.
+func TestABirthIsNotInTheFuture(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		place(t, s, id, "a")
+		time.Sleep(5 * time.Second)
+		land(t, s, id, "a", -time.Hour, 100*time.Second)
+		if token := take(t, s, Request{ID: id}, 1)[0]; token.TTL != 100*time.Second || !token.Born.Equal(time.Now()) {
+			t.Errorf("born %v, lives for %v", token.Born, token.TTL)
+		}
+	})
+}
+
+// A take that comes late, after a newer one of its replica, hands nothing out; one
+// that comes again gets the same answer.
+func TestATakeOlderThanTheLast(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		stock(t, s, id, 5, 0, time.Minute)
+		l := s.line(id)
+		call := func(number int64) []string {
+			keys, args := l.encode(&batch{plain: []*asker{l.asker(Request{ID: id}, nil)}}, number)
+			reply, err := s.takeOnce(time.Second, keys, args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return reply
+		}
+		first := call(100)
+		if again := call(100); len(first) != 3 || !slices.Equal(first, again) {
+			t.Errorf("sent again: %v, %v", first, again)
+		}
+		for _, number := range []int64{99, 1, 0} {
+			if late := call(number); !slices.Equal(late, []string{"stale"}) {
+				t.Errorf("number %d: %v", number, late)
+			}
+		}
+		if got := look(t, s, id); got.Fresh != 4 || got.Figures.Hits != 1 {
+			t.Errorf("afterwards: %+v", got)
+		}
+	})
+}
+
+// A caller that hung up, with or without a wait, and in whatever moment, loses no
+// token: it is counted as returned. Under a key it stays with the key.
+func TestHangUpsInEveryMoment(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+		stock(t, s, id, 1, 0, time.Hour)
+		gone, hangUp := context.WithCancel(t.Context())
+		hangUp()
+		l := s.line(id)
+		for i, hang := range []func(r Request){
+			func(r Request) { _, _ = s.Take(gone, r) }, // gone before its answer
+			func(r Request) { // gone when its answer was there
+				r.Wait = time.Minute
+				mine := make(ear, 1)
+				a, err := l.join(l.asker(r, mine))
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				_ = l.abandon(gone, a, mine, false)
+			},
+			func(r Request) { // gone while the call was under way
+				mine := make(ear, 1)
+				a := l.asker(r, mine)
+				keys, args := l.encode(&batch{askers: []*asker{a}}, s.calls.Add(1))
+				reply, err := s.takeOnce(time.Second, keys, args)
+				if err != nil {
+					t.Fatal(err)
+				}
+				a.done = true
+				l.settle(&batch{askers: []*asker{a}}, reply)
+			},
+		} {
+			hang(Request{ID: id, MaxWaiting: 5})
+			synctest.Wait()
+			if got := look(t, s, id); got.Fresh != 1 || got.Figures.Returned != int64(i+1) || got.Figures.Hits != int64(i+1) {
+				t.Errorf("%d: %+v", i, got)
+			}
+		}
+		request := Request{ID: id, Idempotency: "k"}
+		_, _ = s.Take(gone, request)
+		if got := look(t, s, id); got.Fresh != 0 || got.Figures.Returned != 3 {
+			t.Errorf("with a key: %+v", got)
+		}
+		if token, err := s.Take(t.Context(), request); err != nil || token.Source != FromReplay {
+			t.Errorf("its retry: %+v, %v", token, err)
+		}
+	})
+}

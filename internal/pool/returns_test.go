@@ -1,0 +1,287 @@
+package pool
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/pool/redistest"
+)
+
+// take takes n tokens.
+func take(t testing.TB, s *Store, r Request, n int) (tokens []Token) {
+	t.Helper()
+	for range n {
+		token, err := s.Take(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, token)
+	}
+	return tokens
+}
+
+// balanced checks the equation of Figures.
+func balanced(t testing.TB, got Stock) {
+	t.Helper()
+	f := got.Figures
+	if sum := f.Hits + f.Waited - f.Returned + f.Expired + f.Failed + f.Lost + f.Discarded +
+		int64(got.Fresh+got.Bought); sum != f.Bought {
+		t.Errorf("bought %d, accounted for %d: %+v", f.Bought, sum, got)
+	}
+}
+
+// Redis is away for longer than a handler may be held. What callers that hung up
+// did not want is in the stock again when it is back, but for what died meanwhile.
+func TestWhatCannotBeReturnedNowIsReturnedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := redistest.InBubble(t)
+		s, id := open(t, Options{Addresses: "redis://bubble", Dial: redis.Dial}), identity("later")
+		stock(t, s, id, 20, 0, time.Minute)
+		stock(t, s, id, 2, 54*time.Second, time.Minute)
+		tokens := take(t, s, Request{ID: id}, 12)
+		redis.SetDown(true)
+		began := time.Now()
+		for _, token := range tokens {
+			if err := s.Return(t.Context(), token); err != nil {
+				t.Error(err)
+			}
+		}
+		if held := time.Since(began); held > 2*time.Second {
+			t.Errorf("the handlers were held for %v", held)
+		}
+		time.Sleep(6 * time.Second)
+		redis.SetDown(false)
+		time.Sleep(3 * time.Second)
+		got := look(t, s, id)
+		if got.Fresh != 20 || got.Figures.Returned != 10 {
+			t.Errorf("afterwards: %+v", got)
+		}
+		balanced(t, got)
+		l := s.line(id)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.returning || l.back != nil {
+			t.Errorf("%d tokens are kept", len(l.back))
+		}
+	})
+}
+
+// A store that closes before it could return tokens says how many.
+func TestTokensNotReturnedBeforeTheStopAreSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := redistest.InBubble(t)
+		var log bytes.Buffer
+		s, err := Open(Options{
+			Addresses: "redis://bubble", Dial: redis.Dial, Prefix: "stop", Log: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := identity("stop")
+		stock(t, s, id, 5, 0, time.Minute)
+		tokens := take(t, s, Request{ID: id}, 5)
+		redis.SetDown(true)
+		for _, token := range tokens[:3] {
+			if err := s.Return(t.Context(), token); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(log.String(), "tokens=3") {
+			t.Errorf("the log says:\n%s", &log)
+		}
+		// The store is closed: one more is said too, and holds nobody.
+		if err := s.Return(t.Context(), tokens[3]); err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(log.String(), "tokens=1") {
+			t.Errorf("the log says:\n%s", &log)
+		}
+	})
+}
+
+// The tokens that wait to be returned are bounded.
+func TestOnlySoManyTokensWaitToBeReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := redistest.InBubble(t)
+		s, id := open(t, Options{Addresses: "redis://bubble", Dial: redis.Dial}), identity("many")
+		stock(t, s, id, 1, 0, time.Minute)
+		token := take(t, s, Request{ID: id}, 1)[0]
+		redis.SetDown(true)
+		time.Sleep(2 * time.Second)
+		for range mostBack {
+			if err := s.Return(t.Context(), token); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Return(t.Context(), token); !errors.Is(err, errFullBack) {
+			t.Errorf("one too many: %v", err)
+		}
+		redis.SetDown(false)
+		time.Sleep(3 * time.Second) // go-redis' goroutines end only then
+	})
+}
+
+// A Redis that is out of memory hands out and takes back all the same: what a token
+// needs was there before it was taken.
+func TestOutOfMemory(t *testing.T) {
+	address := redistest.Server(t, "--maxmemory-policy", "noeviction")
+	s, id := open(t, Options{Addresses: "redis://" + address}), identity("memory")
+	stock(t, s, id, 40, 0, time.Minute)
+	paid := Ref{id, "paid"}
+	place(t, s, id, "paid")
+	if ok, err := s.Mark(t.Context(), paid); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	take(t, s, Request{ID: id}, 1)
+	if err := s.slow.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		token := take(t, s, Request{ID: id}, 1)[0]
+		if err := s.Return(t.Context(), token); err != nil {
+			t.Error(err)
+		}
+		balanced(t, look(t, s, id))
+	}
+	if got := look(t, s, id); got.Fresh != 39 || got.Figures.Returned != 20 {
+		t.Errorf("20 callers hung up: %+v", got)
+	}
+	request := Request{ID: id, Idempotency: "k"}
+	first, err := s.Take(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := s.Take(t.Context(), request); err != nil || again.Value != first.Value || again.Source != FromReplay {
+		t.Errorf("with a key: %+v, %v", again, err)
+	}
+	// What is under way goes on; nothing new is bought.
+	if got, err := s.Place(t.Context(), Order{Ref: Ref{id, "new"}, Depth: 100, TTL: time.Minute}); !errors.Is(err, ErrDown) {
+		t.Errorf("a new order: %+v, %v", got, err)
+	}
+	if ok, err := s.Submitted(t.Context(), paid, "4711"); err != nil || !ok {
+		t.Errorf("a task that was paid for: %v, %v", ok, err)
+	}
+	if lost, err := s.Renew(t.Context(), []Ref{paid}); err != nil || len(lost) != 0 {
+		t.Errorf("its lease: %v, %v", lost, err)
+	}
+	land(t, s, id, "paid", 0, time.Minute)
+	balanced(t, look(t, s, id))
+}
+
+// What Redis refuses in so many words is over: the next caller asks anew, and is
+// served as soon as Redis lets it.
+func TestARefusalIsNoLostReply(t *testing.T) {
+	address := redistest.Server(t)
+	s, id := open(t, Options{Addresses: "redis://" + address}), identity("refused")
+	stock(t, s, id, 10, 0, time.Minute)
+	token := take(t, s, Request{ID: id}, 1)[0]
+	waiter := parkOne(t, s, Request{ID: id, MinTTL: time.Hour, Wait: 20 * time.Second, MaxWaiting: 5})
+	for round := range 3 {
+		if err := s.slow.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if round == 0 { // who waits is told too
+			s.wake(id)
+			if got := <-waiter; !errors.Is(got.err, ErrDown) {
+				t.Errorf("the caller that waited: %v", got.err)
+			}
+		}
+		for _, request := range []Request{{ID: id, Idempotency: "k"}, {ID: id}} {
+			if _, err := s.Take(t.Context(), request); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "NOREPLICAS") {
+				t.Errorf("refused: %v", err)
+			}
+		}
+		if err := s.Return(t.Context(), token); err != nil {
+			t.Error(err)
+		}
+		if err := s.slow.ConfigSet(t.Context(), "min-replicas-to-write", "0").Err(); err != nil {
+			t.Fatal(err)
+		}
+		take(t, s, Request{ID: id}, 1)
+	}
+	eventually(t, "the token to be back", func() bool { return look(t, s, id).Figures.Returned == 1 })
+	got := look(t, s, id)
+	if got.Fresh != 7 || got.Figures.Hits != 4 {
+		t.Errorf("afterwards: %+v", got)
+	}
+	balanced(t, got)
+}
+
+// An answer that was lost, and after it a refusal that says nothing of it: the call
+// goes on until it is known what it did.
+func TestARefusalAfterALostReply(t *testing.T) {
+	s, err := Open(Options{Addresses: "redis://127.0.0.1:1", Prefix: "x", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	hash := s.scripts.take.Hash()
+	for _, c := range []struct {
+		err  error
+		lost bool
+		over bool
+	}{
+		{errors.New("read: connection reset"), false, false},
+		{refusal("LOADING Redis is loading the dataset in memory"), false, true},
+		{refusal("LOADING Redis is loading the dataset in memory"), true, false},
+		{refusal("READONLY You can't write against a read only replica. script: " + hash + ", on @user_script:1."), true, true},
+	} {
+		if over := isOver(c.err, s.scripts.take, c.lost); over != c.over {
+			t.Errorf("%v, lost %v: over %v", c.err, c.lost, over)
+		}
+	}
+}
+
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+func (refusal) RedisError()     {}
+
+// Redis loses the connections of takes under load and refuses some; each token is
+// with a caller or in the stock afterwards.
+func TestRefusalsLoseNoToken(t *testing.T) {
+	address := redistest.Server(t)
+	o := Options{Addresses: "redis://" + address, Prefix: "refusals"}
+	s, id := open(t, o), identity("refusals")
+	thief := thiefOfTakes(s)
+	o.Dial = thief.Dial
+	robbed := open(t, o)
+	stock(t, s, id, 200, 0, time.Minute)
+	var mu sync.Mutex
+	taken := map[string]bool{}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 20 {
+				token, err := robbed.Take(t.Context(), Request{ID: id})
+				if err != nil {
+					continue
+				}
+				mu.Lock()
+				if taken[token.Value] {
+					t.Errorf("%s was handed out twice", token.ID)
+				}
+				taken[token.Value] = true
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range 20 {
+		if err := s.slow.ConfigSet(t.Context(), "min-replicas-to-write", []string{"1", "0"}[i%2]).Err(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	all.Wait()
+	eventually(t, "every token to be somewhere", func() bool { return look(t, s, id).Fresh+len(taken) == 200 })
+	balanced(t, look(t, s, id))
+}

@@ -1,0 +1,99 @@
+package pool
+
+import (
+	"bytes"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"poold/internal/captcha"
+	"poold/internal/pool/redistest"
+)
+
+func TestFaultsOfSettings(t *testing.T) {
+	for name, c := range map[string]struct {
+		info string
+		want []string // a word of each
+	}{
+		"good":        {"# Server\r\nredis_version:7.0.15\r\nrole:master\r\naof_enabled:1\r\nmaxmemory_policy:noeviction\r\nmaxmemory:100\r\nused_memory:90\r\n", nil},
+		"no limit":    {"redis_version:10.0\r\naof_enabled:1\r\nmaxmemory:0\r\nused_memory:1000\r\n", nil},
+		"says little": {"# Clients\r\nconnected_clients:1\r\n", nil},
+		"all": {
+			"redis_version:6.0.16\r\nrole:slave\r\naof_enabled:0\r\nmaxmemory_policy:volatile-ttl\r\nmaxmemory:100\r\nused_memory:91\r\n",
+			[]string{"6.0.16", "volatile-ttl", "append-only", "replica", "90 %"},
+		},
+		"old":  {"redis_version:5.9.9\r\n", []string{"5.9.9"}},
+		"6.2.": {"redis_version:6.2.0\r\n", nil},
+	} {
+		got := faultsOf(c.info)
+		if len(got) != len(c.want) {
+			t.Errorf("%s: %q", name, got)
+			continue
+		}
+		for i, word := range c.want {
+			if !strings.Contains(got[i], word) {
+				t.Errorf("%s: %q, want %q in it", name, got[i], word)
+			}
+		}
+	}
+}
+
+// text is a log that a test may read while it is written.
+type text struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (w *text) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.Write(p)
+}
+
+func (w *text) count(words string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Count(w.b.String(), words)
+}
+
+// What is dangerous about Redis' settings is warned of once at the start and once
+// each time that Redis is back, and is on the status.
+func TestSettingsAreReviewed(t *testing.T) {
+	t.Parallel()
+	addr := redistest.Server(t, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru")
+	var log text
+	s := openLogged(t, Options{Addresses: "redis://" + addr, OnChange: func(id captcha.ID) {
+		t.Errorf("something happened to %q", id) // what a review publishes is about nothing
+	}}, slog.New(slog.NewTextHandler(&log, nil)))
+	holds := func(word string) func() bool {
+		return func() bool {
+			return slices.ContainsFunc(s.Health().Notices, func(n string) bool { return strings.Contains(n, word) })
+		}
+	}
+	eventually(t, "eviction is seen", holds("maxmemory-policy allkeys-lru"))
+	if !holds("no append-only file")() || holds("90 %")() || log.count("allkeys-lru") != 1 {
+		t.Errorf("at the start: %q, %d warnings", s.Health().Notices, log.count("allkeys-lru"))
+	}
+	askAs(t, addr, "SET", "filler", strings.Repeat("x", 20<<20)) // beside which buffers of connections are nothing
+	used, _, _ := strings.Cut(strings.SplitN(askAs(t, addr, "INFO", "memory"), "used_memory:", 2)[1], "\r")
+	bytes, err := strconv.Atoi(used)
+	if err != nil {
+		t.Fatal(err)
+	}
+	askAs(t, addr, "CONFIG", "SET", "maxmemory", strconv.Itoa(bytes*107/100))
+	askAs(t, addr, "CONFIG", "SET", "min-replicas-to-write", "1")
+	eventually(t, "an outage", func() bool { return !s.Up() })
+	askAs(t, addr, "CONFIG", "SET", "min-replicas-to-write", "0")
+	eventually(t, "a full memory is seen", holds("90 %"))
+	if log.count("allkeys-lru") != 2 || log.count("level=WARN") != 5 {
+		t.Errorf("after an outage: %s", log.b.String())
+	}
+	// Who may not ask is told nothing, least of all that something is wrong.
+	askAs(t, addr, "ACL", "SETUSER", "default", "-info")
+	if found := s.faults(t.Context()); len(found) != 0 {
+		t.Errorf("without the right to INFO: %q", found)
+	}
+}

@@ -1,0 +1,200 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
+	"poold/internal/pool/redistest"
+)
+
+const password = "of-a-test"
+
+// rights are the words of README's line for an aclfile, for the keys of tests.
+func rights(t *testing.T) []string {
+	t.Helper()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^user poold .*$`).FindString(string(readme))
+	if line == "" {
+		t.Fatal("README has no line that begins with: user poold")
+	}
+	line = strings.NewReplacer("PASSWORD", password, "~captcha:*", "~test-* ~replicas:* ~leases:* ~unknown:* ~reports:*",
+		"&captcha:*", "&test-* &replicas:* &leases:* &unknown:* &reports:*").Replace(line)
+	return strings.Fields(line)[1:]
+}
+
+// askAs sends commands as the user who may do everything.
+func askAs(t *testing.T, addr string, args ...any) string {
+	t.Helper()
+	admin := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
+	defer func() { _ = admin.Close() }()
+	answer, err := admin.Do(t.Context(), args...).Result()
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return fmt.Sprint(answer)
+}
+
+// Everything works with the rights that README names, and each of them is needed.
+func TestTheRightsThatREADMENames(t *testing.T) {
+	t.Parallel()
+	words := rights(t)
+	addr := redistest.Server(t, append([]string{"--user"}, words...)...)
+	o := Options{Addresses: "redis://poold:" + password + "@" + addr}
+	for name, test := range map[string]func(*testing.T, Options){
+		"OrderLandsAndIsTaken":          testOrderLandsAndIsTaken,
+		"LifeIsJudgedInTheScript":       testLifeIsJudgedInTheScript,
+		"IdempotencyKeyRepeatsTheToken": testIdempotencyKeyRepeatsTheToken,
+		"ReturnHappensOnce":             testReturnHappensOnce,
+		"RateIsAWindow":                 testRateIsAWindow,
+		"PlacesAtAProvider":             testPlacesAtAProvider,
+		"OrdersRunOutAndPauseStopsThem": testOrdersRunOutAndPauseStopsThem,
+		"SurveyNeedsNoLoadedScript":     testSurveyNeedsNoLoadedScript,
+		"WaitersAreServedInOrder":       testWaitersAreServedInOrder,
+		"LeasesAndAdoption":             testLeasesAndAdoption,
+		"ATaskHasOneOrder":              testATaskHasOneOrder,
+		"UnknownOrders":                 testUnknownOrders,
+		"TheBudgetOverAllTargets":       testTheBudgetOverAllTargets,
+		"Reports":                       testReports,
+		"FlushThrowsAway":               testFlushThrowsAway,
+		"WindowsThatCoverOthers":        testWindowsThatCoverOthers,
+		"AWindowIsToldToAllReplicas":    testAWindowIsToldToAllReplicas,
+		"JunkIsSetAside":                testJunkIsSetAside,
+		"Memory":                        testMemory,
+		"ForeignKey":                    testForeignKey,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, o) })
+	}
+	if denied := askAs(t, addr, "ACL", "LOG"); denied != "[]" {
+		t.Errorf("Redis denied something: %s", denied)
+	}
+	used := askAs(t, addr, "INFO", "commandstats")
+	for _, word := range words {
+		command, is := strings.CutPrefix(word, "+")
+		if is && command != "cluster|slots" && command != "command" && !strings.Contains(used, "cmdstat_"+command+":") {
+			t.Errorf("README grants %s, which nothing needed", word)
+		}
+	}
+}
+
+// testForeignKey is what the error over another program's value needs.
+func testForeignKey(t *testing.T, o Options) {
+	s, id := open(t, o), identity("f")
+	if err := s.slow.Set(t.Context(), s.keys(id).stats, "another program's", time.Minute).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Look(t.Context(), id, 0, 0); err == nil || !strings.Contains(err.Error(), s.keys(id).stats+" holds a string") {
+		t.Errorf("the error does not name the key: %v", err)
+	}
+}
+
+// testMemory is what the buyer and the health need.
+func testMemory(t *testing.T, o Options) {
+	s, id := open(t, o), identity("m")
+	eventually(t, "reviewed", func() bool { return s.notices.Load() != nil })
+	if h := s.Health(); !h.Up || h.Reason != "" || len(h.Notices) != 1 || !strings.Contains(h.Notices[0], "append-only") {
+		t.Errorf("health of a server without AOF: %+v", h)
+	}
+	if err := s.Remember(t.Context(), id, []byte("x")); err != nil {
+		t.Error(err)
+	}
+	if got, err := s.Recall(t.Context(), id); err != nil || string(got) != "x" {
+		t.Error(got, err)
+	}
+	place(t, s, id, "o")
+	if _, found, err := s.Find(t.Context(), Ref{id, "o"}); err != nil || !found {
+		t.Error(found, err)
+	}
+	if _, err := s.Booked(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A user without the right to the channel can do everything; what is done is not
+// called undone, and the missing right is said.
+func TestWithoutTheRightToTheChannel(t *testing.T) {
+	t.Parallel()
+	var words []string
+	for _, word := range rights(t) {
+		if !strings.HasPrefix(word, "&") {
+			words = append(words, word)
+		}
+	}
+	addr := redistest.Server(t, append([]string{"--user"}, words...)...)
+	var changes atomic.Int64
+	s, id := open(t, Options{
+		Addresses: "redis://poold:" + password + "@" + addr,
+		OnChange:  func(captcha.ID) { changes.Add(1) },
+	}), identity("a")
+	eventually(t, "the missing right is said", func() bool {
+		return strings.Contains(strings.Join(s.Health().Notices, " "), "denies its user SUBSCRIBE or PUBLISH")
+	})
+	if h := s.Health(); !h.Up || h.Reason != "" {
+		t.Errorf("without the channel: %+v", h)
+	}
+	ctx := t.Context()
+	for what, do := range map[string]func() error{
+		"pause":  func() error { return s.Pause(ctx, id) },
+		"resume": func() error { return s.Resume(ctx, id) },
+		"warm":   func() error { return s.Warm(ctx, id, Window{Tokens: 1, Left: time.Minute}, WindowLimit{}) },
+		"flush":  func() error { _, err := s.Flush(ctx, id, 0); return err },
+	} {
+		before := changes.Load()
+		if err := do(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if changes.Load() == before {
+			t.Errorf("%s: this replica itself did not hear of it", what)
+		}
+	}
+	if err := s.Resume(ctx, id); err != nil { // whichever came last above
+		t.Fatal(err)
+	}
+	// The scripts that publish: a landing and a return beside a waiter, and an end by
+	// a callback.
+	waits := func(order string) {
+		got := make(chan error, 1)
+		go func() {
+			_, err := s.Take(t.Context(), Request{ID: id, Wait: 5 * time.Second, MaxWaiting: 9})
+			got <- err
+		}()
+		eventually(t, "somebody waits", func() bool { return look(t, s, id).Waiting == 1 })
+		place(t, s, id, order)
+		land(t, s, id, order, 0, time.Minute)
+		if err := <-got; err != nil {
+			t.Errorf("the waiter: %v", err)
+		}
+	}
+	waits("one")
+	place(t, s, id, "two")
+	if how, err := s.Fail(ctx, Failure{Ref: Ref{id, "two"}, Bought: true, Callback: true, Tell: "x"}); err != nil || how != Ended {
+		t.Errorf("an end by a callback: %v, %v", how, err)
+	}
+	place(t, s, id, "three")
+	if how, err := s.Settle(ctx, Landing{Ref: Ref{id, "three"}, Value: "v", Lifetime: time.Minute, Callback: true}); err != nil || how != Ended {
+		t.Errorf("a landing by a callback: %v, %v", how, err)
+	}
+	token, err := s.Take(ctx, Request{ID: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parkOne(t, s, Request{ID: id, MinTTL: time.Hour, Wait: 20 * time.Second, MaxWaiting: 5})
+	if err := s.Return(ctx, token); err != nil {
+		t.Errorf("a return beside a waiter: %v", err)
+	}
+	if _, err := s.Take(ctx, Request{ID: id}); err != nil && !errors.Is(err, ErrDown) {
+		t.Errorf("the returned token: %v", err)
+	}
+	s.SendAway()
+}

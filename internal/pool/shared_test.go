@@ -1,0 +1,182 @@
+package pool
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+)
+
+// gather starts takes that wait with one key and returns when all of them stand in
+// the line together.
+func gather(t *testing.T, s *Store, r Request, callers int) <-chan answer {
+	t.Helper()
+	results := make(chan answer, callers)
+	l := s.line(r.ID)
+	before := ears(l)
+	for range callers {
+		go func() {
+			token, err := s.Take(t.Context(), r)
+			results <- answer{token: token, err: err}
+		}()
+	}
+	eventually(t, "all callers in one place", func() bool { return ears(l) == before+callers })
+	return results
+}
+
+// ears counts the callers that wait with a key at a replica.
+func ears(l *line) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.shared {
+		n += len(a.ears)
+	}
+	return n
+}
+
+// Twenty callers with one Idempotency-Key at two replicas are one caller to the
+// depth sentence, and all of them get the one token.
+func testCallersOfOneKeyHoldOneTicket(t *testing.T, o Options) {
+	o.Prefix = "one ticket"
+	one, two, id := open(t, o), open(t, o), identity("one ticket")
+	request := Request{ID: id, Idempotency: "k", Wait: 20 * time.Second, MaxWaiting: 1}
+	here, there := gather(t, one, request, 10), gather(t, two, request, 10)
+	eventually(t, "a place at each replica", func() bool { return look(t, one, id).Figures.Requests == 2 })
+	if got := look(t, one, id); got.Waiting != 1 {
+		t.Errorf("%d tickets for callers of one key", got.Waiting)
+	}
+	other := request
+	other.MinTTL = time.Second
+	if _, err := one.Take(t.Context(), other); !errors.Is(err, ErrConflict) {
+		t.Errorf("the key with another min_ttl meanwhile: %v", err)
+	}
+	stock(t, two, id, 3, 0, time.Minute)
+	tokens, waited := map[string]int{}, 0
+	for i := range 20 {
+		results := here
+		if i >= 10 {
+			results = there
+		}
+		got := <-results
+		if got.err != nil {
+			t.Fatal(got.err)
+		}
+		tokens[got.token.Value]++
+		switch got.token.Source {
+		case FromWait:
+			waited++
+		case FromReplay:
+		default:
+			t.Errorf("source %s", got.token.Source)
+		}
+	}
+	if len(tokens) != 1 || waited != 1 {
+		t.Errorf("%d waited for it: %v", waited, tokens)
+	}
+	got := look(t, one, id)
+	if f := got.Figures; got.Waiting != 0 || got.Fresh != 2 || f.Requests != 1 || f.Waited != 1 || f.Replays != 1 {
+		t.Errorf("afterwards: %+v", got)
+	}
+}
+
+// The ticket stands until the last caller has left, whichever replica it asked,
+// and one that comes later takes its place in the queue.
+func testASharedTicketGoesWithItsLastCaller(t *testing.T, o Options) {
+	o.Prefix = "last caller"
+	one, two, id := open(t, o), open(t, o), identity("last caller")
+	long := Request{ID: id, Idempotency: "k", Wait: 20 * time.Second, MaxWaiting: 10}
+	short := long
+	short.Wait = 300 * time.Millisecond
+	for _, replica := range []*Store{one, two} {
+		patient := gather(t, one, long, 1)
+		if got := <-gather(t, replica, short, 1); !isEmpty(got.err) {
+			t.Fatalf("after its wait: %+v", got)
+		}
+		if replica == two { // its place at the other replica is given up by another call
+			eventually(t, "the miss", func() bool { return look(t, one, id).Figures.Misses == 1 })
+		}
+		if got := look(t, one, id); got.Waiting != 1 {
+			t.Errorf("%d tickets while a caller waits", got.Waiting)
+		}
+		// Nobody overtakes it.
+		behind := parkOne(t, two, Request{ID: id, Wait: 20 * time.Second, MaxWaiting: 10})
+		stock(t, two, id, 1, 0, time.Minute)
+		if got := <-patient; got.err != nil || got.token.Source != FromWait {
+			t.Errorf("the patient caller: %+v", got)
+		}
+		stock(t, two, id, 1, 0, time.Minute)
+		if got := <-behind; got.err != nil {
+			t.Errorf("the one behind: %v", got.err)
+		}
+		long.Idempotency += "+"
+		short.Idempotency = long.Idempotency
+	}
+	if got := <-gather(t, one, short, 3); !isEmpty(got.err) {
+		t.Errorf("after its wait: %+v", got)
+	}
+	eventually(t, "no ticket", func() bool { return look(t, one, id).Waiting == 0 })
+	f := look(t, one, id).Figures
+	if f.Requests != f.Hits+f.Waited+f.Misses {
+		t.Errorf("requests are not what became of them: %+v", f)
+	}
+}
+
+// A replica that dies with a caller of a key leaves the ticket to the other
+// replica; where there is none, the ticket is forgotten.
+func testADeadReplicaLeavesASharedTicket(t *testing.T, o Options) {
+	o.Prefix = "dead holder"
+	s, id := open(t, o), identity("dead holder")
+	o.Log = slog.New(slog.DiscardHandler)
+	dead, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := Request{ID: id, Idempotency: "k", Wait: 20 * time.Second, MaxWaiting: 10}
+	var all sync.WaitGroup
+	all.Go(func() { _, _ = dead.Take(t.Context(), request) })
+	eventually(t, "a ticket", func() bool { return look(t, s, id).Waiting == 1 })
+	patient := gather(t, s, request, 1)
+	eventually(t, "both places", func() bool { return look(t, s, id).Figures.Requests == 2 })
+	_, _ = dead.hot.Close(), dead.slow.Close() // it can say nothing any more
+	short := request
+	short.Idempotency, short.Wait = "other", 10*time.Millisecond
+	_, _ = s.Take(t.Context(), short)
+	eventually(t, "the dead replica to be forgotten", func() bool {
+		members, err := s.slow.ZCard(t.Context(), s.keys(id).seen).Result()
+		return err == nil && members == 2 // the ticket, and this replica's part of it
+	})
+	if got := look(t, s, id); got.Waiting != 1 {
+		t.Errorf("%d tickets", got.Waiting)
+	}
+	s.SendAway()
+	<-patient
+	eventually(t, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
+	_ = dead.Close()
+	all.Wait()
+}
+
+// Whoever waits first of those with one key and hangs up leaves the place to the
+// others; a key whose callers are all gone begins anew.
+func testTheFirstOfAKeyHangsUp(t *testing.T, o Options) {
+	s, id := open(t, o), identity("first of a key")
+	request := Request{ID: id, Idempotency: "k", Wait: 200 * time.Millisecond, MaxWaiting: 10}
+	first := gather(t, s, request, 1)
+	request.Wait = 20 * time.Second
+	second := gather(t, s, request, 1)
+	if got := <-first; !isEmpty(got.err) {
+		t.Fatalf("after its wait: %+v", got)
+	}
+	stock(t, s, id, 1, 0, time.Minute)
+	got := <-second
+	if got.err != nil || got.token.Source != FromWait {
+		t.Fatalf("the second: %+v", got)
+	}
+	again, err := s.Take(t.Context(), request)
+	if err != nil || again.Value != got.token.Value || again.Source != FromReplay {
+		t.Errorf("later: %+v, %v", again, err)
+	}
+	if n := len(s.line(id).shared); n != 0 {
+		t.Errorf("%d keys are kept", n)
+	}
+}

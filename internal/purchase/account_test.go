@@ -1,0 +1,409 @@
+package purchase
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/pool/redistest"
+)
+
+// replica is a desk on a store of its own, as one process has them.
+type replica struct {
+	*ledger
+	desk   *Desk
+	store  *pool.Store
+	logged bytes.Buffer
+}
+
+func newReplica(t *testing.T, o pool.Options, providers ...Entry) *replica {
+	t.Helper()
+	o.Addresses, o.Prefix, o.Log = cmp.Or(o.Addresses, "redis://bubble"), "test", quiet()
+	store, err := pool.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	r := &replica{ledger: &ledger{}, store: store}
+	r.desk = NewDesk(store, t.TempDir(), witness{r.ledger}, slog.New(slog.NewTextHandler(&r.logged, nil)))
+	r.desk.SetProviders(providers)
+	return r
+}
+
+// at is an entry of a provider under a name, at an account, which notes its polls.
+func (r *replica) at(name, account string) Entry {
+	return Entry{Provider: newSeat(r.ledger, name), Account: account, Concurrency: 9}
+}
+
+// leave buys n tasks and dies before it polls any.
+func (r *replica) leave(t *testing.T, n int) (orders []*Order) {
+	t.Helper()
+	for i := range n {
+		slot, err := r.desk.Admit(t.Context(), Bid{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := r.desk.Place(t.Context(), slot, spec())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := r.store.Mark(t.Context(), o.Ref); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		if ok, err := r.store.Submitted(t.Context(), o.Ref, fmt.Sprint("t", i)); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		orders = append(orders, o)
+	}
+	time.Sleep(pool.Lease + time.Millisecond)
+	return orders
+}
+
+// collect adopts what there is and sees it through.
+func (r *replica) collect(t *testing.T) (landed int) {
+	t.Helper()
+	adopted, err := r.desk.Adopt(t.Context())
+	if err != nil {
+		t.Errorf("adopt = %v", err)
+	}
+	for _, o := range adopted {
+		if err := r.desk.Collect(t.Context(), o); err != nil {
+			t.Errorf("collect = %v", err)
+		}
+	}
+	return len(adopted)
+}
+
+// want compares what is left in Redis, and how many tokens came of it.
+func (r *replica) wantLeft(t *testing.T, orders, places, tokens int, names ...string) {
+	t.Helper()
+	look, err := r.store.Look(t.Context(), spec().ID, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := r.store.InFlight(t.Context(), names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	for _, n := range held {
+		sum += n
+	}
+	if look.Orders != orders || sum != places || look.Fresh != tokens {
+		t.Errorf("%d orders, %d places, %d tokens; want %d, %d, %d", look.Orders, sum, look.Fresh, orders, places, tokens)
+	}
+}
+
+// Orders of a replica that died are collected by whoever can ask for them: the
+// account counts, not the name that the file has for it now.
+func TestOrdersAreAskedForAtTheirAccount(t *testing.T) {
+	for name, c := range map[string]struct {
+		before []string // names and accounts of the one that died, of its successor
+		reload []string // and after a reload there, if any
+		after  []string
+		asked  string // who gives the tokens
+	}{
+		"as it was":           {before: []string{"one", "x"}, after: []string{"two", "y", "one", "x"}, asked: "one"},
+		"renamed":             {before: []string{"one", "x"}, after: []string{"two", "x"}, asked: "two"},
+		"behind another":      {before: []string{"one", "x"}, after: []string{"three", "y", "two", "x"}, asked: "two"},
+		"the name is reused":  {before: []string{"one", "x"}, after: []string{"one", "y", "two", "x"}, asked: "two"},
+		"twice in the file":   {before: []string{"one", "x"}, after: []string{"two", "x", "one", "x"}, asked: "one"},
+		"with another key":    {before: []string{"one", "x"}, after: []string{"two", "z", "one", "y"}, asked: "one"},
+		"by an older version": {before: []string{"one", ""}, after: []string{"two", "", "one", "x"}, asked: "one"},
+		"removed by a reload": {before: []string{"one", "x"}, reload: []string{"one", "x"}, after: []string{"two", "y"}, asked: "one"},
+		"renamed by a reload": {before: []string{"one", "x"}, reload: []string{"one", "x"}, after: []string{"two", "x"}, asked: "two"},
+		"gone two reloads ago, and the name is reused": {
+			before: []string{"one", "x"}, reload: []string{"one", "x", "three", "z"}, after: []string{"one", "y"}, asked: "one of old",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				redis := redistest.InBubble(t)
+				died := newReplica(t, pool.Options{Dial: redis.Dial})
+				died.desk.SetProviders(died.list(c.before))
+				died.leave(t, 3)
+
+				heir := newReplica(t, pool.Options{Dial: redis.Dial})
+				if c.reload != nil {
+					before := heir.list(c.reload)
+					if c.asked == "one of old" {
+						before[0].Provider.(*seat).name = "one"
+						before[0].Provider = named{before[0].Provider.(*seat), "one of old"}
+					}
+					heir.desk.SetProviders(before)
+				}
+				heir.desk.SetProviders(heir.list(c.after))
+				if n := heir.collect(t); n != 3 {
+					t.Errorf("%d orders were adopted, want 3", n)
+				}
+				heir.wantLeft(t, 0, 0, 3, "one", "two", "three")
+				want := "login at " + c.asked + ": solved"
+				if got := heir.all(); !slices.Contains(got, want) || slices.ContainsFunc(got, func(e string) bool {
+					return strings.HasSuffix(e, "solved") && e != want
+				}) {
+					t.Errorf("what happened: %q, want them solved at %s", got, c.asked)
+				}
+				if slots := heir.desk.slots(); slices.Max(slots) != 0 {
+					t.Errorf("%v slots are taken", slots)
+				}
+				if got := heir.desk.Stranded(); len(got) != 0 || strings.Contains(heir.logged.String(), "ERROR") {
+					t.Errorf("stranded %+v, logged:\n%s", got, heir.logged.String())
+				}
+			})
+		})
+	}
+}
+
+// named is a seat that tells another name than it writes down.
+type named struct {
+	*seat
+	name string
+}
+
+func (n named) Name() string { return n.name }
+
+// list makes entries of names and accounts.
+func (r *replica) list(names []string) (entries []Entry) {
+	for ; len(names) > 0; names = names[2:] {
+		entries = append(entries, r.at(names[0], names[1]))
+	}
+	return entries
+}
+
+// Where nobody can be asked that is told at once, with how many and until when,
+// and once. The orders are left to whoever can ask, and are collected when the
+// provider is listed again.
+func TestStrandedOrdersAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := redistest.InBubble(t)
+		died := newReplica(t, pool.Options{Dial: redis.Dial})
+		died.desk.SetProviders(died.list([]string{"one", "x"}))
+		died.leave(t, 3)
+		deadline := died.orderDeadline(t)
+
+		heir := newReplica(t, pool.Options{Dial: redis.Dial})
+		heir.desk.SetProviders(heir.list([]string{"two", "y"}))
+		for range 10 {
+			if n := heir.collect(t); n != 0 {
+				t.Fatalf("%d orders were adopted", n)
+			}
+			got := heir.desk.Stranded()
+			if len(got) != 1 || got[0].Provider != "one" || got[0].Orders != 3 || got[0].Until.Sub(deadline).Abs() > time.Second {
+				t.Fatalf("stranded %+v, want 3 of one until %v", got, deadline)
+			}
+			time.Sleep(2 * time.Second)
+		}
+		if n := strings.Count(heir.logged.String(), "level=ERROR"); n != 1 || !strings.Contains(heir.logged.String(), "provider=one orders=3 until=") {
+			t.Errorf("told %d times:\n%s", n, heir.logged.String())
+		}
+		if want := []string(nil); !slices.Equal(heir.all(), want) {
+			t.Errorf("what happened: %q", heir.all())
+		}
+		heir.wantLeft(t, 3, 3, 0, "one")
+
+		// Another replica can ask, and finds them free.
+		other := newReplica(t, pool.Options{Dial: redis.Dial})
+		other.desk.SetProviders(other.list([]string{"three", "x"}))
+		adopted, err := other.desk.Adopt(t.Context())
+		if err != nil || len(adopted) != 3 {
+			t.Fatalf("the other one adopted %d, %v", len(adopted), err)
+		}
+		if err := other.desk.Collect(t.Context(), adopted[0]); err != nil {
+			t.Error(err)
+		}
+		other.desk.Abandon(t.Context(), adopted[1])
+		// One is in work there.
+		for range 6 {
+			if _, err := other.store.Renew(t.Context(), []pool.Ref{adopted[2].Ref}); err != nil {
+				t.Error(err)
+			}
+			heir.collect(t)
+			time.Sleep(2 * time.Second)
+		}
+		if got := heir.desk.Stranded(); len(got) != 1 || got[0].Orders != 1 {
+			t.Errorf("stranded %+v, want the one that nobody works on", got)
+		}
+		// It is listed again.
+		heir.desk.SetProviders(heir.list([]string{"two", "y", "uno", "x"}))
+		if n := heir.collect(t); n != 1 {
+			t.Errorf("%d orders were adopted, want 1", n)
+		}
+		if got := heir.desk.Stranded(); len(got) != 0 {
+			t.Errorf("stranded %+v", got)
+		}
+		heir.wantLeft(t, 1, 1, 2, "one")
+	})
+}
+
+// orderDeadline is when the last order of the identity is forgotten.
+func (r *replica) orderDeadline(t *testing.T) (last time.Time) {
+	t.Helper()
+	refs, err := r.store.Places(t.Context(), "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range refs {
+		record, there, err := r.store.Find(t.Context(), ref)
+		if err != nil || !there {
+			t.Fatal(there, err)
+		}
+		if record.Until.After(last) {
+			last = record.Until
+		}
+	}
+	return last
+}
+
+// What nobody can be asked about counts until its time is over, and is told no
+// longer.
+func TestStrandedOrdersEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := redistest.InBubble(t)
+		died := newReplica(t, pool.Options{Dial: redis.Dial})
+		died.desk.SetProviders(died.list([]string{"one", "x"}))
+		died.leave(t, 2)
+		deadline := died.orderDeadline(t)
+		heir := newReplica(t, pool.Options{Dial: redis.Dial})
+		for time.Until(deadline) > 0 {
+			if heir.collect(t); len(heir.desk.Stranded()) != 1 {
+				t.Fatalf("stranded %+v, %v before the end", heir.desk.Stranded(), time.Until(deadline))
+			}
+			time.Sleep(2 * time.Second)
+		}
+		heir.collect(t)
+		if got := heir.desk.Stranded(); len(got) != 0 {
+			t.Errorf("stranded %+v after their end", got)
+		}
+		for range 10 {
+			time.Sleep(2 * time.Second)
+			heir.collect(t)
+		}
+		heir.wantLeft(t, 0, 0, 0, "one")
+		if n := strings.Count(heir.logged.String(), "level=ERROR"); n != 1 {
+			t.Errorf("told %d times:\n%s", n, heir.logged.String())
+		}
+	})
+}
+
+// What was not submitted, or may have been, needs nobody to be asked: it ends as
+// it would under a name that the file has.
+func TestNoOneNeedsToBeAskedAboutIntents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := redistest.InBubble(t)
+		died := newReplica(t, pool.Options{Dial: redis.Dial})
+		died.desk.SetProviders(died.list([]string{"one", "x"}))
+		for _, marked := range []bool{false, true} {
+			slot, err := died.desk.Admit(t.Context(), Bid{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := died.desk.Place(t.Context(), slot, spec())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if marked {
+				if ok, err := died.store.Mark(t.Context(), o.Ref); err != nil || !ok {
+					t.Fatal(ok, err)
+				}
+			}
+		}
+		time.Sleep(pool.Lease + time.Millisecond)
+		heir := newReplica(t, pool.Options{Dial: redis.Dial})
+		if n := heir.collect(t); n != 0 {
+			t.Errorf("%d orders were adopted", n)
+		}
+		heir.wantLeft(t, 1, 1, 0, "one")
+		if got := heir.desk.Stranded(); len(got) != 0 {
+			t.Errorf("stranded %+v", got)
+		}
+	})
+}
+
+// A desk remembers who went for as long as orders can be under way there, once an
+// account, and not where the list has the account.
+func TestFormerProvidersAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &replica{ledger: &ledger{}}
+		r.desk = NewDesk(nil, "", witness{r.ledger}, quiet())
+		former := func() (names []string) {
+			for _, s := range r.desk.former {
+				names = append(names, s.Name())
+			}
+			return names
+		}
+		for _, step := range []struct {
+			wait    time.Duration
+			list    []string
+			remains []string
+		}{
+			{0, []string{"a", "x", "b", "y", "c", ""}, nil},
+			{0, []string{"b", "y"}, []string{"a"}},         // c has no account, b is still there
+			{time.Hour, []string{"d", "x"}, []string{"b"}}, // a's account is listed again
+			{0, []string{"e", "y"}, []string{"d"}},
+			{0, []string{"f", "x"}, []string{"e"}},
+			{0, []string{"g", "z"}, []string{"f", "e"}},
+			{26 * time.Hour, []string{"g2", "z"}, []string{"f", "e"}},
+			{time.Millisecond, []string{"g3", "z"}, nil},
+		} {
+			time.Sleep(step.wait)
+			if r.desk.SetProviders(r.list(step.list)); !slices.Equal(former(), step.remains) {
+				t.Errorf("with %q it remembers %q, want %q", step.list, former(), step.remains)
+			}
+		}
+	})
+}
+
+// An account is its API, address and key, and tells nobody the key.
+func TestAccounts(t *testing.T) {
+	const key = captcha.Secret("0123456789abcdef0123456789abcdef")
+	one := Account("legacy", "https://example.com", key)
+	if Account("legacy", "https://example.com/", key) != one {
+		t.Error("a slash at the end makes another account")
+	}
+	for _, other := range []string{
+		Account("tasks", "https://example.com", key), Account("legacy", "https://example.org", key),
+		Account("legacy", "https://example.com", key+"0"), Account("legacy", "https://example.com", ""),
+	} {
+		if other == one {
+			t.Error("two accounts have one name")
+		}
+	}
+	if len(one) != 12 || strings.Contains(DeriveSecret(key).Reveal(), one) {
+		t.Errorf("%q: want 12 digits of a hash of its own", one)
+	}
+}
+
+// A callback under a name that the file had is signed by the same account: it lands
+// its token, gives the place back that was taken under that name, and the token is
+// of the provider that takes reports on it now.
+func TestCallbacksUnderAFormerName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := redistest.InBubble(t)
+		died := newReplica(t, pool.Options{Dial: redis.Dial})
+		died.desk.SetProviders(died.list([]string{"one", "x"}))
+		order := died.leave(t, 1)[0].String()
+		heir := newReplica(t, pool.Options{Dial: redis.Dial})
+		renamed := heir.at("two", "x")
+		renamed.Callbacks.Secrets = []captcha.Secret{"first"}
+		heir.desk.SetProviders([]Entry{renamed})
+		for _, secret := range []captcha.Secret{"third", "first"} {
+			if err := heir.desk.Callback(t.Context(), Callback{
+				Provider: "one", Order: order, Secret: sign(secret, "one", order), At: time.Now(),
+				Query: url.Values{"id": {"t0"}, "code": {"03AFcallback"}},
+			}); err != nil {
+				t.Error(err)
+			}
+		}
+		heir.want(t, "callback forged", "login at two: solved", "callback settled")
+		heir.wantLeft(t, 0, 0, 1, "one")
+	})
+}

@@ -1,0 +1,225 @@
+package purchase
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/pool/redistest"
+	"poold/internal/provider"
+)
+
+// stall is the way of one replica to Redis, which can hang: nothing is refused, and
+// nothing answers.
+type stall struct {
+	redis *redistest.Bubble
+
+	mu    sync.Mutex
+	hangs bool
+	ways  []net.Conn // ours
+	holes []net.Conn // the other ends of those into which all vanishes
+}
+
+func (s *stall) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hangs {
+		ours, hole := net.Pipe()
+		s.holes = append(s.holes, hole)
+		return ours, nil
+	}
+	conn, err := s.redis.Dial(ctx, network, addr)
+	if err == nil {
+		s.ways = append(s.ways, conn)
+	}
+	return conn, err
+}
+
+// hang takes the replica off until the function that it returns is called.
+func (s *stall) hang() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hangs = true
+	for _, conn := range s.ways {
+		_ = conn.Close()
+	}
+	s.ways = nil
+}
+
+func (s *stall) goOn() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hangs = false
+	for _, hole := range s.holes {
+		_ = hole.Close()
+	}
+	s.holes = nil
+}
+
+// A replica comes back from a stall in which another one ended its order: nothing
+// is lost, and nobody is told that anything was.
+func TestWhatEndedElsewhereIsNotLost(t *testing.T) {
+	unsolvable := func(context.Context, int) (provider.Solution, error) {
+		return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "ERROR_CAPTCHA_UNSOLVABLE"}
+	}
+	for name, c := range map[string]struct {
+		limit  time.Duration // the provider's
+		hang   time.Duration
+		own    func(context.Context, int) (provider.Solution, error) // what the one that stalls is told at its polls
+		others func(context.Context, int) (provider.Solution, error)
+		tokens int // left in the end
+	}{
+		"it was landed":                         {limit: 3 * time.Minute, hang: 15 * time.Second, own: notReady(2), tokens: 1},
+		"it was landed, and is asked for long":  {limit: 3 * time.Minute, hang: time.Minute, own: notReady(20), tokens: 1},
+		"it was landed, and landing it hung":    {limit: 3 * time.Minute, hang: time.Minute, tokens: 1},
+		"it was landed, and its time is over":   {limit: 8 * time.Second, hang: time.Minute, tokens: 1},
+		"it was landed, and gave up":            {limit: 3 * time.Minute, hang: 16 * time.Second, own: unsolvable, tokens: 1},
+		"it was landed, and gave up in time":    {limit: 8 * time.Second, hang: time.Minute, own: unsolvable, tokens: 1},
+		"it failed":                             {limit: 3 * time.Minute, hang: 15 * time.Second, own: notReady(2), others: unsolvable},
+		"it failed, and the time here was over": {limit: 8 * time.Second, hang: time.Minute, others: unsolvable},
+		"it failed, and failed here":            {limit: 3 * time.Minute, hang: 16 * time.Second, own: unsolvable, others: unsolvable},
+		"it was landed, and the token has died": {limit: 3 * time.Minute, hang: 10 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				redis := redistest.InBubble(t)
+				way := &stall{redis: redis}
+				stalls, other := newReplica(t, pool.Options{Dial: way.Dial}), newReplica(t, pool.Options{Dial: redis.Dial})
+				for r, poll := range map[*replica]func(context.Context, int) (provider.Solution, error){stalls: c.own, other: c.others} {
+					seat := newSeat(r.ledger, "one")
+					seat.limit = c.limit
+					if poll != nil {
+						seat.poll = poll
+					}
+					r.desk.SetProviders([]Entry{{Provider: seat, Concurrency: 9}})
+				}
+				slot, err := stalls.desk.Admit(t.Context(), Bid{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				o, err := stalls.desk.Place(t.Context(), slot, spec())
+				if err != nil {
+					t.Fatal(err)
+				}
+				ended := make(chan error, 1)
+				go func() { ended <- stalls.desk.Collect(t.Context(), o) }()
+				synctest.Wait()
+				way.hang()
+				time.AfterFunc(c.hang, way.goOn)
+
+				time.Sleep(pool.Lease + time.Second)
+				adopted, err := other.desk.Adopt(t.Context())
+				if err != nil || len(adopted) != 1 {
+					t.Fatalf("the other one adopted %d, %v", len(adopted), err)
+				}
+				if err := other.desk.Collect(t.Context(), adopted[0]); (err == nil) != (c.others == nil) {
+					t.Errorf("collect at the other = %v", err)
+				}
+				if err := <-ended; !errors.Is(err, ErrElsewhere) {
+					t.Errorf("collect = %v, want ErrElsewhere", err)
+				}
+				if got := stalls.all(); slices.ContainsFunc(got, func(e string) bool { return strings.HasPrefix(e, "login") }) {
+					t.Errorf("what was told: %q", got)
+				}
+				if strings.Contains(stalls.logged.String(), "WARN") {
+					t.Errorf("logged:\n%s", stalls.logged.String())
+				}
+				other.wantLeft(t, 0, 0, c.tokens, "one")
+				if slots := stalls.desk.slots(); slots[0] != 0 {
+					t.Errorf("%v slots are taken", slots)
+				}
+			})
+		})
+	}
+}
+
+// Where Redis stays away for longer than it remembers an order's end nobody can
+// say, and where it remembers nothing, that is what there is to say.
+func TestWhatNobodyKnowsIsLost(t *testing.T) {
+	for name, c := range map[string]struct {
+		hang   time.Duration
+		forget bool
+		told   time.Duration // after the placing
+	}{
+		"redis stays away":       {24 * time.Hour, false, 3*time.Minute + 40*time.Second + fateKept},
+		"redis knows of nothing": {10 * time.Minute, true, 10 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				redis := redistest.InBubble(t)
+				way := &stall{redis: redis}
+				r := newReplica(t, pool.Options{Dial: way.Dial})
+				r.desk.SetProviders([]Entry{r.at("one", "")})
+				slot, err := r.desk.Admit(t.Context(), Bid{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				o, err := r.desk.Place(t.Context(), slot, spec())
+				if err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				ended := make(chan error, 1)
+				go func() { ended <- r.desk.Collect(t.Context(), o) }()
+				synctest.Wait()
+				way.hang()
+				if c.forget {
+					redis.FlushAll()
+				}
+				time.AfterFunc(c.hang, way.goOn)
+				if err := <-ended; !errors.Is(err, ErrLost) {
+					t.Errorf("collect = %v, want ErrLost", err)
+				}
+				if took := time.Since(began); !near(took, c.told, 10*time.Second) {
+					t.Errorf("told after %v, want %v", took, c.told)
+				}
+				if got := r.all(); got[len(got)-1] != "login at one: lost" || strings.Count(r.logged.String(), "a paid task is lost") != 1 {
+					t.Errorf("what was told: %q, logged:\n%s", got, r.logged.String())
+				}
+				way.goOn()
+			})
+		})
+	}
+}
+
+// A stop does not wait for what Redis may know.
+func TestAStopDoesNotWaitForAnOrdersFate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := redistest.InBubble(t)
+		way := &stall{redis: redis}
+		r := newReplica(t, pool.Options{Dial: way.Dial})
+		seat := newSeat(r.ledger, "one")
+		seat.limit = 8 * time.Second
+		r.desk.SetProviders([]Entry{{Provider: seat, Concurrency: 1}})
+		slot, err := r.desk.Admit(t.Context(), Bid{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := r.desk.Place(t.Context(), slot, spec())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.desk.Collect(ctx, o) }()
+		synctest.Wait()
+		way.hang()
+		time.Sleep(2 * time.Minute) // long after its deadline
+		if len(ended) != 0 {
+			t.Fatalf("collect = %v while redis is away", <-ended)
+		}
+		stop()
+		began := time.Now()
+		if err := <-ended; !errors.Is(err, ErrLost) || time.Since(began) > stopGrace+stockTime {
+			t.Errorf("collect = %v, %v after the stop", err, time.Since(began))
+		}
+		way.goOn()
+	})
+}

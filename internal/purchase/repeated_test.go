@@ -1,0 +1,84 @@
+package purchase
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/pool/redistest"
+	"poold/internal/provider"
+)
+
+// A service answers with one token for two tasks. The first order lands it, the
+// other one fails with the reason, by polling and by callback.
+func TestATokenThatWasSoldBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := redistest.InBubble(t)
+		l := &ledger{}
+		stock, err := pool.Open(pool.Options{Addresses: "redis://bubble", Dial: redis.Dial, Prefix: "repeated", Log: quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = stock.Close() }()
+		seat := newSeat(l, "one")
+		seat.poll = func(context.Context, int) (provider.Solution, error) {
+			return provider.Solution{Token: "03AFthesame"}, nil
+		}
+		tasks := 0
+		seat.submit = func(context.Context) (string, error) {
+			tasks++
+			return "t" + string(rune('0'+tasks)), nil
+		}
+		d := NewDesk(stock, "no letters", witness{l}, quiet())
+		d.SetProviders([]Entry{{Provider: seat, Concurrency: 5}})
+		order := func() *Order {
+			slot, err := d.Admit(t.Context(), Bid{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := d.Place(t.Context(), slot, spec())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return o
+		}
+		if err := d.Collect(t.Context(), order()); err != nil {
+			t.Fatal(err)
+		}
+		l.forget()
+		err = d.Collect(t.Context(), order())
+		if !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), pool.RepeatedText) {
+			t.Errorf("the second order: %v", err)
+		}
+		if all := strings.Join(l.all(), ", "); !strings.Contains(all, "login at one: failed") || strings.Contains(all, "solved") {
+			t.Errorf("told: %s", all)
+		}
+		got, err := stock.Look(t.Context(), spec().ID, 0, 0)
+		if f := got.Figures; err != nil || got.Fresh != 1 || got.Orders != 0 || f.Solved != 1 || f.Failed != 1 || f.Bought != 2 {
+			t.Errorf("%+v, %v", got, err)
+		}
+
+		called := order()
+		ended := make(chan error, 1)
+		go func() { ended <- d.Collect(t.Context(), called) }()
+		time.Sleep(2 * time.Second) // before the first poll
+		r, _, err := stock.Find(t.Context(), called.Ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		how, err := d.deliver(t.Context(), letter{Order: called.String(), Provider: "one", Task: r.Task, Token: "03AFthesame"}, time.Now())
+		if err != nil || how != CallbackFailed {
+			t.Errorf("the callback: %v, %v", how, err)
+		}
+		if err := <-ended; !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), pool.RepeatedText) {
+			t.Errorf("the order of the callback: %v", err)
+		}
+		if places, err := stock.Places(t.Context(), "one"); err != nil || len(places) != 0 || d.slots()[0] != 0 {
+			t.Errorf("left: %v, %v", places, err)
+		}
+	})
+}

@@ -1,0 +1,317 @@
+package purchase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"go.uber.org/goleak"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/provider"
+)
+
+func TestMain(m *testing.M) {
+	miniredis.DumpMaxLineLen = 1 << 20 // pictures of Redis are compared
+	// A dial that go-redis tries again sleeps for up to a second after Close.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// ledger writes down what happened, in order, so that a test can compare it
+// with what should have. The stock and the doubles of a test share one.
+type ledger struct {
+	mu      sync.Mutex
+	entries []string
+}
+
+func (l *ledger) add(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries = append(l.entries, fmt.Sprintf(format, args...))
+}
+
+func (l *ledger) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.entries)
+}
+
+func (l *ledger) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries = nil
+}
+
+func (l *ledger) want(t *testing.T, want ...string) {
+	t.Helper()
+	if got := l.all(); !slices.Equal(got, want) {
+		t.Errorf("what happened:\n  %q\nwant:\n  %q", got, want)
+	}
+}
+
+// seat is a provider that does what the test's functions say.
+type seat struct {
+	*ledger
+	name    string
+	mu      sync.Mutex
+	state   provider.State
+	wait    time.Duration // until Ready, where the state is not ok
+	readies int           // how often Ready was asked
+	submit  func(ctx context.Context) (string, error)
+	poll    func(ctx context.Context, n int) (provider.Solution, error)
+	polls   int
+	threads func() (int, bool, error)
+	asked   int // Threads
+	limit   time.Duration
+
+	pingback string           // of the last submit
+	polled   captcha.Identity // of the last poll
+	sold     int              // tokens
+	report   func() error
+}
+
+func newSeat(l *ledger, name string) *seat {
+	return &seat{
+		ledger: l, name: name, state: provider.State{Kind: provider.StateOK}, limit: 3 * time.Minute,
+		submit: func(context.Context) (string, error) { return "t1", nil },
+		poll: func(context.Context, int) (provider.Solution, error) {
+			return provider.Solution{Token: "03AFexample"}, nil
+		},
+		threads: func() (int, bool, error) { return 0, false, nil },
+	}
+}
+
+func (s *seat) Name() string { return s.name }
+
+func (s *seat) Submit(ctx context.Context, _ captcha.Identity, pingback string) (string, error) {
+	s.mu.Lock()
+	s.pingback = pingback
+	s.mu.Unlock()
+	s.add("submit")
+	return s.submit(ctx)
+}
+
+func (s *seat) Report(_ context.Context, task string, _ captcha.Type, good bool) error {
+	s.add("report %s %v", task, good)
+	if s.report == nil {
+		return nil
+	}
+	return s.report()
+}
+
+func (s *seat) ReportWindow() time.Duration { return time.Minute }
+
+func (s *seat) Poll(ctx context.Context, task string, id captcha.Identity) (provider.Solution, error) {
+	s.mu.Lock()
+	s.polled = id
+	s.polls++
+	n := s.polls
+	s.mu.Unlock()
+	s.add("poll %s", task)
+	solution, err := s.poll(ctx, n)
+	if err == nil && solution.Token == "03AFexample" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		// A text is sold once, by whichever seat.
+		if s.sold++; s.sold > 1 || s.name != "one" {
+			solution.Token += fmt.Sprint("-", s.name, "-", s.sold)
+		}
+	}
+	return solution, err
+}
+
+func (s *seat) Pace(captcha.Type) (time.Duration, time.Duration) {
+	return 15 * time.Second, 5 * time.Second
+}
+
+func (s *seat) Timeout() time.Duration { return s.limit }
+
+func (s *seat) Ready(time.Time) (bool, time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.readies++
+	if s.state.Kind == provider.StateOK {
+		return true, 0
+	}
+	return false, s.wait
+}
+
+func (s *seat) State(time.Time) provider.State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+func (s *seat) setState(k provider.StateKind, wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state, s.wait = provider.State{Kind: k}, wait
+}
+
+func (s *seat) Threads(context.Context) (int, bool, error) {
+	s.mu.Lock()
+	s.asked++
+	s.mu.Unlock()
+	return s.threads()
+}
+
+// calls is how often Ready and Threads were asked.
+func (s *seat) calls() (readies, threads int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.readies, s.asked
+}
+
+func (s *seat) ReadBalance(context.Context) error { return errors.New("no balance here") }
+
+// witness records outcomes.
+type witness struct{ *ledger }
+
+func (w witness) Solve(target, name, outcome string, _ time.Duration) {
+	w.add("%s at %s: %s", target, name, outcome)
+}
+
+func (w witness) Callback(outcome string) { w.add("callback %s", outcome) }
+func (w witness) Letter(outcome string)   { w.add("letter %s", outcome) }
+func (w witness) Report(name, outcome string) {
+	w.add("report to %s: %s", name, outcome)
+}
+
+// shop is a desk with one provider and a stock.
+type shop struct {
+	*ledger
+	stock *stock
+	seat  *seat
+	desk  *Desk
+}
+
+func newShop(t *testing.T, concurrency int) *shop {
+	t.Helper()
+	return newShopWith(t, concurrency, "no letters")
+}
+
+// newShopWith is a shop with a folder for letters.
+func newShopWith(t *testing.T, concurrency int, letters string) *shop {
+	t.Helper()
+	l := &ledger{}
+	return openShop(newWorld(t, l), concurrency, letters)
+}
+
+// openShop is one replica: a desk on the world's Redis with its own client of the
+// provider "one".
+func openShop(w *world, concurrency int, letters string) *shop {
+	w.t.Helper()
+	s := &shop{ledger: w.ledger, seat: newSeat(w.ledger, "one")}
+	s.stock = &stock{world: w, Store: w.open(func(order pool.Ref, how string) { s.desk.Ended(order, how) })}
+	s.desk = NewDesk(s.stock, letters, witness{w.ledger}, quiet())
+	s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: concurrency}})
+	return s
+}
+
+// replica is another desk on the same Redis.
+func (s *shop) replica(letters string) *shop { return openShop(s.stock.world, 5, letters) }
+
+// listening has the shop's store hear what other replicas tell, until the test ends.
+func (s *shop) listening(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- s.stock.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the store's run: %v", err)
+		}
+	})
+	synctest.Wait()
+}
+
+func spec() Spec {
+	id := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "k", Pageurl: "https://example.com/"}
+	return Spec{
+		Target: "login", Identity: id, ID: id.ID(), Depth: 10,
+		Margin: 40 * time.Second, Lifetime: 120 * time.Second, Lead: 20 * time.Second,
+	}
+}
+
+// order admits and places one, and forgets what led to it.
+func (s *shop) order(t *testing.T) *Order {
+	t.Helper()
+	return s.orderFor(t, spec())
+}
+
+func (s *shop) orderFor(t *testing.T, target Spec) *Order {
+	t.Helper()
+	slot, err := s.desk.Admit(t.Context(), Bid{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := s.desk.Place(t.Context(), slot, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.forget()
+	return o
+}
+
+// reserve gives an order a place at a provider for a day.
+func (s *shop) reserve(t *testing.T, name string, order pool.Ref) {
+	t.Helper()
+	if ok, _, err := s.stock.other().Reserve(t.Context(), name, order, 99, 24*time.Hour); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+}
+
+// renew renews the lease of an order that the shop's replica owns.
+func (s *shop) renew(t *testing.T, order pool.Ref) {
+	t.Helper()
+	if lost, err := s.stock.Store.Renew(t.Context(), []pool.Ref{order}); err != nil || len(lost) != 0 {
+		t.Fatal(lost, err)
+	}
+}
+
+// collecting sees an order through in the background, and returns when that waits
+// for something.
+func (s *shop) collecting(t *testing.T, o *Order) <-chan error {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- s.desk.Collect(t.Context(), o) }()
+	synctest.Wait()
+	return ended
+}
+
+// running runs the desk until the function that it returns is called.
+func (s *shop) running(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.desk.Run(ctx) }()
+	synctest.Wait()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	}
+}
+
+// slots is how many slots are taken at each provider of the list.
+func (d *Desk) slots() (taken []int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.sellers {
+		taken = append(taken, s.taken)
+	}
+	return taken
+}

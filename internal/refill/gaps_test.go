@@ -1,0 +1,132 @@
+package refill
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// ask is one question, and how many silences answer it.
+func ask(g *gaps, busy int, silence, x float64) (p, weight float64) {
+	w := g.after(busy, silence)
+	return w.within(x), w.weight
+}
+
+// Questions in any order get the same answers: a walk goes back where it has to.
+func TestWalkGoesBack(t *testing.T) {
+	g := new(gaps)
+	random := rand.New(rand.NewPCG(2, 0))
+	for range 200 {
+		g.add(0, 100*random.ExpFloat64())
+	}
+	w := g.after(0, 7)
+	for _, x := range []float64{50, 3, 200, 0, 1e6, 20} {
+		if want, _ := ask(g, 0, 7, x); w.within(x) != want {
+			t.Errorf("within %g more: %.4f, want %.4f", x, w.within(x), want)
+		}
+	}
+}
+
+// A period is known to a few seconds, however long it is.
+func TestGapsKnowAPeriod(t *testing.T) {
+	g := new(gaps)
+	for i := range 20 {
+		g.add(0, 300+float64(i%8))
+	}
+	for _, c := range []struct{ silence, x, least, most float64 }{
+		{0, 280, 0, 0},
+		{0, 330, 1, 1},
+		{250, 35, 0, 0},
+		{250, 70, 1, 1},
+		{285, 30, 1, 1},
+	} {
+		if p, weight := ask(g, 0, c.silence, c.x); p < c.least || p > c.most || weight != 20 {
+			t.Errorf("after %g s within %g more: %.3f of %g", c.silence, c.x, p, weight)
+		}
+	}
+	// A tenth of the silences end early: that is no reason to doubt the others.
+	g.add(0, 40)
+	g.add(0, 40)
+	if p, weight := ask(g, 0, 0, 60); math.Abs(p-2.0/22) > 0.01 || weight != 22 {
+		t.Errorf("early ones: %.3f of %g", p, weight)
+	}
+	if p, weight := ask(g, 0, 60, 270); p != 1 || weight != 20 {
+		t.Errorf("after those: %.3f of %g", p, weight)
+	}
+}
+
+// Of requests that come at no particular time the silence so far says nothing.
+func TestGapsWithoutMemory(t *testing.T) {
+	g := new(gaps)
+	random := rand.New(rand.NewPCG(1, 0))
+	for range 5000 {
+		g.add(0, 100*random.ExpFloat64())
+	}
+	want := -math.Expm1(-0.5)
+	for _, silence := range []float64{0, 10, 50, 100, 150} {
+		if p, _ := ask(g, 0, silence, 50); math.Abs(p-want) > 0.12 {
+			t.Errorf("after %g s: %.3f, want about %.3f", silence, p, want)
+		}
+	}
+}
+
+// Half of what is old goes when much that is new has come.
+func TestGapsFollow(t *testing.T) {
+	g := new(gaps)
+	for range 5000 {
+		g.add(0, 60)
+	}
+	if p, weight := ask(g, 0, 0, 80); p != 1 || weight > halveAt/sampleUnit {
+		t.Errorf("%.3f of %g", p, weight)
+	}
+	for range 300 {
+		g.add(0, 600)
+	}
+	if p, _ := ask(g, 0, 0, 80); p > 0.1 {
+		t.Errorf("five hours after the period changed it is still believed: %.3f", p)
+	}
+}
+
+// What was never met is left to the table: a silence that none reached, or one after
+// another busyness.
+func TestGapsUnknown(t *testing.T) {
+	g := new(gaps)
+	for range 50 {
+		g.add(0, 60)
+	}
+	if p, weight := ask(g, 0, 400, 50); weight != 0 || p != 0 {
+		t.Errorf("a silence too long: %.3f of %g", p, weight)
+	}
+	if _, weight := ask(g, busies-1, 0, 50); weight != 0 {
+		t.Errorf("too busy: weight %g", weight)
+	}
+	v := view{shape: 2, gaps: g.after(0, 400)}
+	var with, without ahead
+	v.prepare(&with, 50)
+	v.gaps = walk{}
+	v.prepare(&without, 50)
+	if with.ge(1) != without.ge(1) || with.ge(3) != without.ge(3) {
+		t.Errorf("%.3f, without gaps %.3f", with.ge(1), without.ge(1))
+	}
+	g.add(0, math.MaxFloat64)
+	if _, weight := ask(g, 0, 1e12, 1e12); weight != 1 {
+		t.Errorf("beyond all bins: weight %g", weight)
+	}
+}
+
+// A token for the next run of a timer is not ordered so early that it dies before.
+func TestEarly(t *testing.T) {
+	g := new(gaps)
+	for range 30 {
+		g.add(0, 300)
+	}
+	for silence, want := range map[float64]bool{100: false, 205: true, 240: false, 280: false} {
+		v := view{shape: fallbackPrior, life: 80, q85: 25, gaps: g.after(0, silence)}
+		if got := v.early(3); got != want {
+			t.Errorf("after %g s early is %v", silence, got)
+		}
+	}
+	if v := (view{shape: 2, life: 80, q85: 25}); v.early(3) {
+		t.Error("early without a request so far")
+	}
+}

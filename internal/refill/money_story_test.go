@@ -1,0 +1,345 @@
+package refill
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/provider"
+	"poold/internal/targets"
+)
+
+// A target may have a budget for the hour alone or for the day alone. It is
+// Redis' count, so a restart does not begin anew, and it has room again when the
+// first order is an hour or a day old, not before.
+func TestEachBudgetHoldsAlone(t *testing.T) {
+	cases := map[string]struct {
+		budget targets.Budget
+		window time.Duration
+	}{
+		"per hour": {targets.Budget{PerHour: 4}, time.Hour},
+		"per day":  {targets.Budget{PerDay: 4}, 24 * time.Hour},
+	}
+	for name, x := range cases {
+		t.Run(name, func(t *testing.T) {
+			play(t, 20, func(t *testing.T, w *world) {
+				login := target("login", 2)
+				login.Budget = x.budget
+				w.apply(login)
+				w.after(10 * time.Minute)
+				first := w.book.placed()[0].at
+				n := w.note("login")
+				if bought := w.market.asked(); bought != 4 || n.State != Budget {
+					t.Errorf("%d bought, note %+v", bought, n)
+				}
+				if (n.Until.Sub(first.Add(x.window))).Abs() > time.Second {
+					t.Errorf("room again at %v, want a window after %v", n.Until, first)
+				}
+				before, _ := w.shelf.lookCount(login.ID)
+				w.demand(login, 100*time.Millisecond, 10*time.Second)
+				if now, _ := w.shelf.lookCount(login.ID); now > before+4 {
+					t.Errorf("%d looks within ten seconds, although nothing can be bought", now-before)
+				}
+				if said := w.log.count("nothing more is bought for now"); said != 1 {
+					t.Errorf("said %d times", said)
+				}
+				w.end(w.replica)
+				w.after(time.Until(first.Add(x.window - time.Minute)))
+				w.replica = w.start(login)
+				w.after(59 * time.Second)
+				if bought := w.market.asked(); bought != 4 {
+					t.Errorf("%d bought within the window", bought)
+				}
+				w.after(2 * time.Second)
+				if said := w.log.count("the budget has room again"); said != 1 {
+					t.Errorf("its end was said %d times", said)
+				}
+				if bought := w.market.asked(); bought != 6 || w.note("login").State != OK {
+					t.Errorf("%d bought after it, note %+v", bought, w.note("login"))
+				}
+			})
+		})
+	}
+}
+
+// The budget over all targets can be raised at any time, which no kick tells.
+func TestBudgetOverAllTargets(t *testing.T) {
+	play(t, 20, func(t *testing.T, w *world) {
+		w.desk.SetBudget(3)
+		w.apply(target("login", 5))
+		w.after(20 * time.Second)
+		if n := w.note("login"); w.market.asked() != 3 || n.State != Budget || !strings.Contains(n.Reason, "over all targets") {
+			t.Errorf("%d bought, note %+v", w.market.asked(), n)
+		}
+		w.desk.SetBudget(5)
+		w.after(backstop + backstopSpread)
+		if n := w.note("login"); w.market.asked() != 5 || n.State != OK {
+			t.Errorf("%d bought, note %+v", w.market.asked(), n)
+		}
+	})
+}
+
+// An order of an adaptive target is placed only while the stock is as it was looked
+// at, and never beyond the cap.
+func TestTermsOfAnAdaptiveOrder(t *testing.T) {
+	w := &worker{target: learning("login", 9)}
+	stock := pool.Stock{Fresh: 4, Outliving: 1, Orders: 2, Waiting: 3}
+	for most, want := range map[int][]int{9: {4, 5, 6}, 5: {4, 5, 5}} {
+		on := w.terms(Decision{Want: 7, Most: most}, stock)
+		for nth, depth := range want {
+			if got := on(nth).depth; got != depth {
+				t.Errorf("order %d with a cap of %d is placed while there are fewer than %d, want %d", nth, most, got, depth)
+			}
+		}
+	}
+}
+
+// A bid that was not served for long is made anew at once, not at the next look.
+func TestBidsAreRenewed(t *testing.T) {
+	play(t, 20, func(t *testing.T, w *world) {
+		w.market.with(func() { w.market.down = true })
+		w.apply(target("login", 3))
+		w.after(staleBid + time.Second)
+		w.market.with(func() { w.market.down = false })
+		w.after(2 * time.Second)
+		if n := w.market.asked(); n != 3 {
+			t.Errorf("%d submits right after the provider came back, want 3", n)
+		}
+	})
+}
+
+// Identities that went are looked at once more, when their last token and order
+// must be over, so that their figures are complete; not those that came back.
+func TestDepartedTargetsAreSettled(t *testing.T) {
+	play(t, 20, func(t *testing.T, w *world) {
+		gone, back := target("gone", 2), target("back", 2)
+		first := []targets.Provider{{Name: "one", Timeout: 3 * time.Minute}}
+		second := []targets.Provider{{Name: "two", Timeout: time.Minute}}
+		apply := func(providers []targets.Provider, list ...targets.Target) {
+			w.manager.Apply(t.Context(), &targets.Set{Providers: providers, Targets: list})
+		}
+		apply(first, gone, back)
+		w.after(time.Minute)
+		apply(second)
+		due := time.Now().Add(gone.Lifetime + 3*time.Minute + settleMargin)
+		w.after(time.Minute)
+		apply(second, back)
+		w.after(time.Until(due) - 10*time.Second)
+		before, _ := w.shelf.lookCount(gone.ID)
+		w.redis.SetDown(true) // the first try is in vain
+		w.after(10*time.Second + 2*adoptEvery)
+		w.redis.SetDown(false)
+		tried, _ := w.shelf.lookCount(gone.ID)
+		w.after(time.Minute)
+		if n, _ := w.shelf.lookCount(gone.ID); tried == before || n == tried || n > tried+2 { // the client may need a second to notice that Redis is back
+			t.Errorf("%d looks before it was due, %d then in vain, %d more", before, tried-before, n-tried)
+		}
+		w.manager.mu.Lock()
+		defer w.manager.mu.Unlock()
+		if n := len(w.manager.departed); n != 0 {
+			t.Errorf("%d are still to be settled", n)
+		}
+	})
+}
+
+// What another replica orders between the look and the order is not ordered a
+// second time: neither beyond what is wanted nor beyond the cap.
+func TestAnotherReplicaOrdersInBetween(t *testing.T) {
+	for _, depth := range []int{3, 10} {
+		for others := 1; others <= 3; others++ {
+			t.Run(fmt.Sprintf("depth %d, %d others", depth, others), func(t *testing.T) {
+				play(t, 20, func(t *testing.T, w *world) {
+					login := learning("login", depth)
+					login.Min = 3
+					w.market.lead = func() time.Duration { return 12 * time.Second }
+					w.shelf.with(func() {
+						w.shelf.meantime = func() {
+							for range others {
+								w.foreign(login)
+							}
+						}
+					})
+					w.apply(login)
+					w.after(10 * time.Millisecond)
+					if n := w.note("login"); n.State != OK {
+						t.Errorf("note %+v", n)
+					}
+					w.after(5 * time.Second)
+					if s := w.stock(login); s.Orders != 3 {
+						t.Errorf("%d orders, want the three of min", s.Orders)
+					}
+					for _, p := range w.book.placed() {
+						if p.Depth > depth {
+							t.Errorf("ordered with a cap of %d", p.Depth)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// Nobody asked an adaptive target before: who waits is ordered for at once.
+func TestAdaptiveTargetOrdersForCallers(t *testing.T) {
+	play(t, 20, func(t *testing.T, w *world) {
+		login := learning("login", 10)
+		w.apply(login)
+		w.after(time.Minute)
+		served := w.callers(login, 3)
+		w.after(100 * time.Millisecond)
+		if s := w.stock(login); s.Waiting != 3 || s.Orders < 3 {
+			t.Errorf("%d orders for %d who wait", s.Orders, s.Waiting)
+		}
+		if n := <-served; n != 3 {
+			t.Errorf("%d of three callers got a token", n)
+		}
+	})
+}
+
+// A worker looks when it is kicked, long before its backstop: for a landing, an
+// order that failed, a pause that ends and a window that begins, here or at
+// another replica.
+func TestKicksWakeWorkers(t *testing.T) {
+	const soon = 50 * time.Millisecond
+	play(t, 20, func(t *testing.T, w *world) {
+		login := target("login", 2)
+		login.Lifetime = 23 * time.Hour
+		w.market.lead = func() time.Duration { return 12 * time.Second }
+		broken := true
+		w.market.fail = func(captcha.Identity) bool { return broken }
+		w.apply(login)
+		w.after(5 * time.Second)
+		for w.stock(login).Figures.Failed < 2 {
+			w.after(10 * time.Millisecond)
+		}
+		w.after(soon)
+		if n := w.market.asked(); n != 4 {
+			t.Errorf("%d submits right after two of two failed, want 4", n)
+		}
+		w.market.with(func() { broken = false })
+		w.after(3 * time.Minute)
+		steps := []struct {
+			name   string
+			action func() error
+			more   int
+		}{
+			{"two takes", func() error { w.take(login); w.take(login); return nil }, 2},
+			{"a pause elsewhere", func() error { return w.elsewhere.Pause(t.Context(), login.ID) }, 0},
+			{"a take while paused", func() error { w.take(login); return nil }, 0},
+			{"its end elsewhere", func() error { return w.elsewhere.Resume(t.Context(), login.ID) }, 1},
+			{"a flush elsewhere", func() error { _, err := w.elsewhere.Flush(t.Context(), login.ID, login.Margin); return err }, 2},
+			{"a window elsewhere", func() error { return w.elsewhere.Warm(t.Context(), login.ID, window(5, time.Hour), pool.WindowLimit{}) }, 3},
+		}
+		for _, step := range steps {
+			before := w.market.asked()
+			if err := step.action(); err != nil {
+				t.Fatal(err)
+			}
+			w.after(soon)
+			if n := w.market.asked() - before; n != step.more {
+				t.Errorf("%s: %d submits right after it, want %d", step.name, n, step.more)
+			}
+			w.after(61 * time.Second)
+		}
+	})
+}
+
+// What was asked for while no daemon ran, or before a restart, is no demand of now;
+// what is asked for after it is.
+func TestArrivalsAfterARestart(t *testing.T) {
+	play(t, 20, func(t *testing.T, w *world) {
+		login := learning("login", 20)
+		for range 40 {
+			w.take(login)
+		}
+		w.apply(login)
+		w.after(time.Minute)
+		if n := w.market.asked(); n != 0 {
+			t.Errorf("%d bought for requests of before the start", n)
+		}
+		w.demand(login, 2*time.Second, 4*time.Minute+30*time.Second)
+		busy := w.note("login")
+		w.end(w.replica)
+		saved, err := w.elsewhere.Recall(t.Context(), login.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mind, err := Restore(knobs(login, 10*time.Second, 2*time.Second), saved, time.Now())
+		if since := unixSeconds(time.Now()) - mind.last; err != nil || since > 3 {
+			t.Errorf("the last request that is remembered was %g s before the stop: %v", since, err)
+		}
+		w.after(time.Second)
+		for range 200 {
+			w.takeAt(w.elsewhere, login)
+		}
+		w.replica = w.start(login)
+		w.take(login)
+		w.after(time.Second)
+		if n := w.note("login"); n.Forecast < busy.Forecast/2 || n.Forecast > 1.5*busy.Forecast {
+			t.Errorf("%.1f requests are expected after the restart, %.1f before it", n.Forecast, busy.Forecast)
+		}
+	})
+}
+
+// Redis goes and comes back, the provider refuses, another replica orders and is
+// killed: no budget is overdrawn, nothing is counted twice, and buying goes on.
+func TestBudgetsHoldUnderFaults(t *testing.T) {
+	long(t)
+	for _, kind := range []targets.Refill{targets.RefillFixed, targets.RefillAdaptive} {
+		t.Run(string(kind), func(t *testing.T) {
+			play(t, 20, func(t *testing.T, w *world) {
+				const perHour, overall = 24, 40
+				login := learning("login", 8)
+				login.Refill, login.Min, login.Budget.PerHour = kind, 4, perHour
+				w.desk.SetBudget(overall)
+				w.apply(login)
+				second := w.newReplica()
+				second.desk.SetBudget(overall)
+				w.run(second)
+				second.manager.Apply(t.Context(), w.set)
+				w.demand(login, 3*time.Second, 2*time.Minute)
+
+				w.redis.SetDown(true)
+				w.after(20 * time.Second)
+				down := w.market.asked()
+				w.after(10 * time.Second)
+				if w.market.asked() != down {
+					t.Error("bought while Redis was away")
+				}
+				w.redis.SetDown(false)
+				w.demand(login, 3*time.Second, time.Minute)
+
+				w.market.with(func() {
+					w.market.submit = func(captcha.Identity) error { return &provider.Error{Class: provider.Capacity, Code: "NO_SLOT"} }
+				})
+				w.demand(login, 3*time.Second, 30*time.Second)
+				w.market.with(func() { w.market.submit = nil })
+				w.kill(second)
+				w.demand(login, 3*time.Second, 5*time.Minute)
+				if n := len(w.market.sales()); n != perHour {
+					t.Errorf("%d bought with a budget of %d", n, perHour)
+				}
+				if n := w.note("login"); n.State != Budget || n.Until.IsZero() {
+					t.Errorf("note with the budget used up: %+v", n)
+				}
+				w.after(55 * time.Minute)
+				w.demand(login, 3*time.Second, 5*time.Minute)
+				if n := len(w.market.sales()); n != overall {
+					t.Errorf("%d bought after an hour, want all %d of the day", n, overall)
+				}
+				w.after(4 * time.Minute)
+				s := w.stock(login)
+				f := s.Figures
+				if ends := f.Hits + f.Waited - f.Returned + f.Expired + f.Failed + f.Lost + f.Discarded + int64(s.Fresh+s.Bought); f.Bought != ends || f.Bought != overall || f.Lost != 0 {
+					t.Errorf("%d bought, %d accounted for: %+v", f.Bought, ends, f)
+				}
+				if booked, err := w.elsewhere.Booked(t.Context()); booked != overall || err != nil {
+					t.Errorf("%d booked, %v", booked, err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,103 @@
+package refill
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+
+	"poold/internal/targets"
+)
+
+const (
+	// dearerRungs is how many dearer values of max_waste a shadow tries.
+	dearerRungs = 4
+	// nearEnough is how far apart two values of max_waste may be, as a factor, of
+	// which one reaches the hit rate and the other does not.
+	nearEnough = 1.2
+)
+
+// Need is what it takes to reach the wanted hit rate; the JSON of it.
+type Need struct {
+	MaxWaste   *float64 `json:"max_waste"`    // about the least that reaches it; null = none up to 1000 does
+	HitRateNow float64  `json:"hit_rate_now"` // with the present one
+	Text       string   `json:"text"`         // all of it in a sentence for people
+}
+
+// newNeed is for a target with those knobs and that hit rate, which price reaches; 0
+// = no price does.
+func newNeed(k *Knobs, rate, price float64) *Need {
+	const tiny = 1e-6 // what was divided and multiplied is a bit too small
+	// Cut off, so that a rate below the wanted one never looks like it.
+	n := &Need{HitRateNow: math.Floor(1e4*rate+tiny) / 1e4}
+	says := fmt.Sprintf("is not reached by any max_waste up to %d", targets.MostMaxWaste)
+	if price > 0 {
+		price = twoDigits(price)
+		n.MaxWaste = &price
+		says = fmt.Sprintf("needs max_waste of about %.4g", price)
+	}
+	n.Text = fmt.Sprintf("%.4g %% %s here (now %g): %.1f %%", 100*k.HitRate, says, k.MaxWaste, math.Floor(1e3*rate+tiny)/10)
+	return n
+}
+
+// twoDigits rounds up to two digits.
+func twoDigits(x float64) float64 {
+	unit := math.Pow(10, math.Floor(math.Log10(x))-1)
+	up, err := strconv.ParseFloat(fmt.Sprintf("%.1e", math.Ceil(x/unit-1e-9)*unit), 64)
+	if err != nil {
+		return x
+	}
+	return up
+}
+
+// dearer are the values of max_waste above one, up to the greatest.
+func dearer(than float64) []float64 {
+	var list []float64
+	for i := range dearerRungs {
+		if than < targets.MostMaxWaste {
+			list = append(list, than*math.Pow(targets.MostMaxWaste/than, float64(i+1)/dearerRungs))
+		}
+	}
+	return list
+}
+
+// between is where, from one price to the next, the hit rate reaches the wanted one:
+// on a straight line of the logarithm of misses over that of the price.
+func between(price, next, rate, nextRate, wanted float64) float64 {
+	const least = 1e-5 // a share of misses that is as good as none
+	misses := func(rate float64) float64 { return math.Log(max(least, 1-rate)) }
+	part := (misses(rate) - misses(wanted)) / (misses(rate) - misses(nextRate))
+	return price * math.Pow(next/price, part)
+}
+
+// Need searches what max_waste reaches the wanted hit rate, which the result has not,
+// with the same demand and the same seed. It answers nil where nothing is needed, for a
+// fixed depth, and for too few requests to tell.
+func (s Simulation) Need(ctx context.Context, r Result) (*Need, error) {
+	if !s.Knobs.Adaptive || r.Requests < fewRequests || r.HitRate >= s.Knobs.HitRate {
+		return nil, nil //nolint:nilnil // nothing is needed
+	}
+	reaches := func(price float64) (bool, error) {
+		one := s
+		one.Knobs.MaxWaste = price
+		is, err := one.Run(ctx)
+		return is.HitRate >= s.Knobs.HitRate, err
+	}
+	low, high := s.Knobs.MaxWaste, float64(targets.MostMaxWaste)
+	enough, err := reaches(high)
+	if err != nil || !enough {
+		return newNeed(&s.Knobs, r.HitRate, 0), err
+	}
+	for high > nearEnough*low {
+		middle := twoDigits(math.Sqrt(low * high))
+		if enough, err = reaches(middle); err != nil {
+			return nil, err
+		}
+		if enough {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return newNeed(&s.Knobs, r.HitRate, high), nil
+}

@@ -1,0 +1,109 @@
+package targets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+)
+
+var errIrregular = errors.New("it is not a regular file, but a directory, a pipe, a socket or a device")
+
+// reading is one read of the file. A disk that hangs, as one over the network
+// does, may keep it for ever, in the kernel, where nothing can end it: so it has
+// a goroutine of its own, nobody waits for that without a limit, and there is no
+// second one before it has ended.
+type reading struct {
+	began time.Time
+	ended chan struct{} // closed once data and err are there
+	data  []byte
+	err   error
+}
+
+// wait returns nil when the reading has ended.
+func (r *reading) wait(ctx context.Context, limit time.Duration) error {
+	timer := time.NewTimer(time.Until(r.began.Add(limit)))
+	defer timer.Stop()
+	var err error
+	select {
+	case <-r.ended:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-timer.C:
+		err = fmt.Errorf("it is still being read after %s: its disk or network does not answer", limit)
+	}
+	select {
+	case <-r.ended: // whatever else may be
+		return nil
+	default:
+		return err
+	}
+}
+
+// read returns the bytes of the file, a little more than Parse takes, so that
+// Parse sees the excess. What else touches the disk, and so may hang, is done
+// before it. The error is Problems, or ctx.Err(). The caller has the turn.
+func (f *File) read(ctx context.Context, before func()) ([]byte, error) {
+	data, err := f.bytes(ctx, before)
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // nobody asks any more, and the file is not to blame
+	}
+	if err != nil {
+		return nil, Problems{{File: f.path, Text: "the file cannot be read: " + reason(err)}}
+	}
+	return data, nil
+}
+
+func (f *File) bytes(ctx context.Context, before func()) ([]byte, error) {
+	// What an earlier reading brings that was let go may be old by now.
+	if f.reading != nil {
+		if err := f.reading.wait(ctx, f.limit); err != nil {
+			return nil, err
+		}
+	}
+	r := &reading{began: time.Now(), ended: make(chan struct{})}
+	f.reading = r
+	go func() {
+		defer close(r.ended)
+		if before != nil {
+			before()
+		}
+		r.data, r.err = f.content(f.path)
+	}()
+	if err := r.wait(ctx, f.limit); err != nil {
+		return nil, err
+	}
+	return r.data, r.err
+}
+
+// readFile reads a regular file. Anything else may never end, or wait for a
+// writer as early as when it is opened.
+func readFile(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // G304: the operator names the file
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errIrregular
+	}
+	return io.ReadAll(io.LimitReader(file, maxSize+1))
+}
+
+// reason is an error of the file system without the path, which the problem
+// names already.
+func reason(err error) string {
+	var pathError *fs.PathError
+	if errors.As(err, &pathError) {
+		err = pathError.Err
+	}
+	return err.Error()
+}

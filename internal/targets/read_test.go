@@ -1,0 +1,223 @@
+package targets
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// What is no regular file is refused at once: a pipe would wait for a writer.
+func TestIrregularFile(t *testing.T) {
+	const want = "pools.yaml: the file cannot be read: it is not a regular file, but a directory, a pipe, a socket or a device"
+	for name, make := range map[string]func(path string) error{
+		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
+		"pipe":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"device":    func(path string) error { return os.Symlink("/dev/zero", path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "")
+			b.must(os.Remove(b.path("pools.yaml")))
+			b.must(make(b.path("pools.yaml")))
+			read := started(func() error { _, err := b.Load(context.Background()); return err })
+			select {
+			case err := <-read:
+				if err == nil || err.Error() != b.path(want) {
+					t.Errorf("got %v", err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("it is still being read after 10s")
+			}
+		})
+	}
+	b := newBench(t, "")
+	b.must(os.Remove(b.path("pools.yaml")))
+	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: b.path("pools.yaml")})
+	b.must(err)
+	defer func() { b.must(socket.Close()) }()
+	if _, err := b.Load(context.Background()); err == nil || !strings.HasPrefix(err.Error(), b.path("pools.yaml: the file cannot be read: ")) {
+		t.Errorf("a socket: %v", err)
+	}
+}
+
+// started runs what may never end.
+func started(run func() error) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- run() }()
+	return ended
+}
+
+// A pipe in the place of the file is news, changes nothing, and is forgotten when
+// the file is back.
+func TestWatchPipe(t *testing.T) {
+	b := newBench(t, minimal("depth: 1"))
+	b.load()
+	b.run()
+	b.must(os.Remove(b.path("pools.yaml")))
+	b.must(syscall.Mkfifo(b.path("pools.yaml"), 0o600))
+	b.until("the report", func() bool {
+		p := b.Status().Problems
+		return len(p) == 1 && strings.Contains(p[0].Text, "not a regular file")
+	})
+	if b.depth() != 1 {
+		t.Error("the set is gone with the file")
+	}
+	b.must(os.Remove(b.path("pools.yaml")))
+	b.write(minimal("depth: 2"))
+	b.untilDepth(2)
+}
+
+// hang makes reads hang as those of a network disk do whose server is gone: in
+// the kernel, where nothing ends them. It returns how many have begun and lets
+// them go on.
+func (b *bench) hang() (begun *atomic.Int32, goOn func()) {
+	begun, alive := new(atomic.Int32), make(chan struct{})
+	b.content = func(path string) ([]byte, error) {
+		begun.Add(1)
+		<-alive
+		return readFile(path)
+	}
+	return begun, func() { close(alive) }
+}
+
+const hangs = "the file cannot be read: it is still being read after 50ms: its disk or network does not answer"
+
+// A disk that hangs holds nobody for longer than the limit, is read once until
+// it answers, and what it answers then is read anew.
+func TestReadHangs(t *testing.T) {
+	b := newBench(t, minimal("depth: 1"))
+	b.load()
+	b.limit = 50 * time.Millisecond
+	begun, goOn := b.hang()
+	b.write(minimal("depth: 2"))
+	for range 5 {
+		var problems Problems
+		err := b.Reload(context.Background())
+		if !errors.As(err, &problems) || len(problems) != 1 || problems[0].Text != hangs || problems[0].File != b.path("pools.yaml") {
+			t.Fatalf("got %v", err)
+		}
+		if s := b.Status(); s.OK || len(s.Problems) != 1 || s.Problems[0].Text != hangs {
+			t.Errorf("status %+v", s)
+		}
+	}
+	if n := begun.Load(); n != 1 {
+		t.Errorf("%d reads at once of a disk that hangs", n)
+	}
+	if n := b.log.count("level=ERROR"); n != 1 || b.depth() != 1 {
+		t.Errorf("%d errors in the log, depth %d", n, b.depth())
+	}
+	goOn()
+	b.until("the disk to be read again", func() bool { return b.Reload(context.Background()) == nil })
+	if b.depth() != 2 || !b.Status().OK || begun.Load() != 2 {
+		t.Errorf("depth %d after %d reads: %+v", b.depth(), begun.Load(), b.Status())
+	}
+}
+
+// A read that ended in time is not taken for one that hangs, however long ago it
+// began.
+func TestReadLater(t *testing.T) {
+	b := newBench(t, minimal("depth: 1"))
+	b.load()
+	b.reading.began = time.Now().Add(-time.Hour)
+	for range 50 { // of two channels that are ready, either may be chosen
+		b.must(b.reading.wait(context.Background(), b.limit))
+	}
+	b.must(b.Reload(context.Background()))
+}
+
+// A reload that is not waited for any more, and one that begins meanwhile, do
+// not take the disk for a hanging one.
+func TestReadOutlivesItsCaller(t *testing.T) {
+	b := newBench(t, minimal("depth: 1"))
+	b.load()
+	begun, goOn := b.hang()
+	b.write(minimal("depth: 2"))
+	ctx, leave := context.WithCancel(context.Background())
+	first := started(func() error { return b.Reload(ctx) })
+	b.until("the read", func() bool { return begun.Load() == 1 })
+	leave()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that left got %v", err)
+	}
+	if s := b.Status(); !s.OK {
+		t.Errorf("nobody asks any more, and the file is blamed: %+v", s)
+	}
+	second := started(func() error { return b.Reload(context.Background()) })
+	goOn()
+	if err := <-second; err != nil || b.depth() != 2 {
+		t.Errorf("the next one: %v, depth %d", err, b.depth())
+	}
+}
+
+// A stop does not wait for a disk that hangs, neither while it is read nor while
+// it is asked what to watch.
+func TestStopWhileTheDiskHangs(t *testing.T) {
+	b := newBench(t, minimal("depth: 1"))
+	b.load()
+	begun, goOn := b.hang()
+	defer goOn()
+	ctx, stop := context.WithCancel(context.Background())
+	watching := started(func() error { return b.Run(ctx) })
+	b.until("the read", func() bool { return begun.Load() == 1 })
+	stop()
+	select {
+	case err := <-watching:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(4 * time.Second): // below the limit of a read
+		t.Fatal("the stop waits for the disk")
+	}
+	loading, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := b.Load(loading); !errors.Is(err, context.Canceled) {
+		t.Errorf("a start that was ended: %v", err)
+	}
+}
+
+// The limit is the contract's 16 MiB, to the byte.
+func TestTooLarge(t *testing.T) {
+	b := newBench(t, "")
+	for size, want := range map[int]string{
+		16777216: "",
+		16777217: b.path("pools.yaml:1: the file is larger than 16 MiB"),
+		30000000: b.path("pools.yaml:1: the file is larger than 16 MiB"),
+	} {
+		text := append([]byte(minimal()), "# "...)
+		b.must(os.WriteFile(b.path("pools.yaml"), append(text, bytes.Repeat([]byte("x"), size-len(text))...), 0o600))
+		got := ""
+		if _, err := b.Load(context.Background()); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%d bytes: %q, want %q", size, got, want)
+		}
+	}
+}
+
+// A watcher that the disk holds is left behind.
+func TestUnwatchWhileTheDiskHangs(t *testing.T) {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	following := make(chan struct{}, 1)
+	following <- struct{}{}
+	unwatch(watcher, following)
+	if err := watcher.Add(t.TempDir()); err != nil {
+		t.Errorf("it was closed: %v", err)
+	}
+	<-following
+	unwatch(watcher, following)
+	if err := watcher.Add(t.TempDir()); !errors.Is(err, fsnotify.ErrClosed) {
+		t.Errorf("it was not closed: %v", err)
+	}
+}

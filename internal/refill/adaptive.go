@@ -84,8 +84,8 @@ func (m *Mind) slotGap() float64 {
 func (m *Mind) adaptiveWish() Wish {
 	var v view
 	m.foresee(&v)
-	w := Wish{Most: m.most(), Forecast: v.expected(), Look: inSeconds(wishStep * m.scale)}
-	w.Want, w.Rail = m.rails(v.enoughInTime(&m.knobs, w.Most, m.slotGap()))
+	w := Wish{Most: m.held(), Forecast: v.expected(), Look: inSeconds(wishStep * m.scale)}
+	w.Want, w.Rail = m.rails(v.enoughInTime(&m.knobs, m.most(), m.slotGap()))
 	w.Risk = v.risk(w.Want)
 	// A token that dies within the lead time is replaced as far as it will be
 	// used before; never merely because it dies.
@@ -122,7 +122,7 @@ func (m *Mind) Decide(at time.Time, w Wish, s *pool.Stock) Decision {
 		if room := max(0, w.Most+s.Waiting-s.Fresh-s.Orders); d.Order > room {
 			d.Order = room
 			if short(w.Want, s) > room { // not only in case some orders fail
-				d.Rail = RailDepth
+				d.Rail = m.full(w.Most)
 			}
 		}
 		if s.NextExpiry > 0 {

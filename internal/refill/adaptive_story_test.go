@@ -88,12 +88,13 @@ func TestTwoReplicasOfAnAdaptiveTarget(t *testing.T) {
 }
 
 // The daemon's manager and the simulator agree: the same arrivals, the same
-// distribution of lead times and failures, 3 points of hits and 15 % of waste
-// apart at most.
+// distribution of lead times and failures, 3 points of hits and a quarter of waste
+// apart at most: four times what the drawn leads make of one run. With max_waste 10
+// in place of 3 the waste is a third apart.
 func TestManagerAgreesWithTheSimulator(t *testing.T) {
 	long(t)
-	arrivals, err := Demand("onoff:0.4", (90 * time.Minute).Seconds(), 7)
-	if err != nil || len(arrivals) < 300 {
+	arrivals, err := Demand("onoff:0.4", (4 * time.Hour).Seconds(), 7)
+	if err != nil || len(arrivals) < 1000 {
 		t.Fatalf("%d arrivals, %v", len(arrivals), err)
 	}
 	login := learning("login", 200)
@@ -127,7 +128,7 @@ func TestManagerAgreesWithTheSimulator(t *testing.T) {
 		rate := float64(got) / float64(len(arrivals))
 		wasted := float64(solved-got) / float64(len(arrivals))
 		t.Logf("%d requests: manager %.4f hits, %.4f waste; simulator %.4f, %.4f", len(arrivals), rate, wasted, hits, waste)
-		if math.Abs(rate-hits) > 0.03 || math.Abs(wasted-waste) > 0.15*waste {
+		if math.Abs(rate-hits) > 0.03 || math.Abs(wasted-waste) > 0.25*waste {
 			t.Error("the two do not agree")
 		}
 	})

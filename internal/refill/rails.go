@@ -82,6 +82,18 @@ func (m *Mind) creditLowest() float64 { return -max(m.creditMost(), float64(m.mo
 // most is the cap: depth, or more in a warm window.
 func (m *Mind) most() int { return max(0, m.knobs.Depth, m.warm) }
 
+// held is how many tokens and orders there may be: the cap, or what the credit pays
+// for should all of them expire.
+func (m *Mind) held() int { return max(m.floor(), min(m.most(), m.affordable())) }
+
+// full is the rail of a target that holds the most it may.
+func (m *Mind) full(most int) string {
+	if most < m.most() {
+		return RailCredit
+	}
+	return RailDepth
+}
+
 // floor is what is kept whatever the demand.
 func (m *Mind) floor() int { return min(max(m.knobs.Min, m.warm), m.most()) }
 

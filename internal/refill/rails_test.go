@@ -69,9 +69,8 @@ func TestHitsPayForWaste(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A fifth more is ordered than is wanted, since some solves fail; and as much as
-		// was handed out of late may be held besides.
-		start := 1.2 * max(creditLeast, creditMisses*k.MaxWaste)
+		// As much as was handed out of late may be held besides.
+		start := max(creditLeast, creditMisses*k.MaxWaste)
 		bound := start + (k.MaxWaste+1)*float64(r.Hits) + 0.05*k.MaxWaste*float64(r.Misses)
 		if float64(r.Expired) > math.Ceil(bound) {
 			t.Fatalf("%d of %d expired for %d hits and %d misses, more than %.1f", r.Expired, r.Bought, r.Hits, r.Misses, bound)

@@ -24,12 +24,14 @@ const (
 	gapPrior = 1.0
 )
 
+var gapLog = math.Log(gapGrow)
+
 // gapPlace is where a silence lies among the bins.
 func gapPlace(silence float64) float64 {
 	if silence <= gapFirst {
 		return silence / gapFirst
 	}
-	return min(1+math.Log(silence/gapFirst)/math.Log(gapGrow), gapBins-1)
+	return min(1+math.Log(silence/gapFirst)/gapLog, gapBins-1)
 }
 
 // class is that of a bucket of busyness.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -401,4 +402,85 @@ func TestAnAdoptedOrderWaitsForItsCallback(t *testing.T) {
 			t.Errorf("polled %v after the placing", asked)
 		}
 	})
+}
+
+// An order of unknown fate that comes with an adoption is left alone.
+func TestAnUnknownOrderIsNeverSubmittedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, 1)
+		o := s.found(t, pool.Unknown)
+		before := s.stock.owner(o.Ref)
+		s.stock.endLease(o.Ref)
+		heir := s.replica("no letters")
+		s.forget()
+		if got := heir.adopt(t); len(got) != 0 {
+			t.Errorf("adopted %+v", got)
+		}
+		s.want(t)
+		if owner := s.stock.owner(o.Ref); owner == before {
+			t.Error("the script did not hand it over, so nothing was tested")
+		}
+	})
+}
+
+// An adopted order that a callback ended is not lost, also where callbacks were
+// switched off meanwhile.
+func TestAnAdoptedOrderKnowsThatItIsCalledBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCallbackShop(t, "no letters")
+		o := s.found(t, pool.Bought)
+		heir := s.replica("no letters") // callbacks are off by now, but the order has its address
+		got := heir.adopt(t)
+		s.mustCall(t, word(o.address(), "code=03AF")) // at another replica
+		s.forget()
+		err := heir.desk.Collect(t.Context(), got[0])
+		if !errors.Is(err, ErrElsewhere) || slices.Contains(s.all(), "login at one: lost") {
+			t.Errorf("collect = %v, %q", err, s.all())
+		}
+	})
+}
+
+// The adopter's file has a shorter time-out than the order was placed with.
+func TestAnAdoptedOrderKeepsItsTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, 1)
+		s.found(t, pool.Bought)
+		heir := s.replica("no letters")
+		heir.seat.limit = 20 * time.Second
+		heir.seat.poll = notReady(6)
+		if err := heir.desk.Collect(t.Context(), heir.adopt(t)[0]); err != nil {
+			t.Errorf("collect = %v", err)
+		}
+	})
+}
+
+// Redis does not answer for one identity: the orders of the others are adopted
+// all the same, at every provider.
+func TestOneBadIdentityDoesNotStopAdoption(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, 9)
+		target := spec()
+		target.Identity.Sitekey = "other"
+		target.ID = target.Identity.ID()
+		first, second := s.found(t, pool.Bought), s.foundFor(t, target, pool.Bought)
+		heir := s.replica("no letters")
+		heir.desk.stock = halfStock{heir.stock, first.Identity}
+		got, err := heir.desk.Adopt(t.Context())
+		if !errors.Is(err, pool.ErrDown) || len(got) != 1 || got[0].Ref != second.Ref {
+			t.Errorf("adopted %d orders, %v", len(got), err)
+		}
+	})
+}
+
+// halfStock does not answer for one identity.
+type halfStock struct {
+	*stock
+	bad captcha.ID
+}
+
+func (s halfStock) Adopt(ctx context.Context, id captcha.ID, orders []string) ([]pool.Record, []pool.Ref, error) {
+	if id == s.bad {
+		return nil, nil, pool.ErrDown
+	}
+	return s.stock.Adopt(ctx, id, orders)
 }

@@ -262,3 +262,39 @@ func TestRefusedOrderFreesItsSlotWhileRedisIsAway(t *testing.T) {
 		}
 	})
 }
+
+// Redis goes away between a refusal and the giving back, or right after a booking
+// for longer than an order's time: no solve stays in the budget that was not bought.
+func TestNothingStaysInTheBudget(t *testing.T) {
+	for name, c := range map[string]struct {
+		away   []string
+		refuse bool
+	}{
+		"refusal": {[]string{"refund"}, true},
+		"outage":  {[]string{"place", "fail", "refund", "release", "look"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShop(t, 1)
+				s.desk.SetBudget(5)
+				stop := s.running(t)
+				slot, _, _ := mustAdmit(t, s.desk)
+				target := spec()
+				if c.refuse {
+					target.Depth = 0
+				}
+				s.stock.away(c.away...)
+				if _, err := s.desk.Place(t.Context(), slot, target); err == nil {
+					t.Fatal("placed")
+				}
+				time.Sleep(5 * time.Minute)
+				s.stock.away()
+				time.Sleep(5 * time.Second)
+				stop()
+				if booked := s.stock.booked(); len(booked) != 0 {
+					t.Errorf("%q booked for 24 h; no order was ever placed", booked)
+				}
+			})
+		})
+	}
+}

@@ -3,7 +3,9 @@ package purchase
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -412,6 +414,122 @@ func TestACallbackIsNotFromTheFuture(t *testing.T) {
 		token, err := s.stock.other().Take(t.Context(), pool.Request{ID: o.Identity})
 		if err != nil || token.TTL != 120*time.Second || token.Born.After(time.Now()) {
 			t.Errorf("taken with a life of %v, born in %v: %v", token.TTL, time.Until(token.Born), err)
+		}
+	})
+}
+
+// A callback that comes again after Redis was away brings a token as old as the
+// first one did, also where the first could not be kept.
+func TestARepeatedCallbackIsNoYounger(t *testing.T) {
+	for _, disk := range []bool{true, false} {
+		t.Run(fmt.Sprint(disk), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newCallbackShop(t, filepath.Join(t.TempDir(), "l"))
+				if !disk {
+					s.desk.letters = newLetterBox("")
+				}
+				o := s.order(t)
+				time.Sleep(15 * time.Second)
+				s.stock.away("look")
+				_ = s.desk.Callback(t.Context(), word(o.address(), "code=03AF")) // kept, or 503
+				time.Sleep(30 * time.Second)
+				s.stock.away()
+				s.mustCall(t, word(o.address(), "code=03AF")) // a repeat, before the next replay
+				if l := s.stock.landed(); len(l) != 1 || l[0].SincePlaced != 5*time.Second {
+					t.Errorf("born %v after the placing, want 5s: first arrival less the delay", l[0].SincePlaced)
+				}
+			})
+		})
+	}
+}
+
+// However many secrets a provider has or had, the one that signs is known.
+func TestTheSigningSecretStaysKnown(t *testing.T) {
+	for _, once := range []bool{true, false} {
+		t.Run(fmt.Sprint(once), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShop(t, 1)
+				var all []captcha.Secret
+				n := mostSecrets
+				if once {
+					n++
+				}
+				for i := range n {
+					all = append(all, captcha.Secret(fmt.Sprint("secret", i)))
+					if !once {
+						s.reload(calling("constant", all[i]))
+					}
+				}
+				if once {
+					s.reload(calling(all...))
+				}
+				s.mustCall(t, word(s.order(t).address(), "code=03AF"))
+				if s.stock.tokens() != 1 {
+					t.Errorf("%q", s.all())
+				}
+			})
+		})
+	}
+}
+
+type timed struct {
+	witness
+	took *time.Duration
+}
+
+func (x timed) Solve(_, _, _ string, took time.Duration) { *x.took = took }
+
+// A letter of a clock that was ahead tells no negative lead time.
+func TestAClockThatWentBackGivesNoNegativeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCallbackShop(t, "no letters")
+		var took time.Duration
+		s.desk.observe = timed{witness{s.ledger}, &took}
+		c := word(s.order(t).address(), "code=03AF")
+		c.At = c.At.Add(-time.Second)
+		s.mustCall(t, c)
+		if took < 0 {
+			t.Errorf("told that it took %v", took)
+		}
+	})
+}
+
+// Where callbacks do not arrive, three tasks wait for theirs in vain; the next
+// ones are polled from the start, until a callback comes after all.
+func TestSilentCallbacksArePolledFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCallbackShop(t, "no letters")
+		tasks := 0
+		s.seat.submit = func(context.Context) (string, error) {
+			tasks++
+			return fmt.Sprint("t", tasks), nil
+		}
+		first := func() time.Duration {
+			t.Helper()
+			o := s.order(t)
+			var asked time.Time
+			s.seat.poll = func(context.Context, int) (provider.Solution, error) {
+				asked = time.Now()
+				return provider.Solution{Token: "03AFexample"}, nil
+			}
+			if err := s.desk.Collect(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			return asked.Sub(o.placed)
+		}
+		silent := func() bool { return s.desk.Providers(boundedCtx(t), time.Now())[0].Silent }
+		for range silentAfter {
+			if wait := first(); wait != 40*time.Second || silent() && s.desk.sellers[0].unheard < silentAfter {
+				t.Errorf("the first poll after %v, silent %v", wait, silent())
+			}
+		}
+		if wait := first(); wait != 15*time.Second || !silent() {
+			t.Errorf("then the first poll after %v, silent %v", wait, silent())
+		}
+		o := s.order(t)
+		s.mustCall(t, word(o.address(), "code=03AFcallback"))
+		if wait := first(); wait != 40*time.Second || silent() {
+			t.Errorf("after a callback the first poll after %v, silent %v", wait, silent())
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -389,4 +390,66 @@ func TestAFailureThatIsTold(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A poll says that the task has failed, but another replica has ended the order or
+// taken it over: it is not counted a second time.
+func TestAFailureSeenTooLateIsNotTold(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		t.Run(fmt.Sprint(gone), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newCallbackShop(t, "no letters")
+				o := s.order(t)
+				s.seat.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
+					if gone {
+						s.stock.landElsewhere(ctx, o.Ref)
+					} else {
+						s.stock.steal(ctx, o.Ref)
+					}
+					return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "ERROR_WRONG_CAPTCHA_ID"}
+				}
+				err := s.desk.Collect(t.Context(), o)
+				if !errors.Is(err, ErrElsewhere) || slices.Contains(s.all(), "login at one: failed") {
+					t.Errorf("collect = %v, %q", err, s.all())
+				}
+			})
+		})
+	}
+}
+
+// A stop that comes while the submit is being noted takes the order back.
+func TestAStopBeforeTheSubmitBuysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, 1)
+		o := s.order(t)
+		ctx, stop := context.WithCancel(t.Context())
+		s.stock.lostReply = func(step string) error {
+			if step == "mark" {
+				stop()
+			}
+			return nil
+		}
+		err := s.desk.Collect(ctx, o)
+		if slices.Contains(s.all(), "submit") {
+			t.Errorf("bought after the stop: %v, %q", err, s.all())
+		}
+	})
+}
+
+type panicky struct{ witness }
+
+func (panicky) Solve(string, string, string, time.Duration) { panic("a fault of ours") }
+
+// A fault of the observer ends one order, not the daemon.
+func TestAPanicOfTheObserverStaysInside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, 1)
+		s.desk.observe = panicky{witness{s.ledger}}
+		defer func() {
+			if c := recover(); c != nil {
+				t.Errorf("escaped: %v", c)
+			}
+		}()
+		_ = s.desk.Collect(t.Context(), s.order(t))
+	})
 }

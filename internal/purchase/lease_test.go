@@ -373,3 +373,26 @@ func TestASecondMarkIsNoLaterSubmit(t *testing.T) {
 		}
 	})
 }
+
+// An order that was adopted while its submit was in flight is this replica's again
+// with its task.
+func TestATaskThatComesAfterTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, 1)
+		stop := s.running(t)
+		o := s.order(t)
+		s.seat.submit = func(ctx context.Context) (string, error) {
+			s.stock.steal(ctx, o.Ref)
+			if ok, err := s.stock.other().Unknown(ctx, o.Ref, time.Minute); err != nil || !ok {
+				t.Error(ok, err)
+			}
+			time.Sleep(4 * time.Second)
+			return "t1", nil
+		}
+		err := s.desk.Collect(t.Context(), o)
+		stop()
+		if err != nil {
+			t.Errorf("collect = %v, %q", err, s.all())
+		}
+	})
+}

@@ -135,3 +135,18 @@ func TestLeftoversOfAMeanwhile(t *testing.T) {
 		}
 	})
 }
+
+// A fault while leftovers are taken back forgets none.
+func TestAPanicForgetsNoLeftovers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, 1)
+		s.stock.away("")
+		slot, _, _ := mustAdmit(t, s.desk)
+		_, _ = s.desk.Place(t.Context(), slot, spec())
+		s.stock.change(func() { s.stock.fault = func(string) error { panic("?") } })
+		s.desk.guarded(func() { s.desk.tidy(t.Context()) })
+		if len(s.desk.leftovers) != 1 {
+			t.Errorf("%d leftovers", len(s.desk.leftovers))
+		}
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -323,4 +324,18 @@ func TestAfterACrash(t *testing.T) {
 			t.Errorf("files:\n%q\nwant:\n%q", got, want)
 		}
 	}
+}
+
+// One broken dead letter keeps nobody from starting.
+func TestABrokenLetterDoesNotStopTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := openBox(t)
+		b.plant(t, strings.Repeat("0", 64)+".json", "{")
+		s := newShopWith(t, 1, b.dir)
+		for range 2 {
+			if err := s.desk.OpenLetters(); err != nil {
+				t.Errorf("opening: %v", err)
+			}
+		}
+	})
 }

@@ -387,3 +387,29 @@ func TestReplayOfAFolderThatCannotBeRead(t *testing.T) {
 		}
 	})
 }
+
+// A replay of many letters ends soon after a stop.
+func TestAReplayEndsWithTheDaemon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCallbackShop(t, t.TempDir())
+		s.stock.away("look")
+		for range 4 {
+			s.mustCall(t, word(s.order(t).address(), "code=03AF"))
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		s.stock.change(func() {
+			s.stock.fault = func(step string) error {
+				if step == "settle" {
+					stop()
+					time.Sleep(2 * time.Second)
+				}
+				return nil
+			}
+		})
+		began := time.Now()
+		r, err := s.desk.Replay(ctx)
+		if time.Since(began) > 3*time.Second {
+			t.Errorf("went on for %v after the stop: %+v, %v", time.Since(began), r, err)
+		}
+	})
+}

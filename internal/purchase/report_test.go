@@ -225,3 +225,53 @@ func TestTidyOutlivesPanics(t *testing.T) {
 		}
 	})
 }
+
+// A report that is tried again is not sent when the window is over by then.
+func TestAReportIsNotSentAfterItsWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, 1)
+		s.seat.report = func() error { return &provider.Error{Class: provider.Capacity, Code: "CODE"} }
+		stop := s.running(t)
+		s.desk.Report("one", "t1", captcha.HCaptcha, time.Minute-50*time.Millisecond, true)
+		time.Sleep(time.Minute)
+		stop()
+		s.want(t, "report t1 true", "report to one: late")
+	})
+}
+
+// A service that hangs makes no report to another one late, and none is
+// forgotten at a stop: each is told once.
+func TestReportsToSeveralProvidersAndAtAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, 1)
+		s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
+		s.seat.report = func() error {
+			time.Sleep(10 * time.Second)
+			return &provider.Error{Class: provider.Capacity, Code: "timeout"}
+		}
+		stop := s.running(t)
+		s.forget()
+		for range 5 {
+			s.desk.Report("one", "t1", captcha.HCaptcha, 0, false)
+		}
+		s.desk.Report("two", "t2", captcha.HCaptcha, 0, false)
+		time.Sleep(time.Second)
+		if !slices.Contains(s.all(), "report to two: passed") {
+			t.Errorf("after a second: %q", s.all())
+		}
+		for range reportsAtOnce {
+			s.desk.Report("one", "t1", captcha.HCaptcha, 0, false)
+		}
+		stop()
+		s.desk.Report("one", "t1", captcha.HCaptcha, 0, false)
+		told := 0
+		for _, entry := range s.all() {
+			if strings.HasPrefix(entry, "report to ") {
+				told++
+			}
+		}
+		if want := 5 + 1 + reportsAtOnce + 1; told != want {
+			t.Errorf("%d reports are accounted for, want %d", told, want)
+		}
+	})
+}

@@ -17,14 +17,15 @@ import (
 
 	"poold/internal/pool/redistest"
 	"poold/internal/provider/simulated"
-	"poold/internal/refill"
+	"poold/internal/refill/policy"
 )
 
 // A daemon and its simulation must come to the same. Over 200 seeds of these
 // demands the waste has a standard deviation of 1.7 %, the hits one of 0.3 points:
-// what lies beyond the limits is not chance.
+// what lies beyond the limits is not chance. A busy machine delays solves that take
+// 1.8 s: where ten processes wanted two cores it cost 4.2 points of hits.
 const (
-	mostHitsApart  = 0.03 // of the requests
+	mostHitsApart  = 0.06 // of the requests
 	mostWasteApart = 0.15 // of what the simulation wastes
 )
 
@@ -155,7 +156,7 @@ func (c *customer) simulated(t *testing.T, file string) (mean outcome) {
 		if err != nil {
 			t.Fatalf("simulating %s: %v", c.target, err)
 		}
-		var r refill.Result
+		var r policy.Result
 		if err := json.Unmarshal(text, &r); err != nil {
 			t.Fatal(err)
 		}

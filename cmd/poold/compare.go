@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"poold/internal/refill"
+	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
 
@@ -29,22 +29,22 @@ type row struct {
 	Refill   string  `json:"refill"`
 	Depth    int     `json:"depth"`
 	MaxWaste float64 `json:"max_waste,omitempty"` // adaptive only
-	refill.Result
+	policy.Result
 }
 
 // compare runs fixed depths and the adaptive policy on the same demand.
-func compare(ctx context.Context, base refill.Simulation, bar *bar) ([]row, error) {
+func compare(ctx context.Context, base policy.Simulation, bar *bar) ([]row, error) {
 	prices := slices.Clone(comparePrices)
-	if !slices.Contains(prices, base.Knobs.MaxWaste) {
-		prices = append(prices, base.Knobs.MaxWaste)
+	if !slices.Contains(prices, base.Params.MaxWaste) {
+		prices = append(prices, base.Params.MaxWaste)
 	}
 	slices.Sort(prices)
 	var rows []row
 	runs := len(compareDepths) + len(prices)
-	try := func(kind targets.Refill, k refill.Knobs) error {
+	try := func(kind targets.Refill, k policy.Params) error {
 		k.Adaptive = kind == targets.RefillAdaptive
 		one := base
-		one.Knobs = k
+		one.Params = k
 		done := len(rows)
 		one.Progress = func(share float64) { bar.show((float64(done) + share) / float64(runs)) }
 		result, err := one.Run(ctx)
@@ -56,7 +56,7 @@ func compare(ctx context.Context, base refill.Simulation, bar *bar) ([]row, erro
 		return err
 	}
 	for _, depth := range compareDepths {
-		k := base.Knobs
+		k := base.Params
 		k.Depth, k.Min = depth, 0
 		if err := try(targets.RefillFixed, k); err != nil {
 			return nil, err
@@ -66,7 +66,7 @@ func compare(ctx context.Context, base refill.Simulation, bar *bar) ([]row, erro
 		}
 	}
 	for _, price := range prices {
-		k := base.Knobs
+		k := base.Params
 		k.MaxWaste = price
 		if !k.Adaptive {
 			k.Depth = max(k.Depth, base.Concurrency) // its depth is no limit

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"poold/internal/refill"
+	"poold/internal/refill/policy"
 )
 
 // The README names every flag and every command that there is, and no other.
@@ -67,7 +67,7 @@ func TestRefillPageHasItsPlots(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	models := regexp.MustCompile(`([a-z]+):[A-Z]`).FindAllStringSubmatch(refill.DemandHelp, -1)
+	models := regexp.MustCompile(`([a-z]+):[A-Z]`).FindAllStringSubmatch(policy.DemandHelp, -1)
 	if len(models) < 8 {
 		t.Fatalf("models: %v", models)
 	}

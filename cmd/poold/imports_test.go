@@ -21,11 +21,12 @@ var mayImport = map[string][]string{
 	"internal/pool":               {"internal/captcha"},
 	"internal/pool/redistest":     {},
 	"internal/purchase":           {"internal/captcha", "internal/provider", "internal/pool"},
-	"internal/refill":             {"internal/captcha", "internal/targets", "internal/purchase", "internal/pool"},
+	"internal/refill":             {"internal/captcha", "internal/targets", "internal/purchase", "internal/pool", "internal/refill/policy"},
+	"internal/refill/policy":      {"internal/captcha"},
 	"internal/httpapi": {"internal/captcha", "internal/targets", "internal/provider", "internal/pool",
-		"internal/purchase", "internal/refill"},
+		"internal/purchase", "internal/refill", "internal/refill/policy"},
 	"cmd/poold": {"internal/captcha", "internal/targets", "internal/provider", "internal/provider/simulated",
-		"internal/pool", "internal/purchase", "internal/refill", "internal/httpapi"},
+		"internal/pool", "internal/purchase", "internal/refill", "internal/refill/policy", "internal/httpapi"},
 }
 
 // livesIn says where an outside library may be imported.

@@ -15,6 +15,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/refill"
+	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
 
@@ -35,8 +36,8 @@ type simulation struct {
 	concurrency                   int
 	wait, lifetime, margin        time.Duration
 	refill                        string
-	knobs                         refill.Knobs
-	warm                          []targets.Warm // of the target
+	params                        policy.Params
+	warm                          []policy.Warm // of the target
 	seed                          uint64
 	json, compare                 bool
 	plot                          string
@@ -49,20 +50,20 @@ func simulationFlags(flags *flag.FlagSet, c *command) *simulation {
 	flags.StringVar(&s.config, "config", c.env("POOLD_CONFIG", "pools.yaml"), "the `file` that --target is in")
 	flags.StringVar(&s.target, "target", "", "the `name` of a target; without it give --depth, and no file is read; its warm windows count with second 0 as Monday, 00:00 UTC")
 	flags.StringVar(&s.trace, "trace", "", "`file` with one arrival per line, in seconds from the start")
-	flags.StringVar(&s.demand, "demand", "", "instead of a trace, a `model`: "+refill.DemandHelp)
+	flags.StringVar(&s.demand, "demand", "", "instead of a trace, a `model`: "+policy.DemandHelp)
 	flags.DurationVar(&s.length, "length", modelLength, "how long --demand goes on")
 	flags.StringVar(&s.lead, "lead", "lognormal:18s,0.45,6s,120s", "lead times, as `model`:MEDIAN,SIGMA,LEAST,MOST")
-	flags.Float64Var(&s.fail, "fail", refill.DefaultSolves().Fail, "share of solves that fail, 0 to 1")
+	flags.Float64Var(&s.fail, "fail", policy.DefaultSolves().Fail, "share of solves that fail, 0 to 1")
 	flags.IntVar(&s.concurrency, "concurrency", defaultConcurrency, "most orders at once")
 	flags.DurationVar(&s.wait, "wait", 0, "how long a request waits for a token; 0 = it is lost at once")
 	flags.DurationVar(&s.lifetime, "lifetime", 0, "of a token (default the target's, else 2m)")
 	flags.DurationVar(&s.margin, "margin", 0, "last part of the lifetime that is not used (default the target's, else 40s)")
 	flags.StringVar(&s.refill, "refill", "", "fixed or adaptive (default the target's, else fixed)")
-	flags.IntVar(&s.knobs.Depth, "depth", 0, "fixed: kept; adaptive: the most ever kept and on order (default the target's)")
-	flags.IntVar(&s.knobs.Min, "min", 0, "adaptive: kept even when nobody asks (default the target's, else 0)")
-	flags.Float64Var(&s.knobs.HitRate, "hit-rate", 0, "adaptive: wanted share of hits (default the target's, else 0.97)")
-	flags.Float64Var(&s.knobs.MaxWaste, "max-waste", 0, "adaptive: spare tokens to save one caller a wait (default the target's, else 3)")
-	flags.DurationVar(&s.knobs.IdleAfter, "idle-after", 0, "no demand for this long: fall to --min; 0 = never (default the target's)")
+	flags.IntVar(&s.params.Depth, "depth", 0, "fixed: kept; adaptive: the most ever kept and on order (default the target's)")
+	flags.IntVar(&s.params.Min, "min", 0, "adaptive: kept even when nobody asks (default the target's, else 0)")
+	flags.Float64Var(&s.params.HitRate, "hit-rate", 0, "adaptive: wanted share of hits (default the target's, else 0.97)")
+	flags.Float64Var(&s.params.MaxWaste, "max-waste", 0, "adaptive: spare tokens to save one caller a wait (default the target's, else 3)")
+	flags.DurationVar(&s.params.IdleAfter, "idle-after", 0, "no demand for this long: fall to --min; 0 = never (default the target's)")
 	flags.Uint64Var(&s.seed, "seed", 1, "of what is drawn at random; the same one gives the same answer")
 	flags.BoolVar(&s.json, "json", false, "answer as JSON")
 	flags.BoolVar(&s.compare, "compare", false, "fixed depths and the adaptive policy side by side")
@@ -112,15 +113,15 @@ func simulate(ctx context.Context, c *command) error {
 }
 
 // base is the one run that the flags and the file describe.
-func (s *simulation) base(ctx context.Context, c *command, given map[string]bool) (refill.Simulation, error) {
-	none := refill.Simulation{}
+func (s *simulation) base(ctx context.Context, c *command, given map[string]bool) (policy.Simulation, error) {
+	none := policy.Simulation{}
 	if err := s.complete(ctx, c, given); err != nil {
 		return none, err
 	}
 	if err := s.check(); err != nil {
 		return none, err
 	}
-	solves := refill.Solves{Fail: s.fail}
+	solves := policy.Solves{Fail: s.fail}
 	if err := solves.ParseLead(s.lead); err != nil {
 		return none, usageError{"--lead: " + err.Error()}
 	}
@@ -131,11 +132,11 @@ func (s *simulation) base(ctx context.Context, c *command, given map[string]bool
 	if len(arrivals) == 0 {
 		return none, errors.New("the demand holds no request")
 	}
-	k := s.knobs
+	k := s.params
 	k.Adaptive = s.refill == string(targets.RefillAdaptive)
 	k.Usable = s.lifetime - s.margin
-	return refill.Simulation{
-		Knobs: k, Solves: solves, Concurrency: s.concurrency, Wait: s.wait, Arrivals: arrivals, Warm: s.warm, Seed: s.seed,
+	return policy.Simulation{
+		Params: k, Solves: solves, Concurrency: s.concurrency, Wait: s.wait, Arrivals: arrivals, Warm: s.warm, Seed: s.seed,
 	}, nil
 }
 
@@ -169,17 +170,17 @@ func (s *simulation) complete(ctx context.Context, c *command, given map[string]
 	case !given["depth"]:
 		return usageError{"needs --target, or at least --depth"}
 	}
-	s.warm = t.Warm
-	s.knobs.FirstPoll, s.knobs.PollInterval = dealing(seller).Pace(t.Identity.Type)
+	s.warm = refill.Windows(t)
+	s.params.FirstPoll, s.params.PollInterval = dealing(seller).Pace(t.Identity.Type)
 	for flag, take := range map[string]func(){
 		"lifetime":   func() { s.lifetime = t.Lifetime },
 		"margin":     func() { s.margin = t.Margin },
 		"refill":     func() { s.refill = string(t.Refill) },
-		"depth":      func() { s.knobs.Depth = t.Depth },
-		"min":        func() { s.knobs.Min = t.Min },
-		"hit-rate":   func() { s.knobs.HitRate = t.HitRate },
-		"max-waste":  func() { s.knobs.MaxWaste = t.MaxWaste },
-		"idle-after": func() { s.knobs.IdleAfter = t.IdleAfter },
+		"depth":      func() { s.params.Depth = t.Depth },
+		"min":        func() { s.params.Min = t.Min },
+		"hit-rate":   func() { s.params.HitRate = t.HitRate },
+		"max-waste":  func() { s.params.MaxWaste = t.MaxWaste },
+		"idle-after": func() { s.params.IdleAfter = t.IdleAfter },
 	} {
 		if !given[flag] {
 			take()
@@ -190,7 +191,7 @@ func (s *simulation) complete(ctx context.Context, c *command, given map[string]
 
 // check refuses flags outside the ranges that pools.yaml has for them.
 func (s *simulation) check() error {
-	k := s.knobs
+	k := s.params
 	for _, rule := range []struct {
 		holds bool
 		text  string
@@ -217,7 +218,7 @@ func (s *simulation) check() error {
 
 func (s *simulation) arrivals() ([]float64, error) {
 	if s.demand != "" {
-		arrivals, err := refill.Demand(s.demand, s.length.Seconds(), s.seed)
+		arrivals, err := policy.Demand(s.demand, s.length.Seconds(), s.seed)
 		if err != nil {
 			return nil, usageError{"--demand: " + err.Error()}
 		}
@@ -227,7 +228,7 @@ func (s *simulation) arrivals() ([]float64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the trace: %w", err)
 	}
-	arrivals, err := refill.ReadTrace(file)
+	arrivals, err := policy.ReadTrace(file)
 	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.trace, err)
 	}
@@ -235,11 +236,11 @@ func (s *simulation) arrivals() ([]float64, error) {
 }
 
 // printResult prints what came of a run, and what the wanted hit rate needs.
-func printResult(w io.Writer, r refill.Result, need *refill.Need, asJSON bool) error {
+func printResult(w io.Writer, r policy.Result, need *policy.Need, asJSON bool) error {
 	if asJSON {
 		return printJSON(w, struct {
-			refill.Result
-			Need *refill.Need `json:"hit_rate_needs,omitempty"`
+			policy.Result
+			Need *policy.Need `json:"hit_rate_needs,omitempty"`
 		}{r, need})
 	}
 	text := ""

@@ -244,7 +244,7 @@ func TestSimulateBeginsAsTheDaemon(t *testing.T) {
 			if err := s.complete(t.Context(), &command{lookup: none}, map[string]bool{"depth": true}); err != nil {
 				t.Fatal(err)
 			}
-			if k := s.knobs; k.FirstPoll != c.first || k.PollInterval != c.interval {
+			if k := s.params; k.FirstPoll != c.first || k.PollInterval != c.interval {
 				t.Errorf("first poll %v, interval %v", k.FirstPoll, k.PollInterval)
 			}
 		})

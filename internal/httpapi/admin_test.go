@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"poold/internal/refill"
+	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
 
@@ -16,7 +17,7 @@ func TestPauseAndResume(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	set.Targets[0].Paused = true
 	d := start(t, set, nil, nil)
-	d.refill.notes["staging-login"] = refill.Note{State: refill.Paused, Reason: "paused by an operator", Rail: refill.RailPaused} // never updated
+	d.refill.notes["staging-login"] = refill.Note{State: refill.Paused, Reason: "paused by an operator", Limit: policy.LimitPaused} // never updated
 	state := func(name string) string { return d.ask(t, "GET", "/pool/"+name, bearer(keyAll)).body }
 
 	if a := d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyAll)); a.status != 204 || a.body != "" {

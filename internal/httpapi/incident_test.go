@@ -12,6 +12,7 @@ import (
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/refill"
+	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
 
@@ -114,11 +115,11 @@ func TestIdle(t *testing.T) {
 	}{
 		"adaptive, nobody asks":   {true, refill.Note{State: refill.OK, Risk: 1}, stateIdle},
 		"adaptive, keeps some":    {true, refill.Note{State: refill.OK, Want: 1, Risk: 0.5}, refill.OK},
-		"adaptive, out of credit": {true, refill.Note{State: refill.OK, Risk: 1, Rail: refill.RailCredit}, refill.OK},
+		"adaptive, out of credit": {true, refill.Note{State: refill.OK, Risk: 1, Limit: policy.LimitCredit}, refill.OK},
 		"adaptive, starting":      {true, refill.Note{State: refill.OK, Reason: "starting"}, refill.OK},
 		"adaptive, starved":       {true, refill.Note{State: refill.Starved}, refill.Starved},
-		"fixed, idle_after":       {false, refill.Note{State: refill.OK, Rail: refill.RailIdle}, stateIdle},
-		"fixed, idle with a min":  {false, refill.Note{State: refill.OK, Want: 1, Rail: refill.RailIdle}, refill.OK},
+		"fixed, idle_after":       {false, refill.Note{State: refill.OK, Limit: policy.LimitIdle}, stateIdle},
+		"fixed, idle with a min":  {false, refill.Note{State: refill.OK, Want: 1, Limit: policy.LimitIdle}, refill.OK},
 		"fixed, not looked yet":   {false, refill.Note{State: refill.OK}, refill.OK},
 	} {
 		set := sampleSet()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"poold/internal/refill"
+	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
 
@@ -80,7 +81,7 @@ func outlook(t TargetStatus) string {
 		}
 		parts = append(parts, expects)
 	}
-	if t.Rail != refill.RailNone {
+	if t.Rail != policy.LimitNone {
 		parts = append(parts, "held by "+t.Rail)
 	}
 	return strings.Join(parts, ", ")

@@ -13,6 +13,7 @@ import (
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/refill"
+	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
 
@@ -140,12 +141,12 @@ func TestWords(t *testing.T) {
 		wants, outlook string
 	}{
 		{TargetStatus{Depth: 5, Want: 5}, "", ""},
-		{TargetStatus{Depth: 5, Want: 3, Rail: refill.RailIdle}, "wants 3", "held by idle"},
+		{TargetStatus{Depth: 5, Want: 3, Rail: policy.LimitIdle}, "wants 3", "held by idle"},
 		{TargetStatus{Depth: 1, Want: 5, Warm: 5}, "wants 5, warm", ""},
 		{TargetStatus{Depth: 5, Want: 5, Warm: 5}, "wants 5, warm", ""},
 		{TargetStatus{Depth: 9, Want: 7, Warm: 5, Refill: adaptive, Forecast: 12.346}, "wants 7, warm 5", "expects 12.35 in a lead time, risk 0.0 %"},
-		{TargetStatus{Depth: 9, Want: 0, Warm: 5, Refill: adaptive, State: refill.Paused, Rail: refill.RailPaused}, "wants 0, warm 5", ""},
-		{TargetStatus{Depth: 9, Refill: adaptive, Forecast: 0.04, Risk: 1, Rail: refill.RailProbe}, "wants 0", "expects 0.04 in a lead time, risk 100.0 %, held by probe"},
+		{TargetStatus{Depth: 9, Want: 0, Warm: 5, Refill: adaptive, State: refill.Paused, Rail: policy.LimitPaused}, "wants 0, warm 5", ""},
+		{TargetStatus{Depth: 9, Refill: adaptive, Forecast: 0.04, Risk: 1, Rail: policy.LimitProbe}, "wants 0", "expects 0.04 in a lead time, risk 100.0 %, held by probe"},
 	} {
 		if got := wants(c.target); got != c.wants {
 			t.Errorf("%+v: %q", c.target, got)

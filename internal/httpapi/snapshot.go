@@ -13,6 +13,7 @@ import (
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/refill"
+	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
 
@@ -242,7 +243,7 @@ func targetStatus(t *targets.Target, note refill.Note, stock *pool.Stock, at tim
 		Name: t.Name, Type: string(t.Identity.Type), Owner: t.Owner,
 		State: note.State, Reason: note.Reason, Marks: marks(note, stock.Verdicts),
 		Depth: t.Depth, Want: note.Want,
-		Refill: string(t.Refill), Forecast: thousandths(note.Forecast), Risk: thousandths(note.Risk), Rail: note.Rail,
+		Refill: string(t.Refill), Forecast: thousandths(note.Forecast), Risk: thousandths(note.Risk), Rail: note.Limit,
 		Warm: note.Warm, Shadow: shadow(note.Shadow),
 		Fresh: stock.Fresh, InFlight: stock.Orders, BoughtInFlight: stock.Bought, Unknown: stock.Unknown, Waiting: stock.Waiting,
 		Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Bought: f.Bought,
@@ -268,7 +269,7 @@ func targetStatus(t *targets.Target, note refill.Note, stock *pool.Stock, at tim
 		status.NextExpiry = &seconds
 	}
 	if note.State == refill.OK && note.Reason == "" && note.Want == 0 && stock.Waiting == 0 &&
-		(note.Rail == refill.RailIdle || note.Rail == refill.RailNone && t.Refill == targets.RefillAdaptive) {
+		(note.Limit == policy.LimitIdle || note.Limit == policy.LimitNone && t.Refill == targets.RefillAdaptive) {
 		status.State = stateIdle
 	}
 	// Somebody's decision explains an empty pool better than anything else.
@@ -295,7 +296,7 @@ func (t *TargetStatus) cannotBuy(why string) {
 
 // shadow tells what another way of refilling would have done; nil where nobody
 // knows.
-func shadow(s *refill.Shadow) *Shadow {
+func shadow(s *policy.Shadow) *Shadow {
 	if s == nil {
 		return nil
 	}

@@ -20,6 +20,7 @@ import (
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/refill"
+	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
 
@@ -33,11 +34,11 @@ func busyDay(t *testing.T, d *daemon) {
 	balance, price := 12.5, 12.0
 	d.provider.State = provider.State{Kind: provider.StateBusy, Reason: "no slot", Balance: &balance}
 	d.refill.notes["staging-login"] = refill.Note{Want: 4, State: refill.Starved, Reason: "provider solver is busy", Lead: 18 * time.Second,
-		Forecast: 3.21449, Risk: 0.0124, Rail: refill.RailCredit, Credit: -2.50051, Shadow: &refill.Shadow{
+		Forecast: 3.21449, Risk: 0.0124, Limit: policy.LimitCredit, Credit: -2.50051, Shadow: &policy.Shadow{
 			Since: day, Span: 3 * time.Hour, Requests: 1000, HitRate: 0.97004, Bought: 1100, Depth: 4, ShadowHitRate: 0.98765, ShadowBought: 2200,
-			Need: &refill.Need{MaxWaste: &price, HitRateNow: 0.97, Text: "99 % needs max_waste of about 12 here (now 3): 97.0 %"},
+			Need: &policy.Need{MaxWaste: &price, HitRateNow: 0.97, Text: "99 % needs max_waste of about 12 here (now 3): 97.0 %"},
 		}}
-	d.refill.notes["checkout"] = refill.Note{Want: 5, Warm: 5, State: refill.OK, Lead: 18 * time.Second, Credit: 7, Shadow: &refill.Shadow{
+	d.refill.notes["checkout"] = refill.Note{Want: 5, Warm: 5, State: refill.OK, Lead: 18 * time.Second, Credit: 7, Shadow: &policy.Shadow{
 		Since: day.Add(time.Hour), Span: 90 * time.Minute, Requests: 60, HitRate: 1, Bought: 100, Adaptive: true, Depth: 20, ShadowHitRate: 0.95, ShadowBought: 70,
 	}}
 	d.refill.notes["staging-signup"] = refill.Note{State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Failing: true}

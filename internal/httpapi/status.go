@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"poold/internal/refill"
+	"poold/internal/refill/policy"
 )
 
 // Status is the document of /status.json. Fields may be added, never taken
@@ -90,7 +90,7 @@ type TargetStatus struct {
 	Warm     int      `json:"warm"`     // tokens that warm windows want ready; 0 = none runs or is about to
 	// HitRateNeeds is what max_waste it takes to reach hit_rate, by the demand since the
 	// shadow's `since`; null where that is reached, for fixed, and where shadow is null.
-	HitRateNeeds *refill.Need `json:"hit_rate_needs"`
+	HitRateNeeds *policy.Need `json:"hit_rate_needs"`
 	// Shadow is null where too few have asked to tell.
 	Shadow          *Shadow  `json:"shadow"`
 	Fresh           int      `json:"fresh"`

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
 
@@ -93,13 +94,13 @@ func TestTwoReplicasOfAnAdaptiveTarget(t *testing.T) {
 // in place of 3 the waste is a third apart.
 func TestManagerAgreesWithTheSimulator(t *testing.T) {
 	long(t)
-	arrivals, err := Demand("onoff:0.4", (4 * time.Hour).Seconds(), 7)
+	arrivals, err := policy.Demand("onoff:0.4", (4 * time.Hour).Seconds(), 7)
 	if err != nil || len(arrivals) < 1000 {
 		t.Fatalf("%d arrivals, %v", len(arrivals), err)
 	}
 	login := learning("login", 200)
-	simulation := Simulation{
-		Knobs: knobs(login, time.Second, 500*time.Millisecond), Solves: DefaultSolves(), Concurrency: 64, Arrivals: arrivals,
+	simulation := policy.Simulation{
+		Params: Params(login, time.Second, 500*time.Millisecond), Solves: policy.DefaultSolves(), Concurrency: 64, Arrivals: arrivals,
 	}
 	var hits, waste float64
 	const seeds = 8
@@ -113,7 +114,7 @@ func TestManagerAgreesWithTheSimulator(t *testing.T) {
 		waste += r.WastePerRequest / seeds
 	}
 	play(t, 64, func(t *testing.T, w *world) {
-		w.market.like(DefaultSolves())
+		w.market.like(policy.DefaultSolves())
 		w.apply(login)
 		began := time.Now()
 		got := 0

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
 
@@ -258,4 +259,11 @@ func TestOneLeadForLookAndOrder(t *testing.T) {
 			t.Errorf("note %+v", n)
 		}
 	})
+}
+
+// The greatest max_waste of the file is the one up to which the policy searches.
+func TestMostMaxWaste(t *testing.T) {
+	if targets.MostMaxWaste != policy.MostMaxWaste {
+		t.Errorf("%d in the file, %d in the policy", targets.MostMaxWaste, policy.MostMaxWaste)
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/provider"
+	"poold/internal/refill/policy"
 )
 
 // market is a provider whose tasks take their time.
@@ -90,15 +91,15 @@ func (m *market) State(time.Time) provider.State {
 }
 
 // like makes the market solve as the simulator's model does, polled twice a second.
-func (m *market) like(p Solves) {
+func (m *market) like(p policy.Solves) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pace = [2]time.Duration{time.Second, 500 * time.Millisecond}
 	fails := false
 	m.lead = func() time.Duration {
 		var lead float64
-		lead, fails = p.draw(m.draw, 0)
-		return inSeconds(lead)
+		lead, fails = p.Draw(m.draw, 0)
+		return time.Duration(lead * float64(time.Second))
 	}
 	m.fail = func(captcha.Identity) bool { return fails } // asked right after lead
 }

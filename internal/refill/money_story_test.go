@@ -9,6 +9,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
 
@@ -88,7 +89,7 @@ func TestTermsOfAnAdaptiveOrder(t *testing.T) {
 	w := &worker{target: learning("login", 9)}
 	stock := pool.Stock{Fresh: 4, Outliving: 1, Orders: 2, Waiting: 3}
 	for most, want := range map[int][]int{9: {4, 5, 6}, 5: {4, 5, 5}} {
-		on := w.terms(Decision{Want: 7, Most: most}, stock)
+		on := w.terms(policy.Decision{Plan: policy.Plan{Want: 7, Most: most}}, stock)
 		for nth, depth := range want {
 			if got := on(nth).depth; got != depth {
 				t.Errorf("order %d with a cap of %d is placed while there are fewer than %d, want %d", nth, most, got, depth)
@@ -263,13 +264,8 @@ func TestArrivalsAfterARestart(t *testing.T) {
 		w.demand(login, 2*time.Second, 4*time.Minute+30*time.Second)
 		busy := w.note("login")
 		w.end(w.replica)
-		saved, err := w.elsewhere.Recall(t.Context(), login.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		mind, err := Restore(knobs(login, 10*time.Second, 2*time.Second), saved, time.Now())
-		if since := unixSeconds(time.Now()) - mind.last; err != nil || since > 3 {
-			t.Errorf("the last request that is remembered was %g s before the stop: %v", since, err)
+		if since := float64(time.Now().UnixMilli())/1000 - w.saved(login).Last; since > 3 {
+			t.Errorf("the last request that is remembered was %g s before the stop", since)
 		}
 		w.after(time.Second)
 		for range 200 {

@@ -9,6 +9,7 @@ import (
 
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
 
@@ -30,16 +31,16 @@ type Note struct {
 	Until  time.Time     // Budget: when there is room again; else zero
 	// Of an adaptive target: the requests expected within a lead time, how likely
 	// one finds nothing with Want tokens ahead of it, and what keeps Want or the
-	// orders below what that asks (the Rail constants).
+	// orders below what that asks for (the Limit constants of policy).
 	Forecast, Risk float64
-	Rail           string
+	Limit          string
 	// Credit: tokens that may still expire unused before an adaptive target falls to
 	// its `min`.
 	Credit float64
 	Warm   int // tokens that warm windows want ready; 0 = none runs or is about to
 	// Failing: the last orders all failed, so that few are placed.
 	Failing bool
-	Shadow  *Shadow // what another way of refilling would have done; nil = too little is known
+	Shadow  *policy.Shadow // what another way of refilling would have done; nil = too little is known
 }
 
 // record is what a worker and its orders know of a target. The worker, the
@@ -52,7 +53,6 @@ type record struct {
 	failure   string    // the last one
 	trouble   string    // why the last order was not taken; "" after a solve
 	heldUntil time.Time // no order before
-	lastOrder time.Time // placed
 }
 
 func (r *record) begin(t targets.Target, lead time.Duration, credit float64) {
@@ -72,7 +72,7 @@ func (r *record) snapshot() Note {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	note := r.note
-	note.Failing = r.failures >= failuresInARow
+	note.Failing = r.failures >= policy.FailuresInARow
 	return note
 }
 
@@ -91,11 +91,11 @@ func (r *record) set(state, reason string) {
 }
 
 // decided notes a decision and, where nothing hinders it, that all is well.
-func (r *record) decided(d Decision, stock pool.Stock, at time.Time) {
+func (r *record) decided(d policy.Decision, stock pool.Stock, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.note.Want, r.note.Lead = d.Want, d.Lead
-	r.note.Forecast, r.note.Risk, r.note.Rail = d.Forecast, d.Risk, d.Rail
+	r.note.Forecast, r.note.Risk, r.note.Limit = d.Forecast, d.Risk, d.Limit
 	r.note.Credit, r.note.Warm = d.Credit, d.Warm
 	if d.Order == 0 {
 		r.waiting = time.Time{}
@@ -103,8 +103,8 @@ func (r *record) decided(d Decision, stock pool.Stock, at time.Time) {
 	switch {
 	case stock.Paused:
 		r.setLocked(Paused, "paused by an operator")
-	case r.failures >= failuresInARow:
-		r.setLocked(Starved, fmt.Sprintf("%d failures in a row, one try each %v (has the sitekey changed?); the last: %s", r.failures, probeEvery, r.failure))
+	case r.failures >= policy.FailuresInARow:
+		r.setLocked(Starved, fmt.Sprintf("%d failures in a row, one try each %v (has the sitekey changed?); the last: %s", r.failures, policy.ProbeEvery, r.failure))
 	case d.Order > 0 && r.note.State == Budget:
 		// Until an order stands, or a provider lets it wait.
 	case r.starvesLocked(at):
@@ -121,7 +121,7 @@ func (r *record) decided(d Decision, stock pool.Stock, at time.Time) {
 }
 
 // shadowed notes what another way of refilling would have done.
-func (r *record) shadowed(s *Shadow) {
+func (r *record) shadowed(s *policy.Shadow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.note.Shadow = s
@@ -166,7 +166,7 @@ func (r *record) starvesLocked(at time.Time) bool {
 func (r *record) placed(at time.Time) (recovered bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.lastOrder, r.waiting = at, time.Time{}
+	r.waiting = time.Time{}
 	if recovered = r.note.State == Budget; recovered {
 		r.setLocked(OK, "")
 	}
@@ -218,7 +218,7 @@ func (r *record) ended(err error, at time.Time, log *slog.Logger) {
 	defer r.mu.Unlock()
 	switch {
 	case err == nil:
-		if r.failures >= failuresInARow {
+		if r.failures >= policy.FailuresInARow {
 			log.Info("a solve succeeded again")
 		}
 		r.failures, r.failure, r.trouble = 0, "", ""
@@ -230,7 +230,7 @@ func (r *record) ended(err error, at time.Time, log *slog.Logger) {
 	case errors.Is(err, purchase.ErrFailed):
 		r.failures++
 		r.failure = err.Error()
-		if r.failures == failuresInARow {
+		if r.failures == policy.FailuresInARow {
 			log.Warn("many failures in a row; trying slowly", "err", err)
 		}
 	case errors.Is(err, purchase.ErrBusy):
@@ -240,18 +240,10 @@ func (r *record) ended(err error, at time.Time, log *slog.Logger) {
 	}
 }
 
-// streak is how many orders failed in a row, and how long ago the last order
-// was placed.
-func (r *record) streak(at time.Time) (failures int, since time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.failures, at.Sub(r.lastOrder)
-}
-
 func (r *record) isFailing() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.failures >= failuresInARow
+	return r.failures >= policy.FailuresInARow
 }
 
 func (r *record) isRefused() bool {

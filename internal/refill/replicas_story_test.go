@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
 
@@ -13,7 +14,7 @@ import (
 func jobHits(t *testing.T, replicas int, event func(w *world, login targets.Target)) (hits float64) {
 	const every, requests, learned, counted = 4 * time.Minute, 12, 10, 4
 	play(t, 64, func(t *testing.T, w *world) {
-		sound := DefaultSolves()
+		sound := policy.DefaultSolves()
 		sound.Fail = 0
 		w.market.like(sound)
 		login := learning("login", 200)

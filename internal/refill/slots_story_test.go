@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
 
@@ -12,7 +13,7 @@ import (
 func TestJobsShareFewSlots(t *testing.T) {
 	long(t)
 	play(t, 5, func(t *testing.T, w *world) {
-		w.market.like(DefaultSolves())
+		w.market.like(policy.DefaultSolves())
 		jobs := []targets.Target{learning("one", 60), learning("two", 60), learning("three", 60)}
 		w.apply(jobs...)
 		const period, every, lasts = 10 * time.Minute, 200 * time.Millisecond, 3 * time.Second
@@ -32,7 +33,7 @@ func TestJobsShareFewSlots(t *testing.T) {
 			t.Errorf("%d of %d requests found a token", got, asked)
 		}
 		for _, job := range jobs {
-			if gap := w.manager.roster.Load().byID[job.ID].mind.slots.gap; gap < 1 || gap > 10 {
+			if gap := w.saved(job).Slot; gap < 1 || gap > 10 {
 				t.Errorf("%s has an order placed each %.1f s, as it thinks", job.Name, gap)
 			}
 		}

@@ -20,50 +20,6 @@ targets: {login: {type: recaptcha_v2, sitekey: k, pageurl: "https://example.com/
 	return set.Targets[0].Warm
 }
 
-// A calendar tells what the windows want that run or begin within the lead time,
-// and until when that holds.
-func TestCalendar(t *testing.T) {
-	day := time.Date(2026, time.November, 23, 0, 0, 0, 0, time.UTC) // a Monday
-	c := &calendar{
-		windows: windows(t, `[{cron: "55 8 * * 1-5", tokens: 10, for: 30m}, {cron: "0 9 * * *", tokens: 4, for: 1h}]`),
-		posted:  []pool.Window{{Tokens: 7, In: time.Hour, Left: 2 * time.Hour}},
-		read:    day.Add(11 * time.Hour),
-	}
-	const lead = 20 * time.Second
-	cases := []struct {
-		at     time.Duration // since midnight
-		tokens int
-		change time.Duration
-	}{
-		{8 * time.Hour, 0, 55*time.Minute - lead},
-		{8*time.Hour + 54*time.Minute + 40*time.Second, 10, 5 * time.Minute}, // a lead time before each
-		{9 * time.Hour, 10, 25 * time.Minute},                                // both run
-		{9*time.Hour + 25*time.Minute, 4, 35 * time.Minute},
-		{10 * time.Hour, 0, 2*time.Hour - lead}, // the posted one is next
-		{12*time.Hour - lead, 7, time.Hour + lead},
-		{12*time.Hour + 59*time.Minute, 7, time.Minute},
-		{13 * time.Hour, 0, 19*time.Hour + 55*time.Minute - lead},
-		{8 * time.Hour, 0, 55*time.Minute - lead}, // the clock is put back
-	}
-	for _, x := range cases {
-		if tokens, change := c.at(day.Add(x.at), lead); tokens != x.tokens || change != x.change {
-			t.Errorf("at %v: %d tokens for %v, want %d for %v", x.at, tokens, change, x.tokens, x.change)
-		}
-	}
-	// A lead time that turns out shorter does not take back what has begun.
-	began := day.Add(32 * time.Hour)
-	if tokens, _ := c.at(began, time.Hour); tokens != 10 {
-		t.Errorf("an hour before: %d tokens", tokens)
-	}
-	if tokens, _ := c.at(began.Add(time.Second), lead); tokens != 10 {
-		t.Errorf("then: %d tokens", tokens)
-	}
-	var none *calendar
-	if tokens, change := none.at(day, lead); tokens != 0 || change != Never {
-		t.Errorf("without windows: %d for %v", tokens, change)
-	}
-}
-
 // A warm window has its tokens ready when it begins, not long before, keeps them
 // while it runs, beyond depth too, and afterwards lets them go; for both ways of
 // refilling, from the file and by POST.
@@ -133,20 +89,4 @@ func warmStory(t *testing.T, kind targets.Refill, posted bool) {
 			t.Errorf("note after the window: %+v", n)
 		}
 	})
-}
-
-// A truthful hint is worth much to a job that comes every ten minutes.
-func TestWarmHelpsAJob(t *testing.T) {
-	s := Simulation{Knobs: usual(), Arrivals: trace(t, "cron10")}
-	without := simulated(t, s)
-	s.Warm = windows(t, `[{cron: "*/10 * * * *", tokens: 30, for: 1s}]`)
-	first := s.Arrivals[0]
-	for i := range s.Arrivals { // the trace's first time is a whole ten minutes
-		s.Arrivals[i] += 600 - first + 3
-	}
-	with := simulated(t, s)
-	t.Logf("with %.4f hits, %.3f waste; without %.4f, %.3f", with.HitRate, with.WastePerRequest, without.HitRate, without.WastePerRequest)
-	if with.HitRate < 0.99 {
-		t.Error("too few hits")
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
 
@@ -52,10 +53,10 @@ type worker struct {
 	record record        // what is shared with the orders under way and Note
 
 	// Of the goroutine that runs the worker alone.
-	mind *memory
-	away time.Duration // the last wait for Redis; 0 while it answers
-	lost int64         // orders that counted as lost at the last look; <0 = none was made
-	junk int64         // values that were set aside, until the last look
+	tracker *policy.Tracker
+	away    time.Duration // the last wait for Redis; 0 while it answers
+	lost    int64         // orders that counted as lost at the last look; <0 = none was made
+	junk    int64         // values that were set aside, until the last look
 }
 
 // buyer places one order and sees it through in the background. It frees the
@@ -72,7 +73,7 @@ type terms struct {
 // rest is how long a worker sleeps after a turn.
 type rest struct {
 	least time.Duration // whatever happens
-	most  time.Duration // if nobody kicks; Never is cut to the backstop
+	most  time.Duration // if nobody kicks; policy.Never is cut to the backstop
 }
 
 func newWorker(t targets.Target, stock Stock, desk Desk, log *slog.Logger) *worker {
@@ -81,8 +82,9 @@ func newWorker(t targets.Target, stock Stock, desk Desk, log *slog.Logger) *work
 		kicks: make(chan struct{}, 1), lost: -1,
 	}
 	first, interval := desk.Pace(t.Identity.Type)
-	w.mind = newMemory(t, first, interval)
-	w.record.begin(t, Lead(nil, first, interval, t.Usable()), w.mind.spare())
+	params := Params(t, first, interval)
+	w.tracker = policy.NewTracker(params, Windows(t))
+	w.record.begin(t, params.Lead(), w.tracker.Credit())
 	return w
 }
 
@@ -142,10 +144,10 @@ func (w *worker) turn(ctx context.Context, buy buyer) (next rest) {
 		}
 	}()
 	if w.target.Paused || w.record.isRefused() {
-		return rest{least: coalesce, most: Never}
+		return rest{least: coalesce, most: policy.Never}
 	}
 	at := time.Now()
-	if err := w.recall(ctx, at); err != nil {
+	if err := w.load(ctx, at); err != nil {
 		return w.stockAway(ctx, err)
 	}
 	d, stock, err := w.decide(ctx, at)
@@ -153,12 +155,10 @@ func (w *worker) turn(ctx context.Context, buy buyer) (next rest) {
 		return w.stockAway(ctx, err)
 	}
 	w.save(ctx, at, saveEvery)
-	w.doze(ctx, at)
+	w.unload(ctx, at)
 	w.away = 0
 	w.record.decided(d, stock, at)
-	if w.mind.shadow != nil {
-		w.record.shadowed(w.mind.shadow.tell(at, stock.Figures))
-	}
+	w.record.shadowed(w.tracker.Shadow())
 	if w.lost >= 0 && stock.Figures.Lost > w.lost {
 		w.log.Warn("orders are lost: nobody could say whether they were bought, and their time is over",
 			"orders", stock.Figures.Lost-w.lost)
@@ -182,26 +182,22 @@ func (w *worker) turn(ctx context.Context, buy buyer) (next rest) {
 // decide looks at the stock and asks the policy. Where the policy then wants it
 // judged by another lead time it looks again, so that the decision, its lead and
 // the order's are one.
-func (w *worker) decide(ctx context.Context, at time.Time) (Decision, pool.Stock, error) {
+func (w *worker) decide(ctx context.Context, at time.Time) (policy.Decision, pool.Stock, error) {
 	const looks = 3 // a landing in between can move the median once more
-	failures, since := w.record.streak(at)
 	first, interval := w.desk.Pace(w.target.Identity.Type)
-	w.mind.pace(first, interval)
+	w.tracker.Pace(first, interval)
 	for n := 1; ; n++ {
-		warm, _ := w.mind.warm(at)
-		wish := w.mind.Wish(at, warm)
-		stock, err := w.stock.Look(ctx, w.target.ID, w.target.Margin, wish.Lead)
+		plan := w.tracker.Plan(at)
+		stock, err := w.stock.Look(ctx, w.target.ID, w.target.Margin, plan.Lead)
 		if err != nil {
-			return Decision{}, pool.Stock{}, err
+			return policy.Decision{}, pool.Stock{}, err
 		}
-		w.mind.learn(at, &stock, w.desk.Concurrency())
-		warm, change := w.mind.warm(at)
-		now := w.mind.Wish(at, warm)
-		if w.close(now.Lead, wish.Lead) || n == looks {
-			now.Lead = wish.Lead
-			d := Throttle(w.mind.Decide(at, now, &stock), failures, since)
-			d.Warm, d.Look = warm, min(d.Look, change)
-			return d, stock, nil
+		s := seen(&stock)
+		w.tracker.Learn(at, s, w.desk.Concurrency())
+		now := w.tracker.Plan(at)
+		if w.close(now.Lead, plan.Lead) || n == looks {
+			now.Lead = plan.Lead
+			return w.tracker.Decide(at, now, s), stock, nil
 		}
 	}
 }
@@ -218,7 +214,7 @@ func (w *worker) close(wanted, looked time.Duration) bool {
 // terms says on what the nth order of a decision is placed. With a fixed depth
 // the depth sentence holds for each. With an adaptive one the stock is compared:
 // where another replica has ordered since the look, there is one less to order.
-func (w *worker) terms(d Decision, s pool.Stock) func(nth int) terms {
+func (w *worker) terms(d policy.Decision, s pool.Stock) func(nth int) terms {
 	if w.target.Refill != targets.RefillAdaptive {
 		return func(int) terms { return terms{depth: d.Want, lead: d.Lead, shortest: d.Shortest} }
 	}
@@ -230,13 +226,13 @@ func (w *worker) terms(d Decision, s pool.Stock) func(nth int) terms {
 
 // place places the orders decided upon, one after the other. It ends early,
 // without an error, where the decision has become stale.
-func (w *worker) place(ctx context.Context, d Decision, s pool.Stock, buy buyer) error {
+func (w *worker) place(ctx context.Context, d policy.Decision, s pool.Stock, buy buyer) error {
 	failing := w.record.isFailing()
 	on := w.terms(d, s)
 	for nth := range d.Order {
 		slot, err := w.admit(ctx, purchase.Bid{
 			Callers: s.Waiting > s.Orders+nth,
-			Worth:   w.mind.worth(max(0, s.Outliving+s.Orders+nth-s.Waiting)),
+			Worth:   w.tracker.Worth(max(0, s.Outliving+s.Orders+nth-s.Waiting)),
 		})
 		if slot == nil {
 			return err
@@ -254,7 +250,7 @@ func (w *worker) place(ctx context.Context, d Decision, s pool.Stock, buy buyer)
 		if err != nil {
 			return err
 		}
-		w.mind.Placed(time.Now())
+		w.tracker.Placed(time.Now())
 		if w.record.placed(time.Now()) {
 			w.log.Info("the budget has room again")
 		}
@@ -308,7 +304,7 @@ func (w *worker) hindered(ctx context.Context, err error) rest {
 	case errors.Is(err, purchase.ErrNoProvider):
 		// A reload that brings one kicks.
 		w.record.set(Starved, err.Error())
-		return rest{least: coalesce, most: Never}
+		return rest{least: coalesce, most: policy.Never}
 	case errors.Is(err, purchase.ErrBusy):
 		w.record.busy(err, time.Now())
 		return rest{least: coalesce} // the record holds the next order back

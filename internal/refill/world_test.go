@@ -1,8 +1,11 @@
 package refill
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"runtime/debug"
@@ -217,6 +220,29 @@ func (w *world) note(name string) Note {
 		w.t.Fatalf("no note for %q", name)
 	}
 	return n
+}
+
+// saved is what is kept of a target, as far as stories look at it.
+type saved struct {
+	Last  float64 // request, in unix seconds
+	Slot  float64 // seconds between two slots
+	Cells map[string]json.RawMessage
+}
+
+func (w *world) saved(t targets.Target) (s saved) {
+	w.t.Helper()
+	data, err := w.elsewhere.Recall(w.t.Context(), t.ID)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	text, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := json.NewDecoder(text).Decode(&s); err != nil {
+		w.t.Fatal(err)
+	}
+	return s
 }
 
 // target is one of its own identity.

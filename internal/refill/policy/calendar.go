@@ -1,17 +1,14 @@
-package refill
+package policy
 
 import (
 	"time"
-
-	"poold/internal/pool"
-	"poold/internal/targets"
 )
 
 // calendar says how many tokens are to be ready because of warm windows.
 type calendar struct {
-	windows []targets.Warm // of the file
-	posted  []pool.Window  // made by POST, as they were when read
-	read    time.Time      // when posted was read
+	windows []Warm    // of the file
+	posted  []Window  // made by POST, as they were when read
+	read    time.Time // when posted was read
 
 	next []occasion // of windows: the one that runs, or else the next
 
@@ -21,6 +18,14 @@ type calendar struct {
 
 // occasion is one time at which a window of the file runs.
 type occasion struct{ asked, from, until time.Time }
+
+// plan is the State's at that moment, with these windows.
+func (c *calendar) plan(at time.Time, m *State) Plan {
+	warm, change := c.at(at, m.warmLead())
+	p := m.Plan(at, warm)
+	p.Look = min(p.Look, change)
+	return p
+}
 
 // at says how many tokens are wanted ready by windows that run or begin within
 // lead, and how long that holds. A nil calendar has no windows.

@@ -1,18 +1,18 @@
-package refill
+package policy
 
 import (
 	"testing"
 	"time"
 )
 
-// Other knobs act at once, and what was learned stays.
+// Other params act at once, and what was learned stays.
 func TestChange(t *testing.T) {
 	m, at := used(usual())
 	cells, count := m.table.known, m.count
 	k := usual()
 	k.Depth, k.Min = 9, 9
 	m.Change(k)
-	if w := m.Wish(at, 0); w.Want != 9 || w.Most != 9 {
+	if w := m.Plan(at, 0); w.Want != 9 || w.Most != 9 {
 		t.Errorf("%+v", w)
 	}
 	if m.table.known != cells || m.count != count {
@@ -30,15 +30,15 @@ func TestChange(t *testing.T) {
 // once.
 func TestOddClocks(t *testing.T) {
 	m, at := used(usual())
-	m.wished = 0
-	want := m.Wish(at, 0)
-	m.wished = 0
-	if got := m.Wish(at.Add(-time.Hour), 0); got != want {
+	m.planned = 0
+	want := m.Plan(at, 0)
+	m.planned = 0
+	if got := m.Plan(at.Add(-time.Hour), 0); got != want {
 		t.Errorf("an hour back: %+v, want %+v", got, want)
 	}
 	m.Request(time.Time{}, true) // the zero time is before every other
 	head := m.table.head
-	if w := m.Wish(at.Add(90*24*time.Hour), 0); w.Want != 0 {
+	if w := m.Plan(at.Add(90*24*time.Hour), 0); w.Want != 0 {
 		t.Errorf("three months later: %+v", w)
 	}
 	if samples := m.table.head - head; samples > 6000 {

@@ -1,4 +1,4 @@
-package refill
+package policy
 
 import (
 	"errors"

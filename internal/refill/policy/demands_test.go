@@ -1,4 +1,4 @@
-package refill
+package policy
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ func drawn(t testing.TB, model string, days float64, seed uint64) []float64 {
 
 // cost is what a request costs, in tokens: those that expired, and max_waste for
 // each miss.
-func cost(r Result, k Knobs) float64 { return r.WastePerRequest + k.MaxWaste*(1-r.HitRate) }
+func cost(r Result, k Params) float64 { return r.WastePerRequest + k.MaxWaste*(1-r.HitRate) }
 
 // A check that asks once a minute, or once in ten, finds its token, and next to none
 // is bought in vain.
@@ -27,7 +27,7 @@ func TestTimersAreLearned(t *testing.T) {
 	periods := []int{60, 75, 120, 150, 180, 240, 300, 400, 600}
 	mean := 0.0
 	for _, period := range periods {
-		r := simulated(t, Simulation{Knobs: usual(), Arrivals: drawn(t, fmt.Sprintf("timer:%d", period), 2, 1)})
+		r := simulated(t, Simulation{Params: usual(), Arrivals: drawn(t, fmt.Sprintf("timer:%d", period), 2, 1)})
 		j := cost(r, usual())
 		t.Logf("each %3d s: hits %.2f %%, waste %.3f, cost %.3f", period, 100*r.HitRate, r.WastePerRequest, j)
 		if j > 0.3 {
@@ -46,7 +46,7 @@ func TestClustersAreLetGo(t *testing.T) {
 	long(t)
 	t.Parallel()
 	for _, size := range []int{5, 10, 20, 40} {
-		r := simulated(t, Simulation{Knobs: usual(), Arrivals: drawn(t, fmt.Sprintf("clusters:%d", size), 14, 1)})
+		r := simulated(t, Simulation{Params: usual(), Arrivals: drawn(t, fmt.Sprintf("clusters:%d", size), 14, 1)})
 		j := cost(r, usual())
 		t.Logf("%2d at once: %d requests, %d hits, waste %.3f, cost %.3f", size, r.Requests, r.Hits, r.WastePerRequest, j)
 		if j > 3.3 {
@@ -60,9 +60,9 @@ func TestFewSlots(t *testing.T) {
 	long(t)
 	t.Parallel()
 	for slots, least := range map[int]float64{5: 0.7, 10: 0.93} {
-		s := Simulation{Knobs: usual(), Solves: DefaultSolves(), Concurrency: slots, Arrivals: trace(t, "cron10")}
+		s := Simulation{Params: usual(), Solves: DefaultSolves(), Concurrency: slots, Arrivals: trace(t, "cron10")}
 		r := simulated(t, s)
-		s.Knobs = usualFixed(27)
+		s.Params = usualFixed(27)
 		fixed := simulated(t, s)
 		t.Logf("%2d slots: hits %.2f %%, waste %.3f; fixed %.2f %%, %.3f", slots, 100*r.HitRate, r.WastePerRequest, 100*fixed.HitRate, fixed.WastePerRequest)
 		if r.HitRate < least || r.WastePerRequest > fixed.WastePerRequest {
@@ -81,7 +81,7 @@ func costOfDemands(t testing.TB, price float64, seeds uint64) (sum float64) {
 	for _, model := range tableOfDemands {
 		mean := 0.0
 		for seed := range seeds {
-			r := simulated(t, Simulation{Knobs: k, Arrivals: drawn(t, model, 1, seed+1), Seed: seed})
+			r := simulated(t, Simulation{Params: k, Arrivals: drawn(t, model, 1, seed+1), Seed: seed})
 			mean += cost(r, k) / price / float64(seeds)
 		}
 		t.Logf("max_waste %g, %-13s: cost %.3f", price, model, mean)

@@ -1,4 +1,4 @@
-package refill
+package policy
 
 import "math"
 
@@ -17,27 +17,27 @@ const (
 	manySlots = 1.0 / 64
 )
 
-// view is the demand as one decision sees it. Times are in scaled seconds.
-type view struct {
+// expectation is what is expected of the demand at one moment. Times are in scaled seconds.
+type expectation struct {
 	shape, rate    float64
 	life, q50, q85 float64
-	soon           [3]ahead // until a later order arrives: quantiles 20, 50 and 85 % of the lead time
-	later          ahead    // or, if longer, until one arrives that is ordered so much later
+	soon           [3]forecast // until a later order arrives: quantiles 20, 50 and 85 % of the lead time
+	later          forecast    // or, if longer, until one arrives that is ordered so much later
 	longer         float64
-	use            ahead   // until a token that is ordered now expires
-	whole          ahead   // a usable life
-	late           float64 // how likely a request comes within a life, but not within a lead time
-	company        float64 // how likely a request is followed by another one soon, in relation to chance; at most 1
+	use            forecast // until a token that is ordered now expires
+	whole          forecast // a usable life
+	late           float64  // how likely a request comes within a life, but not within a lead time
+	company        float64  // how likely a request is followed by another one soon, in relation to chance; at most 1
 	ends           [horizons]float64
-	looks          *[horizons]outlook // nil where the table knows nothing of the situation
-	gaps           walk               // of no weight where nothing is known
+	above          *[horizons]exceedance // nil where the table knows nothing of the situation
+	gaps           walk                  // of no weight where nothing is known
 }
 
-// foresee prepares the forecasts of this moment. They point into m.thought.
-func (m *Mind) foresee(v *view) {
+// foresee prepares the forecasts of this moment. They point into m.workspace.
+func (m *State) foresee(v *expectation) {
 	v.shape = 2*m.countNow() + fallbackPrior
 	v.rate = v.shape / fallbackWindow
-	v.life = m.knobs.Usable.Seconds() / m.scale
+	v.life = m.params.Usable.Seconds() / m.scale
 	v.q50, v.q85 = m.solves.quantile(0.5)/m.scale, m.solves.quantile(0.85)/m.scale
 	v.ends = m.ends()
 	v.late, v.company = 1, 1
@@ -52,8 +52,8 @@ func (m *Mind) foresee(v *view) {
 }
 
 // remember takes what table and gaps know of the situation.
-func (m *Mind) remember(v *view) {
-	silence, lead := (m.now-m.last)/m.scale, max(v.q50, leastAhead)
+func (m *State) remember(v *expectation) {
+	silence, lead := (m.now-m.last)/m.scale, max(v.q50, leastForecast)
 	if next := m.table.gaps.after(m.busy, 0); next.weight > 0 {
 		chance := chanceOf(2*m.count+fallbackPrior, lead)
 		v.company = min(1, next.mix(chance, lead)/chance/aloneBelow)
@@ -63,14 +63,14 @@ func (m *Mind) remember(v *view) {
 	if c == nil {
 		return
 	}
-	v.looks = &m.thought.looks
-	for h := range c.after {
-		v.looks[h].look(&c.after[h], v.ends[h]*v.rate)
+	v.above = &m.workspace.above
+	for h := range c.After {
+		v.above[h].prepare(&c.After[h], v.ends[h]*v.rate)
 	}
 	if silence < silenceEdges[busySilences-1] { // after that the gaps know better
 		chance := chanceOf(v.shape, v.ends[horizons-1]-v.ends[0])
-		samples := float64(c.after[horizons-1].weight) / sampleUnit
-		v.late = (latePrior*chance + float64(c.late)/sampleUnit) / (latePrior + samples)
+		samples := float64(c.After[horizons-1].weight) / sampleUnit
+		v.late = (latePrior*chance + float64(c.Late)/sampleUnit) / (latePrior + samples)
 	}
 }
 
@@ -78,10 +78,10 @@ func (m *Mind) remember(v *view) {
 func chanceOf(shape, x float64) float64 { return -math.Expm1(-shape * math.Log1p(x/fallbackWindow)) }
 
 // prepare makes the forecast for the next x.
-func (v *view) prepare(a *ahead, x float64) {
-	x = max(x, leastAhead)
+func (v *expectation) prepare(a *forecast, x float64) {
+	x = max(x, leastForecast)
 	a.fallback(x, v.shape)
-	if v.looks != nil {
+	if v.above != nil {
 		v.between(a, x)
 	}
 	if v.gaps.weight > 0 {
@@ -91,25 +91,25 @@ func (v *view) prepare(a *ahead, x float64) {
 }
 
 // between takes the histograms of the horizons around x.
-func (v *view) between(a *ahead, x float64) {
+func (v *expectation) between(a *forecast, x float64) {
 	h := 0
 	for h < horizons && v.ends[h] <= x {
 		h++
 	}
 	switch h {
 	case 0:
-		a.near, a.nearShift = &v.looks[0], math.Log(v.ends[0]/x)
+		a.near, a.nearShift = &v.above[0], math.Log(v.ends[0]/x)
 	case horizons:
-		a.near, a.nearShift = &v.looks[horizons-1], math.Log(v.ends[horizons-1]/x)
+		a.near, a.nearShift = &v.above[horizons-1], math.Log(v.ends[horizons-1]/x)
 	default:
-		a.near, a.far = &v.looks[h-1], &v.looks[h]
+		a.near, a.far = &v.above[h-1], &v.above[h]
 		a.part = (x - v.ends[h-1]) / (v.ends[h] - v.ends[h-1])
 	}
 }
 
 // risk is how likely a request finds nothing before a later order arrives, with n
 // tokens ahead of it.
-func (v *view) risk(n int) float64 {
+func (v *expectation) risk(n int) float64 {
 	if v.longer > 0 {
 		return v.company * v.later.ge(n)
 	}
@@ -118,7 +118,7 @@ func (v *view) risk(n int) float64 {
 
 // pays is the rule: is one more token worth its price with n ahead? It holds up
 // to some n and for no greater one.
-func (v *view) pays(n int, k *Knobs) bool {
+func (v *expectation) pays(n int, k *Params) bool {
 	if n == 0 {
 		if v.longer > 0 {
 			return worthOne(k.MaxWaste, v.use.ge(1))
@@ -137,7 +137,7 @@ func worthOne(price, used float64) bool { return price*used >= 1-used }
 // early reports whether an order that is put off serves more: requests that it
 // would then be alive for are likelier, by its price, than those it would come too
 // late for.
-func (v *view) early(price float64) bool {
+func (v *expectation) early(price float64) bool {
 	if v.gaps.weight <= 0 {
 		return false
 	}
@@ -146,7 +146,7 @@ func (v *view) early(price float64) bool {
 }
 
 // enough is the smallest n at which one more does not pay, at most most.
-func (v *view) enough(k *Knobs, most int) int {
+func (v *expectation) enough(k *Params, most int) int {
 	if most <= 0 || !v.pays(0, k) {
 		return 0
 	}
@@ -171,7 +171,7 @@ func (v *view) enough(k *Knobs, most int) int {
 // enoughInTime is enough where one token can be ordered per gap: what is needed
 // later than a lead time from now, and cannot all be ordered until then, is wanted
 // now.
-func (v *view) enoughInTime(k *Knobs, most int, gap float64) int {
+func (v *expectation) enoughInTime(k *Params, most int, gap float64) int {
 	want := v.enough(k, most)
 	if gap < manySlots*v.q50 {
 		return want
@@ -187,7 +187,7 @@ func (v *view) enoughInTime(k *Knobs, most int, gap float64) int {
 
 // expected is how many requests come within a lead time, on average; of so many
 // that the table knows little more of them than the rate does, as the rate has it.
-func (v *view) expected() float64 {
+func (v *expectation) expected() float64 {
 	if mean := v.rate * v.q50; mean > exactUpTo/2 {
 		return mean
 	}
@@ -195,7 +195,7 @@ func (v *view) expected() float64 {
 }
 
 // served is how many of n tokens are asked for in that time, on average.
-func (a *ahead) served(n int) float64 {
+func (a *forecast) served(n int) float64 {
 	sum, last := 0.0, 1.0
 	// One by one while that is cheap, then in steps that grow with n.
 	for k := 1; k <= n && last > negligible; {

@@ -1,12 +1,10 @@
-package refill
+package policy
 
 import (
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
-
-	"poold/internal/pool"
 )
 
 func seconds(s ...float64) []time.Duration {
@@ -16,6 +14,16 @@ func seconds(s ...float64) []time.Duration {
 	}
 	return list
 }
+
+// fixed is a State of a target with a fixed depth of 5, that polls first after 15 s and
+// then each 5 s.
+func fixed(usable time.Duration, learned []time.Duration) *State {
+	m := NewState(Params{Depth: 5, Usable: usable, FirstPoll: 15 * time.Second, PollInterval: 5 * time.Second})
+	m.Learn(after(0), learned)
+	return m
+}
+
+func (m *State) decided(s Stock) Decision { return m.Decide(after(0), m.Plan(after(0), 0), &s) }
 
 func TestLead(t *testing.T) {
 	const usable = 80 * time.Second
@@ -34,86 +42,97 @@ func TestLead(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := Lead(c.learned, 15*time.Second, 5*time.Second, c.usable); got != c.want {
+			if got := fixed(c.usable, c.learned).Plan(after(0), 0).Lead; got != c.want {
 				t.Errorf("lead %v, want %v", got, c.want)
 			}
 		})
 	}
 }
 
-// The caller's list is data of others.
-func TestLeadLeavesItsArgument(t *testing.T) {
-	learned := seconds(3, 1, 2)
-	Lead(learned, 0, 0, time.Hour)
-	if learned[0] != 3*time.Second || learned[1] != time.Second {
-		t.Errorf("reordered to %v", learned)
+func TestShortest(t *testing.T) {
+	for n, want := range map[int]time.Duration{7: 0, 8: 10 * time.Second} {
+		learned := seconds(30, 10, 12, 14, 18, 20, 25, 17)[:n]
+		if got := fixed(time.Hour, learned).Plan(after(0), 0).Shortest; got != want {
+			t.Errorf("of %d: %v, want %v", n, got, want)
+		}
 	}
 }
 
+// The README's one sentence: an order is placed while (fresh tokens that outlive the
+// lead time) + (orders) - (callers waiting) < depth.
 func TestFixed(t *testing.T) {
 	cases := map[string]struct {
-		stock pool.Stock
-		want  Decision
+		stock Stock
+		order int
+		look  time.Duration
 	}{
 		"empty": {
-			pool.Stock{NextLook: -1},
-			Decision{Want: 5, Order: 5, Look: Never},
+			Stock{NextLook: -1}, 5, Never,
 		},
 		"full": {
-			pool.Stock{Fresh: 5, Outliving: 5, NextLook: time.Minute},
-			Decision{Want: 5, Look: time.Minute},
+			Stock{Fresh: 5, Outliving: 5, NextLook: time.Minute}, 0, time.Minute,
 		},
 		"orders count": {
-			pool.Stock{Fresh: 1, Outliving: 1, Orders: 3, NextLook: time.Second},
-			Decision{Want: 5, Order: 1, Look: time.Second},
+			Stock{Fresh: 1, Outliving: 1, Orders: 3, NextLook: time.Second}, 1, time.Second,
 		},
 		"a token that does not outlive the lead is replaced while it is still fresh": {
-			pool.Stock{Fresh: 5, Outliving: 4, NextLook: 3 * time.Second},
-			Decision{Want: 5, Order: 1, Look: 3 * time.Second},
+			Stock{Fresh: 5, Outliving: 4, NextLook: 3 * time.Second}, 1, 3 * time.Second,
 		},
 		"each waiting caller wants one more": {
-			pool.Stock{Orders: 5, Waiting: 3, NextLook: -1},
-			Decision{Want: 5, Order: 3, Look: Never},
+			Stock{Orders: 5, Waiting: 3, NextLook: -1}, 3, Never,
 		},
 		"surplus orders nothing": {
-			pool.Stock{Fresh: 9, Outliving: 9, Orders: 2, NextLook: 0},
-			Decision{Want: 5, Look: 0},
+			Stock{Fresh: 9, Outliving: 9, Orders: 2, NextLook: 0}, 0, 0,
 		},
 		"paused": {
-			pool.Stock{Paused: true, Waiting: 3, NextLook: time.Second},
-			Decision{Look: Never},
+			Stock{Paused: true, Waiting: 3, NextLook: time.Second}, 0, Never,
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := Fixed(State{Depth: 5, Usable: 80 * time.Second, FirstPoll: 15 * time.Second, PollInterval: 5 * time.Second, Stock: c.stock})
-			c.want.Lead = 20 * time.Second
-			if got != c.want {
-				t.Errorf("decision %+v, want %+v", got, c.want)
+			d := fixed(80*time.Second, nil).decided(c.stock)
+			want := Decision{Plan: Plan{Want: 5, Most: 5, Lead: 20 * time.Second, Look: c.look}, Order: c.order}
+			if c.stock.Paused {
+				want.Want, want.Limit = 0, LimitPaused
+			}
+			if d != want {
+				t.Errorf("decision %+v, want %+v", d, want)
 			}
 		})
 	}
 }
 
-func TestThrottle(t *testing.T) {
-	wants := Decision{Want: 5, Order: 4, Look: time.Minute}
+func TestProbe(t *testing.T) {
+	const order, look = 4, time.Minute
 	cases := map[string]struct {
-		decision Decision
-		failures int
-		since    time.Duration
-		want     Decision
+		order    int
+		look     time.Duration
+		failures uint32
+		since    float64 // the last order; <0 = never placed
+		want     int
+		wantLook time.Duration
+		limit    string
 	}{
-		"seven failures":          {wants, 7, 0, wants},
-		"eight, just placed":      {wants, 8, time.Second, Decision{Want: 5, Order: 0, Look: 4 * time.Second}},
-		"eight, time for a probe": {wants, 8, 5 * time.Second, Decision{Want: 5, Order: 1, Look: 5 * time.Second}},
-		"an earlier look stays":   {Decision{Order: 4, Look: time.Second}, 8, 0, Decision{Look: time.Second}},
-		"nothing to order":        {Decision{Look: Never}, 99, 0, Decision{Look: Never}},
-		"never placed":            {wants, 8, Never, Decision{Want: 5, Order: 1, Look: 5 * time.Second}},
+		"seven failures":          {order, look, 7, 0, order, look, LimitNone},
+		"eight, just placed":      {order, look, 8, 1, 0, 4 * time.Second, LimitProbe},
+		"eight, time for a probe": {order, look, 8, 5, 1, 5 * time.Second, LimitProbe},
+		"an earlier look stays":   {order, time.Second, 8, 0, 0, time.Second, LimitProbe},
+		"nothing to order":        {0, Never, 99, 0, 0, Never, LimitNone},
+		"never placed":            {order, look, 8, -1, 1, 5 * time.Second, LimitProbe},
+		"one alone is no less":    {1, look, 8, 5, 1, 5 * time.Second, LimitNone},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := Throttle(c.decision, c.failures, c.since); got != c.want {
-				t.Errorf("%+v, want %+v", got, c.want)
+			m := fixed(time.Minute, nil)
+			if c.since >= 0 {
+				m.Placed(after(0))
+			}
+			m.advance(after(max(0, c.since)))
+			m.solves.streak = c.failures
+			d := Decision{Plan: Plan{Look: c.look}, Order: c.order}
+			m.probe(&d)
+			if want := (Decision{Plan: Plan{Look: c.wantLook, Limit: c.limit}, Order: c.want}); d != want {
+				t.Errorf("%+v, want %+v", d, want)
 			}
 		})
 	}
@@ -124,46 +143,47 @@ func TestThrottle(t *testing.T) {
 func TestFixedKeepsTheDepthSentence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		small := rapid.IntRange(0, 300)
-		s := State{
+		m := NewState(Params{
 			Depth:        rapid.IntRange(1, 200).Draw(t, "depth"),
 			Usable:       time.Duration(rapid.Int64Range(0, int64(24*time.Hour)).Draw(t, "usable")),
 			FirstPoll:    time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "first")),
 			PollInterval: time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "interval")),
-			Stock: pool.Stock{
-				Outliving: small.Draw(t, "outliving"), Orders: small.Draw(t, "orders"), Waiting: small.Draw(t, "waiting"),
-				NextLook: time.Duration(rapid.Int64Range(-1, int64(time.Hour)).Draw(t, "look")),
-				Paused:   rapid.Bool().Draw(t, "paused"),
-			},
+		})
+		s := Stock{
+			Outliving: small.Draw(t, "outliving"), Orders: small.Draw(t, "orders"), Waiting: small.Draw(t, "waiting"),
+			NextLook: time.Duration(rapid.Int64Range(-1, int64(time.Hour)).Draw(t, "look")),
+			Paused:   rapid.Bool().Draw(t, "paused"),
 		}
-		for _, ms := range rapid.SliceOfN(rapid.Int64Range(0, 300_000), 0, 48).Draw(t, "leads") {
-			s.Stock.Leads = append(s.Stock.Leads, time.Duration(ms)*time.Millisecond)
+		for _, ms := range rapid.SliceOfN(rapid.Int64Range(0, 300_000), 0, leadsKept).Draw(t, "leads") {
+			s.Leads = append(s.Leads, time.Duration(ms)*time.Millisecond)
 		}
-		d := Throttle(Fixed(s), rapid.IntRange(0, 20).Draw(t, "failures"), time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "since")))
-		sum := s.Stock.Outliving + s.Stock.Orders - s.Stock.Waiting
-		if d.Order < 0 || d.Order > 0 && sum+d.Order > s.Depth {
-			t.Fatalf("%d ordered on top of %d with depth %d", d.Order, sum, s.Depth)
+		m.Learn(after(0), s.Leads)
+		failures := rapid.IntRange(0, 20).Draw(t, "failures")
+		m.solves.streak = uint32(failures)
+		d := m.decided(s)
+		sum, fills := s.Outliving+s.Orders-s.Waiting, !s.Paused && failures < FailuresInARow
+		if d.Order < 0 || d.Order > 0 && sum+d.Order > m.params.Depth || fills && sum < m.params.Depth && sum+d.Order != m.params.Depth {
+			t.Fatalf("%d ordered on top of %d with depth %d", d.Order, sum, m.params.Depth)
 		}
-		if full := Fixed(s); !s.Stock.Paused && sum < s.Depth && sum+full.Order != s.Depth {
-			t.Fatalf("%d ordered on top of %d does not fill depth %d", full.Order, sum, s.Depth)
+		if s.Paused && d.Order > 0 {
+			t.Fatalf("%d ordered while paused", d.Order)
 		}
-		if d.Lead < 0 || d.Lead > s.Usable/2 {
-			t.Fatalf("lead %v of usable life %v", d.Lead, s.Usable)
-		}
-		if d.Look < 0 {
-			t.Fatalf("look in %v", d.Look)
+		if d.Lead < 0 || d.Lead > m.params.Usable/2 || d.Look < 0 {
+			t.Fatalf("lead %v of usable life %v, look in %v", d.Lead, m.params.Usable, d.Look)
 		}
 	})
 }
 
 func BenchmarkFixed(b *testing.B) {
-	s := State{Depth: 20, Usable: 80 * time.Second, FirstPoll: 15 * time.Second, PollInterval: 5 * time.Second}
-	s.Stock = pool.Stock{Outliving: 17, Orders: 2, Waiting: 1, NextLook: time.Second}
-	for i := range 48 {
-		s.Stock.Leads = append(s.Stock.Leads, time.Duration(i*7919%60_000)*time.Millisecond)
+	var leads []time.Duration
+	for i := range leadsKept {
+		leads = append(leads, time.Duration(i*7919%60_000)*time.Millisecond)
 	}
+	m := fixed(80*time.Second, leads)
+	s := Stock{Outliving: 2, Orders: 2, Waiting: 1, NextLook: time.Second}
 	b.ReportAllocs()
 	for b.Loop() {
-		if d := Fixed(s); d.Order != 2 {
+		if d := m.decided(s); d.Order != 2 {
 			b.Fatal(d)
 		}
 	}

@@ -1,4 +1,4 @@
-package refill
+package policy
 
 import "math"
 
@@ -16,25 +16,25 @@ const (
 	// leastStart is the smallest probability of no request from which the sum
 	// can be built up; below it the terms vanish before they grow.
 	leastStart = 1e-280
-	// leastAhead is the shortest time, in scaled seconds, that is looked ahead.
-	leastAhead = 1e-3
+	// leastForecast is the shortest time, in scaled seconds, that is looked ahead.
+	leastForecast = 1e-3
 	// Probabilities below negligible are not summed up any more, and beyond
 	// exactUpTo only every servedStep-th one, or fewer, is computed.
 	negligible = 1e-3
 	servedStep = 16
 )
 
-// ahead answers "how likely are at least n requests within this time", for one
+// forecast answers "how likely are at least n requests within this time", for one
 // length of time and one moment. It is made for a decision and thrown away.
-type ahead struct {
+type forecast struct {
 	shape, share float64 // of the gamma-Poisson: P(k+1) = P(k)*(k+shape)/(k+1)*share
 	exact        bool    // the first terms do not vanish
 	term         float64 // P(known)
 	known        int
 	atLeast      [exactUpTo + 1]float64 // for n <= known
 
-	near, far *outlook // histograms of the horizons around it; nil = nothing known
-	nearShift float64  // log of what n is multiplied by to look it up
+	near, far *exceedance // histograms of the horizons around it; nil = nothing known
+	nearShift float64     // log of what n is multiplied by to look it up
 	farShift  float64
 	part      float64 // 0 = only near, 1 = only far
 
@@ -42,7 +42,7 @@ type ahead struct {
 }
 
 // fallback prepares a forecast for the next x seconds from the shape alone.
-func (a *ahead) fallback(x, shape float64) {
+func (a *forecast) fallback(x, shape float64) {
 	a.shape, a.share = shape, x/(x+fallbackWindow)
 	a.term = math.Exp(-shape * math.Log1p(x/fallbackWindow))
 	a.exact = a.term > leastStart
@@ -52,7 +52,7 @@ func (a *ahead) fallback(x, shape float64) {
 }
 
 // poisson is the fallback's probability of at least n.
-func (a *ahead) poisson(n int) float64 {
+func (a *forecast) poisson(n int) float64 {
 	if n > exactUpTo || !a.exact {
 		return a.tail(n)
 	}
@@ -66,7 +66,7 @@ func (a *ahead) poisson(n int) float64 {
 }
 
 // ge is the probability of at least n requests.
-func (a *ahead) ge(n int) float64 {
+func (a *forecast) ge(n int) float64 {
 	if n <= 0 {
 		return 1
 	}
@@ -74,7 +74,7 @@ func (a *ahead) ge(n int) float64 {
 }
 
 // many is what fallback and table say of it.
-func (a *ahead) many(n int) float64 {
+func (a *forecast) many(n int) float64 {
 	p := a.poisson(n)
 	if a.near == nil && a.far == nil {
 		return p
@@ -106,7 +106,7 @@ func logOf(n int) float64 {
 
 // tail is P(N >= n) of the gamma-Poisson by its normal approximation, which is good
 // enough where it is used: for large n or a large shape.
-func (a *ahead) tail(n int) float64 {
+func (a *forecast) tail(n int) float64 {
 	mean := a.shape * a.share / (1 - a.share)
 	spread := math.Sqrt(mean / (1 - a.share))
 	return 0.5 * math.Erfc((float64(n)-0.5-mean)/(spread*math.Sqrt2))

@@ -1,4 +1,4 @@
-package refill
+package policy
 
 import "math"
 
@@ -8,7 +8,8 @@ import "math"
 type gaps [gapClasses]gapClass
 
 type gapClass struct {
-	reached, ended [gapBins]uint16 // in units of 1/sampleUnit
+	Reached [gapBins]uint16 `json:"reached"` // in units of 1/sampleUnit
+	Ended   [gapBins]uint16 `json:"ended"`
 }
 
 const (
@@ -42,13 +43,13 @@ func (g *gaps) add(busy int, silence float64) {
 	c := g.class(busy)
 	end := int(gapPlace(silence))
 	for b := range end + 1 {
-		if c.reached[b] > halveAt-sampleUnit {
-			c.reached[b] /= 2
-			c.ended[b] /= 2
+		if c.Reached[b] > halveAt-sampleUnit {
+			c.Reached[b] /= 2
+			c.Ended[b] /= 2
 		}
-		c.reached[b] += sampleUnit
+		c.Reached[b] += sampleUnit
 	}
-	c.ended[end] += sampleUnit
+	c.Ended[end] += sampleUnit
 }
 
 // walk answers how likely a silence ends within x more, for one x after the other:
@@ -76,10 +77,10 @@ func (w *walk) within(x float64) float64 {
 	if int(to) < w.bin {
 		w.bin, w.goesOn = int(w.from), 1
 	}
-	for ; w.bin < int(to) && w.c.reached[w.bin] > 0; w.bin++ {
+	for ; w.bin < int(to) && w.c.Reached[w.bin] > 0; w.bin++ {
 		w.goesOn *= w.through(1)
 	}
-	if w.c.reached[w.bin] == 0 {
+	if w.c.Reached[w.bin] == 0 {
 		return 1 - w.goesOn
 	}
 	return 1 - w.goesOn*w.through(to-float64(w.bin))
@@ -95,7 +96,7 @@ func (w *walk) begin() float64 { return max(0, w.from-float64(w.bin)) }
 
 // left is how many silences got there. In each part of a bin as many end.
 func (w *walk) left() float64 {
-	return float64(w.c.reached[w.bin]) - w.begin()*float64(w.c.ended[w.bin])
+	return float64(w.c.Reached[w.bin]) - w.begin()*float64(w.c.Ended[w.bin])
 }
 
 // through is how likely the silence goes on until that part of the bin.
@@ -104,5 +105,5 @@ func (w *walk) through(part float64) float64 {
 	if left <= 0 {
 		return 1
 	}
-	return max(0, 1-(part-w.begin())*float64(w.c.ended[w.bin])/left)
+	return max(0, 1-(part-w.begin())*float64(w.c.Ended[w.bin])/left)
 }

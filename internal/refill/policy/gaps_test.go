@@ -1,4 +1,4 @@
-package refill
+package policy
 
 import (
 	"math"
@@ -100,8 +100,8 @@ func TestGapsUnknown(t *testing.T) {
 	if _, weight := ask(g, busies-1, 0, 50); weight != 0 {
 		t.Errorf("too busy: weight %g", weight)
 	}
-	v := view{shape: 2, gaps: g.after(0, 400)}
-	var with, without ahead
+	v := expectation{shape: 2, gaps: g.after(0, 400)}
+	var with, without forecast
 	v.prepare(&with, 50)
 	v.gaps = walk{}
 	v.prepare(&without, 50)
@@ -121,12 +121,12 @@ func TestEarly(t *testing.T) {
 		g.add(0, 300)
 	}
 	for silence, want := range map[float64]bool{100: false, 205: true, 240: false, 280: false} {
-		v := view{shape: fallbackPrior, life: 80, q85: 25, gaps: g.after(0, silence)}
+		v := expectation{shape: fallbackPrior, life: 80, q85: 25, gaps: g.after(0, silence)}
 		if got := v.early(3); got != want {
 			t.Errorf("after %g s early is %v", silence, got)
 		}
 	}
-	if v := (view{shape: 2, life: 80, q85: 25}); v.early(3) {
+	if v := (expectation{shape: 2, life: 80, q85: 25}); v.early(3) {
 		t.Error("early without a request so far")
 	}
 }

@@ -1,4 +1,4 @@
-package refill
+package policy
 
 import (
 	"math"
@@ -20,7 +20,7 @@ const (
 var guessSpread = [...]float64{0.54, 0.74, 0.91, 1.1, 1.35, 1.86}
 
 // solves is what is known about the provider's side: how long a solve takes and
-// how often it fails. Pure data, saved with the Mind.
+// how often it fails. Pure data, saved with the State.
 type solves struct {
 	leads  [leadsKept]float32 // seconds, of successful solves; a ring
 	n      uint8              // of leads
@@ -55,7 +55,7 @@ func (s *solves) replace(leads []time.Duration) {
 // says nothing about the share: counted in, it would have the first good minute
 // order a dozen times too much.
 func (s *solves) failed() {
-	if s.streak < failuresInARow {
+	if s.streak < FailuresInARow {
 		s.fails = s.fails*failDecay + 1 - failDecay
 	}
 	if s.streak < math.MaxUint32 {
@@ -93,13 +93,4 @@ func (s *solves) quantile(f float64) float64 {
 	}
 	here, next := float64(s.sorted[i]), float64(s.sorted[i+1])
 	return here + (place-float64(i))*(next-here)
-}
-
-// known lists the lead times, in no order.
-func (s *solves) known() []time.Duration {
-	list := make([]time.Duration, s.n)
-	for i := range list {
-		list[i] = inSeconds(float64(s.leads[i]))
-	}
-	return list
 }

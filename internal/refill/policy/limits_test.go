@@ -1,4 +1,4 @@
-package refill
+package policy
 
 import (
 	"math"
@@ -11,7 +11,7 @@ import (
 // A hit earns max_waste, a miss a twentieth of it; what may be held is that and what
 // was handed out of late.
 func TestCreditIsEarned(t *testing.T) {
-	m := NewMind(usual())
+	m := NewState(usual())
 	if m.affordable() != 15 {
 		t.Errorf("a new target may hold %d", m.affordable())
 	}
@@ -65,13 +65,13 @@ func TestHitsPayForWaste(t *testing.T) {
 		}
 		median := time.Duration(rapid.IntRange(10, 60).Draw(t, "median")) * time.Second
 		p := Solves{Median: median, Sigma: 0.5, Least: median / 4, Most: 5 * median, Fail: 0.07}
-		r, err := Simulation{Knobs: k, Solves: p, Concurrency: rapid.IntRange(1, 64).Draw(t, "slots"), Arrivals: arrivals}.Run(t.Context())
+		r, err := Simulation{Params: k, Solves: p, Concurrency: rapid.IntRange(1, 64).Draw(t, "slots"), Arrivals: arrivals}.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		// As much as was handed out of late may be held besides.
 		start := max(creditLeast, creditMisses*k.MaxWaste)
-		bound := start + (k.MaxWaste+1)*float64(r.Hits) + 0.05*k.MaxWaste*float64(r.Misses)
+		bound := heldTimes * (start + (k.MaxWaste+1)*float64(r.Hits) + 0.05*k.MaxWaste*float64(r.Misses))
 		if float64(r.Expired) > math.Ceil(bound) {
 			t.Fatalf("%d of %d expired for %d hits and %d misses, more than %.1f", r.Expired, r.Bought, r.Hits, r.Misses, bound)
 		}

@@ -1,15 +1,15 @@
-package refill
+package policy
 
 import (
 	"context"
 	"fmt"
 	"math"
 	"strconv"
-
-	"poold/internal/targets"
 )
 
 const (
+	// MostMaxWaste is the greatest max_waste that is tried.
+	MostMaxWaste = 1000
 	// dearerRungs is how many dearer values of max_waste a shadow tries.
 	dearerRungs = 4
 	// nearEnough is how far apart two values of max_waste may be, as a factor, of
@@ -24,13 +24,13 @@ type Need struct {
 	Text       string   `json:"text"`         // all of it in a sentence for people
 }
 
-// newNeed is for a target with those knobs and that hit rate, which price reaches; 0
+// newNeed is for a target with those params and that hit rate, which price reaches; 0
 // = no price does.
-func newNeed(k *Knobs, rate, price float64) *Need {
+func newNeed(k *Params, rate, price float64) *Need {
 	const tiny = 1e-6 // what was divided and multiplied is a bit too small
 	// Cut off, so that a rate below the wanted one never looks like it.
 	n := &Need{HitRateNow: math.Floor(1e4*rate+tiny) / 1e4}
-	says := fmt.Sprintf("is not reached by any max_waste up to %d", targets.MostMaxWaste)
+	says := fmt.Sprintf("is not reached by any max_waste up to %d", MostMaxWaste)
 	if price > 0 {
 		price = twoDigits(price)
 		n.MaxWaste = &price
@@ -54,8 +54,8 @@ func twoDigits(x float64) float64 {
 func dearer(than float64) []float64 {
 	var list []float64
 	for i := range dearerRungs {
-		if than < targets.MostMaxWaste {
-			list = append(list, than*math.Pow(targets.MostMaxWaste/than, float64(i+1)/dearerRungs))
+		if than < MostMaxWaste {
+			list = append(list, than*math.Pow(MostMaxWaste/than, float64(i+1)/dearerRungs))
 		}
 	}
 	return list
@@ -74,19 +74,19 @@ func between(price, next, rate, nextRate, wanted float64) float64 {
 // with the same demand and the same seed. It answers nil where nothing is needed, for a
 // fixed depth, and for too few requests to tell.
 func (s Simulation) Need(ctx context.Context, r Result) (*Need, error) {
-	if !s.Knobs.Adaptive || r.Requests < fewRequests || r.HitRate >= s.Knobs.HitRate {
+	if !s.Params.Adaptive || r.Requests < fewRequests || r.HitRate >= s.Params.HitRate {
 		return nil, nil //nolint:nilnil // nothing is needed
 	}
 	reaches := func(price float64) (bool, error) {
 		one := s
-		one.Knobs.MaxWaste = price
+		one.Params.MaxWaste = price
 		is, err := one.Run(ctx)
-		return is.HitRate >= s.Knobs.HitRate, err
+		return is.HitRate >= s.Params.HitRate, err
 	}
-	low, high := s.Knobs.MaxWaste, float64(targets.MostMaxWaste)
+	low, high := s.Params.MaxWaste, float64(MostMaxWaste)
 	enough, err := reaches(high)
 	if err != nil || !enough {
-		return newNeed(&s.Knobs, r.HitRate, 0), err
+		return newNeed(&s.Params, r.HitRate, 0), err
 	}
 	for high > nearEnough*low {
 		middle := twoDigits(math.Sqrt(low * high))
@@ -99,5 +99,5 @@ func (s Simulation) Need(ctx context.Context, r Result) (*Need, error) {
 			low = middle
 		}
 	}
-	return newNeed(&s.Knobs, r.HitRate, high), nil
+	return newNeed(&s.Params, r.HitRate, high), nil
 }

@@ -1,4 +1,4 @@
-package refill
+package policy
 
 import (
 	"math"
@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"poold/internal/pool"
 )
 
 const day = 24 * time.Hour
@@ -28,7 +26,7 @@ func atPrice(t *testing.T, price, wanted float64, arrivals []float64) Simulation
 	t.Helper()
 	k := usual()
 	k.HitRate, k.MaxWaste = wanted, price
-	return Simulation{Knobs: k, Solves: DefaultSolves(), Concurrency: 64, Arrivals: arrivals, Seed: 1}
+	return Simulation{Params: k, Solves: DefaultSolves(), Concurrency: 64, Arrivals: arrivals, Seed: 1}
 }
 
 // needed is the max_waste that the simulator says is needed.
@@ -65,20 +63,20 @@ func TestNeedIsEnough(t *testing.T) {
 func TestShadowPrices(t *testing.T) {
 	long(t)
 	const wanted = 0.96
-	login := learning("login", 200)
-	login.HitRate = wanted
+	k := usual()
+	k.HitRate = wanted
 	arrivals := steady(t, day, 1)
-	m := newMemory(login, 15*time.Second, 5*time.Second)
+	m := NewTracker(k, nil)
 	m.looked = epoch
-	m.shadow = newShadow(m, 64, epoch, NewMind)
+	m.shadow = newShadow(m, 64, epoch, NewState)
 	// What is done for real is a replay as well, which tells of itself as the stock does.
-	mind := m.follower(m.own)
-	mind.thought = new(thought)
-	real := newReplay(mind, 64, 0)
+	state := m.state.follower(k)
+	state.workspace = new(workspace)
+	real := newReplay(state, 64, 0)
 	random, solves := rand.New(rand.NewPCG(3, 4)), DefaultSolves()
 	var leads []time.Duration // newest first
 	real.solve = func(float64) (lead float64, fails bool) {
-		if lead, fails = solves.draw(random, 0); !fails {
+		if lead, fails = solves.Draw(random, 0); !fails {
 			leads = slices.Insert(leads, 0, inSeconds(lead))
 		}
 		return lead, fails
@@ -91,16 +89,16 @@ func TestShadowPrices(t *testing.T) {
 			at = arrivals[next]
 			next++
 		}
-		real.mind.forget()
+		real.state.outdateShared()
 		real.pass(at)
 		if asks {
 			real.request(at, false)
 		}
 		r := &real.result
-		m.learn(after(at), &pool.Stock{Leads: slices.Clone(leads[:min(len(leads), leadsKept)]), Figures: pool.Figures{Requests: int64(r.Requests), Hits: int64(r.Hits),
+		m.Learn(after(at), &Stock{Leads: slices.Clone(leads[:min(len(leads), leadsKept)]), Figures: Figures{Requests: int64(r.Requests), Hits: int64(r.Hits),
 			Misses: int64(r.Misses), Solved: int64(r.Bought), Failed: int64(r.Failed), Expired: int64(r.Expired)}}, 64)
 	}
-	told := m.shadow.tell(m.looked, m.figures)
+	told := m.Shadow()
 	if told == nil || told.Need == nil || told.Need.MaxWaste == nil {
 		t.Fatalf("%+v", told)
 	}
@@ -113,10 +111,10 @@ func TestShadowPrices(t *testing.T) {
 	}
 	const chance = 0.025
 	for i, r := range m.shadow.dearer[:2] {
-		got, want := m.shadow.hitRate(len(ladder)+i), simulates(r.mind.knobs.MaxWaste)
-		t.Logf("max_waste %.0f: %.4f hits, the simulator %.4f", r.mind.knobs.MaxWaste, got, want)
+		got, want := m.shadow.hitRate(len(ladder)+i), simulates(r.state.params.MaxWaste)
+		t.Logf("max_waste %.0f: %.4f hits, the simulator %.4f", r.state.params.MaxWaste, got, want)
 		if math.Abs(got-want) > chance {
-			t.Errorf("max_waste %.0f: %.4f hits, the simulator %.4f", r.mind.knobs.MaxWaste, got, want)
+			t.Errorf("max_waste %.0f: %.4f hits, the simulator %.4f", r.state.params.MaxWaste, got, want)
 		}
 	}
 	if rate := simulates(*told.Need.MaxWaste); math.Abs(rate-wanted) > chance {
@@ -130,7 +128,7 @@ func TestNeedOrNot(t *testing.T) {
 	arrivals := steady(t, 3*time.Hour, 1)
 	for text, s := range map[string]Simulation{
 		"reached":      atPrice(t, 12, 0.5, arrivals),
-		"fixed":        {Knobs: usualFixed(1), Solves: DefaultSolves(), Concurrency: 64, Arrivals: arrivals},
+		"fixed":        {Params: usualFixed(1), Solves: DefaultSolves(), Concurrency: 64, Arrivals: arrivals},
 		"few requests": atPrice(t, 3, 0.99, arrivals[:fewRequests-1]),
 	} {
 		if need := needed(t, s); need != nil {
@@ -146,7 +144,7 @@ func TestNeedOrNot(t *testing.T) {
 		}
 	}
 	shallow := atPrice(t, 3, 0.97, arrivals)
-	shallow.Knobs.Depth = 1
+	shallow.Params.Depth = 1
 	for _, s := range []Simulation{bursts, shallow, atPrice(t, 1000, 0.9999, arrivals)} {
 		need := needed(t, s)
 		if need == nil || need.MaxWaste != nil || !strings.Contains(need.Text, " % is not reached by any max_waste up to 1000 here (now ") {
@@ -158,11 +156,11 @@ func TestNeedOrNot(t *testing.T) {
 // A shadow tells of a need only below the wanted rate, and where it is reached between
 // two rungs.
 func TestShadowNeed(t *testing.T) {
-	login := learning("login", 200)
-	login.HitRate = 0.99
-	m := newMemory(login, 15*time.Second, 5*time.Second)
+	k := usual()
+	k.HitRate = 0.99
+	m := NewTracker(k, nil)
 	m.looked = epoch
-	m.shadow = newShadow(m, 64, epoch, NewMind)
+	m.shadow = newShadow(m, 64, epoch, NewState)
 	m.shadow.warmedUp = true
 	rungs := func(hits ...int) {
 		for i, r := range m.shadow.dearer {
@@ -170,7 +168,7 @@ func TestShadowNeed(t *testing.T) {
 		}
 	}
 	tell := func(hits int64) string {
-		told := m.shadow.tell(epoch, pool.Figures{Requests: 10000, Hits: hits, Misses: 10000 - hits, Solved: 9000})
+		told := m.shadow.tell(epoch, Figures{Requests: 10000, Hits: hits, Misses: 10000 - hits, Solved: 9000})
 		if told == nil {
 			t.Fatal("nothing is told")
 		}
@@ -203,29 +201,29 @@ func TestShadowNeed(t *testing.T) {
 	}
 }
 
-// Who follows another Mind teaches it nothing.
+// Who follows another State teaches it nothing.
 func TestFollowerTeachesNothing(t *testing.T) {
-	m := NewMind(usual())
+	m := NewState(usual())
 	at := 0.0
 	for _, at = range steady(t, 6*time.Hour, 1) {
 		m.Request(after(at), true)
 	}
 	at += 30
-	wish := m.Wish(after(at), 0)
+	plan := m.Plan(after(at), 0)
 	before := save(t, m)
 	k := usual()
 	k.HitRate, k.MaxWaste = 0.9999, 1000
 	f := m.follower(k)
-	f.thought = new(thought)
+	f.workspace = new(workspace)
 	f.Request(after(at), false)
 	f.Placed(after(at))
 	f.Landed(after(at), time.Second)
 	f.Failed(after(at))
 	f.Expired(after(at), 7)
-	if dear := f.Wish(after(at), 0); dear.Want <= wish.Want {
-		t.Errorf("follower wants %d, it %d", dear.Want, wish.Want)
+	if dear := f.Plan(after(at), 0); dear.Want <= plan.Want {
+		t.Errorf("follower wants %d, it %d", dear.Want, plan.Want)
 	}
-	if string(save(t, m)) != string(before) || m.Wish(after(at), 0) != wish {
+	if string(save(t, m)) != string(before) || m.Plan(after(at), 0) != plan {
 		t.Error("it has learned something")
 	}
 }

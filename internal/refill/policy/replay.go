@@ -1,14 +1,12 @@
-package refill
+package policy
 
 import (
 	"math"
 	"slices"
 	"time"
-
-	"poold/internal/pool"
 )
 
-// leastLook: a wish that is to be made anew at once is made so many seconds
+// leastLook: a plan that is to be made anew at once is made so many seconds
 // later, so that time passes.
 const leastLook = 1e-3
 
@@ -18,11 +16,11 @@ type order struct {
 	fails        bool
 }
 
-// replay is a stock, a provider and a Mind that lives on them, in virtual time:
+// replay is a stock, a provider and a State that lives on them, in virtual time:
 // seconds since epoch. What happens is told in the order of time, by step and
 // request.
 type replay struct {
-	mind        *Mind
+	state       *State
 	concurrency int       // most orders at once
 	patience    float64   // seconds that a patient request waits for a token
 	windows     *calendar // in which tokens are kept ready; nil = none
@@ -39,8 +37,8 @@ type replay struct {
 }
 
 // newReplay begins empty at that time.
-func newReplay(mind *Mind, concurrency int, at float64) *replay {
-	return &replay{mind: mind, concurrency: concurrency, now: at, look: at}
+func newReplay(state *State, concurrency int, at float64) *replay {
+	return &replay{state: state, concurrency: concurrency, now: at, look: at}
 }
 
 // what happens next in a replay; at the same moment the first one does.
@@ -64,7 +62,7 @@ func (r *replay) step(limit float64) bool {
 	case expired:
 		r.tokens = r.tokens[1:]
 		r.result.Expired++
-		r.mind.Expired(r.at(), 1)
+		r.state.Expired(r.at(), 1)
 	case gaveUp:
 		r.waiting = r.waiting[1:]
 		r.result.Misses++
@@ -112,7 +110,7 @@ func sinceEpoch(at time.Time) float64 { return at.Sub(epoch).Seconds() }
 func (r *replay) request(at float64, patient bool) {
 	r.now = at
 	r.result.Requests++
-	r.mind.Request(r.at(), len(r.tokens) > 0)
+	r.state.Request(r.at(), len(r.tokens) > 0)
 	switch {
 	case len(r.tokens) > 0:
 		if r.tokens[0] < r.now {
@@ -133,29 +131,28 @@ func (r *replay) completed(i int) {
 	r.orders = slices.Delete(r.orders, i, i+1)
 	if o.fails {
 		r.result.Failed++
-		r.mind.Failed(r.at())
+		r.state.Failed(r.at())
 		return
 	}
 	r.result.Bought++
-	r.mind.Landed(r.at(), inSeconds(o.ends-o.placed))
+	r.state.Landed(r.at(), inSeconds(o.ends-o.placed))
 	if len(r.waiting) > 0 {
 		r.waits = append(r.waits, r.now-r.waiting[0])
 		r.waiting = r.waiting[1:]
 		r.result.Waited++
 		return
 	}
-	r.tokens = append(r.tokens, r.now+r.mind.knobs.Usable.Seconds())
+	r.tokens = append(r.tokens, r.now+r.state.params.Usable.Seconds())
 	r.result.PeakStock = max(r.result.PeakStock, len(r.tokens))
 }
 
 // decide asks the policy and places what it says, as the daemon's worker does.
 func (r *replay) decide() {
 	at := r.at()
-	warm, change := r.windows.at(at, r.mind.Ahead())
-	w := r.mind.Wish(at, warm)
-	lead := w.Lead.Seconds()
+	p := r.windows.plan(at, r.state)
+	lead := p.Lead.Seconds()
 	dying, _ := slices.BinarySearch(r.tokens, r.now+lead)
-	s := pool.Stock{
+	s := Stock{
 		Fresh: len(r.tokens), Outliving: len(r.tokens) - dying, Orders: len(r.orders), Waiting: len(r.waiting),
 		NextExpiry: -1, NextLook: -1,
 	}
@@ -165,17 +162,17 @@ func (r *replay) decide() {
 	if dying < len(r.tokens) {
 		s.NextLook = inSeconds(r.tokens[dying] - r.now - lead)
 	}
-	d := r.mind.Decide(at, w, &s)
+	d := r.state.Decide(at, p, &s)
 	for range min(d.Order, r.concurrency-len(r.orders)) {
 		lead, fails := r.solve(r.now)
 		r.orders = append(r.orders, order{placed: r.now, ends: r.now + lead, fails: fails})
-		r.mind.Placed(at)
+		r.state.Placed(at)
 	}
 	r.result.PeakInFlight = max(r.result.PeakInFlight, len(r.orders))
 	r.result.PeakHeld = max(r.result.PeakHeld, len(r.tokens)+len(r.orders)-len(r.waiting))
 	r.look = math.Inf(1)
-	if look := min(d.Look, change); look != Never {
-		r.look = r.now + max(look.Seconds(), leastLook)
+	if d.Look != Never {
+		r.look = r.now + max(d.Look.Seconds(), leastLook)
 	}
 }
 

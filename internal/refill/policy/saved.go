@@ -1,4 +1,4 @@
-package refill
+package policy
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"time"
 )
 
@@ -16,7 +15,7 @@ const (
 	savedVersion = 2
 	// firstVersion is how version 1 began, which was no JSON.
 	firstVersion = "pm"
-	// savedMost is more than any Mind takes; savedMostJSON, when it is unpacked.
+	// savedMost is more than any State takes; savedMostJSON, when it is unpacked.
 	savedMost     = 128 << 10
 	savedMostJSON = 1 << 20
 	// latest is the greatest time that is believed, in unix seconds.
@@ -26,86 +25,66 @@ const (
 )
 
 var (
-	// ErrSavedVersion says that a saved Mind was written by another version of
+	// ErrSavedVersion says that a saved State was written by another version of
 	// poold, so that what it had learned begins afresh.
 	ErrSavedVersion = errors.New("what was learned was saved by another version of poold, it is learned afresh")
-	// ErrSavedCorrupt says that a saved Mind is not what poold wrote.
+	// ErrSavedCorrupt says that a saved State is not what poold wrote.
 	ErrSavedCorrupt = errors.New("what was learned cannot be read, it is learned afresh")
 )
 
-// savedMind is the JSON of a Mind, which is saved with gzip; times are in unix
+// savedState is the JSON of a State, which is saved with gzip; times are in unix
 // seconds. What waits for its horizon is not in it: that is the last two minutes.
-type savedMind struct {
-	Version int                  `json:"version"`
-	Scale   float64              `json:"scale"`
-	Start   float64              `json:"start"`
-	Now     float64              `json:"now"`
-	Last    float64              `json:"last"`
-	Count   float64              `json:"count"`
-	Credit  float64              `json:"credit"`
-	Fails   float64              `json:"fails"`  // share of solves
-	Streak  uint32               `json:"streak"` // failures in a row
-	Slot    float64              `json:"slot"`   // seconds between two slots
-	Leads   []float32            `json:"leads"`  // seconds, oldest first
-	End     float64              `json:"end"`    // the last horizon
-	Cells   map[int]savedCell    `json:"cells"`  // by situation
-	Gaps    [gapClasses]savedGap `json:"gaps"`
+type savedState struct {
+	Version int           `json:"version"`
+	Scale   float64       `json:"scale"`
+	Start   float64       `json:"start"`
+	Now     float64       `json:"now"`
+	Last    float64       `json:"last"`
+	Count   float64       `json:"count"`
+	Credit  float64       `json:"credit"`
+	Fails   float64       `json:"fails"`  // share of solves
+	Streak  uint32        `json:"streak"` // failures in a row
+	Slot    float64       `json:"slot"`   // seconds between two slots
+	Leads   []float32     `json:"leads"`  // seconds, oldest first
+	End     float64       `json:"end"`    // the last horizon
+	Cells   map[int]*cell `json:"cells"`  // by situation
+	Gaps    gaps          `json:"gaps"`
 }
 
-type savedCell struct {
-	After [horizons][]uint16 `json:"after"` // bins
-	Late  uint32             `json:"late"`
-}
-
-type savedGap struct {
-	Reached []uint16 `json:"reached"`
-	Ended   []uint16 `json:"ended"`
-}
-
-// MarshalBinary saves the Mind, without its Knobs, in at most 128 KiB and
-// typically a twentieth of that. It has no error.
-func (m *Mind) MarshalBinary() ([]byte, error) {
-	s := savedMind{
+// save saves the State, without its Params, in at most 128 KiB and typically a
+// twentieth of that.
+func (m *State) save() ([]byte, error) {
+	s := savedState{
 		Version: savedVersion, Scale: m.scale, Start: m.start, Now: m.now, Last: m.last, Count: m.count, Credit: m.credit,
-		Fails: m.solves.fails, Streak: m.solves.streak, Slot: m.slots.gap, End: m.ends()[horizons-1],
+		Fails: m.solves.fails, Streak: m.solves.streak, Slot: m.slots.gap, End: m.ends()[horizons-1], Cells: map[int]*cell{},
 	}
 	for i := range m.solves.n {
 		s.Leads = append(s.Leads, m.solves.leads[(m.solves.next+leadsKept-m.solves.n+i)%leadsKept])
 	}
 	if m.table != nil {
-		s.Cells = map[int]savedCell{}
 		for i, c := range m.table.cells {
-			if c == nil {
-				continue
+			if c != nil {
+				s.Cells[i] = c
 			}
-			saved := savedCell{Late: c.late}
-			for h := range c.after {
-				saved.After[h] = c.after[h].bins[:]
-			}
-			s.Cells[i] = saved
 		}
-		for i := range m.table.gaps {
-			c := &m.table.gaps[i]
-			s.Gaps[i] = savedGap{Reached: c.reached[:], Ended: c.ended[:]}
-		}
+		s.Gaps = m.table.gaps
 	}
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
-	err := errors.Join(json.NewEncoder(w).Encode(s), w.Close())
+	err := errors.Join(json.NewEncoder(w).Encode(&s), w.Close())
 	return packed.Bytes(), err
 }
 
-// Restore makes a Mind from a saved one. On an error, ErrSavedVersion or
-// ErrSavedCorrupt, the Mind is one that has seen nothing. Times that lie ahead of
+// Restore makes a State from a saved one. On an error, ErrSavedVersion or
+// ErrSavedCorrupt, the State is one that has seen nothing. Times that lie ahead of
 // at are taken for at.
-func Restore(k Knobs, data []byte, at time.Time) (*Mind, error) {
+func Restore(k Params, data []byte, at time.Time) (*State, error) {
 	s, err := unpack(data)
 	if err != nil {
-		return NewMind(k), err
+		return NewState(k), err
 	}
-	m := NewMind(k)
-	learned := newTable()
-	if !s.plausible() || !s.fill(learned) {
+	m := NewState(k)
+	if !s.plausible() {
 		return m, fmt.Errorf("%w: a value is out of its range", ErrSavedCorrupt)
 	}
 	now := max(unixSeconds(at), 0)
@@ -117,16 +96,19 @@ func Restore(k Knobs, data []byte, at time.Time) (*Mind, error) {
 	m.busy = bucket(busyEdges[:], m.count)
 	m.sampled = now // nobody knows what happened meanwhile
 	if m.table != nil {
-		m.table = learned
-		if m.ends()[horizons-1] != s.End {
-			learned.forgetLast()
+		m.table.gaps, m.table.known = s.Gaps, len(s.Cells)
+		for i, c := range s.Cells {
+			m.table.cells[i] = c
+			if m.ends()[horizons-1] != s.End { // that horizon is another one
+				c.After[horizons-1], c.Late = histogram{}, 0
+			}
 		}
 	}
 	m.learned()
 	return m, nil
 }
 
-func unpack(data []byte) (*savedMind, error) {
+func unpack(data []byte) (*savedState, error) {
 	if bytes.HasPrefix(data, []byte(firstVersion)) {
 		return nil, fmt.Errorf("%w: version 1, known is %d", ErrSavedVersion, savedVersion)
 	}
@@ -141,7 +123,7 @@ func unpack(data []byte) (*savedMind, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSavedCorrupt, err)
 	}
-	s := new(savedMind)
+	s := new(savedState)
 	if err := json.Unmarshal(text, s); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSavedCorrupt, err)
 	}
@@ -151,44 +133,45 @@ func unpack(data []byte) (*savedMind, error) {
 	return s, nil
 }
 
-// plausible checks every number that a Mind could not bear. JSON has no NaN.
-func (s *savedMind) plausible() bool {
+// plausible checks every number that a State could not bear. JSON has no NaN.
+func (s *savedState) plausible() bool {
 	in := func(f, lo, hi float64) bool { return f >= lo && f <= hi }
-	return in(s.Scale, leastScale, mostScale) && in(s.Start, 0, latest) && in(s.Now, 0, latest) && in(s.Last, 0, latest) &&
-		in(s.Count, 0, mostCount) && in(s.Fails, 0, 1) && in(s.Slot, 0, latest) && len(s.Leads) <= leadsKept &&
-		!slices.ContainsFunc(s.Leads, func(lead float32) bool { return !in(float64(lead), 0, math.MaxInt32) })
-}
-
-// fill brings what was learned into an empty table, unless it is not plausible.
-func (s *savedMind) fill(t *table) bool {
-	for i, saved := range s.Cells {
-		if i < 0 || i >= situations || len(s.Cells) > mostCells {
-			return false
-		}
-		c := t.cell(i)
-		for h := range c.after {
-			after := &c.after[h]
-			copy(after.bins[:], saved.After[h])
-			for _, units := range after.bins {
-				after.weight += uint32(units)
-			}
-			if after.weight > halveAt {
-				return false
-			}
-		}
-		if c.late = saved.Late; c.late > c.after[horizons-1].weight {
+	if !in(s.Scale, leastScale, mostScale) || !in(s.Start, 0, latest) || !in(s.Now, 0, latest) || !in(s.Last, 0, latest) ||
+		!in(s.Count, 0, mostCount) || !in(s.Fails, 0, 1) || !in(s.Slot, 0, latest) || len(s.Leads) > leadsKept || len(s.Cells) > mostCells {
+		return false
+	}
+	for _, lead := range s.Leads {
+		if !in(float64(lead), 0, math.MaxInt32) {
 			return false
 		}
 	}
-	for i, saved := range s.Gaps {
-		c := &t.gaps[i]
-		copy(c.reached[:], saved.Reached)
-		copy(c.ended[:], saved.Ended)
-		for b := range c.reached {
-			if c.reached[b] > halveAt || c.ended[b] > c.reached[b] {
+	for i, c := range s.Cells {
+		if i < 0 || i >= situations || c == nil || !c.restored() {
+			return false
+		}
+	}
+	for i := range s.Gaps {
+		c := &s.Gaps[i]
+		for b := range c.Reached {
+			if c.Reached[b] > halveAt || c.Ended[b] > c.Reached[b] {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// restored sums up what was read, and reports whether a cell can be like that.
+func (c *cell) restored() bool {
+	for h := range c.After {
+		after := &c.After[h]
+		after.weight = 0
+		for _, units := range after.Bins {
+			after.weight += uint32(units)
+		}
+		if after.weight > halveAt {
+			return false
+		}
+	}
+	return c.Late <= c.After[horizons-1].weight
 }

@@ -1,4 +1,4 @@
-package refill
+package policy
 
 import (
 	"bytes"
@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// used is a Mind that has seen some thousand requests, solves and failures.
-func used(k Knobs) (m *Mind, at time.Time) {
-	m = NewMind(k)
+// used is a State that has seen some thousand requests, solves and failures.
+func used(k Params) (m *State, at time.Time) {
+	m = NewState(k)
 	at = epoch
 	for i := range 6000 {
 		at = at.Add(time.Duration(i*i%7919) * time.Millisecond)
@@ -32,22 +32,22 @@ func used(k Knobs) (m *Mind, at time.Time) {
 	return m, at
 }
 
-func usual() Knobs {
-	return Knobs{Adaptive: true, Depth: 200, HitRate: 0.97, MaxWaste: 3, Usable: 80 * time.Second,
+func usual() Params {
+	return Params{Adaptive: true, Depth: 200, HitRate: 0.97, MaxWaste: 3, Usable: 80 * time.Second,
 		FirstPoll: 15 * time.Second, PollInterval: 5 * time.Second}
 }
 
-func save(t testing.TB, m *Mind) []byte {
+func save(t testing.TB, m *State) []byte {
 	t.Helper()
-	data, err := m.MarshalBinary()
+	data, err := m.save()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return data
 }
 
-// A restart forgets nothing: the restored Mind wishes what the saved one did.
-func TestSavedMindIsTheSame(t *testing.T) {
+// A restart forgets nothing: the restored State plans what the saved one did.
+func TestSavedStateIsTheSame(t *testing.T) {
 	m, at := used(usual())
 	data := save(t, m)
 	t.Logf("%d cells in %d bytes", m.table.known, len(data))
@@ -56,11 +56,11 @@ func TestSavedMindIsTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m.table.known < 20 || m.solves.n != leadsKept || m.solves.fails == failPrior {
-		t.Fatalf("the Mind has not learned: %d cells, %d leads", m.table.known, m.solves.n)
+		t.Fatalf("the State has not learned: %d cells, %d leads", m.table.known, m.solves.n)
 	}
-	m.wished = 0
+	m.planned = 0
 	for _, later := range []time.Duration{0, time.Second, 15 * time.Second} { // then what was not saved would settle
-		if got, want := again.Wish(at.Add(later), 0), m.Wish(at.Add(later), 0); got != want {
+		if got, want := again.Plan(at.Add(later), 0), m.Plan(at.Add(later), 0); got != want {
 			t.Errorf("after %v: %+v, want %+v", later, got, want)
 		}
 	}
@@ -68,7 +68,7 @@ func TestSavedMindIsTheSame(t *testing.T) {
 
 // Whatever is learned can be read back, also after old samples were halved often.
 func TestSavedAfterMuchHalving(t *testing.T) {
-	m := NewMind(usual())
+	m := NewState(usual())
 	random := rand.New(rand.NewPCG(1, 0))
 	at := 0.0
 	for range 20_000 {
@@ -81,7 +81,7 @@ func TestSavedAfterMuchHalving(t *testing.T) {
 }
 
 // What was learned about the third horizon goes where the life of a token moved.
-func TestSavedMindOfAnotherLife(t *testing.T) {
+func TestSavedStateOfAnotherLife(t *testing.T) {
 	m, at := used(usual())
 	other := usual()
 	other.Usable = 200 * time.Second
@@ -90,7 +90,7 @@ func TestSavedMindOfAnotherLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, c := range again.table.cells {
-		if c != nil && (c.after[horizons-1].weight != 0 || c.after[0] != m.table.cells[i].after[0]) {
+		if c != nil && (c.After[horizons-1].weight != 0 || c.After[0] != m.table.cells[i].After[0]) {
 			t.Fatalf("cell %d: %+v", i, c)
 		}
 	}
@@ -108,7 +108,7 @@ func TestSavedTimesAheadAreNow(t *testing.T) {
 	}
 }
 
-func TestSavedMindIsChecked(t *testing.T) {
+func TestSavedStateIsChecked(t *testing.T) {
 	m, at := used(usual())
 	good := save(t, m)
 	changed := func(old, to string) []byte {
@@ -146,7 +146,7 @@ func TestSavedMindIsChecked(t *testing.T) {
 			if !errors.Is(err, c.want) {
 				t.Errorf("error %v, want %v", err, c.want)
 			}
-			if fresh := NewMind(usual()).Wish(at, 0); got == nil || got.Wish(at, 0) != fresh {
+			if fresh := NewState(usual()).Plan(at, 0); got == nil || got.Plan(at, 0) != fresh {
 				t.Error("did not begin afresh")
 			}
 		})
@@ -179,12 +179,12 @@ func packed(t testing.TB, text string) []byte {
 	return b.Bytes()
 }
 
-// Whatever is read back is either refused or a Mind that works and is saved as
+// Whatever is read back is either refused or a State that works and is saved as
 // it was read.
 func FuzzRestore(f *testing.F) {
 	m, at := used(usual())
 	f.Add(unpacked(f, save(f, m)))
-	f.Add(unpacked(f, save(f, NewMind(usual()))))
+	f.Add(unpacked(f, save(f, NewState(usual()))))
 	f.Fuzz(func(t *testing.T, text string) {
 		m, err := Restore(usual(), packed(t, text), at)
 		if err != nil {
@@ -201,15 +201,15 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// checkWorks has a Mind live for a while.
-func checkWorks(t *testing.T, m *Mind, at time.Time) {
+// checkWorks has a State live for a while.
+func checkWorks(t *testing.T, m *State, at time.Time) {
 	t.Helper()
 	for i := range 50 {
 		at = at.Add(time.Duration(i) * time.Second)
 		m.Request(at, true)
-		w := m.Wish(at, 0)
-		if w.Want < 0 || w.Want > m.knobs.Depth || w.Lead < 0 || !(w.Risk >= 0 && w.Risk <= 1+1e-9) || w.Look < 0 {
-			t.Fatalf("wish %+v", w)
+		w := m.Plan(at, 0)
+		if w.Want < 0 || w.Want > m.params.Depth || w.Lead < 0 || !(w.Risk >= 0 && w.Risk <= 1+1e-9) || w.Look < 0 {
+			t.Fatalf("plan %+v", w)
 		}
 		m.Landed(at, time.Duration(i)*time.Second)
 	}

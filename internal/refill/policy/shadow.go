@@ -1,12 +1,10 @@
-package refill
+package policy
 
 import (
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
-
-	"poold/internal/pool"
 )
 
 const (
@@ -31,14 +29,14 @@ var ladder = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}
 // shadow is what another way of refilling would have done with a target's
 // demand: replays that live on the real requests and lead times.
 type shadow struct {
-	own      Knobs     // of the target
-	adaptive *replay   // of a target with a fixed depth; else nil
-	runs     []*replay // that one, or of an adaptive target by depth, and those that are
-	dearer   []*replay // with other values of max_waste, ascending
-	thought  thought   // of those that are dearer, by turns
-	calendar calendar
-	born     time.Time
-	warmedUp bool // it has lived for a usable life: before, its stock is not what it would be
+	own       Params    // of the target
+	adaptive  *replay   // of a target with a fixed depth; else nil
+	runs      []*replay // that one, or of an adaptive target by depth, and those that are
+	dearer    []*replay // with other values of max_waste, ascending
+	workspace workspace // of those that are dearer, by turns
+	calendar  calendar
+	born      time.Time
+	warmedUp  bool // it has lived for a usable life: before, its stock is not what it would be
 	// since and next are where the figures stood when counting began; next takes
 	// the place of since when it is old enough.
 	since, next mark
@@ -47,7 +45,7 @@ type shadow struct {
 // mark is where the figures stood at a moment.
 type mark struct {
 	at   time.Time
-	real pool.Figures
+	real Figures
 	runs []tally
 }
 
@@ -60,16 +58,16 @@ func (r *replay) tally() tally {
 
 // newShadow begins with an empty stock. restore gives the adaptive policy of a fixed
 // target its memory; those of an adaptive one share the target's.
-func newShadow(m *memory, concurrency int, at time.Time, restore func(Knobs) *Mind) *shadow {
-	s := &shadow{own: m.own, calendar: calendar{windows: m.calendar.windows}, born: at}
-	begin := func(mind *Mind) *replay {
-		r := newReplay(mind, concurrency, sinceEpoch(at))
+func newShadow(t *Tracker, concurrency int, at time.Time, restore func(Params) *State) *shadow {
+	s := &shadow{own: t.state.params, calendar: calendar{windows: t.calendar.windows}, born: at}
+	begin := func(state *State) *replay {
+		r := newReplay(state, concurrency, sinceEpoch(at))
 		r.patience = waitersPatience.Seconds()
 		r.windows = &s.calendar
 		s.runs = append(s.runs, r)
 		return r
 	}
-	k := m.own
+	k := t.state.params
 	k.Adaptive = !k.Adaptive
 	if k.Adaptive {
 		k.Depth = max(k.Depth, concurrency)
@@ -77,45 +75,46 @@ func newShadow(m *memory, concurrency int, at time.Time, restore func(Knobs) *Mi
 	} else {
 		k.Min = 0
 		for _, k.Depth = range ladder {
-			begin(m.follower(k))
+			begin(t.state.follower(k))
 		}
-		k = m.own
+		k = t.state.params
 		for _, k.MaxWaste = range dearer(k.MaxWaste) {
-			mind := m.follower(k)
-			mind.thought = &s.thought
-			s.dearer = append(s.dearer, begin(mind))
+			state := t.state.follower(k)
+			state.workspace = &s.workspace
+			s.dearer = append(s.dearer, begin(state))
 		}
 	}
-	s.begin(at, m.figures)
+	s.begin(at, t.figures)
 	return s
 }
 
 // begin begins counting.
-func (s *shadow) begin(at time.Time, real pool.Figures) {
+func (s *shadow) begin(at time.Time, real Figures) {
 	s.since = s.mark(at, real)
 	s.next = s.mark(at, real)
 }
 
-// dozes reports whether the adaptive policy has let go of what it had learned.
-func (s *shadow) dozes() bool { return s.adaptive != nil && s.adaptive.mind.table == nil }
+// loaded reports whether the adaptive policy of a fixed target has what it had learned.
+func (s *shadow) loaded() bool { return s.adaptive == nil || s.adaptive.state.table != nil }
 
-func (s *shadow) doze() {
-	s.adaptive.mind.table = nil
-	s.adaptive.mind.wished = 0
+// unload lets go of it.
+func (s *shadow) unload() {
+	s.adaptive.state.table = nil
+	s.adaptive.state.planned = 0
 }
 
-// wake gives back what doze took, as it was saved.
-func (s *shadow) wake(restore func(Knobs) *Mind) {
-	mind := s.adaptive.mind
-	if saved := restore(mind.knobs); saved.scale == mind.scale {
-		mind.table = saved.table
+// load gives back what unload took, as it was saved.
+func (s *shadow) load(restore func(Params) *State) {
+	state := s.adaptive.state
+	if saved := restore(state.params); saved.scale == state.scale {
+		state.table = saved.table
 	} else { // lead times have changed by much: its times mean nothing any more
-		mind.table = newTable()
+		state.table = new(table)
 	}
-	mind.sampled = mind.now
+	state.sampled = state.now
 }
 
-func (s *shadow) mark(at time.Time, real pool.Figures) mark {
+func (s *shadow) mark(at time.Time, real Figures) mark {
 	m := mark{at: at, real: real}
 	for _, r := range s.runs {
 		m.runs = append(m.runs, r.tally())
@@ -125,17 +124,17 @@ func (s *shadow) mark(at time.Time, real pool.Figures) mark {
 
 // learn lets the shadow live from the last look to this one, with the requests
 // that were noticed spread over that time and solves as they are for real; request
-// tells the target's own Mind of the next one. What happens while an operator has
+// tells the target's own State of the next one. What happens while an operator has
 // paused the buying counts for nobody.
-func (s *shadow) learn(m *memory, concurrency int, at time.Time, requests int, stock *pool.Stock, request func(n int)) {
-	s.calendar.posted, s.calendar.read = m.calendar.posted, m.calendar.read
+func (s *shadow) learn(t *Tracker, concurrency int, at time.Time, requests int, stock *Stock, request func(n int)) {
+	s.calendar.posted, s.calendar.read = t.calendar.posted, t.calendar.read
 	var was mark
 	if stock.Paused {
-		was = s.mark(at, m.figures)
+		was = s.mark(at, t.figures)
 	}
-	s.live(m, concurrency, at, requests, stock.Figures, request)
+	s.live(t, concurrency, at, requests, stock.Figures, request)
 	switch {
-	case !s.warmedUp && at.Sub(s.born) >= m.own.Usable:
+	case !s.warmedUp && at.Sub(s.born) >= t.state.params.Usable:
 		s.warmedUp = true
 		s.begin(at, stock.Figures)
 	case stock.Paused:
@@ -148,19 +147,19 @@ func (s *shadow) learn(m *memory, concurrency int, at time.Time, requests int, s
 	}
 }
 
-func (s *shadow) live(m *memory, concurrency int, at time.Time, requests int, figures pool.Figures, request func(n int)) {
-	real := &m.solves
+func (s *shadow) live(t *Tracker, concurrency int, at time.Time, requests int, figures Figures, request func(n int)) {
+	real := &t.state.solves
 	solve := func(float64) (float64, bool) {
-		fails := real.streak >= failuresInARow || rand.Float64() < real.fails //nolint:gosec // G404: a model
+		fails := real.streak >= FailuresInARow || rand.Float64() < real.fails //nolint:gosec // G404: a model
 		return float64(real.sorted[rand.IntN(real.many)]), fails              //nolint:gosec // G404: a model
 	}
 	// As many callers wait for a token as do for real.
 	waiters := float64(figures.Waited) / float64(max(1, figures.Waited+figures.Misses))
-	begin, end := sinceEpoch(m.looked), sinceEpoch(at)
+	begin, end := sinceEpoch(t.looked), sinceEpoch(at)
 	for _, r := range s.runs {
 		r.solve, r.concurrency = solve, concurrency
-		if r.mind.follows {
-			r.mind.knowledge = m.knowledge // what an earlier run saved may have come
+		if r.state.follows {
+			r.state.knowledge = t.state.knowledge // what an earlier run saved may have come
 		}
 	}
 	// Who follows must not know of a request before it comes.
@@ -169,7 +168,7 @@ func (s *shadow) live(m *memory, concurrency int, at time.Time, requests int, fi
 		s.pass(at)
 		request(n)
 		for _, r := range s.runs {
-			r.mind.forget()
+			r.state.outdateShared()
 			r.request(at, rand.Float64() < waiters) //nolint:gosec // G404: a model
 		}
 	}
@@ -179,7 +178,7 @@ func (s *shadow) live(m *memory, concurrency int, at time.Time, requests int, fi
 // pass lets time pass up to a moment.
 func (s *shadow) pass(at float64) {
 	for _, r := range s.runs {
-		r.mind.forget()
+		r.state.outdateShared()
 		r.pass(at)
 		r.waits = r.waits[:0] // nobody wants to know, and they would be ever more
 	}
@@ -216,7 +215,7 @@ type Shadow struct {
 }
 
 // tell sums up; nil where there is too little to tell.
-func (s *shadow) tell(at time.Time, figures pool.Figures) *Shadow {
+func (s *shadow) tell(at time.Time, figures Figures) *Shadow {
 	was := s.since.real
 	got := figures.Hits - was.Hits
 	outcomes := got + figures.Waited - was.Waited + figures.Misses - was.Misses
@@ -232,7 +231,7 @@ func (s *shadow) tell(at time.Time, figures pool.Figures) *Shadow {
 	}
 	// The first depth that is as good, else the last one.
 	for i, r := range s.runs[:len(s.runs)-len(s.dearer)] {
-		told.Adaptive, told.Depth = r.mind.knobs.Adaptive, r.mind.knobs.Depth
+		told.Adaptive, told.Depth = r.state.params.Adaptive, r.state.params.Depth
 		told.ShadowHitRate = s.hitRate(i)
 		told.ShadowBought = int64(r.result.Bought - s.since.runs[i].bought)
 		if told.asGood() {
@@ -253,7 +252,7 @@ func (s *shadow) hitRate(run int) float64 {
 func (s *shadow) price(rate float64) float64 {
 	price, first := s.own.MaxWaste, len(s.runs)-len(s.dearer)
 	for i, r := range s.dearer {
-		next, dearer := s.hitRate(first+i), r.mind.knobs.MaxWaste
+		next, dearer := s.hitRate(first+i), r.state.params.MaxWaste
 		if next >= s.own.HitRate {
 			return between(price, dearer, rate, next, s.own.HitRate)
 		}

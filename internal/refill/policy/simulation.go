@@ -1,4 +1,4 @@
-package refill
+package policy
 
 import (
 	"context"
@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"poold/internal/targets"
 )
 
 // Solves is a model of a provider: lognormal lead times, cut to [Least, Most],
@@ -65,12 +63,12 @@ func (p *Solves) ParseLead(text string) error {
 
 // Simulation is a replay of demand against a policy in virtual time.
 type Simulation struct {
-	Knobs       Knobs
+	Params      Params
 	Solves      Solves
-	Concurrency int            // most orders at once
-	Wait        time.Duration  // that a request waits for a token; 0 = it is lost at once
-	Arrivals    []float64      // seconds from the start, ascending
-	Warm        []targets.Warm // windows; the start is a Monday, 00:00 UTC
+	Concurrency int           // most orders at once
+	Wait        time.Duration // that a request waits for a token; 0 = it is lost at once
+	Arrivals    []float64     // seconds from the start, ascending
+	Warm        []Warm        // windows; the start is a Monday, 00:00 UTC
 	Seed        uint64
 	// Progress, if set, is called now and then with the share that is done.
 	Progress func(done float64)
@@ -119,11 +117,11 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 	if len(s.Warm) > 0 {
 		begin = 0 // a window may come before the first request
 	}
-	r := newReplay(NewMind(s.Knobs), s.Concurrency, begin)
+	r := newReplay(NewState(s.Params), s.Concurrency, begin)
 	r.patience = s.Wait.Seconds()
 	r.windows = &calendar{windows: s.Warm}
 	random := rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // G404: a model, and repeatable
-	r.solve = func(at float64) (float64, bool) { return s.Solves.draw(random, inSeconds(at)) }
+	r.solve = func(at float64) (float64, bool) { return s.Solves.Draw(random, inSeconds(at)) }
 	steps := 0
 	until := func(limit float64) error {
 		for r.step(limit) {
@@ -151,8 +149,8 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 	return r.finish(), nil
 }
 
-// draw draws a solve that was placed so long after the start.
-func (p *Solves) draw(random *rand.Rand, since time.Duration) (lead float64, fails bool) {
+// Draw draws a solve that was placed so long after the start.
+func (p *Solves) Draw(random *rand.Rand, since time.Duration) (lead float64, fails bool) {
 	lead = p.Median.Seconds() * math.Exp(p.Sigma*random.NormFloat64())
 	lead = min(max(lead, p.Least.Seconds()), p.Most.Seconds())
 	if p.Drift != nil {

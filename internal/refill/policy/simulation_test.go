@@ -1,4 +1,4 @@
-package refill
+package policy
 
 import (
 	"compress/gzip"
@@ -46,8 +46,8 @@ func simulated(t testing.TB, s Simulation) Result {
 	if r.Requests != r.Hits+r.Waited+r.Misses || r.Served != r.Hits+r.Waited {
 		t.Errorf("requests do not add up: %+v", r)
 	}
-	if s.Knobs.Adaptive && r.PeakHeld > s.Knobs.Depth {
-		t.Errorf("%d tokens and orders were held with depth %d", r.PeakHeld, s.Knobs.Depth)
+	if s.Params.Adaptive && r.PeakHeld > s.Params.Depth {
+		t.Errorf("%d tokens and orders were held with depth %d", r.PeakHeld, s.Params.Depth)
 	}
 	return r
 }
@@ -75,7 +75,7 @@ func ratio(t testing.TB, price float64, seeds int) float64 {
 		k := usual()
 		k.MaxWaste = price
 		for seed := range seeds {
-			r := simulated(t, Simulation{Knobs: k, Arrivals: trace(t, c.trace), Seed: uint64(seed)})
+			r := simulated(t, Simulation{Params: k, Arrivals: trace(t, c.trace), Seed: uint64(seed)})
 			hits += r.HitRate / float64(seeds)
 			waste += r.WastePerRequest / float64(seeds)
 		}
@@ -128,7 +128,7 @@ func TestDriftAndOutage(t *testing.T) {
 		solves.Out = func(since time.Duration) bool {
 			return since >= 16*time.Hour && since < 16*time.Hour+10*time.Minute
 		}
-		r := simulated(t, Simulation{Knobs: usual(), Solves: solves, Concurrency: 64, Arrivals: arrivals, Seed: seed})
+		r := simulated(t, Simulation{Params: usual(), Solves: solves, Concurrency: 64, Arrivals: arrivals, Seed: seed})
 		t.Logf("hits %.2f %%, bought per hit %.3f", 100*r.HitRate, r.BoughtPerServed)
 		hits += r.HitRate / seeds
 		price += r.BoughtPerServed / seeds
@@ -146,7 +146,7 @@ func TestQuickProvider(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			arrivals := trace(t, name)
-			as := simulated(t, Simulation{Knobs: usual(), Arrivals: arrivals})
+			as := simulated(t, Simulation{Params: usual(), Arrivals: arrivals})
 			short := make([]float64, len(arrivals))
 			for i, a := range arrivals {
 				short[i] = a * quick
@@ -154,7 +154,7 @@ func TestQuickProvider(t *testing.T) {
 			k := usual()
 			k.Usable = 8 * time.Second
 			p := Solves{Median: 1800 * time.Millisecond, Sigma: 0.45, Least: 600 * time.Millisecond, Most: 12 * time.Second, Fail: 0.07}
-			r := simulated(t, Simulation{Knobs: k, Solves: p, Concurrency: 64, Arrivals: short})
+			r := simulated(t, Simulation{Params: k, Solves: p, Concurrency: 64, Arrivals: short})
 			t.Logf("hits %.4f and %.4f, waste %.3f and %.3f", as.HitRate, r.HitRate, as.WastePerRequest, r.WastePerRequest)
 			if math.Abs(as.HitRate-r.HitRate) > 0.015 || math.Abs(as.WastePerRequest-r.WastePerRequest) > 0.06 {
 				t.Errorf("%+v\nwant about\n%+v", r, as)
@@ -174,7 +174,7 @@ func TestCronOfAnyPeriod(t *testing.T) {
 				t.Fatal(err)
 			}
 			k := usual()
-			r := simulated(t, Simulation{Knobs: k, Arrivals: arrivals})
+			r := simulated(t, Simulation{Params: k, Arrivals: arrivals})
 			if cost := r.WastePerRequest + k.MaxWaste*(1-r.HitRate); cost > 0.85 || r.WastePerRequest > 0.3 {
 				t.Errorf("hits %.3f, waste %.3f", r.HitRate, r.WastePerRequest)
 			}
@@ -184,7 +184,7 @@ func TestCronOfAnyPeriod(t *testing.T) {
 
 func TestSimulationIsDeterministic(t *testing.T) {
 	run := func(seed uint64) Result {
-		return simulated(t, Simulation{Knobs: usual(), Arrivals: trace(t, "sessions"), Seed: seed})
+		return simulated(t, Simulation{Params: usual(), Arrivals: trace(t, "sessions"), Seed: seed})
 	}
 	first := run(4)
 	if again := run(4); again != first {
@@ -199,8 +199,8 @@ func TestSimulationIsDeterministic(t *testing.T) {
 // for whom none comes in time give up.
 func TestSimulationWaits(t *testing.T) {
 	p := Solves{Median: 10 * time.Second, Least: 10 * time.Second, Most: 10 * time.Second}
-	k := Knobs{Depth: 1, Usable: 80 * time.Second, FirstPoll: 10 * time.Second}
-	s := Simulation{Knobs: k, Solves: p, Concurrency: 1, Wait: 15 * time.Second, Arrivals: []float64{0, 1, 2}}
+	k := Params{Depth: 1, Usable: 80 * time.Second, FirstPoll: 10 * time.Second}
+	s := Simulation{Params: k, Solves: p, Concurrency: 1, Wait: 15 * time.Second, Arrivals: []float64{0, 1, 2}}
 	r := simulated(t, s)
 	// One slot: tokens land at 10 and 20; the third caller has gone by 30.
 	if r.Waited != 1 || r.Misses != 2 || r.Hits != 0 || r.WaitP50 != 10 {
@@ -212,23 +212,23 @@ func TestSimulationWaits(t *testing.T) {
 	}
 }
 
-// Fixed depths run through the same Mind and keep the sentence of the README.
+// Fixed depths run through the same State and keep the sentence of the README.
 func TestSimulationOfFixed(t *testing.T) {
 	k := usual()
 	k.Adaptive, k.Depth = false, 15
-	r := simulated(t, Simulation{Knobs: k, Arrivals: trace(t, "steady-mid")})
+	r := simulated(t, Simulation{Params: k, Arrivals: trace(t, "steady-mid")})
 	if r.HitRate < 0.999 || r.WastePerRequest > 0.1 {
 		t.Errorf("%+v", r)
 	}
 	k.IdleAfter = 2 * time.Minute
 	on := trace(t, "onoff")
-	always, idle := simulated(t, Simulation{Knobs: usualFixed(15), Arrivals: on}), simulated(t, Simulation{Knobs: k, Arrivals: on})
+	always, idle := simulated(t, Simulation{Params: usualFixed(15), Arrivals: on}), simulated(t, Simulation{Params: k, Arrivals: on})
 	if idle.Bought > always.Bought/2 {
 		t.Errorf("with idle_after %d were bought, without it %d", idle.Bought, always.Bought)
 	}
 }
 
-func usualFixed(depth int) Knobs {
+func usualFixed(depth int) Params {
 	k := usual()
 	k.Adaptive, k.Depth = false, depth
 	return k
@@ -239,7 +239,7 @@ func TestSimulationEnds(t *testing.T) {
 		t.Errorf("without demand: %+v, %v", r, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	s := Simulation{Knobs: usual(), Solves: DefaultSolves(), Concurrency: 64, Arrivals: trace(t, "sessions")}
+	s := Simulation{Params: usual(), Solves: DefaultSolves(), Concurrency: 64, Arrivals: trace(t, "sessions")}
 	s.Progress = func(float64) { cancel() }
 	if _, err := s.Run(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
@@ -267,6 +267,6 @@ func BenchmarkSimulatedDay(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		simulated(b, Simulation{Knobs: usual(), Arrivals: arrivals})
+		simulated(b, Simulation{Params: usual(), Arrivals: arrivals})
 	}
 }

@@ -1,4 +1,4 @@
-package refill
+package policy
 
 const (
 	// An order that had to wait for a slot is believed as one of slotWaits, one that

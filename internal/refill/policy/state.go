@@ -1,12 +1,12 @@
-package refill
+package policy
 
 import (
 	"math"
 	"time"
 )
 
-// Knobs is what the file says about buying for one target.
-type Knobs struct {
+// Params is what the file says about buying for one target.
+type Params struct {
 	Adaptive  bool          // false: keep Depth
 	Depth     int           // fixed: kept; adaptive: the most ever kept and on order
 	Min       int           // adaptive: kept whatever the demand; at most Depth
@@ -18,6 +18,16 @@ type Knobs struct {
 	// Of the provider that would be asked; their sum is the lead time that is
 	// assumed while none is known.
 	FirstPoll, PollInterval time.Duration
+}
+
+// remembers reports whether the demand so far matters to the policy.
+func (p Params) remembers() bool { return p.Adaptive || p.IdleAfter > 0 }
+
+// Lead is the time from submit to token to reckon with while none is known: never
+// above half the usable life, since a token that is ordered earlier than that
+// displaces one that is still good.
+func (p Params) Lead() time.Duration {
+	return max(0, min(p.FirstPoll+p.PollInterval, p.Usable/2))
 }
 
 const (
@@ -39,15 +49,15 @@ const (
 	lifeMost    = 600.0
 )
 
-// Mind is what is known about one target, and the memory of its policy: a value
+// State is what is known about one target, and the memory of its policy: a value
 // without clock, lock or I/O. Every method takes the time; one before the latest
 // counts as that. Its owner calls it from one goroutine at a time. Where a
 // comment says scaled seconds, a second is scale seconds of the clock.
-type Mind struct {
+type State struct {
 	*knowledge
-	follows bool // the knowledge is another Mind's: this one adds nothing to it
+	follows bool // the knowledge is another State's: this one adds nothing to it
 
-	knobs  Knobs
+	params Params
 	now    float64 // the latest time, in unix seconds as all times here
 	placed float64 // time of the last order; 0 = none yet
 	credit float64 // tokens that may still be wasted
@@ -55,11 +65,11 @@ type Mind struct {
 	hit    float64
 	slots  slots
 
-	// Of the last wish; not saved.
-	wish    Wish
-	wished  float64  // when; 0 = it is to be made anew
-	warm    int      // for which
-	thought *thought // nil unless Adaptive
+	// Of the last plan; not saved.
+	plan      Plan
+	planned   float64    // when; 0 = it is to be made anew
+	warm      int        // for which
+	workspace *workspace // nil unless Adaptive
 
 	// What the floor costs by itself is not charged to the credit.
 	free   float64 // expiries that are still its own; not saved
@@ -81,53 +91,53 @@ type knowledge struct {
 	table  *table // nil unless Adaptive: a fixed depth needs no forecast
 }
 
-// thought is what the last forecasts were made of.
-type thought struct {
-	looks [horizons]outlook
-	soon  ahead // for wish.Lead
+// workspace is what the last forecasts were made of.
+type workspace struct {
+	above [horizons]exceedance
+	soon  forecast // for plan.Lead
 }
 
-// NewMind makes a Mind that has seen nothing.
-func NewMind(k Knobs) *Mind {
-	m := &Mind{knowledge: &knowledge{scale: 1}, knobs: k}
+// NewState makes a State that has seen nothing.
+func NewState(k Params) *State {
+	m := &State{knowledge: &knowledge{scale: 1}, params: k}
 	m.solves.fails = failPrior
 	if k.Adaptive {
-		m.table, m.thought = newTable(), new(thought)
+		m.table, m.workspace = new(table), new(workspace)
 	}
 	m.credit = m.creditStart()
 	m.learned()
 	return m
 }
 
-// follower makes a Mind with other knobs that knows what m knows, now and later. It
+// follower makes a State with other params that knows what m knows, now and later. It
 // has a credit of its own.
-func (m *Mind) follower(k Knobs) *Mind {
-	f := &Mind{knowledge: m.knowledge, follows: true, knobs: k}
+func (m *State) follower(k Params) *State {
+	f := &State{knowledge: m.knowledge, follows: true, params: k}
 	f.credit = f.creditStart()
 	return f
 }
 
-// Change gives it other knobs, with the same Adaptive and Usable: another kind or
-// life of tokens is another Mind, made by Restore.
-func (m *Mind) Change(k Knobs) {
-	m.knobs = k
+// Change gives it other params, with the same Adaptive and Usable: another kind or
+// life of tokens is another State, made by Restore.
+func (m *State) Change(k Params) {
+	m.params = k
 	m.credit = min(m.credit, m.creditMost())
 	m.learned()
-	m.wished = 0
+	m.planned = 0
 }
 
 // Request notes that somebody asked for a token, and whether one was ready.
-func (m *Mind) Request(at time.Time, hit bool) {
+func (m *State) Request(at time.Time, hit bool) {
 	m.advance(at)
 	if !m.follows {
 		m.asked()
 	}
 	m.earn(hit)
-	m.stir()
+	m.outdate()
 }
 
 // asked learns from a request that comes now.
-func (m *Mind) asked() {
+func (m *State) asked() {
 	if m.table != nil && m.last > 0 {
 		m.table.gaps.add(m.busy, (m.now-m.last)/m.scale)
 	}
@@ -142,67 +152,67 @@ func (m *Mind) asked() {
 }
 
 // Placed notes an order.
-func (m *Mind) Placed(at time.Time) {
+func (m *State) Placed(at time.Time) {
 	m.advance(at)
 	m.placed = m.now
 	m.slots.placed(m.now, manySlots*m.solves.quantile(0.5))
 }
 
 // Landed notes a token that was ordered lead ago.
-func (m *Mind) Landed(at time.Time, lead time.Duration) {
+func (m *State) Landed(at time.Time, lead time.Duration) {
 	m.advance(at)
 	if !m.follows {
 		m.solves.landed(lead)
 		m.learned()
 	}
-	m.stir()
+	m.outdate()
 }
 
 // Learn replaces the lead times by those of a list, newest first; what is beyond
 // the first 48 is left. It is for an owner whose stock remembers them, to be
 // called when they have changed.
-func (m *Mind) Learn(at time.Time, leads []time.Duration) {
+func (m *State) Learn(at time.Time, leads []time.Duration) {
 	m.advance(at)
 	m.solves.replace(leads)
 	m.learned()
-	m.stir()
+	m.outdate()
 }
 
 // Failed notes an order that ended without a token.
-func (m *Mind) Failed(at time.Time) {
+func (m *State) Failed(at time.Time) {
 	m.advance(at)
 	if !m.follows {
 		m.solves.failed()
 	}
-	m.stir()
+	m.outdate()
 }
 
 // Expired notes n tokens that died unused.
-func (m *Mind) Expired(at time.Time, n int) {
+func (m *State) Expired(at time.Time, n int) {
 	m.advance(at)
 	m.credit = max(m.credit-m.charged(n), m.creditLowest())
-	m.wished = 0
+	m.planned = 0
 }
 
-// stir has the next wish made anew, unless one event more changes little.
-func (m *Mind) stir() {
-	if m.wish.Want < slowFrom {
-		m.wished = 0
+// outdate has the next plan made anew, unless one event more changes little.
+func (m *State) outdate() {
+	if m.plan.Want < slowFrom {
+		m.planned = 0
 	}
 }
 
-// forget has a follower's next wish made anew: it shares its thought with others.
-func (m *Mind) forget() {
+// outdateShared has a follower's next plan made anew: it shares its workspace with others.
+func (m *State) outdateShared() {
 	if m.follows {
-		m.wished = 0
+		m.planned = 0
 	}
 }
 
 // learned looks whether the lead times are far from those that the time
 // constants are for. If so, these are stretched, and the table, whose times they
 // are, begins anew.
-func (m *Mind) learned() {
-	guess := m.knobs.FirstPoll + m.knobs.PollInterval
+func (m *State) learned() {
+	guess := m.params.FirstPoll + m.params.PollInterval
 	m.solves.sort(guess)
 	if m.start > 0 && m.solves.n < solvesToWait {
 		return // a few among guesses say little
@@ -218,20 +228,20 @@ func (m *Mind) learned() {
 	m.count = min(m.countNow()*ideal/m.scale, mostCount) // so many are in the new time constant
 	m.scale = ideal
 	if m.table != nil {
-		m.table = newTable()
+		m.table = new(table)
 	}
 	m.sampled = m.now
-	m.wished = 0
+	m.planned = 0
 }
 
 // ends are the horizons of the table in scaled seconds.
-func (m *Mind) ends() [horizons]float64 {
-	life := m.knobs.Usable.Seconds() / m.scale
+func (m *State) ends() [horizons]float64 {
+	life := m.params.Usable.Seconds() / m.scale
 	return [horizons]float64{nearHorizon, midHorizon, min(max(life, lifeLeast), lifeMost) + lifeBeyond}
 }
 
 // countNow is the decayed count of requests.
-func (m *Mind) countNow() float64 {
+func (m *State) countNow() float64 {
 	if m.last == 0 {
 		return 0
 	}
@@ -239,14 +249,14 @@ func (m *Mind) countNow() float64 {
 }
 
 // decayed is what is left now of a count as of then.
-func (m *Mind) decayed(count, then float64) float64 {
+func (m *State) decayed(count, then float64) float64 {
 	return count * math.Exp(-(m.now-then)/(countDecay*m.scale))
 }
 
 // advance brings the table to the time: samples are noted while nobody asks, and
 // what came of earlier ones is written down. A wake-up that came late, or a
 // hundred too many, change nothing: the samples are at the same moments.
-func (m *Mind) advance(at time.Time) {
+func (m *State) advance(at time.Time) {
 	m.now = max(m.now, unixSeconds(at), m.last)
 	if m.follows {
 		return
@@ -277,7 +287,7 @@ func (m *Mind) advance(at time.Time) {
 }
 
 // sample notes the situation at a moment that is not before the last request.
-func (m *Mind) sample(at float64) {
+func (m *State) sample(at float64) {
 	silence := (at - m.last) / m.scale
 	shape := 2*m.count*math.Exp(-silence/countDecay) + fallbackPrior
 	m.table.note(at, shape, m.total, situation(silence, m.busy))

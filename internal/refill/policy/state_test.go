@@ -1,4 +1,4 @@
-package refill
+package policy
 
 import (
 	"fmt"
@@ -10,15 +10,13 @@ import (
 	"unsafe"
 
 	"pgregory.net/rapid"
-
-	"poold/internal/pool"
 )
 
 // after is a moment so many seconds into a test.
 func after(seconds float64) time.Time { return epoch.Add(inSeconds(seconds)) }
 
 // requests notes n of them, gap seconds apart, and returns the time after.
-func requests(m *Mind, from float64, n int, gap float64) float64 {
+func requests(m *State, from float64, n int, gap float64) float64 {
 	for range n {
 		m.Request(after(from), true)
 		from += gap
@@ -28,17 +26,17 @@ func requests(m *Mind, from float64, n int, gap float64) float64 {
 
 // A demand that nobody has seen wants nothing; a steady one wants enough for the
 // lead time and some more, and less when it ends.
-func TestWishFollowsTheDemand(t *testing.T) {
-	m := NewMind(usual())
-	if w := m.Wish(after(0), 0); w.Want != 0 || w.Rail != RailNone || w.Look != 10*time.Second {
+func TestPlanFollowsTheDemand(t *testing.T) {
+	m := NewState(usual())
+	if w := m.Plan(after(0), 0); w.Want != 0 || w.Limit != LimitNone || w.Look != 10*time.Second {
 		t.Errorf("at first: %+v", w)
 	}
 	end := requests(m, 0, 2000, 1)
-	w := m.Wish(after(end), 0)
+	w := m.Plan(after(end), 0)
 	if w.Want < 25 || w.Want > 60 || w.Forecast < 16 || w.Forecast > 24 || w.Risk > 0.03 {
 		t.Errorf("at one a second: %+v", w)
 	}
-	if w := m.Wish(after(end+900), 0); w.Want != 0 {
+	if w := m.Plan(after(end+900), 0); w.Want != 0 {
 		t.Errorf("a quarter of an hour later: %+v", w)
 	}
 }
@@ -46,7 +44,7 @@ func TestWishFollowsTheDemand(t *testing.T) {
 // A lone request after hours of lone requests is not taken for the beginning of a
 // crowd, while the first one of a burst is where bursts are usual.
 func TestTableLearnsWhatHappensNext(t *testing.T) {
-	lone, bursts := NewMind(usual()), NewMind(usual())
+	lone, bursts := NewState(usual()), NewState(usual())
 	at := 0.0
 	for range 60 {
 		requests(lone, at, 1, 0)
@@ -55,56 +53,56 @@ func TestTableLearnsWhatHappensNext(t *testing.T) {
 	}
 	lone.Request(after(at), true)
 	bursts.Request(after(at), true)
-	if w := lone.Wish(after(at), 0); w.Want > 1 {
+	if w := lone.Plan(after(at), 0); w.Want > 1 {
 		t.Errorf("a lone request: %+v", w)
 	}
-	if w := bursts.Wish(after(at), 0); w.Want < 10 {
+	if w := bursts.Plan(after(at), 0); w.Want < 10 {
 		t.Errorf("a burst: %+v", w)
 	}
 }
 
-func TestRails(t *testing.T) {
-	busy := func(change func(*Knobs)) (*Mind, float64) {
+func TestLimits(t *testing.T) {
+	busy := func(change func(*Params)) (*State, float64) {
 		k := usual()
 		change(&k)
-		m := NewMind(k)
+		m := NewState(k)
 		return m, requests(m, 0, 1000, 0.5)
 	}
 	cases := map[string]struct {
-		change func(*Knobs)
-		then   func(m *Mind, at float64)
+		change func(*Params)
+		then   func(m *State, at float64)
 		after  float64 // seconds
 		warm   int
 		want   int
-		rail   string
+		limit  string
 	}{
-		"depth":                    {change: func(k *Knobs) { k.Depth = 7 }, want: 7, rail: RailDepth},
-		"depth 0":                  {change: func(k *Knobs) { k.Depth = 0 }, want: 0, rail: RailNone},
-		"credit":                   {then: func(m *Mind, at float64) { m.Expired(after(at), 500) }, want: 0, rail: RailCredit},
-		"credit, min":              {change: func(k *Knobs) { k.Min = 3 }, then: func(m *Mind, at float64) { m.Expired(after(at), 500+3) }, want: 3, rail: RailCredit},
-		"credit, warm":             {then: func(m *Mind, at float64) { m.Expired(after(at), 500) }, warm: 9, want: 9, rail: RailCredit},
-		"min alone":                {change: func(k *Knobs) { k.Min = 3 }, after: 4000, want: 3, rail: RailNone},
-		"warm beats depth":         {change: func(k *Knobs) { k.Depth = 7 }, after: 4000, warm: 12, want: 12, rail: RailNone},
-		"idle":                     {change: func(k *Knobs) { k.IdleAfter = time.Second }, after: 2, want: 0, rail: RailIdle},
-		"idle_after is not over":   {change: func(k *Knobs) { k.Depth, k.IdleAfter = 7, time.Minute }, want: 7, rail: RailDepth},
-		"fixed":                    {change: func(k *Knobs) { k.Adaptive = false }, want: 200, rail: RailNone},
-		"fixed knows no credit":    {change: func(k *Knobs) { k.Adaptive = false }, then: func(m *Mind, at float64) { m.Expired(after(at), 999) }, want: 200},
-		"fixed, idle":              {change: func(k *Knobs) { k.Adaptive, k.IdleAfter = false, time.Minute }, after: 61, want: 0, rail: RailIdle},
-		"fixed, in a warm window":  {change: func(k *Knobs) { k.Adaptive, k.Depth = false, 5 }, warm: 9, want: 9},
-		"fixed, a smaller window":  {change: func(k *Knobs) { k.Adaptive = false }, warm: 9, want: 200},
-		"fixed, idle and a window": {change: func(k *Knobs) { k.Adaptive, k.IdleAfter = false, time.Minute }, after: 61, warm: 9, want: 9, rail: RailIdle},
+		"depth":                    {change: func(k *Params) { k.Depth = 7 }, want: 7, limit: LimitDepth},
+		"depth 0":                  {change: func(k *Params) { k.Depth = 0 }, want: 0, limit: LimitNone},
+		"credit":                   {then: func(m *State, at float64) { m.Expired(after(at), 500) }, want: 0, limit: LimitCredit},
+		"credit, min":              {change: func(k *Params) { k.Min = 3 }, then: func(m *State, at float64) { m.Expired(after(at), 500+3) }, want: 3, limit: LimitCredit},
+		"credit, warm":             {then: func(m *State, at float64) { m.Expired(after(at), 500) }, warm: 9, want: 9, limit: LimitCredit},
+		"min alone":                {change: func(k *Params) { k.Min = 3 }, after: 4000, want: 3, limit: LimitNone},
+		"warm beats depth":         {change: func(k *Params) { k.Depth = 7 }, after: 4000, warm: 12, want: 12, limit: LimitNone},
+		"idle":                     {change: func(k *Params) { k.IdleAfter = time.Second }, after: 2, want: 0, limit: LimitIdle},
+		"idle_after is not over":   {change: func(k *Params) { k.Depth, k.IdleAfter = 7, time.Minute }, want: 7, limit: LimitDepth},
+		"fixed":                    {change: func(k *Params) { k.Adaptive = false }, want: 200, limit: LimitNone},
+		"fixed knows no credit":    {change: func(k *Params) { k.Adaptive = false }, then: func(m *State, at float64) { m.Expired(after(at), 999) }, want: 200},
+		"fixed, idle":              {change: func(k *Params) { k.Adaptive, k.IdleAfter = false, time.Minute }, after: 61, want: 0, limit: LimitIdle},
+		"fixed, in a warm window":  {change: func(k *Params) { k.Adaptive, k.Depth = false, 5 }, warm: 9, want: 9},
+		"fixed, a smaller window":  {change: func(k *Params) { k.Adaptive = false }, warm: 9, want: 200},
+		"fixed, idle and a window": {change: func(k *Params) { k.Adaptive, k.IdleAfter = false, time.Minute }, after: 61, warm: 9, want: 9, limit: LimitIdle},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			if c.change == nil {
-				c.change = func(*Knobs) {}
+				c.change = func(*Params) {}
 			}
 			m, at := busy(c.change)
 			if c.then != nil {
 				c.then(m, at)
 			}
-			if w := m.Wish(after(at+c.after), c.warm); w.Want != c.want || w.Rail != c.rail {
-				t.Errorf("%+v, want %d, rail %q", w, c.want, c.rail)
+			if w := m.Plan(after(at+c.after), c.warm); w.Want != c.want || w.Limit != c.limit {
+				t.Errorf("%+v, want %d, limit %q", w, c.want, c.limit)
 			}
 		})
 	}
@@ -113,7 +111,7 @@ func TestRails(t *testing.T) {
 // Eight failures in a row turn orders into probes, one per 5 s, and a success
 // ends that.
 func TestOutage(t *testing.T) {
-	m := NewMind(usual())
+	m := NewState(usual())
 	at := requests(m, 0, 1000, 0.5)
 	for range 200 {
 		m.Failed(after(at))
@@ -121,19 +119,19 @@ func TestOutage(t *testing.T) {
 	if m.solves.fails > 0.25 {
 		t.Errorf("an outage made the failure share %.2f", m.solves.fails)
 	}
-	decide := func(at float64, s pool.Stock) Decision { return m.Decide(after(at), m.Wish(after(at), 0), &s) }
-	if d := decide(at, pool.Stock{NextLook: -1}); d.Order != 1 || d.Rail != RailProbe {
+	decide := func(at float64, s Stock) Decision { return m.Decide(after(at), m.Plan(after(at), 0), &s) }
+	if d := decide(at, Stock{NextLook: -1}); d.Order != 1 || d.Limit != LimitProbe {
 		t.Errorf("the first probe: %+v", d)
 	}
 	m.Placed(after(at))
-	if d := decide(at+4, pool.Stock{NextLook: -1}); d.Order != 0 || d.Rail != RailProbe || d.Look > time.Second {
+	if d := decide(at+4, Stock{NextLook: -1}); d.Order != 0 || d.Limit != LimitProbe || d.Look > time.Second {
 		t.Errorf("4 s later: %+v", d)
 	}
-	if d := decide(at+5, pool.Stock{NextLook: -1}); d.Order != 1 {
+	if d := decide(at+5, Stock{NextLook: -1}); d.Order != 1 {
 		t.Errorf("5 s later: %+v", d)
 	}
 	m.Landed(after(at+20), 20*time.Second)
-	if d := decide(at+20, pool.Stock{NextLook: -1}); d.Order < d.Want || d.Rail == RailProbe {
+	if d := decide(at+20, Stock{NextLook: -1}); d.Order < d.Want || d.Limit == LimitProbe {
 		t.Errorf("after a success: %+v", d)
 	}
 }
@@ -142,10 +140,10 @@ func TestDecideWhilePaused(t *testing.T) {
 	for _, adaptive := range []bool{true, false} {
 		k := usual()
 		k.Adaptive = adaptive
-		m := NewMind(k)
+		m := NewState(k)
 		at := requests(m, 0, 100, 1)
-		d := m.Decide(after(at), m.Wish(after(at), 0), &pool.Stock{Paused: true, Waiting: 5})
-		if d.Order != 0 || d.Want != 0 || d.Rail != RailPaused || d.Look != Never {
+		d := m.Decide(after(at), m.Plan(after(at), 0), &Stock{Paused: true, Waiting: 5})
+		if d.Order != 0 || d.Want != 0 || d.Limit != LimitPaused || d.Look != Never {
 			t.Errorf("adaptive %v: %+v", adaptive, d)
 		}
 	}
@@ -154,41 +152,19 @@ func TestDecideWhilePaused(t *testing.T) {
 // Callers that wait get an order each at once, whatever the forecast and the
 // credit say.
 func TestDecideForCallersWaiting(t *testing.T) {
-	m := NewMind(usual())
+	m := NewState(usual())
 	m.Expired(after(0), 60)
-	if d := m.Decide(after(0), m.Wish(after(0), 0), &pool.Stock{Waiting: 3, NextLook: -1}); d.Order != 3 {
+	if d := m.Decide(after(0), m.Plan(after(0), 0), &Stock{Waiting: 3, NextLook: -1}); d.Order != 3 {
 		t.Errorf("%+v", d)
 	}
 }
 
-// Fixed through a Mind is Fixed.
-func TestFixedMindIsFixed(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		small := rapid.IntRange(0, 50)
-		m := NewMind(usualFixed(small.Draw(t, "depth")))
-		stock := pool.Stock{
-			Outliving: small.Draw(t, "outliving"), Orders: small.Draw(t, "orders"), Waiting: small.Draw(t, "waiting"),
-			NextLook: time.Duration(rapid.Int64Range(-1, int64(time.Hour)).Draw(t, "look")), Paused: rapid.Bool().Draw(t, "paused"),
-		}
-		for _, ms := range rapid.SliceOfN(rapid.IntRange(1, 300), 0, leadsKept).Draw(t, "leads") {
-			stock.Leads = append(stock.Leads, time.Duration(ms)*time.Second)
-		}
-		m.Learn(after(0), stock.Leads)
-		got := m.Decide(after(0), m.Wish(after(0), 0), &stock)
-		want := Fixed(State{Depth: m.knobs.Depth, Usable: m.knobs.Usable, FirstPoll: m.knobs.FirstPoll, PollInterval: m.knobs.PollInterval, Stock: stock})
-		got.Rail, got.Most = RailNone, 0 // Fixed does not tell
-		if got != want {
-			t.Fatalf("%+v, want %+v", got, want)
-		}
-	})
-}
-
-// Whatever happens in whatever order, a decision keeps the rails and somebody
+// Whatever happens in whatever order, a decision keeps the limits and somebody
 // who waits is not forgotten.
-func TestDecisionsKeepTheRails(t *testing.T) {
+func TestDecisionsKeepTheLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		k := drawKnobs(t)
-		m := NewMind(k)
+		k := drawParams(t)
+		m := NewState(k)
 		now := 0.0
 		for range rapid.IntRange(1, 80).Draw(t, "events") {
 			now += rapid.SampledFrom([]float64{-50, 0, 0.001, 0.3, 1, 7, 60, 900, 1e5}).Draw(t, "pause")
@@ -206,15 +182,15 @@ func TestDecisionsKeepTheRails(t *testing.T) {
 				m.Placed(at)
 			}
 			warm := rapid.SampledFrom([]int{0, 0, 0, 25}).Draw(t, "warm")
-			w := m.Wish(at, warm)
+			w := m.Plan(at, warm)
 			s := drawStock(t)
 			checkDecision(t, m, w, m.Decide(at, w, &s), &s, warm)
 		}
 	})
 }
 
-func drawKnobs(t *rapid.T) Knobs {
-	k := Knobs{
+func drawParams(t *rapid.T) Params {
+	k := Params{
 		Adaptive:  rapid.Bool().Draw(t, "adaptive"),
 		Depth:     rapid.IntRange(0, 300).Draw(t, "depth"),
 		HitRate:   rapid.Float64Range(0.5, 0.9999).Draw(t, "hit rate"),
@@ -229,8 +205,8 @@ func drawKnobs(t *rapid.T) Knobs {
 	return k
 }
 
-func drawStock(t *rapid.T) pool.Stock {
-	s := pool.Stock{
+func drawStock(t *rapid.T) Stock {
+	s := Stock{
 		Fresh: rapid.IntRange(0, 300).Draw(t, "fresh"), Orders: rapid.IntRange(0, 60).Draw(t, "orders"),
 		Waiting: rapid.IntRange(0, 20).Draw(t, "waiting"), Paused: rapid.IntRange(0, 9).Draw(t, "paused") == 0,
 		NextLook: time.Duration(rapid.Int64Range(-1, int64(time.Minute)).Draw(t, "look")),
@@ -239,12 +215,12 @@ func drawStock(t *rapid.T) pool.Stock {
 	return s
 }
 
-func checkDecision(t *rapid.T, m *Mind, w Wish, d Decision, s *pool.Stock, warm int) {
+func checkDecision(t *rapid.T, m *State, w Plan, d Decision, s *Stock, warm int) {
 	t.Helper()
-	k, most := m.knobs, max(m.knobs.Depth, warm)
+	k, most := m.params, max(m.params.Depth, warm)
 	if w.Want < 0 || w.Want > most || w.Want < max(k.Min, warm) || w.Lead < 0 || w.Lead > k.Usable || !(w.Risk >= 0 && w.Risk <= 1+1e-9) ||
 		math.IsNaN(w.Forecast) || w.Look < 0 {
-		t.Fatalf("wish %+v", w)
+		t.Fatalf("plan %+v", w)
 	}
 	if d.Order < 0 || d.Look < 0 {
 		t.Fatalf("decision %+v", d)
@@ -266,7 +242,7 @@ func checkDecision(t *rapid.T, m *Mind, w Wish, d Decision, s *pool.Stock, warm 
 	if k.Adaptive && d.Look > inSeconds(idleStep*m.scale) {
 		t.Fatalf("looks again in %v", d.Look)
 	}
-	if d.Rail == RailProbe {
+	if d.Limit == LimitProbe {
 		return
 	}
 	// Neither `min` nor somebody who waits is ever forgotten.
@@ -287,8 +263,8 @@ func TestHitRateSaysHowManyAreEnough(t *testing.T) {
 		k.MaxWaste, k.HitRate, k.Depth = 1e9, rate, 500
 		m, at := used(k)
 		m.Request(at, true)
-		w := m.Wish(at, 0)
-		var v view
+		w := m.Plan(at, 0)
+		var v expectation
 		m.foresee(&v)
 		if less := v.risk(w.Want - 1); w.Want < 2 || w.Risk > 1-rate || less <= 1-rate {
 			t.Errorf("hit_rate %g: %d wanted, the risk is %g, with one less %g", rate, w.Want, w.Risk, less)
@@ -304,7 +280,7 @@ func TestHitRateSaysHowManyAreEnough(t *testing.T) {
 // for by requests, nothing is held beyond depth and the run ends.
 func TestWasteIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		k := drawKnobs(t)
+		k := drawParams(t)
 		k.Adaptive, k.Min = true, 0
 		k.Usable = time.Duration(rapid.IntRange(1, 300).Draw(t, "life")) * time.Second
 		var arrivals []float64
@@ -318,7 +294,7 @@ func TestWasteIsBounded(t *testing.T) {
 		}
 		median := time.Duration(rapid.IntRange(1, 100).Draw(t, "median")) * time.Second
 		p := Solves{Median: median, Sigma: 0.5, Least: median / 4, Most: 5 * median, Fail: rapid.Float64Range(0, 1).Draw(t, "fail")}
-		r, err := Simulation{Knobs: k, Solves: p, Concurrency: rapid.IntRange(1, 64).Draw(t, "slots"), Arrivals: arrivals}.Run(t.Context())
+		r, err := Simulation{Params: k, Solves: p, Concurrency: rapid.IntRange(1, 64).Draw(t, "slots"), Arrivals: arrivals}.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -344,9 +320,9 @@ func TestMinIsKept(t *testing.T) {
 		at += 300 + float64(i*i*97%900)
 		arrivals = append(arrivals, at, at+0.1, at+0.2)
 	}
-	r := simulated(t, Simulation{Knobs: k, Solves: p, Concurrency: 64, Arrivals: arrivals})
+	r := simulated(t, Simulation{Params: k, Solves: p, Concurrency: 64, Arrivals: arrivals})
 	k.Min = 0
-	without := simulated(t, Simulation{Knobs: k, Solves: p, Concurrency: 64, Arrivals: arrivals})
+	without := simulated(t, Simulation{Params: k, Solves: p, Concurrency: 64, Arrivals: arrivals})
 	if r.HitRate < 0.85 || without.HitRate > 0.5 {
 		t.Errorf("with min %+v\nwithout %+v", r, without)
 	}
@@ -354,20 +330,20 @@ func TestMinIsKept(t *testing.T) {
 
 // What is known of a target fits in 64 KB, however many situations it met, with
 // its shadow.
-func TestMindIsSmall(t *testing.T) {
-	m := NewMind(usual())
+func TestTrackerIsSmall(t *testing.T) {
+	m := NewState(usual())
 	for i := range situations {
-		m.table.cell(i).after[0].add(0)
+		m.table.cell(i).After[0].add(0)
 	}
 	if m.table.known != mostCells {
 		t.Errorf("%d cells", m.table.known)
 	}
-	size := unsafe.Sizeof(memory{}) + unsafe.Sizeof(*m) + unsafe.Sizeof(*m.table) + unsafe.Sizeof(*m.thought) + mostCells*unsafe.Sizeof(cell{})
+	size := unsafe.Sizeof(Tracker{}) + unsafe.Sizeof(*m) + unsafe.Sizeof(*m.table) + unsafe.Sizeof(*m.workspace) + mostCells*unsafe.Sizeof(cell{})
 	size += unsafe.Sizeof(*m.knowledge) + unsafe.Sizeof(shadow{})
 	// Each may hold so many tokens, with as many orders; those that are dearer as many as
 	// a request each few seconds asks for.
 	for _, depth := range append(slices.Repeat([]int{16}, dearerRungs), ladder...) {
-		size += unsafe.Sizeof(replay{}) + unsafe.Sizeof(Mind{}) + uintptr(depth)*(unsafe.Sizeof(float64(0))+unsafe.Sizeof(order{}))
+		size += unsafe.Sizeof(replay{}) + unsafe.Sizeof(State{}) + uintptr(depth)*(unsafe.Sizeof(float64(0))+unsafe.Sizeof(order{}))
 		size += 2 * unsafe.Sizeof(tally{}) // in its marks
 	}
 	t.Logf("%d bytes", size)
@@ -380,7 +356,7 @@ func TestMindIsSmall(t *testing.T) {
 }
 
 // The cost of a decision; to be at most 20 µs.
-func BenchmarkWish(b *testing.B) {
+func BenchmarkPlan(b *testing.B) {
 	for _, c := range []struct {
 		rate  float64
 		depth int
@@ -388,20 +364,20 @@ func BenchmarkWish(b *testing.B) {
 		b.Run(fmt.Sprintf("rate=%g", c.rate), func(b *testing.B) {
 			k := usual()
 			k.Depth = c.depth
-			m := NewMind(k)
+			m := NewState(k)
 			at := requests(m, 0, 5000, 1/c.rate)
-			s := pool.Stock{Fresh: c.depth / 4, Outliving: c.depth / 8, Orders: 3, NextLook: -1}
+			s := Stock{Fresh: c.depth / 4, Outliving: c.depth / 8, Orders: 3, NextLook: -1}
 			b.ReportAllocs()
 			for b.Loop() {
-				m.wished = 0
-				m.Decide(after(at), m.Wish(after(at), 0), &s)
+				m.planned = 0
+				m.Decide(after(at), m.Plan(after(at), 0), &s)
 			}
 		})
 	}
 }
 
 func BenchmarkRequest(b *testing.B) {
-	m := NewMind(usual())
+	m := NewState(usual())
 	at := 0.0
 	b.ReportAllocs()
 	for b.Loop() {
@@ -415,10 +391,10 @@ func BenchmarkRequest(b *testing.B) {
 func TestCreditLeavesOutTheFloor(t *testing.T) {
 	k := usual()
 	k.Min = 4
-	m := NewMind(k)
+	m := NewState(k)
 	r := newReplay(m, 64, 0)
 	dice, p := rand.New(rand.NewPCG(1, 2)), DefaultSolves()
-	r.solve = func(float64) (float64, bool) { return p.draw(dice, 0) }
+	r.solve = func(float64) (float64, bool) { return p.Draw(dice, 0) }
 	r.pass(24 * 3600)
 	if r.result.Expired < 4000 || m.credit < m.creditStart()-5 {
 		t.Errorf("after a day of min, with %d expiries: credit %.1f of %.1f", r.result.Expired, m.credit, m.creditStart())

@@ -1,6 +1,9 @@
-package refill
+package policy
 
-import "math"
+import (
+	"math"
+	"sort"
+)
 
 // The table "what happened next". A situation is how long nobody has asked and
 // how busy it was when somebody last did. Times are in scaled seconds.
@@ -70,15 +73,7 @@ var busyEdges = func() (edges [busies - 1]float64) {
 
 // bucket is the first one whose edge is not reached.
 func bucket(edges []float64, x float64) int {
-	lo, hi := 0, len(edges)
-	for lo < hi {
-		if mid := (lo + hi) / 2; x < edges[mid] {
-			hi = mid
-		} else {
-			lo = mid + 1
-		}
-	}
-	return lo
+	return sort.Search(len(edges), func(i int) bool { return x < edges[i] })
 }
 
 // situation is the cell for that silence and busyness (as a bucket).
@@ -93,7 +88,7 @@ func situation(silence float64, busy int) int {
 // histogram is what followed a situation within one horizon: how much more or
 // less demand came than the fallback expected, as log((D+1/2)/(m+1/2)).
 type histogram struct {
-	bins   [bins]uint16 // in units of 1/sampleUnit
+	Bins   [bins]uint16 `json:"bins"` // in units of 1/sampleUnit
 	weight uint32       // their sum
 }
 
@@ -106,36 +101,36 @@ func (h *histogram) add(ratio float64) (halved bool) {
 	if halved = h.weight > halveAt-sampleUnit; halved {
 		h.halve()
 	}
-	h.bins[binOf(ratio)] += sampleUnit
+	h.Bins[binOf(ratio)] += sampleUnit
 	h.weight += sampleUnit
 	return halved
 }
 
 func (h *histogram) halve() {
 	h.weight = 0
-	for i := range h.bins {
-		h.bins[i] /= 2
-		h.weight += uint32(h.bins[i])
+	for i := range h.Bins {
+		h.Bins[i] /= 2
+		h.weight += uint32(h.Bins[i])
 	}
 }
 
 // cell is a situation that has been met.
 type cell struct {
-	after [horizons]histogram
-	// late is how many of the last horizon's samples had a request beyond the near one.
-	late uint32
+	After [horizons]histogram `json:"after"`
+	// Late is how many of the last horizon's samples had a request beyond the near one.
+	Late uint32 `json:"late"`
 }
 
 // settleLate notes whether somebody came late, once the last histogram has the sample.
 // What halving cuts off there must not be left over here.
 func (c *cell) settleLate(halved, came bool) {
 	if halved {
-		c.late /= 2
+		c.Late /= 2
 	}
 	if came {
-		c.late += sampleUnit
+		c.Late += sampleUnit
 	}
-	c.late = min(c.late, c.after[horizons-1].weight)
+	c.Late = min(c.Late, c.After[horizons-1].weight)
 }
 
 // pending is a sample that waits for its horizons.
@@ -157,8 +152,6 @@ type table struct {
 	head uint32           // samples noted
 	done [horizons]uint32 // of them, those whose horizon is over
 }
-
-func newTable() *table { return new(table) }
 
 // note remembers a situation, so that settle can say what came of it. It is
 // dropped where too many wait.
@@ -184,7 +177,7 @@ func (t *table) settle(at float64, count uint32, ends *[horizons]float64, scale 
 			}
 			c := t.cell(int(p.cell))
 			expected := length * float64(p.shape) / fallbackWindow
-			halved := c.after[h].add(math.Log((float64(count-p.count) + 0.5) / (expected + 0.5)))
+			halved := c.After[h].add(math.Log((float64(count-p.count) + 0.5) / (expected + 0.5)))
 			switch h {
 			case 0:
 				p.near = count
@@ -215,7 +208,7 @@ func (t *table) cell(situation int) *cell {
 func (t *table) evict() *cell {
 	least := -1
 	for i, c := range t.cells {
-		if c != nil && (least < 0 || c.after[0].weight < t.cells[least].after[0].weight) {
+		if c != nil && (least < 0 || c.After[0].weight < t.cells[least].After[0].weight) {
 			least = i
 		}
 	}
@@ -224,18 +217,18 @@ func (t *table) evict() *cell {
 	return c
 }
 
-// outlook is a histogram made ready for questions.
-type outlook struct {
+// exceedance is a histogram made ready for questions.
+type exceedance struct {
 	above  [bins + 1]float32 // weight in this bin and above
 	weight float64
 	shift  float64 // -log(m+1/2): from log n to the ratio
 }
 
-// look makes the histogram ready; expected is the fallback's mean now.
-func (o *outlook) look(h *histogram, expected float64) {
+// prepare makes the histogram ready; expected is the fallback's mean now.
+func (o *exceedance) prepare(h *histogram, expected float64) {
 	sum := uint32(0)
 	for i := bins - 1; i >= 0; i-- {
-		sum += uint32(h.bins[i])
+		sum += uint32(h.Bins[i])
 		o.above[i] = float32(sum) / sampleUnit
 	}
 	o.weight = float64(h.weight) / sampleUnit
@@ -245,7 +238,7 @@ func (o *outlook) look(h *histogram, expected float64) {
 // mix is the probability p of the fallback corrected by the share of the samples
 // with at least that many requests, given as log n. Between D = n-1 and D = n
 // the line is drawn in the middle; inside a bin samples count as spread evenly.
-func (o *outlook) mix(p, log float64) float64 {
+func (o *exceedance) mix(p, log float64) float64 {
 	place := (log+o.shift)/binWidth + binsZero
 	share := 0.0
 	switch {
@@ -257,13 +250,4 @@ func (o *outlook) mix(p, log float64) float64 {
 		share = float64(o.above[i])*(1-inside) + float64(o.above[i+1])*inside
 	}
 	return (fallbackWeight*p + share) / (fallbackWeight + o.weight)
-}
-
-// forgetLast empties the histograms of the last horizon, for when that moved.
-func (t *table) forgetLast() {
-	for _, c := range t.cells {
-		if c != nil {
-			c.after[horizons-1], c.late = histogram{}, 0
-		}
-	}
 }

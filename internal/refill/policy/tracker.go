@@ -1,210 +1,194 @@
-package refill
+package policy
 
 import (
-	"context"
 	"slices"
 	"time"
-
-	"poold/internal/pool"
-	"poold/internal/targets"
 )
 
-const (
-	// saveEvery is how often what was learned is saved, at most.
-	saveEvery = time.Minute
-	// saveLimit bounds a save, also the one at a stop.
-	saveLimit = time.Second
-	// mostEvents of one kind are learned from between two looks: more of them say
-	// no more than that there were very many.
-	mostEvents = 10_000
-)
+// mostEvents of one kind are learned from between two looks: more of them say no more
+// than that there were very many.
+const mostEvents = 10_000
 
-// memory is a Mind that learns from what the stock says: the counts there are
-// those of all replicas.
-type memory struct {
-	*Mind
-	own      Knobs
-	calendar calendar     // its warm windows
-	figures  pool.Figures // at the last look
-	leads    []time.Duration
-	looked   time.Time // when figures and leads were read; zero = not yet
-	asked    time.Time // when the last request was noticed; zero = none yet
-	recalled bool      // what an earlier run saved has been read
-	unsaved  bool      // something was learned since
-	savedAt  time.Time
-	shadow   *shadow // nil before anybody asks
+// Tracker follows one target from look to look. Its State learns from what the stock
+// says, whose counts are those of all replicas; its shadow, once somebody has asked,
+// lives through the same. It has no clock and no lock: one goroutine at a time uses it.
+type Tracker struct {
+	state    *State
+	calendar calendar // its warm windows
+	shadow   *shadow  // nil before anybody asks
+
+	figures Figures // at the last look
+	leads   []time.Duration
+	looked  time.Time // when figures and leads were read; zero = not yet
+	asked   time.Time // when the last request was noticed; zero = none yet
+
+	loaded  bool // what an earlier run saved has been read
+	unsaved bool // something was learned since
+	savedAt time.Time
 }
 
-func newMemory(t targets.Target, firstPoll, interval time.Duration) *memory {
-	k := knobs(t, firstPoll, interval)
-	return &memory{Mind: NewMind(k), own: k, calendar: calendar{windows: t.Warm}}
+// NewTracker makes one that has seen nothing.
+func NewTracker(p Params, windows []Warm) *Tracker {
+	return &Tracker{state: NewState(p), calendar: calendar{windows: windows}}
 }
 
-// knobs are what the file and the provider say about a target.
-func knobs(t targets.Target, firstPoll, interval time.Duration) Knobs {
-	return Knobs{
-		Adaptive: t.Refill == targets.RefillAdaptive, Depth: t.Depth, Min: t.Min,
-		HitRate: t.HitRate, MaxWaste: t.MaxWaste, IdleAfter: t.IdleAfter, Usable: t.Usable(),
-		FirstPoll: firstPoll, PollInterval: interval,
+// Pace takes notice of another provider's.
+func (t *Tracker) Pace(firstPoll, interval time.Duration) {
+	p := t.state.params
+	if p.FirstPoll != firstPoll || p.PollInterval != interval {
+		p.FirstPoll, p.PollInterval = firstPoll, interval
+		t.state.Change(p)
 	}
 }
 
-// remembers reports whether the demand so far matters to the policy.
-func (k Knobs) remembers() bool { return k.Adaptive || k.IdleAfter > 0 }
+// Plan says what the policy wants now, with the warm windows of the target.
+func (t *Tracker) Plan(at time.Time) Plan { return t.calendar.plan(at, t.state) }
 
-// learner is the Mind that learns what happens next: the adaptive one of the two,
-// nil where that is a shadow and there is none, or it dozes.
-func (m *memory) learner() *Mind {
-	switch {
-	case m.own.Adaptive:
-		return m.Mind
-	case m.shadow == nil || m.shadow.dozes():
+// Decide says what to order, given the stock as looked at with the plan's Lead.
+func (t *Tracker) Decide(at time.Time, p Plan, s *Stock) Decision { return t.state.Decide(at, p, s) }
+
+// Placed notes an order.
+func (t *Tracker) Placed(at time.Time) { t.state.Placed(at) }
+
+// Worth is what one more token is worth with n ahead of it, as of the last look: as
+// State.Worth has it, of the adaptive one of the target's State and its shadow. One
+// that `min` or a warm window keeps is needed for sure.
+func (t *Tracker) Worth(n int) float64 {
+	switch learner := t.learner(); {
+	case n < t.state.floor():
+		return t.state.params.MaxWaste
+	case learner != nil:
+		return learner.Worth(n)
+	default:
+		return t.state.Worth(n)
+	}
+}
+
+// Credit is how many tokens may still expire before an adaptive target keeps only its
+// `min`; 0 for a fixed one.
+func (t *Tracker) Credit() float64 { return t.state.Credit() }
+
+// Shadow is what another way of refilling would have done; nil where too little is
+// known.
+func (t *Tracker) Shadow() *Shadow {
+	if t.shadow == nil {
 		return nil
 	}
-	return m.shadow.adaptive.mind
+	return t.shadow.tell(t.looked, t.figures)
 }
 
-// pace takes notice of another provider's.
-func (m *memory) pace(firstPoll, interval time.Duration) {
-	if m.own.FirstPoll != firstPoll || m.own.PollInterval != interval {
-		m.own.FirstPoll, m.own.PollInterval = firstPoll, interval
-		m.Change(m.own)
-	}
-}
-
-// warm says how many tokens warm windows want ready, and how long that holds.
-func (m *memory) warm(at time.Time) (tokens int, change time.Duration) {
-	return m.calendar.at(at, m.Ahead())
-}
-
-// worth is what one more token is worth with n ahead of it, as of the last look.
-// One that `min` or a warm window keeps is needed for sure.
-func (m *memory) worth(n int) float64 {
-	switch l := m.learner(); {
-	case n < m.floor():
-		return m.own.MaxWaste
-	case l != nil:
-		return l.Worth(n)
-	default:
-		return m.Worth(n)
-	}
-}
-
-// learn tells the Mind what has happened since the last look.
-func (m *memory) learn(at time.Time, s *pool.Stock, concurrency int) {
-	now, then := s.Figures, m.figures
+// Learn takes notice of what has happened since the last look. concurrency is how many
+// orders the providers take at once.
+func (t *Tracker) Learn(at time.Time, s *Stock, concurrency int) {
+	now, then := s.Figures, t.figures
 	requests, hits := 0, now.Hits-then.Hits
-	request := func(n int) { m.Request(at, int64(n) < hits) }
+	request := func(n int) { t.state.Request(at, int64(n) < hits) }
 	// Counts that went back are those of a Redis that lost its data.
 	lost := now.Requests < then.Requests || now.Solved < then.Solved
-	known := !m.looked.IsZero() && !lost
+	known := !t.looked.IsZero() && !lost
 	if known {
 		requests = int(min(now.Requests-then.Requests, mostEvents))
 	}
-	if m.shadow == nil {
+	if t.shadow == nil {
 		for n := range requests {
 			request(n)
 		}
 	} else {
 		if lost {
-			m.shadow.begin(at, now)
+			t.shadow.begin(at, now)
 		}
-		m.shadow.learn(m, concurrency, at, requests, s, request)
+		t.shadow.learn(t, concurrency, at, requests, s, request)
 	}
 	if known {
 		for i := min(int(now.Solved-then.Solved), len(s.Leads)) - 1; i >= 0; i-- {
-			m.Landed(at, s.Leads[i])
+			t.state.Landed(at, s.Leads[i])
 		}
 		for range min(now.Failed-then.Failed, mostEvents) {
-			m.Failed(at)
+			t.state.Failed(at)
 		}
 		if expired := now.Expired - then.Expired; expired > 0 {
-			m.Expired(at, int(expired))
+			t.state.Expired(at, int(expired))
 		}
 	}
-	if !slices.Equal(s.Leads, m.leads) {
-		m.leads = s.Leads
-		m.Learn(at, s.Leads)
+	if !slices.Equal(s.Leads, t.leads) {
+		t.leads = s.Leads
+		t.state.Learn(at, s.Leads)
 	}
 	if requests > 0 {
-		m.unsaved, m.asked = true, at
+		t.unsaved, t.asked = true, at
 	}
-	m.calendar.posted, m.calendar.read = s.Windows, at
-	m.figures, m.looked = now, at
+	t.calendar.posted, t.calendar.read = s.Windows, at
+	t.figures, t.looked = now, at
 }
 
-// recall reads what an earlier run of any replica saved, once, and again where a
-// shadow begins or wakes up. What cannot be read is learned anew.
-func (w *worker) recall(ctx context.Context, at time.Time) error {
-	m := w.mind
-	lively := !m.asked.IsZero() && at.Sub(m.asked) < shadowLife
-	own := !m.recalled && m.own.remembers()
-	begins := lively && m.shadow == nil
-	if begins && m.own.Adaptive { // its shadow has nothing to remember
-		m.shadow, begins = newShadow(m, w.desk.Concurrency(), at, NewMind), false
-	}
-	wakes := lively && m.shadow != nil && m.shadow.dozes()
-	if !own && !begins && !wakes {
+// learner is the State that learns what happens next: the adaptive one of the target's
+// and its shadow's, nil where that is the shadow's and not there.
+func (t *Tracker) learner() *State {
+	switch {
+	case t.state.params.Adaptive:
+		return t.state
+	case t.shadow == nil || !t.shadow.loaded():
 		return nil
 	}
-	saved, err := w.stock.Recall(ctx, w.target.ID)
-	if err != nil {
-		return err
+	return t.shadow.adaptive.state
+}
+
+// WantsSaved reports whether Load is to be called with what was saved last: once, and
+// again where a shadow begins or is needed again.
+func (t *Tracker) WantsSaved(at time.Time, concurrency int) bool {
+	lively := !t.asked.IsZero() && at.Sub(t.asked) < shadowLife
+	if lively && t.shadow == nil && t.state.params.Adaptive { // its shadow has nothing to remember
+		t.shadow = newShadow(t, concurrency, at, nil)
 	}
-	m.recalled = true
-	restore := func(k Knobs) *Mind {
+	return !t.loaded && t.state.params.remembers() || lively && (t.shadow == nil || !t.shadow.loaded())
+}
+
+// Load brings back what was learned and saved, nil for nothing. What cannot be read is
+// learned anew, and the error says so: ErrSavedVersion or ErrSavedCorrupt.
+func (t *Tracker) Load(at time.Time, concurrency int, saved []byte) (err error) {
+	restore := func(p Params) *State {
 		if saved == nil {
-			return NewMind(k)
+			return NewState(p)
 		}
-		mind, err := Restore(k, saved, at)
-		if err != nil {
-			w.log.Warn("what was learned about the demand is lost", "err", err)
-		}
-		return mind
+		var s *State
+		s, err = Restore(p, saved, at)
+		return s
 	}
-	if own {
-		m.Mind = restore(m.own)
+	if !t.loaded && t.state.params.remembers() {
+		t.state = restore(t.state.params)
 	}
+	t.loaded = true
 	switch {
-	case begins:
-		m.shadow = newShadow(m, w.desk.Concurrency(), at, restore)
-	case wakes:
-		m.shadow.wake(restore)
+	case t.asked.IsZero() || at.Sub(t.asked) >= shadowLife:
+	case t.shadow == nil:
+		t.shadow = newShadow(t, concurrency, at, restore)
+	case !t.shadow.loaded():
+		t.shadow.load(restore)
 	}
-	return nil
+	return err
 }
 
-// doze lets go of what only a shadow knows where nobody asks: it is saved.
-func (w *worker) doze(ctx context.Context, at time.Time) {
-	m := w.mind
-	if m.own.Adaptive || m.learner() == nil || at.Sub(m.asked) < shadowLife {
-		return
+// Unsaved is what is to be saved, if the last save is at least so long ago and somebody
+// has asked since; with 0, also what silence has taught. Nil where there is nothing.
+func (t *Tracker) Unsaved(at time.Time, every time.Duration) ([]byte, error) {
+	learner := t.learner()
+	if !t.loaded || learner == nil || at.Sub(t.savedAt) < every {
+		return nil, nil
 	}
-	w.save(ctx, at, 0)
-	if at.Equal(m.savedAt) {
-		m.shadow.doze()
+	if !t.unsaved && (every > 0 || learner.sampled <= unixSeconds(t.savedAt)) {
+		return nil, nil
 	}
+	return learner.save()
 }
 
-// save keeps what was learned, if the last save is at least so long ago and
-// somebody has asked since; with 0, also what silence has taught.
-func (w *worker) save(ctx context.Context, at time.Time, every time.Duration) {
-	m, learner := w.mind, w.mind.learner()
-	if !m.recalled || learner == nil || at.Sub(m.savedAt) < every {
-		return
-	}
-	if !m.unsaved && (every > 0 || learner.sampled <= unixSeconds(m.savedAt)) {
-		return
-	}
-	saved, err := learner.MarshalBinary()
-	if err == nil {
-		limited, cancel := context.WithTimeout(ctx, saveLimit)
-		defer cancel()
-		err = w.stock.Remember(limited, w.target.ID, saved)
-	}
-	if err != nil {
-		w.log.Debug("what was learned is not saved", "err", err)
-		return
-	}
-	m.unsaved, m.savedAt = false, at
+// Saved takes notice that what Unsaved answered at that time has been kept.
+func (t *Tracker) Saved(at time.Time) { t.unsaved, t.savedAt = false, at }
+
+// Rests reports whether nobody has asked for so long that the shadow need not know what
+// it has learned. Unload lets go of it, once it is saved.
+func (t *Tracker) Rests(at time.Time) bool {
+	return !t.state.params.Adaptive && t.learner() != nil && at.Sub(t.asked) >= shadowLife
 }
+
+// Unload lets go of what only a shadow knows.
+func (t *Tracker) Unload() { t.shadow.unload() }

@@ -1,0 +1,77 @@
+package policy
+
+import (
+	"testing"
+	"time"
+)
+
+// each is a window that comes again each period, from some time into it.
+func each(period, from time.Duration, tokens int, lasts time.Duration) Warm {
+	return Warm{Tokens: tokens, Next: func(at time.Time) (time.Time, time.Time) {
+		begins := at.Add(-lasts).Truncate(period).Add(from)
+		for !begins.Add(lasts).After(at) {
+			begins = begins.Add(period)
+		}
+		return begins, begins.Add(lasts)
+	}}
+}
+
+// A calendar tells what the windows want that run or begin within the lead time,
+// and until when that holds.
+func TestCalendar(t *testing.T) {
+	day := time.Date(2026, time.November, 23, 0, 0, 0, 0, time.UTC) // a Monday
+	c := &calendar{
+		windows: []Warm{each(24*time.Hour, 8*time.Hour+55*time.Minute, 10, 30*time.Minute), each(24*time.Hour, 9*time.Hour, 4, time.Hour)},
+		posted:  []Window{{Tokens: 7, In: time.Hour, Left: 2 * time.Hour}},
+		read:    day.Add(11 * time.Hour),
+	}
+	const lead = 20 * time.Second
+	cases := []struct {
+		at     time.Duration // since midnight
+		tokens int
+		change time.Duration
+	}{
+		{8 * time.Hour, 0, 55*time.Minute - lead},
+		{8*time.Hour + 54*time.Minute + 40*time.Second, 10, 5 * time.Minute}, // a lead time before each
+		{9 * time.Hour, 10, 25 * time.Minute},                                // both run
+		{9*time.Hour + 25*time.Minute, 4, 35 * time.Minute},
+		{10 * time.Hour, 0, 2*time.Hour - lead}, // the posted one is next
+		{12*time.Hour - lead, 7, time.Hour + lead},
+		{12*time.Hour + 59*time.Minute, 7, time.Minute},
+		{13 * time.Hour, 0, 19*time.Hour + 55*time.Minute - lead},
+		{8 * time.Hour, 0, 55*time.Minute - lead}, // the clock is put back
+	}
+	for _, x := range cases {
+		if tokens, change := c.at(day.Add(x.at), lead); tokens != x.tokens || change != x.change {
+			t.Errorf("at %v: %d tokens for %v, want %d for %v", x.at, tokens, change, x.tokens, x.change)
+		}
+	}
+	// A lead time that turns out shorter does not take back what has begun.
+	began := day.Add(32 * time.Hour)
+	if tokens, _ := c.at(began, time.Hour); tokens != 10 {
+		t.Errorf("an hour before: %d tokens", tokens)
+	}
+	if tokens, _ := c.at(began.Add(time.Second), lead); tokens != 10 {
+		t.Errorf("then: %d tokens", tokens)
+	}
+	var none *calendar
+	if tokens, change := none.at(day, lead); tokens != 0 || change != Never {
+		t.Errorf("without windows: %d for %v", tokens, change)
+	}
+}
+
+// A truthful hint is worth much to a job that comes every ten minutes.
+func TestWarmHelpsAJob(t *testing.T) {
+	s := Simulation{Params: usual(), Arrivals: trace(t, "cron10")}
+	without := simulated(t, s)
+	s.Warm = []Warm{each(10*time.Minute, 0, 30, time.Second)}
+	first := s.Arrivals[0]
+	for i := range s.Arrivals { // the trace's first time is a whole ten minutes
+		s.Arrivals[i] += 600 - first + 3
+	}
+	with := simulated(t, s)
+	t.Logf("with %.4f hits, %.3f waste; without %.4f, %.3f", with.HitRate, with.WastePerRequest, without.HitRate, without.WastePerRequest)
+	if with.HitRate < 0.99 {
+		t.Error("too few hits")
+	}
+}

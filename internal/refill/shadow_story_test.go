@@ -1,0 +1,161 @@
+package refill
+
+import (
+	"compress/gzip"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/refill/policy"
+	"poold/internal/targets"
+)
+
+// live runs a manager on a trace's arrivals, and answers its last note.
+func live(t *testing.T, target targets.Target, arrivals []float64) (n Note, real pool.Figures) {
+	t.Helper()
+	play(t, 64, func(t *testing.T, w *world) {
+		w.market.like(policy.DefaultSolves())
+		w.apply(target)
+		began := time.Now()
+		for _, arrival := range arrivals {
+			w.after(max(0, time.Duration(arrival*float64(time.Second))-time.Since(began)))
+			w.take(target)
+		}
+		w.after(time.Minute)
+		n = w.note(target.Name)
+		real = w.stock(target).Figures
+	})
+	return n, real
+}
+
+// perRequest is how many tokens it would have bought for each.
+func perRequest(s *policy.Shadow) float64 { return float64(s.ShadowBought) / float64(s.Requests) }
+
+// burstsOf is the first hours of a trace of requests in bursts.
+func burstsOf(t *testing.T, hours float64) []float64 {
+	t.Helper()
+	file, err := os.Open("policy/testdata/traces/onoff.txt.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	text, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrivals, err := policy.ReadTrace(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, _ := slices.BinarySearch(arrivals, hours*3600)
+	return arrivals[:n]
+}
+
+func simulated(t *testing.T, s policy.Simulation) policy.Result {
+	t.Helper()
+	r, err := s.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// What the shadow of a fixed target says of the adaptive policy is what the
+// simulator says of it, on the same demand.
+func TestShadowOfFixed(t *testing.T) {
+	long(t)
+	arrivals := burstsOf(t, 1.3)
+	login := target("login", 15)
+	login.HitRate, login.MaxWaste = 0.97, 3
+	note, real := live(t, login, arrivals)
+	s := note.Shadow
+	if s == nil {
+		t.Fatal("nothing is told")
+	}
+	t.Log(s)
+	k := Params(learning("login", 64), 15*time.Second, 5*time.Second)
+	want := simulated(t, policy.Simulation{Params: k, Solves: policy.DefaultSolves(), Concurrency: 64, Arrivals: arrivals})
+	if !s.Adaptive || s.Depth != 64 || math.Abs(s.ShadowHitRate-want.HitRate) > 0.05 || math.Abs(perRequest(s)*float64(want.Requests)/float64(want.Bought)-1) > 0.2 {
+		t.Errorf("%+v, the simulator %+v", s, want)
+	}
+	if s.Requests > int64(len(arrivals)) || s.Requests < int64(len(arrivals)/2) || math.Abs(s.HitRate-float64(real.Hits)/float64(real.Requests)) > 0.01 || s.Bought > real.Solved {
+		t.Errorf("%+v, in truth %+v", s, real)
+	}
+	if text := s.String(); !strings.HasPrefix(text, "adaptive would have bought ") || !strings.Contains(text, " % fewer at ") {
+		t.Error(text)
+	}
+}
+
+// And the shadow of an adaptive target names the fixed depth that would have been
+// as good, as the simulator does.
+func TestShadowOfAdaptive(t *testing.T) {
+	long(t)
+	arrivals := burstsOf(t, 1.3)
+	note, _ := live(t, learning("login", 200), arrivals)
+	s := note.Shadow
+	if s == nil {
+		t.Fatal("nothing is told")
+	}
+	t.Log(s)
+	k := Params(target("login", s.Depth), 15*time.Second, 5*time.Second)
+	want := simulated(t, policy.Simulation{Params: k, Solves: policy.DefaultSolves(), Concurrency: 64, Arrivals: arrivals})
+	// The simulator also counts the first requests, which found nothing.
+	if s.Adaptive || s.Depth != 12 && s.Depth != 16 || math.Abs(s.ShadowHitRate-want.HitRate) > 0.07 || math.Abs(perRequest(s)*float64(want.Requests)/float64(want.Bought)-1) > 0.2 {
+		t.Errorf("%+v, the simulator %+v", s, want)
+	}
+	if text := s.String(); !strings.HasPrefix(text, fmt.Sprintf("a fixed depth of %d would have bought ", s.Depth)) || !strings.Contains(text, " % more at ") {
+		t.Error(text)
+	}
+}
+
+// A shadow lets go of its table when nobody has asked for an hour, counts on, and
+// has it again with the next request; the time until then costs the fixed target much.
+func TestShadowUnloads(t *testing.T) {
+	long(t)
+	play(t, 64, func(t *testing.T, w *world) {
+		login := target("login", 5)
+		login.HitRate, login.MaxWaste = 0.97, 3
+		w.apply(login)
+		w.after(5 * time.Minute)
+		w.demand(login, 5*time.Second, 15*time.Minute)
+		w.after(time.Second)
+		before := w.note("login").Shadow
+		w.after(90 * time.Minute)
+		night := w.note("login").Shadow
+		if before == nil || night.Bought < before.Bought+280 || night.ShadowBought > before.ShadowBought+20 || night.Requests != before.Requests {
+			t.Errorf("after that %+v, before %+v", night, before)
+		}
+		saved := func() (cells, saves int) {
+			w.shelf.with(func() { saves = w.shelf.saves })
+			return len(w.saved(login).Cells), saves
+		}
+		cells, saves := saved()
+		if cells < 15 || saves > 20 {
+			t.Errorf("%d cells, saved %d times", cells, saves)
+		}
+		w.demand(login, 5*time.Second, 2*time.Minute)
+		if n, _ := saved(); n < cells {
+			t.Errorf("of %d cells %d came back", cells, n)
+		}
+	})
+}
+
+// An adaptive target is saved once a minute while somebody asks, and no more.
+func TestAdaptiveTargetIsSavedSeldom(t *testing.T) {
+	play(t, 64, func(t *testing.T, w *world) {
+		login := learning("login", 20)
+		w.apply(login)
+		w.demand(login, 5*time.Second, 10*time.Minute)
+		w.after(2 * time.Hour)
+		w.shelf.with(func() {
+			if n := w.shelf.saves; n > 12 {
+				t.Errorf("saved %d times", n)
+			}
+		})
+	})
+}

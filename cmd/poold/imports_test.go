@@ -37,7 +37,7 @@ var livesIn = map[string][]string{
 	"github.com/sony/gobreaker/v2":        {"internal/provider"},
 	"golang.org/x/time":                   {"internal/provider", "internal/httpapi"},
 	"github.com/redis/go-redis/v9":        {"internal/pool", "cmd/poold"},
-	"golang.org/x/sync":                   {"internal/refill", "cmd/poold"},
+	"golang.org/x/sync":                   {"internal/purchase", "cmd/poold"},
 	"github.com/labstack/echo/v4":         {"internal/httpapi"},
 	"github.com/prometheus/client_golang": {"internal/httpapi"},
 	"github.com/alicebob/miniredis/v2":    {"cmd/poold", "internal/pool/redistest"},

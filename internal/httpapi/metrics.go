@@ -94,14 +94,14 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 }
 
 // Solve counts an order that ended. took is the time from its submit; it is
-// used only for the outcome "solved".
-func (m *Metrics) Solve(target, provider, outcome string, took time.Duration) {
+// used only where it brought a token.
+func (m *Metrics) Solve(target, provider string, outcome purchase.Outcome, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.targetLocked(target)
 	m.providers[provider] = true
-	m.solves.WithLabelValues(target, provider, outcome).Inc()
-	if outcome == "solved" {
+	m.solves.WithLabelValues(target, provider, string(outcome)).Inc()
+	if outcome == purchase.Solved {
 		m.solveDuration.WithLabelValues(target, provider).Observe(took.Seconds())
 	}
 }

@@ -18,17 +18,6 @@ var (
 	ErrBusy = errors.New("the provider can take no order now")
 	// ErrDepth: the depth sentence refuses another order, or buying is paused.
 	ErrDepth = errors.New("the stock needs no order")
-	// ErrRefused: the provider finds fault with the target's parameters, so
-	// that another try with the same ones is in vain.
-	ErrRefused = errors.New("the provider refuses the target's parameters")
-	// ErrFailed: the task brought no token, or its submit was refused for a
-	// reason that nobody knows.
-	ErrFailed = errors.New("the task brought no token")
-	// ErrLost: nobody can say what became of the order. It counts as bought.
-	ErrLost = errors.New("the order's fate is unknown")
-	// ErrElsewhere: another replica ended the order or took it over; this one
-	// cannot say how it ended.
-	ErrElsewhere = errors.New("the order ended at another replica")
 	// ErrNotKept: neither Redis nor the disk took a callback.
 	ErrNotKept = errors.New("the callback could not be kept")
 )
@@ -131,15 +120,6 @@ type Stock interface {
 	Leases
 }
 
-// The outcomes of an order that an Observer is told.
-const (
-	Solved  = "solved"
-	Failed  = "failed"  // no token
-	Lost    = "lost"    // counted as bought, fate unknown
-	Refused = "refused" // the target's parameters; not bought
-	Busy    = "busy"    // capacity or account; not bought
-)
-
 // The outcomes of a callback.
 const (
 	CallbackSettled   = "settled"   // its token landed
@@ -165,11 +145,11 @@ const (
 	ReportRefused = "refused" // or the provider takes none of this kind
 )
 
-// Observer is told what happens. It must not block. Orders that a stop
-// interrupts are not told.
+// Observer is told what happens. It must not block. Of orders that ended elsewhere or
+// were interrupted it is told nothing.
 type Observer interface {
 	// Solve tells how a submitted order ended, and how long after its submit.
-	Solve(target, provider, outcome string, took time.Duration)
+	Solve(target, provider string, outcome Outcome, took time.Duration)
 	Callback(outcome string)
 	Letter(outcome string)
 	Report(provider, outcome string)

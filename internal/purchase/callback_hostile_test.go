@@ -92,8 +92,8 @@ func TestHostileCallbacks(t *testing.T) {
 				if len(ended) != 0 {
 					t.Error("the waiting ended")
 				}
-				if err := <-ended; err != nil || s.stock.tokens() != 1 || s.seat.polls != 1 {
-					t.Errorf("collect = %v, %d tokens, %d polls; want polling to land it", err, s.stock.tokens(), s.seat.polls)
+				if r := <-ended; r.Err != nil || s.stock.tokens() != 1 || s.seat.polls != 1 {
+					t.Errorf("collect = %v, %d tokens, %d polls; want polling to land it", r.Err, s.stock.tokens(), s.seat.polls)
 				}
 			})
 		})
@@ -111,8 +111,8 @@ func TestCallbackWithTheTaskOfAnotherOrder(t *testing.T) {
 			s.seat.submit = func(context.Context) (string, error) {
 				return "", &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 			}
-			if err := s.desk.Collect(t.Context(), s.order(t)); !errors.Is(err, ErrLost) {
-				t.Fatalf("collect = %v, want ErrLost", err)
+			if r := s.desk.collect(t.Context(), s.order(t)); r.Outcome != Lost {
+				t.Fatalf("collect = %v, want Lost", r.Err)
 			}
 			before := s.stock.picture()
 			s.forget()
@@ -122,8 +122,8 @@ func TestCallbackWithTheTaskOfAnotherOrder(t *testing.T) {
 				t.Errorf("redis was changed:\n%s\nto:\n%s", before, after)
 			}
 			s.mustCall(t, word(s.seat.pingback, "id=t10&code=03AFcallback"))
-			if err := <-ended; err != nil || s.stock.tokens() != 2 {
-				t.Errorf("collect = %v, %d tokens, want both orders landed", err, s.stock.tokens())
+			if r := <-ended; r.Err != nil || s.stock.tokens() != 2 {
+				t.Errorf("collect = %v, %d tokens, want both orders landed", r.Err, s.stock.tokens())
 			}
 		})
 	}
@@ -189,8 +189,8 @@ func TestCallbackDoesNotEndWithItsCaller(t *testing.T) {
 		if err := s.desk.Callback(gone, word(s.seat.pingback, "id=t1&code=03AFcallback")); err != nil {
 			t.Error(err)
 		}
-		if err := <-ended; err != nil || s.seat.polls != 0 {
-			t.Errorf("collect = %v after %d polls", err, s.seat.polls)
+		if r := <-ended; r.Err != nil || s.seat.polls != 0 {
+			t.Errorf("collect = %v after %d polls", r.Err, s.seat.polls)
 		}
 	})
 }
@@ -218,8 +218,8 @@ func TestSecretsOfThePastVerify(t *testing.T) {
 				change(s)
 				address := calling(signer).address("one", o.Ref)
 				s.mustCall(t, word(address, "id=t1&code=03AFcallback"))
-				if err := <-ended; err != nil || s.stock.tokens() != 1 || s.seat.polls != 0 {
-					t.Errorf("%s, signed by the %s: collect = %v, %q", name, cmp.Or(signer.Reveal(), "none"), err, s.all())
+				if r := <-ended; r.Err != nil || s.stock.tokens() != 1 || s.seat.polls != 0 {
+					t.Errorf("%s, signed by the %s: collect = %v, %q", name, cmp.Or(signer.Reveal(), "none"), r.Err, s.all())
 				}
 			})
 		}

@@ -2,7 +2,6 @@ package purchase
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -98,8 +97,8 @@ func TestSubmitNamesThePingbackOnlyWithCallbacksOn(t *testing.T) {
 			s := newShop(t, 5)
 			s.reload(c)
 			o := s.order(t)
-			if err := s.desk.Collect(t.Context(), o); err != nil {
-				t.Fatal(err)
+			if r := s.desk.collect(t.Context(), o); r.Err != nil {
+				t.Fatal(r.Err)
 			}
 			want := ""
 			if name == "on" {
@@ -135,8 +134,8 @@ func TestCallbackSettles(t *testing.T) {
 				c := word(s.seat.pingback, "")
 				change(&c)
 				s.mustCall(t, c)
-				if err := <-ended; err != nil {
-					t.Errorf("collect = %v", err)
+				if r := <-ended; r.Err != nil {
+					t.Errorf("collect = %v", r.Err)
 				}
 				s.want(t, "settle", "release", "login at one: solved", "callback settled")
 				s.wantLeft(t, 0, 0, 0)
@@ -156,8 +155,8 @@ func TestCallbackFails(t *testing.T) {
 		ended := s.collecting(t, s.order(t))
 		s.forget()
 		s.mustCall(t, word(s.seat.pingback, "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"))
-		if err := <-ended; !errors.Is(err, ErrFailed) {
-			t.Errorf("collect = %v, want ErrFailed", err)
+		if r := <-ended; r.Outcome != Failed {
+			t.Errorf("collect = %v, want Failed", r.Err)
 		}
 		s.want(t, "fail bought=true", "release", "login at one: failed", "callback failed")
 		s.wantLeft(t, 0, 0, 0)
@@ -173,8 +172,8 @@ func TestCallbackTwice(t *testing.T) {
 		ended := s.collecting(t, s.order(t))
 		c := word(s.seat.pingback, "id=t1&code=03AFcallback")
 		s.mustCall(t, c)
-		if err := <-ended; err != nil {
-			t.Error(err)
+		if r := <-ended; r.Err != nil {
+			t.Error(r.Err)
 		}
 		s.forget()
 		s.mustCall(t, c)
@@ -187,18 +186,20 @@ func TestCallbackTwice(t *testing.T) {
 }
 
 // callbackEndings are what callbacks say, what replicas tell each other of it, and
-// what Collect answers.
+// what comes of the order.
 func callbackEndings() map[string]struct {
-	how string
-	err error
+	how      string
+	outcome  Outcome
+	hopeless bool
 } {
 	return map[string]struct {
-		how string
-		err error
+		how      string
+		outcome  Outcome
+		hopeless bool
 	}{
-		"id=t1&code=03AFcallback":    {pool.Solved, nil},
-		"id=t1&code=ERROR_X":         {"ERROR_X", ErrFailed},
-		"id=t1&code=ERROR_GOOGLEKEY": {"refused ERROR_GOOGLEKEY", ErrRefused},
+		"id=t1&code=03AFcallback":    {pool.Solved, Solved, false},
+		"id=t1&code=ERROR_X":         {"ERROR_X", Failed, false},
+		"id=t1&code=ERROR_GOOGLEKEY": {"refused ERROR_GOOGLEKEY", Failed, true},
 	}
 }
 
@@ -213,11 +214,11 @@ func TestCallbackBeforeTheSubmitsAnswer(t *testing.T) {
 				}
 				return "t1", nil
 			}
-			if err := s.desk.Collect(t.Context(), s.order(t)); !errors.Is(err, want.err) {
-				t.Errorf("%s: collect = %v, want %v", text, err, want.err)
+			if r := s.desk.collect(t.Context(), s.order(t)); r.Outcome != want.outcome || r.Hopeless != want.hopeless {
+				t.Errorf("%s: collect = %+v, want %v", text, r, want.outcome)
 			}
 			s.wantLeft(t, 0, 0, 0)
-			if want.err == nil {
+			if want.outcome == Solved {
 				// Storing the task finds no order, and nothing is stored.
 				s.want(t, "mark", "submit", "claim t1", "settle", "release", "login at one: solved", "callback settled", "claim t1", "store t1", "release")
 			} else {
@@ -238,8 +239,8 @@ func TestCallbackCollectsALostSubmit(t *testing.T) {
 		s.seat.submit = func(context.Context) (string, error) {
 			return "", &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 		}
-		if err := s.desk.Collect(t.Context(), s.order(t)); !errors.Is(err, ErrLost) {
-			t.Fatalf("collect = %v, want ErrLost", err)
+		if r := s.desk.collect(t.Context(), s.order(t)); r.Outcome != Lost {
+			t.Fatalf("collect = %v, want Lost", r.Err)
 		}
 		s.wantLeft(t, 1, 1, 0)
 		s.forget()
@@ -304,8 +305,8 @@ func TestCallbackAtAnotherDeskEndsTheWaiting(t *testing.T) {
 			other.mustCall(t, word(s.seat.pingback, text))
 			told := len(s.all())
 			s.desk.Ended(pool.Ref{Order: "foreign"}, pool.Solved) // of no order here
-			if err := <-ended; !errors.Is(err, want.err) || time.Since(began) != 0 {
-				t.Errorf("%s: collect = %v after %v, want %v at once", text, err, time.Since(began), want.err)
+			if r := <-ended; (r.Outcome != want.outcome || r.Hopeless != want.hopeless) || time.Since(began) != 0 {
+				t.Errorf("%s: collect = %v after %v, want %v at once", text, r.Err, time.Since(began), want.outcome)
 			}
 			if got := s.all(); len(got) != told || s.seat.polls != 0 {
 				t.Errorf("told again: %q, %d polls", got[told:], s.seat.polls)
@@ -325,8 +326,8 @@ func TestCallbackAtAnotherDeskThatIsNotHeard(t *testing.T) {
 		other.reload(calling("first"))
 		began := time.Now()
 		other.mustCall(t, word(s.seat.pingback, "id=t1&code=03AFcallback"))
-		if err := <-ended; !errors.Is(err, ErrElsewhere) || time.Since(began) != renewEvery {
-			t.Errorf("collect = %v after %v, want ErrElsewhere after %v", err, time.Since(began), renewEvery)
+		if r := <-ended; r.Outcome != Elsewhere || time.Since(began) != renewEvery {
+			t.Errorf("collect = %v after %v, want Elsewhere after %v", r.Err, time.Since(began), renewEvery)
 		}
 		s.wantLeft(t, 0, 0, 0)
 		stop()
@@ -377,12 +378,12 @@ func TestFirstPoll(t *testing.T) {
 				target := spec()
 				target.Lifetime, target.Shortest = c.lifetime, c.shortest
 				slot, _, _ := mustAdmit(t, s.desk)
-				o, err := s.desk.Place(t.Context(), slot, target)
+				o, err := s.desk.place(t.Context(), slot, target)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := s.desk.Collect(t.Context(), o); err != nil {
-					t.Fatal(err)
+				if r := s.desk.collect(t.Context(), o); r.Err != nil {
+					t.Fatal(r.Err)
 				}
 				if len(asked) != 3 || asked[0] != c.want {
 					t.Fatalf("polls after %v, want three, the first after %v", asked, c.want)
@@ -408,8 +409,8 @@ func TestACallbackIsNotFromTheFuture(t *testing.T) {
 		c := word(s.seat.pingback, "id=t1&code=03AFcallback")
 		c.At = c.At.Add(time.Hour)
 		s.mustCall(t, c)
-		if err := <-ended; err != nil {
-			t.Error(err)
+		if r := <-ended; r.Err != nil {
+			t.Error(r.Err)
 		}
 		token, err := s.stock.other().Take(t.Context(), pool.Request{ID: o.Identity})
 		if err != nil || token.TTL != 120*time.Second || token.Born.After(time.Now()) {
@@ -477,7 +478,7 @@ type timed struct {
 	took *time.Duration
 }
 
-func (x timed) Solve(_, _, _ string, took time.Duration) { *x.took = took }
+func (x timed) Solve(_, _ string, _ Outcome, took time.Duration) { *x.took = took }
 
 // A letter of a clock that was ahead tells no negative lead time.
 func TestAClockThatWentBackGivesNoNegativeTime(t *testing.T) {
@@ -512,8 +513,8 @@ func TestSilentCallbacksArePolledFor(t *testing.T) {
 				asked = time.Now()
 				return provider.Solution{Token: "03AFexample"}, nil
 			}
-			if err := s.desk.Collect(t.Context(), o); err != nil {
-				t.Fatal(err)
+			if r := s.desk.collect(t.Context(), o); r.Err != nil {
+				t.Fatal(r.Err)
 			}
 			return asked.Sub(o.placed)
 		}

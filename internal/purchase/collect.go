@@ -12,76 +12,73 @@ import (
 	"poold/internal/provider"
 )
 
-// Collect sees a placed or adopted order through: it submits, stores the task
-// id, waits for a callback or polls, settles, and frees the slot at its end. nil
-// means that a token landed; otherwise the error is one of ErrBusy, ErrRefused,
-// ErrFailed, ErrLost and ErrElsewhere with its cause, or ctx's.
+// collect sees a placed or adopted order through: it submits, stores the task id,
+// waits for a callback or polls, settles, and frees the slot at its end.
 //
 // When ctx ends nothing more is bought: an order that was not submitted is
 // taken back, a submit in flight is finished and its task id stored, and an
 // order that waits is left in the journal at once, for any replica to adopt. A
 // token that was received is still landed.
-func (d *Desk) Collect(ctx context.Context, o *Order) (err error) {
+func (d *Desk) collect(ctx context.Context, o *Order) (r Result) {
 	defer o.slot.Free()
-	whole := ctx
-	ctx, o.finish = context.WithCancelCause(ctx)
-	defer o.finish(nil)
+	ctx, o.stop = context.WithCancel(ctx)
+	defer o.stop()
 	d.hold(o)
 	defer d.unhold(o)
 	defer func() {
 		// One order's fault must not take the others with it.
 		if cause := recover(); cause != nil {
-			err = d.panicked(o, cause)
+			r = d.panicked(o, cause)
 		}
 	}()
 	if o.task == "" {
-		if err := d.buy(ctx, o); err != nil {
-			return err
+		if r, bought := d.buy(ctx, o); !bought {
+			return r
 		}
 	}
-	solution, err := d.await(ctx, o)
+	solution, r := d.await(ctx, o)
 	crash("polled")
-	switch {
-	case err == nil:
+	switch r.Outcome {
+	case Solved:
 		if o.called && time.Since(o.submitted) >= o.fallback {
 			d.heard(o.seller, false)
 		}
 		return d.settle(ctx, o, solution)
-	case errors.Is(err, errTask):
+	case Failed:
 		if !d.end(ctx, o, pool.Failure{Ref: o.Ref, Bought: true}) {
 			// A service may not know a task that somebody has collected, or that it
 			// has called back about.
-			return d.elsewhere(ctx, o)
+			return d.elsewhere(o)
 		}
 		d.tell(o, Failed)
-		return err
-	case whole.Err() == nil:
-		return told(context.Cause(ctx)) // somebody else ended the order, or has it
-	default:
-		// The daemon stops. The order stays in the journal.
-		_ = attempt(ctx, func(ctx context.Context) error { return d.stock.LetGo(ctx, []pool.Ref{o.Ref}) })
-		return err
+		return r
 	}
+	if told := o.told.Load(); told != nil {
+		return *told
+	}
+	// The daemon stops. The order stays in the journal.
+	_ = attempt(ctx, func(ctx context.Context) error { return d.stock.LetGo(ctx, []pool.Ref{o.Ref}) })
+	return r
 }
 
-// buy submits the order and stores its task.
-func (d *Desk) buy(ctx context.Context, o *Order) error {
+// buy submits the order and stores its task, unless it ends over that.
+func (d *Desk) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	if err := ctx.Err(); err != nil {
 		d.undo(ctx, o)
-		return err
+		return Result{Outcome: Interrupted, Err: err}, false
 	}
 	o.submitting.Store(true)
 	defer o.submitting.Store(false)
-	if err := d.mark(ctx, o); err != nil {
-		return err
+	if r, marked := d.mark(ctx, o); !marked {
+		return r, false
 	}
 	crash("marked")
 	if err := ctx.Err(); err != nil {
 		// It was not submitted after all, and nobody but this replica knows.
-		return d.abort(ctx, o, err)
+		return Result{Outcome: Interrupted, Err: d.abort(ctx, o, err)}, false
 	}
 	if err := d.submit(ctx, o); err != nil {
-		return d.unsold(ctx, o, err)
+		return d.unsold(ctx, o, err), false
 	}
 	crash("submitted")
 	var mine bool
@@ -92,7 +89,7 @@ func (d *Desk) buy(ctx context.Context, o *Order) error {
 	if err == nil && !mine {
 		d.log.Error("the provider answered a submit with the task of another order",
 			"target", o.spec.Target, "provider", o.seller.Name(), "task", o.task)
-		return d.doubt(ctx, o, errors.New("its answer named the task of another order"))
+		return d.doubt(ctx, o, errors.New("its answer named the task of another order")), false
 	}
 	stands := false
 	if err == nil {
@@ -103,17 +100,17 @@ func (d *Desk) buy(ctx context.Context, o *Order) error {
 	}
 	switch {
 	case err != nil:
-		return d.drop(ctx, o, fmt.Errorf("storing the task id: %w", err))
+		return d.drop(ctx, o, fmt.Errorf("storing the task id: %w", err)), false
 	case !stands:
-		return d.gone(ctx, o)
+		return d.gone(ctx, o), false
 	}
 	crash("stored")
-	return nil
+	return Result{}, true
 }
 
 // mark notes that the submit is about to leave, and that the order is still this
 // replica's. A process that was stopped in between must not trust an old note.
-func (d *Desk) mark(ctx context.Context, o *Order) error {
+func (d *Desk) mark(ctx context.Context, o *Order) (r Result, marked bool) {
 	for {
 		asked := time.Now()
 		var mine bool
@@ -123,11 +120,11 @@ func (d *Desk) mark(ctx context.Context, o *Order) error {
 		})
 		switch {
 		case err != nil:
-			return d.abort(ctx, o, fmt.Errorf("noting a submit: %w", err))
+			return Result{Outcome: Interrupted, Err: d.abort(ctx, o, fmt.Errorf("noting a submit: %w", err))}, false
 		case !mine:
-			return d.elsewhere(ctx, o)
+			return d.elsewhere(o), false
 		case time.Since(asked) < pool.Lease/2:
-			return nil
+			return Result{}, true
 		}
 	}
 }
@@ -167,32 +164,32 @@ func (d *Desk) turns(s *seller, unanswered bool) bool {
 }
 
 // unsold ends an order whose submit brought no task id.
-func (d *Desk) unsold(ctx context.Context, o *Order, err error) error {
+func (d *Desk) unsold(ctx context.Context, o *Order, err error) Result {
 	if isUnknown(err) {
 		return d.doubt(ctx, o, err)
 	}
 	var fault *provider.Error
 	errors.As(err, &fault)
-	outcome, kind := Busy, ErrBusy
+	outcome := Busy
 	switch fault.Class {
 	case provider.Parameters:
-		outcome, kind = Refused, ErrRefused
+		outcome = Refused
 	case provider.Task:
 		// A code that the profile does not know. Calling it a failure is what
 		// keeps refill from asking for ever.
-		outcome, kind = Failed, ErrFailed
+		outcome = Failed
 	case provider.Capacity, provider.Account:
 	}
 	// What the provider refused in so many words was not bought.
 	d.end(ctx, o, pool.Failure{Ref: o.Ref})
 	d.tell(o, outcome)
-	return fmt.Errorf("%s: %w: %w", o.seller.Name(), kind, err)
+	return o.result(outcome, err)
 }
 
 // doubt notes that nobody can say whether the order was bought. It keeps its
 // place in the depth, at the provider and in the budgets until it must be dead,
 // and only a callback can still collect it.
-func (d *Desk) doubt(ctx context.Context, o *Order, cause error) error {
+func (d *Desk) doubt(ctx context.Context, o *Order, cause error) Result {
 	stands := true
 	err := d.insist(ctx, o, "noting an order of unknown fate", func(ctx context.Context) (err error) {
 		stands, err = d.unknown(ctx, o.provider, o.Ref, o.timeout)
@@ -206,7 +203,7 @@ func (d *Desk) doubt(ctx context.Context, o *Order, cause error) error {
 			return err
 		})
 		if err != nil || there {
-			return d.elsewhere(ctx, o)
+			return d.elsewhere(o)
 		}
 		return d.gone(ctx, o)
 	}
@@ -225,7 +222,7 @@ func (d *Desk) unknown(ctx context.Context, provider string, order pool.Ref, hol
 }
 
 // settle lands the token.
-func (d *Desk) settle(ctx context.Context, o *Order, s provider.Solution) error {
+func (d *Desk) settle(ctx context.Context, o *Order, s provider.Solution) Result {
 	lead := time.Since(o.submitted)
 	var how pool.Ending
 	call := rand.Text() // a try without an answer may have landed it
@@ -242,21 +239,21 @@ func (d *Desk) settle(ctx context.Context, o *Order, s provider.Solution) error 
 	}
 	switch how {
 	case pool.Stolen:
-		return d.elsewhere(ctx, o)
+		return d.elsewhere(o)
 	case pool.Gone:
 		return d.gone(ctx, o)
 	case pool.Repeated:
 		d.log.Warn("a task brought no new token", "target", o.spec.Target, "provider", o.seller.Name(), "task", o.task, "err", pool.RepeatedText)
 		d.release(ctx, o)
 		d.tell(o, Failed)
-		return fmt.Errorf("%s: %w: %s", o.seller.Name(), ErrFailed, pool.RepeatedText)
+		return o.result(Failed, errors.New(pool.RepeatedText))
 	case pool.Ended:
 	}
 	crash("settled")
 	d.release(ctx, o)
 	d.observe.Solve(o.spec.Target, o.seller.Name(), Solved, lead)
 	d.log.Debug("solved", "target", o.spec.Target, "provider", o.seller.Name(), "task", o.task, "took", lead)
-	return nil
+	return Result{Outcome: Solved}
 }
 
 // end removes an order without a token, then gives its reservations back; the
@@ -295,7 +292,7 @@ func (d *Desk) release(ctx context.Context, o *Order) {
 
 // gone is the end of a bought order that is not in Redis any more. A callback or
 // another replica was faster, or else Redis has forgotten it.
-func (d *Desk) gone(ctx context.Context, o *Order) error {
+func (d *Desk) gone(ctx context.Context, o *Order) Result {
 	d.release(ctx, o) // whoever ended it may have died over that
 	return d.drop(ctx, o, errors.New("redis has forgotten the order"))
 }
@@ -314,44 +311,35 @@ func (d *Desk) endedElsewhere(ctx context.Context, o *Order) (ended bool) {
 	return err == nil && ended
 }
 
+var errElsewhere = errors.New("the order ended at another replica")
+
 // elsewhere is the end of an order that another replica works on, or ended.
-func (d *Desk) elsewhere(ctx context.Context, o *Order) error {
+func (d *Desk) elsewhere(o *Order) Result {
 	d.log.Debug("an order ended elsewhere", "target", o.spec.Target, "provider", o.seller.Name(), "task", o.task)
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		return told(cause)
+	if told := o.told.Load(); told != nil {
+		return *told
 	}
-	return ErrElsewhere
-}
-
-// errSettled ends the waiting for an order whose token a callback brought.
-var errSettled = errors.New("a callback brought the token")
-
-// told is Collect's result for an order that somebody else ended.
-func told(cause error) error {
-	if errors.Is(cause, errSettled) {
-		return nil
-	}
-	return cause
+	return Result{Outcome: Elsewhere, Err: errElsewhere}
 }
 
 // drop gives up a task that is paid for, because Redis was away for too long or has
 // forgotten it, unless somebody else ended it.
-func (d *Desk) drop(ctx context.Context, o *Order, cause error) error {
+func (d *Desk) drop(ctx context.Context, o *Order, cause error) Result {
 	if d.endedElsewhere(ctx, o) {
-		return d.elsewhere(ctx, o)
+		return d.elsewhere(o)
 	}
 	d.log.Warn("a paid task is lost", "target", o.spec.Target, "provider", o.seller.Name(), "task", o.task, "err", cause)
 	return d.lose(o, cause)
 }
 
 // lose reports an order of unknown fate. It stays where it is.
-func (d *Desk) lose(o *Order, cause error) error {
+func (d *Desk) lose(o *Order, cause error) Result {
 	d.tell(o, Lost)
-	return fmt.Errorf("%s: %w: %w", o.seller.Name(), ErrLost, cause)
+	return o.result(Lost, cause)
 }
 
 // tell reports an order that brought no token.
-func (d *Desk) tell(o *Order, outcome string) {
+func (d *Desk) tell(o *Order, outcome Outcome) {
 	var took time.Duration
 	if !o.submitted.IsZero() {
 		took = time.Since(o.submitted)
@@ -361,9 +349,9 @@ func (d *Desk) tell(o *Order, outcome string) {
 
 // panicked turns a fault of this program into an order of unknown fate: nobody
 // knows how far it got, so it counts as bought.
-func (d *Desk) panicked(o *Order, cause any) error {
+func (d *Desk) panicked(o *Order, cause any) Result {
 	d.log.Error("panic while collecting an order", "target", o.spec.Target, "provider", o.seller.Name(),
 		"task", o.task, "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
 	d.guarded(func() { d.tell(o, Lost) }) // the fault may be there
-	return fmt.Errorf("%s: %w: panic: %v", o.seller.Name(), ErrLost, cause)
+	return o.result(Lost, fmt.Errorf("panic: %v", cause))
 }

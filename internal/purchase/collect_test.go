@@ -2,6 +2,7 @@ package purchase
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,8 +47,8 @@ func TestCollectSolves(t *testing.T) {
 			return solves(ctx, n)
 		}
 		o := s.order(t)
-		if err := s.desk.Collect(t.Context(), o); err != nil {
-			t.Fatal(err)
+		if r := s.desk.collect(t.Context(), o); r.Err != nil {
+			t.Fatal(r.Err)
 		}
 		s.want(t, "mark", "submit", "claim t1", "store t1", "poll t1", "poll t1", "poll t1", "settle", "release", "login at one: solved")
 		l := s.stock.landed()[0]
@@ -80,8 +81,8 @@ func TestAgeCountsFromTheSubmit(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			return "t1", nil
 		}
-		if err := s.desk.Collect(t.Context(), s.order(t)); err != nil {
-			t.Fatal(err)
+		if r := s.desk.collect(t.Context(), s.order(t)); r.Err != nil {
+			t.Fatal(r.Err)
 		}
 		if l := s.stock.landed()[0]; l.SincePlaced != 0 || l.Lead != 17*time.Second {
 			t.Errorf("born %v after the placing, lead %v, want 0s and 17s", l.SincePlaced, l.Lead)
@@ -95,23 +96,23 @@ func TestFailureClasses(t *testing.T) {
 	unknown := &provider.Error{Class: provider.Capacity, Code: "no answer", Unknown: true}
 	cases := map[string]struct {
 		submit, poll error
-		want         []error
-		outcome      string
+		outcome      Outcome
+		hopeless     bool
 		removed      string // how the order was removed; "" = it stays, with its place
 	}{
-		"capacity at submit":       {submit: fault(provider.Capacity), want: []error{ErrBusy}, outcome: Busy, removed: "fail bought=false"},
-		"account at submit":        {submit: fault(provider.Account), want: []error{ErrBusy}, outcome: Busy, removed: "fail bought=false"},
-		"parameters at submit":     {submit: fault(provider.Parameters), want: []error{ErrRefused}, outcome: Refused, removed: "fail bought=false"},
-		"unknown code at submit":   {submit: fault(provider.Task), want: []error{ErrFailed}, outcome: Failed, removed: "fail bought=false"},
-		"submit without an answer": {submit: unknown, want: []error{ErrLost}, outcome: Lost},
+		"capacity at submit":       {submit: fault(provider.Capacity), outcome: Busy, removed: "fail bought=false"},
+		"account at submit":        {submit: fault(provider.Account), outcome: Busy, removed: "fail bought=false"},
+		"parameters at submit":     {submit: fault(provider.Parameters), outcome: Refused, hopeless: true, removed: "fail bought=false"},
+		"unknown code at submit":   {submit: fault(provider.Task), outcome: Failed, removed: "fail bought=false"},
+		"submit without an answer": {submit: unknown, outcome: Lost},
 		"submit with a stray error": {
-			submit: context.DeadlineExceeded, want: []error{ErrLost, context.DeadlineExceeded}, outcome: Lost,
+			submit: context.DeadlineExceeded, outcome: Lost,
 		},
-		"task fault":         {poll: fault(provider.Task), want: []error{ErrFailed}, outcome: Failed, removed: "fail bought=true"},
-		"parameters at poll": {poll: fault(provider.Parameters), want: []error{ErrFailed, ErrRefused}, outcome: Failed, removed: "fail bought=true"},
-		"never ready":        {poll: provider.ErrNotReady, want: []error{ErrFailed}, outcome: Failed, removed: "fail bought=true"},
+		"task fault":         {poll: fault(provider.Task), outcome: Failed, removed: "fail bought=true"},
+		"parameters at poll": {poll: fault(provider.Parameters), outcome: Failed, hopeless: true, removed: "fail bought=true"},
+		"never ready":        {poll: provider.ErrNotReady, outcome: Failed, removed: "fail bought=true"},
 		"account at poll, for ever": {
-			poll: fault(provider.Account), want: []error{ErrFailed}, outcome: Failed, removed: "fail bought=true",
+			poll: fault(provider.Account), outcome: Failed, removed: "fail bought=true",
 		},
 	}
 	for name, c := range cases {
@@ -122,18 +123,16 @@ func TestFailureClasses(t *testing.T) {
 					s.seat.submit = func(context.Context) (string, error) { return "", c.submit }
 				}
 				s.seat.poll = func(context.Context, int) (provider.Solution, error) { return provider.Solution{}, c.poll }
-				err := s.desk.Collect(t.Context(), s.order(t))
-				for _, want := range c.want {
-					if !errors.Is(err, want) {
-						t.Errorf("collect = %v, want %v in it", err, want)
-					}
+				r := s.desk.collect(t.Context(), s.order(t))
+				if r.Outcome != c.outcome || r.Hopeless != c.hopeless || !errors.Is(r.Err, cmp.Or(c.submit, c.poll)) {
+					t.Errorf("collect = %+v, want %v, hopeless %v", r, c.outcome, c.hopeless)
 				}
 				var got *provider.Error
-				if errors.As(c.submit, &got) && !strings.Contains(err.Error(), got.Code) {
-					t.Errorf("the error does not name the provider's code: %v", err)
+				if errors.As(c.submit, &got) && !strings.Contains(r.Err.Error(), got.Code) {
+					t.Errorf("the error does not name the provider's code: %v", r.Err)
 				}
 				happened := s.all()
-				if !slices.Contains(happened, "login at one: "+c.outcome) {
+				if !slices.Contains(happened, "login at one: "+string(c.outcome)) {
 					t.Errorf("outcome not told: %q", happened)
 				}
 				orders, places := s.stock.counts()
@@ -162,8 +161,8 @@ func TestTimeout(t *testing.T) {
 			last = time.Since(began)
 			return provider.Solution{}, provider.ErrNotReady
 		}
-		if err := s.desk.Collect(t.Context(), s.order(t)); !errors.Is(err, ErrFailed) {
-			t.Errorf("collect = %v, want ErrFailed", err)
+		if r := s.desk.collect(t.Context(), s.order(t)); r.Outcome != Failed {
+			t.Errorf("collect = %v, want Failed", r.Err)
 		}
 		if last != s.seat.limit || time.Since(began) != s.seat.limit {
 			t.Errorf("last poll after %v, end after %v, want %v", last, time.Since(began), s.seat.limit)
@@ -184,8 +183,8 @@ func TestPollHonoursDelay(t *testing.T) {
 			}
 			return provider.Solution{Token: "03AFexample"}, nil
 		}
-		if err := s.desk.Collect(t.Context(), s.order(t)); err != nil {
-			t.Fatal(err)
+		if r := s.desk.collect(t.Context(), s.order(t)); r.Err != nil {
+			t.Fatal(r.Err)
 		}
 		if len(at) != 2 || at[1]-at[0] != 30*time.Second {
 			t.Errorf("polls at %v, want 30s between them", at)
@@ -220,8 +219,8 @@ func TestRedisBlinks(t *testing.T) {
 					}
 					return nil
 				}
-				if err := s.desk.Collect(t.Context(), s.order(t)); err != nil {
-					t.Fatal(err)
+				if r := s.desk.collect(t.Context(), s.order(t)); r.Err != nil {
+					t.Fatal(r.Err)
 				}
 				if got := s.all(); step == "store t1" && !slices.Equal(got[:5], []string{"mark", "submit", "claim t1", "store t1", "poll t1"}) {
 					t.Errorf("polling began before the task id was stored: %q", got)
@@ -261,12 +260,12 @@ func TestLostRepliesOfRedis(t *testing.T) {
 		}
 		slot, _, _ := mustAdmit(t, s.desk)
 		lost["reserve"], lost["place"], lost["mark"] = true, true, true // those are taken back
-		o, err := s.desk.Place(t.Context(), slot, spec())
+		o, err := s.desk.place(t.Context(), slot, spec())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.desk.Collect(t.Context(), o); err != nil {
-			t.Fatal(err)
+		if r := s.desk.collect(t.Context(), o); r.Err != nil {
+			t.Fatal(r.Err)
 		}
 		if n := s.stock.tokens(); n != 1 {
 			t.Errorf("%d landings, want 1", n)
@@ -295,8 +294,8 @@ func TestRedisStaysAway(t *testing.T) {
 					return nil
 				}
 				o := s.order(t)
-				if err := s.desk.Collect(t.Context(), o); !errors.Is(err, ErrLost) || !errors.Is(err, pool.ErrDown) {
-					t.Errorf("collect = %v, want ErrLost and pool.ErrDown", err)
+				if r := s.desk.collect(t.Context(), o); r.Outcome != Lost || !errors.Is(r.Err, pool.ErrDown) {
+					t.Errorf("collect = %v, want Lost and pool.ErrDown", r.Err)
 				}
 				if left := time.Until(o.deadline); left < 0 || left > 3*time.Second {
 					t.Errorf("ended %v before the deadline", left)
@@ -322,7 +321,7 @@ func TestUnansweredSubmitsAreLoggedOncePerState(t *testing.T) {
 		unanswered := &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 		for _, err := range []error{unanswered, unanswered, nil, unanswered} {
 			s.seat.submit = func(context.Context) (string, error) { return "t1", err }
-			_ = s.desk.Collect(t.Context(), s.order(t))
+			_ = s.desk.collect(t.Context(), s.order(t))
 		}
 		if n := strings.Count(logged.String(), "nobody can say whether a submit"); n != 2 {
 			t.Errorf("logged %d times, want 2:\n%s", n, logged.String())
@@ -338,9 +337,9 @@ func TestPanicInCollect(t *testing.T) {
 		s := newShop(t, 1)
 		s.desk.log = slog.New(slog.NewTextHandler(&logged, nil))
 		s.seat.poll = func(context.Context, int) (provider.Solution, error) { panic("a fault of ours") }
-		err := s.desk.Collect(t.Context(), s.order(t))
-		if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "a fault of ours") {
-			t.Errorf("collect = %v, want ErrLost with the panic", err)
+		r := s.desk.collect(t.Context(), s.order(t))
+		if r.Outcome != Lost || !strings.Contains(r.Err.Error(), "a fault of ours") {
+			t.Errorf("collect = %v, want Lost with the panic", r.Err)
 		}
 		s.want(t, "mark", "submit", "claim t1", "store t1", "poll t1", "login at one: lost")
 		if !strings.Contains(logged.String(), "collect_test.go") {
@@ -382,9 +381,9 @@ func TestAFailureThatIsTold(t *testing.T) {
 					c.spoil(s, o)
 					return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "CODE"}
 				}
-				err := s.desk.Collect(t.Context(), o)
-				if !errors.Is(err, ErrFailed) || !slices.Contains(s.all(), "login at one: failed") {
-					t.Errorf("collect = %v, %q", err, s.all())
+				r := s.desk.collect(t.Context(), o)
+				if r.Outcome != Failed || !slices.Contains(s.all(), "login at one: failed") {
+					t.Errorf("collect = %v, %q", r.Err, s.all())
 				}
 				s.wantLeft(t, 0, 0, 0)
 			})
@@ -408,9 +407,9 @@ func TestAFailureSeenTooLateIsNotTold(t *testing.T) {
 					}
 					return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "ERROR_WRONG_CAPTCHA_ID"}
 				}
-				err := s.desk.Collect(t.Context(), o)
-				if !errors.Is(err, ErrElsewhere) || slices.Contains(s.all(), "login at one: failed") {
-					t.Errorf("collect = %v, %q", err, s.all())
+				r := s.desk.collect(t.Context(), o)
+				if r.Outcome != Elsewhere || slices.Contains(s.all(), "login at one: failed") {
+					t.Errorf("collect = %v, %q", r.Err, s.all())
 				}
 			})
 		})
@@ -429,16 +428,16 @@ func TestAStopBeforeTheSubmitBuysNothing(t *testing.T) {
 			}
 			return nil
 		}
-		err := s.desk.Collect(ctx, o)
+		r := s.desk.collect(ctx, o)
 		if slices.Contains(s.all(), "submit") {
-			t.Errorf("bought after the stop: %v, %q", err, s.all())
+			t.Errorf("bought after the stop: %v, %q", r.Err, s.all())
 		}
 	})
 }
 
 type panicky struct{ witness }
 
-func (panicky) Solve(string, string, string, time.Duration) { panic("a fault of ours") }
+func (panicky) Solve(string, string, Outcome, time.Duration) { panic("a fault of ours") }
 
 // A fault of the observer ends one order, not the daemon.
 func TestAPanicOfTheObserverStaysInside(t *testing.T) {
@@ -450,6 +449,6 @@ func TestAPanicOfTheObserverStaysInside(t *testing.T) {
 				t.Errorf("escaped: %v", c)
 			}
 		}()
-		_ = s.desk.Collect(t.Context(), s.order(t))
+		_ = s.desk.collect(t.Context(), s.order(t))
 	})
 }

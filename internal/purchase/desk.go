@@ -10,6 +10,8 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
+
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -26,6 +28,7 @@ const (
 // Desk buys for all targets of this replica. It is safe for concurrent use.
 type Desk struct {
 	stock   Stock
+	orders  errgroup.Group // sees them through
 	observe Observer
 	log     *slog.Logger
 
@@ -43,7 +46,7 @@ type Desk struct {
 	trouble   bool                         // with the folder of the letters; told once
 	perDay    int                          // the budget over all targets; 0 = none
 	leftovers []leftover                   // orders to be taken back again
-	held      map[pool.Ref]*Order          // those that a Collect of this replica sees through
+	held      map[pool.Ref]*Order          // those that this replica sees through
 	orphans   map[place]time.Time          // places without an order, since when
 	former    []*seller                    // that went from the list, for orders that others placed there
 	stranded  map[place]strandedOrder      // orders that nobody can ask about
@@ -144,13 +147,15 @@ func (s *Slot) freeLocked(fullUntil time.Time) {
 // NewDesk makes a desk without providers. letters is the folder for callbacks
 // that cannot be stored. observe must not be nil.
 func NewDesk(stock Stock, letters string, observe Observer, log *slog.Logger) *Desk {
-	return &Desk{
+	d := &Desk{
 		stock: stock, observe: observe, log: log,
 		letters: newLetterBox(letters), replaying: make(chan struct{}, 1), reports: make(chan report, mostReports),
 		newcom: make(chan struct{}, 1), changed: make(chan struct{}),
 		held: map[pool.Ref]*Order{}, stuck: map[captcha.ID]time.Time{}, orphans: map[place]time.Time{}, stranded: map[place]strandedOrder{},
 		secrets: map[string][]captcha.Secret{}, arrivals: map[pool.Ref]time.Time{}, lives: map[captcha.ID]time.Duration{},
 	}
+	d.orders.SetLimit(mostOrders)
+	return d
 }
 
 // SetBudget sets how many solves may be bought over all targets and replicas
@@ -215,7 +220,7 @@ func (d *Desk) tellLocked() {
 // wait, the slot goes to the best bid, and every fairTurn-th one to who has waited
 // longest. It fails with ErrNoProvider where the list is empty and with ctx's
 // error; who waits long should give up, and come back with a bid of the day. The
-// caller must hand the slot to Place or free it.
+// caller must hand the slot to Buy or free it.
 func (d *Desk) Admit(ctx context.Context, bid Bid) (*Slot, error) {
 	for {
 		if slot, err := d.serve(ctx, bid); slot != nil || err != nil {

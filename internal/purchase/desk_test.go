@@ -208,8 +208,8 @@ func TestRemovedProviderFinishesItsOrders(t *testing.T) {
 		o := s.order(t)
 		two := newSeat(s.ledger, "two")
 		s.desk.SetProviders([]Entry{{Provider: two, Concurrency: 1}})
-		if err := s.desk.Collect(t.Context(), o); err != nil {
-			t.Fatal(err)
+		if r := s.desk.collect(t.Context(), o); r.Err != nil {
+			t.Fatal(r.Err)
 		}
 		if l := s.stock.landed(); len(l) != 1 || l[0].Provider != "one" || two.polls != 0 {
 			t.Errorf("landings %+v, polls at the other: %d", l, two.polls)

@@ -9,13 +9,13 @@
 // # The life of an order
 //
 //	Admit    a local slot at the first provider that may be asked now
-//	Place    a place at the provider, counted in Redis over all replicas, then
+//	Buy      a place at the provider, counted in Redis over all replicas, then
 //	         one in the budget over all targets, then the order beside the stock:
 //	         the depth sentence and the target's budgets are judged there, in one
-//	         script; a refusal gives the reservations back
-//	Collect  mark -> submit -> claim and store the task id -> wait for a callback,
-//	         or poll, poll, poll -> settle -> give the place back
-//	Adopt    finds the orders of replicas that are gone, for Collect to go on with
+//	         script; a refusal gives the reservations back. Then, in the order's
+//	         goroutine: mark -> submit -> claim and store the task id -> wait
+//	         for a callback, or poll, poll, poll -> settle -> give the place back
+//	Adopt    finds the orders of replicas that are gone, and goes on with them
 //	Callback ends the order from outside, whoever waits for it
 //
 // Each step in Redis is keyed by the order's id and idempotent, so that one
@@ -24,16 +24,16 @@
 // # What an answer of the provider does to the order
 //
 //	solved                     settled: order out, token in, in one script
-//	task fault, time-out,      removed, counted as failed         (ErrFailed)
-//	  parameter fault at poll                        (the last: ErrRefused too)
-//	parameter fault at submit  removed, nothing was bought        (ErrRefused)
-//	unknown code at submit     removed, nothing was bought        (ErrFailed)
-//	capacity or account fault  removed, nothing was bought        (ErrBusy)
+//	task fault, time-out,      removed, counted as failed         (Failed)
+//	  parameter fault at poll                        (the last: hopeless)
+//	parameter fault at submit  removed, nothing was bought        (Refused)
+//	unknown code at submit     removed, nothing was bought        (Failed)
+//	capacity or account fault  removed, nothing was bought        (Busy)
 //	  at submit
 //	capacity or account fault  asked again after its delay, until the time-out
 //	  at poll
-//	submit without an answer   kept: it may have been bought      (ErrLost)
-//	any, but somebody else     nothing more                       (ErrElsewhere)
+//	submit without an answer   kept: it may have been bought      (Lost)
+//	any, but somebody else     nothing more                       (Elsewhere)
 //	  ended the order
 //
 // "Nothing was bought" gives the budgets back; nothing else does.
@@ -71,8 +71,10 @@
 //     whatever is wrong with one is counted and harmless.
 //   - Redis going away loses no paid task before the order's own deadline:
 //     storing, settling and releasing are tried until then.
-//   - Every Slot is freed: by Place when it refuses, by Collect at its end, by
-//     Abandon, or by its holder.
+//   - An order never exists without the goroutine that sees it through; these are
+//     bounded and recover their panics.
+//   - Every Slot is freed: by Buy when it refuses, at the order's end, by
+//     Adopt where nobody can see it through, or by its holder.
 //
 // # Points to crash at
 //
@@ -83,6 +85,5 @@
 // # What it does not do
 //
 // It does not decide how many to buy (refill), what an error code means
-// (provider) or how long a token lives (pool). It runs no order by itself: who
-// adopts one calls Collect.
+// (provider) or how long a token lives (pool).
 package purchase

@@ -2,7 +2,6 @@ package purchase
 
 import (
 	"context"
-	"errors"
 	"net"
 	"slices"
 	"strings"
@@ -104,26 +103,26 @@ func TestWhatEndedElsewhereIsNotLost(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				o, err := stalls.desk.Place(t.Context(), slot, spec())
+				o, err := stalls.desk.place(t.Context(), slot, spec())
 				if err != nil {
 					t.Fatal(err)
 				}
-				ended := make(chan error, 1)
-				go func() { ended <- stalls.desk.Collect(t.Context(), o) }()
+				ended := make(chan Result, 1)
+				go func() { ended <- stalls.desk.collect(t.Context(), o) }()
 				synctest.Wait()
 				way.hang()
 				time.AfterFunc(c.hang, way.goOn)
 
 				time.Sleep(pool.Lease + time.Second)
-				adopted, err := other.desk.Adopt(t.Context())
+				adopted, err := other.desk.adopt(t.Context())
 				if err != nil || len(adopted) != 1 {
 					t.Fatalf("the other one adopted %d, %v", len(adopted), err)
 				}
-				if err := other.desk.Collect(t.Context(), adopted[0]); (err == nil) != (c.others == nil) {
-					t.Errorf("collect at the other = %v", err)
+				if r := other.desk.collect(t.Context(), adopted[0]); (r.Err == nil) != (c.others == nil) {
+					t.Errorf("collect at the other = %v", r.Err)
 				}
-				if err := <-ended; !errors.Is(err, ErrElsewhere) {
-					t.Errorf("collect = %v, want ErrElsewhere", err)
+				if r := <-ended; r.Outcome != Elsewhere {
+					t.Errorf("collect = %v, want Elsewhere", r.Err)
 				}
 				if got := stalls.all(); slices.ContainsFunc(got, func(e string) bool { return strings.HasPrefix(e, "login") }) {
 					t.Errorf("what was told: %q", got)
@@ -161,21 +160,21 @@ func TestWhatNobodyKnowsIsLost(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				o, err := r.desk.Place(t.Context(), slot, spec())
+				o, err := r.desk.place(t.Context(), slot, spec())
 				if err != nil {
 					t.Fatal(err)
 				}
 				began := time.Now()
-				ended := make(chan error, 1)
-				go func() { ended <- r.desk.Collect(t.Context(), o) }()
+				ended := make(chan Result, 1)
+				go func() { ended <- r.desk.collect(t.Context(), o) }()
 				synctest.Wait()
 				way.hang()
 				if c.forget {
 					redis.FlushAll()
 				}
 				time.AfterFunc(c.hang, way.goOn)
-				if err := <-ended; !errors.Is(err, ErrLost) {
-					t.Errorf("collect = %v, want ErrLost", err)
+				if r := <-ended; r.Outcome != Lost {
+					t.Errorf("collect = %v, want Lost", r.Err)
 				}
 				if took := time.Since(began); !near(took, c.told, 10*time.Second) {
 					t.Errorf("told after %v, want %v", took, c.told)
@@ -202,13 +201,13 @@ func TestAStopDoesNotWaitForAnOrdersFate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := r.desk.Place(t.Context(), slot, spec())
+		o, err := r.desk.place(t.Context(), slot, spec())
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- r.desk.Collect(ctx, o) }()
+		ended := make(chan Result, 1)
+		go func() { ended <- r.desk.collect(ctx, o) }()
 		synctest.Wait()
 		way.hang()
 		time.Sleep(2 * time.Minute) // long after its deadline
@@ -217,8 +216,8 @@ func TestAStopDoesNotWaitForAnOrdersFate(t *testing.T) {
 		}
 		stop()
 		began := time.Now()
-		if err := <-ended; !errors.Is(err, ErrLost) || time.Since(began) > stopGrace+stockTime {
-			t.Errorf("collect = %v, %v after the stop", err, time.Since(began))
+		if r := <-ended; r.Outcome != Lost || time.Since(began) > stopGrace+stockTime {
+			t.Errorf("collect = %v, %v after the stop", r.Err, time.Since(began))
 		}
 		way.goOn()
 	})

@@ -2,7 +2,6 @@ package purchase
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,8 +50,8 @@ func TestAnAdoptedOrderIsTheAdopters(t *testing.T) {
 		if again := s.adopt(t); len(again) != 0 || s.stock.lease(o.Ref) < 3*time.Second {
 			t.Errorf("adopted by another, %d, with a lease of %v", len(again), s.stock.lease(o.Ref))
 		}
-		if err := <-ended; err != nil {
-			t.Error(err)
+		if r := <-ended; r.Err != nil {
+			t.Error(r.Err)
 		}
 		stop()
 	})
@@ -71,8 +70,8 @@ func TestWhatRedisKeepsOfALostSubmit(t *testing.T) {
 		o := s.order(t)
 		mine := s.stock.owner(o.Ref)
 		stop := s.running(t)
-		if err := s.desk.Collect(t.Context(), o); !errors.Is(err, ErrLost) {
-			t.Errorf("collect = %v, want ErrLost", err)
+		if r := s.desk.collect(t.Context(), o); r.Outcome != Lost {
+			t.Errorf("collect = %v, want Lost", r.Err)
 		}
 		stop()
 		r := s.stock.record(o.Ref)
@@ -105,14 +104,14 @@ func TestWhatRedisKeepsOfALostSubmit(t *testing.T) {
 func TestHowLongATaskIsClaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackShop(t, "no letters")
-		if err := s.desk.Collect(t.Context(), s.order(t)); err != nil {
-			t.Fatal(err)
+		if r := s.desk.collect(t.Context(), s.order(t)); r.Err != nil {
+			t.Fatal(r.Err)
 		}
 		if ttl := s.stock.redis.TTL(testPrefix + ":task:{one}:t1"); ttl != 220*time.Second-40*time.Second { // it was polled after 40 s
 			t.Errorf("the submit's task is claimed for %v more", ttl)
 		}
 		s.seat.submit = func(context.Context) (string, error) { return "", context.DeadlineExceeded }
-		_ = s.desk.Collect(t.Context(), s.order(t))
+		_ = s.desk.collect(t.Context(), s.order(t))
 		time.Sleep(20 * time.Second)
 		s.mustCall(t, word(s.seat.pingback, "id=t2&code=03AFcallback"))
 		if ttl := s.stock.redis.TTL(testPrefix + ":task:{one}:t2"); ttl != 160*time.Second {
@@ -159,8 +158,8 @@ func TestTheDeadlineOfAnAdoptedOrder(t *testing.T) {
 			}
 			got := heir.adopt(t)
 			s.stock.away("settle")
-			if err := heir.desk.Collect(ctx, got[0]); !errors.Is(err, ErrLost) || time.Now().After(o.deadline) {
-				t.Errorf("stopped %v: collect = %v, %v after the deadline", stops, err, time.Since(o.deadline))
+			if r := heir.desk.collect(ctx, got[0]); r.Outcome != Lost || time.Now().After(o.deadline) {
+				t.Errorf("stopped %v: collect = %v, %v after the deadline", stops, r.Err, time.Since(o.deadline))
 			}
 		})
 	}

@@ -3,7 +3,6 @@ package purchase
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -62,7 +61,7 @@ func (d *Desk) renew(ctx context.Context) {
 	for _, ref := range lost {
 		// One that is submitting becomes this replica's again with its task.
 		if o := d.holds(ref); o != nil && !o.submitting.Load() {
-			o.finish(ErrElsewhere)
+			o.finish(Result{Outcome: Elsewhere, Err: errElsewhere})
 		}
 	}
 }
@@ -90,20 +89,20 @@ func (d *Desk) Ended(order pool.Ref, how string) {
 	}
 	switch code, params := strings.CutPrefix(how, refused); {
 	case how == pool.Solved:
-		o.finish(errSettled)
+		o.finish(Result{Outcome: Solved})
 	case params:
-		o.finish(fmt.Errorf("%s: %w: %w: %s", o.seller.Name(), ErrFailed, ErrRefused, code))
+		o.finish(o.hopeless(errors.New(code)))
 	default:
-		o.finish(fmt.Errorf("%s: %w: %s", o.seller.Name(), ErrFailed, code))
+		o.finish(o.result(Failed, errors.New(code)))
 	}
 }
 
-// Adopt takes over the orders whose replicas have not renewed their leases, under
+// adopt takes over the orders whose replicas have not renewed their leases, under
 // whatever name of a provider they were placed, and returns those that are to be
 // collected. What was not submitted is taken back; what may have been is noted as
 // unknown; where nobody can be asked that is told. Orders that it has adopted come
 // also with an error: Redis did not answer for others.
-func (d *Desk) Adopt(ctx context.Context) (adopted []*Order, err error) {
+func (d *Desk) adopt(ctx context.Context) (adopted []*Order, err error) {
 	var listed []string
 	d.mu.Lock()
 	for _, s := range d.sellers {
@@ -226,8 +225,8 @@ func (d *Desk) takeOver(ctx context.Context, name string, r pool.Record) (o *Ord
 	}, true
 }
 
-// Abandon leaves an order that nobody can collect here to other replicas.
-func (d *Desk) Abandon(ctx context.Context, o *Order) {
+// abandon leaves an order that nobody can collect here to other replicas.
+func (d *Desk) abandon(ctx context.Context, o *Order) {
 	defer o.slot.Free()
 	_ = attempt(ctx, func(ctx context.Context) error { return d.stock.LetGo(ctx, []pool.Ref{o.Ref}) })
 }

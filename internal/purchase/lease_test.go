@@ -61,7 +61,7 @@ func TestLeasesAreRenewed(t *testing.T) {
 				}
 			}
 		})
-		if err := errors.Join(<-first, <-second); err != nil {
+		if err := errors.Join((<-first).Err, (<-second).Err); err != nil {
 			t.Error(err)
 		}
 		r.change(func() { clear(r.seen) })
@@ -94,8 +94,8 @@ func TestStolenOrderEndsElsewhere(t *testing.T) {
 		s.forget()
 		s.stock.steal(t.Context(), o.Ref)
 		began := time.Now()
-		if err := <-ended; !errors.Is(err, ErrElsewhere) {
-			t.Errorf("collect = %v, want ErrElsewhere", err)
+		if r := <-ended; r.Outcome != Elsewhere {
+			t.Errorf("collect = %v, want Elsewhere", r.Err)
 		}
 		if took := time.Since(began); took > renewEvery {
 			t.Errorf("noticed after %v, want one renewal's time", took)
@@ -118,8 +118,8 @@ func TestStolenOrderIsNotSettled(t *testing.T) {
 			s.stock.steal(ctx, o.Ref)
 			return provider.Solution{Token: "03AFexample"}, nil
 		}
-		if err := s.desk.Collect(t.Context(), o); !errors.Is(err, ErrElsewhere) {
-			t.Errorf("collect = %v, want ErrElsewhere", err)
+		if r := s.desk.collect(t.Context(), o); r.Outcome != Elsewhere {
+			t.Errorf("collect = %v, want Elsewhere", r.Err)
 		}
 		s.want(t, "mark", "submit", "claim t1", "store t1", "poll t1", "settle")
 		if s.stock.tokens() != 0 {
@@ -139,8 +139,8 @@ func TestNoSubmitWithoutTheLease(t *testing.T) {
 			s := newShop(t, 1)
 			o := s.order(t)
 			lose(s.stock.world, o.Ref)
-			if err := s.desk.Collect(t.Context(), o); !errors.Is(err, ErrElsewhere) {
-				t.Errorf("%s: collect = %v, want ErrElsewhere", name, err)
+			if r := s.desk.collect(t.Context(), o); r.Outcome != Elsewhere {
+				t.Errorf("%s: collect = %v, want Elsewhere", name, r.Err)
 			}
 			s.want(t, "mark")
 			if s.desk.slots()[0] != 0 {
@@ -157,11 +157,11 @@ func TestSlowMarkIsRepeated(t *testing.T) {
 		took   time.Duration
 		stolen bool
 		want   []string
-		err    error
+		end    Outcome
 	}{
-		"fast enough": {pool.Lease/2 - time.Millisecond, false, []string{"mark", "submit"}, nil},
-		"too slow":    {pool.Lease / 2, false, []string{"mark", "mark", "submit"}, nil},
-		"stolen":      {pool.Lease / 2, true, []string{"mark", "mark"}, ErrElsewhere},
+		"fast enough": {pool.Lease/2 - time.Millisecond, false, []string{"mark", "submit"}, Solved},
+		"too slow":    {pool.Lease / 2, false, []string{"mark", "mark", "submit"}, Solved},
+		"stolen":      {pool.Lease / 2, true, []string{"mark", "mark"}, Elsewhere},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -179,8 +179,8 @@ func TestSlowMarkIsRepeated(t *testing.T) {
 					}
 					return nil
 				}
-				if err := s.desk.Collect(t.Context(), o); !errors.Is(err, c.err) {
-					t.Errorf("collect = %v, want %v", err, c.err)
+				if r := s.desk.collect(t.Context(), o); r.Outcome != c.end {
+					t.Errorf("collect = %+v, want %v", r, c.end)
 				}
 				if got := s.all(); !slices.Equal(got[:min(len(got), len(c.want))], c.want) || c.stolen && len(got) != len(c.want) {
 					t.Errorf("what happened: %q, want %q first", got, c.want)
@@ -196,8 +196,8 @@ func TestSubmitAnsweredWithAnothersTask(t *testing.T) {
 		s := newShop(t, 1)
 		s.stock.claimElsewhere("t1")
 		o := s.order(t)
-		if err := s.desk.Collect(t.Context(), o); !errors.Is(err, ErrLost) {
-			t.Errorf("collect = %v, want ErrLost", err)
+		if r := s.desk.collect(t.Context(), o); r.Outcome != Lost {
+			t.Errorf("collect = %v, want Lost", r.Err)
 		}
 		s.want(t, "mark", "submit", "claim t1", "unknown", "reserve", "login at one: lost")
 		if r := s.stock.record(o.Ref); r.State != pool.Unknown || r.Task != "" {
@@ -214,8 +214,8 @@ func TestStopLetsWaitingOrdersGo(t *testing.T) {
 		o := s.order(t)
 		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
 		defer stop()
-		if err := s.desk.Collect(ctx, o); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("collect = %v, want ctx's error", err)
+		if r := s.desk.collect(ctx, o); !errors.Is(r.Err, context.DeadlineExceeded) {
+			t.Errorf("collect = %v, want ctx's error", r.Err)
 		}
 		s.want(t, "mark", "submit", "claim t1", "store t1", "let go")
 		if left := s.stock.lease(o.Ref); left > 0 {
@@ -232,13 +232,13 @@ func TestOrderThatACallbackEndedFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		submit error
 		told   bool
-		want   error
+		want   Outcome
 		steps  []string
 	}{
-		"told before the poll's answer":    {nil, true, nil, []string{"mark", "submit", "claim t1", "store t1", "poll t1", "settle", "release"}},
-		"not told yet":                     {nil, false, ErrElsewhere, []string{"mark", "submit", "claim t1", "store t1", "poll t1", "settle", "release"}},
-		"told while the submit was lost":   {unanswered, true, nil, []string{"mark", "submit", "unknown", "release"}},
-		"not told, and the submit is lost": {unanswered, false, ErrElsewhere, []string{"mark", "submit", "unknown", "release"}},
+		"told before the poll's answer":    {nil, true, Solved, []string{"mark", "submit", "claim t1", "store t1", "poll t1", "settle", "release"}},
+		"not told yet":                     {nil, false, Elsewhere, []string{"mark", "submit", "claim t1", "store t1", "poll t1", "settle", "release"}},
+		"told while the submit was lost":   {unanswered, true, Solved, []string{"mark", "submit", "unknown", "release"}},
+		"not told, and the submit is lost": {unanswered, false, Elsewhere, []string{"mark", "submit", "unknown", "release"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -260,8 +260,8 @@ func TestOrderThatACallbackEndedFirst(t *testing.T) {
 					elsewhere(ctx)
 					return provider.Solution{Token: "03AFexample"}, nil
 				}
-				if err := s.desk.Collect(t.Context(), o); !errors.Is(err, c.want) {
-					t.Errorf("collect = %v, want %v", err, c.want)
+				if r := s.desk.collect(t.Context(), o); r.Outcome != c.want {
+					t.Errorf("collect = %+v, want %v", r, c.want)
 				}
 				s.want(t, c.steps...)
 				if s.stock.tokens() != 1 || len(s.stock.landed()) != 0 || s.desk.slots()[0] != 0 {
@@ -277,43 +277,44 @@ func TestOrderThatACallbackEndedFirst(t *testing.T) {
 func TestReservationsOfAnotherReplicaStay(t *testing.T) {
 	fault := func(c provider.Class) error { return &provider.Error{Class: c, Code: "CODE"} }
 	for name, c := range map[string]struct {
-		want    error
+		want    Outcome
+		why     error
 		prepare func(s *shop, o *Order, stop context.CancelFunc)
 	}{
-		"a stop before the submit": {context.Canceled, func(s *shop, o *Order, stop context.CancelFunc) {
+		"a stop before the submit": {Interrupted, context.Canceled, func(s *shop, o *Order, stop context.CancelFunc) {
 			s.stock.steal(s.stock.t.Context(), o.Ref)
 			stop()
 		}},
-		"a mark without an answer": {pool.ErrDown, func(s *shop, o *Order, _ context.CancelFunc) {
+		"a mark without an answer": {Interrupted, pool.ErrDown, func(s *shop, o *Order, _ context.CancelFunc) {
 			s.stock.steal(s.stock.t.Context(), o.Ref)
 			s.stock.lostReply = lose("mark", pool.ErrDown)
 		}},
-		"a submit that was refused": {ErrBusy, func(s *shop, o *Order, _ context.CancelFunc) {
+		"a submit that was refused": {Busy, nil, func(s *shop, o *Order, _ context.CancelFunc) {
 			s.seat.submit = func(ctx context.Context) (string, error) {
 				s.stock.steal(ctx, o.Ref)
 				return "", fault(provider.Capacity)
 			}
 		}},
-		"a submit without an answer": {ErrElsewhere, func(s *shop, o *Order, _ context.CancelFunc) {
+		"a submit without an answer": {Elsewhere, nil, func(s *shop, o *Order, _ context.CancelFunc) {
 			s.seat.submit = func(ctx context.Context) (string, error) {
 				s.stock.steal(ctx, o.Ref)
 				return "", context.DeadlineExceeded
 			}
 		}},
-		"a task that failed": {ErrElsewhere, func(s *shop, o *Order, _ context.CancelFunc) {
+		"a task that failed": {Elsewhere, nil, func(s *shop, o *Order, _ context.CancelFunc) {
 			s.seat.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
 				s.stock.steal(ctx, o.Ref)
 				return provider.Solution{}, fault(provider.Task)
 			}
 		}},
-		"a token at a stop": {ErrElsewhere, func(s *shop, o *Order, stop context.CancelFunc) {
+		"a token at a stop": {Elsewhere, nil, func(s *shop, o *Order, stop context.CancelFunc) {
 			s.seat.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
 				s.stock.steal(ctx, o.Ref)
 				stop()
 				return provider.Solution{Token: "03AFexample"}, nil
 			}
 		}},
-		"a token": {ErrElsewhere, func(s *shop, o *Order, _ context.CancelFunc) {
+		"a token": {Elsewhere, nil, func(s *shop, o *Order, _ context.CancelFunc) {
 			s.seat.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
 				s.stock.steal(ctx, o.Ref)
 				return provider.Solution{Token: "03AFexample"}, nil
@@ -329,8 +330,8 @@ func TestReservationsOfAnotherReplicaStay(t *testing.T) {
 				defer stop()
 				mine := s.stock.owner(o.Ref)
 				c.prepare(s, o, stop)
-				if err := s.desk.Collect(ctx, o); !errors.Is(err, c.want) {
-					t.Errorf("collect = %v, want %v", err, c.want)
+				if r := s.desk.collect(ctx, o); r.Outcome != c.want || c.why != nil && !errors.Is(r.Err, c.why) {
+					t.Errorf("collect = %+v, want %v", r, c.want)
 				}
 				if r := s.stock.record(o.Ref); r.State == pool.Unknown || s.stock.owner(o.Ref) == mine {
 					t.Errorf("it is in state %c, and this replica's again: %v", r.State, s.stock.owner(o.Ref) == mine)
@@ -365,8 +366,8 @@ func TestASecondMarkIsNoLaterSubmit(t *testing.T) {
 		}
 		ctx, stop := context.WithTimeout(t.Context(), 9*time.Second)
 		defer stop()
-		if err := s.desk.Collect(ctx, o); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("collect = %v", err)
+		if r := s.desk.collect(ctx, o); !errors.Is(r.Err, context.DeadlineExceeded) {
+			t.Errorf("collect = %v", r.Err)
 		}
 		if r := s.stock.record(o.Ref); marks != 2 || r.Unsolved != time.Second {
 			t.Errorf("after %d marks unsolved %v after the placing, want 1s", marks, r.Unsolved)
@@ -389,10 +390,10 @@ func TestATaskThatComesAfterTheLease(t *testing.T) {
 			time.Sleep(4 * time.Second)
 			return "t1", nil
 		}
-		err := s.desk.Collect(t.Context(), o)
+		r := s.desk.collect(t.Context(), o)
 		stop()
-		if err != nil {
-			t.Errorf("collect = %v, %q", err, s.all())
+		if r.Err != nil {
+			t.Errorf("collect = %v, %q", r.Err, s.all())
 		}
 	})
 }

@@ -25,7 +25,7 @@ func TestStepsThatAreCarriedOutLateAreTakenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.stock.change(func() { s.stock.fault = func(string) error { return fmt.Errorf("%w: i/o timeout", pool.ErrDown) } })
-		if _, err := s.desk.Place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
+		if _, err := s.desk.place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
 			t.Fatalf("place = %v", err)
 		}
 		time.Sleep(5 * time.Second)
@@ -68,8 +68,8 @@ func TestAForgottenOrderIsLost(t *testing.T) {
 			s.stock.forgetOrder(o.Ref)
 			return "t1", nil
 		}
-		if err := s.desk.Collect(t.Context(), o); !errors.Is(err, ErrLost) {
-			t.Errorf("collect = %v, want ErrLost", err)
+		if r := s.desk.collect(t.Context(), o); r.Outcome != Lost {
+			t.Errorf("collect = %v, want Lost", r.Err)
 		}
 		if n := len(s.stock.landed()); n != 0 {
 			t.Errorf("%d tokens landed", n)
@@ -88,7 +88,7 @@ func TestLeftoversAreTakenBackTwice(t *testing.T) {
 		s.desk.SetBudget(5)
 		s.stock.lostReply = lose("place", pool.ErrDown)
 		slot, _, _ := mustAdmit(t, s.desk)
-		if _, err := s.desk.Place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
+		if _, err := s.desk.place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
 			t.Fatalf("place = %v", err)
 		}
 		s.stock.lostReply = nil
@@ -142,7 +142,7 @@ func TestAPanicForgetsNoLeftovers(t *testing.T) {
 		s := newShop(t, 1)
 		s.stock.away("")
 		slot, _, _ := mustAdmit(t, s.desk)
-		_, _ = s.desk.Place(t.Context(), slot, spec())
+		_, _ = s.desk.place(t.Context(), slot, spec())
 		s.stock.change(func() { s.stock.fault = func(string) error { panic("?") } })
 		s.desk.guarded(func() { s.desk.tidy(t.Context()) })
 		if len(s.desk.leftovers) != 1 {

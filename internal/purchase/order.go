@@ -32,8 +32,8 @@ const (
 	currency = 1e9
 )
 
-// Order is one purchase under way. It belongs to whoever calls Collect, which
-// may be called once.
+// Order is one purchase under way. It belongs to the goroutine that calls collect,
+// which may be called once.
 type Order struct {
 	pool.Ref
 	spec     Spec
@@ -50,15 +50,16 @@ type Order struct {
 	// deadline is when Redis forgets the order, or a little before.
 	deadline time.Time
 
-	placed time.Time // when Place was answered; an adopted one's, as late as it can be
-	// Set by Collect, in this order; an adopted order has them already.
+	placed time.Time // when place was answered; an adopted one's, as late as it can be
+	// Set by collect, in this order; an adopted order has them already.
 	submitted time.Time // just before the submit
 	answered  time.Time // when the task id came
 	task      string    // the provider's id
 	unsolved  time.Time // latest moment at which the task is known to be unsolved
 
-	finish     context.CancelCauseFunc // ends Collect; set while the desk holds the order
-	submitting atomic.Bool             // a task may be about to become known
+	stop       context.CancelFunc // ends collect; set while the desk holds the order
+	told       atomic.Pointer[Result]
+	submitting atomic.Bool // a task may be about to become known
 }
 
 // facts are what is written into the journal for whoever adopts the order or
@@ -100,16 +101,13 @@ func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millis
 // and a call before and after it.
 func lifetime(p Solver) time.Duration { return p.Timeout() + 2*callTime }
 
-// Place takes a place at the slot's provider, then one in the budget over all
-// targets, then creates the order beside the stock. It answers ErrBusy where all
-// replicas together have as many orders at the provider as it may have, a
-// *BudgetError where a budget is used up, and ErrDepth where the depth sentence
-// refuses or buying is paused. With any error nothing is left behind and the
-// slot is freed; without one Collect must follow.
+// place takes a place at the slot's provider, then one in the budget over all
+// targets, then creates the order beside the stock. Its errors are Buy's. With any of
+// them nothing is left behind and the slot is freed; without one collect must follow.
 //
 // An end of ctx is noticed before the first step only: a step in Redis that is
 // cut leaves behind what nobody knows of. The steps take a few seconds at most.
-func (d *Desk) Place(ctx context.Context, slot *Slot, spec Spec) (*Order, error) {
+func (d *Desk) place(ctx context.Context, slot *Slot, spec Spec) (*Order, error) {
 	if err := ctx.Err(); err != nil {
 		slot.Free()
 		return nil, err

@@ -2,7 +2,6 @@ package purchase
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -40,19 +39,19 @@ func TestATokenThatWasSoldBefore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o, err := d.Place(t.Context(), slot, spec())
+			o, err := d.place(t.Context(), slot, spec())
 			if err != nil {
 				t.Fatal(err)
 			}
 			return o
 		}
-		if err := d.Collect(t.Context(), order()); err != nil {
-			t.Fatal(err)
+		if r := d.collect(t.Context(), order()); r.Err != nil {
+			t.Fatal(r.Err)
 		}
 		l.forget()
-		err = d.Collect(t.Context(), order())
-		if !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), pool.RepeatedText) {
-			t.Errorf("the second order: %v", err)
+		r := d.collect(t.Context(), order())
+		if r.Outcome != Failed || !strings.Contains(r.Err.Error(), pool.RepeatedText) {
+			t.Errorf("the second order: %v", r.Err)
 		}
 		if all := strings.Join(l.all(), ", "); !strings.Contains(all, "login at one: failed") || strings.Contains(all, "solved") {
 			t.Errorf("told: %s", all)
@@ -63,19 +62,19 @@ func TestATokenThatWasSoldBefore(t *testing.T) {
 		}
 
 		called := order()
-		ended := make(chan error, 1)
-		go func() { ended <- d.Collect(t.Context(), called) }()
+		ended := make(chan Result, 1)
+		go func() { ended <- d.collect(t.Context(), called) }()
 		time.Sleep(2 * time.Second) // before the first poll
-		r, _, err := stock.Find(t.Context(), called.Ref)
+		record, _, err := stock.Find(t.Context(), called.Ref)
 		if err != nil {
 			t.Fatal(err)
 		}
-		how, err := d.deliver(t.Context(), letter{Order: called.String(), Provider: "one", Task: r.Task, Token: "03AFthesame"}, time.Now())
+		how, err := d.deliver(t.Context(), letter{Order: called.String(), Provider: "one", Task: record.Task, Token: "03AFthesame"}, time.Now())
 		if err != nil || how != CallbackFailed {
 			t.Errorf("the callback: %v, %v", how, err)
 		}
-		if err := <-ended; !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), pool.RepeatedText) {
-			t.Errorf("the order of the callback: %v", err)
+		if r := <-ended; r.Outcome != Failed || !strings.Contains(r.Err.Error(), pool.RepeatedText) {
+			t.Errorf("the order of the callback: %v", r.Err)
 		}
 		if places, err := stock.Places(t.Context(), "one"); err != nil || len(places) != 0 || d.slots()[0] != 0 {
 			t.Errorf("left: %v, %v", places, err)

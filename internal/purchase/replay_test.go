@@ -69,19 +69,19 @@ func TestCallbackWhileRedisIsAway(t *testing.T) {
 				s.stock.away()
 				s.forget()
 				s.mustReplay(t, Replayed{Replayed: 1})
-				err := <-ended
+				r := <-ended
 				got := s.all()
 				if c.text == code {
-					if !errors.Is(err, ErrFailed) || s.stock.failures() != 1 {
-						t.Errorf("collect = %v, %d failed", err, s.stock.failures())
+					if r.Outcome != Failed || s.stock.failures() != 1 {
+						t.Errorf("collect = %v, %d failed", r.Err, s.stock.failures())
 					}
 					s.want(t, "fail bought=true", "release", "login at one: failed", "letter replayed")
 				} else {
 					if l := s.stock.landed(); len(l) != 1 || l[0].SincePlaced != 5*time.Second || l[0].Lead != 15*time.Second || l[0].Task != "t1" {
 						t.Errorf("landed %+v, want it born 10s before it arrived after 15s", l)
 					}
-					if wanted := map[bool]error{true: ErrLost}[c.lost]; !errors.Is(err, wanted) {
-						t.Errorf("collect = %v, want %v", err, wanted)
+					if wanted := map[bool]Outcome{true: Lost, false: Solved}[c.lost]; r.Outcome != wanted {
+						t.Errorf("collect = %+v, want %v", r, wanted)
 					}
 					if got[len(got)-1] != "letter replayed" {
 						t.Errorf("what happened: %q", got)
@@ -102,8 +102,8 @@ func TestCallbackWhileRedisIsAwayAtRelease(t *testing.T) {
 		ended := s.collecting(t, s.order(t))
 		s.stock.away("release")
 		s.mustCall(t, word(s.seat.pingback, "id=t1&code=03AFcallback"))
-		if err := <-ended; err != nil || s.desk.LetterCount() != 0 {
-			t.Errorf("collect = %v, %d letters", err, s.desk.LetterCount())
+		if r := <-ended; r.Err != nil || s.desk.LetterCount() != 0 {
+			t.Errorf("collect = %v, %d letters", r.Err, s.desk.LetterCount())
 		}
 		s.stock.away()
 		s.wantLeft(t, 0, 1, 0)
@@ -157,8 +157,8 @@ func TestReplayAfterTheOrderEnded(t *testing.T) {
 		ended := s.collecting(t, s.order(t))
 		s.stock.away("look")
 		s.mustCall(t, word(s.seat.pingback, "id=t1&code=03AFcallback"))
-		if err := <-ended; err != nil {
-			t.Error(err)
+		if r := <-ended; r.Err != nil {
+			t.Error(r.Err)
 		}
 		s.stock.away()
 		s.forget()
@@ -340,8 +340,8 @@ func TestRunReplays(t *testing.T) {
 		time.Sleep(8500 * time.Millisecond)
 		s.stock.away()
 		back := time.Now()
-		if err := <-ended; err != nil || time.Since(back) > replayEvery {
-			t.Errorf("collect = %v, %v after redis was back", err, time.Since(back))
+		if r := <-ended; r.Err != nil || time.Since(back) > replayEvery {
+			t.Errorf("collect = %v, %v after redis was back", r.Err, time.Since(back))
 		}
 		if n := s.stock.tokens(); n != 1 {
 			t.Errorf("%d tokens landed", n)

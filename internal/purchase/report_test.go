@@ -201,8 +201,8 @@ func TestRunOutlivesPanics(t *testing.T) {
 			t.Errorf("%d tokens landed, %d letters left", n, s.desk.LetterCount())
 		}
 		s.stock.steal(t.Context(), held.Ref)
-		if err := <-ended; !errors.Is(err, ErrElsewhere) {
-			t.Errorf("collect = %v, want ErrElsewhere by the next renewal", err)
+		if r := <-ended; r.Outcome != Elsewhere {
+			t.Errorf("collect = %v, want Elsewhere by the next renewal", r.Err)
 		}
 		stop()
 	})
@@ -214,7 +214,7 @@ func TestTidyOutlivesPanics(t *testing.T) {
 		s := newShop(t, 1)
 		s.stock.away("")
 		slot, _, _ := mustAdmit(t, s.desk)
-		if _, err := s.desk.Place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
+		if _, err := s.desk.place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
 			t.Fatalf("place = %v", err)
 		}
 		s.stock.change(func() { s.stock.fault = func(string) error { panic("a fault of ours") } })

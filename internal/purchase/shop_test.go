@@ -177,7 +177,7 @@ func (s *seat) ReadBalance(context.Context) error { return errors.New("no balanc
 // witness records outcomes.
 type witness struct{ *ledger }
 
-func (w witness) Solve(target, name, outcome string, _ time.Duration) {
+func (w witness) Solve(target, name string, outcome Outcome, _ time.Duration) {
 	w.add("%s at %s: %s", target, name, outcome)
 }
 
@@ -256,7 +256,7 @@ func (s *shop) orderFor(t *testing.T, target Spec) *Order {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := s.desk.Place(t.Context(), slot, target)
+	o, err := s.desk.place(t.Context(), slot, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,10 +282,10 @@ func (s *shop) renew(t *testing.T, order pool.Ref) {
 
 // collecting sees an order through in the background, and returns when that waits
 // for something.
-func (s *shop) collecting(t *testing.T, o *Order) <-chan error {
+func (s *shop) collecting(t *testing.T, o *Order) <-chan Result {
 	t.Helper()
-	ended := make(chan error, 1)
-	go func() { ended <- s.desk.Collect(t.Context(), o) }()
+	ended := make(chan Result, 1)
+	go func() { ended <- s.desk.collect(t.Context(), o) }()
 	synctest.Wait()
 	return ended
 }

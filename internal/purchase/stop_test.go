@@ -29,8 +29,8 @@ func TestStopWhileSubmitting(t *testing.T) {
 				return "t1", nil
 			}
 		}
-		if err := s.desk.Collect(ctx, s.order(t)); !errors.Is(err, context.Canceled) {
-			t.Errorf("collect = %v, want canceled", err)
+		if r := s.desk.collect(ctx, s.order(t)); !errors.Is(r.Err, context.Canceled) {
+			t.Errorf("collect = %v, want canceled", r.Err)
 		}
 		s.want(t, "mark", "submit", "claim t1", "store t1", "let go")
 		if orders, places := s.stock.counts(); orders != 1 || places != 1 || s.desk.slots()[0] != 0 {
@@ -52,8 +52,8 @@ func TestStopWhilePolling(t *testing.T) {
 				ctx, stop := context.WithTimeout(t.Context(), after)
 				defer stop()
 				began := time.Now()
-				if err := s.desk.Collect(ctx, s.order(t)); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("collect = %v, want ctx's error", err)
+				if r := s.desk.collect(ctx, s.order(t)); !errors.Is(r.Err, context.DeadlineExceeded) {
+					t.Errorf("collect = %v, want ctx's error", r.Err)
 				}
 				if took := time.Since(began); took != after {
 					t.Errorf("returned after %v, want %v", took, after)
@@ -77,8 +77,8 @@ func TestStopBeforeSubmitting(t *testing.T) {
 		o := s.order(t)
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
-		if err := s.desk.Collect(ctx, o); !errors.Is(err, context.Canceled) {
-			t.Errorf("collect = %v, want canceled", err)
+		if r := s.desk.collect(ctx, o); !errors.Is(r.Err, context.Canceled) {
+			t.Errorf("collect = %v, want canceled", r.Err)
 		}
 		s.want(t, "fail bought=false", "release")
 		if s.desk.slots()[0] != 0 {
@@ -107,10 +107,10 @@ func TestStopWithATokenInHand(t *testing.T) {
 					}
 					return nil
 				}
-				err := s.desk.Collect(ctx, s.order(t))
+				r := s.desk.collect(ctx, s.order(t))
 				landed := len(s.stock.landed()) == 1
-				if want := away < stopGrace; landed != want || (err == nil) != want {
-					t.Errorf("landed %v, collect = %v", landed, err)
+				if want := away < stopGrace; landed != want || (r.Outcome == Solved) != want {
+					t.Errorf("landed %v, collect = %v", landed, r.Err)
 				}
 				if took := time.Since(began); took > stopGrace {
 					t.Errorf("the stop waited for %v", took)

@@ -9,13 +9,9 @@ import (
 	"poold/internal/provider"
 )
 
-// errTask marks the end of a task without a token, as opposed to an end of the
-// waiting.
-var errTask = errors.New("the provider gave it up")
-
-// await waits for the end of the task: by polling, or by a callback, which ends
-// ctx. Its error wraps errTask or is ctx's.
-func (d *Desk) await(ctx context.Context, o *Order) (provider.Solution, error) {
+// await waits for the end of the task: by polling, or by a callback, which ends ctx.
+// The outcome is Solved, Failed as the provider says, or Interrupted where ctx ended.
+func (d *Desk) await(ctx context.Context, o *Order) (provider.Solution, Result) {
 	d.mu.Lock()
 	silent := o.seller.silentLocked()
 	d.mu.Unlock()
@@ -25,15 +21,15 @@ func (d *Desk) await(ctx context.Context, o *Order) (provider.Solution, error) {
 	for {
 		// The last poll is at the time-out, not an interval before it.
 		if err := sleep(ctx, min(wait, time.Until(giveUp))); err != nil {
-			return provider.Solution{}, err
+			return provider.Solution{}, Result{Outcome: Interrupted, Err: err}
 		}
 		asked := time.Now()
 		solution, err := d.poll(ctx, o)
 		if err == nil {
-			return solution, nil
+			return solution, Result{Outcome: Solved}
 		}
 		if err := ctx.Err(); err != nil {
-			return provider.Solution{}, err
+			return provider.Solution{}, Result{Outcome: Interrupted, Err: err}
 		}
 		var fault *provider.Error
 		wait = jitter(interval)
@@ -43,14 +39,14 @@ func (d *Desk) await(ctx context.Context, o *Order) (provider.Solution, error) {
 		case !errors.As(err, &fault):
 			// A call that was cut says nothing about the task.
 		case fault.Class == provider.Task:
-			return provider.Solution{}, fmt.Errorf("%s: %w: %w: %w", o.seller.Name(), ErrFailed, errTask, err)
+			return provider.Solution{}, o.result(Failed, err)
 		case fault.Class == provider.Parameters:
-			return provider.Solution{}, fmt.Errorf("%s: %w: %w: %w: %w", o.seller.Name(), ErrFailed, ErrRefused, errTask, err)
+			return provider.Solution{}, o.hopeless(err)
 		default:
 			wait = max(wait, fault.Delay)
 		}
 		if !time.Now().Before(giveUp) {
-			return provider.Solution{}, fmt.Errorf("%s: %w: %w: not solved within %v: %w", o.seller.Name(), ErrFailed, errTask, o.timeout, err)
+			return provider.Solution{}, o.result(Failed, fmt.Errorf("not solved within %v: %w", o.timeout, err))
 		}
 	}
 }

@@ -10,7 +10,7 @@
 //
 //	look      the stock of the identity, with the lead time to judge it by
 //	decide    policy's Plan and Decision
-//	place     as many orders as decided, each: Admit one slot, with a bid, then Place
+//	place     as many orders as decided, each: Admit one slot, with a bid, then Buy
 //	sleep     until a kick, the time that the policy named, or the backstop
 //
 // A kick says that somebody took, landed or waits. Several within 20 ms cost
@@ -18,8 +18,7 @@
 // replicas, orders that ran out of time.
 //
 // At the start, before anything is bought, and every 2 s after that, the manager
-// has the desk adopt the orders of replicas that are gone and sees them through
-// as its own. Identities that no target names any more are looked at once more
+// has the desk adopt the orders of replicas that are gone. Identities that no target names any more are looked at once more
 // when their last token and order must be over, so that their figures are complete.
 //
 // # Invariants
@@ -35,8 +34,7 @@
 //     waiting come first, then the greatest worth, and now and then who has waited
 //     longest, so that a target that needs a hundred tokens and one that needs one
 //     both get on. A bid is made anew when something happens to its target.
-//   - An order never exists without the goroutine that sees it through, and
-//     these are bounded, recover their panics and end before Run does.
+//   - Every order's goroutine, which is the desk's, has ended when Run returns.
 //   - Nothing retries for ever at full speed: see the constants of worker.go
 //     and policy's probe.
 //

@@ -20,11 +20,10 @@ import (
 
 // counter is a desk that only counts, with faults of ours in it.
 type counter struct {
-	mu      sync.Mutex
-	placed  int
-	bids    []purchase.Bid
-	place   func() error
-	collect func(ctx context.Context) error
+	mu     sync.Mutex
+	placed int
+	bids   []purchase.Bid
+	place  func() error
 }
 
 func (c *counter) Admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, error) {
@@ -34,31 +33,25 @@ func (c *counter) Admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, 
 	return &purchase.Slot{}, ctx.Err()
 }
 
-func (c *counter) Place(context.Context, *purchase.Slot, purchase.Spec) (*purchase.Order, error) {
+func (c *counter) Buy(context.Context, *purchase.Slot, purchase.Spec, func(purchase.Result)) error {
 	if c.place != nil {
 		if err := c.place(); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.placed++
-	return &purchase.Order{}, nil
+	return nil
 }
 
-func (c *counter) Collect(ctx context.Context, _ *purchase.Order) error { return c.collect(ctx) }
-
-func (c *counter) Adopt(context.Context) ([]*purchase.Order, error) { return nil, nil }
-func (c *counter) Abandon(context.Context, *purchase.Order)         {}
+func (c *counter) Adopt(context.Context, time.Duration, func(captcha.ID, purchase.Result)) error {
+	return nil
+}
+func (c *counter) Wait() error { return nil }
 
 func (c *counter) Concurrency() int                                 { return 10 }
 func (c *counter) Pace(captcha.Type) (time.Duration, time.Duration) { return time.Second, time.Second }
-
-func (c *counter) count() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.placed
-}
 
 // eye is a stock that answers what it is told.
 type eye func(ctx context.Context) (pool.Stock, error)
@@ -90,25 +83,7 @@ func withCounter(t *testing.T, stock Stock, desk Desk, depth int, story func(t *
 
 func empty(context.Context) (pool.Stock, error) { return pool.Stock{NextLook: -1}, nil }
 
-// The goroutines of orders are bounded, and a worker that meets the bound does
-// not hang on it.
-func TestOrdersAreBounded(t *testing.T) {
-	desk := &counter{collect: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
-	withCounter(t, eye(empty), desk, 2*4096, func(t *testing.T, m *Manager, _ *bytes.Buffer) {
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		if n := desk.count(); n != 4096 {
-			t.Errorf("%d orders under way, want 4096", n)
-		}
-		began := time.Now()
-		m.Apply(t.Context(), &targets.Set{})
-		if took := time.Since(began); took != 0 {
-			t.Errorf("the worker hung for %v", took)
-		}
-	})
-}
-
-// Faults of this program end an order or a turn, never the daemon, and are not
+// Faults of this program end a turn, never the daemon, and are not
 // repeated at full speed.
 func TestPanicsAreContained(t *testing.T) {
 	looks := 0
@@ -125,11 +100,6 @@ func TestPanicsAreContained(t *testing.T) {
 		"in placing": {
 			empty, &counter{place: func() error { panic("fault of ours") }}, 50,
 			func(*counter) int { return 1 },
-		},
-		"in collecting": {
-			func(context.Context) (pool.Stock, error) { return pool.Stock{NextLook: -1, Outliving: 4}, nil },
-			&counter{collect: func(context.Context) error { panic("fault of ours") }}, 550,
-			func(d *counter) int { return d.count() },
 		},
 	}
 	for name, c := range cases {
@@ -153,7 +123,7 @@ func TestPanicsAreContained(t *testing.T) {
 func TestBidsOfADecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		look := func(context.Context) (pool.Stock, error) { return pool.Stock{NextLook: -1, Orders: 1, Waiting: 3}, nil }
-		desk := &counter{collect: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+		desk := &counter{}
 		m := NewManager(eye(look), desk, slog.New(slog.DiscardHandler))
 		login := target("login", 3)
 		login.Min, login.MaxWaste = 2, 3

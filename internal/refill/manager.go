@@ -2,16 +2,12 @@ package refill
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
@@ -20,9 +16,6 @@ import (
 )
 
 const (
-	// mostOrders bounds the goroutines that see orders through. Normally the
-	// providers' concurrency is reached long before.
-	mostOrders = 4096
 	// The first looks of workers that start together are startStep apart, but
 	// none waits longer than startMost.
 	startStep = 500 * time.Microsecond
@@ -47,17 +40,11 @@ type Stock interface {
 // Desk is what refill needs of a *purchase.Desk.
 type Desk interface {
 	Admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, error)
-	Place(ctx context.Context, slot *purchase.Slot, spec purchase.Spec) (*purchase.Order, error)
-	Collect(ctx context.Context, order *purchase.Order) error
+	Buy(ctx context.Context, slot *purchase.Slot, spec purchase.Spec, ended func(purchase.Result)) error
+	Adopt(ctx context.Context, within time.Duration, ended func(captcha.ID, purchase.Result)) error
+	Wait() error
 	Pace(t captcha.Type) (firstPoll, interval time.Duration)
 	Concurrency() int
-	Recovery
-}
-
-// Recovery is the part of the desk that finds what other replicas left behind.
-type Recovery interface {
-	Adopt(ctx context.Context) ([]*purchase.Order, error)
-	Abandon(ctx context.Context, order *purchase.Order)
 }
 
 // Manager keeps one worker running for each target. It is safe for concurrent
@@ -160,23 +147,19 @@ func (m *Manager) Note(name string) (Note, bool) {
 }
 
 // Run works until ctx ends, then places no more orders and returns when every
-// goroutine has ended; orders that are being polled are left in the journal.
-// It may be called once.
+// goroutine has ended, those of the orders too; orders that are being polled are left
+// in the journal. It may be called once.
 func (m *Manager) Run(ctx context.Context) error {
 	defer close(m.ended)
-	var orders errgroup.Group
-	orders.SetLimit(mostOrders)
-	// Orders run under Run's ctx: they outlive the worker that placed them.
+	// Orders live under Run's ctx: they outlive the worker that placed them.
 	buy := func(w *worker, slot *purchase.Slot, on terms) error {
-		return m.buy(ctx, &orders, w, slot, on)
+		return m.desk.Buy(ctx, slot, w.spec(on), func(r purchase.Result) { w.ended(r, m.Kick) })
 	}
 
 	// What is under way is collected before anything is bought.
-	bounded, cancel := context.WithTimeout(ctx, firstAdopt)
-	m.adopt(ctx, bounded, &orders)
-	cancel()
+	m.adopt(ctx, firstAdopt)
 	var recovery sync.WaitGroup
-	recovery.Go(func() { m.keepRecovering(ctx, &orders) })
+	recovery.Go(func() { m.keepRecovering(ctx) })
 
 	m.mu.Lock()
 	m.running = true
@@ -195,7 +178,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	dismiss(m.roster.Load().byID)
 	recovery.Wait()
-	return orders.Wait()
+	return m.desk.Wait()
 }
 
 // reconcile makes running equal wanted. Only Run calls it.
@@ -264,40 +247,4 @@ func withoutLines(providers []targets.Provider) []targets.Provider {
 		list[i].FallbackAfter, list[i].CallbackDelay = 0, 0
 	}
 	return list
-}
-
-// buy places one order and sees it through in a goroutine of its own, which is
-// there before the order is: none is ever left without. It answers how the
-// placing went, and frees the slot unless the order stands.
-func (m *Manager) buy(ctx context.Context, orders *errgroup.Group, w *worker, slot *purchase.Slot, on terms) error {
-	placed := make(chan error, 1)
-	started := orders.TryGo(func() error {
-		m.seeThrough(ctx, w, slot, on, placed)
-		return nil
-	})
-	if !started {
-		slot.Free()
-		return fmt.Errorf("%w: %d orders are under way here", purchase.ErrBusy, mostOrders)
-	}
-	return <-placed
-}
-
-// seeThrough is the life of one order's goroutine.
-func (m *Manager) seeThrough(ctx context.Context, w *worker, slot *purchase.Slot, on terms, placed chan<- error) {
-	defer func() {
-		// errgroup lets a panic end the daemon.
-		if cause := recover(); cause != nil {
-			w.log.Error("panic while buying", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
-			slot.Free()
-			select {
-			case placed <- fmt.Errorf("panic while placing an order: %v", cause):
-			default: // it was placed
-			}
-		}
-	}()
-	order, err := m.desk.Place(ctx, slot, w.spec(on))
-	placed <- err
-	if err == nil {
-		w.ended(m.desk.Collect(ctx, order), m.Kick)
-	}
 }

@@ -1,7 +1,6 @@
 package refill
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -213,28 +212,28 @@ func (r *record) heldFor(at time.Time) time.Duration {
 
 // ended takes notice of an order's end. What a person must know is logged here
 // once, when it begins and when it is over.
-func (r *record) ended(err error, at time.Time, log *slog.Logger) {
+func (r *record) ended(result purchase.Result, at time.Time, log *slog.Logger) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case err == nil:
+	case result.Outcome == purchase.Solved:
 		if r.failures >= policy.FailuresInARow {
 			log.Info("a solve succeeded again")
 		}
 		r.failures, r.failure, r.trouble = 0, "", ""
-	case errors.Is(err, purchase.ErrRefused):
+	case result.Hopeless:
 		if r.note.State != Refused {
-			log.Error("nothing more is bought until the target's definition changes", "err", err)
+			log.Error("nothing more is bought until the target's definition changes", "err", result.Err)
 		}
-		r.note.State, r.note.Reason = Refused, err.Error()
-	case errors.Is(err, purchase.ErrFailed):
+		r.note.State, r.note.Reason = Refused, result.Err.Error()
+	case result.Outcome == purchase.Failed:
 		r.failures++
-		r.failure = err.Error()
+		r.failure = result.Err.Error()
 		if r.failures == policy.FailuresInARow {
-			log.Warn("many failures in a row; trying slowly", "err", err)
+			log.Warn("many failures in a row; trying slowly", "err", result.Err)
 		}
-	case errors.Is(err, purchase.ErrBusy):
-		r.busyLocked(err, at)
+	case result.Outcome == purchase.Busy:
+		r.busyLocked(result.Err, at)
 	default:
 		// Lost, ended elsewhere or cut by a stop: says nothing about the target.
 	}

@@ -7,15 +7,14 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"poold/internal/captcha"
+	"poold/internal/purchase"
 	"poold/internal/targets"
 )
 
 // keepRecovering looks for orders of replicas that are gone until ctx ends, and
 // settles the accounts of identities that nobody wants any more.
-func (m *Manager) keepRecovering(ctx context.Context, orders *errgroup.Group) {
+func (m *Manager) keepRecovering(ctx context.Context) {
 	for {
 		timer := time.NewTimer(adoptEvery + random(adoptEvery/4))
 		select {
@@ -23,35 +22,27 @@ func (m *Manager) keepRecovering(ctx context.Context, orders *errgroup.Group) {
 			timer.Stop()
 			return
 		case <-timer.C:
-			m.adopt(ctx, ctx, orders)
+			m.adopt(ctx, 0)
 			m.settleDeparted(ctx, time.Now())
 		}
 	}
 }
 
-// adopt takes orders over, as long as search lasts, and sees each one through in a
-// goroutine of its own, which ends with ctx.
-func (m *Manager) adopt(ctx, search context.Context, orders *errgroup.Group) {
+// adopt has the orders of replicas that are gone collected here; the search for them
+// ends after within, 0 = with ctx.
+func (m *Manager) adopt(ctx context.Context, within time.Duration) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			m.log.Error("panic while looking for orders", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
 		}
 	}()
-	adopted, err := m.desk.Adopt(search)
+	err := m.desk.Adopt(ctx, within, func(id captcha.ID, r purchase.Result) {
+		if h := m.roster.Load().byID[id]; h != nil {
+			h.ended(r, m.Kick)
+		}
+	})
 	if err != nil {
 		m.log.Debug("orders of other replicas not looked for", "err", err)
-	}
-	for _, order := range adopted {
-		started := orders.TryGo(func() error {
-			err := m.desk.Collect(ctx, order)
-			if h := m.roster.Load().byID[order.Identity]; h != nil {
-				h.ended(err, m.Kick)
-			}
-			return nil
-		})
-		if !started {
-			m.desk.Abandon(ctx, order)
-		}
 	}
 }
 

@@ -59,8 +59,7 @@ type worker struct {
 	junk    int64         // values that were set aside, until the last look
 }
 
-// buyer places one order and sees it through in the background. It frees the
-// slot unless the order stands.
+// buyer places one order, which is then seen through in the background.
 type buyer func(w *worker, slot *purchase.Slot, terms terms) error
 
 // terms are what one order is placed on: the stock refuses it where tokens that
@@ -331,9 +330,9 @@ func (w *worker) stockAway(ctx context.Context, err error) rest {
 }
 
 // ended takes notice of how an order ended.
-func (w *worker) ended(err error, kick func(captcha.ID)) {
-	w.record.ended(err, time.Now(), w.log)
-	if err != nil {
+func (w *worker) ended(r purchase.Result, kick func(captcha.ID)) {
+	w.record.ended(r, time.Now(), w.log)
+	if r.Outcome != purchase.Solved {
 		// A landing kicks by itself.
 		kick(w.target.ID)
 	}

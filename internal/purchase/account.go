@@ -1,26 +1,22 @@
 package purchase
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
+	"poold/internal/provider"
 )
 
-const (
-	// formerFor is how long a provider that went is remembered: longer than any
-	// task of it can be under way.
-	formerFor = 26 * time.Hour
-	// strandedFor is how long an order that nobody could be asked about is told
-	// without being found again: by then another replica sees to it.
-	strandedFor = 2 * pool.Lease
-)
+// formerFor is how long a provider that went is remembered: longer than any task of
+// it can be under way.
+const formerFor = 26 * time.Hour
 
 // Account names an account at a service, whatever the file calls it: who has the
 // same API, address and key can be asked about its tasks. It is kept in Redis, so
@@ -31,38 +27,152 @@ func Account(api, url string, key captcha.Secret) string {
 	return hex.EncodeToString(mac.Sum(nil)[:6])
 }
 
-// seeOffLocked remembers the sellers of the old list that are not in the new one.
-// Of one account the last is enough, none where the list has it. The caller holds
-// mu.
-func (d *Desk) seeOffLocked(old []*seller, at time.Time) {
-	for _, s := range old {
-		if !slices.Contains(d.sellers, s) {
-			s.went = at
-			d.former = append([]*seller{s}, d.former...)
+// account is one provider of the list and its slots on this replica. All but the
+// provider is guarded by the lock of its accounts.
+type account struct {
+	Provider
+
+	id          string    // Account; "" = nobody knows
+	concurrency int       // the file's
+	callbacks   Callbacks // for the orders to come
+	price       func(captcha.Type) float64
+	threads     int       // what the provider itself allows; 0 = it does not say
+	taken       int       // slots held on this replica
+	fullUntil   time.Time // other replicas hold the rest of the places
+	asked       bool      // maintenance has been to this provider
+	went        time.Time // when it left the list; zero = it stands there
+	unread      bool      // threads could not be read; told once
+	unanswered  bool      // the last submit had no answer; told once
+	uncalled    int       // tasks in a row that should have had a callback and had none
+}
+
+// silentAfter is how many tasks in a row without their callbacks make it likely
+// that none can arrive.
+const silentAfter = 3
+
+// silentLocked reports whether callbacks are not worth waiting for.
+func (a *account) silentLocked() bool { return a.uncalled >= silentAfter }
+
+// limitLocked is the most orders at once: the smaller of the file's number and
+// the provider's.
+func (a *account) limitLocked() int {
+	if a.threads > 0 {
+		return min(a.concurrency, a.threads)
+	}
+	return a.concurrency
+}
+
+// accountTerms are those of an order that is placed at an account now.
+type accountTerms struct {
+	id        string
+	limit     int // most orders at once, over all replicas
+	price     func(captcha.Type) float64
+	callbacks Callbacks
+}
+
+// accounts are the providers of the list, in the order in which they are tried, and
+// those that went from it. It is safe for concurrent use.
+type accounts struct {
+	log     *slog.Logger
+	arrived chan struct{} // wakes maintenance when a provider came
+
+	mu      sync.Mutex
+	listed  []*account
+	former  []*account    // for orders that others placed there, the last that went in front
+	changed chan struct{} // closed and replaced when a slot is freed or the list changes
+}
+
+func newAccounts(log *slog.Logger) *accounts {
+	return &accounts{log: log, arrived: make(chan struct{}, 1), changed: make(chan struct{})}
+}
+
+// set replaces the list. A provider that stays, the same value, keeps its slots and what
+// is known of it.
+func (as *accounts) set(entries []Entry) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	old := as.listed
+	as.listed = make([]*account, 0, len(entries))
+	for _, e := range entries {
+		i := slices.IndexFunc(old, func(a *account) bool { return a.Provider == e.Provider })
+		a := &account{Provider: e.Provider}
+		if i >= 0 {
+			a = old[i]
+		}
+		a.id, a.went = e.Account, time.Time{}
+		a.concurrency, a.callbacks, a.price = max(1, e.Concurrency), e.Callbacks, e.Price
+		if a.price == nil {
+			a.price = func(captcha.Type) float64 { return 0 }
+		}
+		as.listed = append(as.listed, a)
+	}
+	as.retireLocked(old, time.Now())
+	as.tellLocked()
+	select {
+	case as.arrived <- struct{}{}:
+	default: // maintenance is going to look anyway
+	}
+}
+
+// tellLocked wakes the admission that waits for a change.
+func (as *accounts) tellLocked() {
+	close(as.changed)
+	as.changed = make(chan struct{})
+}
+
+// retireLocked remembers the accounts of the old list that are not in the new one. Of
+// those with one id the last is enough, none where the list has it.
+func (as *accounts) retireLocked(old []*account, at time.Time) {
+	for _, a := range old {
+		if !slices.Contains(as.listed, a) {
+			a.went = at
+			as.former = append([]*account{a}, as.former...)
 		}
 	}
 	var seen []string
-	for _, s := range d.sellers {
-		seen = append(seen, s.account)
+	for _, a := range as.listed {
+		seen = append(seen, a.id)
 	}
-	d.former = slices.DeleteFunc(d.former, func(s *seller) bool {
-		known := s.account == "" || slices.Contains(seen, s.account)
-		seen = append(seen, s.account)
-		return known || at.Sub(s.went) > formerFor
+	as.former = slices.DeleteFunc(as.former, func(a *account) bool {
+		known := a.id == "" || slices.Contains(seen, a.id)
+		seen = append(seen, a.id)
+		return known || at.Sub(a.went) > formerFor
 	})
 }
 
+// names lists the names of the list.
+func (as *accounts) names() (names []string) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	for _, a := range as.listed {
+		names = append(names, a.Name())
+	}
+	return names
+}
+
+// named finds a provider of the list, nil for none.
+func (as *accounts) named(name string) *account {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	for _, a := range as.listed {
+		if a.Name() == name {
+			return a
+		}
+	}
+	return nil
+}
+
 // askable finds who can be asked about an order that was placed under a name, at an
-// account: who has that account, else who has the name, since its key may have been
+// account: who is that account, else who has the name, since its key may have been
 // changed. nil is nobody.
-func (d *Desk) askable(name, account string) *seller {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	known := slices.Concat(d.sellers, d.former)
-	for _, fits := range []func(*seller) bool{
-		func(s *seller) bool { return s.account == account && s.Name() == name },
-		func(s *seller) bool { return s.account == account && account != "" },
-		func(s *seller) bool { return s.Name() == name },
+func (as *accounts) askable(name, id string) *account {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	known := slices.Concat(as.listed, as.former)
+	for _, fits := range []func(*account) bool{
+		func(a *account) bool { return a.id == id && a.Name() == name },
+		func(a *account) bool { return a.id == id && id != "" },
+		func(a *account) bool { return a.Name() == name },
 	} {
 		if i := slices.IndexFunc(known, fits); i >= 0 {
 			return known[i]
@@ -71,70 +181,80 @@ func (d *Desk) askable(name, account string) *seller {
 	return nil
 }
 
-// strandedOrder is a paid task that nobody can be asked about.
-type strandedOrder struct {
-	seen  time.Time
-	until time.Time // it counts for so long
-}
-
-// Stranded are paid tasks under way that nobody can be asked about: no provider of
-// the list has the account that they were placed at, nor their provider's name.
-type Stranded struct {
-	Provider string // the name under which they were placed
-	Orders   int
-	Until    time.Time // the last of them counts for so long
-}
-
-// Stranded lists them by provider.
-func (d *Desk) Stranded() []Stranded {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	byName := map[string]Stranded{}
-	for p, o := range d.stranded {
-		s := byName[p.provider]
-		s.Provider, s.Orders = p.provider, s.Orders+1
-		if o.until.After(s.Until) {
-			s.Until = o.until
-		}
-		byName[p.provider] = s
-	}
-	list := make([]Stranded, 0, len(byName))
-	for _, s := range byName {
-		list = append(list, s)
-	}
-	slices.SortFunc(list, func(a, b Stranded) int { return strings.Compare(a.Provider, b.Provider) })
-	return list
-}
-
-// strand leaves the orders of a name that nobody can be asked about to replicas
-// that may know better, and tells of those that are new.
-func (d *Desk) strand(ctx context.Context, name string, orders []pool.Record) {
-	now, grew := time.Now(), false
-	refs := make([]pool.Ref, 0, len(orders))
-	d.mu.Lock()
-	for _, r := range orders {
-		p := place{name, r.Ref}
-		_, known := d.stranded[p]
-		grew = grew || !known
-		d.stranded[p] = strandedOrder{seen: now, until: r.Until}
-		refs = append(refs, r.Ref)
-	}
-	for p, o := range d.stranded {
-		if p.provider == name && (now.Sub(o.seen) > strandedFor || !now.Before(o.until)) {
-			delete(d.stranded, p)
+// likely is the one that would be asked now; nil where there is none.
+func (as *accounts) likely() *account {
+	as.mu.Lock()
+	listed := as.listed // replaced whole, never changed
+	as.mu.Unlock()
+	at := time.Now()
+	for _, a := range listed {
+		if a.State(at).Kind == provider.StateOK {
+			return a
 		}
 	}
-	d.mu.Unlock()
-	if len(refs) > 0 {
-		_ = attempt(ctx, func(ctx context.Context) error { return d.stock.LetGo(ctx, refs) })
+	if len(listed) == 0 {
+		return nil
 	}
-	if !grew {
-		return
+	return listed[0]
+}
+
+// terms are those of an order that is placed now.
+func (as *accounts) terms(a *account) accountTerms {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	return accountTerms{id: a.id, limit: a.limitLocked(), price: a.price, callbacks: a.callbacks}
+}
+
+// silent reports whether callbacks are not worth waiting for.
+func (as *accounts) silent(a *account) bool {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	return a.silentLocked()
+}
+
+// called notes whether a task had the callback that it should have had, and logs
+// when that changes what is done.
+func (as *accounts) called(a *account, came bool) {
+	as.mu.Lock()
+	before := a.silentLocked()
+	if came {
+		a.uncalled = 0
+	} else {
+		a.uncalled++
 	}
-	for _, s := range d.Stranded() {
-		if s.Provider == name {
-			d.log.Error("paid tasks cannot be collected: no provider of the file has the account that they were placed at; they count until then, or until it is listed again",
-				"provider", name, "orders", s.Orders, "until", s.Until.UTC().Truncate(time.Second))
-		}
+	after := a.silentLocked()
+	as.mu.Unlock()
+	switch {
+	case after && !before:
+		as.log.Warn("callbacks do not arrive, so tasks are polled as if there were none: is callback_url reachable for the service, and is it the base address alone?",
+			"provider", a.Name(), "tasks", silentAfter)
+	case before && !after:
+		as.log.Info("callbacks arrive again", "provider", a.Name())
 	}
+}
+
+// answered notes whether a submit was answered and reports whether that is news.
+func (as *accounts) answered(a *account, answered bool) (news bool) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	news = a.unanswered == answered
+	a.unanswered = !answered
+	return news
+}
+
+// list tells how the providers of the list are doing; InFlight counts this replica's
+// orders alone.
+func (as *accounts) list(at time.Time) (names []string, list []Status) {
+	as.mu.Lock()
+	listed := as.listed // replaced whole, never changed
+	list = make([]Status, 0, len(listed))
+	for _, a := range listed {
+		names = append(names, a.Name())
+		list = append(list, Status{Name: a.Name(), InFlight: a.taken, Concurrency: a.limitLocked(), Silent: a.silentLocked()})
+	}
+	as.mu.Unlock()
+	for i, a := range listed {
+		list[i].State = a.State(at)
+	}
+	return names, list
 }

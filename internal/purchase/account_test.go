@@ -335,7 +335,7 @@ func TestFormerProvidersAreForgotten(t *testing.T) {
 		r := &replica{ledger: &ledger{}}
 		r.desk = NewDesk(nil, "", witness{r.ledger}, quiet())
 		former := func() (names []string) {
-			for _, s := range r.desk.former {
+			for _, s := range r.desk.accounts.former {
 				names = append(names, s.Name())
 			}
 			return names

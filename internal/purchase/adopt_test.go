@@ -251,7 +251,7 @@ func TestAdoptWhileRedisGoesAway(t *testing.T) {
 	}
 }
 
-// Adopted orders take slots of their seller, also beyond its concurrency, and
+// Adopted orders take slots of their account, also beyond its concurrency, and
 // give them back however they end.
 func TestAdoptedOrdersCountAtTheirProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -69,7 +69,7 @@ func (d *Desk) Adopt(ctx context.Context, within time.Duration, ended func(captc
 	adopted, err := d.adopt(search)
 	for _, o := range adopted {
 		started := d.orders.TryGo(func() error {
-			d.guarded(func() { ended(o.Identity, d.collect(ctx, o)) })
+			contain(d.log, func() { ended(o.Identity, d.collect(ctx, o)) })
 			return nil
 		})
 		if !started {

@@ -84,7 +84,7 @@ func TestOrdersAreBounded(t *testing.T) {
 func TestAFaultWhileBuying(t *testing.T) {
 	for name, fault := range map[string]func(s *shop, ended *func(Result)){
 		"placing": func(s *shop, _ *func(Result)) {
-			s.desk.sellers[0].price = func(captcha.Type) float64 { panic("a fault of ours") }
+			s.desk.accounts.listed[0].price = func(captcha.Type) float64 { panic("a fault of ours") }
 		},
 		"telling its end": func(_ *shop, ended *func(Result)) { *ended = func(Result) { panic("a fault of ours") } },
 	} {

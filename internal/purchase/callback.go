@@ -136,8 +136,8 @@ func (d *Desk) receive(ctx context.Context, c Callback) (outcome string, err err
 	crash("received")
 	outcome, err = d.deliver(ctx, l, d.firstArrival(order, c.At))
 	crash("delivered")
-	if s := d.sellerNamed(c.Provider); s != nil {
-		d.heard(s, true)
+	if a := d.accounts.named(c.Provider); a != nil {
+		d.accounts.called(a, true)
 	}
 	if err == nil {
 		d.forgetArrival(order)
@@ -216,8 +216,8 @@ func (d *Desk) deliver(ctx context.Context, l letter, arrived time.Time) (outcom
 	}
 	took := max(0, arrived.Sub(r.Placed.Add(r.Unsolved)))
 	placedAt := f.Provider
-	if s := d.askable(f.Provider, f.Account); s != nil {
-		f.Provider = s.Name() // that takes reports on the token
+	if a := d.accounts.askable(f.Provider, f.Account); a != nil {
+		f.Provider = a.Name() // that takes reports on the token
 	}
 	how, err := d.finishBy(ctx, r, f, l, took)
 	if err != nil {

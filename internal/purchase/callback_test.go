@@ -520,7 +520,7 @@ func TestSilentCallbacksArePolledFor(t *testing.T) {
 		}
 		silent := func() bool { return s.desk.Providers(boundedCtx(t), time.Now())[0].Silent }
 		for range silentAfter {
-			if wait := first(); wait != 40*time.Second || silent() && s.desk.sellers[0].unheard < silentAfter {
+			if wait := first(); wait != 40*time.Second || silent() && s.desk.accounts.listed[0].uncalled < silentAfter {
 				t.Errorf("the first poll after %v, silent %v", wait, silent())
 			}
 		}

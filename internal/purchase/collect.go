@@ -41,7 +41,7 @@ func (d *Desk) collect(ctx context.Context, o *Order) (r Result) {
 	switch r.Outcome {
 	case Solved:
 		if o.called && time.Since(o.submitted) >= o.fallback {
-			d.heard(o.seller, false)
+			d.accounts.called(o.account, false)
 		}
 		return d.settle(ctx, o, solution)
 	case Failed:
@@ -83,12 +83,12 @@ func (d *Desk) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	crash("submitted")
 	var mine bool
 	err := d.insist(ctx, o, "claiming a task", func(ctx context.Context) (err error) {
-		mine, err = d.stock.Claim(ctx, o.provider, o.task, o.Ref, lifetime(o.seller))
+		mine, err = d.stock.Claim(ctx, o.provider, o.task, o.Ref, lifetime(o.account))
 		return err
 	})
 	if err == nil && !mine {
 		d.log.Error("the provider answered a submit with the task of another order",
-			"target", o.spec.Target, "provider", o.seller.Name(), "task", o.task)
+			"target", o.spec.Target, "provider", o.account.Name(), "task", o.task)
 		return d.doubt(ctx, o, errors.New("its answer named the task of another order")), false
 	}
 	stands := false
@@ -136,13 +136,13 @@ func (d *Desk) submit(ctx context.Context, o *Order) error {
 	defer cancel()
 	o.submitted = time.Now()
 	o.unsolved = o.submitted
-	task, err := o.seller.Submit(bounded, o.spec.Identity, o.pingback)
+	task, err := o.account.Submit(bounded, o.spec.Identity, o.pingback)
 	o.answered = time.Now()
 	o.task = task
 	unanswered := err != nil && isUnknown(err)
-	if d.turns(o.seller, unanswered) && unanswered {
+	if d.accounts.answered(o.account, !unanswered) && unanswered {
 		d.log.Warn("nobody can say whether a submit was accepted; the order counts as bought until its time is over",
-			"target", o.spec.Target, "provider", o.seller.Name(), "err", err)
+			"target", o.spec.Target, "provider", o.account.Name(), "err", err)
 	}
 	return err
 }
@@ -152,15 +152,6 @@ func (d *Desk) submit(ctx context.Context, o *Order) error {
 func isUnknown(err error) bool {
 	var fault *provider.Error
 	return !errors.As(err, &fault) || fault.Unknown
-}
-
-// turns notes whether the seller answers and reports whether that changed.
-func (d *Desk) turns(s *seller, unanswered bool) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	changed := s.unanswered != unanswered
-	s.unanswered = unanswered
-	return changed
 }
 
 // unsold ends an order whose submit brought no task id.
@@ -228,7 +219,7 @@ func (d *Desk) settle(ctx context.Context, o *Order, s provider.Solution) Result
 	call := rand.Text() // a try without an answer may have landed it
 	err := d.insist(ctx, o, "landing a token", func(ctx context.Context) (err error) {
 		how, err = d.stock.Settle(ctx, pool.Landing{
-			Ref: o.Ref, Call: call, Provider: o.seller.Name(), Task: o.task,
+			Ref: o.Ref, Call: call, Provider: o.account.Name(), Task: o.task,
 			Value: s.Token, UserAgent: s.UserAgent,
 			SincePlaced: o.unsolved.Sub(o.placed), Lifetime: o.spec.Lifetime, Lead: lead,
 		})
@@ -243,7 +234,7 @@ func (d *Desk) settle(ctx context.Context, o *Order, s provider.Solution) Result
 	case pool.Gone:
 		return d.gone(ctx, o)
 	case pool.Repeated:
-		d.log.Warn("a task brought no new token", "target", o.spec.Target, "provider", o.seller.Name(), "task", o.task, "err", pool.RepeatedText)
+		d.log.Warn("a task brought no new token", "target", o.spec.Target, "provider", o.account.Name(), "task", o.task, "err", pool.RepeatedText)
 		d.release(ctx, o)
 		d.tell(o, Failed)
 		return o.result(Failed, errors.New(pool.RepeatedText))
@@ -251,8 +242,8 @@ func (d *Desk) settle(ctx context.Context, o *Order, s provider.Solution) Result
 	}
 	crash("settled")
 	d.release(ctx, o)
-	d.observe.Solve(o.spec.Target, o.seller.Name(), Solved, lead)
-	d.log.Debug("solved", "target", o.spec.Target, "provider", o.seller.Name(), "task", o.task, "took", lead)
+	d.observe.Solve(o.spec.Target, o.account.Name(), Solved, lead)
+	d.log.Debug("solved", "target", o.spec.Target, "provider", o.account.Name(), "task", o.task, "took", lead)
 	return Result{Outcome: Solved}
 }
 
@@ -315,7 +306,7 @@ var errElsewhere = errors.New("the order ended at another replica")
 
 // elsewhere is the end of an order that another replica works on, or ended.
 func (d *Desk) elsewhere(o *Order) Result {
-	d.log.Debug("an order ended elsewhere", "target", o.spec.Target, "provider", o.seller.Name(), "task", o.task)
+	d.log.Debug("an order ended elsewhere", "target", o.spec.Target, "provider", o.account.Name(), "task", o.task)
 	if told := o.told.Load(); told != nil {
 		return *told
 	}
@@ -328,7 +319,7 @@ func (d *Desk) drop(ctx context.Context, o *Order, cause error) Result {
 	if d.endedElsewhere(ctx, o) {
 		return d.elsewhere(o)
 	}
-	d.log.Warn("a paid task is lost", "target", o.spec.Target, "provider", o.seller.Name(), "task", o.task, "err", cause)
+	d.log.Warn("a paid task is lost", "target", o.spec.Target, "provider", o.account.Name(), "task", o.task, "err", cause)
 	return d.lose(o, cause)
 }
 
@@ -344,14 +335,14 @@ func (d *Desk) tell(o *Order, outcome Outcome) {
 	if !o.submitted.IsZero() {
 		took = time.Since(o.submitted)
 	}
-	d.observe.Solve(o.spec.Target, o.seller.Name(), outcome, took)
+	d.observe.Solve(o.spec.Target, o.account.Name(), outcome, took)
 }
 
 // panicked turns a fault of this program into an order of unknown fate: nobody
 // knows how far it got, so it counts as bought.
 func (d *Desk) panicked(o *Order, cause any) Result {
-	d.log.Error("panic while collecting an order", "target", o.spec.Target, "provider", o.seller.Name(),
+	d.log.Error("panic while collecting an order", "target", o.spec.Target, "provider", o.account.Name(),
 		"task", o.task, "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
-	d.guarded(func() { d.tell(o, Lost) }) // the fault may be there
+	contain(d.log, func() { d.tell(o, Lost) }) // the fault may be there
 	return o.result(Lost, fmt.Errorf("panic: %v", cause))
 }

@@ -22,7 +22,7 @@ func mustAdmit(t *testing.T, d *Desk) (*Slot, string, time.Duration) {
 	if err != nil {
 		t.Fatalf("admit: %v", err)
 	}
-	return slot, slot.seller.Name(), time.Since(began)
+	return slot, slot.account.Name(), time.Since(began)
 }
 
 func TestAdmitWithoutProviders(t *testing.T) {
@@ -170,8 +170,8 @@ func TestSetProvidersWakesWaiters(t *testing.T) {
 				if took := time.Since(began); took != 100*time.Millisecond {
 					t.Errorf("took %v, want the moment of the reload", took)
 				}
-				if err == nil && slot.seller.Name() != c.want {
-					t.Errorf("admitted at %s, want %s", slot.seller.Name(), c.want)
+				if err == nil && slot.account.Name() != c.want {
+					t.Errorf("admitted at %s, want %s", slot.account.Name(), c.want)
 				}
 			})
 		})
@@ -296,7 +296,7 @@ func TestThreadsShrinkConcurrency(t *testing.T) {
 				t.Errorf("minute %d: concurrency %d, want %d", i, got, want)
 			}
 			if i < len(answers)-1 {
-				time.Sleep(upkeepEvery)
+				time.Sleep(refreshEvery)
 			}
 		}
 		stop()
@@ -307,8 +307,8 @@ func TestThreadsShrinkConcurrency(t *testing.T) {
 }
 
 // A provider that comes by a reload is asked at once; one that is paused is
-// not asked at all; a panic in one visit does not end the upkeep.
-func TestUpkeepVisits(t *testing.T) {
+// not asked at all; a panic in one call does not end the maintenance.
+func TestMaintenanceAsksProviders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 1)
 		s.seat.setState(provider.StatePaused, time.Hour)
@@ -325,7 +325,7 @@ func TestUpkeepVisits(t *testing.T) {
 				t.Errorf("provider %d was asked %d times, want %d", i, asked, want)
 			}
 		}
-		time.Sleep(upkeepEvery)
+		time.Sleep(refreshEvery)
 		synctest.Wait()
 		if _, asked := three.calls(); asked != 2 {
 			t.Errorf("asked %d times after a minute, want 2", asked)

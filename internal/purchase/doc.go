@@ -3,8 +3,13 @@
 //
 // It stands between refill, which decides when to buy, and provider and pool,
 // which know how to buy and where tokens wait. The desk is the one place where
-// all targets of a replica meet, so it also shares the providers out among
-// them: to the best bid, and now and then to who has waited longest.
+// all targets of a replica meet. Of its parts each has a lock and a file:
+//
+//	accounts   the providers of the list, and those that went from it (account.go);
+//	           their threads and balances are asked for now and then (maintenance.go)
+//	scheduler  gives their slots to the best bid, and now and then to who has waited
+//	           longest
+//	reports    what callers say of tokens, on its way to the providers (report.go)
 //
 // # The life of an order
 //

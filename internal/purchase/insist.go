@@ -31,7 +31,7 @@ func (d *Desk) insistUntil(ctx context.Context, o *Order, until time.Time, doing
 		}
 		// The store itself says when Redis goes away; this is one of many orders.
 		d.log.Debug("redis did not take a step of an order", "target", o.spec.Target,
-			"provider", o.seller.Name(), "task", o.task, "doing", doing, "err", err)
+			"provider", o.account.Name(), "task", o.task, "doing", doing, "err", err)
 		pause := jitter(wait)
 		if !time.Now().Add(pause).Before(until) {
 			return err

@@ -85,7 +85,7 @@ func (d *Desk) Ended(order pool.Ref, how string) {
 		return
 	}
 	if o.called {
-		d.heard(o.seller, true)
+		d.accounts.called(o.account, true)
 	}
 	switch code, params := strings.CutPrefix(how, refused); {
 	case how == pool.Solved:
@@ -103,12 +103,7 @@ func (d *Desk) Ended(order pool.Ref, how string) {
 // unknown; where nobody can be asked that is told. Orders that it has adopted come
 // also with an error: Redis did not answer for others.
 func (d *Desk) adopt(ctx context.Context) (adopted []*Order, err error) {
-	var listed []string
-	d.mu.Lock()
-	for _, s := range d.sellers {
-		listed = append(listed, s.Name())
-	}
-	d.mu.Unlock()
+	listed := d.accounts.names()
 	var errs []error
 	adoptAt := func(name string) {
 		found, err := d.adoptAt(ctx, name)
@@ -200,21 +195,21 @@ func (d *Desk) takeOver(ctx context.Context, name string, r pool.Record) (o *Ord
 		return nil, true // only a callback can do anything for it
 	case pool.Bought:
 	}
-	s := d.askable(name, f.Account)
-	if s == nil {
+	a := d.accounts.askable(name, f.Account)
+	if a == nil {
 		return nil, false
 	}
 	log.Info("an order was adopted from a replica that is gone", "task", r.Task)
+	callbacks, slot := d.accounts.terms(a).callbacks, d.accounts.take(a)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s.taken++
 	delete(d.stranded, place{name, r.Ref})
 	d.lives[r.Identity] = milliseconds(f.Lifetime)
 	submitted := r.Placed.Add(r.Unsolved)
 	return &Order{
-		Ref: r.Ref, seller: s, provider: name, slot: &Slot{desk: d, seller: s},
+		Ref: r.Ref, account: a, provider: name, slot: slot,
 		timeout: milliseconds(f.Timeout), called: f.Called,
-		fallback: s.callbacks.fallback(milliseconds(f.Timeout), milliseconds(f.Lifetime-f.Margin)),
+		fallback: callbacks.fallback(milliseconds(f.Timeout), milliseconds(f.Lifetime-f.Margin)),
 		spec: Spec{
 			Target: f.Target, ID: r.Identity,
 			Identity: captcha.Identity{Type: f.Type, Enterprise: f.Enterprise},

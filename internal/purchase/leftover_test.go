@@ -144,7 +144,7 @@ func TestAPanicForgetsNoLeftovers(t *testing.T) {
 		slot, _, _ := mustAdmit(t, s.desk)
 		_, _ = s.desk.place(t.Context(), slot, spec())
 		s.stock.change(func() { s.stock.fault = func(string) error { panic("?") } })
-		s.desk.guarded(func() { s.desk.tidy(t.Context()) })
+		contain(s.desk.log, func() { s.desk.tidy(t.Context()) })
 		if len(s.desk.leftovers) != 1 {
 			t.Errorf("%d leftovers", len(s.desk.leftovers))
 		}

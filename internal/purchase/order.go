@@ -36,17 +36,17 @@ const (
 // which may be called once.
 type Order struct {
 	pool.Ref
-	spec     Spec
-	slot     *Slot
-	seller   *seller       // whom to ask
-	provider string        // the name under which it was placed, and holds its place
-	account  string        // the provider's, as it was then
-	timeout  time.Duration // the provider's, as it was at the placing
-	booked   bool          // may stand in the budget over all targets
-	pingback string        // where the provider shall call; "" = nowhere, or it was told before
-	called   bool          // the provider was told to call
-	fallback time.Duration // how long to wait for that before polling
-	delay    time.Duration // how old a token is when the call comes
+	spec      Spec
+	slot      *Slot
+	account   *account      // whom to ask
+	provider  string        // the name under which it was placed, and holds its place
+	accountID string        // the provider's, as it was then
+	timeout   time.Duration // the provider's, as it was at the placing
+	booked    bool          // may stand in the budget over all targets
+	pingback  string        // where the provider shall call; "" = nowhere, or it was told before
+	called    bool          // the provider was told to call
+	fallback  time.Duration // how long to wait for that before polling
+	delay     time.Duration // how old a token is when the call comes
 	// deadline is when Redis forgets the order, or a little before.
 	deadline time.Time
 
@@ -79,7 +79,7 @@ type facts struct {
 
 func (o *Order) facts() string {
 	text, _ := json.Marshal(facts{ // strings and numbers alone
-		Target: o.spec.Target, Provider: o.provider, Account: o.account,
+		Target: o.spec.Target, Provider: o.provider, Account: o.accountID,
 		Type: o.spec.Identity.Type, Enterprise: o.spec.Identity.Enterprise,
 		Lifetime: o.spec.Lifetime.Milliseconds(), Margin: o.spec.Margin.Milliseconds(),
 		Called: o.called, Delay: o.delay.Milliseconds(), Timeout: o.timeout.Milliseconds(),
@@ -114,29 +114,28 @@ func (d *Desk) place(ctx context.Context, slot *Slot, spec Spec) (*Order, error)
 	}
 	o := &Order{
 		Ref:  pool.Ref{Identity: spec.ID, Order: rand.Text()},
-		spec: spec, slot: slot, seller: slot.seller, provider: slot.seller.Name(), timeout: slot.seller.Timeout(),
-		deadline: time.Now().Add(lifetime(slot.seller)),
+		spec: spec, slot: slot, account: slot.account, provider: slot.account.Name(), timeout: slot.account.Timeout(),
+		deadline: time.Now().Add(lifetime(slot.account)),
 	}
+	terms := d.accounts.terms(o.account)
+	o.accountID = terms.id
 	d.mu.Lock()
-	limit, price, perDay, callbacks := o.seller.limitLocked(), o.seller.price, d.perDay, o.seller.callbacks
-	o.account = o.seller.account
+	perDay := d.perDay
 	d.lives[spec.ID] = spec.Lifetime
 	d.mu.Unlock()
-	o.pingback = callbacks.address(o.provider, o.Ref)
-	o.called, o.delay = o.pingback != "", callbacks.Delay
-	o.fallback = callbacks.fallback(o.timeout, spec.Lifetime-spec.Margin)
+	o.pingback = terms.callbacks.address(o.provider, o.Ref)
+	o.called, o.delay = o.pingback != "", terms.callbacks.Delay
+	o.fallback = terms.callbacks.fallback(o.timeout, spec.Lifetime-spec.Margin)
 
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
-	free, at, err := d.stock.Reserve(bounded, o.provider, o.Ref, limit, lifetime(o.seller)+placeMargin)
+	free, at, err := d.stock.Reserve(bounded, o.provider, o.Ref, terms.limit, lifetime(o.account)+placeMargin)
 	if err != nil {
-		return nil, d.abort(ctx, o, fmt.Errorf("reserving a place at %s: %w", o.seller.Name(), err))
+		return nil, d.abort(ctx, o, fmt.Errorf("reserving a place at %s: %w", o.account.Name(), err))
 	}
 	if !free {
-		d.mu.Lock()
-		slot.freeLocked(time.Now().Add(fullFor))
-		d.mu.Unlock()
-		return nil, fmt.Errorf("%s: %w: all replicas together have %d orders there", o.seller.Name(), ErrBusy, limit)
+		slot.full()
+		return nil, fmt.Errorf("%s: %w: all replicas together have %d orders there", o.account.Name(), ErrBusy, terms.limit)
 	}
 	// What Redis carries out when nobody waits for it any more must do nothing.
 	notAfter := at.After(stockTime + clockSlack)
@@ -155,8 +154,8 @@ func (d *Desk) place(ctx context.Context, slot *Slot, spec Spec) (*Order, error)
 		}
 	}
 	placing, err := d.stock.Place(bounded, pool.Order{
-		Ref: o.Ref, Depth: spec.Depth, Margin: spec.Margin, Lead: spec.Lead, TTL: lifetime(o.seller),
-		Price: int64(math.Round(price(spec.Identity.Type) * currency)), Facts: o.facts(),
+		Ref: o.Ref, Depth: spec.Depth, Margin: spec.Margin, Lead: spec.Lead, TTL: lifetime(o.account),
+		Price: int64(math.Round(terms.price(spec.Identity.Type) * currency)), Facts: o.facts(),
 		PerHour: spec.PerHour, PerDay: spec.PerDay, NotAfter: notAfter,
 	})
 	switch {
@@ -187,7 +186,7 @@ func (d *Desk) abort(ctx context.Context, o *Order, cause error) error {
 func (d *Desk) giveBack(ctx context.Context, o *Order) {
 	defer o.slot.Free()
 	if err := d.unreserve(ctx, o.provider, o.Ref, o.booked); err != nil {
-		d.log.Debug("reservations not given back", "target", o.spec.Target, "provider", o.seller.Name(), "err", err)
+		d.log.Debug("reservations not given back", "target", o.spec.Target, "provider", o.account.Name(), "err", err)
 		d.leave(o)
 	}
 }
@@ -197,7 +196,7 @@ func (d *Desk) giveBack(ctx context.Context, o *Order) {
 func (d *Desk) undo(ctx context.Context, o *Order) {
 	defer o.slot.Free()
 	if err := d.takeBack(ctx, o.provider, o.Ref, o.booked); err != nil {
-		d.log.Debug("order not taken back", "target", o.spec.Target, "provider", o.seller.Name(), "err", err)
+		d.log.Debug("order not taken back", "target", o.spec.Target, "provider", o.account.Name(), "err", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package purchase
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -27,27 +28,42 @@ type report struct {
 	accepted       bool
 }
 
-// Report passes a caller's word on a token of the given age on to its provider,
-// in the background and as long as the provider takes it. It never blocks.
-func (d *Desk) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
-	d.mu.Lock()
+// reports passes what callers say of tokens on to the providers, in the background and
+// as long as a provider takes it. It is safe for concurrent use.
+type reports struct {
+	accounts *accounts
+	observe  Observer
+	log      *slog.Logger
+	waiting  chan report
+
+	mu     sync.Mutex
+	closed bool // takes no more
+}
+
+func newReports(as *accounts, observe Observer, log *slog.Logger) *reports {
+	return &reports{accounts: as, observe: observe, log: log, waiting: make(chan report, mostReports)}
+}
+
+// add takes one. It never blocks: what finds no room is only counted.
+func (rs *reports) add(r report) {
+	rs.mu.Lock()
 	queued := false
-	if !d.deaf {
+	if !rs.closed {
 		select {
-		case d.reports <- report{provider, task, t, time.Now().Add(-age), accepted}:
+		case rs.waiting <- r:
 			queued = true
 		default:
 		}
 	}
-	d.mu.Unlock()
+	rs.mu.Unlock()
 	if !queued {
-		d.observe.Report(provider, ReportRefused)
+		rs.observe.Report(r.provider, ReportRefused)
 	}
 }
 
-// passOn sends reports until ctx ends, a few at a time, so that a service that
-// hangs does not make the reports to others late. What is left then is counted.
-func (d *Desk) passOn(ctx context.Context) {
+// send sends them until ctx ends, a few at a time, so that a service that hangs does
+// not make the reports to others late. What is left then is counted.
+func (rs *reports) send(ctx context.Context) {
 	var senders sync.WaitGroup
 	for range reportsAtOnce {
 		senders.Go(func() {
@@ -55,30 +71,30 @@ func (d *Desk) passOn(ctx context.Context) {
 				select {
 				case <-ctx.Done():
 					return
-				case r := <-d.reports:
-					d.guarded(func() { d.observe.Report(r.provider, d.send(ctx, r)) })
+				case r := <-rs.waiting:
+					contain(rs.log, func() { rs.observe.Report(r.provider, rs.sendOne(ctx, r)) })
 				}
 			}
 		})
 	}
 	senders.Wait()
-	d.mu.Lock()
-	d.deaf = true
-	d.mu.Unlock()
+	rs.mu.Lock()
+	rs.closed = true
+	rs.mu.Unlock()
 	for {
 		select {
-		case r := <-d.reports:
-			d.guarded(func() { d.observe.Report(r.provider, ReportRefused) })
+		case r := <-rs.waiting:
+			contain(rs.log, func() { rs.observe.Report(r.provider, ReportRefused) })
 		default:
 			return
 		}
 	}
 }
 
-// send sends one report and says how that went.
-func (d *Desk) send(ctx context.Context, r report) (outcome string) {
-	s := d.sellerNamed(r.provider)
-	if s == nil || r.task == "" {
+// sendOne sends one report and says how that went.
+func (rs *reports) sendOne(ctx context.Context, r report) (outcome string) {
+	a := rs.accounts.named(r.provider)
+	if a == nil || r.task == "" {
 		return ReportRefused
 	}
 	var wait time.Duration
@@ -86,33 +102,21 @@ func (d *Desk) send(ctx context.Context, r report) (outcome string) {
 		if sleep(ctx, wait) != nil {
 			return ReportRefused
 		}
-		if time.Since(r.solved) >= s.ReportWindow() {
+		if time.Since(r.solved) >= a.ReportWindow() {
 			return ReportLate
 		}
 		bounded, cancel := context.WithTimeout(ctx, callTime)
-		err := s.Report(bounded, r.task, r.kind, r.accepted)
+		err := a.Report(bounded, r.task, r.kind, r.accepted)
 		cancel()
 		var fault *provider.Error
 		switch {
 		case err == nil:
 			return ReportPassed
 		case !errors.As(err, &fault) || fault.Class != provider.Capacity:
-			d.log.Debug("a report was refused", "provider", r.provider, "err", err)
+			rs.log.Debug("a report was refused", "provider", r.provider, "err", err)
 			return ReportRefused
 		}
 		wait = jitter(max(firstRetry, fault.Delay))
 	}
 	return ReportRefused
-}
-
-// sellerNamed finds a provider of the list, nil for none.
-func (d *Desk) sellerNamed(name string) *seller {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, s := range d.sellers {
-		if s.Name() == name {
-			return s
-		}
-	}
-	return nil
 }

@@ -43,7 +43,7 @@ type Result struct {
 func (o *Order) result(outcome Outcome, cause error) Result {
 	return Result{
 		Outcome: outcome, Hopeless: outcome == Refused,
-		Err: fmt.Errorf("%s: %s: %w", o.seller.Name(), sentences[outcome], cause),
+		Err: fmt.Errorf("%s: %s: %w", o.account.Name(), sentences[outcome], cause),
 	}
 }
 

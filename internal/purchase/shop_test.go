@@ -308,10 +308,10 @@ func (s *shop) running(t *testing.T) (stop func()) {
 
 // slots is how many slots are taken at each provider of the list.
 func (d *Desk) slots() (taken []int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, s := range d.sellers {
-		taken = append(taken, s.taken)
+	d.accounts.mu.Lock()
+	defer d.accounts.mu.Unlock()
+	for _, a := range d.accounts.listed {
+		taken = append(taken, a.taken)
 	}
 	return taken
 }

@@ -12,10 +12,7 @@ import (
 // await waits for the end of the task: by polling, or by a callback, which ends ctx.
 // The outcome is Solved, Failed as the provider says, or Interrupted where ctx ended.
 func (d *Desk) await(ctx context.Context, o *Order) (provider.Solution, Result) {
-	d.mu.Lock()
-	silent := o.seller.silentLocked()
-	d.mu.Unlock()
-	first, interval := o.pace(silent)
+	first, interval := o.pace(d.accounts.silent(o.account))
 	giveUp := o.submitted.Add(o.timeout)
 	wait := time.Until(first)
 	for {
@@ -56,7 +53,7 @@ func (d *Desk) await(ctx context.Context, o *Order) (provider.Solution, Result) 
 // shortest lead time of late could only find nothing; one interval before it
 // bounds the token's age.
 func (o *Order) pace(silent bool) (first time.Time, interval time.Duration) {
-	wait, interval := o.seller.Pace(o.spec.Identity.Type)
+	wait, interval := o.account.Pace(o.spec.Identity.Type)
 	if o.called && !silent {
 		return o.submitted.Add(o.fallback), interval
 	}
@@ -66,5 +63,5 @@ func (o *Order) pace(silent bool) (first time.Time, interval time.Duration) {
 func (d *Desk) poll(ctx context.Context, o *Order) (provider.Solution, error) {
 	bounded, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	return o.seller.Poll(bounded, o.task, o.spec.Identity)
+	return o.account.Poll(bounded, o.task, o.spec.Identity)
 }

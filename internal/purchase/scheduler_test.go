@@ -15,7 +15,7 @@ import (
 // away is skipped.
 func TestLineServesInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l line
+		var l scheduler
 		if err := l.enter(t.Context(), Bid{}); err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func TestLineServesInOrder(t *testing.T) {
 // the next one.
 func TestTurnOfOneWhoLeavesIsPassedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l line
+		var l scheduler
 		passed := 0
 		for range 200 { // which of the two it notices is up to chance
 			if err := l.enter(t.Context(), Bid{}); err != nil {
@@ -86,7 +86,7 @@ func TestTurnOfOneWhoLeavesIsPassedOn(t *testing.T) {
 // However turns and departures meet, there is never more than one at the desk
 // and no turn is lost.
 func TestLineLosesNoTurn(t *testing.T) {
-	var l line
+	var l scheduler
 	var inside, served atomic.Int32
 	var callers sync.WaitGroup
 	for i := range 8 {
@@ -118,7 +118,7 @@ func TestLineLosesNoTurn(t *testing.T) {
 func TestLineRefusesTheLate(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	var l line
+	var l scheduler
 	if err := l.enter(ctx, Bid{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("enter = %v, want context canceled", err)
 	}

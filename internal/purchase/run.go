@@ -1,0 +1,54 @@
+package purchase
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// Run does what the desk owes to the orders and to the providers, until ctx
+// ends: it renews the leases of the orders that this replica works on, takes back
+// what a Redis that hung left behind, replays dead letters, passes reports on,
+// and asks the providers for their threads and balances.
+func (d *Desk) Run(ctx context.Context) error {
+	var duties sync.WaitGroup
+	for _, duty := range []struct {
+		every time.Duration
+		do    func(context.Context)
+	}{
+		{renewEvery, d.renew}, {tidyEvery, d.tidy}, {replayEvery, d.replayQuietly},
+	} {
+		duties.Go(func() { d.repeat(ctx, duty.every, duty.do) })
+	}
+	duties.Go(func() { d.reports.send(ctx) })
+	duties.Go(func() { d.accounts.maintain(ctx) })
+	duties.Wait()
+	return nil
+}
+
+// repeat does something now and then. A panic ends one turn alone.
+func (d *Desk) repeat(ctx context.Context, every time.Duration, do func(context.Context)) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			contain(d.log, func() { do(ctx) })
+		}
+	}
+}
+
+// contain keeps a panic from ending the daemon.
+func contain(log *slog.Logger, do func()) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			log.Error("panic at the desk", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
+		}
+	}()
+	do()
+}

@@ -1,0 +1,82 @@
+package purchase
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"poold/internal/pool"
+)
+
+// strandedFor is how long an order that nobody could be asked about is told without
+// being found again: by then another replica sees to it.
+const strandedFor = 2 * pool.Lease
+
+// strandedOrder is a paid task that nobody can be asked about.
+type strandedOrder struct {
+	seen  time.Time
+	until time.Time // it counts for so long
+}
+
+// Stranded are paid tasks under way that nobody can be asked about: no provider of
+// the list has the account that they were placed at, nor their provider's name.
+type Stranded struct {
+	Provider string // the name under which they were placed
+	Orders   int
+	Until    time.Time // the last of them counts for so long
+}
+
+// Stranded lists them by provider.
+func (d *Desk) Stranded() []Stranded {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	byName := map[string]Stranded{}
+	for p, o := range d.stranded {
+		s := byName[p.provider]
+		s.Provider, s.Orders = p.provider, s.Orders+1
+		if o.until.After(s.Until) {
+			s.Until = o.until
+		}
+		byName[p.provider] = s
+	}
+	list := make([]Stranded, 0, len(byName))
+	for _, s := range byName {
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b Stranded) int { return strings.Compare(a.Provider, b.Provider) })
+	return list
+}
+
+// strand leaves the orders of a name that nobody can be asked about to replicas
+// that may know better, and tells of those that are new.
+func (d *Desk) strand(ctx context.Context, name string, orders []pool.Record) {
+	now, grew := time.Now(), false
+	refs := make([]pool.Ref, 0, len(orders))
+	d.mu.Lock()
+	for _, r := range orders {
+		p := place{name, r.Ref}
+		_, known := d.stranded[p]
+		grew = grew || !known
+		d.stranded[p] = strandedOrder{seen: now, until: r.Until}
+		refs = append(refs, r.Ref)
+	}
+	for p, o := range d.stranded {
+		if p.provider == name && (now.Sub(o.seen) > strandedFor || !now.Before(o.until)) {
+			delete(d.stranded, p)
+		}
+	}
+	d.mu.Unlock()
+	if len(refs) > 0 {
+		_ = attempt(ctx, func(ctx context.Context) error { return d.stock.LetGo(ctx, refs) })
+	}
+	if !grew {
+		return
+	}
+	for _, s := range d.Stranded() {
+		if s.Provider == name {
+			d.log.Error("paid tasks cannot be collected: no provider of the file has the account that they were placed at; they count until then, or until it is listed again",
+				"provider", name, "orders", s.Orders, "until", s.Until.UTC().Truncate(time.Second))
+		}
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -73,7 +72,7 @@ type accountTerms struct {
 // accounts are the providers of the list, in the order in which they are tried, and
 // those that went from it. It is safe for concurrent use.
 type accounts struct {
-	log     *slog.Logger
+	*base
 	arrived chan struct{} // wakes maintenance when a provider came
 
 	mu      sync.Mutex
@@ -82,8 +81,8 @@ type accounts struct {
 	changed chan struct{} // closed and replaced when a slot is freed or the list changes
 }
 
-func newAccounts(log *slog.Logger) *accounts {
-	return &accounts{log: log, arrived: make(chan struct{}, 1), changed: make(chan struct{})}
+func newAccounts(b *base) *accounts {
+	return &accounts{base: b, arrived: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
 // set replaces the list. A provider that stays, the same value, keeps its slots and what

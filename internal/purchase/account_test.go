@@ -52,7 +52,7 @@ func (r *replica) leave(t *testing.T, n int) (orders []*Order) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := r.desk.place(t.Context(), slot, spec())
+		o, err := r.desk.placer.place(t.Context(), slot, spec())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,12 +71,12 @@ func (r *replica) leave(t *testing.T, n int) (orders []*Order) {
 // collect adopts what there is and sees it through.
 func (r *replica) collect(t *testing.T) (landed int) {
 	t.Helper()
-	adopted, err := r.desk.adopt(t.Context())
+	adopted, err := r.desk.recovery.adopt(t.Context())
 	if err != nil {
 		t.Errorf("adopt = %v", err)
 	}
 	for _, o := range adopted {
-		if ended := r.desk.collect(t.Context(), o); ended.Err != nil {
+		if ended := r.desk.orders.collect(t.Context(), o); ended.Err != nil {
 			t.Errorf("collect = %v", ended.Err)
 		}
 	}
@@ -213,14 +213,14 @@ func TestStrandedOrdersAreTold(t *testing.T) {
 		// Another replica can ask, and finds them free.
 		other := newReplica(t, pool.Options{Dial: redis.Dial})
 		other.desk.SetProviders(other.list([]string{"three", "x"}))
-		adopted, err := other.desk.adopt(t.Context())
+		adopted, err := other.desk.recovery.adopt(t.Context())
 		if err != nil || len(adopted) != 3 {
 			t.Fatalf("the other one adopted %d, %v", len(adopted), err)
 		}
-		if r := other.desk.collect(t.Context(), adopted[0]); r.Err != nil {
+		if r := other.desk.orders.collect(t.Context(), adopted[0]); r.Err != nil {
 			t.Error(r.Err)
 		}
-		other.desk.abandon(t.Context(), adopted[1])
+		other.desk.recovery.abandon(t.Context(), adopted[1])
 		// One is in work there.
 		for range 6 {
 			if _, err := other.store.Renew(t.Context(), []pool.Ref{adopted[2].Ref}); err != nil {
@@ -306,7 +306,7 @@ func TestNoOneNeedsToBeAskedAboutIntents(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o, err := died.desk.place(t.Context(), slot, spec())
+			o, err := died.desk.placer.place(t.Context(), slot, spec())
 			if err != nil {
 				t.Fatal(err)
 			}

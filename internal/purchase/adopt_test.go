@@ -51,7 +51,7 @@ func (s *shop) foundFor(t *testing.T, target Spec, state pool.State) *Order {
 // adopt must adopt without an error.
 func (s *shop) adopt(t *testing.T) []*Order {
 	t.Helper()
-	adopted, err := s.desk.adopt(t.Context())
+	adopted, err := s.desk.recovery.adopt(t.Context())
 	if err != nil {
 		t.Errorf("adopt = %v", err)
 	}
@@ -122,7 +122,7 @@ func TestAdoptedOrderIsCollected(t *testing.T) {
 		if again := heir.adopt(t); len(again) != 0 {
 			t.Errorf("adopted twice: %+v", again)
 		}
-		if r := heir.desk.collect(t.Context(), got[0]); r.Err != nil {
+		if r := heir.desk.orders.collect(t.Context(), got[0]); r.Err != nil {
 			t.Error(r.Err)
 		}
 		s.want(t, "poll t7", "poll t7", "poll t7", "settle", "release", "login at one: solved")
@@ -159,7 +159,7 @@ func TestAdoptedTokenIsAsOldAsItsSubmit(t *testing.T) {
 					t.Fatalf("adopted %d orders", len(got))
 				}
 				began := time.Now()
-				r := heir.desk.collect(t.Context(), got[0])
+				r := heir.desk.orders.collect(t.Context(), got[0])
 				if solves {
 					if l := s.stock.landed(); r.Err != nil || len(l) != 1 || l[0].SincePlaced != 2*time.Second || time.Since(began) != 0 {
 						t.Errorf("collect = %v after %v, landed %+v", r.Err, time.Since(began), l)
@@ -242,7 +242,7 @@ func TestAdoptWhileRedisGoesAway(t *testing.T) {
 					}
 					return nil
 				}
-				got, err := heir.desk.adopt(t.Context())
+				got, err := heir.desk.recovery.adopt(t.Context())
 				if !errors.Is(err, pool.ErrDown) || len(got) != c.adopted || heir.desk.slots()[0] != c.adopted {
 					t.Errorf("adopt = %d orders, %v, %v slots; want %d and ErrDown", len(got), err, heir.desk.slots(), c.adopted)
 				}
@@ -266,7 +266,7 @@ func TestAdoptedOrdersCountAtTheirProvider(t *testing.T) {
 			t.Fatalf("adopted %d, %v slots", len(got), heir.desk.slots())
 		}
 		s.forget()
-		heir.desk.abandon(t.Context(), got[0])
+		heir.desk.recovery.abandon(t.Context(), got[0])
 		s.want(t, "let go")
 		if left, other := s.stock.lease(got[0].Ref), s.stock.lease(got[1].Ref); left > 0 || other <= 0 || heir.desk.slots()[0] != 2 {
 			t.Errorf("leases of %v and %v, %v slots", left, other, heir.desk.slots())
@@ -277,7 +277,7 @@ func TestAdoptedOrdersCountAtTheirProvider(t *testing.T) {
 			stop()
 			return provider.Solution{}, provider.ErrNotReady
 		}
-		if r := heir.desk.collect(ctx, got[1]); !errors.Is(r.Err, context.Canceled) {
+		if r := heir.desk.orders.collect(ctx, got[1]); !errors.Is(r.Err, context.Canceled) {
 			t.Errorf("collect = %v, want canceled", r.Err)
 		}
 		s.want(t, "poll t7", "let go")
@@ -327,7 +327,7 @@ func TestOrphanedPlaces(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		want(foreign.Ref)
 		want(foreign.Ref)
-		if n := len(s.desk.orphans); n != 0 {
+		if n := len(s.desk.recovery.orphans); n != 0 {
 			t.Errorf("%d orphans are still remembered", n)
 		}
 	})
@@ -369,7 +369,7 @@ func TestAdoptionGivesUp(t *testing.T) {
 			}
 			return nil
 		}
-		if got, err := s.replica("no letters").desk.adopt(t.Context()); len(got) != 0 || !errors.Is(err, pool.ErrDown) || asked != 3 {
+		if got, err := s.replica("no letters").desk.recovery.adopt(t.Context()); len(got) != 0 || !errors.Is(err, pool.ErrDown) || asked != 3 {
 			t.Errorf("adopted %d orders, %v, after %d questions", len(got), err, asked)
 		}
 	})
@@ -394,7 +394,7 @@ func TestAnAdoptedOrderWaitsForItsCallback(t *testing.T) {
 		if shown, err := heir.desk.Letters(); err != nil || len(shown) != 1 || shown[0].Until.Sub(shown[0].Arrived) != 120*time.Second {
 			t.Errorf("letters %+v, %v", shown, err)
 		}
-		if r := heir.desk.collect(t.Context(), got[0]); r.Err != nil {
+		if r := heir.desk.orders.collect(t.Context(), got[0]); r.Err != nil {
 			t.Error(r.Err)
 		}
 		// Half the usable life of 80 s after the submit, which was 2 s after the placing.
@@ -433,7 +433,7 @@ func TestAnAdoptedOrderKnowsThatItIsCalledBack(t *testing.T) {
 		got := heir.adopt(t)
 		s.mustCall(t, word(o.address(), "code=03AF")) // at another replica
 		s.forget()
-		r := heir.desk.collect(t.Context(), got[0])
+		r := heir.desk.orders.collect(t.Context(), got[0])
 		if r.Outcome != Elsewhere || slices.Contains(s.all(), "login at one: lost") {
 			t.Errorf("collect = %v, %q", r.Err, s.all())
 		}
@@ -448,7 +448,7 @@ func TestAnAdoptedOrderKeepsItsTimeout(t *testing.T) {
 		heir := s.replica("no letters")
 		heir.seat.limit = 20 * time.Second
 		heir.seat.poll = notReady(6)
-		if r := heir.desk.collect(t.Context(), heir.adopt(t)[0]); r.Err != nil {
+		if r := heir.desk.orders.collect(t.Context(), heir.adopt(t)[0]); r.Err != nil {
 			t.Errorf("collect = %v", r.Err)
 		}
 	})
@@ -465,7 +465,7 @@ func TestOneBadIdentityDoesNotStopAdoption(t *testing.T) {
 		first, second := s.found(t, pool.Bought), s.foundFor(t, target, pool.Bought)
 		heir := s.replica("no letters")
 		heir.desk.stock = halfStock{heir.stock, first.Identity}
-		got, err := heir.desk.adopt(t.Context())
+		got, err := heir.desk.recovery.adopt(t.Context())
 		if !errors.Is(err, pool.ErrDown) || len(got) != 1 || got[0].Ref != second.Ref {
 			t.Errorf("adopted %d orders, %v", len(got), err)
 		}

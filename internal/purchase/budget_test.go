@@ -45,13 +45,13 @@ func TestBudgetsRefuse(t *testing.T) {
 				s.desk.SetBudget(c.overall)
 				target := spec()
 				target.PerHour, target.PerDay = c.perHour, c.perDay
-				if r := s.desk.collect(t.Context(), s.orderFor(t, target)); r.Err != nil {
+				if r := s.desk.orders.collect(t.Context(), s.orderFor(t, target)); r.Err != nil {
 					t.Fatal(r.Err)
 				}
 				time.Sleep(c.age - 15*time.Second) // it was solved in those
 				s.forget()
 				slot, _, _ := mustAdmit(t, s.desk)
-				_, err := s.desk.place(t.Context(), slot, target)
+				_, err := s.desk.placer.place(t.Context(), slot, target)
 				var got *BudgetError
 				if !errors.As(err, &got) || *got != c.want || !strings.Contains(err.Error(), c.text) {
 					t.Errorf("place = %v (%+v), want %+v", err, got, c.want)
@@ -76,14 +76,14 @@ func TestNoBudgetBooksNothing(t *testing.T) {
 		s.desk.SetBudget(3)
 		s.desk.SetBudget(0) // a reload took it away
 		slot, _, _ := mustAdmit(t, s.desk)
-		o, err := s.desk.place(t.Context(), slot, spec())
+		o, err := s.desk.placer.place(t.Context(), slot, spec())
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.seat.submit = func(context.Context) (string, error) {
 			return "", &provider.Error{Class: provider.Capacity, Code: "CODE"}
 		}
-		if r := s.desk.collect(t.Context(), o); r.Outcome != Busy {
+		if r := s.desk.orders.collect(t.Context(), o); r.Outcome != Busy {
 			t.Errorf("collect = %v, want Busy", r.Err)
 		}
 		s.want(t, "reserve", "place", "mark", "submit", "fail bought=false", "release", "login at one: busy")
@@ -157,7 +157,7 @@ func TestRefunds(t *testing.T) {
 					t.Fatal("nothing was booked")
 				}
 				c.prepare(s, o)
-				r := s.desk.collect(t.Context(), o)
+				r := s.desk.orders.collect(t.Context(), o)
 				if refunded := !s.stock.isBooked(o.Ref); refunded != c.refunded {
 					t.Errorf("collect = %v, refunded: %v, want %v; %q", r.Err, refunded, c.refunded, s.all())
 				}
@@ -184,7 +184,7 @@ func TestRefundsBeforeTheSubmit(t *testing.T) {
 				slot, _, _ := mustAdmit(t, s.desk)
 				target := spec()
 				c.spoil(s, &target)
-				if _, err := s.desk.place(t.Context(), slot, target); !errors.Is(err, c.want) {
+				if _, err := s.desk.placer.place(t.Context(), slot, target); !errors.Is(err, c.want) {
 					t.Errorf("place = %v, want %v", err, c.want)
 				}
 				if booked := s.stock.booked(); len(booked) != 0 {
@@ -200,7 +200,7 @@ func TestRefundsBeforeTheSubmit(t *testing.T) {
 		o := s.order(t)
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
-		if r := s.desk.collect(ctx, o); !errors.Is(r.Err, context.Canceled) {
+		if r := s.desk.orders.collect(ctx, o); !errors.Is(r.Err, context.Canceled) {
 			t.Errorf("collect = %v, want canceled", r.Err)
 		}
 		s.want(t, "fail bought=false", "refund", "release")
@@ -229,7 +229,7 @@ func TestOrderCarriesPriceBudgetsAndFacts(t *testing.T) {
 			target.Identity = captcha.Identity{Type: captcha.HCaptcha, Enterprise: true, Sitekey: "k", Pageurl: "https://example.com/", Proxy: "user:pass@example.com:1"}
 			target.ID, target.PerHour, target.PerDay = target.Identity.ID(), 11, 222
 			slot, _, _ := mustAdmit(t, s.desk)
-			o, err := s.desk.place(t.Context(), slot, target)
+			o, err := s.desk.placer.place(t.Context(), slot, target)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -255,7 +255,7 @@ func TestRefusedOrderFreesItsSlotWhileRedisIsAway(t *testing.T) {
 			slot, _, _ := mustAdmit(t, s.desk)
 			target := spec()
 			target.Depth = 0
-			if _, err := s.desk.place(t.Context(), slot, target); !errors.Is(err, ErrDepth) {
+			if _, err := s.desk.placer.place(t.Context(), slot, target); !errors.Is(err, ErrDepth) {
 				t.Errorf("place = %v, want ErrDepth", err)
 			}
 			s.wantLeft(t, 0, 1, 0)
@@ -284,7 +284,7 @@ func TestNothingStaysInTheBudget(t *testing.T) {
 					target.Depth = 0
 				}
 				s.stock.away(c.away...)
-				if _, err := s.desk.place(t.Context(), slot, target); err == nil {
+				if _, err := s.desk.placer.place(t.Context(), slot, target); err == nil {
 					t.Fatal("placed")
 				}
 				time.Sleep(5 * time.Minute)

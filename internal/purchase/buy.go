@@ -4,14 +4,35 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/pool"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // mostOrders bounds the goroutines that see orders through. Normally the providers'
 // concurrency is reached long before.
 const mostOrders = 4096
+
+// orders are those that this replica sees through. It is safe for concurrent use.
+type orders struct {
+	*base
+	accounts *accounts
+	placer   *placer
+	group    errgroup.Group // their goroutines
+
+	mu   sync.Mutex
+	held map[pool.Ref]*Order
+}
+
+func newOrders(b *base, as *accounts, p *placer) *orders {
+	ords := &orders{base: b, accounts: as, placer: p, held: map[pool.Ref]*Order{}}
+	ords.group.SetLimit(mostOrders)
+	return ords
+}
 
 // Buy places an order at the slot's provider and sees it through in a goroutine of its
 // own, which is there before the order is: none is ever left without. It returns when
@@ -24,9 +45,13 @@ const mostOrders = 4096
 // The order lives under ctx: when that ends nothing more is bought, and what is under
 // way stays in the journal.
 func (d *Desk) Buy(ctx context.Context, slot *Slot, spec Spec, ended func(Result)) error {
+	return d.orders.start(ctx, slot, spec, ended)
+}
+
+func (ords *orders) start(ctx context.Context, slot *Slot, spec Spec, ended func(Result)) error {
 	placed := make(chan error, 1)
-	started := d.orders.TryGo(func() error {
-		d.buyHere(ctx, slot, spec, placed, ended)
+	started := ords.group.TryGo(func() error {
+		ords.run(ctx, slot, spec, placed, ended)
 		return nil
 	})
 	if !started {
@@ -36,12 +61,12 @@ func (d *Desk) Buy(ctx context.Context, slot *Slot, spec Spec, ended func(Result
 	return <-placed
 }
 
-// buyHere is the life of a bought order's goroutine.
-func (d *Desk) buyHere(ctx context.Context, slot *Slot, spec Spec, placed chan<- error, ended func(Result)) {
+// run is the life of a bought order's goroutine.
+func (ords *orders) run(ctx context.Context, slot *Slot, spec Spec, placed chan<- error, ended func(Result)) {
 	defer func() {
 		// errgroup lets a panic end the daemon.
 		if cause := recover(); cause != nil {
-			d.log.Error("panic while buying", "target", spec.Target, "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			ords.log.Error("panic while buying", "target", spec.Target, "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
 			slot.Free()
 			select {
 			case placed <- fmt.Errorf("panic while placing an order: %v", cause):
@@ -49,10 +74,10 @@ func (d *Desk) buyHere(ctx context.Context, slot *Slot, spec Spec, placed chan<-
 			}
 		}
 	}()
-	o, err := d.place(ctx, slot, spec)
+	o, err := ords.placer.place(ctx, slot, spec)
 	placed <- err
 	if err == nil {
-		ended(d.collect(ctx, o))
+		ended(ords.collect(ctx, o))
 	}
 }
 
@@ -66,19 +91,23 @@ func (d *Desk) Adopt(ctx context.Context, within time.Duration, ended func(captc
 		search, cancel = context.WithTimeout(ctx, within)
 	}
 	defer cancel()
-	adopted, err := d.adopt(search)
+	adopted, err := d.recovery.adopt(search)
 	for _, o := range adopted {
-		started := d.orders.TryGo(func() error {
-			contain(d.log, func() { ended(o.Identity, d.collect(ctx, o)) })
-			return nil
-		})
-		if !started {
-			d.abandon(ctx, o)
+		if !d.orders.goOn(ctx, o, ended) {
+			d.recovery.abandon(ctx, o)
 		}
 	}
 	return err
 }
 
+// goOn sees an adopted order through; false where as many are under way as may be.
+func (ords *orders) goOn(ctx context.Context, o *Order, ended func(captcha.ID, Result)) (started bool) {
+	return ords.group.TryGo(func() error {
+		contain(ords.log, func() { ended(o.Identity, ords.collect(ctx, o)) })
+		return nil
+	})
+}
+
 // Wait returns when no order is under way here any more: a while after the contexts
 // that they live under have ended.
-func (d *Desk) Wait() error { return d.orders.Wait() }
+func (d *Desk) Wait() error { return d.orders.group.Wait() }

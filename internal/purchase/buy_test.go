@@ -51,7 +51,7 @@ func TestOrdersAreBounded(t *testing.T) {
 		heir := s.replica("no letters")
 		hold := make(chan struct{})
 		for range mostOrders {
-			heir.desk.orders.Go(func() error { <-hold; return nil })
+			heir.desk.orders.group.Go(func() error { <-hold; return nil })
 		}
 		if _, err := heir.buy(t, spec()); !errors.Is(err, ErrBusy) || heir.desk.slots()[0] != 0 {
 			t.Errorf("buy = %v, %v slots are taken", err, heir.desk.slots())

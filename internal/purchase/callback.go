@@ -143,7 +143,7 @@ func (d *Desk) receive(ctx context.Context, c Callback) (outcome string, err err
 		d.forgetArrival(order)
 		return outcome, nil
 	}
-	l.Until = c.At.Add(d.life(order.Identity))
+	l.Until = c.At.Add(d.lives.get(order.Identity))
 	if kept := d.letters.put(l); kept != nil {
 		d.log.Error("a callback was refused with 503: neither redis nor the disk took it", "provider", c.Provider, "task", l.Task,
 			"err", errors.Join(err, kept))
@@ -174,16 +174,6 @@ func (d *Desk) forgetArrival(order pool.Ref) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.arrivals, order)
-}
-
-// life is how long a token of an identity can be of use.
-func (d *Desk) life(id captcha.ID) time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if life := d.lives[id]; life > 0 {
-		return life
-	}
-	return uselessAfter
 }
 
 // deliver ends the order that a callback is about, which arrived first at the
@@ -228,7 +218,7 @@ func (d *Desk) deliver(ctx context.Context, l letter, arrived time.Time) (outcom
 	if how == pool.Repeated {
 		d.log.Warn("a task brought no new token", "target", f.Target, "provider", f.Provider, "task", l.Task, "err", pool.RepeatedText)
 		d.observe.Solve(f.Target, f.Provider, Failed, took)
-		d.Ended(order, pool.RepeatedText)
+		d.orders.told(order, pool.RepeatedText)
 		return CallbackFailed, nil
 	}
 	if how != pool.Ended {
@@ -236,11 +226,11 @@ func (d *Desk) deliver(ctx context.Context, l letter, arrived time.Time) (outcom
 	}
 	if l.Code != "" {
 		d.observe.Solve(f.Target, f.Provider, Failed, took)
-		d.Ended(order, l.fate())
+		d.orders.told(order, l.fate())
 		return CallbackFailed, nil
 	}
 	d.observe.Solve(f.Target, f.Provider, Solved, took)
-	d.Ended(order, l.fate())
+	d.orders.told(order, l.fate())
 	return CallbackSettled, nil
 }
 

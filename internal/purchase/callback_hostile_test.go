@@ -111,7 +111,7 @@ func TestCallbackWithTheTaskOfAnotherOrder(t *testing.T) {
 			s.seat.submit = func(context.Context) (string, error) {
 				return "", &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 			}
-			if r := s.desk.collect(t.Context(), s.order(t)); r.Outcome != Lost {
+			if r := s.desk.orders.collect(t.Context(), s.order(t)); r.Outcome != Lost {
 				t.Fatalf("collect = %v, want Lost", r.Err)
 			}
 			before := s.stock.picture()

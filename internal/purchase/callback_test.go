@@ -97,7 +97,7 @@ func TestSubmitNamesThePingbackOnlyWithCallbacksOn(t *testing.T) {
 			s := newShop(t, 5)
 			s.reload(c)
 			o := s.order(t)
-			if r := s.desk.collect(t.Context(), o); r.Err != nil {
+			if r := s.desk.orders.collect(t.Context(), o); r.Err != nil {
 				t.Fatal(r.Err)
 			}
 			want := ""
@@ -214,7 +214,7 @@ func TestCallbackBeforeTheSubmitsAnswer(t *testing.T) {
 				}
 				return "t1", nil
 			}
-			if r := s.desk.collect(t.Context(), s.order(t)); r.Outcome != want.outcome || r.Hopeless != want.hopeless {
+			if r := s.desk.orders.collect(t.Context(), s.order(t)); r.Outcome != want.outcome || r.Hopeless != want.hopeless {
 				t.Errorf("%s: collect = %+v, want %v", text, r, want.outcome)
 			}
 			s.wantLeft(t, 0, 0, 0)
@@ -239,7 +239,7 @@ func TestCallbackCollectsALostSubmit(t *testing.T) {
 		s.seat.submit = func(context.Context) (string, error) {
 			return "", &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 		}
-		if r := s.desk.collect(t.Context(), s.order(t)); r.Outcome != Lost {
+		if r := s.desk.orders.collect(t.Context(), s.order(t)); r.Outcome != Lost {
 			t.Fatalf("collect = %v, want Lost", r.Err)
 		}
 		s.wantLeft(t, 1, 1, 0)
@@ -378,11 +378,11 @@ func TestFirstPoll(t *testing.T) {
 				target := spec()
 				target.Lifetime, target.Shortest = c.lifetime, c.shortest
 				slot, _, _ := mustAdmit(t, s.desk)
-				o, err := s.desk.place(t.Context(), slot, target)
+				o, err := s.desk.placer.place(t.Context(), slot, target)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if r := s.desk.collect(t.Context(), o); r.Err != nil {
+				if r := s.desk.orders.collect(t.Context(), o); r.Err != nil {
 					t.Fatal(r.Err)
 				}
 				if len(asked) != 3 || asked[0] != c.want {
@@ -513,7 +513,7 @@ func TestSilentCallbacksArePolledFor(t *testing.T) {
 				asked = time.Now()
 				return provider.Solution{Token: "03AFexample"}, nil
 			}
-			if r := s.desk.collect(t.Context(), o); r.Err != nil {
+			if r := s.desk.orders.collect(t.Context(), o); r.Err != nil {
 				t.Fatal(r.Err)
 			}
 			return asked.Sub(o.placed)

@@ -9,64 +9,59 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // Desk buys for all targets of this replica. It is safe for concurrent use.
 type Desk struct {
-	stock     Stock
-	observe   Observer
-	log       *slog.Logger
+	*base
 	accounts  *accounts
 	scheduler *scheduler
+	placer    *placer
+	orders    *orders
+	recovery  *recovery
 	reports   *reports
-	orders    errgroup.Group // sees them through
 
 	letters   *letterBox
 	replaying chan struct{}            // holds one while letters are replayed
 	stuck     map[captcha.ID]time.Time // since when Redis takes no letters of an identity; belongs to who replays
 
-	mu        sync.Mutex
-	trouble   bool                         // with the folder of the letters; told once
-	perDay    int                          // the budget over all targets; 0 = none
-	leftovers []leftover                   // orders to be taken back again
-	held      map[pool.Ref]*Order          // those that this replica sees through
-	orphans   map[place]time.Time          // places without an order, since when
-	stranded  map[place]strandedOrder      // orders that nobody can ask about
-	secrets   map[string][]captcha.Secret  // of callbacks, by provider; also of those that went
-	arrivals  map[pool.Ref]time.Time       // of callbacks that could not be delivered: the first
-	lives     map[captcha.ID]time.Duration // how long tokens of an identity live
+	lives *lives
+
+	mu       sync.Mutex
+	trouble  bool                        // with the folder of the letters; told once
+	secrets  map[string][]captcha.Secret // of callbacks, by provider; also of those that went
+	arrivals map[pool.Ref]time.Time      // of callbacks that could not be delivered: the first
+}
+
+// base is what the parts of a desk share.
+type base struct {
+	stock   Stock
+	observe Observer
+	log     *slog.Logger
 }
 
 // NewDesk makes a desk without providers. letters is the folder for callbacks
 // that cannot be stored. observe must not be nil.
 func NewDesk(stock Stock, letters string, observe Observer, log *slog.Logger) *Desk {
-	as := newAccounts(log)
-	d := &Desk{
-		stock: stock, observe: observe, log: log,
-		accounts: as, scheduler: &scheduler{accounts: as}, reports: newReports(as, observe, log),
-		letters: newLetterBox(letters), replaying: make(chan struct{}, 1),
-		held: map[pool.Ref]*Order{}, stuck: map[captcha.ID]time.Time{}, orphans: map[place]time.Time{}, stranded: map[place]strandedOrder{},
-		secrets: map[string][]captcha.Secret{}, arrivals: map[pool.Ref]time.Time{}, lives: map[captcha.ID]time.Duration{},
+	b := &base{stock: stock, observe: observe, log: log}
+	as, ls := newAccounts(b), &lives{of: map[captcha.ID]time.Duration{}}
+	placer := &placer{base: b, accounts: as, lives: ls}
+	orders := newOrders(b, as, placer)
+	return &Desk{
+		base: b, accounts: as, scheduler: &scheduler{accounts: as}, placer: placer, orders: orders,
+		recovery: newRecovery(b, as, placer, orders, ls), reports: newReports(b, as),
+		letters: newLetterBox(letters), replaying: make(chan struct{}, 1), stuck: map[captcha.ID]time.Time{}, lives: ls,
+		secrets: map[string][]captcha.Secret{}, arrivals: map[pool.Ref]time.Time{},
 	}
-	d.orders.SetLimit(mostOrders)
-	return d
 }
 
 // SetBudget sets how many solves may be bought over all targets and replicas
 // within 24 h; 0 = no cap.
-func (d *Desk) SetBudget(perDay int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.perDay = perDay
-}
+func (d *Desk) SetBudget(perDay int) { d.placer.setBudget(perDay) }
 
 // Booked tells how much of that budget is used, and what it is.
 func (d *Desk) Booked(ctx context.Context) (used, perDay int, err error) {
-	d.mu.Lock()
-	perDay = d.perDay
-	d.mu.Unlock()
+	perDay = d.placer.budget()
 	if perDay == 0 {
 		return 0, 0, nil
 	}
@@ -140,3 +135,10 @@ func (d *Desk) Concurrency() int {
 	}
 	return d.accounts.terms(likely).limit
 }
+
+// Ended is told that an order ended by a callback at some replica, and how:
+// pool.Solved, or the code of its failure.
+func (d *Desk) Ended(order pool.Ref, how string) { d.orders.told(order, how) }
+
+// Stranded lists the paid tasks that nobody can be asked about, by provider.
+func (d *Desk) Stranded() []Stranded { return d.recovery.list() }

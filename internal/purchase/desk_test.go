@@ -208,7 +208,7 @@ func TestRemovedProviderFinishesItsOrders(t *testing.T) {
 		o := s.order(t)
 		two := newSeat(s.ledger, "two")
 		s.desk.SetProviders([]Entry{{Provider: two, Concurrency: 1}})
-		if r := s.desk.collect(t.Context(), o); r.Err != nil {
+		if r := s.desk.orders.collect(t.Context(), o); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 		if l := s.stock.landed(); len(l) != 1 || l[0].Provider != "one" || two.polls != 0 {

@@ -9,6 +9,10 @@
 //	           their threads and balances are asked for now and then (maintenance.go)
 //	scheduler  gives their slots to the best bid, and now and then to who has waited
 //	           longest
+//	placer     creates orders beside the stock with their reservations, and takes back
+//	           those that did not come about (place.go)
+//	orders     sees them through: buy.go, collect.go, wait.go, lease.go
+//	recovery   finds the orders of replicas that are gone (recovery.go, stranded.go)
 //	reports    what callers say of tokens, on its way to the providers (report.go)
 //
 // # The life of an order

@@ -103,22 +103,22 @@ func TestWhatEndedElsewhereIsNotLost(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				o, err := stalls.desk.place(t.Context(), slot, spec())
+				o, err := stalls.desk.placer.place(t.Context(), slot, spec())
 				if err != nil {
 					t.Fatal(err)
 				}
 				ended := make(chan Result, 1)
-				go func() { ended <- stalls.desk.collect(t.Context(), o) }()
+				go func() { ended <- stalls.desk.orders.collect(t.Context(), o) }()
 				synctest.Wait()
 				way.hang()
 				time.AfterFunc(c.hang, way.goOn)
 
 				time.Sleep(pool.Lease + time.Second)
-				adopted, err := other.desk.adopt(t.Context())
+				adopted, err := other.desk.recovery.adopt(t.Context())
 				if err != nil || len(adopted) != 1 {
 					t.Fatalf("the other one adopted %d, %v", len(adopted), err)
 				}
-				if r := other.desk.collect(t.Context(), adopted[0]); (r.Err == nil) != (c.others == nil) {
+				if r := other.desk.orders.collect(t.Context(), adopted[0]); (r.Err == nil) != (c.others == nil) {
 					t.Errorf("collect at the other = %v", r.Err)
 				}
 				if r := <-ended; r.Outcome != Elsewhere {
@@ -160,13 +160,13 @@ func TestWhatNobodyKnowsIsLost(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				o, err := r.desk.place(t.Context(), slot, spec())
+				o, err := r.desk.placer.place(t.Context(), slot, spec())
 				if err != nil {
 					t.Fatal(err)
 				}
 				began := time.Now()
 				ended := make(chan Result, 1)
-				go func() { ended <- r.desk.collect(t.Context(), o) }()
+				go func() { ended <- r.desk.orders.collect(t.Context(), o) }()
 				synctest.Wait()
 				way.hang()
 				if c.forget {
@@ -201,13 +201,13 @@ func TestAStopDoesNotWaitForAnOrdersFate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := r.desk.place(t.Context(), slot, spec())
+		o, err := r.desk.placer.place(t.Context(), slot, spec())
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan Result, 1)
-		go func() { ended <- r.desk.collect(ctx, o) }()
+		go func() { ended <- r.desk.orders.collect(ctx, o) }()
 		synctest.Wait()
 		way.hang()
 		time.Sleep(2 * time.Minute) // long after its deadline

@@ -17,12 +17,12 @@ const (
 // insist repeats one idempotent step in Redis until it succeeds or the order's
 // deadline passes; it returns the last error then. After ctx has ended there is
 // still stopGrace, because what is under way here was paid for.
-func (d *Desk) insist(ctx context.Context, o *Order, doing string, step func(context.Context) error) error {
-	return d.insistUntil(ctx, o, o.deadline, doing, step)
+func (ords *orders) insist(ctx context.Context, o *Order, doing string, step func(context.Context) error) error {
+	return ords.insistUntil(ctx, o, o.deadline, doing, step)
 }
 
 // insistUntil is insist with another deadline.
-func (d *Desk) insistUntil(ctx context.Context, o *Order, until time.Time, doing string, step func(context.Context) error) error {
+func (ords *orders) insistUntil(ctx context.Context, o *Order, until time.Time, doing string, step func(context.Context) error) error {
 	stopping := ctx.Done()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		err := attempt(ctx, step)
@@ -30,7 +30,7 @@ func (d *Desk) insistUntil(ctx context.Context, o *Order, until time.Time, doing
 			return nil
 		}
 		// The store itself says when Redis goes away; this is one of many orders.
-		d.log.Debug("redis did not take a step of an order", "target", o.spec.Target,
+		ords.log.Debug("redis did not take a step of an order", "target", o.spec.Target,
 			"provider", o.account.Name(), "task", o.task, "doing", doing, "err", err)
 		pause := jitter(wait)
 		if !time.Now().Add(pause).Before(until) {

@@ -22,7 +22,7 @@ func TestPlaceReservesFirst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := s.desk.place(t.Context(), slot, spec())
+		o, err := s.desk.placer.place(t.Context(), slot, spec())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestPlaceDuringAReload(t *testing.T) {
 				s.desk.SetProviders([]Entry{{Provider: s.seat, Account: "mark", Concurrency: 1}})
 			}
 		}()
-		if _, err := s.desk.place(t.Context(), slot, spec()); err != nil {
+		if _, err := s.desk.placer.place(t.Context(), slot, spec()); err != nil {
 			t.Error(err)
 		}
 		<-done
@@ -122,7 +122,7 @@ func TestPlaceLeavesNothingBehind(t *testing.T) {
 				}
 				target := spec()
 				c.prepare(s, &target)
-				if _, err := s.desk.place(t.Context(), slot, target); !errors.Is(err, c.want) {
+				if _, err := s.desk.placer.place(t.Context(), slot, target); !errors.Is(err, c.want) {
 					t.Errorf("place = %v, want %v", err, c.want)
 				}
 				s.want(t, c.steps...)
@@ -156,7 +156,7 @@ func TestPlaceAfterTheEndDoesNothing(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := s.desk.place(ctx, slot, spec()); !errors.Is(err, context.Canceled) {
+		if _, err := s.desk.placer.place(ctx, slot, spec()); !errors.Is(err, context.Canceled) {
 			t.Errorf("place = %v, want canceled", err)
 		}
 		s.want(t)
@@ -178,7 +178,7 @@ func TestProviderFilledByOtherReplicas(t *testing.T) {
 			}
 		}
 		slot, _, _ := mustAdmit(t, s.desk)
-		if _, err := s.desk.place(ctx, slot, spec()); !errors.Is(err, ErrBusy) {
+		if _, err := s.desk.placer.place(ctx, slot, spec()); !errors.Is(err, ErrBusy) {
 			t.Fatalf("place = %v, want ErrBusy", err)
 		}
 		if got := s.all(); slices.Contains(got, "place") {
@@ -191,7 +191,7 @@ func TestProviderFilledByOtherReplicas(t *testing.T) {
 		if err := s.stock.other().Release(ctx, "one", pool.Ref{Identity: spec().ID, Order: "a"}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.desk.place(ctx, slot, spec()); err != nil {
+		if _, err := s.desk.placer.place(ctx, slot, spec()); err != nil {
 			t.Errorf("place = %v after a place came free", err)
 		}
 	})

@@ -39,17 +39,17 @@ func TestATokenThatWasSoldBefore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o, err := d.place(t.Context(), slot, spec())
+			o, err := d.placer.place(t.Context(), slot, spec())
 			if err != nil {
 				t.Fatal(err)
 			}
 			return o
 		}
-		if r := d.collect(t.Context(), order()); r.Err != nil {
+		if r := d.orders.collect(t.Context(), order()); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 		l.forget()
-		r := d.collect(t.Context(), order())
+		r := d.orders.collect(t.Context(), order())
 		if r.Outcome != Failed || !strings.Contains(r.Err.Error(), pool.RepeatedText) {
 			t.Errorf("the second order: %v", r.Err)
 		}
@@ -63,7 +63,7 @@ func TestATokenThatWasSoldBefore(t *testing.T) {
 
 		called := order()
 		ended := make(chan Result, 1)
-		go func() { ended <- d.collect(t.Context(), called) }()
+		go func() { ended <- d.orders.collect(t.Context(), called) }()
 		time.Sleep(2 * time.Second) // before the first poll
 		record, _, err := stock.Find(t.Context(), called.Ref)
 		if err != nil {

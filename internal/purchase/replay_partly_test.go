@@ -43,7 +43,7 @@ func (r *replica) kept(t *testing.T, name string, letters int) captcha.ID {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := r.desk.place(t.Context(), slot, target)
+		o, err := r.desk.placer.place(t.Context(), slot, target)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package purchase
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -31,17 +30,16 @@ type report struct {
 // reports passes what callers say of tokens on to the providers, in the background and
 // as long as a provider takes it. It is safe for concurrent use.
 type reports struct {
+	*base
 	accounts *accounts
-	observe  Observer
-	log      *slog.Logger
 	waiting  chan report
 
 	mu     sync.Mutex
 	closed bool // takes no more
 }
 
-func newReports(as *accounts, observe Observer, log *slog.Logger) *reports {
-	return &reports{accounts: as, observe: observe, log: log, waiting: make(chan report, mostReports)}
+func newReports(b *base, as *accounts) *reports {
+	return &reports{base: b, accounts: as, waiting: make(chan report, mostReports)}
 }
 
 // add takes one. It never blocks: what finds no room is only counted.

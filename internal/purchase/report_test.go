@@ -214,11 +214,11 @@ func TestTidyOutlivesPanics(t *testing.T) {
 		s := newShop(t, 1)
 		s.stock.away("")
 		slot, _, _ := mustAdmit(t, s.desk)
-		if _, err := s.desk.place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
+		if _, err := s.desk.placer.place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
 			t.Fatalf("place = %v", err)
 		}
 		s.stock.change(func() { s.stock.fault = func(string) error { panic("a fault of ours") } })
-		ctx, stop := context.WithTimeout(t.Context(), tidyEvery+time.Millisecond)
+		ctx, stop := context.WithTimeout(t.Context(), retryEvery+time.Millisecond)
 		defer stop()
 		if err := s.desk.Run(ctx); err != nil {
 			t.Errorf("run: %v", err)

@@ -19,7 +19,7 @@ func (d *Desk) Run(ctx context.Context) error {
 		every time.Duration
 		do    func(context.Context)
 	}{
-		{renewEvery, d.renew}, {tidyEvery, d.tidy}, {replayEvery, d.replayQuietly},
+		{renewEvery, d.orders.renew}, {retryEvery, d.placer.retry}, {replayEvery, d.replayQuietly},
 	} {
 		duties.Go(func() { d.repeat(ctx, duty.every, duty.do) })
 	}

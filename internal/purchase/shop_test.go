@@ -256,7 +256,7 @@ func (s *shop) orderFor(t *testing.T, target Spec) *Order {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := s.desk.place(t.Context(), slot, target)
+	o, err := s.desk.placer.place(t.Context(), slot, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +285,7 @@ func (s *shop) renew(t *testing.T, order pool.Ref) {
 func (s *shop) collecting(t *testing.T, o *Order) <-chan Result {
 	t.Helper()
 	ended := make(chan Result, 1)
-	go func() { ended <- s.desk.collect(t.Context(), o) }()
+	go func() { ended <- s.desk.orders.collect(t.Context(), o) }()
 	synctest.Wait()
 	return ended
 }

@@ -29,7 +29,7 @@ func TestStopWhileSubmitting(t *testing.T) {
 				return "t1", nil
 			}
 		}
-		if r := s.desk.collect(ctx, s.order(t)); !errors.Is(r.Err, context.Canceled) {
+		if r := s.desk.orders.collect(ctx, s.order(t)); !errors.Is(r.Err, context.Canceled) {
 			t.Errorf("collect = %v, want canceled", r.Err)
 		}
 		s.want(t, "mark", "submit", "claim t1", "store t1", "let go")
@@ -52,7 +52,7 @@ func TestStopWhilePolling(t *testing.T) {
 				ctx, stop := context.WithTimeout(t.Context(), after)
 				defer stop()
 				began := time.Now()
-				if r := s.desk.collect(ctx, s.order(t)); !errors.Is(r.Err, context.DeadlineExceeded) {
+				if r := s.desk.orders.collect(ctx, s.order(t)); !errors.Is(r.Err, context.DeadlineExceeded) {
 					t.Errorf("collect = %v, want ctx's error", r.Err)
 				}
 				if took := time.Since(began); took != after {
@@ -77,7 +77,7 @@ func TestStopBeforeSubmitting(t *testing.T) {
 		o := s.order(t)
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
-		if r := s.desk.collect(ctx, o); !errors.Is(r.Err, context.Canceled) {
+		if r := s.desk.orders.collect(ctx, o); !errors.Is(r.Err, context.Canceled) {
 			t.Errorf("collect = %v, want canceled", r.Err)
 		}
 		s.want(t, "fail bought=false", "release")
@@ -107,7 +107,7 @@ func TestStopWithATokenInHand(t *testing.T) {
 					}
 					return nil
 				}
-				r := s.desk.collect(ctx, s.order(t))
+				r := s.desk.orders.collect(ctx, s.order(t))
 				landed := len(s.stock.landed()) == 1
 				if want := away < stopGrace; landed != want || (r.Outcome == Solved) != want {
 					t.Errorf("landed %v, collect = %v", landed, r.Err)

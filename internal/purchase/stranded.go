@@ -9,10 +9,6 @@ import (
 	"poold/internal/pool"
 )
 
-// strandedFor is how long an order that nobody could be asked about is told without
-// being found again: by then another replica sees to it.
-const strandedFor = 2 * pool.Lease
-
 // strandedOrder is a paid task that nobody can be asked about.
 type strandedOrder struct {
 	seen  time.Time
@@ -27,12 +23,12 @@ type Stranded struct {
 	Until    time.Time // the last of them counts for so long
 }
 
-// Stranded lists them by provider.
-func (d *Desk) Stranded() []Stranded {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// list lists the stranded orders by provider.
+func (rc *recovery) list() []Stranded {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
 	byName := map[string]Stranded{}
-	for p, o := range d.stranded {
+	for p, o := range rc.stranded {
 		s := byName[p.provider]
 		s.Provider, s.Orders = p.provider, s.Orders+1
 		if o.until.After(s.Until) {
@@ -50,32 +46,32 @@ func (d *Desk) Stranded() []Stranded {
 
 // strand leaves the orders of a name that nobody can be asked about to replicas
 // that may know better, and tells of those that are new.
-func (d *Desk) strand(ctx context.Context, name string, orders []pool.Record) {
+func (rc *recovery) strand(ctx context.Context, name string, orders []pool.Record) {
 	now, grew := time.Now(), false
 	refs := make([]pool.Ref, 0, len(orders))
-	d.mu.Lock()
+	rc.mu.Lock()
 	for _, r := range orders {
 		p := place{name, r.Ref}
-		_, known := d.stranded[p]
+		_, known := rc.stranded[p]
 		grew = grew || !known
-		d.stranded[p] = strandedOrder{seen: now, until: r.Until}
+		rc.stranded[p] = strandedOrder{seen: now, until: r.Until}
 		refs = append(refs, r.Ref)
 	}
-	for p, o := range d.stranded {
+	for p, o := range rc.stranded {
 		if p.provider == name && (now.Sub(o.seen) > strandedFor || !now.Before(o.until)) {
-			delete(d.stranded, p)
+			delete(rc.stranded, p)
 		}
 	}
-	d.mu.Unlock()
+	rc.mu.Unlock()
 	if len(refs) > 0 {
-		_ = attempt(ctx, func(ctx context.Context) error { return d.stock.LetGo(ctx, refs) })
+		_ = attempt(ctx, func(ctx context.Context) error { return rc.stock.LetGo(ctx, refs) })
 	}
 	if !grew {
 		return
 	}
-	for _, s := range d.Stranded() {
+	for _, s := range rc.list() {
 		if s.Provider == name {
-			d.log.Error("paid tasks cannot be collected: no provider of the file has the account that they were placed at; they count until then, or until it is listed again",
+			rc.log.Error("paid tasks cannot be collected: no provider of the file has the account that they were placed at; they count until then, or until it is listed again",
 				"provider", name, "orders", s.Orders, "until", s.Until.UTC().Truncate(time.Second))
 		}
 	}

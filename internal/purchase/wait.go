@@ -11,8 +11,8 @@ import (
 
 // await waits for the end of the task: by polling, or by a callback, which ends ctx.
 // The outcome is Solved, Failed as the provider says, or Interrupted where ctx ended.
-func (d *Desk) await(ctx context.Context, o *Order) (provider.Solution, Result) {
-	first, interval := o.pace(d.accounts.silent(o.account))
+func (ords *orders) await(ctx context.Context, o *Order) (provider.Solution, Result) {
+	first, interval := o.pace(ords.accounts.silent(o.account))
 	giveUp := o.submitted.Add(o.timeout)
 	wait := time.Until(first)
 	for {
@@ -21,7 +21,7 @@ func (d *Desk) await(ctx context.Context, o *Order) (provider.Solution, Result) 
 			return provider.Solution{}, Result{Outcome: Interrupted, Err: err}
 		}
 		asked := time.Now()
-		solution, err := d.poll(ctx, o)
+		solution, err := ords.poll(ctx, o)
 		if err == nil {
 			return solution, Result{Outcome: Solved}
 		}
@@ -60,7 +60,7 @@ func (o *Order) pace(silent bool) (first time.Time, interval time.Duration) {
 	return o.answered.Add(max(wait, o.spec.Shortest-interval)), interval
 }
 
-func (d *Desk) poll(ctx context.Context, o *Order) (provider.Solution, error) {
+func (ords *orders) poll(ctx context.Context, o *Order) (provider.Solution, error) {
 	bounded, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	return o.account.Poll(bounded, o.task, o.spec.Identity)

@@ -37,6 +37,7 @@ func (m *Tracker) hourly(hour int, change func(*Stock)) (at time.Time, told *Sha
 
 // What is told is of the last 12 to 24 hours, on both sides.
 func TestShadowForgets(t *testing.T) {
+	long(t)
 	m := shaded()
 	for hour := range 60 {
 		at, told := m.hourly(hour, nil)

@@ -116,6 +116,7 @@ func BenchmarkTraces(b *testing.B) {
 // and ten minutes in which every solve fails, cost a steady demand next to
 // nothing.
 func TestDriftAndOutage(t *testing.T) {
+	long(t)
 	const seeds = 3
 	hits, price := 0.0, 0.0
 	for seed := range uint64(seeds) {
@@ -183,6 +184,7 @@ func TestCronOfAnyPeriod(t *testing.T) {
 }
 
 func TestSimulationIsDeterministic(t *testing.T) {
+	long(t)
 	run := func(seed uint64) Result {
 		return simulated(t, Simulation{Params: usual(), Arrivals: trace(t, "sessions"), Seed: seed})
 	}

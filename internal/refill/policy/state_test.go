@@ -279,6 +279,7 @@ func TestHitRateSaysHowManyAreEnough(t *testing.T) {
 // Over whole runs too: whatever the demand and the provider, what expires is paid
 // for by requests, nothing is held beyond depth and the run ends.
 func TestWasteIsBounded(t *testing.T) {
+	long(t)
 	rapid.Check(t, func(t *rapid.T) {
 		k := drawParams(t)
 		k.Adaptive, k.Min = true, 0

@@ -1,0 +1,240 @@
+package purchase
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+)
+
+const (
+	// retryEvery is how often leftovers are taken back.
+	retryEvery = time.Second
+	// budgetWindow is how long a solve counts in the budget over all targets.
+	budgetWindow = 24 * time.Hour
+)
+
+// placer creates orders beside the stock, with their reservations, and takes back those
+// that did not come about. It is safe for concurrent use.
+type placer struct {
+	*base
+	accounts *accounts
+	lives    *lives
+
+	mu        sync.Mutex
+	perDay    int        // the budget over all targets; 0 = none
+	leftovers []leftover // orders to be taken back again
+}
+
+func (p *placer) setBudget(perDay int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.perDay = perDay
+}
+
+func (p *placer) budget() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.perDay
+}
+
+// place takes a place at the slot's provider, then one in the budget over all
+// targets, then creates the order beside the stock. Its errors are Buy's. With any of
+// them nothing is left behind and the slot is freed; without one collect must follow.
+//
+// An end of ctx is noticed before the first step only: a step in Redis that is
+// cut leaves behind what nobody knows of. The steps take a few seconds at most.
+func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, error) {
+	if err := ctx.Err(); err != nil {
+		slot.Free()
+		return nil, err
+	}
+	o := &Order{
+		Ref:  pool.Ref{Identity: spec.ID, Order: rand.Text()},
+		spec: spec, slot: slot, account: slot.account, provider: slot.account.Name(), timeout: slot.account.Timeout(),
+		deadline: time.Now().Add(lifetime(slot.account)),
+	}
+	terms := p.accounts.terms(o.account)
+	o.accountID = terms.id
+	perDay := p.budget()
+	p.lives.set(spec.ID, spec.Lifetime)
+	o.pingback = terms.callbacks.address(o.provider, o.Ref)
+	o.called, o.delay = o.pingback != "", terms.callbacks.Delay
+	o.fallback = terms.callbacks.fallback(o.timeout, spec.Lifetime-spec.Margin)
+
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
+	defer cancel()
+	free, at, err := p.stock.Reserve(bounded, o.provider, o.Ref, terms.limit, lifetime(o.account)+placeMargin)
+	if err != nil {
+		return nil, p.rollbackTwice(ctx, o, fmt.Errorf("reserving a place at %s: %w", o.account.Name(), err))
+	}
+	if !free {
+		slot.full()
+		return nil, fmt.Errorf("%s: %w: all replicas together have %d orders there", o.account.Name(), ErrBusy, terms.limit)
+	}
+	// What Redis carries out when nobody waits for it any more must do nothing.
+	notAfter := at.After(stockTime + clockSlack)
+	if o.booked = perDay > 0; o.booked {
+		wait, err := p.stock.Book(bounded, o.Ref, perDay, notAfter)
+		if err == nil && wait > 0 {
+			_ = sleep(bounded, askAgain)
+			wait, err = p.stock.Book(bounded, o.Ref, perDay, notAfter)
+		}
+		if err != nil {
+			return nil, p.rollbackTwice(ctx, o, fmt.Errorf("reserving in the budget: %w", err))
+		}
+		if wait > 0 {
+			p.giveBack(ctx, o)
+			return nil, &BudgetError{Overall: true, RetryAfter: wait}
+		}
+	}
+	placing, err := p.stock.Place(bounded, pool.Order{
+		Ref: o.Ref, Depth: spec.Depth, Margin: spec.Margin, Lead: spec.Lead, TTL: lifetime(o.account),
+		Price: int64(math.Round(terms.price(spec.Identity.Type) * currency)), Facts: o.facts(),
+		PerHour: spec.PerHour, PerDay: spec.PerDay, NotAfter: notAfter,
+	})
+	switch {
+	case err != nil:
+		return nil, p.rollbackTwice(ctx, o, fmt.Errorf("placing an order: %w", err))
+	case placing.BudgetWait > 0:
+		p.giveBack(ctx, o)
+		return nil, &BudgetError{RetryAfter: placing.BudgetWait}
+	case !placing.Placed:
+		p.giveBack(ctx, o)
+		return nil, ErrDepth
+	}
+	o.placed = time.Now()
+	crash("placed")
+	return o, nil
+}
+
+// rollbackTwice takes back an order of which a step had no answer, and once more later:
+// Redis may carry that step out when it goes on.
+func (p *placer) rollbackTwice(ctx context.Context, o *Order, cause error) error {
+	p.rollback(ctx, o)
+	p.later(o)
+	return cause
+}
+
+// giveBack frees the slot of an order that was not placed, and its
+// reservations. Where Redis does not answer, the place is forgotten in time.
+func (p *placer) giveBack(ctx context.Context, o *Order) {
+	defer o.slot.Free()
+	if err := p.release(ctx, o.provider, o.Ref, o.booked); err != nil {
+		p.log.Debug("reservations not given back", "target", o.spec.Target, "provider", o.account.Name(), "err", err)
+		p.later(o)
+	}
+}
+
+// rollback takes back an order that was not submitted, as far as it got, and frees
+// its slot. Where Redis does not answer, what is left is forgotten in time.
+func (p *placer) rollback(ctx context.Context, o *Order) {
+	defer o.slot.Free()
+	if err := p.remove(ctx, o.provider, o.Ref, o.booked); err != nil {
+		p.log.Debug("order not taken back", "target", o.spec.Target, "provider", o.account.Name(), "err", err)
+	}
+}
+
+// remove removes an order that was not bought, then its reservations: a place
+// without an order counts too many, an order without a place too few.
+func (p *placer) remove(ctx context.Context, provider string, order pool.Ref, booked bool) error {
+	var how pool.Ending
+	err := attempt(ctx, func(ctx context.Context) (err error) {
+		how, err = p.stock.Fail(ctx, pool.Failure{Ref: order})
+		return err
+	})
+	if err != nil || how == pool.Stolen {
+		return err
+	}
+	return p.release(ctx, provider, order, booked)
+}
+
+// release gives an order's place at the provider and in the budget back.
+func (p *placer) release(ctx context.Context, provider string, order pool.Ref, booked bool) error {
+	if booked {
+		err := attempt(ctx, func(ctx context.Context) error {
+			return p.stock.Refund(ctx, order)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return attempt(ctx, func(ctx context.Context) error {
+		return p.stock.Release(ctx, provider, order)
+	})
+}
+
+// leftover is an order of which a step had no answer. A Redis that hangs may
+// carry that step out when it goes on, after the order was taken back, and the
+// order would count until its time is over.
+type leftover struct {
+	order *Order
+	once  bool // taken back once; a second time makes sure
+}
+
+// later remembers an order to be taken back again.
+func (p *placer) later(o *Order) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leftovers = append(p.leftovers, leftover{order: o})
+}
+
+// retry takes every leftover back, twice, or until Redis itself forgets it; what
+// stands in the budget is not forgotten for a day.
+func (p *placer) retry(ctx context.Context) {
+	p.mu.Lock()
+	due := p.leftovers
+	p.leftovers = nil
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.leftovers = append(due, p.leftovers...)
+	}()
+	due = slices.DeleteFunc(due, func(l leftover) bool {
+		forgotten := l.order.deadline
+		if l.order.booked {
+			forgotten = forgotten.Add(budgetWindow)
+		}
+		return time.Now().After(forgotten)
+	})
+	for i := range due {
+		l := &due[i]
+		if p.remove(ctx, l.order.provider, l.order.Ref, l.order.booked) != nil {
+			break // Redis is still away
+		}
+		if l.once {
+			l.order = nil
+		}
+		l.once = true
+	}
+	due = slices.DeleteFunc(due, func(l leftover) bool { return l.order == nil })
+}
+
+// lives is how long tokens of each identity live, as their last order had it.
+type lives struct {
+	mu sync.Mutex
+	of map[captcha.ID]time.Duration
+}
+
+func (l *lives) set(id captcha.ID, life time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.of[id] = life
+}
+
+// get is how long a token of an identity can be of use.
+func (l *lives) get(id captcha.ID) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if life := l.of[id]; life > 0 {
+		return life
+	}
+	return uselessAfter
+}

@@ -48,14 +48,7 @@ func (r *replica) at(name, account string) Entry {
 func (r *replica) leave(t *testing.T, n int) (orders []*Order) {
 	t.Helper()
 	for i := range n {
-		slot, err := r.desk.Admit(t.Context(), Bid{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o, err := r.desk.placer.place(t.Context(), slot, spec())
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := mustPlace(t, r.desk, spec())
 		if ok, err := r.store.Mark(t.Context(), o.Ref); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
@@ -302,14 +295,7 @@ func TestNoOneNeedsToBeAskedAboutIntents(t *testing.T) {
 		died := newReplica(t, pool.Options{Dial: redis.Dial})
 		died.desk.SetProviders(died.list([]string{"one", "x"}))
 		for _, marked := range []bool{false, true} {
-			slot, err := died.desk.Admit(t.Context(), Bid{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			o, err := died.desk.placer.place(t.Context(), slot, spec())
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := mustPlace(t, died.desk, spec())
 			if marked {
 				if ok, err := died.store.Mark(t.Context(), o.Ref); err != nil || !ok {
 					t.Fatal(ok, err)

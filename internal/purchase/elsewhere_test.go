@@ -99,14 +99,7 @@ func TestWhatEndedElsewhereIsNotLost(t *testing.T) {
 					}
 					r.desk.SetProviders([]Entry{{Provider: seat, Concurrency: 9}})
 				}
-				slot, err := stalls.desk.Admit(t.Context(), Bid{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				o, err := stalls.desk.placer.place(t.Context(), slot, spec())
-				if err != nil {
-					t.Fatal(err)
-				}
+				o := mustPlace(t, stalls.desk, spec())
 				ended := make(chan Result, 1)
 				go func() { ended <- stalls.desk.orders.collect(t.Context(), o) }()
 				synctest.Wait()
@@ -156,14 +149,7 @@ func TestWhatNobodyKnowsIsLost(t *testing.T) {
 				way := &stall{redis: redis}
 				r := newReplica(t, pool.Options{Dial: way.Dial})
 				r.desk.SetProviders([]Entry{r.at("one", "")})
-				slot, err := r.desk.Admit(t.Context(), Bid{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				o, err := r.desk.placer.place(t.Context(), slot, spec())
-				if err != nil {
-					t.Fatal(err)
-				}
+				o := mustPlace(t, r.desk, spec())
 				began := time.Now()
 				ended := make(chan Result, 1)
 				go func() { ended <- r.desk.orders.collect(t.Context(), o) }()
@@ -197,14 +183,7 @@ func TestAStopDoesNotWaitForAnOrdersFate(t *testing.T) {
 		seat := newSeat(r.ledger, "one")
 		seat.limit = 8 * time.Second
 		r.desk.SetProviders([]Entry{{Provider: seat, Concurrency: 1}})
-		slot, err := r.desk.Admit(t.Context(), Bid{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o, err := r.desk.placer.place(t.Context(), slot, spec())
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := mustPlace(t, r.desk, spec())
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan Result, 1)
 		go func() { ended <- r.desk.orders.collect(ctx, o) }()

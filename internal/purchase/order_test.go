@@ -18,14 +18,7 @@ import (
 func TestPlaceReservesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 1)
-		slot, err := s.desk.Admit(t.Context(), Bid{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o, err := s.desk.placer.place(t.Context(), slot, spec())
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := mustPlace(t, s.desk, spec())
 		s.want(t, "reserve", "place")
 		placed := s.stock.placed[o.Ref]
 		want := pool.Order{

@@ -34,17 +34,7 @@ func TestATokenThatWasSoldBefore(t *testing.T) {
 		}
 		d := NewDesk(stock, "no letters", witness{l}, quiet())
 		d.SetProviders([]Entry{{Provider: seat, Concurrency: 5}})
-		order := func() *Order {
-			slot, err := d.Admit(t.Context(), Bid{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			o, err := d.placer.place(t.Context(), slot, spec())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return o
-		}
+		order := func() *Order { return mustPlace(t, d, spec()) }
 		if r := d.orders.collect(t.Context(), order()); r.Err != nil {
 			t.Fatal(r.Err)
 		}

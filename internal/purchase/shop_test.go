@@ -250,16 +250,23 @@ func (s *shop) order(t *testing.T) *Order {
 	return s.orderFor(t, spec())
 }
 
+// mustPlace admits and places an order.
+func mustPlace(t *testing.T, d *Desk, target Spec) *Order {
+	t.Helper()
+	slot, err := d.Admit(t.Context(), Bid{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := d.placer.place(t.Context(), slot, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
 func (s *shop) orderFor(t *testing.T, target Spec) *Order {
 	t.Helper()
-	slot, err := s.desk.Admit(t.Context(), Bid{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := s.desk.placer.place(t.Context(), slot, target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := mustPlace(t, s.desk, target)
 	s.forget()
 	return o
 }

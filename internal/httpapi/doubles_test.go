@@ -205,9 +205,14 @@ func (w *watchedStock) breaks(name string, err error) {
 func openStock(t testing.TB) *watchedStock {
 	t.Helper()
 	redis := redistest.Embedded(t)
-	store, err := pool.Open(pool.Options{
-		Addresses: "redis://embedded", Prefix: "captcha", Dial: redis.Dial, Log: slog.New(slog.DiscardHandler),
-	})
+	return &watchedStock{redis: redis, Store: runStore(t, pool.Options{Addresses: "redis://embedded", Prefix: "captcha", Dial: redis.Dial})}
+}
+
+// runStore opens a store, which works until the test ends.
+func runStore(t testing.TB, o pool.Options) *pool.Store {
+	t.Helper()
+	o.Log = slog.New(slog.DiscardHandler)
+	store, err := pool.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +226,7 @@ func openStock(t testing.TB) *watchedStock {
 			t.Error(err)
 		}
 	})
-	return &watchedStock{Store: store, redis: redis}
+	return store
 }
 
 // insist repeats a call whose answer did not come within the store's second, because

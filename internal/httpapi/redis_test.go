@@ -1,10 +1,7 @@
 package httpapi
 
 import (
-	"context"
-	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,18 +16,7 @@ import (
 // say why.
 func TestWhatIsWrongWithRedisIsNamed(t *testing.T) {
 	addr := redistest.Server(t)
-	store, err := pool.Open(pool.Options{Addresses: "redis://" + addr, Prefix: "test", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { _ = store.Run(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-		_ = store.Close()
-	})
+	store := runStore(t, pool.Options{Addresses: "redis://" + addr, Prefix: "test"})
 	admin := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
 	t.Cleanup(func() { _ = admin.Close() })
 

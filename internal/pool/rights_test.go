@@ -52,30 +52,17 @@ func TestTheRightsThatREADMENames(t *testing.T) {
 	words := rights(t)
 	addr := redistest.Server(t, append([]string{"--user"}, words...)...)
 	o := Options{Addresses: "redis://poold:" + password + "@" + addr}
-	for name, test := range map[string]func(*testing.T, Options){
-		"OrderLandsAndIsTaken":          testOrderLandsAndIsTaken,
-		"LifeIsJudgedInTheScript":       testLifeIsJudgedInTheScript,
-		"IdempotencyKeyRepeatsTheToken": testIdempotencyKeyRepeatsTheToken,
-		"ReturnHappensOnce":             testReturnHappensOnce,
-		"RateIsAWindow":                 testRateIsAWindow,
-		"PlacesAtAProvider":             testPlacesAtAProvider,
-		"OrdersRunOutAndPauseStopsThem": testOrdersRunOutAndPauseStopsThem,
-		"SurveyNeedsNoLoadedScript":     testSurveyNeedsNoLoadedScript,
-		"WaitersAreServedInOrder":       testWaitersAreServedInOrder,
-		"LeasesAndAdoption":             testLeasesAndAdoption,
-		"ATaskHasOneOrder":              testATaskHasOneOrder,
-		"UnknownOrders":                 testUnknownOrders,
-		"TheBudgetOverAllTargets":       testTheBudgetOverAllTargets,
-		"Reports":                       testReports,
-		"FlushThrowsAway":               testFlushThrowsAway,
-		"WindowsThatCoverOthers":        testWindowsThatCoverOthers,
-		"AWindowIsToldToAllReplicas":    testAWindowIsToldToAllReplicas,
-		"JunkIsSetAside":                testJunkIsSetAside,
-		"Memory":                        testMemory,
-		"ForeignKey":                    testForeignKey,
+	for _, name := range []string{
+		"OrderLandsAndIsTaken", "LifeIsJudgedInTheScript", "IdempotencyKeyRepeatsTheToken", "ReturnHappensOnce",
+		"RateIsAWindow", "PlacesAtAProvider", "OrdersRunOutAndPauseStopsThem", "SurveyNeedsNoLoadedScript",
+		"WaitersAreServedInOrder", "LeasesAndAdoption", "ATaskHasOneOrder", "UnknownOrders",
+		"TheBudgetOverAllTargets", "Reports", "FlushThrowsAway", "WindowsThatCoverOthers",
+		"AWindowIsToldToAllReplicas", "JunkIsSetAside",
 	} {
-		t.Run(name, func(t *testing.T) { test(t, o) })
+		t.Run(name, func(t *testing.T) { suite[name](t, o) })
 	}
+	t.Run("Memory", func(t *testing.T) { testMemory(t, o) })
+	t.Run("ForeignKey", func(t *testing.T) { testForeignKey(t, o) })
 	if denied := askAs(t, addr, "ACL", "LOG"); denied != "[]" {
 		t.Errorf("Redis denied something: %s", denied)
 	}

@@ -62,56 +62,58 @@ func servers() []server {
 	}
 }
 
+// suite is what every kind of server must pass.
+var suite = map[string]func(*testing.T, Options){
+	"OrderLandsAndIsTaken":               testOrderLandsAndIsTaken,
+	"LifeIsJudgedInTheScript":            testLifeIsJudgedInTheScript,
+	"IdempotencyKeyRepeatsTheToken":      testIdempotencyKeyRepeatsTheToken,
+	"ReturnHappensOnce":                  testReturnHappensOnce,
+	"RateIsAWindow":                      testRateIsAWindow,
+	"PlacesAtAProvider":                  testPlacesAtAProvider,
+	"OrdersRunOutAndPauseStopsThem":      testOrdersRunOutAndPauseStopsThem,
+	"SurveyNeedsNoLoadedScript":          testSurveyNeedsNoLoadedScript,
+	"WaitersAreServedInOrder":            testWaitersAreServedInOrder,
+	"TheQueueHasAnEnd":                   testTheQueueHasAnEnd,
+	"ADeadReplicasTicketIsSkipped":       testADeadReplicasTicketIsSkipped,
+	"ARateDoesNotStarveTickets":          testARateDoesNotStarveTickets,
+	"RateAndEmptinessAreToldApart":       testRateAndEmptinessAreToldApart,
+	"SendAwayEndsWaits":                  testSendAwayEndsWaits,
+	"HangingUpLosesNothing":              testHangingUpLosesNothing,
+	"LostRepliesLoseNoToken":             testLostRepliesLoseNoToken,
+	"LeasesAndAdoption":                  testLeasesAndAdoption,
+	"ALostLeaseIsFenced":                 testALostLeaseIsFenced,
+	"ATaskHasOneOrder":                   testATaskHasOneOrder,
+	"UnknownOrders":                      testUnknownOrders,
+	"CallbacksNeedNoLease":               testCallbacksNeedNoLease,
+	"BudgetsSlide":                       testBudgetsSlide,
+	"TheBudgetOverAllTargets":            testTheBudgetOverAllTargets,
+	"Reports":                            testReports,
+	"FlushThrowsAway":                    testFlushThrowsAway,
+	"TheLedgerBalances":                  testTheLedgerBalances,
+	"LostRepliesOfEndings":               testLostRepliesOfEndings,
+	"LateStepsDoNothing":                 testLateStepsDoNothing,
+	"WindowsAreToldUntilTheyAreOver":     testWindowsAreToldUntilTheyAreOver,
+	"WindowsThatCoverOthers":             testWindowsThatCoverOthers,
+	"NoMoreWindowsThanAHundred":          testNoMoreWindowsThanAHundred,
+	"WindowsOfACallerWithALimit":         testWindowsOfACallerWithALimit,
+	"AWindowIsToldToAllReplicas":         testAWindowIsToldToAllReplicas,
+	"ACallMadeAgainLeavesOneWindow":      testACallMadeAgainLeavesOneWindow,
+	"CallersOfOneKeyHoldOneTicket":       testCallersOfOneKeyHoldOneTicket,
+	"ASharedTicketGoesWithItsLastCaller": testASharedTicketGoesWithItsLastCaller,
+	"ADeadReplicaLeavesASharedTicket":    testADeadReplicaLeavesASharedTicket,
+	"TheFirstOfAKeyHangsUp":              testTheFirstOfAKeyHangsUp,
+	"JunkIsSetAside":                     testJunkIsSetAside,
+	"JunkAmongManyPlainTakes":            testJunkAmongManyPlainTakes,
+	"JunkIsBounded":                      testJunkIsBounded,
+	"JunkInTheJournal":                   testJunkInTheJournal,
+	"ForeignTypes":                       testForeignTypes,
+	"ATextSoldTwiceLandsOnce":            testATextSoldTwiceLandsOnce,
+}
+
 // TestOnEveryServer runs the whole suite on every kind of server.
 func TestOnEveryServer(t *testing.T) {
-	tests := map[string]func(*testing.T, Options){
-		"OrderLandsAndIsTaken":               testOrderLandsAndIsTaken,
-		"LifeIsJudgedInTheScript":            testLifeIsJudgedInTheScript,
-		"IdempotencyKeyRepeatsTheToken":      testIdempotencyKeyRepeatsTheToken,
-		"ReturnHappensOnce":                  testReturnHappensOnce,
-		"RateIsAWindow":                      testRateIsAWindow,
-		"PlacesAtAProvider":                  testPlacesAtAProvider,
-		"OrdersRunOutAndPauseStopsThem":      testOrdersRunOutAndPauseStopsThem,
-		"SurveyNeedsNoLoadedScript":          testSurveyNeedsNoLoadedScript,
-		"WaitersAreServedInOrder":            testWaitersAreServedInOrder,
-		"TheQueueHasAnEnd":                   testTheQueueHasAnEnd,
-		"ADeadReplicasTicketIsSkipped":       testADeadReplicasTicketIsSkipped,
-		"ARateDoesNotStarveTickets":          testARateDoesNotStarveTickets,
-		"RateAndEmptinessAreToldApart":       testRateAndEmptinessAreToldApart,
-		"SendAwayEndsWaits":                  testSendAwayEndsWaits,
-		"HangingUpLosesNothing":              testHangingUpLosesNothing,
-		"LostRepliesLoseNoToken":             testLostRepliesLoseNoToken,
-		"LeasesAndAdoption":                  testLeasesAndAdoption,
-		"ALostLeaseIsFenced":                 testALostLeaseIsFenced,
-		"ATaskHasOneOrder":                   testATaskHasOneOrder,
-		"UnknownOrders":                      testUnknownOrders,
-		"CallbacksNeedNoLease":               testCallbacksNeedNoLease,
-		"BudgetsSlide":                       testBudgetsSlide,
-		"TheBudgetOverAllTargets":            testTheBudgetOverAllTargets,
-		"Reports":                            testReports,
-		"FlushThrowsAway":                    testFlushThrowsAway,
-		"TheLedgerBalances":                  testTheLedgerBalances,
-		"LostRepliesOfEndings":               testLostRepliesOfEndings,
-		"LateStepsDoNothing":                 testLateStepsDoNothing,
-		"WindowsAreToldUntilTheyAreOver":     testWindowsAreToldUntilTheyAreOver,
-		"WindowsThatCoverOthers":             testWindowsThatCoverOthers,
-		"NoMoreWindowsThanAHundred":          testNoMoreWindowsThanAHundred,
-		"WindowsOfACallerWithALimit":         testWindowsOfACallerWithALimit,
-		"AWindowIsToldToAllReplicas":         testAWindowIsToldToAllReplicas,
-		"ACallMadeAgainLeavesOneWindow":      testACallMadeAgainLeavesOneWindow,
-		"CallersOfOneKeyHoldOneTicket":       testCallersOfOneKeyHoldOneTicket,
-		"ASharedTicketGoesWithItsLastCaller": testASharedTicketGoesWithItsLastCaller,
-		"ADeadReplicaLeavesASharedTicket":    testADeadReplicaLeavesASharedTicket,
-		"TheFirstOfAKeyHangsUp":              testTheFirstOfAKeyHangsUp,
-		"JunkIsSetAside":                     testJunkIsSetAside,
-		"JunkAmongManyPlainTakes":            testJunkAmongManyPlainTakes,
-		"JunkIsBounded":                      testJunkIsBounded,
-		"JunkInTheJournal":                   testJunkInTheJournal,
-		"ForeignTypes":                       testForeignTypes,
-		"ATextSoldTwiceLandsOnce":            testATextSoldTwiceLandsOnce,
-	}
 	t.Run("bubble", func(t *testing.T) {
-		for name, test := range tests {
+		for name, test := range suite {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					redis := redistest.InBubble(t)
@@ -124,7 +126,7 @@ func TestOnEveryServer(t *testing.T) {
 		t.Run(server.name, func(t *testing.T) {
 			t.Parallel()
 			options := server.options(t)
-			for name, test := range tests {
+			for name, test := range suite {
 				t.Run(name, func(t *testing.T) { test(t, options) })
 			}
 		})

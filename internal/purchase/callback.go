@@ -15,6 +15,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/spool"
 )
 
 const (
@@ -144,7 +145,7 @@ func (d *Desk) receive(ctx context.Context, c Callback) (outcome string, err err
 		return outcome, nil
 	}
 	l.Until = c.At.Add(d.lives.get(order.Identity))
-	if kept := d.letters.put(l); kept != nil {
+	if kept := d.letters.keep(l); kept != nil {
 		d.log.Error("a callback was refused with 503: neither redis nor the disk took it", "provider", c.Provider, "task", l.Task,
 			"err", errors.Join(err, kept))
 		return CallbackRefused, ErrNotKept
@@ -163,7 +164,7 @@ func (d *Desk) firstArrival(order pool.Ref, at time.Time) time.Time {
 	if first, known := d.arrivals[order]; known {
 		return first
 	}
-	if len(d.arrivals) >= maxLetters {
+	if len(d.arrivals) >= spool.MostLetters {
 		clear(d.arrivals) // an outage of hours; none of their tokens is alive
 	}
 	d.arrivals[order] = at

@@ -427,7 +427,7 @@ func TestARepeatedCallbackIsNoYounger(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newCallbackShop(t, filepath.Join(t.TempDir(), "l"))
 				if !disk {
-					s.desk.letters = newLetterBox("")
+					s.desk.letters = newDeadLetters("")
 				}
 				o := s.order(t)
 				time.Sleep(15 * time.Second)

@@ -21,7 +21,7 @@ type Desk struct {
 	recovery  *recovery
 	reports   *reports
 
-	letters   *letterBox
+	letters   deadLetters
 	replaying chan struct{}            // holds one while letters are replayed
 	stuck     map[captcha.ID]time.Time // since when Redis takes no letters of an identity; belongs to who replays
 
@@ -50,7 +50,7 @@ func NewDesk(stock Stock, letters string, observe Observer, log *slog.Logger) *D
 	return &Desk{
 		base: b, accounts: as, scheduler: &scheduler{accounts: as}, placer: placer, orders: orders,
 		recovery: newRecovery(b, as, placer, orders, ls), reports: newReports(b, as),
-		letters: newLetterBox(letters), replaying: make(chan struct{}, 1), stuck: map[captcha.ID]time.Time{}, lives: ls,
+		letters: newDeadLetters(letters), replaying: make(chan struct{}, 1), stuck: map[captcha.ID]time.Time{}, lives: ls,
 		secrets: map[string][]captcha.Secret{}, arrivals: map[pool.Ref]time.Time{},
 	}
 }

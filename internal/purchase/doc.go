@@ -76,7 +76,7 @@
 //   - A token's age counts from the start of the last poll that found it not
 //     ready, else from just before the submit; a callback's from a configured time
 //     before its first arrival, where that is later than the submit.
-//   - A callback is answered only when Redis or the disk has it (dead letters);
+//   - A callback is answered only when Redis or the disk has it (a dead letter; spool);
 //     whatever is wrong with one is counted and harmless.
 //   - Redis going away loses no paid task before the order's own deadline:
 //     storing, settling and releasing are tried until then.

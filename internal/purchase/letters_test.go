@@ -1,17 +1,22 @@
 package purchase
 
 import (
-	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/spool"
 )
 
 // letterTime is when the first letter of a test arrived.
@@ -26,158 +31,156 @@ func deadLetter(n int) letter {
 	}
 }
 
-// openBox is an open box in a directory of its own.
-func openBox(t *testing.T) *letterBox {
+// openLetters is an open spool of letters and its folder.
+func openLetters(t *testing.T) (d deadLetters, folder string) {
 	t.Helper()
-	b := newLetterBox(filepath.Join(t.TempDir(), "deep", "dead-letters"))
-	if err := b.open(); err != nil {
+	folder = filepath.Join(t.TempDir(), "deep", "dead-letters")
+	d = newDeadLetters(folder)
+	if err := d.Open(); err != nil {
 		t.Fatal(err)
 	}
-	return b
+	return d, folder
 }
 
-func (b *letterBox) mustPut(t *testing.T, letters ...letter) {
+func (d deadLetters) mustKeep(t *testing.T, letters ...letter) {
 	t.Helper()
 	for _, l := range letters {
-		if err := b.put(l); err != nil {
+		if err := d.keep(l); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// plant makes a file that no box wrote.
-func (b *letterBox) plant(t *testing.T, name, text string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// orders is what each gives, in its order.
-func (b *letterBox) orders() (orders []string, err error) {
-	err = b.each(func(l letter) bool {
-		orders = append(orders, l.Order)
+// all is what each gives without an order of identities.
+func (d deadLetters) all() (letters []letter, err error) {
+	err = d.each(nil, func(l letter, _ int64) bool {
+		letters = append(letters, l)
 		return true
 	})
-	return orders, err
+	return letters, err
 }
 
-// files is what lies in the directory; the random part of names is left out.
-func (b *letterBox) files(t *testing.T) (names []string) {
-	t.Helper()
-	entries, err := os.ReadDir(b.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		name := e.Name()
-		if badLetterName.MatchString(name) {
-			name = strings.SplitAfter(name, ".json")[0] + ".bad"
-		}
-		names = append(names, name)
-	}
-	return names
-}
-
-func (b *letterBox) wantCounts(t *testing.T, letters, bad int) {
-	t.Helper()
-	if l, s := b.count(), b.badCount(); l != letters || s != bad {
-		t.Errorf("counted %d letters, %d bad; want %d, %d", l, s, letters, bad)
-	}
+// letterPath is where the letter of an order lies.
+func letterPath(folder, order string) string {
+	sum := sha256.Sum256([]byte(order))
+	return filepath.Join(folder, hex.EncodeToString(sum[:])+".json")
 }
 
 func TestLettersComeBackAsTheyWere(t *testing.T) {
-	b := openBox(t)
+	d, folder := openLetters(t)
 	fault := deadLetter(0)
-	fault.Token, fault.UserAgent, fault.Code = "", "", "ERROR_CAPTCHA_UNSOLVABLE"
+	fault.Token, fault.UserAgent, fault.Code, fault.Refused = "", "", "ERROR_CAPTCHA_UNSOLVABLE", true
 	hostile := deadLetter(1)
 	hostile.Order = "../../etc/passwd\x00\n"
 	hostile.Arrived = hostile.Arrived.In(time.FixedZone("elsewhere", 3600))
-	b.mustPut(t, deadLetter(3), hostile, deadLetter(2), fault) // not by age
+	d.mustKeep(t, deadLetter(3), hostile, deadLetter(2), fault) // not by age
 	hostile.Arrived = hostile.Arrived.UTC()
 	want := []letter{fault, hostile, deadLetter(2), deadLetter(3)}
 
 	// A later process finds the same.
-	for _, box := range []*letterBox{b, newLetterBox(b.dir)} {
-		var got []letter
-		if err := box.each(func(l letter) bool { got = append(got, l); return true }); err != nil {
-			t.Fatal(err)
+	for _, d := range []deadLetters{d, newDeadLetters(folder)} {
+		if got, err := d.all(); err != nil || !slices.Equal(got, want) {
+			t.Errorf("came back: %v\n%+v\nwant:\n%+v", err, got, want)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("came back:\n%+v\nwant:\n%+v", got, want)
+		if n := d.Count(); n != 4 {
+			t.Errorf("%d letters are counted", n)
 		}
-		box.wantCounts(t, 4, 0)
 	}
-	again := newLetterBox(b.dir)
-	if err := again.open(); err != nil {
-		t.Fatal(err)
-	}
-	again.wantCounts(t, 4, 0)
 
 	n := 0
-	if err := b.each(func(l letter) bool { n++; return n < 2 }); err != nil || n != 2 {
+	if err := d.each(nil, func(letter, int64) bool { n++; return n < 2 }); err != nil || n != 2 {
 		t.Errorf("each went on to %d letters after false: %v", n, err)
 	}
 	// What a replay does: removing while it goes through them.
-	if err := b.each(func(l letter) bool {
-		for _, order := range []string{l.Order, l.Order, deadLetter(3).Order, "never heard of"} {
-			if err := b.remove(order); err != nil {
+	n = 0
+	if err := d.each(nil, func(l letter, _ int64) bool {
+		n++
+		for _, order := range []string{l.Order, deadLetter(3).Order} {
+			if err := d.Remove(order); err != nil {
 				t.Error(err)
 			}
 		}
-		b.mustPut(t, deadLetter(9))
+		d.mustKeep(t, deadLetter(9))
 		return true
-	}); err != nil {
-		t.Error(err)
+	}); err != nil || n != 3 {
+		t.Errorf("each gave %d letters, %v", n, err)
 	}
-	b.wantCounts(t, 1, 0)
-	if got := b.files(t); !slices.Equal(got, []string{letterFileName(deadLetter(9).Order)}) {
-		t.Errorf("left: %q", got)
+	if got, err := d.all(); err != nil || !slices.Equal(got, []letter{deadLetter(9)}) {
+		t.Errorf("left: %+v, %v", got, err)
 	}
 }
 
-// A provider that repeats its callback makes the token no younger, also where
-// the box is full.
-func TestTheFirstLetterOfAnOrderStays(t *testing.T) {
-	b := openBox(t)
-	b.most = 1
-	first := deadLetter(1)
-	second := first
-	second.Arrived, second.Token = first.Arrived.Add(time.Hour), "another"
-	b.mustPut(t, first, second)
-	if err := b.each(func(l letter) bool {
-		if l != first {
-			t.Errorf("kept %+v", l)
+// A folder of another version of poold: names and bytes are the same.
+func TestLettersOnDisk(t *testing.T) {
+	fault := deadLetter(1)
+	fault.Token, fault.UserAgent, fault.Code, fault.Refused = "", "", "ERROR_CAPTCHA_UNSOLVABLE", true
+	for text, l := range map[string]letter{
+		`{"version":1,"order":"order-1.0123abcd","identity":"fc2942c577a5386e6ca58d3ddd8057bf","provider":"one","task":"t1","token":"03AF\u003c\u0026\u003eü-1",` +
+			`"user_agent":"Mozilla/5.0","arrived":"2026-01-02T03:04:06.678Z","until":"2026-01-02T03:05:06.678Z"}`: deadLetter(1),
+		`{"version":1,"order":"order-1.0123abcd","identity":"fc2942c577a5386e6ca58d3ddd8057bf","provider":"one","task":"t1",` +
+			`"code":"ERROR_CAPTCHA_UNSOLVABLE","refused":true,"arrived":"2026-01-02T03:04:06.678Z","until":"2026-01-02T03:05:06.678Z"}`: fault,
+	} {
+		const name = "fc711e8e8fc0606e71d964ff1b1998897ae3213ea4780a110ab3dab1941225c8.json"
+		d, folder := openLetters(t)
+		d.mustKeep(t, l)
+		if data, err := os.ReadFile(filepath.Join(folder, name)); err != nil || string(data) != text {
+			t.Errorf("on disk: %v\n%s\nwant:\n%s", err, data, text)
 		}
-		return true
-	}); err != nil {
-		t.Error(err)
+		d, folder = openLetters(t)
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := d.all(); err != nil || !slices.Equal(got, []letter{l}) {
+			t.Errorf("read: %+v, %v", got, err)
+		}
 	}
-	b.wantCounts(t, 1, 0)
+}
+
+// Letters are sorted by the identities in the ids of their orders.
+func TestLettersInAnOrderOfIdentities(t *testing.T) {
+	d, _ := openLetters(t)
+	low, high := captcha.ID(strings.Repeat("0", 32)), captcha.ID(strings.Repeat("f", 32))
+	var orders []string
+	for i, id := range []captcha.ID{high, low, high, low} {
+		l := deadLetter(i)
+		l.Order = pool.Ref{Order: fmt.Sprint("o", i), Identity: id}.String()
+		orders = append(orders, l.Order)
+		d.mustKeep(t, l)
+	}
+	foreign := deadLetter(4) // an order without an identity
+	d.mustKeep(t, foreign)
+	var got []string
+	err := d.each(func(x, y captcha.ID) int { return strings.Compare(string(x), string(y)) }, func(l letter, _ int64) bool {
+		got = append(got, l.Order)
+		return true
+	})
+	if want := []string{foreign.Order, orders[1], orders[3], orders[0], orders[2]}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("each gave %q, %v, want %q", got, err, want)
+	}
 }
 
 func TestLettersThatAreNone(t *testing.T) {
-	b := openBox(t)
+	d, _ := openLetters(t)
 	for name, c := range map[string]struct {
 		change func(*letter)
 		want   error
 	}{
-		"no order":          {func(l *letter) { l.Order = "" }, errLetterBad},
-		"nothing":           {func(l *letter) { l.Token = "" }, errLetterBad},
-		"token and code":    {func(l *letter) { l.Code = "ERROR" }, errLetterBad},
-		"no arrival":        {func(l *letter) { l.Arrived = time.Time{} }, errLetterBad},
-		"no end":            {func(l *letter) { l.Until = time.Time{} }, errLetterBad},
-		"no year":           {func(l *letter) { l.Until = l.Until.AddDate(9000, 0, 0) }, errLetterBad},
-		"a broken token":    {func(l *letter) { l.Token = "03AF\xff" }, errLetterBad},
-		"a broken order":    {func(l *letter) { l.Order = "\xff" }, errLetterBad},
-		"a large token":     {func(l *letter) { l.Token = strings.Repeat("x", 65536) }, errLetterTooLarge},
-		"a swollen browser": {func(l *letter) { l.UserAgent = strings.Repeat("\x01", 65536/6) }, errLetterTooLarge},
+		"no order":          {func(l *letter) { l.Order = "" }, spool.ErrBad},
+		"nothing":           {func(l *letter) { l.Token = "" }, spool.ErrBad},
+		"token and code":    {func(l *letter) { l.Code = "ERROR" }, spool.ErrBad},
+		"no arrival":        {func(l *letter) { l.Arrived = time.Time{} }, spool.ErrBad},
+		"no end":            {func(l *letter) { l.Until = time.Time{} }, spool.ErrBad},
+		"no year":           {func(l *letter) { l.Until = l.Until.AddDate(9000, 0, 0) }, spool.ErrBad},
+		"a broken token":    {func(l *letter) { l.Token = "03AF\xff" }, spool.ErrBad},
+		"a broken order":    {func(l *letter) { l.Order = "\xff" }, spool.ErrBad},
+		"a large token":     {func(l *letter) { l.Token = strings.Repeat("x", 65536) }, spool.ErrTooLarge},
+		"a swollen browser": {func(l *letter) { l.UserAgent = strings.Repeat("\x01", 65536/6) }, spool.ErrTooLarge},
 	} {
 		l := deadLetter(1)
 		c.change(&l)
-		err := b.put(l)
-		if !errors.Is(err, c.want) {
-			t.Errorf("%s: put = %v, want %v", name, err, c.want)
+		err := d.keep(l)
+		if !errors.Is(err, c.want) || !strings.HasPrefix(err.Error(), "storing a dead letter: "+c.want.Error()) {
+			t.Errorf("%s: keep = %v, want %v", name, err, c.want)
 		}
 		if err != nil && strings.Contains(err.Error(), "03AF") {
 			t.Errorf("%s: the token is in the error: %v", name, err)
@@ -190,152 +193,165 @@ func TestLettersThatAreNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.UserAgent += strings.Repeat("x", 65536-len(data))
-	b.mustPut(t, l)
-	if got, err := b.orders(); err != nil || len(got) != 1 {
-		t.Errorf("the largest letter: %q, %v", got, err)
+	d.mustKeep(t, l)
+	if got, err := d.all(); err != nil || !slices.Equal(got, []letter{l}) {
+		t.Errorf("the largest letter: %d letters, %v", len(got), err)
 	}
-	b.wantCounts(t, 1, 0)
+	if n := d.Count(); n != 1 {
+		t.Errorf("%d letters are counted", n)
+	}
 }
 
-// Whatever has a letter's name and is none blocks no other, is told of once and
-// by name alone, and makes room for the letter itself.
-func TestBadFilesAreSetAside(t *testing.T) {
-	whole, err := deadLetter(1).encode()
+// A file that is no letter blocks no other, is told of once and by name alone, and
+// makes room for the letter itself.
+func TestFilesThatAreNoLetters(t *testing.T) {
+	data, err := deadLetter(1).encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	const canary = "03AF"
-	name := letterFileName(deadLetter(1).Order)
-	file := func(text string) func(string) error {
-		return func(path string) error { return os.WriteFile(path, []byte(text), 0o600) }
-	}
-	outside := filepath.Join(t.TempDir(), "outside")
-	if err := os.WriteFile(outside, whole, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for what, plant := range map[string]func(path string) error{
-		"empty":             file(""),
-		"truncated":         file(string(whole[:len(whole)/2])),
-		"no JSON":           file(canary),
-		"a wrong type":      file(`{"version":1,"order":["` + canary + `"]}`),
-		"a wrong time":      file(`{"version":1,"arrived":"` + canary + `"}`),
-		"two documents":     file(string(whole) + string(whole)),
-		"a foreign version": file(strings.Replace(string(whole), `"version":1`, `"version":2`, 1)),
-		"no version":        file(strings.Replace(string(whole), `"version":1,`, ``, 1)),
-		"another order":     file(strings.Replace(string(whole), `order-1`, `order-2`, 1)),
-		"no token":          file(strings.Replace(string(whole), `"token"`, `"broken"`, 1)),
-		"a flipped byte":    file(strings.Replace(string(whole), `03AF`, "03\xffAF", 1)),
-		"too large":         file(string(whole) + strings.Repeat(" ", 65536)),
-		"a directory":       func(path string) error { return os.Mkdir(path, 0o700) },
-		"a full directory":  func(path string) error { return os.MkdirAll(filepath.Join(path, "in"), 0o700) },
-		"a symlink":         func(path string) error { return os.Symlink(outside, path) },
-		"a link inside":     func(path string) error { return os.Symlink("other", path) },
-		"a dangling link":   func(path string) error { return os.Symlink("nowhere", path) },
-		"a pipe":            func(path string) error { return syscall.Mkfifo(path, 0o600) },
+	whole := string(data)
+	for what, c := range map[string]struct{ text, says string }{
+		"empty":             {"", "broken"},
+		"truncated":         {whole[:len(whole)/2], "broken"},
+		"no JSON":           {canary, "broken"},
+		"a wrong type":      {`{"version":1,"order":["` + canary + `"]}`, "broken"},
+		"a wrong time":      {`{"version":1,"arrived":"` + canary + `"}`, "broken"},
+		"two documents":     {whole + whole, "broken"},
+		"a flipped byte":    {strings.Replace(whole, `03AF`, "03\xffAF", 1), "broken"},
+		"a foreign version": {strings.Replace(whole, `"version":1`, `"version":2`, 1), "of version 2"},
+		"no version":        {strings.Replace(whole, `"version":1,`, ``, 1), "of version 0"},
+		"no order":          {strings.Replace(whole, `"order"`, `"broken"`, 1), "without an order"},
+		"another order":     {strings.Replace(whole, `order-1`, `order-2`, 1), "of another order than its name says"},
+		"no token":          {strings.Replace(whole, `"token"`, `"broken"`, 1), "without a token and a code, or with both"},
+		"no end":            {strings.Replace(whole, `"until"`, `"broken"`, 1), "without a time"},
+		"too large":         {whole + strings.Repeat(" ", 65536), "too large"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			b := openBox(t)
-			b.plant(t, "other", string(whole))
-			b.mustPut(t, deadLetter(0), deadLetter(2))
-			others := []string{deadLetter(0).Order, deadLetter(2).Order}
-			check := func(read string, err error) {
-				t.Helper()
-				if !errors.Is(err, errLetterBad) || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), canary) {
-					t.Errorf("%s told %v", read, err)
+			others := []letter{deadLetter(0), deadLetter(2)}
+			for read, meet := range map[string]func(deadLetters) ([]string, error){
+				"each": func(d deadLetters) (read []string, err error) {
+					letters, err := d.all()
+					for _, l := range letters {
+						read = append(read, l.Arrived.String())
+					}
+					return read, err
+				},
+				"show": func(d deadLetters) (read []string, err error) {
+					shown, err := d.show()
+					for _, l := range shown {
+						read = append(read, l.Arrived.String())
+					}
+					return read, err
+				},
+			} {
+				d, folder := openLetters(t)
+				d.mustKeep(t, others...)
+				path := letterPath(folder, deadLetter(1).Order)
+				if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+					t.Fatal(err)
 				}
-				b.wantCounts(t, 2, 1)
-				if got, err := b.orders(); err != nil || !slices.Equal(got, others) {
-					t.Errorf("%s, once more: %q, %v", read, got, err)
+				got, err := meet(d)
+				want := filepath.Base(path) + ": not a dead letter: " + c.says
+				if !errors.Is(err, spool.ErrBad) || err.Error() != want {
+					t.Errorf("%s told %v, want %s", read, err, want)
 				}
-				b.wantCounts(t, 2, 1)
-				if !slices.Contains(b.files(t), name+".bad") {
-					t.Errorf("%s: nothing was set aside: %q", read, b.files(t))
+				if !slices.Equal(got, []string{others[0].Arrived.String(), others[1].Arrived.String()}) {
+					t.Errorf("%s gave %q", read, got)
 				}
-			}
-			if err := plant(filepath.Join(b.dir, name)); err != nil {
-				t.Fatal(err)
-			}
-			got, err := b.orders()
-			check("each", err)
-			if !slices.Equal(got, others) {
-				t.Errorf("each gave %q", got)
-			}
-			if err := errors.Join(os.RemoveAll(b.dir), b.open()); err != nil {
-				t.Fatal(err)
-			}
-			b.plant(t, "other", string(whole))
-			b.mustPut(t, deadLetter(0), deadLetter(2))
-			if err := plant(filepath.Join(b.dir, name)); err != nil {
-				t.Fatal(err)
-			}
-			shown, err := b.list()
-			check("list", err)
-			if len(shown) != 2 {
-				t.Errorf("list gave %+v", shown)
-			}
-			// It is in nobody's way when the letter itself comes.
-			if err := plant(filepath.Join(b.dir, name)); err != nil {
-				t.Fatal(err)
-			}
-			b.mustPut(t, deadLetter(1))
-			if got, err := b.orders(); err != nil || len(got) != 3 {
-				t.Errorf("after put: %q, %v", got, err)
-			}
-			b.wantCounts(t, 3, 2)
-			for _, path := range []string{outside, filepath.Join(b.dir, "other")} {
-				if text, err := os.ReadFile(path); err != nil || !bytes.Equal(text, whole) {
-					t.Errorf("%s was changed: %v", path, err)
+				if got, err := d.all(); err != nil || !slices.Equal(got, others) || d.Count() != 2 || d.SetAside() != 1 {
+					t.Errorf("%s, once more: %+v, %v; %d letters, %d set aside", read, got, err, d.Count(), d.SetAside())
+				}
+				d.mustKeep(t, deadLetter(1))
+				if got, err := d.all(); err != nil || len(got) != 3 {
+					t.Errorf("after keep: %+v, %v", got, err)
 				}
 			}
 		})
 	}
 }
 
-// What a crash leaves unfinished is cleared away; files of others are not even
-// counted.
-func TestAfterACrash(t *testing.T) {
-	b := openBox(t)
-	b.mustPut(t, deadLetter(1))
-	name := letterFileName(deadLetter(2).Order)
-	foreign := []string{
-		"-rf", "a\nb.json", "letter-A.tmp.bak", "notes.bad", strings.ToUpper(name),
-		name + ".bad", name[1:], name + "\n", "x" + name,
-	}
-	for _, f := range foreign {
-		b.plant(t, f, `{"version":1}`)
-	}
-	b.plant(t, "letter-ABC234.tmp", `{"version":1,"tok`)
-	// Where the crash came between the second name and the end of the first.
-	if err := os.Link(filepath.Join(b.dir, letterFileName(deadLetter(1).Order)), filepath.Join(b.dir, "letter-XYZ.tmp")); err != nil {
-		t.Fatal(err)
-	}
-	want := append(slices.Clone(foreign), letterFileName(deadLetter(1).Order))
-	slices.Sort(want)
-	for range 2 {
-		b = newLetterBox(b.dir)
-		if err := b.open(); err != nil {
-			t.Fatal(err)
+// A letter that is spoiled after the folder was listed blocks no other either.
+func TestALetterThatIsSpoiledMeanwhile(t *testing.T) {
+	d, folder := openLetters(t)
+	d.mustKeep(t, deadLetter(0), deadLetter(1), deadLetter(2))
+	var got []letter
+	err := d.each(nil, func(l letter, _ int64) bool {
+		if len(got) == 0 {
+			if err := os.WriteFile(letterPath(folder, deadLetter(1).Order), []byte("{"), 0o600); err != nil {
+				t.Error(err)
+			}
 		}
-		b.wantCounts(t, 1, 0)
-		if got, err := b.orders(); err != nil || len(got) != 1 {
-			t.Errorf("read %q, %v", got, err)
-		}
-		if got := b.files(t); !slices.Equal(got, want) {
-			t.Errorf("files:\n%q\nwant:\n%q", got, want)
-		}
+		got = append(got, l)
+		return true
+	})
+	if !errors.Is(err, spool.ErrBad) || !slices.Equal(got, []letter{deadLetter(0), deadLetter(2)}) {
+		t.Errorf("each gave %+v, %v", got, err)
+	}
+	if d.Count() != 2 || d.SetAside() != 1 {
+		t.Errorf("%d letters, %d set aside", d.Count(), d.SetAside())
 	}
 }
 
 // One broken dead letter keeps nobody from starting.
 func TestABrokenLetterDoesNotStopTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := openBox(t)
-		b.plant(t, strings.Repeat("0", 64)+".json", "{")
-		s := newShopWith(t, 1, b.dir)
+		_, folder := openLetters(t)
+		if err := os.WriteFile(filepath.Join(folder, strings.Repeat("0", 64)+".json"), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := newShopWith(t, 1, folder)
 		for range 2 {
 			if err := s.desk.OpenLetters(); err != nil {
 				t.Errorf("opening: %v", err)
 			}
 		}
+		if n := s.desk.LettersSetAside(); n != 1 {
+			t.Errorf("%d files are set aside", n)
+		}
 	})
+}
+
+func TestAListShowsNoSecret(t *testing.T) {
+	const canary = "canary-4711"
+	d, folder := openLetters(t)
+	token := deadLetter(1)
+	token.Order, token.Task, token.Token, token.UserAgent = "visible\x1b[2J."+canary, canary, canary, canary
+	token.Identity = canary
+	token.Arrived = token.Arrived.In(time.FixedZone("elsewhere", 3600))
+	fault := deadLetter(2)
+	fault.Token, fault.Code = "", "<ERROR>\x1b\r\n\u202e"+strings.Repeat("x", 2*shownLetterText)
+	d.mustKeep(t, fault, token)
+	shown, err := d.show()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(shown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), canary) {
+		t.Errorf("a secret is shown: %s", text)
+	}
+	size := func(l letter) int64 {
+		info, err := os.Stat(letterPath(folder, l.Order))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	want := fmt.Sprintf(`[{"order":"visible[2J","provider":"one","kind":"token","arrived":"2026-01-02T03:04:06.678Z","until":"2026-01-02T03:05:06.678Z","bytes":%d},`+
+		`{"order":"order-2","provider":"one","kind":"error","code":"\u003cERROR\u003e%s","arrived":"2026-01-02T03:04:07.678Z","until":"2026-01-02T03:05:07.678Z","bytes":%d}]`,
+		size(token), strings.Repeat("x", shownLetterText-len("<ERROR>")), size(fault))
+	if string(text) != want {
+		t.Errorf("list:\n%s\nwant:\n%s", text, want)
+	}
+}
+
+// No folder holds no letters: the list is empty, not null.
+func TestAListOfNoFolder(t *testing.T) {
+	d := newDeadLetters(filepath.Join(t.TempDir(), "none"))
+	if shown, err := d.show(); err != nil || shown == nil || len(shown) != 0 {
+		t.Errorf("list: %v, %v", shown, err)
+	}
 }

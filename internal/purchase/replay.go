@@ -34,27 +34,28 @@ type Replayed struct {
 // OpenLetters makes the folder of the dead letters ready and finds what an earlier
 // run left there.
 func (d *Desk) OpenLetters() error {
-	if err := d.letters.open(); err != nil {
+	if err := d.letters.Open(); err != nil {
 		return err
 	}
-	d.tellTrouble(d.letters.each(func(l letter) bool {
-		if order, ok := pool.ParseRef(l.Order); ok {
+	orders, err := d.letters.List()
+	for _, o := range orders {
+		if order, ok := pool.ParseRef(o); ok {
 			d.firstArrival(order, time.Time{})
 		}
-		return true
-	}))
+	}
+	d.tellTrouble(err)
 	return nil
 }
 
 // Letters lists the callbacks that could not be stored yet, without their
 // tokens; with an error, those that can be read.
-func (d *Desk) Letters() ([]Letter, error) { return d.letters.list() }
+func (d *Desk) Letters() ([]Letter, error) { return d.letters.show() }
 
 // LetterCount is how many there are.
-func (d *Desk) LetterCount() int { return d.letters.count() }
+func (d *Desk) LetterCount() int { return d.letters.Count() }
 
 // LettersSetAside is how many files could not be read and wait for a person.
-func (d *Desk) LettersSetAside() int { return d.letters.badCount() }
+func (d *Desk) LettersSetAside() int { return d.letters.SetAside() }
 
 // replayQuietly is Replay now and then; the store says when Redis is away.
 func (d *Desk) replayQuietly(ctx context.Context) { _, _ = d.Replay(ctx) }
@@ -74,10 +75,10 @@ func (d *Desk) Replay(ctx context.Context) (r Replayed, err error) {
 	row := 0 // identities in a row that Redis did not answer for
 	tried := map[captcha.ID]bool{}
 	last := maps.Clone(d.stuck)
-	unread := d.letters.eachIn(func(x, y foundLetter) int {
+	unread := d.letters.each(func(x, y captcha.ID) int {
 		// Identities are hashes, so those of one node seldom come in a row.
-		return cmp.Or(last[x.identity].Compare(last[y.identity]), cmp.Compare(x.identity, y.identity))
-	}, func(l letter) bool {
+		return cmp.Or(last[x].Compare(last[y]), cmp.Compare(x, y))
+	}, func(l letter, _ int64) bool {
 		if tried[l.Identity] {
 			return true // its slot, and so this one, is away
 		}
@@ -97,7 +98,7 @@ func (d *Desk) Replay(ctx context.Context) (r Replayed, err error) {
 		if order, ok := pool.ParseRef(l.Order); ok {
 			d.forgetArrival(order)
 		}
-		if failed := d.letters.remove(l.Order); failed != nil {
+		if failed := d.letters.Remove(l.Order); failed != nil {
 			stuck = failed // it will be found again, and of no use
 			return true
 		}
@@ -111,7 +112,7 @@ func (d *Desk) Replay(ctx context.Context) (r Replayed, err error) {
 	if r.Replayed+r.Dropped > 0 {
 		d.log.Info("dead letters were replayed", "replayed", r.Replayed, "dropped", r.Dropped)
 	}
-	r.Left = d.letters.count()
+	r.Left = d.letters.Count()
 	switch {
 	case r.Left == 0:
 		clear(d.stuck)

@@ -56,7 +56,7 @@ func (r *replica) kept(t *testing.T, name string, letters int) captcha.ID {
 			t.Fatal(ok, err)
 		}
 		at := time.Now()
-		if err := r.desk.letters.put(letter{
+		if err := r.desk.letters.keep(letter{
 			Order: o.String(), Identity: target.ID, Provider: "one", Task: task, Token: "03AF" + task,
 			Arrived: at, Until: at.Add(time.Hour),
 		}); err != nil {

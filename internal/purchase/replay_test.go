@@ -331,7 +331,7 @@ func TestRunReplays(t *testing.T) {
 		s.stock.away("look")
 		ended := s.collecting(t, s.order(t))
 		s.mustCall(t, word(s.seat.pingback, "id=t1&code=03AFcallback"))
-		if err := os.WriteFile(filepath.Join(folder, letterFileName("bad")), []byte("{"), 0o600); err != nil {
+		if err := os.WriteFile(letterPath(folder, "bad"), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		stop := s.running(t)

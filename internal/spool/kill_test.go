@@ -1,4 +1,4 @@
-package purchase
+package spool
 
 import (
 	"bufio"
@@ -14,10 +14,10 @@ import (
 // lettersEnv makes TestLettersSurviveAKill the child that is killed.
 const lettersEnv = "POOLD_TEST_LETTERS"
 
-// storeUntilKilled prints the number of each letter that put took.
+// storeUntilKilled prints the number of each letter that Put took.
 func storeUntilKilled(t *testing.T, dir string) {
-	b := newLetterBox(dir) // in the directory that the parent chose
-	if err := b.open(); err != nil {
+	s := New(dir, parseSample) // in the directory that the parent chose
+	if err := s.Open(); err != nil {
 		t.Fatal(err)
 	}
 	var n atomic.Int64
@@ -26,7 +26,7 @@ func storeUntilKilled(t *testing.T, dir string) {
 		wg.Go(func() {
 			for {
 				i := int(n.Add(1))
-				if err := b.put(deadLetter(i)); err != nil {
+				if err := s.Put(nth(i).data()); err != nil {
 					t.Error(err)
 					return
 				}
@@ -53,7 +53,7 @@ func TestLettersSurviveAKill(t *testing.T) {
 	}
 	for round := range 5 {
 		home := t.TempDir()
-		b := newLetterBox(filepath.Join(home, dir))
+		s := New(filepath.Join(home, dir), parseSample)
 		child := exec.CommandContext(t.Context(), program, "-test.run=^TestLettersSurviveAKill$")
 		child.Env, child.Dir = append(os.Environ(), lettersEnv+"=1"), home
 		child.Stderr = os.Stderr
@@ -64,14 +64,14 @@ func TestLettersSurviveAKill(t *testing.T) {
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
-		stored := map[string]letter{}
+		stored := map[string]sample{}
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			var n int
 			if _, err := fmt.Sscanf(lines.Text(), "stored %d", &n); err != nil {
 				t.Errorf("the child said %q", lines.Text())
 				continue
 			}
-			stored[deadLetter(n).Order] = deadLetter(n)
+			stored[nth(n).Key] = nth(n)
 			if len(stored) == 20+7*round {
 				if err := child.Process.Kill(); err != nil {
 					t.Error(err)
@@ -81,25 +81,24 @@ func TestLettersSurviveAKill(t *testing.T) {
 		if err := child.Wait(); err == nil || len(stored) < 20 {
 			t.Fatalf("the child ended by itself after %d letters: %v", len(stored), err)
 		}
-		if err := b.open(); err != nil {
+		if err := s.Open(); err != nil {
 			t.Fatal(err)
 		}
-		found := 0
-		if err := b.each(func(l letter) bool {
-			found++
-			if want, told := stored[l.Order]; told && l != want {
+		found, err := s.all()
+		if err != nil {
+			t.Error(err)
+		}
+		for _, l := range found {
+			if want, told := stored[l.Key]; told && l != want {
 				t.Errorf("stored %+v, found %+v", want, l)
 			}
-			delete(stored, l.Order)
-			return true
-		}); err != nil {
-			t.Error(err)
+			delete(stored, l.Key)
 		}
 		if len(stored) > 0 {
 			t.Errorf("%d acknowledged letters are gone", len(stored))
 		}
-		if got := b.files(t); len(got) != found {
-			t.Errorf("%d letters in %d files", found, len(got))
+		if got := s.files(t); len(got) != len(found) {
+			t.Errorf("%d letters in %d files", len(found), len(got))
 		}
 	}
 }

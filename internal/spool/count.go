@@ -1,40 +1,40 @@
-package purchase
+package spool
 
 import "sync"
 
-// letterCounts counts the files of a box as this process knows them. The zero
-// value counts none. It is safe for concurrent use.
-type letterCounts struct {
+// counts are the files of a spool as this process knows them. The zero value counts
+// none. It is safe for concurrent use.
+type counts struct {
 	mu      sync.Mutex
-	letters int    // to be replayed; below 0 while one is removed that is not counted yet
+	letters int    // below 0 while one is removed that is not counted yet
 	bad     int    // set aside
 	storing int    // being written; each takes the room of a letter
 	changes uint64 // of the three above
 }
 
-// letterListing is what was known before a listing.
-type letterListing struct {
+// listing is what was known before a listing.
+type listing struct {
 	changes uint64
 	quiet   bool // nobody was writing
 }
 
 // now is how many letters there are, and bad files.
-func (c *letterCounts) now() (letters, bad int) {
+func (c *counts) now() (letters, bad int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return max(0, c.letters), max(0, c.bad)
 }
 
 // begin is called before a listing, correct after it.
-func (c *letterCounts) begin() letterListing {
+func (c *counts) begin() listing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return letterListing{c.changes, c.storing == 0}
+	return listing{c.changes, c.storing == 0}
 }
 
 // correct takes over what a listing found, unless it may be older than what is
 // counted already.
-func (c *letterCounts) correct(before letterListing, letters, bad int) {
+func (c *counts) correct(before listing, letters, bad int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if before.quiet && before.changes == c.changes {
@@ -43,7 +43,7 @@ func (c *letterCounts) correct(before letterListing, letters, bad int) {
 }
 
 // moved notes files that went or were set aside.
-func (c *letterCounts) moved(letters, bad int) {
+func (c *counts) moved(letters, bad int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.letters += letters
@@ -53,7 +53,7 @@ func (c *letterCounts) moved(letters, bad int) {
 
 // reserve makes room for one letter where there are fewer than most; stored must
 // follow where it says true.
-func (c *letterCounts) reserve(most int) bool {
+func (c *counts) reserve(most int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.letters+c.storing >= most {
@@ -65,7 +65,7 @@ func (c *letterCounts) reserve(most int) bool {
 }
 
 // stored ends what reserve began; placed tells whether the file is there.
-func (c *letterCounts) stored(placed bool) {
+func (c *counts) stored(placed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.storing--

@@ -178,10 +178,7 @@ func (r *replica) list(names []string) (entries []Entry) {
 func TestStrandedOrdersAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
-		died := newReplica(t, pool.Options{Dial: redis.Dial})
-		died.desk.SetProviders(died.list([]string{"one", "x"}))
-		died.leave(t, 3)
-		deadline := died.orderDeadline(t)
+		deadline := leftAtOne(t, redis, 3)
 
 		heir := newReplica(t, pool.Options{Dial: redis.Dial})
 		heir.desk.SetProviders(heir.list([]string{"two", "y"}))
@@ -237,6 +234,16 @@ func TestStrandedOrdersAreTold(t *testing.T) {
 	})
 }
 
+// leftAtOne has a replica that dies leave n orders at account "x" of "one", and answers
+// when the last of them is forgotten.
+func leftAtOne(t *testing.T, redis *redistest.Bubble, n int) (deadline time.Time) {
+	t.Helper()
+	died := newReplica(t, pool.Options{Dial: redis.Dial})
+	died.desk.SetProviders(died.list([]string{"one", "x"}))
+	died.leave(t, n)
+	return died.orderDeadline(t)
+}
+
 // orderDeadline is when the last order of the identity is forgotten.
 func (r *replica) orderDeadline(t *testing.T) (last time.Time) {
 	t.Helper()
@@ -261,10 +268,7 @@ func (r *replica) orderDeadline(t *testing.T) (last time.Time) {
 func TestStrandedOrdersEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
-		died := newReplica(t, pool.Options{Dial: redis.Dial})
-		died.desk.SetProviders(died.list([]string{"one", "x"}))
-		died.leave(t, 2)
-		deadline := died.orderDeadline(t)
+		deadline := leftAtOne(t, redis, 2)
 		heir := newReplica(t, pool.Options{Dial: redis.Dial})
 		for time.Until(deadline) > 0 {
 			if heir.collect(t); len(heir.desk.Stranded()) != 1 {

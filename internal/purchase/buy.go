@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"poold/internal/captcha"
 	"poold/internal/pool"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // mostOrders bounds the goroutines that see orders through. Normally the providers'

@@ -216,23 +216,22 @@ func (d *Desk) deliver(ctx context.Context, l letter, arrived time.Time) (outcom
 	}
 	// The place is given back late where Redis goes away now.
 	_ = d.stock.Release(ctx, placedAt, order)
-	if how == pool.Repeated {
+	fate, failed := l.fate(), l.Code != ""
+	switch how {
+	case pool.Ended:
+	case pool.Repeated:
 		d.log.Warn("a task brought no new token", "target", f.Target, "provider", f.Provider, "task", l.Task, "err", pool.RepeatedText)
-		d.observe.Solve(f.Target, f.Provider, Failed, took)
-		d.orders.told(order, pool.RepeatedText)
-		return CallbackFailed, nil
-	}
-	if how != pool.Ended {
+		fate, failed = pool.RepeatedText, true
+	default:
 		return CallbackUnknown, nil
 	}
-	if l.Code != "" {
-		d.observe.Solve(f.Target, f.Provider, Failed, took)
-		d.orders.told(order, l.fate())
-		return CallbackFailed, nil
+	solve, outcome := Solved, CallbackSettled
+	if failed {
+		solve, outcome = Failed, CallbackFailed
 	}
-	d.observe.Solve(f.Target, f.Provider, Solved, took)
-	d.orders.told(order, l.fate())
-	return CallbackSettled, nil
+	d.observe.Solve(f.Target, f.Provider, solve, took)
+	d.orders.told(order, fate)
+	return outcome, nil
 }
 
 // fate is what replicas tell each other of the order's end.

@@ -57,7 +57,7 @@ func (ords *orders) collect(ctx context.Context, o *Order) (r Result) {
 		return *told
 	}
 	// The daemon stops. The order stays in the journal.
-	_ = attempt(ctx, func(ctx context.Context) error { return ords.stock.LetGo(ctx, []pool.Ref{o.Ref}) })
+	ords.letGo(ctx, o.Ref)
 	return r
 }
 

@@ -40,6 +40,12 @@ type base struct {
 	log     *slog.Logger
 }
 
+// letGo leaves orders that nobody works on here to other replicas, at once if Redis
+// answers, else when their leases end.
+func (b *base) letGo(ctx context.Context, orders ...pool.Ref) {
+	_ = attempt(ctx, func(ctx context.Context) error { return b.stock.LetGo(ctx, orders) })
+}
+
 // NewDesk makes a desk without providers. letters is the folder for callbacks
 // that cannot be stored. observe must not be nil.
 func NewDesk(stock Stock, letters string, observe Observer, log *slog.Logger) *Desk {

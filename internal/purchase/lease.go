@@ -58,7 +58,7 @@ func (ords *orders) holds(ref pool.Ref) *Order {
 }
 
 // refused goes before the code of a parameter fault, when replicas tell each other
-// how an order endeos.
+// how an order ended.
 const refused = "refused "
 
 // told takes notice that an order ended by a callback at some replica, and how:

@@ -164,7 +164,7 @@ func (rc *recovery) takeOver(ctx context.Context, name string, r pool.Record) (o
 // abandon leaves an order that nobody can collect here to other replicas.
 func (rc *recovery) abandon(ctx context.Context, o *Order) {
 	defer o.slot.Free()
-	_ = attempt(ctx, func(ctx context.Context) error { return rc.stock.LetGo(ctx, []pool.Ref{o.Ref}) })
+	rc.letGo(ctx, o.Ref)
 }
 
 // sweep gives up those places at a provider whose orders have been missing for a

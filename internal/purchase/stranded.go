@@ -64,7 +64,7 @@ func (rc *recovery) strand(ctx context.Context, name string, orders []pool.Recor
 	}
 	rc.mu.Unlock()
 	if len(refs) > 0 {
-		_ = attempt(ctx, func(ctx context.Context) error { return rc.stock.LetGo(ctx, refs) })
+		rc.letGo(ctx, refs...)
 	}
 	if !grew {
 		return

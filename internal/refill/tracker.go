@@ -54,14 +54,14 @@ func seen(s *pool.Stock) *policy.Stock {
 // load reads what an earlier run of any replica saved, where the tracker wants it. What
 // cannot be read is learned anew.
 func (w *worker) load(ctx context.Context, at time.Time) error {
-	if !w.tracker.WantsSaved(at, w.desk.Concurrency()) {
+	if !w.tracker.WantsSaved(at) {
 		return nil
 	}
 	saved, err := w.stock.Recall(ctx, w.target.ID)
 	if err != nil {
 		return err
 	}
-	if err := w.tracker.Load(at, w.desk.Concurrency(), saved); err != nil {
+	if err := w.tracker.Load(at, saved); err != nil {
 		w.log.Warn("what was learned about the demand is lost", "err", err)
 	}
 	return nil

@@ -21,6 +21,8 @@ type Tracker struct {
 	leads   []time.Duration
 	looked  time.Time // when figures and leads were read; zero = not yet
 	asked   time.Time // when the last request was noticed; zero = none yet
+	// concurrency is how many orders the providers took at once, at the last look.
+	concurrency int
 
 	loaded  bool // what an earlier run saved has been read
 	unsaved bool // something was learned since
@@ -118,7 +120,7 @@ func (t *Tracker) Learn(at time.Time, s *Stock, concurrency int) {
 		t.unsaved, t.asked = true, at
 	}
 	t.calendar.posted, t.calendar.read = s.Windows, at
-	t.figures, t.looked = now, at
+	t.figures, t.looked, t.concurrency = now, at, concurrency
 }
 
 // learner is the State that learns what happens next: the adaptive one of the target's
@@ -133,19 +135,25 @@ func (t *Tracker) learner() *State {
 	return t.shadow.adaptive.state
 }
 
+// asksOn reports whether somebody has asked lately enough for a shadow.
+func (t *Tracker) asksOn(at time.Time) bool {
+	return !t.asked.IsZero() && at.Sub(t.asked) < shadowLife
+}
+
 // WantsSaved reports whether Load is to be called with what was saved last: once, and
-// again where a shadow begins or is needed again.
-func (t *Tracker) WantsSaved(at time.Time, concurrency int) bool {
-	lively := !t.asked.IsZero() && at.Sub(t.asked) < shadowLife
-	if lively && t.shadow == nil && t.state.params.Adaptive { // its shadow has nothing to remember
-		t.shadow = newShadow(t, concurrency, at, nil)
+// again where a shadow begins or is needed again. The shadow of an adaptive target has
+// nothing to be loaded and begins here.
+func (t *Tracker) WantsSaved(at time.Time) bool {
+	lively := t.asksOn(at)
+	if lively && t.shadow == nil && t.state.params.Adaptive {
+		t.shadow = newShadow(t, t.concurrency, at, nil)
 	}
 	return !t.loaded && t.state.params.remembers() || lively && (t.shadow == nil || !t.shadow.loaded())
 }
 
 // Load brings back what was learned and saved, nil for nothing. What cannot be read is
 // learned anew, and the error says so: ErrSavedVersion or ErrSavedCorrupt.
-func (t *Tracker) Load(at time.Time, concurrency int, saved []byte) (err error) {
+func (t *Tracker) Load(at time.Time, saved []byte) (err error) {
 	restore := func(p Params) *State {
 		if saved == nil {
 			return NewState(p)
@@ -159,9 +167,9 @@ func (t *Tracker) Load(at time.Time, concurrency int, saved []byte) (err error) 
 	}
 	t.loaded = true
 	switch {
-	case t.asked.IsZero() || at.Sub(t.asked) >= shadowLife:
+	case !t.asksOn(at):
 	case t.shadow == nil:
-		t.shadow = newShadow(t, concurrency, at, restore)
+		t.shadow = newShadow(t, t.concurrency, at, restore)
 	case !t.shadow.loaded():
 		t.shadow.load(restore)
 	}
@@ -187,7 +195,7 @@ func (t *Tracker) Saved(at time.Time) { t.unsaved, t.savedAt = false, at }
 // Rests reports whether nobody has asked for so long that the shadow need not know what
 // it has learned. Unload lets go of it, once it is saved.
 func (t *Tracker) Rests(at time.Time) bool {
-	return !t.state.params.Adaptive && t.learner() != nil && at.Sub(t.asked) >= shadowLife
+	return !t.state.params.Adaptive && t.learner() != nil && !t.asksOn(at)
 }
 
 // Unload lets go of what only a shadow knows.

@@ -63,8 +63,8 @@ func replayLetters(ctx context.Context, daemon *client) ([]byte, error) {
 // letterTable makes a table of the daemon's list.
 func letterTable(body []byte) (string, error) {
 	var document struct {
-		Letters    []purchase.Letter `json:"letters"`
-		Incomplete bool              `json:"incomplete"`
+		Letters    []purchase.DeadLetter `json:"letters"`
+		Incomplete bool                  `json:"incomplete"`
 	}
 	if err := json.Unmarshal(body, &document); err != nil {
 		return "", err

@@ -37,7 +37,7 @@ type market struct {
 	password  captcha.Secret     // and its key, so that no web page of this machine can order there
 }
 
-// entries makes the list for the desk. A provider that cannot be made is left
+// entries makes the list for the buyer. A provider that cannot be made is left
 // out and logged; the others go on.
 func (m *market) entries(ctx context.Context, set *targets.Set, spawn func(func() error)) []purchase.Entry {
 	old := m.clients

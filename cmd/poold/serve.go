@@ -83,7 +83,7 @@ type daemon struct {
 	embedded func(context.Context) error // keeps the embedded Redis going; nil with a real one
 	close    func()                      // ends the embedded Redis
 	store    *pool.Store
-	desk     *purchase.Desk
+	buyer    *purchase.Buyer
 	manager  *refill.Manager
 	market   *market
 	server   *httpapi.Server
@@ -120,7 +120,7 @@ func (d *daemon) build(set *targets.Set) error {
 	store, err := pool.Open(pool.Options{
 		Addresses: address, SentinelMaster: set.Redis.SentinelMaster, Prefix: set.Redis.Prefix, Log: d.log,
 		OnChange: func(id captcha.ID) { d.manager.Kick(id) },
-		OnEnded:  func(order pool.Ref, how string) { d.desk.Ended(order, how) },
+		OnEnded:  func(order pool.Ref, how string) { d.buyer.Ended(order, how) },
 	})
 	if err != nil {
 		d.close()
@@ -131,15 +131,15 @@ func (d *daemon) build(set *targets.Set) error {
 	}
 	metrics := httpapi.NewMetrics(version, commit())
 	d.store = store
-	d.desk = purchase.NewDesk(store, d.letters, metrics, d.log)
+	d.buyer = purchase.NewBuyer(store, d.letters, metrics, d.log)
 	if err := d.openLetters(set); err != nil {
 		d.close()
 		return errors.Join(err, store.Close())
 	}
-	d.manager = refill.NewManager(store, d.desk, d.log)
+	d.manager = refill.NewManager(store, d.buyer, d.log)
 	d.market = &market{observe: metrics.Provider, log: d.log}
 	d.server = httpapi.New(httpapi.Deps{
-		Config: d.file, Stock: store, Refill: d.manager, Desk: d.desk, Metrics: metrics, Log: d.log,
+		Config: d.file, Stock: store, Refill: d.manager, Buyer: d.buyer, Metrics: metrics, Log: d.log,
 		RedisMode: mode, Version: version, StartedAt: time.Now(),
 	})
 	return nil
@@ -152,7 +152,7 @@ func (d *daemon) openLetters(set *targets.Set) error {
 	if _, err := os.Stat(d.letters); err != nil && !called {
 		return nil
 	}
-	if err := d.desk.OpenLetters(); err != nil {
+	if err := d.buyer.OpenDeadLetters(); err != nil {
 		return fmt.Errorf("dead_letters.dir: %w", err)
 	}
 	return nil
@@ -174,8 +174,8 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 
 	spawn := func(work func() error) { group.Go(work) }
 	apply := func(ctx context.Context, set *targets.Set) {
-		d.desk.SetProviders(d.market.entries(all, set, spawn))
-		d.desk.SetBudget(set.Budget.PerDay)
+		d.buyer.SetProviders(d.market.entries(all, set, spawn))
+		d.buyer.SetBudget(set.Budget.PerDay)
 		d.manager.Apply(ctx, set)
 	}
 	apply(ctx, d.file.Current())
@@ -191,13 +191,13 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	}
 	spawn(func() error { return d.store.Run(all) })
 	spawn(func() error { return d.file.Run(buying) })
-	// The desk renews the leases of submits in flight until the last one has ended.
-	desk, endDesk := context.WithCancel(all)
-	defer endDesk()
-	spawn(func() error { return d.desk.Run(desk) })
+	// The buyer renews the leases of submits in flight until the last one has ended.
+	buyer, endBuyer := context.WithCancel(all)
+	defer endBuyer()
+	spawn(func() error { return d.buyer.Run(buyer) })
 	bought := make(chan struct{})
 	spawn(func() error {
-		defer endDesk()
+		defer endBuyer()
 		defer close(bought)
 		return d.manager.Run(buying)
 	})

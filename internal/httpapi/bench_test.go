@@ -80,7 +80,7 @@ func quietServer(keys bool) *Server {
 	config.set.Store(set)
 	return New(Deps{
 		Config: config, Stock: tokens{}, Refill: &fakeRefill{}, Metrics: NewMetrics("", ""),
-		Desk: &fakeDesk{}, Log: slog.New(slog.DiscardHandler),
+		Buyer: &fakeBuyer{}, Log: slog.New(slog.DiscardHandler),
 	})
 }
 

@@ -20,7 +20,7 @@ func (s *Server) handleCallback(w http.ResponseWriter, r *http.Request, c *call)
 	if err != nil && !oversized {
 		return err // half of it: who sent it must not take it for delivered
 	}
-	err = s.desk.Callback(r.Context(), purchase.Callback{
+	err = s.buyer.Callback(r.Context(), purchase.Callback{
 		Provider: c.param(r, 0), Order: c.param(r, 1), Secret: c.param(r, 2),
 		Query: r.URL.Query(), ContentType: r.Header.Get("Content-Type"), Body: body, Oversized: oversized, At: c.began,
 	})
@@ -33,23 +33,23 @@ func (s *Server) handleCallback(w http.ResponseWriter, r *http.Request, c *call)
 
 // letters is the answer of GET /dead-letters.
 type letters struct {
-	Letters    []purchase.Letter `json:"letters"`              // never null
-	Incomplete bool              `json:"incomplete,omitempty"` // some cannot be read
+	Letters    []purchase.DeadLetter `json:"letters"`              // never null
+	Incomplete bool                  `json:"incomplete,omitempty"` // some cannot be read
 }
 
 // handleLetters is GET /dead-letters: callbacks that could not be stored yet,
 // at this replica, without their tokens.
 func (s *Server) handleLetters(w http.ResponseWriter, r *http.Request, _ *call) error {
-	list, err := s.desk.Letters()
-	if err != nil { // the desk tells of it once; it names files, not what is in them
+	list, err := s.buyer.DeadLetters()
+	if err != nil { // the buyer tells of it once; it names files, not what is in them
 		s.log.DebugContext(r.Context(), "not all dead letters can be read", slog.Any("err", err))
 	}
-	return respondJSON(w, letters{Letters: append([]purchase.Letter{}, list...), Incomplete: err != nil})
+	return respondJSON(w, letters{Letters: append([]purchase.DeadLetter{}, list...), Incomplete: err != nil})
 }
 
 // handleReplay is POST /dead-letters/replay: it tries all of them now.
 func (s *Server) handleReplay(w http.ResponseWriter, r *http.Request, _ *call) error {
-	replayed, err := s.desk.Replay(r.Context())
+	replayed, err := s.buyer.Replay(r.Context())
 	s.changes.Add(1) // also one that failed half way changed something
 	answerAnew(w)
 	if err != nil {

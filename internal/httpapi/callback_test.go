@@ -16,14 +16,14 @@ import (
 	"poold/internal/purchase"
 )
 
-// arrived returns the callbacks that reached the desk.
-func (f *fakeDesk) arrived() []purchase.Callback {
+// arrived returns the callbacks that reached the buyer.
+func (f *fakeBuyer) arrived() []purchase.Callback {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.callbacks)
 }
 
-// TestCallback: whatever a service sends reaches the desk as it came, and gets
+// TestCallback: whatever a service sends reaches the buyer as it came, and gets
 // an empty 200.
 func TestCallback(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
@@ -31,7 +31,7 @@ func TestCallback(t *testing.T) {
 	for _, c := range []struct {
 		name, method, path, body string
 		headers                  []string
-		order, secret, query     string // as the desk shall see them
+		order, secret, query     string // as the buyer shall see them
 	}{
 		{name: "query", method: "GET", path: "/callback/solver/o-1/s1?id=7&code=OK", order: "o-1", secret: "s1", query: "code=OK&id=7"},
 		{name: "form", method: "POST", path: "/callback/solver/o-1/s1", body: "id=7&code=03AF", headers: []string{form}, order: "o-1", secret: "s1"},
@@ -50,10 +50,10 @@ func TestCallback(t *testing.T) {
 		if a.status != 200 || a.body != "" || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") || a.header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %d %v %q", c.name, a.status, a.header, a.body)
 		}
-		all := d.desk.arrived()
+		all := d.buyer.arrived()
 		got := all[len(all)-1]
 		if got.Provider != "solver" || got.Order != c.order || got.Secret != c.secret || got.Query.Encode() != c.query || string(got.Body) != c.body || got.Oversized {
-			t.Errorf("%s: the desk got %+v", c.name, got)
+			t.Errorf("%s: the buyer got %+v", c.name, got)
 		}
 		if want := strings.TrimPrefix(strings.Join(c.headers, "\n"), "Content-Type: "); strings.HasPrefix(want, "application/") && got.ContentType != want {
 			t.Errorf("%s: type %q", c.name, got.ContentType)
@@ -62,13 +62,13 @@ func TestCallback(t *testing.T) {
 			t.Errorf("%s: arrived at %s", c.name, got.At)
 		}
 	}
-	n := len(d.desk.arrived())
+	n := len(d.buyer.arrived())
 	a := d.ask(t, "HEAD", "/callback/solver/o-1/s1?id=7")
-	if a.status != 405 || a.header.Get("Allow") != "GET, POST" || len(d.desk.arrived()) != n {
-		t.Errorf("HEAD: %d, %d callbacks", a.status, len(d.desk.arrived())-n)
+	if a.status != 405 || a.header.Get("Allow") != "GET, POST" || len(d.buyer.arrived()) != n {
+		t.Errorf("HEAD: %d, %d callbacks", a.status, len(d.buyer.arrived())-n)
 	}
 	d.Stopping()
-	if a := d.ask(t, "POST", "/callback/solver/o-1/s1"); a.status != 200 || !a.closing || len(d.desk.arrived()) != n+1 {
+	if a := d.ask(t, "POST", "/callback/solver/o-1/s1"); a.status != 200 || !a.closing || len(d.buyer.arrived()) != n+1 {
 		t.Errorf("while stopping: %d, closing %v", a.status, a.closing)
 	}
 }
@@ -84,14 +84,14 @@ func TestCallbackSizes(t *testing.T) {
 				body = io.MultiReader(body) // of no known length
 			}
 			a := d.send(t, "POST", "/callback/solver/o-1/s1", body)
-			all := d.desk.arrived()
+			all := d.buyer.arrived()
 			got := all[len(all)-1]
 			if a.status != 200 || got.Oversized != oversized || (len(got.Body) == size) == oversized || len(got.Body) > 65536 {
 				t.Errorf("%d bytes, chunked %v: %d, oversized %v, %d bytes read", size, chunked, a.status, got.Oversized, len(got.Body))
 			}
 		}
 	}
-	if n := len(d.desk.arrived()); n != 6 {
+	if n := len(d.buyer.arrived()); n != 6 {
 		t.Errorf("%d callbacks", n)
 	}
 }
@@ -99,15 +99,15 @@ func TestCallbackSizes(t *testing.T) {
 // TestCallbackNotKept: only where nobody took it the service shall try again.
 func TestCallbackNotKept(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	d.desk.callback = func() error { return fmt.Errorf("x: %w", purchase.ErrNotKept) }
+	d.buyer.callback = func() error { return fmt.Errorf("x: %w", purchase.ErrNotKept) }
 	a := d.ask(t, "POST", "/callback/solver/o-1/s1")
 	checkProblem(t, "not kept", a, 503, codeStoreDown, "")
 	if n, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || n < 1 || n > 3 {
 		t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
 	}
-	d.desk.callback = func() error { return errors.New("canary-cause") }
+	d.buyer.callback = func() error { return errors.New("canary-cause") }
 	checkProblem(t, "a bug", d.ask(t, "POST", "/callback/solver/o-1/s1"), 500, codeInternal, "")
-	d.desk.callback = func() error { panic("a bug") }
+	d.buyer.callback = func() error { panic("a bug") }
 	checkProblem(t, "a panic", d.ask(t, "POST", "/callback/solver/o-1/canary-query"), 500, codeInternal, "")
 }
 
@@ -129,7 +129,7 @@ func TestCallbackInHalf(t *testing.T) {
 			t.Errorf("%s: %v %s", name, err, got)
 		}
 	}
-	if n := len(d.desk.arrived()); n != 0 {
+	if n := len(d.buyer.arrived()); n != 0 {
 		t.Errorf("%d callbacks from halves", n)
 	}
 }
@@ -151,23 +151,23 @@ func TestDeadLetters(t *testing.T) {
 	if a := d.ask(t, "GET", "/dead-letters", bearer(keyAll)); a.status != 200 || strings.TrimSpace(a.body) != `{"letters":[]}` {
 		t.Errorf("none: %d %s", a.status, a.body)
 	}
-	d.desk.letters = []purchase.Letter{{Order: "o-1", Provider: "solver"}, {Order: "o-2", Provider: "solver"}}
+	d.buyer.letters = []purchase.DeadLetter{{Order: "o-1", Provider: "solver"}, {Order: "o-2", Provider: "solver"}}
 	a := d.ask(t, "GET", "/dead-letters", bearer(keyAll))
-	if want := asJSON(t, map[string]any{"letters": d.desk.letters}); strings.TrimSpace(a.body) != want || a.header.Get("Content-Type") != "application/json" {
+	if want := asJSON(t, map[string]any{"letters": d.buyer.letters}); strings.TrimSpace(a.body) != want || a.header.Get("Content-Type") != "application/json" {
 		t.Errorf("two: %d %s", a.status, a.body)
 	}
-	d.desk.letters, d.desk.unread = d.desk.letters[:1], errors.New("x.json: permission denied")
+	d.buyer.letters, d.buyer.unread = d.buyer.letters[:1], errors.New("x.json: permission denied")
 	a = d.ask(t, "GET", "/dead-letters", bearer(keyAll))
 	if a.status != 200 || !strings.Contains(a.body, `"order":"o-1"`) || !strings.Contains(a.body, `"incomplete":true`) || !strings.Contains(d.logged.String(), "permission denied") {
 		t.Errorf("one cannot be read: %d %s", a.status, a.body)
 	}
-	d.desk.letters, d.desk.unread = d.desk.letters[:2], nil
+	d.buyer.letters, d.buyer.unread = d.buyer.letters[:2], nil
 	count := func() int { return d.snapshot(t.Context()).status.DeadLetters }
 	if count() != 2 {
 		t.Errorf("the status tells %d", count())
 	}
-	d.desk.replay = func(context.Context) (purchase.Replayed, error) {
-		d.desk.letters = nil
+	d.buyer.replay = func(context.Context) (purchase.Replayed, error) {
+		d.buyer.letters = nil
 		return purchase.Replayed{Replayed: 3, Dropped: 1, Left: 2}, nil
 	}
 	if a := d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)); a.status != 200 || strings.TrimSpace(a.body) != `{"replayed":3,"dropped":1,"expired":0,"left":2}` {
@@ -176,7 +176,7 @@ func TestDeadLetters(t *testing.T) {
 	if count() != 0 {
 		t.Error("the status does not tell at once")
 	}
-	d.desk.replay = func(context.Context) (purchase.Replayed, error) {
+	d.buyer.replay = func(context.Context) (purchase.Replayed, error) {
 		return purchase.Replayed{Left: 2}, fmt.Errorf("replaying: %w", pool.ErrDown)
 	}
 	checkProblem(t, "without redis", d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)), 503, codeStoreDown, "")
@@ -185,7 +185,7 @@ func TestDeadLetters(t *testing.T) {
 // TestLongReplay: what took longer than an answer may is answered still.
 func TestLongReplay(t *testing.T) {
 	d := start(t, sampleSet(), nil, func(s *http.Server) { s.WriteTimeout = 30 * time.Millisecond })
-	d.desk.replay = func(context.Context) (purchase.Replayed, error) {
+	d.buyer.replay = func(context.Context) (purchase.Replayed, error) {
 		time.Sleep(60 * time.Millisecond) // longer than the WriteTimeout: that is the case
 		return purchase.Replayed{Replayed: 3}, nil
 	}

@@ -6,8 +6,8 @@
 // pools.yaml → targets.Set → refill → purchase → provider → pool → httpapi →
 // the caller. It asks the stock for a token and shows what the others report;
 // it buys nothing and decides nothing about buying. Two things come the other
-// way: a caller's report on its token goes to stock and desk (report.go), and a
-// provider's callback to the desk (callback.go).
+// way: a caller's report on its token goes to stock and buyer (report.go), and a
+// provider's callback to the buyer (callback.go).
 //
 // # A request
 //
@@ -35,7 +35,7 @@
 //   - Neither a token nor a key is in a log line, an error or a status answer.
 //   - /status, /status.json, GET /pool/{target} and the state in /metrics come
 //     from one snapshot (snapshot.go), so they cannot disagree.
-//   - A callback needs no key and passes no check of Host or Origin: the desk alone
+//   - A callback needs no key and passes no check of Host or Origin: the buyer alone
 //     knows whether its secret fits. Its answer does not tell, and its path, query
 //     and body are never logged.
 //   - The status routes answer within a second, also while Redis does not.

@@ -298,13 +298,13 @@ func (f *fakeRefill) Note(name string) (refill.Note, bool) {
 
 func (f *fakeRefill) Kick(id captcha.ID) { f.kicked = append(f.kicked, id) }
 
-// fakeDesk answers with what a test puts into its fields, and notes what it
+// fakeBuyer answers with what a test puts into its fields, and notes what it
 // was told.
-type fakeDesk struct {
+type fakeBuyer struct {
 	providers func(ctx context.Context, at time.Time) []purchase.Status
 	booked    func() (used, perDay int, err error)
 	callback  func() error
-	letters   []purchase.Letter
+	letters   []purchase.DeadLetter
 	unread    error // why not all of them are known
 	aside     int
 	stranded  []purchase.Stranded
@@ -315,7 +315,7 @@ type fakeDesk struct {
 	reports   []passed
 }
 
-// passed is a report as the desk got it.
+// passed is a report as the buyer got it.
 type passed struct {
 	provider, task string
 	kind           captcha.Type
@@ -323,33 +323,33 @@ type passed struct {
 	accepted       bool
 }
 
-func (f *fakeDesk) Providers(ctx context.Context, at time.Time) []purchase.Status {
+func (f *fakeBuyer) Providers(ctx context.Context, at time.Time) []purchase.Status {
 	return f.providers(ctx, at)
 }
 
-func (f *fakeDesk) Booked(context.Context) (used, perDay int, err error) { return f.booked() }
+func (f *fakeBuyer) Booked(context.Context) (used, perDay int, err error) { return f.booked() }
 
-func (f *fakeDesk) Stranded() []purchase.Stranded { return f.stranded }
+func (f *fakeBuyer) Stranded() []purchase.Stranded { return f.stranded }
 
-func (f *fakeDesk) Callback(_ context.Context, c purchase.Callback) error {
+func (f *fakeBuyer) Callback(_ context.Context, c purchase.Callback) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.callbacks = append(f.callbacks, c)
 	return f.callback()
 }
 
-func (f *fakeDesk) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
+func (f *fakeBuyer) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.reports = append(f.reports, passed{provider, task, t, age, accepted})
 }
 
-func (f *fakeDesk) Letters() ([]purchase.Letter, error) { return f.letters, f.unread }
+func (f *fakeBuyer) DeadLetters() ([]purchase.DeadLetter, error) { return f.letters, f.unread }
 
-func (f *fakeDesk) LetterCount() int     { return len(f.letters) }
-func (f *fakeDesk) LettersSetAside() int { return f.aside }
+func (f *fakeBuyer) DeadLetterCount() int     { return len(f.letters) }
+func (f *fakeBuyer) DeadLettersSetAside() int { return f.aside }
 
-func (f *fakeDesk) Replay(ctx context.Context) (purchase.Replayed, error) { return f.replay(ctx) }
+func (f *fakeBuyer) Replay(ctx context.Context) (purchase.Replayed, error) { return f.replay(ctx) }
 
 // day is a moment with milliseconds, so that their loss would show.
 var day = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
@@ -370,8 +370,8 @@ type daemon struct {
 	config   *fakeConfig
 	stock    *watchedStock
 	refill   *fakeRefill
-	desk     *fakeDesk
-	provider purchase.Status // what the desk tells
+	buyer    *fakeBuyer
+	provider purchase.Status // what the buyer tells
 	addr     string
 	client   *http.Client
 	logged   *logBuffer
@@ -446,7 +446,7 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 	for _, target := range set.Targets {
 		d.refill.notes[target.Name] = refill.Note{Want: target.Depth, State: refill.OK, Lead: 18 * time.Second}
 	}
-	d.desk = &fakeDesk{
+	d.buyer = &fakeBuyer{
 		providers: func(context.Context, time.Time) []purchase.Status { return []purchase.Status{d.provider} },
 		booked:    func() (int, int, error) { return 0, 0, nil },
 		callback:  func() error { return nil },
@@ -454,8 +454,8 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 	}
 	d.Server = New(Deps{
 		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: NewMetrics("1.2.3", "abcdef0"),
-		Desk: d.desk,
-		Log:  slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug})), RedisMode: "single",
+		Buyer: d.buyer,
+		Log:   slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug})), RedisMode: "single",
 		Version: "1.2.3", StartedAt: day,
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -159,7 +159,7 @@ func (s *Server) explain(ctx context.Context, c *call, err error) *problem {
 		return fault(codeReported, "a token is reported once, and this one was")
 	case errors.Is(err, pool.ErrWindows):
 		return fault(codeWindows, "the target has as many warm windows made by POST as it may have; {\"tokens\":0} ends all of them")
-	case errors.Is(err, purchase.ErrNotKept): // the desk has logged why
+	case errors.Is(err, purchase.ErrNotKept): // the buyer has logged why
 		return fault(codeStoreDown, "neither redis nor the disk took the callback").after(jitter(2 * time.Second))
 	case errors.Is(err, pool.ErrClosed):
 		return fault(codeShuttingDown, "the daemon is stopping").after(jitter(2 * time.Second))

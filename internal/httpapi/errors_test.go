@@ -115,7 +115,7 @@ func TestWhyEmpty(t *testing.T) {
 		set.Targets[1].Paused = c.inFile
 		d := start(t, set, nil, nil)
 		d.refill.notes["staging-login"] = c.note
-		d.desk.providers = func(context.Context, time.Time) []purchase.Status { return c.providers }
+		d.buyer.providers = func(context.Context, time.Time) []purchase.Status { return c.providers }
 		a := d.ask(t, "GET", "/pool/staging-login/token")
 		checkProblem(t, c.name, a, 503, c.code, "staging-login")
 		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < c.retry {
@@ -154,7 +154,7 @@ func TestBudgetRetry(t *testing.T) {
 func TestEmptyAsksProvidersRarely(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	asked := 0
-	d.desk.providers = func(context.Context, time.Time) []purchase.Status { asked++; return nil }
+	d.buyer.providers = func(context.Context, time.Time) []purchase.Status { asked++; return nil }
 	begun := time.Now()
 	for range 50 {
 		d.ask(t, "GET", "/pool/staging-login/token")

@@ -91,7 +91,7 @@ func TestTheCauseStandsFirst(t *testing.T) {
 func TestNoFalseAlarm(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.refill.notes["checkout"] = refill.Note{Want: 5, State: refill.Starved, Reason: "provider other is busy"}
-	d.desk.providers = func(context.Context, time.Time) []purchase.Status {
+	d.buyer.providers = func(context.Context, time.Time) []purchase.Status {
 		return []purchase.Status{
 			{Name: "solver", State: provider.State{Kind: provider.StatePaused, Reason: "no money"}},
 			{Name: "other", State: provider.State{Kind: provider.StateBusy}},

@@ -71,7 +71,7 @@ func NewMetrics(version, commit string) *Metrics {
 		purchase.CallbackForged, purchase.CallbackMalformed, purchase.CallbackKept, purchase.CallbackRefused} {
 		m.callbacks.WithLabelValues(outcome)
 	}
-	for _, outcome := range []string{purchase.LetterReplayed, purchase.LetterDropped, purchase.LetterExpired} {
+	for _, outcome := range []string{purchase.DeadLetterReplayed, purchase.DeadLetterDropped, purchase.DeadLetterExpired} {
 		m.letters.WithLabelValues(outcome)
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{

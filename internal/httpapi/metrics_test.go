@@ -30,7 +30,7 @@ func work(t *testing.T, d *daemon) {
 	busyDay(t, d)
 	d.metrics.Provider("solver")("submit", "ok")
 	d.metrics.Callback(purchase.CallbackSettled)
-	d.metrics.Letter(purchase.LetterDropped)
+	d.metrics.Letter(purchase.DeadLetterDropped)
 	d.metrics.Report("solver", purchase.ReportLate)
 	d.metrics.reported("checkout", outcomeRejected, 31*time.Second)
 	// A request is counted after its answer is out.

@@ -80,7 +80,7 @@ func hostileWithoutKeys() []hostile {
 // token, changes anything or shows anything; and none is told otherwise.
 func TestHostilePages(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	d.config.reload, d.desk.replay = nil, nil // to be called is to panic
+	d.config.reload, d.buyer.replay = nil, nil // to be called is to panic
 	for _, h := range append(hostileRequests(), hostileWithoutKeys()...) {
 		a := d.ask(t, h.method, h.path, own(h.headers, d.addr)...)
 		if a.status != h.status {
@@ -102,7 +102,7 @@ func TestHostilePages(t *testing.T) {
 // every request, so whatever changes passes the same check.
 func TestHostilePagesWithBasic(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
-	d.config.reload, d.desk.replay = nil, nil
+	d.config.reload, d.buyer.replay = nil, nil
 	for _, h := range hostileRequests() {
 		if h.path == "/status" {
 			continue // looking is allowed; CSP forbids the frame

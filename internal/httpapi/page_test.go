@@ -99,7 +99,7 @@ func TestPageEscapes(t *testing.T) {
 	d := start(t, set, nil, nil)
 	d.config.problems = []targets.Problem{{File: evil, Text: evil}}
 	d.refill.notes["a"+evil] = refill.Note{State: evil, Reason: evil}
-	d.desk.providers = func(context.Context, time.Time) []purchase.Status {
+	d.buyer.providers = func(context.Context, time.Time) []purchase.Status {
 		return []purchase.Status{{Name: evil, State: provider.State{Kind: provider.StateKind(evil), Reason: evil}}}
 	}
 	a := d.ask(t, "GET", "/status", "Accept: text/html")
@@ -117,7 +117,7 @@ func TestPageOfEveryState(t *testing.T) {
 	set := sampleSet()
 	set.Targets = nil
 	d := start(t, set, nil, nil)
-	d.desk.providers = func(context.Context, time.Time) []purchase.Status { return nil }
+	d.buyer.providers = func(context.Context, time.Time) []purchase.Status { return nil }
 	a := d.ask(t, "GET", "/status", "Accept: text/html")
 	if a.status != 200 || !strings.Contains(a.body, "There are no targets.") || !strings.Contains(a.body, "There are no providers.") {
 		t.Errorf("empty: %d %s", a.status, a.body)

@@ -26,7 +26,7 @@ func (s *Server) handleReport(w http.ResponseWriter, r *http.Request, c *call) e
 	if err != nil {
 		return err
 	}
-	s.desk.Report(sale.Provider, sale.Task, c.target.Identity.Type, sale.Age, accepted)
+	s.buyer.Report(sale.Provider, sale.Task, c.target.Identity.Type, sale.Age, accepted)
 	s.metrics.reported(c.target.Name, outcome, sale.Age)
 	w.WriteHeader(http.StatusNoContent)
 	return nil

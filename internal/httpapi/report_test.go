@@ -23,8 +23,8 @@ func (d *daemon) report(t *testing.T, path, body string, headers ...string) answ
 	return d.send(t, "POST", path, strings.NewReader(body), append(headers, isJSON)...)
 }
 
-// told returns the reports that reached the desk.
-func (f *fakeDesk) told() []passed {
+// told returns the reports that reached the buyer.
+func (f *fakeBuyer) told() []passed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]passed(nil), f.reports...)
@@ -54,22 +54,22 @@ func TestReport(t *testing.T) {
 		if a := d.report(t, path, c.body, bearer(c.key)); a.status != 204 || a.body != "" {
 			t.Errorf("%+v: %d %s", c, a.status, a.body)
 		}
-		told := d.desk.told()
+		told := d.buyer.told()
 		order, _, _ := strings.Cut(id, ".")
 		last := told[len(told)-1]
 		if last.age < 31*time.Second || last.age > 36*time.Second {
 			t.Errorf("told of an age of %s", last.age)
 		}
 		if last.age = 0; last != (passed{"solver", "t-" + order, captcha.RecaptchaV2, 0, c.accepted}) {
-			t.Errorf("the desk was told %+v", last)
+			t.Errorf("the buyer was told %+v", last)
 		}
 		checkProblem(t, "again", d.report(t, path, c.body, bearer(c.key)), 409, codeReported, "staging-login")
 	}
 	if f := d.stock.look(t, d.target("staging-login")).Figures; f.Accepted != 1 || f.Rejected != 3 {
 		t.Errorf("the stock counted %+v", f)
 	}
-	if n := len(d.desk.told()); n != 4 {
-		t.Errorf("the desk was told %d times", n)
+	if n := len(d.buyer.told()); n != 4 {
+		t.Errorf("the buyer was told %d times", n)
 	}
 	body := d.ask(t, "GET", "/metrics", bearer(keyAll)).body
 	for _, line := range []string{
@@ -114,8 +114,8 @@ func TestReportRefused(t *testing.T) {
 		d.stock.breaks("report", c.err)
 		checkProblem(t, c.err.Error(), d.report(t, reportPath, `{"outcome":"accepted"}`), c.status, c.code, "staging-login")
 	}
-	if told := d.desk.told(); len(told) > 0 {
-		t.Errorf("the desk was told %+v", told)
+	if told := d.buyer.told(); len(told) > 0 {
+		t.Errorf("the buyer was told %+v", told)
 	}
 	if body := d.ask(t, "GET", "/metrics").body; strings.Contains(body, "poold_token_report_age_seconds_count") {
 		t.Error("a refused report was counted")
@@ -177,7 +177,7 @@ func TestReporterHangsUp(t *testing.T) {
 	reset(t, conn)
 	time.Sleep(10 * time.Millisecond) // for net/http to notice
 	close(finish)
-	eventually(t, "the desk is told", func() bool { return len(d.desk.told()) == 1 })
+	eventually(t, "the buyer is told", func() bool { return len(d.buyer.told()) == 1 })
 
 	conn = dial(t, d.addr) // half of one is none
 	if _, err := io.WriteString(conn, "POST "+reportPath+" HTTP/1.1\r\nHost: localhost\r\n"+isJSON+"\r\nContent-Length: 40\r\n\r\n"+body); err != nil {
@@ -185,7 +185,7 @@ func TestReporterHangsUp(t *testing.T) {
 	}
 	reset(t, conn)
 	eventually(t, "the take and both reports are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 3 })
-	if n := len(d.desk.told()); n != 1 {
+	if n := len(d.buyer.told()); n != 1 {
 		t.Errorf("%d reports", n)
 	}
 }

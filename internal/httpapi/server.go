@@ -81,8 +81,8 @@ type Refill interface {
 	Kick(id captcha.ID)
 }
 
-// Market is how the buying goes, over all targets.
-type Market interface {
+// Accounts is how the buying goes, over all targets.
+type Accounts interface {
 	Providers(ctx context.Context, at time.Time) []purchase.Status
 	// Booked tells what is used of the budget over all targets; perDay 0 = there
 	// is none.
@@ -91,29 +91,29 @@ type Market interface {
 	Stranded() []purchase.Stranded
 }
 
-// Messenger carries word from the providers and to them.
-type Messenger interface {
+// ProviderMessages carries word from the providers and to them.
+type ProviderMessages interface {
 	// Callback fails with purchase.ErrNotKept where the provider should try again.
 	Callback(ctx context.Context, c purchase.Callback) error
 	// Report tells a provider how a token did, later. It does not block.
 	Report(provider, task string, t captcha.Type, age time.Duration, accepted bool)
 }
 
-// Letterbox keeps the callbacks that could not be stored.
-type Letterbox interface {
-	// Letters tells with an error those that can be read.
-	Letters() ([]purchase.Letter, error)
-	LetterCount() int
-	LettersSetAside() int
+// DeadLetters keeps the callbacks that could not be stored.
+type DeadLetters interface {
+	// DeadLetters tells with an error those that can be read.
+	DeadLetters() ([]purchase.DeadLetter, error)
+	DeadLetterCount() int
+	DeadLettersSetAside() int
 	// Replay tries all of them now; pool.ErrDown where Redis is away.
 	Replay(ctx context.Context) (purchase.Replayed, error)
 }
 
-// Desk is everything that is asked of the buying; *purchase.Desk implements it.
-type Desk interface {
-	Market
-	Messenger
-	Letterbox
+// Buyer is everything that is asked of the buying; *purchase.Buyer implements it.
+type Buyer interface {
+	Accounts
+	ProviderMessages
+	DeadLetters
 }
 
 // Deps is what a Server is made of. All fields but RedisMode and the version
@@ -122,7 +122,7 @@ type Deps struct {
 	Config  Config
 	Stock   Stock
 	Refill  Refill
-	Desk    Desk
+	Buyer   Buyer
 	Metrics *Metrics
 	Log     *slog.Logger
 
@@ -136,7 +136,7 @@ type Server struct {
 	config  Config
 	stock   Stock
 	refill  Refill
-	desk    Desk
+	buyer   Buyer
 	metrics *Metrics
 	log     *slog.Logger
 
@@ -163,7 +163,7 @@ type Server struct {
 // does not parse, which a test would have shown.
 func New(d Deps) *Server {
 	s := &Server{
-		config: d.Config, stock: d.Stock, refill: d.Refill, desk: d.Desk,
+		config: d.Config, stock: d.Stock, refill: d.Refill, buyer: d.Buyer,
 		metrics: d.Metrics, log: d.Log,
 		redisMode: d.RedisMode, version: d.Version, startedAt: d.StartedAt,
 		page: parsePage(), css: readCSS(),

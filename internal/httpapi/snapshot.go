@@ -66,7 +66,7 @@ func (s *Server) providerStates(ctx context.Context) []purchase.Status {
 	return s.providers.get(s.config.Current(), providersLife, func() []purchase.Status {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), providersLimit)
 		defer cancel()
-		return s.desk.Providers(ctx, time.Now())
+		return s.buyer.Providers(ctx, time.Now())
 	})
 }
 
@@ -115,13 +115,13 @@ func (s *Server) take(ctx context.Context, set *targets.Set) *snapshot {
 		Providers: providerStatuses(states, set),
 		Targets:   make([]TargetStatus, len(stocks)),
 
-		DeadLetters: s.desk.LetterCount(),
+		DeadLetters: s.buyer.DeadLetterCount(),
 	}
-	if n := s.desk.LettersSetAside(); n > 0 {
+	if n := s.buyer.DeadLettersSetAside(); n > 0 {
 		snap.status.Notices = append(snap.status.Notices,
 			fmt.Sprintf("%d files of the dead letters could not be read and were set aside as *.bad: they may hold paid tokens.", n))
 	}
-	for _, lost := range s.desk.Stranded() {
+	for _, lost := range s.buyer.Stranded() {
 		snap.status.Notices = append(snap.status.Notices,
 			fmt.Sprintf("%d paid tasks of provider %s cannot be collected: no provider of the file has its account. They count until %s UTC; list it again (api, url and key as they were) to collect them.",
 				lost.Orders, lost.Provider, lost.Until.UTC().Format("15:04:05")))
@@ -152,7 +152,7 @@ func (s *Server) take(ctx context.Context, set *targets.Set) *snapshot {
 // says or what it said before. Where it is down it is not asked.
 func (s *Server) overall(ctx context.Context, up bool) (budget *Window, now bool) {
 	if up {
-		used, perDay, err := s.desk.Booked(ctx)
+		used, perDay, err := s.buyer.Booked(ctx)
 		if err == nil {
 			budget = window(used, perDay)
 			s.booked.Store(budget)

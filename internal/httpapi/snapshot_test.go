@@ -42,8 +42,8 @@ func busyDay(t *testing.T, d *daemon) {
 		Since: day.Add(time.Hour), Span: 90 * time.Minute, Requests: 60, HitRate: 1, Bought: 100, Adaptive: true, Depth: 20, ShadowHitRate: 0.95, ShadowBought: 70,
 	}}
 	d.refill.notes["staging-signup"] = refill.Note{State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Failing: true}
-	d.desk.booked = func() (int, int, error) { return 1234, 20000, nil }
-	d.desk.letters = make([]purchase.Letter, 2)
+	d.buyer.booked = func() (int, int, error) { return 1234, 20000, nil }
+	d.buyer.letters = make([]purchase.DeadLetter, 2)
 	checkout, login, signup := d.target("checkout"), d.target("staging-login"), d.target("staging-signup")
 	if err := d.stock.Store.Pause(t.Context(), checkout.ID); err != nil {
 		t.Fatal(err)
@@ -210,7 +210,7 @@ func TestStatusWithoutRedis(t *testing.T) {
 		busyDay(t, d)
 		fault(d)
 		if name == "hangs" { // and with it the counts of the providers
-			d.desk.providers = func(ctx context.Context, _ time.Time) []purchase.Status {
+			d.buyer.providers = func(ctx context.Context, _ time.Time) []purchase.Status {
 				<-ctx.Done()
 				return []purchase.Status{d.provider}
 			}
@@ -364,11 +364,11 @@ func TestBudgetUnread(t *testing.T) {
 	if got := show(); got != "false null" {
 		t.Errorf("no budget: %s", got)
 	}
-	d.desk.booked = func() (int, int, error) { return 7, 100, nil }
+	d.buyer.booked = func() (int, int, error) { return 7, 100, nil }
 	if got := show(); got != `true {"used":7,"limit":100}` {
 		t.Errorf("a budget: %s", got)
 	}
-	d.desk.booked = func() (int, int, error) { return 0, 0, pool.ErrDown }
+	d.buyer.booked = func() (int, int, error) { return 0, 0, pool.ErrDown }
 	if got := show(); got != `false {"used":7,"limit":100}` {
 		t.Errorf("not to be read: %s", got)
 	}
@@ -376,7 +376,7 @@ func TestBudgetUnread(t *testing.T) {
 		t.Error("that alone is not an outage")
 	}
 	d.stock.redis.SetDown(true)
-	d.desk.booked = func() (int, int, error) { t.Error("redis was asked again while it is down"); return 0, 0, nil }
+	d.buyer.booked = func() (int, int, error) { t.Error("redis was asked again while it is down"); return 0, 0, nil }
 	if got := show(); got != `false {"used":7,"limit":100}` {
 		t.Errorf("without redis: %s", got)
 	}
@@ -418,7 +418,7 @@ func TestNoticeOfSilentCallbacks(t *testing.T) {
 // Files that were set aside may be paid tokens: somebody must look.
 func TestNoticeOfLettersSetAside(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	d.desk.aside = 2
+	d.buyer.aside = 2
 	if body := d.ask(t, "GET", "/status.json", bearer(keyAll)).body; !strings.Contains(body, "2 files of the dead letters") {
 		t.Errorf("not told: %s", body)
 	}

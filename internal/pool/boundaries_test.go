@@ -390,7 +390,7 @@ func TestATextMayComeAgain(t *testing.T) {
 func TestPlacesLiveAsLongAsTheLongest(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
 		for i, lasts := range []time.Duration{time.Minute, 10 * time.Minute, 2 * time.Minute} {
-			if ok, _, err := s.Reserve(t.Context(), "p", Ref{id, strconv.Itoa(i)}, 9, lasts); err != nil || !ok {
+			if ok, _, err := s.Acquire(t.Context(), "p", Ref{id, strconv.Itoa(i)}, 9, lasts); err != nil || !ok {
 				t.Fatal(ok, err)
 			}
 		}

@@ -128,7 +128,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	if got, err := s.Place(t.Context(), Order{Ref: order, Depth: 9, TTL: time.Minute, PerDay: 5}); err != nil || !got.Placed {
 		t.Fatal(got, err)
 	}
-	if ok, _, err := s.Reserve(t.Context(), "p", order, 5, time.Minute); err != nil || !ok {
+	if ok, _, err := s.Acquire(t.Context(), "p", order, 5, time.Minute); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	if wait, err := s.Book(t.Context(), order, 5, 0); err != nil || wait != 0 {

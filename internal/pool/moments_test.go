@@ -42,7 +42,7 @@ func TestHowLongKeysLive(t *testing.T) {
 		if got, err := s.Place(t.Context(), Order{Ref: order, Depth: 9, TTL: time.Minute, PerDay: 5}); err != nil || !got.Placed {
 			t.Fatal(got, err)
 		}
-		if ok, _, err := s.Reserve(t.Context(), "p", order, 5, 10*time.Minute); err != nil || !ok {
+		if ok, _, err := s.Acquire(t.Context(), "p", order, 5, 10*time.Minute); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 		if wait, err := s.Book(t.Context(), order, 5, 0); err != nil || wait != 0 {
@@ -63,7 +63,7 @@ func TestHowLongKeysLive(t *testing.T) {
 			}
 		}
 		// A short place after a long one leaves the long one its life.
-		if ok, _, err := s.Reserve(t.Context(), "p", Ref{id, "b"}, 5, time.Minute); err != nil || !ok || ttl(t, s, s.places("p")) != 11*time.Minute {
+		if ok, _, err := s.Acquire(t.Context(), "p", Ref{id, "b"}, 5, time.Minute); err != nil || !ok || ttl(t, s, s.places("p")) != 11*time.Minute {
 			t.Errorf("after a short one: %v, %v, %v", ttl(t, s, s.places("p")), ok, err)
 		}
 

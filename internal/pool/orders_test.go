@@ -663,7 +663,7 @@ func testLostRepliesOfEndings(t *testing.T, o Options) {
 // A step that Redis carries out when nobody waits for it any more does nothing.
 func testLateStepsDoNothing(t *testing.T, o Options) {
 	s, order := open(t, o), Ref{identity("late"), "a"}
-	ok, at, err := s.Reserve(t.Context(), "p", order, 5, time.Minute)
+	ok, at, err := s.Acquire(t.Context(), "p", order, 5, time.Minute)
 	if err != nil || !ok || time.Since(time.UnixMilli(int64(at))).Abs() > time.Minute {
 		t.Fatal(ok, at, err)
 	}

@@ -215,7 +215,7 @@ func testPlacesAtAProvider(t *testing.T, o Options) {
 	s, id := open(t, o), identity("p")
 	reserve := func(order string, ttl time.Duration) bool {
 		t.Helper()
-		ok, _, err := s.Reserve(t.Context(), "captchaai", Ref{id, order}, 2, ttl)
+		ok, _, err := s.Acquire(t.Context(), "captchaai", Ref{id, order}, 2, ttl)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func testPlacesAtAProvider(t *testing.T, o Options) {
 			t.Fatalf("%s: %v", step.order, ok)
 		}
 	}
-	if refs, err := s.Places(t.Context(), "captchaai"); err != nil || len(refs) != 2 || refs[0].Identity != id {
+	if refs, err := s.Permits(t.Context(), "captchaai"); err != nil || len(refs) != 2 || refs[0].Identity != id {
 		t.Fatalf("places: %v, %v", refs, err)
 	}
 	if err := s.Release(t.Context(), "captchaai", Ref{id, "a"}); err != nil {

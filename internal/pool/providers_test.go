@@ -31,7 +31,7 @@ func TestProvidersAreFoundByOthers(t *testing.T) {
 		looks := idle(t, redis)
 		reserve := func(provider string) {
 			t.Helper()
-			if ok, _, err := buys.Reserve(t.Context(), provider, Ref{identity("x"), "order"}, 9, 24*time.Hour); err != nil || !ok {
+			if ok, _, err := buys.Acquire(t.Context(), provider, Ref{identity("x"), "order"}, 9, 24*time.Hour); err != nil || !ok {
 				t.Fatal(ok, err)
 			}
 		}
@@ -90,7 +90,7 @@ func TestNoPlaceWithoutItsName(t *testing.T) {
 			t.Fatal(err)
 		}
 		order := Ref{identity("x"), "order"}
-		if ok, _, err := s.Reserve(t.Context(), "one", order, 9, time.Minute); ok || !errors.Is(err, ErrDown) {
+		if ok, _, err := s.Acquire(t.Context(), "one", order, 9, time.Minute); ok || !errors.Is(err, ErrDown) {
 			t.Errorf("reserve = %v, %v", ok, err)
 		}
 		if _, err := s.Providers(t.Context()); !errors.Is(err, ErrDown) {
@@ -100,7 +100,7 @@ func TestNoPlaceWithoutItsName(t *testing.T) {
 			t.Error("a place was reserved all the same")
 		}
 		redis.Del("test:providers")
-		if ok, _, err := s.Reserve(t.Context(), "one", order, 9, time.Minute); !ok || err != nil {
+		if ok, _, err := s.Acquire(t.Context(), "one", order, 9, time.Minute); !ok || err != nil {
 			t.Errorf("reserve = %v, %v", ok, err)
 		}
 	})

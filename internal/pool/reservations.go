@@ -25,10 +25,10 @@ type Moment int64
 // After is d later.
 func (m Moment) After(d time.Duration) Moment { return m + Moment(d.Milliseconds()) }
 
-// Reserve takes a place at a provider for an order, over all replicas; the same
+// Acquire takes a permit at a provider for an order, over all replicas; the same
 // order may ask again, has one place, and can shorten its life. It is false where
 // all are taken. at is when Redis did so.
-func (s *Store) Reserve(ctx context.Context, provider string, order Ref, limit int, ttl time.Duration) (ok bool, at Moment, err error) {
+func (s *Store) Acquire(ctx context.Context, provider string, order Ref, limit int, ttl time.Duration) (ok bool, at Moment, err error) {
 	if err := s.name(ctx, provider); err != nil {
 		return false, 0, err
 	}
@@ -87,8 +87,8 @@ func (s *Store) Release(ctx context.Context, provider string, order Ref) error {
 	return down(s.slow.ZRem(ctx, s.places(provider), order.String()).Err())
 }
 
-// Places lists the orders that hold a place at a provider.
-func (s *Store) Places(ctx context.Context, provider string) ([]Ref, error) {
+// Permits lists the orders that hold a permit at a provider.
+func (s *Store) Permits(ctx context.Context, provider string) ([]Ref, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	members, err := s.slow.ZRange(ctx, s.places(provider), 0, -1).Result()

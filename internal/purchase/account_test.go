@@ -17,10 +17,10 @@ import (
 	"poold/internal/pool/redistest"
 )
 
-// replica is a desk on a store of its own, as one process has them.
+// replica is a buyer on a store of its own, as one process has them.
 type replica struct {
 	*ledger
-	desk   *Desk
+	buyer  *Buyer
 	store  *pool.Store
 	logged bytes.Buffer
 }
@@ -34,8 +34,8 @@ func newReplica(t *testing.T, o pool.Options, providers ...Entry) *replica {
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	r := &replica{ledger: &ledger{}, store: store}
-	r.desk = NewDesk(store, t.TempDir(), witness{r.ledger}, slog.New(slog.NewTextHandler(&r.logged, nil)))
-	r.desk.SetProviders(providers)
+	r.buyer = NewBuyer(store, t.TempDir(), witness{r.ledger}, slog.New(slog.NewTextHandler(&r.logged, nil)))
+	r.buyer.SetProviders(providers)
 	return r
 }
 
@@ -48,7 +48,7 @@ func (r *replica) at(name, account string) Entry {
 func (r *replica) leave(t *testing.T, n int) (orders []*Order) {
 	t.Helper()
 	for i := range n {
-		o := mustPlace(t, r.desk, spec())
+		o := mustPlace(t, r.buyer, spec())
 		if ok, err := r.store.Mark(t.Context(), o.Ref); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
@@ -64,12 +64,12 @@ func (r *replica) leave(t *testing.T, n int) (orders []*Order) {
 // collect adopts what there is and sees it through.
 func (r *replica) collect(t *testing.T) (landed int) {
 	t.Helper()
-	adopted, err := r.desk.recovery.adopt(t.Context())
+	adopted, err := r.buyer.recovery.adopt(t.Context())
 	if err != nil {
 		t.Errorf("adopt = %v", err)
 	}
 	for _, o := range adopted {
-		if ended := r.desk.orders.collect(t.Context(), o); ended.Err != nil {
+		if ended := r.buyer.orders.collect(t.Context(), o); ended.Err != nil {
 			t.Errorf("collect = %v", ended.Err)
 		}
 	}
@@ -122,7 +122,7 @@ func TestOrdersAreAskedForAtTheirAccount(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				redis := redistest.InBubble(t)
 				died := newReplica(t, pool.Options{Dial: redis.Dial})
-				died.desk.SetProviders(died.list(c.before))
+				died.buyer.SetProviders(died.list(c.before))
 				died.leave(t, 3)
 
 				heir := newReplica(t, pool.Options{Dial: redis.Dial})
@@ -132,9 +132,9 @@ func TestOrdersAreAskedForAtTheirAccount(t *testing.T) {
 						before[0].Provider.(*seat).name = "one"
 						before[0].Provider = named{before[0].Provider.(*seat), "one of old"}
 					}
-					heir.desk.SetProviders(before)
+					heir.buyer.SetProviders(before)
 				}
-				heir.desk.SetProviders(heir.list(c.after))
+				heir.buyer.SetProviders(heir.list(c.after))
 				if n := heir.collect(t); n != 3 {
 					t.Errorf("%d orders were adopted, want 3", n)
 				}
@@ -145,10 +145,10 @@ func TestOrdersAreAskedForAtTheirAccount(t *testing.T) {
 				}) {
 					t.Errorf("what happened: %q, want them solved at %s", got, c.asked)
 				}
-				if slots := heir.desk.slots(); slices.Max(slots) != 0 {
+				if slots := heir.buyer.slots(); slices.Max(slots) != 0 {
 					t.Errorf("%v slots are taken", slots)
 				}
-				if got := heir.desk.Stranded(); len(got) != 0 || strings.Contains(heir.logged.String(), "ERROR") {
+				if got := heir.buyer.Stranded(); len(got) != 0 || strings.Contains(heir.logged.String(), "ERROR") {
 					t.Errorf("stranded %+v, logged:\n%s", got, heir.logged.String())
 				}
 			})
@@ -181,12 +181,12 @@ func TestStrandedOrdersAreTold(t *testing.T) {
 		deadline := leftAtOne(t, redis, 3)
 
 		heir := newReplica(t, pool.Options{Dial: redis.Dial})
-		heir.desk.SetProviders(heir.list([]string{"two", "y"}))
+		heir.buyer.SetProviders(heir.list([]string{"two", "y"}))
 		for range 10 {
 			if n := heir.collect(t); n != 0 {
 				t.Fatalf("%d orders were adopted", n)
 			}
-			got := heir.desk.Stranded()
+			got := heir.buyer.Stranded()
 			if len(got) != 1 || got[0].Provider != "one" || got[0].Orders != 3 || got[0].Until.Sub(deadline).Abs() > time.Second {
 				t.Fatalf("stranded %+v, want 3 of one until %v", got, deadline)
 			}
@@ -202,15 +202,15 @@ func TestStrandedOrdersAreTold(t *testing.T) {
 
 		// Another replica can ask, and finds them free.
 		other := newReplica(t, pool.Options{Dial: redis.Dial})
-		other.desk.SetProviders(other.list([]string{"three", "x"}))
-		adopted, err := other.desk.recovery.adopt(t.Context())
+		other.buyer.SetProviders(other.list([]string{"three", "x"}))
+		adopted, err := other.buyer.recovery.adopt(t.Context())
 		if err != nil || len(adopted) != 3 {
 			t.Fatalf("the other one adopted %d, %v", len(adopted), err)
 		}
-		if r := other.desk.orders.collect(t.Context(), adopted[0]); r.Err != nil {
+		if r := other.buyer.orders.collect(t.Context(), adopted[0]); r.Err != nil {
 			t.Error(r.Err)
 		}
-		other.desk.recovery.abandon(t.Context(), adopted[1])
+		other.buyer.recovery.abandon(t.Context(), adopted[1])
 		// One is in work there.
 		for range 6 {
 			if _, err := other.store.Renew(t.Context(), []pool.Ref{adopted[2].Ref}); err != nil {
@@ -219,15 +219,15 @@ func TestStrandedOrdersAreTold(t *testing.T) {
 			heir.collect(t)
 			time.Sleep(2 * time.Second)
 		}
-		if got := heir.desk.Stranded(); len(got) != 1 || got[0].Orders != 1 {
+		if got := heir.buyer.Stranded(); len(got) != 1 || got[0].Orders != 1 {
 			t.Errorf("stranded %+v, want the one that nobody works on", got)
 		}
 		// It is listed again.
-		heir.desk.SetProviders(heir.list([]string{"two", "y", "uno", "x"}))
+		heir.buyer.SetProviders(heir.list([]string{"two", "y", "uno", "x"}))
 		if n := heir.collect(t); n != 1 {
 			t.Errorf("%d orders were adopted, want 1", n)
 		}
-		if got := heir.desk.Stranded(); len(got) != 0 {
+		if got := heir.buyer.Stranded(); len(got) != 0 {
 			t.Errorf("stranded %+v", got)
 		}
 		heir.wantLeft(t, 1, 1, 2, "one")
@@ -239,7 +239,7 @@ func TestStrandedOrdersAreTold(t *testing.T) {
 func leftAtOne(t *testing.T, redis *redistest.Bubble, n int) (deadline time.Time) {
 	t.Helper()
 	died := newReplica(t, pool.Options{Dial: redis.Dial})
-	died.desk.SetProviders(died.list([]string{"one", "x"}))
+	died.buyer.SetProviders(died.list([]string{"one", "x"}))
 	died.leave(t, n)
 	return died.orderDeadline(t)
 }
@@ -247,7 +247,7 @@ func leftAtOne(t *testing.T, redis *redistest.Bubble, n int) (deadline time.Time
 // orderDeadline is when the last order of the identity is forgotten.
 func (r *replica) orderDeadline(t *testing.T) (last time.Time) {
 	t.Helper()
-	refs, err := r.store.Places(t.Context(), "one")
+	refs, err := r.store.Permits(t.Context(), "one")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,13 +271,13 @@ func TestStrandedOrdersEnd(t *testing.T) {
 		deadline := leftAtOne(t, redis, 2)
 		heir := newReplica(t, pool.Options{Dial: redis.Dial})
 		for time.Until(deadline) > 0 {
-			if heir.collect(t); len(heir.desk.Stranded()) != 1 {
-				t.Fatalf("stranded %+v, %v before the end", heir.desk.Stranded(), time.Until(deadline))
+			if heir.collect(t); len(heir.buyer.Stranded()) != 1 {
+				t.Fatalf("stranded %+v, %v before the end", heir.buyer.Stranded(), time.Until(deadline))
 			}
 			time.Sleep(2 * time.Second)
 		}
 		heir.collect(t)
-		if got := heir.desk.Stranded(); len(got) != 0 {
+		if got := heir.buyer.Stranded(); len(got) != 0 {
 			t.Errorf("stranded %+v after their end", got)
 		}
 		for range 10 {
@@ -297,9 +297,9 @@ func TestNoOneNeedsToBeAskedAboutIntents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
 		died := newReplica(t, pool.Options{Dial: redis.Dial})
-		died.desk.SetProviders(died.list([]string{"one", "x"}))
+		died.buyer.SetProviders(died.list([]string{"one", "x"}))
 		for _, marked := range []bool{false, true} {
-			o := mustPlace(t, died.desk, spec())
+			o := mustPlace(t, died.buyer, spec())
 			if marked {
 				if ok, err := died.store.Mark(t.Context(), o.Ref); err != nil || !ok {
 					t.Fatal(ok, err)
@@ -312,20 +312,20 @@ func TestNoOneNeedsToBeAskedAboutIntents(t *testing.T) {
 			t.Errorf("%d orders were adopted", n)
 		}
 		heir.wantLeft(t, 1, 1, 0, "one")
-		if got := heir.desk.Stranded(); len(got) != 0 {
+		if got := heir.buyer.Stranded(); len(got) != 0 {
 			t.Errorf("stranded %+v", got)
 		}
 	})
 }
 
-// A desk remembers who went for as long as orders can be under way there, once an
+// A buyer remembers who went for as long as orders can be under way there, once an
 // account, and not where the list has the account.
 func TestFormerProvidersAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &replica{ledger: &ledger{}}
-		r.desk = NewDesk(nil, "", witness{r.ledger}, quiet())
+		r.buyer = NewBuyer(nil, "", witness{r.ledger}, quiet())
 		former := func() (names []string) {
-			for _, s := range r.desk.accounts.former {
+			for _, s := range r.buyer.accounts.former {
 				names = append(names, s.Name())
 			}
 			return names
@@ -345,7 +345,7 @@ func TestFormerProvidersAreForgotten(t *testing.T) {
 			{time.Millisecond, []string{"g3", "z"}, nil},
 		} {
 			time.Sleep(step.wait)
-			if r.desk.SetProviders(r.list(step.list)); !slices.Equal(former(), step.remains) {
+			if r.buyer.SetProviders(r.list(step.list)); !slices.Equal(former(), step.remains) {
 				t.Errorf("with %q it remembers %q, want %q", step.list, former(), step.remains)
 			}
 		}
@@ -379,14 +379,14 @@ func TestCallbacksUnderAFormerName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
 		died := newReplica(t, pool.Options{Dial: redis.Dial})
-		died.desk.SetProviders(died.list([]string{"one", "x"}))
+		died.buyer.SetProviders(died.list([]string{"one", "x"}))
 		order := died.leave(t, 1)[0].String()
 		heir := newReplica(t, pool.Options{Dial: redis.Dial})
 		renamed := heir.at("two", "x")
 		renamed.Callbacks.Secrets = []captcha.Secret{"first"}
-		heir.desk.SetProviders([]Entry{renamed})
+		heir.buyer.SetProviders([]Entry{renamed})
 		for _, secret := range []captcha.Secret{"third", "first"} {
-			if err := heir.desk.Callback(t.Context(), Callback{
+			if err := heir.buyer.Callback(t.Context(), Callback{
 				Provider: "one", Order: order, Secret: sign(secret, "one", order), At: time.Now(),
 				Query: url.Values{"id": {"t0"}, "code": {"03AFcallback"}},
 			}); err != nil {

@@ -51,7 +51,7 @@ func (s *shop) foundFor(t *testing.T, target Spec, state pool.State) *Order {
 // adopt must adopt without an error.
 func (s *shop) adopt(t *testing.T) []*Order {
 	t.Helper()
-	adopted, err := s.desk.recovery.adopt(t.Context())
+	adopted, err := s.buyer.recovery.adopt(t.Context())
 	if err != nil {
 		t.Errorf("adopt = %v", err)
 	}
@@ -62,7 +62,7 @@ func (s *shop) adopt(t *testing.T) []*Order {
 func TestAdoptTakesAnIntentBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 1)
-		s.desk.SetBudget(5)
+		s.buyer.SetBudget(5)
 		s.found(t, pool.Intent)
 		heir := s.replica("no letters")
 		if got := heir.adopt(t); len(got) != 0 {
@@ -80,7 +80,7 @@ func TestAdoptTakesAnIntentBack(t *testing.T) {
 func TestAdoptNotesASubmittingOrderAsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 1)
-		s.desk.SetBudget(5)
+		s.buyer.SetBudget(5)
 		o := s.found(t, pool.Submitting)
 		heir := s.replica("no letters")
 		for range 3 {
@@ -116,13 +116,13 @@ func TestAdoptedOrderIsCollected(t *testing.T) {
 		}
 		s.forget()
 		got := heir.adopt(t)
-		if len(got) != 1 || got[0].Ref != o.Ref || got[0].spec.Target != "login" || heir.desk.slots()[0] != 1 {
-			t.Fatalf("adopted %+v, %v slots", got, heir.desk.slots())
+		if len(got) != 1 || got[0].Ref != o.Ref || got[0].spec.Target != "login" || heir.buyer.slots()[0] != 1 {
+			t.Fatalf("adopted %+v, %v slots", got, heir.buyer.slots())
 		}
 		if again := heir.adopt(t); len(again) != 0 {
 			t.Errorf("adopted twice: %+v", again)
 		}
-		if r := heir.desk.orders.collect(t.Context(), got[0]); r.Err != nil {
+		if r := heir.buyer.orders.collect(t.Context(), got[0]); r.Err != nil {
 			t.Error(r.Err)
 		}
 		s.want(t, "poll t7", "poll t7", "poll t7", "settle", "release", "login at one: solved")
@@ -159,7 +159,7 @@ func TestAdoptedTokenIsAsOldAsItsSubmit(t *testing.T) {
 					t.Fatalf("adopted %d orders", len(got))
 				}
 				began := time.Now()
-				r := heir.desk.orders.collect(t.Context(), got[0])
+				r := heir.buyer.orders.collect(t.Context(), got[0])
 				if solves {
 					if l := s.stock.landed(); r.Err != nil || len(l) != 1 || l[0].SincePlaced != 2*time.Second || time.Since(began) != 0 {
 						t.Errorf("collect = %v after %v, landed %+v", r.Err, time.Since(began), l)
@@ -173,7 +173,7 @@ func TestAdoptedTokenIsAsOldAsItsSubmit(t *testing.T) {
 	}
 }
 
-// Orders of unknown fate, of replicas that live and of this desk stay where they are.
+// Orders of unknown fate, of replicas that live and of this buyer stay where they are.
 func TestAdoptLeavesOthersAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 9)
@@ -207,10 +207,10 @@ func TestAdoptSkipsWhatItCannotRead(t *testing.T) {
 		s.stock.refact(strange.Ref, `{"target":["?"]}`)
 		other := s.found(t, pool.Bought)
 		heir := s.replica("no letters")
-		heir.desk.log = slog.New(slog.NewTextHandler(&logged, nil))
+		heir.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
 		got := heir.adopt(t)
-		if len(got) != 1 || got[0].Ref != other.Ref || heir.desk.slots()[0] != 1 {
-			t.Errorf("adopted %+v, %v slots", got, heir.desk.slots())
+		if len(got) != 1 || got[0].Ref != other.Ref || heir.buyer.slots()[0] != 1 {
+			t.Errorf("adopted %+v, %v slots", got, heir.buyer.slots())
 		}
 		if n := strings.Count(logged.String(), "this version cannot read"); n != 1 {
 			t.Errorf("logged %d times:\n%s", n, logged.String())
@@ -234,7 +234,7 @@ func TestAdoptWhileRedisGoesAway(t *testing.T) {
 				s.found(t, pool.Bought)
 				s.reserve(t, "two", pool.Ref{Order: "second", Identity: spec().ID})
 				heir := s.replica("no letters")
-				heir.desk.SetProviders([]Entry{{Provider: heir.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
+				heir.buyer.SetProviders([]Entry{{Provider: heir.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
 				looks := 0
 				s.stock.fault = func(string) error {
 					if looks++; looks > c.looks {
@@ -242,9 +242,9 @@ func TestAdoptWhileRedisGoesAway(t *testing.T) {
 					}
 					return nil
 				}
-				got, err := heir.desk.recovery.adopt(t.Context())
-				if !errors.Is(err, pool.ErrDown) || len(got) != c.adopted || heir.desk.slots()[0] != c.adopted {
-					t.Errorf("adopt = %d orders, %v, %v slots; want %d and ErrDown", len(got), err, heir.desk.slots(), c.adopted)
+				got, err := heir.buyer.recovery.adopt(t.Context())
+				if !errors.Is(err, pool.ErrDown) || len(got) != c.adopted || heir.buyer.slots()[0] != c.adopted {
+					t.Errorf("adopt = %d orders, %v, %v slots; want %d and ErrDown", len(got), err, heir.buyer.slots(), c.adopted)
 				}
 			})
 		})
@@ -260,16 +260,16 @@ func TestAdoptedOrdersCountAtTheirProvider(t *testing.T) {
 			s.found(t, pool.Bought)
 		}
 		heir := s.replica("no letters")
-		heir.desk.SetProviders([]Entry{{Provider: heir.seat, Concurrency: 2}})
+		heir.buyer.SetProviders([]Entry{{Provider: heir.seat, Concurrency: 2}})
 		got := heir.adopt(t)
-		if len(got) != 3 || heir.desk.slots()[0] != 3 {
-			t.Fatalf("adopted %d, %v slots", len(got), heir.desk.slots())
+		if len(got) != 3 || heir.buyer.slots()[0] != 3 {
+			t.Fatalf("adopted %d, %v slots", len(got), heir.buyer.slots())
 		}
 		s.forget()
-		heir.desk.recovery.abandon(t.Context(), got[0])
+		heir.buyer.recovery.abandon(t.Context(), got[0])
 		s.want(t, "let go")
-		if left, other := s.stock.lease(got[0].Ref), s.stock.lease(got[1].Ref); left > 0 || other <= 0 || heir.desk.slots()[0] != 2 {
-			t.Errorf("leases of %v and %v, %v slots", left, other, heir.desk.slots())
+		if left, other := s.stock.lease(got[0].Ref), s.stock.lease(got[1].Ref); left > 0 || other <= 0 || heir.buyer.slots()[0] != 2 {
+			t.Errorf("leases of %v and %v, %v slots", left, other, heir.buyer.slots())
 		}
 		s.forget()
 		ctx, stop := context.WithCancel(t.Context())
@@ -277,14 +277,14 @@ func TestAdoptedOrdersCountAtTheirProvider(t *testing.T) {
 			stop()
 			return provider.Solution{}, provider.ErrNotReady
 		}
-		if r := heir.desk.orders.collect(ctx, got[1]); !errors.Is(r.Err, context.Canceled) {
+		if r := heir.buyer.orders.collect(ctx, got[1]); !errors.Is(r.Err, context.Canceled) {
 			t.Errorf("collect = %v, want canceled", r.Err)
 		}
 		s.want(t, "poll t7", "let go")
-		if left := s.stock.lease(got[1].Ref); left > 0 || heir.desk.slots()[0] != 1 {
-			t.Errorf("a lease of %v, %v slots", left, heir.desk.slots())
+		if left := s.stock.lease(got[1].Ref); left > 0 || heir.buyer.slots()[0] != 1 {
+			t.Errorf("a lease of %v, %v slots", left, heir.buyer.slots())
 		}
-		if _, _, took := mustAdmit(t, heir.desk); took != 0 {
+		if _, _, took := mustAdmit(t, heir.buyer); took != 0 {
 			t.Errorf("admitted after %v, want at once", took)
 		}
 	})
@@ -327,7 +327,7 @@ func TestOrphanedPlaces(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		want(foreign.Ref)
 		want(foreign.Ref)
-		if n := len(s.desk.recovery.orphans); n != 0 {
+		if n := len(s.buyer.recovery.orphans); n != 0 {
 			t.Errorf("%d orphans are still remembered", n)
 		}
 	})
@@ -337,7 +337,7 @@ func TestOrphanedPlaces(t *testing.T) {
 func TestOrphansAtTwoProviders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 9)
-		s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
+		s.buyer.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
 		for _, name := range []string{"one", "two"} {
 			s.reserve(t, name, pool.Ref{Order: "orphan" + name, Identity: spec().ID})
 		}
@@ -369,7 +369,7 @@ func TestAdoptionGivesUp(t *testing.T) {
 			}
 			return nil
 		}
-		if got, err := s.replica("no letters").desk.recovery.adopt(t.Context()); len(got) != 0 || !errors.Is(err, pool.ErrDown) || asked != 3 {
+		if got, err := s.replica("no letters").buyer.recovery.adopt(t.Context()); len(got) != 0 || !errors.Is(err, pool.ErrDown) || asked != 3 {
 			t.Errorf("adopted %d orders, %v, after %d questions", len(got), err, asked)
 		}
 	})
@@ -391,10 +391,10 @@ func TestAnAdoptedOrderWaitsForItsCallback(t *testing.T) {
 		got := heir.adopt(t)
 		heir.stock.away("look find")
 		heir.mustCall(t, word(o.address(), "id=t7&code=03AFcallback"))
-		if shown, err := heir.desk.Letters(); err != nil || len(shown) != 1 || shown[0].Until.Sub(shown[0].Arrived) != 120*time.Second {
+		if shown, err := heir.buyer.DeadLetters(); err != nil || len(shown) != 1 || shown[0].Until.Sub(shown[0].Arrived) != 120*time.Second {
 			t.Errorf("letters %+v, %v", shown, err)
 		}
-		if r := heir.desk.orders.collect(t.Context(), got[0]); r.Err != nil {
+		if r := heir.buyer.orders.collect(t.Context(), got[0]); r.Err != nil {
 			t.Error(r.Err)
 		}
 		// Half the usable life of 80 s after the submit, which was 2 s after the placing.
@@ -433,7 +433,7 @@ func TestAnAdoptedOrderKnowsThatItIsCalledBack(t *testing.T) {
 		got := heir.adopt(t)
 		s.mustCall(t, word(o.address(), "code=03AF")) // at another replica
 		s.forget()
-		r := heir.desk.orders.collect(t.Context(), got[0])
+		r := heir.buyer.orders.collect(t.Context(), got[0])
 		if r.Outcome != Elsewhere || slices.Contains(s.all(), "login at one: lost") {
 			t.Errorf("collect = %v, %q", r.Err, s.all())
 		}
@@ -448,7 +448,7 @@ func TestAnAdoptedOrderKeepsItsTimeout(t *testing.T) {
 		heir := s.replica("no letters")
 		heir.seat.limit = 20 * time.Second
 		heir.seat.poll = notReady(6)
-		if r := heir.desk.orders.collect(t.Context(), heir.adopt(t)[0]); r.Err != nil {
+		if r := heir.buyer.orders.collect(t.Context(), heir.adopt(t)[0]); r.Err != nil {
 			t.Errorf("collect = %v", r.Err)
 		}
 	})
@@ -464,8 +464,8 @@ func TestOneBadIdentityDoesNotStopAdoption(t *testing.T) {
 		target.ID = target.Identity.ID()
 		first, second := s.found(t, pool.Bought), s.foundFor(t, target, pool.Bought)
 		heir := s.replica("no letters")
-		heir.desk.stock = halfStock{heir.stock, first.Identity}
-		got, err := heir.desk.recovery.adopt(t.Context())
+		heir.buyer.stock = halfStock{heir.stock, first.Identity}
+		got, err := heir.buyer.recovery.adopt(t.Context())
 		if !errors.Is(err, pool.ErrDown) || len(got) != 1 || got[0].Ref != second.Ref {
 			t.Errorf("adopted %d orders, %v", len(got), err)
 		}

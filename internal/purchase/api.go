@@ -59,7 +59,7 @@ type Listener interface {
 	ReportWindow() time.Duration // how long after the solve
 }
 
-// Provider is what the desk needs of a *provider.Client. Its dynamic type must
+// Provider is what the buyer needs of a *provider.Client. Its dynamic type must
 // be comparable: a reload that brings the same value changes nothing.
 type Provider interface {
 	Name() string
@@ -68,11 +68,11 @@ type Provider interface {
 	Listener
 }
 
-// Places counts the orders at each provider over all replicas.
-type Places interface {
-	Reserve(ctx context.Context, provider string, order pool.Ref, limit int, ttl time.Duration) (ok bool, at pool.Moment, err error)
+// Permits counts the orders at each provider over all replicas.
+type Permits interface {
+	Acquire(ctx context.Context, provider string, order pool.Ref, limit int, ttl time.Duration) (ok bool, at pool.Moment, err error)
 	Release(ctx context.Context, provider string, order pool.Ref) error
-	Places(ctx context.Context, provider string) ([]pool.Ref, error)
+	Permits(ctx context.Context, provider string) ([]pool.Ref, error)
 	// Providers lists the names at which there may be places, also of providers
 	// that other replicas know, or knew.
 	Providers(ctx context.Context) ([]string, error)
@@ -111,9 +111,9 @@ type Leases interface {
 	LetGo(ctx context.Context, orders []pool.Ref) error
 }
 
-// Stock is what the desk needs of a *pool.Store.
-type Stock interface {
-	Places
+// Orders is what the buyer needs of a *pool.Store.
+type Orders interface {
+	Permits
 	Budget
 	Journal
 	Endings
@@ -133,9 +133,9 @@ const (
 
 // The outcomes of a dead letter.
 const (
-	LetterReplayed = "replayed"
-	LetterDropped  = "dropped" // its order had ended before
-	LetterExpired  = "expired" // it outlived its token
+	DeadLetterReplayed = "replayed"
+	DeadLetterDropped  = "dropped" // its order had ended before
+	DeadLetterExpired  = "expired" // it outlived its token
 )
 
 // The outcomes of a report.

@@ -42,16 +42,16 @@ func TestBudgetsRefuse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newShop(t, 1)
-				s.desk.SetBudget(c.overall)
+				s.buyer.SetBudget(c.overall)
 				target := spec()
 				target.PerHour, target.PerDay = c.perHour, c.perDay
-				if r := s.desk.orders.collect(t.Context(), s.orderFor(t, target)); r.Err != nil {
+				if r := s.buyer.orders.collect(t.Context(), s.orderFor(t, target)); r.Err != nil {
 					t.Fatal(r.Err)
 				}
 				time.Sleep(c.age - 15*time.Second) // it was solved in those
 				s.forget()
-				slot, _, _ := mustAdmit(t, s.desk)
-				_, err := s.desk.placer.place(t.Context(), slot, target)
+				slot, _, _ := mustAdmit(t, s.buyer)
+				_, err := s.buyer.placer.place(t.Context(), slot, target)
 				var got *BudgetError
 				if !errors.As(err, &got) || *got != c.want || !strings.Contains(err.Error(), c.text) {
 					t.Errorf("place = %v (%+v), want %+v", err, got, c.want)
@@ -73,22 +73,22 @@ func TestBudgetsRefuse(t *testing.T) {
 func TestNoBudgetBooksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 1)
-		s.desk.SetBudget(3)
-		s.desk.SetBudget(0) // a reload took it away
-		slot, _, _ := mustAdmit(t, s.desk)
-		o, err := s.desk.placer.place(t.Context(), slot, spec())
+		s.buyer.SetBudget(3)
+		s.buyer.SetBudget(0) // a reload took it away
+		slot, _, _ := mustAdmit(t, s.buyer)
+		o, err := s.buyer.placer.place(t.Context(), slot, spec())
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.seat.submit = func(context.Context) (string, error) {
 			return "", &provider.Error{Class: provider.Capacity, Code: "CODE"}
 		}
-		if r := s.desk.orders.collect(t.Context(), o); r.Outcome != Busy {
+		if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != Busy {
 			t.Errorf("collect = %v, want Busy", r.Err)
 		}
 		s.want(t, "reserve", "place", "mark", "submit", "fail bought=false", "release", "login at one: busy")
 		s.stock.away("look")
-		if used, perDay, err := s.desk.Booked(t.Context()); used != 0 || perDay != 0 || err != nil {
+		if used, perDay, err := s.buyer.Booked(t.Context()); used != 0 || perDay != 0 || err != nil {
 			t.Errorf("booked = %d of %d, %v", used, perDay, err)
 		}
 	})
@@ -98,13 +98,13 @@ func TestNoBudgetBooksNothing(t *testing.T) {
 func TestBooked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 2)
-		s.desk.SetBudget(7)
+		s.buyer.SetBudget(7)
 		s.order(t)
-		if used, perDay, err := s.desk.Booked(t.Context()); used != 1 || perDay != 7 || err != nil {
+		if used, perDay, err := s.buyer.Booked(t.Context()); used != 1 || perDay != 7 || err != nil {
 			t.Errorf("booked = %d of %d, %v; want 1 of 7", used, perDay, err)
 		}
 		s.stock.away("look")
-		if _, perDay, err := s.desk.Booked(t.Context()); perDay != 7 || !errors.Is(err, pool.ErrDown) {
+		if _, perDay, err := s.buyer.Booked(t.Context()); perDay != 7 || !errors.Is(err, pool.ErrDown) {
 			t.Errorf("booked of %d, %v while redis is away", perDay, err)
 		}
 	})
@@ -151,13 +151,13 @@ func TestRefunds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newShop(t, 1)
-				s.desk.SetBudget(5)
+				s.buyer.SetBudget(5)
 				o := s.order(t)
 				if !s.stock.isBooked(o.Ref) {
 					t.Fatal("nothing was booked")
 				}
 				c.prepare(s, o)
-				r := s.desk.orders.collect(t.Context(), o)
+				r := s.buyer.orders.collect(t.Context(), o)
 				if refunded := !s.stock.isBooked(o.Ref); refunded != c.refunded {
 					t.Errorf("collect = %v, refunded: %v, want %v; %q", r.Err, refunded, c.refunded, s.all())
 				}
@@ -180,11 +180,11 @@ func TestRefundsBeforeTheSubmit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newShop(t, 1)
-				s.desk.SetBudget(5)
-				slot, _, _ := mustAdmit(t, s.desk)
+				s.buyer.SetBudget(5)
+				slot, _, _ := mustAdmit(t, s.buyer)
 				target := spec()
 				c.spoil(s, &target)
-				if _, err := s.desk.placer.place(t.Context(), slot, target); !errors.Is(err, c.want) {
+				if _, err := s.buyer.placer.place(t.Context(), slot, target); !errors.Is(err, c.want) {
 					t.Errorf("place = %v, want %v", err, c.want)
 				}
 				if booked := s.stock.booked(); len(booked) != 0 {
@@ -196,11 +196,11 @@ func TestRefundsBeforeTheSubmit(t *testing.T) {
 	}
 	t.Run("stop", func(t *testing.T) {
 		s := newShop(t, 1)
-		s.desk.SetBudget(5)
+		s.buyer.SetBudget(5)
 		o := s.order(t)
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
-		if r := s.desk.orders.collect(ctx, o); !errors.Is(r.Err, context.Canceled) {
+		if r := s.buyer.orders.collect(ctx, o); !errors.Is(r.Err, context.Canceled) {
 			t.Errorf("collect = %v, want canceled", r.Err)
 		}
 		s.want(t, "fail bought=false", "refund", "release")
@@ -216,7 +216,7 @@ func TestOrderCarriesPriceBudgetsAndFacts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for price, want := range map[float64]int64{0: 0, 0.0029: 2_900_000, 1e-9: 1, 0.00013: 130000, 12.5: 12_500_000_000, math.SmallestNonzeroFloat64: 0} {
 			s := newShop(t, 1)
-			s.desk.SetProviders([]Entry{{
+			s.buyer.SetProviders([]Entry{{
 				Provider: s.seat, Concurrency: 1, Callbacks: calling("first"),
 				Price: func(kind captcha.Type) float64 {
 					if kind != captcha.HCaptcha {
@@ -228,8 +228,8 @@ func TestOrderCarriesPriceBudgetsAndFacts(t *testing.T) {
 			target := spec()
 			target.Identity = captcha.Identity{Type: captcha.HCaptcha, Enterprise: true, Sitekey: "k", Pageurl: "https://example.com/", Proxy: "user:pass@example.com:1"}
 			target.ID, target.PerHour, target.PerDay = target.Identity.ID(), 11, 222
-			slot, _, _ := mustAdmit(t, s.desk)
-			o, err := s.desk.placer.place(t.Context(), slot, target)
+			slot, _, _ := mustAdmit(t, s.buyer)
+			o, err := s.buyer.placer.place(t.Context(), slot, target)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -250,12 +250,12 @@ func TestRefusedOrderFreesItsSlotWhileRedisIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, step := range []string{"refund", "release"} {
 			s := newShop(t, 1)
-			s.desk.SetBudget(5)
+			s.buyer.SetBudget(5)
 			s.stock.away(step)
-			slot, _, _ := mustAdmit(t, s.desk)
+			slot, _, _ := mustAdmit(t, s.buyer)
 			target := spec()
 			target.Depth = 0
-			if _, err := s.desk.placer.place(t.Context(), slot, target); !errors.Is(err, ErrDepth) {
+			if _, err := s.buyer.placer.place(t.Context(), slot, target); !errors.Is(err, ErrDepth) {
 				t.Errorf("place = %v, want ErrDepth", err)
 			}
 			s.wantLeft(t, 0, 1, 0)
@@ -276,15 +276,15 @@ func TestNothingStaysInTheBudget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newShop(t, 1)
-				s.desk.SetBudget(5)
+				s.buyer.SetBudget(5)
 				stop := s.running(t)
-				slot, _, _ := mustAdmit(t, s.desk)
+				slot, _, _ := mustAdmit(t, s.buyer)
 				target := spec()
 				if c.refuse {
 					target.Depth = 0
 				}
 				s.stock.away(c.away...)
-				if _, err := s.desk.placer.place(t.Context(), slot, target); err == nil {
+				if _, err := s.buyer.placer.place(t.Context(), slot, target); err == nil {
 					t.Fatal("placed")
 				}
 				time.Sleep(5 * time.Minute)

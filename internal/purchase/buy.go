@@ -44,7 +44,7 @@ func newOrders(b *base, as *accounts, p *placer) *orders {
 //
 // The order lives under ctx: when that ends nothing more is bought, and what is under
 // way stays in the journal.
-func (d *Desk) Buy(ctx context.Context, slot *Slot, spec Spec, ended func(Result)) error {
+func (d *Buyer) Buy(ctx context.Context, slot *Slot, spec Spec, ended func(Result)) error {
 	return d.orders.start(ctx, slot, spec, ended)
 }
 
@@ -85,7 +85,7 @@ func (ords *orders) run(ctx context.Context, slot *Slot, spec Spec, placed chan<
 // each through in a goroutine of its own, which ends with ctx. The search for them ends
 // after within; 0 = with ctx. How each ended is told to ended. An error says that Redis
 // did not answer for some.
-func (d *Desk) Adopt(ctx context.Context, within time.Duration, ended func(captcha.ID, Result)) error {
+func (d *Buyer) Adopt(ctx context.Context, within time.Duration, ended func(captcha.ID, Result)) error {
 	search, cancel := ctx, context.CancelFunc(func() {})
 	if within > 0 {
 		search, cancel = context.WithTimeout(ctx, within)
@@ -110,4 +110,4 @@ func (ords *orders) goOn(ctx context.Context, o *Order, ended func(captcha.ID, R
 
 // Wait returns when no order is under way here any more: a while after the contexts
 // that they live under have ended.
-func (d *Desk) Wait() error { return d.orders.group.Wait() }
+func (d *Buyer) Wait() error { return d.orders.group.Wait() }

@@ -72,7 +72,7 @@ func (c Callbacks) fallback(timeout, usable time.Duration) time.Duration {
 
 // rememberLocked keeps the secrets of a provider, the current ones last, also for
 // callbacks of orders that were placed before a reload. The caller holds mu.
-func (d *Desk) rememberLocked(provider string, secrets []captcha.Secret) {
+func (d *Buyer) rememberLocked(provider string, secrets []captcha.Secret) {
 	former := slices.DeleteFunc(slices.Clone(d.secrets[provider]), func(known captcha.Secret) bool {
 		return slices.Contains(secrets, known)
 	})
@@ -83,7 +83,7 @@ func (d *Desk) rememberLocked(provider string, secrets []captcha.Secret) {
 // genuine reports whether the callback's address was made by this daemon, in
 // constant time for each secret. The address may name a provider that had another
 // name at the start of this process; its secret is the same then.
-func (d *Desk) genuine(c Callback) bool {
+func (d *Buyer) genuine(c Callback) bool {
 	d.mu.Lock()
 	secrets, known := d.secrets[c.Provider]
 	if !known {
@@ -102,7 +102,7 @@ func (d *Desk) genuine(c Callback) bool {
 // Callback takes a provider's word on the end of a task. Whatever is wrong with
 // it is counted and harmless; the one error is ErrNotKept: neither Redis nor the
 // disk took it, and the provider should try again. It does not end with ctx.
-func (d *Desk) Callback(ctx context.Context, c Callback) error {
+func (d *Buyer) Callback(ctx context.Context, c Callback) error {
 	outcome, err := d.receive(ctx, c)
 	d.observe.Callback(outcome)
 	if outcome == CallbackForged || outcome == CallbackMalformed {
@@ -111,7 +111,7 @@ func (d *Desk) Callback(ctx context.Context, c Callback) error {
 	return err
 }
 
-func (d *Desk) receive(ctx context.Context, c Callback) (outcome string, err error) {
+func (d *Buyer) receive(ctx context.Context, c Callback) (outcome string, err error) {
 	order, ok := pool.ParseRef(c.Order)
 	if !ok || !d.genuine(c) {
 		return CallbackForged, nil
@@ -158,7 +158,7 @@ func (d *Desk) receive(ctx context.Context, c Callback) (outcome string, err err
 // firstArrival is when the order's callback came first, of those that could not
 // be delivered here: a repeat does not make the token younger. It is the zero time
 // where a former run of the daemon got it: clocks can be set in between.
-func (d *Desk) firstArrival(order pool.Ref, at time.Time) time.Time {
+func (d *Buyer) firstArrival(order pool.Ref, at time.Time) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if first, known := d.arrivals[order]; known {
@@ -171,7 +171,7 @@ func (d *Desk) firstArrival(order pool.Ref, at time.Time) time.Time {
 	return at
 }
 
-func (d *Desk) forgetArrival(order pool.Ref) {
+func (d *Buyer) forgetArrival(order pool.Ref) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.arrivals, order)
@@ -180,7 +180,7 @@ func (d *Desk) forgetArrival(order pool.Ref) {
 // deliver ends the order that a callback is about, which arrived first at the
 // given moment, by this process' own clock; the zero time is unknown. Its error
 // says that Redis did not answer; the same letter may be delivered again.
-func (d *Desk) deliver(ctx context.Context, l letter, arrived time.Time) (outcome string, err error) {
+func (d *Buyer) deliver(ctx context.Context, l letter, arrived time.Time) (outcome string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
 	order, ok := pool.ParseRef(l.Order)
@@ -248,7 +248,7 @@ func (l letter) fate() string {
 // isAbout reports whether the callback names the order's task, or one that no
 // other order has: a service that mixes tasks up must not fill a stock with
 // another target's tokens.
-func (d *Desk) isAbout(ctx context.Context, r pool.Record, l letter) (bool, error) {
+func (d *Buyer) isAbout(ctx context.Context, r pool.Record, l letter) (bool, error) {
 	if l.Task == "" || r.Task == l.Task {
 		return true, nil
 	}
@@ -260,7 +260,7 @@ func (d *Desk) isAbout(ctx context.Context, r pool.Record, l letter) (bool, erro
 
 // finishBy settles or fails the order with what the callback says. took is from
 // its submit to the callback; 0 = unknown, and the token is as old as its submit.
-func (d *Desk) finishBy(ctx context.Context, r pool.Record, f facts, l letter, took time.Duration) (pool.Ending, error) {
+func (d *Buyer) finishBy(ctx context.Context, r pool.Record, f facts, l letter, took time.Duration) (pool.Ending, error) {
 	if l.Code != "" {
 		return d.stock.Fail(ctx, pool.Failure{Ref: r.Ref, Bought: true, Callback: true, Tell: l.fate()})
 	}

@@ -111,7 +111,7 @@ func TestCallbackWithTheTaskOfAnotherOrder(t *testing.T) {
 			s.seat.submit = func(context.Context) (string, error) {
 				return "", &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 			}
-			if r := s.desk.orders.collect(t.Context(), s.order(t)); r.Outcome != Lost {
+			if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Outcome != Lost {
 				t.Fatalf("collect = %v, want Lost", r.Err)
 			}
 			before := s.stock.picture()
@@ -134,7 +134,7 @@ func TestCallbackForAnOrderThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
 		s := newCallbackShop(t, "no letters")
-		s.desk.log = slog.New(slog.NewTextHandler(&logged, nil))
+		s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
 		o := s.order(t)
 		s.stock.refact(o.Ref, "?")
 		s.mustCall(t, word(o.address(), "id=t1&code=03AFcallback"))
@@ -152,15 +152,15 @@ func TestCallbacksLogNoSecrets(t *testing.T) {
 		const canary = "03AFcanary"
 		var logged bytes.Buffer
 		s := newCallbackShop(t, t.TempDir())
-		s.desk.log = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		s.buyer.log = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		o := s.order(t)
 		genuine := word(o.address(), "id=t1&code="+canary)
 		forged := genuine
 		forged.Secret = "guess-4711"
 		s.stock.fault = func(string) error { return pool.ErrDown }
 		s.mustCall(t, genuine)
-		s.desk.letters = newDeadLetters("")
-		if err := s.desk.Callback(t.Context(), genuine); !errors.Is(err, ErrNotKept) {
+		s.buyer.letters = newDeadLetters("")
+		if err := s.buyer.Callback(t.Context(), genuine); !errors.Is(err, ErrNotKept) {
 			t.Errorf("callback = %v, want ErrNotKept", err)
 		}
 		s.stock.fault = nil
@@ -186,7 +186,7 @@ func TestCallbackDoesNotEndWithItsCaller(t *testing.T) {
 		ended := s.collecting(t, s.order(t))
 		gone, hangUp := context.WithTimeout(t.Context(), time.Second)
 		hangUp()
-		if err := s.desk.Callback(gone, word(s.seat.pingback, "id=t1&code=03AFcallback")); err != nil {
+		if err := s.buyer.Callback(gone, word(s.seat.pingback, "id=t1&code=03AFcallback")); err != nil {
 			t.Error(err)
 		}
 		if r := <-ended; r.Err != nil || s.seat.polls != 0 {
@@ -203,10 +203,10 @@ func TestSecretsOfThePastVerify(t *testing.T) {
 		"another first secret": func(s *shop) { s.reload(calling("second", "first")) },
 		"other secrets":        func(s *shop) { s.reload(calling("third")) },
 		"no callbacks":         func(s *shop) { s.reload(Callbacks{}) },
-		"another provider":     func(s *shop) { s.desk.SetProviders([]Entry{{Provider: newSeat(s.ledger, "two"), Concurrency: 1}}) },
-		"no provider":          func(s *shop) { s.desk.SetProviders(nil) },
+		"another provider":     func(s *shop) { s.buyer.SetProviders([]Entry{{Provider: newSeat(s.ledger, "two"), Concurrency: 1}}) },
+		"no provider":          func(s *shop) { s.buyer.SetProviders(nil) },
 		"and back": func(s *shop) {
-			s.desk.SetProviders(nil)
+			s.buyer.SetProviders(nil)
 			s.reload(calling("fourth"))
 		},
 	} {

@@ -35,7 +35,7 @@ func newCallbackShop(t *testing.T, letters string) *shop {
 
 // reload changes the provider's callbacks.
 func (s *shop) reload(c Callbacks) {
-	s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 5, Callbacks: c}})
+	s.buyer.SetProviders([]Entry{{Provider: s.seat, Concurrency: 5, Callbacks: c}})
 }
 
 // word is what a service sends now to an address that it was given.
@@ -49,10 +49,10 @@ func word(address, query string) Callback {
 // address is where the order's provider was told to call.
 func (o *Order) address() string { return o.pingback }
 
-// mustCall brings the desk a callback that it must accept.
+// mustCall brings the buyer a callback that it must accept.
 func (s *shop) mustCall(t *testing.T, c Callback) {
 	t.Helper()
-	if err := s.desk.Callback(t.Context(), c); err != nil {
+	if err := s.buyer.Callback(t.Context(), c); err != nil {
 		t.Errorf("callback = %v, want nil", err)
 	}
 }
@@ -60,8 +60,8 @@ func (s *shop) mustCall(t *testing.T, c Callback) {
 // wantLeft tells what must be left in Redis and on this replica.
 func (s *shop) wantLeft(t *testing.T, orders, places, slots int) {
 	t.Helper()
-	if o, p := s.stock.counts(); o != orders || p != places || s.desk.slots()[0] != slots {
-		t.Errorf("left: %d orders, %d places, %d slots; want %d, %d, %d", o, p, s.desk.slots()[0], orders, places, slots)
+	if o, p := s.stock.counts(); o != orders || p != places || s.buyer.slots()[0] != slots {
+		t.Errorf("left: %d orders, %d places, %d slots; want %d, %d, %d", o, p, s.buyer.slots()[0], orders, places, slots)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestSubmitNamesThePingbackOnlyWithCallbacksOn(t *testing.T) {
 			s := newShop(t, 5)
 			s.reload(c)
 			o := s.order(t)
-			if r := s.desk.orders.collect(t.Context(), o); r.Err != nil {
+			if r := s.buyer.orders.collect(t.Context(), o); r.Err != nil {
 				t.Fatal(r.Err)
 			}
 			want := ""
@@ -209,12 +209,12 @@ func TestCallbackBeforeTheSubmitsAnswer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newCallbackShop(t, "no letters")
 			s.seat.submit = func(ctx context.Context) (string, error) {
-				if err := s.desk.Callback(ctx, word(s.seat.pingback, text)); err != nil {
+				if err := s.buyer.Callback(ctx, word(s.seat.pingback, text)); err != nil {
 					t.Error(err)
 				}
 				return "t1", nil
 			}
-			if r := s.desk.orders.collect(t.Context(), s.order(t)); r.Outcome != want.outcome || r.Hopeless != want.hopeless {
+			if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Outcome != want.outcome || r.Hopeless != want.hopeless {
 				t.Errorf("%s: collect = %+v, want %v", text, r, want.outcome)
 			}
 			s.wantLeft(t, 0, 0, 0)
@@ -239,7 +239,7 @@ func TestCallbackCollectsALostSubmit(t *testing.T) {
 		s.seat.submit = func(context.Context) (string, error) {
 			return "", &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 		}
-		if r := s.desk.orders.collect(t.Context(), s.order(t)); r.Outcome != Lost {
+		if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Outcome != Lost {
 			t.Fatalf("collect = %v, want Lost", r.Err)
 		}
 		s.wantLeft(t, 1, 1, 0)
@@ -291,7 +291,7 @@ func TestCallbackBirth(t *testing.T) {
 }
 
 // A callback may come to any replica; the one that waits is told by the stock.
-func TestCallbackAtAnotherDeskEndsTheWaiting(t *testing.T) {
+func TestCallbackAtAnotherBuyerEndsTheWaiting(t *testing.T) {
 	for text, want := range callbackEndings() {
 		synctest.Test(t, func(t *testing.T) {
 			s := newCallbackShop(t, "no letters")
@@ -304,7 +304,7 @@ func TestCallbackAtAnotherDeskEndsTheWaiting(t *testing.T) {
 			began := time.Now()
 			other.mustCall(t, word(s.seat.pingback, text))
 			told := len(s.all())
-			s.desk.Ended(pool.Ref{Order: "foreign"}, pool.Solved) // of no order here
+			s.buyer.Ended(pool.Ref{Order: "foreign"}, pool.Solved) // of no order here
 			if r := <-ended; (r.Outcome != want.outcome || r.Hopeless != want.hopeless) || time.Since(began) != 0 {
 				t.Errorf("%s: collect = %v after %v, want %v at once", text, r.Err, time.Since(began), want.outcome)
 			}
@@ -317,7 +317,7 @@ func TestCallbackAtAnotherDeskEndsTheWaiting(t *testing.T) {
 }
 
 // Where the news does not arrive, the waiting ends with the next renewal.
-func TestCallbackAtAnotherDeskThatIsNotHeard(t *testing.T) {
+func TestCallbackAtAnotherBuyerThatIsNotHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackShop(t, "no letters")
 		stop := s.running(t)
@@ -377,12 +377,12 @@ func TestFirstPoll(t *testing.T) {
 				}
 				target := spec()
 				target.Lifetime, target.Shortest = c.lifetime, c.shortest
-				slot, _, _ := mustAdmit(t, s.desk)
-				o, err := s.desk.placer.place(t.Context(), slot, target)
+				slot, _, _ := mustAdmit(t, s.buyer)
+				o, err := s.buyer.placer.place(t.Context(), slot, target)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if r := s.desk.orders.collect(t.Context(), o); r.Err != nil {
+				if r := s.buyer.orders.collect(t.Context(), o); r.Err != nil {
 					t.Fatal(r.Err)
 				}
 				if len(asked) != 3 || asked[0] != c.want {
@@ -427,12 +427,12 @@ func TestARepeatedCallbackIsNoYounger(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newCallbackShop(t, filepath.Join(t.TempDir(), "l"))
 				if !disk {
-					s.desk.letters = newDeadLetters("")
+					s.buyer.letters = newDeadLetters("")
 				}
 				o := s.order(t)
 				time.Sleep(15 * time.Second)
 				s.stock.away("look")
-				_ = s.desk.Callback(t.Context(), word(o.address(), "code=03AF")) // kept, or 503
+				_ = s.buyer.Callback(t.Context(), word(o.address(), "code=03AF")) // kept, or 503
 				time.Sleep(30 * time.Second)
 				s.stock.away()
 				s.mustCall(t, word(o.address(), "code=03AF")) // a repeat, before the next replay
@@ -485,7 +485,7 @@ func TestAClockThatWentBackGivesNoNegativeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackShop(t, "no letters")
 		var took time.Duration
-		s.desk.observe = timed{witness{s.ledger}, &took}
+		s.buyer.observe = timed{witness{s.ledger}, &took}
 		c := word(s.order(t).address(), "code=03AF")
 		c.At = c.At.Add(-time.Second)
 		s.mustCall(t, c)
@@ -513,14 +513,14 @@ func TestSilentCallbacksArePolledFor(t *testing.T) {
 				asked = time.Now()
 				return provider.Solution{Token: "03AFexample"}, nil
 			}
-			if r := s.desk.orders.collect(t.Context(), o); r.Err != nil {
+			if r := s.buyer.orders.collect(t.Context(), o); r.Err != nil {
 				t.Fatal(r.Err)
 			}
 			return asked.Sub(o.placed)
 		}
-		silent := func() bool { return s.desk.Providers(boundedCtx(t), time.Now())[0].Silent }
+		silent := func() bool { return s.buyer.Providers(boundedCtx(t), time.Now())[0].Silent }
 		for range silentAfter {
-			if wait := first(); wait != 40*time.Second || silent() && s.desk.accounts.listed[0].uncalled < silentAfter {
+			if wait := first(); wait != 40*time.Second || silent() && s.buyer.accounts.listed[0].uncalled < silentAfter {
 				t.Errorf("the first poll after %v, silent %v", wait, silent())
 			}
 		}

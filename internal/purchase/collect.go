@@ -208,7 +208,7 @@ func (ords *orders) unknown(ctx context.Context, provider string, order pool.Ref
 		return stands, err
 	}
 	// It has a place, so this one shortens its life and is never refused.
-	_, _, err = ords.stock.Reserve(ctx, provider, order, 1, hold)
+	_, _, err = ords.stock.Acquire(ctx, provider, order, 1, hold)
 	return true, err
 }
 

@@ -47,7 +47,7 @@ func TestCollectSolves(t *testing.T) {
 			return solves(ctx, n)
 		}
 		o := s.order(t)
-		if r := s.desk.orders.collect(t.Context(), o); r.Err != nil {
+		if r := s.buyer.orders.collect(t.Context(), o); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 		s.want(t, "mark", "submit", "claim t1", "store t1", "poll t1", "poll t1", "poll t1", "settle", "release", "login at one: solved")
@@ -66,8 +66,8 @@ func TestCollectSolves(t *testing.T) {
 		if l.Value != "03AFexample" || l.UserAgent != "UA" || l.Provider != "one" || l.Ref != o.Ref || l.Task != "t1" || l.Identity != spec().ID || l.Lifetime != 120*time.Second {
 			t.Errorf("landing %+v", l)
 		}
-		if orders, places := s.stock.counts(); orders != 0 || places != 0 || s.desk.slots()[0] != 0 {
-			t.Errorf("left: %d orders, %d places, %d slots", orders, places, s.desk.slots()[0])
+		if orders, places := s.stock.counts(); orders != 0 || places != 0 || s.buyer.slots()[0] != 0 {
+			t.Errorf("left: %d orders, %d places, %d slots", orders, places, s.buyer.slots()[0])
 		}
 	})
 }
@@ -81,7 +81,7 @@ func TestAgeCountsFromTheSubmit(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			return "t1", nil
 		}
-		if r := s.desk.orders.collect(t.Context(), s.order(t)); r.Err != nil {
+		if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 		if l := s.stock.landed()[0]; l.SincePlaced != 0 || l.Lead != 17*time.Second {
@@ -123,7 +123,7 @@ func TestFailureClasses(t *testing.T) {
 					s.seat.submit = func(context.Context) (string, error) { return "", c.submit }
 				}
 				s.seat.poll = func(context.Context, int) (provider.Solution, error) { return provider.Solution{}, c.poll }
-				r := s.desk.orders.collect(t.Context(), s.order(t))
+				r := s.buyer.orders.collect(t.Context(), s.order(t))
 				if r.Outcome != c.outcome || r.Hopeless != c.hopeless || !errors.Is(r.Err, cmp.Or(c.submit, c.poll)) {
 					t.Errorf("collect = %+v, want %v, hopeless %v", r, c.outcome, c.hopeless)
 				}
@@ -142,7 +142,7 @@ func TestFailureClasses(t *testing.T) {
 				if c.removed != "" && !slices.Contains(happened, c.removed) {
 					t.Errorf("want %q in %q", c.removed, happened)
 				}
-				if s.desk.slots()[0] != 0 {
+				if s.buyer.slots()[0] != 0 {
 					t.Error("the slot was not freed")
 				}
 			})
@@ -161,7 +161,7 @@ func TestTimeout(t *testing.T) {
 			last = time.Since(began)
 			return provider.Solution{}, provider.ErrNotReady
 		}
-		if r := s.desk.orders.collect(t.Context(), s.order(t)); r.Outcome != Failed {
+		if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Outcome != Failed {
 			t.Errorf("collect = %v, want Failed", r.Err)
 		}
 		if last != s.seat.limit || time.Since(began) != s.seat.limit {
@@ -183,7 +183,7 @@ func TestPollHonoursDelay(t *testing.T) {
 			}
 			return provider.Solution{Token: "03AFexample"}, nil
 		}
-		if r := s.desk.orders.collect(t.Context(), s.order(t)); r.Err != nil {
+		if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 		if len(at) != 2 || at[1]-at[0] != 30*time.Second {
@@ -219,7 +219,7 @@ func TestRedisBlinks(t *testing.T) {
 					}
 					return nil
 				}
-				if r := s.desk.orders.collect(t.Context(), s.order(t)); r.Err != nil {
+				if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Err != nil {
 					t.Fatal(r.Err)
 				}
 				if got := s.all(); step == "store t1" && !slices.Equal(got[:5], []string{"mark", "submit", "claim t1", "store t1", "poll t1"}) {
@@ -258,13 +258,13 @@ func TestLostRepliesOfRedis(t *testing.T) {
 			}
 			return nil
 		}
-		slot, _, _ := mustAdmit(t, s.desk)
+		slot, _, _ := mustAdmit(t, s.buyer)
 		lost["reserve"], lost["place"], lost["mark"] = true, true, true // those are taken back
-		o, err := s.desk.placer.place(t.Context(), slot, spec())
+		o, err := s.buyer.placer.place(t.Context(), slot, spec())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := s.desk.orders.collect(t.Context(), o); r.Err != nil {
+		if r := s.buyer.orders.collect(t.Context(), o); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 		if n := s.stock.tokens(); n != 1 {
@@ -286,7 +286,7 @@ func TestRedisStaysAway(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var logged bytes.Buffer
 				s := newShop(t, 1)
-				s.desk.log = slog.New(slog.NewTextHandler(&logged, nil))
+				s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
 				s.stock.fault = func(now string) error {
 					if now == step {
 						return pool.ErrDown
@@ -294,7 +294,7 @@ func TestRedisStaysAway(t *testing.T) {
 					return nil
 				}
 				o := s.order(t)
-				if r := s.desk.orders.collect(t.Context(), o); r.Outcome != Lost || !errors.Is(r.Err, pool.ErrDown) {
+				if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != Lost || !errors.Is(r.Err, pool.ErrDown) {
 					t.Errorf("collect = %v, want Lost and pool.ErrDown", r.Err)
 				}
 				if left := time.Until(o.deadline); left < 0 || left > 3*time.Second {
@@ -317,11 +317,11 @@ func TestUnansweredSubmitsAreLoggedOncePerState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
 		s := newShop(t, 9)
-		s.desk.log = slog.New(slog.NewTextHandler(&logged, nil))
+		s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
 		unanswered := &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 		for _, err := range []error{unanswered, unanswered, nil, unanswered} {
 			s.seat.submit = func(context.Context) (string, error) { return "t1", err }
-			_ = s.desk.orders.collect(t.Context(), s.order(t))
+			_ = s.buyer.orders.collect(t.Context(), s.order(t))
 		}
 		if n := strings.Count(logged.String(), "nobody can say whether a submit"); n != 2 {
 			t.Errorf("logged %d times, want 2:\n%s", n, logged.String())
@@ -335,9 +335,9 @@ func TestPanicInCollect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
 		s := newShop(t, 1)
-		s.desk.log = slog.New(slog.NewTextHandler(&logged, nil))
+		s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
 		s.seat.poll = func(context.Context, int) (provider.Solution, error) { panic("a fault of ours") }
-		r := s.desk.orders.collect(t.Context(), s.order(t))
+		r := s.buyer.orders.collect(t.Context(), s.order(t))
 		if r.Outcome != Lost || !strings.Contains(r.Err.Error(), "a fault of ours") {
 			t.Errorf("collect = %v, want Lost with the panic", r.Err)
 		}
@@ -345,8 +345,8 @@ func TestPanicInCollect(t *testing.T) {
 		if !strings.Contains(logged.String(), "collect_test.go") {
 			t.Errorf("no stack in the log:\n%s", logged.String())
 		}
-		if orders, places := s.stock.counts(); orders != 1 || places != 1 || s.desk.slots()[0] != 0 {
-			t.Errorf("left: %d orders, %d places, %d slots", orders, places, s.desk.slots()[0])
+		if orders, places := s.stock.counts(); orders != 1 || places != 1 || s.buyer.slots()[0] != 0 {
+			t.Errorf("left: %d orders, %d places, %d slots", orders, places, s.buyer.slots()[0])
 		}
 	})
 }
@@ -381,7 +381,7 @@ func TestAFailureThatIsTold(t *testing.T) {
 					c.spoil(s, o)
 					return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "CODE"}
 				}
-				r := s.desk.orders.collect(t.Context(), o)
+				r := s.buyer.orders.collect(t.Context(), o)
 				if r.Outcome != Failed || !slices.Contains(s.all(), "login at one: failed") {
 					t.Errorf("collect = %v, %q", r.Err, s.all())
 				}
@@ -407,7 +407,7 @@ func TestAFailureSeenTooLateIsNotTold(t *testing.T) {
 					}
 					return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "ERROR_WRONG_CAPTCHA_ID"}
 				}
-				r := s.desk.orders.collect(t.Context(), o)
+				r := s.buyer.orders.collect(t.Context(), o)
 				if r.Outcome != Elsewhere || slices.Contains(s.all(), "login at one: failed") {
 					t.Errorf("collect = %v, %q", r.Err, s.all())
 				}
@@ -428,7 +428,7 @@ func TestAStopBeforeTheSubmitBuysNothing(t *testing.T) {
 			}
 			return nil
 		}
-		r := s.desk.orders.collect(ctx, o)
+		r := s.buyer.orders.collect(ctx, o)
 		if slices.Contains(s.all(), "submit") {
 			t.Errorf("bought after the stop: %v, %q", r.Err, s.all())
 		}
@@ -443,12 +443,12 @@ func (panicky) Solve(string, string, Outcome, time.Duration) { panic("a fault of
 func TestAPanicOfTheObserverStaysInside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 1)
-		s.desk.observe = panicky{witness{s.ledger}}
+		s.buyer.observe = panicky{witness{s.ledger}}
 		defer func() {
 			if c := recover(); c != nil {
 				t.Errorf("escaped: %v", c)
 			}
 		}()
-		_ = s.desk.orders.collect(t.Context(), s.order(t))
+		_ = s.buyer.orders.collect(t.Context(), s.order(t))
 	})
 }

@@ -2,7 +2,7 @@
 // at a provider to a token in the stock, whichever replica began it.
 //
 // It stands between refill, which decides when to buy, and provider and pool,
-// which know how to buy and where tokens wait. The desk is the one place where
+// which know how to buy and where tokens wait. The buyer is the one place where
 // all targets of a replica meet. Of its parts each has a lock and a file:
 //
 //	accounts   the providers of the list, and those that went from it (account.go);

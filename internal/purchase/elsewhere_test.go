@@ -97,21 +97,21 @@ func TestWhatEndedElsewhereIsNotLost(t *testing.T) {
 					if poll != nil {
 						seat.poll = poll
 					}
-					r.desk.SetProviders([]Entry{{Provider: seat, Concurrency: 9}})
+					r.buyer.SetProviders([]Entry{{Provider: seat, Concurrency: 9}})
 				}
-				o := mustPlace(t, stalls.desk, spec())
+				o := mustPlace(t, stalls.buyer, spec())
 				ended := make(chan Result, 1)
-				go func() { ended <- stalls.desk.orders.collect(t.Context(), o) }()
+				go func() { ended <- stalls.buyer.orders.collect(t.Context(), o) }()
 				synctest.Wait()
 				way.hang()
 				time.AfterFunc(c.hang, way.goOn)
 
 				time.Sleep(pool.Lease + time.Second)
-				adopted, err := other.desk.recovery.adopt(t.Context())
+				adopted, err := other.buyer.recovery.adopt(t.Context())
 				if err != nil || len(adopted) != 1 {
 					t.Fatalf("the other one adopted %d, %v", len(adopted), err)
 				}
-				if r := other.desk.orders.collect(t.Context(), adopted[0]); (r.Err == nil) != (c.others == nil) {
+				if r := other.buyer.orders.collect(t.Context(), adopted[0]); (r.Err == nil) != (c.others == nil) {
 					t.Errorf("collect at the other = %v", r.Err)
 				}
 				if r := <-ended; r.Outcome != Elsewhere {
@@ -124,7 +124,7 @@ func TestWhatEndedElsewhereIsNotLost(t *testing.T) {
 					t.Errorf("logged:\n%s", stalls.logged.String())
 				}
 				other.wantLeft(t, 0, 0, c.tokens, "one")
-				if slots := stalls.desk.slots(); slots[0] != 0 {
+				if slots := stalls.buyer.slots(); slots[0] != 0 {
 					t.Errorf("%v slots are taken", slots)
 				}
 			})
@@ -148,11 +148,11 @@ func TestWhatNobodyKnowsIsLost(t *testing.T) {
 				redis := redistest.InBubble(t)
 				way := &stall{redis: redis}
 				r := newReplica(t, pool.Options{Dial: way.Dial})
-				r.desk.SetProviders([]Entry{r.at("one", "")})
-				o := mustPlace(t, r.desk, spec())
+				r.buyer.SetProviders([]Entry{r.at("one", "")})
+				o := mustPlace(t, r.buyer, spec())
 				began := time.Now()
 				ended := make(chan Result, 1)
-				go func() { ended <- r.desk.orders.collect(t.Context(), o) }()
+				go func() { ended <- r.buyer.orders.collect(t.Context(), o) }()
 				synctest.Wait()
 				way.hang()
 				if c.forget {
@@ -182,11 +182,11 @@ func TestAStopDoesNotWaitForAnOrdersFate(t *testing.T) {
 		r := newReplica(t, pool.Options{Dial: way.Dial})
 		seat := newSeat(r.ledger, "one")
 		seat.limit = 8 * time.Second
-		r.desk.SetProviders([]Entry{{Provider: seat, Concurrency: 1}})
-		o := mustPlace(t, r.desk, spec())
+		r.buyer.SetProviders([]Entry{{Provider: seat, Concurrency: 1}})
+		o := mustPlace(t, r.buyer, spec())
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan Result, 1)
-		go func() { ended <- r.desk.orders.collect(ctx, o) }()
+		go func() { ended <- r.buyer.orders.collect(ctx, o) }()
 		synctest.Wait()
 		way.hang()
 		time.Sleep(2 * time.Minute) // long after its deadline

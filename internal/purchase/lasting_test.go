@@ -27,7 +27,7 @@ func TestHowLongAPlacedOrderLasts(t *testing.T) {
 			t.Errorf("it has its place for %v", place)
 		}
 		if o.deadline != r.Until {
-			t.Errorf("the desk gives up at %v, redis at %v", o.deadline, r.Until)
+			t.Errorf("the buyer gives up at %v, redis at %v", o.deadline, r.Until)
 		}
 	})
 }
@@ -62,7 +62,7 @@ func TestAnAdoptedOrderIsTheAdopters(t *testing.T) {
 func TestWhatRedisKeepsOfALostSubmit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 1)
-		s.desk.SetBudget(5)
+		s.buyer.SetBudget(5)
 		s.seat.submit = func(context.Context) (string, error) {
 			time.Sleep(10 * time.Second)
 			return "", context.DeadlineExceeded
@@ -70,7 +70,7 @@ func TestWhatRedisKeepsOfALostSubmit(t *testing.T) {
 		o := s.order(t)
 		mine := s.stock.owner(o.Ref)
 		stop := s.running(t)
-		if r := s.desk.orders.collect(t.Context(), o); r.Outcome != Lost {
+		if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != Lost {
 			t.Errorf("collect = %v, want Lost", r.Err)
 		}
 		stop()
@@ -104,20 +104,20 @@ func TestWhatRedisKeepsOfALostSubmit(t *testing.T) {
 func TestHowLongATaskIsClaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackShop(t, "no letters")
-		if r := s.desk.orders.collect(t.Context(), s.order(t)); r.Err != nil {
+		if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 		if ttl := s.stock.redis.TTL(testPrefix + ":task:{one}:t1"); ttl != 220*time.Second-40*time.Second { // it was polled after 40 s
 			t.Errorf("the submit's task is claimed for %v more", ttl)
 		}
 		s.seat.submit = func(context.Context) (string, error) { return "", context.DeadlineExceeded }
-		_ = s.desk.orders.collect(t.Context(), s.order(t))
+		_ = s.buyer.orders.collect(t.Context(), s.order(t))
 		time.Sleep(20 * time.Second)
 		s.mustCall(t, word(s.seat.pingback, "id=t2&code=03AFcallback"))
 		if ttl := s.stock.redis.TTL(testPrefix + ":task:{one}:t2"); ttl != 160*time.Second {
 			t.Errorf("the callback's task is claimed for %v", ttl)
 		}
-		if n := len(s.desk.arrivals); n != 0 {
+		if n := len(s.buyer.arrivals); n != 0 {
 			t.Errorf("%d arrivals are remembered of callbacks that were delivered", n)
 		}
 	})
@@ -158,7 +158,7 @@ func TestTheDeadlineOfAnAdoptedOrder(t *testing.T) {
 			}
 			got := heir.adopt(t)
 			s.stock.away("settle")
-			if r := heir.desk.orders.collect(ctx, got[0]); r.Outcome != Lost || time.Now().After(o.deadline) {
+			if r := heir.buyer.orders.collect(ctx, got[0]); r.Outcome != Lost || time.Now().After(o.deadline) {
 				t.Errorf("stopped %v: collect = %v, %v after the deadline", stops, r.Err, time.Since(o.deadline))
 			}
 		})

@@ -36,7 +36,7 @@ func TestLeasesAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 2)
 		r := &renewals{stock: s.stock, began: time.Now(), seen: map[pool.Ref][]time.Duration{}, left: map[pool.Ref][]time.Duration{}}
-		s.desk.stock = r
+		s.buyer.stock = r
 		stop := s.running(t)
 		s.seat.poll = notReady(2)
 		waits := s.order(t)
@@ -118,7 +118,7 @@ func TestStolenOrderIsNotSettled(t *testing.T) {
 			s.stock.steal(ctx, o.Ref)
 			return provider.Solution{Token: "03AFexample"}, nil
 		}
-		if r := s.desk.orders.collect(t.Context(), o); r.Outcome != Elsewhere {
+		if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != Elsewhere {
 			t.Errorf("collect = %v, want Elsewhere", r.Err)
 		}
 		s.want(t, "mark", "submit", "claim t1", "store t1", "poll t1", "settle")
@@ -139,11 +139,11 @@ func TestNoSubmitWithoutTheLease(t *testing.T) {
 			s := newShop(t, 1)
 			o := s.order(t)
 			lose(s.stock.world, o.Ref)
-			if r := s.desk.orders.collect(t.Context(), o); r.Outcome != Elsewhere {
+			if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != Elsewhere {
 				t.Errorf("%s: collect = %v, want Elsewhere", name, r.Err)
 			}
 			s.want(t, "mark")
-			if s.desk.slots()[0] != 0 {
+			if s.buyer.slots()[0] != 0 {
 				t.Errorf("%s: the slot was not freed", name)
 			}
 		})
@@ -179,7 +179,7 @@ func TestSlowMarkIsRepeated(t *testing.T) {
 					}
 					return nil
 				}
-				if r := s.desk.orders.collect(t.Context(), o); r.Outcome != c.end {
+				if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != c.end {
 					t.Errorf("collect = %+v, want %v", r, c.end)
 				}
 				if got := s.all(); !slices.Equal(got[:min(len(got), len(c.want))], c.want) || c.stolen && len(got) != len(c.want) {
@@ -196,7 +196,7 @@ func TestSubmitAnsweredWithAnothersTask(t *testing.T) {
 		s := newShop(t, 1)
 		s.stock.claimElsewhere("t1")
 		o := s.order(t)
-		if r := s.desk.orders.collect(t.Context(), o); r.Outcome != Lost {
+		if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != Lost {
 			t.Errorf("collect = %v, want Lost", r.Err)
 		}
 		s.want(t, "mark", "submit", "claim t1", "unknown", "reserve", "login at one: lost")
@@ -214,7 +214,7 @@ func TestStopLetsWaitingOrdersGo(t *testing.T) {
 		o := s.order(t)
 		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
 		defer stop()
-		if r := s.desk.orders.collect(ctx, o); !errors.Is(r.Err, context.DeadlineExceeded) {
+		if r := s.buyer.orders.collect(ctx, o); !errors.Is(r.Err, context.DeadlineExceeded) {
 			t.Errorf("collect = %v, want ctx's error", r.Err)
 		}
 		s.want(t, "mark", "submit", "claim t1", "store t1", "let go")
@@ -247,7 +247,7 @@ func TestOrderThatACallbackEndedFirst(t *testing.T) {
 				elsewhere := func(ctx context.Context) {
 					s.stock.landElsewhere(ctx, o.Ref)
 					if c.told {
-						s.desk.Ended(o.Ref, pool.Solved)
+						s.buyer.Ended(o.Ref, pool.Solved)
 					}
 				}
 				s.seat.submit = func(ctx context.Context) (string, error) {
@@ -260,12 +260,12 @@ func TestOrderThatACallbackEndedFirst(t *testing.T) {
 					elsewhere(ctx)
 					return provider.Solution{Token: "03AFexample"}, nil
 				}
-				if r := s.desk.orders.collect(t.Context(), o); r.Outcome != c.want {
+				if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != c.want {
 					t.Errorf("collect = %+v, want %v", r, c.want)
 				}
 				s.want(t, c.steps...)
-				if s.stock.tokens() != 1 || len(s.stock.landed()) != 0 || s.desk.slots()[0] != 0 {
-					t.Errorf("%d tokens, %v slots", s.stock.tokens(), s.desk.slots())
+				if s.stock.tokens() != 1 || len(s.stock.landed()) != 0 || s.buyer.slots()[0] != 0 {
+					t.Errorf("%d tokens, %v slots", s.stock.tokens(), s.buyer.slots())
 				}
 			})
 		})
@@ -324,20 +324,20 @@ func TestReservationsOfAnotherReplicaStay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newShop(t, 1)
-				s.desk.SetBudget(5)
+				s.buyer.SetBudget(5)
 				o := s.order(t)
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				mine := s.stock.owner(o.Ref)
 				c.prepare(s, o, stop)
-				if r := s.desk.orders.collect(ctx, o); r.Outcome != c.want || c.why != nil && !errors.Is(r.Err, c.why) {
+				if r := s.buyer.orders.collect(ctx, o); r.Outcome != c.want || c.why != nil && !errors.Is(r.Err, c.why) {
 					t.Errorf("collect = %+v, want %v", r, c.want)
 				}
 				if r := s.stock.record(o.Ref); r.State == pool.Unknown || s.stock.owner(o.Ref) == mine {
 					t.Errorf("it is in state %c, and this replica's again: %v", r.State, s.stock.owner(o.Ref) == mine)
 				}
 				for range 3 {
-					s.desk.placer.retry(t.Context())
+					s.buyer.placer.retry(t.Context())
 				}
 				s.wantLeft(t, 1, 1, 0)
 				if !s.stock.isBooked(o.Ref) || s.stock.tokens()+s.stock.failures() != 0 {
@@ -366,7 +366,7 @@ func TestASecondMarkIsNoLaterSubmit(t *testing.T) {
 		}
 		ctx, stop := context.WithTimeout(t.Context(), 9*time.Second)
 		defer stop()
-		if r := s.desk.orders.collect(ctx, o); !errors.Is(r.Err, context.DeadlineExceeded) {
+		if r := s.buyer.orders.collect(ctx, o); !errors.Is(r.Err, context.DeadlineExceeded) {
 			t.Errorf("collect = %v", r.Err)
 		}
 		if r := s.stock.record(o.Ref); marks != 2 || r.Unsolved != time.Second {
@@ -390,7 +390,7 @@ func TestATaskThatComesAfterTheLease(t *testing.T) {
 			time.Sleep(4 * time.Second)
 			return "t1", nil
 		}
-		r := s.desk.orders.collect(t.Context(), o)
+		r := s.buyer.orders.collect(t.Context(), o)
 		stop()
 		if r.Err != nil {
 			t.Errorf("collect = %v, %q", r.Err, s.all())

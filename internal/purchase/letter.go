@@ -39,8 +39,8 @@ type letterFile struct {
 	letter
 }
 
-// Letter is what may be shown of a dead letter: no token and no user agent.
-type Letter struct {
+// DeadLetter is what may be shown of a dead letter: no token and no user agent.
+type DeadLetter struct {
 	Order    string    `json:"order"` // the part of the id before the first dot
 	Provider string    `json:"provider"`
 	Kind     string    `json:"kind"`           // token | error
@@ -89,9 +89,9 @@ func (l letter) fault() error {
 }
 
 // shown is the part of a letter that is no secret.
-func (l letter) shown(size int64) Letter {
+func (l letter) shown(size int64) DeadLetter {
 	order, _, _ := strings.Cut(l.Order, ".")
-	s := Letter{
+	s := DeadLetter{
 		Order: letterText(order), Provider: letterText(l.Provider), Kind: "token",
 		Arrived: l.Arrived.UTC(), Until: l.Until.UTC(), Size: size,
 	}

@@ -78,8 +78,8 @@ func byIdentity(orders []string, order func(x, y captcha.ID) int) []string {
 
 // show is the letters as they may be shown, oldest first; never nil. With an error, as
 // of each, it shows those that can be read.
-func (d deadLetters) show() ([]Letter, error) {
-	shown := []Letter{}
+func (d deadLetters) show() ([]DeadLetter, error) {
+	shown := []DeadLetter{}
 	err := d.each(nil, func(l letter, size int64) bool {
 		shown = append(shown, l.shown(size))
 		return true

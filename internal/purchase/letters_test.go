@@ -302,11 +302,11 @@ func TestABrokenLetterDoesNotStopTheStart(t *testing.T) {
 		}
 		s := newShopWith(t, 1, folder)
 		for range 2 {
-			if err := s.desk.OpenLetters(); err != nil {
+			if err := s.buyer.OpenDeadLetters(); err != nil {
 				t.Errorf("opening: %v", err)
 			}
 		}
-		if n := s.desk.LettersSetAside(); n != 1 {
+		if n := s.buyer.DeadLettersSetAside(); n != 1 {
 			t.Errorf("%d files are set aside", n)
 		}
 	})

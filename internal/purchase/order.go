@@ -55,7 +55,7 @@ type Order struct {
 	task      string    // the provider's id
 	unsolved  time.Time // latest moment at which the task is known to be unsolved
 
-	stop       context.CancelFunc // ends collect; set while the desk holds the order
+	stop       context.CancelFunc // ends collect; set while the buyer holds the order
 	told       atomic.Pointer[Result]
 	submitting atomic.Bool // a task may be about to become known
 }

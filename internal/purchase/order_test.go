@@ -18,7 +18,7 @@ import (
 func TestPlaceReservesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 1)
-		o := mustPlace(t, s.desk, spec())
+		o := mustPlace(t, s.buyer, spec())
 		s.want(t, "reserve", "place")
 		placed := s.stock.placed[o.Ref]
 		want := pool.Order{
@@ -48,7 +48,7 @@ func TestPlaceReservesFirst(t *testing.T) {
 func TestPlaceDuringAReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 1)
-		slot, err := s.desk.Admit(t.Context(), Bid{})
+		slot, err := s.buyer.Admit(t.Context(), Bid{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,10 +56,10 @@ func TestPlaceDuringAReload(t *testing.T) {
 		go func() {
 			defer close(done)
 			for range 100 {
-				s.desk.SetProviders([]Entry{{Provider: s.seat, Account: "mark", Concurrency: 1}})
+				s.buyer.SetProviders([]Entry{{Provider: s.seat, Account: "mark", Concurrency: 1}})
 			}
 		}()
-		if _, err := s.desk.placer.place(t.Context(), slot, spec()); err != nil {
+		if _, err := s.buyer.placer.place(t.Context(), slot, spec()); err != nil {
 			t.Error(err)
 		}
 		<-done
@@ -109,20 +109,20 @@ func TestPlaceLeavesNothingBehind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newShop(t, 1)
-				slot, err := s.desk.Admit(t.Context(), Bid{})
+				slot, err := s.buyer.Admit(t.Context(), Bid{})
 				if err != nil {
 					t.Fatal(err)
 				}
 				target := spec()
 				c.prepare(s, &target)
-				if _, err := s.desk.placer.place(t.Context(), slot, target); !errors.Is(err, c.want) {
+				if _, err := s.buyer.placer.place(t.Context(), slot, target); !errors.Is(err, c.want) {
 					t.Errorf("place = %v, want %v", err, c.want)
 				}
 				s.want(t, c.steps...)
 				if orders, places := s.stock.counts(); orders != 0 || places != 0 {
 					t.Errorf("left behind: %d orders, %d places", orders, places)
 				}
-				if taken := s.desk.slots(); taken[0] != 0 {
+				if taken := s.buyer.slots(); taken[0] != 0 {
 					t.Errorf("%d slots taken", taken[0])
 				}
 			})
@@ -143,17 +143,17 @@ func lose(step string, err error) func(string) error {
 func TestPlaceAfterTheEndDoesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 1)
-		slot, err := s.desk.Admit(t.Context(), Bid{})
+		slot, err := s.buyer.Admit(t.Context(), Bid{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := s.desk.placer.place(ctx, slot, spec()); !errors.Is(err, context.Canceled) {
+		if _, err := s.buyer.placer.place(ctx, slot, spec()); !errors.Is(err, context.Canceled) {
 			t.Errorf("place = %v, want canceled", err)
 		}
 		s.want(t)
-		if taken := s.desk.slots(); taken[0] != 0 {
+		if taken := s.buyer.slots(); taken[0] != 0 {
 			t.Errorf("%d slots taken", taken[0])
 		}
 	})
@@ -166,25 +166,25 @@ func TestProviderFilledByOtherReplicas(t *testing.T) {
 		s := newShop(t, 2)
 		ctx := boundedCtx(t)
 		for _, foreign := range []string{"a", "b"} {
-			if ok, _, err := s.stock.other().Reserve(ctx, "one", pool.Ref{Identity: spec().ID, Order: foreign}, 2, time.Hour); err != nil || !ok {
+			if ok, _, err := s.stock.other().Acquire(ctx, "one", pool.Ref{Identity: spec().ID, Order: foreign}, 2, time.Hour); err != nil || !ok {
 				t.Fatal(ok, err)
 			}
 		}
-		slot, _, _ := mustAdmit(t, s.desk)
-		if _, err := s.desk.placer.place(ctx, slot, spec()); !errors.Is(err, ErrBusy) {
+		slot, _, _ := mustAdmit(t, s.buyer)
+		if _, err := s.buyer.placer.place(ctx, slot, spec()); !errors.Is(err, ErrBusy) {
 			t.Fatalf("place = %v, want ErrBusy", err)
 		}
 		if got := s.all(); slices.Contains(got, "place") {
 			t.Errorf("an order was placed without a place at the provider: %v", got)
 		}
-		slot, _, took := mustAdmit(t, s.desk)
+		slot, _, took := mustAdmit(t, s.buyer)
 		if took != fullFor {
 			t.Errorf("the next admission took %v, want %v", took, fullFor)
 		}
 		if err := s.stock.other().Release(ctx, "one", pool.Ref{Identity: spec().ID, Order: "a"}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.desk.placer.place(ctx, slot, spec()); err != nil {
+		if _, err := s.buyer.placer.place(ctx, slot, spec()); err != nil {
 			t.Errorf("place = %v after a place came free", err)
 		}
 	})

@@ -11,7 +11,7 @@ import (
 )
 
 // partOfStock cannot tell the orders at any provider.
-type partOfStock struct{ Stock }
+type partOfStock struct{ Orders }
 
 func (partOfStock) InFlight(_ context.Context, providers []string) ([]int, error) {
 	counts := make([]int, len(providers))
@@ -26,8 +26,8 @@ func (partOfStock) InFlight(_ context.Context, providers []string) ([]int, error
 func TestAProvidersPlacesAreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 9)
-		s.desk.stock = partOfStock{s.desk.stock}
-		got := s.desk.Providers(t.Context(), time.Now())[0]
+		s.buyer.stock = partOfStock{s.buyer.stock}
+		got := s.buyer.Providers(t.Context(), time.Now())[0]
 		if got.State.Kind != provider.StatePaused || !strings.Contains(got.State.Reason, "redis node") || got.InFlight != 0 {
 			t.Errorf("%+v", got)
 		}

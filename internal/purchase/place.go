@@ -70,7 +70,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
-	free, at, err := p.stock.Reserve(bounded, o.provider, o.Ref, terms.limit, lifetime(o.account)+placeMargin)
+	free, at, err := p.stock.Acquire(bounded, o.provider, o.Ref, terms.limit, lifetime(o.account)+placeMargin)
 	if err != nil {
 		return nil, p.rollbackTwice(ctx, o, fmt.Errorf("reserving a place at %s: %w", o.account.Name(), err))
 	}

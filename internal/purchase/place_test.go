@@ -19,22 +19,22 @@ func TestStepsThatAreCarriedOutLateAreTakenBack(t *testing.T) {
 		s := newShop(t, 1)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- s.desk.Run(ctx) }()
-		slot, err := s.desk.Admit(t.Context(), Bid{})
+		go func() { ended <- s.buyer.Run(ctx) }()
+		slot, err := s.buyer.Admit(t.Context(), Bid{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.stock.change(func() { s.stock.fault = func(string) error { return fmt.Errorf("%w: i/o timeout", pool.ErrDown) } })
-		if _, err := s.desk.placer.place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
+		if _, err := s.buyer.placer.place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
 			t.Fatalf("place = %v", err)
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		s.desk.placer.mu.Lock()
-		left := s.desk.placer.leftovers[0].order
-		s.desk.placer.mu.Unlock()
+		s.buyer.placer.mu.Lock()
+		left := s.buyer.placer.leftovers[0].order
+		s.buyer.placer.mu.Unlock()
 		// Late, and by the same replica.
-		if ok, _, err := s.stock.Store.Reserve(t.Context(), "one", left.Ref, 9, time.Hour); err != nil || !ok {
+		if ok, _, err := s.stock.Store.Acquire(t.Context(), "one", left.Ref, 9, time.Hour); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 		if p, err := s.stock.Store.Place(t.Context(), pool.Order{Ref: left.Ref, Depth: 9, TTL: time.Hour}); err != nil || !p.Placed {
@@ -46,11 +46,11 @@ func TestStepsThatAreCarriedOutLateAreTakenBack(t *testing.T) {
 		if orders, places := s.stock.counts(); orders != 0 || places != 0 {
 			t.Errorf("left behind: %d orders, %d places", orders, places)
 		}
-		s.desk.placer.mu.Lock()
-		if n := len(s.desk.placer.leftovers); n != 0 {
+		s.buyer.placer.mu.Lock()
+		if n := len(s.buyer.placer.leftovers); n != 0 {
 			t.Errorf("%d leftovers are still remembered", n)
 		}
-		s.desk.placer.mu.Unlock()
+		s.buyer.placer.mu.Unlock()
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
@@ -68,7 +68,7 @@ func TestAForgottenOrderIsLost(t *testing.T) {
 			s.stock.forgetOrder(o.Ref)
 			return "t1", nil
 		}
-		if r := s.desk.orders.collect(t.Context(), o); r.Outcome != Lost {
+		if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != Lost {
 			t.Errorf("collect = %v, want Lost", r.Err)
 		}
 		if n := len(s.stock.landed()); n != 0 {
@@ -85,14 +85,14 @@ func TestAForgottenOrderIsLost(t *testing.T) {
 func TestLeftoversAreTakenBackTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 1)
-		s.desk.SetBudget(5)
+		s.buyer.SetBudget(5)
 		s.stock.lostReply = lose("place", pool.ErrDown)
-		slot, _, _ := mustAdmit(t, s.desk)
-		if _, err := s.desk.placer.place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
+		slot, _, _ := mustAdmit(t, s.buyer)
+		if _, err := s.buyer.placer.place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
 			t.Fatalf("place = %v", err)
 		}
 		s.stock.lostReply = nil
-		left := s.desk.placer.leftovers[0].order
+		left := s.buyer.placer.leftovers[0].order
 		late := func() {
 			if p, err := s.stock.Store.Place(t.Context(), s.stock.placed[left.Ref]); err != nil || !p.Placed {
 				t.Fatal(p, err)
@@ -104,10 +104,10 @@ func TestLeftoversAreTakenBackTwice(t *testing.T) {
 		}
 		for i := range 2 {
 			late()
-			s.desk.placer.retry(t.Context())
+			s.buyer.placer.retry(t.Context())
 			s.wantLeft(t, 0, 0, 0)
-			if want := 1 - i; len(s.desk.placer.leftovers) != want || len(s.stock.booked()) != 0 {
-				t.Errorf("%d leftovers, want %d, %q booked", len(s.desk.placer.leftovers), want, s.stock.booked())
+			if want := 1 - i; len(s.buyer.placer.leftovers) != want || len(s.stock.booked()) != 0 {
+				t.Errorf("%d leftovers, want %d, %q booked", len(s.buyer.placer.leftovers), want, s.stock.booked())
 			}
 		}
 	})
@@ -118,15 +118,15 @@ func TestLeftoversOfAMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 2)
 		first, second := s.order(t), s.order(t)
-		s.desk.placer.later(first)
+		s.buyer.placer.later(first)
 		s.stock.fault = func(string) error {
 			s.stock.away()
-			s.desk.placer.later(second)
+			s.buyer.placer.later(second)
 			return nil
 		}
 		for want := range slices.Values([]int{2, 1, 0}) {
-			s.desk.placer.retry(t.Context())
-			if n := len(s.desk.placer.leftovers); n != want {
+			s.buyer.placer.retry(t.Context())
+			if n := len(s.buyer.placer.leftovers); n != want {
 				t.Errorf("%d leftovers, want %d", n, want)
 			}
 		}
@@ -141,12 +141,12 @@ func TestAPanicForgetsNoLeftovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 1)
 		s.stock.away("")
-		slot, _, _ := mustAdmit(t, s.desk)
-		_, _ = s.desk.placer.place(t.Context(), slot, spec())
+		slot, _, _ := mustAdmit(t, s.buyer)
+		_, _ = s.buyer.placer.place(t.Context(), slot, spec())
 		s.stock.change(func() { s.stock.fault = func(string) error { panic("?") } })
-		contain(s.desk.log, func() { s.desk.placer.retry(t.Context()) })
-		if len(s.desk.placer.leftovers) != 1 {
-			t.Errorf("%d leftovers", len(s.desk.placer.leftovers))
+		contain(s.buyer.log, func() { s.buyer.placer.retry(t.Context()) })
+		if len(s.buyer.placer.leftovers) != 1 {
+			t.Errorf("%d leftovers", len(s.buyer.placer.leftovers))
 		}
 	})
 }

@@ -32,7 +32,7 @@ func TestATokenThatWasSoldBefore(t *testing.T) {
 			tasks++
 			return "t" + string(rune('0'+tasks)), nil
 		}
-		d := NewDesk(stock, "no letters", witness{l}, quiet())
+		d := NewBuyer(stock, "no letters", witness{l}, quiet())
 		d.SetProviders([]Entry{{Provider: seat, Concurrency: 5}})
 		order := func() *Order { return mustPlace(t, d, spec()) }
 		if r := d.orders.collect(t.Context(), order()); r.Err != nil {
@@ -66,7 +66,7 @@ func TestATokenThatWasSoldBefore(t *testing.T) {
 		if r := <-ended; r.Outcome != Failed || !strings.Contains(r.Err.Error(), pool.RepeatedText) {
 			t.Errorf("the order of the callback: %v", r.Err)
 		}
-		if places, err := stock.Places(t.Context(), "one"); err != nil || len(places) != 0 || d.slots()[0] != 0 {
+		if places, err := stock.Permits(t.Context(), "one"); err != nil || len(places) != 0 || d.slots()[0] != 0 {
 			t.Errorf("left: %v, %v", places, err)
 		}
 	})

@@ -31,9 +31,9 @@ type Replayed struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// OpenLetters makes the folder of the dead letters ready and finds what an earlier
+// OpenDeadLetters makes the folder of the dead letters ready and finds what an earlier
 // run left there.
-func (d *Desk) OpenLetters() error {
+func (d *Buyer) OpenDeadLetters() error {
 	if err := d.letters.Open(); err != nil {
 		return err
 	}
@@ -47,23 +47,23 @@ func (d *Desk) OpenLetters() error {
 	return nil
 }
 
-// Letters lists the callbacks that could not be stored yet, without their
+// DeadLetters lists the callbacks that could not be stored yet, without their
 // tokens; with an error, those that can be read.
-func (d *Desk) Letters() ([]Letter, error) { return d.letters.show() }
+func (d *Buyer) DeadLetters() ([]DeadLetter, error) { return d.letters.show() }
 
-// LetterCount is how many there are.
-func (d *Desk) LetterCount() int { return d.letters.Count() }
+// DeadLetterCount is how many there are.
+func (d *Buyer) DeadLetterCount() int { return d.letters.Count() }
 
-// LettersSetAside is how many files could not be read and wait for a person.
-func (d *Desk) LettersSetAside() int { return d.letters.SetAside() }
+// DeadLettersSetAside is how many files could not be read and wait for a person.
+func (d *Buyer) DeadLettersSetAside() int { return d.letters.SetAside() }
 
 // replayQuietly is Replay now and then; the store says when Redis is away.
-func (d *Desk) replayQuietly(ctx context.Context) { _, _ = d.Replay(ctx) }
+func (d *Buyer) replayQuietly(ctx context.Context) { _, _ = d.Replay(ctx) }
 
 // Replay tries all dead letters again, those of one identity oldest first. What
 // Redis does not take keeps no other letter from its turn: only where it took none
 // of those that were tried is that the error. One replay is made at a time.
-func (d *Desk) Replay(ctx context.Context) (r Replayed, err error) {
+func (d *Buyer) Replay(ctx context.Context) (r Replayed, err error) {
 	select {
 	case d.replaying <- struct{}{}:
 		defer func() { <-d.replaying }()
@@ -91,7 +91,7 @@ func (d *Desk) Replay(ctx context.Context) (r Replayed, err error) {
 			row++
 			return row < mostStuck
 		}
-		if outcome != LetterExpired {
+		if outcome != DeadLetterExpired {
 			took, row = true, 0
 			delete(d.stuck, l.Identity)
 		}
@@ -125,24 +125,24 @@ func (d *Desk) Replay(ctx context.Context) (r Replayed, err error) {
 }
 
 // countLetter counts a letter that is none any more.
-func (d *Desk) countLetter(outcome string, r *Replayed) {
+func (d *Buyer) countLetter(outcome string, r *Replayed) {
 	switch outcome {
 	case CallbackSettled, CallbackFailed:
 		r.Replayed++
-		d.observe.Letter(LetterReplayed)
-	case LetterExpired:
+		d.observe.Letter(DeadLetterReplayed)
+	case DeadLetterExpired:
 		r.Expired++
-		d.observe.Letter(LetterExpired)
+		d.observe.Letter(DeadLetterExpired)
 	default:
 		r.Dropped++
-		d.observe.Letter(LetterDropped)
+		d.observe.Letter(DeadLetterDropped)
 	}
 }
 
 // tryAgain delivers a letter while it is of use.
-func (d *Desk) tryAgain(ctx context.Context, l letter) (outcome string, err error) {
+func (d *Buyer) tryAgain(ctx context.Context, l letter) (outcome string, err error) {
 	if !time.Now().Before(l.Until) {
-		return LetterExpired, nil
+		return DeadLetterExpired, nil
 	}
 	order, ok := pool.ParseRef(l.Order)
 	if !ok {
@@ -157,7 +157,7 @@ func (d *Desk) tryAgain(ctx context.Context, l letter) (outcome string, err erro
 }
 
 // tellTrouble logs what is wrong with the disk, and that it is over, once.
-func (d *Desk) tellTrouble(err error) {
+func (d *Buyer) tellTrouble(err error) {
 	d.mu.Lock()
 	before := d.trouble
 	d.trouble = err != nil

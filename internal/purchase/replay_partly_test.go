@@ -19,7 +19,7 @@ import (
 
 // partly is a stock of which the slots of some identities do not answer.
 type partly struct {
-	Stock
+	Orders
 	away  map[captcha.ID]bool
 	asked []captcha.ID
 }
@@ -29,7 +29,7 @@ func (p *partly) Find(ctx context.Context, order pool.Ref) (pool.Record, bool, e
 	if p.away[order.Identity] {
 		return pool.Record{}, false, pool.ErrDown
 	}
-	return p.Stock.Find(ctx, order)
+	return p.Orders.Find(ctx, order)
 }
 
 // kept places an order of a target of its own and leaves a letter with its token.
@@ -39,11 +39,11 @@ func (r *replica) kept(t *testing.T, name string, letters int) captcha.ID {
 	target.Identity.Sitekey = name
 	target.ID = target.Identity.ID()
 	for i := range letters {
-		slot, err := r.desk.Admit(t.Context(), Bid{})
+		slot, err := r.buyer.Admit(t.Context(), Bid{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := r.desk.placer.place(t.Context(), slot, target)
+		o, err := r.buyer.placer.place(t.Context(), slot, target)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func (r *replica) kept(t *testing.T, name string, letters int) captcha.ID {
 			t.Fatal(ok, err)
 		}
 		at := time.Now()
-		if err := r.desk.letters.keep(letter{
+		if err := r.buyer.letters.keep(letter{
 			Order: o.String(), Identity: target.ID, Provider: "one", Task: task, Token: "03AF" + task,
 			Arrived: at, Until: at.Add(time.Hour),
 		}); err != nil {
@@ -74,9 +74,9 @@ func TestALetterThatIsStuckBlocksNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
 		r := newReplica(t, pool.Options{Dial: bubble.Dial})
-		r.desk.SetProviders([]Entry{{Provider: newSeat(r.ledger, "one"), Concurrency: 100}})
-		p := &partly{Stock: r.store, away: map[captcha.ID]bool{}}
-		r.desk.stock = p
+		r.buyer.SetProviders([]Entry{{Provider: newSeat(r.ledger, "one"), Concurrency: 100}})
+		p := &partly{Orders: r.store, away: map[captcha.ID]bool{}}
+		r.buyer.stock = p
 		for i := range 12 {
 			p.away[r.kept(t, fmt.Sprint("dead", i), 2)] = true
 			time.Sleep(time.Second)
@@ -88,7 +88,7 @@ func TestALetterThatIsStuckBlocksNoOther(t *testing.T) {
 		replay := func() (Replayed, error) {
 			t.Helper()
 			p.asked = nil
-			got, err := r.desk.Replay(t.Context())
+			got, err := r.buyer.Replay(t.Context())
 			row := 0
 			for i, id := range p.asked {
 				if row++; !p.away[id] {
@@ -136,16 +136,16 @@ func TestALetterThatIsStuckBlocksNoOther(t *testing.T) {
 		for range 3 {
 			_, _ = replay()
 		}
-		if n := r.desk.LetterCount(); n != 12 {
+		if n := r.buyer.DeadLetterCount(); n != 12 {
 			t.Errorf("%d letters are left, want the 12 of those that are away", n)
 		}
 		clear(p.away)
-		for r.desk.LetterCount() > 0 {
-			if got, err := r.desk.Replay(t.Context()); err != nil || got.Replayed == 0 {
+		for r.buyer.DeadLetterCount() > 0 {
+			if got, err := r.buyer.Replay(t.Context()); err != nil || got.Replayed == 0 {
 				t.Fatalf("replay = %+v, %v", got, err)
 			}
 		}
-		if n := len(r.desk.stuck); n != 0 {
+		if n := len(r.buyer.stuck); n != 0 {
 			t.Errorf("%d identities are still taken to be away", n)
 		}
 		if told := slices.DeleteFunc(r.all(), func(e string) bool { return e != "letter replayed" }); len(told) != 36 {
@@ -160,19 +160,19 @@ func TestAReplayGoesOnBehindWhatIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
 		r := newReplica(t, pool.Options{Dial: bubble.Dial})
-		r.desk.SetProviders([]Entry{{Provider: newSeat(r.ledger, "one"), Concurrency: 100}})
+		r.buyer.SetProviders([]Entry{{Provider: newSeat(r.ledger, "one"), Concurrency: 100}})
 		var ids []captcha.ID
 		for i := range 24 {
 			ids = append(ids, r.kept(t, fmt.Sprint("key", i), 1))
 		}
 		slices.Sort(ids)
-		p := &partly{Stock: r.store, away: map[captcha.ID]bool{}}
+		p := &partly{Orders: r.store, away: map[captcha.ID]bool{}}
 		for _, id := range ids[:12] {
 			p.away[id] = true
 		}
-		r.desk.stock = p
+		r.buyer.stock = p
 		for n, want := range []Replayed{{Left: 24}, {Left: 24}, {Replayed: 12, Left: 12, Reason: others}} {
-			if got, err := r.desk.Replay(t.Context()); got != want || errors.Is(err, pool.ErrDown) != (want.Replayed == 0) {
+			if got, err := r.buyer.Replay(t.Context()); got != want || errors.Is(err, pool.ErrDown) != (want.Replayed == 0) {
 				t.Errorf("replay %d = %+v, %v, want %+v", n, got, err, want)
 			}
 			time.Sleep(replayEvery)
@@ -185,12 +185,12 @@ func TestExpiredLettersAreNoAnswerOfRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
 		r := newReplica(t, pool.Options{Dial: bubble.Dial})
-		r.desk.SetProviders([]Entry{{Provider: newSeat(r.ledger, "one"), Concurrency: 100}})
+		r.buyer.SetProviders([]Entry{{Provider: newSeat(r.ledger, "one"), Concurrency: 100}})
 		r.kept(t, "old", 3)
 		time.Sleep(time.Hour)
-		p := &partly{Stock: r.store, away: map[captcha.ID]bool{r.kept(t, "away", 3): true}}
-		r.desk.stock = p
-		if got, err := r.desk.Replay(t.Context()); !errors.Is(err, pool.ErrDown) || got != (Replayed{Expired: 3, Left: 3}) || len(p.asked) != 1 {
+		p := &partly{Orders: r.store, away: map[captcha.ID]bool{r.kept(t, "away", 3): true}}
+		r.buyer.stock = p
+		if got, err := r.buyer.Replay(t.Context()); !errors.Is(err, pool.ErrDown) || got != (Replayed{Expired: 3, Left: 3}) || len(p.asked) != 1 {
 			t.Errorf("replay = %+v, %v after %d questions", got, err, len(p.asked))
 		}
 	})
@@ -200,7 +200,7 @@ func TestExpiredLettersAreNoAnswerOfRedis(t *testing.T) {
 func TestReplayWithADeadNode(t *testing.T) {
 	addresses := redistest.Cluster(t)
 	r := newReplica(t, pool.Options{Addresses: "redis://" + strings.Join(addresses, ",redis://")})
-	r.desk.SetProviders([]Entry{{Provider: newSeat(r.ledger, "one"), Concurrency: 100}})
+	r.buyer.SetProviders([]Entry{{Provider: newSeat(r.ledger, "one"), Concurrency: 100}})
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses})
 	t.Cleanup(func() { _ = client.Close() })
 	node := func(key string) string {
@@ -233,16 +233,16 @@ func TestReplayWithADeadNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As Run does, again and again.
-	for deadline := time.Now().Add(30 * time.Second); r.desk.LetterCount() > left; {
-		got, err := r.desk.Replay(t.Context())
+	for deadline := time.Now().Add(30 * time.Second); r.buyer.DeadLetterCount() > left; {
+		got, err := r.buyer.Replay(t.Context())
 		if err != nil && !errors.Is(err, pool.ErrDown) || err == nil && got.Left > 0 && got.Reason != others {
 			t.Errorf("replay = %+v, %v", got, err)
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d letters are left, want %d", r.desk.LetterCount(), left)
+			t.Fatalf("%d letters are left, want %d", r.buyer.DeadLetterCount(), left)
 		}
 	}
-	if got, err := r.desk.Replay(t.Context()); !errors.Is(err, pool.ErrDown) || got != (Replayed{Left: left}) || left == 0 || left == 24 {
+	if got, err := r.buyer.Replay(t.Context()); !errors.Is(err, pool.ErrDown) || got != (Replayed{Left: left}) || left == 0 || left == 24 {
 		t.Errorf("replay = %+v, %v, want %d left", got, err, left)
 	}
 }

@@ -21,11 +21,11 @@ import (
 // mustReplay replays the letters and compares how that went.
 func (s *shop) mustReplay(t *testing.T, want Replayed) {
 	t.Helper()
-	got, err := s.desk.Replay(t.Context())
+	got, err := s.buyer.Replay(t.Context())
 	if err != nil || got != want {
 		t.Errorf("replay = %+v, %v, want %+v", got, err, want)
 	}
-	if n := s.desk.LetterCount(); n != want.Left {
+	if n := s.buyer.DeadLetterCount(); n != want.Left {
 		t.Errorf("%d letters are counted, want %d", n, want.Left)
 	}
 }
@@ -59,8 +59,8 @@ func TestCallbackWhileRedisIsAway(t *testing.T) {
 				s.forget()
 				s.mustCall(t, word(s.seat.pingback, c.text))
 				s.mustCall(t, word(s.seat.pingback, c.text)) // services repeat themselves
-				if got := s.all(); got[len(got)-1] != "callback kept" || s.desk.LetterCount() != 1 {
-					t.Fatalf("what happened: %q, %d letters", got, s.desk.LetterCount())
+				if got := s.all(); got[len(got)-1] != "callback kept" || s.buyer.DeadLetterCount() != 1 {
+					t.Fatalf("what happened: %q, %d letters", got, s.buyer.DeadLetterCount())
 				}
 				if after := s.stock.picture(); after != before {
 					t.Errorf("redis was changed:\n%s\nto:\n%s", before, after)
@@ -102,8 +102,8 @@ func TestCallbackWhileRedisIsAwayAtRelease(t *testing.T) {
 		ended := s.collecting(t, s.order(t))
 		s.stock.away("release")
 		s.mustCall(t, word(s.seat.pingback, "id=t1&code=03AFcallback"))
-		if r := <-ended; r.Err != nil || s.desk.LetterCount() != 0 {
-			t.Errorf("collect = %v, %d letters", r.Err, s.desk.LetterCount())
+		if r := <-ended; r.Err != nil || s.buyer.DeadLetterCount() != 0 {
+			t.Errorf("collect = %v, %d letters", r.Err, s.buyer.DeadLetterCount())
 		}
 		s.stock.away()
 		s.wantLeft(t, 0, 1, 0)
@@ -141,7 +141,7 @@ func TestCallbackThatNobodyTakes(t *testing.T) {
 		o := s.order(t)
 		c := word(o.address(), "code=03AFcallback")
 		s.stock.away("look")
-		if err := s.desk.Callback(t.Context(), c); !errors.Is(err, ErrNotKept) {
+		if err := s.buyer.Callback(t.Context(), c); !errors.Is(err, ErrNotKept) {
 			t.Errorf("callback = %v, want ErrNotKept", err)
 		}
 		s.stock.away()
@@ -174,7 +174,7 @@ func TestReplayAfterTheOrderEnded(t *testing.T) {
 // that Redis is not even asked, so that it cannot stop the others.
 func TestLettersOfNoUse(t *testing.T) {
 	for name, c := range map[string]struct {
-		foreign bool // the desk that keeps it has never placed such an order
+		foreign bool // the buyer that keeps it has never placed such an order
 		life    time.Duration
 	}{"a known life": {false, 120 * time.Second}, "an unknown life": {true, 24 * time.Hour}} {
 		t.Run(name, func(t *testing.T) {
@@ -188,13 +188,13 @@ func TestLettersOfNoUse(t *testing.T) {
 				}
 				s.stock.away("look")
 				keeper.mustCall(t, word(o.address(), "code=03AFcallback"))
-				shown, err := keeper.desk.Letters()
+				shown, err := keeper.buyer.DeadLetters()
 				if err != nil || len(shown) != 1 || shown[0].Until.Sub(shown[0].Arrived) != c.life || shown[0].Kind != "token" {
 					t.Fatalf("letters %+v, %v", shown, err)
 				}
 				time.Sleep(c.life - time.Millisecond)
-				if _, err := keeper.desk.Replay(t.Context()); !errors.Is(err, pool.ErrDown) || keeper.desk.LetterCount() != 1 {
-					t.Errorf("replay = %v, %d letters", err, keeper.desk.LetterCount())
+				if _, err := keeper.buyer.Replay(t.Context()); !errors.Is(err, pool.ErrDown) || keeper.buyer.DeadLetterCount() != 1 {
+					t.Errorf("replay = %v, %d letters", err, keeper.buyer.DeadLetterCount())
 				}
 				time.Sleep(time.Millisecond)
 				s.forget()
@@ -225,7 +225,7 @@ func TestReplayWhileRedisGoesAway(t *testing.T) {
 				return nil
 			}
 		})
-		got, err := s.desk.Replay(t.Context())
+		got, err := s.buyer.Replay(t.Context())
 		want := Replayed{Replayed: 2, Left: 2, Reason: "redis does not take the others now"}
 		if err != nil || got != want || looks != 3 {
 			t.Errorf("replay = %+v, %v after %d questions, want %+v after 3", got, err, looks, want)
@@ -244,11 +244,11 @@ func TestReplayWhileRedisGoesAway(t *testing.T) {
 
 // What a daemon that is gone kept is found by the next one on the folder, which
 // knows neither the order nor the secret.
-func TestLettersOfAnEarlierDesk(t *testing.T) {
+func TestLettersOfAnEarlierBuyer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		folder := filepath.Join(t.TempDir(), "deep", "letters")
 		s := newCallbackShop(t, folder)
-		if err := s.desk.OpenLetters(); err != nil {
+		if err := s.buyer.OpenDeadLetters(); err != nil {
 			t.Fatal(err)
 		}
 		o := s.order(t)
@@ -257,9 +257,9 @@ func TestLettersOfAnEarlierDesk(t *testing.T) {
 		s.mustCall(t, word(o.address(), "id=t5&code=03AFcallback"))
 		s.stock.away()
 		next := s.replica(folder)
-		next.desk.SetProviders(nil)
-		if err := next.desk.OpenLetters(); err != nil || next.desk.LetterCount() != 1 {
-			t.Fatalf("opened: %v, %d letters", err, next.desk.LetterCount())
+		next.buyer.SetProviders(nil)
+		if err := next.buyer.OpenDeadLetters(); err != nil || next.buyer.DeadLetterCount() != 1 {
+			t.Fatalf("opened: %v, %d letters", err, next.buyer.DeadLetterCount())
 		}
 		time.Sleep(17 * time.Second)
 		next.mustReplay(t, Replayed{Replayed: 1})
@@ -296,7 +296,7 @@ func TestTwoReplaysAtOnce(t *testing.T) {
 		var replays sync.WaitGroup
 		for range 2 {
 			replays.Go(func() {
-				r, err := s.desk.Replay(t.Context())
+				r, err := s.buyer.Replay(t.Context())
 				if err != nil {
 					t.Error(err)
 				}
@@ -306,7 +306,7 @@ func TestTwoReplaysAtOnce(t *testing.T) {
 		impatient, leave := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer leave()
 		time.Sleep(100 * time.Millisecond) // the others are at it
-		if _, err := s.desk.Replay(impatient); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.buyer.Replay(impatient); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("replay = %v, want ctx's error", err)
 		}
 		replays.Wait()
@@ -327,7 +327,7 @@ func TestRunReplays(t *testing.T) {
 		var logged bytes.Buffer
 		folder := t.TempDir()
 		s := newCallbackShop(t, folder)
-		s.desk.log = slog.New(slog.NewTextHandler(&logged, nil))
+		s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
 		s.stock.away("look")
 		ended := s.collecting(t, s.order(t))
 		s.mustCall(t, word(s.seat.pingback, "id=t1&code=03AFcallback"))
@@ -362,7 +362,7 @@ func TestReplayOfAFolderThatCannotBeRead(t *testing.T) {
 		var logged bytes.Buffer
 		blocked := filepath.Join(t.TempDir(), "file")
 		s := newCallbackShop(t, blocked)
-		s.desk.log = slog.New(slog.NewTextHandler(&logged, nil))
+		s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
 		for range 2 {
 			if err := os.WriteFile(blocked, nil, 0o600); err != nil {
 				t.Fatal(err)
@@ -370,7 +370,7 @@ func TestReplayOfAFolderThatCannotBeRead(t *testing.T) {
 			for range 3 {
 				s.mustReplay(t, Replayed{})
 			}
-			if _, err := s.desk.Letters(); err == nil {
+			if _, err := s.buyer.DeadLetters(); err == nil {
 				t.Error("the list does not tell")
 			}
 			if err := os.Remove(blocked); err != nil {
@@ -407,7 +407,7 @@ func TestAReplayEndsWithTheDaemon(t *testing.T) {
 			}
 		})
 		began := time.Now()
-		r, err := s.desk.Replay(ctx)
+		r, err := s.buyer.Replay(ctx)
 		if time.Since(began) > 3*time.Second {
 			t.Errorf("went on for %v after the stop: %+v, %v", time.Since(began), r, err)
 		}

@@ -54,7 +54,7 @@ func TestReports(t *testing.T) {
 					}
 					stop := s.running(t)
 					s.forget()
-					s.desk.Report(c.provider, c.task, captcha.HCaptcha, c.age, accepted)
+					s.buyer.Report(c.provider, c.task, captcha.HCaptcha, c.age, accepted)
 					time.Sleep(time.Minute)
 					stop()
 					var want []string
@@ -76,12 +76,12 @@ func TestReportsNeverBlock(t *testing.T) {
 		s.seat.report = func() error { time.Sleep(50 * time.Second); return nil }
 		began := time.Now()
 		for range mostReports + 3 { // nobody passes them on yet
-			s.desk.Report("one", "t1", captcha.HCaptcha, 20*time.Second, true)
+			s.buyer.Report("one", "t1", captcha.HCaptcha, 20*time.Second, true)
 		}
 		s.want(t, "report to one: refused", "report to one: refused", "report to one: refused")
 		s.forget()
 		stop := s.running(t)
-		s.desk.Report("one", "t2", captcha.HCaptcha, 0, true)
+		s.buyer.Report("one", "t2", captcha.HCaptcha, 0, true)
 		if took := time.Since(began); took != 0 {
 			t.Errorf("it took %v", took)
 		}
@@ -105,10 +105,10 @@ func TestReportToAProviderThatWent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 1)
 		stop := s.running(t)
-		s.desk.SetProviders([]Entry{{Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
-		s.desk.Report("one", "t1", captcha.HCaptcha, 0, true)
+		s.buyer.SetProviders([]Entry{{Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
+		s.buyer.Report("one", "t1", captcha.HCaptcha, 0, true)
 		synctest.Wait()
-		s.desk.Report("two", "t1", captcha.HCaptcha, 0, true)
+		s.buyer.Report("two", "t1", captcha.HCaptcha, 0, true)
 		synctest.Wait()
 		s.want(t, "report to one: refused", "report t1 true", "report to two: passed")
 		stop()
@@ -121,7 +121,7 @@ func TestStopWhileReporting(t *testing.T) {
 		s := newShop(t, 1)
 		s.seat.report = func() error { return &provider.Error{Class: provider.Capacity, Code: "CODE"} }
 		stop := s.running(t)
-		s.desk.Report("one", "t1", captcha.HCaptcha, 0, true)
+		s.buyer.Report("one", "t1", captcha.HCaptcha, 0, true)
 		synctest.Wait()
 		began := time.Now()
 		stop()
@@ -164,7 +164,7 @@ func TestRunOutlivesPanics(t *testing.T) {
 			}
 			return nil
 		}
-		s.desk.observe = clumsy{witness{s.ledger}, &broken}
+		s.buyer.observe = clumsy{witness{s.ledger}, &broken}
 		s.seat.poll = notReady(1000)
 		s.stock.away("look")
 		first, second, held := s.order(t), s.order(t), s.order(t)
@@ -177,7 +177,7 @@ func TestRunOutlivesPanics(t *testing.T) {
 		var panics atomic.Int64
 		s.stock.change(func() { s.stock.fault = func(string) error { panics.Add(1); panic("a fault of ours") } })
 		faulty.Store(true)
-		s.desk.Report("one", "t1", captcha.HCaptcha, 0, true)
+		s.buyer.Report("one", "t1", captcha.HCaptcha, 0, true)
 		time.Sleep(4 * time.Second)
 		faulty.Store(false)
 		s.stock.away("look")
@@ -189,16 +189,16 @@ func TestRunOutlivesPanics(t *testing.T) {
 		// The observer.
 		s.stock.away()
 		broken.Store(true)
-		s.desk.Report("one", "t2", captcha.HCaptcha, 0, true)
+		s.buyer.Report("one", "t2", captcha.HCaptcha, 0, true)
 		time.Sleep(2*replayEvery + 100*time.Millisecond)
 		broken.Store(false)
 
 		s.forget()
-		s.desk.Report("one", "t3", captcha.HCaptcha, 0, true)
+		s.buyer.Report("one", "t3", captcha.HCaptcha, 0, true)
 		synctest.Wait()
 		s.want(t, "report t3 true", "report to one: passed")
-		if n := len(s.stock.landed()); n != 2 || s.desk.LetterCount() != 0 {
-			t.Errorf("%d tokens landed, %d letters left", n, s.desk.LetterCount())
+		if n := len(s.stock.landed()); n != 2 || s.buyer.DeadLetterCount() != 0 {
+			t.Errorf("%d tokens landed, %d letters left", n, s.buyer.DeadLetterCount())
 		}
 		s.stock.steal(t.Context(), held.Ref)
 		if r := <-ended; r.Outcome != Elsewhere {
@@ -213,14 +213,14 @@ func TestTidyOutlivesPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 1)
 		s.stock.away("")
-		slot, _, _ := mustAdmit(t, s.desk)
-		if _, err := s.desk.placer.place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
+		slot, _, _ := mustAdmit(t, s.buyer)
+		if _, err := s.buyer.placer.place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
 			t.Fatalf("place = %v", err)
 		}
 		s.stock.change(func() { s.stock.fault = func(string) error { panic("a fault of ours") } })
 		ctx, stop := context.WithTimeout(t.Context(), retryEvery+time.Millisecond)
 		defer stop()
-		if err := s.desk.Run(ctx); err != nil {
+		if err := s.buyer.Run(ctx); err != nil {
 			t.Errorf("run: %v", err)
 		}
 	})
@@ -232,7 +232,7 @@ func TestAReportIsNotSentAfterItsWindow(t *testing.T) {
 		s := newShop(t, 1)
 		s.seat.report = func() error { return &provider.Error{Class: provider.Capacity, Code: "CODE"} }
 		stop := s.running(t)
-		s.desk.Report("one", "t1", captcha.HCaptcha, time.Minute-50*time.Millisecond, true)
+		s.buyer.Report("one", "t1", captcha.HCaptcha, time.Minute-50*time.Millisecond, true)
 		time.Sleep(time.Minute)
 		stop()
 		s.want(t, "report t1 true", "report to one: late")
@@ -244,7 +244,7 @@ func TestAReportIsNotSentAfterItsWindow(t *testing.T) {
 func TestReportsToSeveralProvidersAndAtAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 1)
-		s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
+		s.buyer.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
 		s.seat.report = func() error {
 			time.Sleep(10 * time.Second)
 			return &provider.Error{Class: provider.Capacity, Code: "timeout"}
@@ -252,18 +252,18 @@ func TestReportsToSeveralProvidersAndAtAStop(t *testing.T) {
 		stop := s.running(t)
 		s.forget()
 		for range 5 {
-			s.desk.Report("one", "t1", captcha.HCaptcha, 0, false)
+			s.buyer.Report("one", "t1", captcha.HCaptcha, 0, false)
 		}
-		s.desk.Report("two", "t2", captcha.HCaptcha, 0, false)
+		s.buyer.Report("two", "t2", captcha.HCaptcha, 0, false)
 		time.Sleep(time.Second)
 		if !slices.Contains(s.all(), "report to two: passed") {
 			t.Errorf("after a second: %q", s.all())
 		}
 		for range reportsAtOnce {
-			s.desk.Report("one", "t1", captcha.HCaptcha, 0, false)
+			s.buyer.Report("one", "t1", captcha.HCaptcha, 0, false)
 		}
 		stop()
-		s.desk.Report("one", "t1", captcha.HCaptcha, 0, false)
+		s.buyer.Report("one", "t1", captcha.HCaptcha, 0, false)
 		told := 0
 		for _, entry := range s.all() {
 			if strings.HasPrefix(entry, "report to ") {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Run does what the desk owes to the orders and to the providers, until ctx
+// Run does what the buyer owes to the orders and to the providers, until ctx
 // ends: it renews the leases of the orders that this replica works on, takes back
 // what a Redis that hung left behind, replays dead letters, passes reports on,
 // and asks the providers for their threads and balances.
-func (d *Desk) Run(ctx context.Context) error {
+func (d *Buyer) Run(ctx context.Context) error {
 	var duties sync.WaitGroup
 	for _, duty := range []struct {
 		every time.Duration
@@ -30,7 +30,7 @@ func (d *Desk) Run(ctx context.Context) error {
 }
 
 // repeat does something now and then. A panic ends one turn alone.
-func (d *Desk) repeat(ctx context.Context, every time.Duration, do func(context.Context)) {
+func (d *Buyer) repeat(ctx context.Context, every time.Duration, do func(context.Context)) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
@@ -47,7 +47,7 @@ func (d *Desk) repeat(ctx context.Context, every time.Duration, do func(context.
 func contain(log *slog.Logger, do func()) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			log.Error("panic at the desk", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			log.Error("panic at the buyer", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
 		}
 	}()
 	do()

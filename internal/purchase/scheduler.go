@@ -139,7 +139,7 @@ func (q *scheduler) bestLocked() int {
 
 func (q *scheduler) fairLocked() bool { return q.places%fairTurn == fairTurn-1 }
 
-// admit waits for a slot, see Desk.Admit.
+// admit waits for a slot, see Buyer.Admit.
 func (q *scheduler) admit(ctx context.Context, bid Bid) (*Slot, error) {
 	for {
 		if slot, err := q.serve(ctx, bid); slot != nil || err != nil {

@@ -74,7 +74,7 @@ func TestTurnOfOneWhoLeavesIsPassedOn(t *testing.T) {
 			l.leave()
 			callers.Wait()
 			if l.serving {
-				t.Fatal("a turn was lost: the desk is occupied by nobody")
+				t.Fatal("a turn was lost: the buyer is occupied by nobody")
 			}
 		}
 		if passed == 0 {
@@ -83,7 +83,7 @@ func TestTurnOfOneWhoLeavesIsPassedOn(t *testing.T) {
 	})
 }
 
-// However turns and departures meet, there is never more than one at the desk
+// However turns and departures meet, there is never more than one at the buyer
 // and no turn is lost.
 func TestLineLosesNoTurn(t *testing.T) {
 	var l scheduler
@@ -95,7 +95,7 @@ func TestLineLosesNoTurn(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration((n*7+i)%50)*time.Microsecond)
 				if l.enter(ctx, Bid{}) == nil {
 					if inside.Add(1) != 1 {
-						t.Error("two at the desk")
+						t.Error("two at the buyer")
 					}
 					served.Add(1)
 					inside.Add(-1)
@@ -123,7 +123,7 @@ func TestLineRefusesTheLate(t *testing.T) {
 		t.Errorf("enter = %v, want context canceled", err)
 	}
 	if l.serving {
-		t.Error("the desk is occupied by nobody")
+		t.Error("the buyer is occupied by nobody")
 	}
 }
 
@@ -135,7 +135,7 @@ func TestPlacesGoToTheBestBid(t *testing.T) {
 		s := newShop(t, 1)
 		began := time.Now()
 		since := func(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }
-		held, err := s.desk.Admit(t.Context(), Bid{})
+		held, err := s.buyer.Admit(t.Context(), Bid{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func TestPlacesGoToTheBestBid(t *testing.T) {
 			name string
 			Bid
 		}{
-			{"worthless", Bid{Since: since(-90)}}, // at the desk, since it came first
+			{"worthless", Bid{Since: since(-90)}}, // at the buyer, since it came first
 			{"good", Bid{Worth: 2, Since: since(-3)}},
 			{"better", Bid{Worth: 3, Since: since(-2)}},
 			{"as good, longer", Bid{Worth: 2, Since: since(-9)}},
@@ -158,7 +158,7 @@ func TestPlacesGoToTheBestBid(t *testing.T) {
 		for _, b := range bids {
 			patience := map[bool]context.Context{false: t.Context(), true: impatient}[b.name == "gone"]
 			targets.Go(func() {
-				slot, err := s.desk.Admit(patience, b.Bid)
+				slot, err := s.buyer.Admit(patience, b.Bid)
 				if err != nil {
 					return
 				}
@@ -173,7 +173,7 @@ func TestPlacesGoToTheBestBid(t *testing.T) {
 		held.Free()
 		targets.Wait()
 		got.want(t, "callers, longer", "callers", "worthless", "better", "as good, longer", "good", "poor")
-		if slots := s.desk.slots(); slots[0] != 0 {
+		if slots := s.buyer.slots(); slots[0] != 0 {
 			t.Errorf("%d slots still taken", slots[0])
 		}
 	})

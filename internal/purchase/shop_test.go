@@ -187,12 +187,12 @@ func (w witness) Report(name, outcome string) {
 	w.add("report to %s: %s", name, outcome)
 }
 
-// shop is a desk with one provider and a stock.
+// shop is a buyer with one provider and a stock.
 type shop struct {
 	*ledger
 	stock *stock
 	seat  *seat
-	desk  *Desk
+	buyer *Buyer
 }
 
 func newShop(t *testing.T, concurrency int) *shop {
@@ -207,18 +207,18 @@ func newShopWith(t *testing.T, concurrency int, letters string) *shop {
 	return openShop(newWorld(t, l), concurrency, letters)
 }
 
-// openShop is one replica: a desk on the world's Redis with its own client of the
+// openShop is one replica: a buyer on the world's Redis with its own client of the
 // provider "one".
 func openShop(w *world, concurrency int, letters string) *shop {
 	w.t.Helper()
 	s := &shop{ledger: w.ledger, seat: newSeat(w.ledger, "one")}
-	s.stock = &stock{world: w, Store: w.open(func(order pool.Ref, how string) { s.desk.Ended(order, how) })}
-	s.desk = NewDesk(s.stock, letters, witness{w.ledger}, quiet())
-	s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: concurrency}})
+	s.stock = &stock{world: w, Store: w.open(func(order pool.Ref, how string) { s.buyer.Ended(order, how) })}
+	s.buyer = NewBuyer(s.stock, letters, witness{w.ledger}, quiet())
+	s.buyer.SetProviders([]Entry{{Provider: s.seat, Concurrency: concurrency}})
 	return s
 }
 
-// replica is another desk on the same Redis.
+// replica is another buyer on the same Redis.
 func (s *shop) replica(letters string) *shop { return openShop(s.stock.world, 5, letters) }
 
 // listening has the shop's store hear what other replicas tell, until the test ends.
@@ -251,7 +251,7 @@ func (s *shop) order(t *testing.T) *Order {
 }
 
 // mustPlace admits and places an order.
-func mustPlace(t *testing.T, d *Desk, target Spec) *Order {
+func mustPlace(t *testing.T, d *Buyer, target Spec) *Order {
 	t.Helper()
 	slot, err := d.Admit(t.Context(), Bid{})
 	if err != nil {
@@ -266,7 +266,7 @@ func mustPlace(t *testing.T, d *Desk, target Spec) *Order {
 
 func (s *shop) orderFor(t *testing.T, target Spec) *Order {
 	t.Helper()
-	o := mustPlace(t, s.desk, target)
+	o := mustPlace(t, s.buyer, target)
 	s.forget()
 	return o
 }
@@ -274,7 +274,7 @@ func (s *shop) orderFor(t *testing.T, target Spec) *Order {
 // reserve gives an order a place at a provider for a day.
 func (s *shop) reserve(t *testing.T, name string, order pool.Ref) {
 	t.Helper()
-	if ok, _, err := s.stock.other().Reserve(t.Context(), name, order, 99, 24*time.Hour); err != nil || !ok {
+	if ok, _, err := s.stock.other().Acquire(t.Context(), name, order, 99, 24*time.Hour); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 }
@@ -292,17 +292,17 @@ func (s *shop) renew(t *testing.T, order pool.Ref) {
 func (s *shop) collecting(t *testing.T, o *Order) <-chan Result {
 	t.Helper()
 	ended := make(chan Result, 1)
-	go func() { ended <- s.desk.orders.collect(t.Context(), o) }()
+	go func() { ended <- s.buyer.orders.collect(t.Context(), o) }()
 	synctest.Wait()
 	return ended
 }
 
-// running runs the desk until the function that it returns is called.
+// running runs the buyer until the function that it returns is called.
 func (s *shop) running(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.desk.Run(ctx) }()
+	go func() { ended <- s.buyer.Run(ctx) }()
 	synctest.Wait()
 	return func() {
 		t.Helper()
@@ -314,7 +314,7 @@ func (s *shop) running(t *testing.T) (stop func()) {
 }
 
 // slots is how many slots are taken at each provider of the list.
-func (d *Desk) slots() (taken []int) {
+func (d *Buyer) slots() (taken []int) {
 	d.accounts.mu.Lock()
 	defer d.accounts.mu.Unlock()
 	for _, a := range d.accounts.listed {

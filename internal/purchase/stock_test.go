@@ -26,13 +26,13 @@ type world struct {
 	fault func(step string) error
 	// lostReply is asked after each step was carried out; an error replaces its answer.
 	lostReply func(step string) error
-	placed    map[pool.Ref]pool.Order // as the desks asked for them
+	placed    map[pool.Ref]pool.Order // as the buyers asked for them
 	landings  []pool.Landing          // that the script carried out
 	second    *pool.Store             // another replica; see other
 }
 
 // stock is one replica's store, with the real scripts. It writes the steps into the
-// ledger and lets a test reach between the desk and Redis; it judges nothing.
+// ledger and lets a test reach between the buyer and Redis; it judges nothing.
 type stock struct {
 	*world
 	*pool.Store
@@ -58,7 +58,7 @@ func (w *world) open(ended func(pool.Ref, string)) *pool.Store {
 	return s
 }
 
-// other is a replica that has no desk.
+// other is a replica that has no buyer.
 func (w *world) other() *pool.Store {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +116,7 @@ func carry[T any](w *world, step string, do func() (T, error)) (answer T, err er
 	return answer, err
 }
 
-// limited is carry for a step whose limit the desk sets.
+// limited is carry for a step whose limit the buyer sets.
 func limited[T any](ctx context.Context, w *world, step string, do func() (T, error)) (T, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		w.t.Errorf("%s is a step without a limit", step)
@@ -129,13 +129,13 @@ func silent(do func() error) func() (struct{}, error) {
 	return func() (struct{}, error) { return struct{}{}, do() }
 }
 
-func (s *stock) Reserve(ctx context.Context, name string, order pool.Ref, limit int, ttl time.Duration) (bool, pool.Moment, error) {
+func (s *stock) Acquire(ctx context.Context, name string, order pool.Ref, limit int, ttl time.Duration) (bool, pool.Moment, error) {
 	type answer struct {
 		ok bool
 		at pool.Moment
 	}
 	a, err := limited(ctx, s.world, "reserve", func() (a answer, err error) {
-		a.ok, a.at, err = s.Store.Reserve(ctx, name, order, limit, ttl)
+		a.ok, a.at, err = s.Store.Acquire(ctx, name, order, limit, ttl)
 		return a, err
 	})
 	return a.ok, a.at, err
@@ -151,8 +151,8 @@ func (s *stock) Release(ctx context.Context, name string, order pool.Ref) error 
 	return err
 }
 
-func (s *stock) Places(ctx context.Context, name string) ([]pool.Ref, error) {
-	return carry(s.world, "look places", func() ([]pool.Ref, error) { return s.Store.Places(ctx, name) })
+func (s *stock) Permits(ctx context.Context, name string) ([]pool.Ref, error) {
+	return carry(s.world, "look places", func() ([]pool.Ref, error) { return s.Store.Permits(ctx, name) })
 }
 
 func (s *stock) InFlight(ctx context.Context, names []string) ([]int, error) {
@@ -412,7 +412,7 @@ func (w *world) forgetOrder(order pool.Ref) {
 // picture is all that is in Redis.
 func (w *world) picture() string { return w.redis.Dump() }
 
-// landed are the landings that the script carried out for desks of this test.
+// landed are the landings that the script carried out for buyers of this test.
 func (w *world) landed() []pool.Landing {
 	w.mu.Lock()
 	defer w.mu.Unlock()

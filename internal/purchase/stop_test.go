@@ -29,12 +29,12 @@ func TestStopWhileSubmitting(t *testing.T) {
 				return "t1", nil
 			}
 		}
-		if r := s.desk.orders.collect(ctx, s.order(t)); !errors.Is(r.Err, context.Canceled) {
+		if r := s.buyer.orders.collect(ctx, s.order(t)); !errors.Is(r.Err, context.Canceled) {
 			t.Errorf("collect = %v, want canceled", r.Err)
 		}
 		s.want(t, "mark", "submit", "claim t1", "store t1", "let go")
-		if orders, places := s.stock.counts(); orders != 1 || places != 1 || s.desk.slots()[0] != 0 {
-			t.Errorf("left: %d orders, %d places, %d slots", orders, places, s.desk.slots()[0])
+		if orders, places := s.stock.counts(); orders != 1 || places != 1 || s.buyer.slots()[0] != 0 {
+			t.Errorf("left: %d orders, %d places, %d slots", orders, places, s.buyer.slots()[0])
 		}
 	})
 }
@@ -52,7 +52,7 @@ func TestStopWhilePolling(t *testing.T) {
 				ctx, stop := context.WithTimeout(t.Context(), after)
 				defer stop()
 				began := time.Now()
-				if r := s.desk.orders.collect(ctx, s.order(t)); !errors.Is(r.Err, context.DeadlineExceeded) {
+				if r := s.buyer.orders.collect(ctx, s.order(t)); !errors.Is(r.Err, context.DeadlineExceeded) {
 					t.Errorf("collect = %v, want ctx's error", r.Err)
 				}
 				if took := time.Since(began); took != after {
@@ -77,11 +77,11 @@ func TestStopBeforeSubmitting(t *testing.T) {
 		o := s.order(t)
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
-		if r := s.desk.orders.collect(ctx, o); !errors.Is(r.Err, context.Canceled) {
+		if r := s.buyer.orders.collect(ctx, o); !errors.Is(r.Err, context.Canceled) {
 			t.Errorf("collect = %v, want canceled", r.Err)
 		}
 		s.want(t, "fail bought=false", "release")
-		if s.desk.slots()[0] != 0 {
+		if s.buyer.slots()[0] != 0 {
 			t.Error("the slot was not freed")
 		}
 	})
@@ -107,7 +107,7 @@ func TestStopWithATokenInHand(t *testing.T) {
 					}
 					return nil
 				}
-				r := s.desk.orders.collect(ctx, s.order(t))
+				r := s.buyer.orders.collect(ctx, s.order(t))
 				landed := len(s.stock.landed()) == 1
 				if want := away < stopGrace; landed != want || (r.Outcome == Solved) != want {
 					t.Errorf("landed %v, collect = %v", landed, r.Err)

@@ -18,7 +18,7 @@
 // replicas, orders that ran out of time.
 //
 // At the start, before anything is bought, and every 2 s after that, the manager
-// has the desk adopt the orders of replicas that are gone. Identities that no target names any more are looked at once more
+// has the buyer adopt the orders of replicas that are gone. Identities that no target names any more are looked at once more
 // when their last token and order must be over, so that their figures are complete.
 //
 // # Invariants
@@ -34,7 +34,7 @@
 //     waiting come first, then the greatest worth, and now and then who has waited
 //     longest, so that a target that needs a hundred tokens and one that needs one
 //     both get on. A bid is made anew when something happens to its target.
-//   - Every order's goroutine, which is the desk's, has ended when Run returns.
+//   - Every order's goroutine, which is the buyer's, has ended when Run returns.
 //   - Nothing retries for ever at full speed: see the constants of worker.go
 //     and policy's probe.
 //

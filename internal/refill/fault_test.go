@@ -18,7 +18,7 @@ import (
 	"poold/internal/targets"
 )
 
-// counter is a desk that only counts, with faults of ours in it.
+// counter is a buyer that only counts, with faults of ours in it.
 type counter struct {
 	mu     sync.Mutex
 	placed int
@@ -64,11 +64,11 @@ func (e eye) Look(ctx context.Context, _ captcha.ID, _, _ time.Duration) (pool.S
 }
 
 // withCounter runs a manager over a counter for one target.
-func withCounter(t *testing.T, stock Stock, desk Desk, depth int, story func(t *testing.T, m *Manager, log *bytes.Buffer)) {
+func withCounter(t *testing.T, stock Stock, buyer Buyer, depth int, story func(t *testing.T, m *Manager, log *bytes.Buffer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		m := NewManager(stock, desk, slog.New(slog.NewTextHandler(&log, nil)))
+		m := NewManager(stock, buyer, slog.New(slog.NewTextHandler(&log, nil)))
 		m.Apply(t.Context(), &targets.Set{Targets: []targets.Target{target("login", depth)}})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -88,10 +88,10 @@ func empty(context.Context) (pool.Stock, error) { return pool.Stock{NextLook: -1
 func TestPanicsAreContained(t *testing.T) {
 	looks := 0
 	cases := map[string]struct {
-		look eye
-		desk *counter
-		most int // times in ten seconds
-		seen func(d *counter) int
+		look  eye
+		buyer *counter
+		most  int // times in ten seconds
+		seen  func(d *counter) int
 	}{
 		"in a look": {
 			func(context.Context) (pool.Stock, error) { looks++; panic("fault of ours") }, &counter{}, 11,
@@ -104,10 +104,10 @@ func TestPanicsAreContained(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			withCounter(t, c.look, c.desk, 5, func(t *testing.T, _ *Manager, log *bytes.Buffer) {
+			withCounter(t, c.look, c.buyer, 5, func(t *testing.T, _ *Manager, log *bytes.Buffer) {
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
-				if n := c.seen(c.desk); n < 1 || n > c.most {
+				if n := c.seen(c.buyer); n < 1 || n > c.most {
 					t.Errorf("happened %d times in ten seconds, want 1 to %d", n, c.most)
 				}
 				if text := log.String(); !strings.Contains(text, "fault of ours") || !strings.Contains(text, "fault_test.go") {
@@ -123,8 +123,8 @@ func TestPanicsAreContained(t *testing.T) {
 func TestBidsOfADecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		look := func(context.Context) (pool.Stock, error) { return pool.Stock{NextLook: -1, Orders: 1, Waiting: 3}, nil }
-		desk := &counter{}
-		m := NewManager(eye(look), desk, slog.New(slog.DiscardHandler))
+		buyer := &counter{}
+		m := NewManager(eye(look), buyer, slog.New(slog.DiscardHandler))
 		login := target("login", 3)
 		login.Min, login.MaxWaste = 2, 3
 		m.Apply(t.Context(), &targets.Set{Targets: []targets.Target{login}})
@@ -137,10 +137,10 @@ func TestBidsOfADecision(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if len(desk.bids) != 5 {
-			t.Fatalf("%d bids for a depth of 3 with two who wait without an order: %+v", len(desk.bids), desk.bids)
+		if len(buyer.bids) != 5 {
+			t.Fatalf("%d bids for a depth of 3 with two who wait without an order: %+v", len(buyer.bids), buyer.bids)
 		}
-		for nth, b := range desk.bids {
+		for nth, b := range buyer.bids {
 			if b.Callers != (nth < 2) || (b.Worth == 3) != (nth < 4) {
 				t.Errorf("order %d: %+v", nth, b)
 			}

@@ -37,8 +37,8 @@ type Stock interface {
 	Remember(ctx context.Context, id captcha.ID, learned []byte) error
 }
 
-// Desk is what refill needs of a *purchase.Desk.
-type Desk interface {
+// Buyer is what refill needs of a *purchase.Buyer.
+type Buyer interface {
 	Admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, error)
 	Buy(ctx context.Context, slot *purchase.Slot, spec purchase.Spec, ended func(purchase.Result)) error
 	Adopt(ctx context.Context, within time.Duration, ended func(captcha.ID, purchase.Result)) error
@@ -51,7 +51,7 @@ type Desk interface {
 // use.
 type Manager struct {
 	stock Stock
-	desk  Desk
+	buyer Buyer
 	log   *slog.Logger
 
 	roster  atomic.Pointer[roster] // replaced whole by Run
@@ -93,9 +93,9 @@ type application struct {
 }
 
 // NewManager makes a manager without targets.
-func NewManager(stock Stock, desk Desk, log *slog.Logger) *Manager {
+func NewManager(stock Stock, buyer Buyer, log *slog.Logger) *Manager {
 	m := &Manager{
-		stock: stock, desk: desk, log: log,
+		stock: stock, buyer: buyer, log: log,
 		applies: make(chan application), ended: make(chan struct{}),
 	}
 	m.roster.Store(&roster{})
@@ -153,7 +153,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer close(m.ended)
 	// Orders live under Run's ctx: they outlive the worker that placed them.
 	buy := func(w *worker, slot *purchase.Slot, on terms) error {
-		return m.desk.Buy(ctx, slot, w.spec(on), func(r purchase.Result) { w.ended(r, m.Kick) })
+		return m.buyer.Buy(ctx, slot, w.spec(on), func(r purchase.Result) { w.ended(r, m.Kick) })
 	}
 
 	// What is under way is collected before anything is bought.
@@ -178,7 +178,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	dismiss(m.roster.Load().byID)
 	recovery.Wait()
-	return m.desk.Wait()
+	return m.buyer.Wait()
 }
 
 // reconcile makes running equal wanted. Only Run calls it.
@@ -202,7 +202,7 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buyer) {
 				h.kick()
 			}
 		} else {
-			h = &hand{worker: newWorker(t, m.stock, m.desk, m.log), done: make(chan struct{})}
+			h = &hand{worker: newWorker(t, m.stock, m.buyer, m.log), done: make(chan struct{})}
 			came = append(came, h)
 		}
 		next.byID[t.ID], next.byName[t.Name] = h, h

@@ -69,13 +69,13 @@ func TestEachBudgetHoldsAlone(t *testing.T) {
 // The budget over all targets can be raised at any time, which no kick tells.
 func TestBudgetOverAllTargets(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *world) {
-		w.desk.SetBudget(3)
+		w.buyer.SetBudget(3)
 		w.apply(target("login", 5))
 		w.after(20 * time.Second)
 		if n := w.note("login"); w.market.asked() != 3 || n.State != Budget || !strings.Contains(n.Reason, "over all targets") {
 			t.Errorf("%d bought, note %+v", w.market.asked(), n)
 		}
-		w.desk.SetBudget(5)
+		w.buyer.SetBudget(5)
 		w.after(backstop + backstopSpread)
 		if n := w.note("login"); w.market.asked() != 5 || n.State != OK {
 			t.Errorf("%d bought, note %+v", w.market.asked(), n)
@@ -290,10 +290,10 @@ func TestBudgetsHoldUnderFaults(t *testing.T) {
 				const perHour, overall = 24, 40
 				login := learning("login", 8)
 				login.Refill, login.Min, login.Budget.PerHour = kind, 4, perHour
-				w.desk.SetBudget(overall)
+				w.buyer.SetBudget(overall)
 				w.apply(login)
 				second := w.newReplica()
-				second.desk.SetBudget(overall)
+				second.buyer.SetBudget(overall)
 				w.run(second)
 				second.manager.Apply(t.Context(), w.set)
 				w.demand(login, 3*time.Second, 2*time.Minute)

@@ -36,7 +36,7 @@ func (m *Manager) adopt(ctx context.Context, within time.Duration) {
 			m.log.Error("panic while looking for orders", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
 		}
 	}()
-	err := m.desk.Adopt(ctx, within, func(id captcha.ID, r purchase.Result) {
+	err := m.buyer.Adopt(ctx, within, func(id captcha.ID, r purchase.Result) {
 		if h := m.roster.Load().byID[id]; h != nil {
 			h.ended(r, m.Kick)
 		}

@@ -85,7 +85,7 @@ func TestTwoReplicasShareDepthAndConcurrency(t *testing.T) {
 		w.start(a, b)
 		for range 120 {
 			w.after(2 * time.Second)
-			if places, err := w.elsewhere.Places(t.Context(), "one"); err != nil || len(places) > 3 {
+			if places, err := w.elsewhere.Permits(t.Context(), "one"); err != nil || len(places) > 3 {
 				t.Errorf("%d orders at the provider, want at most 3; %v", len(places), err)
 			}
 		}
@@ -126,7 +126,7 @@ func TestTargetsTakeTurns(t *testing.T) {
 func TestNextProviderTakesOver(t *testing.T) {
 	play(t, 5, func(t *testing.T, w *world) {
 		two := newMarket("two")
-		w.desk.SetProviders([]purchase.Entry{{Provider: w.market, Concurrency: 5}, {Provider: two, Concurrency: 5}})
+		w.buyer.SetProviders([]purchase.Entry{{Provider: w.market, Concurrency: 5}, {Provider: two, Concurrency: 5}})
 		w.market.submit = func(captcha.Identity) error {
 			w.market.down = true // as the client does by itself
 			return &provider.Error{Class: provider.Account, Code: "NO_MONEY"}
@@ -333,7 +333,7 @@ func TestStarvedByOtherReplicas(t *testing.T) {
 		login := target("login", 3)
 		for n := range 20 {
 			ref := pool.Ref{Identity: target("other", 1).ID, Order: fmt.Sprint(n)}
-			if ok, _, err := w.elsewhere.Reserve(t.Context(), "one", ref, 20, time.Hour); !ok || err != nil {
+			if ok, _, err := w.elsewhere.Acquire(t.Context(), "one", ref, 20, time.Hour); !ok || err != nil {
 				t.Fatal(ok, err)
 			}
 		}
@@ -348,13 +348,13 @@ func TestStarved(t *testing.T) {
 		login := target("login", 3)
 		w.market.with(func() { w.market.down = true })
 		w.starves(login)
-		w.desk.SetProviders(nil)
+		w.buyer.SetProviders(nil)
 		w.after(time.Minute)
 		if n := w.note("login"); n.State != Starved || n.Reason != purchase.ErrNoProvider.Error() {
 			t.Errorf("note without a provider: %+v", n)
 		}
 		w.market.with(func() { w.market.down = false })
-		w.desk.SetProviders([]purchase.Entry{{Provider: w.market, Concurrency: 5}})
+		w.buyer.SetProviders([]purchase.Entry{{Provider: w.market, Concurrency: 5}})
 		w.manager.Apply(t.Context(), &targets.Set{Targets: w.set.Targets, Providers: []targets.Provider{{Name: "one"}}})
 		w.after(100 * time.Millisecond)
 		if n := w.market.asked(); n != 3 {

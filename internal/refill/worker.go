@@ -47,7 +47,7 @@ const (
 type worker struct {
 	target targets.Target
 	stock  Stock
-	desk   Desk
+	buyer  Buyer
 	log    *slog.Logger
 	kicks  chan struct{} // one is enough: it says "look", not what happened
 	record record        // what is shared with the orders under way and Note
@@ -75,12 +75,12 @@ type rest struct {
 	most  time.Duration // if nobody kicks; policy.Never is cut to the backstop
 }
 
-func newWorker(t targets.Target, stock Stock, desk Desk, log *slog.Logger) *worker {
+func newWorker(t targets.Target, stock Stock, buyer Buyer, log *slog.Logger) *worker {
 	w := &worker{
-		target: t, stock: stock, desk: desk, log: log.With("target", t.Name),
+		target: t, stock: stock, buyer: buyer, log: log.With("target", t.Name),
 		kicks: make(chan struct{}, 1), lost: -1,
 	}
-	first, interval := desk.Pace(t.Identity.Type)
+	first, interval := buyer.Pace(t.Identity.Type)
 	params := Params(t, first, interval)
 	w.tracker = policy.NewTracker(params, Windows(t))
 	w.record.begin(t, params.Lead(), w.tracker.Credit())
@@ -183,7 +183,7 @@ func (w *worker) turn(ctx context.Context, buy buyer) (next rest) {
 // the order's are one.
 func (w *worker) decide(ctx context.Context, at time.Time) (policy.Decision, pool.Stock, error) {
 	const looks = 3 // a landing in between can move the median once more
-	first, interval := w.desk.Pace(w.target.Identity.Type)
+	first, interval := w.buyer.Pace(w.target.Identity.Type)
 	w.tracker.Pace(first, interval)
 	for n := 1; ; n++ {
 		plan := w.tracker.Plan(at)
@@ -192,7 +192,7 @@ func (w *worker) decide(ctx context.Context, at time.Time) (policy.Decision, poo
 			return policy.Decision{}, pool.Stock{}, err
 		}
 		s := seen(&stock)
-		w.tracker.Learn(at, s, w.desk.Concurrency())
+		w.tracker.Learn(at, s, w.buyer.Concurrency())
 		now := w.tracker.Plan(at)
 		if w.close(now.Lead, plan.Lead) || n == looks {
 			now.Lead = plan.Lead
@@ -264,7 +264,7 @@ func (w *worker) admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, e
 	bid.Since = w.record.wantsSlot(began)
 	for {
 		limited, cancel := context.WithTimeout(ctx, bidFor)
-		slot, err := w.desk.Admit(limited, bid)
+		slot, err := w.buyer.Admit(limited, bid)
 		cancel()
 		if err == nil {
 			return slot, nil

@@ -62,7 +62,7 @@ type world struct {
 // replica is one daemon.
 type replica struct {
 	shelf   *shelf
-	desk    *purchase.Desk
+	buyer   *purchase.Buyer
 	manager *Manager
 	stop    context.CancelFunc
 	done    chan error
@@ -129,9 +129,9 @@ func newWorld(t *testing.T, concurrency int) *world {
 func (w *world) newReplica() *replica {
 	r := &replica{shelf: newShelf(w.t, w.redis, w.book), log: &journal{}, done: make(chan error, 1)}
 	quiet := slog.New(slog.DiscardHandler)
-	r.desk = purchase.NewDesk(r.shelf, "no letters", deaf{}, quiet)
-	r.desk.SetProviders([]purchase.Entry{{Provider: w.market, Concurrency: w.concurrency}})
-	r.manager = NewManager(r.shelf, r.desk, slog.New(slog.NewTextHandler(r.log, nil)))
+	r.buyer = purchase.NewBuyer(r.shelf, "no letters", deaf{}, quiet)
+	r.buyer.SetProviders([]purchase.Entry{{Provider: w.market, Concurrency: w.concurrency}})
+	r.manager = NewManager(r.shelf, r.buyer, slog.New(slog.NewTextHandler(r.log, nil)))
 	r.shelf.with(func() { r.shelf.changed = r.manager.Kick })
 	w.all = append(w.all, r)
 	return r
@@ -144,7 +144,7 @@ func (w *world) run(r *replica) {
 	r.stop = stop
 	var group sync.WaitGroup
 	group.Go(func() { _ = r.shelf.Run(upkeep) })
-	group.Go(func() { _ = r.desk.Run(upkeep) })
+	group.Go(func() { _ = r.buyer.Run(upkeep) })
 	go func() {
 		err := r.manager.Run(ctx)
 		end()

@@ -11,8 +11,8 @@ import (
 	"poold/internal/provider"
 )
 
-// Desk buys for all targets of this replica. It is safe for concurrent use.
-type Desk struct {
+// Buyer buys for all targets of this replica. It is safe for concurrent use.
+type Buyer struct {
 	*base
 	accounts  *accounts
 	scheduler *scheduler
@@ -33,9 +33,9 @@ type Desk struct {
 	arrivals map[pool.Ref]time.Time      // of callbacks that could not be delivered: the first
 }
 
-// base is what the parts of a desk share.
+// base is what the parts of a buyer share.
 type base struct {
-	stock   Stock
+	stock   Orders
 	observe Observer
 	log     *slog.Logger
 }
@@ -46,14 +46,14 @@ func (b *base) letGo(ctx context.Context, orders ...pool.Ref) {
 	_ = attempt(ctx, func(ctx context.Context) error { return b.stock.LetGo(ctx, orders) })
 }
 
-// NewDesk makes a desk without providers. letters is the folder for callbacks
+// NewBuyer makes a buyer without providers. letters is the folder for callbacks
 // that cannot be stored. observe must not be nil.
-func NewDesk(stock Stock, letters string, observe Observer, log *slog.Logger) *Desk {
+func NewBuyer(stock Orders, letters string, observe Observer, log *slog.Logger) *Buyer {
 	b := &base{stock: stock, observe: observe, log: log}
 	as, ls := newAccounts(b), &lives{of: map[captcha.ID]time.Duration{}}
 	placer := &placer{base: b, accounts: as, lives: ls}
 	orders := newOrders(b, as, placer)
-	return &Desk{
+	return &Buyer{
 		base: b, accounts: as, scheduler: &scheduler{accounts: as}, placer: placer, orders: orders,
 		recovery: newRecovery(b, as, placer, orders, ls), reports: newReports(b, as),
 		letters: newDeadLetters(letters), replaying: make(chan struct{}, 1), stuck: map[captcha.ID]time.Time{}, lives: ls,
@@ -63,10 +63,10 @@ func NewDesk(stock Stock, letters string, observe Observer, log *slog.Logger) *D
 
 // SetBudget sets how many solves may be bought over all targets and replicas
 // within 24 h; 0 = no cap.
-func (d *Desk) SetBudget(perDay int) { d.placer.setBudget(perDay) }
+func (d *Buyer) SetBudget(perDay int) { d.placer.setBudget(perDay) }
 
 // Booked tells how much of that budget is used, and what it is.
-func (d *Desk) Booked(ctx context.Context) (used, perDay int, err error) {
+func (d *Buyer) Booked(ctx context.Context) (used, perDay int, err error) {
 	perDay = d.placer.budget()
 	if perDay == 0 {
 		return 0, 0, nil
@@ -79,7 +79,7 @@ func (d *Desk) Booked(ctx context.Context) (used, perDay int, err error) {
 // A provider that stays, the same value, keeps its slots and what is known of
 // it; orders at one that goes are finished with it, also those that other replicas
 // placed there.
-func (d *Desk) SetProviders(entries []Entry) {
+func (d *Buyer) SetProviders(entries []Entry) {
 	d.mu.Lock()
 	for _, e := range entries {
 		d.rememberLocked(e.Provider.Name(), e.Callbacks.Secrets)
@@ -94,17 +94,19 @@ func (d *Desk) SetProviders(entries []Entry) {
 // longest. It fails with ErrNoProvider where the list is empty and with ctx's
 // error; who waits long should give up, and come back with a bid of the day. The
 // caller must hand the slot to Buy or free it.
-func (d *Desk) Admit(ctx context.Context, bid Bid) (*Slot, error) { return d.scheduler.admit(ctx, bid) }
+func (d *Buyer) Admit(ctx context.Context, bid Bid) (*Slot, error) {
+	return d.scheduler.admit(ctx, bid)
+}
 
 // Report passes a caller's word on a token of the given age on to its provider,
 // in the background and as long as the provider takes it. It never blocks.
-func (d *Desk) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
+func (d *Buyer) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
 	d.reports.add(report{provider, task, t, time.Now().Add(-age), accepted})
 }
 
 // Providers tells how the providers of the list are doing. While Redis does
 // not answer, InFlight counts this replica's orders alone.
-func (d *Desk) Providers(ctx context.Context, at time.Time) []Status {
+func (d *Buyer) Providers(ctx context.Context, at time.Time) []Status {
 	names, list := d.accounts.list(at)
 	if counts, err := d.stock.InFlight(ctx, names); err == nil && len(counts) == len(list) {
 		for i, n := range counts {
@@ -124,7 +126,7 @@ func (d *Desk) Providers(ctx context.Context, at time.Time) []Status {
 
 // Pace is the first wait and the poll interval of the provider that would be
 // asked now; zero where there is none.
-func (d *Desk) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
+func (d *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	likely := d.accounts.likely()
 	if likely == nil {
 		return 0, 0
@@ -134,7 +136,7 @@ func (d *Desk) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 
 // Concurrency is the most orders at once, over all targets and replicas, at the
 // provider that would be asked now; zero where there is none.
-func (d *Desk) Concurrency() int {
+func (d *Buyer) Concurrency() int {
 	likely := d.accounts.likely()
 	if likely == nil {
 		return 0
@@ -144,7 +146,7 @@ func (d *Desk) Concurrency() int {
 
 // Ended is told that an order ended by a callback at some replica, and how:
 // pool.Solved, or the code of its failure.
-func (d *Desk) Ended(order pool.Ref, how string) { d.orders.told(order, how) }
+func (d *Buyer) Ended(order pool.Ref, how string) { d.orders.told(order, how) }
 
 // Stranded lists the paid tasks that nobody can be asked about, by provider.
-func (d *Desk) Stranded() []Stranded { return d.recovery.list() }
+func (d *Buyer) Stranded() []Stranded { return d.recovery.list() }

@@ -15,7 +15,7 @@ import (
 
 // mustAdmit admits where that must succeed and tells which provider it was and
 // how long it took.
-func mustAdmit(t *testing.T, d *Desk) (*Slot, string, time.Duration) {
+func mustAdmit(t *testing.T, d *Buyer) (*Slot, string, time.Duration) {
 	t.Helper()
 	began := time.Now()
 	slot, err := d.Admit(t.Context(), Bid{})
@@ -27,7 +27,7 @@ func mustAdmit(t *testing.T, d *Desk) (*Slot, string, time.Duration) {
 
 func TestAdmitWithoutProviders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newShop(t, 1).desk
+		d := newShop(t, 1).buyer
 		d.SetProviders(nil)
 		if _, err := d.Admit(t.Context(), Bid{}); !errors.Is(err, ErrNoProvider) {
 			t.Errorf("admit = %v, want ErrNoProvider", err)
@@ -45,10 +45,10 @@ func TestNextProviderTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 5)
 		two := newSeat(s.ledger, "two")
-		s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 5}, {Provider: two, Concurrency: 5}})
+		s.buyer.SetProviders([]Entry{{Provider: s.seat, Concurrency: 5}, {Provider: two, Concurrency: 5}})
 		admit := func(want string) {
 			t.Helper()
-			slot, name, took := mustAdmit(t, s.desk)
+			slot, name, took := mustAdmit(t, s.buyer)
 			if name != want || took != 0 {
 				t.Errorf("admitted at %s after %v, want %s at once", name, took, want)
 			}
@@ -67,10 +67,10 @@ func TestNextProviderTakesOver(t *testing.T) {
 func TestFullProviderIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 1)
-		s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
-		slot, _, _ := mustAdmit(t, s.desk)
+		s.buyer.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
+		slot, _, _ := mustAdmit(t, s.buyer)
 		time.AfterFunc(7*time.Second, slot.Free)
-		_, name, took := mustAdmit(t, s.desk)
+		_, name, took := mustAdmit(t, s.buyer)
 		if name != "one" || took != 7*time.Second {
 			t.Errorf("admitted at %s after %v, want one after 7s", name, took)
 		}
@@ -82,11 +82,11 @@ func TestFullProviderIsWaitedFor(t *testing.T) {
 func TestFullProviderThatGoesDownIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 1)
-		s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
-		mustAdmit(t, s.desk)
+		s.buyer.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
+		mustAdmit(t, s.buyer)
 		asked, _ := s.seat.calls()
 		time.AfterFunc(3*time.Second, func() { s.seat.setState(provider.StatePaused, time.Minute) })
-		_, name, took := mustAdmit(t, s.desk)
+		_, name, took := mustAdmit(t, s.buyer)
 		if name != "two" || took > 3*time.Second+lookAgain {
 			t.Errorf("admitted at %s after %v, want two soon after 3s", name, took)
 		}
@@ -103,7 +103,7 @@ func TestAdmitWaitsForTheEarliestRetry(t *testing.T) {
 		s := newShop(t, 1)
 		s.seat.setState(provider.StateBusy, 0) // names no delay
 		time.AfterFunc(10*time.Second, func() { s.seat.setState(provider.StateOK, 0) })
-		_, _, took := mustAdmit(t, s.desk)
+		_, _, took := mustAdmit(t, s.buyer)
 		if took < 10*time.Second || took > 10*time.Second+lookSoonest {
 			t.Errorf("admitted after %v, want just after 10s", took)
 		}
@@ -119,13 +119,13 @@ func readies(s *seat) int { n, _ := s.calls(); return n }
 func TestAdmitIsFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 2)
-		a, _, _ := mustAdmit(t, s.desk)
-		b, _, _ := mustAdmit(t, s.desk)
+		a, _, _ := mustAdmit(t, s.buyer)
+		b, _, _ := mustAdmit(t, s.buyer)
 		got := &ledger{}
 		var callers sync.WaitGroup
 		for i := range 5 {
 			callers.Go(func() {
-				slot, _, _ := mustAdmit(t, s.desk)
+				slot, _, _ := mustAdmit(t, s.buyer)
 				got.add("%d", i)
 				time.Sleep(time.Second)
 				slot.Free()
@@ -139,7 +139,7 @@ func TestAdmitIsFirstComeFirstServed(t *testing.T) {
 		b.Free()
 		callers.Wait()
 		got.want(t, "0", "1", "2", "3", "4")
-		if taken := s.desk.slots(); taken[0] != 0 {
+		if taken := s.buyer.slots(); taken[0] != 0 {
 			t.Errorf("%d slots still taken", taken[0])
 		}
 	})
@@ -160,10 +160,10 @@ func TestSetProvidersWakesWaiters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newShop(t, 1)
-				mustAdmit(t, s.desk)
-				time.AfterFunc(100*time.Millisecond, func() { s.desk.SetProviders(c.next(s)) })
+				mustAdmit(t, s.buyer)
+				time.AfterFunc(100*time.Millisecond, func() { s.buyer.SetProviders(c.next(s)) })
 				began := time.Now()
-				slot, err := s.desk.Admit(t.Context(), Bid{})
+				slot, err := s.buyer.Admit(t.Context(), Bid{})
 				if !errors.Is(err, c.err) {
 					t.Fatalf("admit = %v, want %v", err, c.err)
 				}
@@ -185,17 +185,17 @@ func TestReloadKeepsSlots(t *testing.T) {
 		s := newShop(t, 3)
 		var held []*Slot
 		for range 3 {
-			slot, _, _ := mustAdmit(t, s.desk)
+			slot, _, _ := mustAdmit(t, s.buyer)
 			held = append(held, slot)
 		}
-		s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 2}})
-		if taken := s.desk.slots(); taken[0] != 3 {
+		s.buyer.SetProviders([]Entry{{Provider: s.seat, Concurrency: 2}})
+		if taken := s.buyer.slots(); taken[0] != 3 {
 			t.Fatalf("%d slots taken after the reload, want 3", taken[0])
 		}
 		for i, slot := range held {
 			time.AfterFunc(time.Duration(i+1)*time.Second, slot.Free)
 		}
-		if _, _, took := mustAdmit(t, s.desk); took != 2*time.Second {
+		if _, _, took := mustAdmit(t, s.buyer); took != 2*time.Second {
 			t.Errorf("admitted after %v, want 2s, when two of three were freed", took)
 		}
 	})
@@ -207,8 +207,8 @@ func TestRemovedProviderFinishesItsOrders(t *testing.T) {
 		s := newShop(t, 1)
 		o := s.order(t)
 		two := newSeat(s.ledger, "two")
-		s.desk.SetProviders([]Entry{{Provider: two, Concurrency: 1}})
-		if r := s.desk.orders.collect(t.Context(), o); r.Err != nil {
+		s.buyer.SetProviders([]Entry{{Provider: two, Concurrency: 1}})
+		if r := s.buyer.orders.collect(t.Context(), o); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 		if l := s.stock.landed(); len(l) != 1 || l[0].Provider != "one" || two.polls != 0 {
@@ -220,20 +220,20 @@ func TestRemovedProviderFinishesItsOrders(t *testing.T) {
 func TestAdmitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 1)
-		slot, _, _ := mustAdmit(t, s.desk)
+		slot, _, _ := mustAdmit(t, s.buyer)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		var callers sync.WaitGroup
 		for range 2 { // the head of the line and one behind it
 			callers.Go(func() {
-				if _, err := s.desk.Admit(ctx, Bid{}); !errors.Is(err, context.DeadlineExceeded) {
+				if _, err := s.buyer.Admit(ctx, Bid{}); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("admit = %v, want deadline exceeded", err)
 				}
 			})
 		}
 		callers.Wait()
 		slot.Free()
-		if _, _, took := mustAdmit(t, s.desk); took != 0 {
+		if _, _, took := mustAdmit(t, s.buyer); took != 0 {
 			t.Errorf("the slot was free, but it took %v", took)
 		}
 	})
@@ -242,25 +242,25 @@ func TestAdmitEndsWithItsContext(t *testing.T) {
 func TestProvidersAndPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 3)
-		if first, interval := s.desk.Pace(captcha.HCaptcha); first != 15*time.Second || interval != 5*time.Second {
+		if first, interval := s.buyer.Pace(captcha.HCaptcha); first != 15*time.Second || interval != 5*time.Second {
 			t.Errorf("pace %v, %v", first, interval)
 		}
 		s.order(t)
 		// Another replica has an order there as well.
-		if _, _, err := s.stock.other().Reserve(t.Context(), "one", pool.Ref{Identity: spec().ID, Order: "foreign"}, 9, time.Minute); err != nil {
+		if _, _, err := s.stock.other().Acquire(t.Context(), "one", pool.Ref{Identity: spec().ID, Order: "foreign"}, 9, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		s.seat.setState(provider.StateBusy, time.Second)
-		got := s.desk.Providers(boundedCtx(t), time.Now())
+		got := s.buyer.Providers(boundedCtx(t), time.Now())
 		if len(got) != 1 || got[0].Name != "one" || got[0].InFlight != 2 || got[0].Concurrency != 3 || got[0].State.Kind != provider.StateBusy {
 			t.Errorf("providers: %+v", got)
 		}
 		s.stock.fault = func(string) error { return errors.New("away") }
-		if got := s.desk.Providers(boundedCtx(t), time.Now()); got[0].InFlight != 1 {
+		if got := s.buyer.Providers(boundedCtx(t), time.Now()); got[0].InFlight != 1 {
 			t.Errorf("in flight %d while Redis is away, want this replica's 1", got[0].InFlight)
 		}
-		s.desk.SetProviders(nil)
-		if first, interval := s.desk.Pace(captcha.HCaptcha); first != 0 || interval != 0 {
+		s.buyer.SetProviders(nil)
+		if first, interval := s.buyer.Pace(captcha.HCaptcha); first != 0 || interval != 0 {
 			t.Errorf("pace without a provider: %v, %v", first, interval)
 		}
 	})
@@ -273,7 +273,7 @@ func boundedCtx(t *testing.T) context.Context {
 	return ctx
 }
 
-// The desk keeps to the smaller of the file's number and the provider's
+// The buyer keeps to the smaller of the file's number and the provider's
 // threads, asked each minute; an error keeps the last number.
 func TestThreadsShrinkConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -289,10 +289,10 @@ func TestThreadsShrinkConcurrency(t *testing.T) {
 		s.seat.threads = func() (int, bool, error) { minute++; return answers[minute-1]() }
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- s.desk.Run(ctx) }()
+		go func() { done <- s.buyer.Run(ctx) }()
 		for i, want := range []int{5, 5, 20, 1, 20} {
 			synctest.Wait()
-			if got := s.desk.Providers(boundedCtx(t), time.Now())[0].Concurrency; got != want {
+			if got := s.buyer.Providers(boundedCtx(t), time.Now())[0].Concurrency; got != want {
 				t.Errorf("minute %d: concurrency %d, want %d", i, got, want)
 			}
 			if i < len(answers)-1 {
@@ -314,11 +314,11 @@ func TestMaintenanceAsksProviders(t *testing.T) {
 		s.seat.setState(provider.StatePaused, time.Hour)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- s.desk.Run(ctx) }()
+		go func() { done <- s.buyer.Run(ctx) }()
 		synctest.Wait()
 		two, three := newSeat(s.ledger, "two"), newSeat(s.ledger, "three")
 		two.threads = func() (int, bool, error) { panic("a fault of ours") }
-		s.desk.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: two, Concurrency: 1}, {Provider: three, Concurrency: 1}})
+		s.buyer.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: two, Concurrency: 1}, {Provider: three, Concurrency: 1}})
 		synctest.Wait()
 		for i, want := range []int{0, 1, 1} {
 			if _, asked := []*seat{s.seat, two, three}[i].calls(); asked != want {
@@ -337,20 +337,20 @@ func TestMaintenanceAsksProviders(t *testing.T) {
 	})
 }
 
-// A fault at the desk does not leave it occupied for ever.
-func TestAPanicLeavesTheDesk(t *testing.T) {
+// A fault at the buyer does not leave it occupied for ever.
+func TestAPanicLeavesTheBuyer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, 1)
-		s.desk.SetProviders([]Entry{{Provider: &faulty{seat: s.seat, faults: 1}, Concurrency: 1}})
+		s.buyer.SetProviders([]Entry{{Provider: &faulty{seat: s.seat, faults: 1}, Concurrency: 1}})
 		func() {
 			defer func() {
 				if recover() == nil {
 					t.Error("there was no fault")
 				}
 			}()
-			_, _ = s.desk.Admit(t.Context(), Bid{})
+			_, _ = s.buyer.Admit(t.Context(), Bid{})
 		}()
-		if _, _, took := mustAdmit(t, s.desk); took != 0 {
+		if _, _, took := mustAdmit(t, s.buyer); took != 0 {
 			t.Errorf("the next one waited %v", took)
 		}
 	})

@@ -93,24 +93,23 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "poold", Name: name, Help: help, Buckets: buckets}, labels)
 }
 
-// Solve counts an order that ended. took is the time from its submit; it is
-// used only where it brought a token.
-func (m *Metrics) Solve(target, provider string, outcome purchase.Outcome, took time.Duration) {
+// Ended counts an order that ended.
+func (m *Metrics) Ended(e purchase.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.targetLocked(target)
-	m.providers[provider] = true
-	m.solves.WithLabelValues(target, provider, string(outcome)).Inc()
-	if outcome == purchase.Solved {
-		m.solveDuration.WithLabelValues(target, provider).Observe(took.Seconds())
+	m.targetLocked(e.Target)
+	m.providers[e.Provider] = true
+	m.solves.WithLabelValues(e.Target, e.Provider, string(e.Outcome)).Inc()
+	if e.Outcome == purchase.Solved {
+		m.solveDuration.WithLabelValues(e.Target, e.Provider).Observe(e.Solved.Sub(e.Submitted).Seconds())
 	}
 }
 
 // Callback counts a callback by what became of it.
 func (m *Metrics) Callback(outcome string) { m.callbacks.WithLabelValues(outcome).Inc() }
 
-// Letter counts a dead letter that is none any more.
-func (m *Metrics) Letter(outcome string) { m.letters.WithLabelValues(outcome).Inc() }
+// DeadLetter counts a dead letter that is none any more.
+func (m *Metrics) DeadLetter(outcome string) { m.letters.WithLabelValues(outcome).Inc() }
 
 // Report counts a report by whether the provider got it.
 func (m *Metrics) Report(provider, outcome string) {

@@ -21,8 +21,11 @@ func work(t *testing.T, d *daemon) {
 	t.Helper()
 	for _, target := range []string{"checkout", "staging-login"} {
 		d.stock.land(t, d.stock.order(t, d.target(target)), 42*time.Second)
-		d.metrics.Solve(target, "solver", "solved", 18*time.Second)
-		d.metrics.Solve(target, "solver", "failed", time.Hour)
+		e := purchase.Event{Target: target, Provider: "solver", Outcome: purchase.Solved, Submitted: time.Now()}
+		e.Solved = e.Submitted.Add(18 * time.Second)
+		d.metrics.Ended(e)
+		e.Outcome, e.Solved = purchase.Failed, e.Submitted.Add(time.Hour)
+		d.metrics.Ended(e)
 		if a := d.ask(t, "GET", "/pool/"+target+"/token"); a.status != 200 {
 			t.Fatal(a.status)
 		}
@@ -30,7 +33,7 @@ func work(t *testing.T, d *daemon) {
 	busyDay(t, d)
 	d.metrics.Provider("solver")("submit", "ok")
 	d.metrics.Callback(purchase.CallbackSettled)
-	d.metrics.Letter(purchase.DeadLetterDropped)
+	d.metrics.DeadLetter(purchase.DeadLetterDropped)
 	d.metrics.Report("solver", purchase.ReportLate)
 	d.metrics.reported("checkout", outcomeRejected, 31*time.Second)
 	// A request is counted after its answer is out.

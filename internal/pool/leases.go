@@ -65,12 +65,16 @@ func readRecord(order Ref, list []any, asked, answered time.Time) (Record, error
 	if err != nil {
 		return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
 	}
+	price, err := strconv.ParseInt(fields[4], 10, 64)
+	if err != nil {
+		return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
+	}
 	task, err := url.QueryUnescape(fields[5])
 	if err != nil {
 		return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
 	}
 	return Record{
-		Ref: order, State: State(fields[1][0]), Task: task, Facts: fields[6],
+		Ref: order, State: State(fields[1][0]), Price: price, Task: task, Facts: fields[6],
 		Placed:   answered.Add(-time.Duration(n[0]) * time.Millisecond),
 		Until:    asked.Add(time.Duration(n[1]) * time.Millisecond),
 		Unsolved: time.Duration(unsolved) * time.Millisecond,

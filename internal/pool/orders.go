@@ -230,6 +230,7 @@ const (
 type Record struct {
 	Ref
 	State State
+	Price int64  // of its token, in billionths of the currency
 	Task  string // the provider's id; "" before it is known
 	Facts string // as they were placed
 	// Placed and Until are on this process' clock, as late and as early as they

@@ -120,40 +120,12 @@ type Orders interface {
 	Leases
 }
 
-// The outcomes of a callback.
-const (
-	CallbackSettled   = "settled"   // its token landed
-	CallbackFailed    = "failed"    // it ended its order without one
-	CallbackUnknown   = "unknown"   // no such order is under way: a repeat, or too late
-	CallbackForged    = "forged"    // wrong secret, provider or form of the order
-	CallbackMalformed = "malformed" // not readable, too large, or about another task
-	CallbackKept      = "kept"      // on disk, because Redis is away
-	CallbackRefused   = "refused"   // neither Redis nor the disk took it
-)
-
-// The outcomes of a dead letter.
-const (
-	DeadLetterReplayed = "replayed"
-	DeadLetterDropped  = "dropped" // its order had ended before
-	DeadLetterExpired  = "expired" // it outlived its token
-)
-
 // The outcomes of a report.
 const (
 	ReportPassed  = "passed"
 	ReportLate    = "late"    // the provider's window was over
 	ReportRefused = "refused" // or the provider takes none of this kind
 )
-
-// Observer is told what happens. It must not block. Of orders that ended elsewhere or
-// were interrupted it is told nothing.
-type Observer interface {
-	// Solve tells how a submitted order ended, and how long after its submit.
-	Solve(target, provider string, outcome Outcome, took time.Duration)
-	Callback(outcome string)
-	Letter(outcome string)
-	Report(provider, outcome string)
-}
 
 // Entry is one provider of the list and the terms of buying there.
 type Entry struct {
@@ -178,7 +150,8 @@ type Callbacks struct {
 // Spec says what an order is for. It is the target's definition at the moment
 // of placing; a later reload does not change it.
 type Spec struct {
-	Target   string // name, for logs and metrics
+	Target   string // name, for logs and events
+	Owner    string // of the target
 	Identity captcha.Identity
 	ID       captcha.ID // of Identity
 	Depth    int

@@ -237,7 +237,7 @@ func TestOrderCarriesPriceBudgetsAndFacts(t *testing.T) {
 			if placed.Price != want || placed.PerHour != 11 || placed.PerDay != 222 {
 				t.Errorf("price %g: placed %+v, want %d", price, placed, want)
 			}
-			const text = `{"target":"login","provider":"one","type":"hcaptcha","enterprise":true,"lifetime_ms":120000,"margin_ms":40000,"called":true,"callback_delay_ms":10000,"timeout_ms":180000}`
+			const text = `{"target":"login","owner":"qa@example.com","provider":"one","identity":{"sitekey":"k","pageurl":"https://example.com/"},"type":"hcaptcha","enterprise":true,"lifetime_ms":120000,"margin_ms":40000,"called":true,"callback_delay_ms":10000,"timeout_ms":180000}`
 			if placed.Facts != text {
 				t.Errorf("facts %s, want %s", placed.Facts, text)
 			}

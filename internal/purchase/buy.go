@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -34,20 +33,7 @@ func newOrders(b *base, as *accounts, p *placer) *orders {
 	return ords
 }
 
-// Buy places an order at the slot's provider and sees it through in a goroutine of its
-// own, which is there before the order is: none is ever left without. It returns when
-// the order stands, or was refused: with ErrBusy where all replicas together have as
-// many orders at the provider as it may have, a *BudgetError where a budget is used up,
-// and ErrDepth where the depth sentence refuses or buying is paused. With any error
-// nothing is left behind; the slot is freed in any case. How an order that stood ended
-// is told to ended, from that goroutine.
-//
-// The order lives under ctx: when that ends nothing more is bought, and what is under
-// way stays in the journal.
-func (d *Buyer) Buy(ctx context.Context, slot *Slot, spec Spec, ended func(Result)) error {
-	return d.orders.start(ctx, slot, spec, ended)
-}
-
+// start places an order and sees it through; see Buyer.Buy.
 func (ords *orders) start(ctx context.Context, slot *Slot, spec Spec, ended func(Result)) error {
 	placed := make(chan error, 1)
 	started := ords.group.TryGo(func() error {
@@ -81,25 +67,6 @@ func (ords *orders) run(ctx context.Context, slot *Slot, spec Spec, placed chan<
 	}
 }
 
-// Adopt takes over the orders whose replicas have not renewed their leases and sees
-// each through in a goroutine of its own, which ends with ctx. The search for them ends
-// after within; 0 = with ctx. How each ended is told to ended. An error says that Redis
-// did not answer for some.
-func (d *Buyer) Adopt(ctx context.Context, within time.Duration, ended func(captcha.ID, Result)) error {
-	search, cancel := ctx, context.CancelFunc(func() {})
-	if within > 0 {
-		search, cancel = context.WithTimeout(ctx, within)
-	}
-	defer cancel()
-	adopted, err := d.recovery.adopt(search)
-	for _, o := range adopted {
-		if !d.orders.goOn(ctx, o, ended) {
-			d.recovery.abandon(ctx, o)
-		}
-	}
-	return err
-}
-
 // goOn sees an adopted order through; false where as many are under way as may be.
 func (ords *orders) goOn(ctx context.Context, o *Order, ended func(captcha.ID, Result)) (started bool) {
 	return ords.group.TryGo(func() error {
@@ -107,7 +74,3 @@ func (ords *orders) goOn(ctx context.Context, o *Order, ended func(captcha.ID, R
 		return nil
 	})
 }
-
-// Wait returns when no order is under way here any more: a while after the contexts
-// that they live under have ended.
-func (d *Buyer) Wait() error { return d.orders.group.Wait() }

@@ -1,31 +1,30 @@
 package purchase
 
 import (
+	"cmp"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"maps"
 	"net/url"
-	"slices"
-	"strings"
+	"sync"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/spool"
 )
 
+// fallbackMost is the longest default wait for a callback.
+const fallbackMost = 120 * time.Second
+
+// The outcomes of a callback.
 const (
-	// fallbackMost is the longest default wait for a callback.
-	fallbackMost = 120 * time.Second
-	// mostSecrets is how many former secrets of a provider are still known.
-	mostSecrets = 32
-	// uselessAfter is when a dead letter is of no use where nobody knows how long
-	// its token lives.
-	uselessAfter = 24 * time.Hour
+	CallbackSettled   = "settled"   // its token landed
+	CallbackFailed    = "failed"    // it ended its order without one
+	CallbackUnknown   = "unknown"   // no such order is under way: a repeat, or too late
+	CallbackForged    = "forged"    // wrong secret, provider or form of the order
+	CallbackMalformed = "malformed" // not readable, too large, or about another task
+	CallbackKept      = "kept"      // on disk, because Redis is away
+	CallbackRefused   = "refused"   // neither Redis nor the disk took it
 )
 
 // Callback is a provider's word on the end of a task, as it came in.
@@ -38,30 +37,6 @@ type Callback struct {
 	At                      time.Time
 }
 
-// DeriveSecret makes the secret that signs callbacks where the file names none.
-func DeriveSecret(key captcha.Secret) captcha.Secret {
-	mac := hmac.New(sha256.New, []byte(key.Reveal()))
-	_, _ = mac.Write([]byte("poold callbacks"))
-	return captcha.Secret(hex.EncodeToString(mac.Sum(nil)))
-}
-
-// address is where the provider shall call when the order's task has ended; ""
-// where it shall not. The secret stands in the path, because services append a
-// query of their own.
-func (c Callbacks) address(provider string, order pool.Ref) string {
-	if c.URL == "" || len(c.Secrets) == 0 {
-		return ""
-	}
-	return strings.Join([]string{c.URL, "callback", provider, order.String(), sign(c.Secrets[0], provider, order.String())}, "/")
-}
-
-// sign proves that this daemon made the address.
-func sign(secret captcha.Secret, provider, order string) string {
-	mac := hmac.New(sha256.New, []byte(secret.Reveal()))
-	_, _ = mac.Write([]byte(provider + "\x00" + order))
-	return hex.EncodeToString(mac.Sum(nil)[:16])
-}
-
 // fallback is how long to wait for a callback before polling.
 func (c Callbacks) fallback(timeout, usable time.Duration) time.Duration {
 	if c.Fallback > 0 {
@@ -70,50 +45,31 @@ func (c Callbacks) fallback(timeout, usable time.Duration) time.Duration {
 	return min(fallbackMost, timeout/2, usable/2)
 }
 
-// rememberLocked keeps the secrets of a provider, the current ones last, also for
-// callbacks of orders that were placed before a reload. The caller holds mu.
-func (d *Buyer) rememberLocked(provider string, secrets []captcha.Secret) {
-	former := slices.DeleteFunc(slices.Clone(d.secrets[provider]), func(known captcha.Secret) bool {
-		return slices.Contains(secrets, known)
-	})
-	former = former[max(0, len(former)-mostSecrets):]
-	d.secrets[provider] = append(former, secrets...)
+// callbacks take the providers' words on the ends of tasks, and keep on disk what Redis
+// does not take. It is safe for concurrent use.
+type callbacks struct {
+	*base
+	accounts *accounts
+	orders   *orders
+	lives    *lives
+	secrets  secrets
+	arrivals arrivals
+	kept     deadLetters
 }
 
-// genuine reports whether the callback's address was made by this daemon, in
-// constant time for each secret. The address may name a provider that had another
-// name at the start of this process; its secret is the same then.
-func (d *Buyer) genuine(c Callback) bool {
-	d.mu.Lock()
-	secrets, known := d.secrets[c.Provider]
-	if !known {
-		secrets = slices.Concat(slices.Collect(maps.Values(d.secrets))...)
-	}
-	d.mu.Unlock()
-	found := false
-	for _, secret := range secrets {
-		if hmac.Equal([]byte(sign(secret, c.Provider, c.Order)), []byte(c.Secret)) {
-			found = true
-		}
-	}
-	return found
-}
-
-// Callback takes a provider's word on the end of a task. Whatever is wrong with
-// it is counted and harmless; the one error is ErrNotKept: neither Redis nor the
-// disk took it, and the provider should try again. It does not end with ctx.
-func (d *Buyer) Callback(ctx context.Context, c Callback) error {
-	outcome, err := d.receive(ctx, c)
-	d.observe.Callback(outcome)
+// take takes one; see Buyer.Callback.
+func (cs *callbacks) take(ctx context.Context, c Callback) error {
+	outcome, err := cs.receive(ctx, c)
+	cs.observe.Callback(outcome)
 	if outcome == CallbackForged || outcome == CallbackMalformed {
-		d.log.Debug("a callback was ignored", "outcome", outcome)
+		cs.log.Debug("a callback was ignored", "outcome", outcome)
 	}
 	return err
 }
 
-func (d *Buyer) receive(ctx context.Context, c Callback) (outcome string, err error) {
+func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, err error) {
 	order, ok := pool.ParseRef(c.Order)
-	if !ok || !d.genuine(c) {
+	if !ok || !cs.secrets.genuine(c) {
 		return CallbackForged, nil
 	}
 	if c.Oversized {
@@ -135,139 +91,131 @@ func (d *Buyer) receive(ctx context.Context, c Callback) (outcome string, err er
 		}
 	}
 	crash("received")
-	outcome, err = d.deliver(ctx, l, d.firstArrival(order, c.At))
+	outcome, err = cs.deliver(ctx, l, cs.arrivals.first(order, c.At))
 	crash("delivered")
-	if a := d.accounts.named(c.Provider); a != nil {
-		d.accounts.called(a, true)
+	if a := cs.accounts.named(c.Provider); a != nil {
+		cs.accounts.called(a, true)
 	}
 	if err == nil {
-		d.forgetArrival(order)
+		cs.arrivals.forget(order)
 		return outcome, nil
 	}
-	l.Until = c.At.Add(d.lives.get(order.Identity))
-	if kept := d.letters.keep(l); kept != nil {
-		d.log.Error("a callback was refused with 503: neither redis nor the disk took it", "provider", c.Provider, "task", l.Task,
+	l.Until = c.At.Add(cs.lives.get(order.Identity))
+	if kept := cs.kept.keep(l); kept != nil {
+		cs.log.Error("a callback was refused with 503: neither redis nor the disk took it", "provider", c.Provider, "task", l.Task,
 			"err", errors.Join(err, kept))
 		return CallbackRefused, ErrNotKept
 	}
 	crash("kept")
-	d.log.Debug("a callback was kept on disk", "provider", c.Provider, "order", order.Order, "task", l.Task, "err", err)
+	cs.log.Debug("a callback was kept on disk", "provider", c.Provider, "order", order.Order, "task", l.Task, "err", err)
 	return CallbackKept, nil
-}
-
-// firstArrival is when the order's callback came first, of those that could not
-// be delivered here: a repeat does not make the token younger. It is the zero time
-// where a former run of the daemon got it: clocks can be set in between.
-func (d *Buyer) firstArrival(order pool.Ref, at time.Time) time.Time {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if first, known := d.arrivals[order]; known {
-		return first
-	}
-	if len(d.arrivals) >= spool.MostLetters {
-		clear(d.arrivals) // an outage of hours; none of their tokens is alive
-	}
-	d.arrivals[order] = at
-	return at
-}
-
-func (d *Buyer) forgetArrival(order pool.Ref) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.arrivals, order)
 }
 
 // deliver ends the order that a callback is about, which arrived first at the
 // given moment, by this process' own clock; the zero time is unknown. Its error
 // says that Redis did not answer; the same letter may be delivered again.
-func (d *Buyer) deliver(ctx context.Context, l letter, arrived time.Time) (outcome string, err error) {
+func (cs *callbacks) deliver(ctx context.Context, l letter, arrived time.Time) (outcome string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
-	order, ok := pool.ParseRef(l.Order)
+	ref, ok := pool.ParseRef(l.Order)
 	if !ok {
 		return CallbackMalformed, nil
 	}
-	r, there, err := d.stock.Find(ctx, order)
+	r, there, err := cs.stock.Find(ctx, ref)
 	if err != nil {
 		return "", err
 	}
 	if !there {
 		return CallbackUnknown, nil
 	}
-	f, err := readFacts(r.Facts)
+	o, err := readOrder(r)
 	if err != nil {
-		d.log.Error("a callback is for an order that this version cannot read", "provider", l.Provider, "err", err)
+		cs.log.Error("a callback is for an order that this version cannot read", "provider", l.Provider, "err", err)
 		return CallbackMalformed, nil
 	}
-	if l.Provider != f.Provider {
+	if l.Provider != o.provider {
 		return CallbackForged, nil // no address of ours says so
 	}
-	if ok, err := d.isAbout(ctx, r, l); err != nil || !ok {
+	if ok, err := cs.isAbout(ctx, r, l); err != nil || !ok {
 		return CallbackMalformed, err
 	}
-	took := max(0, arrived.Sub(r.Placed.Add(r.Unsolved)))
-	placedAt := f.Provider
-	if a := d.accounts.askable(f.Provider, f.Account); a != nil {
-		f.Provider = a.Name() // that takes reports on the token
-	}
-	how, err := d.finishBy(ctx, r, f, l, took)
+	o.account = cs.accounts.askable(o.provider, o.accountID) // takes reports on the token
+	o.task = cmp.Or(l.Task, o.task)
+	n := l.notice()
+	// It cannot have been solved before its submit, nor much before the callback.
+	n.took, n.age = max(0, arrived.Sub(o.submitted)), o.delay
+	e := endOf(pool.Bought, n.news)
+	how, err := cs.carryOut(ctx, o, e, n, "")
 	if err != nil {
 		return "", err
 	}
 	// The place is given back late where Redis goes away now.
-	_ = d.stock.Release(ctx, placedAt, order)
-	fate, failed := l.fate(), l.Code != ""
+	_ = cs.stock.Release(ctx, o.provider, ref)
 	switch how {
 	case pool.Ended:
 	case pool.Repeated:
-		d.log.Warn("a task brought no new token", "target", f.Target, "provider", f.Provider, "task", l.Task, "err", pool.RepeatedText)
-		fate, failed = pool.RepeatedText, true
+		cs.log.Warn("a task brought no new token", "target", o.spec.Target, "provider", o.providerName(), "task", o.task, "err", pool.RepeatedText)
+		n = n.repeated()
+		e = endOf(pool.Bought, n.news)
 	default:
 		return CallbackUnknown, nil
 	}
-	solve, outcome := Solved, CallbackSettled
-	if failed {
-		solve, outcome = Failed, CallbackFailed
+	cs.ended(o, e.outcome, n)
+	cs.orders.told(ref, n.word())
+	if e.outcome == Solved {
+		return CallbackSettled, nil
 	}
-	d.observe.Solve(f.Target, f.Provider, solve, took)
-	d.orders.told(order, fate)
-	return outcome, nil
+	return CallbackFailed, nil
 }
 
-// fate is what replicas tell each other of the order's end.
-func (l letter) fate() string {
+// notice is the news that a letter brings.
+func (l letter) notice() notice {
 	switch {
 	case l.Code == "":
-		return pool.Solved
+		return notice{news: solved, callback: true, solution: provider.Solution{Token: l.Token, UserAgent: l.UserAgent}}
 	case l.Refused:
-		return refused + l.Code
+		return notice{news: badParameters, callback: true, err: errors.New(l.Code), code: l.Code}
 	}
-	return l.Code
+	return notice{news: failed, callback: true, err: errors.New(l.Code), code: l.Code}
 }
 
 // isAbout reports whether the callback names the order's task, or one that no
 // other order has: a service that mixes tasks up must not fill a stock with
 // another target's tokens.
-func (d *Buyer) isAbout(ctx context.Context, r pool.Record, l letter) (bool, error) {
+func (cs *callbacks) isAbout(ctx context.Context, r pool.Record, l letter) (bool, error) {
 	if l.Task == "" || r.Task == l.Task {
 		return true, nil
 	}
 	if r.Task != "" {
 		return false, nil
 	}
-	return d.stock.Claim(ctx, l.Provider, l.Task, r.Ref, max(time.Second, time.Until(r.Until)))
+	return cs.stock.Claim(ctx, l.Provider, l.Task, r.Ref, max(time.Second, time.Until(r.Until)))
 }
 
-// finishBy settles or fails the order with what the callback says. took is from
-// its submit to the callback; 0 = unknown, and the token is as old as its submit.
-func (d *Buyer) finishBy(ctx context.Context, r pool.Record, f facts, l letter, took time.Duration) (pool.Ending, error) {
-	if l.Code != "" {
-		return d.stock.Fail(ctx, pool.Failure{Ref: r.Ref, Bought: true, Callback: true, Tell: l.fate()})
+// arrivals is when the callbacks of orders came first, of those that could not be
+// delivered here: a repeat does not make the token younger. It is safe for concurrent use.
+type arrivals struct {
+	mu sync.Mutex
+	at map[pool.Ref]time.Time
+}
+
+// first notes that a callback of the order came, and returns when the first one did: the
+// zero time where a former run of the daemon got it, since clocks can be set in between.
+func (a *arrivals) first(order pool.Ref, at time.Time) time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if first, known := a.at[order]; known {
+		return first
 	}
-	return d.stock.Settle(ctx, pool.Landing{
-		Ref: r.Ref, Provider: f.Provider, Task: l.Task, Value: l.Token, UserAgent: l.UserAgent, Callback: true,
-		// It cannot have been solved before its submit, nor much before the callback.
-		SincePlaced: r.Unsolved + max(0, took-milliseconds(f.Delay)),
-		Lifetime:    milliseconds(f.Lifetime), Lead: took,
-	})
+	if len(a.at) >= spool.MostLetters {
+		clear(a.at) // an outage of hours; none of their tokens is alive
+	}
+	a.at[order] = at
+	return at
+}
+
+func (a *arrivals) forget(order pool.Ref) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.at, order)
 }

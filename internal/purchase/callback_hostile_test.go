@@ -159,7 +159,7 @@ func TestCallbacksLogNoSecrets(t *testing.T) {
 		forged.Secret = "guess-4711"
 		s.stock.fault = func(string) error { return pool.ErrDown }
 		s.mustCall(t, genuine)
-		s.buyer.letters = newDeadLetters("")
+		s.buyer.callbacks.kept = newDeadLetters("")
 		if err := s.buyer.Callback(t.Context(), genuine); !errors.Is(err, ErrNotKept) {
 			t.Errorf("callback = %v, want ErrNotKept", err)
 		}

@@ -427,7 +427,7 @@ func TestARepeatedCallbackIsNoYounger(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newCallbackShop(t, filepath.Join(t.TempDir(), "l"))
 				if !disk {
-					s.buyer.letters = newDeadLetters("")
+					s.buyer.callbacks.kept = newDeadLetters("")
 				}
 				o := s.order(t)
 				time.Sleep(15 * time.Second)
@@ -478,7 +478,7 @@ type timed struct {
 	took *time.Duration
 }
 
-func (x timed) Solve(_, _ string, _ Outcome, took time.Duration) { *x.took = took }
+func (x timed) Ended(e Event) { *x.took = e.Solved.Sub(e.Submitted) }
 
 // A letter of a clock that was ahead tells no negative lead time.
 func TestAClockThatWentBackGivesNoNegativeTime(t *testing.T) {

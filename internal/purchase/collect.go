@@ -36,29 +36,15 @@ func (ords *orders) collect(ctx context.Context, o *Order) (r Result) {
 			return r
 		}
 	}
-	solution, r := ords.await(ctx, o)
+	n := ords.await(ctx, o)
 	crash("polled")
-	switch r.Outcome {
-	case Solved:
-		if o.called && time.Since(o.submitted) >= o.fallback {
-			ords.accounts.called(o.account, false)
-		}
-		return ords.settle(ctx, o, solution)
-	case Failed:
-		if !ords.end(ctx, o, pool.Failure{Ref: o.Ref, Bought: true}) {
-			// A service may not know a task that somebody has collected, or that it
-			// has called back about.
-			return ords.elsewhere(o)
-		}
-		ords.tell(o, Failed)
-		return r
+	if outside := o.outside.Load(); n.news == stopped && outside != nil {
+		return *outside
 	}
-	if told := o.told.Load(); told != nil {
-		return *told
+	if n.news == solved && o.called && time.Since(o.submitted) >= o.fallback {
+		ords.accounts.called(o.account, false)
 	}
-	// The daemon stops. The order stays in the journal.
-	ords.letGo(ctx, o.Ref)
-	return r
+	return ords.conclude(ctx, o, pool.Bought, n)
 }
 
 // buy submits the order and stores its task, unless it ends over that.
@@ -78,31 +64,33 @@ func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 		return Result{Outcome: Interrupted, Err: ords.placer.rollbackTwice(ctx, o, err)}, false
 	}
 	if err := ords.submit(ctx, o); err != nil {
-		return ords.unsold(ctx, o, err), false
+		return ords.conclude(ctx, o, pool.Submitting, unsold(err)), false
 	}
 	crash("submitted")
 	var mine bool
-	err := ords.insist(ctx, o, "claiming a task", func(ctx context.Context) (err error) {
+	err := ords.retryUntilDeadline(ctx, o, "claiming a task", func(ctx context.Context) (err error) {
 		mine, err = ords.stock.Claim(ctx, o.provider, o.task, o.Ref, lifetime(o.account))
 		return err
 	})
 	if err == nil && !mine {
 		ords.log.Error("the provider answered a submit with the task of another order",
 			"target", o.spec.Target, "provider", o.account.Name(), "task", o.task)
-		return ords.doubt(ctx, o, errors.New("its answer named the task of another order")), false
+		return ords.conclude(ctx, o, pool.Submitting, notice{
+			news: unanswered, err: errors.New("its answer named the task of another order"),
+		}), false
 	}
 	stands := false
 	if err == nil {
-		err = ords.insist(ctx, o, "storing the task id", func(ctx context.Context) (err error) {
+		err = ords.retryUntilDeadline(ctx, o, "storing the task id", func(ctx context.Context) (err error) {
 			stands, err = ords.stock.Submitted(ctx, o.Ref, o.task)
 			return err
 		})
 	}
 	switch {
 	case err != nil:
-		return ords.drop(ctx, o, fmt.Errorf("storing the task id: %w", err)), false
+		return ords.unlessElsewhere(ctx, o, fmt.Errorf("storing the task id: %w", err)), false
 	case !stands:
-		return ords.gone(ctx, o), false
+		return ords.forgotten(ctx, o), false
 	}
 	crash("stored")
 	return Result{}, true
@@ -114,7 +102,7 @@ func (ords *orders) mark(ctx context.Context, o *Order) (r Result, marked bool) 
 	for {
 		asked := time.Now()
 		var mine bool
-		err := attempt(ctx, func(ctx context.Context) (err error) {
+		err := withTimeout(ctx, func(ctx context.Context) (err error) {
 			mine, err = ords.stock.Mark(ctx, o.Ref)
 			return err
 		})
@@ -154,51 +142,115 @@ func isUnknown(err error) bool {
 	return !errors.As(err, &fault) || fault.Unknown
 }
 
-// unsold ends an order whose submit brought no task id.
-func (ords *orders) unsold(ctx context.Context, o *Order, err error) Result {
+// unsold is what a submit says that brought no task id.
+func unsold(err error) notice {
+	n := notice{news: unanswered, err: err, code: codeOf(err)}
 	if isUnknown(err) {
-		return ords.doubt(ctx, o, err)
+		return n
 	}
 	var fault *provider.Error
 	errors.As(err, &fault)
-	outcome := Busy
 	switch fault.Class {
 	case provider.Parameters:
-		outcome = Refused
+		n.news = badParameters
 	case provider.Task:
-		// A code that the profile does not know. Calling it a failure is what
-		// keeps refill from asking for ever.
-		outcome = Failed
+		n.news = failed
 	case provider.Capacity, provider.Account:
+		n.news = unavailable
 	}
-	// What the provider refused in so many words was not bought.
-	ords.end(ctx, o, pool.Failure{Ref: o.Ref})
-	ords.tell(o, outcome)
-	return o.result(outcome, err)
+	return n
 }
 
-// doubt notes that nobody can say whether the order was bought. It keeps its
-// place in the depth, at the provider and in the budgets until it must be dead,
-// and only a callback can still collect it.
-func (ords *orders) doubt(ctx context.Context, o *Order, cause error) Result {
+// conclude ends an order with news of it, as ends has it.
+func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n notice) Result {
+	e := endOf(state, n.news)
+	switch e.script {
+	case keep:
+		return ords.keep(ctx, o, e, n)
+	case leave:
+		ords.letGo(ctx, o.Ref)
+		return Result{Outcome: e.outcome, Err: n.err}
+	}
+	now := time.Now()
+	n.took, n.age = now.Sub(o.submitted), now.Sub(o.unsolved)
+	var how pool.Ending
+	call := rand.Text() // a try without an answer may have ended it
+	err := ords.retryUntilDeadline(ctx, o, string(e.script), func(ctx context.Context) (err error) {
+		how, err = ords.carryOut(ctx, o, e, n, call)
+		return err
+	})
+	switch {
+	case err != nil && e.script == settle:
+		return ords.unlessElsewhere(ctx, o, fmt.Errorf("landing the token: %w", err))
+	case err == nil && how != pool.Stolen:
+		if how == pool.Ended && e.script == settle {
+			crash("settled")
+		}
+		ords.giveBack(ctx, o, e)
+	}
+	switch {
+	case e.refund: // whatever others did with an order that was not bought
+	case err != nil || how == pool.Gone:
+		// Where Redis does not answer until the order's time is over, that counts as
+		// its end, unless somebody else ended it. A service may not know a task that
+		// somebody has collected, or that it has called back about.
+		if e.script == settle {
+			return ords.unlessElsewhere(ctx, o, errForgotten)
+		}
+		if ords.endedElsewhere(ctx, o) {
+			return ords.elsewhere(o)
+		}
+	case how == pool.Stolen:
+		return ords.elsewhere(o)
+	case how == pool.Repeated:
+		ords.log.Warn("a task brought no new token", "target", o.spec.Target, "provider", o.account.Name(), "task", o.task, "err", pool.RepeatedText)
+		n = n.repeated()
+		e = endOf(state, n.news)
+	}
+	if e.outcome == Solved {
+		ords.log.Debug("solved", "target", o.spec.Target, "provider", o.account.Name(), "task", o.task, "took", n.took)
+	}
+	ords.ended(o, e.outcome, n)
+	return e.result(o, n)
+}
+
+// giveBack gives back what an order that ended had reserved: the place at the provider,
+// and the part of the overall budget where nothing was bought. Where that fails Redis
+// forgets it in time.
+func (ords *orders) giveBack(ctx context.Context, o *Order, e end) {
+	if e.refund && o.booked {
+		_ = ords.retryUntilDeadline(ctx, o, "giving a budget back", func(ctx context.Context) error {
+			return ords.stock.Refund(ctx, o.Ref)
+		})
+	}
+	_ = ords.retryUntilDeadline(ctx, o, "giving a place back", func(ctx context.Context) error {
+		return ords.stock.Release(ctx, o.provider, o.Ref)
+	})
+}
+
+// keep notes that nobody can say whether the order was bought. It keeps its place in
+// the depth, at the provider and in the budgets until it must be dead, and only a
+// callback can still collect it.
+func (ords *orders) keep(ctx context.Context, o *Order, e end, n notice) Result {
 	stands := true
-	err := ords.insist(ctx, o, "noting an order of unknown fate", func(ctx context.Context) (err error) {
+	err := ords.retryUntilDeadline(ctx, o, string(e.script), func(ctx context.Context) (err error) {
 		stands, err = ords.unknown(ctx, o.provider, o.Ref, o.timeout)
 		return err
 	})
 	if err == nil && !stands {
 		// Where it stands all the same, another replica has it, with its place.
 		there := false
-		err := ords.insist(ctx, o, "looking for an order", func(ctx context.Context) (err error) {
+		err := ords.retryUntilDeadline(ctx, o, "looking for an order", func(ctx context.Context) (err error) {
 			_, there, err = ords.stock.Find(ctx, o.Ref)
 			return err
 		})
 		if err != nil || there {
 			return ords.elsewhere(o)
 		}
-		return ords.gone(ctx, o)
+		return ords.forgotten(ctx, o)
 	}
-	return ords.lose(o, cause)
+	ords.ended(o, e.outcome, n)
+	return e.result(o, n)
 }
 
 // unknown notes an order of unknown fate; false where it has ended.
@@ -212,80 +264,13 @@ func (ords *orders) unknown(ctx context.Context, provider string, order pool.Ref
 	return true, err
 }
 
-// settle lands the token.
-func (ords *orders) settle(ctx context.Context, o *Order, s provider.Solution) Result {
-	lead := time.Since(o.submitted)
-	var how pool.Ending
-	call := rand.Text() // a try without an answer may have landed it
-	err := ords.insist(ctx, o, "landing a token", func(ctx context.Context) (err error) {
-		how, err = ords.stock.Settle(ctx, pool.Landing{
-			Ref: o.Ref, Call: call, Provider: o.account.Name(), Task: o.task,
-			Value: s.Token, UserAgent: s.UserAgent,
-			SincePlaced: o.unsolved.Sub(o.placed), Lifetime: o.spec.Lifetime, Lead: lead,
-		})
-		return err
-	})
-	if err != nil {
-		return ords.drop(ctx, o, fmt.Errorf("landing the token: %w", err))
-	}
-	switch how {
-	case pool.Stolen:
-		return ords.elsewhere(o)
-	case pool.Gone:
-		return ords.gone(ctx, o)
-	case pool.Repeated:
-		ords.log.Warn("a task brought no new token", "target", o.spec.Target, "provider", o.account.Name(), "task", o.task, "err", pool.RepeatedText)
-		ords.release(ctx, o)
-		ords.tell(o, Failed)
-		return o.result(Failed, errors.New(pool.RepeatedText))
-	case pool.Ended:
-	}
-	crash("settled")
-	ords.release(ctx, o)
-	ords.observe.Solve(o.spec.Target, o.account.Name(), Solved, lead)
-	ords.log.Debug("solved", "target", o.spec.Target, "provider", o.account.Name(), "task", o.task, "took", lead)
-	return Result{Outcome: Solved}
-}
+var errForgotten = errors.New("redis has forgotten the order")
 
-// end removes an order without a token, then gives its reservations back; the
-// budget keeps what was bought. Where Redis does not answer until the order's
-// time is over, that counts as an end too. It is false where somebody else has the
-// order, or ended it.
-func (ords *orders) end(ctx context.Context, o *Order, f pool.Failure) bool {
-	var how pool.Ending
-	f.Call = rand.Text()
-	err := ords.insist(ctx, o, "removing an order", func(ctx context.Context) (err error) {
-		how, err = ords.stock.Fail(ctx, f)
-		return err
-	})
-	if err != nil {
-		return !ords.endedElsewhere(ctx, o)
-	}
-	if how == pool.Stolen {
-		return false
-	}
-	if !f.Bought && o.booked {
-		_ = ords.insist(ctx, o, "giving a budget back", func(ctx context.Context) error {
-			return ords.stock.Refund(ctx, o.Ref)
-		})
-	}
-	ords.release(ctx, o)
-	return how == pool.Ended || !ords.endedElsewhere(ctx, o)
-}
-
-// release gives the place at the provider back; where that fails Redis forgets
-// it in time.
-func (ords *orders) release(ctx context.Context, o *Order) {
-	_ = ords.insist(ctx, o, "giving a place back", func(ctx context.Context) error {
-		return ords.stock.Release(ctx, o.provider, o.Ref)
-	})
-}
-
-// gone is the end of a bought order that is not in Redis any more. A callback or
+// forgotten is the end of a bought order that is not in Redis any more. A callback or
 // another replica was faster, or else Redis has forgotten it.
-func (ords *orders) gone(ctx context.Context, o *Order) Result {
-	ords.release(ctx, o) // whoever ended it may have died over that
-	return ords.drop(ctx, o, errors.New("redis has forgotten the order"))
+func (ords *orders) forgotten(ctx context.Context, o *Order) Result {
+	ords.giveBack(ctx, o, end{}) // whoever ended it may have died over that
+	return ords.unlessElsewhere(ctx, o, errForgotten)
 }
 
 // fateKept is how long Redis remembers an order that brought a token, at the least.
@@ -295,7 +280,7 @@ const fateKept = 15 * time.Minute
 // may know is asked for as long as it may know it: a replica that Redis does not
 // answer cannot say what others did meanwhile.
 func (ords *orders) endedElsewhere(ctx context.Context, o *Order) (ended bool) {
-	err := ords.insistUntil(ctx, o, time.Now().Add(fateKept), "asking how an order ended", func(ctx context.Context) (err error) {
+	err := ords.retryUntil(ctx, o, time.Now().Add(fateKept), "asking how an order ended", func(ctx context.Context) (err error) {
 		ended, err = ords.stock.Remembers(ctx, o.Ref)
 		return err
 	})
@@ -307,35 +292,27 @@ var errElsewhere = errors.New("the order ended at another replica")
 // elsewhere is the end of an order that another replica works on, or ended.
 func (ords *orders) elsewhere(o *Order) Result {
 	ords.log.Debug("an order ended elsewhere", "target", o.spec.Target, "provider", o.account.Name(), "task", o.task)
-	if told := o.told.Load(); told != nil {
-		return *told
+	if outside := o.outside.Load(); outside != nil {
+		return *outside
 	}
 	return Result{Outcome: Elsewhere, Err: errElsewhere}
 }
 
-// drop gives up a task that is paid for, because Redis was away for too long or has
-// forgotten it, unless somebody else ended it.
-func (ords *orders) drop(ctx context.Context, o *Order, cause error) Result {
+// unlessElsewhere gives up a task that is paid for, because Redis was away for too long
+// or has forgotten it, unless somebody else ended it.
+func (ords *orders) unlessElsewhere(ctx context.Context, o *Order, cause error) Result {
 	if ords.endedElsewhere(ctx, o) {
 		return ords.elsewhere(o)
 	}
 	ords.log.Warn("a paid task is lost", "target", o.spec.Target, "provider", o.account.Name(), "task", o.task, "err", cause)
-	return ords.lose(o, cause)
+	return ords.lost(o, cause)
 }
 
-// lose reports an order of unknown fate. It stays where it is.
-func (ords *orders) lose(o *Order, cause error) Result {
-	ords.tell(o, Lost)
-	return o.result(Lost, cause)
-}
-
-// tell reports an order that brought no token.
-func (ords *orders) tell(o *Order, outcome Outcome) {
-	var took time.Duration
-	if !o.submitted.IsZero() {
-		took = time.Since(o.submitted)
-	}
-	ords.observe.Solve(o.spec.Target, o.account.Name(), outcome, took)
+// lost reports an order of which nobody can say what became. It stays where it is.
+func (ords *orders) lost(o *Order, cause error) Result {
+	n := notice{err: cause}
+	ords.ended(o, Lost, n)
+	return end{outcome: Lost}.result(o, n)
 }
 
 // panicked turns a fault of this program into an order of unknown fate: nobody
@@ -343,6 +320,7 @@ func (ords *orders) tell(o *Order, outcome Outcome) {
 func (ords *orders) panicked(o *Order, cause any) Result {
 	ords.log.Error("panic while collecting an order", "target", o.spec.Target, "provider", o.account.Name(),
 		"task", o.task, "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
-	contain(ords.log, func() { ords.tell(o, Lost) }) // the fault may be there
-	return o.result(Lost, fmt.Errorf("panic: %v", cause))
+	n := notice{err: fmt.Errorf("panic: %v", cause)}
+	contain(ords.log, func() { ords.ended(o, Lost, n) }) // the fault may be there
+	return end{outcome: Lost}.result(o, n)
 }

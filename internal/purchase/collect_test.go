@@ -437,7 +437,7 @@ func TestAStopBeforeTheSubmitBuysNothing(t *testing.T) {
 
 type panicky struct{ witness }
 
-func (panicky) Solve(string, string, Outcome, time.Duration) { panic("a fault of ours") }
+func (panicky) Ended(Event) { panic("a fault of ours") }
 
 // A fault of the observer ends one order, not the daemon.
 func TestAPanicOfTheObserverStaysInside(t *testing.T) {

@@ -2,8 +2,8 @@
 // at a provider to a token in the stock, whichever replica began it.
 //
 // It stands between refill, which decides when to buy, and provider and pool,
-// which know how to buy and where tokens wait. The buyer is the one place where
-// all targets of a replica meet. Of its parts each has a lock and a file:
+// which know how to buy and where tokens wait. Buyer is the one face for all targets
+// of a replica. Of its parts each has a lock and its files:
 //
 //	accounts   the providers of the list, and those that went from it (account.go);
 //	           their threads and balances are asked for now and then (maintenance.go)
@@ -11,9 +11,15 @@
 //	           longest
 //	placer     creates orders beside the stock with their reservations, and takes back
 //	           those that did not come about (place.go)
-//	orders     sees them through: buy.go, collect.go, wait.go, lease.go
+//	orders     sees them through: buy.go starts the goroutine, collect.go is its life,
+//	           wait.go its polls, lease.go what keeps the order this replica's
+//	callbacks  take what the providers say unasked (callback.go, signature.go), and keep
+//	           on disk what Redis does not take (deadletter.go, replay.go)
 //	recovery   finds the orders of replicas that are gone (recovery.go, stranded.go)
 //	reports    what callers say of tokens, on its way to the providers (report.go)
+//
+// How an order ends is one table, whoever brings the news: end.go. What is told of it is
+// one Event.
 //
 // # The life of an order
 //
@@ -32,27 +38,16 @@
 //
 // # What an answer of the provider does to the order
 //
-//	solved                     settled: order out, token in, in one script
-//	task fault, time-out,      removed, counted as failed         (Failed)
-//	  parameter fault at poll                        (the last: hopeless)
-//	parameter fault at submit  removed, nothing was bought        (Refused)
-//	unknown code at submit     removed, nothing was bought        (Failed)
-//	capacity or account fault  removed, nothing was bought        (Busy)
-//	  at submit
-//	capacity or account fault  asked again after its delay, until the time-out
-//	  at poll
-//	submit without an answer   kept: it may have been bought      (Lost)
-//	any, but somebody else     nothing more                       (Elsewhere)
-//	  ended the order
+// The table is in end.go. In short: a refusal of the submit gives the budgets their part
+// back, since nothing was bought, and nothing else does. A submit without an answer is
+// kept until its time is over, because it may have been bought. Once the task is known,
+// a token settles the order and a task fault, a parameter fault or the time-out removes
+// it as failed; capacity and account faults are only a reason to ask again later. An order
+// that ended elsewhere is nobody's here.
 //
-// "Nothing was bought" gives the budgets back; nothing else does.
-//
-// # What recovery does to an order whose lease has ended
-//
-//	placed, not marked         taken back, nothing was bought
-//	marked, no task id         kept: it may have been bought
-//	task id known              collected by the replica that adopted it, where the
-//	                           account is known; else told, and left to others
+// An order whose replica is gone is taken back where it was not marked, kept where it was
+// marked and has no task, and collected by the replica that adopts it where its task is
+// known and the account too; else that is told, and it is left to others.
 //
 // An order says at which account it was placed, and the stock lists all names of
 // providers that have places, so that a file in which a provider has another name,

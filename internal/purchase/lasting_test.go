@@ -117,7 +117,7 @@ func TestHowLongATaskIsClaimed(t *testing.T) {
 		if ttl := s.stock.redis.TTL(testPrefix + ":task:{one}:t2"); ttl != 160*time.Second {
 			t.Errorf("the callback's task is claimed for %v", ttl)
 		}
-		if n := len(s.buyer.arrivals); n != 0 {
+		if n := len(s.buyer.callbacks.arrivals.at); n != 0 {
 			t.Errorf("%d arrivals are remembered of callbacks that were delivered", n)
 		}
 	})

@@ -2,8 +2,6 @@ package purchase
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"time"
 
 	"poold/internal/captcha"
@@ -57,10 +55,6 @@ func (ords *orders) holds(ref pool.Ref) *Order {
 	return ords.held[ref]
 }
 
-// refused goes before the code of a parameter fault, when replicas tell each other
-// how an order ended.
-const refused = "refused "
-
 // told takes notice that an order ended by a callback at some replica, and how:
 // pool.Solved, or the code of its failure.
 func (ords *orders) told(order pool.Ref, how string) {
@@ -71,14 +65,8 @@ func (ords *orders) told(order pool.Ref, how string) {
 	if o.called {
 		ords.accounts.called(o.account, true)
 	}
-	switch code, params := strings.CutPrefix(how, refused); {
-	case how == pool.Solved:
-		o.finish(Result{Outcome: Solved})
-	case params:
-		o.finish(o.hopeless(errors.New(code)))
-	default:
-		o.finish(o.result(Failed, errors.New(code)))
-	}
+	n := heard(how)
+	o.finish(endOf(pool.Bought, n.news).result(o, n))
 }
 
 // foreign sorts the orders that this replica does not work on by identity.

@@ -45,6 +45,7 @@ type Order struct {
 	called    bool          // the provider was told to call
 	fallback  time.Duration // how long to wait for that before polling
 	delay     time.Duration // how old a token is when the call comes
+	price     int64         // of the token, in billionths of the currency
 	// deadline is when Redis forgets the order, or a little before.
 	deadline time.Time
 
@@ -54,18 +55,30 @@ type Order struct {
 	answered  time.Time // when the task id came
 	task      string    // the provider's id
 	unsolved  time.Time // latest moment at which the task is known to be unsolved
+	polls     int       // so far, here
 
-	stop       context.CancelFunc // ends collect; set while the buyer holds the order
-	told       atomic.Pointer[Result]
-	submitting atomic.Bool // a task may be about to become known
+	stop       context.CancelFunc     // ends collect; set while the buyer holds the order
+	outside    atomic.Pointer[Result] // an end that a callback or another replica brought
+	submitting atomic.Bool            // a task may be about to become known
+}
+
+// providerName is the name of who is asked about the order, now.
+func (o *Order) providerName() string {
+	if o.account != nil {
+		return o.account.Name()
+	}
+	return o.provider
 }
 
 // facts are what is written into the journal for whoever adopts the order or
-// gets its callback.
+// gets its callback. What stands beside the identity and in it is read by replicas of
+// an older version.
 type facts struct {
 	Target     string       `json:"target"`
+	Owner      string       `json:"owner,omitempty"`
 	Provider   string       `json:"provider"`
 	Account    string       `json:"account,omitempty"` // the provider's, under whatever name
+	Identity   *identity    `json:"identity,omitempty"`
 	Type       captcha.Type `json:"type"`
 	Enterprise bool         `json:"enterprise,omitempty"`
 	Lifetime   int64        `json:"lifetime_ms"`
@@ -75,22 +88,58 @@ type facts struct {
 	Timeout    int64        `json:"timeout_ms"`
 }
 
+// identity is a captcha.Identity in the journal: without its proxy, which is a secret,
+// so that it must not be hashed. Its ID stands in the order's name.
+type identity struct {
+	Sitekey   string  `json:"sitekey"`
+	Pageurl   string  `json:"pageurl"`
+	Invisible bool    `json:"invisible,omitempty"`
+	Action    string  `json:"action,omitempty"`
+	MinScore  float64 `json:"min_score,omitempty"`
+	Data      string  `json:"data,omitempty"`
+	UserAgent string  `json:"user_agent,omitempty"`
+}
+
 func (o *Order) facts() string {
+	i := o.spec.Identity
 	text, _ := json.Marshal(facts{ // strings and numbers alone
-		Target: o.spec.Target, Provider: o.provider, Account: o.accountID,
-		Type: o.spec.Identity.Type, Enterprise: o.spec.Identity.Enterprise,
+		Target: o.spec.Target, Owner: o.spec.Owner, Provider: o.provider, Account: o.accountID,
+		Identity: &identity{
+			Sitekey: i.Sitekey, Pageurl: i.Pageurl, Invisible: i.Invisible, Action: i.Action,
+			MinScore: i.MinScore, Data: i.Data, UserAgent: i.UserAgent,
+		},
+		Type: i.Type, Enterprise: i.Enterprise,
 		Lifetime: o.spec.Lifetime.Milliseconds(), Margin: o.spec.Margin.Milliseconds(),
 		Called: o.called, Delay: o.delay.Milliseconds(), Timeout: o.timeout.Milliseconds(),
 	})
 	return string(text)
 }
 
-func readFacts(text string) (facts, error) {
+// readOrder makes an order of its record in the journal. It has neither account nor slot.
+func readOrder(r pool.Record) (*Order, error) {
 	var f facts
-	if err := json.Unmarshal([]byte(text), &f); err != nil {
-		return f, fmt.Errorf("reading what the journal knows of an order: %w", err)
+	if err := json.Unmarshal([]byte(r.Facts), &f); err != nil {
+		return nil, fmt.Errorf("reading what the journal knows of an order: %w", err)
 	}
-	return f, nil
+	if _, known := ends[situation{r.State, abandoned}]; !known {
+		return nil, fmt.Errorf("reading what the journal knows of an order: its state is %q", r.State)
+	}
+	i := captcha.Identity{Type: f.Type, Enterprise: f.Enterprise}
+	if f.Identity != nil {
+		i.Sitekey, i.Pageurl, i.Invisible, i.Action = f.Identity.Sitekey, f.Identity.Pageurl, f.Identity.Invisible, f.Identity.Action
+		i.MinScore, i.Data, i.UserAgent = f.Identity.MinScore, f.Identity.Data, f.Identity.UserAgent
+	}
+	submitted := r.Placed.Add(r.Unsolved)
+	return &Order{
+		Ref: r.Ref, provider: f.Provider, accountID: f.Account,
+		timeout: milliseconds(f.Timeout), called: f.Called, delay: milliseconds(f.Delay), price: r.Price,
+		spec: Spec{
+			Target: f.Target, Owner: f.Owner, ID: r.Identity, Identity: i,
+			Margin: milliseconds(f.Margin), Lifetime: milliseconds(f.Lifetime),
+		},
+		deadline: r.Until, task: r.Task,
+		placed: r.Placed, submitted: submitted, answered: submitted, unsolved: submitted,
+	}, nil
 }
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/pool"
 )
 
@@ -32,10 +31,9 @@ func TestPlaceReservesFirst(t *testing.T) {
 		if placed != want {
 			t.Errorf("placed %+v, want %+v", placed, want)
 		}
-		f, err := readFacts(placed.Facts)
-		wanted := facts{Target: "login", Provider: "one", Type: captcha.RecaptchaV2, Lifetime: 120_000, Margin: 40_000, Timeout: 180_000}
-		if err != nil || f != wanted {
-			t.Errorf("facts %+v, %v, want %+v", f, err, wanted)
+		if facts := `{"target":"login","owner":"qa@example.com","provider":"one","identity":{"sitekey":"k","pageurl":"https://example.com/"},` +
+			`"type":"recaptcha_v2","lifetime_ms":120000,"margin_ms":40000,"callback_delay_ms":0,"timeout_ms":180000}`; placed.Facts != facts {
+			t.Errorf("facts %s, want %s", placed.Facts, facts)
 		}
 		if len(o.Order) < 26 {
 			t.Errorf("order id %q has fewer than 128 bits", o.Order)

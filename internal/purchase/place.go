@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/pool"
 )
 
@@ -68,6 +67,8 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	o.called, o.delay = o.pingback != "", terms.callbacks.Delay
 	o.fallback = terms.callbacks.fallback(o.timeout, spec.Lifetime-spec.Margin)
 
+	o.price = int64(math.Round(terms.price(spec.Identity.Type) * currency))
+
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
 	free, at, err := p.stock.Acquire(bounded, o.provider, o.Ref, terms.limit, lifetime(o.account)+placeMargin)
@@ -96,7 +97,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	}
 	placing, err := p.stock.Place(bounded, pool.Order{
 		Ref: o.Ref, Depth: spec.Depth, Margin: spec.Margin, Lead: spec.Lead, TTL: lifetime(o.account),
-		Price: int64(math.Round(terms.price(spec.Identity.Type) * currency)), Facts: o.facts(),
+		Price: o.price, Facts: o.facts(),
 		PerHour: spec.PerHour, PerDay: spec.PerDay, NotAfter: notAfter,
 	})
 	switch {
@@ -145,7 +146,7 @@ func (p *placer) rollback(ctx context.Context, o *Order) {
 // without an order counts too many, an order without a place too few.
 func (p *placer) remove(ctx context.Context, provider string, order pool.Ref, booked bool) error {
 	var how pool.Ending
-	err := attempt(ctx, func(ctx context.Context) (err error) {
+	err := withTimeout(ctx, func(ctx context.Context) (err error) {
 		how, err = p.stock.Fail(ctx, pool.Failure{Ref: order})
 		return err
 	})
@@ -158,14 +159,14 @@ func (p *placer) remove(ctx context.Context, provider string, order pool.Ref, bo
 // release gives an order's place at the provider and in the budget back.
 func (p *placer) release(ctx context.Context, provider string, order pool.Ref, booked bool) error {
 	if booked {
-		err := attempt(ctx, func(ctx context.Context) error {
+		err := withTimeout(ctx, func(ctx context.Context) error {
 			return p.stock.Refund(ctx, order)
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return attempt(ctx, func(ctx context.Context) error {
+	return withTimeout(ctx, func(ctx context.Context) error {
 		return p.stock.Release(ctx, provider, order)
 	})
 }
@@ -215,26 +216,4 @@ func (p *placer) retry(ctx context.Context) {
 		l.once = true
 	}
 	due = slices.DeleteFunc(due, func(l leftover) bool { return l.order == nil })
-}
-
-// lives is how long tokens of each identity live, as their last order had it.
-type lives struct {
-	mu sync.Mutex
-	of map[captcha.ID]time.Duration
-}
-
-func (l *lives) set(id captcha.ID, life time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.of[id] = life
-}
-
-// get is how long a token of an identity can be of use.
-func (l *lives) get(id captcha.ID) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if life := l.of[id]; life > 0 {
-		return life
-	}
-	return uselessAfter
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/pool"
 )
 
@@ -114,51 +113,39 @@ func (rc *recovery) adoptAt(ctx context.Context, name string) (adopted []*Order,
 // takeOver decides what becomes of an adopted order that was placed under a name;
 // nil where there is nothing to be collected, or nobody can be asked about it.
 func (rc *recovery) takeOver(ctx context.Context, name string, r pool.Record) (o *Order, askable bool) {
-	f, err := readFacts(r.Facts)
+	o, err := readOrder(r)
 	if err != nil {
 		rc.log.Error("an order was found that this version cannot read", "provider", name, "err", err)
 		return nil, true
 	}
-	log := rc.log.With("target", f.Target, "provider", name)
-	switch r.State {
-	case pool.Intent:
+	o.provider = name
+	log := rc.log.With("target", o.spec.Target, "provider", name)
+	switch e := endOf(r.State, abandoned); e.script {
+	case remove:
 		log.Info("an order was found that its replica had not submitted; it is taken back")
-		_ = rc.placer.remove(ctx, name, r.Ref, true) // else somebody finds it again
+		_ = rc.placer.remove(ctx, name, r.Ref, e.refund) // else somebody finds it again
 		return nil, true
-	case pool.Submitting:
+	case keep:
 		log.Warn("an order was found whose replica may have submitted it; it counts as bought until its time is over")
-		_ = attempt(ctx, func(ctx context.Context) error {
-			_, err := rc.orders.unknown(ctx, name, r.Ref, milliseconds(f.Timeout))
+		_ = withTimeout(ctx, func(ctx context.Context) error {
+			_, err := rc.orders.unknown(ctx, name, r.Ref, o.timeout)
 			return err
 		})
 		return nil, true
-	case pool.Unknown:
-		return nil, true // only a callback can do anything for it
-	case pool.Bought:
+	case leave:
+		return nil, true
 	}
-	a := rc.accounts.askable(name, f.Account)
-	if a == nil {
+	if o.account = rc.accounts.askable(name, o.accountID); o.account == nil {
 		return nil, false
 	}
 	log.Info("an order was adopted from a replica that is gone", "task", r.Task)
-	callbacks, slot := rc.accounts.terms(a).callbacks, rc.accounts.take(a)
-	rc.lives.set(r.Identity, milliseconds(f.Lifetime))
+	o.fallback = rc.accounts.terms(o.account).callbacks.fallback(o.timeout, o.spec.Lifetime-o.spec.Margin)
+	o.slot = rc.accounts.take(o.account)
+	rc.lives.set(r.Identity, o.spec.Lifetime)
 	rc.mu.Lock()
 	delete(rc.stranded, place{name, r.Ref})
 	rc.mu.Unlock()
-	submitted := r.Placed.Add(r.Unsolved)
-	return &Order{
-		Ref: r.Ref, account: a, provider: name, slot: slot,
-		timeout: milliseconds(f.Timeout), called: f.Called,
-		fallback: callbacks.fallback(milliseconds(f.Timeout), milliseconds(f.Lifetime-f.Margin)),
-		spec: Spec{
-			Target: f.Target, ID: r.Identity,
-			Identity: captcha.Identity{Type: f.Type, Enterprise: f.Enterprise},
-			Margin:   milliseconds(f.Margin), Lifetime: milliseconds(f.Lifetime),
-		},
-		deadline: r.Until, task: r.Task,
-		placed: r.Placed, submitted: submitted, answered: submitted, unsolved: submitted,
-	}, true
+	return o, true
 }
 
 // abandon leaves an order that nobody can collect here to other replicas.

@@ -59,7 +59,7 @@ func TestATokenThatWasSoldBefore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		how, err := d.deliver(t.Context(), letter{Order: called.String(), Provider: "one", Task: record.Task, Token: "03AFthesame"}, time.Now())
+		how, err := d.callbacks.deliver(t.Context(), letter{Order: called.String(), Provider: "one", Task: record.Task, Token: "03AFthesame"}, time.Now())
 		if err != nil || how != CallbackFailed {
 			t.Errorf("the callback: %v, %v", how, err)
 		}

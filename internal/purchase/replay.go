@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"sync"
 	"time"
 
 	"poold/internal/captcha"
@@ -21,6 +22,13 @@ const (
 	mostStuck = 5
 )
 
+// The outcomes of a dead letter.
+const (
+	DeadLetterReplayed = "replayed"
+	DeadLetterDropped  = "dropped" // its order had ended before
+	DeadLetterExpired  = "expired" // it outlived its token
+)
+
 // Replayed says how a replay of the dead letters went.
 type Replayed struct {
 	Replayed int `json:"replayed"` // ended their orders
@@ -31,42 +39,44 @@ type Replayed struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// OpenDeadLetters makes the folder of the dead letters ready and finds what an earlier
-// run left there.
-func (d *Buyer) OpenDeadLetters() error {
-	if err := d.letters.Open(); err != nil {
+// replay tries dead letters again, one run at a time. It is safe for concurrent use.
+type replay struct {
+	*base
+	callbacks *callbacks
+	running   chan struct{}            // holds one while letters are tried
+	stuck     map[captcha.ID]time.Time // since when Redis takes no letters of an identity; belongs to who runs
+
+	mu      sync.Mutex
+	trouble bool // with the folder of the letters; told once
+}
+
+func newReplay(b *base, cs *callbacks) *replay {
+	return &replay{base: b, callbacks: cs, running: make(chan struct{}, 1), stuck: map[captcha.ID]time.Time{}}
+}
+
+// open makes the folder ready and finds what an earlier run left there.
+func (rp *replay) open() error {
+	if err := rp.callbacks.kept.Open(); err != nil {
 		return err
 	}
-	orders, err := d.letters.List()
+	orders, err := rp.callbacks.kept.List()
 	for _, o := range orders {
 		if order, ok := pool.ParseRef(o); ok {
-			d.firstArrival(order, time.Time{})
+			rp.callbacks.arrivals.first(order, time.Time{})
 		}
 	}
-	d.tellTrouble(err)
+	rp.tellTrouble(err)
 	return nil
 }
 
-// DeadLetters lists the callbacks that could not be stored yet, without their
-// tokens; with an error, those that can be read.
-func (d *Buyer) DeadLetters() ([]DeadLetter, error) { return d.letters.show() }
+// quietly is run now and then; the store says when Redis is away.
+func (rp *replay) quietly(ctx context.Context) { _, _ = rp.run(ctx) }
 
-// DeadLetterCount is how many there are.
-func (d *Buyer) DeadLetterCount() int { return d.letters.Count() }
-
-// DeadLettersSetAside is how many files could not be read and wait for a person.
-func (d *Buyer) DeadLettersSetAside() int { return d.letters.SetAside() }
-
-// replayQuietly is Replay now and then; the store says when Redis is away.
-func (d *Buyer) replayQuietly(ctx context.Context) { _, _ = d.Replay(ctx) }
-
-// Replay tries all dead letters again, those of one identity oldest first. What
-// Redis does not take keeps no other letter from its turn: only where it took none
-// of those that were tried is that the error. One replay is made at a time.
-func (d *Buyer) Replay(ctx context.Context) (r Replayed, err error) {
+// run tries all letters; see Buyer.Replay.
+func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 	select {
-	case d.replaying <- struct{}{}:
-		defer func() { <-d.replaying }()
+	case rp.running <- struct{}{}:
+		defer func() { <-rp.running }()
 	case <-ctx.Done():
 		return r, ctx.Err()
 	}
@@ -74,8 +84,8 @@ func (d *Buyer) Replay(ctx context.Context) (r Replayed, err error) {
 	var took bool
 	row := 0 // identities in a row that Redis did not answer for
 	tried := map[captcha.ID]bool{}
-	last := maps.Clone(d.stuck)
-	unread := d.letters.each(func(x, y captcha.ID) int {
+	last := maps.Clone(rp.stuck)
+	unread := rp.callbacks.kept.each(func(x, y captcha.ID) int {
 		// Identities are hashes, so those of one node seldom come in a row.
 		return cmp.Or(last[x].Compare(last[y]), cmp.Compare(x, y))
 	}, func(l letter, _ int64) bool {
@@ -85,37 +95,37 @@ func (d *Buyer) Replay(ctx context.Context) (r Replayed, err error) {
 		if err = ctx.Err(); err != nil {
 			return false
 		}
-		outcome, failed := d.tryAgain(ctx, l)
+		outcome, failed := rp.tryAgain(ctx, l)
 		if failed != nil {
-			refused, tried[l.Identity], d.stuck[l.Identity] = failed, true, time.Now()
+			refused, tried[l.Identity], rp.stuck[l.Identity] = failed, true, time.Now()
 			row++
 			return row < mostStuck
 		}
 		if outcome != DeadLetterExpired {
 			took, row = true, 0
-			delete(d.stuck, l.Identity)
+			delete(rp.stuck, l.Identity)
 		}
 		if order, ok := pool.ParseRef(l.Order); ok {
-			d.forgetArrival(order)
+			rp.callbacks.arrivals.forget(order)
 		}
-		if failed := d.letters.Remove(l.Order); failed != nil {
+		if failed := rp.callbacks.kept.Remove(l.Order); failed != nil {
 			stuck = failed // it will be found again, and of no use
 			return true
 		}
-		d.countLetter(outcome, &r)
+		rp.countLetter(outcome, &r)
 		return true
 	})
-	d.tellTrouble(errors.Join(unread, stuck))
+	rp.tellTrouble(errors.Join(unread, stuck))
 	if r.Expired > 0 {
-		d.log.Warn("dead letters outlived their tokens", "letters", r.Expired)
+		rp.log.Warn("dead letters outlived their tokens", "letters", r.Expired)
 	}
 	if r.Replayed+r.Dropped > 0 {
-		d.log.Info("dead letters were replayed", "replayed", r.Replayed, "dropped", r.Dropped)
+		rp.log.Info("dead letters were replayed", "replayed", r.Replayed, "dropped", r.Dropped)
 	}
-	r.Left = d.letters.Count()
+	r.Left = rp.callbacks.kept.Count()
 	switch {
 	case r.Left == 0:
-		clear(d.stuck)
+		clear(rp.stuck)
 	case err == nil && refused != nil && !took:
 		err = refused
 	case refused != nil:
@@ -125,22 +135,22 @@ func (d *Buyer) Replay(ctx context.Context) (r Replayed, err error) {
 }
 
 // countLetter counts a letter that is none any more.
-func (d *Buyer) countLetter(outcome string, r *Replayed) {
+func (rp *replay) countLetter(outcome string, r *Replayed) {
 	switch outcome {
 	case CallbackSettled, CallbackFailed:
 		r.Replayed++
-		d.observe.Letter(DeadLetterReplayed)
+		rp.observe.DeadLetter(DeadLetterReplayed)
 	case DeadLetterExpired:
 		r.Expired++
-		d.observe.Letter(DeadLetterExpired)
+		rp.observe.DeadLetter(DeadLetterExpired)
 	default:
 		r.Dropped++
-		d.observe.Letter(DeadLetterDropped)
+		rp.observe.DeadLetter(DeadLetterDropped)
 	}
 }
 
 // tryAgain delivers a letter while it is of use.
-func (d *Buyer) tryAgain(ctx context.Context, l letter) (outcome string, err error) {
+func (rp *replay) tryAgain(ctx context.Context, l letter) (outcome string, err error) {
 	if !time.Now().Before(l.Until) {
 		return DeadLetterExpired, nil
 	}
@@ -148,24 +158,24 @@ func (d *Buyer) tryAgain(ctx context.Context, l letter) (outcome string, err err
 	if !ok {
 		return CallbackMalformed, nil
 	}
-	outcome, err = d.deliver(ctx, l, d.firstArrival(order, time.Time{}))
+	outcome, err = rp.callbacks.deliver(ctx, l, rp.callbacks.arrivals.first(order, time.Time{}))
 	if err == nil && outcome == CallbackUnknown {
 		// The first delivery may have ended the order and lost the answer.
-		err = attempt(ctx, func(ctx context.Context) error { return d.stock.Release(ctx, l.Provider, order) })
+		err = withTimeout(ctx, func(ctx context.Context) error { return rp.stock.Release(ctx, l.Provider, order) })
 	}
 	return outcome, err
 }
 
 // tellTrouble logs what is wrong with the disk, and that it is over, once.
-func (d *Buyer) tellTrouble(err error) {
-	d.mu.Lock()
-	before := d.trouble
-	d.trouble = err != nil
-	d.mu.Unlock()
+func (rp *replay) tellTrouble(err error) {
+	rp.mu.Lock()
+	before := rp.trouble
+	rp.trouble = err != nil
+	rp.mu.Unlock()
 	switch {
 	case err != nil && !before:
-		d.log.Error("dead letters cannot be read or removed", "err", err)
+		rp.log.Error("dead letters cannot be read or removed", "err", err)
 	case err == nil && before:
-		d.log.Info("dead letters can be read and removed again")
+		rp.log.Info("dead letters can be read and removed again")
 	}
 }

@@ -56,7 +56,7 @@ func (r *replica) kept(t *testing.T, name string, letters int) captcha.ID {
 			t.Fatal(ok, err)
 		}
 		at := time.Now()
-		if err := r.buyer.letters.keep(letter{
+		if err := r.buyer.callbacks.kept.keep(letter{
 			Order: o.String(), Identity: target.ID, Provider: "one", Task: task, Token: "03AF" + task,
 			Arrived: at, Until: at.Add(time.Hour),
 		}); err != nil {
@@ -145,7 +145,7 @@ func TestALetterThatIsStuckBlocksNoOther(t *testing.T) {
 				t.Fatalf("replay = %+v, %v", got, err)
 			}
 		}
-		if n := len(r.buyer.stuck); n != 0 {
+		if n := len(r.buyer.replay.stuck); n != 0 {
 			t.Errorf("%d identities are still taken to be away", n)
 		}
 		if told := slices.DeleteFunc(r.all(), func(e string) bool { return e != "letter replayed" }); len(told) != 36 {

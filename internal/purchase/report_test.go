@@ -138,11 +138,11 @@ type clumsy struct {
 	broken *atomic.Bool
 }
 
-func (c clumsy) Letter(outcome string) {
+func (c clumsy) DeadLetter(outcome string) {
 	if c.broken.Load() {
 		panic("a fault of ours")
 	}
-	c.witness.Letter(outcome)
+	c.witness.DeadLetter(outcome)
 }
 
 func (c clumsy) Report(name, outcome string) {

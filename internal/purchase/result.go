@@ -1,7 +1,5 @@
 package purchase
 
-import "fmt"
-
 // Outcome is how an order ended.
 type Outcome string
 
@@ -39,24 +37,9 @@ type Result struct {
 	Err      error // nil where Solved
 }
 
-// result is one of the order.
-func (o *Order) result(outcome Outcome, cause error) Result {
-	return Result{
-		Outcome: outcome, Hopeless: outcome == Refused,
-		Err: fmt.Errorf("%s: %s: %w", o.account.Name(), sentences[outcome], cause),
-	}
-}
-
-// hopeless is that of a task that failed for the target's parameters.
-func (o *Order) hopeless(cause error) Result {
-	r := o.result(Failed, fmt.Errorf("%s: %w", sentences[Refused], cause))
-	r.Hopeless = true
-	return r
-}
-
 // finish ends the work on an order with a result that came from elsewhere. The first
 // one counts.
 func (o *Order) finish(r Result) {
-	o.told.CompareAndSwap(nil, &r)
+	o.outside.CompareAndSwap(nil, &r)
 	o.stop()
 }

@@ -13,24 +13,24 @@ import (
 // ends: it renews the leases of the orders that this replica works on, takes back
 // what a Redis that hung left behind, replays dead letters, passes reports on,
 // and asks the providers for their threads and balances.
-func (d *Buyer) Run(ctx context.Context) error {
+func (b *Buyer) Run(ctx context.Context) error {
 	var duties sync.WaitGroup
 	for _, duty := range []struct {
 		every time.Duration
 		do    func(context.Context)
 	}{
-		{renewEvery, d.orders.renew}, {retryEvery, d.placer.retry}, {replayEvery, d.replayQuietly},
+		{renewEvery, b.orders.renew}, {retryEvery, b.placer.retry}, {replayEvery, b.replay.quietly},
 	} {
-		duties.Go(func() { d.repeat(ctx, duty.every, duty.do) })
+		duties.Go(func() { b.repeat(ctx, duty.every, duty.do) })
 	}
-	duties.Go(func() { d.reports.send(ctx) })
-	duties.Go(func() { d.accounts.maintain(ctx) })
+	duties.Go(func() { b.reports.send(ctx) })
+	duties.Go(func() { b.accounts.maintain(ctx) })
 	duties.Wait()
 	return nil
 }
 
 // repeat does something now and then. A panic ends one turn alone.
-func (d *Buyer) repeat(ctx context.Context, every time.Duration, do func(context.Context)) {
+func (b *Buyer) repeat(ctx context.Context, every time.Duration, do func(context.Context)) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
@@ -38,7 +38,7 @@ func (d *Buyer) repeat(ctx context.Context, every time.Duration, do func(context
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			contain(d.log, func() { do(ctx) })
+			contain(b.log, func() { do(ctx) })
 		}
 	}
 }

@@ -177,12 +177,10 @@ func (s *seat) ReadBalance(context.Context) error { return errors.New("no balanc
 // witness records outcomes.
 type witness struct{ *ledger }
 
-func (w witness) Solve(target, name string, outcome Outcome, _ time.Duration) {
-	w.add("%s at %s: %s", target, name, outcome)
-}
+func (w witness) Ended(e Event) { w.add("%s at %s: %s", e.Target, e.Provider, e.Outcome) }
 
-func (w witness) Callback(outcome string) { w.add("callback %s", outcome) }
-func (w witness) Letter(outcome string)   { w.add("letter %s", outcome) }
+func (w witness) Callback(outcome string)   { w.add("callback %s", outcome) }
+func (w witness) DeadLetter(outcome string) { w.add("letter %s", outcome) }
 func (w witness) Report(name, outcome string) {
 	w.add("report to %s: %s", name, outcome)
 }
@@ -239,7 +237,7 @@ func (s *shop) listening(t *testing.T) {
 func spec() Spec {
 	id := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "k", Pageurl: "https://example.com/"}
 	return Spec{
-		Target: "login", Identity: id, ID: id.ID(), Depth: 10,
+		Target: "login", Owner: "qa@example.com", Identity: id, ID: id.ID(), Depth: 10,
 		Margin: 40 * time.Second, Lifetime: 120 * time.Second, Lead: 20 * time.Second,
 	}
 }
@@ -314,10 +312,10 @@ func (s *shop) running(t *testing.T) (stop func()) {
 }
 
 // slots is how many slots are taken at each provider of the list.
-func (d *Buyer) slots() (taken []int) {
-	d.accounts.mu.Lock()
-	defer d.accounts.mu.Unlock()
-	for _, a := range d.accounts.listed {
+func (b *Buyer) slots() (taken []int) {
+	b.accounts.mu.Lock()
+	defer b.accounts.mu.Unlock()
+	for _, a := range b.accounts.listed {
 		taken = append(taken, a.taken)
 	}
 	return taken

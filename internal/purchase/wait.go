@@ -9,24 +9,24 @@ import (
 	"poold/internal/provider"
 )
 
-// await waits for the end of the task: by polling, or by a callback, which ends ctx.
-// The outcome is Solved, Failed as the provider says, or Interrupted where ctx ended.
-func (ords *orders) await(ctx context.Context, o *Order) (provider.Solution, Result) {
+// await waits for news of the task: by polling, or by a callback, which ends ctx.
+func (ords *orders) await(ctx context.Context, o *Order) notice {
 	first, interval := o.pace(ords.accounts.silent(o.account))
 	giveUp := o.submitted.Add(o.timeout)
 	wait := time.Until(first)
 	for {
 		// The last poll is at the time-out, not an interval before it.
 		if err := sleep(ctx, min(wait, time.Until(giveUp))); err != nil {
-			return provider.Solution{}, Result{Outcome: Interrupted, Err: err}
+			return notice{news: stopped, err: err}
 		}
 		asked := time.Now()
+		o.polls++
 		solution, err := ords.poll(ctx, o)
 		if err == nil {
-			return solution, Result{Outcome: Solved}
+			return notice{news: solved, solution: solution}
 		}
 		if err := ctx.Err(); err != nil {
-			return provider.Solution{}, Result{Outcome: Interrupted, Err: err}
+			return notice{news: stopped, err: err}
 		}
 		var fault *provider.Error
 		wait = jitter(interval)
@@ -36,14 +36,14 @@ func (ords *orders) await(ctx context.Context, o *Order) (provider.Solution, Res
 		case !errors.As(err, &fault):
 			// A call that was cut says nothing about the task.
 		case fault.Class == provider.Task:
-			return provider.Solution{}, o.result(Failed, err)
+			return notice{news: failed, err: err, code: fault.Code}
 		case fault.Class == provider.Parameters:
-			return provider.Solution{}, o.hopeless(err)
+			return notice{news: badParameters, err: err, code: fault.Code}
 		default:
 			wait = max(wait, fault.Delay)
 		}
 		if !time.Now().Before(giveUp) {
-			return provider.Solution{}, o.result(Failed, fmt.Errorf("not solved within %v: %w", o.timeout, err))
+			return notice{news: failed, err: fmt.Errorf("not solved within %v: %w", o.timeout, err)}
 		}
 	}
 }

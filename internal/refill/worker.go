@@ -284,7 +284,7 @@ func (w *worker) admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, e
 // spec is the target's definition as an order needs it.
 func (w *worker) spec(on terms) purchase.Spec {
 	return purchase.Spec{
-		Target: w.target.Name, Identity: w.target.Identity, ID: w.target.ID,
+		Target: w.target.Name, Owner: w.target.Owner, Identity: w.target.Identity, ID: w.target.ID,
 		Depth: on.depth, Margin: w.target.Margin, Lifetime: w.target.Lifetime,
 		Lead: on.lead, Shortest: on.shortest,
 		PerHour: w.target.Budget.PerHour, PerDay: w.target.Budget.PerDay,

@@ -40,10 +40,10 @@ func (mute) Printf(context.Context, string, ...any) {}
 
 type deaf struct{}
 
-func (deaf) Solve(string, string, purchase.Outcome, time.Duration) {}
-func (deaf) Callback(string)                                       {}
-func (deaf) Letter(string)                                         {}
-func (deaf) Report(string, string)                                 {}
+func (deaf) Ended(purchase.Event)  {}
+func (deaf) Callback(string)       {}
+func (deaf) DeadLetter(string)     {}
+func (deaf) Report(string, string) {}
 
 // world is a Redis, a provider and the replicas that work on them, in a bubble.
 type world struct {

@@ -14,18 +14,18 @@ const (
 	stopGrace = 5 * time.Second
 )
 
-// insist repeats one idempotent step in Redis until it succeeds or the order's
+// retryUntilDeadline repeats one idempotent step in Redis until it succeeds or the order's
 // deadline passes; it returns the last error then. After ctx has ended there is
 // still stopGrace, because what is under way here was paid for.
-func (ords *orders) insist(ctx context.Context, o *Order, doing string, step func(context.Context) error) error {
-	return ords.insistUntil(ctx, o, o.deadline, doing, step)
+func (ords *orders) retryUntilDeadline(ctx context.Context, o *Order, doing string, step func(context.Context) error) error {
+	return ords.retryUntil(ctx, o, o.deadline, doing, step)
 }
 
-// insistUntil is insist with another deadline.
-func (ords *orders) insistUntil(ctx context.Context, o *Order, until time.Time, doing string, step func(context.Context) error) error {
+// retryUntil is retryUntilDeadline with another deadline.
+func (ords *orders) retryUntil(ctx context.Context, o *Order, until time.Time, doing string, step func(context.Context) error) error {
 	stopping := ctx.Done()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
-		err := attempt(ctx, step)
+		err := withTimeout(ctx, step)
 		if err == nil {
 			return nil
 		}
@@ -49,8 +49,8 @@ func (ords *orders) insistUntil(ctx context.Context, o *Order, until time.Time, 
 	}
 }
 
-// attempt runs one step under its own limit, out of reach of ctx's end.
-func attempt(ctx context.Context, step func(context.Context) error) error {
+// withTimeout runs one step under its own limit, out of reach of ctx's end.
+func withTimeout(ctx context.Context, step func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
 	return step(bounded)

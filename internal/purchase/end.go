@@ -1,0 +1,159 @@
+package purchase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/provider"
+)
+
+// news is what is heard of an order, from whomever.
+type news string
+
+const (
+	solved        news = "solved"         // the provider has a token
+	failed        news = "failed"         // the provider has none, or the order's time is over
+	badParameters news = "bad parameters" // the provider finds fault with the target's parameters
+	unavailable   news = "unavailable"    // the provider's capacity, or the account, allows no order now
+	unanswered    news = "unanswered"     // nobody can say whether the submit was accepted
+	stopped       news = "stopped"        // this replica stops
+	abandoned     news = "abandoned"      // the replica that worked on it is gone
+)
+
+// script is what is done about the order in Redis, in words for the log.
+type script string
+
+const (
+	settle  script = "landing a token"                  // order out, token in
+	remove  script = "removing an order"                // order out
+	keep    script = "noting an order of unknown fate"  // it counts until its time is over; a callback may still end it
+	leave   script = "leaving an order to others"       // it stays in the journal, for any replica
+	collect script = "collecting an order of a replica" // it goes on here
+)
+
+// situation is how far an order got, and what is heard of it then.
+type situation struct {
+	state pool.State
+	news  news
+}
+
+// end is what becomes of an order.
+type end struct {
+	script   script
+	refund   bool    // nothing was bought: the budgets get their part back
+	outcome  Outcome // told to who asked for the order; "" where nobody is left to be told
+	hopeless bool    // Result.Hopeless
+}
+
+// ends are all ends of an order, whoever brings the news: the answer to the submit, a
+// poll, a callback, a stop or an adoption. A callback proves that the order was bought,
+// whatever the journal says of it.
+var ends = map[situation]end{
+	// Before its submit.
+	{pool.Intent, stopped}:   {script: remove, refund: true, outcome: Interrupted},
+	{pool.Intent, abandoned}: {script: remove, refund: true},
+
+	// The answer to its submit. What the provider refused in so many words was not bought.
+	{pool.Submitting, badParameters}: {script: remove, refund: true, outcome: Refused, hopeless: true},
+	// A code that the profile does not know. Calling it a failure keeps refill from
+	// asking for ever.
+	{pool.Submitting, failed}:      {script: remove, refund: true, outcome: Failed},
+	{pool.Submitting, unavailable}: {script: remove, refund: true, outcome: Busy},
+	{pool.Submitting, unanswered}:  {script: keep, outcome: Lost},
+	{pool.Submitting, abandoned}:   {script: keep},
+	{pool.Unknown, abandoned}:      {script: leave},
+
+	// Its task is known, or a callback came.
+	{pool.Bought, solved}:        {script: settle, outcome: Solved},
+	{pool.Bought, failed}:        {script: remove, outcome: Failed},
+	{pool.Bought, badParameters}: {script: remove, outcome: Failed, hopeless: true},
+	{pool.Bought, stopped}:       {script: leave, outcome: Interrupted},
+	{pool.Bought, abandoned}:     {script: collect},
+}
+
+// endOf looks one up. Each that can occur is there; a test goes through them.
+func endOf(state pool.State, n news) end {
+	e, ok := ends[situation{state, n}]
+	if !ok {
+		panic(fmt.Sprintf("an order in state %q cannot be %s", state, n))
+	}
+	return e
+}
+
+// notice is news with what belongs to it.
+type notice struct {
+	news     news
+	err      error             // what the provider said; nil where it solved the task
+	code     string            // of err; "" = none
+	solution provider.Solution // where it solved the task
+	took     time.Duration     // from the submit to the news
+	age      time.Duration     // how old the token is at the most, when the news comes
+	callback bool              // said by one
+}
+
+// refused goes before the code of a parameter fault, when replicas tell each other
+// how an order ended.
+const refused = "refused "
+
+// word is what replicas tell each other of news that a callback brought.
+func (n notice) word() string {
+	switch n.news {
+	case solved:
+		return pool.Solved
+	case badParameters:
+		return refused + n.code
+	}
+	return n.code
+}
+
+// heard is the inverse of word.
+func heard(word string) notice {
+	if word == pool.Solved {
+		return notice{news: solved, callback: true}
+	}
+	if code, params := strings.CutPrefix(word, refused); params {
+		return notice{news: badParameters, err: errors.New(code), code: code, callback: true}
+	}
+	return notice{news: failed, err: errors.New(word), code: word, callback: true}
+}
+
+// repeated is the end of a task that brought a text which the stock knows.
+func (n notice) repeated() notice {
+	n.news, n.err, n.code = failed, errors.New(pool.RepeatedText), pool.RepeatedText
+	return n
+}
+
+// result is what the order comes to for who asked for it.
+func (e end) result(o *Order, n notice) Result {
+	switch {
+	case e.outcome == Solved:
+		return Result{Outcome: Solved}
+	case e.outcome == Failed && e.hopeless:
+		n.err = fmt.Errorf("%s: %w", sentences[Refused], n.err)
+	}
+	return Result{
+		Outcome: e.outcome, Hopeless: e.hopeless,
+		Err: fmt.Errorf("%s: %s: %w", o.providerName(), sentences[e.outcome], n.err),
+	}
+}
+
+// carryOut runs the script of an end that takes the order out of the stock. call names
+// this end, so that it may be sent again.
+func (b *base) carryOut(ctx context.Context, o *Order, e end, n notice, call string) (pool.Ending, error) {
+	if e.script == settle {
+		return b.stock.Settle(ctx, pool.Landing{
+			Ref: o.Ref, Call: call, Provider: o.providerName(), Task: o.task, Callback: n.callback,
+			Value: n.solution.Token, UserAgent: n.solution.UserAgent,
+			SincePlaced: o.submitted.Sub(o.placed) + max(0, n.took-n.age), Lifetime: o.spec.Lifetime, Lead: n.took,
+		})
+	}
+	f := pool.Failure{Ref: o.Ref, Call: call, Bought: !e.refund, Callback: n.callback}
+	if n.callback {
+		f.Tell = n.word()
+	}
+	return b.stock.Fail(ctx, f)
+}

@@ -1,0 +1,51 @@
+package purchase
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// uselessAfter is when a dead letter is of no use where nobody knows how long its
+// token lives.
+const uselessAfter = 24 * time.Hour
+
+// lives is how long tokens of each identity live, as their last order had it. It is
+// safe for concurrent use.
+type lives struct {
+	mu    sync.Mutex
+	of    map[captcha.ID]life
+	sweep time.Time // when old ones are forgotten next
+}
+
+type life struct {
+	lasts time.Duration
+	known time.Time // when the last order told it
+}
+
+func newLives() *lives { return &lives{of: map[captcha.ID]life{}} }
+
+// set notes how long a token lives, and forgets those of which no token can be alive.
+func (l *lives) set(id captcha.ID, lasts time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	l.of[id] = life{lasts, now}
+	if now.Before(l.sweep) {
+		return
+	}
+	l.sweep = now.Add(uselessAfter)
+	maps.DeleteFunc(l.of, func(_ captcha.ID, known life) bool { return now.Sub(known.known) > uselessAfter })
+}
+
+// get is how long a token of an identity can be of use.
+func (l *lives) get(id captcha.ID) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known, ok := l.of[id]; ok && known.lasts > 0 {
+		return known.lasts
+	}
+	return uselessAfter
+}

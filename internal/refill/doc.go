@@ -1,24 +1,28 @@
 // Package refill decides WHEN to buy.
 //
 // It stands between targets, which says what is wanted, and purchase, which buys. What
-// it decides is policy's arithmetic; this package is the daemon around it: one worker
-// per identity looks, decides, places and sleeps (worker.go), with what it knows of its
-// target (tracker.go) and says of it (record.go); the manager keeps as many workers as
-// there are targets (manager.go) and collects what others left (recovery.go).
+// it decides is policy's arithmetic; this package is the daemon around it. One looker
+// has the identities that are due looked at together (looker.go), and one worker per
+// identity decides and places (worker.go), with what it knows of its target (tracker.go)
+// and says of it (record.go). The manager keeps as many workers as there are targets
+// (manager.go) and collects what others left (recovery.go).
 //
 // # A worker's turn
 //
-//	look      the stock of the identity, with the lead time to judge it by
+//	prepare   with which lead time the stock is to be judged
+//	look      the looker's: all who are due in one exchange with Redis
 //	decide    policy's Plan and Decision
-//	place     as many orders as decided, each: Admit one slot, with a bid, then Buy
-//	sleep     until a kick, the time that the policy named, or the backstop
+//	place     as many orders as decided, each: Admit one slot, with a bid, then Buy;
+//	          in a goroutine of its own, since slots are waited for
+//	rest      until a kick, the time that the policy named, or the backstop
 //
 // A kick says that somebody took, landed or waits. Several within 20 ms cost
 // one look. The backstop finds what nobody kicked for: takes at other
-// replicas, orders that ran out of time.
+// replicas, orders that ran out of time. It comes seldom where nothing happens.
 //
 // At the start, before anything is bought, and every 2 s after that, the manager
-// has the buyer adopt the orders of replicas that are gone. Identities that no target names any more are looked at once more
+// has the buyer adopt the orders of replicas that are gone. Identities that no target
+// names any more are looked at once more
 // when their last token and order must be over, so that their figures are complete.
 //
 // # Invariants

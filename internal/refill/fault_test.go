@@ -59,8 +59,12 @@ type eye func(ctx context.Context) (pool.Stock, error)
 func (e eye) Recall(context.Context, captcha.ID) ([]byte, error) { return nil, nil }
 func (e eye) Remember(context.Context, captcha.ID, []byte) error { return nil }
 
-func (e eye) Look(ctx context.Context, _ captcha.ID, _, _ time.Duration) (pool.Stock, error) {
-	return e(ctx)
+func (e eye) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
+	stocks := make([]pool.Stock, len(queries))
+	for i := range stocks {
+		stocks[i], stocks[i].Err = e(ctx)
+	}
+	return stocks, nil
 }
 
 // withCounter runs a manager over a counter for one target.

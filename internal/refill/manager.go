@@ -3,6 +3,7 @@ package refill
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -31,7 +32,8 @@ const (
 
 // Stock is what refill needs of a *pool.Store.
 type Stock interface {
-	Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error)
+	// Survey looks at many identities in one exchange; see pool.Store.Survey.
+	Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
 	// Recall gives back what Remember was given last for an identity, nil for nothing.
 	Recall(ctx context.Context, id captcha.ID) ([]byte, error)
 	Remember(ctx context.Context, id captcha.ID, learned []byte) error
@@ -54,9 +56,10 @@ type Manager struct {
 	buyer Buyer
 	log   *slog.Logger
 
-	roster  atomic.Pointer[roster] // replaced whole by Run
-	applies chan application       // to Run
-	ended   chan struct{}          // closed when Run takes no more of them
+	looker  *looker
+	workers atomic.Pointer[workers] // replaced whole by Run
+	applies chan application        // to Run
+	ended   chan struct{}           // closed when Run takes no more of them
 
 	mu      sync.Mutex
 	running bool
@@ -72,18 +75,11 @@ type departure struct {
 	due    time.Time // when the last of its tokens and orders must be over
 }
 
-// roster is who works for what.
-type roster struct {
+// workers are those of the targets that are worked for.
+type workers struct {
 	providers []targets.Provider
-	byID      map[captcha.ID]*hand
-	byName    map[string]*hand
-}
-
-// hand is a worker with the means to stop it.
-type hand struct {
-	*worker
-	stop context.CancelFunc
-	done chan struct{} // closed when its goroutine has ended
+	byID      map[captcha.ID]*handle
+	byName    map[string]*handle
 }
 
 // application is a set on its way to Run; done is closed when it is applied.
@@ -96,9 +92,9 @@ type application struct {
 func NewManager(stock Stock, buyer Buyer, log *slog.Logger) *Manager {
 	m := &Manager{
 		stock: stock, buyer: buyer, log: log,
-		applies: make(chan application), ended: make(chan struct{}),
+		looker: newLooker(stock, log), applies: make(chan application), ended: make(chan struct{}),
 	}
-	m.roster.Store(&roster{})
+	m.workers.Store(&workers{})
 	return m
 }
 
@@ -132,14 +128,14 @@ func (m *Manager) Apply(ctx context.Context, set *targets.Set) {
 // Kick says that something happened to an identity, so that its worker looks
 // soon. It never blocks, and an identity without a worker is no error.
 func (m *Manager) Kick(id captcha.ID) {
-	if h := m.roster.Load().byID[id]; h != nil {
-		h.kick()
+	if h := m.workers.Load().byID[id]; h != nil {
+		m.looker.kick(h)
 	}
 }
 
 // Note tells how the target of that name is doing; false where there is none.
 func (m *Manager) Note(name string) (Note, bool) {
-	h := m.roster.Load().byName[name]
+	h := m.workers.Load().byName[name]
 	if h == nil {
 		return Note{}, false
 	}
@@ -158,8 +154,9 @@ func (m *Manager) Run(ctx context.Context) error {
 
 	// What is under way is collected before anything is bought.
 	m.adopt(ctx, firstAdopt)
-	var recovery sync.WaitGroup
-	recovery.Go(func() { m.keepRecovering(ctx) })
+	var duties sync.WaitGroup
+	duties.Go(func() { m.keepRecovering(ctx) })
+	duties.Go(func() { m.looker.run(ctx) })
 
 	m.mu.Lock()
 	m.running = true
@@ -176,22 +173,19 @@ func (m *Manager) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	dismiss(m.roster.Load().byID)
-	recovery.Wait()
+	duties.Wait()
+	m.looker.dismiss(slices.Collect(maps.Values(m.workers.Load().byID)))
 	return m.buyer.Wait()
 }
 
 // reconcile makes running equal wanted. Only Run calls it.
-func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buyer) {
-	old := m.roster.Load()
+func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buy) {
+	old := m.workers.Load()
 	providers := withoutLines(set.Providers)
 	otherProviders := !slices.Equal(old.providers, providers)
-	next := &roster{providers: providers, byID: map[captcha.ID]*hand{}, byName: map[string]*hand{}}
-	went := map[captcha.ID]*hand{}
-	var came []*hand
-	for id, h := range old.byID {
-		went[id] = h
-	}
+	next := &workers{providers: providers, byID: map[captcha.ID]*handle{}, byName: map[string]*handle{}}
+	went := maps.Clone(old.byID)
+	var came []*handle
 	for _, t := range set.Targets {
 		t = definition(t)
 		h := old.byID[t.ID]
@@ -199,36 +193,20 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buyer) {
 		if h != nil && reflect.DeepEqual(h.target, t) && (!otherProviders || !h.record.isRefused()) {
 			delete(went, t.ID)
 			if otherProviders {
-				h.kick()
+				m.looker.kick(h)
 			}
 		} else {
-			h = &hand{worker: newWorker(t, m.stock, m.buyer, m.log), done: make(chan struct{})}
+			h = &handle{worker: newWorker(t, m.stock, m.buyer, buy, m.log), done: make(chan struct{}), place: -1}
+			h.ctx, h.stop = context.WithCancel(ctx)
 			came = append(came, h)
 		}
 		next.byID[t.ID], next.byName[t.Name] = h, h
 	}
-	dismiss(went)
-	m.roster.Store(next)
+	m.looker.dismiss(slices.Collect(maps.Values(went)))
+	m.workers.Store(next)
 	m.seeOff(went, next, slices.Concat(old.providers, set.Providers))
 	for i, h := range came {
-		own, stop := context.WithCancel(ctx)
-		h.stop = stop
-		delay := min(time.Duration(i)*startStep, startMost)
-		go func() {
-			defer close(h.done)
-			defer stop()
-			h.run(own, delay, buy)
-		}()
-	}
-}
-
-// dismiss stops workers, all at once, and waits for them.
-func dismiss(hands map[captcha.ID]*hand) {
-	for _, h := range hands {
-		h.stop()
-	}
-	for _, h := range hands {
-		<-h.done
+		m.looker.add(h, min(time.Duration(i)*startStep, startMost))
 	}
 }
 

@@ -54,7 +54,7 @@ func TestRemovedWorkersHaveEnded(t *testing.T) {
 		w.apply(list...)
 		w.after(time.Second) // all hang in their first look
 		var ended []<-chan struct{}
-		for _, h := range w.manager.roster.Load().byID {
+		for _, h := range w.manager.workers.Load().byID {
 			ended = append(ended, h.done)
 		}
 		time.AfterFunc(5*time.Second, func() { close(stuck) })
@@ -107,14 +107,14 @@ func TestRenamedAndUnchanged(t *testing.T) {
 		a.Lifetime, b.Lifetime = time.Hour, time.Hour
 		w.apply(a, b)
 		w.after(30 * time.Second)
-		worker := w.manager.roster.Load().byName["b"]
+		worker := w.manager.workers.Load().byName["b"]
 		before, _ := w.shelf.lookCount(b.ID)
 		renamed := a
 		renamed.Name = "new-name"
 		b.Line = 7
 		w.apply(renamed, b)
 		w.after(time.Second)
-		if w.manager.roster.Load().byName["b"] != worker {
+		if w.manager.workers.Load().byName["b"] != worker {
 			t.Error("an unchanged target got a new worker")
 		}
 		if now, _ := w.shelf.lookCount(b.ID); now > before+1 { // a backstop may fall into it
@@ -185,8 +185,47 @@ func TestIdleTargetsCostLittle(t *testing.T) {
 			most = max(most, now-then)
 		}
 		_, now := w.shelf.lookCount("")
-		if rate := (now - before) / 100; rate > 6 || most > 15 {
-			t.Errorf("%d looks a second, %d in the worst one; want at most 6 and 15", rate, most)
+		if rate := (now - before) / 100; rate > 2 || most > 10 {
+			t.Errorf("%d looks a second, %d in the worst one; want at most 2 and 10", rate, most)
+		}
+	})
+}
+
+// Who is due at one moment is looked at in few exchanges, and one that hangs does not
+// hold up the others.
+func TestLooksShareExchanges(t *testing.T) {
+	play(t, 400, func(t *testing.T, w *world) {
+		var list []targets.Target
+		for i := range 300 {
+			x := target(fmt.Sprint("t", i), 1)
+			x.Lifetime = 20 * time.Hour
+			list = append(list, x)
+		}
+		w.apply(list...)
+		w.after(time.Minute)
+		surveys := 0
+		w.shelf.with(func() { surveys = w.shelf.surveys })
+		_, looks := w.shelf.lookCount("")
+		for _, x := range list {
+			w.manager.Kick(x.ID)
+		}
+		w.after(10 * time.Millisecond)
+		w.shelf.with(func() { surveys = w.shelf.surveys - surveys })
+		if _, n := w.shelf.lookCount(""); n-looks < 300 || surveys > 30 {
+			t.Errorf("%d looks in %d exchanges for 300 kicks", n-looks, surveys)
+		}
+		w.after(2 * coalesce)
+		hangs := make(chan struct{})
+		defer close(hangs)
+		w.shelf.with(func() { w.shelf.strangle = hangs })
+		w.manager.Kick(list[0].ID)
+		w.after(0)
+		w.shelf.with(func() { w.shelf.strangle = nil })
+		before, _ := w.shelf.lookCount(list[1].ID)
+		w.manager.Kick(list[1].ID)
+		w.after(0)
+		if n, _ := w.shelf.lookCount(list[1].ID); n != before+1 {
+			t.Errorf("%d looks at one while another hangs", n-before)
 		}
 	})
 }

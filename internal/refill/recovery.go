@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/targets"
 )
@@ -37,7 +38,7 @@ func (m *Manager) adopt(ctx context.Context, within time.Duration) {
 		}
 	}()
 	err := m.buyer.Adopt(ctx, within, func(id captcha.ID, r purchase.Result) {
-		if h := m.roster.Load().byID[id]; h != nil {
+		if h := m.workers.Load().byID[id]; h != nil {
 			h.ended(r, m.Kick)
 		}
 	})
@@ -51,9 +52,9 @@ func (m *Manager) adopt(ctx context.Context, within time.Duration) {
 func (m *Manager) settleDeparted(ctx context.Context, at time.Time) {
 	m.mu.Lock()
 	var due []departure
-	roster := m.roster.Load()
+	workers := m.workers.Load()
 	m.departed = slices.DeleteFunc(m.departed, func(d departure) bool {
-		if roster.byID[d.id] != nil {
+		if workers.byID[d.id] != nil {
 			return true // it is back, and looked at by its worker
 		}
 		if at.Before(d.due) {
@@ -63,17 +64,25 @@ func (m *Manager) settleDeparted(ctx context.Context, at time.Time) {
 		return true
 	})
 	m.mu.Unlock()
-	for _, d := range due {
-		if _, err := m.stock.Look(ctx, d.id, d.margin, 0); err != nil {
-			m.mu.Lock()
+	if len(due) == 0 {
+		return
+	}
+	queries := make([]pool.Query, len(due))
+	for i, d := range due {
+		queries[i] = pool.Query{ID: d.id, Margin: d.margin}
+	}
+	stocks, err := m.stock.Survey(ctx, queries)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, d := range due {
+		if err != nil || stocks[i].Err != nil {
 			m.departed = append(m.departed, d)
-			m.mu.Unlock()
 		}
 	}
 }
 
 // seeOff remembers the identities that are in no target any more.
-func (m *Manager) seeOff(went map[captcha.ID]*hand, next *roster, providers []targets.Provider) {
+func (m *Manager) seeOff(went map[captcha.ID]*handle, next *workers, providers []targets.Provider) {
 	longest := time.Duration(0)
 	for _, p := range providers {
 		longest = max(longest, p.Timeout)

@@ -24,8 +24,9 @@ type shelf struct {
 	mu       sync.Mutex
 	changed  func(captcha.ID)
 	looks    map[captcha.ID]int
+	surveys  int // exchanges that looks shared
 	saves    int
-	strangle chan struct{} // Look waits for it, whatever its ctx says
+	strangle chan struct{} // Survey waits for it, whatever its ctx says
 	meantime func()        // happens once, right before an order is placed; may be nil
 }
 
@@ -48,7 +49,7 @@ func newShelf(t testing.TB, redis *redistest.Bubble, b *book) *shelf {
 	t.Helper()
 	s := &shelf{book: b, changed: func(captcha.ID) {}, looks: map[captcha.ID]int{}}
 	store, err := pool.Open(pool.Options{
-		Addresses: "redis://bubble", Prefix: "captcha", Log: slog.New(slog.DiscardHandler), Dial: redis.Dial, Probe: time.Minute,
+		Addresses: "redis://bubble", Prefix: "captcha", Log: slog.New(slog.DiscardHandler), Dial: redis.Dial, Probe: 5 * time.Second,
 		OnChange: func(id captcha.ID) {
 			s.mu.Lock()
 			changed := s.changed
@@ -63,15 +64,18 @@ func newShelf(t testing.TB, redis *redistest.Bubble, b *book) *shelf {
 	return s
 }
 
-func (s *shelf) Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error) {
+func (s *shelf) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
 	s.mu.Lock()
 	strangle := s.strangle
-	s.looks[id]++
+	s.surveys++
+	for _, q := range queries {
+		s.looks[q.ID]++
+	}
 	s.mu.Unlock()
 	if strangle != nil {
 		<-strangle
 	}
-	return s.Store.Look(ctx, id, margin, lead)
+	return s.Store.Survey(ctx, queries)
 }
 
 func (s *shelf) Remember(ctx context.Context, id captcha.ID, learned []byte) error {

@@ -3,10 +3,9 @@ package refill
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"poold/internal/captcha"
@@ -24,6 +23,8 @@ const (
 	// backstopSpread later, so that a thousand of them do not look at once.
 	backstop       = 10 * time.Second
 	backstopSpread = 5 * time.Second
+	// After quietLooks at which nothing had happened it rests three times as long.
+	quietLooks = 3
 	// busyWait, and up to as much again, passes before a target asks again
 	// after a provider could not take its order.
 	busyWait = 250 * time.Millisecond
@@ -49,18 +50,20 @@ type worker struct {
 	stock  Stock
 	buyer  Buyer
 	log    *slog.Logger
-	kicks  chan struct{} // one is enough: it says "look", not what happened
-	record record        // what is shared with the orders under way and Note
+	buy    buy
+	kicked atomic.Bool // something happened since the last look
+	record record      // what is shared with the orders under way and Note
 
-	// Of the goroutine that runs the worker alone.
+	// Of the goroutine that takes the turn alone.
 	tracker *policy.Tracker
 	away    time.Duration // the last wait for Redis; 0 while it answers
-	lost    int64         // orders that counted as lost at the last look; <0 = none was made
-	junk    int64         // values that were set aside, until the last look
+	looked  bool          // ever
+	figures pool.Figures  // at the last look
+	quiet   int           // looks in a row at which nothing had happened
 }
 
-// buyer places one order, which is then seen through in the background.
-type buyer func(w *worker, slot *purchase.Slot, terms terms) error
+// buy places one order, which is then seen through in the background.
+type buy func(w *worker, slot *purchase.Slot, terms terms) error
 
 // terms are what one order is placed on: the stock refuses it where tokens that
 // outlive the lead and orders, less the callers waiting, are depth already.
@@ -69,17 +72,14 @@ type terms struct {
 	lead, shortest time.Duration
 }
 
-// rest is how long a worker sleeps after a turn.
+// rest is how long a worker rests after a turn.
 type rest struct {
 	least time.Duration // whatever happens
 	most  time.Duration // if nobody kicks; policy.Never is cut to the backstop
 }
 
-func newWorker(t targets.Target, stock Stock, buyer Buyer, log *slog.Logger) *worker {
-	w := &worker{
-		target: t, stock: stock, buyer: buyer, log: log.With("target", t.Name),
-		kicks: make(chan struct{}, 1), lost: -1,
-	}
+func newWorker(t targets.Target, stock Stock, buyer Buyer, buy buy, log *slog.Logger) *worker {
+	w := &worker{target: t, stock: stock, buyer: buyer, buy: buy, log: log.With("target", t.Name)}
 	first, interval := buyer.Pace(t.Identity.Type)
 	params := Params(t, first, interval)
 	w.tracker = policy.NewTracker(params, Windows(t))
@@ -87,117 +87,108 @@ func newWorker(t targets.Target, stock Stock, buyer Buyer, log *slog.Logger) *wo
 	return w
 }
 
-// kick makes the worker look soon. It never blocks.
-func (w *worker) kick() {
-	select {
-	case w.kicks <- struct{}{}:
-	default: // a look is due already
+// backstop is how long the worker rests at most: longer where nothing has happened for
+// some looks.
+func (w *worker) backstop() time.Duration {
+	if w.quiet >= quietLooks {
+		return 3 * (backstop + random(backstopSpread))
 	}
+	return backstop + random(backstopSpread)
 }
 
-// run takes turns until ctx ends. The first one comes after delay.
-func (w *worker) run(ctx context.Context, delay time.Duration, buy buyer) {
-	pause := rest{most: delay}
-	for w.sleep(ctx, pause) {
-		pause = w.turn(ctx, buy)
+// contained takes a part of a turn. A panic ends the turn, not the daemon.
+func (w *worker) contained(part func() rest) (next rest) {
+	if contain(w.log, func() { next = part() }) {
+		w.record.set(Starved, errFault.Error())
+		return rest{least: panicWait, most: panicWait}
 	}
-	w.save(context.WithoutCancel(ctx), time.Now(), 0)
+	return next
 }
 
-// sleep reports whether there is to be another turn.
-func (w *worker) sleep(ctx context.Context, r rest) bool {
-	began := time.Now()
-	timer := time.NewTimer(min(max(r.least, r.most), backstop+random(backstopSpread)))
-	defer timer.Stop()
-	select {
-	case <-w.kicks:
-	case <-timer.C:
-	case <-ctx.Done():
-		return false
-	}
-	// An order that ended meanwhile may ask for a longer rest than the turn did.
-	now := time.Now()
-	if still := max(r.least-now.Sub(began), w.record.heldFor(now)); still > 0 {
-		timer.Reset(still)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return false
-		}
-	}
-	// What was kicked for until now is seen by the look that follows.
-	select {
-	case <-w.kicks:
-	default:
-	}
-	return ctx.Err() == nil
-}
-
-// turn looks, decides and places once. A panic ends the turn, not the daemon.
-func (w *worker) turn(ctx context.Context, buy buyer) (next rest) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			w.log.Error("panic in a target's worker", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
-			w.record.set(Starved, "internal fault, see the log")
-			next = rest{least: panicWait, most: panicWait}
-		}
-	}()
+// prepare begins a turn: it says how to look at the stock, or where there is no need
+// to, how long to rest.
+func (w *worker) prepare(ctx context.Context, at time.Time) (q pool.Query, pause rest, look bool) {
 	if w.target.Paused || w.record.isRefused() {
-		return rest{least: coalesce, most: policy.Never}
+		return q, rest{least: coalesce, most: policy.Never}, false
 	}
-	at := time.Now()
 	if err := w.load(ctx, at); err != nil {
-		return w.stockAway(ctx, err)
+		return q, w.stockAway(ctx, err), false
 	}
-	d, stock, err := w.decide(ctx, at)
+	first, interval := w.buyer.Pace(w.target.Identity.Type)
+	w.tracker.Pace(first, interval)
+	return w.query(w.tracker.Plan(at).Lead), rest{}, true
+}
+
+func (w *worker) query(lead time.Duration) pool.Query {
+	return pool.Query{ID: w.target.ID, Margin: w.target.Margin, Lead: lead}
+}
+
+// turn decides, with the stock as it was looked at. Where there is something to order it
+// returns a function that does so, which may take long.
+func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock pool.Stock) (next rest, order func() rest) {
+	d, stock, err := w.decide(ctx, at, q, stock)
 	if err != nil {
-		return w.stockAway(ctx, err)
+		return w.stockAway(ctx, err), nil
 	}
 	w.save(ctx, at, saveEvery)
 	w.unload(ctx, at)
 	w.away = 0
 	w.record.decided(d, stock, at)
 	w.record.shadowed(w.tracker.Shadow())
-	if w.lost >= 0 && stock.Figures.Lost > w.lost {
-		w.log.Warn("orders are lost: nobody could say whether they were bought, and their time is over",
-			"orders", stock.Figures.Lost-w.lost)
-	}
-	if w.lost >= 0 && stock.Figures.Junk > w.junk {
-		w.log.Warn("values of another program, or of a version that this one cannot read, stood among the tokens and orders; they are set aside in redis under \"junk\"",
-			"values", stock.Figures.Junk-w.junk)
-	}
-	w.lost, w.junk = stock.Figures.Lost, stock.Figures.Junk
+	w.notice(&stock)
 	if d.Order == 0 {
-		return rest{least: coalesce, most: d.Look}
+		return rest{least: coalesce, most: d.Look}, nil
 	}
-	if err := w.place(ctx, d, stock, buy); err != nil {
-		return w.hindered(ctx, err)
+	return rest{}, func() rest {
+		if err := w.place(ctx, d, stock); err != nil {
+			return w.hindered(ctx, err)
+		}
+		// Who has waited for a slot bids again at once.
+		placing := time.Since(at)
+		return rest{least: max(0, coalesce-placing), most: max(0, d.Look-placing)}
 	}
-	// Who has waited for a slot is in the line again at once.
-	placing := time.Since(at)
-	return rest{least: max(0, coalesce-placing), most: max(0, d.Look-placing)}
 }
 
-// decide looks at the stock and asks the policy. Where the policy then wants it
-// judged by another lead time it looks again, so that the decision, its lead and
-// the order's are one.
-func (w *worker) decide(ctx context.Context, at time.Time) (policy.Decision, pool.Stock, error) {
+// notice logs what a person must know of the stock, and counts the looks at which
+// nothing had happened.
+func (w *worker) notice(s *pool.Stock) {
+	if w.looked {
+		if lost := s.Figures.Lost - w.figures.Lost; lost > 0 {
+			w.log.Warn("orders are lost: nobody could say whether they were bought, and their time is over", "orders", lost)
+		}
+		if junk := s.Figures.Junk - w.figures.Junk; junk > 0 {
+			w.log.Warn("values of another program, or of a version that this one cannot read, stood among the tokens and orders; they are set aside in redis under \"junk\"",
+				"values", junk)
+		}
+	}
+	w.quiet++
+	if s.Figures != w.figures || s.Orders+s.Waiting > 0 || s.Paused {
+		w.quiet = 0
+	}
+	w.looked, w.figures = true, s.Figures
+}
+
+// decide asks the policy. Where it then wants the stock judged by another lead time it
+// is looked at again, so that the decision, its lead and the order's are one.
+func (w *worker) decide(ctx context.Context, at time.Time, q pool.Query, stock pool.Stock) (policy.Decision, pool.Stock, error) {
 	const looks = 3 // a landing in between can move the median once more
-	first, interval := w.buyer.Pace(w.target.Identity.Type)
-	w.tracker.Pace(first, interval)
 	for n := 1; ; n++ {
-		plan := w.tracker.Plan(at)
-		stock, err := w.stock.Look(ctx, w.target.ID, w.target.Margin, plan.Lead)
-		if err != nil {
-			return policy.Decision{}, pool.Stock{}, err
+		if stock.Err != nil {
+			return policy.Decision{}, stock, stock.Err
 		}
 		s := seen(&stock)
 		w.tracker.Learn(at, s, w.buyer.Concurrency())
-		now := w.tracker.Plan(at)
-		if w.close(now.Lead, plan.Lead) || n == looks {
-			now.Lead = plan.Lead
-			return w.tracker.Decide(at, now, s), stock, nil
+		plan := w.tracker.Plan(at)
+		if w.close(plan.Lead, q.Lead) || n == looks {
+			plan.Lead = q.Lead
+			return w.tracker.Decide(at, plan, s), stock, nil
 		}
+		q = w.query(plan.Lead)
+		again, err := w.stock.Survey(ctx, []pool.Query{q})
+		if err != nil {
+			return policy.Decision{}, stock, err
+		}
+		stock = again[0]
 	}
 }
 
@@ -225,7 +216,7 @@ func (w *worker) terms(d policy.Decision, s pool.Stock) func(nth int) terms {
 
 // place places the orders decided upon, one after the other. It ends early,
 // without an error, where the decision has become stale.
-func (w *worker) place(ctx context.Context, d policy.Decision, s pool.Stock, buy buyer) error {
+func (w *worker) place(ctx context.Context, d policy.Decision, s pool.Stock) error {
 	failing := w.record.isFailing()
 	on := w.terms(d, s)
 	for nth := range d.Order {
@@ -239,10 +230,10 @@ func (w *worker) place(ctx context.Context, d policy.Decision, s pool.Stock, buy
 		// The wait can have been long, and orders have ended in it.
 		if w.record.isRefused() || w.record.isFailing() != failing || w.record.heldFor(time.Now()) > 0 {
 			slot.Free()
-			w.kick()
+			w.kicked.Store(true)
 			return nil
 		}
-		err = buy(w, slot, on(nth))
+		err = w.buy(w, slot, on(nth))
 		if errors.Is(err, purchase.ErrDepth) {
 			return nil
 		}
@@ -274,8 +265,8 @@ func (w *worker) admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, e
 		}
 		at := time.Now()
 		w.record.starve(at)
-		if len(w.kicks) > 0 || at.Sub(began) >= staleBid {
-			w.kick()
+		if w.kicked.Load() || at.Sub(began) >= staleBid {
+			w.kicked.Store(true)
 			return nil, nil
 		}
 	}

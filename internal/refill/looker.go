@@ -1,0 +1,275 @@
+package refill
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"poold/internal/pool"
+)
+
+const (
+	// batchMost is how many identities are looked at in one exchange.
+	batchMost = 128
+	// batchesAtOnce are under way, so that one that hangs does not hold up all others.
+	batchesAtOnce = 8
+	// savesAtOnce of workers that end are under way.
+	savesAtOnce = 32
+)
+
+// looker has the identities that are due looked at, many in one exchange, and has
+// their workers take their turns. One timer serves all of them. It is safe for
+// concurrent use.
+type looker struct {
+	stock   Stock
+	log     *slog.Logger
+	batches errgroup.Group
+	saves   errgroup.Group
+	wake    chan struct{} // of one: somebody is due earlier than the timer
+
+	mu    sync.Mutex
+	queue queue // who rests
+}
+
+// handle is a worker at the looker.
+type handle struct {
+	*worker
+	ctx  context.Context // of the worker; ends with stop
+	stop context.CancelFunc
+	buy  buy
+	done chan struct{} // closed when the worker has ended
+
+	// Guarded by the looker's mu.
+	due       time.Time // next turn
+	earliest  time.Time // where somebody kicks
+	place     int       // in the queue; -1 = it takes its turn
+	dismissed bool
+}
+
+func newLooker(stock Stock, log *slog.Logger) *looker {
+	l := &looker{stock: stock, log: log, wake: make(chan struct{}, 1)}
+	l.batches.SetLimit(batchesAtOnce)
+	l.saves.SetLimit(savesAtOnce)
+	return l
+}
+
+// run works until ctx ends; turns that have begun are taken to their ends.
+func (l *looker) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		batch, wait := l.next(time.Now())
+		if len(batch) > 0 {
+			l.batches.Go(func() error { // waits while as many are under way as may be
+				l.turns(ctx, batch)
+				return nil
+			})
+			continue
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+		case <-l.wake:
+		case <-timer.C:
+		}
+	}
+	_ = l.batches.Wait()
+}
+
+// next takes those who are due out of the queue; where nobody is, it says how long
+// until somebody will be.
+func (l *looker) next(at time.Time) (batch []*handle, wait time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.queue) > 0 && len(batch) < batchMost {
+		h := l.queue[0]
+		if h.due.After(at) {
+			return batch, h.due.Sub(at)
+		}
+		// An order that ended meanwhile may ask for a longer rest than the turn did.
+		if held := h.record.heldFor(at); held > 0 {
+			h.due = at.Add(held)
+			heap.Fix(&l.queue, 0)
+			continue
+		}
+		heap.Pop(&l.queue)
+		// What was kicked for until now is seen by the look that follows.
+		h.kicked.Store(false)
+		batch = append(batch, h)
+	}
+	return batch, backstop
+}
+
+// add has a worker take its first turn after delay.
+func (l *looker) add(h *handle, delay time.Duration) { l.rest(h, rest{most: delay}) }
+
+// rest lets a worker rest after a turn.
+func (l *looker) rest(h *handle, r rest) {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h.dismissed {
+		l.finish(h)
+		return
+	}
+	h.earliest = now.Add(r.least)
+	h.due = now.Add(min(max(r.least, r.most), h.backstop()))
+	if h.kicked.Load() {
+		h.due = h.earliest
+	}
+	heap.Push(&l.queue, h)
+	l.wakeLocked(h)
+}
+
+// kick has a worker look soon. It never blocks for long: of many kicks only the first
+// one does anything.
+func (l *looker) kick(h *handle) {
+	if h.kicked.Swap(true) {
+		return // a look is due already
+	}
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h.place < 0 || h.dismissed {
+		return // whoever takes the turn sees that it was kicked
+	}
+	h.due = now
+	if h.earliest.After(now) {
+		h.due = h.earliest
+	}
+	heap.Fix(&l.queue, h.place)
+	l.wakeLocked(h)
+}
+
+// wakeLocked tells run of a worker that is due before all others.
+func (l *looker) wakeLocked(h *handle) {
+	if h.place == 0 {
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// dismiss stops workers, all at once, and waits for them.
+func (l *looker) dismiss(handles []*handle) {
+	for _, h := range handles {
+		h.stop()
+		l.mu.Lock()
+		h.dismissed = true
+		if h.place >= 0 {
+			heap.Remove(&l.queue, h.place)
+			l.finish(h)
+		}
+		l.mu.Unlock()
+	}
+	for _, h := range handles {
+		<-h.done
+	}
+}
+
+// finish saves what a worker has learned, and ends it.
+func (l *looker) finish(h *handle) {
+	go l.saves.Go(func() error {
+		defer close(h.done)
+		contain(h.log, func() { h.save(context.WithoutCancel(h.ctx), time.Now(), 0) })
+		return nil
+	})
+}
+
+// turns has each worker of a batch take its turn. Those that have something to order
+// do that each by itself, since they wait for slots.
+func (l *looker) turns(ctx context.Context, batch []*handle) {
+	at := time.Now()
+	queries := make([]pool.Query, 0, len(batch))
+	looking := batch[:0]
+	for _, h := range batch {
+		var q pool.Query
+		var look bool
+		pause := h.contained(func() (pause rest) {
+			q, pause, look = h.prepare(h.ctx, at)
+			return pause
+		})
+		if !look {
+			l.rest(h, pause)
+			continue
+		}
+		queries, looking = append(queries, q), append(looking, h)
+	}
+	stocks := l.look(ctx, queries)
+	for i, h := range looking {
+		var order func() rest
+		pause := h.contained(func() (pause rest) {
+			pause, order = h.turn(h.ctx, at, queries[i], stocks[i])
+			return pause
+		})
+		if order == nil {
+			l.rest(h, pause)
+			continue
+		}
+		go func() { l.rest(h, h.contained(order)) }()
+	}
+}
+
+// look is the stock's Survey with every error in its place.
+func (l *looker) look(ctx context.Context, queries []pool.Query) (stocks []pool.Stock) {
+	if len(queries) == 0 {
+		return nil
+	}
+	err := errFault
+	contain(l.log, func() { stocks, err = l.stock.Survey(ctx, queries) })
+	if err != nil {
+		stocks = make([]pool.Stock, len(queries))
+		for i := range stocks {
+			stocks[i].Err = err
+		}
+	}
+	return stocks
+}
+
+var errFault = errors.New("internal fault, see the log")
+
+// contain keeps a panic from ending the daemon, and reports whether there was one.
+func contain(log *slog.Logger, do func()) (failed bool) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			log.Error("panic in a target's worker", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			failed = true
+		}
+	}()
+	do()
+	return false
+}
+
+// queue is a heap of workers by when they are due.
+type queue []*handle
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
+
+func (q queue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].place, q[j].place = i, j
+}
+
+// Push and Pop are heap's.
+func (q *queue) Push(x any) {
+	h := x.(*handle)
+	h.place = len(*q)
+	*q = append(*q, h)
+}
+
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	h := (*q)[last]
+	(*q)[last], *q = nil, (*q)[:last]
+	h.place = -1
+	return h
+}

@@ -106,15 +106,15 @@ func (as *accounts) set(entries []Entry) {
 		as.listed = append(as.listed, a)
 	}
 	as.retireLocked(old, time.Now())
-	as.tellLocked()
+	as.notifyLocked()
 	select {
 	case as.arrived <- struct{}{}:
 	default: // maintenance is going to look anyway
 	}
 }
 
-// tellLocked wakes the admission that waits for a change.
-func (as *accounts) tellLocked() {
+// notifyLocked wakes the admission that waits for a change.
+func (as *accounts) notifyLocked() {
 	close(as.changed)
 	as.changed = make(chan struct{})
 }

@@ -41,7 +41,7 @@ func newReplica(t *testing.T, o pool.Options, providers ...Entry) *replica {
 
 // at is an entry of a provider under a name, at an account, which notes its polls.
 func (r *replica) at(name, account string) Entry {
-	return Entry{Provider: newSeat(r.ledger, name), Account: account, Concurrency: 9}
+	return Entry{Provider: newFakeProvider(r.ledger, name), Account: account, Concurrency: 9}
 }
 
 // leave buys n tasks and dies before it polls any.
@@ -129,8 +129,8 @@ func TestOrdersAreAskedForAtTheirAccount(t *testing.T) {
 				if c.reload != nil {
 					before := heir.list(c.reload)
 					if c.asked == "one of old" {
-						before[0].Provider.(*seat).name = "one"
-						before[0].Provider = named{before[0].Provider.(*seat), "one of old"}
+						before[0].Provider.(*fakeProvider).name = "one"
+						before[0].Provider = named{before[0].Provider.(*fakeProvider), "one of old"}
 					}
 					heir.buyer.SetProviders(before)
 				}
@@ -156,9 +156,9 @@ func TestOrdersAreAskedForAtTheirAccount(t *testing.T) {
 	}
 }
 
-// named is a seat that tells another name than it writes down.
+// named is a provider that tells another name than it writes down.
 type named struct {
-	*seat
+	*fakeProvider
 	name string
 }
 

@@ -18,12 +18,12 @@ import (
 
 // found is an order of a replica that is gone: it was marked 2 s after it was
 // placed and got as far as state, with the task "t7".
-func (s *shop) found(t *testing.T, state pool.State) *Order {
+func (s *testBuyer) found(t *testing.T, state pool.State) *Order {
 	t.Helper()
 	return s.foundFor(t, spec(), state)
 }
 
-func (s *shop) foundFor(t *testing.T, target Spec, state pool.State) *Order {
+func (s *testBuyer) foundFor(t *testing.T, target Spec, state pool.State) *Order {
 	t.Helper()
 	o := s.orderFor(t, target)
 	store, ctx := s.stock.Store, t.Context()
@@ -49,7 +49,7 @@ func (s *shop) foundFor(t *testing.T, target Spec, state pool.State) *Order {
 }
 
 // adopt must adopt without an error.
-func (s *shop) adopt(t *testing.T) []*Order {
+func (s *testBuyer) adopt(t *testing.T) []*Order {
 	t.Helper()
 	adopted, err := s.buyer.recovery.adopt(t.Context())
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *shop) adopt(t *testing.T) []*Order {
 // What was never submitted is taken back, with all that was reserved for it.
 func TestAdoptTakesAnIntentBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		s.buyer.SetBudget(5)
 		s.found(t, pool.Intent)
 		heir := s.replica("no letters")
@@ -79,7 +79,7 @@ func TestAdoptTakesAnIntentBack(t *testing.T) {
 // What may have been submitted counts as bought and is never submitted again.
 func TestAdoptNotesASubmittingOrderAsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		s.buyer.SetBudget(5)
 		o := s.found(t, pool.Submitting)
 		heir := s.replica("no letters")
@@ -101,7 +101,7 @@ func TestAdoptNotesASubmittingOrderAsUnknown(t *testing.T) {
 // What was bought is collected with its task, on the terms that it was placed with.
 func TestAdoptedOrderIsCollected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		target := spec()
 		target.Identity.Enterprise, target.Lifetime = true, 90*time.Second
 		target.ID = target.Identity.ID()
@@ -110,7 +110,7 @@ func TestAdoptedOrderIsCollected(t *testing.T) {
 		heir := s.replica("no letters")
 		var asked []time.Duration
 		solved := notReady(3)
-		heir.seat.poll = func(ctx context.Context, n int) (provider.Solution, error) {
+		heir.provider.poll = func(ctx context.Context, n int) (provider.Solution, error) {
 			asked = append(asked, time.Since(o.placed))
 			return solved(ctx, n)
 		}
@@ -130,7 +130,7 @@ func TestAdoptedOrderIsCollected(t *testing.T) {
 		if asked[0] != 17*time.Second {
 			t.Errorf("first poll %v after the placing, want 17s", asked[0])
 		}
-		if id := heir.seat.polled; id.Type != captcha.RecaptchaV2 || !id.Enterprise {
+		if id := heir.provider.polled; id.Type != captcha.RecaptchaV2 || !id.Enterprise {
 			t.Errorf("polled for %+v", id)
 		}
 		l := s.stock.landed()[0]
@@ -147,12 +147,12 @@ func TestAdoptedTokenIsAsOldAsItsSubmit(t *testing.T) {
 	for _, age := range []time.Duration{30 * time.Second, 200 * time.Second} {
 		for _, solves := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(t, 1)
+				s := newTestBuyer(t, 1)
 				s.found(t, pool.Bought)
 				time.Sleep(age - 2*time.Second)
 				heir := s.replica("no letters")
 				if !solves {
-					heir.seat.poll = notReady(1000)
+					heir.provider.poll = notReady(1000)
 				}
 				got := heir.adopt(t)
 				if len(got) != 1 {
@@ -164,8 +164,8 @@ func TestAdoptedTokenIsAsOldAsItsSubmit(t *testing.T) {
 					if l := s.stock.landed(); r.Err != nil || len(l) != 1 || l[0].SincePlaced != 2*time.Second || time.Since(began) != 0 {
 						t.Errorf("collect = %v after %v, landed %+v", r.Err, time.Since(began), l)
 					}
-				} else if left := max(0, s.seat.limit+2*time.Second-age); r.Outcome != Failed || time.Since(began) != left || heir.seat.polls < 1 {
-					t.Errorf("collect = %v after %v and %d polls, want Failed after %v", r.Err, time.Since(began), heir.seat.polls, left)
+				} else if left := max(0, s.provider.limit+2*time.Second-age); r.Outcome != Failed || time.Since(began) != left || heir.provider.polls < 1 {
+					t.Errorf("collect = %v after %v and %d polls, want Failed after %v", r.Err, time.Since(began), heir.provider.polls, left)
 				}
 				heir.wantLeft(t, 0, 0, 0)
 			})
@@ -176,7 +176,7 @@ func TestAdoptedTokenIsAsOldAsItsSubmit(t *testing.T) {
 // Orders of unknown fate, of replicas that live and of this buyer stay where they are.
 func TestAdoptLeavesOthersAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 9)
+		s := newTestBuyer(t, 9)
 		s.found(t, pool.Unknown)
 		s.renew(t, s.found(t, pool.Bought).Ref)
 		own := s.order(t)
@@ -202,7 +202,7 @@ func TestAdoptLeavesOthersAlone(t *testing.T) {
 func TestAdoptSkipsWhatItCannotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
-		s := newShop(t, 9)
+		s := newTestBuyer(t, 9)
 		strange := s.found(t, pool.Bought)
 		s.stock.refact(strange.Ref, `{"target":["?"]}`)
 		other := s.found(t, pool.Bought)
@@ -230,11 +230,11 @@ func TestAdoptWhileRedisGoesAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(t, 9)
+				s := newTestBuyer(t, 9)
 				s.found(t, pool.Bought)
 				s.reserve(t, "two", pool.Ref{Order: "second", Identity: spec().ID})
 				heir := s.replica("no letters")
-				heir.buyer.SetProviders([]Entry{{Provider: heir.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
+				heir.buyer.SetProviders([]Entry{{Provider: heir.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
 				looks := 0
 				s.stock.fault = func(string) error {
 					if looks++; looks > c.looks {
@@ -255,12 +255,12 @@ func TestAdoptWhileRedisGoesAway(t *testing.T) {
 // give them back however they end.
 func TestAdoptedOrdersCountAtTheirProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 3)
+		s := newTestBuyer(t, 3)
 		for range 3 {
 			s.found(t, pool.Bought)
 		}
 		heir := s.replica("no letters")
-		heir.buyer.SetProviders([]Entry{{Provider: heir.seat, Concurrency: 2}})
+		heir.buyer.SetProviders([]Entry{{Provider: heir.provider, Concurrency: 2}})
 		got := heir.adopt(t)
 		if len(got) != 3 || heir.buyer.slots()[0] != 3 {
 			t.Fatalf("adopted %d, %v slots", len(got), heir.buyer.slots())
@@ -273,7 +273,7 @@ func TestAdoptedOrdersCountAtTheirProvider(t *testing.T) {
 		}
 		s.forget()
 		ctx, stop := context.WithCancel(t.Context())
-		heir.seat.poll = func(context.Context, int) (provider.Solution, error) {
+		heir.provider.poll = func(context.Context, int) (provider.Solution, error) {
 			stop()
 			return provider.Solution{}, provider.ErrNotReady
 		}
@@ -294,7 +294,7 @@ func TestAdoptedOrdersCountAtTheirProvider(t *testing.T) {
 // its order may be about to come.
 func TestOrphanedPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 9)
+		s := newTestBuyer(t, 9)
 		orphan, late := pool.Ref{Order: "orphan", Identity: spec().ID}, pool.Ref{Order: "late", Identity: spec().ID}
 		s.reserve(t, "one", orphan)
 		s.reserve(t, "one", late)
@@ -336,8 +336,8 @@ func TestOrphanedPlaces(t *testing.T) {
 // Each provider's places without orders are given up, also where several have some.
 func TestOrphansAtTwoProviders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 9)
-		s.buyer.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
+		s := newTestBuyer(t, 9)
+		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
 		for _, name := range []string{"one", "two"} {
 			s.reserve(t, name, pool.Ref{Order: "orphan" + name, Identity: spec().ID})
 		}
@@ -354,7 +354,7 @@ func TestOrphansAtTwoProviders(t *testing.T) {
 // A Redis that does not answer for three identities is not asked for the others.
 func TestAdoptionGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 9)
+		s := newTestBuyer(t, 9)
 		for n := range 5 {
 			target := spec()
 			target.Identity.Sitekey = string(rune('a' + n))
@@ -379,18 +379,18 @@ func TestAdoptionGivesUp(t *testing.T) {
 // callback that cannot be stored is kept for the life of its token.
 func TestAnAdoptedOrderWaitsForItsCallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop(t, "no letters")
+		s := newCallbackBuyer(t, "no letters")
 		o := s.found(t, pool.Bought)
 		heir := s.replica(t.TempDir())
 		heir.reload(calling("first"))
 		var asked time.Duration
-		heir.seat.poll = func(context.Context, int) (provider.Solution, error) {
+		heir.provider.poll = func(context.Context, int) (provider.Solution, error) {
 			asked = time.Since(o.placed)
 			return provider.Solution{Token: "03AFexample"}, nil
 		}
 		got := heir.adopt(t)
 		heir.stock.away("look find")
-		heir.mustCall(t, word(o.address(), "id=t7&code=03AFcallback"))
+		heir.mustCall(t, callbackTo(o.address(), "id=t7&code=03AFcallback"))
 		if shown, err := heir.buyer.DeadLetters(); err != nil || len(shown) != 1 || shown[0].Until.Sub(shown[0].Arrived) != 120*time.Second {
 			t.Errorf("letters %+v, %v", shown, err)
 		}
@@ -407,7 +407,7 @@ func TestAnAdoptedOrderWaitsForItsCallback(t *testing.T) {
 // An order of unknown fate that comes with an adoption is left alone.
 func TestAnUnknownOrderIsNeverSubmittedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		o := s.found(t, pool.Unknown)
 		before := s.stock.owner(o.Ref)
 		s.stock.endLease(o.Ref)
@@ -427,11 +427,11 @@ func TestAnUnknownOrderIsNeverSubmittedAgain(t *testing.T) {
 // switched off meanwhile.
 func TestAnAdoptedOrderKnowsThatItIsCalledBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop(t, "no letters")
+		s := newCallbackBuyer(t, "no letters")
 		o := s.found(t, pool.Bought)
 		heir := s.replica("no letters") // callbacks are off by now, but the order has its address
 		got := heir.adopt(t)
-		s.mustCall(t, word(o.address(), "code=03AF")) // at another replica
+		s.mustCall(t, callbackTo(o.address(), "code=03AF")) // at another replica
 		s.forget()
 		r := heir.buyer.orders.collect(t.Context(), got[0])
 		if r.Outcome != Elsewhere || slices.Contains(s.all(), "login at one: lost") {
@@ -443,11 +443,11 @@ func TestAnAdoptedOrderKnowsThatItIsCalledBack(t *testing.T) {
 // The adopter's file has a shorter time-out than the order was placed with.
 func TestAnAdoptedOrderKeepsItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		s.found(t, pool.Bought)
 		heir := s.replica("no letters")
-		heir.seat.limit = 20 * time.Second
-		heir.seat.poll = notReady(6)
+		heir.provider.limit = 20 * time.Second
+		heir.provider.poll = notReady(6)
 		if r := heir.buyer.orders.collect(t.Context(), heir.adopt(t)[0]); r.Err != nil {
 			t.Errorf("collect = %v", r.Err)
 		}
@@ -458,7 +458,7 @@ func TestAnAdoptedOrderKeepsItsTimeout(t *testing.T) {
 // all the same, at every provider.
 func TestOneBadIdentityDoesNotStopAdoption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 9)
+		s := newTestBuyer(t, 9)
 		target := spec()
 		target.Identity.Sitekey = "other"
 		target.ID = target.Identity.ID()

@@ -41,7 +41,7 @@ func TestBudgetsRefuse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(t, 1)
+				s := newTestBuyer(t, 1)
 				s.buyer.SetBudget(c.overall)
 				target := spec()
 				target.PerHour, target.PerDay = c.perHour, c.perDay
@@ -72,7 +72,7 @@ func TestBudgetsRefuse(t *testing.T) {
 // Without a budget over all targets nobody asks Redis for one.
 func TestNoBudgetBooksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		s.buyer.SetBudget(3)
 		s.buyer.SetBudget(0) // a reload took it away
 		slot, _, _ := mustAdmit(t, s.buyer)
@@ -80,7 +80,7 @@ func TestNoBudgetBooksNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.seat.submit = func(context.Context) (string, error) {
+		s.provider.submit = func(context.Context) (string, error) {
 			return "", &provider.Error{Class: provider.Capacity, Code: "CODE"}
 		}
 		if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != Busy {
@@ -97,7 +97,7 @@ func TestNoBudgetBooksNothing(t *testing.T) {
 // What is left of the budget over all targets is told with it.
 func TestBooked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 2)
+		s := newTestBuyer(t, 2)
 		s.buyer.SetBudget(7)
 		s.order(t)
 		if used, perDay, err := s.buyer.Booked(t.Context()); used != 1 || perDay != 7 || err != nil {
@@ -113,36 +113,38 @@ func TestBooked(t *testing.T) {
 // The budget comes back exactly where nothing was bought for certain.
 func TestRefunds(t *testing.T) {
 	fault := func(c provider.Class) error { return &provider.Error{Class: c, Code: "CODE"} }
-	submit := func(err error) func(*shop, *Order) {
-		return func(s *shop, _ *Order) { s.seat.submit = func(context.Context) (string, error) { return "", err } }
-	}
-	poll := func(err error) func(*shop, *Order) {
-		return func(s *shop, _ *Order) {
-			s.seat.poll = func(context.Context, int) (provider.Solution, error) { return provider.Solution{}, err }
+	submit := func(err error) func(*testBuyer, *Order) {
+		return func(s *testBuyer, _ *Order) {
+			s.provider.submit = func(context.Context) (string, error) { return "", err }
 		}
 	}
-	steal := func(s *shop, o *Order) { s.stock.steal(s.stock.t.Context(), o.Ref) }
+	poll := func(err error) func(*testBuyer, *Order) {
+		return func(s *testBuyer, _ *Order) {
+			s.provider.poll = func(context.Context, int) (provider.Solution, error) { return provider.Solution{}, err }
+		}
+	}
+	steal := func(s *testBuyer, o *Order) { s.stock.steal(s.stock.t.Context(), o.Ref) }
 	for name, c := range map[string]struct {
-		prepare  func(s *shop, o *Order)
+		prepare  func(s *testBuyer, o *Order)
 		refunded bool
 	}{
 		"capacity":           {submit(fault(provider.Capacity)), true},
 		"account":            {submit(fault(provider.Account)), true},
 		"parameters":         {submit(fault(provider.Parameters)), true},
 		"an unknown code":    {submit(fault(provider.Task)), true},
-		"a mark that failed": {func(s *shop, _ *Order) { s.stock.away("mark") }, true},
-		"solved":             {func(*shop, *Order) {}, false},
+		"a mark that failed": {func(s *testBuyer, _ *Order) { s.stock.away("mark") }, true},
+		"solved":             {func(*testBuyer, *Order) {}, false},
 		"a task that failed": {poll(fault(provider.Task)), false},
 		"parameters, bought": {poll(fault(provider.Parameters)), false},
 		"never ready":        {poll(provider.ErrNotReady), false},
 		"no answer":          {submit(&provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}), false},
 		"a stray error":      {submit(context.DeadlineExceeded), false},
-		"another's task":     {func(s *shop, _ *Order) { s.stock.claimElsewhere("t1") }, false},
-		"redis stays away":   {func(s *shop, _ *Order) { s.stock.away("store") }, false},
+		"another's task":     {func(s *testBuyer, _ *Order) { s.stock.claimElsewhere("t1") }, false},
+		"redis stays away":   {func(s *testBuyer, _ *Order) { s.stock.away("store") }, false},
 		"another replica's":  {steal, false},
-		"a panic":            {func(s *shop, _ *Order) { s.seat.submit = func(context.Context) (string, error) { panic("?") } }, false},
-		"stolen, and refused": {func(s *shop, o *Order) {
-			s.seat.submit = func(context.Context) (string, error) {
+		"a panic":            {func(s *testBuyer, _ *Order) { s.provider.submit = func(context.Context) (string, error) { panic("?") } }, false},
+		"stolen, and refused": {func(s *testBuyer, o *Order) {
+			s.provider.submit = func(context.Context) (string, error) {
 				steal(s, o)
 				return "", fault(provider.Capacity)
 			}
@@ -150,7 +152,7 @@ func TestRefunds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(t, 1)
+				s := newTestBuyer(t, 1)
 				s.buyer.SetBudget(5)
 				o := s.order(t)
 				if !s.stock.isBooked(o.Ref) {
@@ -169,17 +171,17 @@ func TestRefunds(t *testing.T) {
 // Also where the order did not get as far as its submit.
 func TestRefundsBeforeTheSubmit(t *testing.T) {
 	for name, c := range map[string]struct {
-		spoil func(s *shop, target *Spec)
+		spoil func(s *testBuyer, target *Spec)
 		want  error
 	}{
-		"depth":               {func(_ *shop, target *Spec) { target.Depth = 0 }, ErrDepth},
-		"no answer to book":   {func(s *shop, _ *Spec) { s.stock.lostReply = lose("book", pool.ErrDown) }, pool.ErrDown},
-		"no answer to place":  {func(s *shop, _ *Spec) { s.stock.lostReply = lose("place", pool.ErrDown) }, pool.ErrDown},
-		"redis away at place": {func(s *shop, _ *Spec) { s.stock.away("place") }, pool.ErrDown},
+		"depth":               {func(_ *testBuyer, target *Spec) { target.Depth = 0 }, ErrDepth},
+		"no answer to book":   {func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("book", pool.ErrDown) }, pool.ErrDown},
+		"no answer to place":  {func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("place", pool.ErrDown) }, pool.ErrDown},
+		"redis away at place": {func(s *testBuyer, _ *Spec) { s.stock.away("place") }, pool.ErrDown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(t, 1)
+				s := newTestBuyer(t, 1)
 				s.buyer.SetBudget(5)
 				slot, _, _ := mustAdmit(t, s.buyer)
 				target := spec()
@@ -195,7 +197,7 @@ func TestRefundsBeforeTheSubmit(t *testing.T) {
 		})
 	}
 	t.Run("stop", func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		s.buyer.SetBudget(5)
 		o := s.order(t)
 		ctx, stop := context.WithCancel(t.Context())
@@ -215,9 +217,9 @@ func TestRefundsBeforeTheSubmit(t *testing.T) {
 func TestOrderCarriesPriceBudgetsAndFacts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for price, want := range map[float64]int64{0: 0, 0.0029: 2_900_000, 1e-9: 1, 0.00013: 130000, 12.5: 12_500_000_000, math.SmallestNonzeroFloat64: 0} {
-			s := newShop(t, 1)
+			s := newTestBuyer(t, 1)
 			s.buyer.SetProviders([]Entry{{
-				Provider: s.seat, Concurrency: 1, Callbacks: calling("first"),
+				Provider: s.provider, Concurrency: 1, Callbacks: calling("first"),
 				Price: func(kind captcha.Type) float64 {
 					if kind != captcha.HCaptcha {
 						t.Errorf("asked for the price of %s", kind)
@@ -249,7 +251,7 @@ func TestOrderCarriesPriceBudgetsAndFacts(t *testing.T) {
 func TestRefusedOrderFreesItsSlotWhileRedisIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, step := range []string{"refund", "release"} {
-			s := newShop(t, 1)
+			s := newTestBuyer(t, 1)
 			s.buyer.SetBudget(5)
 			s.stock.away(step)
 			slot, _, _ := mustAdmit(t, s.buyer)
@@ -275,7 +277,7 @@ func TestNothingStaysInTheBudget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(t, 1)
+				s := newTestBuyer(t, 1)
 				s.buyer.SetBudget(5)
 				stop := s.running(t)
 				slot, _, _ := mustAdmit(t, s.buyer)

@@ -15,7 +15,7 @@ import (
 )
 
 // buy admits and buys, and answers how the order ends.
-func (s *shop) buy(t *testing.T, target Spec) (<-chan Result, error) {
+func (s *testBuyer) buy(t *testing.T, target Spec) (<-chan Result, error) {
 	t.Helper()
 	slot, err := s.buyer.Admit(t.Context(), Bid{})
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *shop) buy(t *testing.T, target Spec) (<-chan Result, error) {
 // Buying returns when the order stands, tells its end, and Wait waits for that.
 func TestBuy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		began := time.Now()
 		ended, err := s.buy(t, spec())
 		if err != nil || time.Since(began) != 0 {
@@ -46,7 +46,7 @@ func TestBuy(t *testing.T) {
 // The goroutines of orders are bounded, and who meets the bound does not hang on it.
 func TestOrdersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		found := s.found(t, pool.Bought)
 		heir := s.replica("no letters")
 		hold := make(chan struct{})
@@ -82,16 +82,16 @@ func TestOrdersAreBounded(t *testing.T) {
 
 // A fault of this program ends one order, frees its slot, and is told.
 func TestAFaultWhileBuying(t *testing.T) {
-	for name, fault := range map[string]func(s *shop, ended *func(Result)){
-		"placing": func(s *shop, _ *func(Result)) {
+	for name, fault := range map[string]func(s *testBuyer, ended *func(Result)){
+		"placing": func(s *testBuyer, _ *func(Result)) {
 			s.buyer.accounts.listed[0].price = func(captcha.Type) float64 { panic("a fault of ours") }
 		},
-		"telling its end": func(_ *shop, ended *func(Result)) { *ended = func(Result) { panic("a fault of ours") } },
+		"telling its end": func(_ *testBuyer, ended *func(Result)) { *ended = func(Result) { panic("a fault of ours") } },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var logged bytes.Buffer
-				s := newShop(t, 1)
+				s := newTestBuyer(t, 1)
 				s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
 				ended := func(Result) { t.Error("an order ended") }
 				fault(s, &ended)

@@ -36,16 +36,16 @@ func (b *base) letGo(ctx context.Context, orders ...pool.Ref) {
 	_ = withTimeout(ctx, func(ctx context.Context) error { return b.stock.LetGo(ctx, orders) })
 }
 
-// NewBuyer makes a buyer without providers. letters is the folder for callbacks
+// NewBuyer makes a buyer without providers. folder is the folder for callbacks
 // that cannot be stored. observe must not be nil.
-func NewBuyer(stock Orders, letters string, observe Observer, log *slog.Logger) *Buyer {
+func NewBuyer(stock Orders, folder string, observe Observer, log *slog.Logger) *Buyer {
 	b := &base{stock: stock, observe: observe, log: log}
 	as, ls := newAccounts(b), newLives()
 	placer := &placer{base: b, accounts: as, lives: ls}
 	orders := newOrders(b, as, placer)
 	cs := &callbacks{
 		base: b, accounts: as, orders: orders, lives: ls,
-		secrets: secrets{of: map[string][]captcha.Secret{}}, arrivals: arrivals{at: map[pool.Ref]time.Time{}}, kept: newDeadLetters(letters),
+		secrets: secrets{of: map[string][]captcha.Secret{}}, arrivals: arrivals{at: map[pool.Ref]time.Time{}}, kept: newDeadLetters(folder),
 	}
 	return &Buyer{
 		base: b, accounts: as, scheduler: &scheduler{accounts: as}, placer: placer, orders: orders,
@@ -173,7 +173,7 @@ func (b *Buyer) Concurrency() int {
 
 // Ended is told that an order ended by a callback at some replica, and how:
 // pool.Solved, or the code of its failure.
-func (b *Buyer) Ended(order pool.Ref, how string) { b.orders.told(order, how) }
+func (b *Buyer) Ended(order pool.Ref, how string) { b.orders.endedByCallback(order, how) }
 
 // Stranded lists the paid tasks that nobody can be asked about, by provider.
 func (b *Buyer) Stranded() []Stranded { return b.recovery.list() }
@@ -198,6 +198,6 @@ func (b *Buyer) DeadLetterCount() int { return b.callbacks.kept.Count() }
 func (b *Buyer) DeadLettersSetAside() int { return b.callbacks.kept.SetAside() }
 
 // Replay tries all dead letters again, those of one identity oldest first. What
-// Redis does not take keeps no other letter from its turn: only where it took none
+// Redis does not take keeps no other dead letter from its turn: only where it took none
 // of those that were tried is that the error. One replay is made at a time.
 func (b *Buyer) Replay(ctx context.Context) (Replayed, error) { return b.replay.run(ctx) }

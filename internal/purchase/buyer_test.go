@@ -27,7 +27,7 @@ func mustAdmit(t *testing.T, d *Buyer) (*Slot, string, time.Duration) {
 
 func TestAdmitWithoutProviders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newShop(t, 1).buyer
+		d := newTestBuyer(t, 1).buyer
 		d.SetProviders(nil)
 		if _, err := d.Admit(t.Context(), Bid{}); !errors.Is(err, ErrNoProvider) {
 			t.Errorf("admit = %v, want ErrNoProvider", err)
@@ -43,9 +43,9 @@ func TestAdmitWithoutProviders(t *testing.T) {
 // one does; when it is back it has them again.
 func TestNextProviderTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 5)
-		two := newSeat(s.ledger, "two")
-		s.buyer.SetProviders([]Entry{{Provider: s.seat, Concurrency: 5}, {Provider: two, Concurrency: 5}})
+		s := newTestBuyer(t, 5)
+		two := newFakeProvider(s.ledger, "two")
+		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 5}, {Provider: two, Concurrency: 5}})
 		admit := func(want string) {
 			t.Helper()
 			slot, name, took := mustAdmit(t, s.buyer)
@@ -55,9 +55,9 @@ func TestNextProviderTakesOver(t *testing.T) {
 			slot.Free()
 		}
 		admit("one")
-		s.seat.setState(provider.StatePaused, time.Minute)
+		s.provider.setState(provider.StatePaused, time.Minute)
 		admit("two")
-		s.seat.setState(provider.StateOK, 0)
+		s.provider.setState(provider.StateOK, 0)
 		admit("one")
 	})
 }
@@ -66,8 +66,8 @@ func TestNextProviderTakesOver(t *testing.T) {
 // one that is down, not for one that is popular.
 func TestFullProviderIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
-		s.buyer.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
+		s := newTestBuyer(t, 1)
+		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
 		slot, _, _ := mustAdmit(t, s.buyer)
 		time.AfterFunc(7*time.Second, slot.Free)
 		_, name, took := mustAdmit(t, s.buyer)
@@ -81,16 +81,16 @@ func TestFullProviderIsWaitedFor(t *testing.T) {
 // next one. It is not asked whether it is ready: that would use up its probe.
 func TestFullProviderThatGoesDownIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
-		s.buyer.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
+		s := newTestBuyer(t, 1)
+		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
 		mustAdmit(t, s.buyer)
-		asked, _ := s.seat.calls()
-		time.AfterFunc(3*time.Second, func() { s.seat.setState(provider.StatePaused, time.Minute) })
+		asked, _ := s.provider.calls()
+		time.AfterFunc(3*time.Second, func() { s.provider.setState(provider.StatePaused, time.Minute) })
 		_, name, took := mustAdmit(t, s.buyer)
 		if name != "two" || took > 3*time.Second+lookAgain {
 			t.Errorf("admitted at %s after %v, want two soon after 3s", name, took)
 		}
-		if now, _ := s.seat.calls(); now != asked {
+		if now, _ := s.provider.calls(); now != asked {
 			t.Errorf("the full provider was asked %d times", now-asked)
 		}
 	})
@@ -100,25 +100,25 @@ func TestFullProviderThatGoesDownIsLeft(t *testing.T) {
 // neither all the time nor too late.
 func TestAdmitWaitsForTheEarliestRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
-		s.seat.setState(provider.StateBusy, 0) // names no delay
-		time.AfterFunc(10*time.Second, func() { s.seat.setState(provider.StateOK, 0) })
+		s := newTestBuyer(t, 1)
+		s.provider.setState(provider.StateBusy, 0) // names no delay
+		time.AfterFunc(10*time.Second, func() { s.provider.setState(provider.StateOK, 0) })
 		_, _, took := mustAdmit(t, s.buyer)
 		if took < 10*time.Second || took > 10*time.Second+lookSoonest {
 			t.Errorf("admitted after %v, want just after 10s", took)
 		}
-		if most := int(10*time.Second/lookSoonest) + 2; most < readies(s.seat) {
-			t.Errorf("asked %d times in 10s, want at most %d", readies(s.seat), most)
+		if most := int(10*time.Second/lookSoonest) + 2; most < readies(s.provider) {
+			t.Errorf("asked %d times in 10s, want at most %d", readies(s.provider), most)
 		}
 	})
 }
 
-func readies(s *seat) int { n, _ := s.calls(); return n }
+func readies(s *fakeProvider) int { n, _ := s.calls(); return n }
 
 // Places are given in the order in which they were asked for.
 func TestAdmitIsFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 2)
+		s := newTestBuyer(t, 2)
 		a, _, _ := mustAdmit(t, s.buyer)
 		b, _, _ := mustAdmit(t, s.buyer)
 		got := &ledger{}
@@ -148,18 +148,20 @@ func TestAdmitIsFirstComeFirstServed(t *testing.T) {
 // A reload wakes who waits: more concurrency, another provider, none at all.
 func TestSetProvidersWakesWaiters(t *testing.T) {
 	cases := map[string]struct {
-		next func(s *shop) []Entry
+		next func(s *testBuyer) []Entry
 		want string
 		err  error
 	}{
-		"more concurrency": {func(s *shop) []Entry { return []Entry{{Provider: s.seat, Concurrency: 2}} }, "one", nil},
-		"another provider": {func(s *shop) []Entry { return []Entry{{Provider: newSeat(s.ledger, "two"), Concurrency: 1}} }, "two", nil},
-		"none at all":      {func(*shop) []Entry { return nil }, "", ErrNoProvider},
+		"more concurrency": {func(s *testBuyer) []Entry { return []Entry{{Provider: s.provider, Concurrency: 2}} }, "one", nil},
+		"another provider": {func(s *testBuyer) []Entry {
+			return []Entry{{Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}}
+		}, "two", nil},
+		"none at all": {func(*testBuyer) []Entry { return nil }, "", ErrNoProvider},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(t, 1)
+				s := newTestBuyer(t, 1)
 				mustAdmit(t, s.buyer)
 				time.AfterFunc(100*time.Millisecond, func() { s.buyer.SetProviders(c.next(s)) })
 				began := time.Now()
@@ -182,13 +184,13 @@ func TestSetProvidersWakesWaiters(t *testing.T) {
 // taken admit nobody until enough were freed.
 func TestReloadKeepsSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 3)
+		s := newTestBuyer(t, 3)
 		var held []*Slot
 		for range 3 {
 			slot, _, _ := mustAdmit(t, s.buyer)
 			held = append(held, slot)
 		}
-		s.buyer.SetProviders([]Entry{{Provider: s.seat, Concurrency: 2}})
+		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 2}})
 		if taken := s.buyer.slots(); taken[0] != 3 {
 			t.Fatalf("%d slots taken after the reload, want 3", taken[0])
 		}
@@ -204,9 +206,9 @@ func TestReloadKeepsSlots(t *testing.T) {
 // An order of a provider that a reload removed is finished with that provider.
 func TestRemovedProviderFinishesItsOrders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		o := s.order(t)
-		two := newSeat(s.ledger, "two")
+		two := newFakeProvider(s.ledger, "two")
 		s.buyer.SetProviders([]Entry{{Provider: two, Concurrency: 1}})
 		if r := s.buyer.orders.collect(t.Context(), o); r.Err != nil {
 			t.Fatal(r.Err)
@@ -219,7 +221,7 @@ func TestRemovedProviderFinishesItsOrders(t *testing.T) {
 
 func TestAdmitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		slot, _, _ := mustAdmit(t, s.buyer)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -241,7 +243,7 @@ func TestAdmitEndsWithItsContext(t *testing.T) {
 
 func TestProvidersAndPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 3)
+		s := newTestBuyer(t, 3)
 		if first, interval := s.buyer.Pace(captcha.HCaptcha); first != 15*time.Second || interval != 5*time.Second {
 			t.Errorf("pace %v, %v", first, interval)
 		}
@@ -250,7 +252,7 @@ func TestProvidersAndPace(t *testing.T) {
 		if _, _, err := s.stock.other().Acquire(t.Context(), "one", pool.Ref{Identity: spec().ID, Order: "foreign"}, 9, time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		s.seat.setState(provider.StateBusy, time.Second)
+		s.provider.setState(provider.StateBusy, time.Second)
 		got := s.buyer.Providers(boundedCtx(t), time.Now())
 		if len(got) != 1 || got[0].Name != "one" || got[0].InFlight != 2 || got[0].Concurrency != 3 || got[0].State.Kind != provider.StateBusy {
 			t.Errorf("providers: %+v", got)
@@ -277,7 +279,7 @@ func boundedCtx(t *testing.T) context.Context {
 // threads, asked each minute; an error keeps the last number.
 func TestThreadsShrinkConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 20)
+		s := newTestBuyer(t, 20)
 		answers := []func() (int, bool, error){
 			func() (int, bool, error) { return 5, true, nil },
 			func() (int, bool, error) { return 0, false, errors.New("away") },
@@ -286,7 +288,7 @@ func TestThreadsShrinkConcurrency(t *testing.T) {
 			func() (int, bool, error) { return 0, false, nil },
 		}
 		minute := 0
-		s.seat.threads = func() (int, bool, error) { minute++; return answers[minute-1]() }
+		s.provider.threads = func() (int, bool, error) { minute++; return answers[minute-1]() }
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- s.buyer.Run(ctx) }()
@@ -310,18 +312,18 @@ func TestThreadsShrinkConcurrency(t *testing.T) {
 // not asked at all; a panic in one call does not end the maintenance.
 func TestMaintenanceAsksProviders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
-		s.seat.setState(provider.StatePaused, time.Hour)
+		s := newTestBuyer(t, 1)
+		s.provider.setState(provider.StatePaused, time.Hour)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- s.buyer.Run(ctx) }()
 		synctest.Wait()
-		two, three := newSeat(s.ledger, "two"), newSeat(s.ledger, "three")
+		two, three := newFakeProvider(s.ledger, "two"), newFakeProvider(s.ledger, "three")
 		two.threads = func() (int, bool, error) { panic("a fault of ours") }
-		s.buyer.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: two, Concurrency: 1}, {Provider: three, Concurrency: 1}})
+		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: two, Concurrency: 1}, {Provider: three, Concurrency: 1}})
 		synctest.Wait()
 		for i, want := range []int{0, 1, 1} {
-			if _, asked := []*seat{s.seat, two, three}[i].calls(); asked != want {
+			if _, asked := []*fakeProvider{s.provider, two, three}[i].calls(); asked != want {
 				t.Errorf("provider %d was asked %d times, want %d", i, asked, want)
 			}
 		}
@@ -340,8 +342,8 @@ func TestMaintenanceAsksProviders(t *testing.T) {
 // A fault at the buyer does not leave it occupied for ever.
 func TestAPanicLeavesTheBuyer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
-		s.buyer.SetProviders([]Entry{{Provider: &faulty{seat: s.seat, faults: 1}, Concurrency: 1}})
+		s := newTestBuyer(t, 1)
+		s.buyer.SetProviders([]Entry{{Provider: &faulty{fakeProvider: s.provider, faults: 1}, Concurrency: 1}})
 		func() {
 			defer func() {
 				if recover() == nil {
@@ -358,7 +360,7 @@ func TestAPanicLeavesTheBuyer(t *testing.T) {
 
 // faulty is a provider that panics so many times.
 type faulty struct {
-	*seat
+	*fakeProvider
 	faults int
 }
 
@@ -367,5 +369,5 @@ func (f *faulty) Ready(at time.Time) (bool, time.Duration) {
 		f.faults--
 		panic("a fault")
 	}
-	return f.seat.Ready(at)
+	return f.fakeProvider.Ready(at)
 }

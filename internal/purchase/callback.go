@@ -79,7 +79,7 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 	if err != nil {
 		return CallbackMalformed, nil //nolint:nilerr // it is counted; the provider shall not send it again
 	}
-	l := letter{
+	l := deadLetter{
 		Order: order.String(), Identity: order.Identity, Provider: c.Provider, Task: said.Task,
 		Token: said.Solution.Token, UserAgent: said.Solution.UserAgent, Arrived: c.At,
 	}
@@ -113,8 +113,8 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 
 // deliver ends the order that a callback is about, which arrived first at the
 // given moment, by this process' own clock; the zero time is unknown. Its error
-// says that Redis did not answer; the same letter may be delivered again.
-func (cs *callbacks) deliver(ctx context.Context, l letter, arrived time.Time) (outcome string, err error) {
+// says that Redis did not answer; the same dead letter may be delivered again.
+func (cs *callbacks) deliver(ctx context.Context, l deadLetter, arrived time.Time) (outcome string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
 	ref, ok := pool.ParseRef(l.Order)
@@ -161,15 +161,15 @@ func (cs *callbacks) deliver(ctx context.Context, l letter, arrived time.Time) (
 		return CallbackUnknown, nil
 	}
 	cs.ended(o, e.outcome, n)
-	cs.orders.told(ref, n.word())
+	cs.orders.endedByCallback(ref, n.message())
 	if e.outcome == Solved {
 		return CallbackSettled, nil
 	}
 	return CallbackFailed, nil
 }
 
-// notice is the news that a letter brings.
-func (l letter) notice() notice {
+// notice is the news that a dead letter brings.
+func (l deadLetter) notice() notice {
 	switch {
 	case l.Code == "":
 		return notice{news: solved, callback: true, solution: provider.Solution{Token: l.Token, UserAgent: l.UserAgent}}
@@ -182,7 +182,7 @@ func (l letter) notice() notice {
 // isAbout reports whether the callback names the order's task, or one that no
 // other order has: a service that mixes tasks up must not fill a stock with
 // another target's tokens.
-func (cs *callbacks) isAbout(ctx context.Context, r pool.Record, l letter) (bool, error) {
+func (cs *callbacks) isAbout(ctx context.Context, r pool.Record, l deadLetter) (bool, error) {
 	if l.Task == "" || r.Task == l.Task {
 		return true, nil
 	}

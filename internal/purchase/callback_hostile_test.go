@@ -76,12 +76,12 @@ func TestHostileCallbacks(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackShop(t, "no letters")
+				s := newCallbackBuyer(t, "no letters")
 				o := s.order(t)
 				ended := s.collecting(t, o)
 				before := s.stock.picture()
 				s.forget()
-				told := word(s.seat.pingback, good)
+				told := callbackTo(s.provider.pingback, good)
 				c.change(&told, o)
 				s.mustCall(t, told)
 				s.want(t, "callback "+c.outcome)
@@ -92,8 +92,8 @@ func TestHostileCallbacks(t *testing.T) {
 				if len(ended) != 0 {
 					t.Error("the waiting ended")
 				}
-				if r := <-ended; r.Err != nil || s.stock.tokens() != 1 || s.seat.polls != 1 {
-					t.Errorf("collect = %v, %d tokens, %d polls; want polling to land it", r.Err, s.stock.tokens(), s.seat.polls)
+				if r := <-ended; r.Err != nil || s.stock.tokens() != 1 || s.provider.polls != 1 {
+					t.Errorf("collect = %v, %d tokens, %d polls; want polling to land it", r.Err, s.stock.tokens(), s.provider.polls)
 				}
 			})
 		})
@@ -105,10 +105,10 @@ func TestHostileCallbacks(t *testing.T) {
 func TestCallbackWithTheTaskOfAnotherOrder(t *testing.T) {
 	for _, text := range []string{"id=t9&code=03AFcallback", "id=t9&code=ERROR_CAPTCHA_UNSOLVABLE"} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newCallbackShop(t, "no letters")
-			s.seat.submit = func(context.Context) (string, error) { return "t9", nil }
+			s := newCallbackBuyer(t, "no letters")
+			s.provider.submit = func(context.Context) (string, error) { return "t9", nil }
 			ended := s.collecting(t, s.order(t))
-			s.seat.submit = func(context.Context) (string, error) {
+			s.provider.submit = func(context.Context) (string, error) {
 				return "", &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 			}
 			if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Outcome != Lost {
@@ -116,12 +116,12 @@ func TestCallbackWithTheTaskOfAnotherOrder(t *testing.T) {
 			}
 			before := s.stock.picture()
 			s.forget()
-			s.mustCall(t, word(s.seat.pingback, text))
+			s.mustCall(t, callbackTo(s.provider.pingback, text))
 			s.want(t, "claim t9", "callback malformed")
 			if after := s.stock.picture(); after != before {
 				t.Errorf("redis was changed:\n%s\nto:\n%s", before, after)
 			}
-			s.mustCall(t, word(s.seat.pingback, "id=t10&code=03AFcallback"))
+			s.mustCall(t, callbackTo(s.provider.pingback, "id=t10&code=03AFcallback"))
 			if r := <-ended; r.Err != nil || s.stock.tokens() != 2 {
 				t.Errorf("collect = %v, %d tokens, want both orders landed", r.Err, s.stock.tokens())
 			}
@@ -133,11 +133,11 @@ func TestCallbackWithTheTaskOfAnotherOrder(t *testing.T) {
 func TestCallbackForAnOrderThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
-		s := newCallbackShop(t, "no letters")
+		s := newCallbackBuyer(t, "no letters")
 		s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
 		o := s.order(t)
 		s.stock.refact(o.Ref, "?")
-		s.mustCall(t, word(o.address(), "id=t1&code=03AFcallback"))
+		s.mustCall(t, callbackTo(o.address(), "id=t1&code=03AFcallback"))
 		s.want(t, "callback malformed")
 		s.wantLeft(t, 1, 1, 1)
 		if !strings.Contains(logged.String(), "this version cannot read") {
@@ -151,10 +151,10 @@ func TestCallbacksLogNoSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const canary = "03AFcanary"
 		var logged bytes.Buffer
-		s := newCallbackShop(t, t.TempDir())
+		s := newCallbackBuyer(t, t.TempDir())
 		s.buyer.log = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		o := s.order(t)
-		genuine := word(o.address(), "id=t1&code="+canary)
+		genuine := callbackTo(o.address(), "id=t1&code="+canary)
 		forged := genuine
 		forged.Secret = "guess-4711"
 		s.stock.fault = func(string) error { return pool.ErrDown }
@@ -182,15 +182,15 @@ func TestCallbacksLogNoSecrets(t *testing.T) {
 // A callback is taken for what it says even if its sender hangs up at once.
 func TestCallbackDoesNotEndWithItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop(t, "no letters")
+		s := newCallbackBuyer(t, "no letters")
 		ended := s.collecting(t, s.order(t))
 		gone, hangUp := context.WithTimeout(t.Context(), time.Second)
 		hangUp()
-		if err := s.buyer.Callback(gone, word(s.seat.pingback, "id=t1&code=03AFcallback")); err != nil {
+		if err := s.buyer.Callback(gone, callbackTo(s.provider.pingback, "id=t1&code=03AFcallback")); err != nil {
 			t.Error(err)
 		}
-		if r := <-ended; r.Err != nil || s.seat.polls != 0 {
-			t.Errorf("collect = %v after %d polls", r.Err, s.seat.polls)
+		if r := <-ended; r.Err != nil || s.provider.polls != 0 {
+			t.Errorf("collect = %v after %d polls", r.Err, s.provider.polls)
 		}
 	})
 }
@@ -198,27 +198,29 @@ func TestCallbackDoesNotEndWithItsCaller(t *testing.T) {
 // Addresses stay good while their orders may be under way, whatever a reload
 // does to the secrets and to the list.
 func TestSecretsOfThePastVerify(t *testing.T) {
-	for name, change := range map[string]func(s *shop){
-		"nothing":              func(*shop) {},
-		"another first secret": func(s *shop) { s.reload(calling("second", "first")) },
-		"other secrets":        func(s *shop) { s.reload(calling("third")) },
-		"no callbacks":         func(s *shop) { s.reload(Callbacks{}) },
-		"another provider":     func(s *shop) { s.buyer.SetProviders([]Entry{{Provider: newSeat(s.ledger, "two"), Concurrency: 1}}) },
-		"no provider":          func(s *shop) { s.buyer.SetProviders(nil) },
-		"and back": func(s *shop) {
+	for name, change := range map[string]func(s *testBuyer){
+		"nothing":              func(*testBuyer) {},
+		"another first secret": func(s *testBuyer) { s.reload(calling("second", "first")) },
+		"other secrets":        func(s *testBuyer) { s.reload(calling("third")) },
+		"no callbacks":         func(s *testBuyer) { s.reload(Callbacks{}) },
+		"another provider": func(s *testBuyer) {
+			s.buyer.SetProviders([]Entry{{Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
+		},
+		"no provider": func(s *testBuyer) { s.buyer.SetProviders(nil) },
+		"and back": func(s *testBuyer) {
 			s.buyer.SetProviders(nil)
 			s.reload(calling("fourth"))
 		},
 	} {
 		for _, signer := range []captcha.Secret{"first", "second"} {
 			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackShop(t, "no letters")
+				s := newCallbackBuyer(t, "no letters")
 				o := s.order(t)
 				ended := s.collecting(t, o)
 				change(s)
 				address := calling(signer).address("one", o.Ref)
-				s.mustCall(t, word(address, "id=t1&code=03AFcallback"))
-				if r := <-ended; r.Err != nil || s.stock.tokens() != 1 || s.seat.polls != 0 {
+				s.mustCall(t, callbackTo(address, "id=t1&code=03AFcallback"))
+				if r := <-ended; r.Err != nil || s.stock.tokens() != 1 || s.provider.polls != 0 {
 					t.Errorf("%s, signed by the %s: collect = %v, %q", name, cmp.Or(signer.Reveal(), "none"), r.Err, s.all())
 				}
 			})
@@ -231,7 +233,7 @@ func TestSecretsOfThePastVerify(t *testing.T) {
 func TestCallbackThatLosesARace(t *testing.T) {
 	for _, text := range []string{"code=03AFcallback", "code=ERROR_X"} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newCallbackShop(t, "no letters")
+			s := newCallbackBuyer(t, "no letters")
 			o := s.order(t)
 			s.stock.fault = func(step string) error {
 				if step == "settle" || strings.HasPrefix(step, "fail") {
@@ -239,7 +241,7 @@ func TestCallbackThatLosesARace(t *testing.T) {
 				}
 				return nil
 			}
-			s.mustCall(t, word(o.address(), text))
+			s.mustCall(t, callbackTo(o.address(), text))
 			if got := s.all(); len(got) != 3 || got[2] != "callback unknown" {
 				t.Errorf("what happened: %q", got)
 			}

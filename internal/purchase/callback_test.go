@@ -25,21 +25,21 @@ func calling(secrets ...captcha.Secret) Callbacks {
 	return Callbacks{URL: "https://poold.example.com", Secrets: secrets, Delay: 10 * time.Second}
 }
 
-// newCallbackShop is a shop whose provider calls back.
-func newCallbackShop(t *testing.T, letters string) *shop {
+// newCallbackBuyer is a buyer whose provider calls back.
+func newCallbackBuyer(t *testing.T, letters string) *testBuyer {
 	t.Helper()
-	s := newShopWith(t, 5, letters)
+	s := newTestBuyerWith(t, 5, letters)
 	s.reload(calling("first", "second"))
 	return s
 }
 
 // reload changes the provider's callbacks.
-func (s *shop) reload(c Callbacks) {
-	s.buyer.SetProviders([]Entry{{Provider: s.seat, Concurrency: 5, Callbacks: c}})
+func (s *testBuyer) reload(c Callbacks) {
+	s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 5, Callbacks: c}})
 }
 
-// word is what a service sends now to an address that it was given.
-func word(address, query string) Callback {
+// message is what a service sends now to an address that it was given.
+func callbackTo(address, query string) Callback {
 	parts := strings.Split(address, "/")
 	n := len(parts)
 	values, _ := url.ParseQuery(query)
@@ -50,7 +50,7 @@ func word(address, query string) Callback {
 func (o *Order) address() string { return o.pingback }
 
 // mustCall brings the buyer a callback that it must accept.
-func (s *shop) mustCall(t *testing.T, c Callback) {
+func (s *testBuyer) mustCall(t *testing.T, c Callback) {
 	t.Helper()
 	if err := s.buyer.Callback(t.Context(), c); err != nil {
 		t.Errorf("callback = %v, want nil", err)
@@ -58,7 +58,7 @@ func (s *shop) mustCall(t *testing.T, c Callback) {
 }
 
 // wantLeft tells what must be left in Redis and on this replica.
-func (s *shop) wantLeft(t *testing.T, orders, places, slots int) {
+func (s *testBuyer) wantLeft(t *testing.T, orders, places, slots int) {
 	t.Helper()
 	if o, p := s.stock.counts(); o != orders || p != places || s.buyer.slots()[0] != slots {
 		t.Errorf("left: %d orders, %d places, %d slots; want %d, %d, %d", o, p, s.buyer.slots()[0], orders, places, slots)
@@ -94,7 +94,7 @@ func TestCallbackAddressStaysWhatItIs(t *testing.T) {
 func TestSubmitNamesThePingbackOnlyWithCallbacksOn(t *testing.T) {
 	for name, c := range map[string]Callbacks{"on": calling("first", "second"), "off": {Secrets: []captcha.Secret{"first"}}} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newShop(t, 5)
+			s := newTestBuyer(t, 5)
 			s.reload(c)
 			o := s.order(t)
 			if r := s.buyer.orders.collect(t.Context(), o); r.Err != nil {
@@ -104,8 +104,8 @@ func TestSubmitNamesThePingbackOnlyWithCallbacksOn(t *testing.T) {
 			if name == "on" {
 				want = c.URL + "/callback/one/" + o.String() + "/" + sign("first", "one", o.String())
 			}
-			if s.seat.pingback != want {
-				t.Errorf("callbacks %s: pingback %q, want %q", name, s.seat.pingback, want)
+			if s.provider.pingback != want {
+				t.Errorf("callbacks %s: pingback %q, want %q", name, s.provider.pingback, want)
 			}
 		})
 	}
@@ -126,12 +126,12 @@ func TestCallbackSettles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackShop(t, "no letters")
+				s := newCallbackBuyer(t, "no letters")
 				o := s.order(t)
 				ended := s.collecting(t, o)
 				time.Sleep(20 * time.Second)
 				s.forget()
-				c := word(s.seat.pingback, "")
+				c := callbackTo(s.provider.pingback, "")
 				change(&c)
 				s.mustCall(t, c)
 				if r := <-ended; r.Err != nil {
@@ -151,10 +151,10 @@ func TestCallbackSettles(t *testing.T) {
 // An error code ends the order as bought and failed.
 func TestCallbackFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop(t, "no letters")
+		s := newCallbackBuyer(t, "no letters")
 		ended := s.collecting(t, s.order(t))
 		s.forget()
-		s.mustCall(t, word(s.seat.pingback, "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"))
+		s.mustCall(t, callbackTo(s.provider.pingback, "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"))
 		if r := <-ended; r.Outcome != Failed {
 			t.Errorf("collect = %v, want Failed", r.Err)
 		}
@@ -168,16 +168,16 @@ func TestCallbackFails(t *testing.T) {
 
 func TestCallbackTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop(t, "no letters")
+		s := newCallbackBuyer(t, "no letters")
 		ended := s.collecting(t, s.order(t))
-		c := word(s.seat.pingback, "id=t1&code=03AFcallback")
+		c := callbackTo(s.provider.pingback, "id=t1&code=03AFcallback")
 		s.mustCall(t, c)
 		if r := <-ended; r.Err != nil {
 			t.Error(r.Err)
 		}
 		s.forget()
 		s.mustCall(t, c)
-		s.mustCall(t, word(s.seat.pingback, "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"))
+		s.mustCall(t, callbackTo(s.provider.pingback, "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"))
 		s.want(t, "callback unknown", "callback unknown")
 		if n := len(s.stock.landed()); n != 1 || s.stock.failures() != 0 {
 			t.Errorf("%d tokens, %d failed", n, s.stock.failures())
@@ -207,9 +207,9 @@ func callbackEndings() map[string]struct {
 func TestCallbackBeforeTheSubmitsAnswer(t *testing.T) {
 	for text, want := range callbackEndings() {
 		synctest.Test(t, func(t *testing.T) {
-			s := newCallbackShop(t, "no letters")
-			s.seat.submit = func(ctx context.Context) (string, error) {
-				if err := s.buyer.Callback(ctx, word(s.seat.pingback, text)); err != nil {
+			s := newCallbackBuyer(t, "no letters")
+			s.provider.submit = func(ctx context.Context) (string, error) {
+				if err := s.buyer.Callback(ctx, callbackTo(s.provider.pingback, text)); err != nil {
 					t.Error(err)
 				}
 				return "t1", nil
@@ -224,8 +224,8 @@ func TestCallbackBeforeTheSubmitsAnswer(t *testing.T) {
 			} else {
 				s.want(t, "mark", "submit", "claim t1", "fail bought=true", "release", "login at one: failed", "callback failed", "claim t1", "store t1", "release")
 			}
-			if s.stock.tokens()+s.stock.failures() != 1 || s.seat.polls != 0 {
-				t.Errorf("%d tokens, %d failed, %d polls", s.stock.tokens(), s.stock.failures(), s.seat.polls)
+			if s.stock.tokens()+s.stock.failures() != 1 || s.provider.polls != 0 {
+				t.Errorf("%d tokens, %d failed, %d polls", s.stock.tokens(), s.stock.failures(), s.provider.polls)
 			}
 		})
 	}
@@ -235,8 +235,8 @@ func TestCallbackBeforeTheSubmitsAnswer(t *testing.T) {
 // callback collects it all the same.
 func TestCallbackCollectsALostSubmit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop(t, "no letters")
-		s.seat.submit = func(context.Context) (string, error) {
+		s := newCallbackBuyer(t, "no letters")
+		s.provider.submit = func(context.Context) (string, error) {
 			return "", &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 		}
 		if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Outcome != Lost {
@@ -245,7 +245,7 @@ func TestCallbackCollectsALostSubmit(t *testing.T) {
 		s.wantLeft(t, 1, 1, 0)
 		s.forget()
 		time.Sleep(time.Minute)
-		s.mustCall(t, word(s.seat.pingback, "id=t7&code=03AFcallback"))
+		s.mustCall(t, callbackTo(s.provider.pingback, "id=t7&code=03AFcallback"))
 		s.want(t, "claim t7", "settle", "release", "login at one: solved", "callback settled")
 		s.wantLeft(t, 0, 0, 0)
 		if l := s.stock.landed(); len(l) != 1 || l[0].Task != "t7" {
@@ -268,7 +268,7 @@ func TestCallbackBirth(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackShop(t, "no letters")
+				s := newCallbackBuyer(t, "no letters")
 				terms := calling("first")
 				terms.Delay = c.delay
 				s.reload(terms)
@@ -278,7 +278,7 @@ func TestCallbackBirth(t *testing.T) {
 				s.reload(terms)
 				time.Sleep(c.mark)
 				s.collecting(t, o)
-				told := word(s.seat.pingback, "id=t1&code=03AFcallback")
+				told := callbackTo(s.provider.pingback, "id=t1&code=03AFcallback")
 				told.At = o.placed.Add(c.arrived)
 				s.mustCall(t, told)
 				l := s.stock.landed()
@@ -294,7 +294,7 @@ func TestCallbackBirth(t *testing.T) {
 func TestCallbackAtAnotherBuyerEndsTheWaiting(t *testing.T) {
 	for text, want := range callbackEndings() {
 		synctest.Test(t, func(t *testing.T) {
-			s := newCallbackShop(t, "no letters")
+			s := newCallbackBuyer(t, "no letters")
 			s.listening(t)
 			o := s.order(t)
 			ended := s.collecting(t, o)
@@ -302,14 +302,14 @@ func TestCallbackAtAnotherBuyerEndsTheWaiting(t *testing.T) {
 			other.reload(calling("first"))
 			s.forget()
 			began := time.Now()
-			other.mustCall(t, word(s.seat.pingback, text))
+			other.mustCall(t, callbackTo(s.provider.pingback, text))
 			told := len(s.all())
 			s.buyer.Ended(pool.Ref{Order: "foreign"}, pool.Solved) // of no order here
 			if r := <-ended; (r.Outcome != want.outcome || r.Hopeless != want.hopeless) || time.Since(began) != 0 {
 				t.Errorf("%s: collect = %v after %v, want %v at once", text, r.Err, time.Since(began), want.outcome)
 			}
-			if got := s.all(); len(got) != told || s.seat.polls != 0 {
-				t.Errorf("told again: %q, %d polls", got[told:], s.seat.polls)
+			if got := s.all(); len(got) != told || s.provider.polls != 0 {
+				t.Errorf("told again: %q, %d polls", got[told:], s.provider.polls)
 			}
 			s.wantLeft(t, 0, 0, 0)
 		})
@@ -319,13 +319,13 @@ func TestCallbackAtAnotherBuyerEndsTheWaiting(t *testing.T) {
 // Where the news does not arrive, the waiting ends with the next renewal.
 func TestCallbackAtAnotherBuyerThatIsNotHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop(t, "no letters")
+		s := newCallbackBuyer(t, "no letters")
 		stop := s.running(t)
 		ended := s.collecting(t, s.order(t))
 		other := s.replica("no letters")
 		other.reload(calling("first"))
 		began := time.Now()
-		other.mustCall(t, word(s.seat.pingback, "id=t1&code=03AFcallback"))
+		other.mustCall(t, callbackTo(s.provider.pingback, "id=t1&code=03AFcallback"))
 		if r := <-ended; r.Outcome != Elsewhere || time.Since(began) != renewEvery {
 			t.Errorf("collect = %v after %v, want Elsewhere after %v", r.Err, time.Since(began), renewEvery)
 		}
@@ -354,7 +354,7 @@ func TestFirstPoll(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(t, 1)
+				s := newTestBuyer(t, 1)
 				terms := calling("first")
 				if c.explicit {
 					terms.Fallback = 33 * time.Second
@@ -363,15 +363,15 @@ func TestFirstPoll(t *testing.T) {
 					terms.URL = ""
 				}
 				s.reload(terms)
-				s.seat.limit = c.limit
+				s.provider.limit = c.limit
 				var asked []time.Duration
 				began := time.Now()
-				s.seat.submit = func(context.Context) (string, error) {
+				s.provider.submit = func(context.Context) (string, error) {
 					time.Sleep(time.Second)
 					return "t1", nil
 				}
 				solved := notReady(3)
-				s.seat.poll = func(ctx context.Context, n int) (provider.Solution, error) {
+				s.provider.poll = func(ctx context.Context, n int) (provider.Solution, error) {
 					asked = append(asked, time.Since(began))
 					return solved(ctx, n)
 				}
@@ -402,11 +402,11 @@ func TestFirstPoll(t *testing.T) {
 // knows when it came.
 func TestACallbackIsNotFromTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop(t, "no letters")
+		s := newCallbackBuyer(t, "no letters")
 		o := s.order(t)
 		ended := s.collecting(t, o)
 		time.Sleep(20 * time.Second)
-		c := word(s.seat.pingback, "id=t1&code=03AFcallback")
+		c := callbackTo(s.provider.pingback, "id=t1&code=03AFcallback")
 		c.At = c.At.Add(time.Hour)
 		s.mustCall(t, c)
 		if r := <-ended; r.Err != nil {
@@ -425,17 +425,17 @@ func TestARepeatedCallbackIsNoYounger(t *testing.T) {
 	for _, disk := range []bool{true, false} {
 		t.Run(fmt.Sprint(disk), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackShop(t, filepath.Join(t.TempDir(), "l"))
+				s := newCallbackBuyer(t, filepath.Join(t.TempDir(), "l"))
 				if !disk {
 					s.buyer.callbacks.kept = newDeadLetters("")
 				}
 				o := s.order(t)
 				time.Sleep(15 * time.Second)
 				s.stock.away("look")
-				_ = s.buyer.Callback(t.Context(), word(o.address(), "code=03AF")) // kept, or 503
+				_ = s.buyer.Callback(t.Context(), callbackTo(o.address(), "code=03AF")) // kept, or 503
 				time.Sleep(30 * time.Second)
 				s.stock.away()
-				s.mustCall(t, word(o.address(), "code=03AF")) // a repeat, before the next replay
+				s.mustCall(t, callbackTo(o.address(), "code=03AF")) // a repeat, before the next replay
 				if l := s.stock.landed(); len(l) != 1 || l[0].SincePlaced != 5*time.Second {
 					t.Errorf("born %v after the placing, want 5s: first arrival less the delay", l[0].SincePlaced)
 				}
@@ -449,7 +449,7 @@ func TestTheSigningSecretStaysKnown(t *testing.T) {
 	for _, once := range []bool{true, false} {
 		t.Run(fmt.Sprint(once), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(t, 1)
+				s := newTestBuyer(t, 1)
 				var all []captcha.Secret
 				n := mostSecrets
 				if once {
@@ -464,7 +464,7 @@ func TestTheSigningSecretStaysKnown(t *testing.T) {
 				if once {
 					s.reload(calling(all...))
 				}
-				s.mustCall(t, word(s.order(t).address(), "code=03AF"))
+				s.mustCall(t, callbackTo(s.order(t).address(), "code=03AF"))
 				if s.stock.tokens() != 1 {
 					t.Errorf("%q", s.all())
 				}
@@ -480,13 +480,13 @@ type timed struct {
 
 func (x timed) Ended(e Event) { *x.took = e.Solved.Sub(e.Submitted) }
 
-// A letter of a clock that was ahead tells no negative lead time.
+// A dead letter of a clock that was ahead tells no negative lead time.
 func TestAClockThatWentBackGivesNoNegativeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop(t, "no letters")
+		s := newCallbackBuyer(t, "no letters")
 		var took time.Duration
 		s.buyer.observe = timed{witness{s.ledger}, &took}
-		c := word(s.order(t).address(), "code=03AF")
+		c := callbackTo(s.order(t).address(), "code=03AF")
 		c.At = c.At.Add(-time.Second)
 		s.mustCall(t, c)
 		if took < 0 {
@@ -499,9 +499,9 @@ func TestAClockThatWentBackGivesNoNegativeTime(t *testing.T) {
 // ones are polled from the start, until a callback comes after all.
 func TestSilentCallbacksArePolledFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop(t, "no letters")
+		s := newCallbackBuyer(t, "no letters")
 		tasks := 0
-		s.seat.submit = func(context.Context) (string, error) {
+		s.provider.submit = func(context.Context) (string, error) {
 			tasks++
 			return fmt.Sprint("t", tasks), nil
 		}
@@ -509,7 +509,7 @@ func TestSilentCallbacksArePolledFor(t *testing.T) {
 			t.Helper()
 			o := s.order(t)
 			var asked time.Time
-			s.seat.poll = func(context.Context, int) (provider.Solution, error) {
+			s.provider.poll = func(context.Context, int) (provider.Solution, error) {
 				asked = time.Now()
 				return provider.Solution{Token: "03AFexample"}, nil
 			}
@@ -528,7 +528,7 @@ func TestSilentCallbacksArePolledFor(t *testing.T) {
 			t.Errorf("then the first poll after %v, silent %v", wait, silent())
 		}
 		o := s.order(t)
-		s.mustCall(t, word(o.address(), "code=03AFcallback"))
+		s.mustCall(t, callbackTo(o.address(), "code=03AFcallback"))
 		if wait := first(); wait != 40*time.Second || silent() {
 			t.Errorf("after a callback the first poll after %v, silent %v", wait, silent())
 		}

@@ -34,14 +34,14 @@ func near(got, want, by time.Duration) bool { return (got - want).Abs() <= by }
 // provider's type, the age from the last poll that found nothing.
 func TestCollectSolves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
-		s.seat.submit = func(context.Context) (string, error) {
+		s := newTestBuyer(t, 1)
+		s.provider.submit = func(context.Context) (string, error) {
 			time.Sleep(time.Second)
 			return "t1", nil
 		}
 		solves := notReady(3)
 		var asked []time.Time
-		s.seat.poll = func(ctx context.Context, n int) (provider.Solution, error) {
+		s.provider.poll = func(ctx context.Context, n int) (provider.Solution, error) {
 			asked = append(asked, time.Now())
 			time.Sleep(200 * time.Millisecond)
 			return solves(ctx, n)
@@ -76,8 +76,8 @@ func TestCollectSolves(t *testing.T) {
 // submit, so its age counts from before that.
 func TestAgeCountsFromTheSubmit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
-		s.seat.submit = func(context.Context) (string, error) {
+		s := newTestBuyer(t, 1)
+		s.provider.submit = func(context.Context) (string, error) {
 			time.Sleep(2 * time.Second)
 			return "t1", nil
 		}
@@ -118,11 +118,11 @@ func TestFailureClasses(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(t, 1)
+				s := newTestBuyer(t, 1)
 				if c.submit != nil {
-					s.seat.submit = func(context.Context) (string, error) { return "", c.submit }
+					s.provider.submit = func(context.Context) (string, error) { return "", c.submit }
 				}
-				s.seat.poll = func(context.Context, int) (provider.Solution, error) { return provider.Solution{}, c.poll }
+				s.provider.poll = func(context.Context, int) (provider.Solution, error) { return provider.Solution{}, c.poll }
 				r := s.buyer.orders.collect(t.Context(), s.order(t))
 				if r.Outcome != c.outcome || r.Hopeless != c.hopeless || !errors.Is(r.Err, cmp.Or(c.submit, c.poll)) {
 					t.Errorf("collect = %+v, want %v, hopeless %v", r, c.outcome, c.hopeless)
@@ -154,18 +154,18 @@ func TestFailureClasses(t *testing.T) {
 // not before.
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		var last time.Duration
 		began := time.Now()
-		s.seat.poll = func(context.Context, int) (provider.Solution, error) {
+		s.provider.poll = func(context.Context, int) (provider.Solution, error) {
 			last = time.Since(began)
 			return provider.Solution{}, provider.ErrNotReady
 		}
 		if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Outcome != Failed {
 			t.Errorf("collect = %v, want Failed", r.Err)
 		}
-		if last != s.seat.limit || time.Since(began) != s.seat.limit {
-			t.Errorf("last poll after %v, end after %v, want %v", last, time.Since(began), s.seat.limit)
+		if last != s.provider.limit || time.Since(began) != s.provider.limit {
+			t.Errorf("last poll after %v, end after %v, want %v", last, time.Since(began), s.provider.limit)
 		}
 	})
 }
@@ -173,10 +173,10 @@ func TestTimeout(t *testing.T) {
 // A provider that asks for time at a poll gets it, and the task is not lost.
 func TestPollHonoursDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		var at []time.Duration
 		began := time.Now()
-		s.seat.poll = func(_ context.Context, n int) (provider.Solution, error) {
+		s.provider.poll = func(_ context.Context, n int) (provider.Solution, error) {
 			at = append(at, time.Since(began))
 			if n == 1 {
 				return provider.Solution{}, &provider.Error{Class: provider.Capacity, Code: "slow down", Delay: 30 * time.Second}
@@ -203,8 +203,8 @@ func TestRedisBlinks(t *testing.T) {
 	for _, step := range []string{"store t1", "settle", "release"} {
 		t.Run(step, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(t, 1)
-				s.seat.poll = notReady(2)
+				s := newTestBuyer(t, 1)
+				s.provider.poll = notReady(2)
 				var since time.Time
 				tries := 0
 				s.stock.fault = func(now string) error {
@@ -249,7 +249,7 @@ func TestRedisBlinks(t *testing.T) {
 // A step whose answer was lost is done once and reported as done.
 func TestLostRepliesOfRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		lost := map[string]bool{}
 		s.stock.lostReply = func(step string) error {
 			if !lost[step] {
@@ -285,7 +285,7 @@ func TestRedisStaysAway(t *testing.T) {
 		t.Run(step, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var logged bytes.Buffer
-				s := newShop(t, 1)
+				s := newTestBuyer(t, 1)
 				s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
 				s.stock.fault = func(now string) error {
 					if now == step {
@@ -316,11 +316,11 @@ func TestRedisStaysAway(t *testing.T) {
 func TestUnansweredSubmitsAreLoggedOncePerState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
-		s := newShop(t, 9)
+		s := newTestBuyer(t, 9)
 		s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
 		unanswered := &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 		for _, err := range []error{unanswered, unanswered, nil, unanswered} {
-			s.seat.submit = func(context.Context) (string, error) { return "t1", err }
+			s.provider.submit = func(context.Context) (string, error) { return "t1", err }
 			_ = s.buyer.orders.collect(t.Context(), s.order(t))
 		}
 		if n := strings.Count(logged.String(), "nobody can say whether a submit"); n != 2 {
@@ -334,9 +334,9 @@ func TestUnansweredSubmitsAreLoggedOncePerState(t *testing.T) {
 func TestPanicInCollect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
-		s.seat.poll = func(context.Context, int) (provider.Solution, error) { panic("a fault of ours") }
+		s.provider.poll = func(context.Context, int) (provider.Solution, error) { panic("a fault of ours") }
 		r := s.buyer.orders.collect(t.Context(), s.order(t))
 		if r.Outcome != Lost || !strings.Contains(r.Err.Error(), "a fault of ours") {
 			t.Errorf("collect = %v, want Lost with the panic", r.Err)
@@ -356,9 +356,9 @@ func TestPanicInCollect(t *testing.T) {
 func TestAFailureThatIsTold(t *testing.T) {
 	for name, c := range map[string]struct {
 		callbacks bool
-		spoil     func(s *shop, o *Order)
+		spoil     func(s *testBuyer, o *Order)
 	}{
-		"the answer was lost": {true, func(s *shop, _ *Order) {
+		"the answer was lost": {true, func(s *testBuyer, _ *Order) {
 			lost := false
 			s.stock.lostReply = func(step string) error {
 				if step == "fail bought=true" && !lost {
@@ -368,16 +368,16 @@ func TestAFailureThatIsTold(t *testing.T) {
 				return nil
 			}
 		}},
-		"redis has forgotten it": {false, func(s *shop, o *Order) { s.stock.forgetOrder(o.Ref) }},
+		"redis has forgotten it": {false, func(s *testBuyer, o *Order) { s.stock.forgetOrder(o.Ref) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(t, 1)
+				s := newTestBuyer(t, 1)
 				if c.callbacks {
 					s.reload(calling("first"))
 				}
 				o := s.order(t)
-				s.seat.poll = func(context.Context, int) (provider.Solution, error) {
+				s.provider.poll = func(context.Context, int) (provider.Solution, error) {
 					c.spoil(s, o)
 					return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "CODE"}
 				}
@@ -397,9 +397,9 @@ func TestAFailureSeenTooLateIsNotTold(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		t.Run(fmt.Sprint(gone), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackShop(t, "no letters")
+				s := newCallbackBuyer(t, "no letters")
 				o := s.order(t)
-				s.seat.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
+				s.provider.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
 					if gone {
 						s.stock.landElsewhere(ctx, o.Ref)
 					} else {
@@ -419,7 +419,7 @@ func TestAFailureSeenTooLateIsNotTold(t *testing.T) {
 // A stop that comes while the submit is being noted takes the order back.
 func TestAStopBeforeTheSubmitBuysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		o := s.order(t)
 		ctx, stop := context.WithCancel(t.Context())
 		s.stock.lostReply = func(step string) error {
@@ -442,7 +442,7 @@ func (panicky) Ended(Event) { panic("a fault of ours") }
 // A fault of the observer ends one order, not the daemon.
 func TestAPanicOfTheObserverStaysInside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		s.buyer.observe = panicky{witness{s.ledger}}
 		defer func() {
 			if c := recover(); c != nil {

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// letterVersion is the form of a file. Another one is set aside.
-	letterVersion = 1
-	// shownLetterText is how many characters of a text from outside a list shows.
-	shownLetterText = 100
+	// deadLetterVersion is the form of a file. Another one is set aside.
+	deadLetterVersion = 1
+	// mostShownText is how many characters of a text from outside a list shows.
+	mostShownText = 100
 )
 
-// letter is a provider's callback that Redis could not take: a token that is
+// deadLetter is a provider's callback that Redis could not take: a token that is
 // paid for, or an error code. It must not be printed.
-type letter struct {
+type deadLetter struct {
 	Order     string     `json:"order"`
 	Identity  captcha.ID `json:"identity"`
 	Provider  string     `json:"provider"`
@@ -33,10 +33,10 @@ type letter struct {
 	Until     time.Time  `json:"until"`             // of no use afterwards
 }
 
-// letterFile is a letter as it lies on disk.
-type letterFile struct {
+// deadLetterFile is a dead letter as it lies on disk.
+type deadLetterFile struct {
 	Version int `json:"version"`
-	letter
+	deadLetter
 }
 
 // DeadLetter is what may be shown of a dead letter: no token and no user agent.
@@ -50,31 +50,31 @@ type DeadLetter struct {
 	Size     int64     `json:"bytes"`          // of the file
 }
 
-// encode is the file of a letter. It fails where l is none.
-func (l letter) encode() ([]byte, error) {
+// encode is the file of a dead letter. It fails where l is none.
+func (l deadLetter) encode() ([]byte, error) {
 	if err := l.fault(); err != nil {
 		return nil, err
 	}
 	l.Arrived, l.Until = l.Arrived.UTC(), l.Until.UTC()
 	// Only a time outside of years 0 to 9999 is an error here.
-	return json.Marshal(letterFile{letterVersion, l})
+	return json.Marshal(deadLetterFile{deadLetterVersion, l})
 }
 
-// decodeLetter is the inverse of encode. Its errors quote nothing of data.
-func decodeLetter(data []byte) (letter, error) {
-	var l letterFile
+// decodeDeadLetter is the inverse of encode. Its errors quote nothing of data.
+func decodeDeadLetter(data []byte) (deadLetter, error) {
+	var l deadLetterFile
 	if !utf8.Valid(data) || json.Unmarshal(data, &l) != nil {
-		return letter{}, errors.New("broken")
+		return deadLetter{}, errors.New("broken")
 	}
-	if l.Version != letterVersion {
-		return letter{}, fmt.Errorf("of version %d", l.Version)
+	if l.Version != deadLetterVersion {
+		return deadLetter{}, fmt.Errorf("of version %d", l.Version)
 	}
-	return l.letter, l.fault()
+	return l.deadLetter, l.fault()
 }
 
-// fault tells why l is no letter; nil where it is one. JSON would change what is
+// fault tells why l is no dead letter; nil where it is one. JSON would change what is
 // no UTF-8, and a changed token or id is of no use.
-func (l letter) fault() error {
+func (l deadLetter) fault() error {
 	switch {
 	case l.Order == "":
 		return errors.New("without an order")
@@ -88,27 +88,27 @@ func (l letter) fault() error {
 	return nil
 }
 
-// shown is the part of a letter that is no secret.
-func (l letter) shown(size int64) DeadLetter {
+// shown is the part of a dead letter that is no secret.
+func (l deadLetter) shown(size int64) DeadLetter {
 	order, _, _ := strings.Cut(l.Order, ".")
 	s := DeadLetter{
-		Order: letterText(order), Provider: letterText(l.Provider), Kind: "token",
+		Order: printable(order), Provider: printable(l.Provider), Kind: "token",
 		Arrived: l.Arrived.UTC(), Until: l.Until.UTC(), Size: size,
 	}
 	if l.Token == "" {
-		s.Kind, s.Code = "error", letterText(l.Code)
+		s.Kind, s.Code = "error", printable(l.Code)
 	}
 	return s
 }
 
-// letterText makes a text fit for a terminal and a page: what others wrote may
+// printable makes a text fit for a terminal and a page: what others wrote may
 // be in it.
-func letterText(text string) string {
+func printable(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
 			return -1
 		}
 		return r
 	}, text)
-	return text[:min(len(text), shownLetterText)]
+	return text[:min(len(text), mostShownText)]
 }

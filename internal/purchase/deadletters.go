@@ -12,22 +12,22 @@ import (
 	"poold/internal/spool"
 )
 
-// deadLetters is a spool of letters by the ids of their orders. Open, Remove, Count
+// deadLetters is a spool of dead letters by the ids of their orders. Open, Remove, Count
 // and SetAside are the spool's.
 type deadLetters struct{ *spool.Spool }
 
 // newDeadLetters touches the folder no earlier than Open or keep.
 func newDeadLetters(folder string) deadLetters {
 	return deadLetters{spool.New(folder, func(data []byte) (string, time.Time, error) {
-		l, err := decodeLetter(data)
+		l, err := decodeDeadLetter(data)
 		return l.Order, l.Arrived, err
 	})}
 }
 
-// keep stores a letter: without an error it outlives a crash and a power cut. Of
-// several letters of one order the first stays. It fails as spool.Put does, with
+// keep stores a dead letter: without an error it outlives a crash and a power cut. Of
+// several dead letters of one order the first stays. It fails as spool.Put does, with
 // spool.ErrBad for one that lacks an order, a time or exactly one of token and code.
-func (d deadLetters) keep(l letter) error {
+func (d deadLetters) keep(l deadLetter) error {
 	data, err := l.encode()
 	if err != nil {
 		return fmt.Errorf("storing a dead letter: %w: %w", spool.ErrBad, err)
@@ -35,26 +35,26 @@ func (d deadLetters) keep(l letter) error {
 	return d.Put(data)
 }
 
-// each gives the letters and the sizes of their files, in bytes, to yield until it
+// each gives the dead letters and the sizes of their files, in bytes, to yield until it
 // returns false; it may keep and remove. They come in an order of identities, the oldest
 // first among equals; nil: by age alone. A file that cannot be read blocks no other: the
-// error, a joined one, names it, never what is in it. One that is no letter
+// error, a joined one, names it, never what is in it. One that is no dead letter
 // (spool.ErrBad) was set aside and is told of this once.
-func (d deadLetters) each(order func(x, y captcha.ID) int, yield func(l letter, size int64) bool) error {
+func (d deadLetters) each(order func(x, y captcha.ID) int, yield func(l deadLetter, size int64) bool) error {
 	keys, err := d.List()
 	if order != nil {
 		keys = byIdentity(keys, order)
 	}
 	problems := []error{err}
 	for _, key := range keys {
-		// Read again rather than kept: all letters together may be large.
+		// Read again rather than kept: all dead letters together may be large.
 		data, err := d.Read(key)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // removed meanwhile
 		}
-		var l letter
+		var l deadLetter
 		if err == nil {
-			l, err = decodeLetter(data)
+			l, err = decodeDeadLetter(data)
 		}
 		if err != nil {
 			problems = append(problems, err)
@@ -76,11 +76,11 @@ func byIdentity(orders []string, order func(x, y captcha.ID) int) []string {
 	return slices.SortedStableFunc(slices.Values(orders), func(x, y string) int { return order(refs[x], refs[y]) })
 }
 
-// show is the letters as they may be shown, oldest first; never nil. With an error, as
+// show is the dead letters as they may be shown, oldest first; never nil. With an error, as
 // of each, it shows those that can be read.
 func (d deadLetters) show() ([]DeadLetter, error) {
 	shown := []DeadLetter{}
-	err := d.each(nil, func(l letter, size int64) bool {
+	err := d.each(nil, func(l deadLetter, size int64) bool {
 		shown = append(shown, l.shown(size))
 		return true
 	})

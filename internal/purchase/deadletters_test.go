@@ -19,20 +19,20 @@ import (
 	"poold/internal/spool"
 )
 
-// letterTime is when the first letter of a test arrived.
+// letterTime is when the first dead letter of a test arrived.
 var letterTime = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
 
-// deadLetter is the n-th letter of a test, a second younger than the one before.
-func deadLetter(n int) letter {
+// exampleDeadLetter is the n-th dead letter of a test, a second younger than the one before.
+func exampleDeadLetter(n int) deadLetter {
 	at := letterTime.Add(time.Duration(n) * time.Second)
-	return letter{
+	return deadLetter{
 		Order: fmt.Sprintf("order-%d.0123abcd", n), Identity: spec().ID, Provider: "one", Task: fmt.Sprint("t", n),
 		Token: fmt.Sprintf("03AF<&>ü-%d", n), UserAgent: "Mozilla/5.0", Arrived: at, Until: at.Add(time.Minute),
 	}
 }
 
-// openLetters is an open spool of letters and its folder.
-func openLetters(t *testing.T) (d deadLetters, folder string) {
+// openDeadLetters is an open spool of dead letters and its folder.
+func openDeadLetters(t *testing.T) (d deadLetters, folder string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "deep", "dead-letters")
 	d = newDeadLetters(folder)
@@ -42,7 +42,7 @@ func openLetters(t *testing.T) (d deadLetters, folder string) {
 	return d, folder
 }
 
-func (d deadLetters) mustKeep(t *testing.T, letters ...letter) {
+func (d deadLetters) mustKeep(t *testing.T, letters ...deadLetter) {
 	t.Helper()
 	for _, l := range letters {
 		if err := d.keep(l); err != nil {
@@ -52,30 +52,30 @@ func (d deadLetters) mustKeep(t *testing.T, letters ...letter) {
 }
 
 // all is what each gives without an order of identities.
-func (d deadLetters) all() (letters []letter, err error) {
-	err = d.each(nil, func(l letter, _ int64) bool {
+func (d deadLetters) all() (letters []deadLetter, err error) {
+	err = d.each(nil, func(l deadLetter, _ int64) bool {
 		letters = append(letters, l)
 		return true
 	})
 	return letters, err
 }
 
-// letterPath is where the letter of an order lies.
+// letterPath is where the dead letter of an order lies.
 func letterPath(folder, order string) string {
 	sum := sha256.Sum256([]byte(order))
 	return filepath.Join(folder, hex.EncodeToString(sum[:])+".json")
 }
 
 func TestLettersComeBackAsTheyWere(t *testing.T) {
-	d, folder := openLetters(t)
-	fault := deadLetter(0)
+	d, folder := openDeadLetters(t)
+	fault := exampleDeadLetter(0)
 	fault.Token, fault.UserAgent, fault.Code, fault.Refused = "", "", "ERROR_CAPTCHA_UNSOLVABLE", true
-	hostile := deadLetter(1)
+	hostile := exampleDeadLetter(1)
 	hostile.Order = "../../etc/passwd\x00\n"
 	hostile.Arrived = hostile.Arrived.In(time.FixedZone("elsewhere", 3600))
-	d.mustKeep(t, deadLetter(3), hostile, deadLetter(2), fault) // not by age
+	d.mustKeep(t, exampleDeadLetter(3), hostile, exampleDeadLetter(2), fault) // not by age
 	hostile.Arrived = hostile.Arrived.UTC()
-	want := []letter{fault, hostile, deadLetter(2), deadLetter(3)}
+	want := []deadLetter{fault, hostile, exampleDeadLetter(2), exampleDeadLetter(3)}
 
 	// A later process finds the same.
 	for _, d := range []deadLetters{d, newDeadLetters(folder)} {
@@ -88,69 +88,69 @@ func TestLettersComeBackAsTheyWere(t *testing.T) {
 	}
 
 	n := 0
-	if err := d.each(nil, func(letter, int64) bool { n++; return n < 2 }); err != nil || n != 2 {
+	if err := d.each(nil, func(deadLetter, int64) bool { n++; return n < 2 }); err != nil || n != 2 {
 		t.Errorf("each went on to %d letters after false: %v", n, err)
 	}
 	// What a replay does: removing while it goes through them.
 	n = 0
-	if err := d.each(nil, func(l letter, _ int64) bool {
+	if err := d.each(nil, func(l deadLetter, _ int64) bool {
 		n++
-		for _, order := range []string{l.Order, deadLetter(3).Order} {
+		for _, order := range []string{l.Order, exampleDeadLetter(3).Order} {
 			if err := d.Remove(order); err != nil {
 				t.Error(err)
 			}
 		}
-		d.mustKeep(t, deadLetter(9))
+		d.mustKeep(t, exampleDeadLetter(9))
 		return true
 	}); err != nil || n != 3 {
 		t.Errorf("each gave %d letters, %v", n, err)
 	}
-	if got, err := d.all(); err != nil || !slices.Equal(got, []letter{deadLetter(9)}) {
+	if got, err := d.all(); err != nil || !slices.Equal(got, []deadLetter{exampleDeadLetter(9)}) {
 		t.Errorf("left: %+v, %v", got, err)
 	}
 }
 
 // A folder of another version of poold: names and bytes are the same.
 func TestLettersOnDisk(t *testing.T) {
-	fault := deadLetter(1)
+	fault := exampleDeadLetter(1)
 	fault.Token, fault.UserAgent, fault.Code, fault.Refused = "", "", "ERROR_CAPTCHA_UNSOLVABLE", true
-	for text, l := range map[string]letter{
+	for text, l := range map[string]deadLetter{
 		`{"version":1,"order":"order-1.0123abcd","identity":"fc2942c577a5386e6ca58d3ddd8057bf","provider":"one","task":"t1","token":"03AF\u003c\u0026\u003eü-1",` +
-			`"user_agent":"Mozilla/5.0","arrived":"2026-01-02T03:04:06.678Z","until":"2026-01-02T03:05:06.678Z"}`: deadLetter(1),
+			`"user_agent":"Mozilla/5.0","arrived":"2026-01-02T03:04:06.678Z","until":"2026-01-02T03:05:06.678Z"}`: exampleDeadLetter(1),
 		`{"version":1,"order":"order-1.0123abcd","identity":"fc2942c577a5386e6ca58d3ddd8057bf","provider":"one","task":"t1",` +
 			`"code":"ERROR_CAPTCHA_UNSOLVABLE","refused":true,"arrived":"2026-01-02T03:04:06.678Z","until":"2026-01-02T03:05:06.678Z"}`: fault,
 	} {
 		const name = "fc711e8e8fc0606e71d964ff1b1998897ae3213ea4780a110ab3dab1941225c8.json"
-		d, folder := openLetters(t)
+		d, folder := openDeadLetters(t)
 		d.mustKeep(t, l)
 		if data, err := os.ReadFile(filepath.Join(folder, name)); err != nil || string(data) != text {
 			t.Errorf("on disk: %v\n%s\nwant:\n%s", err, data, text)
 		}
-		d, folder = openLetters(t)
+		d, folder = openDeadLetters(t)
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := d.all(); err != nil || !slices.Equal(got, []letter{l}) {
+		if got, err := d.all(); err != nil || !slices.Equal(got, []deadLetter{l}) {
 			t.Errorf("read: %+v, %v", got, err)
 		}
 	}
 }
 
-// Letters are sorted by the identities in the ids of their orders.
+// Dead letters are sorted by the identities in the ids of their orders.
 func TestLettersInAnOrderOfIdentities(t *testing.T) {
-	d, _ := openLetters(t)
+	d, _ := openDeadLetters(t)
 	low, high := captcha.ID(strings.Repeat("0", 32)), captcha.ID(strings.Repeat("f", 32))
 	var orders []string
 	for i, id := range []captcha.ID{high, low, high, low} {
-		l := deadLetter(i)
+		l := exampleDeadLetter(i)
 		l.Order = pool.Ref{Order: fmt.Sprint("o", i), Identity: id}.String()
 		orders = append(orders, l.Order)
 		d.mustKeep(t, l)
 	}
-	foreign := deadLetter(4) // an order without an identity
+	foreign := exampleDeadLetter(4) // an order without an identity
 	d.mustKeep(t, foreign)
 	var got []string
-	err := d.each(func(x, y captcha.ID) int { return strings.Compare(string(x), string(y)) }, func(l letter, _ int64) bool {
+	err := d.each(func(x, y captcha.ID) int { return strings.Compare(string(x), string(y)) }, func(l deadLetter, _ int64) bool {
 		got = append(got, l.Order)
 		return true
 	})
@@ -160,23 +160,23 @@ func TestLettersInAnOrderOfIdentities(t *testing.T) {
 }
 
 func TestLettersThatAreNone(t *testing.T) {
-	d, _ := openLetters(t)
+	d, _ := openDeadLetters(t)
 	for name, c := range map[string]struct {
-		change func(*letter)
+		change func(*deadLetter)
 		want   error
 	}{
-		"no order":          {func(l *letter) { l.Order = "" }, spool.ErrBad},
-		"nothing":           {func(l *letter) { l.Token = "" }, spool.ErrBad},
-		"token and code":    {func(l *letter) { l.Code = "ERROR" }, spool.ErrBad},
-		"no arrival":        {func(l *letter) { l.Arrived = time.Time{} }, spool.ErrBad},
-		"no end":            {func(l *letter) { l.Until = time.Time{} }, spool.ErrBad},
-		"no year":           {func(l *letter) { l.Until = l.Until.AddDate(9000, 0, 0) }, spool.ErrBad},
-		"a broken token":    {func(l *letter) { l.Token = "03AF\xff" }, spool.ErrBad},
-		"a broken order":    {func(l *letter) { l.Order = "\xff" }, spool.ErrBad},
-		"a large token":     {func(l *letter) { l.Token = strings.Repeat("x", 65536) }, spool.ErrTooLarge},
-		"a swollen browser": {func(l *letter) { l.UserAgent = strings.Repeat("\x01", 65536/6) }, spool.ErrTooLarge},
+		"no order":          {func(l *deadLetter) { l.Order = "" }, spool.ErrBad},
+		"nothing":           {func(l *deadLetter) { l.Token = "" }, spool.ErrBad},
+		"token and code":    {func(l *deadLetter) { l.Code = "ERROR" }, spool.ErrBad},
+		"no arrival":        {func(l *deadLetter) { l.Arrived = time.Time{} }, spool.ErrBad},
+		"no end":            {func(l *deadLetter) { l.Until = time.Time{} }, spool.ErrBad},
+		"no year":           {func(l *deadLetter) { l.Until = l.Until.AddDate(9000, 0, 0) }, spool.ErrBad},
+		"a broken token":    {func(l *deadLetter) { l.Token = "03AF\xff" }, spool.ErrBad},
+		"a broken order":    {func(l *deadLetter) { l.Order = "\xff" }, spool.ErrBad},
+		"a large token":     {func(l *deadLetter) { l.Token = strings.Repeat("x", 65536) }, spool.ErrTooLarge},
+		"a swollen browser": {func(l *deadLetter) { l.UserAgent = strings.Repeat("\x01", 65536/6) }, spool.ErrTooLarge},
 	} {
-		l := deadLetter(1)
+		l := exampleDeadLetter(1)
 		c.change(&l)
 		err := d.keep(l)
 		if !errors.Is(err, c.want) || !strings.HasPrefix(err.Error(), "storing a dead letter: "+c.want.Error()) {
@@ -187,14 +187,14 @@ func TestLettersThatAreNone(t *testing.T) {
 		}
 	}
 	// The largest one that fits is read again.
-	l := deadLetter(1)
+	l := exampleDeadLetter(1)
 	data, err := l.encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.UserAgent += strings.Repeat("x", 65536-len(data))
 	d.mustKeep(t, l)
-	if got, err := d.all(); err != nil || !slices.Equal(got, []letter{l}) {
+	if got, err := d.all(); err != nil || !slices.Equal(got, []deadLetter{l}) {
 		t.Errorf("the largest letter: %d letters, %v", len(got), err)
 	}
 	if n := d.Count(); n != 1 {
@@ -202,10 +202,10 @@ func TestLettersThatAreNone(t *testing.T) {
 	}
 }
 
-// A file that is no letter blocks no other, is told of once and by name alone, and
-// makes room for the letter itself.
+// A file that is no dead letter blocks no other, is told of once and by name alone, and
+// makes room for the dead letter itself.
 func TestFilesThatAreNoLetters(t *testing.T) {
-	data, err := deadLetter(1).encode()
+	data, err := exampleDeadLetter(1).encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestFilesThatAreNoLetters(t *testing.T) {
 		"too large":         {whole + strings.Repeat(" ", 65536), "too large"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			others := []letter{deadLetter(0), deadLetter(2)}
+			others := []deadLetter{exampleDeadLetter(0), exampleDeadLetter(2)}
 			for read, meet := range map[string]func(deadLetters) ([]string, error){
 				"each": func(d deadLetters) (read []string, err error) {
 					letters, err := d.all()
@@ -245,9 +245,9 @@ func TestFilesThatAreNoLetters(t *testing.T) {
 					return read, err
 				},
 			} {
-				d, folder := openLetters(t)
+				d, folder := openDeadLetters(t)
 				d.mustKeep(t, others...)
-				path := letterPath(folder, deadLetter(1).Order)
+				path := letterPath(folder, exampleDeadLetter(1).Order)
 				if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -262,7 +262,7 @@ func TestFilesThatAreNoLetters(t *testing.T) {
 				if got, err := d.all(); err != nil || !slices.Equal(got, others) || d.Count() != 2 || d.SetAside() != 1 {
 					t.Errorf("%s, once more: %+v, %v; %d letters, %d set aside", read, got, err, d.Count(), d.SetAside())
 				}
-				d.mustKeep(t, deadLetter(1))
+				d.mustKeep(t, exampleDeadLetter(1))
 				if got, err := d.all(); err != nil || len(got) != 3 {
 					t.Errorf("after keep: %+v, %v", got, err)
 				}
@@ -271,21 +271,21 @@ func TestFilesThatAreNoLetters(t *testing.T) {
 	}
 }
 
-// A letter that is spoiled after the folder was listed blocks no other either.
+// A dead letter that is spoiled after the folder was listed blocks no other either.
 func TestALetterThatIsSpoiledMeanwhile(t *testing.T) {
-	d, folder := openLetters(t)
-	d.mustKeep(t, deadLetter(0), deadLetter(1), deadLetter(2))
-	var got []letter
-	err := d.each(nil, func(l letter, _ int64) bool {
+	d, folder := openDeadLetters(t)
+	d.mustKeep(t, exampleDeadLetter(0), exampleDeadLetter(1), exampleDeadLetter(2))
+	var got []deadLetter
+	err := d.each(nil, func(l deadLetter, _ int64) bool {
 		if len(got) == 0 {
-			if err := os.WriteFile(letterPath(folder, deadLetter(1).Order), []byte("{"), 0o600); err != nil {
+			if err := os.WriteFile(letterPath(folder, exampleDeadLetter(1).Order), []byte("{"), 0o600); err != nil {
 				t.Error(err)
 			}
 		}
 		got = append(got, l)
 		return true
 	})
-	if !errors.Is(err, spool.ErrBad) || !slices.Equal(got, []letter{deadLetter(0), deadLetter(2)}) {
+	if !errors.Is(err, spool.ErrBad) || !slices.Equal(got, []deadLetter{exampleDeadLetter(0), exampleDeadLetter(2)}) {
 		t.Errorf("each gave %+v, %v", got, err)
 	}
 	if d.Count() != 2 || d.SetAside() != 1 {
@@ -296,11 +296,11 @@ func TestALetterThatIsSpoiledMeanwhile(t *testing.T) {
 // One broken dead letter keeps nobody from starting.
 func TestABrokenLetterDoesNotStopTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, folder := openLetters(t)
+		_, folder := openDeadLetters(t)
 		if err := os.WriteFile(filepath.Join(folder, strings.Repeat("0", 64)+".json"), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s := newShopWith(t, 1, folder)
+		s := newTestBuyerWith(t, 1, folder)
 		for range 2 {
 			if err := s.buyer.OpenDeadLetters(); err != nil {
 				t.Errorf("opening: %v", err)
@@ -314,13 +314,13 @@ func TestABrokenLetterDoesNotStopTheStart(t *testing.T) {
 
 func TestAListShowsNoSecret(t *testing.T) {
 	const canary = "canary-4711"
-	d, folder := openLetters(t)
-	token := deadLetter(1)
+	d, folder := openDeadLetters(t)
+	token := exampleDeadLetter(1)
 	token.Order, token.Task, token.Token, token.UserAgent = "visible\x1b[2J."+canary, canary, canary, canary
 	token.Identity = canary
 	token.Arrived = token.Arrived.In(time.FixedZone("elsewhere", 3600))
-	fault := deadLetter(2)
-	fault.Token, fault.Code = "", "<ERROR>\x1b\r\n\u202e"+strings.Repeat("x", 2*shownLetterText)
+	fault := exampleDeadLetter(2)
+	fault.Token, fault.Code = "", "<ERROR>\x1b\r\n\u202e"+strings.Repeat("x", 2*mostShownText)
 	d.mustKeep(t, fault, token)
 	shown, err := d.show()
 	if err != nil {
@@ -333,7 +333,7 @@ func TestAListShowsNoSecret(t *testing.T) {
 	if strings.Contains(string(text), canary) {
 		t.Errorf("a secret is shown: %s", text)
 	}
-	size := func(l letter) int64 {
+	size := func(l deadLetter) int64 {
 		info, err := os.Stat(letterPath(folder, l.Order))
 		if err != nil {
 			t.Fatal(err)
@@ -342,13 +342,13 @@ func TestAListShowsNoSecret(t *testing.T) {
 	}
 	want := fmt.Sprintf(`[{"order":"visible[2J","provider":"one","kind":"token","arrived":"2026-01-02T03:04:06.678Z","until":"2026-01-02T03:05:06.678Z","bytes":%d},`+
 		`{"order":"order-2","provider":"one","kind":"error","code":"\u003cERROR\u003e%s","arrived":"2026-01-02T03:04:07.678Z","until":"2026-01-02T03:05:07.678Z","bytes":%d}]`,
-		size(token), strings.Repeat("x", shownLetterText-len("<ERROR>")), size(fault))
+		size(token), strings.Repeat("x", mostShownText-len("<ERROR>")), size(fault))
 	if string(text) != want {
 		t.Errorf("list:\n%s\nwant:\n%s", text, want)
 	}
 }
 
-// No folder holds no letters: the list is empty, not null.
+// No folder holds no dead letters: the list is empty, not null.
 func TestAListOfNoFolder(t *testing.T) {
 	d := newDeadLetters(filepath.Join(t.TempDir(), "none"))
 	if shown, err := d.show(); err != nil || shown == nil || len(shown) != 0 {

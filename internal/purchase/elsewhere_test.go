@@ -92,12 +92,12 @@ func TestWhatEndedElsewhereIsNotLost(t *testing.T) {
 				way := &stall{redis: redis}
 				stalls, other := newReplica(t, pool.Options{Dial: way.Dial}), newReplica(t, pool.Options{Dial: redis.Dial})
 				for r, poll := range map[*replica]func(context.Context, int) (provider.Solution, error){stalls: c.own, other: c.others} {
-					seat := newSeat(r.ledger, "one")
-					seat.limit = c.limit
+					fake := newFakeProvider(r.ledger, "one")
+					fake.limit = c.limit
 					if poll != nil {
-						seat.poll = poll
+						fake.poll = poll
 					}
-					r.buyer.SetProviders([]Entry{{Provider: seat, Concurrency: 9}})
+					r.buyer.SetProviders([]Entry{{Provider: fake, Concurrency: 9}})
 				}
 				o := mustPlace(t, stalls.buyer, spec())
 				ended := make(chan Result, 1)
@@ -180,9 +180,9 @@ func TestAStopDoesNotWaitForAnOrdersFate(t *testing.T) {
 		redis := redistest.InBubble(t)
 		way := &stall{redis: redis}
 		r := newReplica(t, pool.Options{Dial: way.Dial})
-		seat := newSeat(r.ledger, "one")
-		seat.limit = 8 * time.Second
-		r.buyer.SetProviders([]Entry{{Provider: seat, Concurrency: 1}})
+		fake := newFakeProvider(r.ledger, "one")
+		fake.limit = 8 * time.Second
+		r.buyer.SetProviders([]Entry{{Provider: fake, Concurrency: 1}})
 		o := mustPlace(t, r.buyer, spec())
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan Result, 1)

@@ -11,7 +11,7 @@ import (
 	"poold/internal/provider"
 )
 
-// news is what is heard of an order, from whomever.
+// news is what is readMessage of an order, from whomever.
 type news string
 
 const (
@@ -35,7 +35,7 @@ const (
 	collect script = "collecting an order of a replica" // it goes on here
 )
 
-// situation is how far an order got, and what is heard of it then.
+// situation is how far an order got, and what is readMessage of it then.
 type situation struct {
 	state pool.State
 	news  news
@@ -99,8 +99,8 @@ type notice struct {
 // how an order ended.
 const refused = "refused "
 
-// word is what replicas tell each other of news that a callback brought.
-func (n notice) word() string {
+// message is what replicas tell each other of news that a callback brought.
+func (n notice) message() string {
 	switch n.news {
 	case solved:
 		return pool.Solved
@@ -110,8 +110,8 @@ func (n notice) word() string {
 	return n.code
 }
 
-// heard is the inverse of word.
-func heard(word string) notice {
+// readMessage is the inverse of message.
+func readMessage(word string) notice {
 	if word == pool.Solved {
 		return notice{news: solved, callback: true}
 	}
@@ -153,7 +153,7 @@ func (b *base) carryOut(ctx context.Context, o *Order, e end, n notice, call str
 	}
 	f := pool.Failure{Ref: o.Ref, Call: call, Bought: !e.refund, Callback: n.callback}
 	if n.callback {
-		f.Tell = n.word()
+		f.Tell = n.message()
 	}
 	return b.stock.Fail(ctx, f)
 }

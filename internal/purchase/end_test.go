@@ -19,24 +19,24 @@ func TestEnds(t *testing.T) {
 	}
 	n := 0
 	for state, all := range can {
-		for _, heard := range all {
+		for _, readMessage := range all {
 			n++
-			e := endOf(state, heard)
-			paid := state == pool.Bought || state == pool.Unknown || heard == unanswered || state == pool.Submitting && heard == abandoned
+			e := endOf(state, readMessage)
+			paid := state == pool.Bought || state == pool.Unknown || readMessage == unanswered || state == pool.Submitting && readMessage == abandoned
 			if e.refund == paid {
-				t.Errorf("%c, %s: refund %v", state, heard, e.refund)
+				t.Errorf("%c, %s: refund %v", state, readMessage, e.refund)
 			}
 			if e.script == "" || e.refund && e.script != remove {
-				t.Errorf("%c, %s: script %q", state, heard, e.script)
+				t.Errorf("%c, %s: script %q", state, readMessage, e.script)
 			}
-			if (e.script == settle) != (heard == solved) || (e.script == settle) != (e.outcome == Solved) {
-				t.Errorf("%c, %s: %s, told as %s", state, heard, e.script, e.outcome)
+			if (e.script == settle) != (readMessage == solved) || (e.script == settle) != (e.outcome == Solved) {
+				t.Errorf("%c, %s: %s, told as %s", state, readMessage, e.script, e.outcome)
 			}
-			if e.hopeless != (heard == badParameters) {
-				t.Errorf("%c, %s: hopeless %v", state, heard, e.hopeless)
+			if e.hopeless != (readMessage == badParameters) {
+				t.Errorf("%c, %s: hopeless %v", state, readMessage, e.hopeless)
 			}
-			if (e.outcome == "") != (heard == abandoned) {
-				t.Errorf("%c, %s: told as %q", state, heard, e.outcome)
+			if (e.outcome == "") != (readMessage == abandoned) {
+				t.Errorf("%c, %s: told as %q", state, readMessage, e.outcome)
 			}
 		}
 	}
@@ -53,13 +53,13 @@ func TestWordsBetweenReplicas(t *testing.T) {
 		"ERROR_CAPTCHA_UNSOLVABLE":      {news: failed, code: "ERROR_CAPTCHA_UNSOLVABLE", callback: true},
 		pool.RepeatedText:               {news: failed, code: pool.RepeatedText, callback: true},
 	} {
-		got := heard(text)
+		got := readMessage(text)
 		if (got.err == nil) != (n.news == solved) || got.err != nil && got.err.Error() != n.code {
 			t.Errorf("%q: error %v", text, got.err)
 		}
 		got.err = nil
-		if got != n || n.word() != text {
-			t.Errorf("%q is heard as %+v, and said as %q", text, got, n.word())
+		if got != n || n.message() != text {
+			t.Errorf("%q is readMessage as %+v, and said as %q", text, got, n.message())
 		}
 	}
 }

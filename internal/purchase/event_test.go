@@ -37,44 +37,44 @@ func TestEventsSayAll(t *testing.T) {
 	fault := &provider.Error{Class: provider.Task, Code: "ERROR_CAPTCHA_UNSOLVABLE"}
 	cases := map[string]struct {
 		solves bool
-		act    func(t *testing.T, s *shop)
+		act    func(t *testing.T, s *testBuyer)
 		want   Event
 	}{
-		"polled": {true, func(t *testing.T, s *shop) {
+		"polled": {true, func(t *testing.T, s *testBuyer) {
 			s.buyer.orders.collect(t.Context(), s.orderFor(t, target))
 		}, Event{Outcome: Solved, Task: "t1", Polls: 3}},
-		"failed": {false, func(t *testing.T, s *shop) {
+		"failed": {false, func(t *testing.T, s *testBuyer) {
 			s.buyer.orders.collect(t.Context(), s.orderFor(t, target))
 		}, Event{Outcome: Failed, Task: "t1", Polls: 3, Code: "ERROR_CAPTCHA_UNSOLVABLE"}},
-		"refused": {false, func(t *testing.T, s *shop) {
-			s.seat.submit = func(context.Context) (string, error) {
+		"refused": {false, func(t *testing.T, s *testBuyer) {
+			s.provider.submit = func(context.Context) (string, error) {
 				return "", &provider.Error{Class: provider.Parameters, Code: "ERROR_WRONG_GOOGLEKEY"}
 			}
 			s.buyer.orders.collect(t.Context(), s.orderFor(t, target))
 		}, Event{Outcome: Refused, Code: "ERROR_WRONG_GOOGLEKEY"}},
-		"adopted": {true, func(t *testing.T, s *shop) {
+		"adopted": {true, func(t *testing.T, s *testBuyer) {
 			s.foundFor(t, target, pool.Bought)
 			s.buyer.orders.collect(t.Context(), s.adopt(t)[0])
 		}, Event{Outcome: Solved, Task: "t7", Polls: 3}},
-		"called back about": {true, func(t *testing.T, s *shop) {
+		"called back about": {true, func(t *testing.T, s *testBuyer) {
 			o := s.foundFor(t, target, pool.Bought)
 			time.Sleep(30 * time.Second)
-			s.mustCall(t, word(o.address(), "id=t7&code=03AFcallback"))
+			s.mustCall(t, callbackTo(o.address(), "id=t7&code=03AFcallback"))
 		}, Event{Outcome: Solved, Task: "t7", Callback: true}},
-		"called back with an error": {false, func(t *testing.T, s *shop) {
+		"called back with an error": {false, func(t *testing.T, s *testBuyer) {
 			o := s.foundFor(t, target, pool.Bought)
-			s.mustCall(t, word(o.address(), "id=t7&code=ERROR_CAPTCHA_UNSOLVABLE"))
+			s.mustCall(t, callbackTo(o.address(), "id=t7&code=ERROR_CAPTCHA_UNSOLVABLE"))
 		}, Event{Outcome: Failed, Task: "t7", Code: "ERROR_CAPTCHA_UNSOLVABLE", Callback: true}},
 	}
 	for name, c := range cases {
 		synctest.Test(t, func(t *testing.T) {
-			s := newCallbackShop(t, "no letters")
+			s := newCallbackBuyer(t, "no letters")
 			s.buyer.SetProviders([]Entry{{
-				Provider: s.seat, Concurrency: 5, Callbacks: calling("first"), Price: func(captcha.Type) float64 { return 0.0029 },
+				Provider: s.provider, Concurrency: 5, Callbacks: calling("first"), Price: func(captcha.Type) float64 { return 0.0029 },
 			}})
 			var events []Event
 			s.buyer.observe = listener{witness{s.ledger}, &events}
-			s.seat.poll = func(_ context.Context, n int) (provider.Solution, error) {
+			s.provider.poll = func(_ context.Context, n int) (provider.Solution, error) {
 				switch {
 				case n < 3:
 					return provider.Solution{}, provider.ErrNotReady

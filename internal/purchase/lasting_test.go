@@ -14,7 +14,7 @@ import (
 // provider's time-out and two calls of 20 s; its place outlives it by 10 s.
 func TestHowLongAPlacedOrderLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		o := s.order(t)
 		r := s.stock.record(o.Ref)
 		if lease := s.stock.lease(o.Ref); lease != 5*time.Second {
@@ -35,11 +35,11 @@ func TestHowLongAPlacedOrderLasts(t *testing.T) {
 // Who adopts an order has it for 5 s, and renews that from then on.
 func TestAnAdoptedOrderIsTheAdopters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		o := s.found(t, pool.Bought)
 		before := s.stock.owner(o.Ref)
 		heir := s.replica("no letters")
-		heir.seat.poll = notReady(2)
+		heir.provider.poll = notReady(2)
 		got := heir.adopt(t)
 		if owner, lease := s.stock.owner(o.Ref), s.stock.lease(o.Ref); owner == before || lease != 5*time.Second {
 			t.Errorf("it is %s's, as before %v, for %v", owner, owner == before, lease)
@@ -61,9 +61,9 @@ func TestAnAdoptedOrderIsTheAdopters(t *testing.T) {
 // place, for as long as the service may still solve it; nobody adopts it.
 func TestWhatRedisKeepsOfALostSubmit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		s.buyer.SetBudget(5)
-		s.seat.submit = func(context.Context) (string, error) {
+		s.provider.submit = func(context.Context) (string, error) {
 			time.Sleep(10 * time.Second)
 			return "", context.DeadlineExceeded
 		}
@@ -103,17 +103,17 @@ func TestWhatRedisKeepsOfALostSubmit(t *testing.T) {
 // that only its callback named.
 func TestHowLongATaskIsClaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop(t, "no letters")
+		s := newCallbackBuyer(t, "no letters")
 		if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 		if ttl := s.stock.redis.TTL(testPrefix + ":task:{one}:t1"); ttl != 220*time.Second-40*time.Second { // it was polled after 40 s
 			t.Errorf("the submit's task is claimed for %v more", ttl)
 		}
-		s.seat.submit = func(context.Context) (string, error) { return "", context.DeadlineExceeded }
+		s.provider.submit = func(context.Context) (string, error) { return "", context.DeadlineExceeded }
 		_ = s.buyer.orders.collect(t.Context(), s.order(t))
 		time.Sleep(20 * time.Second)
-		s.mustCall(t, word(s.seat.pingback, "id=t2&code=03AFcallback"))
+		s.mustCall(t, callbackTo(s.provider.pingback, "id=t2&code=03AFcallback"))
 		if ttl := s.stock.redis.TTL(testPrefix + ":task:{one}:t2"); ttl != 160*time.Second {
 			t.Errorf("the callback's task is claimed for %v", ttl)
 		}
@@ -127,11 +127,11 @@ func TestHowLongATaskIsClaimed(t *testing.T) {
 // service may work on it, and its place neither.
 func TestHowLongAnAdoptedSubmitLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		o := s.found(t, pool.Submitting)
 		time.Sleep(10 * time.Second)
 		heir := s.replica("no letters")
-		heir.seat.limit = time.Hour // the order's own counts
+		heir.provider.limit = time.Hour // the order's own counts
 		heir.adopt(t)
 		if life, place := time.Until(s.stock.record(o.Ref).Until), s.stock.placeFor("one", o.Ref); life != 180*time.Second || place != life {
 			t.Errorf("it lives for %v, and has its place for %v", life, place)
@@ -144,13 +144,13 @@ func TestHowLongAnAdoptedSubmitLasts(t *testing.T) {
 func TestTheDeadlineOfAnAdoptedOrder(t *testing.T) {
 	for _, stops := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newShop(t, 1)
+			s := newTestBuyer(t, 1)
 			o := s.found(t, pool.Bought)
 			time.Sleep(time.Until(o.deadline.Add(-3 * time.Second)))
 			heir := s.replica("no letters")
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
-			heir.seat.poll = func(context.Context, int) (provider.Solution, error) {
+			heir.provider.poll = func(context.Context, int) (provider.Solution, error) {
 				if stops {
 					stop()
 				}

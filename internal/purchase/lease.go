@@ -55,9 +55,9 @@ func (ords *orders) holds(ref pool.Ref) *Order {
 	return ords.held[ref]
 }
 
-// told takes notice that an order ended by a callback at some replica, and how:
+// endedByCallback takes notice that an order ended by a callback at some replica, and how:
 // pool.Solved, or the code of its failure.
-func (ords *orders) told(order pool.Ref, how string) {
+func (ords *orders) endedByCallback(order pool.Ref, how string) {
 	o := ords.holds(order)
 	if o == nil {
 		return
@@ -65,7 +65,7 @@ func (ords *orders) told(order pool.Ref, how string) {
 	if o.called {
 		ords.accounts.called(o.account, true)
 	}
-	n := heard(how)
+	n := readMessage(how)
 	o.finish(endOf(pool.Bought, n.news).result(o, n))
 }
 

@@ -34,14 +34,14 @@ func (r *renewals) Renew(ctx context.Context, orders []pool.Ref) ([]pool.Ref, er
 // its way, and no longer than that.
 func TestLeasesAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 2)
+		s := newTestBuyer(t, 2)
 		r := &renewals{stock: s.stock, began: time.Now(), seen: map[pool.Ref][]time.Duration{}, left: map[pool.Ref][]time.Duration{}}
 		s.buyer.stock = r
 		stop := s.running(t)
-		s.seat.poll = notReady(2)
+		s.provider.poll = notReady(2)
 		waits := s.order(t)
 		first := s.collecting(t, waits)
-		s.seat.submit = func(context.Context) (string, error) {
+		s.provider.submit = func(context.Context) (string, error) {
 			time.Sleep(10 * time.Second)
 			return "t2", nil
 		}
@@ -84,9 +84,9 @@ func TestLeaseLeavesRoomForTwoFailedRenewals(t *testing.T) {
 // settled, nobody told, and the slot is free.
 func TestStolenOrderEndsElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		stop := s.running(t)
-		s.seat.poll = notReady(1000)
+		s.provider.poll = notReady(1000)
 		o := s.order(t)
 		ended := s.collecting(t, o)
 		time.Sleep(30*time.Second + 100*time.Millisecond)
@@ -112,9 +112,9 @@ func TestStolenOrderEndsElsewhere(t *testing.T) {
 // Also where that is noticed no earlier than with the token in hand.
 func TestStolenOrderIsNotSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		o := s.order(t)
-		s.seat.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
+		s.provider.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
 			s.stock.steal(ctx, o.Ref)
 			return provider.Solution{Token: "03AFexample"}, nil
 		}
@@ -131,14 +131,14 @@ func TestStolenOrderIsNotSettled(t *testing.T) {
 
 // Nothing is bought for an order that is not this replica's any more.
 func TestNoSubmitWithoutTheLease(t *testing.T) {
-	for name, lose := range map[string]func(w *world, ref pool.Ref){
-		"another's": func(w *world, ref pool.Ref) { w.steal(w.t.Context(), ref) },
-		"gone":      (*world).forgetOrder,
+	for name, lose := range map[string]func(w *testRedis, ref pool.Ref){
+		"another's": func(w *testRedis, ref pool.Ref) { w.steal(w.t.Context(), ref) },
+		"gone":      (*testRedis).forgetOrder,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newShop(t, 1)
+			s := newTestBuyer(t, 1)
 			o := s.order(t)
-			lose(s.stock.world, o.Ref)
+			lose(s.stock.testRedis, o.Ref)
 			if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != Elsewhere {
 				t.Errorf("%s: collect = %v, want Elsewhere", name, r.Err)
 			}
@@ -165,7 +165,7 @@ func TestSlowMarkIsRepeated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(t, 1)
+				s := newTestBuyer(t, 1)
 				o := s.order(t)
 				marks := 0
 				s.stock.lostReply = func(step string) error {
@@ -193,7 +193,7 @@ func TestSlowMarkIsRepeated(t *testing.T) {
 // A service that answers with another order's task brings nobody a token twice.
 func TestSubmitAnsweredWithAnothersTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		s.stock.claimElsewhere("t1")
 		o := s.order(t)
 		if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != Lost {
@@ -210,7 +210,7 @@ func TestSubmitAnsweredWithAnothersTask(t *testing.T) {
 // A stop leaves a waiting order to whoever comes first.
 func TestStopLetsWaitingOrdersGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		o := s.order(t)
 		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
 		defer stop()
@@ -242,7 +242,7 @@ func TestOrderThatACallbackEndedFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackShop(t, "no letters")
+				s := newCallbackBuyer(t, "no letters")
 				o := s.order(t)
 				elsewhere := func(ctx context.Context) {
 					s.stock.landElsewhere(ctx, o.Ref)
@@ -250,13 +250,13 @@ func TestOrderThatACallbackEndedFirst(t *testing.T) {
 						s.buyer.Ended(o.Ref, pool.Solved)
 					}
 				}
-				s.seat.submit = func(ctx context.Context) (string, error) {
+				s.provider.submit = func(ctx context.Context) (string, error) {
 					if c.submit != nil {
 						elsewhere(ctx)
 					}
 					return "t1", c.submit
 				}
-				s.seat.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
+				s.provider.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
 					elsewhere(ctx)
 					return provider.Solution{Token: "03AFexample"}, nil
 				}
@@ -279,43 +279,43 @@ func TestReservationsOfAnotherReplicaStay(t *testing.T) {
 	for name, c := range map[string]struct {
 		want    Outcome
 		why     error
-		prepare func(s *shop, o *Order, stop context.CancelFunc)
+		prepare func(s *testBuyer, o *Order, stop context.CancelFunc)
 	}{
-		"a stop before the submit": {Interrupted, context.Canceled, func(s *shop, o *Order, stop context.CancelFunc) {
+		"a stop before the submit": {Interrupted, context.Canceled, func(s *testBuyer, o *Order, stop context.CancelFunc) {
 			s.stock.steal(s.stock.t.Context(), o.Ref)
 			stop()
 		}},
-		"a mark without an answer": {Interrupted, pool.ErrDown, func(s *shop, o *Order, _ context.CancelFunc) {
+		"a mark without an answer": {Interrupted, pool.ErrDown, func(s *testBuyer, o *Order, _ context.CancelFunc) {
 			s.stock.steal(s.stock.t.Context(), o.Ref)
 			s.stock.lostReply = lose("mark", pool.ErrDown)
 		}},
-		"a submit that was refused": {Busy, nil, func(s *shop, o *Order, _ context.CancelFunc) {
-			s.seat.submit = func(ctx context.Context) (string, error) {
+		"a submit that was refused": {Busy, nil, func(s *testBuyer, o *Order, _ context.CancelFunc) {
+			s.provider.submit = func(ctx context.Context) (string, error) {
 				s.stock.steal(ctx, o.Ref)
 				return "", fault(provider.Capacity)
 			}
 		}},
-		"a submit without an answer": {Elsewhere, nil, func(s *shop, o *Order, _ context.CancelFunc) {
-			s.seat.submit = func(ctx context.Context) (string, error) {
+		"a submit without an answer": {Elsewhere, nil, func(s *testBuyer, o *Order, _ context.CancelFunc) {
+			s.provider.submit = func(ctx context.Context) (string, error) {
 				s.stock.steal(ctx, o.Ref)
 				return "", context.DeadlineExceeded
 			}
 		}},
-		"a task that failed": {Elsewhere, nil, func(s *shop, o *Order, _ context.CancelFunc) {
-			s.seat.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
+		"a task that failed": {Elsewhere, nil, func(s *testBuyer, o *Order, _ context.CancelFunc) {
+			s.provider.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
 				s.stock.steal(ctx, o.Ref)
 				return provider.Solution{}, fault(provider.Task)
 			}
 		}},
-		"a token at a stop": {Elsewhere, nil, func(s *shop, o *Order, stop context.CancelFunc) {
-			s.seat.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
+		"a token at a stop": {Elsewhere, nil, func(s *testBuyer, o *Order, stop context.CancelFunc) {
+			s.provider.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
 				s.stock.steal(ctx, o.Ref)
 				stop()
 				return provider.Solution{Token: "03AFexample"}, nil
 			}
 		}},
-		"a token": {Elsewhere, nil, func(s *shop, o *Order, _ context.CancelFunc) {
-			s.seat.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
+		"a token": {Elsewhere, nil, func(s *testBuyer, o *Order, _ context.CancelFunc) {
+			s.provider.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
 				s.stock.steal(ctx, o.Ref)
 				return provider.Solution{Token: "03AFexample"}, nil
 			}
@@ -323,7 +323,7 @@ func TestReservationsOfAnotherReplicaStay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(t, 1)
+				s := newTestBuyer(t, 1)
 				s.buyer.SetBudget(5)
 				o := s.order(t)
 				ctx, stop := context.WithCancel(t.Context())
@@ -352,7 +352,7 @@ func TestReservationsOfAnotherReplicaStay(t *testing.T) {
 // since the first.
 func TestASecondMarkIsNoLaterSubmit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop(t, "no letters")
+		s := newCallbackBuyer(t, "no letters")
 		o := s.order(t)
 		time.Sleep(time.Second)
 		marks := 0
@@ -379,10 +379,10 @@ func TestASecondMarkIsNoLaterSubmit(t *testing.T) {
 // with its task.
 func TestATaskThatComesAfterTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		stop := s.running(t)
 		o := s.order(t)
-		s.seat.submit = func(ctx context.Context) (string, error) {
+		s.provider.submit = func(ctx context.Context) (string, error) {
 			s.stock.steal(ctx, o.Ref)
 			if ok, err := s.stock.other().Unknown(ctx, o.Ref, time.Minute); err != nil || !ok {
 				t.Error(ok, err)

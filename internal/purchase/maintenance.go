@@ -80,7 +80,7 @@ func (as *accounts) resize(a *account, total int, ok bool, err error) {
 		a.threads = 0
 	}
 	after := a.limitLocked()
-	as.tellLocked()
+	as.notifyLocked()
 	as.mu.Unlock()
 
 	if turned && err != nil {

@@ -16,13 +16,13 @@ import (
 // lives longer than what it is for.
 func TestPlaceReservesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		o := mustPlace(t, s.buyer, spec())
 		s.want(t, "reserve", "place")
 		placed := s.stock.placed[o.Ref]
 		want := pool.Order{
 			Ref: o.Ref, Depth: 10, Margin: 40 * time.Second,
-			Lead: 20 * time.Second, TTL: s.seat.limit + 2*callTime, Facts: placed.Facts, NotAfter: placed.NotAfter,
+			Lead: 20 * time.Second, TTL: s.provider.limit + 2*callTime, Facts: placed.Facts, NotAfter: placed.NotAfter,
 		}
 		// What Redis carries out later than that, nobody waits for any more.
 		if late := time.UnixMilli(int64(placed.NotAfter)).Sub(o.placed); late > stockTime+clockSlack || late < stockTime+clockSlack-time.Second {
@@ -45,7 +45,7 @@ func TestPlaceReservesFirst(t *testing.T) {
 // A reload may come while an order is being placed. The race detector watches.
 func TestPlaceDuringAReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		slot, err := s.buyer.Admit(t.Context(), Bid{})
 		if err != nil {
 			t.Fatal(err)
@@ -54,7 +54,7 @@ func TestPlaceDuringAReload(t *testing.T) {
 		go func() {
 			defer close(done)
 			for range 100 {
-				s.buyer.SetProviders([]Entry{{Provider: s.seat, Account: "mark", Concurrency: 1}})
+				s.buyer.SetProviders([]Entry{{Provider: s.provider, Account: "mark", Concurrency: 1}})
 			}
 		}()
 		if _, err := s.buyer.placer.place(t.Context(), slot, spec()); err != nil {
@@ -67,24 +67,24 @@ func TestPlaceDuringAReload(t *testing.T) {
 func TestPlaceLeavesNothingBehind(t *testing.T) {
 	away := fmt.Errorf("%w: i/o timeout", pool.ErrDown)
 	cases := map[string]struct {
-		prepare func(s *shop, target *Spec)
+		prepare func(s *testBuyer, target *Spec)
 		want    error
 		steps   []string
 	}{
 		"depth refuses": {
-			func(_ *shop, target *Spec) { target.Depth = 0 }, ErrDepth,
+			func(_ *testBuyer, target *Spec) { target.Depth = 0 }, ErrDepth,
 			[]string{"reserve", "place", "release"},
 		},
 		"buying is paused": {
-			func(s *shop, target *Spec) { s.stock.pauseElsewhere(target.ID) }, ErrDepth,
+			func(s *testBuyer, target *Spec) { s.stock.pauseElsewhere(target.ID) }, ErrDepth,
 			[]string{"reserve", "place", "release"},
 		},
 		"redis away": {
-			func(s *shop, _ *Spec) { s.stock.fault = func(string) error { return away } }, pool.ErrDown,
+			func(s *testBuyer, _ *Spec) { s.stock.fault = func(string) error { return away } }, pool.ErrDown,
 			nil,
 		},
 		"redis away at the second step": {
-			func(s *shop, _ *Spec) {
+			func(s *testBuyer, _ *Spec) {
 				s.stock.fault = func(step string) error {
 					if step == "place" {
 						return away
@@ -95,18 +95,18 @@ func TestPlaceLeavesNothingBehind(t *testing.T) {
 			[]string{"reserve", "fail bought=false", "release"},
 		},
 		"answer to reserve lost": {
-			func(s *shop, _ *Spec) { s.stock.lostReply = lose("reserve", away) }, pool.ErrDown,
+			func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("reserve", away) }, pool.ErrDown,
 			[]string{"reserve", "fail bought=false", "release"},
 		},
 		"answer to place lost": {
-			func(s *shop, _ *Spec) { s.stock.lostReply = lose("place", away) }, pool.ErrDown,
+			func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("place", away) }, pool.ErrDown,
 			[]string{"reserve", "place", "fail bought=false", "release"},
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(t, 1)
+				s := newTestBuyer(t, 1)
 				slot, err := s.buyer.Admit(t.Context(), Bid{})
 				if err != nil {
 					t.Fatal(err)
@@ -140,7 +140,7 @@ func lose(step string, err error) func(string) error {
 
 func TestPlaceAfterTheEndDoesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		slot, err := s.buyer.Admit(t.Context(), Bid{})
 		if err != nil {
 			t.Fatal(err)
@@ -161,7 +161,7 @@ func TestPlaceAfterTheEndDoesNothing(t *testing.T) {
 // is left alone for a moment instead of being asked for by everybody at once.
 func TestProviderFilledByOtherReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 2)
+		s := newTestBuyer(t, 2)
 		ctx := boundedCtx(t)
 		for _, foreign := range []string{"a", "b"} {
 			if ok, _, err := s.stock.other().Acquire(ctx, "one", pool.Ref{Identity: spec().ID, Order: foreign}, 2, time.Hour); err != nil || !ok {

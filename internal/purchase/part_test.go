@@ -25,7 +25,7 @@ func (partOfStock) InFlight(_ context.Context, providers []string) ([]int, error
 // bought there, and the provider's state says why.
 func TestAProvidersPlacesAreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 9)
+		s := newTestBuyer(t, 9)
 		s.buyer.stock = partOfStock{s.buyer.stock}
 		got := s.buyer.Providers(t.Context(), time.Now())[0]
 		if got.State.Kind != provider.StatePaused || !strings.Contains(got.State.Reason, "redis node") || got.InFlight != 0 {

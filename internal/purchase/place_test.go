@@ -16,7 +16,7 @@ import (
 // taken back, and answers again: nothing stays behind for the order's time.
 func TestStepsThatAreCarriedOutLateAreTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.buyer.Run(ctx) }()
@@ -62,9 +62,9 @@ func TestStepsThatAreCarriedOutLateAreTakenBack(t *testing.T) {
 // is told that it did.
 func TestAForgottenOrderIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		o := s.order(t)
-		s.seat.submit = func(context.Context) (string, error) {
+		s.provider.submit = func(context.Context) (string, error) {
 			s.stock.forgetOrder(o.Ref)
 			return "t1", nil
 		}
@@ -84,7 +84,7 @@ func TestAForgottenOrderIsLost(t *testing.T) {
 // taken back once more, and then forgotten.
 func TestLeftoversAreTakenBackTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		s.buyer.SetBudget(5)
 		s.stock.lostReply = lose("place", pool.ErrDown)
 		slot, _, _ := mustAdmit(t, s.buyer)
@@ -116,7 +116,7 @@ func TestLeftoversAreTakenBackTwice(t *testing.T) {
 // What is left while others are taken back is remembered beside them.
 func TestLeftoversOfAMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 2)
+		s := newTestBuyer(t, 2)
 		first, second := s.order(t), s.order(t)
 		s.buyer.placer.later(first)
 		s.stock.fault = func(string) error {
@@ -139,7 +139,7 @@ func TestLeftoversOfAMeanwhile(t *testing.T) {
 // A fault while leftovers are taken back forgets none.
 func TestAPanicForgetsNoLeftovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		s.stock.away("")
 		slot, _, _ := mustAdmit(t, s.buyer)
 		_, _ = s.buyer.placer.place(t.Context(), slot, spec())

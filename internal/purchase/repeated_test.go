@@ -23,17 +23,17 @@ func TestATokenThatWasSoldBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = stock.Close() }()
-		seat := newSeat(l, "one")
-		seat.poll = func(context.Context, int) (provider.Solution, error) {
+		fake := newFakeProvider(l, "one")
+		fake.poll = func(context.Context, int) (provider.Solution, error) {
 			return provider.Solution{Token: "03AFthesame"}, nil
 		}
 		tasks := 0
-		seat.submit = func(context.Context) (string, error) {
+		fake.submit = func(context.Context) (string, error) {
 			tasks++
 			return "t" + string(rune('0'+tasks)), nil
 		}
 		d := NewBuyer(stock, "no letters", witness{l}, quiet())
-		d.SetProviders([]Entry{{Provider: seat, Concurrency: 5}})
+		d.SetProviders([]Entry{{Provider: fake, Concurrency: 5}})
 		order := func() *Order { return mustPlace(t, d, spec()) }
 		if r := d.orders.collect(t.Context(), order()); r.Err != nil {
 			t.Fatal(r.Err)
@@ -59,7 +59,7 @@ func TestATokenThatWasSoldBefore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		how, err := d.callbacks.deliver(t.Context(), letter{Order: called.String(), Provider: "one", Task: record.Task, Token: "03AFthesame"}, time.Now())
+		how, err := d.callbacks.deliver(t.Context(), deadLetter{Order: called.String(), Provider: "one", Task: record.Task, Token: "03AFthesame"}, time.Now())
 		if err != nil || how != CallbackFailed {
 			t.Errorf("the callback: %v, %v", how, err)
 		}

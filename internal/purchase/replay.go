@@ -17,7 +17,7 @@ const (
 	replayEvery = 2 * time.Second
 	// mostStuck is how many identities in a row Redis must not answer for until the
 	// others are left for the next time. A Redis that is away is not asked for each
-	// of thousands of letters, and one that is away in part answers soon: what it did
+	// of thousands of dead letters, and one that is away in part answers soon: what it did
 	// not answer for last is tried last.
 	mostStuck = 5
 )
@@ -35,7 +35,7 @@ type Replayed struct {
 	Dropped  int `json:"dropped"`  // their orders had ended before
 	Expired  int `json:"expired"`  // outlived their tokens
 	Left     int `json:"left"`
-	// Reason says why letters are left although others were replayed.
+	// Reason says why dead letters are left although others were replayed.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -43,11 +43,11 @@ type Replayed struct {
 type replay struct {
 	*base
 	callbacks *callbacks
-	running   chan struct{}            // holds one while letters are tried
-	stuck     map[captcha.ID]time.Time // since when Redis takes no letters of an identity; belongs to who runs
+	running   chan struct{}            // holds one while dead letters are tried
+	stuck     map[captcha.ID]time.Time // since when Redis takes no dead letters of an identity; belongs to who runs
 
 	mu      sync.Mutex
-	trouble bool // with the folder of the letters; told once
+	trouble bool // with the folder of the dead letters; told once
 }
 
 func newReplay(b *base, cs *callbacks) *replay {
@@ -65,14 +65,14 @@ func (rp *replay) open() error {
 			rp.callbacks.arrivals.first(order, time.Time{})
 		}
 	}
-	rp.tellTrouble(err)
+	rp.logTrouble(err)
 	return nil
 }
 
 // quietly is run now and then; the store says when Redis is away.
 func (rp *replay) quietly(ctx context.Context) { _, _ = rp.run(ctx) }
 
-// run tries all letters; see Buyer.Replay.
+// run tries all dead letters; see Buyer.Replay.
 func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 	select {
 	case rp.running <- struct{}{}:
@@ -88,7 +88,7 @@ func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 	unread := rp.callbacks.kept.each(func(x, y captcha.ID) int {
 		// Identities are hashes, so those of one node seldom come in a row.
 		return cmp.Or(last[x].Compare(last[y]), cmp.Compare(x, y))
-	}, func(l letter, _ int64) bool {
+	}, func(l deadLetter, _ int64) bool {
 		if tried[l.Identity] {
 			return true // its slot, and so this one, is away
 		}
@@ -112,10 +112,10 @@ func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 			stuck = failed // it will be found again, and of no use
 			return true
 		}
-		rp.countLetter(outcome, &r)
+		rp.count(outcome, &r)
 		return true
 	})
-	rp.tellTrouble(errors.Join(unread, stuck))
+	rp.logTrouble(errors.Join(unread, stuck))
 	if r.Expired > 0 {
 		rp.log.Warn("dead letters outlived their tokens", "letters", r.Expired)
 	}
@@ -134,8 +134,8 @@ func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 	return r, err
 }
 
-// countLetter counts a letter that is none any more.
-func (rp *replay) countLetter(outcome string, r *Replayed) {
+// count counts a dead letter that is none any more.
+func (rp *replay) count(outcome string, r *Replayed) {
 	switch outcome {
 	case CallbackSettled, CallbackFailed:
 		r.Replayed++
@@ -149,8 +149,8 @@ func (rp *replay) countLetter(outcome string, r *Replayed) {
 	}
 }
 
-// tryAgain delivers a letter while it is of use.
-func (rp *replay) tryAgain(ctx context.Context, l letter) (outcome string, err error) {
+// tryAgain delivers a dead letter while it is of use.
+func (rp *replay) tryAgain(ctx context.Context, l deadLetter) (outcome string, err error) {
 	if !time.Now().Before(l.Until) {
 		return DeadLetterExpired, nil
 	}
@@ -166,8 +166,8 @@ func (rp *replay) tryAgain(ctx context.Context, l letter) (outcome string, err e
 	return outcome, err
 }
 
-// tellTrouble logs what is wrong with the disk, and that it is over, once.
-func (rp *replay) tellTrouble(err error) {
+// logTrouble logs what is wrong with the disk, and that it is over, once.
+func (rp *replay) logTrouble(err error) {
 	rp.mu.Lock()
 	before := rp.trouble
 	rp.trouble = err != nil

@@ -32,7 +32,7 @@ func (p *partly) Find(ctx context.Context, order pool.Ref) (pool.Record, bool, e
 	return p.Orders.Find(ctx, order)
 }
 
-// kept places an order of a target of its own and leaves a letter with its token.
+// kept places an order of a target of its own and leaves a dead letter with its token.
 func (r *replica) kept(t *testing.T, name string, letters int) captcha.ID {
 	t.Helper()
 	target := spec()
@@ -56,7 +56,7 @@ func (r *replica) kept(t *testing.T, name string, letters int) captcha.ID {
 			t.Fatal(ok, err)
 		}
 		at := time.Now()
-		if err := r.buyer.callbacks.kept.keep(letter{
+		if err := r.buyer.callbacks.kept.keep(deadLetter{
 			Order: o.String(), Identity: target.ID, Provider: "one", Task: task, Token: "03AF" + task,
 			Arrived: at, Until: at.Add(time.Hour),
 		}); err != nil {
@@ -74,7 +74,7 @@ func TestALetterThatIsStuckBlocksNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
 		r := newReplica(t, pool.Options{Dial: bubble.Dial})
-		r.buyer.SetProviders([]Entry{{Provider: newSeat(r.ledger, "one"), Concurrency: 100}})
+		r.buyer.SetProviders([]Entry{{Provider: newFakeProvider(r.ledger, "one"), Concurrency: 100}})
 		p := &partly{Orders: r.store, away: map[captcha.ID]bool{}}
 		r.buyer.stock = p
 		for i := range 12 {
@@ -160,7 +160,7 @@ func TestAReplayGoesOnBehindWhatIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
 		r := newReplica(t, pool.Options{Dial: bubble.Dial})
-		r.buyer.SetProviders([]Entry{{Provider: newSeat(r.ledger, "one"), Concurrency: 100}})
+		r.buyer.SetProviders([]Entry{{Provider: newFakeProvider(r.ledger, "one"), Concurrency: 100}})
 		var ids []captcha.ID
 		for i := range 24 {
 			ids = append(ids, r.kept(t, fmt.Sprint("key", i), 1))
@@ -185,7 +185,7 @@ func TestExpiredLettersAreNoAnswerOfRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
 		r := newReplica(t, pool.Options{Dial: bubble.Dial})
-		r.buyer.SetProviders([]Entry{{Provider: newSeat(r.ledger, "one"), Concurrency: 100}})
+		r.buyer.SetProviders([]Entry{{Provider: newFakeProvider(r.ledger, "one"), Concurrency: 100}})
 		r.kept(t, "old", 3)
 		time.Sleep(time.Hour)
 		p := &partly{Orders: r.store, away: map[captcha.ID]bool{r.kept(t, "away", 3): true}}
@@ -200,7 +200,7 @@ func TestExpiredLettersAreNoAnswerOfRedis(t *testing.T) {
 func TestReplayWithADeadNode(t *testing.T) {
 	addresses := redistest.Cluster(t)
 	r := newReplica(t, pool.Options{Addresses: "redis://" + strings.Join(addresses, ",redis://")})
-	r.buyer.SetProviders([]Entry{{Provider: newSeat(r.ledger, "one"), Concurrency: 100}})
+	r.buyer.SetProviders([]Entry{{Provider: newFakeProvider(r.ledger, "one"), Concurrency: 100}})
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses})
 	t.Cleanup(func() { _ = client.Close() })
 	node := func(key string) string {

@@ -18,8 +18,8 @@ import (
 	"poold/internal/provider"
 )
 
-// mustReplay replays the letters and compares how that went.
-func (s *shop) mustReplay(t *testing.T, want Replayed) {
+// mustReplay replays the dead letters and compares how that went.
+func (s *testBuyer) mustReplay(t *testing.T, want Replayed) {
 	t.Helper()
 	got, err := s.buyer.Replay(t.Context())
 	if err != nil || got != want {
@@ -31,7 +31,7 @@ func (s *shop) mustReplay(t *testing.T, want Replayed) {
 }
 
 // Whichever step Redis misses, the provider is told that all is well, and the
-// letter ends its order later: born when it first arrived, not when it was read.
+// dead letter ends its order later: born when it first arrived, not when it was read.
 func TestCallbackWhileRedisIsAway(t *testing.T) {
 	const token, code = "id=t1&code=03AFcallback", "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"
 	for name, c := range map[string]struct {
@@ -46,9 +46,9 @@ func TestCallbackWhileRedisIsAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackShop(t, filepath.Join(t.TempDir(), "letters"))
+				s := newCallbackBuyer(t, filepath.Join(t.TempDir(), "letters"))
 				if c.lost {
-					s.seat.submit = func(context.Context) (string, error) {
+					s.provider.submit = func(context.Context) (string, error) {
 						return "", &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 					}
 				}
@@ -57,8 +57,8 @@ func TestCallbackWhileRedisIsAway(t *testing.T) {
 				before := s.stock.picture()
 				s.stock.away(c.step)
 				s.forget()
-				s.mustCall(t, word(s.seat.pingback, c.text))
-				s.mustCall(t, word(s.seat.pingback, c.text)) // services repeat themselves
+				s.mustCall(t, callbackTo(s.provider.pingback, c.text))
+				s.mustCall(t, callbackTo(s.provider.pingback, c.text)) // services repeat themselves
 				if got := s.all(); got[len(got)-1] != "callback kept" || s.buyer.DeadLetterCount() != 1 {
 					t.Fatalf("what happened: %q, %d letters", got, s.buyer.DeadLetterCount())
 				}
@@ -98,10 +98,10 @@ func TestCallbackWhileRedisIsAway(t *testing.T) {
 // until it is found without its order.
 func TestCallbackWhileRedisIsAwayAtRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop(t, t.TempDir())
+		s := newCallbackBuyer(t, t.TempDir())
 		ended := s.collecting(t, s.order(t))
 		s.stock.away("release")
-		s.mustCall(t, word(s.seat.pingback, "id=t1&code=03AFcallback"))
+		s.mustCall(t, callbackTo(s.provider.pingback, "id=t1&code=03AFcallback"))
 		if r := <-ended; r.Err != nil || s.buyer.DeadLetterCount() != 0 {
 			t.Errorf("collect = %v, %d letters", r.Err, s.buyer.DeadLetterCount())
 		}
@@ -114,13 +114,13 @@ func TestCallbackWhileRedisIsAwayAtRelease(t *testing.T) {
 	})
 }
 
-// An answer of Redis that was lost leaves a letter of no use, and one token.
+// An answer of Redis that was lost leaves a dead letter of no use, and one token.
 func TestCallbackWhoseSettlingHadNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop(t, t.TempDir())
+		s := newCallbackBuyer(t, t.TempDir())
 		o := s.order(t)
 		s.stock.lostReply = lose("settle", pool.ErrDown)
-		s.mustCall(t, word(o.address(), "code=03AFcallback"))
+		s.mustCall(t, callbackTo(o.address(), "code=03AFcallback"))
 		s.stock.lostReply = nil
 		s.mustReplay(t, Replayed{Dropped: 1})
 		if s.stock.tokens() != 1 {
@@ -137,9 +137,9 @@ func TestCallbackThatNobodyTakes(t *testing.T) {
 		if err := os.WriteFile(blocked, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s := newCallbackShop(t, blocked)
+		s := newCallbackBuyer(t, blocked)
 		o := s.order(t)
-		c := word(o.address(), "code=03AFcallback")
+		c := callbackTo(o.address(), "code=03AFcallback")
 		s.stock.away("look")
 		if err := s.buyer.Callback(t.Context(), c); !errors.Is(err, ErrNotKept) {
 			t.Errorf("callback = %v, want ErrNotKept", err)
@@ -150,13 +150,13 @@ func TestCallbackThatNobodyTakes(t *testing.T) {
 	})
 }
 
-// A letter whose order ended by then, here by a poll, changes nothing.
+// A dead letter whose order ended by then, here by a poll, changes nothing.
 func TestReplayAfterTheOrderEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop(t, t.TempDir())
+		s := newCallbackBuyer(t, t.TempDir())
 		ended := s.collecting(t, s.order(t))
 		s.stock.away("look")
-		s.mustCall(t, word(s.seat.pingback, "id=t1&code=03AFcallback"))
+		s.mustCall(t, callbackTo(s.provider.pingback, "id=t1&code=03AFcallback"))
 		if r := <-ended; r.Err != nil {
 			t.Error(r.Err)
 		}
@@ -170,7 +170,7 @@ func TestReplayAfterTheOrderEnded(t *testing.T) {
 	})
 }
 
-// A letter is of use for as long as a token of its identity can live; after
+// A dead letter is of use for as long as a token of its identity can live; after
 // that Redis is not even asked, so that it cannot stop the others.
 func TestLettersOfNoUse(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -179,7 +179,7 @@ func TestLettersOfNoUse(t *testing.T) {
 	}{"a known life": {false, 120 * time.Second}, "an unknown life": {true, 24 * time.Hour}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackShop(t, t.TempDir())
+				s := newCallbackBuyer(t, t.TempDir())
 				o := s.order(t)
 				keeper := s
 				if c.foreign {
@@ -187,7 +187,7 @@ func TestLettersOfNoUse(t *testing.T) {
 					keeper.reload(calling("first"))
 				}
 				s.stock.away("look")
-				keeper.mustCall(t, word(o.address(), "code=03AFcallback"))
+				keeper.mustCall(t, callbackTo(o.address(), "code=03AFcallback"))
 				shown, err := keeper.buyer.DeadLetters()
 				if err != nil || len(shown) != 1 || shown[0].Until.Sub(shown[0].Arrived) != c.life || shown[0].Kind != "token" {
 					t.Fatalf("letters %+v, %v", shown, err)
@@ -208,10 +208,10 @@ func TestLettersOfNoUse(t *testing.T) {
 // Redis that goes away ends a replay: the rest is kept, and asked for no more.
 func TestReplayWhileRedisGoesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop(t, t.TempDir())
+		s := newCallbackBuyer(t, t.TempDir())
 		s.stock.away("look")
 		for range 4 {
-			s.mustCall(t, word(s.order(t).address(), "code=03AFcallback"))
+			s.mustCall(t, callbackTo(s.order(t).address(), "code=03AFcallback"))
 			time.Sleep(time.Second)
 		}
 		looks := 0
@@ -247,14 +247,14 @@ func TestReplayWhileRedisGoesAway(t *testing.T) {
 func TestLettersOfAnEarlierBuyer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		folder := filepath.Join(t.TempDir(), "deep", "letters")
-		s := newCallbackShop(t, folder)
+		s := newCallbackBuyer(t, folder)
 		if err := s.buyer.OpenDeadLetters(); err != nil {
 			t.Fatal(err)
 		}
 		o := s.order(t)
 		time.Sleep(15 * time.Second)
 		s.stock.away("look")
-		s.mustCall(t, word(o.address(), "id=t5&code=03AFcallback"))
+		s.mustCall(t, callbackTo(o.address(), "id=t5&code=03AFcallback"))
 		s.stock.away()
 		next := s.replica(folder)
 		next.buyer.SetProviders(nil)
@@ -274,14 +274,14 @@ func TestLettersOfAnEarlierBuyer(t *testing.T) {
 	})
 }
 
-// Two replays at once count each letter once, and one that waits ends with its
+// Two replays at once count each dead letter once, and one that waits ends with its
 // caller.
 func TestTwoReplaysAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop(t, t.TempDir())
+		s := newCallbackBuyer(t, t.TempDir())
 		s.stock.away("look")
 		for i := range 3 {
-			s.mustCall(t, word(s.order(t).address(), fmt.Sprint("code=03AFcallback", i)))
+			s.mustCall(t, callbackTo(s.order(t).address(), fmt.Sprint("code=03AFcallback", i)))
 		}
 		s.stock.change(func() {
 			s.stock.fault = func(step string) error {
@@ -321,16 +321,16 @@ func TestTwoReplaysAtOnce(t *testing.T) {
 }
 
 // Run replays by itself as soon as Redis is back; what is wrong with the folder
-// blocks no letter and is said once, and once more when it is over.
+// blocks no dead letter and is said once, and once more when it is over.
 func TestRunReplays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
 		folder := t.TempDir()
-		s := newCallbackShop(t, folder)
+		s := newCallbackBuyer(t, folder)
 		s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
 		s.stock.away("look")
 		ended := s.collecting(t, s.order(t))
-		s.mustCall(t, word(s.seat.pingback, "id=t1&code=03AFcallback"))
+		s.mustCall(t, callbackTo(s.provider.pingback, "id=t1&code=03AFcallback"))
 		if err := os.WriteFile(letterPath(folder, "bad"), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -361,7 +361,7 @@ func TestReplayOfAFolderThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
 		blocked := filepath.Join(t.TempDir(), "file")
-		s := newCallbackShop(t, blocked)
+		s := newCallbackBuyer(t, blocked)
 		s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
 		for range 2 {
 			if err := os.WriteFile(blocked, nil, 0o600); err != nil {
@@ -388,13 +388,13 @@ func TestReplayOfAFolderThatCannotBeRead(t *testing.T) {
 	})
 }
 
-// A replay of many letters ends soon after a stop.
+// A replay of many dead letters ends soon after a stop.
 func TestAReplayEndsWithTheDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop(t, t.TempDir())
+		s := newCallbackBuyer(t, t.TempDir())
 		s.stock.away("look")
 		for range 4 {
-			s.mustCall(t, word(s.order(t).address(), "code=03AF"))
+			s.mustCall(t, callbackTo(s.order(t).address(), "code=03AF"))
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		s.stock.change(func() {

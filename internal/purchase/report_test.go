@@ -44,9 +44,9 @@ func TestReports(t *testing.T) {
 		for _, accepted := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := newShop(t, 1)
+					s := newTestBuyer(t, 1)
 					calls := 0
-					s.seat.report = func() error {
+					s.provider.report = func() error {
 						if calls++; calls <= len(c.answers) {
 							return c.answers[calls-1]
 						}
@@ -72,8 +72,8 @@ func TestReports(t *testing.T) {
 // those beyond are counted at once. A token ages while its report waits.
 func TestReportsNeverBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
-		s.seat.report = func() error { time.Sleep(50 * time.Second); return nil }
+		s := newTestBuyer(t, 1)
+		s.provider.report = func() error { time.Sleep(50 * time.Second); return nil }
 		began := time.Now()
 		for range mostReports + 3 { // nobody passes them on yet
 			s.buyer.Report("one", "t1", captcha.HCaptcha, 20*time.Second, true)
@@ -103,9 +103,9 @@ func TestReportsNeverBlock(t *testing.T) {
 // A provider that a reload removed takes no reports.
 func TestReportToAProviderThatWent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		stop := s.running(t)
-		s.buyer.SetProviders([]Entry{{Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
+		s.buyer.SetProviders([]Entry{{Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
 		s.buyer.Report("one", "t1", captcha.HCaptcha, 0, true)
 		synctest.Wait()
 		s.buyer.Report("two", "t1", captcha.HCaptcha, 0, true)
@@ -118,8 +118,8 @@ func TestReportToAProviderThatWent(t *testing.T) {
 // A stop does not wait for a report that is to be tried again.
 func TestStopWhileReporting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
-		s.seat.report = func() error { return &provider.Error{Class: provider.Capacity, Code: "CODE"} }
+		s := newTestBuyer(t, 1)
+		s.provider.report = func() error { return &provider.Error{Class: provider.Capacity, Code: "CODE"} }
 		stop := s.running(t)
 		s.buyer.Report("one", "t1", captcha.HCaptcha, 0, true)
 		synctest.Wait()
@@ -152,23 +152,23 @@ func (c clumsy) Report(name, outcome string) {
 	c.witness.Report(name, outcome)
 }
 
-// A panic ends one turn of what Run does: afterwards leases are renewed, letters
+// A panic ends one turn of what Run does: afterwards leases are renewed, dead letters
 // replayed and reports passed on as before.
 func TestRunOutlivesPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackShop(t, t.TempDir())
+		s := newCallbackBuyer(t, t.TempDir())
 		var broken, faulty atomic.Bool
-		s.seat.report = func() error {
+		s.provider.report = func() error {
 			if faulty.Load() {
 				panic("a fault of ours")
 			}
 			return nil
 		}
 		s.buyer.observe = clumsy{witness{s.ledger}, &broken}
-		s.seat.poll = notReady(1000)
+		s.provider.poll = notReady(1000)
 		s.stock.away("look")
 		first, second, held := s.order(t), s.order(t), s.order(t)
-		s.mustCall(t, word(first.address(), "code=03AFcallback"))
+		s.mustCall(t, callbackTo(first.address(), "code=03AFcallback"))
 		ended := s.collecting(t, held)
 		stop := s.running(t)
 		time.Sleep(100 * time.Millisecond)
@@ -181,7 +181,7 @@ func TestRunOutlivesPanics(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		faulty.Store(false)
 		s.stock.away("look")
-		s.mustCall(t, word(second.address(), "code=03AFcallback2"))
+		s.mustCall(t, callbackTo(second.address(), "code=03AFcallback2"))
 		if n := panics.Load(); n < 4 {
 			t.Errorf("%d panics, so too little was tested", n)
 		}
@@ -211,7 +211,7 @@ func TestRunOutlivesPanics(t *testing.T) {
 // Nor does a panic in taking back what a Redis that hung left behind.
 func TestTidyOutlivesPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		s.stock.away("")
 		slot, _, _ := mustAdmit(t, s.buyer)
 		if _, err := s.buyer.placer.place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
@@ -229,8 +229,8 @@ func TestTidyOutlivesPanics(t *testing.T) {
 // A report that is tried again is not sent when the window is over by then.
 func TestAReportIsNotSentAfterItsWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
-		s.seat.report = func() error { return &provider.Error{Class: provider.Capacity, Code: "CODE"} }
+		s := newTestBuyer(t, 1)
+		s.provider.report = func() error { return &provider.Error{Class: provider.Capacity, Code: "CODE"} }
 		stop := s.running(t)
 		s.buyer.Report("one", "t1", captcha.HCaptcha, time.Minute-50*time.Millisecond, true)
 		time.Sleep(time.Minute)
@@ -243,9 +243,9 @@ func TestAReportIsNotSentAfterItsWindow(t *testing.T) {
 // forgotten at a stop: each is told once.
 func TestReportsToSeveralProvidersAndAtAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
-		s.buyer.SetProviders([]Entry{{Provider: s.seat, Concurrency: 1}, {Provider: newSeat(s.ledger, "two"), Concurrency: 1}})
-		s.seat.report = func() error {
+		s := newTestBuyer(t, 1)
+		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
+		s.provider.report = func() error {
 			time.Sleep(10 * time.Second)
 			return &provider.Error{Class: provider.Capacity, Code: "timeout"}
 		}

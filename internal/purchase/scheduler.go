@@ -274,5 +274,5 @@ func (s *Slot) freeLocked(fullUntil time.Time) {
 	s.freed = true
 	s.account.taken--
 	s.account.fullUntil = fullUntil
-	s.accounts.tellLocked()
+	s.accounts.notifyLocked()
 }

@@ -132,7 +132,7 @@ func TestLineRefusesTheLate(t *testing.T) {
 // bid, so that a worthless wish is met too.
 func TestPlacesGoToTheBestBid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		began := time.Now()
 		since := func(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }
 		held, err := s.buyer.Admit(t.Context(), Bid{})

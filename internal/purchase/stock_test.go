@@ -14,8 +14,8 @@ import (
 	"poold/internal/pool/redistest"
 )
 
-// world is the Redis of a test, which all its replicas share, and its weather.
-type world struct {
+// testRedis is the Redis of a test, which all its replicas share, and its weather.
+type testRedis struct {
 	*ledger
 	t     *testing.T
 	redis *redistest.Bubble
@@ -34,19 +34,19 @@ type world struct {
 // stock is one replica's store, with the real scripts. It writes the steps into the
 // ledger and lets a test reach between the buyer and Redis; it judges nothing.
 type stock struct {
-	*world
+	*testRedis
 	*pool.Store
 }
 
 const testPrefix = "test"
 
-func newWorld(t *testing.T, l *ledger) *world {
+func newTestRedis(t *testing.T, l *ledger) *testRedis {
 	t.Helper()
-	return &world{ledger: l, t: t, redis: redistest.InBubble(t), placed: map[pool.Ref]pool.Order{}}
+	return &testRedis{ledger: l, t: t, redis: redistest.InBubble(t), placed: map[pool.Ref]pool.Order{}}
 }
 
 // open is another replica's store.
-func (w *world) open(ended func(pool.Ref, string)) *pool.Store {
+func (w *testRedis) open(ended func(pool.Ref, string)) *pool.Store {
 	w.t.Helper()
 	s, err := pool.Open(pool.Options{
 		Addresses: "redis://bubble", Prefix: testPrefix, Log: quiet(), Dial: w.redis.Dial, OnEnded: ended,
@@ -59,7 +59,7 @@ func (w *world) open(ended func(pool.Ref, string)) *pool.Store {
 }
 
 // other is a replica that has no buyer.
-func (w *world) other() *pool.Store {
+func (w *testRedis) other() *pool.Store {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.second == nil {
@@ -69,14 +69,14 @@ func (w *world) other() *pool.Store {
 }
 
 // change lets a test change the weather while others look at it.
-func (w *world) change(do func()) {
+func (w *testRedis) change(do func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	do()
 }
 
 // away makes Redis fail at the steps that begin with one of the names.
-func (w *world) away(names ...string) {
+func (w *testRedis) away(names ...string) {
 	w.change(func() {
 		w.fault = func(step string) error {
 			for _, name := range names {
@@ -90,7 +90,7 @@ func (w *world) away(names ...string) {
 }
 
 // weather asks one of the functions about a step.
-func (w *world) weather(which *func(string) error, step string) error {
+func (w *testRedis) weather(which *func(string) error, step string) error {
 	w.mu.Lock()
 	ask := *which
 	w.mu.Unlock()
@@ -101,7 +101,7 @@ func (w *world) weather(which *func(string) error, step string) error {
 }
 
 // carry carries a step out, as the weather allows.
-func carry[T any](w *world, step string, do func() (T, error)) (answer T, err error) {
+func carry[T any](w *testRedis, step string, do func() (T, error)) (answer T, err error) {
 	var none T
 	if err := w.weather(&w.fault, step); err != nil {
 		return none, err
@@ -117,7 +117,7 @@ func carry[T any](w *world, step string, do func() (T, error)) (answer T, err er
 }
 
 // limited is carry for a step whose limit the buyer sets.
-func limited[T any](ctx context.Context, w *world, step string, do func() (T, error)) (T, error) {
+func limited[T any](ctx context.Context, w *testRedis, step string, do func() (T, error)) (T, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		w.t.Errorf("%s is a step without a limit", step)
 	}
@@ -134,7 +134,7 @@ func (s *stock) Acquire(ctx context.Context, name string, order pool.Ref, limit 
 		ok bool
 		at pool.Moment
 	}
-	a, err := limited(ctx, s.world, "reserve", func() (a answer, err error) {
+	a, err := limited(ctx, s.testRedis, "reserve", func() (a answer, err error) {
 		a.ok, a.at, err = s.Store.Acquire(ctx, name, order, limit, ttl)
 		return a, err
 	})
@@ -144,59 +144,59 @@ func (s *stock) Acquire(ctx context.Context, name string, order pool.Ref, limit 
 func (s *stock) Release(ctx context.Context, name string, order pool.Ref) error {
 	release := silent(func() error { return s.Store.Release(ctx, name, order) })
 	if _, bounded := ctx.Deadline(); !bounded {
-		_, err := carry(s.world, "look sweep", release)
+		_, err := carry(s.testRedis, "look sweep", release)
 		return err
 	}
-	_, err := carry(s.world, "release", release)
+	_, err := carry(s.testRedis, "release", release)
 	return err
 }
 
 func (s *stock) Permits(ctx context.Context, name string) ([]pool.Ref, error) {
-	return carry(s.world, "look places", func() ([]pool.Ref, error) { return s.Store.Permits(ctx, name) })
+	return carry(s.testRedis, "look places", func() ([]pool.Ref, error) { return s.Store.Permits(ctx, name) })
 }
 
 func (s *stock) InFlight(ctx context.Context, names []string) ([]int, error) {
-	return limited(ctx, s.world, "inflight", func() ([]int, error) { return s.Store.InFlight(ctx, names) })
+	return limited(ctx, s.testRedis, "inflight", func() ([]int, error) { return s.Store.InFlight(ctx, names) })
 }
 
 func (s *stock) Book(ctx context.Context, order pool.Ref, perDay int, notAfter pool.Moment) (time.Duration, error) {
-	return limited(ctx, s.world, "book", func() (time.Duration, error) { return s.Store.Book(ctx, order, perDay, notAfter) })
+	return limited(ctx, s.testRedis, "book", func() (time.Duration, error) { return s.Store.Book(ctx, order, perDay, notAfter) })
 }
 
 func (s *stock) Refund(ctx context.Context, order pool.Ref) error {
-	_, err := limited(ctx, s.world, "refund", silent(func() error { return s.Store.Refund(ctx, order) }))
+	_, err := limited(ctx, s.testRedis, "refund", silent(func() error { return s.Store.Refund(ctx, order) }))
 	return err
 }
 
 func (s *stock) Booked(ctx context.Context) (int, error) {
-	return carry(s.world, "look booked", func() (int, error) { return s.Store.Booked(ctx) })
+	return carry(s.testRedis, "look booked", func() (int, error) { return s.Store.Booked(ctx) })
 }
 
 func (s *stock) Place(ctx context.Context, o pool.Order) (pool.Placing, error) {
-	return limited(ctx, s.world, "place", func() (pool.Placing, error) {
+	return limited(ctx, s.testRedis, "place", func() (pool.Placing, error) {
 		s.change(func() { s.placed[o.Ref] = o })
 		return s.Store.Place(ctx, o)
 	})
 }
 
 func (s *stock) Mark(ctx context.Context, order pool.Ref) (bool, error) {
-	return limited(ctx, s.world, "mark", func() (bool, error) { return s.Store.Mark(ctx, order) })
+	return limited(ctx, s.testRedis, "mark", func() (bool, error) { return s.Store.Mark(ctx, order) })
 }
 
 func (s *stock) Claim(ctx context.Context, name, task string, order pool.Ref, ttl time.Duration) (bool, error) {
-	return limited(ctx, s.world, "claim "+task, func() (bool, error) { return s.Store.Claim(ctx, name, task, order, ttl) })
+	return limited(ctx, s.testRedis, "claim "+task, func() (bool, error) { return s.Store.Claim(ctx, name, task, order, ttl) })
 }
 
 func (s *stock) Submitted(ctx context.Context, order pool.Ref, task string) (bool, error) {
-	return limited(ctx, s.world, "store "+task, func() (bool, error) { return s.Store.Submitted(ctx, order, task) })
+	return limited(ctx, s.testRedis, "store "+task, func() (bool, error) { return s.Store.Submitted(ctx, order, task) })
 }
 
 func (s *stock) Unknown(ctx context.Context, order pool.Ref, hold time.Duration) (bool, error) {
-	return limited(ctx, s.world, "unknown", func() (bool, error) { return s.Store.Unknown(ctx, order, hold) })
+	return limited(ctx, s.testRedis, "unknown", func() (bool, error) { return s.Store.Unknown(ctx, order, hold) })
 }
 
 func (s *stock) Settle(ctx context.Context, l pool.Landing) (pool.Ending, error) {
-	return limited(ctx, s.world, "settle", func() (pool.Ending, error) {
+	return limited(ctx, s.testRedis, "settle", func() (pool.Ending, error) {
 		how, err := s.Store.Settle(ctx, l)
 		if err == nil && how == pool.Ended {
 			s.change(func() { s.landings = append(s.landings, l) })
@@ -206,7 +206,7 @@ func (s *stock) Settle(ctx context.Context, l pool.Landing) (pool.Ending, error)
 }
 
 func (s *stock) Fail(ctx context.Context, f pool.Failure) (pool.Ending, error) {
-	return limited(ctx, s.world, fmt.Sprintf("fail bought=%v", f.Bought), func() (pool.Ending, error) { return s.Store.Fail(ctx, f) })
+	return limited(ctx, s.testRedis, fmt.Sprintf("fail bought=%v", f.Bought), func() (pool.Ending, error) { return s.Store.Fail(ctx, f) })
 }
 
 func (s *stock) Find(ctx context.Context, order pool.Ref) (pool.Record, bool, error) {
@@ -214,7 +214,7 @@ func (s *stock) Find(ctx context.Context, order pool.Ref) (pool.Record, bool, er
 		r     pool.Record
 		there bool
 	}
-	a, err := limited(ctx, s.world, "look find", func() (a answer, err error) {
+	a, err := limited(ctx, s.testRedis, "look find", func() (a answer, err error) {
 		a.r, a.there, err = s.Store.Find(ctx, order)
 		return a, err
 	})
@@ -226,7 +226,7 @@ func (s *stock) Adopt(ctx context.Context, id captcha.ID, orders []string) ([]po
 		adopted []pool.Record
 		gone    []pool.Ref
 	}
-	a, err := carry(s.world, "look adopt", func() (a answer, err error) {
+	a, err := carry(s.testRedis, "look adopt", func() (a answer, err error) {
 		a.adopted, a.gone, err = s.Store.Adopt(ctx, id, orders)
 		return a, err
 	})
@@ -234,11 +234,11 @@ func (s *stock) Adopt(ctx context.Context, id captcha.ID, orders []string) ([]po
 }
 
 func (s *stock) Renew(ctx context.Context, orders []pool.Ref) ([]pool.Ref, error) {
-	return carry(s.world, "look renew", func() ([]pool.Ref, error) { return s.Store.Renew(ctx, orders) })
+	return carry(s.testRedis, "look renew", func() ([]pool.Ref, error) { return s.Store.Renew(ctx, orders) })
 }
 
 func (s *stock) LetGo(ctx context.Context, orders []pool.Ref) error {
-	_, err := limited(ctx, s.world, "let go", silent(func() error { return s.Store.LetGo(ctx, orders) }))
+	_, err := limited(ctx, s.testRedis, "let go", silent(func() error { return s.Store.LetGo(ctx, orders) }))
 	return err
 }
 
@@ -246,7 +246,7 @@ func (s *stock) LetGo(ctx context.Context, orders []pool.Ref) error {
 func key(kind string, id captcha.ID) string { return testPrefix + ":" + kind + ":{" + string(id) + "}" }
 
 // members are those of all sorted sets of a kind, whatever their time.
-func (w *world) members(kind string) (members []string) {
+func (w *testRedis) members(kind string) (members []string) {
 	w.t.Helper()
 	for _, name := range w.redis.Keys() {
 		if strings.HasPrefix(name, testPrefix+":"+kind+":") {
@@ -261,23 +261,23 @@ func (w *world) members(kind string) (members []string) {
 }
 
 // counts is what is left in Redis.
-func (w *world) counts() (orders, places int) {
+func (w *testRedis) counts() (orders, places int) {
 	w.t.Helper()
 	return len(w.members("orders")), len(w.members("places"))
 }
 
 // holdsPlace reports whether an order has a place at a provider.
-func (w *world) holdsPlace(name string, order pool.Ref) bool {
+func (w *testRedis) holdsPlace(name string, order pool.Ref) bool {
 	return slices.Contains(w.placesAt(name), order.String())
 }
 
-func (w *world) placesAt(name string) []string {
+func (w *testRedis) placesAt(name string) []string {
 	members, _ := w.redis.ZMembers(testPrefix + ":places:{" + name + "}") // none: no such key
 	return members
 }
 
 // placeFor is how long an order still has its place.
-func (w *world) placeFor(name string, order pool.Ref) time.Duration {
+func (w *testRedis) placeFor(name string, order pool.Ref) time.Duration {
 	w.t.Helper()
 	ends, err := w.redis.ZScore(testPrefix+":places:{"+name+"}", order.String())
 	if err != nil {
@@ -287,15 +287,15 @@ func (w *world) placeFor(name string, order pool.Ref) time.Duration {
 }
 
 // booked are the orders in the budget over all targets.
-func (w *world) booked() []string {
+func (w *testRedis) booked() []string {
 	members, _ := w.redis.ZMembers(testPrefix + ":spend:{overall}") // none: no such key
 	return members
 }
 
-func (w *world) isBooked(order pool.Ref) bool { return slices.Contains(w.booked(), order.String()) }
+func (w *testRedis) isBooked(order pool.Ref) bool { return slices.Contains(w.booked(), order.String()) }
 
 // lease is how long an order still belongs to who works on it.
-func (w *world) lease(order pool.Ref) time.Duration {
+func (w *testRedis) lease(order pool.Ref) time.Duration {
 	w.t.Helper()
 	ends, err := w.redis.ZScore(key("leases", order.Identity), order.Order)
 	if err != nil {
@@ -306,10 +306,10 @@ func (w *world) lease(order pool.Ref) time.Duration {
 
 // tokens and failures are how many orders landed, and how many were bought and
 // brought nothing.
-func (w *world) tokens() int   { return w.sum("solved") }
-func (w *world) failures() int { return w.sum("failed") }
+func (w *testRedis) tokens() int   { return w.sum("solved") }
+func (w *testRedis) failures() int { return w.sum("failed") }
 
-func (w *world) sum(name string) (n int) {
+func (w *testRedis) sum(name string) (n int) {
 	for _, stats := range w.redis.Keys() {
 		if strings.HasPrefix(stats, testPrefix+":stats:") {
 			var one int
@@ -321,7 +321,7 @@ func (w *world) sum(name string) (n int) {
 }
 
 // record is an order as the journal has it.
-func (w *world) record(order pool.Ref) pool.Record {
+func (w *testRedis) record(order pool.Ref) pool.Record {
 	w.t.Helper()
 	r, there, err := w.other().Find(w.t.Context(), order)
 	if err != nil || !there {
@@ -331,11 +331,11 @@ func (w *world) record(order pool.Ref) pool.Record {
 }
 
 // owner is the replica that an order belongs to.
-func (w *world) owner(order pool.Ref) string {
+func (w *testRedis) owner(order pool.Ref) string {
 	return strings.Split(w.line(order), "|")[2]
 }
 
-func (w *world) line(order pool.Ref) string {
+func (w *testRedis) line(order pool.Ref) string {
 	w.t.Helper()
 	line := w.redis.HGet(key("journal", order.Identity), order.Order)
 	if line == "" {
@@ -345,7 +345,7 @@ func (w *world) line(order pool.Ref) string {
 }
 
 // refact replaces what is written in the journal for an adopter.
-func (w *world) refact(order pool.Ref, facts string) {
+func (w *testRedis) refact(order pool.Ref, facts string) {
 	w.t.Helper()
 	fields := strings.SplitN(w.line(order), "|", 7)
 	fields[6] = facts
@@ -353,7 +353,7 @@ func (w *world) refact(order pool.Ref, facts string) {
 }
 
 // endLease is what a replica does that renews nothing for a while.
-func (w *world) endLease(order pool.Ref) {
+func (w *testRedis) endLease(order pool.Ref) {
 	w.t.Helper()
 	if _, err := w.redis.ZAdd(key("leases", order.Identity), float64(time.Now().UnixMilli()), order.Order); err != nil {
 		w.t.Fatal(err)
@@ -361,7 +361,7 @@ func (w *world) endLease(order pool.Ref) {
 }
 
 // steal has the other replica adopt an order.
-func (w *world) steal(ctx context.Context, order pool.Ref) {
+func (w *testRedis) steal(ctx context.Context, order pool.Ref) {
 	w.t.Helper()
 	w.endLease(order)
 	got, _, err := w.other().Adopt(ctx, order.Identity, []string{order.Order})
@@ -371,7 +371,7 @@ func (w *world) steal(ctx context.Context, order pool.Ref) {
 }
 
 // landElsewhere has a callback at the other replica bring an order's token.
-func (w *world) landElsewhere(ctx context.Context, order pool.Ref) {
+func (w *testRedis) landElsewhere(ctx context.Context, order pool.Ref) {
 	w.t.Helper()
 	how, err := w.other().Settle(ctx, pool.Landing{
 		Ref: order, Provider: "one", Value: "03AFelsewhere", Callback: true, Lifetime: 2 * time.Minute,
@@ -382,7 +382,7 @@ func (w *world) landElsewhere(ctx context.Context, order pool.Ref) {
 }
 
 // claimElsewhere makes a task of the provider "one" another order's.
-func (w *world) claimElsewhere(task string) {
+func (w *testRedis) claimElsewhere(task string) {
 	w.t.Helper()
 	another := pool.Ref{Identity: spec().ID, Order: "another"}
 	if ok, err := w.other().Claim(w.t.Context(), "one", task, another, time.Hour); err != nil || !ok {
@@ -391,7 +391,7 @@ func (w *world) claimElsewhere(task string) {
 }
 
 // pauseElsewhere is an operator at the other replica.
-func (w *world) pauseElsewhere(id captcha.ID) {
+func (w *testRedis) pauseElsewhere(id captcha.ID) {
 	w.t.Helper()
 	if err := w.other().Pause(w.t.Context(), id); err != nil {
 		w.t.Error(err)
@@ -399,7 +399,7 @@ func (w *world) pauseElsewhere(id captcha.ID) {
 }
 
 // forgetOrder makes Redis forget an order, as one without a file does when it starts anew.
-func (w *world) forgetOrder(order pool.Ref) {
+func (w *testRedis) forgetOrder(order pool.Ref) {
 	w.t.Helper()
 	for _, kind := range []string{"orders", "leases"} {
 		if _, err := w.redis.ZRem(key(kind, order.Identity), order.Order); err != nil {
@@ -410,10 +410,10 @@ func (w *world) forgetOrder(order pool.Ref) {
 }
 
 // picture is all that is in Redis.
-func (w *world) picture() string { return w.redis.Dump() }
+func (w *testRedis) picture() string { return w.redis.Dump() }
 
 // landed are the landings that the script carried out for buyers of this test.
-func (w *world) landed() []pool.Landing {
+func (w *testRedis) landed() []pool.Landing {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.landings)

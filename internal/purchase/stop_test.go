@@ -18,9 +18,9 @@ import (
 // the order in the journal without polling.
 func TestStopWhileSubmitting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		ctx, stop := context.WithCancel(t.Context())
-		s.seat.submit = func(own context.Context) (string, error) {
+		s.provider.submit = func(own context.Context) (string, error) {
 			time.AfterFunc(time.Second, stop)
 			select {
 			case <-own.Done():
@@ -44,8 +44,8 @@ func TestStopWhilePolling(t *testing.T) {
 	for name, after := range map[string]time.Duration{"in the wait": 3 * time.Second, "in a poll": 16 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(t, 1)
-				s.seat.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
+				s := newTestBuyer(t, 1)
+				s.provider.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
 					<-ctx.Done()
 					return provider.Solution{}, ctx.Err()
 				}
@@ -73,7 +73,7 @@ func TestStopWhilePolling(t *testing.T) {
 // is taken back.
 func TestStopBeforeSubmitting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newTestBuyer(t, 1)
 		o := s.order(t)
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
@@ -93,10 +93,10 @@ func TestStopWithATokenInHand(t *testing.T) {
 	for _, away := range []time.Duration{2 * time.Second, time.Hour} {
 		t.Run(fmt.Sprint(away), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShop(t, 1)
+				s := newTestBuyer(t, 1)
 				ctx, stop := context.WithCancel(t.Context())
 				began := time.Now()
-				s.seat.poll = func(context.Context, int) (provider.Solution, error) {
+				s.provider.poll = func(context.Context, int) (provider.Solution, error) {
 					stop()
 					began = time.Now()
 					return provider.Solution{Token: "03AFexample"}, nil

@@ -59,8 +59,8 @@ func (l *ledger) want(t *testing.T, want ...string) {
 	}
 }
 
-// seat is a provider that does what the test's functions say.
-type seat struct {
+// provider is a provider that does what the test's functions say.
+type fakeProvider struct {
 	*ledger
 	name    string
 	mu      sync.Mutex
@@ -80,8 +80,8 @@ type seat struct {
 	report   func() error
 }
 
-func newSeat(l *ledger, name string) *seat {
-	return &seat{
+func newFakeProvider(l *ledger, name string) *fakeProvider {
+	return &fakeProvider{
 		ledger: l, name: name, state: provider.State{Kind: provider.StateOK}, limit: 3 * time.Minute,
 		submit: func(context.Context) (string, error) { return "t1", nil },
 		poll: func(context.Context, int) (provider.Solution, error) {
@@ -91,9 +91,9 @@ func newSeat(l *ledger, name string) *seat {
 	}
 }
 
-func (s *seat) Name() string { return s.name }
+func (s *fakeProvider) Name() string { return s.name }
 
-func (s *seat) Submit(ctx context.Context, _ captcha.Identity, pingback string) (string, error) {
+func (s *fakeProvider) Submit(ctx context.Context, _ captcha.Identity, pingback string) (string, error) {
 	s.mu.Lock()
 	s.pingback = pingback
 	s.mu.Unlock()
@@ -101,7 +101,7 @@ func (s *seat) Submit(ctx context.Context, _ captcha.Identity, pingback string) 
 	return s.submit(ctx)
 }
 
-func (s *seat) Report(_ context.Context, task string, _ captcha.Type, good bool) error {
+func (s *fakeProvider) Report(_ context.Context, task string, _ captcha.Type, good bool) error {
 	s.add("report %s %v", task, good)
 	if s.report == nil {
 		return nil
@@ -109,9 +109,9 @@ func (s *seat) Report(_ context.Context, task string, _ captcha.Type, good bool)
 	return s.report()
 }
 
-func (s *seat) ReportWindow() time.Duration { return time.Minute }
+func (s *fakeProvider) ReportWindow() time.Duration { return time.Minute }
 
-func (s *seat) Poll(ctx context.Context, task string, id captcha.Identity) (provider.Solution, error) {
+func (s *fakeProvider) Poll(ctx context.Context, task string, id captcha.Identity) (provider.Solution, error) {
 	s.mu.Lock()
 	s.polled = id
 	s.polls++
@@ -122,7 +122,7 @@ func (s *seat) Poll(ctx context.Context, task string, id captcha.Identity) (prov
 	if err == nil && solution.Token == "03AFexample" {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		// A text is sold once, by whichever seat.
+		// A text is sold once, by whichever provider.
 		if s.sold++; s.sold > 1 || s.name != "one" {
 			solution.Token += fmt.Sprint("-", s.name, "-", s.sold)
 		}
@@ -130,13 +130,13 @@ func (s *seat) Poll(ctx context.Context, task string, id captcha.Identity) (prov
 	return solution, err
 }
 
-func (s *seat) Pace(captcha.Type) (time.Duration, time.Duration) {
+func (s *fakeProvider) Pace(captcha.Type) (time.Duration, time.Duration) {
 	return 15 * time.Second, 5 * time.Second
 }
 
-func (s *seat) Timeout() time.Duration { return s.limit }
+func (s *fakeProvider) Timeout() time.Duration { return s.limit }
 
-func (s *seat) Ready(time.Time) (bool, time.Duration) {
+func (s *fakeProvider) Ready(time.Time) (bool, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.readies++
@@ -146,19 +146,19 @@ func (s *seat) Ready(time.Time) (bool, time.Duration) {
 	return false, s.wait
 }
 
-func (s *seat) State(time.Time) provider.State {
+func (s *fakeProvider) State(time.Time) provider.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
 }
 
-func (s *seat) setState(k provider.StateKind, wait time.Duration) {
+func (s *fakeProvider) setState(k provider.StateKind, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state, s.wait = provider.State{Kind: k}, wait
 }
 
-func (s *seat) Threads(context.Context) (int, bool, error) {
+func (s *fakeProvider) Threads(context.Context) (int, bool, error) {
 	s.mu.Lock()
 	s.asked++
 	s.mu.Unlock()
@@ -166,13 +166,13 @@ func (s *seat) Threads(context.Context) (int, bool, error) {
 }
 
 // calls is how often Ready and Threads were asked.
-func (s *seat) calls() (readies, threads int) {
+func (s *fakeProvider) calls() (readies, threads int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.readies, s.asked
 }
 
-func (s *seat) ReadBalance(context.Context) error { return errors.New("no balance here") }
+func (s *fakeProvider) ReadBalance(context.Context) error { return errors.New("no balance here") }
 
 // witness records outcomes.
 type witness struct{ *ledger }
@@ -185,42 +185,44 @@ func (w witness) Report(name, outcome string) {
 	w.add("report to %s: %s", name, outcome)
 }
 
-// shop is a buyer with one provider and a stock.
-type shop struct {
+// buyer is a buyer with one provider and a stock.
+type testBuyer struct {
 	*ledger
-	stock *stock
-	seat  *seat
-	buyer *Buyer
+	stock    *stock
+	provider *fakeProvider
+	buyer    *Buyer
 }
 
-func newShop(t *testing.T, concurrency int) *shop {
+func newTestBuyer(t *testing.T, concurrency int) *testBuyer {
 	t.Helper()
-	return newShopWith(t, concurrency, "no letters")
+	return newTestBuyerWith(t, concurrency, "no letters")
 }
 
-// newShopWith is a shop with a folder for letters.
-func newShopWith(t *testing.T, concurrency int, letters string) *shop {
+// newTestBuyerWith is a buyer with a folder for dead letters.
+func newTestBuyerWith(t *testing.T, concurrency int, letters string) *testBuyer {
 	t.Helper()
 	l := &ledger{}
-	return openShop(newWorld(t, l), concurrency, letters)
+	return openTestBuyer(newTestRedis(t, l), concurrency, letters)
 }
 
-// openShop is one replica: a buyer on the world's Redis with its own client of the
+// openTestBuyer is one replica: a buyer on the test's Redis with its own client of the
 // provider "one".
-func openShop(w *world, concurrency int, letters string) *shop {
+func openTestBuyer(w *testRedis, concurrency int, letters string) *testBuyer {
 	w.t.Helper()
-	s := &shop{ledger: w.ledger, seat: newSeat(w.ledger, "one")}
-	s.stock = &stock{world: w, Store: w.open(func(order pool.Ref, how string) { s.buyer.Ended(order, how) })}
+	s := &testBuyer{ledger: w.ledger, provider: newFakeProvider(w.ledger, "one")}
+	s.stock = &stock{testRedis: w, Store: w.open(func(order pool.Ref, how string) { s.buyer.Ended(order, how) })}
 	s.buyer = NewBuyer(s.stock, letters, witness{w.ledger}, quiet())
-	s.buyer.SetProviders([]Entry{{Provider: s.seat, Concurrency: concurrency}})
+	s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: concurrency}})
 	return s
 }
 
 // replica is another buyer on the same Redis.
-func (s *shop) replica(letters string) *shop { return openShop(s.stock.world, 5, letters) }
+func (s *testBuyer) replica(letters string) *testBuyer {
+	return openTestBuyer(s.stock.testRedis, 5, letters)
+}
 
-// listening has the shop's store hear what other replicas tell, until the test ends.
-func (s *shop) listening(t *testing.T) {
+// listening has the buyer's store hear what other replicas tell, until the test ends.
+func (s *testBuyer) listening(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
@@ -243,7 +245,7 @@ func spec() Spec {
 }
 
 // order admits and places one, and forgets what led to it.
-func (s *shop) order(t *testing.T) *Order {
+func (s *testBuyer) order(t *testing.T) *Order {
 	t.Helper()
 	return s.orderFor(t, spec())
 }
@@ -262,7 +264,7 @@ func mustPlace(t *testing.T, d *Buyer, target Spec) *Order {
 	return o
 }
 
-func (s *shop) orderFor(t *testing.T, target Spec) *Order {
+func (s *testBuyer) orderFor(t *testing.T, target Spec) *Order {
 	t.Helper()
 	o := mustPlace(t, s.buyer, target)
 	s.forget()
@@ -270,15 +272,15 @@ func (s *shop) orderFor(t *testing.T, target Spec) *Order {
 }
 
 // reserve gives an order a place at a provider for a day.
-func (s *shop) reserve(t *testing.T, name string, order pool.Ref) {
+func (s *testBuyer) reserve(t *testing.T, name string, order pool.Ref) {
 	t.Helper()
 	if ok, _, err := s.stock.other().Acquire(t.Context(), name, order, 99, 24*time.Hour); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 }
 
-// renew renews the lease of an order that the shop's replica owns.
-func (s *shop) renew(t *testing.T, order pool.Ref) {
+// renew renews the lease of an order that the buyer's replica owns.
+func (s *testBuyer) renew(t *testing.T, order pool.Ref) {
 	t.Helper()
 	if lost, err := s.stock.Store.Renew(t.Context(), []pool.Ref{order}); err != nil || len(lost) != 0 {
 		t.Fatal(lost, err)
@@ -287,7 +289,7 @@ func (s *shop) renew(t *testing.T, order pool.Ref) {
 
 // collecting sees an order through in the background, and returns when that waits
 // for something.
-func (s *shop) collecting(t *testing.T, o *Order) <-chan Result {
+func (s *testBuyer) collecting(t *testing.T, o *Order) <-chan Result {
 	t.Helper()
 	ended := make(chan Result, 1)
 	go func() { ended <- s.buyer.orders.collect(t.Context(), o) }()
@@ -296,7 +298,7 @@ func (s *shop) collecting(t *testing.T, o *Order) <-chan Result {
 }
 
 // running runs the buyer until the function that it returns is called.
-func (s *shop) running(t *testing.T) (stop func()) {
+func (s *testBuyer) running(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -18,7 +18,7 @@ func learning(name string, depth int) targets.Target {
 
 // demand asks for a token at each interval, for so long, and tells how many were
 // asked for and how many there were.
-func (w *world) demand(t targets.Target, every, long time.Duration) (asked, got int) {
+func (w *scenario) demand(t targets.Target, every, long time.Duration) (asked, got int) {
 	for began := time.Now(); time.Since(began) < long; asked++ {
 		w.after(every)
 		if w.take(t) {
@@ -32,32 +32,32 @@ func (w *world) demand(t targets.Target, every, long time.Duration) (asked, got 
 // without much waste, stops when it is over, and remembers it over a restart.
 func TestAdaptiveTargetFollowsTheDemand(t *testing.T) {
 	long(t)
-	play(t, 20, func(t *testing.T, w *world) {
+	play(t, 20, func(t *testing.T, w *scenario) {
 		login := learning("login", 20)
 		w.apply(login)
 		w.after(5 * time.Minute)
-		if n := w.market.asked(); n != 0 {
+		if n := w.provider.asked(); n != 0 {
 			t.Errorf("%d tokens were bought before anybody asked", n)
 		}
 		w.demand(login, 5*time.Second, 10*time.Minute)
-		before := w.market.asked()
+		before := w.provider.asked()
 		asked, got := w.demand(login, 5*time.Second, 15*time.Minute)
-		bought := w.market.asked() - before
+		bought := w.provider.asked() - before
 		if got < asked*97/100 || bought > asked*115/100 {
 			t.Errorf("%d of %d requests found a token, %d were bought", got, asked, bought)
 		}
 		if n := w.note("login"); n.Want < 2 || n.Forecast <= 0 {
 			t.Errorf("note while there is demand: %+v", n)
 		}
-		w.shelf.with(func() {
-			if n := w.shelf.saves; n < 5 || n > 26 {
+		w.store.with(func() {
+			if n := w.store.saves; n < 5 || n > 26 {
 				t.Errorf("what was learned was saved %d times in 25 minutes", n)
 			}
 		})
 		w.after(10 * time.Minute)
-		quiet := w.market.asked()
+		quiet := w.provider.asked()
 		w.after(20 * time.Minute)
-		if n := w.market.asked() - quiet; n > 3 {
+		if n := w.provider.asked() - quiet; n > 3 {
 			t.Errorf("%d tokens were bought while nobody asked", n)
 		}
 
@@ -75,14 +75,14 @@ func TestAdaptiveTargetFollowsTheDemand(t *testing.T) {
 // order is placed only if the stock is as it was looked at; play checks the cap.
 func TestTwoReplicasOfAnAdaptiveTarget(t *testing.T) {
 	long(t)
-	play(t, 40, func(t *testing.T, w *world) {
+	play(t, 40, func(t *testing.T, w *scenario) {
 		login := learning("login", 30)
 		w.apply(login)
 		w.start(login)
 		w.demand(login, 3*time.Second, 8*time.Minute)
-		before := w.market.asked()
+		before := w.provider.asked()
 		asked, got := w.demand(login, 3*time.Second, 10*time.Minute)
-		if bought := w.market.asked() - before; got < asked*97/100 || bought > asked*115/100 {
+		if bought := w.provider.asked() - before; got < asked*97/100 || bought > asked*115/100 {
 			t.Errorf("%d of %d requests found a token, %d were bought", got, asked, bought)
 		}
 	})
@@ -113,8 +113,8 @@ func TestManagerAgreesWithTheSimulator(t *testing.T) {
 		hits += r.HitRate / seeds
 		waste += r.WastePerRequest / seeds
 	}
-	play(t, 64, func(t *testing.T, w *world) {
-		w.market.like(policy.DefaultSolves())
+	play(t, 64, func(t *testing.T, w *scenario) {
+		w.provider.like(policy.DefaultSolves())
 		w.apply(login)
 		began := time.Now()
 		got := 0

@@ -55,12 +55,12 @@ func TestBudgetsAndPausesHold(t *testing.T) {
 
 // budgetStory plays it and says what went wrong.
 func budgetStory(t *testing.T, login targets.Target, story []episode) (problem string) {
-	play(t, 20, func(t *testing.T, w *world) {
-		failing := 0.0 // under the market's lock
-		w.market.with(func() { w.market.fail = func(captcha.Identity) bool { return w.market.draw.Float64() < failing } })
+	play(t, 20, func(t *testing.T, w *scenario) {
+		failing := 0.0 // under the fake's lock
+		w.provider.with(func() { w.provider.fail = func(captcha.Identity) bool { return w.provider.draw.Float64() < failing } })
 		w.apply(login)
 		begin := func(e episode) {
-			w.market.with(func() { failing = e.failing })
+			w.provider.with(func() { failing = e.failing })
 			pause := w.elsewhere.Resume
 			if e.paused {
 				pause = w.elsewhere.Pause

@@ -14,7 +14,7 @@ import (
 // After Apply no order is placed under the old definition, also when orders of
 // it are under way and slots are scarce.
 func TestDepthShrinksAcrossAReload(t *testing.T) {
-	play(t, 2, func(t *testing.T, w *world) {
+	play(t, 2, func(t *testing.T, w *scenario) {
 		login := target("login", 20)
 		w.apply(login)
 		w.after(30 * time.Second)
@@ -44,13 +44,13 @@ func TestDepthShrinksAcrossAReload(t *testing.T) {
 // A removed target's worker has ended when Apply returns, however stuck it was;
 // many are stopped at once, not one after the other.
 func TestRemovedWorkersHaveEnded(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *world) {
+	play(t, 20, func(t *testing.T, w *scenario) {
 		var list []targets.Target
 		for i := range 50 {
 			list = append(list, target(fmt.Sprint("t", i), 1))
 		}
 		stuck := make(chan struct{})
-		w.shelf.with(func() { w.shelf.strangle = stuck })
+		w.store.with(func() { w.store.strangle = stuck })
 		w.apply(list...)
 		w.after(time.Second) // all hang in their first look
 		var ended []<-chan struct{}
@@ -73,9 +73,9 @@ func TestRemovedWorkersHaveEnded(t *testing.T) {
 		if _, ok := w.manager.Note("t0"); ok {
 			t.Error("a removed target still has a note")
 		}
-		_, before := w.shelf.lookCount("")
+		_, before := w.store.lookCount("")
 		w.after(time.Minute)
-		if _, now := w.shelf.lookCount(""); now != before {
+		if _, now := w.store.lookCount(""); now != before {
 			t.Errorf("%d looks for targets that are gone", now-before)
 		}
 	})
@@ -83,7 +83,7 @@ func TestRemovedWorkersHaveEnded(t *testing.T) {
 
 // An order under way ends under its old definition when its target goes.
 func TestOrdersOutliveTheirWorker(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *world) {
+	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 3)
 		w.apply(login)
 		w.after(time.Second)
@@ -102,13 +102,13 @@ func TestOrdersOutliveTheirWorker(t *testing.T) {
 // A renamed target keeps its stock, and one whose definition is unchanged is
 // not disturbed: no new worker, no look.
 func TestRenamedAndUnchanged(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *world) {
+	play(t, 20, func(t *testing.T, w *scenario) {
 		a, b := target("a", 3), target("b", 3)
 		a.Lifetime, b.Lifetime = time.Hour, time.Hour
 		w.apply(a, b)
 		w.after(30 * time.Second)
 		worker := w.manager.workers.Load().byName["b"]
-		before, _ := w.shelf.lookCount(b.ID)
+		before, _ := w.store.lookCount(b.ID)
 		renamed := a
 		renamed.Name = "new-name"
 		b.Line = 7
@@ -117,7 +117,7 @@ func TestRenamedAndUnchanged(t *testing.T) {
 		if w.manager.workers.Load().byName["b"] != worker {
 			t.Error("an unchanged target got a new worker")
 		}
-		if now, _ := w.shelf.lookCount(b.ID); now > before+1 { // a backstop may fall into it
+		if now, _ := w.store.lookCount(b.ID); now > before+1 { // a backstop may fall into it
 			t.Errorf("%d looks for an unchanged target", now-before)
 		}
 		if _, ok := w.manager.Note("a"); ok {
@@ -126,7 +126,7 @@ func TestRenamedAndUnchanged(t *testing.T) {
 		if n := w.note("new-name"); n.State != OK {
 			t.Errorf("note of the new name: %+v", n)
 		}
-		if n := w.market.asked(); n != 6 {
+		if n := w.provider.asked(); n != 6 {
 			t.Errorf("%d submits, want 6: the stock stays where the identity is", n)
 		}
 	})
@@ -134,25 +134,25 @@ func TestRenamedAndUnchanged(t *testing.T) {
 
 // Kicks share looks: at most one per 20 ms, and none is forgotten.
 func TestKicksAreCoalesced(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *world) {
+	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 1)
 		login.Lifetime = time.Hour
 		w.apply(login)
 		w.after(time.Minute)
-		before, _ := w.shelf.lookCount(login.ID)
+		before, _ := w.store.lookCount(login.ID)
 		for range 1000 {
 			w.manager.Kick(login.ID)
 			w.after(time.Millisecond)
 		}
-		now, _ := w.shelf.lookCount(login.ID)
+		now, _ := w.store.lookCount(login.ID)
 		if n := now - before; n < 45 || n > 55 {
 			t.Errorf("%d looks in a second of kicks, want about 50", n)
 		}
 		w.after(2 * coalesce) // the look that the last kick caused, and its rest
-		settled, _ := w.shelf.lookCount(login.ID)
+		settled, _ := w.store.lookCount(login.ID)
 		w.manager.Kick(login.ID)
 		w.after(0)
-		if now, _ := w.shelf.lookCount(login.ID); now != settled+1 {
+		if now, _ := w.store.lookCount(login.ID); now != settled+1 {
 			t.Errorf("%d looks right after a single kick, want 1", now-settled)
 		}
 		w.manager.Kick("nobody's")
@@ -163,7 +163,7 @@ func TestKicksAreCoalesced(t *testing.T) {
 // too.
 func TestIdleTargetsCostLittle(t *testing.T) {
 	long(t)
-	play(t, 400, func(t *testing.T, w *world) {
+	play(t, 400, func(t *testing.T, w *scenario) {
 		var list []targets.Target
 		for i := range 60 {
 			x := target(fmt.Sprint("t", i), 2)
@@ -172,19 +172,19 @@ func TestIdleTargetsCostLittle(t *testing.T) {
 		}
 		w.apply(list...)
 		w.after(10 * time.Millisecond)
-		if _, n := w.shelf.lookCount(""); n > 40 {
+		if _, n := w.store.lookCount(""); n > 40 {
 			t.Errorf("%d looks in the first 10 ms", n)
 		}
 		w.after(2 * time.Minute)
-		_, before := w.shelf.lookCount("")
+		_, before := w.store.lookCount("")
 		most := 0
 		for range 100 {
-			_, then := w.shelf.lookCount("")
+			_, then := w.store.lookCount("")
 			w.after(time.Second)
-			_, now := w.shelf.lookCount("")
+			_, now := w.store.lookCount("")
 			most = max(most, now-then)
 		}
-		_, now := w.shelf.lookCount("")
+		_, now := w.store.lookCount("")
 		if rate := (now - before) / 100; rate > 2 || most > 10 {
 			t.Errorf("%d looks a second, %d in the worst one; want at most 2 and 10", rate, most)
 		}
@@ -194,7 +194,7 @@ func TestIdleTargetsCostLittle(t *testing.T) {
 // Who is due at one moment is looked at in few exchanges, and one that hangs does not
 // hold up the others.
 func TestLooksShareExchanges(t *testing.T) {
-	play(t, 400, func(t *testing.T, w *world) {
+	play(t, 400, func(t *testing.T, w *scenario) {
 		var list []targets.Target
 		for i := range 300 {
 			x := target(fmt.Sprint("t", i), 1)
@@ -204,27 +204,27 @@ func TestLooksShareExchanges(t *testing.T) {
 		w.apply(list...)
 		w.after(time.Minute)
 		surveys := 0
-		w.shelf.with(func() { surveys = w.shelf.surveys })
-		_, looks := w.shelf.lookCount("")
+		w.store.with(func() { surveys = w.store.surveys })
+		_, looks := w.store.lookCount("")
 		for _, x := range list {
 			w.manager.Kick(x.ID)
 		}
 		w.after(10 * time.Millisecond)
-		w.shelf.with(func() { surveys = w.shelf.surveys - surveys })
-		if _, n := w.shelf.lookCount(""); n-looks < 300 || surveys > 30 {
+		w.store.with(func() { surveys = w.store.surveys - surveys })
+		if _, n := w.store.lookCount(""); n-looks < 300 || surveys > 30 {
 			t.Errorf("%d looks in %d exchanges for 300 kicks", n-looks, surveys)
 		}
 		w.after(2 * coalesce)
 		hangs := make(chan struct{})
 		defer close(hangs)
-		w.shelf.with(func() { w.shelf.strangle = hangs })
+		w.store.with(func() { w.store.strangle = hangs })
 		w.manager.Kick(list[0].ID)
 		w.after(0)
-		w.shelf.with(func() { w.shelf.strangle = nil })
-		before, _ := w.shelf.lookCount(list[1].ID)
+		w.store.with(func() { w.store.strangle = nil })
+		before, _ := w.store.lookCount(list[1].ID)
 		w.manager.Kick(list[1].ID)
 		w.after(0)
-		if n, _ := w.shelf.lookCount(list[1].ID); n != before+1 {
+		if n, _ := w.store.lookCount(list[1].ID); n != before+1 {
 			t.Errorf("%d looks at one while another hangs", n-before)
 		}
 	})
@@ -233,11 +233,11 @@ func TestLooksShareExchanges(t *testing.T) {
 // A stop places no more orders and leaves those under way in the journal.
 func TestStopLeavesOrdersInTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 3)
+		w := newScenario(t, 3)
 		w.replica = w.newReplica()
-		m, shop, login := w.manager, w.market, target("login", 9)
+		m, provider, login := w.manager, w.provider, target("login", 9)
 		m.Apply(t.Context(), &targets.Set{Targets: []targets.Target{login}}) // before Run: remembered
-		if shop.asked() != 0 {
+		if provider.asked() != 0 {
 			t.Error("bought before Run")
 		}
 		w.run(w.replica)
@@ -248,8 +248,8 @@ func TestStopLeavesOrdersInTheJournal(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 		s, err := w.elsewhere.Look(t.Context(), login.ID, login.Margin, 0)
-		if err != nil || s.Orders != 3 || s.Bought != 3 || shop.asked() != 3 {
-			t.Errorf("%d orders in the journal, %d of them bought, %d submits, want 3 each; %v", s.Orders, s.Bought, shop.asked(), err)
+		if err != nil || s.Orders != 3 || s.Bought != 3 || provider.asked() != 3 {
+			t.Errorf("%d orders in the journal, %d of them bought, %d submits, want 3 each; %v", s.Orders, s.Bought, provider.asked(), err)
 		}
 		// After the end Apply and Kick do nothing, and return.
 		m.Apply(t.Context(), &targets.Set{})
@@ -260,9 +260,9 @@ func TestStopLeavesOrdersInTheJournal(t *testing.T) {
 
 // Apply gives up waiting when its context ends.
 func TestApplyEndsWithItsContext(t *testing.T) {
-	play(t, 1, func(t *testing.T, w *world) {
+	play(t, 1, func(t *testing.T, w *scenario) {
 		stuck := make(chan struct{})
-		w.shelf.with(func() { w.shelf.strangle = stuck })
+		w.store.with(func() { w.store.strangle = stuck })
 		w.apply(target("a", 1))
 		w.after(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -280,7 +280,7 @@ func TestApplyEndsWithItsContext(t *testing.T) {
 // The lead that an order is placed with is the one that the stock was looked at
 // with when it was decided upon, even if it changed just then.
 func TestOneLeadForLookAndOrder(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *world) {
+	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 4)
 		w.learned(login, 3, 30*time.Second)
 		w.apply(login)

@@ -26,22 +26,22 @@ func TestEachBudgetHoldsAlone(t *testing.T) {
 	}
 	for name, x := range cases {
 		t.Run(name, func(t *testing.T) {
-			play(t, 20, func(t *testing.T, w *world) {
+			play(t, 20, func(t *testing.T, w *scenario) {
 				login := target("login", 2)
 				login.Budget = x.budget
 				w.apply(login)
 				w.after(10 * time.Minute)
 				first := w.book.placed()[0].at
 				n := w.note("login")
-				if bought := w.market.asked(); bought != 4 || n.State != Budget {
+				if bought := w.provider.asked(); bought != 4 || n.State != Budget {
 					t.Errorf("%d bought, note %+v", bought, n)
 				}
 				if (n.Until.Sub(first.Add(x.window))).Abs() > time.Second {
 					t.Errorf("room again at %v, want a window after %v", n.Until, first)
 				}
-				before, _ := w.shelf.lookCount(login.ID)
+				before, _ := w.store.lookCount(login.ID)
 				w.demand(login, 100*time.Millisecond, 10*time.Second)
-				if now, _ := w.shelf.lookCount(login.ID); now > before+4 {
+				if now, _ := w.store.lookCount(login.ID); now > before+4 {
 					t.Errorf("%d looks within ten seconds, although nothing can be bought", now-before)
 				}
 				if said := w.log.count("nothing more is bought for now"); said != 1 {
@@ -51,14 +51,14 @@ func TestEachBudgetHoldsAlone(t *testing.T) {
 				w.after(time.Until(first.Add(x.window - time.Minute)))
 				w.replica = w.start(login)
 				w.after(59 * time.Second)
-				if bought := w.market.asked(); bought != 4 {
+				if bought := w.provider.asked(); bought != 4 {
 					t.Errorf("%d bought within the window", bought)
 				}
 				w.after(2 * time.Second)
 				if said := w.log.count("the budget has room again"); said != 1 {
 					t.Errorf("its end was said %d times", said)
 				}
-				if bought := w.market.asked(); bought != 6 || w.note("login").State != OK {
+				if bought := w.provider.asked(); bought != 6 || w.note("login").State != OK {
 					t.Errorf("%d bought after it, note %+v", bought, w.note("login"))
 				}
 			})
@@ -68,17 +68,17 @@ func TestEachBudgetHoldsAlone(t *testing.T) {
 
 // The budget over all targets can be raised at any time, which no kick tells.
 func TestBudgetOverAllTargets(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *world) {
+	play(t, 20, func(t *testing.T, w *scenario) {
 		w.buyer.SetBudget(3)
 		w.apply(target("login", 5))
 		w.after(20 * time.Second)
-		if n := w.note("login"); w.market.asked() != 3 || n.State != Budget || !strings.Contains(n.Reason, "over all targets") {
-			t.Errorf("%d bought, note %+v", w.market.asked(), n)
+		if n := w.note("login"); w.provider.asked() != 3 || n.State != Budget || !strings.Contains(n.Reason, "over all targets") {
+			t.Errorf("%d bought, note %+v", w.provider.asked(), n)
 		}
 		w.buyer.SetBudget(5)
 		w.after(backstop + backstopSpread)
-		if n := w.note("login"); w.market.asked() != 5 || n.State != OK {
-			t.Errorf("%d bought, note %+v", w.market.asked(), n)
+		if n := w.note("login"); w.provider.asked() != 5 || n.State != OK {
+			t.Errorf("%d bought, note %+v", w.provider.asked(), n)
 		}
 	})
 }
@@ -100,13 +100,13 @@ func TestTermsOfAnAdaptiveOrder(t *testing.T) {
 
 // A bid that was not served for long is made anew at once, not at the next look.
 func TestBidsAreRenewed(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *world) {
-		w.market.with(func() { w.market.down = true })
+	play(t, 20, func(t *testing.T, w *scenario) {
+		w.provider.with(func() { w.provider.down = true })
 		w.apply(target("login", 3))
 		w.after(staleBid + time.Second)
-		w.market.with(func() { w.market.down = false })
+		w.provider.with(func() { w.provider.down = false })
 		w.after(2 * time.Second)
-		if n := w.market.asked(); n != 3 {
+		if n := w.provider.asked(); n != 3 {
 			t.Errorf("%d submits right after the provider came back, want 3", n)
 		}
 	})
@@ -115,7 +115,7 @@ func TestBidsAreRenewed(t *testing.T) {
 // Identities that went are looked at once more, when their last token and order
 // must be over, so that their figures are complete; not those that came back.
 func TestDepartedTargetsAreSettled(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *world) {
+	play(t, 20, func(t *testing.T, w *scenario) {
 		gone, back := target("gone", 2), target("back", 2)
 		first := []targets.Provider{{Name: "one", Timeout: 3 * time.Minute}}
 		second := []targets.Provider{{Name: "two", Timeout: time.Minute}}
@@ -129,13 +129,13 @@ func TestDepartedTargetsAreSettled(t *testing.T) {
 		w.after(time.Minute)
 		apply(second, back)
 		w.after(time.Until(due) - 10*time.Second)
-		before, _ := w.shelf.lookCount(gone.ID)
+		before, _ := w.store.lookCount(gone.ID)
 		w.redis.SetDown(true) // the first try is in vain
 		w.after(10*time.Second + 2*adoptEvery)
 		w.redis.SetDown(false)
-		tried, _ := w.shelf.lookCount(gone.ID)
+		tried, _ := w.store.lookCount(gone.ID)
 		w.after(time.Minute)
-		if n, _ := w.shelf.lookCount(gone.ID); tried == before || n == tried || n > tried+3 { // the store may need five seconds to notice that Redis is back
+		if n, _ := w.store.lookCount(gone.ID); tried == before || n == tried || n > tried+3 { // the store may need five seconds to notice that Redis is back
 			t.Errorf("%d looks before it was due, %d then in vain, %d more", before, tried-before, n-tried)
 		}
 		w.manager.mu.Lock()
@@ -152,12 +152,12 @@ func TestAnotherReplicaOrdersInBetween(t *testing.T) {
 	for _, depth := range []int{3, 10} {
 		for others := 1; others <= 3; others++ {
 			t.Run(fmt.Sprintf("depth %d, %d others", depth, others), func(t *testing.T) {
-				play(t, 20, func(t *testing.T, w *world) {
+				play(t, 20, func(t *testing.T, w *scenario) {
 					login := learning("login", depth)
 					login.Min = 3
-					w.market.lead = func() time.Duration { return 12 * time.Second }
-					w.shelf.with(func() {
-						w.shelf.meantime = func() {
+					w.provider.lead = func() time.Duration { return 12 * time.Second }
+					w.store.with(func() {
+						w.store.meantime = func() {
 							for range others {
 								w.foreign(login)
 							}
@@ -185,7 +185,7 @@ func TestAnotherReplicaOrdersInBetween(t *testing.T) {
 
 // Nobody asked an adaptive target before: who waits is ordered for at once.
 func TestAdaptiveTargetOrdersForCallers(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *world) {
+	play(t, 20, func(t *testing.T, w *scenario) {
 		login := learning("login", 10)
 		w.apply(login)
 		w.after(time.Minute)
@@ -205,22 +205,22 @@ func TestAdaptiveTargetOrdersForCallers(t *testing.T) {
 // another replica.
 func TestKicksWakeWorkers(t *testing.T) {
 	const soon = 50 * time.Millisecond
-	play(t, 20, func(t *testing.T, w *world) {
+	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 2)
 		login.Lifetime = 23 * time.Hour
-		w.market.lead = func() time.Duration { return 12 * time.Second }
+		w.provider.lead = func() time.Duration { return 12 * time.Second }
 		broken := true
-		w.market.fail = func(captcha.Identity) bool { return broken }
+		w.provider.fail = func(captcha.Identity) bool { return broken }
 		w.apply(login)
 		w.after(5 * time.Second)
 		for w.stock(login).Figures.Failed < 2 {
 			w.after(10 * time.Millisecond)
 		}
 		w.after(soon)
-		if n := w.market.asked(); n != 4 {
+		if n := w.provider.asked(); n != 4 {
 			t.Errorf("%d submits right after two of two failed, want 4", n)
 		}
-		w.market.with(func() { broken = false })
+		w.provider.with(func() { broken = false })
 		w.after(3 * time.Minute)
 		steps := []struct {
 			name   string
@@ -235,12 +235,12 @@ func TestKicksWakeWorkers(t *testing.T) {
 			{"a window elsewhere", func() error { return w.elsewhere.Warm(t.Context(), login.ID, window(5, time.Hour), pool.WindowLimit{}) }, 3},
 		}
 		for _, step := range steps {
-			before := w.market.asked()
+			before := w.provider.asked()
 			if err := step.action(); err != nil {
 				t.Fatal(err)
 			}
 			w.after(soon)
-			if n := w.market.asked() - before; n != step.more {
+			if n := w.provider.asked() - before; n != step.more {
 				t.Errorf("%s: %d submits right after it, want %d", step.name, n, step.more)
 			}
 			w.after(61 * time.Second)
@@ -251,14 +251,14 @@ func TestKicksWakeWorkers(t *testing.T) {
 // What was asked for while no daemon ran, or before a restart, is no demand of now;
 // what is asked for after it is.
 func TestArrivalsAfterARestart(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *world) {
+	play(t, 20, func(t *testing.T, w *scenario) {
 		login := learning("login", 20)
 		for range 40 {
 			w.take(login)
 		}
 		w.apply(login)
 		w.after(time.Minute)
-		if n := w.market.asked(); n != 0 {
+		if n := w.provider.asked(); n != 0 {
 			t.Errorf("%d bought for requests of before the start", n)
 		}
 		w.demand(login, 2*time.Second, 4*time.Minute+30*time.Second)
@@ -286,7 +286,7 @@ func TestBudgetsHoldUnderFaults(t *testing.T) {
 	long(t)
 	for _, kind := range []targets.Refill{targets.RefillFixed, targets.RefillAdaptive} {
 		t.Run(string(kind), func(t *testing.T) {
-			play(t, 20, func(t *testing.T, w *world) {
+			play(t, 20, func(t *testing.T, w *scenario) {
 				const perHour, overall = 24, 40
 				login := learning("login", 8)
 				login.Refill, login.Min, login.Budget.PerHour = kind, 4, perHour
@@ -300,22 +300,22 @@ func TestBudgetsHoldUnderFaults(t *testing.T) {
 
 				w.redis.SetDown(true)
 				w.after(20 * time.Second)
-				down := w.market.asked()
+				down := w.provider.asked()
 				w.after(10 * time.Second)
-				if w.market.asked() != down {
+				if w.provider.asked() != down {
 					t.Error("bought while Redis was away")
 				}
 				w.redis.SetDown(false)
 				w.demand(login, 3*time.Second, time.Minute)
 
-				w.market.with(func() {
-					w.market.submit = func(captcha.Identity) error { return &provider.Error{Class: provider.Capacity, Code: "NO_SLOT"} }
+				w.provider.with(func() {
+					w.provider.submit = func(captcha.Identity) error { return &provider.Error{Class: provider.Capacity, Code: "NO_SLOT"} }
 				})
 				w.demand(login, 3*time.Second, 30*time.Second)
-				w.market.with(func() { w.market.submit = nil })
+				w.provider.with(func() { w.provider.submit = nil })
 				w.kill(second)
 				w.demand(login, 3*time.Second, 5*time.Minute)
-				if n := len(w.market.sales()); n != perHour {
+				if n := len(w.provider.sales()); n != perHour {
 					t.Errorf("%d bought with a budget of %d", n, perHour)
 				}
 				if n := w.note("login"); n.State != Budget || n.Until.IsZero() {
@@ -323,7 +323,7 @@ func TestBudgetsHoldUnderFaults(t *testing.T) {
 				}
 				w.after(55 * time.Minute)
 				w.demand(login, 3*time.Second, 5*time.Minute)
-				if n := len(w.market.sales()); n != overall {
+				if n := len(w.provider.sales()); n != overall {
 					t.Errorf("%d bought after an hour, want all %d of the day", n, overall)
 				}
 				w.after(4 * time.Minute)

@@ -11,12 +11,12 @@ import (
 // jobHits lets a job come every four minutes, and answers what share of its
 // requests found a token from the eleventh time on. event comes in the middle of that
 // time.
-func jobHits(t *testing.T, replicas int, event func(w *world, login targets.Target)) (hits float64) {
+func jobHits(t *testing.T, replicas int, event func(w *scenario, login targets.Target)) (hits float64) {
 	const every, requests, learned, counted = 4 * time.Minute, 12, 10, 4
-	play(t, 64, func(t *testing.T, w *world) {
+	play(t, 64, func(t *testing.T, w *scenario) {
 		sound := policy.DefaultSolves()
 		sound.Fail = 0
-		w.market.like(sound)
+		w.provider.like(sound)
 		login := learning("login", 200)
 		login.MaxWaste = 10 // so that nearly all is hits once it is learned
 		w.apply(login)
@@ -49,19 +49,19 @@ func TestMemoryOutlivesReplicas(t *testing.T) {
 	const away = 2 * time.Second
 	cases := map[string]struct {
 		replicas int
-		event    func(w *world, login targets.Target)
+		event    func(w *scenario, login targets.Target)
 	}{
-		"restart": {1, func(w *world, login targets.Target) {
+		"restart": {1, func(w *scenario, login targets.Target) {
 			w.end(w.replica)
 			w.after(away)
 			w.replica = w.start(login)
 		}},
-		"kill and restart": {1, func(w *world, login targets.Target) {
+		"kill and restart": {1, func(w *scenario, login targets.Target) {
 			w.kill(w.replica)
 			w.after(away)
 			w.replica = w.start(login)
 		}},
-		"one of two is killed": {2, func(w *world, _ targets.Target) {
+		"one of two is killed": {2, func(w *scenario, _ targets.Target) {
 			w.kill(w.replica)
 			w.replica = w.all[1]
 		}},

@@ -18,8 +18,8 @@ import (
 // live runs a manager on a trace's arrivals, and answers its last note.
 func live(t *testing.T, target targets.Target, arrivals []float64) (n Note, real pool.Figures) {
 	t.Helper()
-	play(t, 64, func(t *testing.T, w *world) {
-		w.market.like(policy.DefaultSolves())
+	play(t, 64, func(t *testing.T, w *scenario) {
+		w.provider.like(policy.DefaultSolves())
 		w.apply(target)
 		began := time.Now()
 		for _, arrival := range arrivals {
@@ -117,7 +117,7 @@ func TestShadowOfAdaptive(t *testing.T) {
 // has it again with the next request; the time until then costs the fixed target much.
 func TestShadowUnloads(t *testing.T) {
 	long(t)
-	play(t, 64, func(t *testing.T, w *world) {
+	play(t, 64, func(t *testing.T, w *scenario) {
 		login := target("login", 5)
 		login.HitRate, login.MaxWaste = 0.97, 3
 		w.apply(login)
@@ -131,7 +131,7 @@ func TestShadowUnloads(t *testing.T) {
 			t.Errorf("after that %+v, before %+v", night, before)
 		}
 		saved := func() (cells, saves int) {
-			w.shelf.with(func() { saves = w.shelf.saves })
+			w.store.with(func() { saves = w.store.saves })
 			return len(w.saved(login).Cells), saves
 		}
 		cells, saves := saved()
@@ -147,13 +147,13 @@ func TestShadowUnloads(t *testing.T) {
 
 // An adaptive target is saved once a minute while somebody asks, and no more.
 func TestAdaptiveTargetIsSavedSeldom(t *testing.T) {
-	play(t, 64, func(t *testing.T, w *world) {
+	play(t, 64, func(t *testing.T, w *scenario) {
 		login := learning("login", 20)
 		w.apply(login)
 		w.demand(login, 5*time.Second, 10*time.Minute)
 		w.after(2 * time.Hour)
-		w.shelf.with(func() {
-			if n := w.shelf.saves; n > 12 {
+		w.store.with(func() {
+			if n := w.store.saves; n > 12 {
 				t.Errorf("saved %d times", n)
 			}
 		})

@@ -11,15 +11,15 @@ import (
 // Where a provider is full, who waits for a token comes before a stock that is
 // only being filled.
 func TestCallersComeFirst(t *testing.T) {
-	play(t, 4, func(t *testing.T, w *world) {
-		w.market.lead = func() time.Duration { return 20 * time.Second }
+	play(t, 4, func(t *testing.T, w *scenario) {
+		w.provider.lead = func() time.Duration { return 20 * time.Second }
 		hoard, login := target("hoard", 200), target("login", 0)
 		hoard.Lifetime = time.Hour
 		w.apply(hoard, login)
 		w.after(10 * time.Second)
 		served := w.callers(login, 3)
 		w.after(45 * time.Second) // the four orders under way end twice within it
-		sold := w.market.sales()
+		sold := w.provider.sales()
 		if len(sold) < 12 {
 			t.Fatalf("only %d sold", len(sold))
 		}
@@ -44,8 +44,8 @@ func TestCallersComeFirst(t *testing.T) {
 
 // A caller who comes while the target already stands in the line moves it forward.
 func TestBidsAreOfTheDay(t *testing.T) {
-	play(t, 1, func(t *testing.T, w *world) {
-		w.market.lead = func() time.Duration { return 20 * time.Second }
+	play(t, 1, func(t *testing.T, w *scenario) {
+		w.provider.lead = func() time.Duration { return 20 * time.Second }
 		hoard, login := target("hoard", 200), target("login", 1)
 		hoard.Lifetime = time.Hour
 		w.apply(hoard)
@@ -57,7 +57,7 @@ func TestBidsAreOfTheDay(t *testing.T) {
 		w.after(time.Second)
 		served := w.callers(login, 2)
 		w.after(20 * time.Second)
-		sold := w.market.sales()
+		sold := w.provider.sales()
 		if last := sold[len(sold)-1]; last != login.ID {
 			t.Errorf("the slot after the callers came went to another target: %v", sold)
 		}
@@ -68,8 +68,8 @@ func TestBidsAreOfTheDay(t *testing.T) {
 // Of two targets that wait for as long, the one whose orders are worth more gets
 // more slots.
 func TestSlotsGoByWorth(t *testing.T) {
-	play(t, 3, func(t *testing.T, w *world) {
-		w.market.lead = func() time.Duration { return 20 * time.Second }
+	play(t, 3, func(t *testing.T, w *scenario) {
+		w.provider.lead = func() time.Duration { return 20 * time.Second }
 		often, rarely := target("often", 200), target("rarely", 200)
 		for _, x := range []*targets.Target{&often, &rarely} {
 			x.MaxWaste, x.HitRate, x.Lifetime = 3, 0.97, time.Hour
@@ -83,7 +83,7 @@ func TestSlotsGoByWorth(t *testing.T) {
 			}
 		}
 		got := map[captcha.ID]int{}
-		for _, id := range w.market.sales() {
+		for _, id := range w.provider.sales() {
 			got[id]++
 		}
 		if got[often.ID] < 2*got[rarely.ID] || got[rarely.ID] < 10 {
@@ -95,8 +95,8 @@ func TestSlotsGoByWorth(t *testing.T) {
 // Tokens that a window keeps are worth as much as any: a busy target does not keep
 // them from coming.
 func TestWindowGetsSlots(t *testing.T) {
-	play(t, 6, func(t *testing.T, w *world) {
-		w.market.lead = func() time.Duration { return 18 * time.Second }
+	play(t, 6, func(t *testing.T, w *scenario) {
+		w.provider.lead = func() time.Duration { return 18 * time.Second }
 		busy, kept := learning("busy", 200), learning("kept", 30)
 		w.apply(busy, kept)
 		w.demand(busy, time.Second, 4*time.Minute)
@@ -119,7 +119,7 @@ func TestWindowGetsSlots(t *testing.T) {
 // are worth more gets more than the others.
 func TestSlotsGoWhereTheyAreWorthMost(t *testing.T) {
 	long(t)
-	play(t, 6, func(t *testing.T, w *world) {
+	play(t, 6, func(t *testing.T, w *scenario) {
 		busy, rare, never := learning("busy", 200), learning("rare", 200), target("never", 3)
 		list := []targets.Target{busy, rare, never}
 		w.apply(list...)

@@ -12,8 +12,8 @@ import (
 // orders one after another before its requests come.
 func TestJobsShareFewSlots(t *testing.T) {
 	long(t)
-	play(t, 5, func(t *testing.T, w *world) {
-		w.market.like(policy.DefaultSolves())
+	play(t, 5, func(t *testing.T, w *scenario) {
+		w.provider.like(policy.DefaultSolves())
 		jobs := []targets.Target{learning("one", 60), learning("two", 60), learning("three", 60)}
 		w.apply(jobs...)
 		const period, every, lasts = 10 * time.Minute, 200 * time.Millisecond, 3 * time.Second

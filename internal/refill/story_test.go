@@ -16,9 +16,9 @@ import (
 // A new target is filled at once, and then each token is replaced a lead time
 // before it leaves the fresh ones.
 func TestFillsAndRenews(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *world) {
+	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 5)
-		w.market.lead = func() time.Duration { return 11 * time.Second }
+		w.provider.lead = func() time.Duration { return 11 * time.Second }
 		w.apply(login)
 		w.after(13 * time.Second)
 		if n := w.fresh(login); n != 5 {
@@ -38,7 +38,7 @@ func TestFillsAndRenews(t *testing.T) {
 		}
 		// A token lands 2 s old, with 78 s to go, and the next one lands when it
 		// leaves: 5 x 1200/78.
-		if n := len(w.market.sales()); n < 75 || n > 90 {
+		if n := len(w.provider.sales()); n < 75 || n > 90 {
 			t.Errorf("%d bought in twenty minutes, want about 80", n)
 		}
 		if n := w.note("login"); n.State != OK || n.Reason != "" || n.Want != 5 || (n.Lead-12*time.Second).Abs() > 500*time.Millisecond {
@@ -50,7 +50,7 @@ func TestFillsAndRenews(t *testing.T) {
 // A take and a waiting caller are answered with orders at once; a caller that
 // waits is worth one order beyond depth.
 func TestTakesAndWaitersAreOrderedFor(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *world) {
+	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 3)
 		w.apply(login)
 		w.after(40 * time.Second)
@@ -79,7 +79,7 @@ func TestTakesAndWaitersAreOrderedFor(t *testing.T) {
 
 // Two replicas on one stock share depth and concurrency.
 func TestTwoReplicasShareDepthAndConcurrency(t *testing.T) {
-	play(t, 3, func(t *testing.T, w *world) {
+	play(t, 3, func(t *testing.T, w *scenario) {
 		a, b := target("a", 6), target("b", 6)
 		w.apply(a, b)
 		w.start(a, b)
@@ -98,14 +98,14 @@ func TestTwoReplicasShareDepthAndConcurrency(t *testing.T) {
 // With one slot a target that needs many tokens and one that needs few take
 // turns.
 func TestTargetsTakeTurns(t *testing.T) {
-	play(t, 1, func(t *testing.T, w *world) {
+	play(t, 1, func(t *testing.T, w *scenario) {
 		big, mid, small := target("big", 50), target("mid", 10), target("small", 4)
 		for _, x := range []*targets.Target{&big, &mid, &small} {
 			x.Lifetime = time.Hour
 		}
 		w.apply(big, mid, small)
 		w.after(5 * time.Minute)
-		sold := w.market.sales()
+		sold := w.provider.sales()
 		if len(sold) < 12 {
 			t.Fatalf("only %d sold", len(sold))
 		}
@@ -124,24 +124,24 @@ func TestTargetsTakeTurns(t *testing.T) {
 
 // While the first provider is down the next one sells; back again, it has all.
 func TestNextProviderTakesOver(t *testing.T) {
-	play(t, 5, func(t *testing.T, w *world) {
-		two := newMarket("two")
-		w.buyer.SetProviders([]purchase.Entry{{Provider: w.market, Concurrency: 5}, {Provider: two, Concurrency: 5}})
-		w.market.submit = func(captcha.Identity) error {
-			w.market.down = true // as the client does by itself
+	play(t, 5, func(t *testing.T, w *scenario) {
+		two := newFakeProvider("two")
+		w.buyer.SetProviders([]purchase.Entry{{Provider: w.provider, Concurrency: 5}, {Provider: two, Concurrency: 5}})
+		w.provider.submit = func(captcha.Identity) error {
+			w.provider.down = true // as the client does by itself
 			return &provider.Error{Class: provider.Account, Code: "NO_MONEY"}
 		}
 		login := target("login", 3)
 		w.apply(login)
 		w.after(time.Minute)
-		if n, first := w.fresh(login), w.market.asked(); n < 3 || first > 5 || len(two.sales()) < 3 {
+		if n, first := w.fresh(login), w.provider.asked(); n < 3 || first > 5 || len(two.sales()) < 3 {
 			t.Errorf("%d fresh; %d submits at the first, %d sold by the second", n, first, len(two.sales()))
 		}
-		w.market.with(func() { w.market.down, w.market.submit = false, nil })
+		w.provider.with(func() { w.provider.down, w.provider.submit = false, nil })
 		before := len(two.sales())
 		w.after(10 * time.Minute)
-		if len(two.sales()) != before || len(w.market.sales()) == 0 {
-			t.Errorf("after it came back the first sold %d, the second %d more", len(w.market.sales()), len(two.sales())-before)
+		if len(two.sales()) != before || len(w.provider.sales()) == 0 {
+			t.Errorf("after it came back the first sold %d, the second %d more", len(w.provider.sales()), len(two.sales())-before)
 		}
 	})
 }
@@ -149,9 +149,9 @@ func TestNextProviderTakesOver(t *testing.T) {
 // Parameters that the provider refuses stop that target alone, until its
 // definition or the providers change.
 func TestRefusedTargetStops(t *testing.T) {
-	play(t, 4, func(t *testing.T, w *world) {
+	play(t, 4, func(t *testing.T, w *scenario) {
 		bad, good := target("bad", 20), target("good", 3)
-		w.market.submit = func(id captcha.Identity) error {
+		w.provider.submit = func(id captcha.Identity) error {
 			if id.Sitekey == "bad" {
 				return &provider.Error{Class: provider.Parameters, Code: "WRONG_SITEKEY"}
 			}
@@ -160,7 +160,7 @@ func TestRefusedTargetStops(t *testing.T) {
 		w.apply(bad, good)
 		w.after(10 * time.Minute)
 		refused := func() (n int) {
-			return w.market.asked() - len(w.market.sales())
+			return w.provider.asked() - len(w.provider.sales())
 		}
 		if n := refused(); n < 1 || n > 4 {
 			t.Errorf("asked %d times for the bad target, want once, or for the orders that were on their way", n)
@@ -199,21 +199,21 @@ func TestRefusedTargetStops(t *testing.T) {
 // A target whose tasks all die is tried once per 5 s after eight failures, and
 // normally after a success.
 func TestFailingTargetIsProbed(t *testing.T) {
-	play(t, 50, func(t *testing.T, w *world) {
+	play(t, 50, func(t *testing.T, w *scenario) {
 		broken := true
-		w.market.fail = func(captcha.Identity) bool { return broken }
+		w.provider.fail = func(captcha.Identity) bool { return broken }
 		login := target("login", 10)
 		w.apply(login)
 		w.after(30 * time.Second)
 		if n := w.note("login"); n.State != Starved || !strings.Contains(n.Reason, "UNSOLVABLE") {
 			t.Errorf("note %+v", n)
 		}
-		before := w.market.asked()
+		before := w.provider.asked()
 		w.after(5 * time.Minute)
-		if n := w.market.asked() - before; n < 50 || n > 61 {
+		if n := w.provider.asked() - before; n < 50 || n > 61 {
 			t.Errorf("%d orders in 5 min, want one per 5 s", n)
 		}
-		w.market.with(func() { broken = false })
+		w.provider.with(func() { broken = false })
 		w.after(time.Minute)
 		if n := w.fresh(login); n != 10 || w.note("login").State != OK {
 			t.Errorf("%d fresh after it works again, %+v", n, w.note("login"))
@@ -223,17 +223,17 @@ func TestFailingTargetIsProbed(t *testing.T) {
 
 // Orders that were decided upon before the failures are not placed after them.
 func TestFailuresStopWhatWasDecidedBefore(t *testing.T) {
-	play(t, 10, func(t *testing.T, w *world) {
-		w.market.fail = func(captcha.Identity) bool { return true }
-		w.market.lead = func() time.Duration { return 10 * time.Second }
+	play(t, 10, func(t *testing.T, w *scenario) {
+		w.provider.fail = func(captcha.Identity) bool { return true }
+		w.provider.lead = func() time.Duration { return 10 * time.Second }
 		w.apply(target("login", 60))
 		w.after(time.Minute)
 		// Ten at once, a few while the first eight came back, ten probes.
-		if n := w.market.asked(); n < 15 || n > 32 {
+		if n := w.provider.asked(); n < 15 || n > 32 {
 			t.Errorf("%d orders in a minute of failures, want about 28", n)
 		}
 		// Those that were not placed hold no slot.
-		w.market.with(func() { w.market.fail = nil })
+		w.provider.with(func() { w.provider.fail = nil })
 		w.after(25 * time.Second)
 		if n := w.stock(w.set.Targets[0]).Orders; n != 10 {
 			t.Errorf("%d orders under way after it, want one for each slot", n)
@@ -243,11 +243,11 @@ func TestFailuresStopWhatWasDecidedBefore(t *testing.T) {
 
 // A provider that is busy but does not ask for time is not asked in a spin.
 func TestBusyProviderIsNotHammered(t *testing.T) {
-	play(t, 1, func(t *testing.T, w *world) {
-		w.market.submit = func(captcha.Identity) error { return &provider.Error{Class: provider.Capacity, Code: "NO_SLOT"} }
+	play(t, 1, func(t *testing.T, w *scenario) {
+		w.provider.submit = func(captcha.Identity) error { return &provider.Error{Class: provider.Capacity, Code: "NO_SLOT"} }
 		w.apply(target("login", 5))
 		w.after(time.Minute)
-		if n := w.market.asked(); n < 60 || n > 240 {
+		if n := w.provider.asked(); n < 60 || n > 240 {
 			t.Errorf("%d submits in a minute, want one each 250 to 500 ms", n)
 		}
 		if n := w.stock(w.set.Targets[0]).Figures.Failed; n != 0 {
@@ -259,15 +259,15 @@ func TestBusyProviderIsNotHammered(t *testing.T) {
 // While Redis is away nothing is bought and it is asked ever more slowly; back
 // again, everything goes on.
 func TestRedisAway(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *world) {
+	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 5)
 		w.redis.SetDown(true)
 		w.apply(login)
 		w.after(time.Minute)
-		if n := w.market.asked(); n != 0 {
+		if n := w.provider.asked(); n != 0 {
 			t.Errorf("%d submits while Redis is away", n)
 		}
-		if looks, _ := w.shelf.lookCount(login.ID); looks < 25 || looks > 60 {
+		if looks, _ := w.store.lookCount(login.ID); looks < 25 || looks > 60 {
 			t.Errorf("%d looks in a minute without Redis, want about 35", looks)
 		}
 		if n := w.note("login"); n.State != Starved || n.Reason != pool.Reason(pool.ErrDown) {
@@ -283,7 +283,7 @@ func TestRedisAway(t *testing.T) {
 
 // Pausing stops the buying, by the file or by POST; the stock stays.
 func TestPaused(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *world) {
+	play(t, 20, func(t *testing.T, w *scenario) {
 		byFile, byPost := target("by-file", 3), target("by-post", 3)
 		byFile.Paused = true
 		w.apply(byFile, byPost)
@@ -291,9 +291,9 @@ func TestPaused(t *testing.T) {
 		if err := w.elsewhere.Pause(t.Context(), byPost.ID); err != nil {
 			t.Fatal(err)
 		}
-		before := w.market.asked()
+		before := w.provider.asked()
 		w.after(10 * time.Minute)
-		if n := w.market.asked(); n != before || n != 3 {
+		if n := w.provider.asked(); n != before || n != 3 {
 			t.Errorf("%d submits, %d before the pause, want 3", n, before)
 		}
 		for _, name := range []string{"by-file", "by-post"} {
@@ -314,7 +314,7 @@ func TestPaused(t *testing.T) {
 }
 
 // starves lets the target begin, which cannot buy: it says why, but not at once.
-func (w *world) starves(target targets.Target) {
+func (w *scenario) starves(target targets.Target) {
 	w.t.Helper()
 	w.apply(target)
 	w.after(time.Second)
@@ -329,7 +329,7 @@ func (w *world) starves(target targets.Target) {
 
 // So does one that gets slots here, for which other replicas have no place left.
 func TestStarvedByOtherReplicas(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *world) {
+	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 3)
 		for n := range 20 {
 			ref := pool.Ref{Identity: target("other", 1).ID, Order: fmt.Sprint(n)}
@@ -344,20 +344,20 @@ func TestStarvedByOtherReplicas(t *testing.T) {
 // A target that cannot get a slot says why; a reload that brings a provider
 // helps at once.
 func TestStarved(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *world) {
+	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 3)
-		w.market.with(func() { w.market.down = true })
+		w.provider.with(func() { w.provider.down = true })
 		w.starves(login)
 		w.buyer.SetProviders(nil)
 		w.after(time.Minute)
 		if n := w.note("login"); n.State != Starved || n.Reason != purchase.ErrNoProvider.Error() {
 			t.Errorf("note without a provider: %+v", n)
 		}
-		w.market.with(func() { w.market.down = false })
-		w.buyer.SetProviders([]purchase.Entry{{Provider: w.market, Concurrency: 5}})
+		w.provider.with(func() { w.provider.down = false })
+		w.buyer.SetProviders([]purchase.Entry{{Provider: w.provider, Concurrency: 5}})
 		w.manager.Apply(t.Context(), &targets.Set{Targets: w.set.Targets, Providers: []targets.Provider{{Name: "one"}}})
 		w.after(100 * time.Millisecond)
-		if n := w.market.asked(); n != 3 {
+		if n := w.provider.asked(); n != 3 {
 			t.Errorf("%d submits right after the reload, want 3", n)
 		}
 		w.after(30 * time.Second)
@@ -370,14 +370,14 @@ func TestStarved(t *testing.T) {
 // Every submit goes unanswered: the orders count as bought and hold the depth,
 // and the status says why nothing comes.
 func TestOrdersOfUnknownFateAreShown(t *testing.T) {
-	play(t, 20, func(t *testing.T, w *world) {
-		w.market.submit = func(captcha.Identity) error {
+	play(t, 20, func(t *testing.T, w *scenario) {
+		w.provider.submit = func(captcha.Identity) error {
 			return &provider.Error{Class: provider.Capacity, Code: "timeout", Unknown: true}
 		}
 		login := target("login", 3)
 		w.apply(login)
 		w.after(30 * time.Second)
-		if n := w.market.asked(); n != 3 {
+		if n := w.provider.asked(); n != 3 {
 			t.Errorf("%d submits for a depth of 3: what may have been bought was bought again", n)
 		}
 		if n := w.note("login"); n.State != Starved || !strings.Contains(n.Reason, "nobody knows whether 3 were bought") {

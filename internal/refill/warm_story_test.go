@@ -34,8 +34,8 @@ func TestWarmWindow(t *testing.T) {
 
 func warmStory(t *testing.T, kind targets.Refill, posted bool) {
 	const wanted = 6
-	play(t, 20, func(t *testing.T, w *world) {
-		w.market.lead = func() time.Duration { return 18 * time.Second }
+	play(t, 20, func(t *testing.T, w *scenario) {
+		w.provider.lead = func() time.Duration { return 18 * time.Second }
 		login, before := learning("login", 2*wanted), 0
 		if posted {
 			login.Depth = 2 // the window's tokens beat it

@@ -15,9 +15,9 @@ import (
 	"poold/internal/targets"
 )
 
-// shelf is one replica's stock: the real scripts, on the embedded server of the
+// testStore is one replica's stock: the real scripts, on the embedded server of the
 // bubble. It judges nothing; it counts calls and can make looks hang.
-type shelf struct {
+type testStore struct {
 	*pool.Store
 	book *book
 
@@ -30,7 +30,7 @@ type shelf struct {
 	meantime func()        // happens once, right before an order is placed; may be nil
 }
 
-// book is what all replicas of a world placed.
+// book is what all replicas of a scenario placed.
 type book struct {
 	turn chan struct{} // holds one while an order is placed or a token taken
 
@@ -45,9 +45,9 @@ type placing struct {
 	sum int // outliving + orders - waiting, as look.lua counted them right before
 }
 
-func newShelf(t testing.TB, redis *redistest.Bubble, b *book) *shelf {
+func newTestStore(t testing.TB, redis *redistest.Bubble, b *book) *testStore {
 	t.Helper()
-	s := &shelf{book: b, changed: func(captcha.ID) {}, looks: map[captcha.ID]int{}}
+	s := &testStore{book: b, changed: func(captcha.ID) {}, looks: map[captcha.ID]int{}}
 	store, err := pool.Open(pool.Options{
 		Addresses: "redis://bubble", Prefix: "captcha", Log: slog.New(slog.DiscardHandler), Dial: redis.Dial, Probe: 5 * time.Second,
 		OnChange: func(id captcha.ID) {
@@ -64,7 +64,7 @@ func newShelf(t testing.TB, redis *redistest.Bubble, b *book) *shelf {
 	return s
 }
 
-func (s *shelf) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
+func (s *testStore) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
 	s.mu.Lock()
 	strangle := s.strangle
 	s.surveys++
@@ -78,7 +78,7 @@ func (s *shelf) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock,
 	return s.Store.Survey(ctx, queries)
 }
 
-func (s *shelf) Remember(ctx context.Context, id captcha.ID, learned []byte) error {
+func (s *testStore) Remember(ctx context.Context, id captcha.ID, learned []byte) error {
 	err := s.Store.Remember(ctx, id, learned)
 	if err == nil {
 		s.with(func() { s.saves++ })
@@ -88,7 +88,7 @@ func (s *shelf) Remember(ctx context.Context, id captcha.ID, learned []byte) err
 
 // Place writes down what the script lets through. Nobody takes or places between
 // the look and it.
-func (s *shelf) Place(ctx context.Context, o pool.Order) (pool.Placing, error) {
+func (s *testStore) Place(ctx context.Context, o pool.Order) (pool.Placing, error) {
 	s.mu.Lock()
 	meantime := s.meantime
 	s.meantime = nil
@@ -112,12 +112,12 @@ func (s *shelf) Place(ctx context.Context, o pool.Order) (pool.Placing, error) {
 }
 
 // take asks for a token and does not wait.
-func (w *world) take(t targets.Target) bool {
+func (w *scenario) take(t targets.Target) bool {
 	w.t.Helper()
-	return w.takeAt(w.shelf.Store, t)
+	return w.takeAt(w.store.Store, t)
 }
 
-func (w *world) takeAt(replica *pool.Store, t targets.Target) bool {
+func (w *scenario) takeAt(replica *pool.Store, t targets.Target) bool {
 	w.t.Helper()
 	w.book.turn <- struct{}{}
 	defer func() { <-w.book.turn }()
@@ -131,11 +131,11 @@ func (w *world) takeAt(replica *pool.Store, t targets.Target) bool {
 
 // callers are some who wait a minute for a token; served tells how many got one
 // when all have ended.
-func (w *world) callers(t targets.Target, n int) (served <-chan int) {
+func (w *scenario) callers(t targets.Target, n int) (served <-chan int) {
 	answers, sum := make(chan bool, n), make(chan int, 1)
 	for range n {
 		go func() {
-			_, err := w.shelf.Take(w.t.Context(), pool.Request{ID: t.ID, Margin: t.Margin, Wait: time.Minute, MaxWaiting: 100})
+			_, err := w.store.Take(w.t.Context(), pool.Request{ID: t.ID, Margin: t.Margin, Wait: time.Minute, MaxWaiting: 100})
 			answers <- err == nil
 		}()
 	}
@@ -157,9 +157,9 @@ func window(tokens int, long time.Duration) pool.Window {
 }
 
 // stock is what a target holds. It is no look of a worker.
-func (w *world) stock(t targets.Target) pool.Stock {
+func (w *scenario) stock(t targets.Target) pool.Stock {
 	w.t.Helper()
-	s, err := w.shelf.Store.Look(w.t.Context(), t.ID, t.Margin, 0)
+	s, err := w.store.Store.Look(w.t.Context(), t.ID, t.Margin, 0)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -167,12 +167,12 @@ func (w *world) stock(t targets.Target) pool.Stock {
 }
 
 // fresh is how many tokens a target has, held how many tokens and orders.
-func (w *world) fresh(t targets.Target) int {
+func (w *scenario) fresh(t targets.Target) int {
 	w.t.Helper()
 	return w.stock(t).Fresh
 }
 
-func (w *world) held(t targets.Target) int {
+func (w *scenario) held(t targets.Target) int {
 	w.t.Helper()
 	s := w.stock(t)
 	return s.Fresh + s.Orders
@@ -180,7 +180,7 @@ func (w *world) held(t targets.Target) int {
 
 // learned makes the stock know n lead times of a target, by orders whose tokens
 // are dead at once.
-func (w *world) learned(t targets.Target, n int, lead time.Duration) {
+func (w *scenario) learned(t targets.Target, n int, lead time.Duration) {
 	w.t.Helper()
 	for range n {
 		ref := w.foreign(t)
@@ -191,14 +191,14 @@ func (w *world) learned(t targets.Target, n int, lead time.Duration) {
 	}
 }
 
-// with changes the shelf under its lock.
-func (s *shelf) with(change func()) {
+// with changes the store under its lock.
+func (s *testStore) with(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change()
 }
 
-func (s *shelf) lookCount(id captcha.ID) (one, all int) {
+func (s *testStore) lookCount(id captcha.ID) (one, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range s.looks {

@@ -12,8 +12,8 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// market is a provider whose tasks take their time.
-type market struct {
+// fakeProvider is a provider whose tasks take their time.
+type fakeProvider struct {
 	name    string
 	mu      sync.Mutex
 	draw    *rand.Rand
@@ -28,8 +28,8 @@ type market struct {
 	submits []time.Time
 }
 
-func newMarket(name string) *market {
-	m := &market{
+func newFakeProvider(name string) *fakeProvider {
+	m := &fakeProvider{
 		name: name, draw: rand.New(rand.NewPCG(1, 2)),
 		pace:  [2]time.Duration{10 * time.Second, 2 * time.Second},
 		tasks: map[string]time.Time{}, dead: map[string]bool{},
@@ -38,16 +38,18 @@ func newMarket(name string) *market {
 	return m
 }
 
-func (m *market) Name() string                                      { return m.name }
-func (m *market) Timeout() time.Duration                            { return 3 * time.Minute }
-func (m *market) Threads(context.Context) (int, bool, error)        { return 0, false, nil }
-func (m *market) ReadBalance(context.Context) error                 { return nil }
-func (m *market) Pace(captcha.Type) (first, interval time.Duration) { return m.pace[0], m.pace[1] }
+func (m *fakeProvider) Name() string                               { return m.name }
+func (m *fakeProvider) Timeout() time.Duration                     { return 3 * time.Minute }
+func (m *fakeProvider) Threads(context.Context) (int, bool, error) { return 0, false, nil }
+func (m *fakeProvider) ReadBalance(context.Context) error          { return nil }
+func (m *fakeProvider) Pace(captcha.Type) (first, interval time.Duration) {
+	return m.pace[0], m.pace[1]
+}
 
-func (m *market) Report(context.Context, string, captcha.Type, bool) error { return nil }
-func (m *market) ReportWindow() time.Duration                              { return time.Minute }
+func (m *fakeProvider) Report(context.Context, string, captcha.Type, bool) error { return nil }
+func (m *fakeProvider) ReportWindow() time.Duration                              { return time.Minute }
 
-func (m *market) Submit(_ context.Context, id captcha.Identity, _ string) (string, error) {
+func (m *fakeProvider) Submit(_ context.Context, id captcha.Identity, _ string) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.submits = append(m.submits, time.Now())
@@ -63,7 +65,7 @@ func (m *market) Submit(_ context.Context, id captcha.Identity, _ string) (strin
 	return task, nil
 }
 
-func (m *market) Poll(_ context.Context, task string, _ captcha.Identity) (provider.Solution, error) {
+func (m *fakeProvider) Poll(_ context.Context, task string, _ captcha.Identity) (provider.Solution, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if time.Now().Before(m.tasks[task]) {
@@ -75,13 +77,13 @@ func (m *market) Poll(_ context.Context, task string, _ captcha.Identity) (provi
 	return provider.Solution{Token: "for " + task}, nil
 }
 
-func (m *market) Ready(time.Time) (bool, time.Duration) {
+func (m *fakeProvider) Ready(time.Time) (bool, time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return !m.down, time.Second
 }
 
-func (m *market) State(time.Time) provider.State {
+func (m *fakeProvider) State(time.Time) provider.State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.down {
@@ -90,8 +92,8 @@ func (m *market) State(time.Time) provider.State {
 	return provider.State{Kind: provider.StateOK}
 }
 
-// like makes the market solve as the simulator's model does, polled twice a second.
-func (m *market) like(p policy.Solves) {
+// like makes the provider solve as the simulator's model does, polled twice a second.
+func (m *fakeProvider) like(p policy.Solves) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pace = [2]time.Duration{time.Second, 500 * time.Millisecond}
@@ -104,21 +106,21 @@ func (m *market) like(p policy.Solves) {
 	m.fail = func(captcha.Identity) bool { return fails } // asked right after lead
 }
 
-// with changes the market under its lock.
-func (m *market) with(change func()) {
+// with changes the provider under its lock.
+func (m *fakeProvider) with(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change()
 }
 
 // asked is how many submits came, and sales what was sold in which order.
-func (m *market) asked() int {
+func (m *fakeProvider) asked() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.submits)
 }
 
-func (m *market) sales() []captcha.ID {
+func (m *fakeProvider) sales() []captcha.ID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append([]captcha.ID(nil), m.sold...)

@@ -38,21 +38,21 @@ type mute struct{}
 
 func (mute) Printf(context.Context, string, ...any) {}
 
-type deaf struct{}
+type noObserver struct{}
 
-func (deaf) Ended(purchase.Event)  {}
-func (deaf) Callback(string)       {}
-func (deaf) DeadLetter(string)     {}
-func (deaf) Report(string, string) {}
+func (noObserver) Ended(purchase.Event)  {}
+func (noObserver) Callback(string)       {}
+func (noObserver) DeadLetter(string)     {}
+func (noObserver) Report(string, string) {}
 
-// world is a Redis, a provider and the replicas that work on them, in a bubble.
-type world struct {
+// scenario is a Redis, a provider and the replicas that work on them, in a bubble.
+type scenario struct {
 	*replica // the first one
 
 	t           *testing.T
 	redis       *redistest.Bubble
 	book        *book
-	market      *market
+	provider    *fakeProvider
 	concurrency int
 	all         []*replica
 	elsewhere   *pool.Store // of a replica that does nothing by itself
@@ -61,7 +61,7 @@ type world struct {
 
 // replica is one daemon.
 type replica struct {
-	shelf   *shelf
+	store   *testStore
 	buyer   *purchase.Buyer
 	manager *Manager
 	stop    context.CancelFunc
@@ -100,10 +100,10 @@ func long(t *testing.T) {
 
 // play runs a story in a bubble: time in it is virtual, and a goroutine that is
 // left behind fails the test.
-func play(t *testing.T, concurrency int, story func(t *testing.T, w *world)) {
+func play(t *testing.T, concurrency int, story func(t *testing.T, w *scenario)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, concurrency)
+		w := newScenario(t, concurrency)
 		w.replica = w.newReplica()
 		w.run(w.replica)
 		story(t, w)
@@ -116,34 +116,34 @@ func play(t *testing.T, concurrency int, story func(t *testing.T, w *world)) {
 	})
 }
 
-func newWorld(t *testing.T, concurrency int) *world {
-	w := &world{
-		t: t, redis: redistest.InBubble(t), market: newMarket("one"), concurrency: concurrency,
+func newScenario(t *testing.T, concurrency int) *scenario {
+	w := &scenario{
+		t: t, redis: redistest.InBubble(t), provider: newFakeProvider("one"), concurrency: concurrency,
 		book: &book{turn: make(chan struct{}, 1)},
 	}
-	w.elsewhere = newShelf(t, w.redis, w.book).Store
+	w.elsewhere = newTestStore(t, w.redis, w.book).Store
 	return w
 }
 
 // newReplica prepares a daemon.
-func (w *world) newReplica() *replica {
-	r := &replica{shelf: newShelf(w.t, w.redis, w.book), log: &journal{}, done: make(chan error, 1)}
+func (w *scenario) newReplica() *replica {
+	r := &replica{store: newTestStore(w.t, w.redis, w.book), log: &journal{}, done: make(chan error, 1)}
 	quiet := slog.New(slog.DiscardHandler)
-	r.buyer = purchase.NewBuyer(r.shelf, "no letters", deaf{}, quiet)
-	r.buyer.SetProviders([]purchase.Entry{{Provider: w.market, Concurrency: w.concurrency}})
-	r.manager = NewManager(r.shelf, r.buyer, slog.New(slog.NewTextHandler(r.log, nil)))
-	r.shelf.with(func() { r.shelf.changed = r.manager.Kick })
+	r.buyer = purchase.NewBuyer(r.store, "no letters", noObserver{}, quiet)
+	r.buyer.SetProviders([]purchase.Entry{{Provider: w.provider, Concurrency: w.concurrency}})
+	r.manager = NewManager(r.store, r.buyer, slog.New(slog.NewTextHandler(r.log, nil)))
+	r.store.with(func() { r.store.changed = r.manager.Kick })
 	w.all = append(w.all, r)
 	return r
 }
 
 // run starts it.
-func (w *world) run(r *replica) {
+func (w *scenario) run(r *replica) {
 	upkeep, end := context.WithCancel(w.t.Context())
 	ctx, stop := context.WithCancel(w.t.Context())
 	r.stop = stop
 	var group sync.WaitGroup
-	group.Go(func() { _ = r.shelf.Run(upkeep) })
+	group.Go(func() { _ = r.store.Run(upkeep) })
 	group.Go(func() { _ = r.buyer.Run(upkeep) })
 	go func() {
 		err := r.manager.Run(ctx)
@@ -155,7 +155,7 @@ func (w *world) run(r *replica) {
 }
 
 // start starts another daemon for these targets.
-func (w *world) start(list ...targets.Target) *replica {
+func (w *scenario) start(list ...targets.Target) *replica {
 	r := w.newReplica()
 	r.manager.Apply(w.t.Context(), &targets.Set{Targets: list}) // before Run: remembered
 	w.run(r)
@@ -163,7 +163,7 @@ func (w *world) start(list ...targets.Target) *replica {
 }
 
 // end stops a replica as SIGTERM does.
-func (w *world) end(r *replica) {
+func (w *scenario) end(r *replica) {
 	if r.ended {
 		return
 	}
@@ -172,18 +172,18 @@ func (w *world) end(r *replica) {
 	if err := <-r.done; err != nil {
 		w.t.Errorf("run: %v", err)
 	}
-	if err := r.shelf.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
+	if err := r.store.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
 		w.t.Errorf("closing: %v", err)
 	}
 }
 
 // kill is SIGKILL: nothing of it reaches Redis any more.
-func (w *world) kill(r *replica) {
-	_ = r.shelf.Close()
+func (w *scenario) kill(r *replica) {
+	_ = r.store.Close()
 	w.end(r)
 }
 
-func (w *world) close() {
+func (w *scenario) close() {
 	for _, r := range w.all {
 		w.end(r)
 	}
@@ -191,7 +191,7 @@ func (w *world) close() {
 }
 
 // foreign is an order of a target that another replica has placed.
-func (w *world) foreign(t targets.Target) pool.Ref {
+func (w *scenario) foreign(t targets.Target) pool.Ref {
 	w.t.Helper()
 	ref := pool.Ref{Identity: t.ID, Order: rand.Text()}
 	p, err := w.elsewhere.Place(w.t.Context(), pool.Order{Ref: ref, Depth: 1000, Margin: t.Margin, TTL: time.Minute})
@@ -202,18 +202,18 @@ func (w *world) foreign(t targets.Target) pool.Ref {
 }
 
 // apply makes these the targets.
-func (w *world) apply(list ...targets.Target) {
+func (w *scenario) apply(list ...targets.Target) {
 	w.set = &targets.Set{Targets: list}
 	w.manager.Apply(w.t.Context(), w.set)
 }
 
 // after lets time pass and everything that was due in it happen.
-func (w *world) after(d time.Duration) {
+func (w *scenario) after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-func (w *world) note(name string) Note {
+func (w *scenario) note(name string) Note {
 	w.t.Helper()
 	n, ok := w.manager.Note(name)
 	if !ok {
@@ -229,7 +229,7 @@ type saved struct {
 	Cells map[string]json.RawMessage
 }
 
-func (w *world) saved(t targets.Target) (s saved) {
+func (w *scenario) saved(t targets.Target) (s saved) {
 	w.t.Helper()
 	data, err := w.elsewhere.Recall(w.t.Context(), t.ID)
 	if err != nil {

@@ -20,9 +20,9 @@ type calendar struct {
 type occasion struct{ asked, from, until time.Time }
 
 // plan is the State's at that moment, with these windows.
-func (c *calendar) plan(at time.Time, m *State) Plan {
-	warm, change := c.at(at, m.warmLead())
-	p := m.Plan(at, warm)
+func (c *calendar) plan(at time.Time, s *State) Plan {
+	warm, change := c.at(at, s.warmLead())
+	p := s.Plan(at, warm)
 	p.Look = min(p.Look, change)
 	return p
 }

@@ -8,21 +8,21 @@ import (
 // Other params act at once, and what was learned stays.
 func TestChange(t *testing.T) {
 	m, at := used(usual())
-	cells, count := m.table.known, m.count
+	cells, count := m.learned.table.known, m.learned.count
 	k := usual()
 	k.Depth, k.Min = 9, 9
 	m.Change(k)
 	if w := m.Plan(at, 0); w.Want != 9 || w.Most != 9 {
 		t.Errorf("%+v", w)
 	}
-	if m.table.known != cells || m.count != count {
+	if m.learned.table.known != cells || m.learned.count != count {
 		t.Error("forgot what it knew")
 	}
 	k.MaxWaste = 0.1
-	m.credit = 1e6
+	m.credit.left = 1e6
 	m.Change(k)
-	if m.credit != m.creditMost() {
-		t.Errorf("credit %v", m.credit)
+	if m.credit.left != m.credit.most() {
+		t.Errorf("credit %v", m.credit.left)
 	}
 }
 
@@ -37,11 +37,11 @@ func TestOddClocks(t *testing.T) {
 		t.Errorf("an hour back: %+v, want %+v", got, want)
 	}
 	m.Request(time.Time{}, true) // the zero time is before every other
-	head := m.table.head
+	head := m.learned.table.head
 	if w := m.Plan(at.Add(90*24*time.Hour), 0); w.Want != 0 {
 		t.Errorf("three months later: %+v", w)
 	}
-	if samples := m.table.head - head; samples > 6000 {
+	if samples := m.learned.table.head - head; samples > 6000 {
 		t.Errorf("%d samples to catch up", samples)
 	}
 }
@@ -57,16 +57,16 @@ func TestScale(t *testing.T) {
 		}
 	}
 	land(28 * time.Second)
-	if m.scale != 1 || m.table.known == 0 {
-		t.Errorf("at 28 s: scale %v, %d cells", m.scale, m.table.known)
+	if m.learned.scale != 1 || m.learned.table.known == 0 {
+		t.Errorf("at 28 s: scale %v, %d cells", m.learned.scale, m.learned.table.known)
 	}
-	cells := m.table.known
+	cells := m.learned.table.known
 	land(1800 * time.Millisecond)
-	if m.scale > 0.31 || m.table.known > cells/2 {
-		t.Errorf("at 1.8 s: scale %v, %d cells", m.scale, m.table.known)
+	if m.learned.scale > 0.31 || m.learned.table.known > cells/2 {
+		t.Errorf("at 1.8 s: scale %v, %d cells", m.learned.scale, m.learned.table.known)
 	}
 	land(0)
-	if m.scale < leastScale {
-		t.Errorf("at 0 s: scale %v", m.scale)
+	if m.learned.scale < leastScale {
+		t.Errorf("at 0 s: scale %v", m.learned.scale)
 	}
 }

@@ -34,37 +34,37 @@ type Decision struct {
 }
 
 // Decide says what to order, given the stock as looked at with the plan's Lead.
-func (m *State) Decide(at time.Time, p Plan, s *Stock) Decision {
-	m.advance(at)
-	d := Decision{Plan: p, Credit: m.Credit()}
-	if s.Paused {
+func (s *State) Decide(at time.Time, p Plan, stock *Stock) Decision {
+	s.advance(at)
+	d := Decision{Plan: p, Credit: s.Credit()}
+	if stock.Paused {
 		d.Want, d.Limit, d.Look = 0, LimitPaused, Never
 		return d
 	}
-	if m.params.Adaptive {
-		d.Order = m.missing(p, s)
-		if room := max(0, p.Most+s.Waiting-s.Fresh-s.Orders); d.Order > room {
+	if s.params.Adaptive {
+		d.Order = s.missing(p, stock)
+		if room := max(0, p.Most+stock.Waiting-stock.Fresh-stock.Orders); d.Order > room {
 			d.Order = room
-			if short(p.Want, s) > room { // not only in case some orders fail
-				d.Limit = m.full(p.Most)
+			if short(p.Want, stock) > room { // not only in case some orders fail
+				d.Limit = s.full(p.Most)
 			}
 		}
-		if s.NextExpiry > 0 {
-			d.Look = min(d.Look, s.NextExpiry)
+		if stock.NextExpiry > 0 {
+			d.Look = min(d.Look, stock.NextExpiry)
 		}
 	} else {
-		d.Order = short(p.Want, s)
+		d.Order = short(p.Want, stock)
 	}
 	// Until then only an event changes the sum: a token stops outliving the lead, or
 	// an order runs out of time.
-	if s.NextLook >= 0 {
-		d.Look = min(d.Look, s.NextLook)
+	if stock.NextLook >= 0 {
+		d.Look = min(d.Look, stock.NextLook)
 	}
-	if s.NextEnd > 0 {
-		d.Look = min(d.Look, s.NextEnd)
+	if stock.NextEnd > 0 {
+		d.Look = min(d.Look, stock.NextEnd)
 	}
-	m.probe(&d)
-	m.slots.want(m.now, d.Order)
+	s.probe(&d)
+	s.slots.want(s.now, d.Order)
 	return d
 }
 
@@ -78,8 +78,33 @@ func short(depth int, s *Stock) int {
 
 // missing is how many tokens lack, in expectation: one that is on its way out
 // counts as likely as it is used before, an order as likely as it lands.
-func (m *State) missing(p Plan, s *Stock) int {
-	effective := float64(s.Outliving) + m.workspace.soon.served(s.Fresh-s.Outliving) +
-		(1-m.solves.fails)*float64(s.Orders) - float64(s.Waiting)
+func (s *State) missing(p Plan, stock *Stock) int {
+	effective := float64(stock.Outliving) + s.workspace.soon.served(stock.Fresh-stock.Outliving) +
+		(1-s.learned.solves.fails)*float64(stock.Orders) - float64(stock.Waiting)
 	return max(0, int(math.Floor(float64(p.Want)-effective+0.5)))
+}
+
+// Credit is how many tokens may still expire before an adaptive target keeps only its
+// `min`; 0 for a fixed one, which has none.
+func (s *State) Credit() float64 {
+	if !s.params.Adaptive {
+		return 0
+	}
+	return s.credit.left
+}
+
+// probe slows a target down whose last orders all failed: one order is placed per
+// ProbeEvery, until one succeeds.
+func (s *State) probe(d *Decision) {
+	if s.learned.solves.streak < FailuresInARow || d.Order == 0 {
+		return
+	}
+	order, next := 1, ProbeEvery
+	if left := ProbeEvery - inSeconds(s.now-s.placed); left > 0 {
+		order, next = 0, left
+	}
+	if order < d.Order {
+		d.Order, d.Limit = order, LimitProbe
+	}
+	d.Look = min(d.Look, next)
 }

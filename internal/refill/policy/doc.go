@@ -5,6 +5,7 @@
 //
 //	Tracker    what the daemon keeps for a target: a State and its shadow
 //	State      what is known about one target; Plan, then Decide (plan.go, decision.go)
+//	knowledge  the part of it that is learned: demand, table, lead times (knowledge.go)
 //	Simulation a State with a drawn provider, on a trace or a demand model
 //
 // # How it decides
@@ -30,9 +31,9 @@
 //
 // Tokens that will die within about a lead time (leads.go) count as far as they will be
 // used, orders as far as they will land, and the limits hold (limits.go): depth, the
-// credit that hits earn and expiries use up, which also bounds what is held and on
-// order, probes while solves fail, idle_after. A Decision's Forecast, Risk and Limit say
-// what it was led by.
+// credit that hits earn and expiries use up (credit.go), which also bounds what is held
+// and on order, probes while solves fail, idle_after. A Decision's Forecast, Risk and
+// Limit say what it was led by.
 //
 // All times are for lead times about 18 s; a target whose lead times are far from that
 // has them stretched in proportion.

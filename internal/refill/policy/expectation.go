@@ -33,18 +33,18 @@ type expectation struct {
 	gaps           walk                  // of no weight where nothing is known
 }
 
-// foresee prepares the forecasts of this moment. They point into m.workspace.
-func (m *State) foresee(v *expectation) {
-	v.shape = 2*m.countNow() + fallbackPrior
+// foresee prepares the forecasts of this moment. They point into w.
+func (k *knowledge) foresee(v *expectation, now float64, w *workspace) {
+	v.shape = 2*k.countAt(now) + fallbackPrior
 	v.rate = v.shape / fallbackWindow
-	v.life = m.params.Usable.Seconds() / m.scale
-	v.q50, v.q85 = m.solves.quantile(0.5)/m.scale, m.solves.quantile(0.85)/m.scale
-	v.ends = m.ends()
+	v.life = k.life / k.scale
+	v.q50, v.q85 = k.solves.quantile(0.5)/k.scale, k.solves.quantile(0.85)/k.scale
+	v.ends = k.ends()
 	v.late, v.company = 1, 1
-	if m.last > 0 && m.table != nil {
-		m.remember(v)
+	if k.last > 0 && k.table != nil {
+		k.remember(v, now, w)
 	}
-	v.prepare(&v.soon[0], m.solves.quantile(0.2)/m.scale)
+	v.prepare(&v.soon[0], k.solves.quantile(0.2)/k.scale)
 	v.prepare(&v.soon[1], v.q50)
 	v.prepare(&v.soon[2], v.q85)
 	v.prepare(&v.whole, v.life)
@@ -52,18 +52,18 @@ func (m *State) foresee(v *expectation) {
 }
 
 // remember takes what table and gaps know of the situation.
-func (m *State) remember(v *expectation) {
-	silence, lead := (m.now-m.last)/m.scale, max(v.q50, leastForecast)
-	if next := m.table.gaps.after(m.busy, 0); next.weight > 0 {
-		chance := chanceOf(2*m.count+fallbackPrior, lead)
+func (k *knowledge) remember(v *expectation, now float64, w *workspace) {
+	silence, lead := (now-k.last)/k.scale, max(v.q50, leastForecast)
+	if next := k.table.gaps.after(k.busy, 0); next.weight > 0 {
+		chance := chanceOf(2*k.count+fallbackPrior, lead)
 		v.company = min(1, next.mix(chance, lead)/chance/aloneBelow)
 	}
-	v.gaps = m.table.gaps.after(m.busy, silence)
-	c := m.table.cells[situation(silence, m.busy)]
+	v.gaps = k.table.gaps.after(k.busy, silence)
+	c := k.table.cells[situation(silence, k.busy)]
 	if c == nil {
 		return
 	}
-	v.above = &m.workspace.above
+	v.above = &w.above
 	for h := range c.After {
 		v.above[h].prepare(&c.After[h], v.ends[h]*v.rate)
 	}

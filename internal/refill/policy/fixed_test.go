@@ -23,7 +23,7 @@ func fixed(usable time.Duration, learned []time.Duration) *State {
 	return m
 }
 
-func (m *State) decided(s Stock) Decision { return m.Decide(after(0), m.Plan(after(0), 0), &s) }
+func (s *State) decided(stock Stock) Decision { return s.Decide(after(0), s.Plan(after(0), 0), &stock) }
 
 func TestLead(t *testing.T) {
 	const usable = 80 * time.Second
@@ -128,7 +128,7 @@ func TestProbe(t *testing.T) {
 				m.Placed(after(0))
 			}
 			m.advance(after(max(0, c.since)))
-			m.solves.streak = c.failures
+			m.learned.solves.streak = c.failures
 			d := Decision{Plan: Plan{Look: c.look}, Order: c.order}
 			m.probe(&d)
 			if want := (Decision{Plan: Plan{Look: c.wantLook, Limit: c.limit}, Order: c.want}); d != want {
@@ -159,7 +159,7 @@ func TestFixedKeepsTheDepthSentence(t *testing.T) {
 		}
 		m.Learn(after(0), s.Leads)
 		failures := rapid.IntRange(0, 20).Draw(t, "failures")
-		m.solves.streak = uint32(failures)
+		m.learned.solves.streak = uint32(failures)
 		d := m.decided(s)
 		sum, fills := s.Outliving+s.Orders-s.Waiting, !s.Paused && failures < FailuresInARow
 		if d.Order < 0 || d.Order > 0 && sum+d.Order > m.params.Depth || fills && sum < m.params.Depth && sum+d.Order != m.params.Depth {

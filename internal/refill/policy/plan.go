@@ -30,67 +30,62 @@ const (
 
 // Plan says what the policy wants now. warm tokens are kept ready whatever the
 // demand, for a warm window; 0 = there is none.
-func (m *State) Plan(at time.Time, warm int) Plan {
-	m.advance(at)
-	if m.planned > 0 && m.warm == warm && m.now-m.planned < m.scale*planStep {
-		return m.plan
+func (s *State) Plan(at time.Time, warm int) Plan {
+	s.advance(at)
+	if s.planned > 0 && s.warm == warm && s.now-s.planned < s.learned.scale*planStep {
+		return s.plan
 	}
-	m.accrue()
-	m.warm, m.planned = warm, m.now
-	if m.params.Adaptive {
-		m.plan = m.adaptivePlan()
+	s.accrue()
+	s.warm, s.planned = warm, s.now
+	if s.params.Adaptive {
+		s.plan = s.adaptivePlan()
 	} else {
-		m.plan = m.fixedPlan()
+		s.plan = s.fixedPlan()
 	}
-	m.plan.Warm = warm
-	if m.solves.n >= solvesToWait {
-		m.plan.Shortest = inSeconds(m.solves.quantile(0))
+	s.plan.Warm = warm
+	if s.learned.solves.n >= solvesToWait {
+		s.plan.Shortest = inSeconds(s.learned.solves.quantile(0))
 	}
-	return m.plan
+	return s.plan
 }
 
 // fixedPlan is that of `refill: fixed`.
-func (m *State) fixedPlan() Plan {
-	want, limit := m.limits(max(m.params.Depth, m.warm))
-	p := Plan{Want: want, Most: want, Limit: limit, Lead: m.params.Lead(), Look: Never}
-	if m.solves.n >= solvesToLearn {
-		p.Lead = max(0, min(inSeconds(m.solves.quantile(0.5)), m.params.Usable/2))
+func (s *State) fixedPlan() Plan {
+	allowed := s.limits()
+	want, limit := allowed.clamp(max(s.params.Depth, s.warm))
+	p := Plan{Want: want, Most: want, Limit: limit, Lead: s.params.Lead(), Look: Never}
+	if s.learned.solves.n >= solvesToLearn {
+		p.Lead = max(0, min(inSeconds(s.learned.solves.quantile(0.5)), s.params.Usable/2))
 	}
-	if m.params.IdleAfter > 0 && !m.idle() {
-		p.Look = max(0, m.params.IdleAfter-inSeconds(m.silence()))
+	if s.params.IdleAfter > 0 && !allowed.idle {
+		p.Look = max(0, s.params.IdleAfter-inSeconds(s.learned.silence(s.now)))
 	}
 	return p
 }
 
-// slotGap is how long it takes, in scaled seconds, to have one more token solved
-// where slots are few.
-func (m *State) slotGap() float64 {
-	const leastSolved = 0.1
-	return m.slots.gap / m.scale / max(leastSolved, 1-m.solves.fails)
-}
-
 // adaptivePlan is that of `refill: adaptive`.
-func (m *State) adaptivePlan() Plan {
+func (s *State) adaptivePlan() Plan {
 	var v expectation
-	m.foresee(&v)
-	p := Plan{Most: m.held(), Forecast: v.expected(), Look: inSeconds(planStep * m.scale)}
-	p.Want, p.Limit = m.limits(v.enoughInTime(&m.params, m.most(), m.slotGap()))
+	s.learned.foresee(&v, s.now, s.workspace)
+	scale, allowed := s.learned.scale, s.limits()
+	p := Plan{Most: allowed.held(), Forecast: v.expected(), Look: inSeconds(planStep * scale)}
+	p.Want, p.Limit = allowed.clamp(v.enoughInTime(&s.params, allowed.most, s.slots.perToken(scale, s.learned.solves.fails)))
 	p.Risk = v.risk(p.Want)
 	// A token that dies within the lead time is replaced as far as it will be
 	// used before; never merely because it dies.
 	fractile := 0.5
-	if m.floor() > 0 {
+	if allowed.floor > 0 {
 		fractile = floorLead
 	}
-	lead := min(m.solves.quantile(fractile), m.params.Usable.Seconds())
-	v.prepare(&m.workspace.soon, lead/m.scale)
+	lead := min(s.learned.solves.quantile(fractile), s.params.Usable.Seconds())
+	v.prepare(&s.workspace.soon, lead/scale)
 	p.Lead = inSeconds(lead)
-	if p.Want == 0 && (m.last == 0 || m.silence() > lateAfter*m.scale) {
+	if p.Want == 0 && (s.learned.last == 0 || s.learned.silence(s.now) > lateAfter*scale) {
 		step := idleStep
 		if v.use.ge(1) > likely {
 			step = likelyStep
 		}
-		p.Look = inSeconds(step * m.scale)
+		p.Look = inSeconds(step * scale)
 	}
 	return p
 }
@@ -98,16 +93,16 @@ func (m *State) adaptivePlan() Plan {
 // warmLead is how long before a warm window begins its tokens are ordered, so that
 // nearly all of them are there when it does: more than most solves take, but not
 // above half the usable life, or they would be old.
-func (m *State) warmLead() time.Duration {
-	return min(inSeconds(m.solves.quantile(windowLead)), m.params.Usable/2)
+func (s *State) warmLead() time.Duration {
+	return min(inSeconds(s.learned.solves.quantile(windowLead)), s.params.Usable/2)
 }
 
 // Worth is what one more token is worth with n ahead of it, at the latest time
 // that the State was told: how likely it is needed before a later order could
 // arrive, and used at all, times MaxWaste.
-func (m *State) Worth(n int) float64 {
+func (s *State) Worth(n int) float64 {
 	var v expectation
-	m.foresee(&v)
-	m.planned = 0 // the forecasts that the last plan was made with are gone
-	return m.params.MaxWaste * v.risk(n) * v.use.ge(n+1)
+	s.learned.foresee(&v, s.now, s.workspace)
+	s.planned = 0 // the forecasts that the last plan was made with are gone
+	return s.params.MaxWaste * v.risk(n) * v.use.ge(n+1)
 }

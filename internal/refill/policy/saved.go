@@ -53,59 +53,68 @@ type savedState struct {
 
 // save saves the State, without its Params, in at most 128 KiB and typically a
 // twentieth of that.
-func (m *State) save() ([]byte, error) {
-	s := savedState{
-		Version: savedVersion, Scale: m.scale, Start: m.start, Now: m.now, Last: m.last, Count: m.count, Credit: m.credit,
-		Fails: m.solves.fails, Streak: m.solves.streak, Slot: m.slots.gap, End: m.ends()[horizons-1], Cells: map[int]*cell{},
+func (s *State) save() ([]byte, error) {
+	k := s.learned
+	saved := savedState{
+		Version: savedVersion, Scale: k.scale, Start: k.start, Now: s.now, Last: k.last, Count: k.count, Credit: s.credit.left,
+		Fails: k.solves.fails, Streak: k.solves.streak, Slot: s.slots.gap, End: k.ends()[horizons-1], Cells: map[int]*cell{},
 	}
-	for i := range m.solves.n {
-		s.Leads = append(s.Leads, m.solves.leads[(m.solves.next+leadsKept-m.solves.n+i)%leadsKept])
+	for i := range k.solves.n {
+		saved.Leads = append(saved.Leads, k.solves.leads[(k.solves.next+leadsKept-k.solves.n+i)%leadsKept])
 	}
-	if m.table != nil {
-		for i, c := range m.table.cells {
+	if k.table != nil {
+		for i, c := range k.table.cells {
 			if c != nil {
-				s.Cells[i] = c
+				saved.Cells[i] = c
 			}
 		}
-		s.Gaps = m.table.gaps
+		saved.Gaps = k.table.gaps
 	}
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
-	err := errors.Join(json.NewEncoder(w).Encode(&s), w.Close())
+	err := errors.Join(json.NewEncoder(w).Encode(&saved), w.Close())
 	return packed.Bytes(), err
 }
 
 // Restore makes a State from a saved one. On an error, ErrSavedVersion or
 // ErrSavedCorrupt, the State is one that has seen nothing. Times that lie ahead of
 // at are taken for at.
-func Restore(k Params, data []byte, at time.Time) (*State, error) {
-	s, err := unpack(data)
+func Restore(p Params, data []byte, at time.Time) (*State, error) {
+	saved, err := unpack(data)
 	if err != nil {
-		return NewState(k), err
+		return NewState(p), err
 	}
-	m := NewState(k)
-	if !s.plausible() {
-		return m, fmt.Errorf("%w: a value is out of its range", ErrSavedCorrupt)
+	s := NewState(p)
+	if !saved.plausible() {
+		return s, fmt.Errorf("%w: a value is out of its range", ErrSavedCorrupt)
 	}
 	now := max(unixSeconds(at), 0)
-	m.scale, m.count, m.credit = s.Scale, s.Count, min(max(s.Credit, m.creditLowest()), m.creditMost())
-	m.start, m.now, m.last = min(s.Start, now), min(s.Now, now), min(s.Last, now)
-	m.solves.fails, m.solves.streak, m.slots.gap = s.Fails, s.Streak, s.Slot
-	m.solves.n = uint8(copy(m.solves.leads[:], s.Leads)) //nolint:gosec // G115: at most leadsKept
-	m.solves.next = m.solves.n % leadsKept
-	m.busy = bucket(busyEdges[:], m.count)
-	m.sampled = now // nobody knows what happened meanwhile
-	if m.table != nil {
-		m.table.gaps, m.table.known = s.Gaps, len(s.Cells)
-		for i, c := range s.Cells {
-			m.table.cells[i] = c
-			if m.ends()[horizons-1] != s.End { // that horizon is another one
-				c.After[horizons-1], c.Late = histogram{}, 0
-			}
+	s.now, s.slots.gap = min(saved.Now, now), saved.Slot
+	s.credit.left = min(max(saved.Credit, s.credit.lowest(p.most(0))), s.credit.most())
+	s.learned.restore(saved, now)
+	s.refit()
+	return s, nil
+}
+
+// restore takes what was saved.
+func (k *knowledge) restore(saved *savedState, now float64) {
+	k.scale, k.count = saved.Scale, saved.Count
+	k.start, k.last = min(saved.Start, now), min(saved.Last, now)
+	k.solves.fails, k.solves.streak = saved.Fails, saved.Streak
+	k.solves.n = uint8(copy(k.solves.leads[:], saved.Leads)) //nolint:gosec // G115: at most leadsKept
+	k.solves.next = k.solves.n % leadsKept
+	k.busy = bucket(busyEdges[:], k.count)
+	k.sampled = now // nobody knows what happened meanwhile
+	if k.table == nil {
+		return
+	}
+	k.table.gaps, k.table.known = saved.Gaps, len(saved.Cells)
+	for i, c := range saved.Cells {
+		k.table.cells[i] = c
+		if k.ends()[horizons-1] != saved.End { // that horizon is another one
+			c.After[horizons-1], c.Late = histogram{}, 0
 		}
 	}
-	m.learned()
-	return m, nil
 }
 
 func unpack(data []byte) (*savedState, error) {

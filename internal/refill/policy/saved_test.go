@@ -50,13 +50,13 @@ func save(t testing.TB, m *State) []byte {
 func TestSavedStateIsTheSame(t *testing.T) {
 	m, at := used(usual())
 	data := save(t, m)
-	t.Logf("%d cells in %d bytes", m.table.known, len(data))
+	t.Logf("%d cells in %d bytes", m.learned.table.known, len(data))
 	again, err := Restore(usual(), data, at)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.table.known < 20 || m.solves.n != leadsKept || m.solves.fails == failPrior {
-		t.Fatalf("the State has not learned: %d cells, %d leads", m.table.known, m.solves.n)
+	if m.learned.table.known < 20 || m.learned.solves.n != leadsKept || m.learned.solves.fails == failPrior {
+		t.Fatalf("the State has not learned: %d cells, %d leads", m.learned.table.known, m.learned.solves.n)
 	}
 	m.planned = 0
 	for _, later := range []time.Duration{0, time.Second, 15 * time.Second} { // then what was not saved would settle
@@ -89,8 +89,8 @@ func TestSavedStateOfAnotherLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, c := range again.table.cells {
-		if c != nil && (c.After[horizons-1].weight != 0 || c.After[0] != m.table.cells[i].After[0]) {
+	for i, c := range again.learned.table.cells {
+		if c != nil && (c.After[horizons-1].weight != 0 || c.After[0] != m.learned.table.cells[i].After[0]) {
 			t.Fatalf("cell %d: %+v", i, c)
 		}
 	}
@@ -103,8 +103,8 @@ func TestSavedTimesAheadAreNow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := unixSeconds(at.Add(-time.Hour)); again.now != want || again.last != want {
-		t.Errorf("now %v, last request %v, want %v", again.now, again.last, want)
+	if want := unixSeconds(at.Add(-time.Hour)); again.now != want || again.learned.last != want {
+		t.Errorf("now %v, last request %v, want %v", again.now, again.learned.last, want)
 	}
 }
 

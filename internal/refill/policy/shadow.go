@@ -95,23 +95,23 @@ func (s *shadow) begin(at time.Time, real Figures) {
 }
 
 // loaded reports whether the adaptive policy of a fixed target has what it had learned.
-func (s *shadow) loaded() bool { return s.adaptive == nil || s.adaptive.state.table != nil }
+func (s *shadow) loaded() bool { return s.adaptive == nil || s.adaptive.state.learned.table != nil }
 
 // unload lets go of it.
 func (s *shadow) unload() {
-	s.adaptive.state.table = nil
+	s.adaptive.state.learned.table = nil
 	s.adaptive.state.planned = 0
 }
 
 // load gives back what unload took, as it was saved.
 func (s *shadow) load(restore func(Params) *State) {
 	state := s.adaptive.state
-	if saved := restore(state.params); saved.scale == state.scale {
-		state.table = saved.table
+	if saved := restore(state.params); saved.learned.scale == state.learned.scale {
+		state.learned.table = saved.learned.table
 	} else { // lead times have changed by much: its times mean nothing any more
-		state.table = new(table)
+		state.learned.table = new(table)
 	}
-	state.sampled = state.now
+	state.learned.sampled = state.now
 }
 
 func (s *shadow) mark(at time.Time, real Figures) mark {
@@ -148,7 +148,7 @@ func (s *shadow) learn(t *Tracker, concurrency int, at time.Time, requests int, 
 }
 
 func (s *shadow) live(t *Tracker, concurrency int, at time.Time, requests int, figures Figures, request func(n int)) {
-	real := &t.state.solves
+	real := &t.state.learned.solves
 	solve := func(float64) (float64, bool) {
 		fails := real.streak >= FailuresInARow || rand.Float64() < real.fails //nolint:gosec // G404: a model
 		return float64(real.sorted[rand.IntN(real.many)]), fails              //nolint:gosec // G404: a model
@@ -159,7 +159,7 @@ func (s *shadow) live(t *Tracker, concurrency int, at time.Time, requests int, f
 	for _, r := range s.runs {
 		r.solve, r.concurrency = solve, concurrency
 		if r.state.follows {
-			r.state.knowledge = t.state.knowledge // what an earlier run saved may have come
+			r.state.learned = t.state.learned // what an earlier run saved may have come
 		}
 	}
 	// Who follows must not know of a request before it comes.

@@ -114,7 +114,7 @@ func TestShadowLivesInTheSameWorld(t *testing.T) {
 	}
 	usually := bought(nil)
 	window := bought(func(_ *Tracker, s *Stock) { s.Windows = []Window{{Tokens: 9, Left: time.Hour}} })
-	outage := bought(func(m *Tracker, _ *Stock) { m.state.solves.streak = FailuresInARow })
+	outage := bought(func(m *Tracker, _ *Stock) { m.state.learned.solves.streak = FailuresInARow })
 	if window < usually+1000 || outage > usually/4 {
 		t.Errorf("usually %d bought, in a window %d, in an outage %d", usually, window, outage)
 	}

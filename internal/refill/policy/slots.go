@@ -37,3 +37,10 @@ func (s *slots) placed(at, free float64) {
 	s.wanted--
 	s.since = at
 }
+
+// perToken is how long it takes, in scaled seconds, to have one more token solved where
+// slots are few and that share of solves fails.
+func (s *slots) perToken(scale, fails float64) float64 {
+	const leastSolved = 0.1
+	return s.gap / scale / max(leastSolved, 1-fails)
+}

@@ -116,8 +116,8 @@ func TestOutage(t *testing.T) {
 	for range 200 {
 		m.Failed(after(at))
 	}
-	if m.solves.fails > 0.25 {
-		t.Errorf("an outage made the failure share %.2f", m.solves.fails)
+	if m.learned.solves.fails > 0.25 {
+		t.Errorf("an outage made the failure share %.2f", m.learned.solves.fails)
 	}
 	decide := func(at float64, s Stock) Decision { return m.Decide(after(at), m.Plan(after(at), 0), &s) }
 	if d := decide(at, Stock{NextLook: -1}); d.Order != 1 || d.Limit != LimitProbe {
@@ -239,7 +239,7 @@ func checkDecision(t *rapid.T, m *State, w Plan, d Decision, s *Stock, warm int)
 	if d.Order > 0 && held+d.Order > most {
 		t.Fatalf("%d ordered on top of %d with depth %d", d.Order, held, most)
 	}
-	if k.Adaptive && d.Look > inSeconds(idleStep*m.scale) {
+	if k.Adaptive && d.Look > inSeconds(idleStep*m.learned.scale) {
 		t.Fatalf("looks again in %v", d.Look)
 	}
 	if d.Limit == LimitProbe {
@@ -265,7 +265,7 @@ func TestHitRateSaysHowManyAreEnough(t *testing.T) {
 		m.Request(at, true)
 		w := m.Plan(at, 0)
 		var v expectation
-		m.foresee(&v)
+		m.learned.foresee(&v, m.now, m.workspace)
 		if less := v.risk(w.Want - 1); w.Want < 2 || w.Risk > 1-rate || less <= 1-rate {
 			t.Errorf("hit_rate %g: %d wanted, the risk is %g, with one less %g", rate, w.Want, w.Risk, less)
 		}
@@ -334,13 +334,13 @@ func TestMinIsKept(t *testing.T) {
 func TestTrackerIsSmall(t *testing.T) {
 	m := NewState(usual())
 	for i := range situations {
-		m.table.cell(i).After[0].add(0)
+		m.learned.table.cell(i).After[0].add(0)
 	}
-	if m.table.known != mostCells {
-		t.Errorf("%d cells", m.table.known)
+	if m.learned.table.known != mostCells {
+		t.Errorf("%d cells", m.learned.table.known)
 	}
-	size := unsafe.Sizeof(Tracker{}) + unsafe.Sizeof(*m) + unsafe.Sizeof(*m.table) + unsafe.Sizeof(*m.workspace) + mostCells*unsafe.Sizeof(cell{})
-	size += unsafe.Sizeof(*m.knowledge) + unsafe.Sizeof(shadow{})
+	size := unsafe.Sizeof(Tracker{}) + unsafe.Sizeof(*m) + unsafe.Sizeof(*m.learned.table) + unsafe.Sizeof(*m.workspace) + mostCells*unsafe.Sizeof(cell{})
+	size += unsafe.Sizeof(*m.learned) + unsafe.Sizeof(shadow{})
 	// Each may hold so many tokens, with as many orders; those that are dearer as many as
 	// a request each few seconds asks for.
 	for _, depth := range append(slices.Repeat([]int{16}, dearerRungs), ladder...) {
@@ -397,11 +397,11 @@ func TestCreditLeavesOutTheFloor(t *testing.T) {
 	dice, p := rand.New(rand.NewPCG(1, 2)), DefaultSolves()
 	r.solve = func(float64) (float64, bool) { return p.Draw(dice, 0) }
 	r.pass(24 * 3600)
-	if r.result.Expired < 4000 || m.credit < m.creditStart()-5 {
-		t.Errorf("after a day of min, with %d expiries: credit %.1f of %.1f", r.result.Expired, m.credit, m.creditStart())
+	if r.result.Expired < 4000 || m.credit.left < m.credit.start()-5 {
+		t.Errorf("after a day of min, with %d expiries: credit %.1f of %.1f", r.result.Expired, m.credit.left, m.credit.start())
 	}
 	m.Expired(after(24*3600), 40)
-	if m.credit > m.creditStart()-30 {
-		t.Errorf("after 40 more: credit %.1f", m.credit)
+	if m.credit.left > m.credit.start()-30 {
+		t.Errorf("after 40 more: credit %.1f", m.credit.left)
 	}
 }

@@ -57,7 +57,7 @@ func (t *Tracker) Placed(at time.Time) { t.state.Placed(at) }
 // that `min` or a warm window keeps is needed for sure.
 func (t *Tracker) Worth(n int) float64 {
 	switch learner := t.learner(); {
-	case n < t.state.floor():
+	case n < t.state.params.floor(t.state.warm):
 		return t.state.params.MaxWaste
 	case learner != nil:
 		return learner.Worth(n)
@@ -183,7 +183,7 @@ func (t *Tracker) Unsaved(at time.Time, every time.Duration) ([]byte, error) {
 	if !t.loaded || learner == nil || at.Sub(t.savedAt) < every {
 		return nil, nil
 	}
-	if !t.unsaved && (every > 0 || learner.sampled <= unixSeconds(t.savedAt)) {
+	if !t.unsaved && (every > 0 || learner.learned.sampled <= unixSeconds(t.savedAt)) {
 		return nil, nil
 	}
 	return learner.save()

@@ -18,6 +18,17 @@
 // seeds and equal orders of submits give equal lots. No goroutine and no timer
 // runs for a task (but for a pingback): a task is ready when the clock says so.
 //
+// # Parts
+//
+//	Service  the calls: which protocol, which fault (service.go, serve.go, control.go)
+//	legacy   and tasks: how a call of a protocol is read and answered (legacy.go, tasks.go)
+//	account  what both act upon (account.go): books and pinger
+//	books    what was sold and what came of it (books.go, ledger.go, report.go), with the
+//	         limits whose breach leads to a ban (limits.go)
+//	pinger   delivers pingbacks (pingback.go)
+//	faults   which call goes wrong, and how (faults.go)
+//	life     what outlives a call, until Close (life.go)
+//
 // # Tokens
 //
 // They are worth nothing and say so: SIMULATED.<type>.<task>.<identity>.<filler>.

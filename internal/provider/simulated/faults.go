@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"poold/internal/captcha"
@@ -81,24 +82,34 @@ type armedFault struct {
 	left int
 }
 
+// faults are those in force.
+type faults struct {
+	seed  uint64
+	books *books
+	life  *life
+	armed atomic.Pointer[[]*armedFault]
+}
+
 // SetFaults replaces the faults in force for all calls that begin afterwards;
 // without arguments the service is well again. Equal seeds and equal orders of
 // matching calls hit the same calls.
-func (s *Service) SetFaults(faults ...Fault) {
-	armed := make([]*armedFault, len(faults))
+func (s *Service) SetFaults(faults ...Fault) { s.faults.set(faults) }
+
+func (f *faults) set(list []Fault) {
+	armed := make([]*armedFault, len(list))
 	stream := faultStream
-	for i, f := range faults {
-		armed[i] = &armedFault{Fault: f, dice: dice(s.seed, stream), left: f.Times}
+	for i, one := range list {
+		armed[i] = &armedFault{Fault: one, dice: dice(f.seed, stream), left: one.Times}
 		stream++
 	}
-	s.faults.Store(&armed)
+	f.armed.Store(&armed)
 }
 
-// pickFault finds the fault that acts on a call, nil for none.
-func (s *Service) pickFault(c Call) *armedFault {
-	for _, f := range *s.faults.Load() {
-		if f.hits(c) {
-			return f
+// pick finds the fault that acts on a call, nil for none.
+func (f *faults) pick(c Call) *armedFault {
+	for _, one := range *f.armed.Load() {
+		if one.hits(c) {
+			return one
 		}
 	}
 	return nil
@@ -121,48 +132,48 @@ func (f *armedFault) hits(c Call) bool {
 }
 
 // play answers a call with a fault.
-func (s *Service) play(w http.ResponseWriter, r *http.Request, q *query, f *armedFault) {
+func (f *faults) play(w http.ResponseWriter, r *http.Request, q *query, fault *armedFault) {
 	var a answer
-	truthful := f.Kind == Delayed || f.Kind == Cut || f.Kind == Slow || f.Kind == OtherTask
-	if f.Accepted {
+	truthful := fault.Kind == Delayed || fault.Kind == Cut || fault.Kind == Slow || fault.Kind == OtherTask
+	if fault.Accepted {
 		a = q.run(time.Now())
 	}
-	waited := f.Kind == Slow || f.Delay == 0 || s.sleep(r, f.Delay)
+	waited := fault.Kind == Slow || fault.Delay == 0 || f.life.sleep(r, fault.Delay)
 	switch {
-	case f.Accepted:
+	case fault.Accepted:
 	case truthful && waited:
 		a = q.run(time.Now())
 	case q.Action == Submit:
-		s.refused()
+		f.books.refused()
 	}
 	if !waited {
 		panic(http.ErrAbortHandler)
 	}
-	switch f.Kind {
+	switch fault.Kind {
 	case Delayed:
 		a.write(w)
 	case Slow:
-		s.dribble(w, r, a, f.Delay)
+		f.dribble(w, r, a, fault.Delay)
 	case Cut:
 		a.head(w)
 		_, _ = w.Write(a.body[:len(a.body)/2])
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	case Hang:
-		s.sleep(r, 0)
+		f.life.sleep(r, 0)
 		panic(http.ErrAbortHandler)
 	case Huge:
 		flood(w)
 	case OtherTask:
 		otherTask(q, a).write(w)
 	case Code:
-		q.refuse(f.Code).write(w)
+		q.refuse(fault.Code).write(w)
 	case HTML:
 		answer{kind: htmlText, body: []byte(htmlBody)}.write(w)
 	case Types:
 		answer{kind: jsonText, body: []byte(typesBody)}.write(w)
 	case Status:
-		status := f.Status
+		status := fault.Status
 		if status == 0 {
 			status = http.StatusInternalServerError
 		}
@@ -177,26 +188,8 @@ func (s *Service) play(w http.ResponseWriter, r *http.Request, q *query, f *arme
 	}
 }
 
-// sleep waits, for ever if d is 0. It reports false when the caller or the
-// service went first.
-func (s *Service) sleep(r *http.Request, d time.Duration) bool {
-	var after <-chan time.Time
-	if d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		after = timer.C
-	}
-	select {
-	case <-after:
-		return true
-	case <-r.Context().Done():
-	case <-s.stopped():
-	}
-	return false
-}
-
 // dribble sends a body byte by byte.
-func (s *Service) dribble(w http.ResponseWriter, r *http.Request, a answer, pause time.Duration) {
+func (f *faults) dribble(w http.ResponseWriter, r *http.Request, a answer, pause time.Duration) {
 	if pause == 0 {
 		pause = time.Second
 	}
@@ -209,7 +202,7 @@ func (s *Service) dribble(w http.ResponseWriter, r *http.Request, a answer, paus
 			return
 		}
 		_ = control.Flush()
-		if !s.sleep(r, pause) {
+		if !f.life.sleep(r, pause) {
 			panic(http.ErrAbortHandler)
 		}
 	}

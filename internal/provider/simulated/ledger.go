@@ -53,41 +53,44 @@ type Ledger struct {
 }
 
 // Totals reads the counters.
-func (s *Service) Totals() Totals {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.totalsLocked()
+func (s *Service) Totals() Totals { return s.books.read() }
+
+// Sold lists every sale in the order of the submits. It is empty without
+// Options.Ledger.
+func (s *Service) Sold() []Sale { return s.books.ledger().Sales }
+
+// read is the counters.
+func (b *books) read() Totals {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.totalsLocked()
 }
 
-func (s *Service) totalsLocked() Totals {
-	s.advanceLocked(time.Now())
-	t := s.totals
+func (b *books) totalsLocked() Totals {
+	b.advanceLocked(time.Now())
+	t := b.totals
 	t.ByAction = maps.Clone(t.ByAction)
 	return t
 }
 
-// Sold lists every sale in the order of the submits. It is empty without
-// Options.Ledger.
-func (s *Service) Sold() []Sale { return s.ledger().Sales }
-
 // ledger takes totals and sales of one moment.
-func (s *Service) ledger() Ledger {
-	s.mu.Lock()
-	totals := s.totalsLocked()
-	tasks := make([]task, len(s.sold))
-	for i, t := range s.sold {
+func (b *books) ledger() Ledger {
+	b.mu.Lock()
+	totals := b.totalsLocked()
+	tasks := make([]task, len(b.sold))
+	for i, t := range b.sold {
 		tasks[i] = *t
 	}
-	s.mu.Unlock()
+	b.mu.Unlock()
 
 	sales := make([]Sale, len(tasks))
 	for i := range tasks {
-		sales[i] = s.sale(&tasks[i])
+		sales[i] = tasks[i].sale(b.opts.TokenBytes)
 	}
 	return Ledger{Totals: totals, Sales: sales}
 }
 
-func (s *Service) sale(t *task) Sale {
+func (t *task) sale(tokenBytes int) Sale {
 	sale := Sale{
 		Task: strconv.FormatInt(t.number, 10), Identity: t.identity, ID: t.id,
 		At: t.at, DueAt: t.due, Failed: t.failed,
@@ -95,7 +98,7 @@ func (s *Service) sale(t *task) Sale {
 		Pings: t.pings, Pinged: t.pinged, Report: t.report,
 	}
 	if !t.failed {
-		sale.Token = s.token(t)
+		sale.Token = t.token(tokenBytes)
 		sum := sha256.Sum256([]byte(sale.Token))
 		sale.TokenSHA256 = hex.EncodeToString(sum[:])
 	}
@@ -108,21 +111,21 @@ func (s *Service) serveLedger(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", jsonText)
-	_ = json.NewEncoder(w).Encode(s.ledger()) // fails only when the reader went
+	_ = json.NewEncoder(w).Encode(s.books.ledger()) // fails only when the reader went
 }
 
 // count records a call and returns how many of its action there were.
-func (s *Service) count(c Call) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.totals.Calls++
-	s.totals.ByAction[c.Action]++
-	return s.totals.ByAction[c.Action]
+func (b *books) count(c Call) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.totals.Calls++
+	b.totals.ByAction[c.Action]++
+	return b.totals.ByAction[c.Action]
 }
 
 // refused records a submit that a fault kept from being accepted.
-func (s *Service) refused() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.totals.Refused++
+func (b *books) refused() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.totals.Refused++
 }

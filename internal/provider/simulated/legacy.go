@@ -59,25 +59,28 @@ func (f legacyForm) number(n int64, numeric bool) answer {
 	return f.say("OK|"+id, v)
 }
 
-// parseLegacy reads a call of in.php or res.php.
-func (s *Service) parseLegacy(r *http.Request) *query {
+// legacy is the protocol of in.php and res.php.
+type legacy struct{ account }
+
+// parse reads a call.
+func (l *legacy) parse(r *http.Request) *query {
 	v, err := legacyValues(r)
 	f := legacyForm{json: v.Get("json") == "1", cors: v.Get("header_acao") == "1"}
 	q := &query{refuse: f.fail}
 	if r.URL.Path == "/in.php" {
-		s.parseIn(q, f, v, err != nil)
+		l.parseIn(q, f, v, err != nil)
 		return q
 	}
 	q.Action, q.Task = Other, v.Get("id")
 	run := func(time.Time) answer { return f.fail(codeBadParams) }
 	if err == nil {
-		q.Action, run = s.resAction(f, v)
+		q.Action, run = l.resAction(f, v)
 	}
 	if ids := v.Get("ids"); q.Action == Poll && ids != "" {
 		q.Task = ids
 	}
 	q.run = func(at time.Time) answer {
-		s.countPoll(at)
+		l.books.polled(at)
 		return run(at)
 	}
 	return q
@@ -116,38 +119,27 @@ func legacyValues(r *http.Request) (url.Values, error) {
 	}
 }
 
-func (s *Service) parseIn(q *query, f legacyForm, v url.Values, unreadable bool) {
+func (l *legacy) parseIn(q *query, f legacyForm, v url.Values, unreadable bool) {
 	o := order{key: v.Get("key"), legacy: true, ping: pingback{url: v.Get("pingback")}}
-	o.identity, o.bad = legacyIdentity(v, s.opts.Flavour)
+	o.identity, o.bad = legacyIdentity(v, l.opts.Flavour)
 	if unreadable || (o.ping.url != "" && !isWebURL(o.ping.url)) {
 		o.bad = codeBadParams
 	}
 	o.ping.form = pingQuery
-	if s.opts.Flavour == TwoCaptcha {
+	if l.opts.Flavour == TwoCaptcha {
 		o.ping.form = pingForm
 	}
 	recaptcha := isRecaptcha(o.identity.Type)
-	q.Action, q.Identity = Submit, o.identity
-	q.accept = func(n int64) answer { return f.number(n, s.opts.NumericIDs && recaptcha) }
-	q.run = func(at time.Time) answer {
-		n, code := s.submit(o, at)
-		if code != "" {
-			return f.fail(code)
-		}
-		q.sold = n
-		return q.accept(n)
-	}
+	q.accept = func(n int64) answer { return f.number(n, l.opts.NumericIDs && recaptcha) }
+	l.submits(q, o, f.fail)
 }
 
 // resAction finds what a call of res.php wants.
-func (s *Service) resAction(f legacyForm, v url.Values) (Action, func(time.Time) answer) {
+func (l *legacy) resAction(f legacyForm, v url.Values) (Action, func(time.Time) answer) {
 	key, action := v.Get("key"), v.Get("action")
 	admitted := func(do func() answer) func(time.Time) answer {
 		return func(at time.Time) answer {
-			s.mu.Lock()
-			code := s.admitLocked(key, at)
-			s.mu.Unlock()
-			if code != "" {
+			if code := l.books.admit(key, at); code != "" {
 				return f.fail(code)
 			}
 			return do()
@@ -156,23 +148,23 @@ func (s *Service) resAction(f legacyForm, v url.Values) (Action, func(time.Time)
 	switch action {
 	case "get", "get2":
 		if ids := v.Get("ids"); ids != "" && action == "get" {
-			return Poll, func(at time.Time) answer { return s.getMany(f, key, ids, at) }
+			return Poll, func(at time.Time) answer { return l.getMany(f, key, ids, at) }
 		}
-		return Poll, func(at time.Time) answer { return s.getOne(f, key, v.Get("id"), action == "get2", at) }
+		return Poll, func(at time.Time) answer { return l.getOne(f, key, v.Get("id"), action == "get2", at) }
 	case "getbalance":
 		return Balance, admitted(func() answer { return f.bare(strconv.Itoa(balance)) })
 	case "reportgood", "reportbad":
 		verdict := verdict{key: key, id: v.Get("id"), word: strings.TrimPrefix(action, "report")}
 		return Report, func(at time.Time) answer {
-			if code := s.report(verdict, at); code != "" {
+			if code := l.books.report(verdict, at); code != "" {
 				return f.fail(code)
 			}
 			return f.bare("OK_REPORT_RECORDED")
 		}
 	case "threadsinfo":
 		// Where it is not offered it is as unknown as any other word.
-		if s.opts.Flavour == CaptchaAI && s.opts.Threads > 0 {
-			return Threads, admitted(func() answer { return s.threads(f) })
+		if l.opts.Flavour == CaptchaAI && l.opts.Threads > 0 {
+			return Threads, admitted(func() answer { return l.threads(f) })
 		}
 		return Threads, admitted(func() answer { return f.fail(codeBadParams) })
 	case "":
@@ -187,9 +179,9 @@ func taskNumber(text string) (int64, bool) {
 	return n, err == nil && n > 0 && text[0] != '+'
 }
 
-func (s *Service) getOne(f legacyForm, key, id string, priced bool, at time.Time) answer {
+func (l *legacy) getOne(f legacyForm, key, id string, priced bool, at time.Time) answer {
 	n, ok := taskNumber(id)
-	found, code := s.poll(key, []int64{n}, at)
+	found, code := l.books.poll(key, []int64{n}, at)
 	switch {
 	case code != "":
 		return f.fail(code)
@@ -200,10 +192,10 @@ func (s *Service) getOne(f legacyForm, key, id string, priced bool, at time.Time
 	}
 	o := &found[0]
 	v := legacyAnswer{Status: 1, Request: o.token}
-	if s.opts.EnterpriseInResult && o.task.identity.Enterprise {
+	if l.opts.EnterpriseInResult && o.task.identity.Enterprise {
 		v.Request, v.Result = nil, o.token
 	}
-	if agent := s.userAgent(&o.task); s.opts.Flavour == TwoCaptcha {
+	if agent := l.opts.userAgent(&o.task); l.opts.Flavour == TwoCaptcha {
 		v.Useragent = agent
 	} else {
 		v.UserAgent = agent
@@ -216,7 +208,7 @@ func (s *Service) getOne(f legacyForm, key, id string, priced bool, at time.Time
 }
 
 // getMany answers several ids at once: bare values in the order of the ids.
-func (s *Service) getMany(f legacyForm, key, ids string, at time.Time) answer {
+func (l *legacy) getMany(f legacyForm, key, ids string, at time.Time) answer {
 	list := strings.Split(ids, ",")
 	numbers := make([]int64, len(list))
 	wellFormed := true
@@ -228,7 +220,7 @@ func (s *Service) getMany(f legacyForm, key, ids string, at time.Time) answer {
 	if !wellFormed {
 		numbers = nil // the key is judged first, but nothing is collected
 	}
-	found, code := s.poll(key, numbers, at)
+	found, code := l.books.poll(key, numbers, at)
 	switch {
 	case code != "":
 		return f.fail(code)
@@ -243,22 +235,14 @@ func (s *Service) getMany(f legacyForm, key, ids string, at time.Time) answer {
 }
 
 // threads tells the plan. There is no plain-text form of it.
-func (s *Service) threads(f legacyForm) answer {
-	working := s.Totals().InFlight
+func (l *legacy) threads(f legacyForm) answer {
+	working := l.books.read().InFlight
 	a := jsonAnswer(struct {
 		Status  int `json:"status"`
 		Threads int `json:"threads"`
 		Working int `json:"working_threads"`
 		Free    int `json:"free_threads"`
-	}{1, s.opts.Threads, working, s.opts.Threads - working})
+	}{1, l.opts.Threads, working, l.opts.Threads - working})
 	a.cors = f.cors
 	return a
-}
-
-// userAgent is the browser that a task was solved with, "" if answers name none.
-func (s *Service) userAgent(t *task) string {
-	if s.opts.UserAgent != "" && t.identity.UserAgent != "" {
-		return t.identity.UserAgent
-	}
-	return s.opts.UserAgent
 }

@@ -17,8 +17,10 @@ const (
 	codeTooManyPolls = "ERROR: 1005"
 )
 
-// limits counts what may lead to a ban. Guarded by Service.mu.
+// limits counts what may lead to a ban. Guarded by books.mu.
 type limits struct {
+	opts *Options
+
 	ban      string // the code in force; "" = none
 	until    time.Time
 	polls    int // res.php calls
@@ -28,53 +30,51 @@ type limits struct {
 	nextTurn int                     // the oldest of them
 }
 
-// admitLocked checks the ban and the key, in this order; "" lets the call in.
-func (s *Service) admitLocked(key string, at time.Time) string {
-	l := &s.limits
+func newLimits(opts *Options) limits { return limits{opts: opts} }
+
+// admit checks the ban and the key, in this order; "" lets the call in.
+func (l *limits) admit(key string, at time.Time) string {
 	if l.ban != "" {
 		if at.Before(l.until) {
 			return l.ban
 		}
-		*l = limits{}
+		*l = newLimits(l.opts)
 	}
 	code := ""
 	switch {
 	case key == "":
 		code = codeNoKey
-	case s.opts.Key != "" && subtle.ConstantTimeCompare([]byte(key), []byte(s.opts.Key)) != 1:
+	case l.opts.Key != "" && subtle.ConstantTimeCompare([]byte(key), []byte(l.opts.Key)) != 1:
 		code = codeUnknownKey
 	default:
 		return ""
 	}
-	if l.badKeys++; s.opts.Bans.Keys && l.badKeys >= wrongKeys {
-		s.banLocked(codeIPBlocked, at)
+	if l.badKeys++; l.opts.Bans.Keys && l.badKeys >= wrongKeys {
+		l.block(codeIPBlocked, at)
 	}
 	return code
 }
 
-// countPoll records one res.php call. The call that goes too far is the first
+// polled records one res.php call. The call that goes too far is the first
 // one that meets the ban.
-func (s *Service) countPoll(at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := &s.limits
+func (l *limits) polled(at time.Time) {
 	l.polls++
-	if s.opts.Bans.Polls && l.ban == "" && l.polls > pollsPerSubmit*l.submits+pollsAllowed {
-		s.banLocked(codeTooManyPolls, at)
+	if l.opts.Bans.Polls && l.ban == "" && l.polls > pollsPerSubmit*l.submits+pollsAllowed {
+		l.block(codeTooManyPolls, at)
 	}
 }
 
-func (s *Service) banLocked(code string, at time.Time) {
-	s.limits.ban, s.limits.until = code, at.Add(s.opts.Bans.For)
+// block bans every call for a while.
+func (l *limits) block(code string, at time.Time) {
+	l.ban, l.until = code, at.Add(l.opts.Bans.For)
 }
 
-// tooManyTurnsLocked records one in.php call and reports whether it is one too
+// tooManyTurns records one in.php call and reports whether it is one too
 // many. Refused calls count too: who hammers on is not let in again.
-func (s *Service) tooManyTurnsLocked(at time.Time) bool {
-	if !s.opts.Bans.Turns {
+func (l *limits) tooManyTurns(at time.Time) bool {
+	if !l.opts.Bans.Turns {
 		return false
 	}
-	l := &s.limits
 	oldest := l.turns[l.nextTurn]
 	l.turns[l.nextTurn] = at
 	l.nextTurn = (l.nextTurn + 1) % turnsAllowed

@@ -101,3 +101,11 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
+
+// userAgent is the browser that a task was solved with, "" if answers name none.
+func (o *Options) userAgent(t *task) string {
+	if o.UserAgent != "" && t.identity.UserAgent != "" {
+		return t.identity.UserAgent
+	}
+	return o.UserAgent
+}

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -33,50 +32,16 @@ const (
 	pingJSON                  // POST, the answer of getTaskResult: the tasks protocol
 )
 
-// life owns what outlives a call: pingbacks and connections that a fault
-// holds. Close ends one life and begins the next.
-type life struct {
-	stop    chan struct{}
-	running sync.WaitGroup
-	pings   map[int64]scheduled // by task number; guarded by Service.mu
+// pinger delivers pingbacks.
+type pinger struct {
+	opts   *Options
+	books  *books
+	life   *life
+	client *http.Client
 }
 
-// scheduled is a pingback that is not delivered yet.
-type scheduled struct {
-	timer  *time.Timer // nil: a call delivers it
-	cancel context.CancelFunc
-}
-
-func newLife() *life {
-	return &life{stop: make(chan struct{}), pings: make(map[int64]scheduled)}
-}
-
-// stopped is closed when Close is called next.
-func (s *Service) stopped() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.life.stop
-}
-
-// Close drops the pingbacks that are not delivered yet, lets go of the calls
-// that faults hold, and waits for its goroutines. Books and faults stay; the
-// service can be used again, as if it had been out of order for a while.
-func (s *Service) Close() {
-	s.mu.Lock()
-	old := s.life
-	s.life = newLife()
-	pings := old.pings
-	old.pings = nil
-	s.mu.Unlock()
-
-	close(old.stop)
-	for _, p := range pings {
-		p.cancel()
-		if p.timer != nil && p.timer.Stop() {
-			old.running.Done() // its function will not run
-		}
-	}
-	old.running.Wait()
+func newPinger(opts *Options, books *books, life *life) *pinger {
+	return &pinger{opts: opts, books: books, life: life, client: pingbackClient()}
 }
 
 // pingbackClient keeps no connection and follows no redirect, and it does not
@@ -89,70 +54,45 @@ func pingbackClient() *http.Client {
 	}
 }
 
-// pinged reports whether a task's pingback is among those that are sent.
-func (s *Service) pinged(t *task) bool {
-	return s.opts.PingShare == 0 || dice(t.lot, pingStream).Float64() < s.opts.PingShare
-}
-
-// schedulePingLocked has a task's pingback delivered when it is due. With
-// Options.PingEarly it gives a function instead, for the caller to deliver it.
-func (s *Service) schedulePingLocked(t *task, p pingback, at time.Time) (deliver func()) {
-	// It outlives the call that ordered it, so it has a context of its own.
-	ctx, cancel := context.WithCancel(context.Background())
-	life := s.life
-	life.running.Add(1)
-	run := func() {
-		defer life.running.Done()
-		defer cancel()
-		for range 1 + s.opts.PingRepeat {
+// send has the pingback of a task, sold then, delivered when it is due; with
+// Options.PingEarly, before it returns.
+func (p *pinger) send(t *task, at time.Time) {
+	run := func(ctx context.Context) {
+		for range 1 + p.opts.PingRepeat {
 			if ctx.Err() != nil {
 				break
 			}
-			s.deliver(ctx, t, p)
+			p.deliver(ctx, t)
 		}
-		s.mu.Lock()
-		delete(life.pings, t.number)
-		s.mu.Unlock()
 	}
-	if s.opts.PingEarly {
-		life.pings[t.number] = scheduled{cancel: cancel}
-		return run
+	switch {
+	case t.ping.url == "":
+	case p.opts.PingEarly:
+		p.life.now(run)
+	default:
+		p.life.later(t.due.Sub(at)+p.opts.PingDelay, run)
 	}
-	timer := time.AfterFunc(t.due.Sub(at)+s.opts.PingDelay, run)
-	life.pings[t.number] = scheduled{timer: timer, cancel: cancel}
-	return nil
 }
 
 // deliver sends one pingback and keeps the books about it.
-func (s *Service) deliver(ctx context.Context, t *task, p pingback) {
-	s.mu.Lock()
-	t.pings++
-	done := outcome{task: *t}
-	s.mu.Unlock()
-	err := s.ping(ctx, &done, p)
+func (p *pinger) deliver(ctx context.Context, t *task) {
+	err := p.call(ctx, p.books.pinging(t))
 	if err == nil {
-		s.mu.Lock()
-		t.pinged++
-		s.mu.Unlock()
+		p.books.pinged(t)
 	} else if ctx.Err() == nil {
-		s.opts.Log.Warn("pingback not delivered",
+		p.opts.Log.Warn("pingback not delivered",
 			slog.Int64("task", t.number), slog.Any("err", err))
 	}
 }
 
-// ping delivers one pingback. Its error never holds the URL, which may carry a
+// call delivers one pingback. Its error never holds the URL, which may carry a
 // secret of the caller.
-func (s *Service) ping(ctx context.Context, o *outcome, p pingback) error {
-	if o.task.failed {
-		o.code = codeUnsolvable
-	} else {
-		o.token = s.token(&o.task)
-	}
-	r, err := s.pingRequest(ctx, o, p)
+func (p *pinger) call(ctx context.Context, o *outcome) error {
+	r, err := p.request(ctx, o)
 	if err != nil {
 		return errors.New("making the request: the address is not usable")
 	}
-	resp, err := s.pings.Do(r)
+	resp, err := p.client.Do(r)
 	if err != nil {
 		var outer *url.Error
 		if errors.As(err, &outer) {
@@ -168,17 +108,17 @@ func (s *Service) ping(ctx context.Context, o *outcome, p pingback) error {
 	return nil
 }
 
-func (s *Service) pingRequest(ctx context.Context, o *outcome, p pingback) (*http.Request, error) {
+func (p *pinger) request(ctx context.Context, o *outcome) (*http.Request, error) {
 	values := url.Values{
 		"id":   {strconv.FormatInt(o.task.number, 10)},
 		"code": {o.code + o.token}, // one of them is empty
 	}
-	method, target, kind := http.MethodPost, p.url, "application/x-www-form-urlencoded"
+	method, target, kind := http.MethodPost, o.task.ping.url, "application/x-www-form-urlencoded"
 	body := []byte(values.Encode())
-	switch p.form {
+	switch o.task.ping.form {
 	case pingForm:
 	case pingJSON:
-		v := s.result(o)
+		v := tasksResult(o, p.opts)
 		v.TaskID = o.task.number
 		kind, body = "application/json", jsonAnswer(v).body
 	case pingQuery:

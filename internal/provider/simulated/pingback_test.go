@@ -126,9 +126,9 @@ func finish(s *Service) {
 
 // pending counts the pingbacks that are not delivered yet.
 func (s *Service) pending() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.life.pings)
+	s.life.mu.Lock()
+	defer s.life.mu.Unlock()
+	return len(s.life.jobs)
 }
 
 // Close drops what is not due and ends what is under way.

@@ -35,15 +35,15 @@ func isRecaptcha(t captcha.Type) bool {
 }
 
 // report takes a verdict, once a task; the code says why not.
-func (s *Service) report(v verdict, at time.Time) (code string) {
+func (b *books) report(v verdict, at time.Time) (code string) {
 	n, ok := taskNumber(v.id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.advanceLocked(at)
-	if code := s.admitLocked(v.key, at); code != "" {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.advanceLocked(at)
+	if code := b.limits.admit(v.key, at); code != "" {
 		return code
 	}
-	t := s.tasks[n]
+	t := b.tasks[n]
 	switch {
 	case !ok:
 		return codeIDFormat

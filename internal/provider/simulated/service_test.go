@@ -196,12 +196,12 @@ func TestMemoryIsBounded(t *testing.T) {
 			time.Sleep(7 * time.Second)
 		}
 		// 70 s of submits, in sevens of seconds, and the one that finds them.
-		if n := len(s.tasks); n > 110 {
+		if n := len(s.books.tasks); n > 110 {
 			t.Errorf("%d tasks are known", n)
 		}
 		time.Sleep(time.Hour)
 		want(t, "solved", s.Totals().Solved, 1000)
-		want(t, "known", len(s.tasks)+len(s.settled)+len(s.working)+len(s.sold), 0)
+		want(t, "known", len(s.books.tasks)+len(s.books.settled)+len(s.books.working)+len(s.books.sold), 0)
 	})
 }
 
@@ -216,7 +216,7 @@ func TestBanForTooManyPolls(t *testing.T) {
 		want(t, "one too many", poll(t, s, id), "ERROR: 1005")
 		want(t, "submits too", get(t, s, recaptcha()), "ERROR: 1005")
 		time.Sleep(time.Minute)
-		want(t, "lifted", poll(t, s, id), "OK|"+s.token(s.tasks[s.last]))
+		want(t, "lifted", poll(t, s, id), "OK|"+s.books.tasks[s.books.last].token(s.opts.TokenBytes))
 	})
 }
 
@@ -355,7 +355,7 @@ func BenchmarkSubmitAndPoll(b *testing.B) {
 	for b.Loop() {
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, submit)
-		r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, fmt.Sprintf("/res.php?key=k&action=get&id=%d", s.last), nil)
+		r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, fmt.Sprintf("/res.php?key=k&action=get&id=%d", s.books.last), nil)
 		s.ServeHTTP(httptest.NewRecorder(), r)
 	}
 }

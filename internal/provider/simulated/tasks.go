@@ -134,23 +134,24 @@ func tasksError(code string) tasksAnswer {
 	}
 }
 
-// parseTasks reads a call of the tasks protocol.
-func (s *Service) parseTasks(r *http.Request) *query {
+// tasks is the protocol of createTask and getTaskResult.
+type tasks struct{ account }
+
+// parse reads a call.
+func (t *tasks) parse(r *http.Request) *query {
 	var body tasksRequest
 	err := json.NewDecoder(r.Body).Decode(&body)
 	q := &query{refuse: tasksRefuse}
 	switch r.URL.Path {
 	case "/createTask":
-		s.parseCreate(q, body, err != nil)
+		t.parseCreate(q, body, err != nil)
 	case "/getTaskResult":
 		q.Action, q.Task = Poll, body.TaskID.String()
-		q.run = func(at time.Time) answer { return s.getResult(body, at) }
+		q.run = func(at time.Time) answer { return t.getResult(body, at) }
 	case "/getBalance":
 		q.Action = Balance
 		q.run = func(at time.Time) answer {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if code := s.admitLocked(body.ClientKey, at); code != "" {
+			if code := t.books.admit(body.ClientKey, at); code != "" {
 				return tasksFail(code)
 			}
 			return jsonAnswer(tasksAnswer{Balance: balance})
@@ -160,7 +161,7 @@ func (s *Service) parseTasks(r *http.Request) *query {
 		verdict.key, verdict.id = body.ClientKey, body.TaskID.String()
 		q.Action, q.Task = Report, verdict.id
 		q.run = func(at time.Time) answer {
-			if code := s.report(verdict, at); code != "" {
+			if code := t.books.report(verdict, at); code != "" {
 				return tasksFail(code)
 			}
 			return jsonAnswer(tasksAnswer{Status: "success"})
@@ -172,7 +173,7 @@ func (s *Service) parseTasks(r *http.Request) *query {
 	return q
 }
 
-func (s *Service) parseCreate(q *query, body tasksRequest, unreadable bool) {
+func (t *tasks) parseCreate(q *query, body tasksRequest, unreadable bool) {
 	o := order{key: body.ClientKey, ping: pingback{url: body.CallbackURL, form: pingJSON}}
 	switch {
 	case unreadable || (o.ping.url != "" && !isWebURL(o.ping.url)):
@@ -182,16 +183,8 @@ func (s *Service) parseCreate(q *query, body tasksRequest, unreadable bool) {
 	default:
 		o.identity, o.bad = tasksIdentity(body.Task)
 	}
-	q.Action, q.Identity = Submit, o.identity
 	q.accept = func(n int64) answer { return jsonAnswer(tasksAnswer{TaskID: n}) }
-	q.run = func(at time.Time) answer {
-		n, code := s.submit(o, at)
-		if code != "" {
-			return tasksFail(code)
-		}
-		q.sold = n
-		return q.accept(n)
-	}
+	t.submits(q, o, tasksFail)
 }
 
 // tasksKind takes a task's type apart: <kind>Task needs a proxy of the
@@ -241,22 +234,22 @@ func tasksIdentity(f *taskFields) (id captcha.Identity, bad string) {
 	return id, checkIdentity(id, codeBadParams)
 }
 
-func (s *Service) getResult(body tasksRequest, at time.Time) answer {
+func (t *tasks) getResult(body tasksRequest, at time.Time) answer {
 	n, _ := taskNumber(body.TaskID.String())
-	found, code := s.poll(body.ClientKey, []int64{n}, at)
+	found, code := t.books.poll(body.ClientKey, []int64{n}, at)
 	if code != "" {
 		return tasksFail(code)
 	}
-	return jsonAnswer(s.result(&found[0]))
+	return jsonAnswer(tasksResult(&found[0], t.opts))
 }
 
-// result is what a poll and a callback are answered with.
-func (s *Service) result(o *outcome) tasksAnswer {
+// tasksResult is what a poll is answered with, and what a pingback says.
+func tasksResult(o *outcome, opts *Options) tasksAnswer {
 	if o.code != "" {
 		return tasksError(tasksCode(o.code))
 	}
 	t := &o.task
-	sol := &solution{Recaptcha: o.token, UserAgent: s.userAgent(t)}
+	sol := &solution{Recaptcha: o.token, UserAgent: opts.userAgent(t)}
 	if t.identity.Type == captcha.Turnstile {
 		sol.Recaptcha, sol.Token = "", o.token
 	}

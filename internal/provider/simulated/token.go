@@ -14,11 +14,11 @@ const tokenMark = "SIMULATED"
 
 const fillerAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// token renders the text that task t was solved to. It is computed anew on
+// token renders the text of so many bytes that a task was solved to. It is computed anew on
 // every call: the same task always gives the same text, and nothing is stored.
-func (s *Service) token(t *task) string {
+func (t *task) token(bytes int) string {
 	var b strings.Builder
-	b.Grow(s.opts.TokenBytes)
+	b.Grow(bytes)
 	for _, part := range []string{
 		tokenMark, string(t.identity.Type), strconv.FormatInt(t.number, 10), string(t.id),
 	} {
@@ -26,10 +26,10 @@ func (s *Service) token(t *task) string {
 		b.WriteByte('.')
 	}
 	filler := dice(t.lot, fillerStream)
-	for b.Len() < s.opts.TokenBytes {
+	for b.Len() < bytes {
 		// Six bits a letter: one draw serves for ten of them.
 		bits := filler.Uint64()
-		for range min(10, s.opts.TokenBytes-b.Len()) {
+		for range min(10, bytes-b.Len()) {
 			b.WriteByte(fillerAlphabet[bits&63])
 			bits >>= 6
 		}

@@ -151,7 +151,7 @@ func TestAdaptiveTargetIsSavedSeldom(t *testing.T) {
 		login := learning("login", 20)
 		w.apply(login)
 		w.demand(login, 5*time.Second, 10*time.Minute)
-		w.after(2 * time.Hour)
+		w.after(20 * time.Minute)
 		w.store.with(func() {
 			if n := w.store.saves; n > 12 {
 				t.Errorf("saved %d times", n)

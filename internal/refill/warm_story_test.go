@@ -1,6 +1,7 @@
 package refill
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -43,14 +44,14 @@ func warmStory(t *testing.T, kind targets.Refill, posted bool) {
 		if kind == targets.RefillFixed {
 			login, before = target("login", 2), 2
 		}
-		begins := time.Now().Truncate(time.Hour).Add(10 * time.Minute)
+		begins := time.Now().Truncate(time.Minute).Add(4 * time.Minute)
 		if posted {
 			window := pool.Window{Tokens: wanted, In: time.Until(begins), Left: time.Until(begins) + 5*time.Minute}
 			if err := w.elsewhere.Warm(t.Context(), login.ID, window, pool.WindowLimit{}); err != nil {
 				t.Fatal(err)
 			}
 		} else {
-			login.Warm = windows(t, `[{cron: "10 * * * *", tokens: 6, for: 5m}]`)
+			login.Warm = windows(t, fmt.Sprintf(`[{cron: "%d * * * *", tokens: 6, for: 5m}]`, begins.Minute()))
 		}
 		w.apply(login)
 		w.after(time.Until(begins) - 45*time.Second)

@@ -121,6 +121,7 @@ func letters(t *testing.T, w *world) []string {
 // answered 200, and when Redis is back every token is in stock, once. So also
 // if the replica is killed in between.
 func TestCallbacksWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
 	for _, kill := range []bool{false, true} {
 		name := map[bool]string{false: "goes on", true: "is killed"}[kill]
 		t.Run("the replica "+name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,6 +36,12 @@ var binary string
 func TestMain(m *testing.M) {
 	if options := os.Getenv(providerRole); options != "" {
 		os.Exit(playProvider(options))
+	}
+	// Most tests wait for processes that wait for each other. More of them at once than
+	// there are processors keep these busy; many more would have each wait for its turn.
+	flag.Parse()
+	if most := flag.Lookup("test.parallel"); most.Value.String() == most.DefValue {
+		_ = flag.Set(most.Name, strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 	}
 	os.Exit(buildAndRun(m))
 }

@@ -21,6 +21,7 @@ import (
 // A provider answers one target's calls in every way that a service should not.
 // The other target does not notice, calls stay bounded and nothing leaks.
 func TestARudeProvider(t *testing.T) {
+	t.Parallel()
 	const rude = "1x00000000000000000000BB"
 	isRude := func(c simulated.Call) bool { return c.Identity.Sitekey == rude }
 	for _, fault := range []simulated.Fault{
@@ -157,9 +158,9 @@ func (l *load) run(ctx context.Context, callers int, pause time.Duration) {
 }
 
 // Redis is gone for ten seconds under load: 503 within its second, then at once,
-// nothing is bought, and within two seconds of its return tokens are handed out.
+// nothing is bought, and within two seconds of its return tokens are handed out. It
+// runs alone: it measures tenths of a second.
 func TestRedisIsGoneUnderLoad(t *testing.T) {
-	t.Parallel()
 	address, network := cuttable(t)
 	w := newWorld(t, quick(), terms{depth: 40, redis: address, provider: ", concurrency: 30"})
 	p := w.start(t)

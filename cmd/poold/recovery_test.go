@@ -130,6 +130,7 @@ func (w *world) atRest(t testing.TB, p *process, limit time.Duration) targetStat
 // over: nothing is bought twice and every solved task is collected, but for the
 // one submit that was cut in flight.
 func TestKillAtEveryStepOfAnOrder(t *testing.T) {
+	t.Parallel()
 	const depth = 3
 	for _, step := range []struct {
 		point     string
@@ -264,6 +265,7 @@ func TestAStoppedReplicaLosesItsOrders(t *testing.T) {
 // what was bought is never more than what was wanted and what is unknown; with
 // callbacks all of it is collected.
 func TestLostSubmitAnswers(t *testing.T) {
+	t.Parallel()
 	const depth, demand = 10, 60
 	for _, callbacks := range []bool{false, true} {
 		t.Run(fmt.Sprintf("callbacks %v", callbacks), func(t *testing.T) {

@@ -112,7 +112,7 @@ func TestSimulateWithoutFile(t *testing.T) {
 
 // Below the wanted hit rate it says what that needs, and nothing where it is reached.
 func TestSimulateNeeds(t *testing.T) {
-	args := []string{"--depth", "50", "--refill", "adaptive", "--demand", "poisson:0.05", "--length", "3h"}
+	args := []string{"--depth", "50", "--refill", "adaptive", "--demand", "poisson:0.05", "--length", "1h"}
 	needs := func(hitRate string) (text string, price float64) {
 		wanted := append(args, "--hit-rate", hitRate)
 		code, text, problems := simulateWith(t, wanted...)
@@ -151,7 +151,7 @@ func TestSimulateNeeds(t *testing.T) {
 // --compare tells fixed depths and the adaptive policy apart, --plot draws them.
 func TestSimulateCompare(t *testing.T) {
 	picture := filepath.Join(t.TempDir(), "plot.svg")
-	args := []string{"--depth", "50", "--demand", "onoff:0.5", "--length", "3h", "--max-waste", "7", "--compare", "--plot", picture}
+	args := []string{"--depth", "50", "--demand", "onoff:0.5", "--length", "1h", "--max-waste", "7", "--compare", "--plot", picture}
 	code, out, problems := simulateWith(t, args...)
 	if code != exitDone || problems != "" {
 		t.Fatalf("exit %d: %s", code, problems)

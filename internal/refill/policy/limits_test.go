@@ -36,6 +36,9 @@ func TestCreditIsEarned(t *testing.T) {
 	if m.Expired(now, 50); m.limits().affordable != 0 {
 		t.Errorf("in debt %d", m.limits().affordable)
 	}
+	if m.Expired(now, 100_000); m.credit.left != -m.credit.most() {
+		t.Errorf("the deepest debt is %.0f, want %.0f", m.credit.left, -m.credit.most())
+	}
 	for range 10_000 {
 		m.Request(now, true)
 	}

@@ -2,7 +2,11 @@
 // ahead of time, and hands them out in milliseconds.
 //
 // main calls run, which end-to-end tests call too. Each sub-command has a file
-// of its own; serve.go wires the packages together and is the place to see who
-// gives what to whom. client.go holds what the commands that ask a running
-// daemon share.
+// of its own; client.go holds what the commands that ask a running daemon share.
+//
+// The daemon is the command serve. serve.go wires the packages together and is the
+// place to see who gives what to whom; lifecycle.go starts and stops it in stages;
+// reload.go puts a changed file in force. listen.go opens its port and redis.go its
+// Redis, providers.go makes the clients of the file's providers, simulated.go runs
+// the one that is built in.
 package main

@@ -147,7 +147,7 @@ func (s *simulation) complete(ctx context.Context, c *command, given map[string]
 		HitRate: targets.DefaultHitRate, MaxWaste: targets.DefaultMaxWaste}
 	// What a target takes for its lead time until it has seen some is its provider's
 	// pace, as in the daemon.
-	seller := targets.Provider{API: targets.APILegacy, Profile: "generic"}
+	p := targets.Provider{API: targets.APILegacy, Profile: "generic"}
 	t.Identity.Type = captcha.RecaptchaV2
 	switch {
 	case s.target != "":
@@ -165,13 +165,13 @@ func (s *simulation) complete(ctx context.Context, c *command, given map[string]
 			return fmt.Errorf("%s has no target %q", s.config, s.target)
 		}
 		if len(set.Providers) > 0 {
-			seller = set.Providers[0]
+			p = set.Providers[0]
 		}
 	case !given["depth"]:
 		return usageError{"needs --target, or at least --depth"}
 	}
 	s.warm = refill.Windows(t)
-	s.params.FirstPoll, s.params.PollInterval = dealing(seller).Pace(t.Identity.Type)
+	s.params.FirstPoll, s.params.PollInterval = clientConfig(p).Pace(t.Identity.Type)
 	for flag, take := range map[string]func(){
 		"lifetime":   func() { s.lifetime = t.Lifetime },
 		"margin":     func() { s.margin = t.Margin },

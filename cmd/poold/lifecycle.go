@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// stopGrace is how long the port stays open after a stop began, with /readyz
+// answering 503, so that balancers look elsewhere before connections are refused.
+const stopGrace = time.Second
+
+// drainLimit is how long requests under way may take after the grace.
+const drainLimit = 10 * time.Second
+
+// run starts the daemon, waits until ctx ends or a part of the daemon fails, and
+// stops it. Start and stop are the stages of this file, in the order of this
+// function.
+func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
+	working, failed := context.WithCancel(ctx)
+	defer failed()
+	// Each part ends in its own stage of the stop, not when ctx does.
+	lasting := context.WithoutCancel(ctx)
+
+	d.configure(ctx)
+	support := d.startSupport(lasting, failed)
+	buying := d.startBuying(lasting, failed, hangups)
+	serving := d.startServing(lasting, failed)
+	d.log.Info("serving", "address", d.listener.Addr().String(), "targets", len(d.file.Current().Targets))
+
+	<-working.Done()
+	d.log.Info("stopping")
+	buying.end()
+	d.turnAway()
+	if ctx.Err() != nil { // else a part failed, and no balancer was told to look elsewhere
+		d.keepPortOpen()
+	}
+	err := d.drain(lasting)
+	err = errors.Join(err, serving.wait())
+	err = errors.Join(err, buying.wait())
+	err = errors.Join(err, support.stop())
+	err = errors.Join(err, d.disconnect())
+	d.log.Info("stopped")
+	return err
+}
+
+// configure puts the file's set in force, and from now on the set of each reload.
+func (d *daemon) configure(ctx context.Context) {
+	d.apply(ctx, d.file.Current())
+	d.file.OnApply(d.reapply)
+}
+
+// startSupport starts what buying and serving need while they last: the watch over
+// Redis, the buyer's duties, and the Redis and the provider that are built in.
+func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
+	parts := []part{d.store.Run, d.buyer.Run, d.providers.simulated.run}
+	if d.embedded != nil {
+		parts = append(parts, d.embedded.run)
+	}
+	return start(ctx, failed, parts...)
+}
+
+// startBuying starts what leads to new orders: the workers, and the reloads that
+// give them other targets.
+func (d *daemon) startBuying(ctx context.Context, failed func(), hangups <-chan os.Signal) *stage {
+	return start(ctx, failed, d.manager.Run, d.file.Run, func(ctx context.Context) error {
+		return d.reloadOnHangup(ctx, hangups)
+	})
+}
+
+// startServing starts to answer requests; drain ends that.
+func (d *daemon) startServing(ctx context.Context, failed func()) *stage {
+	return start(ctx, failed, func(context.Context) error {
+		if err := d.http.Serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serving: %w", err)
+		}
+		return nil
+	})
+}
+
+// turnAway makes /readyz answer 503, refuses new requests for a token and ends the
+// wait of those who wait for one.
+func (d *daemon) turnAway() {
+	d.server.Stopping()
+	d.store.SendAway()
+}
+
+// keepPortOpen gives balancers the time to notice /readyz.
+func (d *daemon) keepPortOpen() { time.Sleep(stopGrace) }
+
+// drain closes the port, lets requests under way finish, and cuts off those that
+// take longer than drainLimit.
+func (d *daemon) drain(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, drainLimit)
+	defer cancel()
+	if err := d.http.Shutdown(limited); err != nil {
+		return errors.Join(fmt.Errorf("requests did not end within %s: %w", drainLimit, err), d.http.Close())
+	}
+	return nil
+}
+
+// disconnect closes the connections to the providers and to Redis, and ends the
+// embedded Redis.
+func (d *daemon) disconnect() error {
+	d.providers.close()
+	err := d.store.Close()
+	if d.embedded != nil {
+		d.embedded.Close()
+	}
+	return err
+}
+
+// part is a part of the daemon: it works until ctx ends.
+type part = func(ctx context.Context) error
+
+// stage is parts that start together and end together.
+type stage struct {
+	parts errgroup.Group
+	end   context.CancelFunc // asks the parts to end
+}
+
+// start starts parts; failed is called if one of them ends with an error.
+func start(ctx context.Context, failed func(), parts ...part) *stage {
+	ctx, end := context.WithCancel(ctx)
+	s := &stage{end: end}
+	for _, run := range parts {
+		s.parts.Go(func() error {
+			err := run(ctx)
+			if err != nil {
+				failed()
+			}
+			return err
+		})
+	}
+	return s
+}
+
+// wait returns when all parts have ended, with the first error of them.
+func (s *stage) wait() error {
+	defer s.end()
+	return s.parts.Wait()
+}
+
+// stop ends the parts and waits for them.
+func (s *stage) stop() error {
+	s.end()
+	return s.wait()
+}

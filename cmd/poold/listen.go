@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+
+	"poold/internal/httpapi"
+	"poold/internal/targets"
+)
+
+// bind opens the port, with TLS where the file wants it.
+func bind(ctx context.Context, address string, files targets.TLS) (net.Listener, error) {
+	var config net.ListenConfig
+	network := "tcp"
+	if host, _, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).To4() != nil {
+		network = "tcp4" // 0.0.0.0 would mean IPv6 too
+	}
+	listener, err := config.Listen(ctx, network, address)
+	if err != nil {
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	listener = httpapi.CountListener(listener)
+	if files.Cert == "" {
+		return listener, nil
+	}
+	pair, err := loadCertificate(files)
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}), nil
+}
+
+// loadCertificate reads the files of server.tls.
+func loadCertificate(files targets.TLS) (tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil {
+		return pair, fmt.Errorf("server.tls: %w", err)
+	}
+	return pair, nil
+}

@@ -35,7 +35,7 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 
 	<-working.Done()
 	d.log.Info("stopping")
-	buying.end()
+	buying.end() // no more orders; a submit in flight is not cut, it has a limit of its own
 	d.turnAway()
 	if ctx.Err() != nil { // else a part failed, and no balancer was told to look elsewhere
 		d.keepPortOpen()

@@ -69,7 +69,7 @@ type daemon struct {
 	listener  net.Listener
 	embedded  *embeddedRedis // nil with a real Redis
 	store     *pool.Store
-	buyer      *purchase.Buyer
+	buyer     *purchase.Buyer
 	letters   string // folder of the dead letters, as at the start; a reload does not move it
 	manager   *refill.Manager
 	providers *providers

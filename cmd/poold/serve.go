@@ -77,6 +77,13 @@ type daemon struct {
 	http      *http.Server
 }
 
+// stock is the store as those see it who hand out and refill.
+type stock struct {
+	*pool.Store
+	*pool.Tokens
+	*pool.Controls
+}
+
 // newDaemon builds everything and binds the port; nothing runs yet but the embedded
 // Redis. The port comes first, so that one that is taken ends the start at once.
 func newDaemon(ctx context.Context, file *targets.File, set *targets.Set, log *slog.Logger) (*daemon, error) {
@@ -110,16 +117,17 @@ func (d *daemon) build(set *targets.Set) error {
 	if embedded != nil {
 		mode = "embedded"
 	}
+	stock := stock{d.store, d.store.Tokens, d.store.Controls}
 	metrics := httpapi.NewMetrics(version, commit())
 	d.providers = &providers{observe: metrics.Provider, log: d.log, simulated: newSimulatedProvider(d.log)}
 	d.letters = set.DeadLetters
-	d.buyer = purchase.NewBuyer(d.store, d.letters, metrics, d.log)
+	d.buyer = purchase.NewBuyer(d.store.Orders, d.letters, metrics, d.log)
 	if err := d.openLetters(set); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
-	d.manager = refill.NewManager(d.store, d.buyer, d.log)
+	d.manager = refill.NewManager(stock, d.buyer, d.log)
 	d.server = httpapi.New(httpapi.Deps{
-		Config: d.file, Stock: d.store, Refill: d.manager, Buyer: d.buyer, Metrics: metrics, Log: d.log,
+		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Metrics: metrics, Log: d.log,
 		RedisMode: mode, Version: version, StartedAt: time.Now(),
 	})
 	d.http = d.server.HTTPServer()

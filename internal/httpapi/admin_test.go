@@ -127,7 +127,7 @@ func TestReload(t *testing.T) {
 func TestHealth(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.stock.redis.SetDown(true)
-	eventually(t, "it is noticed", func() bool { return !d.stock.Up() })
+	eventually(t, "it is noticed", func() bool { return !d.stock.Health().Up })
 	if a := d.ask(t, "GET", "/healthz"); a.status != 200 || a.header.Get("Content-Type") != "application/json" {
 		t.Errorf("healthz falls with redis: %d", a.status)
 	}
@@ -137,7 +137,7 @@ func TestHealth(t *testing.T) {
 		t.Errorf("%v %s", a.header, a.body)
 	}
 	d.stock.redis.SetDown(false)
-	eventually(t, "it is back", d.stock.Up)
+	eventually(t, "it is back", func() bool { return d.stock.Health().Up })
 	if a := d.ask(t, "GET", "/readyz"); a.status != 200 || strings.TrimSpace(a.body) != `{"ready":true}` {
 		t.Errorf("%d %s", a.status, a.body)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/pool/pooltest"
 	"poold/internal/pool/redistest"
 	"poold/internal/provider"
 	"poold/internal/purchase"
@@ -60,7 +61,7 @@ func (f *fakeConfig) Reload(ctx context.Context) error { return f.reload(ctx) }
 // watchedStock is the real store on an embedded server. It notes what it is asked,
 // and a test may make a call fail or hold it up.
 type watchedStock struct {
-	*pool.Store
+	*pooltest.Store
 	redis *redistest.Bubble
 	// before runs before a call of that name goes to the store; its error answers
 	// instead. nil = nothing.
@@ -209,10 +210,10 @@ func openStock(t testing.TB) *watchedStock {
 }
 
 // runStore opens a store, which works until the test ends.
-func runStore(t testing.TB, o pool.Options) *pool.Store {
+func runStore(t testing.TB, o pool.Options) *pooltest.Store {
 	t.Helper()
 	o.Log = slog.New(slog.DiscardHandler)
-	store, err := pool.Open(o)
+	store, err := pooltest.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}

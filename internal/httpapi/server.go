@@ -36,7 +36,7 @@ type Config interface {
 	Reload(ctx context.Context) error
 }
 
-// Reporter counts how a token did; see pool.Store.Report.
+// Reporter counts how a token did; see pool.Tokens.Report.
 type Reporter interface {
 	Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (pool.Sale, error)
 }
@@ -49,7 +49,7 @@ type Taker interface {
 
 // Surveyor tells what the stock holds.
 type Surveyor interface {
-	// Survey answers in the order of the queries; see pool.Store.Survey.
+	// Survey answers in the order of the queries; see pool.Tokens.Survey.
 	Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
 	// Health tells how Redis serves; it does not block.
 	Health() pool.Health
@@ -59,13 +59,13 @@ type Surveyor interface {
 type Keeper interface {
 	Pause(ctx context.Context, id captcha.ID) error
 	Resume(ctx context.Context, id captcha.ID) error
-	// Warm keeps a window; see pool.Store.Warm.
+	// Warm keeps a window; see pool.Controls.Warm.
 	Warm(ctx context.Context, id captcha.ID, w pool.Window, limit pool.WindowLimit) error
 	// Flush throws the tokens away and says how many could have been handed out.
 	Flush(ctx context.Context, id captcha.ID, margin time.Duration) (thrown int, err error)
 }
 
-// Stock is everything that is asked of the store; *pool.Store implements it.
+// Stock is everything that is asked of the store: pool.Tokens, pool.Controls and its health.
 type Stock interface {
 	Taker
 	Reporter

@@ -138,7 +138,7 @@ func (l *line) token(a *asker, element string, now int64, source Source) answer 
 	token.Source = source
 	if a.once == "" {
 		token.identity, token.margin = l.id, time.Duration(a.margin)*time.Millisecond
-		token.handout = l.store.replica + "-" + strconv.FormatInt(l.store.handouts.Add(1), 36)
+		token.handout = l.tokens.replica + "-" + strconv.FormatInt(l.tokens.handouts.Add(1), 36)
 	}
 	return answer{token: token, err: err}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // fill puts n tokens of 600 bytes into the list directly.
-func fill(b *testing.B, s *Store, list string, n int) {
+func fill(b *testing.B, s *replica, list string, n int) {
 	b.Helper()
 	now := time.Now()
 	element := fmt.Sprintf("%d|%d|x|bench||%0600d", now.Add(time.Hour).UnixMilli(), now.UnixMilli(), 0)

@@ -16,7 +16,7 @@ import (
 // A token counts and is handed out up to the very millisecond in which it meets its
 // margin, and outlives a lead time up to the one before.
 func TestWhereLivesEnd(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		const margin, lead = 40 * time.Second, 15 * time.Second
 		stock(t, s, id, 1, 0, 100*time.Second) // outlives the lead for 45 s, the margin for 60
 		at := func(want Stock) {
@@ -53,7 +53,7 @@ func TestWhereLivesEnd(t *testing.T) {
 
 // A token that comes back within its margin is of no use, whoever looks.
 func TestReturnedWithinItsMargin(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		for _, c := range []struct {
 			left  time.Duration
 			fresh int
@@ -79,7 +79,7 @@ func TestReturnedWithinItsMargin(t *testing.T) {
 // An order that stands nowhere but in the journal, or nowhere but among the orders,
 // is gone for everybody.
 func TestHalfAnOrder(t *testing.T) {
-	inBubble(t, func(t *testing.T, one, two *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		k := one.keys(id)
 		for _, half := range []struct {
 			name string
@@ -130,7 +130,7 @@ func TestHalfAnOrder(t *testing.T) {
 
 // An order's time is over at its deadline, for whoever asks first.
 func TestWhereAnOrderEnds(t *testing.T) {
-	inBubble(t, func(t *testing.T, one, two *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		k, placed := one.keys(id), time.Now()
 		place(t, one, id, "a")
 		if ok, err := one.Mark(t.Context(), Ref{id, "a"}); err != nil || !ok {
@@ -164,7 +164,7 @@ func TestWhereAnOrderEnds(t *testing.T) {
 
 // An order that ended leaves nothing but its sale.
 func TestWhatAnEndLeaves(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		k := s.keys(id)
 		for i, end := range []func(order Ref) (Ending, error){
 			func(order Ref) (Ending, error) {
@@ -187,7 +187,7 @@ func TestWhatAnEndLeaves(t *testing.T) {
 // A task that is known is submitted no second time, and a repeated token is told as
 // such also when its answer was lost.
 func TestAnswersThatComeAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		place(t, s, id, "a")
 		if ok, err := s.Submitted(t.Context(), Ref{id, "a"}, "t"); err != nil || !ok {
 			t.Fatal(ok, err)
@@ -214,7 +214,7 @@ func TestAnswersThatComeAgain(t *testing.T) {
 // A budget forgets what left its window, and a solve stays as old as it is when its
 // order comes again.
 func TestWhatABudgetKeeps(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		spend, began := s.keys(id).spend, time.Now()
 		order := Order{Ref: Ref{id, "a"}, Depth: 9, TTL: time.Minute, PerDay: 5}
 		if got, err := s.Place(t.Context(), order); err != nil || !got.Placed {
@@ -244,7 +244,7 @@ func TestWhatABudgetKeeps(t *testing.T) {
 // Who looks at an identity keeps what it has learned and counted; a line of the
 // journal that cannot be read stays as long as its order counts.
 func TestWhatALookKeeps(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		const month = 30 * 24 * time.Hour
 		k := s.keys(id)
 		stock(t, s, id, 1, 0, 24*time.Hour)
@@ -282,7 +282,7 @@ func TestWhatALookKeeps(t *testing.T) {
 
 // What is over makes room for an order at once, whether anybody looked or not.
 func TestWhatIsOverMakesRoom(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		wanted := func(name string, want bool) {
 			t.Helper()
 			got, err := s.Place(t.Context(), Order{Ref: Ref{id, name}, Depth: 1, Margin: 40 * time.Second, TTL: time.Minute})
@@ -303,7 +303,7 @@ func TestWhatIsOverMakesRoom(t *testing.T) {
 
 // Another program's value under a key that an order needs leaves nothing of it.
 func TestNoHalfOrderBesideAForeignKey(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		k := s.keys(id)
 		for _, foreign := range []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.leases, k.spend} {
 			if err := s.slow.Set(t.Context(), foreign, "another program's", time.Hour).Err(); err != nil {
@@ -325,7 +325,7 @@ func TestNoHalfOrderBesideAForeignKey(t *testing.T) {
 // A token that lands dead is counted and never kept; lead times and reports stand
 // newest first, and no more of them than are told.
 func TestWhatLandsAndIsReported(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		k := s.keys(id)
 		place(t, s, id, "late")
 		land(t, s, id, "late", 100*time.Second, 100*time.Second)
@@ -365,7 +365,7 @@ func TestWhatLandsAndIsReported(t *testing.T) {
 
 // A text may be sold again when its token is dead, and not before.
 func TestATextMayComeAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		sold := func(order, text string, lifetime time.Duration, want Ending) {
 			t.Helper()
 			place(t, s, id, order)
@@ -388,7 +388,7 @@ func TestATextMayComeAgain(t *testing.T) {
 
 // A longer place makes the list of places live longer.
 func TestPlacesLiveAsLongAsTheLongest(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		for i, lasts := range []time.Duration{time.Minute, 10 * time.Minute, 2 * time.Minute} {
 			if ok, _, err := s.Acquire(t.Context(), "p", Ref{id, strconv.Itoa(i)}, 9, lasts); err != nil || !ok {
 				t.Fatal(ok, err)
@@ -402,7 +402,7 @@ func TestPlacesLiveAsLongAsTheLongest(t *testing.T) {
 
 // Who hangs up while waiting is no miss, whose wait runs out is one.
 func TestWhatAMissIs(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		ctx, hangUp := context.WithCancel(t.Context())
 		request := Request{ID: id, Wait: 10 * time.Second, MaxWaiting: 9}
 		gone := make(chan error, 1)
@@ -428,7 +428,7 @@ func TestWhatAMissIs(t *testing.T) {
 // A hand-out leaves the window of a rate in the very millisecond in which it is as
 // old as the window.
 func TestWhereARatesWindowEnds(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 3, 0, time.Hour)
 		request := Request{ID: id, Rate: 1, RatePer: 10 * time.Second}
 		take(t, s, request, 1)
@@ -443,7 +443,7 @@ func TestWhereARatesWindowEnds(t *testing.T) {
 }
 
 // call makes one call of take.lua for these requests, none of them plain.
-func call(t *testing.T, s *Store, requests ...Request) ([]string, error) {
+func call(t *testing.T, s *replica, requests ...Request) ([]string, error) {
 	t.Helper()
 	b, l := &batch{}, s.line(requests[0].ID)
 	for _, r := range requests {
@@ -455,7 +455,7 @@ func call(t *testing.T, s *Store, requests ...Request) ([]string, error) {
 
 // Those that come in one call count for each other.
 func TestTheQueueOfOneCall(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		waits := Request{ID: id, Wait: time.Minute, MaxWaiting: 2}
 		reply, err := call(t, s, waits, waits, waits)
 		if err != nil || len(reply) != 5 || reply[2][0] != 'W' || reply[3][0] != 'W' || reply[4] != "F" {
@@ -470,7 +470,7 @@ func TestTheQueueOfOneCall(t *testing.T) {
 
 // The last caller of a key takes its ticket along, at once.
 func TestASharedTicketIsGivenUpAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		if _, err := s.Take(t.Context(), Request{ID: id, Wait: time.Second, MaxWaiting: 9, Idempotency: "k"}); !isEmpty(err) {
 			t.Fatal(err)
 		}
@@ -484,7 +484,7 @@ func TestASharedTicketIsGivenUpAtOnce(t *testing.T) {
 // Where the queue is another program's value, a call hands nothing out, also to
 // those who need no place in it.
 func TestNoHalfTakeBesideAForeignKey(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 1, 0, time.Hour)
 		k := s.keys(id)
 		if err := s.slow.Set(t.Context(), k.tickets, "another program's", time.Hour).Err(); err != nil {
@@ -508,7 +508,7 @@ func TestNoHalfTakeBesideAForeignKey(t *testing.T) {
 
 // A window is told up to the millisecond before its end.
 func TestWhereAWindowEnds(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		if err := s.Warm(t.Context(), id, Window{Tokens: 5, Left: time.Minute}, WindowLimit{}); err != nil {
 			t.Fatal(err)
 		}

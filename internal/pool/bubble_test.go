@@ -22,7 +22,7 @@ func TestTheScriptsInABubble(t *testing.T) {
 		}
 		redis.SetDown(true)
 		time.Sleep(5 * time.Second)
-		if s.Up() {
+		if s.Health().Up {
 			t.Error("up without a server")
 		}
 		redis.SetDown(false)

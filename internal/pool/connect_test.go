@@ -109,7 +109,7 @@ func TestBadAddressesAreNotQuoted(t *testing.T) {
 		"http://:" + canary + "@127.0.0.1:1", "redis://:" + canary + "@127.0.0.1:1/x/y", "redis://:" + canary + "@[::1", canary,
 		"redis://127.0.0.1:1,nonsense://:" + canary + "@127.0.0.1:2", "redis://:" + canary + "@127.0.0.1:1/3,redis://127.0.0.1:2",
 	} {
-		s, err := Open(Options{Addresses: address})
+		s, err := openStore(Options{Addresses: address})
 		if err == nil {
 			_ = s.Close()
 			t.Errorf("%q was accepted", address)

@@ -3,6 +3,10 @@
 // It stands between purchase, which places orders and lands tokens, and
 // httpapi, which takes them. It knows nothing of targets, providers or HTTP.
 //
+// A Store has three faces: Tokens hands out, takes back and tells; Orders keeps what
+// is bought until it is a token; Controls are what is said about an identity. What
+// must happen in one step is a script in lua/.
+//
 // # Keys
 //
 // {id} is the identity's hash, also the cluster's hash tag, so that one script

@@ -26,7 +26,7 @@ func TestFailover(t *testing.T) {
 		for _, node := range nodes {
 			addrs = append(addrs, "redis://poold:"+password+"@"+node.Addr)
 		}
-		failover(t, Options{Addresses: strings.Join(addrs, ",")}, func(s *Store) (*os.Process, []captcha.ID) {
+		failover(t, Options{Addresses: strings.Join(addrs, ",")}, func(s *replica) (*os.Process, []captcha.ID) {
 			ids, _ := homes(t, s)
 			var all []captcha.ID
 			for _, node := range nodes[:3] {
@@ -40,13 +40,13 @@ func TestFailover(t *testing.T) {
 		sentinels, master := redistest.SentinelMaster(t)
 		failover(t, Options{
 			Addresses: "redis://" + strings.Join(sentinels, ",redis://"), SentinelMaster: redistest.MasterName,
-		}, func(*Store) (*os.Process, []captcha.ID) { return master, []captcha.ID{identity("a"), identity("b")} })
+		}, func(*replica) (*os.Process, []captcha.ID) { return master, []captcha.ID{identity("a"), identity("b")} })
 	})
 }
 
 // failover kills what prepare names while two replicas buy and take, and goes on
 // until every identity has had tokens landed and taken afterwards.
-func failover(t *testing.T, o Options, prepare func(*Store) (*os.Process, []captcha.ID)) {
+func failover(t *testing.T, o Options, prepare func(*replica) (*os.Process, []captcha.ID)) {
 	o.Prefix = "test-failover"
 	s, buyer := open(t, o), open(t, o)
 	eventually(t, "healthy", func() bool { return s.Health().Up && s.Health().Reason == "" })

@@ -2,8 +2,8 @@ package pool
 
 import (
 	"context"
-	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -26,62 +26,42 @@ type Health struct {
 	Notices []string // what is dangerous about how Redis is set up, in sentences
 }
 
-// Health tells how Redis serves; it does not block.
-func (s *Store) Health() Health {
-	h := Health{Up: s.Up()}
-	if err := s.state.Load().err; err != nil {
+// monitor watches how Redis serves and how it is set up.
+type monitor struct {
+	*client
+
+	signing *signing
+	every   time.Duration // between two probes
+	back    chan struct{} // rings when Redis is back; capacity 1
+	notices atomic.Pointer[[]string]
+}
+
+func (m *monitor) health() Health {
+	h := Health{Up: m.up()}
+	if err := m.state.Load().err; err != nil {
 		h.Reason = Reason(err)
 	}
-	if found := s.notices.Load(); found != nil {
+	if found := m.notices.Load(); found != nil {
 		h.Notices = *found
 	}
 	return h
 }
 
-// Up reports whether Redis serves at least a part of the stock.
-func (s *Store) Up() bool { return s.state.Load().up() }
-
-// state is what a probe found. It is not altered once it is made.
-type state struct {
-	err  error           // what is wrong; nil = all of Redis serves
-	away map[string]bool // masters of a cluster that do not serve; nil where all do, or none does
-}
-
-func (s *state) up() bool { return s.err == nil || s.away != nil }
-
-// away tells why nothing can be done now for what is under a hash tag; nil where
-// nothing is known to be wrong with its part of Redis. A full memory is left to
-// the call: Redis lets a take that frees some.
-func (s *Store) away(ctx context.Context, tag string) error {
-	now := s.state.Load()
-	if now.err == nil || Reason(now.err) == reasonMemory {
-		return nil
-	}
-	if cluster, ok := s.slow.(*redis.ClusterClient); ok && now.away != nil {
-		// The client knows the slots by heart: this is no exchange with Redis.
-		master, err := cluster.MasterForKey(ctx, "{"+tag+"}")
-		if known := err == nil; !known || !now.away[master.Options().Addr] {
-			return nil
-		}
-	}
-	return now.err
-}
-
 // watch probes Redis now and then, so that after the first failure callers are
 // told at once, and Redis' return is noticed without one of them having to try.
-func (s *Store) watch(ctx context.Context) {
-	ticker := time.NewTicker(s.every)
+func (m *monitor) watch(ctx context.Context) {
+	ticker := time.NewTicker(m.every)
 	defer ticker.Stop()
-	var unsealed time.Time // when the secret was read last
+	var read time.Time // when the secret was read last
 	for {
-		now := s.probe(ctx)
-		if now.up() && time.Since(unsealed) > time.Hour && s.unseal(ctx) == nil {
-			unsealed = time.Now()
+		now := m.probe(ctx)
+		if now.up() && time.Since(read) > time.Hour && m.signing.refresh(ctx) == nil {
+			read = time.Now()
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		s.turn(s.state.Swap(now), now)
+		m.turn(m.state.Swap(now), now)
 		select {
 		case <-ctx.Done():
 			return
@@ -91,33 +71,33 @@ func (s *Store) watch(ctx context.Context) {
 }
 
 // turn logs a change of Redis' health.
-func (s *Store) turn(was, now *state) {
+func (m *monitor) turn(was, now *state) {
 	if was.err == nil && now.err == nil || was.err != nil && now.err != nil && Reason(was.err) == Reason(now.err) {
 		return
 	}
 	switch {
 	case now.err == nil:
-		s.log.Info("redis serves again")
+		m.log.Info("redis serves again")
 		select {
-		case s.back <- struct{}{}:
+		case m.back <- struct{}{}:
 		default:
 		}
 	case now.away != nil:
-		s.log.Error("a part of redis does not serve: nothing is handed out or bought for the targets in it", "reason", Reason(now.err), "err", now.err)
+		m.log.Error("a part of redis does not serve: nothing is handed out or bought for the targets in it", "reason", Reason(now.err), "err", now.err)
 	default:
-		s.log.Error("redis does not serve: nothing is bought, and nothing handed out but what a full memory allows", "reason", Reason(now.err), "err", now.err)
+		m.log.Error("redis does not serve: nothing is bought, and nothing handed out but what a full memory allows", "reason", Reason(now.err), "err", now.err)
 	}
 }
 
 // probe writes a key through a script, in each master of a cluster.
-func (s *Store) probe(ctx context.Context) *state {
+func (m *monitor) probe(ctx context.Context) *state {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	cluster, ok := s.slow.(*redis.ClusterClient)
+	cluster, ok := m.slow.(*redis.ClusterClient)
 	if !ok {
-		return &state{err: s.tryWrite(ctx, s.probed(0))}
+		return &state{err: m.tryWrite(ctx, m.probed(0))}
 	}
-	keys, err := s.probedMasters(ctx, cluster)
+	keys, err := m.probedMasters(ctx, cluster)
 	if err != nil {
 		return &state{err: down(err)}
 	}
@@ -126,7 +106,7 @@ func (s *Store) probe(ctx context.Context) *state {
 	now := &state{away: map[string]bool{}}
 	for master, key := range keys {
 		group.Go(func() {
-			err := s.tryWrite(ctx, key)
+			err := m.tryWrite(ctx, key)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -148,18 +128,15 @@ func (s *Store) probe(ctx context.Context) *state {
 	return now
 }
 
-func (s *Store) tryWrite(ctx context.Context, key string) error {
-	return down(s.scripts.probe.Run(ctx, s.slow, []string{key}, probeLife.Milliseconds()).Err())
+func (m *monitor) tryWrite(ctx context.Context, key string) error {
+	return down(m.scripts.probe.Run(ctx, m.slow, []string{key}, probeLife.Milliseconds()).Err())
 }
 
-// probed is the key that a probe writes; its number is its hash tag.
-func (s *Store) probed(number int) string { return s.prefix + ":probe:{" + strconv.Itoa(number) + "}" }
-
 // probedMasters names for each master of a cluster a key that it has.
-func (s *Store) probedMasters(ctx context.Context, cluster *redis.ClusterClient) (map[string]string, error) {
+func (m *monitor) probedMasters(ctx context.Context, cluster *redis.ClusterClient) (map[string]string, error) {
 	keys := map[string]string{}
 	for i := range probeTags {
-		key := s.probed(i)
+		key := m.probed(i)
 		master, err := cluster.MasterForKey(ctx, key)
 		if err != nil {
 			return nil, err

@@ -69,7 +69,7 @@ func TestHealthNamesWhatIsWrong(t *testing.T) {
 }
 
 // homes names identities and providers by the master of a cluster that has them.
-func homes(t *testing.T, s *Store) (ids map[string]captcha.ID, providers map[string]string) {
+func homes(t *testing.T, s *replica) (ids map[string]captcha.ID, providers map[string]string) {
 	t.Helper()
 	ids, providers = map[string]captcha.ID{}, map[string]string{}
 	cluster := s.slow.(*redis.ClusterClient)

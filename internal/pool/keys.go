@@ -1,6 +1,9 @@
 package pool
 
-import "poold/internal/captcha"
+import (
+	"poold/internal/captcha"
+	"strconv"
+)
 
 // keys names every Redis key of one identity; the package comment lists them.
 type keys struct {
@@ -9,53 +12,64 @@ type keys struct {
 	once, back, sold                                                         string // + suffix
 }
 
-func (s *Store) keys(id captcha.ID) keys {
+// keyspace names every key, and the channel.
+type keyspace struct {
+	prefix  string // first part of every key
+	replica string // random name of this process
+}
+
+func (n *keyspace) keys(id captcha.ID) keys {
 	tag := ":{" + string(id) + "}"
 	return keys{
-		tokens:   s.prefix + ":pool" + tag,
-		orders:   s.prefix + ":orders" + tag,
-		journal:  s.prefix + ":journal" + tag,
-		tickets:  s.prefix + ":tickets" + tag,
-		seen:     s.prefix + ":seen" + tag,
-		stats:    s.prefix + ":stats" + tag,
-		leads:    s.prefix + ":leads" + tag,
-		paused:   s.prefix + ":paused" + tag,
-		rate:     s.prefix + ":rate" + tag,
-		leases:   s.prefix + ":leases" + tag,
-		spend:    s.prefix + ":spend" + tag,
-		verdicts: s.prefix + ":verdicts" + tag,
-		mind:     s.prefix + ":mind" + tag,
-		warm:     s.prefix + ":warm" + tag,
-		warmers:  s.prefix + ":warmers" + tag,
-		values:   s.prefix + ":values" + tag,
-		junk:     s.prefix + ":junk" + tag,
-		last:     s.prefix + ":last" + tag + ":" + s.replica,
-		once:     s.prefix + ":once" + tag + ":",
-		back:     s.prefix + ":back" + tag + ":",
-		sold:     s.prefix + ":sold" + tag + ":",
+		tokens:   n.prefix + ":pool" + tag,
+		orders:   n.prefix + ":orders" + tag,
+		journal:  n.prefix + ":journal" + tag,
+		tickets:  n.prefix + ":tickets" + tag,
+		seen:     n.prefix + ":seen" + tag,
+		stats:    n.prefix + ":stats" + tag,
+		leads:    n.prefix + ":leads" + tag,
+		paused:   n.prefix + ":paused" + tag,
+		rate:     n.prefix + ":rate" + tag,
+		leases:   n.prefix + ":leases" + tag,
+		spend:    n.prefix + ":spend" + tag,
+		verdicts: n.prefix + ":verdicts" + tag,
+		mind:     n.prefix + ":mind" + tag,
+		warm:     n.prefix + ":warm" + tag,
+		warmers:  n.prefix + ":warmers" + tag,
+		values:   n.prefix + ":values" + tag,
+		junk:     n.prefix + ":junk" + tag,
+		last:     n.prefix + ":last" + tag + ":" + n.replica,
+		once:     n.prefix + ":once" + tag + ":",
+		back:     n.prefix + ":back" + tag + ":",
+		sold:     n.prefix + ":sold" + tag + ":",
 	}
 }
 
 // places is the key of a provider's places, in a slot of its own.
-func (s *Store) places(provider string) string { return s.prefix + ":places:{" + provider + "}" }
+func (n *keyspace) places(provider string) string { return n.prefix + ":places:{" + provider + "}" }
 
 // providers is the key of the names at which there may be places, in a slot of
 // its own.
-func (s *Store) providers() string { return s.prefix + ":providers" }
+func (n *keyspace) providers() string { return n.prefix + ":providers" }
 
 // task is the key that says whose a provider's task is.
-func (s *Store) task(provider, task string) string {
-	return s.prefix + ":task:{" + provider + "}:" + task
+func (n *keyspace) task(provider, task string) string {
+	return n.prefix + ":task:{" + provider + "}:" + task
 }
 
 // overall is the key of the budget over all targets, in a slot of its own. No
 // identity has this name.
-func (s *Store) overall() string { return s.prefix + ":spend:{overall}" }
+func (n *keyspace) overall() string { return n.prefix + ":spend:{overall}" }
 
 // secret is the key of what replicas seal the names of tokens with.
-func (s *Store) secret() string { return s.prefix + ":secret" }
+func (n *keyspace) secret() string { return n.prefix + ":secret" }
 
 // channel carries the IDs of identities in which there is something for a waiter,
 // whose buying was paused or resumed, or whose windows changed; after a callback
 // the order and how it ended stand behind it.
-func (s *Store) channel() string { return s.prefix + ":wake" }
+func (n *keyspace) channel() string { return n.prefix + ":wake" }
+
+// probed is the key that a probe writes; its number is its hash tag.
+func (n *keyspace) probed(number int) string {
+	return n.prefix + ":probe:{" + strconv.Itoa(number) + "}"
+}

@@ -16,7 +16,7 @@ import (
 
 // Adopt takes over those of the orders, all of one identity, whose lease has
 // ended, and tells which of them do not exist.
-func (s *Store) Adopt(ctx context.Context, id captcha.ID, orders []string) (adopted []Record, gone []Ref, err error) {
+func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (adopted []Record, gone []Ref, err error) {
 	k := s.keys(id)
 	args := []any{s.replica, Lease.Milliseconds()}
 	for _, order := range orders {
@@ -83,19 +83,19 @@ func readRecord(order Ref, list []any, asked, answered time.Time) (Record, error
 
 // Renew renews the leases of this replica's orders and returns those that are
 // not its own any more, or have ended.
-func (s *Store) Renew(ctx context.Context, orders []Ref) (lost []Ref, err error) {
+func (s *Orders) Renew(ctx context.Context, orders []Ref) (lost []Ref, err error) {
 	return s.lease(ctx, orders, Lease)
 }
 
 // LetGo ends the leases of this replica's orders, so that others may adopt them
 // at once.
-func (s *Store) LetGo(ctx context.Context, orders []Ref) error {
+func (s *Orders) LetGo(ctx context.Context, orders []Ref) error {
 	_, err := s.lease(ctx, orders, 0)
 	return err
 }
 
 // lease sets the leases of orders in one exchange, one script an identity.
-func (s *Store) lease(ctx context.Context, orders []Ref, length time.Duration) (lost []Ref, err error) {
+func (s *Orders) lease(ctx context.Context, orders []Ref, length time.Duration) (lost []Ref, err error) {
 	byIdentity := map[captcha.ID][]any{}
 	for _, o := range orders {
 		if byIdentity[o.Identity] == nil {

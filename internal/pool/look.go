@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sort"
 	"strconv"
 	"time"
@@ -21,7 +20,7 @@ type Query struct {
 }
 
 // Look tells what one identity holds.
-func (s *Store) Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (Stock, error) {
+func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (Stock, error) {
 	reply, err := s.run(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), lead.Milliseconds())
 	if err != nil {
 		return Stock{}, err
@@ -31,7 +30,7 @@ func (s *Store) Look(ctx context.Context, id captcha.ID, margin, lead time.Durat
 
 // Survey looks at many identities in one exchange. It fails where nothing can be
 // told of any of them; where that is so of some, their Stock says why in Err.
-func (s *Store) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
+func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 	stocks := make([]Stock, len(queries))
 	for i, q := range queries {
 		// A node that hangs would hold up the others' answers.
@@ -65,41 +64,7 @@ func (s *Store) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 	return stocks, nil
 }
 
-// pipelined sends many calls of one script in one exchange; each call then has
-// its answer or its error. A pipeline has no fall-back of its own for a script that
-// Redis forgot, so fill may be called a second time, with a call that sends its text.
-func (s *Store) pipelined(ctx context.Context, script *redis.Script, fill func(call func(keys []string, args ...any) *redis.Cmd)) {
-	try := func(run func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd) (forgotten bool) {
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		pipe := s.slow.Pipeline()
-		fill(func(keys []string, args ...any) *redis.Cmd { return run(ctx, pipe, keys, args...) })
-		if pipe.Len() == 0 {
-			return false
-		}
-		calls, _ := pipe.Exec(ctx) // the first of the calls' errors
-		return slices.ContainsFunc(calls, func(call redis.Cmder) bool { return redis.HasErrorPrefix(call.Err(), "NOSCRIPT") })
-	}
-	if try(script.EvalSha) {
-		try(script.Eval)
-	}
-}
-
-// eachMaster does something at each node that takes writes, in a cluster at all
-// of them at once.
-func (s *Store) eachMaster(ctx context.Context, do func(ctx context.Context, node *redis.Client) error) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	switch client := s.slow.(type) {
-	case *redis.ClusterClient:
-		return down(client.ForEachMaster(ctx, do))
-	case *redis.Client:
-		return down(do(ctx, client))
-	}
-	return fmt.Errorf("pool: a client of type %T", s.slow)
-}
-
-func (s *Store) lookKeys(id captcha.ID) []string {
+func (s *Tokens) lookKeys(id captcha.ID) []string {
 	k := s.keys(id)
 	return []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leads, k.leases, k.spend, k.verdicts, k.warm, k.junk}
 }

@@ -14,7 +14,7 @@ import (
 
 // inBubble runs a test with two stores of one prefix on a server in the bubble's
 // time, so that moments can be compared exactly.
-func inBubble(t *testing.T, test func(t *testing.T, one, two *Store, id captcha.ID)) {
+func inBubble(t *testing.T, test func(t *testing.T, one, two *replica, id captcha.ID)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		o := Options{Addresses: "redis://bubble", Dial: redistest.InBubble(t).Dial, Prefix: "bubble"}
@@ -25,7 +25,7 @@ func inBubble(t *testing.T, test func(t *testing.T, one, two *Store, id captcha.
 }
 
 // ttl is how long a key lives.
-func ttl(t testing.TB, s *Store, key string) time.Duration {
+func ttl(t testing.TB, s *replica, key string) time.Duration {
 	t.Helper()
 	got, err := s.slow.PTTL(t.Context(), key).Result()
 	if err != nil {
@@ -36,7 +36,7 @@ func ttl(t testing.TB, s *Store, key string) time.Duration {
 
 // Each key lives for as long as what it says matters.
 func TestHowLongKeysLive(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		k, month := s.keys(id), 30*24*time.Hour
 		order := Ref{id, "a"}
 		if got, err := s.Place(t.Context(), Order{Ref: order, Depth: 9, TTL: time.Minute, PerDay: 5}); err != nil || !got.Placed {
@@ -123,7 +123,7 @@ func TestHowLongKeysLive(t *testing.T) {
 
 // Each step for an order gives it a lease of its own length, from then on.
 func TestEveryStepRenewsTheLease(t *testing.T) {
-	inBubble(t, func(t *testing.T, one, two *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		order := Ref{id, "a"}
 		lease := func(after string, want time.Duration) {
 			t.Helper()
@@ -182,7 +182,7 @@ func TestABudgetOfOneWindowAlone(t *testing.T) {
 		"hour": {Order{PerHour: 2}, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+			inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 				for i, want := range []Placing{{Placed: true}, {Placed: true}, {BudgetWait: c.wait}} {
 					c.order.Ref, c.order.Depth, c.order.TTL = Ref{id, string(rune('a' + i))}, 9, time.Minute
 					if got, err := s.Place(t.Context(), c.order); err != nil || got != want {
@@ -200,7 +200,7 @@ func TestABudgetOfOneWindowAlone(t *testing.T) {
 
 // Who waits has an order beyond the depth, each caller one.
 func TestOrdersForCallersThatWait(t *testing.T) {
-	inBubble(t, func(t *testing.T, one, two *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		parkOne(t, one, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})
 		parkOne(t, two, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})
 		for i, want := range []bool{true, true, true, false} {
@@ -215,24 +215,24 @@ func TestOrdersForCallersThatWait(t *testing.T) {
 // Who waits is woken by a landing or a return at any replica, and does not wait for
 // its next poll.
 func TestWaitersAreWoken(t *testing.T) {
-	inBubble(t, func(t *testing.T, one, two *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		stock(t, one, id, 1, 0, time.Hour)
 		held := take(t, one, Request{ID: id}, 1)[0]
 		var order string
-		for what, event := range map[string]func(s *Store){
-			"landing": func(s *Store) { land(t, s, id, order, 0, time.Hour) },
-			"callback": func(s *Store) {
+		for what, event := range map[string]func(s *replica){
+			"landing": func(s *replica) { land(t, s, id, order, 0, time.Hour) },
+			"callback": func(s *replica) {
 				if how, err := s.Settle(t.Context(), Landing{Ref: Ref{id, order}, Value: order, Lifetime: time.Hour, Callback: true}); err != nil || how != Ended {
 					t.Error(how, err)
 				}
 			},
-			"return": func(s *Store) {
+			"return": func(s *replica) {
 				if err := s.Return(t.Context(), held); err != nil {
 					t.Error(err)
 				}
 			},
 		} {
-			for _, replica := range []*Store{one, two} {
+			for _, replica := range []*replica{one, two} {
 				if what == "return" && replica == two {
 					continue // a hand-out is returned where it was made, once
 				}
@@ -254,7 +254,7 @@ func TestWaitersAreWoken(t *testing.T) {
 
 // Tokens are handed out in the order of their deaths, in whatever order they land.
 func TestTheListIsSorted(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		for i, lifetime := range []time.Duration{50, 60, 70, 70, 55, 40, 70, 65, 100, 41, 40} {
 			stock(t, s, id, 1, 0, lifetime*time.Second)
 			list, err := s.slow.LRange(t.Context(), s.keys(id).tokens, 0, -1).Result()
@@ -271,7 +271,7 @@ func TestTheListIsSorted(t *testing.T) {
 
 // A birth is never in the future: a service that claims so gives no longer life.
 func TestABirthIsNotInTheFuture(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		place(t, s, id, "a")
 		time.Sleep(5 * time.Second)
 		land(t, s, id, "a", -time.Hour, 100*time.Second)
@@ -284,7 +284,7 @@ func TestABirthIsNotInTheFuture(t *testing.T) {
 // A take that comes late, after a newer one of its replica, hands nothing out; one
 // that comes again gets the same answer.
 func TestATakeOlderThanTheLast(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 5, 0, time.Minute)
 		l := s.line(id)
 		call := func(number int64) []string {
@@ -313,7 +313,7 @@ func TestATakeOlderThanTheLast(t *testing.T) {
 // A caller that hung up, with or without a wait, and in whatever moment, loses no
 // token: it is counted as returned. Under a key it stays with the key.
 func TestHangUpsInEveryMoment(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *Store, id captcha.ID) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 1, 0, time.Hour)
 		gone, hangUp := context.WithCancel(t.Context())
 		hangUp()

@@ -7,9 +7,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/url"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,6 +23,16 @@ const Lease = 5 * time.Second
 
 // saleKept is how long after a token's death a report about it is still taken.
 const saleKept = 15 * time.Minute
+
+// Orders keeps what is bought until it is a token, and says what may be bought.
+type Orders struct {
+	*client
+
+	news *news
+
+	mu    sync.Mutex
+	named map[string]time.Time // when a provider's name was written down
+}
 
 // Ref names one order everywhere.
 type Ref struct {
@@ -71,7 +81,7 @@ type Placing struct {
 // outliving + orders - waiting < depth, and the target's budgets do, judged in
 // one script. The same order may be placed again and counts once. It is this
 // replica's, for as long as the lease is renewed.
-func (s *Store) Place(ctx context.Context, o Order) (Placing, error) {
+func (s *Orders) Place(ctx context.Context, o Order) (Placing, error) {
 	k := s.keys(o.Identity)
 	reply, err := s.run(ctx, s.scripts.place,
 		[]string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leases, k.spend, k.junk},
@@ -95,7 +105,7 @@ func (s *Store) Place(ctx context.Context, o Order) (Placing, error) {
 // Mark notes that the order's submit is about to leave, and renews its lease.
 // Where it is false the order is gone or another replica's, and nothing may be
 // bought for it.
-func (s *Store) Mark(ctx context.Context, order Ref) (bool, error) {
+func (s *Orders) Mark(ctx context.Context, order Ref) (bool, error) {
 	k := s.keys(order.Identity)
 	reply, err := s.number(ctx, s.scripts.mark, []string{k.orders, k.journal, k.leases},
 		order.Order, s.replica, Lease.Milliseconds())
@@ -105,7 +115,7 @@ func (s *Store) Mark(ctx context.Context, order Ref) (bool, error) {
 // Claim makes a task of a provider the order's, and is false where another
 // order has it: a service that answers with another task's id must not fill
 // two orders with one token.
-func (s *Store) Claim(ctx context.Context, provider, task string, order Ref, ttl time.Duration) (bool, error) {
+func (s *Orders) Claim(ctx context.Context, provider, task string, order Ref, ttl time.Duration) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	key := s.task(provider, task)
@@ -123,7 +133,7 @@ func (s *Store) Claim(ctx context.Context, provider, task string, order Ref, ttl
 // Submitted writes the provider's task id beside the order, which is this
 // replica's from then on. It is false where the order is gone: a callback was
 // faster, or its time was over.
-func (s *Store) Submitted(ctx context.Context, order Ref, task string) (bool, error) {
+func (s *Orders) Submitted(ctx context.Context, order Ref, task string) (bool, error) {
 	k := s.keys(order.Identity)
 	reply, err := s.number(ctx, s.scripts.submitted, []string{k.orders, k.journal, k.leases, k.stats},
 		order.Order, url.QueryEscape(task), s.replica, Lease.Milliseconds())
@@ -133,7 +143,7 @@ func (s *Store) Submitted(ctx context.Context, order Ref, task string) (bool, er
 // Unknown notes that nobody can say whether the order's submit was accepted.
 // It counts as bought, needs no lease any more, and is forgotten after hold. It
 // is false where the order is gone or its task is known by now.
-func (s *Store) Unknown(ctx context.Context, order Ref, hold time.Duration) (bool, error) {
+func (s *Orders) Unknown(ctx context.Context, order Ref, hold time.Duration) (bool, error) {
 	k := s.keys(order.Identity)
 	reply, err := s.number(ctx, s.scripts.unknown, []string{k.orders, k.journal, k.leases, k.stats},
 		order.Order, s.replica, hold.Milliseconds())
@@ -155,7 +165,7 @@ const (
 
 // Settle ends an order with its token: one script removes the order and puts
 // the token into the stock, unless a service sold the same text before.
-func (s *Store) Settle(ctx context.Context, l Landing) (Ending, error) {
+func (s *Orders) Settle(ctx context.Context, l Landing) (Ending, error) {
 	k := s.keys(l.Identity)
 	value := sha256.Sum256([]byte(l.Value))
 	reply, err := s.number(ctx, s.scripts.settle,
@@ -166,8 +176,7 @@ func (s *Store) Settle(ctx context.Context, l Landing) (Ending, error) {
 	if err != nil {
 		return Gone, err
 	}
-	s.wake(l.Identity)
-	s.changed(l.Identity)
+	s.news.stir(l.Identity)
 	return Ending(reply), nil
 }
 
@@ -182,7 +191,7 @@ type Failure struct {
 
 // Fail ends an order without a token. One that counts as bought cannot end as
 // not bought; that is Stolen too.
-func (s *Store) Fail(ctx context.Context, f Failure) (Ending, error) {
+func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
 	k := s.keys(f.Identity)
 	mark := "0"
 	if f.Bought {
@@ -193,14 +202,14 @@ func (s *Store) Fail(ctx context.Context, f Failure) (Ending, error) {
 	if err != nil {
 		return Gone, err
 	}
-	s.changed(f.Identity)
+	s.news.changed(f.Identity)
 	return Ending(reply), nil
 }
 
 // Remembers reports whether it is known that an order ended, at whichever replica:
 // with a token for as long as a report about that is taken, without one for a
 // minute.
-func (s *Store) Remembers(ctx context.Context, order Ref) (bool, error) {
+func (s *Orders) Remembers(ctx context.Context, order Ref) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	n, err := s.slow.Exists(ctx, s.keys(order.Identity).sold+order.Order).Result()
@@ -208,7 +217,7 @@ func (s *Store) Remembers(ctx context.Context, order Ref) (bool, error) {
 }
 
 // owner is who must hold the lease: this replica, or nobody in particular.
-func (s *Store) owner(callback bool) string {
+func (s *Orders) owner(callback bool) string {
 	if callback {
 		return ""
 	}
@@ -242,7 +251,7 @@ type Record struct {
 }
 
 // Find reads one order; false where there is none.
-func (s *Store) Find(ctx context.Context, order Ref) (Record, bool, error) {
+func (s *Orders) Find(ctx context.Context, order Ref) (Record, bool, error) {
 	k := s.keys(order.Identity)
 	asked := time.Now()
 	reply, err := s.run(ctx, s.scripts.find, []string{k.orders, k.journal}, order.Order)
@@ -255,17 +264,4 @@ func (s *Store) Find(ctx context.Context, order Ref) (Record, bool, error) {
 	}
 	r, err := readRecord(order, list, asked, time.Now())
 	return r, err == nil, err
-}
-
-// number runs a script that answers with one number.
-func (s *Store) number(ctx context.Context, script *redis.Script, keys []string, args ...any) (int64, error) {
-	reply, err := s.run(ctx, script, keys, args...)
-	if err != nil {
-		return 0, err
-	}
-	n, ok := reply.(int64)
-	if !ok {
-		return 0, fmt.Errorf("pool: script answered %T where a number belongs", reply)
-	}
-	return n, nil
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // expire lets the lease of an order end now.
-func expire(t *testing.T, s *Store, order Ref) {
+func expire(t *testing.T, s *replica, order Ref) {
 	t.Helper()
 	if err := s.LetGo(t.Context(), []Ref{order}); err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func testUnknownOrders(t *testing.T, o Options) {
 }
 
 // listening waits until so many stores hear what is told to all replicas.
-func listening(t *testing.T, s *Store, stores int64) {
+func listening(t *testing.T, s *replica, stores int64) {
 	t.Helper()
 	eventually(t, "the stores listen", func() bool {
 		var hear int64
@@ -295,7 +295,7 @@ func testCallbacksNeedNoLease(t *testing.T, o Options) {
 }
 
 // shift moves the moments in a zset into the past, so that a test can let time pass.
-func shift(t *testing.T, s *Store, key string, by time.Duration) {
+func shift(t *testing.T, s *replica, key string, by time.Duration) {
 	t.Helper()
 	entries, err := s.slow.ZRangeWithScores(t.Context(), key, 0, -1).Result()
 	if err != nil {
@@ -458,7 +458,7 @@ func testATextSoldTwiceLandsOnce(t *testing.T, o Options) {
 	o.OnEnded = nil
 	two, other := open(t, o), identity("not repeated")
 	listening(t, one, 2)
-	settle := func(s *Store, id captcha.ID, order string, callback bool) Ending {
+	settle := func(s *replica, id captcha.ID, order string, callback bool) Ending {
 		t.Helper()
 		if got, err := one.Place(t.Context(), Order{Ref: Ref{id, order}, Depth: 100, TTL: time.Minute}); err != nil || !got.Placed {
 			t.Fatal(got, err)
@@ -505,7 +505,7 @@ func testATextSoldTwiceLandsOnce(t *testing.T, o Options) {
 // A token's name is the order's and an HMAC-SHA256 of order and caller, cut to 12
 // bytes.
 func TestNamesOfTokens(t *testing.T) {
-	s := newSealer("secret")
+	s := newTokenSigner("secret")
 	for _, caller := range []string{"", "a", "key\x00nightly\x00"} {
 		mac := hmac.New(sha256.New, []byte("secret"))
 		_, _ = mac.Write([]byte("ORDER\x00" + caller))
@@ -626,11 +626,11 @@ func testLostRepliesOfEndings(t *testing.T, o Options) {
 	thief := redistest.NewThief(0.3, ":sold:")
 	o.Dial = thief.Over(o.Dial)
 	s, id := open(t, o), identity("endings")
-	seal, err := plain.seal(t.Context())
+	seal, err := plain.signing.signer(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.seal(t.Context()); err != nil {
+	if _, err := s.signing.signer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	const rounds = 30

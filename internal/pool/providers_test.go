@@ -12,9 +12,9 @@ import (
 )
 
 // idle is a store that does not look after Redis, so that days pass quickly.
-func idle(t *testing.T, redis *redistest.Bubble) *Store {
+func idle(t *testing.T, redis *redistest.Bubble) *replica {
 	t.Helper()
-	s, err := Open(Options{Addresses: "redis://bubble", Prefix: "test", Dial: redis.Dial, Log: slog.New(slog.DiscardHandler)})
+	s, err := openStore(Options{Addresses: "redis://bubble", Prefix: "test", Dial: redis.Dial, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ type unwanted struct {
 // It does not end with ctx. What Redis does not take within a second is offered to
 // it until the token dies or the store closes, without the caller; an error says
 // that this cannot be.
-func (s *Store) Return(ctx context.Context, t Token) error {
+func (s *Tokens) Return(ctx context.Context, t Token) error {
 	if t.handout == "" {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (s *Store) Return(ctx context.Context, t Token) error {
 }
 
 // putBack runs the script once.
-func (s *Store) putBack(ctx context.Context, t Token) error {
+func (s *Tokens) putBack(ctx context.Context, t Token) error {
 	k := s.keys(t.identity)
 	// The caller is gone, and so may be its context; the token must not be.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
@@ -43,15 +43,14 @@ func (s *Store) putBack(ctx context.Context, t Token) error {
 	if err != nil {
 		return err
 	}
-	s.wake(t.identity)
-	s.changed(t.identity)
+	s.news.stir(t.identity)
 	return nil
 }
 
 // giveBack returns a token that nobody listens for any more.
 func (l *line) giveBack(ctx context.Context, t Token) {
-	if err := l.store.Return(ctx, t); err != nil {
-		l.store.log.Warn("a token whose caller hung up could not be put back", "err", err)
+	if err := l.tokens.Return(ctx, t); err != nil {
+		l.tokens.log.Warn("a token whose caller hung up could not be put back", "err", err)
 	}
 }
 
@@ -72,7 +71,7 @@ func (l *line) giveBackLater(tokens ...Token) error {
 	start := len(l.back) > 0 && !l.returning
 	l.returning = l.returning || start
 	l.mu.Unlock()
-	if start && !l.store.spawn(l.returnAll) {
+	if start && !l.tokens.spawn(l.returnAll) {
 		l.returnAll() // after Close: each gets one try
 	}
 	if full {
@@ -92,14 +91,14 @@ func (l *line) returnAll() {
 		if !ok {
 			break
 		}
-		err := l.store.putBack(context.Background(), next.token)
+		err := l.tokens.putBack(context.Background(), next.token)
 		if err == nil {
 			returned++
 			l.dropBack()
 			continue
 		}
 		if failing == nil {
-			l.store.log.Warn("tokens whose callers hung up cannot be put back yet", "err", err)
+			l.tokens.log.Warn("tokens whose callers hung up cannot be put back yet", "err", err)
 		}
 		failing = err
 		if !time.Now().Before(next.until) {
@@ -110,17 +109,17 @@ func (l *line) returnAll() {
 		select {
 		case <-time.After(wait):
 			wait = min(2*wait, time.Second)
-		case <-l.store.closing:
+		case <-l.tokens.closing:
 			l.mu.Lock()
 			left := len(l.back)
 			l.back, l.returning = nil, false
 			l.mu.Unlock()
-			l.store.log.Warn("tokens whose callers hung up were not put back before the stop", "tokens", left, "err", err)
+			l.tokens.log.Warn("tokens whose callers hung up were not put back before the stop", "tokens", left, "err", err)
 			return
 		}
 	}
 	if failing != nil {
-		l.store.log.Info("tokens whose callers hung up are put back", "tokens", returned, "died", dead)
+		l.tokens.log.Info("tokens whose callers hung up are put back", "tokens", returned, "died", dead)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // take takes n tokens.
-func take(t testing.TB, s *Store, r Request, n int) (tokens []Token) {
+func take(t testing.TB, s *replica, r Request, n int) (tokens []Token) {
 	t.Helper()
 	for range n {
 		token, err := s.Take(t.Context(), r)
@@ -77,7 +77,7 @@ func TestTokensNotReturnedBeforeTheStopAreSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
 		var log bytes.Buffer
-		s, err := Open(Options{
+		s, err := openStore(Options{
 			Addresses: "redis://bubble", Dial: redis.Dial, Prefix: "stop", Log: slog.New(slog.NewTextHandler(&log, nil)),
 		})
 		if err != nil {
@@ -219,7 +219,7 @@ func TestARefusalIsNoLostReply(t *testing.T) {
 // An answer that was lost, and after it a refusal that says nothing of it: the call
 // goes on until it is known what it did.
 func TestARefusalAfterALostReply(t *testing.T) {
-	s, err := Open(Options{Addresses: "redis://127.0.0.1:1", Prefix: "x", Log: slog.New(slog.DiscardHandler)})
+	s, err := openStore(Options{Addresses: "redis://127.0.0.1:1", Prefix: "x", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,29 +22,29 @@ const (
 
 // review looks at how Redis is set up, at the start, when it is back, and every
 // minute, and warns of what is new.
-func (s *Store) review(ctx context.Context) {
+func (m *monitor) review(ctx context.Context) {
 	ticker := time.NewTicker(reviewEvery)
 	defer ticker.Stop()
 	warned := []string{}
 	for {
-		found := append(s.faults(ctx), s.missingRights(ctx)...)
+		found := append(m.faults(ctx), m.missingRights(ctx)...)
 		if ctx.Err() != nil {
 			return
 		}
-		if !s.Up() {
+		if !m.up() {
 			found = nil // who does not answer says nothing about its settings
 		}
 		for _, fault := range found {
 			if !slices.Contains(warned, fault) {
-				s.log.Warn(fault)
+				m.log.Warn(fault)
 			}
 		}
 		warned = found
-		s.notices.Store(&found)
+		m.notices.Store(&found)
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.back:
+		case <-m.back:
 			warned = nil
 		case <-ticker.C:
 		}
@@ -53,10 +53,10 @@ func (s *Store) review(ctx context.Context) {
 
 // faults asks each master what INFO tells of dangerous settings. In a cluster
 // their addresses stand behind what was found.
-func (s *Store) faults(ctx context.Context) []string {
+func (m *monitor) faults(ctx context.Context) []string {
 	var mu sync.Mutex
 	where := map[string][]string{}
-	err := s.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+	err := m.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		info, err := node.Info(ctx).Result()
 		mu.Lock()
 		defer mu.Unlock()
@@ -67,10 +67,10 @@ func (s *Store) faults(ctx context.Context) []string {
 	})
 	if err != nil {
 		// Without the right to INFO nobody can say whether anything is wrong.
-		s.log.DebugContext(ctx, "redis does not tell its settings", "err", err)
+		m.log.DebugContext(ctx, "redis does not tell its settings", "err", err)
 	}
 	found := slices.Sorted(maps.Keys(where))
-	if s.mode == ModeCluster {
+	if m.mode == ModeCluster {
 		for i, fault := range found {
 			slices.Sort(where[fault])
 			found[i] = strings.TrimSuffix(fault, ".") + " (" + strings.Join(where[fault], ", ") + ")."
@@ -123,18 +123,18 @@ func older(version, than string) bool {
 
 // missingRights tries what replicas tell each other with. Without it everything
 // works, but later: by polls, and a landing for a waiter may wait for half a second.
-func (s *Store) missingRights(ctx context.Context) []string {
+func (m *monitor) missingRights(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	trial := s.slow.Subscribe(ctx, s.channel())
+	trial := m.slow.Subscribe(ctx, m.channel())
 	_, err := trial.Receive(ctx)
 	_ = trial.Close()
 	if err == nil {
-		err = s.slow.Publish(ctx, s.channel(), "").Err() // of no identity: nobody does anything about it
+		err = m.slow.Publish(ctx, m.channel(), "").Err() // of no identity: nobody does anything about it
 	}
 	if err == nil || Reason(down(err)) != reasonDenied {
 		return nil
 	}
-	return []string{"Redis denies its user SUBSCRIBE or PUBLISH on the channel " + s.channel() +
+	return []string{"Redis denies its user SUBSCRIBE or PUBLISH on the channel " + m.channel() +
 		": replicas hear of landings, pauses and windows up to seconds later. README, Redis, lists the rights that poold needs."}
 }

@@ -85,7 +85,7 @@ func TestSettingsAreReviewed(t *testing.T) {
 	}
 	askAs(t, addr, "CONFIG", "SET", "maxmemory", strconv.Itoa(bytes*107/100))
 	askAs(t, addr, "CONFIG", "SET", "min-replicas-to-write", "1")
-	eventually(t, "an outage", func() bool { return !s.Up() })
+	eventually(t, "an outage", func() bool { return !s.Health().Up })
 	askAs(t, addr, "CONFIG", "SET", "min-replicas-to-write", "0")
 	eventually(t, "a full memory is seen", holds("90 %"))
 	if log.count("allkeys-lru") != 2 || log.count("level=WARN") != 5 {
@@ -93,7 +93,7 @@ func TestSettingsAreReviewed(t *testing.T) {
 	}
 	// Who may not ask is told nothing, least of all that something is wrong.
 	askAs(t, addr, "ACL", "SETUSER", "default", "-info")
-	if found := s.faults(t.Context()); len(found) != 0 {
+	if found := s.monitor.faults(t.Context()); len(found) != 0 {
 		t.Errorf("without the right to INFO: %q", found)
 	}
 }

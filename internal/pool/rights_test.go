@@ -89,7 +89,7 @@ func testForeignKey(t *testing.T, o Options) {
 // testMemory is what the buyer and the health need.
 func testMemory(t *testing.T, o Options) {
 	s, id := open(t, o), identity("m")
-	eventually(t, "reviewed", func() bool { return s.notices.Load() != nil })
+	eventually(t, "reviewed", func() bool { return s.monitor.notices.Load() != nil })
 	if h := s.Health(); !h.Up || h.Reason != "" || len(h.Notices) != 1 || !strings.Contains(h.Notices[0], "append-only") {
 		t.Errorf("health of a server without AOF: %+v", h)
 	}

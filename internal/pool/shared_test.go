@@ -10,7 +10,7 @@ import (
 
 // gather starts takes that wait with one key and returns when all of them stand in
 // the line together.
-func gather(t *testing.T, s *Store, r Request, callers int) <-chan answer {
+func gather(t *testing.T, s *replica, r Request, callers int) <-chan answer {
 	t.Helper()
 	results := make(chan answer, callers)
 	l := s.line(r.ID)
@@ -88,7 +88,7 @@ func testASharedTicketGoesWithItsLastCaller(t *testing.T, o Options) {
 	long := Request{ID: id, Idempotency: "k", Wait: 20 * time.Second, MaxWaiting: 10}
 	short := long
 	short.Wait = 300 * time.Millisecond
-	for _, replica := range []*Store{one, two} {
+	for _, replica := range []*replica{one, two} {
 		patient := gather(t, one, long, 1)
 		if got := <-gather(t, replica, short, 1); !isEmpty(got.err) {
 			t.Fatalf("after its wait: %+v", got)
@@ -128,7 +128,7 @@ func testADeadReplicaLeavesASharedTicket(t *testing.T, o Options) {
 	o.Prefix = "dead holder"
 	s, id := open(t, o), identity("dead holder")
 	o.Log = slog.New(slog.DiscardHandler)
-	dead, err := Open(o)
+	dead, err := openStore(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -133,19 +133,37 @@ func TestOnEveryServer(t *testing.T) {
 	}
 }
 
+// replica is a store and its parts, with the methods of all of them.
+type replica struct {
+	*client
+	*Store
+	*Tokens
+	*Orders
+	*Controls
+}
+
+// openStore is Open for tests.
+func openStore(o Options) (*replica, error) {
+	s, err := Open(o)
+	if err != nil {
+		return nil, err
+	}
+	return &replica{s.client, s, s.Tokens, s.Orders, s.Controls}, nil
+}
+
 // open makes a store with a prefix of its own that runs until the test ends.
-func open(t testing.TB, o Options) *Store {
+func open(t testing.TB, o Options) *replica {
 	t.Helper()
 	return openLogged(t, o, slog.New(slog.DiscardHandler))
 }
 
-func openLogged(t testing.TB, o Options, log *slog.Logger) *Store {
+func openLogged(t testing.TB, o Options, log *slog.Logger) *replica {
 	t.Helper()
 	if o.Prefix == "" {
 		o.Prefix = "test-" + t.Name()
 	}
 	o.Log = log
-	s, err := Open(o)
+	s, err := openStore(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +187,7 @@ func identity(name string) captcha.ID {
 var stocked atomic.Int64 // numbers the orders of stock
 
 // stock lands n tokens of the given age and lifetime.
-func stock(t testing.TB, s *Store, id captcha.ID, n int, age, lifetime time.Duration) []string {
+func stock(t testing.TB, s *replica, id captcha.ID, n int, age, lifetime time.Duration) []string {
 	t.Helper()
 	var values []string
 	for i := range n {
@@ -181,7 +199,7 @@ func stock(t testing.TB, s *Store, id captcha.ID, n int, age, lifetime time.Dura
 	return values
 }
 
-func place(t testing.TB, s *Store, id captcha.ID, order string) {
+func place(t testing.TB, s *replica, id captcha.ID, order string) {
 	t.Helper()
 	got, err := s.Place(t.Context(), Order{Ref: Ref{id, order}, Depth: 1 << 20, TTL: time.Minute})
 	if err != nil || !got.Placed {
@@ -189,7 +207,7 @@ func place(t testing.TB, s *Store, id captcha.ID, order string) {
 	}
 }
 
-func land(t testing.TB, s *Store, id captcha.ID, order string, age, lifetime time.Duration) {
+func land(t testing.TB, s *replica, id captcha.ID, order string, age, lifetime time.Duration) {
 	t.Helper()
 	how, err := s.Settle(t.Context(), Landing{
 		Ref: Ref{id, order}, Provider: "p", Value: "token|of " + order,
@@ -200,7 +218,7 @@ func land(t testing.TB, s *Store, id captcha.ID, order string, age, lifetime tim
 	}
 }
 
-func look(t testing.TB, s *Store, id captcha.ID) Stock {
+func look(t testing.TB, s *replica, id captcha.ID) Stock {
 	t.Helper()
 	stock, err := s.Look(t.Context(), id, 0, 0)
 	if err != nil {
@@ -225,6 +243,6 @@ func eventually(t testing.TB, what string, is func() bool) {
 }
 
 // thiefOfTakes steals a fifth of the replies to take.lua.
-func thiefOfTakes(s *Store) *redistest.Thief {
+func thiefOfTakes(s *replica) *redistest.Thief {
 	return redistest.NewThief(0.2, s.scripts.take.Hash())
 }

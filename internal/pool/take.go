@@ -8,8 +8,6 @@ import (
 	"sort"
 	"strconv"
 	"time"
-
-	"poold/internal/captcha"
 )
 
 // Take hands out one token. It returns as soon as there is one, else when the
@@ -20,14 +18,14 @@ import (
 // caller goes back into the stock, unless an Idempotency-Key keeps it for the
 // caller's next try. After ErrDown nothing is lost either: what Redis may have
 // handed out is taken back when it answers again.
-func (s *Store) Take(ctx context.Context, r Request) (Token, error) {
+func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
 	if r.Wait > 0 && s.draining.Load() {
 		return Token{}, ErrClosed
 	}
 	if err := s.away(ctx, string(r.ID)); err != nil {
 		return Token{}, err
 	}
-	seal, err := s.seal(ctx)
+	signer, err := s.signing.signer(ctx)
 	if err != nil {
 		return Token{}, err
 	}
@@ -45,7 +43,7 @@ func (s *Store) Take(ctx context.Context, r Request) (Token, error) {
 		return Token{}, l.empty(ctx, r, errors.Is(got.err, errFull))
 	}
 	if got.err == nil {
-		got.token.ID = seal.name(got.token.ID, r.Caller)
+		got.token.ID = signer.name(got.token.ID, r.Caller)
 	}
 	return got.token, got.err
 }
@@ -77,18 +75,6 @@ func (l *line) await(ctx context.Context, a *asker, mine ear, wait time.Duration
 	}
 }
 
-// line finds or makes the line of an identity.
-func (s *Store) line(id captcha.ID) *line {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.lines[id]
-	if l == nil {
-		l = &line{store: s, id: id, keys: s.keys(id), bell: make(chan struct{}, 1), shared: map[string]*asker{}}
-		s.lines[id] = l
-	}
-	return l
-}
-
 // asker prepares a request for its line.
 func (l *line) asker(r Request, caller ear) *asker {
 	a := &asker{
@@ -106,8 +92,8 @@ func (l *line) asker(r Request, caller ear) *asker {
 			a.ticket = strconv.FormatInt(a.need, 10) + ":key:" + key
 		}
 	} else if a.waits {
-		a.ticket = strconv.FormatInt(a.need, 10) + ":" + l.store.replica + ":" +
-			strconv.FormatInt(l.store.tickets.Add(1), 10)
+		a.ticket = strconv.FormatInt(a.need, 10) + ":" + l.tokens.replica + ":" +
+			strconv.FormatInt(l.tokens.tickets.Add(1), 10)
 	}
 	return a
 }
@@ -119,7 +105,7 @@ func (l *line) empty(ctx context.Context, r Request, full bool) error {
 	defer l.look.Unlock()
 	if time.Since(l.lookedAt) > 250*time.Millisecond {
 		// The caller's end must not spoil the answer for the others.
-		l.looked, l.lookErr = l.store.Look(context.WithoutCancel(ctx), l.id, r.Margin, 0)
+		l.looked, l.lookErr = l.tokens.Look(context.WithoutCancel(ctx), l.id, r.Margin, 0)
 		l.lookedAt = time.Now()
 	}
 	if l.lookErr != nil {

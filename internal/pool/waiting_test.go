@@ -17,7 +17,7 @@ import (
 )
 
 // parkOne starts a waiting take and returns when it holds a ticket.
-func parkOne(t testing.TB, s *Store, r Request) <-chan answer {
+func parkOne(t testing.TB, s *replica, r Request) <-chan answer {
 	t.Helper()
 	time.Sleep(time.Millisecond) // a bubble's clock stands still, and arrivals are told apart by it
 	before := look(t, s, r.ID).Waiting
@@ -252,7 +252,7 @@ func TestRedisHangsAndHeals(t *testing.T) {
 		got, err := s.Look(t.Context(), id, 0, 0)
 		return err == nil && got.Fresh == 2
 	})
-	eventually(t, "callers to be told so", s.Up) // by the next ping
+	eventually(t, "callers to be told so", func() bool { return s.Health().Up }) // by the next ping
 	if _, err := s.Take(t.Context(), Request{ID: id}); err != nil {
 		t.Fatalf("after it healed: %v", err)
 	}

@@ -28,7 +28,7 @@ const (
 // other windows, or as many of this caller as its limit says, Warm fails with
 // ErrWindows and changes nothing. Of the 100, those of callers with a limit count
 // for such callers alone.
-func (s *Store) Warm(ctx context.Context, id captcha.ID, w Window, limit WindowLimit) error {
+func (s *Controls) Warm(ctx context.Context, id captcha.ID, w Window, limit WindowLimit) error {
 	if w.Tokens < 0 {
 		return fmt.Errorf("pool: a window of %d tokens", w.Tokens)
 	}
@@ -41,7 +41,7 @@ func (s *Store) Warm(ctx context.Context, id captcha.ID, w Window, limit WindowL
 	if kept == 0 {
 		return ErrWindows
 	}
-	s.announce(ctx, id)
+	s.news.announce(ctx, id)
 	return nil
 }
 

@@ -14,7 +14,7 @@ import (
 	"poold/internal/pool/redistest"
 )
 
-func warm(t testing.TB, s *Store, id captcha.ID, windows ...Window) {
+func warm(t testing.TB, s *replica, id captcha.ID, windows ...Window) {
 	t.Helper()
 	for _, w := range windows {
 		if err := s.Warm(t.Context(), id, w, WindowLimit{}); err != nil {
@@ -256,7 +256,7 @@ func testAWindowIsToldToAllReplicas(t *testing.T, o Options) {
 	var here, there, listens atomic.Int64
 	o.Prefix, o.Log = "replicas", slog.New(slog.DiscardHandler)
 	o.OnChange = func(captcha.ID) { here.Add(1) }
-	one, err := Open(o) // does not run: it hears no messages
+	one, err := openStore(o) // does not run: it hears no messages
 	if err != nil {
 		t.Fatal(err)
 	}

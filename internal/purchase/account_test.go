@@ -14,6 +14,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/pool/pooltest"
 	"poold/internal/pool/redistest"
 )
 
@@ -21,14 +22,14 @@ import (
 type replica struct {
 	*ledger
 	buyer  *Buyer
-	store  *pool.Store
+	store  *pooltest.Store
 	logged bytes.Buffer
 }
 
 func newReplica(t *testing.T, o pool.Options, providers ...Entry) *replica {
 	t.Helper()
 	o.Addresses, o.Prefix, o.Log = cmp.Or(o.Addresses, "redis://bubble"), "test", quiet()
-	store, err := pool.Open(o)
+	store, err := pooltest.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}

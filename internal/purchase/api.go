@@ -111,7 +111,7 @@ type Leases interface {
 	LetGo(ctx context.Context, orders []pool.Ref) error
 }
 
-// Orders is what the buyer needs of a *pool.Store.
+// Orders is what the buyer needs of the stock; *pool.Orders implements it.
 type Orders interface {
 	Permits
 	Budget

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"poold/internal/pool"
+	"poold/internal/pool/pooltest"
 	"poold/internal/pool/redistest"
 	"poold/internal/provider"
 )
@@ -18,7 +19,7 @@ func TestATokenThatWasSoldBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
 		l := &ledger{}
-		stock, err := pool.Open(pool.Options{Addresses: "redis://bubble", Dial: redis.Dial, Prefix: "repeated", Log: quiet()})
+		stock, err := pooltest.Open(pool.Options{Addresses: "redis://bubble", Dial: redis.Dial, Prefix: "repeated", Log: quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/pool/pooltest"
 	"poold/internal/pool/redistest"
 )
 
@@ -28,14 +29,14 @@ type testRedis struct {
 	lostReply func(step string) error
 	placed    map[pool.Ref]pool.Order // as the buyers asked for them
 	landings  []pool.Landing          // that the script carried out
-	second    *pool.Store             // another replica; see other
+	second    *pooltest.Store         // another replica; see other
 }
 
 // stock is one replica's store, with the real scripts. It writes the steps into the
 // ledger and lets a test reach between the buyer and Redis; it judges nothing.
 type stock struct {
 	*testRedis
-	*pool.Store
+	*pooltest.Store
 }
 
 const testPrefix = "test"
@@ -46,9 +47,9 @@ func newTestRedis(t *testing.T, l *ledger) *testRedis {
 }
 
 // open is another replica's store.
-func (w *testRedis) open(ended func(pool.Ref, string)) *pool.Store {
+func (w *testRedis) open(ended func(pool.Ref, string)) *pooltest.Store {
 	w.t.Helper()
-	s, err := pool.Open(pool.Options{
+	s, err := pooltest.Open(pool.Options{
 		Addresses: "redis://bubble", Prefix: testPrefix, Log: quiet(), Dial: w.redis.Dial, OnEnded: ended,
 	})
 	if err != nil {
@@ -59,7 +60,7 @@ func (w *testRedis) open(ended func(pool.Ref, string)) *pool.Store {
 }
 
 // other is a replica that has no buyer.
-func (w *testRedis) other() *pool.Store {
+func (w *testRedis) other() *pooltest.Store {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.second == nil {

@@ -30,7 +30,7 @@ const (
 	settleMargin = time.Minute
 )
 
-// Stock is what refill needs of a *pool.Store.
+// Stock is what refill needs of pool.Tokens and pool.Controls.
 type Stock interface {
 	// Survey looks at many identities in one exchange; see pool.Store.Survey.
 	Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)

@@ -20,6 +20,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/pool/pooltest"
 	"poold/internal/pool/redistest"
 	"poold/internal/purchase"
 	"poold/internal/targets"
@@ -55,7 +56,7 @@ type scenario struct {
 	provider    *fakeProvider
 	concurrency int
 	all         []*replica
-	elsewhere   *pool.Store // of a replica that does nothing by itself
+	elsewhere   *pooltest.Store // of a replica that does nothing by itself
 	set         *targets.Set
 }
 

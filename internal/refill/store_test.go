@@ -11,6 +11,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/pool/pooltest"
 	"poold/internal/pool/redistest"
 	"poold/internal/targets"
 )
@@ -18,7 +19,7 @@ import (
 // testStore is one replica's stock: the real scripts, on the embedded server of the
 // bubble. It judges nothing; it counts calls and can make looks hang.
 type testStore struct {
-	*pool.Store
+	*pooltest.Store
 	book *book
 
 	mu       sync.Mutex
@@ -48,7 +49,7 @@ type placing struct {
 func newTestStore(t testing.TB, redis *redistest.Bubble, b *book) *testStore {
 	t.Helper()
 	s := &testStore{book: b, changed: func(captcha.ID) {}, looks: map[captcha.ID]int{}}
-	store, err := pool.Open(pool.Options{
+	store, err := pooltest.Open(pool.Options{
 		Addresses: "redis://bubble", Prefix: "captcha", Log: slog.New(slog.DiscardHandler), Dial: redis.Dial, Probe: 5 * time.Second,
 		OnChange: func(id captcha.ID) {
 			s.mu.Lock()
@@ -117,7 +118,7 @@ func (w *scenario) take(t targets.Target) bool {
 	return w.takeAt(w.store.Store, t)
 }
 
-func (w *scenario) takeAt(replica *pool.Store, t targets.Target) bool {
+func (w *scenario) takeAt(replica *pooltest.Store, t targets.Target) bool {
 	w.t.Helper()
 	w.book.turn <- struct{}{}
 	defer func() { <-w.book.turn }()

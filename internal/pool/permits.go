@@ -2,15 +2,11 @@ package pool
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
-
-// errLate: Redis carried a step out after its NotAfter.
-var errLate = fmt.Errorf("%w in time, or the clocks of its nodes do not agree", ErrDown)
 
 const (
 	// nameEvery is how often a process writes down that it buys at a provider.
@@ -19,16 +15,10 @@ const (
 	nameKept = 26 * time.Hour
 )
 
-// Moment is a time on Redis' clock, in Unix ms; 0 = none.
-type Moment int64
-
-// After is d later.
-func (m Moment) After(d time.Duration) Moment { return m + Moment(d.Milliseconds()) }
-
 // Acquire takes a permit at a provider for an order, over all replicas; the same
 // order may ask again, has one place, and can shorten its life. It is false where
 // all are taken. at is when Redis did so.
-func (s *Store) Acquire(ctx context.Context, provider string, order Ref, limit int, ttl time.Duration) (ok bool, at Moment, err error) {
+func (s *Orders) Acquire(ctx context.Context, provider string, order Ref, limit int, ttl time.Duration) (ok bool, at Moment, err error) {
 	if err := s.name(ctx, provider); err != nil {
 		return false, 0, err
 	}
@@ -46,7 +36,7 @@ func (s *Store) Acquire(ctx context.Context, provider string, order Ref, limit i
 // name writes down that there may be places at a provider, so that they are found
 // by replicas whose configuration does not name it any more. Once in nameEvery it
 // costs a reservation another exchange.
-func (s *Store) name(ctx context.Context, provider string) error {
+func (s *Orders) name(ctx context.Context, provider string) error {
 	at := time.Now()
 	s.mu.Lock()
 	last := s.named[provider]
@@ -71,7 +61,7 @@ func (s *Store) name(ctx context.Context, provider string) error {
 
 // Providers lists the names of providers at which there may be places, of any
 // replica that bought in the last day. It judges by this process' clock.
-func (s *Store) Providers(ctx context.Context) ([]string, error) {
+func (s *Orders) Providers(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	names, err := s.slow.ZRangeArgs(ctx, redis.ZRangeArgs{
@@ -81,14 +71,14 @@ func (s *Store) Providers(ctx context.Context) ([]string, error) {
 }
 
 // Release gives a place back; it is no error if the order has none.
-func (s *Store) Release(ctx context.Context, provider string, order Ref) error {
+func (s *Orders) Release(ctx context.Context, provider string, order Ref) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return down(s.slow.ZRem(ctx, s.places(provider), order.String()).Err())
 }
 
 // Permits lists the orders that hold a permit at a provider.
-func (s *Store) Permits(ctx context.Context, provider string) ([]Ref, error) {
+func (s *Orders) Permits(ctx context.Context, provider string) ([]Ref, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	members, err := s.slow.ZRange(ctx, s.places(provider), 0, -1).Result()
@@ -107,7 +97,7 @@ func (s *Store) Permits(ctx context.Context, provider string) ([]Ref, error) {
 // InFlight counts the places taken at each provider, -1 where Redis does not tell;
 // it fails where it tells nothing. It judges by this process' clock, which is good
 // enough to be looked at.
-func (s *Store) InFlight(ctx context.Context, providers []string) ([]int, error) {
+func (s *Orders) InFlight(ctx context.Context, providers []string) ([]int, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	from := strconv.FormatInt(time.Now().UnixMilli(), 10)
@@ -139,33 +129,4 @@ func (s *Store) InFlight(ctx context.Context, providers []string) ([]int, error)
 		return nil, err
 	}
 	return counts, nil
-}
-
-// Book reserves one solve in the budget over all targets; the same order may
-// ask again and counts once. wait is 0 where it is reserved, else how long it
-// takes until there is room. Carried out after notAfter it does nothing and fails
-// with ErrDown.
-func (s *Store) Book(ctx context.Context, order Ref, perDay int, notAfter Moment) (wait time.Duration, err error) {
-	reply, err := s.number(ctx, s.scripts.budget, []string{s.overall()}, order.String(), perDay, int64(notAfter))
-	if err == nil && reply < 0 {
-		err = errLate
-	}
-	return max(0, time.Duration(reply)*time.Millisecond), err
-}
-
-// Refund takes an order out of the budget over all targets.
-func (s *Store) Refund(ctx context.Context, order Ref) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return down(s.slow.ZRem(ctx, s.overall(), order.String()).Err())
-}
-
-// Booked counts the solves of the last 24 h in the budget over all targets, by
-// this process' clock.
-func (s *Store) Booked(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	from := "(" + strconv.FormatInt(time.Now().Add(-24*time.Hour).UnixMilli(), 10)
-	n, err := s.slow.ZCount(ctx, s.overall(), from, "+inf").Result()
-	return int(n), down(err)
 }

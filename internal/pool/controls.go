@@ -1,0 +1,77 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
+)
+
+// Controls are what an operator, or the buyer, says about an identity, for all
+// replicas.
+type Controls struct {
+	*client
+
+	news *news
+}
+
+// pauseTTL outlives any restart. A pause is renewed by every look at its identity,
+// the secret that names of tokens are sealed with by every replica, hourly.
+const pauseTTL = 30 * 24 * time.Hour
+
+// Pause stops the buying for an identity, for all replicas; stock is still
+// handed out.
+func (s *Controls) Pause(ctx context.Context, id captcha.ID) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := s.slow.Set(ctx, s.keys(id).paused, "1", pauseTTL).Err(); err != nil {
+		return down(err)
+	}
+	s.news.announce(ctx, id)
+	return nil
+}
+
+// Resume ends a pause; it is no error if there is none.
+func (s *Controls) Resume(ctx context.Context, id captcha.ID) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := s.slow.Del(ctx, s.keys(id).paused).Err(); err != nil {
+		return down(err)
+	}
+	s.news.announce(ctx, id)
+	return nil
+}
+
+// Recall gives back what Remember was given last for an identity; nil for
+// nothing.
+func (s *Controls) Recall(ctx context.Context, id captcha.ID) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	learned, err := s.slow.Get(ctx, s.keys(id).mind).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	return learned, down(err)
+}
+
+// Remember keeps what the buyer learned about an identity's demand, for 30 days.
+func (s *Controls) Remember(ctx context.Context, id captcha.ID, learned []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return down(s.slow.Set(ctx, s.keys(id).mind, learned, pauseTTL).Err())
+}
+
+// Flush throws an identity's tokens away and says how many could still have been
+// handed out.
+func (s *Controls) Flush(ctx context.Context, id captcha.ID, margin time.Duration) (thrown int, err error) {
+	k := s.keys(id)
+	n, err := s.number(ctx, s.scripts.flush, []string{k.tokens, k.stats, k.junk}, margin.Milliseconds())
+	if err != nil {
+		return 0, err
+	}
+	s.news.announce(ctx, id)
+	return int(n), nil
+}

@@ -1,0 +1,22 @@
+// Package pooltest opens a store whose parts are one, for stories in which buyer,
+// taker and operator meet. Only tests import it.
+package pooltest
+
+import "poold/internal/pool"
+
+// Store is a pool.Store with the methods of all its parts.
+type Store struct {
+	*pool.Store
+	*pool.Tokens
+	*pool.Orders
+	*pool.Controls
+}
+
+// Open is pool.Open.
+func Open(o pool.Options) (*Store, error) {
+	s, err := pool.Open(o)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{s, s.Tokens, s.Orders, s.Controls}, nil
+}

@@ -1,0 +1,85 @@
+package pool
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"hash"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// tokenSigner names tokens so that only who got one can name it. Nothing needs to be
+// written down at a hand-out for that.
+type tokenSigner struct {
+	secret string
+	macs   sync.Pool // of hash.Hash: a take should not pay for a new one
+}
+
+func newTokenSigner(secret string) *tokenSigner {
+	return &tokenSigner{secret: secret, macs: sync.Pool{New: func() any { return hmac.New(sha256.New, []byte(secret)) }}}
+}
+
+// name is the order's id and a proof that the caller was given it.
+func (s *tokenSigner) name(order, caller string) string {
+	const proof = 12 // bytes; who guesses one can do no more than report
+	mac, _ := s.macs.Get().(hash.Hash)
+	defer s.macs.Put(mac)
+	mac.Reset()
+	// One buffer serves for what is hashed and for the name: a take makes one of
+	// these for every token.
+	buffer := make([]byte, 0, 160)
+	buffer = append(append(append(buffer, order...), 0), caller...)
+	_, _ = mac.Write(buffer)
+	var sum [sha256.Size]byte
+	buffer = append(append(buffer[:0], order...), '.')
+	return string(base64.RawURLEncoding.AppendEncode(buffer, mac.Sum(sum[:0])[:proof]))
+}
+
+// signing knows the secret that all replicas share.
+type signing struct {
+	*client
+
+	known atomic.Pointer[tokenSigner] // nil until Redis told the secret
+}
+
+// signer asks Redis for the secret the first time.
+func (s *signing) signer(ctx context.Context) (*tokenSigner, error) {
+	if known := s.known.Load(); known != nil {
+		return known, nil
+	}
+	if err := s.refresh(ctx); err != nil {
+		return nil, err
+	}
+	return s.known.Load(), nil
+}
+
+// refresh reads the secret; the first replica makes it. It must be done now and
+// then, so that Redis does not forget it.
+func (s *signing) refresh(ctx context.Context) error {
+	secret := rand.Text()
+	if known := s.known.Load(); known != nil {
+		secret = known.secret
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := s.slow.SetNX(ctx, s.secret(), secret, pauseTTL).Err(); err != nil {
+		return down(err)
+	}
+	shared, err := s.slow.GetEx(ctx, s.secret(), pauseTTL).Result()
+	switch {
+	case errors.Is(err, redis.Nil):
+		shared = secret // it ran out between two lines of ours; the next turn writes it again
+	case err != nil:
+		return down(err)
+	}
+	if known := s.known.Load(); known == nil || known.secret != shared {
+		s.known.Store(newTokenSigner(shared))
+	}
+	return nil
+}

@@ -445,11 +445,11 @@ func TestWhereARatesWindowEnds(t *testing.T) {
 // call makes one call of take.lua for these requests, none of them plain.
 func call(t *testing.T, s *replica, requests ...Request) ([]string, error) {
 	t.Helper()
-	b, l := &batch{}, s.line(requests[0].ID)
+	c, q := &takeCall{}, s.queue(requests[0].ID)
 	for _, r := range requests {
-		b.askers = append(b.askers, l.asker(r, nil))
+		c.waiters = append(c.waiters, q.newWaiter(r, nil))
 	}
-	keys, args := l.encode(b, s.calls.Add(1))
+	keys, args := q.encode(c, s.calls.Add(1))
 	return s.takeOnce(time.Second, keys, args)
 }
 
@@ -458,7 +458,7 @@ func TestTheQueueOfOneCall(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		waits := Request{ID: id, Wait: time.Minute, MaxWaiting: 2}
 		reply, err := call(t, s, waits, waits, waits)
-		if err != nil || len(reply) != 5 || reply[2][0] != 'W' || reply[3][0] != 'W' || reply[4] != "F" {
+		if err != nil || len(reply) != 8 || reply[2] != answerParked || reply[4] != answerParked || reply[6] != answerFull {
 			t.Errorf("three where two may wait: %v, %v", reply, err)
 		}
 		k := s.keys(id)

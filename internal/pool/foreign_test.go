@@ -63,15 +63,15 @@ func testJunkAmongManyPlainTakes(t *testing.T, o Options) {
 	s.slow.RPush(t.Context(), s.keys(id).tokens, "a", "b", "c")
 	stock(t, s, id, 4, 0, time.Minute)
 	results := make(chan error, 6)
-	l := s.line(id)
-	l.mu.Lock() // so that they go together in one call, or two
+	q := s.queue(id)
+	q.mu.Lock() // so that they go together in one call, or two
 	for range 6 {
 		go func() {
 			_, err := s.Take(t.Context(), Request{ID: id})
 			results <- err
 		}()
 	}
-	l.mu.Unlock()
+	q.mu.Unlock()
 	for range 6 {
 		if err := <-results; err != nil {
 			t.Error(err)
@@ -127,7 +127,7 @@ func testForeignTypes(t *testing.T, o Options) {
 	stock(t, s, id, 20, 0, time.Minute)
 	stock(t, s, other, 40, 0, time.Minute)
 	const key = "k"
-	once := s.line(id).asker(Request{ID: id, Idempotency: key}, nil).once
+	once := s.queue(id).newWaiter(Request{ID: id, Idempotency: key}, nil).once
 	foreign := []string{
 		k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.leads, k.rate, k.leases, k.spend, k.verdicts,
 		k.warm, k.values, once,
@@ -150,7 +150,7 @@ func testForeignTypes(t *testing.T, o Options) {
 		} else {
 			s.slow.Set(ctx, name, "foreign", 0)
 		}
-		s.line(id).lookedAt = time.Time{} // the look of the last round says nothing of this one
+		s.queue(id).lookedAt = time.Time{} // the look of the last round says nothing of this one
 		failed, got := 0, 0
 		check := func(what string, err error) {
 			switch {

@@ -86,7 +86,7 @@ func TestHowLongKeysLive(t *testing.T) {
 			t.Fatal(token.TTL, err)
 		}
 		for key, want := range map[string]time.Duration{
-			s.line(id).asker(request, nil).once: 90 * time.Second, k.last: receiptLife, k.rate: 7 * time.Second,
+			s.queue(id).newWaiter(request, nil).once: 90 * time.Second, k.last: receiptLife, k.rate: 7 * time.Second,
 		} {
 			if got := ttl(t, s, key); got != want {
 				t.Errorf("%s lives for %v, want %v", key, got, want)
@@ -286,9 +286,9 @@ func TestABirthIsNotInTheFuture(t *testing.T) {
 func TestATakeOlderThanTheLast(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 5, 0, time.Minute)
-		l := s.line(id)
+		q := s.queue(id)
 		call := func(number int64) []string {
-			keys, args := l.encode(&batch{plain: []*asker{l.asker(Request{ID: id}, nil)}}, number)
+			keys, args := q.encode(&takeCall{immediate: []*waiter{q.newWaiter(Request{ID: id}, nil)}}, number)
 			reply, err := s.takeOnce(time.Second, keys, args)
 			if err != nil {
 				t.Fatal(err)
@@ -317,29 +317,29 @@ func TestHangUpsInEveryMoment(t *testing.T) {
 		stock(t, s, id, 1, 0, time.Hour)
 		gone, hangUp := context.WithCancel(t.Context())
 		hangUp()
-		l := s.line(id)
+		q := s.queue(id)
 		for i, hang := range []func(r Request){
 			func(r Request) { _, _ = s.Take(gone, r) }, // gone before its answer
 			func(r Request) { // gone when its answer was there
 				r.Wait = time.Minute
-				mine := make(ear, 1)
-				a, err := l.join(l.asker(r, mine))
+				mine := make(listener, 1)
+				a, err := q.join(q.newWaiter(r, mine))
 				if err != nil {
 					t.Fatal(err)
 				}
 				synctest.Wait()
-				_ = l.abandon(gone, a, mine, false)
+				_ = q.abandon(gone, a, mine, false)
 			},
 			func(r Request) { // gone while the call was under way
-				mine := make(ear, 1)
-				a := l.asker(r, mine)
-				keys, args := l.encode(&batch{askers: []*asker{a}}, s.calls.Add(1))
+				mine := make(listener, 1)
+				a := q.newWaiter(r, mine)
+				keys, args := q.encode(&takeCall{waiters: []*waiter{a}}, s.calls.Add(1))
 				reply, err := s.takeOnce(time.Second, keys, args)
 				if err != nil {
 					t.Fatal(err)
 				}
 				a.done = true
-				l.settle(&batch{askers: []*asker{a}}, reply)
+				q.deliver(&takeCall{waiters: []*waiter{a}}, reply)
 			},
 		} {
 			hang(Request{ID: id, MaxWaiting: 5})

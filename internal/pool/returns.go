@@ -29,7 +29,7 @@ func (s *Tokens) Return(ctx context.Context, t Token) error {
 	if s.away(ctx, string(t.identity)) == nil && s.putBack(ctx, t) == nil {
 		return nil
 	}
-	return s.line(t.identity).giveBackLater(t) //nolint:contextcheck // the caller does not wait for it, so its context must not end it
+	return s.queue(t.identity).giveBackLater(t) //nolint:contextcheck // the caller does not wait for it, so its context must not end it
 }
 
 // putBack runs the script once.
@@ -48,31 +48,31 @@ func (s *Tokens) putBack(ctx context.Context, t Token) error {
 }
 
 // giveBack returns a token that nobody listens for any more.
-func (l *line) giveBack(ctx context.Context, t Token) {
-	if err := l.tokens.Return(ctx, t); err != nil {
-		l.tokens.log.Warn("a token whose caller hung up could not be put back", "err", err)
+func (q *takeQueue) giveBack(ctx context.Context, t Token) {
+	if err := q.tokens.Return(ctx, t); err != nil {
+		q.tokens.log.Warn("a token whose caller hung up could not be put back", "err", err)
 	}
 }
 
 // giveBackLater hands tokens to the goroutine that returns them, and starts it.
-func (l *line) giveBackLater(tokens ...Token) error {
+func (q *takeQueue) giveBackLater(tokens ...Token) error {
 	now := time.Now()
-	l.mu.Lock()
+	q.mu.Lock()
 	full := false
 	for _, t := range tokens {
-		if full = len(l.back) >= mostBack; full {
+		if full = len(q.back) >= mostBack; full {
 			break
 		}
 		if t.handout != "" {
 			// Its TTL is as of the hand-out: it is dead by then.
-			l.back = append(l.back, unwanted{token: t, until: now.Add(t.TTL)})
+			q.back = append(q.back, unwanted{token: t, until: now.Add(t.TTL)})
 		}
 	}
-	start := len(l.back) > 0 && !l.returning
-	l.returning = l.returning || start
-	l.mu.Unlock()
-	if start && !l.tokens.spawn(l.returnAll) {
-		l.returnAll() // after Close: each gets one try
+	start := len(q.back) > 0 && !q.returning
+	q.returning = q.returning || start
+	q.mu.Unlock()
+	if start && !q.tokens.spawn(q.returnAll) {
+		q.returnAll() // after Close: each gets one try
 	}
 	if full {
 		return errFullBack
@@ -82,61 +82,61 @@ func (l *line) giveBackLater(tokens ...Token) error {
 
 // returnAll returns what nobody listens for any more, until nothing is left or the
 // store closes while Redis does not take it.
-func (l *line) returnAll() {
+func (q *takeQueue) returnAll() {
 	var failing error
 	var returned, dead int
 	wait := 50 * time.Millisecond
 	for {
-		next, ok := l.nextBack()
+		next, ok := q.nextBack()
 		if !ok {
 			break
 		}
-		err := l.tokens.putBack(context.Background(), next.token)
+		err := q.tokens.putBack(context.Background(), next.token)
 		if err == nil {
 			returned++
-			l.dropBack()
+			q.dropBack()
 			continue
 		}
 		if failing == nil {
-			l.tokens.log.Warn("tokens whose callers hung up cannot be put back yet", "err", err)
+			q.tokens.log.Warn("tokens whose callers hung up cannot be put back yet", "err", err)
 		}
 		failing = err
 		if !time.Now().Before(next.until) {
 			dead++
-			l.dropBack()
+			q.dropBack()
 			continue
 		}
 		select {
 		case <-time.After(wait):
 			wait = min(2*wait, time.Second)
-		case <-l.tokens.closing:
-			l.mu.Lock()
-			left := len(l.back)
-			l.back, l.returning = nil, false
-			l.mu.Unlock()
-			l.tokens.log.Warn("tokens whose callers hung up were not put back before the stop", "tokens", left, "err", err)
+		case <-q.tokens.closing:
+			q.mu.Lock()
+			left := len(q.back)
+			q.back, q.returning = nil, false
+			q.mu.Unlock()
+			q.tokens.log.Warn("tokens whose callers hung up were not put back before the stop", "tokens", left, "err", err)
 			return
 		}
 	}
 	if failing != nil {
-		l.tokens.log.Info("tokens whose callers hung up are put back", "tokens", returned, "died", dead)
+		q.tokens.log.Info("tokens whose callers hung up are put back", "tokens", returned, "died", dead)
 	}
 }
 
 // nextBack is the next token to be returned; where it is false returnAll ends.
-func (l *line) nextBack() (unwanted, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.back) == 0 {
-		l.back, l.returning = nil, false
+func (q *takeQueue) nextBack() (unwanted, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.back) == 0 {
+		q.back, q.returning = nil, false
 		return unwanted{}, false
 	}
-	return l.back[0], true
+	return q.back[0], true
 }
 
 // dropBack takes it out.
-func (l *line) dropBack() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.back = l.back[1:]
+func (q *takeQueue) dropBack() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.back = q.back[1:]
 }

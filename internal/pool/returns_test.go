@@ -63,11 +63,11 @@ func TestWhatCannotBeReturnedNowIsReturnedLater(t *testing.T) {
 			t.Errorf("afterwards: %+v", got)
 		}
 		balanced(t, got)
-		l := s.line(id)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.returning || l.back != nil {
-			t.Errorf("%d tokens are kept", len(l.back))
+		q := s.queue(id)
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.returning || q.back != nil {
+			t.Errorf("%d tokens are kept", len(q.back))
 		}
 	})
 }

@@ -22,6 +22,7 @@ type scripts struct {
 
 func loadScripts() scripts {
 	common, journal, windows := source("common.lua"), source("journal.lua"), source("windows.lua")
+	take := common + "\n" + resolveNames(source("take.lua"))
 	script := func(name string) *redis.Script {
 		return redis.NewScript(common + "\n" + source(name))
 	}
@@ -29,8 +30,8 @@ func loadScripts() scripts {
 		return redis.NewScript(common + "\n" + journal + "\n" + source(name))
 	}
 	return scripts{
-		take:      script("take.lua"),
-		takeText:  common + "\n" + source("take.lua"),
+		take:      redis.NewScript(take),
+		takeText:  take,
 		place:     order("place.lua"),
 		submitted: order("submitted.lua"),
 		settle:    order("settle.lua"),

@@ -13,24 +13,24 @@ import (
 func gather(t *testing.T, s *replica, r Request, callers int) <-chan answer {
 	t.Helper()
 	results := make(chan answer, callers)
-	l := s.line(r.ID)
-	before := ears(l)
+	q := s.queue(r.ID)
+	before := listeners(q)
 	for range callers {
 		go func() {
 			token, err := s.Take(t.Context(), r)
 			results <- answer{token: token, err: err}
 		}()
 	}
-	eventually(t, "all callers in one place", func() bool { return ears(l) == before+callers })
+	eventually(t, "all callers in one place", func() bool { return listeners(q) == before+callers })
 	return results
 }
 
 // ears counts the callers that wait with a key at a replica.
-func ears(l *line) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, a := range l.shared {
-		n += len(a.ears)
+func listeners(q *takeQueue) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, w := range q.shared {
+		n += len(w.listeners)
 	}
 	return n
 }
@@ -176,7 +176,7 @@ func testTheFirstOfAKeyHangsUp(t *testing.T, o Options) {
 	if err != nil || again.Value != got.token.Value || again.Source != FromReplay {
 		t.Errorf("later: %+v, %v", again, err)
 	}
-	if n := len(s.line(id).shared); n != 0 {
+	if n := len(s.queue(id).shared); n != 0 {
 		t.Errorf("%d keys are kept", n)
 	}
 }

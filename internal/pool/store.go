@@ -79,7 +79,7 @@ func Open(o Options) (*Store, error) {
 		n.ended = func(Ref, string) {}
 	}
 	secrets := &signing{client: c}
-	tokens := &Tokens{client: c, news: n, signing: secrets, closing: make(chan struct{}), lines: map[captcha.ID]*line{}}
+	tokens := &Tokens{client: c, news: n, signing: secrets, closing: make(chan struct{}), queues: map[captcha.ID]*takeQueue{}}
 	n.wake = tokens.wake
 	return &Store{
 		Tokens:   tokens,

@@ -2,11 +2,8 @@ package pool
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"sort"
-	"strconv"
 	"time"
 )
 
@@ -29,18 +26,18 @@ func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
 	if err != nil {
 		return Token{}, err
 	}
-	l := s.line(r.ID)
-	mine := make(ear, 1)
-	a, err := l.join(l.asker(r, mine))
+	q := s.queue(r.ID)
+	mine := make(listener, 1)
+	w, err := q.join(q.newWaiter(r, mine))
 	if err != nil {
 		return Token{}, err
 	}
-	got, err := l.await(ctx, a, mine, r.Wait)
+	got, err := q.await(ctx, w, mine, r.Wait)
 	if err != nil {
 		return Token{}, err
 	}
 	if errors.Is(got.err, errNothing) || errors.Is(got.err, errFull) {
-		return Token{}, l.empty(ctx, r, errors.Is(got.err, errFull))
+		return Token{}, q.empty(ctx, r, errors.Is(got.err, errFull))
 	}
 	if got.err == nil {
 		got.token.ID = signer.name(got.token.ID, r.Caller)
@@ -48,15 +45,15 @@ func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
 	return got.token, got.err
 }
 
-// await is how an asker gets its answer. Without a wait that takes one exchange
+// await is how a waiter gets its answer. Without a wait that takes one exchange
 // with Redis, which has a limit of its own, so the caller need not be watched: it
 // is looked at afterwards.
-func (l *line) await(ctx context.Context, a *asker, mine ear, wait time.Duration) (answer, error) {
+func (q *takeQueue) await(ctx context.Context, w *waiter, mine listener, wait time.Duration) (answer, error) {
 	if wait <= 0 {
 		got := <-mine
 		if err := ctx.Err(); err != nil {
 			if got.err == nil {
-				l.giveBack(ctx, got.token)
+				q.giveBack(ctx, got.token)
 			}
 			return answer{}, err
 		}
@@ -68,50 +65,27 @@ func (l *line) await(ctx context.Context, a *asker, mine ear, wait time.Duration
 	case got := <-mine:
 		return got, nil
 	case <-ctx.Done():
-		_ = l.abandon(ctx, a, mine, false)
+		_ = q.abandon(ctx, w, mine, false)
 		return answer{}, ctx.Err()
 	case <-timer.C:
-		return answer{err: l.abandon(ctx, a, mine, true)}, nil
+		return answer{err: q.abandon(ctx, w, mine, true)}, nil
 	}
-}
-
-// asker prepares a request for its line.
-func (l *line) asker(r Request, caller ear) *asker {
-	a := &asker{
-		margin: r.Margin.Milliseconds(), need: max(r.Margin, r.MinTTL).Milliseconds(),
-		minTTL: r.MinTTL.Milliseconds(), waits: r.Wait > 0, maxWaiting: r.MaxWaiting, rate: r.Rate, window: r.RatePer.Milliseconds(),
-		ears: []ear{caller},
-	}
-	// The life it needs stands in front of a ticket, so that a script can judge
-	// those of other replicas. All callers with one key have one ticket, everywhere.
-	if r.Idempotency != "" {
-		sum := sha256.Sum256([]byte(r.Idempotency))
-		key := hex.EncodeToString(sum[:16])
-		a.once = l.keys.once + key
-		if a.waits {
-			a.ticket = strconv.FormatInt(a.need, 10) + ":key:" + key
-		}
-	} else if a.waits {
-		a.ticket = strconv.FormatInt(a.need, 10) + ":" + l.tokens.replica + ":" +
-			strconv.FormatInt(l.tokens.tickets.Add(1), 10)
-	}
-	return a
 }
 
 // empty says when it makes sense to ask again: when the order that would serve
 // this caller should land. The look behind it is shared for a quarter second.
-func (l *line) empty(ctx context.Context, r Request, full bool) error {
-	l.look.Lock()
-	defer l.look.Unlock()
-	if time.Since(l.lookedAt) > 250*time.Millisecond {
+func (q *takeQueue) empty(ctx context.Context, r Request, full bool) error {
+	q.look.Lock()
+	defer q.look.Unlock()
+	if time.Since(q.lookedAt) > 250*time.Millisecond {
 		// The caller's end must not spoil the answer for the others.
-		l.looked, l.lookErr = l.tokens.Look(context.WithoutCancel(ctx), l.id, r.Margin, 0)
-		l.lookedAt = time.Now()
+		q.looked, q.lookErr = q.tokens.Look(context.WithoutCancel(ctx), q.id, r.Margin, 0)
+		q.lookedAt = time.Now()
 	}
-	if l.lookErr != nil {
-		return l.lookErr
+	if q.lookErr != nil {
+		return q.lookErr
 	}
-	return &EmptyError{RetryAfter: landing(l.looked), Paused: l.looked.Paused, Full: full}
+	return &EmptyError{RetryAfter: landing(q.looked), Paused: q.looked.Paused, Full: full}
 }
 
 // landing estimates when an order will serve one more caller than those who are

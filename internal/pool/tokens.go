@@ -20,32 +20,32 @@ type Tokens struct {
 	tickets  atomic.Int64   // numbers its waiting callers
 	draining atomic.Bool    // nobody may wait any more
 	closing  chan struct{}  // closed by close
-	workers  sync.WaitGroup // goroutines that serve lines
+	workers  sync.WaitGroup // goroutines that serve queues
 
 	mu     sync.Mutex
-	lines  map[captcha.ID]*line
+	queues map[captcha.ID]*takeQueue
 	closed bool
 }
 
-// line finds or makes the line of an identity.
-func (s *Tokens) line(id captcha.ID) *line {
+// queue finds or makes the queue of an identity.
+func (s *Tokens) queue(id captcha.ID) *takeQueue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.lines[id]
-	if l == nil {
-		l = &line{tokens: s, id: id, keys: s.keys(id), bell: make(chan struct{}, 1), shared: map[string]*asker{}}
-		s.lines[id] = l
+	q := s.queues[id]
+	if q == nil {
+		q = &takeQueue{tokens: s, id: id, keys: s.keys(id), bell: make(chan struct{}, 1), shared: map[string]*waiter{}}
+		s.queues[id] = q
 	}
-	return l
+	return q
 }
 
 // wake makes the waiters of this replica ask again.
 func (s *Tokens) wake(id captcha.ID) {
 	s.mu.Lock()
-	l := s.lines[id]
+	q := s.queues[id]
 	s.mu.Unlock()
-	if l != nil {
-		l.wake()
+	if q != nil {
+		q.wake()
 	}
 }
 
@@ -53,14 +53,14 @@ func (s *Tokens) wake(id captcha.ID) {
 func (s *Tokens) sendAway() {
 	s.draining.Store(true)
 	s.mu.Lock()
-	lines := slices.Collect(maps.Values(s.lines))
+	queues := slices.Collect(maps.Values(s.queues))
 	s.mu.Unlock()
-	for _, l := range lines {
-		l.sendAway()
+	for _, q := range queues {
+		q.sendAway()
 	}
 }
 
-// spawn runs a line's work in a goroutine that close waits for; false after it.
+// spawn runs a queue's work in a goroutine that close waits for; false after it.
 func (s *Tokens) spawn(work func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

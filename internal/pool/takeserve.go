@@ -1,0 +1,214 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// serve makes script calls for as long as somebody is in the queue.
+func (q *takeQueue) serve() {
+	sleep := time.NewTimer(0)
+	defer sleep.Stop()
+	for {
+		c, rest, ok := q.next(time.Now())
+		switch {
+		case !ok:
+			return
+		case c != nil:
+			q.call(c)
+		default:
+			sleep.Reset(rest)
+			select {
+			case <-q.bell:
+			case <-sleep.C:
+			case <-q.tokens.closing:
+				q.sendAway()
+			}
+		}
+	}
+}
+
+// next puts together who goes into the next call. Without anybody it tells how
+// long to sleep until the waiting callers poll; ok is false where nobody is left.
+func (q *takeQueue) next(at time.Time) (c *takeCall, rest time.Duration, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.round) == 0 && len(q.parked) > 0 && (q.awake || at.Sub(q.began) >= pollEvery) {
+		q.awake, q.began = false, at
+		q.round = append(q.round, q.parked...)
+	}
+	c = &takeCall{departures: q.departures}
+	q.departures = nil
+	q.round = c.admit(q.round)
+	q.arrivals = c.admit(q.arrivals)
+	switch {
+	case len(c.immediate)+len(c.waiters)+len(c.departures) > 0:
+		return c, 0, true
+	case len(q.parked) > 0:
+		return nil, max(0, pollEvery-at.Sub(q.began)), true
+	}
+	q.serving = false
+	return nil, 0, false
+}
+
+// call runs the script until it is known what it did. Where Redis refuses it, it is
+// over. Where answers are lost for a second the callers are told so; the call itself
+// is repeated under its number until Redis answers, and what it handed out then
+// goes back into the stock.
+func (q *takeQueue) call(c *takeCall) {
+	keys, args := q.encode(c, q.tokens.calls.Add(1))
+	began, lost := time.Now(), false
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		limit := callTimeout
+		if !c.failed {
+			limit -= time.Since(began)
+		}
+		reply, err := q.tokens.takeOnce(limit, keys, args)
+		if err == nil {
+			q.deliver(c, reply)
+			return
+		}
+		if isOver(err, q.tokens.scripts.take, lost) {
+			q.refuse(c, q.tokens.explain(context.Background(), err, keys))
+			return
+		}
+		lost = true
+		if wait >= 80*time.Millisecond || time.Since(began)+wait >= callTimeout {
+			q.fail(c, err)
+		}
+		if time.Since(began) > receiptLife {
+			q.deliver(c, nil)
+			return
+		}
+		select {
+		case <-time.After(wait):
+		case <-q.tokens.closing:
+			q.deliver(c, nil)
+			return
+		}
+	}
+}
+
+// isOver reports whether an error is Redis' own answer to a take, so that it is
+// known that nothing was handed out. An error that the script raised names it; it
+// had looked for the receipt of an earlier try by then. Others were answered
+// without running it, which says nothing of an earlier try whose answer was lost.
+func isOver(err error, script *redis.Script, lost bool) bool {
+	var answer redis.Error
+	return errors.As(err, &answer) && (!lost || strings.Contains(answer.Error(), script.Hash()))
+}
+
+// refuse ends a call that Redis refused. Its tickets are forgotten like those of a
+// replica that is gone.
+func (q *takeQueue) refuse(c *takeCall, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stuck = false
+	if !q.refused {
+		q.refused = true
+		q.tokens.log.Warn("redis refuses to hand out tokens", "err", err)
+	}
+	for _, w := range slices.Concat(c.immediate, c.waiters) {
+		w.asked = false
+		q.finishLocked(w, answer{err: down(err)})
+		q.unparkLocked(w)
+	}
+}
+
+// fail tells the callers of a call, and those behind it, that Redis is away.
+func (q *takeQueue) fail(c *takeCall, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if c.failed {
+		return
+	}
+	c.failed, q.stuck = true, true
+	q.tokens.log.Warn("a take has no answer yet; its tokens will be put back", "err", err)
+	down := answer{err: down(err)}
+	for _, group := range [][]*waiter{c.immediate, c.waiters, q.arrivals, q.parked} {
+		for _, w := range group {
+			w.parked = false
+			q.finishLocked(w, down)
+			if w.arrival != "" && !w.asked {
+				q.departLocked(w)
+			}
+		}
+	}
+	q.arrivals, q.parked, q.round = nil, nil, nil
+}
+
+// deliver gives the answers of a call to its callers; nil stands for a call whose
+// outcome will never be known.
+func (q *takeQueue) deliver(c *takeCall, reply []string) {
+	answers, err := q.decode(c, reply)
+	if err != nil && reply != nil {
+		q.tokens.log.Error("a take was answered with something unreadable", "err", err)
+	}
+	var orphans []Token
+	q.mu.Lock()
+	if q.refused {
+		q.refused = false
+		q.tokens.log.Info("redis lets tokens be handed out again")
+	}
+	q.stuck = false
+	for i, w := range append(c.waiters, c.immediate...) {
+		got := answer{err: down(err)}
+		if err == nil {
+			got = answers[i]
+		}
+		w.asked, w.held = false, got.held
+		switch {
+		case errors.Is(got.err, errParked) && !w.done && !q.tokens.draining.Load():
+			if !w.parked {
+				w.parked = true
+				q.parked = append(q.parked, w)
+			}
+			continue
+		case errors.Is(got.err, errParked):
+			q.finishLocked(w, answer{err: ErrClosed})
+			q.departLocked(w)
+		case w.done && got.err == nil:
+			orphans = append(orphans, got.token)
+		default:
+			q.finishLocked(w, got)
+		}
+		q.unparkLocked(w)
+	}
+	q.mu.Unlock()
+	// Apart, so that nobody in the queue has to wait for it.
+	if err := q.giveBackLater(orphans...); err != nil {
+		q.tokens.log.Warn("tokens whose callers hung up could not be put back", "err", err)
+	}
+	q.tokens.news.changed(q.id)
+}
+
+// once is a command that go-redis does not send again by itself.
+type once struct{ *redis.Cmd }
+
+// NoRetry is what go-redis asks before it does.
+func (once) NoRetry() bool { return true }
+
+// takeOnce runs take.lua one time, so that the caller learns of each lost answer.
+// Where Redis does not know the script, its text is sent along.
+func (s *Tokens) takeOnce(limit time.Duration, keys []string, args []any) ([]string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	command := make([]any, 0, 3+len(keys)+len(args))
+	command = append(command, "evalsha", s.scripts.take.Hash(), len(keys))
+	for _, key := range keys {
+		command = append(command, key)
+	}
+	command = append(command, args...)
+	call := once{redis.NewCmd(ctx, command...)}
+	if err := s.hot.Process(ctx, call); redis.HasErrorPrefix(err, "NOSCRIPT") {
+		command[0], command[1] = "eval", s.scripts.takeText
+		call = once{redis.NewCmd(ctx, command...)}
+		_ = s.hot.Process(ctx, call) // the call has its error
+	}
+	return call.StringSlice()
+}

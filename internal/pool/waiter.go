@@ -1,0 +1,95 @@
+package pool
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+)
+
+// waiter is one entry of the take queue: a caller, or all callers that wait with one
+// Idempotency-Key.
+type waiter struct {
+	margin, need int64 // ms
+	minTTL       int64 // ms, as it was asked for: an Idempotency-Key belongs to it
+	waits        bool
+	maxWaiting   int
+	rate         int
+	ratePer      int64  // ms
+	ticket       string // "" = does not wait
+	holder       string // this replica's part of a ticket that others can hold too
+	once         string // the key in Redis of what its Idempotency-Key got; "" = no Idempotency-Key
+
+	// Guarded by the queue's mutex; arrival belongs to serve while asked is set.
+	listeners []listener // its callers, in the order in which they came
+	arrival   string     // when it came, as Redis' queue knows it; "" until it is in there
+	asked     bool       // part of the call under way
+	parked    bool       // in takeQueue.parked
+	done      bool       // answered, or gone
+	timedOut  bool       // gone because its wait was over: a miss
+	held      error      // why it still waits, where that is not an empty pool
+}
+
+// listener is where one caller hears its answer; it has room for it.
+type listener chan answer
+
+type answer struct {
+	token Token
+	err   error
+	held  error // with errParked: why, where that is not an empty pool
+}
+
+// departure is a ticket to be given up.
+type departure struct {
+	ticket string
+	holder string // as of the waiter
+	missed bool
+}
+
+// newWaiter prepares a request for its queue.
+func (q *takeQueue) newWaiter(r Request, caller listener) *waiter {
+	w := &waiter{
+		margin: r.Margin.Milliseconds(), need: max(r.Margin, r.MinTTL).Milliseconds(),
+		minTTL: r.MinTTL.Milliseconds(), waits: r.Wait > 0, maxWaiting: r.MaxWaiting,
+		rate: r.Rate, ratePer: r.RatePer.Milliseconds(), listeners: []listener{caller},
+	}
+	// The life it needs stands in front of a ticket, so that a script can judge
+	// those of other replicas. All callers with one key have one ticket, everywhere.
+	switch {
+	case r.Idempotency != "":
+		sum := sha256.Sum256([]byte(r.Idempotency))
+		key := hex.EncodeToString(sum[:16])
+		w.once = q.keys.once + key
+		if w.waits {
+			w.ticket = strconv.FormatInt(w.need, 10) + ":key:" + key
+			w.holder = w.ticket + "|" + q.tokens.replica
+		}
+	case w.waits:
+		w.ticket = strconv.FormatInt(w.need, 10) + ":" + q.tokens.replica + ":" +
+			strconv.FormatInt(q.tokens.tickets.Add(1), 10)
+	}
+	return w
+}
+
+// immediate waiters need nothing but a token; most are, and they cost least.
+func (w *waiter) immediate() bool { return !w.waits && w.once == "" && w.need <= w.margin }
+
+// finishLocked answers the callers of a waiter, once. One of them got the token,
+// the others get it again.
+func (q *takeQueue) finishLocked(w *waiter, with answer) {
+	if w.done {
+		return
+	}
+	q.endLocked(w)
+	for _, listener := range w.listeners {
+		listener <- with
+		with.token.Source = FromReplay
+	}
+}
+
+// endLocked lets nobody join a waiter any more.
+func (q *takeQueue) endLocked(w *waiter) {
+	w.done = true
+	if w.once != "" && q.shared[w.once] == w {
+		delete(q.shared, w.once)
+	}
+}

@@ -61,7 +61,7 @@ func TestKeyChangesWhileACallerWaits(t *testing.T) {
 			if strings.Contains(a.body, tokenValue) {
 				t.Error("the answer holds the token")
 			}
-			if got := d.stock.look(t, login); got.Fresh != test.back || got.Figures.Returned != int64(test.back) {
+			if got := d.stock.putBack(t, login, test.back); got.Fresh != test.back || got.Figures.Returned != int64(test.back) {
 				t.Errorf("%d are back, want %d: %+v", got.Fresh, test.back, got.Figures)
 			}
 			if test.back == 1 {
@@ -119,7 +119,7 @@ func TestTargetChangesWhileACallerWaits(t *testing.T) {
 			if got.status == 200 || !strings.Contains(got.body, `"code":"`+test.code+`"`) {
 				t.Errorf("%d %s", got.status, got.body)
 			}
-			if got := d.stock.look(t, old); got.Fresh != test.back || d.stock.count("return") != test.back {
+			if got := d.stock.putBack(t, old, test.back); got.Fresh != test.back || d.stock.count("return") != test.back {
 				t.Errorf("%d tokens went back, want %d", got.Fresh, test.back)
 			}
 		})

@@ -103,11 +103,11 @@ func (w *watchedStock) Take(ctx context.Context, r pool.Request) (pool.Token, er
 	return token, err
 }
 
-func (w *watchedStock) Return(ctx context.Context, t pool.Token) error {
-	if err := w.called(ctx, "return"); err != nil {
+func (w *watchedStock) Return(t pool.Token) error {
+	if err := w.called(context.Background(), "return"); err != nil {
 		return err
 	}
-	return w.Store.Return(ctx, t)
+	return w.Store.Return(t)
 }
 
 func (w *watchedStock) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
@@ -281,6 +281,16 @@ func (w *watchedStock) look(t testing.TB, target *targets.Target) pool.Stock {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return stock
+}
+
+// putBack is what the stock holds when n tokens were put back, which nobody waits for.
+func (w *watchedStock) putBack(t *testing.T, target *targets.Target, n int) (stock pool.Stock) {
+	t.Helper()
+	eventually(t, "tokens that nobody received are back", func() bool {
+		stock = w.look(t, target)
+		return stock.Figures.Returned >= int64(n)
+	})
 	return stock
 }
 

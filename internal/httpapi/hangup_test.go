@@ -111,7 +111,7 @@ func TestHungUpInTheMomentOfALanding(t *testing.T) {
 // came back after a hand-out.
 func (d *daemon) checkGivenBack(t *testing.T, had, back int) {
 	t.Helper()
-	got := d.stock.look(t, d.target("staging-login"))
+	got := d.stock.putBack(t, d.target("staging-login"), back)
 	if n := d.stock.count("return"); n != back || got.Figures.Returned != int64(back) || got.Fresh != had-1+back {
 		t.Errorf("given back %d times, want %d; the stock says %+v", n, back, got)
 	}
@@ -292,6 +292,7 @@ func TestManyHangUps(t *testing.T) {
 		n, _ := d.stock.asked()
 		return strings.Count(d.logged.String(), `"status":`) == n
 	})
+	d.stock.putBack(t, d.target("staging-login"), d.stock.count("return"))
 	// What is left is what nobody received; what went out in part counts as neither.
 	left := map[string]bool{}
 	for {

@@ -45,10 +45,11 @@ func TestLedger(t *testing.T) {
 	// Each of the terms below is another number, so that none can stand for another.
 	land(19, 0)
 	for _, token := range take(19, 0)[:7] { // hits, and returned
-		if err := d.stock.Store.Return(t.Context(), token); err != nil {
+		if err := d.stock.Store.Return(token); err != nil {
 			t.Fatal(err)
 		}
 	}
+	d.stock.putBack(t, target, 7)
 	if _, err := d.stock.Store.Flush(t.Context(), target.ID, target.Margin); err != nil { // discarded: those 7, and one
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ type Reporter interface {
 // Taker hands out tokens and takes back those that nobody received.
 type Taker interface {
 	Take(ctx context.Context, r pool.Request) (pool.Token, error)
-	Return(ctx context.Context, t pool.Token) error
+	Return(t pool.Token) error
 }
 
 // Surveyor tells what the stock holds.

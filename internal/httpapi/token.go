@@ -177,13 +177,12 @@ func writeNow(w http.ResponseWriter, body []byte) error {
 	return http.NewResponseController(w).Flush()
 }
 
-// giveBack returns a token to the stock, which has its own time limit: the
-// request is over.
+// giveBack returns a token to the stock, which holds up nobody for it.
 func (s *Server) giveBack(ctx context.Context, c *call, token *pool.Token, repeatable bool) {
 	if repeatable {
 		return
 	}
-	if err := s.stock.Return(ctx, *token); err != nil {
+	if err := s.stock.Return(*token); err != nil {
 		s.log.WarnContext(ctx, "returning a token that nobody received", slog.String("target", c.target.Name), slog.Any("err", err))
 	}
 }

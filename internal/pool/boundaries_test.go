@@ -41,9 +41,7 @@ func TestWhereLivesEnd(t *testing.T) {
 		if err != nil || token.TTL != 55*time.Second {
 			t.Fatalf("all that it has: %v, %v", token.TTL, err)
 		}
-		if err := s.Return(t.Context(), token); err != nil {
-			t.Fatal(err)
-		}
+		giveBack(t, s, token)
 		time.Sleep(15 * time.Second)
 		at(Stock{Fresh: 1, NextExpiry: 0, NextLook: -time.Millisecond})
 		time.Sleep(time.Millisecond)
@@ -62,9 +60,7 @@ func TestReturnedWithinItsMargin(t *testing.T) {
 			token := take(t, s, Request{ID: id, Margin: 40 * time.Second}, 1)[0]
 			time.Sleep(token.TTL - c.left)
 			before := look(t, s, id).Figures
-			if err := s.Return(t.Context(), token); err != nil {
-				t.Fatal(err)
-			}
+			giveBack(t, s, token)
 			got := look(t, s, id)
 			if got.Fresh != c.fresh || got.Figures.Returned != before.Returned+1 || got.Figures.Expired != before.Expired+int64(1-c.fresh) {
 				t.Errorf("with %v left: %+v", c.left, got)

@@ -141,9 +141,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Return(t.Context(), first); err != nil {
-		t.Fatal(err)
-	}
+	giveBack(t, s, first)
 	got, err := s.Take(t.Context(), Request{ID: id, Idempotency: "k"})
 	if err != nil {
 		t.Fatal(err)

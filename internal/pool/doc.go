@@ -75,7 +75,9 @@
 //     end what was paid for begin with a write that needs no memory: Redis refuses
 //     a script only at its first write.
 //   - A token that cannot be taken back now is taken back later, while the replica
-//     runs and the token lives.
+//     runs and the token lives. No caller of Return waits for it.
+//   - A process keeps nothing of an identity that nobody asked for in the last
+//     minute, and no mutex over an exchange with Redis.
 //   - A text lives once in an identity: a landing with the text of a token that is
 //     not dead yet, taken or not, ends its order as failed.
 //   - An order settles once: the script that removes it appends the token.

@@ -150,7 +150,7 @@ func testForeignTypes(t *testing.T, o Options) {
 		} else {
 			s.slow.Set(ctx, name, "foreign", 0)
 		}
-		s.queue(id).lookedAt = time.Time{} // the look of the last round says nothing of this one
+		s.queue(id).look = nil // the look of the last round says nothing of this one
 		failed, got := 0, 0
 		check := func(what string, err error) {
 			switch {
@@ -186,7 +186,7 @@ func testForeignTypes(t *testing.T, o Options) {
 		check("looking", err)
 		_, _, err = s.Adopt(ctx, id, []string{order.Order})
 		check("adopting", err)
-		if err := s.Return(ctx, held); err != nil {
+		if err := s.Return(held); err != nil {
 			t.Errorf("returning: %v", err)
 		}
 		if failed == 0 {

@@ -97,9 +97,7 @@ func TestHowLongKeysLive(t *testing.T) {
 		stock(t, s, id, 1, 0, 20*time.Second)
 		for _, want := range []time.Duration{time.Minute, 200 * time.Second} {
 			token := take(t, s, Request{ID: id}, 1)[0]
-			if err := s.Return(t.Context(), token); err != nil {
-				t.Fatal(err)
-			}
+			giveBack(t, s, token)
 			if got := ttl(t, s, k.back+token.handout); got != want {
 				t.Errorf("the mark of a hand-out lives for %v, want %v", got, want)
 			}
@@ -227,7 +225,7 @@ func TestWaitersAreWoken(t *testing.T) {
 				}
 			},
 			"return": func(s *replica) {
-				if err := s.Return(t.Context(), held); err != nil {
+				if err := s.Return(held); err != nil {
 					t.Error(err)
 				}
 			},
@@ -328,7 +326,7 @@ func TestHangUpsInEveryMoment(t *testing.T) {
 					t.Fatal(err)
 				}
 				synctest.Wait()
-				_ = q.abandon(gone, a, mine, false)
+				_ = q.abandon(a, mine, false)
 			},
 			func(r Request) { // gone while the call was under way
 				mine := make(listener, 1)

@@ -581,7 +581,7 @@ func testTheLedgerBalances(t *testing.T, o Options) {
 			}
 		case 12:
 			if len(held) > 0 {
-				err = s.Return(t.Context(), held[random.IntN(len(held))])
+				err = s.Return(held[random.IntN(len(held))])
 			}
 		case 13:
 			switch random.IntN(6) {

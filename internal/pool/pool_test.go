@@ -121,7 +121,7 @@ func testIdempotencyKeyRepeatsTheToken(t *testing.T, o Options) {
 		t.Fatalf("again: %+v, %v", again, err)
 	}
 	// It stays with its caller.
-	if err := s.Return(t.Context(), first); err != nil || look(t, s, id).Fresh != 1 {
+	if err := s.Return(first); err != nil || look(t, s, id).Fresh != 1 {
 		t.Fatalf("a token with a key was returned: %v", err)
 	}
 	request.MinTTL = time.Second
@@ -145,17 +145,13 @@ func testReturnHappensOnce(t *testing.T, o Options) {
 		t.Fatal(err)
 	}
 	for range 3 { // as when replies are lost
-		if err := s.Return(t.Context(), first); err != nil {
-			t.Fatal(err)
-		}
+		giveBack(t, s, first)
 	}
 	second, err := s.Take(t.Context(), Request{ID: id})
 	if err != nil || second.ID != first.ID {
 		t.Fatalf("after the return: %+v, %v", second, err)
 	}
-	if err := s.Return(t.Context(), first); err != nil { // late copy of the first return
-		t.Fatal(err)
-	}
+	giveBack(t, s, first) // late copy of the first return
 	if got := look(t, s, id); got.Fresh != 0 || got.Figures.Returned != 1 {
 		t.Fatalf("a hand-out was returned twice: %+v", got)
 	}

@@ -3,7 +3,10 @@ package pool
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
+
+	"poold/internal/captcha"
 )
 
 // mostBack bounds the tokens of one identity that wait to be returned.
@@ -11,132 +14,133 @@ const mostBack = 10_000
 
 var errFullBack = errors.New("pool: too many tokens wait to be put back")
 
+// Return takes a token back whose caller hung up before a byte of the answer
+// was written. What was taken under an Idempotency-Key stays with its caller.
+// It does not wait for Redis: what Redis does not take is offered to it again until
+// the token dies or the store closes. An error says that this cannot be.
+func (s *Tokens) Return(t Token) error {
+	if t.handout == "" {
+		return nil
+	}
+	return s.returns.add(t)
+}
+
+// giveBack returns a token that nobody listens for any more.
+func (s *Tokens) giveBack(t Token) {
+	if err := s.Return(t); err != nil {
+		s.log.Warn("a token whose caller hung up could not be put back", "err", err)
+	}
+}
+
+// returns puts tokens back into the stock, one goroutine for each identity that has
+// any: what one part of a cluster does not take must not hold up the others.
+type returns struct {
+	*client
+
+	news    *news
+	spawn   func(func()) bool // Tokens.spawn
+	closing <-chan struct{}
+
+	mu   sync.Mutex
+	back map[captcha.ID][]unwanted // what Redis did not take back yet; a goroutine works on each
+}
+
 // unwanted is a token whose caller hung up, until it is in the stock again.
 type unwanted struct {
 	token Token
 	until time.Time // then it is dead
 }
 
-// Return takes a token back whose caller hung up before a byte of the answer
-// was written. What was taken under an Idempotency-Key stays with its caller.
-// It does not end with ctx. What Redis does not take within a second is offered to
-// it until the token dies or the store closes, without the caller; an error says
-// that this cannot be.
-func (s *Tokens) Return(ctx context.Context, t Token) error {
-	if t.handout == "" {
-		return nil
-	}
-	if s.away(ctx, string(t.identity)) == nil && s.putBack(ctx, t) == nil {
-		return nil
-	}
-	return s.queue(t.identity).giveBackLater(t) //nolint:contextcheck // the caller does not wait for it, so its context must not end it
-}
-
-// putBack runs the script once.
-func (s *Tokens) putBack(ctx context.Context, t Token) error {
-	k := s.keys(t.identity)
-	// The caller is gone, and so may be its context; the token must not be.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-	defer cancel()
-	err := s.scripts.giveBack.Run(ctx, s.hot, []string{k.tokens, k.back + t.handout, k.tickets, k.stats},
-		t.element, t.margin.Milliseconds(), s.channel(), string(t.identity)).Err()
-	if err != nil {
-		return err
-	}
-	s.news.stir(t.identity)
-	return nil
-}
-
-// giveBack returns a token that nobody listens for any more.
-func (q *takeQueue) giveBack(ctx context.Context, t Token) {
-	if err := q.tokens.Return(ctx, t); err != nil {
-		q.tokens.log.Warn("a token whose caller hung up could not be put back", "err", err)
-	}
-}
-
-// giveBackLater hands tokens to the goroutine that returns them, and starts it.
-func (q *takeQueue) giveBackLater(tokens ...Token) error {
-	now := time.Now()
-	q.mu.Lock()
-	full := false
-	for _, t := range tokens {
-		if full = len(q.back) >= mostBack; full {
-			break
-		}
-		if t.handout != "" {
-			// Its TTL is as of the hand-out: it is dead by then.
-			q.back = append(q.back, unwanted{token: t, until: now.Add(t.TTL)})
-		}
-	}
-	start := len(q.back) > 0 && !q.returning
-	q.returning = q.returning || start
-	q.mu.Unlock()
-	if start && !q.tokens.spawn(q.returnAll) {
-		q.returnAll() // after Close: each gets one try
-	}
-	if full {
+// add makes a token one of those to be put back.
+func (r *returns) add(t Token) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := t.identity
+	waiting, working := r.back[id]
+	if len(waiting) >= mostBack {
 		return errFullBack
 	}
+	if !working && !r.spawn(func() { r.putBackAll(id) }) {
+		return ErrClosed
+	}
+	// Its TTL is as of the hand-out: it is dead by then.
+	r.back[id] = append(waiting, unwanted{token: t, until: time.Now().Add(t.TTL)})
 	return nil
 }
 
-// returnAll returns what nobody listens for any more, until nothing is left or the
-// store closes while Redis does not take it.
-func (q *takeQueue) returnAll() {
+// putBackAll works until nothing of an identity is left, or the store closes while
+// Redis does not take it.
+func (r *returns) putBackAll(id captcha.ID) {
 	var failing error
 	var returned, dead int
 	wait := 50 * time.Millisecond
 	for {
-		next, ok := q.nextBack()
+		next, ok := r.next(id)
 		if !ok {
 			break
 		}
-		err := q.tokens.putBack(context.Background(), next.token)
+		err := r.putBack(next.token)
 		if err == nil {
 			returned++
-			q.dropBack()
+			r.drop(id)
 			continue
 		}
 		if failing == nil {
-			q.tokens.log.Warn("tokens whose callers hung up cannot be put back yet", "err", err)
+			r.log.Warn("tokens whose callers hung up cannot be put back yet", "err", err)
 		}
 		failing = err
 		if !time.Now().Before(next.until) {
 			dead++
-			q.dropBack()
+			r.drop(id)
 			continue
 		}
 		select {
 		case <-time.After(wait):
 			wait = min(2*wait, time.Second)
-		case <-q.tokens.closing:
-			q.mu.Lock()
-			left := len(q.back)
-			q.back, q.returning = nil, false
-			q.mu.Unlock()
-			q.tokens.log.Warn("tokens whose callers hung up were not put back before the stop", "tokens", left, "err", err)
+		case <-r.closing:
+			r.mu.Lock()
+			left := len(r.back[id])
+			delete(r.back, id)
+			r.mu.Unlock()
+			r.log.Warn("tokens whose callers hung up were not put back before the stop", "tokens", left, "err", err)
 			return
 		}
 	}
 	if failing != nil {
-		q.tokens.log.Info("tokens whose callers hung up are put back", "tokens", returned, "died", dead)
+		r.log.Info("tokens whose callers hung up are put back", "tokens", returned, "died", dead)
 	}
 }
 
-// nextBack is the next token to be returned; where it is false returnAll ends.
-func (q *takeQueue) nextBack() (unwanted, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.back) == 0 {
-		q.back, q.returning = nil, false
+// putBack runs the script once.
+func (r *returns) putBack(t Token) error {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	if err := r.away(ctx, string(t.identity)); err != nil {
+		return err
+	}
+	k := r.keys(t.identity)
+	err := r.scripts.giveBack.Run(ctx, r.hot, []string{k.tokens, k.back + t.handout, k.tickets, k.stats},
+		t.element, t.margin.Milliseconds(), r.channel(), string(t.identity)).Err()
+	if err == nil {
+		r.news.stir(t.identity)
+	}
+	return err
+}
+
+// next is the next token to be put back; where it is false putBackAll ends.
+func (r *returns) next(id captcha.ID) (unwanted, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.back[id]) == 0 {
+		delete(r.back, id)
 		return unwanted{}, false
 	}
-	return q.back[0], true
+	return r.back[id][0], true
 }
 
-// dropBack takes it out.
-func (q *takeQueue) dropBack() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.back = q.back[1:]
+// drop takes it out.
+func (r *returns) drop(id captcha.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.back[id] = r.back[id][1:]
 }

@@ -80,6 +80,7 @@ func Open(o Options) (*Store, error) {
 	}
 	secrets := &signing{client: c}
 	tokens := &Tokens{client: c, news: n, signing: secrets, closing: make(chan struct{}), queues: map[captcha.ID]*takeQueue{}}
+	tokens.returns = &returns{client: c, news: n, spawn: tokens.spawn, closing: tokens.closing, back: map[captcha.ID][]unwanted{}}
 	n.wake = tokens.wake
 	return &Store{
 		Tokens:   tokens,
@@ -96,13 +97,14 @@ func (s *Store) Mode() Mode { return s.client.mode }
 // Health tells how Redis serves; it does not block.
 func (s *Store) Health() Health { return s.monitor.health() }
 
-// Run keeps watch over Redis, reviews how it is set up and listens for wake-ups
-// until ctx ends.
+// Run keeps watch over Redis, reviews how it is set up, listens for wake-ups and
+// forgets idle queues until ctx ends.
 func (s *Store) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() { s.monitor.watch(ctx) })
 	group.Go(func() { s.news.listen(ctx) })
 	group.Go(func() { s.monitor.review(ctx) })
+	group.Go(func() { s.Tokens.forgetIdle(ctx) })
 	group.Wait()
 	return nil
 }

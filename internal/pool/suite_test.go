@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -225,6 +226,33 @@ func look(t testing.TB, s *replica, id captcha.ID) Stock {
 		t.Fatal(err)
 	}
 	return stock
+}
+
+// giveBack returns a token and waits until it is in the stock.
+func giveBack(t testing.TB, s *replica, token Token) {
+	t.Helper()
+	if err := s.Return(token); err != nil {
+		t.Fatal(err)
+	}
+	putBack(t, s)
+}
+
+// putBack waits until all that was returned is in the stock. In a bubble no time
+// passes meanwhile.
+func putBack(t testing.TB, s *replica) {
+	t.Helper()
+	for began := time.Now(); s.returning() > 0; runtime.Gosched() {
+		if time.Since(began) > 10*time.Second {
+			t.Fatal("a token is not put back within 10 s")
+		}
+	}
+}
+
+// returning is of how many identities tokens wait to be put back.
+func (s *replica) returning() int {
+	s.returns.mu.Lock()
+	defer s.returns.mu.Unlock()
+	return len(s.returns.back)
 }
 
 func isEmpty(err error) bool {

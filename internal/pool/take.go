@@ -26,9 +26,8 @@ func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
 	if err != nil {
 		return Token{}, err
 	}
-	q := s.queue(r.ID)
 	mine := make(listener, 1)
-	w, err := q.join(q.newWaiter(r, mine))
+	q, w, err := s.join(r, mine)
 	if err != nil {
 		return Token{}, err
 	}
@@ -53,7 +52,7 @@ func (q *takeQueue) await(ctx context.Context, w *waiter, mine listener, wait ti
 		got := <-mine
 		if err := ctx.Err(); err != nil {
 			if got.err == nil {
-				q.giveBack(ctx, got.token)
+				q.tokens.giveBack(got.token)
 			}
 			return answer{}, err
 		}
@@ -65,27 +64,82 @@ func (q *takeQueue) await(ctx context.Context, w *waiter, mine listener, wait ti
 	case got := <-mine:
 		return got, nil
 	case <-ctx.Done():
-		_ = q.abandon(ctx, w, mine, false)
+		_ = q.abandon(w, mine, false)
 		return answer{}, ctx.Err()
 	case <-timer.C:
-		return answer{err: q.abandon(ctx, w, mine, true)}, nil
+		return answer{err: q.abandon(w, mine, true)}, nil
+	}
+}
+
+// join puts a caller into the queue of its identity.
+func (s *Tokens) join(r Request, mine listener) (*takeQueue, *waiter, error) {
+	for {
+		q := s.queue(r.ID)
+		w, err := q.join(q.newWaiter(r, mine))
+		if !errors.Is(err, errForgotten) {
+			return q, w, err
+		}
+		s.drop(q) // it was forgotten since it was found
+	}
+}
+
+// lookShared is for how long a look tells those who found nothing.
+const lookShared = 250 * time.Millisecond
+
+// sharedLook is a look for all callers that found nothing.
+type sharedLook struct {
+	done  chan struct{} // closed when what follows is there
+	stock Stock
+	err   error
+	at    time.Time
+}
+
+// over reports whether a look is too old to be shared.
+func (l *sharedLook) over() bool {
+	select {
+	case <-l.done:
+		return time.Since(l.at) > lookShared
+	default:
+		return false
 	}
 }
 
 // empty says when it makes sense to ask again: when the order that would serve
-// this caller should land. The look behind it is shared for a quarter second.
+// this caller should land.
 func (q *takeQueue) empty(ctx context.Context, r Request, full bool) error {
-	q.look.Lock()
-	defer q.look.Unlock()
-	if time.Since(q.lookedAt) > 250*time.Millisecond {
-		// The caller's end must not spoil the answer for the others.
-		q.looked, q.lookErr = q.tokens.Look(context.WithoutCancel(ctx), q.id, r.Margin, 0)
-		q.lookedAt = time.Now()
+	l := q.shareLook(ctx, r.Margin)
+	select {
+	case <-l.done:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	if q.lookErr != nil {
-		return q.lookErr
+	if l.err != nil {
+		return l.err
 	}
-	return &EmptyError{RetryAfter: landing(q.looked), Paused: q.looked.Paused, Full: full}
+	return &EmptyError{RetryAfter: landing(l.stock), Paused: l.stock.Paused, Full: full}
+}
+
+// shareLook joins the last look, or begins one. A caller's end does not spoil it for
+// the others.
+func (q *takeQueue) shareLook(ctx context.Context, margin time.Duration) *sharedLook {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.look != nil && !q.look.over() {
+		return q.look
+	}
+	ctx = context.WithoutCancel(ctx)
+	l := &sharedLook{done: make(chan struct{})}
+	q.look = l
+	begun := q.tokens.spawn(func() {
+		l.stock, l.err = q.tokens.Look(ctx, q.id, margin, 0)
+		l.at = time.Now()
+		close(l.done)
+	})
+	if !begun {
+		l.err, l.at = ErrClosed, time.Now()
+		close(l.done)
+	}
+	return l
 }
 
 // landing estimates when an order will serve one more caller than those who are

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -26,6 +25,8 @@ var (
 	errNothing = errors.New("pool: nothing for this caller")
 	errFull    = errors.New("pool: too many callers wait")
 	errParked  = errors.New("pool: the caller holds a ticket")
+
+	errForgotten = errors.New("pool: the queue is forgotten")
 )
 
 // takeQueue is the queue of this replica's callers of one identity. Callers that
@@ -50,13 +51,9 @@ type takeQueue struct {
 	serving    bool               // a goroutine runs serve
 	stuck      bool               // the last call has no answer yet; nobody else is let in
 	refused    bool               // Redis refused the last call
-	back       []unwanted         // tokens that Redis did not take back yet
-	returning  bool               // a goroutine runs returnAll
-
-	look     sync.Mutex // guards the three below
-	looked   Stock
-	lookErr  error
-	lookedAt time.Time
+	forgotten  bool               // idle for so long that nobody is let in any more; see Tokens.forget
+	idleSince  time.Time          // while nobody serves
+	look       *sharedLook        // the last one; nil = none
 }
 
 // join puts a caller into the queue and makes sure that somebody serves it. It
@@ -65,6 +62,9 @@ type takeQueue struct {
 func (q *takeQueue) join(w *waiter) (*waiter, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.forgotten {
+		return nil, errForgotten
+	}
 	if q.stuck {
 		return nil, ErrDown
 	}
@@ -106,6 +106,14 @@ func (q *takeQueue) ring() {
 	}
 }
 
+// forget ends a queue that was idle for so long, and is false where it was not.
+func (q *takeQueue) forget(at time.Time, idle time.Duration) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.forgotten = q.forgotten || !q.serving && at.Sub(q.idleSince) >= idle
+	return q.forgotten
+}
+
 // wake makes the parked callers ask now.
 func (q *takeQueue) wake() {
 	q.mu.Lock()
@@ -134,13 +142,13 @@ func (q *takeQueue) sendAway() {
 // abandon is called by a caller that stops listening: it hung up, or its wait
 // is over (missed). Whatever is on its way to it goes back. It answers what kept
 // the caller from a token: errNothing, or a *RateError.
-func (q *takeQueue) abandon(ctx context.Context, w *waiter, mine listener, missed bool) error {
+func (q *takeQueue) abandon(w *waiter, mine listener, missed bool) error {
 	q.mu.Lock()
 	if w.done {
 		q.mu.Unlock()
 		// The answer came in the very moment.
 		if got := <-mine; got.err == nil {
-			q.giveBack(ctx, got.token)
+			q.tokens.giveBack(got.token)
 		}
 		return errNothing
 	}

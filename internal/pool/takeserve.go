@@ -52,7 +52,7 @@ func (q *takeQueue) next(at time.Time) (c *takeCall, rest time.Duration, ok bool
 	case len(q.parked) > 0:
 		return nil, max(0, pollEvery-at.Sub(q.began)), true
 	}
-	q.serving = false
+	q.serving, q.idleSince = false, at
 	return nil, 0, false
 }
 
@@ -180,9 +180,8 @@ func (q *takeQueue) deliver(c *takeCall, reply []string) {
 		q.unparkLocked(w)
 	}
 	q.mu.Unlock()
-	// Apart, so that nobody in the queue has to wait for it.
-	if err := q.giveBackLater(orphans...); err != nil {
-		q.tokens.log.Warn("tokens whose callers hung up could not be put back", "err", err)
+	for _, token := range orphans {
+		q.tokens.giveBack(token)
 	}
 	q.tokens.news.changed(q.id)
 }

@@ -1,11 +1,13 @@
 package pool
 
 import (
+	"context"
 	"maps"
 	"poold/internal/captcha"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Tokens hands out what waits, takes back what nobody received, and tells of both.
@@ -14,13 +16,14 @@ type Tokens struct {
 
 	news    *news
 	signing *signing
+	returns *returns
 
 	calls    atomic.Int64   // numbers the takes of this replica
 	handouts atomic.Int64   // numbers its hand-outs
 	tickets  atomic.Int64   // numbers its waiting callers
 	draining atomic.Bool    // nobody may wait any more
 	closing  chan struct{}  // closed by close
-	workers  sync.WaitGroup // goroutines that serve queues
+	workers  sync.WaitGroup // what spawn started
 
 	mu     sync.Mutex
 	queues map[captcha.ID]*takeQueue
@@ -39,6 +42,50 @@ func (s *Tokens) queue(id captcha.ID) *takeQueue {
 	return q
 }
 
+// queueIdle is how long a queue may be idle before it is forgotten, and how often
+// that is looked at.
+const queueIdle = time.Minute
+
+// forgetIdle forgets idle queues until ctx ends.
+func (s *Tokens) forgetIdle(ctx context.Context) {
+	ticker := time.NewTicker(queueIdle)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case at := <-ticker.C:
+			s.forget(at, queueIdle)
+		}
+	}
+}
+
+// forget drops the queues that were idle for so long. Identities come and go; a
+// process that runs for months must not keep something of each.
+func (s *Tokens) forget(at time.Time, idle time.Duration) {
+	for _, q := range s.all() {
+		if q.forget(at, idle) {
+			s.drop(q)
+		}
+	}
+}
+
+// drop takes a forgotten queue out; the next caller gets a new one. No call of the old
+// one is under way by then, so that two never are.
+func (s *Tokens) drop(q *takeQueue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queues[q.id] == q {
+		delete(s.queues, q.id)
+	}
+}
+
+func (s *Tokens) all() []*takeQueue {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.queues))
+}
+
 // wake makes the waiters of this replica ask again.
 func (s *Tokens) wake(id captcha.ID) {
 	s.mu.Lock()
@@ -52,15 +99,12 @@ func (s *Tokens) wake(id captcha.ID) {
 // sendAway ends every wait with ErrClosed and refuses new ones.
 func (s *Tokens) sendAway() {
 	s.draining.Store(true)
-	s.mu.Lock()
-	queues := slices.Collect(maps.Values(s.queues))
-	s.mu.Unlock()
-	for _, q := range queues {
+	for _, q := range s.all() {
 		q.sendAway()
 	}
 }
 
-// spawn runs a queue's work in a goroutine that close waits for; false after it.
+// spawn runs work in a goroutine that close waits for; false after it.
 func (s *Tokens) spawn(work func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -135,7 +135,7 @@ func testHangingUpLosesNothing(t *testing.T, o Options) {
 			defer hangUp()
 			token, err := s.Take(ctx, Request{ID: id, Wait: 20 * time.Second, MaxWaiting: 1000})
 			if err == nil && ctx.Err() != nil {
-				err = s.Return(ctx, token) // as the handler does
+				err = s.Return(token) // as the handler does
 				if err != nil {
 					t.Errorf("returning: %v", err)
 				}

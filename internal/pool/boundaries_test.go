@@ -249,15 +249,37 @@ func TestWhatALookKeeps(t *testing.T) {
 			t.Fatal(err)
 		}
 		stock(t, s, id, 1, 0, 24*time.Hour)
+		time.Sleep(time.Minute)
+		place(t, s, id, "left")
 		if err := s.Pause(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
-		look(t, s, id)
-		for _, key := range []string{k.tokens, k.stats, k.paused, k.leads, k.verdicts} {
-			if got := ttl(t, s, key); got != month {
-				t.Errorf("%s lives for %v after a look, want %v", key, got, month)
+		if err := s.Remember(t.Context(), id, []byte("learned")); err != nil {
+			t.Fatal(err)
+		}
+		all := []string{k.tokens, k.orders, k.journal, k.leases, k.stats, k.paused, k.leads, k.verdicts, k.mind}
+		lives := func(after string, want time.Duration) {
+			t.Helper()
+			for _, key := range all {
+				if got := ttl(t, s, key); got != want {
+					t.Errorf("%s lives for %v after %s, want %v", key, got, after, want)
+				}
 			}
+		}
+		time.Sleep(time.Second)
+		look(t, s, id)
+		lives("a look", month)
+		// What nobody wants any more outlives every token and order by little, and no more.
+		if err := s.Leave(t.Context(), id, 0); err != nil {
+			t.Fatal(err)
+		}
+		lives("the last look", keptLeft)
+		if _, err := s.Survey(t.Context(), []Query{{ID: id}}); err != nil { // somebody wants it again
+			t.Fatal(err)
+		}
+		lives("a survey", month)
+		if how, err := s.Fail(t.Context(), Failure{Ref: Ref{id, "left"}}); err != nil || how != Ended {
+			t.Fatal(how, err)
 		}
 
 		if err := s.slow.HSet(t.Context(), k.journal, "odd", "of a later version").Err(); err != nil {

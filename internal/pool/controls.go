@@ -18,16 +18,12 @@ type Controls struct {
 	news *news
 }
 
-// pauseTTL outlives any restart. A pause is renewed by every look at its identity,
-// the secret that names of tokens are sealed with by every replica, hourly.
-const pauseTTL = 30 * 24 * time.Hour
-
-// Pause stops the buying for an identity, for all replicas; stock is still
-// handed out.
+// Pause stops the buying for an identity, for all replicas, until Resume; stock is
+// still handed out.
 func (s *Controls) Pause(ctx context.Context, id captcha.ID) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := s.slow.Set(ctx, s.keys(id).paused, "1", pauseTTL).Err(); err != nil {
+	if err := s.slow.Set(ctx, s.keys(id).paused, "1", kept).Err(); err != nil {
 		return down(err)
 	}
 	s.news.announce(ctx, id)
@@ -61,7 +57,7 @@ func (s *Controls) Recall(ctx context.Context, id captcha.ID) ([]byte, error) {
 func (s *Controls) Remember(ctx context.Context, id captcha.ID, learned []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return down(s.slow.Set(ctx, s.keys(id).mind, learned, pauseTTL).Err())
+	return down(s.slow.Set(ctx, s.keys(id).mind, learned, kept).Err())
 }
 
 // Flush throws an identity's tokens away and says how many could still have been

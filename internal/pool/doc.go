@@ -10,7 +10,9 @@
 // # Keys
 //
 // {id} is the identity's hash, also the cluster's hash tag, so that one script
-// sees all of one identity. Every key has a TTL. With the prefix "captcha":
+// sees all of one identity. Every key has a TTL: what is known of an identity is
+// kept for 30 days after the last look at it, and for 50 hours once nobody wants it
+// (Tokens.Leave). With the prefix "captcha":
 //
 //	captcha:pool:{id}           list    the tokens, soonest death first; see below
 //	captcha:orders:{id}         zset    order -> Unix ms after which it no longer counts

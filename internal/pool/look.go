@@ -19,13 +19,31 @@ type Query struct {
 	Lead   time.Duration
 }
 
+const (
+	// kept is how long what is known of an identity outlives the last look at it. It is
+	// longer than any stop of all replicas.
+	kept = 30 * 24 * time.Hour
+	// keptLeft is the same where nobody wants the identity any more. A token and an
+	// order live for a day at most: what a replica still buys that has not heard of
+	// it is counted to its end.
+	keptLeft = 50 * time.Hour
+)
+
 // Look tells what one identity holds.
 func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (Stock, error) {
-	reply, err := s.run(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), lead.Milliseconds())
+	reply, err := s.run(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), lead.Milliseconds(), kept.Milliseconds())
 	if err != nil {
 		return Stock{}, err
 	}
 	return detailedStock(reply)
+}
+
+// Leave looks a last time at an identity that nobody wants any more, when its tokens
+// and orders are over: how they ended is counted, and what is known of it is
+// forgotten two days later, unless it is looked at again.
+func (s *Tokens) Leave(ctx context.Context, id captcha.ID, margin time.Duration) error {
+	_, err := s.run(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), 0, keptLeft.Milliseconds())
+	return err
 }
 
 // Survey looks at many identities in one exchange. It fails where nothing can be
@@ -40,7 +58,7 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 	s.pipelined(ctx, s.scripts.look, func(call func([]string, ...any) *redis.Cmd) {
 		for i, q := range queries {
 			if stocks[i].Err == nil {
-				answers[i] = call(s.lookKeys(q.ID), q.Margin.Milliseconds(), q.Lead.Milliseconds())
+				answers[i] = call(s.lookKeys(q.ID), q.Margin.Milliseconds(), q.Lead.Milliseconds(), kept.Milliseconds())
 			}
 		}
 	})
@@ -66,7 +84,7 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 
 func (s *Tokens) lookKeys(id captcha.ID) []string {
 	k := s.keys(id)
-	return []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leads, k.leases, k.spend, k.verdicts, k.warm, k.junk}
+	return []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leads, k.leases, k.spend, k.verdicts, k.warm, k.junk, k.mind}
 }
 
 // detailedStock reads the answer of look.lua.

@@ -68,10 +68,10 @@ func (s *signing) refresh(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := s.slow.SetNX(ctx, s.secret(), secret, pauseTTL).Err(); err != nil {
+	if err := s.slow.SetNX(ctx, s.secret(), secret, kept).Err(); err != nil {
 		return down(err)
 	}
-	shared, err := s.slow.GetEx(ctx, s.secret(), pauseTTL).Result()
+	shared, err := s.slow.GetEx(ctx, s.secret(), kept).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
 		shared = secret // it ran out between two lines of ours; the next turn writes it again

@@ -56,8 +56,9 @@ func (c *counter) Pace(captcha.Type) (time.Duration, time.Duration) { return tim
 // eye is a stock that answers what it is told.
 type eye func(ctx context.Context) (pool.Stock, error)
 
-func (e eye) Recall(context.Context, captcha.ID) ([]byte, error) { return nil, nil }
-func (e eye) Remember(context.Context, captcha.ID, []byte) error { return nil }
+func (e eye) Recall(context.Context, captcha.ID) ([]byte, error)     { return nil, nil }
+func (e eye) Remember(context.Context, captcha.ID, []byte) error     { return nil }
+func (e eye) Leave(context.Context, captcha.ID, time.Duration) error { return nil }
 
 func (e eye) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
 	stocks := make([]pool.Stock, len(queries))

@@ -34,6 +34,8 @@ const (
 type Stock interface {
 	// Survey looks at many identities in one exchange; see pool.Store.Survey.
 	Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
+	// Leave looks a last time at an identity that nobody wants any more.
+	Leave(ctx context.Context, id captcha.ID, margin time.Duration) error
 	// Recall gives back what Remember was given last for an identity, nil for nothing.
 	Recall(ctx context.Context, id captcha.ID) ([]byte, error)
 	Remember(ctx context.Context, id captcha.ID, learned []byte) error

@@ -138,6 +138,11 @@ func TestDepartedTargetsAreSettled(t *testing.T) {
 		if n, _ := w.store.lookCount(gone.ID); tried == before || n == tried || n > tried+3 { // the store may need five seconds to notice that Redis is back
 			t.Errorf("%d looks before it was due, %d then in vain, %d more", before, tried-before, n-tried)
 		}
+		for id, want := range map[captcha.ID]time.Duration{gone.ID: 50 * time.Hour, back.ID: 30 * 24 * time.Hour} {
+			if got := w.redis.TTL("captcha:stats:{" + string(id) + "}"); got > want || got < want-2*time.Minute {
+				t.Errorf("the figures of an identity are kept for %v, want %v", got, want)
+			}
+		}
 		w.manager.mu.Lock()
 		defer w.manager.mu.Unlock()
 		if n := len(w.manager.departed); n != 0 {

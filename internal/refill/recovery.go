@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/targets"
 )
@@ -48,7 +47,8 @@ func (m *Manager) adopt(ctx context.Context, within time.Duration) {
 }
 
 // settleDeparted looks once more at identities that went, when their last tokens
-// and orders must be over, so that the figures count how they ended.
+// and orders must be over, so that the figures count how they ended, and are not kept
+// for long.
 func (m *Manager) settleDeparted(ctx context.Context, at time.Time) {
 	m.mu.Lock()
 	var due []departure
@@ -64,19 +64,11 @@ func (m *Manager) settleDeparted(ctx context.Context, at time.Time) {
 		return true
 	})
 	m.mu.Unlock()
-	if len(due) == 0 {
-		return
-	}
-	queries := make([]pool.Query, len(due))
-	for i, d := range due {
-		queries[i] = pool.Query{ID: d.id, Margin: d.margin}
-	}
-	stocks, err := m.stock.Survey(ctx, queries)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i, d := range due {
-		if err != nil || stocks[i].Err != nil {
+	for _, d := range due {
+		if err := m.stock.Leave(ctx, d.id, d.margin); err != nil {
+			m.mu.Lock()
 			m.departed = append(m.departed, d)
+			m.mu.Unlock()
 		}
 	}
 }

@@ -79,6 +79,12 @@ func (s *testStore) Survey(ctx context.Context, queries []pool.Query) ([]pool.St
 	return s.Store.Survey(ctx, queries)
 }
 
+// Leave counts as a look.
+func (s *testStore) Leave(ctx context.Context, id captcha.ID, margin time.Duration) error {
+	s.with(func() { s.looks[id]++ })
+	return s.Store.Leave(ctx, id, margin)
+}
+
 func (s *testStore) Remember(ctx context.Context, id captcha.ID, learned []byte) error {
 	err := s.Store.Remember(ctx, id, learned)
 	if err == nil {

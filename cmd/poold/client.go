@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/httpapi"
 )
 
 // client asks a running daemon.
@@ -72,11 +73,11 @@ func (c *client) ask(ctx context.Context, method, path, accept string, limit tim
 	if response.StatusCode == http.StatusOK {
 		return body, nil
 	}
-	var problem struct{ Title, Detail, Code string }
+	var problem httpapi.Problem
 	if json.Unmarshal(body, &problem) != nil || problem.Code == "" {
 		return nil, fmt.Errorf("the daemon answered %s", response.Status)
 	}
-	text := problem.Code
+	text := string(problem.Code)
 	if problem.Detail != "" {
 		text += ": " + problem.Detail
 	}

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"poold/internal/httpapi"
 	"poold/internal/purchase"
 )
 
@@ -62,23 +63,20 @@ func replayLetters(ctx context.Context, daemon *client) ([]byte, error) {
 
 // letterTable makes a table of the daemon's list.
 func letterTable(body []byte) (string, error) {
-	var document struct {
-		Letters    []purchase.DeadLetter `json:"letters"`
-		Incomplete bool                  `json:"incomplete"`
-	}
-	if err := json.Unmarshal(body, &document); err != nil {
+	var list httpapi.LetterList
+	if err := json.Unmarshal(body, &list); err != nil {
 		return "", err
 	}
 	var text strings.Builder
-	if document.Incomplete {
+	if list.Incomplete {
 		text.WriteString("some dead letters cannot be read; the daemon's log says which\n")
-	} else if len(document.Letters) == 0 {
+	} else if len(list.Letters) == 0 {
 		return "there are no dead letters", nil
 	}
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	row := func(format string, args ...any) { _, _ = fmt.Fprintf(table, format, args...) } // into memory
 	row("ORDER\tPROVIDER\tKIND\tCODE\tARRIVED\tUSELESS AFTER\tBYTES\n")
-	for _, l := range document.Letters {
+	for _, l := range list.Letters {
 		row("%s\t%s\t%s\t%s\t%s\t%s\t%d\n", plain(l.Order), plain(l.Provider), plain(l.Kind), plain(l.Code),
 			l.Arrived.UTC().Format(time.RFC3339), l.Until.UTC().Format(time.RFC3339), l.Size)
 	}

@@ -25,10 +25,12 @@ var mayImport = map[string][]string{
 	"internal/purchase":           {"internal/captcha", "internal/provider", "internal/pool", "internal/spool"},
 	"internal/refill":             {"internal/captcha", "internal/targets", "internal/purchase", "internal/pool", "internal/refill/policy"},
 	"internal/refill/policy":      {"internal/captcha"},
-	"internal/httpapi": {"internal/captcha", "internal/targets", "internal/provider", "internal/pool",
+	"internal/status": {"internal/captcha", "internal/targets", "internal/provider", "internal/pool",
 		"internal/purchase", "internal/refill", "internal/refill/policy"},
+	"internal/httpapi": {"internal/captcha", "internal/targets", "internal/pool",
+		"internal/purchase", "internal/refill", "internal/refill/policy", "internal/status"},
 	"cmd/poold": {"internal/captcha", "internal/targets", "internal/provider", "internal/provider/simulated",
-		"internal/pool", "internal/purchase", "internal/refill", "internal/refill/policy", "internal/httpapi"},
+		"internal/pool", "internal/purchase", "internal/refill", "internal/refill/policy", "internal/status", "internal/httpapi"},
 	"bench/baselines": {},
 }
 
@@ -40,9 +42,9 @@ var livesIn = map[string][]string{
 	"github.com/sony/gobreaker/v2":        {"internal/provider"},
 	"golang.org/x/time":                   {"internal/provider", "internal/httpapi"},
 	"github.com/redis/go-redis/v9":        {"internal/pool", "cmd/poold", "bench/baselines"},
-	"golang.org/x/sync":                   {"internal/purchase", "cmd/poold"},
+	"golang.org/x/sync":                   {"internal/purchase", "internal/refill", "internal/status", "cmd/poold"},
 	"github.com/labstack/echo/v4":         {"internal/httpapi", "bench/baselines"},
-	"github.com/prometheus/client_golang": {"internal/httpapi"},
+	"github.com/prometheus/client_golang": {"internal/status", "internal/httpapi"},
 	"github.com/alicebob/miniredis/v2":    {"cmd/poold", "internal/pool/redistest"},
 }
 

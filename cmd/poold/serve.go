@@ -17,6 +17,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/refill"
+	"poold/internal/status"
 	"poold/internal/targets"
 )
 
@@ -73,6 +74,7 @@ type daemon struct {
 	letters   string // folder of the dead letters, as at the start; a reload does not move it
 	manager   *refill.Manager
 	providers *providers
+	status    *status.Collector
 	server    *httpapi.Server
 	http      *http.Server
 }
@@ -126,9 +128,12 @@ func (d *daemon) build(set *targets.Set) error {
 		return errors.Join(err, d.disconnect())
 	}
 	d.manager = refill.NewManager(stock, d.buyer, d.log)
-	d.server = httpapi.New(httpapi.Deps{
-		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Metrics: metrics, Log: d.log,
+	d.status = status.NewCollector(status.Sources{
+		File: d.file, Stock: stock, Refill: d.manager, Purchases: d.buyer, DeadLetters: d.buyer, Log: d.log,
 		RedisMode: mode, Version: version, StartedAt: time.Now(),
+	})
+	d.server = httpapi.New(httpapi.Deps{
+		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Status: d.status, Metrics: metrics, Log: d.log,
 	})
 	d.http = d.server.HTTPServer()
 	return nil

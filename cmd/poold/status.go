@@ -10,82 +10,17 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"poold/internal/refill"
+	"poold/internal/status"
 )
 
-// document is the part of /status.json that the table shows.
-type document struct {
-	Version string   `json:"version"`
-	Alarms  []string `json:"alarms"`
-	Notices []string `json:"notices"`
-	Ready   bool     `json:"ready"`
-	Config  struct {
-		OK       bool     `json:"ok"`
-		Problems []string `json:"problems"`
-	} `json:"config"`
-	Redis struct {
-		Mode string `json:"mode"`
-		OK   bool   `json:"ok"`
-
-		Reason string `json:"reason"`
-	} `json:"redis"`
-	Budget      *window `json:"budget"`
-	DeadLetters int     `json:"dead_letters"`
-	Providers   []struct {
-		Name        string `json:"name"`
-		State       string `json:"state"`
-		Reason      string `json:"reason"`
-		InFlight    int    `json:"in_flight"`
-		Concurrency int    `json:"concurrency"`
-		Callbacks   bool   `json:"callbacks"`
-	} `json:"providers"`
-	Targets []struct {
-		Name            string   `json:"name"`
-		State           string   `json:"state"`
-		Reason          string   `json:"reason"`
-		Marks           []string `json:"marks"`
-		Depth           int      `json:"depth"`
-		Want            int      `json:"want"`
-		Warm            int      `json:"warm"`
-		Refill          string   `json:"refill"`
-		Rail            string   `json:"rail"`
-		Fresh           int      `json:"fresh"`
-		InFlight        int      `json:"in_flight"`
-		Unknown         int      `json:"unknown"`
-		Waiting         int      `json:"waiting"`
-		Requests        int64    `json:"requests"`
-		Hits            int64    `json:"hits"`
-		Waited          int64    `json:"waited"`
-		Misses          int64    `json:"misses"`
-		HitRate         float64  `json:"hit_rate"`
-		Bought          int64    `json:"bought"`
-		Solved          int64    `json:"solved"`
-		Expired         int64    `json:"expired"`
-		Failed          int64    `json:"failed"`
-		Lost            int64    `json:"lost"`
-		BoughtPerServed float64  `json:"bought_per_served"`
-		Spent           float64  `json:"spent"`
-		Budget          *struct {
-			Hour *window `json:"hour"`
-			Day  *window `json:"day"`
-		} `json:"budget"`
-		Shadow *struct {
-			Text string `json:"text"`
-		} `json:"shadow"`
-		Need *struct {
-			Text string `json:"text"`
-		} `json:"hit_rate_needs"`
-	} `json:"targets"`
-}
-
-// window is how much of a budget is used; nil = there is none.
-type window struct{ Used, Limit int }
-
-// of shows a window, nothing where there is none.
-func (w *window) of(what string) string {
-	if w == nil {
+// used shows a budget, nothing where there is none.
+func used(u *status.Usage, of string) string {
+	if u == nil {
 		return ""
 	}
-	return fmt.Sprintf("%d/%d %s", w.Used, w.Limit, what)
+	return fmt.Sprintf("%d/%d %s", u.Used, u.Limit, of)
 }
 
 // printStatus prints a running daemon's status as a table.
@@ -108,16 +43,16 @@ func printStatus(ctx context.Context, c *command) error {
 		_, err = c.stdout.Write(body)
 		return err
 	}
-	var d document
+	var d status.Document
 	if err := json.Unmarshal(body, &d); err != nil {
 		return fmt.Errorf("reading the status: %w", err)
 	}
-	return d.print(c.stdout)
+	return writeStatus(c.stdout, &d)
 }
 
-// print writes what keeps the daemon from its work, then the tables of providers and
+// writeStatus writes what keeps the daemon from its work, then the tables of providers and
 // targets, then what else is to be known.
-func (d document) print(w io.Writer) error {
+func writeStatus(w io.Writer, d *status.Document) error {
 	var text strings.Builder
 	for _, alarm := range d.Alarms {
 		text.WriteString(alarm + "\n\n")
@@ -129,10 +64,11 @@ func (d document) print(w io.Writer) error {
 		row("%s\t%s\t%d\t%d\t%s\n", p.Name, withReason(p.State, p.Reason), p.InFlight, p.Concurrency, map[bool]string{true: "yes", false: "no"}[p.Callbacks])
 	}
 	row("\nTARGET\tSTATE\tFRESH\tDEPTH\tWANT\tREFILL\tORDERS\tUNKNOWN\tWAITING\tREQUESTS\tHIT RATE\tBOUGHT\tSOLVED\tEXPIRED\tFAILED\tLOST\tBOUGHT/SERVED\tSPENT\tBUDGET\n")
-	for _, t := range d.Targets {
+	for i := range d.Targets {
+		t := &d.Targets[i]
 		budget := "-"
 		if t.Budget != nil {
-			budget = strings.Trim(t.Budget.Hour.of("an hour")+", "+t.Budget.Day.of("a day"), ", ")
+			budget = strings.Trim(used(t.Budget.Hour, "an hour")+", "+used(t.Budget.Day, "a day"), ", ")
 		}
 		row("%s\t%s\t%d\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n",
 			t.Name, strings.Join(append([]string{t.State}, t.Marks...), ", "), t.Fresh, t.Depth,
@@ -143,7 +79,7 @@ func (d document) print(w io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	d.remarks(&text)
+	writeRemarks(&text, d.Targets)
 	ready, redis := "ready", "answers"
 	if !d.Ready {
 		ready = "not ready"
@@ -156,7 +92,7 @@ func (d document) print(w io.Writer) error {
 		fmt.Fprintf(&text, "%s\n", d.Redis.Reason)
 	}
 	if d.Budget != nil {
-		fmt.Fprintf(&text, "budget over all targets: %s\n", d.Budget.of("a day"))
+		fmt.Fprintf(&text, "budget over all targets: %s\n", used(d.Budget, "a day"))
 	}
 	if d.DeadLetters > 0 {
 		fmt.Fprintf(&text, "dead letters: %d (poold dead-letters list)\n", d.DeadLetters)
@@ -168,26 +104,27 @@ func (d document) print(w io.Writer) error {
 	return err
 }
 
-// remarks tells of each target what the table has no room for: why it is as it
+// writeRemarks tells of each target what the table has no room for: why it is as it
 // is, what holds it back, what another way of refilling would have done, and what
 // its hit rate needs.
-func (d document) remarks(text *strings.Builder) {
-	for _, t := range d.Targets {
+func writeRemarks(text *strings.Builder, targets []status.Target) {
+	for i := range targets {
+		t := &targets[i]
 		var lines []string
 		if t.Reason != "" {
 			lines = append(lines, t.Reason)
 		}
-		if t.Rail != "" && t.State != "paused" { // the reason says that
+		if t.Rail != "" && t.State != refill.Paused { // the reason says that
 			lines = append(lines, "held by "+t.Rail)
 		}
 		if t.Shadow != nil {
 			lines = append(lines, t.Shadow.Text)
 		}
-		if t.Need != nil {
-			lines = append(lines, t.Need.Text)
+		if t.HitRateNeeds != nil {
+			lines = append(lines, t.HitRateNeeds.Text)
 		}
-		for i, line := range lines {
-			if i == 0 {
+		for n, line := range lines {
+			if n == 0 {
 				text.WriteString("\n")
 			}
 			fmt.Fprintf(text, "%s: %s\n", t.Name, line)

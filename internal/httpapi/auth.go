@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -14,9 +16,23 @@ import (
 	"poold/internal/targets"
 )
 
-// view is what this package derives from one Set. It is replaced whole when
-// the Set is, and read without a lock.
-type view struct {
+// Sets tells which Set is in use; *targets.File implements it. It must not be nil by
+// the time the first request arrives.
+type Sets interface {
+	Current() *targets.Set
+}
+
+// gate decides who may ask for what.
+type gate struct {
+	sets      Sets
+	current   atomic.Pointer[access] // derived from the Set in use
+	deriving  sync.Mutex             // held while one is derived
+	wrongKeys wrongKeys
+}
+
+// access is who may ask for what, derived from one Set. It is replaced whole when the
+// Set is, and read without a lock.
+type access struct {
 	set     *targets.Set
 	callers []*caller          // nil: callers need no key
 	targets map[string]*target // by name
@@ -66,29 +82,29 @@ func (c *caller) may(scope targets.Scope) bool {
 	return false
 }
 
-// view returns what belongs to the current Set, deriving it once per Set.
-func (s *Server) view() *view {
-	set := s.config.Current()
-	if v := s.views.Load(); v != nil && v.set == set {
-		return v
+// access returns what belongs to the current Set, deriving it once per Set.
+func (g *gate) access() *access {
+	set := g.sets.Current()
+	if a := g.current.Load(); a != nil && a.set == set {
+		return a
 	}
-	s.buildView.Lock()
-	defer s.buildView.Unlock()
-	old := s.views.Load()
+	g.deriving.Lock()
+	defer g.deriving.Unlock()
+	old := g.current.Load()
 	if old != nil && old.set == set {
 		return old
 	}
-	v := newView(set, old)
-	s.views.Store(v)
-	return v
+	a := newAccess(set, old)
+	g.current.Store(a)
+	return a
 }
 
-// newView derives a view. A key that did not change keeps its limiter, or a
+// newAccess derives what a Set allows. A key that did not change keeps its limiter, or a
 // reload would give every caller its burst again.
-func newView(set *targets.Set, old *view) *view {
-	v := &view{set: set, targets: make(map[string]*target, len(set.Targets))}
+func newAccess(set *targets.Set, old *access) *access {
+	a := &access{set: set, targets: make(map[string]*target, len(set.Targets))}
 	for i := range set.Targets {
-		v.targets[set.Targets[i].Name] = newTarget(&set.Targets[i])
+		a.targets[set.Targets[i].Name] = newTarget(&set.Targets[i])
 	}
 	for _, key := range set.Server.Keys {
 		c := &caller{
@@ -99,17 +115,17 @@ func newView(set *targets.Set, old *view) *view {
 		if perSecond := key.Rate.PerSecond(); perSecond > 0 && c.limiter == nil {
 			c.limiter = rate.NewLimiter(rate.Limit(perSecond), max(1, int(math.Ceil(key.Rate.Count))))
 		}
-		v.callers = append(v.callers, c)
+		a.callers = append(a.callers, c)
 	}
-	return v
+	return a
 }
 
 // limiterFor finds the limiter of the same key with the same rate.
-func (v *view) limiterFor(c *caller) *rate.Limiter {
-	if v == nil {
+func (a *access) limiterFor(c *caller) *rate.Limiter {
+	if a == nil {
 		return nil
 	}
-	for _, was := range v.callers {
+	for _, was := range a.callers {
 		if was.digest == c.digest && was.limit == c.limit {
 			return was.limiter
 		}
@@ -131,10 +147,10 @@ func everyOrSome(globs []string) []string {
 }
 
 // identify finds out who asks and whether that caller may use the route.
-func (s *Server) identify(c *call, r *http.Request) error {
-	caller, err := c.view.who(c.route, r)
+func (g *gate) identify(c *call, r *http.Request) error {
+	caller, err := c.access.who(c.route, r)
 	if caller == nil && err != nil {
-		return s.refuseKey(c, r, err)
+		return g.refuseKey(c, r, err)
 	}
 	if c.caller = caller; caller == nil || err != nil {
 		return err
@@ -149,11 +165,11 @@ func (s *Server) identify(c *call, r *http.Request) error {
 
 // refuseKey answers who has none of the keys. Only now wrong ones are counted, so
 // that a right one is served whatever else comes from its address.
-func (s *Server) refuseKey(c *call, r *http.Request, err error) error {
+func (g *gate) refuseKey(c *call, r *http.Request, err error) error {
 	if secret, _ := credential(r); secret == "" {
 		return err // none was tried
 	}
-	if wait := s.wrongKeys.count(r.RemoteAddr, c.began); wait > 0 {
+	if wait := g.wrongKeys.count(r.RemoteAddr, c.began); wait > 0 {
 		return fault(codeRateLimited, "too many wrong keys came from this address").after(wait)
 	}
 	return err
@@ -161,9 +177,9 @@ func (s *Server) refuseKey(c *call, r *http.Request, err error) error {
 
 // readmit checks a caller again that waited: the current Set may have another
 // mind about its key, or about the target, than the one that admitted it.
-func (s *Server) readmit(c *call, r *http.Request) error {
-	now := s.view()
-	if now == c.view {
+func (g *gate) readmit(c *call, r *http.Request) error {
+	now := g.access()
+	if now == c.access {
 		return nil
 	}
 	caller, err := now.who(c.route, r)
@@ -184,15 +200,15 @@ func (s *Server) readmit(c *call, r *http.Request) error {
 }
 
 // who finds out who asks; nil without an error on routes that need no key.
-func (v *view) who(rt *route, r *http.Request) (*caller, error) {
-	if len(v.callers) == 0 {
+func (a *access) who(rt *route, r *http.Request) (*caller, error) {
+	if len(a.callers) == 0 {
 		return anyone, refuseStrangers(r)
 	}
 	if rt.scope == "" {
 		return nil, nil // the style sheet: nothing to protect
 	}
 	secret, _ := credential(r)
-	if c := v.owner(secret); c != nil {
+	if c := a.owner(secret); c != nil {
 		return c, nil
 	}
 	return nil, fault(codeUnauthorized, "send a key of the configuration file as Authorization: Bearer, or as the password of Basic")
@@ -224,15 +240,15 @@ func (c *caller) entitled(rt *route, r *http.Request) error {
 }
 
 // find returns the target of a name, if the caller may use it.
-func (v *view) find(name string, c *caller) (*target, error) {
-	if v.targets[name] == nil && !targetName.MatchString(name) {
+func (a *access) find(name string, c *caller) (*target, error) {
+	if a.targets[name] == nil && !targetName.MatchString(name) {
 		return nil, fault(codeUnknownTarget, "a target's name is a-z, 0-9, dot, underscore and hyphen")
 	}
 	// The globs come first: a key must not learn which other names exist.
 	if !c.mayUse(name) {
 		return nil, fault(codeForbidden, "this key is limited to other targets")
 	}
-	if t := v.targets[name]; t != nil {
+	if t := a.targets[name]; t != nil {
 		return t, nil
 	}
 	return nil, fault(codeUnknownTarget, "the configuration file has no target of this name")
@@ -252,17 +268,17 @@ func credential(r *http.Request) (secret string, basic bool) {
 // owner returns the caller whose key this is, nil for none. It compares digests,
 // with all keys, in constant time: the time tells neither how much of a key
 // was right nor which of them was tried.
-func (v *view) owner(secret string) *caller {
+func (a *access) owner(secret string) *caller {
 	digest := sha256.Sum256([]byte(secret))
 	found := -1
-	for i, c := range v.callers {
+	for i, c := range a.callers {
 		same := subtle.ConstantTimeCompare(digest[:], c.digest[:])
 		found = subtle.ConstantTimeSelect(same, i, found)
 	}
 	if found < 0 || secret == "" { // an empty bearer is nobody, even if the file says so
 		return nil
 	}
-	return v.callers[found]
+	return a.callers[found]
 }
 
 // challenge tells how to authenticate. Basic goes first where a person may be

@@ -81,9 +81,9 @@ func TestWhoMayDoWhat(t *testing.T) {
 
 // forgetWrongKeys makes an address new that sent wrong ones.
 func (d *daemon) forgetWrongKeys() {
-	d.wrongKeys.mu.Lock()
-	defer d.wrongKeys.mu.Unlock()
-	d.wrongKeys.tries = nil
+	d.gate.wrongKeys.mu.Lock()
+	defer d.gate.wrongKeys.mu.Unlock()
+	d.gate.wrongKeys.tries = nil
 }
 
 func TestChallenge(t *testing.T) {
@@ -189,7 +189,7 @@ func TestOneScopeAlone(t *testing.T) {
 	}
 	d := start(t, sampleSet(keys...), nil, nil)
 	fill := strings.NewReplacer(":target", "staging-login", ":id", "tok1", ":provider", "solver", ":order", "o", ":secret", "s")
-	for _, rt := range table() {
+	for _, rt := range new(handlers).table() {
 		for _, method := range rt.methods {
 			if method == http.MethodHead {
 				continue // it shows no more than GET, and no problem
@@ -250,7 +250,7 @@ func TestKeyRateAfterAChange(t *testing.T) {
 		c.change(&changed[0])
 		for range 2 { // the second changes nothing more
 			d.config.set.Store(sampleSet(slices.Clone(changed)...))
-			d.view()
+			d.gate.access()
 		}
 		for i, want := range c.first {
 			if a := d.ask(t, "GET", "/status", bearer(c.key)); a.status != want {

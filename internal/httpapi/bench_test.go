@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"poold/internal/pool"
+	"poold/internal/status"
 )
 
 // longToken is as long as the tokens of the large services are.
@@ -79,15 +80,15 @@ func quietServer(keys bool) *Server {
 	config := &fakeConfig{}
 	config.set.Store(set)
 	return New(Deps{
-		Config: config, Stock: tokens{}, Refill: &fakeRefill{}, Metrics: NewMetrics("", ""),
-		Buyer: &fakeBuyer{}, Log: slog.New(slog.DiscardHandler),
+		Config: config, Stock: endless{}, Refill: &fakeRefill{}, Metrics: NewMetrics("", ""),
+		Buyer: &fakeBuyer{}, Status: status.NewCollector(status.Sources{}), Log: slog.New(slog.DiscardHandler),
 	})
 }
 
-// tokens is a stock that never ends and remembers nothing.
-type tokens struct{ Stock }
+// endless is a stock that never ends and remembers nothing.
+type endless struct{ Stock }
 
-func (tokens) Take(context.Context, pool.Request) (pool.Token, error) { return longToken, nil }
+func (endless) Take(context.Context, pool.Request) (pool.Token, error) { return longToken, nil }
 
 // nowhere is a ResponseWriter that keeps nothing.
 type nowhere struct {

@@ -162,7 +162,7 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("one cannot be read: %d %s", a.status, a.body)
 	}
 	d.buyer.letters, d.buyer.unread = d.buyer.letters[:2], nil
-	count := func() int { return d.snapshot(t.Context()).status.DeadLetters }
+	count := func() int { return d.status.Snapshot(t.Context()).Document.DeadLetters }
 	if count() != 2 {
 		t.Errorf("the status tells %d", count())
 	}

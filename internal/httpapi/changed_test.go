@@ -53,7 +53,7 @@ func TestKeyChangesWhileACallerWaits(t *testing.T) {
 				return
 			}
 			target := "staging-login"
-			status, _ := test.code.status()
+			status := meanings[test.code].status
 			checkProblem(t, name, a, status, test.code, target)
 			if challenged := a.header.Get("WWW-Authenticate") != ""; challenged != (test.code == codeUnauthorized) {
 				t.Errorf("challenged: %v", challenged)

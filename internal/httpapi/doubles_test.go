@@ -27,6 +27,7 @@ import (
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/refill"
+	"poold/internal/status"
 	"poold/internal/targets"
 )
 
@@ -463,11 +464,13 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 		callback:  func() error { return nil },
 		replay:    func(context.Context) (purchase.Replayed, error) { return purchase.Replayed{}, nil },
 	}
+	log := slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	d.Server = New(Deps{
-		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: NewMetrics("1.2.3", "abcdef0"),
-		Buyer: d.buyer,
-		Log:   slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug})), RedisMode: "single",
-		Version: "1.2.3", StartedAt: day,
+		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: NewMetrics("1.2.3", "abcdef0"), Buyer: d.buyer, Log: log,
+		Status: status.NewCollector(status.Sources{
+			File: d.config, Stock: d.stock, Refill: d.refill, Purchases: d.buyer, DeadLetters: d.buyer, Log: log,
+			RedisMode: "single", Version: "1.2.3", StartedAt: day,
+		}),
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

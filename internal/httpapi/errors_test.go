@@ -199,7 +199,7 @@ func TestProblemsOfTheFile(t *testing.T) {
 	}
 	a := d.ask(t, "POST", "/-/reload", bearer(keyAll))
 	checkProblem(t, "reload", a, 422, codeInvalidConfig, "")
-	var p problem
+	var p Problem
 	if err := json.Unmarshal([]byte(a.body), &p); err != nil || !slices.Equal(p.Problems, []string{"pools.yaml:7: depth must be positive", "pools.yaml:9: unknown key"}) {
 		t.Errorf("%s %v", a.body, err)
 	}

@@ -1,31 +1,54 @@
 package httpapi
 
-import "net/http"
+import (
+	"net/http"
+	"sync/atomic"
 
-// handleHealth is GET /healthz: the process serves. It does not fall with
-// Redis, because a restart would not bring Redis back.
-func (s *Server) handleHealth(w http.ResponseWriter, _ *http.Request, _ *call) error {
+	"poold/internal/pool"
+)
+
+// Health tells how Redis serves, without asking it; see pool.Store.Health.
+type Health interface {
+	Health() pool.Health
+}
+
+// probes are the routes that tell a balancer or a supervisor how this process is.
+type probes struct {
+	stock    Health
+	stopping *atomic.Bool // of the Server
+}
+
+// alive is GET /healthz: the process serves. It does not fall with Redis, because a
+// restart would not bring Redis back.
+func (p *probes) alive(w http.ResponseWriter, _ *http.Request, _ *call) error {
 	return respondJSON(w, map[string]string{"status": "ok"})
 }
 
-// handleReady is GET /readyz: 200 where this replica can hand out tokens, be it of
-// some targets alone, else 503; with the reasons.
-func (s *Server) handleReady(w http.ResponseWriter, _ *http.Request, _ *call) error {
-	reasons := s.unready()
+// ready is GET /readyz: 200 where this replica can hand out tokens, be it of some
+// targets alone, else 503; with the reasons.
+func (p *probes) ready(w http.ResponseWriter, _ *http.Request, _ *call) error {
+	health := p.stock.Health()
+	var reasons []*Problem
+	if p.stopping.Load() {
+		reasons = append(reasons, fault(codeShuttingDown, "the daemon is stopping"))
+	}
+	if !health.Up {
+		reasons = append(reasons, fault(codeStoreDown, health.Reason))
+	}
 	if len(reasons) == 0 {
 		ready := struct {
 			Ready   bool     `json:"ready"`
 			Reasons []string `json:"reasons,omitempty"` // why not of all targets
 		}{Ready: true}
-		if reason := s.stock.Health().Reason; reason != "" {
-			ready.Reasons = []string{reason}
+		if health.Reason != "" {
+			ready.Reasons = []string{health.Reason}
 		}
 		return respondJSON(w, ready)
 	}
-	p := reasons[0]
-	p.Ready = new(bool)
+	answer := reasons[0]
+	answer.Ready = new(bool)
 	for _, reason := range reasons {
-		p.Reasons = append(p.Reasons, reason.Detail)
+		answer.Reasons = append(answer.Reasons, reason.Detail)
 	}
-	return p
+	return answer
 }

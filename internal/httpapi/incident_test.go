@@ -13,6 +13,7 @@ import (
 	"poold/internal/purchase"
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
+	"poold/internal/status"
 	"poold/internal/targets"
 )
 
@@ -28,21 +29,21 @@ func TestTheCauseStandsFirst(t *testing.T) {
 	d.refill.notes["staging-login"] = refill.Note{State: refill.OK, Risk: 1} // adaptive, nobody asks
 	d.refill.notes["staging-signup"] = refill.Note{Want: 2, State: refill.OK}
 	d.fill(t, "staging-signup", 2)
-	var status Status
-	show := func() []TargetStatus {
+	var document status.Document
+	show := func() []status.Target {
 		t.Helper()
-		d.changes.Add(1)
-		status = Status{}
-		if err := json.Unmarshal([]byte(d.ask(t, "GET", "/status.json").body), &status); err != nil {
+		d.status.Changed()
+		document = status.Document{}
+		if err := json.Unmarshal([]byte(d.ask(t, "GET", "/status.json").body), &document); err != nil {
 			t.Fatal(err)
 		}
-		return status.Targets
+		return document.Targets
 	}
 	rows := show()
-	if len(status.Alarms) != 1 || status.Alarms[0] != "Nothing is bought: "+why {
-		t.Errorf("alarms: %q", status.Alarms)
+	if len(document.Alarms) != 1 || document.Alarms[0] != "Nothing is bought: "+why {
+		t.Errorf("alarms: %q", document.Alarms)
 	}
-	for i, state := range []string{refill.Starved, stateIdle, refill.OK} {
+	for i, state := range []string{refill.Starved, status.StateIdle, refill.OK} {
 		if rows[i].State != state || rows[i].Reason != why {
 			t.Errorf("%s: %s %q, want %s", rows[i].Name, rows[i].State, rows[i].Reason, state)
 		}
@@ -81,9 +82,9 @@ func TestTheCauseStandsFirst(t *testing.T) {
 	// Without Redis that is what the rows say; the alarm stands behind that of the store.
 	d.refill.notes["checkout"] = refill.Note{Want: 5, State: refill.OK}
 	d.stock.redis.SetDown(true)
-	if rows = show(); !strings.HasPrefix(rows[0].Reason, "redis does not answer") || len(status.Alarms) != 2 ||
-		!strings.HasPrefix(status.Alarms[0], "The store cannot be used: redis does not answer") || status.Alarms[1] != "Nothing is bought: "+why {
-		t.Errorf("%+v; alarms %q", rows[0], status.Alarms)
+	if rows = show(); !strings.HasPrefix(rows[0].Reason, "redis does not answer") || len(document.Alarms) != 2 ||
+		!strings.HasPrefix(document.Alarms[0], "The store cannot be used: redis does not answer") || document.Alarms[1] != "Nothing is bought: "+why {
+		t.Errorf("%+v; alarms %q", rows[0], document.Alarms)
 	}
 }
 
@@ -113,12 +114,12 @@ func TestIdle(t *testing.T) {
 		note     refill.Note
 		want     string
 	}{
-		"adaptive, nobody asks":   {true, refill.Note{State: refill.OK, Risk: 1}, stateIdle},
+		"adaptive, nobody asks":   {true, refill.Note{State: refill.OK, Risk: 1}, status.StateIdle},
 		"adaptive, keeps some":    {true, refill.Note{State: refill.OK, Want: 1, Risk: 0.5}, refill.OK},
 		"adaptive, out of credit": {true, refill.Note{State: refill.OK, Risk: 1, Limit: policy.LimitCredit}, refill.OK},
 		"adaptive, starting":      {true, refill.Note{State: refill.OK, Reason: "starting"}, refill.OK},
 		"adaptive, starved":       {true, refill.Note{State: refill.Starved}, refill.Starved},
-		"fixed, idle_after":       {false, refill.Note{State: refill.OK, Limit: policy.LimitIdle}, stateIdle},
+		"fixed, idle_after":       {false, refill.Note{State: refill.OK, Limit: policy.LimitIdle}, status.StateIdle},
 		"fixed, idle with a min":  {false, refill.Note{State: refill.OK, Want: 1, Limit: policy.LimitIdle}, refill.OK},
 		"fixed, not looked yet":   {false, refill.Note{State: refill.OK}, refill.OK},
 	} {
@@ -128,11 +129,11 @@ func TestIdle(t *testing.T) {
 		}
 		d := start(t, set, nil, nil)
 		d.refill.notes["staging-login"] = c.note
-		row, _ := d.snapshot(t.Context()).status.target("staging-login")
+		row, _ := d.status.Snapshot(t.Context()).Document.Target("staging-login")
 		if row.State != c.want {
 			t.Errorf("%s: %s", name, row.State)
 		}
-		if says := strings.Contains(outlook(*row), "risk"); says != (c.adaptive && c.want != stateIdle) {
+		if says := strings.Contains(outlook(*row), "risk"); says != (c.adaptive && c.want != status.StateIdle) {
 			t.Errorf("%s: %q", name, outlook(*row))
 		}
 	}
@@ -141,8 +142,8 @@ func TestIdle(t *testing.T) {
 	waiting := make(chan answer)
 	go func() { waiting <- d.ask(t, "GET", "/pool/staging-login/token?wait=9s") }()
 	eventually(t, "it is not idle while somebody waits", func() bool {
-		d.changes.Add(1)
-		row, _ := d.snapshot(t.Context()).status.target("staging-login")
+		d.status.Changed()
+		row, _ := d.status.Snapshot(t.Context()).Document.Target("staging-login")
 		return row.Waiting == 1 && row.State == refill.OK
 	})
 	d.fill(t, "staging-login", 1)

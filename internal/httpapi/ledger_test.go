@@ -91,7 +91,7 @@ func TestLedger(t *testing.T) {
 	for range 6 {
 		order()
 	}
-	d.changes.Add(1)
+	d.status.Changed()
 	figures := map[string]float64{} // of staging-login, by name and other labels
 	for line := range strings.Lines(d.ask(t, "GET", "/metrics").body) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")

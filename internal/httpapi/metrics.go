@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"fmt"
 	"net/http"
 	"runtime"
 	"strconv"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"poold/internal/pool"
 	"poold/internal/purchase"
@@ -91,32 +89,6 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 
 func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "poold", Name: name, Help: help, Buckets: buckets}, labels)
-}
-
-// Ended counts an order that ended.
-func (m *Metrics) Ended(e purchase.Event) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.targetLocked(e.Target)
-	m.providers[e.Provider] = true
-	m.solves.WithLabelValues(e.Target, e.Provider, string(e.Outcome)).Inc()
-	if e.Outcome == purchase.Solved {
-		m.solveDuration.WithLabelValues(e.Target, e.Provider).Observe(e.Solved.Sub(e.Submitted).Seconds())
-	}
-}
-
-// Callback counts a callback by what became of it.
-func (m *Metrics) Callback(outcome string) { m.callbacks.WithLabelValues(outcome).Inc() }
-
-// DeadLetter counts a dead letter that is none any more.
-func (m *Metrics) DeadLetter(outcome string) { m.letters.WithLabelValues(outcome).Inc() }
-
-// Report counts a report by whether the provider got it.
-func (m *Metrics) Report(provider, outcome string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.providers[provider] = true
-	m.passedOn.WithLabelValues(provider, outcome).Inc()
 }
 
 // Provider returns the function that counts the calls to one provider; it fits
@@ -206,20 +178,4 @@ func (m *Metrics) keep(set *targets.Set) {
 			m.passedOn.DeletePartialMatch(gone)
 		}
 	}
-}
-
-// handleMetrics is GET /metrics.
-func (s *Server) handleMetrics(w http.ResponseWriter, r *http.Request, _ *call) error {
-	set := s.config.Current()
-	s.metrics.keep(set)
-	// A registry for this scrape alone: the collector belongs to one snapshot.
-	state := prometheus.NewRegistry()
-	if err := state.Register(newStateCollector(s.snapshot(r.Context()))); err != nil {
-		return fmt.Errorf("registering the state for a scrape: %w", err)
-	}
-	w.Header()["Cache-Control"] = noStore
-	promhttp.HandlerFor(prometheus.Gatherers{s.metrics.registry, state}, promhttp.HandlerOpts{
-		ErrorHandling: promhttp.HTTPErrorOnError,
-	}).ServeHTTP(w, r)
-	return nil
 }

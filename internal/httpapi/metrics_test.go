@@ -142,7 +142,7 @@ func TestMetricsLint(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	work(t, d)
 	state := prometheus.NewPedanticRegistry()
-	if err := state.Register(newStateCollector(d.snapshot(t.Context()))); err != nil {
+	if err := state.Register(d.status.Snapshot(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	for _, registry := range []prometheus.Gatherer{d.metrics.registry, state} {

@@ -13,6 +13,7 @@ import (
 
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
+	"poold/internal/status"
 	"poold/internal/targets"
 )
 
@@ -46,7 +47,7 @@ func readCSS() []byte {
 // share returns how much of a target's bar n takes, in percent. The whole bar is
 // the depth, or what a warm window wants. Tokens and orders beyond that make it
 // full, never wider.
-func share(n int, t TargetStatus) int {
+func share(n int, t status.Target) int {
 	if widest := max(t.Depth, t.Warm, t.Fresh+t.InFlight); widest > 0 {
 		return n * 100 / widest
 	}
@@ -55,7 +56,7 @@ func share(n int, t TargetStatus) int {
 
 // wants tells what is wanted where the depth does not say it, and whether a warm
 // window is the reason.
-func wants(t TargetStatus) string {
+func wants(t status.Target) string {
 	switch {
 	case t.Warm > 0 && t.Warm == t.Want:
 		return fmt.Sprintf("wants %d, warm", t.Want)
@@ -69,14 +70,14 @@ func wants(t TargetStatus) string {
 
 // outlook is what an adaptive target expects, and what holds a target of either
 // kind back; "" where there is nothing to tell. Of a paused target nobody asks.
-func outlook(t TargetStatus) string {
+func outlook(t status.Target) string {
 	if t.State == refill.Paused {
 		return ""
 	}
 	var parts []string
 	if t.Refill == string(targets.RefillAdaptive) {
 		expects := "expects " + strconv.FormatFloat(math.Round(t.Forecast*100)/100, 'f', -1, 64) + " in a lead time"
-		if t.State != stateIdle { // with nothing kept the risk is certainty, and says nothing
+		if t.State != status.StateIdle { // with nothing kept the risk is certainty, and says nothing
 			expects += fmt.Sprintf(", risk %.1f %%", t.Risk*100)
 		}
 		parts = append(parts, expects)
@@ -98,9 +99,9 @@ func moment(stamp string) string {
 
 // writePage renders the status for people. It holds neither token nor key,
 // like the document that it shows.
-func (s *Server) writePage(w http.ResponseWriter, status *Status) error {
+func (p *pages) writePage(w http.ResponseWriter, document *status.Document) error {
 	var page bytes.Buffer
-	if err := s.page.Execute(&page, status); err != nil {
+	if err := p.page.Execute(&page, document); err != nil {
 		return fmt.Errorf("rendering the status page: %w", err)
 	}
 	h := w.Header()
@@ -111,9 +112,8 @@ func (s *Server) writePage(w http.ResponseWriter, status *Status) error {
 	return nil
 }
 
-// handleCSS is GET /status.css. It says nothing about this daemon, so it needs
-// no key.
-func (s *Server) handleCSS(w http.ResponseWriter, _ *http.Request, _ *call) error {
-	respond(w, "text/css; charset=utf-8", s.css)
+// styles is GET /status.css. It says nothing about this daemon, so it needs no key.
+func (p *pages) styles(w http.ResponseWriter, _ *http.Request, _ *call) error {
+	respond(w, "text/css; charset=utf-8", p.css)
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"poold/internal/purchase"
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
+	"poold/internal/status"
 	"poold/internal/targets"
 )
 
@@ -126,7 +127,7 @@ func TestPageOfEveryState(t *testing.T) {
 		t.Errorf("a list is null: %s", a.body)
 	}
 	for _, c := range []struct{ fresh, orders, depth, want int }{{3, 1, 5, 60}, {9, 1, 5, 90}, {0, 0, 0, 0}, {5, 0, 5, 100}} {
-		if got := share(c.fresh, TargetStatus{Fresh: c.fresh, InFlight: c.orders, Depth: c.depth}); got != c.want {
+		if got := share(c.fresh, status.Target{Fresh: c.fresh, InFlight: c.orders, Depth: c.depth}); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
 	}
@@ -137,16 +138,16 @@ func TestPageOfEveryState(t *testing.T) {
 func TestWords(t *testing.T) {
 	adaptive := string(targets.RefillAdaptive)
 	for _, c := range []struct {
-		target         TargetStatus
+		target         status.Target
 		wants, outlook string
 	}{
-		{TargetStatus{Depth: 5, Want: 5}, "", ""},
-		{TargetStatus{Depth: 5, Want: 3, Rail: policy.LimitIdle}, "wants 3", "held by idle"},
-		{TargetStatus{Depth: 1, Want: 5, Warm: 5}, "wants 5, warm", ""},
-		{TargetStatus{Depth: 5, Want: 5, Warm: 5}, "wants 5, warm", ""},
-		{TargetStatus{Depth: 9, Want: 7, Warm: 5, Refill: adaptive, Forecast: 12.346}, "wants 7, warm 5", "expects 12.35 in a lead time, risk 0.0 %"},
-		{TargetStatus{Depth: 9, Want: 0, Warm: 5, Refill: adaptive, State: refill.Paused, Rail: policy.LimitPaused}, "wants 0, warm 5", ""},
-		{TargetStatus{Depth: 9, Refill: adaptive, Forecast: 0.04, Risk: 1, Rail: policy.LimitProbe}, "wants 0", "expects 0.04 in a lead time, risk 100.0 %, held by probe"},
+		{status.Target{Depth: 5, Want: 5}, "", ""},
+		{status.Target{Depth: 5, Want: 3, Rail: policy.LimitIdle}, "wants 3", "held by idle"},
+		{status.Target{Depth: 1, Want: 5, Warm: 5}, "wants 5, warm", ""},
+		{status.Target{Depth: 5, Want: 5, Warm: 5}, "wants 5, warm", ""},
+		{status.Target{Depth: 9, Want: 7, Warm: 5, Refill: adaptive, Forecast: 12.346}, "wants 7, warm 5", "expects 12.35 in a lead time, risk 0.0 %"},
+		{status.Target{Depth: 9, Want: 0, Warm: 5, Refill: adaptive, State: refill.Paused, Rail: policy.LimitPaused}, "wants 0, warm 5", ""},
+		{status.Target{Depth: 9, Refill: adaptive, Forecast: 0.04, Risk: 1, Rail: policy.LimitProbe}, "wants 0", "expects 0.04 in a lead time, risk 100.0 %, held by probe"},
 	} {
 		if got := wants(c.target); got != c.wants {
 			t.Errorf("%+v: %q", c.target, got)
@@ -155,7 +156,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("%+v: %q", c.target, got)
 		}
 	}
-	if got := share(2, TargetStatus{Fresh: 2, Depth: 1, Warm: 8}); got != 25 {
+	if got := share(2, status.Target{Fresh: 2, Depth: 1, Warm: 8}); got != 25 {
 		t.Errorf("2 of the 8 that a window wants fill %d %% of the bar", got)
 	}
 }

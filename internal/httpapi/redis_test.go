@@ -68,14 +68,14 @@ func TestAPartOfRedisIsAway(t *testing.T) {
 			d.stock.land(t, d.stock.order(t, target), 0)
 		}
 	}
-	d.changes.Add(1)
+	d.status.Changed()
 	before := d.ask(t, "GET", "/pool/checkout").body
 	d.stock.away = pool.ErrDown
 	d.stock.ill.Store(&pool.Health{Up: true, Reason: "a node is away"})
 	if _, err := d.stock.Take(t.Context(), pool.Request{ID: here.ID}); err != nil {
 		t.Fatal(err)
 	}
-	d.changes.Add(1)
+	d.status.Changed()
 	if a := d.ask(t, "GET", "/readyz"); a.status != 200 || strings.TrimSpace(a.body) != `{"ready":true,"reasons":["a node is away"]}` {
 		t.Errorf("readyz: %d %s", a.status, a.body)
 	}

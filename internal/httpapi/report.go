@@ -4,6 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
 )
 
 // The outcomes of a report.
@@ -12,9 +16,26 @@ const (
 	outcomeRejected = "rejected"
 )
 
-// handleReport is POST /pool/{target}/token/{id}/report: the caller tells how
+// ReportCounter counts how a token did; see pool.Store.Report.
+type ReportCounter interface {
+	Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (pool.Sale, error)
+}
+
+// ReportSender tells a provider how a token did, later. It does not block.
+type ReportSender interface {
+	Report(provider, task string, t captcha.Type, age time.Duration, accepted bool)
+}
+
+// reports is the route of the callers' reports on their tokens.
+type reports struct {
+	stock   ReportCounter
+	buyer   ReportSender
+	metrics *Metrics
+}
+
+// take is POST /pool/{target}/token/{id}/report: the caller tells how
 // the token did. Only who took it may, once. It is passed on to the provider.
-func (s *Server) handleReport(w http.ResponseWriter, r *http.Request, c *call) error {
+func (p *reports) take(w http.ResponseWriter, r *http.Request, c *call) error {
 	outcome, err := readOutcome(r, c.w.ResponseWriter)
 	if err != nil {
 		return err
@@ -22,12 +43,12 @@ func (s *Server) handleReport(w http.ResponseWriter, r *http.Request, c *call) e
 	accepted := outcome == outcomeAccepted
 	// Who hangs up now has said it: what is counted is also passed on.
 	ctx := context.WithoutCancel(r.Context())
-	sale, err := s.stock.Report(ctx, c.target.ID, c.param(r, 1), c.caller.stable, accepted)
+	sale, err := p.stock.Report(ctx, c.target.ID, c.param(r, 1), c.caller.stable, accepted)
 	if err != nil {
 		return err
 	}
-	s.buyer.Report(sale.Provider, sale.Task, c.target.Identity.Type, sale.Age, accepted)
-	s.metrics.reported(c.target.Name, outcome, sale.Age)
+	p.buyer.Report(sale.Provider, sale.Task, c.target.Identity.Type, sale.Age, accepted)
+	p.metrics.reported(c.target.Name, outcome, sale.Age)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

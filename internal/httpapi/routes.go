@@ -11,6 +11,21 @@ import (
 	"poold/internal/targets"
 )
 
+// handle answers one request, or returns what went wrong.
+type handle func(w http.ResponseWriter, r *http.Request, c *call) error
+
+// handlers are the areas of the API, each with what it needs.
+type handlers struct {
+	tokens    tokens
+	reports   reports
+	admin     admin
+	pages     pages
+	scrapes   scrapes
+	callbacks callbacks
+	letters   letters
+	probes    probes
+}
+
 // route is one path with its rights and its handler.
 type route struct {
 	methods []string
@@ -33,7 +48,7 @@ type route struct {
 	whole bool
 	// basic: 401 invites a browser to ask its user for a key.
 	basic  bool
-	handle func(s *Server, w http.ResponseWriter, r *http.Request, c *call) error
+	handle handle
 }
 
 // The methods of a page that can be looked at. HEAD is listed by hand because
@@ -41,47 +56,47 @@ type route struct {
 var reading = []string{http.MethodGet, http.MethodHead}
 
 // table lists every route of the API.
-func table() []route {
+func (h *handlers) table() []route {
 	return []route{
 		{methods: []string{http.MethodGet, http.MethodPost}, path: "/pool/:target/token",
-			scope: targets.ScopeToken, changes: true, handle: (*Server).handleToken},
+			scope: targets.ScopeToken, changes: true, handle: h.tokens.take},
 		{methods: []string{http.MethodPost}, path: "/pool/:target/token/:id/report",
-			scope: targets.ScopeToken, changes: true, body: true, handle: (*Server).handleReport},
+			scope: targets.ScopeToken, changes: true, body: true, handle: h.reports.take},
 		{methods: []string{http.MethodDelete}, path: "/pool/:target/tokens",
-			scope: targets.ScopeAdmin, changes: true, handle: (*Server).handleFlush},
-		{methods: reading, path: "/pool/:target", scope: targets.ScopeStatus, basic: true, handle: (*Server).handleTarget},
+			scope: targets.ScopeAdmin, changes: true, handle: h.admin.flush},
+		{methods: reading, path: "/pool/:target", scope: targets.ScopeStatus, basic: true, handle: h.pages.target},
 		{methods: []string{http.MethodPost}, path: "/pool/:target/pause",
-			scope: targets.ScopeAdmin, changes: true, handle: (*Server).handlePause},
+			scope: targets.ScopeAdmin, changes: true, handle: h.admin.pause},
 		{methods: []string{http.MethodPost}, path: "/pool/:target/resume",
-			scope: targets.ScopeAdmin, changes: true, handle: (*Server).handleResume},
+			scope: targets.ScopeAdmin, changes: true, handle: h.admin.resume},
 		{methods: []string{http.MethodPost}, path: "/pool/:target/warm",
-			scope: targets.ScopeAdmin, lesser: targets.ScopeToken, changes: true, body: true, handle: (*Server).handleWarm},
-		{methods: reading, path: "/status", scope: targets.ScopeStatus, basic: true, handle: (*Server).handleStatus},
-		{methods: reading, path: "/status.json", scope: targets.ScopeStatus, basic: true, handle: (*Server).handleStatusJSON},
-		{methods: reading, path: "/status.css", handle: (*Server).handleCSS},
-		{methods: reading, path: "/metrics", scope: targets.ScopeStatus, whole: true, basic: true, handle: (*Server).handleMetrics},
+			scope: targets.ScopeAdmin, lesser: targets.ScopeToken, changes: true, body: true, handle: h.admin.warm},
+		{methods: reading, path: "/status", scope: targets.ScopeStatus, basic: true, handle: h.pages.overview},
+		{methods: reading, path: "/status.json", scope: targets.ScopeStatus, basic: true, handle: h.pages.document},
+		{methods: reading, path: "/status.css", handle: h.pages.styles},
+		{methods: reading, path: "/metrics", scope: targets.ScopeStatus, whole: true, basic: true, handle: h.scrapes.scrape},
 		{methods: []string{http.MethodPost}, path: "/-/reload",
-			scope: targets.ScopeAdmin, changes: true, whole: true, handle: (*Server).handleReload},
-		{methods: reading, path: "/dead-letters", scope: targets.ScopeAdmin, whole: true, basic: true, handle: (*Server).handleLetters},
+			scope: targets.ScopeAdmin, changes: true, whole: true, handle: h.admin.reload},
+		{methods: reading, path: "/dead-letters", scope: targets.ScopeAdmin, whole: true, basic: true, handle: h.letters.list},
 		{methods: []string{http.MethodPost}, path: "/dead-letters/replay",
-			scope: targets.ScopeAdmin, changes: true, whole: true, handle: (*Server).handleReplay},
+			scope: targets.ScopeAdmin, changes: true, whole: true, handle: h.letters.replay},
 		// Services that solve know neither our keys nor our name.
 		{methods: []string{http.MethodGet, http.MethodPost}, path: "/callback/:provider/:order/:secret",
-			probe: true, handle: (*Server).handleCallback},
-		{methods: reading, path: "/healthz", probe: true, handle: (*Server).handleHealth},
-		{methods: reading, path: "/readyz", probe: true, handle: (*Server).handleReady},
+			probe: true, handle: h.callbacks.arrive},
+		{methods: reading, path: "/healthz", probe: true, handle: h.probes.alive},
+		{methods: reading, path: "/readyz", probe: true, handle: h.probes.ready},
 	}
 }
 
 // routes returns the handler of the whole API. echo finds the route and
 // cuts the path; everything else is ours, so that another router is a
 // change of this file.
-func (s *Server) routes() http.Handler {
+func (s *Server) routes(h *handlers) http.Handler {
 	e := echo.New()
 	e.Logger.SetOutput(io.Discard) // it would write to stdout
 
 	wrongMethod := make(map[string]*route) // by path
-	for _, rt := range table() {
+	for _, rt := range h.table() {
 		rt.named = strings.Contains(rt.path, ":target")
 		adapter := s.adapt(&rt)
 		for _, method := range rt.methods {
@@ -113,14 +128,14 @@ func (s *Server) adapt(rt *route) echo.HandlerFunc {
 }
 
 // refuseMethod answers a method that the path does not know.
-func refuseMethod(allow string) func(*Server, http.ResponseWriter, *http.Request, *call) error {
-	return func(_ *Server, w http.ResponseWriter, _ *http.Request, _ *call) error {
+func refuseMethod(allow string) handle {
+	return func(w http.ResponseWriter, _ *http.Request, _ *call) error {
 		w.Header().Set("Allow", allow)
 		return fault(codeMethod, "allowed here: "+allow)
 	}
 }
 
 // refusePath answers a path that does not exist, without repeating it.
-func refusePath(*Server, http.ResponseWriter, *http.Request, *call) error {
+func refusePath(http.ResponseWriter, *http.Request, *call) error {
 	return fault(codeNotFound, "no route of poold has this path")
 }

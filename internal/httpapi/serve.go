@@ -1,28 +1,20 @@
 package httpapi
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"mime"
 	"net/http"
 	"net/url"
 	"regexp"
 	"runtime/debug"
-	"strconv"
 	"sync/atomic"
 	"time"
 )
 
-const (
-	maxBody = 64 << 10
-	// statusHungUp is what logs and metrics show for a caller that was gone
-	// before its answer; it is never sent.
-	statusHungUp = 499
-)
+// statusHungUp is what logs and metrics show for a caller that was gone before its
+// answer; it is never sent.
+const statusHungUp = 499
 
 // targetName is what a target may be called. Anything else in the path, also
 // an escaped form of a valid name, is unknown before it is used for anything.
@@ -34,7 +26,7 @@ type call struct {
 	began  time.Time
 	route  *route
 	params []string // of the path, in its order, as they stood there
-	view   *view
+	access *access
 	caller *caller // nil on routes that need no key
 	target *target // nil on routes that name none
 	hungUp bool
@@ -75,11 +67,11 @@ func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // serve answers one request to one route. params are the variable parts of its
 // path; they are not kept.
 func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request, params []string) {
-	c := &call{w: writer{ResponseWriter: w, stopping: &s.stopping}, began: time.Now(), route: rt, params: params}
+	c := &call{w: writer{ResponseWriter: w, stopping: s.stopping}, began: time.Now(), route: rt, params: params}
 	defer s.finish(c, r)
 	err := s.admit(c, r)
 	if err == nil {
-		err = rt.handle(s, &c.w, r, c)
+		err = rt.handle(&c.w, r, c)
 	}
 	if err != nil {
 		s.fail(c, r, err)
@@ -94,13 +86,13 @@ func (s *Server) admit(c *call, r *http.Request) error {
 	if c.route.probe {
 		return nil
 	}
-	c.view = s.view()
-	if err := s.identify(c, r); err != nil {
+	c.access = s.gate.access()
+	if err := s.gate.identify(c, r); err != nil {
 		return err
 	}
 	if c.route.named {
 		var err error
-		if c.target, err = c.view.find(c.params[0], c.caller); err != nil {
+		if c.target, err = c.access.find(c.params[0], c.caller); err != nil {
 			return err
 		}
 	}
@@ -121,52 +113,25 @@ func (c *call) param(r *http.Request, i int) string {
 	return c.params[i]
 }
 
-// readNothing reads the body of a request to a route that has no use for one.
-// Many clients send `{}`; what looks like a question that would go unanswered
-// is refused.
-func readNothing(r *http.Request, w http.ResponseWriter) error {
-	body, err := readBody(r, w)
-	if err != nil || len(bytes.TrimSpace(body)) == 0 {
-		return err
+// fail writes the answer for an error.
+func (s *Server) fail(c *call, r *http.Request, err error) {
+	if errors.Is(err, errHungUp) || r.Context().Err() != nil {
+		// net/http would send an empty 200 if we just returned; a caller that
+		// closed only its sending half would take that for an answer.
+		c.hungUp = true
+		panic(http.ErrAbortHandler)
 	}
-	if err := checkJSON(r); err != nil {
-		return err
+	p := s.explainer.explain(r.Context(), c, err)
+	if p.cause != nil {
+		s.log.ErrorContext(r.Context(), "answering a request", slog.String("route", c.route.path), slog.Any("err", p.cause))
 	}
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(body, &fields) != nil || len(fields) > 0 {
-		return fault(codeBadRequest, "this route takes no body, or an empty JSON object")
+	if c.target != nil {
+		p.Target = c.target.Name
 	}
-	return nil
-}
-
-// readBody reads a body to its end, so that net/http notices when a client hangs
-// up.
-func readBody(r *http.Request, w http.ResponseWriter) ([]byte, error) {
-	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
-		return nil, nil
+	if p.Code == codeUnauthorized {
+		challenge(c.w.Header(), c.route.basic)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return nil, fault(codeTooLarge, "a body has 64 KiB at most")
-	}
-	if err != nil {
-		return nil, fault(codeBadRequest, "the body did not arrive in one piece")
-	}
-	return body, nil
-}
-
-// checkJSON refuses a body of another type, which a form of any page can send.
-func checkJSON(r *http.Request) error {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return fault(codeBadRequest, "a body needs Content-Type: application/json")
-	}
-	return nil
-}
-
-// answerAnew gives an answer its time after work that may have taken all of it.
-func answerAnew(w http.ResponseWriter) {
-	// Not every writer has deadlines; then the server's own limit stays.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeLimit))
+	writeProblem(&c.w, p)
 }
 
 // finish counts and logs a request and keeps a panic in one handler from
@@ -212,33 +177,4 @@ func (s *Server) logRequest(c *call, r *http.Request, status int) {
 		attrs = append(attrs, slog.String("key", c.caller.name))
 	}
 	s.log.LogAttrs(r.Context(), slog.LevelDebug, "request", attrs...)
-}
-
-// Header values that never change, shared by all answers; net/http only reads them.
-var (
-	noSniff  = []string{"nosniff"}
-	noStore  = []string{"no-store"}
-	closing  = []string{"close"}
-	typeJSON = []string{"application/json"}
-	typeText = []string{"text/plain; charset=utf-8"}
-)
-
-// respond writes a whole answer that is no token. A client that is gone is not
-// an error: there is nothing to take back.
-func respond(w http.ResponseWriter, contentType string, body []byte) {
-	h := w.Header()
-	h.Set("Content-Type", contentType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("Cache-Control", "no-store")
-	_, _ = w.Write(body)
-}
-
-// respondJSON writes v, which holds nothing that JSON cannot say.
-func respondJSON(w http.ResponseWriter, v any) error {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encoding the answer: %w", err)
-	}
-	respond(w, "application/json", append(body, '\n'))
-	return nil
 }

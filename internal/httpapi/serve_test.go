@@ -203,7 +203,7 @@ func TestPanic(t *testing.T) {
 // TestPanicAfterTheAnswerBegan: what is out cannot be taken back, so the
 // connection ends instead of pretending.
 func TestPanicAfterTheAnswerBegan(t *testing.T) {
-	half := &route{path: "/half", probe: true, handle: func(_ *Server, w http.ResponseWriter, _ *http.Request, _ *call) error {
+	half := &route{path: "/half", probe: true, handle: func(w http.ResponseWriter, _ *http.Request, _ *call) error {
 		_, _ = io.WriteString(w, "half")
 		_ = http.NewResponseController(w).Flush()
 		panic("a bug")

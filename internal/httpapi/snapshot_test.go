@@ -21,6 +21,7 @@ import (
 	"poold/internal/purchase"
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
+	"poold/internal/status"
 	"poold/internal/targets"
 )
 
@@ -220,14 +221,14 @@ func TestStatusWithoutRedis(t *testing.T) {
 		if took := time.Since(begun); took > time.Second {
 			t.Errorf("%s: took %s", name, took)
 		}
-		var status Status
-		if err := json.Unmarshal([]byte(a.body), &status); err != nil || a.status != 200 {
+		var document status.Document
+		if err := json.Unmarshal([]byte(a.body), &document); err != nil || a.status != 200 {
 			t.Fatalf("%s: %d %s %v", name, a.status, a.body, err)
 		}
-		if status.Redis.OK || status.Ready || len(status.Targets) != 3 || len(status.Providers) != 1 {
+		if document.Redis.OK || document.Ready || len(document.Targets) != 3 || len(document.Providers) != 1 {
 			t.Errorf("%s: %s", name, a.body)
 		}
-		if login := status.Targets[1]; login.State != "starved" || login.Fresh != 0 || login.NextExpiry != nil || login.Depth != 5 {
+		if login := document.Targets[1]; login.State != "starved" || login.Fresh != 0 || login.NextExpiry != nil || login.Depth != 5 {
 			t.Errorf("%s: %+v", name, login)
 		}
 		if page := d.ask(t, "GET", "/status", "Accept: text/html"); page.status != 200 || !strings.Contains(page.body, "The store cannot be used: redis does not answer") {
@@ -284,82 +285,14 @@ func TestFirstLookerLeaves(t *testing.T) {
 	}
 }
 
-// TestShared is the story of the cache: an answer for an old key is not waited
-// for, and does not replace a newer one.
-func TestShared(t *testing.T) {
-	var s shared[int, string]
-	release, done := make(chan struct{}), make(chan string)
-	began := make(chan struct{})
-	go func() {
-		done <- s.get(1, time.Minute, func() string { close(began); <-release; return "old" })
-	}()
-	<-began
-	if got := s.get(2, time.Minute, func() string { return "new" }); got != "new" {
-		t.Errorf("key 2: %q", got)
-	}
-	close(release)
-	if got := <-done; got != "old" {
-		t.Errorf("key 1: %q", got)
-	}
-	fail := func() string { t.Error("made again"); return "" }
-	if got := s.get(2, time.Minute, fail); got != "new" {
-		t.Errorf("key 2 again: %q", got)
-	}
-	if got := s.get(3, 0, func() string { return "brief" }); got != "brief" {
-		t.Errorf("key 3: %q", got)
-	}
-	if got := s.get(3, 0, func() string { return "next" }); got != "next" {
-		t.Errorf("key 3, whose life was 0: %q", got)
-	}
-}
-
-// TestMarks: what a person should look at, and no false alarm.
-func TestMarks(t *testing.T) {
-	for _, c := range []struct {
-		failing  bool
-		verdicts string // + accepted, - rejected
-		want     string
-	}{
-		{false, "", ""}, {false, "----", ""}, {false, "-----", "mostly_rejected"}, {false, "+--+-", "mostly_rejected"},
-		{false, "+-+-+", ""}, {false, "---+++", ""}, {false, "++++-----", "mostly_rejected"}, {true, "+++++", "failing"}, {true, "-----", "failing mostly_rejected"},
-	} {
-		var verdicts []bool
-		for _, v := range c.verdicts {
-			verdicts = append(verdicts, v == '+')
-		}
-		if got := marks(refill.Note{Failing: c.failing}, verdicts); got == nil || strings.Join(got, " ") != c.want {
-			t.Errorf("%+v: %q", c, got)
-		}
-	}
-}
-
-func TestCallbacksOfAProvider(t *testing.T) {
-	set := sampleSet()
-	other := set.Providers[0]
-	other.Name, other.CallbackURL = "other", ""
-	set.Providers = append(set.Providers, other)
-	list := providerStatuses([]purchase.Status{{Name: "other"}, {Name: "solver"}, {Name: "gone"}}, set)
-	if list[0].Callbacks || !list[1].Callbacks || list[2].Callbacks {
-		t.Errorf("%+v", list)
-	}
-}
-
-func TestMoney(t *testing.T) {
-	for n, want := range map[int64]float64{0: 0, 499: 0, 500: 0.000001, 1_000_000_000: 1, 1_234_567_499: 1.234567, 123_456_789_000_000_500: 123456789.000001} {
-		if got := money(n); got != want {
-			t.Errorf("%d billionths: %v, want %v", n, got, want)
-		}
-	}
-}
-
 // TestBudgetUnread: while nobody can say what is used of the budget over all
 // targets, the last known figure is shown, and no metric.
 func TestBudgetUnread(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	show := func() string {
-		d.changes.Add(1)
+		d.status.Changed()
 		metric := strings.Contains(d.ask(t, "GET", "/metrics").body, `poold_budget_used{target="*"`)
-		return fmt.Sprintf("%v %s", metric, asJSON(t, d.snapshot(t.Context()).status.Budget))
+		return fmt.Sprintf("%v %s", metric, asJSON(t, d.status.Snapshot(t.Context()).Document.Budget))
 	}
 	if got := show(); got != "false null" {
 		t.Errorf("no budget: %s", got)
@@ -372,46 +305,13 @@ func TestBudgetUnread(t *testing.T) {
 	if got := show(); got != `false {"used":7,"limit":100}` {
 		t.Errorf("not to be read: %s", got)
 	}
-	if !d.snapshot(t.Context()).status.Redis.OK {
+	if !d.status.Snapshot(t.Context()).Document.Redis.OK {
 		t.Error("that alone is not an outage")
 	}
 	d.stock.redis.SetDown(true)
 	d.buyer.booked = func() (int, int, error) { t.Error("redis was asked again while it is down"); return 0, 0, nil }
 	if got := show(); got != `false {"used":7,"limit":100}` {
 		t.Errorf("without redis: %s", got)
-	}
-}
-
-func TestNotices(t *testing.T) {
-	for _, c := range []struct {
-		api      targets.API
-		embedded bool
-		want     string
-	}{
-		{targets.APISimulated, true, "simulated"},
-		{targets.APISimulated, false, "simulated"},
-		{targets.APILegacy, true, "embedded"},
-		{targets.APILegacy, false, ""},
-	} {
-		set := sampleSet()
-		set.Providers[0].API = c.api
-		if c.embedded {
-			set.Redis.URL = "embedded"
-		}
-		notices := strings.Join((&Server{}).notices(set, []purchase.Status{{Name: "loud"}}), "\n")
-		if !strings.Contains(notices, c.want) || (notices == "") != (c.want == "") || strings.Count(notices, "\n") > 0 {
-			t.Errorf("%+v: %q", c, notices)
-		}
-	}
-}
-
-// A provider whose callbacks do not arrive is named.
-func TestNoticeOfSilentCallbacks(t *testing.T) {
-	set := sampleSet()
-	set.Redis.URL = "redis://example.com"
-	notices := (&Server{}).notices(set, []purchase.Status{{Name: "loud"}, {Name: "quiet", Silent: true}})
-	if len(notices) != 1 || !strings.Contains(notices[0], "provider quiet") {
-		t.Errorf("notices: %q", notices)
 	}
 }
 
@@ -424,18 +324,6 @@ func TestNoticeOfLettersSetAside(t *testing.T) {
 	}
 }
 
-func TestPercentile(t *testing.T) {
-	list := []time.Duration{9 * time.Second, 1500 * time.Millisecond, 3 * time.Second}
-	for p, want := range map[int]float64{50: 3, 90: 9, 1: 1.5, 100: 9} {
-		if got := percentile(list, p); got != want {
-			t.Errorf("p%d: %v, want %v", p, got, want)
-		}
-	}
-	if list[0] != 9*time.Second || percentile(nil, 50) != 0 {
-		t.Error("sorted the caller's list, or nothing is something")
-	}
-}
-
 // Windows made by POST are shown, with their times.
 func TestStatusShowsWindows(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
@@ -444,7 +332,7 @@ func TestStatusShowsWindows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var document Status
+	var document status.Document
 	if err := json.Unmarshal([]byte(d.ask(t, "GET", "/status.json").body), &document); err != nil {
 		t.Fatal(err)
 	}

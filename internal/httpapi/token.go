@@ -8,10 +8,19 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"poold/internal/pool"
 	"poold/internal/targets"
+)
+
+const (
+	// maxWait is the longest ?wait=.
+	maxWait = 60 * time.Second
+	// defaultWait is what `on_empty: wait` stands for.
+	defaultWait = 20 * time.Second
 )
 
 // target is a target of the file with what every take of it needs, worked out
@@ -42,30 +51,45 @@ func wholeRate(r targets.Rate) (count int, per time.Duration) {
 	return int(whole), time.Duration(float64(r.Per) * whole / r.Count)
 }
 
-// handleToken is GET and POST /pool/{target}/token.
-func (s *Server) handleToken(w http.ResponseWriter, r *http.Request, c *call) error {
-	if s.stopping.Load() {
-		return fault(codeShuttingDown, "the daemon is stopping").after(jitter(2 * time.Second))
+// Taker hands out tokens and takes back those that nobody received.
+type Taker interface {
+	Take(ctx context.Context, r pool.Request) (pool.Token, error)
+	Return(t pool.Token) error
+}
+
+// tokens is the route that hands out.
+type tokens struct {
+	stock    Taker
+	gate     *gate
+	metrics  *Metrics
+	log      *slog.Logger
+	stopping *atomic.Bool // of the Server
+	buffers  sync.Pool    // *[]byte, for answers
+}
+
+// take is GET and POST /pool/{target}/token.
+func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *call) error {
+	if t.stopping.Load() {
+		return fault(codeShuttingDown, "the daemon is stopping").after(jitter(soon))
 	}
 	request, err := readRequest(r, c)
 	if err != nil {
 		return err
 	}
 	if request.Wait > 0 {
-		// Not every writer has deadlines; then the server's own limit stays.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(request.Wait + writeLimit))
+		answerWithin(w, request.Wait+writeLimit)
 	}
-	token, err := s.stock.Take(r.Context(), request)
+	token, err := t.stock.Take(r.Context(), request)
 	if err != nil {
 		return err
 	}
 	// A reload may have taken the key or the target away, or given the name to
 	// another identity, while the caller waited.
-	if err := s.readmit(c, r); err != nil {
-		s.giveBack(r.Context(), c, &token, request.Idempotency != "")
+	if err := t.gate.readmit(c, r); err != nil {
+		t.giveBack(r.Context(), c, &token, request.Idempotency != "")
 		return err
 	}
-	return s.handOut(w, r, c, &token, request.Idempotency != "")
+	return t.handOut(w, r, c, &token, request.Idempotency != "")
 }
 
 // readRequest turns query and headers into a request to the stock.
@@ -137,13 +161,16 @@ func idempotencyKey(h http.Header) (key string, given bool, err error) {
 
 // handOut writes a token, and gives it back if that is certain to have reached
 // nobody. A repeatable take is never given back: its caller will ask again.
-func (s *Server) handOut(w http.ResponseWriter, r *http.Request, c *call, token *pool.Token, repeatable bool) error {
+func (t *tokens) handOut(w http.ResponseWriter, r *http.Request, c *call, token *pool.Token, repeatable bool) error {
 	if r.Context().Err() != nil {
-		s.giveBack(r.Context(), c, token, repeatable)
+		t.giveBack(r.Context(), c, token, repeatable)
 		return errHungUp
 	}
-	buffer := s.buffers.Get().(*[]byte)
-	defer s.buffers.Put(buffer)
+	buffer, _ := t.buffers.Get().(*[]byte)
+	if buffer == nil {
+		buffer = new([]byte)
+	}
+	defer t.buffers.Put(buffer)
 	contentType := typeJSON
 	if accept := r.Header["Accept"]; len(accept) > 0 && prefers(accept, "text/plain") {
 		contentType = typeText
@@ -160,11 +187,11 @@ func (s *Server) handOut(w http.ResponseWriter, r *http.Request, c *call, token 
 	before := markSent(r.Context())
 	if err := writeNow(w, *buffer); err != nil {
 		if before.nothingSince() {
-			s.giveBack(r.Context(), c, token, repeatable)
+			t.giveBack(r.Context(), c, token, repeatable)
 		}
 		return errHungUp
 	}
-	s.metrics.handedOut(c.target.Name, token, time.Since(c.began))
+	t.metrics.handedOut(c.target.Name, token, time.Since(c.began))
 	return nil
 }
 
@@ -178,46 +205,11 @@ func writeNow(w http.ResponseWriter, body []byte) error {
 }
 
 // giveBack returns a token to the stock, which holds up nobody for it.
-func (s *Server) giveBack(ctx context.Context, c *call, token *pool.Token, repeatable bool) {
+func (t *tokens) giveBack(ctx context.Context, c *call, token *pool.Token, repeatable bool) {
 	if repeatable {
 		return
 	}
-	if err := s.stock.Return(*token); err != nil {
-		s.log.WarnContext(ctx, "returning a token that nobody received", slog.String("target", c.target.Name), slog.Any("err", err))
+	if err := t.stock.Return(*token); err != nil {
+		t.log.WarnContext(ctx, "returning a token that nobody received", slog.String("target", c.target.Name), slog.Any("err", err))
 	}
-}
-
-var varyAccept = []string{"Accept"}
-
-// prefers reports whether an Accept header names a media type, and
-// application/json not before it. A wildcard names nothing: it gets JSON.
-func prefers(accept []string, mediaType string) bool {
-	wanted, ours := quality(accept, mediaType), quality(accept, "application/json")
-	return wanted > 0 && wanted > ours
-}
-
-// quality returns the weight that an Accept header gives to exactly this media
-// type, 0 where it is not named.
-func quality(accept []string, mediaType string) float64 {
-	best := 0.0
-	for _, line := range accept {
-		for item := range strings.SplitSeq(line, ",") {
-			name, params, _ := strings.Cut(item, ";")
-			if !strings.EqualFold(strings.TrimSpace(name), mediaType) {
-				continue
-			}
-			weight := 1.0
-			for param := range strings.SplitSeq(params, ";") {
-				key, value, _ := strings.Cut(strings.TrimSpace(param), "=")
-				if !strings.EqualFold(key, "q") {
-					continue
-				}
-				if q, err := strconv.ParseFloat(value, 64); err == nil {
-					weight = q
-				}
-			}
-			best = max(best, weight)
-		}
-	}
-	return best
 }

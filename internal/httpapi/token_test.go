@@ -286,7 +286,7 @@ func TestWaitOutlivesReadTimeout(t *testing.T) {
 // problemCode returns the code of a problem answer.
 func problemCode(t *testing.T, a answer) code {
 	t.Helper()
-	var p problem
+	var p Problem
 	if err := json.Unmarshal([]byte(a.body), &p); err != nil {
 		t.Fatalf("%d %q: %v", a.status, a.body, err)
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/targets"
 )
@@ -43,9 +45,14 @@ type warming struct {
 	length time.Duration // 0 where there are no tokens
 }
 
-// handleWarm is POST /pool/{target}/warm: at least so many tokens are ready in a
+// Warmer keeps windows in which tokens are ready; see pool.Store.Warm.
+type Warmer interface {
+	Warm(ctx context.Context, id captcha.ID, w pool.Window, limit pool.WindowLimit) error
+}
+
+// warm is POST /pool/{target}/warm: at least so many tokens are ready in a
 // window of time, over all replicas.
-func (s *Server) handleWarm(w http.ResponseWriter, r *http.Request, c *call) error {
+func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *call) error {
 	asked, err := readWarm(r, c.w.ResponseWriter)
 	if err != nil {
 		return err
@@ -63,7 +70,7 @@ func (s *Server) handleWarm(w http.ResponseWriter, r *http.Request, c *call) err
 	if err != nil {
 		return err
 	}
-	err = s.stock.Warm(r.Context(), c.target.ID, window, limit)
+	err = a.windows.Warm(r.Context(), c.target.ID, window, limit)
 	if errors.Is(err, pool.ErrWindows) && limit.Most > 0 {
 		return fault(codeWindows, fmt.Sprintf(
 			"the scope token suffices for %d warm windows of a target, and only while the target has room for more: one of the two is used up", limit.Most))
@@ -72,9 +79,9 @@ func (s *Server) handleWarm(w http.ResponseWriter, r *http.Request, c *call) err
 		return err
 	}
 	if asked.tokens == 0 {
-		return s.altered(w, r, c, "the warm windows of a target were ended")
+		return a.altered(w, r, c, "the warm windows of a target were ended")
 	}
-	return s.altered(w, r, c, "a warm window was made for a target", slog.Int("tokens", window.Tokens),
+	return a.altered(w, r, c, "a warm window was made for a target", slog.Int("tokens", window.Tokens),
 		slog.Time("from", now.Add(window.In).UTC()), slog.Time("until", now.Add(window.Left).UTC()))
 }
 

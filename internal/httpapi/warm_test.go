@@ -76,10 +76,12 @@ func TestWarm(t *testing.T) {
 			t.Errorf("the log does not say who did what: no %s in %s", line, d.logged)
 		}
 	}
-	d.changes.Store(0)
-	d.warm(t, `{"tokens":0}`)
-	if d.changes.Load() != 1 {
-		t.Error("the next status does not show it")
+	for i, body := range []string{`{"tokens":5,"for":"5m"}`, `{"tokens":0}`} {
+		d.status.Snapshot(t.Context()) // one that is shown for a while
+		d.warm(t, body)
+		if got := d.status.Snapshot(t.Context()).Document.Targets[1].Windows; len(got) != 1-i {
+			t.Errorf("%s: the next status shows %+v", body, got)
+		}
 	}
 }
 

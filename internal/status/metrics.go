@@ -1,4 +1,4 @@
-package httpapi
+package status
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -6,13 +6,6 @@ import (
 	"poold/internal/provider"
 	"poold/internal/targets"
 )
-
-// stateCollector turns one snapshot into metrics. While Redis does not answer
-// it leaves its figures out: a counter that fell to 0 and came back would look
-// like that many new requests.
-type stateCollector struct{ snapshot *snapshot }
-
-func newStateCollector(snap *snapshot) *stateCollector { return &stateCollector{snapshot: snap} }
 
 // describe makes the description of a metric.
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -63,7 +56,7 @@ var (
 const allTargets = "*"
 
 // Describe implements prometheus.Collector.
-func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
+func (s *Snapshot) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descTokens, descWant, descForecast, descCredit, descWarm, descInFlight, descUnderWay, descUnknown, descRequests, descReturned, descBought, descSolved, descExpired,
 		descDiscarded, descFailed, descLost, descJunk, descReports, descSpend, descBudgetUsed, descBudgetLimit,
@@ -74,34 +67,34 @@ func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 }
 
 // Collect implements prometheus.Collector.
-func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
-	status := &c.snapshot.status
-	gauge(ch, descConfigOK, truth(status.Config.OK))
-	gauge(ch, descRedisUp, truth(status.Redis.OK))
-	gauge(ch, descLetters, float64(status.DeadLetters))
-	for _, p := range status.Providers {
-		gauge(ch, descProviderUp, truth(asked(provider.StateKind(p.State))), p.Name)
+func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
+	d := s.Document
+	gauge(ch, descConfigOK, truth(d.Config.OK))
+	gauge(ch, descRedisUp, truth(d.Redis.OK))
+	gauge(ch, descLetters, float64(d.DeadLetters))
+	for _, p := range d.Providers {
+		gauge(ch, descProviderUp, truth(usable(provider.StateKind(p.State))), p.Name)
 	}
-	if c.snapshot.booked {
-		collectWindow(ch, status.Budget, allTargets, "day")
+	if s.budgetRead {
+		collectUsage(ch, d.Budget, allTargets, "day")
 	}
-	for i := range status.Targets {
-		t := &status.Targets[i]
+	for i := range d.Targets {
+		t := &d.Targets[i]
 		gauge(ch, descWant, float64(t.Want), t.Name)
 		gauge(ch, descForecast, t.Forecast, t.Name)
 		gauge(ch, descWarm, float64(t.Warm), t.Name)
 		if t.Refill == string(targets.RefillAdaptive) {
 			gauge(ch, descCredit, t.Credit, t.Name)
 		}
-		if c.snapshot.stocks != nil && c.snapshot.stocks[i].Err == nil {
+		if s.seen[i].Err == nil {
 			collectTarget(ch, t)
-			count(ch, descRequests, float64(c.snapshot.stocks[i].Figures.Replays), t.Name, "replay")
+			count(ch, descRequests, float64(s.seen[i].Figures.Replays), t.Name, "replay")
 		}
 	}
 }
 
 // collectTarget sends what Redis knows of a target.
-func collectTarget(ch chan<- prometheus.Metric, t *TargetStatus) {
+func collectTarget(ch chan<- prometheus.Metric, t *Target) {
 	gauge(ch, descTokens, float64(t.Fresh), t.Name)
 	gauge(ch, descInFlight, float64(t.InFlight), t.Name)
 	gauge(ch, descUnderWay, float64(t.BoughtInFlight), t.Name)
@@ -117,17 +110,17 @@ func collectTarget(ch chan<- prometheus.Metric, t *TargetStatus) {
 	count(ch, descFailed, float64(t.Failed), t.Name)
 	count(ch, descLost, float64(t.Lost), t.Name)
 	count(ch, descJunk, float64(t.Junk), t.Name)
-	count(ch, descReports, float64(t.Accepted), t.Name, outcomeAccepted)
-	count(ch, descReports, float64(t.Rejected), t.Name, outcomeRejected)
+	count(ch, descReports, float64(t.Accepted), t.Name, "accepted")
+	count(ch, descReports, float64(t.Rejected), t.Name, "rejected")
 	count(ch, descSpend, t.Spent, t.Name)
 	if t.Budget != nil {
-		collectWindow(ch, t.Budget.Hour, t.Name, "hour")
-		collectWindow(ch, t.Budget.Day, t.Name, "day")
+		collectUsage(ch, t.Budget.Hour, t.Name, "hour")
+		collectUsage(ch, t.Budget.Day, t.Name, "day")
 	}
 }
 
-// collectWindow sends the state of a budget, nothing where there is none.
-func collectWindow(ch chan<- prometheus.Metric, w *Window, target, name string) {
+// collectUsage sends the state of a budget, nothing where there is none.
+func collectUsage(ch chan<- prometheus.Metric, w *Usage, target, name string) {
 	if w == nil {
 		return
 	}

@@ -1,0 +1,98 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+)
+
+// maxBody is the most that a request may carry.
+const maxBody = 64 << 10
+
+// readNothing reads the body of a request to a route that has no use for one.
+// Many clients send `{}`; what looks like a question that would go unanswered
+// is refused.
+func readNothing(r *http.Request, w http.ResponseWriter) error {
+	body, err := readBody(r, w)
+	if err != nil || len(bytes.TrimSpace(body)) == 0 {
+		return err
+	}
+	if err := checkJSON(r); err != nil {
+		return err
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(body, &fields) != nil || len(fields) > 0 {
+		return fault(codeBadRequest, "this route takes no body, or an empty JSON object")
+	}
+	return nil
+}
+
+// readBody reads a body to its end, so that net/http notices when a client hangs
+// up.
+func readBody(r *http.Request, w http.ResponseWriter) ([]byte, error) {
+	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
+		return nil, nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return nil, fault(codeTooLarge, "a body has 64 KiB at most")
+	}
+	if err != nil {
+		return nil, fault(codeBadRequest, "the body did not arrive in one piece")
+	}
+	return body, nil
+}
+
+// checkJSON refuses a body of another type, which a form of any page can send.
+func checkJSON(r *http.Request) error {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return fault(codeBadRequest, "a body needs Content-Type: application/json")
+	}
+	return nil
+}
+
+// readObject reads a body that is one JSON object of plain values, each field at
+// most once. It goes token by token: a struct would take other spellings of a
+// field, and the last of two. want says what the body must be; set takes each
+// field, and says what is wrong with it, "" for nothing. given are those it took.
+func readObject(r *http.Request, w http.ResponseWriter, want string, set func(field string, value json.Token) (wrong string)) (given map[string]bool, err error) {
+	body, err := readBody(r, w)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkJSON(r); err != nil {
+		return nil, err
+	}
+	malformed := fault(codeBadRequest, want)
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	if first, err := decoder.Token(); err != nil || first != json.Delim('{') {
+		return nil, malformed
+	}
+	given = map[string]bool{}
+	for decoder.More() {
+		name, err := decoder.Token()
+		if err != nil {
+			return nil, malformed
+		}
+		value, err := decoder.Token()
+		field, _ := name.(string)
+		if err != nil || given[field] {
+			return nil, malformed
+		}
+		given[field] = true
+		if wrong := set(field, value); wrong != "" {
+			return nil, fault(codeBadRequest, wrong)
+		}
+	}
+	if _, err := decoder.Token(); err != nil { // the brace
+		return nil, malformed
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, malformed
+	}
+	return given, nil
+}

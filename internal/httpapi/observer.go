@@ -1,0 +1,31 @@
+package httpapi
+
+import "poold/internal/purchase"
+
+// Metrics is the purchase.Observer of the daemon.
+
+// Ended counts an order that ended.
+func (m *Metrics) Ended(e purchase.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.targetLocked(e.Target)
+	m.providers[e.Provider] = true
+	m.solves.WithLabelValues(e.Target, e.Provider, string(e.Outcome)).Inc()
+	if e.Outcome == purchase.Solved {
+		m.solveDuration.WithLabelValues(e.Target, e.Provider).Observe(e.Solved.Sub(e.Submitted).Seconds())
+	}
+}
+
+// Callback counts a callback by what became of it.
+func (m *Metrics) Callback(outcome string) { m.callbacks.WithLabelValues(outcome).Inc() }
+
+// DeadLetter counts a dead letter that is none any more.
+func (m *Metrics) DeadLetter(outcome string) { m.letters.WithLabelValues(outcome).Inc() }
+
+// Report counts a report by whether the provider got it.
+func (m *Metrics) Report(provider, outcome string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.providers[provider] = true
+	m.passedOn.WithLabelValues(provider, outcome).Inc()
+}

@@ -1,0 +1,66 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Problem is an error answer (RFC 9457). Handlers return it as an error.
+type Problem struct {
+	Type     string   `json:"type"`
+	Title    string   `json:"title"`
+	Status   int      `json:"status"`
+	Detail   string   `json:"detail"`
+	Code     code     `json:"code"`
+	Target   string   `json:"target,omitempty"`
+	Problems []string `json:"problems,omitempty"` // of the configuration file
+	Ready    *bool    `json:"ready,omitempty"`    // false on /readyz, absent elsewhere
+	Reasons  []string `json:"reasons,omitempty"`  // why /readyz says no
+
+	retry time.Duration // Retry-After; 0 = none, but for 429 and 503 always at least a second
+	cause error         // logged, never shown; nil where the problem is the caller's
+}
+
+func (p *Problem) Error() string { return string(p.Code) + ": " + p.Detail }
+
+// fault makes a problem. The detail is for people and must hold neither a token
+// nor a key nor anything of the request that was not validated.
+func fault(c code, detail string) *Problem {
+	m := meanings[c]
+	return &Problem{Type: "urn:poold:problem:" + string(c), Title: m.title, Status: m.status, Detail: detail, Code: c}
+}
+
+// after sets Retry-After.
+func (p *Problem) after(d time.Duration) *Problem {
+	p.retry = d
+	return p
+}
+
+// errHungUp is what a handler returns when nobody is left to answer: nothing
+// (more) is written and the connection is closed.
+var errHungUp = errors.New("httpapi: the caller hung up")
+
+// writeProblem sends p; a client that is gone is not an error here.
+func writeProblem(w *writer, p *Problem) {
+	body, err := json.Marshal(p)
+	if err != nil { // strings and numbers alone: cannot happen
+		body = []byte(`{"code":"internal"}`)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	if p.retry > 0 || p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
+		h.Set("Retry-After", strconv.FormatInt(wholeSeconds(p.retry), 10))
+	}
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(body)
+}
+
+// wholeSeconds rounds up, to 1 at least: an earlier retry would be too early.
+func wholeSeconds(d time.Duration) int64 {
+	return max(1, int64((d+time.Second-1)/time.Second))
+}

@@ -1,0 +1,207 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/refill"
+	"poold/internal/targets"
+)
+
+const (
+	// snapshotLife is how long a snapshot is shown. It bounds what status requests can
+	// cost Redis, whoever sends them.
+	snapshotLife = 200 * time.Millisecond
+	// providersLife is longer: every caller that finds a pool empty asks.
+	providersLife = time.Second
+	// providersLimit and budgetLimit are what Redis may take to tell of the providers
+	// and of the budget over all targets, so that a status comes within a second.
+	providersLimit = 250 * time.Millisecond
+	budgetLimit    = 200 * time.Millisecond
+	// surveyLimit bounds the survey of very many targets; see also partLimit.
+	surveyLimit = 10 * time.Second
+	// unknownLead stands for a lead time that nobody has told yet.
+	unknownLead = 15 * time.Second
+)
+
+// File is the configuration file; *targets.File implements it. Current must not be nil
+// by the time the first snapshot is taken.
+type File interface {
+	Current() *targets.Set
+	Status() targets.Status
+}
+
+// Stock tells what there is of each identity; *pool.Store implements it.
+type Stock interface {
+	// Survey answers in the order of the queries; see pool.Store.Survey.
+	Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
+	// Health tells how Redis serves; it does not block.
+	Health() pool.Health
+}
+
+// Refill tells what a target's refilling does; *refill.Manager implements it.
+type Refill interface {
+	// Note is false while a target has no refilling.
+	Note(name string) (refill.Note, bool)
+}
+
+// Purchases tells how the buying goes, over all targets; *purchase.Buyer implements it.
+type Purchases interface {
+	Providers(ctx context.Context, at time.Time) []purchase.Status
+	// Booked tells what is used of the budget over all targets; perDay 0 = there is
+	// none.
+	Booked(ctx context.Context) (used, perDay int, err error)
+	// Stranded lists paid tasks that nobody can be asked about.
+	Stranded() []purchase.Stranded
+}
+
+// DeadLetters counts the callbacks that could not be stored; *purchase.Buyer
+// implements it.
+type DeadLetters interface {
+	DeadLetterCount() int
+	DeadLettersSetAside() int
+}
+
+// Sources is what a Collector asks, and what it says of the daemon. All fields are
+// required but RedisMode and Version.
+type Sources struct {
+	File        File
+	Stock       Stock
+	Refill      Refill
+	Purchases   Purchases
+	DeadLetters DeadLetters
+	Log         *slog.Logger
+
+	RedisMode string    // embedded | single | sentinel | cluster
+	Version   string    // of the daemon
+	StartedAt time.Time // of the daemon
+}
+
+// Collector makes snapshots. Its methods may be used by many goroutines.
+type Collector struct {
+	Sources
+
+	surveyor  surveyor
+	booked    atomic.Pointer[Usage] // of the budget over all targets, as last read; nil = there is none
+	stopping  atomic.Bool
+	changes   atomic.Uint64 // counts what a snapshot taken before would miss
+	snapshots cached[*Snapshot]
+	providers cached[[]purchase.Status]
+}
+
+// NewCollector returns a Collector that has asked nobody yet.
+func NewCollector(s Sources) *Collector {
+	return &Collector{Sources: s, surveyor: surveyor{stock: s.Stock, log: s.Log}}
+}
+
+// Changed makes the next snapshot a new one: something was altered that the last one
+// does not show.
+func (c *Collector) Changed() { c.changes.Add(1) }
+
+// Stopping makes the daemon unready from now on; it cannot be undone.
+func (c *Collector) Stopping() {
+	c.stopping.Store(true)
+	c.Changed()
+}
+
+// Snapshot returns the current snapshot. Another Set and Changed make the old one
+// useless at once.
+func (c *Collector) Snapshot(ctx context.Context) *Snapshot {
+	set := c.File.Current()
+	key := fmt.Sprintf("%p %d", set, c.changes.Load())
+	return c.snapshots.get(key, snapshotLife, func() *Snapshot {
+		// Others wait for it too, so it must survive the one who makes it.
+		return c.take(context.WithoutCancel(ctx), set)
+	})
+}
+
+// Outage reports whether no provider can be asked, as known at most providersLife ago,
+// why, and when the first of them may be asked again (zero: unknown).
+func (c *Collector) Outage(ctx context.Context) (reason string, until time.Time, is bool) {
+	return outage(c.providersNow(ctx))
+}
+
+// providersNow returns how the providers do, at most providersLife ago.
+func (c *Collector) providersNow(ctx context.Context) []purchase.Status {
+	return c.providers.get(fmt.Sprintf("%p", c.File.Current()), providersLife, func() []purchase.Status {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), providersLimit)
+		defer cancel()
+		return c.Purchases.Providers(ctx, time.Now())
+	})
+}
+
+// take makes a snapshot.
+func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
+	providers := c.providersNow(ctx)
+	notes, queries := c.notes(set)
+	surveying, cancel := context.WithTimeout(ctx, surveyLimit)
+	defer cancel()
+	seen, err := c.surveyor.survey(surveying, queries)
+	health := c.Stock.Health()
+	redis := redisStatus(c.RedisMode, health, err)
+	document := Document{
+		Version:     c.Version,
+		Ready:       redis.OK && !c.stopping.Load(),
+		StartedAt:   stamp(c.StartedAt),
+		Alarms:      redis.alarms(),
+		Notices:     c.notices(set, providers, health),
+		Config:      configStatus(c.File.Status(), set),
+		Redis:       redis,
+		DeadLetters: c.DeadLetters.DeadLetterCount(),
+		Providers:   providerStatuses(providers, set),
+		Targets:     make([]Target, len(seen)),
+	}
+	var read bool
+	document.Budget, read = c.budget(ctx, err == nil)
+	why, _, none := outage(providers)
+	if none {
+		document.Alarms = append(document.Alarms, "Nothing is bought: "+why)
+	}
+	for i := range seen {
+		target := &document.Targets[i]
+		*target = targetStatus(&set.Targets[i], notes[i], &seen[i])
+		if none && seen[i].Err == nil {
+			target.cannotBuy(why)
+		}
+	}
+	return newSnapshot(&document, seen, read)
+}
+
+// notes returns what refill says of each target, and how its stock is to be judged.
+func (c *Collector) notes(set *targets.Set) ([]refill.Note, []pool.Query) {
+	notes := make([]refill.Note, len(set.Targets))
+	queries := make([]pool.Query, len(set.Targets))
+	for i := range set.Targets {
+		t := &set.Targets[i]
+		note, ok := c.Refill.Note(t.Name)
+		if !ok {
+			note = refill.Note{State: refill.OK, Reason: "starting", Lead: unknownLead}
+		}
+		notes[i] = note
+		queries[i] = pool.Query{ID: t.ID, Margin: t.Margin, Lead: note.Lead}
+	}
+	return notes, queries
+}
+
+// budget returns the one over all targets, and whether that is what Redis says now or
+// what it said before. Where it is down it is not asked.
+func (c *Collector) budget(ctx context.Context, up bool) (budget *Usage, now bool) {
+	if !up {
+		return c.booked.Load(), false
+	}
+	ctx, cancel := context.WithTimeout(ctx, budgetLimit)
+	defer cancel()
+	used, perDay, err := c.Purchases.Booked(ctx)
+	if err != nil {
+		c.Log.DebugContext(ctx, "reading the budget for a status", slog.Any("err", err))
+		return c.booked.Load(), false
+	}
+	budget = usage(used, perDay)
+	c.booked.Store(budget)
+	return budget, true
+}

@@ -1,0 +1,188 @@
+package status
+
+import (
+	"slices"
+	"strings"
+)
+
+// Document is /status.json. Fields may be added, never taken away or changed.
+type Document struct {
+	Version   string   `json:"version"`
+	Ready     bool     `json:"ready"`      // as /readyz says
+	StartedAt string   `json:"started_at"` // RFC 3339, UTC
+	Alarms    []string `json:"alarms"`     // what keeps it from its work now, and why; the first to look at
+	Notices   []string `json:"notices"`    // what to know about this way of running it, e.g. a simulated provider
+	Config    Config   `json:"config"`
+	Redis     Redis    `json:"redis"`
+	// Budget is the one over all targets, in the last 24 h; null = there is none.
+	Budget      *Usage     `json:"budget"`
+	DeadLetters int        `json:"dead_letters"` // callbacks at this replica that could not be stored yet
+	Providers   []Provider `json:"providers"`    // in the order in which they are tried
+	Targets     []Target   `json:"targets"`      // sorted by name
+}
+
+// Usage is how much of a budget is used, in solves.
+type Usage struct {
+	Used  int `json:"used"`
+	Limit int `json:"limit"`
+}
+
+// Config is about the file.
+type Config struct {
+	LoadedAt string   `json:"loaded_at"` // of the Set in use; RFC 3339, UTC
+	OK       bool     `json:"ok"`        // the last attempt to load it was good
+	Problems []string `json:"problems"`  // of the last attempt: "pools.yaml:LINE: message"
+	Warnings []string `json:"warnings"`  // what is unusual in the Set in use
+}
+
+// Redis is about the store.
+type Redis struct {
+	Mode string `json:"mode"` // embedded | single | sentinel | cluster
+	OK   bool   `json:"ok"`   // false: it cannot be used; the figures of the targets may be the last known ones
+	// Reason says why it is not ok, or why it is so for a part of the targets alone;
+	// "" = all is well.
+	Reason string `json:"reason"`
+}
+
+// Provider is about one provider, for all replicas.
+type Provider struct {
+	Name        string   `json:"name"`
+	State       string   `json:"state"`  // ok | busy | paused
+	Reason      string   `json:"reason"` // "" when ok
+	InFlight    int      `json:"in_flight"`
+	Concurrency int      `json:"concurrency"`
+	Balance     *float64 `json:"balance"`   // null = never read
+	Callbacks   bool     `json:"callbacks"` // the file has it call back
+}
+
+// Target is about one target, for all replicas. The counters run since
+// the target's identity was first seen.
+type Target struct {
+	Name     string   `json:"name"`
+	Type     string   `json:"type"`
+	Owner    string   `json:"owner"`
+	State    string   `json:"state"`  // ok | idle (wants nothing, nobody asks) | paused | starved | budget | refused
+	Reason   string   `json:"reason"` // of a state; with ok and idle also why nothing could be bought now
+	Marks    []string `json:"marks"`  // what a person should look at: markFailing, markRejected
+	Depth    int      `json:"depth"`
+	Want     int      `json:"want"`
+	Refill   string   `json:"refill"`   // fixed | adaptive
+	Forecast float64  `json:"forecast"` // adaptive: requests expected within one lead time
+	Risk     float64  `json:"risk"`     // adaptive: that one finds nothing with `want` tokens ahead of it
+	Rail     string   `json:"rail"`     // what keeps `want` or the orders below what is asked: depth, credit, probe, idle, paused; "" = nothing
+	Credit   float64  `json:"credit"`   // adaptive: tokens that may still expire unused before only `min` is kept; below 0 that is so. 0 where fixed
+	Warm     int      `json:"warm"`     // tokens that warm windows want ready; 0 = none runs or is about to
+	// HitRateNeeds is what max_waste it takes to reach hit_rate, by the demand since the
+	// shadow's `since`; null where that is reached, for fixed, and where shadow is null.
+	HitRateNeeds *Need `json:"hit_rate_needs"`
+	// Shadow is null where too few have asked to tell.
+	Shadow          *Shadow  `json:"shadow"`
+	Fresh           int      `json:"fresh"`
+	InFlight        int      `json:"in_flight"`        // orders under way, also those whose fate is unknown
+	BoughtInFlight  int      `json:"bought_in_flight"` // those of them that bought counts
+	Unknown         int      `json:"unknown"`          // those of them whose fate is unknown
+	Waiting         int      `json:"waiting"`
+	NextExpiry      *float64 `json:"next_expiry_s"` // until the next fresh token meets its margin; null = none is fresh
+	Requests        int64    `json:"requests"`
+	Hits            int64    `json:"hits"`
+	Waited          int64    `json:"waited"`
+	Misses          int64    `json:"misses"`
+	Bought          int64    `json:"bought"` // orders that a provider accepted, or of which nobody knows
+	Solved          int64    `json:"solved"`
+	Expired         int64    `json:"expired"`
+	Discarded       int64    `json:"discarded"` // thrown away by DELETE /pool/{target}/tokens
+	Failed          int64    `json:"failed"`
+	Lost            int64    `json:"lost"`              // orders of which nobody knows how they ended
+	Junk            int64    `json:"junk"`              // foreign values found among the tokens and orders in Redis, and set aside
+	Returned        int64    `json:"returned"`          // hand-outs that came back, because the caller had hung up
+	Accepted        int64    `json:"accepted"`          // reports that a token was
+	Rejected        int64    `json:"rejected"`          // reports that one was not
+	HitRate         float64  `json:"hit_rate"`          // hits by requests that have an outcome; 0 without any
+	BoughtPerServed float64  `json:"bought_per_served"` // bought by handed out; 0 where none was
+	LeadTime        LeadTime `json:"lead_time_s"`
+	Spent           float64  `json:"spent"` // in the currency of the file's prices
+	// Windows were made by POST, run or are to come; never null.
+	Windows []WarmWindow `json:"windows"`
+	// Budget is null where the target has none of its own.
+	Budget *Budget `json:"budget"`
+}
+
+// StateIdle is the state of a target that wants nothing because nobody asks; the other
+// states are those of refill.
+const StateIdle = "idle"
+
+// The marks of a target.
+const (
+	markFailing  = "failing"         // one order after the other brings no token
+	markRejected = "mostly_rejected" // most of the last reports say so
+)
+
+// WarmWindow is a time in which at least so many tokens are to be ready. The times
+// are RFC 3339, UTC; one that runs begins where it began.
+type WarmWindow struct {
+	Tokens int    `json:"tokens"`
+	From   string `json:"from"`
+	Until  string `json:"until"`
+}
+
+// Budget is how much of a target's budgets is used; null = it has no such
+// one.
+type Budget struct {
+	Hour *Usage `json:"hour"` // in the last 60 min
+	Day  *Usage `json:"day"`  // in the last 24 h
+}
+
+// Shadow is what the other way of refilling would have done with a target's
+// demand of the last hours, as this replica saw it, beside what was done.
+type Shadow struct {
+	Refill string `json:"refill"` // what would have been: fixed | adaptive
+	Depth  int    `json:"depth"`  // fixed: the depth; adaptive: the most kept and on order
+	Since  string `json:"since"`  // RFC 3339, UTC
+	// What was done since: requests that have an outcome, the share of them that
+	// found a token, and the tokens that landed.
+	Requests int64   `json:"requests"`
+	HitRate  float64 `json:"hit_rate"`
+	Bought   int64   `json:"bought"`
+	// The same of the shadow.
+	ShadowHitRate float64 `json:"shadow_hit_rate"`
+	ShadowBought  int64   `json:"shadow_bought"`
+	Text          string  `json:"text"` // all of it in a sentence for people
+}
+
+// Need is what it takes to reach the wanted hit rate.
+type Need struct {
+	MaxWaste   *float64 `json:"max_waste"`    // about the least that reaches it; null = none does
+	HitRateNow float64  `json:"hit_rate_now"` // with the present one
+	Text       string   `json:"text"`         // all of it in a sentence for people
+}
+
+// LeadTime is how long a solve takes, in seconds, over the last ones; 0 before
+// the first.
+type LeadTime struct {
+	P50 float64 `json:"p50"`
+	P90 float64 `json:"p90"`
+}
+
+// Target finds one target's part; false if it came with a newer Set.
+func (d *Document) Target(name string) (*Target, bool) {
+	i, ok := slices.BinarySearchFunc(d.Targets, name, func(t Target, name string) int { return strings.Compare(t.Name, name) })
+	if !ok {
+		return nil, false
+	}
+	return &d.Targets[i], true
+}
+
+// Only returns the part of a document for somebody who may see some targets alone. The
+// providers and the file are the daemon's and stay, without lines of the file that are
+// about other targets.
+func (d *Document) Only(may func(target string) bool) *Document {
+	part := *d
+	part.Targets = []Target{}
+	for i := range d.Targets {
+		if may(d.Targets[i].Name) {
+			part.Targets = append(part.Targets, d.Targets[i])
+		}
+	}
+	part.Config.Problems, part.Config.Warnings = []string{}, []string{}
+	return &part
+}

@@ -1,0 +1,106 @@
+package status
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/provider"
+	"poold/internal/purchase"
+	"poold/internal/refill"
+	"poold/internal/refill/policy"
+	"poold/internal/targets"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// busySources are those of a daemon with something of everything, at a fixed moment.
+func busySources() Sources {
+	checkout, login, signup := newTarget("checkout"), newTarget("staging-login"), newTarget("staging-signup")
+	login.Refill = targets.RefillAdaptive
+	login.Budget = targets.Budget{PerHour: 10, PerDay: 500}
+	signup.Budget = targets.Budget{PerDay: 20}
+	set := newSet(checkout, login, signup)
+	set.Warnings = []targets.Problem{{File: "pools.yaml", Line: 3, Text: "a poll each 100ms is unusual"}}
+	s, stock := sources(set)
+	s.File.(*fixedFile).problems = []targets.Problem{{File: "pools.yaml", Line: 12, Text: "server.listen changed: it needs a restart"}}
+	stock.stocks[checkout.ID] = pool.Stock{NextExpiry: -1, Paused: true}
+	stock.stocks[login.ID] = pool.Stock{
+		Fresh: 3, Orders: 4, Bought: 2, Unknown: 1, Waiting: 2, NextExpiry: 4887 * time.Millisecond, HourUsed: 8, DayUsed: 77,
+		Leads:    []time.Duration{19001 * time.Millisecond, 8449 * time.Millisecond, 16387 * time.Millisecond},
+		Verdicts: []bool{false, true, true, false, false},
+		Figures: pool.Figures{
+			Requests: 100, Hits: 97, Waited: 2, Misses: 1, Replays: 4, Bought: 115, Solved: 110, Expired: 5, Failed: 2, Lost: 1,
+			Returned: 3, Discarded: 6, Accepted: 9, Rejected: 7, Junk: 8, Spent: 105_123_499,
+		},
+	}
+	stock.stocks[signup.ID] = pool.Stock{NextExpiry: 33137 * time.Millisecond, Fresh: 1, DayUsed: 20}
+	balance, price := 12.5, 12.0
+	s.Refill = fixedRefill{
+		"staging-login": {Want: 4, State: refill.Starved, Reason: "provider solver is busy", Lead: 18 * time.Second,
+			Forecast: 3.21449, Risk: 0.0124, Limit: policy.LimitCredit, Credit: -2.50051,
+			Shadow: &policy.Shadow{
+				Since: day, Span: 3 * time.Hour, Requests: 1000, HitRate: 0.97004, Bought: 1100, Depth: 4, ShadowHitRate: 0.98765, ShadowBought: 2200,
+				Need: &policy.Need{MaxWaste: &price, HitRateNow: 0.97, Text: "99 % needs max_waste of about 12 here (now 3): 97.0 %"},
+			}},
+		"staging-signup": {State: refill.Refused, Reason: "<ERROR_GOOGLEKEY> & more", Failing: true},
+	}
+	buyer := &fixedBuyer{
+		providers: []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateBusy, Reason: "no slot", Balance: &balance}, InFlight: 3, Concurrency: 20, Silent: true}},
+		used:      1234, perDay: 20000, letters: 2, aside: 1,
+		stranded: []purchase.Stranded{{Provider: "former", Orders: 6, Until: day}},
+	}
+	s.Purchases, s.DeadLetters = buyer, buyer
+	return s
+}
+
+// TestDocumentBytes holds a snapshot of fixed figures against a golden file, byte by
+// byte: order, spelling and rounding are what programs see.
+func TestDocumentBytes(t *testing.T) {
+	snapshot := NewCollector(busySources()).Snapshot(t.Context())
+	got := bytes.TrimSuffix(encoded(t, snapshot), []byte("\n"))
+	file := filepath.Join("testdata", "document.json")
+	if *update {
+		if err := os.WriteFile(file, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("the document is not as it was (-update writes it anew):\n%s", got)
+	}
+}
+
+// TestDocumentReadBack: what `poold status` decodes is what the daemon encoded.
+func TestDocumentReadBack(t *testing.T) {
+	body := encoded(t, NewCollector(busySources()).Snapshot(t.Context()))
+	var document Document
+	if err := json.Unmarshal(body, &document); err != nil {
+		t.Fatal(err)
+	}
+	again, err := json.Marshal(document)
+	if err != nil || !bytes.Equal(append(again, '\n'), body) {
+		t.Errorf("%v\nencoded: %s\nagain:   %s", err, body, again)
+	}
+}
+
+// TestOnly: who may see some targets alone sees nothing of the others.
+func TestOnly(t *testing.T) {
+	whole := NewCollector(busySources()).Snapshot(t.Context()).Document
+	part := whole.Only(func(name string) bool { return name == "checkout" })
+	if len(part.Targets) != 1 || part.Targets[0].Name != "checkout" || len(part.Providers) != 1 ||
+		part.Config.Problems == nil || len(part.Config.Problems)+len(part.Config.Warnings) > 0 {
+		t.Errorf("%+v", part)
+	}
+	if _, ok := part.Target("staging-login"); ok || len(whole.Targets) != 3 || len(whole.Config.Problems) != 1 {
+		t.Errorf("the whole was altered, or the part holds more: %+v", whole)
+	}
+}

@@ -1,0 +1,119 @@
+package status
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/provider"
+	"poold/internal/purchase"
+	"poold/internal/refill"
+	"poold/internal/targets"
+)
+
+// day is a moment with milliseconds, so that their loss would show.
+var day = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
+
+// fixedFile is a file that nobody edits.
+type fixedFile struct {
+	set      *targets.Set
+	problems []targets.Problem
+}
+
+func (f *fixedFile) Current() *targets.Set { return f.set }
+
+func (f *fixedFile) Status() targets.Status {
+	return targets.Status{LoadedAt: day, OK: true, Problems: f.problems}
+}
+
+// fixedStock tells the same of each identity at every survey.
+type fixedStock struct {
+	stocks  map[captcha.ID]pool.Stock
+	surveys atomic.Int64 // identities that were asked for
+	// before runs before a survey; its error answers instead. nil = nothing.
+	before func(queries []pool.Query) error
+}
+
+func (f *fixedStock) Survey(_ context.Context, queries []pool.Query) ([]pool.Stock, error) {
+	f.surveys.Add(int64(len(queries)))
+	if f.before != nil {
+		if err := f.before(queries); err != nil {
+			return nil, err
+		}
+	}
+	stocks := make([]pool.Stock, len(queries))
+	for i, q := range queries {
+		stocks[i] = f.stocks[q.ID]
+	}
+	return stocks, nil
+}
+
+func (f *fixedStock) Health() pool.Health { return pool.Health{Up: true} }
+
+// fixedRefill is what refill says of each target.
+type fixedRefill map[string]refill.Note
+
+func (f fixedRefill) Note(name string) (refill.Note, bool) {
+	note, ok := f[name]
+	return note, ok
+}
+
+// fixedBuyer says what its fields hold.
+type fixedBuyer struct {
+	providers []purchase.Status
+	used      int
+	perDay    int
+	letters   int
+	aside     int
+	stranded  []purchase.Stranded
+}
+
+func (f *fixedBuyer) Providers(context.Context, time.Time) []purchase.Status { return f.providers }
+func (f *fixedBuyer) Booked(context.Context) (used, perDay int, err error) {
+	return f.used, f.perDay, nil
+}
+func (f *fixedBuyer) Stranded() []purchase.Stranded { return f.stranded }
+func (f *fixedBuyer) DeadLetterCount() int          { return f.letters }
+func (f *fixedBuyer) DeadLettersSetAside() int      { return f.aside }
+
+// newTarget is a target of a file.
+func newTarget(name string) targets.Target {
+	identity := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: "https://" + name + ".example.com/"}
+	return targets.Target{
+		Name: name, Identity: identity, ID: identity.ID(), Depth: 5, Refill: targets.RefillFixed,
+		Lifetime: 120 * time.Second, Margin: 40 * time.Second, OnEmpty: targets.OnEmptyFail, Owner: "qa@example.com",
+	}
+}
+
+// newSet is a file with one provider.
+func newSet(list ...targets.Target) *targets.Set {
+	return &targets.Set{
+		Redis:     targets.Redis{URL: "redis://127.0.0.1:6379", Prefix: "captcha"},
+		Providers: []targets.Provider{{Name: "solver", API: targets.APILegacy, Profile: "generic", Concurrency: 20, CallbackURL: "https://poold.example.com"}},
+		Targets:   list,
+	}
+}
+
+// sources are those of a daemon without a stock, whose only provider is well.
+func sources(set *targets.Set) (Sources, *fixedStock) {
+	stock := &fixedStock{stocks: map[captcha.ID]pool.Stock{}}
+	buyer := &fixedBuyer{providers: []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateOK}, Concurrency: 20}}}
+	return Sources{
+		File: &fixedFile{set: set}, Stock: stock, Refill: fixedRefill{}, Purchases: buyer, DeadLetters: buyer,
+		Log: slog.New(slog.DiscardHandler), RedisMode: "single", Version: "1.2.3", StartedAt: day,
+	}, stock
+}
+
+// encoded is the document of a snapshot.
+func encoded(t testing.TB, s *Snapshot) []byte {
+	t.Helper()
+	body, err := s.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}

@@ -1,0 +1,31 @@
+package status
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+)
+
+// Snapshot is the daemon at one moment, as every reader of its status sees it. It is not
+// altered once it is made. As a prometheus.Collector it gives its figures as metrics.
+type Snapshot struct {
+	Document *Document // not to be altered
+
+	seen       []observation // as Document.Targets
+	budgetRead bool          // Document.Budget is what Redis says now
+	encode     func() ([]byte, error)
+}
+
+func newSnapshot(document *Document, seen []observation, budgetRead bool) *Snapshot {
+	return &Snapshot{Document: document, seen: seen, budgetRead: budgetRead, encode: sync.OnceValues(func() ([]byte, error) {
+		body, err := json.Marshal(document)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the status: %w", err)
+		}
+		return append(body, '\n'), nil
+	})}
+}
+
+// JSON returns the whole document, encoded once however many ask. It is not to be
+// altered.
+func (s *Snapshot) JSON() ([]byte, error) { return s.encode() }

@@ -1,0 +1,180 @@
+package status
+
+import (
+	"slices"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/refill"
+	"poold/internal/refill/policy"
+	"poold/internal/targets"
+)
+
+// fewReports is how many reports must exist before they say something.
+const fewReports = 5
+
+// usage returns a budget's state, nil where there is no limit.
+func usage(used, limit int) *Usage {
+	if limit <= 0 {
+		return nil
+	}
+	return &Usage{Used: used, Limit: limit}
+}
+
+func configStatus(status targets.Status, set *targets.Set) Config {
+	c := Config{LoadedAt: stamp(status.LoadedAt), OK: status.OK, Problems: []string{}, Warnings: []string{}}
+	for _, p := range status.Problems {
+		c.Problems = append(c.Problems, p.String())
+	}
+	for _, p := range set.Warnings {
+		c.Warnings = append(c.Warnings, p.String())
+	}
+	return c
+}
+
+func providerStatuses(states []purchase.Status, set *targets.Set) []Provider {
+	list := make([]Provider, len(states))
+	for i, p := range states {
+		list[i] = Provider{
+			Name: p.Name, State: string(p.State.Kind), Reason: p.State.Reason,
+			InFlight: p.InFlight, Concurrency: p.Concurrency, Balance: p.State.Balance,
+			Callbacks: slices.ContainsFunc(set.Providers, func(q targets.Provider) bool { return q.Name == p.Name && q.CallbackURL != "" }),
+		}
+	}
+	return list
+}
+
+// redisStatus tells how the store is doing; failed is why it could not be surveyed.
+func redisStatus(mode string, health pool.Health, failed error) Redis {
+	r := Redis{Mode: mode, OK: failed == nil && health.Up, Reason: health.Reason}
+	if failed != nil && r.Reason == "" {
+		r.Reason = pool.Reason(failed)
+	}
+	return r
+}
+
+// targetStatus tells how one target is doing.
+func targetStatus(t *targets.Target, note refill.Note, seen *observation) Target {
+	f := seen.Figures
+	target := Target{
+		Name: t.Name, Type: string(t.Identity.Type), Owner: t.Owner,
+		Marks: marks(note, seen.Verdicts),
+		Depth: t.Depth, Want: note.Want,
+		Refill: string(t.Refill), Forecast: thousandths(note.Forecast), Risk: thousandths(note.Risk), Rail: note.Limit,
+		Warm: note.Warm, Shadow: shadow(note.Shadow), HitRateNeeds: need(note.Shadow),
+		Fresh: seen.Fresh, InFlight: seen.Orders, BoughtInFlight: seen.Bought, Unknown: seen.Unknown, Waiting: seen.Waiting,
+		Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Bought: f.Bought,
+		Solved: f.Solved, Expired: f.Expired, Discarded: f.Discarded, Failed: f.Failed, Lost: f.Lost, Junk: f.Junk, Returned: f.Returned,
+		Accepted: f.Accepted, Rejected: f.Rejected,
+		HitRate:         ratio(f.Hits, f.Hits+f.Waited+f.Misses), // who still waits has no outcome
+		BoughtPerServed: ratio(f.Bought, f.Hits+f.Waited),
+		LeadTime:        LeadTime{P50: percentile(seen.Leads, 50), P90: percentile(seen.Leads, 90)},
+		Spent:           money(f.Spent),
+		Windows:         warmWindows(seen.Windows, seen.at),
+	}
+	target.State, target.Reason = state(t, note, seen)
+	if t.Budget != (targets.Budget{}) {
+		target.Budget = &Budget{Hour: usage(seen.HourUsed, t.Budget.PerHour), Day: usage(seen.DayUsed, t.Budget.PerDay)}
+	}
+	if t.Refill == targets.RefillAdaptive {
+		target.Credit = thousandths(note.Credit)
+	}
+	if seen.NextExpiry >= 0 {
+		left := seconds(seen.NextExpiry)
+		target.NextExpiry = &left
+	}
+	return target
+}
+
+// state tells the state of a target and the reason of it. Somebody's decision explains
+// an empty pool better than anything else.
+func state(t *targets.Target, note refill.Note, seen *observation) (word, reason string) {
+	idle := note.Want == 0 && seen.Waiting == 0 &&
+		(note.Limit == policy.LimitIdle || note.Limit == policy.LimitNone && t.Refill == targets.RefillAdaptive)
+	switch {
+	case t.Paused:
+		return refill.Paused, "paused in the configuration file"
+	case seen.Paused:
+		return refill.Paused, "paused by POST /pool/" + t.Name + "/pause"
+	case seen.Err != nil && (note.State == refill.OK || note.State == refill.Starved):
+		return refill.Starved, pool.Reason(seen.Err) + "; the figures are the last known ones"
+	case note.State == refill.Paused && seen.Err == nil:
+		// Whether it still is, the file and the stock know better: a worker notices the
+		// end of a pause a moment later.
+		note.State, note.Reason = refill.OK, ""
+	}
+	if note.State == refill.OK && note.Reason == "" && idle {
+		return StateIdle, ""
+	}
+	return note.State, note.Reason
+}
+
+// cannotBuy says in the provider's words why nothing can be bought for a target, as
+// its callers are told. What is the target's own matter explains more.
+func (t *Target) cannotBuy(why string) {
+	switch t.State {
+	case refill.OK, refill.Starved, StateIdle:
+		t.Reason = why
+		if t.Want > t.Fresh+t.InFlight || t.Waiting > t.Fresh+t.InFlight {
+			t.State = refill.Starved
+		}
+	}
+}
+
+// shadow tells what another way of refilling would have done; nil where nobody
+// knows.
+func shadow(s *policy.Shadow) *Shadow {
+	if s == nil {
+		return nil
+	}
+	way := targets.RefillFixed
+	if s.Adaptive {
+		way = targets.RefillAdaptive
+	}
+	return &Shadow{
+		Refill: string(way), Depth: s.Depth, Since: stamp(s.Since),
+		Requests: s.Requests, HitRate: tenThousandths(s.HitRate), Bought: s.Bought,
+		ShadowHitRate: tenThousandths(s.ShadowHitRate), ShadowBought: s.ShadowBought, Text: s.String(),
+	}
+}
+
+// need tells what an adaptive target's hit rate takes; nil where it is reached or
+// nobody knows.
+func need(s *policy.Shadow) *Need {
+	if s == nil || s.Need == nil {
+		return nil
+	}
+	return &Need{MaxWaste: s.Need.MaxWaste, HitRateNow: s.Need.HitRateNow, Text: s.Need.Text}
+}
+
+// warmWindows tells windows that were looked at then; never nil.
+func warmWindows(windows []pool.Window, at time.Time) []WarmWindow {
+	list := make([]WarmWindow, len(windows))
+	for i, w := range windows {
+		list[i] = WarmWindow{
+			Tokens: w.Tokens,
+			From:   stamp(at.Add(w.In).Round(time.Second)), // the way from Redis is not exact
+			Until:  stamp(at.Add(w.Left).Round(time.Second)),
+		}
+	}
+	return list
+}
+
+// marks lists what a person should look at; never nil.
+func marks(note refill.Note, verdicts []bool) []string {
+	list := []string{}
+	if note.Failing {
+		list = append(list, markFailing)
+	}
+	rejected := 0
+	for _, accepted := range verdicts {
+		if !accepted {
+			rejected++
+		}
+	}
+	if len(verdicts) >= fewReports && 2*rejected > len(verdicts) {
+		list = append(list, markRejected)
+	}
+	return list
+}

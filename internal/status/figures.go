@@ -41,8 +41,11 @@ func money(n int64) float64 {
 	return math.Round(float64(n)/(billionths/spentShown)) / spentShown
 }
 
-// seconds rounds to the millisecond.
-func seconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
+// seconds rounds to the millisecond. It divides once: Duration.Seconds adds the fraction
+// to the whole, which makes 4.8870000000000005 of 4.887 s.
+func seconds(d time.Duration) float64 {
+	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000
+}
 
 // percentile returns the p-th percentile of a list by nearest rank, in seconds; 0 of
 // an empty one. The list is left as it is.

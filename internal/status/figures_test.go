@@ -1,6 +1,7 @@
 package status
 
 import (
+	"strconv"
 	"testing"
 	"time"
 )
@@ -22,5 +23,16 @@ func TestPercentile(t *testing.T) {
 	}
 	if list[0] != 9*time.Second || percentile(nil, 50) != 0 {
 		t.Error("sorted the caller's list, or nothing is something")
+	}
+}
+
+// TestSeconds: no figure shows more digits than it has.
+func TestSeconds(t *testing.T) {
+	for ms := range 100_000 {
+		d := time.Duration(ms)*time.Millisecond + 499*time.Microsecond
+		want, err := strconv.ParseFloat(strconv.Itoa(ms/1000)+"."+strconv.Itoa(1000 + ms%1000)[1:], 64)
+		if got := seconds(d); err != nil || got != want {
+			t.Fatalf("%s: %v, want %v (%v)", d, got, want, err)
+		}
 	}
 }

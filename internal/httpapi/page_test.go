@@ -44,7 +44,7 @@ func TestPage(t *testing.T) {
 		"99 % needs max_waste of about 12 here (now 3): 97.0 %",
 		"adaptive would have bought 30 % fewer at 95.0 % hits (in truth 100 at 100.0 %, in 90 min), since 2026-01-02 04:04:05 UTC", "18.0 s / 26.0 s", "97.0 %",
 		"8 of 10 an hour, 77 of 500 a day", "Over all targets 1234 of 20000 solves", "Dead letters: 2.", "0.105123", "1 / 1", "9 / 7", "starved mostly_rejected",
-		"refused failing", "yes", "pausedpaused by POST /pool/checkout/pause", "failingERROR_GOOGLEKEY", "busyno slot", "12.50", "Redis: single",
+		"refused failing", "yes", "pausedpaused by POST /pool/checkout/pause", "failingERROR_GOOGLEKEY", "busyno slot", "12.50", "Redis: single", "As of 20",
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q in:\n%s", part, text)

@@ -17,6 +17,13 @@ const (
 	// snapshotLife is how long a snapshot is shown. It bounds what status requests can
 	// cost Redis, whoever sends them.
 	snapshotLife = 200 * time.Millisecond
+	// Of more than manyTargets a survey takes a second or longer. There a snapshot is
+	// shown for manyLife, and while somebody has asked for one within watchedFor, Run
+	// makes another each renewEvery, so that nobody waits for it.
+	manyTargets = 1000
+	manyLife    = 10 * time.Second
+	renewEvery  = 5 * time.Second
+	watchedFor  = time.Minute
 	// providersLife is longer: every caller that finds a pool empty asks.
 	providersLife = time.Second
 	// providersLimit and budgetLimit are what Redis may take to tell of the providers
@@ -90,18 +97,26 @@ type Collector struct {
 	booked    atomic.Pointer[Usage] // of the budget over all targets, as last read; nil = there is none
 	stopping  atomic.Bool
 	changes   atomic.Uint64 // counts what a snapshot taken before would miss
+	changed   chan struct{} // tells Run of a change; capacity 1
+	asked     atomic.Int64  // when a snapshot was last asked for, as Unix time in ns
 	snapshots cached[*Snapshot]
 	providers cached[[]purchase.Status]
 }
 
 // NewCollector returns a Collector that has asked nobody yet.
 func NewCollector(s Sources) *Collector {
-	return &Collector{Sources: s, surveyor: surveyor{stock: s.Stock, log: s.Log}}
+	return &Collector{Sources: s, changed: make(chan struct{}, 1), surveyor: surveyor{stock: s.Stock, log: s.Log}}
 }
 
 // Changed makes the next snapshot a new one: something was altered that the last one
-// does not show.
-func (c *Collector) Changed() { c.changes.Add(1) }
+// does not show. Of many targets one is begun at once, and the last one shown meanwhile.
+func (c *Collector) Changed() {
+	c.changes.Add(1)
+	select {
+	case c.changed <- struct{}{}:
+	default: // Run is to be woken already
+	}
+}
 
 // Stopping makes the daemon unready from now on; it cannot be undone.
 func (c *Collector) Stopping() {
@@ -109,15 +124,45 @@ func (c *Collector) Stopping() {
 	c.Changed()
 }
 
-// Snapshot returns the current snapshot. Another Set and Changed make the old one
-// useless at once.
+// Snapshot returns the current snapshot: one of this Set, at most 2 s old, and of many
+// targets 15 s where a survey takes 5 s at most.
 func (c *Collector) Snapshot(ctx context.Context) *Snapshot {
+	c.asked.Store(time.Now().UnixNano())
 	set := c.File.Current()
-	key := fmt.Sprintf("%p %d", set, c.changes.Load())
-	return c.snapshots.get(key, snapshotLife, func() *Snapshot {
+	key, life := c.terms(set)
+	return c.snapshots.get(key, life, func() *Snapshot {
 		// Others wait for it too, so it must survive the one who makes it.
 		return c.take(context.WithoutCancel(ctx), set)
 	})
+}
+
+// terms says which snapshots may be shown now, and for how long.
+func (c *Collector) terms(set *targets.Set) (key string, life time.Duration) {
+	if many(set) {
+		return fmt.Sprintf("%p", set), manyLife
+	}
+	return fmt.Sprintf("%p %d", set, c.changes.Load()), snapshotLife
+}
+
+func many(set *targets.Set) bool { return len(set.Targets) > manyTargets }
+
+// Run makes snapshots of many targets ahead of those who ask for them, until ctx ends.
+// It may be called once.
+func (c *Collector) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.changed:
+		case <-time.After(renewEvery):
+		}
+		set := c.File.Current()
+		watched := time.Since(time.Unix(0, c.asked.Load())) < watchedFor
+		if watched && many(set) {
+			key, life := c.terms(set)
+			c.snapshots.renew(key, life, func() *Snapshot { return c.take(ctx, set) })
+		}
+	}
 }
 
 // Outage reports whether no provider can be asked, as known at most providersLife ago,
@@ -139,6 +184,7 @@ func (c *Collector) providersNow(ctx context.Context) []purchase.Status {
 func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
 	providers := c.providersNow(ctx)
 	notes, queries := c.notes(set)
+	asOf := time.Now()
 	surveying, cancel := context.WithTimeout(ctx, surveyLimit)
 	defer cancel()
 	seen, err := c.surveyor.survey(surveying, queries)
@@ -147,6 +193,7 @@ func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
 	document := Document{
 		Version:     c.Version,
 		Ready:       redis.OK && !c.stopping.Load(),
+		AsOf:        stamp(asOf),
 		StartedAt:   stamp(c.StartedAt),
 		Alarms:      redis.alarms(),
 		Notices:     c.notices(set, providers, health),

@@ -9,6 +9,7 @@ import (
 type Document struct {
 	Version   string   `json:"version"`
 	Ready     bool     `json:"ready"`      // as /readyz says
+	AsOf      string   `json:"as_of"`      // when the stock was asked; RFC 3339, UTC
 	StartedAt string   `json:"started_at"` // RFC 3339, UTC
 	Alarms    []string `json:"alarms"`     // what keeps it from its work now, and why; the first to look at
 	Notices   []string `json:"notices"`    // what to know about this way of running it, e.g. a simulated provider

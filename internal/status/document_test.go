@@ -63,6 +63,10 @@ func busySources() Sources {
 // byte: order, spelling and rounding are what programs see.
 func TestDocumentBytes(t *testing.T) {
 	snapshot := NewCollector(busySources()).Snapshot(t.Context())
+	if asOf, err := time.Parse(timestamp, snapshot.Document.AsOf); err != nil || time.Since(asOf).Abs() > time.Minute {
+		t.Errorf("as_of: %s, %v", snapshot.Document.AsOf, err)
+	}
+	snapshot.Document.AsOf = stamp(day) // nobody has read it yet
 	got := bytes.TrimSuffix(encoded(t, snapshot), []byte("\n"))
 	file := filepath.Join("testdata", "document.json")
 	if *update {

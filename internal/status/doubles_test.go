@@ -33,15 +33,15 @@ func (f *fixedFile) Status() targets.Status {
 // fixedStock tells the same of each identity at every survey.
 type fixedStock struct {
 	stocks  map[captcha.ID]pool.Stock
-	surveys atomic.Int64 // identities that were asked for
+	surveys atomic.Int64
 	// before runs before a survey; its error answers instead. nil = nothing.
-	before func(queries []pool.Query) error
+	before func(ctx context.Context) error
 }
 
-func (f *fixedStock) Survey(_ context.Context, queries []pool.Query) ([]pool.Stock, error) {
-	f.surveys.Add(int64(len(queries)))
+func (f *fixedStock) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
+	f.surveys.Add(1)
 	if f.before != nil {
-		if err := f.before(queries); err != nil {
+		if err := f.before(ctx); err != nil {
 			return nil, err
 		}
 	}

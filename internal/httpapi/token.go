@@ -101,17 +101,8 @@ func readRequest(r *http.Request, c *call) (pool.Request, error) {
 	if t.OnEmpty == targets.OnEmptyWait {
 		request.Wait = defaultWait
 	}
-	if r.URL.RawQuery != "" {
-		query, err := url.ParseQuery(r.URL.RawQuery)
-		if err != nil {
-			return request, fault(codeBadRequest, "the query is not well-formed")
-		}
-		if err := readDuration(query, "wait", maxWait, &request.Wait); err != nil {
-			return request, err
-		}
-		if err := readDuration(query, "min_ttl", t.Lifetime, &request.MinTTL); err != nil {
-			return request, err
-		}
+	if err := readQuery(r.URL.RawQuery, &request, t.Lifetime); err != nil {
+		return request, err
 	}
 	key, given, err := idempotencyKey(r.Header)
 	if given {
@@ -120,26 +111,55 @@ func readRequest(r *http.Request, c *call) (pool.Request, error) {
 	return request, err
 }
 
-// readDuration reads a parameter that may be given once, with a unit, from 0
-// to most. An absent one leaves d as it is.
-func readDuration(query url.Values, name string, most time.Duration, d *time.Duration) error {
-	values := query[name]
-	if len(values) == 0 {
+// readQuery reads the parameters of a take. What it does not know is refused, since a
+// misspelt one would have no effect and nobody would notice.
+func readQuery(raw string, request *pool.Request, lifetime time.Duration) error {
+	if raw == "" {
 		return nil
 	}
-	if len(values) > 1 {
-		return fault(codeBadRequest, name+" was given more than once")
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return fault(codeBadRequest, "the query is not well-formed")
 	}
-	read, err := time.ParseDuration(values[0])
-	// ParseDuration knows one number without a unit, 0; we know none.
-	if unitless := strings.Trim(values[0], "+-0") == ""; err != nil || unitless {
-		return fault(codeBadRequest, name+" must be a duration with a unit, such as 20s")
+	known := 0
+	for _, p := range [...]struct {
+		name string
+		most time.Duration
+		into *time.Duration
+	}{{"wait", maxWait, &request.Wait}, {"min_ttl", lifetime, &request.MinTTL}} {
+		values := query[p.name]
+		if len(values) == 0 {
+			continue
+		}
+		known++
+		if *p.into, err = readDuration(p.name, values, p.most); err != nil {
+			return err
+		}
 	}
-	if read < 0 || read > most {
-		return fault(codeBadRequest, name+" must be between 0s and "+most.String())
+	if len(query) > known {
+		return fault(codeBadRequest, "the query has a parameter other than wait and min_ttl")
 	}
-	*d = read
 	return nil
+}
+
+// readDuration reads a parameter that may be given once, from 0 to most. A bare number
+// is seconds.
+func readDuration(name string, values []string, most time.Duration) (time.Duration, error) {
+	if len(values) > 1 {
+		return 0, fault(codeBadRequest, name+" was given more than once")
+	}
+	text := values[0]
+	if strings.Trim(text, "0123456789.") == "" {
+		text += "s"
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fault(codeBadRequest, name+" must be a duration such as 20s; a bare number is seconds")
+	}
+	if d < 0 || d > most {
+		return 0, fault(codeBadRequest, name+" must be between 0s and "+most.String())
+	}
+	return d, nil
 }
 
 // idempotencyKey returns the request's Idempotency-Key, if it was given.

@@ -133,8 +133,21 @@ func TestTokenRequest(t *testing.T) {
 		t.Errorf("plain: %+v\nwant %+v", got, want)
 	}
 	want.Wait, want.MinTTL, want.Idempotency = 60*time.Second, 90500*time.Millisecond, "anyone\x00order 7"
-	if got := sent("/pool/staging-login/token?wait=60s&min_ttl=1m30.5s&other=1&other=2", "Idempotency-Key: order 7"); got != want {
+	if got := sent("/pool/staging-login/token?wait=60s&min_ttl=1m30.5s", "Idempotency-Key: order 7"); got != want {
 		t.Errorf("everything: %+v\nwant %+v", got, want)
+	}
+	for query, waits := range map[string][2]time.Duration{ // wait and min_ttl; a bare number is seconds
+		"wait=20&min_ttl=30": {20 * time.Second, 30 * time.Second}, "min_ttl=90.5&wait=0": {0, 90500 * time.Millisecond},
+		"wait=60": {60 * time.Second, 0}, "w%61it=.5": {500 * time.Millisecond, 0}, "": {0, 0},
+	} {
+		d.stock.breaks("take", &pool.EmptyError{})
+		if a := d.ask(t, "GET", "/pool/staging-login/token?"+query); a.status != 503 {
+			t.Errorf("?%s: %d %s", query, a.status, a.body)
+		}
+		if _, got := d.stock.asked(); [2]time.Duration{got.Wait, got.MinTTL} != waits {
+			t.Errorf("?%s: waits %s for one of %s", query, got.Wait, got.MinTTL)
+		}
+		d.stock.before = nil
 	}
 	want = pool.Request{
 		ID: set.Targets[0].ID, Margin: 40 * time.Second, Caller: "anyone\x00", MaxWaiting: 24, Rate: 1, RatePer: 2 * time.Second, Wait: 20 * time.Second,
@@ -152,8 +165,9 @@ func TestMalformedTokenRequest(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "staging-login", 1)
 	for _, query := range []string{
-		"wait=", "wait", "wait=20", "wait=0", "wait=-1s", "wait=60.001s", "wait=1h", "wait=abc", "wait=1s&wait=1s", "wait=%zz", "wait=1s;min_ttl=2s",
-		"wait=9223372036854775807h", "min_ttl=", "min_ttl=-1s", "min_ttl=121s", "min_ttl=30", "min_ttl=1s&min_ttl=2s", "wait=canary-query",
+		"wait=", "wait", "wait=61", "wait=-1", "wait=.", "wait=1.2.3", "wait=1e3", "wait=0x10", "wait=1m30", "wait=20%20s", "wait=-1s", "wait=60.001s", "wait=1h", "wait=abc", "wait=1s&wait=1s", "wait=%zz", "wait=1s;min_ttl=2s",
+		"wait=9223372036854775807h", "min_ttl=", "min_ttl=-1s", "min_ttl=121s", "min_ttl=121", "min_ttl=1s&min_ttl=2s", "wait=canary-query",
+		"wait=1&wait=1", "other=1", "wait=1s&canary-query=1", "Wait=1s", "min-ttl=1s", "&canary-query", "=1s",
 	} {
 		a := d.ask(t, "GET", "/pool/staging-login/token?"+query)
 		if a.status != 400 || problemCode(t, a) != codeBadRequest {

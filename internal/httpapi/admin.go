@@ -50,8 +50,8 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *call) error {
 	return a.altered(w, r, c, "the buying for a target was paused")
 }
 
-// resume is POST /pool/{target}/resume. It undoes a pause by POST alone:
-// what the file says stays true until the file says otherwise.
+// resume is POST /pool/{target}/resume. It ends a pause that was made by POST; one in
+// the file lasts until the file is changed.
 func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *call) error {
 	if c.target.Paused {
 		return fault(codePausedInFile, "the file says `paused: true` for this target; edit the file to resume it")
@@ -72,12 +72,12 @@ func (a *admin) flush(w http.ResponseWriter, r *http.Request, c *call) error {
 	return a.altered(w, r, c, "the tokens of a target were thrown away", slog.Int("tokens", thrown))
 }
 
-// altered tells those who should know that a target is not as it was, and the log
-// who did what.
+// altered ends a request that changed a target: the log says who did what, the next
+// status shows it, and refill looks at the target soon.
 func (a *admin) altered(w http.ResponseWriter, r *http.Request, c *call, what string, more ...slog.Attr) error {
 	attrs := append([]slog.Attr{slog.String("target", c.target.Name), slog.String("key", c.caller.name)}, more...)
 	a.log.LogAttrs(r.Context(), slog.LevelInfo, what, attrs...)
-	a.status.Changed() // the next /status shows it
+	a.status.Changed()
 	a.refill.Kick(c.target.ID)
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -16,8 +16,7 @@ import (
 	"poold/internal/targets"
 )
 
-// Sets tells which Set is in use; *targets.File implements it. It must not be nil by
-// the time the first request arrives.
+// Sets gives the Set in use, never nil; *targets.File implements it.
 type Sets interface {
 	Current() *targets.Set
 }
@@ -175,8 +174,8 @@ func (g *gate) refuseKey(c *call, r *http.Request, err error) error {
 	return err
 }
 
-// readmit checks a caller again that waited: the current Set may have another
-// mind about its key, or about the target, than the one that admitted it.
+// readmit checks a caller again that waited: a reload may have changed what its key may
+// do, or the target, since it was admitted.
 func (g *gate) readmit(c *call, r *http.Request) error {
 	now := g.access()
 	if now == c.access {
@@ -266,8 +265,8 @@ func credential(r *http.Request) (secret string, basic bool) {
 }
 
 // owner returns the caller whose key this is, nil for none. It compares digests,
-// with all keys, in constant time: the time tells neither how much of a key
-// was right nor which of them was tried.
+// with all keys, in constant time: how long it takes shows neither how much of a key was
+// right nor which of them was tried.
 func (a *access) owner(secret string) *caller {
 	digest := sha256.Sum256([]byte(secret))
 	found := -1
@@ -275,14 +274,14 @@ func (a *access) owner(secret string) *caller {
 		same := subtle.ConstantTimeCompare(digest[:], c.digest[:])
 		found = subtle.ConstantTimeSelect(same, i, found)
 	}
-	if found < 0 || secret == "" { // an empty bearer is nobody, even if the file says so
+	if found < 0 || secret == "" { // an empty key is nobody's, even if the file has one
 		return nil
 	}
 	return a.callers[found]
 }
 
-// challenge tells how to authenticate. Basic goes first where a person may be
-// looking, because a browser asks for a password only then.
+// challenge adds the headers that say how to authenticate. Basic goes first where a
+// person may be reading, because a browser asks for a password only then.
 func challenge(h http.Header, basic bool) {
 	if basic {
 		h.Add("WWW-Authenticate", `Basic realm="poold", charset="UTF-8"`)

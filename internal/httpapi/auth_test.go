@@ -189,7 +189,7 @@ func TestOneScopeAlone(t *testing.T) {
 	}
 	d := start(t, sampleSet(keys...), nil, nil)
 	fill := strings.NewReplacer(":target", "staging-login", ":id", "tok1", ":provider", "solver", ":order", "o", ":secret", "s")
-	for _, rt := range new(handlers).table() {
+	for _, rt := range new(areas).table() {
 		for _, method := range rt.methods {
 			if method == http.MethodHead {
 				continue // it shows no more than GET, and no problem

@@ -13,8 +13,8 @@ import (
 const maxBody = 64 << 10
 
 // readNothing reads the body of a request to a route that has no use for one.
-// Many clients send `{}`; what looks like a question that would go unanswered
-// is refused.
+// Many clients send `{}`; a body that asks for something is refused, since it would have
+// no effect.
 func readNothing(r *http.Request, w http.ResponseWriter) error {
 	body, err := readBody(r, w)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
@@ -57,7 +57,7 @@ func checkJSON(r *http.Request) error {
 // readObject reads a body that is one JSON object of plain values, each field at
 // most once. It goes token by token: a struct would take other spellings of a
 // field, and the last of two. want says what the body must be; set takes each
-// field, and says what is wrong with it, "" for nothing. given are those it took.
+// field, and returns what is wrong with it, "" for nothing. given are the fields it took.
 func readObject(r *http.Request, w http.ResponseWriter, want string, set func(field string, value json.Token) (wrong string)) (given map[string]bool, err error) {
 	body, err := readBody(r, w)
 	if err != nil {

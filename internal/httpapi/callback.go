@@ -8,7 +8,8 @@ import (
 	"poold/internal/purchase"
 )
 
-// CallbackTaker is told what a provider says of a task; *purchase.Buyer implements it.
+// CallbackTaker takes what a provider sends when a task has ended; *purchase.Buyer
+// implements it.
 type CallbackTaker interface {
 	// Callback fails with purchase.ErrNotKept where the provider should try again.
 	Callback(ctx context.Context, c purchase.Callback) error
@@ -17,11 +18,11 @@ type CallbackTaker interface {
 // callbacks is the route that the solving services call.
 type callbacks struct{ buyer CallbackTaker }
 
-// arrive is GET and POST /callback/{provider}/{order}/{secret}: a provider's word on the
-// end of a task. Whatever is wrong with it, the answer is 200, because a service would
-// only send it again, and one that guesses learns nothing; it is 503 where a later try
-// is wanted. A daemon that stops takes it too.
-func (b *callbacks) arrive(w http.ResponseWriter, r *http.Request, c *call) error {
+// receive is GET and POST /callback/{provider}/{order}/{secret}: the solving
+// service says how a task ended. The answer is 200 also where something is wrong with it:
+// a service would only send it again, and somebody who guesses addresses learns nothing.
+// It is 503 where a later try is wanted. A daemon that stops takes it too.
+func (b *callbacks) receive(w http.ResponseWriter, r *http.Request, c *call) error {
 	body, err := readBody(r, c.w.ResponseWriter)
 	refused := (*Problem)(nil)
 	oversized := errors.As(err, &refused) && refused.Code == codeTooLarge

@@ -31,7 +31,7 @@ const (
 	codeShuttingDown  code = "shutting_down"
 )
 
-// meanings tells what each code is in HTTP, and its title.
+// meanings holds the HTTP status and the title of each code.
 var meanings = map[code]struct {
 	status int
 	title  string

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// countedConn counts the bytes that the kernel took for sending. It is what
-// tells a token that nobody can have received from one that somebody may have.
+// countedConn counts the bytes that the kernel took for sending. By it a
+// token that nobody can have received is known from one that somebody may have.
 type countedConn struct {
 	net.Conn
 	written atomic.Int64
@@ -64,7 +64,7 @@ func markSent(ctx context.Context) sent {
 }
 
 // nothingSince reports that not one byte was written since the mark. Where
-// nobody counts it says no, the answer that cannot hand a token out twice.
+// nobody counts the answer is no, with which no token is handed out twice.
 func (s sent) nothingSince() bool {
 	return s.conn != nil && s.conn.written.Load() == s.bytes
 }

@@ -43,7 +43,7 @@
 //     known because every connection counts its written bytes (conns.go), and
 //     never if the request carried an Idempotency-Key.
 //   - A caller that waited is checked again, key, scope and target, before it gets
-//     its token: a reload may have changed its mind.
+//     its token: a reload may have changed what it may do.
 //   - A right key is found in the same time as a wrong one, and before wrong keys of
 //     its address are counted.
 //   - HEAD takes nothing; nothing that a web page of another site can send

@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// unknownLead stands for a lead time that nobody has told yet.
+	// unknownLead stands for a lead time that is not known yet.
 	unknownLead = 15 * time.Second
 	// soon is the Retry-After of what should be over in a moment, before its jitter.
 	soon = 2 * time.Second
 )
 
-// Notes tells what a target's refilling does; *refill.Manager implements it.
+// Notes gives what refill knows of a target; *refill.Manager implements it.
 type Notes interface {
-	// Note is false while a target has no refilling.
+	// Note is false while no worker refills the target.
 	Note(name string) (refill.Note, bool)
 }
 
-// Outages tells whether any provider can be asked; *status.Collector implements it.
+// Outages knows whether any provider can be asked; *status.Collector implements it.
 type Outages interface {
-	// Outage says why none can, and when the first of them may be asked again (zero:
-	// unknown).
+	// Outage returns why none can, and when the first of them may be asked again
+	// (zero = unknown).
 	Outage(ctx context.Context) (reason string, until time.Time, is bool)
 }
 
@@ -122,8 +122,8 @@ func (x *explainer) explainEmpty(ctx context.Context, c *call, e *pool.EmptyErro
 	return fault(codePoolEmpty, "no token is ready").after(retry)
 }
 
-// explainBudget says from when on something is bought again: until then asking
-// is in vain, but for the orders that are under way still.
+// explainBudget sends the caller away until something is bought again. Only an order that
+// is still under way can bring a token before.
 func explainBudget(note refill.Note, retry time.Duration) *Problem {
 	if left := time.Until(note.Until); left > 0 {
 		retry = left // to the second: nothing is gained by coming before

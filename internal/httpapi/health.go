@@ -7,12 +7,12 @@ import (
 	"poold/internal/pool"
 )
 
-// Health tells how Redis serves, without asking it; see pool.Store.Health.
+// Health returns how Redis serves, without asking it; see pool.Store.Health.
 type Health interface {
 	Health() pool.Health
 }
 
-// probes are the routes that tell a balancer or a supervisor how this process is.
+// probes are the routes for balancers and supervisors.
 type probes struct {
 	stock    Health
 	stopping *atomic.Bool // of the Server

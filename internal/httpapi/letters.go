@@ -11,7 +11,7 @@ import (
 // DeadLetters keeps the callbacks that could not be stored; *purchase.Buyer implements
 // it.
 type DeadLetters interface {
-	// DeadLetters tells with an error those that can be read.
+	// DeadLetters returns those that can be read, with an error where some cannot.
 	DeadLetters() ([]purchase.DeadLetter, error)
 	// Replay tries all of them now; pool.ErrDown where Redis is away.
 	Replay(ctx context.Context) (purchase.Replayed, error)
@@ -34,7 +34,7 @@ type letters struct {
 // without their tokens.
 func (l *letters) list(w http.ResponseWriter, r *http.Request, _ *call) error {
 	list, err := l.buyer.DeadLetters()
-	if err != nil { // the buyer tells of it once; it names files, not what is in them
+	if err != nil { // the buyer has logged it once; the error names files, not what is in them
 		l.log.DebugContext(r.Context(), "not all dead letters can be read", slog.Any("err", err))
 	}
 	return respondJSON(w, LetterList{Letters: append([]purchase.DeadLetter{}, list...), Incomplete: err != nil})

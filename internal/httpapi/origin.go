@@ -10,14 +10,14 @@ import (
 
 // Where the file holds no keys, being on this machine is what entitles a
 // caller. A web page in a browser on this machine is there too, so requests
-// that a page of another site can cause are told from those of a program.
+// that a page of another site can cause are refused.
 
-// refuseStrangers lets pass what a program on this machine sends to this
-// machine: not a page of another site, not a name that an attacker's DNS
-// points here, not a proxy that lets others in.
+// refuseStrangers accepts what a program on this machine sends to this machine. It
+// refuses a page of another site, a name that an attacker's DNS points here, and a proxy
+// that lets others in.
 func refuseStrangers(r *http.Request) error {
 	// targets refuses a reload that takes the keys away while the daemon listens
-	// beyond loopback; this is the second lock. Only the socket tells, a Host header is the caller's choice.
+	// beyond loopback; this is the second lock. Only the socket shows it: a Host header is the caller's choice.
 	if !loopbackSocket(r) {
 		return fault(codeForbidden, "without keys only callers on this machine are answered; give the file a key")
 	}

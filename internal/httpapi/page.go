@@ -54,8 +54,8 @@ func share(n int, t status.Target) int {
 	return 0
 }
 
-// wants tells what is wanted where the depth does not say it, and whether a warm
-// window is the reason.
+// wants is how many tokens are wanted, and whether a warm window is the reason; "" where
+// that is the depth.
 func wants(t status.Target) string {
 	switch {
 	case t.Warm > 0 && t.Warm == t.Want:
@@ -69,7 +69,7 @@ func wants(t status.Target) string {
 }
 
 // outlook is what an adaptive target expects, and what holds a target of either
-// kind back; "" where there is nothing to tell. Of a paused target nobody asks.
+// kind back; "" where there is neither, and for a paused target.
 func outlook(t status.Target) string {
 	if t.State == refill.Paused {
 		return ""
@@ -77,7 +77,7 @@ func outlook(t status.Target) string {
 	var parts []string
 	if t.Refill == string(targets.RefillAdaptive) {
 		expects := "expects " + strconv.FormatFloat(math.Round(t.Forecast*100)/100, 'f', -1, 64) + " in a lead time"
-		if t.State != status.StateIdle { // with nothing kept the risk is certainty, and says nothing
+		if t.State != status.StateIdle { // with nothing kept the risk is always 100 %
 			expects += fmt.Sprintf(", risk %.1f %%", t.Risk*100)
 		}
 		parts = append(parts, expects)

@@ -21,7 +21,7 @@ type ReportCounter interface {
 	Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (pool.Sale, error)
 }
 
-// ReportSender tells a provider how a token did, later. It does not block.
+// ReportSender passes a report on to the provider, later. It does not block.
 type ReportSender interface {
 	Report(provider, task string, t captcha.Type, age time.Duration, accepted bool)
 }
@@ -33,15 +33,15 @@ type reports struct {
 	metrics *Metrics
 }
 
-// take is POST /pool/{target}/token/{id}/report: the caller tells how
+// receive is POST /pool/{target}/token/{id}/report: the caller tells how
 // the token did. Only who took it may, once. It is passed on to the provider.
-func (p *reports) take(w http.ResponseWriter, r *http.Request, c *call) error {
+func (p *reports) receive(w http.ResponseWriter, r *http.Request, c *call) error {
 	outcome, err := readOutcome(r, c.w.ResponseWriter)
 	if err != nil {
 		return err
 	}
 	accepted := outcome == outcomeAccepted
-	// Who hangs up now has said it: what is counted is also passed on.
+	// What is counted is also passed on, even if the caller hangs up now.
 	ctx := context.WithoutCancel(r.Context())
 	sale, err := p.stock.Report(ctx, c.target.ID, c.param(r, 1), c.caller.stable, accepted)
 	if err != nil {

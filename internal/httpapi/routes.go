@@ -11,11 +11,11 @@ import (
 	"poold/internal/targets"
 )
 
-// handle answers one request, or returns what went wrong.
-type handle func(w http.ResponseWriter, r *http.Request, c *call) error
+// handler answers one request, or returns what went wrong.
+type handler func(w http.ResponseWriter, r *http.Request, c *call) error
 
-// handlers are the areas of the API, each with what it needs.
-type handlers struct {
+// areas are the parts of the API, each with what it needs.
+type areas struct {
 	tokens    tokens
 	reports   reports
 	admin     admin
@@ -48,7 +48,7 @@ type route struct {
 	whole bool
 	// basic: 401 invites a browser to ask its user for a key.
 	basic  bool
-	handle handle
+	handle handler
 }
 
 // The methods of a page that can be looked at. HEAD is listed by hand because
@@ -56,47 +56,47 @@ type route struct {
 var reading = []string{http.MethodGet, http.MethodHead}
 
 // table lists every route of the API.
-func (h *handlers) table() []route {
+func (a *areas) table() []route {
 	return []route{
 		{methods: []string{http.MethodGet, http.MethodPost}, path: "/pool/:target/token",
-			scope: targets.ScopeToken, changes: true, handle: h.tokens.take},
+			scope: targets.ScopeToken, changes: true, handle: a.tokens.take},
 		{methods: []string{http.MethodPost}, path: "/pool/:target/token/:id/report",
-			scope: targets.ScopeToken, changes: true, body: true, handle: h.reports.take},
+			scope: targets.ScopeToken, changes: true, body: true, handle: a.reports.receive},
 		{methods: []string{http.MethodDelete}, path: "/pool/:target/tokens",
-			scope: targets.ScopeAdmin, changes: true, handle: h.admin.flush},
-		{methods: reading, path: "/pool/:target", scope: targets.ScopeStatus, basic: true, handle: h.pages.target},
+			scope: targets.ScopeAdmin, changes: true, handle: a.admin.flush},
+		{methods: reading, path: "/pool/:target", scope: targets.ScopeStatus, basic: true, handle: a.pages.target},
 		{methods: []string{http.MethodPost}, path: "/pool/:target/pause",
-			scope: targets.ScopeAdmin, changes: true, handle: h.admin.pause},
+			scope: targets.ScopeAdmin, changes: true, handle: a.admin.pause},
 		{methods: []string{http.MethodPost}, path: "/pool/:target/resume",
-			scope: targets.ScopeAdmin, changes: true, handle: h.admin.resume},
+			scope: targets.ScopeAdmin, changes: true, handle: a.admin.resume},
 		{methods: []string{http.MethodPost}, path: "/pool/:target/warm",
-			scope: targets.ScopeAdmin, lesser: targets.ScopeToken, changes: true, body: true, handle: h.admin.warm},
-		{methods: reading, path: "/status", scope: targets.ScopeStatus, basic: true, handle: h.pages.overview},
-		{methods: reading, path: "/status.json", scope: targets.ScopeStatus, basic: true, handle: h.pages.document},
-		{methods: reading, path: "/status.css", handle: h.pages.styles},
-		{methods: reading, path: "/metrics", scope: targets.ScopeStatus, whole: true, basic: true, handle: h.scrapes.scrape},
+			scope: targets.ScopeAdmin, lesser: targets.ScopeToken, changes: true, body: true, handle: a.admin.warm},
+		{methods: reading, path: "/status", scope: targets.ScopeStatus, basic: true, handle: a.pages.overview},
+		{methods: reading, path: "/status.json", scope: targets.ScopeStatus, basic: true, handle: a.pages.document},
+		{methods: reading, path: "/status.css", handle: a.pages.styles},
+		{methods: reading, path: "/metrics", scope: targets.ScopeStatus, whole: true, basic: true, handle: a.scrapes.scrape},
 		{methods: []string{http.MethodPost}, path: "/-/reload",
-			scope: targets.ScopeAdmin, changes: true, whole: true, handle: h.admin.reload},
-		{methods: reading, path: "/dead-letters", scope: targets.ScopeAdmin, whole: true, basic: true, handle: h.letters.list},
+			scope: targets.ScopeAdmin, changes: true, whole: true, handle: a.admin.reload},
+		{methods: reading, path: "/dead-letters", scope: targets.ScopeAdmin, whole: true, basic: true, handle: a.letters.list},
 		{methods: []string{http.MethodPost}, path: "/dead-letters/replay",
-			scope: targets.ScopeAdmin, changes: true, whole: true, handle: h.letters.replay},
+			scope: targets.ScopeAdmin, changes: true, whole: true, handle: a.letters.replay},
 		// Services that solve know neither our keys nor our name.
 		{methods: []string{http.MethodGet, http.MethodPost}, path: "/callback/:provider/:order/:secret",
-			probe: true, handle: h.callbacks.arrive},
-		{methods: reading, path: "/healthz", probe: true, handle: h.probes.alive},
-		{methods: reading, path: "/readyz", probe: true, handle: h.probes.ready},
+			probe: true, handle: a.callbacks.receive},
+		{methods: reading, path: "/healthz", probe: true, handle: a.probes.alive},
+		{methods: reading, path: "/readyz", probe: true, handle: a.probes.ready},
 	}
 }
 
 // routes returns the handler of the whole API. echo finds the route and
 // cuts the path; everything else is ours, so that another router is a
 // change of this file.
-func (s *Server) routes(h *handlers) http.Handler {
+func (s *Server) routes(a *areas) http.Handler {
 	e := echo.New()
 	e.Logger.SetOutput(io.Discard) // it would write to stdout
 
 	wrongMethod := make(map[string]*route) // by path
-	for _, rt := range h.table() {
+	for _, rt := range a.table() {
 		rt.named = strings.Contains(rt.path, ":target")
 		adapter := s.adapt(&rt)
 		for _, method := range rt.methods {
@@ -128,7 +128,7 @@ func (s *Server) adapt(rt *route) echo.HandlerFunc {
 }
 
 // refuseMethod answers a method that the path does not know.
-func refuseMethod(allow string) handle {
+func refuseMethod(allow string) handler {
 	return func(w http.ResponseWriter, _ *http.Request, _ *call) error {
 		w.Header().Set("Allow", allow)
 		return fault(codeMethod, "allowed here: "+allow)

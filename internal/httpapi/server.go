@@ -72,7 +72,7 @@ func New(d Deps) *Server {
 		gate: &gate{sets: d.Config}, explainer: explainer{refill: d.Refill, outages: d.Status},
 		status: d.Status, metrics: d.Metrics, log: d.Log, stopping: new(atomic.Bool),
 	}
-	s.handler = s.routes(&handlers{
+	s.handler = s.routes(&areas{
 		tokens:    tokens{stock: d.Stock, gate: s.gate, metrics: d.Metrics, log: d.Log, stopping: s.stopping},
 		reports:   reports{stock: d.Stock, buyer: d.Buyer, metrics: d.Metrics},
 		admin:     admin{stock: d.Stock, windows: d.Stock, refill: d.Refill, file: d.Config, status: d.Status, log: d.Log},

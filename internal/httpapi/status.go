@@ -13,7 +13,7 @@ type Snapshots interface {
 	Snapshot(ctx context.Context) *status.Snapshot
 }
 
-// Changes is told that the last snapshot is not true any more; *status.Collector
+// Changes takes notice that the last snapshot is out of date; *status.Collector
 // implements it.
 type Changes interface {
 	Changed()

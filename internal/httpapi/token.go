@@ -41,7 +41,7 @@ func newTarget(t *targets.Target) *target {
 	return own
 }
 
-// wholeRate says the same rate with a whole count, since tokens come whole:
+// wholeRate returns the same rate with a whole count, because there is no half a token:
 // 0.5/s is 1 per 2s.
 func wholeRate(r targets.Rate) (count int, per time.Duration) {
 	if r.PerSecond() <= 0 {

@@ -85,7 +85,7 @@ func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *call) error {
 		slog.Time("from", now.Add(window.In).UTC()), slog.Time("until", now.Add(window.Left).UTC()))
 }
 
-// window says when the window is, seen from now. What has begun begins now.
+// window returns the window as seen from now. One that has begun begins now.
 func (g warming) window(now time.Time) (pool.Window, error) {
 	if g.tokens == 0 {
 		return pool.Window{}, nil
@@ -121,7 +121,7 @@ func readWarm(r *http.Request, w http.ResponseWriter) (warming, error) {
 	return g, nil
 }
 
-// set takes one field, and says what is wanted where it is not that.
+// set takes one field, and returns what it must be where it is not that.
 func (g *warming) set(field string, value json.Token) (wrong string) {
 	text, _ := value.(string) // no field takes an empty one
 	switch field {

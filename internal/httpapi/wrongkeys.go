@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// wrongKeysMost wrong keys in wrongKeysTime are answered as such; beyond that
-	// their sender is told to wait.
+	// wrongKeysMost wrong keys in wrongKeysTime are answered with 401; beyond that their
+	// sender has to wait (429).
 	wrongKeysMost = 20
 	wrongKeysTime = time.Minute
 	// wrongKeysFrom is of how many addresses wrong keys are counted, at about 600

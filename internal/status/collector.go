@@ -26,13 +26,14 @@ const (
 	watchedFor  = time.Minute
 	// providersLife is longer: every caller that finds a pool empty asks.
 	providersLife = time.Second
-	// providersLimit and budgetLimit are what Redis may take to tell of the providers
-	// and of the budget over all targets, so that a status comes within a second.
+	// providersLimit and budgetLimit bound the reading of what is under way at the
+	// providers and of the budget over all targets, so that a status comes within a
+	// second.
 	providersLimit = 250 * time.Millisecond
 	budgetLimit    = 200 * time.Millisecond
 	// surveyLimit bounds the survey of very many targets; see also partLimit.
 	surveyLimit = 10 * time.Second
-	// unknownLead stands for a lead time that nobody has told yet.
+	// unknownLead stands for a lead time that is not known yet.
 	unknownLead = 15 * time.Second
 )
 
@@ -43,24 +44,24 @@ type File interface {
 	Status() targets.Status
 }
 
-// Stock tells what there is of each identity; *pool.Store implements it.
+// Stock knows what there is of each identity; *pool.Store implements it.
 type Stock interface {
 	// Survey answers in the order of the queries; see pool.Store.Survey.
 	Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
-	// Health tells how Redis serves; it does not block.
+	// Health returns how Redis serves; it does not block.
 	Health() pool.Health
 }
 
-// Refill tells what a target's refilling does; *refill.Manager implements it.
+// Refill knows how the refilling of a target does; *refill.Manager implements it.
 type Refill interface {
-	// Note is false while a target has no refilling.
+	// Note is false while no worker refills the target.
 	Note(name string) (refill.Note, bool)
 }
 
-// Purchases tells how the buying goes, over all targets; *purchase.Buyer implements it.
+// Purchases knows how the buying does, over all targets; *purchase.Buyer implements it.
 type Purchases interface {
 	Providers(ctx context.Context, at time.Time) []purchase.Status
-	// Booked tells what is used of the budget over all targets; perDay 0 = there is
+	// Booked returns what is used of the budget over all targets; perDay 0 = there is
 	// none.
 	Booked(ctx context.Context) (used, perDay int, err error)
 	// Stranded lists paid tasks that nobody can be asked about.
@@ -74,7 +75,7 @@ type DeadLetters interface {
 	DeadLettersSetAside() int
 }
 
-// Sources is what a Collector asks, and what it says of the daemon. All fields are
+// Sources is whom a Collector asks, and what does not change while the daemon runs. All fields are
 // required but RedisMode and Version.
 type Sources struct {
 	File        File
@@ -97,7 +98,7 @@ type Collector struct {
 	booked    atomic.Pointer[Usage] // of the budget over all targets, as last read; nil = there is none
 	stopping  atomic.Bool
 	changes   atomic.Uint64 // counts what a snapshot taken before would miss
-	changed   chan struct{} // tells Run of a change; capacity 1
+	changed   chan struct{} // wakes Run after a change; capacity 1
 	asked     atomic.Int64  // when a snapshot was last asked for, as Unix time in ns
 	snapshots cached[*Snapshot]
 	providers cached[[]purchase.Status]

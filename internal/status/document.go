@@ -76,7 +76,7 @@ type Target struct {
 	// HitRateNeeds is what max_waste it takes to reach hit_rate, by the demand since the
 	// shadow's `since`; null where that is reached, for fixed, and where shadow is null.
 	HitRateNeeds *Need `json:"hit_rate_needs"`
-	// Shadow is null where too few have asked to tell.
+	// Shadow is null where too few have asked to know.
 	Shadow          *Shadow  `json:"shadow"`
 	Fresh           int      `json:"fresh"`
 	InFlight        int      `json:"in_flight"`        // orders under way, also those whose fate is unknown

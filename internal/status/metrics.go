@@ -20,7 +20,7 @@ func everyTarget(name, help string, labels ...string) *prometheus.Desc {
 	return describe(name, help+everywhere, append([]string{"target"}, labels...)...)
 }
 
-// What a snapshot tells. Counters run since the identity was first seen.
+// The figures of a snapshot. Counters run since the identity was first seen.
 var (
 	descTokens    = everyTarget("pool_tokens", "Fresh tokens.")
 	descWant      = describe("pool_want", "How many tokens the policy wants kept now.", "target")

@@ -45,7 +45,7 @@ func providerStatuses(states []purchase.Status, set *targets.Set) []Provider {
 	return list
 }
 
-// redisStatus tells how the store is doing; failed is why it could not be surveyed.
+// redisStatus is how the store is doing; failed is why it could not be surveyed.
 func redisStatus(mode string, health pool.Health, failed error) Redis {
 	r := Redis{Mode: mode, OK: failed == nil && health.Up, Reason: health.Reason}
 	if failed != nil && r.Reason == "" {
@@ -54,7 +54,7 @@ func redisStatus(mode string, health pool.Health, failed error) Redis {
 	return r
 }
 
-// targetStatus tells how one target is doing.
+// targetStatus is how one target is doing.
 func targetStatus(t *targets.Target, note refill.Note, seen *observation) Target {
 	f := seen.Figures
 	target := Target{
@@ -87,8 +87,8 @@ func targetStatus(t *targets.Target, note refill.Note, seen *observation) Target
 	return target
 }
 
-// state tells the state of a target and the reason of it. Somebody's decision explains
-// an empty pool better than anything else.
+// state returns the state of a target and the reason for it. A pause goes first: it
+// explains an empty pool better than anything else.
 func state(t *targets.Target, note refill.Note, seen *observation) (word, reason string) {
 	idle := note.Want == 0 && seen.Waiting == 0 &&
 		(note.Limit == policy.LimitIdle || note.Limit == policy.LimitNone && t.Refill == targets.RefillAdaptive)
@@ -110,8 +110,8 @@ func state(t *targets.Target, note refill.Note, seen *observation) (word, reason
 	return note.State, note.Reason
 }
 
-// cannotBuy says in the provider's words why nothing can be bought for a target, as
-// its callers are told. What is the target's own matter explains more.
+// cannotBuy gives the reason why nothing can be bought for any target, as its callers
+// read it too. Where the target has a reason of its own, that one stays: it says more.
 func (t *Target) cannotBuy(why string) {
 	switch t.State {
 	case refill.OK, refill.Starved, StateIdle:
@@ -122,8 +122,7 @@ func (t *Target) cannotBuy(why string) {
 	}
 }
 
-// shadow tells what another way of refilling would have done; nil where nobody
-// knows.
+// shadow is what another way of refilling would have done; nil where that is not known.
 func shadow(s *policy.Shadow) *Shadow {
 	if s == nil {
 		return nil
@@ -139,8 +138,8 @@ func shadow(s *policy.Shadow) *Shadow {
 	}
 }
 
-// need tells what an adaptive target's hit rate takes; nil where it is reached or
-// nobody knows.
+// need is what it takes to reach the hit rate of an adaptive target; nil where it is
+// reached, or too little is known.
 func need(s *policy.Shadow) *Need {
 	if s == nil || s.Need == nil {
 		return nil
@@ -148,7 +147,7 @@ func need(s *policy.Shadow) *Need {
 	return &Need{MaxWaste: s.Need.MaxWaste, HitRateNow: s.Need.HitRateNow, Text: s.Need.Text}
 }
 
-// warmWindows tells windows that were looked at then; never nil.
+// warmWindows converts windows that were read at a moment; never nil.
 func warmWindows(windows []pool.Window, at time.Time) []WarmWindow {
 	list := make([]WarmWindow, len(windows))
 	for i, w := range windows {

@@ -19,16 +19,7 @@ const (
 	mostFileLines     = 400
 	mostFunctionLines = 60
 	mostMethods       = 30
-	mostExceptions    = 5
 )
-
-// exceptions are larger, each for a reason. A file is named by its path, a function or
-// type by its package and its name.
-var exceptions = map[string]string{
-	"internal/httpapi.Server":      "being split",
-	"internal/httpapi.Server.take": "being split",
-	"internal/pool.Store":          "being split",
-}
 
 // No file, function or type is too large to be read at once.
 func TestSizes(t *testing.T) {
@@ -40,21 +31,9 @@ func TestSizes(t *testing.T) {
 		t.Fatalf("only %d files, functions and types were found", len(sizes))
 	}
 	for name, size := range sizes {
-		_, excepted := exceptions[name]
-		switch {
-		case size.is > size.most && !excepted:
+		if size.is > size.most {
 			t.Errorf("%s has %d %s, more than %d", name, size.is, size.of, size.most)
-		case size.is <= size.most && excepted:
-			t.Errorf("%s has %d %s and is no exception any more", name, size.is, size.of)
 		}
-	}
-	for name, reason := range exceptions {
-		if _, found := sizes[name]; !found || reason == "" {
-			t.Errorf("exception %s: it does not exist, or has no reason", name)
-		}
-	}
-	if len(exceptions) > mostExceptions {
-		t.Errorf("%d exceptions, more than %d", len(exceptions), mostExceptions)
 	}
 }
 

@@ -54,21 +54,9 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 		slot.Free()
 		return nil, err
 	}
-	o := &Order{
-		Ref:  pool.Ref{Identity: spec.ID, Order: rand.Text()},
-		spec: spec, slot: slot, account: slot.account, provider: slot.account.Name(), timeout: slot.account.Timeout(),
-		deadline: time.Now().Add(lifetime(slot.account)),
-	}
-	terms := p.accounts.terms(o.account)
-	o.accountID = terms.id
-	perDay := p.budget()
+	terms := p.accounts.terms(slot.account)
+	o := newOrder(slot, spec, terms)
 	p.lives.set(spec.ID, spec.Lifetime)
-	o.pingback = terms.callbacks.address(o.provider, o.Ref)
-	o.called, o.delay = o.pingback != "", terms.callbacks.Delay
-	o.fallback = terms.callbacks.fallback(o.timeout, spec.Lifetime-spec.Margin)
-
-	o.price = int64(math.Round(terms.price(spec.Identity.Type) * currency))
-
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
 	free, at, err := p.stock.Acquire(bounded, o.provider, o.Ref, terms.limit, lifetime(o.account)+placeMargin)
@@ -81,19 +69,13 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	}
 	// What Redis carries out when nobody waits for it any more must do nothing.
 	notAfter := at.After(stockTime + clockSlack)
-	if o.booked = perDay > 0; o.booked {
-		wait, err := p.stock.Book(bounded, o.Ref, perDay, notAfter)
-		if err == nil && wait > 0 {
-			_ = sleep(bounded, askAgain)
-			wait, err = p.stock.Book(bounded, o.Ref, perDay, notAfter)
-		}
-		if err != nil {
-			return nil, p.rollbackTwice(ctx, o, fmt.Errorf("reserving in the budget: %w", err))
-		}
-		if wait > 0 {
-			p.giveBack(ctx, o)
-			return nil, &BudgetError{Overall: true, RetryAfter: wait}
-		}
+	wait, err := p.book(bounded, o, notAfter)
+	switch {
+	case err != nil:
+		return nil, p.rollbackTwice(ctx, o, fmt.Errorf("reserving in the budget: %w", err))
+	case wait > 0:
+		p.giveBack(ctx, o)
+		return nil, &BudgetError{Overall: true, RetryAfter: wait}
 	}
 	placing, err := p.stock.Place(bounded, pool.Order{
 		Ref: o.Ref, Depth: spec.Depth, Margin: spec.Margin, Lead: spec.Lead, TTL: lifetime(o.account),
@@ -113,6 +95,36 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	o.placed = time.Now()
 	crash("placed")
 	return o, nil
+}
+
+// newOrder is one that is about to be placed.
+func newOrder(slot *Slot, spec Spec, terms accountTerms) *Order {
+	o := &Order{
+		Ref:  pool.Ref{Identity: spec.ID, Order: rand.Text()},
+		spec: spec, slot: slot, account: slot.account, provider: slot.account.Name(), accountID: terms.id,
+		timeout: slot.account.Timeout(), deadline: time.Now().Add(lifetime(slot.account)),
+		delay: terms.callbacks.Delay, price: int64(math.Round(terms.price(spec.Identity.Type) * currency)),
+	}
+	o.pingback = terms.callbacks.address(o.provider, o.Ref)
+	o.called = o.pingback != ""
+	o.fallback = terms.callbacks.fallback(o.timeout, spec.Lifetime-spec.Margin)
+	return o
+}
+
+// book reserves a part of the budget over all targets, where there is one; wait is how
+// long it takes until there is room.
+func (p *placer) book(ctx context.Context, o *Order, notAfter pool.Moment) (wait time.Duration, err error) {
+	perDay := p.budget()
+	if perDay == 0 {
+		return 0, nil
+	}
+	o.booked = true
+	wait, err = p.stock.Book(ctx, o.Ref, perDay, notAfter)
+	if err == nil && wait > 0 {
+		_ = sleep(ctx, askAgain)
+		wait, err = p.stock.Book(ctx, o.Ref, perDay, notAfter)
+	}
+	return wait, err
 }
 
 // rollbackTwice takes back an order of which a step had no answer, and once more later:

@@ -90,8 +90,8 @@ func (j *journal) count(text string) int {
 	return strings.Count(j.text.String(), text)
 }
 
-// long is called by stories and simulations of virtual hours. The race detector makes
-// them five times slower, so scripts/test runs them without it.
+// long is called by stories and simulations of many virtual minutes. The race detector
+// makes them five times slower, so scripts/test runs them without it.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

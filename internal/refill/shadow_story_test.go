@@ -147,6 +147,7 @@ func TestShadowUnloads(t *testing.T) {
 
 // An adaptive target is saved once a minute while somebody asks, and no more.
 func TestAdaptiveTargetIsSavedSeldom(t *testing.T) {
+	long(t)
 	play(t, 64, func(t *testing.T, w *scenario) {
 		login := learning("login", 20)
 		w.apply(login)

@@ -68,6 +68,7 @@ func TestBidsAreOfTheDay(t *testing.T) {
 // Of two targets that wait for as long, the one whose orders are worth more gets
 // more slots.
 func TestSlotsGoByWorth(t *testing.T) {
+	long(t)
 	play(t, 3, func(t *testing.T, w *scenario) {
 		w.provider.lead = func() time.Duration { return 20 * time.Second }
 		often, rarely := target("often", 200), target("rarely", 200)

@@ -16,6 +16,7 @@ import (
 // A new target is filled at once, and then each token is replaced a lead time
 // before it leaves the fresh ones.
 func TestFillsAndRenews(t *testing.T) {
+	long(t)
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 5)
 		w.provider.lead = func() time.Duration { return 11 * time.Second }

@@ -25,6 +25,7 @@ targets: {login: {type: recaptcha_v2, sitekey: k, pageurl: "https://example.com/
 // while it runs, beyond depth too, and afterwards lets them go; for both ways of
 // refilling, from the file and by POST.
 func TestWarmWindow(t *testing.T) {
+	long(t)
 	for _, kind := range []targets.Refill{targets.RefillFixed, targets.RefillAdaptive} {
 		for _, posted := range []bool{false, true} {
 			name := string(kind) + map[bool]string{false: ", file", true: ", posted"}[posted]

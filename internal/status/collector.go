@@ -22,7 +22,7 @@ const (
 	// makes another each renewEvery, so that nobody waits for it.
 	manyTargets = 1000
 	manyLife    = 10 * time.Second
-	renewEvery  = 5 * time.Second
+	renewEvery  = 4 * time.Second
 	watchedFor  = time.Minute
 	// providersLife is longer: every caller that finds a pool empty asks.
 	providersLife = time.Second
@@ -31,8 +31,10 @@ const (
 	// second.
 	providersLimit = 250 * time.Millisecond
 	budgetLimit    = 200 * time.Millisecond
-	// surveyLimit bounds the survey of very many targets; see also partLimit.
-	surveyLimit = 10 * time.Second
+	// surveyLimit bounds a survey, and that of many targets manySurveyLimit; see also
+	// partLimit.
+	surveyLimit     = 1500 * time.Millisecond
+	manySurveyLimit = 10 * time.Second
 	// unknownLead stands for a lead time that is not known yet.
 	unknownLead = 15 * time.Second
 )
@@ -185,8 +187,12 @@ func (c *Collector) providersNow(ctx context.Context) []purchase.Status {
 func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
 	providers := c.providersNow(ctx)
 	notes, queries := c.notes(set)
+	limit := surveyLimit
+	if many(set) {
+		limit = manySurveyLimit
+	}
 	asOf := time.Now()
-	surveying, cancel := context.WithTimeout(ctx, surveyLimit)
+	surveying, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	seen, err := c.surveyor.survey(surveying, queries)
 	health := c.Stock.Health()

@@ -2,7 +2,6 @@ package status
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -39,7 +38,7 @@ func TestManyTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stock := sources(crowd(manyTargets + 1))
 		const parts = manyTargets/surveyPart + 1
-		stock.before = func(context.Context) error { time.Sleep(400 * time.Millisecond); return nil } // 2.4 s in all
+		stock.before = func(context.Context) error { time.Sleep(100 * time.Millisecond); return nil } // 2.1 s in all
 		c := NewCollector(s)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -124,38 +123,50 @@ func TestFewTargets(t *testing.T) {
 	})
 }
 
-// TestSurveyBreaksOff: what Redis said before it went away is shown as it is, of the
-// others what it said last.
-func TestSurveyBreaksOff(t *testing.T) {
-	set := crowd(2*surveyPart + 1)
-	s, stock := sources(set)
-	tell := func(requests int64) {
-		for _, target := range set.Targets {
-			stock.stocks[target.ID] = pool.Stock{Fresh: 1, Figures: pool.Figures{Requests: requests}}
-		}
-	}
-	tell(7)
-	c := NewCollector(s)
-	if d := c.Snapshot(t.Context()).Document; !d.Redis.OK || !d.Ready || len(d.Alarms) > 0 {
-		t.Fatalf("%+v", d.Redis)
-	}
-	tell(8)
-	stock.surveys.Store(0)
-	stock.before = func(context.Context) error {
-		if stock.surveys.Load() == 2 {
-			return errors.Join(pool.ErrDown)
-		}
-		return nil
-	}
-	c.Changed()
-	d := c.Snapshot(t.Context()).Document
-	if n := stock.surveys.Load(); n != 2 || d.Redis.OK || d.Ready || len(d.Alarms) != 1 {
-		t.Errorf("%d surveys, %+v, alarms %q", n, d.Redis, d.Alarms)
-	}
-	for i, want := range map[int]Target{0: {Requests: 8, State: refill.OK}, surveyPart - 1: {Requests: 8, State: refill.OK}, surveyPart: {Requests: 7, State: refill.Starved}, 2 * surveyPart: {Requests: 7, State: refill.Starved}} {
-		if got := d.Targets[i]; got.Requests != want.Requests || got.State != want.State {
-			t.Errorf("target %d: %d requests, %s %q", i, got.Requests, got.State, got.Reason)
-		}
+// TestPartOfASurvey: what Redis says of some is shown as it is, of the others what it
+// said last. Where it hangs, it is not asked again.
+func TestPartOfASurvey(t *testing.T) {
+	fails := func(context.Context) error { return pool.ErrDown }
+	hangs := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	for name, test := range map[string]struct {
+		second  func(context.Context) error // the second part of three
+		surveys int64
+		third   int64 // requests of the third
+	}{"fails": {fails, 3, 8}, "hangs": {hangs, 2, 7}} {
+		synctest.Test(t, func(t *testing.T) {
+			set := crowd(2*surveyPart + 1)
+			s, stock := sources(set)
+			tell := func(requests int64) {
+				for _, target := range set.Targets {
+					stock.stocks[target.ID] = pool.Stock{Fresh: 1, Figures: pool.Figures{Requests: requests}}
+				}
+			}
+			tell(7)
+			c := NewCollector(s)
+			c.Snapshot(t.Context())
+			tell(8)
+			stock.surveys.Store(0)
+			stock.before = func(ctx context.Context) error {
+				if stock.surveys.Load() == 2 {
+					return test.second(ctx)
+				}
+				return nil
+			}
+			c.Changed()
+			d := c.Snapshot(t.Context()).Document
+			if n := stock.surveys.Load(); n != test.surveys || !d.Redis.OK || !d.Ready || len(d.Alarms) > 0 {
+				t.Errorf("%s: %d surveys, %+v, alarms %q", name, n, d.Redis, d.Alarms)
+			}
+			for i, requests := range map[int]int64{0: 8, surveyPart - 1: 8, surveyPart: 7, 2*surveyPart - 1: 7, 2 * surveyPart: test.third} {
+				want := refill.OK + " starting"
+				if requests == 7 {
+					want = refill.Starved + " redis does not answer; the figures are the last known ones"
+				}
+				if got := d.Targets[i]; got.Requests != requests || got.State+" "+got.Reason != want {
+					t.Errorf("%s: target %d: %d requests, %s %q", name, i, got.Requests, got.State, got.Reason)
+				}
+			}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -13,9 +14,9 @@ import (
 const (
 	// surveyPart is how many identities are looked at in one exchange: so few that a
 	// busy Redis answers within partLimit.
-	surveyPart = 200
-	// partLimit bounds one exchange. The first that fails ends the survey, so that a
-	// status comes within a second while Redis hangs.
+	surveyPart = 50
+	// partLimit bounds one exchange, and in all those that fail: a status comes within a
+	// second while Redis hangs, and a node of a cluster that is away hides no other.
 	partLimit = 500 * time.Millisecond
 )
 
@@ -33,26 +34,36 @@ type surveyor struct {
 }
 
 // survey looks at identities, in their order. Those of which Redis said nothing now
-// have an Err and the figures of the last time. It fails with the reason where Redis
-// could not be asked about all of them.
+// have an Err and the figures of the last time. It fails where it said nothing of any.
 func (s *surveyor) survey(ctx context.Context, queries []pool.Query) ([]observation, error) {
 	seen := make([]observation, 0, len(queries))
 	var failed error
-	for begin := 0; begin < len(queries) && failed == nil; begin += surveyPart {
-		part := queries[begin:min(begin+surveyPart, len(queries))]
+	told, lost := 0, time.Duration(0) // lost: on exchanges that failed
+	for part := range slices.Chunk(queries, surveyPart) {
 		var stocks []pool.Stock
-		if stocks, failed = s.ask(ctx, part); failed != nil {
-			s.log.DebugContext(ctx, "surveying the stock for a status", slog.Any("err", failed))
+		began, err := time.Now(), failed
+		if lost < partLimit {
+			stocks, err = s.ask(ctx, part)
 		}
 		at := time.Now()
+		if err != nil {
+			failed = err
+			lost += at.Sub(began)
+			stocks = slices.Repeat([]pool.Stock{{Err: err}}, len(part))
+		} else {
+			told += len(part)
+		}
 		for _, stock := range stocks {
 			seen = append(seen, observation{Stock: stock, at: at})
 		}
 	}
-	for range queries[len(seen):] {
-		seen = append(seen, observation{Stock: pool.Stock{Err: failed}})
-	}
 	s.remember(queries, seen)
+	if failed != nil {
+		s.log.DebugContext(ctx, "surveying the stock for a status", slog.Any("err", failed), slog.Int("told", told))
+	}
+	if told > 0 {
+		failed = nil
+	}
 	return seen, failed
 }
 

@@ -412,7 +412,7 @@ func TestPlacesLiveAsLongAsTheLongest(t *testing.T) {
 				t.Fatal(ok, err)
 			}
 		}
-		if got := ttl(t, s, s.places("p")); got != 11*time.Minute {
+		if got := ttl(t, s, s.permits("p")); got != 11*time.Minute {
 			t.Errorf("%v", got)
 		}
 	})

@@ -15,12 +15,12 @@ import (
 type client struct {
 	keyspace
 
-	hot     redis.UniversalClient // takes and returns
-	slow    redis.UniversalClient // everything else, so that refilling cannot starve hand-outs
-	mode    Mode
-	scripts scripts
-	log     *slog.Logger
-	state   atomic.Pointer[state] // what the monitor saw last; never nil
+	hot       redis.UniversalClient // takes and returns
+	slow      redis.UniversalClient // everything else, so that refilling cannot starve hand-outs
+	mode      Mode
+	scripts   scripts
+	log       *slog.Logger
+	condition atomic.Pointer[condition] // what the monitor saw last; never nil
 }
 
 // run executes a script off the hot path.
@@ -94,21 +94,21 @@ func (c *client) eachMaster(ctx context.Context, do func(ctx context.Context, no
 }
 
 // up reports whether Redis serves at least a part of the stock.
-func (c *client) up() bool { return c.state.Load().up() }
+func (c *client) up() bool { return c.condition.Load().up() }
 
-// state is what a probe found. It is not altered once it is made.
-type state struct {
+// condition is what a probe found. It is not altered once it is made.
+type condition struct {
 	err  error           // what is wrong; nil = all of Redis serves
 	away map[string]bool // masters of a cluster that do not serve; nil where all do, or none does
 }
 
-func (s *state) up() bool { return s.err == nil || s.away != nil }
+func (s *condition) up() bool { return s.err == nil || s.away != nil }
 
 // away tells why nothing can be done now for what is under a hash tag; nil where
 // nothing is known to be wrong with its part of Redis. A full memory is left to
 // the call: Redis lets a take that frees some.
 func (c *client) away(ctx context.Context, tag string) error {
-	now := c.state.Load()
+	now := c.condition.Load()
 	if now.err == nil || Reason(now.err) == reasonMemory {
 		return nil
 	}

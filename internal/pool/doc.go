@@ -35,8 +35,8 @@
 //	captcha:last:{id}:REPLICA   list    the number of the replica's last take, then its answer
 //	captcha:once:{id}:HASH      string  "min_ttl ms|token" of one Idempotency-Key, until the token dies
 //	captcha:back:{id}:HANDOUT   string  marks a hand-out that was taken back
-//	captcha:places:{provider}   zset    order.id -> Unix ms until which it holds a place at the provider
-//	captcha:providers           zset    provider -> Unix ms until which there may be places at it
+//	captcha:places:{provider}   zset    order.id -> Unix ms until which it holds a permit at the provider
+//	captcha:providers           zset    provider -> Unix ms until which there may be permits at it
 //	captcha:task:{provider}:T   string  the order.id that task T belongs to
 //	captcha:spend:{overall}     zset    order.id -> Unix ms; the budget over all targets
 //	captcha:secret              string  what names of tokens are sealed with, for all replicas
@@ -91,7 +91,7 @@
 //   - The figures balance in every answer of look.lua (Figures says how), because
 //     each script moves a token or an order and its counts in one step, and the
 //     keys that they are in live as long as the figures.
-//   - A budget's window slides by the millisecond: what is in it are the orders
+//   - A budget's span slides by the millisecond: what is in it are the orders
 //     themselves. Only an order that was provably not bought leaves it early.
 //   - A window that is over is never told: each script that reads the windows
 //     judges their ends, and removes what is over. Warm twice leaves one window, so

@@ -30,15 +30,15 @@ type Health struct {
 type monitor struct {
 	*client
 
-	signing *signing
-	every   time.Duration // between two probes
-	back    chan struct{} // rings when Redis is back; capacity 1
-	notices atomic.Pointer[[]string]
+	signing   *signing
+	every     time.Duration // between two probes
+	recovered chan struct{} // rings when Redis is back; capacity 1
+	notices   atomic.Pointer[[]string]
 }
 
 func (m *monitor) health() Health {
 	h := Health{Up: m.up()}
-	if err := m.state.Load().err; err != nil {
+	if err := m.condition.Load().err; err != nil {
 		h.Reason = Reason(err)
 	}
 	if found := m.notices.Load(); found != nil {
@@ -61,7 +61,7 @@ func (m *monitor) watch(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		m.turn(m.state.Swap(now), now)
+		m.turn(m.condition.Swap(now), now)
 		select {
 		case <-ctx.Done():
 			return
@@ -71,7 +71,7 @@ func (m *monitor) watch(ctx context.Context) {
 }
 
 // turn logs a change of Redis' health.
-func (m *monitor) turn(was, now *state) {
+func (m *monitor) turn(was, now *condition) {
 	if was.err == nil && now.err == nil || was.err != nil && now.err != nil && Reason(was.err) == Reason(now.err) {
 		return
 	}
@@ -79,7 +79,7 @@ func (m *monitor) turn(was, now *state) {
 	case now.err == nil:
 		m.log.Info("redis serves again")
 		select {
-		case m.back <- struct{}{}:
+		case m.recovered <- struct{}{}:
 		default:
 		}
 	case now.away != nil:
@@ -90,20 +90,20 @@ func (m *monitor) turn(was, now *state) {
 }
 
 // probe writes a key through a script, in each master of a cluster.
-func (m *monitor) probe(ctx context.Context) *state {
+func (m *monitor) probe(ctx context.Context) *condition {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	cluster, ok := m.slow.(*redis.ClusterClient)
 	if !ok {
-		return &state{err: m.tryWrite(ctx, m.probed(0))}
+		return &condition{err: m.tryWrite(ctx, m.probed(0))}
 	}
 	keys, err := m.probedMasters(ctx, cluster)
 	if err != nil {
-		return &state{err: down(err)}
+		return &condition{err: down(err)}
 	}
 	var mu sync.Mutex
 	var group sync.WaitGroup
-	now := &state{away: map[string]bool{}}
+	now := &condition{away: map[string]bool{}}
 	for master, key := range keys {
 		group.Go(func() {
 			err := m.tryWrite(ctx, key)

@@ -45,10 +45,10 @@ func (n *keyspace) keys(id captcha.ID) keys {
 	}
 }
 
-// places is the key of a provider's places, in a slot of its own.
-func (n *keyspace) places(provider string) string { return n.prefix + ":places:{" + provider + "}" }
+// permits is the key of a provider's permits, in a slot of its own.
+func (n *keyspace) permits(provider string) string { return n.prefix + ":places:{" + provider + "}" }
 
-// providers is the key of the names at which there may be places, in a slot of
+// providers is the key of the names at which there may be permits, in a slot of
 // its own.
 func (n *keyspace) providers() string { return n.prefix + ":providers" }
 

@@ -56,15 +56,15 @@ func TestHowLongKeysLive(t *testing.T) {
 		}
 		for key, want := range map[string]time.Duration{
 			k.orders: month, k.journal: month, k.leases: month, k.spend: 24*time.Hour + time.Minute,
-			s.overall(): 24*time.Hour + time.Minute, s.places("p"): 11 * time.Minute, k.paused: month,
+			s.overall(): 24*time.Hour + time.Minute, s.permits("p"): 11 * time.Minute, k.paused: month,
 		} {
 			if got := ttl(t, s, key); got != want {
 				t.Errorf("%s lives for %v, want %v", key, got, want)
 			}
 		}
 		// A short place after a long one leaves the long one its life.
-		if ok, _, err := s.Acquire(t.Context(), "p", Ref{id, "b"}, 5, time.Minute); err != nil || !ok || ttl(t, s, s.places("p")) != 11*time.Minute {
-			t.Errorf("after a short one: %v, %v, %v", ttl(t, s, s.places("p")), ok, err)
+		if ok, _, err := s.Acquire(t.Context(), "p", Ref{id, "b"}, 5, time.Minute); err != nil || !ok || ttl(t, s, s.permits("p")) != 11*time.Minute {
+			t.Errorf("after a short one: %v, %v, %v", ttl(t, s, s.permits("p")), ok, err)
 		}
 
 		if err := s.Resume(t.Context(), id); err != nil {

@@ -26,7 +26,7 @@ func (n *news) stir(id captcha.ID) {
 
 // listen hears of the identities in which a token landed for a waiter, whose
 // buying was paused or resumed, or whose windows changed, and of orders that ended
-// elsewhere, and passes it on. Polling by the lines and the leases is the
+// elsewhere, and passes it on. Polling by the queues and the leases is the
 // backstop, so a lost message costs little.
 func (n *news) listen(ctx context.Context) {
 	messages := n.slow.Subscribe(ctx, n.channel())

@@ -31,7 +31,7 @@ type Orders struct {
 	news *news
 
 	mu    sync.Mutex
-	named map[string]time.Time // when a provider's name was written down
+	noted map[string]time.Time // when a provider's name was written down
 }
 
 // Ref names one order everywhere.
@@ -193,12 +193,12 @@ type Failure struct {
 // not bought; that is Stolen too.
 func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
 	k := s.keys(f.Identity)
-	mark := "0"
+	bought := "0"
 	if f.Bought {
-		mark = "1"
+		bought = "1"
 	}
 	reply, err := s.number(ctx, s.scripts.fail, []string{k.orders, k.journal, k.stats, k.leases, k.spend, k.sold + f.Order},
-		f.Order, mark, s.owner(f.Callback), s.channel(), string(f.Identity), cmp.Or(f.Call, rand.Text()), f.Tell)
+		f.Order, bought, s.owner(f.Callback), s.channel(), string(f.Identity), cmp.Or(f.Call, rand.Text()), f.Tell)
 	if err != nil {
 		return Gone, err
 	}

@@ -11,18 +11,18 @@ import (
 const (
 	// nameEvery is how often a process writes down that it buys at a provider.
 	nameEvery = time.Hour
-	// nameKept outlives that and the longest place: a task may take a day.
+	// nameKept outlives that and the longest permit: a task may take a day.
 	nameKept = 26 * time.Hour
 )
 
 // Acquire takes a permit at a provider for an order, over all replicas; the same
-// order may ask again, has one place, and can shorten its life. It is false where
-// all are taken. at is when Redis did so.
+// order may ask again, has one permit, and can shorten its life. It is false where
+// all are in use. at is when Redis did so.
 func (s *Orders) Acquire(ctx context.Context, provider string, order Ref, limit int, ttl time.Duration) (ok bool, at Moment, err error) {
-	if err := s.name(ctx, provider); err != nil {
+	if err := s.note(ctx, provider); err != nil {
 		return false, 0, err
 	}
-	reply, err := s.run(ctx, s.scripts.reserve, []string{s.places(provider)}, order.String(), limit, ttl.Milliseconds())
+	reply, err := s.run(ctx, s.scripts.acquire, []string{s.permits(provider)}, order.String(), limit, ttl.Milliseconds())
 	if err != nil {
 		return false, 0, err
 	}
@@ -33,13 +33,13 @@ func (s *Orders) Acquire(ctx context.Context, provider string, order Ref, limit 
 	return n[0] == 1, Moment(n[1]), nil
 }
 
-// name writes down that there may be places at a provider, so that they are found
+// note writes down that there may be permits at a provider, so that they are found
 // by replicas whose configuration does not name it any more. Once in nameEvery it
-// costs a reservation another exchange.
-func (s *Orders) name(ctx context.Context, provider string) error {
+// costs a permit another exchange.
+func (s *Orders) note(ctx context.Context, provider string) error {
 	at := time.Now()
 	s.mu.Lock()
-	last := s.named[provider]
+	last := s.noted[provider]
 	s.mu.Unlock()
 	if at.Sub(last) < nameEvery {
 		return nil
@@ -54,12 +54,12 @@ func (s *Orders) name(ctx context.Context, provider string) error {
 		return down(err)
 	}
 	s.mu.Lock()
-	s.named[provider] = at
+	s.noted[provider] = at
 	s.mu.Unlock()
 	return nil
 }
 
-// Providers lists the names of providers at which there may be places, of any
+// Providers lists the names of providers at which there may be permits, of any
 // replica that bought in the last day. It judges by this process' clock.
 func (s *Orders) Providers(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -70,18 +70,18 @@ func (s *Orders) Providers(ctx context.Context) ([]string, error) {
 	return names, down(err)
 }
 
-// Release gives a place back; it is no error if the order has none.
+// Release gives a permit back; it is no error if the order has none.
 func (s *Orders) Release(ctx context.Context, provider string, order Ref) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return down(s.slow.ZRem(ctx, s.places(provider), order.String()).Err())
+	return down(s.slow.ZRem(ctx, s.permits(provider), order.String()).Err())
 }
 
 // Permits lists the orders that hold a permit at a provider.
 func (s *Orders) Permits(ctx context.Context, provider string) ([]Ref, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	members, err := s.slow.ZRange(ctx, s.places(provider), 0, -1).Result()
+	members, err := s.slow.ZRange(ctx, s.permits(provider), 0, -1).Result()
 	if err != nil {
 		return nil, down(err)
 	}
@@ -94,7 +94,7 @@ func (s *Orders) Permits(ctx context.Context, provider string) ([]Ref, error) {
 	return refs, nil
 }
 
-// InFlight counts the places taken at each provider, -1 where Redis does not tell;
+// InFlight counts the permits in use at each provider, -1 where Redis does not tell;
 // it fails where it tells nothing. It judges by this process' clock, which is good
 // enough to be looked at.
 func (s *Orders) InFlight(ctx context.Context, providers []string) ([]int, error) {
@@ -107,7 +107,7 @@ func (s *Orders) InFlight(ctx context.Context, providers []string) ([]int, error
 	var err error
 	for i, provider := range providers {
 		if err = s.away(ctx, provider); err == nil {
-			answers[i] = pipe.ZCount(ctx, s.places(provider), from, "+inf")
+			answers[i] = pipe.ZCount(ctx, s.permits(provider), from, "+inf")
 		}
 	}
 	if pipe.Len() > 0 {

@@ -31,12 +31,12 @@ func (s *Tokens) Report(ctx context.Context, id captcha.ID, token, caller string
 	if subtle.ConstantTimeCompare([]byte(signer.name(order, caller)), []byte(token)) != 1 {
 		return Sale{}, ErrUnknownToken
 	}
-	mark := "0"
+	verdict := "0"
 	if accepted {
-		mark = "1"
+		verdict = "1"
 	}
 	k := s.keys(id)
-	reply, err := s.run(ctx, s.scripts.report, []string{k.sold + order, k.stats, k.verdicts}, mark, rand.Text())
+	reply, err := s.run(ctx, s.scripts.report, []string{k.sold + order, k.stats, k.verdicts}, verdict, rand.Text())
 	if err != nil {
 		return Sale{}, err
 	}

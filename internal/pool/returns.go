@@ -41,8 +41,8 @@ type returns struct {
 	spawn   func(func()) bool // Tokens.spawn
 	closing <-chan struct{}
 
-	mu   sync.Mutex
-	back map[captcha.ID][]unwanted // what Redis did not take back yet; a goroutine works on each
+	mu      sync.Mutex
+	pending map[captcha.ID][]unwanted // what Redis did not take back yet; a goroutine works on each
 }
 
 // unwanted is a token whose caller hung up, until it is in the stock again.
@@ -56,7 +56,7 @@ func (r *returns) add(t Token) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	id := t.identity
-	waiting, working := r.back[id]
+	waiting, working := r.pending[id]
 	if len(waiting) >= mostBack {
 		return errFullBack
 	}
@@ -64,7 +64,7 @@ func (r *returns) add(t Token) error {
 		return ErrClosed
 	}
 	// Its TTL is as of the hand-out: it is dead by then.
-	r.back[id] = append(waiting, unwanted{token: t, until: time.Now().Add(t.TTL)})
+	r.pending[id] = append(waiting, unwanted{token: t, until: time.Now().Add(t.TTL)})
 	return nil
 }
 
@@ -99,8 +99,8 @@ func (r *returns) putBackAll(id captcha.ID) {
 			wait = min(2*wait, time.Second)
 		case <-r.closing:
 			r.mu.Lock()
-			left := len(r.back[id])
-			delete(r.back, id)
+			left := len(r.pending[id])
+			delete(r.pending, id)
 			r.mu.Unlock()
 			r.log.Warn("tokens whose callers hung up were not put back before the stop", "tokens", left, "err", err)
 			return
@@ -131,16 +131,16 @@ func (r *returns) putBack(t Token) error {
 func (r *returns) next(id captcha.ID) (unwanted, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.back[id]) == 0 {
-		delete(r.back, id)
+	if len(r.pending[id]) == 0 {
+		delete(r.pending, id)
 		return unwanted{}, false
 	}
-	return r.back[id][0], true
+	return r.pending[id][0], true
 }
 
 // drop takes it out.
 func (r *returns) drop(id captcha.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.back[id] = r.back[id][1:]
+	r.pending[id] = r.pending[id][1:]
 }

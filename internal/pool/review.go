@@ -44,7 +44,7 @@ func (m *monitor) review(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-m.back:
+		case <-m.recovered:
 			warned = nil
 		case <-ticker.C:
 		}

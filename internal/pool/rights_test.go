@@ -177,9 +177,7 @@ func TestWithoutTheRightToTheChannel(t *testing.T) {
 		t.Fatal(err)
 	}
 	parkOne(t, s, Request{ID: id, MinTTL: time.Hour, Wait: 20 * time.Second, MaxWaiting: 5})
-	if err := s.Return(token); err != nil {
-		t.Errorf("a return beside a waiter: %v", err)
-	}
+	giveBack(t, s, token) // beside a waiter
 	if _, err := s.Take(ctx, Request{ID: id}); err != nil && !errors.Is(err, ErrDown) {
 		t.Errorf("the returned token: %v", err)
 	}

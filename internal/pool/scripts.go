@@ -16,7 +16,7 @@ type scripts struct {
 	take, giveBack, look, flush, report *redis.Script
 	place, mark, submitted, unknown     *redis.Script
 	settle, fail, find, adopt, renew    *redis.Script
-	reserve, budget, warm, probe        *redis.Script
+	acquire, budget, warm, probe        *redis.Script
 	takeText                            string
 }
 
@@ -38,7 +38,7 @@ func loadScripts() scripts {
 		fail:      order("fail.lua"),
 		giveBack:  script("giveback.lua"),
 		look:      redis.NewScript(strings.Join([]string{common, journal, windows, source("look.lua")}, "\n")),
-		reserve:   script("reserve.lua"),
+		acquire:   script("acquire.lua"),
 		budget:    order("budget.lua"),
 		mark:      order("mark.lua"),
 		unknown:   order("unknown.lua"),

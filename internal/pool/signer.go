@@ -74,7 +74,7 @@ func (s *signing) refresh(ctx context.Context) error {
 	shared, err := s.slow.GetEx(ctx, s.secret(), kept).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
-		shared = secret // it ran out between two lines of ours; the next turn writes it again
+		shared = secret // it ran out between two of our commands; the next turn writes it again
 	case err != nil:
 		return down(err)
 	}

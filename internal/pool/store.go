@@ -70,7 +70,7 @@ func Open(o Options) (*Store, error) {
 		keyspace: keyspace{prefix: o.Prefix, replica: hex.EncodeToString(name[:])},
 		hot:      hot, slow: slow, mode: mode, scripts: loadScripts(), log: o.Log,
 	}
-	c.state.Store(&state{})
+	c.condition.Store(&condition{})
 	n := &news{client: c, changed: o.OnChange, ended: o.OnEnded}
 	if n.changed == nil {
 		n.changed = func(captcha.ID) {}
@@ -80,14 +80,14 @@ func Open(o Options) (*Store, error) {
 	}
 	secrets := &signing{client: c}
 	tokens := &Tokens{client: c, news: n, signing: secrets, closing: make(chan struct{}), queues: map[captcha.ID]*takeQueue{}}
-	tokens.returns = &returns{client: c, news: n, spawn: tokens.spawn, closing: tokens.closing, back: map[captcha.ID][]unwanted{}}
+	tokens.returns = &returns{client: c, news: n, spawn: tokens.spawn, closing: tokens.closing, pending: map[captcha.ID][]unwanted{}}
 	n.wake = tokens.wake
 	return &Store{
 		Tokens:   tokens,
-		Orders:   &Orders{client: c, news: n, named: map[string]time.Time{}},
+		Orders:   &Orders{client: c, news: n, noted: map[string]time.Time{}},
 		Controls: &Controls{client: c, news: n},
 		client:   c, news: n,
-		monitor: &monitor{client: c, signing: secrets, every: cmp.Or(o.Probe, probeEvery), back: make(chan struct{}, 1)},
+		monitor: &monitor{client: c, signing: secrets, every: cmp.Or(o.Probe, probeEvery), recovered: make(chan struct{}, 1)},
 	}, nil
 }
 

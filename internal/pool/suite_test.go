@@ -252,7 +252,7 @@ func putBack(t testing.TB, s *replica) {
 func (s *replica) returning() int {
 	s.returns.mu.Lock()
 	defer s.returns.mu.Unlock()
-	return len(s.returns.back)
+	return len(s.returns.pending)
 }
 
 func isEmpty(err error) bool {

@@ -102,7 +102,7 @@ var answerWords = []string{
 
 var takeName = regexp.MustCompile(`\b([A-Z]+)\.([a-z_]+)`)
 
-// resolveNames puts numbers and words in place of the names in take.lua: CALL.margin
+// resolveNames puts numbers and words for the names in take.lua: CALL.margin
 // becomes 3, CALL.size 9 and ANSWER.none 'none'. It costs a take nothing, and a name
 // that is not defined ends the program at its start.
 func resolveNames(script string) string {
@@ -113,8 +113,8 @@ func resolveNames(script string) string {
 		}
 		if names := takeNames[group]; names != nil && member == "size" {
 			return strconv.Itoa(len(names))
-		} else if place := slices.Index(names, member); place >= 0 {
-			return strconv.Itoa(place + 1)
+		} else if at := slices.Index(names, member); at >= 0 {
+			return strconv.Itoa(at + 1)
 		}
 		panic("pool: take.lua uses a name that is not defined: " + name)
 	})

@@ -42,7 +42,7 @@ type takeQueue struct {
 
 	mu         sync.Mutex
 	shared     map[string]*waiter // those that wait with an Idempotency-Key, by waiter.once
-	arrivals   []*waiter          // not asked for yet
+	newcomers  []*waiter          // not asked for yet
 	parked     []*waiter          // hold a ticket, in the order of their arrival
 	round      []*waiter          // those of parked that are still to be asked in this round
 	began      time.Time          // when the last round began
@@ -76,7 +76,7 @@ func (q *takeQueue) join(w *waiter) (*waiter, error) {
 		twin.listeners = append(twin.listeners, w.listeners...)
 		return twin, nil
 	}
-	q.arrivals = append(q.arrivals, w)
+	q.newcomers = append(q.newcomers, w)
 	if err := q.serveLocked(); err != nil {
 		return nil, err
 	}

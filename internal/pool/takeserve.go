@@ -45,7 +45,7 @@ func (q *takeQueue) next(at time.Time) (c *takeCall, rest time.Duration, ok bool
 	c = &takeCall{departures: q.departures}
 	q.departures = nil
 	q.round = c.admit(q.round)
-	q.arrivals = c.admit(q.arrivals)
+	q.newcomers = c.admit(q.newcomers)
 	switch {
 	case len(c.immediate)+len(c.waiters)+len(c.departures) > 0:
 		return c, 0, true
@@ -130,7 +130,7 @@ func (q *takeQueue) fail(c *takeCall, err error) {
 	c.failed, q.stuck = true, true
 	q.tokens.log.Warn("a take has no answer yet; its tokens will be put back", "err", err)
 	down := answer{err: down(err)}
-	for _, group := range [][]*waiter{c.immediate, c.waiters, q.arrivals, q.parked} {
+	for _, group := range [][]*waiter{c.immediate, c.waiters, q.newcomers, q.parked} {
 		for _, w := range group {
 			w.parked = false
 			q.finishLocked(w, down)
@@ -139,7 +139,7 @@ func (q *takeQueue) fail(c *takeCall, err error) {
 			}
 		}
 	}
-	q.arrivals, q.parked, q.round = nil, nil, nil
+	q.newcomers, q.parked, q.round = nil, nil, nil
 }
 
 // deliver gives the answers of a call to its callers; nil stands for a call whose
@@ -186,11 +186,11 @@ func (q *takeQueue) deliver(c *takeCall, reply []string) {
 	q.tokens.news.changed(q.id)
 }
 
-// once is a command that go-redis does not send again by itself.
-type once struct{ *redis.Cmd }
+// sentOnce is a command that go-redis does not send again by itself.
+type sentOnce struct{ *redis.Cmd }
 
 // NoRetry is what go-redis asks before it does.
-func (once) NoRetry() bool { return true }
+func (sentOnce) NoRetry() bool { return true }
 
 // takeOnce runs take.lua one time, so that the caller learns of each lost answer.
 // Where Redis does not know the script, its text is sent along.
@@ -203,10 +203,10 @@ func (s *Tokens) takeOnce(limit time.Duration, keys []string, args []any) ([]str
 		command = append(command, key)
 	}
 	command = append(command, args...)
-	call := once{redis.NewCmd(ctx, command...)}
+	call := sentOnce{redis.NewCmd(ctx, command...)}
 	if err := s.hot.Process(ctx, call); redis.HasErrorPrefix(err, "NOSCRIPT") {
 		command[0], command[1] = "eval", s.scripts.takeText
-		call = once{redis.NewCmd(ctx, command...)}
+		call = sentOnce{redis.NewCmd(ctx, command...)}
 		_ = s.hot.Process(ctx, call) // the call has its error
 	}
 	return call.StringSlice()

@@ -58,26 +58,26 @@ end
 
 local hour, day = 3600000, 86400000
 
--- window_wait says how long it takes until a sliding window of a budget has room
--- for one more, in ms; 0 = it has now.
-local function window_wait(spend, now, window, limit)
+-- span_wait says how long it takes until a budget of a sliding span has room for one
+-- more, in ms; 0 = it has now.
+local function span_wait(spend, now, span, limit)
   if limit <= 0 then
     return 0
   end
-  local from = '(' .. ms(now - window)
+  local from = '(' .. ms(now - span)
   local used = redis.call('ZCOUNT', spend, from, '+inf')
   if used < limit then
     return 0
   end
   -- Where the limit was lowered, more than the oldest must leave first.
   local blocking = redis.call('ZRANGEBYSCORE', spend, from, '+inf', 'WITHSCORES', 'LIMIT', used - limit, 1)
-  return math.max(1, tonumber(blocking[2]) + window - now)
+  return math.max(1, tonumber(blocking[2]) + span - now)
 end
 
--- budget_wait is the longer of both windows' waits.
+-- budget_wait is the longer of both spans' waits.
 local function budget_wait(spend, now, per_hour, per_day)
   redis.call('ZREMRANGEBYSCORE', spend, '-inf', ms(now - day))
-  return math.max(window_wait(spend, now, hour, per_hour), window_wait(spend, now, day, per_day))
+  return math.max(span_wait(spend, now, hour, per_hour), span_wait(spend, now, day, per_day))
 end
 
 -- book writes an order into a budget.

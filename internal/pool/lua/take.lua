@@ -1,6 +1,6 @@
 -- Hands out tokens to the callers of one replica that asked since its last call.
 --
--- KEY, CALL, DEPARTURE, WAITER and ANSWER stand for places and words that
+-- KEY, CALL, DEPARTURE, WAITER and ANSWER stand for positions and words that
 -- takeprotocol.go defines for both sides and puts in here.
 --
 -- KEYS  those of KEY, then one for each Idempotency-Key
@@ -58,19 +58,19 @@ for _ = 1, tonumber(ARGV[CALL.departures]) do
   at = at + DEPARTURE.size
 end
 
--- The rate is an exact sliding window: the times of the last hand-outs.
-local limit, window = tonumber(ARGV[CALL.rate]), tonumber(ARGV[CALL.rate_per])
-local allowed, rate_wait = math.huge, window
+-- The rate is exact: the times of the last hand-outs.
+local limit, rate_per = tonumber(ARGV[CALL.rate]), tonumber(ARGV[CALL.rate_per])
+local allowed, rate_wait = math.huge, rate_per
 if limit > 0 then
   local oldest = redis.call('LINDEX', handouts, 0)
   -- One in the future is of before Redis' clock was set back.
-  while oldest and (tonumber(oldest) <= now - window or tonumber(oldest) > now) do
+  while oldest and (tonumber(oldest) <= now - rate_per or tonumber(oldest) > now) do
     redis.call('LPOP', handouts)
     oldest = redis.call('LINDEX', handouts, 0)
   end
   allowed = limit - redis.call('LLEN', handouts)
   if oldest then
-    rate_wait = tonumber(oldest) + window - now
+    rate_wait = tonumber(oldest) + rate_per - now
   end
 end
 
@@ -105,10 +105,10 @@ local function fit(need)
 end
 
 local waiters, by_ticket, once = {}, {}, {}
--- show says that the waiter's replica lives, and keeps its place in the queue.
+-- show says that the waiter's replica lives, and keeps it in the queue.
 local function show(waiter)
   by_ticket[waiter.ticket] = waiter
-  -- A replica that was silent for a while gets its old place back.
+  -- A replica that was silent for a while is back where it was.
   waiting = waiting + redis.call('ZADD', tickets, 'NX', waiter.arrival, waiter.ticket)
   redis.call('ZADD', seen, ms(now), waiter.ticket)
   if waiter.holder ~= '' then
@@ -217,7 +217,7 @@ if waiting > 0 and (length > 0 or next(by_ticket)) then
   end
 end
 
--- enqueue gives a waiter a place in the queue; it answers who gets none.
+-- enqueue puts a waiter into the queue; it answers who may not.
 local function enqueue(waiter, i)
   if waiter.ticket == '' then
     misses = misses + 1
@@ -226,7 +226,7 @@ local function enqueue(waiter, i)
     misses = misses + 1
     return {ANSWER.full, ''}
   end
-  -- Microseconds, and the place in this call, keep arrivals apart.
+  -- Microseconds, and the position in this call, keep arrivals apart.
   local time = redis.call('TIME')
   waiter.arrival = ms(time[1] * 1000000 + time[2] + i)
   show(waiter)
@@ -288,7 +288,7 @@ if limit > 0 then
   for _ = 1, hits + waited do
     redis.call('RPUSH', handouts, ms(now))
   end
-  redis.call('PEXPIRE', handouts, window)
+  redis.call('PEXPIRE', handouts, rate_per)
 end
 
 for name, value in pairs({requests = requests, hits = hits, waited = waited,

@@ -1,8 +1,9 @@
 package pool
 
 import (
-	"poold/internal/captcha"
 	"strconv"
+
+	"poold/internal/captcha"
 )
 
 // keys names every Redis key of one identity; the package comment lists them.

@@ -3,11 +3,12 @@ package pool
 import (
 	"context"
 	"maps"
-	"poold/internal/captcha"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"poold/internal/captcha"
 )
 
 // Tokens hands out what waits, takes back what nobody received, and tells of both.

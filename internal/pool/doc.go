@@ -36,6 +36,8 @@
 //	captcha:once:{id}:HASH      string  "min_ttl ms|token" of one Idempotency-Key, until the token dies
 //	captcha:back:{id}:HANDOUT   string  marks a hand-out that was taken back
 //	captcha:places:{provider}   zset    order.id -> Unix ms until which it holds a permit at the provider
+//	captcha:status:{id}         string  what the replica that watches says of it, the buyer's own format
+//	captcha:replicas            zset    replica -> Unix ms until which it lives
 //	captcha:providers           zset    provider -> Unix ms until which there may be permits at it
 //	captcha:task:{provider}:T   string  the order.id that task T belongs to
 //	captcha:spend:{overall}     zset    order.id -> Unix ms; the budget over all targets

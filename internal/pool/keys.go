@@ -9,7 +9,7 @@ import (
 // keys names every Redis key of one identity; the package comment lists them.
 type keys struct {
 	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, last string
-	leases, spend, verdicts, mind, warm, warmers, values, junk               string
+	leases, spend, verdicts, mind, warm, warmers, values, junk, status       string
 	once, back, sold                                                         string // + suffix
 }
 
@@ -39,6 +39,7 @@ func (n *keyspace) keys(id captcha.ID) keys {
 		warmers:  n.prefix + ":warmers" + tag,
 		values:   n.prefix + ":values" + tag,
 		junk:     n.prefix + ":junk" + tag,
+		status:   n.prefix + ":status" + tag,
 		last:     n.prefix + ":last" + tag + ":" + n.replica,
 		once:     n.prefix + ":once" + tag + ":",
 		back:     n.prefix + ":back" + tag + ":",
@@ -52,6 +53,9 @@ func (n *keyspace) permits(provider string) string { return n.prefix + ":places:
 // providers is the key of the names at which there may be permits, in a slot of
 // its own.
 func (n *keyspace) providers() string { return n.prefix + ":providers" }
+
+// replicas is the key of the replicas that live, in a slot of its own.
+func (n *keyspace) replicas() string { return n.prefix + ":replicas" }
 
 // task is the key that says whose a provider's task is.
 func (n *keyspace) task(provider, task string) string {

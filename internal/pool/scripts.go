@@ -16,7 +16,7 @@ type scripts struct {
 	take, giveBack, look, flush, report *redis.Script
 	place, mark, submitted, unknown     *redis.Script
 	settle, fail, find, adopt, renew    *redis.Script
-	acquire, budget, warm, probe        *redis.Script
+	acquire, budget, warm, probe, beat  *redis.Script
 	takeText                            string
 }
 
@@ -47,6 +47,7 @@ func loadScripts() scripts {
 		renew:     order("renew.lua"),
 		flush:     script("flush.lua"),
 		report:    script("report.lua"),
+		beat:      script("beat.lua"),
 		probe:     redis.NewScript(source("probe.lua")),
 		warm:      redis.NewScript(strings.Join([]string{common, windows, source("warm.lua")}, "\n")),
 	}

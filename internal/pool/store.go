@@ -46,6 +46,7 @@ type Store struct {
 	Tokens   *Tokens
 	Orders   *Orders
 	Controls *Controls
+	Replicas *Replicas
 
 	client  *client
 	news    *news
@@ -86,6 +87,7 @@ func Open(o Options) (*Store, error) {
 		Tokens:   tokens,
 		Orders:   &Orders{client: c, news: n, noted: map[string]time.Time{}},
 		Controls: &Controls{client: c, news: n},
+		Replicas: &Replicas{client: c},
 		client:   c, news: n,
 		monitor: &monitor{client: c, signing: secrets, every: cmp.Or(o.Probe, probeEvery), recovered: make(chan struct{}, 1)},
 	}, nil

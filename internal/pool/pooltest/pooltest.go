@@ -10,6 +10,7 @@ type Store struct {
 	*pool.Tokens
 	*pool.Orders
 	*pool.Controls
+	*pool.Replicas
 }
 
 // Open is pool.Open.
@@ -18,5 +19,5 @@ func Open(o pool.Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{s, s.Tokens, s.Orders, s.Controls}, nil
+	return &Store{s, s.Tokens, s.Orders, s.Controls, s.Replicas}, nil
 }

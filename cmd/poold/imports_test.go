@@ -38,7 +38,6 @@ var mayImport = map[string][]string{
 var livesIn = map[string][]string{
 	"gopkg.in/yaml.v3":                    {"internal/targets"},
 	"github.com/fsnotify/fsnotify":        {"internal/targets"},
-	"github.com/netresearch/go-cron":      {"internal/targets"},
 	"github.com/sony/gobreaker/v2":        {"internal/provider"},
 	"golang.org/x/time":                   {"internal/provider", "internal/httpapi"},
 	"github.com/redis/go-redis/v9":        {"internal/pool", "cmd/poold", "bench/baselines"},

@@ -9,94 +9,69 @@ import (
 )
 
 const (
-	// defaultCallbackDelay is how old the token of a callback is taken to be: longer
-	// than a service that works takes to deliver one.
-	defaultCallbackDelay = 10 * time.Second
-	shortestFallback     = 50 * time.Millisecond
+	shortestFallback = 50 * time.Millisecond
 
 	// minCallbackSecret keeps a secret from being guessed by trying: each signature
 	// in a callback's address is a chance to check a guess at home.
 	minCallbackSecret = 16
-
-	defaultDeadLetters = "./dead-letters"
 )
-
-// callbackKeys are the keys of a provider that have to do with callbacks.
-func (p *rawProvider) callbackKeys() keys {
-	return keys{
-		"callback_url": func(v value) bool { return readCallbackURL(v, &p.CallbackURL) },
-		"fallback_after": func(v value) bool {
-			if !v.duration(&p.FallbackAfter, 0, longest) {
-				return false
-			}
-			if 0 < p.FallbackAfter && p.FallbackAfter < shortestFallback {
-				return v.fail("must be at least %s; 0s is as if the line were not there", shortestFallback)
-			}
-			return true
-		},
-		"callback_delay": func(v value) bool { return v.duration(&p.CallbackDelay, 0, longest) },
-	}
-}
 
 // callbackRules checks them against each other and the timeout.
 func (p *rawProvider) callbackRules() {
-	g := p.given
+	if unencrypted(p.CallbackURL) {
+		p.at("callback_url").warn("over http tokens and the addresses that accept them travel unencrypted: use https")
+	}
+	if strings.HasSuffix(p.CallbackURL, "/callback") {
+		p.at("callback_url").warn("/callback/… is added to it: give the base address alone, unless a proxy in front takes a first /callback away")
+	}
 	for _, name := range []string{"fallback_after", "callback_delay"} {
-		if g.has(name) && p.CallbackURL == "" && !g.bad("callback_url") {
-			p.r.warn(g[name].line, "%s.%s: is not used without callback_url", p.path, name)
+		if p.has(name) && p.CallbackURL == "" && !p.bad("callback_url") {
+			p.at(name).warn("is not used without callback_url")
 		}
 	}
-	if !g.bad("fallback_after", "timeout") && p.FallbackAfter >= p.Timeout {
-		p.at(g, "fallback_after").fail("must be below timeout, or a task whose callback is lost is never polled (timeout is %s unless set)",
+	switch after := p.FallbackAfter; {
+	case 0 < after && after < shortestFallback:
+		p.at("fallback_after").fail("must be at least %s; 0s is as if the line were not there", shortestFallback)
+	case !p.bad("fallback_after", "timeout") && after >= p.Timeout:
+		p.at("fallback_after").fail("must be below timeout, or a task whose callback is lost is never polled (timeout is %s unless set)",
 			short(defaultTimeout))
 	}
 }
 
-// readCallbackURL reads where the providers find this daemon, or nothing. No
-// message quotes it.
-func readCallbackURL(v value, dst *string) bool {
-	switch ok := v.text(dst); {
-	case !ok:
-		return false
-	case *dst == "":
-		return true
+// callbackURL is where the providers find this daemon, or nothing, as a string
+// without the last slash. No message quotes it.
+var callbackURL = textual{parse: func(e expansion) (any, string) {
+	if e.text == "" {
+		return "", ""
 	}
-	u, rule := baseURL(*dst)
+	u, rule := baseURL(e.text)
 	switch {
 	case rule != "":
-		return v.fail("%s", rule)
+		return nil, rule
 	case u.User != nil:
-		return v.fail("must not hold a user and password: callbacks carry a signature instead")
-	case strings.ContainsAny(*dst, "?#"):
-		return v.fail("must not hold a ? or #: the path of a callback is added to it")
-	case strings.IndexFunc(*dst, func(c rune) bool { return c <= ' ' || c > '~' }) >= 0:
-		return v.fail("must be printable ASCII without spaces: write other characters as %%XX")
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
-		v.r.warn(v.line, "%s: over http tokens and the addresses that accept them travel unencrypted: use https", v.path)
+		return nil, "must not hold a user and password: callbacks carry a signature instead"
+	case strings.ContainsAny(e.text, "?#"):
+		return nil, "must not hold a ? or #: the path of a callback is added to it"
+	case strings.IndexFunc(e.text, func(c rune) bool { return c <= ' ' || c > '~' }) >= 0:
+		return nil, "must be printable ASCII without spaces: write other characters as %XX"
 	}
-	*dst = strings.TrimRight(*dst, "/")
-	if strings.HasSuffix(*dst, "/callback") {
-		v.r.warn(v.line, "%s: /callback/… is added to it: give the base address alone, unless a proxy in front takes a first /callback away", v.path)
-	}
-	return true
-}
+	return strings.TrimRight(e.text, "/"), ""
+}}
 
-// callbackSecrets reads what signs the addresses of callbacks and leaves out
-// what is empty.
-func (r *reader) callbackSecrets(v value, dst *[]captcha.Secret) bool {
-	before := len(r.problems)
+// callbackSecrets takes what signs the addresses of callbacks and leaves out what
+// is empty.
+func (r *reader) callbackSecrets(items []mark) (all []captcha.Secret) {
 	paths := make(map[captcha.Secret]string)
-	ok := v.list(func(item value) {
-		var s captcha.Secret
-		names, ok := item.secret(&s)
-		if !ok {
-			return
+	for _, item := range items {
+		if !item.ok {
+			continue
 		}
+		s := item.got.(captcha.Secret)
 		first, known := paths[s]
 		switch {
 		case s == "":
-			r.warn(item.line, "%s: the secret is empty, so it is left out%s", item.path, remedy(names))
-			return
+			item.warn("the secret is empty, so it is left out%s", item.remedy())
+			continue
 		case !printable(s):
 			item.fail("must be printable ASCII")
 		case len(s) < minCallbackSecret:
@@ -106,20 +81,17 @@ func (r *reader) callbackSecrets(v value, dst *[]captcha.Secret) bool {
 		default:
 			paths[s] = item.path
 		}
-		*dst = append(*dst, s)
-	})
-	return ok && len(r.problems) == before
+		all = append(all, s)
+	}
+	return all
 }
 
 func printable(s captcha.Secret) bool {
 	return !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < ' ' || c > '~' })
 }
 
-// deadLetters reads the section `dead_letters`.
-func (r *reader) deadLetters(v value, set *Set) {
-	set.DeadLetters = defaultDeadLetters
-	g, _ := v.section(keys{
-		"dir": func(v value) bool { return v.required(&set.DeadLetters) },
-	}, nil)
-	set.lines.deadLetters = v.at(g, "dir").line
+// deadLetters takes the section `dead_letters`.
+func (r *reader) deadLetters(rec record, set *Set) {
+	set.DeadLetters = decode[struct{ Dir string }](deadLetters, rec).Dir
+	set.lines.deadLetters = rec.at("dir").line
 }

@@ -232,14 +232,14 @@ func FuzzCron(f *testing.F) {
 		f.Add(text, int64(1774746000))
 	}
 	f.Fuzz(func(t *testing.T, text string, at int64) {
-		w := Warm{Tokens: 1, For: time.Minute}
 		r := &reader{}
-		v := value{r: r, node: scalarNode(text), path: "cron", line: 1}
-		if ok := readCron(v, &w); ok != (len(r.problems) == 0) {
+		got, ok := cron.read(value{r: r, node: scalarNode(text), path: "cron", line: 1})
+		if ok != (len(r.problems) == 0) {
 			t.Fatalf("%q: %t with %v", text, ok, r.problems)
 		} else if !ok {
 			return
 		}
+		w := Warm{Tokens: 1, For: time.Minute, schedule: got.(schedule)}
 		// From 1970 to 2200, which is far beyond what any daemon sees.
 		const span = 230 * 365 * 24 * 60 * 60
 		checkWarm(t, w, time.Unix((at%span+span)%span, 999))

@@ -15,6 +15,14 @@ type expansion struct {
 // message may show it.
 func (e expansion) literal() bool { return len(e.names) == 0 }
 
+// not ends a rule with the offending value, where it may be shown.
+func (e expansion) not() string {
+	if !e.literal() {
+		return fmt.Sprintf("; ${%s} gives something else", e.names[0])
+	}
+	return ", not " + quote(e.text)
+}
+
 // expand replaces the references of one value. What is wrong is told without the
 // value, which may hold a secret beside the reference.
 func expand(value string, lookup func(string) (string, bool)) (e expansion, problem string) {

@@ -3,8 +3,6 @@ package targets
 import (
 	"crypto/sha256"
 	"encoding/hex"
-
-	"gopkg.in/yaml.v3"
 )
 
 // Parse reads the bytes of a configuration file. file is its name in messages.
@@ -27,41 +25,35 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// set reads the sections. Their order in the file does not matter, but targets
-// need to know the defaults, and providers the Redis that they sell to.
+// set reads the file key by key, and then checks what its keys say together: all
+// of it, whatever is wrong elsewhere, so that one run tells everything. Parse throws
+// the Set away if anything was. The order of the sections in the file does not
+// matter, but targets need to know the defaults, providers the Redis that they
+// sell to, and server keys the targets.
 func (r *reader) set(data []byte) *Set {
-	root := r.document(data)
-	if root == nil {
+	node := r.document(data)
+	if node == nil {
 		return nil
 	}
-	whole := value{r: r, node: root, line: root.Line}
-	sections := make(map[string]value)
-	known := keys{}
-	// A section that is not there reads as an empty one.
-	for _, name := range []string{"server", "redis", "providers", "budget", "dead_letters", "types", "defaults", "targets"} {
-		sections[name] = value{r: r, node: &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}, path: name, line: root.Line}
-		known[name] = func(v value) bool { sections[name] = v; return true }
-	}
-	g, ok := whole.section(known, nil)
+	got, _ := pools.read(value{r: r, node: node, line: node.Line})
+	root, ok := got.(record)
 	if !ok {
-		return nil
+		return nil // nothing can be said of its sections
 	}
-	whole.missing(g, "providers", "targets")
-
-	// From here on everything is read, whatever is wrong elsewhere, so that one run
-	// tells all of it; Parse throws the Set away if anything was.
 	set := new(Set)
-	r.redis(sections["redis"], set)
-	r.budget(sections["budget"], &set.Budget)
-	r.deadLetters(sections["dead_letters"], set)
-	if g.has("providers") {
-		r.providers(sections["providers"], set)
+	pools.preset(set)
+	root.into(set)
+	r.redis(root.section("redis"), set)
+	r.deadLetters(root.section("dead_letters"), set)
+	if root.has("providers") {
+		r.providers(root, set)
 	}
-	lives, defaults := r.lives(sections["types"]), r.defaults(sections["defaults"])
-	if g.has("targets") {
-		r.targets(sections["targets"], set, defaults, lives)
+	inherited := r.defaults(root.section("defaults"))
+	byType := r.lives(root.section("types"))
+	if root.has("targets") {
+		r.targets(root.items("targets"), set, inherited, byType)
 	}
-	r.server(sections["server"], set)
+	r.server(root.section("server"), set)
 	r.unusual(set)
 	return set
 }

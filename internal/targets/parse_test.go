@@ -371,22 +371,32 @@ func TestShippedFileNamesEveryKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var target rawTarget
-	known := []string{"server", "redis", "providers", "types", "defaults", "targets", "listen", "tls", "cert", "keys", "key_sha256",
-		"scopes", "rate", "url", "sentinel_master", "prefix", "name", "api", "profile", "key", "concurrency", "first_poll",
-		"poll_interval", "timeout", "balance", "callback_secrets", "callback_url", "fallback_after", "callback_delay",
-		"price_per_1000", "per_hour", "per_day", "dead_letters", "dir"}
-	for key := range target.common() {
-		known = append(known, key)
-	}
-	for key := range target.own() {
-		known = append(known, key)
+	known := keysOf(pools)
+	if len(known) < 60 {
+		t.Fatalf("the table has only %d keys", len(known))
 	}
 	for _, key := range known {
 		if !strings.Contains(string(data), key+":") {
 			t.Errorf("the shipped pools.yaml does not show %s", key)
 		}
 	}
+}
+
+// keysOf names every key of a section and of those inside it.
+func keysOf(k kind) (keys []string) {
+	switch k := k.(type) {
+	case section:
+		for _, f := range k.fields {
+			keys = append(append(keys, f.key), keysOf(f.kind)...)
+		}
+	case list:
+		keys = keysOf(k.item)
+	case mapping:
+		keys = keysOf(k.item)
+	case numberOr:
+		keys = keysOf(k.section)
+	}
+	return keys
 }
 
 // A key that can be guessed is refused, one that may be is warned about; of one

@@ -120,10 +120,17 @@ func distance(a, b string) int {
 }
 
 // orList joins words for a sentence: "a", "a or b", "a, b or c".
-func orList(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
+func orList[T ~string](words []T) string {
+	var list strings.Builder
+	for i, word := range words {
+		switch {
+		case i == 0:
+		case i == len(words)-1:
+			list.WriteString(" or ")
+		default:
+			list.WriteString(", ")
+		}
+		list.WriteString(string(word))
 	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
+	return list.String()
 }

@@ -1,10 +1,8 @@
 package targets
 
 import (
-	"maps"
-	"net"
+	"cmp"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,140 +11,93 @@ import (
 )
 
 const (
-	// defaultConcurrency is careful: a service that refuses what is above the
-	// account's cap costs only time, one that bans costs the day.
-	defaultConcurrency = 20
-	defaultTimeout     = 180 * time.Second
-	longest            = 24 * time.Hour
-
+	defaultTimeout   = 180 * time.Second
 	profileCaptchaAI = "captchaai"
 )
-
-var providerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,30}$`)
 
 // rawProvider is one entry of the list as it was read.
 type rawProvider struct {
 	Provider
-	value
-	given given
-	names []string // of the variables that its key refers to
+	record
 }
 
 // simulated reports whether the entry asks for the provider inside the daemon.
 func (p *rawProvider) simulated() bool { return p.API == APISimulated }
 
-// providers reads the list and keeps those that can be used.
-func (r *reader) providers(v value, set *Set) {
+// providers checks the list and keeps those that can be used.
+func (r *reader) providers(root record, set *Set) {
 	before := len(r.problems)
 	var all []rawProvider
 	byName := make(map[string]int)
-	v.list(func(item value) {
-		p := r.provider(item)
+	for _, item := range root.items("providers") {
+		p := rawProvider{Provider: decode[Provider](provider, item.record()), record: item.record()}
+		p.Line = p.line
+		if item.got != nil {
+			p.rules()
+		}
 		if line := byName[p.Name]; line > 0 {
 			p.fail("has the name of the provider in line %d: give each its own", line)
 		} else if p.Name != "" {
 			byName[p.Name] = p.line
 		}
 		all = append(all, p)
-	})
-	sound := len(r.problems) == before
+	}
 	if set.Redis.URL == "" {
 		return // nobody knows which rules apply
 	}
+	sound := !root.bad("providers") && len(r.problems) == before
 	r.simulatedRules(all, set.Redis.Embedded())
 	if sound {
-		r.choose(v, all, set)
+		r.choose(root.at("providers"), all, set)
 	}
-}
-
-// provider reads one entry.
-func (r *reader) provider(v value) rawProvider {
-	v = v.named("providers")
-	p := rawProvider{value: v}
-	p.API, p.Profile = APILegacy, "generic"
-	p.Concurrency, p.Timeout, p.CallbackDelay, p.Line = defaultConcurrency, defaultTimeout, defaultCallbackDelay, v.line
-	known := keys{
-		"name": func(v value) bool {
-			return v.matching(&p.Name, providerName, "1 to 31 of a-z, 0-9 and -, beginning with a letter or digit")
-		},
-		"api": func(v value) bool {
-			return v.choice((*string)(&p.API), string(APILegacy), string(APITasks), string(APISimulated))
-		},
-		"profile": func(v value) bool { return v.choice(&p.Profile, profileCaptchaAI, "2captcha", "generic") },
-		"url":     func(v value) bool { return r.providerURL(v, &p.URL) },
-		"key": func(v value) (ok bool) {
-			p.names, ok = v.secret(&p.Key)
-			return ok
-		},
-		"concurrency":    func(v value) bool { return v.integer(&p.Concurrency, 1, 10000) },
-		"first_poll":     func(v value) bool { return v.duration(&p.FirstPoll, 50*time.Millisecond, longest) },
-		"poll_interval":  func(v value) bool { return v.duration(&p.PollInterval, 50*time.Millisecond, longest) },
-		"timeout":        func(v value) bool { return v.duration(&p.Timeout, 50*time.Millisecond, longest) },
-		"balance":        func(v value) bool { return v.boolean(&p.Balance) },
-		"price_per_1000": func(v value) bool { return readPrices(v, &p.Price) },
-	}
-	maps.Copy(known, p.callbackKeys())
-	var ok bool
-	p.given, ok = v.section(known, nil)
-	if p.given.bad("name") {
-		p.Name = ""
-	}
-	if ok {
-		p.rules()
-	}
-	return p
 }
 
 // rules checks what concerns several keys of one entry.
 func (p *rawProvider) rules() {
-	g := p.given
-	p.missing(g, "name")
+	if unencrypted(p.URL) {
+		p.at("url").warn("http sends the account's key unencrypted: use https")
+	}
+	p.Price = pricesOf(p.marks["price_per_1000"])
 	switch {
-	case g.bad("api"):
+	case p.bad("api"):
 	case p.simulated():
 		for _, name := range []string{"profile", "url", "key", "balance"} {
-			if g.has(name) {
-				p.r.warn(g[name].line, "%s.%s: is not used with api: simulated", p.path, name)
+			if p.has(name) {
+				p.at(name).warn("is not used with api: simulated")
 			}
 		}
 		p.URL, p.Key, p.Profile, p.Balance = "", "", "generic", false
 	default:
-		p.missing(g, "url", "key")
+		p.needs("url", "key")
 		if p.PollInterval > 0 && p.PollInterval < time.Second {
-			p.r.warn(g["poll_interval"].line, "%s.poll_interval: services ask for seconds between two polls and ban who polls faster", p.path)
+			p.at("poll_interval").warn("services ask for seconds between two polls and ban who polls faster")
 		}
 	}
-	if !g.bad("timeout", "first_poll") && p.Timeout <= p.FirstPoll {
-		name := "timeout"
-		if !g.has(name) {
-			name = "first_poll"
-		}
-		p.at(g, name).fail("timeout must be above first_poll, or every task is given up unseen (timeout is %s unless set)", short(defaultTimeout))
+	if !p.bad("timeout", "first_poll") && p.Timeout <= p.FirstPoll {
+		p.at("timeout", "first_poll").fail("timeout must be above first_poll, or every task is given up unseen (timeout is %s unless set)", short(defaultTimeout))
 	}
 	p.callbackRules()
 }
 
-// providerURL reads a base address. No message quotes it.
-func (r *reader) providerURL(v value, dst *string) bool {
-	if !v.required(dst) {
-		return false
+// providerURL is a base address, as a string without the last slash. No message
+// quotes it.
+var providerURL = textual{parse: func(e expansion) (any, string) {
+	if e.text == "" {
+		return nil, "must not be empty"
 	}
-	u, rule := baseURL(*dst)
+	u, rule := baseURL(e.text)
 	switch {
 	case rule != "":
-		return v.fail("%s", rule)
+		return nil, rule
 	case u.User != nil:
-		return v.fail("must not hold a user and password: the account's key goes under key")
-	case strings.ContainsAny(*dst, "?#"): // also an empty one, which the parser drops
-		return v.fail("must not hold a ? or #: keys and parameters are sent in the body")
+		return nil, "must not hold a user and password: the account's key goes under key"
+	case strings.ContainsAny(e.text, "?#"): // also an empty one, which the parser drops
+		return nil, "must not hold a ? or #: keys and parameters are sent in the body"
 	case slices.Contains([]string{"in.php", "res.php", "createTask", "getTaskResult"}, u.Path[strings.LastIndexByte(u.Path, '/')+1:]):
-		return v.fail("must be the base address, without in.php, createTask and the like")
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
-		r.warn(v.line, "%s: http sends the account's key unencrypted: use https", v.path)
+		return nil, "must be the base address, without in.php, createTask and the like"
 	}
-	*dst = strings.TrimRight(*dst, "/")
-	return true
-}
+	return strings.TrimRight(e.text, "/"), ""
+}}
 
 // baseURL takes a web address apart, or says what is wrong with it.
 func baseURL(address string) (u *url.URL, rule string) {
@@ -157,17 +108,23 @@ func baseURL(address string) (u *url.URL, rule string) {
 	return u, ""
 }
 
+// unencrypted reports whether what is sent to an address can be read on the way.
+func unencrypted(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Scheme == "http" && !isLoopback(u.Hostname())
+}
+
 // simulatedRules keeps worthless tokens away from real ones.
 func (r *reader) simulatedRules(all []rawProvider, embedded bool) {
 	first := 0
 	for i := range all {
 		p := &all[i]
 		switch {
-		case !p.simulated() || p.given.bad("api"):
+		case !p.simulated() || p.bad("api"):
 		case first > 0:
-			p.at(p.given, "api").fail("a second simulated provider: the one in line %d is enough", first)
+			p.at("api").fail("a second simulated provider: the one in line %d is enough", first)
 		case !embedded && len(all) > 1:
-			p.at(p.given, "api").fail("with redis.url other than embedded a simulated provider must be the only one listed, " +
+			p.at("api").fail("with redis.url other than embedded a simulated provider must be the only one listed, " +
 				"or its worthless tokens would mix with real ones: remove this entry")
 		default:
 			first = p.line
@@ -187,8 +144,9 @@ func (r *reader) choose(v value, all []rawProvider, set *Set) {
 		case p.simulated():
 			listed = p
 		case p.Key == "":
-			r.warn(p.given["key"].line, "%s: the key is empty, so this provider is left out%s", p.path, remedy(p.names))
-			unset = append(unset, p.names...)
+			key := p.at("key")
+			r.warn(key.line, "%s: the key is empty, so this provider is left out%s", p.path, key.remedy())
+			unset = append(unset, key.variables()...)
 		default:
 			set.Providers = append(set.Providers, p.Provider)
 		}
@@ -196,54 +154,20 @@ func (r *reader) choose(v value, all []rawProvider, set *Set) {
 	switch {
 	case len(set.Providers) > 0:
 		if listed != nil {
-			r.warn(listed.line, "%s: is not used, because a real provider has a key", listed.path)
+			listed.warn("is not used, because a real provider has a key")
 		}
 	case listed != nil:
 		set.Providers = []Provider{listed.Provider}
-		r.warn(listed.line, "%s: tokens are simulated; no site accepts them", listed.path)
+		listed.warn("tokens are simulated; no site accepts them")
 	case set.Redis.Embedded():
-		set.Providers = []Provider{builtIn(v.line)}
-		r.warn(v.line, "providers: none can be used, so the simulated one inside the daemon is: no site accepts its tokens%s", remedy(unset))
+		// As if it were listed with its name and api alone.
+		built := decode[Provider](provider, record{})
+		built.Name, built.API, built.Line = "simulated", APISimulated, v.line
+		set.Providers = []Provider{built}
+		v.warn("none can be used, so the simulated one inside the daemon is: no site accepts its tokens%s", toSet(unset))
 	default:
-		v.fail("none can be used, and with redis.url other than embedded nothing is simulated unasked: %s", noProviderRemedy(unset))
+		v.fail("none can be used, and with redis.url other than embedded nothing is simulated unasked%s", cmp.Or(toSet(unset), ": give one of them a key"))
 	}
-}
-
-func noProviderRemedy(unset []string) string {
-	if len(unset) > 0 {
-		return "set " + orList(unset)
-	}
-	return "give one of them a key"
-}
-
-// builtIn is the provider that serves where nothing else can; it is as if it were
-// listed with its name and api alone.
-func builtIn(line int) Provider {
-	return Provider{
-		Name: "simulated", API: APISimulated, Profile: "generic", Concurrency: defaultConcurrency,
-		Timeout: defaultTimeout, CallbackDelay: defaultCallbackDelay, Line: line,
-	}
-}
-
-// checkProxy says what is wrong with a proxy, without showing it: it may hold a
-// password.
-func checkProxy(proxy captcha.Secret) string {
-	const form = "must be host:port or user:password@host:port"
-	text := proxy.Reveal()
-	if strings.Contains(text, "://") {
-		return form + ": what stands before :// goes under proxy_type"
-	}
-	if at := strings.LastIndexByte(text, '@'); at >= 0 {
-		if user, _, ok := strings.Cut(text[:at], ":"); !ok || user == "" {
-			return form
-		}
-		text = text[at+1:]
-	}
-	host, port, err := net.SplitHostPort(text)
-	if err != nil || host == "" || CheckListen(net.JoinHostPort(host, port), 1) != nil || strings.Trim(port, "0") == "" {
-		return form
-	}
-	return ""
 }
 
 // unusual warns of combinations that are allowed and rarely meant.
@@ -258,8 +182,8 @@ func (r *reader) unusual(set *Set) {
 		if t.Identity.Type == captcha.HCaptcha && captchaAI {
 			r.warn(t.Line, "%s.type: captchaai does not list hcaptcha among what it solves", path)
 		}
-		if usual := builtInLife(t.Identity.Type); t.Lifetime > usual.lifetime {
-			r.warn(t.Line, "%s.lifetime: is unusually long: %s tokens are dead after %s", path, t.Identity.Type, short(usual.lifetime))
+		if usual := builtInLife(t.Identity.Type); t.Lifetime > usual.Lifetime {
+			r.warn(t.Line, "%s.lifetime: is unusually long: %s tokens are dead after %s", path, t.Identity.Type, short(usual.Lifetime))
 		}
 		if t.Depth == 0 {
 			r.warn(t.Line, "%s.depth: 0 keeps nothing ready: a token is bought only once a caller waits for it", path)

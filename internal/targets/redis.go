@@ -1,8 +1,8 @@
 package targets
 
 import (
+	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,66 +13,50 @@ import (
 // embeddedRedis is the URL that stands for the server inside the daemon.
 const embeddedRedis = "embedded"
 
-// keyPrefix has no braces: they would take over the hash tags that keep the keys
-// of one identity in one slot of a cluster.
-var keyPrefix = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,62}$`)
-
-// redis reads the section `redis`.
-func (r *reader) redis(v value, set *Set) {
+// redis checks the section `redis`.
+func (r *reader) redis(rec record, set *Set) {
 	d := &set.Redis
-	d.URL, d.Prefix = embeddedRedis, "captcha"
-	g, _ := v.section(keys{
-		"url":             func(v value) bool { return readRedisURL(v, &d.URL) },
-		"sentinel_master": func(v value) bool { return v.text(&d.SentinelMaster) },
-		"prefix": func(v value) bool {
-			return v.matching(&d.Prefix, keyPrefix, "1 to 63 letters, digits, ., _, : and -, beginning with a letter or digit")
-		},
-	}, nil)
-	set.lines.redis = v.at(g, "url").line
-	if g.bad("url", "sentinel_master") {
-		set.Redis.URL = "" // unknown: rules that depend on it stay silent
+	set.lines.redis = rec.at("url").line
+	if !rec.bad("url") && d.URL == "" {
+		rec.at("url").fail("is empty: write embedded or an address%s", rec.at("url").remedy())
+	}
+	if rec.bad("url", "sentinel_master") || d.URL == "" {
+		d.URL = "" // unknown: rules that depend on it stay silent
 		return
 	}
 	addresses := strings.Split(d.URL.Reveal(), ",")
 	switch {
 	case d.SentinelMaster != "" && d.Embedded():
-		v.at(g, "sentinel_master").fail("needs the sentinels' addresses in redis.url, not the embedded server")
+		rec.at("sentinel_master").fail("needs the sentinels' addresses in redis.url, not the embedded server")
 	case strings.HasPrefix(addresses[0], "unix:") && (len(addresses) > 1 || d.SentinelMaster != ""):
-		v.at(g, "url").fail("a unix socket is one server: a cluster and sentinels have redis:// or rediss:// addresses")
+		rec.at("url").fail("a unix socket is one server: a cluster and sentinels have redis:// or rediss:// addresses")
 	case len(addresses) > 1 && d.SentinelMaster == "" && slices.ContainsFunc(addresses, namesDatabase):
-		v.at(g, "url").fail("several addresses are a cluster, which has database 0 alone: remove the number, or set sentinel_master")
+		rec.at("url").fail("several addresses are a cluster, which has database 0 alone: remove the number, or set sentinel_master")
 	}
 }
 
-// readRedisURL reads one address or several. No message quotes it: it may hold a
-// password.
-func readRedisURL(v value, dst *captcha.Secret) bool {
-	names, ok := v.secret(dst)
-	switch {
-	case !ok:
-		return false
-	case *dst == "":
-		return v.fail("is empty: write embedded or an address%s", remedy(names))
-	case *dst == embeddedRedis:
-		return true
+// redisURL is one address, several, the word for the embedded server, or nothing,
+// as a captcha.Secret. No message quotes it: it may hold a password.
+var redisURL = textual{parse: func(e expansion) (any, string) {
+	if e.text == "" || e.text == embeddedRedis {
+		return captcha.Secret(e.text), ""
 	}
 	scheme := ""
 	var clean []string
-	for i, address := range strings.Split(dst.Reveal(), ",") {
+	for i, address := range strings.Split(e.text, ",") {
 		address = strings.TrimSpace(address)
 		u, rule := redisAddress(address)
 		if rule != "" {
-			return v.fail("address %d %s", i+1, rule)
+			return nil, fmt.Sprintf("address %d %s", i+1, rule)
 		}
 		if i > 0 && u.Scheme != scheme {
-			return v.fail("address %d has another scheme than the first: all with TLS (rediss), or none", i+1)
+			return nil, fmt.Sprintf("address %d has another scheme than the first: all with TLS (rediss), or none", i+1)
 		}
 		scheme = u.Scheme
 		clean = append(clean, address)
 	}
-	*dst = captcha.Secret(strings.Join(clean, ","))
-	return true
-}
+	return captcha.Secret(strings.Join(clean, ",")), ""
+}}
 
 // redisAddress takes one address apart, or says what is wrong with it.
 func redisAddress(address string) (u *url.URL, rule string) {

@@ -6,12 +6,8 @@ const (
 
 	// DefaultHitRate and DefaultMaxWaste are the values of hit_rate and max_waste
 	// where nobody says.
-	DefaultHitRate = 0.97
-	leastHitRate   = 0.5
-	mostHitRate    = 0.9999
-
+	DefaultHitRate  = 0.97
 	DefaultMaxWaste = 3.0
-	leastMaxWaste   = 0.1
 	// MostMaxWaste is the greatest max_waste.
 	MostMaxWaste = 1000
 )
@@ -20,38 +16,38 @@ const (
 var adaptiveKeys = []string{"min", "hit_rate", "max_waste"}
 
 // refillRules checks what the keys of refilling say together.
-func (t *rawTarget) refillRules(defaults rawTarget) {
-	if t.given.bad("refill") || defaults.given.bad("refill") {
+func (t *rawTarget) refillRules(inherited rawTarget) {
+	if t.bad("refill") || inherited.bad("refill") {
 		return
 	}
 	if t.Refill == RefillFixed {
 		for _, name := range adaptiveKeys {
 			// In the defaults they may stand for those targets that are adaptive.
-			if t.given.has(name) {
-				t.at(t.given, name).fail("belongs to refill: adaptive: remove it, or set refill")
+			if t.has(name) {
+				t.at(name).fail("belongs to refill: adaptive: remove it, or set refill")
 			}
 		}
 		t.Min = 0
 		return
 	}
-	if !t.given.has("depth") {
+	if !t.has("depth") {
 		t.r.warn(t.line, "%s.depth: is inherited (%d): with refill: adaptive it is the most ever kept and on order, so say how many that shall be",
 			t.path, t.Depth)
 	}
-	if t.given.bad("min", "depth", "warm") || defaults.given.bad("min", "depth", "warm") {
+	if t.bad("min", "depth", "warm") || inherited.bad("min", "depth", "warm") {
 		return
 	}
 	if t.Min <= t.Depth {
-		if t.given.has("depth") {
+		if t.has("depth") {
 			t.roomRule()
 		}
 		return
 	}
-	if t.given.has("min") {
-		t.at(t.given, "min").fail("must not be above depth (%d of %d), which is the most ever kept", t.Min, t.Depth)
+	if t.has("min") {
+		t.at("min").fail("must not be above depth (%d of %d), which is the most ever kept", t.Min, t.Depth)
 		return
 	}
-	t.at(t.given, "depth").fail("must not be below min (%d of %d), which is always kept", t.Depth, t.Min)
+	t.at("depth").fail("must not be below min (%d of %d), which is always kept", t.Depth, t.Min)
 }
 
 // roomRule warns where tokens that are to be there at any time cannot be replaced

@@ -2,99 +2,178 @@ package targets
 
 import (
 	"fmt"
-	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 )
 
-// keys says which keys a mapping may have and what reads the value of each. A
-// reading function reports whether the value may be used.
-type keys map[string]func(v value) bool
-
-// mark tells where a key stood.
-type mark struct {
-	line int
-	ok   bool // its value may be used
+// section is a mapping with known keys, as a record. One without a value is a
+// section without keys.
+type section struct {
+	fields  []field
+	explain func(key string) string // may know more of an unknown key than that it is unknown, "" = it does not; nil = never does
+	excused func(rec record) bool   // reports that nothing is missed, because another fault explains it; nil = never
 }
 
-// given holds a mark for each key that a mapping had.
-type given map[string]mark
-
-// has reports whether the key was written at all, with a good value or a bad one.
-func (g given) has(key string) bool { return g[key].line > 0 }
-
-// bad reports whether a value among the named keys was refused; rules that
-// compare several values stay silent then, since one report is enough.
-func (g given) bad(names ...string) bool {
-	return slices.ContainsFunc(names, func(name string) bool { return g.has(name) && !g[name].ok })
-}
-
-// missing reports the keys that must be there and are not.
-func (v value) missing(g given, names ...string) bool {
-	absent := false
-	for _, name := range names {
-		if !g.has(name) {
-			absent = true
-			v.child(name).fail("is missing")
-		}
-	}
-	return absent
-}
-
-// child is a value of the same line one step down the path; it has no node.
-func (v value) child(name string) value {
-	path := pathPart(name)
-	if v.path != "" {
-		path = v.path + "." + path
-	}
-	return value{r: v.r, path: path, line: v.line}
-}
-
-// at is the place of a key for a complaint about it: its own line where it was
-// written, else that of the mapping.
-func (v value) at(g given, name string) value {
-	c := v.child(name)
-	if g.has(name) {
-		c.line = g[name].line
-	}
-	return c
-}
-
-// section reads a mapping with fixed keys. explain may know more about an
-// unknown key than that it is unknown ("" = it does not); it may be nil. An empty
-// section is one without keys.
-func (v value) section(known keys, explain func(key string) string) (given, bool) {
-	g := make(given)
-	ok := v.each(func(name string, item value) {
-		read := known[name]
-		if read == nil {
-			item.fail("%s", unknown(name, known, explain))
+// read returns a record also where something in it is wrong.
+func (s section) read(v value) (any, bool) {
+	before := len(v.r.problems)
+	rec := record{value: v, marks: make(map[string]mark)}
+	ok := v.each(func(key string, item value) {
+		i := slices.IndexFunc(s.fields, func(f field) bool { return f.key == key })
+		if i < 0 {
+			item.fail("%s", s.unknown(key))
 			return
 		}
-		g[name] = mark{line: item.line, ok: read(item)}
+		rec.marks[key] = newMark(s.fields[i].kind, item)
 	})
-	return g, ok
+	if !ok {
+		return nil, false
+	}
+	if s.excused == nil || !s.excused(rec) {
+		for _, f := range s.fields {
+			if f.must {
+				rec.needs(f.key)
+			}
+		}
+	}
+	return rec, len(v.r.problems) == before
 }
 
 // unknown words the problem of a key that is not among those known.
-func unknown(name string, known keys, explain func(string) string) string {
-	if explain != nil {
-		if reason := explain(name); reason != "" {
+func (s section) unknown(key string) string {
+	if s.explain != nil {
+		if reason := s.explain(key); reason != "" {
 			return reason
 		}
 	}
-	names := slices.Sorted(maps.Keys(known))
-	switch meant := nearest(name, names); {
-	case name == "<<":
+	var known []string
+	for _, f := range s.fields {
+		known = append(known, f.key)
+	}
+	slices.Sort(known)
+	switch meant := nearest(key, known); {
+	case key == "<<":
 		return "merge keys are not read: put what targets share under defaults"
-	case strings.Contains(name, "${"):
+	case strings.Contains(key, "${"):
 		return "unknown key: references are replaced in values, not in keys"
 	case meant != "":
 		return fmt.Sprintf("unknown key: did you mean %s?", meant)
 	}
-	return "unknown key: known here are " + strings.Join(names, ", ")
+	return "unknown key: known here are " + strings.Join(known, ", ")
+}
+
+func (s section) schema() schema {
+	properties, must := schema{}, []string(nil)
+	for _, f := range s.fields {
+		properties[f.key] = f.schema()
+		if f.must {
+			must = append(must, f.key)
+		}
+	}
+	all := schema{"type": []string{"object", "null"}, "properties": properties, "additionalProperties": false}
+	if must != nil {
+		all["type"], all["required"] = "object", must
+	}
+	return all
+}
+
+// mapping is names, of which there must be one at least, and what they stand for,
+// as a []mark.
+type mapping struct {
+	item kind
+	form *regexp.Regexp // of the names
+	rule string         // and what is wrong with one that is not so
+}
+
+func (k mapping) read(v value) (any, bool) {
+	before := len(v.r.problems)
+	var all []mark
+	ok := v.each(func(name string, item value) {
+		if !k.form.MatchString(name) {
+			item.fail("%s", k.rule)
+		}
+		m := newMark(k.item, item)
+		m.name = name
+		all = append(all, m)
+	})
+	if ok && len(v.node.Content) == 0 {
+		// Nobody runs a daemon for nothing: this is a file that was cut off.
+		v.fail("names no target: name at least one, with paused: true to buy nothing")
+	}
+	return all, len(v.r.problems) == before
+}
+
+func (k mapping) schema() schema {
+	return schema{"type": "object", "minProperties": 1,
+		"propertyNames": schema{"pattern": k.form.String()}, "additionalProperties": k.item.schema()}
+}
+
+// list is items of one kind, as a []mark.
+type list struct {
+	item  kind
+	words bool // texts, each once, and one at least
+	named bool // sections that are told apart by their key `name`
+	most  int  // of which there may be so many; 0 = any number
+}
+
+func (k list) read(v value) (any, bool) {
+	before := len(v.r.problems)
+	if !v.plain() {
+		return nil, false
+	}
+	if !isNull(v.node) && v.node.Kind != yaml.SequenceNode {
+		return nil, v.fail("must be a list: [a, b], or lines that begin with a dash")
+	}
+	var all []mark
+	for i, node := range v.node.Content {
+		if k.most > 0 && i == k.most {
+			v.fail("must be at most %d windows, not %d", k.most, len(v.node.Content))
+			break
+		}
+		item := value{r: v.r, node: node, path: fmt.Sprintf("%s[%d]", v.path, i), line: node.Line}
+		if k.named {
+			item = item.named(v.path)
+		}
+		m := newMark(k.item, item)
+		if k.words && m.ok && slices.ContainsFunc(all, func(other mark) bool { return other.got == m.got }) {
+			m.ok = item.fail("is listed twice")
+		}
+		all = append(all, m)
+	}
+	if k.words && len(all) == 0 {
+		v.fail("lists nothing: name at least one, or remove the line")
+	}
+	return all, len(v.r.problems) == before
+}
+
+func (k list) schema() schema {
+	s := schema{"type": []string{"array", "null"}, "items": k.item.schema()}
+	if k.words {
+		s["type"], s["minItems"] = "array", 1
+	}
+	if k.most > 0 {
+		s["maxItems"] = k.most
+	}
+	return s
+}
+
+// named calls an item of a list by its name where it has one, which people find
+// sooner than a number.
+func (v value) named(list string) value {
+	if v.node.Kind != yaml.MappingNode {
+		return v
+	}
+	for i := 0; i+1 < len(v.node.Content); i += 2 {
+		key, name := v.node.Content[i], v.node.Content[i+1]
+		if key.Value == "name" && name.Kind == yaml.ScalarNode && name.Value != "" && !strings.Contains(name.Value, "${") {
+			v.path = list + "." + pathPart(name.Value)
+			break
+		}
+	}
+	return v
 }
 
 // each calls fn for every key of a mapping, in the order of the file, and
@@ -130,60 +209,4 @@ func (v value) each(fn func(key string, item value)) bool {
 		fn(key.Value, item)
 	}
 	return true
-}
-
-// list calls fn for every item of a list. An empty list has none.
-func (v value) list(fn func(item value)) bool {
-	if !v.plain() {
-		return false
-	}
-	if isNull(v.node) {
-		return true
-	}
-	if v.node.Kind != yaml.SequenceNode {
-		return v.fail("must be a list: [a, b], or lines that begin with a dash")
-	}
-	for i, node := range v.node.Content {
-		fn(value{r: v.r, node: node, path: fmt.Sprintf("%s[%d]", v.path, i), line: node.Line})
-	}
-	return true
-}
-
-// words reads a list of texts that must not be empty; check says what is wrong
-// with one of them, "" for nothing.
-func (v value) words(dst *[]string, check func(word string) string) bool {
-	all := true
-	ok := v.list(func(item value) {
-		var word string
-		e, ok := item.expansion(&word)
-		if ok {
-			if rule := check(word); rule != "" {
-				ok = item.fail("%s%s", rule, e.not())
-			} else if slices.Contains(*dst, word) {
-				ok = item.fail("is listed twice")
-			}
-		}
-		all = all && ok
-		*dst = append(*dst, word)
-	})
-	if ok && len(*dst) == 0 {
-		return v.fail("lists nothing: name at least one, or remove the line")
-	}
-	return ok && all
-}
-
-// named calls an item of a list by its name where it has one, which people find
-// sooner than a number.
-func (v value) named(list string) value {
-	if v.node.Kind != yaml.MappingNode {
-		return v
-	}
-	for i := 0; i+1 < len(v.node.Content); i += 2 {
-		key, name := v.node.Content[i], v.node.Content[i+1]
-		if key.Value == "name" && name.Kind == yaml.ScalarNode && name.Value != "" && !strings.Contains(name.Value, "${") {
-			v.path = list + "." + pathPart(name.Value)
-			break
-		}
-	}
-	return v
 }

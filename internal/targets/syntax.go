@@ -27,14 +27,14 @@ func (r *reader) document(data []byte) *yaml.Node {
 		return nil
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	root, err := decode(decoder)
+	root, err := nextDocument(decoder)
 	if errors.Is(err, io.EOF) || err == nil && isNull(root.Content[0]) {
 		r.fail(1, "the file is empty: it needs at least the sections providers and targets")
 		return nil
 	}
 	second, err2 := root, err
 	if err == nil {
-		second, err2 = decode(decoder)
+		second, err2 = nextDocument(decoder)
 	}
 	switch {
 	case errors.Is(err2, io.EOF):
@@ -48,10 +48,10 @@ func (r *reader) document(data []byte) *yaml.Node {
 	return nil
 }
 
-// decode reads the next document as nodes. Decoding into nodes expands no alias,
+// nextDocument reads the next document as nodes. Decoding into nodes expands no alias,
 // and the library's panics on odd input become an error here: a file being saved
 // must not take the daemon down.
-func decode(d *yaml.Decoder) (node *yaml.Node, err error) {
+func nextDocument(d *yaml.Decoder) (node *yaml.Node, err error) {
 	defer func() {
 		if recover() != nil {
 			err = errNotYAML
@@ -174,7 +174,7 @@ func errorLine(data []byte, message string) int {
 func drain(from io.Reader) error {
 	decoder := yaml.NewDecoder(from)
 	for {
-		if _, err := decode(decoder); errors.Is(err, io.EOF) {
+		if _, err := nextDocument(decoder); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err

@@ -7,6 +7,9 @@ import (
 	"poold/internal/captcha"
 )
 
+// life is how long the tokens of a type can be used.
+type life struct{ Lifetime, Margin time.Duration }
+
 // builtInLife is what the vendors say of their tokens' life, and the part of it
 // that is kept back so that a token still arrives in time at the site.
 func builtInLife(t captcha.Type) life {
@@ -16,17 +19,21 @@ func builtInLife(t captcha.Type) life {
 	return life{120 * time.Second, 40 * time.Second}
 }
 
-// readType reads a type that can be solved ahead.
-func readType(v value, dst *captcha.Type) bool {
-	var names []string
-	for _, t := range captcha.Types() {
-		names = append(names, string(t))
+// poolableType is a type that can be solved ahead, as a string.
+var poolableType = textual{words: anyType.words, parse: func(e expansion) (any, string) {
+	if reason := unpoolableType(e.text); reason != "" {
+		return e.text, reason
 	}
-	e, ok := v.expansion((*string)(dst))
-	if reason := unpoolableType(e.text); ok && reason != "" {
-		return v.fail("%s", reason)
-	}
-	return ok && v.choice((*string)(dst), names...)
+	return anyType.parse(e)
+}}
+
+var anyType = word(captcha.Types()...)
+
+// namesOtherType reports whether a target is of a type that cannot be pooled. Such
+// types have neither key nor page, or other names for them.
+func namesOtherType(target record) bool {
+	name, _ := target.marks["type"].got.(string)
+	return unpoolableType(name) != ""
 }
 
 const (

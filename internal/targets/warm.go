@@ -34,47 +34,33 @@ func (w Warm) Next(at time.Time) (from, until time.Time) {
 	return from, from.Add(w.For)
 }
 
-// readWarm reads the windows of a target, or those of the defaults, into a list
-// of its own, because the one that is there may be shared. An empty one switches
-// those of the defaults off.
-func (t *rawTarget) readWarm(v value) bool {
-	before := len(v.r.problems)
-	t.Warm, t.windowLines = nil, nil
-	ok := v.list(func(item value) {
-		if len(t.Warm) < mostWindows { // more are told below
-			t.Warm = append(t.Warm, readWindow(item))
-			t.windowLines = append(t.windowLines, item.line)
+// windows takes the windows of a target, or those of the defaults, into a list of
+// its own, because the one that is there may be shared. An empty one switches those
+// of the defaults off.
+func (t *rawTarget) windows() {
+	if !t.has("warm") {
+		return
+	}
+	t.Warm = nil
+	for _, item := range t.items("warm") {
+		rec := item.record()
+		w := decode[Warm](warmWindow, rec)
+		if s, ok := rec.marks["cron"].got.(schedule); ok {
+			w.Cron, w.schedule = s.text, s
 		}
-	})
-	if n := len(v.node.Content); ok && n > mostWindows {
-		v.fail("must be at most %d windows, not %d", mostWindows, n)
+		t.Warm = append(t.Warm, w)
+		if gap := w.schedule.longestGap(); item.ok && gap > 0 && gap <= w.For {
+			rec.at("for").warn("the next window begins before this one is over (%s), so the tokens are always kept: "+
+				"depth says that better, or min with refill: adaptive", short(gap))
+		}
 	}
-	return ok && len(v.r.problems) == before
-}
-
-// readWindow reads one of them.
-func readWindow(v value) Warm {
-	var w Warm
-	g, ok := v.section(keys{
-		"cron":   func(v value) bool { return readCron(v, &w) },
-		"tokens": func(v value) bool { return v.integer(&w.Tokens, 1, MostDepth) },
-		"for":    func(v value) bool { return v.duration(&w.For, ShortestWindow, LongestWindow) },
-	}, nil)
-	if !ok || v.missing(g, "cron", "tokens", "for") || g.bad("cron", "for") {
-		return w
-	}
-	if gap := w.schedule.longestGap(); gap > 0 && gap <= w.For {
-		v.r.warn(g["for"].line, "%s.for: the next window begins before this one is over (%s), so the tokens are always kept: "+
-			"depth says that better, or min with refill: adaptive", v.path, short(gap))
-	}
-	return w
 }
 
 // warmRules warns of windows in which no more is kept than at any other time.
-func (t *rawTarget) warmRules(defaults rawTarget) {
+func (t *rawTarget) warmRules(inherited rawTarget) {
 	others := []string{"refill", "depth", "min", "idle_after"}
 	// The windows of the defaults are for targets of every depth.
-	if !t.given.has("warm") || t.given.bad("warm") || t.given.bad(others...) || defaults.given.bad(others...) {
+	if !t.has("warm") || t.bad("warm") || t.bad(others...) || inherited.bad(others...) {
 		return
 	}
 	always, key := t.Depth, "depth"
@@ -86,7 +72,7 @@ func (t *rawTarget) warmRules(defaults rawTarget) {
 	}
 	for i, w := range t.Warm {
 		if w.Tokens <= always {
-			t.r.warn(t.windowLines[i], "%s.warm[%d].tokens: is not above %s (%d of %d), so the window changes nothing",
+			t.r.warn(t.items("warm")[i].line, "%s.warm[%d].tokens: is not above %s (%d of %d), so the window changes nothing",
 				t.path, i, key, w.Tokens, always)
 		}
 	}

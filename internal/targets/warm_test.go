@@ -114,6 +114,22 @@ func TestWarmWhenClocksAreSet(t *testing.T) {
 	}
 }
 
+// The library's bounds of a zone are over, on the last day of a leap year, before
+// they begin; Next neither loops nor loses a window.
+func TestWarmAtTheEndOfALeapYear(t *testing.T) {
+	for _, zone := range []string{"Europe/Berlin", "America/New_York", "Australia/Sydney"} {
+		w := warm(t, "CRON_TZ="+zone+" 0 9 * * *", 9, "1h")
+		at := time.Date(2028, time.December, 29, 9, 30, 0, 0, zoneOf(zone))
+		for day := range 6 {
+			from, until := w.Next(at)
+			if want := time.Date(2028, time.December, 29+day, 9, 0, 0, 0, zoneOf(zone)); !from.Equal(want) {
+				t.Errorf("%s: from %s, want %s", zone, from.In(zoneOf(zone)), want)
+			}
+			at = until
+		}
+	}
+}
+
 // Without CRON_TZ= the machine's zone does not matter, and with it neither.
 func TestWarmOnAnotherMachine(t *testing.T) {
 	here := time.Local

@@ -1,0 +1,184 @@
+package targets
+
+import (
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// A field is one key of a section. The tables below are all that is known of a
+// key by itself: the reader, the defaults and the schema come from them. What keys
+// must be together is checked afterwards, beside the code that needs it.
+type field struct {
+	key    string
+	kind   kind
+	preset any            // the value where the file has none, as kind reads it; nil = none, or the zero value
+	must   bool           // the section is faulty without it
+	only   []captcha.Type // the types of target that it belongs to; nil = all
+	doc    string         // one line for people who write the file; editors show it
+}
+
+const (
+	longest      = 24 * time.Hour // of all durations
+	shortestPoll = 50 * time.Millisecond
+
+	// maxBudget is far above what any account solves, so that a digit too many is
+	// noticed.
+	maxBudget = 1_000_000
+
+	maxPrice = 1e6 // per 1000 solves
+)
+
+// pools is the whole file.
+var pools = section{fields: []field{
+	{key: "server", kind: server, doc: "Where the daemon listens, and who may call it."},
+	{key: "redis", kind: redis, doc: "Where tokens wait. All of it needs a restart."},
+	{key: "providers", kind: list{item: provider, named: true}, must: true,
+		doc: "The solving services, in the order in which they are tried. One whose key is empty is left out."},
+	{key: "budget", kind: totalBudget, doc: "The most solves that are bought over all targets."},
+	{key: "dead_letters", kind: deadLetters, doc: "Callbacks that came while Redis was away. Needs a restart."},
+	{key: "types", kind: lives, doc: "How long tokens live, by type, in place of the built-in values."},
+	{key: "defaults", kind: defaults, doc: "What a target says when it says nothing."},
+	{key: "targets", kind: mapping{item: target, form: targetName, rule: "a target's name is 1 to 63 of a-z, 0-9, ., _ and -, beginning with a letter or digit"}, must: true,
+		doc: "What is kept ready. The name is the one in the URL, GET /pool/NAME/token."},
+}}
+
+var server = section{fields: []field{
+	{key: "listen", kind: someText, preset: "127.0.0.1:8080",
+		doc: "host:port to listen on; --listen and POOLD_LISTEN beat it. Without a usable key only loopback addresses are allowed. Needs a restart."},
+	{key: "tls", kind: section{fields: []field{
+		{key: "cert", kind: anyText, doc: "File with the certificate chain."},
+		{key: "key", kind: anyText, doc: "File with the key of the certificate."},
+	}}, doc: "Certificate and key, both or neither. Default: plain HTTP. Needs a restart."},
+	{key: "keys", kind: list{item: serverKey, named: true}, doc: "Who may call. Without an entry whose key is not empty, callers on this machine need no key."},
+	{key: "callback_secrets", kind: list{item: secret},
+		doc: "What signs the addresses that providers call back: the first signs, all verify; 16 characters at least. Default: derived from each provider's key."},
+}}
+
+var serverKey = section{fields: []field{
+	{key: "name", kind: form(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`, "1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit"), must: true,
+		doc: "What the log calls this caller."},
+	{key: "key", kind: secret, doc: "What the caller sends as `Authorization: Bearer`; 8 characters at least, 16 or more are wise. This or key_sha256."},
+	{key: "key_sha256", kind: secret, doc: "The SHA-256 of the key as 64 hex digits, in place of the key."},
+	{key: "scopes", kind: list{item: scope, words: true}, must: true,
+		doc: "What the caller may do. token: take tokens and report on them; status: read; admin: pause, resume, flush, reload, dead letters."},
+	{key: "targets", kind: list{item: glob, words: true}, doc: "Names or patterns of the targets that this key may use. Default: all."},
+	{key: "rate", kind: rate, doc: "Most requests, such as 50/s, 30/m or 500/h, for each replica. Default: no limit."},
+}}
+
+var redis = section{fields: []field{
+	{key: "url", kind: redisURL, preset: captcha.Secret(embeddedRedis),
+		doc: "embedded (inside the daemon, keeps nothing), redis://, rediss:// or unix://; several addresses, separated by commas, are a cluster."},
+	{key: "sentinel_master", kind: anyText, doc: "Where set, the addresses are those of sentinels, and this is the master's name."},
+	// Braces would take over the hash tags that keep the keys of one identity in one
+	// slot of a cluster.
+	{key: "prefix", kind: form(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,62}$`, "1 to 63 letters, digits, ., _, : and -, beginning with a letter or digit"), preset: "captcha",
+		doc: "First part of every key in Redis."},
+}}
+
+var provider = section{fields: []field{
+	{key: "name", kind: form(`^[a-z0-9][a-z0-9-]{0,30}$`, "1 to 31 of a-z, 0-9 and -, beginning with a letter or digit"), must: true,
+		doc: "Yours to choose."},
+	{key: "api", kind: word(APILegacy, APITasks, APISimulated), preset: APILegacy,
+		doc: "The protocol: legacy (in.php and res.php), tasks (createTask), or simulated, whose tokens no site accepts."},
+	{key: "profile", kind: word(profileCaptchaAI, "2captcha", "generic"), preset: "generic", doc: "What the service's error codes mean."},
+	{key: "url", kind: providerURL, doc: "Base address of the service, without in.php. Required but for simulated."},
+	{key: "key", kind: secret, doc: "The account's key. Required but for simulated; where it is empty, the provider is left out."},
+	{key: "concurrency", kind: integer{1, 10000}, preset: 20,
+		doc: "Most tasks at once, over all targets and replicas; where the service tells its threads, the smaller of the two."},
+	{key: "first_poll", kind: duration{shortestPoll, longest}, doc: "From a submit to the first question. Default: by type."},
+	{key: "poll_interval", kind: duration{shortestPoll, longest}, doc: "Between the next questions. Default: by type."},
+	{key: "timeout", kind: duration{shortestPoll, longest}, preset: defaultTimeout, doc: "A task older than this is given up; above first_poll."},
+	{key: "balance", kind: boolean{}, preset: false, doc: "Whether the account's balance is read, at most once a minute."},
+	{key: "callback_url", kind: callbackURL, preset: "", doc: "Where the service reaches this daemon from outside, without /callback. Empty: polling alone."},
+	{key: "fallback_after", kind: duration{0, longest},
+		doc: "Poll a task that had no callback for this long; 50ms to below timeout. Default: the least of 120s, half the timeout and half the tokens' usable life."},
+	{key: "callback_delay", kind: duration{0, longest}, preset: 10 * time.Second, doc: "How old a callback's token is taken to be when it first arrives."},
+	{key: "price_per_1000", kind: prices, preset: 0.0,
+		doc: "What 1000 solves cost, for the spend figures: one number, or numbers by type, of which one that is left out is 0."},
+}}
+
+var prices = numberOr{number{0, maxPrice}, section{fields: byType(func(captcha.Type) field {
+	return field{kind: number{0, maxPrice}, preset: 0.0, doc: "What 1000 solves of this type cost."}
+})}}
+
+var totalBudget = section{explain: noHourlyTotal, fields: []field{
+	{key: "per_day", kind: integer{0, maxBudget}, preset: 0, doc: "In the last 24 hours; 0 is no cap."},
+}}
+
+var budget = section{fields: []field{
+	{key: "per_hour", kind: integer{0, maxBudget}, preset: 0, doc: "In the last 60 minutes; 0 is no cap."},
+	{key: "per_day", kind: integer{0, maxBudget}, preset: 0, doc: "In the last 24 hours; 0 is no cap."},
+}}
+
+var deadLetters = section{fields: []field{
+	{key: "dir", kind: someText, preset: "./dead-letters", doc: "The directory; it holds live tokens."},
+}}
+
+var lives = section{explain: unpoolableType, fields: byType(func(t captcha.Type) field {
+	l := builtInLife(t)
+	return field{doc: "Tokens of this type.", kind: section{fields: []field{
+		{key: "lifetime", kind: duration{time.Second, longest}, preset: l.Lifetime, doc: "A token is dead this long after it was solved."},
+		{key: "margin", kind: duration{0, longest}, preset: l.Margin, doc: "How long before its end a token is no longer handed out; below the lifetime."},
+	}}}
+})}
+
+// byType makes a field for each type of token.
+func byType(of func(captcha.Type) field) (fields []field) {
+	for _, t := range captcha.Types() {
+		f := of(t)
+		f.key = string(t)
+		fields = append(fields, f)
+	}
+	return fields
+}
+
+// sharedFields are those that a target has, or takes from the defaults.
+var sharedFields = []field{
+	{key: "depth", kind: integer{0, MostDepth}, preset: 5, doc: "How many tokens are kept fresh; with refill: adaptive the most ever kept and on order."},
+	{key: "refill", kind: word(RefillFixed, RefillAdaptive), preset: RefillFixed,
+		doc: "fixed: the depth is kept at all times; adaptive: learns the demand and buys just as much."},
+	{key: "min", kind: integer{0, MostDepth}, preset: 0, doc: "Adaptive: how many are kept even when nobody asks, at most depth."},
+	{key: "hit_rate", kind: number{0.5, 0.9999}, preset: DefaultHitRate, doc: "Adaptive: wanted share of requests that find a token."},
+	{key: "max_waste", kind: number{0.1, MostMaxWaste}, preset: DefaultMaxWaste,
+		doc: "Adaptive: how many spare tokens you would spend to save one caller a wait."},
+	{key: "idle_after", kind: duration{0, longest}, preset: time.Duration(0), doc: "No request for this long: buy nothing; adaptive keeps min. 0s is never."},
+	{key: "warm", kind: list{item: warmWindow, most: mostWindows},
+		doc: "Windows in which at least so many tokens are kept ready. A target's own list replaces that of the defaults, and [] is none."},
+	{key: "lifetime", kind: duration{time.Second, longest}, doc: "A token is dead this long after it was solved. Default: by type."},
+	{key: "margin", kind: duration{0, longest}, doc: "How long before its end a token is no longer handed out; below the lifetime. Default: by type."},
+	{key: "on_empty", kind: word(OnEmptyFail, OnEmptyWait), preset: OnEmptyFail,
+		doc: "What a request without ?wait= meets where no token is ready: fail (503 at once) or wait (as ?wait=20s)."},
+	{key: "rate", kind: rate, doc: "Most tokens handed out, such as 20/s, 30/m or 500/h, over all replicas. Default: no limit."},
+	{key: "budget", kind: budget, doc: "The most solves that are bought for a target; one that names a single cap keeps the other of the defaults."},
+	{key: "owner", kind: someText, doc: "Who answers for the target; required, here or in the defaults."},
+	{key: "paused", kind: boolean{}, preset: false, doc: "true: buy nothing; what is in stock is still handed out."},
+	{key: "user_agent", kind: anyText, doc: "The browser that the solver shall pretend to be. Default: its choice."},
+	{key: "proxy", kind: proxy, doc: "host:port or user:password@host:port that the solver shall use; empty is none. Default: its own."},
+	{key: "proxy_type", kind: word("http", "https", "socks4", "socks5"), doc: "Required with proxy."},
+}
+
+// ownFields make a target what it is and cannot be shared.
+var ownFields = []field{
+	{key: "type", kind: poolableType, must: true, doc: "The kind of CAPTCHA."},
+	{key: "sitekey", kind: form(`^[!-~]{1,256}$`, "1 to 256 characters without spaces"), must: true, doc: "The site key that the page shows to the CAPTCHA's vendor."},
+	{key: "pageurl", kind: pageURL, must: true, doc: "The whole address of the page that shows the CAPTCHA."},
+	{key: "invisible", kind: boolean{}, preset: false, only: []captcha.Type{captcha.RecaptchaV2}, doc: "The variant without the checkbox. recaptcha_v2 alone."},
+	{key: "enterprise", kind: boolean{}, preset: false, only: []captcha.Type{captcha.RecaptchaV2, captcha.RecaptchaV3},
+		doc: "reCAPTCHA Enterprise. recaptcha_v2 and recaptcha_v3 alone."},
+	{key: "action", kind: anyText, only: []captcha.Type{captcha.RecaptchaV3, captcha.Turnstile}, doc: "The action that the page names. recaptcha_v3 and turnstile alone."},
+	{key: "min_score", kind: number{0.1, 0.9}, only: []captcha.Type{captcha.RecaptchaV3}, doc: "The least score that is asked for. recaptcha_v3 alone."},
+	{key: "data", kind: anyText, only: []captcha.Type{captcha.Turnstile}, doc: "What the page gives as cData. turnstile alone."},
+}
+
+var (
+	defaults = section{explain: unknownDefault, fields: sharedFields}
+	target   = section{explain: unpoolableField, excused: namesOtherType, fields: append(append([]field(nil), ownFields...), sharedFields...)}
+)
+
+var warmWindow = section{fields: []field{
+	{key: "cron", kind: cron, must: true,
+		doc: `When it begins: "minute hour day month weekday", or @hourly, @daily, @weekly, @monthly, @yearly; UTC unless it begins with CRON_TZ=Europe/Berlin or the like.`},
+	{key: "tokens", kind: integer{1, MostDepth}, must: true, doc: "How many are kept ready."},
+	{key: "for", kind: duration{ShortestWindow, LongestWindow}, must: true, doc: "How long it lasts."},
+}}

@@ -1,0 +1,56 @@
+package targets
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+)
+
+// schema is a JSON Schema, or a part of one.
+type schema map[string]any
+
+// reference is a pattern of what the environment fills in. A value that holds one
+// may be anything, to those that do not know the environment.
+const reference = `\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}`
+
+// Schema returns the JSON Schema (draft 2020-12) of the file: its keys, their
+// kinds, ranges and defaults. It takes every file that Parse takes. What Parse
+// refuses beyond it are the ranges of durations, the forms of addresses and cron
+// expressions, and whatever keys must be together.
+func Schema() []byte {
+	s := pools.schema()
+	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	s["title"] = "poold: pools.yaml"
+	s["description"] = "What poold keeps ready, and from whom it buys. ${NAME} and ${NAME:-default} are replaced from the environment in any value. `poold check` knows the rules between keys too."
+	s["$defs"] = schema{"reference": schema{
+		"type": "string", "pattern": reference, "description": "A value from the environment: ${NAME} or ${NAME:-default}."}}
+	var text bytes.Buffer
+	to := json.NewEncoder(&text)
+	to.SetEscapeHTML(false)
+	to.SetIndent("", "  ")
+	if err := to.Encode(s); err != nil {
+		panic(err) // the table holds something that JSON cannot
+	}
+	return text.Bytes()
+}
+
+// schema describes the value of a field.
+func (f field) schema() schema {
+	s := f.kind.schema()
+	s["description"] = f.doc
+	switch preset := f.preset.(type) {
+	case nil:
+	case time.Duration:
+		s["default"] = short(preset)
+	default:
+		s["default"] = preset
+	}
+	return s
+}
+
+// orReference describes a value that is no text: one that stands in the file as it
+// is, or a text with a reference. (A pattern is for texts alone, as a minimum is
+// for numbers alone.)
+func orReference(kind string) schema {
+	return schema{"type": []string{kind, "string"}, "pattern": reference}
+}

@@ -32,6 +32,8 @@ func TestExitCodes(t *testing.T) {
 		{"version", 0, "poold dev, commit ", ""},
 		{"--version", 0, "poold dev, commit ", ""},
 		{"help", 0, "usage: poold", ""},
+		{"schema", 0, `"$schema": "https://json-schema.org/draft/2020-12/schema"`, ""},
+		{"schema pools.yaml", 2, "", `does not know what to do with "pools.yaml"`},
 		{"-h", 0, "usage: poold", ""},
 		{"serve --help", 0, "-log-level", ""},
 		{"check --config " + good, 0, "is valid; targets: 1, providers: 1", ""},

@@ -53,6 +53,7 @@ usage: poold [serve] [flags]            run the daemon in the foreground
        poold dead-letters list|replay   callbacks that a running daemon could not store
        poold simulate [flags]           replay demand against a refill policy
        poold healthcheck                ask a running daemon whether it is ready
+       poold schema                     print the JSON Schema of pools.yaml
        poold version
 
 poold COMMAND --help lists the command's flags. A flag beats the environment
@@ -74,6 +75,7 @@ func run(ctx context.Context, args []string, lookup func(string) (string, bool),
 		"simulate":     simulate,
 		"healthcheck":  healthcheck,
 		"dead-letters": deadLetters,
+		"schema":       printSchema,
 		"version":      printVersion,
 		"help":         help,
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -371,32 +373,56 @@ func TestShippedFileNamesEveryKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := keysOf(pools)
+	known := fieldsOf(pools)
 	if len(known) < 60 {
 		t.Fatalf("the table has only %d keys", len(known))
 	}
-	for _, key := range known {
-		if !strings.Contains(string(data), key+":") {
-			t.Errorf("the shipped pools.yaml does not show %s", key)
+	for _, f := range known {
+		if !strings.Contains(string(data), f.key+":") {
+			t.Errorf("the shipped pools.yaml does not show %s", f.key)
+		}
+		if f.doc == "" || strings.Contains(f.doc, "\n") || !strings.HasSuffix(f.doc, ".") {
+			t.Errorf("%s is not explained in one line: %q", f.key, f.doc)
 		}
 	}
 }
 
-// keysOf names every key of a section and of those inside it.
-func keysOf(k kind) (keys []string) {
+// The defaults that the shipped file names are those of the table.
+func TestShippedFileNamesDefaults(t *testing.T) {
+	data, err := os.ReadFile("../../pools.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`(?m)^[ #]*([a-z0-9_]+): .*[Dd]efault ([0-9][0-9a-z.]*|true|false|captcha)\b`).FindAllStringSubmatch(string(data), -1)
+	if len(named) < 10 {
+		t.Fatalf("the shipped file names only %d defaults", len(named))
+	}
+	for _, m := range named {
+		key, value := m[1], strings.TrimRight(m[2], ".")
+		d, _ := time.ParseDuration(value)
+		if !slices.ContainsFunc(fieldsOf(pools), func(f field) bool {
+			return f.key == key && (fmt.Sprint(f.preset) == value || f.preset == d)
+		}) {
+			t.Errorf("the shipped file gives %s the default %s, the table does not", key, value)
+		}
+	}
+}
+
+// fieldsOf are those of a kind and of all kinds inside it.
+func fieldsOf(k kind) (fields []field) {
 	switch k := k.(type) {
 	case section:
 		for _, f := range k.fields {
-			keys = append(append(keys, f.key), keysOf(f.kind)...)
+			fields = append(append(fields, f), fieldsOf(f.kind)...)
 		}
 	case list:
-		keys = keysOf(k.item)
+		return fieldsOf(k.item)
 	case mapping:
-		keys = keysOf(k.item)
+		return fieldsOf(k.item)
 	case numberOr:
-		keys = keysOf(k.section)
+		return fieldsOf(k.section)
 	}
-	return keys
+	return fields
 }
 
 // A key that can be guessed is refused, one that may be is warned about; of one

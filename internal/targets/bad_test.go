@@ -65,6 +65,18 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
+// Two faults of the syntax of which no file of testdata would show much.
+func TestSyntaxSentences(t *testing.T) {
+	for text, want := range map[string]string{
+		"server: |\n  x\n\tlisten: 127.0.0.1:8080\n": "pools.yaml:3: a tab indents the line: use spaces",
+		strings.Repeat("[", 10001):                   "pools.yaml:1: brackets or lists nest too deeply",
+	} {
+		if _, err := Parse("pools.yaml", []byte(text), nil); err == nil || err.Error() != want {
+			t.Errorf("%.40q: %v, want %s", text, err, want)
+		}
+	}
+}
+
 // A file with too many faults does not flood whoever reads them.
 func TestProblemsAreCapped(t *testing.T) {
 	_, err := Parse("pools.yaml", []byte(minimal()+strings.Repeat("    x y: 1\n    z: 2\n", 400)), nil)

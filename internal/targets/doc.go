@@ -7,9 +7,16 @@
 //
 // # Reading
 //
-// Parse is a pure function of the bytes and of the environment. It walks the
-// YAML nodes itself, because they carry lines and because the library's own
-// decoder quotes values in its errors. These rules hold:
+// Parse is a pure function of the bytes and of the environment. It goes in three
+// steps: syntax.go makes a tree of the bytes, the tables of fields.go say what each
+// key by itself may hold, and the rules in server.go, targets.go and the others check
+// what keys say together and make the Set. The tree is walked here, because its nodes
+// carry lines and because the library's own decoder quotes values in its errors.
+// Schema describes the second step to editors: kinds.go has, for each kind of value,
+// how it is read and how it is described, side by side.
+//
+// A new key is a line in fields.go and a field of the same name in set.go
+// (hit_rate, HitRate). These rules hold:
 //
 //   - Whatever is wrong is reported, all of it in one go, each as
 //     "pools.yaml:LINE: key path: rule and remedy", sorted by line. Only a YAML

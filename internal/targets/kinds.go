@@ -19,8 +19,8 @@ type kind interface {
 	// it may be used. What is wrong it has reported.
 	read(v value) (got any, ok bool)
 
-	// schema describes the values that read takes, and perhaps more, but none that
-	// hold a ${reference} less: what those say is known to the daemon alone.
+	// schema describes the values that read takes, and perhaps more. A text with a
+	// ${reference} is always one: what it stands for is known to the daemon alone.
 	schema() schema
 }
 
@@ -181,8 +181,8 @@ type number struct{ lo, hi float64 }
 
 func (k number) read(v value) (any, bool) {
 	// %g would write a million as 1e+06, which the rule below refuses.
-	plain := func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
-	want := fmt.Sprintf("a number from %s to %s", plain(k.lo), plain(k.hi))
+	written := func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+	want := fmt.Sprintf("a number from %s to %s", written(k.lo), written(k.hi))
 	e, ok := v.bare(want)
 	if !ok {
 		return nil, false
@@ -252,7 +252,7 @@ type numberOr struct {
 
 func (k numberOr) read(v value) (any, bool) {
 	switch {
-	case !v.plain():
+	case !v.noTags():
 		return nil, false
 	case v.node.Kind == yaml.MappingNode:
 		return k.section.read(v)

@@ -387,6 +387,34 @@ func TestShippedFileNamesEveryKey(t *testing.T) {
 	}
 }
 
+// What is read by a key goes into the field that is named like it. A key without
+// one is dealt with by the rules of its section, and is named here.
+func TestEveryKeyHasItsField(t *testing.T) {
+	for _, tc := range []struct {
+		section section
+		into    []any
+		ruled   string
+	}{
+		{pools, []any{new(Set)}, "types defaults"},
+		{server, []any{new(Server)}, ""},
+		{serverKey, []any{new(Key)}, "key key_sha256"},
+		{redis, []any{new(Redis)}, ""},
+		{provider, []any{new(Provider)}, "price_per_1000"},
+		{prices.section, []any{new(Prices)}, ""},
+		{totalBudget, []any{new(Budget)}, ""},
+		{budget, []any{new(Budget)}, ""},
+		{target, []any{new(Target), new(captcha.Identity)}, ""},
+		{warmWindow, []any{new(Warm)}, ""},
+	} {
+		for _, f := range tc.section.fields {
+			found := slices.ContainsFunc(tc.into, func(dst any) bool { return place(dst, f.key).IsValid() })
+			if ruled := slices.Contains(strings.Fields(tc.ruled), f.key); found == ruled {
+				t.Errorf("%T: the key %s has a field: %t, by itself: %t", tc.into[0], f.key, found, ruled)
+			}
+		}
+	}
+}
+
 // The defaults that the shipped file names are those of the table.
 func TestShippedFileNamesDefaults(t *testing.T) {
 	data, err := os.ReadFile("../../pools.yaml")

@@ -121,7 +121,7 @@ type list struct {
 
 func (k list) read(v value) (any, bool) {
 	before := len(v.r.problems)
-	if !v.plain() {
+	if !v.noTags() {
 		return nil, false
 	}
 	if !isNull(v.node) && v.node.Kind != yaml.SequenceNode {
@@ -179,7 +179,7 @@ func (v value) named(list string) value {
 // each calls fn for every key of a mapping, in the order of the file, and
 // refuses what is no mapping and what is written twice.
 func (v value) each(fn func(key string, item value)) bool {
-	if !v.plain() {
+	if !v.noTags() {
 		return false
 	}
 	if isNull(v.node) {
@@ -196,7 +196,7 @@ func (v value) each(fn func(key string, item value)) bool {
 			at.fail("a key must be a single word")
 			continue
 		}
-		if !at.plain() {
+		if !at.noTags() {
 			continue
 		}
 		item := at.child(key.Value)

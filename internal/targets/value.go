@@ -65,9 +65,9 @@ func (v value) child(key string) value {
 // isNull reports whether a key was written without a value.
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// plain refuses anchors, aliases and tags. A secret that begins with one of
+// noTags refuses anchors, aliases and tags. A secret that begins with one of
 // their characters and was not quoted ends up here too.
-func (v value) plain() bool {
+func (v value) noTags() bool {
 	switch {
 	case v.node.Kind == yaml.AliasNode, v.node.Anchor != "":
 		return v.fail("anchors (&) and aliases (*) are not read: quote a value that begins so, and put what targets share under defaults")
@@ -80,7 +80,7 @@ func (v value) plain() bool {
 // scalar returns the single value with its references replaced; want says what
 // was expected here, for the message.
 func (v value) scalar(want string) (expansion, bool) {
-	if !v.plain() {
+	if !v.noTags() {
 		return expansion{}, false
 	}
 	if v.node.Kind != yaml.ScalarNode {

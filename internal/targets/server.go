@@ -64,9 +64,10 @@ func (r *reader) server(rec record, set *Set) {
 		tls.fail("cert and key go together: give both files, or neither")
 	}
 	s.CallbackSecrets = r.callbackSecrets(rec.items("callback_secrets"))
-	count := len(rec.items("keys"))
-	if r.serverKeys(rec.items("keys"), set) && !rec.bad("keys") {
-		count = len(s.Keys) // else a key that must be mended first is no reason to complain here
+	sound := r.serverKeys(rec.items("keys"), set) && !rec.bad("keys")
+	count := len(s.Keys)
+	if !sound {
+		count++ // a key that must be mended first is no reason to complain here
 	}
 	if !rec.bad("listen") {
 		if err := CheckListen(s.Listen, count); err != nil {

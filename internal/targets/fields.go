@@ -92,7 +92,7 @@ var provider = section{fields: []field{
 	{key: "balance", kind: boolean{}, preset: false, doc: "Whether the account's balance is read, at most once a minute."},
 	{key: "callback_url", kind: callbackURL, preset: "", doc: "Where the service reaches this daemon from outside, without /callback. Empty: polling alone."},
 	{key: "fallback_after", kind: duration{0, longest},
-		doc: "Poll a task that had no callback for this long; 50ms to below timeout. Default: the least of 120s, half the timeout and half the tokens' usable life."},
+		doc: "Poll a task that had no callback for this long, at least 50ms and below timeout. Default: the least of 120s, half the timeout and half the tokens' usable life."},
 	{key: "callback_delay", kind: duration{0, longest}, preset: 10 * time.Second, doc: "How old a callback's token is taken to be when it first arrives."},
 	{key: "price_per_1000", kind: prices, preset: 0.0,
 		doc: "What 1000 solves cost, for the spend figures: one number, or numbers by type, of which one that is left out is 0."},

@@ -3,6 +3,7 @@ package targets
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -38,6 +39,9 @@ func Schema() []byte {
 func (f field) schema() schema {
 	s := f.kind.schema()
 	s["description"] = f.doc
+	if d, ok := f.kind.(duration); ok { // whose range no keyword tells
+		s["description"] = fmt.Sprintf("%s From %s to %s.", f.doc, short(d.lo), short(d.hi))
+	}
 	switch preset := f.preset.(type) {
 	case nil:
 	case time.Duration:

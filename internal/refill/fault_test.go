@@ -68,12 +68,22 @@ func (e eye) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, er
 	return stocks, nil
 }
 
+// alone is a replica beside which no other lives.
+type alone struct{}
+
+func (alone) Beat(context.Context, time.Duration) (string, []string, error) {
+	return "me", []string{"me"}, nil
+}
+func (alone) End(context.Context) error                              { return nil }
+func (alone) Share(context.Context, captcha.ID, []byte) error        { return nil }
+func (alone) Shared(context.Context, []captcha.ID) ([][]byte, error) { return nil, nil }
+
 // withCounter runs a manager over a counter for one target.
 func withCounter(t *testing.T, stock Stock, buyer Buyer, depth int, story func(t *testing.T, m *Manager, log *bytes.Buffer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		m := NewManager(stock, buyer, slog.New(slog.NewTextHandler(&log, nil)))
+		m := NewManager(stock, alone{}, buyer, slog.New(slog.NewTextHandler(&log, nil)))
 		m.Apply(t.Context(), &targets.Set{Targets: []targets.Target{target("login", depth)}})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -129,7 +139,7 @@ func TestBidsOfADecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		look := func(context.Context) (pool.Stock, error) { return pool.Stock{NextLook: -1, Orders: 1, Waiting: 3}, nil }
 		buyer := &counter{}
-		m := NewManager(eye(look), buyer, slog.New(slog.DiscardHandler))
+		m := NewManager(eye(look), alone{}, buyer, slog.New(slog.DiscardHandler))
 		login := target("login", 3)
 		login.Min, login.MaxWaste = 2, 3
 		m.Apply(t.Context(), &targets.Set{Targets: []targets.Target{login}})

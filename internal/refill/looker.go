@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"poold/internal/pool"
+	"poold/internal/refill/policy"
 )
 
 const (
@@ -28,14 +31,18 @@ const (
 // their workers take their turns. One timer serves all of them. It is safe for
 // concurrent use.
 type looker struct {
-	stock   Stock
-	log     *slog.Logger
-	batches errgroup.Group
-	saves   errgroup.Group
-	wake    chan struct{} // of one: somebody is due earlier than the timer
+	stock    Stock
+	replicas Replicas
+	log      *slog.Logger
+	batches  errgroup.Group
+	saves    errgroup.Group
+	wake     chan struct{} // of one: somebody is due earlier than the timer
+	passed   atomic.Int64  // when run did something last, Unix ns
+	watch    atomic.Pointer[watch]
 
-	mu    sync.Mutex
-	queue queue // who rests
+	mu      sync.Mutex
+	queue   queue // who rests
+	handles map[*handle]bool
 }
 
 // handle is a worker at the looker.
@@ -46,15 +53,25 @@ type handle struct {
 	buy  buy
 	done chan struct{} // closed when the worker has ended
 
+	watched   atomic.Bool          // by this replica
+	elsewhere atomic.Pointer[Note] // what the replica says that watches it
+
+	// Of the goroutine that takes the turn alone: what was shared last.
+	shared     Note
+	sharedText string
+	sharedAt   time.Time
+
 	// Guarded by the looker's mu.
 	due       time.Time // next turn
 	earliest  time.Time // where somebody kicks
 	place     int       // in the queue; -1 = it takes its turn
+	left      time.Time // since when it only waits for kicks; zero = it does not
 	dismissed bool
 }
 
-func newLooker(stock Stock, log *slog.Logger) *looker {
-	l := &looker{stock: stock, log: log, wake: make(chan struct{}, 1)}
+func newLooker(stock Stock, replicas Replicas, log *slog.Logger) *looker {
+	l := &looker{stock: stock, replicas: replicas, log: log, wake: make(chan struct{}, 1), handles: map[*handle]bool{}}
+	l.watch.Store(&watch{})
 	l.batches.SetLimit(batchesAtOnce)
 	l.saves.SetLimit(savesAtOnce)
 	return l
@@ -65,7 +82,9 @@ func (l *looker) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		batch, wait := l.next(time.Now())
+		now := time.Now()
+		l.passed.Store(now.UnixNano())
+		batch, wait := l.next(now)
 		if len(batch) > 0 {
 			l.batches.Go(func() error { // waits while as many are under way as may be
 				l.turns(ctx, batch)
@@ -73,7 +92,7 @@ func (l *looker) run(ctx context.Context) {
 			})
 			continue
 		}
-		timer.Reset(wait)
+		timer.Reset(min(wait, hangsAfter/4))
 		select {
 		case <-ctx.Done():
 		case <-l.wake:
@@ -81,6 +100,35 @@ func (l *looker) run(ctx context.Context) {
 		}
 	}
 	_ = l.batches.Wait()
+}
+
+// hangs reports whether run has not come on for long, because exchanges with Redis
+// do not end.
+func (l *looker) hangs() bool {
+	return time.Since(time.Unix(0, l.passed.Load())) > hangsAfter
+}
+
+// divide changes what this replica watches. What it did not watch before is looked at
+// soon.
+func (l *looker) divide(w *watch) {
+	if old := l.watch.Load(); old.self == w.self && slices.Equal(old.live, w.live) {
+		return
+	}
+	l.watch.Store(w)
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for h := range l.handles {
+		mine := w.mine(h.target.ID)
+		if was := h.watched.Swap(mine); was || !mine || h.place < 0 {
+			continue
+		}
+		if soon := now.Add(random(takeOver)); soon.Before(h.due) {
+			h.due = soon
+			heap.Fix(&l.queue, h.place)
+			l.wakeLocked(h)
+		}
+	}
 }
 
 // next takes those who are due out of the queue; where nobody is, it says how long
@@ -102,13 +150,21 @@ func (l *looker) next(at time.Time) (batch []*handle, wait time.Duration) {
 		heap.Pop(&l.queue)
 		// What was kicked for until now is seen by the look that follows.
 		h.kicked.Store(false)
+		h.absent = !h.left.IsZero() && at.Sub(h.left) > absence
+		h.left = time.Time{}
 		batch = append(batch, h)
 	}
 	return batch, backstop
 }
 
 // add has a worker take its first turn after delay.
-func (l *looker) add(h *handle, delay time.Duration) { l.rest(h, rest{most: delay}) }
+func (l *looker) add(h *handle, delay time.Duration) {
+	l.mu.Lock()
+	l.handles[h] = true
+	h.watched.Store(l.watch.Load().mine(h.target.ID))
+	l.mu.Unlock()
+	l.rest(h, rest{most: delay})
+}
 
 // rest lets a worker rest after a turn.
 func (l *looker) rest(h *handle, r rest) {
@@ -121,6 +177,9 @@ func (l *looker) rest(h *handle, r rest) {
 	}
 	h.earliest = now.Add(r.least)
 	h.due = now.Add(min(max(r.least, r.most), h.backstop()))
+	if r.content && !h.watched.Load() {
+		h.due, h.left = now.Add(policy.Never), now
+	}
 	if h.kicked.Load() {
 		h.due = h.earliest
 	}
@@ -164,6 +223,7 @@ func (l *looker) dismiss(handles []*handle) {
 		h.stop()
 		l.mu.Lock()
 		h.dismissed = true
+		delete(l.handles, h)
 		if h.place >= 0 {
 			heap.Remove(&l.queue, h.place)
 			l.finish(h)
@@ -211,10 +271,15 @@ func (l *looker) turns(ctx context.Context, batch []*handle) {
 			return pause
 		})
 		if order == nil {
+			l.share(h)
 			l.rest(h, pause)
 			continue
 		}
-		go func() { l.rest(h, h.contained(order)) }()
+		go func() {
+			pause := h.contained(order)
+			l.share(h)
+			l.rest(h, pause)
+		}()
 	}
 }
 

@@ -54,9 +54,10 @@ type Buyer interface {
 // Manager keeps one worker running for each target. It is safe for concurrent
 // use.
 type Manager struct {
-	stock Stock
-	buyer Buyer
-	log   *slog.Logger
+	stock    Stock
+	replicas Replicas
+	buyer    Buyer
+	log      *slog.Logger
 
 	looker  *looker
 	workers atomic.Pointer[workers] // replaced whole by Run
@@ -91,10 +92,10 @@ type application struct {
 }
 
 // NewManager makes a manager without targets.
-func NewManager(stock Stock, buyer Buyer, log *slog.Logger) *Manager {
+func NewManager(stock Stock, replicas Replicas, buyer Buyer, log *slog.Logger) *Manager {
 	m := &Manager{
-		stock: stock, buyer: buyer, log: log,
-		looker: newLooker(stock, log), applies: make(chan application), ended: make(chan struct{}),
+		stock: stock, replicas: replicas, buyer: buyer, log: log,
+		looker: newLooker(stock, replicas, log), applies: make(chan application), ended: make(chan struct{}),
 	}
 	m.workers.Store(&workers{})
 	return m
@@ -141,7 +142,7 @@ func (m *Manager) Note(name string) (Note, bool) {
 	if h == nil {
 		return Note{}, false
 	}
-	return h.record.snapshot(), true
+	return h.status(), true
 }
 
 // Run works until ctx ends, then places no more orders and returns when every
@@ -159,6 +160,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	var duties sync.WaitGroup
 	duties.Go(func() { m.keepRecovering(ctx) })
 	duties.Go(func() { m.looker.run(ctx) })
+	duties.Go(func() { m.keepWatching(ctx) })
 
 	m.mu.Lock()
 	m.running = true

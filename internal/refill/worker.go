@@ -60,6 +60,7 @@ type worker struct {
 	looked  bool          // ever
 	figures pool.Figures  // at the last look
 	quiet   int           // looks in a row at which nothing had happened
+	absent  bool          // another replica has watched the target for a while
 }
 
 // buy places one order, which is then seen through in the background.
@@ -76,6 +77,9 @@ type terms struct {
 type rest struct {
 	least time.Duration // whatever happens
 	most  time.Duration // if nobody kicks; policy.Never is cut to the backstop
+	// content: nothing is left to be done here but by a kick, as long as another
+	// replica watches the target.
+	content bool
 }
 
 func newWorker(t targets.Target, stock Stock, buyer Buyer, buy buy, log *slog.Logger) *worker {
@@ -109,7 +113,11 @@ func (w *worker) contained(part func() rest) (next rest) {
 // to, how long to rest.
 func (w *worker) prepare(ctx context.Context, at time.Time) (q pool.Query, pause rest, look bool) {
 	if w.target.Paused || w.record.isRefused() {
-		return q, rest{least: coalesce, most: policy.Never}, false
+		return q, rest{least: coalesce, most: policy.Never, content: true}, false
+	}
+	if w.absent {
+		w.tracker.Resume()
+		w.absent, w.looked = false, false
 	}
 	if err := w.load(ctx, at); err != nil {
 		return q, w.stockAway(ctx, err), false
@@ -137,7 +145,7 @@ func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock poo
 	w.record.shadowed(w.tracker.Shadow())
 	w.notice(&stock)
 	if d.Order == 0 {
-		return rest{least: coalesce, most: d.Look}, nil
+		return rest{least: coalesce, most: d.Look, content: stock.Waiting == 0}, nil
 	}
 	return rest{}, func() rest {
 		if err := w.place(ctx, d, stock); err != nil {
@@ -145,7 +153,7 @@ func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock poo
 		}
 		// Who has waited for a slot bids again at once.
 		placing := time.Since(at)
-		return rest{least: max(0, coalesce-placing), most: max(0, d.Look-placing)}
+		return rest{least: max(0, coalesce-placing), most: max(0, d.Look-placing), content: stock.Waiting == 0}
 	}
 }
 

@@ -34,6 +34,10 @@ func NewTracker(p Params, windows []Warm) *Tracker {
 	return &Tracker{state: NewState(p), calendar: calendar{windows: windows}}
 }
 
+// Resume goes on after others have looked for a while: what they saved is to be loaded,
+// what happened until the next look is not learned, and a shadow begins anew.
+func (t *Tracker) Resume() { t.loaded, t.looked, t.shadow = false, time.Time{}, nil }
+
 // Pace takes notice of another provider's.
 func (t *Tracker) Pace(firstPoll, interval time.Duration) {
 	p := t.state.params

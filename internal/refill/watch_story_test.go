@@ -1,0 +1,195 @@
+package refill
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/targets"
+)
+
+// watching are three replicas with full pools of long lives, which nobody asks.
+func watching(t *testing.T, story func(t *testing.T, w *scenario, list []targets.Target)) {
+	t.Helper()
+	play(t, 100, func(t *testing.T, w *scenario) {
+		var list []targets.Target
+		for i := range 40 {
+			x := target(fmt.Sprint("t", i), 1)
+			x.Lifetime = 20 * time.Hour
+			list = append(list, x)
+		}
+		w.apply(list...)
+		w.start(list...)
+		w.start(list...)
+		w.after(2 * time.Minute)
+		story(t, w, list)
+	})
+}
+
+// counts are the looks of each replica at each target so far.
+func (w *scenario) counts(list []targets.Target) (looks []map[captcha.ID]int) {
+	for _, r := range w.all {
+		of := map[captcha.ID]int{}
+		for _, x := range list {
+			of[x.ID], _ = r.store.lookCount(x.ID)
+		}
+		looks = append(looks, of)
+	}
+	return looks
+}
+
+// Each target is looked at by one replica alone, and all of them have some.
+func TestOneReplicaWatches(t *testing.T) {
+	watching(t, func(t *testing.T, w *scenario, list []targets.Target) {
+		before := w.counts(list)
+		w.after(3 * time.Minute)
+		after := w.counts(list)
+		watches := make([]int, len(w.all))
+		for _, x := range list {
+			by := 0
+			for n := range w.all {
+				if after[n][x.ID] > before[n][x.ID] {
+					by++
+					watches[n]++
+				}
+			}
+			if by != 1 {
+				t.Errorf("%s is watched by %d replicas", x.Name, by)
+			}
+		}
+		for n, watched := range watches {
+			if watched < 5 {
+				t.Errorf("replica %d watches %d of %d targets", n, watched, len(list))
+			}
+		}
+		// A take is answered by the replica that was asked, whoever watches.
+		asked := w.provider.asked()
+		for _, x := range list {
+			w.take(x)
+		}
+		w.after(50 * time.Millisecond)
+		if n := w.provider.asked() - asked; n != len(list) {
+			t.Errorf("%d orders right after %d takes at one replica", n, len(list))
+		}
+	})
+}
+
+// What a replica watched that died, or that hangs, is looked at by another one within
+// five seconds, and no more by two once that one is back.
+func TestWatchersAreReplaced(t *testing.T) {
+	for name, end := range map[string]func(w *scenario, r *replica) (back func()){
+		"killed":  func(w *scenario, r *replica) func() { w.kill(r); return func() {} },
+		"stopped": func(w *scenario, r *replica) func() { w.end(r); return func() {} },
+		"hangs": func(w *scenario, r *replica) func() {
+			hangs := make(chan struct{})
+			r.store.with(func() { r.store.strangle = hangs })
+			for _, h := range r.manager.workers.Load().byID { // all that it looks at from now on
+				r.manager.looker.kick(h)
+				w.after(time.Millisecond)
+			}
+			return func() {
+				r.store.with(func() { r.store.strangle = nil })
+				close(hangs)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			watching(t, func(t *testing.T, w *scenario, list []targets.Target) {
+				gone := w.all[1]
+				before := w.counts(list)
+				watched := map[captcha.ID]bool{}
+				for id, h := range gone.manager.workers.Load().byID {
+					watched[id] = h.watched.Load()
+				}
+				back := end(w, gone)
+				w.after(5 * time.Second)
+				after := w.counts(list)
+				for _, x := range list {
+					if watched[x.ID] && after[0][x.ID]+after[2][x.ID] == before[0][x.ID]+before[2][x.ID] {
+						t.Errorf("nobody has looked at %s", x.Name)
+					}
+				}
+				back()
+				w.after(2 * time.Minute)
+				before = w.counts(list)
+				w.after(2 * time.Minute)
+				after = w.counts(list)
+				for _, x := range list {
+					by := 0
+					for n := range w.all {
+						if after[n][x.ID] > before[n][x.ID] {
+							by++
+						}
+					}
+					if by != 1 {
+						t.Errorf("%s is watched by %d replicas in the end", x.Name, by)
+					}
+				}
+			})
+		})
+	}
+}
+
+// How a target does is the same at every replica, whoever watches it.
+func TestStatusOfWhatOthersWatch(t *testing.T) {
+	play(t, 4, func(t *testing.T, w *scenario) {
+		bad, good := target("bad", 2), target("good", 3)
+		w.provider.fail = func(id captcha.Identity) bool { return id.Sitekey == "bad" }
+		w.apply(bad, good)
+		w.start(bad, good)
+		w.start(bad, good)
+		w.after(5 * time.Minute)
+		for n, r := range w.all {
+			if err := r.manager.Refresh(t.Context()); err != nil {
+				t.Errorf("replica %d: %v", n, err)
+			}
+			b, _ := r.manager.Note("bad")
+			g, _ := r.manager.Note("good")
+			if b.State != Starved || !strings.Contains(b.Reason, "failures in a row") || g.State != OK || g.Want != 3 {
+				t.Errorf("replica %d says %+v and %+v", n, b, g)
+			}
+		}
+		w.redis.SetDown(true)
+		w.after(time.Second)
+		if err := w.all[0].manager.Refresh(t.Context()); err == nil && w.all[0].watchesNot() {
+			t.Error("statuses were read without Redis")
+		}
+		w.redis.SetDown(false)
+		w.after(time.Minute)
+	})
+}
+
+// watchesNot reports whether the replica leaves anything to others.
+func (r *replica) watchesNot() bool {
+	for _, h := range r.manager.workers.Load().byID {
+		if !h.watched.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// A replica that comes back to a target after a while learns from what the others have
+// saved: what they have seen is no burst of now.
+func TestAbsentWorkersLearnNothingTwice(t *testing.T) {
+	play(t, 64, func(t *testing.T, w *scenario) {
+		login := learning("login", 40)
+		w.apply(login)
+		second := w.start(login)
+		w.after(10 * time.Second)
+		// Both hear of takes at the replica that was asked alone.
+		w.demand(login, 4*time.Second, 20*time.Minute)
+		idle := w.replica
+		if !second.manager.workers.Load().byName["login"].watched.Load() {
+			idle = second
+		}
+		before := w.held(login)
+		idle.manager.Kick(login.ID)
+		w.after(30 * time.Second)
+		if n := w.held(login); n > before+6 {
+			t.Errorf("%d tokens and orders after a kick, %d before", n, before)
+		}
+	})
+}

@@ -2,7 +2,7 @@ package httpapi
 
 import "poold/internal/purchase"
 
-// Metrics is the purchase.Observer of the daemon.
+// The methods below are those of a purchase.Observer.
 
 // Ended counts an order that ended.
 func (m *Metrics) Ended(e purchase.Event) {

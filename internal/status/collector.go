@@ -2,7 +2,6 @@ package status
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -132,19 +131,19 @@ func (c *Collector) Stopping() {
 func (c *Collector) Snapshot(ctx context.Context) *Snapshot {
 	c.asked.Store(time.Now().UnixNano())
 	set := c.File.Current()
-	key, life := c.terms(set)
-	return c.snapshots.get(key, life, func() *Snapshot {
+	of, life := c.terms(set)
+	return c.snapshots.get(of, life, func() *Snapshot {
 		// Others wait for it too, so it must survive the one who makes it.
 		return c.take(context.WithoutCancel(ctx), set)
 	})
 }
 
 // terms says which snapshots may be shown now, and for how long.
-func (c *Collector) terms(set *targets.Set) (key string, life time.Duration) {
+func (c *Collector) terms(set *targets.Set) (of revision, life time.Duration) {
 	if many(set) {
-		return fmt.Sprintf("%p", set), manyLife
+		return revision{set: set}, manyLife
 	}
-	return fmt.Sprintf("%p %d", set, c.changes.Load()), snapshotLife
+	return revision{set: set, changes: c.changes.Load()}, snapshotLife
 }
 
 func many(set *targets.Set) bool { return len(set.Targets) > manyTargets }
@@ -162,8 +161,8 @@ func (c *Collector) Run(ctx context.Context) error {
 		set := c.File.Current()
 		watched := time.Since(time.Unix(0, c.asked.Load())) < watchedFor
 		if watched && many(set) {
-			key, life := c.terms(set)
-			c.snapshots.renew(key, life, func() *Snapshot { return c.take(ctx, set) })
+			of, life := c.terms(set)
+			c.snapshots.renew(of, life, func() *Snapshot { return c.take(ctx, set) })
 		}
 	}
 }
@@ -176,7 +175,7 @@ func (c *Collector) Outage(ctx context.Context) (reason string, until time.Time,
 
 // providersNow returns how the providers do, at most providersLife ago.
 func (c *Collector) providersNow(ctx context.Context) []purchase.Status {
-	return c.providers.get(fmt.Sprintf("%p", c.File.Current()), providersLife, func() []purchase.Status {
+	return c.providers.get(revision{set: c.File.Current()}, providersLife, func() []purchase.Status {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), providersLimit)
 		defer cancel()
 		return c.Purchases.Providers(ctx, time.Now())

@@ -9,9 +9,6 @@ import (
 	"poold/internal/targets"
 )
 
-// timestamp is RFC 3339 in UTC to the millisecond, as everywhere in the API.
-const timestamp = "2006-01-02T15:04:05.000Z"
-
 // Token answers are put together by hand: they are the one hot path of the
 // daemon, and nearly all of an answer is known before the token is. A test
 // holds the result against encoding/json.
@@ -48,8 +45,9 @@ func appendToken(b, middle []byte, t *pool.Token) []byte {
 	return append(b, "}\n"...)
 }
 
-// appendTime appends t in the form of timestamp, which Time.AppendFormat reads
-// anew for each time. Years beyond 9999 do not occur.
+// appendTime appends t as RFC 3339 in UTC to the millisecond, as everywhere in the API.
+// Time.AppendFormat would parse its layout anew for each token. Years beyond 9999 do not
+// occur.
 func appendTime(b []byte, t time.Time) []byte {
 	t = t.UTC()
 	year, month, day := t.Date()

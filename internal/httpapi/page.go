@@ -104,6 +104,7 @@ func (p *pages) writePage(w http.ResponseWriter, document *status.Document) erro
 	if err := p.page.Execute(&page, document); err != nil {
 		return fmt.Errorf("rendering the status page: %w", err)
 	}
+	answerWithin(w, writeLimit) // thousands of rows take their time
 	h := w.Header()
 	h.Set("Content-Security-Policy", pagePolicy)
 	h.Set("Referrer-Policy", "no-referrer")

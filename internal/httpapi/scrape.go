@@ -20,7 +20,7 @@ func (s *scrapes) scrape(w http.ResponseWriter, r *http.Request, _ *call) error 
 	s.metrics.keep(s.sets.Current())
 	// A registry for this scrape alone: the figures belong to one snapshot.
 	state := prometheus.NewRegistry()
-	if err := state.Register(s.status.Snapshot(r.Context())); err != nil {
+	if err := state.Register(current(w, r, s.status)); err != nil {
 		return fmt.Errorf("registering the status for a scrape: %w", err)
 	}
 	w.Header()["Cache-Control"] = noStore

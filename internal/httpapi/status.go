@@ -26,13 +26,21 @@ type pages struct {
 	css    []byte
 }
 
+// current returns the current snapshot. One of many targets may have taken all the time
+// that an answer has.
+func current(w http.ResponseWriter, r *http.Request, from Snapshots) *status.Snapshot {
+	snapshot := from.Snapshot(r.Context())
+	answerWithin(w, writeLimit)
+	return snapshot
+}
+
 // overview is GET /status: a page for browsers, JSON for everybody else.
 func (p *pages) overview(w http.ResponseWriter, r *http.Request, c *call) error {
 	w.Header()["Vary"] = varyAccept
 	if !prefers(r.Header["Accept"], "text/html") {
 		return p.document(w, r, c)
 	}
-	document := p.status.Snapshot(r.Context()).Document
+	document := current(w, r, p.status).Document
 	if c.caller.globs != nil {
 		document = document.Only(c.caller.mayUse)
 	}
@@ -41,7 +49,7 @@ func (p *pages) overview(w http.ResponseWriter, r *http.Request, c *call) error 
 
 // document is GET /status.json.
 func (p *pages) document(w http.ResponseWriter, r *http.Request, c *call) error {
-	snapshot := p.status.Snapshot(r.Context())
+	snapshot := current(w, r, p.status)
 	if c.caller.globs != nil {
 		return respondJSON(w, snapshot.Document.Only(c.caller.mayUse))
 	}
@@ -55,7 +63,7 @@ func (p *pages) document(w http.ResponseWriter, r *http.Request, c *call) error 
 
 // target is GET /pool/{target}: its part of the status.
 func (p *pages) target(w http.ResponseWriter, r *http.Request, c *call) error {
-	target, ok := p.status.Snapshot(r.Context()).Document.Target(c.target.Name)
+	target, ok := current(w, r, p.status).Document.Target(c.target.Name)
 	if !ok { // a reload removed it between two lines of ours
 		return fault(codeUnknownTarget, "the configuration file has no target of this name")
 	}

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -260,6 +261,18 @@ func TestStatusIsShared(t *testing.T) {
 	lookers.Wait()
 	if got, most := d.stock.count("survey"), 2+int(time.Since(begun)/(200*time.Millisecond)); got > most {
 		t.Errorf("%d surveys, want %d at most", got, most)
+	}
+}
+
+// TestSlowStatusIsAnswered: also where the store took all the time that an answer has.
+func TestSlowStatusIsAnswered(t *testing.T) {
+	d := start(t, sampleSet(), nil, func(s *http.Server) { s.WriteTimeout = 200 * time.Millisecond })
+	d.stock.before = func(context.Context, string) error { time.Sleep(300 * time.Millisecond); return nil }
+	for _, path := range []string{"/status.json", "/status", "/metrics", "/pool/checkout"} {
+		d.status.Changed()
+		if a := d.ask(t, "GET", path, "Accept: text/html"); a.status != 200 {
+			t.Errorf("%s: %d", path, a.status)
+		}
 	}
 }
 

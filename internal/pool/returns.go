@@ -53,18 +53,19 @@ type unwanted struct {
 
 // add makes a token one of those to be put back.
 func (r *returns) add(t Token) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	id := t.identity
+	r.mu.Lock()
 	waiting, working := r.pending[id]
 	if len(waiting) >= mostBack {
+		r.mu.Unlock()
 		return errFullBack
-	}
-	if !working && !r.spawn(func() { r.putBackAll(id) }) {
-		return ErrClosed
 	}
 	// Its TTL is as of the hand-out: it is dead by then.
 	r.pending[id] = append(waiting, unwanted{token: t, until: time.Now().Add(t.TTL)})
+	r.mu.Unlock()
+	if !working && !r.spawn(func() { r.putBackAll(id) }) {
+		r.putBackAll(id) // after Close: each gets one try
+	}
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/pool/redistest"
 )
 
@@ -95,8 +96,33 @@ func TestTokensNotReturnedBeforeTheStopAreSaid(t *testing.T) {
 		if !strings.Contains(log.String(), "tokens=3") {
 			t.Errorf("the log says:\n%s", &log)
 		}
-		if err := s.Return(tokens[3]); !errors.Is(err, ErrClosed) {
-			t.Errorf("one more, after the stop: %v", err)
+		// The store is closed: one more is said too, and holds nobody.
+		if err := s.Return(tokens[3]); err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(log.String(), "tokens=1") {
+			t.Errorf("the log says:\n%s", &log)
+		}
+	})
+}
+
+// A token whose caller hung up comes with the answer of a take that is under way while
+// the store closes: it is put back before the connections are closed.
+func TestTokensThatComeWhileTheStoreCloses(t *testing.T) {
+	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
+		stock(t, one, id, 1, 0, time.Minute)
+		token := take(t, one, Request{ID: id}, 1)[0]
+		closing := make(chan struct{})
+		one.spawn(func() { // as a call that is answered now
+			<-one.closing
+			time.Sleep(time.Second)
+			one.giveBack(token)
+			close(closing)
+		})
+		one.Tokens.close()
+		<-closing
+		if got := look(t, two, id); got.Fresh != 1 || got.Figures.Returned != 1 {
+			t.Errorf("afterwards: %+v", got)
 		}
 	})
 }

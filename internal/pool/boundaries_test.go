@@ -460,7 +460,7 @@ func TestWhereARatesWindowEnds(t *testing.T) {
 	})
 }
 
-// call makes one call of take.lua for these requests, none of them plain.
+// call makes one call of take.lua for these requests, none of them immediate.
 func call(t *testing.T, s *replica, requests ...Request) ([]string, error) {
 	t.Helper()
 	c, q := &takeCall{}, s.queue(requests[0].ID)

@@ -56,8 +56,8 @@ func testJunkIsSetAside(t *testing.T, o Options) {
 	balanced(t, got)
 }
 
-// Several junk elements in front of many plain takes cost nobody a token.
-func testJunkAmongManyPlainTakes(t *testing.T, o Options) {
+// Several junk elements in front of many immediate takes cost nobody a token.
+func testJunkAmongManyImmediateTakes(t *testing.T, o Options) {
 	s, id := open(t, o), identity("much junk")
 	stock(t, s, id, 2, 40*time.Second, time.Minute)
 	s.slow.RPush(t.Context(), s.keys(id).tokens, "a", "b", "c")

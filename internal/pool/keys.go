@@ -66,7 +66,7 @@ func (n *keyspace) task(provider, task string) string {
 // identity has this name.
 func (n *keyspace) overall() string { return n.prefix + ":spend:{overall}" }
 
-// secret is the key of what replicas seal the names of tokens with.
+// secret is the key of what replicas sign the names of tokens with.
 func (n *keyspace) secret() string { return n.prefix + ":secret" }
 
 // channel carries the IDs of identities in which there is something for a waiter,

@@ -89,8 +89,8 @@ func (s *Tokens) lookKeys(id captcha.ID) []string {
 
 // detailedStock reads the answer of look.lua.
 func detailedStock(reply any) (Stock, error) {
-	const plain, all = 12, 17
-	n, err := integers(reply, plain)
+	const numbers, all = 12, 17
+	n, err := integers(reply, numbers)
 	if err != nil {
 		return Stock{}, err
 	}

@@ -626,7 +626,7 @@ func testLostRepliesOfEndings(t *testing.T, o Options) {
 	thief := redistest.NewThief(0.3, ":sold:")
 	o.Dial = thief.Over(o.Dial)
 	s, id := open(t, o), identity("endings")
-	seal, err := plain.signing.signer(t.Context())
+	signer, err := plain.signing.signer(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -648,7 +648,7 @@ func testLostRepliesOfEndings(t *testing.T, o Options) {
 		if how, err := s.Fail(t.Context(), Failure{Ref: failed, Bought: true}); err == nil && how != Ended {
 			t.Errorf("failing %s: %v", failed, how)
 		}
-		if _, err := s.Report(t.Context(), id, seal.name(landed.Order, "me"), "me", false); errors.Is(err, ErrReported) {
+		if _, err := s.Report(t.Context(), id, signer.name(landed.Order, "me"), "me", false); errors.Is(err, ErrReported) {
 			t.Errorf("the first report on %s: %v", landed, err)
 		}
 	}

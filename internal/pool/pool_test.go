@@ -207,7 +207,7 @@ func testRateIsAWindow(t *testing.T, o Options) {
 	}
 }
 
-func testPlacesAtAProvider(t *testing.T, o Options) {
+func testPermitsAtAProvider(t *testing.T, o Options) {
 	s, id := open(t, o), identity("p")
 	reserve := func(order string, ttl time.Duration) bool {
 		t.Helper()

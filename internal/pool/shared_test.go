@@ -9,7 +9,7 @@ import (
 )
 
 // gather starts takes that wait with one key and returns when all of them stand in
-// the line together.
+// the queue together.
 func gather(t *testing.T, s *replica, r Request, callers int) <-chan answer {
 	t.Helper()
 	results := make(chan answer, callers)
@@ -25,7 +25,7 @@ func gather(t *testing.T, s *replica, r Request, callers int) <-chan answer {
 	return results
 }
 
-// ears counts the callers that wait with a key at a replica.
+// listeners counts the callers that wait with a key at a replica.
 func listeners(q *takeQueue) (n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -104,7 +104,8 @@ local function fit(need)
   end
 end
 
-local waiters, by_ticket, once = {}, {}, {}
+local waiters, by_ticket = {}, {}
+local once = {} -- what each Idempotency-Key got, by its key; false = nothing yet
 -- show says that the waiter's replica lives, and keeps it in the queue.
 local function show(waiter)
   by_ticket[waiter.ticket] = waiter

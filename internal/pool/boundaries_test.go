@@ -460,6 +460,27 @@ func TestWhereARatesWindowEnds(t *testing.T) {
 	})
 }
 
+// Who needs more than a token and does not wait is told of the rate like any other, and
+// is no request that the stock could have served.
+func TestARateRefusesThoseWithAKey(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+		stock(t, s, id, 2, 0, time.Hour)
+		request := Request{ID: id, Rate: 1, RatePer: 10 * time.Second}
+		take(t, s, request, 1)
+		withKey, choosy := request, request
+		withKey.Idempotency, choosy.MinTTL = "k", time.Minute
+		for _, r := range []Request{withKey, choosy} {
+			var limited *RateError
+			if _, err := s.Take(t.Context(), r); !errors.As(err, &limited) || limited.RetryAfter != 10*time.Second {
+				t.Errorf("%+v: %v", r, err)
+			}
+		}
+		if f := look(t, s, id).Figures; f.Requests != 1 || f.Hits != 1 || f.Misses != 0 {
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
 // call makes one call of take.lua for these requests, none of them immediate.
 func call(t *testing.T, s *replica, requests ...Request) ([]string, error) {
 	t.Helper()

@@ -17,7 +17,7 @@ func TestPauseAndResume(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	set.Targets[0].Paused = true
 	d := start(t, set, nil, nil)
-	d.refill.notes["staging-login"] = refill.Note{State: refill.Paused, Reason: "paused by an operator", Limit: policy.LimitPaused} // never updated
+	d.refill.statuses["staging-login"] = refill.Status{State: refill.Paused, Reason: "paused by an operator", Limit: policy.LimitPaused} // never updated
 	state := func(name string) string { return d.ask(t, "GET", "/pool/"+name, bearer(keyAll)).body }
 
 	if a := d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyAll)); a.status != 204 || a.body != "" {
@@ -141,7 +141,7 @@ func TestHealth(t *testing.T) {
 	if a := d.ask(t, "GET", "/readyz"); a.status != 200 || strings.TrimSpace(a.body) != `{"ready":true}` {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	d.refill.notes["checkout"] = refill.Note{State: refill.Starved}
+	d.refill.statuses["checkout"] = refill.Status{State: refill.Starved}
 	if a := d.ask(t, "GET", "/readyz"); a.status != 200 {
 		t.Errorf("one starved target makes the replica unready: %d", a.status)
 	}

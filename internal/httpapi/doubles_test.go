@@ -296,16 +296,18 @@ func (w *watchedStock) putBack(t *testing.T, target *targets.Target, n int) (sto
 }
 
 type fakeRefill struct {
-	mu     sync.Mutex
-	notes  map[string]refill.Note
-	kicked []captcha.ID
+	mu       sync.Mutex
+	statuses map[string]refill.Status
+	kicked   []captcha.ID
 }
 
-func (f *fakeRefill) Note(name string) (refill.Note, bool) {
+func (f *fakeRefill) Refresh(context.Context) error { return nil }
+
+func (f *fakeRefill) Status(name string) (refill.Status, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	note, ok := f.notes[name]
-	return note, ok
+	now, ok := f.statuses[name]
+	return now, ok
 }
 
 func (f *fakeRefill) Kick(id captcha.ID) { f.kicked = append(f.kicked, id) }
@@ -446,7 +448,7 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 	d := &daemon{
 		config: &fakeConfig{reload: func(context.Context) error { return nil }},
 		stock:  openStock(t),
-		refill: &fakeRefill{notes: map[string]refill.Note{}},
+		refill: &fakeRefill{statuses: map[string]refill.Status{}},
 		provider: purchase.Status{
 			Name: "solver", State: provider.State{Kind: provider.StateOK}, InFlight: 3, Concurrency: 20,
 		},
@@ -456,7 +458,7 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 	}
 	d.config.set.Store(set)
 	for _, target := range set.Targets {
-		d.refill.notes[target.Name] = refill.Note{Want: target.Depth, State: refill.OK, Lead: 18 * time.Second}
+		d.refill.statuses[target.Name] = refill.Status{Want: target.Depth, State: refill.OK, Lead: 18 * time.Second}
 	}
 	d.buyer = &fakeBuyer{
 		providers: func(context.Context, time.Time) []purchase.Status { return []purchase.Status{d.provider} },

@@ -23,8 +23,8 @@ const (
 
 // Notes gives what refill knows of a target; *refill.Manager implements it.
 type Notes interface {
-	// Note is false while no worker refills the target.
-	Note(name string) (refill.Note, bool)
+	// Status is false while no worker refills the target.
+	Status(name string) (refill.Status, bool)
 }
 
 // Outages knows whether any provider can be asked; *status.Collector implements it.
@@ -97,7 +97,7 @@ func (x *explainer) explain(ctx context.Context, c *call, err error) *Problem {
 
 // explainEmpty says why there is no token and when there may be one.
 func (x *explainer) explainEmpty(ctx context.Context, c *call, e *pool.EmptyError) *Problem {
-	note, _ := x.refill.Note(c.target.Name)
+	note, _ := x.refill.Status(c.target.Name)
 	retry := e.RetryAfter
 	if retry <= 0 {
 		retry = jitter(cmp.Or(note.Lead, unknownLead))
@@ -124,7 +124,7 @@ func (x *explainer) explainEmpty(ctx context.Context, c *call, e *pool.EmptyErro
 
 // explainBudget sends the caller away until something is bought again. Only an order that
 // is still under way can bring a token before.
-func explainBudget(note refill.Note, retry time.Duration) *Problem {
+func explainBudget(note refill.Status, retry time.Duration) *Problem {
 	if left := time.Until(note.Until); left > 0 {
 		retry = left // to the second: nothing is gained by coming before
 	}

@@ -94,27 +94,27 @@ func TestWhyEmpty(t *testing.T) {
 	busy := purchase.Status{Name: "other", State: provider.State{Kind: provider.StateBusy, Until: time.Now().Add(time.Hour)}}
 	for _, c := range []struct {
 		name      string
-		note      refill.Note
+		refilling refill.Status
 		inFile    bool
 		providers []purchase.Status
 		code      code
 		detail    string
 		retry     int // at least
 	}{
-		{name: "all is well", note: refill.Note{State: refill.OK, Lead: time.Second}, providers: []purchase.Status{busy}, code: codePoolEmpty, retry: 1},
+		{name: "all is well", refilling: refill.Status{State: refill.OK, Lead: time.Second}, providers: []purchase.Status{busy}, code: codePoolEmpty, retry: 1},
 		{name: "paused in the file", inFile: true, providers: []purchase.Status{busy}, code: codePaused, retry: 1},
-		{name: "refused", note: refill.Note{State: refill.Refused, Reason: "wrong sitekey"}, providers: []purchase.Status{busy}, code: codePoolEmpty, detail: "wrong sitekey", retry: 1},
+		{name: "refused", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey"}, providers: []purchase.Status{busy}, code: codePoolEmpty, detail: "wrong sitekey", retry: 1},
 		{name: "down", providers: []purchase.Status{paused("no money", time.Minute)}, code: codeProviderDown, detail: "no money", retry: 55},
 		{name: "down, all of them", providers: []purchase.Status{paused("no money", time.Hour), paused("wrong key", time.Minute)}, code: codeProviderDown, detail: "solver is paused: no money", retry: 55},
-		{name: "budget", note: refill.Note{State: refill.Budget, Reason: "the hour is full"}, providers: []purchase.Status{paused("no money", time.Hour)}, code: codeBudget, detail: "the hour is full", retry: 1},
-		{name: "budget, but paused too", inFile: true, note: refill.Note{State: refill.Budget}, providers: []purchase.Status{busy}, code: codePaused, retry: 1},
+		{name: "budget", refilling: refill.Status{State: refill.Budget, Reason: "the hour is full"}, providers: []purchase.Status{paused("no money", time.Hour)}, code: codeBudget, detail: "the hour is full", retry: 1},
+		{name: "budget, but paused too", inFile: true, refilling: refill.Status{State: refill.Budget}, providers: []purchase.Status{busy}, code: codePaused, retry: 1},
 		{name: "one of two down", providers: []purchase.Status{paused("no money", time.Minute), busy}, code: codePoolEmpty, retry: 1},
 		{name: "no provider at all", code: codeProviderDown, retry: 1},
 	} {
 		set := sampleSet()
 		set.Targets[1].Paused = c.inFile
 		d := start(t, set, nil, nil)
-		d.refill.notes["staging-login"] = c.note
+		d.refill.statuses["staging-login"] = c.refilling
 		d.buyer.providers = func(context.Context, time.Time) []purchase.Status { return c.providers }
 		a := d.ask(t, "GET", "/pool/staging-login/token")
 		checkProblem(t, c.name, a, 503, c.code, "staging-login")
@@ -140,7 +140,7 @@ func TestBudgetRetry(t *testing.T) {
 	}{
 		{90 * time.Minute, 0, 5399, 5400}, {90 * time.Minute, 3 * time.Second, 5399, 5400}, {1500 * time.Millisecond, 0, 1, 2}, {-time.Second, 7 * time.Second, 7, 7},
 	} {
-		d.refill.notes["staging-login"] = refill.Note{State: refill.Budget, Lead: time.Hour, Until: time.Now().Add(c.left)}
+		d.refill.statuses["staging-login"] = refill.Status{State: refill.Budget, Lead: time.Hour, Until: time.Now().Add(c.left)}
 		d.stock.breaks("take", &pool.EmptyError{RetryAfter: c.known})
 		a := d.ask(t, "GET", "/pool/staging-login/token")
 		checkProblem(t, "budget", a, 503, codeBudget, "staging-login")

@@ -25,9 +25,9 @@ func TestTheCauseStandsFirst(t *testing.T) {
 	d := start(t, set, nil, nil)
 	const why = "provider solver is paused: wrong key (ERROR_KEY_DOES_NOT_EXIST)"
 	d.provider.State = provider.State{Kind: provider.StatePaused, Reason: "wrong key (ERROR_KEY_DOES_NOT_EXIST)", Until: time.Now().Add(time.Minute)}
-	d.refill.notes["checkout"] = refill.Note{Want: 5, State: refill.Starved, Reason: "waiting for a provider that can take an order"}
-	d.refill.notes["staging-login"] = refill.Note{State: refill.OK, Risk: 1} // adaptive, nobody asks
-	d.refill.notes["staging-signup"] = refill.Note{Want: 2, State: refill.OK}
+	d.refill.statuses["checkout"] = refill.Status{Want: 5, State: refill.Starved, Reason: "waiting for a provider that can take an order"}
+	d.refill.statuses["staging-login"] = refill.Status{State: refill.OK, Risk: 1} // adaptive, nobody asks
+	d.refill.statuses["staging-signup"] = refill.Status{Want: 2, State: refill.OK}
 	d.fill(t, "staging-signup", 2)
 	var document status.Document
 	show := func() []status.Target {
@@ -67,8 +67,8 @@ func TestTheCauseStandsFirst(t *testing.T) {
 		t.Errorf("%+v", rows[2])
 	}
 	// What is a target's own matter stays, as for its callers.
-	d.refill.notes["checkout"] = refill.Note{State: refill.Refused, Reason: "ERROR_GOOGLEKEY"}
-	d.refill.notes["staging-login"] = refill.Note{State: refill.Budget, Reason: "the hour is full"}
+	d.refill.statuses["checkout"] = refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY"}
+	d.refill.statuses["staging-login"] = refill.Status{State: refill.Budget, Reason: "the hour is full"}
 	if err := d.stock.Store.Pause(t.Context(), d.target("staging-signup").ID); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestTheCauseStandsFirst(t *testing.T) {
 	}
 
 	// Without Redis that is what the rows say; the alarm stands behind that of the store.
-	d.refill.notes["checkout"] = refill.Note{Want: 5, State: refill.OK}
+	d.refill.statuses["checkout"] = refill.Status{Want: 5, State: refill.OK}
 	d.stock.redis.SetDown(true)
 	if rows = show(); !strings.HasPrefix(rows[0].Reason, "redis does not answer") || len(document.Alarms) != 2 ||
 		!strings.HasPrefix(document.Alarms[0], "The store cannot be used: redis does not answer") || document.Alarms[1] != "Nothing is bought: "+why {
@@ -91,7 +91,7 @@ func TestTheCauseStandsFirst(t *testing.T) {
 // TestNoFalseAlarm: one provider that can be asked is enough, also where it is busy.
 func TestNoFalseAlarm(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	d.refill.notes["checkout"] = refill.Note{Want: 5, State: refill.Starved, Reason: "provider other is busy"}
+	d.refill.statuses["checkout"] = refill.Status{Want: 5, State: refill.Starved, Reason: "provider other is busy"}
 	d.buyer.providers = func(context.Context, time.Time) []purchase.Status {
 		return []purchase.Status{
 			{Name: "solver", State: provider.State{Kind: provider.StatePaused, Reason: "no money"}},
@@ -110,25 +110,25 @@ func TestNoFalseAlarm(t *testing.T) {
 // not alarm.
 func TestIdle(t *testing.T) {
 	for name, c := range map[string]struct {
-		adaptive bool
-		note     refill.Note
-		want     string
+		adaptive  bool
+		refilling refill.Status
+		want      string
 	}{
-		"adaptive, nobody asks":   {true, refill.Note{State: refill.OK, Risk: 1}, status.StateIdle},
-		"adaptive, keeps some":    {true, refill.Note{State: refill.OK, Want: 1, Risk: 0.5}, refill.OK},
-		"adaptive, out of credit": {true, refill.Note{State: refill.OK, Risk: 1, Limit: policy.LimitCredit}, refill.OK},
-		"adaptive, starting":      {true, refill.Note{State: refill.OK, Reason: "starting"}, refill.OK},
-		"adaptive, starved":       {true, refill.Note{State: refill.Starved}, refill.Starved},
-		"fixed, idle_after":       {false, refill.Note{State: refill.OK, Limit: policy.LimitIdle}, status.StateIdle},
-		"fixed, idle with a min":  {false, refill.Note{State: refill.OK, Want: 1, Limit: policy.LimitIdle}, refill.OK},
-		"fixed, not looked yet":   {false, refill.Note{State: refill.OK}, refill.OK},
+		"adaptive, nobody asks":   {true, refill.Status{State: refill.OK, Risk: 1}, status.StateIdle},
+		"adaptive, keeps some":    {true, refill.Status{State: refill.OK, Want: 1, Risk: 0.5}, refill.OK},
+		"adaptive, out of credit": {true, refill.Status{State: refill.OK, Risk: 1, Limit: policy.LimitCredit}, refill.OK},
+		"adaptive, starting":      {true, refill.Status{State: refill.OK, Reason: "starting"}, refill.OK},
+		"adaptive, starved":       {true, refill.Status{State: refill.Starved}, refill.Starved},
+		"fixed, idle_after":       {false, refill.Status{State: refill.OK, Limit: policy.LimitIdle}, status.StateIdle},
+		"fixed, idle with a min":  {false, refill.Status{State: refill.OK, Want: 1, Limit: policy.LimitIdle}, refill.OK},
+		"fixed, not looked yet":   {false, refill.Status{State: refill.OK}, refill.OK},
 	} {
 		set := sampleSet()
 		if set.Targets[1].Refill = targets.RefillFixed; c.adaptive {
 			set.Targets[1].Refill = targets.RefillAdaptive
 		}
 		d := start(t, set, nil, nil)
-		d.refill.notes["staging-login"] = c.note
+		d.refill.statuses["staging-login"] = c.refilling
 		row, _ := d.status.Snapshot(t.Context()).Document.Target("staging-login")
 		if row.State != c.want {
 			t.Errorf("%s: %s", name, row.State)
@@ -138,7 +138,7 @@ func TestIdle(t *testing.T) {
 		}
 	}
 	d := start(t, sampleSet(), nil, nil)
-	d.refill.notes["staging-login"] = refill.Note{State: refill.OK}
+	d.refill.statuses["staging-login"] = refill.Status{State: refill.OK}
 	waiting := make(chan answer)
 	go func() { waiting <- d.ask(t, "GET", "/pool/staging-login/token?wait=9s") }()
 	eventually(t, "it is not idle while somebody waits", func() bool {

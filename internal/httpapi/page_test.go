@@ -99,7 +99,7 @@ func TestPageEscapes(t *testing.T) {
 	set.Warnings = []targets.Problem{{File: evil, Line: 3, Text: evil}}
 	d := start(t, set, nil, nil)
 	d.config.problems = []targets.Problem{{File: evil, Text: evil}}
-	d.refill.notes["a"+evil] = refill.Note{State: evil, Reason: evil}
+	d.refill.statuses["a"+evil] = refill.Status{State: evil, Reason: evil}
 	d.buyer.providers = func(context.Context, time.Time) []purchase.Status {
 		return []purchase.Status{{Name: evil, State: provider.State{Kind: provider.StateKind(evil), Reason: evil}}}
 	}

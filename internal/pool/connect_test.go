@@ -168,6 +168,12 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	if learned, err := s.Recall(t.Context(), identity("none")); err != nil || learned != nil {
 		t.Fatalf("recalled %v, %v of nothing", learned, err)
 	}
+	if _, _, err := s.Beat(t.Context(), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Share(t.Context(), id, []byte("ok")); err != nil {
+		t.Fatal(err)
+	}
 	waiter := parkOne(t, s, Request{ID: id, MinTTL: time.Hour, Wait: 20 * time.Second, MaxWaiting: 5})
 	keys, err := s.slow.Keys(t.Context(), "*").Result()
 	if err != nil {
@@ -181,7 +187,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 		}
 	}
 	listed := []string{"pool", "orders", "journal", "leases", "spend", "tickets", "seen", "stats", "leads", "verdicts",
-		"sold", "mind", "paused", "warm", "rate", "last", "once", "back", "places", "task", "secret", "values", "junk", "providers", "probe"}
+		"sold", "mind", "paused", "warm", "rate", "last", "once", "back", "places", "task", "secret", "values", "junk", "providers", "probe", "replicas", "status"}
 	for _, kind := range listed {
 		if !kinds[kind] {
 			t.Errorf("no key of the kind %s was made: %v", kind, keys)

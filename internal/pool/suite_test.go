@@ -108,6 +108,8 @@ var suite = map[string]func(*testing.T, Options){
 	"JunkIsBounded":                      testJunkIsBounded,
 	"JunkInTheJournal":                   testJunkInTheJournal,
 	"ForeignTypes":                       testForeignTypes,
+	"ReplicasKnowEachOther":              testReplicasKnowEachOther,
+	"ReplicasShareWhatTheySay":           testReplicasShareWhatTheySay,
 	"ATextSoldTwiceLandsOnce":            testATextSoldTwiceLandsOnce,
 }
 
@@ -141,6 +143,7 @@ type replica struct {
 	*Tokens
 	*Orders
 	*Controls
+	*Replicas
 }
 
 // openStore is Open for tests.
@@ -149,7 +152,7 @@ func openStore(o Options) (*replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &replica{s.client, s, s.Tokens, s.Orders, s.Controls}, nil
+	return &replica{s.client, s, s.Tokens, s.Orders, s.Controls, s.Replicas}, nil
 }
 
 // open makes a store with a prefix of its own that runs until the test ends.

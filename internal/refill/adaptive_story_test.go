@@ -46,8 +46,8 @@ func TestAdaptiveTargetFollowsTheDemand(t *testing.T) {
 		if got < asked*97/100 || bought > asked*115/100 {
 			t.Errorf("%d of %d requests found a token, %d were bought", got, asked, bought)
 		}
-		if n := w.note("login"); n.Want < 2 || n.Forecast <= 0 {
-			t.Errorf("note while there is demand: %+v", n)
+		if n := w.status("login"); n.Want < 2 || n.Forecast <= 0 {
+			t.Errorf("status while there is demand: %+v", n)
 		}
 		w.store.with(func() {
 			if n := w.store.saves; n < 5 || n > 26 {

@@ -4,7 +4,7 @@
 // it decides is policy's arithmetic; this package is the daemon around it. One looker
 // has the identities that are due looked at together (looker.go), and one worker per
 // identity decides and places (worker.go), with what it knows of its target (tracker.go)
-// and says of it (record.go). The manager keeps as many workers as there are targets
+// and says of it (status.go). The manager keeps as many workers as there are targets
 // (manager.go) and collects what others left (recovery.go).
 //
 // # A worker's turn

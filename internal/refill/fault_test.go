@@ -199,8 +199,8 @@ func TestOddStockErrorIsShown(t *testing.T) {
 	withCounter(t, odd, &counter{}, 5, func(t *testing.T, m *Manager, _ *bytes.Buffer) {
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if n, _ := m.Note("login"); n.State != Starved || n.Reason != "script answered nonsense" {
-			t.Errorf("note %+v", n)
+		if n, _ := m.Status("login"); n.State != Starved || n.Reason != "script answered nonsense" {
+			t.Errorf("status %+v", n)
 		}
 	})
 }

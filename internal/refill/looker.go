@@ -54,10 +54,10 @@ type handle struct {
 	done chan struct{} // closed when the worker has ended
 
 	watched   atomic.Bool          // by this replica
-	elsewhere atomic.Pointer[Note] // what the replica says that watches it
+	elsewhere atomic.Pointer[said] // what the replica says that watches it
 
 	// Of the goroutine that takes the turn alone: what was shared last.
-	shared     Note
+	shared     Status
 	sharedText string
 	sharedAt   time.Time
 
@@ -142,7 +142,7 @@ func (l *looker) next(at time.Time) (batch []*handle, wait time.Duration) {
 			return batch, h.due.Sub(at)
 		}
 		// An order that ended meanwhile may ask for a longer rest than the turn did.
-		if held := h.record.heldFor(at); held > 0 {
+		if held := h.status.heldFor(at); held > 0 {
 			h.due = at.Add(held)
 			heap.Fix(&l.queue, 0)
 			continue

@@ -136,13 +136,13 @@ func (m *Manager) Kick(id captcha.ID) {
 	}
 }
 
-// Note tells how the target of that name is doing; false where there is none.
-func (m *Manager) Note(name string) (Note, bool) {
+// Status tells how the target of that name is doing; false where there is none.
+func (m *Manager) Status(name string) (Status, bool) {
 	h := m.workers.Load().byName[name]
 	if h == nil {
-		return Note{}, false
+		return Status{}, false
 	}
-	return h.status(), true
+	return h.shown(), true
 }
 
 // Run works until ctx ends, then places no more orders and returns when every
@@ -194,7 +194,7 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buy) {
 		t = definition(t)
 		h := old.byID[t.ID]
 		// What one provider refused another one may take.
-		if h != nil && reflect.DeepEqual(h.target, t) && (!otherProviders || !h.record.isRefused()) {
+		if h != nil && reflect.DeepEqual(h.target, t) && (!otherProviders || !h.status.isRefused()) {
 			delete(went, t.ID)
 			if otherProviders {
 				m.looker.kick(h)

@@ -70,8 +70,8 @@ func TestRemovedWorkersHaveEnded(t *testing.T) {
 				t.Error("a worker was still running when Apply returned")
 			}
 		}
-		if _, ok := w.manager.Note("t0"); ok {
-			t.Error("a removed target still has a note")
+		if _, ok := w.manager.Status("t0"); ok {
+			t.Error("a removed target still has a status")
 		}
 		_, before := w.store.lookCount("")
 		w.after(time.Minute)
@@ -120,11 +120,11 @@ func TestRenamedAndUnchanged(t *testing.T) {
 		if now, _ := w.store.lookCount(b.ID); now > before+1 { // a backstop may fall into it
 			t.Errorf("%d looks for an unchanged target", now-before)
 		}
-		if _, ok := w.manager.Note("a"); ok {
-			t.Error("the old name still has a note")
+		if _, ok := w.manager.Status("a"); ok {
+			t.Error("the old name still has a status")
 		}
-		if n := w.note("new-name"); n.State != OK {
-			t.Errorf("note of the new name: %+v", n)
+		if n := w.status("new-name"); n.State != OK {
+			t.Errorf("status of the new name: %+v", n)
 		}
 		if n := w.provider.asked(); n != 6 {
 			t.Errorf("%d submits, want 6: the stock stays where the identity is", n)
@@ -294,8 +294,8 @@ func TestOneLeadForLookAndOrder(t *testing.T) {
 				t.Errorf("ordered with lead %v, want the learned 30s from the first look on", p.Lead)
 			}
 		}
-		if n := w.note("login"); n.Lead != 30*time.Second {
-			t.Errorf("note %+v", n)
+		if n := w.status("login"); n.Lead != 30*time.Second {
+			t.Errorf("status %+v", n)
 		}
 	})
 }

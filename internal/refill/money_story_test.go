@@ -32,9 +32,9 @@ func TestEachBudgetHoldsAlone(t *testing.T) {
 				w.apply(login)
 				w.after(10 * time.Minute)
 				first := w.book.placed()[0].at
-				n := w.note("login")
+				n := w.status("login")
 				if bought := w.provider.asked(); bought != 4 || n.State != Budget {
-					t.Errorf("%d bought, note %+v", bought, n)
+					t.Errorf("%d bought, status %+v", bought, n)
 				}
 				if (n.Until.Sub(first.Add(x.window))).Abs() > time.Second {
 					t.Errorf("room again at %v, want a window after %v", n.Until, first)
@@ -58,8 +58,8 @@ func TestEachBudgetHoldsAlone(t *testing.T) {
 				if said := w.log.count("the budget has room again"); said != 1 {
 					t.Errorf("its end was said %d times", said)
 				}
-				if bought := w.provider.asked(); bought != 6 || w.note("login").State != OK {
-					t.Errorf("%d bought after it, note %+v", bought, w.note("login"))
+				if bought := w.provider.asked(); bought != 6 || w.status("login").State != OK {
+					t.Errorf("%d bought after it, status %+v", bought, w.status("login"))
 				}
 			})
 		})
@@ -72,13 +72,13 @@ func TestBudgetOverAllTargets(t *testing.T) {
 		w.buyer.SetBudget(3)
 		w.apply(target("login", 5))
 		w.after(20 * time.Second)
-		if n := w.note("login"); w.provider.asked() != 3 || n.State != Budget || !strings.Contains(n.Reason, "over all targets") {
-			t.Errorf("%d bought, note %+v", w.provider.asked(), n)
+		if n := w.status("login"); w.provider.asked() != 3 || n.State != Budget || !strings.Contains(n.Reason, "over all targets") {
+			t.Errorf("%d bought, status %+v", w.provider.asked(), n)
 		}
 		w.buyer.SetBudget(5)
 		w.after(backstop + backstopSpread)
-		if n := w.note("login"); w.provider.asked() != 5 || n.State != OK {
-			t.Errorf("%d bought, note %+v", w.provider.asked(), n)
+		if n := w.status("login"); w.provider.asked() != 5 || n.State != OK {
+			t.Errorf("%d bought, status %+v", w.provider.asked(), n)
 		}
 	})
 }
@@ -170,8 +170,8 @@ func TestAnotherReplicaOrdersInBetween(t *testing.T) {
 					})
 					w.apply(login)
 					w.after(10 * time.Millisecond)
-					if n := w.note("login"); n.State != OK {
-						t.Errorf("note %+v", n)
+					if n := w.status("login"); n.State != OK {
+						t.Errorf("status %+v", n)
 					}
 					w.after(5 * time.Second)
 					if s := w.stock(login); s.Orders != 3 {
@@ -267,7 +267,7 @@ func TestArrivalsAfterARestart(t *testing.T) {
 			t.Errorf("%d bought for requests of before the start", n)
 		}
 		w.demand(login, 2*time.Second, 4*time.Minute+30*time.Second)
-		busy := w.note("login")
+		busy := w.status("login")
 		w.end(w.replica)
 		if since := float64(time.Now().UnixMilli())/1000 - w.saved(login).Last; since > 3 {
 			t.Errorf("the last request that is remembered was %g s before the stop", since)
@@ -279,7 +279,7 @@ func TestArrivalsAfterARestart(t *testing.T) {
 		w.replica = w.start(login)
 		w.take(login)
 		w.after(time.Second)
-		if n := w.note("login"); n.Forecast < busy.Forecast/2 || n.Forecast > 1.5*busy.Forecast {
+		if n := w.status("login"); n.Forecast < busy.Forecast/2 || n.Forecast > 1.5*busy.Forecast {
 			t.Errorf("%.1f requests are expected after the restart, %.1f before it", n.Forecast, busy.Forecast)
 		}
 	})
@@ -323,8 +323,8 @@ func TestBudgetsHoldUnderFaults(t *testing.T) {
 				if n := len(w.provider.sales()); n != perHour {
 					t.Errorf("%d bought with a budget of %d", n, perHour)
 				}
-				if n := w.note("login"); n.State != Budget || n.Until.IsZero() {
-					t.Errorf("note with the budget used up: %+v", n)
+				if n := w.status("login"); n.State != Budget || n.Until.IsZero() {
+					t.Errorf("status with the budget used up: %+v", n)
 				}
 				w.after(55 * time.Minute)
 				w.demand(login, 3*time.Second, 5*time.Minute)

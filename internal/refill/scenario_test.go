@@ -214,11 +214,11 @@ func (w *scenario) after(d time.Duration) {
 	synctest.Wait()
 }
 
-func (w *scenario) note(name string) Note {
+func (w *scenario) status(name string) Status {
 	w.t.Helper()
-	n, ok := w.manager.Note(name)
+	n, ok := w.manager.Status(name)
 	if !ok {
-		w.t.Fatalf("no note for %q", name)
+		w.t.Fatalf("no status for %q", name)
 	}
 	return n
 }

@@ -15,8 +15,8 @@ import (
 	"poold/internal/targets"
 )
 
-// live runs a manager on a trace's arrivals, and answers its last note.
-func live(t *testing.T, target targets.Target, arrivals []float64) (n Note, real pool.Figures) {
+// live runs a manager on a trace's arrivals, and answers its last status.
+func live(t *testing.T, target targets.Target, arrivals []float64) (n Status, real pool.Figures) {
 	t.Helper()
 	play(t, 64, func(t *testing.T, w *scenario) {
 		w.provider.like(policy.DefaultSolves())
@@ -27,7 +27,7 @@ func live(t *testing.T, target targets.Target, arrivals []float64) (n Note, real
 			w.take(target)
 		}
 		w.after(time.Minute)
-		n = w.note(target.Name)
+		n = w.status(target.Name)
 		real = w.stock(target).Figures
 	})
 	return n, real
@@ -72,8 +72,8 @@ func TestShadowOfFixed(t *testing.T) {
 	arrivals := burstsOf(t, 1.3)
 	login := target("login", 15)
 	login.HitRate, login.MaxWaste = 0.97, 3
-	note, real := live(t, login, arrivals)
-	s := note.Shadow
+	last, real := live(t, login, arrivals)
+	s := last.Shadow
 	if s == nil {
 		t.Fatal("nothing is told")
 	}
@@ -96,8 +96,8 @@ func TestShadowOfFixed(t *testing.T) {
 func TestShadowOfAdaptive(t *testing.T) {
 	long(t)
 	arrivals := burstsOf(t, 1.3)
-	note, _ := live(t, learning("login", 200), arrivals)
-	s := note.Shadow
+	last, _ := live(t, learning("login", 200), arrivals)
+	s := last.Shadow
 	if s == nil {
 		t.Fatal("nothing is told")
 	}
@@ -124,9 +124,9 @@ func TestShadowUnloads(t *testing.T) {
 		w.after(5 * time.Minute)
 		w.demand(login, 5*time.Second, 15*time.Minute)
 		w.after(time.Second)
-		before := w.note("login").Shadow
+		before := w.status("login").Shadow
 		w.after(90 * time.Minute)
-		night := w.note("login").Shadow
+		night := w.status("login").Shadow
 		if before == nil || night.Bought < before.Bought+280 || night.ShadowBought > before.ShadowBought+20 || night.Requests != before.Requests {
 			t.Errorf("after that %+v, before %+v", night, before)
 		}

@@ -42,8 +42,8 @@ func TestFillsAndRenews(t *testing.T) {
 		if n := len(w.provider.sales()); n < 75 || n > 90 {
 			t.Errorf("%d bought in twenty minutes, want about 80", n)
 		}
-		if n := w.note("login"); n.State != OK || n.Reason != "" || n.Want != 5 || (n.Lead-12*time.Second).Abs() > 500*time.Millisecond {
-			t.Errorf("note %+v", n)
+		if n := w.status("login"); n.State != OK || n.Reason != "" || n.Want != 5 || (n.Lead-12*time.Second).Abs() > 500*time.Millisecond {
+			t.Errorf("status %+v", n)
 		}
 	})
 }
@@ -166,11 +166,11 @@ func TestRefusedTargetStops(t *testing.T) {
 		if n := refused(); n < 1 || n > 4 {
 			t.Errorf("asked %d times for the bad target, want once, or for the orders that were on their way", n)
 		}
-		if n := w.note("bad"); n.State != Refused || !strings.Contains(n.Reason, "WRONG_SITEKEY") {
-			t.Errorf("note %+v", n)
+		if n := w.status("bad"); n.State != Refused || !strings.Contains(n.Reason, "WRONG_SITEKEY") {
+			t.Errorf("status %+v", n)
 		}
-		if w.fresh(good) != 3 || w.note("good").State != OK {
-			t.Errorf("the good target suffers: %d fresh, %+v", w.fresh(good), w.note("good"))
+		if w.fresh(good) != 3 || w.status("good").State != OK {
+			t.Errorf("the good target suffers: %d fresh, %+v", w.fresh(good), w.status("good"))
 		}
 
 		before := refused()
@@ -206,8 +206,8 @@ func TestFailingTargetIsProbed(t *testing.T) {
 		login := target("login", 10)
 		w.apply(login)
 		w.after(30 * time.Second)
-		if n := w.note("login"); n.State != Starved || !strings.Contains(n.Reason, "UNSOLVABLE") {
-			t.Errorf("note %+v", n)
+		if n := w.status("login"); n.State != Starved || !strings.Contains(n.Reason, "UNSOLVABLE") {
+			t.Errorf("status %+v", n)
 		}
 		before := w.provider.asked()
 		w.after(5 * time.Minute)
@@ -216,8 +216,8 @@ func TestFailingTargetIsProbed(t *testing.T) {
 		}
 		w.provider.with(func() { broken = false })
 		w.after(time.Minute)
-		if n := w.fresh(login); n != 10 || w.note("login").State != OK {
-			t.Errorf("%d fresh after it works again, %+v", n, w.note("login"))
+		if n := w.fresh(login); n != 10 || w.status("login").State != OK {
+			t.Errorf("%d fresh after it works again, %+v", n, w.status("login"))
 		}
 	})
 }
@@ -271,13 +271,13 @@ func TestRedisAway(t *testing.T) {
 		if looks, _ := w.store.lookCount(login.ID); looks < 25 || looks > 60 {
 			t.Errorf("%d looks in a minute without Redis, want about 35", looks)
 		}
-		if n := w.note("login"); n.State != Starved || n.Reason != pool.Reason(pool.ErrDown) {
-			t.Errorf("note %+v", n)
+		if n := w.status("login"); n.State != Starved || n.Reason != pool.Reason(pool.ErrDown) {
+			t.Errorf("status %+v", n)
 		}
 		w.redis.SetDown(false)
 		w.after(30 * time.Second)
-		if n := w.fresh(login); n != 5 || w.note("login").State != OK {
-			t.Errorf("%d fresh after Redis came back, %+v", n, w.note("login"))
+		if n := w.fresh(login); n != 5 || w.status("login").State != OK {
+			t.Errorf("%d fresh after Redis came back, %+v", n, w.status("login"))
 		}
 	})
 }
@@ -298,8 +298,8 @@ func TestPaused(t *testing.T) {
 			t.Errorf("%d submits, %d before the pause, want 3", n, before)
 		}
 		for _, name := range []string{"by-file", "by-post"} {
-			if n := w.note(name); n.State != Paused || n.Want != 0 || n.Reason == "" {
-				t.Errorf("note of %s: %+v", name, n)
+			if n := w.status(name); n.State != Paused || n.Want != 0 || n.Reason == "" {
+				t.Errorf("status of %s: %+v", name, n)
 			}
 		}
 		if err := w.elsewhere.Resume(t.Context(), byPost.ID); err != nil {
@@ -319,11 +319,11 @@ func (w *scenario) starves(target targets.Target) {
 	w.t.Helper()
 	w.apply(target)
 	w.after(time.Second)
-	if n := w.note(target.Name); n.State != OK {
+	if n := w.status(target.Name); n.State != OK {
 		w.t.Errorf("called starved after a second: %+v", n)
 	}
 	w.after(5 * time.Second)
-	if n := w.note(target.Name); n.State != Starved || n.Reason == "" {
+	if n := w.status(target.Name); n.State != Starved || n.Reason == "" {
 		w.t.Errorf("after six seconds: %+v", n)
 	}
 }
@@ -351,8 +351,8 @@ func TestStarved(t *testing.T) {
 		w.starves(login)
 		w.buyer.SetProviders(nil)
 		w.after(time.Minute)
-		if n := w.note("login"); n.State != Starved || n.Reason != purchase.ErrNoProvider.Error() {
-			t.Errorf("note without a provider: %+v", n)
+		if n := w.status("login"); n.State != Starved || n.Reason != purchase.ErrNoProvider.Error() {
+			t.Errorf("status without a provider: %+v", n)
 		}
 		w.provider.with(func() { w.provider.down = false })
 		w.buyer.SetProviders([]purchase.Entry{{Provider: w.provider, Concurrency: 5}})
@@ -362,8 +362,8 @@ func TestStarved(t *testing.T) {
 			t.Errorf("%d submits right after the reload, want 3", n)
 		}
 		w.after(30 * time.Second)
-		if n := w.note("login"); n.State != OK || n.Reason != "" {
-			t.Errorf("note when all is well: %+v", n)
+		if n := w.status("login"); n.State != OK || n.Reason != "" {
+			t.Errorf("status when all is well: %+v", n)
 		}
 	})
 }
@@ -381,7 +381,7 @@ func TestOrdersOfUnknownFateAreShown(t *testing.T) {
 		if n := w.provider.asked(); n != 3 {
 			t.Errorf("%d submits for a depth of 3: what may have been bought was bought again", n)
 		}
-		if n := w.note("login"); n.State != Starved || !strings.Contains(n.Reason, "nobody knows whether 3 were bought") {
+		if n := w.status("login"); n.State != Starved || !strings.Contains(n.Reason, "nobody knows whether 3 were bought") {
 			t.Errorf("note: %+v", n)
 		}
 	})

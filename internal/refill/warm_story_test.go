@@ -59,15 +59,15 @@ func warmStory(t *testing.T, kind targets.Refill, posted bool) {
 		if n := w.held(login); n > 2*before {
 			t.Errorf("%d held 45 s before the window", n)
 		}
-		if n := w.note("login"); n.Warm != 0 {
+		if n := w.status("login"); n.Warm != 0 {
 			t.Errorf("warm is %d before the window", n.Warm)
 		}
 		w.after(time.Until(begins) + time.Second)   // the last poll is up to a second late
 		if n := w.fresh(login); n < wanted-before { // of the fixed ones some may just be replaced
 			t.Errorf("%d fresh when the window begins", n)
 		}
-		if n := w.note("login"); n.Warm != wanted || n.Want < wanted {
-			t.Errorf("note in the window: %+v", n)
+		if n := w.status("login"); n.Warm != wanted || n.Want < wanted {
+			t.Errorf("status in the window: %+v", n)
 		}
 		short := 0
 		for range 280 {
@@ -87,8 +87,8 @@ func warmStory(t *testing.T, kind targets.Refill, posted bool) {
 		if n := w.held(login); n > 2*before {
 			t.Errorf("%d held two minutes after the window", n)
 		}
-		if n := w.note("login"); n.Warm != 0 || n.Want != before {
-			t.Errorf("note after the window: %+v", n)
+		if n := w.status("login"); n.Warm != 0 || n.Want != before {
+			t.Errorf("status after the window: %+v", n)
 		}
 	})
 }

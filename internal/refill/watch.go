@@ -30,6 +30,8 @@ const (
 	// that has not changed once in sharedAgain, before the stock forgets it.
 	shareEvery  = 2 * time.Second
 	sharedAgain = 30 * time.Minute
+	// saidFor is how long what another replica said is believed without being read again.
+	saidFor = 20 * time.Second
 )
 
 // Replicas are the daemons that work on the same stock; *pool.Replicas implements it.
@@ -99,7 +101,7 @@ func (l *looker) share(h *handle) {
 	if l.watch.Load().alone() || !h.watched.Load() {
 		return
 	}
-	at, now := time.Now(), h.record.snapshot()
+	at, now := time.Now(), h.status.snapshot()
 	urgent := now.State != h.shared.State || now.Reason != h.shared.Reason
 	if since := at.Sub(h.sharedAt); !urgent && since < shareEvery {
 		return
@@ -129,25 +131,32 @@ func (m *Manager) Refresh(ctx context.Context) error {
 			handles, ids = append(handles, h), append(ids, id)
 		}
 	}
+	at := time.Now()
 	texts, err := m.replicas.Shared(ctx, ids)
 	if err != nil {
 		return err
 	}
 	for i, h := range handles {
-		var said Note
-		if texts[i] != nil && json.Unmarshal(texts[i], &said) == nil {
-			h.elsewhere.Store(&said)
+		s := said{at: at}
+		if texts[i] != nil && json.Unmarshal(texts[i], &s.Status) == nil {
+			h.elsewhere.Store(&s)
 		}
 	}
 	return nil
 }
 
-// status is how a target does: as the replica says that watches it, unless this one
+// said is a status that another replica shared, as it was read.
+type said struct {
+	Status
+	at time.Time
+}
+
+// shown is how a target does: as the replica says that watches it, unless this one
 // has something to say of it.
-func (h *handle) status() Note {
-	own := h.record.snapshot()
-	if said := h.elsewhere.Load(); said != nil && !h.watched.Load() && own.State == OK {
-		return *said
+func (h *handle) shown() Status {
+	own := h.status.snapshot()
+	if s := h.elsewhere.Load(); s != nil && time.Since(s.at) < saidFor && !h.watched.Load() && own.State == OK {
+		return s.Status
 	}
 	return own
 }

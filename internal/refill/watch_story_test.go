@@ -145,8 +145,8 @@ func TestStatusOfWhatOthersWatch(t *testing.T) {
 			if err := r.manager.Refresh(t.Context()); err != nil {
 				t.Errorf("replica %d: %v", n, err)
 			}
-			b, _ := r.manager.Note("bad")
-			g, _ := r.manager.Note("good")
+			b, _ := r.manager.Status("bad")
+			g, _ := r.manager.Status("good")
 			if b.State != Starved || !strings.Contains(b.Reason, "failures in a row") || g.State != OK || g.Want != 3 {
 				t.Errorf("replica %d says %+v and %+v", n, b, g)
 			}

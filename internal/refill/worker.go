@@ -52,7 +52,7 @@ type worker struct {
 	log    *slog.Logger
 	buy    buy
 	kicked atomic.Bool // something happened since the last look
-	record record      // what is shared with the orders under way and Note
+	status status      // what is shared with the orders under way and Status
 
 	// Of the goroutine that takes the turn alone.
 	tracker *policy.Tracker
@@ -87,7 +87,7 @@ func newWorker(t targets.Target, stock Stock, buyer Buyer, buy buy, log *slog.Lo
 	first, interval := buyer.Pace(t.Identity.Type)
 	params := Params(t, first, interval)
 	w.tracker = policy.NewTracker(params, Windows(t))
-	w.record.begin(t, params.Lead(), w.tracker.Credit())
+	w.status.begin(t, params.Lead(), w.tracker.Credit())
 	return w
 }
 
@@ -103,7 +103,7 @@ func (w *worker) backstop() time.Duration {
 // contained takes a part of a turn. A panic ends the turn, not the daemon.
 func (w *worker) contained(part func() rest) (next rest) {
 	if contain(w.log, func() { next = part() }) {
-		w.record.set(Starved, errFault.Error())
+		w.status.set(Starved, errFault.Error())
 		return rest{least: panicWait, most: panicWait}
 	}
 	return next
@@ -112,7 +112,7 @@ func (w *worker) contained(part func() rest) (next rest) {
 // prepare begins a turn: it says how to look at the stock, or where there is no need
 // to, how long to rest.
 func (w *worker) prepare(ctx context.Context, at time.Time) (q pool.Query, pause rest, look bool) {
-	if w.target.Paused || w.record.isRefused() {
+	if w.target.Paused || w.status.isRefused() {
 		return q, rest{least: coalesce, most: policy.Never, content: true}, false
 	}
 	if w.absent {
@@ -141,8 +141,8 @@ func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock poo
 	w.save(ctx, at, saveEvery)
 	w.unload(ctx, at)
 	w.away = 0
-	w.record.decided(d, stock, at)
-	w.record.shadowed(w.tracker.Shadow())
+	w.status.decided(d, stock, at)
+	w.status.shadowed(w.tracker.Shadow())
 	w.notice(&stock)
 	if d.Order == 0 {
 		return rest{least: coalesce, most: d.Look, content: stock.Waiting == 0}, nil
@@ -225,7 +225,7 @@ func (w *worker) terms(d policy.Decision, s pool.Stock) func(nth int) terms {
 // place places the orders decided upon, one after the other. It ends early,
 // without an error, where the decision has become stale.
 func (w *worker) place(ctx context.Context, d policy.Decision, s pool.Stock) error {
-	failing := w.record.isFailing()
+	failing := w.status.isFailing()
 	on := w.terms(d, s)
 	for nth := range d.Order {
 		slot, err := w.admit(ctx, purchase.Bid{
@@ -236,7 +236,7 @@ func (w *worker) place(ctx context.Context, d policy.Decision, s pool.Stock) err
 			return err
 		}
 		// The wait can have been long, and orders have ended in it.
-		if w.record.isRefused() || w.record.isFailing() != failing || w.record.heldFor(time.Now()) > 0 {
+		if w.status.isRefused() || w.status.isFailing() != failing || w.status.heldFor(time.Now()) > 0 {
 			slot.Free()
 			w.kicked.Store(true)
 			return nil
@@ -249,7 +249,7 @@ func (w *worker) place(ctx context.Context, d policy.Decision, s pool.Stock) err
 			return err
 		}
 		w.tracker.Placed(time.Now())
-		if w.record.placed(time.Now()) {
+		if w.status.placed(time.Now()) {
 			w.log.Info("the budget has room again")
 		}
 	}
@@ -260,7 +260,7 @@ func (w *worker) place(ctx context.Context, d policy.Decision, s pool.Stock) err
 // answers nil where the bid is not worth keeping: something has happened since.
 func (w *worker) admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, error) {
 	began := time.Now()
-	bid.Since = w.record.wantsSlot(began)
+	bid.Since = w.status.wantsSlot(began)
 	for {
 		limited, cancel := context.WithTimeout(ctx, bidFor)
 		slot, err := w.buyer.Admit(limited, bid)
@@ -272,7 +272,7 @@ func (w *worker) admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, e
 			return nil, err
 		}
 		at := time.Now()
-		w.record.starve(at)
+		w.status.starve(at)
 		if w.kicked.Load() || at.Sub(began) >= staleBid {
 			w.kicked.Store(true)
 			return nil, nil
@@ -295,17 +295,17 @@ func (w *worker) hindered(ctx context.Context, err error) rest {
 	var budget *purchase.BudgetError
 	switch {
 	case errors.As(err, &budget):
-		if w.record.outOfBudget(budget, time.Now()) {
+		if w.status.outOfBudget(budget, time.Now()) {
 			w.log.Warn("nothing more is bought for now", "err", err)
 		}
 		return rest{least: coalesce, most: budget.RetryAfter}
 	case errors.Is(err, purchase.ErrNoProvider):
 		// A reload that brings one kicks.
-		w.record.set(Starved, err.Error())
+		w.status.set(Starved, err.Error())
 		return rest{least: coalesce, most: policy.Never}
 	case errors.Is(err, purchase.ErrBusy):
-		w.record.busy(err, time.Now())
-		return rest{least: coalesce} // the record holds the next order back
+		w.status.busy(err, time.Now())
+		return rest{least: coalesce} // the status holds the next order back
 	default:
 		return w.stockAway(ctx, err)
 	}
@@ -322,7 +322,7 @@ func (w *worker) stockAway(ctx context.Context, err error) rest {
 		reason = pool.Reason(err)
 	}
 	w.log.Debug("stock not reached", "err", err)
-	w.record.set(Starved, reason)
+	w.status.set(Starved, reason)
 	w.away = min(awayMost, max(awayFirst, 2*w.away))
 	wait := w.away - random(w.away/4)
 	return rest{least: wait, most: wait}
@@ -330,7 +330,7 @@ func (w *worker) stockAway(ctx context.Context, err error) rest {
 
 // ended takes notice of how an order ended.
 func (w *worker) ended(r purchase.Result, kick func(captcha.ID)) {
-	w.record.ended(r, time.Now(), w.log)
+	w.status.ended(r, time.Now(), w.log)
 	if r.Outcome != purchase.Solved {
 		// A landing kicks by itself.
 		kick(w.target.ID)

@@ -30,6 +30,8 @@ const (
 	// second.
 	providersLimit = 250 * time.Millisecond
 	budgetLimit    = 200 * time.Millisecond
+	// refreshLimit bounds the reading of what other replicas say.
+	refreshLimit = 250 * time.Millisecond
 	// surveyLimit bounds a survey, and that of many targets manySurveyLimit; see also
 	// partLimit.
 	surveyLimit     = 1500 * time.Millisecond
@@ -55,8 +57,10 @@ type Stock interface {
 
 // Refill knows how the refilling of a target does; *refill.Manager implements it.
 type Refill interface {
-	// Note is false while no worker refills the target.
-	Note(name string) (refill.Note, bool)
+	// Refresh reads what other replicas say of the targets that they watch.
+	Refresh(ctx context.Context) error
+	// Status is false while no worker refills the target.
+	Status(name string) (refill.Status, bool)
 }
 
 // Purchases knows how the buying does, over all targets; *purchase.Buyer implements it.
@@ -185,7 +189,7 @@ func (c *Collector) providersNow(ctx context.Context) []purchase.Status {
 // take makes a snapshot.
 func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
 	providers := c.providersNow(ctx)
-	notes, queries := c.notes(set)
+	statuses, queries := c.statuses(ctx, set)
 	limit := surveyLimit
 	if many(set) {
 		limit = manySurveyLimit
@@ -217,7 +221,7 @@ func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
 	}
 	for i := range seen {
 		target := &document.Targets[i]
-		*target = targetStatus(&set.Targets[i], notes[i], &seen[i])
+		*target = targetStatus(&set.Targets[i], statuses[i], &seen[i])
 		if none && seen[i].Err == nil {
 			target.cannotBuy(why)
 		}
@@ -225,20 +229,25 @@ func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
 	return newSnapshot(&document, seen, read)
 }
 
-// notes returns what refill says of each target, and how its stock is to be judged.
-func (c *Collector) notes(set *targets.Set) ([]refill.Note, []pool.Query) {
-	notes := make([]refill.Note, len(set.Targets))
+// statuses returns what refill says of each target, and how its stock is to be judged.
+func (c *Collector) statuses(ctx context.Context, set *targets.Set) ([]refill.Status, []pool.Query) {
+	ctx, cancel := context.WithTimeout(ctx, refreshLimit)
+	defer cancel()
+	if err := c.Refill.Refresh(ctx); err != nil {
+		c.Log.DebugContext(ctx, "reading what other replicas say, for a status", slog.Any("err", err))
+	}
+	statuses := make([]refill.Status, len(set.Targets))
 	queries := make([]pool.Query, len(set.Targets))
 	for i := range set.Targets {
 		t := &set.Targets[i]
-		note, ok := c.Refill.Note(t.Name)
+		s, ok := c.Refill.Status(t.Name)
 		if !ok {
-			note = refill.Note{State: refill.OK, Reason: "starting", Lead: unknownLead}
+			s = refill.Status{State: refill.OK, Reason: "starting", Lead: unknownLead}
 		}
-		notes[i] = note
-		queries[i] = pool.Query{ID: t.ID, Margin: t.Margin, Lead: note.Lead}
+		statuses[i] = s
+		queries[i] = pool.Query{ID: t.ID, Margin: t.Margin, Lead: s.Lead}
 	}
-	return notes, queries
+	return statuses, queries
 }
 
 // budget returns the one over all targets, and whether that is what Redis says now or

@@ -55,11 +55,13 @@ func (f *fixedStock) Survey(ctx context.Context, queries []pool.Query) ([]pool.S
 func (f *fixedStock) Health() pool.Health { return pool.Health{Up: true} }
 
 // fixedRefill is what refill says of each target.
-type fixedRefill map[string]refill.Note
+type fixedRefill map[string]refill.Status
 
-func (f fixedRefill) Note(name string) (refill.Note, bool) {
-	note, ok := f[name]
-	return note, ok
+func (f fixedRefill) Refresh(context.Context) error { return nil }
+
+func (f fixedRefill) Status(name string) (refill.Status, bool) {
+	now, ok := f[name]
+	return now, ok
 }
 
 // fixedBuyer says what its fields hold.

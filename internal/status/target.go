@@ -55,14 +55,14 @@ func redisStatus(mode string, health pool.Health, failed error) Redis {
 }
 
 // targetStatus is how one target is doing.
-func targetStatus(t *targets.Target, note refill.Note, seen *observation) Target {
+func targetStatus(t *targets.Target, refilling refill.Status, seen *observation) Target {
 	f := seen.Figures
 	target := Target{
 		Name: t.Name, Type: string(t.Identity.Type), Owner: t.Owner,
-		Marks: marks(note, seen.Verdicts),
-		Depth: t.Depth, Want: note.Want,
-		Refill: string(t.Refill), Forecast: thousandths(note.Forecast), Risk: thousandths(note.Risk), Rail: note.Limit,
-		Warm: note.Warm, Shadow: shadow(note.Shadow), HitRateNeeds: need(note.Shadow),
+		Marks: marks(refilling, seen.Verdicts),
+		Depth: t.Depth, Want: refilling.Want,
+		Refill: string(t.Refill), Forecast: thousandths(refilling.Forecast), Risk: thousandths(refilling.Risk), Rail: refilling.Limit,
+		Warm: refilling.Warm, Shadow: shadow(refilling.Shadow), HitRateNeeds: need(refilling.Shadow),
 		Fresh: seen.Fresh, InFlight: seen.Orders, BoughtInFlight: seen.Bought, Unknown: seen.Unknown, Waiting: seen.Waiting,
 		Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Bought: f.Bought,
 		Solved: f.Solved, Expired: f.Expired, Discarded: f.Discarded, Failed: f.Failed, Lost: f.Lost, Junk: f.Junk, Returned: f.Returned,
@@ -73,12 +73,12 @@ func targetStatus(t *targets.Target, note refill.Note, seen *observation) Target
 		Spent:           money(f.Spent),
 		Windows:         warmWindows(seen.Windows, seen.at),
 	}
-	target.State, target.Reason = state(t, note, seen)
+	target.State, target.Reason = state(t, refilling, seen)
 	if t.Budget != (targets.Budget{}) {
 		target.Budget = &Budget{Hour: usage(seen.HourUsed, t.Budget.PerHour), Day: usage(seen.DayUsed, t.Budget.PerDay)}
 	}
 	if t.Refill == targets.RefillAdaptive {
-		target.Credit = thousandths(note.Credit)
+		target.Credit = thousandths(refilling.Credit)
 	}
 	if seen.NextExpiry >= 0 {
 		left := seconds(seen.NextExpiry)
@@ -89,25 +89,25 @@ func targetStatus(t *targets.Target, note refill.Note, seen *observation) Target
 
 // state returns the state of a target and the reason for it. A pause goes first: it
 // explains an empty pool better than anything else.
-func state(t *targets.Target, note refill.Note, seen *observation) (word, reason string) {
-	idle := note.Want == 0 && seen.Waiting == 0 &&
-		(note.Limit == policy.LimitIdle || note.Limit == policy.LimitNone && t.Refill == targets.RefillAdaptive)
+func state(t *targets.Target, refilling refill.Status, seen *observation) (word, reason string) {
+	idle := refilling.Want == 0 && seen.Waiting == 0 &&
+		(refilling.Limit == policy.LimitIdle || refilling.Limit == policy.LimitNone && t.Refill == targets.RefillAdaptive)
 	switch {
 	case t.Paused:
 		return refill.Paused, "paused in the configuration file"
 	case seen.Paused:
 		return refill.Paused, "paused by POST /pool/" + t.Name + "/pause"
-	case seen.Err != nil && (note.State == refill.OK || note.State == refill.Starved):
+	case seen.Err != nil && (refilling.State == refill.OK || refilling.State == refill.Starved):
 		return refill.Starved, pool.Reason(seen.Err) + "; the figures are the last known ones"
-	case note.State == refill.Paused && seen.Err == nil:
+	case refilling.State == refill.Paused && seen.Err == nil:
 		// Whether it still is, the file and the stock know better: a worker notices the
 		// end of a pause a moment later.
-		note.State, note.Reason = refill.OK, ""
+		refilling.State, refilling.Reason = refill.OK, ""
 	}
-	if note.State == refill.OK && note.Reason == "" && idle {
+	if refilling.State == refill.OK && refilling.Reason == "" && idle {
 		return StateIdle, ""
 	}
-	return note.State, note.Reason
+	return refilling.State, refilling.Reason
 }
 
 // cannotBuy gives the reason why nothing can be bought for any target, as its callers
@@ -161,9 +161,9 @@ func warmWindows(windows []pool.Window, at time.Time) []WarmWindow {
 }
 
 // marks lists what a person should look at; never nil.
-func marks(note refill.Note, verdicts []bool) []string {
+func marks(refilling refill.Status, verdicts []bool) []string {
 	list := []string{}
-	if note.Failing {
+	if refilling.Failing {
 		list = append(list, markFailing)
 	}
 	rejected := 0

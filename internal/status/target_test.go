@@ -21,7 +21,7 @@ func TestMarks(t *testing.T) {
 		for _, v := range c.verdicts {
 			verdicts = append(verdicts, v == '+')
 		}
-		if got := marks(refill.Note{Failing: c.failing}, verdicts); got == nil || strings.Join(got, " ") != c.want {
+		if got := marks(refill.Status{Failing: c.failing}, verdicts); got == nil || strings.Join(got, " ") != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}

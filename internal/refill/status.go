@@ -1,0 +1,252 @@
+package refill
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/refill/policy"
+	"poold/internal/targets"
+)
+
+// The states of a Status; the words of /status.
+const (
+	OK      = "ok"
+	Paused  = "paused"  // by the file or by an operator: nothing is bought
+	Starved = "starved" // wants tokens and cannot order them now
+	Budget  = "budget"  // wants tokens and has no budget for them
+	Refused = "refused" // the provider finds fault with the target's parameters
+)
+
+// Status is what refill has to say about a target.
+type Status struct {
+	Want   int           // how many tokens the policy wants now; 0 while paused
+	State  string        // OK, Paused, Starved, Budget or Refused
+	Reason string        // "" where OK
+	Lead   time.Duration // lead time that the stock is judged with
+	Until  time.Time     // Budget: when there is room again; else zero
+	// Of an adaptive target: the requests expected within a lead time, how likely
+	// one finds nothing with Want tokens ahead of it, and what keeps Want or the
+	// orders below what that asks for (the Limit constants of policy).
+	Forecast, Risk float64
+	Limit          string
+	// Credit: tokens that may still expire unused before an adaptive target falls to
+	// its `min`.
+	Credit float64
+	Warm   int // tokens that warm windows want ready; 0 = none runs or is about to
+	// Failing: the last orders all failed, so that few are placed.
+	Failing bool
+	Shadow  *policy.Shadow // what another way of refilling would have done; nil = too little is known
+}
+
+// status is what a worker and its orders know of a target. The worker, the
+// goroutines of its orders and /status share it.
+type status struct {
+	mu        sync.Mutex
+	now       Status
+	waiting   time.Time // since when an order is wanted and none was placed; zero = none is
+	failures  int       // of orders, in a row
+	failure   string    // the last one
+	trouble   string    // why the last order was not taken; "" after a solve
+	heldUntil time.Time // no order before
+}
+
+func (s *status) begin(t targets.Target, lead time.Duration, credit float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = Status{Want: t.Depth, State: OK, Lead: lead, Credit: credit}
+	if t.Refill == targets.RefillAdaptive {
+		s.now.Want = t.Min
+	}
+	if t.Paused {
+		s.now.Want, s.now.State, s.now.Reason = 0, Paused, "paused in the file"
+	}
+}
+
+// snapshot copies it.
+func (s *status) snapshot() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now
+	now.Failing = s.failures >= policy.FailuresInARow
+	return now
+}
+
+// setLocked changes the state. A refusal is final: only a new definition,
+// which comes with a new status, lifts it. The caller holds mu.
+func (s *status) setLocked(state, reason string) {
+	if s.now.State != Refused {
+		s.now.State, s.now.Reason, s.now.Until = state, reason, time.Time{}
+	}
+}
+
+func (s *status) set(state, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setLocked(state, reason)
+}
+
+// decided notes a decision and, where nothing hinders it, that all is well.
+func (s *status) decided(d policy.Decision, stock pool.Stock, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now.Want, s.now.Lead = d.Want, d.Lead
+	s.now.Forecast, s.now.Risk, s.now.Limit = d.Forecast, d.Risk, d.Limit
+	s.now.Credit, s.now.Warm = d.Credit, d.Warm
+	if d.Order == 0 {
+		s.waiting = time.Time{}
+	}
+	switch {
+	case stock.Paused:
+		s.setLocked(Paused, "paused by an operator")
+	case s.failures >= policy.FailuresInARow:
+		s.setLocked(Starved, fmt.Sprintf("%d failures in a row, one try each %v (has the sitekey changed?); the last: %s", s.failures, policy.ProbeEvery, s.failure))
+	case d.Order > 0 && s.now.State == Budget:
+		// Until an order stands, or a provider lets it wait.
+	case s.starvesLocked(at):
+		s.starveLocked()
+	case stock.Unknown > 0 && stock.Fresh == 0 && d.Order == 0:
+		// They hold the places of the depth until they must be over.
+		s.setLocked(Starved, fmt.Sprintf("of %d orders under way nobody knows whether %d were bought: their submits had no clear answer", stock.Orders, stock.Unknown))
+	case d.Order == 0 || s.trouble == "":
+		s.setLocked(OK, "")
+	case s.now.State == Starved:
+		// What starved it a while ago need not be what does so now.
+		s.setLocked(Starved, s.trouble)
+	}
+}
+
+// shadowed notes what another way of refilling would have done.
+func (s *status) shadowed(shadow *policy.Shadow) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now.Shadow = shadow
+}
+
+// wantsSlot notes that the worker wants a slot, and tells since when it has placed
+// no order for which it wanted one.
+func (s *status) wantsSlot(at time.Time) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting.IsZero() {
+		s.waiting = at
+	}
+	return s.waiting
+}
+
+// starve calls the target starved if it has waited for long.
+func (s *status) starve(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.starvesLocked(at) {
+		s.starveLocked()
+	}
+}
+
+func (s *status) starveLocked() {
+	reason := s.trouble
+	if reason == "" {
+		reason = "waiting for a provider that can take an order"
+	}
+	s.setLocked(Starved, reason)
+}
+
+// starvesLocked reports whether the worker has waited long to place an order. The
+// caller holds mu.
+func (s *status) starvesLocked(at time.Time) bool {
+	return !s.waiting.IsZero() && at.Sub(s.waiting) >= starvedAfter
+}
+
+// placed notes that an order stands, and reports whether a budget had kept the
+// target from it before.
+func (s *status) placed(at time.Time) (recovered bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = time.Time{}
+	if recovered = s.now.State == Budget; recovered {
+		s.setLocked(OK, "")
+	}
+	return recovered
+}
+
+// outOfBudget notes that a budget is used up, and reports whether that is news.
+// The file can raise it at any time, so the next try is not as far away as the room.
+func (s *status) outOfBudget(err *purchase.BudgetError, at time.Time) (news bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	news = s.now.State != Budget
+	whose := "the budget of this target"
+	if err.Overall {
+		whose = "the budget over all targets"
+	}
+	until := at.Add(err.RetryAfter)
+	s.setLocked(Budget, fmt.Sprintf("%s is used up; there is room again at %s", whose, until.UTC().Format(time.RFC3339)))
+	if s.now.State == Budget {
+		s.now.Until = until
+	}
+	s.heldUntil = at.Add(min(err.RetryAfter, budgetWait))
+	return news
+}
+
+// busy notes that an order was not taken, and holds the next one back.
+func (s *status) busy(err error, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busyLocked(err, at)
+}
+
+func (s *status) busyLocked(err error, at time.Time) {
+	s.trouble = err.Error()
+	s.heldUntil = at.Add(busyWait + random(busyWait))
+}
+
+// heldFor is how long no order shall be placed.
+func (s *status) heldFor(at time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.heldUntil.Sub(at)
+}
+
+// ended takes notice of an order's end. What a person must know is logged here
+// once, when it begins and when it is over.
+func (s *status) ended(result purchase.Result, at time.Time, log *slog.Logger) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case result.Outcome == purchase.Solved:
+		if s.failures >= policy.FailuresInARow {
+			log.Info("a solve succeeded again")
+		}
+		s.failures, s.failure, s.trouble = 0, "", ""
+	case result.Hopeless:
+		if s.now.State != Refused {
+			log.Error("nothing more is bought until the target's definition changes", "err", result.Err)
+		}
+		s.now.State, s.now.Reason = Refused, result.Err.Error()
+	case result.Outcome == purchase.Failed:
+		s.failures++
+		s.failure = result.Err.Error()
+		if s.failures == policy.FailuresInARow {
+			log.Warn("many failures in a row; trying slowly", "err", result.Err)
+		}
+	case result.Outcome == purchase.Busy:
+		s.busyLocked(result.Err, at)
+	default:
+		// Lost, ended elsewhere or cut by a stop: says nothing about the target.
+	}
+}
+
+func (s *status) isFailing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failures >= policy.FailuresInARow
+}
+
+func (s *status) isRefused() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now.State == Refused
+}

@@ -274,7 +274,11 @@ func TestWhatALookKeeps(t *testing.T) {
 			t.Fatal(err)
 		}
 		lives("the last look", keptLeft)
-		if _, err := s.Survey(t.Context(), []Query{{ID: id}}); err != nil { // somebody wants it again
+		if _, err := s.Survey(t.Context(), []Query{{ID: id}}); err != nil {
+			t.Fatal(err)
+		}
+		lives("a survey that keeps nothing", keptLeft)
+		if _, err := s.Survey(t.Context(), []Query{{ID: id, Keep: true}}); err != nil { // somebody wants it again
 			t.Fatal(err)
 		}
 		lives("a survey", month)

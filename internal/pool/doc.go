@@ -11,7 +11,7 @@
 //
 // {id} is the identity's hash, also the cluster's hash tag, so that one script
 // sees all of one identity. Every key has a TTL: what is known of an identity is
-// kept for 30 days after the last look at it, and for 50 hours once nobody wants it
+// kept for 30 days after the last look that says so (Query.Keep), and for 50 hours once nobody wants it
 // (Tokens.Leave). With the prefix "captcha":
 //
 //	captcha:pool:{id}           list    the tokens, soonest death first; see below

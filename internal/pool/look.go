@@ -17,11 +17,14 @@ type Query struct {
 	ID     captcha.ID
 	Margin time.Duration
 	Lead   time.Duration
+	// Keep: what is known of the identity is kept for 30 days from now on. It need not
+	// be said at every look.
+	Keep bool
 }
 
 const (
-	// kept is how long what is known of an identity outlives the last look at it. It is
-	// longer than any stop of all replicas.
+	// kept is how long what is known of an identity outlives the last look that keeps it.
+	// It is longer than any stop of all replicas.
 	kept = 30 * 24 * time.Hour
 	// keptLeft is the same where nobody wants the identity any more. A token and an
 	// order live for a day at most: what a replica still buys that has not heard of
@@ -29,7 +32,15 @@ const (
 	keptLeft = 50 * time.Hour
 )
 
-// Look tells what one identity holds.
+// kept is how long what is known is kept; 0 = as long as it was.
+func (q Query) kept() time.Duration {
+	if q.Keep {
+		return kept
+	}
+	return 0
+}
+
+// Look tells what one identity holds, and keeps what is known of it.
 func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (Stock, error) {
 	reply, err := s.run(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), lead.Milliseconds(), kept.Milliseconds())
 	if err != nil {
@@ -58,7 +69,7 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 	s.pipelined(ctx, s.scripts.look, func(call func([]string, ...any) *redis.Cmd) {
 		for i, q := range queries {
 			if stocks[i].Err == nil {
-				answers[i] = call(s.lookKeys(q.ID), q.Margin.Milliseconds(), q.Lead.Milliseconds(), kept.Milliseconds())
+				answers[i] = call(s.lookKeys(q.ID), q.Margin.Milliseconds(), q.Lead.Milliseconds(), q.kept().Milliseconds())
 			}
 		}
 	})

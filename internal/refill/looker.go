@@ -23,6 +23,8 @@ const (
 	batchMost = 128
 	// batchesAtOnce are under way, so that one that hangs does not hold up all others.
 	batchesAtOnce = 8
+	// Who rests for longer than gather is due with others, up to a twentieth of it later.
+	gather = 5 * time.Second
 	// savesAtOnce of workers that end are under way.
 	savesAtOnce = 32
 )
@@ -177,6 +179,9 @@ func (l *looker) rest(h *handle, r rest) {
 	}
 	h.earliest = now.Add(r.least)
 	h.due = now.Add(min(max(r.least, r.most), h.backstop()))
+	if h.due.Sub(now) > gather {
+		h.due = h.due.Truncate(gather / 20).Add(gather / 20)
+	}
 	if r.content && !h.watched.Load() {
 		h.due, h.left = now.Add(policy.Never), now
 	}

@@ -38,6 +38,8 @@ const (
 	// starvedAfter is how long a target may wait for a slot before it is
 	// called starved: a short queue is everyday life.
 	starvedAfter = 2 * time.Second
+	// keepEvery is how often a look keeps what is known of the identity.
+	keepEvery = time.Hour
 	// budgetWait is how long kicks are not heard after a budget was used up.
 	budgetWait = 5 * time.Second
 	// panicWait keeps a worker with a fault from spinning.
@@ -57,6 +59,7 @@ type worker struct {
 	// Of the goroutine that takes the turn alone.
 	tracker *policy.Tracker
 	away    time.Duration // the last wait for Redis; 0 while it answers
+	kept    time.Time     // when a look last kept what is known of the identity
 	looked  bool          // ever
 	figures pool.Figures  // at the last look
 	quiet   int           // looks in a row at which nothing had happened
@@ -124,7 +127,11 @@ func (w *worker) prepare(ctx context.Context, at time.Time) (q pool.Query, pause
 	}
 	first, interval := w.buyer.Pace(w.target.Identity.Type)
 	w.tracker.Pace(first, interval)
-	return w.query(w.tracker.Plan(at).Lead), rest{}, true
+	q = w.query(w.tracker.Plan(at).Lead)
+	if q.Keep = at.Sub(w.kept) >= keepEvery; q.Keep {
+		w.kept = at
+	}
+	return q, rest{}, true
 }
 
 func (w *worker) query(lead time.Duration) pool.Query {

@@ -2,7 +2,7 @@
 --
 -- KEYS  1 tokens  2 orders  3 journal  4 tickets  5 seen  6 stats  7 paused
 --       8 leads  9 leases  10 spend  11 verdicts  12 warm  13 junk  14 mind
--- ARGV  1 margin, ms  2 lead, ms  3 how long what is known is kept after it, ms
+-- ARGV  1 margin, ms  2 lead, ms  3 how long what is known is kept after it, ms; 0 = as before
 -- Answer: paused (1/0), the counts, ms until the first order is forgotten (0 =
 --       there is none), orders of unknown fate, orders that count as
 --       bought, solves of the budget's last hour and day, then five lists: ages
@@ -39,8 +39,10 @@ local next_order = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
 local ends = next_order[2] and math.max(1, tonumber(next_order[2]) - now) or 0
 -- What was learned and counted of an identity in use must not run out, and of one that
 -- nobody wants any more it must.
-for _, i in ipairs({1, 2, 3, 6, 7, 8, 9, 11, 14}) do
-  redis.call('PEXPIRE', KEYS[i], ARGV[3])
+if ARGV[3] ~= '0' then
+  for _, i in ipairs({1, 2, 3, 6, 7, 8, 9, 11, 14}) do
+    redis.call('PEXPIRE', KEYS[i], ARGV[3])
+  end
 end
 return {redis.call('EXISTS', KEYS[7]), have[1], have[2], have[3], have[4], have[5], have[6],
   ends, unknown, bought,

@@ -1,8 +1,9 @@
 // Command poold keeps pools of CAPTCHA tokens that a solving service solved
 // ahead of time, and hands them out in milliseconds.
 //
-// main calls run, which end-to-end tests call too. Each sub-command has a file
-// of its own; client.go holds what the commands that ask a running daemon share.
+// main calls run, which end-to-end tests call too. Most sub-commands have
+// a file of their own; client.go holds token, healthcheck and what the commands share
+// that ask a running daemon.
 //
 // The daemon is the command serve. serve.go wires the packages together and is the
 // place to see who gives what to whom; lifecycle.go starts and stops it in stages;

@@ -114,8 +114,8 @@ func writeRemarks(text *strings.Builder, targets []status.Target) {
 		if t.Reason != "" {
 			lines = append(lines, t.Reason)
 		}
-		if t.Rail != "" && t.State != refill.Paused { // the reason says that
-			lines = append(lines, "held by "+t.Rail)
+		if t.Limit != "" && t.State != refill.Paused { // the reason says that
+			lines = append(lines, "held by "+t.Limit)
 		}
 		if t.Shadow != nil {
 			lines = append(lines, t.Shadow.Text)

@@ -22,7 +22,7 @@ type windows struct {
 
 	Warm   int
 	Refill string
-	Rail   string
+	Limit  string `json:"rail"`
 }
 
 func (p *process) windows() windows {
@@ -94,7 +94,7 @@ func TestWarmWindowOfTheFile(t *testing.T) {
 	within(t, 10*time.Second, "the tokens", full(0))
 	within(t, 20*time.Second, "the tokens to be renewed, twice", full(2*tokens))
 	s := p.windows()
-	if s.Requests != 0 || s.State != "ok" || s.Refill != "adaptive" || s.Rail != "" {
+	if s.Requests != 0 || s.State != "ok" || s.Refill != "adaptive" || s.Limit != "" {
 		t.Errorf("%+v", s)
 	}
 	if m := p.metrics(); m[`poold_pool_warm{target="login"}`] != tokens || m[`poold_pool_waste_credit{target="login"}`] < 10 {

@@ -1,4 +1,4 @@
-// Package captcha holds the words that every other package shares: the kinds
+// Package captcha holds the words that most other packages share: the kinds
 // of CAPTCHA that can be solved ahead of time, the identity of a solve, and a
 // string type for secrets.
 //

@@ -54,7 +54,7 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *call) error {
 // the file lasts until the file is changed.
 func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *call) error {
 	if c.target.Paused {
-		return fault(codePausedInFile, "the file says `paused: true` for this target; edit the file to resume it")
+		return problem(codePausedInFile, "the file says `paused: true` for this target; edit the file to resume it")
 	}
 	if err := a.stock.Resume(r.Context(), c.target.ID); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (a *admin) reload(w http.ResponseWriter, r *http.Request, _ *call) error {
 	answerWithin(w, writeLimit)
 	a.status.Changed() // also a file that was refused is news
 	if err != nil && ctx.Err() != nil {
-		p := fault(codeInternal, "the reload did not finish in time")
+		p := problem(codeInternal, "the reload did not finish in time")
 		p.cause = err
 		return p
 	}

@@ -156,7 +156,7 @@ func (g *gate) identify(c *call, r *http.Request) error {
 	}
 	if limiter := caller.limiter; limiter != nil {
 		if wait := overRate(limiter, c.began); wait > 0 {
-			return fault(codeRateLimited, "this key's rate is used up").after(wait)
+			return problem(codeRateLimited, "this key's rate is used up").after(wait)
 		}
 	}
 	return caller.entitled(c.route, r)
@@ -169,7 +169,7 @@ func (g *gate) refuseKey(c *call, r *http.Request, err error) error {
 		return err // none was tried
 	}
 	if wait := g.wrongKeys.count(r.RemoteAddr, c.began); wait > 0 {
-		return fault(codeRateLimited, "too many wrong keys came from this address").after(wait)
+		return problem(codeRateLimited, "too many wrong keys came from this address").after(wait)
 	}
 	return err
 }
@@ -193,7 +193,7 @@ func (g *gate) readmit(c *call, r *http.Request) error {
 		return err
 	}
 	if target.ID != c.target.ID {
-		return fault(codePoolEmpty, "the target was changed while the caller waited").after(time.Second)
+		return problem(codePoolEmpty, "the target was changed while the caller waited").after(time.Second)
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ func (a *access) who(rt *route, r *http.Request) (*caller, error) {
 	if c := a.owner(secret); c != nil {
 		return c, nil
 	}
-	return nil, fault(codeUnauthorized, "send a key of the configuration file as Authorization: Bearer, or as the password of Basic")
+	return nil, problem(codeUnauthorized, "send a key of the configuration file as Authorization: Bearer, or as the password of Basic")
 }
 
 // entitled reports whether a caller may use a route, whatever target it names.
@@ -218,15 +218,15 @@ func (c *caller) entitled(rt *route, r *http.Request) error {
 	if c == anyone {
 		return nil
 	}
-	if lesser := rt.lesser; !c.may(rt.scope) && (lesser == "" || !c.may(lesser)) {
+	if altScope := rt.altScope; !c.may(rt.scope) && (altScope == "" || !c.may(altScope)) {
 		needed := string(rt.scope)
-		if lesser != "" {
-			needed += " (or " + string(lesser) + ", for as much as that allows)"
+		if altScope != "" {
+			needed += " (or " + string(altScope) + ", for as much as that allows)"
 		}
-		return fault(codeForbidden, "this key lacks the scope "+needed)
+		return problem(codeForbidden, "this key lacks the scope "+needed)
 	}
 	if rt.whole && c.globs != nil {
-		return fault(codeForbidden, "this covers all targets and the key is limited to some")
+		return problem(codeForbidden, "this covers all targets and the key is limited to some")
 	}
 	if !rt.changes {
 		return nil
@@ -241,16 +241,16 @@ func (c *caller) entitled(rt *route, r *http.Request) error {
 // find returns the target of a name, if the caller may use it.
 func (a *access) find(name string, c *caller) (*target, error) {
 	if a.targets[name] == nil && !targetName.MatchString(name) {
-		return nil, fault(codeUnknownTarget, "a target's name is a-z, 0-9, dot, underscore and hyphen")
+		return nil, problem(codeUnknownTarget, "a target's name is a-z, 0-9, dot, underscore and hyphen")
 	}
 	// The globs come first: a key must not learn which other names exist.
 	if !c.mayUse(name) {
-		return nil, fault(codeForbidden, "this key is limited to other targets")
+		return nil, problem(codeForbidden, "this key is limited to other targets")
 	}
 	if t := a.targets[name]; t != nil {
 		return t, nil
 	}
-	return nil, fault(codeUnknownTarget, "the configuration file has no target of this name")
+	return nil, problem(codeUnknownTarget, "the configuration file has no target of this name")
 }
 
 // credential returns the key that a request carries, "" for none, and whether

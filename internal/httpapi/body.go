@@ -25,7 +25,7 @@ func readNothing(r *http.Request, w http.ResponseWriter) error {
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(body, &fields) != nil || len(fields) > 0 {
-		return fault(codeBadRequest, "this route takes no body, or an empty JSON object")
+		return problem(codeBadRequest, "this route takes no body, or an empty JSON object")
 	}
 	return nil
 }
@@ -38,10 +38,10 @@ func readBody(r *http.Request, w http.ResponseWriter) ([]byte, error) {
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return nil, fault(codeTooLarge, "a body has 64 KiB at most")
+		return nil, problem(codeTooLarge, "a body has 64 KiB at most")
 	}
 	if err != nil {
-		return nil, fault(codeBadRequest, "the body did not arrive in one piece")
+		return nil, problem(codeBadRequest, "the body did not arrive in one piece")
 	}
 	return body, nil
 }
@@ -49,7 +49,7 @@ func readBody(r *http.Request, w http.ResponseWriter) ([]byte, error) {
 // checkJSON refuses a body of another type, which a form of any page can send.
 func checkJSON(r *http.Request) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return fault(codeBadRequest, "a body needs Content-Type: application/json")
+		return problem(codeBadRequest, "a body needs Content-Type: application/json")
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func readObject(r *http.Request, w http.ResponseWriter, want string, set func(fi
 	if err := checkJSON(r); err != nil {
 		return nil, err
 	}
-	malformed := fault(codeBadRequest, want)
+	malformed := problem(codeBadRequest, want)
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	if first, err := decoder.Token(); err != nil || first != json.Delim('{') {
@@ -85,7 +85,7 @@ func readObject(r *http.Request, w http.ResponseWriter, want string, set func(fi
 		}
 		given[field] = true
 		if wrong := set(field, value); wrong != "" {
-			return nil, fault(codeBadRequest, wrong)
+			return nil, problem(codeBadRequest, wrong)
 		}
 	}
 	if _, err := decoder.Token(); err != nil { // the brace

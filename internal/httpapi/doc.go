@@ -1,9 +1,9 @@
 // Package httpapi hands tokens out and shows how the daemon is doing: the HTTP side of
-// poold, and the only package that knows HTTP status codes.
+// poold, and the only package that answers its callers in HTTP status codes.
 //
 // # Place in the flow
 //
-// pools.yaml → targets.Set → refill → purchase → provider → pool → httpapi → the caller.
+// pools.yaml → targets.Set → refill → purchase → provider → purchase → pool → httpapi → the caller.
 // It asks the stock for a token and shows the snapshots of package status; it buys
 // nothing and decides nothing about buying. Two things come the other way: a caller's
 // report on its token goes to stock and buyer (report.go), and a provider's callback to

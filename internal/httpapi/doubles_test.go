@@ -231,9 +231,9 @@ func runStore(t testing.TB, o pool.Options) *pooltest.Store {
 	return store
 }
 
-// insist repeats a call whose answer did not come within the store's second, because
+// repeated repeats a call whose answer did not come within the store's second, because
 // the machine had better things to do.
-func insist[T any](call func() (T, error)) (got T, err error) {
+func repeated[T any](call func() (T, error)) (got T, err error) {
 	for range 10 {
 		if got, err = call(); !errors.Is(err, pool.ErrDown) {
 			break
@@ -246,7 +246,7 @@ func insist[T any](call func() (T, error)) (got T, err error) {
 func (w *watchedStock) order(t testing.TB, target *targets.Target) pool.Ref {
 	t.Helper()
 	ref := pool.Ref{Identity: target.ID, Order: fmt.Sprintf("o%d", w.orders.Add(1))}
-	placed, err := insist(func() (pool.Placing, error) {
+	placed, err := repeated(func() (pool.Placing, error) {
 		return w.Place(t.Context(), pool.Order{Ref: ref, Depth: 1 << 20, TTL: 5 * time.Minute})
 	})
 	if err != nil || !placed.Placed {
@@ -265,7 +265,7 @@ func (w *watchedStock) land(t testing.TB, ref pool.Ref, age time.Duration) {
 // landText lands a token of this text.
 func (w *watchedStock) landText(t testing.TB, ref pool.Ref, value string, age time.Duration) {
 	t.Helper()
-	how, err := insist(func() (pool.Ending, error) {
+	how, err := repeated(func() (pool.Ending, error) {
 		return w.Settle(t.Context(), pool.Landing{
 			Ref: ref, Provider: "solver", Task: "t-" + ref.Order, Value: value, SincePlaced: -age, Lifetime: 120 * time.Second, Lead: 18 * time.Second,
 		})
@@ -278,7 +278,7 @@ func (w *watchedStock) landText(t testing.TB, ref pool.Ref, value string, age ti
 // look tells what there is of a target.
 func (w *watchedStock) look(t testing.TB, target *targets.Target) pool.Stock {
 	t.Helper()
-	stock, err := insist(func() (pool.Stock, error) { return w.Look(t.Context(), target.ID, target.Margin, 0) })
+	stock, err := repeated(func() (pool.Stock, error) { return w.Look(t.Context(), target.ID, target.Margin, 0) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,9 +69,9 @@ func (x *explainer) explain(ctx context.Context, c *call, err error) *Problem {
 	case errors.As(err, &empty):
 		return x.explainEmpty(ctx, c, empty)
 	case errors.As(err, &rate):
-		return fault(codeRateLimited, "this target's rate is used up").after(rate.RetryAfter)
+		return problem(codeRateLimited, "this target's rate is used up").after(rate.RetryAfter)
 	case errors.As(err, &invalid):
-		p := fault(codeInvalidConfig, "nothing was changed; the last good configuration stays in use")
+		p := problem(codeInvalidConfig, "nothing was changed; the last good configuration stays in use")
 		for _, one := range invalid {
 			p.Problems = append(p.Problems, one.String())
 		}
@@ -81,16 +81,16 @@ func (x *explainer) explain(ctx context.Context, c *call, err error) *Problem {
 		if !errors.Is(err, a.err) {
 			continue
 		}
-		p := fault(a.code, a.detail)
+		p := problem(a.code, a.detail)
 		if p.Status == http.StatusServiceUnavailable {
 			p.retry = jitter(soon)
 		}
 		return p
 	}
 	if errors.Is(err, pool.ErrDown) || errors.Is(err, context.DeadlineExceeded) {
-		return fault(codeStoreDown, pool.Reason(err)).after(jitter(soon))
+		return problem(codeStoreDown, pool.Reason(err)).after(jitter(soon))
 	}
-	p := fault(codeInternal, "the daemon's log says more")
+	p := problem(codeInternal, "the daemon's log says more")
 	p.cause = err
 	return p
 }
@@ -104,12 +104,12 @@ func (x *explainer) explainEmpty(ctx context.Context, c *call, e *pool.EmptyErro
 	}
 	switch {
 	case e.Full:
-		return fault(codePoolEmpty, "too many callers are waiting for this target already").after(retry)
+		return problem(codePoolEmpty, "too many callers are waiting for this target already").after(retry)
 	case e.Paused || c.target.Paused:
-		return fault(codePaused, "buying is paused for this target").after(retry)
+		return problem(codePaused, "buying is paused for this target").after(retry)
 	case note.State == refill.Refused:
 		// Asking again soon is pointless, but only a person can tell when not.
-		return fault(codePoolEmpty, "the provider refuses this target: "+note.Reason).after(retry)
+		return problem(codePoolEmpty, "the provider refuses this target: "+note.Reason).after(retry)
 	case note.State == refill.Budget:
 		return explainBudget(note, retry)
 	}
@@ -117,9 +117,9 @@ func (x *explainer) explainEmpty(ctx context.Context, c *call, e *pool.EmptyErro
 		if wait := time.Until(until); wait > retry {
 			retry = wait
 		}
-		return fault(codeProviderDown, reason).after(retry)
+		return problem(codeProviderDown, reason).after(retry)
 	}
-	return fault(codePoolEmpty, "no token is ready").after(retry)
+	return problem(codePoolEmpty, "no token is ready").after(retry)
 }
 
 // explainBudget sends the caller away until something is bought again. Only an order that
@@ -128,7 +128,7 @@ func explainBudget(note refill.Status, retry time.Duration) *Problem {
 	if left := time.Until(note.Until); left > 0 {
 		retry = left // to the second: nothing is gained by coming before
 	}
-	return fault(codeBudget, cmp.Or(note.Reason, "the budget is used up")).after(retry)
+	return problem(codeBudget, cmp.Or(note.Reason, "the budget is used up")).after(retry)
 }
 
 // jitter spreads d over 75 % to 125 % of it, so that callers turned away at

@@ -173,8 +173,8 @@ func TestEveryCodeIsKnown(t *testing.T) {
 		503: {"pool_empty", "paused", "budget_exhausted", "provider_down", "store_down", "shutting_down"},
 	} {
 		for _, c := range codes {
-			p := fault(c, "why")
-			if p.Status != status || p.Code != c || p.Title == "" || (c != codeInternal && p.Title == fault(codeInternal, "").Title) {
+			p := problem(c, "why")
+			if p.Status != status || p.Code != c || p.Title == "" || (c != codeInternal && p.Title == problem(codeInternal, "").Title) {
 				t.Errorf("%s: %+v", c, p)
 			}
 		}

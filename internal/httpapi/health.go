@@ -30,10 +30,10 @@ func (p *probes) ready(w http.ResponseWriter, _ *http.Request, _ *call) error {
 	health := p.stock.Health()
 	var reasons []*Problem
 	if p.stopping.Load() {
-		reasons = append(reasons, fault(codeShuttingDown, "the daemon is stopping"))
+		reasons = append(reasons, problem(codeShuttingDown, "the daemon is stopping"))
 	}
 	if !health.Up {
-		reasons = append(reasons, fault(codeStoreDown, health.Reason))
+		reasons = append(reasons, problem(codeStoreDown, health.Reason))
 	}
 	if len(reasons) == 0 {
 		ready := struct {

@@ -133,8 +133,8 @@ func TestIdle(t *testing.T) {
 		if row.State != c.want {
 			t.Errorf("%s: %s", name, row.State)
 		}
-		if says := strings.Contains(outlook(*row), "risk"); says != (c.adaptive && c.want != status.StateIdle) {
-			t.Errorf("%s: %q", name, outlook(*row))
+		if says := strings.Contains(expectation(*row), "risk"); says != (c.adaptive && c.want != status.StateIdle) {
+			t.Errorf("%s: %q", name, expectation(*row))
 		}
 	}
 	d := start(t, sampleSet(), nil, nil)

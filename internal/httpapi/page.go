@@ -25,14 +25,14 @@ const pagePolicy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-
 
 func parsePage() *template.Template {
 	return template.Must(template.New("status.html").Funcs(template.FuncMap{
-		"share":   share,
-		"wants":   wants,
-		"outlook": outlook,
-		"percent": func(f float64) string { return strconv.FormatFloat(f*100, 'f', 1, 64) + " %" },
-		"seconds": func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) + " s" },
-		"money":   func(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) },
-		"spent":   func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) },
-		"moment":  moment,
+		"share":       share,
+		"wants":       wants,
+		"expectation": expectation,
+		"percent":     func(f float64) string { return strconv.FormatFloat(f*100, 'f', 1, 64) + " %" },
+		"seconds":     func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) + " s" },
+		"money":       func(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) },
+		"spent":       func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) },
+		"moment":      moment,
 	}).ParseFS(pageFiles, "status.html"))
 }
 
@@ -68,9 +68,9 @@ func wants(t status.Target) string {
 	return ""
 }
 
-// outlook is what an adaptive target expects, and what holds a target of either
+// expectation is what an adaptive target expects, and what holds a target of either
 // kind back; "" where there is neither, and for a paused target.
-func outlook(t status.Target) string {
+func expectation(t status.Target) string {
 	if t.State == refill.Paused {
 		return ""
 	}
@@ -82,8 +82,8 @@ func outlook(t status.Target) string {
 		}
 		parts = append(parts, expects)
 	}
-	if t.Rail != policy.LimitNone {
-		parts = append(parts, "held by "+t.Rail)
+	if t.Limit != policy.LimitNone {
+		parts = append(parts, "held by "+t.Limit)
 	}
 	return strings.Join(parts, ", ")
 }

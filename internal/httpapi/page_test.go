@@ -138,21 +138,21 @@ func TestPageOfEveryState(t *testing.T) {
 func TestWords(t *testing.T) {
 	adaptive := string(targets.RefillAdaptive)
 	for _, c := range []struct {
-		target         status.Target
-		wants, outlook string
+		target             status.Target
+		wants, expectation string
 	}{
 		{status.Target{Depth: 5, Want: 5}, "", ""},
-		{status.Target{Depth: 5, Want: 3, Rail: policy.LimitIdle}, "wants 3", "held by idle"},
+		{status.Target{Depth: 5, Want: 3, Limit: policy.LimitIdle}, "wants 3", "held by idle"},
 		{status.Target{Depth: 1, Want: 5, Warm: 5}, "wants 5, warm", ""},
 		{status.Target{Depth: 5, Want: 5, Warm: 5}, "wants 5, warm", ""},
 		{status.Target{Depth: 9, Want: 7, Warm: 5, Refill: adaptive, Forecast: 12.346}, "wants 7, warm 5", "expects 12.35 in a lead time, risk 0.0 %"},
-		{status.Target{Depth: 9, Want: 0, Warm: 5, Refill: adaptive, State: refill.Paused, Rail: policy.LimitPaused}, "wants 0, warm 5", ""},
-		{status.Target{Depth: 9, Refill: adaptive, Forecast: 0.04, Risk: 1, Rail: policy.LimitProbe}, "wants 0", "expects 0.04 in a lead time, risk 100.0 %, held by probe"},
+		{status.Target{Depth: 9, Want: 0, Warm: 5, Refill: adaptive, State: refill.Paused, Limit: policy.LimitPaused}, "wants 0, warm 5", ""},
+		{status.Target{Depth: 9, Refill: adaptive, Forecast: 0.04, Risk: 1, Limit: policy.LimitProbe}, "wants 0", "expects 0.04 in a lead time, risk 100.0 %, held by probe"},
 	} {
 		if got := wants(c.target); got != c.wants {
 			t.Errorf("%+v: %q", c.target, got)
 		}
-		if got := outlook(c.target); got != c.outlook {
+		if got := expectation(c.target); got != c.expectation {
 			t.Errorf("%+v: %q", c.target, got)
 		}
 	}

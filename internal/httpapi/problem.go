@@ -26,9 +26,9 @@ type Problem struct {
 
 func (p *Problem) Error() string { return string(p.Code) + ": " + p.Detail }
 
-// fault makes a problem. The detail is for people and must hold neither a token
+// problem makes a problem. The detail is for people and must hold neither a token
 // nor a key nor anything of the request that was not validated.
-func fault(c code, detail string) *Problem {
+func problem(c code, detail string) *Problem {
 	m := meanings[c]
 	return &Problem{Type: "urn:poold:problem:" + string(c), Title: m.title, Status: m.status, Detail: detail, Code: c}
 }

@@ -64,7 +64,7 @@ func readOutcome(r *http.Request, w http.ResponseWriter) (outcome string, err er
 		return ""
 	})
 	if err == nil && !given["outcome"] {
-		err = fault(codeBadRequest, want)
+		err = problem(codeBadRequest, want)
 	}
 	return outcome, err
 }

@@ -32,9 +32,9 @@ type route struct {
 	path    string
 	// scope is the right that a key needs; "" = none, no key is asked for.
 	scope targets.Scope
-	// lesser is a right that suffices too, for as much as the handler grants it;
+	// altScope is a right that suffices too, for as much as the handler grants it;
 	// "" = none.
-	lesser targets.Scope
+	altScope targets.Scope
 	// probe routes are open to any Host and Origin too: they reveal nothing
 	// and are asked by balancers that know no name for this machine, or they
 	// carry a secret of their own.
@@ -70,7 +70,7 @@ func (a *areas) table() []route {
 		{methods: []string{http.MethodPost}, path: "/pool/:target/resume",
 			scope: targets.ScopeAdmin, changes: true, handle: a.admin.resume},
 		{methods: []string{http.MethodPost}, path: "/pool/:target/warm",
-			scope: targets.ScopeAdmin, lesser: targets.ScopeToken, changes: true, body: true, handle: a.admin.warm},
+			scope: targets.ScopeAdmin, altScope: targets.ScopeToken, changes: true, body: true, handle: a.admin.warm},
 		{methods: reading, path: "/status", scope: targets.ScopeStatus, basic: true, handle: a.pages.overview},
 		{methods: reading, path: "/status.json", scope: targets.ScopeStatus, basic: true, handle: a.pages.document},
 		{methods: reading, path: "/status.css", handle: a.pages.styles},
@@ -131,11 +131,11 @@ func (s *Server) adapt(rt *route) echo.HandlerFunc {
 func refuseMethod(allow string) handler {
 	return func(w http.ResponseWriter, _ *http.Request, _ *call) error {
 		w.Header().Set("Allow", allow)
-		return fault(codeMethod, "allowed here: "+allow)
+		return problem(codeMethod, "allowed here: "+allow)
 	}
 }
 
 // refusePath answers a path that does not exist, without repeating it.
 func refusePath(http.ResponseWriter, *http.Request, *call) error {
-	return fault(codeNotFound, "no route of poold has this path")
+	return problem(codeNotFound, "no route of poold has this path")
 }

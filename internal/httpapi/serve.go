@@ -142,7 +142,7 @@ func (s *Server) finish(c *call, r *http.Request) {
 		s.log.ErrorContext(r.Context(), "panic in a handler", slog.String("route", c.route.path),
 			slog.Any("err", fmt.Errorf("panic: %v", broken)), slog.String("stack", string(debug.Stack())))
 		if c.w.status == 0 {
-			writeProblem(&c.w, fault(codeInternal, "the daemon's log says more"))
+			writeProblem(&c.w, problem(codeInternal, "the daemon's log says more"))
 			broken = nil
 		}
 	}

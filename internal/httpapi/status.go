@@ -65,7 +65,7 @@ func (p *pages) document(w http.ResponseWriter, r *http.Request, c *call) error 
 func (p *pages) target(w http.ResponseWriter, r *http.Request, c *call) error {
 	target, ok := current(w, r, p.status).Document.Target(c.target.Name)
 	if !ok { // a reload removed it between two lines of ours
-		return fault(codeUnknownTarget, "the configuration file has no target of this name")
+		return problem(codeUnknownTarget, "the configuration file has no target of this name")
 	}
 	return respondJSON(w, target)
 }

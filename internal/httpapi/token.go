@@ -70,7 +70,7 @@ type tokens struct {
 // take is GET and POST /pool/{target}/token.
 func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *call) error {
 	if t.stopping.Load() {
-		return fault(codeShuttingDown, "the daemon is stopping").after(jitter(soon))
+		return problem(codeShuttingDown, "the daemon is stopping").after(jitter(soon))
 	}
 	request, err := readRequest(r, c)
 	if err != nil {
@@ -119,7 +119,7 @@ func readQuery(raw string, request *pool.Request, lifetime time.Duration) error 
 	}
 	query, err := url.ParseQuery(raw)
 	if err != nil {
-		return fault(codeBadRequest, "the query is not well-formed")
+		return problem(codeBadRequest, "the query is not well-formed")
 	}
 	known := 0
 	for _, p := range [...]struct {
@@ -137,7 +137,7 @@ func readQuery(raw string, request *pool.Request, lifetime time.Duration) error 
 		}
 	}
 	if len(query) > known {
-		return fault(codeBadRequest, "the query has a parameter other than wait and min_ttl")
+		return problem(codeBadRequest, "the query has a parameter other than wait and min_ttl")
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func readQuery(raw string, request *pool.Request, lifetime time.Duration) error 
 // is seconds.
 func readDuration(name string, values []string, most time.Duration) (time.Duration, error) {
 	if len(values) > 1 {
-		return 0, fault(codeBadRequest, name+" was given more than once")
+		return 0, problem(codeBadRequest, name+" was given more than once")
 	}
 	text := values[0]
 	if strings.Trim(text, "0123456789.") == "" {
@@ -154,10 +154,10 @@ func readDuration(name string, values []string, most time.Duration) (time.Durati
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, fault(codeBadRequest, name+" must be a duration such as 20s; a bare number is seconds")
+		return 0, problem(codeBadRequest, name+" must be a duration such as 20s; a bare number is seconds")
 	}
 	if d < 0 || d > most {
-		return 0, fault(codeBadRequest, name+" must be between 0s and "+most.String())
+		return 0, problem(codeBadRequest, name+" must be between 0s and "+most.String())
 	}
 	return d, nil
 }
@@ -174,7 +174,7 @@ func idempotencyKey(h http.Header) (key string, given bool, err error) {
 		ok = key[i] >= ' ' && key[i] <= '~'
 	}
 	if !ok {
-		return "", false, fault(codeBadRequest, "Idempotency-Key must be given once, with 1 to 255 printable ASCII characters")
+		return "", false, problem(codeBadRequest, "Idempotency-Key must be given once, with 1 to 255 printable ASCII characters")
 	}
 	return key, true, nil
 }

@@ -60,7 +60,7 @@ func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *call) error {
 	var limit pool.WindowLimit
 	if !c.caller.may(targets.ScopeAdmin) {
 		if asked.tokens < 1 || asked.tokens > c.target.Depth {
-			return fault(codeForbidden, fmt.Sprintf(
+			return problem(codeForbidden, fmt.Sprintf(
 				"the scope token suffices for up to the target's depth, %d tokens; more of them, and 0, need the scope admin", c.target.Depth))
 		}
 		limit = pool.WindowLimit{Caller: c.caller.name, Most: mostWindowsByToken}
@@ -72,7 +72,7 @@ func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *call) error {
 	}
 	err = a.windows.Warm(r.Context(), c.target.ID, window, limit)
 	if errors.Is(err, pool.ErrWindows) && limit.Most > 0 {
-		return fault(codeWindows, fmt.Sprintf(
+		return problem(codeWindows, fmt.Sprintf(
 			"the scope token suffices for %d warm windows of a target, and only while the target has room for more: one of the two is used up", limit.Most))
 	}
 	if err != nil {
@@ -94,11 +94,11 @@ func (g warming) window(now time.Time) (pool.Window, error) {
 		g.at = now
 	}
 	if g.at.Sub(now) > warmAhead {
-		return pool.Window{}, fault(codeBadRequest, fmt.Sprintf(`"at" must be at most %d days ahead`, warmAheadDays))
+		return pool.Window{}, problem(codeBadRequest, fmt.Sprintf(`"at" must be at most %d days ahead`, warmAheadDays))
 	}
 	left := g.at.Add(g.length).Sub(now)
 	if left < time.Millisecond { // the stock counts in them
-		return pool.Window{}, fault(codeBadRequest, `the window is over: "at" and "for" lie in the past`)
+		return pool.Window{}, problem(codeBadRequest, `the window is over: "at" and "for" lie in the past`)
 	}
 	return pool.Window{Tokens: g.tokens, In: max(0, g.at.Sub(now)), Left: left}, nil
 }
@@ -112,11 +112,11 @@ func readWarm(r *http.Request, w http.ResponseWriter) (warming, error) {
 	}
 	switch {
 	case !given["tokens"]:
-		return g, fault(codeBadRequest, wantWarm)
+		return g, problem(codeBadRequest, wantWarm)
 	case g.tokens == 0 && len(given) > 1:
-		return g, fault(codeBadRequest, `0 tokens end all windows at once: there is no "at" and no "for" then`)
+		return g, problem(codeBadRequest, `0 tokens end all windows at once: there is no "at" and no "for" then`)
 	case g.tokens > 0 && !given["for"]:
-		return g, fault(codeBadRequest, `"for" is missing: `+wantWarmFor)
+		return g, problem(codeBadRequest, `"for" is missing: `+wantWarmFor)
 	}
 	return g, nil
 }

@@ -3,9 +3,19 @@
 // It stands between purchase, which places orders and lands tokens, and
 // httpapi, which takes them. It knows nothing of targets, providers or HTTP.
 //
-// A Store has three faces: Tokens hands out, takes back and tells; Orders keeps what
-// is bought until it is a token; Controls are what is said about an identity. What
-// must happen in one step is a script in lua/.
+// A Store has four faces, which share one client (client.go):
+//
+//	Tokens     hands out and takes back (tokens.go, take*.go, returns.go), looks at stocks
+//	           (look.go) and counts reports (report.go)
+//	Orders     keeps what is bought until it is a token: orders.go, their leases
+//	           (leases.go), permits at providers (permits.go), budgets (budget.go)
+//	Controls   what is said about an identity: pauses, windows (warm.go), what was learned
+//	Replicas   what the daemons tell each other of themselves (replicas.go)
+//
+// Beside them are the news between replicas (news.go), the health of Redis (health.go,
+// review.go) and the signing of tokens' names (signer.go). What must happen in one step
+// is a script in lua/. A queue of callers that is idle for a minute is forgotten
+// (tokens.go).
 //
 // # Keys
 //
@@ -23,7 +33,7 @@
 //	captcha:seen:{id}           zset    ticket -> Unix ms of its replica's last sign of life; "ticket|REPLICA" for a key's
 //	captcha:stats:{id}          hash    counters since the identity was first seen (Figures)
 //	captcha:leads:{id}          list    the last 48 lead times in ms, newest first
-//	captcha:mind:{id}           string  what the buyer learned about the demand, its own format
+//	captcha:mind:{id}           string  what was learned about the demand, in refill's own format
 //	captcha:verdicts:{id}       list    the last 20 reports, newest first: 1 accepted, 0 rejected
 //	captcha:sold:{id}:ORDER     string  "call|born ms|provider|task" of a landed token, "|reported" behind it; "call|" of a failed order, "call|repeated" of a repeated token
 //	captcha:paused:{id}         string  present while buying is paused by an operator
@@ -36,7 +46,7 @@
 //	captcha:once:{id}:HASH      string  "min_ttl ms|token" of one Idempotency-Key, until the token dies
 //	captcha:back:{id}:HANDOUT   string  marks a hand-out that was taken back
 //	captcha:places:{provider}   zset    order.id -> Unix ms until which it holds a permit at the provider
-//	captcha:status:{id}         string  what the replica that watches says of it, the buyer's own format
+//	captcha:status:{id}         string  what the replica that watches says of it, in refill's own format
 //	captcha:replicas            zset    replica -> Unix ms until which it lives
 //	captcha:providers           zset    provider -> Unix ms until which there may be permits at it
 //	captcha:task:{provider}:T   string  the order.id that task T belongs to
@@ -84,12 +94,12 @@
 //     minute, and no mutex over an exchange with Redis.
 //   - A text lives once in an identity: a landing with the text of a token that is
 //     not dead yet, taken or not, ends its order as failed.
-//   - An order settles once: the script that removes it appends the token.
+//   - An order ends once: the script that removes it appends the token.
 //   - What a replica does for an order (submit, settle by polling, give up) is
 //     checked against the order's owner in the script that writes it. A lease
 //     that ended lets another replica become the owner; a replica that was
 //     stopped for that long can then do nothing more for the order, but for one
-//     thing: who brings its task id becomes the owner. Callbacks need no lease.
+//     thing: the replica that stores the task id becomes the owner. Callbacks need no lease.
 //   - The figures balance in every answer of look.lua (Figures says how), because
 //     each script moves a token or an order and its counts in one step, and the
 //     keys that they are in live as long as the figures.

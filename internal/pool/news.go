@@ -18,8 +18,8 @@ type news struct {
 	ended   func(Ref, string)
 }
 
-// stir wakes the waiters of an identity in which there may be something for them.
-func (n *news) stir(id captcha.ID) {
+// wakeWaiters wakes the waiters of an identity in which there may be something for them.
+func (n *news) wakeWaiters(id captcha.ID) {
 	n.wake(id)
 	n.changed(id)
 }
@@ -48,7 +48,7 @@ func (n *news) listen(ctx context.Context) {
 			if id == "" {
 				continue // a review's trial
 			}
-			n.stir(captcha.ID(id))
+			n.wakeWaiters(captcha.ID(id))
 			if order, how, ok := strings.Cut(rest, " "); ok {
 				n.ended(Ref{Identity: captcha.ID(id), Order: order}, how)
 			}

@@ -176,7 +176,7 @@ func (s *Orders) Settle(ctx context.Context, l Landing) (Ending, error) {
 	if err != nil {
 		return Gone, err
 	}
-	s.news.stir(l.Identity)
+	s.news.wakeWaiters(l.Identity)
 	return Ending(reply), nil
 }
 

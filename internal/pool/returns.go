@@ -123,7 +123,7 @@ func (r *returns) putBack(t Token) error {
 	err := r.scripts.giveBack.Run(ctx, r.hot, []string{k.tokens, k.back + t.handout, k.tickets, k.stats},
 		t.element, t.margin.Milliseconds(), r.channel(), string(t.identity)).Err()
 	if err == nil {
-		r.news.stir(t.identity)
+		r.news.wakeWaiters(t.identity)
 	}
 	return err
 }

@@ -119,7 +119,7 @@ func TestTokensThatComeWhileTheStoreCloses(t *testing.T) {
 			one.giveBack(token)
 			close(closing)
 		})
-		one.Tokens.close()
+		one.close()
 		<-closing
 		if got := look(t, two, id); got.Fresh != 1 || got.Figures.Returned != 1 {
 			t.Errorf("afterwards: %+v", got)

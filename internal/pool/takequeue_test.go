@@ -95,10 +95,10 @@ func TestTakesWhileQueuesAreForgotten(t *testing.T) {
 	}
 }
 
-// deaf is a connection to a Redis that hangs at looks.
-type deaf struct{ net.Conn }
+// hanging is a connection to a Redis that hangs at looks.
+type hanging struct{ net.Conn }
 
-func (d deaf) Write(b []byte) (int, error) {
+func (d hanging) Write(b []byte) (int, error) {
 	if bytes.Contains(b, []byte(loadScripts().look.Hash())) {
 		return len(b), nil
 	}
@@ -112,7 +112,7 @@ func TestALookThatHangsHoldsNobody(t *testing.T) {
 		redis := redistest.InBubble(t)
 		s := open(t, Options{Addresses: "redis://bubble", Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := redis.Dial(ctx, network, addr)
-			return deaf{conn}, err
+			return hanging{conn}, err
 		}})
 		id, began := identity("hangs"), time.Now()
 		ctx, hangUp := context.WithCancel(t.Context())

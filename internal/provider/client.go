@@ -269,7 +269,7 @@ func (c *Client) call(ctx context.Context, action string, q query, proxy captcha
 	}
 	e := event{action: action, started: started, at: at, trouble: t, fault: fault}
 	if change, changed := c.health.settle(e); changed {
-		c.tell(ctx, change)
+		c.announce(ctx, change)
 	}
 	c.cfg.Observe(action, outcome(err, fault, t))
 	if err != nil {
@@ -312,8 +312,8 @@ func (c *Client) verdict(a answer, q query) error {
 	return e
 }
 
-// tell logs a change of state, once.
-func (c *Client) tell(ctx context.Context, ch change) {
+// announce logs a change of state, once.
+func (c *Client) announce(ctx context.Context, ch change) {
 	level, text := slog.LevelInfo, "provider is called again"
 	switch {
 	case ch.paused && ch.account:

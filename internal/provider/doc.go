@@ -3,8 +3,8 @@
 // was good, and says of everything that goes wrong what the caller is to do
 // about it.
 //
-// It stands at the end of the flow, below package purchase, which owns what
-// was paid for. Two things vary between services and are kept apart here:
+// It stands outermost, below package purchase, which owns what was paid for. Two
+// things vary between services and are kept apart here:
 //
 //	protocol  how calls and answers are written    legacy.go  tasks.go
 //	profile   what each error code means, the pace profiles.go

@@ -3,12 +3,12 @@
 //
 // It stands between refill, which decides when to buy, and provider and pool,
 // which know how to buy and where tokens wait. Buyer is the one face for all targets
-// of a replica. Of its parts each has a lock and its files:
+// of a replica. Each part has its own lock and files:
 //
 //	accounts   the providers of the list, and those that went from it (account.go);
 //	           their threads and balances are asked for now and then (maintenance.go)
 //	scheduler  gives their slots to the best bid, and now and then to who has waited
-//	           longest
+//	           longest (scheduler.go)
 //	placer     creates orders beside the stock with their reservations, and takes back
 //	           those that did not come about (place.go)
 //	orders     sees them through: buy.go starts the goroutine, collect.go is its life,
@@ -38,12 +38,12 @@
 //
 // # What an answer of the provider does to the order
 //
-// The table is in end.go. In short: a refusal of the submit gives the budgets their part
-// back, since nothing was bought, and nothing else does. A submit without an answer is
+// The table is in end.go. In short: of the provider's answers only a refusal of the submit
+// gives the budgets their part back, since nothing was bought. A submit without an answer is
 // kept until its time is over, because it may have been bought. Once the task is known,
 // a token settles the order and a task fault, a parameter fault or the time-out removes
-// it as failed; capacity and account faults are only a reason to ask again later. An order
-// that ended elsewhere is nobody's here.
+// it as failed; capacity and account faults are only a reason to ask again later. For an
+// order that ended elsewhere this replica does nothing more.
 //
 // An order whose replica is gone is taken back where it was not marked, kept where it was
 // marked and has no task, and collected by the replica that adopts it where its task is

@@ -11,7 +11,7 @@ import (
 	"poold/internal/provider"
 )
 
-// news is what is readMessage of an order, from whomever.
+// news is what is heard of an order, from whomever.
 type news string
 
 const (
@@ -35,7 +35,7 @@ const (
 	collect script = "collecting an order of a replica" // it goes on here
 )
 
-// situation is how far an order got, and what is readMessage of it then.
+// situation is how far an order got, and what is heard of it then.
 type situation struct {
 	state pool.State
 	news  news

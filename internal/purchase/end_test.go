@@ -17,31 +17,31 @@ func TestEnds(t *testing.T) {
 		pool.Bought:     {solved, failed, badParameters, stopped, abandoned},
 		pool.Unknown:    {abandoned},
 	}
-	n := 0
+	count := 0
 	for state, all := range can {
-		for _, readMessage := range all {
-			n++
-			e := endOf(state, readMessage)
-			paid := state == pool.Bought || state == pool.Unknown || readMessage == unanswered || state == pool.Submitting && readMessage == abandoned
+		for _, n := range all {
+			count++
+			e := endOf(state, n)
+			paid := state == pool.Bought || state == pool.Unknown || n == unanswered || state == pool.Submitting && n == abandoned
 			if e.refund == paid {
-				t.Errorf("%c, %s: refund %v", state, readMessage, e.refund)
+				t.Errorf("%c, %s: refund %v", state, n, e.refund)
 			}
 			if e.script == "" || e.refund && e.script != remove {
-				t.Errorf("%c, %s: script %q", state, readMessage, e.script)
+				t.Errorf("%c, %s: script %q", state, n, e.script)
 			}
-			if (e.script == settle) != (readMessage == solved) || (e.script == settle) != (e.outcome == Solved) {
-				t.Errorf("%c, %s: %s, told as %s", state, readMessage, e.script, e.outcome)
+			if (e.script == settle) != (n == solved) || (e.script == settle) != (e.outcome == Solved) {
+				t.Errorf("%c, %s: %s, told as %s", state, n, e.script, e.outcome)
 			}
-			if e.hopeless != (readMessage == badParameters) {
-				t.Errorf("%c, %s: hopeless %v", state, readMessage, e.hopeless)
+			if e.hopeless != (n == badParameters) {
+				t.Errorf("%c, %s: hopeless %v", state, n, e.hopeless)
 			}
-			if (e.outcome == "") != (readMessage == abandoned) {
-				t.Errorf("%c, %s: told as %q", state, readMessage, e.outcome)
+			if (e.outcome == "") != (n == abandoned) {
+				t.Errorf("%c, %s: told as %q", state, n, e.outcome)
 			}
 		}
 	}
-	if n != len(ends) {
-		t.Errorf("%d of the %d ends can come", n, len(ends))
+	if count != len(ends) {
+		t.Errorf("%d of the %d ends can come", count, len(ends))
 	}
 }
 

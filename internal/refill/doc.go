@@ -1,11 +1,13 @@
-// Package refill decides WHEN to buy.
+// Package refill decides WHEN to buy and how many, by the arithmetic of its package
+// policy.
 //
 // It stands between targets, which says what is wanted, and purchase, which buys. What
 // it decides is policy's arithmetic; this package is the daemon around it. One looker
 // has the identities that are due looked at together (looker.go), and one worker per
 // identity decides and places (worker.go), with what it knows of its target (tracker.go)
 // and says of it (status.go). The manager keeps as many workers as there are targets
-// (manager.go) and collects what others left (recovery.go).
+// (manager.go) and collects what others left (recovery.go). The replicas divide the
+// targets: each is watched by one, which looks at it although nobody kicked (watch.go).
 //
 // # A worker's turn
 //
@@ -20,7 +22,7 @@
 // one look. The backstop finds what nobody kicked for: takes at other
 // replicas, orders that ran out of time. It comes seldom where nothing happens.
 //
-// At the start, before anything is bought, and every 2 s after that, the manager
+// At the start, before anything is bought, and about every 2 s after that, the manager
 // has the buyer adopt the orders of replicas that are gone. Identities that no target
 // names any more are looked at once more
 // when their last token and order must be over, so that their figures are complete.

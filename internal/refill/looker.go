@@ -52,7 +52,6 @@ type handle struct {
 	*worker
 	ctx  context.Context // of the worker; ends with stop
 	stop context.CancelFunc
-	buy  buy
 	done chan struct{} // closed when the worker has ended
 
 	watched   atomic.Bool          // by this replica

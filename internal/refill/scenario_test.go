@@ -27,17 +27,17 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(mute{})
+	redis.SetLogger(silent{})
 	// The embedded server compiles a script at every call, which leaves much to be
 	// collected and little to be kept.
 	debug.SetGCPercent(800)
 	goleak.VerifyTestMain(m)
 }
 
-// mute keeps the client's own log away: many tests cut its connections.
-type mute struct{}
+// silent keeps the client's own log away: many tests cut its connections.
+type silent struct{}
 
-func (mute) Printf(context.Context, string, ...any) {}
+func (silent) Printf(context.Context, string, ...any) {}
 
 type noObserver struct{}
 
@@ -140,12 +140,12 @@ func (w *scenario) newReplica() *replica {
 
 // run starts it.
 func (w *scenario) run(r *replica) {
-	upkeep, end := context.WithCancel(w.t.Context())
+	lasting, end := context.WithCancel(w.t.Context())
 	ctx, stop := context.WithCancel(w.t.Context())
 	r.stop = stop
 	var group sync.WaitGroup
-	group.Go(func() { _ = r.store.Run(upkeep) })
-	group.Go(func() { _ = r.buyer.Run(upkeep) })
+	group.Go(func() { _ = r.store.Run(lasting) })
+	group.Go(func() { _ = r.buyer.Run(lasting) })
 	go func() {
 		err := r.manager.Run(ctx)
 		end()

@@ -105,7 +105,7 @@ func (s *testStore) Place(ctx context.Context, o pool.Order) (pool.Placing, erro
 	}
 	s.book.turn <- struct{}{}
 	defer func() { <-s.book.turn }()
-	before, err := s.Store.Look(ctx, o.Identity, o.Margin, o.Lead)
+	before, err := s.Look(ctx, o.Identity, o.Margin, o.Lead)
 	if err != nil {
 		return pool.Placing{}, err
 	}
@@ -166,7 +166,7 @@ func window(tokens int, long time.Duration) pool.Window {
 // stock is what a target holds. It is no look of a worker.
 func (w *scenario) stock(t targets.Target) pool.Stock {
 	w.t.Helper()
-	s, err := w.store.Store.Look(w.t.Context(), t.ID, t.Margin, 0)
+	s, err := w.store.Look(w.t.Context(), t.ID, t.Margin, 0)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -7,7 +7,7 @@
 // One directory (0700) with one file (0600) a letter:
 //
 //	SHA-256 of the key in hex, .json           a letter
-//	the same and .RANDOM.bad                   was to be a letter and is none: set aside
+//	the same and .RANDOM.bad                   an invalid letter, set aside
 //	letter-RANDOM.tmp                          is being written
 //
 // Other names are never touched. A key may hold anything, and secrets too: it is in no
@@ -20,7 +20,7 @@
 // of a key stays. Where the file system knows no links it is a rename, after a look
 // whether the name is free; two processes that store one key at the same moment may
 // then both win, the later one on disk. Directories that are made are synced into
-// their parents.
+// their parents. (Writing and syncing: file.go; link or rename: Spool.place in spool.go.)
 //
 // # What is guaranteed
 //
@@ -30,7 +30,7 @@
 //     same directory may be among them: its Put writes the file again.
 //   - A file with a letter's name that is no letter (no regular file, not readable, too
 //     large, refused by Parse, of another key) is set aside by the first call that meets
-//     it. It is told of once, never read again, and blocks no other letter, nor one of
+//     it. It is returned as an error once, never read again, and blocks no other letter, nor one of
 //     the same key. Errors of the disk set nothing aside.
 //   - There are at most MostLetters letters, and at most as many files set aside: what
 //     is more is deleted. A letter has at most 64 KiB. Of several

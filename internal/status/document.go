@@ -70,7 +70,7 @@ type Target struct {
 	Refill   string   `json:"refill"`   // fixed | adaptive
 	Forecast float64  `json:"forecast"` // adaptive: requests expected within one lead time
 	Risk     float64  `json:"risk"`     // adaptive: that one finds nothing with `want` tokens ahead of it
-	Rail     string   `json:"rail"`     // what keeps `want` or the orders below what is asked: depth, credit, probe, idle, paused; "" = nothing
+	Limit    string   `json:"rail"`     // what keeps `want` or the orders below what is asked: depth, credit, probe, idle, paused; "" = nothing
 	Credit   float64  `json:"credit"`   // adaptive: tokens that may still expire unused before only `min` is kept; below 0 that is so. 0 where fixed
 	Warm     int      `json:"warm"`     // tokens that warm windows want ready; 0 = none runs or is about to
 	// HitRateNeeds is what max_waste it takes to reach hit_rate, by the demand since the

@@ -61,7 +61,7 @@ func targetStatus(t *targets.Target, refilling refill.Status, seen *observation)
 		Name: t.Name, Type: string(t.Identity.Type), Owner: t.Owner,
 		Marks: marks(refilling, seen.Verdicts),
 		Depth: t.Depth, Want: refilling.Want,
-		Refill: string(t.Refill), Forecast: thousandths(refilling.Forecast), Risk: thousandths(refilling.Risk), Rail: refilling.Limit,
+		Refill: string(t.Refill), Forecast: thousandths(refilling.Forecast), Risk: thousandths(refilling.Risk), Limit: refilling.Limit,
 		Warm: refilling.Warm, Shadow: shadow(refilling.Shadow), HitRateNeeds: need(refilling.Shadow),
 		Fresh: seen.Fresh, InFlight: seen.Orders, BoughtInFlight: seen.Bought, Unknown: seen.Unknown, Waiting: seen.Waiting,
 		Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Bought: f.Bought,

@@ -23,7 +23,7 @@ func TestWatchInPlace(t *testing.T) {
 }
 
 // An editor that writes a new file and renames it over the old one; after the
-// first time, a watch on the file itself would be deaf.
+// first time, a watch on the file itself would hear nothing.
 func TestWatchRename(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()

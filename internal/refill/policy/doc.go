@@ -11,26 +11,29 @@
 // # How it decides
 //
 // A Plan says how many tokens are wanted, a Decision what to order, given the stock.
-// With `refill: fixed` that is the depth sentence (short). With `refill: adaptive` one
+// With `refill: fixed` that is the depth sentence (short): an order is placed while the
+// fresh tokens that outlive the lead time, and the orders, less the callers waiting, are
+// fewer than the depth. With `refill: adaptive` one
 // more token is wanted while it is likely to be needed before a later order could
 // arrive (expectation.risk), likely to be used at all (expectation.use), and the two
-// are worth its price: `max_waste` is what saving a caller a wait is worth in tokens,
-// `hit_rate` where more of them stop helping. The first one is put off while a later
-// order would serve more (expectation.early).
+// are worth its price: `max_waste` is how many tokens in vain one avoided wait may cost;
+// above the share of hits that `hit_rate` names no more are bought. The first token is put
+// off while a later order would serve more requests (expectation.early).
 //
 // How likely requests are (forecast.go) comes from three sources. The fallback knows
 // the rate of the last minute or two. The table (table.go) knows what happened next,
 // the last times that it had been silent for as long after being as busy: how long
 // bursts are, how they end, whether anybody comes late enough for a token that is
 // ordered now. The gaps (gaps.go) know when the next request is due, whatever the
-// period. Table and gaps count as many samples as they have, what they correct as one or
-// two, so that a new target begins careful.
+// period. Table and gaps weigh as much as the samples that they have; the estimate that
+// they correct weighs as much as one or two, so that a new target begins careful.
 //
 // Where slots are few, a target learns how long its orders wait for one (slots.go), and
-// orders ahead what it could not place in time (expectation.enoughInTime).
+// places early those orders that would otherwise wait too long
+// (expectation.enoughInTime).
 //
-// Tokens that will die within about a lead time (leads.go) count as far as they will be
-// used, orders as far as they will land, and the limits hold (limits.go): depth, the
+// Tokens that will die within about a lead time (leads.go) count by the chance that they
+// are used, orders by the chance that they land, and the limits hold (limits.go): depth, the
 // credit that hits earn and expiries use up (credit.go), which also bounds what is held
 // and on order, probes while solves fail, idle_after. A Decision's Forecast, Risk and
 // Limit say what it was led by.

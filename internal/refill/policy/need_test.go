@@ -168,7 +168,7 @@ func TestShadowNeed(t *testing.T) {
 		}
 	}
 	tell := func(hits int64) string {
-		told := m.shadow.tell(epoch, Figures{Requests: 10000, Hits: hits, Misses: 10000 - hits, Solved: 9000})
+		told := m.shadow.summary(epoch, Figures{Requests: 10000, Hits: hits, Misses: 10000 - hits, Solved: 9000})
 		if told == nil {
 			t.Fatal("nothing is told")
 		}

@@ -214,8 +214,8 @@ type Shadow struct {
 	Need *Need // of an adaptive target below its hit rate
 }
 
-// tell sums up; nil where there is too little to tell.
-func (s *shadow) tell(at time.Time, figures Figures) *Shadow {
+// summary sums up; nil where there is too little to tell.
+func (s *shadow) summary(at time.Time, figures Figures) *Shadow {
 	was := s.since.real
 	got := figures.Hits - was.Hits
 	outcomes := got + figures.Waited - was.Waited + figures.Misses - was.Misses

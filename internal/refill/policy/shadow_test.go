@@ -59,7 +59,7 @@ func TestShadowForgets(t *testing.T) {
 func TestShadowIsSilent(t *testing.T) {
 	m := shaded()
 	for _, f := range []Figures{{}, {Requests: 49, Hits: 49, Solved: 60}, {Requests: 90, Misses: 90}} {
-		if told := m.shadow.tell(epoch, f); told != nil {
+		if told := m.shadow.summary(epoch, f); told != nil {
 			t.Errorf("%+v of %+v", told, f)
 		}
 	}

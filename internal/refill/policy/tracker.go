@@ -80,7 +80,7 @@ func (t *Tracker) Shadow() *Shadow {
 	if t.shadow == nil {
 		return nil
 	}
-	return t.shadow.tell(t.looked, t.figures)
+	return t.shadow.summary(t.looked, t.figures)
 }
 
 // Learn takes notice of what has happened since the last look. concurrency is how many

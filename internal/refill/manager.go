@@ -157,6 +157,7 @@ func (m *Manager) Run(ctx context.Context) error {
 
 	// What is under way is collected before anything is bought.
 	m.adopt(ctx, firstAdopt)
+	m.looker.passed.Store(time.Now().UnixNano())
 	var duties sync.WaitGroup
 	duties.Go(func() { m.keepRecovering(ctx) })
 	duties.Go(func() { m.looker.run(ctx) })

@@ -97,6 +97,7 @@ func long(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long story, not with -short")
 	}
+	t.Parallel() // time is virtual, so that a busy machine changes nothing
 }
 
 // play runs a story in a bubble: time in it is virtual, and a goroutine that is

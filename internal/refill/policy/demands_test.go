@@ -23,7 +23,6 @@ func cost(r Result, k Params) float64 { return r.WastePerRequest + k.MaxWaste*(1
 // is bought in vain.
 func TestTimersAreLearned(t *testing.T) {
 	long(t)
-	t.Parallel()
 	periods := []int{60, 75, 120, 150, 180, 240, 300, 400, 600}
 	mean := 0.0
 	for _, period := range periods {
@@ -44,7 +43,6 @@ func TestTimersAreLearned(t *testing.T) {
 // more than buying nothing, which costs max_waste a request.
 func TestClustersAreLetGo(t *testing.T) {
 	long(t)
-	t.Parallel()
 	for _, size := range []int{5, 10, 20, 40} {
 		r := simulated(t, Simulation{Params: usual(), Arrivals: drawn(t, fmt.Sprintf("clusters:%d", size), 14, 1)})
 		j := cost(r, usual())
@@ -58,7 +56,6 @@ func TestClustersAreLetGo(t *testing.T) {
 // With few slots a target orders a job's tokens one after another before it comes.
 func TestFewSlots(t *testing.T) {
 	long(t)
-	t.Parallel()
 	for slots, least := range map[int]float64{5: 0.7, 10: 0.93} {
 		s := Simulation{Params: usual(), Solves: DefaultSolves(), Concurrency: slots, Arrivals: trace(t, "cron10")}
 		r := simulated(t, s)

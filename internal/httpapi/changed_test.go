@@ -80,7 +80,7 @@ func TestKeysComeAndGoWhileACallerWaits(t *testing.T) {
 	checkProblem(t, "keys came", d.ask(t, "GET", "/pool/staging-login/token?wait=20s"), 401, codeUnauthorized, "staging-login")
 	d.stock.taken = func(context.Context) { d.config.set.Store(sampleSet()) }
 	checkProblem(t, "keys went", d.ask(t, "GET", "/pool/staging-login/token?wait=20s", bearer(keyAll), "Host: poold.example.com"), 421, codeMisdirected, "staging-login")
-	if got := d.stock.look(t, d.target("staging-login")).Fresh; got != 2 {
+	if got := d.stock.putBack(t, d.target("staging-login"), 2).Fresh; got != 2 {
 		t.Errorf("%d tokens are left of 2", got)
 	}
 }

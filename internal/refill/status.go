@@ -1,6 +1,7 @@
 package refill
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -71,7 +72,7 @@ func (s *status) snapshot() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now
-	now.Failing = s.failures >= policy.FailuresInARow
+	now.Failing = now.Failing || s.failures >= policy.FailuresInARow
 	return now
 }
 
@@ -95,15 +96,16 @@ func (s *status) decided(d policy.Decision, stock pool.Stock, at time.Time) {
 	defer s.mu.Unlock()
 	s.now.Want, s.now.Lead = d.Want, d.Lead
 	s.now.Forecast, s.now.Risk, s.now.Limit = d.Forecast, d.Risk, d.Limit
-	s.now.Credit, s.now.Warm = d.Credit, d.Warm
+	s.now.Credit, s.now.Warm, s.now.Failing = d.Credit, d.Warm, d.Failing
 	if d.Order == 0 {
 		s.waiting = time.Time{}
 	}
 	switch {
 	case stock.Paused:
 		s.setLocked(Paused, "paused by an operator")
-	case s.failures >= policy.FailuresInARow:
-		s.setLocked(Starved, fmt.Sprintf("%d failures in a row, one try each %v (has the sitekey changed?); the last: %s", s.failures, policy.ProbeEvery, s.failure))
+	case s.failures >= policy.FailuresInARow || d.Failing:
+		s.setLocked(Starved, fmt.Sprintf("%d failures in a row, one try each %v (has the sitekey changed?); the last: %s",
+			max(s.failures, policy.FailuresInARow), policy.ProbeEvery, cmp.Or(s.failure, "at another replica")))
 	case d.Order > 0 && s.now.State == Budget:
 		// Until an order stands, or a provider lets it wait.
 	case s.starvesLocked(at):

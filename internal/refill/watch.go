@@ -26,7 +26,7 @@ const (
 	// absence is how long a worker of a target that another replica watches rests
 	// until it takes over what that one has learned.
 	absence = 30 * time.Second
-	// A status that changed in its figures alone is shared this often at most, and one
+	// A status that changed in its running figures alone is shared this often at most, and one
 	// that has not changed once in sharedAgain, before the stock forgets it.
 	shareEvery  = 2 * time.Second
 	sharedAgain = 30 * time.Minute
@@ -102,7 +102,7 @@ func (l *looker) share(h *handle) {
 		return
 	}
 	at, now := time.Now(), h.status.snapshot()
-	urgent := now.State != h.shared.State || now.Reason != h.shared.Reason
+	urgent := withoutFigures(now) != withoutFigures(h.shared)
 	if since := at.Sub(h.sharedAt); !urgent && since < shareEvery {
 		return
 	}
@@ -120,6 +120,12 @@ func (l *looker) share(h *handle) {
 		return
 	}
 	h.shared, h.sharedText, h.sharedAt = now, string(text), at
+}
+
+// withoutFigures is a status without what changes all the time.
+func withoutFigures(s Status) Status {
+	s.Lead, s.Forecast, s.Risk, s.Credit, s.Shadow = 0, 0, 0, 0, nil
+	return s
 }
 
 // Refresh learns how the targets do that other replicas watch.

@@ -31,12 +31,14 @@ type Decision struct {
 	Plan
 	Order  int     // how many to order now
 	Credit float64 // tokens that may still expire before an adaptive target keeps only its `min`
+	// Failing: the last FailuresInARow solves all failed, at whichever replica.
+	Failing bool
 }
 
 // Decide says what to order, given the stock as looked at with the plan's Lead.
 func (s *State) Decide(at time.Time, p Plan, stock *Stock) Decision {
 	s.advance(at)
-	d := Decision{Plan: p, Credit: s.Credit()}
+	d := Decision{Plan: p, Credit: s.Credit(), Failing: s.learned.solves.streak >= FailuresInARow}
 	if stock.Paused {
 		d.Want, d.Limit, d.Look = 0, LimitPaused, Never
 		return d

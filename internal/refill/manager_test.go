@@ -204,7 +204,12 @@ func TestLooksShareExchanges(t *testing.T) {
 		w.apply(list...)
 		w.after(time.Minute)
 		surveys := 0
-		w.store.with(func() { surveys = w.store.surveys })
+		w.store.with(func() {
+			surveys = w.store.surveys
+			if w.store.keeps != 300 {
+				t.Errorf("%d looks of 300 targets keep what is known in the first minute, want one each", w.store.keeps)
+			}
+		})
 		_, looks := w.store.lookCount("")
 		for _, x := range list {
 			w.manager.Kick(x.ID)

@@ -26,6 +26,7 @@ type testStore struct {
 	changed  func(captcha.ID)
 	looks    map[captcha.ID]int
 	surveys  int // exchanges that looks shared
+	keeps    int // looks that keep what is known of their identities
 	saves    int
 	strangle chan struct{} // Survey waits for it, whatever its ctx says
 	meantime func()        // happens once, right before an order is placed; may be nil
@@ -71,6 +72,9 @@ func (s *testStore) Survey(ctx context.Context, queries []pool.Query) ([]pool.St
 	s.surveys++
 	for _, q := range queries {
 		s.looks[q.ID]++
+		if q.Keep {
+			s.keeps++
+		}
 	}
 	s.mu.Unlock()
 	if strangle != nil {

@@ -1,12 +1,16 @@
 package refill
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/pool"
 	"poold/internal/targets"
 )
 
@@ -151,6 +155,13 @@ func TestStatusOfWhatOthersWatch(t *testing.T) {
 				t.Errorf("replica %d says %+v and %+v", n, b, g)
 			}
 		}
+		w.after(saidFor)
+		for n, r := range w.all { // what was said a while ago is no news
+			h := r.manager.workers.Load().byName["bad"]
+			if b, _ := r.manager.Status("bad"); !h.watched.Load() && h.status.snapshot().State == OK && b.State != OK {
+				t.Errorf("replica %d still says %+v", n, b)
+			}
+		}
 		w.redis.SetDown(true)
 		w.after(time.Second)
 		if err := w.all[0].manager.Refresh(t.Context()); err == nil && w.all[0].watchesNot() {
@@ -192,4 +203,61 @@ func TestAbsentWorkersLearnNothingTwice(t *testing.T) {
 			t.Errorf("%d tokens and orders after a kick, %d before", n, before)
 		}
 	})
+}
+
+// shares counts what is shared.
+type shares struct {
+	alone
+	n int
+}
+
+func (s *shares) Share(context.Context, captcha.ID, []byte) error { s.n++; return nil }
+
+// A status is shared at once where it says something else, and where its running figures
+// alone have changed after a while.
+func TestWhenAStatusIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := &shares{}
+		l := newLooker(nil, told, slog.New(slog.DiscardHandler))
+		l.watch.Store(&watch{self: "a", live: []string{"a", "b"}})
+		h := &handle{worker: newWorker(target("login", 3), nil, &counter{}, nil, slog.New(slog.DiscardHandler)), ctx: t.Context()}
+		h.watched.Store(true)
+		steps := []struct {
+			change func(s *Status)
+			wait   time.Duration
+			shared int
+		}{
+			{func(*Status) {}, 0, 1},
+			{func(*Status) {}, time.Minute, 1},
+			{func(s *Status) { s.Want = 9 }, 0, 2},
+			{func(s *Status) { s.State = Starved }, 0, 3},
+			{func(s *Status) { s.Forecast = 1 }, 0, 3},
+			{func(*Status) {}, shareEvery, 4},
+			{func(*Status) {}, sharedAgain, 5},
+		}
+		for n, step := range steps {
+			time.Sleep(step.wait)
+			step.change(&h.status.now)
+			l.share(h)
+			if told.n != step.shared {
+				t.Errorf("step %d: shared %d times, want %d", n, told.n, step.shared)
+			}
+		}
+		h.watched.Store(false)
+		h.status.now.Want = 1
+		if l.share(h); told.n != 5 {
+			t.Error("a status of what another replica watches was shared")
+		}
+	})
+}
+
+// A replica goes on looking at what another watches while callers wait here.
+func TestContent(t *testing.T) {
+	for waiting, content := range map[int]bool{0: true, 2: false} {
+		w := newWorker(target("login", 3), eye(nil), &counter{}, nil, slog.New(slog.DiscardHandler))
+		stock := pool.Stock{NextLook: -1, Fresh: 3, Outliving: 3, Orders: waiting, Waiting: waiting}
+		if next, order := w.turn(t.Context(), time.Now(), w.query(w.tracker.Plan(time.Now()).Lead), stock); order != nil || next.content != content {
+			t.Errorf("with %d callers: content %v, something to order %v", waiting, next.content, order != nil)
+		}
+	}
 }

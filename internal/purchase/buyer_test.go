@@ -289,9 +289,7 @@ func TestThreadsShrinkConcurrency(t *testing.T) {
 		}
 		minute := 0
 		s.provider.threads = func() (int, bool, error) { minute++; return answers[minute-1]() }
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- s.buyer.Run(ctx) }()
+		stop := s.running(t)
 		for i, want := range []int{5, 5, 20, 1, 20} {
 			synctest.Wait()
 			if got := s.buyer.Providers(boundedCtx(t), time.Now())[0].Concurrency; got != want {
@@ -302,9 +300,6 @@ func TestThreadsShrinkConcurrency(t *testing.T) {
 			}
 		}
 		stop()
-		if err := <-done; err != nil {
-			t.Errorf("run: %v", err)
-		}
 	})
 }
 
@@ -314,10 +309,7 @@ func TestMaintenanceAsksProviders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestBuyer(t, 1)
 		s.provider.setState(provider.StatePaused, time.Hour)
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- s.buyer.Run(ctx) }()
-		synctest.Wait()
+		stop := s.running(t)
 		two, three := newFakeProvider(s.ledger, "two"), newFakeProvider(s.ledger, "three")
 		two.threads = func() (int, bool, error) { panic("a fault of ours") }
 		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: two, Concurrency: 1}, {Provider: three, Concurrency: 1}})
@@ -333,9 +325,6 @@ func TestMaintenanceAsksProviders(t *testing.T) {
 			t.Errorf("asked %d times after a minute, want 2", asked)
 		}
 		stop()
-		if err := <-done; err != nil {
-			t.Errorf("run: %v", err)
-		}
 	})
 }
 

@@ -154,9 +154,7 @@ func (cs *callbacks) deliver(ctx context.Context, l deadLetter, arrived time.Tim
 	switch how {
 	case pool.Ended:
 	case pool.Repeated:
-		cs.log.Warn("a task brought no new token", "target", o.spec.Target, "provider", o.providerName(), "task", o.task, "err", pool.RepeatedText)
-		n = n.repeated()
-		e = endOf(pool.Bought, n.news)
+		e, n = cs.repeated(o, n)
 	default:
 		return CallbackUnknown, nil
 	}
@@ -170,13 +168,10 @@ func (cs *callbacks) deliver(ctx context.Context, l deadLetter, arrived time.Tim
 
 // notice is the news that a dead letter brings.
 func (l deadLetter) notice() notice {
-	switch {
-	case l.Code == "":
+	if l.Code == "" {
 		return notice{news: solved, callback: true, solution: provider.Solution{Token: l.Token, UserAgent: l.UserAgent}}
-	case l.Refused:
-		return notice{news: badParameters, callback: true, err: errors.New(l.Code), code: l.Code}
 	}
-	return notice{news: failed, callback: true, err: errors.New(l.Code), code: l.Code}
+	return calledBack(l.Code, l.Refused)
 }
 
 // isAbout reports whether the callback names the order's task, or one that no

@@ -179,10 +179,7 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 		how, err = ords.carryOut(ctx, o, e, n, call)
 		return err
 	})
-	switch {
-	case err != nil && e.script == settle:
-		return ords.unlessElsewhere(ctx, o, fmt.Errorf("landing the token: %w", err))
-	case err == nil && how != pool.Stolen:
+	if err == nil && how != pool.Stolen {
 		if how == pool.Ended && e.script == settle {
 			crash("settled")
 		}
@@ -195,7 +192,11 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 		// its end, unless somebody else ended it. A service may not know a task that
 		// somebody has collected, or that it has called back about.
 		if e.script == settle {
-			return ords.unlessElsewhere(ctx, o, errForgotten)
+			cause := errForgotten
+			if err != nil {
+				cause = fmt.Errorf("landing the token: %w", err)
+			}
+			return ords.unlessElsewhere(ctx, o, cause)
 		}
 		if ords.endedElsewhere(ctx, o) {
 			return ords.elsewhere(o)
@@ -203,9 +204,7 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 	case how == pool.Stolen:
 		return ords.elsewhere(o)
 	case how == pool.Repeated:
-		ords.log.Warn("a task brought no new token", "target", o.spec.Target, "provider", o.account.Name(), "task", o.task, "err", pool.RepeatedText)
-		n = n.repeated()
-		e = endOf(state, n.news)
+		e, n = ords.repeated(o, n)
 	}
 	if e.outcome == Solved {
 		ords.log.Debug("solved", "target", o.spec.Target, "provider", o.account.Name(), "task", o.task, "took", n.took)

@@ -115,16 +115,25 @@ func readMessage(word string) notice {
 	if word == pool.Solved {
 		return notice{news: solved, callback: true}
 	}
-	if code, params := strings.CutPrefix(word, refused); params {
-		return notice{news: badParameters, err: errors.New(code), code: code, callback: true}
+	code, params := strings.CutPrefix(word, refused)
+	return calledBack(code, params)
+}
+
+// calledBack is the news of a callback with an error code; refused: it finds fault with
+// the target's parameters.
+func calledBack(code string, refused bool) notice {
+	n := notice{news: failed, err: errors.New(code), code: code, callback: true}
+	if refused {
+		n.news = badParameters
 	}
-	return notice{news: failed, err: errors.New(word), code: word, callback: true}
+	return n
 }
 
 // repeated is the end of a task that brought a text which the stock knows.
-func (n notice) repeated() notice {
+func (b *base) repeated(o *Order, n notice) (end, notice) {
+	b.log.Warn("a task brought no new token", "target", o.spec.Target, "provider", o.providerName(), "task", o.task, "err", pool.RepeatedText)
 	n.news, n.err, n.code = failed, errors.New(pool.RepeatedText), pool.RepeatedText
-	return n
+	return endOf(pool.Bought, n.news), n
 }
 
 // result is what the order comes to for who asked for it.

@@ -58,9 +58,8 @@ type handle struct {
 	elsewhere atomic.Pointer[said] // what the replica says that watches it
 
 	// Of the goroutine that takes the turn alone: what was shared last.
-	shared     Status
-	sharedText string
-	sharedAt   time.Time
+	shared   Status
+	sharedAt time.Time
 
 	// Guarded by the looker's mu.
 	due       time.Time // next turn
@@ -125,9 +124,7 @@ func (l *looker) divide(w *watch) {
 			continue
 		}
 		if soon := now.Add(random(takeOver)); soon.Before(h.due) {
-			h.due = soon
-			heap.Fix(&l.queue, h.place)
-			l.wakeLocked(h)
+			l.callLocked(h, soon)
 		}
 	}
 }
@@ -203,12 +200,21 @@ func (l *looker) kick(h *handle) {
 	if h.place < 0 || h.dismissed {
 		return // whoever takes the turn sees that it was kicked
 	}
-	h.due = now
-	if h.earliest.After(now) {
-		h.due = h.earliest
-	}
+	l.callLocked(h, later(now, h.earliest))
+}
+
+// callLocked changes when a worker that rests is due.
+func (l *looker) callLocked(h *handle, due time.Time) {
+	h.due = due
 	heap.Fix(&l.queue, h.place)
 	l.wakeLocked(h)
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // wakeLocked tells run of a worker that is due before all others.
@@ -243,7 +249,7 @@ func (l *looker) dismiss(handles []*handle) {
 func (l *looker) finish(h *handle) {
 	go l.saves.Go(func() error {
 		defer close(h.done)
-		contain(h.log, func() { h.save(context.WithoutCancel(h.ctx), time.Now(), 0) })
+		contain(h.log, "panic in a target's worker", func() { h.save(context.WithoutCancel(h.ctx), time.Now(), 0) })
 		return nil
 	})
 }
@@ -293,7 +299,7 @@ func (l *looker) look(ctx context.Context, queries []pool.Query) (stocks []pool.
 		return nil
 	}
 	err := errFault
-	contain(l.log, func() { stocks, err = l.stock.Survey(ctx, queries) })
+	contain(l.log, "panic in a target's worker", func() { stocks, err = l.stock.Survey(ctx, queries) })
 	if err != nil {
 		stocks = make([]pool.Stock, len(queries))
 		for i := range stocks {
@@ -305,11 +311,12 @@ func (l *looker) look(ctx context.Context, queries []pool.Query) (stocks []pool.
 
 var errFault = errors.New("internal fault, see the log")
 
-// contain keeps a panic from ending the daemon, and reports whether there was one.
-func contain(log *slog.Logger, do func()) (failed bool) {
+// contain keeps a panic from ending the daemon, logs it, and reports whether there was
+// one.
+func contain(log *slog.Logger, message string, do func()) (failed bool) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			log.Error("panic in a target's worker", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			log.Error(message, "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
 			failed = true
 		}
 	}()

@@ -164,12 +164,7 @@ func TestKicksAreCoalesced(t *testing.T) {
 func TestIdleTargetsCostLittle(t *testing.T) {
 	long(t)
 	play(t, 400, func(t *testing.T, w *scenario) {
-		var list []targets.Target
-		for i := range 60 {
-			x := target(fmt.Sprint("t", i), 2)
-			x.Lifetime = time.Hour
-			list = append(list, x)
-		}
+		list := lasting(60, 2, time.Hour)
 		w.apply(list...)
 		w.after(10 * time.Millisecond)
 		if _, n := w.store.lookCount(""); n > 40 {
@@ -195,12 +190,7 @@ func TestIdleTargetsCostLittle(t *testing.T) {
 // hold up the others.
 func TestLooksShareExchanges(t *testing.T) {
 	play(t, 400, func(t *testing.T, w *scenario) {
-		var list []targets.Target
-		for i := range 300 {
-			x := target(fmt.Sprint("t", i), 1)
-			x.Lifetime = 20 * time.Hour
-			list = append(list, x)
-		}
+		list := lasting(300, 1, 20*time.Hour)
 		w.apply(list...)
 		w.after(time.Minute)
 		surveys := 0

@@ -2,8 +2,6 @@ package refill
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -31,19 +29,16 @@ func (m *Manager) keepRecovering(ctx context.Context) {
 // adopt has the orders of replicas that are gone collected here; the search for them
 // ends after within, 0 = with ctx.
 func (m *Manager) adopt(ctx context.Context, within time.Duration) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			m.log.Error("panic while looking for orders", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
-		}
-	}()
-	err := m.buyer.Adopt(ctx, within, func(id captcha.ID, r purchase.Result) {
-		if h := m.workers.Load().byID[id]; h != nil {
-			h.ended(r, m.Kick)
+	contain(m.log, "panic while looking for orders", func() {
+		err := m.buyer.Adopt(ctx, within, func(id captcha.ID, r purchase.Result) {
+			if h := m.workers.Load().byID[id]; h != nil {
+				h.ended(r, m.Kick)
+			}
+		})
+		if err != nil {
+			m.log.Debug("orders of other replicas not looked for", "err", err)
 		}
 	})
-	if err != nil {
-		m.log.Debug("orders of other replicas not looked for", "err", err)
-	}
 }
 
 // settleDeparted looks once more at identities that went, when their last tokens

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"strings"
@@ -98,6 +99,16 @@ func long(t *testing.T) {
 		t.Skip("a long story, not with -short")
 	}
 	t.Parallel() // time is virtual, so that a busy machine changes nothing
+}
+
+// lasting are n targets whose tokens live for long.
+func lasting(n, depth int, lifetime time.Duration) (list []targets.Target) {
+	for i := range n {
+		x := target(fmt.Sprint("t", i), depth)
+		x.Lifetime = lifetime
+		list = append(list, x)
+	}
+	return list
 }
 
 // play runs a story in a bubble: time in it is virtual, and a goroutine that is

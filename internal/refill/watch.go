@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"time"
 
@@ -103,13 +104,11 @@ func (l *looker) share(h *handle) {
 	}
 	at, now := time.Now(), h.status.snapshot()
 	urgent := withoutFigures(now) != withoutFigures(h.shared)
-	if since := at.Sub(h.sharedAt); !urgent && since < shareEvery {
+	since := at.Sub(h.sharedAt)
+	if !urgent && (since < shareEvery || since < sharedAgain && reflect.DeepEqual(now, h.shared)) {
 		return
 	}
 	text, err := json.Marshal(now)
-	if string(text) == h.sharedText && at.Sub(h.sharedAt) < sharedAgain {
-		return
-	}
 	if err == nil {
 		limited, cancel := context.WithTimeout(h.ctx, saveLimit)
 		defer cancel()
@@ -119,7 +118,7 @@ func (l *looker) share(h *handle) {
 		h.log.Debug("other replicas are not told how the target does", "err", err)
 		return
 	}
-	h.shared, h.sharedText, h.sharedAt = now, string(text), at
+	h.shared, h.sharedAt = now, at
 }
 
 // withoutFigures is a status without what changes all the time.

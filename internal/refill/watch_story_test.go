@@ -2,7 +2,6 @@ package refill
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -18,12 +17,7 @@ import (
 func watching(t *testing.T, story func(t *testing.T, w *scenario, list []targets.Target)) {
 	t.Helper()
 	play(t, 100, func(t *testing.T, w *scenario) {
-		var list []targets.Target
-		for i := range 40 {
-			x := target(fmt.Sprint("t", i), 1)
-			x.Lifetime = 20 * time.Hour
-			list = append(list, x)
-		}
+		list := lasting(40, 1, 20*time.Hour)
 		w.apply(list...)
 		w.start(list...)
 		w.start(list...)
@@ -44,6 +38,16 @@ func (w *scenario) counts(list []targets.Target) (looks []map[captcha.ID]int) {
 	return looks
 }
 
+// lookedAt are the replicas, by number, that looked at a target between two counts.
+func lookedAt(x targets.Target, before, after []map[captcha.ID]int) (by []int) {
+	for n := range after {
+		if after[n][x.ID] > before[n][x.ID] {
+			by = append(by, n)
+		}
+	}
+	return by
+}
+
 // Each target is looked at by one replica alone, and all of them have some.
 func TestOneReplicaWatches(t *testing.T) {
 	watching(t, func(t *testing.T, w *scenario, list []targets.Target) {
@@ -52,15 +56,12 @@ func TestOneReplicaWatches(t *testing.T) {
 		after := w.counts(list)
 		watches := make([]int, len(w.all))
 		for _, x := range list {
-			by := 0
-			for n := range w.all {
-				if after[n][x.ID] > before[n][x.ID] {
-					by++
-					watches[n]++
-				}
+			by := lookedAt(x, before, after)
+			if len(by) != 1 {
+				t.Errorf("%s is watched by %d replicas", x.Name, len(by))
 			}
-			if by != 1 {
-				t.Errorf("%s is watched by %d replicas", x.Name, by)
+			for _, n := range by {
+				watches[n]++
 			}
 		}
 		for n, watched := range watches {
@@ -121,14 +122,8 @@ func TestWatchersAreReplaced(t *testing.T) {
 				w.after(2 * time.Minute)
 				after = w.counts(list)
 				for _, x := range list {
-					by := 0
-					for n := range w.all {
-						if after[n][x.ID] > before[n][x.ID] {
-							by++
-						}
-					}
-					if by != 1 {
-						t.Errorf("%s is watched by %d replicas in the end", x.Name, by)
+					if by := lookedAt(x, before, after); len(by) != 1 {
+						t.Errorf("%s is watched by %d replicas in the end", x.Name, len(by))
 					}
 				}
 			})

@@ -105,7 +105,7 @@ func (w *worker) backstop() time.Duration {
 
 // contained takes a part of a turn. A panic ends the turn, not the daemon.
 func (w *worker) contained(part func() rest) (next rest) {
-	if contain(w.log, func() { next = part() }) {
+	if contain(w.log, "panic in a target's worker", func() { next = part() }) {
 		w.status.set(Starved, errFault.Error())
 		return rest{least: panicWait, most: panicWait}
 	}

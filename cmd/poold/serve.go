@@ -127,7 +127,7 @@ func (d *daemon) build(set *targets.Set) error {
 	if err := d.openLetters(set); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
-	d.manager = refill.NewManager(stock, d.store.Replicas, d.buyer, d.log)
+	d.manager = refill.NewManager(stock, d.store.Replicas, d.buyer, func(captcha.ID, purchase.Result) {}, d.log)
 	d.status = status.NewCollector(status.Sources{
 		File: d.file, Stock: stock, Refill: d.manager, Purchases: d.buyer, DeadLetters: d.buyer, Log: d.log,
 		RedisMode: mode, Version: version, StartedAt: time.Now(),

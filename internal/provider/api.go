@@ -70,6 +70,9 @@ const (
 	StatePaused StateKind = "paused" // account fault, ban or outage; one probe now and then
 )
 
+// Usable reports whether a provider can be asked now or within seconds.
+func (k StateKind) Usable() bool { return k == StateOK || k == StateBusy }
+
 // State is a snapshot for /status.
 type State struct {
 	Kind    StateKind

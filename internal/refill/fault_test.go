@@ -83,7 +83,7 @@ func withCounter(t *testing.T, stock Stock, buyer Buyer, depth int, story func(t
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		m := NewManager(stock, alone{}, buyer, slog.New(slog.NewTextHandler(&log, nil)))
+		m := NewManager(stock, alone{}, buyer, noOthers, slog.New(slog.NewTextHandler(&log, nil)))
 		m.Apply(t.Context(), &targets.Set{Targets: []targets.Target{target("login", depth)}})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -139,7 +139,7 @@ func TestBidsOfADecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		look := func(context.Context) (pool.Stock, error) { return pool.Stock{NextLook: -1, Orders: 1, Waiting: 3}, nil }
 		buyer := &counter{}
-		m := NewManager(eye(look), alone{}, buyer, slog.New(slog.DiscardHandler))
+		m := NewManager(eye(look), alone{}, buyer, noOthers, slog.New(slog.DiscardHandler))
 		login := target("login", 3)
 		login.Min, login.MaxWaste = 2, 3
 		m.Apply(t.Context(), &targets.Set{Targets: []targets.Target{login}})
@@ -204,3 +204,6 @@ func TestOddStockErrorIsShown(t *testing.T) {
 		}
 	})
 }
+
+// noOthers is for tests in which every identity has a target.
+func noOthers(captcha.ID, purchase.Result) {}

@@ -57,6 +57,7 @@ type Manager struct {
 	stock    Stock
 	replicas Replicas
 	buyer    Buyer
+	others   func(captcha.ID, purchase.Result)
 	log      *slog.Logger
 
 	looker  *looker
@@ -91,10 +92,11 @@ type application struct {
 	done chan struct{}
 }
 
-// NewManager makes a manager without targets.
-func NewManager(stock Stock, replicas Replicas, buyer Buyer, log *slog.Logger) *Manager {
+// NewManager makes a manager without targets. others is told how adopted orders ended
+// of identities that no target has; it must not block.
+func NewManager(stock Stock, replicas Replicas, buyer Buyer, others func(captcha.ID, purchase.Result), log *slog.Logger) *Manager {
 	m := &Manager{
-		stock: stock, replicas: replicas, buyer: buyer, log: log,
+		stock: stock, replicas: replicas, buyer: buyer, others: others, log: log,
 		looker: newLooker(stock, replicas, log), applies: make(chan application), ended: make(chan struct{}),
 	}
 	m.workers.Store(&workers{})

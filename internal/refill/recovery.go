@@ -33,6 +33,8 @@ func (m *Manager) adopt(ctx context.Context, within time.Duration) {
 		err := m.buyer.Adopt(ctx, within, func(id captcha.ID, r purchase.Result) {
 			if h := m.workers.Load().byID[id]; h != nil {
 				h.ended(r, m.Kick)
+			} else {
+				m.others(id, r)
 			}
 		})
 		if err != nil {

@@ -144,7 +144,7 @@ func (w *scenario) newReplica() *replica {
 	quiet := slog.New(slog.DiscardHandler)
 	r.buyer = purchase.NewBuyer(r.store, "no letters", noObserver{}, quiet)
 	r.buyer.SetProviders([]purchase.Entry{{Provider: w.provider, Concurrency: w.concurrency}})
-	r.manager = NewManager(r.store, r.store, r.buyer, slog.New(slog.NewTextHandler(r.log, nil)))
+	r.manager = NewManager(r.store, r.store, r.buyer, noOthers, slog.New(slog.NewTextHandler(r.log, nil)))
 	r.store.with(func() { r.store.changed = r.manager.Kick })
 	w.all = append(w.all, r)
 	return r

@@ -174,7 +174,7 @@ func (c *Collector) Run(ctx context.Context) error {
 // Outage reports whether no provider can be asked, as known at most providersLife ago,
 // why, and when the first of them may be asked again (zero: unknown).
 func (c *Collector) Outage(ctx context.Context) (reason string, until time.Time, is bool) {
-	return outage(c.providersNow(ctx))
+	return purchase.Outage(c.providersNow(ctx))
 }
 
 // providersNow returns how the providers do, at most providersLife ago.
@@ -215,7 +215,7 @@ func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
 	}
 	var read bool
 	document.Budget, read = c.budget(ctx, err == nil)
-	why, _, none := outage(providers)
+	why, _, none := purchase.Outage(providers)
 	if none {
 		document.Alarms = append(document.Alarms, "Nothing is bought: "+why)
 	}

@@ -73,7 +73,7 @@ func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, descRedisUp, truth(d.Redis.OK))
 	gauge(ch, descLetters, float64(d.DeadLetters))
 	for _, p := range d.Providers {
-		gauge(ch, descProviderUp, truth(usable(provider.StateKind(p.State))), p.Name)
+		gauge(ch, descProviderUp, truth(provider.StateKind(p.State).Usable()), p.Name)
 	}
 	if s.budgetRead {
 		collectUsage(ch, d.Budget, allTargets, "day")

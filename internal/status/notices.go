@@ -3,10 +3,8 @@ package status
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"poold/internal/pool"
-	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/targets"
 )
@@ -53,27 +51,4 @@ func (r Redis) alarms() []string {
 		return []string{"A part of the store cannot be used: " + r.Reason + ". The figures of the targets in it are the last known ones."}
 	}
 	return []string{}
-}
-
-// outage reports whether no provider can be asked, why, and when the first of them may
-// be asked again (zero: unknown).
-func outage(providers []purchase.Status) (reason string, until time.Time, is bool) {
-	if len(providers) == 0 {
-		return "no provider is configured", time.Time{}, true
-	}
-	for _, p := range providers {
-		if usable(p.State.Kind) {
-			return "", time.Time{}, false
-		}
-		if until.IsZero() || p.State.Until.Before(until) {
-			until = p.State.Until
-		}
-	}
-	first := providers[0]
-	return fmt.Sprintf("provider %s is %s: %s", first.Name, first.State.Kind, first.State.Reason), until, true
-}
-
-// usable reports whether a provider can be asked now or within seconds.
-func usable(kind provider.StateKind) bool {
-	return kind == provider.StateOK || kind == provider.StateBusy
 }

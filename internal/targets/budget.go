@@ -11,12 +11,12 @@ func noHourlyTotal(key string) string {
 }
 
 // budgetRules warns of a budget that cannot be used up.
-func (t *rawTarget) budgetRules() {
-	rec := t.section("budget")
+func (rec record) budgetRules(b Budget) {
+	rec = rec.section("budget")
 	// One who inherits both is not to blame: the defaults were told already.
-	if len(rec.marks) > 0 && t.Budget.PerDay > 0 && t.Budget.PerHour > t.Budget.PerDay {
-		t.r.warn(rec.at("per_hour", "per_day").line, "%s.per_hour: is above per_day (%d of %d), so an hour can never use it up",
-			rec.path, t.Budget.PerHour, t.Budget.PerDay)
+	if len(rec.marks) > 0 && b.PerDay > 0 && b.PerHour > b.PerDay {
+		rec.r.warn(rec.at("per_hour", "per_day").line, "%s.per_hour: is above per_day (%d of %d), so an hour can never use it up",
+			rec.path, b.PerHour, b.PerDay)
 	}
 }
 

@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"slices"
 	"time"
 
 	"poold/internal/captcha"
@@ -13,8 +14,8 @@ type field struct {
 	key    string
 	kind   kind
 	preset any            // the value where the file has none, as kind reads it; nil = none, or the zero value
-	must   bool           // the section is faulty without it
-	only   []captcha.Type // the types of target that it belongs to; nil = all
+	must   bool           // the section is faulty without it; with only, one of these types is
+	only   []captcha.Type // the types of CAPTCHA that it belongs to; nil = all
 	doc    string         // one line for people who write the file; editors show it
 }
 
@@ -37,6 +38,8 @@ var pools = section{fields: []field{
 		doc: "The solving services, in the order in which they are tried. One whose key is empty is left out."},
 	{key: "budget", kind: totalBudget, doc: "The most solves that are bought over all targets."},
 	{key: "dead_letters", kind: deadLetters, doc: "Callbacks that came while Redis was away. Needs a restart."},
+	{key: "solve", kind: solve, doc: "What POST /solve may buy beyond the targets' identities. Without this section: nothing."},
+	{key: "dedup", kind: dedup, doc: "Where callers of POST /solve that ask for `dedup: identity` find each other. Needs a restart."},
 	{key: "types", kind: lives, doc: "How long tokens live, by type, in place of the built-in values."},
 	{key: "defaults", kind: defaults, doc: "What a target says when it says nothing."},
 	{key: "targets", kind: mapping{item: target, form: targetName, rule: "a target's name is 1 to 63 of a-z, 0-9, ., _ and -, beginning with a letter or digit"}, must: true,
@@ -61,7 +64,7 @@ var serverKey = section{fields: []field{
 	{key: "key", kind: secret, doc: "What the caller sends as `Authorization: Bearer`; 8 characters at least, 16 or more are wise. This or key_sha256."},
 	{key: "key_sha256", kind: secret, doc: "The SHA-256 of the key as 64 hex digits, in place of the key."},
 	{key: "scopes", kind: list{item: scope, words: true}, must: true,
-		doc: "What the caller may do. token: take tokens and report on them; status: read; admin: pause, resume, flush, reload, dead letters."},
+		doc: "What the caller may do. token: take tokens and report on them; solve: POST /solve, and on_empty: solve; status: read; admin: pause, resume, flush, reload, dead letters."},
 	{key: "targets", kind: list{item: glob, words: true}, doc: "Names or patterns of the targets that this key may use. Default: all."},
 	{key: "rate", kind: rate, doc: "Most requests, such as 50/s, 30/m or 500/h, for each replica. Default: no limit."},
 }}
@@ -115,6 +118,22 @@ var deadLetters = section{fields: []field{
 	{key: "dir", kind: someText, preset: "./dead-letters", doc: "The directory; it holds live tokens."},
 }}
 
+var solve = section{fields: []field{
+	{key: "owner", kind: someText, doc: "Who answers for these solves; required, here or in the defaults."},
+	{key: "pages", kind: list{item: pagePattern, words: true}, must: true,
+		doc: "Patterns of the pages that may be asked for, such as https://*.example.com/*. A * in the host crosses no dot, one in the path crosses slashes; queries are not compared."},
+	{key: "sitekeys", kind: list{item: form(`^[!-~]{1,256}$`, "a site key or a pattern such as 6Le*, 1 to 256 characters without spaces"), words: true},
+		doc: "Patterns of the site keys that may be asked for; GeeTest's gt and captcha_id count as such. Default: all."},
+	{key: "images", kind: boolean{}, preset: false, doc: "Whether pictures may be asked for, which have neither page nor site key."},
+	{key: "budget", kind: budget, must: true, doc: "The most of these solves that are bought; one cap at least is above 0."},
+	{key: "rate", kind: rate, doc: "Most of these tokens handed out, such as 20/s, 30/m or 500/h, over all replicas. Default: no limit."},
+}}
+
+var dedup = section{fields: []field{
+	{key: "backend", kind: word(DedupRedis, DedupPostgres), preset: DedupRedis, doc: "redis: the one of the section redis; postgres: the database of url."},
+	{key: "url", kind: postgresURL, doc: "postgres://USER:PASSWORD@HOST/DATABASE. Required with postgres."},
+}}
+
 var lives = section{explain: unpoolableType, fields: byType(func(t captcha.Type) field {
 	l := builtInLife(t)
 	return field{doc: "Tokens of this type.", kind: section{fields: []field{
@@ -134,7 +153,7 @@ func byType(of func(captcha.Type) field) (fields []field) {
 }
 
 // sharedFields are those that a target has, or takes from the defaults.
-var sharedFields = []field{
+var sharedFields = append([]field{
 	{key: "depth", kind: integer{0, MostDepth}, preset: 5, doc: "How many tokens are kept fresh; with refill: adaptive the most ever kept and on order."},
 	{key: "refill", kind: word(RefillFixed, RefillAdaptive), preset: RefillFixed,
 		doc: "fixed: the depth is kept at all times; adaptive: learns the demand and buys just as much."},
@@ -147,22 +166,30 @@ var sharedFields = []field{
 		doc: "Windows in which at least so many tokens are kept ready. A target's own list replaces that of the defaults, and [] is none."},
 	{key: "lifetime", kind: duration{time.Second, longest}, doc: "A token is dead this long after it was solved. Default: by type."},
 	{key: "margin", kind: duration{0, longest}, doc: "How long before its end a token is no longer handed out; below the lifetime. Default: by type."},
-	{key: "on_empty", kind: word(OnEmptyFail, OnEmptyWait), preset: OnEmptyFail,
-		doc: "What a request without ?wait= meets where no token is ready: fail (503 at once) or wait (as ?wait=20s)."},
+	{key: "on_empty", kind: word(OnEmptyFail, OnEmptyWait, OnEmptySolve), preset: OnEmptyFail,
+		doc: "What a request without ?wait= meets where no token is ready: fail (503 at once), wait (as ?wait=20s) or solve (one is bought for it, up to 60s; to a key without the scope solve it is fail)."},
 	{key: "rate", kind: rate, doc: "Most tokens handed out, such as 20/s, 30/m or 500/h, over all replicas. Default: no limit."},
 	{key: "budget", kind: budget, doc: "The most solves that are bought for a target; one that names a single cap keeps the other of the defaults."},
 	{key: "owner", kind: someText, doc: "Who answers for the target; required, here or in the defaults."},
 	{key: "paused", kind: boolean{}, preset: false, doc: "true: buy nothing; what is in stock is still handed out."},
+}, browserFields...)
+
+// browserFields say as whom the solver shall visit the page.
+var browserFields = []field{
 	{key: "user_agent", kind: anyText, doc: "The browser that the solver shall pretend to be. Default: its choice."},
 	{key: "proxy", kind: proxy, doc: "host:port or user:password@host:port that the solver shall use; empty is none. Default: its own."},
 	{key: "proxy_type", kind: word("http", "https", "socks4", "socks5"), doc: "Required with proxy."},
 }
 
 // ownFields make a target what it is and cannot be shared.
-var ownFields = []field{
+var ownFields = append([]field{
 	{key: "type", kind: poolableType, must: true, doc: "The kind of CAPTCHA."},
-	{key: "sitekey", kind: form(`^[!-~]{1,256}$`, "1 to 256 characters without spaces"), must: true, doc: "The site key that the page shows to the CAPTCHA's vendor."},
+	{key: "sitekey", kind: siteKey, must: true, doc: "The site key that the page shows to the CAPTCHA's vendor."},
 	{key: "pageurl", kind: pageURL, must: true, doc: "The whole address of the page that shows the CAPTCHA."},
+}, variantFields...)
+
+// variantFields tell variants of one type apart.
+var variantFields = []field{
 	{key: "invisible", kind: boolean{}, preset: false, only: []captcha.Type{captcha.RecaptchaV2}, doc: "The variant without the checkbox. recaptcha_v2 alone."},
 	{key: "enterprise", kind: boolean{}, preset: false, only: []captcha.Type{captcha.RecaptchaV2, captcha.RecaptchaV3},
 		doc: "reCAPTCHA Enterprise. recaptcha_v2 and recaptcha_v3 alone."},
@@ -182,3 +209,48 @@ var warmWindow = section{fields: []field{
 	{key: "tokens", kind: integer{1, MostDepth}, must: true, doc: "How many are kept ready."},
 	{key: "for", kind: duration{ShortestWindow, LongestWindow}, must: true, doc: "How long it lasts."},
 }}
+
+// solveFields are those of a request of POST /solve. What a target has too is read by
+// the same fields.
+var solveFields = slices.Concat([]field{
+	{key: "type", kind: solvableType, must: true, doc: "The kind of CAPTCHA."},
+	{key: "sitekey", kind: siteKey, must: true, only: captcha.Types(), doc: "The site key that the page shows to the CAPTCHA's vendor."},
+	{key: "pageurl", kind: pageURL, must: true, only: pageTypes, doc: "The whole address of the page that shows the CAPTCHA."},
+}, variantFields, belonging(pageTypes, browserFields), []field{
+	{key: "data_s", kind: longText, only: []captcha.Type{captcha.RecaptchaV2}, doc: "What the page gives as data-s."},
+	{key: "rqdata", kind: longText, only: []captcha.Type{captcha.HCaptcha}, doc: "What the page gives as rqdata."},
+	{key: "gt", kind: siteKey, must: true, only: []captcha.Type{captcha.GeeTest}, doc: "The site's key."},
+	{key: "challenge", kind: siteKey, must: true, only: []captcha.Type{captcha.GeeTest}, doc: "That of this visit of the page."},
+	{key: "api_server", kind: form(`^[A-Za-z0-9.-]{1,253}$`, "a host's name such as api-na.geetest.com"), only: []captcha.Type{captcha.GeeTest},
+		doc: "Where the page loads GeeTest from. Default: the usual one."},
+	{key: "captcha_id", kind: siteKey, must: true, only: []captcha.Type{captcha.GeeTestV4}, doc: "The site's key."},
+}, belonging([]captcha.Type{captcha.Image}, []field{
+	{key: "image", kind: picture, must: true, doc: "The picture as base64, at most 1 MiB of bytes."},
+	{key: "charset", kind: word(captcha.Digits, captcha.Letters, captcha.DigitsOrLetters, captcha.DigitsAndLetters), doc: "The characters of its text. Default: not said."},
+	{key: "case_sensitive", kind: boolean{}, doc: "Whether small and capital letters differ."},
+	{key: "min_length", kind: integer{1, mostLetters}, doc: "Of the text. Default: not said."},
+	{key: "max_length", kind: integer{1, mostLetters}, doc: "Of the text; not below min_length. Default: not said."},
+	{key: "phrase", kind: boolean{}, doc: "Whether the text has several words."},
+	{key: "math", kind: boolean{}, doc: "Whether the text is a sum, whose result is wanted."},
+	{key: "language", kind: form(`^[a-z]{2}$`, "a code of ISO 639-1 such as en"), doc: "Of the text. Default: not said."},
+	{key: "instructions", kind: anyText, doc: "For the person who reads the picture."},
+}), []field{
+	{key: "timeout", kind: duration{time.Second, LongestSolve}, preset: 2 * time.Minute, doc: "How long the caller waits."},
+	{key: "dedup", kind: word(DedupRequest, DedupIdentity), preset: DedupRequest,
+		doc: "request: a solve is shared by one Idempotency-Key alone; identity: by all that ask for the same."},
+	{key: "dedup_proxy", kind: boolean{}, preset: false, doc: "Whether the proxy counts for dedup: identity."},
+})
+
+var solveRequest = section{explain: otherSpelling, fields: solveFields}
+
+// pageTypes are those whose CAPTCHA stands on a page.
+var pageTypes = append(captcha.Types(), captcha.GeeTest, captcha.GeeTestV4)
+
+// belonging are the same fields for some types alone.
+func belonging(types []captcha.Type, fields []field) []field {
+	fields = slices.Clone(fields)
+	for i := range fields {
+		fields[i].only = types
+	}
+	return fields
+}

@@ -236,10 +236,14 @@ func (f *File) prepare(set, old *Set) (remarks Problems, err error) {
 	if set.DeadLetters != old.DeadLetters {
 		remark(set.lines.deadLetters, "dead_letters")
 	}
+	if set.Dedup != old.Dedup {
+		remark(set.lines.dedup, "dedup")
+	}
 	if err := f.suits(set, old); err != nil {
 		return nil, err
 	}
-	set.Server.Listen, set.Server.TLS, set.Redis, set.DeadLetters = old.Server.Listen, old.Server.TLS, old.Redis, old.DeadLetters
+	set.Server.Listen, set.Server.TLS = old.Server.Listen, old.Server.TLS
+	set.Redis, set.DeadLetters, set.Dedup = old.Redis, old.DeadLetters, old.Dedup
 	return remarks.sorted(), nil
 }
 

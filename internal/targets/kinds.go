@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -29,10 +30,11 @@ type textual struct {
 	parse   func(e expansion) (got any, rule string) // rule says what is wrong, "" for nothing
 	words   []string                                 // where these are all the texts that there are
 	pattern string                                   // a regular expression of the texts; "" = not told
+	most    int                                      // bytes that a text may have; 0 = maxText
 }
 
 func (k textual) read(v value) (any, bool) {
-	e, ok := v.text()
+	e, ok := v.text(cmp.Or(k.most, maxText))
 	if !ok {
 		return nil, false
 	}
@@ -54,6 +56,13 @@ var (
 		}
 		return e.text, ""
 	}}
+
+	// longText is a text, also an empty one, that a page computes for one visit, as a
+	// string.
+	longText = textual{most: maxLongText, parse: anyText.parse}
+
+	// siteKey is what a vendor knows a site by, as a string.
+	siteKey = form(`^[!-~]{1,256}$`, "1 to 256 characters without spaces")
 
 	// secret is a text, also an empty one, as a captcha.Secret. What is wrong with one
 	// is told without the value.

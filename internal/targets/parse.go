@@ -29,7 +29,7 @@ func digest(data []byte) string {
 // of it, whatever is wrong elsewhere, so that one run tells everything. Parse throws
 // the Set away if anything was. The order of the sections in the file does not
 // matter, but targets need to know the defaults, providers the Redis that they
-// sell to, and server keys the targets.
+// sell to, server keys the targets, and solve the server keys.
 func (r *reader) set(data []byte) *Set {
 	node := r.document(data)
 	if node == nil {
@@ -49,11 +49,15 @@ func (r *reader) set(data []byte) *Set {
 		r.providers(root, set)
 	}
 	inherited := r.defaults(root.section("defaults"))
-	byType := r.lives(root.section("types"))
+	set.lives = r.lives(root.section("types"))
+	r.dedup(root.section("dedup"), set)
 	if root.has("targets") {
-		r.targets(root.items("targets"), set, inherited, byType)
+		r.targets(root.items("targets"), set, inherited, set.lives)
 	}
 	r.server(root.section("server"), set)
+	if rec, written := root.marks["solve"].got.(record); written {
+		r.solve(rec, set, inherited)
+	}
 	r.unusual(set)
 	return set
 }

@@ -101,6 +101,15 @@ func TestEveryKey(t *testing.T) {
 	if set.Budget != (Budget{PerDay: 20000}) || set.DeadLetters != "/var/lib/poold/letters" {
 		t.Errorf("budget %+v, dead letters in %s", set.Budget, set.DeadLetters)
 	}
+	if got, want := set.Solve, (&Solve{
+		Owner: "qa@example.com", Images: true, Budget: Budget{20, 30000}, Rate: Rate{5, time.Minute},
+		allowed: []page{{"https", "staging.example.com", "443", "/*"}, {"http", "*.example.com", "*", "/a*/b"}}, sites: []string{"6Le*", "*-test"},
+	}); !reflect.DeepEqual(got, want) {
+		t.Errorf("solve:\n%+v\nwant:\n%+v", got, want)
+	}
+	if got, want := set.Dedup, (Dedup{DedupPostgres, "postgresql://poold:secret@db.example.com/poold"}); got != want {
+		t.Errorf("dedup: %q %+v", got.URL.Reveal(), got)
+	}
 	want := []Target{
 		{Name: "a.b-c_1", Identity: captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI",
 			Pageurl: "https://staging.example.com/login?next=/home", Invisible: true, UserAgent: "Mozilla/5.0 (X11)",
@@ -131,6 +140,8 @@ pools.yaml:86: providers.third.url: http sends the account's key unencrypted: us
 pools.yaml:95: server.callback_secrets[1]: the secret is empty, so it is left out: set EMPTY
 pools.yaml:100: server.keys.ci.targets[1]: no target matches this
 pools.yaml:106: server.keys.absent: the key is empty, so this entry is left out: set EMPTY
+pools.yaml:108: solve: no key of server.keys has the scope solve, so nobody may ask
+pools.yaml:112: solve.budget.per_day: is above the budget over all targets (30000 of 20000), which stops everything first
 `; !sameLines(got, want) {
 		t.Errorf("warnings:\n%s\nwant:\n%s", got, want)
 	}
@@ -399,6 +410,9 @@ func TestEveryKeyHasItsField(t *testing.T) {
 		{server, []any{new(Server)}, ""},
 		{serverKey, []any{new(Key)}, "key key_sha256"},
 		{redis, []any{new(Redis)}, ""},
+		{solve, []any{new(Solve)}, "pages sitekeys"},
+		{dedup, []any{new(Dedup)}, ""},
+		{solveRequest, []any{new(SolveRequest), new(captcha.Identity), new(captcha.Picture)}, ""},
 		{provider, []any{new(Provider)}, "price_per_1000"},
 		{prices.section, []any{new(Prices)}, ""},
 		{totalBudget, []any{new(Budget)}, ""},

@@ -16,13 +16,16 @@ const maxQuoted = 60
 
 // Problem is one thing that is wrong (or unusual) in the file.
 type Problem struct {
-	File string // as the operator named it
-	Line int    // 0 where the file itself cannot be read, or its content is not to blame
+	File string // as the operator named it; "" for the body of a request
+	Line int    // 0 where the file itself cannot be read, or its content is not to blame, and for a request
 	Text string // "key path: rule and remedy"; holds no secret and no environment value
 }
 
 func (p Problem) String() string {
-	if p.Line == 0 {
+	switch {
+	case p.File == "":
+		return p.Text
+	case p.Line == 0:
 		return fmt.Sprintf("%s: %s", p.File, p.Text)
 	}
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)

@@ -113,7 +113,7 @@ func TestSchemaOverFiles(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
-	want := []string{"duplicate-keys", "duplicate-names", "fields-by-type", "listen-without-keys", "listen", "no-owner", "providers-no-key",
+	want := []string{"dedup-empty", "dedup-escape", "dedup-host", "dedup-keywords", "dedup-missing", "dedup-redis", "duplicate-keys", "duplicate-names", "fields-by-type", "listen-without-keys", "listen", "no-owner", "providers-no-key",
 		"providers-none", "redis-addresses", "redis-cluster-db", "redis-comma", "redis-db", "redis-embedded-sentinel", "redis-empty", "redis-host",
 		"redis-mixed", "redis-scheme", "redis-unix-sentinel", "simulated-beside", "simulated-twice"}
 	if !slices.Equal(taken, want) {
@@ -136,6 +136,7 @@ var good = map[string][]string{
 	"redis.url":    {"embedded", "redis://a:1,redis://b:2", "unix:///run/redis.sock"},
 	"callback_url": {"", "https://pools.example.com"}, "pageurl": {"https://staging.example.com/login?a=b"},
 	"proxy": {"", "other.example.com:1", "u:p@h:1"}, "targets": {"staging-*", "a"}, "rate": {"20/s", "0.5/m", "500/h"},
+	"pages": {"https://*.example.com/*", "http://[::1]:*/a"}, "dedup.url": {"", "postgres://u:p@h/d", "postgresql:///d?host=/run"},
 	"cron": {"55 8 * * 1-5", "@daily", "CRON_TZ=Asia/Tokyo 0 8 * * *"},
 }
 
@@ -181,8 +182,11 @@ func (d *drawn) fields(s section) (texts []string) {
 	for _, f := range s.fields {
 		if f.must || rapid.Bool().Draw(d.T, f.key) {
 			key := f.key
-			if key == "url" && f.preset != nil {
+			switch {
+			case key == "url" && f.preset != nil:
 				key = "redis.url"
+			case key == "url" && s.fields[0].key == "backend":
+				key = "dedup.url"
 			}
 			texts = append(texts, f.key+": "+d.value(f.kind, key))
 		}

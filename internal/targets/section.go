@@ -34,7 +34,7 @@ func (s section) read(v value) (any, bool) {
 	}
 	if s.excused == nil || !s.excused(rec) {
 		for _, f := range s.fields {
-			if f.must {
+			if f.must && f.only == nil {
 				rec.needs(f.key)
 			}
 		}
@@ -201,7 +201,10 @@ func (v value) each(fn func(key string, item value)) bool {
 		}
 		item := at.child(key.Value)
 		item.node = v.node.Content[i+1]
-		if line := first[key.Value]; line > 0 {
+		if line, twice := first[key.Value]; twice && v.r.request {
+			item.fail("is written twice: remove one")
+			continue
+		} else if twice {
 			item.fail("is written twice; the first time is in line %d: remove one", line)
 			continue
 		}

@@ -12,18 +12,21 @@ type Set struct {
 	Server      Server
 	Redis       Redis
 	Providers   []Provider // in the order in which they are tried; only those that can be used
-	Budget      Budget     // over all targets; PerHour is always 0
+	Budget      Budget     // over all targets and guests; PerHour is always 0
+	Solve       *Solve     // what POST /solve may buy beyond the targets' identities; nil = nothing
+	Dedup       Dedup      // a change needs a restart
 	DeadLetters string     // directory for callbacks that could not be stored; never "", default ./dead-letters; a change needs a restart
 	Targets     []Target   // sorted by name
 	Warnings    []Problem  // unusual but allowed, and what was left out for want of a key
 	Digest      string     // SHA-256 of the file's bytes, in hex; a process's environment does not change
 
+	lives map[captcha.Type]life // of the poolable types; read only
 	lines restartLines
 }
 
 // restartLines tells where the file has what only a restart applies; the line is
 // 0 or the first one where the file does not have it.
-type restartLines struct{ listen, tls, redis, deadLetters int }
+type restartLines struct{ listen, tls, redis, deadLetters, dedup int }
 
 // Server is the section `server`. A reload applies Keys and CallbackSecrets alone.
 type Server struct {
@@ -158,8 +161,9 @@ type OnEmpty string
 
 // The values of `on_empty`.
 const (
-	OnEmptyFail OnEmpty = "fail" // 503 at once
-	OnEmptyWait OnEmpty = "wait" // as ?wait=20s
+	OnEmptyFail  OnEmpty = "fail"  // 503 at once
+	OnEmptyWait  OnEmpty = "wait"  // as ?wait=20s
+	OnEmptySolve OnEmpty = "solve" // one is bought for it; to a key without ScopeSolve it is fail
 )
 
 // Refill says by which policy a target is kept filled.

@@ -26,7 +26,7 @@ func (t *rawTarget) read(rec record) {
 	rec.into(&t.Identity)
 	t.hasMargin = t.hasMargin || rec.has("margin")
 	t.windows()
-	t.budgetRules()
+	t.budgetRules(t.Budget)
 }
 
 // unknownDefault explains a key that cannot stand in the defaults.
@@ -103,7 +103,7 @@ func (t *rawTarget) rules(inherited rawTarget, byType map[captcha.Type]life) {
 		t.typeRules()
 		t.live(byType[t.Identity.Type], inherited)
 	}
-	t.proxyRules(inherited)
+	t.proxyRules(inherited.record, &t.Identity)
 	t.refillRules(inherited)
 	t.warmRules(inherited)
 	if t.shaped(inherited) {
@@ -128,16 +128,22 @@ func (t *rawTarget) shaped(inherited rawTarget) bool {
 func (t *rawTarget) typeRules() {
 	typ := t.Identity.Type
 	for _, f := range ownFields {
-		if f.only == nil || !t.has(f.key) || slices.Contains(f.only, typ) {
-			continue
+		switch {
+		case !t.has(f.key) || f.of(typ):
+		case f.key == "data":
+			t.at(f.key).fail("belongs to turnstile, not to %s: data-s and rqdata are made for one visit of the page, so they cannot be solved ahead", typ)
+		default:
+			t.misplaced(f, typ)
 		}
-		at := t.at(f.key)
-		if f.key == "data" {
-			at.fail("belongs to turnstile, not to %s: data-s and rqdata are made for one visit of the page, so they cannot be solved ahead", typ)
-			continue
-		}
-		at.fail("belongs to %s, not to %s: remove it", orList(f.only), typ)
 	}
+}
+
+// of reports whether the field belongs to a type.
+func (f field) of(typ captcha.Type) bool { return f.only == nil || slices.Contains(f.only, typ) }
+
+// misplaced reports a field that does not belong to the type.
+func (rec record) misplaced(f field, typ captcha.Type) {
+	rec.at(f.key).fail("belongs to %s, not to %s: remove it", orList(f.only), typ)
 }
 
 // live settles how long a token lives: what the target says, else the defaults,
@@ -158,17 +164,16 @@ func (t *rawTarget) live(l life, inherited rawTarget) {
 // proxyRules checks that proxy and proxy_type come together. An empty proxy is
 // none: so a target switches off the one of the defaults, and so does a variable
 // that is not set.
-func (t *rawTarget) proxyRules(inherited rawTarget) {
-	id := &t.Identity
+func (rec record) proxyRules(inherited record, id *captcha.Identity) {
 	both := []string{"proxy", "proxy_type"}
-	has := func(name string) bool { return t.has(name) || inherited.has(name) }
+	has := func(name string) bool { return rec.has(name) || inherited.has(name) }
 	switch {
-	case t.bad(both...) || inherited.bad(both...):
+	case rec.bad(both...) || inherited.bad(both...):
 	case id.Proxy != "" && !has("proxy_type"):
-		t.at("proxy").fail("needs proxy_type: http, https, socks4 or socks5")
+		rec.at("proxy").fail("needs proxy_type: http, https, socks4 or socks5")
 	case id.Proxy == "" && !has("proxy"):
-		if t.has("proxy_type") {
-			t.at("proxy_type").fail("needs proxy: remove it, or give host:port")
+		if rec.has("proxy_type") {
+			rec.at("proxy_type").fail("needs proxy: remove it, or give host:port")
 		}
 		id.ProxyType = ""
 	case id.Proxy == "":

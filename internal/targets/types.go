@@ -10,6 +10,17 @@ import (
 // life is how long the tokens of a type can be used.
 type life struct{ Lifetime, Margin time.Duration }
 
+// Life is how long a token of a type lives, and how much of the end of its life is not
+// handed out, where no target says so itself: the values of the section `types`, else
+// the built-in ones. What cannot be pooled has the built-in ones always, 120 s and 40 s.
+func (s *Set) Life(t captcha.Type) (lifetime, margin time.Duration) {
+	l, known := s.lives[t]
+	if !known {
+		l = builtInLife(t)
+	}
+	return l.Lifetime, l.Margin
+}
+
 // builtInLife is what the vendors say of their tokens' life, and the part of it
 // that is kept back so that a token still arrives in time at the site.
 func builtInLife(t captcha.Type) life {
@@ -28,6 +39,9 @@ var poolableType = textual{words: anyType.words, parse: func(e expansion) (any, 
 }}
 
 var anyType = word(captcha.Types()...)
+
+// solvableType is a type that can be asked for now, as a string.
+var solvableType = word(captcha.SolvableTypes()...)
 
 // namesOtherType reports whether a target is of a type that cannot be pooled. Such
 // types have neither key nor page, or other names for them.

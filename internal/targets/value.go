@@ -7,13 +7,17 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxText is the longest text value, in bytes.
-const maxText = 2048
+// The longest text values, in bytes.
+const (
+	maxText     = 2048
+	maxLongText = 16 << 10
+)
 
 // reader collects what is wrong while the nodes are walked.
 type reader struct {
-	file     string
+	file     string // "" for a request
 	lookup   func(string) (string, bool)
+	request  bool // the body of a request is read, not a file: no reference is replaced, and texts stand in quotes
 	problems Problems
 	warnings Problems
 }
@@ -86,6 +90,12 @@ func (v value) scalar(want string) (expansion, bool) {
 	if v.node.Kind != yaml.ScalarNode {
 		return expansion{}, v.fail("must be %s", want)
 	}
+	if v.r.request {
+		if isNull(v.node) {
+			return expansion{}, v.fail("is null: give %s, or leave it out", want)
+		}
+		return expansion{text: v.node.Value}, true
+	}
 	e, problem := expand(v.node.Value, v.r.lookup)
 	if problem != "" {
 		return expansion{}, v.fail("%s", problem)
@@ -96,7 +106,7 @@ func (v value) scalar(want string) (expansion, bool) {
 // text returns a text, which no message here shows: it may be a secret. Numbers
 // and truth values are taken as they are written, because an identifier may look
 // like one. A key without a value is "".
-func (v value) text() (expansion, bool) {
+func (v value) text(most int) (expansion, bool) {
 	e, ok := v.scalar("text")
 	if !ok {
 		return e, false
@@ -105,12 +115,14 @@ func (v value) text() (expansion, bool) {
 		e.text = ""
 	}
 	switch {
+	case v.r.request && v.node.Style&quotedStyle == 0:
+		return e, v.fail("must be text, in quotes")
 	case strings.IndexFunc(e.text, isControl) >= 0:
 		return e, v.fail("must not hold line breaks or other control characters")
 	case strings.TrimSpace(e.text) != e.text:
 		return e, v.fail("must not begin or end with a space")
-	case len(e.text) > maxText:
-		return e, v.fail("must not be longer than %d bytes", maxText)
+	case len(e.text) > most:
+		return e, v.fail("must not be longer than %d bytes", most)
 	}
 	return e, true
 }

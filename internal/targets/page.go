@@ -1,0 +1,183 @@
+package targets
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// page is the address of a page, or a pattern of such addresses, taken apart. Programs
+// read odd addresses in different ways, and the service may read one in another way
+// than this package. So an address is a page only where all of them find the same host
+// in it, and the same path.
+type page struct {
+	scheme string // http or https
+	host   string // lower case; an IP address in its one usual form, that of version 6 in brackets
+	port   string // always there; "*" = any
+	path   string // as it is written, without the query
+}
+
+// pagePattern is a pattern of pages, as a page.
+var pagePattern = textual{parse: func(e expansion) (any, string) {
+	if e.text == "" {
+		return nil, "must not be empty"
+	}
+	p, rule := splitPage(e.text, true)
+	if rule != "" {
+		return nil, rule
+	}
+	return p, ""
+}}
+
+// splitPage takes an address, or a pattern, apart, or says what is wrong with it. It
+// does not quote it.
+func splitPage(address string, pattern bool) (p page, rule string) {
+	if strings.IndexFunc(address, func(c rune) bool { return c <= ' ' || c > '~' || c == '\\' }) >= 0 {
+		return p, "must be ASCII without spaces and backslashes: write a host of another script as xn--…, and other characters as %XX"
+	}
+	scheme, rest, whole := strings.Cut(address, "://")
+	p.scheme = strings.ToLower(scheme)
+	if !whole || p.scheme != "http" && p.scheme != "https" {
+		return p, "must begin with http:// or https://"
+	}
+	if strings.Contains(rest, "#") {
+		return p, "must not hold a fragment: remove the # and what follows"
+	}
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	authority, tail := rest[:end], rest[end:]
+	if strings.Contains(authority, "@") {
+		return p, "must not hold a user and password"
+	}
+	if strings.Contains(tail, "@") {
+		return p, "must not hold an @, behind which some programs look for the host: write it as %40"
+	}
+	if p.host, p.port, rule = splitAuthority(authority, p.scheme, pattern); rule != "" {
+		return p, rule
+	}
+	p.path, rule = splitPath(tail, pattern)
+	return p, rule
+}
+
+func splitAuthority(authority, scheme string, pattern bool) (host, port, rule string) {
+	host, port = authority, map[string]string{"http": "80", "https": "443"}[scheme]
+	if colon := strings.LastIndexByte(authority, ':'); colon > strings.LastIndexByte(authority, ']') {
+		host, port = authority[:colon], authority[colon+1:]
+		n, err := strconv.Atoi(port)
+		if !(pattern && port == "*") && (err != nil || n < 1 || n > 65535 || strconv.Itoa(n) != port) {
+			return "", "", "the port must be a number from 1 to 65535"
+		}
+	}
+	host, rule = cleanHost(strings.ToLower(host), pattern)
+	return host, port, rule
+}
+
+// cleanHost returns a host in its one usual form.
+func cleanHost(host string, pattern bool) (clean, rule string) {
+	const ipForm = "an IP address must be written in full, as 192.0.2.1 or [2001:db8::1], without wildcards"
+	if inner, bracket := strings.CutPrefix(host, "["); bracket {
+		inner, closed := strings.CutSuffix(inner, "]")
+		addr, err := netip.ParseAddr(inner)
+		if !closed || err != nil || !addr.Is6() || addr.Zone() != "" {
+			return "", ipForm
+		}
+		return "[" + addr.String() + "]", ""
+	}
+	wild := pattern && strings.Contains(host, "*")
+	labels := strings.Split(host, ".")
+	for _, label := range labels {
+		if label == "" || strings.IndexFunc(label, func(c rune) bool { return !isWord(c) && c != '-' && !(wild && c == '*') }) >= 0 {
+			return "", "the host must be names of a-z, 0-9, - and _ with single dots between them, or an IP address"
+		}
+	}
+	if wild && !strings.ContainsAny(host, "abcdefghijklmnopqrstuvwxyz") {
+		return "", "the host must not be of wildcards alone: name the domain, as in https://*.example.com/*"
+	}
+	// What ends so is an IP address to some programs, in forms that others do not know.
+	if last := labels[len(labels)-1]; digits(last) || strings.HasPrefix(last, "0x") {
+		if addr, err := netip.ParseAddr(host); err != nil || addr.String() != host {
+			return "", ipForm
+		}
+	}
+	return host, ""
+}
+
+// splitPath returns the path in front of the query.
+func splitPath(tail string, pattern bool) (path, rule string) {
+	path, _, query := strings.Cut(tail, "?")
+	switch {
+	case query && pattern:
+		return "", "must not hold a ?: queries are not compared"
+	case path == "" && pattern:
+		return "", "needs a path: /* is every page of the host"
+	case path == "" && query:
+		return "", "needs a / before the ?"
+	case path == "":
+		return "/", ""
+	}
+	for at := strings.IndexByte(path, '%'); at >= 0; {
+		code, err := strconv.ParseUint(path[at+1:min(at+3, len(path))], 16, 8)
+		if err != nil || at+3 > len(path) || code < ' ' || code == 0x7f || strings.ContainsRune(`./\%`, rune(code)) {
+			return "", "the path must not hold encoded dots, slashes, percent signs and control characters, and a % needs two hex digits behind it"
+		}
+		next := strings.IndexByte(path[at+3:], '%')
+		if next < 0 {
+			break
+		}
+		at += 3 + next
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		// Some servers take off what stands behind a semicolon.
+		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {
+			return "", "the path must not hold the steps . and .."
+		}
+	}
+	return path, ""
+}
+
+// matches reports whether a page is one of those of the pattern.
+func (p page) matches(other page) bool {
+	return p.scheme == other.scheme && (p.port == "*" || p.port == other.port) &&
+		matchHost(p.host, other.host) && matchStars(p.path, other.path)
+}
+
+// matchHost compares label by label, because no star crosses a dot.
+func matchHost(pattern, host string) bool {
+	patterns, labels := strings.Split(pattern, "."), strings.Split(host, ".")
+	if len(patterns) != len(labels) {
+		return false
+	}
+	for i, p := range patterns {
+		if !matchStars(p, labels[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// matchStars compares a text with a pattern, whose stars stand for any text, also for
+// none. Its time is linear in the text for each star.
+func matchStars(pattern, text string) bool {
+	first, rest, starred := strings.Cut(pattern, "*")
+	text, ok := strings.CutPrefix(text, first)
+	if !ok || !starred {
+		return ok && text == ""
+	}
+	parts := strings.Split(rest, "*")
+	last := len(parts) - 1
+	for _, part := range parts[:last] {
+		if _, text, ok = strings.Cut(text, part); !ok {
+			return false
+		}
+	}
+	return strings.HasSuffix(text, parts[last])
+}
+
+// open reports whether others may own a host of the pattern: one of its last two
+// labels is not fixed.
+func (p page) open() bool {
+	labels := strings.Split(p.host, ".")
+	return len(labels) > 1 && strings.Contains(strings.Join(labels[len(labels)-2:], ""), "*")
+}

@@ -19,6 +19,7 @@ var mayImport = map[string][]string{
 	"internal/provider":           {"internal/captcha"},
 	"internal/provider/simulated": {"internal/captcha"},
 	"internal/pool":               {"internal/captcha"},
+	"internal/ondemand/claimtest": {"internal/captcha", "internal/pool"},
 	"internal/pool/pooltest":      {"internal/pool"},
 	"internal/pool/redistest":     {},
 	"internal/spool":              {},

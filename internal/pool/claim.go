@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"time"
 
 	"poold/internal/captcha"
@@ -14,6 +15,21 @@ const (
 	ClaimSolved  = 60 * time.Second  // how long its token is shared, at most
 	ClaimFailed  = 30 * time.Second  // how long those who waited can learn that it failed
 )
+
+// ClaimTimes are the times of a claim as a store knows them; 0 = the one above of that
+// name.
+type ClaimTimes struct{ Lease, Wanted, Longest, Solved, Failed time.Duration }
+
+// OrDefault puts the times above where there is none.
+func (t ClaimTimes) OrDefault() ClaimTimes {
+	return ClaimTimes{
+		Lease:   cmp.Or(t.Lease, ClaimLease),
+		Wanted:  cmp.Or(t.Wanted, ClaimWanted),
+		Longest: cmp.Or(t.Longest, ClaimLongest),
+		Solved:  cmp.Or(t.Solved, ClaimSolved),
+		Failed:  cmp.Or(t.Failed, ClaimFailed),
+	}
+}
 
 // ClaimState is how far the solve of a claim is.
 type ClaimState string

@@ -3,7 +3,7 @@
 // It stands between purchase, which places orders and lands tokens, and
 // httpapi, which takes them. It knows nothing of targets, providers or HTTP.
 //
-// A Store has four faces, which share one client (client.go):
+// A Store has five faces, which share one client (client.go):
 //
 //	Tokens     hands out and takes back (tokens.go, take*.go, returns.go), looks at stocks
 //	           (look.go) and counts reports (report.go)
@@ -11,6 +11,8 @@
 //	           (leases.go), permits at providers (permits.go), budgets (budget.go)
 //	Controls   what is said about an identity: pauses, windows (warm.go), what was learned
 //	Replicas   what the daemons tell each other of themselves (replicas.go)
+//	Claims     the solves that equal requests share (claim.go, claims.go), and what that
+//	           saved (savings.go)
 //
 // Beside them are the news between replicas (news.go), the health of Redis (health.go,
 // review.go) and the signing of tokens' names (signer.go). What must happen in one step
@@ -51,6 +53,11 @@
 //	captcha:providers           zset    provider -> Unix ms until which there may be permits at it
 //	captcha:task:{provider}:T   string  the order.id that task T belongs to
 //	captcha:spend:{overall}     zset    order.id -> Unix ms; the budget over all targets
+//	captcha:claim:{dedup}:KEY           hash    the solve of a key that is under way, or ended last; see below
+//	captcha:claim:{dedup}:KEY:token     hash    solve, ends (Unix ms until which it is shared), value: of the last token
+//	captcha:claim:{dedup}:KEY:failure   hash    the same of the last failure
+//	captcha:savings:{dedup}:2006-01-02  hash    source -> requests of that UTC day; for 7 days after the last one
+//	captcha:counted:{dedup}:CALL        string  marks a call whose requests are counted
 //	captcha:secret              string  what names of tokens are signed with, for all replicas
 //	captcha:probe:{0}           string  written twice a second to see whether Redis takes writes; in a cluster one at each master
 //
@@ -71,6 +78,17 @@
 // left), b (bought: the task is known) or u (unknown: bought or not); owner is
 // the replica that works on it; unsolved is how long after the placing the
 // submit left, so the task was not solved before; facts are the buyer's own.
+//
+// The fields of a claim:
+//
+//	solve     names the solve, whoever holds it
+//	identity  whose stock it takes from
+//	fence     number of the last holder; grows with each
+//	lease     Unix ms after which another replica may take over
+//	stops     Unix ms after which the solve is under way no more
+//	asked     Unix ms of the last entry that was told to wait
+//	call      the entry that made the last holder
+//	ended     hash of how it ended; absent while it is under way
 //
 // # Invariants
 //
@@ -108,6 +126,13 @@
 //   - A window that is over is never told: each script that reads the windows
 //     judges their ends, and removes what is over. Warm twice leaves one window, so
 //     its script may be sent twice.
+//   - A claim has one holder: enter.lua gives it to who comes first, and to another one
+//     only after the lease, with a later fence. Hold and End of an older fence change
+//     nothing. The solve stays the same, so that a new holder goes on where the old one was.
+//   - Claims, like budgets and figures, may be sent twice: an entry is told again that it
+//     holds, an end that it ended, and requests are counted once.
+//   - Nothing of a shared token is left when it ends. What ends further away than it ever
+//     could is over: Redis' clock was set back by more than 10 s.
 //   - A caller with a ticket is never overtaken by one that could use the same
 //     token, whichever replica it asked. A ticket that several replicas hold is
 //     given up with its last caller.

@@ -66,12 +66,28 @@ func (n *keyspace) task(provider, task string) string {
 // identity has this name.
 func (n *keyspace) overall() string { return n.prefix + ":spend:{overall}" }
 
+// claimKeys names what is known of one claim: the claim itself, the token of its last
+// solve that brought one, and its last failure. All claims and savings are in one slot,
+// so that one script sees a claim and the savings.
+type claimKeys struct{ claim, token, failure string }
+
+func (n *keyspace) claim(key captcha.ID) claimKeys {
+	name := n.prefix + ":claim:{dedup}:" + string(key)
+	return claimKeys{claim: name, token: name + ":token", failure: name + ":failure"}
+}
+
+// savings is the key of what was counted on a UTC day, 2006-01-02.
+func (n *keyspace) savings(date string) string { return n.prefix + ":savings:{dedup}:" + date }
+
+// counted is the key that says that a call has counted its requests.
+func (n *keyspace) counted(call string) string { return n.prefix + ":counted:{dedup}:" + call }
+
 // secret is the key of what replicas sign the names of tokens with.
 func (n *keyspace) secret() string { return n.prefix + ":secret" }
 
 // channel carries the IDs of identities in which there is something for a waiter,
-// whose buying was paused or resumed, or whose windows changed; after a callback
-// the order and how it ended stand behind it.
+// whose buying was paused or resumed, or whose windows changed, and the keys of claims
+// whose solve ended; after a callback the order and how it ended stand behind it.
 func (n *keyspace) channel() string { return n.prefix + ":wake" }
 
 // probed is the key that a probe writes; its number is its hash tag.

@@ -17,6 +17,7 @@ type scripts struct {
 	place, mark, submitted, unknown     *redis.Script
 	settle, fail, find, adopt, renew    *redis.Script
 	acquire, budget, warm, probe, beat  *redis.Script
+	enter, hold, end, save, days        *redis.Script
 	takeText                            string
 }
 
@@ -29,6 +30,7 @@ func loadScripts() scripts {
 	order := func(name string) *redis.Script {
 		return redis.NewScript(common + "\n" + journal + "\n" + source(name))
 	}
+	claims, savings := source("claims.lua"), source("savings.lua")
 	return scripts{
 		take:      redis.NewScript(take),
 		takeText:  take,
@@ -50,6 +52,11 @@ func loadScripts() scripts {
 		beat:      script("beat.lua"),
 		probe:     redis.NewScript(source("probe.lua")),
 		warm:      redis.NewScript(strings.Join([]string{common, windows, source("warm.lua")}, "\n")),
+		enter:     redis.NewScript(strings.Join([]string{common, claims, savings, source("enter.lua")}, "\n")),
+		hold:      redis.NewScript(strings.Join([]string{common, claims, source("hold.lua")}, "\n")),
+		end:       redis.NewScript(strings.Join([]string{common, claims, source("end.lua")}, "\n")),
+		save:      redis.NewScript(strings.Join([]string{common, savings, source("save.lua")}, "\n")),
+		days:      redis.NewScript(strings.Join([]string{common, savings, source("days.lua")}, "\n")),
 	}
 }
 

@@ -28,7 +28,8 @@ type Options struct {
 	Log            *slog.Logger
 	// OnChange is called after something happened to an identity here (a take, a
 	// new waiter, an order's end, a return) or elsewhere what others must know (a
-	// landing for a waiter, a pause, a window). It must not block. May be nil.
+	// landing for a waiter, a pause, a window). The solve of a claim that ended, here or
+	// elsewhere, is told by the claim's key. It must not block. May be nil.
 	OnChange func(captcha.ID)
 	// OnEnded is called when a callback ended an order at any replica: with Solved,
 	// or with what Failure.Tell says. It must not block. May be nil.
@@ -36,6 +37,8 @@ type Options struct {
 	// Probe is how often Redis' health is tried; 0 = twice a second. Tests that play
 	// hours try it less often.
 	Probe time.Duration
+	// ClaimTimes are shortened by tests that have no bubble.
+	ClaimTimes ClaimTimes
 	// Dial opens connections to Redis; nil = the network. Tests lose replies here.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
@@ -47,6 +50,7 @@ type Store struct {
 	Orders   *Orders
 	Controls *Controls
 	Replicas *Replicas
+	Claims   *Claims
 
 	client  *client
 	news    *news
@@ -88,6 +92,7 @@ func Open(o Options) (*Store, error) {
 		Orders:   &Orders{client: c, news: n, noted: map[string]time.Time{}},
 		Controls: &Controls{client: c, news: n},
 		Replicas: &Replicas{client: c},
+		Claims:   &Claims{client: c, news: n, times: o.ClaimTimes.OrDefault()},
 		client:   c, news: n,
 		monitor: &monitor{client: c, signing: secrets, every: cmp.Or(o.Probe, probeEvery), recovered: make(chan struct{}, 1)},
 	}, nil

@@ -1,0 +1,172 @@
+// Package claimtest is what every store of claims must pass: Redis' (pool.Claims) and
+// PostgreSQL's. Only tests import it.
+//
+// A test opens a store with the times that it needs. Where it watches how time passes, it
+// waits for real and measures, so that a machine that is busy makes it slower and not
+// wrong; in a synctest bubble all of it takes no time.
+package claimtest
+
+import (
+	"context"
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+)
+
+// Claims is a store of claims, as one replica has it; pool.Claims says what each does.
+type Claims interface {
+	Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim, error)
+	Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error)
+	End(ctx context.Context, key captcha.ID, fence int64, e pool.ClaimEnd) (ok bool, err error)
+	Count(ctx context.Context, requests map[pool.SavingsSource]int) error
+	Days(ctx context.Context) ([]pool.SavingsDay, error)
+}
+
+// Backend is a store that nobody else uses.
+type Backend struct {
+	Replicas []Claims // three or more
+	// Woken reports whether a replica was woken over a key since the store was opened.
+	Woken func(replica int, key captcha.ID) bool
+	// Left is how many keys or rows of claims the store has; savings are none.
+	Left func(t *testing.T) int
+}
+
+// Open opens a backend with these times that ends with the test.
+type Open func(t *testing.T, times pool.ClaimTimes) Backend
+
+// Suite is what a store must pass. Each of them may run in a bubble of its own.
+var Suite = map[string]func(*testing.T, Open){
+	"OneOfManyHolds":             testOneOfManyHolds,
+	"AReplicaHoldsOnce":          testAReplicaHoldsOnce,
+	"FencesGrow":                 testFencesGrow,
+	"TakeoverAfterTheLease":      testTakeoverAfterTheLease,
+	"AHolderThatHoldsKeepsIt":    testAHolderThatHoldsKeepsIt,
+	"OneOfManyTakesOver":         testOneOfManyTakesOver,
+	"AnOldHolderChangesNothing":  testAnOldHolderChangesNothing,
+	"AnEndIsOnce":                testAnEndIsOnce,
+	"ASolveHasALongest":          testASolveHasALongest,
+	"WantedWhileSomebodyAsks":    testWantedWhileSomebodyAsks,
+	"ATokenIsShared":             testATokenIsShared,
+	"ATokenIsSharedForItsTime":   testATokenIsSharedForItsTime,
+	"AnErrorIsForThoseWhoWaited": testAnErrorIsForThoseWhoWaited,
+	"AnErrorIsForgotten":         testAnErrorIsForgotten,
+	"AFailureBesideANewerSolve":  testAFailureBesideANewerSolve,
+	"KeysAreApart":               testKeysAreApart,
+	"AnEndWakesAllReplicas":      testAnEndWakesAllReplicas,
+	"NothingIsLeft":              testNothingIsLeft,
+	"SharedRequestsAreCounted":   testSharedRequestsAreCounted,
+	"RequestsAreCountedExactly":  testRequestsAreCountedExactly,
+	"DaysBeginWithToday":         testDaysBeginWithToday,
+}
+
+// Test runs the suite.
+func Test(t *testing.T, open Open) {
+	for name, test := range Suite {
+		t.Run(name, func(t *testing.T) { test(t, open) })
+	}
+}
+
+// long are times that do not end while a test runs on a busy machine.
+var long = pool.ClaimTimes{
+	Lease: time.Minute, Wanted: time.Minute, Longest: 3 * time.Minute, Solved: time.Minute, Failed: time.Minute,
+}
+
+// with is long with another time or two.
+func with(change func(*pool.ClaimTimes)) pool.ClaimTimes {
+	times := long
+	change(&times)
+	return times
+}
+
+// newKey names a key, or an identity, that no other test has.
+func newKey() captcha.ID {
+	return captcha.Identity{Type: captcha.Turnstile, Sitekey: rand.Text()}.ID()
+}
+
+// enter is Enter of a replica; solve is "" for who comes new.
+func enter(t *testing.T, c Claims, key captcha.ID, solve string) pool.Claim {
+	t.Helper()
+	got, err := c.Enter(t.Context(), entry(key, solve, 1))
+	if err != nil {
+		t.Fatalf("entering: %v", err)
+	}
+	return got
+}
+
+// entry is an entry whose identity is the key's own.
+func entry(key captcha.ID, solve string, callers int) pool.ClaimEntry {
+	return pool.ClaimEntry{
+		Key: key, Solve: solve, Identity: identityOf(key), Sitekey: "sitekey", Pageurl: "https://example.com", Callers: callers,
+	}
+}
+
+// identityOf is whose stock a new solve of a key takes from, here.
+func identityOf(key captcha.ID) captcha.ID {
+	return captcha.Identity{Type: captcha.HCaptcha, Sitekey: string(key)}.ID()
+}
+
+// begin makes a replica hold a key that nobody holds.
+func begin(t *testing.T, c Claims, key captcha.ID) pool.Claim {
+	t.Helper()
+	got := enter(t, c, key, "")
+	if got.State != pool.ClaimHeld || got.Solve == "" || got.Fence <= 0 {
+		t.Fatalf("a key that nobody holds: %+v", got)
+	}
+	return got
+}
+
+// is checks the state and the solve of an answer.
+func is(t *testing.T, what string, got pool.Claim, state pool.ClaimState, solve string) {
+	t.Helper()
+	if got.State != state || got.Solve != solve {
+		t.Fatalf("%s: %+v; want %s of %q", what, got, state, solve)
+	}
+}
+
+// hold checks whose claim it is.
+func hold(t *testing.T, c Claims, key captcha.ID, fence int64, want bool) (wanted bool) {
+	t.Helper()
+	mine, wanted, err := c.Hold(t.Context(), key, fence, identityOf(key))
+	if err != nil || mine != want {
+		t.Fatalf("holding = %v, %v; want %v", mine, err, want)
+	}
+	return wanted
+}
+
+// end checks whether a replica may end the solve.
+func end(t *testing.T, c Claims, key captcha.ID, fence int64, e pool.ClaimEnd, want bool) {
+	t.Helper()
+	if ok, err := c.End(t.Context(), key, fence, e); err != nil || ok != want {
+		t.Fatalf("ending by %+v = %v, %v; want %v", e, ok, err, want)
+	}
+}
+
+// token is an end with a token that may be shared for that long.
+func token(value string, lasts time.Duration) pool.ClaimEnd {
+	return pool.ClaimEnd{Value: []byte(value), Lasts: lasts}
+}
+
+// failure is an end without a token.
+func failure(value string) pool.ClaimEnd { return pool.ClaimEnd{Value: []byte(value), Failed: true} }
+
+// rounding is how much sooner something may be over, since a store may count in whole
+// milliseconds.
+const rounding = 2 * time.Millisecond
+
+// after tries until something is so, and fails if it is so earlier than `least` after
+// `began`, or never.
+func after(t *testing.T, what string, began time.Time, least time.Duration, so func() bool) {
+	t.Helper()
+	for !so() {
+		if time.Since(began) > least+10*time.Second {
+			t.Fatalf("%s: not within %v", what, time.Since(began))
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if took := time.Since(began); took < least-rounding {
+		t.Fatalf("%s: after %v already, want %v", what, took, least)
+	}
+}

@@ -1,0 +1,262 @@
+package claimtest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+)
+
+// crowd lets 50 replicas' worth of callers enter at once and returns their answers.
+func crowd(t *testing.T, b Backend, key captcha.ID, solve string) []pool.Claim {
+	t.Helper()
+	answers := make([]pool.Claim, 50)
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for i := range answers {
+		all.Go(func() {
+			<-start
+			got, err := b.Replicas[i%len(b.Replicas)].Enter(t.Context(), entry(key, solve, 1))
+			if err != nil {
+				t.Errorf("entering: %v", err)
+			}
+			answers[i] = got
+		})
+	}
+	close(start)
+	all.Wait()
+	return answers
+}
+
+// held is the one of many answers that holds; the others wait for the same solve.
+func held(t *testing.T, answers []pool.Claim) pool.Claim {
+	t.Helper()
+	var holder pool.Claim
+	n := 0
+	for _, a := range answers {
+		if a.State == pool.ClaimHeld {
+			holder = a
+			n++
+		}
+	}
+	if n != 1 {
+		t.Fatalf("%d hold it, want 1", n)
+	}
+	for _, a := range answers {
+		if a.Solve != holder.Solve || a.Identity != holder.Identity || a.State != pool.ClaimHeld && a.State != pool.ClaimSolving {
+			t.Errorf("told %+v beside %+v", a, holder)
+		}
+	}
+	return holder
+}
+
+// Exactly one of many that come at once solves.
+func testOneOfManyHolds(t *testing.T, open Open) {
+	b := open(t, long)
+	key := newKey()
+	got := held(t, crowd(t, b, key, ""))
+	if got.Identity != identityOf(key) || got.Fence <= 0 || got.Solve == "" || got.Value != nil {
+		t.Errorf("held: %+v", got)
+	}
+	if got.Left <= long.Longest/2 || got.Left > long.Longest {
+		t.Errorf("may go on for %v of %v", got.Left, long.Longest)
+	}
+}
+
+// A replica that has a claim does not get it twice.
+func testAReplicaHoldsOnce(t *testing.T, open Open) {
+	b := open(t, long)
+	key := newKey()
+	first := begin(t, b.Replicas[0], key)
+	is(t, "the same replica", enter(t, b.Replicas[0], key, ""), pool.ClaimSolving, first.Solve)
+	is(t, "the same replica for its solve", enter(t, b.Replicas[0], key, first.Solve), pool.ClaimSolving, first.Solve)
+	hold(t, b.Replicas[0], key, first.Fence, true)
+}
+
+// The fence of a holder is above all before it, also when nothing is known of them.
+func testFencesGrow(t *testing.T, open Open) {
+	b := open(t, with(func(c *pool.ClaimTimes) {
+		c.Lease, c.Solved, c.Failed = 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond
+	}))
+	key, last := newKey(), int64(0)
+	for i := range 20 {
+		c := b.Replicas[i%len(b.Replicas)]
+		var got pool.Claim
+		after(t, "held", time.Now(), 0, func() bool { got = enter(t, c, key, ""); return got.State == pool.ClaimHeld })
+		if got.Fence <= last {
+			t.Fatalf("fence %d after %d", got.Fence, last)
+		}
+		last = got.Fence
+		switch i % 5 {
+		case 0: // the lease ends
+		case 1:
+			end(t, c, key, got.Fence, failure("no"), true) // and the next one begins at once
+		case 2:
+			end(t, c, key, got.Fence, token("t", 10*time.Millisecond), true)
+		case 3:
+			end(t, c, key, got.Fence, token("t", 0), true) // nothing to share
+		case 4:
+			end(t, c, key, got.Fence, failure("no"), true)
+			after(t, "forgotten", time.Now(), 0, func() bool { return b.Left(t) == 0 })
+		}
+	}
+}
+
+// A holder that is not heard of for a lease is replaced, and no earlier; who takes over
+// has its solve and is told whose stock it took from last.
+func testTakeoverAfterTheLease(t *testing.T, open Open) {
+	times := with(func(c *pool.ClaimTimes) { c.Lease = 300 * time.Millisecond })
+	for _, waits := range []bool{true, false} {
+		b := open(t, times)
+		key, other := newKey(), newKey()
+		first := begin(t, b.Replicas[0], key)
+		solve := ""
+		if waits {
+			solve = first.Solve
+		}
+		asked := time.Now()
+		mine, _, err := b.Replicas[0].Hold(t.Context(), key, first.Fence, other)
+		if err != nil || !mine {
+			t.Fatal(mine, err)
+		}
+		var got pool.Claim
+		after(t, "taken over", asked, times.Lease, func() bool {
+			got = enter(t, b.Replicas[1], key, solve)
+			return got.State != pool.ClaimSolving
+		})
+		is(t, "taken over", got, pool.ClaimHeld, first.Solve)
+		if got.Identity != other || got.Fence <= first.Fence || got.Left <= 0 || got.Left > times.Longest-times.Lease+rounding {
+			t.Errorf("taken over: %+v from %+v", got, first)
+		}
+		hold(t, b.Replicas[0], key, first.Fence, false)
+		hold(t, b.Replicas[1], key, got.Fence, true)
+	}
+}
+
+// Who holds again and again keeps the claim for longer than a lease.
+func testAHolderThatHoldsKeepsIt(t *testing.T, open Open) {
+	times := with(func(c *pool.ClaimTimes) { c.Lease = time.Second })
+	b := open(t, times)
+	key := newKey()
+	first := begin(t, b.Replicas[0], key)
+	for began := time.Now(); time.Since(began) < 2*times.Lease; {
+		time.Sleep(times.Lease / 10)
+		renewed := time.Now()
+		hold(t, b.Replicas[0], key, first.Fence, true)
+		got := enter(t, b.Replicas[1], key, first.Solve)
+		if time.Since(renewed) < times.Lease {
+			is(t, "while it is held", got, pool.ClaimSolving, first.Solve)
+		}
+	}
+}
+
+// Of many that find a lease over, one takes over.
+func testOneOfManyTakesOver(t *testing.T, open Open) {
+	times := with(func(c *pool.ClaimTimes) { c.Lease = 2 * time.Second })
+	b := open(t, times)
+	key := newKey()
+	first := begin(t, b.Replicas[0], key)
+	time.Sleep(times.Lease + rounding)
+	got := held(t, crowd(t, b, key, first.Solve))
+	if got.Solve != first.Solve || got.Identity != first.Identity || got.Fence <= first.Fence {
+		t.Errorf("taken over: %+v from %+v", got, first)
+	}
+}
+
+// Who was replaced can neither hold nor end, whatever it brings; nor can who never held.
+func testAnOldHolderChangesNothing(t *testing.T, open Open) {
+	b := open(t, with(func(c *pool.ClaimTimes) { c.Lease = 50 * time.Millisecond }))
+	key := newKey()
+	end(t, b.Replicas[0], key, 7, token("of nothing", time.Minute), false)
+	hold(t, b.Replicas[0], key, 7, false)
+	first := begin(t, b.Replicas[0], key)
+	var second pool.Claim
+	after(t, "taken over", time.Now(), 0, func() bool {
+		second = enter(t, b.Replicas[1], key, first.Solve)
+		return second.State == pool.ClaimHeld
+	})
+	old, now := b.Replicas[0], b.Replicas[1]
+	for _, e := range []pool.ClaimEnd{token("late", time.Minute), failure("late")} {
+		end(t, old, key, first.Fence, e, false)
+		end(t, old, key, second.Fence+1, e, false)
+		hold(t, old, key, first.Fence, false)
+		hold(t, now, key, second.Fence, true)
+	}
+	end(t, now, key, second.Fence, token("in time", time.Minute), true)
+	end(t, old, key, first.Fence, token("late", time.Minute), false)
+	got := enter(t, b.Replicas[2], key, first.Solve)
+	is(t, "the token", got, pool.ClaimShared, first.Solve)
+	if string(got.Value) != "in time" {
+		t.Errorf("told %q", got.Value)
+	}
+}
+
+// An end whose answer was lost is ended by the same call again; by no other.
+func testAnEndIsOnce(t *testing.T, open Open) {
+	b := open(t, long)
+	for _, e := range []pool.ClaimEnd{token("a", time.Minute), failure("a")} {
+		key := newKey()
+		got := begin(t, b.Replicas[0], key)
+		end(t, b.Replicas[0], key, got.Fence, e, true)
+		end(t, b.Replicas[0], key, got.Fence, e, true)
+		end(t, b.Replicas[0], key, got.Fence, token("b", time.Minute), false)
+		end(t, b.Replicas[0], key, got.Fence, failure("b"), false)
+		other := e
+		other.Failed = !e.Failed
+		end(t, b.Replicas[0], key, got.Fence, other, false)
+		hold(t, b.Replicas[0], key, got.Fence, false)
+		told := enter(t, b.Replicas[1], key, got.Solve)
+		if string(told.Value) != "a" || (told.State == pool.ClaimError) != e.Failed {
+			t.Errorf("ended by %+v: told %+v", e, told)
+		}
+	}
+}
+
+// A solve that is under way for too long is nobody's any more, however well it is held.
+func testASolveHasALongest(t *testing.T, open Open) {
+	times := with(func(c *pool.ClaimTimes) { c.Longest = 500 * time.Millisecond })
+	b := open(t, times)
+	key, began := newKey(), time.Now()
+	first := begin(t, b.Replicas[0], key)
+	after(t, "lost", began, times.Longest, func() bool {
+		mine, _, err := b.Replicas[0].Hold(t.Context(), key, first.Fence, identityOf(key))
+		return err == nil && !mine
+	})
+	end(t, b.Replicas[0], key, first.Fence, token("late", time.Minute), false)
+	got := enter(t, b.Replicas[1], key, first.Solve)
+	is(t, "who waited", got, pool.ClaimError, first.Solve)
+	if got.Value != nil {
+		t.Errorf("told %q", got.Value)
+	}
+	next := enter(t, b.Replicas[1], key, "")
+	if next.State != pool.ClaimHeld || next.Solve == first.Solve || next.Fence <= first.Fence {
+		t.Errorf("who comes new: %+v after %+v", next, first)
+	}
+	hold(t, b.Replicas[0], key, first.Fence, false)
+}
+
+// The holder learns whether some replica asked lately.
+func testWantedWhileSomebodyAsks(t *testing.T, open Open) {
+	times := with(func(c *pool.ClaimTimes) { c.Wanted = 500 * time.Millisecond })
+	b := open(t, times)
+	for _, waits := range []bool{true, false} {
+		key := newKey()
+		got := begin(t, b.Replicas[0], key)
+		if hold(t, b.Replicas[0], key, got.Fence, true) {
+			t.Error("wanted, and nobody asked")
+		}
+		solve := ""
+		if waits {
+			solve = got.Solve
+		}
+		asked := time.Now()
+		is(t, "who asks", enter(t, b.Replicas[1], key, solve), pool.ClaimSolving, got.Solve)
+		wanted := hold(t, b.Replicas[0], key, got.Fence, true)
+		if !wanted && time.Since(asked) < times.Wanted {
+			t.Error("asked for, and not wanted")
+		}
+		after(t, "not wanted", asked, times.Wanted, func() bool { return !hold(t, b.Replicas[0], key, got.Fence, true) })
+	}
+}

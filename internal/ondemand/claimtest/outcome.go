@@ -1,0 +1,192 @@
+package claimtest
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+)
+
+// A token is told to who waited and to who comes later, as it is.
+func testATokenIsShared(t *testing.T, open Open) {
+	b := open(t, long)
+	for _, value := range [][]byte{[]byte("token"), {0, 255, '\n', '|', '\r', 0}, bytes.Repeat([]byte("long"), 10_000), {}} {
+		key := newKey()
+		first := begin(t, b.Replicas[0], key)
+		end(t, b.Replicas[0], key, first.Fence, pool.ClaimEnd{Value: value, Lasts: time.Hour}, true)
+		for i, c := range b.Replicas {
+			for _, solve := range []string{first.Solve, ""} {
+				got := enter(t, c, key, solve)
+				is(t, "the token", got, pool.ClaimShared, first.Solve)
+				if got.Value == nil || !bytes.Equal(got.Value, value) || got.Left > long.Solved || got.Left < long.Solved/2 {
+					t.Errorf("replica %d: %+v", i, got)
+				}
+			}
+		}
+		got := enter(t, b.Replicas[1], key, "another solve")
+		is(t, "who waited for another one", got, pool.ClaimError, "another solve")
+		if got.Value != nil {
+			t.Errorf("told %q", got.Value)
+		}
+	}
+}
+
+// A token is shared for as long as it lasts, and never for longer than Solved.
+func testATokenIsSharedForItsTime(t *testing.T, open Open) {
+	times := with(func(c *pool.ClaimTimes) { c.Solved = time.Second })
+	b := open(t, times)
+	for lasts, shared := range map[time.Duration]time.Duration{
+		400 * time.Millisecond: 400 * time.Millisecond,
+		time.Hour:              time.Second,
+		0:                      0,
+		-time.Second:           0,
+	} {
+		key := newKey()
+		first := begin(t, b.Replicas[0], key)
+		ended := time.Now()
+		end(t, b.Replicas[0], key, first.Fence, token("t", lasts), true)
+		got := enter(t, b.Replicas[2], key, first.Solve)
+		if shared > 0 && time.Since(ended) < shared {
+			is(t, "at once", got, pool.ClaimShared, first.Solve)
+		}
+		after(t, "over for who waited", ended, shared, func() bool {
+			got = enter(t, b.Replicas[1], key, first.Solve)
+			return got.State != pool.ClaimShared
+		})
+		is(t, "who comes late", got, pool.ClaimError, first.Solve)
+		if got.Value != nil {
+			t.Errorf("told %q", got.Value)
+		}
+		if next := begin(t, b.Replicas[2], key); next.Solve == first.Solve {
+			t.Errorf("the solve that is over begins again: %+v", next)
+		}
+	}
+}
+
+// An error ends the solve for who waited; who comes after it begins anew.
+func testAnErrorIsForThoseWhoWaited(t *testing.T, open Open) {
+	b := open(t, long)
+	for _, value := range []string{"why", ""} {
+		key := newKey()
+		first := begin(t, b.Replicas[0], key)
+		is(t, "who waits", enter(t, b.Replicas[1], key, ""), pool.ClaimSolving, first.Solve)
+		end(t, b.Replicas[0], key, first.Fence, failure(value), true)
+		for _, c := range b.Replicas {
+			got := enter(t, c, key, first.Solve)
+			is(t, "who waited", got, pool.ClaimError, first.Solve)
+			if got.Value == nil || string(got.Value) != value {
+				t.Errorf("told %q, want %q", got.Value, value)
+			}
+		}
+		if next := begin(t, b.Replicas[2], key); next.Solve == first.Solve {
+			t.Error("who comes new gets the solve that failed")
+		}
+	}
+}
+
+// How a solve failed is known for Failed, and nobody knows afterwards.
+func testAnErrorIsForgotten(t *testing.T, open Open) {
+	times := with(func(c *pool.ClaimTimes) { c.Failed = 400 * time.Millisecond })
+	b := open(t, times)
+	key := newKey()
+	first := begin(t, b.Replicas[0], key)
+	ended := time.Now()
+	end(t, b.Replicas[0], key, first.Fence, failure("why"), true)
+	after(t, "forgotten", ended, times.Failed, func() bool {
+		got := enter(t, b.Replicas[1], key, first.Solve)
+		is(t, "who waited", got, pool.ClaimError, first.Solve)
+		return got.Value == nil
+	})
+}
+
+// Who waited for a solve that failed learns why while a newer one is under way, and when
+// that one has a token; the newer one is not for it.
+func testAFailureBesideANewerSolve(t *testing.T, open Open) {
+	b := open(t, long)
+	key := newKey()
+	first := begin(t, b.Replicas[0], key)
+	end(t, b.Replicas[0], key, first.Fence, failure("the first"), true)
+	second := begin(t, b.Replicas[1], key)
+	learns := func(what, solve, want string) {
+		t.Helper()
+		got := enter(t, b.Replicas[2], key, solve)
+		is(t, what, got, pool.ClaimError, solve)
+		if string(got.Value) != want || (got.Value == nil) != (want == "") {
+			t.Errorf("%s: told %q, want %q", what, got.Value, want)
+		}
+	}
+	learns("beside a newer one", first.Solve, "the first")
+	learns("of no such solve", "another", "")
+	is(t, "who waits for the newer one", enter(t, b.Replicas[0], key, second.Solve), pool.ClaimSolving, second.Solve)
+	end(t, b.Replicas[1], key, second.Fence, token("of the second", time.Minute), true)
+	learns("beside a token", first.Solve, "the first")
+	is(t, "who waited for the newer one", enter(t, b.Replicas[0], key, second.Solve), pool.ClaimShared, second.Solve)
+}
+
+// What happens to one key is nothing to another.
+func testKeysAreApart(t *testing.T, open Open) {
+	b := open(t, long)
+	one, two := newKey(), newKey()
+	first, second := begin(t, b.Replicas[0], one), begin(t, b.Replicas[0], two)
+	if first.Solve == second.Solve {
+		t.Error("two keys have one solve")
+	}
+	end(t, b.Replicas[0], one, first.Fence, failure("why"), true)
+	hold(t, b.Replicas[0], two, second.Fence, true)
+	is(t, "the other key", enter(t, b.Replicas[1], two, ""), pool.ClaimSolving, second.Solve)
+}
+
+// Every replica is woken when a solve ends, the one that ended it too.
+func testAnEndWakesAllReplicas(t *testing.T, open Open) {
+	b := open(t, long)
+	for _, e := range []pool.ClaimEnd{token("t", time.Minute), failure("why")} {
+		woken := make([]bool, len(b.Replicas))
+		// A replica that does not listen yet hears of a later one.
+		for began := time.Now(); slices.Contains(woken, false); time.Sleep(5 * time.Millisecond) {
+			key := newKey()
+			got := begin(t, b.Replicas[0], key)
+			end(t, b.Replicas[0], key, got.Fence, e, true)
+			for told := time.Now(); time.Since(told) < 500*time.Millisecond && slices.Contains(woken, false); time.Sleep(time.Millisecond) {
+				for i := range woken {
+					woken[i] = woken[i] || b.Woken(i, key)
+				}
+			}
+			if time.Since(began) > 10*time.Second {
+				t.Fatalf("woken: %v", woken)
+			}
+		}
+	}
+	if b.Woken(0, newKey()) {
+		t.Error("woken over a key that nothing happened to")
+	}
+}
+
+// After the lives of claims, however they ended, the store has nothing of them.
+func testNothingIsLeft(t *testing.T, open Open) {
+	b := open(t, pool.ClaimTimes{
+		Lease: 100 * time.Millisecond, Wanted: 100 * time.Millisecond, Longest: 500 * time.Millisecond,
+		Solved: 200 * time.Millisecond, Failed: 200 * time.Millisecond,
+	})
+	for i := range 20 {
+		key := captcha.ID(newKey())
+		got := begin(t, b.Replicas[i%len(b.Replicas)], key)
+		enter(t, b.Replicas[0], key, got.Solve)
+		switch i % 4 {
+		case 0: // its holder died
+		case 1:
+			_, _ = b.Replicas[0].End(t.Context(), key, got.Fence, token("t", time.Minute))
+		case 2:
+			_, _ = b.Replicas[0].End(t.Context(), key, got.Fence, failure("why"))
+		case 3:
+			_, _ = b.Replicas[0].End(t.Context(), key, got.Fence, failure("why"))
+			enter(t, b.Replicas[1], key, "") // begins, and its holder died
+		}
+	}
+	if b.Left(t) == 0 {
+		t.Error("Left sees nothing of claims that live")
+	}
+	after(t, "nothing left", time.Now(), 0, func() bool { return b.Left(t) == 0 })
+}

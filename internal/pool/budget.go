@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // errLate: Redis carried a step out after its NotAfter.
@@ -16,31 +18,46 @@ type Moment int64
 // After is d later.
 func (m Moment) After(d time.Duration) Moment { return m + Moment(d.Milliseconds()) }
 
-// Book reserves one solve in the budget over all targets; the same order may
-// ask again and counts once. wait is 0 where it is reserved, else how long it
-// takes until there is room. Carried out after notAfter it does nothing and fails
-// with ErrDown.
-func (s *Orders) Book(ctx context.Context, order Ref, perDay int, notAfter Moment) (wait time.Duration, err error) {
-	reply, err := s.number(ctx, s.scripts.budget, []string{s.overall()}, order.String(), perDay, int64(notAfter))
+// Budget names one that orders of many identities share.
+type Budget string
+
+// The shared budgets.
+const (
+	Overall  Budget = "overall" // all orders have it
+	OfGuests Budget = "solve"   // orders of guests have it: of identities that no target has
+)
+
+// Caps are the most solves of a budget in the last 60 min and 24 h; 0 = no cap.
+type Caps struct{ PerHour, PerDay int }
+
+// Book reserves one solve in a shared budget; the same order may ask again and
+// counts once. wait is 0 where it is reserved, else how long it takes until there is
+// room. Carried out after notAfter it does nothing and fails with ErrDown.
+func (s *Orders) Book(ctx context.Context, of Budget, order Ref, caps Caps, notAfter Moment) (wait time.Duration, err error) {
+	reply, err := s.number(ctx, s.scripts.budget, []string{s.shared(of)}, order.String(), caps.PerHour, caps.PerDay, int64(notAfter))
 	if err == nil && reply < 0 {
 		err = errLate
 	}
 	return max(0, time.Duration(reply)*time.Millisecond), err
 }
 
-// Refund takes an order out of the budget over all targets.
-func (s *Orders) Refund(ctx context.Context, order Ref) error {
+// Refund takes an order out of a shared budget; it is no error if it is not in it.
+func (s *Orders) Refund(ctx context.Context, of Budget, order Ref) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return down(s.slow.ZRem(ctx, s.overall(), order.String()).Err())
+	return down(s.slow.ZRem(ctx, s.shared(of), order.String()).Err())
 }
 
-// Booked counts the solves of the last 24 h in the budget over all targets, by
-// this process' clock.
-func (s *Orders) Booked(ctx context.Context) (int, error) {
+// Booked counts the solves of the last 60 min and 24 h in a shared budget, by this
+// process' clock.
+func (s *Orders) Booked(ctx context.Context, of Budget) (hour, day int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	from := "(" + strconv.FormatInt(time.Now().Add(-24*time.Hour).UnixMilli(), 10)
-	n, err := s.slow.ZCount(ctx, s.overall(), from, "+inf").Result()
-	return int(n), down(err)
+	now, pipe := time.Now(), s.slow.Pipeline()
+	since := func(span time.Duration) *redis.IntCmd {
+		return pipe.ZCount(ctx, s.shared(of), "("+strconv.FormatInt(now.Add(-span).UnixMilli(), 10), "+inf")
+	}
+	inHour, inDay := since(time.Hour), since(24*time.Hour)
+	_, err = pipe.Exec(ctx)
+	return int(inHour.Val()), int(inDay.Val()), down(err)
 }

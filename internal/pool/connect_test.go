@@ -131,7 +131,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	if ok, _, err := s.Acquire(t.Context(), "p", order, 5, time.Minute); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	if wait, err := s.Book(t.Context(), order, 5, 0); err != nil || wait != 0 {
+	if wait, err := s.Book(t.Context(), Overall, order, Caps{PerDay: 5}, 0); err != nil || wait != 0 {
 		t.Fatal(wait, err)
 	}
 	if ok, err := s.Claim(t.Context(), "p", "4711", order, time.Minute); err != nil || !ok {

@@ -52,7 +52,8 @@
 //	captcha:replicas            zset    replica -> Unix ms until which it lives
 //	captcha:providers           zset    provider -> Unix ms until which there may be permits at it
 //	captcha:task:{provider}:T   string  the order.id that task T belongs to
-//	captcha:spend:{overall}     zset    order.id -> Unix ms; the budget over all targets
+//	captcha:spend:{overall}     zset    order.id -> Unix ms; the budget over all orders
+//	captcha:spend:{solve}       zset    order.id -> Unix ms; the budget over all guests
 //	captcha:claim:{dedup}:KEY           hash    the solve of a key that is under way, or ended last; see below
 //	captcha:claim:{dedup}:KEY:token     hash    solve, ends (Unix ms until which it is shared), value: of the last token
 //	captcha:claim:{dedup}:KEY:failure   hash    the same of the last failure

@@ -62,9 +62,9 @@ func (n *keyspace) task(provider, task string) string {
 	return n.prefix + ":task:{" + provider + "}:" + task
 }
 
-// overall is the key of the budget over all targets, in a slot of its own. No
-// identity has this name.
-func (n *keyspace) overall() string { return n.prefix + ":spend:{overall}" }
+// shared is the key of a budget that orders of many identities share, in a slot of
+// its own. No identity has the name of one.
+func (n *keyspace) shared(budget Budget) string { return n.prefix + ":spend:{" + string(budget) + "}" }
 
 // claimKeys names what is known of one claim: the claim itself, the token of its last
 // solve that brought one, and its last failure. All claims and savings are in one slot,

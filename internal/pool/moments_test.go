@@ -45,7 +45,7 @@ func TestHowLongKeysLive(t *testing.T) {
 		if ok, _, err := s.Acquire(t.Context(), "p", order, 5, 10*time.Minute); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
-		if wait, err := s.Book(t.Context(), order, 5, 0); err != nil || wait != 0 {
+		if wait, err := s.Book(t.Context(), Overall, order, Caps{PerDay: 5}, 0); err != nil || wait != 0 {
 			t.Fatal(wait, err)
 		}
 		if err := s.Pause(t.Context(), id); err != nil {
@@ -56,7 +56,7 @@ func TestHowLongKeysLive(t *testing.T) {
 		}
 		for key, want := range map[string]time.Duration{
 			k.orders: month, k.journal: month, k.leases: month, k.spend: 24*time.Hour + time.Minute,
-			s.overall(): 24*time.Hour + time.Minute, s.permits("p"): 11 * time.Minute, k.paused: month,
+			s.shared(Overall): 24*time.Hour + time.Minute, s.permits("p"): 11 * time.Minute, k.paused: month,
 		} {
 			if got := ttl(t, s, key); got != want {
 				t.Errorf("%s lives for %v, want %v", key, got, want)

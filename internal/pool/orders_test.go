@@ -381,7 +381,7 @@ func testTheBudgetOverAllTargets(t *testing.T, o Options) {
 	s := open(t, o)
 	book := func(id captcha.ID, order string) time.Duration {
 		t.Helper()
-		wait, err := s.Book(t.Context(), Ref{id, order}, 2, 0)
+		wait, err := s.Book(t.Context(), Overall, Ref{id, order}, Caps{PerDay: 2}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -394,18 +394,63 @@ func testTheBudgetOverAllTargets(t *testing.T, o Options) {
 	if wait := book(a, "three"); wait < 23*time.Hour || wait > 24*time.Hour {
 		t.Errorf("beyond it: %v", wait)
 	}
-	if err := s.Refund(t.Context(), Ref{b, "two"}); err != nil {
+	if err := s.Refund(t.Context(), Overall, Ref{b, "two"}); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.Booked(t.Context()); err != nil || n != 1 {
+	if _, n, err := s.Booked(t.Context(), Overall); err != nil || n != 1 {
 		t.Errorf("booked: %d, %v", n, err)
 	}
 	if book(a, "three") != 0 {
 		t.Error("after a refund")
 	}
-	shift(t, s, s.overall(), 23*time.Hour)
+	shift(t, s, s.shared(Overall), 23*time.Hour)
 	if wait := book(a, "four"); wait < 59*time.Minute || wait > time.Hour {
 		t.Errorf("a day's end: %v", wait)
+	}
+}
+
+// The guests' budget has caps for the hour and for the day, and is another one than
+// the overall budget.
+func testTheBudgetOfGuests(t *testing.T, o Options) {
+	s := open(t, o)
+	book := func(order string) time.Duration {
+		t.Helper()
+		wait, err := s.Book(t.Context(), OfGuests, Ref{identity(order), order}, Caps{PerHour: 2, PerDay: 3}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wait
+	}
+	used := func(of Budget, wantHour, wantDay int) {
+		t.Helper()
+		if hour, day, err := s.Booked(t.Context(), of); err != nil || hour != wantHour || day != wantDay {
+			t.Errorf("%d and %d of %s used, %v; want %d and %d", hour, day, of, err, wantHour, wantDay)
+		}
+	}
+	if book("one") != 0 || book("two") != 0 || book("two") != 0 {
+		t.Fatal("within the budget")
+	}
+	if wait := book("three"); wait < 59*time.Minute || wait > time.Hour {
+		t.Errorf("beyond the hour's: %v", wait)
+	}
+	if err := s.Refund(t.Context(), Overall, Ref{identity("two"), "two"}); err != nil {
+		t.Error(err) // it is not in there, and stays in the other
+	}
+	used(OfGuests, 2, 2)
+	shift(t, s, s.shared(OfGuests), 2*time.Hour)
+	if book("three") != 0 {
+		t.Error("in another hour")
+	}
+	used(OfGuests, 1, 3)
+	used(Overall, 0, 0)
+	if wait := book("four"); wait < 22*time.Hour-time.Minute || wait > 22*time.Hour {
+		t.Errorf("beyond the day's: %v", wait)
+	}
+	if err := s.Refund(t.Context(), OfGuests, Ref{identity("three"), "three"}); err != nil {
+		t.Error(err)
+	}
+	if book("four") != 0 {
+		t.Error("after a refund")
 	}
 }
 
@@ -668,14 +713,14 @@ func testLateStepsDoNothing(t *testing.T, o Options) {
 		t.Fatal(ok, at, err)
 	}
 	late, soon := at.After(-time.Second), at.After(time.Minute)
-	if _, err := s.Book(t.Context(), order, 5, late); !errors.Is(err, ErrDown) {
+	if _, err := s.Book(t.Context(), Overall, order, Caps{PerDay: 5}, late); !errors.Is(err, ErrDown) {
 		t.Errorf("booked late: %v", err)
 	}
 	placing, err := s.Place(t.Context(), Order{Ref: order, Depth: 5, TTL: time.Minute, NotAfter: late})
-	if n, _ := s.Booked(t.Context()); !errors.Is(err, ErrDown) || placing.Placed || n != 0 || look(t, s, order.Identity).Orders != 0 {
+	if _, n, _ := s.Booked(t.Context(), Overall); !errors.Is(err, ErrDown) || placing.Placed || n != 0 || look(t, s, order.Identity).Orders != 0 {
 		t.Errorf("placed late: %+v, %v, %d booked", placing, err, n)
 	}
-	if wait, err := s.Book(t.Context(), order, 5, soon); err != nil || wait != 0 {
+	if wait, err := s.Book(t.Context(), Overall, order, Caps{PerDay: 5}, soon); err != nil || wait != 0 {
 		t.Errorf("booked in time: %v, %v", wait, err)
 	}
 	placing, err = s.Place(t.Context(), Order{Ref: order, Depth: 5, TTL: time.Minute, NotAfter: soon})

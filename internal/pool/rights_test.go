@@ -103,7 +103,7 @@ func testMemory(t *testing.T, o Options) {
 	if _, found, err := s.Find(t.Context(), Ref{id, "o"}); err != nil || !found {
 		t.Error(found, err)
 	}
-	if _, err := s.Booked(t.Context()); err != nil {
+	if _, _, err := s.Booked(t.Context(), Overall); err != nil {
 		t.Error(err)
 	}
 }

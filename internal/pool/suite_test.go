@@ -88,6 +88,7 @@ var suite = map[string]func(*testing.T, Options){
 	"CallbacksNeedNoLease":               testCallbacksNeedNoLease,
 	"BudgetsSlide":                       testBudgetsSlide,
 	"TheBudgetOverAllTargets":            testTheBudgetOverAllTargets,
+	"TheBudgetOfGuests":                  testTheBudgetOfGuests,
 	"Reports":                            testReports,
 	"FlushThrowsAway":                    testFlushThrowsAway,
 	"TheLedgerBalances":                  testTheLedgerBalances,

@@ -24,16 +24,19 @@ var (
 
 // BudgetError says that a budget is used up. Nothing was bought.
 type BudgetError struct {
-	Overall    bool          // the budget over all targets; else the target's own
+	Of         pool.Budget   // the one that orders share; "" = the target's own
 	RetryAfter time.Duration // until the oldest part of its window leaves it
 }
 
 func (e *BudgetError) Error() string {
-	whose := "the target's budget is used up"
-	if e.Overall {
-		whose = "the budget over all targets is used up"
+	whose := "the target's budget"
+	switch e.Of {
+	case pool.Overall:
+		whose = "the budget over all targets"
+	case pool.OfGuests:
+		whose = "the budget over all solves that no target has"
 	}
-	return fmt.Sprintf("%s, there is room again in %v", whose, e.RetryAfter.Round(time.Second))
+	return fmt.Sprintf("%s is used up, there is room again in %v", whose, e.RetryAfter.Round(time.Second))
 }
 
 // Solver is the part of a provider that sells tokens.
@@ -79,11 +82,12 @@ type Permits interface {
 	InFlight(ctx context.Context, providers []string) ([]int, error)
 }
 
-// Budget is the one over all targets and replicas.
-type Budget interface {
-	Book(ctx context.Context, order pool.Ref, perDay int, notAfter pool.Moment) (wait time.Duration, err error)
-	Refund(ctx context.Context, order pool.Ref) error
-	Booked(ctx context.Context) (int, error)
+// Budgets are those that orders of many identities share, over all replicas.
+type Budgets interface {
+	Book(ctx context.Context, of pool.Budget, order pool.Ref, caps pool.Caps, notAfter pool.Moment) (wait time.Duration, err error)
+	// Refund is harmless where the order is not in the budget.
+	Refund(ctx context.Context, of pool.Budget, order pool.Ref) error
+	Booked(ctx context.Context, of pool.Budget) (hour, day int, err error)
 }
 
 // Journal keeps the orders beside the stock of their identity.
@@ -114,7 +118,7 @@ type Leases interface {
 // Orders is what the buyer needs of the stock; *pool.Orders implements it.
 type Orders interface {
 	Permits
-	Budget
+	Budgets
 	Journal
 	Endings
 	Leases
@@ -161,6 +165,9 @@ type Spec struct {
 	// Shortest is the shortest of the learned lead times; 0 = too few are known.
 	Shortest        time.Duration
 	PerHour, PerDay int // the target's budgets; 0 = no cap
+	// Guests is the budget over all guests, where the order is for one; zero = it is
+	// for a target.
+	Guests pool.Caps
 }
 
 // Status is how one provider of the list is doing.

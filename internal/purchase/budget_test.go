@@ -30,7 +30,7 @@ func TestBudgetsRefuse(t *testing.T) {
 	}{
 		"over all targets": {
 			// It is asked twice.
-			0, 0, 1, 23 * time.Hour, BudgetError{Overall: true, RetryAfter: time.Hour - askAgain}, "over all targets", 1, "book",
+			0, 0, 1, 23 * time.Hour, BudgetError{Of: pool.Overall, RetryAfter: time.Hour - askAgain}, "over all targets", 1, "book",
 		},
 		"the target's of the hour": {
 			1, 0, 2, 53 * time.Minute, BudgetError{RetryAfter: 7 * time.Minute}, "the target's", 1, "place",
@@ -154,14 +154,13 @@ func TestRefunds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newTestBuyer(t, 1)
 				s.buyer.SetBudget(5)
-				o := s.order(t)
-				if !s.stock.isBooked(o.Ref) {
-					t.Fatal("nothing was booked")
-				}
+				o := s.orderFor(t, guest(pool.Caps{PerDay: 5}))
 				c.prepare(s, o)
 				r := s.buyer.orders.collect(t.Context(), o)
-				if refunded := !s.stock.isBooked(o.Ref); refunded != c.refunded {
-					t.Errorf("collect = %v, refunded: %v, want %v; %q", r.Err, refunded, c.refunded, s.all())
+				for _, of := range []pool.Budget{pool.Overall, pool.OfGuests} {
+					if refunded := len(s.stock.bookedOf(of)) == 0; refunded != c.refunded {
+						t.Errorf("collect = %v, refunded in %s: %v, want %v; %q", r.Err, of, refunded, c.refunded, s.all())
+					}
 				}
 			})
 		})
@@ -176,6 +175,7 @@ func TestRefundsBeforeTheSubmit(t *testing.T) {
 	}{
 		"depth":               {func(_ *testBuyer, target *Spec) { target.Depth = 0 }, ErrDepth},
 		"no answer to book":   {func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("book", pool.ErrDown) }, pool.ErrDown},
+		"nor to the other":    {func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("book of solve", pool.ErrDown) }, pool.ErrDown},
 		"no answer to place":  {func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("place", pool.ErrDown) }, pool.ErrDown},
 		"redis away at place": {func(s *testBuyer, _ *Spec) { s.stock.away("place") }, pool.ErrDown},
 	} {
@@ -184,12 +184,12 @@ func TestRefundsBeforeTheSubmit(t *testing.T) {
 				s := newTestBuyer(t, 1)
 				s.buyer.SetBudget(5)
 				slot, _, _ := mustAdmit(t, s.buyer)
-				target := spec()
+				target := guest(pool.Caps{PerHour: 5})
 				c.spoil(s, &target)
 				if _, err := s.buyer.placer.place(t.Context(), slot, target); !errors.Is(err, c.want) {
 					t.Errorf("place = %v, want %v", err, c.want)
 				}
-				if booked := s.stock.booked(); len(booked) != 0 {
+				if booked := append(s.stock.booked(), s.stock.bookedOf(pool.OfGuests)...); len(booked) != 0 {
 					t.Errorf("still booked: %q", booked)
 				}
 				s.wantLeft(t, 0, 0, 0)
@@ -281,7 +281,7 @@ func TestNothingStaysInTheBudget(t *testing.T) {
 				s.buyer.SetBudget(5)
 				stop := s.running(t)
 				slot, _, _ := mustAdmit(t, s.buyer)
-				target := spec()
+				target := guest(pool.Caps{PerDay: 5})
 				if c.refuse {
 					target.Depth = 0
 				}
@@ -293,7 +293,7 @@ func TestNothingStaysInTheBudget(t *testing.T) {
 				s.stock.away()
 				time.Sleep(5 * time.Second)
 				stop()
-				if booked := s.stock.booked(); len(booked) != 0 {
+				if booked := append(s.stock.booked(), s.stock.bookedOf(pool.OfGuests)...); len(booked) != 0 {
 					t.Errorf("%q booked for 24 h; no order was ever placed", booked)
 				}
 			})

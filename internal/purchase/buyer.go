@@ -63,8 +63,14 @@ func (b *Buyer) Booked(ctx context.Context) (used, perDay int, err error) {
 	if perDay == 0 {
 		return 0, 0, nil
 	}
-	used, err = b.stock.Booked(ctx)
+	_, used, err = b.stock.Booked(ctx, pool.Overall)
 	return used, perDay, err
+}
+
+// BookedForGuests tells how much of the budget over all guests was used in the last
+// 60 min and 24 h.
+func (b *Buyer) BookedForGuests(ctx context.Context) (hour, day int, err error) {
+	return b.stock.Booked(ctx, pool.OfGuests)
 }
 
 // SetProviders replaces the list, in the order in which providers are tried.

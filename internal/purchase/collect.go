@@ -214,13 +214,15 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 }
 
 // giveBack gives back what an order that ended had reserved: the place at the provider,
-// and the part of the overall budget where nothing was bought. Where that fails Redis
-// forgets it in time.
+// and the parts of the shared budgets where nothing was bought. Where that fails Redis
+// forgets them in time.
 func (ords *orders) giveBack(ctx context.Context, o *Order, e end) {
-	if e.refund && o.booked {
-		_ = ords.retryUntilDeadline(ctx, o, "giving a budget back", func(ctx context.Context) error {
-			return ords.stock.Refund(ctx, o.Ref)
-		})
+	if e.refund {
+		for _, of := range o.booked {
+			_ = ords.retryUntilDeadline(ctx, o, "giving a budget back", func(ctx context.Context) error {
+				return ords.stock.Refund(ctx, of, o.Ref)
+			})
+		}
 	}
 	_ = ords.retryUntilDeadline(ctx, o, "giving a place back", func(ctx context.Context) error {
 		return ords.stock.Release(ctx, o.provider, o.Ref)

@@ -40,7 +40,7 @@ type Order struct {
 	provider  string        // the name under which it was placed, and holds its place
 	accountID string        // the provider's, as it was then
 	timeout   time.Duration // the provider's, as it was at the placing
-	booked    bool          // may stand in the budget over all targets
+	booked    []pool.Budget // that it may stand in, of those that orders share
 	pingback  string        // where the provider shall call; "" = nowhere, or it was told before
 	called    bool          // the provider was told to call
 	fallback  time.Duration // how long to wait for that before polling

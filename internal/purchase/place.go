@@ -15,7 +15,7 @@ import (
 const (
 	// retryEvery is how often leftovers are taken back.
 	retryEvery = time.Second
-	// budgetWindow is how long a solve counts in the budget over all targets.
+	// budgetWindow is how long a solve counts in a budget.
 	budgetWindow = 24 * time.Hour
 )
 
@@ -27,7 +27,7 @@ type placer struct {
 	lives    *lives
 
 	mu        sync.Mutex
-	perDay    int        // the budget over all targets; 0 = none
+	perDay    int        // the overall budget; 0 = none
 	leftovers []leftover // orders to be taken back again
 }
 
@@ -43,9 +43,10 @@ func (p *placer) budget() int {
 	return p.perDay
 }
 
-// place takes a place at the slot's provider, then one in the budget over all
-// targets, then creates the order beside the stock. Its errors are Buy's. With any of
-// them nothing is left behind and the slot is freed; without one collect must follow.
+// place takes a place at the slot's provider, then one in each budget that the order
+// shares with others, then creates the order beside the stock. Its errors are Buy's.
+// With any of them nothing is left behind and the slot is freed; without one collect
+// must follow.
 //
 // An end of ctx is noticed before the first step only: a step in Redis that is
 // cut leaves behind what nobody knows of. The steps take a few seconds at most.
@@ -69,13 +70,13 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	}
 	// What Redis carries out when nobody waits for it any more must do nothing.
 	notAfter := at.After(stockTime + clockSlack)
-	wait, err := p.book(bounded, o, notAfter)
+	full, err := p.book(bounded, o, notAfter)
 	switch {
 	case err != nil:
-		return nil, p.rollbackTwice(ctx, o, fmt.Errorf("reserving in the budget: %w", err))
-	case wait > 0:
+		return nil, p.rollbackTwice(ctx, o, fmt.Errorf("reserving in a budget: %w", err))
+	case full != nil:
 		p.giveBack(ctx, o)
-		return nil, &BudgetError{Overall: true, RetryAfter: wait}
+		return nil, full
 	}
 	placing, err := p.stock.Place(bounded, pool.Order{
 		Ref: o.Ref, Depth: spec.Depth, Margin: spec.Margin, Lead: spec.Lead, TTL: lifetime(o.account),
@@ -111,20 +112,32 @@ func newOrder(slot *Slot, spec Spec, terms accountTerms) *Order {
 	return o
 }
 
-// book reserves a part of the budget over all targets, where there is one; wait is how
-// long it takes until there is room.
-func (p *placer) book(ctx context.Context, o *Order, notAfter pool.Moment) (wait time.Duration, err error) {
-	perDay := p.budget()
-	if perDay == 0 {
-		return 0, nil
+// book reserves a part of each budget that the order shares with others; full is the
+// first that has no room.
+func (p *placer) book(ctx context.Context, o *Order, notAfter pool.Moment) (full *BudgetError, err error) {
+	for _, b := range []struct {
+		of   pool.Budget
+		caps pool.Caps
+	}{
+		{pool.Overall, pool.Caps{PerDay: p.budget()}}, {pool.OfGuests, o.spec.Guests},
+	} {
+		if b.caps == (pool.Caps{}) {
+			continue
+		}
+		o.booked = append(o.booked, b.of)
+		wait, err := p.stock.Book(ctx, b.of, o.Ref, b.caps, notAfter)
+		if err == nil && wait > 0 {
+			_ = sleep(ctx, askAgain)
+			wait, err = p.stock.Book(ctx, b.of, o.Ref, b.caps, notAfter)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if wait > 0 {
+			return &BudgetError{Of: b.of, RetryAfter: wait}, nil
+		}
 	}
-	o.booked = true
-	wait, err = p.stock.Book(ctx, o.Ref, perDay, notAfter)
-	if err == nil && wait > 0 {
-		_ = sleep(ctx, askAgain)
-		wait, err = p.stock.Book(ctx, o.Ref, perDay, notAfter)
-	}
-	return wait, err
+	return nil, nil
 }
 
 // rollbackTwice takes back an order of which a step had no answer, and once more later:
@@ -156,7 +169,7 @@ func (p *placer) rollback(ctx context.Context, o *Order) {
 
 // remove removes an order that was not bought, then its reservations: a place
 // without an order counts too many, an order without a place too few.
-func (p *placer) remove(ctx context.Context, provider string, order pool.Ref, booked bool) error {
+func (p *placer) remove(ctx context.Context, provider string, order pool.Ref, booked []pool.Budget) error {
 	var how pool.Ending
 	err := withTimeout(ctx, func(ctx context.Context) (err error) {
 		how, err = p.stock.Fail(ctx, pool.Failure{Ref: order})
@@ -168,11 +181,11 @@ func (p *placer) remove(ctx context.Context, provider string, order pool.Ref, bo
 	return p.release(ctx, provider, order, booked)
 }
 
-// release gives an order's place at the provider and in the budget back.
-func (p *placer) release(ctx context.Context, provider string, order pool.Ref, booked bool) error {
-	if booked {
+// release gives an order's place at the provider and in the budgets back.
+func (p *placer) release(ctx context.Context, provider string, order pool.Ref, booked []pool.Budget) error {
+	for _, of := range booked {
 		err := withTimeout(ctx, func(ctx context.Context) error {
-			return p.stock.Refund(ctx, order)
+			return p.stock.Refund(ctx, of, order)
 		})
 		if err != nil {
 			return err
@@ -199,7 +212,7 @@ func (p *placer) later(o *Order) {
 }
 
 // retry takes every leftover back, twice, or until Redis itself forgets it; what
-// stands in the budget is not forgotten for a day.
+// stands in a budget is not forgotten for a day.
 func (p *placer) retry(ctx context.Context) {
 	p.mu.Lock()
 	due := p.leftovers
@@ -212,7 +225,7 @@ func (p *placer) retry(ctx context.Context) {
 	}()
 	due = slices.DeleteFunc(due, func(l leftover) bool {
 		forgotten := l.order.deadline
-		if l.order.booked {
+		if len(l.order.booked) > 0 {
 			forgotten = forgotten.Add(budgetWindow)
 		}
 		return time.Now().After(forgotten)

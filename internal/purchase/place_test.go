@@ -98,7 +98,7 @@ func TestLeftoversAreTakenBackTwice(t *testing.T) {
 				t.Fatal(p, err)
 			}
 			s.reserve(t, "one", left.Ref)
-			if wait, err := s.stock.Store.Book(t.Context(), left.Ref, 5, 0); err != nil || wait != 0 {
+			if wait, err := s.stock.Store.Book(t.Context(), pool.Overall, left.Ref, pool.Caps{PerDay: 5}, 0); err != nil || wait != 0 {
 				t.Fatal(wait, err)
 			}
 		}

@@ -123,7 +123,8 @@ func (rc *recovery) takeOver(ctx context.Context, name string, r pool.Record) (o
 	switch e := endOf(r.State, abandoned); e.script {
 	case remove:
 		log.Info("an order was found that its replica had not submitted; it is taken back")
-		_ = rc.placer.remove(ctx, name, r.Ref, e.refund) // else somebody finds it again
+		// Nobody here knows in which budgets it stands.
+		_ = rc.placer.remove(ctx, name, r.Ref, []pool.Budget{pool.Overall, pool.OfGuests}) // else somebody finds it again
 		return nil, true
 	case keep:
 		log.Warn("an order was found whose replica may have submitted it; it counts as bought until its time is over")

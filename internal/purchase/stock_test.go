@@ -160,17 +160,31 @@ func (s *stock) InFlight(ctx context.Context, names []string) ([]int, error) {
 	return limited(ctx, s.testRedis, "inflight", func() ([]int, error) { return s.Store.InFlight(ctx, names) })
 }
 
-func (s *stock) Book(ctx context.Context, order pool.Ref, perDay int, notAfter pool.Moment) (time.Duration, error) {
-	return limited(ctx, s.testRedis, "book", func() (time.Duration, error) { return s.Store.Book(ctx, order, perDay, notAfter) })
+func (s *stock) Book(ctx context.Context, of pool.Budget, order pool.Ref, caps pool.Caps, notAfter pool.Moment) (time.Duration, error) {
+	return limited(ctx, s.testRedis, inBudget("book", of), func() (time.Duration, error) {
+		return s.Store.Book(ctx, of, order, caps, notAfter)
+	})
 }
 
-func (s *stock) Refund(ctx context.Context, order pool.Ref) error {
-	_, err := limited(ctx, s.testRedis, "refund", silent(func() error { return s.Store.Refund(ctx, order) }))
+func (s *stock) Refund(ctx context.Context, of pool.Budget, order pool.Ref) error {
+	_, err := limited(ctx, s.testRedis, inBudget("refund", of), silent(func() error { return s.Store.Refund(ctx, of, order) }))
 	return err
 }
 
-func (s *stock) Booked(ctx context.Context) (int, error) {
-	return carry(s.testRedis, "look booked", func() (int, error) { return s.Store.Booked(ctx) })
+// inBudget names a step in a shared budget.
+func inBudget(step string, of pool.Budget) string {
+	if of == pool.Overall {
+		return step
+	}
+	return step + " of " + string(of)
+}
+
+func (s *stock) Booked(ctx context.Context, of pool.Budget) (hour, day int, err error) {
+	used, err := carry(s.testRedis, "look booked", func() (used [2]int, err error) {
+		used[0], used[1], err = s.Store.Booked(ctx, of)
+		return used, err
+	})
+	return used[0], used[1], err
 }
 
 func (s *stock) Place(ctx context.Context, o pool.Order) (pool.Placing, error) {
@@ -288,8 +302,11 @@ func (w *testRedis) placeFor(name string, order pool.Ref) time.Duration {
 }
 
 // booked are the orders in the budget over all targets.
-func (w *testRedis) booked() []string {
-	members, _ := w.redis.ZMembers(testPrefix + ":spend:{overall}") // none: no such key
+func (w *testRedis) booked() []string { return w.bookedOf(pool.Overall) }
+
+// bookedOf are the orders in a shared budget.
+func (w *testRedis) bookedOf(of pool.Budget) []string {
+	members, _ := w.redis.ZMembers(testPrefix + ":spend:{" + string(of) + "}") // none: no such key
 	return members
 }
 

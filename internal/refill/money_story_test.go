@@ -337,7 +337,7 @@ func TestBudgetsHoldUnderFaults(t *testing.T) {
 				if ends := f.Hits + f.Waited - f.Returned + f.Expired + f.Failed + f.Lost + f.Discarded + int64(s.Fresh+s.Bought); f.Bought != ends || f.Bought != overall || f.Lost != 0 {
 					t.Errorf("%d bought, %d accounted for: %+v", f.Bought, ends, f)
 				}
-				if booked, err := w.elsewhere.Booked(t.Context()); booked != overall || err != nil {
+				if _, booked, err := w.elsewhere.Booked(t.Context(), pool.Overall); booked != overall || err != nil {
 					t.Errorf("%d booked, %v", booked, err)
 				}
 			})

@@ -181,7 +181,7 @@ func (s *status) outOfBudget(err *purchase.BudgetError, at time.Time) (news bool
 	defer s.mu.Unlock()
 	news = s.now.State != Budget
 	whose := "the budget of this target"
-	if err.Overall {
+	if err.Of == pool.Overall {
 		whose = "the budget over all targets"
 	}
 	until := at.Add(err.RetryAfter)

@@ -1,0 +1,197 @@
+package purchase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/pool"
+)
+
+// guest is an order for an identity that no target has.
+func guest(caps pool.Caps) Spec {
+	g := spec()
+	g.Target, g.Guests = "/solve", caps
+	return g
+}
+
+// The budget over all guests is asked after the overall one, for guests alone. Where it
+// refuses, the overall one gets its part back.
+func TestTheBudgetOverAllGuests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestBuyer(t, 9)
+		s.buyer.SetBudget(9)
+		caps := pool.Caps{PerHour: 1, PerDay: 2}
+		place := func(what Spec) error {
+			t.Helper()
+			slot, _, _ := mustAdmit(t, s.buyer)
+			s.forget()
+			_, err := s.buyer.placer.place(t.Context(), slot, what)
+			return err
+		}
+		refused := func(want time.Duration) {
+			t.Helper()
+			var full *BudgetError
+			err := place(guest(caps))
+			if !errors.As(err, &full) || *full != (BudgetError{Of: pool.OfGuests, RetryAfter: want}) || !strings.Contains(err.Error(), "no target") {
+				t.Errorf("place = %v, want a wait of %v", err, want)
+			}
+			s.want(t, "reserve", "book", "book of solve", "book of solve", "refund", "refund of solve", "release")
+		}
+		if err := place(guest(caps)); err != nil {
+			t.Fatal(err)
+		}
+		s.want(t, "reserve", "book", "book of solve", "place")
+		refused(time.Hour - askAgain)
+		if len(s.stock.booked()) != 1 || len(s.stock.bookedOf(pool.OfGuests)) != 1 {
+			t.Errorf("booked: %q, for guests %q", s.stock.booked(), s.stock.bookedOf(pool.OfGuests))
+		}
+		if err := place(spec()); err != nil {
+			t.Errorf("an order of a target: %v", err)
+		}
+		s.want(t, "reserve", "book", "place")
+		time.Sleep(time.Hour)
+		if err := place(guest(caps)); err != nil {
+			t.Errorf("in the next hour: %v", err)
+		}
+		if hour, day, err := s.buyer.BookedForGuests(t.Context()); hour != 1 || day != 2 || err != nil {
+			t.Errorf("used %d and %d, %v", hour, day, err)
+		}
+		time.Sleep(2 * time.Hour)
+		refused(21*time.Hour - 2*askAgain)
+		s.stock.away("look")
+		if _, _, err := s.buyer.BookedForGuests(t.Context()); !errors.Is(err, pool.ErrDown) {
+			t.Errorf("while redis is away: %v", err)
+		}
+	})
+}
+
+// A replica dies between the steps of a placing: whoever adopts the order gives all
+// that was reserved back.
+func TestAnAdoptedGuestIsRefunded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestBuyer(t, 1)
+		s.buyer.SetBudget(5)
+		o := s.orderFor(t, guest(pool.Caps{PerDay: 5}))
+		if len(s.stock.bookedOf(pool.OfGuests)) != 1 {
+			t.Fatal("nothing was booked")
+		}
+		s.stock.endLease(o.Ref)
+		heir := s.replica("no letters")
+		if got := heir.adopt(t); len(got) != 0 {
+			t.Errorf("%d orders to be collected", len(got))
+		}
+		heir.wantLeft(t, 0, 0, 0)
+		if booked := append(s.stock.booked(), s.stock.bookedOf(pool.OfGuests)...); len(booked) != 0 {
+			t.Errorf("still booked: %q", booked)
+		}
+	})
+}
+
+// Eight replicas buy for guests, many of them at once. Steps in Redis fail, answers are
+// lost, and replicas die between two steps, which is the last that is heard of an
+// order: what is bought never exceeds a budget, and all that is bought is in both.
+func TestSharedBudgetsHoldOverReplicas(t *testing.T) {
+	for name, c := range map[string]struct {
+		overall int
+		guests  pool.Caps
+		most    int
+	}{
+		"the guests' of the hour": {90, pool.Caps{PerHour: 7, PerDay: 50}, 7},
+		"the guests' of the day":  {90, pool.Caps{PerHour: 50, PerDay: 7}, 7},
+		"the overall":             {7, pool.Caps{PerDay: 50}, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				weather := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // G404: nothing secret depends on it
+				first := newTestBuyer(t, 50)
+				first.stock.change(func() {
+					chance := func(share float64) bool {
+						first.stock.mu.Lock()
+						defer first.stock.mu.Unlock()
+						return weather.Float64() < share
+					}
+					first.stock.fault = func(step string) error {
+						switch {
+						case chance(0.1):
+							return pool.ErrDown
+						case chance(0.05) && (strings.HasPrefix(step, "book") || step == "place" || step == "mark"):
+							panic("killed before " + step)
+						}
+						return nil
+					}
+					first.stock.lostReply = func(string) error {
+						if chance(0.1) {
+							return pool.ErrDown
+						}
+						return nil
+					}
+				})
+				replicas := []*testBuyer{first}
+				for len(replicas) < 8 {
+					replicas = append(replicas, first.replica("no letters"))
+				}
+				var bought atomic.Int64
+				var callers sync.WaitGroup
+				for i, r := range replicas {
+					r.buyer.SetBudget(c.overall)
+					r.provider.submit = func(context.Context) (string, error) {
+						return fmt.Sprint("t", bought.Add(1)), nil
+					}
+					for j := range 6 {
+						callers.Go(func() {
+							for k := range 4 {
+								g := guest(c.guests)
+								g.Identity.Sitekey = fmt.Sprint(i, j, k)
+								g.ID = g.Identity.ID()
+								slot, err := r.buyer.Admit(t.Context(), Bid{})
+								if err != nil {
+									t.Error(err)
+									return
+								}
+								_ = r.buyer.Buy(t.Context(), slot, g, func(Result) {})
+							}
+						})
+					}
+				}
+				callers.Wait()
+				for _, r := range replicas {
+					if err := r.buyer.Wait(); err != nil {
+						t.Error(err)
+					}
+				}
+				n := int(bought.Load())
+				if n == 0 || n > c.most {
+					t.Errorf("%d bought with a budget of %d", n, c.most)
+				}
+				for _, of := range []pool.Budget{pool.Overall, pool.OfGuests} {
+					booked := first.stock.bookedOf(of)
+					if len(booked) < n {
+						t.Errorf("%d bought, %d in the budget %s", n, len(booked), of)
+					}
+					for _, order := range first.stock.soldOrders() {
+						if !slices.Contains(booked, order) {
+							t.Errorf("%s was bought and is not in the budget %s", order, of)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// soldOrders are the orders whose tokens landed.
+func (w *testRedis) soldOrders() (sold []string) {
+	for _, l := range w.landed() {
+		sold = append(sold, l.Ref.String())
+	}
+	return sold
+}

@@ -5,46 +5,118 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 )
 
-// No two identities that differ in a field share an ID, also where the texts
-// of two fields put together are the same.
+// No two identities that differ in a field share an ID, whether the others say something
+// or nothing. A field that is added and not hashed is found here.
 func TestIDsDiffer(t *testing.T) {
-	base := Identity{
-		Type: Turnstile, Sitekey: "key", Pageurl: "https://example.com/", Action: "a", Data: "d",
-		UserAgent: "u", Proxy: "p", ProxyType: "http", MinScore: 0.3,
+	var full Identity
+	for i, field := range leaves(reflect.ValueOf(&full).Elem()) {
+		fill(t, field, i)
 	}
-	others := map[string]func(*Identity){
-		"type":       func(i *Identity) { i.Type = HCaptcha },
-		"sitekey":    func(i *Identity) { i.Sitekey = "key2" },
-		"pageurl":    func(i *Identity) { i.Pageurl += "x" },
-		"invisible":  func(i *Identity) { i.Invisible = true },
-		"enterprise": func(i *Identity) { i.Enterprise = true },
-		"action":     func(i *Identity) { i.Action = "" },
-		"min_score":  func(i *Identity) { i.MinScore = 0.7 },
-		"data":       func(i *Identity) { i.Data = "e" },
-		"user_agent": func(i *Identity) { i.UserAgent = "" },
-		"proxy":      func(i *Identity) { i.Proxy = "q" },
-		"proxy_type": func(i *Identity) { i.ProxyType = "socks5" },
-		"a border":   func(i *Identity) { i.Action, i.Data = "ad", "" },
-	}
-	seen := map[ID]string{base.ID(): "the identity itself"}
-	for name, change := range others {
-		other := base
-		change(&other)
-		if was, taken := seen[other.ID()]; taken {
+	seen := map[ID]string{full.ID(): "all fields"}
+	never := func(name string, id Identity) {
+		t.Helper()
+		if was, taken := seen[id.ID()]; taken {
 			t.Errorf("%s: the same ID as %s", name, was)
 		}
-		seen[other.ID()] = name
+		seen[id.ID()] = name
 	}
-	if id := base.ID(); len(id) != 32 || strings.Trim(string(id), "0123456789abcdef") != "" || id != base.ID() {
+	never("no field", Identity{})
+	for i := range leaves(reflect.ValueOf(&full).Elem()) {
+		var one Identity
+		fill(t, leaves(reflect.ValueOf(&one).Elem())[i], i)
+		never(fmt.Sprint("field ", i, " alone"), one)
+		less := full
+		leaves(reflect.ValueOf(&less).Elem())[i].SetZero()
+		never(fmt.Sprint("all but field ", i), less)
+	}
+	if len(seen) < 40 {
+		t.Errorf("only %d identities were compared", len(seen))
+	}
+	// Nor do those whose texts put together are the same.
+	never("a", Identity{Action: "a", Data: "d"})
+	never("a border", Identity{Action: "ad"})
+	never("two that came later", Identity{DataS: "a", RQData: "d"})
+	never("another border", Identity{DataS: "a6:rqdata1:d"})
+	never("the same text in the next field", Identity{RQData: "a"})
+	if id := full.ID(); len(id) != 32 || strings.Trim(string(id), "0123456789abcdef") != "" || id != full.ID() {
 		t.Errorf("ID %q", id)
 	}
-	// Stock that a former version bought must be found again.
-	if id := (Identity{Type: RecaptchaV2, Sitekey: "k", Pageurl: "https://example.com"}).ID(); id != "306a9a1363e012923e9df85c533a25d0" {
-		t.Errorf("the ID of an identity has changed to %s: all stock would be abandoned", id)
+}
+
+// leaves are the fields of a struct, and of those within it.
+func leaves(v reflect.Value) (all []reflect.Value) {
+	for i := range v.NumField() {
+		if field := v.Field(i); field.Kind() == reflect.Struct {
+			all = append(all, leaves(field)...)
+		} else {
+			all = append(all, field)
+		}
+	}
+	return all
+}
+
+// fill gives the i-th field a value that no other has.
+func fill(t *testing.T, field reflect.Value, i int) {
+	t.Helper()
+	switch field.Kind() {
+	case reflect.String:
+		field.SetString(fmt.Sprint("text ", i))
+	case reflect.Bool:
+		field.SetBool(true)
+	case reflect.Int:
+		field.SetInt(int64(100 + i))
+	case reflect.Float64:
+		field.SetFloat(float64(i) / 128)
+	default:
+		t.Fatalf("a field of kind %v", field.Kind())
+	}
+}
+
+// Stock that a former version bought must be found again: the IDs of poolable
+// identities are those of version 1. The others must not change any more either.
+func TestIDsStay(t *testing.T) {
+	const page = "https://staging.example.com/login"
+	picture := Picture{SHA256: strings.Repeat("0f", 32)}
+	full := Picture{
+		SHA256: picture.SHA256, Charset: DigitsAndLetters, CaseSensitive: true, MinLength: 4, MaxLength: 6,
+		Phrase: true, Math: true, Language: "de", Instructions: "die rötlichen Zeichen",
+	}
+	for _, row := range []struct {
+		identity Identity
+		want     ID
+	}{
+		{Identity{}, "21ab964f7c04b16ba3cdac5a58c0e6e8"},
+		{Identity{Type: RecaptchaV2, Sitekey: "k", Pageurl: "https://example.com"}, "306a9a1363e012923e9df85c533a25d0"},
+		{Identity{Type: RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: page}, "c7c41709b2851a3e832d0716d8248869"},
+		{Identity{Type: RecaptchaV2, Sitekey: "k", Pageurl: page, Invisible: true}, "90e3551217f81b17df528cec8892f5f0"},
+		{Identity{Type: RecaptchaV2, Sitekey: "k", Pageurl: page, Enterprise: true, UserAgent: "Mozilla/5.0 (X11)"}, "f6f1ea2a9a09a6c59a29a48720825422"},
+		{Identity{Type: RecaptchaV3, Sitekey: "k", Pageurl: page, Action: "login", MinScore: 0.3}, "4fd91e5386f0b8d506fc3dd4eb34f4ed"},
+		{Identity{Type: RecaptchaV3, Sitekey: "k", Pageurl: page, Enterprise: true, MinScore: 0.9}, "6c2e562ab6282061ad6f592928e9ded9"},
+		{Identity{Type: HCaptcha, Sitekey: "10000000-ffff-ffff-ffff-000000000001", Pageurl: page}, "aa46ccb32b4c389d08140ba27fb80c9c"},
+		{Identity{Type: HCaptcha, Sitekey: "k", Pageurl: page, Invisible: true, Proxy: "user:p@ss@192.0.2.1:8080", ProxyType: "socks5"}, "3c99adb0442bbab1cdac2ffc5bc8359c"},
+		{Identity{Type: Turnstile, Sitekey: "1x00000000000000000000AA", Pageurl: page}, "30e9af5fd95a4cc678a9c591cb4ce02c"},
+		{Identity{Type: Turnstile, Sitekey: "k", Pageurl: page, Action: "a", Data: "c&d=ä"}, "b56332f98700a8bf2c85dce83f967d8f"},
+		{Identity{
+			Type: Turnstile, Sitekey: "k", Pageurl: page, Invisible: true, Enterprise: true, Action: "a", MinScore: 0.5,
+			Data: "d", UserAgent: "u", Proxy: "p", ProxyType: "http",
+		}, "cb4193e4c933ce957a2117d9d9db7e07"},
+
+		{Identity{Type: RecaptchaV2, Sitekey: "k", Pageurl: page, DataS: "s"}, "4caf92b75bad3e2b58c07be8c02d5d61"},
+		{Identity{Type: HCaptcha, Sitekey: "k", Pageurl: page, RQData: "r", UserAgent: "u"}, "b2f551e9697dff94007ad2ec2a718961"},
+		{Identity{Type: GeeTest, GT: "81dc9bdb52d04dc20036dbd8313ed055", Challenge: "d93591bdf7860e1e4ee2fca799911215", Pageurl: page}, "9ecf2f7a93e83a5a54fd9957130fb7a1"},
+		{Identity{Type: GeeTest, GT: "g", Challenge: "c", APIServer: "api.geetest.example", Pageurl: page, Proxy: "p", ProxyType: "http"}, "b718e3379ff91d0b374e3e9f6fa3fe8e"},
+		{Identity{Type: GeeTestV4, CaptchaID: "e392e1d7fd421dc63325744d5a2b9c73", Pageurl: page}, "aeef9f0621a19aae505ad3fe9e9b1274"},
+		{Identity{Type: Image, Picture: picture}, "0f6d512a3c2dc37c2a267d4682de1084"},
+		{Identity{Type: Image, Picture: full}, "c02034aa96ee14094b75307a65736884"},
+	} {
+		if id := row.identity.ID(); id != row.want {
+			t.Errorf("%+v: the ID is %s, was %s: its stock would be abandoned", row.identity, id, row.want)
+		}
 	}
 }
 

@@ -36,8 +36,7 @@ func SolvableTypes() []Type {
 }
 
 // Identity is everything that shapes a solve. A token bought for one identity
-// is never handed out for another. It is
-// comparable; the zero value names nothing.
+// is never handed out for another. It is comparable; the zero value names nothing.
 type Identity struct {
 	Type       Type
 	Sitekey    string

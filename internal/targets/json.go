@@ -15,8 +15,8 @@ import (
 const mostFields = 64
 
 // object makes a tree of a JSON object, as those of YAML are, so that one set of kinds
-// reads both. It has no lines. What is wrong with it is reported, and then it may be
-// nil.
+// reads both. It has no lines. What is wrong with it is reported, and it is nil where
+// nothing can be said of its fields.
 func (r *reader) object(body []byte) *yaml.Node {
 	from := json.NewDecoder(bytes.NewReader(body))
 	from.UseNumber()
@@ -54,7 +54,9 @@ func (r *reader) object(body []byte) *yaml.Node {
 	}
 	if _, err := from.Token(); err != nil {
 		whole.malformed(from, err)
-	} else if _, err := from.Token(); !errors.Is(err, io.EOF) {
+		return nil
+	}
+	if _, err := from.Token(); !errors.Is(err, io.EOF) {
 		whole.fail("the body must end with its object: remove what follows")
 	}
 	return all

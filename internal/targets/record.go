@@ -35,7 +35,10 @@ func (m mark) record() record {
 }
 
 // has reports whether a key was written at all, with a good value or a bad one.
-func (rec record) has(key string) bool { return rec.marks[key].line > 0 }
+func (rec record) has(key string) bool {
+	_, written := rec.marks[key]
+	return written
+}
 
 // bad reports whether a value among the named keys was refused; rules that
 // compare several values stay silent then, since one report is enough.

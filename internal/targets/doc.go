@@ -15,6 +15,10 @@
 // Schema describes the second step to editors: kinds.go has, for each kind of value,
 // how it is read and how it is described, side by side.
 //
+// ReadSolve reads the body of POST /solve by the same kinds of value: json.go makes
+// such a tree of it, request.go has the rules. Of the list below, what is said of
+// references and lines does not hold there: a request sees no environment.
+//
 // A new key is a line in fields.go and a field of the same name in set.go
 // (hit_rate, HitRate). These rules hold:
 //
@@ -46,13 +50,26 @@
 // its window as they are set; one that they show twice when they are set back
 // begins it once, or twice where the minute or the hour is a *.
 //
+// # Guests
+//
+// A guest is an identity that no target has; POST /solve asks for it. Solve.Allows says
+// whether it may be bought. A page is allowed by its scheme, host, port and path, each
+// compared with that part of a pattern, and only where every program reads the address
+// alike (page.go): the service must not find another host in it than poold did. In a
+// pattern * is the only wildcard. In the host it crosses no dot, in the path it crosses
+// slashes, as the port it is any. Queries are not compared, and escapes (%41) are
+// compared as they are written.
+//
+// Guests live as long as their type says: Set.Life, by the section `types`, and 120 s
+// less 40 s for what cannot be pooled.
+//
 // # Reloading
 //
 // File holds the last good Set. It watches the directory, not the file, because
 // a file that is replaced by a rename is another file; a slow poll of the
 // content covers what no event tells. A file that is bad, empty, half written or
-// gone changes nothing but the Status. `server.listen`, `server.tls`, `redis` and
-// `dead_letters` stay as they were at the start, whatever a later file says, and
+// gone changes nothing but the Status. `server.listen`, `server.tls`, `redis`,
+// `dead_letters` and `dedup` stay as they were at the start, whatever a later file says, and
 // the rest of that file applies.
 //
 // Only a regular file is read, opened so that nothing waits for a writer. A disk

@@ -28,13 +28,16 @@ func TestNoSecretInAnyProblem(t *testing.T) {
 		"server: {callback_secrets: ['a-secret-of-some-length', %s]}\n",
 		"server: {callback_secrets: %s}\n",
 		"defaults: {proxy: %s}\n",
+		"dedup: {backend: postgres, url: %s}\n",
+		"dedup: {url: %s}\n",
+		"solve: {owner: o, budget: {per_day: 1}, pages: ['https://a.example/*'], url: %s}\n",
 		"defaults: {proxy_type: http, proxy: %s}\n",
 	}
 	values := []string{
 		secret, `"` + secret + `"`, `" ` + secret + `"`, `"` + secret + `\n"`, "*" + secret, "&" + secret, "!" + secret, "!!int " + secret,
 		"@" + secret, "%" + secret, "`" + secret, "[" + secret + "]", "{" + secret + ": 1}", "{a: " + secret, `"` + secret, "'" + secret,
 		secret + ": " + secret, `"\` + secret + `"`, "${" + secret + "-x}", "${X" + ":-" + secret, "${X:-${" + secret + "}}", "${SECRET}", `"${SECRET}"`, "x${SECRET}",
-		"redis://user:" + secret + "@host:port", "http://user:" + secret + "@host/?" + secret, "user:" + secret + "@host", "https://" + secret + "@h",
+		"redis://user:" + secret + "@host:port", `"postgres://user:` + secret + `@host/db?password=` + secret + `"`, "postgresql://user:" + secret + "@/%zz", "http://user:" + secret + "@host/?" + secret, "user:" + secret + "@host", "https://" + secret + "@h",
 		"long-enough-" + secret, `"long-enough-ä-` + secret + `"`, "[long-enough-" + secret + ", long-enough-" + secret + "]",
 		`"redis://user:` + secret + `@host:1/` + secret + `"`, `"user:` + secret + `@host:99999"`, "{? [" + secret + "] : x}", "- " + secret,
 	}
@@ -69,7 +72,8 @@ func TestNoEnvironmentValueInAnyProblem(t *testing.T) {
 		"server: {listen: '${V}'}\n", "server: {keys: [{name: '${V}', key: 0123456789abcdef, scopes: ['${V}'], targets: ['${V}'], rate: '${V}'}]}\n",
 		"redis: {prefix: '${V}'}\n", "server: {callback_secrets: ['${V}', '${V}']}\n", "budget: {per_day: '${V}'}\n", "defaults: {budget: {per_hour: '${V}'}}\n",
 		"defaults: {depth: '${V}', lifetime: '${V}', margin: '${V}', on_empty: '${V}', rate: '${V}', paused: '${V}'}\n",
-		"types: {turnstile: {lifetime: '${V}', margin: '${V}'}}\n",
+		"types: {turnstile: {lifetime: '${V}', margin: '${V}'}}\n", "dedup: {backend: '${V}', url: '${V}'}\n",
+		"solve: {pages: ['${V}', 'https://${V}/*', 'https://a/${V}?'], sitekeys: ['${V}'], images: '${V}', budget: {per_day: '${V}'}, rate: '${V}'}\n",
 		"defaults: {warm: [{cron: '${V}', tokens: '${V}', for: '${V}'}, {cron: 'CRON_TZ=${V} * * * * *'}, {cron: '0 0 1/${V} * *'}]}\n",
 		"targets: {a: {type: '${V}', sitekey: '${V}', pageurl: '${V}', min_score: '${V}', refill: '${V}', proxy_type: '${V}', owner: '${V}'}}\n",
 		"providers: [{name: '${V}', api: '${V}', profile: '${V}', url: '${V}', key: '${V}', concurrency: '${V}', first_poll: '${V}', balance: '${V}',\n" +
@@ -138,6 +142,12 @@ func checkSet(t *testing.T, set *Set) {
 		if len(s) < 16 || slices.Contains(set.Server.CallbackSecrets[:i], s) {
 			t.Fatal("a callback secret that is short or twice there")
 		}
+	}
+	if s := set.Solve; s != nil && (s.Owner == "" || len(s.allowed) == 0 || s.Budget.PerDay <= 0 && s.Budget.PerHour <= 0) {
+		t.Fatalf("an unusable section solve: %+v", s)
+	}
+	if (set.Dedup.Backend == DedupPostgres) != (set.Dedup.URL != "") {
+		t.Fatalf("an unusable section dedup: %+v", set.Dedup)
 	}
 	seen := make(map[string]bool)
 	for i, target := range set.Targets {

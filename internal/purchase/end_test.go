@@ -1,7 +1,10 @@
 package purchase
 
 import (
+	"strconv"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
@@ -64,24 +67,38 @@ func TestWordsBetweenReplicas(t *testing.T) {
 	}
 }
 
-// Lives of tokens are known for a day after the last order, and no longer.
+// The life of a token is known until an hour after it must be dead, at most two, and
+// without a look through all lives at each order.
 func TestLivesAreForgotten(t *testing.T) {
-	l := newLives()
-	l.set("a", 7)
-	l.set("zero", 0)
-	if l.get("a") != 7 || l.get("b") != uselessAfter || l.get("zero") != uselessAfter {
-		t.Errorf("lives %v, %v, %v", l.get("a"), l.get("b"), l.get("zero"))
-	}
-	old := l.of["a"]
-	old.known = old.known.Add(-uselessAfter - 1)
-	l.of["a"] = old
-	l.set("c", 8)
-	if _, known := l.of[captcha.ID("a")]; !known {
-		t.Error("each order looks through all lives")
-	}
-	l.sweep = l.sweep.Add(-uselessAfter)
-	l.set("d", 9)
-	if _, known := l.of["a"]; known || l.get("c") != 8 || l.get("d") != 9 {
-		t.Errorf("a life of more than a day ago is known: %v, or others are not", known)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := newLives()
+		l.set("short", 2*time.Minute)
+		l.set("long", 90*time.Minute)
+		l.set("zero", 0)
+		if l.get("short") != 2*time.Minute || l.get("never ordered") != uselessAfter || l.get("zero") != uselessAfter {
+			t.Errorf("lives %v, %v, %v", l.get("short"), l.get("never ordered"), l.get("zero"))
+		}
+		time.Sleep(time.Hour + time.Minute)
+		l.set("another", time.Minute)
+		if l.get("short") != 2*time.Minute {
+			t.Error("forgotten within an hour of its end")
+		}
+		time.Sleep(time.Hour - 2*time.Second)
+		l.set("another", time.Minute)
+		if len(l.of) != 3 {
+			t.Errorf("each order looks through all lives: %v", l.of)
+		}
+		time.Sleep(2 * time.Second)
+		l.set("another", time.Minute)
+		if l.get("short") != uselessAfter || l.get("long") != 90*time.Minute || len(l.of) != 2 {
+			t.Errorf("two hours later: %v", l.of)
+		}
+		for i := range 1000 {
+			l.set(captcha.ID(strconv.Itoa(i)), time.Minute)
+			time.Sleep(10 * time.Minute)
+		}
+		if len(l.of) > 13 {
+			t.Errorf("%d lives are known, of orders each 10 min", len(l.of))
+		}
+	})
 }

@@ -8,9 +8,17 @@ import (
 	"poold/internal/captcha"
 )
 
-// uselessAfter is when a dead letter is of no use where nobody knows how long its
-// token lives.
-const uselessAfter = 24 * time.Hour
+const (
+	// uselessAfter is when a dead letter is of no use where nobody knows how long its
+	// token lives.
+	uselessAfter = 24 * time.Hour
+	// lifeKept is how long the life of a token is remembered after its end, and how
+	// often what is older is looked for. It is longer than most orders take. Not a
+	// day: each image that somebody asks for is an identity of its own, and a million
+	// of them would stay in memory. Who asks later is told uselessAfter, so that a
+	// callback that comes so late is kept longer than it need be, never shorter.
+	lifeKept = time.Hour
+)
 
 // lives is how long tokens of each identity live, as their last order had it. It is
 // safe for concurrent use.
@@ -36,8 +44,8 @@ func (l *lives) set(id captcha.ID, lasts time.Duration) {
 	if now.Before(l.sweep) {
 		return
 	}
-	l.sweep = now.Add(uselessAfter)
-	maps.DeleteFunc(l.of, func(_ captcha.ID, known life) bool { return now.Sub(known.known) > uselessAfter })
+	l.sweep = now.Add(lifeKept)
+	maps.DeleteFunc(l.of, func(_ captcha.ID, known life) bool { return now.Sub(known.known) > known.lasts+lifeKept })
 }
 
 // get is how long a token of an identity can be of use.

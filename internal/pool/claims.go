@@ -66,6 +66,17 @@ func (s *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity
 	return n[0] == 1, n[1] == 1, nil
 }
 
+// LetGo ends the lease of a claim that this replica holds, so that who enters next goes
+// on with the same solve. Where the claim is another's it does nothing.
+func (s *Claims) LetGo(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error {
+	_, err := s.run(ctx, s.scripts.hold, []string{s.claim(key).claim}, fence, string(identity),
+		0, s.times.Wanted.Milliseconds(), s.times.Longest.Milliseconds())
+	if err == nil {
+		s.news.announce(ctx, key)
+	}
+	return err
+}
+
 // End ends the solve of a claim and wakes those who wait for it, at all replicas. It
 // returns false and changes nothing where the claim is not this holder's (see Hold). It
 // may be called again with the same end.

@@ -57,7 +57,7 @@ func TestTheRightsThatREADMENames(t *testing.T) {
 		"RateIsAWindow", "PermitsAtAProvider", "OrdersRunOutAndPauseStopsThem", "SurveyNeedsNoLoadedScript",
 		"WaitersAreServedInOrder", "LeasesAndAdoption", "ATaskHasOneOrder", "UnknownOrders",
 		"TheBudgetOverAllTargets", "Reports", "FlushThrowsAway", "WindowsThatCoverOthers",
-		"AWindowIsToldToAllReplicas", "JunkIsSetAside", "ReplicasKnowEachOther", "ReplicasShareWhatTheySay",
+		"AWindowIsToldToAllReplicas", "JunkIsSetAside", "ReplicasKnowEachOther", "ReplicasShareWhatTheySay", "AClaim",
 	} {
 		t.Run(name, func(t *testing.T) { suite[name](t, o) })
 	}

@@ -112,6 +112,10 @@ var suite = map[string]func(*testing.T, Options){
 	"ReplicasKnowEachOther":              testReplicasKnowEachOther,
 	"ReplicasShareWhatTheySay":           testReplicasShareWhatTheySay,
 	"ATextSoldTwiceLandsOnce":            testATextSoldTwiceLandsOnce,
+	"AClaim":                             testAClaim,
+	"KeysOfClaims":                       testKeysOfClaims,
+	"ForeignTypesOfClaims":               testForeignTypesOfClaims,
+	"LostRepliesOfClaims":                testLostRepliesOfClaims,
 }
 
 // TestOnEveryServer runs the whole suite on every kind of server.

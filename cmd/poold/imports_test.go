@@ -46,6 +46,7 @@ var livesIn = map[string][]string{
 	"github.com/labstack/echo/v4":         {"internal/httpapi", "bench/baselines"},
 	"github.com/prometheus/client_golang": {"internal/status", "internal/httpapi"},
 	"github.com/alicebob/miniredis/v2":    {"cmd/poold", "internal/pool/redistest"},
+	"pgregory.net/rapid":                  {"internal/ondemand/claimtest"},
 }
 
 // The doors between the packages are those of the table, and no other.

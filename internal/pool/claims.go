@@ -79,7 +79,7 @@ func (s *Claims) LetGo(ctx context.Context, key captcha.ID, fence int64, identit
 
 // End ends the solve of a claim and wakes those who wait for it, at all replicas. It
 // returns false and changes nothing where the claim is not this holder's (see Hold). It
-// may be called again with the same end.
+// may be called again with the same end, within ClaimSolved.
 func (s *Claims) End(ctx context.Context, key captcha.ID, fence int64, e ClaimEnd) (ok bool, err error) {
 	k, failed, lasts := s.claim(key), 0, min(e.Lasts, s.times.Solved)
 	if e.Failed {

@@ -15,6 +15,9 @@ import (
 	"poold/internal/pool/redistest"
 )
 
+// inBubble is the address of a server in a bubble.
+const inBubble = "redis://bubble"
+
 // Every kind of server keeps claims as the suite wants it.
 func TestClaims(t *testing.T) {
 	t.Run("bubble", func(t *testing.T) {
@@ -22,7 +25,7 @@ func TestClaims(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					server := redistest.InBubble(t)
-					test(t, claims(pool.Options{Addresses: "redis://bubble", Dial: server.Dial}))
+					test(t, claims(pool.Options{Addresses: inBubble, Dial: server.Dial}))
 				})
 			})
 		}
@@ -53,6 +56,7 @@ func claims(o pool.Options) claimtest.Open {
 		var stores [3]*pool.Store
 		var woken [3]sync.Map
 		b := claimtest.Backend{
+			Exact: o.Addresses == inBubble,
 			Woken: func(replica int, key captcha.ID) bool {
 				_, ok := woken[replica].Load(key)
 				return ok

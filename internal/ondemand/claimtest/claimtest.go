@@ -28,6 +28,8 @@ type Claims interface {
 // Backend is a store that nobody else uses.
 type Backend struct {
 	Replicas []Claims // three or more
+	// Exact says that time passes only where a test sleeps, as in a bubble.
+	Exact bool
 	// Woken reports whether a replica was woken over a key since the store was opened.
 	Woken func(replica int, key captcha.ID) bool
 	// Left is how many keys or rows of claims the store has; savings are none.
@@ -60,6 +62,7 @@ var Suite = map[string]func(*testing.T, Open){
 	"SharedRequestsAreCounted":   testSharedRequestsAreCounted,
 	"RequestsAreCountedExactly":  testRequestsAreCountedExactly,
 	"DaysBeginWithToday":         testDaysBeginWithToday,
+	"AnythingThatMayHappen":      testAnythingThatMayHappen,
 }
 
 // Test runs the suite.

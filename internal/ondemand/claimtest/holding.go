@@ -9,7 +9,7 @@ import (
 	"poold/internal/pool"
 )
 
-// crowd lets 50 replicas' worth of callers enter at once and returns their answers.
+// crowd lets 50 callers enter at once, over all replicas, and returns their answers.
 func crowd(t *testing.T, b Backend, key captcha.ID, solve string) []pool.Claim {
 	t.Helper()
 	answers := make([]pool.Claim, 50)

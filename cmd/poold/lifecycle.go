@@ -66,10 +66,10 @@ func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
 	return start(ctx, failed, parts...)
 }
 
-// startBuying starts what leads to new orders: the workers, and the reloads that
-// give them other targets.
+// startBuying starts what leads to new orders: the workers, the solves on demand, and
+// the reloads that give the workers other targets.
 func (d *daemon) startBuying(ctx context.Context, failed func(), hangups <-chan os.Signal) *stage {
-	return start(ctx, failed, d.manager.Run, d.file.Run, func(ctx context.Context) error {
+	return start(ctx, failed, d.manager.Run, d.solver.Run, d.file.Run, func(ctx context.Context) error {
 		return d.reloadOnHangup(ctx, hangups)
 	})
 }

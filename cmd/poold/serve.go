@@ -14,6 +14,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/httpapi"
+	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/refill"
@@ -73,6 +74,7 @@ type daemon struct {
 	buyer     *purchase.Buyer
 	letters   string // folder of the dead letters, as at the start; a reload does not move it
 	manager   *refill.Manager
+	solver    *ondemand.Service
 	providers *providers
 	status    *status.Collector
 	server    *httpapi.Server
@@ -109,7 +111,10 @@ func (d *daemon) build(set *targets.Set) error {
 	d.embedded = embedded
 	d.store, err = pool.Open(pool.Options{
 		Addresses: address, SentinelMaster: set.Redis.SentinelMaster, Prefix: set.Redis.Prefix, Log: d.log,
-		OnChange: func(id captcha.ID) { d.manager.Kick(id) },
+		OnChange: func(id captcha.ID) {
+			d.manager.Kick(id)
+			d.solver.Kick(id)
+		},
 		OnEnded:  func(order pool.Ref, how string) { d.buyer.Ended(order, how) },
 	})
 	if err != nil {
@@ -127,13 +132,16 @@ func (d *daemon) build(set *targets.Set) error {
 	if err := d.openLetters(set); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
-	d.manager = refill.NewManager(stock, d.store.Replicas, d.buyer, func(captcha.ID, purchase.Result) {}, d.log)
+	d.solver = ondemand.New(ondemand.Parts{
+		Tokens: d.store.Tokens, Guests: d.store.Guests, Buyer: d.buyer, Claims: d.store.Claims, Savings: d.store.Claims, Log: d.log,
+	})
+	d.manager = refill.NewManager(stock, d.store.Replicas, d.buyer, d.solver.Ended, d.log)
 	d.status = status.NewCollector(status.Sources{
 		File: d.file, Stock: stock, Refill: d.manager, Purchases: d.buyer, DeadLetters: d.buyer, Log: d.log,
 		RedisMode: mode, Version: version, StartedAt: time.Now(),
 	})
 	d.server = httpapi.New(httpapi.Deps{
-		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Status: d.status, Metrics: metrics, Log: d.log,
+		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Solver: d.solver, Status: d.status, Metrics: metrics, Log: d.log,
 	})
 	d.http = d.server.HTTPServer()
 	return nil

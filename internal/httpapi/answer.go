@@ -31,12 +31,20 @@ func respond(w http.ResponseWriter, contentType string, body []byte) {
 
 // respondJSON writes v, which holds nothing that JSON cannot say.
 func respondJSON(w http.ResponseWriter, v any) error {
+	body, err := encodeJSON(v)
+	if err != nil {
+		return err
+	}
+	respond(w, "application/json", body)
+	return nil
+}
+
+func encodeJSON(v any) ([]byte, error) {
 	body, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("encoding the answer: %w", err)
+		return nil, fmt.Errorf("encoding the answer: %w", err)
 	}
-	respond(w, "application/json", append(body, '\n'))
-	return nil
+	return append(body, '\n'), nil
 }
 
 // answerWithin gives an answer its time anew, from now on: what went before may have

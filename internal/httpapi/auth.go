@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"poold/internal/captcha"
 	"poold/internal/targets"
 )
 
@@ -35,6 +36,7 @@ type access struct {
 	set     *targets.Set
 	callers []*caller          // nil: callers need no key
 	targets map[string]*target // by name
+	byID    map[captcha.ID]*target
 }
 
 // caller is who may ask: one key of the file, or everybody on this machine
@@ -101,9 +103,12 @@ func (g *gate) access() *access {
 // newAccess derives what a Set allows. A key that did not change keeps its limiter, or a
 // reload would give every caller its burst again.
 func newAccess(set *targets.Set, old *access) *access {
-	a := &access{set: set, targets: make(map[string]*target, len(set.Targets))}
+	a := &access{
+		set: set, targets: make(map[string]*target, len(set.Targets)), byID: make(map[captcha.ID]*target, len(set.Targets)),
+	}
 	for i := range set.Targets {
-		a.targets[set.Targets[i].Name] = newTarget(&set.Targets[i])
+		t := newTarget(&set.Targets[i])
+		a.targets[t.Name], a.byID[t.ID] = t, t
 	}
 	for _, key := range set.Server.Keys {
 		c := &caller{

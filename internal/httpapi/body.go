@@ -4,19 +4,20 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
 )
 
-// maxBody is the most that a request may carry.
+// maxBody is the most that a request may carry, but for one to /solve.
 const maxBody = 64 << 10
 
 // readNothing reads the body of a request to a route that has no use for one.
 // Many clients send `{}`; a body that asks for something is refused, since it would have
 // no effect.
 func readNothing(r *http.Request, w http.ResponseWriter) error {
-	body, err := readBody(r, w)
+	body, err := readBody(r, w, maxBody)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
 		return err
 	}
@@ -32,13 +33,13 @@ func readNothing(r *http.Request, w http.ResponseWriter) error {
 
 // readBody reads a body to its end, so that net/http notices when a client hangs
 // up.
-func readBody(r *http.Request, w http.ResponseWriter) ([]byte, error) {
+func readBody(r *http.Request, w http.ResponseWriter, most int64) ([]byte, error) {
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return nil, problem(codeTooLarge, "a body has 64 KiB at most")
+		return nil, problem(codeTooLarge, fmt.Sprintf("a body has %d KiB at most", most>>10))
 	}
 	if err != nil {
 		return nil, problem(codeBadRequest, "the body did not arrive in one piece")
@@ -59,7 +60,7 @@ func checkJSON(r *http.Request) error {
 // field, and the last of two. want says what the body must be; set takes each
 // field, and returns what is wrong with it, "" for nothing. given are the fields it took.
 func readObject(r *http.Request, w http.ResponseWriter, want string, set func(field string, value json.Token) (wrong string)) (given map[string]bool, err error) {
-	body, err := readBody(r, w)
+	body, err := readBody(r, w, maxBody)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ type callbacks struct{ buyer CallbackTaker }
 // a service would only send it again, and somebody who guesses addresses learns nothing.
 // It is 503 where a later try is wanted. A daemon that stops takes it too.
 func (b *callbacks) receive(w http.ResponseWriter, r *http.Request, c *call) error {
-	body, err := readBody(r, c.w.ResponseWriter)
+	body, err := readBody(r, c.w.ResponseWriter, maxBody)
 	refused := (*Problem)(nil)
 	oversized := errors.As(err, &refused) && refused.Code == codeTooLarge
 	if err != nil && !oversized {

@@ -29,6 +29,9 @@ const (
 	codeProviderDown  code = "provider_down"
 	codeStoreDown     code = "store_down"
 	codeShuttingDown  code = "shutting_down"
+	codeSolveRefused  code = "solve_refused"
+	codeSolveFailed   code = "solve_failed"
+	codeSolveTimeout  code = "solve_timeout"
 )
 
 // meanings holds the HTTP status and the title of each code.
@@ -57,5 +60,8 @@ var meanings = map[code]struct {
 	codeProviderDown:  {http.StatusServiceUnavailable, "No token is ready and no provider can be asked"},
 	codeStoreDown:     {http.StatusServiceUnavailable, "The store cannot be used"},
 	codeShuttingDown:  {http.StatusServiceUnavailable, "The daemon is stopping"},
+	codeSolveRefused:  {http.StatusUnprocessableEntity, "The solving service refuses this"},
+	codeSolveFailed:   {http.StatusBadGateway, "The solving service brought no token"},
+	codeSolveTimeout:  {http.StatusGatewayTimeout, "No token came in time"},
 	codeInternal:      {http.StatusInternalServerError, "Something went wrong inside poold"},
 }

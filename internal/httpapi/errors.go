@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/refill"
@@ -62,6 +63,9 @@ func (x *explainer) explain(ctx context.Context, c *call, err error) *Problem {
 		empty   *pool.EmptyError
 		rate    *pool.RateError
 		invalid targets.Problems
+		solve   *ondemand.SolveError
+		outage  *ondemand.OutageError
+		budget  *ondemand.BudgetError
 	)
 	switch {
 	case errors.As(err, &own):
@@ -69,13 +73,17 @@ func (x *explainer) explain(ctx context.Context, c *call, err error) *Problem {
 	case errors.As(err, &empty):
 		return x.explainEmpty(ctx, c, empty)
 	case errors.As(err, &rate):
-		return problem(codeRateLimited, "this target's rate is used up").after(rate.RetryAfter)
+		return problem(codeRateLimited, "the rate of what is asked for is used up").after(rate.RetryAfter)
+	case errors.As(err, &solve) && solve.Refused:
+		return problem(codeSolveRefused, solve.Reason)
+	case errors.As(err, &solve):
+		return problem(codeSolveFailed, solve.Reason)
+	case errors.As(err, &outage):
+		return problem(codeProviderDown, outage.Reason).after(max(time.Until(outage.Until), jitter(soon)))
+	case errors.As(err, &budget):
+		return problem(codeBudget, budget.Reason).after(budget.RetryAfter)
 	case errors.As(err, &invalid):
-		p := problem(codeInvalidConfig, "nothing was changed; the last good configuration stays in use")
-		for _, one := range invalid {
-			p.Problems = append(p.Problems, one.String())
-		}
-		return p
+		return problem(codeInvalidConfig, "nothing was changed; the last good configuration stays in use").listing(invalid)
 	}
 	for _, a := range answers {
 		if !errors.Is(err, a.err) {
@@ -97,6 +105,9 @@ func (x *explainer) explain(ctx context.Context, c *call, err error) *Problem {
 
 // explainEmpty says why there is no token and when there may be one.
 func (x *explainer) explainEmpty(ctx context.Context, c *call, e *pool.EmptyError) *Problem {
+	if c.target == nil { // of /solve, where an empty stock is no reason
+		return problem(codePoolEmpty, "too many callers are waiting already").after(jitter(unknownLead))
+	}
 	note, _ := x.refill.Status(c.target.Name)
 	retry := e.RetryAfter
 	if retry <= 0 {

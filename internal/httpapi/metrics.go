@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/targets"
@@ -149,7 +150,7 @@ func (m *Metrics) answered(status int) {
 func (m *Metrics) keep(set *targets.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	wanted := make(map[string]bool, len(set.Targets))
+	wanted := map[string]bool{ondemand.GuestTarget: true}
 	for i := range set.Targets {
 		wanted[set.Targets[i].Name] = true
 	}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"poold/internal/targets"
 )
 
 // Problem is an error answer (RFC 9457). Handlers return it as an error.
@@ -16,7 +18,7 @@ type Problem struct {
 	Detail   string   `json:"detail"`
 	Code     code     `json:"code"`
 	Target   string   `json:"target,omitempty"`
-	Problems []string `json:"problems,omitempty"` // of the configuration file
+	Problems []string `json:"problems,omitempty"` // of the configuration file, or of the body
 	Ready    *bool    `json:"ready,omitempty"`    // false on /readyz, absent elsewhere
 	Reasons  []string `json:"reasons,omitempty"`  // why /readyz says no
 
@@ -36,6 +38,14 @@ func problem(c code, detail string) *Problem {
 // after sets Retry-After.
 func (p *Problem) after(d time.Duration) *Problem {
 	p.retry = d
+	return p
+}
+
+// listing adds what is wrong, one by one.
+func (p *Problem) listing(problems targets.Problems) *Problem {
+	for _, one := range problems {
+		p.Problems = append(p.Problems, one.String())
+	}
 	return p
 }
 

@@ -40,15 +40,33 @@ func (p *reports) receive(w http.ResponseWriter, r *http.Request, c *call) error
 	if err != nil {
 		return err
 	}
-	accepted := outcome == outcomeAccepted
-	// What is counted is also passed on, even if the caller hangs up now.
-	ctx := context.WithoutCancel(r.Context())
-	sale, err := p.stock.Report(ctx, c.target.ID, c.param(r, 1), c.caller.stable, accepted)
+	return p.report(w, r, c, solveID{c.param(r, 1), c.target.ID, c.target.Identity.Type}, outcome)
+}
+
+// receiveSolve is POST /solve/{id}/report, the same for a token of /solve.
+func (p *reports) receiveSolve(w http.ResponseWriter, r *http.Request, c *call) error {
+	outcome, err := readOutcome(r, c.w.ResponseWriter)
 	if err != nil {
 		return err
 	}
-	p.buyer.Report(sale.Provider, sale.Task, c.target.Identity.Type, sale.Age, accepted)
-	p.metrics.reported(c.target.Name, outcome, sale.Age)
+	id, ok := readSolveID(c.param(r, 0))
+	if !ok {
+		return pool.ErrUnknownToken
+	}
+	return p.report(w, r, c, id, outcome)
+}
+
+// report counts what a caller says of a token, and passes it on.
+func (p *reports) report(w http.ResponseWriter, r *http.Request, c *call, id solveID, outcome string) error {
+	accepted := outcome == outcomeAccepted
+	// What is counted is also passed on, even if the caller hangs up now.
+	ctx := context.WithoutCancel(r.Context())
+	sale, err := p.stock.Report(ctx, id.id, id.token, c.caller.stable, accepted)
+	if err != nil {
+		return err
+	}
+	p.buyer.Report(sale.Provider, sale.Task, id.kind, sale.Age, accepted)
+	p.metrics.reported(c.named(), outcome, sale.Age)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

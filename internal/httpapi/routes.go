@@ -18,6 +18,7 @@ type handler func(w http.ResponseWriter, r *http.Request, c *call) error
 type areas struct {
 	tokens    tokens
 	reports   reports
+	solves    solves
 	admin     admin
 	pages     pages
 	scrapes   scrapes
@@ -62,6 +63,9 @@ func (a *areas) table() []route {
 			scope: targets.ScopeToken, changes: true, handle: a.tokens.take},
 		{methods: []string{http.MethodPost}, path: "/pool/:target/token/:id/report",
 			scope: targets.ScopeToken, changes: true, body: true, handle: a.reports.receive},
+		{methods: []string{http.MethodPost}, path: "/solve", scope: targets.ScopeSolve, changes: true, body: true, handle: a.solves.solve},
+		{methods: []string{http.MethodPost}, path: "/solve/:id/report",
+			scope: targets.ScopeSolve, changes: true, body: true, handle: a.reports.receiveSolve},
 		{methods: []string{http.MethodDelete}, path: "/pool/:target/tokens",
 			scope: targets.ScopeAdmin, changes: true, handle: a.admin.flush},
 		{methods: reading, path: "/pool/:target", scope: targets.ScopeStatus, basic: true, handle: a.pages.target},

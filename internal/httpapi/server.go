@@ -48,6 +48,7 @@ type Deps struct {
 	Stock   Stock
 	Refill  Refill
 	Buyer   Buyer
+	Solver  Solver
 	Status  *status.Collector
 	Metrics *Metrics
 	Log     *slog.Logger
@@ -73,7 +74,10 @@ func New(d Deps) *Server {
 		status: d.Status, metrics: d.Metrics, log: d.Log, stopping: new(atomic.Bool),
 	}
 	s.handler = s.routes(&areas{
-		tokens:    tokens{stock: d.Stock, gate: s.gate, metrics: d.Metrics, log: d.Log, stopping: s.stopping},
+		tokens: tokens{stock: d.Stock, gate: s.gate, metrics: d.Metrics, log: d.Log, stopping: s.stopping},
+		solves: solves{
+			solver: d.Solver, stock: d.Stock, gate: s.gate, refill: d.Refill, metrics: d.Metrics, log: d.Log, stopping: s.stopping,
+		},
 		reports:   reports{stock: d.Stock, buyer: d.Buyer, metrics: d.Metrics},
 		admin:     admin{stock: d.Stock, windows: d.Stock, refill: d.Refill, file: d.Config, status: d.Status, log: d.Log},
 		pages:     pages{status: d.Status, page: parsePage(), css: readCSS()},

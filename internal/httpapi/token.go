@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/targets"
 )
@@ -72,7 +73,7 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *call) error {
 	if t.stopping.Load() {
 		return problem(codeShuttingDown, "the daemon is stopping").after(jitter(soon))
 	}
-	request, err := readRequest(r, c)
+	request, buys, err := readRequest(r, c)
 	if err != nil {
 		return err
 	}
@@ -83,6 +84,9 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err != nil {
 		return err
 	}
+	if buys && token.Source == pool.FromWait {
+		token.Source = ondemand.FromSolve
+	}
 	// A reload may have taken the key or the target away, or given the name to
 	// another identity, while the caller waited.
 	if err := t.gate.readmit(c, r); err != nil {
@@ -92,34 +96,42 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *call) error {
 	return t.handOut(w, r, c, &token, request.Idempotency != "")
 }
 
-// readRequest turns query and headers into a request to the stock.
-func readRequest(r *http.Request, c *call) (pool.Request, error) {
+// readRequest turns query and headers into a request to the stock. buys: where there is
+// no token, one is bought for the caller. Its ticket has the worker order one more,
+// whatever the policy wants.
+func readRequest(r *http.Request, c *call) (request pool.Request, buys bool, err error) {
 	t := c.target
-	request := pool.Request{
+	request = pool.Request{
 		ID: t.ID, Margin: t.Margin, Caller: c.caller.stable, MaxWaiting: t.maxWaiting, Rate: t.rate, RatePer: t.ratePer,
 	}
-	if t.OnEmpty == targets.OnEmptyWait {
-		request.Wait = defaultWait
+	waits, err := readQuery(r.URL.RawQuery, &request, t.Lifetime)
+	if err != nil {
+		return request, false, err
 	}
-	if err := readQuery(r.URL.RawQuery, &request, t.Lifetime); err != nil {
-		return request, err
+	buys = !waits && t.OnEmpty == targets.OnEmptySolve && c.caller.may(targets.ScopeSolve)
+	switch {
+	case buys:
+		request.Wait = maxWait
+	case !waits && t.OnEmpty == targets.OnEmptyWait:
+		request.Wait = defaultWait
 	}
 	key, given, err := idempotencyKey(r.Header)
 	if given {
 		request.Idempotency = c.caller.stable + key
 	}
-	return request, err
+	return request, buys, err
 }
 
 // readQuery reads the parameters of a take. What it does not know is refused, since a
-// misspelt one would have no effect and nobody would notice.
-func readQuery(raw string, request *pool.Request, lifetime time.Duration) error {
+// misspelt one would have no effect and nobody would notice. waits: the caller says how
+// long it waits.
+func readQuery(raw string, request *pool.Request, lifetime time.Duration) (waits bool, err error) {
 	if raw == "" {
-		return nil
+		return false, nil
 	}
 	query, err := url.ParseQuery(raw)
 	if err != nil {
-		return problem(codeBadRequest, "the query is not well-formed")
+		return false, problem(codeBadRequest, "the query is not well-formed")
 	}
 	known := 0
 	for _, p := range [...]struct {
@@ -133,13 +145,14 @@ func readQuery(raw string, request *pool.Request, lifetime time.Duration) error 
 		}
 		known++
 		if *p.into, err = readDuration(p.name, values, p.most); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if len(query) > known {
-		return problem(codeBadRequest, "the query has a parameter other than wait and min_ttl")
+		return false, problem(codeBadRequest, "the query has a parameter other than wait and min_ttl")
 	}
-	return nil
+	_, waits = query["wait"]
+	return waits, nil
 }
 
 // readDuration reads a parameter that may be given once, from 0 to most. A bare number
@@ -199,13 +212,8 @@ func (t *tokens) handOut(w http.ResponseWriter, r *http.Request, c *call, token 
 		*buffer = appendToken((*buffer)[:0], c.target.middle, token)
 	}
 
-	h := w.Header()
-	h["Content-Type"] = contentType
-	h["Cache-Control"] = noStore
-	h["Vary"] = varyAccept
-	h["Content-Length"] = []string{strconv.Itoa(len(*buffer))}
 	before := markSent(r.Context())
-	if err := writeNow(w, *buffer); err != nil {
+	if err := writeToken(w, contentType, *buffer); err != nil {
 		if before.nothingSince() {
 			t.giveBack(r.Context(), c, token, repeatable)
 		}
@@ -215,9 +223,14 @@ func (t *tokens) handOut(w http.ResponseWriter, r *http.Request, c *call, token 
 	return nil
 }
 
-// writeNow writes a whole body and waits until the kernel has it, because an
-// error that comes after the handler has returned is seen by nobody.
-func writeNow(w http.ResponseWriter, body []byte) error {
+// writeToken writes the whole answer with a token and waits until the kernel has it,
+// because an error that comes after the handler has returned is seen by nobody.
+func writeToken(w http.ResponseWriter, contentType []string, body []byte) error {
+	h := w.Header()
+	h["Content-Type"] = contentType
+	h["Cache-Control"] = noStore
+	h["Vary"] = varyAccept
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	if _, err := w.Write(body); err != nil {
 		return err
 	}

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// buying is a file in which /solve may buy.
+const buying = `solve: {owner: qa@example.com, pages: ["https://example.com/*"], images: true, budget: {per_day: 100000}}`
+
+// guest is a body of POST /solve, of an identity that no target has.
+func guest(name string, more ...string) string {
+	return fmt.Sprintf(`{"type":"turnstile","sitekey":"1x00000000000000000000AA","pageurl":"https://example.com/%s"%s}`, name, strings.Join(more, ""))
+}
+
+const sharing = `,"dedup":"identity"`
+
+// solveAnswer is an answer of POST /solve.
+type solveAnswer struct {
+	handout
+
+	Solution map[string]string
+	Code     string
+	Detail   string
+	Problems []string
+}
+
+// solve asks for a solve; the status tells how that went.
+func (p *process) solve(ctx context.Context, client *http.Client, body string, headers ...string) (solveAnswer, int, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/solve", strings.NewReader(body))
+	if err != nil {
+		return solveAnswer{}, 0, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if p.key != "" {
+		request.Header.Set("Authorization", "Bearer "+p.key)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return solveAnswer{}, 0, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return solveAnswer{}, response.StatusCode, err
+	}
+	var a solveAnswer
+	return a, response.StatusCode, json.Unmarshal(text, &a)
+}
+
+// solvers are callers of /solve that ask at once, each until it has an answer from a
+// replica that lives.
+type solvers struct {
+	mu      sync.Mutex
+	sources map[string]int
+	tokens  map[string]int // by text, how many got it
+	failed  []string
+}
+
+// ask has n callers ask, caller i with body(i); they go round the replicas.
+func ask(t *testing.T, replicas []*process, n int, body func(i int) string, headers func(i int) []string) *solvers {
+	t.Helper()
+	c := &solvers{sources: map[string]int{}, tokens: map[string]int{}}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}}
+	defer client.CloseIdleConnections()
+	var callers sync.WaitGroup
+	for i := range n {
+		callers.Go(func() {
+			for try := range 20 {
+				a, code, err := replicas[(i+try)%len(replicas)].solve(t.Context(), client, body(i), headers(i)...)
+				if err != nil || a.Code == "store_down" { // dead, or too busy: a retry goes to another one
+					time.Sleep(50 * time.Millisecond)
+					continue
+				}
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				if code != http.StatusOK {
+					c.failed = append(c.failed, fmt.Sprintf("%d %s: %s", code, a.Code, a.Detail))
+					return
+				}
+				c.sources[a.Source]++
+				c.tokens[a.Token]++
+				return
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.failed = append(c.failed, "no replica answered")
+		})
+	}
+	callers.Wait()
+	return c
+}
+
+func same(body string) func(int) string { return func(int) string { return body } }
+
+func noHeaders(int) []string { return nil }
+
+// backends are where claims are kept.
+func backends(t *testing.T) map[string]string {
+	return map[string]string{"redis": ""}
+}
+
+// Equal requests that share their solve buy one, over all replicas, also where the one
+// that solves is killed at any point.
+func TestEqualSolvesBuyOne(t *testing.T) {
+	for backend, section := range backends(t) {
+		for _, crash := range []string{"", "placed", "stored", "settled"} {
+			t.Run(backend+"/killed when "+crash, func(t *testing.T) {
+				t.Parallel()
+				o := quick()
+				o.Median, o.Sigma, o.Min, o.Max = 3*time.Second, 0, 3*time.Second, 3*time.Second
+				w := newWorld(t, o, terms{top: buying + section, timeout: "60s"})
+				var env []string
+				if crash != "" {
+					env = append(env, crashAt(crash, 1))
+				}
+				first := w.start(t, env...)
+				replicas := []*process{first, w.start(t), w.start(t)}
+				// The claim is the first one's before the others ask.
+				begun := make(chan *solvers, 1)
+				go func() { begun <- ask(t, replicas, 1, same(guest("shared", sharing)), noHeaders) }()
+				time.Sleep(300 * time.Millisecond)
+				c := ask(t, replicas, 199, same(guest("shared", sharing)), noHeaders)
+				one := <-begun
+				for _, part := range []*solvers{c, one} {
+					if len(part.failed) > 0 {
+						t.Fatalf("%d callers got nothing, the first one: %s", len(part.failed), part.failed[0])
+					}
+				}
+				for token := range one.tokens {
+					if len(one.tokens) != 1 || len(c.tokens) != 1 || c.tokens[token] != 199 {
+						t.Errorf("the callers got %d different tokens", len(c.tokens))
+					}
+				}
+				if sold := ledger(t, w.provider).Totals.Submitted; sold != 1 {
+					t.Errorf("%d solves were bought for 200 equal requests", sold)
+				}
+				if c.sources["shared"] < 190 {
+					t.Errorf("sources: %v", c.sources)
+				}
+			})
+		}
+	}
+}
+
+// Requests that share nothing each buy their own.
+func TestSolvesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quick(), terms{top: buying})
+	replicas := []*process{w.start(t), w.start(t), w.start(t)}
+	c := ask(t, replicas, 200, same(guest("own")), noHeaders)
+	if len(c.failed) > 0 || len(c.tokens) != 200 {
+		t.Fatalf("%d failed %.3q, %d different tokens", len(c.failed), c.failed, len(c.tokens))
+	}
+	within(t, 5*time.Second, "the books to balance", func() bool { return replicas[0].balance() == 200 })
+	if sold := ledger(t, w.provider).Totals.Submitted; sold != 200 {
+		t.Errorf("%d solves were bought for 200 requests", sold)
+	}
+}
+
+// Repeats of one Idempotency-Key buy one, some at once and some after a kill.
+func TestRepeatedSolveBuysOne(t *testing.T) {
+	t.Parallel()
+	o := quick()
+	o.Median, o.Sigma, o.Min, o.Max = 2*time.Second, 0, 2*time.Second, 2*time.Second
+	w := newWorld(t, o, terms{top: buying, timeout: "60s"})
+	replicas := []*process{w.start(t, crashAt("stored", 1)), w.start(t), w.start(t)}
+	key := func(int) []string { return []string{"Idempotency-Key", "job 4711"} }
+	begun := make(chan *solvers, 1)
+	go func() { begun <- ask(t, replicas, 1, same(guest("repeated")), key) }()
+	time.Sleep(200 * time.Millisecond)
+	c := ask(t, replicas, 25, same(guest("repeated")), key)
+	one := <-begun
+	again := ask(t, replicas, 24, same(guest("repeated")), key)
+	for _, part := range []*solvers{one, c, again} {
+		if len(part.failed) > 0 || len(part.tokens) != 1 {
+			t.Errorf("%d failed %.3q, %d different tokens", len(part.failed), part.failed, len(part.tokens))
+		}
+	}
+	if again.sources["replay"] != 24 {
+		t.Errorf("sources: %v", again.sources)
+	}
+	if sold := ledger(t, w.provider).Totals.Submitted; sold != 1 {
+		t.Errorf("%d solves were bought for 50 repeats", sold)
+	}
+}
+
+// Who hangs up leaves the others what was bought, and the next one where none is left.
+func TestSharersHangUp(t *testing.T) {
+	t.Parallel()
+	o := quick()
+	o.Median, o.Sigma, o.Min, o.Max = 2*time.Second, 0, 2*time.Second, 2*time.Second
+	w := newWorld(t, o, terms{top: buying, timeout: "60s"})
+	replicas := []*process{w.start(t), w.start(t), w.start(t)}
+	hangUp := func(n int, name string, after time.Duration) {
+		ctx, cancel := context.WithTimeout(t.Context(), after)
+		defer cancel()
+		var callers sync.WaitGroup
+		for i := range n {
+			callers.Go(func() {
+				if _, code, err := replicas[i%3].solve(ctx, http.DefaultClient, guest(name, sharing)); err == nil {
+					t.Errorf("a caller that hung up was answered %d", code)
+				}
+			})
+		}
+		callers.Wait()
+	}
+	left := make(chan struct{})
+	go func() { hangUp(1, "one", time.Second); close(left) }()
+	time.Sleep(200 * time.Millisecond)
+	if c := ask(t, replicas, 199, same(guest("one", sharing)), noHeaders); len(c.failed) > 0 || len(c.tokens) != 1 {
+		t.Errorf("after the first one left: %d failed %.3q, %d tokens", len(c.failed), c.failed, len(c.tokens))
+	}
+	<-left
+	hangUp(200, "all", time.Second)
+	time.Sleep(2500 * time.Millisecond)
+	a, code, err := replicas[0].solve(t.Context(), http.DefaultClient, guest("all", sharing))
+	if err != nil || code != http.StatusOK || a.Source != "pool" {
+		t.Errorf("the next call: %d %q, %v", code, a.Source, err)
+	}
+	within(t, 5*time.Second, "the books to balance", func() bool { return replicas[0].balance() == 2 })
+	if sold := ledger(t, w.provider).Totals.Submitted; sold != 2 {
+		t.Errorf("%d solves were bought for two identities", sold)
+	}
+}
+
+// The budget of /solve holds over eight replicas, also where some are killed in the
+// placing.
+func TestSolveBudgetHolds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quick(), terms{top: `solve: {owner: qa@example.com, pages: ["https://example.com/*"], budget: {per_day: 20}}`})
+	var replicas []*process
+	for i := range 8 {
+		var env []string
+		if i < 2 {
+			env = append(env, crashAt("placed", 2))
+		}
+		replicas = append(replicas, w.start(t, env...))
+	}
+	c := ask(t, replicas, 80, func(i int) string { return guest(fmt.Sprint(i), `,"timeout":"20s"`) }, noHeaders)
+	sold := ledger(t, w.provider).Totals.Submitted
+	if sold > 20 || len(c.tokens) > 20 {
+		t.Errorf("%d solves were bought with a budget of 20", sold)
+	}
+	// What the killed ones had placed or were submitting holds its part of the budget.
+	if len(c.tokens) < 10 {
+		t.Errorf("%d callers were served; %d failed", len(c.tokens), len(c.failed))
+	}
+	if others := slices.DeleteFunc(c.failed, func(reason string) bool { return strings.HasPrefix(reason, "503 budget_exhausted") }); len(others) > 0 {
+		t.Errorf("%d callers were answered otherwise, the first one: %s", len(others), others[0])
+	}
+}
+
+// At most one slot in four goes to a target without callers while callers wait for
+// guests.
+func TestGuestsComeBeforeStock(t *testing.T) {
+	t.Parallel()
+	o := quick()
+	o.Median, o.Sigma, o.Min, o.Max = time.Second, 0, time.Second, time.Second
+	var more strings.Builder
+	for i := range 50 {
+		fmt.Fprintf(&more, "\n  t%d: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: \"https://example.com/target/%d\", owner: qa@example.com, depth: 20}", i, i)
+	}
+	w := newWorld(t, o, terms{top: buying, provider: ", concurrency: 8", target: "}" + strings.TrimSuffix(more.String(), "}")})
+	p := w.start(t)
+	time.Sleep(2 * time.Second) // the targets are at it
+	asked := time.Now()
+	c := ask(t, []*process{p}, 20, func(i int) string { return guest(fmt.Sprintf("guest/%d", i)) }, noHeaders)
+	if len(c.failed) > 0 {
+		t.Fatalf("%d failed, the first one: %s", len(c.failed), c.failed[0])
+	}
+	guests, others := 0, 0
+	for _, sale := range ledger(t, w.provider).Sales {
+		switch {
+		case strings.Contains(sale.Identity.Pageurl, "/guest/"):
+			guests++
+		case sale.At.After(asked.Add(100*time.Millisecond)) && guests < 20:
+			others++
+		}
+	}
+	// The bids come one after the other; those under way when the callers came are
+	// let pass.
+	if guests != 20 || others > 20/3+8 {
+		t.Errorf("%d slots went to targets while 20 callers waited, %d to these", others, guests)
+	}
+}

@@ -1,0 +1,254 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/ondemand"
+	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/refill"
+	"poold/internal/targets"
+)
+
+// maxSolveBody is the most that the body of POST /solve may have: a picture of 1 MiB
+// in base64, and the rest.
+const maxSolveBody = 2 << 20
+
+// Solver sees to on-demand solves; *ondemand.Service implements it.
+type Solver interface {
+	Solve(ctx context.Context, r ondemand.Request) (pool.Token, error)
+}
+
+// solves are the routes of on-demand solves.
+type solves struct {
+	solver   Solver
+	stock    Returner
+	gate     *gate
+	refill   Notes
+	metrics  *Metrics
+	log      *slog.Logger
+	stopping *atomic.Bool // of the Server
+}
+
+// Returner takes back tokens that nobody received.
+type Returner interface {
+	Return(t pool.Token) error
+}
+
+// solve is POST /solve.
+func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *call) error {
+	if s.stopping.Load() {
+		return problem(codeShuttingDown, "the daemon is stopping").after(jitter(soon))
+	}
+	asked, err := readSolve(r, c.w.ResponseWriter)
+	if err != nil {
+		return err
+	}
+	request, err := s.request(r, c, asked)
+	if err != nil {
+		return err
+	}
+	answerWithin(w, request.Take.Wait+writeLimit)
+	token, err := s.solver.Solve(r.Context(), request)
+	if err != nil {
+		return s.explain(c, err)
+	}
+	returnable := request.Share == nil && request.Take.Idempotency == ""
+	// A reload may have taken the key away, or what it may ask for.
+	if _, err := s.readmit(r, c, asked); err != nil {
+		s.giveBack(r.Context(), c, &token, returnable)
+		return err
+	}
+	return s.handOut(w, r, c, &token, &asked.Identity, returnable)
+}
+
+// readSolve reads the body.
+func readSolve(r *http.Request, w http.ResponseWriter) (targets.SolveRequest, error) {
+	body, err := readBody(r, w, maxSolveBody)
+	if err != nil {
+		return targets.SolveRequest{}, err
+	}
+	if err := checkJSON(r); err != nil {
+		return targets.SolveRequest{}, err
+	}
+	asked, err := targets.ReadSolve(body)
+	var invalid targets.Problems
+	if errors.As(err, &invalid) {
+		return asked, problem(codeBadRequest, "the request cannot be carried out as it stands").listing(invalid)
+	}
+	return asked, err
+}
+
+// request turns what is asked for into a request to ondemand.
+func (s *solves) request(r *http.Request, c *call, asked targets.SolveRequest) (ondemand.Request, error) {
+	var err error
+	if c.target, err = s.admit(c.access, c.caller, asked.Identity); err != nil {
+		return ondemand.Request{}, err
+	}
+	id := asked.Identity
+	take := pool.Request{ID: id.ID(), Caller: c.caller.stable, Wait: asked.Timeout, MaxWaiting: ondemand.MostWaiting}
+	request := ondemand.Request{}
+	if t := c.target; t != nil {
+		take.Margin, take.MaxWaiting, take.Rate, take.RatePer = t.Margin, max(t.maxWaiting, ondemand.MostWaiting), t.rate, t.ratePer
+		if s.isHeld(t) {
+			take.Wait = 0 // nothing is bought for it
+		}
+	} else {
+		request.Guest = guestOf(c.access.set, asked, take.ID)
+		take.Margin = request.Guest.Spec.Margin
+	}
+	key, given, err := idempotencyKey(r.Header)
+	switch {
+	case err != nil:
+		return request, err
+	case asked.Dedup == targets.DedupIdentity && given:
+		return request, problem(codeBadRequest, "dedup: identity goes without an Idempotency-Key: equal requests share one solve whoever sends them")
+	case asked.Dedup == targets.DedupIdentity && take.Wait > 0:
+		request.Share = &ondemand.Share{Key: shareKey(id, asked.DedupProxy), Sitekey: id.Sitekey, Pageurl: id.Pageurl}
+	case given:
+		take.Idempotency = c.caller.stable + key
+	}
+	request.Take = take
+	return request, nil
+}
+
+// shareKey is what equal requests have in common.
+func shareKey(id captcha.Identity, withProxy bool) captcha.ID {
+	if !withProxy {
+		id.Proxy, id.ProxyType = "", ""
+	}
+	return id.ID()
+}
+
+// guestOf says on which terms an identity is bought that no target has.
+func guestOf(set *targets.Set, asked targets.SolveRequest, id captcha.ID) *ondemand.Guest {
+	lifetime, margin := set.Life(asked.Identity.Type)
+	g := &ondemand.Guest{Spec: purchase.Spec{
+		Target: ondemand.GuestTarget, Owner: set.Solve.Owner, Identity: asked.Identity, ID: id, Image: asked.Image,
+		Margin: margin, Lifetime: lifetime,
+		Guests: pool.Caps{PerHour: set.Solve.Budget.PerHour, PerDay: set.Solve.Budget.PerDay},
+	}}
+	g.Use.Rate, g.Use.RatePer = wholeRate(set.Solve.Rate)
+	return g
+}
+
+// admit says whether the caller may ask for an identity, and the target that has it; nil
+// for a guest.
+func (s *solves) admit(a *access, caller *caller, id captcha.Identity) (*target, error) {
+	t := a.byID[id.ID()]
+	switch {
+	case t != nil && !caller.mayUse(t.Name), t == nil && caller.globs != nil:
+		// The same words for both: a key must not learn what other targets there are.
+		return nil, problem(codeForbidden, "this key is limited to some targets, and none of them has this identity")
+	case t != nil:
+		return t, nil
+	}
+	if err := a.set.Solve.Allows(id); err != nil {
+		return nil, problem(codeForbidden, err.Error())
+	}
+	return nil, nil
+}
+
+// readmit checks a caller again that waited.
+func (s *solves) readmit(r *http.Request, c *call, asked targets.SolveRequest) (*target, error) {
+	now := s.gate.access()
+	if now == c.access {
+		return c.target, nil
+	}
+	caller, err := now.who(c.route, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := caller.entitled(c.route, r); err != nil {
+		return nil, err
+	}
+	return s.admit(now, caller, asked.Identity)
+}
+
+// isHeld reports whether nothing is bought for a target until a person does something.
+func (s *solves) isHeld(t *target) bool {
+	if t.Paused {
+		return true
+	}
+	note, known := s.refill.Status(t.Name)
+	return known && (note.State == refill.Refused || note.State == refill.Paused)
+}
+
+// explain says what a solve without a token comes to.
+func (s *solves) explain(c *call, err error) error {
+	empty := (*pool.EmptyError)(nil)
+	if !errors.As(err, &empty) || empty.Full {
+		return err
+	}
+	if c.target == nil {
+		return solveTimeout()
+	}
+	note, _ := s.refill.Status(c.target.Name)
+	switch note.State {
+	case refill.Refused:
+		return problem(codeSolveRefused, note.Reason)
+	case refill.Paused, refill.Budget, refill.Starved:
+		return err // says so
+	case refill.OK:
+	}
+	if s.isHeld(c.target) {
+		return err
+	}
+	return solveTimeout()
+}
+
+func solveTimeout() *Problem {
+	return problem(codeSolveTimeout,
+		"no token came in time; an order that was placed stands: the same request with its Idempotency-Key, or any equal one, gets what it brings")
+}
+
+// handOut writes a token, and gives it back if that is certain to have reached nobody.
+func (s *solves) handOut(w http.ResponseWriter, r *http.Request, c *call, token *pool.Token, id *captcha.Identity, returnable bool) error {
+	if r.Context().Err() != nil {
+		s.giveBack(r.Context(), c, token, returnable)
+		return errHungUp
+	}
+	contentType, body := typeJSON, []byte(token.Value)
+	if accept := r.Header["Accept"]; len(accept) > 0 && prefers(accept, "text/plain") {
+		contentType = typeText
+	} else {
+		var err error
+		if body, err = encodeJSON(solvedBy(token, c.target, id)); err != nil {
+			s.giveBack(r.Context(), c, token, returnable)
+			return err
+		}
+	}
+	before := markSent(r.Context())
+	if err := writeToken(w, contentType, body); err != nil {
+		if before.nothingSince() {
+			s.giveBack(r.Context(), c, token, returnable)
+		}
+		return errHungUp
+	}
+	s.metrics.handedOut(c.named(), token, time.Since(c.began))
+	return nil
+}
+
+// giveBack returns a token to the stock, where it is nobody else's too.
+func (s *solves) giveBack(ctx context.Context, c *call, token *pool.Token, returnable bool) {
+	if !returnable {
+		return
+	}
+	if err := s.stock.Return(*token); err != nil {
+		s.log.WarnContext(ctx, "returning a token that nobody received", slog.String("target", c.named()), slog.Any("err", err))
+	}
+}
+
+// named is the target of a call, or what stands for it where there is none.
+func (c *call) named() string {
+	if c.target == nil {
+		return ondemand.GuestTarget
+	}
+	return c.target.Name
+}

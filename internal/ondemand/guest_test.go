@@ -1,0 +1,187 @@
+package ondemand
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/provider"
+)
+
+// Callers of one guest at two replicas have as many orders as they are, and each gets
+// its own token.
+func TestAnOrderForEachCaller(t *testing.T) {
+	play(t, 2, func(t *testing.T, w *scenario) {
+		var a answers
+		a.call(t.Context(), w.replicas[0], 20, request("x")).call(t.Context(), w.replicas[1], 20, request("x")).calls.Wait()
+		if len(a.errs) > 0 || a.sources[FromSolve] != 40 || len(a.tokens) != 40 || w.service.sold() != 40 {
+			t.Errorf("%d tokens %v, %d bought, %v", len(a.tokens), a.sources, w.service.sold(), a.errs)
+		}
+	})
+}
+
+// Where every task fails each caller is told so once, and none has caused a second
+// order.
+func TestAFailedOrderAnswersOneCaller(t *testing.T) {
+	play(t, 2, func(t *testing.T, w *scenario) {
+		w.service.fail = true
+		var a answers
+		a.call(t.Context(), w.replicas[0], 15, request("x")).call(t.Context(), w.replicas[1], 15, request("x"))
+		time.Sleep(5 * time.Second)
+		a.call(t.Context(), w.replicas[1], 15, request("x")).calls.Wait()
+		time.Sleep(time.Minute)
+		if failed[*SolveError](&a) != 45 || w.service.sold() != 45 {
+			t.Errorf("%d callers were told, %d solves bought: %v", failed[*SolveError](&a), w.service.sold(), a.errs)
+		}
+		// It is not remembered.
+		w.service.with(func() { w.service.fail = false })
+		if token, err := w.replicas[0].Solve(t.Context(), request("x")); err != nil || token.Source != FromSolve {
+			t.Errorf("the next one: %+v, %v", token, err)
+		}
+	})
+}
+
+// The longest waiting caller is told of a failure, and those who hold its ticket.
+func TestTheLongestWaitingIsTold(t *testing.T) {
+	play(t, 1, func(t *testing.T, w *scenario) {
+		keyed := request("x")
+		keyed.Take.Idempotency = "key"
+		var first, second answers
+		w.service.fail = true
+		first.call(t.Context(), w.replicas[0], 3, keyed)
+		time.Sleep(time.Second)
+		w.service.with(func() { w.service.fail = false })
+		second.call(t.Context(), w.replicas[0], 1, request("x"))
+		first.calls.Wait()
+		second.calls.Wait()
+		if failed[*SolveError](&first) != 3 || len(second.errs) > 0 || w.service.sold() != 2 {
+			t.Errorf("first %v, second %v, %d bought", first.errs, second.errs, w.service.sold())
+		}
+	})
+}
+
+// A caller that gives up leaves its order; what that brings serves the next one, and
+// nothing is bought meanwhile.
+func TestAnOrderOutlivesItsCaller(t *testing.T) {
+	play(t, 2, func(t *testing.T, w *scenario) {
+		hangUp, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		var a answers
+		a.call(hangUp, w.replicas[0], 1, request("x")).calls.Wait()
+		time.Sleep(100 * time.Millisecond) // its ticket is given up in the next exchange
+		short := request("x")
+		short.Take.Wait = time.Second
+		if _, err := w.replicas[1].Solve(t.Context(), short); err == nil {
+			t.Error("a token came before its time")
+		}
+		time.Sleep(10 * time.Second)
+		token, err := w.replicas[1].Solve(t.Context(), request("x"))
+		if err != nil || token.Source != pool.FromPool || w.service.sold() != 1 {
+			t.Errorf("%+v, %v, %d bought", token, err, w.service.sold())
+		}
+	})
+}
+
+// What the provider finds wrong with the parameters answers all who wait, and who comes
+// within 30 s.
+func TestARefusalIsRemembered(t *testing.T) {
+	play(t, 1, func(t *testing.T, w *scenario) {
+		w.service.refuse = &provider.Error{Class: provider.Parameters, Code: "ERROR_SITEKEY"}
+		var a answers
+		a.call(t.Context(), w.replicas[0], 10, request("x")).calls.Wait()
+		if failed[*SolveError](&a) != 10 {
+			t.Fatalf("callers were told %v", a.errs)
+		}
+		time.Sleep(time.Second) // for orders that were on their way
+		w.service.with(func() { w.service.refuse = nil })
+		time.Sleep(refusedFor - 5*time.Second)
+		a = answers{}
+		a.call(t.Context(), w.replicas[0], 1, request("x")).calls.Wait()
+		if failed[*SolveError](&a) != 1 || w.service.sold() != 0 {
+			t.Errorf("within the time: %v, %d bought", a.errs, w.service.sold())
+		}
+		time.Sleep(6 * time.Second)
+		if _, err := w.replicas[0].Solve(t.Context(), request("x")); err != nil {
+			t.Errorf("after the time: %v", err)
+		}
+	})
+}
+
+// Where no provider can be asked callers are told soon, and served again when one can.
+func TestAnOutageIsTold(t *testing.T) {
+	play(t, 1, func(t *testing.T, w *scenario) {
+		w.service.down = true
+		began := time.Now()
+		var a answers
+		a.call(t.Context(), w.replicas[0], 3, request("x")).calls.Wait()
+		if failed[*OutageError](&a) != 3 || time.Since(began) > 2*patience {
+			t.Errorf("after %v: %v", time.Since(began), a.errs)
+		}
+		w.service.with(func() { w.service.down = false })
+		if _, err := w.replicas[0].Solve(t.Context(), request("x")); err != nil {
+			t.Errorf("when it is back: %v", err)
+		}
+	})
+}
+
+// Where the budget is used up, those are told for whom nothing is under way; the others
+// are served.
+func TestABudgetTurnsTheLastAway(t *testing.T) {
+	play(t, 2, func(t *testing.T, w *scenario) {
+		ask := request("x")
+		ask.Guest.Spec.Guests = pool.Caps{PerHour: 5}
+		began := time.Now()
+		var first, second answers
+		first.call(t.Context(), w.replicas[0], 5, ask)
+		time.Sleep(time.Second)
+		second.call(t.Context(), w.replicas[1], 5, ask).calls.Wait()
+		took := time.Since(began)
+		first.calls.Wait()
+		if len(first.errs) > 0 || failed[*BudgetError](&second) != 5 || took > 5*time.Second || w.service.sold() != 5 {
+			t.Errorf("first %v, second %v after %v, %d bought", first.errs, second.errs, took, w.service.sold())
+		}
+	})
+}
+
+// The caller of a replica that is killed asks another one with the same key, and gets
+// what was bought.
+func TestARepeatAfterAKill(t *testing.T) {
+	play(t, 2, func(t *testing.T, w *scenario) {
+		ask := request("x")
+		ask.Take.Idempotency = "key"
+		var lost answers
+		lost.call(t.Context(), w.replicas[0], 1, ask)
+		time.Sleep(3 * time.Second)
+		w.kill(w.replicas[0])
+		lost.calls.Wait()
+		token, err := w.replicas[1].Solve(t.Context(), ask)
+		if err != nil || w.service.sold() != 1 {
+			t.Errorf("%+v, %v, %d bought", token, err, w.service.sold())
+		}
+	})
+}
+
+// Nothing is kept of guests without callers and orders.
+func TestGuestsAreForgotten(t *testing.T) {
+	play(t, 1, func(t *testing.T, w *scenario) {
+		var a answers
+		for _, page := range []string{"a", "b", "c"} {
+			a.call(t.Context(), w.replicas[0], 2, request(page))
+			a.call(t.Context(), w.replicas[0], 2, sharing(request(page+"/shared")))
+		}
+		a.calls.Wait()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		s := w.replicas[0]
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.guests)+len(s.shares) > 0 || s.active.Load() != 0 {
+			t.Errorf("%d guests, %d shares, %d active", len(s.guests), len(s.shares), s.active.Load())
+		}
+		if len(a.errs) > 0 {
+			t.Error(a.errs)
+		}
+	})
+}

@@ -1,0 +1,285 @@
+package ondemand
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/pool/redistest"
+	"poold/internal/provider"
+	"poold/internal/purchase"
+)
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silent{})
+	goleak.VerifyTestMain(m)
+}
+
+// silent keeps the client's own log away: tests cut its connections.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+type noObserver struct{}
+
+func (noObserver) Ended(purchase.Event)  {}
+func (noObserver) Callback(string)       {}
+func (noObserver) DeadLetter(string)     {}
+func (noObserver) Report(string, string) {}
+
+// service is a solving service with a lead time of 10 s.
+type service struct {
+	mu     sync.Mutex
+	refuse error // of a submit
+	fail   bool  // the tasks to come bring nothing
+	down   bool  // it cannot be asked
+	tasks  map[string]task
+}
+
+type task struct {
+	due  time.Time
+	dead bool
+}
+
+func (s *service) with(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+// sold is how many tasks were bought.
+func (s *service) sold() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.tasks)
+}
+
+func (s *service) Name() string                                             { return "service" }
+func (s *service) Timeout() time.Duration                                   { return 2 * time.Minute }
+func (s *service) Threads(context.Context) (int, bool, error)               { return 0, false, nil }
+func (s *service) ReadBalance(context.Context) error                        { return nil }
+func (s *service) Report(context.Context, string, captcha.Type, bool) error { return nil }
+func (s *service) ReportWindow() time.Duration                              { return time.Minute }
+func (s *service) Pace(captcha.Type) (first, interval time.Duration)        { return time.Second, time.Second }
+
+func (s *service) Submit(_ context.Context, _ provider.Request) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuse != nil {
+		return "", s.refuse
+	}
+	name := fmt.Sprint("task-", len(s.tasks)+1)
+	s.tasks[name] = task{due: time.Now().Add(10 * time.Second), dead: s.fail}
+	return name, nil
+}
+
+func (s *service) Poll(_ context.Context, name string, _ captcha.Identity) (provider.Solution, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch t := s.tasks[name]; {
+	case time.Now().Before(t.due):
+		return provider.Solution{}, provider.ErrNotReady
+	case t.dead:
+		return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "ERROR_CAPTCHA_UNSOLVABLE"}
+	}
+	return provider.Solution{Token: "answer of " + name}, nil
+}
+
+func (s *service) Ready(time.Time) (bool, time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.down, time.Second
+}
+
+func (s *service) State(time.Time) provider.State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return provider.State{Kind: provider.StatePaused, Reason: "ERROR_ZERO_BALANCE"}
+	}
+	return provider.State{Kind: provider.StateOK}
+}
+
+// scenario is a Redis, a solving service and replicas, in a bubble.
+type scenario struct {
+	t        *testing.T
+	redis    *redistest.Bubble
+	service  *service
+	replicas []*replica
+}
+
+type replica struct {
+	*Service
+
+	store *pool.Store
+	buyer *purchase.Buyer
+	stop  context.CancelFunc
+	done  chan struct{}
+	ended bool
+}
+
+// play runs a story with so many replicas in a bubble: time in it is virtual, and a
+// goroutine that is left behind fails the test.
+func play(t *testing.T, replicas int, story func(t *testing.T, w *scenario)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &scenario{t: t, redis: redistest.InBubble(t), service: &service{tasks: map[string]task{}}}
+		for range replicas {
+			w.start(nil)
+		}
+		story(t, w)
+		for _, r := range w.replicas {
+			w.end(r)
+		}
+	})
+}
+
+// start starts a replica; claims is where its claims are kept, nil = in its Redis.
+func (w *scenario) start(claims func(Claims) Claims) *replica {
+	r := &replica{done: make(chan struct{})}
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	var err error
+	r.store, err = pool.Open(pool.Options{
+		Addresses: "redis://bubble:6379", Prefix: "story", Log: log, Dial: w.redis.Dial, Probe: time.Minute,
+		OnChange: func(id captcha.ID) { r.Kick(id) },
+		OnEnded:  func(order pool.Ref, how string) { r.buyer.Ended(order, how) },
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.buyer = purchase.NewBuyer(r.store.Orders, "no letters", noObserver{}, log)
+	r.buyer.SetProviders([]purchase.Entry{{Provider: w.service, Concurrency: 50}})
+	parts := Parts{Tokens: r.store.Tokens, Guests: r.store.Guests, Buyer: r.buyer, Claims: r.store.Claims, Savings: r.store.Claims, Log: log}
+	if claims != nil {
+		parts.Claims = claims(parts.Claims)
+	}
+	r.Service = New(parts)
+	lasting, end := context.WithCancel(w.t.Context())
+	ctx, stop := context.WithCancel(w.t.Context())
+	r.stop = stop
+	var support, work sync.WaitGroup
+	support.Go(func() { _ = r.store.Run(lasting) })
+	support.Go(func() { _ = r.buyer.Run(lasting) })
+	work.Go(func() { _ = r.Run(ctx) })
+	work.Go(func() {
+		for ctx.Err() == nil {
+			_ = r.buyer.Adopt(ctx, 0, r.Ended)
+			pause(ctx, 2*time.Second)
+		}
+	})
+	go func() {
+		work.Wait()
+		_ = r.buyer.Wait()
+		end()
+		support.Wait()
+		close(r.done)
+	}()
+	w.replicas = append(w.replicas, r)
+	synctest.Wait()
+	return r
+}
+
+// end stops a replica as SIGTERM does.
+func (w *scenario) end(r *replica) {
+	if r.ended {
+		return
+	}
+	r.ended = true
+	r.stop()
+	r.store.SendAway()
+	<-r.done
+	if err := r.store.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
+		w.t.Errorf("closing: %v", err)
+	}
+}
+
+// kill is SIGKILL: nothing of it reaches Redis any more.
+func (w *scenario) kill(r *replica) {
+	_ = r.store.Close()
+	w.end(r)
+}
+
+// stock looks at a guest.
+func (w *scenario) stock(r Request) pool.Stock {
+	w.t.Helper()
+	stock, err := w.replicas[len(w.replicas)-1].store.Tokens.Look(w.t.Context(), r.Take.ID, r.Take.Margin, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return stock
+}
+
+// request asks for a guest.
+func request(page string) Request {
+	id := captcha.Identity{Type: captcha.Turnstile, Sitekey: "1x00000000000000000000AA", Pageurl: "https://example.com/" + page}
+	return requestFor(id)
+}
+
+func requestFor(id captcha.Identity) Request {
+	return Request{
+		Take: pool.Request{ID: id.ID(), Margin: 40 * time.Second, Wait: 2 * time.Minute, Caller: "caller", MaxWaiting: MostWaiting},
+		Guest: &Guest{Spec: purchase.Spec{
+			Target: GuestTarget, Owner: "qa@example.com", Identity: id, ID: id.ID(), Margin: 40 * time.Second, Lifetime: 120 * time.Second,
+		}},
+	}
+}
+
+// sharing is a request that shares its solve.
+func sharing(r Request) Request {
+	id := r.Guest.Spec.Identity
+	id.Proxy, id.ProxyType = "", ""
+	r.Share = &Share{Key: id.ID(), Sitekey: id.Sitekey, Pageurl: id.Pageurl}
+	return r
+}
+
+// answers are what callers got.
+type answers struct {
+	calls   sync.WaitGroup
+	mu      sync.Mutex
+	sources map[pool.Source]int
+	tokens  map[string]int
+	errs    []error
+}
+
+// call has n callers ask a replica at once; it does not wait for them.
+func (a *answers) call(ctx context.Context, r *replica, n int, ask Request) *answers {
+	for range n {
+		a.calls.Go(func() {
+			token, err := r.Solve(ctx, ask)
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if err != nil {
+				a.errs = append(a.errs, err)
+				return
+			}
+			if a.sources == nil {
+				a.sources, a.tokens = map[pool.Source]int{}, map[string]int{}
+			}
+			a.sources[token.Source]++
+			a.tokens[token.Value]++
+		})
+	}
+	return a
+}
+
+// count is how many failed with a kind of error.
+func failed[E error](a *answers) (n int) {
+	for _, err := range a.errs {
+		var kind E
+		if errors.As(err, &kind) {
+			n++
+		}
+	}
+	return n
+}

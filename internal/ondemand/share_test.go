@@ -1,0 +1,253 @@
+package ondemand
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+)
+
+// Of callers at three replicas that ask for the same, one has it bought and the others
+// share it.
+func TestOneSolvesForAll(t *testing.T) {
+	play(t, 3, func(t *testing.T, w *scenario) {
+		var a answers
+		for _, r := range w.replicas {
+			a.call(t.Context(), r, 30, sharing(request("x")))
+		}
+		a.calls.Wait()
+		if len(a.errs) > 0 || len(a.tokens) != 1 || a.sources[FromSolve] != 1 || a.sources[FromShared] != 89 || w.service.sold() != 1 {
+			t.Errorf("%v, %d tokens, %d bought, %v", a.sources, len(a.tokens), w.service.sold(), a.errs)
+		}
+		// It is shared for 60 s from its landing.
+		time.Sleep(55 * time.Second)
+		if token, err := w.replicas[2].Solve(t.Context(), sharing(request("x"))); err != nil || token.Source != FromShared || w.service.sold() != 1 {
+			t.Errorf("after 55 s: %+v, %v", token, err)
+		} else if left := token.TTL; left < 60*time.Second || left > 66*time.Second {
+			t.Errorf("after 55 s it has %v left", left)
+		}
+		time.Sleep(6 * time.Second)
+		if token, err := w.replicas[2].Solve(t.Context(), sharing(request("x"))); err != nil || token.Source != FromSolve || w.service.sold() != 2 {
+			t.Errorf("after 61 s: %+v, %v", token, err)
+		}
+	})
+}
+
+// A token that is shared is counted by how each caller came by it.
+func TestSavingsAreCounted(t *testing.T) {
+	play(t, 2, func(t *testing.T, w *scenario) {
+		var a answers
+		a.call(t.Context(), w.replicas[0], 10, sharing(request("x"))).call(t.Context(), w.replicas[1], 10, sharing(request("x"))).calls.Wait()
+		a.call(t.Context(), w.replicas[1], 5, sharing(request("x"))).calls.Wait()
+		keyed := request("y")
+		keyed.Take.Idempotency = "key"
+		for range 3 {
+			a.call(t.Context(), w.replicas[0], 1, keyed).calls.Wait()
+		}
+		time.Sleep(3 * time.Second)
+		days, err := w.replicas[0].store.Claims.Days(t.Context())
+		if err != nil || len(days) == 0 {
+			t.Fatalf("%v, %v", days, err)
+		}
+		sum := map[pool.SavingsSource]int64{}
+		for _, day := range days {
+			for source, n := range day.BySource {
+				sum[source] += n
+			}
+		}
+		if sum[pool.SavedSolve] != 2 || sum[pool.SavedWaiting] != 19 || sum[pool.SavedAfter] != 5 || sum[pool.SavedReplay] != 2 || sum[pool.SavedPool] != 0 {
+			t.Errorf("counted %v, errors %v", sum, a.errs)
+		}
+	})
+}
+
+// The solve goes on while anybody waits, whoever came first; where all have gone its
+// order stands, and its token serves the next one.
+func TestTheSolveBelongsToTheClaim(t *testing.T) {
+	play(t, 2, func(t *testing.T, w *scenario) {
+		hangUp, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		var gone, stay answers
+		gone.call(hangUp, w.replicas[0], 5, sharing(request("x")))
+		time.Sleep(time.Second)
+		stay.call(t.Context(), w.replicas[1], 5, sharing(request("x"))).calls.Wait()
+		gone.calls.Wait()
+		if len(gone.errs) != 5 || len(stay.errs) > 0 || w.service.sold() != 1 {
+			t.Errorf("gone %v, stayed %v, %d bought", gone.errs, stay.errs, w.service.sold())
+		}
+		hangUp, cancel = context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		var all answers
+		all.call(hangUp, w.replicas[0], 5, sharing(request("y"))).call(hangUp, w.replicas[1], 5, sharing(request("y"))).calls.Wait()
+		time.Sleep(15 * time.Second)
+		token, err := w.replicas[1].Solve(t.Context(), sharing(request("y")))
+		if err != nil || token.Source != pool.FromPool || w.service.sold() != 2 {
+			t.Errorf("%+v, %v, %d bought", token, err, w.service.sold())
+		}
+	})
+}
+
+// A holder that is killed is replaced within 10 s, and what it had bought is taken: its
+// order, its landed token, or what it had taken but not told.
+func TestADeadHolderIsReplaced(t *testing.T) {
+	for _, after := range []time.Duration{3 * time.Second, 9900 * time.Millisecond} {
+		play(t, 2, func(t *testing.T, w *scenario) {
+			var dead, a answers
+			dead.call(t.Context(), w.replicas[0], 1, sharing(request("x")))
+			time.Sleep(time.Second)
+			a.call(t.Context(), w.replicas[1], 10, sharing(request("x")))
+			time.Sleep(after - time.Second)
+			w.kill(w.replicas[0])
+			killed := time.Now()
+			dead.calls.Wait()
+			a.calls.Wait()
+			if len(a.errs) > 0 || len(a.tokens) != 1 || w.service.sold() != 1 {
+				t.Errorf("killed after %v: %d tokens, %d bought, %v", after, len(a.tokens), w.service.sold(), a.errs)
+			}
+			if took := time.Since(killed); took > 20*time.Second {
+				t.Errorf("killed after %v: served %v later", after, took)
+			}
+		})
+	}
+}
+
+// An error ends the solve for those who wait, at all replicas; who comes after it tries
+// anew.
+func TestAnErrorReachesThoseWhoWait(t *testing.T) {
+	play(t, 2, func(t *testing.T, w *scenario) {
+		w.service.fail = true
+		var a answers
+		a.call(t.Context(), w.replicas[0], 5, sharing(request("x"))).call(t.Context(), w.replicas[1], 5, sharing(request("x"))).calls.Wait()
+		if failed[*SolveError](&a) != 10 || w.service.sold() != 1 {
+			t.Errorf("%d bought, %v", w.service.sold(), a.errs)
+		}
+		w.service.with(func() { w.service.fail = false })
+		if token, err := w.replicas[1].Solve(t.Context(), sharing(request("x"))); err != nil || token.Source != FromSolve {
+			t.Errorf("the next one: %+v, %v", token, err)
+		}
+	})
+}
+
+// Errors of every kind are told alike at all replicas.
+func TestSharedErrorsKeepTheirKind(t *testing.T) {
+	for name, err := range map[string]error{
+		"failed":  &SolveError{Reason: "a"},
+		"refused": &SolveError{Refused: true, Reason: "b"},
+		"outage":  &OutageError{Reason: "c"},
+		"budget":  &BudgetError{Reason: "d", RetryAfter: time.Minute},
+		"rate":    &pool.RateError{RetryAfter: time.Second},
+		"full":    &pool.EmptyError{Full: true},
+	} {
+		got := readVerdict(pool.Claim{State: pool.ClaimError, Value: encodeError(err)}).err
+		if got == nil || got.Error() != err.Error() {
+			t.Errorf("%s: %v for %v", name, got, err)
+		}
+		var refused *SolveError
+		if errors.As(got, &refused) && refused.Refused != (name == "refused") {
+			t.Errorf("%s: %+v", name, refused)
+		}
+	}
+	for _, value := range []string{"", "{", "{}", `{"token":null}`} {
+		var failed *SolveError
+		if got := readVerdict(pool.Claim{State: pool.ClaimError, Value: []byte(value)}); !errors.As(got.err, &failed) {
+			t.Errorf("%q: %+v", value, got)
+		}
+	}
+}
+
+// A holder that was replaced by one with another proxy leaves it its order.
+func TestAHolderTakesWhatAnotherProxyBought(t *testing.T) {
+	play(t, 2, func(t *testing.T, w *scenario) {
+		behind := func(proxy captcha.Secret) Request {
+			id := request("x").Guest.Spec.Identity
+			id.Proxy, id.ProxyType = proxy, "http"
+			return sharing(requestFor(id))
+		}
+		var dead, a answers
+		dead.call(t.Context(), w.replicas[0], 1, behind("one.example.com:80"))
+		time.Sleep(time.Second)
+		a.call(t.Context(), w.replicas[1], 3, behind("two.example.com:80"))
+		time.Sleep(2 * time.Second)
+		w.kill(w.replicas[0])
+		dead.calls.Wait()
+		a.calls.Wait()
+		if len(a.errs) > 0 || len(a.tokens) != 1 || w.service.sold() != 1 {
+			t.Errorf("%d tokens, %d bought, %v", len(a.tokens), w.service.sold(), a.errs)
+		}
+	})
+}
+
+// flaky are claims that sometimes do not answer.
+type flaky struct {
+	Claims
+	away atomic.Bool
+}
+
+func (f *flaky) Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim, error) {
+	if f.away.Load() {
+		return pool.Claim{}, pool.ErrDown
+	}
+	return f.Claims.Enter(ctx, e)
+}
+
+func (f *flaky) Hold(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) (mine, wanted bool, err error) {
+	if f.away.Load() {
+		return false, false, pool.ErrDown
+	}
+	return f.Claims.Hold(ctx, key, fence, id)
+}
+
+// Where claims do not answer, who comes is told at once, and who waits bears it for a
+// while.
+func TestClaimsAreAway(t *testing.T) {
+	play(t, 1, func(t *testing.T, w *scenario) {
+		f := &flaky{}
+		r := w.start(func(c Claims) Claims { f.Claims = c; return f })
+		f.away.Store(true)
+		began := time.Now()
+		if _, err := r.Solve(t.Context(), sharing(request("x"))); !errors.Is(err, pool.ErrDown) || time.Since(began) > time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		f.away.Store(false)
+		var holder, a answers
+		holder.call(t.Context(), w.replicas[0], 1, sharing(request("x")))
+		time.Sleep(time.Second)
+		a.call(t.Context(), r, 5, sharing(request("x")))
+		time.Sleep(time.Second)
+		f.away.Store(true)
+		time.Sleep(3 * time.Second)
+		began = time.Now()
+		if _, err := r.Solve(t.Context(), sharing(request("x"))); !errors.Is(err, pool.ErrDown) || time.Since(began) > time.Second {
+			t.Errorf("beside those who wait, after %v: %v", time.Since(began), err)
+		}
+		f.away.Store(false)
+		holder.calls.Wait()
+		a.calls.Wait()
+		if len(a.errs)+len(holder.errs) > 0 || w.service.sold() != 1 {
+			t.Errorf("%v, %v, %d bought", holder.errs, a.errs, w.service.sold())
+		}
+	})
+}
+
+// A stop sends away who waits, and leaves nothing behind.
+func TestAStopSendsAwayWhoWaits(t *testing.T) {
+	play(t, 1, func(t *testing.T, w *scenario) {
+		var a answers
+		a.call(t.Context(), w.replicas[0], 3, sharing(request("x"))).call(t.Context(), w.replicas[0], 3, request("y"))
+		time.Sleep(3 * time.Second)
+		w.end(w.replicas[0])
+		a.calls.Wait()
+		if len(a.errs) != 6 {
+			t.Fatalf("%v", a.errs)
+		}
+		for _, err := range a.errs {
+			if !errors.Is(err, pool.ErrClosed) {
+				t.Errorf("told %v", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,134 @@
+package ondemand
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"poold/internal/pool"
+)
+
+// verdict is the end of a shared solve as claims keep it: a token, or an error.
+type verdict struct {
+	Token *sharedToken `json:"token,omitempty"`
+	Error *sharedError `json:"error,omitempty"`
+}
+
+// sharedToken is a token that several callers are given.
+type sharedToken struct {
+	Order     string `json:"order"`
+	Value     string `json:"value"`
+	Provider  string `json:"provider"`
+	UserAgent string `json:"user_agent,omitempty"`
+	Born      int64  `json:"born"`      // Unix ms
+	Dies      int64  `json:"dies"`      // Unix ms
+	TTL       int64  `json:"ttl_ms"`    // when the solve ended
+	Shared    int64  `json:"shared_ms"` // for how long it is shared from then on
+}
+
+// sharedError says why there is none.
+type sharedError struct {
+	Kind   errorKind `json:"kind"`
+	Reason string    `json:"reason,omitempty"`
+	Retry  int64     `json:"retry_ms,omitempty"` // 0 = unknown
+}
+
+// errorKind says which error it is for a caller.
+type errorKind string
+
+const (
+	kindFailed  errorKind = "failed"
+	kindRefused errorKind = "refused"
+	kindOutage  errorKind = "outage"
+	kindBudget  errorKind = "budget"
+	kindRate    errorKind = "rate"
+	kindFull    errorKind = "full"
+)
+
+// encodeToken is what claims keep of a token that is shared for so long.
+func encodeToken(t pool.Token, lasts time.Duration) []byte {
+	return encode(verdict{Token: &sharedToken{
+		Order: t.Order(), Value: t.Value, Provider: t.Provider, UserAgent: t.UserAgent,
+		Born: t.Born.UnixMilli(), Dies: t.Dies.UnixMilli(), TTL: t.TTL.Milliseconds(), Shared: lasts.Milliseconds(),
+	}})
+}
+
+// encodeError is what claims keep of a solve that brought no token.
+func encodeError(err error) []byte {
+	var (
+		solve  *SolveError
+		outage *OutageError
+		budget *BudgetError
+		rate   *pool.RateError
+		empty  *pool.EmptyError
+	)
+	e := sharedError{Kind: kindFailed, Reason: err.Error()}
+	switch {
+	case errors.As(err, &solve):
+		e.Reason = solve.Reason
+		if solve.Refused {
+			e.Kind = kindRefused
+		}
+	case errors.As(err, &outage):
+		e = sharedError{Kind: kindOutage, Reason: outage.Reason}
+		if !outage.Until.IsZero() {
+			e.Retry = time.Until(outage.Until).Milliseconds()
+		}
+	case errors.As(err, &budget):
+		e = sharedError{Kind: kindBudget, Reason: budget.Reason, Retry: budget.RetryAfter.Milliseconds()}
+	case errors.As(err, &rate):
+		e = sharedError{Kind: kindRate, Retry: rate.RetryAfter.Milliseconds()}
+	case errors.As(err, &empty):
+		e = sharedError{Kind: kindFull}
+	}
+	return encode(verdict{Error: &e})
+}
+
+func encode(v verdict) []byte {
+	text, _ := json.Marshal(v) // texts and numbers alone
+	return text
+}
+
+// readVerdict is what those are told who waited for a solve that has ended.
+func readVerdict(c pool.Claim) outcome {
+	var v verdict
+	_ = json.Unmarshal(c.Value, &v) // what cannot be read says nothing
+	switch {
+	case c.State == pool.ClaimShared && v.Token != nil:
+		return outcome{token: v.Token.token(c.Left)}
+	case v.Error != nil:
+		return outcome{err: v.Error.err()}
+	}
+	return outcome{err: &SolveError{Reason: "the solve that this request shared has ended, and nobody knows how"}}
+}
+
+// token is the token where it is shared for so long from now on.
+func (t *sharedToken) token(left time.Duration) pool.Token {
+	since := time.Duration(t.Shared)*time.Millisecond - left
+	return pool.Token{
+		ID: t.Order, Value: t.Value, Provider: t.Provider, UserAgent: t.UserAgent, Source: FromShared,
+		Born: time.UnixMilli(t.Born).UTC(), Dies: time.UnixMilli(t.Dies).UTC(),
+		TTL: time.Duration(t.TTL)*time.Millisecond - max(0, since),
+	}
+}
+
+func (e *sharedError) err() error {
+	retry := time.Duration(e.Retry) * time.Millisecond
+	switch e.Kind {
+	case kindOutage:
+		outage := &OutageError{Reason: e.Reason}
+		if retry > 0 {
+			outage.Until = time.Now().Add(retry)
+		}
+		return outage
+	case kindBudget:
+		return &BudgetError{Reason: e.Reason, RetryAfter: retry}
+	case kindRate:
+		return &pool.RateError{RetryAfter: retry}
+	case kindFull:
+		return &pool.EmptyError{Full: true}
+	case kindRefused, kindFailed:
+	}
+	return &SolveError{Refused: e.Kind == kindRefused, Reason: cmp.Or(e.Reason, "the solve failed")}
+}

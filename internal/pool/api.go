@@ -93,6 +93,7 @@ type Landing struct {
 	Provider  string
 	Task      string // the provider's id
 	Value     string
+	Repeats   bool // another token of the identity may have the same text, as pictures do
 	UserAgent string
 	Callback  bool // brought by a callback, which needs no lease
 	// SincePlaced is the time from Place's answer to the earliest moment at which

@@ -167,12 +167,16 @@ const (
 // the token into the stock, unless a service sold the same text before.
 func (s *Orders) Settle(ctx context.Context, l Landing) (Ending, error) {
 	k := s.keys(l.Identity)
-	value := sha256.Sum256([]byte(l.Value))
+	hash := ""
+	if !l.Repeats {
+		value := sha256.Sum256([]byte(l.Value))
+		hash = hex.EncodeToString(value[:16])
+	}
 	reply, err := s.number(ctx, s.scripts.settle,
 		[]string{k.tokens, k.orders, k.journal, k.tickets, k.stats, k.leads, k.leases, k.sold + l.Order, k.values},
 		l.Order, l.SincePlaced.Milliseconds(), l.Lifetime.Milliseconds(), l.Lead.Milliseconds(),
 		elementTail(l), s.channel(), string(l.Identity), s.owner(l.Callback), cmp.Or(l.Call, rand.Text()),
-		l.Provider+"|"+url.QueryEscape(l.Task), saleKept.Milliseconds(), hex.EncodeToString(value[:16]))
+		l.Provider+"|"+url.QueryEscape(l.Task), saleKept.Milliseconds(), hash)
 	if err != nil {
 		return Gone, err
 	}

@@ -116,6 +116,7 @@ var suite = map[string]func(*testing.T, Options){
 	"KeysOfClaims":                       testKeysOfClaims,
 	"ForeignTypesOfClaims":               testForeignTypesOfClaims,
 	"LostRepliesOfClaims":                testLostRepliesOfClaims,
+	"TextsStayAsTheyAre":                 testTextsStayAsTheyAre,
 }
 
 // TestOnEveryServer runs the whole suite on every kind of server.

@@ -7,7 +7,8 @@
 --       4 lead, ms (0 = nothing to be learned)  5 rest of the element
 --       6 channel  7 identity  8 owner ('' = a callback, which needs no lease)
 --       9 number of this call  10 provider|task of the sale  11 how long the sale
---       is kept beyond the token's life, ms  12 hash of the token
+--       is kept beyond the token's life, ms  12 hash of the token ('' = another
+--       token may have its text)
 -- Answer: 1 settled, 2 ended as failed, since a living token of the identity has
 --       the same text, 0 there is no such order, -1 it is another replica's.
 local order = ARGV[1]
@@ -39,9 +40,11 @@ if redis.call('ZSCORE', KEYS[9], ARGV[12]) then
   return 2
 end
 if not expired then
-  -- The hash stays until the token dies, taken or not.
-  redis.call('ZADD', KEYS[9], ms(dead), ARGV[12])
-  redis.call('PEXPIRE', KEYS[9], math.max(lifetime, redis.call('PTTL', KEYS[9])))
+  if ARGV[12] ~= '' then
+    -- The hash stays until the token dies, taken or not.
+    redis.call('ZADD', KEYS[9], ms(dead), ARGV[12])
+    redis.call('PEXPIRE', KEYS[9], math.max(lifetime, redis.call('PTTL', KEYS[9])))
+  end
   insert(KEYS[1], ms(dead) .. '|' .. ms(born) .. '|' .. ARGV[5])
 end
 count(KEYS[5], {solved = 1, expired = expired and 1 or 0, spent = e.price,

@@ -1,0 +1,71 @@
+package pool
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// A token's text is what was landed, through the stock, a receipt and a repeated take:
+// the text of a picture, JSON, or what looks like a part of an element. Two tokens with
+// one text land where that may be.
+func testTextsStayAsTheyAre(t *testing.T, o Options) {
+	s, id := open(t, o), identity("texts")
+	n := 0
+	settle := func(l Landing) Ending {
+		t.Helper()
+		n++
+		l.Ref, l.Provider, l.Lifetime = Ref{id, fmt.Sprint("order", n)}, "p", time.Minute
+		if got, err := s.Place(t.Context(), Order{Ref: l.Ref, Depth: 100, TTL: time.Minute}); err != nil || !got.Placed {
+			t.Fatal(got, err)
+		}
+		how, err := s.Settle(t.Context(), l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return how
+	}
+	for i, text := range []string{
+		"two words", " a space at both ends ", "zwei wörter 二", "line\nline\r\n", "\x00\xff", "%", "100|", "|a|b|c|d|e|",
+		"1767323045000|1767323040000|order|p||text", "1000|" + fmt.Sprint(time.Now().UnixMilli()), "0", "",
+		`{"geetest_challenge":"c","geetest_seccode":"v|jordan","geetest_validate":"v"}`,
+		"challenge:c,validate:v,seccode:v|jordan",
+	} {
+		if how := settle(Landing{Value: text}); how != Ended {
+			t.Fatalf("%q: %v", text, how)
+		}
+		request := Request{ID: id, Idempotency: fmt.Sprint("caller\x00", i)}
+		if i%2 == 1 { // an immediate take, or one of its own
+			request.Idempotency = ""
+		}
+		got := take(t, s, request, 1)[0]
+		if got.Value != text {
+			t.Errorf("%q was handed out as %q", text, got.Value)
+		}
+		if request.Idempotency == "" {
+			giveBack(t, s, got)
+		}
+		if again := take(t, s, request, 1)[0]; again.Value != text || again.ID != got.ID {
+			t.Errorf("%q was handed out again as %q", text, again.Value)
+		}
+	}
+	before := look(t, s, id).Figures
+	for range 2 {
+		if how := settle(Landing{Value: "the same", Repeats: true}); how != Ended {
+			t.Errorf("a text that may come again: %v", how)
+		}
+	}
+	for _, token := range take(t, s, Request{ID: id}, 2) {
+		if token.Value != "the same" {
+			t.Errorf("handed out %q", token.Value)
+		}
+	}
+	if how := settle(Landing{Value: "the same"}); how != Ended {
+		t.Errorf("nothing is remembered of a text that may come again, and yet: %v", how)
+	}
+	f := look(t, s, id).Figures
+	if f.Solved != before.Solved+3 || f.Failed != 0 {
+		t.Errorf("%+v, before %+v", f, before)
+	}
+	balanced(t, look(t, s, id))
+}

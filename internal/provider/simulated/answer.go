@@ -7,7 +7,7 @@ import (
 )
 
 // maxBody bounds what is read of a request, in bytes.
-const maxBody = 1 << 20
+const maxBody = 4 << 20
 
 // price is what a solve costs where an answer names it.
 const price = "0.00299"

@@ -41,6 +41,7 @@ type task struct {
 	number   int64
 	identity captcha.Identity
 	id       captcha.ID
+	legacy   bool // bought by that protocol
 	at, due  time.Time
 	failed   bool
 	lot      uint64 // seed of everything that is drawn for this task
@@ -72,7 +73,7 @@ func (b *books) sell(o order, at time.Time) (t *task, code string) {
 		return nil, code
 	}
 	b.last++
-	t = &task{number: b.last, identity: o.identity, id: id, at: at, lot: b.lots.Uint64()}
+	t = &task{number: b.last, identity: o.identity, id: id, legacy: o.legacy, at: at, lot: b.lots.Uint64()}
 	t.due, t.failed = b.opts.draw(t)
 	if o.ping.url != "" && b.opts.pings(t) {
 		t.ping = o.ping
@@ -153,7 +154,7 @@ func (b *books) poll(key string, numbers []int64, at time.Time) (found []outcome
 	// Tokens are long: they are made outside the lock.
 	for i := range found {
 		if found[i].code == "" {
-			found[i].token = found[i].task.token(b.opts.TokenBytes)
+			found[i].token = found[i].task.token(b.opts)
 		}
 	}
 	return found, ""
@@ -225,7 +226,7 @@ func (b *books) pinging(t *task) *outcome {
 	if o.task.failed {
 		o.code = codeUnsolvable
 	} else {
-		o.token = o.task.token(b.opts.TokenBytes)
+		o.token = o.task.token(b.opts)
 	}
 	return o
 }

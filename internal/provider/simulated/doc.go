@@ -9,7 +9,8 @@
 //	/res.php     action=get, get2, getbalance, reportgood, reportbad, threadsinfo
 //	/createTask, /getTaskResult, /getBalance   POST JSON
 //	/reportCorrect, /reportIncorrect           2captcha's, for every type
-//	/reportCorrectRecaptcha, /reportIncorrectRecaptcha, /reportIncorrectHcaptcha
+//	/reportCorrectRecaptcha, /reportIncorrectRecaptcha, /reportIncorrectHcaptcha,
+//	/reportIncorrectImageCaptcha
 //	/ledger      GET: what was sold (only with Options.LedgerHTTP)
 //	/faults      PUT: the faults in force from now on (likewise)
 //
@@ -32,6 +33,8 @@
 // # Tokens
 //
 // They are worth nothing and say so: SIMULATED.<type>.<task>.<identity>.<filler>.
+// That is one of the values of a GeeTest, which are written as Options.Shape says. A
+// picture's text has 0 for the task: the same picture reads the same each time.
 // IdentityOf reads back for which identity a token was solved.
 //
 // # Ledger
@@ -56,6 +59,6 @@
 //     time plus Options.Keep.
 //   - No call does work that grows with the number of tasks; only Sold does.
 //
-// It does not solve anything, does not keep anything over a restart, and knows
-// only the poolable types of package captcha.
+// It does not solve anything, does not look at pictures beyond their first bytes and
+// their size, and does not keep anything over a restart.
 package simulated

@@ -42,7 +42,7 @@ type Sale struct {
 	Pings          int              `json:"pings"`            // pingbacks that were tried, answered or not
 	Pinged         int              `json:"pinged"`           // those that were answered with a 2xx
 	Report         string           `json:"report,omitempty"` // good | bad
-	Token          string           `json:"-"`                // "" for a failed task
+	Token          string           `json:"-"`                // "" for a failed task; of a GeeTest, its values as one text
 	TokenSHA256    string           `json:"token_sha256,omitempty"`
 }
 
@@ -85,12 +85,12 @@ func (b *books) ledger() Ledger {
 
 	sales := make([]Sale, len(tasks))
 	for i := range tasks {
-		sales[i] = tasks[i].sale(b.opts.TokenBytes)
+		sales[i] = tasks[i].sale(b.opts)
 	}
 	return Ledger{Totals: totals, Sales: sales}
 }
 
-func (t *task) sale(tokenBytes int) Sale {
+func (t *task) sale(opts *Options) Sale {
 	sale := Sale{
 		Task: strconv.FormatInt(t.number, 10), Identity: t.identity, ID: t.id,
 		At: t.at, DueAt: t.due, Failed: t.failed,
@@ -98,7 +98,7 @@ func (t *task) sale(tokenBytes int) Sale {
 		Pings: t.pings, Pinged: t.pinged, Report: t.report,
 	}
 	if !t.failed {
-		sale.Token = t.token(tokenBytes)
+		sale.Token = t.token(opts)
 		sum := sha256.Sum256([]byte(sale.Token))
 		sale.TokenSHA256 = hex.EncodeToString(sum[:])
 	}

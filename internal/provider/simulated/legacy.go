@@ -26,7 +26,7 @@ type legacyAnswer struct {
 }
 
 // say renders an answer that is one text in plain form and v in JSON.
-func (f legacyForm) say(text string, v legacyAnswer) answer {
+func (f legacyForm) say(text string, v any) answer {
 	a := answer{kind: plainText, body: []byte(text)}
 	if f.json {
 		a = jsonAnswer(v)
@@ -192,7 +192,13 @@ func (l *legacy) getOne(f legacyForm, key, id string, priced bool, at time.Time)
 	}
 	o := &found[0]
 	v := legacyAnswer{Status: 1, Request: o.token}
-	if l.opts.EnterpriseInResult && o.task.identity.Enterprise {
+	values := o.task.values(l.opts)
+	switch {
+	case values != nil && l.opts.Shape == ShapeFields:
+		return f.say("OK|"+o.token, besideStatus(values, l.opts.userAgent(&o.task)))
+	case values != nil && l.opts.Shape == ShapeObject:
+		v.Request = values
+	case l.opts.EnterpriseInResult && o.task.identity.Enterprise:
 		v.Request, v.Result = nil, o.token
 	}
 	if agent := l.opts.userAgent(&o.task); l.opts.Flavour == TwoCaptcha {
@@ -205,6 +211,15 @@ func (l *legacy) getOne(f legacyForm, key, id string, priced bool, at time.Time)
 		return f.say("OK|"+o.token+"|"+price, v)
 	}
 	return f.say("OK|"+o.token, v)
+}
+
+// besideStatus is an answer whose values are its own fields.
+func besideStatus(values map[string]string, agent string) map[string]any {
+	v := map[string]any{"status": 1, "user_agent": agent}
+	for name, value := range values {
+		v[name] = value
+	}
+	return v
 }
 
 // getMany answers several ids at once: bare values in the order of the ids.

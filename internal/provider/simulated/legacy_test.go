@@ -77,7 +77,7 @@ func TestLegacyParametersMakeTheIdentity(t *testing.T) {
 			[]string{"version", "v2", "invisible", "1", "enterprise", "1", "userAgent", "UA", "data-s", "x"},
 			captcha.Identity{
 				Type: captcha.RecaptchaV2, Sitekey: testSitekey,
-				Invisible: true, Enterprise: true, UserAgent: "UA",
+				Invisible: true, Enterprise: true, UserAgent: "UA", DataS: "x",
 			},
 		},
 		"v3": {

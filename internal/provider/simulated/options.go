@@ -9,7 +9,8 @@ import (
 type Flavour string
 
 // The flavours. They differ in the code for "no free thread", in threadsinfo,
-// in the name of the user agent's field and in the form of a legacy pingback.
+// in the name of the user agent's field, in the form of a legacy pingback, in how
+// large a picture may be and in how GeeTests are asked for and answered.
 const (
 	CaptchaAI  Flavour = "captchaai" // the default
 	TwoCaptcha Flavour = "2captcha"
@@ -46,7 +47,8 @@ type Options struct {
 	// instead of meaning another task.
 	Seed uint64
 
-	TokenBytes         int           // length of a token; 0 = 600; its marks are never cut off
+	TokenBytes         int           // length of a token; 0 = 600; its marks are never cut off; a picture's text is short
+	Shape              Shape         // of a GeeTest's legacy answers; "" = list at captchaai, object at 2captcha
 	NumericIDs         bool          // legacy JSON answers give reCAPTCHA ids as numbers, as captchaai does
 	EnterpriseInResult bool          // legacy JSON answers give enterprise tokens in `result`, not in `request`
 	UserAgent          string        // named in answers where the order did not ask for one; "" = answers name none
@@ -89,6 +91,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.TokenBytes == 0 {
 		o.TokenBytes = DefaultTokenBytes
+	}
+	if o.Shape == "" {
+		o.Shape = map[Flavour]Shape{CaptchaAI: ShapeList, TwoCaptcha: ShapeObject}[o.Flavour]
 	}
 	if o.Keep == 0 {
 		o.Keep = DefaultKeep

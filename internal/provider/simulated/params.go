@@ -14,10 +14,23 @@ import (
 // submit asked for, "" for nothing. keyCode is the one for the sitekey.
 func checkIdentity(id captcha.Identity, keyCode string) string {
 	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
+	switch id.Type {
+	case captcha.Image:
+	case captcha.GeeTest:
+		if !isHex32(id.GT) || id.Challenge == "" {
+			return codeBadParams
+		}
+	case captcha.GeeTestV4:
+		if !isHex32(id.CaptchaID) {
+			return codeCaptchaID
+		}
+	default:
+		if id.Sitekey == "" || strings.ContainsFunc(id.Sitekey, odd) {
+			return keyCode
+		}
+	}
 	switch {
-	case id.Sitekey == "" || strings.ContainsFunc(id.Sitekey, odd):
-		return keyCode
-	case !isWebURL(id.Pageurl):
+	case id.Type != captcha.Image && !isWebURL(id.Pageurl):
 		return codePageurl
 	case id.MinScore < 0 || id.MinScore > 1:
 		return codeBadParams
@@ -70,32 +83,14 @@ func flag(values url.Values, name string, bad *string) bool {
 // legacyIdentity reads a submit's parameters, strictly. The identity is as
 // complete as they allow, also beside a code.
 func legacyIdentity(v url.Values, flavour Flavour) (id captcha.Identity, bad string) {
-	keyName, keyCode := "sitekey", codeBadParams
-	switch v.Get("method") {
-	case "userrecaptcha":
-		keyName, keyCode = "googlekey", codeGooglekey
-		id.Type = captcha.RecaptchaV2
-		switch v.Get("version") {
-		case "", "v2":
-		case "v3":
-			id.Type = captcha.RecaptchaV3
-		default:
-			bad = codeBadParams
-		}
-	case "hcaptcha":
-		id.Type = captcha.HCaptcha
-	case "turnstile":
-		id.Type = captcha.Turnstile
-	default:
-		if flavour == TwoCaptcha {
-			return id, codeNoMethod
-		}
-		return id, codeBadParams
+	id, keyCode, bad := legacyKind(v, flavour)
+	if id.Type == "" {
+		return id, bad
 	}
-	id.Sitekey, id.Pageurl = v.Get(keyName), v.Get("pageurl")
+	id.Pageurl = v.Get("pageurl")
 	id.Invisible = flag(v, "invisible", &bad)
 	id.Enterprise = flag(v, "enterprise", &bad)
-	id.Action, id.Data, id.UserAgent = v.Get("action"), v.Get("data"), v.Get("userAgent")
+	id.Action, id.UserAgent = v.Get("action"), v.Get("userAgent")
 	id.Proxy, id.ProxyType = captcha.Secret(v.Get("proxy")), strings.ToLower(v.Get("proxytype"))
 	if score := v.Get("min_score"); score != "" {
 		var err error
@@ -107,4 +102,42 @@ func legacyIdentity(v url.Values, flavour Flavour) (id captcha.Identity, bad str
 		return id, bad
 	}
 	return id, checkIdentity(id, keyCode)
+}
+
+// legacyKind reads what depends on the method. The type is "" for an unknown one.
+// keyCode is what is said of a sitekey that is none.
+func legacyKind(v url.Values, flavour Flavour) (id captcha.Identity, keyCode, bad string) {
+	keyCode = codeBadParams
+	switch v.Get("method") {
+	case "userrecaptcha":
+		id.Type, id.Sitekey, id.DataS, keyCode = captcha.RecaptchaV2, v.Get("googlekey"), v.Get("data-s"), codeGooglekey
+		switch v.Get("version") {
+		case "", "v2":
+		case "v3":
+			id.Type = captcha.RecaptchaV3
+		default:
+			bad = codeBadParams
+		}
+	case "hcaptcha":
+		id.Type, id.Sitekey, id.RQData = captcha.HCaptcha, v.Get("sitekey"), v.Get("data")
+	case "turnstile":
+		id.Type, id.Sitekey, id.Data = captcha.Turnstile, v.Get("sitekey"), v.Get("data")
+	case "geetest":
+		if flavour == CaptchaAI && v.Get("version") == "4" {
+			id.Type, id.CaptchaID = captcha.GeeTestV4, v.Get("gt")
+			break
+		}
+		id.Type, id.GT, id.Challenge, id.APIServer = captcha.GeeTest, v.Get("gt"), v.Get("challenge"), v.Get("api_server")
+	case "geetest_v4":
+		id.Type, id.CaptchaID = captcha.GeeTestV4, v.Get("captcha_id")
+	case "base64":
+		id.Type = captcha.Image
+		id.Picture, bad = legacyPicture(v, flavour)
+	default:
+		bad = codeBadParams
+		if flavour == TwoCaptcha {
+			bad = codeNoMethod
+		}
+	}
+	return id, keyCode, bad
 }

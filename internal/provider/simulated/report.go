@@ -28,6 +28,8 @@ var tasksVerdicts = map[string]verdict{
 	"/reportCorrectRecaptcha":   {word: "good", fits: isRecaptcha},
 	"/reportIncorrectRecaptcha": {word: "bad", fits: isRecaptcha},
 	"/reportIncorrectHcaptcha":  {word: "bad", fits: func(t captcha.Type) bool { return t == captcha.HCaptcha }},
+
+	"/reportIncorrectImageCaptcha": {word: "bad", fits: func(t captcha.Type) bool { return t == captcha.Image }},
 }
 
 func isRecaptcha(t captcha.Type) bool {

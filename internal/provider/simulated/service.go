@@ -22,6 +22,7 @@ const (
 	codeUnknownTask = "ERROR_WRONG_CAPTCHA_ID"
 	codeZeroBalance = "ERROR_ZERO_BALANCE"
 	codeNoSlot      = "ERROR_NO_SLOT_AVAILABLE"
+	codeCaptchaID   = "ERROR_CAPTCHA_ID"
 )
 
 // balance is what every account holds; nothing is ever subtracted.
@@ -102,7 +103,8 @@ func (s *Service) parse(r *http.Request) *query {
 		}
 		status = http.StatusMethodNotAllowed
 	case "/createTask", "/getTaskResult", "/getBalance",
-		"/reportCorrect", "/reportIncorrect", "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectHcaptcha":
+		"/reportCorrect", "/reportIncorrect", "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectHcaptcha",
+		"/reportIncorrectImageCaptcha":
 		if post {
 			return s.tasks.parse(r)
 		}

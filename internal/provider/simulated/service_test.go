@@ -216,7 +216,7 @@ func TestBanForTooManyPolls(t *testing.T) {
 		want(t, "one too many", poll(t, s, id), "ERROR: 1005")
 		want(t, "submits too", get(t, s, recaptcha()), "ERROR: 1005")
 		time.Sleep(time.Minute)
-		want(t, "lifted", poll(t, s, id), "OK|"+s.books.tasks[s.books.last].token(s.opts.TokenBytes))
+		want(t, "lifted", poll(t, s, id), "OK|"+s.books.tasks[s.books.last].token(s.opts))
 	})
 }
 

@@ -13,14 +13,15 @@ import (
 // tasksRequest is the body of every call of the tasks protocol. A field of the
 // wrong JSON type makes the call unreadable.
 type tasksRequest struct {
-	ClientKey   string      `json:"clientKey"`
-	CallbackURL string      `json:"callbackUrl"`
-	TaskID      json.Number `json:"taskId"`
-	Task        *taskFields `json:"task"`
+	ClientKey    string      `json:"clientKey"`
+	CallbackURL  string      `json:"callbackUrl"`
+	LanguagePool string      `json:"languagePool"` // pictures
+	TaskID       json.Number `json:"taskId"`
+	Task         *taskFields `json:"task"`
 }
 
-// taskFields are the parameters that the vendors of this protocol use for the
-// poolable types; where they differ in a name, each is understood.
+// taskFields are the parameters that the vendors of this protocol use; where they
+// differ in a name, each is understood.
 type taskFields struct {
 	Type           string  `json:"type"`
 	WebsiteURL     string  `json:"websiteURL"`
@@ -37,6 +38,26 @@ type taskFields struct {
 		Action string `json:"action"`
 		CData  string `json:"cdata"`
 	} `json:"metadata"`
+	DataS   string `json:"recaptchaDataSValue"`
+	Payload struct {
+		S      string `json:"s"`
+		RQData string `json:"rqdata"`
+	} `json:"enterprisePayload"`
+	GT        string `json:"gt"` // GeeTest, and what follows
+	Challenge string `json:"challenge"`
+	APIServer string `json:"geetestApiServerSubdomain"`
+	Version   int    `json:"version"`
+	Init      struct {
+		CaptchaID string `json:"captcha_id"`
+	} `json:"initParameters"`
+	Body          string      `json:"body"` // a picture, and what follows
+	Numeric       int         `json:"numeric"`
+	Case          bool        `json:"case"`
+	MinLength     int         `json:"minLength"`
+	MaxLength     int         `json:"maxLength"`
+	Phrase        bool        `json:"phrase"`
+	Math          bool        `json:"math"`
+	Comment       string      `json:"comment"`
 	UserAgent     string      `json:"userAgent"`
 	ProxyType     string      `json:"proxyType"`
 	ProxyAddress  string      `json:"proxyAddress"`
@@ -47,23 +68,24 @@ type taskFields struct {
 
 // tasksAnswer is the envelope of every answer, a callback's too.
 type tasksAnswer struct {
-	ErrorID          int       `json:"errorId"`
-	ErrorCode        string    `json:"errorCode,omitempty"`
-	ErrorDescription string    `json:"errorDescription,omitempty"`
-	TaskID           int64     `json:"taskId,omitempty"`
-	Status           string    `json:"status,omitempty"`
-	Solution         *solution `json:"solution,omitempty"`
-	Cost             string    `json:"cost,omitempty"`
-	IP               string    `json:"ip,omitempty"`
-	CreateTime       int64     `json:"createTime,omitempty"` // Unix seconds
-	EndTime          int64     `json:"endTime,omitempty"`
-	SolveCount       int       `json:"solveCount,omitempty"`
-	Balance          float64   `json:"balance,omitempty"`
+	ErrorID          int     `json:"errorId"`
+	ErrorCode        string  `json:"errorCode,omitempty"`
+	ErrorDescription string  `json:"errorDescription,omitempty"`
+	TaskID           int64   `json:"taskId,omitempty"`
+	Status           string  `json:"status,omitempty"`
+	Solution         any     `json:"solution,omitempty"` // a solution, or a GeeTest's values
+	Cost             string  `json:"cost,omitempty"`
+	IP               string  `json:"ip,omitempty"`
+	CreateTime       int64   `json:"createTime,omitempty"` // Unix seconds
+	EndTime          int64   `json:"endTime,omitempty"`
+	SolveCount       int     `json:"solveCount,omitempty"`
+	Balance          float64 `json:"balance,omitempty"`
 }
 
 type solution struct {
 	Recaptcha string `json:"gRecaptchaResponse,omitempty"` // hCaptcha's too
 	Token     string `json:"token,omitempty"`
+	Text      string `json:"text,omitempty"` // of a picture
 	UserAgent string `json:"userAgent,omitempty"`
 }
 
@@ -78,6 +100,8 @@ func tasksCode(code string) string {
 		return codeNoTask
 	case codeIPBlocked:
 		return "ERROR_IP_BLOCKED"
+	case codeUpload:
+		return codeImageKind
 	}
 	return code
 }
@@ -87,6 +111,10 @@ func tasksErrorID(code string) int {
 	switch code {
 	case codeNoSlot:
 		return 2
+	case codeNoImage:
+		return 3
+	case codeTooBig:
+		return 4
 	case codeZeroBalance:
 		return 10
 	case "ERROR_IP_NOT_ALLOWED":
@@ -95,6 +123,8 @@ func tasksErrorID(code string) int {
 		return 12
 	case codeNoMethod:
 		return 14
+	case codeImageKind:
+		return 15
 	case codeNoTask:
 		return 16
 	case "ERROR_IP_BLOCKED":
@@ -181,7 +211,7 @@ func (t *tasks) parseCreate(q *query, body tasksRequest, unreadable bool) {
 	case body.Task == nil:
 		o.bad = codeTaskAbsent
 	default:
-		o.identity, o.bad = tasksIdentity(body.Task)
+		o.identity, o.bad = tasksIdentity(body.Task, body.LanguagePool, t.opts.Flavour)
 	}
 	q.accept = func(n int64) answer { return jsonAnswer(tasksAnswer{TaskID: n}) }
 	t.submits(q, o, tasksFail)
@@ -207,22 +237,42 @@ func tasksKind(name string) (kind captcha.Type, enterprise, proxy, known bool) {
 		kind = captcha.HCaptcha
 	case "turnstile", "antiturnstile":
 		kind = captcha.Turnstile
+	case "geetest":
+		kind = captcha.GeeTest
+	case "imagetotext": // there is no other
+		return captcha.Image, false, false, !enterprise && !proxyless
 	}
 	return kind, enterprise, !proxyless, kind != ""
 }
 
 // tasksIdentity reads a task's parameters, strictly.
-func tasksIdentity(f *taskFields) (id captcha.Identity, bad string) {
+func tasksIdentity(f *taskFields, languagePool string, flavour Flavour) (id captcha.Identity, bad string) {
 	kind, enterprise, proxy, known := tasksKind(f.Type)
 	if !known {
 		return id, codeNotSupported
+	}
+	if kind == captcha.GeeTest && f.Version == 4 {
+		kind = captcha.GeeTestV4
 	}
 	id = captcha.Identity{
 		Type: kind, Sitekey: f.WebsiteKey, Pageurl: f.WebsiteURL,
 		Invisible: f.IsInvisible, Enterprise: enterprise || f.IsEnterprise, MinScore: f.MinScore,
 		Action:    f.PageAction + f.Action + f.Metadata.Action, // whichever is there
 		Data:      f.Data + f.CData + f.TurnstileCData + f.Metadata.CData,
-		UserAgent: f.UserAgent,
+		UserAgent: f.UserAgent, DataS: f.DataS + f.Payload.S, RQData: f.Payload.RQData,
+		GT: f.GT, Challenge: f.Challenge, APIServer: f.APIServer,
+	}
+	switch kind {
+	case captcha.Image:
+		if id.Picture, bad = tasksPicture(f, languagePool, flavour); bad != "" {
+			return id, bad
+		}
+	case captcha.GeeTestV4:
+		// 2captcha's name for it, and that of the others.
+		id.GT, id.CaptchaID = "", f.GT
+		if flavour == TwoCaptcha {
+			id.CaptchaID = f.Init.CaptchaID
+		}
 	}
 	if proxy {
 		address := net.JoinHostPort(f.ProxyAddress, f.ProxyPort.String())
@@ -249,12 +299,24 @@ func tasksResult(o *outcome, opts *Options) tasksAnswer {
 		return tasksError(tasksCode(o.code))
 	}
 	t := &o.task
-	sol := &solution{Recaptcha: o.token, UserAgent: opts.userAgent(t)}
-	if t.identity.Type == captcha.Turnstile {
-		sol.Recaptcha, sol.Token = "", o.token
+	var solved any
+	agent := opts.userAgent(t)
+	switch t.identity.Type {
+	case captcha.Turnstile:
+		solved = solution{Token: o.token, UserAgent: agent}
+	case captcha.Image:
+		solved = solution{Text: o.token, UserAgent: agent}
+	case captcha.GeeTest, captcha.GeeTestV4:
+		values := t.values(opts)
+		if agent != "" {
+			values["userAgent"] = agent
+		}
+		solved = values
+	default:
+		solved = solution{Recaptcha: o.token, UserAgent: agent}
 	}
 	return tasksAnswer{
-		Status: "ready", Solution: sol, Cost: price, IP: "127.0.0.1",
+		Status: "ready", Solution: solved, Cost: price, IP: "127.0.0.1",
 		CreateTime: t.at.Unix(), EndTime: t.due.Unix(), SolveCount: 1,
 	}
 }

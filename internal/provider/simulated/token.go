@@ -9,14 +9,26 @@ import (
 	"poold/internal/captcha"
 )
 
-// tokenMark begins every token, so that nobody takes one for a real one.
+// tokenMark is in every token, so that nobody takes one for a real one.
 const tokenMark = "SIMULATED"
 
 const fillerAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// token renders the text of so many bytes that a task was solved to. It is computed anew on
-// every call: the same task always gives the same text, and nothing is stored.
-func (t *task) token(bytes int) string {
+// token renders the text that a task was solved to. It is computed anew on every call:
+// the same task always gives the same text, and nothing is stored.
+func (t *task) token(opts *Options) string {
+	switch t.identity.Type {
+	case captcha.Image:
+		// The same picture reads the same, whichever task it is.
+		return strings.Join([]string{tokenMark, string(t.identity.Type), "0", string(t.id), "zwei wörter"}, ".")
+	case captcha.GeeTest, captcha.GeeTestV4:
+		return t.written(opts)
+	}
+	return t.marked(opts.TokenBytes)
+}
+
+// marked renders a text of so many bytes that says whose it is.
+func (t *task) marked(bytes int) string {
 	var b strings.Builder
 	b.Grow(bytes)
 	for _, part := range []string{
@@ -40,14 +52,15 @@ func (t *task) token(bytes int) string {
 // IdentityOf reads from a token's text for which identity it was solved. It
 // reports false for what no Service made.
 func IdentityOf(token string) (captcha.ID, bool) {
-	parts := strings.SplitN(token, ".", 5)
-	if len(parts) != 5 || parts[0] != tokenMark {
+	_, marked, _ := strings.Cut(token, tokenMark+".")
+	parts := strings.SplitN(marked, ".", 4)
+	if len(parts) != 4 {
 		return "", false
 	}
-	if raw, err := hex.DecodeString(parts[3]); err != nil || len(raw) != 16 {
+	if raw, err := hex.DecodeString(parts[2]); err != nil || len(raw) != 16 {
 		return "", false
 	}
-	return captcha.ID(parts[3]), true
+	return captcha.ID(parts[2]), true
 }
 
 // The streams keep draws for different purposes apart, so that a longer token

@@ -25,4 +25,4 @@ func (s *Tokens) Name(ctx context.Context, order, caller string) (string, error)
 type Guests struct{ *client }
 
 func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error { return nil }
-func (g *Guests) Retire(ctx context.Context) (int, error)                 { return 0, nil }
+func (g *Guests) Retire(ctx context.Context) (int, error)                  { return 0, nil }

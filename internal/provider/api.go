@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"poold/internal/captcha"
 )
 
 // ErrNotReady is what Poll returns while a task is still being solved.
@@ -54,8 +56,17 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
+// Request is what a task is bought for.
+type Request struct {
+	Identity captcha.Identity
+	Image    []byte // of captcha.Image, the picture's bytes; else nil
+	Pingback string // URL that the service is asked to send the result to; may hold a secret; "" = none
+}
+
 // Solution is a solved task.
 type Solution struct {
+	// Token is the answer as the service wrote it, for which IsAnswer holds. Where it is
+	// named values, captcha.Named reads them from it.
 	Token     string
 	UserAgent string // the browser that the solver used; "" where it does not say
 }

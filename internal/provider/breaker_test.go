@@ -109,7 +109,7 @@ func TestOneWaveCountsOnce(t *testing.T) {
 		}}
 		var wave sync.WaitGroup
 		for range 10 {
-			wave.Go(func() { _, _ = c.Submit(context.Background(), v2, "") })
+			wave.Go(func() { _, _ = c.Submit(context.Background(), Request{Identity: v2}) })
 		}
 		wave.Wait()
 		wantState(t, c, StateBusy, "ERROR_NO_SLOT_AVAILABLE")
@@ -276,7 +276,7 @@ func TestOldAnswersProveNothing(t *testing.T) {
 		}}
 		var calls sync.WaitGroup
 		for range replies {
-			calls.Go(func() { _, _ = c.Submit(context.Background(), v2, "") })
+			calls.Go(func() { _, _ = c.Submit(context.Background(), Request{Identity: v2}) })
 		}
 		calls.Wait()
 		wantState(t, c, StatePaused, "ERROR: 1001")

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -23,8 +25,10 @@ var ErrCallback = errors.New("provider: unreadable callback")
 // Callback is what a pingback says about a task: exactly one of a token and an
 // error.
 type Callback struct {
-	Task     string   // "" where the service did not name it
-	Solution Solution // zero beside Err
+	Task string // "" where the service did not name it
+	// Solution is zero beside Err. A pingback does not say of which type the task is, so
+	// whoever knows must ask IsAnswer.
+	Solution Solution
 	// Err is why the task ended without a token: an *Error of class Task, or
 	// Parameters where the service's word means that. A pingback is about one
 	// task, so it is never Capacity or Account, whatever the word.
@@ -88,16 +92,16 @@ var fieldNames = map[string]string{
 	"solution": "solution", // in JSON, an object
 }
 
-// solutionNames are those within `solution`. Which of the two tokens' names is
-// used depends on the type; where both are, they must agree.
+// solutionNames are those within `solution`. Which of the answers' names is
+// used depends on the type; where two are, they must agree.
 var solutionNames = map[string]string{
-	"grecaptcharesponse": "token", "token": "token",
+	"grecaptcharesponse": "token", "token": "token", "text": "token",
 	"useragent": "solver", "user_agent": "solver",
 }
 
 // verdictNames are the fields that say how the task ended. They are taken from
 // one place together.
-var verdictNames = []string{"code", "status", "errorid", "errorcode", "token", "solver"}
+var verdictNames = []string{"code", "status", "errorid", "errorcode", "token", "named", "solver"}
 
 // set adds a value, once.
 func (f said) set(name, value string) error {
@@ -198,7 +202,10 @@ func (f said) member(name string, raw json.RawMessage) error {
 	value := plain(raw)
 	switch {
 	case name == "solution" && raw[0] == '{':
-		return f.readJSON(raw, solutionNames)
+		if err := f.readJSON(raw, solutionNames); err != nil {
+			return err
+		}
+		return f.set("named", cmp.Or(named(captcha.GeeTest, raw), named(captcha.GeeTestV4, raw)))
 	case name == "agent", name == "solver":
 		value = quoted(raw) // it is not worth a token
 	case raw[0] == '"':
@@ -244,7 +251,7 @@ func (f said) judge() (Callback, error) {
 		c.Err = f.fault(refused)
 		return c, nil
 	}
-	code, token := f["code"], f["token"]
+	code, token := f["code"], cmp.Or(f["token"], f["named"])
 	switch {
 	case code != "" && token != "" && code != token:
 		return c, errTwice
@@ -252,7 +259,7 @@ func (f said) judge() (Callback, error) {
 		return c, errEmpty
 	case token != "" && f["status"] != "" && f["status"] != "ready":
 		return c, errStatus
-	case !graphic(cmp.Or(code, token), maxReply):
+	case !readable(cmp.Or(code, token), maxReply):
 		return c, errTokenOdd
 	}
 	c.Solution.Token = cmp.Or(code, token)
@@ -300,6 +307,15 @@ func isRefusal(code string) bool {
 // generally is what words mean where nobody says which service uses them.
 var generally, _ = profileNamed(generic)
 
+// answers are the texts that nothing may show.
+func (f said) answers() []string {
+	all := []string{f["token"], f["code"]}
+	for _, t := range []captcha.Type{captcha.GeeTest, captcha.GeeTestV4} {
+		all = slices.AppendSeq(all, maps.Values(captcha.Named(t, f["named"])))
+	}
+	return all
+}
+
 // fault is the error that a refusal stands for. A token that is there in spite
 // of it, or within it, is not shown.
 func (f said) fault(word string) *Error {
@@ -313,7 +329,7 @@ func (f said) fault(word string) *Error {
 	}
 	if e.Code = known; !ok {
 		hide := []captcha.Secret(nil)
-		for _, token := range []string{f["token"], f["code"]} {
+		for _, token := range f.answers() {
 			if len(token) >= leastSecret && token != word {
 				hide = append(hide, captcha.Secret(token))
 			}

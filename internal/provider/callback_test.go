@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"poold/internal/captcha"
 )
 
 const (
@@ -24,7 +26,8 @@ func valuesOf(t testing.TB, query string) url.Values {
 	return v
 }
 
-// verdictOf is a callback in a word: the token, or the error's class and code.
+// verdictOf is a callback about a reCAPTCHA in a word: the token, or the error's class
+// and code.
 func verdictOf(c Callback, err error) string {
 	var e *Error
 	switch {
@@ -36,6 +39,8 @@ func verdictOf(c Callback, err error) string {
 		return e.Class.String() + " " + e.Code
 	case c.Err != nil:
 		return "(other) " + c.Err.Error()
+	case !IsAnswer(captcha.RecaptchaV2, c.Solution.Token):
+		return bad
 	}
 	return c.Solution.Token
 }
@@ -172,7 +177,8 @@ var verdicts = []struct{ kind, query, body, want string }{
 	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"token":7}}`, bad},
 	{jsonType, "", `{"taskId":5,"status":"ready","solution":"tok"}`, bad},
 	{jsonType, "", `{"taskId":5,"status":"ready","solution":["tok"]}`, bad},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"text":"tok"}}`, bad},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"text":"two words"}}`, bad},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"text":"tok","token":"tik"}}`, bad},
 	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"solution":{"token":"tok"}}}`, bad},
 	{jsonType, "", `{"taskId":5,"status":"ready","solution":null}`, bad},
 	{jsonType, "", `{"taskId":5,"status":"odd","solution":{"token":"tok"}}`, bad},
@@ -188,6 +194,53 @@ var verdicts = []struct{ kind, query, body, want string }{
 	{"", "", `{"id":5,"code":"` + strings.Repeat("x", 65536) + `"}`, bad},
 	{jsonType, "", strings.Repeat(`{"solution":`, 5000), bad},
 	{jsonType, "", strings.Repeat(`{"a":`, 13000), bad},
+}
+
+// The answers of each type, in the forms in which services send them.
+func TestCallbackOfEachType(t *testing.T) {
+	const list = "challenge:c,validate:v,seccode:v|jordan"
+	const object = `{"geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}`
+	const v4 = `{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":1767323045,"captcha_output":"o"}`
+	for _, row := range []struct {
+		kind              captcha.Type
+		form, query, body string
+		want              string
+	}{
+		{captcha.GeeTest, "", "id=5&code=" + url.QueryEscape(list), "", list},
+		{captcha.GeeTest, formType, "", "id=5&code=" + url.QueryEscape(object), object},
+		{captcha.GeeTest, jsonType, "", `{"taskId":5,"status":"ready","solution":{ "challenge":"c", "validate":"v", "seccode":"s" }}`, `{"challenge":"c","validate":"v","seccode":"s"}`},
+		{captcha.GeeTestV4, jsonType, "id=5", `{"taskId":5,"errorId":0,"status":"ready","solution":` + v4 + `}`, v4},
+		{captcha.GeeTest, jsonType, "", `{"taskId":5,"status":"ready","solution":{"challenge":"c","validate":"v"}}`, bad},
+		{captcha.GeeTest, jsonType, "", `{"taskId":5,"status":"ready","solution":` + v4 + `}`, "(not of the type)"},
+		{captcha.GeeTest, jsonType, "", `{"taskId":5,"status":"odd","solution":` + v4 + `}`, bad},
+		{captcha.GeeTest, jsonType, "code=tok", `{"taskId":5,"status":"ready","solution":{"challenge":"c","validate":"v","seccode":"s"}}`, `{"challenge":"c","validate":"v","seccode":"s"}`},
+		{captcha.GeeTest, "", "id=5&code=" + url.QueryEscape("challenge:c,validate:v"), "", "(not of the type)"},
+		{captcha.Image, "", "id=5&code=two+w%C3%B6rds", "", "two wörds"},
+		{captcha.Image, jsonType, "", `{"taskId":5,"status":"ready","solution":{"text":"two wörds"}}`, "two wörds"},
+		{captcha.Image, "", "id=5&code=a%0Ab", "", bad},
+		{captcha.Image, "", "id=5&code=+", "", bad},
+		{captcha.Image, "", "id=5&code=%EF%BF%BD", "", bad},
+		{captcha.Image, "", "id=5&code=" + strings.Repeat("x", longText+1), "", "(not of the type)"},
+		{captcha.Turnstile, "", "id=5&code=two+words", "", "(not of the type)"},
+	} {
+		c, err := ReadCallback(row.form, valuesOf(t, row.query), []byte(row.body))
+		got := c.Solution.Token
+		switch {
+		case errors.Is(err, ErrCallback):
+			got = bad
+		case err == nil && c.Err == nil && !IsAnswer(row.kind, got):
+			got = "(not of the type)"
+		}
+		if got != row.want || got == c.Solution.Token && c.Task != "5" {
+			t.Errorf("%s %s %s: %q of task %q (%v, %v), want %q", row.kind, row.query, row.body, got, c.Task, err, c.Err, row.want)
+		}
+	}
+	// A refusal shows no value.
+	c, err := ReadCallback(jsonType, nil, []byte(`{"errorId":1,"errorCode":"ERROR_X no long-pass-token-4711",`+
+		`"solution":{"captcha_id":"i","lot_number":"l","pass_token":"long-pass-token-4711","gen_time":"1","captcha_output":"o"}}`))
+	if got := verdictOf(c, err); got != "task ERROR_X no [redacted]" {
+		t.Errorf("a refusal is shown as %q", got)
+	}
 }
 
 func TestCallbackVerdicts(t *testing.T) {
@@ -233,6 +286,8 @@ func FuzzReadCallback(f *testing.F) {
 		{jsonType, "", `{"id":5,"code":"` + token + `","id":"5"}`},
 		{jsonType, "", `{"taskId":5,"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"tok","userAgent":"U"}}`},
 		{"", "code=x", `{"errorId":12,"errorCode":"ERROR_X tok"}`},
+		{jsonType, "", `{"taskId":5,"status":"ready","solution":{"challenge":"c","validate":"v","seccode":"s"}}`},
+		{jsonType, "", `{"taskId":5,"status":"ready","solution":{"text":"zwei wörter"}}`},
 		{formType, "", "id=5&code=%zz"},
 	} {
 		f.Add(seed.kind, seed.query, []byte(seed.body))
@@ -254,7 +309,7 @@ func FuzzReadCallback(f *testing.F) {
 			t.Fatalf("task %q", c.Task)
 		}
 		if c.Err == nil {
-			if !graphic(c.Solution.Token, maxReply) || saneAgent(c.Solution.UserAgent) != c.Solution.UserAgent {
+			if !readable(c.Solution.Token, maxReply) || saneAgent(c.Solution.UserAgent) != c.Solution.UserAgent {
 				t.Fatalf("solution %+v", c.Solution)
 			}
 			return

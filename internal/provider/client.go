@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -82,8 +81,8 @@ type Client struct {
 
 // protocol turns calls into requests and replies into answers.
 type protocol interface {
-	// submit's pingback is "" for none; the error: parameters that it cannot express
-	submit(id captcha.Identity, pingback string) (query, error)
+	// submit's error: parameters that it cannot express
+	submit(r Request) (query, error)
 	poll(task string, id captcha.Identity) query
 	balance() query
 	threads() (q query, offered bool)
@@ -95,8 +94,10 @@ type query struct {
 	path, contentType, body string
 
 	read    func(reply []byte) (answer, error) // the error is a garbled
+	answers captcha.Type                       // polls only: of which type the solution is
 	secrets []captcha.Secret                   // nothing that an answer gives may hold one: the key, a pingback's
 	hide    []captcha.Secret                   // what no text may show: the secrets, and the proxy
+	image   []byte                             // nor a piece of these
 }
 
 // answer is what the replies of either protocol come down to.
@@ -165,25 +166,29 @@ func (c *Client) Ready(at time.Time) (bool, time.Duration) { return c.health.rea
 // State tells how the provider is doing.
 func (c *Client) State(at time.Time) State { return c.health.state(at) }
 
-// Submit buys one task and returns its id. The service is asked to send the
-// result to the URL pingback, which may hold a secret; "" = not asked. Polls
-// work beside it. The error is an *Error, or ctx's where the caller gave up
-// before anything was sent. With Error.Unknown nobody can say whether the task
-// was bought.
-func (c *Client) Submit(ctx context.Context, id captcha.Identity, pingback string) (task string, err error) {
-	q, err := c.speak.submit(id, pingback)
+// Submit buys one task and returns its id. Polls work beside a pingback. The
+// error is an *Error, or ctx's where the caller gave up before anything was
+// sent. With Error.Unknown nobody can say whether the task was bought. The
+// picture is not kept.
+func (c *Client) Submit(ctx context.Context, r Request) (task string, err error) {
+	q, err := c.speak.submit(r)
+	if err == nil && r.Identity.Type == captcha.Image && len(r.Image) == 0 {
+		err = errors.New("the picture's bytes are missing")
+	}
 	if err != nil {
 		return "", &Error{Class: Parameters, Code: "cannot_be_asked", Err: err}
 	}
-	q.secrets = pingbackSecrets(pingback)
-	a, err := c.call(ctx, submit, q, id.Proxy)
+	q.secrets, q.image = pingbackSecrets(r.Pingback), r.Image
+	a, err := c.call(ctx, submit, q, r.Identity.Proxy)
 	return a.text, err
 }
 
 // Poll asks for a task's token. The error is ErrNotReady, an *Error, or ctx's.
 // The identity must be the one that the task was bought for.
 func (c *Client) Poll(ctx context.Context, task string, id captcha.Identity) (Solution, error) {
-	a, err := c.call(ctx, poll, c.speak.poll(task, id), id.Proxy)
+	q := c.speak.poll(task, id)
+	q.answers = id.Type
+	a, err := c.call(ctx, poll, q, id.Proxy)
 	return Solution{Token: a.text, UserAgent: a.userAgent}, err
 }
 
@@ -305,6 +310,9 @@ func (c *Client) verdict(a answer, q query) error {
 	e := &Error{Class: f.class, Code: word, Delay: max(f.delay, a.retryAfter)}
 	if !known {
 		e.Code = cmp.Or(clean(a.code, longCode, q.hide...), "unprintable")
+		if quotes(e.Code, q.image) {
+			e.Code = string(echoReply)
+		}
 	}
 	if f.note != "" {
 		e.Err = errors.New(f.note)
@@ -338,43 +346,4 @@ func outcome(err error, fault *Error, t *trouble) string {
 		return "transport"
 	}
 	return fault.Class.String()
-}
-
-// clean makes a service's own text fit to be shown: secrets out, everything
-// but printable ASCII out, and no more characters than most.
-func clean(text string, most int, secrets ...captcha.Secret) string {
-	text = printable(text)
-	for _, s := range secrets {
-		// All forms: as it is, as a form's body carries it, and as the line
-		// above left it.
-		for _, form := range []string{s.Reveal(), url.QueryEscape(s.Reveal()), printable(s.Reveal())} {
-			if form != "" {
-				text = strings.ReplaceAll(text, form, "[redacted]")
-			}
-		}
-	}
-	return text[:min(len(text), most)]
-}
-
-// printable drops everything but printable ASCII.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return -1
-		}
-		return r
-	}, text)
-}
-
-// graphic reports whether text is 1 to most visible ASCII characters: what
-// task ids and tokens are made of.
-func graphic(text string, most int) bool {
-	return text != "" && len(text) <= most &&
-		strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
-}
-
-// finite reads a number that may have come as text.
-func finite(text string) (float64, bool) {
-	n, err := strconv.ParseFloat(text, 64)
-	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
 }

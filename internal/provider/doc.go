@@ -15,6 +15,10 @@
 // The protocols are "legacy" (POST form to /in.php and /res.php, JSON or plain
 // text back) and "tasks" (POST JSON to /createTask and /getTaskResult).
 //
+// A solution is a text, whatever its type, so that it can be stored as one: a
+// token, what a picture says, or the named values of a GeeTest as the service
+// wrote them. IsAnswer judges it, captcha.Named reads the values.
+//
 // # What an error says
 //
 // Every failure is an *Error with a Class, but ErrNotReady and the caller's own
@@ -41,7 +45,8 @@
 //   - The key travels in the body alone. It is in no URL, error, log line or
 //     state, also when the service echoes it; nor are answers ever quoted but
 //     for an unknown error code, cleaned and cut. The same goes for the URL
-//     that a pingback is asked for at, and for what a pingback says.
+//     that a pingback is asked for at, for what a pingback says, and for the
+//     bytes of a picture, which nothing holds after its submit.
 //   - A report is made only while the provider is called at all. It opens no
 //     breaker, and of its answers only an account fault and a wish to be asked
 //     less tell anything about the provider.

@@ -2,6 +2,8 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -25,48 +27,107 @@ func (l legacy) form(path string, fields url.Values, read func([]byte) (answer, 
 	return query{path: path, contentType: "application/x-www-form-urlencoded", body: fields.Encode(), read: read}
 }
 
-func (l legacy) submit(id captcha.Identity, pingback string) (query, error) {
-	fields := url.Values{"pageurl": {id.Pageurl}}
-	set := func(name, value string) {
-		if value != "" {
-			fields.Set(name, value)
-		}
-	}
-	flag := func(name string, on bool) {
-		if on {
-			fields.Set(name, "1")
-		}
-	}
+func (l legacy) submit(r Request) (query, error) {
+	id := r.Identity
+	fields := params{}
 	switch id.Type {
 	case captcha.RecaptchaV2, captcha.RecaptchaV3:
-		set("method", "userrecaptcha")
-		set("googlekey", id.Sitekey)
+		fields.set("method", "userrecaptcha")
+		fields.set("googlekey", id.Sitekey)
 		if id.Type == captcha.RecaptchaV3 {
-			set("version", "v3")
+			fields.set("version", "v3")
 		}
+		fields.set("data-s", id.DataS)
 	case captcha.HCaptcha, captcha.Turnstile:
-		set("method", string(id.Type))
-		set("sitekey", id.Sitekey)
+		fields.set("method", string(id.Type))
+		fields.set("sitekey", id.Sitekey)
+		fields.set("data", cmp.Or(id.Data, id.RQData))
+	case captcha.GeeTest:
+		fields.set("method", "geetest")
+		fields.set("gt", id.GT)
+		fields.set("challenge", id.Challenge)
+		fields.set("api_server", id.APIServer)
+	case captcha.GeeTestV4:
+		l.geetestV4(fields, id.CaptchaID)
+	case captcha.Image:
+		l.picture(fields, id.Picture, r.Image)
 	default:
 		return query{}, fmt.Errorf("the legacy protocol has no method for type %q", id.Type)
 	}
-	flag("invisible", id.Invisible)
-	flag("enterprise", id.Enterprise)
-	set("action", id.Action)
+	fields.set("pageurl", id.Pageurl)
+	fields.flag("invisible", id.Invisible)
+	fields.flag("enterprise", id.Enterprise)
+	fields.set("action", id.Action)
 	if id.MinScore != 0 {
-		set("min_score", strconv.FormatFloat(id.MinScore, 'f', -1, 64))
+		fields.set("min_score", strconv.FormatFloat(id.MinScore, 'f', -1, 64))
 	}
-	set("data", id.Data)
-	set("userAgent", id.UserAgent)
-	set("proxy", id.Proxy.Reveal())
-	set("proxytype", strings.ToUpper(id.ProxyType))
-	set("pingback", pingback)
-	return l.form("/in.php", fields, l.readSubmit), nil
+	fields.set("userAgent", id.UserAgent)
+	fields.set("proxy", id.Proxy.Reveal())
+	fields.set("proxytype", strings.ToUpper(id.ProxyType))
+	fields.set("pingback", r.Pingback)
+	return l.form("/in.php", url.Values(fields), l.readSubmit), nil
+}
+
+// geetestV4 is a method of its own but at captchaai.
+func (l legacy) geetestV4(fields params, captchaID string) {
+	if l.profile.name == captchaAI {
+		fields.set("method", "geetest")
+		fields.set("version", "4")
+		fields.set("gt", captchaID)
+		return
+	}
+	fields.set("method", "geetest_v4")
+	fields.set("captcha_id", captchaID)
+}
+
+func (l legacy) picture(fields params, p captcha.Picture, image []byte) {
+	fields.set("method", "base64")
+	fields.set("body", base64.StdEncoding.EncodeToString(image))
+	fields.count("numeric", charsetNumber(p.Charset))
+	fields.flag("regsense", p.CaseSensitive)
+	fields.count("min_len", p.MinLength)
+	fields.count("max_len", p.MaxLength)
+	if l.profile.name == captchaAI { // whose clients say it this way, and whose page that way
+		fields.count("minLen", p.MinLength)
+		fields.count("maxLen", p.MaxLength)
+	}
+	fields.flag("phrase", p.Phrase)
+	fields.flag("calc", p.Math)
+	fields.set("lang", p.Language)
+	fields.set("textinstructions", p.Instructions)
+}
+
+// charsetNumber is the `numeric` of both protocols.
+func charsetNumber(c captcha.Charset) int {
+	return map[captcha.Charset]int{
+		captcha.Digits: 1, captcha.Letters: 2, captcha.DigitsOrLetters: 3, captcha.DigitsAndLetters: 4,
+	}[c]
+}
+
+// params are the fields of a submit; what says nothing is left out.
+type params url.Values
+
+func (p params) set(name, value string) {
+	if value != "" {
+		url.Values(p).Set(name, value)
+	}
+}
+
+func (p params) flag(name string, on bool) {
+	if on {
+		p.set(name, "1")
+	}
+}
+
+func (p params) count(name string, n int) {
+	if n != 0 {
+		p.set(name, strconv.Itoa(n))
+	}
 }
 
 func (l legacy) poll(task string, id captcha.Identity) query {
 	return l.form("/res.php", url.Values{"action": {"get"}, "id": {task}}, func(reply []byte) (answer, error) {
-		return l.readPoll(reply, id.Enterprise)
+		return l.readPoll(reply, id)
 	})
 }
 
@@ -113,25 +174,44 @@ func (l legacy) readSubmit(reply []byte) (answer, error) {
 	return answer{text: task}, nil
 }
 
-// readPoll finds the token in `request`, or in `result` where enterprise
+// readPoll finds the answer in `request`, or in `result` where enterprise
 // answers of some services have it.
-func (l legacy) readPoll(reply []byte, enterprise bool) (answer, error) {
+func (l legacy) readPoll(reply []byte, id captcha.Identity) (answer, error) {
 	r, a, err := l.parse(reply)
 	if err != nil || a.notReady || a.code != "" {
 		return a, err
-	}
-	first, second := quoted(r.Request), quoted(r.Result)
-	if enterprise && second != "" || first == "" {
-		first = second
-	}
-	if !graphic(first, maxReply) {
-		return answer{}, oddReply
 	}
 	ua := agent(r.UserAgent)
 	if ua == "" {
 		ua = agent(r.UserAgent2)
 	}
-	return answer{text: first, userAgent: ua}, nil
+	switch {
+	case captcha.HasNamed(id.Type):
+		return solution(id.Type, cmp.Or(named(id.Type, r.Request, r.Result), besideStatus(id.Type, reply)), ua)
+	case id.Type == captcha.Image: // digits may come as a number
+		return solution(id.Type, cmp.Or(plain(r.Request), plain(r.Result)), ua)
+	}
+	first, second := quoted(r.Request), quoted(r.Result)
+	if id.Enterprise && second != "" || first == "" {
+		first = second
+	}
+	return solution(id.Type, first, ua)
+}
+
+// besideStatus finds named values that are fields of the reply itself, and gives them
+// as an object; "" where they are not there.
+func besideStatus(t captcha.Type, reply []byte) string {
+	var whole json.RawMessage
+	reply, err := sniff(reply)
+	if err != nil || decode(reply, &whole) != nil {
+		return ""
+	}
+	values := captcha.Named(t, string(whole))
+	if values == nil {
+		return ""
+	}
+	text, _ := json.Marshal(values) // texts alone
+	return string(text)
 }
 
 func (l legacy) readBalance(reply []byte) (answer, error) {

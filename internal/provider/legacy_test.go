@@ -58,7 +58,7 @@ func TestLegacyFields(t *testing.T) {
 		var got []received
 		c, _ := serve(t, Config{}, recorder(t, &got, `{"status":1,"request":"0123"}`))
 		row.id.Sitekey, row.id.Pageurl = site, page
-		task, err := c.Submit(context.Background(), row.id, "")
+		task, err := c.Submit(context.Background(), Request{Identity: row.id})
 		if err != nil || task != "0123" || len(got) != 1 {
 			t.Fatalf("%+v: task %q, error %v, %d requests", row.id, task, err, len(got))
 		}
@@ -81,19 +81,23 @@ func TestLegacyFields(t *testing.T) {
 func TestPingbackIsAskedFor(t *testing.T) {
 	for _, id := range everyKind() {
 		var got []received
+		r := request(id)
+		r.Pingback = pingback
 		c, _ := serve(t, Config{}, recorder(t, &got, `{"status":1,"request":"5"}`))
-		if _, err := c.Submit(context.Background(), id, pingback); err != nil {
+		if _, err := c.Submit(context.Background(), r); err != nil {
 			t.Fatal(err)
 		}
 		if fields, err := url.ParseQuery(got[0].body); err != nil || fields.Get("pingback") != pingback {
 			t.Errorf("%+v sends %v, %v", id, fields, err)
 		}
 		c, _ = serve(t, Config{API: APITasks}, recorder(t, &got, `{"errorId":0,"taskId":5}`))
-		if _, err := c.Submit(context.Background(), id, pingback); err != nil {
+		if _, err := c.Submit(context.Background(), r); err != nil {
 			t.Fatal(err)
 		}
 		var sent map[string]any
-		if err := json.Unmarshal([]byte(got[1].body), &sent); err != nil || sent["callbackUrl"] != pingback || len(sent) != 3 {
+		err := json.Unmarshal([]byte(got[1].body), &sent)
+		delete(sent, "languagePool") // of some pictures
+		if err != nil || sent["callbackUrl"] != pingback || len(sent) != 3 {
 			t.Errorf("%+v sends %v, %v", id, sent, err)
 		}
 	}
@@ -203,7 +207,7 @@ func TestLegacySubmitReplies(t *testing.T) {
 	} {
 		c, _, _, says := wired(t, Config{Profile: twoCaptcha})
 		says(http.StatusOK, reply)
-		if got := gist(c.Submit(context.Background(), v2, "")); got != want {
+		if got := gist(c.Submit(context.Background(), Request{Identity: v2})); got != want {
 			t.Errorf("%s is taken for %q, want %q", reply, got, want)
 		}
 	}
@@ -288,6 +292,8 @@ func TestThreads(t *testing.T) {
 func FuzzLegacy(f *testing.F) {
 	for _, seed := range []string{
 		`{"status":1,"request":"5","user_agent":"U"}`, `{"status":0,"request":"ERROR_X"}`, `{"status":1,"result":"t"}`,
+		"OK|challenge:c,validate:v,seccode:s", `{"status":1,"request":{"challenge":"c","validate":"v","seccode":"s"}}`,
+		`{"status":1,"challenge":"c","validate":"v","seccode":"s"}`, "OK|zwei wörter",
 		"OK|5", "ERROR: 1001", "CAPCHA_NOT_READY", "<html>", `{"threads":5}`, "600", `{"status":1,"request":-1e9}`,
 	} {
 		f.Add([]byte(seed))
@@ -296,8 +302,10 @@ func FuzzLegacy(f *testing.F) {
 	l := legacy{key: canary, profile: p}
 	f.Fuzz(func(t *testing.T, reply []byte) {
 		checkAnswer(t, l.readSubmit, reply, longTask)
-		checkAnswer(t, func(b []byte) (answer, error) { return l.readPoll(b, false) }, reply, maxReply)
-		checkAnswer(t, func(b []byte) (answer, error) { return l.readPoll(b, true) }, reply, maxReply)
+		checkAnswer(t, func(b []byte) (answer, error) { return l.readPoll(b, captcha.Identity{Enterprise: true}) }, reply, maxReply)
+		for _, kind := range captcha.SolvableTypes() {
+			checkSolution(t, func(b []byte) (answer, error) { return l.readPoll(b, captcha.Identity{Type: kind}) }, reply, kind)
+		}
 		checkAnswer(t, l.readBalance, reply, 0)
 		checkAnswer(t, l.readThreads, reply, 0)
 	})
@@ -306,6 +314,21 @@ func FuzzLegacy(f *testing.F) {
 // checkAnswer holds for every reply: it is one of unreadable, refused, not
 // ready and granted, and what was granted is sane.
 func checkAnswer(t *testing.T, read func([]byte) (answer, error), reply []byte, longest int) {
+	t.Helper()
+	if a, granted := checkForm(t, read, reply); granted && longest > 0 && !graphic(a.text, longest) {
+		t.Fatalf("granted %q", a.text)
+	}
+}
+
+// checkSolution is checkAnswer of a poll for a task of a type.
+func checkSolution(t *testing.T, read func([]byte) (answer, error), reply []byte, kind captcha.Type) {
+	t.Helper()
+	if a, granted := checkForm(t, read, reply); granted && !IsAnswer(kind, a.text) {
+		t.Fatalf("granted %q to %s", a.text, kind)
+	}
+}
+
+func checkForm(t *testing.T, read func([]byte) (answer, error), reply []byte) (a answer, granted bool) {
 	t.Helper()
 	a, err := read(reply)
 	var g garbled
@@ -326,7 +349,8 @@ func checkAnswer(t *testing.T, read func([]byte) (answer, error), reply []byte, 
 		if a.text != "" {
 			t.Fatalf("not ready and granted: %+v", a)
 		}
-	case longest > 0 && !graphic(a.text, longest):
-		t.Fatalf("granted %q", a.text)
+	default:
+		return a, true
 	}
+	return a, false
 }

@@ -105,7 +105,7 @@ func faults() map[string]fault {
 			ERROR_RECAPTCHA_INVALID_SITEKEY ERROR_BAD_TOKEN_OR_PAGEURL ERROR_BAD_PARAMETERS
 			ERROR_DOMAIN_NOT_ALLOWED ERROR_CAPTCHA_ID ERROR_NO_SUCH_METHOD ERROR_TASK_NOT_SUPPORTED
 			ERROR_TASK_ABSENT ERROR_BAD_PROXY ERROR_INVALID_TASK_DATA ERROR_BAD_REQUEST`},
-		// Images; no target is one, so such an answer means a wrong method.
+		// Pictures.
 		{Parameters, 0, `ERROR_UPLOAD ERROR_ZERO_CAPTCHA_FILESIZE ERROR_TOO_BIG_CAPTCHA_FILESIZE
 			ERROR_WRONG_FILE_EXTENSION ERROR_IMAGE_TYPE_NOT_SUPPORTED ERROR_CAPTCHAIMAGE_BLOCKED
 			TOO_MANY_BAD_IMAGES`},
@@ -152,10 +152,13 @@ func codeOf(errorID string) string {
 }
 
 // pace is what suits a type where the file says nothing: reCAPTCHA takes
-// longer than the others, and no service wants polls closer than this.
+// longer than the others, a picture is read soon, and no service wants polls
+// closer than this.
 func pace(profile, api string, t captcha.Type) (firstPoll, interval time.Duration) {
 	slow := t == captcha.RecaptchaV2 || t == captcha.RecaptchaV3
 	switch {
+	case t == captcha.Image:
+		return 5 * time.Second, 5 * time.Second
 	case profile == captchaAI:
 		return 15 * time.Second, 5 * time.Second
 	case profile == generic && api == APITasks:

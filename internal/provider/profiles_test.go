@@ -148,6 +148,13 @@ func TestPace(t *testing.T) {
 		{generic, APILegacy, captcha.Turnstile, 5 * s, 5 * s},
 		{generic, APITasks, captcha.RecaptchaV2, 10 * s, 3 * s},
 		{generic, APITasks, captcha.Turnstile, 10 * s, 3 * s},
+		{captchaAI, APILegacy, captcha.GeeTest, 15 * s, 5 * s},
+		{captchaAI, APILegacy, captcha.GeeTestV4, 15 * s, 5 * s},
+		{twoCaptcha, APILegacy, captcha.GeeTest, 5 * s, 5 * s},
+		{twoCaptcha, APITasks, captcha.GeeTestV4, 5 * s, 5 * s},
+		{captchaAI, APILegacy, captcha.Image, 5 * s, 5 * s},
+		{twoCaptcha, APITasks, captcha.Image, 5 * s, 5 * s},
+		{generic, APITasks, captcha.Image, 5 * s, 5 * s},
 	} {
 		c, _ := newClient(t, Config{Profile: row.profile, API: row.api})
 		if first, interval := c.Pace(row.kind); first != row.first || interval != row.interval {

@@ -2,18 +2,58 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
 	"strings"
+
+	"poold/internal/captcha"
 )
 
 // What both protocols need to read a reply that may be anything.
 
 const (
-	longTask  = 128 // bytes of a task id
-	longAgent = 512 // bytes of a user agent
+	longTask  = 128     // bytes of a task id
+	longAgent = 512     // bytes of a user agent
+	longText  = 4 << 10 // bytes of a picture's text
 )
+
+// IsAnswer reports whether text can be the solution of a task of a type.
+func IsAnswer(t captcha.Type, text string) bool {
+	switch {
+	case captcha.HasNamed(t):
+		return readable(text, maxReply) && captcha.Named(t, text) != nil
+	case t == captcha.Image:
+		return readable(text, longText)
+	}
+	return graphic(text, maxReply)
+}
+
+// solution is the answer to a poll that found the task solved.
+func solution(t captcha.Type, text, agent string) (answer, error) {
+	if !IsAnswer(t, text) {
+		return answer{}, oddReply
+	}
+	return answer{text: text, userAgent: agent}, nil
+}
+
+// named finds the answer that has named values: a text, an object, or an object in a
+// text. An object becomes a text without the space between its parts. "" where none
+// of the candidates is one.
+func named(t captcha.Type, candidates ...json.RawMessage) string {
+	for _, raw := range candidates {
+		text := cmp.Or(quoted(raw), string(raw))
+		var b bytes.Buffer
+		if json.Compact(&b, []byte(text)) == nil {
+			text = b.String()
+		}
+		if captcha.Named(t, text) != nil {
+			return text
+		}
+	}
+	return ""
+}
 
 // sniff trims a reply and refuses what is not a protocol's at all. The
 // Content-Type is not asked: services send JSON as text/html.

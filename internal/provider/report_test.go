@@ -231,7 +231,7 @@ func TestReportsReachTheBooks(t *testing.T) {
 				service := simulated.New(simulated.Options{Key: canary, Median: time.Nanosecond, Ledger: true})
 				c, _ := serve(t, Config{API: row.api, Profile: row.profile}, service.ServeHTTP)
 				ctx := context.Background()
-				task, err := c.Submit(ctx, captcha.Identity{Type: kind, Sitekey: "k", Pageurl: "https://example.com"}, "")
+				task, err := c.Submit(ctx, Request{Identity: captcha.Identity{Type: kind, Sitekey: "k", Pageurl: "https://example.com"}})
 				if err != nil {
 					t.Fatal(err)
 				}

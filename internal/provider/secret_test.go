@@ -109,7 +109,7 @@ func exercise(t *testing.T, c *Client, j *journal, name string, id captcha.Ident
 	t.Helper()
 	ctx := context.Background()
 	for range outageAfter + 1 {
-		task, err := c.Submit(ctx, id, pingback)
+		task, err := c.Submit(ctx, Request{Identity: id, Pingback: pingback})
 		// These know no pingback, or no proxy either, so a service that still
 		// does would not be noticed.
 		var solution Solution

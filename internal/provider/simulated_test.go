@@ -1,9 +1,14 @@
 package provider
 
 import (
-	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
+	"maps"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,60 +17,55 @@ import (
 )
 
 // TestAgainstAWholeService buys every kind of token in both protocols from the
-// simulated service, which reads what it is asked strictly.
+// simulated service, which reads what it is asked strictly, and gets it in every
+// shape in which services answer.
 func TestAgainstAWholeService(t *testing.T) {
-	ids := everyKind()
-	for _, api := range []string{APILegacy, APITasks} {
-		t.Run(api, func(t *testing.T) {
+	for _, row := range []struct {
+		api, profile string
+		flavour      simulated.Flavour
+		shape        simulated.Shape
+	}{
+		{APILegacy, captchaAI, simulated.CaptchaAI, simulated.ShapeList},
+		{APILegacy, captchaAI, simulated.CaptchaAI, simulated.ShapeText},
+		{APILegacy, captchaAI, simulated.CaptchaAI, simulated.ShapeFields},
+		{APILegacy, twoCaptcha, simulated.TwoCaptcha, simulated.ShapeObject},
+		{APILegacy, twoCaptcha, simulated.TwoCaptcha, simulated.ShapeList},
+		{APILegacy, generic, simulated.TwoCaptcha, simulated.ShapeFields},
+		{APITasks, captchaAI, simulated.CaptchaAI, ""},
+		{APITasks, twoCaptcha, simulated.TwoCaptcha, ""},
+		{APITasks, generic, simulated.CaptchaAI, ""},
+	} {
+		t.Run(row.api+"/"+row.profile+"/"+string(row.shape), func(t *testing.T) {
 			t.Parallel()
 			o := simulated.Options{
-				Key: canary, Median: time.Hour, Threads: 100, Ledger: true,
+				Key: canary, Flavour: row.flavour, Shape: row.shape, Median: time.Hour, Threads: 100, Ledger: true,
 				NumericIDs: true, EnterpriseInResult: true, UserAgent: "a browser",
 			}
 			busy := simulated.New(o)
 			o.Median = time.Millisecond
 			service := simulated.New(o)
-			waiting, _ := serve(t, Config{API: api}, busy.ServeHTTP)
-			c, _ := serve(t, Config{API: api, Balance: true}, service.ServeHTTP)
-			ctx := context.Background()
-			for i, id := range ids {
-				task, err := waiting.Submit(ctx, id, "")
-				if err != nil {
-					t.Fatalf("%+v: %v", id, err)
-				}
-				if _, err := waiting.Poll(ctx, task, id); !errors.Is(err, ErrNotReady) {
-					t.Errorf("%+v: polled an hour before its end: %v", id, err)
-				}
-				task, err = c.Submit(ctx, id, "")
-				if err != nil {
-					t.Fatalf("%+v: %v", id, err)
-				}
-				solution, err := c.Poll(ctx, task, id)
-				for errors.Is(err, ErrNotReady) {
-					time.Sleep(time.Millisecond)
-					solution, err = c.Poll(ctx, task, id)
-				}
-				if err != nil || solution.UserAgent == "" {
-					t.Fatalf("%+v: %+v, %v", id, solution, err)
-				}
-				sale := service.Sold()[i]
-				if sale.Task != task || sale.Identity != id || sale.Token != solution.Token {
-					t.Errorf("ordered %+v, sold %+v", id, sale.Identity)
-				}
-			}
-			if total, ok, err := c.Threads(ctx); err != nil || ok != (api == APILegacy) || ok && total != 100 {
+			cfg := Config{API: row.api, Profile: row.profile, Balance: true}
+			waiting, _ := serve(t, cfg, busy.ServeHTTP)
+			c, j := serve(t, cfg, service.ServeHTTP)
+			buyEveryKind(t, waiting, c, service)
+			ctx := t.Context()
+			offered := row.api == APILegacy && row.profile == captchaAI
+			if total, ok, err := c.Threads(ctx); err != nil || ok != offered || ok && total != 100 {
 				t.Errorf("threads: %d %v %v", total, ok, err)
 			}
 			if err := c.ReadBalance(ctx); err != nil || c.State(time.Now()).Balance == nil {
 				t.Errorf("balance: %v", err)
 			}
-			_, err := c.Poll(ctx, "123", ids[0])
+			_, err := c.Poll(ctx, "123", everyKind()[0])
 			if e := faultOf(t, err); e.Class != Task {
 				t.Errorf("an unknown task: %v", e)
 			}
-			_, err = c.Submit(ctx, captcha.Identity{Type: captcha.Turnstile, Sitekey: "k"}, "")
+			_, err = c.Submit(ctx, Request{Identity: captcha.Identity{Type: captcha.Turnstile, Sitekey: "k"}})
 			if e := faultOf(t, err); e.Class != Parameters {
 				t.Errorf("no page: %v", e)
+			}
+			if found := shownOfPicture(j.logged()); found {
+				t.Errorf("the picture is in the log: %s", j.logged())
 			}
 		})
 	}
@@ -76,22 +76,207 @@ func TestAgainstAWholeService(t *testing.T) {
 	}
 }
 
+// buyEveryKind buys one of each at a service that solves nothing, and one at a service
+// that solves at once.
+func buyEveryKind(t *testing.T, waiting, c *Client, service *simulated.Service) {
+	t.Helper()
+	ctx := t.Context()
+	for i, id := range everyKind() {
+		task, err := waiting.Submit(ctx, request(id))
+		if err != nil {
+			t.Fatalf("%+v: %v", id, err)
+		}
+		if _, err := waiting.Poll(ctx, task, id); !errors.Is(err, ErrNotReady) {
+			t.Errorf("%+v: polled an hour before its end: %v", id, err)
+		}
+		task, err = c.Submit(ctx, request(id))
+		if err != nil {
+			t.Fatalf("%+v: %v", id, err)
+		}
+		solution, err := c.Poll(ctx, task, id)
+		for errors.Is(err, ErrNotReady) {
+			time.Sleep(time.Millisecond)
+			solution, err = c.Poll(ctx, task, id)
+		}
+		if err != nil || solution.UserAgent == "" {
+			t.Fatalf("%+v: %+v, %v", id, solution, err)
+		}
+		sale := service.Sold()[i]
+		if sale.Task != task || sale.Identity != id {
+			t.Errorf("ordered %+v, sold %+v", id, sale.Identity)
+		}
+		got, sold := captcha.Named(id.Type, solution.Token), captcha.Named(id.Type, sale.Token)
+		if captcha.HasNamed(id.Type) && (got == nil || !maps.Equal(got, sold)) ||
+			!captcha.HasNamed(id.Type) && solution.Token != sale.Token {
+			t.Errorf("%s: got %s, sold %s", id.Type, solution.Token, sale.Token)
+		}
+		if whose, ok := simulated.IdentityOf(solution.Token); !ok || whose != id.ID() {
+			t.Errorf("%s: got the token of %s, %v: %s", id.Type, whose, ok, solution.Token)
+		}
+	}
+}
+
+// The pingbacks of the service are read for every type.
+func TestPingbacksOfAWholeService(t *testing.T) {
+	for _, row := range []struct {
+		api, profile string
+		flavour      simulated.Flavour
+	}{{APILegacy, captchaAI, simulated.CaptchaAI}, {APILegacy, twoCaptcha, simulated.TwoCaptcha}, {APITasks, twoCaptcha, simulated.TwoCaptcha}} {
+		t.Run(row.api+"/"+row.profile, func(t *testing.T) {
+			said := make(chan Callback, 1)
+			receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				var body strings.Builder
+				_, _ = bodyOf(&body, r)
+				c, err := ReadCallback(r.Header.Get("Content-Type"), r.URL.Query(), []byte(body.String()))
+				if err != nil {
+					t.Errorf("%s: %v", body.String(), err)
+				}
+				said <- c
+			}))
+			defer receiver.Close()
+			service := simulated.New(simulated.Options{Flavour: row.flavour, Median: time.Millisecond, Ledger: true})
+			defer service.Close()
+			c, _ := serve(t, Config{API: row.api, Profile: row.profile}, service.ServeHTTP)
+			for i, id := range everyKind() {
+				r := request(id)
+				r.Pingback = receiver.URL
+				task, err := c.Submit(t.Context(), r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := <-said
+				whose, _ := simulated.IdentityOf(got.Solution.Token)
+				if got.Err != nil || got.Task != task || !IsAnswer(id.Type, got.Solution.Token) || whose != service.Sold()[i].ID {
+					t.Errorf("%s: told of task %s: %v", id.Type, got.Task, got.Err)
+				}
+			}
+		})
+	}
+}
+
+// A type and its faults: what the service finds wrong is told as a fault of the
+// parameters, and nothing was bought.
+func TestRefusedByAWholeService(t *testing.T) {
+	geetest := captcha.Identity{Type: captcha.GeeTest, GT: hex32, Challenge: "c", Pageurl: "https://example.com/"}
+	v4 := captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: hex32, Pageurl: "https://example.com/"}
+	for _, row := range []struct {
+		name          string
+		request       Request
+		legacy, tasks string // codes
+	}{
+		{"no gt", Request{Identity: with(geetest, func(i *captcha.Identity) { i.GT = "" })}, "ERROR_BAD_PARAMETERS", "ERROR_BAD_PARAMETERS"},
+		{"no challenge", Request{Identity: with(geetest, func(i *captcha.Identity) { i.Challenge = "" })}, "ERROR_BAD_PARAMETERS", "ERROR_BAD_PARAMETERS"},
+		{"no page", Request{Identity: with(geetest, func(i *captcha.Identity) { i.Pageurl = "" })}, "ERROR_PAGEURL", "ERROR_BAD_PARAMETERS"},
+		{"unknown captcha id", Request{Identity: with(v4, func(i *captcha.Identity) { i.CaptchaID = "nobody's" })}, "ERROR_CAPTCHA_ID", "ERROR_CAPTCHA_ID"},
+		{"no captcha id", Request{Identity: with(v4, func(i *captcha.Identity) { i.CaptchaID = "" })}, "ERROR_CAPTCHA_ID", "ERROR_CAPTCHA_ID"},
+		{"no picture", Request{Identity: captcha.Identity{Type: captcha.Image}}, "cannot_be_asked", "cannot_be_asked"},
+		{"no image", Request{Identity: captcha.Identity{Type: captcha.Image}, Image: []byte("%PDF-1.7 and so on")}, "ERROR_IMAGE_TYPE_NOT_SUPPORTED", "ERROR_IMAGE_TYPE_NOT_SUPPORTED"},
+		{"too big", Request{Identity: captcha.Identity{Type: captcha.Image}, Image: append(thePicture(), make([]byte, 1<<20)...)}, "ERROR_TOO_BIG_CAPTCHA_FILESIZE", "ERROR_TOO_BIG_CAPTCHA_FILESIZE"},
+		{"lengths", Request{Identity: captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{MinLength: 3, MaxLength: 2}}, Image: thePicture()}, "ERROR_BAD_PARAMETERS", "ERROR_BAD_PARAMETERS"},
+		{"a language", Request{Identity: captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "de"}}, Image: thePicture()}, "", "cannot_be_asked"},
+		{"a picture with a proxy", Request{Identity: captcha.Identity{Type: captcha.Image, Proxy: "192.0.2.1:80", ProxyType: "http"}, Image: thePicture()}, "", "cannot_be_asked"},
+		{"too big for one", Request{Identity: captcha.Identity{Type: captcha.Image}, Image: append(thePicture(), make([]byte, 100_000)...)}, "", "ERROR_TOO_BIG_CAPTCHA_FILESIZE"},
+	} {
+		for _, api := range []string{APILegacy, APITasks} {
+			// captchaai and 2captcha, which differ in how large a picture may be.
+			profile, flavour, want := captchaAI, simulated.CaptchaAI, row.legacy
+			if api == APITasks {
+				profile, flavour, want = twoCaptcha, simulated.TwoCaptcha, row.tasks
+			}
+			service := simulated.New(simulated.Options{Flavour: flavour})
+			c, j := serve(t, Config{API: api, Profile: profile}, service.ServeHTTP)
+			_, err := c.Submit(t.Context(), row.request)
+			if want == "" {
+				if err != nil {
+					t.Errorf("%s, %s: %v", api, row.name, err)
+				}
+				continue
+			}
+			if e := faultOf(t, err); e.Class != Parameters || e.Code != want || e.Unknown || service.Totals().Submitted != 0 {
+				t.Errorf("%s, %s: %v, want %s", api, row.name, err, want)
+			}
+			if shownOfPicture(err.Error() + j.logged()) {
+				t.Errorf("%s, %s: the picture is shown: %v, %s", api, row.name, err, j.logged())
+			}
+		}
+	}
+}
+
+func with(id captcha.Identity, change func(*captcha.Identity)) captcha.Identity {
+	change(&id)
+	return id
+}
+
+const (
+	hex32         = "81dc9bdb52d04dc20036dbd8313ed055"
+	pictureCanary = "picture-canary-4711-"
+)
+
+// thePicture is the image that is bought.
+func thePicture() []byte {
+	return []byte("\x89PNG\r\n\x1a\n" + strings.Repeat(pictureCanary, 30))
+}
+
+// shownOfPicture reports whether a text shows a piece of it, in whichever form.
+func shownOfPicture(text string) bool {
+	if strings.Contains(text, pictureCanary[:10]) {
+		return true
+	}
+	encoded := base64.StdEncoding.EncodeToString(thePicture())
+	for i := range len(encoded) - 16 {
+		if strings.Contains(text, encoded[i:i+16]) {
+			return true
+		}
+	}
+	return false
+}
+
+// request is what an identity is bought by.
+func request(id captcha.Identity) Request {
+	r := Request{Identity: id}
+	if id.Type == captcha.Image {
+		r.Image = thePicture()
+	}
+	return r
+}
+
 // everyKind is each type, once with little and once with all that it takes.
 func everyKind() []captcha.Identity {
+	sum := sha256.Sum256(thePicture())
 	var ids []captcha.Identity
-	for _, kind := range captcha.Types() {
-		id := captcha.Identity{Type: kind, Sitekey: "a-sitekey", Pageurl: "https://example.com/?a=b&c=d"}
+	for _, kind := range captcha.SolvableTypes() {
+		id := captcha.Identity{Type: kind, Pageurl: "https://example.com/?a=b&c=d"}
+		switch kind {
+		case captcha.GeeTest:
+			id.GT, id.Challenge = hex32, "d93591bdf7860e1e4ee2fca799911215"
+		case captcha.GeeTestV4:
+			id.CaptchaID = hex32
+		case captcha.Image:
+			id.Pageurl, id.Picture.SHA256 = "", hex.EncodeToString(sum[:])
+		default:
+			id.Sitekey = "a-sitekey"
+		}
 		ids = append(ids, id)
 		id.UserAgent, id.Proxy, id.ProxyType = "Mozilla/5.0 (X11)", "user:p@ss@192.0.2.1:8080", "socks5"
 		switch kind {
 		case captcha.RecaptchaV2:
-			id.Invisible, id.Enterprise = true, true
+			id.Invisible, id.DataS = true, "data-s+/="
+			ids = append(ids, id)
+			id.Enterprise = true
 		case captcha.RecaptchaV3:
 			id.Enterprise, id.Action, id.MinScore = true, "homepage", 0.7
 		case captcha.HCaptcha:
-			id.Invisible = true
+			id.Invisible, id.RQData = true, "rqdata+/="
 		case captcha.Turnstile:
 			id.Action, id.Data = "login", "c&d=e"
+		case captcha.GeeTest:
+			id.APIServer = "api-na.geetest.example"
+		case captcha.Image:
+			id.Proxy, id.ProxyType, id.UserAgent = "", "", ""
+			id.Picture = captcha.Picture{
+				SHA256: id.Picture.SHA256, Charset: captcha.DigitsAndLetters, CaseSensitive: true, MinLength: 2, MaxLength: 20,
+				Phrase: true, Math: true, Language: "ru", Instructions: "die rötlichen & großen",
+			}
 		}
 		ids = append(ids, id)
 	}

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -18,17 +19,37 @@ type tasks struct {
 
 // taskSpec is the `task` of createTask.
 type taskSpec struct {
-	Type         string  `json:"type"`
-	WebsiteURL   string  `json:"websiteURL"`
-	WebsiteKey   string  `json:"websiteKey"`
-	IsInvisible  bool    `json:"isInvisible,omitempty"`
-	IsEnterprise bool    `json:"isEnterprise,omitempty"` // v3; v2 has a type of its own
-	PageAction   string  `json:"pageAction,omitempty"`   // reCAPTCHA
-	MinScore     float64 `json:"minScore,omitempty"`
-	Action       string  `json:"action,omitempty"` // Turnstile
-	Data         string  `json:"data,omitempty"`
-	UserAgent    string  `json:"userAgent,omitempty"`
+	Type         string            `json:"type"`
+	WebsiteURL   string            `json:"websiteURL,omitempty"`
+	WebsiteKey   string            `json:"websiteKey,omitempty"`
+	IsInvisible  bool              `json:"isInvisible,omitempty"`
+	IsEnterprise bool              `json:"isEnterprise,omitempty"` // v3; v2 has a type of its own
+	PageAction   string            `json:"pageAction,omitempty"`   // reCAPTCHA
+	MinScore     float64           `json:"minScore,omitempty"`
+	DataS        string            `json:"recaptchaDataSValue,omitempty"`
+	Payload      map[string]string `json:"enterprisePayload,omitempty"`
+	Action       string            `json:"action,omitempty"` // Turnstile
+	Data         string            `json:"data,omitempty"`
+	GT           string            `json:"gt,omitempty"` // GeeTest, as what follows
+	Challenge    string            `json:"challenge,omitempty"`
+	APIServer    string            `json:"geetestApiServerSubdomain,omitempty"`
+	Version      int               `json:"version,omitempty"`
+	Init         map[string]string `json:"initParameters,omitempty"`
+	UserAgent    string            `json:"userAgent,omitempty"`
+	*taskPicture
 	*taskProxy
+}
+
+// taskPicture is what an ImageToTextTask has of its own.
+type taskPicture struct {
+	Body      []byte `json:"body"` // in JSON, base64
+	Numeric   int    `json:"numeric,omitempty"`
+	Case      bool   `json:"case,omitempty"`
+	MinLength int    `json:"minLength,omitempty"`
+	MaxLength int    `json:"maxLength,omitempty"`
+	Phrase    bool   `json:"phrase,omitempty"`
+	Math      bool   `json:"math,omitempty"`
+	Comment   string `json:"comment,omitempty"`
 }
 
 type taskProxy struct {
@@ -46,41 +67,89 @@ func (t tasks) post(path string, fields map[string]any, read func([]byte) (answe
 	return query{path: path, contentType: "application/json", body: string(body), read: read}
 }
 
-func (t tasks) submit(id captcha.Identity, pingback string) (query, error) {
+func (t tasks) submit(r Request) (query, error) {
+	spec, err := t.spec(r)
+	if err != nil {
+		return query{}, err
+	}
+	fields := map[string]any{"task": spec}
+	if r.Pingback != "" {
+		fields["callbackUrl"] = r.Pingback
+	}
+	if language := r.Identity.Picture.Language; language != "" {
+		workers, known := languagePools[language]
+		if !known {
+			return query{}, fmt.Errorf("the tasks protocol knows the languages en and ru alone, not %q", language)
+		}
+		fields["languagePool"] = workers
+	}
+	return t.post("/createTask", fields, readCreated), nil
+}
+
+// languagePools are the workers who read a language.
+var languagePools = map[string]string{"en": "en", "ru": "rn"}
+
+func (t tasks) spec(r Request) (taskSpec, error) {
+	id := r.Identity
 	spec := taskSpec{
 		WebsiteURL: id.Pageurl, WebsiteKey: id.Sitekey, IsInvisible: id.Invisible,
 		MinScore: id.MinScore, Data: id.Data, UserAgent: id.UserAgent,
 	}
 	switch id.Type {
 	case captcha.RecaptchaV2:
-		spec.Type, spec.PageAction = "RecaptchaV2", id.Action
+		spec.Type, spec.PageAction, spec.DataS = "RecaptchaV2", id.Action, id.DataS
 		if id.Enterprise {
-			spec.Type = "RecaptchaV2Enterprise"
+			spec.Type, spec.DataS = "RecaptchaV2Enterprise", ""
+			spec.Payload = payload("s", id.DataS)
 		}
 	case captcha.RecaptchaV3:
 		spec.Type, spec.PageAction, spec.IsEnterprise = "RecaptchaV3", id.Action, id.Enterprise
 	case captcha.HCaptcha:
-		spec.Type, spec.IsEnterprise = "HCaptcha", id.Enterprise
+		spec.Type, spec.IsEnterprise, spec.Payload = "HCaptcha", id.Enterprise, payload("rqdata", id.RQData)
 	case captcha.Turnstile:
 		spec.Type, spec.Action = "Turnstile", id.Action
+	case captcha.GeeTest:
+		spec.Type, spec.GT, spec.Challenge, spec.APIServer = "GeeTest", id.GT, id.Challenge, id.APIServer
+	case captcha.GeeTestV4:
+		spec.Type, spec.Version, spec.GT = "GeeTest", 4, id.CaptchaID
+		if t.profile.name == twoCaptcha {
+			spec.GT, spec.Init = "", payload("captcha_id", id.CaptchaID)
+		}
+	case captcha.Image:
+		spec.Type, spec.taskPicture = "ImageToTextTask", pictureOf(id.Picture, r.Image)
+		if id.Proxy != "" {
+			return spec, errors.New("the tasks protocol has no picture with a proxy")
+		}
+		return spec, nil
 	default:
-		return query{}, fmt.Errorf("the tasks protocol has no type for %q", id.Type)
+		return spec, fmt.Errorf("the tasks protocol has no type for %q", id.Type)
 	}
 	spec.Type += "Task"
 	if id.Proxy == "" {
 		spec.Type += "Proxyless"
-	} else {
-		proxy, ok := splitProxy(id.Proxy.Reveal(), id.ProxyType)
-		if !ok {
-			return query{}, fmt.Errorf("the proxy is not [user:password@]host:port")
-		}
-		spec.taskProxy = proxy
+		return spec, nil
 	}
-	fields := map[string]any{"task": spec}
-	if pingback != "" {
-		fields["callbackUrl"] = pingback
+	proxy, ok := splitProxy(id.Proxy.Reveal(), id.ProxyType)
+	if !ok {
+		return spec, errors.New("the proxy is not [user:password@]host:port")
 	}
-	return t.post("/createTask", fields, readCreated), nil
+	spec.taskProxy = proxy
+	return spec, nil
+}
+
+// payload is an object of one field, nil where that says nothing.
+func payload(name, value string) map[string]string {
+	if value == "" {
+		return nil
+	}
+	return map[string]string{name: value}
+}
+
+func pictureOf(p captcha.Picture, image []byte) *taskPicture {
+	return &taskPicture{
+		Body: image, Numeric: charsetNumber(p.Charset), Case: p.CaseSensitive, MinLength: p.MinLength,
+		MaxLength: p.MaxLength, Phrase: p.Phrase, Math: p.Math, Comment: p.Instructions,
+	}
 }
 
 // splitProxy takes a proxy apart. A password may hold '@' and ':'.
@@ -121,7 +190,7 @@ func (t tasks) balance() query {
 func (t tasks) threads() (query, bool) { return query{}, false }
 
 // report has one pair of paths at 2captcha, for every type. The others have
-// what anti-captcha has: reCAPTCHA's, and bad news about hCaptcha.
+// what anti-captcha has: reCAPTCHA's, and bad news about hCaptcha and pictures.
 func (t tasks) report(task string, kind captcha.Type, good bool) (query, bool) {
 	path := "/reportIncorrect"
 	if good {
@@ -133,6 +202,8 @@ func (t tasks) report(task string, kind captcha.Type, good bool) (query, bool) {
 		path += "Recaptcha"
 	case kind == captcha.HCaptcha && !good:
 		path += "Hcaptcha"
+	case kind == captcha.Image && !good:
+		path += "ImageCaptcha"
 	default:
 		return query{}, false
 	}
@@ -181,19 +252,22 @@ func readResult(reply []byte, kind captcha.Type) (answer, error) {
 	var s struct {
 		Recaptcha json.RawMessage `json:"gRecaptchaResponse"`
 		Token     json.RawMessage `json:"token"`
+		Text      json.RawMessage `json:"text"`
 		UserAgent json.RawMessage `json:"userAgent"`
 	}
 	if json.Unmarshal(r.Solution, &s) != nil {
 		return answer{}, oddReply
 	}
-	token, other := quoted(s.Recaptcha), quoted(s.Token)
-	if kind == captcha.Turnstile && other != "" || token == "" {
-		token = other
+	text, other := quoted(s.Recaptcha), quoted(s.Token)
+	switch {
+	case captcha.HasNamed(kind):
+		text = named(kind, r.Solution)
+	case kind == captcha.Image: // digits may come as a number
+		text = plain(s.Text)
+	case kind == captcha.Turnstile && other != "", text == "":
+		text = other
 	}
-	if !graphic(token, maxReply) {
-		return answer{}, oddReply
-	}
-	return answer{text: token, userAgent: agent(s.UserAgent)}, nil
+	return solution(kind, text, agent(s.UserAgent))
 }
 
 func readTasksBalance(reply []byte) (answer, error) {

@@ -42,7 +42,7 @@ func TestTasksFields(t *testing.T) {
 		var got []received
 		c, _ := serve(t, Config{API: APITasks}, recorder(t, &got, `{"errorId":0,"taskId":77}`))
 		row.id.Sitekey, row.id.Pageurl = site, page
-		if task, err := c.Submit(context.Background(), row.id, ""); err != nil || task != "77" {
+		if task, err := c.Submit(context.Background(), Request{Identity: row.id}); err != nil || task != "77" {
 			t.Fatalf("%+v: task %q, error %v", row.id, task, err)
 		}
 		row.want["websiteURL"], row.want["websiteKey"] = page, site
@@ -70,15 +70,15 @@ func TestCannotBeAsked(t *testing.T) {
 		api string
 		id  captcha.Identity
 	}{
-		{APILegacy, captcha.Identity{Type: "geetest"}},
-		{APITasks, captcha.Identity{Type: "geetest"}},
+		{APILegacy, captcha.Identity{Type: "rotate"}},
+		{APITasks, captcha.Identity{Type: "rotate"}},
 		{APITasks, proxied("secret-user:secret-word@example.com")},
 		{APITasks, proxied("secret-user:secret-word@:80")},
 		{APITasks, proxied("secret-word:0")},
 		{APITasks, proxied("secret-word:70000")},
 	} {
 		c, _, w, _ := wired(t, Config{API: row.api})
-		_, err := c.Submit(context.Background(), row.id, "")
+		_, err := c.Submit(context.Background(), Request{Identity: row.id})
 		if e := faultOf(t, err); e.Class != Parameters || e.Unknown || w.count() != 0 {
 			t.Errorf("%+v: %v after %d calls", row.id, err, w.count())
 		}
@@ -147,7 +147,7 @@ func TestTasksSubmitReplies(t *testing.T) {
 	} {
 		c, _, _, says := wired(t, Config{API: APITasks, Profile: generic})
 		says(http.StatusOK, reply)
-		if got := gist(c.Submit(context.Background(), v2, "")); got != want {
+		if got := gist(c.Submit(context.Background(), Request{Identity: v2})); got != want {
 			t.Errorf("%s is taken for %q, want %q", reply, got, want)
 		}
 	}
@@ -188,6 +188,8 @@ func TestTasksPollReplies(t *testing.T) {
 func FuzzTasks(f *testing.F) {
 	for _, seed := range []string{
 		`{"errorId":0,"taskId":77}`, `{"errorId":0,"status":"ready","solution":{"token":"t","userAgent":"U"}}`,
+		`{"errorId":0,"status":"ready","solution":{"challenge":"c","validate":"v","seccode":"s"}}`,
+		`{"errorId":0,"status":"ready","solution":{"text":"zwei wörter"}}`,
 		`{"errorId":12}`, `{"errorId":1,"errorCode":"ERROR_X"}`, `{"errorId":0,"balance":"1e3"}`, `{"errorId":0,"status":"idle"}`,
 	} {
 		f.Add([]byte(seed))
@@ -195,8 +197,8 @@ func FuzzTasks(f *testing.F) {
 	f.Fuzz(func(t *testing.T, reply []byte) {
 		checkAnswer(t, readCreated, reply, longTask)
 		checkAnswer(t, readTasksBalance, reply, 0)
-		for _, kind := range captcha.Types() {
-			checkAnswer(t, func(b []byte) (answer, error) { return readResult(b, kind) }, reply, maxReply)
+		for _, kind := range captcha.SolvableTypes() {
+			checkSolution(t, func(b []byte) (answer, error) { return readResult(b, kind) }, reply, kind)
 		}
 	})
 }

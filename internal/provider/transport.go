@@ -134,7 +134,7 @@ func (c *Client) understand(resp *http.Response, reply []byte, q query) (answer,
 		g := oddReply
 		_ = errors.As(err, &g)
 		return answer{}, &trouble{code: string(g), cause: g, sent: true, delay: hiccup}
-	case shows(a.text, q.secrets):
+	case q.leaks(a.text):
 		// A task id is logged and a token is handed out: neither may be the key,
 		// nor where to send a forged result.
 		return answer{}, &trouble{code: string(echoReply), cause: echoReply, sent: true, delay: hiccup}
@@ -146,6 +146,17 @@ func (c *Client) understand(resp *http.Response, reply []byte, q query) (answer,
 		a.retryAfter = delay
 	}
 	return a, nil
+}
+
+// leaks reports whether a text that was answered, or a value that is named in it,
+// holds one of the secrets.
+func (q query) leaks(text string) bool {
+	for _, value := range captcha.Named(q.answers, text) {
+		if shows(value, q.secrets) {
+			return true
+		}
+	}
+	return shows(text, q.secrets)
 }
 
 // shows reports whether text holds one of the secrets.

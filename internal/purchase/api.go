@@ -41,8 +41,7 @@ func (e *BudgetError) Error() string {
 
 // Solver is the part of a provider that sells tokens.
 type Solver interface {
-	// Submit has the solver call pingback when the task has ended; "" = not.
-	Submit(ctx context.Context, id captcha.Identity, pingback string) (task string, err error)
+	Submit(ctx context.Context, r provider.Request) (task string, err error)
 	Poll(ctx context.Context, task string, id captcha.Identity) (provider.Solution, error)
 	Pace(t captcha.Type) (firstPoll, interval time.Duration)
 	Timeout() time.Duration
@@ -168,6 +167,9 @@ type Spec struct {
 	// Guests is the budget over all guests, where the order is for one; zero = it is
 	// for a target.
 	Guests pool.Caps
+	// Image is the picture of a captcha.Image; else nil. It is in memory alone, and
+	// nothing here refers to it after the submit.
+	Image []byte
 }
 
 // Status is how one provider of the list is doing.

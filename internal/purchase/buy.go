@@ -37,7 +37,7 @@ func newOrders(b *base, as *accounts, p *placer) *orders {
 func (ords *orders) start(ctx context.Context, slot *Slot, spec Spec, ended func(Result)) error {
 	placed := make(chan error, 1)
 	started := ords.group.TryGo(func() error {
-		ords.run(ctx, slot, spec, placed, ended)
+		ords.run(ctx, slot, &spec, placed, ended)
 		return nil
 	})
 	if !started {
@@ -48,7 +48,7 @@ func (ords *orders) start(ctx context.Context, slot *Slot, spec Spec, ended func
 }
 
 // run is the life of a bought order's goroutine.
-func (ords *orders) run(ctx context.Context, slot *Slot, spec Spec, placed chan<- error, ended func(Result)) {
+func (ords *orders) run(ctx context.Context, slot *Slot, spec *Spec, placed chan<- error, ended func(Result)) {
 	defer func() {
 		// errgroup lets a panic end the daemon.
 		if cause := recover(); cause != nil {
@@ -60,7 +60,8 @@ func (ords *orders) run(ctx context.Context, slot *Slot, spec Spec, placed chan<
 			}
 		}
 	}()
-	o, err := ords.placer.place(ctx, slot, spec)
+	o, err := ords.placer.place(ctx, slot, *spec)
+	spec.Image = nil // from here on only the order has it
 	placed <- err
 	if err == nil {
 		ended(ords.collect(ctx, o))

@@ -136,6 +136,9 @@ func (cs *callbacks) deliver(ctx context.Context, l deadLetter, arrived time.Tim
 	if l.Provider != o.provider {
 		return CallbackForged, nil // no address of ours says so
 	}
+	if l.Code == "" && !provider.IsAnswer(o.spec.Identity.Type, l.Token) {
+		return CallbackMalformed, nil // a poll will tell
+	}
 	if ok, err := cs.isAbout(ctx, r, l); err != nil || !ok {
 		return CallbackMalformed, err
 	}

@@ -54,6 +54,7 @@ func TestHostileCallbacks(t *testing.T) {
 		"empty":              {query(""), CallbackMalformed},
 		"a task alone":       {query("id=t1"), CallbackMalformed},
 		"control characters": {query("id=t1&code=03AF%00%1b"), CallbackMalformed},
+		"a picture's text":   {query("id=t1&code=two+words"), CallbackMalformed},
 		"a control in task":  {query("id=t%0a1&code=03AFcallback"), CallbackMalformed},
 		"not ready":          {query("id=t1&code=CAPCHA_NOT_READY"), CallbackMalformed},
 		"processing":         {body(jsonType, `{"errorId":0,"status":"processing","taskId":"t1"}`), CallbackMalformed},
@@ -81,7 +82,7 @@ func TestHostileCallbacks(t *testing.T) {
 				ended := s.collecting(t, o)
 				before := s.stock.picture()
 				s.forget()
-				told := callbackTo(s.provider.pingback, good)
+				told := callbackTo(s.provider.submitted.Pingback, good)
 				c.change(&told, o)
 				s.mustCall(t, told)
 				s.want(t, "callback "+c.outcome)
@@ -116,12 +117,12 @@ func TestCallbackWithTheTaskOfAnotherOrder(t *testing.T) {
 			}
 			before := s.stock.picture()
 			s.forget()
-			s.mustCall(t, callbackTo(s.provider.pingback, text))
+			s.mustCall(t, callbackTo(s.provider.submitted.Pingback, text))
 			s.want(t, "claim t9", "callback malformed")
 			if after := s.stock.picture(); after != before {
 				t.Errorf("redis was changed:\n%s\nto:\n%s", before, after)
 			}
-			s.mustCall(t, callbackTo(s.provider.pingback, "id=t10&code=03AFcallback"))
+			s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t10&code=03AFcallback"))
 			if r := <-ended; r.Err != nil || s.stock.tokens() != 2 {
 				t.Errorf("collect = %v, %d tokens, want both orders landed", r.Err, s.stock.tokens())
 			}
@@ -186,7 +187,7 @@ func TestCallbackDoesNotEndWithItsCaller(t *testing.T) {
 		ended := s.collecting(t, s.order(t))
 		gone, hangUp := context.WithTimeout(t.Context(), time.Second)
 		hangUp()
-		if err := s.buyer.Callback(gone, callbackTo(s.provider.pingback, "id=t1&code=03AFcallback")); err != nil {
+		if err := s.buyer.Callback(gone, callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback")); err != nil {
 			t.Error(err)
 		}
 		if r := <-ended; r.Err != nil || s.provider.polls != 0 {

@@ -104,8 +104,8 @@ func TestSubmitNamesThePingbackOnlyWithCallbacksOn(t *testing.T) {
 			if name == "on" {
 				want = c.URL + "/callback/one/" + o.String() + "/" + sign("first", "one", o.String())
 			}
-			if s.provider.pingback != want {
-				t.Errorf("callbacks %s: pingback %q, want %q", name, s.provider.pingback, want)
+			if s.provider.submitted.Pingback != want {
+				t.Errorf("callbacks %s: pingback %q, want %q", name, s.provider.submitted.Pingback, want)
 			}
 		})
 	}
@@ -131,7 +131,7 @@ func TestCallbackSettles(t *testing.T) {
 				ended := s.collecting(t, o)
 				time.Sleep(20 * time.Second)
 				s.forget()
-				c := callbackTo(s.provider.pingback, "")
+				c := callbackTo(s.provider.submitted.Pingback, "")
 				change(&c)
 				s.mustCall(t, c)
 				if r := <-ended; r.Err != nil {
@@ -154,7 +154,7 @@ func TestCallbackFails(t *testing.T) {
 		s := newCallbackBuyer(t, "no letters")
 		ended := s.collecting(t, s.order(t))
 		s.forget()
-		s.mustCall(t, callbackTo(s.provider.pingback, "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"))
+		s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"))
 		if r := <-ended; r.Outcome != Failed {
 			t.Errorf("collect = %v, want Failed", r.Err)
 		}
@@ -170,14 +170,14 @@ func TestCallbackTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackBuyer(t, "no letters")
 		ended := s.collecting(t, s.order(t))
-		c := callbackTo(s.provider.pingback, "id=t1&code=03AFcallback")
+		c := callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback")
 		s.mustCall(t, c)
 		if r := <-ended; r.Err != nil {
 			t.Error(r.Err)
 		}
 		s.forget()
 		s.mustCall(t, c)
-		s.mustCall(t, callbackTo(s.provider.pingback, "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"))
+		s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"))
 		s.want(t, "callback unknown", "callback unknown")
 		if n := len(s.stock.landed()); n != 1 || s.stock.failures() != 0 {
 			t.Errorf("%d tokens, %d failed", n, s.stock.failures())
@@ -209,7 +209,7 @@ func TestCallbackBeforeTheSubmitsAnswer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newCallbackBuyer(t, "no letters")
 			s.provider.submit = func(ctx context.Context) (string, error) {
-				if err := s.buyer.Callback(ctx, callbackTo(s.provider.pingback, text)); err != nil {
+				if err := s.buyer.Callback(ctx, callbackTo(s.provider.submitted.Pingback, text)); err != nil {
 					t.Error(err)
 				}
 				return "t1", nil
@@ -245,7 +245,7 @@ func TestCallbackCollectsALostSubmit(t *testing.T) {
 		s.wantLeft(t, 1, 1, 0)
 		s.forget()
 		time.Sleep(time.Minute)
-		s.mustCall(t, callbackTo(s.provider.pingback, "id=t7&code=03AFcallback"))
+		s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t7&code=03AFcallback"))
 		s.want(t, "claim t7", "settle", "release", "login at one: solved", "callback settled")
 		s.wantLeft(t, 0, 0, 0)
 		if l := s.stock.landed(); len(l) != 1 || l[0].Task != "t7" {
@@ -278,7 +278,7 @@ func TestCallbackBirth(t *testing.T) {
 				s.reload(terms)
 				time.Sleep(c.mark)
 				s.collecting(t, o)
-				told := callbackTo(s.provider.pingback, "id=t1&code=03AFcallback")
+				told := callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback")
 				told.At = o.placed.Add(c.arrived)
 				s.mustCall(t, told)
 				l := s.stock.landed()
@@ -302,7 +302,7 @@ func TestCallbackAtAnotherBuyerEndsTheWaiting(t *testing.T) {
 			other.reload(calling("first"))
 			s.forget()
 			began := time.Now()
-			other.mustCall(t, callbackTo(s.provider.pingback, text))
+			other.mustCall(t, callbackTo(s.provider.submitted.Pingback, text))
 			told := len(s.all())
 			s.buyer.Ended(pool.Ref{Order: "foreign"}, pool.Solved) // of no order here
 			if r := <-ended; (r.Outcome != want.outcome || r.Hopeless != want.hopeless) || time.Since(began) != 0 {
@@ -325,7 +325,7 @@ func TestCallbackAtAnotherBuyerThatIsNotHeard(t *testing.T) {
 		other := s.replica("no letters")
 		other.reload(calling("first"))
 		began := time.Now()
-		other.mustCall(t, callbackTo(s.provider.pingback, "id=t1&code=03AFcallback"))
+		other.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback"))
 		if r := <-ended; r.Outcome != Elsewhere || time.Since(began) != renewEvery {
 			t.Errorf("collect = %v after %v, want Elsewhere after %v", r.Err, time.Since(began), renewEvery)
 		}
@@ -406,7 +406,7 @@ func TestACallbackIsNotFromTheFuture(t *testing.T) {
 		o := s.order(t)
 		ended := s.collecting(t, o)
 		time.Sleep(20 * time.Second)
-		c := callbackTo(s.provider.pingback, "id=t1&code=03AFcallback")
+		c := callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback")
 		c.At = c.At.Add(time.Hour)
 		s.mustCall(t, c)
 		if r := <-ended; r.Err != nil {

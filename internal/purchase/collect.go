@@ -124,7 +124,9 @@ func (ords *orders) submit(ctx context.Context, o *Order) error {
 	defer cancel()
 	o.submitted = time.Now()
 	o.unsolved = o.submitted
-	task, err := o.account.Submit(bounded, o.spec.Identity, o.pingback)
+	request := provider.Request{Identity: o.spec.Identity, Image: o.spec.Image, Pingback: o.pingback}
+	o.spec.Image = nil
+	task, err := o.account.Submit(bounded, request)
 	o.answered = time.Now()
 	o.task = task
 	unanswered := err != nil && isUnknown(err)

@@ -12,7 +12,8 @@
 //	placer     creates orders beside the stock with their reservations, and takes back
 //	           those that did not come about (place.go)
 //	orders     sees them through: buy.go starts the goroutine, collect.go is its life,
-//	           wait.go its polls, lease.go what keeps the order this replica's
+//	           wait.go its polls, lease.go what keeps the order this replica's, facts.go
+//	           what the journal tells of it
 //	callbacks  take what the providers say unasked (callback.go, signature.go), and keep
 //	           on disk what Redis does not take (deadletter.go, replay.go)
 //	recovery   finds the orders of replicas that are gone (recovery.go, stranded.go)
@@ -69,6 +70,8 @@
 //     provider's concurrency and in the budgets until its time is over, over all
 //     replicas; only the local slot is freed, because nobody waits for anything
 //     any more but a callback.
+//   - A picture's bytes are in memory alone, and only until its submit: in no step in
+//     Redis, fact, event, log line or error. An adopted order has none, and needs none.
 //   - A token's age counts from the start of the last poll that found it not
 //     ready, else from just before the submit; a callback's from a configured time
 //     before its first arrival, where that is later than the submit.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
 )
@@ -156,7 +157,7 @@ func (b *base) carryOut(ctx context.Context, o *Order, e end, n notice, call str
 	if e.script == settle {
 		return b.stock.Settle(ctx, pool.Landing{
 			Ref: o.Ref, Call: call, Provider: o.providerName(), Task: o.task, Callback: n.callback,
-			Value: n.solution.Token, UserAgent: n.solution.UserAgent,
+			Value: n.solution.Token, Repeats: o.spec.Identity.Type == captcha.Image, UserAgent: n.solution.UserAgent,
 			SincePlaced: o.submitted.Sub(o.placed) + max(0, n.took-n.age), Lifetime: o.spec.Lifetime, Lead: n.took,
 		})
 	}

@@ -2,6 +2,7 @@ package purchase
 
 import (
 	"context"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -119,7 +120,7 @@ func TestFactsOfAnOlderVersion(t *testing.T) {
 		Target: "login", ID: r.Identity, Identity: captcha.Identity{Type: captcha.Turnstile, Enterprise: true},
 		Margin: 40 * time.Second, Lifetime: 300 * time.Second,
 	}
-	if o.spec != want || o.provider != "one" || o.accountID != "abc" || o.timeout != 3*time.Minute || !o.called || o.delay != 10*time.Second || o.price != 7 {
+	if !reflect.DeepEqual(o.spec, want) || o.provider != "one" || o.accountID != "abc" || o.timeout != 3*time.Minute || !o.called || o.delay != 10*time.Second || o.price != 7 {
 		t.Errorf("read as %+v of %+v", o.spec, o)
 	}
 	r.State = 'x'

@@ -74,10 +74,11 @@ type fakeProvider struct {
 	asked   int // Threads
 	limit   time.Duration
 
-	pingback string           // of the last submit
-	polled   captcha.Identity // of the last poll
-	sold     int              // tokens
-	report   func() error
+	submitted provider.Request // the last one, without its image
+	image     string           // of the last submit
+	polled    captcha.Identity // of the last poll
+	sold      int              // tokens
+	report    func() error
 }
 
 func newFakeProvider(l *ledger, name string) *fakeProvider {
@@ -93,9 +94,11 @@ func newFakeProvider(l *ledger, name string) *fakeProvider {
 
 func (s *fakeProvider) Name() string { return s.name }
 
-func (s *fakeProvider) Submit(ctx context.Context, _ captcha.Identity, pingback string) (string, error) {
+func (s *fakeProvider) Submit(ctx context.Context, r provider.Request) (string, error) {
 	s.mu.Lock()
-	s.pingback = pingback
+	s.image = string(r.Image)
+	r.Image = nil
+	s.submitted = r
 	s.mu.Unlock()
 	s.add("submit")
 	return s.submit(ctx)

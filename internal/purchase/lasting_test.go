@@ -113,7 +113,7 @@ func TestHowLongATaskIsClaimed(t *testing.T) {
 		s.provider.submit = func(context.Context) (string, error) { return "", context.DeadlineExceeded }
 		_ = s.buyer.orders.collect(t.Context(), s.order(t))
 		time.Sleep(20 * time.Second)
-		s.mustCall(t, callbackTo(s.provider.pingback, "id=t2&code=03AFcallback"))
+		s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t2&code=03AFcallback"))
 		if ttl := s.stock.redis.TTL(testPrefix + ":task:{one}:t2"); ttl != 160*time.Second {
 			t.Errorf("the callback's task is claimed for %v", ttl)
 		}

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/pool"
 )
 
@@ -70,51 +69,6 @@ func (o *Order) providerName() string {
 	return o.provider
 }
 
-// facts are what is written into the journal for whoever adopts the order or
-// gets its callback. What stands beside the identity and in it is read by replicas of
-// an older version.
-type facts struct {
-	Target     string       `json:"target"`
-	Owner      string       `json:"owner,omitempty"`
-	Provider   string       `json:"provider"`
-	Account    string       `json:"account,omitempty"` // the provider's, under whatever name
-	Identity   *identity    `json:"identity,omitempty"`
-	Type       captcha.Type `json:"type"`
-	Enterprise bool         `json:"enterprise,omitempty"`
-	Lifetime   int64        `json:"lifetime_ms"`
-	Margin     int64        `json:"margin_ms"`
-	Called     bool         `json:"called,omitempty"` // the provider was told to call back
-	Delay      int64        `json:"callback_delay_ms"`
-	Timeout    int64        `json:"timeout_ms"`
-}
-
-// identity is a captcha.Identity in the journal: without its proxy, which is a secret,
-// so that it must not be hashed. Its ID stands in the order's name.
-type identity struct {
-	Sitekey   string  `json:"sitekey"`
-	Pageurl   string  `json:"pageurl"`
-	Invisible bool    `json:"invisible,omitempty"`
-	Action    string  `json:"action,omitempty"`
-	MinScore  float64 `json:"min_score,omitempty"`
-	Data      string  `json:"data,omitempty"`
-	UserAgent string  `json:"user_agent,omitempty"`
-}
-
-func (o *Order) facts() string {
-	i := o.spec.Identity
-	text, _ := json.Marshal(facts{ // strings and numbers alone
-		Target: o.spec.Target, Owner: o.spec.Owner, Provider: o.provider, Account: o.accountID,
-		Identity: &identity{
-			Sitekey: i.Sitekey, Pageurl: i.Pageurl, Invisible: i.Invisible, Action: i.Action,
-			MinScore: i.MinScore, Data: i.Data, UserAgent: i.UserAgent,
-		},
-		Type: i.Type, Enterprise: i.Enterprise,
-		Lifetime: o.spec.Lifetime.Milliseconds(), Margin: o.spec.Margin.Milliseconds(),
-		Called: o.called, Delay: o.delay.Milliseconds(), Timeout: o.timeout.Milliseconds(),
-	})
-	return string(text)
-}
-
 // readOrder makes an order of its record in the journal. It has neither account nor slot.
 func readOrder(r pool.Record) (*Order, error) {
 	var f facts
@@ -124,17 +78,12 @@ func readOrder(r pool.Record) (*Order, error) {
 	if _, known := ends[situation{r.State, abandoned}]; !known {
 		return nil, fmt.Errorf("reading what the journal knows of an order: its state is %q", r.State)
 	}
-	i := captcha.Identity{Type: f.Type, Enterprise: f.Enterprise}
-	if f.Identity != nil {
-		i.Sitekey, i.Pageurl, i.Invisible, i.Action = f.Identity.Sitekey, f.Identity.Pageurl, f.Identity.Invisible, f.Identity.Action
-		i.MinScore, i.Data, i.UserAgent = f.Identity.MinScore, f.Identity.Data, f.Identity.UserAgent
-	}
 	submitted := r.Placed.Add(r.Unsolved)
 	return &Order{
 		Ref: r.Ref, provider: f.Provider, accountID: f.Account,
 		timeout: milliseconds(f.Timeout), called: f.Called, delay: milliseconds(f.Delay), price: r.Price,
 		spec: Spec{
-			Target: f.Target, Owner: f.Owner, ID: r.Identity, Identity: i,
+			Target: f.Target, Owner: f.Owner, ID: r.Identity, Identity: f.identity(),
 			Margin: milliseconds(f.Margin), Lifetime: milliseconds(f.Lifetime),
 		},
 		deadline: r.Until, task: r.Task,

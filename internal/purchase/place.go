@@ -206,6 +206,7 @@ type leftover struct {
 
 // later remembers an order to be taken back again.
 func (p *placer) later(o *Order) {
+	o.spec.Image = nil
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.leftovers = append(p.leftovers, leftover{order: o})

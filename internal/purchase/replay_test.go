@@ -57,8 +57,8 @@ func TestCallbackWhileRedisIsAway(t *testing.T) {
 				before := s.stock.picture()
 				s.stock.away(c.step)
 				s.forget()
-				s.mustCall(t, callbackTo(s.provider.pingback, c.text))
-				s.mustCall(t, callbackTo(s.provider.pingback, c.text)) // services repeat themselves
+				s.mustCall(t, callbackTo(s.provider.submitted.Pingback, c.text))
+				s.mustCall(t, callbackTo(s.provider.submitted.Pingback, c.text)) // services repeat themselves
 				if got := s.all(); got[len(got)-1] != "callback kept" || s.buyer.DeadLetterCount() != 1 {
 					t.Fatalf("what happened: %q, %d letters", got, s.buyer.DeadLetterCount())
 				}
@@ -101,7 +101,7 @@ func TestCallbackWhileRedisIsAwayAtRelease(t *testing.T) {
 		s := newCallbackBuyer(t, t.TempDir())
 		ended := s.collecting(t, s.order(t))
 		s.stock.away("release")
-		s.mustCall(t, callbackTo(s.provider.pingback, "id=t1&code=03AFcallback"))
+		s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback"))
 		if r := <-ended; r.Err != nil || s.buyer.DeadLetterCount() != 0 {
 			t.Errorf("collect = %v, %d letters", r.Err, s.buyer.DeadLetterCount())
 		}
@@ -156,7 +156,7 @@ func TestReplayAfterTheOrderEnded(t *testing.T) {
 		s := newCallbackBuyer(t, t.TempDir())
 		ended := s.collecting(t, s.order(t))
 		s.stock.away("look")
-		s.mustCall(t, callbackTo(s.provider.pingback, "id=t1&code=03AFcallback"))
+		s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback"))
 		if r := <-ended; r.Err != nil {
 			t.Error(r.Err)
 		}
@@ -330,7 +330,7 @@ func TestRunReplays(t *testing.T) {
 		s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
 		s.stock.away("look")
 		ended := s.collecting(t, s.order(t))
-		s.mustCall(t, callbackTo(s.provider.pingback, "id=t1&code=03AFcallback"))
+		s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback"))
 		if err := os.WriteFile(letterPath(folder, "bad"), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}

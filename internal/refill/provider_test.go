@@ -49,10 +49,11 @@ func (m *fakeProvider) Pace(captcha.Type) (first, interval time.Duration) {
 func (m *fakeProvider) Report(context.Context, string, captcha.Type, bool) error { return nil }
 func (m *fakeProvider) ReportWindow() time.Duration                              { return time.Minute }
 
-func (m *fakeProvider) Submit(_ context.Context, id captcha.Identity, _ string) (string, error) {
+func (m *fakeProvider) Submit(_ context.Context, r provider.Request) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.submits = append(m.submits, time.Now())
+	id := r.Identity
 	if m.submit != nil {
 		if err := m.submit(id); err != nil {
 			return "", err

@@ -1,0 +1,76 @@
+package provider
+
+import (
+	"encoding/base64"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"poold/internal/captcha"
+)
+
+// What a text of a service may hold, and how much of it may be shown.
+
+// clean makes a service's own text fit to be shown: secrets out, everything
+// but printable ASCII out, and no more characters than most.
+func clean(text string, most int, secrets ...captcha.Secret) string {
+	text = printable(text)
+	for _, s := range secrets {
+		// All forms: as it is, as a form's body carries it, and as the line
+		// above left it.
+		for _, form := range []string{s.Reveal(), url.QueryEscape(s.Reveal()), printable(s.Reveal())} {
+			if form != "" {
+				text = strings.ReplaceAll(text, form, "[redacted]")
+			}
+		}
+	}
+	return text[:min(len(text), most)]
+}
+
+// quotes reports whether text holds a piece of an image, as it is or in base64.
+func quotes(text string, image []byte) bool {
+	if len(image) == 0 {
+		return false
+	}
+	for _, form := range []string{string(image), base64.StdEncoding.EncodeToString(image)} {
+		for i := range len(text) - leastSecret + 1 {
+			if strings.Contains(form, text[i:i+leastSecret]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// printable drops everything but printable ASCII.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// graphic reports whether text is 1 to most visible ASCII characters: what
+// task ids and tokens are made of.
+func graphic(text string, most int) bool {
+	return text != "" && len(text) <= most &&
+		strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
+}
+
+// readable reports whether text is 1 to most bytes of UTF-8, not all of them spaces,
+// without control characters and without the mark of a character that was lost.
+func readable(text string, most int) bool {
+	return strings.TrimSpace(text) != "" && len(text) <= most && utf8.ValidString(text) &&
+		!strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError })
+}
+
+// finite reads a number that may have come as text.
+func finite(text string) (float64, bool) {
+	n, err := strconv.ParseFloat(text, 64)
+	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
+}

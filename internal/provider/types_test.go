@@ -1,0 +1,262 @@
+package provider
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	"poold/internal/captcha"
+)
+
+// The fields of what cannot be solved ahead, in both protocols and where profiles differ.
+func TestFieldsOfEachType(t *testing.T) {
+	const page, site = "https://example.com/login", "a-sitekey"
+	image := thePicture()
+	body := base64.StdEncoding.EncodeToString(image)
+	picture := captcha.Picture{
+		SHA256: strings.Repeat("0f", 32), Charset: captcha.DigitsOrLetters, CaseSensitive: true, MinLength: 4, MaxLength: 6,
+		Phrase: true, Math: true, Language: "en", Instructions: "die rötlichen",
+	}
+	type form = map[string]string
+	type task = map[string]any
+	for _, row := range []struct {
+		profile string
+		id      captcha.Identity
+		form    form
+		task    task
+	}{
+		{twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: site, Pageurl: page, DataS: "s+/="},
+			form{"method": "userrecaptcha", "googlekey": site, "pageurl": page, "data-s": "s+/="},
+			task{"type": "RecaptchaV2TaskProxyless", "websiteURL": page, "websiteKey": site, "recaptchaDataSValue": "s+/="}},
+		{twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: site, Pageurl: page, Enterprise: true, DataS: "s"},
+			form{"method": "userrecaptcha", "googlekey": site, "pageurl": page, "data-s": "s", "enterprise": "1"},
+			task{"type": "RecaptchaV2EnterpriseTaskProxyless", "websiteURL": page, "websiteKey": site, "enterprisePayload": task{"s": "s"}}},
+		{twoCaptcha, captcha.Identity{Type: captcha.HCaptcha, Sitekey: site, Pageurl: page, RQData: "r", UserAgent: "U"},
+			form{"method": "hcaptcha", "sitekey": site, "pageurl": page, "data": "r", "userAgent": "U"},
+			task{"type": "HCaptchaTaskProxyless", "websiteURL": page, "websiteKey": site, "userAgent": "U", "enterprisePayload": task{"rqdata": "r"}}},
+		{captchaAI, captcha.Identity{Type: captcha.GeeTest, GT: "g", Challenge: "c", Pageurl: page},
+			form{"method": "geetest", "gt": "g", "challenge": "c", "pageurl": page},
+			task{"type": "GeeTestTaskProxyless", "websiteURL": page, "gt": "g", "challenge": "c"}},
+		{twoCaptcha, captcha.Identity{Type: captcha.GeeTest, GT: "g", Challenge: "c", APIServer: "a", Pageurl: page, Proxy: "192.0.2.1:80", ProxyType: "http"},
+			form{"method": "geetest", "gt": "g", "challenge": "c", "api_server": "a", "pageurl": page, "proxy": "192.0.2.1:80", "proxytype": "HTTP"},
+			task{"type": "GeeTestTask", "websiteURL": page, "gt": "g", "challenge": "c", "geetestApiServerSubdomain": "a",
+				"proxyType": "http", "proxyAddress": "192.0.2.1", "proxyPort": 80.0}},
+		{twoCaptcha, captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: "i", Pageurl: page},
+			form{"method": "geetest_v4", "captcha_id": "i", "pageurl": page},
+			task{"type": "GeeTestTaskProxyless", "websiteURL": page, "version": 4.0, "initParameters": task{"captcha_id": "i"}}},
+		{generic, captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: "i", Pageurl: page},
+			form{"method": "geetest_v4", "captcha_id": "i", "pageurl": page},
+			task{"type": "GeeTestTaskProxyless", "websiteURL": page, "version": 4.0, "gt": "i"}},
+		{captchaAI, captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: "i", Pageurl: page},
+			form{"method": "geetest", "gt": "i", "version": "4", "pageurl": page},
+			task{"type": "GeeTestTaskProxyless", "websiteURL": page, "version": 4.0, "gt": "i"}},
+		{captchaAI, captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{SHA256: picture.SHA256, Charset: captcha.Digits}},
+			form{"method": "base64", "body": body, "numeric": "1"},
+			task{"type": "ImageToTextTask", "body": body, "numeric": 1.0}},
+		{twoCaptcha, captcha.Identity{Type: captcha.Image, Picture: picture},
+			form{"method": "base64", "body": body, "numeric": "3", "regsense": "1", "min_len": "4", "max_len": "6", "phrase": "1",
+				"calc": "1", "lang": "en", "textinstructions": "die rötlichen"},
+			task{"type": "ImageToTextTask", "body": body, "numeric": 3.0, "case": true, "minLength": 4.0, "maxLength": 6.0, "phrase": true,
+				"math": true, "comment": "die rötlichen"}},
+		{captchaAI, captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{MinLength: 4, MaxLength: 6}},
+			form{"method": "base64", "body": body, "min_len": "4", "max_len": "6", "minLen": "4", "maxLen": "6"},
+			task{"type": "ImageToTextTask", "body": body, "minLength": 4.0, "maxLength": 6.0}},
+	} {
+		r := Request{Identity: row.id}
+		if row.id.Type == captcha.Image {
+			r.Image = image
+		}
+		var got []received
+		c, _ := serve(t, Config{Profile: row.profile}, recorder(t, &got, `{"status":1,"request":"5"}`))
+		if _, err := c.Submit(t.Context(), r); err != nil {
+			t.Fatalf("%+v: %v", row.id, err)
+		}
+		want := url.Values{"key": {canary}, "json": {"1"}}
+		for name, value := range row.form {
+			want.Set(name, value)
+		}
+		if fields, err := url.ParseQuery(got[0].body); err != nil || !reflect.DeepEqual(fields, want) {
+			t.Errorf("%s %+v sends\n%v, want\n%v", row.profile, row.id, fields, want)
+		}
+		c, _ = serve(t, Config{API: APITasks, Profile: row.profile}, recorder(t, &got, `{"errorId":0,"taskId":5}`))
+		if _, err := c.Submit(t.Context(), r); err != nil {
+			t.Fatalf("%+v: %v", row.id, err)
+		}
+		var sent task
+		err := json.Unmarshal([]byte(got[1].body), &sent)
+		wanted := task{"clientKey": canary, "task": row.task}
+		if language := row.id.Picture.Language; language != "" {
+			wanted["languagePool"] = language
+		}
+		if err != nil || !reflect.DeepEqual(sent, wanted) {
+			t.Errorf("%s %+v sends\n%v, want\n%v", row.profile, row.id, sent, wanted)
+		}
+	}
+}
+
+// The answers of each type in every shape that is known, and those that lack something.
+func TestSolutionsOfEachType(t *testing.T) {
+	v3 := map[string]string{"challenge": "c", "validate": "v", "seccode": "v|jordan"}
+	v4 := map[string]string{"captcha_id": "i", "lot_number": "l", "pass_token": "p", "gen_time": "1767323045", "captcha_output": "o/=="}
+	const list = "challenge:c,validate:v,seccode:v|jordan"
+	for _, row := range []struct {
+		api    string
+		kind   captcha.Type
+		reply  string
+		want   string // the text, or the outcome
+		values map[string]string
+		agent  string
+	}{
+		{APILegacy, captcha.GeeTest, "OK|" + list, list, v3, ""},
+		{APILegacy, captcha.GeeTest, `{"status":1,"request":"` + list + `","user_agent":"U"}`, list, v3, "U"},
+		{APILegacy, captcha.GeeTest, `OK|{"geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}`,
+			`{"geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}`, v3, ""},
+		{APILegacy, captcha.GeeTest, `{"status":1,"request":"{\"geetest_challenge\":\"c\",\n \"geetest_validate\":\"v\",\"geetest_seccode\":\"v|jordan\"}"}`,
+			`{"geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}`, v3, ""},
+		{APILegacy, captcha.GeeTest, `{"status":1,"request":{"challenge":"c", "validate":"v","seccode":"v|jordan"},"useragent":"U"}`,
+			`{"challenge":"c","validate":"v","seccode":"v|jordan"}`, v3, "U"},
+		{APILegacy, captcha.GeeTest, `{"status":1,"request":"OK","result":{"challenge":"c","validate":"v","seccode":"v|jordan"}}`,
+			`{"challenge":"c","validate":"v","seccode":"v|jordan"}`, v3, ""},
+		{APILegacy, captcha.GeeTest, `{"status":1,"challenge":"c","validate":"v","seccode":"v|jordan"}`,
+			`{"challenge":"c","seccode":"v|jordan","validate":"v"}`, v3, ""},
+		{APILegacy, captcha.GeeTest, "\ufeff" + `{"status":"1","geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}<br>a warning`,
+			`{"challenge":"c","seccode":"v|jordan","validate":"v"}`, v3, ""},
+		{APILegacy, captcha.GeeTestV4, `{"status":1,"request":{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":1767323045,"captcha_output":"o\/=="}}`,
+			`{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":1767323045,"captcha_output":"o\/=="}`, v4, ""},
+		{APILegacy, captcha.GeeTest, `{"status":0,"request":"CAPCHA_NOT_READY"}`, notReady, nil, ""},
+		{APILegacy, captcha.GeeTest, `{"status":1,"request":"ERROR_TOKEN_EXPIRED"}`, "ERROR_TOKEN_EXPIRED", nil, ""},
+		{APILegacy, captcha.GeeTest, `OK|challenge:c,validate:v`, capacity, nil, ""},
+		{APILegacy, captcha.GeeTest, `OK|03AF`, capacity, nil, ""},
+		{APILegacy, captcha.GeeTest, `{"status":1,"request":{"challenge":"c","validate":"v"}}`, capacity, nil, ""},
+		{APILegacy, captcha.GeeTest, `{"status":1,"challenge":"c","validate":"v"}`, capacity, nil, ""},
+		{APILegacy, captcha.GeeTest, `{"challenge":"c","validate":"v","seccode":"s"}`, capacity, nil, ""},
+		{APILegacy, captcha.GeeTest, `{"status":1,"request":{"challenge":"c\u0000","validate":"v","seccode":"\ud800"}`, capacity, nil, ""},
+		{APILegacy, captcha.GeeTest, `{"status":1,"request":["c","v","s"]}`, capacity, nil, ""},
+		{APILegacy, captcha.GeeTest, `{"status":1}`, capacity, nil, ""},
+
+		{APILegacy, captcha.Image, "OK|zwei wörter|二", "zwei wörter|二", nil, ""},
+		{APILegacy, captcha.Image, `{"status":1,"request":" zwei w\u00f6rter "}`, " zwei wörter ", nil, ""},
+		{APILegacy, captcha.Image, `{"status":1,"request":1234}`, "1234", nil, ""},
+		{APILegacy, captcha.Image, `{"status":1,"request":"0123"}`, "0123", nil, ""},
+		{APILegacy, captcha.Image, `{"status":1,"request":"{\"a\":1}"}`, `{"a":1}`, nil, ""},
+		{APILegacy, captcha.Image, `{"status":1,"request":"` + strings.Repeat("x", longText) + `"}`, strings.Repeat("x", longText), nil, ""},
+		{APILegacy, captcha.Image, `{"status":1,"request":"` + strings.Repeat("x", longText+1) + `"}`, capacity, nil, ""},
+		{APILegacy, captcha.Image, `{"status":1,"request":""}`, capacity, nil, ""},
+		{APILegacy, captcha.Image, `{"status":1,"request":"  "}`, capacity, nil, ""},
+		{APILegacy, captcha.Image, `{"status":1,"request":"a\nb"}`, capacity, nil, ""},
+		{APILegacy, captcha.Image, `{"status":1,"request":"a\u0085b"}`, capacity, nil, ""},
+		{APILegacy, captcha.Image, "OK|a\xffb", capacity, nil, ""},
+		{APILegacy, captcha.Image, `{"status":1,"request":{"text":"a"}}`, capacity, nil, ""},
+		{APILegacy, captcha.Image, `{"status":1,"request":"ERROR_CAPTCHA_UNSOLVABLE"}`, "ERROR_CAPTCHA_UNSOLVABLE", nil, ""},
+
+		{APITasks, captcha.GeeTest, `{"errorId":0,"status":"ready","solution":{"challenge":"c","validate":"v","seccode":"v|jordan"}}`,
+			`{"challenge":"c","validate":"v","seccode":"v|jordan"}`, v3, ""},
+		{APITasks, captcha.GeeTestV4, `{"status":"ready","solution":{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":"1767323045","captcha_output":"o/==","userAgent":"U"}}`,
+			`{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":"1767323045","captcha_output":"o/==","userAgent":"U"}`, v4, "U"},
+		{APITasks, captcha.GeeTest, `{"errorId":0,"status":"ready","solution":{"challenge":"c","validate":"v","token":"03AF"}}`, capacity, nil, ""},
+		{APITasks, captcha.GeeTest, `{"errorId":0,"status":"processing"}`, notReady, nil, ""},
+		{APITasks, captcha.Image, `{"errorId":0,"status":"ready","solution":{"text":"zwei wörter","url":"http://x"}}`, "zwei wörter", nil, ""},
+		{APITasks, captcha.Image, `{"errorId":0,"status":"ready","solution":{"text":7}}`, "7", nil, ""},
+		{APITasks, captcha.Image, `{"errorId":0,"status":"ready","solution":{"text":"a\tb"}}`, capacity, nil, ""},
+		{APITasks, captcha.Image, `{"errorId":0,"status":"ready","solution":{"token":"03AF"}}`, capacity, nil, ""},
+		{APITasks, captcha.Image, `{"errorId":0,"status":"ready","solution":"a"}`, capacity, nil, ""},
+	} {
+		c, j, _, says := wired(t, Config{API: row.api, Profile: twoCaptcha})
+		says(http.StatusOK, row.reply)
+		s, err := c.Poll(context.Background(), "1", captcha.Identity{Type: row.kind})
+		if got := gist(s.Token, err); got != row.want || s.UserAgent != row.agent {
+			t.Errorf("%s %s is taken for %q by %q, want %q by %q", row.kind, row.reply, got, s.UserAgent, row.want, row.agent)
+		}
+		if got := captcha.Named(row.kind, s.Token); !maps.Equal(got, row.values) {
+			t.Errorf("%s %s has %v, want %v", row.kind, row.reply, got, row.values)
+		}
+		if err != nil && (strings.Contains(err.Error(), "jordan") || strings.Contains(j.logged(), "jordan")) {
+			t.Errorf("an answer is shown: %v, %s", err, j.logged())
+		}
+	}
+}
+
+// A service may quote the picture that it refuses, whole or in part, and an answer may
+// hold the key in a value that JSON writes differently. Neither is passed on.
+func TestWhatIsQuotedOfEachType(t *testing.T) {
+	encoded := base64.StdEncoding.EncodeToString(thePicture())
+	for name, code := range map[string]string{
+		"in base64":   "ERROR_X bad image " + encoded[10:60],
+		"glued":       "ERROR_X:" + encoded[11:61],
+		"as it is":    "ERROR_X " + pictureCanary + pictureCanary,
+		"after a cut": strings.Repeat("E", 60) + encoded,
+	} {
+		for _, form := range []struct{ api, reply string }{
+			{APILegacy, code}, {APITasks, `{"errorId":1,"errorCode":"` + code + `"}`},
+		} {
+			if form.api == APILegacy && !strings.HasPrefix(code, "ERROR_") {
+				form.reply = `{"status":0,"request":"` + code + `"}`
+			}
+			c, j := serve(t, Config{API: form.api}, says(200, form.reply))
+			_, err := c.Submit(t.Context(), Request{Identity: captcha.Identity{Type: captcha.Image}, Image: thePicture()})
+			e := faultOf(t, err)
+			if e.Class != Task || e.Code != "holds_a_secret" || shownOfPicture(err.Error()+j.logged()) {
+				t.Errorf("%s, %s: %v", form.api, name, err)
+			}
+		}
+	}
+	for _, reply := range []string{
+		`{"status":1,"request":{"challenge":"c","validate":"` + jsonKey + `","seccode":"s"}}`,
+		`{"status":1,"challenge":"c","validate":"v","seccode":"` + jsonKey + `"}`,
+	} {
+		c, _ := serve(t, Config{}, says(200, reply))
+		if s, err := c.Poll(t.Context(), "1", captcha.Identity{Type: captcha.GeeTest}); gist(s.Token, err) != capacity {
+			t.Errorf("%s: %q, %v", reply, s.Token, err)
+		}
+	}
+}
+
+// anti-captcha's call for bad news about a picture; there is none about a GeeTest.
+func TestReportsOfEachType(t *testing.T) {
+	var got []received
+	c, _ := serve(t, Config{API: APITasks, Profile: generic}, recorder(t, &got, `{"errorId":0,"status":"success"}`))
+	if err := c.Report(t.Context(), "5", captcha.Image, false); err != nil || got[0].uri != "/reportIncorrectImageCaptcha" {
+		t.Errorf("%v, %+v", err, got)
+	}
+	for _, kind := range []captcha.Type{captcha.GeeTest, captcha.GeeTestV4} {
+		if err := c.Report(t.Context(), "5", kind, false); err == nil || len(got) != 1 {
+			t.Errorf("%s: %v after %d calls", kind, err, len(got))
+		}
+	}
+}
+
+// Nothing holds a picture after its submit, in whichever form: not the client, nor its
+// connection, which stays open.
+func TestAPictureIsNotKept(t *testing.T) {
+	const size = 8 << 20
+	for _, api := range []string{APILegacy, APITasks} {
+		c, _ := serve(t, Config{API: api}, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			_, _ = io.WriteString(w, `{"status":1,"request":"5","errorId":0,"taskId":5}`)
+		})
+		held := func() uint64 {
+			runtime.GC()
+			runtime.GC() // what a sync.Pool holds goes with the second one
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		before := held()
+		r := Request{Identity: captcha.Identity{Type: captcha.Image}, Image: make([]byte, size)}
+		if _, err := c.Submit(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		r.Image = nil
+		if after := held(); after > before+size/2 {
+			t.Errorf("%s: %d bytes are held after the submit of a picture of %d", api, after-before, size)
+		}
+	}
+}

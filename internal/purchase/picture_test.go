@@ -1,0 +1,263 @@
+package purchase
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/provider"
+)
+
+const pictureCanary = "picture-canary-4711-"
+
+// pictureSpec is a picture that somebody asks for, with a secret in each part that
+// must not be kept.
+func pictureSpec() Spec {
+	image := []byte("\x89PNG\r\n\x1a\n" + strings.Repeat(pictureCanary, 100))
+	sum := sha256.Sum256(image)
+	target := spec()
+	target.Image = image
+	target.Identity = captcha.Identity{
+		Type: captcha.Image, Proxy: "user:proxy-canary@192.0.2.1:8080", ProxyType: "http",
+		Picture: captcha.Picture{SHA256: hex.EncodeToString(sum[:]), Charset: captcha.Letters, MinLength: 4, Language: "en"},
+	}
+	target.ID = target.Identity.ID()
+	return target
+}
+
+// shown are the canaries of a picture that a text shows, in any form.
+func shown(text string) (found []string) {
+	for _, canary := range []string{pictureCanary, "proxy-canary"} {
+		for i := range 3 { // base64 has a form for each place within three bytes
+			encoded := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", i) + canary))
+			if strings.Contains(text, encoded[4:len(encoded)-4]) {
+				found = append(found, canary+" in base64")
+			}
+		}
+		for _, form := range []string{canary, hex.EncodeToString([]byte(canary))} {
+			if strings.Contains(text, form) {
+				found = append(found, canary)
+			}
+		}
+	}
+	return found
+}
+
+// A picture's bytes reach the provider and nothing else: while the task is under way
+// nothing here refers to them, and they and the proxy are never in Redis, facts, log,
+// event or error. The answer is in Redis' stock alone, and the proxy does not get there.
+func TestAPictureIsInMemoryUntilTheSubmit(t *testing.T) {
+	if len(shown("a "+pictureCanary)) == 0 || len(shown(base64.StdEncoding.EncodeToString(pictureSpec().Image))) == 0 {
+		t.Fatal("a canary is not seen")
+	}
+	for name, fault := range map[string]error{
+		"solved":  nil,
+		"refused": &provider.Error{Class: provider.Parameters, Code: "ERROR_IMAGE_TYPE_NOT_SUPPORTED"},
+		"lost":    &provider.Error{Class: provider.Capacity, Code: "timeout", Unknown: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newTestBuyer(t, 5)
+				var logged bytes.Buffer
+				var events []Event
+				s.buyer.log = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+				s.buyer.observe = listener{witness{s.ledger}, &events}
+				var pictures []string // of Redis
+				s.provider.submit = func(context.Context) (string, error) {
+					pictures = append(pictures, s.stock.picture())
+					return "t1", fault
+				}
+				s.provider.poll = func(_ context.Context, n int) (provider.Solution, error) {
+					pictures = append(pictures, s.stock.picture())
+					if n == 1 {
+						return provider.Solution{}, provider.ErrNotReady
+					}
+					return provider.Solution{Token: "zwei wörter"}, nil
+				}
+				image, ended := s.buyPicture(t)
+				time.Sleep(time.Second) // it was submitted, and not polled
+				synctest.Wait()
+				runtime.GC()
+				if image.Value() != nil {
+					t.Error("the picture is still in memory after its submit")
+				}
+				r := <-ended
+				if s.provider.image != string(pictureSpec().Image) {
+					t.Errorf("the provider was given %d bytes", len(s.provider.image))
+				}
+				if (r.Err == nil) != (fault == nil) {
+					t.Errorf("ended with %v", r.Err)
+				}
+				texts := append(pictures, s.stock.picture(), logged.String(), fmt.Sprintf("%+v", events), fmt.Sprint(r.Err))
+				for _, o := range s.stock.placed {
+					texts = append(texts, o.Facts)
+					if !strings.Contains(o.Facts, pictureSpec().Identity.Picture.SHA256) {
+						t.Errorf("the facts do not name the picture: %s", o.Facts)
+					}
+				}
+				for _, text := range texts {
+					if found := shown(text); found != nil {
+						t.Errorf("%q in %s", found, text)
+					}
+				}
+				if n := strings.Count(s.stock.picture(), "zwei w"); fault == nil && n != 1 {
+					t.Errorf("the answer is in Redis %d times, want once, in the stock", n)
+				}
+				if strings.Contains(logged.String()+fmt.Sprintf("%+v", events), "zwei w") {
+					t.Errorf("the answer was shown: %s", logged.String())
+				}
+			})
+		})
+	}
+}
+
+// buyPicture buys one whose bytes nobody else holds.
+func (s *testBuyer) buyPicture(t *testing.T) (weak.Pointer[byte], <-chan Result) {
+	t.Helper()
+	slot, err := s.buyer.Admit(t.Context(), Bid{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := pictureSpec()
+	image := weak.Make(&target.Image[0])
+	ended := make(chan Result, 1)
+	if err := s.buyer.Buy(t.Context(), slot, target, func(r Result) { ended <- r }); err != nil {
+		t.Fatal(err)
+	}
+	return image, ended
+}
+
+// What is to be taken back once more does not hold the picture until then.
+func TestAPictureThatWasNotPlacedIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestBuyer(t, 5)
+		s.stock.lostReply = lose("place", fmt.Errorf("%w: i/o timeout", pool.ErrDown))
+		slot, err := s.buyer.Admit(t.Context(), Bid{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.buyer.placer.place(t.Context(), slot, pictureSpec()); !errors.Is(err, pool.ErrDown) {
+			t.Fatal(err)
+		}
+		if left := s.buyer.placer.leftovers; len(left) != 1 || left[0].order.spec.Image != nil {
+			t.Errorf("%d leftovers, with %d bytes", len(left), len(left[0].order.spec.Image))
+		}
+	})
+}
+
+// An order that another replica took over is asked about with all of its identity but
+// the proxy, which is a secret.
+func TestFactsTellTheIdentity(t *testing.T) {
+	var full captcha.Identity
+	var fill func(v reflect.Value)
+	fill = func(v reflect.Value) {
+		for i := range v.NumField() {
+			switch field := v.Field(i); field.Kind() {
+			case reflect.Struct:
+				fill(field)
+			case reflect.String:
+				field.SetString(fmt.Sprint(v.Type().Field(i).Name, "-canary"))
+			case reflect.Bool:
+				field.SetBool(true)
+			case reflect.Int:
+				field.SetInt(int64(i + 1))
+			case reflect.Float64:
+				field.SetFloat(0.5)
+			default:
+				t.Fatalf("a field of kind %v", field.Kind())
+			}
+		}
+	}
+	fill(reflect.ValueOf(&full).Elem())
+	text := (&Order{spec: Spec{Identity: full, Image: []byte("Image-canary")}}).facts()
+	o, err := readOrder(pool.Record{Facts: text, State: pool.Bought})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := full
+	told.Proxy, told.ProxyType = "", ""
+	if o.spec.Identity != told || o.spec.Image != nil {
+		t.Errorf("told:\n%+v\nwant:\n%+v", o.spec.Identity, told)
+	}
+	if strings.Contains(text, "Proxy") || strings.Contains(text, "Image-canary") {
+		t.Errorf("a secret is in the facts: %s", text)
+	}
+}
+
+// The same picture reads the same whoever reads it, so each of its orders lands.
+func TestEqualPicturesLandEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestBuyer(t, 5)
+		s.provider.poll = func(context.Context, int) (provider.Solution, error) {
+			return provider.Solution{Token: "zwei wörter"}, nil
+		}
+		for i := range 2 {
+			s.provider.submit = func(context.Context) (string, error) { return fmt.Sprint("t", i), nil }
+			if r := s.buyer.orders.collect(t.Context(), s.orderFor(t, pictureSpec())); r.Outcome != Solved {
+				t.Errorf("order %d: %+v", i, r)
+			}
+		}
+		if n := s.stock.tokens(); n != 2 {
+			t.Errorf("%d tokens", n)
+		}
+	})
+}
+
+// A callback is judged by the type of its order: what is a picture's text or the values of
+// a GeeTest is no token of a reCAPTCHA, and the other way round.
+func TestCallbackOfEachType(t *testing.T) {
+	const named = "challenge:c,validate:v,seccode:v|jordan"
+	geetest := captcha.Identity{Type: captcha.GeeTest, GT: "g", Challenge: "c", Pageurl: "https://example.com/"}
+	for _, row := range []struct {
+		identity captcha.Identity
+		code     string
+		lands    bool
+	}{
+		{pictureSpec().Identity, "zwei wörter", true},
+		{pictureSpec().Identity, strings.Repeat("x", 5000), false},
+		{geetest, named, true},
+		{geetest, "03AFcallback", false},
+		{spec().Identity, "03AFcallback", true},
+		{spec().Identity, "zwei wörter", false},
+	} {
+		t.Run(fmt.Sprintf("%s/%.10s", row.identity.Type, row.code), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newCallbackBuyer(t, "no letters")
+				target := spec()
+				target.Identity, target.ID = row.identity, row.identity.ID()
+				ended := s.collecting(t, s.orderFor(t, target))
+				c := callbackTo(s.provider.submitted.Pingback, "")
+				c.Query = map[string][]string{"id": {"t1"}, "code": {row.code}}
+				s.mustCall(t, c)
+				synctest.Wait()
+				if !row.lands {
+					if n := s.stock.tokens(); n != 0 {
+						t.Errorf("%d tokens landed", n)
+					}
+					s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"))
+					if r := <-ended; r.Outcome != Failed {
+						t.Errorf("ended with %+v", r)
+					}
+					return
+				}
+				if r := <-ended; r.Outcome != Solved || s.stock.landed()[0].Value != row.code || s.provider.polls != 0 {
+					t.Errorf("ended with %+v after %d polls", r, s.provider.polls)
+				}
+			})
+		})
+	}
+}

@@ -147,6 +147,7 @@ func (w *scenario) newReplica() *replica {
 	r.manager = NewManager(r.store, r.store, r.buyer, noOthers, slog.New(slog.NewTextHandler(r.log, nil)))
 	r.store.with(func() { r.store.changed = r.manager.Kick })
 	w.all = append(w.all, r)
+	w.book.replicas.Add(1)
 	return r
 }
 

@@ -13,6 +13,10 @@ import (
 	"poold/internal/targets"
 )
 
+// quietRound is a time in which each target is looked at that nobody kicks, and after
+// which those that another replica watches rest for good.
+const quietRound = 3*(backstop+backstopSpread) + gather
+
 // watching are three replicas with full pools of long lives, which nobody asks.
 func watching(t *testing.T, story func(t *testing.T, w *scenario, list []targets.Target)) {
 	t.Helper()
@@ -21,7 +25,7 @@ func watching(t *testing.T, story func(t *testing.T, w *scenario, list []targets
 		w.apply(list...)
 		w.start(list...)
 		w.start(list...)
-		w.after(2 * time.Minute)
+		w.after(quietRound)
 		story(t, w, list)
 	})
 }
@@ -52,7 +56,7 @@ func lookedAt(x targets.Target, before, after []map[captcha.ID]int) (by []int) {
 func TestOneReplicaWatches(t *testing.T) {
 	watching(t, func(t *testing.T, w *scenario, list []targets.Target) {
 		before := w.counts(list)
-		w.after(3 * time.Minute)
+		w.after(quietRound)
 		after := w.counts(list)
 		watches := make([]int, len(w.all))
 		for _, x := range list {
@@ -117,9 +121,9 @@ func TestWatchersAreReplaced(t *testing.T) {
 					}
 				}
 				back()
-				w.after(2 * time.Minute)
+				w.after(quietRound)
 				before = w.counts(list)
-				w.after(2 * time.Minute)
+				w.after(quietRound)
 				after = w.counts(list)
 				for _, x := range list {
 					if by := lookedAt(x, before, after); len(by) != 1 {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -92,9 +93,14 @@ func (j *journal) count(text string) int {
 }
 
 // long is called by stories and simulations of many virtual minutes. The race detector
-// makes them five times slower, so scripts/test runs them without it.
+// makes them five times slower, so scripts/test runs them without it. It finds them by
+// this call, which must stand in the test itself.
 func long(t *testing.T) {
 	t.Helper()
+	caller, _, _, _ := runtime.Caller(1)
+	if name := runtime.FuncForPC(caller).Name(); !strings.HasSuffix(name, "."+t.Name()) {
+		t.Fatalf("%s calls long for %s: scripts/test would not find it", name, t.Name())
+	}
 	if testing.Short() {
 		t.Skip("a long story, not with -short")
 	}

@@ -18,7 +18,8 @@ import (
 // inBubble is the address of a server in a bubble.
 const inBubble = "redis://bubble"
 
-// Every kind of server keeps claims as the suite wants it.
+// Every kind of server keeps claims as the suite wants it. The embedded one is that in
+// the bubble.
 func TestClaims(t *testing.T) {
 	t.Run("bubble", func(t *testing.T) {
 		for name, test := range claimtest.Suite {
@@ -36,9 +37,6 @@ func TestClaims(t *testing.T) {
 		},
 		"cluster": func(t *testing.T) pool.Options {
 			return pool.Options{Addresses: "redis://" + strings.Join(redistest.Cluster(t), ",redis://")}
-		},
-		"embedded": func(t *testing.T) pool.Options {
-			return pool.Options{Addresses: "redis://embedded", Dial: redistest.Embedded(t).Dial}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -130,12 +130,13 @@ func TestWithoutTheRightToTheChannel(t *testing.T) {
 	if h := s.Health(); !h.Up || h.Reason != "" {
 		t.Errorf("without the channel: %+v", h)
 	}
-	ctx := t.Context()
+	ctx, held := t.Context(), claimed(t, s, id)
 	for what, do := range map[string]func() error{
 		"pause":  func() error { return s.Pause(ctx, id) },
 		"resume": func() error { return s.Resume(ctx, id) },
 		"warm":   func() error { return s.Warm(ctx, id, Window{Tokens: 1, Left: time.Minute}, WindowLimit{}) },
 		"flush":  func() error { _, err := s.Flush(ctx, id, 0); return err },
+		"end":    func() error { _, err := s.Claims.End(ctx, id, held.Fence, ClaimEnd{Failed: true}); return err },
 	} {
 		before := changes.Load()
 		if err := do(); err != nil {

@@ -139,30 +139,53 @@ func testTakeoverAfterTheLease(t *testing.T, open Open) {
 func testAHolderThatHoldsKeepsIt(t *testing.T, open Open) {
 	times := with(func(c *pool.ClaimTimes) { c.Lease = time.Second })
 	b := open(t, times)
-	key := newKey()
-	first := begin(t, b.Replicas[0], key)
-	for began := time.Now(); time.Since(began) < 2*times.Lease; {
-		time.Sleep(times.Lease / 10)
-		renewed := time.Now()
-		hold(t, b.Replicas[0], key, first.Fence, true)
-		got := enter(t, b.Replicas[1], key, first.Solve)
-		if time.Since(renewed) < times.Lease {
-			is(t, "while it is held", got, pool.ClaimSolving, first.Solve)
+	inTime(t, times.Lease, func() (longest time.Duration) {
+		key := newKey()
+		first := begin(t, b.Replicas[0], key)
+		for began := time.Now(); time.Since(began) < 2*times.Lease && longest < times.Lease; {
+			time.Sleep(times.Lease / 10)
+			renewed := time.Now()
+			hold(t, b.Replicas[0], key, first.Fence, true)
+			got := enter(t, b.Replicas[1], key, first.Solve)
+			longest = max(longest, time.Since(renewed))
+			if longest < times.Lease {
+				is(t, "while it is held", got, pool.ClaimSolving, first.Solve)
+			}
+		}
+		return longest
+	})
+}
+
+// inTime does something anew until it took less than a time, which a machine that is busy
+// may not manage at once.
+func inTime(t *testing.T, limit time.Duration, do func() (took time.Duration)) {
+	t.Helper()
+	for range 10 {
+		if do() < limit {
+			return
 		}
 	}
+	t.Fatalf("never done within %v", limit)
 }
 
 // Of many that find a lease over, one takes over.
 func testOneOfManyTakesOver(t *testing.T, open Open) {
-	times := with(func(c *pool.ClaimTimes) { c.Lease = 2 * time.Second })
+	times := with(func(c *pool.ClaimTimes) { c.Lease = time.Second })
 	b := open(t, times)
-	key := newKey()
-	first := begin(t, b.Replicas[0], key)
-	time.Sleep(times.Lease + rounding)
-	got := held(t, crowd(t, b, key, first.Solve))
-	if got.Solve != first.Solve || got.Identity != first.Identity || got.Fence <= first.Fence {
-		t.Errorf("taken over: %+v from %+v", got, first)
-	}
+	inTime(t, times.Lease, func() time.Duration {
+		key := newKey()
+		first := begin(t, b.Replicas[0], key)
+		time.Sleep(times.Lease + rounding)
+		began := time.Now()
+		answers := crowd(t, b, key, first.Solve)
+		took := time.Since(began)
+		if took < times.Lease {
+			if got := held(t, answers); got.Solve != first.Solve || got.Identity != first.Identity || got.Fence <= first.Fence {
+				t.Errorf("taken over: %+v from %+v", got, first)
+			}
+		}
+		return took
+	})
 }
 
 // Who was replaced can neither hold nor end, whatever it brings; nor can who never held.

@@ -22,11 +22,8 @@ end
 -- this call is sent again.
 redis.call('HSET', KEYS[1], 'ended', ended)
 redis.call('PEXPIRE', KEYS[1], ARGV[6])
-local lasts = tonumber(ARGV[4])
-if lasts > 0 then
-  local outcome = KEYS[2 + tonumber(ARGV[2])]
-  redis.call('HSET', outcome, 'solve', claim.solve, 'ends', ms(now + lasts), 'value', ARGV[3])
-  redis.call('PEXPIRE', outcome, ARGV[4])
-end
+local outcome = KEYS[2 + tonumber(ARGV[2])]
+redis.call('HSET', outcome, 'solve', claim.solve, 'ends', ms(now + tonumber(ARGV[4])), 'value', ARGV[3])
+redis.call('PEXPIRE', outcome, ARGV[4]) -- removes what does not last at all
 publish(ARGV[7], ARGV[8])
 return 1

@@ -29,7 +29,7 @@ if rest and (new or claim.solve == waits_for) then
     return {'solving', claim.solve, 0, claim.identity, rest, 0, ''}
   end
 elseif new then
-  redis.call('DEL', KEYS[1], KEYS[2])
+  redis.call('DEL', KEYS[1])
   claim = {fence = claim.fence, solve = call, identity = ARGV[3], stops = ms(now + longest)}
   rest = longest
 elseif failure.solve == waits_for and left(failure.ends, tonumber(ARGV[8]), now) then

@@ -4,7 +4,6 @@
 -- ARGV  source and number, of each source
 -- Answer: 1.
 local day = savings_of(KEYS[1], now_ms())
-redis.call('HLEN', day)
 writable('HDEL', day)
 local requests = {}
 for i = 1, #ARGV, 2 do

@@ -62,7 +62,6 @@ type Token struct {
 	identity captcha.ID
 	margin   time.Duration
 	element  string // as it stands in Redis
-	order    string
 	handout  string // names this hand-out, so that it is returned at most once; "" = never returned
 }
 

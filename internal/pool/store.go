@@ -51,7 +51,6 @@ type Store struct {
 	Controls *Controls
 	Replicas *Replicas
 	Claims   *Claims
-	Guests   *Guests
 
 	client  *client
 	news    *news
@@ -93,7 +92,6 @@ func Open(o Options) (*Store, error) {
 		Orders:   &Orders{client: c, news: n, noted: map[string]time.Time{}},
 		Controls: &Controls{client: c, news: n},
 		Replicas: &Replicas{client: c},
-		Guests:   &Guests{client: c},
 		Claims:   &Claims{client: c, news: n, times: o.ClaimTimes.OrDefault()},
 		client:   c, news: n,
 		monitor: &monitor{client: c, signing: secrets, every: cmp.Or(o.Probe, probeEvery), recovered: make(chan struct{}, 1)},

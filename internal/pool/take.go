@@ -39,7 +39,6 @@ func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
 		return Token{}, q.empty(ctx, r, errors.Is(got.err, errFull))
 	}
 	if got.err == nil {
-		got.token.order = got.token.ID
 		got.token.ID = signer.name(got.token.ID, r.Caller)
 	}
 	return got.token, got.err

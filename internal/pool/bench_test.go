@@ -2,8 +2,11 @@ package pool
 
 import (
 	"fmt"
+	"runtime"
 	"sort"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,4 +97,67 @@ func BenchmarkLook(b *testing.B) {
 func median(d []time.Duration) float64 {
 	sort.Slice(d, func(i, j int) bool { return d[i] < d[j] })
 	return float64(d[len(d)/2].Nanoseconds()) / 1000
+}
+
+// BenchmarkGuests is b.N different guests, each of which is asked for and served and has
+// ended: the way of a guest through the store alone. It tells how many keys and bytes
+// are left of them in Redis, and bytes in this process. Tokens live for a second here.
+func BenchmarkGuests(b *testing.B) {
+	addr := redistest.Server(b)
+	s := open(b, Options{Addresses: "redis://" + addr, Prefix: "bench"})
+	s.Guests.most = b.N + 1
+	size := func() (keys int64, heap uint64) {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return s.slow.DBSize(b.Context()).Val(), m.HeapInuse
+	}
+	keysBefore, heapBefore := size()
+	var next atomic.Int64
+	b.SetParallelism(16) // times GOMAXPROCS
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			guest := "guest" + strconv.FormatInt(next.Add(1), 10)
+			id := identity(guest)
+			use(b, s, id)
+			place(b, s, id, guest)
+			land(b, s, id, guest, 0, time.Second)
+			if _, err := s.Take(b.Context(), Request{ID: id}); err != nil && !isEmpty(err) {
+				b.Error(err)
+				return
+			}
+			makeDue(b, s, id) // its minute is over
+			if next.Load()%guestBatch == 0 {
+				if _, err := s.Guests.Retire(b.Context(), noTargets); err != nil {
+					b.Error(err)
+				}
+			}
+		}
+	})
+	b.StopTimer()
+	for listed(b, s) > 0 {
+		time.Sleep(time.Second) // until tokens that nobody took are dead, and claims are over
+		for _, id := range s.slow.ZRange(b.Context(), s.guests().list, 0, -1).Val() {
+			makeDue(b, s, captcha.ID(id))
+		}
+		if _, err := s.Guests.Retire(b.Context(), noTargets); err != nil {
+			b.Error(err)
+		}
+	}
+	if got := survey(b, s); got.Figures.Solved != int64(b.N) {
+		b.Errorf("%d of %d are counted", got.Figures.Solved, b.N)
+	}
+	s.Tokens.forget(time.Now().Add(time.Hour), queueIdle)
+	// What can be said of a token is known for 15 min after it; nobody waits for that.
+	left := 0
+	for it := s.slow.Scan(b.Context(), 0, "bench:*", 10_000).Iterator(); it.Next(b.Context()); {
+		if key := it.Val(); !strings.Contains(key, ":sold:") && !strings.Contains(key, ":last:") && !strings.Contains(key, ":values:") {
+			left++
+		}
+	}
+	keys, heap := size()
+	b.ReportMetric(float64(left), "keys-left")
+	b.ReportMetric(float64(keys-keysBefore)/float64(b.N), "keys-that-expire/guest")
+	b.ReportMetric(float64(int64(heap)-int64(heapBefore))/float64(b.N), "heap-B/guest")
 }

@@ -129,6 +129,7 @@ var types = map[string]string{
 	"orders": "zset", "leases": "zset", "spend": "zset", "tickets": "zset", "seen": "zset", "values": "zset",
 	"warm": "zset", "places": "zset", "journal": "hash", "stats": "hash", "claim": "hash", "savings": "hash",
 	"once": "string", "sold": "string",
+	"guests": "zset", "folded": "zset", "retired": "hash",
 }
 
 // explain names the key over which a script failed, where it holds another

@@ -10,6 +10,7 @@
 //	Orders     keeps what is bought until it is a token: orders.go, their leases
 //	           (leases.go), permits at providers (permits.go), budgets (budget.go)
 //	Controls   what is said about an identity: pauses, windows (warm.go), what was learned
+//	Guests     identities that no target has, until they are gone: guests.go, retire.go
 //	Replicas   what the daemons tell each other of themselves (replicas.go)
 //	Claims     the solves that equal requests share (claim.go, claims.go), and what that
 //	           saved (savings.go)
@@ -59,6 +60,12 @@
 //	captcha:claim:{dedup}:KEY:failure   hash    the same of the last failure
 //	captcha:savings:{dedup}:2006-01-02  hash    source -> requests of that UTC day; for 7 days after the last one
 //	captcha:counted:{dedup}:CALL        string  marks a call whose requests are counted
+//	captcha:guests:{solve}      zset    identity that no target has -> Unix ms of the next look at it
+//	captcha:rate:{solve}        list    times of the last requests for guests
+//	captcha:stats:{solve}       hash    Figures of all guests that are gone, and how many folds that took
+//	captcha:retired:{id}        hash    Figures of a guest that is gone, and their name (nonce), until they are in there
+//	captcha:folded:{solve}      zset    nonce -> Unix ms until which it is known
+//	captcha:hold:{solve}        string  the survey that keeps everybody from folding, for some seconds
 //	captcha:secret              string  what names of tokens are signed with, for all replicas
 //	captcha:probe:{0}           string  written twice a second to see whether Redis takes writes; in a cluster one at each master
 //
@@ -122,6 +129,10 @@
 //   - The figures balance in every answer of look.lua (Figures says how), because
 //     each script moves a token or an order and its counts in one step, and the
 //     keys that they are in live as long as the figures.
+//   - A guest's figures are in the row of all guests once, whoever dies over it: they
+//     are set apart under a name of their own in one step, added to the row in
+//     another that knows the names, and then forgotten. A survey of the guests finds
+//     each in one of the three places.
 //   - A budget's span slides by the millisecond: what is in it are the orders
 //     themselves. Only an order that was provably not bought leaves it early.
 //   - A window that is over is never told: each script that reads the windows

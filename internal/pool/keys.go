@@ -10,6 +10,7 @@ import (
 type keys struct {
 	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, last string
 	leases, spend, verdicts, mind, warm, warmers, values, junk, status       string
+	retired                                                                  string
 	once, back, sold                                                         string // + suffix
 }
 
@@ -40,6 +41,7 @@ func (n *keyspace) keys(id captcha.ID) keys {
 		values:   n.prefix + ":values" + tag,
 		junk:     n.prefix + ":junk" + tag,
 		status:   n.prefix + ":status" + tag,
+		retired:  n.prefix + ":retired" + tag,
 		last:     n.prefix + ":last" + tag + ":" + n.replica,
 		once:     n.prefix + ":once" + tag + ":",
 		back:     n.prefix + ":back" + tag + ":",
@@ -81,6 +83,18 @@ func (n *keyspace) savings(date string) string { return n.prefix + ":savings:{de
 
 // counted is the key that says that a call has counted its requests.
 func (n *keyspace) counted(call string) string { return n.prefix + ":counted:{dedup}:" + call }
+
+// guestKeys names what is kept of all guests, in a slot of its own. No identity has its
+// name.
+type guestKeys struct{ list, rate, row, folded, hold string }
+
+func (n *keyspace) guests() guestKeys {
+	const tag = ":{" + string(OfGuests) + "}"
+	return guestKeys{
+		list: n.prefix + ":guests" + tag, rate: n.prefix + ":rate" + tag, row: n.prefix + ":stats" + tag,
+		folded: n.prefix + ":folded" + tag, hold: n.prefix + ":hold" + tag,
+	}
+}
 
 // secret is the key of what replicas sign the names of tokens with.
 func (n *keyspace) secret() string { return n.prefix + ":secret" }

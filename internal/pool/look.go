@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"fmt"
+	"iter"
 	"sort"
 	"strconv"
 	"time"
@@ -123,53 +124,64 @@ func detailedStock(reply any) (Stock, error) {
 	for _, v := range verdicts {
 		stock.Verdicts = append(stock.Verdicts, v == "1")
 	}
-	pairs, _ := list[15].([]any)
-	for i := 0; i+1 < len(pairs); i += 2 {
-		name, _ := pairs[i].(string)
-		value, _ := pairs[i+1].(string)
-		count, _ := strconv.ParseInt(value, 10, 64)
-		stock.Figures.set(name, count)
+	for name, value := range pairs(list[15]) {
+		stock.Figures.add(name, value)
 	}
 	stock.Windows, err = windows(list[16])
 	return stock, err
 }
 
-// set stores one counter of the stats hash; unknown names belong to another
-// version and are ignored.
-func (f *Figures) set(name string, count int64) {
+// pairs reads a hash as a script answers it.
+func pairs(list any) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		items, _ := list.([]any)
+		for i := 0; i+1 < len(items); i += 2 {
+			name, _ := items[i].(string)
+			value, _ := items[i+1].(string)
+			if !yield(name, value) {
+				return
+			}
+		}
+	}
+}
+
+// add adds to one counter, by its name in the stats hash; unknown names belong to
+// another version and are ignored.
+func (f *Figures) add(name, value string) {
+	count, _ := strconv.ParseInt(value, 10, 64)
 	switch name {
 	case "requests":
-		f.Requests = count
+		f.Requests += count
 	case "hits":
-		f.Hits = count
+		f.Hits += count
 	case "waited":
-		f.Waited = count
+		f.Waited += count
 	case "misses":
-		f.Misses = count
+		f.Misses += count
 	case "replays":
-		f.Replays = count
+		f.Replays += count
 	case "solved":
-		f.Solved = count
+		f.Solved += count
 	case "expired":
-		f.Expired = count
+		f.Expired += count
 	case "failed":
-		f.Failed = count
+		f.Failed += count
 	case "lost":
-		f.Lost = count
+		f.Lost += count
 	case "returned":
-		f.Returned = count
+		f.Returned += count
 	case "bought":
-		f.Bought = count
+		f.Bought += count
 	case "discarded":
-		f.Discarded = count
+		f.Discarded += count
 	case "accepted":
-		f.Accepted = count
+		f.Accepted += count
 	case "rejected":
-		f.Rejected = count
+		f.Rejected += count
 	case "junk":
-		f.Junk = count
+		f.Junk += count
 	case "spent":
-		f.Spent = count
+		f.Spent += count
 	}
 }
 

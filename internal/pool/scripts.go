@@ -18,8 +18,12 @@ type scripts struct {
 	settle, fail, find, adopt, renew    *redis.Script
 	acquire, budget, warm, probe, beat  *redis.Script
 	enter, hold, end, save, days        *redis.Script
+	guest                               guestScripts
 	takeText                            string
 }
+
+// guestScripts are the steps of guests.go and retire.go.
+type guestScripts struct{ use, due, retire, fold, folded, release, tally, row, check *redis.Script }
 
 func loadScripts() scripts {
 	common, journal, windows := source("common.lua"), source("journal.lua"), source("windows.lua")
@@ -57,6 +61,12 @@ func loadScripts() scripts {
 		end:       redis.NewScript(strings.Join([]string{common, claims, source("end.lua")}, "\n")),
 		save:      redis.NewScript(strings.Join([]string{common, savings, source("save.lua")}, "\n")),
 		days:      redis.NewScript(strings.Join([]string{common, savings, source("days.lua")}, "\n")),
+		guest: guestScripts{
+			use: script("guest_use.lua"), due: script("guest_due.lua"),
+			retire: order("guest_retire.lua"), fold: script("guest_fold.lua"),
+			folded: script("guest_folded.lua"), release: script("guest_release.lua"),
+			tally: order("guest_tally.lua"), row: script("guest_row.lua"), check: script("guest_check.lua"),
+		},
 	}
 }
 

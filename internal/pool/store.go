@@ -49,6 +49,7 @@ type Store struct {
 	Tokens   *Tokens
 	Orders   *Orders
 	Controls *Controls
+	Guests   *Guests
 	Replicas *Replicas
 	Claims   *Claims
 
@@ -91,6 +92,7 @@ func Open(o Options) (*Store, error) {
 		Tokens:   tokens,
 		Orders:   &Orders{client: c, news: n, noted: map[string]time.Time{}},
 		Controls: &Controls{client: c, news: n},
+		Guests:   &Guests{client: c, most: mostGuests},
 		Replicas: &Replicas{client: c},
 		Claims:   &Claims{client: c, news: n, times: o.ClaimTimes.OrDefault()},
 		client:   c, news: n,

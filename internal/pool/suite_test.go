@@ -117,6 +117,12 @@ var suite = map[string]func(*testing.T, Options){
 	"ForeignTypesOfClaims":               testForeignTypesOfClaims,
 	"LostRepliesOfClaims":                testLostRepliesOfClaims,
 	"TextsStayAsTheyAre":                 testTextsStayAsTheyAre,
+	"GuestsAreKnownToAll":                testGuestsAreKnownToAll,
+	"GuestsAreRetired":                   testGuestsAreRetired,
+	"AGuestThatBecameATarget":            testAGuestThatBecameATarget,
+	"AGuestsEndIsCutAnywhere":            testAGuestsEndIsCutAnywhere,
+	"ALateFoldIsRefused":                 testALateFoldIsRefused,
+	"ASurveyHoldsFoldsUp":                testASurveyHoldsFoldsUp,
 }
 
 // TestOnEveryServer runs the whole suite on every kind of server.

@@ -5,6 +5,9 @@
 -- Figures live on for 30 days after the last change.
 local stats_ttl = 2592000000
 
+-- The clocks of Redis' nodes may be apart by so many ms, where no margin is known.
+local clocks = 10000
+
 local function now_ms()
   local t = redis.call('TIME')
   return t[1] * 1000 + math.floor(t[2] / 1000)
@@ -74,11 +77,11 @@ end
 -- drop_dead takes the tokens off the front that can no longer be handed out
 -- and counts them; its work is what it drops. `moment` is now and the margin: where
 -- the newest token was born later, Redis' clock was set back by more than the
--- margin, and nobody knows how old any of them is.
-local function drop_dead(list, stats, junk, moment)
+-- margin, and nobody knows how old any of them is. `slack` is added to that alone.
+local function drop_dead(list, stats, junk, moment, slack)
   local dropped = 0
   local newest = redis.call('LINDEX', list, -1)
-  if newest and born_after(newest, moment) then
+  if newest and born_after(newest, moment + (slack or 0)) then
     dropped = redis.call('LLEN', list)
     redis.call('DEL', list)
   end
@@ -138,6 +141,33 @@ local function live_tickets(tickets, seen, now)
     redis.call('ZREM', seen, ticket)
   end
   return redis.call('ZCARD', tickets)
+end
+
+-- rate_room is how often something may happen now that happens at most `limit` times
+-- within `per` ms, and how long it takes until it may once more. It is exact: `times`
+-- is the list of when it happened.
+local function rate_room(times, now, limit, per)
+  if limit <= 0 then
+    return math.huge, per
+  end
+  local oldest = redis.call('LINDEX', times, 0)
+  -- One in the future is of before Redis' clock was set back.
+  while oldest and (tonumber(oldest) <= now - per or tonumber(oldest) > now) do
+    redis.call('LPOP', times)
+    oldest = redis.call('LINDEX', times, 0)
+  end
+  return limit - redis.call('LLEN', times), oldest and tonumber(oldest) + per - now or per
+end
+
+-- rate_use notes that it happened n times.
+local function rate_use(times, now, n, limit, per)
+  if limit <= 0 then
+    return
+  end
+  for _ = 1, n do
+    redis.call('RPUSH', times, ms(now))
+  end
+  redis.call('PEXPIRE', times, per)
 end
 
 -- count adds to figures and keeps them for stats_ttl.

@@ -58,21 +58,8 @@ for _ = 1, tonumber(ARGV[CALL.departures]) do
   at = at + DEPARTURE.size
 end
 
--- The rate is exact: the times of the last hand-outs.
 local limit, rate_per = tonumber(ARGV[CALL.rate]), tonumber(ARGV[CALL.rate_per])
-local allowed, rate_wait = math.huge, rate_per
-if limit > 0 then
-  local oldest = redis.call('LINDEX', handouts, 0)
-  -- One in the future is of before Redis' clock was set back.
-  while oldest and (tonumber(oldest) <= now - rate_per or tonumber(oldest) > now) do
-    redis.call('LPOP', handouts)
-    oldest = redis.call('LINDEX', handouts, 0)
-  end
-  allowed = limit - redis.call('LLEN', handouts)
-  if oldest then
-    rate_wait = tonumber(oldest) + rate_per - now
-  end
-end
+local allowed, rate_wait = rate_room(handouts, now, limit, rate_per)
 
 -- Tokens are given away by index first and leave the list together at the end.
 local length = redis.call('LLEN', list)
@@ -285,12 +272,7 @@ else
 end
 hits = hits + got
 
-if limit > 0 then
-  for _ = 1, hits + waited do
-    redis.call('RPUSH', handouts, ms(now))
-  end
-  redis.call('PEXPIRE', handouts, rate_per)
-end
+rate_use(handouts, now, hits + waited, limit, rate_per)
 
 for name, value in pairs({requests = requests, hits = hits, waited = waited,
   misses = misses, replays = replays}) do

@@ -1,0 +1,494 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
+	"poold/internal/pool/redistest"
+)
+
+// use notes that a guest is asked for, without limits.
+func use(t testing.TB, s *replica, ids ...captcha.ID) {
+	t.Helper()
+	for _, id := range ids {
+		if err := s.Guests.Use(t.Context(), id, GuestUse{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// makeDue is time that passes until guests are to be looked at.
+func makeDue(t testing.TB, s *replica, ids ...captcha.ID) {
+	t.Helper()
+	for _, id := range ids {
+		if err := s.slow.ZAddXX(t.Context(), s.guests().list, redis.Z{Score: 1, Member: string(id)}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func noTargets(captcha.ID) bool { return false }
+
+func retire(t testing.TB, s *replica, want int) {
+	t.Helper()
+	if n, err := s.Guests.Retire(t.Context(), noTargets); err != nil || n != want {
+		t.Fatalf("%d retired, %v; want %d", n, err, want)
+	}
+}
+
+// survey looks at all guests; the figures must balance.
+func survey(t testing.TB, s *replica) GuestStock {
+	t.Helper()
+	got, err := s.Guests.Survey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	balanced(t, Stock{Figures: got.Figures, Fresh: got.Fresh, Bought: got.Bought})
+	return got
+}
+
+// served is a guest with one token that was taken; nothing is left but its figures.
+func served(t testing.TB, s *replica, id captcha.ID) {
+	t.Helper()
+	use(t, s, id)
+	stock(t, s, id, 1, 0, time.Minute)
+	take(t, s, Request{ID: id}, 1)
+}
+
+// listed is how many guests are known.
+func listed(t testing.TB, s *replica) int {
+	t.Helper()
+	n, err := s.slow.ZCard(t.Context(), s.guests().list).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(n)
+}
+
+// dueIn is when a guest is to be looked at.
+func dueIn(t testing.TB, s *replica, id captcha.ID) time.Duration {
+	t.Helper()
+	at, err := s.slow.ZScore(t.Context(), s.guests().list, string(id)).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Until(time.UnixMilli(int64(at)))
+}
+
+// keysWith are the keys that have a text in their names, at all masters.
+func keysWith(t testing.TB, s *replica, text string) (found []string) {
+	t.Helper()
+	var mu sync.Mutex
+	err := s.eachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
+		keys, err := node.Keys(ctx, s.prefix+":*").Result()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, key := range keys {
+			if strings.Contains(key, text) {
+				found = append(found, key)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// All replicas know a guest, its rate and how many there are.
+func testGuestsAreKnownToAll(t *testing.T, o Options) {
+	o.Prefix = "known guests"
+	one, two, ctx := open(t, o), open(t, o), t.Context()
+	limited := GuestUse{Rate: 3, RatePer: time.Minute}
+	for i, s := range []*replica{one, two, one} {
+		if err := s.Guests.Use(ctx, identity("g"+strconv.Itoa(i%2)), limited); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var rate *RateError
+	if err := two.Guests.Use(ctx, identity("g0"), limited); !errors.As(err, &rate) || rate.RetryAfter <= 50*time.Second || rate.RetryAfter > time.Minute {
+		t.Errorf("beyond the rate: %v", err)
+	}
+	if err := two.Guests.Use(ctx, identity("g0"), GuestUse{Wait: 5 * time.Minute}); err != nil {
+		t.Error(err)
+	}
+	use(t, one, identity("g0")) // is sooner over
+	if in := dueIn(t, one, identity("g0")); in < 350*time.Second || in > 365*time.Second {
+		t.Errorf("is looked at in %v", in)
+	}
+	if in := dueIn(t, one, identity("g1")); in < 50*time.Second || in > 65*time.Second {
+		t.Errorf("is looked at in %v", in)
+	}
+	two.Guests.most = 2
+	var full *EmptyError
+	if err := two.Guests.Use(ctx, identity("one too many"), GuestUse{}); !errors.As(err, &full) || !full.Full {
+		t.Errorf("beyond the most: %v", err)
+	}
+	use(t, two, identity("g1"))
+	if got := listed(t, one); got != 2 {
+		t.Errorf("%d guests", got)
+	}
+}
+
+// A guest stays while it has a token, an order or a caller; then its figures are in the
+// row, and nothing else is left of it.
+func testGuestsAreRetired(t *testing.T, o Options) {
+	s, ctx := open(t, o), t.Context()
+	gone, token, order, caller := identity("gone"), identity("a token"), identity("an order"), identity("a caller")
+	if got := survey(t, s); got != (GuestStock{}) {
+		t.Errorf("before all: %+v", got)
+	}
+	served(t, s, gone)
+	for _, key := range []string{s.keys(gone).paused, s.keys(gone).mind, s.keys(gone).status} {
+		if err := s.slow.Set(ctx, key, "1", kept).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	use(t, s, token, order, caller)
+	stock(t, s, token, 1, 0, 20*time.Second)
+	if got, err := s.Place(ctx, Order{Ref: Ref{order, "a"}, Depth: 1, TTL: 5 * time.Second}); err != nil || !got.Placed {
+		t.Fatal(got, err)
+	}
+	if ok, err := s.Submitted(ctx, Ref{order, "a"}, "1"); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	parkOne(t, s, Request{ID: caller, Wait: 20 * time.Second, MaxWaiting: 1})
+	retire(t, s, 0)
+	makeDue(t, s, gone, token, order, caller)
+	want := survey(t, s)
+	if f := want.Figures; want.Guests != 4 || want.Fresh != 1 || want.Orders != 1 || want.Bought != 1 || want.Waiting != 1 || f.Solved != 2 || f.Hits != 1 || f.Bought != 3 || f.Requests != 2 {
+		t.Errorf("%+v", want)
+	}
+	retire(t, s, 1)
+	want.Guests = 3
+	if got := survey(t, s); got != want {
+		t.Errorf("one has gone: %+v, want %+v", got, want)
+	}
+	for _, guest := range []struct {
+		id       captcha.ID
+		from, to time.Duration
+	}{{token, 10 * time.Second, 21 * time.Second}, {order, 0, 6 * time.Second}, {caller, 50 * time.Second, 61 * time.Second}} {
+		if in := dueIn(t, s, guest.id); in < guest.from || in > guest.to {
+			t.Errorf("%s is looked at in %v", guest.id, in)
+		}
+	}
+	for _, key := range keysWith(t, s, string(gone)) {
+		// These end with the token, and with what can be said of it.
+		if !strings.Contains(key, ":values:") && !strings.Contains(key, ":sold:") && !strings.Contains(key, ":last:") {
+			t.Errorf("%s is left", key)
+		}
+	}
+	// What it is asked for again is added to what it was.
+	served(t, s, gone)
+	makeDue(t, s, gone)
+	retire(t, s, 1)
+	if f := survey(t, s).Figures; f.Hits != want.Figures.Hits+1 || f.Solved != want.Figures.Solved+1 {
+		t.Errorf("after its second time: %+v", f)
+	}
+	s.SendAway()
+}
+
+// An identity that has a target by now leaves the list, with all that is known of it.
+func testAGuestThatBecameATarget(t *testing.T, o Options) {
+	s, id := open(t, o), identity("promoted")
+	served(t, s, id)
+	if err := s.Pause(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	makeDue(t, s, id)
+	if n, err := s.Guests.Retire(t.Context(), func(other captcha.ID) bool { return other == id }); n != 0 || err != nil {
+		t.Errorf("%d retired, %v", n, err)
+	}
+	if got := look(t, s, id); !got.Paused || got.Figures.Hits != 1 || listed(t, s) != 0 {
+		t.Errorf("%+v, %d guests", got, listed(t, s))
+	}
+}
+
+// A replica is killed after each step of a guest's end: the next one goes on, and the
+// figures are in the row once. One that was stopped instead adds nothing when it goes on.
+func testAGuestsEndIsCutAnywhere(t *testing.T, o Options) {
+	o.Prefix = "cut"
+	one, two, ctx := open(t, o), open(t, o), t.Context()
+	cutAfter := func(s *replica, steps int) (rest func()) {
+		due, err := s.Guests.due(ctx)
+		if err != nil || len(due) != 1 {
+			t.Fatalf("%d are due, %v", len(due), err)
+		}
+		all := []func(context.Context, []*leaver) error{s.Guests.look, s.Guests.fold, s.Guests.forget, s.Guests.release}
+		run := func(steps []func(context.Context, []*leaver) error) {
+			for _, step := range steps {
+				if err := step(ctx, due); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		run(all[:steps])
+		return func() { run(all[steps:]) }
+	}
+	var hits int64
+	check := func(when string) {
+		t.Helper()
+		if f := survey(t, two).Figures; f.Hits != hits || f.Solved != hits || f.Bought != hits || f.Requests != hits {
+			t.Errorf("%s: %+v, want %d of each", when, f, hits)
+		}
+	}
+	finish := func() {
+		t.Helper()
+		for i := 0; listed(t, one) > 0; i++ {
+			if i > 3 {
+				t.Fatal("the guest stays")
+			}
+			for _, id := range one.slow.ZRange(ctx, one.guests().list, 0, -1).Val() {
+				makeDue(t, one, captcha.ID(id))
+			}
+			if _, err := two.Guests.Retire(ctx, noTargets); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for steps := range 5 {
+		for _, used := range []bool{false, true} {
+			for _, stopped := range []bool{false, true} {
+				name := fmt.Sprintf("after %d steps, used again: %v, goes on: %v", steps, used, stopped)
+				id := identity(name)
+				served(t, one, id)
+				hits++
+				check("before")
+				makeDue(t, one, id)
+				rest := cutAfter(one, steps)
+				check(name)
+				if used {
+					served(t, one, id)
+					hits++
+					check(name + ", then")
+				}
+				finish()
+				check(name + ", at the end")
+				if stopped {
+					rest()
+					check(name + ", when it goes on")
+				}
+			}
+		}
+	}
+	if left := keysWith(t, one, ":retired:"); len(left) != 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// Who is too slow adds nothing, since nobody can say whether another replica did.
+func testALateFoldIsRefused(t *testing.T, o Options) {
+	s, id := open(t, o), identity("late fold")
+	served(t, s, id)
+	makeDue(t, s, id)
+	due, err := s.Guests.due(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Guests.look(t.Context(), due); err != nil {
+		t.Fatal(err)
+	}
+	due[0].claimed = due[0].claimed.After(-guestClaim - time.Minute)
+	if err := s.Guests.fold(t.Context(), due); err != nil || due[0].folded {
+		t.Errorf("folded: %v, %v", due[0].folded, err)
+	}
+	if got := survey(t, s).Figures; got.Hits != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Where guests come to their ends all the time, a survey makes them wait; they are not
+// lost over that.
+func testASurveyHoldsFoldsUp(t *testing.T, o Options) {
+	s, id := open(t, o), identity("held")
+	served(t, s, id)
+	k, ctx := s.guests(), t.Context()
+	if _, err := s.run(ctx, s.scripts.guest.row, []string{k.list, k.row, k.hold}, "slow", surveyHold.Milliseconds()); err != nil {
+		t.Fatal(err)
+	}
+	makeDue(t, s, id)
+	retire(t, s, 0)
+	if got := survey(t, s); got.Figures.Hits != 1 || got.Guests != 1 {
+		t.Errorf("held: %+v", got)
+	}
+	if _, settled, err := s.Guests.survey(ctx, surveyHold); err != nil || !settled {
+		t.Error(settled, err)
+	}
+	makeDue(t, s, id)
+	if _, err := s.Guests.Retire(ctx, noTargets); err != nil { // figures of an earlier time
+		t.Fatal(err)
+	}
+	makeDue(t, s, id)
+	retire(t, s, 1)
+	if got := survey(t, s); got.Figures.Hits != 1 || got.Guests != 0 {
+		t.Errorf("at the end: %+v", got)
+	}
+}
+
+// Two replicas retire guests that two others use again and again, and all are counted
+// all the time: no counter goes back, all balances in each answer, and everything is
+// counted once.
+func TestGuestsComeAndGo(t *testing.T) {
+	t.Parallel()
+	for _, server := range servers() {
+		t.Run(server.name, func(t *testing.T) {
+			t.Parallel()
+			testGuestsComeAndGo(t, server.options(t))
+		})
+	}
+}
+
+func testGuestsComeAndGo(t *testing.T, o Options) {
+	o.Prefix = "come and go"
+	const callers, rounds = 6, 15
+	var all [5]*replica
+	for i := range all {
+		all[i] = open(t, o)
+	}
+	var work, watch sync.WaitGroup
+	done := make(chan struct{})
+	end := sync.OnceFunc(func() {
+		close(done)
+		watch.Wait()
+	})
+	defer end()
+	var fails, dead atomic.Int64
+	until := func(do func()) {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				do()
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
+	for _, s := range all[:2] {
+		watch.Go(func() {
+			until(func() {
+				if _, err := s.Guests.Retire(t.Context(), noTargets); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+	watch.Go(func() {
+		var last Figures
+		until(func() {
+			got, err := all[4].Guests.Survey(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			balanced(t, Stock{Figures: got.Figures, Fresh: got.Fresh, Bought: got.Bought})
+			now, before := reflect.ValueOf(got.Figures), reflect.ValueOf(last)
+			for i := range now.NumField() {
+				if now.Field(i).Int() < before.Field(i).Int() {
+					t.Errorf("%s went back from %d to %d", now.Type().Field(i).Name, before.Field(i).Int(), now.Field(i).Int())
+				}
+			}
+			last = got.Figures
+		})
+	})
+	for i := range callers {
+		work.Go(func() {
+			s := all[2+i%2]
+			for round := range rounds {
+				id := identity(fmt.Sprint("comes and goes ", i, " ", round%3))
+				use(t, s, id)
+				order := fmt.Sprintf("o%dx%d", i, round)
+				place(t, s, id, order)
+				switch round % 4 {
+				case 0:
+					if how, err := s.Fail(t.Context(), Failure{Ref: Ref{id, order}, Bought: true}); err != nil || how != Ended {
+						t.Error(how, err)
+					}
+					fails.Add(1)
+				case 1:
+					land(t, s, id, order, 0, time.Millisecond)
+					dead.Add(1)
+				default:
+					land(t, s, id, order, 0, time.Minute)
+					take(t, s, Request{ID: id}, 1)
+				}
+				makeDue(t, s, id)
+			}
+		})
+	}
+	work.Wait()
+	for range 20 { // what a replica holds now is left to it for a while
+		for _, id := range all[0].slow.ZRange(t.Context(), all[0].guests().list, 0, -1).Val() {
+			makeDue(t, all[0], captcha.ID(id))
+		}
+		if listed(t, all[0]) == 0 {
+			break
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+	end()
+	got := survey(t, all[0])
+	hits := callers*rounds - fails.Load() - dead.Load()
+	if f := got.Figures; f.Bought != callers*rounds || f.Failed != fails.Load() || f.Expired != dead.Load() || f.Hits != hits || f.Requests != hits {
+		t.Errorf("%d fails, %d dead, %d hits; counted %+v", fails.Load(), dead.Load(), hits, f)
+	}
+	if left := keysWith(t, all[0], ":retired:"); len(left) != 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// Many guests come and go: a while after their lives Redis has as many keys as
+// before.
+func TestGuestsLeaveNoKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bubble := redistest.InBubble(t)
+		s := open(t, Options{Addresses: "redis://bubble", Dial: bubble.Dial})
+		var before int
+		for round := range 4 {
+			for i := range 300 {
+				id := identity(fmt.Sprint(round, " ", i))
+				use(t, s, id)
+				stock(t, s, id, 1, 0, 2*time.Minute)
+				if i%2 == 0 {
+					take(t, s, Request{ID: id, Idempotency: "k"}, 1)
+				}
+			}
+			retire(t, s, 0)
+			for n := 0; n < 300; {
+				time.Sleep(time.Minute)
+				more, err := s.Guests.Retire(t.Context(), noTargets)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n += more
+			}
+			time.Sleep(20 * time.Minute) // a report is taken for 15
+			s.Tokens.forget(time.Now(), time.Minute)
+			now := len(bubble.Keys())
+			if round == 0 {
+				before = now
+			} else if now != before {
+				t.Errorf("%d keys after round %d, %d after the first: %q", now, round, before, bubble.Keys())
+			}
+			if f := survey(t, s).Figures; f.Solved != int64(300*(round+1)) || f.Expired != int64(150*(round+1)) {
+				t.Errorf("%+v", f)
+			}
+			if n := s.slow.ZCard(t.Context(), s.guests().folded).Val(); n > 300 {
+				t.Errorf("%d names are known", n)
+			}
+		}
+	})
+}

@@ -50,6 +50,7 @@ const (
 // Token is one that was handed out. Times are on Redis' clock.
 type Token struct {
 	ID        string // names the token and proves who got it; see Report
+	Order     string // that brought it; see Tokens.Name
 	Value     string
 	Provider  string
 	UserAgent string

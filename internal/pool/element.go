@@ -38,7 +38,7 @@ func parseElement(element string, now int64) (Token, error) {
 		return Token{}, fmt.Errorf("pool: a stored token's user agent: %w", err)
 	}
 	return Token{
-		ID: fields[2], Value: fields[5], Provider: fields[3], UserAgent: agent,
+		Order: fields[2], Value: fields[5], Provider: fields[3], UserAgent: agent,
 		Born: time.UnixMilli(born).UTC(), Dies: time.UnixMilli(dies).UTC(),
 		TTL:     time.Duration(dies-now) * time.Millisecond,
 		element: element,

@@ -19,6 +19,16 @@ type Sale struct {
 	Age      time.Duration // since it can have been solved
 }
 
+// Name is the ID of an order's token for a caller that shares it with the one that took
+// it. A report is counted once, whoever of them makes it.
+func (s *Tokens) Name(ctx context.Context, order, caller string) (string, error) {
+	signer, err := s.signing.signer(ctx)
+	if err != nil {
+		return "", err
+	}
+	return signer.name(order, caller), nil
+}
+
 // Report counts how a token did, once. It fails with ErrUnknownToken where the
 // caller did not get the token, or it died more than 15 min ago, and with
 // ErrReported the second time.

@@ -117,6 +117,7 @@ var suite = map[string]func(*testing.T, Options){
 	"ForeignTypesOfClaims":               testForeignTypesOfClaims,
 	"LostRepliesOfClaims":                testLostRepliesOfClaims,
 	"TextsStayAsTheyAre":                 testTextsStayAsTheyAre,
+	"SharedTokensAreReportedOnce":        testSharedTokensAreReportedOnce,
 	"GuestsAreKnownToAll":                testGuestsAreKnownToAll,
 	"GuestsAreRetired":                   testGuestsAreRetired,
 	"AGuestThatBecameATarget":            testAGuestThatBecameATarget,

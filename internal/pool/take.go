@@ -39,7 +39,7 @@ func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
 		return Token{}, q.empty(ctx, r, errors.Is(got.err, errFull))
 	}
 	if got.err == nil {
-		got.token.ID = signer.name(got.token.ID, r.Caller)
+		got.token.ID = signer.name(got.token.Order, r.Caller)
 	}
 	return got.token, got.err
 }

@@ -115,7 +115,7 @@ func (d *daemon) build(set *targets.Set) error {
 			d.manager.Kick(id)
 			d.solver.Kick(id)
 		},
-		OnEnded:  func(order pool.Ref, how string) { d.buyer.Ended(order, how) },
+		OnEnded: func(order pool.Ref, how string) { d.buyer.Ended(order, how) },
 	})
 	if err != nil {
 		return err // about an address of the file; the embedded one is none

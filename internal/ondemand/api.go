@@ -83,7 +83,7 @@ type Tokens interface {
 // Guests is the list of all guests; *pool.Guests implements it.
 type Guests interface {
 	Use(ctx context.Context, id captcha.ID, u pool.GuestUse) error
-	Retire(ctx context.Context) (retired int, err error)
+	Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (retired int, err error)
 }
 
 // Buyer is what is needed of a *purchase.Buyer.

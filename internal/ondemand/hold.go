@@ -155,7 +155,7 @@ func (s *Service) settle(ctx context.Context, sh *claimed, h *holding, token poo
 		return
 	}
 	first := outcome{token: token}
-	first.token.ID = token.Order()
+	first.token.ID = token.Order
 	if token.Source == pool.FromWait || token.Source == pool.FromReplay {
 		first.token.Source = FromSolve // it was bought for the claim, whoever held it then
 	}

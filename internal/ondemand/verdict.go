@@ -49,7 +49,7 @@ const (
 // encodeToken is what claims keep of a token that is shared for so long.
 func encodeToken(t pool.Token, lasts time.Duration) []byte {
 	return encode(verdict{Token: &sharedToken{
-		Order: t.Order(), Value: t.Value, Provider: t.Provider, UserAgent: t.UserAgent,
+		Order: t.Order, Value: t.Value, Provider: t.Provider, UserAgent: t.UserAgent,
 		Born: t.Born.UnixMilli(), Dies: t.Dies.UnixMilli(), TTL: t.TTL.Milliseconds(), Shared: lasts.Milliseconds(),
 	}})
 }

@@ -1,0 +1,122 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	// mostConnections is how many a DB has, the one that listens among them.
+	mostConnections = 4
+	// DefaultLimit leaves a caller time to answer within a second.
+	DefaultLimit = 900 * time.Millisecond
+)
+
+// Options are what Open needs besides the address.
+type Options struct {
+	Log   *slog.Logger
+	Limit time.Duration // of a call; 0 = DefaultLimit
+}
+
+// DB is one database. Its methods may be called at once.
+type DB struct {
+	pool  *pgxpool.Pool
+	log   *slog.Logger
+	limit time.Duration
+	fault atomic.Pointer[fault]     // why the schema cannot be used; nil = it can
+	heard atomic.Pointer[listening] // nil before Run
+	state string                    // what turn logged last; "" = it serves; Run's
+}
+
+// listening is who is told of notifications.
+type listening struct {
+	channel string
+	heard   func(payload string)
+}
+
+// Open reads the address, postgres://user:password@host:port/database, and connects to
+// nothing. No error quotes the address. The caller closes the DB.
+func Open(url string, o Options) (*DB, error) {
+	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
+		return nil, errors.New("postgres address: must begin with postgres:// or postgresql://")
+	}
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("postgres address: must be postgres://user:password@host:port/database, " +
+			"with special characters percent-encoded and with options that PostgreSQL knows")
+	}
+	db := &DB{log: o.Log, limit: o.Limit}
+	if db.limit == 0 {
+		db.limit = DefaultLimit
+	}
+	db.fault.Store(&fault{reason: "its schema was not read yet", down: true})
+	db.tune(config)
+	// The context is that of the first connections; there are none.
+	if db.pool, err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
+		return nil, translate(err)
+	}
+	return db, nil
+}
+
+// tune sets what the address may not.
+func (db *DB) tune(config *pgxpool.Config) {
+	config.MaxConns, config.MinConns, config.MinIdleConns = mostConnections, 0, 0
+	config.PingTimeout = db.limit
+	config.ConnConfig.ConnectTimeout = db.limit
+	config.ConnConfig.DialFunc = db.dial
+	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		return conn.PgConn().Conn().SetDeadline(time.Time{}) // that of dial
+	}
+	// Neither mode prepares statements under names, which a pooler would mix up.
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	config.ConnConfig.StatementCacheCapacity, config.ConnConfig.DescriptionCacheCapacity = 0, 0
+	// A pooler may deliver a notification on any connection.
+	config.ConnConfig.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) {
+		if l := db.heard.Load(); l != nil && n.Channel == l.channel {
+			l.heard(n.Payload)
+		}
+	}
+}
+
+// Close ends the connections. Nothing may use the DB at that time or later.
+func (db *DB) Close() { db.pool.Close() }
+
+// dial makes a connection that gives up on a silent server within the limit. The driver
+// would wait for 15 s before it lets go of a connection that broke, and its place among
+// the four would be taken for that long: it asks the server to cancel what is running, on
+// a connection of its own, and reads what is left.
+func (db *DB) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: db.limit}
+	conn, err := dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	if err := conn.SetDeadline(time.Now().Add(db.limit)); err != nil { // tune lifts it
+		_ = conn.Close()
+		return nil, err
+	}
+	return &impatient{Conn: conn, limit: db.limit}, nil
+}
+
+// impatient is a connection without far deadlines.
+type impatient struct {
+	net.Conn
+	limit time.Duration
+}
+
+// SetDeadline cuts a deadline to the limit; zero lifts it.
+func (c *impatient) SetDeadline(at time.Time) error {
+	if latest := time.Now().Add(c.limit); at.After(latest) {
+		at = latest
+	}
+	return c.Conn.SetDeadline(at)
+}

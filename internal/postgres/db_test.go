@@ -1,0 +1,221 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"poold/internal/postgres/postgrestest"
+)
+
+// An address that cannot be read is refused, and no error quotes it.
+func TestOpenQuotesNoAddress(t *testing.T) {
+	for name, address := range map[string]string{
+		"empty":             "",
+		"another scheme":    "mysql://postgrestest:" + postgrestest.Password + "@127.0.0.1/test_x",
+		"a list of words":   "host=127.0.0.1 user=postgrestest password=" + postgrestest.Password,
+		"a raw character":   "postgres://postgrestest:" + postgrestest.Password + "%zz@127.0.0.1/test_x",
+		"a raw slash":       "postgres://postgrestest:x/" + postgrestest.Password + "@127.0.0.1/test_x",
+		"a bad port":        "postgres://127.0.0.1:" + postgrestest.Password + "/test_x",
+		"an unknown mode":   "postgres://postgrestest:" + postgrestest.Password + "@127.0.0.1/test_x?sslmode=no-such",
+		"no such key":       "postgres://postgrestest:" + postgrestest.Password + "@127.0.0.1/test_x?sslrootcert=/no-such",
+		"a bad pool option": "postgres://postgrestest:" + postgrestest.Password + "@127.0.0.1/test_x?pool_max_conns=no-such",
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, err := Open(address, Options{})
+			if err == nil {
+				db.Close()
+				t.Fatal("opened")
+			}
+			silent(t, "the error", err.Error())
+			if !strings.Contains(err.Error(), "postgres://") {
+				t.Errorf("does not say what an address looks like: %v", err)
+			}
+		})
+	}
+}
+
+// A server that cannot be used is an ErrDown within the limit, which says why and nothing
+// of the address; each change is logged once.
+func testDown(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	frozen := func() { server.Freeze() }
+	for _, c := range []struct {
+		name, address, reason string
+		before, after         func()
+	}{
+		{"a wrong password", strings.Replace(address, postgrestest.Password, postgrestest.Password+"x", 1), "refuses the user or the password", nil, nil},
+		{"no such database", server.Address("no-such"), "no such database", nil, nil},
+		{"no such host", strings.Replace(address, "127.0.0.1", "no-such.invalid", 1), "postgres does not serve", nil, nil},
+		{"silence", address, "no answer in time", frozen, server.Thaw},
+		{"nobody there", address, "connection refused", func() { server.Stop(t) }, func() { server.Up(t) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			db, l := open(t, c.address, 0)
+			if c.before != nil {
+				c.before()
+				defer c.after()
+			}
+			began := time.Now()
+			err := db.Migrate(t.Context())
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("took %v", took)
+			}
+			if !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), c.reason) {
+				t.Errorf("migrating: %v", err)
+			}
+			run(t, db)
+			until(t, "logged", func() bool { return strings.Contains(l.String(), c.reason) })
+			if err := one(t.Context(), db); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), c.reason) {
+				t.Errorf("calling: %v", err)
+			}
+			time.Sleep(2 * time.Second) // in which Run tries again
+			if n := strings.Count(l.String(), "postgres does not serve\""); n != 1 {
+				t.Errorf("logged %d times:\n%s", n, l.String())
+			}
+			silent(t, "the error", err.Error())
+			silent(t, "the log", l.String())
+		})
+	}
+}
+
+// A server that goes away and comes back is used again by itself, whether it ended or
+// fell silent, or the way to it did. Nothing is left behind.
+func testHeals(t *testing.T, server *postgrestest.Server) {
+	thief, through := postgrestest.Through(t, server.Database(t))
+	for name, c := range map[string]struct {
+		address    string
+		away, back func()
+	}{
+		"ended":  {server.Database(t), func() { server.Stop(t) }, func() { server.Up(t) }},
+		"killed": {server.Database(t), func() { server.Kill(t) }, func() { server.Up(t) }},
+		"silent": {server.Database(t), server.Freeze, server.Thaw},
+		// What was sent on the old connections never arrives.
+		"lost on the way": {through, func() { thief.Silence(true) }, func() { thief.Silence(false) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// The server's own end with the test.
+			defer goleak.VerifyNone(t, goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"),
+				goleak.IgnoreAnyFunction("os/exec.(*Cmd).Start.func2"))
+			db, l := migrated(t, c.address, 0)
+			_, stop := run(t, db)
+			until(t, "the first call", func() bool { return one(t.Context(), db) == nil })
+			c.away()
+			until(t, "logged", func() bool { return strings.Contains(l.String(), `"postgres does not serve"`) })
+			var group sync.WaitGroup
+			for range 50 {
+				group.Go(func() {
+					began := time.Now()
+					if err := one(t.Context(), db); !errors.Is(err, ErrDown) {
+						t.Errorf("calling: %v", err)
+					}
+					if took := time.Since(began); took > time.Second {
+						t.Errorf("took %v", took)
+					}
+				})
+			}
+			group.Wait()
+			c.back()
+			began := time.Now()
+			until(t, "healed", func() bool { return one(t.Context(), db) == nil })
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("healed after %v", took)
+			}
+			until(t, "logged", func() bool { return strings.Contains(l.String(), `"postgres serves again"`) })
+			if n := strings.Count(l.String(), "\n"); n != 2 {
+				t.Errorf("logged more than the two changes:\n%s", l.String())
+			}
+			stop()
+			db.Close()
+		})
+	}
+}
+
+// After a restart each connection of before is broken. No call notices.
+func testCallsOutliveARestart(t *testing.T, server *postgrestest.Server) {
+	db, _ := migrated(t, server.Database(t), patient)
+	all := func() {
+		t.Helper()
+		var group sync.WaitGroup
+		for range 20 {
+			group.Go(func() {
+				if err := one(t.Context(), db); err != nil {
+					t.Errorf("calling: %v", err)
+				}
+			})
+		}
+		group.Wait()
+	}
+	all() // opens all connections
+	for range 3 {
+		server.Restart(t)
+		for range 8 {
+			if err := one(t.Context(), db); err != nil {
+				t.Errorf("calling: %v", err)
+			}
+		}
+		all()
+	}
+}
+
+// However many call at once, there are four connections at most, and one of them listens.
+func testFourConnections(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	db, _ := migrated(t, address+"?pool_max_conns=50", patient)
+	run(t, db)
+	var most atomic.Int32
+	var group sync.WaitGroup
+	for range 200 {
+		group.Go(func() {
+			err := db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
+				var n int
+				if err := tx.First(ctx, []any{&n}, `select count(*) from pg_stat_activity, pg_sleep(0.02)
+					where backend_type = 'client backend' and datname = current_database()`); err != nil {
+					return err
+				}
+				for old := most.Load(); int32(n) > old && !most.CompareAndSwap(old, int32(n)); old = most.Load() {
+				}
+				return nil
+			})
+			if err != nil {
+				t.Errorf("calling: %v", err)
+			}
+		})
+	}
+	group.Wait()
+	if n := most.Load(); n < 3 || n > 4 {
+		t.Errorf("%d connections", n)
+	}
+	if n := server.Connections(t, address); n > 4 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+// A pooler gives the server's connections to others between transactions, so nothing may
+// stay on one.
+func testNothingIsPrepared(t *testing.T, server *postgrestest.Server) {
+	address, err := url.Parse(server.Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	address.RawQuery = "default_query_exec_mode=cache_statement&statement_cache_capacity=100"
+	db, _ := migrated(t, address.String(), patient)
+	var prepared int
+	if err := db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
+		for i := range 3 {
+			if err := tx.First(ctx, []any{&prepared}, "select count(*) + $1::integer from pg_prepared_statements where name <> ''", i-2); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil || prepared != 0 {
+		t.Errorf("%d statements are prepared, %v", prepared, err)
+	}
+}

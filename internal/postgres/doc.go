@@ -1,0 +1,27 @@
+// Package postgres is the door to a PostgreSQL server: connections, transactions, the
+// schema and notifications. Nothing else imports pgx. It knows nothing of what its
+// users store, but for the numbered files in sql/.
+//
+// # Connections
+//
+// A DB has at most four, and one of them listens while Run runs. Statements are never
+// prepared under a name, so that a pooler in transaction mode (pgbouncer) can stand
+// between; notifications may be lost there, so nobody may depend on one.
+//
+// # Faults
+//
+// A call ends within Options.Limit. Until then it is tried again where the connection
+// broke (after a restart of the server each old connection fails once) or where another
+// holds the lock of the key. A server that cannot be used is an ErrDown, and the log says
+// so once for each change, while Run runs. No error holds what the driver says: its texts
+// name host, user and database, and sometimes hold the whole URL. They are translated
+// into own sentences (errors.go).
+//
+// # Schema
+//
+// Migrate applies sql/NNNN_name.sql in order, each in a transaction of its own under one
+// advisory lock, and records the number in the table poold_schema. Run does so too each
+// time that it connects, so a server may come up later than the program. A file that was
+// released is never changed; a change is a new file. A database that a newer
+// program has changed is refused with ErrNewer.
+package postgres

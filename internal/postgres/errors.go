@@ -1,0 +1,128 @@
+package postgres
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+var (
+	// ErrDown: the server does not answer, or its state keeps it from doing what it is
+	// asked. Another attempt later may succeed.
+	ErrDown = errors.New("postgres does not serve")
+	// ErrNewer: a newer program has changed the database's schema.
+	ErrNewer = errors.New("the database's schema is newer than this program")
+)
+
+// fault is what went wrong in an exchange, in own words.
+type fault struct {
+	reason string
+	down   bool // errors.Is(ErrDown)
+	again  bool // the same may succeed at once
+}
+
+func (f *fault) Error() string {
+	if f.down {
+		return ErrDown.Error() + ": " + f.reason
+	}
+	return "postgres: " + f.reason
+}
+
+func (f *fault) Is(target error) bool { return f.down && target == ErrDown }
+
+// away: nothing but time is needed. The reasons of one outage differ from call to call.
+func (f *fault) away() bool { return f.again || f.reason == silence }
+
+// silence is the reason of a server, or of something on the way to it, that does not answer.
+const silence = "no answer in time"
+
+// errBusy: another transaction has the lock of the key.
+var errBusy = &fault{reason: "others hold the lock of this key", down: true, again: true}
+
+// again says whether the same may succeed at once.
+func again(err error) bool {
+	var f *fault
+	return errors.As(err, &f) && f.again
+}
+
+// translate replaces an error of the driver, whose text may hold secrets and names.
+func translate(err error) error {
+	var known *fault
+	var answer *pgconn.PgError
+	var scan pgx.ScanArgError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &answer):
+		return refusal(answer.Code)
+	case errors.As(err, &scan), errors.Is(err, pgx.ErrTxCommitRollback), errors.Is(err, pgx.ErrNoRows):
+		return &fault{reason: "an answer that was not expected"}
+	case errors.Is(err, context.Canceled):
+		return context.Canceled
+	case errors.Is(err, context.DeadlineExceeded), pgconn.Timeout(err):
+		return &fault{reason: silence, down: true}
+	default:
+		return &fault{reason: brokenBy(err), down: true, again: true}
+	}
+}
+
+// refusals are the errors of the server that are no fault of a statement, by SQLSTATE or
+// by its class. The first that fits counts.
+var refusals = []struct {
+	code  string
+	fault fault
+}{
+	{"28", fault{reason: "it refuses the user or the password", down: true}},
+	{"3D000", fault{reason: "it has no such database", down: true}},
+	{"42501", fault{reason: "the user lacks a right", down: true}},
+	{"25006", fault{reason: "it takes no changes", down: true}},
+	{"53300", fault{reason: "it has too many connections", down: true, again: true}},
+	{"53", fault{reason: "it lacks memory or disk", down: true}},
+	{"57014", fault{reason: "it cancelled the statement", down: true}},
+	{"57", fault{reason: "it starts or stops", down: true, again: true}},
+	{"40", fault{reason: "transactions are in each other's way", down: true, again: true}},
+	{"08", fault{reason: "the connection broke", down: true, again: true}},
+	{"58", fault{reason: "its system fails", down: true}},
+	{"XX", fault{reason: "it fails inside", down: true}},
+}
+
+// refusal says what the server's SQLSTATE means. Its text is left out: it names users and
+// databases.
+func refusal(code string) *fault {
+	for _, r := range refusals {
+		if strings.HasPrefix(code, r.code) {
+			f := r.fault
+			f.reason = fmt.Sprintf("%s (SQLSTATE %s)", f.reason, code)
+			return &f
+		}
+	}
+	return &fault{reason: "SQLSTATE " + code}
+}
+
+// brokenBy says why there is no connection.
+func brokenBy(err error) string {
+	var name *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, fs.ErrNotExist):
+		return "there is no such socket"
+	case errors.As(err, &name):
+		return "its host name is not known"
+	case errors.As(err, &certificate):
+		return "its certificate is not trusted"
+	default:
+		return "the connection broke"
+	}
+}

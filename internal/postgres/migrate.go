@@ -1,0 +1,160 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// migrateLimit is how long a change of the schema may take, with the wait for another
+// replica that makes it.
+const migrateLimit = 30 * time.Second
+
+// lockMigrate is the number of the advisory lock of a migration, on every replica.
+const lockMigrate = 0x706f6f6c64 // "poold"
+
+//go:embed sql/*.sql
+var files embed.FS
+
+// step is one change of the schema; the first is number 1.
+type step struct{ name, sql string }
+
+// steps are the numbered files in order.
+func steps() []step {
+	names, err := fs.Glob(files, "sql/*.sql") // sorted
+	if err != nil {
+		panic(err)
+	}
+	var all []step
+	for i, name := range names {
+		text, err := files.ReadFile(name)
+		if err != nil {
+			panic(err)
+		}
+		digits, _, _ := strings.Cut(strings.TrimPrefix(name, "sql/"), "_")
+		if number, err := strconv.Atoi(digits); err != nil || number != i+1 {
+			panic(name + " is not the file that follows in order")
+		}
+		all = append(all, step{name, string(text)})
+	}
+	return all
+}
+
+// Migrate brings the schema to this program's version. Until it or Run has succeeded
+// every call fails. ErrDown: Run tries again. ErrNewer: this program cannot use the database.
+func (db *DB) Migrate(ctx context.Context) error {
+	conn, err := db.usable(ctx)
+	if err != nil {
+		return err
+	}
+	conn.Release()
+	return nil
+}
+
+// usable takes a connection and brings the schema up to date on it. Until that has
+// succeeded once it notes why it did not. Later calls find out for themselves: a
+// connection that breaks here says little of others, and where a newer program changes the
+// schema the replicas of before go on until they are replaced.
+func (db *DB) usable(ctx context.Context) (*pgxpool.Conn, error) {
+	conn, err := db.connect(ctx)
+	if err == nil {
+		err = db.migrate(ctx, conn, steps())
+		if err == nil || errors.Is(err, ErrNewer) && db.fault.Load() == nil {
+			db.fault.Store(nil)
+			return conn, nil
+		}
+		conn.Release()
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if known := db.fault.Load(); known != nil {
+		db.fault.CompareAndSwap(known, unusable(err))
+	}
+	return nil, err
+}
+
+// unusable is what calls are told.
+func unusable(err error) *fault {
+	var known *fault
+	if errors.As(err, &known) {
+		return &fault{reason: known.reason, down: true}
+	}
+	return &fault{reason: err.Error(), down: true}
+}
+
+// migrate applies the steps that are missing. Where there are none, as nearly always, it
+// ends within the limit of a call.
+func (db *DB) migrate(ctx context.Context, on beginner, all []step) error {
+	for {
+		var version int
+		if err := within(ctx, db.limit, func(ctx context.Context) error {
+			return transact(ctx, on, func(ctx context.Context, tx Tx) (err error) {
+				version, err = applied(ctx, tx)
+				return err
+			})
+		}); err != nil {
+			return err
+		}
+		switch {
+		case version > len(all):
+			return fmt.Errorf("%w: the database has version %d, this program knows %d", ErrNewer, version, len(all))
+		case version == len(all):
+			return nil
+		}
+		if err := within(ctx, migrateLimit, func(ctx context.Context) error {
+			return transact(ctx, on, func(ctx context.Context, tx Tx) error { return advance(ctx, tx, all) })
+		}); err != nil {
+			return err
+		}
+	}
+}
+
+// applied is the number of the last step that was applied.
+func applied(ctx context.Context, tx Tx) (version int, err error) {
+	var made bool // to_regclass would remember a table's absence until the transaction ends
+	if err := tx.First(ctx, []any{&made}, "select exists (select from pg_class where relname = 'poold_schema' and pg_table_is_visible(oid))"); err != nil || !made {
+		return 0, err
+	}
+	err = tx.First(ctx, []any{&version}, "select coalesce(max(version), 0) from poold_schema")
+	return version, err
+}
+
+// advance applies one step, if no other replica did meanwhile.
+func advance(ctx context.Context, tx Tx, all []step) error {
+	if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", int64(lockMigrate)); err != nil {
+		return err
+	}
+	version, err := applied(ctx, tx)
+	if err != nil || version >= len(all) {
+		return err
+	}
+	if version == 0 {
+		if _, err := tx.Exec(ctx, "create table if not exists poold_schema (version integer primary key, applied_at timestamptz not null)"); err != nil {
+			return err
+		}
+	}
+	// Several statements at once go by the simple protocol alone.
+	if _, err := tx.Exec(ctx, all[version].sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+		return named(err, all[version].name)
+	}
+	_, err = tx.Exec(ctx, "insert into poold_schema (version, applied_at) values ($1, clock_timestamp())", version+1)
+	return err
+}
+
+// named says which file the server refuses.
+func named(err error, name string) error {
+	var f *fault
+	if !errors.As(err, &f) {
+		return err
+	}
+	return &fault{reason: name + ": " + f.reason, down: f.down}
+}

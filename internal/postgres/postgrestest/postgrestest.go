@@ -1,0 +1,313 @@
+// Package postgrestest starts a real PostgreSQL server for tests, on a free port, with
+// its files in a folder of its own. It refuses to run as root, so there it runs as the
+// user postgres or nobody. Only tests import it.
+package postgrestest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// missing is what to do on a machine without the server.
+const missing = "PostgreSQL's server is not on this machine (scripts/test installs it; Debian: apt-get install postgresql)"
+
+// Password is that of the user of every server. It is long and rare, so that a test may
+// look for it in logs and errors.
+const Password = "canary-7f3e1c52"
+
+const (
+	superuser = "postgrestest"
+	patience  = 30 * time.Second
+)
+
+// Server is one server. It stops with the test.
+type Server struct {
+	Port int
+
+	bin, dir string
+	as       *syscall.SysProcAttr
+	output   logged
+	process  *exec.Cmd
+}
+
+// Start makes a server and starts it.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{bin: programs(t), Port: freePort(t)}
+	var err error
+	// Not t.TempDir, which no other user may enter.
+	if s.dir, err = os.MkdirTemp("", "postgrestest"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if s.process != nil {
+			s.Thaw()
+			s.Stop(t) // kill -9 leaves memory that its processes shared
+		}
+		_ = os.RemoveAll(s.dir)
+	})
+	password := filepath.Join(s.dir, "password")
+	if err := os.WriteFile(password, []byte(Password), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.as = other(t, s.dir, password)
+	s.run(t, "initdb", "--pgdata", s.data(), "--username", superuser, "--pwfile", password,
+		"--auth", "scram-sha-256", "--no-sync", "--encoding", "UTF8", "--locale", "C")
+	s.Up(t)
+	return s
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// Database makes a database of its own on the server and returns its address, in which
+// Password stands.
+func (s *Server) Database(t testing.TB) string {
+	t.Helper()
+	name := "test_" + strings.ToLower(rand.Text()[:12])
+	s.SQL(t, "postgres", "create database "+name)
+	return s.Address(name)
+}
+
+// Address is the address of a database of the server.
+func (s *Server) Address(database string) string {
+	return fmt.Sprintf("postgres://%s:%s@127.0.0.1:%d/%s", superuser, Password, s.Port, database)
+}
+
+// SQL runs statements in a database, which may be given by its address, and returns what
+// they print: a line a row, with | between columns.
+func (s *Server) SQL(t testing.TB, database, statements string) string {
+	t.Helper()
+	database = database[strings.LastIndex(database, "/")+1:]
+	return s.run(t, "psql", "--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set", "ON_ERROR_STOP=1",
+		"--dbname", s.Address(database), "--command", statements)
+}
+
+// Connections is how many connections the database has, but for those of SQL, of which some
+// may still be ending.
+func (s *Server) Connections(t testing.TB, database string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s.SQL(t, database, `select count(*) from pg_stat_activity
+		where backend_type = 'client backend' and datname = current_database() and application_name <> 'psql'`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Up starts the server where it is down, and waits until it serves.
+func (s *Server) Up(t testing.TB) {
+	t.Helper()
+	if s.process != nil {
+		return
+	}
+	deadline := time.Now().Add(patience)
+	for {
+		s.launch(t)
+		exited := make(chan struct{})
+		go func(process *exec.Cmd) {
+			_ = process.Wait()
+			close(exited)
+		}(s.process)
+		if s.serves(t, exited, deadline) {
+			return
+		}
+		// After a kill the memory that its processes share may still be in use.
+		if time.Now().After(deadline) {
+			t.Fatalf("postgres does not start:\n%s", s.output.String())
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// launch starts the process.
+func (s *Server) launch(t testing.TB) {
+	t.Helper()
+	s.process = exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", strconv.Itoa(s.Port),
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=50")
+	s.process.SysProcAttr = s.as
+	s.process.Dir = s.dir
+	s.process.Stdout, s.process.Stderr = &s.output, &s.output
+	if err := s.process.Start(); err != nil {
+		t.Fatalf("%s: %v", missing, err)
+	}
+}
+
+// serves waits until the server does, or has exited.
+func (s *Server) serves(t testing.TB, exited <-chan struct{}, deadline time.Time) bool {
+	t.Helper()
+	for time.Now().Before(deadline) {
+		select {
+		case <-exited:
+			return false
+		case <-time.After(20 * time.Millisecond):
+		}
+		command := exec.Command(filepath.Join(s.bin, "pg_isready"), "--quiet", "--host", "127.0.0.1", "--port", strconv.Itoa(s.Port))
+		var no *exec.ExitError
+		if err := command.Run(); err == nil {
+			return true
+		} else if !errors.As(err, &no) {
+			t.Fatalf("%s: %v", missing, err)
+		}
+	}
+	return false
+}
+
+// Stop ends the server at once, as pg_ctl stop -m immediate does; its data stays.
+func (s *Server) Stop(t testing.TB) { s.end(t, syscall.SIGQUIT) }
+
+// Kill ends the server by kill -9 of each of its processes.
+func (s *Server) Kill(t testing.TB) {
+	t.Helper()
+	s.all(syscall.SIGKILL)
+	s.end(t, syscall.SIGKILL)
+}
+
+// Restart stops the server at once and starts it again.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	s.Stop(t)
+	s.Up(t)
+}
+
+// end ends the main process, and with it all others.
+func (s *Server) end(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	if s.process == nil {
+		return
+	}
+	pid := s.process.Process.Pid
+	_ = syscall.Kill(pid, signal)
+	for deadline := time.Now().Add(patience); syscall.Kill(pid, 0) == nil; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("postgres does not end")
+		}
+	}
+	s.process = nil
+}
+
+// Freeze stops all processes of the server where they are: it takes connections and
+// says nothing. Thaw lets them go on.
+func (s *Server) Freeze() { s.all(syscall.SIGSTOP) }
+
+// Thaw ends Freeze.
+func (s *Server) Thaw() { s.all(syscall.SIGCONT) }
+
+// all signals the main process and its children.
+func (s *Server) all(signal syscall.Signal) {
+	pid := s.process.Process.Pid
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // none where it has ended
+	_ = syscall.Kill(pid, signal)
+	for _, child := range strings.Fields(string(children)) {
+		if n, err := strconv.Atoi(child); err == nil {
+			_ = syscall.Kill(n, signal)
+		}
+	}
+}
+
+// run runs one of PostgreSQL's programs as the server's user.
+func (s *Server) run(t testing.TB, program string, args ...string) string {
+	t.Helper()
+	command := exec.Command(filepath.Join(s.bin, program), args...)
+	command.SysProcAttr = s.as
+	command.Dir = s.dir
+	output, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", program, err, output)
+	}
+	return strings.TrimSpace(string(output))
+}
+
+// programs is the folder of PostgreSQL's programs, of the newest version.
+func programs(t testing.TB) string {
+	t.Helper()
+	if path, err := exec.LookPath("initdb"); err == nil {
+		if path, err = filepath.EvalSymlinks(path); err == nil { // the others stand beside the file
+			return filepath.Dir(path)
+		}
+	}
+	newest, highest := "", 0
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	for _, path := range found {
+		bin := filepath.Dir(path)
+		if version, err := strconv.Atoi(filepath.Base(filepath.Dir(bin))); err == nil && version > highest {
+			newest, highest = bin, version
+		}
+	}
+	if newest == "" {
+		t.Fatal(missing)
+	}
+	return newest
+}
+
+// other gives paths to another user where this is root, and says how to run as it.
+func other(t testing.TB, paths ...string) *syscall.SysProcAttr {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	found, err := user.Lookup("postgres")
+	if err != nil {
+		found, err = user.Lookup("nobody")
+	}
+	if err != nil {
+		t.Fatalf("PostgreSQL refuses to run as root, and there is no other user: %v", err)
+	}
+	uid, err := strconv.ParseUint(found.Uid, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gid, err := strconv.ParseUint(found.Gid, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		if err := os.Chown(path, int(uid), int(gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+}
+
+// freePort finds a port on which nothing listens.
+func freePort(t testing.TB) int {
+	t.Helper()
+	var config net.ListenConfig
+	l, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// logged is what a server says.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

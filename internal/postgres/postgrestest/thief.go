@@ -1,0 +1,125 @@
+package postgrestest
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/url"
+	"sync/atomic"
+	"testing"
+)
+
+// Thief stands between a program and the server.
+type Thief struct {
+	word   atomic.Pointer[string]
+	stolen atomic.Int32
+	silent atomic.Bool
+}
+
+// Through starts a thief before the server of an address, and returns the address that
+// goes through it. It ends with the test.
+func Through(t testing.TB, address string) (*Thief, string) {
+	t.Helper()
+	to, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config net.ListenConfig
+	l, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	f := &Thief{}
+	server := to.Host
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go f.carry(client, server)
+		}
+	}()
+	to.Host = l.Addr().String()
+	return f, to.String()
+}
+
+// Steal makes the thief let the next request with the word through, throw the answer away
+// and cut the connection.
+func (f *Thief) Steal(word string) { f.word.Store(&word) }
+
+// Stolen is how many answers were stolen.
+func (f *Thief) Stolen() int { return int(f.stolen.Load()) }
+
+// Silence makes the thief swallow all that comes, on old connections and new ones, until it
+// is called with false. A connection that was silent once stays so.
+func (f *Thief) Silence(on bool) { f.silent.Store(on) }
+
+func (f *Thief) carry(client net.Conn, address string) {
+	defer func() { _ = client.Close() }()
+	server, err := net.Dial("tcp", address)
+	if err != nil {
+		return
+	}
+	var strikes, mute atomic.Bool
+	silent := func() bool {
+		if f.silent.Load() {
+			mute.Store(true)
+		}
+		return mute.Load()
+	}
+	silent()
+	go func() {
+		defer func() { _ = server.Close() }()
+		pass(server, client, func(request []byte) action {
+			if silent() {
+				return swallow
+			}
+			if word := f.word.Load(); word != nil && bytes.Contains(request, []byte(*word)) && f.word.CompareAndSwap(word, nil) {
+				strikes.Store(true)
+			}
+			return forward
+		})
+	}()
+	pass(client, server, func([]byte) action {
+		switch {
+		case silent():
+			return swallow
+		case strikes.Load():
+			f.stolen.Add(1)
+			return cut
+		default:
+			return forward
+		}
+	})
+}
+
+// action is what becomes of what was read.
+type action int
+
+const (
+	forward action = iota
+	swallow
+	cut
+)
+
+// pass carries one direction until it ends.
+func pass(to, from net.Conn, judge func([]byte) action) {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil {
+			return
+		}
+		switch judge(buffer[:n]) {
+		case forward:
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		case cut:
+			return
+		case swallow:
+		}
+	}
+}

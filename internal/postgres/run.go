@@ -1,0 +1,130 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	probeEvery     = time.Second // how late a silent server is noticed, without the limit
+	firstReconnect = 50 * time.Millisecond
+	mostReconnect  = time.Second
+)
+
+// Run keeps one connection until ctx ends: it brings the schema up to date, tells heard
+// the payloads that come on the channel, and logs when the server stops to serve and
+// when it serves again. heard must not wait for anything. It is called once.
+func (db *DB) Run(ctx context.Context, channel string, heard func(payload string)) error {
+	db.heard.Store(&listening{channel, heard})
+	pause := firstReconnect
+	for ctx.Err() == nil {
+		err := db.attend(ctx, channel, func() {
+			db.turn(nil)
+			pause = firstReconnect
+		})
+		if ctx.Err() != nil {
+			break
+		}
+		db.turn(err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // G404: jitter
+		}
+		pause = min(2*pause, mostReconnect)
+	}
+	return nil
+}
+
+// attend uses one connection until it breaks.
+func (db *DB) attend(ctx context.Context, channel string, serves func()) error {
+	conn, err := db.usable(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// It listens, and must not go back to those that do not.
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), db.limit)
+		defer cancel()
+		_ = conn.Conn().Close(closing)
+		conn.Release()
+	}()
+	if err := within(ctx, db.limit, func(ctx context.Context) error {
+		_, err := conn.Exec(ctx, `listen "`+channel+`"`)
+		return err
+	}); err != nil {
+		return err
+	}
+	serves()
+	for {
+		if err := listen(ctx, conn.Conn().PgConn()); err != nil {
+			return translate(err)
+		}
+		if err := within(ctx, db.limit, conn.Conn().Ping); err != nil {
+			return err
+		}
+	}
+}
+
+// listen hears notifications for a while.
+func listen(ctx context.Context, conn *pgconn.PgConn) error {
+	limited, cancel := context.WithTimeout(ctx, probeEvery)
+	defer cancel()
+	for {
+		err := conn.WaitForNotification(limited) // tune says who is told
+		if err == nil {
+			continue
+		}
+		if ctx.Err() == nil && limited.Err() != nil && !conn.IsClosed() {
+			return nil
+		}
+		return err
+	}
+}
+
+// connect takes a connection within the limit.
+func (db *DB) connect(ctx context.Context) (*pgxpool.Conn, error) {
+	var conn *pgxpool.Conn
+	err := within(ctx, db.limit, func(ctx context.Context) (err error) {
+		conn, err = db.pool.Acquire(ctx)
+		return err
+	})
+	return conn, err
+}
+
+// within calls within a limit.
+func within(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := call(limited)
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return translate(err)
+}
+
+// turn logs a change of whether the server serves; err says why it does not.
+func (db *DB) turn(err error) {
+	was, now := db.state, ""
+	var f *fault
+	switch {
+	case errors.As(err, &f) && f.away():
+		now = "away"
+	case err != nil:
+		now = err.Error()
+	}
+	db.state = now
+	switch {
+	case was == now:
+	case err == nil:
+		db.log.Info("postgres serves again")
+	case errors.Is(err, ErrNewer):
+		db.log.Error("postgres cannot be used: start a newer program", "err", err)
+	default:
+		db.log.Error("postgres does not serve", "err", err)
+	}
+}

@@ -1,0 +1,112 @@
+package postgres
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	firstPause = 2 * time.Millisecond // before a call is tried again
+	mostPause  = 50 * time.Millisecond
+)
+
+// Tx is a transaction under way. It ends with the function that got it.
+type Tx struct{ tx pgx.Tx }
+
+// Exec runs a statement and says how many rows it changed.
+func (t Tx) Exec(ctx context.Context, sql string, args ...any) (rows int64, err error) {
+	tag, err := t.tx.Exec(ctx, sql, args...)
+	return tag.RowsAffected(), translate(err)
+}
+
+// Each reads the rows of a query into what into points to, and calls row after each.
+func (t Tx) Each(ctx context.Context, into []any, row func(), sql string, args ...any) error {
+	rows, err := t.tx.Query(ctx, sql, args...)
+	if err != nil {
+		return translate(err)
+	}
+	_, err = pgx.ForEachRow(rows, into, func() error {
+		row()
+		return nil
+	})
+	return translate(err)
+}
+
+// First reads the first row of a query into what into points to; no row is an error.
+func (t Tx) First(ctx context.Context, into []any, sql string, args ...any) error {
+	return translate(t.tx.QueryRow(ctx, sql, args...).Scan(into...))
+}
+
+// Notify wakes who listens to the channel, on all replicas, once the transaction is
+// committed.
+func (t Tx) Notify(ctx context.Context, channel, payload string) error {
+	_, err := t.Exec(ctx, "select pg_notify($1, $2)", channel, payload)
+	return err
+}
+
+// Do runs a transaction within the limit. It is run again, from its beginning, where the
+// connection broke, also where that was at its end: then it may have happened already,
+// and work must find that out if it matters.
+func (db *DB) Do(ctx context.Context, work func(context.Context, Tx) error) error {
+	return db.try(ctx, func(ctx context.Context) error { return transact(ctx, db.pool, work) })
+}
+
+// Alone is Do for a transaction that runs beside no other Alone of the same key, on any
+// replica. It waits for its turn within the limit, and holds no connection while it waits.
+func (db *DB) Alone(ctx context.Context, key string, work func(context.Context, Tx) error) error {
+	return db.Do(ctx, func(ctx context.Context, tx Tx) error {
+		var mine bool
+		if err := tx.First(ctx, []any{&mine}, "select pg_try_advisory_xact_lock(hashtextextended($1, 0))", key); err != nil {
+			return err
+		}
+		if !mine {
+			return errBusy
+		}
+		return work(ctx, tx)
+	})
+}
+
+// try calls once until it succeeds, fails for good, or the limit is over.
+func (db *DB) try(ctx context.Context, once func(context.Context) error) error {
+	if unusable := db.fault.Load(); unusable != nil {
+		return unusable
+	}
+	limited, cancel := context.WithTimeout(ctx, db.limit)
+	defer cancel()
+	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+		err := once(limited)
+		if ctx.Err() != nil && err != nil {
+			return ctx.Err()
+		}
+		if !again(err) {
+			return err
+		}
+		select {
+		case <-limited.Done():
+			return err
+		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // G404: jitter
+		}
+	}
+}
+
+// beginner is a pool or a connection.
+type beginner interface {
+	BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error)
+}
+
+// transact runs work in a transaction in which each statement sees what was committed
+// before it. Errors of work come back as they are.
+func transact(ctx context.Context, on beginner, work func(context.Context, Tx) error) error {
+	var own error
+	err := pgx.BeginTxFunc(ctx, on, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		own = work(ctx, Tx{tx})
+		return own
+	})
+	if own != nil {
+		return own
+	}
+	return translate(err)
+}

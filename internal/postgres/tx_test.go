@@ -1,0 +1,220 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"poold/internal/postgres/postgrestest"
+)
+
+// scratch is a migrated database with a table of numbers.
+func scratch(t *testing.T, server *postgrestest.Server) (db *DB, address string) {
+	t.Helper()
+	address = server.Database(t)
+	server.SQL(t, address, "create table numbers (n integer primary key)")
+	db, _ = migrated(t, address, patient)
+	return db, address
+}
+
+func testTransactions(t *testing.T, server *postgrestest.Server) {
+	t.Run("an error of the work undoes it and comes back", func(t *testing.T) {
+		db, address := scratch(t, server)
+		mine := errors.New("mine")
+		err := db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
+			if n, err := tx.Exec(ctx, "insert into numbers values ($1), ($2)", 1, 2); err != nil || n != 2 {
+				t.Errorf("%d rows, %v", n, err)
+			}
+			return mine
+		})
+		if !errors.Is(err, mine) {
+			t.Errorf("told %v", err)
+		}
+		if n := server.SQL(t, address, "select count(*) from numbers"); n != "0" {
+			t.Errorf("%s rows", n)
+		}
+	})
+
+	t.Run("a fault of a statement is no ErrDown and quotes nothing", func(t *testing.T) {
+		db, _ := scratch(t, server)
+		for statement, code := range map[string]string{
+			"select 1 from test_missing":               "42P01",
+			"select 'postgrestest'::integer":           "22P02",
+			"insert into numbers values (1), (1)":      "23505",
+			"this is no-such statement":                "42601",
+			"select * from numbers where n = 'test_x'": "22P02",
+		} {
+			err := db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
+				_, err := tx.Exec(ctx, statement)
+				return err
+			})
+			if err == nil || errors.Is(err, ErrDown) || !strings.Contains(err.Error(), code) {
+				t.Errorf("%s: %v, want %s", statement, err, code)
+				continue
+			}
+			silent(t, "the error", err.Error())
+		}
+	})
+
+	t.Run("a caller that goes away is told so", func(t *testing.T) {
+		db, _ := scratch(t, server)
+		ctx, cancel := context.WithCancel(t.Context())
+		err := db.Do(ctx, func(ctx context.Context, tx Tx) error {
+			cancel()
+			_, err := tx.Exec(ctx, "select pg_sleep(10)")
+			return err
+		})
+		if !errors.Is(err, context.Canceled) || errors.Is(err, ErrDown) {
+			t.Errorf("told %v", err)
+		}
+	})
+
+	t.Run("rows are read one after another", func(t *testing.T) {
+		db, _ := scratch(t, server)
+		var n, sum int
+		if err := db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
+			return tx.Each(ctx, []any{&n}, func() { sum += n }, "select * from generate_series(1, $1::integer)", 10)
+		}); err != nil || sum != 55 {
+			t.Errorf("sum %d, %v", sum, err)
+		}
+	})
+
+	t.Run("work runs again where the connection broke", func(t *testing.T) {
+		address := server.Database(t)
+		server.SQL(t, address, "create table numbers (n integer primary key)")
+		thief, through := postgrestest.Through(t, address)
+		db, _ := migrated(t, through, patient)
+		for i, c := range []struct {
+			word string
+			runs int
+		}{{"begin", 1}, {"insert", 2}, {"commit\x00", 2}} { // not "read committed"
+			thief.Steal(c.word)
+			runs := 0
+			if err := db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
+				runs++
+				_, err := tx.Exec(ctx, "insert into numbers values ($1) on conflict do nothing", i)
+				return err
+			}); err != nil || thief.Stolen() != i+1 {
+				t.Errorf("%q: %v, %d answers stolen", c.word, err, thief.Stolen())
+			}
+			if runs != c.runs {
+				t.Errorf("%q: ran %d times, want %d", c.word, runs, c.runs)
+			}
+		}
+		if n := server.SQL(t, address, "select count(*) from numbers"); n != "3" {
+			t.Errorf("%s rows", n)
+		}
+	})
+
+	t.Run("of one key one is alone", func(t *testing.T) {
+		db, address := scratch(t, server)
+		other, _ := migrated(t, address, patient)
+		var inside, entered int
+		var mu sync.Mutex
+		var group sync.WaitGroup
+		for i := range 20 {
+			db := []*DB{db, other}[i%2]
+			group.Go(func() {
+				if err := db.Alone(t.Context(), "key", func(ctx context.Context, tx Tx) error {
+					mu.Lock()
+					inside++
+					entered++
+					if inside > 1 {
+						t.Error("two at once")
+					}
+					mu.Unlock()
+					_, err := tx.Exec(ctx, "select pg_sleep(0.005)")
+					mu.Lock()
+					inside--
+					mu.Unlock()
+					return err
+				}); err != nil {
+					t.Errorf("alone: %v", err)
+				}
+			})
+		}
+		group.Wait()
+		if entered != 20 {
+			t.Errorf("%d entered", entered)
+		}
+	})
+
+	t.Run("whose turn does not come within the limit is told so", func(t *testing.T) {
+		db, address := scratch(t, server)
+		hasty, _ := migrated(t, address, patient)
+		hasty.limit = 100 * time.Millisecond
+		if err := db.Alone(t.Context(), "key", func(context.Context, Tx) error {
+			if err := hasty.Alone(t.Context(), "key", func(context.Context, Tx) error { return nil }); !errors.Is(err, ErrDown) {
+				t.Errorf("the same key: %v", err)
+			}
+			var err error
+			for range 50 { // a busy machine may need more than the limit
+				if err = hasty.Alone(t.Context(), "another", func(context.Context, Tx) error { return nil }); err == nil {
+					break
+				}
+			}
+			return err
+		}); err != nil {
+			t.Errorf("another key: %v", err)
+		}
+	})
+}
+
+// What is told in a transaction is heard on every replica once it is committed, and never
+// otherwise; a replica whose connection broke hears again.
+func testNotifications(t *testing.T, server *postgrestest.Server) {
+	db, address := scratch(t, server)
+	other, _ := migrated(t, address, patient)
+	news := map[string]chan string{}
+	news["the same"], _ = run(t, db)
+	news["the other"], _ = run(t, other)
+	tell := func(payload string, result error) {
+		t.Helper()
+		if err := db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
+			if err := tx.Notify(ctx, "another", "not for us"); err != nil {
+				return err
+			}
+			if err := tx.Notify(ctx, "news", payload); err != nil {
+				return err
+			}
+			return result
+		}); !errors.Is(err, result) {
+			t.Fatal(err)
+		}
+	}
+	// hears tells until it is heard, and returns what is heard after the first word.
+	hears := func(word string) {
+		t.Helper()
+		for name, heard := range news {
+			until(t, name, func() bool {
+				tell(word, nil)
+				select {
+				case got := <-heard:
+					return got == word
+				case <-time.After(100 * time.Millisecond):
+					return false
+				}
+			})
+		}
+	}
+	hears("first")
+	tell("undone", errors.New("undone"))
+	tell("last", nil)
+	for name, heard := range news {
+		for got := ""; got != "last"; {
+			select {
+			case got = <-heard:
+				if got != "first" && got != "last" {
+					t.Errorf("%s heard %q", name, got)
+				}
+			case <-time.After(patient):
+				t.Fatalf("%s did not hear", name)
+			}
+		}
+	}
+	server.SQL(t, address, endOthers)
+	hears("again")
+}

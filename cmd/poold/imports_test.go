@@ -25,6 +25,7 @@ var mayImport = map[string][]string{
 	"internal/purchase":              {"internal/captcha", "internal/provider", "internal/pool", "internal/spool"},
 	"internal/ondemand":              {"internal/captcha", "internal/purchase", "internal/pool", "internal/provider", "internal/postgres"},
 	"internal/ondemand/claimtest":    {"internal/captcha", "internal/pool"},
+	"internal/ondemand/pgclaims":     {"internal/captcha", "internal/pool", "internal/postgres"},
 	"internal/refill":                {"internal/captcha", "internal/targets", "internal/purchase", "internal/pool", "internal/refill/policy"},
 	"internal/refill/policy":         {"internal/captcha"},
 	"internal/postgres":              {},

@@ -1,0 +1,191 @@
+package pgclaims
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/postgres"
+)
+
+// channel carries the keys of solves that ended or were let go.
+const channel = "poold_claims"
+
+// Options are how claims are kept.
+type Options struct {
+	Log  *slog.Logger
+	Wake func(key captcha.ID) // a solve ended or was let go, on any replica; must not wait for anything
+
+	Times pool.ClaimTimes
+	Clean time.Duration // between two looks for what has ended; 0 = 5 s
+}
+
+// Claims is the claims and the savings of one database. Its methods may be called at once.
+type Claims struct {
+	db *postgres.DB
+	o  Options
+}
+
+// New keeps claims in a database, which nothing else runs (postgres.DB.Run).
+func New(db *postgres.DB, o Options) *Claims {
+	o.Times = o.Times.OrDefault()
+	o.Clean = cmp.Or(o.Clean, 5*time.Second)
+	return &Claims{db, o}
+}
+
+// downError is a postgres.ErrDown that answers as pool.ErrDown does.
+type downError struct{ error }
+
+func (e downError) Is(target error) bool { return target == pool.ErrDown }
+
+func (e downError) Unwrap() error { return e.error }
+
+// failed says what was done when err came.
+func failed(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%s: %w", doing, err)
+	if errors.Is(err, postgres.ErrDown) {
+		return downError{err}
+	}
+	return err
+}
+
+// Enter asks for the solve of a key. Who gets ClaimHeld must solve.
+func (c *Claims) Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim, error) {
+	var claim pool.Claim
+	call := rand.Text()
+	err := c.db.Alone(ctx, string(e.Key), func(ctx context.Context, tx postgres.Tx) error {
+		r, err := read(ctx, tx, e.Key)
+		if err != nil {
+			return err
+		}
+		claim, err = c.enter(ctx, tx, r, e, call)
+		return err
+	})
+	return claim, failed("entering a claim", err)
+}
+
+// enter decides by the row. call is the same where Enter is tried again.
+func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e pool.ClaimEntry, call string) (pool.Claim, error) {
+	waits := e.Solve != ""
+	left := r.ends.Sub(r.now)
+	switch {
+	case waits && (e.Solve != r.solve || !r.underWay() && !r.shared()):
+		return r.over(e.Solve), nil
+	case r.shared():
+		source := pool.SavedAfter
+		if waits {
+			source = pool.SavedWaiting
+		}
+		claim := pool.Claim{State: pool.ClaimShared, Solve: r.solve, Identity: r.identity, Left: left, Value: r.solution}
+		return claim, count(ctx, tx, source, e.Callers)
+	case r.underWay() && r.holder == call: // an attempt of this call succeeded, and its answer was lost
+		return r.held(), nil
+	case r.underWay() && r.leased.After(r.now):
+		_, err := tx.Exec(ctx, "update captcha_cache set wanted_until = $2 where key = $1", string(e.Key), r.now.Add(c.o.Times.Wanted))
+		return pool.Claim{State: pool.ClaimSolving, Solve: r.solve, Identity: r.identity, Left: left}, err
+	case r.underWay():
+		r.fence++
+		_, err := tx.Exec(ctx, "update captcha_cache set fence = $2, holder = $3, leased_until = $4 where key = $1",
+			string(e.Key), r.fence, call, r.now.Add(c.o.Times.Lease))
+		return r.held(), err
+	default:
+		// A fence is above those of a row that was deleted too, since it is not below the clock.
+		r.solve, r.identity, r.fence, r.ends = call, e.Identity, max(r.fence+1, r.now.UnixMilli()), r.now.Add(c.o.Times.Longest)
+		_, err := tx.Exec(ctx, `insert into captcha_cache as c
+				(key, sitekey, pageurl, created_at, ends_at, kept_until, solve, fence, holder, identity, leased_until, wanted_until)
+				values ($1, $2, $3, $4, $5, $5, $6, $7, $6, $8, $9, $4)
+			on conflict (key) do update set sitekey = $2, pageurl = $3, created_at = $4, ends_at = $5, solve = $6, fence = $7,
+				holder = $6, identity = $8, leased_until = $9, wanted_until = $4, solution = null, outcome = null,
+				kept_until = greatest($5, c.failed_until)`,
+			string(e.Key), e.Sitekey, e.Pageurl, r.now, r.ends, call, r.fence, string(e.Identity), r.now.Add(c.o.Times.Lease))
+		return r.held(), err
+	}
+}
+
+// Hold renews the lease of a solve and records whose stock it takes from. mine: it is
+// under way, and nobody took it over. wanted: some replica waits for it.
+func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error) {
+	err = c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
+		r, err := read(ctx, tx, key)
+		mine, wanted = err == nil && r.heldBy(fence), false
+		if !mine {
+			return err
+		}
+		wanted = r.wanted.After(r.now)
+		_, err = tx.Exec(ctx, "update captcha_cache set leased_until = $2, identity = $3 where key = $1",
+			string(key), r.now.Add(c.o.Times.Lease), string(identity))
+		return err
+	})
+	if err != nil {
+		return false, false, failed("holding a claim", err)
+	}
+	return mine, wanted, nil
+}
+
+// LetGo ends the lease of a solve that this replica holds, so that who enters next goes
+// on with the same solve. Where the solve is another's it does nothing.
+func (c *Claims) LetGo(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error {
+	return failed("letting a claim go", c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
+		r, err := read(ctx, tx, key)
+		if err != nil || !r.heldBy(fence) {
+			return err
+		}
+		if _, err = tx.Exec(ctx, "update captcha_cache set leased_until = $2, identity = $3 where key = $1",
+			string(key), r.now, string(identity)); err != nil {
+			return err
+		}
+		return tx.Notify(ctx, channel, string(key))
+	}))
+}
+
+// End ends a solve and wakes who waits for it. ok: it has ended in this way, now or by
+// an earlier call with the same fence.
+func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, end pool.ClaimEnd) (ok bool, err error) {
+	err = c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
+		r, err := read(ctx, tx, key)
+		if err != nil {
+			return err
+		}
+		if !r.heldBy(fence) {
+			ok = r.endedBy(fence, end)
+			return nil
+		}
+		ends, kept := r.now, r.now.Add(c.o.Times.Solved) // later nobody repeats an End
+		if end.Failed {
+			_, err = tx.Exec(ctx, `update captcha_cache set ends_at = $2, kept_until = greatest($3::timestamptz, $4::timestamptz), outcome = $5,
+				failed_solve = solve, failed_until = $4, failure = $6 where key = $1`,
+				string(key), ends, kept, r.now.Add(c.o.Times.Failed), digest(end), given(end.Value))
+		} else {
+			ends = r.now.Add(min(end.Lasts, c.o.Times.Solved))
+			_, err = tx.Exec(ctx, `update captcha_cache set ends_at = $2, kept_until = greatest($3, failed_until), outcome = $4,
+				solution = $5 where key = $1`,
+				string(key), ends, kept, digest(end), given(end.Value))
+		}
+		if err != nil {
+			return err
+		}
+		ok = true
+		return tx.Notify(ctx, channel, string(key))
+	})
+	if err != nil {
+		return false, failed("ending a claim", err)
+	}
+	return ok, nil
+}
+
+// given is a value that is never nil, as null says that there is none.
+func given(value []byte) []byte {
+	if value == nil {
+		return []byte{}
+	}
+	return value
+}

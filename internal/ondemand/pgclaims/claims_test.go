@@ -1,0 +1,114 @@
+package pgclaims
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/ondemand/claimtest"
+	"poold/internal/pool"
+	"poold/internal/postgres"
+	"poold/internal/postgres/postgrestest"
+)
+
+// patient is the limit of a call where a busy machine must not fail a test.
+const patient = 20 * time.Second
+
+// logs is what was logged.
+type logs struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logs) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// replica is one daemon's claims.
+type replica struct {
+	*Claims
+	logs  *logs
+	woken sync.Map // by key
+}
+
+// running runs claims on a database until the test ends. Its schema is made first where
+// the server answers.
+func running(t *testing.T, address string, limit time.Duration, times pool.ClaimTimes) *replica {
+	t.Helper()
+	r := &replica{logs: &logs{}}
+	log := slog.New(slog.NewTextHandler(r.logs, nil))
+	db, err := postgres.Open(address, postgres.Options{Log: log, Limit: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = db.Migrate(t.Context())
+	r.Claims = New(db, Options{Log: log, Times: times, Clean: 20 * time.Millisecond, Wake: func(key captcha.ID) { r.woken.Store(key, true) }})
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := r.Run(ctx); err != nil {
+			t.Errorf("running: %v", err)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		group.Wait()
+		db.Close()
+	})
+	return r
+}
+
+// PostgreSQL keeps claims as the suite wants it.
+func testClaims(t *testing.T, server *postgrestest.Server) {
+	claimtest.Test(t, func(t *testing.T, times pool.ClaimTimes) claimtest.Backend {
+		address := server.Database(t)
+		replicas := make([]*replica, 3)
+		var b claimtest.Backend
+		for i := range replicas {
+			replicas[i] = running(t, address, patient, times)
+			b.Replicas = append(b.Replicas, replicas[i])
+		}
+		b.Woken = func(i int, key captcha.ID) bool {
+			_, ok := replicas[i].woken.Load(key)
+			return ok
+		}
+		b.Left = func(t *testing.T) int {
+			n, err := strconv.Atoi(server.SQL(t, address, "select count(*) from captcha_cache"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		return b
+	})
+}
+
+// One server serves all tests that need one.
+func TestOnAServer(t *testing.T) {
+	server := postgrestest.Start(t)
+	for name, test := range map[string]func(*testing.T, *postgrestest.Server){
+		"Claims":                 testClaims,
+		"AClaimOutlivesRestarts": testAClaimOutlivesRestarts,
+		"AClaimIsLetGo":          testAClaimIsLetGo,
+		"AnAnswerIsLost":         testAnAnswerIsLost,
+		"Away":                   testAway,
+		"NewerSchema":            testNewerSchema,
+		"FourConnections":        testFourConnections,
+		"OldDays":                testOldDays,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, server) })
+	}
+}

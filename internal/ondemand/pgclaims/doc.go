@@ -1,0 +1,18 @@
+// Package pgclaims keeps claims in PostgreSQL: the solves that equal requests with
+// `dedup: identity` share, over all replicas, and the savings of it. It is one of two
+// backends; the other one is in Redis. Both pass the same tests.
+//
+// A claim is a row of the table captcha_cache, by the key of the requests. Each step
+// reads the row and changes it in one short transaction that is alone for its key
+// (postgres.DB.Alone), judged by the server's clock, so replicas with skewed clocks
+// agree. No connection is held while a solve runs or a request waits for one.
+//
+// A solve is under way until ends_at, while it has no outcome; its holder renews
+// leased_until, and another replica takes over once that is past. Each holder has a later
+// fence than all before it, and only the latest one can end the solve. From then on ends_at says
+// how long the solution is shared. A failure is kept beside a newer solve, for those who
+// waited for the old one. What has ended is deleted by Run.
+//
+// A notification on End and on LetGo wakes the replicas. One may be lost: whoever waits asks again
+// with Enter each second.
+package pgclaims

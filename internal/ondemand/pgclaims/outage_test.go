@@ -1,0 +1,255 @@
+package pgclaims
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/postgres"
+	"poold/internal/postgres/postgrestest"
+)
+
+// key names the claim of a story.
+const key = captcha.ID("0123456789abcdef")
+
+// asking is an entry for key; solve is "" for who comes new.
+func asking(solve string) pool.ClaimEntry {
+	return pool.ClaimEntry{Key: key, Solve: solve, Identity: "identity", Sitekey: "sitekey", Pageurl: "https://example.com/login", Callers: 1}
+}
+
+// must is Enter that may not fail.
+func must(t *testing.T, c *replica, solve string, state pool.ClaimState) pool.Claim {
+	t.Helper()
+	got, err := c.Enter(t.Context(), asking(solve))
+	if err != nil || got.State != state {
+		t.Fatalf("entering: %+v, %v, want %s", got, err, state)
+	}
+	return got
+}
+
+// all calls each method and returns the errors.
+func all(t *testing.T, c *replica) []error {
+	t.Helper()
+	_, entered := c.Enter(t.Context(), asking(""))
+	_, _, held := c.Hold(t.Context(), key, 1, "identity")
+	letGo := c.LetGo(t.Context(), key, 1, "identity")
+	_, ended := c.End(t.Context(), key, 1, pool.ClaimEnd{})
+	counted := c.Count(t.Context(), map[pool.SavingsSource]int{pool.SavedPool: 1})
+	_, read := c.Days(t.Context())
+	return []error{entered, held, letGo, ended, counted, read}
+}
+
+// A claim outlives restarts of the server between any two of its steps, on two replicas
+// that were connected before.
+func testAClaimOutlivesRestarts(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	long := pool.ClaimTimes{Lease: time.Minute, Wanted: time.Minute}
+	one, two := running(t, address, patient, long), running(t, address, patient, long)
+	held := must(t, one, "", pool.ClaimHeld)
+	server.Restart(t)
+	must(t, two, "", pool.ClaimSolving)
+	server.Restart(t)
+	if mine, wanted, err := one.Hold(t.Context(), key, held.Fence, "another"); err != nil || !mine || !wanted {
+		t.Fatalf("holding = %v, %v, %v", mine, wanted, err)
+	}
+	server.Restart(t)
+	if ok, err := one.End(t.Context(), key, held.Fence, pool.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
+		t.Fatalf("ending = %v, %v", ok, err)
+	}
+	server.Restart(t)
+	if got := must(t, two, held.Solve, pool.ClaimShared); string(got.Value) != "token" || got.Identity != "another" {
+		t.Errorf("shared: %+v", got)
+	}
+	// Who looks at the table finds what it is about.
+	row := server.SQL(t, address, `select sitekey, pageurl, convert_from(solution, 'UTF8'), created_at between now() - interval '5 minutes' and now() from captcha_cache`)
+	if row != "sitekey|https://example.com/login|token|t" {
+		t.Errorf("the row is %s", row)
+	}
+}
+
+// A holder that lets go is replaced at once, and only the holder can let go.
+func testAClaimIsLetGo(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	long := pool.ClaimTimes{Lease: time.Minute}
+	one, two := running(t, address, patient, long), running(t, address, patient, long)
+	letGo := func(fence int64) {
+		t.Helper()
+		if err := one.LetGo(t.Context(), key, fence, "another"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := must(t, one, "", pool.ClaimHeld)
+	letGo(held.Fence + 1)
+	must(t, two, held.Solve, pool.ClaimSolving)
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) { // until the other replica listens
+		if _, woken := two.woken.Load(key); woken {
+			break
+		}
+		if time.Since(began) > patient {
+			t.Fatal("not woken")
+		}
+		letGo(held.Fence)
+	}
+	got := must(t, two, held.Solve, pool.ClaimHeld)
+	if got.Solve != held.Solve || got.Identity != "another" || got.Fence <= held.Fence {
+		t.Errorf("taken over: %+v from %+v", got, held)
+	}
+	letGo(held.Fence)
+	must(t, two, "", pool.ClaimSolving)
+}
+
+// An answer that was lost changes nothing: who began a solve or took it over holds it,
+// and who ended it has ended it.
+func testAnAnswerIsLost(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	thief, through := postgrestest.Through(t, address)
+	times := pool.ClaimTimes{Lease: 3 * time.Second}
+	one, two := running(t, through, patient, times), running(t, through, patient, times)
+	steal := func(what string, call func()) {
+		t.Helper()
+		before := thief.Stolen()
+		thief.Steal("commit\x00")
+		call()
+		if thief.Stolen() != before+1 {
+			t.Errorf("%s: no answer was stolen", what)
+		}
+	}
+	// What has ended is deleted in transactions too, so the thief may strike at one of those.
+	var first, second pool.Claim
+	steal("begin", func() { first = must(t, one, "", pool.ClaimHeld) })
+	time.Sleep(times.Lease)
+	steal("take over", func() { second = must(t, two, first.Solve, pool.ClaimHeld) })
+	if second.Solve != first.Solve || second.Fence <= first.Fence {
+		t.Errorf("taken over: %+v from %+v", second, first)
+	}
+	steal("end", func() {
+		if ok, err := two.End(t.Context(), key, second.Fence, pool.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
+			t.Errorf("ending = %v, %v", ok, err)
+		}
+	})
+	must(t, one, first.Solve, pool.ClaimShared)
+}
+
+// While the server is away each call fails within a second with pool.ErrDown, and no
+// error and no log line holds a part of the address. Once it is back all goes on.
+func testAway(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	c := running(t, address, 0, pool.ClaimTimes{})
+	must(t, c, "", pool.ClaimHeld)
+	for name, story := range map[string]struct{ away, back func() }{
+		"ended":  {func() { server.Kill(t) }, func() { server.Up(t) }},
+		"silent": {server.Freeze, server.Thaw},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story.away()
+			began := time.Now()
+			errs := all(t, c)
+			if took := time.Since(began); took > time.Duration(len(errs))*time.Second {
+				t.Errorf("%d calls took %v", len(errs), took)
+			}
+			for i, err := range errs {
+				if !errors.Is(err, pool.ErrDown) || !errors.Is(err, postgres.ErrDown) {
+					t.Errorf("call %d: %v", i, err)
+					continue
+				}
+				quiet(t, err.Error())
+			}
+			story.back()
+			for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+				if errs = all(t, c); slices.Equal(errs, make([]error, len(errs))) {
+					break
+				}
+				if time.Since(began) > patient {
+					t.Fatalf("does not heal: %v", errs)
+				}
+			}
+		})
+	}
+	quiet(t, c.logs.String())
+}
+
+// quiet checks that a text says nothing of the address.
+func quiet(t *testing.T, text string) {
+	t.Helper()
+	for _, secret := range []string{postgrestest.Password, "postgrestest", "127.0.0.1", "test_"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("says %q: %s", secret, text)
+		}
+	}
+}
+
+// On a schema of a newer program every call is a pool.ErrDown that says why.
+func testNewerSchema(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	running(t, address, patient, pool.ClaimTimes{})
+	server.SQL(t, address, "insert into poold_schema values (1000, now())")
+	for i, err := range all(t, running(t, address, patient, pool.ClaimTimes{})) {
+		if !errors.Is(err, pool.ErrDown) || !strings.Contains(err.Error(), "newer than this program") {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+}
+
+// 200 who wait for one solve, and who solves, use four connections at most.
+func testFourConnections(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	c := running(t, address, patient, pool.ClaimTimes{Lease: time.Minute})
+	held := must(t, c, "", pool.ClaimHeld)
+	var group sync.WaitGroup
+	for range 200 {
+		group.Go(func() {
+			for {
+				got, err := c.Enter(t.Context(), asking(held.Solve))
+				if err != nil || got.State != pool.ClaimSolving && got.State != pool.ClaimShared {
+					t.Errorf("waiting: %+v, %v", got, err)
+					return
+				}
+				if got.State == pool.ClaimShared {
+					return
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	}
+	most := 0
+	for began := time.Now(); time.Since(began) < 2*time.Second; {
+		most = max(most, server.Connections(t, address))
+	}
+	if most < 2 || most > 4 {
+		t.Errorf("%d connections", most)
+	}
+	if ok, err := c.End(t.Context(), key, held.Fence, pool.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
+		t.Errorf("ending = %v, %v", ok, err)
+	}
+	group.Wait()
+}
+
+// Days that are over are deleted, and the last seven are not.
+func testOldDays(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	c := running(t, address, patient, pool.ClaimTimes{})
+	server.SQL(t, address, `insert into captcha_savings select (now() at time zone 'UTC')::date - ago, 'pool', ago from generate_series(1, 10) ago`)
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		left := server.SQL(t, address, "select string_agg(requests::text, ' ' order by requests) from captcha_savings")
+		if left == "1 2 3 4 5 6" {
+			break
+		}
+		if time.Since(began) > patient {
+			t.Fatalf("left are the days %s ago", left)
+		}
+	}
+	days, err := c.Days(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, day := range days {
+		if day.BySource[pool.SavedPool] != int64(i) {
+			t.Errorf("%d days ago: %+v", i, day)
+		}
+	}
+}

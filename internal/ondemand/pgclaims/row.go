@@ -1,0 +1,84 @@
+package pgclaims
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/postgres"
+)
+
+// row is a claim as it stands; where there is none, it has ended at the zero time.
+type row struct {
+	now time.Time // of the server
+
+	solve    string
+	fence    int64
+	holder   string
+	identity captcha.ID
+	solution []byte // nil: it was not solved
+	ends     time.Time
+	leased   time.Time
+	wanted   time.Time
+
+	outcome []byte // how the solve ended, see digest; nil: it did not
+
+	failedSolve string
+	failure     []byte
+	failedUntil time.Time
+}
+
+// read reads the row of a key in a transaction that is alone for it.
+func read(ctx context.Context, tx postgres.Tx, key captcha.ID) (*row, error) {
+	r := &row{}
+	var identity string
+	err := tx.First(ctx, []any{&r.now, &r.solve, &r.fence, &r.holder, &identity, &r.solution, &r.ends, &r.leased, &r.wanted,
+		&r.outcome, &r.failedSolve, &r.failure, &r.failedUntil},
+		`select clock_timestamp(), coalesce(solve, ''), coalesce(fence, 0), coalesce(holder, ''), coalesce(identity, ''), solution,
+			coalesce(ends_at, to_timestamp(0)), coalesce(leased_until, to_timestamp(0)), coalesce(wanted_until, to_timestamp(0)),
+			outcome, coalesce(failed_solve, ''), failure, coalesce(failed_until, to_timestamp(0))
+		from (values (1)) always left join captcha_cache on key = $1`, string(key))
+	r.identity = captcha.ID(identity)
+	return r, err
+}
+
+// underWay: the solve has not ended, in no way.
+func (r *row) underWay() bool { return r.outcome == nil && r.ends.After(r.now) }
+
+// shared: the solve has a token for all who ask.
+func (r *row) shared() bool { return r.solution != nil && r.ends.After(r.now) }
+
+// heldBy: the fence is that of who holds the solve, or who let its lease end and was not
+// replaced.
+func (r *row) heldBy(fence int64) bool { return r.fence == fence && r.underWay() }
+
+// endedBy: the fence ended the solve in this way.
+func (r *row) endedBy(fence int64, end pool.ClaimEnd) bool {
+	return r.fence == fence && bytes.Equal(r.outcome, digest(end))
+}
+
+// digest tells an end from others, so that a call that is repeated is known for one also
+// when its token is shared no more.
+func digest(end pool.ClaimEnd) []byte {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%t %s", end.Failed, end.Value))
+	return sum[:]
+}
+
+// held is what the holder is told.
+func (r *row) held() pool.Claim {
+	return pool.Claim{State: pool.ClaimHeld, Solve: r.solve, Fence: r.fence, Identity: r.identity, Left: r.ends.Sub(r.now)}
+}
+
+// over is what those who waited for a solve are told once it has ended without a token
+// for them.
+func (r *row) over(solve string) pool.Claim {
+	claim := pool.Claim{State: pool.ClaimError, Solve: solve}
+	if r.failedSolve == solve && r.failedUntil.After(r.now) {
+		claim.Value = r.failure
+	}
+	return claim
+}

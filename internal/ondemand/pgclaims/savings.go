@@ -1,0 +1,63 @@
+package pgclaims
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"poold/internal/pool"
+	"poold/internal/postgres"
+)
+
+// keptDays is how many UTC days are counted, today among them.
+const keptDays = 7
+
+// today is the server's UTC day as the transaction began.
+const today = "(now() at time zone 'UTC')::date"
+
+// Count counts requests under today's date. Where the connection broke as a count was
+// stored, it may be counted twice.
+func (c *Claims) Count(ctx context.Context, requests map[pool.SavingsSource]int) error {
+	return failed("counting savings", c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
+		// In one order on all replicas, so that none waits for another that waits for it.
+		for _, source := range slices.Sorted(maps.Keys(requests)) {
+			if err := count(ctx, tx, source, requests[source]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+func count(ctx context.Context, tx postgres.Tx, source pool.SavingsSource, requests int) error {
+	if requests == 0 {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `insert into captcha_savings as s (day, source, requests) values (`+today+`, $1, $2)
+		on conflict (day, source) do update set requests = s.requests + excluded.requests`, string(source), requests)
+	return err
+}
+
+// Days reads what was counted on the last seven days, today first; a day without requests
+// is there too.
+func (c *Claims) Days(ctx context.Context) ([]pool.SavingsDay, error) {
+	var days []pool.SavingsDay
+	err := c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
+		days = nil
+		var date, source string
+		var requests int64
+		return tx.Each(ctx, []any{&date, &source, &requests}, func() {
+			if len(days) == 0 || days[len(days)-1].Date != date {
+				days = append(days, pool.SavingsDay{Date: date, BySource: map[pool.SavingsSource]int64{}})
+			}
+			if source != "" {
+				days[len(days)-1].BySource[pool.SavingsSource(source)] = requests
+			}
+		}, `select to_char(`+today+` - ago, 'YYYY-MM-DD'), coalesce(source, ''), coalesce(requests, 0)
+			from generate_series(0, $1::integer - 1) ago left join captcha_savings on day = `+today+` - ago order by ago`, keptDays)
+	})
+	if err != nil {
+		return nil, failed("reading savings", err)
+	}
+	return days, nil
+}

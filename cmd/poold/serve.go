@@ -133,7 +133,8 @@ func (d *daemon) build(set *targets.Set) error {
 		return errors.Join(err, d.disconnect())
 	}
 	d.solver = ondemand.New(ondemand.Parts{
-		Tokens: d.store.Tokens, Guests: d.store.Guests, Buyer: d.buyer, Claims: d.store.Claims, Savings: d.store.Claims, Log: d.log,
+		Tokens: d.store.Tokens, Guests: d.store.Guests, Buyer: d.buyer, Claims: d.store.Claims, Savings: d.store.Claims,
+		HasTarget: func(id captcha.ID) bool { return d.manager.Has(id) }, Log: d.log,
 	})
 	d.manager = refill.NewManager(stock, d.store.Replicas, d.buyer, d.solver.Ended, d.log)
 	d.status = status.NewCollector(status.Sources{

@@ -53,7 +53,9 @@ func (s *Service) take(ctx context.Context, r Request) (pool.Token, error) {
 	if refused := s.refusals.get(r.Take.ID, time.Now()); refused != nil {
 		return pool.Token{}, refused
 	}
-	if err := s.list.Use(ctx, r.Take.ID, r.Guest.Use); err != nil {
+	use := r.Guest.Use
+	use.Wait = r.Take.Wait
+	if err := s.list.Use(ctx, r.Take.ID, use); err != nil {
 		return pool.Token{}, err
 	}
 	waiting, cancel := context.WithCancelCause(ctx)

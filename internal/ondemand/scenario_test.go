@@ -160,7 +160,7 @@ func (w *scenario) start(claims func(Claims) Claims) *replica {
 	}
 	r.buyer = purchase.NewBuyer(r.store.Orders, "no letters", noObserver{}, log)
 	r.buyer.SetProviders([]purchase.Entry{{Provider: w.service, Concurrency: 50}})
-	parts := Parts{Tokens: r.store.Tokens, Guests: r.store.Guests, Buyer: r.buyer, Claims: r.store.Claims, Savings: r.store.Claims, Log: log}
+	parts := Parts{Tokens: r.store.Tokens, Guests: r.store.Guests, Buyer: r.buyer, Claims: r.store.Claims, Savings: r.store.Claims, HasTarget: func(captcha.ID) bool { return false }, Log: log}
 	if claims != nil {
 		parts.Claims = claims(parts.Claims)
 	}

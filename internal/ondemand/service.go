@@ -34,7 +34,9 @@ type Parts struct {
 	Buyer   Buyer
 	Claims  Claims
 	Savings Savings
-	Log     *slog.Logger
+	// HasTarget says whether an identity has become a target's, so that it is no guest.
+	HasTarget func(captcha.ID) bool
+	Log       *slog.Logger
 }
 
 // Service sees to solves. It is safe for concurrent use.
@@ -44,6 +46,7 @@ type Service struct {
 	buyer     Buyer
 	claims    Claims
 	savings   Savings
+	hasTarget func(captcha.ID) bool
 	log       *slog.Logger
 	refusals  refusals
 	stopped   chan struct{} // closed when Run starts nothing any more
@@ -62,7 +65,7 @@ type Service struct {
 // New makes a service that has started nothing.
 func New(p Parts) *Service {
 	return &Service{
-		tokens: p.Tokens, list: p.Guests, buyer: p.Buyer, claims: p.Claims, savings: p.Savings, log: p.Log,
+		tokens: p.Tokens, list: p.Guests, buyer: p.Buyer, claims: p.Claims, savings: p.Savings, hasTarget: p.HasTarget, log: p.Log,
 		refusals: refusals{of: map[captcha.ID]refusal{}},
 		stopped:  make(chan struct{}), dueBell: make(chan struct{}, 1), begunBell: make(chan struct{}, 1),
 		guests: map[captcha.ID]*guest{}, shares: map[captcha.ID]*claimed{}, counts: map[pool.SavingsSource]int{},
@@ -173,7 +176,7 @@ func (s *Service) keepRetiring(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause(ctx, retireEvery+rand.N(retireEvery/4)) //nolint:gosec // G404: nothing secret depends on it
 		s.contain(func() {
-			if _, err := s.list.Retire(ctx); err != nil {
+			if _, err := s.list.Retire(ctx, s.hasTarget); err != nil {
 				s.log.Debug("guests not retired", "err", err)
 			}
 		})

@@ -138,6 +138,9 @@ func (m *Manager) Kick(id captcha.ID) {
 	}
 }
 
+// Has reports whether a target that is worked for has the identity.
+func (m *Manager) Has(id captcha.ID) bool { return m.workers.Load().byID[id] != nil }
+
 // Status tells how the target of that name is doing; false where there is none.
 func (m *Manager) Status(name string) (Status, bool) {
 	h := m.workers.Load().byName[name]

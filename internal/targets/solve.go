@@ -19,15 +19,12 @@ type Solve struct {
 	sites   []string // patterns of site keys; none = all
 }
 
-// Why an identity may not be asked for. The texts name the field and the remedy, and
-// nothing of the request.
+// Why an identity may not be asked for. The texts, here and below, name the field and
+// the remedy, and nothing of the request.
 var (
-	errNoSolve     = errors.New("type: only what a target has can be asked for: add the section solve to the configuration, with its pages and budget")
-	errNoImages    = errors.New("image: pictures may not be asked for: set solve.images to true")
-	errOtherPage   = errors.New("pageurl: is outside solve.pages: ask for a page that is listed there, or add this one")
-	errOtherSite   = errors.New("sitekey: is outside solve.sitekeys: ask for one that is listed there, or add this one")
-	errOtherGT     = errors.New("gt: is outside solve.sitekeys: ask for one that is listed there, or add this one")
-	errOtherGTSite = errors.New("captcha_id: is outside solve.sitekeys: ask for one that is listed there, or add this one")
+	errNoSolve   = errors.New("type: only what a target has can be asked for: add the section solve to the configuration, with its pages and budget")
+	errNoImages  = errors.New("image: pictures may not be asked for: set solve.images to true")
+	errOtherPage = errors.New("pageurl: is outside solve.pages: ask for a page that is listed there, or add this one")
 )
 
 // Allows returns nil where an identity may be asked for that no target has, else why it
@@ -50,15 +47,15 @@ func (s *Solve) Allows(id captcha.Identity) error {
 	if !slices.ContainsFunc(s.allowed, func(p page) bool { return p.matches(asked) }) {
 		return errOtherPage
 	}
-	site, refusal := id.Sitekey, errOtherSite
+	field, site := "sitekey", id.Sitekey
 	switch id.Type {
 	case captcha.GeeTest:
-		site, refusal = id.GT, errOtherGT
+		field, site = "gt", id.GT
 	case captcha.GeeTestV4:
-		site, refusal = id.CaptchaID, errOtherGTSite
+		field, site = "captcha_id", id.CaptchaID
 	}
 	if len(s.sites) > 0 && !slices.ContainsFunc(s.sites, func(p string) bool { return matchStars(p, site) }) {
-		return refusal
+		return errors.New(field + ": is outside solve.sitekeys: ask for one that is listed there, or add this one")
 	}
 	return nil
 }

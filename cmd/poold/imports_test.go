@@ -23,7 +23,7 @@ var mayImport = map[string][]string{
 	"internal/pool/redistest":        {},
 	"internal/spool":                 {},
 	"internal/purchase":              {"internal/captcha", "internal/provider", "internal/pool", "internal/spool"},
-	"internal/ondemand":              {"internal/captcha", "internal/purchase", "internal/pool", "internal/provider", "internal/postgres"},
+	"internal/ondemand":              {"internal/captcha", "internal/purchase", "internal/pool", "internal/provider"},
 	"internal/ondemand/claimtest":    {"internal/captcha", "internal/pool"},
 	"internal/ondemand/pgclaims":     {"internal/captcha", "internal/pool", "internal/postgres"},
 	"internal/refill":                {"internal/captcha", "internal/targets", "internal/purchase", "internal/pool", "internal/refill/policy"},
@@ -35,7 +35,8 @@ var mayImport = map[string][]string{
 	"internal/httpapi": {"internal/captcha", "internal/targets", "internal/pool",
 		"internal/purchase", "internal/ondemand", "internal/refill", "internal/refill/policy", "internal/status"},
 	"cmd/poold": {"internal/captcha", "internal/targets", "internal/provider", "internal/provider/simulated",
-		"internal/pool", "internal/purchase", "internal/ondemand", "internal/refill", "internal/refill/policy", "internal/status", "internal/httpapi"},
+		"internal/pool", "internal/purchase", "internal/ondemand", "internal/ondemand/pgclaims", "internal/postgres",
+		"internal/refill", "internal/refill/policy", "internal/status", "internal/httpapi"},
 	"bench/baselines": {},
 }
 

@@ -56,12 +56,15 @@ func (d *daemon) configure(ctx context.Context) {
 }
 
 // startSupport starts what buying and serving need while they last: the watch over
-// Redis, the status, the buyer's duties, and the Redis and the provider that are
+// Redis and over the database of claims, the status, the buyer's duties, and the Redis and the provider that are
 // built in.
 func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
 	parts := []part{d.store.Run, d.status.Run, d.buyer.Run, d.providers.simulated.run}
 	if d.embedded != nil {
 		parts = append(parts, d.embedded.run)
+	}
+	if d.claims.run != nil {
+		parts = append(parts, d.claims.run)
 	}
 	return start(ctx, failed, parts...)
 }
@@ -109,6 +112,9 @@ func (d *daemon) drain(ctx context.Context) error {
 // embedded Redis.
 func (d *daemon) disconnect() error {
 	d.providers.close()
+	if d.claims.close != nil { // else the start failed before
+		d.claims.close()
+	}
 	err := d.store.Close()
 	if d.embedded != nil {
 		d.embedded.Close()

@@ -74,6 +74,7 @@ type daemon struct {
 	buyer     *purchase.Buyer
 	letters   string // folder of the dead letters, as at the start; a reload does not move it
 	manager   *refill.Manager
+	claims    claims
 	solver    *ondemand.Service
 	providers *providers
 	status    *status.Collector
@@ -96,14 +97,14 @@ func newDaemon(ctx context.Context, file *targets.File, set *targets.Set, log *s
 		return nil, err
 	}
 	d := &daemon{file: file, log: log, listener: listener}
-	if err := d.build(set); err != nil {
+	if err := d.build(ctx, set); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	return d, nil
 }
 
 // build makes the parts and gives each of them what it needs.
-func (d *daemon) build(set *targets.Set) error {
+func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	address, embedded, err := openRedis(set.Redis, d.log)
 	if err != nil {
 		return err
@@ -132,8 +133,12 @@ func (d *daemon) build(set *targets.Set) error {
 	if err := d.openLetters(set); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
+	d.claims, err = openClaims(ctx, set.Dedup, d.store, func(key captcha.ID) { d.solver.Kick(key) }, d.log)
+	if err != nil {
+		return errors.Join(err, d.disconnect())
+	}
 	d.solver = ondemand.New(ondemand.Parts{
-		Tokens: d.store.Tokens, Guests: d.store.Guests, Buyer: d.buyer, Claims: d.store.Claims, Savings: d.store.Claims,
+		Tokens: d.store.Tokens, Guests: d.store.Guests, Buyer: d.buyer, Claims: d.claims, Savings: d.claims,
 		HasTarget: func(id captcha.ID) bool { return d.manager.Has(id) }, Log: d.log,
 	})
 	d.manager = refill.NewManager(stock, d.store.Replicas, d.buyer, d.solver.Ended, d.log)

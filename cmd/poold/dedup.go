@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"poold/internal/captcha"
+	"poold/internal/ondemand"
+	"poold/internal/ondemand/pgclaims"
+	"poold/internal/pool"
+	"poold/internal/postgres"
+	"poold/internal/targets"
+)
+
+// claims is where callers of /solve that ask for the same find each other.
+type claims struct {
+	ondemand.Claims
+	savings
+
+	run   part   // nil = nothing is to be run
+	close func() // what it opened
+}
+
+// savings counts them.
+type savings interface {
+	ondemand.Savings
+	Days(ctx context.Context) ([]pool.SavingsDay, error)
+}
+
+// openClaims opens what the section dedup names. A database that is away is no error: it
+// may come later; one of a newer version is. wake is told of claims that changed.
+func openClaims(ctx context.Context, wanted targets.Dedup, store *pool.Store, wake func(captcha.ID), log *slog.Logger) (claims, error) {
+	if wanted.Backend != targets.DedupPostgres {
+		return claims{Claims: store.Claims, savings: store.Claims, close: func() {}}, nil
+	}
+	db, err := postgres.Open(wanted.URL.Reveal(), postgres.Options{Log: log})
+	if err != nil {
+		return claims{}, fmt.Errorf("dedup.url: %w", err)
+	}
+	if err := db.Migrate(ctx); errors.Is(err, postgres.ErrNewer) {
+		db.Close()
+		return claims{}, fmt.Errorf("dedup.url: %w", err)
+	}
+	kept := pgclaims.New(db, pgclaims.Options{Log: log, Wake: wake})
+	return claims{Claims: kept, savings: kept, run: kept.Run, close: db.Close}, nil
+}

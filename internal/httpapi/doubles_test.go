@@ -317,6 +317,7 @@ func (f *fakeRefill) Kick(id captcha.ID) { f.kicked = append(f.kicked, id) }
 type fakeBuyer struct {
 	providers func(ctx context.Context, at time.Time) []purchase.Status
 	booked    func() (used, perDay int, err error)
+	guests    func() (hour, day int, err error) // used of their budget
 	callback  func() error
 	letters   []purchase.DeadLetter
 	unread    error // why not all of them are known
@@ -343,6 +344,8 @@ func (f *fakeBuyer) Providers(ctx context.Context, at time.Time) []purchase.Stat
 
 func (f *fakeBuyer) Booked(context.Context) (used, perDay int, err error) { return f.booked() }
 
+func (f *fakeBuyer) BookedForGuests(context.Context) (hour, day int, err error) { return f.guests() }
+
 func (f *fakeBuyer) Stranded() []purchase.Stranded { return f.stranded }
 
 func (f *fakeBuyer) Callback(_ context.Context, c purchase.Callback) error {
@@ -365,6 +368,22 @@ func (f *fakeBuyer) DeadLettersSetAside() int { return f.aside }
 
 func (f *fakeBuyer) Replay(ctx context.Context) (purchase.Replayed, error) { return f.replay(ctx) }
 
+// fakeGuests are what all guests hold together.
+type fakeGuests struct {
+	stock pool.GuestStock
+	err   error
+}
+
+func (f *fakeGuests) Survey(context.Context) (pool.GuestStock, error) { return f.stock, f.err }
+
+// fakeSavings are the requests of the last days.
+type fakeSavings struct {
+	days []pool.SavingsDay
+	err  error
+}
+
+func (f *fakeSavings) Days(context.Context) ([]pool.SavingsDay, error) { return f.days, f.err }
+
 // day is a moment with milliseconds, so that their loss would show.
 var day = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 
@@ -386,6 +405,8 @@ type daemon struct {
 	refill   *fakeRefill
 	buyer    *fakeBuyer
 	provider purchase.Status // what the buyer tells
+	guests   *fakeGuests
+	savings  *fakeSavings
 	addr     string
 	client   *http.Client
 	logged   *logBuffer
@@ -452,6 +473,7 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 		provider: purchase.Status{
 			Name: "solver", State: provider.State{Kind: provider.StateOK}, InFlight: 3, Concurrency: 20,
 		},
+		guests: &fakeGuests{}, savings: &fakeSavings{},
 		client: &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		logged: &logBuffer{},
@@ -463,6 +485,7 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 	d.buyer = &fakeBuyer{
 		providers: func(context.Context, time.Time) []purchase.Status { return []purchase.Status{d.provider} },
 		booked:    func() (int, int, error) { return 0, 0, nil },
+		guests:    func() (int, int, error) { return 0, 0, nil },
 		callback:  func() error { return nil },
 		replay:    func(context.Context) (purchase.Replayed, error) { return purchase.Replayed{}, nil },
 	}
@@ -470,7 +493,8 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 	d.Server = New(Deps{
 		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: NewMetrics("1.2.3", "abcdef0"), Buyer: d.buyer, Log: log,
 		Status: status.NewCollector(status.Sources{
-			File: d.config, Stock: d.stock, Refill: d.refill, Purchases: d.buyer, DeadLetters: d.buyer, Log: log,
+			File: d.config, Stock: d.stock, Refill: d.refill, Purchases: d.buyer, DeadLetters: d.buyer,
+			Guests: d.guests, Savings: d.savings, Log: log,
 			RedisMode: "single", Version: "1.2.3", StartedAt: day,
 		}),
 	})

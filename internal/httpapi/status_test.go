@@ -45,6 +45,18 @@ func busyDay(t *testing.T, d *daemon) {
 	}}
 	d.refill.statuses["staging-signup"] = refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Failing: true}
 	d.buyer.booked = func() (int, int, error) { return 1234, 20000, nil }
+	d.buyer.guests = func() (int, int, error) { return 9, 33, nil }
+	set := *d.config.Current()
+	set.Solve = &targets.Solve{Owner: "ops@example.com", Budget: targets.Budget{PerHour: 30, PerDay: 300}}
+	d.config.set.Store(&set)
+	d.guests.stock = pool.GuestStock{
+		Guests: 7, Fresh: 2, Orders: 5, Bought: 4, Waiting: 3,
+		Figures: pool.Figures{Requests: 90, Hits: 20, Waited: 60, Misses: 6, Bought: 96, Solved: 84, Expired: 3, Failed: 7, Spent: 250_000_000},
+	}
+	d.savings.days = []pool.SavingsDay{
+		{Date: "2026-01-02", BySource: map[pool.SavingsSource]int64{pool.SavedSolve: 40, pool.SavedWaiting: 19, pool.SavedAfter: 1}},
+		{Date: "2026-01-01", BySource: map[pool.SavingsSource]int64{}},
+	}
 	d.buyer.letters = make([]purchase.DeadLetter, 2)
 	checkout, login, signup := d.target("checkout"), d.target("staging-login"), d.target("staging-signup")
 	if err := d.stock.Store.Pause(t.Context(), checkout.ID); err != nil {

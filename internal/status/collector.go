@@ -69,8 +69,24 @@ type Purchases interface {
 	// Booked returns what is used of the budget over all targets; perDay 0 = there is
 	// none.
 	Booked(ctx context.Context) (used, perDay int, err error)
+	// BookedForGuests returns what is used of the budget over all guests in the last
+	// 60 min and 24 h.
+	BookedForGuests(ctx context.Context) (hour, day int, err error)
 	// Stranded lists paid tasks that nobody can be asked about.
 	Stranded() []purchase.Stranded
+}
+
+// Guests knows what there is of all identities that no target has; *pool.Guests
+// implements it.
+type Guests interface {
+	Survey(ctx context.Context) (pool.GuestStock, error)
+}
+
+// Savings knows how requests to POST /solve came by their tokens; *pool.Claims
+// implements it.
+type Savings interface {
+	// Days tells of the last days, today first.
+	Days(ctx context.Context) ([]pool.SavingsDay, error)
 }
 
 // DeadLetters counts the callbacks that could not be stored; *purchase.Buyer
@@ -88,6 +104,8 @@ type Sources struct {
 	Refill      Refill
 	Purchases   Purchases
 	DeadLetters DeadLetters
+	Guests      Guests
+	Savings     Savings
 	Log         *slog.Logger
 
 	RedisMode string    // embedded | single | sentinel | cluster
@@ -101,6 +119,8 @@ type Collector struct {
 
 	surveyor  surveyor
 	booked    atomic.Pointer[Usage] // of the budget over all targets, as last read; nil = there is none
+	guests    told[guests]
+	savings   told[[]pool.SavingsDay]
 	stopping  atomic.Bool
 	changes   atomic.Uint64 // counts what a snapshot taken before would miss
 	changed   chan struct{} // wakes Run after a change; capacity 1
@@ -188,6 +208,7 @@ func (c *Collector) providersNow(ctx context.Context) []purchase.Status {
 
 // take makes a snapshot.
 func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
+	onDemand := c.askOnDemand(ctx, set) // beside what follows
 	providers := c.providersNow(ctx)
 	statuses, queries := c.statuses(ctx, set)
 	limit := surveyLimit
@@ -226,7 +247,9 @@ func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
 			target.cannotBuy(why)
 		}
 	}
-	return newSnapshot(&document, seen, read)
+	snapshot := newSnapshot(&document, seen, read)
+	snapshot.guests = onDemand.tell(&document)
+	return snapshot
 }
 
 // statuses returns what refill says of each target, and how its stock is to be judged.

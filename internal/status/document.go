@@ -16,7 +16,11 @@ type Document struct {
 	Config    Config   `json:"config"`
 	Redis     Redis    `json:"redis"`
 	// Budget is the one over all targets, in the last 24 h; null = there is none.
-	Budget      *Usage     `json:"budget"`
+	Budget *Usage `json:"budget"`
+	// Solve is null where the file has no section `solve`.
+	Solve *Solve `json:"solve"`
+	// Dedup is null for a key that is limited to some targets.
+	Dedup       *Dedup     `json:"dedup"`
 	DeadLetters int        `json:"dead_letters"` // callbacks at this replica that could not be stored yet
 	Providers   []Provider `json:"providers"`    // in the order in which they are tried
 	Targets     []Target   `json:"targets"`      // sorted by name
@@ -133,6 +137,67 @@ type Budget struct {
 	Day  *Usage `json:"day"`  // in the last 24 h
 }
 
+// Solve is about what POST /solve buys for identities that no target has (guests), over
+// all of them and all replicas. The counters are those of a target, never go back, and
+// hold its ledger: README, Operating.
+type Solve struct {
+	Owner          string  `json:"owner"`
+	Reason         string  `json:"reason"` // why the figures are not those of now but the last known ones; "" = they are of now
+	Guests         int     `json:"guests"` // those that anything is still known of
+	Fresh          int     `json:"fresh"`
+	InFlight       int     `json:"in_flight"`
+	BoughtInFlight int     `json:"bought_in_flight"`
+	Waiting        int     `json:"waiting"`
+	Requests       int64   `json:"requests"`
+	Hits           int64   `json:"hits"`
+	Waited         int64   `json:"waited"`
+	Misses         int64   `json:"misses"`
+	Replays        int64   `json:"replays"` // repeated by Idempotency-Key; not among the requests
+	Bought         int64   `json:"bought"`
+	Solved         int64   `json:"solved"`
+	Expired        int64   `json:"expired"`
+	Discarded      int64   `json:"discarded"`
+	Failed         int64   `json:"failed"`
+	Lost           int64   `json:"lost"`
+	Junk           int64   `json:"junk"`
+	Returned       int64   `json:"returned"`
+	Accepted       int64   `json:"accepted"`
+	Rejected       int64   `json:"rejected"`
+	Spent          float64 `json:"spent"`
+	Budget         Budget  `json:"budget"`
+}
+
+// Used reports whether there is anything to tell.
+func (s *Solve) Used() bool {
+	return s.Guests > 0 || s.Requests > 0 || s.Bought > 0 || s.Reason != ""
+}
+
+// Dedup counts the requests to POST /solve that got a token, over all replicas, and how
+// many of them shared it with others.
+type Dedup struct {
+	Requests int64      `json:"requests"`  // of all days
+	Shared   int64      `json:"shared"`    // of them: shared_wait and shared_cache
+	SavedPct float64    `json:"saved_pct"` // shared of 100 requests, to one place; 0 without any
+	Days     []DedupDay `json:"days"`      // UTC, today first, 7 where all are known; never null
+	Reason   string     `json:"reason"`    // why the figures are not those of now but the last known ones; "" = they are of now
+}
+
+// DedupDay is one UTC day.
+type DedupDay struct {
+	Date     string   `json:"date"` // 2006-01-02
+	Requests int64    `json:"requests"`
+	BySource BySource `json:"by_source"`
+}
+
+// BySource counts requests by how they came by their token.
+type BySource struct {
+	Pool        int64 `json:"pool"`         // was waiting
+	Solve       int64 `json:"solve"`        // was bought for it
+	SharedWait  int64 `json:"shared_wait"`  // shared a solve that was under way
+	SharedCache int64 `json:"shared_cache"` // shared one that had ended
+	Replay      int64 `json:"replay"`       // repeated by Idempotency-Key
+}
+
 // Shadow is what the other way of refilling would have done with a target's
 // demand of the last hours, as this replica saw it, beside what was done.
 type Shadow struct {
@@ -175,9 +240,11 @@ func (d *Document) Target(name string) (*Target, bool) {
 
 // Only returns the part of a document for somebody who may see some targets alone. The
 // providers and the file are the daemon's and stay, without lines of the file that are
-// about other targets.
+// about other targets. On-demand solves and what sharing saved are what others asked
+// for, in part of identities that such a caller may not ask for, and go.
 func (d *Document) Only(may func(target string) bool) *Document {
 	part := *d
+	part.Solve, part.Dedup = nil, nil
 	part.Targets = []Target{}
 	for i := range d.Targets {
 		if may(d.Targets[i].Name) {

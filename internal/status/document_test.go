@@ -27,7 +27,22 @@ func busySources() Sources {
 	signup.Budget = targets.Budget{PerDay: 20}
 	set := newSet(checkout, login, signup)
 	set.Warnings = []targets.Problem{{File: "pools.yaml", Line: 3, Text: "a poll each 100ms is unusual"}}
+	set.Solve = &targets.Solve{Owner: "ops@example.com", Budget: targets.Budget{PerDay: 300}}
 	s, stock := sources(set)
+	s.Guests.(*fixedGuests).stock = pool.GuestStock{
+		Guests: 7, Fresh: 2, Orders: 5, Bought: 4, Waiting: 3,
+		Figures: pool.Figures{
+			Requests: 90, Hits: 20, Waited: 60, Misses: 6, Replays: 11, Bought: 100, Solved: 84, Expired: 3, Failed: 9, Lost: 1,
+			Returned: 2, Discarded: 3, Accepted: 12, Rejected: 8, Junk: 13, Spent: 250_000_001,
+		},
+	}
+	s.Savings.(*fixedSavings).days = []pool.SavingsDay{
+		{Date: "2026-01-02", BySource: map[pool.SavingsSource]int64{
+			pool.SavedPool: 1, pool.SavedSolve: 2, pool.SavedWaiting: 3, pool.SavedAfter: 4, pool.SavedReplay: 5,
+		}},
+		{Date: "2026-01-01", BySource: map[pool.SavingsSource]int64{pool.SavedSolve: 6}},
+		{Date: "2025-12-31"},
+	}
 	s.File.(*fixedFile).problems = []targets.Problem{{File: "pools.yaml", Line: 12, Text: "server.listen changed: it needs a restart"}}
 	stock.stocks[checkout.ID] = pool.Stock{NextExpiry: -1, Paused: true}
 	stock.stocks[login.ID] = pool.Stock{
@@ -52,7 +67,7 @@ func busySources() Sources {
 	}
 	buyer := &fixedBuyer{
 		providers: []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateBusy, Reason: "no slot", Balance: &balance}, InFlight: 3, Concurrency: 20, Silent: true}},
-		used:      1234, perDay: 20000, letters: 2, aside: 1,
+		used:      1234, perDay: 20000, letters: 2, aside: 1, hour: 9, day: 33,
 		stranded: []purchase.Stranded{{Provider: "former", Orders: 6, Until: day}},
 	}
 	s.Purchases, s.DeadLetters = buyer, buyer
@@ -103,6 +118,9 @@ func TestOnly(t *testing.T) {
 	if len(part.Targets) != 1 || part.Targets[0].Name != "checkout" || len(part.Providers) != 1 ||
 		part.Config.Problems == nil || len(part.Config.Problems)+len(part.Config.Warnings) > 0 {
 		t.Errorf("%+v", part)
+	}
+	if part.Solve != nil || part.Dedup != nil || whole.Solve == nil || whole.Dedup == nil {
+		t.Errorf("what others asked for: %+v, %+v; the whole: %+v, %+v", part.Solve, part.Dedup, whole.Solve, whole.Dedup)
 	}
 	if _, ok := part.Target("staging-login"); ok || len(whole.Targets) != 3 || len(whole.Config.Problems) != 1 {
 		t.Errorf("the whole was altered, or the part holds more: %+v", whole)

@@ -69,6 +69,7 @@ type fixedBuyer struct {
 	providers []purchase.Status
 	used      int
 	perDay    int
+	hour, day int // used by guests
 	letters   int
 	aside     int
 	stranded  []purchase.Stranded
@@ -78,9 +79,42 @@ func (f *fixedBuyer) Providers(context.Context, time.Time) []purchase.Status { r
 func (f *fixedBuyer) Booked(context.Context) (used, perDay int, err error) {
 	return f.used, f.perDay, nil
 }
+func (f *fixedBuyer) BookedForGuests(context.Context) (hour, day int, err error) {
+	return f.hour, f.day, nil
+}
 func (f *fixedBuyer) Stranded() []purchase.Stranded { return f.stranded }
 func (f *fixedBuyer) DeadLetterCount() int          { return f.letters }
 func (f *fixedBuyer) DeadLettersSetAside() int      { return f.aside }
+
+// fixedGuests tells the same of all guests at every survey.
+type fixedGuests struct {
+	stock  pool.GuestStock
+	before func(ctx context.Context) error // runs before; its error answers instead. nil = nothing
+}
+
+func (f *fixedGuests) Survey(ctx context.Context) (pool.GuestStock, error) {
+	if f.before != nil {
+		if err := f.before(ctx); err != nil {
+			return pool.GuestStock{}, err
+		}
+	}
+	return f.stock, nil
+}
+
+// fixedSavings are the same days at every question.
+type fixedSavings struct {
+	days   []pool.SavingsDay
+	before func(ctx context.Context) error // runs before; its error answers instead. nil = nothing
+}
+
+func (f *fixedSavings) Days(ctx context.Context) ([]pool.SavingsDay, error) {
+	if f.before != nil {
+		if err := f.before(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return f.days, nil
+}
 
 // newTarget is a target of a file.
 func newTarget(name string) targets.Target {
@@ -106,7 +140,7 @@ func sources(set *targets.Set) (Sources, *fixedStock) {
 	buyer := &fixedBuyer{providers: []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateOK}, Concurrency: 20}}}
 	return Sources{
 		File: &fixedFile{set: set}, Stock: stock, Refill: fixedRefill{}, Purchases: buyer, DeadLetters: buyer,
-		Log: slog.New(slog.DiscardHandler), RedisMode: "single", Version: "1.2.3", StartedAt: day,
+		Guests: &fixedGuests{}, Savings: &fixedSavings{}, Log: slog.New(slog.DiscardHandler), RedisMode: "single", Version: "1.2.3", StartedAt: day,
 	}, stock
 }
 

@@ -3,6 +3,8 @@ package status
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"poold/internal/ondemand"
+	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/targets"
 )
@@ -45,6 +47,11 @@ var (
 	descBudgetUsed  = everyTarget("budget_used", "Solves bought in the last hour or day; target * is the budget over all targets.", "window")
 	descBudgetLimit = everyTarget("budget_limit", "Solves that may be bought in an hour or a day; target * is the budget over all targets.", "window")
 
+	descGuests = describe("solve_guests", "Identities that POST /solve was asked for, that no target has, and of which anything is still known."+everywhere)
+	// No counter: what is kept is a count for each day.
+	descSavings = describe("solve_requests_today", "Requests to POST /solve that got a token since midnight UTC, when it falls to 0: pool (was ready), solve (was bought for it), "+
+		"shared_wait (shared a solve under way), shared_cache (shared one that had ended), replay (Idempotency-Key)."+everywhere, "source")
+
 	descLetters    = describe("dead_letters", "Callbacks that this replica could not store yet.")
 	descProviderUp = describe("provider_up", "1 where a provider can be asked (ok or busy), 0 where it is paused.", "provider")
 	descConfigOK   = describe("config_last_reload_successful", "1 where the last attempt to load the configuration file was good.")
@@ -60,7 +67,7 @@ func (s *Snapshot) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descTokens, descWant, descForecast, descCredit, descWarm, descInFlight, descUnderWay, descUnknown, descRequests, descReturned, descBought, descSolved, descExpired,
 		descDiscarded, descFailed, descLost, descJunk, descReports, descSpend, descBudgetUsed, descBudgetLimit,
-		descLetters, descProviderUp, descConfigOK, descRedisUp,
+		descGuests, descSavings, descLetters, descProviderUp, descConfigOK, descRedisUp,
 	} {
 		ch <- d
 	}
@@ -78,6 +85,14 @@ func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
 	if s.budgetRead {
 		collectUsage(ch, d.Budget, allTargets, "day")
 	}
+	if d.Dedup != nil && d.Dedup.Reason == "" && len(d.Dedup.Days) > 0 {
+		collectSavings(ch, &d.Dedup.Days[0].BySource)
+	}
+	if s.guests != nil {
+		gauge(ch, descGuests, float64(s.guests.Guests))
+		collectStock(ch, ondemand.GuestTarget, s.guests.Fresh, s.guests.Orders, s.guests.Bought, &s.guests.Figures)
+		collectBudget(ch, &d.Solve.Budget, ondemand.GuestTarget)
+	}
 	for i := range d.Targets {
 		t := &d.Targets[i]
 		gauge(ch, descWant, float64(t.Want), t.Name)
@@ -87,35 +102,50 @@ func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
 			gauge(ch, descCredit, t.Credit, t.Name)
 		}
 		if s.seen[i].Err == nil {
-			collectTarget(ch, t)
-			count(ch, descRequests, float64(s.seen[i].Figures.Replays), t.Name, "replay")
+			collectStock(ch, t.Name, t.Fresh, t.InFlight, t.BoughtInFlight, &s.seen[i].Figures)
+			gauge(ch, descUnknown, float64(t.Unknown), t.Name)
+			collectBudget(ch, t.Budget, t.Name)
 		}
 	}
 }
 
-// collectTarget sends what Redis knows of a target.
-func collectTarget(ch chan<- prometheus.Metric, t *Target) {
-	gauge(ch, descTokens, float64(t.Fresh), t.Name)
-	gauge(ch, descInFlight, float64(t.InFlight), t.Name)
-	gauge(ch, descUnderWay, float64(t.BoughtInFlight), t.Name)
-	gauge(ch, descUnknown, float64(t.Unknown), t.Name)
-	count(ch, descRequests, float64(t.Hits), t.Name, "hit")
-	count(ch, descRequests, float64(t.Waited), t.Name, "waited")
-	count(ch, descRequests, float64(t.Misses), t.Name, "miss")
-	count(ch, descReturned, float64(t.Returned), t.Name)
-	count(ch, descBought, float64(t.Bought), t.Name)
-	count(ch, descSolved, float64(t.Solved), t.Name)
-	count(ch, descExpired, float64(t.Expired), t.Name)
-	count(ch, descDiscarded, float64(t.Discarded), t.Name)
-	count(ch, descFailed, float64(t.Failed), t.Name)
-	count(ch, descLost, float64(t.Lost), t.Name)
-	count(ch, descJunk, float64(t.Junk), t.Name)
-	count(ch, descReports, float64(t.Accepted), t.Name, "accepted")
-	count(ch, descReports, float64(t.Rejected), t.Name, "rejected")
-	count(ch, descSpend, t.Spent, t.Name)
-	if t.Budget != nil {
-		collectUsage(ch, t.Budget.Hour, t.Name, "hour")
-		collectUsage(ch, t.Budget.Day, t.Name, "day")
+// collectStock sends what Redis knows of a target, or of all guests.
+func collectStock(ch chan<- prometheus.Metric, name string, fresh, orders, bought int, f *pool.Figures) {
+	gauge(ch, descTokens, float64(fresh), name)
+	gauge(ch, descInFlight, float64(orders), name)
+	gauge(ch, descUnderWay, float64(bought), name)
+	count(ch, descRequests, float64(f.Hits), name, "hit")
+	count(ch, descRequests, float64(f.Waited), name, "waited")
+	count(ch, descRequests, float64(f.Misses), name, "miss")
+	count(ch, descRequests, float64(f.Replays), name, "replay")
+	count(ch, descReturned, float64(f.Returned), name)
+	count(ch, descBought, float64(f.Bought), name)
+	count(ch, descSolved, float64(f.Solved), name)
+	count(ch, descExpired, float64(f.Expired), name)
+	count(ch, descDiscarded, float64(f.Discarded), name)
+	count(ch, descFailed, float64(f.Failed), name)
+	count(ch, descLost, float64(f.Lost), name)
+	count(ch, descJunk, float64(f.Junk), name)
+	count(ch, descReports, float64(f.Accepted), name, "accepted")
+	count(ch, descReports, float64(f.Rejected), name, "rejected")
+	count(ch, descSpend, money(f.Spent), name)
+}
+
+// collectBudget sends the state of the budgets of a target, or of all guests; nil where
+// there are none.
+func collectBudget(ch chan<- prometheus.Metric, b *Budget, name string) {
+	if b != nil {
+		collectUsage(ch, b.Hour, name, "hour")
+		collectUsage(ch, b.Day, name, "day")
+	}
+}
+
+// collectSavings sends the counts of a day.
+func collectSavings(ch chan<- prometheus.Metric, by *BySource) {
+	for source, n := range map[pool.SavingsSource]int64{
+		pool.SavedPool: by.Pool, pool.SavedSolve: by.Solve, pool.SavedWaiting: by.SharedWait, pool.SavedAfter: by.SharedCache, pool.SavedReplay: by.Replay,
+	} {
+		gauge(ch, descSavings, float64(n), string(source))
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+
+	"poold/internal/pool"
 )
 
 // Snapshot is the daemon at one moment, as every reader of its status sees it. It is not
@@ -11,8 +13,9 @@ import (
 type Snapshot struct {
 	Document *Document // not to be altered
 
-	seen       []observation // as Document.Targets
-	budgetRead bool          // Document.Budget is what Redis says now
+	seen       []observation    // as Document.Targets
+	budgetRead bool             // Document.Budget is what Redis says now
+	guests     *pool.GuestStock // what Document.Solve is made of; nil = not known as of now
 	encode     func() ([]byte, error)
 }
 

@@ -1,0 +1,103 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"poold/internal/pool"
+	"poold/internal/targets"
+)
+
+// lastKnown ends the reason why figures are not those of now.
+const lastKnown = "; the figures are the last known ones"
+
+// guests is what is known of all guests together.
+type guests struct {
+	stock     pool.GuestStock
+	hour, day int // used of their budget in the last 60 min and 24 h
+}
+
+// onDemand are the questions about on-demand solves.
+type onDemand struct {
+	section *targets.Solve
+	guests  func() (guests, error) // nil without the section
+	savings func() ([]pool.SavingsDay, error)
+}
+
+// askOnDemand begins to ask.
+func (c *Collector) askOnDemand(ctx context.Context, set *targets.Set) onDemand {
+	asked := onDemand{section: set.Solve, savings: c.savings.ask(ctx, c.Log, c.Savings.Days)}
+	if asked.section != nil {
+		asked.guests = c.guests.ask(ctx, c.Log, c.askGuests)
+	}
+	return asked
+}
+
+// tell puts the answers into a document, and returns what all guests hold; nil where that
+// is not known as of now.
+func (o onDemand) tell(document *Document) (now *pool.GuestStock) {
+	document.Dedup = dedupStatus(o.savings())
+	if o.guests == nil {
+		return nil
+	}
+	told, err := o.guests()
+	document.Solve = solveStatus(o.section, told, err)
+	if err != nil {
+		return nil
+	}
+	return &told.stock
+}
+
+// askGuests asks for all that is known of them.
+func (c *Collector) askGuests(ctx context.Context) (g guests, err error) {
+	if g.hour, g.day, err = c.Purchases.BookedForGuests(ctx); err != nil {
+		return g, err
+	}
+	g.stock, err = c.Guests.Survey(ctx)
+	return g, err
+}
+
+// solveStatus is how the guests are doing; err is why the figures are not those of now.
+func solveStatus(section *targets.Solve, g guests, err error) *Solve {
+	s, f := g.stock, g.stock.Figures
+	return &Solve{
+		Owner: section.Owner, Reason: notNow(err),
+		Guests: s.Guests, Fresh: s.Fresh, InFlight: s.Orders, BoughtInFlight: s.Bought, Waiting: s.Waiting,
+		Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Replays: f.Replays, Bought: f.Bought,
+		Solved: f.Solved, Expired: f.Expired, Discarded: f.Discarded, Failed: f.Failed, Lost: f.Lost, Junk: f.Junk, Returned: f.Returned,
+		Accepted: f.Accepted, Rejected: f.Rejected, Spent: money(f.Spent),
+		Budget: Budget{Hour: usage(g.hour, section.Budget.PerHour), Day: usage(g.day, section.Budget.PerDay)},
+	}
+}
+
+// dedupStatus is what sharing saved; err is why the days are not as they are now.
+func dedupStatus(days []pool.SavingsDay, err error) *Dedup {
+	d := Dedup{Days: make([]DedupDay, len(days)), Reason: notNow(err)}
+	for i, day := range days {
+		by := BySource{
+			Pool: day.BySource[pool.SavedPool], Solve: day.BySource[pool.SavedSolve],
+			SharedWait: day.BySource[pool.SavedWaiting], SharedCache: day.BySource[pool.SavedAfter],
+			Replay: day.BySource[pool.SavedReplay],
+		}
+		shared := by.SharedWait + by.SharedCache
+		d.Days[i] = DedupDay{Date: day.Date, Requests: by.Pool + by.Solve + shared + by.Replay, BySource: by}
+		d.Requests += d.Days[i].Requests
+		d.Shared += shared
+	}
+	if d.Requests > 0 {
+		d.SavedPct = math.Round(1000*float64(d.Shared)/float64(d.Requests)) / 10
+	}
+	return &d
+}
+
+// notNow says why figures are the last known ones; "" where they are of now.
+func notNow(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, pool.ErrDown):
+		return pool.Reason(err) + lastKnown
+	}
+	return "their store does not answer" + lastKnown
+}

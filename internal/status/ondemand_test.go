@@ -1,0 +1,216 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"poold/internal/pool"
+	"poold/internal/targets"
+)
+
+// solving are the sources of a daemon with one target and the section solve.
+func solving() (s Sources, guests *fixedGuests, savings *fixedSavings) {
+	set := newSet(newTarget("login"))
+	set.Solve = &targets.Solve{Owner: "qa@example.com", Budget: targets.Budget{PerHour: 5}}
+	s, _ = sources(set)
+	guests, savings = s.Guests.(*fixedGuests), s.Savings.(*fixedSavings)
+	guests.stock = pool.GuestStock{Guests: 1, Figures: pool.Figures{Requests: 3}}
+	savings.days = []pool.SavingsDay{{Date: "2026-01-02", BySource: map[pool.SavingsSource]int64{pool.SavedSolve: 3}}}
+	return s, guests, savings
+}
+
+// scraped are the metrics of a snapshot whose names begin so.
+func scraped(t *testing.T, s *Snapshot, names ...string) string {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(s)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, family := range families {
+		for _, name := range names {
+			if family.GetName() != name {
+				continue
+			}
+			for _, metric := range family.GetMetric() {
+				fmt.Fprintln(&text, name, metric)
+			}
+		}
+	}
+	return text.String()
+}
+
+// TestNoSection: without the section solve the guests are not asked for.
+func TestNoSection(t *testing.T) {
+	s, guests, _ := solving()
+	s.File.(*fixedFile).set.Solve = nil
+	guests.before = func(context.Context) error { t.Error("asked"); return nil }
+	snapshot := NewCollector(s).Snapshot(t.Context())
+	if d := snapshot.Document; d.Solve != nil || d.Dedup == nil || d.Dedup.Requests != 3 {
+		t.Errorf("%+v, %+v", d.Solve, d.Dedup)
+	}
+	if text := scraped(t, snapshot, "poold_solve_guests", "poold_solved_total"); strings.Contains(text, "solve_guests") || strings.Contains(text, "/solve") {
+		t.Error(text)
+	}
+}
+
+// TestLastKnown: where a source of on-demand solves is away, what it said last stays, it
+// is said why, and nothing else is touched. /metrics leaves it out.
+func TestLastKnown(t *testing.T) {
+	s, guests, savings := solving()
+	c := NewCollector(s)
+	first := c.Snapshot(t.Context()).Document
+	if first.Solve.Requests != 3 || first.Solve.Reason != "" || first.Dedup.Requests != 3 || first.Dedup.Reason != "" {
+		t.Fatalf("%+v, %+v", first.Solve, first.Dedup)
+	}
+	guests.before = func(context.Context) error { return pool.ErrDown }
+	savings.before = func(context.Context) error { return errors.New("dial postgres://user:canary@host") }
+	c.Changed()
+	snapshot := c.Snapshot(t.Context())
+	d := snapshot.Document
+	if want := "redis does not answer; the figures are the last known ones"; d.Solve.Reason != want || d.Solve.Requests != 3 || d.Solve.Guests != 1 {
+		t.Errorf("%+v", d.Solve)
+	}
+	if want := "their store does not answer; the figures are the last known ones"; d.Dedup.Reason != want || d.Dedup.Requests != 3 {
+		t.Errorf("%+v", d.Dedup)
+	}
+	if !d.Ready || !d.Redis.OK || len(d.Alarms) > 0 || d.Targets[0].State != first.Targets[0].State {
+		t.Errorf("it touches the rest: %+v", d)
+	}
+	if body := string(encoded(t, snapshot)); strings.Contains(body, "canary") {
+		t.Errorf("a password is shown: %s", body)
+	}
+	if text := scraped(t, snapshot, "poold_solve_guests", "poold_solve_requests_today", "poold_solved_total", "poold_budget_used"); !strings.Contains(text, "login") || strings.Contains(text, "solve_") || strings.Contains(text, `"/solve"`) {
+		t.Errorf("metrics of another moment: %s", text)
+	}
+	guests.before, savings.before = nil, nil
+	guests.stock.Figures.Requests = 4
+	c.Changed()
+	if d := c.Snapshot(t.Context()).Document; d.Solve.Requests != 4 || d.Solve.Reason != "" || d.Dedup.Reason != "" {
+		t.Errorf("it does not heal: %+v, %+v", d.Solve, d.Dedup)
+	}
+}
+
+// TestSlowSource is the story of a source that takes its time: it holds up one snapshot
+// for a quarter of a second and no other; what it says comes with a later one, and stands
+// for what is now while it is asked again.
+func TestSlowSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, guests, _ := solving()
+		takes := 3 * time.Second
+		guests.before = func(ctx context.Context) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(takes):
+				return nil
+			}
+		}
+		c := NewCollector(s)
+		look := func() (*Solve, time.Duration) {
+			c.Changed()
+			began := time.Now()
+			d := c.Snapshot(t.Context()).Document
+			if d.Dedup.Reason != "" || d.Dedup.Requests != 3 {
+				t.Errorf("the other source: %+v", d.Dedup)
+			}
+			return d.Solve, time.Since(began)
+		}
+		if got, took := look(); took != patience || got.Reason == "" || got.Requests != 0 {
+			t.Errorf("the first one took %s: %+v", took, got)
+		}
+		if got, took := look(); took != 0 || got.Reason == "" {
+			t.Errorf("the second one took %s: %+v", took, got)
+		}
+		time.Sleep(takes)
+		for range 20 { // a minute
+			if got, _ := look(); got.Reason != "" || got.Requests != 3 {
+				t.Errorf("slow is not away: %+v", got)
+			}
+			time.Sleep(takes)
+		}
+		takes = time.Hour
+		look()
+		time.Sleep(longestAnswer + time.Second)
+		if got, _ := look(); got.Reason == "" || got.Requests != 3 {
+			t.Errorf("away: %+v", got)
+		}
+		time.Sleep(longestAnswer) // the last question ends by itself
+	})
+}
+
+// TestSourceThatPanics: a fault in a source is a reason, and does not end the daemon.
+func TestSourceThatPanics(t *testing.T) {
+	s, guests, _ := solving()
+	guests.before = func(context.Context) error { panic("a fault") }
+	d := NewCollector(s).Snapshot(t.Context()).Document
+	if d.Solve.Reason == "" || d.Dedup.Reason != "" {
+		t.Errorf("%+v, %+v", d.Solve, d.Dedup)
+	}
+}
+
+// TestGuestsInMetrics: all guests together are one row of what targets have too.
+func TestGuestsInMetrics(t *testing.T) {
+	snapshot := NewCollector(busySources()).Snapshot(t.Context())
+	const want = `
+# HELP poold_solve_guests Identities that POST /solve was asked for, that no target has, and of which anything is still known. Counted over all replicas, as on /status: take the maximum over instances, not the sum.
+# TYPE poold_solve_guests gauge
+poold_solve_guests 7
+# HELP poold_solve_requests_today Requests to POST /solve that got a token since midnight UTC, when it falls to 0: pool (was ready), solve (was bought for it), shared_wait (shared a solve under way), shared_cache (shared one that had ended), replay (Idempotency-Key). Counted over all replicas, as on /status: take the maximum over instances, not the sum.
+# TYPE poold_solve_requests_today gauge
+poold_solve_requests_today{source="pool"} 1
+poold_solve_requests_today{source="replay"} 5
+poold_solve_requests_today{source="shared_cache"} 4
+poold_solve_requests_today{source="shared_wait"} 3
+poold_solve_requests_today{source="solve"} 2
+`
+	if err := testutil.CollectAndCompare(snapshot, strings.NewReader(want), "poold_solve_guests", "poold_solve_requests_today"); err != nil {
+		t.Error(err)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(snapshot)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			name, ours := strings.TrimPrefix(family.GetName(), "poold_"), false
+			for _, label := range metric.GetLabel() {
+				if label.GetName() != "target" {
+					name += " " + label.GetValue()
+				} else if label.GetValue() == "/solve" {
+					ours = true
+				}
+			}
+			if ours {
+				row[name] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
+			}
+		}
+	}
+	for name, value := range map[string]float64{
+		"pool_tokens": 2, "pool_in_flight": 5, "bought_in_flight": 4, "token_requests_total hit": 20, "token_requests_total waited": 60,
+		"token_requests_total miss": 6, "token_requests_total replay": 11, "tokens_returned_total": 2, "bought_total": 100, "solved_total": 84,
+		"tokens_expired_total": 3, "tokens_discarded_total": 3, "orders_failed_total": 9, "orders_lost_total": 1, "junk_total": 13,
+		"reports_total accepted": 12, "reports_total rejected": 8, "spend_total": 0.25, "budget_used day": 33, "budget_limit day": 300,
+	} {
+		if got, there := row[name]; !there || got != value {
+			t.Errorf("%s: %v, want %v", name, got, value)
+		}
+		delete(row, name)
+	}
+	if len(row) > 0 {
+		t.Errorf("guests have no %v", row)
+	}
+}

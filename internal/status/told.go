@@ -1,0 +1,94 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+const (
+	// patience is how long a snapshot waits for a source that is asked beside the rest.
+	patience = 250 * time.Millisecond
+	// longestAnswer bounds such a question.
+	longestAnswer = 10 * time.Second
+	// stillNew is how long what a source said stands for what is now, while it takes its
+	// time with the next answer. It is longer than longestAnswer.
+	stillNew = 14 * time.Second
+)
+
+// errSlow: a source has said nothing for too long.
+var errSlow = errors.New("no answer in time")
+
+// told keeps what a source said last. It is asked beside the rest of a snapshot and never
+// holds that up for more than patience, however slow it is. The zero value has been told
+// nothing.
+type told[T any] struct {
+	mu       sync.Mutex
+	answered chan struct{} // closed with the answer to the question under way; nil = none is
+	value    T             // of the last good answer
+	at       time.Time     // of it; zero = there was none
+	err      error         // of the last answer
+}
+
+// ask begins a question, unless one is under way, and returns a function that waits for
+// the answer. That returns the last good one, and why it is not of now. Only who began a
+// question waits for it: a source that hangs holds up one snapshot.
+func (t *told[T]) ask(ctx context.Context, log *slog.Logger, question func(context.Context) (T, error)) (last func() (T, error)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.answered != nil {
+		return t.last
+	}
+	answered, until := make(chan struct{}), time.Now().Add(patience)
+	t.answered = answered
+	go t.question(context.WithoutCancel(ctx), log, question)
+	return func() (T, error) {
+		select {
+		case <-answered:
+		case <-time.After(time.Until(until)):
+		}
+		return t.last()
+	}
+}
+
+// question puts a question and keeps the answer.
+func (t *told[T]) question(ctx context.Context, log *slog.Logger, question func(context.Context) (T, error)) {
+	ctx, cancel := context.WithTimeout(ctx, longestAnswer)
+	defer cancel()
+	value, err := contained(log, func() (T, error) { return question(ctx) })
+	if err != nil {
+		log.DebugContext(ctx, "asking a source of the status", slog.Any("err", err))
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err = err; err == nil {
+		t.value, t.at = value, time.Now()
+	}
+	close(t.answered)
+	t.answered = nil
+}
+
+// last returns the last good answer, and why it is not of now.
+func (t *told[T]) last() (T, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil && time.Since(t.at) > stillNew {
+		return t.value, errSlow
+	}
+	return t.value, t.err
+}
+
+// contained makes an error of a panic, which would end the daemon.
+func contained[T any](log *slog.Logger, do func() (T, error)) (value T, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			log.Error("panic while making a status", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			err = errors.New("internal fault, see the log")
+		}
+	}()
+	return do()
+}

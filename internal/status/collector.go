@@ -172,8 +172,9 @@ func (c *Collector) terms(set *targets.Set) (of revision, life time.Duration) {
 
 func many(set *targets.Set) bool { return len(set.Targets) > manyTargets }
 
-// Run makes snapshots of many targets ahead of those who ask for them, until ctx ends.
-// It may be called once.
+// Run makes snapshots of many targets ahead of those who ask for them, and asks about
+// on-demand solves ahead where the answers come slowly, until ctx ends. It may be called
+// once.
 func (c *Collector) Run(ctx context.Context) error {
 	for {
 		select {
@@ -187,6 +188,9 @@ func (c *Collector) Run(ctx context.Context) error {
 		if watched && many(set) {
 			of, life := c.terms(set)
 			c.snapshots.renew(of, life, func() *Snapshot { return c.take(ctx, set) })
+		}
+		if watched && (c.guests.isSlow() || c.savings.isSlow()) {
+			c.askOnDemand(ctx, set)
 		}
 	}
 }

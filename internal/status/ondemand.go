@@ -99,5 +99,5 @@ func notNow(err error) string {
 	case errors.Is(err, pool.ErrDown):
 		return pool.Reason(err) + lastKnown
 	}
-	return "their store does not answer" + lastKnown
+	return "they cannot be read now" + lastKnown
 }

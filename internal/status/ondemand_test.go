@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,7 +82,7 @@ func TestLastKnown(t *testing.T) {
 	if want := "redis does not answer; the figures are the last known ones"; d.Solve.Reason != want || d.Solve.Requests != 3 || d.Solve.Guests != 1 {
 		t.Errorf("%+v", d.Solve)
 	}
-	if want := "their store does not answer; the figures are the last known ones"; d.Dedup.Reason != want || d.Dedup.Requests != 3 {
+	if want := "they cannot be read now; the figures are the last known ones"; d.Dedup.Reason != want || d.Dedup.Requests != 3 {
 		t.Errorf("%+v", d.Dedup)
 	}
 	if !d.Ready || !d.Redis.OK || len(d.Alarms) > 0 || d.Targets[0].State != first.Targets[0].State {
@@ -102,13 +103,16 @@ func TestLastKnown(t *testing.T) {
 }
 
 // TestSlowSource is the story of a source that takes its time: it holds up one snapshot
-// for a quarter of a second and no other; what it says comes with a later one, and stands
-// for what is now while it is asked again.
+// for a quarter of a second and no other; what it says comes with a later one. While
+// somebody watches it is known from then on, however seldom one looks, and the source is
+// asked each few seconds at most.
 func TestSlowSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, guests, _ := solving()
-		takes := 3 * time.Second
+		const scrapes = 30 * time.Second
+		takes, asked := 8*time.Second, 0
 		guests.before = func(ctx context.Context) error {
+			asked++
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -117,6 +121,11 @@ func TestSlowSource(t *testing.T) {
 			}
 		}
 		c := NewCollector(s)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = c.Run(ctx) })
+		defer running.Wait()
+		defer cancel()
 		look := func() (*Solve, time.Duration) {
 			c.Changed()
 			began := time.Now()
@@ -132,20 +141,26 @@ func TestSlowSource(t *testing.T) {
 		if got, took := look(); took != 0 || got.Reason == "" {
 			t.Errorf("the second one took %s: %+v", took, got)
 		}
-		time.Sleep(takes)
-		for range 20 { // a minute
-			if got, _ := look(); got.Reason != "" || got.Requests != 3 {
-				t.Errorf("slow is not away: %+v", got)
+		for range 20 {
+			time.Sleep(scrapes)
+			if got, took := look(); got.Reason != "" || got.Requests != 3 || took > patience {
+				t.Errorf("slow is not away: %s, %+v", took, got)
 			}
-			time.Sleep(takes)
+		}
+		if most := int(20 * scrapes / (takes + renewEvery)); asked > most+1 {
+			t.Errorf("asked %d times, want %d at most", asked, most+1)
 		}
 		takes = time.Hour
-		look()
-		time.Sleep(longestAnswer + time.Second)
+		time.Sleep(scrapes)
 		if got, _ := look(); got.Reason == "" || got.Requests != 3 {
 			t.Errorf("away: %+v", got)
 		}
-		time.Sleep(longestAnswer) // the last question ends by itself
+		time.Sleep(time.Hour)
+		before := asked
+		time.Sleep(time.Hour)
+		if asked != before {
+			t.Errorf("asked %d times, and nobody watches", asked-before)
+		}
 	})
 }
 

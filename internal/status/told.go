@@ -15,9 +15,10 @@ const (
 	patience = 250 * time.Millisecond
 	// longestAnswer bounds such a question.
 	longestAnswer = 10 * time.Second
-	// stillNew is how long what a source said stands for what is now, while it takes its
-	// time with the next answer. It is longer than longestAnswer.
-	stillNew = 14 * time.Second
+	// A source that took longer than patience is asked again renewEvery after its answer,
+	// by Run too while somebody watches. stillNew is how long its answer stands for what
+	// is now; the next one has come by then.
+	stillNew = renewEvery + longestAnswer + time.Second
 )
 
 // errSlow: a source has said nothing for too long.
@@ -32,15 +33,17 @@ type told[T any] struct {
 	value    T             // of the last good answer
 	at       time.Time     // of it; zero = there was none
 	err      error         // of the last answer
+	slow     bool          // it took longer than patience
 }
 
-// ask begins a question, unless one is under way, and returns a function that waits for
-// the answer. That returns the last good one, and why it is not of now. Only who began a
-// question waits for it: a source that hangs holds up one snapshot.
+// ask begins a question, unless one is under way or a slow source has just answered, and
+// returns a function that waits for the answer. That returns the last good one, and why
+// it is not of now. Only who began a question waits for it: a source that hangs holds up
+// one snapshot.
 func (t *told[T]) ask(ctx context.Context, log *slog.Logger, question func(context.Context) (T, error)) (last func() (T, error)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.answered != nil {
+	if t.answered != nil || t.slow && t.err == nil && time.Since(t.at) < renewEvery {
 		return t.last
 	}
 	answered, until := make(chan struct{}), time.Now().Add(patience)
@@ -59,17 +62,26 @@ func (t *told[T]) ask(ctx context.Context, log *slog.Logger, question func(conte
 func (t *told[T]) question(ctx context.Context, log *slog.Logger, question func(context.Context) (T, error)) {
 	ctx, cancel := context.WithTimeout(ctx, longestAnswer)
 	defer cancel()
+	began := time.Now()
 	value, err := contained(log, func() (T, error) { return question(ctx) })
 	if err != nil {
 		log.DebugContext(ctx, "asking a source of the status", slog.Any("err", err))
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.slow = time.Since(began) > patience
 	if t.err = err; err == nil {
 		t.value, t.at = value, time.Now()
 	}
 	close(t.answered)
 	t.answered = nil
+}
+
+// isSlow reports whether the last answer took longer than a snapshot waits.
+func (t *told[T]) isSlow() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.slow
 }
 
 // last returns the last good answer, and why it is not of now.

@@ -119,3 +119,37 @@ func otherSpelling(key string) string {
 	}
 	return ""
 }
+
+// RequestField describes a field of a request, for programs that make one.
+type RequestField struct {
+	Key string
+	Doc string
+	// Default is a string, bool, int, float64 or time.Duration, as the value is; the zero
+	// value where there is none.
+	Default any
+}
+
+// RequestFields lists the fields of a request.
+func RequestFields() []RequestField {
+	list := make([]RequestField, len(solveFields))
+	for i, f := range solveFields {
+		list[i] = RequestField{Key: f.key, Doc: f.doc, Default: f.preset}
+		switch k := f.kind.(type) {
+		case textual:
+			if k.words != nil {
+				list[i].Doc += " One of " + strings.Join(k.words, ", ") + "."
+			}
+			list[i].Default = ""
+			if f.preset != nil {
+				list[i].Default = fmt.Sprint(f.preset)
+			}
+		case boolean:
+			list[i].Default = false
+		case integer:
+			list[i].Default = 0
+		case number:
+			list[i].Default = 0.0
+		}
+	}
+	return list
+}

@@ -296,3 +296,30 @@ func FuzzReadSolve(f *testing.F) {
 		}
 	})
 }
+
+// Programs that make a request learn of each field what it is, and of which type its
+// value is.
+func TestRequestFields(t *testing.T) {
+	of := map[string]RequestField{}
+	for _, f := range RequestFields() {
+		of[f.Key] = f
+		switch f.Default.(type) {
+		case string, bool, int, float64, time.Duration:
+		default:
+			t.Errorf("%s: the default is a %T", f.Key, f.Default)
+		}
+		if f.Doc == "" || strings.Contains(f.Doc, "`") { // which the package flag reads as a name
+			t.Errorf("%s: %q", f.Key, f.Doc)
+		}
+	}
+	for key, want := range map[string]any{
+		"type": "", "timeout": 2 * time.Minute, "dedup": "request", "dedup_proxy": false, "math": false, "min_score": 0.0, "min_length": 0, "image": "", "charset": "",
+	} {
+		if of[key].Default != want {
+			t.Errorf("%s: %v, want %v", key, of[key].Default, want)
+		}
+	}
+	if doc := of["charset"].Doc; !strings.HasSuffix(doc, " One of digits, letters, digits_or_letters, digits_and_letters.") {
+		t.Errorf("charset: %s", doc)
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,16 +34,22 @@ func clientFlags(flags *flag.FlagSet, c *command) func() (*client, error) {
 		if err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
 			return nil, usageError{fmt.Sprintf("--url must be like http://127.0.0.1:8080, not %q", *base)}
 		}
-		key := c.env("POOLD_KEY", "")
-		if *keyFile != "" {
-			text, err := os.ReadFile(*keyFile)
-			if err != nil {
-				return nil, fmt.Errorf("reading the key: %w", err)
-			}
-			key = strings.TrimSpace(string(text))
+		key, err := readSecret(*keyFile, c.env("POOLD_KEY", ""))
+		if err != nil {
+			return nil, fmt.Errorf("reading the key: %w", err)
 		}
 		return &client{base: strings.TrimSuffix(*base, "/"), key: captcha.Secret(key)}, nil
 	}
+}
+
+// readSecret returns the text of a file, without the space around it; without a file it
+// is the other one.
+func readSecret(file, otherwise string) (string, error) {
+	if file == "" {
+		return otherwise, nil
+	}
+	text, err := os.ReadFile(file)
+	return strings.TrimSpace(string(text)), err
 }
 
 // answerLimit is the most that is read of an answer.
@@ -51,13 +58,18 @@ const answerLimit = 64 << 20
 // ask sends one request and returns the body of a 200; any other answer is an
 // error in the daemon's own words.
 func (c *client) ask(ctx context.Context, method, path, accept string, limit time.Duration) ([]byte, error) {
+	return c.send(ctx, method, path, http.Header{"Accept": {accept}}, nil, limit)
+}
+
+// send is ask with a body and all headers but the key.
+func (c *client) send(ctx context.Context, method, path string, header http.Header, body []byte, limit time.Duration) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, c.base+path, nil)
+	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Accept", accept)
+	request.Header = header
 	if c.key != "" {
 		request.Header.Set("Authorization", "Bearer "+c.key.Reveal())
 	}
@@ -66,16 +78,21 @@ func (c *client) ask(ctx context.Context, method, path, accept string, limit tim
 		return nil, fmt.Errorf("asking the daemon: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
+	answer, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
 	if err != nil {
 		return nil, fmt.Errorf("reading the daemon's answer: %w", err)
 	}
 	if response.StatusCode == http.StatusOK {
-		return body, nil
+		return answer, nil
 	}
+	return nil, problemOf(response, answer)
+}
+
+// problemOf is an answer other than 200 as an error.
+func problemOf(response *http.Response, answer []byte) error {
 	var problem httpapi.Problem
-	if json.Unmarshal(body, &problem) != nil || problem.Code == "" {
-		return nil, fmt.Errorf("the daemon answered %s", response.Status)
+	if json.Unmarshal(answer, &problem) != nil || problem.Code == "" {
+		return fmt.Errorf("the daemon answered %s", response.Status)
 	}
 	text := string(problem.Code)
 	if problem.Detail != "" {
@@ -84,7 +101,10 @@ func (c *client) ask(ctx context.Context, method, path, accept string, limit tim
 	if after := response.Header.Get("Retry-After"); after != "" {
 		text += "; try again in " + after + " s"
 	}
-	return nil, errors.New(text)
+	for _, line := range problem.Problems {
+		text += "\n  " + line
+	}
+	return errors.New(text)
 }
 
 // takeToken takes one token and prints it alone.
@@ -114,7 +134,12 @@ func takeToken(ctx context.Context, c *command) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(c.stdout, strings.TrimSpace(string(body)))
+	return c.printAlone(body)
+}
+
+// printAlone prints a token.
+func (c *command) printAlone(token []byte) error {
+	_, err := fmt.Fprintln(c.stdout, strings.TrimSpace(string(token)))
 	return err
 }
 

@@ -78,12 +78,18 @@ func TestStatusTable(t *testing.T) {
  "targets":[{"name":"login","state":"starved","reason":"why","depth":5,"want":7,"warm":6,"refill":"adaptive","rail":"credit","shadow":{"text":"a fixed depth would have"},"hit_rate_needs":{"max_waste":12,"text":"99 % needs"},"marks":["failing","mostly_rejected"],"unknown":4,"bought":115,"lost":6,"spent":0.105123,
    "budget":{"hour":{"used":8,"limit":10},"day":{"used":77,"limit":500}}},
   {"name":"checkout","state":"ok","depth":3,"want":2,"refill":"fixed","shadow":{"text":"adaptive would have"},"marks":[],"budget":{"hour":null,"day":{"used":1,"limit":2}}},
-  {"name":"signup","state":"ok","want":4,"warm":4,"marks":[],"budget":null}]}`
+  {"name":"signup","state":"ok","want":4,"warm":4,"marks":[],"budget":null}],
+ "solve":{"guests":7,"fresh":2,"in_flight":5,"waiting":3,"requests":90,"bought":96,"solved":84,"failed":7,"spent":0.25,
+   "budget":{"hour":null,"day":{"used":33,"limit":300}},"reason":"redis does not answer; the figures are the last known ones"},
+ "dedup":{"requests":60,"shared":20,"saved_pct":33.3,"reason":""}}`
 	printed, code, _ := askDaemon(t, 200, document, "status")
 	for _, part := range []string{
 		"starved, failing, mostly_rejected  ", "0.105123", "8/10 an hour, 77/500 a day\n", "  1/2 a day\n", "budget over all targets: 12/20000 a day\n",
 		"dead letters: 3 (poold dead-letters list)\n", "\n\nlogin: why\nlogin: held by credit\nlogin: a fixed depth would have\nlogin: 99 % needs\n\ncheckout: adaptive would have\n\npoold",
 		"DEPTH  WANT        REFILL    ORDERS", "  5      7 (warm 6)  adaptive  0", "  3      2           fixed     0", "  4 (warm)  ", "  yes\n", "  no\n", "UNKNOWN", "LOST",
+		"\non-demand solves: guests 7, fresh 2, orders 5, waiting 3, requests 90, bought 96, solved 84, failed 7, spent 0.25; budget 33/300 a day\n" +
+			"on-demand solves: redis does not answer; the figures are the last known ones\n" +
+			"savings: 20 of 60 requests in the last 7 days shared a solve (33.3 %)\ndead letters",
 	} {
 		if !strings.Contains(printed, part) {
 			t.Errorf("no %q in\n%s", part, printed)
@@ -99,8 +105,8 @@ func TestStatusTable(t *testing.T) {
 	if !strings.HasPrefix(printed, "Nothing is bought: provider service is paused: no money\n\nPROVIDER") {
 		t.Errorf("the alarm does not stand first:\n%s", printed)
 	}
-	printed, _, _ = askDaemon(t, 200, `{"targets":[{"name":"signup","state":"ok","budget":null}]}`, "status")
-	if strings.Contains(printed, "budget over") || strings.Contains(printed, "dead letters") || !strings.Contains(printed, "  -\n") {
+	printed, _, _ = askDaemon(t, 200, `{"solve":{"budget":{"day":{"used":0,"limit":9}}},"dedup":{"days":[]},"targets":[{"name":"signup","state":"ok","budget":null}]}`, "status")
+	if strings.Contains(printed, "on-demand") || strings.Contains(printed, "savings") || strings.Contains(printed, "budget over") || strings.Contains(printed, "dead letters") || !strings.Contains(printed, "  -\n") {
 		t.Errorf("shows what is not there:\n%s", printed)
 	}
 }

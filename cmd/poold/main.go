@@ -49,6 +49,7 @@ const usage = `poold keeps pools of CAPTCHA tokens that were solved ahead of tim
 usage: poold [serve] [flags]            run the daemon in the foreground
        poold check [flags]              validate pools.yaml
        poold token TARGET [--wait 20s]  take one token from a running daemon
+       poold solve --type TYPE [flags]  solve one CAPTCHA now, through a running daemon
        poold status [--json]            show a running daemon's status
        poold dead-letters list|replay   callbacks that a running daemon could not store
        poold simulate [flags]           replay demand against a refill policy
@@ -57,7 +58,7 @@ usage: poold [serve] [flags]            run the daemon in the foreground
        poold version
 
 poold COMMAND --help lists the command's flags. A flag beats the environment
-(POOLD_CONFIG, POOLD_LISTEN, POOLD_URL, POOLD_KEY), which beats the file.
+(POOLD_CONFIG, POOLD_LISTEN, POOLD_URL, POOLD_KEY, POOLD_PROXY), which beats the file.
 `
 
 // run does what the arguments say and returns the exit code. It blocks until
@@ -71,6 +72,7 @@ func run(ctx context.Context, args []string, lookup func(string) (string, bool),
 		"serve":        serve,
 		"check":        check,
 		"token":        takeToken,
+		"solve":        solve,
 		"status":       printStatus,
 		"simulate":     simulate,
 		"healthcheck":  healthcheck,

@@ -23,6 +23,11 @@ func used(u *status.Usage, of string) string {
 	return fmt.Sprintf("%d/%d %s", u.Used, u.Limit, of)
 }
 
+// usedOf shows the budgets of a target, or of all guests.
+func usedOf(b status.Budget) string {
+	return strings.Trim(used(b.Hour, "an hour")+", "+used(b.Day, "a day"), ", ")
+}
+
 // printStatus prints a running daemon's status as a table.
 func printStatus(ctx context.Context, c *command) error {
 	flags := newFlags(c)
@@ -68,7 +73,7 @@ func writeStatus(w io.Writer, d *status.Document) error {
 		t := &d.Targets[i]
 		budget := "-"
 		if t.Budget != nil {
-			budget = strings.Trim(used(t.Budget.Hour, "an hour")+", "+used(t.Budget.Day, "a day"), ", ")
+			budget = usedOf(*t.Budget)
 		}
 		row("%s\t%s\t%d\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n",
 			t.Name, strings.Join(append([]string{t.State}, t.Marks...), ", "), t.Fresh, t.Depth,
@@ -94,6 +99,7 @@ func writeStatus(w io.Writer, d *status.Document) error {
 	if d.Budget != nil {
 		fmt.Fprintf(&text, "budget over all targets: %s\n", used(d.Budget, "a day"))
 	}
+	writeOnDemand(&text, d)
 	if d.DeadLetters > 0 {
 		fmt.Fprintf(&text, "dead letters: %d (poold dead-letters list)\n", d.DeadLetters)
 	}
@@ -102,6 +108,24 @@ func writeStatus(w io.Writer, d *status.Document) error {
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// writeOnDemand tells of on-demand solves and of what sharing saved, nothing where there
+// were none.
+func writeOnDemand(text *strings.Builder, d *status.Document) {
+	if s := d.Solve; s != nil && s.Used() {
+		fmt.Fprintf(text, "on-demand solves: guests %d, fresh %d, orders %d, waiting %d, requests %d, bought %d, solved %d, failed %d, spent %s; budget %s\n",
+			s.Guests, s.Fresh, s.InFlight, s.Waiting, s.Requests, s.Bought, s.Solved, s.Failed, known(s.Spent > 0, "%.6g", s.Spent), usedOf(s.Budget))
+		if s.Reason != "" {
+			fmt.Fprintf(text, "on-demand solves: %s\n", s.Reason)
+		}
+	}
+	if s := d.Dedup; s != nil && (s.Requests > 0 || s.Reason != "") {
+		fmt.Fprintf(text, "savings: %d of %d requests in the last 7 days shared a solve (%.1f %%)\n", s.Shared, s.Requests, s.SavedPct)
+		if s.Reason != "" {
+			fmt.Fprintf(text, "savings: %s\n", s.Reason)
+		}
+	}
 }
 
 // writeRemarks tells of each target what the table has no room for: why it is as it

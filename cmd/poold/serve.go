@@ -143,11 +143,13 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	})
 	d.manager = refill.NewManager(stock, d.store.Replicas, d.buyer, d.solver.Ended, d.log)
 	d.status = status.NewCollector(status.Sources{
-		File: d.file, Stock: stock, Refill: d.manager, Purchases: d.buyer, DeadLetters: d.buyer, Log: d.log,
+		File: d.file, Stock: stock, Refill: d.manager, Purchases: d.buyer, DeadLetters: d.buyer,
+		Guests: d.store.Guests, Savings: d.claims, Log: d.log,
 		RedisMode: mode, Version: version, StartedAt: time.Now(),
 	})
 	d.server = httpapi.New(httpapi.Deps{
-		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Solver: d.solver, Status: d.status, Metrics: metrics, Log: d.log,
+		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Solver: d.solver, Guests: d.store.Guests,
+		Status: d.status, Metrics: metrics, Log: d.log,
 	})
 	d.http = d.server.HTTPServer()
 	return nil

@@ -26,9 +26,15 @@ type ReportSender interface {
 	Report(provider, task string, t captcha.Type, age time.Duration, accepted bool)
 }
 
+// GuestList is the list of identities that no target has; *pool.Guests implements it.
+type GuestList interface {
+	Use(ctx context.Context, id captcha.ID, u pool.GuestUse) error
+}
+
 // reports is the route of the callers' reports on their tokens.
 type reports struct {
 	stock   ReportCounter
+	guests  GuestList
 	buyer   ReportSender
 	metrics *Metrics
 }
@@ -52,6 +58,12 @@ func (p *reports) receiveSolve(w http.ResponseWriter, r *http.Request, c *call) 
 	id, ok := readSolveID(c.param(r, 0))
 	if !ok {
 		return pool.ErrUnknownToken
+	}
+	if c.target = c.access.byID[id.id]; c.target == nil {
+		// The guest may have left the list, and with it its figures.
+		if err := p.guests.Use(r.Context(), id.id, pool.GuestUse{}); err != nil {
+			return err
+		}
 	}
 	return p.report(w, r, c, id, outcome)
 }

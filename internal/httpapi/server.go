@@ -49,6 +49,7 @@ type Deps struct {
 	Refill  Refill
 	Buyer   Buyer
 	Solver  Solver
+	Guests  GuestList
 	Status  *status.Collector
 	Metrics *Metrics
 	Log     *slog.Logger
@@ -78,7 +79,7 @@ func New(d Deps) *Server {
 		solves: solves{
 			solver: d.Solver, stock: d.Stock, gate: s.gate, refill: d.Refill, metrics: d.Metrics, log: d.Log, stopping: s.stopping,
 		},
-		reports:   reports{stock: d.Stock, buyer: d.Buyer, metrics: d.Metrics},
+		reports:   reports{stock: d.Stock, guests: d.Guests, buyer: d.Buyer, metrics: d.Metrics},
 		admin:     admin{stock: d.Stock, windows: d.Stock, refill: d.Refill, file: d.Config, status: d.Status, log: d.Log},
 		pages:     pages{status: d.Status, page: parsePage(), css: readCSS()},
 		scrapes:   scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},

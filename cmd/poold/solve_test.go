@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"poold/internal/postgres/postgrestest"
 	"slices"
 	"strings"
 	"sync"
@@ -106,9 +107,13 @@ func same(body string) func(int) string { return func(int) string { return body 
 
 func noHeaders(int) []string { return nil }
 
-// backends are where claims are kept.
-func backends(t *testing.T) map[string]string {
-	return map[string]string{"redis": ""}
+// backends are where claims are kept: sections of the file, made for one test each.
+func backends(t *testing.T) map[string]func(t *testing.T) string {
+	server := postgrestest.Start(t)
+	return map[string]func(t *testing.T) string{
+		"redis":    func(*testing.T) string { return "" },
+		"postgres": func(t *testing.T) string { return fmt.Sprintf("\ndedup: {backend: postgres, url: %q}", server.Database(t)) },
+	}
 }
 
 // Equal requests that share their solve buy one, over all replicas, also where the one
@@ -120,7 +125,7 @@ func TestEqualSolvesBuyOne(t *testing.T) {
 				t.Parallel()
 				o := quick()
 				o.Median, o.Sigma, o.Min, o.Max = 3*time.Second, 0, 3*time.Second, 3*time.Second
-				w := newWorld(t, o, terms{top: buying + section, timeout: "60s"})
+				w := newWorld(t, o, terms{top: buying + section(t), timeout: "60s"})
 				var env []string
 				if crash != "" {
 					env = append(env, crashAt(crash, 1))

@@ -177,7 +177,7 @@ func TestOneScopeAlone(t *testing.T) {
 	open := []string{"/status.css", "/callback/:provider/:order/:secret", "/healthz", "/readyz"}
 	may := map[targets.Scope][]string{
 		targets.ScopeToken:  {"/pool/:target/token", "/pool/:target/token/:id/report", "/pool/:target/warm"},
-		targets.ScopeSolve:  nil,
+		targets.ScopeSolve:  {"/solve", "/solve/:id/report"},
 		targets.ScopeStatus: {"/pool/:target", "/status", "/status.json", "/metrics"},
 		targets.ScopeAdmin: {
 			"/pool/:target/tokens", "/pool/:target/pause", "/pool/:target/resume", "/pool/:target/warm", "/-/reload", "/dead-letters", "/dead-letters/replay",

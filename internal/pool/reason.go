@@ -40,15 +40,17 @@ type downError struct {
 }
 
 func (e *downError) Error() string        { return "pool: " + e.reason + ": " + e.cause.Error() }
+func (e *downError) Reason() string       { return e.reason }
 func (e *downError) Unwrap() error        { return e.cause }
 func (e *downError) Is(target error) bool { return target == ErrDown }
 
 // Reason says in plain words why an exchange with Redis failed, for what is
-// ErrDown; never with an address, a key or a password.
+// ErrDown; never with an address, a key or a password. An error of another store that
+// stands in for ErrDown says so by a method of the same name.
 func Reason(err error) string {
-	var known *downError
+	var known interface{ Reason() string }
 	if errors.As(err, &known) {
-		return known.reason
+		return known.Reason()
 	}
 	return reasonSilent
 }

@@ -46,6 +46,9 @@ func (e downError) Is(target error) bool { return target == pool.ErrDown }
 
 func (e downError) Unwrap() error { return e.error }
 
+// Reason is what pool.Reason says: the texts of this package quote nothing of the server's.
+func (e downError) Reason() string { return e.Error() }
+
 // failed says what was done when err came.
 func failed(doing string, err error) error {
 	if err == nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"poold/internal/pool"
@@ -76,7 +77,9 @@ func busySources() Sources {
 
 // TestDocumentBytes holds a snapshot of fixed figures against a golden file, byte by
 // byte: order, spelling and rounding are what programs see.
-func TestDocumentBytes(t *testing.T) {
+func TestDocumentBytes(t *testing.T) { synctest.Test(t, testDocumentBytes) }
+
+func testDocumentBytes(t *testing.T) {
 	snapshot := NewCollector(busySources()).Snapshot(t.Context())
 	if asOf, err := time.Parse(timestamp, snapshot.Document.AsOf); err != nil || time.Since(asOf).Abs() > time.Minute {
 		t.Errorf("as_of: %s, %v", snapshot.Document.AsOf, err)
@@ -99,7 +102,9 @@ func TestDocumentBytes(t *testing.T) {
 }
 
 // TestDocumentReadBack: what `poold status` decodes is what the daemon encoded.
-func TestDocumentReadBack(t *testing.T) {
+func TestDocumentReadBack(t *testing.T) { synctest.Test(t, testDocumentReadBack) }
+
+func testDocumentReadBack(t *testing.T) {
 	body := encoded(t, NewCollector(busySources()).Snapshot(t.Context()))
 	var document Document
 	if err := json.Unmarshal(body, &document); err != nil {
@@ -112,7 +117,9 @@ func TestDocumentReadBack(t *testing.T) {
 }
 
 // TestOnly: who may see some targets alone sees nothing of the others.
-func TestOnly(t *testing.T) {
+func TestOnly(t *testing.T) { synctest.Test(t, testOnly) }
+
+func testOnly(t *testing.T) {
 	whole := NewCollector(busySources()).Snapshot(t.Context()).Document
 	part := whole.Only(func(name string) bool { return name == "checkout" })
 	if len(part.Targets) != 1 || part.Targets[0].Name != "checkout" || len(part.Providers) != 1 ||

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,9 @@ func solving() (s Sources, guests *fixedGuests, savings *fixedSavings) {
 	savings.days = []pool.SavingsDay{{Date: "2026-01-02", BySource: map[pool.SavingsSource]int64{pool.SavedSolve: 3}}}
 	return s, guests, savings
 }
+
+// These tests run in bubbles: what a busy machine does not do within a quarter of a second
+// would be shown later.
 
 // scraped are the metrics of a snapshot whose names begin so.
 func scraped(t *testing.T, s *Snapshot, names ...string) string {
@@ -52,7 +56,9 @@ func scraped(t *testing.T, s *Snapshot, names ...string) string {
 }
 
 // TestNoSection: without the section solve the guests are not asked for.
-func TestNoSection(t *testing.T) {
+func TestNoSection(t *testing.T) { synctest.Test(t, testNoSection) }
+
+func testNoSection(t *testing.T) {
 	s, guests, _ := solving()
 	s.File.(*fixedFile).set.Solve = nil
 	guests.before = func(context.Context) error { t.Error("asked"); return nil }
@@ -67,7 +73,9 @@ func TestNoSection(t *testing.T) {
 
 // TestLastKnown: where a source of on-demand solves is away, what it said last stays, it
 // is said why, and nothing else is touched. /metrics leaves it out.
-func TestLastKnown(t *testing.T) {
+func TestLastKnown(t *testing.T) { synctest.Test(t, testLastKnown) }
+
+func testLastKnown(t *testing.T) {
 	s, guests, savings := solving()
 	c := NewCollector(s)
 	first := c.Snapshot(t.Context()).Document
@@ -110,13 +118,14 @@ func TestSlowSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, guests, _ := solving()
 		const scrapes = 30 * time.Second
-		takes, asked := 8*time.Second, 0
+		var takes, asked atomic.Int64
+		takes.Store(int64(8 * time.Second))
 		guests.before = func(ctx context.Context) error {
-			asked++
+			asked.Add(1)
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
-			case <-time.After(takes):
+			case <-time.After(time.Duration(takes.Load())):
 				return nil
 			}
 		}
@@ -147,25 +156,27 @@ func TestSlowSource(t *testing.T) {
 				t.Errorf("slow is not away: %s, %+v", took, got)
 			}
 		}
-		if most := int(20 * scrapes / (takes + renewEvery)); asked > most+1 {
-			t.Errorf("asked %d times, want %d at most", asked, most+1)
+		if n, most := asked.Load(), int64(20*scrapes/(8*time.Second+renewEvery))+1; n > most {
+			t.Errorf("asked %d times, want %d at most", n, most)
 		}
-		takes = time.Hour
+		takes.Store(int64(time.Hour))
 		time.Sleep(scrapes)
 		if got, _ := look(); got.Reason == "" || got.Requests != 3 {
 			t.Errorf("away: %+v", got)
 		}
 		time.Sleep(time.Hour)
-		before := asked
+		before := asked.Load()
 		time.Sleep(time.Hour)
-		if asked != before {
-			t.Errorf("asked %d times, and nobody watches", asked-before)
+		if n := asked.Load() - before; n > 0 {
+			t.Errorf("asked %d times, and nobody watches", n)
 		}
 	})
 }
 
 // TestSourceThatPanics: a fault in a source is a reason, and does not end the daemon.
-func TestSourceThatPanics(t *testing.T) {
+func TestSourceThatPanics(t *testing.T) { synctest.Test(t, testSourceThatPanics) }
+
+func testSourceThatPanics(t *testing.T) {
 	s, guests, _ := solving()
 	guests.before = func(context.Context) error { panic("a fault") }
 	d := NewCollector(s).Snapshot(t.Context()).Document
@@ -175,7 +186,9 @@ func TestSourceThatPanics(t *testing.T) {
 }
 
 // TestGuestsInMetrics: all guests together are one row of what targets have too.
-func TestGuestsInMetrics(t *testing.T) {
+func TestGuestsInMetrics(t *testing.T) { synctest.Test(t, testGuestsInMetrics) }
+
+func testGuestsInMetrics(t *testing.T) {
 	snapshot := NewCollector(busySources()).Snapshot(t.Context())
 	const want = `
 # HELP poold_solve_guests Identities that POST /solve was asked for, that no target has, and of which anything is still known. Counted over all replicas, as on /status: take the maximum over instances, not the sum.

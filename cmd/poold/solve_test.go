@@ -111,8 +111,10 @@ func noHeaders(int) []string { return nil }
 func backends(t *testing.T) map[string]func(t *testing.T) string {
 	server := postgrestest.Start(t)
 	return map[string]func(t *testing.T) string{
-		"redis":    func(*testing.T) string { return "" },
-		"postgres": func(t *testing.T) string { return fmt.Sprintf("\ndedup: {backend: postgres, url: %q}", server.Database(t)) },
+		"redis": func(*testing.T) string { return "" },
+		"postgres": func(t *testing.T) string {
+			return fmt.Sprintf("\ndedup: {backend: postgres, url: %q}", server.Database(t))
+		},
 	}
 }
 
@@ -231,7 +233,8 @@ func TestSharersHangUp(t *testing.T) {
 	hangUp(200, "all", time.Second)
 	time.Sleep(2500 * time.Millisecond)
 	a, code, err := replicas[0].solve(t.Context(), http.DefaultClient, guest("all", sharing))
-	if err != nil || code != http.StatusOK || a.Source != "pool" {
+	// It waits in the pool, or is still shared where it landed before the claim was let go.
+	if err != nil || code != http.StatusOK || a.Source != "pool" && a.Source != "shared" {
 		t.Errorf("the next call: %d %q, %v", code, a.Source, err)
 	}
 	within(t, 5*time.Second, "the books to balance", func() bool { return replicas[0].balance() == 2 })

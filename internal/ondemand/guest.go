@@ -2,10 +2,13 @@ package ondemand
 
 import (
 	"context"
-	"errors"
-	"math/rand/v2"
+	"log/slog"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
@@ -15,14 +18,8 @@ import (
 const (
 	// mostPlacers bounds the goroutines that place orders for guests.
 	mostPlacers = 64
-	// A bid for a slot stands for bidFor; then it is seen whether anybody still waits.
-	bidFor = 500 * time.Millisecond
-	// patience is how long a caller waits for a slot before it is told that no provider
-	// can be asked.
-	patience = 2 * time.Second
-	// busyWait, and up to as much again, passes before a guest asks again after an order
-	// could not be placed.
-	busyWait = 250 * time.Millisecond
+	// lookEvery is how often the guests here are looked at although nothing was heard.
+	lookEvery = time.Second
 )
 
 // guest is an identity without a target while callers wait for it here, or an order that
@@ -45,25 +42,107 @@ type call struct {
 	cancel context.CancelCauseFunc // ends its wait
 }
 
-// take takes a token of a guest, and has one bought where there is none.
-func (s *Service) take(ctx context.Context, r Request) (pool.Token, error) {
-	if r.Guest == nil {
-		return s.tokens.Take(ctx, r.Take)
+// guests are those that are asked for at this replica. It is safe for concurrent use.
+type guests struct {
+	tokens   Tokens
+	list     Guests
+	buyer    Buyer
+	log      *slog.Logger
+	refusals refusals
+	dueBell  chan struct{} // of one: something is due
+	active   atomic.Int64  // how many there are, so that a kick of no concern costs nothing
+
+	mu  sync.Mutex
+	of  map[captcha.ID]*guest
+	due []*guest // to be looked at by a placer
+}
+
+// run has orders placed until ctx ends, and returns when no placer is at work.
+func (gs *guests) run(ctx context.Context) {
+	var placers errgroup.Group
+	placers.SetLimit(mostPlacers)
+	var looking sync.WaitGroup
+	looking.Go(func() { gs.keepLooking(ctx) })
+	for ctx.Err() == nil {
+		g := gs.next()
+		if g == nil {
+			select {
+			case <-gs.dueBell:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		placers.Go(func() error { // waits while as many are at work as may be
+			contain(gs.log, func() { gs.place(ctx, g) })
+			return nil
+		})
 	}
-	if refused := s.refusals.get(r.Take.ID, time.Now()); refused != nil {
+	looking.Wait()
+	_ = placers.Wait()
+}
+
+// next is the guest that has been due for the longest.
+func (gs *guests) next() *guest {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if len(gs.due) == 0 {
+		return nil
+	}
+	g := gs.due[0]
+	gs.due = gs.due[1:]
+	return g
+}
+
+// keepLooking looks at what is asked for here, because an order can end at another
+// replica without a word.
+func (gs *guests) keepLooking(ctx context.Context) {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			gs.mu.Lock()
+			for _, g := range gs.of {
+				gs.kickLocked(g)
+			}
+			gs.mu.Unlock()
+		}
+	}
+}
+
+// kick says that something happened to an identity.
+func (gs *guests) kick(id captcha.ID) {
+	if gs.active.Load() == 0 {
+		return
+	}
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if g := gs.of[id]; g != nil {
+		gs.kickLocked(g)
+	}
+}
+
+// take takes a token of a guest, and has one bought where there is none.
+func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
+	if r.Guest == nil {
+		return gs.tokens.Take(ctx, r.Take)
+	}
+	if refused := gs.refusals.get(r.Take.ID, time.Now()); refused != nil {
 		return pool.Token{}, refused
 	}
 	use := r.Guest.Use
 	use.Wait = r.Take.Wait
-	if err := s.list.Use(ctx, r.Take.ID, use); err != nil {
+	if err := gs.list.Use(ctx, r.Take.ID, use); err != nil {
 		return pool.Token{}, err
 	}
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c := &call{spec: r.Guest.Spec, once: r.Take.Idempotency, came: time.Now(), cancel: cancel}
-	g := s.enter(r.Take.ID, c)
-	defer s.leave(g, c)
-	token, err := s.tokens.Take(waiting, r.Take)
+	g := gs.enter(r.Take.ID, c)
+	defer gs.leave(g, c)
+	token, err := gs.tokens.Take(waiting, r.Take)
 	if err != nil && waiting.Err() != nil {
 		err = context.Cause(waiting)
 	}
@@ -72,32 +151,32 @@ func (s *Service) take(ctx context.Context, r Request) (pool.Token, error) {
 
 // enter adds a call to its guest. Nothing is placed for it before its ticket stands,
 // which Kick tells.
-func (s *Service) enter(id captcha.ID, c *call) *guest {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g := s.guests[id]
+func (gs *guests) enter(id captcha.ID, c *call) *guest {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	g := gs.of[id]
 	if g == nil {
 		g = &guest{id: id}
-		s.guests[id] = g
-		s.active.Add(1)
+		gs.of[id] = g
+		gs.active.Add(1)
 	}
 	g.calls = append(g.calls, c)
 	return g
 }
 
 // leave takes a call out of its guest.
-func (s *Service) leave(g *guest, c *call) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (gs *guests) leave(g *guest, c *call) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
 	g.calls = slices.DeleteFunc(g.calls, func(other *call) bool { return other == c })
-	s.forgetLocked(g)
+	gs.forgetLocked(g)
 }
 
 // forgetLocked forgets a guest of which nothing is left.
-func (s *Service) forgetLocked(g *guest) {
-	if len(g.calls) == 0 && g.orders == 0 && !g.queued && s.guests[g.id] == g {
-		delete(s.guests, g.id)
-		s.active.Add(-1)
+func (gs *guests) forgetLocked(g *guest) {
+	if len(g.calls) == 0 && g.orders == 0 && !g.queued && gs.of[g.id] == g {
+		delete(gs.of, g.id)
+		gs.active.Add(-1)
 	}
 }
 
@@ -120,113 +199,21 @@ func (g *guest) uncoveredLocked() (calls []*call) {
 }
 
 // kickLocked has a placer look at a guest.
-func (s *Service) kickLocked(g *guest) {
+func (gs *guests) kickLocked(g *guest) {
 	switch {
 	case g.queued:
 		g.kicked = true
 	case len(g.uncoveredLocked()) > 0:
 		g.queued = true
-		s.due = append(s.due, g)
-		ring(s.dueBell)
+		gs.due = append(gs.due, g)
+		ring(gs.dueBell)
 	}
-}
-
-// place places orders for a guest until there are as many as calls here, or enough.
-func (s *Service) place(ctx context.Context, g *guest) {
-	for enough := false; ; {
-		c := s.lacking(ctx, g, enough)
-		if c == nil {
-			return
-		}
-		enough = s.placeFor(ctx, g, c)
-	}
-}
-
-// lacking is a call for which an order is to be placed. Where there is none, or where
-// there were orders enough and nothing has happened since, the placer is done.
-func (s *Service) lacking(ctx context.Context, g *guest, enough bool) *call {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if calls := g.uncoveredLocked(); len(calls) > 0 && ctx.Err() == nil && (!enough || g.kicked) {
-		g.kicked = false
-		return calls[0]
-	}
-	g.queued, g.kicked = false, false
-	s.forgetLocked(g)
-	return nil
-}
-
-// placeFor places an order for a call, and reports whether there are enough without it.
-func (s *Service) placeFor(ctx context.Context, g *guest, c *call) (enough bool) {
-	limited, cancel := context.WithTimeout(ctx, bidFor)
-	defer cancel()
-	slot, err := s.buyer.Admit(limited, purchase.Bid{Callers: true, Since: c.came})
-	switch {
-	case err == nil:
-	case ctx.Err() != nil:
-		return false
-	case errors.Is(err, context.DeadlineExceeded):
-		s.starving(ctx, g, c)
-		return false
-	default: // no provider is listed
-		s.answer(g, MostWaiting, &OutageError{Reason: err.Error()})
-		return false
-	}
-	s.ordered(g, 1)
-	err = s.buyer.Buy(ctx, slot, c.spec, func(r purchase.Result) { s.ended(g, r) })
-	if err == nil {
-		return false
-	}
-	s.ordered(g, -1)
-	var budget *purchase.BudgetError
-	switch {
-	case errors.Is(err, purchase.ErrDepth):
-		return true
-	case errors.As(err, &budget):
-		return s.outOfBudget(ctx, g, c, budget)
-	default: // the provider, or Redis, can take no order now
-		s.log.Debug("no order for a guest", "err", err)
-		pause(ctx, busyWait+rand.N(busyWait)) //nolint:gosec // G404: nothing secret depends on it
-		return false
-	}
-}
-
-func (s *Service) ordered(g *guest, n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g.orders += n
-}
-
-// starving tells those who wait for a slot in vain that no provider can be asked.
-func (s *Service) starving(ctx context.Context, g *guest, c *call) {
-	at := time.Now()
-	if at.Sub(c.came) < patience {
-		return
-	}
-	if reason, until, is := purchase.Outage(s.buyer.Providers(ctx, at)); is {
-		s.answer(g, MostWaiting, &OutageError{Reason: reason, Until: until})
-	}
-}
-
-// outOfBudget tells those who came last, as many as there are too few orders for. The
-// budgets are asked before the stock, so that it must be looked at.
-func (s *Service) outOfBudget(ctx context.Context, g *guest, c *call, budget *purchase.BudgetError) (enough bool) {
-	stock, err := s.tokens.Look(ctx, g.id, c.spec.Margin, 0)
-	if err != nil {
-		pause(ctx, busyWait)
-		return false
-	}
-	missing := stock.Waiting - stock.Orders - stock.Fresh
-	if missing > 0 {
-		s.answer(g, missing, &BudgetError{Reason: budget.Error(), RetryAfter: budget.RetryAfter})
-	}
-	return true
 }
 
 // answer ends the wait of those calls that came last and have no order, of most so many.
-func (s *Service) answer(g *guest, most int, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (gs *guests) answer(g *guest, most int, err error) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
 	told := g.uncoveredLocked()
 	told = told[max(0, len(told)-most):]
 	for _, c := range told {
@@ -236,41 +223,41 @@ func (s *Service) answer(g *guest, most int, err error) {
 }
 
 // ended takes notice of how an order that was placed here ended.
-func (s *Service) ended(g *guest, r purchase.Result) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (gs *guests) ended(g *guest, r purchase.Result) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
 	g.orders--
-	s.endedLocked(g, r)
-	s.forgetLocked(g)
+	gs.endedLocked(g, r)
+	gs.forgetLocked(g)
 }
 
-// Ended takes notice of how an order of an identity without a target ended that another
-// replica had placed and this one has adopted.
-func (s *Service) Ended(id captcha.ID, r purchase.Result) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if g := s.guests[id]; g != nil {
-		s.endedLocked(g, r)
+// adoptedEnded is ended for an order that another replica had placed and this one has
+// adopted.
+func (gs *guests) adoptedEnded(id captcha.ID, r purchase.Result) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if g := gs.of[id]; g != nil {
+		gs.endedLocked(g, r)
 	}
 }
 
-func (s *Service) endedLocked(g *guest, r purchase.Result) {
+func (gs *guests) endedLocked(g *guest, r purchase.Result) {
 	switch {
 	case r.Hopeless:
 		refused := &SolveError{Refused: true, Reason: r.Err.Error()}
-		s.refusals.add(g.id, refused, time.Now())
+		gs.refusals.add(g.id, refused, time.Now())
 		for _, c := range g.calls {
 			c.cancel(refused)
 		}
 		g.calls = nil
 	case r.Outcome == purchase.Failed && len(g.calls) > 0:
-		s.failLocked(g, g.calls[0], &SolveError{Reason: r.Err.Error()})
+		gs.failLocked(g, g.calls[0], &SolveError{Reason: r.Err.Error()})
 	}
-	s.kickLocked(g)
+	gs.kickLocked(g)
 }
 
 // failLocked answers a call, and those that hold its ticket with it.
-func (s *Service) failLocked(g *guest, first *call, err error) {
+func (gs *guests) failLocked(g *guest, first *call, err error) {
 	g.calls = slices.DeleteFunc(g.calls, func(c *call) bool {
 		mine := c == first || c.once != "" && c.once == first.once
 		if mine {
@@ -278,22 +265,4 @@ func (s *Service) failLocked(g *guest, first *call, err error) {
 		}
 		return mine
 	})
-}
-
-// pause waits, but not beyond the end of ctx.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
-// ring signals without waiting.
-func ring(bell chan struct{}) {
-	select {
-	case bell <- struct{}{}:
-	default:
-	}
 }

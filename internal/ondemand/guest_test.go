@@ -175,10 +175,12 @@ func TestGuestsAreForgotten(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		s := w.replicas[0]
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if len(s.guests)+len(s.shares) > 0 || s.active.Load() != 0 {
-			t.Errorf("%d guests, %d shares, %d active", len(s.guests), len(s.shares), s.active.Load())
+		s.guests.mu.Lock()
+		defer s.guests.mu.Unlock()
+		s.shares.mu.Lock()
+		defer s.shares.mu.Unlock()
+		if len(s.guests.of)+len(s.shares.of) > 0 || s.guests.active.Load()+s.shares.active.Load() != 0 {
+			t.Errorf("%d guests and %d claims are left", len(s.guests.of), len(s.shares.of))
 		}
 		if len(a.errs) > 0 {
 			t.Error(a.errs)

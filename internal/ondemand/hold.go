@@ -45,40 +45,40 @@ func (h *holding) identity() captcha.ID {
 
 // hold solves for a claim, and ends it. It returns early where the claim has become
 // another replica's, or nobody waits any more.
-func (s *Service) hold(ctx context.Context, sh *claimed, claim pool.Claim) {
-	waiters := s.waitersOf(sh)
+func (ss *shares) hold(ctx context.Context, sh *claimed, claim pool.Claim) {
+	waiters := ss.waitersOf(sh)
 	if len(waiters) == 0 {
-		s.letGo(ctx, sh, claim)
+		ss.letGo(ctx, sh, claim)
 		return
 	}
 	h := &holding{claim: claim, from: claim.Identity}
 	solving, cancel := context.WithCancelCause(ctx)
 	var leases sync.WaitGroup
-	leases.Go(func() { s.keepHolding(solving, sh, h, cancel) })
-	token, err := s.solve(solving, h, waiters[0].r)
+	leases.Go(func() { ss.keepHolding(solving, sh, h, cancel) })
+	token, err := ss.solve(solving, h, waiters[0].r)
 	cause := context.Cause(solving)
 	cancel(nil)
 	leases.Wait()
 	switch {
 	case err == nil:
-		s.settle(ctx, sh, h, token, waiters[0].r)
+		ss.settle(ctx, sh, h, token, waiters[0].r)
 	case errors.Is(cause, errUnwanted), ctx.Err() != nil, errors.Is(err, pool.ErrClosed):
-		s.letGo(ctx, sh, claim) // whoever comes next takes what has landed
+		ss.letGo(ctx, sh, claim) // whoever comes next takes what has landed
 	case errors.Is(err, pool.ErrDown):
-		s.letGo(ctx, sh, claim)
-		s.tell(sh, s.waitersOf(sh), outcome{err: err})
+		ss.letGo(ctx, sh, claim)
+		ss.tell(sh, ss.waitersOf(sh), outcome{err: err})
 	case errors.Is(cause, errLost):
 	default:
 		if empty := (*pool.EmptyError)(nil); errors.As(err, &empty) && !empty.Full {
 			err = &SolveError{Reason: fmt.Sprintf("no token came within %v", pool.ClaimLongest)}
 		}
-		s.fail(ctx, sh, h, err)
+		ss.fail(ctx, sh, h, err)
 	}
 }
 
 // keepHolding renews the lease until ctx ends, and cancels the solve where the claim is
 // lost or nobody waits for it.
-func (s *Service) keepHolding(ctx context.Context, sh *claimed, h *holding, cancel context.CancelCauseFunc) {
+func (ss *shares) keepHolding(ctx context.Context, sh *claimed, h *holding, cancel context.CancelCauseFunc) {
 	ticker := time.NewTicker(holdEvery)
 	defer ticker.Stop()
 	held := time.Now()
@@ -89,14 +89,14 @@ func (s *Service) keepHolding(ctx context.Context, sh *claimed, h *holding, canc
 		case <-ticker.C:
 		}
 		asked := time.Now()
-		mine, wanted, err := s.claims.Hold(ctx, sh.key, h.claim.Fence, h.identity())
+		mine, wanted, err := ss.claims.Hold(ctx, sh.key, h.claim.Fence, h.identity())
 		switch {
 		case err != nil && time.Since(held) < pool.ClaimLease:
 			continue
 		case err != nil, !mine:
 			cancel(errLost)
 			return
-		case !wanted && !s.isWanted(sh):
+		case !wanted && !ss.isWanted(sh):
 			cancel(errUnwanted)
 			return
 		}
@@ -104,37 +104,37 @@ func (s *Service) keepHolding(ctx context.Context, sh *claimed, h *holding, canc
 	}
 }
 
-func (s *Service) isWanted(sh *claimed) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (ss *shares) isWanted(sh *claimed) bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
 	return len(sh.waiters) > 0
 }
 
 // solve takes a token for the claim. The Idempotency-Key is named by the solve, so that
 // each of its holders gets the same one.
-func (s *Service) solve(ctx context.Context, h *holding, r Request) (pool.Token, error) {
+func (ss *shares) solve(ctx context.Context, h *holding, r Request) (pool.Token, error) {
 	own := r.Take.ID
 	r.Take.Caller, r.Take.Idempotency, r.Take.Wait = "", "claim\x00"+h.claim.Solve, h.claim.Left
 	if h.identity() != own {
 		// It was another proxy's.
-		if token, err := s.former(ctx, h.identity(), r); err == nil || ctx.Err() != nil {
+		if token, err := ss.former(ctx, h.identity(), r); err == nil || ctx.Err() != nil {
 			return token, err
 		}
 		h.takesFrom(own)
 	}
-	return s.take(ctx, r)
+	return ss.take(ctx, r)
 }
 
 // former takes what an earlier holder of the claim had bought for an identity that this
 // one cannot buy for; it fails where nothing is left of that.
-func (s *Service) former(ctx context.Context, id captcha.ID, r Request) (pool.Token, error) {
+func (ss *shares) former(ctx context.Context, id captcha.ID, r Request) (pool.Token, error) {
 	r.Take.ID, r.Take.Wait = id, time.Millisecond
 	for {
-		token, err := s.tokens.Take(ctx, r.Take)
+		token, err := ss.tokens.Take(ctx, r.Take)
 		if err == nil || ctx.Err() != nil {
 			return token, err
 		}
-		stock, err := s.tokens.Look(ctx, id, r.Take.Margin, 0)
+		stock, err := ss.tokens.Look(ctx, id, r.Take.Margin, 0)
 		if err != nil || stock.Fresh+stock.Orders == 0 {
 			return pool.Token{}, errors.Join(err, errLost)
 		}
@@ -144,13 +144,13 @@ func (s *Service) former(ctx context.Context, id captcha.ID, r Request) (pool.To
 
 // settle ends a claim with a token: the caller that has waited longest gets it as its
 // own, the others share it.
-func (s *Service) settle(ctx context.Context, sh *claimed, h *holding, token pool.Token, r Request) {
+func (ss *shares) settle(ctx context.Context, sh *claimed, h *holding, token pool.Token, r Request) {
 	lasts := min(token.TTL-r.Take.Margin, pool.ClaimSolved)
-	_, err := s.claims.End(context.WithoutCancel(ctx), sh.key, h.claim.Fence, pool.ClaimEnd{Value: encodeToken(token, lasts), Lasts: lasts})
+	_, err := ss.claims.End(context.WithoutCancel(ctx), sh.key, h.claim.Fence, pool.ClaimEnd{Value: encodeToken(token, lasts), Lasts: lasts})
 	if err != nil {
-		s.log.Warn("a shared solve cannot be shared with other replicas", "err", err)
+		ss.log.Warn("a shared solve cannot be shared with other replicas", "err", err)
 	}
-	waiters := s.waitersOf(sh)
+	waiters := ss.waitersOf(sh)
 	if len(waiters) == 0 {
 		return
 	}
@@ -159,23 +159,23 @@ func (s *Service) settle(ctx context.Context, sh *claimed, h *holding, token poo
 	if token.Source == pool.FromWait || token.Source == pool.FromReplay {
 		first.token.Source = FromSolve // it was bought for the claim, whoever held it then
 	}
-	s.count(first.token.Source)
-	s.tell(sh, waiters[:1], first)
+	ss.count(first.token.Source)
+	ss.tell(sh, waiters[:1], first)
 }
 
 // fail ends a claim without a token. Who came before its end is told.
-func (s *Service) fail(ctx context.Context, sh *claimed, h *holding, cause error) {
-	waiters := s.waitersOf(sh)
-	_, err := s.claims.End(context.WithoutCancel(ctx), sh.key, h.claim.Fence, pool.ClaimEnd{Value: encodeError(cause), Failed: true})
+func (ss *shares) fail(ctx context.Context, sh *claimed, h *holding, cause error) {
+	waiters := ss.waitersOf(sh)
+	_, err := ss.claims.End(context.WithoutCancel(ctx), sh.key, h.claim.Fence, pool.ClaimEnd{Value: encodeError(cause), Failed: true})
 	if err != nil {
-		s.log.Debug("the end of a shared solve was not noted", "err", err)
+		ss.log.Debug("the end of a shared solve was not noted", "err", err)
 	}
-	s.tell(sh, waiters, outcome{err: cause})
+	ss.tell(sh, waiters, outcome{err: cause})
 }
 
 // letGo leaves a claim to who asks next.
-func (s *Service) letGo(ctx context.Context, sh *claimed, claim pool.Claim) {
-	if err := s.claims.LetGo(context.WithoutCancel(ctx), sh.key, claim.Fence, claim.Identity); err != nil {
-		s.log.Debug("a claim was not let go", "err", err)
+func (ss *shares) letGo(ctx context.Context, sh *claimed, claim pool.Claim) {
+	if err := ss.claims.LetGo(context.WithoutCancel(ctx), sh.key, claim.Fence, claim.Identity); err != nil {
+		ss.log.Debug("a claim was not let go", "err", err)
 	}
 }

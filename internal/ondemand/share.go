@@ -3,7 +3,10 @@ package ondemand
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,7 +27,7 @@ const (
 
 var errManyShares = errors.New("too many solves are shared here at once")
 
-// claimed is a claim that callers wait for here. Its waiters are guarded by Service.mu.
+// claimed is a claim that callers wait for here. Its waiters are guarded by shares.mu.
 type claimed struct {
 	key     captcha.ID
 	bell    chan struct{} // of one: the claim has changed, or a caller came
@@ -46,14 +49,43 @@ type outcome struct {
 	err   error
 }
 
-// shared answers a request that shares a solve with its equals.
-func (s *Service) shared(ctx context.Context, r Request) (pool.Token, error) {
+// shares are the claims that callers wait for at this replica. It is safe for concurrent
+// use.
+type shares struct {
+	claims    Claims
+	tokens    Tokens
+	take      func(ctx context.Context, r Request) (pool.Token, error)
+	count     func(source pool.Source)
+	log       *slog.Logger
+	begunBell chan struct{} // of one: something has begun
+	stopped   chan struct{} // closed when nothing is begun any more
+	active    atomic.Int64  // how many there are, so that a kick of no concern costs nothing
+
+	mu    sync.Mutex
+	of    map[captcha.ID]*claimed
+	begun []*claimed // to be seen through
+}
+
+// kick says that something happened to a claim.
+func (ss *shares) kick(key captcha.ID) {
+	if ss.active.Load() == 0 {
+		return
+	}
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if sh := ss.of[key]; sh != nil {
+		ring(sh.bell)
+	}
+}
+
+// solveFor answers a request that shares a solve with its equals.
+func (ss *shares) solveFor(ctx context.Context, r Request) (pool.Token, error) {
 	w := &waiter{r: r, out: make(chan outcome, 1)}
-	sh, err := s.joinShare(w)
+	sh, err := ss.join(w)
 	if err != nil {
 		return pool.Token{}, err
 	}
-	defer s.leaveShare(sh, w)
+	defer ss.leave(sh, w)
 	timer := time.NewTimer(r.Take.Wait)
 	defer timer.Stop()
 	var got outcome
@@ -63,29 +95,29 @@ func (s *Service) shared(ctx context.Context, r Request) (pool.Token, error) {
 		return pool.Token{}, ctx.Err()
 	case <-timer.C:
 		return pool.Token{}, &pool.EmptyError{}
-	case <-s.stopped:
+	case <-ss.stopped:
 		return pool.Token{}, pool.ErrClosed
 	}
 	if got.err == nil {
-		got.token.ID, got.err = s.tokens.Name(ctx, got.token.ID, r.Take.Caller)
+		got.token.ID, got.err = ss.tokens.Name(ctx, got.token.ID, r.Take.Caller)
 	}
 	return got.token, got.err
 }
 
-// joinShare adds a caller to the share of its key, and begins one where there is none.
-func (s *Service) joinShare(w *waiter) (*claimed, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sh := s.shares[w.r.Share.Key]
+// join adds a caller to the share of its key, and begins one where there is none.
+func (ss *shares) join(w *waiter) (*claimed, error) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	sh := ss.of[w.r.Share.Key]
 	switch {
-	case sh == nil && len(s.shares) >= mostShares:
+	case sh == nil && len(ss.of) >= mostShares:
 		return nil, errManyShares
 	case sh == nil:
 		sh = &claimed{key: w.r.Share.Key, bell: make(chan struct{}, 1)}
-		s.shares[sh.key] = sh
-		s.active.Add(1)
-		s.begun = append(s.begun, sh)
-		ring(s.begunBell)
+		ss.of[sh.key] = sh
+		ss.active.Add(1)
+		ss.begun = append(ss.begun, sh)
+		ring(ss.begunBell)
 	case len(sh.waiters) >= MostWaiting:
 		return nil, &pool.EmptyError{Full: true}
 	}
@@ -94,29 +126,33 @@ func (s *Service) joinShare(w *waiter) (*claimed, error) {
 	return sh, nil
 }
 
-func (s *Service) leaveShare(sh *claimed, w *waiter) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (ss *shares) leave(sh *claimed, w *waiter) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
 	sh.waiters = slices.DeleteFunc(sh.waiters, func(other *waiter) bool { return other == w })
 }
 
-// startShares starts a goroutine for each share that begins, until ctx ends.
-func (s *Service) startShares(ctx context.Context, sharers *errgroup.Group) {
-	defer close(s.stopped)
+// run sees each claim through that begins, in a goroutine of its own, until ctx ends; it
+// returns when they have ended.
+func (ss *shares) run(ctx context.Context) {
+	var sharers errgroup.Group
+	sharers.SetLimit(mostShares)
+	defer func() { _ = sharers.Wait() }()
+	defer close(ss.stopped)
 	for ctx.Err() == nil {
-		s.mu.Lock()
-		begun := s.begun
-		s.begun = nil
-		s.mu.Unlock()
+		ss.mu.Lock()
+		begun := ss.begun
+		ss.begun = nil
+		ss.mu.Unlock()
 		for _, sh := range begun {
 			sharers.Go(func() error {
-				s.contain(func() { s.seeThrough(ctx, sh) })
-				s.close(sh)
+				contain(ss.log, func() { ss.seeThrough(ctx, sh) })
+				ss.close(sh)
 				return nil
 			})
 		}
 		select {
-		case <-s.begunBell:
+		case <-ss.begunBell:
 		case <-ctx.Done():
 		}
 	}
@@ -124,26 +160,26 @@ func (s *Service) startShares(ctx context.Context, sharers *errgroup.Group) {
 
 // close sends away those who wait for a share that nobody sees through any more: Run
 // has ended, or there was a panic.
-func (s *Service) close(sh *claimed) {
-	s.tell(sh, s.waitersOf(sh), outcome{err: pool.ErrClosed})
-	_ = s.waitersOf(sh) // takes it out
+func (ss *shares) close(sh *claimed) {
+	ss.tell(sh, ss.waitersOf(sh), outcome{err: pool.ErrClosed})
+	_ = ss.waitersOf(sh) // takes it out
 }
 
 // waitersOf lists who waits. Where nobody does, the share is over.
-func (s *Service) waitersOf(sh *claimed) []*waiter {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(sh.waiters) == 0 && s.shares[sh.key] == sh {
-		delete(s.shares, sh.key)
-		s.active.Add(-1)
+func (ss *shares) waitersOf(sh *claimed) []*waiter {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if len(sh.waiters) == 0 && ss.of[sh.key] == sh {
+		delete(ss.of, sh.key)
+		ss.active.Add(-1)
 	}
 	return slices.Clone(sh.waiters)
 }
 
 // tell gives waiters their outcome; they wait no more.
-func (s *Service) tell(sh *claimed, told []*waiter, what outcome) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (ss *shares) tell(sh *claimed, told []*waiter, what outcome) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
 	sh.waiters = slices.DeleteFunc(sh.waiters, func(w *waiter) bool { return slices.Contains(told, w) })
 	for _, w := range told {
 		w.out <- what
@@ -152,15 +188,15 @@ func (s *Service) tell(sh *claimed, told []*waiter, what outcome) {
 
 // seeThrough asks for a claim as long as anybody here waits for it, and solves where it
 // becomes this replica's.
-func (s *Service) seeThrough(ctx context.Context, sh *claimed) {
+func (ss *shares) seeThrough(ctx context.Context, sh *claimed) {
 	solve, answered := "", time.Now()
 	for ctx.Err() == nil {
-		waiters := s.waitersOf(sh)
+		waiters := ss.waitersOf(sh)
 		if len(waiters) == 0 {
 			return
 		}
 		r := waiters[0].r
-		claim, err := s.claims.Enter(ctx, pool.ClaimEntry{
+		claim, err := ss.claims.Enter(ctx, pool.ClaimEntry{
 			Key: sh.key, Solve: solve, Identity: r.Take.ID, Callers: len(waiters),
 			Sitekey: r.Share.Sitekey, Pageurl: r.Share.Pageurl,
 		})
@@ -168,19 +204,19 @@ func (s *Service) seeThrough(ctx context.Context, sh *claimed) {
 			if time.Since(answered) < claimsAway {
 				waiters = slices.DeleteFunc(waiters, func(w *waiter) bool { return w.solve != "" })
 			}
-			s.tell(sh, waiters, outcome{err: err})
-			s.rest(ctx, sh)
+			ss.tell(sh, waiters, outcome{err: err})
+			ss.rest(ctx, sh)
 			continue
 		}
 		answered = time.Now()
 		switch claim.State {
 		case pool.ClaimShared:
-			s.tell(sh, waiters, readVerdict(claim))
+			ss.tell(sh, waiters, readVerdict(claim))
 			solve = ""
 		case pool.ClaimError:
 			// Who came after the solve had ended may try anew.
 			waiters = slices.DeleteFunc(waiters, func(w *waiter) bool { return w.solve != solve })
-			s.tell(sh, waiters, readVerdict(claim))
+			ss.tell(sh, waiters, readVerdict(claim))
 			solve = ""
 		case pool.ClaimSolving, pool.ClaimHeld:
 			solve = claim.Solve
@@ -188,16 +224,16 @@ func (s *Service) seeThrough(ctx context.Context, sh *claimed) {
 				w.solve = solve
 			}
 			if claim.State == pool.ClaimSolving {
-				s.rest(ctx, sh)
+				ss.rest(ctx, sh)
 			} else {
-				s.hold(ctx, sh, claim)
+				ss.hold(ctx, sh, claim)
 			}
 		}
 	}
 }
 
 // rest waits until something happens to a claim, or it is time to ask.
-func (s *Service) rest(ctx context.Context, sh *claimed) {
+func (ss *shares) rest(ctx context.Context, sh *claimed) {
 	timer := time.NewTimer(askEvery)
 	defer timer.Stop()
 	select {

@@ -24,7 +24,7 @@ const (
 var sentences = map[Outcome]string{
 	Failed:  "the task brought no token",
 	Lost:    "the order's fate is unknown",
-	Refused: "the provider refuses the target's parameters",
+	Refused: "the provider finds fault with the parameters",
 	Busy:    "the provider can take no order now",
 }
 

@@ -113,7 +113,7 @@ func requestFlags(flags *flag.FlagSet) func() map[string]any {
 
 // readPicture returns a file as base64.
 func readPicture(name string) (string, error) {
-	file, err := os.Open(name)
+	file, err := os.Open(name) //nolint:gosec // G304: the user names it
 	if err != nil {
 		return "", fmt.Errorf("reading the picture: %w", err)
 	}

@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"os/exec"
 	"poold/internal/postgres/postgrestest"
 	"slices"
 	"strings"
@@ -301,5 +304,120 @@ func TestGuestsComeBeforeStock(t *testing.T) {
 	// let pass.
 	if guests != 20 || others > 20/3+8 {
 		t.Errorf("%d slots went to targets while 20 callers waited, %d to these", others, guests)
+	}
+}
+
+// While PostgreSQL is away, who wants to share is told within a second; all else goes
+// on, and sharing does when the server is back. A schema of a newer version ends the
+// start.
+func TestPostgresGoesAway(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	address := server.Database(t)
+	w := newWorld(t, quick(), terms{depth: 3, top: buying + fmt.Sprintf("\ndedup: {backend: postgres, url: %q}", address)})
+	p := w.start(t)
+	shared := func() int {
+		_, code, err := p.solve(t.Context(), http.DefaultClient, guest("shared", sharing))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return code
+	}
+	if code := shared(); code != http.StatusOK {
+		t.Fatalf("a shared solve: %d", code)
+	}
+	server.Kill(t)
+	quickly := false // a busy machine gets another try
+	for range 5 {
+		began := time.Now()
+		a, code, err := p.solve(t.Context(), http.DefaultClient, guest("away", sharing))
+		if err != nil || code != http.StatusServiceUnavailable || a.Code != "store_down" || strings.Contains(a.Detail, "redis") {
+			t.Fatalf("while it is away: %d %+v, %v", code, a, err)
+		}
+		quickly = quickly || time.Since(began) < time.Second
+	}
+	if !quickly {
+		t.Error("no caller was told within a second")
+	}
+	if _, code, err := p.solve(t.Context(), http.DefaultClient, guest("own")); err != nil || code != http.StatusOK {
+		t.Errorf("a solve of its own: %d, %v", code, err)
+	}
+	if _, code, err := p.take(t.Context(), http.DefaultClient, "login", "?wait=20s"); err != nil || code != http.StatusOK {
+		t.Errorf("a take: %d, %v", code, err)
+	}
+	server.Up(t)
+	within(t, 10*time.Second, "sharing to go on", func() bool { return shared() == http.StatusOK })
+
+	server.SQL(t, address, "insert into poold_schema (version, applied_at) values (9999, now())")
+	command := exec.Command(binary, "serve", "--config", w.config, "--listen", "127.0.0.1:0")
+	command.Env = []string{"PATH=" + os.Getenv("PATH")}
+	output, err := command.CombinedOutput()
+	if err == nil || !strings.Contains(string(output), "schema is newer") || strings.Contains(string(output), address) {
+		t.Errorf("a start on a newer schema: %v\n%s", err, output)
+	}
+}
+
+// What a caller or the file keeps secret is in no log, metric, status or error: proxies,
+// the database's address, pictures and tokens.
+func TestSolvesTellNoSecrets(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	address := server.Database(t)
+	address += map[bool]string{true: "&", false: "?"}[strings.Contains(address, "?")] + "application_name=canarydatabase"
+	o := quick()
+	o.FailShare = 0.3
+	w := newWorld(t, o, terms{top: buying + fmt.Sprintf("\ndedup: {backend: postgres, url: %q}", address)})
+	p := w.start(t)
+	pixel, err := base64.StdEncoding.DecodeString("R0lGODlhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	picture := base64.StdEncoding.EncodeToString(append(pixel, "canarypicture"...))
+	bodies := []string{
+		guest("proxy", `,"proxy":"canaryuser:canarypassword@proxy.example.com:8080","proxy_type":"http"`),
+		guest("proxy", `,"proxy":"canaryuser:canarypassword@proxy.example.com:8080","proxy_type":"http"`, sharing),
+		guest("proxy", `,"proxy":"canaryuser:canarypassword","proxy_type":"http"`),
+		fmt.Sprintf(`{"type":"image","image":%q}`, picture), fmt.Sprintf(`{"type":"image","image":%q%s}`, picture, sharing),
+		fmt.Sprintf(`{"type":"image","image":%q,"sitekey":"x"}`, picture), fmt.Sprintf(`{"type":"image","image":"%s*"}`, picture),
+	}
+	secrets := []string{"canaryuser", "canarypassword", "canarydatabase", "canarypicture", picture, address}
+	var shown strings.Builder
+	for _, body := range bodies {
+		for range 4 {
+			a, code, err := p.solve(t.Context(), http.DefaultClient, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if code == http.StatusOK {
+				secrets = append(secrets, a.Token)
+				continue
+			}
+			fmt.Fprintln(&shown, a.Code, a.Detail, a.Problems)
+		}
+	}
+	if len(secrets) < 10 {
+		t.Fatalf("hardly anything was solved; errors: %s", shown.String())
+	}
+	server.Stop(t)
+	if a, _, err := p.solve(t.Context(), http.DefaultClient, bodies[1]); err == nil {
+		fmt.Fprintln(&shown, a.Code, a.Detail)
+	}
+	for _, path := range []string{"/metrics", "/status.json", "/status", "/dead-letters"} {
+		response, err := http.Get(p.url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown.Write(text)
+	}
+	shown.WriteString(p.output.String())
+	for _, secret := range secrets {
+		if strings.Contains(shown.String(), secret) {
+			t.Errorf("%.20q… is shown", secret)
+		}
 	}
 }

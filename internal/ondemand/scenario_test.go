@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 	"testing"
@@ -38,8 +37,10 @@ func (noObserver) Callback(string)       {}
 func (noObserver) DeadLetter(string)     {}
 func (noObserver) Report(string, string) {}
 
-// service is a solving service with a lead time of 10 s.
+// service is a solving service.
 type service struct {
+	lead, interval time.Duration // from a submit to the answer, and between polls
+
 	mu     sync.Mutex
 	refuse error // of a submit
 	fail   bool  // the tasks to come bring nothing
@@ -71,7 +72,9 @@ func (s *service) Threads(context.Context) (int, bool, error)               { re
 func (s *service) ReadBalance(context.Context) error                        { return nil }
 func (s *service) Report(context.Context, string, captcha.Type, bool) error { return nil }
 func (s *service) ReportWindow() time.Duration                              { return time.Minute }
-func (s *service) Pace(captcha.Type) (first, interval time.Duration)        { return time.Second, time.Second }
+func (s *service) Pace(captcha.Type) (first, interval time.Duration) {
+	return s.interval, s.interval
+}
 
 func (s *service) Submit(_ context.Context, _ provider.Request) (string, error) {
 	s.mu.Lock()
@@ -80,7 +83,7 @@ func (s *service) Submit(_ context.Context, _ provider.Request) (string, error) 
 		return "", s.refuse
 	}
 	name := fmt.Sprint("task-", len(s.tasks)+1)
-	s.tasks[name] = task{due: time.Now().Add(10 * time.Second), dead: s.fail}
+	s.tasks[name] = task{due: time.Now().Add(s.lead), dead: s.fail}
 	return name, nil
 }
 
@@ -134,7 +137,7 @@ type replica struct {
 func play(t *testing.T, replicas int, story func(t *testing.T, w *scenario)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &scenario{t: t, redis: redistest.InBubble(t), service: &service{tasks: map[string]task{}}}
+		w := &scenario{t: t, redis: redistest.InBubble(t), service: &service{lead: 10 * time.Second, interval: time.Second, tasks: map[string]task{}}}
 		for range replicas {
 			w.start(nil)
 		}
@@ -148,7 +151,7 @@ func play(t *testing.T, replicas int, story func(t *testing.T, w *scenario)) {
 // start starts a replica; claims is where its claims are kept, nil = in its Redis.
 func (w *scenario) start(claims func(Claims) Claims) *replica {
 	r := &replica{done: make(chan struct{})}
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	log := slog.New(slog.DiscardHandler)
 	var err error
 	r.store, err = pool.Open(pool.Options{
 		Addresses: "redis://bubble:6379", Prefix: "story", Log: log, Dial: w.redis.Dial, Probe: time.Minute,
@@ -208,16 +211,6 @@ func (w *scenario) end(r *replica) {
 func (w *scenario) kill(r *replica) {
 	_ = r.store.Close()
 	w.end(r)
-}
-
-// stock looks at a guest.
-func (w *scenario) stock(r Request) pool.Stock {
-	w.t.Helper()
-	stock, err := w.replicas[len(w.replicas)-1].store.Tokens.Look(w.t.Context(), r.Take.ID, r.Take.Margin, 0)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return stock
 }
 
 // request asks for a guest.

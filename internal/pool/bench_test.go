@@ -148,7 +148,7 @@ func BenchmarkGuests(b *testing.B) {
 	if got := survey(b, s); got.Figures.Solved != int64(b.N) {
 		b.Errorf("%d of %d are counted", got.Figures.Solved, b.N)
 	}
-	s.Tokens.forget(time.Now().Add(time.Hour), queueIdle)
+	s.forget(time.Now().Add(time.Hour), queueIdle)
 	// What can be said of a token is known for 15 min after it; nobody waits for that.
 	left := 0
 	for it := s.slow.Scan(b.Context(), 0, "bench:*", 10_000).Iterator(); it.Next(b.Context()); {

@@ -476,7 +476,7 @@ func TestGuestsLeaveNoKeys(t *testing.T) {
 				n += more
 			}
 			time.Sleep(20 * time.Minute) // a report is taken for 15
-			s.Tokens.forget(time.Now(), time.Minute)
+			s.forget(time.Now(), time.Minute)
 			now := len(bubble.Keys())
 			if round == 0 {
 				before = now

@@ -22,22 +22,22 @@ const (
 func (db *DB) Run(ctx context.Context, channel string, heard func(payload string)) error {
 	db.heard.Store(&listening{channel, heard})
 	pause := firstReconnect
-	for ctx.Err() == nil {
+	for {
 		err := db.attend(ctx, channel, func() {
 			db.turn(nil)
 			pause = firstReconnect
 		})
 		if ctx.Err() != nil {
-			break
+			return nil //nolint:nilerr // that is how it is asked to end
 		}
 		db.turn(err)
 		select {
 		case <-ctx.Done():
+			return nil
 		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // G404: jitter
 		}
 		pause = min(2*pause, mostReconnect)
 	}
-	return nil
 }
 
 // attend uses one connection until it breaks.

@@ -111,7 +111,7 @@ func TestSharedBudgetsHoldOverReplicas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				weather := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // G404: nothing secret depends on it
+				weather := rand.New(rand.NewPCG(1, 2))
 				first := newTestBuyer(t, 50)
 				first.stock.change(func() {
 					chance := func(share float64) bool {
@@ -191,7 +191,7 @@ func TestSharedBudgetsHoldOverReplicas(t *testing.T) {
 // soldOrders are the orders whose tokens landed.
 func (w *testRedis) soldOrders() (sold []string) {
 	for _, l := range w.landed() {
-		sold = append(sold, l.Ref.String())
+		sold = append(sold, l.String())
 	}
 	return sold
 }

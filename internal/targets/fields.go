@@ -131,7 +131,7 @@ var solve = section{fields: []field{
 
 var dedup = section{fields: []field{
 	{key: "backend", kind: word(DedupRedis, DedupPostgres), preset: DedupRedis, doc: "redis: the one of the section redis; postgres: the database of url."},
-	{key: "url", kind: postgresURL, doc: "postgres://USER:PASSWORD@HOST/DATABASE. Required with postgres."},
+	{key: "url", kind: postgresURL, doc: "Address of the database, beginning with postgres://. Required with postgres."},
 }}
 
 var lives = section{explain: unpoolableType, fields: byType(func(t captcha.Type) field {

@@ -66,7 +66,8 @@ func splitAuthority(authority, scheme string, pattern bool) (host, port, rule st
 	if colon := strings.LastIndexByte(authority, ':'); colon > strings.LastIndexByte(authority, ']') {
 		host, port = authority[:colon], authority[colon+1:]
 		n, err := strconv.Atoi(port)
-		if !(pattern && port == "*") && (err != nil || n < 1 || n > 65535 || strconv.Itoa(n) != port) {
+		number := err == nil && n >= 1 && n <= 65535 && strconv.Itoa(n) == port
+		if !number && (!pattern || port != "*") {
 			return "", "", "the port must be a number from 1 to 65535"
 		}
 	}
@@ -88,7 +89,7 @@ func cleanHost(host string, pattern bool) (clean, rule string) {
 	wild := pattern && strings.Contains(host, "*")
 	labels := strings.Split(host, ".")
 	for _, label := range labels {
-		if label == "" || strings.IndexFunc(label, func(c rune) bool { return !isWord(c) && c != '-' && !(wild && c == '*') }) >= 0 {
+		if label == "" || strings.IndexFunc(label, func(c rune) bool { return !isWord(c) && c != '-' && (!wild || c != '*') }) >= 0 {
 			return "", "the host must be names of a-z, 0-9, - and _ with single dots between them, or an IP address"
 		}
 	}

@@ -400,6 +400,7 @@ const tokenValue = "canary-token-03AFcWeA"
 // daemon is a Server behind a real listener, and all that it depends on.
 type daemon struct {
 	*Server
+
 	config   *fakeConfig
 	stock    *watchedStock
 	refill   *fakeRefill
@@ -407,6 +408,8 @@ type daemon struct {
 	provider purchase.Status // what the buyer tells
 	guests   *fakeGuests
 	savings  *fakeSavings
+	solver   *fakeSolver
+	list     *fakeList
 	addr     string
 	client   *http.Client
 	logged   *logBuffer
@@ -473,7 +476,7 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 		provider: purchase.Status{
 			Name: "solver", State: provider.State{Kind: provider.StateOK}, InFlight: 3, Concurrency: 20,
 		},
-		guests: &fakeGuests{}, savings: &fakeSavings{},
+		guests: &fakeGuests{}, savings: &fakeSavings{}, solver: &fakeSolver{}, list: &fakeList{},
 		client: &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		logged: &logBuffer{},
@@ -492,6 +495,7 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 	log := slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	d.Server = New(Deps{
 		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: NewMetrics("1.2.3", "abcdef0"), Buyer: d.buyer, Log: log,
+		Solver: d.solver, Guests: d.list,
 		Status: status.NewCollector(status.Sources{
 			File: d.config, Stock: d.stock, Refill: d.refill, Purchases: d.buyer, DeadLetters: d.buyer,
 			Guests: d.guests, Savings: d.savings, Log: log,

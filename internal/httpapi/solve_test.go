@@ -1,0 +1,306 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/ondemand"
+	"poold/internal/pool"
+	"poold/internal/refill"
+	"poold/internal/targets"
+)
+
+// fakeSolver answers as it is told, and notes what it is asked.
+type fakeSolver struct {
+	mu     sync.Mutex
+	asked  []ondemand.Request
+	token  pool.Token
+	err    error
+	during func() // runs before the answer; nil = nothing
+}
+
+func (f *fakeSolver) Solve(_ context.Context, r ondemand.Request) (pool.Token, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, r)
+	if f.during != nil {
+		f.during()
+	}
+	return f.token, f.err
+}
+
+func (f *fakeSolver) last() ondemand.Request {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked[len(f.asked)-1]
+}
+
+// fakeList notes which guests are used.
+type fakeList struct {
+	mu   sync.Mutex
+	used []captcha.ID
+}
+
+func (f *fakeList) Use(_ context.Context, id captcha.ID, _ pool.GuestUse) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.used = append(f.used, id)
+	return nil
+}
+
+// solving is the sample set with a section solve.
+func solving(t *testing.T, keys ...targets.Key) *targets.Set {
+	t.Helper()
+	parsed, err := targets.Parse("pools.yaml", []byte(`
+providers: [{name: s, api: simulated}]
+targets: {t: {type: turnstile, sitekey: k, pageurl: "https://t.example.com/", owner: o}}
+solve: {owner: ops@example.com, pages: ["https://guests.example.com/*"], images: true, budget: {per_hour: 7, per_day: 50}, rate: 3/s}
+`), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := sampleSet(keys...)
+	set.Solve = parsed.Solve
+	return set
+}
+
+func (d *daemon) solve(t *testing.T, body string, headers ...string) answer {
+	t.Helper()
+	return d.send(t, "POST", "/solve", strings.NewReader(body), append(headers, isJSON)...)
+}
+
+const (
+	guestBody  = `{"type":"turnstile","sitekey":"k","pageurl":"https://guests.example.com/a"%s}`
+	targetBody = `{"type":"recaptcha_v2","sitekey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI","pageurl":"https://%s.example.com/"}`
+)
+
+// What a guest and a target's identity are asked for with.
+func TestSolveAsks(t *testing.T) {
+	d := start(t, solving(t, allKeys()...), nil, nil)
+	d.solver.token = pool.Token{ID: "tok1.sig", Value: "canary-token", Provider: "solver", Born: day, Dies: day.Add(2 * time.Minute), TTL: time.Minute, Source: ondemand.FromSolve}
+	a := d.solve(t, fmt.Sprintf(guestBody, `,"timeout":"9s"`), bearer(keyAll), "Idempotency-Key: again")
+	if a.status != 200 || a.header.Get("Cache-Control") != "no-store" {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	r := d.solver.last()
+	id := captcha.Identity{Type: captcha.Turnstile, Sitekey: "k", Pageurl: "https://guests.example.com/a"}
+	if r.Take.ID != id.ID() || r.Take.Wait != 9*time.Second || r.Take.MaxWaiting != ondemand.MostWaiting || r.Take.Margin != 50*time.Second ||
+		!strings.HasSuffix(r.Take.Idempotency, "again") || r.Take.Idempotency == "again" || r.Share != nil {
+		t.Errorf("take %+v", r.Take)
+	}
+	if g := r.Guest; g == nil || g.Spec.Identity != id || g.Spec.ID != id.ID() || g.Spec.Depth != 0 || g.Spec.Target != "/solve" || g.Spec.Owner != "ops@example.com" ||
+		g.Spec.Lifetime != 300*time.Second || g.Spec.Guests != (pool.Caps{PerHour: 7, PerDay: 50}) || g.Use.Rate != 3 || g.Use.RatePer != time.Second {
+		t.Errorf("guest %+v", r.Guest)
+	}
+	var got map[string]any
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"id": "tok1.sig." + string(id.ID()) + ".turnstile", "type": "turnstile", "token": "canary-token", "source": "solve", "provider": "solver",
+		"solved_at": "2026-01-02T03:04:05.678Z", "expires_at": "2026-01-02T03:06:05.678Z", "ttl_ms": 60000.0,
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("answered %v, want %v", got, want)
+	}
+	d.solve(t, fmt.Sprintf(targetBody, "staging-login"), bearer(keyStaging))
+	if r := d.solver.last(); r.Guest != nil || r.Take.ID != d.target("staging-login").ID || r.Take.Wait != 2*time.Minute || r.Take.Margin != 40*time.Second {
+		t.Errorf("of a target: %+v", r)
+	}
+	if a := d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), "Accept: text/plain"); a.body != "canary-token" {
+		t.Errorf("as text: %q", a.body)
+	}
+}
+
+// Equal requests have one key, whatever their proxies, unless these count.
+func TestSolveShares(t *testing.T) {
+	d := start(t, solving(t), nil, nil)
+	key := func(more string) captcha.ID {
+		t.Helper()
+		if a := d.solve(t, fmt.Sprintf(guestBody, more)); a.status != 200 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		r := d.solver.last()
+		if r.Share == nil || r.Share.Sitekey != "k" || r.Share.Pageurl != "https://guests.example.com/a" {
+			t.Fatalf("%+v", r.Share)
+		}
+		return r.Share.Key
+	}
+	const one, two = `,"proxy":"a.example.com:80","proxy_type":"http"`, `,"proxy":"b.example.com:80","proxy_type":"http"`
+	plain, first, second := key(`,"dedup":"identity"`), key(`,"dedup":"identity"`+one), key(`,"dedup":"identity"`+two)
+	if plain != first || plain != second {
+		t.Error("the proxy counts")
+	}
+	if a, b := key(`,"dedup":"identity","dedup_proxy":true`+one), key(`,"dedup":"identity","dedup_proxy":true`+two); a == b || a == plain {
+		t.Error("dedup_proxy does not count the proxy")
+	}
+	checkProblem(t, "with a key", d.solve(t, fmt.Sprintf(guestBody, `,"dedup":"identity"`), "Idempotency-Key: x"), 400, codeBadRequest, "")
+}
+
+// What may not be asked for is refused before anything is.
+func TestSolveRefuses(t *testing.T) {
+	d := start(t, solving(t, allKeys()...), nil, nil)
+	other := strings.Replace(fmt.Sprintf(guestBody, ""), "guests.example.com", "evil.example", 1)
+	for name, c := range map[string]struct {
+		body, key string
+		status    int
+		code      code
+		says      string
+	}{
+		"another page":         {other, keyAll, 403, codeForbidden, "solve.pages"},
+		"a limited key":        {fmt.Sprintf(guestBody, ""), keyStaging, 403, codeForbidden, "limited"},
+		"another one's target": {fmt.Sprintf(targetBody, "checkout"), keyStaging, 403, codeForbidden, "limited"},
+		"without the scope":    {fmt.Sprintf(guestBody, ""), keyStatus, 403, codeForbidden, "scope solve"},
+		"an unknown field":     {fmt.Sprintf(guestBody, `,"canary":1`), keyAll, 400, codeBadRequest, "canary: unknown"},
+		"a misspelt dedup":     {fmt.Sprintf(guestBody, `,"dedup":"idendity"`), keyAll, 400, codeBadRequest, "dedup: must be"},
+		"no JSON":              {"type=turnstile", keyAll, 400, codeBadRequest, "no JSON"},
+		"a large picture": {
+			`{"type":"image","image":"` + base64.StdEncoding.EncodeToString(make([]byte, 1<<20+1)) + `"}`, keyAll, 400, codeBadRequest, "1 MiB",
+		},
+		"a large body": {`{"type":"` + strings.Repeat("x", 2<<20) + `"}`, keyAll, 413, codeTooLarge, "2048 KiB"},
+	} {
+		a := d.solve(t, c.body, bearer(c.key))
+		checkProblem(t, name, a, c.status, c.code, "")
+		if !strings.Contains(a.body, c.says) {
+			t.Errorf("%s: %s", name, a.body)
+		}
+	}
+	if len(d.solver.asked) > 0 {
+		t.Errorf("solves were asked for: %+v", d.solver.asked)
+	}
+	// The limit of others stays.
+	if a := d.send(t, "POST", "/pool/staging-login/warm", strings.NewReader(`{"tokens":1}`+strings.Repeat(" ", 65<<10)), bearer(keyAll), isJSON); a.status != 413 {
+		t.Errorf("a large body elsewhere: %d", a.status)
+	}
+	closed := start(t, sampleSet(), nil, nil)
+	checkProblem(t, "without the section", closed.solve(t, fmt.Sprintf(guestBody, "")), 403, codeForbidden, "")
+	if a := closed.solve(t, fmt.Sprintf(targetBody, "checkout")); a.status != 200 {
+		t.Errorf("a target's identity without the section: %d %s", a.status, a.body)
+	}
+}
+
+// Why there is no token is told by its own code.
+func TestSolveFails(t *testing.T) {
+	d := start(t, solving(t), nil, nil)
+	for name, c := range map[string]struct {
+		err    error
+		status int
+		code   code
+		retry  string
+	}{
+		"failed":   {&ondemand.SolveError{Reason: "unsolvable"}, 502, codeSolveFailed, ""},
+		"refused":  {&ondemand.SolveError{Refused: true, Reason: "ERROR_SITEKEY"}, 422, codeSolveRefused, ""},
+		"late":     {&pool.EmptyError{}, 504, codeSolveTimeout, ""},
+		"crowded":  {&pool.EmptyError{Full: true}, 503, codePoolEmpty, "any"},
+		"rate":     {&pool.RateError{RetryAfter: 3 * time.Second}, 429, codeRateLimited, "3"},
+		"budget":   {&ondemand.BudgetError{Reason: "used up", RetryAfter: 40 * time.Second}, 503, codeBudget, "40"},
+		"outage":   {&ondemand.OutageError{Reason: "ERROR_ZERO_BALANCE"}, 503, codeProviderDown, "any"},
+		"away":     {pool.ErrDown, 503, codeStoreDown, "any"},
+		"stopping": {pool.ErrClosed, 503, codeShuttingDown, "any"},
+		"conflict": {pool.ErrConflict, 409, codeConflict, ""},
+		"other":    {errors.New("unheard of"), 500, codeInternal, ""},
+	} {
+		d.solver.err = c.err
+		a := d.solve(t, fmt.Sprintf(guestBody, ""))
+		checkProblem(t, name, a, c.status, c.code, "")
+		if got := a.header.Get("Retry-After"); (got == "") != (c.retry == "") || c.retry != "any" && got != c.retry {
+			t.Errorf("%s: Retry-After %q", name, got)
+		}
+	}
+}
+
+// A target that is paused or refused is so here, and nobody waits for it.
+func TestSolveOfATargetThatIsHeld(t *testing.T) {
+	for name, c := range map[string]struct {
+		status refill.Status
+		code   code
+		http   int
+	}{
+		"paused":  {refill.Status{State: refill.Paused}, codePoolEmpty, 503},
+		"refused": {refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, codeSolveRefused, 422},
+	} {
+		d := start(t, sampleSet(), nil, nil)
+		d.refill.statuses["checkout"] = c.status
+		d.solver.err = &pool.EmptyError{Paused: c.code == codePoolEmpty}
+		want := c.code
+		if name == "paused" {
+			want = codePaused
+		}
+		checkProblem(t, name, d.solve(t, fmt.Sprintf(targetBody, "checkout")), c.http, want, "checkout")
+		if r := d.solver.last(); r.Take.Wait != 0 {
+			t.Errorf("%s: it waits for %v", name, r.Take.Wait)
+		}
+	}
+	d := start(t, sampleSet(), nil, nil)
+	d.solver.err = &pool.EmptyError{}
+	checkProblem(t, "late", d.solve(t, fmt.Sprintf(targetBody, "checkout")), 504, codeSolveTimeout, "checkout")
+}
+
+// A key that a reload takes away while its caller waits gets nothing, and its token goes
+// back.
+func TestSolveAfterAReload(t *testing.T) {
+	set := solving(t, allKeys()...)
+	d := start(t, set, nil, nil)
+	d.solver.during = func() { d.config.set.Store(sampleSet(allKeys()...)) }
+	checkProblem(t, "without the section", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll)), 403, codeForbidden, "")
+	if d.stock.count("return") != 1 {
+		t.Error("the token did not go back")
+	}
+	d.config.set.Store(solving(t, allKeys()...))
+	checkProblem(t, "one that is repeatable", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), "Idempotency-Key: x"), 403, codeForbidden, "")
+	if d.stock.count("return") != 1 {
+		t.Error("a token that an Idempotency-Key keeps went back")
+	}
+}
+
+// on_empty: solve waits with a ticket, for who may buy.
+func TestOnEmptySolve(t *testing.T) {
+	set := sampleSet(targets.Key{Name: "taker", SHA256: allKeys()[0].SHA256, Scopes: []targets.Scope{targets.ScopeToken}}, allKeys()[1])
+	for i := range set.Targets {
+		set.Targets[i].OnEmpty = targets.OnEmptySolve
+	}
+	d := start(t, set, nil, nil)
+	d.stock.breaks("take", pool.ErrDown)
+	for _, c := range []struct {
+		key, query string
+		wait       time.Duration
+	}{{keyAll, "", 0}, {keyStaging, "", time.Minute}, {keyStaging, "?wait=5s", 5 * time.Second}, {keyStaging, "?wait=0s", 0}} {
+		d.ask(t, "GET", "/pool/staging-login/token"+c.query, bearer(c.key))
+		if _, r := d.stock.asked(); r.Wait != c.wait {
+			t.Errorf("%s %q waits for %v, want %v", c.key, c.query, r.Wait, c.wait)
+		}
+	}
+}
+
+// A report on a guest's token finds its way by the id, and keeps the guest's figures.
+func TestSolveReport(t *testing.T) {
+	d := start(t, solving(t), nil, nil)
+	login := d.target("staging-login")
+	d.stock.land(t, d.stock.order(t, login), time.Second)
+	id := d.takeOne(t)
+	path := "/solve/" + id + "." + string(login.ID) + ".recaptcha_v2/report"
+	if a := d.report(t, path, `{"outcome":"rejected"}`); a.status != 204 {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	if told := d.buyer.told(); len(told) != 1 {
+		t.Errorf("passed on: %+v", told)
+	}
+	if len(d.list.used) > 0 {
+		t.Error("a target's identity was listed as a guest")
+	}
+	guest := strings.Repeat("a", 32)
+	for _, odd := range []string{id + "." + guest + ".image", "x", "x.y.z", id + ".." + guest} {
+		checkProblem(t, odd, d.report(t, "/solve/"+odd+"/report", `{"outcome":"rejected"}`), 404, codeUnknownToken, "")
+	}
+	if len(d.list.used) != 1 || string(d.list.used[0]) != guest {
+		t.Errorf("listed %v", d.list.used)
+	}
+}

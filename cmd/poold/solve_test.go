@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"poold/internal/pool/redistest"
 	"poold/internal/postgres/postgrestest"
 	"slices"
 	"strings"
@@ -110,27 +111,42 @@ func same(body string) func(int) string { return func(int) string { return body 
 
 func noHeaders(int) []string { return nil }
 
-// backends are where claims are kept: sections of the file, made for one test each.
-func backends(t *testing.T) map[string]func(t *testing.T) string {
+// backend is where claims are kept, and the crashes that are tried with it.
+type backend struct {
+	redis, section func(t *testing.T) string // of the file; nil = the usual one
+	crashes        []string                  // points of internal/purchase; "" = none
+}
+
+func backends(t *testing.T) map[string]backend {
 	server := postgrestest.Start(t)
-	return map[string]func(t *testing.T) string{
-		"redis": func(*testing.T) string { return "" },
-		"postgres": func(t *testing.T) string {
+	return map[string]backend{
+		"redis": {crashes: []string{"", "placed", "stored", "settled"}},
+		"a cluster": {crashes: []string{"stored"}, redis: func(t *testing.T) string {
+			return "redis://" + strings.Join(redistest.Cluster(t), ",redis://")
+		}},
+		"postgres": {crashes: []string{"", "placed", "stored", "settled"}, section: func(t *testing.T) string {
 			return fmt.Sprintf("\ndedup: {backend: postgres, url: %q}", server.Database(t))
-		},
+		}},
 	}
 }
 
 // Equal requests that share their solve buy one, over all replicas, also where the one
 // that solves is killed at any point.
 func TestEqualSolvesBuyOne(t *testing.T) {
-	for backend, section := range backends(t) {
-		for _, crash := range []string{"", "placed", "stored", "settled"} {
-			t.Run(backend+"/killed when "+crash, func(t *testing.T) {
+	for name, b := range backends(t) {
+		for _, crash := range b.crashes {
+			t.Run(name+"/killed when "+crash, func(t *testing.T) {
 				t.Parallel()
 				o := quick()
 				o.Median, o.Sigma, o.Min, o.Max = 3*time.Second, 0, 3*time.Second, 3*time.Second
-				w := newWorld(t, o, terms{top: buying + section(t), timeout: "60s"})
+				with := terms{top: buying, timeout: "60s"}
+				if b.section != nil {
+					with.top += b.section(t)
+				}
+				if b.redis != nil {
+					with.redis = b.redis(t)
+				}
+				w := newWorld(t, o, with)
 				var env []string
 				if crash != "" {
 					env = append(env, crashAt(crash, 1))

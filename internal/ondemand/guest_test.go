@@ -51,7 +51,7 @@ func TestTheLongestWaitingIsTold(t *testing.T) {
 		var first, second answers
 		w.service.fail = true
 		first.call(t.Context(), w.replicas[0], 3, keyed)
-		time.Sleep(time.Second)
+		time.Sleep(5 * time.Second) // so that its order ends first, however polls fall
 		w.service.with(func() { w.service.fail = false })
 		second.call(t.Context(), w.replicas[0], 1, request("x"))
 		first.calls.Wait()
@@ -141,6 +141,23 @@ func TestABudgetTurnsTheLastAway(t *testing.T) {
 		first.calls.Wait()
 		if len(first.errs) > 0 || failed[*BudgetError](&second) != 5 || took > 5*time.Second || w.service.sold() != 5 {
 			t.Errorf("first %v, second %v after %v, %d bought", first.errs, second.errs, took, w.service.sold())
+		}
+	})
+}
+
+// A caller is not turned away for a budget where an order of another replica will serve
+// it.
+func TestABudgetLeavesWhoIsServed(t *testing.T) {
+	play(t, 2, func(t *testing.T, w *scenario) {
+		ask := request("x")
+		ask.Guest.Spec.Guests = pool.Caps{PerHour: 1}
+		hangUp, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		var gone answers
+		gone.call(hangUp, w.replicas[0], 1, ask).calls.Wait()
+		time.Sleep(100 * time.Millisecond)
+		if token, err := w.replicas[1].Solve(t.Context(), ask); err != nil || w.service.sold() != 1 {
+			t.Errorf("%+v, %v, %d bought", token, err, w.service.sold())
 		}
 	})
 }

@@ -115,6 +115,80 @@ func TestADeadHolderIsReplaced(t *testing.T) {
 	}
 }
 
+// A holder that stops leaves the claim to another one, without an error for who waits
+// there.
+func TestAStoppedHolderIsReplaced(t *testing.T) {
+	play(t, 2, func(t *testing.T, w *scenario) {
+		var here, there answers
+		here.call(t.Context(), w.replicas[0], 1, sharing(request("x")))
+		time.Sleep(time.Second)
+		there.call(t.Context(), w.replicas[1], 5, sharing(request("x")))
+		time.Sleep(2 * time.Second)
+		w.end(w.replicas[0])
+		here.calls.Wait()
+		there.calls.Wait()
+		if len(there.errs) > 0 || len(there.tokens) != 1 || w.service.sold() != 1 {
+			t.Errorf("%d tokens, %d bought, %v", len(there.tokens), w.service.sold(), there.errs)
+		}
+	})
+}
+
+// stuck are claims of a replica that dies before it can end one.
+type stuck struct{ Claims }
+
+func (s stuck) End(ctx context.Context, _ captcha.ID, _ int64, _ pool.ClaimEnd) (bool, error) {
+	time.Sleep(time.Minute)
+	return false, pool.ErrDown
+}
+
+// What a dead holder had taken and not told is given to the one that replaces it.
+func TestWhatADeadHolderHadTaken(t *testing.T) {
+	play(t, 1, func(t *testing.T, w *scenario) {
+		r := w.start(func(c Claims) Claims { return stuck{c} })
+		var dead, a answers
+		dead.call(t.Context(), r, 1, sharing(request("x")))
+		time.Sleep(time.Second)
+		a.call(t.Context(), w.replicas[0], 5, sharing(request("x")))
+		time.Sleep(10 * time.Second) // it has landed, and is taken
+		w.kill(r)
+		dead.calls.Wait()
+		a.calls.Wait()
+		if len(a.errs) > 0 || len(a.tokens) != 1 || w.service.sold() != 1 {
+			t.Errorf("%d tokens, %d bought, %v", len(a.tokens), w.service.sold(), a.errs)
+		}
+	})
+}
+
+// told are claims that answer what they are told, one answer for each time that they
+// are asked.
+type told struct {
+	Claims
+	answers chan pool.Claim
+}
+
+func (c told) Enter(context.Context, pool.ClaimEntry) (pool.Claim, error) { return <-c.answers, nil }
+
+// Who comes after the end of a solve is not told its error, also where the replica has
+// not heard of the end.
+func TestWhoComesAfterAnErrorTriesAnew(t *testing.T) {
+	play(t, 0, func(t *testing.T, w *scenario) {
+		claims := told{answers: make(chan pool.Claim, 3)}
+		r := w.start(func(Claims) Claims { return claims })
+		var early, late answers
+		claims.answers <- pool.Claim{State: pool.ClaimSolving, Solve: "one"}
+		early.call(t.Context(), r, 1, sharing(request("x")))
+		time.Sleep(100 * time.Millisecond)
+		claims.answers <- pool.Claim{State: pool.ClaimError, Solve: "one", Value: encodeError(&SolveError{Reason: "unsolvable"})}
+		claims.answers <- pool.Claim{State: pool.ClaimShared, Value: encodeToken(pool.Token{Order: "o", Value: "another"}, time.Minute), Left: time.Minute}
+		late.call(t.Context(), r, 1, sharing(request("x")))
+		early.calls.Wait()
+		late.calls.Wait()
+		if failed[*SolveError](&early) != 1 || late.tokens["another"] != 1 {
+			t.Errorf("early %v, late %v %v", early.errs, late.tokens, late.errs)
+		}
+	})
+}
+
 // An error ends the solve for those who wait, at all replicas; who comes after it tries
 // anew.
 func TestAnErrorReachesThoseWhoWait(t *testing.T) {

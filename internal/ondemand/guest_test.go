@@ -2,12 +2,15 @@ package ondemand
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/purchase"
 )
 
 // Callers of one guest at two replicas have as many orders as they are, and each gets
@@ -122,6 +125,44 @@ func TestAnOutageIsTold(t *testing.T) {
 		w.service.with(func() { w.service.down = false })
 		if _, err := w.replicas[0].Solve(t.Context(), request("x")); err != nil {
 			t.Errorf("when it is back: %v", err)
+		}
+	})
+}
+
+// A guest with callers comes before targets that wait for a slot without any, whatever
+// these bid.
+func TestCallersComeFirst(t *testing.T) {
+	play(t, 1, func(t *testing.T, w *scenario) {
+		r := w.replicas[0]
+		r.buyer.SetProviders([]purchase.Entry{{Provider: w.service, Concurrency: 1}})
+		slot, err := r.buyer.Admit(t.Context(), purchase.Bid{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before atomic.Int64 // targets that had a slot before the guest
+		var others sync.WaitGroup
+		for range 6 {
+			others.Go(func() {
+				slot, err := r.buyer.Admit(t.Context(), purchase.Bid{Worth: 100, Since: time.Now()})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if w.service.sold() == 0 {
+					before.Add(1)
+				}
+				slot.Free()
+			})
+		}
+		time.Sleep(time.Second)
+		var a answers
+		a.call(t.Context(), r, 1, request("x"))
+		time.Sleep(time.Second)
+		slot.Free()
+		a.calls.Wait()
+		others.Wait()
+		if before.Load() > 1 || len(a.errs) > 0 { // now and then one goes to who has waited longest
+			t.Errorf("%d went before, %v", before.Load(), a.errs)
 		}
 	})
 }

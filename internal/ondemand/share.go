@@ -2,7 +2,6 @@ package ondemand
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -24,8 +23,6 @@ const (
 	// comes meanwhile is told at once.
 	claimsAway = 10 * time.Second
 )
-
-var errManyShares = errors.New("too many solves are shared here at once")
 
 // claimed is a claim that callers wait for here. Its waiters are guarded by shares.mu.
 type claimed struct {
@@ -111,7 +108,7 @@ func (ss *shares) join(w *waiter) (*claimed, error) {
 	sh := ss.of[w.r.Share.Key]
 	switch {
 	case sh == nil && len(ss.of) >= mostShares:
-		return nil, errManyShares
+		return nil, &pool.EmptyError{Full: true}
 	case sh == nil:
 		sh = &claimed{key: w.r.Share.Key, bell: make(chan struct{}, 1)}
 		ss.of[sh.key] = sh
@@ -120,9 +117,10 @@ func (ss *shares) join(w *waiter) (*claimed, error) {
 		ring(ss.begunBell)
 	case len(sh.waiters) >= MostWaiting:
 		return nil, &pool.EmptyError{Full: true}
+	default:
+		ring(sh.bell)
 	}
 	sh.waiters = append(sh.waiters, w)
-	ring(sh.bell)
 	return sh, nil
 }
 

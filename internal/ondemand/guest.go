@@ -73,7 +73,9 @@ func (gs *guests) run(ctx context.Context) {
 			continue
 		}
 		placers.Go(func() error { // waits while as many are at work as may be
-			contain(gs.log, func() { gs.place(ctx, g) })
+			if contain(gs.log, func() { gs.place(ctx, g) }) {
+				gs.done(g)
+			}
 			return nil
 		})
 	}

@@ -245,3 +245,29 @@ func TestGuestsAreForgotten(t *testing.T) {
 		}
 	})
 }
+
+// panicking is a buyer with a fault.
+type panicking struct {
+	Buyer
+	faults atomic.Int64 // to come
+}
+
+func (p *panicking) Admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, error) {
+	if p.faults.Add(-1) >= 0 {
+		panic("a fault")
+	}
+	return p.Buyer.Admit(ctx, bid)
+}
+
+// A fault in the placing costs a second, and not the guest.
+func TestAPanicEndsOneTry(t *testing.T) {
+	play(t, 1, func(t *testing.T, w *scenario) {
+		gs := w.replicas[0].guests
+		faulty := &panicking{Buyer: gs.buyer}
+		faulty.faults.Store(2)
+		gs.buyer = faulty
+		if token, err := w.replicas[0].Solve(t.Context(), request("x")); err != nil {
+			t.Errorf("%+v, %v", token, err)
+		}
+	})
+}

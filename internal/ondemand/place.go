@@ -40,9 +40,20 @@ func (gs *guests) lacking(ctx context.Context, g *guest, enough bool) *call {
 		g.kicked = false
 		return calls[0]
 	}
+	gs.doneLocked(g)
+	return nil
+}
+
+// done ends a placer's work on a guest.
+func (gs *guests) done(g *guest) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	gs.doneLocked(g)
+}
+
+func (gs *guests) doneLocked(g *guest) {
 	g.queued, g.kicked = false, false
 	gs.forgetLocked(g)
-	return nil
 }
 
 // placeFor places an order for a call, and reports whether there are enough without it.

@@ -112,14 +112,16 @@ func (s *Service) keepRetiring(ctx context.Context) {
 	}
 }
 
-// contain keeps a panic from ending the daemon.
-func contain(log *slog.Logger, do func()) {
+// contain keeps a panic from ending the daemon, and reports whether there was one.
+func contain(log *slog.Logger, do func()) (failed bool) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			log.Error("panic while seeing to a solve", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			failed = true
 		}
 	}()
 	do()
+	return false
 }
 
 // pause waits, but not beyond the end of ctx.

@@ -33,7 +33,7 @@
 // when its lease is over, and since the key of the take is the same, the new one gets the
 // token of the order that the old one placed, also where the old one had taken it.
 //
-// Claims are kept in Redis (pool.Claims) or in PostgreSQL (this package).
+// Claims are kept in Redis (pool.Claims) or in PostgreSQL (package pgclaims).
 //
 // # What it does not do
 //

@@ -59,7 +59,7 @@ func New(p Parts) *Service {
 // time-out has passed.
 //
 // Errors: those of pool.Tokens.Take, of which a *pool.EmptyError that is not Full says
-// that the time-out has passed; *SolveError, *OutageError, *purchase.BudgetError. An
+// that the time-out has passed; *SolveError, *OutageError, *BudgetError. An
 // order that was placed for the request stands, whatever the error.
 func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
 	if r.Share != nil {

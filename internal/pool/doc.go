@@ -3,7 +3,7 @@
 // It stands between purchase, which places orders and lands tokens, and
 // httpapi, which takes them. It knows nothing of targets, providers or HTTP.
 //
-// A Store has five faces, which share one client (client.go):
+// A Store has six faces, which share one client (client.go):
 //
 //	Tokens     hands out and takes back (tokens.go, take*.go, returns.go), looks at stocks
 //	           (look.go) and counts reports (report.go)

@@ -101,7 +101,7 @@ func (n *keyspace) secret() string { return n.prefix + ":secret" }
 
 // channel carries the IDs of identities in which there is something for a waiter,
 // whose buying was paused or resumed, or whose windows changed, and the keys of claims
-// whose solve ended; after a callback the order and how it ended stand behind it.
+// whose solve ended or was let go; after a callback the order and how it ended stand behind it.
 func (n *keyspace) channel() string { return n.prefix + ":wake" }
 
 // probed is the key that a probe writes; its number is its hash tag.

@@ -8,8 +8,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// news carries what happens to identities between the parts of a store, and
-// between the replicas.
+// news carries what happens to identities and to claims between the parts of a store,
+// and between the replicas.
 type news struct {
 	*client
 
@@ -25,8 +25,8 @@ func (n *news) wakeWaiters(id captcha.ID) {
 }
 
 // listen hears of the identities in which a token landed for a waiter, whose
-// buying was paused or resumed, or whose windows changed, and of orders that ended
-// elsewhere, and passes it on. Polling by the queues and the leases is the
+// buying was paused or resumed, or whose windows changed, of claims whose solve ended or
+// was let go, and of orders that ended elsewhere, and passes it on. Polling by the queues and the leases is the
 // backstop, so a lost message costs little.
 func (n *news) listen(ctx context.Context) {
 	messages := n.slow.Subscribe(ctx, n.channel())
@@ -57,7 +57,7 @@ func (n *news) listen(ctx context.Context) {
 }
 
 // announce tells all replicas, this one too, that something was done to an
-// identity. What was done holds also where nobody can be told: to fail for that
+// identity, or to a claim (by its key). What was done holds also where nobody can be told: to fail for that
 // would make the caller do it again. Looks and polls find it out a little later.
 func (n *news) announce(ctx context.Context, id captcha.ID) {
 	n.changed(id)

@@ -28,8 +28,8 @@ type Options struct {
 	Log            *slog.Logger
 	// OnChange is called after something happened to an identity here (a take, a
 	// new waiter, an order's end, a return) or elsewhere what others must know (a
-	// landing for a waiter, a pause, a window). The solve of a claim that ended, here or
-	// elsewhere, is told by the claim's key. It must not block. May be nil.
+	// landing for a waiter, a pause, a window). The solve of a claim that ended or was
+	// let go, here or elsewhere, is told by the claim's key. It must not block. May be nil.
 	OnChange func(captcha.ID)
 	// OnEnded is called when a callback ended an order at any replica: with Solved,
 	// or with what Failure.Tell says. It must not block. May be nil.

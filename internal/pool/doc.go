@@ -138,7 +138,7 @@
 //   - A window that is over is never told: each script that reads the windows
 //     judges their ends, and removes what is over. Warm twice leaves one window, so
 //     its script may be sent twice.
-//   - A claim has one holder: enter.lua gives it to who comes first, and to another one
+//   - A claim has one holder: claim_enter.lua gives it to who comes first, and to another one
 //     only after the lease, with a later fence. Hold and End of an older fence change
 //     nothing. The solve stays the same, so that a new holder goes on where the old one was.
 //   - Claims, like budgets and figures, may be sent twice: an entry is told again that it

@@ -17,13 +17,20 @@ type scripts struct {
 	place, mark, submitted, unknown     *redis.Script
 	settle, fail, find, adopt, renew    *redis.Script
 	acquire, budget, warm, probe, beat  *redis.Script
-	enter, hold, end, save, days        *redis.Script
 	guest                               guestScripts
+	claim                               claimScripts
+	savings                             savingsScripts
 	takeText                            string
 }
 
 // guestScripts are the steps of guests.go and retire.go.
 type guestScripts struct{ use, due, retire, fold, folded, release, tally, row, check *redis.Script }
+
+// claimScripts are the steps of claims.go.
+type claimScripts struct{ enter, hold, end *redis.Script }
+
+// savingsScripts are the steps of savings.go.
+type savingsScripts struct{ add, days *redis.Script }
 
 func loadScripts() scripts {
 	common, journal, windows := source("common.lua"), source("journal.lua"), source("windows.lua")
@@ -56,16 +63,20 @@ func loadScripts() scripts {
 		beat:      script("beat.lua"),
 		probe:     redis.NewScript(source("probe.lua")),
 		warm:      redis.NewScript(strings.Join([]string{common, windows, source("warm.lua")}, "\n")),
-		enter:     redis.NewScript(strings.Join([]string{common, claims, savings, source("enter.lua")}, "\n")),
-		hold:      redis.NewScript(strings.Join([]string{common, claims, source("hold.lua")}, "\n")),
-		end:       redis.NewScript(strings.Join([]string{common, claims, source("end.lua")}, "\n")),
-		save:      redis.NewScript(strings.Join([]string{common, savings, source("save.lua")}, "\n")),
-		days:      redis.NewScript(strings.Join([]string{common, savings, source("days.lua")}, "\n")),
 		guest: guestScripts{
 			use: script("guest_use.lua"), due: script("guest_due.lua"),
 			retire: order("guest_retire.lua"), fold: script("guest_fold.lua"),
 			folded: script("guest_folded.lua"), release: script("guest_release.lua"),
 			tally: order("guest_tally.lua"), row: script("guest_row.lua"), check: script("guest_check.lua"),
+		},
+		claim: claimScripts{
+			enter: redis.NewScript(strings.Join([]string{common, claims, savings, source("claim_enter.lua")}, "\n")),
+			hold:  redis.NewScript(strings.Join([]string{common, claims, source("claim_hold.lua")}, "\n")),
+			end:   redis.NewScript(strings.Join([]string{common, claims, source("claim_end.lua")}, "\n")),
+		},
+		savings: savingsScripts{
+			add:  redis.NewScript(strings.Join([]string{common, savings, source("savings_add.lua")}, "\n")),
+			days: redis.NewScript(strings.Join([]string{common, savings, source("savings_days.lua")}, "\n")),
 		},
 	}
 }

@@ -301,7 +301,7 @@ func testALateFoldIsRefused(t *testing.T, o Options) {
 	if err := s.Guests.look(t.Context(), due); err != nil {
 		t.Fatal(err)
 	}
-	due[0].claimed = due[0].claimed.After(-guestClaim - time.Minute)
+	due[0].leased = due[0].leased.After(-guestLease - time.Minute)
 	if err := s.Guests.fold(t.Context(), due); err != nil || due[0].folded {
 		t.Errorf("folded: %v, %v", due[0].folded, err)
 	}

@@ -14,12 +14,12 @@ import (
 const (
 	// guestLook is how long a guest that holds something is left alone, at most.
 	guestLook = time.Minute
-	// guestClaim is how long those that are due are left to the replica that took them:
+	// guestLease is how long those that are due are left to the replica that took them:
 	// within it their figures are added to the row, or another replica does so.
-	guestClaim = 10 * time.Second
-	// nonceKept outlives a claim: who took a guest before its figures were forgotten
+	guestLease = 10 * time.Second
+	// nonceKept outlives a lease: who took a guest before its figures were forgotten
 	// cannot add them a second time.
-	nonceKept = 3 * guestClaim
+	nonceKept = 3 * guestLease
 	// nonceApart outlives figures that are set apart, which Redis keeps for as long as
 	// all that is known of an identity.
 	nonceApart = kept + 24*time.Hour
@@ -56,8 +56,8 @@ func (g *Guests) Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (r
 // leaver is a guest that is due. What is not known of it by the end of a batch is found
 // out by who takes it next.
 type leaver struct {
-	id      captcha.ID
-	claimed Moment // until then it is left to this replica
+	id     captcha.ID
+	leased Moment // until then it is left to this replica
 
 	leave   bool          // a target has it: it leaves the list as it is
 	gone    bool          // nothing is left of it
@@ -72,7 +72,7 @@ type leaver struct {
 
 // due takes a batch of guests.
 func (g *Guests) due(ctx context.Context) ([]*leaver, error) {
-	reply, err := g.run(ctx, g.scripts.guest.due, []string{g.guests().list}, guestBatch, guestClaim.Milliseconds())
+	reply, err := g.run(ctx, g.scripts.guest.due, []string{g.guests().list}, guestBatch, guestLease.Milliseconds())
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (g *Guests) due(ctx context.Context) ([]*leaver, error) {
 	due := make([]*leaver, 0, len(ids)-1)
 	for _, id := range ids[1:] {
 		name, _ := id.(string)
-		due = append(due, &leaver{id: captcha.ID(name), claimed: Moment(now[0]).After(guestClaim)})
+		due = append(due, &leaver{id: captcha.ID(name), leased: Moment(now[0]).After(guestLease)})
 	}
 	return due, nil
 }
@@ -123,7 +123,7 @@ func (g *Guests) fold(ctx context.Context, due []*leaver) error {
 		if l.nonce == "" {
 			return nil, nil
 		}
-		return []string{k.row, k.folded, k.hold}, append([]any{l.nonce, int64(l.claimed), nonceApart.Milliseconds()}, l.figures...)
+		return []string{k.row, k.folded, k.hold}, append([]any{l.nonce, int64(l.leased), nonceApart.Milliseconds()}, l.figures...)
 	}, func(l *leaver, reply any) error {
 		n, _ := reply.(int64)
 		l.folded = n >= 0
@@ -155,7 +155,7 @@ func (g *Guests) release(ctx context.Context, due []*leaver) error {
 		if l.gone || l.leave {
 			again = -1
 		}
-		return []string{k.list, k.folded}, []any{string(l.id), int64(l.claimed), again, l.nonce, nonceKept.Milliseconds()}
+		return []string{k.list, k.folded}, []any{string(l.id), int64(l.leased), again, l.nonce, nonceKept.Milliseconds()}
 	}, func(l *leaver, reply any) error {
 		l.released = reply == int64(1)
 		return nil

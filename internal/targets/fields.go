@@ -126,7 +126,7 @@ var solve = section{fields: []field{
 		doc: "Patterns of the site keys that may be asked for; GeeTest's gt and captcha_id count as such. Default: all."},
 	{key: "images", kind: boolean{}, preset: false, doc: "Whether pictures may be asked for, which have neither page nor site key."},
 	{key: "budget", kind: budget, must: true, doc: "The most of these solves that are bought; one cap at least is above 0."},
-	{key: "rate", kind: rate, doc: "Most of these tokens handed out, such as 20/s, 30/m or 500/h, over all replicas. Default: no limit."},
+	{key: "rate", kind: rate, doc: "Most requests for these identities, such as 20/s, 30/m or 500/h, over all replicas; those that share a solve are one. Default: no limit."},
 }}
 
 var dedup = section{fields: []field{

@@ -13,7 +13,7 @@ type Solve struct {
 	Owner  string // who answers for it; never ""
 	Images bool   // pictures may be asked for; default false
 	Budget Budget // over all of these solves; one cap at least is above 0
-	Rate   Rate   // most tokens handed out, over all replicas; zero = no limit
+	Rate   Rate   // most requests, over all replicas, where those that share a solve are one; zero = no limit
 
 	allowed []page   // patterns of pages, one at least
 	sites   []string // patterns of site keys; none = all

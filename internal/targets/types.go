@@ -31,14 +31,15 @@ func builtInLife(t captcha.Type) life {
 }
 
 // poolableType is a type that can be solved ahead, as a string.
-var poolableType = textual{words: anyType.words, parse: func(e expansion) (any, string) {
+var poolableType = textual{words: poolableWord.words, parse: func(e expansion) (any, string) {
 	if reason := unpoolableType(e.text); reason != "" {
 		return e.text, reason
 	}
-	return anyType.parse(e)
+	return poolableWord.parse(e)
 }}
 
-var anyType = word(captcha.Types()...)
+// poolableWord is one of the poolable types, without the reasons why another is none.
+var poolableWord = word(captcha.Types()...)
 
 // solvableType is a type that can be asked for now, as a string.
 var solvableType = word(captcha.SolvableTypes()...)

@@ -20,6 +20,7 @@ import (
 type Claims interface {
 	Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim, error)
 	Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error)
+	LetGo(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error
 	End(ctx context.Context, key captcha.ID, fence int64, e pool.ClaimEnd) (ok bool, err error)
 	Count(ctx context.Context, requests map[pool.SavingsSource]int) error
 	Days(ctx context.Context) ([]pool.SavingsDay, error)
@@ -47,6 +48,7 @@ var Suite = map[string]func(*testing.T, Open){
 	"TakeoverAfterTheLease":      testTakeoverAfterTheLease,
 	"AHolderThatHoldsKeepsIt":    testAHolderThatHoldsKeepsIt,
 	"OneOfManyTakesOver":         testOneOfManyTakesOver,
+	"AClaimIsLetGo":              testAClaimIsLetGo,
 	"AnOldHolderChangesNothing":  testAnOldHolderChangesNothing,
 	"AnEndIsOnce":                testAnEndIsOnce,
 	"ASolveHasALongest":          testASolveHasALongest,
@@ -57,7 +59,7 @@ var Suite = map[string]func(*testing.T, Open){
 	"AnErrorIsForgotten":         testAnErrorIsForgotten,
 	"AFailureBesideANewerSolve":  testAFailureBesideANewerSolve,
 	"KeysAreApart":               testKeysAreApart,
-	"AnEndWakesAllReplicas":      testAnEndWakesAllReplicas,
+	"AllReplicasAreWoken":        testAllReplicasAreWoken,
 	"NothingIsLeft":              testNothingIsLeft,
 	"SharedRequestsAreCounted":   testSharedRequestsAreCounted,
 	"RequestsAreCountedExactly":  testRequestsAreCountedExactly,
@@ -137,6 +139,15 @@ func hold(t *testing.T, c Claims, key captcha.ID, fence int64, want bool) (wante
 		t.Fatalf("holding = %v, %v; want %v", mine, err, want)
 	}
 	return wanted
+}
+
+// letGo ends the lease of a claim where it is this holder's, with the identity that it
+// took from.
+func letGo(t *testing.T, c Claims, key captcha.ID, fence int64, identity captcha.ID) {
+	t.Helper()
+	if err := c.LetGo(t.Context(), key, fence, identity); err != nil {
+		t.Fatalf("letting go: %v", err)
+	}
 }
 
 // end checks whether a replica may end the solve.

@@ -188,6 +188,30 @@ func testOneOfManyTakesOver(t *testing.T, open Open) {
 	})
 }
 
+// A holder that lets go is replaced at once, and only the holder can let go.
+func testAClaimIsLetGo(t *testing.T, open Open) {
+	b := open(t, long)
+	for _, waits := range []bool{true, false} {
+		key, other := newKey(), newKey()
+		first := begin(t, b.Replicas[0], key)
+		solve := ""
+		if waits {
+			solve = first.Solve
+		}
+		letGo(t, b.Replicas[0], key, first.Fence+1, other)
+		is(t, "let go by who does not hold it", enter(t, b.Replicas[1], key, solve), pool.ClaimSolving, first.Solve)
+		letGo(t, b.Replicas[0], key, first.Fence, other)
+		got := enter(t, b.Replicas[1], key, solve)
+		is(t, "let go", got, pool.ClaimHeld, first.Solve)
+		if got.Identity != other || got.Fence <= first.Fence {
+			t.Errorf("taken over: %+v from %+v", got, first)
+		}
+		letGo(t, b.Replicas[0], key, first.Fence, other)
+		is(t, "let go by who was replaced", enter(t, b.Replicas[2], key, solve), pool.ClaimSolving, first.Solve)
+		hold(t, b.Replicas[1], key, got.Fence, true)
+	}
+}
+
 // Who was replaced can neither hold nor end, whatever it brings; nor can who never held.
 func testAnOldHolderChangesNothing(t *testing.T, open Open) {
 	b := open(t, with(func(c *pool.ClaimTimes) { c.Lease = 50 * time.Millisecond }))

@@ -79,6 +79,13 @@ func (m *model) hold(fence int64, identity captcha.ID, now time.Time) (mine, wan
 	return true, now.Before(m.asked.Add(m.times.Wanted))
 }
 
+// letGo is what LetGo does.
+func (m *model) letGo(fence int64, identity captcha.ID, now time.Time) {
+	if fence == m.fence && m.running(now) {
+		m.identity, m.lease = identity, now
+	}
+}
+
 // end is what End must answer.
 func (m *model) end(fence int64, e pool.ClaimEnd, now time.Time) bool {
 	switch {
@@ -113,7 +120,7 @@ func testAnythingThatMayHappen(t *testing.T, open Open) {
 	rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) {
 		before := saved(t, b.Replicas[0])
 		story := story{t: t, b: b, key: newKey(), m: model{times: times, saved: before}, solves: []string{"", "unknown"}, fences: []int64{0, 7}}
-		steps := map[string]func(*rapid.T){"enter": story.enter, "hold": story.hold, "end": story.end}
+		steps := map[string]func(*rapid.T){"enter": story.enter, "hold": story.hold, "let go": story.letGo, "end": story.end}
 		if b.Exact {
 			steps["sleep"] = func(rt *rapid.T) {
 				time.Sleep(time.Duration(rapid.SampledFrom([]int{1, 29, 30, 49, 50, 79, 80, 100, 150}).Draw(rt, "ms")) * time.Millisecond)
@@ -189,6 +196,14 @@ func (s *story) hold(rt *rapid.T) {
 	gotMine, gotWanted, err := s.replica(rt).Hold(s.t.Context(), s.key, fence, identity)
 	if err != nil || gotMine != mine || gotWanted != wanted {
 		rt.Fatalf("holding by %d = %v, %v, %v; want %v, %v", fence, gotMine, gotWanted, err, mine, wanted)
+	}
+}
+
+func (s *story) letGo(rt *rapid.T) {
+	fence, identity := late(rt, s.fences, "fence"), s.identity(rt)
+	s.m.letGo(fence, identity, time.Now())
+	if err := s.replica(rt).LetGo(s.t.Context(), s.key, fence, identity); err != nil {
+		rt.Fatalf("letting go by %d: %v", fence, err)
 	}
 }
 

@@ -139,16 +139,20 @@ func testKeysAreApart(t *testing.T, open Open) {
 	is(t, "the other key", enter(t, b.Replicas[1], two, ""), pool.ClaimSolving, second.Solve)
 }
 
-// Every replica is woken when a solve ends, the one that ended it too.
-func testAnEndWakesAllReplicas(t *testing.T, open Open) {
+// Every replica is woken when a solve ends or is let go, the one that did it too.
+func testAllReplicasAreWoken(t *testing.T, open Open) {
 	b := open(t, long)
-	for _, e := range []pool.ClaimEnd{token("t", time.Minute), failure("why")} {
+	for _, wake := range []func(key captcha.ID, fence int64){
+		func(key captcha.ID, fence int64) { end(t, b.Replicas[0], key, fence, token("t", time.Minute), true) },
+		func(key captcha.ID, fence int64) { end(t, b.Replicas[0], key, fence, failure("why"), true) },
+		func(key captcha.ID, fence int64) { letGo(t, b.Replicas[0], key, fence, identityOf(key)) },
+	} {
 		woken := make([]bool, len(b.Replicas))
 		// A replica that does not listen yet hears of a later one.
 		for began := time.Now(); slices.Contains(woken, false); time.Sleep(5 * time.Millisecond) {
 			key := newKey()
 			got := begin(t, b.Replicas[0], key)
-			end(t, b.Replicas[0], key, got.Fence, e, true)
+			wake(key, got.Fence)
 			for told := time.Now(); time.Since(told) < 500*time.Millisecond && slices.Contains(woken, false); time.Sleep(time.Millisecond) {
 				for i := range woken {
 					woken[i] = woken[i] || b.Woken(i, key)

@@ -102,7 +102,6 @@ func TestOnAServer(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *postgrestest.Server){
 		"Claims":                 testClaims,
 		"AClaimOutlivesRestarts": testAClaimOutlivesRestarts,
-		"AClaimIsLetGo":          testAClaimIsLetGo,
 		"AnAnswerIsLost":         testAnAnswerIsLost,
 		"Away":                   testAway,
 		"NewerSchema":            testNewerSchema,

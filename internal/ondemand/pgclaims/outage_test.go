@@ -72,37 +72,6 @@ func testAClaimOutlivesRestarts(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// A holder that lets go is replaced at once, and only the holder can let go.
-func testAClaimIsLetGo(t *testing.T, server *postgrestest.Server) {
-	address := server.Database(t)
-	long := pool.ClaimTimes{Lease: time.Minute}
-	one, two := running(t, address, patient, long), running(t, address, patient, long)
-	letGo := func(fence int64) {
-		t.Helper()
-		if err := one.LetGo(t.Context(), key, fence, "another"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	held := must(t, one, "", pool.ClaimHeld)
-	letGo(held.Fence + 1)
-	must(t, two, held.Solve, pool.ClaimSolving)
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) { // until the other replica listens
-		if _, woken := two.woken.Load(key); woken {
-			break
-		}
-		if time.Since(began) > patient {
-			t.Fatal("not woken")
-		}
-		letGo(held.Fence)
-	}
-	got := must(t, two, held.Solve, pool.ClaimHeld)
-	if got.Solve != held.Solve || got.Identity != "another" || got.Fence <= held.Fence {
-		t.Errorf("taken over: %+v from %+v", got, held)
-	}
-	letGo(held.Fence)
-	must(t, two, "", pool.ClaimSolving)
-}
-
 // An answer that was lost changes nothing: who began a solve or took it over holds it,
 // and who ended it has ended it.
 func testAnAnswerIsLost(t *testing.T, server *postgrestest.Server) {

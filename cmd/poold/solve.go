@@ -15,12 +15,8 @@ import (
 	"poold/internal/targets"
 )
 
-const (
-	// mostPicture is how many bytes a picture can have, as the daemon says too.
-	mostPicture = 1 << 20
-	// solveGrace is how long after its time-out the daemon may take to answer.
-	solveGrace = 30 * time.Second
-)
+// solveGrace is how long after its time-out the daemon may take to answer.
+const solveGrace = 30 * time.Second
 
 // solve has a running daemon solve one CAPTCHA now, and prints the token alone.
 func solve(ctx context.Context, c *command) error {
@@ -118,14 +114,14 @@ func readPicture(name string) (string, error) {
 		return "", fmt.Errorf("reading the picture: %w", err)
 	}
 	defer func() { _ = file.Close() }() // it was read only
-	picture, err := io.ReadAll(io.LimitReader(file, mostPicture+1))
+	picture, err := io.ReadAll(io.LimitReader(file, targets.MostPicture+1))
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("reading the picture: %w", err)
 	case len(picture) == 0:
 		return "", fmt.Errorf("the picture %s is empty", name)
-	case len(picture) > mostPicture:
-		return "", fmt.Errorf("the picture %s has more than %d bytes (1 MiB)", name, mostPicture)
+	case len(picture) > targets.MostPicture:
+		return "", fmt.Errorf("the picture %s has more than %d bytes (1 MiB)", name, targets.MostPicture)
 	}
 	return base64.StdEncoding.EncodeToString(picture), nil
 }

@@ -235,7 +235,7 @@ var solveFields = slices.Concat([]field{
 	{key: "language", kind: form(`^[a-z]{2}$`, "a code of ISO 639-1 such as en"), doc: "Of a picture's text. Default: not said."},
 	{key: "instructions", kind: anyText, doc: "For the person who reads the picture."},
 }), []field{
-	{key: "timeout", kind: duration{time.Second, LongestSolve}, preset: 2 * time.Minute, doc: "How long the caller waits."},
+	{key: "timeout", kind: duration{time.Second, longestSolve}, preset: 2 * time.Minute, doc: "How long the caller waits."},
 	{key: "dedup", kind: word(DedupRequest, DedupIdentity), preset: DedupRequest,
 		doc: "request: a solve is shared by one Idempotency-Key alone; identity: by all that ask for the same."},
 	{key: "dedup_proxy", kind: boolean{}, preset: false, doc: "Whether the proxy counts for dedup: identity."},

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// LongestSolve is how long a caller of POST /solve can wait.
-	LongestSolve = 300 * time.Second
+	// longestSolve is how long a caller of POST /solve can wait.
+	longestSolve = 300 * time.Second
 
-	// mostPicture is how many bytes a picture can have, as the services say.
-	mostPicture = 1 << 20
+	// MostPicture is how many bytes a picture can have, as the services say.
+	MostPicture = 1 << 20
 
 	// mostLetters is how long the text of a picture can be.
 	mostLetters = 100
@@ -89,7 +89,7 @@ func (s *SolveRequest) rules(rec record) {
 
 // picture is the bytes of a picture, which are base64 in the request, as a []byte. No
 // message quotes it.
-var picture = textual{most: 2 * mostPicture, parse: func(e expansion) (any, string) {
+var picture = textual{most: 2 * MostPicture, parse: func(e expansion) (any, string) {
 	if strings.HasPrefix(e.text, "data:") {
 		return nil, "must be base64 alone: remove all up to the first comma"
 	}
@@ -99,8 +99,8 @@ var picture = textual{most: 2 * mostPicture, parse: func(e expansion) (any, stri
 		return nil, "must be the picture's bytes as base64, with + and /, padded with ="
 	case len(bytes) == 0:
 		return nil, "must not be empty"
-	case len(bytes) > mostPicture:
-		return nil, fmt.Sprintf("must be at most %d bytes (1 MiB), not %d", mostPicture, len(bytes))
+	case len(bytes) > MostPicture:
+		return nil, fmt.Sprintf("must be at most %d bytes (1 MiB), not %d", MostPicture, len(bytes))
 	}
 	return bytes, ""
 }}

@@ -220,7 +220,7 @@ func TestLargestPicture(t *testing.T) {
 }
 
 func largest() (body, data []byte) {
-	data = make([]byte, mostPicture)
+	data = make([]byte, MostPicture)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(data)
 	return []byte(`{"type":"image","image":"` + base64.StdEncoding.EncodeToString(data) + `"}`), data
 }
@@ -287,11 +287,11 @@ func FuzzReadSolve(f *testing.F) {
 		id := r.Identity
 		image := id.Type == captcha.Image
 		switch {
-		case !slices.Contains(captcha.SolvableTypes(), id.Type), r.Timeout < time.Second, r.Timeout > LongestSolve,
+		case !slices.Contains(captcha.SolvableTypes(), id.Type), r.Timeout < time.Second, r.Timeout > longestSolve,
 			r.Dedup != DedupRequest && r.Dedup != DedupIdentity, (id.Proxy == "") != (id.ProxyType == ""),
 			image != (r.Image != nil), image != (id.Picture.SHA256 != ""), image == (id.Pageurl != ""), !image && id.Picture != (captcha.Picture{}),
 			(id.GT != "") != (id.Type == captcha.GeeTest), (id.CaptchaID != "") != (id.Type == captcha.GeeTestV4),
-			(id.Sitekey != "") != slices.Contains(captcha.Types(), id.Type), !printable.MatchString(fmt.Sprint(id)), len(r.Image) > mostPicture:
+			(id.Sitekey != "") != slices.Contains(captcha.Types(), id.Type), !printable.MatchString(fmt.Sprint(id)), len(r.Image) > MostPicture:
 			t.Fatalf("%+v", r)
 		}
 	})

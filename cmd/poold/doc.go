@@ -8,7 +8,7 @@
 //
 // The daemon is the command serve. serve.go wires the packages together and is the
 // place to see who gives what to whom; lifecycle.go starts and stops it in stages;
-// reload.go puts a changed file in force. listen.go opens its port and redis.go its
-// Redis, providers.go makes the clients of the file's providers, simulated.go runs
-// the one that is built in.
+// reload.go puts a changed file in force. listen.go opens its port, redis.go its Redis
+// and dedup.go what keeps the claims of shared solves; providers.go makes the clients of
+// the file's providers, simulated.go runs the one that is built in.
 package main

@@ -4,8 +4,8 @@
 // # Place in the flow
 //
 // pools.yaml → targets.Set → refill → purchase → provider → purchase → pool → httpapi → the caller.
-// It asks the stock for a token and shows the snapshots of package status; it buys
-// nothing and decides nothing about buying. Two things come the other way: a caller's
+// It asks the stock for a token, or package ondemand for a solve, and shows the snapshots
+// of package status; it buys nothing. Two things come the other way: a caller's
 // report on its token goes to stock and buyer (report.go), and a provider's callback to
 // the buyer (callback.go).
 //
@@ -27,7 +27,8 @@
 // Handlers are methods of a small type for each area, which holds what that area needs
 // and nothing else. The interfaces stand beside the type that uses them.
 //
-//	tokens     token.go              handing out
+//	tokens     token.go              handing out; tokenjson.go writes the answer
+//	solves     solve.go              one solve, now; solvejson.go has the answer and its id
 //	reports    report.go             how a token did
 //	admin      admin.go, warm.go     what an operator changes
 //	pages      status.go, page.go    the status, for people and programs
@@ -41,7 +42,7 @@
 //   - A token leaves at most once: it goes back into the stock only if its
 //     caller hung up before a single byte of the answer was written, which is
 //     known because every connection counts its written bytes (conns.go), and
-//     never if the request carried an Idempotency-Key.
+//     never if the request carried an Idempotency-Key or shares its solve.
 //   - A caller that waited is checked again, key, scope and target, before it gets
 //     its token: a reload may have changed what it may do.
 //   - A right key is found in the same time as a wrong one, and before wrong keys of

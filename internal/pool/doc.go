@@ -119,7 +119,8 @@
 //   - A process keeps nothing of an identity that nobody asked for in the last
 //     minute, and no mutex over an exchange with Redis.
 //   - A text lives once in an identity: a landing with the text of a token that is
-//     not dead yet, taken or not, ends its order as failed.
+//     not dead yet, taken or not, ends its order as failed. Texts of pictures may come
+//     again (Landing.Repeats).
 //   - An order ends once: the script that removes it appends the token.
 //   - What a replica does for an order (submit, settle by polling, give up) is
 //     checked against the order's owner in the script that writes it. A lease

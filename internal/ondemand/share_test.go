@@ -91,8 +91,8 @@ func TestTheSolveBelongsToTheClaim(t *testing.T) {
 	})
 }
 
-// A holder that is killed is replaced within 10 s, and what it had bought is taken: its
-// order, its landed token, or what it had taken but not told.
+// Who waits for a holder that is killed while its order is under way is served within 10 s,
+// by that order. The end-to-end tests kill it after the landing too.
 func TestADeadHolderIsReplaced(t *testing.T) {
 	for _, after := range []time.Duration{3 * time.Second, 9900 * time.Millisecond} {
 		play(t, 2, func(t *testing.T, w *scenario) {
@@ -108,7 +108,7 @@ func TestADeadHolderIsReplaced(t *testing.T) {
 			if len(a.errs) > 0 || len(a.tokens) != 1 || w.service.sold() != 1 {
 				t.Errorf("killed after %v: %d tokens, %d bought, %v", after, len(a.tokens), w.service.sold(), a.errs)
 			}
-			if took := time.Since(killed); took > 20*time.Second {
+			if took := time.Since(killed); took > 10*time.Second {
 				t.Errorf("killed after %v: served %v later", after, took)
 			}
 		})

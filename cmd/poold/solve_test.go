@@ -9,13 +9,14 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"poold/internal/pool/redistest"
-	"poold/internal/postgres/postgrestest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"poold/internal/pool/redistest"
+	"poold/internal/postgres/postgrestest"
 )
 
 // buying is a file in which /solve may buy.

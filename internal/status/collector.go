@@ -251,9 +251,8 @@ func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
 			target.cannotBuy(why)
 		}
 	}
-	snapshot := newSnapshot(&document, seen, read)
-	snapshot.guests = onDemand.tell(&document)
-	return snapshot
+	guests := onDemand.tell(&document)
+	return newSnapshot(&document, seen, read, guests)
 }
 
 // statuses returns what refill says of each target, and how its stock is to be judged.

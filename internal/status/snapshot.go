@@ -19,8 +19,8 @@ type Snapshot struct {
 	encode     func() ([]byte, error)
 }
 
-func newSnapshot(document *Document, seen []observation, budgetRead bool) *Snapshot {
-	return &Snapshot{Document: document, seen: seen, budgetRead: budgetRead, encode: sync.OnceValues(func() ([]byte, error) {
+func newSnapshot(document *Document, seen []observation, budgetRead bool, guests *pool.GuestStock) *Snapshot {
+	return &Snapshot{Document: document, seen: seen, budgetRead: budgetRead, guests: guests, encode: sync.OnceValues(func() ([]byte, error) {
 		body, err := json.Marshal(document)
 		if err != nil {
 			return nil, fmt.Errorf("encoding the status: %w", err)

@@ -93,7 +93,8 @@ type Buyer interface {
 	Providers(ctx context.Context, at time.Time) []purchase.Status
 }
 
-// Claims says who solves for a key, over all replicas. A call that wakes those who wait
+// Claims says who solves for a key, over all replicas; *pool.Claims and *pgclaims.Claims
+// implement it. A call that wakes those who wait
 // makes Service.Kick be called with the key at each replica.
 type Claims interface {
 	Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim, error)
@@ -105,8 +106,8 @@ type Claims interface {
 	End(ctx context.Context, key captcha.ID, fence int64, e pool.ClaimEnd) (ok bool, err error)
 }
 
-// Savings counts the requests by how they came by their tokens. Those that shared one
-// are counted by Claims.Enter.
+// Savings counts the requests by how they came by their tokens; who implements Claims
+// does so. Those that shared one are counted by Claims.Enter.
 type Savings interface {
 	Count(ctx context.Context, requests map[pool.SavingsSource]int) error
 }

@@ -82,8 +82,8 @@ type Guests interface {
 	Survey(ctx context.Context) (pool.GuestStock, error)
 }
 
-// Savings knows how requests to POST /solve came by their tokens; *pool.Claims
-// implements it.
+// Savings knows how requests to POST /solve came by their tokens; *pool.Claims and
+// *pgclaims.Claims implement it.
 type Savings interface {
 	// Days tells of the last days, today first.
 	Days(ctx context.Context) ([]pool.SavingsDay, error)

@@ -4,7 +4,7 @@ package pooltest
 
 import "poold/internal/pool"
 
-// Store is a pool.Store with the methods of all its parts.
+// Store is a pool.Store with the methods of those of its parts that targets use.
 type Store struct {
 	*pool.Store
 	*pool.Tokens

@@ -94,8 +94,8 @@ type Buyer interface {
 }
 
 // Claims says who solves for a key, over all replicas; *pool.Claims and *pgclaims.Claims
-// implement it. A call that wakes those who wait
-// makes Service.Kick be called with the key at each replica.
+// implement it. A call that wakes those who wait makes Service.Kick be called with the key
+// at each replica.
 type Claims interface {
 	Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim, error)
 	// Hold renews the lease and says whose stock the holder takes from. wanted: other

@@ -212,7 +212,7 @@ func (gs *guests) kickLocked(g *guest) {
 	}
 }
 
-// answer ends the wait of those calls that came last and have no order, of most so many.
+// answer ends the wait of those calls that came last and have no order, at most so many.
 func (gs *guests) answer(g *guest, most int, err error) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()

@@ -242,7 +242,7 @@ func TestClaimsWithoutRedis(t *testing.T) {
 	_, ending := s.Claims.End(t.Context(), "k", 1, ClaimEnd{})
 	_, telling := s.Claims.Days(t.Context())
 	for what, err := range map[string]error{
-		"entering": entering, "holding": holding, "ending": ending, "telling": telling,
+		"entering": entering, "holding": holding, "letting go": s.Claims.LetGo(t.Context(), "k", 1, "x"), "ending": ending, "telling": telling,
 		"counting": s.Claims.Count(t.Context(), map[SavingsSource]int{SavedPool: 1}),
 	} {
 		if !errors.Is(err, ErrDown) {

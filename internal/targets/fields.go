@@ -36,7 +36,7 @@ var pools = section{fields: []field{
 	{key: "redis", kind: redis, doc: "Where tokens wait. All of it needs a restart."},
 	{key: "providers", kind: list{item: provider, named: true}, must: true,
 		doc: "The solving services, in the order in which they are tried. One whose key is empty is left out."},
-	{key: "budget", kind: totalBudget, doc: "The most solves that are bought over all targets."},
+	{key: "budget", kind: totalBudget, doc: "The most solves that are bought over all targets, and by POST /solve."},
 	{key: "dead_letters", kind: deadLetters, doc: "Callbacks that came while Redis was away. Needs a restart."},
 	{key: "solve", kind: solve, doc: "What POST /solve may buy beyond the targets' identities. Without this section: nothing."},
 	{key: "dedup", kind: dedup, doc: "Where callers of POST /solve that ask for `dedup: identity` find each other. Needs a restart."},

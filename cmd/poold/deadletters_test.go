@@ -84,7 +84,7 @@ func TestStatusTable(t *testing.T) {
  "dedup":{"requests":60,"shared":20,"saved_pct":33.3,"reason":""}}`
 	printed, code, _ := askDaemon(t, 200, document, "status")
 	for _, part := range []string{
-		"starved, failing, mostly_rejected  ", "0.105123", "8/10 an hour, 77/500 a day\n", "  1/2 a day\n", "budget over all targets: 12/20000 a day\n",
+		"starved, failing, mostly_rejected  ", "0.105123", "8/10 an hour, 77/500 a day\n", "  1/2 a day\n", "overall budget: 12/20000 a day\n",
 		"dead letters: 3 (poold dead-letters list)\n", "\n\nlogin: why\nlogin: held by credit\nlogin: a fixed depth would have\nlogin: 99 % needs\n\ncheckout: adaptive would have\n\npoold",
 		"DEPTH  WANT        REFILL    ORDERS", "  5      7 (warm 6)  adaptive  0", "  3      2           fixed     0", "  4 (warm)  ", "  yes\n", "  no\n", "UNKNOWN", "LOST",
 		"\non-demand solves: guests 7, fresh 2, orders 5, waiting 3, requests 90, bought 96, solved 84, failed 7, spent 0.25; budget 33/300 a day\n" +

@@ -23,7 +23,7 @@ var mayImport = map[string][]string{
 	"internal/pool/redistest":        {},
 	"internal/spool":                 {},
 	"internal/purchase":              {"internal/captcha", "internal/provider", "internal/pool", "internal/spool"},
-	"internal/ondemand":              {"internal/captcha", "internal/purchase", "internal/pool", "internal/provider"},
+	"internal/ondemand":              {"internal/captcha", "internal/purchase", "internal/pool"},
 	"internal/ondemand/claimtest":    {"internal/captcha", "internal/pool"},
 	"internal/ondemand/pgclaims":     {"internal/captcha", "internal/pool", "internal/postgres"},
 	"internal/refill":                {"internal/captcha", "internal/targets", "internal/purchase", "internal/pool", "internal/refill/policy"},

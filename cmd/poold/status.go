@@ -97,7 +97,7 @@ func writeStatus(w io.Writer, d *status.Document) error {
 		fmt.Fprintf(&text, "%s\n", d.Redis.Reason)
 	}
 	if d.Budget != nil {
-		fmt.Fprintf(&text, "budget over all targets: %s\n", used(d.Budget, "a day"))
+		fmt.Fprintf(&text, "overall budget: %s\n", used(d.Budget, "a day"))
 	}
 	writeOnDemand(&text, d)
 	if d.DeadLetters > 0 {

@@ -25,6 +25,11 @@ type Solver interface {
 	Solve(ctx context.Context, r ondemand.Request) (pool.Token, error)
 }
 
+// Returner takes back tokens that nobody received.
+type Returner interface {
+	Return(t pool.Token) error
+}
+
 // solves are the routes of on-demand solves.
 type solves struct {
 	solver   Solver
@@ -34,11 +39,6 @@ type solves struct {
 	metrics  *Metrics
 	log      *slog.Logger
 	stopping *atomic.Bool // of the Server
-}
-
-// Returner takes back tokens that nobody received.
-type Returner interface {
-	Return(t pool.Token) error
 }
 
 // solve is POST /solve.
@@ -61,7 +61,7 @@ func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *call) error {
 	}
 	returnable := request.Share == nil && request.Take.Idempotency == ""
 	// A reload may have taken the key away, or what it may ask for.
-	if _, err := s.readmit(r, c, asked); err != nil {
+	if err := s.readmit(r, c, asked); err != nil {
 		s.giveBack(r.Context(), c, &token, returnable)
 		return err
 	}
@@ -156,19 +156,19 @@ func (s *solves) admit(a *access, caller *caller, id captcha.Identity) (*target,
 }
 
 // readmit checks a caller again that waited.
-func (s *solves) readmit(r *http.Request, c *call, asked targets.SolveRequest) (*target, error) {
+func (s *solves) readmit(r *http.Request, c *call, asked targets.SolveRequest) error {
 	now := s.gate.access()
 	if now == c.access {
-		return c.target, nil
+		return nil
 	}
 	caller, err := now.who(c.route, r)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = caller.entitled(c.route, r)
 	}
-	if err := caller.entitled(c.route, r); err != nil {
-		return nil, err
+	if err == nil {
+		_, err = s.admit(now, caller, asked.Identity)
 	}
-	return s.admit(now, caller, asked.Identity)
+	return err
 }
 
 // isHeld reports whether nothing is bought for a target until a person does something.

@@ -32,7 +32,7 @@ func (e *BudgetError) Error() string {
 	whose := "the target's budget"
 	switch e.Of {
 	case pool.Overall:
-		whose = "the budget over all targets"
+		whose = "the overall budget"
 	case pool.OfGuests:
 		whose = "the budget over all solves that no target has"
 	}

@@ -25,12 +25,12 @@ func TestBudgetsRefuse(t *testing.T) {
 		age    time.Duration // of what uses them up
 		want   BudgetError
 		text   string
-		booked int // in the budget over all targets, afterwards
+		booked int // in the overall budget, afterwards
 		asked  string
 	}{
 		"over all targets": {
 			// It is asked twice.
-			0, 0, 1, 23 * time.Hour, BudgetError{Of: pool.Overall, RetryAfter: time.Hour - askAgain}, "over all targets", 1, "book",
+			0, 0, 1, 23 * time.Hour, BudgetError{Of: pool.Overall, RetryAfter: time.Hour - askAgain}, "overall", 1, "book",
 		},
 		"the target's of the hour": {
 			1, 0, 2, 53 * time.Minute, BudgetError{RetryAfter: 7 * time.Minute}, "the target's", 1, "place",
@@ -69,7 +69,7 @@ func TestBudgetsRefuse(t *testing.T) {
 	}
 }
 
-// Without a budget over all targets nobody asks Redis for one.
+// Without a overall budget nobody asks Redis for one.
 func TestNoBudgetBooksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestBuyer(t, 1)
@@ -94,7 +94,7 @@ func TestNoBudgetBooksNothing(t *testing.T) {
 	})
 }
 
-// What is left of the budget over all targets is told with it.
+// What is left of the overall budget is told with it.
 func TestBooked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestBuyer(t, 2)

@@ -26,7 +26,7 @@
 //
 //	Admit    a local slot at the first provider that may be asked now
 //	Buy      a place at the provider, counted in Redis over all replicas, then one in
-//	         the budget over all targets, then for a guest (an identity that no target
+//	         the overall budget, then for a guest (an identity that no target
 //	         has) one in the budget over all guests, then the order beside the stock:
 //	         the depth sentence and the target's budgets are judged there, in one
 //	         script; a refusal gives the reservations back. Then, in the order's

@@ -301,7 +301,7 @@ func (w *testRedis) placeFor(name string, order pool.Ref) time.Duration {
 	return time.Until(time.UnixMilli(int64(ends)))
 }
 
-// booked are the orders in the budget over all targets.
+// booked are the orders in the overall budget.
 func (w *testRedis) booked() []string { return w.bookedOf(pool.Overall) }
 
 // bookedOf are the orders in a shared budget.

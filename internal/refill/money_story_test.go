@@ -66,13 +66,13 @@ func TestEachBudgetHoldsAlone(t *testing.T) {
 	}
 }
 
-// The budget over all targets can be raised at any time, which no kick tells.
+// The overall budget can be raised at any time, which no kick tells.
 func TestBudgetOverAllTargets(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		w.buyer.SetBudget(3)
 		w.apply(target("login", 5))
 		w.after(20 * time.Second)
-		if n := w.status("login"); w.provider.asked() != 3 || n.State != Budget || !strings.Contains(n.Reason, "over all targets") {
+		if n := w.status("login"); w.provider.asked() != 3 || n.State != Budget || !strings.Contains(n.Reason, "overall") {
 			t.Errorf("%d bought, status %+v", w.provider.asked(), n)
 		}
 		w.buyer.SetBudget(5)

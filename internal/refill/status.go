@@ -182,7 +182,7 @@ func (s *status) outOfBudget(err *purchase.BudgetError, at time.Time) (news bool
 	news = s.now.State != Budget
 	whose := "the budget of this target"
 	if err.Of == pool.Overall {
-		whose = "the budget over all targets"
+		whose = "the overall budget"
 	}
 	until := at.Add(err.RetryAfter)
 	s.setLocked(Budget, fmt.Sprintf("%s is used up; there is room again at %s", whose, until.UTC().Format(time.RFC3339)))

@@ -26,7 +26,7 @@ const (
 	// providersLife is longer: every caller that finds a pool empty asks.
 	providersLife = time.Second
 	// providersLimit and budgetLimit bound the reading of what is under way at the
-	// providers and of the budget over all targets, so that a status comes within a
+	// providers and of the overall budget, so that a status comes within a
 	// second.
 	providersLimit = 250 * time.Millisecond
 	budgetLimit    = 200 * time.Millisecond
@@ -66,7 +66,7 @@ type Refill interface {
 // Purchases knows how the buying does, over all targets; *purchase.Buyer implements it.
 type Purchases interface {
 	Providers(ctx context.Context, at time.Time) []purchase.Status
-	// Booked returns what is used of the budget over all targets; perDay 0 = there is
+	// Booked returns what is used of the overall budget; perDay 0 = there is
 	// none.
 	Booked(ctx context.Context) (used, perDay int, err error)
 	// BookedForGuests returns what is used of the budget over all guests in the last
@@ -118,7 +118,7 @@ type Collector struct {
 	Sources
 
 	surveyor  surveyor
-	booked    atomic.Pointer[Usage] // of the budget over all targets, as last read; nil = there is none
+	booked    atomic.Pointer[Usage] // of the overall budget, as last read; nil = there is none
 	guests    told[guests]
 	savings   told[[]pool.SavingsDay]
 	stopping  atomic.Bool

@@ -44,8 +44,8 @@ var (
 	descReports   = everyTarget("reports_total", "Reports of callers on their tokens: accepted, rejected.", "outcome")
 	descSpend     = everyTarget("spend_total", "What was spent since the identity was first seen, by the file's prices.")
 
-	descBudgetUsed  = everyTarget("budget_used", "Solves bought in the last hour or day; target * is the budget over all targets.", "window")
-	descBudgetLimit = everyTarget("budget_limit", "Solves that may be bought in an hour or a day; target * is the budget over all targets.", "window")
+	descBudgetUsed  = everyTarget("budget_used", "Solves bought in the last hour or day; target * is the overall budget.", "window")
+	descBudgetLimit = everyTarget("budget_limit", "Solves that may be bought in an hour or a day; target * is the overall budget.", "window")
 
 	descGuests = describe("solve_guests", "Identities that POST /solve was asked for, that no target has, and of which anything is still known."+everywhere)
 	// No counter: what is kept is a count for each day.

@@ -141,7 +141,7 @@ pools.yaml:95: server.callback_secrets[1]: the secret is empty, so it is left ou
 pools.yaml:100: server.keys.ci.targets[1]: no target matches this
 pools.yaml:106: server.keys.absent: the key is empty, so this entry is left out: set EMPTY
 pools.yaml:108: solve: no key of server.keys has the scope solve, so nobody may ask
-pools.yaml:112: solve.budget.per_day: is above the budget over all targets (30000 of 20000), which stops everything first
+pools.yaml:112: solve.budget.per_day: is above the overall budget (30000 of 20000), which stops everything first
 `; !sameLines(got, want) {
 		t.Errorf("warnings:\n%s\nwant:\n%s", got, want)
 	}

@@ -86,7 +86,7 @@ func (r *reader) solve(rec record, set *Set, inherited rawTarget) {
 	}
 	rec.budgetRules(s.Budget)
 	if most := set.Budget.PerDay; most > 0 && s.Budget.PerDay > most {
-		budget.at("per_day").warn("is above the budget over all targets (%d of %d), which stops everything first", s.Budget.PerDay, most)
+		budget.at("per_day").warn("is above the overall budget (%d of %d), which stops everything first", s.Budget.PerDay, most)
 	}
 	mayAsk := func(k Key) bool { return slices.Contains(k.Scopes, ScopeSolve) }
 	if len(set.Server.Keys) > 0 && !slices.ContainsFunc(set.Server.Keys, mayAsk) {

@@ -200,7 +200,7 @@ func TestSolveWarnings(t *testing.T) {
 		{key("solve") + usual, ""},
 		{key("token, admin") + usual, "pools.yaml:2: solve: " + nobody + "\n"},
 		{"budget: {per_day: 5}\n" + usual, ""},
-		{"budget: {per_day: 4}\n" + usual, "pools.yaml:4: solve.budget.per_day: is above the budget over all targets (5 of 4), which stops everything first\n"},
+		{"budget: {per_day: 4}\n" + usual, "pools.yaml:4: solve.budget.per_day: is above the overall budget (5 of 4), which stops everything first\n"},
 		{withSolve("pages: ['https://example.*/*', 'https://*.com/*', 'https://a.b-*.com/*']"),
 			"pools.yaml:4: solve.pages[0]: " + open + "\npools.yaml:4: solve.pages[1]: " + open + "\npools.yaml:4: solve.pages[2]: " + open + "\n"},
 		{strings.Replace(usual, "per_day: 5", "per_day: 5, per_hour: 6", 1),

@@ -27,7 +27,7 @@ const (
 type guest struct {
 	id     captcha.ID
 	calls  []*call // in the order in which they came
-	orders int     // placed here and not ended
+	orders int     // placed here and not ended, and failures that no caller was told of yet
 	queued bool    // a placer looks at it, or will
 	kicked bool    // something happened since the placer looked
 }
@@ -40,6 +40,9 @@ type call struct {
 	once   string
 	came   time.Time
 	cancel context.CancelCauseFunc // ends its wait
+	// failure is the end of an order that it is told of; nil = none. Where it has got a
+	// token meanwhile, that is another caller's to be told.
+	failure error
 }
 
 // guests are those that are asked for at this replica. It is safe for concurrent use.
@@ -143,8 +146,10 @@ func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
 	defer cancel(nil)
 	c := &call{spec: r.Guest.Spec, once: r.Take.Idempotency, came: time.Now(), cancel: cancel}
 	g := gs.enter(r.Take.ID, c)
-	defer gs.leave(g, c)
+	served := false
+	defer func() { gs.leave(g, c, served) }()
 	token, err := gs.tokens.Take(waiting, r.Take)
+	served = err == nil
 	if err != nil && waiting.Err() != nil {
 		err = context.Cause(waiting)
 	}
@@ -166,11 +171,20 @@ func (gs *guests) enter(id captcha.ID, c *call) *guest {
 	return g
 }
 
-// leave takes a call out of its guest.
-func (gs *guests) leave(g *guest, c *call) {
+// leave takes a call out of its guest. A failed order is over when a caller without a
+// token was told of it: else the last one would have a second order placed, since the
+// token that it waits for went to a caller that was told in vain.
+func (gs *guests) leave(g *guest, c *call, served bool) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	g.calls = slices.DeleteFunc(g.calls, func(other *call) bool { return other == c })
+	if c.failure != nil {
+		g.orders--
+		if served && len(g.calls) > 0 {
+			gs.failLocked(g, c.failure)
+		}
+		gs.kickLocked(g)
+	}
 	gs.forgetLocked(g)
 }
 
@@ -253,17 +267,21 @@ func (gs *guests) endedLocked(g *guest, r purchase.Result) {
 		}
 		g.calls = nil
 	case r.Outcome == purchase.Failed && len(g.calls) > 0:
-		gs.failLocked(g, g.calls[0], &SolveError{Reason: r.Err.Error()})
+		gs.failLocked(g, &SolveError{Reason: r.Err.Error()})
 	}
 	gs.kickLocked(g)
 }
 
-// failLocked answers a call, and those that hold its ticket with it.
-func (gs *guests) failLocked(g *guest, first *call, err error) {
+// failLocked answers the call that has waited longest, and those that hold its ticket
+// with it. Until that one has left, the failed order counts as under way.
+func (gs *guests) failLocked(g *guest, failure error) {
+	first := g.calls[0]
+	first.failure = failure
+	g.orders++
 	g.calls = slices.DeleteFunc(g.calls, func(c *call) bool {
 		mine := c == first || c.once != "" && c.once == first.once
 		if mine {
-			c.cancel(err)
+			c.cancel(failure)
 		}
 		return mine
 	})

@@ -2,12 +2,14 @@ package ondemand
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
@@ -44,6 +46,39 @@ func TestAFailedOrderAnswersOneCaller(t *testing.T) {
 			t.Errorf("the next one: %+v, %v", token, err)
 		}
 	})
+}
+
+// Where the caller that is told of a failure has just got another's token, the next one
+// is told, and until then no order is lacking.
+func TestAFailureIsToldToWhoGotNothing(t *testing.T) {
+	gs := &guests{of: map[captcha.ID]*guest{}, dueBell: make(chan struct{}, 1)}
+	var waits []context.Context
+	var calls []*call
+	var g *guest
+	for range 3 {
+		wait, cancel := context.WithCancelCause(t.Context())
+		c := &call{cancel: cancel}
+		waits, calls, g = append(waits, wait), append(calls, c), gs.enter("x", c)
+	}
+	g.orders = 2 // that of the second one has brought the token that the first one has
+	gs.ended(g, purchase.Result{Outcome: purchase.Failed, Err: context.DeadlineExceeded})
+	if len(g.uncoveredLocked()) > 0 {
+		t.Error("an order is lacking before anybody without a token was told")
+	}
+	gs.leave(g, calls[0], true)
+	var failure *SolveError
+	if !errors.As(context.Cause(waits[1]), &failure) || waits[2].Err() != nil {
+		t.Errorf("the second call: %v, the third: %v", context.Cause(waits[1]), waits[2].Err())
+	}
+	gs.leave(g, calls[1], false)
+	if g.orders != 1 || len(g.uncoveredLocked()) > 0 {
+		t.Errorf("%d orders, %d calls lack one", g.orders, len(g.uncoveredLocked()))
+	}
+	gs.leave(g, calls[2], true)
+	gs.ended(g, purchase.Result{Outcome: purchase.Solved})
+	if len(gs.of) > 0 {
+		t.Error("the guest is remembered")
+	}
 }
 
 // The longest waiting caller is told of a failure, and those who hold its ticket.

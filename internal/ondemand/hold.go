@@ -46,12 +46,12 @@ func (h *holding) identity() captcha.ID {
 // hold solves for a claim, and ends it. It returns early where the claim has become
 // another replica's, or nobody waits any more.
 func (ss *shares) hold(ctx context.Context, sh *claimed, claim pool.Claim) {
+	h := &holding{claim: claim, from: claim.Identity}
 	waiters := ss.waitersOf(sh)
 	if len(waiters) == 0 {
-		ss.letGo(ctx, sh, claim)
+		ss.letGo(ctx, sh, h)
 		return
 	}
-	h := &holding{claim: claim, from: claim.Identity}
 	solving, cancel := context.WithCancelCause(ctx)
 	var leases sync.WaitGroup
 	leases.Go(func() { ss.keepHolding(solving, sh, h, cancel) })
@@ -63,9 +63,9 @@ func (ss *shares) hold(ctx context.Context, sh *claimed, claim pool.Claim) {
 	case err == nil:
 		ss.settle(ctx, sh, h, token, waiters[0].r)
 	case errors.Is(cause, errUnwanted), ctx.Err() != nil, errors.Is(err, pool.ErrClosed):
-		ss.letGo(ctx, sh, claim) // whoever comes next takes what has landed
+		ss.letGo(ctx, sh, h) // whoever comes next takes what has landed
 	case errors.Is(err, pool.ErrDown):
-		ss.letGo(ctx, sh, claim)
+		ss.letGo(ctx, sh, h)
 		ss.tell(sh, ss.waitersOf(sh), outcome{err: err})
 	case errors.Is(cause, errLost):
 	default:
@@ -174,8 +174,8 @@ func (ss *shares) fail(ctx context.Context, sh *claimed, h *holding, cause error
 }
 
 // letGo leaves a claim to who asks next.
-func (ss *shares) letGo(ctx context.Context, sh *claimed, claim pool.Claim) {
-	if err := ss.claims.LetGo(context.WithoutCancel(ctx), sh.key, claim.Fence, claim.Identity); err != nil {
+func (ss *shares) letGo(ctx context.Context, sh *claimed, h *holding) {
+	if err := ss.claims.LetGo(context.WithoutCancel(ctx), sh.key, h.claim.Fence, h.identity()); err != nil {
 		ss.log.Debug("a claim was not let go", "err", err)
 	}
 }

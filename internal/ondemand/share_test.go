@@ -255,6 +255,34 @@ func TestAHolderTakesWhatAnotherProxyBought(t *testing.T) {
 	})
 }
 
+// A holder that lets go leaves its order to one with yet another proxy, also where it had
+// found nothing of the holder before it.
+func TestWhoLetsGoLeavesItsOrder(t *testing.T) {
+	play(t, 1, func(t *testing.T, w *scenario) {
+		behind := func(proxy captcha.Secret) Request {
+			id := request("x").Guest.Spec.Identity
+			id.Proxy, id.ProxyType = proxy, "http"
+			return sharing(requestFor(id))
+		}
+		waitShortly := func(r Request) {
+			r.Take.Wait = time.Second
+			if _, err := w.replicas[0].Solve(t.Context(), r); err == nil {
+				t.Error("a token came before its time")
+			}
+			time.Sleep(6 * time.Second)
+		}
+		w.service.with(func() { w.service.fail = true })
+		waitShortly(behind("one.example.com:80"))
+		time.Sleep(10 * time.Second) // its order fails, and nobody is there to be told
+		w.service.with(func() { w.service.fail, w.service.lead = false, 30*time.Second })
+		waitShortly(behind("two.example.com:80"))
+		token, err := w.replicas[0].Solve(t.Context(), behind("three.example.com:80"))
+		if err != nil || token.Value != "answer of task-2" || w.service.sold() != 2 {
+			t.Errorf("%+v, %v, %d bought", token, err, w.service.sold())
+		}
+	})
+}
+
 // flaky are claims that sometimes do not answer.
 type flaky struct {
 	Claims

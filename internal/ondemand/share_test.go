@@ -3,6 +3,7 @@ package ondemand
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -352,4 +353,16 @@ func TestAStopSendsAwayWhoWaits(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Where too many solves are shared at once, who asks for one more is told to come again.
+func TestTooManyShares(t *testing.T) {
+	ss := &shares{of: map[captcha.ID]*claimed{}, begunBell: make(chan struct{}, 1)}
+	for i := range mostShares {
+		ss.of[captcha.ID(strconv.Itoa(i))] = &claimed{}
+	}
+	var full *pool.EmptyError
+	if _, err := ss.join(&waiter{r: sharing(request("x"))}); !errors.As(err, &full) || !full.Full {
+		t.Errorf("one more: %v", err)
+	}
 }

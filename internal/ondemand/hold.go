@@ -26,6 +26,7 @@ var (
 
 // holding is a claim while this replica holds it.
 type holding struct {
+	key   captcha.ID
 	claim pool.Claim
 	mu    sync.Mutex
 	from  captcha.ID // whose stock it takes from
@@ -46,7 +47,7 @@ func (h *holding) identity() captcha.ID {
 // hold solves for a claim, and ends it. It returns early where the claim has become
 // another replica's, or nobody waits any more.
 func (ss *shares) hold(ctx context.Context, sh *claimed, claim pool.Claim) {
-	h := &holding{claim: claim, from: claim.Identity}
+	h := &holding{key: sh.key, claim: claim, from: claim.Identity}
 	waiters := ss.waitersOf(sh)
 	if len(waiters) == 0 {
 		ss.letGo(ctx, sh, h)
@@ -67,7 +68,7 @@ func (ss *shares) hold(ctx context.Context, sh *claimed, claim pool.Claim) {
 	case errors.Is(err, pool.ErrDown):
 		ss.letGo(ctx, sh, h)
 		ss.tell(sh, ss.waitersOf(sh), outcome{err: err})
-	case errors.Is(cause, errLost):
+	case errors.Is(cause, errLost), errors.Is(err, errLost):
 	default:
 		if empty := (*pool.EmptyError)(nil); errors.As(err, &empty) && !empty.Full {
 			err = &SolveError{Reason: fmt.Sprintf("no token came within %v", pool.ClaimLongest)}
@@ -121,6 +122,10 @@ func (ss *shares) solve(ctx context.Context, h *holding, r Request) (pool.Token,
 			return token, err
 		}
 		h.takesFrom(own)
+		// Noted before anything is bought: this replica may die before it renews its lease.
+		if mine, _, err := ss.claims.Hold(ctx, h.key, h.claim.Fence, own); err == nil && !mine {
+			return pool.Token{}, errLost
+		}
 	}
 	return ss.take(ctx, r)
 }

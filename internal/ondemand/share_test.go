@@ -284,6 +284,35 @@ func TestWhoLetsGoLeavesItsOrder(t *testing.T) {
 	})
 }
 
+// A holder that dies right after it has bought for its own proxy leaves its order to one
+// with yet another proxy.
+func TestWhoDiesLeavesItsOrder(t *testing.T) {
+	play(t, 2, func(t *testing.T, w *scenario) {
+		behind := func(proxy captcha.Secret) Request {
+			id := request("x").Guest.Spec.Identity
+			id.Proxy, id.ProxyType = proxy, "http"
+			return sharing(requestFor(id))
+		}
+		w.service.with(func() { w.service.fail = true })
+		short := behind("one.example.com:80")
+		short.Take.Wait = time.Second
+		if _, err := w.replicas[0].Solve(t.Context(), short); err == nil {
+			t.Error("a token came before its time")
+		}
+		time.Sleep(16 * time.Second) // its order fails, and nobody is there to be told
+		w.service.with(func() { w.service.fail, w.service.lead = false, 30*time.Second })
+		var dead answers
+		dead.call(t.Context(), w.replicas[0], 1, behind("two.example.com:80"))
+		time.Sleep(1500 * time.Millisecond)
+		w.kill(w.replicas[0])
+		dead.calls.Wait()
+		token, err := w.replicas[1].Solve(t.Context(), behind("three.example.com:80"))
+		if err != nil || token.Value != "answer of task-2" || w.service.sold() != 2 {
+			t.Errorf("%+v, %v, %d bought", token, err, w.service.sold())
+		}
+	})
+}
+
 // flaky are claims that sometimes do not answer.
 type flaky struct {
 	Claims

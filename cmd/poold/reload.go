@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 
+	"poold/internal/captcha"
 	"poold/internal/targets"
 )
 
@@ -14,6 +15,13 @@ func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 	d.buyer.SetProviders(d.providers.entries(ctx, set))
 	d.buyer.SetBudget(set.Budget.PerDay)
 	d.manager.Apply(ctx, set)
+	ids := make([]captcha.ID, len(set.Targets))
+	for i := range set.Targets {
+		ids[i] = set.Targets[i].ID
+	}
+	if err := d.store.Guests.Leave(ctx, ids); err != nil {
+		d.log.Debug("targets may still count as guests for some minutes", "err", err)
+	}
 }
 
 // reapply puts the set of a reload in force. The daemon goes on where callbacks

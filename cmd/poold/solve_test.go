@@ -324,6 +324,27 @@ func TestGuestsComeBeforeStock(t *testing.T) {
 	}
 }
 
+// A guest that becomes a target by a reload is counted once, by the target.
+func TestAGuestBecomesATarget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quick(), terms{top: buying})
+	p := w.start(t)
+	if _, code, err := p.solve(t.Context(), http.DefaultClient, guest("new")); err != nil || code != http.StatusOK {
+		t.Fatalf("%d, %v", code, err)
+	}
+	file, err := os.ReadFile(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, w.config, string(file)+"  new: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: \"https://example.com/new\", owner: qa@example.com, depth: 0}\n")
+	within(t, 10*time.Second, "the target to count it", func() bool { return p.metrics()[`poold_bought_total{target="new"}`] == 1 })
+	within(t, 5*time.Second, "the guests not to", func() bool { return p.metrics()[`poold_bought_total{target="/solve"}`] == 0 })
+	if a, code, err := p.solve(t.Context(), http.DefaultClient, guest("new")); err != nil || code != http.StatusOK || a.Target != "new" {
+		t.Errorf("%d %+v, %v", code, a.Target, err)
+	}
+	within(t, 5*time.Second, "the books to balance", func() bool { return p.balance() == 2 })
+}
+
 // While PostgreSQL is away, who wants to share is told within a second; all else goes
 // on, and sharing does when the server is back. A schema of a newer version ends the
 // start.

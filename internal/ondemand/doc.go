@@ -9,7 +9,7 @@
 // A guest is an identity that is asked for and that no target has. Its stock has depth
 // 0: the depth sentence then lets as many orders be placed as callers hold tickets, over
 // all replicas. So a caller takes with a ticket, and guest.go places for those who wait
-// at this replica, as long as they do: at most one order for each call. A refusal by the
+// at this replica, as long as they do: no more orders than calls. A refusal by the
 // depth sentence means that there are orders enough. A caller that gives up leaves its
 // order; the token that lands serves the next one.
 //

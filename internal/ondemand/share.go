@@ -225,6 +225,7 @@ func (ss *shares) seeThrough(ctx context.Context, sh *claimed) {
 				ss.rest(ctx, sh)
 			} else {
 				ss.hold(ctx, sh, claim)
+				answered = time.Now() // the claim was held until then
 			}
 		}
 	}

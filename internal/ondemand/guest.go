@@ -138,7 +138,9 @@ func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
 		return pool.Token{}, refused
 	}
 	use := r.Guest.Use
-	use.Wait = r.Take.Wait
+	// Also a token that comes back late, from a caller that had hung up, finds its guest
+	// on the list.
+	use.Wait = r.Take.Wait + r.Guest.Spec.Lifetime
 	if err := gs.list.Use(ctx, r.Take.ID, use); err != nil {
 		return pool.Token{}, err
 	}

@@ -306,3 +306,28 @@ func TestAPanicEndsOneTry(t *testing.T) {
 		}
 	})
 }
+
+// A token that comes back late is counted, though nobody has asked for long.
+func TestALateReturnIsCounted(t *testing.T) {
+	play(t, 1, func(t *testing.T, w *scenario) {
+		r, ask := w.replicas[0], request("x")
+		ask.Take.Wait = 20 * time.Second
+		token, err := r.Solve(t.Context(), ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Second)
+		if err := r.store.Tokens.Return(token); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute)
+		got, err := r.store.Guests.Survey(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := got.Figures
+		if got.Guests != 0 || f.Bought != 1 || f.Bought != f.Hits+f.Waited-f.Returned+f.Expired+f.Failed+f.Lost+int64(got.Fresh) || f.Returned != 1 {
+			t.Errorf("%+v", got)
+		}
+	})
+}

@@ -231,7 +231,7 @@ func writeToken(w http.ResponseWriter, contentType []string, body []byte) error 
 	h["Cache-Control"] = noStore
 	h["Vary"] = varyAccept
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	if _, err := w.Write(body); err != nil { //nolint:gosec // G705: JSON and plain text
+	if _, err := w.Write(body); err != nil {
 		return err
 	}
 	return http.NewResponseController(w).Flush()

@@ -26,7 +26,8 @@ var (
 
 // holding is a claim while this replica holds it.
 type holding struct {
-	key   captcha.ID
+	*claimed
+
 	claim pool.Claim
 	mu    sync.Mutex
 	from  captcha.ID // whose stock it takes from
@@ -47,39 +48,39 @@ func (h *holding) identity() captcha.ID {
 // hold solves for a claim, and ends it. It returns early where the claim has become
 // another replica's, or nobody waits any more.
 func (ss *shares) hold(ctx context.Context, sh *claimed, claim pool.Claim) {
-	h := &holding{key: sh.key, claim: claim, from: claim.Identity}
+	h := &holding{claimed: sh, claim: claim, from: claim.Identity}
 	waiters := ss.waitersOf(sh)
 	if len(waiters) == 0 {
-		ss.letGo(ctx, sh, h)
+		ss.letGo(ctx, h)
 		return
 	}
 	solving, cancel := context.WithCancelCause(ctx)
 	var leases sync.WaitGroup
-	leases.Go(func() { ss.keepHolding(solving, sh, h, cancel) })
+	leases.Go(func() { ss.keepHolding(solving, h, cancel) })
 	token, err := ss.solve(solving, h, waiters[0].r)
 	cause := context.Cause(solving)
 	cancel(nil)
 	leases.Wait()
 	switch {
 	case err == nil:
-		ss.settle(ctx, sh, h, token, waiters[0].r)
+		ss.settle(ctx, h, token, waiters[0].r)
 	case errors.Is(cause, errUnwanted), ctx.Err() != nil, errors.Is(err, pool.ErrClosed):
-		ss.letGo(ctx, sh, h) // whoever comes next takes what has landed
+		ss.letGo(ctx, h) // whoever comes next takes what has landed
 	case errors.Is(err, pool.ErrDown):
-		ss.letGo(ctx, sh, h)
+		ss.letGo(ctx, h)
 		ss.tell(sh, ss.waitersOf(sh), outcome{err: err})
 	case errors.Is(cause, errLost), errors.Is(err, errLost):
 	default:
 		if empty := (*pool.EmptyError)(nil); errors.As(err, &empty) && !empty.Full {
 			err = &SolveError{Reason: fmt.Sprintf("no token came within %v", pool.ClaimLongest)}
 		}
-		ss.fail(ctx, sh, h, err)
+		ss.fail(ctx, h, err)
 	}
 }
 
 // keepHolding renews the lease until ctx ends, and cancels the solve where the claim is
 // lost or nobody waits for it.
-func (ss *shares) keepHolding(ctx context.Context, sh *claimed, h *holding, cancel context.CancelCauseFunc) {
+func (ss *shares) keepHolding(ctx context.Context, h *holding, cancel context.CancelCauseFunc) {
 	ticker := time.NewTicker(holdEvery)
 	defer ticker.Stop()
 	held := time.Now()
@@ -90,14 +91,14 @@ func (ss *shares) keepHolding(ctx context.Context, sh *claimed, h *holding, canc
 		case <-ticker.C:
 		}
 		asked := time.Now()
-		mine, wanted, err := ss.claims.Hold(ctx, sh.key, h.claim.Fence, h.identity())
+		mine, wanted, err := ss.claims.Hold(ctx, h.key, h.claim.Fence, h.identity())
 		switch {
 		case err != nil && time.Since(held) < pool.ClaimLease:
 			continue
 		case err != nil, !mine:
 			cancel(errLost)
 			return
-		case !wanted && !ss.isWanted(sh):
+		case !wanted && !ss.isWanted(h.claimed):
 			cancel(errUnwanted)
 			return
 		}
@@ -149,13 +150,13 @@ func (ss *shares) former(ctx context.Context, id captcha.ID, r Request) (pool.To
 
 // settle ends a claim with a token: the caller that has waited longest gets it as its
 // own, the others share it.
-func (ss *shares) settle(ctx context.Context, sh *claimed, h *holding, token pool.Token, r Request) {
+func (ss *shares) settle(ctx context.Context, h *holding, token pool.Token, r Request) {
 	lasts := min(token.TTL-r.Take.Margin, pool.ClaimSolved)
-	_, err := ss.claims.End(context.WithoutCancel(ctx), sh.key, h.claim.Fence, pool.ClaimEnd{Value: encodeToken(token, lasts), Lasts: lasts})
+	_, err := ss.claims.End(context.WithoutCancel(ctx), h.key, h.claim.Fence, pool.ClaimEnd{Value: encodeToken(token, lasts), Lasts: lasts})
 	if err != nil {
 		ss.log.Warn("a shared solve cannot be shared with other replicas", "err", err)
 	}
-	waiters := ss.waitersOf(sh)
+	waiters := ss.waitersOf(h.claimed)
 	if len(waiters) == 0 {
 		return
 	}
@@ -165,22 +166,22 @@ func (ss *shares) settle(ctx context.Context, sh *claimed, h *holding, token poo
 		first.token.Source = FromSolve // it was bought for the claim, whoever held it then
 	}
 	ss.count(first.token.Source)
-	ss.tell(sh, waiters[:1], first)
+	ss.tell(h.claimed, waiters[:1], first)
 }
 
 // fail ends a claim without a token. Who came before its end is told.
-func (ss *shares) fail(ctx context.Context, sh *claimed, h *holding, cause error) {
-	waiters := ss.waitersOf(sh)
-	_, err := ss.claims.End(context.WithoutCancel(ctx), sh.key, h.claim.Fence, pool.ClaimEnd{Value: encodeError(cause), Failed: true})
+func (ss *shares) fail(ctx context.Context, h *holding, cause error) {
+	waiters := ss.waitersOf(h.claimed)
+	_, err := ss.claims.End(context.WithoutCancel(ctx), h.key, h.claim.Fence, pool.ClaimEnd{Value: encodeError(cause), Failed: true})
 	if err != nil {
 		ss.log.Debug("the end of a shared solve was not noted", "err", err)
 	}
-	ss.tell(sh, waiters, outcome{err: cause})
+	ss.tell(h.claimed, waiters, outcome{err: cause})
 }
 
 // letGo leaves a claim to who asks next.
-func (ss *shares) letGo(ctx context.Context, sh *claimed, h *holding) {
-	if err := ss.claims.LetGo(context.WithoutCancel(ctx), sh.key, h.claim.Fence, h.identity()); err != nil {
+func (ss *shares) letGo(ctx context.Context, h *holding) {
+	if err := ss.claims.LetGo(context.WithoutCancel(ctx), h.key, h.claim.Fence, h.identity()); err != nil {
 		ss.log.Debug("a claim was not let go", "err", err)
 	}
 }

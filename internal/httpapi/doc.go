@@ -28,6 +28,7 @@
 // and nothing else. The interfaces stand beside the type that uses them.
 //
 //	tokens     token.go              handing out; tokenjson.go writes the answer
+//	           deliver.go            brings a token of either to its caller, or back
 //	solves     solve.go              one solve, now; solvejson.go has the answer and its id
 //	reports    report.go             how a token did
 //	admin      admin.go, warm.go     what an operator changes

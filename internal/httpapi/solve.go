@@ -3,10 +3,8 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/ondemand"
@@ -25,19 +23,13 @@ type Solver interface {
 	Solve(ctx context.Context, r ondemand.Request) (pool.Token, error)
 }
 
-// Returner takes back tokens that nobody received.
-type Returner interface {
-	Return(t pool.Token) error
-}
-
 // solves are the routes of on-demand solves.
 type solves struct {
+	deliveries
+
 	solver   Solver
-	stock    Returner
 	gate     *gate
 	refill   Notes
-	metrics  *Metrics
-	log      *slog.Logger
 	stopping *atomic.Bool // of the Server
 }
 
@@ -59,13 +51,13 @@ func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err != nil {
 		return s.explain(c, err)
 	}
-	returnable := request.Share == nil && request.Take.Idempotency == ""
+	kept := request.Share != nil || request.Take.Idempotency != ""
 	// A reload may have taken the key away, or what it may ask for.
 	if err := s.readmit(r, c, asked); err != nil {
-		s.giveBack(r.Context(), c, &token, returnable)
+		s.giveBack(r.Context(), c, &token, kept)
 		return err
 	}
-	return s.handOut(w, r, c, &token, &asked.Identity, returnable)
+	return s.handOut(w, r, c, &token, &asked.Identity, kept)
 }
 
 // readSolve reads the body.
@@ -209,9 +201,9 @@ func solveTimeout() *Problem {
 }
 
 // handOut writes a token, and gives it back if that is certain to have reached nobody.
-func (s *solves) handOut(w http.ResponseWriter, r *http.Request, c *call, token *pool.Token, id *captcha.Identity, returnable bool) error {
+func (s *solves) handOut(w http.ResponseWriter, r *http.Request, c *call, token *pool.Token, id *captcha.Identity, kept bool) error {
 	if r.Context().Err() != nil {
-		s.giveBack(r.Context(), c, token, returnable)
+		s.giveBack(r.Context(), c, token, kept)
 		return errHungUp
 	}
 	contentType, body := typeJSON, []byte(token.Value)
@@ -220,35 +212,9 @@ func (s *solves) handOut(w http.ResponseWriter, r *http.Request, c *call, token 
 	} else {
 		var err error
 		if body, err = encodeJSON(solvedBy(token, c.target, id)); err != nil {
-			s.giveBack(r.Context(), c, token, returnable)
+			s.giveBack(r.Context(), c, token, kept)
 			return err
 		}
 	}
-	before := markSent(r.Context())
-	if err := writeToken(w, contentType, body); err != nil {
-		if before.nothingSince() {
-			s.giveBack(r.Context(), c, token, returnable)
-		}
-		return errHungUp
-	}
-	s.metrics.handedOut(c.named(), token, time.Since(c.began))
-	return nil
-}
-
-// giveBack returns a token to the stock, where it is nobody else's too.
-func (s *solves) giveBack(ctx context.Context, c *call, token *pool.Token, returnable bool) {
-	if !returnable {
-		return
-	}
-	if err := s.stock.Return(*token); err != nil {
-		s.log.WarnContext(ctx, "returning a token that nobody received", slog.String("target", c.named()), slog.Any("err", err))
-	}
-}
-
-// named is the target of a call, or what stands for it where there is none.
-func (c *call) named() string {
-	if c.target == nil {
-		return ondemand.GuestTarget
-	}
-	return c.target.Name
+	return s.deliver(w, r, c, token, contentType, body, kept)
 }

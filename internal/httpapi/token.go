@@ -2,11 +2,9 @@ package httpapi
 
 import (
 	"context"
-	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,18 +50,17 @@ func wholeRate(r targets.Rate) (count int, per time.Duration) {
 	return int(whole), time.Duration(float64(r.Per) * whole / r.Count)
 }
 
-// Taker hands out tokens and takes back those that nobody received.
+// Taker hands out tokens.
 type Taker interface {
 	Take(ctx context.Context, r pool.Request) (pool.Token, error)
-	Return(t pool.Token) error
 }
 
 // tokens is the route that hands out.
 type tokens struct {
+	deliveries
+
 	stock    Taker
 	gate     *gate
-	metrics  *Metrics
-	log      *slog.Logger
 	stopping *atomic.Bool // of the Server
 	buffers  sync.Pool    // *[]byte, for answers
 }
@@ -212,37 +209,5 @@ func (t *tokens) handOut(w http.ResponseWriter, r *http.Request, c *call, token 
 		*buffer = appendToken((*buffer)[:0], c.target.middle, token)
 	}
 
-	before := markSent(r.Context())
-	if err := writeToken(w, contentType, *buffer); err != nil {
-		if before.nothingSince() {
-			t.giveBack(r.Context(), c, token, repeatable)
-		}
-		return errHungUp
-	}
-	t.metrics.handedOut(c.target.Name, token, time.Since(c.began))
-	return nil
-}
-
-// writeToken writes the whole answer with a token and waits until the kernel has it,
-// because an error that comes after the handler has returned is seen by nobody.
-func writeToken(w http.ResponseWriter, contentType []string, body []byte) error {
-	h := w.Header()
-	h["Content-Type"] = contentType
-	h["Cache-Control"] = noStore
-	h["Vary"] = varyAccept
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	if _, err := w.Write(body); err != nil {
-		return err
-	}
-	return http.NewResponseController(w).Flush()
-}
-
-// giveBack returns a token to the stock, which holds up nobody for it.
-func (t *tokens) giveBack(ctx context.Context, c *call, token *pool.Token, repeatable bool) {
-	if repeatable {
-		return
-	}
-	if err := t.stock.Return(*token); err != nil {
-		t.log.WarnContext(ctx, "returning a token that nobody received", slog.String("target", c.target.Name), slog.Any("err", err))
-	}
+	return t.deliver(w, r, c, token, contentType, *buffer, repeatable)
 }

@@ -291,9 +291,20 @@ type handout struct {
 
 // take asks for a token; the status code tells how that went.
 func (p *process) take(ctx context.Context, client *http.Client, target, query string, headers ...string) (handout, int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/pool/"+target+"/token"+query, nil)
+	body, code, err := p.request(ctx, client, "/pool/"+target+"/token"+query, "", headers...)
+	if err != nil || code != http.StatusOK {
+		return handout{}, code, err
+	}
+	var h handout
+	return h, code, json.Unmarshal(body, &h)
+}
+
+// request sends a POST with its body and headers, names and values in turn, and returns
+// the answer's.
+func (p *process) request(ctx context.Context, client *http.Client, path, body string, headers ...string) (answer []byte, code int, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+path, strings.NewReader(body))
 	if err != nil {
-		return handout{}, 0, err
+		return nil, 0, err
 	}
 	if p.key != "" {
 		request.Header.Set("Authorization", "Bearer "+p.key)
@@ -303,15 +314,11 @@ func (p *process) take(ctx context.Context, client *http.Client, target, query s
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return handout{}, 0, err
+		return nil, 0, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		return handout{}, response.StatusCode, err
-	}
-	var h handout
-	return h, response.StatusCode, json.Unmarshal(body, &h)
+	answer, err = io.ReadAll(response.Body)
+	return answer, response.StatusCode, err
 }
 
 func getJSON(t testing.TB, url, key string, into any) {

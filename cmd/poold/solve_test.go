@@ -41,28 +41,12 @@ type solveAnswer struct {
 
 // solve asks for a solve; the status tells how that went.
 func (p *process) solve(ctx context.Context, client *http.Client, body string, headers ...string) (solveAnswer, int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/solve", strings.NewReader(body))
+	text, code, err := p.request(ctx, client, "/solve", body, append(headers, "Content-Type", "application/json")...)
 	if err != nil {
-		return solveAnswer{}, 0, err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	if p.key != "" {
-		request.Header.Set("Authorization", "Bearer "+p.key)
-	}
-	for i := 0; i+1 < len(headers); i += 2 {
-		request.Header.Set(headers[i], headers[i+1])
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return solveAnswer{}, 0, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return solveAnswer{}, response.StatusCode, err
+		return solveAnswer{}, code, err
 	}
 	var a solveAnswer
-	return a, response.StatusCode, json.Unmarshal(text, &a)
+	return a, code, json.Unmarshal(text, &a)
 }
 
 // solvers are callers of /solve that ask at once, each until it has an answer from a

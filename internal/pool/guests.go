@@ -17,8 +17,7 @@ import (
 const (
 	// mostGuests is how many there may be.
 	mostGuests = 100_000
-	// guestUnused is how long after its caller's wait a guest is looked at: by then the
-	// token has reached the caller, or is in the stock again.
+	// guestUnused is how long after the Wait of its last use a guest is looked at.
 	guestUnused = time.Minute
 	// guestBatch is how many are seen to in one exchange.
 	guestBatch = 128
@@ -42,7 +41,8 @@ type Guests struct {
 
 // GuestUse says how a guest is used, and the limits that it must keep.
 type GuestUse struct {
-	Wait time.Duration // how long its caller may wait
+	// Wait is how long its caller may wait, and a token that it is given may come back.
+	Wait time.Duration
 	// Rate guests are asked for at most within any RatePer, over all replicas; 0 = no
 	// limit.
 	Rate    int
@@ -50,9 +50,9 @@ type GuestUse struct {
 }
 
 // Use notes that a guest is asked for, before anything else is done with it: also
-// before a report on its token is counted, and where a token comes back late, with a
-// zero GuestUse. It fails with a *RateError where the rate is used up, and with an
-// *EmptyError that says Full where there are 100,000 others.
+// before a report on its token is counted, with a zero GuestUse. It fails with a
+// *RateError where the rate is used up, and with an *EmptyError that says Full where
+// there are 100,000 others.
 func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error {
 	k := g.guests()
 	reply, err := g.run(ctx, g.scripts.guest.use, []string{k.list, k.rate},

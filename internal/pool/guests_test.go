@@ -366,14 +366,15 @@ func testGuestsComeAndGo(t *testing.T, o Options) {
 	})
 	defer end()
 	var fails, dead atomic.Int64
-	until := func(do func()) {
+	until := func(do func()) { // with pauses, so that a slow server has time for the rest
 		for {
 			select {
 			case <-done:
 				return
 			default:
+				began := time.Now()
 				do()
-				time.Sleep(time.Millisecond)
+				time.Sleep(max(time.Millisecond, 2*time.Since(began)))
 			}
 		}
 	}

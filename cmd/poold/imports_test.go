@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 	"internal/ondemand":              {"internal/captcha", "internal/purchase", "internal/pool"},
 	"internal/ondemand/claimtest":    {"internal/captcha", "internal/pool"},
 	"internal/ondemand/pgclaims":     {"internal/captcha", "internal/pool", "internal/postgres"},
+	"internal/history":               {"internal/captcha"},
 	"internal/refill":                {"internal/captcha", "internal/targets", "internal/purchase", "internal/pool", "internal/refill/policy"},
 	"internal/refill/policy":         {"internal/captcha"},
 	"internal/postgres":              {},

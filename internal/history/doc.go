@@ -1,0 +1,15 @@
+// Package history is WHAT happened: how each order ended, and the figures of each day.
+//
+// The end of an order is written where it ends: the scripts of pool that end one leave a
+// line beside the stock, in the same step (pool.Endings). A Sender brings these lines to
+// a Store and removes them once they are there, so that neither a crash nor a store that
+// is away loses one. A line can be sent twice; a Store counts it once.
+//
+// A Store is one of
+//
+//	redisstore   the daemon's own Redis, for some days
+//	pgstore      PostgreSQL
+//	dynamostore  DynamoDB
+//
+// and historytest is the suite that each of them passes.
+package history

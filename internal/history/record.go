@@ -1,0 +1,69 @@
+package history
+
+import (
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// Record is how one order ended. It never holds a token, a picture or a proxy.
+type Record struct {
+	ID       string     // pool.Ref's text: unique, whatever the service
+	Identity captcha.ID // what the order was for; the second part of ID
+	Target   string     // that it was placed for; "/solve" = a guest
+	Owner    string     // who answers for the target
+	Type     captcha.Type
+	Sitekey  string // "" where the type has none, as pictures
+	Pageurl  string // the same
+	Provider string // that was asked last
+	Task     string // the provider's id; "" = none is known
+	How      How
+	Code     string // the provider's error code; "" = none
+	// Placed, Submitted and Ended are in whole milliseconds, UTC, on Redis' clock.
+	// Submitted is zero where it did not come to that.
+	Placed, Submitted, Ended time.Time
+	// Solved is when the token can have been solved at the earliest; zero where there
+	// is none.
+	Solved   time.Time
+	Polls    int   // by the replica that ended it
+	Callback bool  // a callback ended it
+	Price    int64 // of the token, in billionths of the currency, where there is one or nobody knows
+}
+
+// Elapsed is the time from submit to end; 0 where nothing was submitted.
+func (r Record) Elapsed() time.Duration {
+	if r.Submitted.IsZero() {
+		return 0
+	}
+	return r.Ended.Sub(r.Submitted)
+}
+
+// How is how an order ended.
+type How string
+
+// The ends of an order.
+const (
+	Solved    How = "solved"    // with a token for the stock
+	Discarded How = "discarded" // with a token that was dead already
+	Failed    How = "failed"    // the service had none: a fault, its time-out, or a token it had sold before
+	Refused   How = "refused"   // at the submit; nothing was bought
+	Lost      How = "lost"      // its time was over, and nobody knows how it ended
+)
+
+// Status is what the tasks of a service are sorted by.
+type Status string
+
+// The statuses. Tasks that are under way are no records: pool's journal has them.
+const (
+	StatusSolved  Status = "solved"
+	StatusError   Status = "error" // each other end
+	StatusPolling Status = "polling"
+)
+
+// Status is that of the record's task.
+func (r Record) Status() Status {
+	if r.How == Solved {
+		return StatusSolved
+	}
+	return StatusError
+}

@@ -1,0 +1,105 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// ErrDown: the store does not answer, or does not do what it is asked. Nothing is lost.
+var ErrDown = errors.New("history: the store does not answer")
+
+// Store keeps records. Its methods may be called at once. They fail with an ErrDown
+// that says why in words of our own, without addresses and credentials.
+type Store interface {
+	// Write keeps a batch of at most MostBatch. A record that is there already, by its
+	// ID, stays as it is and counts once, also in the figures of its day. After an error
+	// any part of the batch may have been written; it is written again as a whole.
+	Write(ctx context.Context, batch []Record) error
+	// Site are the records of a sitekey.
+	Site(ctx context.Context, sitekey string, q Query) (Page, error)
+	// Tasks are the records of a status, StatusSolved or StatusError.
+	Tasks(ctx context.Context, status Status, q Query) (Page, error)
+	// Day are the figures of a UTC day, of which only the date counts. A day of which
+	// nothing is known is empty.
+	Day(ctx context.Context, day time.Time) (Day, error)
+	// Solve is one record; false where there is none, or no more.
+	Solve(ctx context.Context, id string) (Record, bool, error)
+}
+
+// MostBatch is how many records are written at once.
+const MostBatch = 100
+
+// Query limits what is read. Records come newest first, by Ended and then by ID, both
+// descending.
+type Query struct {
+	From, To time.Time // From <= Ended < To; zero = no limit
+	Limit    int       // at most so many; 1 to MostLimit
+	Before   Position  // of the last record of the page before; zero = from the newest on
+	// Targets are those whose records may be seen; nil = all.
+	Targets []string
+}
+
+// MostLimit is the highest Query.Limit.
+const MostLimit = 1000
+
+// Position is a record's place in the order of a Query.
+type Position struct {
+	Ended time.Time
+	ID    string
+}
+
+// Page is what a Query finds. More: there are records behind the last one.
+type Page struct {
+	Records []Record
+	More    bool
+}
+
+// Day is what a day's records come to.
+type Day struct {
+	Types   map[captcha.Type]Figures
+	Targets map[Owned]Figures
+}
+
+// Owned is a target and who answered for it when its orders were placed.
+type Owned struct{ Target, Owner string }
+
+// Figures sum records up.
+type Figures struct {
+	Solved    int64
+	Discarded int64
+	Failed    int64
+	Refused   int64
+	Lost      int64
+	Elapsed   time.Duration // of those that were solved or discarded
+	Spent     int64         // in billionths of the currency: Price of those solved, discarded or lost
+}
+
+// Orders is how many records there are.
+func (f Figures) Orders() int64 { return f.Solved + f.Discarded + f.Failed + f.Refused + f.Lost }
+
+// Figures of one record.
+func (r Record) Figures() Figures {
+	switch r.How {
+	case Solved:
+		return Figures{Solved: 1, Elapsed: r.Elapsed(), Spent: r.Price}
+	case Discarded:
+		return Figures{Discarded: 1, Elapsed: r.Elapsed(), Spent: r.Price}
+	case Lost:
+		return Figures{Lost: 1, Spent: r.Price}
+	case Refused:
+		return Figures{Refused: 1}
+	default:
+		return Figures{Failed: 1}
+	}
+}
+
+// Plus is the sum of both.
+func (f Figures) Plus(g Figures) Figures {
+	return Figures{
+		Solved: f.Solved + g.Solved, Discarded: f.Discarded + g.Discarded, Failed: f.Failed + g.Failed,
+		Refused: f.Refused + g.Refused, Lost: f.Lost + g.Lost, Elapsed: f.Elapsed + g.Elapsed, Spent: f.Spent + g.Spent,
+	}
+}

@@ -101,6 +101,8 @@ type Landing struct {
 	// before its answer, so the birth computed from it is never too late, however
 	// long the landing itself takes.
 	SincePlaced time.Duration
+	Submitted   time.Duration // from Place's answer to the submit
+	Polls       int
 	Lifetime    time.Duration
 	Lead        time.Duration // submit to token, to be learned from; 0 = nothing to be learned
 }
@@ -167,4 +169,7 @@ type Figures struct {
 	Rejected  int64 // reports that one was not
 	Junk      int64 // foreign values that were found among the tokens and orders, and set aside
 	Spent     int64 // price of what was solved or lost, in billionths of the currency
+	// Unrecorded are ends of orders that were not kept, because there were as many as
+	// may be.
+	Unrecorded int64
 }

@@ -211,5 +211,5 @@ func (g *Guests) tally(ctx context.Context, ids []any, stock *GuestStock, apart 
 func (g *Guests) stockKeys(id any) []string {
 	name, _ := id.(string)
 	k := g.keys(captcha.ID(name))
-	return []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.leases, k.spend, k.junk, k.retired}
+	return []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.leases, k.spend, k.junk, k.retired, k.ended}
 }

@@ -10,7 +10,7 @@ import (
 type keys struct {
 	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, last string
 	leases, spend, verdicts, mind, warm, warmers, values, junk, status       string
-	retired                                                                  string
+	retired, ended                                                           string
 	once, back, sold                                                         string // + suffix
 }
 
@@ -42,12 +42,17 @@ func (n *keyspace) keys(id captcha.ID) keys {
 		junk:     n.prefix + ":junk" + tag,
 		status:   n.prefix + ":status" + tag,
 		retired:  n.prefix + ":retired" + tag,
+		ended:    n.prefix + ":ended" + tag,
 		last:     n.prefix + ":last" + tag + ":" + n.replica,
 		once:     n.prefix + ":once" + tag + ":",
 		back:     n.prefix + ":back" + tag + ":",
 		sold:     n.prefix + ":sold" + tag + ":",
 	}
 }
+
+// placed is the key of the targets' identities for which orders were placed, in a slot
+// of its own.
+func (n *keyspace) placed() string { return n.prefix + ":placed" }
 
 // permits is the key of a provider's permits, in a slot of its own.
 func (n *keyspace) permits(provider string) string { return n.prefix + ":places:{" + provider + "}" }

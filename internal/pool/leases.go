@@ -23,7 +23,7 @@ func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (ado
 		args = append(args, order)
 	}
 	asked := time.Now()
-	reply, err := s.run(ctx, s.scripts.adopt, []string{k.orders, k.journal, k.leases, k.stats, k.spend, k.junk}, args...)
+	reply, err := s.run(ctx, s.scripts.adopt, []string{k.orders, k.journal, k.leases, k.stats, k.spend, k.junk, k.ended}, args...)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -96,7 +96,7 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 
 func (s *Tokens) lookKeys(id captcha.ID) []string {
 	k := s.keys(id)
-	return []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leads, k.leases, k.spend, k.verdicts, k.warm, k.junk, k.mind}
+	return []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leads, k.leases, k.spend, k.verdicts, k.warm, k.junk, k.mind, k.ended}
 }
 
 // detailedStock reads the answer of look.lua.
@@ -182,6 +182,8 @@ func (f *Figures) add(name, value string) {
 		f.Junk += count
 	case "spent":
 		f.Spent += count
+	case "unrecorded":
+		f.Unrecorded += count
 	}
 }
 

@@ -30,8 +30,11 @@ type Orders struct {
 
 	news *news
 
-	mu    sync.Mutex
-	noted map[string]time.Time // when a provider's name was written down
+	endings int // Options.Endings
+
+	mu     sync.Mutex
+	noted  map[string]time.Time     // when a provider's name was written down
+	listed map[captcha.ID]time.Time // when that orders are placed for an identity was written down
 }
 
 // Ref names one order everywhere.
@@ -57,6 +60,7 @@ func ParseRef(text string) (Ref, bool) {
 // Order describes one purchase to be placed beside the stock.
 type Order struct {
 	Ref
+	Guest  bool // no target has the identity: Guests has it on its list
 	Depth  int
 	Margin time.Duration
 	Lead   time.Duration // fresh tokens that do not outlive it do not count
@@ -82,9 +86,12 @@ type Placing struct {
 // one script. The same order may be placed again and counts once. It is this
 // replica's, for as long as the lease is renewed.
 func (s *Orders) Place(ctx context.Context, o Order) (Placing, error) {
+	if err := s.list(ctx, o); err != nil {
+		return Placing{}, err
+	}
 	k := s.keys(o.Identity)
 	reply, err := s.run(ctx, s.scripts.place,
-		[]string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leases, k.spend, k.junk},
+		[]string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leases, k.spend, k.junk, k.ended},
 		o.Order, o.Depth, o.Margin.Milliseconds(), o.Lead.Milliseconds(), o.TTL.Milliseconds(),
 		s.replica, Lease.Milliseconds(), o.Price, o.Facts, o.PerHour, o.PerDay, int64(o.NotAfter))
 	if err != nil {
@@ -150,6 +157,15 @@ func (s *Orders) Unknown(ctx context.Context, order Ref, hold time.Duration) (bo
 	return reply == 1, err
 }
 
+// Asked is how a provider took part in an order that ended.
+type Asked struct {
+	Provider  string
+	Task      string        // its id; "" = none is known
+	Code      string        // its error code; "" = none
+	Submitted time.Duration // from Place's answer to the submit
+	Polls     int
+}
+
 // Ending is how Settle or Fail went.
 type Ending int
 
@@ -173,10 +189,10 @@ func (s *Orders) Settle(ctx context.Context, l Landing) (Ending, error) {
 		hash = hex.EncodeToString(value[:16])
 	}
 	reply, err := s.number(ctx, s.scripts.settle,
-		[]string{k.tokens, k.orders, k.journal, k.tickets, k.stats, k.leads, k.leases, k.sold + l.Order, k.values},
+		[]string{k.tokens, k.orders, k.journal, k.tickets, k.stats, k.leads, k.leases, k.sold + l.Order, k.values, k.ended},
 		l.Order, l.SincePlaced.Milliseconds(), l.Lifetime.Milliseconds(), l.Lead.Milliseconds(),
 		elementTail(l), s.channel(), string(l.Identity), s.owner(l.Callback), cmp.Or(l.Call, rand.Text()),
-		l.Provider+"|"+url.QueryEscape(l.Task), saleKept.Milliseconds(), hash)
+		l.Provider+"|"+url.QueryEscape(l.Task), saleKept.Milliseconds(), hash, l.told())
 	if err != nil {
 		return Gone, err
 	}
@@ -191,6 +207,9 @@ type Failure struct {
 	Bought   bool   // counts as failed; else nothing was bought, and its budget comes back
 	Callback bool   // said by a callback, which needs no lease
 	Tell     string // what OnEnded of other replicas is told, in a callback
+	// Asked is how the provider took part; nil = it was not asked, and nothing of the
+	// end is kept.
+	Asked *Asked
 }
 
 // Fail ends an order without a token. One that counts as bought cannot end as
@@ -201,8 +220,8 @@ func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
 	if f.Bought {
 		bought = "1"
 	}
-	reply, err := s.number(ctx, s.scripts.fail, []string{k.orders, k.journal, k.stats, k.leases, k.spend, k.sold + f.Order},
-		f.Order, bought, s.owner(f.Callback), s.channel(), string(f.Identity), cmp.Or(f.Call, rand.Text()), f.Tell)
+	reply, err := s.number(ctx, s.scripts.fail, []string{k.orders, k.journal, k.stats, k.leases, k.spend, k.sold + f.Order, k.ended},
+		f.Order, bought, s.owner(f.Callback), s.channel(), string(f.Identity), cmp.Or(f.Call, rand.Text()), f.Tell, f.told())
 	if err != nil {
 		return Gone, err
 	}

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"embed"
+	"fmt"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -32,8 +33,9 @@ type claimScripts struct{ enter, hold, end *redis.Script }
 // savingsScripts are the steps of savings.go.
 type savingsScripts struct{ add, days *redis.Script }
 
-func loadScripts() scripts {
-	common, journal, windows := source("common.lua"), source("journal.lua"), source("windows.lua")
+// loadScripts reads them. most is how many ends of orders are kept of an identity.
+func loadScripts(most int) scripts {
+	common, journal, windows := source("common.lua"), endings(most)+source("journal.lua"), source("windows.lua")
 	take := common + "\n" + resolveNames(source("take.lua"))
 	script := func(name string) *redis.Script {
 		return redis.NewScript(common + "\n" + source(name))
@@ -79,6 +81,11 @@ func loadScripts() scripts {
 			days: redis.NewScript(strings.Join([]string{common, savings, source("savings_days.lua")}, "\n")),
 		},
 	}
+}
+
+// endings sets what journal.lua knows of the ends of orders.
+func endings(most int) string {
+	return fmt.Sprintf("local most_ended, ended_ttl = %d, %d\n", most, endedKept.Milliseconds())
 }
 
 func source(name string) string {

@@ -39,6 +39,10 @@ type Options struct {
 	Probe time.Duration
 	// ClaimTimes are shortened by tests that have no bubble.
 	ClaimTimes ClaimTimes
+	// Endings is how many ends of orders are kept of an identity until they are
+	// forgotten (Endings.Forget), 600 bytes each; 0 = none are. What comes beyond is
+	// counted as Figures.Unrecorded.
+	Endings int
 	// Dial opens connections to Redis; nil = the network. Tests lose replies here.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
@@ -52,6 +56,7 @@ type Store struct {
 	Guests   *Guests
 	Replicas *Replicas
 	Claims   *Claims
+	Endings  *Endings
 
 	client  *client
 	news    *news
@@ -74,7 +79,7 @@ func Open(o Options) (*Store, error) {
 	}
 	c := &client{
 		keyspace: keyspace{prefix: o.Prefix, replica: hex.EncodeToString(name[:])},
-		hot:      hot, slow: slow, mode: mode, scripts: loadScripts(), log: o.Log,
+		hot:      hot, slow: slow, mode: mode, scripts: loadScripts(o.Endings), log: o.Log,
 	}
 	c.condition.Store(&condition{})
 	n := &news{client: c, changed: o.OnChange, ended: o.OnEnded}
@@ -90,11 +95,12 @@ func Open(o Options) (*Store, error) {
 	n.wake = tokens.wake
 	return &Store{
 		Tokens:   tokens,
-		Orders:   &Orders{client: c, news: n, noted: map[string]time.Time{}},
+		Orders:   &Orders{client: c, news: n, endings: o.Endings, noted: map[string]time.Time{}, listed: map[captcha.ID]time.Time{}},
 		Controls: &Controls{client: c, news: n},
 		Guests:   &Guests{client: c, most: mostGuests},
 		Replicas: &Replicas{client: c},
 		Claims:   &Claims{client: c, news: n, times: o.ClaimTimes.OrDefault()},
+		Endings:  &Endings{client: c},
 		client:   c, news: n,
 		monitor: &monitor{client: c, signing: secrets, every: cmp.Or(o.Probe, probeEvery), recovered: make(chan struct{}, 1)},
 	}, nil

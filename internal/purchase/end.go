@@ -159,9 +159,15 @@ func (b *base) carryOut(ctx context.Context, o *Order, e end, n notice, call str
 			Ref: o.Ref, Call: call, Provider: o.providerName(), Task: o.task, Callback: n.callback,
 			Value: n.solution.Token, Repeats: o.spec.Identity.Type == captcha.Image, UserAgent: n.solution.UserAgent,
 			SincePlaced: o.submitted.Sub(o.placed) + max(0, n.took-n.age), Lifetime: o.spec.Lifetime, Lead: n.took,
+			Submitted: o.submitted.Sub(o.placed), Polls: o.polls,
 		})
 	}
-	f := pool.Failure{Ref: o.Ref, Call: call, Bought: !e.refund, Callback: n.callback}
+	f := pool.Failure{
+		Ref: o.Ref, Call: call, Bought: !e.refund, Callback: n.callback,
+		Asked: &pool.Asked{
+			Provider: o.providerName(), Task: o.task, Code: n.code, Submitted: o.submitted.Sub(o.placed), Polls: o.polls,
+		},
+	}
 	if n.callback {
 		f.Tell = n.message()
 	}

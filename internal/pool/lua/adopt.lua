@@ -1,15 +1,15 @@
 -- Takes over those of the named orders whose lease has ended. Orders of unknown
 -- fate have a lease as long as their life.
 --
--- KEYS  1 orders  2 journal  3 leases  4 stats  5 spend  6 junk
+-- KEYS  1 orders  2 journal  3 leases  4 stats  5 spend  6 junk  7 ended
 -- ARGV  1 new owner  2 lease, ms  3.. order ids
 -- Answer: two lists: for each one taken over its order, ms since it was placed, ms
 --       until it is forgotten, its line of the journal; and those that are gone.
 local now = now_ms()
-expect('ZCARD', 1, 3, 5)
+expect('ZCARD', 1, 3, 5, 7)
 expect('HLEN', 2)
 writable('HDEL', KEYS[4])
-purge_orders(KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], now)
+purge_orders(KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], now)
 local taken, gone = {}, {}
 for i = 3, #ARGV do
   local order = ARGV[i]

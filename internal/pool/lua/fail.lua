@@ -1,11 +1,14 @@
 -- Ends an order without a token.
 --
 -- KEYS  1 orders  2 journal  3 stats  4 leases  5 spend  6 sale
+--       7 ended
 -- ARGV  1 order id  2 '1' if it was bought and counts as failed, '0' if nothing
 --       was bought and its budget comes back  3 owner ('' = a callback)
 --       4 channel  5 identity  6 number of this call  7 what to tell others
+--       8 how|code|provider|task|ms from placing to submit|polls|callback (1/0), for the
+--       history ('' = nothing to be told)
 -- Answer: 1 removed, 0 there is no such order, -1 it is another replica's.
-expect('ZCARD', 1, 4, 5)
+expect('ZCARD', 1, 4, 5, 7)
 writable('HDEL', KEYS[3])
 local e = entry_of(KEYS[2], ARGV[1])
 if not e or not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
@@ -21,6 +24,9 @@ if bought then
   count(KEYS[3], {failed = 1, bought = is_bought(e.state) and 0 or 1})
 else
   redis.call('ZREM', KEYS[5], ARGV[1])
+end
+if ARGV[8] ~= '' then
+  note_end(KEYS[7], KEYS[3], now_ms(), ARGV[1], e, ARGV[8] .. '|-1')
 end
 if ARGV[3] == '' then
   publish(ARGV[4], ARGV[5] .. ' ' .. ARGV[1] .. ' ' .. ARGV[7])

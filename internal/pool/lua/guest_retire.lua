@@ -3,22 +3,23 @@
 -- the row of all guests, and the rest of it is forgotten.
 --
 -- KEYS  1 tokens  2 orders  3 journal  4 tickets  5 seen  6 stats  7 leases  8 spend
---       9 junk  10 retired  11.. what is forgotten too
+--       9 junk  10 retired  11 ended  12.. what is forgotten too
 -- ARGV  1 name of the figures  2 ms until it is looked at again, at most
 -- Answer: above 0: ms until it is to be looked at again / 0 there are figures of an
 --       earlier time, which go first / -1 nothing is left of it / -2 its figures; and
 --       the figures as name, value, …, their own name as nonce.
 local now = now_ms()
 expect('LLEN', 1)
-expect('ZCARD', 2, 4, 5, 7, 8)
+expect('ZCARD', 2, 4, 5, 7, 8, 11)
 expect('HLEN', 3, 6, 10)
 local older = redis.call('HGETALL', KEYS[10])
 if #older > 0 then
   return {0, older}
 end
 drop_dead(KEYS[1], KEYS[6], KEYS[9], now, clocks)
-purge_orders(KEYS[2], KEYS[3], KEYS[7], KEYS[6], KEYS[8], KEYS[9], now)
+purge_orders(KEYS[2], KEYS[3], KEYS[7], KEYS[6], KEYS[8], KEYS[9], KEYS[11], now)
 local rest, held = tonumber(ARGV[2]), live_tickets(KEYS[4], KEYS[5], now) > 0
+held = held or redis.call('ZCARD', KEYS[11]) > 0 -- who keeps the history finds them by the list of guests
 local token = redis.call('LINDEX', KEYS[1], 0)
 if token then
   held, rest = true, math.min(rest, dies(token) - now + 1)
@@ -32,7 +33,7 @@ if held then
 end
 local figures = redis.call('HGETALL', KEYS[6])
 redis.call('DEL', KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7])
-for i = 11, #KEYS do
+for i = 12, #KEYS do
   redis.call('DEL', KEYS[i])
 end
 if #figures == 0 then

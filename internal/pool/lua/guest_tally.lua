@@ -1,15 +1,15 @@
 -- Tells what a guest holds, and its figures.
 --
 -- KEYS  1 tokens  2 orders  3 journal  4 tickets  5 seen  6 stats  7 leases  8 spend
---       9 junk  10 retired
+--       9 junk  10 retired  11 ended
 -- Answer: tokens, orders, those of them that count as bought, callers waiting; its
 --       figures as name, value, …; and those that are set apart.
 local now = now_ms()
 expect('LLEN', 1)
-expect('ZCARD', 2, 4, 5, 7, 8)
+expect('ZCARD', 2, 4, 5, 7, 8, 11)
 expect('HLEN', 3, 6)
 drop_dead(KEYS[1], KEYS[6], KEYS[9], now, clocks)
-purge_orders(KEYS[2], KEYS[3], KEYS[7], KEYS[6], KEYS[8], KEYS[9], now)
+purge_orders(KEYS[2], KEYS[3], KEYS[7], KEYS[6], KEYS[8], KEYS[9], KEYS[11], now)
 local bought = 0
 local lines = redis.call('HGETALL', KEYS[3])
 for i = 2, #lines, 2 do

@@ -38,10 +38,27 @@ local function ended_by(sale, call)
   return last ~= call and 0 or rest == 'repeated' and 2 or 1
 end
 
+-- note_end leaves how an order ended, in the step that ends it, for who keeps the
+-- history: at most most_ended lines, which scripts.go sets. `detail` is what the journal
+-- does not say: how|code|provider|task|ms from placing to submit|polls|callback (1/0)|ms
+-- from placing to solve; -1 where it is not known.
+local function note_end(ended, stats, now, order, e, detail)
+  if most_ended == 0 then
+    return
+  end
+  if redis.call('ZCARD', ended) >= most_ended then
+    redis.call('HINCRBY', stats, 'unrecorded', 1)
+    return
+  end
+  redis.call('ZADD', ended, ms(now), table.concat({order, ms(e.placed), ms(e.unsolved),
+    ms(e.price), e.task, detail, e.facts}, '|'))
+  redis.call('PEXPIRE', ended, ended_ttl)
+end
+
 -- purge_orders forgets orders that nobody settled in their time. Those that may
 -- have been bought count as lost; an intent was not, and its budget comes back.
 -- A line that cannot be read says nothing, and is set aside.
-local function purge_orders(orders, journal, leases, stats, spend, junk, now)
+local function purge_orders(orders, journal, leases, stats, spend, junk, ended, now)
   for _, order in ipairs(redis.call('ZRANGEBYSCORE', orders, '-inf', ms(now))) do
     local e = entry_of(journal, order)
     local line = redis.call('HGET', journal, order)
@@ -52,6 +69,7 @@ local function purge_orders(orders, journal, leases, stats, spend, junk, now)
       redis.call('ZREM', spend, order)
     elseif e then
       count(stats, {lost = 1, bought = is_bought(e.state) and 0 or 1, spent = e.price})
+      note_end(ended, stats, now, order, e, 'lost||||-1|0|0|-1')
     end
   end
 end

@@ -2,6 +2,7 @@
 --
 -- KEYS  1 tokens  2 orders  3 journal  4 tickets  5 seen  6 stats  7 paused
 --       8 leads  9 leases  10 spend  11 verdicts  12 warm  13 junk  14 mind
+--       15 ended
 -- ARGV  1 margin, ms  2 lead, ms  3 how long what is known is kept after it, ms; 0 = as before
 -- Answer: paused (1/0), the counts, ms until the first order is forgotten (0 =
 --       there is none), orders of unknown fate, orders that count as
@@ -11,10 +12,10 @@
 local now = now_ms()
 local margin, lead = tonumber(ARGV[1]), tonumber(ARGV[2])
 expect('LLEN', 1)
-expect('ZCARD', 2, 4, 5, 9, 10)
+expect('ZCARD', 2, 4, 5, 9, 10, 15)
 expect('HLEN', 3, 6)
 drop_dead(KEYS[1], KEYS[6], KEYS[13], now + margin)
-purge_orders(KEYS[2], KEYS[3], KEYS[9], KEYS[6], KEYS[10], KEYS[13], now)
+purge_orders(KEYS[2], KEYS[3], KEYS[9], KEYS[6], KEYS[10], KEYS[13], KEYS[15], now)
 local have = counts(KEYS[1], KEYS[2], KEYS[4], KEYS[5], now, margin, lead)
 local ages, unknown, bought = {}, 0, 0
 local lines = redis.call('HGETALL', KEYS[3])

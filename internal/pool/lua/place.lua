@@ -2,7 +2,7 @@
 -- outliving + orders - waiting < depth, and the target's budgets do.
 --
 -- KEYS  1 tokens  2 orders  3 journal  4 tickets  5 seen  6 stats  7 paused
---       8 leases  9 spend  10 junk
+--       8 leases  9 spend  10 junk  11 ended
 -- ARGV  1 order id  2 depth  3 margin, ms  4 lead, ms  5 life of the order, ms
 --       6 owner  7 lease, ms  8 price  9 facts  10 most an hour  11 most a day
 --       12 not after this time, Unix ms (0 = any)
@@ -12,9 +12,9 @@ local now = now_ms()
 local order, margin, lead = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
 local per_hour, per_day = tonumber(ARGV[10]), tonumber(ARGV[11])
 expect('LLEN', 1)
-expect('ZCARD', 2, 4, 5, 8, 9)
+expect('ZCARD', 2, 4, 5, 8, 9, 11)
 expect('HLEN', 3, 6)
-purge_orders(KEYS[2], KEYS[3], KEYS[8], KEYS[6], KEYS[9], KEYS[10], now)
+purge_orders(KEYS[2], KEYS[3], KEYS[8], KEYS[6], KEYS[9], KEYS[10], KEYS[11], now)
 local have = counts(KEYS[1], KEYS[2], KEYS[4], KEYS[5], now, margin, lead)
 if redis.call('ZSCORE', KEYS[2], order) then
   return {1, 0}

@@ -1,0 +1,280 @@
+package pool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
+)
+
+// endedKept is how long the end of an order is kept for whoever forgets it, at most.
+const endedKept = 7 * 24 * time.Hour
+
+// Endings are the ends of orders, as the scripts that end them leave them: each stands
+// beside the stock from the step that ends the order until it is forgotten.
+type Endings struct{ *client }
+
+// How an order ended, in EndedOrder.How.
+const (
+	EndSolved    = "solved"
+	EndDiscarded = "discarded" // its token was dead when it came
+	EndFailed    = "failed"
+	EndRefused   = "refused" // at the submit; nothing was bought
+	EndLost      = "lost"    // nobody settled it in its time
+)
+
+// EndedOrder is the end of one order. Its times are on Redis' clock.
+type EndedOrder struct {
+	Ref
+	How      string
+	Code     string // the provider's; "" = none
+	Provider string // that was asked last; "" = the one of the facts
+	Task     string // the provider's id; "" = none is known
+	Polls    int
+	Callback bool
+	Price    int64  // of its token, in billionths of the currency
+	Facts    string // as they were placed
+	// Solved is when the token can have been solved at the earliest; zero where there is
+	// none.
+	Placed, Submitted, Solved, Ended time.Time
+
+	line string // as it stands in Redis
+}
+
+// Kept are the ends that are kept of some identities, at most `most` of each, oldest first.
+func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, most int) ([]EndedOrder, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	pipe := s.slow.Pipeline()
+	answers := make([]*redis.ZSliceCmd, len(ids))
+	for i, id := range ids {
+		answers[i] = pipe.ZRangeWithScores(ctx, s.keys(id).ended, 0, int64(most)-1)
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	_, _ = pipe.Exec(ctx) // each answer has its own error
+	var all []EndedOrder
+	var failed error
+	for i, answer := range answers {
+		if answer.Err() != nil {
+			failed = down(answer.Err())
+			continue
+		}
+		for _, member := range answer.Val() {
+			line, _ := member.Member.(string)
+			o, err := readEnded(ids[i], line, int64(member.Score))
+			if err != nil {
+				s.log.Error("the end of an order cannot be read, and is dropped", "err", err)
+				s.slow.ZRem(ctx, s.keys(ids[i]).ended, line)
+				continue
+			}
+			all = append(all, o)
+		}
+	}
+	return all, failed
+}
+
+// Forget removes ends that somebody has. It may be called again.
+func (s *Endings) Forget(ctx context.Context, orders []EndedOrder) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	lines := map[captcha.ID][]any{}
+	for _, o := range orders {
+		lines[o.Identity] = append(lines[o.Identity], o.line)
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	pipe := s.slow.Pipeline()
+	for id, members := range lines {
+		pipe.ZRem(ctx, s.keys(id).ended, members...)
+	}
+	_, err := pipe.Exec(ctx)
+	return down(err)
+}
+
+// readEnded reads a line of an identity; at is when it was written, Unix ms.
+func readEnded(id captcha.ID, line string, at int64) (EndedOrder, error) {
+	fields := strings.SplitN(line, "|", 14)
+	if len(fields) != 14 {
+		return EndedOrder{}, errors.New("pool: the end of an order has too few fields")
+	}
+	var n [6]int64
+	for i, field := range []int{1, 2, 3, 9, 10, 12} {
+		var err error
+		if n[i], err = strconv.ParseInt(fields[field], 10, 64); err != nil {
+			return EndedOrder{}, errors.New("pool: the end of an order has no number where one belongs")
+		}
+	}
+	placed, unsolved, submit, solve := n[0], n[1], n[3], n[5]
+	o := EndedOrder{
+		Ref: Ref{Identity: id, Order: fields[0]}, How: fields[5], Price: n[2], Polls: int(n[4]),
+		Callback: fields[11] == "1", Facts: fields[13], Placed: utc(placed), Ended: utc(at), line: line,
+	}
+	if submit < 0 {
+		submit = unsolved // as far as the journal knows
+	}
+	o.Submitted = utc(placed + submit)
+	if solve >= 0 {
+		o.Solved = utc(placed + solve)
+	}
+	for _, text := range []struct {
+		into *string
+		from string
+	}{{&o.Code, fields[6]}, {&o.Provider, fields[7]}, {&o.Task, cmp.Or(fields[8], fields[4])}} {
+		var err error
+		if *text.into, err = url.QueryUnescape(text.from); err != nil {
+			return EndedOrder{}, errors.New("pool: the end of an order has a text that is not escaped")
+		}
+	}
+	return o, nil
+}
+
+// utc is a moment of Redis' clock in Unix ms.
+func utc(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+// told is what the journal does not say of a landing.
+func (l Landing) told() string {
+	return strings.Join([]string{told(l.Submitted), strconv.Itoa(l.Polls), flag(l.Callback)}, "|")
+}
+
+// told is what the journal does not say of a failure.
+func (f Failure) told() string {
+	if f.Asked == nil {
+		return ""
+	}
+	how := EndFailed
+	if !f.Bought {
+		how = EndRefused
+	}
+	a := f.Asked
+	return strings.Join([]string{
+		how, url.QueryEscape(a.Code), url.QueryEscape(a.Provider), url.QueryEscape(a.Task),
+		told(a.Submitted), strconv.Itoa(a.Polls), flag(f.Callback),
+	}, "|")
+}
+
+func told(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+func flag(is bool) string {
+	if is {
+		return "1"
+	}
+	return "0"
+}
+
+// Sweep finds the identities of which ends are kept, whoever placed the orders: those
+// of targets are written down as placed, the others are on the list of guests.
+func (s *Endings) Sweep(ctx context.Context) (found []captcha.ID, err error) {
+	now := time.Now().UnixMilli()
+	for _, list := range []string{s.placed(), s.guests().list} {
+		for from := int64(0); ; from += sweepBatch {
+			members, err := s.sweep(ctx, list, from)
+			if err != nil {
+				return found, err
+			}
+			var over []any
+			for _, m := range members {
+				switch {
+				case m.kept > 0:
+					found = append(found, m.id)
+				case list == s.placed() && m.until < now:
+					over = append(over, string(m.id))
+				}
+			}
+			if len(over) > 0 {
+				if err := s.slow.ZRem(ctx, list, over...).Err(); err != nil {
+					return found, down(err)
+				}
+				from -= int64(len(over))
+			}
+			if len(members) < sweepBatch {
+				break
+			}
+		}
+	}
+	return found, nil
+}
+
+// swept is an identity of a list.
+type swept struct {
+	id    captcha.ID
+	until int64 // its score
+	kept  int64 // how many ends
+}
+
+// sweep looks at a batch of a list's identities.
+func (s *Endings) sweep(ctx context.Context, list string, from int64) ([]swept, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	members, err := s.slow.ZRangeWithScores(ctx, list, from, from+sweepBatch-1).Result()
+	if err != nil || len(members) == 0 {
+		return nil, down(err)
+	}
+	pipe := s.slow.Pipeline()
+	batch, counts := make([]swept, len(members)), make([]*redis.IntCmd, len(members))
+	for i, m := range members {
+		name, _ := m.Member.(string)
+		batch[i] = swept{id: captcha.ID(name), until: int64(m.Score)}
+		counts[i] = pipe.ZCard(ctx, s.keys(batch[i].id).ended)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, down(err)
+	}
+	for i, count := range counts {
+		batch[i].kept = count.Val()
+	}
+	return batch, nil
+}
+
+// sweepBatch is how many identities are looked at in one exchange.
+const sweepBatch = 500
+
+const (
+	// placedEvery is how often a process writes down that orders are placed for an
+	// identity.
+	placedEvery = 10 * time.Minute
+	// placedKept outlives that, and an order's end that nobody has seen by then.
+	placedKept = 2 * time.Hour
+)
+
+// list writes down that orders are placed for an identity, so that the ends of those
+// that nobody settles are found. Once in placedEvery it costs an order another exchange.
+func (s *Orders) list(ctx context.Context, o Order) error {
+	if o.Guest || s.endings == 0 {
+		return nil
+	}
+	at := time.Now()
+	s.mu.Lock()
+	last := s.listed[o.Identity]
+	s.mu.Unlock()
+	if at.Sub(last) < placedEvery {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	pipe := s.slow.Pipeline()
+	pipe.ZAddArgs(ctx, s.placed(), redis.ZAddArgs{GT: true, Members: []redis.Z{
+		{Score: float64(at.Add(o.TTL + placedKept).UnixMilli()), Member: string(o.Identity)},
+	}})
+	pipe.PExpire(ctx, s.placed(), endedKept)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return down(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.listed) >= sweepBatch {
+		maps.DeleteFunc(s.listed, func(_ captcha.ID, last time.Time) bool { return at.Sub(last) >= placedEvery })
+	}
+	s.listed[o.Identity] = at
+	return nil
+}

@@ -3,7 +3,7 @@
 // It stands between purchase, which places orders and lands tokens, and
 // httpapi, which takes them. It knows nothing of targets, providers or HTTP.
 //
-// A Store has six faces, which share one client (client.go):
+// A Store has eight faces, which share one client (client.go):
 //
 //	Tokens     hands out and takes back (tokens.go, take*.go, returns.go), looks at stocks
 //	           (look.go) and counts reports (report.go)
@@ -14,6 +14,8 @@
 //	Replicas   what the daemons tell each other of themselves (replicas.go)
 //	Claims     the solves that equal requests share (claim.go, claims.go), and what that
 //	           saved (savings.go)
+//	Endings    the ends of orders, until whoever keeps the history has them (endings.go)
+//	Archive    the history that is kept in Redis itself (archive.go)
 //
 // Beside them are the news between replicas (news.go), the health of Redis (health.go,
 // review.go) and the signing of tokens' names (signer.go). What must happen in one step
@@ -66,6 +68,12 @@
 //	captcha:retired:{id}        hash    Figures of a guest that is gone, and their name (nonce), until they are in there
 //	captcha:folded:{solve}      zset    nonce -> Unix ms until which it is known
 //	captcha:hold:{solve}        string  the survey that keeps everybody from folding, for some seconds
+//	captcha:ended:{id}          zset    the end of an order, see below -> Unix ms; for 7 days at most
+//	captcha:placed              zset    identity of a target for which orders were placed -> Unix ms until which ends of them may come
+//	captcha:solve:{history}:ORDER.id      string  "site|Unix ms" of a record
+//	captcha:records:{history}:site:HASH   zset    a record -> Unix ms of its end; the newest 50 of a site
+//	captcha:records:{history}:STATUS      zset    the same, the newest 1,000 of a status
+//	captcha:day:{history}:2006-01-02      hash    figures of that UTC day
 //	captcha:secret              string  what names of tokens are signed with, for all replicas
 //	captcha:probe:{0}           string  written twice a second to see whether Redis takes writes; in a cluster one at each master
 //
@@ -86,6 +94,13 @@
 // left), b (bought: the task is known) or u (unknown: bought or not); owner is
 // the replica that works on it; unsolved is how long after the placing the
 // submit left, so the task was not solved before; facts are the buyer's own.
+//
+// The end of an order is
+//
+//	order|placed ms|unsolved ms|price|task|how|code|provider|task|submit ms|polls|callback|solve ms|facts
+//
+// with texts query-escaped; what is behind the first task is of who ended it, in ms since
+// the placing, -1 where that is not known.
 //
 // The fields of a claim:
 //

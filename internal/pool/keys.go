@@ -101,6 +101,16 @@ func (n *keyspace) guests() guestKeys {
 	}
 }
 
+// archiveKeys begin the names of what is kept of orders that ended, all in one slot.
+type archiveKeys struct{ mark, site, status, day string }
+
+func (n *keyspace) archive() archiveKeys {
+	return archiveKeys{
+		mark: n.prefix + ":solve:{history}:", site: n.prefix + ":records:{history}:site:",
+		status: n.prefix + ":records:{history}:", day: n.prefix + ":day:{history}:",
+	}
+}
+
 // secret is the key of what replicas sign the names of tokens with.
 func (n *keyspace) secret() string { return n.prefix + ":secret" }
 

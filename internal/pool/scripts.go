@@ -21,6 +21,7 @@ type scripts struct {
 	guest                               guestScripts
 	claim                               claimScripts
 	savings                             savingsScripts
+	archive                             *redis.Script
 	takeText                            string
 }
 
@@ -71,6 +72,7 @@ func loadScripts(most int) scripts {
 			folded: script("guest_folded.lua"), release: script("guest_release.lua"),
 			tally: order("guest_tally.lua"), row: script("guest_row.lua"), check: script("guest_check.lua"),
 		},
+		archive: script("archive_add.lua"),
 		claim: claimScripts{
 			enter: redis.NewScript(strings.Join([]string{common, claims, savings, source("claim_enter.lua")}, "\n")),
 			hold:  redis.NewScript(strings.Join([]string{common, claims, source("claim_hold.lua")}, "\n")),

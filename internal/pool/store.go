@@ -57,6 +57,7 @@ type Store struct {
 	Replicas *Replicas
 	Claims   *Claims
 	Endings  *Endings
+	Archive  *Archive
 
 	client  *client
 	news    *news
@@ -101,6 +102,7 @@ func Open(o Options) (*Store, error) {
 		Replicas: &Replicas{client: c},
 		Claims:   &Claims{client: c, news: n, times: o.ClaimTimes.OrDefault()},
 		Endings:  &Endings{client: c},
+		Archive:  &Archive{client: c},
 		client:   c, news: n,
 		monitor: &monitor{client: c, signing: secrets, every: cmp.Or(o.Probe, probeEvery), recovered: make(chan struct{}, 1)},
 	}, nil

@@ -1,0 +1,276 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+)
+
+const (
+	// sweepEvery, and up to as much again, passes between two looks for what no event
+	// told of: orders that count as lost, and what a replica that died has left.
+	sweepEvery = 30 * time.Second
+	// A store that does not answer is tried again after firstPause, then after twice as
+	// long, up to mostPause.
+	firstPause = time.Second
+	mostPause  = 30 * time.Second
+	// mostAtOnce is how many identities are looked at in one exchange.
+	mostAtOnce = 100
+)
+
+// Outbox is where the ends of orders are left: pool.Endings.
+type Outbox interface {
+	Kept(ctx context.Context, ids []captcha.ID, most int) ([]pool.EndedOrder, error)
+	Forget(ctx context.Context, orders []pool.EndedOrder) error
+	Sweep(ctx context.Context) ([]captcha.ID, error)
+}
+
+// Writer is the part of a Store that a Sender needs.
+type Writer interface {
+	Write(ctx context.Context, batch []Record) error
+}
+
+// Subject is what the facts of an order say.
+type Subject struct {
+	Target, Owner, Provider string
+	Identity                captcha.Identity
+}
+
+// Health is how a Sender is doing.
+type Health struct {
+	Down    string    // why the store takes nothing now; "" = it does, as far as is known
+	Since   time.Time // then that began
+	Sent    int64     // records that the store took from this process
+	Dropped int64     // records that it refused for what is in them
+}
+
+// Sender brings the ends of orders to a store.
+type Sender struct {
+	from    Outbox
+	to      Writer
+	read    func(facts string) (Subject, error)
+	log     *slog.Logger
+	bell    chan struct{} // of one: something is due
+	mu      sync.Mutex
+	due     map[captcha.ID]bool
+	health  Health
+	pausing time.Duration // Run's: until the next try
+}
+
+// NewSender makes one; read tells what the facts of an order say.
+func NewSender(from Outbox, to Writer, read func(facts string) (Subject, error), log *slog.Logger) *Sender {
+	return &Sender{from: from, to: to, read: read, log: log, bell: make(chan struct{}, 1), due: map[captcha.ID]bool{}}
+}
+
+// Ended says that an order of an identity ended here. It does not block.
+func (s *Sender) Ended(id captcha.ID) {
+	s.mu.Lock()
+	s.due[id] = true
+	s.mu.Unlock()
+	select {
+	case s.bell <- struct{}{}:
+	default:
+	}
+}
+
+// Health does not block.
+func (s *Sender) Health() Health {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.health
+}
+
+// Run sends until ctx ends. What is left by then stays where it is, for any replica.
+func (s *Sender) Run(ctx context.Context) error {
+	sweep := time.NewTimer(rand.N(sweepEvery)) //nolint:gosec // G404: jitter
+	defer sweep.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.bell:
+		case <-sweep.C:
+			s.contain(func() { s.sweep(ctx) })
+			sweep.Reset(sweepEvery + rand.N(sweepEvery)) //nolint:gosec // G404: jitter
+		}
+		s.contain(func() { s.sendAll(ctx) })
+	}
+}
+
+// contain keeps a fault of this program from ending the daemon.
+func (s *Sender) contain(do func()) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			s.log.Error("panic while sending the history", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
+		}
+	}()
+	do()
+}
+
+func (s *Sender) sweep(ctx context.Context) {
+	found, err := s.from.Sweep(ctx)
+	if err != nil && ctx.Err() == nil {
+		s.log.DebugContext(ctx, "the ends of orders were not looked for", "err", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range found {
+		s.due[id] = true
+	}
+}
+
+// sendAll sends until nothing is due.
+func (s *Sender) sendAll(ctx context.Context) {
+	for ctx.Err() == nil {
+		ids := s.take()
+		if len(ids) == 0 {
+			return
+		}
+		again, err := s.send(ctx, ids)
+		s.mu.Lock()
+		for _, id := range again {
+			s.due[id] = true
+		}
+		s.mu.Unlock()
+		s.turn(err)
+		if err != nil {
+			s.pause(ctx)
+		}
+	}
+}
+
+// take takes some of the identities that are due.
+func (s *Sender) take() []captcha.ID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids := make([]captcha.ID, 0, min(len(s.due), mostAtOnce))
+	for id := range s.due {
+		if len(ids) == mostAtOnce {
+			break
+		}
+		ids = append(ids, id)
+		delete(s.due, id)
+	}
+	return ids
+}
+
+// send sends what is kept of some identities, and returns those of which there may be
+// more.
+func (s *Sender) send(ctx context.Context, ids []captcha.ID) (again []captcha.ID, err error) {
+	kept, err := s.from.Kept(ctx, ids, MostBatch)
+	if err != nil {
+		return ids, err
+	}
+	count := map[captcha.ID]int{}
+	for _, order := range kept {
+		if count[order.Identity]++; count[order.Identity] == MostBatch {
+			again = append(again, order.Identity)
+		}
+	}
+	for len(kept) > 0 {
+		batch := kept[:min(len(kept), MostBatch)]
+		if err := s.sendBatch(ctx, batch); err != nil {
+			return ids, err
+		}
+		kept = kept[len(batch):]
+	}
+	return again, nil
+}
+
+// sendBatch writes orders to the store and forgets them.
+func (s *Sender) sendBatch(ctx context.Context, orders []pool.EndedOrder) error {
+	records := make([]Record, 0, len(orders))
+	for _, order := range orders {
+		r, err := s.record(order)
+		if err != nil { // what can be told of it is told
+			s.log.Error("the facts of an order cannot be read", "order", order.Ref.String(), "err", err)
+		}
+		records = append(records, r)
+	}
+	sent, err := s.write(ctx, records)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.health.Sent += int64(sent)
+	s.health.Dropped += int64(len(records) - sent)
+	s.mu.Unlock()
+	return s.from.Forget(ctx, orders)
+}
+
+// write writes records. One that the store refuses for what is in it must not hold up the
+// others: it is dropped.
+func (s *Sender) write(ctx context.Context, records []Record) (sent int, err error) {
+	err = s.to.Write(ctx, records)
+	if err == nil || errors.Is(err, ErrDown) || errors.Is(err, pool.ErrDown) || ctx.Err() != nil {
+		return len(records), err
+	}
+	if len(records) == 1 {
+		s.log.Error("the history refuses a record, which is dropped", "order", records[0].ID, "err", err)
+		return 0, nil
+	}
+	for _, half := range [][]Record{records[:len(records)/2], records[len(records)/2:]} {
+		n, err := s.write(ctx, half)
+		if err != nil {
+			return 0, err
+		}
+		sent += n
+	}
+	return sent, nil
+}
+
+// record is what a store is told of the end of an order.
+func (s *Sender) record(o pool.EndedOrder) (Record, error) {
+	about, err := s.read(o.Facts)
+	if o.Provider != "" {
+		about.Provider = o.Provider
+	}
+	r := Record{
+		ID: o.Ref.String(), Identity: o.Identity, Target: about.Target, Owner: about.Owner,
+		Type: about.Identity.Type, Sitekey: about.Identity.Sitekey, Pageurl: about.Identity.Pageurl,
+		Provider: about.Provider, Task: o.Task, How: How(o.How), Code: o.Code,
+		Placed: o.Placed, Submitted: o.Submitted, Solved: o.Solved, Ended: o.Ended,
+		Polls: o.Polls, Callback: o.Callback, Price: o.Price,
+	}
+	return r, err
+}
+
+// turn notes whether the store serves, and logs each change. What is wrong with Redis
+// is told by pool.
+func (s *Sender) turn(err error) {
+	if errors.Is(err, pool.ErrDown) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.health.Down
+	if err == nil {
+		s.health.Down, s.pausing = "", 0
+		if was != "" {
+			s.log.Info("the history is written again", "after", time.Since(s.health.Since).Round(time.Second))
+		}
+		return
+	}
+	s.health.Down = err.Error()
+	if was == "" {
+		s.health.Since = time.Now()
+		s.log.Warn("the history cannot be written; what ends meanwhile is kept in Redis", "err", err)
+	}
+}
+
+// pause waits before the store is tried again.
+func (s *Sender) pause(ctx context.Context) {
+	s.pausing = min(max(firstPause, 2*s.pausing), mostPause)
+	select {
+	case <-ctx.Done():
+	case <-time.After(s.pausing/2 + rand.N(s.pausing)): //nolint:gosec // G404: jitter
+	}
+}

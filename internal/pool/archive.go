@@ -1,0 +1,145 @@
+package pool
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// mostOfSite and mostOfStatus are how many records are listed, the newest.
+	mostOfSite   = 50
+	mostOfStatus = 1000
+)
+
+// Archive keeps records of orders that ended, for a while, all in one slot. It knows
+// nothing of what stands in one.
+type Archive struct{ *client }
+
+// Archived is one record.
+type Archived struct {
+	ID     string // of the order, without a bar
+	Site   string // that it is listed by, any text
+	Status string // the same, a word
+	Ended  time.Time
+	Text   string
+	// Figures are added to those of the UTC day on which it ended.
+	Figures map[string]int64
+}
+
+// Add keeps records for a while, each once: one that is there already changes nothing.
+func (s *Archive) Add(ctx context.Context, records []Archived, keep time.Duration) error {
+	var answers []*redis.Cmd
+	s.pipelined(ctx, s.scripts.archive, func(call func([]string, ...any) *redis.Cmd) {
+		answers = answers[:0]
+		for _, r := range records {
+			site := siteName(r.Site)
+			k := s.archive()
+			args := []any{
+				r.Ended.UnixMilli(), r.ID + "|" + r.Text, site + "|" + strconv.FormatInt(r.Ended.UnixMilli(), 10),
+				keep.Milliseconds(), mostOfSite, mostOfStatus,
+			}
+			for name, n := range r.Figures {
+				args = append(args, name, n)
+			}
+			answers = append(answers, call([]string{k.mark + r.ID, k.site + site, k.status + r.Status, k.day + dateOf(r.Ended)}, args...))
+		}
+	})
+	var errs []error
+	for _, answer := range answers {
+		errs = append(errs, down(answer.Err()))
+	}
+	return errors.Join(errs...)
+}
+
+// OfSite are the newest records of a site that ended at from or later and before to;
+// zero = no limit. The newest come first.
+func (s *Archive) OfSite(ctx context.Context, site string, from, to time.Time) ([]Archived, error) {
+	return s.listed(ctx, s.archive().site+siteName(site), from, to)
+}
+
+// OfStatus are those of a status.
+func (s *Archive) OfStatus(ctx context.Context, status string, from, to time.Time) ([]Archived, error) {
+	return s.listed(ctx, s.archive().status+status, from, to)
+}
+
+func (s *Archive) listed(ctx context.Context, key string, from, to time.Time) ([]Archived, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	first, last := "-inf", "+inf"
+	if !from.IsZero() {
+		first = strconv.FormatInt(from.UnixMilli(), 10)
+	}
+	if !to.IsZero() {
+		last = "(" + strconv.FormatInt(to.UnixMilli(), 10)
+	}
+	members, err := s.slow.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: key, ByScore: true, Rev: true, Start: first, Stop: last}).Result()
+	if err != nil {
+		return nil, down(err)
+	}
+	records := make([]Archived, len(members))
+	for i, m := range members {
+		text, _ := m.Member.(string)
+		records[i].Ended = utc(int64(m.Score))
+		records[i].ID, records[i].Text, _ = strings.Cut(text, "|")
+	}
+	return records, nil
+}
+
+// Day are the figures of the UTC day of a moment.
+func (s *Archive) Day(ctx context.Context, day time.Time) (map[string]int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	fields, err := s.slow.HGetAll(ctx, s.archive().day+dateOf(day)).Result()
+	if err != nil {
+		return nil, down(err)
+	}
+	figures := make(map[string]int64, len(fields))
+	for name, text := range fields {
+		if figures[name], err = strconv.ParseInt(text, 10, 64); err != nil {
+			return nil, fmt.Errorf("pool: the figure %q of a day: %w", name, err)
+		}
+	}
+	return figures, nil
+}
+
+// Find is the record of one order; false where there is none, or it is listed no more.
+func (s *Archive) Find(ctx context.Context, id string) (Archived, bool, error) {
+	limited, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	mark, err := s.slow.Get(limited, s.archive().mark+id).Result()
+	if errors.Is(err, redis.Nil) {
+		return Archived{}, false, nil
+	}
+	if err != nil {
+		return Archived{}, false, down(err)
+	}
+	site, ended, _ := strings.Cut(mark, "|")
+	at, err := strconv.ParseInt(ended, 10, 64)
+	if err != nil {
+		return Archived{}, false, errors.New("pool: the mark of a record is no moment")
+	}
+	records, err := s.listed(ctx, s.archive().site+site, utc(at), utc(at+1))
+	for _, r := range records {
+		if r.ID == id {
+			return r, true, nil
+		}
+	}
+	return Archived{}, false, err
+}
+
+// siteName stands for a site in the names of keys.
+func siteName(site string) string {
+	sum := sha256.Sum256([]byte(site))
+	return hex.EncodeToString(sum[:16])
+}
+
+// dateOf is the UTC day of a moment.
+func dateOf(at time.Time) string { return at.UTC().Format(time.DateOnly) }

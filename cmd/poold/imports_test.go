@@ -28,6 +28,7 @@ var mayImport = map[string][]string{
 	"internal/ondemand/pgclaims":     {"internal/captcha", "internal/pool", "internal/postgres"},
 	"internal/history":               {"internal/captcha", "internal/pool"},
 	"internal/history/redisstore":    {"internal/captcha", "internal/history", "internal/pool"},
+	"internal/history/historytest":   {"internal/captcha", "internal/history"},
 	"internal/refill":                {"internal/captcha", "internal/targets", "internal/purchase", "internal/pool", "internal/refill/policy"},
 	"internal/refill/policy":         {"internal/captcha"},
 	"internal/postgres":              {},
@@ -54,7 +55,7 @@ var livesIn = map[string][]string{
 	"github.com/prometheus/client_golang": {"internal/status", "internal/httpapi"},
 	"github.com/alicebob/miniredis/v2":    {"cmd/poold", "internal/pool/redistest"},
 	"github.com/jackc/pgx/v5":             {"internal/postgres"},
-	"pgregory.net/rapid":                  {"internal/ondemand/claimtest"},
+	"pgregory.net/rapid":                  {"internal/ondemand/claimtest", "internal/history/historytest"},
 }
 
 // The doors between the packages are those of the table, and no other.

@@ -12,7 +12,8 @@ import (
 var ErrDown = errors.New("history: the store does not answer")
 
 // Store keeps records. Its methods may be called at once. They fail with an ErrDown
-// that says why in words of our own, without addresses and credentials.
+// that says why in words of our own, without addresses and credentials; where ctx has
+// ended they fail with its error instead.
 type Store interface {
 	// Write keeps a batch of at most MostBatch. A record that is there already, by its
 	// ID, stays as it is and counts once, also in the figures of its day. After an error
@@ -20,7 +21,8 @@ type Store interface {
 	Write(ctx context.Context, batch []Record) error
 	// Site are the records of a sitekey.
 	Site(ctx context.Context, sitekey string, q Query) (Page, error)
-	// Tasks are the records of a status, StatusSolved or StatusError.
+	// Tasks are the records of a status, StatusSolved or StatusError. Another one is an
+	// error that is no ErrDown.
 	Tasks(ctx context.Context, status Status, q Query) (Page, error)
 	// Day are the figures of a UTC day, of which only the date counts. A day of which
 	// nothing is known is empty.
@@ -36,9 +38,9 @@ const MostBatch = 100
 // descending.
 type Query struct {
 	From, To time.Time // From <= Ended < To; zero = no limit
-	Limit    int       // at most so many; 1 to MostLimit
+	Limit    int       // so many, or all where there are fewer; 1 to MostLimit
 	Before   Position  // of the last record of the page before; zero = from the newest on
-	// Targets are those whose records may be seen; nil = all.
+	// Targets are those whose records may be seen; nil = all, an empty list = none.
 	Targets []string
 }
 

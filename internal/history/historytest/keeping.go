@@ -1,0 +1,165 @@
+package historytest
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/history"
+)
+
+// hostile are texts that a store may take for something else, or write in another way.
+var hostile = map[string]string{
+	"percent":    "50%_off%2F%00",
+	"paths":      "/../a?b=c&d#e",
+	"keys":       "SITE#x#SOLVE#y:{z}*[a-z]?",
+	"quotes":     `'"` + "`" + `\'; drop table solves; --\\n`,
+	"json":       `{"$ne":null}[1,2]<>&`,
+	"csv":        "=1+1,\"a\";\tb",
+	"spaces":     " a  b ",
+	"unicode":    "Prüfung-試験-🧪-\u200dé",
+	"combined":   "e\u0301",
+	"composed":   "é",
+	"separators": "\u2028\u2029\u0085",
+	"a number":   "0010e5",
+	"null":       "null",
+	"long":       strings.Repeat("7aB-", 64),
+}
+
+// All fields of a record come back as they were, wherever it is read.
+func testARecordComesBackWhole(t *testing.T, open Open) {
+	w, at := opened(t, open), noon().Add(789*time.Millisecond)
+	for _, how := range hows {
+		w.write(t, record(at, ending(how)))
+	}
+	w.write(t, record(at, func(r *history.Record) {
+		r.Type, r.Sitekey, r.Pageurl, r.Task, r.Code, r.Provider, r.Owner = captcha.Image, "", "", "", "", "", ""
+		r.Submitted, r.Solved, r.Polls, r.Price = time.Time{}, time.Time{}, 0, 0
+	}))
+	w.write(t, record(at, func(r *history.Record) {
+		r.Pageurl, r.Code = "https://example.com/"+strings.Repeat("ä%2F?&", 600), strings.Repeat("ERROR_", 600)
+		r.Polls, r.Callback, r.Price = 1<<31-1, true, 1_234_567_890_123_457 // more digits than a float's text has by default
+		r.Placed, r.Submitted, r.Solved = at.Add(-24*time.Hour), at.Add(-time.Hour), at.Add(-time.Millisecond)
+	}))
+	for _, text := range hostile {
+		w.write(t, record(at, func(r *history.Record) {
+			r.Sitekey, r.Pageurl, r.Owner, r.Task, r.Code, r.Provider = text, text, text, text, text, text
+		}))
+	}
+	w.all(t)
+}
+
+// A record that is written again stays as it is, and counts once.
+func testARecordIsKeptOnce(t *testing.T, open Open) {
+	w, at := opened(t, open), noon()
+	first := several(3, at, of("site"))
+	w.write(t, first...)
+	w.write(t, first...)
+	w.all(t)
+	w.write(t, first[2], first[2], first[0]) // in one batch
+	w.write(t, append(several(3, at.Add(time.Hour), of("site")), first...)...)
+	twice := record(at.Add(2*time.Hour), of("site"))
+	w.write(t, twice, twice)
+	w.all(t)
+	// Not by what it says.
+	other := record(at.Add(-25*time.Hour), ending(history.Lost), of("another"))
+	other.ID, other.Identity = first[0].ID, first[0].Identity
+	w.write(t, other)
+	w.all(t)
+	w.site("another").page(t, history.Query{Limit: 1})
+	w.day(t, other.Ended)
+}
+
+// A batch may have no records.
+func testABatchMayBeEmpty(t *testing.T, open Open) {
+	w := opened(t, open)
+	for _, batch := range [][]history.Record{nil, {}} {
+		if err := w.store().Write(t.Context(), batch); err != nil {
+			t.Errorf("writing nothing: %v", err)
+		}
+	}
+	w.day(t, noon())
+}
+
+// Many that write the same records at once, in batches that overlap and in another order,
+// count each once, and none fails because of the others.
+func testManyWriteTheSame(t *testing.T, open Open) {
+	w := opened(t, open)
+	var records []history.Record
+	for i := range 250 { // on two days, of few targets and types, so that all count at the same places
+		records = append(records, record(noon().Add(-time.Duration(i)*13*time.Minute), ending(hows[i%len(hows)]), func(r *history.Record) {
+			r.Target, r.Type, r.Owner = []string{"/solve", "a", "b"}[i%3], captcha.Types()[i%4], []string{"x", "y"}[i%2]
+		}))
+	}
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for i := range 8 {
+		store, mine := w.store(), slices.Clone(records)
+		if i > 0 {
+			rand.Shuffle(len(mine), func(a, b int) { mine[a], mine[b] = mine[b], mine[a] })
+		}
+		all.Go(func() {
+			<-start
+			for batch := range slices.Chunk(mine, []int{history.MostBatch, 37, 1}[i%3]) {
+				if err := store.Write(t.Context(), batch); err != nil {
+					t.Errorf("writing: %v", err)
+				}
+			}
+		})
+	}
+	close(start)
+	all.Wait()
+	w.model.write(records)
+	w.all(t)
+}
+
+// A batch whose writing was cut off somewhere is written again, and counts once.
+func testAWriteIsCutOff(t *testing.T, open Open) {
+	w := opened(t, open)
+	for i := range 25 {
+		batch := several(20, noon().Add(-time.Duration(i)*time.Minute), of("site"+string(rune('a'+i))))
+		ctx, cancel := context.WithTimeout(t.Context(), rand.N(5*time.Millisecond))
+		_ = w.store().Write(ctx, batch) // any part of it, or all
+		cancel()
+		w.write(t, batch...)
+	}
+	w.all(t)
+}
+
+// Records of one millisecond are all there, and so are equal task ids of two services.
+func testOneMillisecond(t *testing.T, open Open) {
+	w := opened(t, open)
+	for _, provider := range []string{"one", "two"} {
+		for _, task := range []string{"1", "2"} {
+			for range 5 {
+				w.write(t, record(noon(), of("site"), func(r *history.Record) { r.Provider, r.Task = provider, task }))
+			}
+		}
+	}
+	// In the order of their bytes, in which A is before a.
+	for _, order := range []string{"a", "B", "aB", "Ab", "a1", "1", "10", "9", "Z", "z", "zz", "A"} {
+		w.write(t, record(noon(), of("site"), named(order)))
+	}
+	w.all(t)
+	w.site("site").pages(t, history.Query{Limit: 3})
+	w.tasks(history.StatusSolved).pages(t, history.Query{Limit: 5})
+}
+
+// A sitekey has its own records alone, however much it is like another.
+func testSitekeysAreApart(t *testing.T, open Open) {
+	w := opened(t, open)
+	for name, text := range hostile {
+		for _, sitekey := range []string{text, text + "2", "2" + text, strings.ToUpper(text) + "x", name} {
+			w.write(t, record(noon(), of(sitekey)))
+		}
+	}
+	w.all(t)
+	for _, sitekey := range []string{"%", "*", "50%", "50%_off%", "SITE#x", "unknown", " ", "null2 "} {
+		w.site(sitekey).page(t, history.Query{Limit: 1})
+	}
+}

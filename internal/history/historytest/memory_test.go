@@ -1,0 +1,59 @@
+package historytest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"poold/internal/history"
+)
+
+// memory is the model behind a history.Store.
+type memory struct {
+	mu sync.Mutex
+	m  model
+}
+
+func (s *memory) Write(ctx context.Context, batch []history.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ctx.Err() == nil {
+		s.m.write(batch)
+	}
+	return ctx.Err()
+}
+
+func (s *memory) Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m.page(func(r history.Record) bool { return r.Sitekey == sitekey }, q), ctx.Err()
+}
+
+func (s *memory) Tasks(ctx context.Context, status history.Status, q history.Query) (history.Page, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if status != history.StatusSolved && status != history.StatusError {
+		return history.Page{}, errors.New("no such status")
+	}
+	return s.m.page(func(r history.Record) bool { return r.Status() == status }, q), ctx.Err()
+}
+
+func (s *memory) Day(ctx context.Context, day time.Time) (history.Day, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m.day(day), ctx.Err()
+}
+
+func (s *memory) Solve(ctx context.Context, id string) (history.Record, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, known := s.m[id]
+	return r, known, ctx.Err()
+}
+
+// A store that does what it says passes.
+func TestTheModelPasses(t *testing.T) {
+	Test(t, func(testing.TB) []history.Store { return []history.Store{&memory{m: model{}}} })
+}

@@ -1,0 +1,190 @@
+package historytest
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"poold/internal/captcha"
+	"poold/internal/history"
+)
+
+// model is a store in a few lines: the records by their ID.
+type model map[string]history.Record
+
+// write keeps what is new.
+func (m model) write(batch []history.Record) {
+	for _, r := range batch {
+		if _, known := m[r.ID]; !known {
+			m[r.ID] = r
+		}
+	}
+}
+
+// page is what a query must find among the records that are of what is asked for.
+func (m model) page(of func(history.Record) bool, q history.Query) history.Page {
+	var found []history.Record
+	for _, r := range m {
+		if of(r) && seen(r, q) {
+			found = append(found, r)
+		}
+	}
+	slices.SortFunc(found, func(a, b history.Record) int { return -order(a, b.Ended, b.ID) })
+	if len(found) > q.Limit {
+		return history.Page{Records: found[:q.Limit], More: true}
+	}
+	return history.Page{Records: found}
+}
+
+// seen: the query shows the record, on this page or a later one.
+func seen(r history.Record, q history.Query) bool {
+	return (q.From.IsZero() || !r.Ended.Before(q.From)) && (q.To.IsZero() || r.Ended.Before(q.To)) &&
+		(q.Before == history.Position{} || order(r, q.Before.Ended, q.Before.ID) < 0) &&
+		(q.Targets == nil || slices.Contains(q.Targets, r.Target))
+}
+
+// order is where a record stands to a position: -1 = it is older.
+func order(r history.Record, ended time.Time, id string) int {
+	return cmp.Or(r.Ended.Compare(ended), cmp.Compare(r.ID, id))
+}
+
+// day sums the records of a day up.
+func (m model) day(day time.Time) history.Day {
+	sum := history.Day{Types: map[captcha.Type]history.Figures{}, Targets: map[history.Owned]history.Figures{}}
+	for _, r := range m {
+		if dayOf(r.Ended).Equal(dayOf(day)) {
+			owned := history.Owned{Target: r.Target, Owner: r.Owner}
+			sum.Types[r.Type] = sum.Types[r.Type].Plus(r.Figures())
+			sum.Targets[owned] = sum.Targets[owned].Plus(r.Figures())
+		}
+	}
+	return sum
+}
+
+// dayOf is the beginning of a UTC day.
+func dayOf(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
+
+// A store does what the model does, whatever is asked of it in whatever order.
+func testAnythingThatMayBeAsked(t *testing.T, open Open) {
+	base := dayOf(time.Now()).Add(-24 * time.Hour)
+	// rapid asks a *testing.T for its deadline, which a bubble does not allow.
+	rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) {
+		run := &run{TB: t}
+		defer run.end()
+		s := story{base, opened(run, open)}
+		rt.Repeat(map[string]func(*rapid.T){
+			"write": s.write, "site": s.site, "tasks": s.tasks, "day": s.day, "solve": s.solve,
+		})
+		s.w.all(rt)
+	})
+}
+
+// run is one of many that a test makes of its own. What it opened ends with it.
+type run struct {
+	testing.TB
+	ends []func()
+}
+
+// Cleanup makes f run when the run has ended, the last one first.
+func (r *run) Cleanup(f func()) { r.ends = append(r.ends, f) }
+
+func (r *run) end() {
+	for _, f := range slices.Backward(r.ends) {
+		f()
+	}
+}
+
+// most is how many records a story has: no store forgets one of so few.
+const most = 50
+
+// story is one course of events around midnight. Its records differ in little, so that
+// many are equal in something.
+type story struct {
+	base time.Time
+	w    *twin
+}
+
+var (
+	storySites   = []string{"site", "Site", "site2"}
+	storyTargets = []string{"/solve", "a", "b"}
+)
+
+func (s story) write(rt *rapid.T) {
+	batch := rapid.SliceOfN(rapid.Custom(s.record), 1, 20).Draw(rt, "batch")
+	if len(s.w.model)+len(batch) > most {
+		rt.Skip("enough")
+	}
+	s.w.write(rt, batch...)
+}
+
+// record draws a record. Its ID is one of few, so some come twice.
+func (s story) record(rt *rapid.T) history.Record {
+	return record(s.ended(rt), func(r *history.Record) {
+		r.ID = rapid.SampledFrom([]string{"A", "B", "a", "aB", "a1"}).Draw(rt, "order") +
+			rapid.SampledFrom([]string{"", "A", "a", "1", "11"}).Draw(rt, "order")
+		r.Sitekey = rapid.SampledFrom(storySites).Draw(rt, "site")
+		r.Target = rapid.SampledFrom(storyTargets).Draw(rt, "target")
+		r.Owner = rapid.SampledFrom([]string{"a@example.com", "b@example.com"}).Draw(rt, "owner")
+		r.Type = rapid.SampledFrom([]captcha.Type{captcha.RecaptchaV2, captcha.Turnstile}).Draw(rt, "type")
+		r.How = rapid.SampledFrom(hows).Draw(rt, "how")
+		r.Price = rapid.Int64Range(0, 1<<40).Draw(rt, "price")
+		if rapid.Bool().Draw(rt, "never submitted") {
+			r.Submitted = time.Time{}
+		}
+	})
+}
+
+// ended draws a moment, one of few.
+func (s story) ended(rt *rapid.T) time.Time {
+	return s.base.Add(time.Duration(rapid.IntRange(-3, 3).Draw(rt, "ms")) * time.Millisecond)
+}
+
+// query draws a query. It may go on behind any record, also one that it does not show.
+func (s story) query(rt *rapid.T) history.Query {
+	q := history.Query{Limit: rapid.IntRange(1, 10).Draw(rt, "limit")}
+	if rapid.Bool().Draw(rt, "from some time on") {
+		q.From = s.ended(rt)
+	}
+	if rapid.Bool().Draw(rt, "to some time") {
+		q.To = s.ended(rt)
+	}
+	if len(s.w.model) > 0 && rapid.Bool().Draw(rt, "behind one") {
+		r := s.w.model[s.id(rt)]
+		q.Before = history.Position{Ended: r.Ended, ID: r.ID}
+	}
+	if rapid.Bool().Draw(rt, "of some targets") {
+		q.Targets = rapid.SliceOfNDistinct(rapid.SampledFrom(append(storyTargets, "no such")), 0, 3, rapid.ID[string]).Draw(rt, "targets")
+	}
+	return q
+}
+
+// id draws the ID of a record that was written.
+func (s story) id(rt *rapid.T) string {
+	ids := make([]string, 0, len(s.w.model))
+	for id := range s.w.model {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return rapid.SampledFrom(ids).Draw(rt, "id")
+}
+
+func (s story) site(rt *rapid.T) {
+	s.w.site(rapid.SampledFrom(storySites).Draw(rt, "site")).pages(rt, s.query(rt))
+}
+
+func (s story) tasks(rt *rapid.T) {
+	s.w.tasks(rapid.SampledFrom([]history.Status{history.StatusSolved, history.StatusError}).Draw(rt, "status")).pages(rt, s.query(rt))
+}
+
+func (s story) day(rt *rapid.T) { s.w.day(rt, s.ended(rt)) }
+
+func (s story) solve(rt *rapid.T) {
+	if len(s.w.model) == 0 || rapid.Bool().Draw(rt, "unknown") {
+		s.w.solve(rt, "unknown."+string(captcha.Identity{}.ID()))
+		return
+	}
+	s.w.solve(rt, s.id(rt))
+}

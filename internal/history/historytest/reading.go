@@ -1,0 +1,165 @@
+package historytest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/history"
+)
+
+// lists are two that have the same 20 records: of one site, and solved. Some of them are of
+// one millisecond.
+func lists(t *testing.T, open Open) (*twin, []list) {
+	w := opened(t, open)
+	w.write(t, several(16, noon(), of("site"))...)
+	for range 4 {
+		w.write(t, record(noon().Add(-7*time.Second), of("site")))
+	}
+	// What is beside them is in none.
+	w.write(t, several(5, noon(), of("another"), ending(history.Failed))...)
+	return w, []list{w.site("site"), w.tasks(history.StatusSolved)}
+}
+
+// A status has its own records alone.
+func testStatusesAreApart(t *testing.T, open Open) {
+	w := opened(t, open)
+	for i, how := range hows {
+		w.write(t, several(3, noon().Add(time.Duration(i)*time.Second), ending(how))...)
+	}
+	for _, limit := range []int{1, 2, 3, 100} {
+		w.tasks(history.StatusSolved).pages(t, history.Query{Limit: limit})
+		w.tasks(history.StatusError).pages(t, history.Query{Limit: limit})
+	}
+}
+
+// A status that no record has is a mistake of who asks.
+func testAnUnknownStatus(t *testing.T, open Open) {
+	w := opened(t, open)
+	w.write(t, record(noon()))
+	for _, status := range []history.Status{history.StatusPolling, "", "SOLVED", "failed", "solved "} {
+		_, err := w.store().Tasks(t.Context(), status, history.Query{Limit: 1})
+		down(t, "status "+string(status), err, false)
+	}
+}
+
+// Pages of any length follow each other, newest first, and only the last one says that it is.
+func testPagesFollowEachOther(t *testing.T, open Open) {
+	_, lists := lists(t, open)
+	for _, l := range lists {
+		for _, limit := range []int{1, 2, 7, 10, 19, 20, 21, history.MostLimit} {
+			if n := len(l.pages(t, history.Query{Limit: limit})); n != 20 {
+				t.Errorf("%s in pages of %d: %d records, want 20", l.name, limit, n)
+			}
+		}
+		// Behind a record that is not there.
+		l.pages(t, history.Query{Limit: 3, Before: history.Position{Ended: noon().Add(-7 * time.Second), ID: "M"}})
+		l.pages(t, history.Query{Limit: 3, Before: history.Position{Ended: noon().Add(-6500 * time.Millisecond), ID: "M"}})
+		l.page(t, history.Query{Limit: 3, Before: history.Position{Ended: noon().Add(-time.Hour), ID: "M"}})
+	}
+}
+
+// The longest page comes whole, also of records that are long.
+func testTheLongestPage(t *testing.T, open Open) {
+	w := opened(t, open)
+	w.write(t, several(history.MostLimit, noon(), func(r *history.Record) { r.Pageurl += strings.Repeat("/path", 400) })...)
+	solved := w.tasks(history.StatusSolved)
+	solved.page(t, history.Query{Limit: history.MostLimit})
+	solved.pages(t, history.Query{Limit: history.MostLimit - 1})
+}
+
+// Records that come while somebody reads page after page move nothing: each one behind the
+// last page is seen, also one that comes late, and none twice.
+func testNewRecordsBetweenPages(t *testing.T, open Open) {
+	w, lists := lists(t, open)
+	for _, l := range lists {
+		q := history.Query{Limit: 6}
+		for i := range 3 {
+			page := l.page(t, q)
+			q.Before = last(page)
+			ended := q.Before.Ended
+			w.write(t, record(noon().Add(time.Duration(i)*time.Hour), of("site")), record(ended.Add(-500*time.Millisecond), of("site")),
+				record(ended, of("site")))
+		}
+		l.pages(t, q)
+	}
+}
+
+// From <= Ended < To.
+func testFromAndTo(t *testing.T, open Open) {
+	_, lists := lists(t, open)
+	ms := time.Millisecond
+	for _, l := range lists {
+		for _, from := range []time.Duration{-time.Hour, -15 * time.Second, -7 * time.Second, -7*time.Second + ms, 0, ms} {
+			for _, to := range []time.Duration{-time.Hour, -7 * time.Second, -7*time.Second + ms, 0, ms, time.Hour} {
+				q := history.Query{From: noon().Add(from), To: noon().Add(to), Limit: 5}
+				l.pages(t, q)
+				l.pages(t, history.Query{From: q.From, Limit: 5})
+				l.pages(t, history.Query{To: q.To, Limit: 5})
+				q.Before = history.Position{Ended: noon().Add(-7 * time.Second), ID: "M"}
+				l.pages(t, q)
+			}
+		}
+	}
+}
+
+// Only the targets that may be seen are, and a page is as long as it can be, however many
+// records of others are between.
+func testTargetsThatMayBeSeen(t *testing.T, open Open) {
+	w := opened(t, open)
+	target := func(name string) func(*history.Record) {
+		return func(r *history.Record) { r.Target = name }
+	}
+	w.write(t, several(46, noon(), of("site"), target("a"))...)
+	w.write(t, several(300, noon().Add(-30*time.Second), target("a"))...) // of other sites
+	w.write(t, several(2, noon().Add(-time.Hour), of("site"), target("b"))...)
+	w.write(t, record(noon().Add(-2*time.Hour), of("site"), target("/solve")), record(noon().Add(time.Hour), of("site"), target("c")))
+	for _, l := range []list{w.site("site"), w.tasks(history.StatusSolved)} {
+		for _, few := range [][]string{{}, {"b"}, {"b", "/solve"}, {"c", "/solve"}, {"unknown"}, {"B"}, {""}} {
+			for _, limit := range []int{1, 2, 3, history.MostLimit} {
+				l.pages(t, history.Query{Limit: limit, Targets: few})
+			}
+		}
+		for _, many := range [][]string{nil, {"a"}, {"a", "b"}, {"a", "unknown"}} {
+			l.page(t, history.Query{Limit: 1, Targets: many})
+			l.pages(t, history.Query{Limit: 49, Targets: many})
+			l.pages(t, history.Query{Limit: history.MostLimit, Targets: many})
+		}
+		l.pages(t, history.Query{Limit: 1, Targets: []string{"b", "/solve"}, To: noon().Add(-time.Hour)})
+	}
+}
+
+// Nobody knows a solve that was not written.
+func testNobodyKnowsTheSolve(t *testing.T, open Open) {
+	w, r := opened(t, open), record(noon(), named("abc"))
+	w.write(t, r)
+	w.solve(t, r.ID)
+	for _, id := range []string{"", "abc", "ABC" + r.ID[3:], r.ID[:len(r.ID)-1], r.ID + "0", "%", r.Task, record(noon()).ID} {
+		w.solve(t, id)
+	}
+}
+
+// Who has gone is told so by each method; that is no fault of the store.
+func testWhoAskedHasGone(t *testing.T, open Open) {
+	w, r := opened(t, open), record(noon())
+	w.write(t, r)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	q := history.Query{Limit: 1}
+	for what, call := range map[string]func(history.Store) error{
+		"writing": func(s history.Store) error { return s.Write(ctx, []history.Record{r}) },
+		"site":    func(s history.Store) error { _, err := s.Site(ctx, r.Sitekey, q); return err },
+		"tasks":   func(s history.Store) error { _, err := s.Tasks(ctx, history.StatusSolved, q); return err },
+		"day":     func(s history.Store) error { _, err := s.Day(ctx, r.Ended); return err },
+		"solve":   func(s history.Store) error { _, _, err := s.Solve(ctx, r.ID); return err },
+	} {
+		err := call(w.store())
+		down(t, what, err, false)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, want context.Canceled", what, err)
+		}
+	}
+	w.all(t)
+}

@@ -36,27 +36,22 @@ type Archived struct {
 
 // Add keeps records for a while, each once: one that is there already changes nothing.
 func (s *Archive) Add(ctx context.Context, records []Archived, keep time.Duration) error {
-	var answers []*redis.Cmd
-	s.pipelined(ctx, s.scripts.archive, func(call func([]string, ...any) *redis.Cmd) {
-		answers = answers[:0]
-		for _, r := range records {
-			site := siteName(r.Site)
-			k := s.archive()
-			args := []any{
-				r.Ended.UnixMilli(), r.ID + "|" + r.Text, site + "|" + strconv.FormatInt(r.Ended.UnixMilli(), 10),
-				keep.Milliseconds(), mostOfSite, mostOfStatus,
-			}
-			for name, n := range r.Figures {
-				args = append(args, name, n)
-			}
-			answers = append(answers, call([]string{k.mark + r.ID, k.site + site, k.status + r.Status, k.day + dateOf(r.Ended)}, args...))
-		}
-	})
-	var errs []error
-	for _, answer := range answers {
-		errs = append(errs, down(answer.Err()))
+	if len(records) == 0 {
+		return nil
 	}
-	return errors.Join(errs...)
+	k := s.archive()
+	var keys []string
+	args := []any{keep.Milliseconds(), mostOfSite, mostOfStatus}
+	for _, r := range records {
+		site, ended := siteName(r.Site), strconv.FormatInt(r.Ended.UnixMilli(), 10)
+		keys = append(keys, k.mark+r.ID, k.site+site, k.status+r.Status, k.day+dateOf(r.Ended))
+		args = append(args, ended, r.ID+"|"+r.Text, site+"|"+ended, len(r.Figures))
+		for name, n := range r.Figures {
+			args = append(args, name, n)
+		}
+	}
+	_, err := s.run(ctx, s.scripts.archive, keys, args...)
+	return err
 }
 
 // OfSite are the newest records of a site that ended at from or later and before to;
@@ -80,7 +75,7 @@ func (s *Archive) listed(ctx context.Context, key string, from, to time.Time) ([
 	if !to.IsZero() {
 		last = "(" + strconv.FormatInt(to.UnixMilli(), 10)
 	}
-	members, err := s.slow.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: key, ByScore: true, Rev: true, Start: first, Stop: last}).Result()
+	members, err := s.slow.ZRevRangeByScoreWithScores(ctx, key, &redis.ZRangeBy{Min: first, Max: last}).Result()
 	if err != nil {
 		return nil, down(err)
 	}

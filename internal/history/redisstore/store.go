@@ -41,19 +41,22 @@ func (s *Store) Write(ctx context.Context, batch []history.Record) error {
 			ID: r.ID, Site: r.Sitekey, Status: string(r.Status()), Ended: r.Ended, Text: encode(r), Figures: figures(r),
 		}
 	}
-	return failed(s.archive.Add(ctx, records, s.keep))
+	return failed(ctx, s.archive.Add(ctx, records, s.keep))
 }
 
 // Site is history.Store's. The newest 50 records are kept.
 func (s *Store) Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error) {
 	found, err := s.archive.OfSite(ctx, sitekey, s.from(q), q.To)
-	return page(found, q, err)
+	return page(found, q, failed(ctx, err))
 }
 
 // Tasks is history.Store's. The newest 1,000 records are kept.
 func (s *Store) Tasks(ctx context.Context, status history.Status, q history.Query) (history.Page, error) {
+	if status != history.StatusSolved && status != history.StatusError {
+		return history.Page{}, fmt.Errorf("history: no record is %q", status)
+	}
 	found, err := s.archive.OfStatus(ctx, string(status), s.from(q), q.To)
-	return page(found, q, err)
+	return page(found, q, failed(ctx, err))
 }
 
 // from is when the oldest record may have ended. It judges by this process' clock.
@@ -67,7 +70,7 @@ func (s *Store) from(q history.Query) time.Time {
 // page is what a query finds among the records of a list.
 func page(found []pool.Archived, q history.Query, err error) (p history.Page, _ error) {
 	if err != nil {
-		return history.Page{}, failed(err)
+		return history.Page{}, err
 	}
 	for _, a := range found {
 		if !q.Before.Ended.IsZero() && !before(a, q.Before) {
@@ -98,7 +101,7 @@ func before(a pool.Archived, p history.Position) bool {
 func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 	found, err := s.archive.Day(ctx, day)
 	if err != nil {
-		return history.Day{}, failed(err)
+		return history.Day{}, failed(ctx, err)
 	}
 	d := history.Day{Types: map[captcha.Type]history.Figures{}, Targets: map[history.Owned]history.Figures{}}
 	for name, n := range found {
@@ -121,15 +124,18 @@ func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, error) {
 	a, there, err := s.archive.Find(ctx, id)
 	if err != nil || !there {
-		return history.Record{}, false, failed(err)
+		return history.Record{}, false, failed(ctx, err)
 	}
 	r, err := decode(a)
 	return r, err == nil, err
 }
 
 // failed says which errors may go away.
-func failed(err error) error {
-	if errors.Is(err, pool.ErrDown) {
+func failed(ctx context.Context, err error) error {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, pool.ErrDown):
 		return fmt.Errorf("%w: %s", history.ErrDown, pool.Reason(err))
 	}
 	return err

@@ -1,25 +1,37 @@
--- Keeps a record of an order that ended, once, and counts it in the figures of its day.
+-- Keeps records of orders that ended, each once, and counts them in the figures of their
+-- days.
 --
--- KEYS  1 mark of the order  2 records of its site  3 records of its status  4 figures of
---       its day
--- ARGV  1 Unix ms of the end  2 the record, which begins with the order  3 what the mark
---       says  4 how long it is kept, ms  5 most records of a site  6 most of a status
---       7.. figure and number, of each figure
--- Answer: 1 kept, 0 it was there already.
-local keep = tonumber(ARGV[4])
-expect('ZCARD', 2, 3)
-expect('HLEN', 4)
-if not redis.call('SET', KEYS[1], ARGV[3], 'NX', 'PX', keep) then
-  return 0
+-- KEYS  of each record: mark of the order, records of its site, records of its status,
+--       figures of its day
+-- ARGV  1 how long they are kept, ms  2 most records of a site  3 most of a status;
+--       of each record: Unix ms of the end, the record, which begins with the order, what
+--       the mark says, how many figures there are, figure and number of each
+-- Answer: how many were not there before.
+local keep = tonumber(ARGV[1])
+for i = 1, #KEYS, 4 do
+  expect('ZCARD', i + 1, i + 2)
+  expect('HLEN', i + 3)
 end
-for i = 2, 3 do
-  redis.call('ZADD', KEYS[i], ARGV[1], ARGV[2])
-  redis.call('ZREMRANGEBYRANK', KEYS[i], 0, -1 - tonumber(ARGV[i + 3]))
-  redis.call('ZREMRANGEBYSCORE', KEYS[i], '-inf', '(' .. ms(now_ms() - keep))
-  redis.call('PEXPIRE', KEYS[i], keep)
+local new, at, most = 0, 4, {}
+for i = 1, #KEYS, 4 do
+  local figures = at + 4
+  local behind = figures + 2 * tonumber(ARGV[at + 3])
+  if redis.call('SET', KEYS[i], ARGV[at + 2], 'NX', 'PX', keep) then
+    new = new + 1
+    for list = 1, 2 do
+      redis.call('ZADD', KEYS[i + list], ARGV[at], ARGV[at + 1])
+      most[KEYS[i + list]] = tonumber(ARGV[list + 1])
+    end
+    for n = figures, behind - 1, 2 do
+      redis.call('HINCRBY', KEYS[i + 3], ARGV[n], ARGV[n + 1])
+    end
+    redis.call('PEXPIRE', KEYS[i + 3], keep)
+  end
+  at = behind
 end
-for i = 7, #ARGV, 2 do
-  redis.call('HINCRBY', KEYS[4], ARGV[i], ARGV[i + 1])
+for list, n in pairs(most) do
+  redis.call('ZREMRANGEBYRANK', list, 0, -1 - n)
+  redis.call('ZREMRANGEBYSCORE', list, '-inf', '(' .. ms(now_ms() - keep))
+  redis.call('PEXPIRE', list, keep)
 end
-redis.call('PEXPIRE', KEYS[4], keep)
-return 1
+return new

@@ -124,6 +124,10 @@ var suite = map[string]func(*testing.T, Options){
 	"AGuestsEndIsCutAnywhere":            testAGuestsEndIsCutAnywhere,
 	"ALateFoldIsRefused":                 testALateFoldIsRefused,
 	"ASurveyHoldsFoldsUp":                testASurveyHoldsFoldsUp,
+	"EachEndIsKept":                      testEachEndIsKept,
+	"EndsThatAreTooMany":                 testEndsThatAreTooMany,
+	"EndsAreFound":                       testEndsAreFound,
+	"AnEndSentAgainIsOne":                testAnEndSentAgainIsOne,
 }
 
 // TestOnEveryServer runs the whole suite on every kind of server.

@@ -1,0 +1,288 @@
+package history_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/history"
+	"poold/internal/history/redisstore"
+	"poold/internal/pool"
+	"poold/internal/pool/redistest"
+)
+
+const keep = 7 * 24 * time.Hour
+
+// place is a Redis in a bubble, with a stock and a history.
+type place struct {
+	t     *testing.T
+	dial  *redistest.Bubble
+	stock *pool.Store
+	store *redisstore.Store
+	log   bytes.Buffer
+
+	mu    sync.Mutex
+	sold  map[string]history.How // what became of each order, by its name
+	fault func(batch []history.Record) error
+}
+
+// in runs a test in a bubble.
+func in(t *testing.T, do func(t *testing.T, p *place)) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &place{t: t, dial: redistest.InBubble(t), sold: map[string]history.How{}}
+		p.stock = p.open()
+		p.store = redisstore.New(p.stock.Archive, keep)
+		do(t, p)
+	})
+}
+
+func (p *place) open() *pool.Store {
+	stock, err := pool.Open(pool.Options{
+		Addresses: "redis://bubble", Dial: p.dial.Dial, Prefix: "history", Endings: 1000, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = stock.Close() })
+	return stock
+}
+
+// Write is the store's, with the faults of a test.
+func (p *place) Write(ctx context.Context, batch []history.Record) error {
+	p.mu.Lock()
+	fault := p.fault
+	p.mu.Unlock()
+	if fault != nil {
+		if err := fault(batch); err != nil {
+			return err
+		}
+	}
+	return p.store.Write(ctx, batch)
+}
+
+func (p *place) setFault(fault func([]history.Record) error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fault = fault
+}
+
+// sender runs one until it is stopped.
+func (p *place) sender(from history.Outbox) (s *history.Sender, stop func()) {
+	s = history.NewSender(from, p, readFacts, slog.New(slog.NewTextHandler(&p.log, nil)))
+	ctx, cancel := context.WithCancel(p.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := s.Run(ctx); err != nil {
+			p.t.Error(err)
+		}
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		<-done
+	})
+	p.t.Cleanup(stop)
+	return s, stop
+}
+
+func readFacts(text string) (s history.Subject, err error) {
+	return s, json.Unmarshal([]byte(text), &s)
+}
+
+func identity(i int) captcha.Identity {
+	return captcha.Identity{Type: captcha.Turnstile, Sitekey: fmt.Sprint("site ", i), Pageurl: "https://example.com/"}
+}
+
+// order has an order end.
+func (p *place) order(i int, name string, how history.How) captcha.ID {
+	p.t.Helper()
+	id := identity(i)
+	facts, _ := json.Marshal(history.Subject{Target: fmt.Sprint("target-", i), Owner: "qa@example.com", Provider: "one", Identity: id})
+	ref := pool.Ref{Identity: id.ID(), Order: name}
+	got, err := p.stock.Orders.Place(p.t.Context(), pool.Order{Ref: ref, Depth: 1000, TTL: time.Minute, Price: 3, Facts: string(facts)})
+	if err != nil || !got.Placed {
+		p.t.Fatal(got, err)
+	}
+	switch asked := (&pool.Asked{Provider: "two", Task: "t" + name, Code: "ERROR_" + name, Submitted: time.Second}); how {
+	case history.Solved:
+		_, err = p.stock.Orders.Settle(p.t.Context(), pool.Landing{
+			Ref: ref, Provider: "two", Task: "t" + name, Value: name, Lifetime: time.Minute, Submitted: time.Second, Polls: 2,
+		})
+	case history.Failed, history.Refused:
+		_, err = p.stock.Orders.Fail(p.t.Context(), pool.Failure{Ref: ref, Bought: how == history.Failed, Asked: asked})
+	case history.Lost:
+		_, err = p.stock.Orders.Mark(p.t.Context(), ref) // and nobody ever hears of it again
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.sold[ref.String()] = how
+	return ref.Identity
+}
+
+// counted compares the figures of today with what was sold; nothing is left to be sent.
+func (p *place) counted() {
+	p.t.Helper()
+	var want, got history.Figures
+	for _, how := range p.sold {
+		want = want.Plus(history.Record{How: how, Price: 3}.Figures())
+	}
+	day, err := p.store.Day(p.t.Context(), time.Now())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, f := range day.Targets {
+		got = got.Plus(f)
+	}
+	got.Elapsed = 0
+	if got != want {
+		p.t.Errorf("counted %+v, want %+v", got, want)
+	}
+	for i := range 5 {
+		if left, err := p.stock.Endings.Kept(p.t.Context(), []captcha.ID{identity(i).ID()}, 100); err != nil || len(left) != 0 {
+			p.t.Errorf("left: %v, %v", left, err)
+		}
+	}
+}
+
+// listed is how many records are listed, each with the right end.
+func (p *place) listed() (n int) {
+	p.t.Helper()
+	for id, how := range p.sold {
+		r, there, err := p.store.Solve(p.t.Context(), id)
+		if err != nil || there && (r.How != how || r.Owner != "qa@example.com" || r.Type != captcha.Turnstile) {
+			p.t.Errorf("%s: %+v, %v; want %s", id, r, err, how)
+		}
+		if there {
+			n++
+		}
+	}
+	return n
+}
+
+var ends = []history.How{history.Solved, history.Failed, history.Refused, history.Lost}
+
+// What ends at a replica is sent at once. What nobody told of is found: orders that count
+// as lost, and what ended at a replica without a sender.
+func TestWhatEndsIsSent(t *testing.T) {
+	in(t, func(t *testing.T, p *place) {
+		s, _ := p.sender(p.stock.Endings)
+		other, _ := p.sender(p.open().Endings)
+		id := p.order(1, "first", history.Solved)
+		s.Ended(id)
+		other.Ended(id)
+		synctest.Wait()
+		p.counted()
+		if n := p.listed(); n != 1 {
+			t.Errorf("%d records are listed", n)
+		}
+		for i := range 300 {
+			p.order(i%5, fmt.Sprint("o", i), ends[i%4])
+		}
+		time.Sleep(time.Minute)
+		for i := range 5 { // who looks at the stock purges it
+			if _, err := p.stock.Tokens.Look(p.t.Context(), identity(i).ID(), 0, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		p.counted()
+		if n := p.listed(); n != 5*50 { // of each site the newest
+			t.Errorf("%d records are listed", n)
+		}
+	})
+}
+
+// A store that is away holds nothing up, is said to be away once, and gets it all later.
+func TestAStoreThatIsAway(t *testing.T) {
+	in(t, func(t *testing.T, p *place) {
+		s, _ := p.sender(p.stock.Endings)
+		var tries atomic.Int64
+		p.setFault(func([]history.Record) error {
+			tries.Add(1)
+			return fmt.Errorf("%w: not now", history.ErrDown)
+		})
+		for i := range 100 {
+			s.Ended(p.order(i%5, fmt.Sprint("o", i), ends[i%3]))
+			time.Sleep(6 * time.Second)
+		}
+		if h := s.Health(); !strings.Contains(h.Down, "not now") || time.Since(h.Since) < 9*time.Minute || h.Sent != 0 {
+			t.Errorf("health %+v", h)
+		}
+		if n := tries.Load(); n < 20 || n > 60 {
+			t.Errorf("tried %d times in ten minutes", n)
+		}
+		p.setFault(nil)
+		time.Sleep(time.Minute)
+		if h := s.Health(); h.Down != "" || h.Sent != 100 || h.Dropped != 0 {
+			t.Errorf("health %+v", h)
+		}
+		p.counted()
+		if n := p.listed(); n != 100 {
+			t.Errorf("%d records are listed", n)
+		}
+		if n := strings.Count(p.log.String(), "\n"); n != 2 {
+			t.Errorf("logged:\n%s", p.log.String())
+		}
+	})
+}
+
+// A record that the store refuses for what is in it does not hold up the others.
+func TestARecordThatIsRefused(t *testing.T) {
+	in(t, func(t *testing.T, p *place) {
+		s, _ := p.sender(p.stock.Endings)
+		p.setFault(func(batch []history.Record) error {
+			if slices.ContainsFunc(batch, func(r history.Record) bool { return strings.HasPrefix(r.ID, "bad.") }) {
+				return errors.New("not like this")
+			}
+			return nil
+		})
+		for i := range 50 {
+			p.order(1, fmt.Sprint("o", i), history.Failed)
+		}
+		id := p.order(1, "bad", history.Solved)
+		s.Ended(id)
+		synctest.Wait()
+		if h := s.Health(); h.Sent != 50 || h.Dropped != 1 || h.Down != "" {
+			t.Errorf("health %+v", h)
+		}
+		delete(p.sold, "bad."+string(id))
+		p.counted()
+		if n := strings.Count(p.log.String(), "refuses a record"); n != 1 {
+			t.Errorf("logged:\n%s", p.log.String())
+		}
+	})
+}
+
+// cutOff forgets nothing: its replica dies between the store and the stock.
+type cutOff struct{ history.Outbox }
+
+func (cutOff) Forget(context.Context, []pool.EndedOrder) error { return errors.New("killed") }
+
+// What a replica had written when it died, and not forgotten, is written again by another
+// one, and counts once.
+func TestAReplicaDiesInBetween(t *testing.T) {
+	in(t, func(t *testing.T, p *place) {
+		dying, kill := p.sender(cutOff{p.stock.Endings})
+		for i := range 40 {
+			dying.Ended(p.order(i%5, fmt.Sprint("o", i), ends[i%3]))
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		kill()
+		_, _ = p.sender(p.open().Endings)
+		time.Sleep(2 * time.Minute)
+		p.counted()
+	})
+}

@@ -69,8 +69,8 @@
 // a file that is replaced by a rename is another file; a slow poll of the
 // content covers what no event tells. A file that is bad, empty, half written or
 // gone changes nothing but the Status. `server.listen`, `server.tls`, `redis`,
-// `dead_letters` and `dedup` stay as they were at the start, whatever a later file says, and
-// the rest of that file applies.
+// `dead_letters`, `dedup` and `history` stay as they were at the start, whatever a later
+// file says, and the rest of that file applies.
 //
 // Only a regular file is read, opened so that nothing waits for a writer. A disk
 // that hangs, as one over the network does, is given up on after 5 s, which the

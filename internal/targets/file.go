@@ -239,11 +239,14 @@ func (f *File) prepare(set, old *Set) (remarks Problems, err error) {
 	if set.Dedup != old.Dedup {
 		remark(set.lines.dedup, "dedup")
 	}
+	if set.History != old.History {
+		remark(set.lines.history, "history")
+	}
 	if err := f.suits(set, old); err != nil {
 		return nil, err
 	}
 	set.Server.Listen, set.Server.TLS = old.Server.Listen, old.Server.TLS
-	set.Redis, set.DeadLetters, set.Dedup = old.Redis, old.DeadLetters, old.Dedup
+	set.Redis, set.DeadLetters, set.Dedup, set.History = old.Redis, old.DeadLetters, old.Dedup, old.History
 	return remarks.sorted(), nil
 }
 

@@ -270,19 +270,19 @@ func TestReloadTakesTurns(t *testing.T) {
 	}
 }
 
-// server.listen, server.tls, redis, dead_letters and dedup stay as they were at the
-// start; the rest applies, and it is said once.
+// server.listen, server.tls, redis, dead_letters, dedup and history stay as they were at
+// the start; the rest applies, and it is said once.
 func TestNeedsRestart(t *testing.T) {
 	b := newBench(t, minimal("depth: 3"))
 	b.load()
 	changed := "server:\n  listen: 127.0.0.1:9999\n  tls: {cert: c, key: k}\nredis:\n  url: redis://redis.example.com:6379\n" +
-		"dead_letters:\n  dir: /elsewhere\nbudget: {per_day: 7}\ndedup:\n  backend: postgres\n  url: postgres://db.example.com/poold\n"
+		"dead_letters:\n  dir: /elsewhere\nbudget: {per_day: 7}\ndedup:\n  backend: postgres\n  url: postgres://db.example.com/poold\nhistory:\n  backend: none\n"
 	b.write(changed + minimal("depth: 4"))
 	b.must(b.Reload(context.Background()))
 	b.must(b.Reload(context.Background()))
 	set := b.Current()
 	if set.Server.Listen != "127.0.0.1:8080" || set.Server.TLS != (TLS{}) || !set.Redis.Embedded() || set.Targets[0].Depth != 4 ||
-		set.DeadLetters != "./dead-letters" || set.Dedup != (Dedup{Backend: DedupRedis}) || set.Budget.PerDay != 7 {
+		set.DeadLetters != "./dead-letters" || set.Dedup != (Dedup{Backend: DedupRedis}) || set.History != (History{Backend: HistoryRedis, Keep: 168 * time.Hour}) || set.Budget.PerDay != 7 {
 		t.Errorf("set %+v", set)
 	}
 	s := b.Status()
@@ -296,6 +296,7 @@ func TestNeedsRestart(t *testing.T) {
 		"pools.yaml:5: redis: was changed, which needs a restart; until then the old value holds",
 		"pools.yaml:7: dead_letters: was changed, which needs a restart; until then the old value holds",
 		"pools.yaml:11: dedup: was changed, which needs a restart; until then the old value holds",
+		"pools.yaml:13: history: was changed, which needs a restart; until then the old value holds",
 	}
 	if !s.OK || strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("status OK %v:\n%s", s.OK, strings.Join(got, "\n"))
@@ -310,7 +311,7 @@ func TestNeedsRestart(t *testing.T) {
 	_ = b.Reload(context.Background())
 	b.write(changed + minimal("depth: 4"))
 	b.must(b.Reload(context.Background()))
-	if s := b.Status(); !s.OK || len(s.Problems) != 5 {
+	if s := b.Status(); !s.OK || len(s.Problems) != 6 {
 		t.Errorf("after a bad file: %+v", s)
 	}
 	b.write(minimal("depth: 5"))

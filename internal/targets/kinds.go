@@ -215,6 +215,10 @@ type duration struct{ lo, hi time.Duration }
 
 func (k duration) read(v value) (any, bool) {
 	want := fmt.Sprintf("a duration from %s to %s", short(k.lo), short(k.hi))
+	unit, such := "s", "90s or 1m30s"
+	if k.lo >= time.Hour {
+		unit, such = "h", "168h"
+	}
 	e, ok := v.scalar(want)
 	if !ok {
 		return nil, false
@@ -223,15 +227,15 @@ func (k duration) read(v value) (any, bool) {
 		return nil, v.fail("has no value: give %s, or remove the line", want)
 	}
 	if decimal.MatchString(e.text) {
-		example := "80s"
+		example := "80" + unit
 		if e.literal() {
-			example = e.text + "s"
+			example = e.text + unit
 		}
 		return nil, v.fail("needs a unit (ms, s, m or h): write %s, for example", example)
 	}
 	d, err := time.ParseDuration(e.text)
 	if err != nil || d < k.lo || d > k.hi || strings.ContainsAny(e.text[:1], "+-") {
-		return nil, v.fail("must be %s, such as 90s or 1m30s%s", want, e.not())
+		return nil, v.fail("must be %s, such as %s%s", want, such, e.not())
 	}
 	return d, true
 }

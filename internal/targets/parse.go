@@ -51,6 +51,7 @@ func (r *reader) set(data []byte) *Set {
 	inherited := r.defaults(root.section("defaults"))
 	set.lives = r.lives(root.section("types"))
 	r.dedup(root.section("dedup"), set)
+	r.history(root.section("history"), set)
 	if root.has("targets") {
 		r.targets(root.items("targets"), set, inherited, set.lives)
 	}

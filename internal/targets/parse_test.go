@@ -110,6 +110,11 @@ func TestEveryKey(t *testing.T) {
 	if got, want := set.Dedup, (Dedup{DedupPostgres, "postgresql://poold:secret@db.example.com/poold"}); got != want {
 		t.Errorf("dedup: %q %+v", got.URL.Reveal(), got)
 	}
+	if got, want := set.History, (History{
+		Backend: HistoryDynamoDB, Keep: 240 * time.Hour, Table: "Solves.staging", Endpoint: "http://127.0.0.1:8000", Region: "eu-central-1",
+	}); got != want {
+		t.Errorf("history: %+v", got)
+	}
 	want := []Target{
 		{Name: "a.b-c_1", Identity: captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI",
 			Pageurl: "https://staging.example.com/login?next=/home", Invisible: true, UserAgent: "Mozilla/5.0 (X11)",
@@ -412,6 +417,7 @@ func TestEveryKeyHasItsField(t *testing.T) {
 		{redis, []any{new(Redis)}, ""},
 		{solve, []any{new(Solve)}, "pages sitekeys"},
 		{dedup, []any{new(Dedup)}, ""},
+		{history, []any{new(History)}, ""},
 		{solveRequest, []any{new(SolveRequest), new(captcha.Identity), new(captcha.Picture)}, ""},
 		{provider, []any{new(Provider)}, "price_per_1000"},
 		{prices.section, []any{new(Prices)}, ""},

@@ -113,7 +113,8 @@ func TestSchemaOverFiles(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
-	want := []string{"dedup-empty", "dedup-escape", "dedup-host", "dedup-keywords", "dedup-missing", "dedup-redis", "duplicate-keys", "duplicate-names", "fields-by-type", "listen-without-keys", "listen", "no-owner", "providers-no-key",
+	want := []string{"dedup-empty", "dedup-escape", "dedup-host", "dedup-keywords", "dedup-missing", "dedup-redis", "duplicate-keys", "duplicate-names", "fields-by-type",
+		"history-dynamodb", "history-keep", "history-none", "history-postgres", "history-redis", "listen-without-keys", "listen", "no-owner", "providers-no-key",
 		"providers-none", "redis-addresses", "redis-cluster-db", "redis-comma", "redis-db", "redis-embedded-sentinel", "redis-empty", "redis-host",
 		"redis-mixed", "redis-scheme", "redis-unix-sentinel", "simulated-beside", "simulated-twice"}
 	if !slices.Equal(taken, want) {
@@ -137,7 +138,8 @@ var good = map[string][]string{
 	"callback_url": {"", "https://pools.example.com"}, "pageurl": {"https://staging.example.com/login?a=b"},
 	"proxy": {"", "other.example.com:1", "u:p@h:1"}, "targets": {"staging-*", "a"}, "rate": {"20/s", "0.5/m", "500/h"},
 	"pages": {"https://*.example.com/*", "http://[::1]:*/a"}, "dedup.url": {"", "postgres://u:p@h/d", "postgresql:///d?host=/run"},
-	"cron": {"55 8 * * 1-5", "@daily", "CRON_TZ=Asia/Tokyo 0 8 * * *"},
+	"endpoint": {"", "http://127.0.0.1:8000"},
+	"cron":     {"55 8 * * 1-5", "@daily", "CRON_TZ=Asia/Tokyo 0 8 * * *"},
 }
 
 // value draws the text of a value in flow style. key is the one that it is for.
@@ -185,7 +187,7 @@ func (d *drawn) fields(s section) (texts []string) {
 			switch {
 			case key == "url" && f.preset != nil:
 				key = "redis.url"
-			case key == "url" && s.fields[0].key == "backend":
+			case key == "url" && s.fields[0].key == "backend": // of history too
 				key = "dedup.url"
 			}
 			texts = append(texts, f.key+": "+d.value(f.kind, key))

@@ -30,6 +30,9 @@ func TestNoSecretInAnyProblem(t *testing.T) {
 		"defaults: {proxy: %s}\n",
 		"dedup: {backend: postgres, url: %s}\n",
 		"dedup: {url: %s}\n",
+		"history: {backend: postgres, url: %s}\n",
+		"history: {url: %s}\n",
+		"history: {backend: dynamodb, endpoint: %s, url: %[1]s}\n",
 		"solve: {owner: o, budget: {per_day: 1}, pages: ['https://a.example/*'], url: %s}\n",
 		"defaults: {proxy_type: http, proxy: %s}\n",
 	}
@@ -73,6 +76,8 @@ func TestNoEnvironmentValueInAnyProblem(t *testing.T) {
 		"redis: {prefix: '${V}'}\n", "server: {callback_secrets: ['${V}', '${V}']}\n", "budget: {per_day: '${V}'}\n", "defaults: {budget: {per_hour: '${V}'}}\n",
 		"defaults: {depth: '${V}', lifetime: '${V}', margin: '${V}', on_empty: '${V}', rate: '${V}', paused: '${V}'}\n",
 		"types: {turnstile: {lifetime: '${V}', margin: '${V}'}}\n", "dedup: {backend: '${V}', url: '${V}'}\n",
+		"history: {backend: '${V}', keep: '${V}', url: '${V}', table: '${V}', endpoint: '${V}', region: '${V}'}\n",
+		"history: {backend: dynamodb, keep: '${V}', url: '${V}', table: '${V}', endpoint: '${V}', region: '${V}'}\n",
 		"solve: {pages: ['${V}', 'https://${V}/*', 'https://a/${V}?'], sitekeys: ['${V}'], images: '${V}', budget: {per_day: '${V}'}, rate: '${V}'}\n",
 		"defaults: {warm: [{cron: '${V}', tokens: '${V}', for: '${V}'}, {cron: 'CRON_TZ=${V} * * * * *'}, {cron: '0 0 1/${V} * *'}]}\n",
 		"targets: {a: {type: '${V}', sitekey: '${V}', pageurl: '${V}', min_score: '${V}', refill: '${V}', proxy_type: '${V}', owner: '${V}'}}\n",
@@ -148,6 +153,12 @@ func checkSet(t *testing.T, set *Set) {
 	}
 	if (set.Dedup.Backend == DedupPostgres) != (set.Dedup.URL != "") {
 		t.Fatalf("an unusable section dedup: %+v", set.Dedup)
+	}
+	h := set.History
+	if (h.Backend == HistoryPostgres) != (h.URL != "") || (h.Backend == HistoryDynamoDB) != (h.Table != "") ||
+		h.Backend != HistoryDynamoDB && h.Endpoint+h.Region != "" || (h.Backend == HistoryNone) != (h.Keep == 0) ||
+		h.Backend != HistoryNone && (h.Keep < 24*time.Hour || h.Keep > 5*365*24*time.Hour) {
+		t.Fatalf("an unusable section history: %+v", h)
 	}
 	seen := make(map[string]bool)
 	for i, target := range set.Targets {

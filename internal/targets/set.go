@@ -15,6 +15,7 @@ type Set struct {
 	Budget      Budget     // over all targets and guests; PerHour is always 0
 	Solve       *Solve     // what POST /solve may buy beyond the targets' identities; nil = nothing
 	Dedup       Dedup      // a change needs a restart
+	History     History    // a change needs a restart
 	DeadLetters string     // directory for callbacks that could not be stored; never "", default ./dead-letters; a change needs a restart
 	Targets     []Target   // sorted by name
 	Warnings    []Problem  // unusual but allowed, and what was left out for want of a key
@@ -26,7 +27,7 @@ type Set struct {
 
 // restartLines tells where the file has what only a restart applies; the line is
 // 0 or the first one where the file does not have it.
-type restartLines struct{ listen, tls, redis, deadLetters, dedup int }
+type restartLines struct{ listen, tls, redis, deadLetters, dedup, history int }
 
 // Server is the section `server`. A reload applies Keys and CallbackSecrets alone.
 type Server struct {

@@ -1,0 +1,30 @@
+package targets
+
+import (
+	"testing"
+	"time"
+)
+
+// What the section does not say depends on the backend.
+func TestHistoryDefaults(t *testing.T) {
+	const days = 24 * time.Hour
+	for text, want := range map[string]History{
+		"":                             {Backend: HistoryRedis, Keep: 7 * days},
+		"history:\n":                   {Backend: HistoryRedis, Keep: 7 * days},
+		"history: {keep: 24h}\n":       {Backend: HistoryRedis, Keep: days},
+		"history: {backend: none}\n":   {Backend: HistoryNone},
+		"history: {keep: '43800h'}\n":  {Backend: HistoryRedis, Keep: 5 * 365 * days},
+		"history: {backend: redis}\n":  {Backend: HistoryRedis, Keep: 7 * days},
+		"history: {backend: '${B}'}\n": {Backend: HistoryDynamoDB, Keep: 90 * days, Table: "CaptchaSolves"},
+		"history: {backend: dynamodb, table: abc, endpoint: '', keep: 48h}\n": {Backend: HistoryDynamoDB, Keep: 2 * days, Table: "abc"},
+		"history: {backend: postgres, url: 'postgres://u:p@h/d'}\n":           {Backend: HistoryPostgres, Keep: 90 * days, URL: "postgres://u:p@h/d"},
+		"history: {backend: postgres, url: '${D}', keep: 720h}\n":             {Backend: HistoryPostgres, Keep: 30 * days, URL: "postgres://h"},
+	} {
+		set, err := Parse("pools.yaml", []byte(text+minimal()), env("B", "dynamodb", "D", "postgres://h"))
+		if err != nil {
+			t.Errorf("%s%v", text, err)
+		} else if set.History != want {
+			t.Errorf("%s%+v", text, set.History)
+		}
+	}
+}

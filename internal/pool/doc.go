@@ -8,7 +8,8 @@
 //	Tokens     hands out and takes back (tokens.go, take*.go, returns.go), looks at stocks
 //	           (look.go) and counts reports (report.go)
 //	Orders     keeps what is bought until it is a token: orders.go, their leases
-//	           (leases.go), permits at providers (permits.go), budgets (budget.go)
+//	           (leases.go), many of them at once (journal.go), permits at providers
+//	           (permits.go), budgets (budget.go)
 //	Controls   what is said about an identity: pauses, windows (warm.go), what was learned
 //	Guests     identities that no target has, until they are gone: guests.go, retire.go
 //	Replicas   what the daemons tell each other of themselves (replicas.go)

@@ -82,6 +82,7 @@ var suite = map[string]func(*testing.T, Options){
 	"HangingUpLosesNothing":              testHangingUpLosesNothing,
 	"LostRepliesLoseNoToken":             testLostRepliesLoseNoToken,
 	"LeasesAndAdoption":                  testLeasesAndAdoption,
+	"ManyOrdersAreRead":                  testManyOrdersAreRead,
 	"ALostLeaseIsFenced":                 testALostLeaseIsFenced,
 	"ATaskHasOneOrder":                   testATaskHasOneOrder,
 	"UnknownOrders":                      testUnknownOrders,

@@ -101,6 +101,8 @@ type Journal interface {
 // Endings end orders, whoever brings the news.
 type Endings interface {
 	Find(ctx context.Context, order pool.Ref) (pool.Record, bool, error)
+	// FindAll returns those of many orders that there are.
+	FindAll(ctx context.Context, orders []pool.Ref) ([]pool.Record, error)
 	Settle(ctx context.Context, l pool.Landing) (pool.Ending, error)
 	Fail(ctx context.Context, f pool.Failure) (pool.Ending, error)
 	// Remembers reports whether it is known that an order that is gone ended.

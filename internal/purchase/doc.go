@@ -13,7 +13,7 @@
 //	           those that did not come about (place.go)
 //	orders     sees them through: buy.go starts the goroutine, collect.go is its life,
 //	           wait.go its polls, lease.go what keeps the order this replica's, facts.go
-//	           what the journal tells of it
+//	           what the journal tells of it, underway.go of all orders
 //	callbacks  take what the providers say unasked (callback.go, signature.go), and keep
 //	           on disk what Redis does not take (deadletter.go, replay.go)
 //	recovery   finds the orders of replicas that are gone (recovery.go, stranded.go)

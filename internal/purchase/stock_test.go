@@ -236,6 +236,10 @@ func (s *stock) Find(ctx context.Context, order pool.Ref) (pool.Record, bool, er
 	return a.r, a.there, err
 }
 
+func (s *stock) FindAll(ctx context.Context, orders []pool.Ref) ([]pool.Record, error) {
+	return carry(s.testRedis, "look find", func() ([]pool.Record, error) { return s.Store.FindAll(ctx, orders) })
+}
+
 func (s *stock) Adopt(ctx context.Context, id captcha.ID, orders []string) ([]pool.Record, []pool.Ref, error) {
 	type answer struct {
 		adopted []pool.Record

@@ -1,0 +1,45 @@
+package pool
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// findBatch is how many orders are read in one exchange.
+const findBatch = 500
+
+// FindAll reads many orders, some hundred in one exchange, and returns those that there
+// are, in the order in which they were named. It fails where it is not known of one
+// whether it is there.
+func (s *Orders) FindAll(ctx context.Context, orders []Ref) ([]Record, error) {
+	var found []Record
+	for batch := range slices.Chunk(orders, findBatch) {
+		answers := make([]*redis.Cmd, len(batch))
+		asked := time.Now()
+		s.pipelined(ctx, s.scripts.find, func(call func([]string, ...any) *redis.Cmd) {
+			for i, order := range batch {
+				k := s.keys(order.Identity)
+				answers[i] = call([]string{k.orders, k.journal}, order.Order)
+			}
+		})
+		answered := time.Now()
+		for i, answer := range answers {
+			if answer.Err() != nil {
+				return nil, down(answer.Err())
+			}
+			list, _ := answer.Val().([]any)
+			if len(list) == 0 {
+				continue
+			}
+			r, err := readRecord(batch[i], list, asked, answered)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, r)
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,67 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// Orders of several identities, in whichever part of a cluster, are read in more than
+// one exchange, without those that are gone.
+func testManyOrdersAreRead(t *testing.T, o Options) {
+	o.Prefix = "many orders"
+	s := open(t, o)
+	var asked, there []Ref
+	for i := range findBatch + 20 {
+		order := Ref{identity(fmt.Sprint("many ", i%3)), fmt.Sprint("o", i)}
+		asked = append(asked, order)
+		if i%7 == 0 {
+			continue
+		}
+		if i%100 == 1 || i > findBatch {
+			place(t, s, order.Identity, order.Order)
+			there = append(there, order)
+		}
+	}
+	marked, bought := there[1], there[2]
+	for _, order := range []Ref{marked, bought} {
+		if ok, err := s.Mark(t.Context(), order); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+	}
+	if ok, err := s.Submitted(t.Context(), bought, "task|4711"); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	found, err := s.FindAll(t.Context(), asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []Ref
+	for _, r := range found {
+		got = append(got, r.Ref)
+		want := Intent
+		switch r.Ref {
+		case marked:
+			want = Submitting
+		case bought:
+			want = Bought
+		}
+		if age := time.Since(r.Placed); r.State != want || (r.Task == "task|4711") != (r.Ref == bought) || age < 0 || age > 20*time.Second {
+			t.Errorf("found %+v, %v old", r, age)
+		}
+	}
+	if !slices.Equal(got, there) {
+		t.Errorf("found %v\nwant %v", got, there)
+	}
+	if none, err := s.FindAll(t.Context(), nil); err != nil || none != nil {
+		t.Errorf("of no orders %v, %v", none, err)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if list, err := s.FindAll(cancelled, asked[:1]); !errors.Is(err, ErrDown) || list != nil {
+		t.Errorf("without Redis %v, %v", list, err)
+	}
+}

@@ -1,0 +1,75 @@
+package purchase
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+)
+
+// Any replica lists what may have been bought, under whatever name of a provider and for
+// whomever, without proxies; not what was not submitted, and not what ended.
+func TestOrdersUnderWayAreListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestBuyer(t, 9)
+		began := time.Now()
+		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 9, Price: func(captcha.Type) float64 { return 0.003 }}})
+		target, other := spec(), guest(pool.Caps{PerDay: 9})
+		target.Identity.Proxy, target.Identity.ProxyType = "user:secret@proxy.example.com:1", "http"
+		target.ID = target.Identity.ID()
+		other.Identity.Sitekey = "another"
+		other.ID = other.Identity.ID()
+		s.foundFor(t, target, pool.Intent)
+		submitting := s.foundFor(t, target, pool.Submitting)
+		bought := s.foundFor(t, other, pool.Bought)
+		unknown := s.foundFor(t, target, pool.Unknown)
+		ended := s.foundFor(t, target, pool.Submitting)
+		if how, err := s.stock.Store.Fail(t.Context(), pool.Failure{Ref: ended.Ref, Bought: true}); err != nil || how != pool.Ended {
+			t.Fatal(how, err)
+		}
+
+		elsewhere := s.replica("no letters")
+		elsewhere.buyer.SetProviders(nil)
+		list, err := elsewhere.buyer.UnderWay(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[pool.Ref]UnderWay{}
+		for _, u := range list {
+			got[u.Order] = u
+		}
+		for i, want := range []struct {
+			of    *Order
+			state pool.State
+			spec  Spec
+			task  string
+		}{{submitting, pool.Submitting, target, ""}, {bought, pool.Bought, other, "t7"}, {unknown, pool.Unknown, target, ""}} {
+			identity := want.spec.Identity
+			identity.Proxy, identity.ProxyType = "", ""
+			placed := began.Add(time.Duration(i+1) * 2 * time.Second) // each took 2 s
+			u := got[want.of.Ref]
+			if !u.Placed.Equal(placed) || !u.Submitted.Equal(placed.Add(2*time.Second)) {
+				t.Errorf("placed %s, submitted %s, want %s", u.Placed, u.Submitted, placed)
+			}
+			u.Placed, u.Submitted = time.Time{}, time.Time{}
+			if u != (UnderWay{
+				Order: want.of.Ref, Identity: identity, Target: want.spec.Target, Owner: "qa@example.com", Provider: "one", Task: want.task,
+				State: want.state, Price: 3_000_000,
+			}) {
+				t.Errorf("of %s: %+v", want.of.Ref, u)
+			}
+		}
+		if len(list) != 3 {
+			t.Errorf("%d are under way: %+v", len(list), list)
+		}
+		for _, step := range []string{"look places", "look find"} {
+			s.stock.away(step)
+			if list, err := elsewhere.buyer.UnderWay(t.Context()); !errors.Is(err, pool.ErrDown) || list != nil {
+				t.Errorf("without %s: %v, %v", step, list, err)
+			}
+		}
+	})
+}

@@ -56,8 +56,8 @@ func (d *daemon) configure(ctx context.Context) {
 }
 
 // startSupport starts what buying and serving need while they last: the watch over
-// Redis and over the database of claims, the status, the buyer's duties, and the Redis
-// and the provider that are built in.
+// Redis and over the database of claims, the status, the buyer's duties, the history, and
+// the Redis and the provider that are built in.
 func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
 	parts := []part{d.store.Run, d.status.Run, d.buyer.Run, d.providers.simulated.run}
 	if d.embedded != nil {
@@ -66,7 +66,7 @@ func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
 	if d.claims.run != nil {
 		parts = append(parts, d.claims.run)
 	}
-	return start(ctx, failed, parts...)
+	return start(ctx, failed, append(parts, d.history.runs...)...)
 }
 
 // startBuying starts what leads to new orders: the workers, the solves on demand, and
@@ -114,6 +114,9 @@ func (d *daemon) disconnect() error {
 	d.providers.close()
 	if d.claims.close != nil { // else the start failed before
 		d.claims.close()
+	}
+	if d.history.close != nil {
+		d.history.close()
 	}
 	err := d.store.Close()
 	if d.embedded != nil {

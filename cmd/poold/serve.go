@@ -75,6 +75,7 @@ type daemon struct {
 	letters   string // folder of the dead letters, as at the start; a reload does not move it
 	manager   *refill.Manager
 	claims    claims
+	history   keeper
 	solver    *ondemand.Service
 	providers *providers
 	status    *status.Collector
@@ -117,6 +118,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 			d.solver.Kick(id)
 		},
 		OnEnded: func(order pool.Ref, how string) { d.buyer.Ended(order, how) },
+		Endings: endings(set.History),
 	})
 	if err != nil {
 		return err // about an address of the file; the embedded one is none
@@ -129,7 +131,11 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	metrics := httpapi.NewMetrics(version, commit())
 	d.providers = &providers{observe: metrics.Provider, log: d.log, simulated: newSimulatedProvider(d.log)}
 	d.letters = set.DeadLetters
-	d.buyer = purchase.NewBuyer(d.store.Orders, d.letters, metrics, d.log)
+	d.history, err = openHistory(ctx, set.History, d.store, d.log)
+	if err != nil {
+		return errors.Join(err, d.disconnect())
+	}
+	d.buyer = purchase.NewBuyer(d.store.Orders, d.letters, observer{metrics, d.history.sender}, d.log)
 	if err := d.openLetters(set); err != nil {
 		return errors.Join(err, d.disconnect())
 	}

@@ -2,6 +2,7 @@ package purchase
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"poold/internal/captcha"
 )
@@ -83,6 +84,21 @@ func (f facts) identity() captcha.Identity {
 		i.Picture = captcha.Picture(*j.Picture)
 	}
 	return i
+}
+
+// About is what the facts of an order tell to whoever keeps a history.
+type About struct {
+	Target, Owner, Provider string
+	Identity                captcha.Identity // without its proxy
+}
+
+// ReadAbout reads the facts of an order, of this version or the one before.
+func ReadAbout(text string) (About, error) {
+	var f facts
+	if err := json.Unmarshal([]byte(text), &f); err != nil {
+		return About{}, fmt.Errorf("reading what the journal knows of an order: %w", err)
+	}
+	return About{Target: f.Target, Owner: f.Owner, Provider: f.Provider, Identity: f.identity()}, nil
 }
 
 func (o *Order) facts() string {

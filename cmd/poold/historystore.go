@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"poold/internal/history"
+	"poold/internal/history/redisstore"
+	"poold/internal/httpapi"
+	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/targets"
+)
+
+// mostEndings is how many ends of orders wait beside the stock of an identity while the
+// history cannot be written: ten minutes of more than one a second.
+const mostEndings = 1000
+
+// endings is how many may wait.
+func endings(wanted targets.History) int {
+	if wanted.Backend == targets.HistoryNone {
+		return 0
+	}
+	return mostEndings
+}
+
+// keeper keeps the history. Without one all of it is nil.
+type keeper struct {
+	store  history.Store
+	sender *history.Sender
+	runs   []part
+	close  func() // what it opened
+}
+
+// openHistory opens what the section history names. A store that is away is no error: what
+// ends meanwhile waits in Redis.
+func openHistory(_ context.Context, wanted targets.History, store *pool.Store, log *slog.Logger) (k keeper, err error) {
+	k.close = func() {}
+	switch wanted.Backend {
+	case targets.HistoryNone:
+		return k, nil
+	default:
+		k.store = redisstore.New(store.Archive, wanted.Keep)
+	}
+	k.sender = history.NewSender(store.Endings, k.store, readSubject, log)
+	k.runs = append(k.runs, k.sender.Run)
+	return k, nil
+}
+
+// readSubject reads the facts of an order for the history.
+func readSubject(facts string) (history.Subject, error) {
+	about, err := purchase.ReadAbout(facts)
+	return history.Subject(about), err
+}
+
+// observer tells the metrics and the history what happens.
+type observer struct {
+	*httpapi.Metrics
+	history *history.Sender // nil = none is kept
+}
+
+// Ended is a purchase.Observer's.
+func (o observer) Ended(e purchase.Event) {
+	o.Metrics.Ended(e)
+	if o.history != nil {
+		o.history.Ended(e.Order.Identity)
+	}
+}

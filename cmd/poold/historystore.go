@@ -9,6 +9,7 @@ import (
 	"poold/internal/httpapi"
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/status"
 	"poold/internal/targets"
 )
 
@@ -45,6 +46,14 @@ func openHistory(_ context.Context, wanted targets.History, store *pool.Store, l
 	k.sender = history.NewSender(store.Endings, k.store, readSubject, log)
 	k.runs = append(k.runs, k.sender.Run)
 	return k, nil
+}
+
+// health is who says how it is written; nil = none is kept.
+func (k keeper) health() status.HistoryHealth {
+	if k.sender == nil {
+		return nil
+	}
+	return k.sender
 }
 
 // readSubject reads the facts of an order for the history.

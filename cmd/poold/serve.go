@@ -150,7 +150,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	d.manager = refill.NewManager(stock, d.store.Replicas, d.buyer, d.solver.Ended, d.log)
 	d.status = status.NewCollector(status.Sources{
 		File: d.file, Stock: stock, Refill: d.manager, Purchases: d.buyer, DeadLetters: d.buyer,
-		Guests: d.store.Guests, Savings: d.claims, Log: d.log,
+		Guests: d.store.Guests, Savings: d.claims, History: d.history.health(), Log: d.log,
 		RedisMode: mode, Version: version, StartedAt: time.Now(),
 	})
 	d.server = httpapi.New(httpapi.Deps{

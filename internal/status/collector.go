@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"poold/internal/history"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/refill"
@@ -96,8 +97,13 @@ type DeadLetters interface {
 	DeadLettersSetAside() int
 }
 
+// HistoryHealth says how the history is written; *history.Sender implements it.
+type HistoryHealth interface {
+	Health() history.Health
+}
+
 // Sources is whom a Collector asks, and what does not change while the daemon runs. All fields are
-// required but RedisMode and Version.
+// required but History, RedisMode and Version.
 type Sources struct {
 	File        File
 	Stock       Stock
@@ -106,6 +112,7 @@ type Sources struct {
 	DeadLetters DeadLetters
 	Guests      Guests
 	Savings     Savings
+	History     HistoryHealth // nil = none is kept
 	Log         *slog.Logger
 
 	RedisMode string    // embedded | single | sentinel | cluster
@@ -252,6 +259,10 @@ func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
 		}
 	}
 	guests := onDemand.tell(&document)
+	document.History = c.historyStatus(seen, guests)
+	if h := document.History; h != nil && !h.OK {
+		document.Notices = append(document.Notices, "The history cannot be written: "+h.Reason+". What ends meanwhile is kept in Redis.")
+	}
 	return newSnapshot(&document, seen, read, guests)
 }
 

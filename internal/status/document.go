@@ -20,7 +20,9 @@ type Document struct {
 	// Solve is null where the file has no section `solve`.
 	Solve *Solve `json:"solve"`
 	// Dedup is null for a key that is limited to some targets.
-	Dedup       *Dedup     `json:"dedup"`
+	Dedup *Dedup `json:"dedup"`
+	// History is null where none is kept, and for a key that is limited to some targets.
+	History     *History   `json:"history"`
 	DeadLetters int        `json:"dead_letters"` // callbacks at this replica that could not be stored yet
 	Providers   []Provider `json:"providers"`    // in the order in which they are tried
 	Targets     []Target   `json:"targets"`      // sorted by name
@@ -47,6 +49,17 @@ type Redis struct {
 	// Reason says why it is not ok, or why it is so for a part of the targets alone;
 	// "" = all is well.
 	Reason string `json:"reason"`
+}
+
+// History is about the history, as this replica writes it since its start.
+type History struct {
+	OK      bool   `json:"ok"`
+	Reason  string `json:"reason"`  // why it cannot be written now; "" when ok
+	Sent    int64  `json:"sent"`    // ends of orders that it took
+	Dropped int64  `json:"dropped"` // the same that it refused
+	// Unrecorded are ends that were not kept for it, because too many waited: over all
+	// replicas, of the targets below and of guests.
+	Unrecorded int64 `json:"unrecorded"`
 }
 
 // Provider is about one provider, for all replicas.
@@ -240,11 +253,11 @@ func (d *Document) Target(name string) (*Target, bool) {
 
 // Only returns the part of a document for somebody who may see some targets alone. The
 // providers and the file are the daemon's and stay, without lines of the file that are
-// about other targets. On-demand solves and what sharing saved are what others asked
-// for, in part of identities that such a caller may not ask for, and go.
+// about other targets. On-demand solves, what sharing saved and the history are of what
+// others asked for, in part of identities that such a caller may not ask for, and go.
 func (d *Document) Only(may func(target string) bool) *Document {
 	part := *d
-	part.Solve, part.Dedup = nil, nil
+	part.Solve, part.Dedup, part.History = nil, nil, nil
 	part.Targets = []Target{}
 	for i := range d.Targets {
 		if may(d.Targets[i].Name) {

@@ -34,7 +34,7 @@ func busySources() Sources {
 		Guests: 7, Fresh: 2, Orders: 5, Bought: 4, Waiting: 3,
 		Figures: pool.Figures{
 			Requests: 90, Hits: 20, Waited: 60, Misses: 6, Replays: 11, Bought: 100, Solved: 84, Expired: 3, Failed: 9, Lost: 1,
-			Returned: 2, Discarded: 3, Accepted: 12, Rejected: 8, Junk: 13, Spent: 250_000_001,
+			Returned: 2, Discarded: 3, Accepted: 12, Rejected: 8, Junk: 13, Spent: 250_000_001, Unrecorded: 20,
 		},
 	}
 	s.Savings.(*fixedSavings).days = []pool.SavingsDay{
@@ -52,10 +52,11 @@ func busySources() Sources {
 		Verdicts: []bool{false, true, true, false, false},
 		Figures: pool.Figures{
 			Requests: 100, Hits: 97, Waited: 2, Misses: 1, Replays: 4, Bought: 115, Solved: 110, Expired: 5, Failed: 2, Lost: 1,
-			Returned: 3, Discarded: 6, Accepted: 9, Rejected: 7, Junk: 8, Spent: 105_123_499,
+			Returned: 3, Discarded: 6, Accepted: 9, Rejected: 7, Junk: 8, Spent: 105_123_499, Unrecorded: 3,
 		},
 	}
 	stock.stocks[signup.ID] = pool.Stock{NextExpiry: 33137 * time.Millisecond, Fresh: 1, DayUsed: 20}
+	s.History = fixedHealth{Down: "history: the store does not answer: connection refused", Sent: 120, Dropped: 4}
 	balance, price := 12.5, 12.0
 	s.Refill = fixedRefill{
 		"staging-login": {Want: 4, State: refill.Starved, Reason: "provider solver is busy", Lead: 18 * time.Second,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/history"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
@@ -153,3 +154,8 @@ func encoded(t testing.TB, s *Snapshot) []byte {
 	}
 	return body
 }
+
+// fixedHealth is that of a history.
+type fixedHealth history.Health
+
+func (h fixedHealth) Health() history.Health { return history.Health(h) }

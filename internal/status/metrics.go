@@ -52,6 +52,10 @@ var (
 	descSavings = describe("solve_requests_today", "Requests to POST /solve that got a token since midnight UTC, when it falls to 0: pool (was ready), solve (was bought for it), "+
 		"shared_wait (shared a solve under way), shared_cache (shared one that had ended), replay (Idempotency-Key)."+everywhere, "source")
 
+	descHistoryUp  = describe("history_up", "1 where the history can be written, as far as this replica knows; absent where none is kept.")
+	descHistory    = describe("history_records_total", "Ends of orders that this replica sent to the history, by whether it took them: sent, dropped.", "outcome")
+	descUnrecorded = everyTarget("history_unrecorded_total", "Ends of orders that were not kept for the history, because too many waited; absent where there were none.")
+
 	descLetters    = describe("dead_letters", "Callbacks that this replica could not store yet.")
 	descProviderUp = describe("provider_up", "1 where a provider can be asked (ok or busy), 0 where it is paused.", "provider")
 	descConfigOK   = describe("config_last_reload_successful", "1 where the last attempt to load the configuration file was good.")
@@ -67,7 +71,7 @@ func (s *Snapshot) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descTokens, descWant, descForecast, descCredit, descWarm, descInFlight, descUnderWay, descUnknown, descRequests, descReturned, descBought, descSolved, descExpired,
 		descDiscarded, descFailed, descLost, descJunk, descReports, descSpend, descBudgetUsed, descBudgetLimit,
-		descGuests, descSavings, descLetters, descProviderUp, descConfigOK, descRedisUp,
+		descGuests, descSavings, descHistoryUp, descHistory, descUnrecorded, descLetters, descProviderUp, descConfigOK, descRedisUp,
 	} {
 		ch <- d
 	}
@@ -87,6 +91,11 @@ func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
 	}
 	if d.Dedup != nil && d.Dedup.Reason == "" && len(d.Dedup.Days) > 0 {
 		collectSavings(ch, &d.Dedup.Days[0].BySource)
+	}
+	if h := d.History; h != nil {
+		gauge(ch, descHistoryUp, truth(h.OK))
+		count(ch, descHistory, float64(h.Sent), "sent")
+		count(ch, descHistory, float64(h.Dropped), "dropped")
 	}
 	if s.guests != nil {
 		gauge(ch, descGuests, float64(s.guests.Guests))
@@ -129,6 +138,9 @@ func collectStock(ch chan<- prometheus.Metric, name string, fresh, orders, bough
 	count(ch, descReports, float64(f.Accepted), name, "accepted")
 	count(ch, descReports, float64(f.Rejected), name, "rejected")
 	count(ch, descSpend, money(f.Spent), name)
+	if f.Unrecorded > 0 {
+		count(ch, descUnrecorded, float64(f.Unrecorded), name)
+	}
 }
 
 // collectBudget sends the state of the budgets of a target, or of all guests; nil where

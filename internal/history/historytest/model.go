@@ -113,7 +113,8 @@ var (
 )
 
 func (s story) write(rt *rapid.T) {
-	batch := rapid.SliceOfN(rapid.Custom(s.record), 1, 20).Draw(rt, "batch")
+	// In one batch an ID is that of one record.
+	batch := rapid.SliceOfNDistinct(rapid.Custom(s.record), 1, 20, func(r history.Record) string { return r.ID }).Draw(rt, "batch")
 	if len(s.w.model)+len(batch) > most {
 		rt.Skip("enough")
 	}

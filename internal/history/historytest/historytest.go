@@ -13,7 +13,8 @@ import (
 )
 
 // Open opens one store that is empty, as several replicas have it: one or more, over the
-// same data. They end with the test. Some tests call it a hundred times.
+// same data. They end with the test, of which rapid makes a hundred out of one. Those that
+// were opened before are used no more.
 type Open func(t testing.TB) []history.Store
 
 // Suite is what a store must pass. Each of them may run in a bubble of its own.

@@ -117,7 +117,7 @@ func testTargetsThatMayBeSeen(t *testing.T, open Open) {
 	w.write(t, several(2, noon().Add(-time.Hour), of("site"), target("b"))...)
 	w.write(t, record(noon().Add(-2*time.Hour), of("site"), target("/solve")), record(noon().Add(time.Hour), of("site"), target("c")))
 	for _, l := range []list{w.site("site"), w.tasks(history.StatusSolved)} {
-		for _, few := range [][]string{{}, {"b"}, {"b", "/solve"}, {"c", "/solve"}, {"unknown"}, {"B"}, {""}} {
+		for _, few := range [][]string{{}, {"b"}, {"b", "b"}, {"b", "/solve"}, {"c", "/solve"}, {"unknown"}, {"B"}, {""}} {
 			for _, limit := range []int{1, 2, 3, history.MostLimit} {
 				l.pages(t, history.Query{Limit: limit, Targets: few})
 			}

@@ -2,12 +2,22 @@ package postgres
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"poold/internal/postgres/postgrestest"
 )
+
+// all is what versions are once each file was applied.
+var all = func() string {
+	var numbers []string
+	for i := range steps() {
+		numbers = append(numbers, strconv.Itoa(i+1))
+	}
+	return strings.Join(numbers, " ")
+}()
 
 // versions is what the database says was applied.
 func versions(t *testing.T, server *postgrestest.Server, address string) string {
@@ -30,7 +40,7 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 			})
 		}
 		group.Wait()
-		if got := versions(t, server, address); got != "1" {
+		if got := versions(t, server, address); got != all {
 			t.Errorf("applied %q", got)
 		}
 	})
@@ -117,7 +127,7 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 		run(t, db)
 		server.Up(t)
 		until(t, "used", func() bool { return one(t.Context(), db) == nil })
-		if got := versions(t, server, address); got != "1" {
+		if got := versions(t, server, address); got != all {
 			t.Errorf("applied %q", got)
 		}
 	})

@@ -17,8 +17,9 @@ const (
 )
 
 // Run keeps one connection until ctx ends: it brings the schema up to date, tells heard
-// the payloads that come on the channel, and logs when the server stops to serve and
-// when it serves again. heard must not wait for anything. It is called once.
+// the payloads that come on the channel ("" = none, and heard is nil), and logs when the
+// server stops to serve and when it serves again. heard must not wait for anything. It is
+// called once.
 func (db *DB) Run(ctx context.Context, channel string, heard func(payload string)) error {
 	db.heard.Store(&listening{channel, heard})
 	pause := firstReconnect
@@ -53,11 +54,13 @@ func (db *DB) attend(ctx context.Context, channel string, serves func()) error {
 		_ = conn.Conn().Close(closing)
 		conn.Release()
 	}()
-	if err := within(ctx, db.limit, func(ctx context.Context) error {
-		_, err := conn.Exec(ctx, `listen "`+channel+`"`)
-		return err
-	}); err != nil {
-		return err
+	if channel != "" {
+		if err := within(ctx, db.limit, func(ctx context.Context) error {
+			_, err := conn.Exec(ctx, `listen "`+channel+`"`)
+			return err
+		}); err != nil {
+			return err
+		}
 	}
 	serves()
 	for {

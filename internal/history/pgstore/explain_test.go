@@ -1,0 +1,115 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/history"
+	"poold/internal/postgres"
+	"poold/internal/postgres/postgrestest"
+)
+
+// filled is a store with 50,000 records of 40 days and their figures. Every other record is
+// of the site "large", nearly all of these of one target, and the others are of 1,000
+// sites with a target each. One in 13 is an error.
+func filled(t *testing.T, server *postgrestest.Server) *Store {
+	t.Helper()
+	address := server.Database(t)
+	s, _ := opened(t, address, patient, 30*24*time.Hour)
+	server.SQL(t, address, `insert into captcha_solves (`+columns+`)
+			select md5(n::text) || '.' || md5(site), md5(site),
+				case when site <> 'large' then 'target-' || site when n % 2500 = 0 then 'rare' else 'target-large' end,
+				'owner', 'turnstile', site, 'https://example.com/' || site, 'provider', n::text, how,
+				case how when 'solved' then 'solved' else 'error' end, '', at, at, at, at, 3, false, 1000
+			from (select n, case when n % 2 = 0 then 'large' else (n % 2001)::text end as site,
+					case when n % 13 = 0 then 'failed' else 'solved' end as how, now() - n * interval '40 days' / 50000 as at
+				from generate_series(1, 50000) n) made;
+		insert into captcha_figures select (ended at time zone 'UTC')::date, target, owner, type,
+				count(*) filter (where how = 'solved'), 0, count(*) filter (where how = 'failed'), 0, 0, 0, sum(price)
+			from captcha_solves group by 1, 2, 3, 4 order by 1`)
+	for _, table := range []string{"captcha_solves", "captcha_figures"} {
+		server.SQL(t, address, "vacuum analyze "+table)
+	}
+	return s
+}
+
+// statement is what is sent to the server.
+type statement struct {
+	sql  string
+	args []any
+}
+
+// plan is how the server does it, and how many pages of 8 kB it reads.
+func (q statement) plan(t *testing.T, s *Store) (text string, pages int) {
+	t.Helper()
+	var lines []string
+	if err := s.db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {
+		lines = nil
+		var line string
+		return tx.Each(ctx, []any{&line}, func() { lines = append(lines, line) }, "explain (analyze, buffers, timing off) "+q.sql, q.args...)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	text = strings.Join(lines, "\n")
+	for _, n := range regexp.MustCompile(`Buffers: shared(?: hit=(\d+))?(?: read=(\d+))?`).FindStringSubmatch(text)[1:] {
+		more, _ := strconv.Atoi(n) // "" = 0
+		pages += more
+	}
+	return text, pages
+}
+
+// Each query reads its index, and little more than it answers.
+func testIndexes(t *testing.T, server *postgrestest.Server) {
+	s := filled(t, server)
+	now, days := time.Now(), 24*time.Hour
+	top := history.Query{Limit: 50}
+	page := history.Query{
+		Limit: 50, From: now.Add(-20 * days), To: now.Add(-10 * days), Before: history.Position{Ended: now.Add(-12 * days), ID: "f"},
+	}
+	few, many := page, page
+	few.Targets = []string{"rare", "target-1", "target-3", "unknown"}
+	many.Targets = []string{"target-large"}
+	for n := range mostPages / many.Limit {
+		many.Targets = append(many.Targets, fmt.Sprintf("target-%d", 2*n+1))
+	}
+	query := func(column, value string, q history.Query) statement {
+		sql, args := s.query(column, value, q)
+		return statement{sql, args}
+	}
+	forget := func(sql string, args ...any) statement { return statement{sql, append([]any{s.o.Keep, 100}, args...)} }
+	yesterday := now.Add(-days).UTC().Format(time.DateOnly)
+	for name, c := range map[string]struct {
+		statement
+		index string
+		pages int // at most
+	}{
+		"a site":                    {query("sitekey", "large", top), "captcha_solves_site", 100},
+		"a site of few records":     {query("sitekey", "1001", top), "captcha_solves_site", 100},
+		"a site, a later page":      {query("sitekey", "large", page), "captcha_solves_site", 100},
+		"a site, of few targets":    {query("sitekey", "large", few), "captcha_solves_site_target", 100},
+		"a site, of many targets":   {query("sitekey", "large", many), "captcha_solves_site", 100},
+		"a status":                  {query("status", "solved", top), "captcha_solves_status", 100},
+		"a status, a later page":    {query("status", "error", page), "captcha_solves_status", 100},
+		"a status, of few targets":  {query("status", "solved", few), "captcha_solves_status_target", 250},
+		"a status, of many targets": {query("status", "solved", many), "captcha_solves_status", 100},
+		"a solve":                   {statement{readSolve, []any{"unknown", s.o.Keep}}, "captcha_solves_pkey", 10},
+		"a day":                     {statement{readDay, []any{yesterday, s.o.Keep}}, "captcha_figures_pkey", 100},
+		"old records":               {forget(forgetSolves, history.StatusSolved), "captcha_solves_status", 1500},
+		"old errors":                {forget(forgetSolves, history.StatusError), "captcha_solves_status", 1500},
+		"old figures":               {forget(forgetFigures), "captcha_figures_pkey", 1500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, pages := c.plan(t, s)
+			used := regexp.MustCompile(`(using|Bitmap Index Scan on) ` + c.index + ` `).MatchString(text)
+			if !used || strings.Contains(text, "Seq Scan") || pages > c.pages {
+				t.Errorf("%d pages, want %d by %s:\n%s", pages, c.pages, c.index, text)
+			}
+			t.Logf("%d pages", pages)
+		})
+	}
+}

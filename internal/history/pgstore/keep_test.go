@@ -1,0 +1,152 @@
+package pgstore
+
+import (
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/history"
+	"poold/internal/postgres/postgrestest"
+)
+
+// record is one that ended at a time.
+func record(id string, ended time.Time) history.Record {
+	ended = ended.UTC().Truncate(time.Millisecond)
+	identity := captcha.Identity{Type: captcha.Turnstile, Sitekey: "site"}.ID()
+	return history.Record{
+		ID: id + "." + string(identity), Identity: identity, Target: "target", Owner: "owner@example.com", Type: captcha.Turnstile,
+		Sitekey: "site", Pageurl: "https://example.com", Provider: "provider", Task: "task", How: history.Solved,
+		Placed: ended.Add(-30 * time.Second), Submitted: ended.Add(-20 * time.Second), Ended: ended, Polls: 2, Price: 1000,
+	}
+}
+
+// must is Write that may not fail.
+func must(t *testing.T, s *Store, records ...history.Record) {
+	t.Helper()
+	if err := s.Write(t.Context(), records); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shown is what a store shows of records, by each of its methods: of the site, of the
+// status, by ID, and in the figures of their days.
+func shown(t *testing.T, s *Store, records ...history.Record) (site, tasks, solves int, orders int64) {
+	t.Helper()
+	site, tasks = len(read(t, s, records[0].Sitekey)), 0
+	page, err := s.Tasks(t.Context(), history.StatusSolved, history.Query{Limit: history.MostLimit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	days := map[string]bool{}
+	for _, r := range records {
+		if _, found, err := s.Solve(t.Context(), r.ID); err != nil {
+			t.Fatal(err)
+		} else if found {
+			solves++
+		}
+		if date := r.Ended.Format(time.DateOnly); !days[date] {
+			days[date] = true
+			day, err := s.Day(t.Context(), r.Ended)
+			if err != nil {
+				t.Fatal(err)
+			}
+			orders += day.Types[captcha.Turnstile].Orders()
+		}
+	}
+	return site, len(page.Records), solves, orders
+}
+
+// read reads the records of a site.
+func read(t *testing.T, s *Store, sitekey string) []history.Record {
+	t.Helper()
+	page, err := s.Site(t.Context(), sitekey, history.Query{Limit: history.MostLimit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page.Records
+}
+
+// What is older than Options.Keep is not shown though it is there, is not written again,
+// and is deleted in small batches. The figures of the day on which the time begins stay.
+func testOldRecords(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	now := time.Now()
+	first := now.UTC().Truncate(24 * time.Hour).Add(-48 * time.Hour) // the day on which the time begins, at noon
+	noon := first.Add(12 * time.Hour)
+	old, _ := opened(t, address, patient, 90*24*time.Hour)
+	s, _ := opened(t, address, patient, now.Sub(noon))
+	records := []history.Record{
+		record("kept1", now), record("kept2", noon.Add(10*time.Minute)),
+		record("gone1", noon.Add(-time.Minute)), record("gone2", first.Add(-time.Millisecond)), record("gone3", now.Add(-10*24*time.Hour)),
+	}
+	must(t, old, records...)
+	check := func(s *Store, kept int, counted int64) {
+		t.Helper()
+		if site, tasks, solves, orders := shown(t, s, records...); site != kept || tasks != kept || solves != kept || orders != counted {
+			t.Errorf("shown: %d of the site, %d of the status, %d by ID, %d orders; want %d, %d orders", site, tasks, solves, orders, kept, counted)
+		}
+	}
+	check(old, 5, 5)
+	check(s, 2, 3)
+	must(t, s, records...)
+	check(s, 2, 3)
+	check(old, 5, 5)
+	// More that are old, with errors among them, and figures of many days; and a note of each deletion.
+	server.SQL(t, address, `insert into captcha_solves (`+columns+`)
+			select 'old' || n, identity, target, owner, type, 'others', pageurl, provider, task, how, case when n % 4 = 0 then 'error' else 'solved' end,
+				code, placed, submitted, ended - n * interval '1 second', solved, polls, callback, price
+			from captcha_solves, generate_series(1, 3500) n where id like 'gone3%';
+		insert into captcha_figures select day - 1, 'target' || n, owner, type, 1, 0, 0, 0, 0, 0, 0
+			from captcha_figures, generate_series(1, 2500) n where day = (select min(day) from captcha_figures);
+		create table deletions (n bigint);
+		create function note() returns trigger language plpgsql as $$ begin insert into deletions select count(*) from gone; return null; end $$;
+		create trigger note after delete on captcha_solves referencing old table as gone for each statement execute function note();
+		create trigger note after delete on captcha_figures referencing old table as gone for each statement execute function note()`)
+	run(t, s)
+	until(t, "deleted", func() bool {
+		return server.SQL(t, address, "select (select count(*) from captcha_solves), (select count(*) from captcha_figures)") == "2|2"
+	})
+	if got := server.SQL(t, address, "select max(n), sum(n) >= 6000 from deletions"); got != "1000|t" {
+		t.Errorf("deleted at once at most, and enough: %s", got)
+	}
+	check(s, 2, 3)
+	must(t, s, records...) // once more, after they were deleted
+	check(s, 2, 3)
+	check(old, 2, 3)
+}
+
+// A record with bytes that are no text, or with texts that are too long for an index, is
+// written with what the server takes of them, and holds up none beside it; and who asks for
+// such a text is no fault of the store.
+func testBytesThatAreNone(t *testing.T, server *postgrestest.Server) {
+	s, _ := opened(t, server.Database(t), patient, 0)
+	long := ""
+	for n := range 20_000 { // nothing that can be compressed
+		long += string(rune('!' + n*n%7919%90))
+	}
+	good := record("good", time.Now())
+	for _, text := range []string{"\x00", "a\x00b", "\xff", "\xc3", "\xff\xfe", long, long + "é", "ä" + long} {
+		bad := record("bad"+text, time.Now())
+		bad.Identity, bad.Target, bad.Owner, bad.Type = captcha.ID(text), text, text, captcha.Type(text)
+		bad.Sitekey, bad.Pageurl, bad.Provider, bad.Task, bad.How, bad.Code = text, text, text, text, history.How(text), text
+		again := bad
+		again.ID, again.Owner = "again"+bad.ID, text+"\xff"
+		must(t, s, bad, good, again)
+		got := read(t, s, text)
+		if len(got) < 2 {
+			t.Errorf("%.10q: %d records", text, len(got))
+		}
+		if _, found, err := s.Solve(t.Context(), bad.ID); err != nil || !found {
+			t.Errorf("%.10q: %v, %v", text, found, err)
+		}
+		if page, err := s.Tasks(t.Context(), history.StatusError, history.Query{Limit: 10, Targets: []string{text}}); err != nil || len(page.Records) < 2 {
+			t.Errorf("%.10q: %d records of the target, %v", text, len(page.Records), err)
+		}
+	}
+	if _, found, err := s.Solve(t.Context(), good.ID); err != nil || !found {
+		t.Errorf("the good one: %v, %v", found, err)
+	}
+	if got := read(t, s, "\x00\xff unknown"); len(got) != 0 {
+		t.Errorf("unknown: %+v", got)
+	}
+}

@@ -1,0 +1,198 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/history"
+	"poold/internal/postgres"
+	"poold/internal/postgres/postgrestest"
+)
+
+// made are n records of the last hours, of few targets.
+func made(n int) []history.Record {
+	records := make([]history.Record, n)
+	for i := range records {
+		r := record(fmt.Sprint(i), time.Now().Add(-time.Duration(i)*10*time.Second))
+		r.How = []history.How{history.Solved, history.Failed, history.Lost}[i%3]
+		r.Target, r.Type = fmt.Sprintf("target-%d", i%7), captcha.Types()[i%3]
+		records[i] = r
+	}
+	return records
+}
+
+// exact checks that each record is there, once, and that the figures are their sums.
+func exact(t *testing.T, s *Store, records []history.Record) {
+	t.Helper()
+	want := map[string]map[history.Owned]history.Figures{}
+	for _, r := range records {
+		date, owned := r.Ended.Format(time.DateOnly), history.Owned{Target: r.Target, Owner: r.Owner}
+		if want[date] == nil {
+			want[date] = map[history.Owned]history.Figures{}
+		}
+		want[date][owned] = want[date][owned].Plus(r.Figures())
+		if got, found, err := s.Solve(t.Context(), r.ID); err != nil || !found || got != r {
+			t.Fatalf("a record: %+v, %v, %v; want %+v", got, found, err, r)
+		}
+	}
+	for date, targets := range want {
+		day, err := time.Parse(time.DateOnly, date)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Day(t.Context(), day); err != nil || !maps.Equal(got.Targets, targets) {
+			t.Errorf("%s: %v, %v; want %v", date, got.Targets, err, targets)
+		}
+	}
+}
+
+// again writes a batch until that succeeds.
+func again(t *testing.T, s *Store, batch []history.Record) {
+	t.Helper()
+	for began := time.Now(); ; {
+		err := s.Write(t.Context(), batch)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, history.ErrDown) || time.Since(began) > patient {
+			t.Errorf("writing: %v", err)
+			return
+		}
+	}
+}
+
+// Two replicas write the same records while their connections are ended in the middle of
+// batches, and answers to commits are lost. Each record counts once.
+func testConnectionsBreak(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	thief, through := postgrestest.Through(t, address)
+	killer, _ := opened(t, address, patient, 0)
+	records := made(2000)
+	var writers, killers sync.WaitGroup
+	stop := make(chan struct{})
+	killed := 0
+	killers.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Duration(i%7) * 10 * time.Millisecond):
+			}
+			if i%5 == 0 {
+				thief.Steal("commit\x00")
+			}
+			// Those that are in a transaction, whatever they are doing there.
+			if err := killer.db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {
+				n := 0
+				defer func() { killed += n }()
+				return tx.First(ctx, []any{&n}, `select count(pg_terminate_backend(pid)) from pg_stat_activity
+					where datname = current_database() and pid <> pg_backend_pid() and state in ('active', 'idle in transaction')`)
+			}); err != nil {
+				t.Errorf("killing: %v", err)
+			}
+		}
+	})
+	for i := range 2 {
+		// 100 ms: some calls give up, and are made again.
+		s, _ := opened(t, through, []time.Duration{patient, 100 * time.Millisecond}[i], 0)
+		until(t, "a schema", func() bool { return s.db.Migrate(t.Context()) == nil })
+		mine := slices.Clone(records)
+		if i == 1 {
+			slices.Reverse(mine)
+		}
+		writers.Go(func() {
+			for range 2 {
+				for batch := range slices.Chunk(mine, history.MostBatch) {
+					again(t, s, batch)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	close(stop)
+	killers.Wait()
+	if killed < 10 || thief.Stolen() == 0 {
+		t.Errorf("%d connections were ended, and %d answers lost", killed, thief.Stolen())
+	}
+	t.Logf("%d connections were ended, and %d answers lost", killed, thief.Stolen())
+	exact(t, killer, records)
+}
+
+// until waits until something is so.
+func until(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for began := time.Now(); !so(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > patient {
+			t.Fatalf("%s: not within %v", what, patient)
+		}
+	}
+}
+
+// all calls each method and returns the errors.
+func all(t *testing.T, s *Store, batch []history.Record) []error {
+	t.Helper()
+	q := history.Query{Limit: 1}
+	_, site := s.Site(t.Context(), "site", q)
+	_, tasks := s.Tasks(t.Context(), history.StatusSolved, q)
+	_, day := s.Day(t.Context(), time.Now())
+	_, _, solve := s.Solve(t.Context(), batch[0].ID)
+	return []error{s.Write(t.Context(), batch), site, tasks, day, solve}
+}
+
+// While the server is away each call fails within a second with history.ErrDown, which says
+// why, and no error and no log line holds a part of the address. Once it is back all goes
+// on, and what was written before is there.
+func testAway(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	s, logs := opened(t, address, 0, 0)
+	run(t, s)
+	records := made(300)
+	until(t, "the first batch", func() bool { return s.Write(t.Context(), records[:100]) == nil })
+	for i, story := range []struct {
+		reason     string
+		away, back func()
+	}{
+		{"connection refused", func() { server.Kill(t) }, func() { server.Up(t) }},
+		{"no answer in time", server.Freeze, server.Thaw},
+	} {
+		t.Run(story.reason, func(t *testing.T) {
+			batch := records[(i+1)*100:][:100]
+			story.away()
+			began := time.Now()
+			errs := all(t, s, batch)
+			if took := time.Since(began); took > time.Duration(len(errs))*time.Second {
+				t.Errorf("%d calls took %v", len(errs), took)
+			}
+			for i, err := range errs {
+				if !errors.Is(err, history.ErrDown) || !strings.Contains(err.Error(), story.reason) {
+					t.Errorf("call %d: %v", i, err)
+					continue
+				}
+				quiet(t, err.Error())
+			}
+			story.back()
+			until(t, "healed", func() bool { return errors.Join(all(t, s, batch)...) == nil })
+		})
+	}
+	calm, _ := opened(t, address, patient, 0)
+	exact(t, calm, records)
+	quiet(t, logs.String())
+}
+
+// quiet checks that a text says nothing of the address.
+func quiet(t *testing.T, text string) {
+	t.Helper()
+	for _, secret := range []string{postgrestest.Password, "postgrestest", "127.0.0.1", "test_"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("says %q: %s", secret, text)
+		}
+	}
+}

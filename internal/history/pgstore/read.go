@@ -1,0 +1,119 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/history"
+	"poold/internal/postgres"
+)
+
+// Site are the records of a sitekey; history.Store says more.
+func (s *Store) Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error) {
+	return s.page(ctx, "sitekey", indexable(sitekey), q)
+}
+
+// Tasks are the records of a status; history.Store says more.
+func (s *Store) Tasks(ctx context.Context, status history.Status, q history.Query) (history.Page, error) {
+	if status != history.StatusSolved && status != history.StatusError {
+		return history.Page{}, fmt.Errorf("history: no record has the status %q", status)
+	}
+	return s.page(ctx, "status", string(status), q)
+}
+
+// page reads the records with a value in a column, and one more to know whether there are
+// more.
+func (s *Store) page(ctx context.Context, column, value string, q history.Query) (history.Page, error) {
+	var page history.Page
+	sql, args := s.query(column, value, q)
+	err := s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
+		page = history.Page{}
+		var w row
+		return tx.Each(ctx, w.fields(), func() { page.Records = append(page.Records, w.record()) }, sql, args...)
+	})
+	if err != nil {
+		return history.Page{}, failed("reading records", err)
+	}
+	if len(page.Records) > q.Limit {
+		page.Records, page.More = page.Records[:q.Limit], true
+	}
+	return page, nil
+}
+
+// mostPages bounds the records of a query that reads a page of each of its targets.
+const mostPages = 20_000
+
+// always is later than any record.
+var always = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// query is the statement that reads one record more than a page has.
+func (s *Store) query(column, value string, q history.Query) (sql string, args []any) {
+	// A record ends before To where its position is before that of To without an ID.
+	end := history.Position{Ended: always}
+	if !q.To.IsZero() {
+		end.Ended = q.To
+	}
+	if (q.Before != history.Position{}) && q.Before.Ended.Before(end.Ended) {
+		end = q.Before
+	}
+	const newest = ` order by ended desc, id desc limit $6`
+	args = []any{value, q.From, s.o.Keep, end.Ended, indexable(end.ID), q.Limit + 1}
+	sql = `select ` + columns + ` from captcha_solves where ` + column + ` = $1
+		and ended >= greatest($2::timestamptz, now() - $3::interval) and (ended, id) < ($4::timestamptz, $5::text)`
+	if q.Targets == nil {
+		return sql + newest, args
+	}
+	targets := make([]string, len(q.Targets))
+	for i, target := range q.Targets {
+		targets[i] = indexable(target)
+	}
+	args = append(args, targets)
+	if len(targets)*q.Limit > mostPages {
+		// Of so many targets the next records are among the next of all.
+		return sql + ` and target = any($7::text[])` + newest, args
+	}
+	return `select page.* from (select distinct unnest($7::text[]) as name) seen
+		cross join lateral (` + sql + ` and target = seen.name` + newest + `) page` + newest, args
+}
+
+// Day are the figures of a UTC day; history.Store says more.
+func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
+	var sums history.Day
+	err := s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
+		sums = history.Day{Types: map[captcha.Type]history.Figures{}, Targets: map[history.Owned]history.Figures{}}
+		var w figures
+		return tx.Each(ctx, []any{
+			&w.Target, &w.Owner, &w.Type, &w.Solved, &w.Discarded, &w.Failed, &w.Refused, &w.Lost, &w.Elapsed, &w.Spent,
+		}, func() {
+			owned := history.Owned{Target: w.Target, Owner: w.Owner}
+			sums.Types[w.Type] = sums.Types[w.Type].Plus(w.sum())
+			sums.Targets[owned] = sums.Targets[owned].Plus(w.sum())
+		}, readDay, day.UTC().Format(time.DateOnly), s.o.Keep)
+	})
+	if err != nil {
+		return history.Day{}, failed("reading the figures of a day", err)
+	}
+	return sums, nil
+}
+
+const readDay = `select target, owner, type, solved, discarded, failed, refused, lost, elapsed_ms, spent from captcha_figures
+	where day = $1::date and day >= ((now() - $2::interval) at time zone 'UTC')::date`
+
+// Solve is one record; false where there is none, or no more.
+func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, error) {
+	var r history.Record
+	var found bool
+	err := s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
+		r, found = history.Record{}, false
+		var w row
+		return tx.Each(ctx, w.fields(), func() { r, found = w.record(), true }, readSolve, indexable(id), s.o.Keep)
+	})
+	if err != nil {
+		return history.Record{}, false, failed("reading a record", err)
+	}
+	return r, found, nil
+}
+
+const readSolve = `select ` + columns + ` from captcha_solves where id = $1 and ended >= now() - $2::interval`

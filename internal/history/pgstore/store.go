@@ -1,0 +1,135 @@
+package pgstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"poold/internal/history"
+	"poold/internal/postgres"
+)
+
+// Options are how records are kept.
+type Options struct {
+	Log   *slog.Logger
+	Keep  time.Duration // how long; 0 = 90 days
+	Clean time.Duration // between two looks for what is older; 0 = 1 minute
+}
+
+// Store is the records of one database. It is a history.Store.
+type Store struct {
+	db *postgres.DB
+	o  Options
+}
+
+// New keeps records in a database, which nothing else runs (postgres.DB.Run).
+func New(db *postgres.DB, o Options) *Store {
+	o.Keep = cmp.Or(o.Keep, 90*24*time.Hour)
+	o.Clean = cmp.Or(o.Clean, time.Minute)
+	return &Store{db, o}
+}
+
+// mostDeleted is how many rows one transaction deletes.
+const mostDeleted = 1000
+
+// Run keeps a connection, brings the schema up to date, and deletes what is older than
+// Options.Keep, until ctx ends. A server that comes up later is used from then on.
+func (s *Store) Run(ctx context.Context) error {
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() { s.clean(ctx) })
+	return s.db.Run(ctx, "", nil)
+}
+
+func (s *Store) clean(ctx context.Context) {
+	ticker := time.NewTicker(s.o.Clean)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		// Where the server is away postgres.DB.Run says so.
+		if err := s.forget(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, postgres.ErrDown) {
+			s.o.Log.Error("postgres does not delete old records", "err", err)
+		}
+	}
+}
+
+// The statements of forget. Rows that a transaction is changing are left for the next
+// time. Without an order the server would read the whole table for some rows.
+const (
+	forgetSolves = `delete from captcha_solves where id in (select id from captcha_solves
+		where status = $3 and ended < now() - $1::interval order by ended limit $2 for update skip locked)`
+	forgetFigures = `delete from captcha_figures where (day, target, owner, type) in (select day, target, owner, type
+		from captcha_figures where day < ((now() - $1::interval) at time zone 'UTC')::date
+		order by day, target, owner, type limit $2 for update skip locked)`
+)
+
+// forget deletes what is older than Options.Keep.
+func (s *Store) forget(ctx context.Context) error {
+	for _, status := range []history.Status{history.StatusSolved, history.StatusError} {
+		if err := s.delete(ctx, forgetSolves, status); err != nil {
+			return failed("deleting old records", err)
+		}
+	}
+	return failed("deleting old figures", s.delete(ctx, forgetFigures))
+}
+
+// delete runs a statement that deletes some old rows until there are no more.
+func (s *Store) delete(ctx context.Context, statement string, more ...any) error {
+	args := append([]any{s.o.Keep, mostDeleted}, more...)
+	for deleted := int64(mostDeleted); deleted == mostDeleted; {
+		if err := s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) (err error) {
+			deleted, err = tx.Exec(ctx, statement, args...)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// downError is what keeps the store from doing what it is asked. It answers as
+// history.ErrDown does.
+type downError struct{ error }
+
+func (e downError) Is(target error) bool { return target == history.ErrDown }
+
+func (e downError) Unwrap() error { return e.error }
+
+// failed says what was done when err came. The texts of package postgres quote nothing of
+// the server's.
+func failed(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%s: %w", doing, err)
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) { // the caller's
+		return err
+	}
+	return downError{err}
+}
+
+// mostIndexed is how many bytes a text in an index has: a row of one has at most 2.7 kB.
+const mostIndexed = 500
+
+// storable is a text as the server takes it: it refuses some bytes, and one record with
+// such a text would hold up all that come behind it.
+func storable(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// indexable is a storable text that is not too long for an index.
+func indexable(text string) string {
+	if text = storable(text); len(text) > mostIndexed {
+		text = strings.ToValidUTF8(text[:mostIndexed], "")
+	}
+	return text
+}

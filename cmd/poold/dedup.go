@@ -35,14 +35,24 @@ func openClaims(ctx context.Context, wanted targets.Dedup, store *pool.Store, wa
 	if wanted.Backend != targets.DedupPostgres {
 		return claims{Claims: store.Claims, savings: store.Claims, close: func() {}}, nil
 	}
-	db, err := postgres.Open(wanted.URL.Reveal(), postgres.Options{Log: log}) //nolint:contextcheck // it connects to nothing
+	db, err := openPostgres(ctx, "dedup.url", wanted.URL, log)
 	if err != nil {
-		return claims{}, fmt.Errorf("dedup.url: %w", err)
-	}
-	if err := db.Migrate(ctx); errors.Is(err, postgres.ErrNewer) {
-		db.Close()
-		return claims{}, fmt.Errorf("dedup.url: %w", err)
+		return claims{}, err
 	}
 	kept := pgclaims.New(db, pgclaims.Options{Log: log, Wake: wake})
 	return claims{Claims: kept, savings: kept, run: kept.Run, close: db.Close}, nil
+}
+
+// openPostgres opens the database that a key of the file names. One that is away is no
+// error: it may come later.
+func openPostgres(ctx context.Context, key string, url captcha.Secret, log *slog.Logger) (*postgres.DB, error) {
+	db, err := postgres.Open(url.Reveal(), postgres.Options{Log: log}) //nolint:contextcheck // it connects to nothing
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	if err := db.Migrate(ctx); errors.Is(err, postgres.ErrNewer) {
+		db.Close()
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	return db, nil
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"poold/internal/history"
+	"poold/internal/history/pgstore"
 	"poold/internal/history/redisstore"
 	"poold/internal/httpapi"
 	"poold/internal/pool"
@@ -30,16 +31,23 @@ type keeper struct {
 	store  history.Store
 	sender *history.Sender
 	runs   []part
-	close  func() // what it opened
+	close  func() // what it opened; nil where the start failed before
 }
 
 // openHistory opens what the section history names. A store that is away is no error: what
 // ends meanwhile waits in Redis.
-func openHistory(_ context.Context, wanted targets.History, store *pool.Store, log *slog.Logger) (k keeper, err error) {
+func openHistory(ctx context.Context, wanted targets.History, store *pool.Store, log *slog.Logger) (k keeper, err error) {
 	k.close = func() {}
 	switch wanted.Backend {
 	case targets.HistoryNone:
 		return k, nil
+	case targets.HistoryPostgres:
+		db, err := openPostgres(ctx, "history.url", wanted.URL, log)
+		if err != nil {
+			return k, err
+		}
+		kept := pgstore.New(db, pgstore.Options{Log: log, Keep: wanted.Keep})
+		k.store, k.close, k.runs = kept, db.Close, append(k.runs, kept.Run)
 	default:
 		k.store = redisstore.New(store.Archive, wanted.Keep)
 	}

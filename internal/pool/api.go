@@ -143,6 +143,8 @@ type Stock struct {
 	Windows   []Window        // running and to come, the one that ends first in front
 	Figures   Figures
 	Err       error // of Survey: why nothing of this is known
+
+	noted map[int64]string // see Days
 }
 
 // Figures count what happened to one identity since it was first seen, over

@@ -125,6 +125,10 @@ func detailedStock(reply any) (Stock, error) {
 		stock.Verdicts = append(stock.Verdicts, v == "1")
 	}
 	for name, value := range pairs(list[15]) {
+		if day, is := dayOf(name); is {
+			stock.note(day, value)
+			continue
+		}
 		stock.Figures.add(name, value)
 	}
 	stock.Windows, err = windows(list[16])
@@ -149,42 +153,50 @@ func pairs(list any) iter.Seq2[string, string] {
 // another version and are ignored.
 func (f *Figures) add(name, value string) {
 	count, _ := strconv.ParseInt(value, 10, 64)
+	if counter := f.counter(name); counter != nil {
+		*counter += count
+	}
+}
+
+// counter is the one of a name in the stats hash; nil where there is none.
+func (f *Figures) counter(name string) *int64 {
 	switch name {
 	case "requests":
-		f.Requests += count
+		return &f.Requests
 	case "hits":
-		f.Hits += count
+		return &f.Hits
 	case "waited":
-		f.Waited += count
+		return &f.Waited
 	case "misses":
-		f.Misses += count
+		return &f.Misses
 	case "replays":
-		f.Replays += count
+		return &f.Replays
 	case "solved":
-		f.Solved += count
+		return &f.Solved
 	case "expired":
-		f.Expired += count
+		return &f.Expired
 	case "failed":
-		f.Failed += count
+		return &f.Failed
 	case "lost":
-		f.Lost += count
+		return &f.Lost
 	case "returned":
-		f.Returned += count
+		return &f.Returned
 	case "bought":
-		f.Bought += count
+		return &f.Bought
 	case "discarded":
-		f.Discarded += count
+		return &f.Discarded
 	case "accepted":
-		f.Accepted += count
+		return &f.Accepted
 	case "rejected":
-		f.Rejected += count
+		return &f.Rejected
 	case "junk":
-		f.Junk += count
+		return &f.Junk
 	case "spent":
-		f.Spent += count
+		return &f.Spent
 	case "unrecorded":
-		f.Unrecorded += count
+		return &f.Unrecorded
 	}
+	return nil
 }
 
 // durations reads a list of milliseconds, which Lua gives as numbers and Redis

@@ -17,6 +17,47 @@ local function ms(n)
   return string.format('%.0f', n)
 end
 
+-- without_days takes what begin_day notes out of figures, name, value, name, value, ...
+local function without_days(figures)
+  local rest = {}
+  for i = 1, #figures, 2 do
+    if not string.find(figures[i], '^day') then
+      rest[#rest + 1] = figures[i]
+      rest[#rest + 1] = figures[i + 1]
+    end
+  end
+  return rest
+end
+
+-- begin_day notes the figures as they are at the first change of a UTC day, numbered from
+-- 1970 on, so that those of each day can be told without counting them a second time.
+-- Seven days and the one before are kept.
+local function begin_day(stats)
+  local today = math.floor(now_ms() / 86400000)
+  if tonumber(redis.call('HGET', stats, 'day') or 0) >= today then
+    return
+  end
+  local all = redis.call('HGETALL', stats)
+  for i = 1, #all, 2 do
+    local day = string.match(all[i], '^day:(%d+)$')
+    if day and tonumber(day) < today - 7 then
+      redis.call('HDEL', stats, all[i])
+    end
+  end
+  redis.call('HSET', stats, 'day', ms(today), 'day:' .. ms(today), table.concat(without_days(all), ' '))
+end
+
+-- count adds to figures and keeps them for stats_ttl.
+local function count(stats, figures)
+  begin_day(stats)
+  for name, value in pairs(figures) do
+    if value ~= 0 then
+      redis.call('HINCRBY', stats, name, ms(value))
+    end
+  end
+  redis.call('PEXPIRE', stats, stats_ttl)
+end
+
 -- dies is when a token dies; nil for an element that is no token.
 local function dies(element)
   return string.find(element, '^%d%d%d%d%d%d%d%d%d%d%d%d%d|%d+|[^|]*|[^|]*|[^|]*|')
@@ -45,7 +86,7 @@ local function set_aside(junk, stats, value)
   redis.pcall('LPUSH', junk, value)
   redis.pcall('LTRIM', junk, 0, 19)
   redis.pcall('PEXPIRE', junk, 604800000)
-  redis.call('HINCRBY', stats, 'junk', 1)
+  count(stats, {junk = 1})
 end
 
 -- first_at_least returns the index (from 0) of the first token that dies at
@@ -99,8 +140,7 @@ local function drop_dead(list, stats, junk, moment, slack)
     end
   end
   if dropped > 0 then
-    redis.call('HINCRBY', stats, 'expired', dropped)
-    redis.call('PEXPIRE', stats, stats_ttl)
+    count(stats, {expired = dropped})
   end
 end
 
@@ -168,16 +208,6 @@ local function rate_use(times, now, n, limit, per)
     redis.call('RPUSH', times, ms(now))
   end
   redis.call('PEXPIRE', times, per)
-end
-
--- count adds to figures and keeps them for stats_ttl.
-local function count(stats, figures)
-  for name, value in pairs(figures) do
-    if value ~= 0 then
-      redis.call('HINCRBY', stats, name, ms(value))
-    end
-  end
-  redis.call('PEXPIRE', stats, stats_ttl)
 end
 
 -- counts is what place and look judge by: fresh, outliving, orders, waiting, ms

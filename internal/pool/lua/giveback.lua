@@ -12,10 +12,9 @@ writable('HDEL', KEYS[4])
 if not redis.call('SET', KEYS[2], '1', 'NX', 'PX', math.max(60000, left)) then
   return 0
 end
-redis.call('HINCRBY', KEYS[4], 'returned', 1)
-redis.call('PEXPIRE', KEYS[4], stats_ttl)
-if left < tonumber(ARGV[2]) then
-  redis.call('HINCRBY', KEYS[4], 'expired', 1)
+local late = left < tonumber(ARGV[2])
+count(KEYS[4], {returned = 1, expired = late and 1 or 0})
+if late then
   return 0
 end
 insert(KEYS[1], ARGV[1])

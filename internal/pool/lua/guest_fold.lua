@@ -20,9 +20,9 @@ expect('HLEN', 1)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', ms(now))
 redis.call('ZADD', KEYS[2], ms(now + tonumber(ARGV[3])), ARGV[1])
 redis.call('PEXPIRE', KEYS[2], ARGV[3])
+local figures = {folds = 1}
 for i = 4, #ARGV, 2 do
-  redis.call('HINCRBY', KEYS[1], ARGV[i], ARGV[i + 1])
+  figures[ARGV[i]] = tonumber(ARGV[i + 1])
 end
-redis.call('HINCRBY', KEYS[1], 'folds', 1)
-redis.call('PEXPIRE', KEYS[1], stats_ttl)
+count(KEYS[1], figures)
 return 1

@@ -31,7 +31,7 @@ end
 if held then
   return {math.max(1, rest), {}}
 end
-local figures = redis.call('HGETALL', KEYS[6])
+local figures = without_days(redis.call('HGETALL', KEYS[6]))
 redis.call('DEL', KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7])
 for i = 12, #KEYS do
   redis.call('DEL', KEYS[i])

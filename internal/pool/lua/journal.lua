@@ -47,7 +47,7 @@ local function note_end(ended, stats, now, order, e, detail)
     return
   end
   if redis.call('ZCARD', ended) >= most_ended then
-    redis.call('HINCRBY', stats, 'unrecorded', 1)
+    count(stats, {unrecorded = 1})
     return
   end
   redis.call('ZADD', ended, ms(now), table.concat({order, ms(e.placed), ms(e.unsolved),

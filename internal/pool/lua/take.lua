@@ -274,13 +274,8 @@ hits = hits + got
 
 rate_use(handouts, now, hits + waited, limit, rate_per)
 
-for name, value in pairs({requests = requests, hits = hits, waited = waited,
-  misses = misses, replays = replays}) do
-  if value ~= 0 then
-    redis.call('HINCRBY', stats, name, value)
-  end
-end
-redis.call('PEXPIRE', stats, stats_ttl)
+count(stats, {requests = requests, hits = hits, waited = waited,
+  misses = misses, replays = replays})
 
 reply[REPLY.rate_wait] = ms(limited and rate_wait or 0)
 redis.call('DEL', receipt)

@@ -1,0 +1,101 @@
+package pool
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/pool/redistest"
+)
+
+// openIdle opens a store in a bubble that does nothing by itself, so that days pass in no
+// time.
+func openIdle(t *testing.T) *replica {
+	bubble := redistest.InBubble(t)
+	s, err := openStore(Options{Addresses: "redis://bubble", Dial: bubble.Dial, Prefix: "days", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// The figures of each day are told, over midnight and for seven days, whoever counts first
+// on a day; together they are all there are.
+func TestDaysOfAnIdentity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, id := openIdle(t), identity("days")
+		if list := days(Figures{}, nil, time.Now()); len(list) != 0 {
+			t.Errorf("%+v", list)
+		}
+		at := func(day int, clock time.Duration) { // of the days from the next one on
+			midnight := time.Date(2026, 1, 3+day, 0, 0, 0, 0, time.UTC)
+			time.Sleep(time.Until(midnight.Add(clock)))
+		}
+		want := map[string]Figures{}
+		for day := range 12 {
+			date := fmt.Sprintf("2026-01-%02d", 3+day)
+			if day == 6 {
+				continue // nobody came
+			}
+			at(day, time.Millisecond)
+			if day%2 == 0 { // the first to count is a landing
+				stock(t, s, id, day+1, 0, time.Hour)
+				take(t, s, Request{ID: id}, day)
+				want[date] = Figures{Bought: int64(day) + 1, Solved: int64(day) + 1, Requests: int64(day), Hits: int64(day)}
+				at(day, 23*time.Hour+59*time.Minute+59*time.Second)
+				look(t, s, id)
+				f := want[date]
+				f.Expired++
+				want[date] = f
+			} else { // a miss
+				if _, err := s.Take(t.Context(), Request{ID: id}); err == nil {
+					t.Fatal("a token that nobody bought")
+				}
+				want[date] = Figures{Requests: 1, Misses: 1}
+			}
+			stock := look(t, s, id)
+			list := stock.Days(time.Now())
+			for i, d := range list {
+				if d.Figures != want[d.Date] {
+					t.Errorf("day %d: of %s %+v, want %+v", day, d.Date, d.Figures, want[d.Date])
+				}
+				if i > 0 && d.Date >= list[i-1].Date {
+					t.Errorf("day %d: %s behind %s", day, d.Date, list[i-1].Date)
+				}
+			}
+			if n := map[bool]int{true: min(day+1, 7), false: min(day, 6)}[day < 6]; len(list) != n {
+				t.Errorf("day %d: %d days are told, want %d", day, len(list), n)
+			}
+		}
+		noted := 0
+		for field := range s.slow.HGetAll(t.Context(), s.keys(id).stats).Val() {
+			if _, is := dayOf(field); is {
+				noted++
+			}
+		}
+		if noted > 8 {
+			t.Errorf("%d days are noted", noted)
+		}
+	})
+}
+
+// Counters that an older version left are of no day.
+func TestDaysBeganLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, id := openIdle(t), identity("older")
+		s.slow.HSet(t.Context(), s.keys(id).stats, "requests", 70, "misses", 60, "hits", 10)
+		if _, err := s.Take(t.Context(), Request{ID: id}); err == nil {
+			t.Fatal("a token that nobody bought")
+		}
+		stock := look(t, s, id)
+		if list := stock.Days(time.Now()); len(list) != 1 || list[0].Figures != (Figures{Requests: 1, Misses: 1}) {
+			t.Errorf("%+v", list)
+		}
+		if stock.Figures.Requests != 71 {
+			t.Errorf("%+v", stock.Figures)
+		}
+	})
+}

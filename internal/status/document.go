@@ -119,10 +119,28 @@ type Target struct {
 	BoughtPerServed float64  `json:"bought_per_served"` // bought by handed out; 0 where none was
 	LeadTime        LeadTime `json:"lead_time_s"`
 	Spent           float64  `json:"spent"` // in the currency of the file's prices
+	// Days are the UTC days of the last seven on which there was anything, today first;
+	// never null.
+	Days []TargetDay `json:"days"`
 	// Windows were made by POST, run or are to come; never null.
 	Windows []WarmWindow `json:"windows"`
 	// Budget is null where the target has none of its own.
 	Budget *Budget `json:"budget"`
+}
+
+// TargetDay are the figures of one day, over all replicas.
+type TargetDay struct {
+	Date     string  `json:"date"` // 2006-01-02
+	Requests int64   `json:"requests"`
+	Hits     int64   `json:"hits"`
+	Waited   int64   `json:"waited"`
+	Misses   int64   `json:"misses"`
+	Bought   int64   `json:"bought"`
+	Solved   int64   `json:"solved"`
+	Failed   int64   `json:"failed"`
+	Lost     int64   `json:"lost"`
+	Expired  int64   `json:"expired"`
+	Spent    float64 `json:"spent"` // in the currency of the file's prices
 }
 
 // StateIdle is the state of a target that wants nothing because nobody asks; the other

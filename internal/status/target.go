@@ -54,6 +54,19 @@ func redisStatus(mode string, health pool.Health, failed error) Redis {
 	return r
 }
 
+// targetDays are the figures by day; at is when the stock was seen.
+func targetDays(s *pool.Stock, at time.Time) []TargetDay {
+	list := []TargetDay{}
+	for _, d := range s.Days(at) {
+		f := d.Figures
+		list = append(list, TargetDay{
+			Date: d.Date, Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Bought: f.Bought,
+			Solved: f.Solved, Failed: f.Failed, Lost: f.Lost, Expired: f.Expired, Spent: money(f.Spent),
+		})
+	}
+	return list
+}
+
 // targetStatus is how one target is doing.
 func targetStatus(t *targets.Target, refilling refill.Status, seen *observation) Target {
 	f := seen.Figures
@@ -71,6 +84,7 @@ func targetStatus(t *targets.Target, refilling refill.Status, seen *observation)
 		BoughtPerServed: ratio(f.Bought, f.Hits+f.Waited),
 		LeadTime:        LeadTime{P50: percentile(seen.Leads, 50), P90: percentile(seen.Leads, 90)},
 		Spent:           money(f.Spent),
+		Days:            targetDays(&seen.Stock, seen.at),
 		Windows:         warmWindows(seen.Windows, seen.at),
 	}
 	target.State, target.Reason = state(t, refilling, seen)

@@ -14,14 +14,15 @@ import (
 func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 	d.buyer.SetProviders(d.providers.entries(ctx, set))
 	d.buyer.SetBudget(set.Budget.PerDay)
-	d.manager.Apply(ctx, set)
 	ids := make([]captcha.ID, len(set.Targets))
 	for i := range set.Targets {
 		ids[i] = set.Targets[i].ID
 	}
+	// Before a worker looks at them: their figures begin anew.
 	if err := d.store.Guests.Leave(ctx, ids); err != nil {
 		d.log.Debug("targets may still count as guests for some minutes", "err", err)
 	}
+	d.manager.Apply(ctx, set)
 }
 
 // reapply puts the set of a reload in force. The daemon goes on where callbacks

@@ -308,7 +308,8 @@ func TestGuestsComeBeforeStock(t *testing.T) {
 	}
 }
 
-// A guest that becomes a target by a reload is counted once, by the target.
+// A guest that becomes a target by a reload leaves what was counted to the guests; the
+// target counts what comes. No counter goes back, also when the target goes.
 func TestAGuestBecomesATarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, quick(), terms{top: buying})
@@ -320,13 +321,43 @@ func TestAGuestBecomesATarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	last := map[string]float64{}
+	bought := func(target string) float64 { // -1 = it is not shown
+		for name, value := range p.metrics() {
+			if counter := strings.Contains(name, "_total{"); counter && strings.Contains(name, `target="/solve"`) {
+				if value < last[name] {
+					t.Errorf("%s went back from %v to %v", name, last[name], value)
+				}
+				last[name] = value
+			}
+		}
+		if value, ok := p.metrics()[fmt.Sprintf("poold_bought_total{target=%q}", target)]; ok {
+			return value
+		}
+		return -1
+	}
+	if n := bought("/solve"); n != 1 {
+		t.Errorf("%v were bought for guests", n)
+	}
 	writeFile(t, w.config, string(file)+"  new: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: \"https://example.com/new\", owner: qa@example.com, depth: 0}\n")
-	within(t, 10*time.Second, "the target to count it", func() bool { return p.metrics()[`poold_bought_total{target="new"}`] == 1 })
-	within(t, 5*time.Second, "the guests not to", func() bool { return p.metrics()[`poold_bought_total{target="/solve"}`] == 0 })
+	within(t, 10*time.Second, "the target", func() bool { return bought("new") >= 0 })
+	if of, guests := bought("new"), bought("/solve"); of != 0 || guests != 1 {
+		t.Errorf("the target begins with %v, the guests have %v", of, guests)
+	}
 	if a, code, err := p.solve(t.Context(), http.DefaultClient, guest("new")); err != nil || code != http.StatusOK || a.Target != "new" {
 		t.Errorf("%d %+v, %v", code, a.Target, err)
 	}
-	within(t, 5*time.Second, "the books to balance", func() bool { return p.balance() == 2 })
+	within(t, 5*time.Second, "the target to count what comes", func() bool { return bought("new") == 1 && p.balance() == 2 })
+
+	writeFile(t, w.config, string(file))
+	within(t, 10*time.Second, "the target to go", func() bool { return bought("new") < 0 })
+	if a, code, err := p.solve(t.Context(), http.DefaultClient, guest("new")); err != nil || code != http.StatusOK || a.Target != "" {
+		t.Errorf("%d %+v, %v", code, a.Target, err)
+	}
+	if n := bought("/solve"); n < 1 {
+		t.Errorf("the guests have %v", n)
+	}
+	p.balance()
 }
 
 // While PostgreSQL is away, who wants to share is told within a second; all else goes

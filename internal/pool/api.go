@@ -147,8 +147,8 @@ type Stock struct {
 	noted map[int64]string // see Days
 }
 
-// Figures count what happened to one identity since it was first seen, over
-// all replicas. At every moment
+// Figures count what happened to one identity since it was first seen, or a target took it
+// over from the guests, over all replicas. At every moment
 //
 //	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Discarded
 //	         + Stock.Fresh + Stock.Bought
@@ -166,7 +166,7 @@ type Figures struct {
 	Bought    int64 // orders that the provider accepted, or of which nobody knows
 	Failed    int64 // of those, ended without a token
 	Lost      int64 // of those, forgotten unsettled: nobody knows how they ended
-	Discarded int64 // tokens thrown away by Flush
+	Discarded int64 // tokens thrown away by Flush; of guests also what targets took over
 	Accepted  int64 // reports that a token was accepted
 	Rejected  int64 // reports that one was not
 	Junk      int64 // foreign values that were found among the tokens and orders, and set aside

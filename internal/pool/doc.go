@@ -66,7 +66,8 @@
 //	captcha:guests:{solve}      zset    identity that no target has -> Unix ms of the next look at it
 //	captcha:rate:{solve}        list    times of the last requests for guests
 //	captcha:stats:{solve}       hash    Figures of all guests that are gone, and how many folds that took
-//	captcha:retired:{id}        hash    Figures of a guest that is gone, and their name (nonce), until they are in there
+//	captcha:retired:{id}        hash    Figures of a guest that is gone, and their name (nonce), until they are in there;
+//	                                    left for some minutes where a target took it over
 //	captcha:folded:{solve}      zset    nonce -> Unix ms until which it is known
 //	captcha:hold:{solve}        string  the survey that keeps everybody from folding, for some seconds
 //	captcha:ended:{id}          zset    the end of an order, see below -> Unix ms; for 7 days at most
@@ -149,7 +150,12 @@
 //   - A guest's figures are in the row of all guests once, whoever dies over it: they
 //     are set apart under a name of their own in one step, added to the row in
 //     another that knows the names, and then forgotten. A survey of the guests finds
-//     each in one of the three places.
+//     each in one of the three places. So they are where a target takes the identity over
+//     (Guests.Leave): its figures begin with what it took over as bought, which the
+//     guests count as discarded, so that both balance and neither goes back.
+//   - What a target leaves, and what was counted of it, is nobody's when the file has it
+//     no more: it is forgotten in two days. Where it is asked for as a guest before that,
+//     it is the guests', whose counters rise by it.
 //   - A budget's span slides by the millisecond: what is in it are the orders
 //     themselves. Only an order that was provably not bought leaves it early.
 //   - A window that is over is never told: each script that reads the windows

@@ -80,30 +80,12 @@ type GuestStock struct {
 	Bought  int // of the orders: count as bought
 	Waiting int // live tickets
 	// Figures are those of all guests that ever were. They balance as those of one
-	// identity do.
+	// identity do: what targets took over is Discarded.
 	Figures Figures
 }
 
-// Leave takes identities off the list that have become targets'. What is counted of them
-// is the targets' from then on; where Redis does not answer, Retire does the same later.
-func (g *Guests) Leave(ctx context.Context, ids []captcha.ID) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	for some := range slices.Chunk(ids, 1000) {
-		members := make([]any, len(some))
-		for i, id := range some {
-			members[i] = string(id)
-		}
-		if err := g.slow.ZRem(ctx, g.guests().list, members...).Err(); err != nil {
-			return down(err)
-		}
-	}
-	return nil
-}
-
 // Survey tells what all guests hold. What it counts never goes back from one answer to
-// the next, but for a guest that becomes a target's. It fails where anything is not
-// known.
+// the next. It fails where anything is not known.
 func (g *Guests) Survey(ctx context.Context) (GuestStock, error) {
 	for try := 1; ; try++ {
 		var hold time.Duration

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -201,19 +202,165 @@ func testGuestsAreRetired(t *testing.T, o Options) {
 	s.SendAway()
 }
 
-// An identity that has a target by now leaves the list, with all that is known of it.
-func testAGuestThatBecameATarget(t *testing.T, o Options) {
-	s, id := open(t, o), identity("promoted")
+// holding is a guest that was asked for and served once, with a token, an order that was
+// bought and one that was not yet.
+func holding(t testing.TB, s *replica, id captcha.ID) {
+	t.Helper()
 	served(t, s, id)
-	if err := s.Pause(t.Context(), id); err != nil {
+	stock(t, s, id, 1, 0, time.Minute)
+	for _, order := range []string{"bought", "intent"} {
+		if got, err := s.Place(t.Context(), Order{Ref: Ref{id, order}, Depth: 10, TTL: time.Minute}); err != nil || !got.Placed {
+			t.Fatal(got, err)
+		}
+	}
+	if ok, err := s.Submitted(t.Context(), Ref{id, "bought"}, "1"); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+}
+
+// A guest that becomes a target's leaves its figures to the row, which never goes back.
+// What it holds is the target's, with all else that is known of it.
+func testAGuestThatBecameATarget(t *testing.T, o Options) {
+	s, id, other, never := open(t, o), identity("promoted"), identity("stays"), identity("no guest")
+	ctx := t.Context()
+	holding(t, s, id)
+	served(t, s, other)
+	stock(t, s, never, 1, 0, time.Minute)
+	if err := s.Pause(ctx, id); err != nil {
 		t.Fatal(err)
 	}
+	want := survey(t, s)
+	if err := s.Guests.Leave(ctx, []captcha.ID{never, id}); err != nil {
+		t.Fatal(err)
+	}
+	if got := look(t, s, never).Figures; got.Bought != 1 || got.Solved != 1 {
+		t.Errorf("a target that was no guest: %+v", got)
+	}
+	want.Guests, want.Fresh, want.Orders, want.Bought = 1, 0, 0, 0
+	want.Figures.Discarded = 2 // the token and the bought order
+	if got := survey(t, s); got != want || want.Figures.Bought != 4 {
+		t.Errorf("the guests: %+v, want %+v", got, want)
+	}
+	check := func(when string, figures Figures) {
+		t.Helper()
+		got := look(t, s, id)
+		if balanced(t, got); !got.Paused || got.Figures != figures {
+			t.Errorf("%s the target: %+v, want %+v", when, got, figures)
+		}
+		if got := survey(t, s); got != want {
+			t.Errorf("%s the guests: %+v, want %+v", when, got, want)
+		}
+	}
+	check("handed over", Figures{Bought: 2})
+	take(t, s, Request{ID: id}, 1)
+	land(t, s, id, "bought", 0, time.Minute)
+	after := Figures{Bought: 2, Requests: 1, Hits: 1, Solved: 1}
+	check("in use", after)
+
+	// A replica that has not read the file yet buys for it as a guest.
+	use(t, s, id)
+	land(t, s, id, "intent", 0, time.Minute)
+	after.Bought, after.Solved = 3, 2
+	want.Guests = 2
+	check("used by another replica", after)
 	makeDue(t, s, id)
-	if n, err := s.Guests.Retire(t.Context(), func(other captcha.ID) bool { return other == id }); n != 0 || err != nil {
+	retire(t, s, 0)
+	if in := dueIn(t, s, id); in < leftFor-time.Minute || in > leftFor {
+		t.Errorf("is looked at again in %v", in)
+	}
+	check("looked at by another replica", after)
+	makeDue(t, s, id)
+	if n, err := s.Guests.Retire(ctx, func(id captcha.ID) bool { return id != other }); n != 0 || err != nil {
 		t.Errorf("%d retired, %v", n, err)
 	}
-	if got := look(t, s, id); !got.Paused || got.Figures.Hits != 1 || listed(t, s) != 0 {
-		t.Errorf("%+v, %d guests", got, listed(t, s))
+	want.Guests = 1
+	check("looked at by this one", after)
+
+	// The target goes, and the identity is asked for again.
+	if err := s.slow.Del(ctx, s.keys(id).retired).Err(); err != nil { // leftFor passes
+		t.Fatal(err)
+	}
+	use(t, s, id)
+	got := survey(t, s)
+	if f := got.Figures; got.Fresh != 2 || f.Bought != want.Figures.Bought+3 || f.Hits != want.Figures.Hits+1 || f.Solved != want.Figures.Solved+2 {
+		t.Errorf("the target has gone: %+v, it was %+v", got, want)
+	}
+}
+
+// A replica that hands a guest over to its target is killed after each step, or stopped
+// and goes on later: the figures are in the row once.
+func testAHandOverIsCutAnywhere(t *testing.T, o Options) {
+	o.Prefix = "cut hand-over"
+	one, two, ctx := open(t, o), open(t, o), t.Context()
+	var want Figures
+	for steps := range 5 {
+		for _, retired := range []bool{false, true} { // the other one found it due, and has no target of it
+			id := identity(fmt.Sprint("handed over ", steps, retired))
+			holding(t, one, id)
+			due, err := one.Guests.due(ctx, id)
+			if err != nil || len(due) != 1 {
+				t.Fatalf("%d guests, %v", len(due), err)
+			}
+			due[0].leave = true
+			run := func(steps []func(context.Context, []*leaver) error) {
+				for _, step := range steps {
+					if err := step(ctx, due); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			all := []func(context.Context, []*leaver) error{one.Guests.look, one.Guests.fold, one.Guests.forget, one.Guests.release}
+			run(all[:steps])
+			want.Bought, want.Hits, want.Requests, want.Solved = want.Bought+3, want.Hits+1, want.Requests+1, want.Solved+2
+			check := func(when string, handed int64) {
+				t.Helper()
+				figures := want
+				figures.Discarded += handed
+				if got := survey(t, two); got.Figures != figures {
+					t.Errorf("after %d steps, retired: %v, %s: %+v, want %+v", steps, retired, when, got.Figures, figures)
+				}
+			}
+			check("at once", map[bool]int64{true: 2}[steps > 0])
+			if retired {
+				makeDue(t, two, id)
+				if _, err := two.Guests.Retire(ctx, noTargets); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := two.Guests.Leave(ctx, []captcha.ID{id}); err != nil {
+				t.Fatal(err)
+			}
+			check("at the end", 2)
+			run(all[steps:])
+			check("when it goes on", 2)
+			want.Discarded += 2
+			if got := look(t, two, id); got.Figures != (Figures{Bought: 2}) || listed(t, two) != 0 {
+				t.Errorf("after %d steps, retired: %v: %+v, %d guests", steps, retired, got, listed(t, two))
+			}
+		}
+	}
+}
+
+// Figures of an earlier time are in the row before a guest is handed over, all at once.
+func testAHandOverAfterAnEnd(t *testing.T, o Options) {
+	s, id, ctx := open(t, o), identity("twice"), t.Context()
+	served(t, s, id)
+	due, err := s.Guests.due(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Guests.look(ctx, due); err != nil { // and no further
+		t.Fatal(err)
+	}
+	served(t, s, id)
+	if err := s.Guests.Leave(ctx, []captcha.ID{id}); err != nil {
+		t.Fatal(err)
+	}
+	if got := survey(t, s); got.Guests != 0 || got.Figures.Hits != 2 {
+		t.Errorf("the guests: %+v", got)
+	}
+	if got := look(t, s, id).Figures; got != (Figures{}) {
+		t.Errorf("the target: %+v", got)
 	}
 }
 
@@ -338,9 +485,9 @@ func testASurveyHoldsFoldsUp(t *testing.T, o Options) {
 	}
 }
 
-// Two replicas retire guests that two others use again and again, and all are counted
-// all the time: no counter goes back, all balances in each answer, and everything is
-// counted once.
+// Two replicas retire guests that two others use again and again, targets take some of
+// them over meanwhile, and all are counted all the time: no counter goes back, all balances
+// in each answer, and everything is counted once.
 func TestGuestsComeAndGo(t *testing.T) {
 	t.Parallel()
 	for _, server := range servers() {
@@ -348,6 +495,17 @@ func TestGuestsComeAndGo(t *testing.T) {
 			t.Parallel()
 			testGuestsComeAndGo(t, server.options(t))
 		})
+	}
+}
+
+// notLess complains of figures that are below what they were.
+func notLess(t *testing.T, now, before Figures) {
+	t.Helper()
+	is, was := reflect.ValueOf(now), reflect.ValueOf(before)
+	for i := range is.NumField() {
+		if is.Field(i).Int() < was.Field(i).Int() {
+			t.Errorf("%s went back from %d to %d", is.Type().Field(i).Name, was.Field(i).Int(), is.Field(i).Int())
+		}
 	}
 }
 
@@ -396,13 +554,31 @@ func testGuestsComeAndGo(t *testing.T, o Options) {
 				return
 			}
 			balanced(t, Stock{Figures: got.Figures, Fresh: got.Fresh, Bought: got.Bought})
-			now, before := reflect.ValueOf(got.Figures), reflect.ValueOf(last)
-			for i := range now.NumField() {
-				if now.Field(i).Int() < before.Field(i).Int() {
-					t.Errorf("%s went back from %d to %d", now.Type().Field(i).Name, before.Field(i).Int(), now.Field(i).Int())
-				}
-			}
+			notLess(t, got.Figures, last)
 			last = got.Figures
+		})
+	})
+	var promoted []captcha.ID // in time
+	for i := range callers / 2 {
+		for round := range 3 {
+			promoted = append(promoted, identity(fmt.Sprint("comes and goes ", i, " ", round)))
+		}
+	}
+	watch.Go(func() {
+		last := map[captcha.ID]Figures{}
+		until(func() {
+			for _, id := range promoted {
+				if !all[3].slow.HExists(t.Context(), all[3].keys(id).retired, leftField).Val() {
+					continue // a guest
+				}
+				if err := all[3].Guests.Leave(t.Context(), []captcha.ID{id}); err != nil {
+					t.Error(err)
+				}
+				got := look(t, all[3], id)
+				balanced(t, got)
+				notLess(t, got.Figures, last[id])
+				last[id] = got.Figures
+			}
 		})
 	})
 	for i := range callers {
@@ -413,6 +589,11 @@ func testGuestsComeAndGo(t *testing.T, o Options) {
 				use(t, s, id)
 				order := fmt.Sprintf("o%dx%d", i, round)
 				place(t, s, id, order)
+				if slices.Contains(promoted, id) && round >= rounds/2 {
+					if err := s.Guests.Leave(t.Context(), []captcha.ID{id}); err != nil {
+						t.Error(err)
+					}
+				}
 				switch round % 4 {
 				case 0:
 					if how, err := s.Fail(t.Context(), Failure{Ref: Ref{id, order}, Bought: true}); err != nil || how != Ended {
@@ -441,12 +622,21 @@ func testGuestsComeAndGo(t *testing.T, o Options) {
 		time.Sleep(500 * time.Millisecond)
 	}
 	end()
-	got := survey(t, all[0])
-	hits := callers*rounds - fails.Load() - dead.Load()
-	if f := got.Figures; f.Bought != callers*rounds || f.Failed != fails.Load() || f.Expired != dead.Load() || f.Hits != hits || f.Requests != hits {
-		t.Errorf("%d fails, %d dead, %d hits; counted %+v", fails.Load(), dead.Load(), hits, f)
+	f := survey(t, all[0]).Figures
+	handedOver := f.Discarded
+	for _, id := range promoted {
+		target := look(t, all[0], id).Figures
+		if fields := all[0].slow.HKeys(t.Context(), all[0].keys(id).retired).Val(); len(fields) != 1 || fields[0] != leftField {
+			t.Errorf("%s was handed over: %q", id, fields)
+		}
+		f.Bought, f.Failed, f.Expired = f.Bought+target.Bought, f.Failed+target.Failed, f.Expired+target.Expired
+		f.Hits, f.Requests = f.Hits+target.Hits, f.Requests+target.Requests
 	}
-	if left := keysWith(t, all[0], ":retired:"); len(left) != 0 {
+	hits := callers*rounds - fails.Load() - dead.Load()
+	if f.Bought-handedOver != callers*rounds || f.Failed != fails.Load() || f.Expired != dead.Load() || f.Hits != hits || f.Requests != hits {
+		t.Errorf("%d fails, %d dead, %d hits, %d handed over; counted %+v", fails.Load(), dead.Load(), hits, handedOver, f)
+	}
+	if left := keysWith(t, all[0], ":retired:"); len(left) != len(promoted) {
 		t.Errorf("left: %q", left)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,15 +24,51 @@ const (
 	// nonceApart outlives figures that are set apart, which Redis keeps for as long as
 	// all that is known of an identity.
 	nonceApart = kept + 24*time.Hour
+	// leftFor is how long an identity is a target's although it is used as a guest again:
+	// by a replica that has not read the file yet. It outlives such a use on the list.
+	leftFor = 15 * time.Minute
+	// leaveBatch of a file's targets are looked for among the guests in one exchange.
+	leaveBatch = 1000
+	// leaveTries: figures of an earlier time go first.
+	leaveTries = 2
 )
 
-// nonceField names figures that are set apart, among them.
-const nonceField = "nonce"
+// What stands beside figures that are set apart.
+const (
+	nonceField = "nonce" // names them
+	leftField  = "left"  // a target has the identity
+)
+
+// Leave hands identities over that targets have, before these are shown: what was counted
+// of them stays in the common row, and what is counted of them from now on is the
+// targets'. The tokens and orders that they hold go over too. Where Redis does not
+// answer, Retire does the same later.
+func (g *Guests) Leave(ctx context.Context, ids []captcha.ID) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	for some := range slices.Chunk(ids, leaveBatch) {
+		for range leaveTries {
+			guests, err := g.due(ctx, some...)
+			if err != nil {
+				return err
+			}
+			if len(guests) == 0 {
+				break
+			}
+			for _, l := range guests {
+				l.leave = true
+			}
+			if err := g.seeTo(ctx, guests); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // Retire looks once at each guest that is due: those that hold nothing any more are
 // counted in the common row and forgotten. Identities that have a target by now are
-// left to it, with all that is known of them. It ends when no more are due, or Redis
-// does not answer.
+// handed over to it, see Leave. It ends when no more are due, or Redis does not answer.
 func (g *Guests) Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (retired int, err error) {
 	for {
 		due, err := g.due(ctx)
@@ -41,9 +78,9 @@ func (g *Guests) Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (r
 		for _, l := range due {
 			l.leave = hasTarget(l.id)
 		}
-		err = errors.Join(g.look(ctx, due), g.fold(ctx, due), g.forget(ctx, due), g.release(ctx, due))
+		err = g.seeTo(ctx, due)
 		for _, l := range due {
-			if l.released && l.gone {
+			if l.released && l.gone && !l.leave {
 				retired++
 			}
 		}
@@ -53,14 +90,19 @@ func (g *Guests) Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (r
 	}
 }
 
+// seeTo takes guests as far towards their ends as they can come now.
+func (g *Guests) seeTo(ctx context.Context, due []*leaver) error {
+	return errors.Join(g.look(ctx, due), g.fold(ctx, due), g.forget(ctx, due), g.release(ctx, due))
+}
+
 // leaver is a guest that is due. What is not known of it by the end of a batch is found
 // out by who takes it next.
 type leaver struct {
 	id     captcha.ID
 	leased Moment // until then it is left to this replica
 
-	leave   bool          // a target has it: it leaves the list as it is
-	gone    bool          // nothing is left of it
+	leave   bool          // a target has it: it is handed over
+	gone    bool          // nothing is left of it, or it is handed over
 	again   time.Duration // else: when it is to be looked at again
 	nonce   string        // names its figures that are set apart; "" = there are none
 	figures []any         // name, value, …
@@ -70,9 +112,14 @@ type leaver struct {
 	released bool // off the list, or to be looked at again
 }
 
-// due takes a batch of guests.
-func (g *Guests) due(ctx context.Context) ([]*leaver, error) {
-	reply, err := g.run(ctx, g.scripts.guest.due, []string{g.guests().list}, guestBatch, guestLease.Milliseconds())
+// due takes a batch of guests: those of the identities that are guests, or, where none is
+// named, those that are to be looked at.
+func (g *Guests) due(ctx context.Context, of ...captcha.ID) ([]*leaver, error) {
+	args := []any{guestBatch, guestLease.Milliseconds()}
+	for _, id := range of {
+		args = append(args, string(id))
+	}
+	reply, err := g.run(ctx, g.scripts.guest.due, []string{g.guests().list}, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -89,31 +136,43 @@ func (g *Guests) due(ctx context.Context) ([]*leaver, error) {
 	return due, nil
 }
 
-// look sees what the guests hold, and sets the figures of those apart that hold nothing.
+// look sets the figures of those guests apart that hold nothing, or that targets have.
 func (g *Guests) look(ctx context.Context, due []*leaver) error {
-	return g.each(ctx, g.scripts.guest.retire, due, func(l *leaver) (keys []string, args []any) {
-		if l.leave {
-			return nil, nil
-		}
-		k := g.keys(l.id)
-		keys = append(g.stockKeys(string(l.id)), k.leads, k.verdicts, k.mind, k.paused, k.warm, k.warmers, k.status)
-		return keys, []any{rand.Text(), guestLook.Milliseconds()}
-	}, func(l *leaver, reply any) error {
-		n, err := integers(reply, 1)
-		if err != nil {
-			return err
-		}
-		l.gone, l.again = n[0] < 0, time.Duration(n[0])*time.Millisecond
-		for name, value := range pairs(reply.([]any)[1]) { //nolint:forcetypeassert // integers saw a list
-			if name == nonceField {
-				l.nonce = value
-			} else {
-				l.figures = append(l.figures, name, value)
+	return errors.Join(
+		g.each(ctx, g.scripts.guest.retire, due, func(l *leaver) (keys []string, args []any) {
+			if l.leave {
+				return nil, nil
 			}
+			k := g.keys(l.id)
+			keys = append(g.stockKeys(string(l.id)), k.leads, k.verdicts, k.mind, k.paused, k.warm, k.warmers, k.status)
+			return keys, []any{rand.Text(), guestLook.Milliseconds()}
+		}, (*leaver).looked),
+		g.each(ctx, g.scripts.guest.leave, due, func(l *leaver) (keys []string, args []any) {
+			if !l.leave {
+				return nil, nil
+			}
+			return g.stockKeys(string(l.id)), []any{rand.Text()}
+		}, (*leaver).looked))
+}
+
+// looked reads what was seen of a guest.
+func (l *leaver) looked(reply any) error {
+	n, err := integers(reply, 1)
+	if err != nil {
+		return err
+	}
+	l.gone, l.again = n[0] < 0, time.Duration(n[0])*time.Millisecond
+	for name, value := range pairs(reply.([]any)[1]) { //nolint:forcetypeassert // integers saw a list
+		switch name {
+		case nonceField:
+			l.nonce = value
+		case leftField:
+		default:
+			l.figures = append(l.figures, name, value)
 		}
-		l.free = l.nonce == ""
-		return nil
-	})
+	}
+	l.free = l.nonce == ""
+	return nil
 }
 
 // fold adds the figures that are set apart to the row.
@@ -137,7 +196,7 @@ func (g *Guests) forget(ctx context.Context, due []*leaver) error {
 		if !l.folded {
 			return nil, nil
 		}
-		return []string{g.keys(l.id).retired}, []any{l.nonce}
+		return []string{g.keys(l.id).retired}, []any{l.nonce, leftFor.Milliseconds()}
 	}, func(l *leaver, _ any) error {
 		l.free = true
 		return nil
@@ -148,11 +207,11 @@ func (g *Guests) forget(ctx context.Context, due []*leaver) error {
 func (g *Guests) release(ctx context.Context, due []*leaver) error {
 	k := g.guests()
 	return g.each(ctx, g.scripts.guest.release, due, func(l *leaver) (keys []string, args []any) {
-		if !l.free && !l.leave {
+		if !l.free {
 			return nil, nil
 		}
 		again := l.again.Milliseconds()
-		if l.gone || l.leave {
+		if l.gone {
 			again = -1
 		}
 		return []string{k.list, k.folded}, []any{string(l.id), int64(l.leased), again, l.nonce, nonceKept.Milliseconds()}

@@ -26,7 +26,7 @@ type scripts struct {
 }
 
 // guestScripts are the steps of guests.go and retire.go.
-type guestScripts struct{ use, due, retire, fold, folded, release, tally, row, check *redis.Script }
+type guestScripts struct{ use, due, retire, leave, fold, folded, release, tally, row, check *redis.Script }
 
 // claimScripts are the steps of claims.go.
 type claimScripts struct{ enter, hold, end *redis.Script }
@@ -44,7 +44,10 @@ func loadScripts(most int) scripts {
 	order := func(name string) *redis.Script {
 		return redis.NewScript(common + "\n" + journal + "\n" + source(name))
 	}
-	claims, savings := source("claims.lua"), source("savings.lua")
+	guests, claims, savings := source("guests.lua"), source("claims.lua"), source("savings.lua")
+	guest := func(name string) *redis.Script {
+		return redis.NewScript(strings.Join([]string{common, journal, guests, source(name)}, "\n"))
+	}
 	return scripts{
 		take:      redis.NewScript(take),
 		takeText:  take,
@@ -68,9 +71,9 @@ func loadScripts(most int) scripts {
 		warm:      redis.NewScript(strings.Join([]string{common, windows, source("warm.lua")}, "\n")),
 		guest: guestScripts{
 			use: script("guest_use.lua"), due: script("guest_due.lua"),
-			retire: order("guest_retire.lua"), fold: script("guest_fold.lua"),
-			folded: script("guest_folded.lua"), release: script("guest_release.lua"),
-			tally: order("guest_tally.lua"), row: script("guest_row.lua"), check: script("guest_check.lua"),
+			retire: guest("guest_retire.lua"), leave: guest("guest_leave.lua"),
+			fold: script("guest_fold.lua"), folded: guest("guest_folded.lua"), release: script("guest_release.lua"),
+			tally: guest("guest_tally.lua"), row: script("guest_row.lua"), check: script("guest_check.lua"),
 		},
 		archive: script("archive_add.lua"),
 		claim: claimScripts{

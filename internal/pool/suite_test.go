@@ -122,6 +122,8 @@ var suite = map[string]func(*testing.T, Options){
 	"GuestsAreKnownToAll":                testGuestsAreKnownToAll,
 	"GuestsAreRetired":                   testGuestsAreRetired,
 	"AGuestThatBecameATarget":            testAGuestThatBecameATarget,
+	"AHandOverIsCutAnywhere":             testAHandOverIsCutAnywhere,
+	"AHandOverAfterAnEnd":                testAHandOverAfterAnEnd,
 	"AGuestsEndIsCutAnywhere":            testAGuestsEndIsCutAnywhere,
 	"ALateFoldIsRefused":                 testALateFoldIsRefused,
 	"ASurveyHoldsFoldsUp":                testASurveyHoldsFoldsUp,

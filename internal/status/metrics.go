@@ -37,7 +37,7 @@ var (
 	descBought    = everyTarget("bought_total", "Orders that a provider accepted, or of which nobody knows, since the identity was first seen.")
 	descSolved    = everyTarget("solved_total", "Tokens that landed since the identity was first seen.")
 	descExpired   = everyTarget("tokens_expired_total", "Tokens that met their margin unused since the identity was first seen.")
-	descDiscarded = everyTarget("tokens_discarded_total", "Tokens that an operator threw away.")
+	descDiscarded = everyTarget("tokens_discarded_total", "Tokens that an operator threw away; of /solve what targets took over.")
 	descFailed    = everyTarget("orders_failed_total", "Bought orders that ended without a token.")
 	descLost      = everyTarget("orders_lost_total", "Bought orders of which nobody knows how they ended.")
 	descJunk      = everyTarget("junk_total", "Foreign values found among the tokens and orders in Redis, and set aside.")

@@ -5,16 +5,19 @@
 -- KEYS  1 tokens  2 orders  3 journal  4 tickets  5 seen  6 stats  7 leases  8 spend
 --       9 junk  10 retired  11 ended  12.. what is forgotten too
 -- ARGV  1 name of the figures  2 ms until it is looked at again, at most
--- Answer: above 0: ms until it is to be looked at again / 0 there are figures of an
---       earlier time, which go first / -1 nothing is left of it / -2 its figures; and
---       the figures as name, value, …, their own name as nonce.
+-- Answer: above 0: ms until it is to be looked at again, since it holds something or was
+--       handed over to a target / 0 there are figures of an earlier time, which go
+--       first / -1 nothing is left of it / -2 its figures; and the figures as name,
+--       value, …, their own name as nonce.
 local now = now_ms()
 expect('LLEN', 1)
 expect('ZCARD', 2, 4, 5, 7, 8, 11)
 expect('HLEN', 3, 6, 10)
 local older = redis.call('HGETALL', KEYS[10])
-if #older > 0 then
+if redis.call('HGET', KEYS[10], 'nonce') then
   return {0, older}
+elseif handed_over(KEYS[10]) then
+  return {math.max(1, redis.call('PTTL', KEYS[10])), {}}
 end
 drop_dead(KEYS[1], KEYS[6], KEYS[9], now, clocks)
 purge_orders(KEYS[2], KEYS[3], KEYS[7], KEYS[6], KEYS[8], KEYS[9], KEYS[11], now)

@@ -17,7 +17,7 @@ type Document struct {
 	Redis     Redis    `json:"redis"`
 	// Budget is the one over all targets, in the last 24 h; null = there is none.
 	Budget *Usage `json:"budget"`
-	// Solve is null where the file has no section `solve`.
+	// Solve is null where the file has no section `solve` and there is no guest.
 	Solve *Solve `json:"solve"`
 	// Dedup is null for a key that is limited to some targets.
 	Dedup *Dedup `json:"dedup"`
@@ -172,7 +172,7 @@ type Budget struct {
 // all of them and all replicas. The counters are those of a target, never go back, and
 // hold its ledger: README, Operating.
 type Solve struct {
-	Owner          string  `json:"owner"`
+	Owner          string  `json:"owner"`  // "" = the file has no section
 	Reason         string  `json:"reason"` // why the figures are not those of now but the last known ones; "" = they are of now
 	Guests         int     `json:"guests"` // those that anything is still known of
 	Fresh          int     `json:"fresh"`

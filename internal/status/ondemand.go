@@ -20,29 +20,34 @@ type guests struct {
 
 // onDemand are the questions about on-demand solves.
 type onDemand struct {
-	section *targets.Solve
-	guests  func() (guests, error) // nil without the section
+	section *targets.Solve // nil without it
+	guests  func() (guests, error)
 	savings func() ([]pool.SavingsDay, error)
 }
 
 // askOnDemand begins to ask.
 func (c *Collector) askOnDemand(ctx context.Context, set *targets.Set) onDemand {
-	asked := onDemand{section: set.Solve, savings: c.savings.ask(ctx, c.Log, c.Savings.Days)}
-	if asked.section != nil {
-		asked.guests = c.guests.ask(ctx, c.Log, c.askGuests)
+	return onDemand{
+		section: set.Solve,
+		guests:  c.guests.ask(ctx, c.Log, c.askGuests),
+		savings: c.savings.ask(ctx, c.Log, c.Savings.Days),
 	}
-	return asked
 }
 
 // tell puts the answers into a document, and returns what all guests hold; nil where that
-// is not known as of now.
+// is not shown or not known as of now. Where a reload has taken the section away, guests
+// that were there before are shown until they are gone, as their last tokens and orders are.
 func (o onDemand) tell(document *Document) (now *pool.GuestStock) {
 	document.Dedup = dedupStatus(o.savings())
-	if o.guests == nil {
-		return nil
-	}
 	told, err := o.guests()
-	document.Solve = solveStatus(o.section, told, err)
+	section := o.section
+	switch {
+	case section == nil && told.stock.Guests == 0:
+		return nil
+	case section == nil:
+		section = &targets.Solve{}
+	}
+	document.Solve = solveStatus(section, told, err)
 	if err != nil {
 		return nil
 	}

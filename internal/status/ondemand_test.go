@@ -55,19 +55,39 @@ func scraped(t *testing.T, s *Snapshot, names ...string) string {
 	return text.String()
 }
 
-// TestNoSection: without the section solve the guests are not asked for.
+// TestNoSection: without the section solve nothing is said of guests, but while there are
+// some that were there before.
 func TestNoSection(t *testing.T) { synctest.Test(t, testNoSection) }
 
 func testNoSection(t *testing.T) {
 	s, guests, _ := solving()
 	s.File.(*fixedFile).set.Solve = nil
-	guests.before = func(context.Context) error { t.Error("asked"); return nil }
-	snapshot := NewCollector(s).Snapshot(t.Context())
+	guests.stock.Fresh, guests.stock.Figures.Solved = 1, 3
+	c := NewCollector(s)
+	metrics := func(snapshot *Snapshot) string {
+		return scraped(t, snapshot, "poold_solve_guests", "poold_solved_total", "poold_pool_tokens", "poold_budget_limit")
+	}
+	snapshot := c.Snapshot(t.Context())
+	d := snapshot.Document.Solve
+	if d == nil || d.Guests != 1 || d.Fresh != 1 || d.Requests != 3 || d.Owner != "" || d.Budget != (Budget{}) {
+		t.Errorf("while there is one: %+v", d)
+	}
+	if text := metrics(snapshot); !strings.Contains(text, "solve_guests") || strings.Count(text, `"/solve"`) != 2 {
+		t.Errorf("while there is one: %s", text)
+	}
+	guests.stock = pool.GuestStock{Figures: guests.stock.Figures}
+	c.Changed()
+	snapshot = c.Snapshot(t.Context())
 	if d := snapshot.Document; d.Solve != nil || d.Dedup == nil || d.Dedup.Requests != 3 {
 		t.Errorf("%+v, %+v", d.Solve, d.Dedup)
 	}
-	if text := scraped(t, snapshot, "poold_solve_guests", "poold_solved_total"); strings.Contains(text, "solve_guests") || strings.Contains(text, "/solve") {
+	if text := metrics(snapshot); strings.Contains(text, "solve_guests") || strings.Contains(text, "/solve") {
 		t.Error(text)
+	}
+	guests.before = func(context.Context) error { return pool.ErrDown }
+	c.Changed()
+	if d := c.Snapshot(t.Context()).Document; d.Solve != nil {
+		t.Errorf("while they cannot be read: %+v", d.Solve)
 	}
 }
 

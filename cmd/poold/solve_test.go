@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -356,6 +357,47 @@ func TestAGuestBecomesATarget(t *testing.T) {
 	}
 	if n := bought("/solve"); n < 1 {
 		t.Errorf("the guests have %v", n)
+	}
+	p.balance()
+}
+
+// on_empty: solve buys as long as the target's budget lasts. Who comes then is told so at
+// once, and not before those for whom orders are under way have their tokens.
+func TestOnEmptySolveWithoutABudget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quick(), terms{target: `, on_empty: solve, budget: {per_day: 3}`})
+	p := w.start(t)
+	began := time.Now()
+	var served, refused atomic.Int64
+	var callers sync.WaitGroup
+	for range 8 {
+		callers.Go(func() {
+			body, code, err := p.request(t.Context(), http.DefaultClient, "/pool/login/token", "")
+			switch {
+			case err == nil && code == http.StatusOK:
+				served.Add(1)
+			case err == nil && code == http.StatusServiceUnavailable && strings.Contains(string(body), "budget_exhausted"):
+				refused.Add(1)
+			default:
+				t.Errorf("%d %s, %v", code, body, err)
+			}
+		})
+	}
+	callers.Wait()
+	if served.Load() != 3 || refused.Load() != 5 {
+		t.Errorf("%d were served, %d refused", served.Load(), refused.Load())
+	}
+	if a, code, err := p.solve(t.Context(), http.DefaultClient, guest("")); err != nil || code != http.StatusServiceUnavailable || a.Code != "budget_exhausted" {
+		t.Errorf("POST /solve: %d %+v, %v", code, a, err)
+	}
+	if _, _, err := p.request(t.Context(), http.DefaultClient, "/pool/login/pause", ""); err != nil {
+		t.Fatal(err)
+	}
+	if body, code, err := p.request(t.Context(), http.DefaultClient, "/pool/login/token", ""); err != nil || code != http.StatusServiceUnavailable || !strings.Contains(string(body), `"paused"`) {
+		t.Errorf("paused: %d %s, %v", code, body, err)
+	}
+	if took := time.Since(began); took > 30*time.Second { // one that waits to the end waits for a minute
+		t.Errorf("it took %v", took)
 	}
 	p.balance()
 }

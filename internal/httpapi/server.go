@@ -23,6 +23,7 @@ type Config interface {
 // Stock is everything that is asked of the store: pool.Tokens, pool.Controls and its health.
 type Stock interface {
 	Taker
+	Looker
 	Returner
 	ReportCounter
 	Controls
@@ -76,9 +77,10 @@ func New(d Deps) *Server {
 		status: d.Status, metrics: d.Metrics, log: d.Log, stopping: new(atomic.Bool),
 	}
 	out := deliveries{returns: d.Stock, metrics: d.Metrics, log: d.Log}
+	bought := supply{refill: d.Refill, outages: d.Status, stock: d.Stock}
 	s.handler = s.routes(&areas{
-		tokens:    tokens{deliveries: out, stock: d.Stock, gate: s.gate, stopping: s.stopping},
-		solves:    solves{deliveries: out, solver: d.Solver, gate: s.gate, refill: d.Refill, stopping: s.stopping},
+		tokens:    tokens{deliveries: out, supply: bought, stock: d.Stock, gate: s.gate, stopping: s.stopping},
+		solves:    solves{deliveries: out, supply: bought, solver: d.Solver, gate: s.gate, stopping: s.stopping},
 		reports:   reports{stock: d.Stock, guests: d.Guests, buyer: d.Buyer, metrics: d.Metrics},
 		admin:     admin{stock: d.Stock, windows: d.Stock, refill: d.Refill, file: d.Config, status: d.Status, log: d.Log},
 		pages:     pages{status: d.Status, page: parsePage(), css: readCSS()},

@@ -27,9 +27,9 @@ type Solver interface {
 type solves struct {
 	deliveries
 
+	supply   supply
 	solver   Solver
 	gate     *gate
-	refill   Notes
 	stopping *atomic.Bool // of the Server
 }
 
@@ -49,7 +49,7 @@ func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *call) error {
 	answerWithin(w, request.Take.Wait+writeLimit)
 	token, err := s.solver.Solve(r.Context(), request)
 	if err != nil {
-		return s.explain(c, err)
+		return s.explain(r.Context(), c, err)
 	}
 	kept := request.Share != nil || request.Take.Idempotency != ""
 	// A reload may have taken the key away, or what it may ask for.
@@ -88,9 +88,7 @@ func (s *solves) request(r *http.Request, c *call, asked targets.SolveRequest) (
 	request := ondemand.Request{}
 	if t := c.target; t != nil {
 		take.Margin, take.MaxWaiting, take.Rate, take.RatePer = t.Margin, max(t.maxWaiting, ondemand.MostWaiting), t.rate, t.ratePer
-		if s.isHeld(t) {
-			take.Wait = 0 // nothing is bought for it
-		}
+		s.supply.attend(r.Context(), t, &take)
 	} else {
 		request.Guest = guestOf(c.access.set, asked, take.ID)
 		take.Margin = request.Guest.Spec.Margin
@@ -163,17 +161,8 @@ func (s *solves) readmit(r *http.Request, c *call, asked targets.SolveRequest) e
 	return err
 }
 
-// isHeld reports whether nothing is bought for a target until a person does something.
-func (s *solves) isHeld(t *target) bool {
-	if t.Paused {
-		return true
-	}
-	note, known := s.refill.Status(t.Name)
-	return known && (note.State == refill.Refused || note.State == refill.Paused)
-}
-
 // explain says what a solve without a token comes to.
-func (s *solves) explain(c *call, err error) error {
+func (s *solves) explain(ctx context.Context, c *call, err error) error {
 	empty := (*pool.EmptyError)(nil)
 	if !errors.As(err, &empty) || empty.Full {
 		return err
@@ -181,15 +170,17 @@ func (s *solves) explain(c *call, err error) error {
 	if c.target == nil {
 		return solveTimeout()
 	}
-	note, _ := s.refill.Status(c.target.Name)
+	note, _ := s.supply.refill.Status(c.target.Name)
 	switch note.State {
 	case refill.Refused:
 		return problem(codeSolveRefused, note.Reason)
-	case refill.Paused, refill.Budget, refill.Starved:
+	case refill.Paused:
+		return &pool.EmptyError{Paused: true, RetryAfter: empty.RetryAfter}
+	case refill.Budget, refill.Starved:
 		return err // says so
 	case refill.OK:
 	}
-	if s.isHeld(c.target) {
+	if s.supply.isBarred(c.target) || s.supply.isOut(ctx) {
 		return err
 	}
 	return solveTimeout()

@@ -14,6 +14,8 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/ondemand"
 	"poold/internal/pool"
+	"poold/internal/provider"
+	"poold/internal/purchase"
 	"poold/internal/refill"
 	"poold/internal/targets"
 )
@@ -25,14 +27,23 @@ type fakeSolver struct {
 	token  pool.Token
 	err    error
 	during func() // runs before the answer; nil = nothing
+	waits  bool   // until the wait is over
 }
 
-func (f *fakeSolver) Solve(_ context.Context, r ondemand.Request) (pool.Token, error) {
+func (f *fakeSolver) Solve(ctx context.Context, r ondemand.Request) (pool.Token, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, r)
 	if f.during != nil {
 		f.during()
+	}
+	if f.waits {
+		waiting, cancel := context.WithTimeout(ctx, r.Take.Wait)
+		defer cancel()
+		select {
+		case <-r.Take.Over:
+		case <-waiting.Done():
+		}
 	}
 	return f.token, f.err
 }
@@ -277,6 +288,76 @@ func TestOnEmptySolve(t *testing.T) {
 		if _, r := d.stock.asked(); r.Wait != c.wait {
 			t.Errorf("%s %q waits for %v, want %v", c.key, c.query, r.Wait, c.wait)
 		}
+	}
+}
+
+// Nobody for whom a token is to be bought waits where none can be, unless an order is under
+// way that can bring one.
+func TestNobodyWaitsInVain(t *testing.T) {
+	set := sampleSet()
+	for i := range set.Targets {
+		set.Targets[i].OnEmpty = targets.OnEmptySolve
+	}
+	down := purchase.Status{Name: "solver", State: provider.State{Kind: provider.StatePaused, Reason: "no money"}}
+	for name, c := range map[string]struct {
+		note   refill.Status
+		down   bool
+		code   code // of the target's route
+		solve  code // of POST /solve
+		status int  // of it
+		held   bool // a person must do something: no order is waited for
+		later  bool // it comes while the caller waits
+	}{
+		"budget":       {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, code: codeBudget, solve: codeBudget, status: 503},
+		"budget later": {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, later: true, code: codeBudget, solve: codeBudget, status: 503},
+		"down":         {note: refill.Status{State: refill.OK}, down: true, code: codeProviderDown, solve: codeProviderDown, status: 503},
+		"paused":       {note: refill.Status{State: refill.Paused}, held: true, code: codePaused, solve: codePaused, status: 503},
+		"refused":      {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, code: codePoolEmpty, solve: codeSolveRefused, status: 422},
+		"refused then": {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, later: true, code: codePoolEmpty, solve: codeSolveRefused, status: 422},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := start(t, set, nil, nil)
+			if c.down {
+				d.buyer.providers = func(context.Context, time.Time) []purchase.Status { return []purchase.Status{down} }
+			}
+			if c.note.State == refill.Paused {
+				if err := d.stock.Pause(t.Context(), d.target("staging-login").ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d.solver.err, d.solver.waits = &pool.EmptyError{}, true
+			say := func(note refill.Status) {
+				d.refill.mu.Lock()
+				defer d.refill.mu.Unlock()
+				d.refill.statuses["staging-login"] = note
+			}
+			asked := func(what string, status int, want code, ask func() answer) {
+				t.Helper()
+				say(refill.Status{State: refill.OK})
+				if !c.later {
+					say(c.note)
+				} else {
+					time.AfterFunc(600*time.Millisecond, func() { say(c.note) })
+				}
+				began := time.Now()
+				checkProblem(t, what, ask(), status, want, "staging-login")
+				if waited := time.Since(began); waited > 5*time.Second || c.later && waited < 500*time.Millisecond {
+					t.Errorf("%s: it waited for %v", what, waited)
+				}
+			}
+			asked("a take", 503, c.code, func() answer { return d.ask(t, "GET", "/pool/staging-login/token") })
+			asked("a solve", c.status, c.solve, func() answer { return d.solve(t, fmt.Sprintf(targetBody, "staging-login")) })
+			if c.held {
+				return
+			}
+			// An order is under way.
+			ref := d.stock.order(t, d.target("staging-login"))
+			time.AfterFunc(1500*time.Millisecond, func() { d.stock.land(t, ref, time.Second) })
+			if a := d.ask(t, "GET", "/pool/staging-login/token"); a.status != 200 {
+				t.Errorf("while an order is under way: %d %s", a.status, a.body)
+			}
+		})
 	}
 }
 

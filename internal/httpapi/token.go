@@ -59,6 +59,7 @@ type Taker interface {
 type tokens struct {
 	deliveries
 
+	supply   supply
 	stock    Taker
 	gate     *gate
 	stopping *atomic.Bool // of the Server
@@ -73,6 +74,9 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *call) error {
 	request, buys, err := readRequest(r, c)
 	if err != nil {
 		return err
+	}
+	if buys {
+		t.supply.attend(r.Context(), c.target, &request)
 	}
 	if request.Wait > 0 {
 		answerWithin(w, request.Wait+writeLimit)

@@ -117,6 +117,7 @@ func (ss *shares) isWanted(sh *claimed) bool {
 func (ss *shares) solve(ctx context.Context, h *holding, r Request) (pool.Token, error) {
 	own := r.Take.ID
 	r.Take.Caller, r.Take.Idempotency, r.Take.Wait = "", "claim\x00"+h.claim.Solve, h.claim.Left
+	r.Take.Over = nil // it ends that caller's wait, and not the solve of the others
 	if h.identity() != own {
 		// It was another proxy's.
 		if token, err := ss.former(ctx, h.identity(), r); err == nil || ctx.Err() != nil {

@@ -92,6 +92,8 @@ func (ss *shares) solveFor(ctx context.Context, r Request) (pool.Token, error) {
 		return pool.Token{}, ctx.Err()
 	case <-timer.C:
 		return pool.Token{}, &pool.EmptyError{}
+	case <-r.Take.Over:
+		return pool.Token{}, &pool.EmptyError{}
 	case <-ss.stopped:
 		return pool.Token{}, pool.ErrClosed
 	}

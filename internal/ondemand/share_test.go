@@ -92,6 +92,31 @@ func TestTheSolveBelongsToTheClaim(t *testing.T) {
 	})
 }
 
+// A caller whose wait is over before its time takes nothing from the others.
+func TestASharersWaitIsOver(t *testing.T) {
+	play(t, 1, func(t *testing.T, w *scenario) {
+		over := make(chan struct{})
+		first := sharing(request("x"))
+		first.Take.Over = over
+		var gone, stay answers
+		gone.call(t.Context(), w.replicas[0], 1, first)
+		time.Sleep(time.Second)
+		stay.call(t.Context(), w.replicas[0], 3, sharing(request("x")))
+		time.Sleep(time.Second)
+		began := time.Now()
+		close(over)
+		gone.calls.Wait()
+		var empty *pool.EmptyError
+		if len(gone.errs) != 1 || !errors.As(gone.errs[0], &empty) || time.Since(began) > time.Second {
+			t.Errorf("after %v: %v", time.Since(began), gone.errs)
+		}
+		stay.calls.Wait()
+		if len(stay.errs) > 0 || w.service.sold() != 1 {
+			t.Errorf("the others: %v, %d bought", stay.errs, w.service.sold())
+		}
+	})
+}
+
 // Who waits for a holder that is killed while its order is under way is served within 10 s,
 // by that order. The end-to-end tests kill it after the landing too.
 func TestADeadHolderIsReplaced(t *testing.T) {

@@ -72,6 +72,8 @@ type Request struct {
 	Margin time.Duration
 	MinTTL time.Duration // wanted life left (of the true life); 0 = whatever outlives the margin
 	Wait   time.Duration // 0 = answer at once
+	// Over ends the wait when it is closed, as if its time had passed; nil = nothing does.
+	Over <-chan struct{}
 	// Caller is who asks; only the same one can report on the token.
 	Caller string
 	// Idempotency scopes a repeatable take: caller's name and its key. "" = none.

@@ -101,6 +101,7 @@ var suite = map[string]func(*testing.T, Options){
 	"WindowsOfACallerWithALimit":         testWindowsOfACallerWithALimit,
 	"AWindowIsToldToAllReplicas":         testAWindowIsToldToAllReplicas,
 	"ACallMadeAgainLeavesOneWindow":      testACallMadeAgainLeavesOneWindow,
+	"AWaitThatIsOver":                    testAWaitThatIsOver,
 	"CallersOfOneKeyHoldOneTicket":       testCallersOfOneKeyHoldOneTicket,
 	"ASharedTicketGoesWithItsLastCaller": testASharedTicketGoesWithItsLastCaller,
 	"ADeadReplicaLeavesASharedTicket":    testADeadReplicaLeavesASharedTicket,

@@ -31,7 +31,7 @@ func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
 	if err != nil {
 		return Token{}, err
 	}
-	got, err := q.await(ctx, w, mine, r.Wait)
+	got, err := q.await(ctx, w, mine, r)
 	if err != nil {
 		return Token{}, err
 	}
@@ -47,8 +47,8 @@ func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
 // await is how a waiter gets its answer. Without a wait that takes one exchange
 // with Redis, which has a limit of its own, so the caller need not be watched: it
 // is looked at afterwards.
-func (q *takeQueue) await(ctx context.Context, w *waiter, mine listener, wait time.Duration) (answer, error) {
-	if wait <= 0 {
+func (q *takeQueue) await(ctx context.Context, w *waiter, mine listener, r Request) (answer, error) {
+	if r.Wait <= 0 {
 		got := <-mine
 		if err := ctx.Err(); err != nil {
 			if got.err == nil {
@@ -58,7 +58,7 @@ func (q *takeQueue) await(ctx context.Context, w *waiter, mine listener, wait ti
 		}
 		return got, nil
 	}
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(r.Wait)
 	defer timer.Stop()
 	select {
 	case got := <-mine:
@@ -67,8 +67,9 @@ func (q *takeQueue) await(ctx context.Context, w *waiter, mine listener, wait ti
 		_ = q.abandon(w, mine, false)
 		return answer{}, ctx.Err()
 	case <-timer.C:
-		return answer{err: q.abandon(w, mine, true)}, nil
+	case <-r.Over:
 	}
+	return answer{err: q.abandon(w, mine, true)}, nil
 }
 
 // join puts a caller into the queue of its identity.

@@ -30,6 +30,32 @@ func parkOne(t testing.TB, s *replica, r Request) <-chan answer {
 	return result
 }
 
+// A wait that is over before its time ends like one whose time has passed.
+func testAWaitThatIsOver(t *testing.T, o Options) {
+	s, id := open(t, o), identity("over")
+	place(t, s, id, "under way")
+	over := make(chan struct{})
+	result := parkOne(t, s, Request{ID: id, Wait: time.Minute, MaxWaiting: 1, Over: over})
+	if err := s.Pause(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	close(over)
+	var empty *EmptyError
+	if got := <-result; !errors.As(got.err, &empty) || !empty.Paused || empty.Full {
+		t.Errorf("%+v", got)
+	}
+	eventually(t, "the ticket to go", func() bool { return look(t, s, id).Waiting == 0 })
+	if f := look(t, s, id).Figures; f.Requests != 1 || f.Misses != 1 {
+		t.Errorf("%+v", f)
+	}
+	// A token that is there is handed out all the same.
+	land(t, s, id, "under way", 0, time.Minute)
+	token, err := s.Take(t.Context(), Request{ID: id, MaxWaiting: 1, Over: over})
+	if err != nil || token.Source != FromPool {
+		t.Error(token, err)
+	}
+}
+
 // Callers wait over two replicas and are served in the order in which they came;
 // nobody without a ticket overtakes them, and who needs a longer life than the
 // token has is passed over.

@@ -1,0 +1,84 @@
+package httpapi
+
+import (
+	"context"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/refill"
+)
+
+const (
+	// supplyEvery is how often it is seen whether a token may still come for who waits.
+	supplyEvery = 250 * time.Millisecond
+	// outagePatience is how long a caller waits for the end of an outage, since many are
+	// over in a moment.
+	outagePatience = 2 * time.Second
+)
+
+// Looker tells what an identity holds; see pool.Tokens.Look.
+type Looker interface {
+	Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error)
+}
+
+// supply knows whether tokens can be bought for a target, so that nobody for whom one is to
+// be bought waits in vain.
+type supply struct {
+	refill  Notes
+	outages Outages
+	stock   Looker
+}
+
+// attend ends the wait of a request when no token can come for it. ctx is the request's.
+func (s *supply) attend(ctx context.Context, t *target, r *pool.Request) {
+	if s.isHeld(t) {
+		r.Wait = 0
+		return
+	}
+	over, began := make(chan struct{}), time.Now()
+	r.Over = over
+	go func() {
+		ticker := time.NewTicker(supplyEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			out := time.Since(began) >= outagePatience && s.isOut(ctx)
+			if (out || s.isBarred(t)) && s.isEmpty(ctx, t) {
+				close(over)
+				return
+			}
+		}
+	}()
+}
+
+// isHeld reports whether nothing is bought for a target until a person does something.
+func (s *supply) isHeld(t *target) bool {
+	if t.Paused {
+		return true
+	}
+	note, known := s.refill.Status(t.Name)
+	return known && (note.State == refill.Refused || note.State == refill.Paused)
+}
+
+// isBarred reports whether nothing may be bought for a target now.
+func (s *supply) isBarred(t *target) bool {
+	note, known := s.refill.Status(t.Name)
+	return s.isHeld(t) || known && note.State == refill.Budget && time.Now().Before(note.Until)
+}
+
+// isOut reports whether no provider can be asked.
+func (s *supply) isOut(ctx context.Context) bool {
+	_, _, is := s.outages.Outage(ctx)
+	return is
+}
+
+// isEmpty reports whether a target has neither tokens nor orders that could bring one.
+func (s *supply) isEmpty(ctx context.Context, t *target) bool {
+	stock, err := s.stock.Look(ctx, t.ID, t.Margin, 0)
+	return err == nil && stock.Fresh+stock.Orders == 0
+}

@@ -23,6 +23,7 @@ var Suite = map[string]func(*testing.T, Open){
 	"ARecordIsKeptOnce":      testARecordIsKeptOnce,
 	"ABatchMayBeEmpty":       testABatchMayBeEmpty,
 	"ManyWriteTheSame":       testManyWriteTheSame,
+	"ManyWriteAtOnce":        testManyWriteAtOnce,
 	"AWriteIsCutOff":         testAWriteIsCutOff,
 	"OneMillisecond":         testOneMillisecond,
 	"SitekeysAreApart":       testSitekeysAreApart,

@@ -86,35 +86,56 @@ func testABatchMayBeEmpty(t *testing.T, open Open) {
 	w.day(t, noon())
 }
 
-// Many that write the same records at once, in batches that overlap and in another order,
-// count each once, and none fails because of the others.
-func testManyWriteTheSame(t *testing.T, open Open) {
-	w := opened(t, open)
-	var records []history.Record
-	for i := range 250 { // on two days, of few targets and types, so that all count at the same places
-		records = append(records, record(noon().Add(-time.Duration(i)*13*time.Minute), ending(hows[i%len(hows)]), func(r *history.Record) {
+// busy are records of two days, few targets and few types, so that all count at the same places.
+func busy(n int) []history.Record {
+	records := make([]history.Record, n)
+	for i := range records {
+		records[i] = record(noon().Add(-time.Duration(i%250)*13*time.Minute), ending(hows[i%len(hows)]), func(r *history.Record) {
 			r.Target, r.Type, r.Owner = []string{"/solve", "a", "b"}[i%3], captcha.Types()[i%4], []string{"x", "y"}[i%2]
-		}))
+		})
 	}
+	return records
+}
+
+// together lets writers write at once, each its own records in batches of its own size.
+func (w *twin) together(t *testing.T, sizes []int, records ...[]history.Record) {
 	var all sync.WaitGroup
 	start := make(chan struct{})
-	for i := range 8 {
-		store, mine := w.store(), slices.Clone(records)
-		if i > 0 {
-			rand.Shuffle(len(mine), func(a, b int) { mine[a], mine[b] = mine[b], mine[a] })
-		}
+	for i, mine := range records {
+		store := w.store()
 		all.Go(func() {
 			<-start
-			for batch := range slices.Chunk(mine, []int{history.MostBatch, 37, 1}[i%3]) {
+			for batch := range slices.Chunk(mine, sizes[i%len(sizes)]) {
 				if err := store.Write(t.Context(), batch); err != nil {
 					t.Errorf("writing: %v", err)
 				}
 			}
 		})
+		w.model.write(mine)
 	}
 	close(start)
 	all.Wait()
-	w.model.write(records)
+}
+
+// Many that write the same records at once, in batches that overlap and in another order,
+// count each once, and none fails because of the others.
+func testManyWriteTheSame(t *testing.T, open Open) {
+	w, records := opened(t, open), busy(250)
+	writers := [][]history.Record{records}
+	for range 7 {
+		mine := slices.Clone(records)
+		rand.Shuffle(len(mine), func(a, b int) { mine[a], mine[b] = mine[b], mine[a] })
+		writers = append(writers, mine)
+	}
+	w.together(t, []int{history.MostBatch, 37, 1}, writers...)
+	w.all(t)
+}
+
+// Many that write records of their own at once, which count at the same places, lose none.
+func testManyWriteAtOnce(t *testing.T, open Open) {
+	w, records := opened(t, open), busy(1000)
+	rand.Shuffle(len(records), func(a, b int) { records[a], records[b] = records[b], records[a] })
+	w.together(t, []int{50, 10}, slices.Collect(slices.Chunk(records, 125))...)
 	w.all(t)
 }
 

@@ -4,7 +4,7 @@
 //
 // # Connections
 //
-// A DB has at most four, and one of them listens while Run runs. Statements are never
+// A DB has at most four, one of them that of Run, which listens. Statements are never
 // prepared under a name, so that a pooler in transaction mode (pgbouncer) can stand
 // between; notifications may be lost there, so nobody may depend on one.
 //

@@ -15,15 +15,16 @@ import (
 )
 
 // filled is a store with 50,000 records of 40 days and their figures. Every other record is
-// of the site "large", nearly all of these of one target, and the others are of 1,000
-// sites with a target each. One in 13 is an error.
+// of the site "large": of the target "before" until 15 days ago, since then of "now", and some
+// of "rare". The others are of 1,000 sites with a target each. One in 13 is an error.
 func filled(t *testing.T, server *postgrestest.Server) *Store {
 	t.Helper()
 	address := server.Database(t)
 	s, _ := opened(t, address, patient, 30*24*time.Hour)
 	server.SQL(t, address, `insert into captcha_solves (`+columns+`)
 			select md5(n::text) || '.' || md5(site), md5(site),
-				case when site <> 'large' then 'target-' || site when n % 2500 = 0 then 'rare' else 'target-large' end,
+				case when site <> 'large' then 'target-' || site when n % 2500 = 0 then 'rare'
+					when at > now() - interval '15 days' then 'now' else 'before' end,
 				'owner', 'turnstile', site, 'https://example.com/' || site, 'provider', n::text, how,
 				case how when 'solved' then 'solved' else 'error' end, '', at, at, at, at, 3, false, 1000
 			from (select n, case when n % 2 = 0 then 'large' else (n % 2001)::text end as site,
@@ -42,6 +43,12 @@ func filled(t *testing.T, server *postgrestest.Server) *Store {
 type statement struct {
 	sql  string
 	args []any
+	each func(ctx context.Context, tx postgres.Tx, into []any, row func(), sql string, args ...any) error
+}
+
+// plainly is Each.
+func plainly(ctx context.Context, tx postgres.Tx, into []any, row func(), sql string, args ...any) error {
+	return tx.Each(ctx, into, row, sql, args...)
 }
 
 // plan is how the server does it, and how many pages of 8 kB it reads.
@@ -51,7 +58,7 @@ func (q statement) plan(t *testing.T, s *Store) (text string, pages int) {
 	if err := s.db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {
 		lines = nil
 		var line string
-		return tx.Each(ctx, []any{&line}, func() { lines = append(lines, line) }, "explain (analyze, buffers, timing off) "+q.sql, q.args...)
+		return q.each(ctx, tx, []any{&line}, func() { lines = append(lines, line) }, "explain (analyze, buffers, timing off) "+q.sql, q.args...)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -71,37 +78,42 @@ func testIndexes(t *testing.T, server *postgrestest.Server) {
 	page := history.Query{
 		Limit: 50, From: now.Add(-20 * days), To: now.Add(-10 * days), Before: history.Position{Ended: now.Add(-12 * days), ID: "f"},
 	}
-	few, many := page, page
+	before, few, many := top, page, page
+	before.Targets = []string{"before"}
 	few.Targets = []string{"rare", "target-1", "target-3", "unknown"}
-	many.Targets = []string{"target-large"}
+	many.Targets = []string{"now", "before"}
 	for n := range mostPages / many.Limit {
 		many.Targets = append(many.Targets, fmt.Sprintf("target-%d", 2*n+1))
 	}
 	query := func(column, value string, q history.Query) statement {
 		sql, args := s.query(column, value, q)
-		return statement{sql, args}
+		return statement{sql, args, ordered}
 	}
-	forget := func(sql string, args ...any) statement { return statement{sql, append([]any{s.o.Keep, 100}, args...)} }
+	forget := func(sql string, args ...any) statement {
+		return statement{sql, append([]any{s.o.Keep, 100}, args...), plainly}
+	}
 	yesterday := now.Add(-days).UTC().Format(time.DateOnly)
 	for name, c := range map[string]struct {
 		statement
 		index string
 		pages int // at most
 	}{
-		"a site":                    {query("sitekey", "large", top), "captcha_solves_site", 100},
-		"a site of few records":     {query("sitekey", "1001", top), "captcha_solves_site", 100},
-		"a site, a later page":      {query("sitekey", "large", page), "captcha_solves_site", 100},
-		"a site, of few targets":    {query("sitekey", "large", few), "captcha_solves_site_target", 100},
-		"a site, of many targets":   {query("sitekey", "large", many), "captcha_solves_site", 100},
-		"a status":                  {query("status", "solved", top), "captcha_solves_status", 100},
-		"a status, a later page":    {query("status", "error", page), "captcha_solves_status", 100},
-		"a status, of few targets":  {query("status", "solved", few), "captcha_solves_status_target", 250},
-		"a status, of many targets": {query("status", "solved", many), "captcha_solves_status", 100},
-		"a solve":                   {statement{readSolve, []any{"unknown", s.o.Keep}}, "captcha_solves_pkey", 10},
-		"a day":                     {statement{readDay, []any{yesterday, s.o.Keep}}, "captcha_figures_pkey", 100},
-		"old records":               {forget(forgetSolves, history.StatusSolved), "captcha_solves_status", 1500},
-		"old errors":                {forget(forgetSolves, history.StatusError), "captcha_solves_status", 1500},
-		"old figures":               {forget(forgetFigures), "captcha_figures_pkey", 1500},
+		"a site":                     {query("sitekey", "large", top), "captcha_solves_site", 100},
+		"a site of few records":      {query("sitekey", "1001", top), "captcha_solves_site", 100},
+		"a site, a later page":       {query("sitekey", "large", page), "captcha_solves_site", 100},
+		"a site, of few targets":     {query("sitekey", "large", few), "captcha_solves_site_target", 100},
+		"a site, of one of before":   {query("sitekey", "large", before), "captcha_solves_site_target", 100},
+		"a site, of many targets":    {query("sitekey", "large", many), "captcha_solves_site", 100},
+		"a status":                   {query("status", "solved", top), "captcha_solves_status", 100},
+		"a status, a later page":     {query("status", "error", page), "captcha_solves_status", 100},
+		"a status, of few targets":   {query("status", "solved", few), "captcha_solves_status_target", 250},
+		"a status, of one of before": {query("status", "solved", before), "captcha_solves_status_target", 100},
+		"a status, of many targets":  {query("status", "solved", many), "captcha_solves_status", 100},
+		"a solve":                    {statement{readSolve, []any{"unknown", s.o.Keep}, plainly}, "captcha_solves_pkey", 10},
+		"a day":                      {statement{readDay, []any{yesterday, s.o.Keep}, plainly}, "captcha_figures_pkey", 100},
+		"old records":                {forget(forgetSolves, history.StatusSolved), "captcha_solves_status", 1500},
+		"old errors":                 {forget(forgetSolves, history.StatusError), "captcha_solves_status", 1500},
+		"old figures":                {forget(forgetFigures), "captcha_figures_pkey", 1500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, pages := c.plan(t, s)

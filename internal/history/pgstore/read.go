@@ -31,7 +31,7 @@ func (s *Store) page(ctx context.Context, column, value string, q history.Query)
 	err := s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		page = history.Page{}
 		var w row
-		return tx.Each(ctx, w.fields(), func() { page.Records = append(page.Records, w.record()) }, sql, args...)
+		return ordered(ctx, tx, w.fields(), func() { page.Records = append(page.Records, w.record()) }, sql, args...)
 	})
 	if err != nil {
 		return history.Page{}, failed("reading records", err)
@@ -40,6 +40,16 @@ func (s *Store) page(ctx context.Context, column, value string, q history.Query)
 		page.Records, page.More = page.Records[:q.Limit], true
 	}
 	return page, nil
+}
+
+// ordered is Each of a query that reads the first rows in the order of an index. The
+// server does not know how many records a target has, and where it takes them for few, it
+// may read all of them and then sort.
+func ordered(ctx context.Context, tx postgres.Tx, into []any, row func(), sql string, args ...any) error {
+	if _, err := tx.Exec(ctx, "set local enable_bitmapscan = off"); err != nil {
+		return err
+	}
+	return tx.Each(ctx, into, row, sql, args...)
 }
 
 // mostPages bounds the records of a query that reads a page of each of its targets.

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"poold/internal/ondemand"
 	"poold/internal/pool"
+	"poold/internal/purchase"
 )
 
 // Returner takes back tokens that nobody received.
@@ -65,7 +65,7 @@ func (d *deliveries) giveBack(ctx context.Context, c *call, token *pool.Token, k
 // named is the target of a call, or what stands for it where there is none.
 func (c *call) named() string {
 	if c.target == nil {
-		return ondemand.GuestTarget
+		return purchase.GuestTarget
 	}
 	return c.target.Name
 }

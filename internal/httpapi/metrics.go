@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/targets"
@@ -150,7 +149,7 @@ func (m *Metrics) answered(status int) {
 func (m *Metrics) keep(set *targets.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	wanted := map[string]bool{ondemand.GuestTarget: true}
+	wanted := map[string]bool{purchase.GuestTarget: true}
 	for i := range set.Targets {
 		wanted[set.Targets[i].Name] = true
 	}

@@ -120,7 +120,7 @@ func shareKey(id captcha.Identity, withProxy bool) captcha.ID {
 func guestOf(set *targets.Set, asked targets.SolveRequest, id captcha.ID) *ondemand.Guest {
 	lifetime, margin := set.Life(asked.Identity.Type)
 	g := &ondemand.Guest{Spec: purchase.Spec{
-		Target: ondemand.GuestTarget, Owner: set.Solve.Owner, Identity: asked.Identity, ID: id, Image: asked.Image,
+		Target: purchase.GuestTarget, Owner: set.Solve.Owner, Identity: asked.Identity, ID: id, Image: asked.Image,
 		Margin: margin, Lifetime: lifetime,
 		Guests: pool.Caps{PerHour: set.Solve.Budget.PerHour, PerDay: set.Solve.Budget.PerDay},
 	}}

@@ -9,10 +9,6 @@ import (
 	"poold/internal/purchase"
 )
 
-// GuestTarget stands for all guests together where a target's name would stand: in
-// logs, events and metrics. No target can have it.
-const GuestTarget = "/solve"
-
 // MostWaiting is how many callers may wait for one guest, over all replicas, and for one
 // claim at one.
 const MostWaiting = 500

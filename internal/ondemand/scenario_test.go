@@ -223,7 +223,7 @@ func requestFor(id captcha.Identity) Request {
 	return Request{
 		Take: pool.Request{ID: id.ID(), Margin: 40 * time.Second, Wait: 2 * time.Minute, Caller: "caller", MaxWaiting: MostWaiting},
 		Guest: &Guest{Spec: purchase.Spec{
-			Target: GuestTarget, Owner: "qa@example.com", Identity: id, ID: id.ID(), Margin: 40 * time.Second, Lifetime: 120 * time.Second,
+			Target: purchase.GuestTarget, Owner: "qa@example.com", Identity: id, ID: id.ID(), Margin: 40 * time.Second, Lifetime: 120 * time.Second,
 		}},
 	}
 }

@@ -152,10 +152,14 @@ type Callbacks struct {
 	Delay time.Duration
 }
 
+// GuestTarget stands for all guests together where a target's name would stand: in
+// orders, logs, events and metrics. No target can have it.
+const GuestTarget = "/solve"
+
 // Spec says what an order is for. It is the target's definition at the moment
 // of placing; a later reload does not change it.
 type Spec struct {
-	Target   string // name, for logs and events
+	Target   string // name, for logs and events; GuestTarget = where it fails a caller is told
 	Owner    string // of the target
 	Identity captcha.Identity
 	ID       captcha.ID // of Identity
@@ -173,6 +177,8 @@ type Spec struct {
 	// nothing here refers to it after the submit.
 	Image []byte
 }
+
+func (s Spec) isGuest() bool { return s.Target == GuestTarget }
 
 // Status is how one provider of the list is doing.
 type Status struct {

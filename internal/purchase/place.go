@@ -79,7 +79,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 		return nil, full
 	}
 	placing, err := p.stock.Place(bounded, pool.Order{
-		Ref: o.Ref, Guest: spec.Guests != pool.Caps{}, Depth: spec.Depth, Margin: spec.Margin, Lead: spec.Lead, TTL: lifetime(o.account),
+		Ref: o.Ref, Guest: spec.isGuest(), Depth: spec.Depth, Margin: spec.Margin, Lead: spec.Lead, TTL: lifetime(o.account),
 		Price: o.price, Facts: o.facts(),
 		PerHour: spec.PerHour, PerDay: spec.PerDay, NotAfter: notAfter,
 	})

@@ -3,9 +3,9 @@ package status
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/purchase"
 	"poold/internal/targets"
 )
 
@@ -99,8 +99,8 @@ func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
 	}
 	if s.guests != nil {
 		gauge(ch, descGuests, float64(s.guests.Guests))
-		collectStock(ch, ondemand.GuestTarget, s.guests.Fresh, s.guests.Orders, s.guests.Bought, &s.guests.Figures)
-		collectBudget(ch, &d.Solve.Budget, ondemand.GuestTarget)
+		collectStock(ch, purchase.GuestTarget, s.guests.Fresh, s.guests.Orders, s.guests.Bought, &s.guests.Figures)
+		collectBudget(ch, &d.Solve.Budget, purchase.GuestTarget)
 	}
 	for i := range d.Targets {
 		t := &d.Targets[i]

@@ -37,6 +37,14 @@ type RateError struct{ RetryAfter time.Duration }
 
 func (e *RateError) Error() string { return "pool: rate limited" }
 
+// FailedError tells a caller that an order has failed which it lacks now.
+type FailedError struct {
+	Reason  string
+	Refused bool // the provider finds fault with the parameters
+}
+
+func (e *FailedError) Error() string { return "pool: an order failed: " + e.Reason }
+
 // Source says how a caller came by its token.
 type Source string
 
@@ -84,6 +92,9 @@ type Request struct {
 	// replicas; 0 = no limit.
 	Rate    int
 	RatePer time.Duration
+	// Told: with a *FailedError the wait ends where an order failed that this caller
+	// lacks now (Failure.Answer). Else it waits for the next order.
+	Told bool
 }
 
 // Landing is a solved order on its way into the stock.
@@ -107,6 +118,9 @@ type Landing struct {
 	Polls       int
 	Lifetime    time.Duration
 	Lead        time.Duration // submit to token, to be learned from; 0 = nothing to be learned
+	// Answer and Margin are those of a Failure, for a landing that is Repeated.
+	Answer *FailedError
+	Margin time.Duration
 }
 
 // Window is a time in which at least Tokens are to be ready, made by Warm.

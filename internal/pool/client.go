@@ -127,7 +127,7 @@ func (c *client) away(ctx context.Context, tag string) error {
 var types = map[string]string{
 	"pool": "list", "rate": "list", "last": "list", "leads": "list", "verdicts": "list",
 	"orders": "zset", "leases": "zset", "spend": "zset", "tickets": "zset", "seen": "zset", "values": "zset",
-	"warm": "zset", "places": "zset", "ended": "zset", "placed": "zset",
+	"untold": "zset", "warm": "zset", "places": "zset", "ended": "zset", "placed": "zset",
 	"records": "zset", "day": "hash", "solve": "string", "journal": "hash", "stats": "hash", "claim": "hash", "savings": "hash",
 	"once": "string", "sold": "string",
 	"guests": "zset", "folded": "zset", "retired": "hash",

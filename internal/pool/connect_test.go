@@ -175,6 +175,12 @@ func TestEveryKeyHasATTL(t *testing.T) {
 		t.Fatal(err)
 	}
 	waiter := parkOne(t, s, Request{ID: id, MinTTL: time.Hour, Wait: 20 * time.Second, MaxWaiting: 5})
+	refused := identity("refused")
+	if reply, err := call(t, s, asking(refused)); err != nil || reply[2] != answerParked {
+		t.Fatal(reply, err)
+	}
+	place(t, s, refused, "failed")
+	fail(t, s, refused, "failed", "x")
 	keys, err := s.slow.Keys(t.Context(), "*").Result()
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +193,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 		}
 	}
 	listed := []string{"pool", "orders", "journal", "leases", "spend", "tickets", "seen", "stats", "leads", "verdicts",
-		"sold", "mind", "paused", "warm", "rate", "last", "once", "back", "places", "task", "secret", "values", "junk", "providers", "probe", "replicas", "status"}
+		"sold", "mind", "paused", "warm", "rate", "last", "once", "back", "places", "task", "secret", "values", "junk", "providers", "probe", "replicas", "status", "untold"}
 	for _, kind := range listed {
 		if !kinds[kind] {
 			t.Errorf("no key of the kind %s was made: %v", kind, keys)

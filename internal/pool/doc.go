@@ -44,6 +44,7 @@
 //	captcha:sold:{id}:ORDER     string  "call|born ms|provider|task" of a landed token, "|reported" behind it; "call|" of a failed order, "call|repeated" of a repeated token
 //	captcha:paused:{id}         string  present while buying is paused by an operator
 //	captcha:values:{id}         zset    hash of a token's text -> its death, Unix ms; taken tokens too
+//	captcha:untold:{id}         zset    "ticket|arrival|failed|reason" of a caller whose order failed, or refused for failed -> Unix ms until which it can be told
 //	captcha:junk:{id}           list    the last 20 foreign values that were found in our keys, newest first
 //	captcha:warm:{id}           zset    "begin|tokens" of a window -> its end, both Unix ms
 //	captcha:warmers:{id}        hash    that member -> the caller that made it, where it has a limit of windows
@@ -171,6 +172,9 @@
 //   - A caller with a ticket is never overtaken by one that could use the same
 //     token, whichever replica it asked. A ticket that several replicas hold is
 //     given up with its last caller.
+//   - A failed order of a guest and the ticket of the caller that lacks it go in one step
+//     (untold.lua), so that no replica places another one for it. The caller, named by
+//     ticket and arrival, hears of it in its next take.
 //
 // # Limits
 //

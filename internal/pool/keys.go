@@ -10,7 +10,7 @@ import (
 type keys struct {
 	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, last string
 	leases, spend, verdicts, mind, warm, warmers, values, junk, status       string
-	retired, ended                                                           string
+	retired, ended, untold                                                   string
 	once, back, sold                                                         string // + suffix
 }
 
@@ -43,6 +43,7 @@ func (n *keyspace) keys(id captcha.ID) keys {
 		status:   n.prefix + ":status" + tag,
 		retired:  n.prefix + ":retired" + tag,
 		ended:    n.prefix + ":ended" + tag,
+		untold:   n.prefix + ":untold" + tag,
 		last:     n.prefix + ":last" + tag + ":" + n.replica,
 		once:     n.prefix + ":once" + tag + ":",
 		back:     n.prefix + ":back" + tag + ":",

@@ -189,10 +189,11 @@ func (s *Orders) Settle(ctx context.Context, l Landing) (Ending, error) {
 		hash = hex.EncodeToString(value[:16])
 	}
 	reply, err := s.number(ctx, s.scripts.settle,
-		[]string{k.tokens, k.orders, k.journal, k.tickets, k.stats, k.leads, k.leases, k.sold + l.Order, k.values, k.ended},
+		[]string{k.tokens, k.orders, k.journal, k.tickets, k.stats, k.leads, k.leases, k.sold + l.Order, k.values, k.ended, k.seen, k.untold},
 		l.Order, l.SincePlaced.Milliseconds(), l.Lifetime.Milliseconds(), l.Lead.Milliseconds(),
 		elementTail(l), s.channel(), string(l.Identity), s.owner(l.Callback), cmp.Or(l.Call, rand.Text()),
-		l.Provider+"|"+url.QueryEscape(l.Task), saleKept.Milliseconds(), hash, l.told())
+		l.Provider+"|"+url.QueryEscape(l.Task), saleKept.Milliseconds(), hash, l.told(),
+		l.Answer.text(), l.Margin.Milliseconds())
 	if err != nil {
 		return Gone, err
 	}
@@ -210,6 +211,13 @@ type Failure struct {
 	// Asked is how the provider took part; nil = it was not asked, and nothing of the
 	// end is kept.
 	Asked *Asked
+	// Answer ends the wait of a caller that lacks the order now: where more callers wait
+	// than orders and fresh tokens are left, of those at the replica that worked on the
+	// order the one that has waited longest, else of all. Its ticket is given up in the
+	// same step, so that no other order is placed for it; the caller hears of it in its
+	// next take, if it asked to (Request.Told). nil = nobody is answered.
+	Answer *FailedError
+	Margin time.Duration // of the identity, with Answer
 }
 
 // Fail ends an order without a token. One that counts as bought cannot end as
@@ -220,12 +228,18 @@ func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
 	if f.Bought {
 		bought = "1"
 	}
-	reply, err := s.number(ctx, s.scripts.fail, []string{k.orders, k.journal, k.stats, k.leases, k.spend, k.sold + f.Order, k.ended},
-		f.Order, bought, s.owner(f.Callback), s.channel(), string(f.Identity), cmp.Or(f.Call, rand.Text()), f.Tell, f.told())
+	reply, err := s.number(ctx, s.scripts.fail,
+		[]string{k.orders, k.journal, k.stats, k.leases, k.spend, k.sold + f.Order, k.ended, k.tokens, k.tickets, k.seen, k.untold},
+		f.Order, bought, s.owner(f.Callback), s.channel(), string(f.Identity), cmp.Or(f.Call, rand.Text()), f.Tell, f.told(),
+		f.Answer.text(), f.Margin.Milliseconds())
 	if err != nil {
 		return Gone, err
 	}
-	s.news.changed(f.Identity)
+	if f.Answer == nil {
+		s.news.changed(f.Identity)
+	} else {
+		s.news.wakeWaiters(f.Identity)
+	}
 	return Ending(reply), nil
 }
 

@@ -58,7 +58,7 @@ func TestTheRightsThatREADMENames(t *testing.T) {
 		"WaitersAreServedInOrder", "LeasesAndAdoption", "ATaskHasOneOrder", "UnknownOrders",
 		"TheBudgetOverAllTargets", "Reports", "FlushThrowsAway", "WindowsThatCoverOthers",
 		"AWindowIsToldToAllReplicas", "JunkIsSetAside", "ReplicasKnowEachOther", "ReplicasShareWhatTheySay", "AClaim",
-		"ASurveyHoldsFoldsUp", "ALateFoldIsRefused",
+		"ASurveyHoldsFoldsUp", "ALateFoldIsRefused", "EveryFailureIsTold",
 	} {
 		t.Run(name, func(t *testing.T) { suite[name](t, o) })
 	}

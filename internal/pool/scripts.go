@@ -48,13 +48,16 @@ func loadScripts(most int) scripts {
 	guest := func(name string) *redis.Script {
 		return redis.NewScript(strings.Join([]string{common, journal, guests, source(name)}, "\n"))
 	}
+	ending := func(name string) *redis.Script {
+		return redis.NewScript(strings.Join([]string{common, journal, source("untold.lua"), source(name)}, "\n"))
+	}
 	return scripts{
 		take:      redis.NewScript(take),
 		takeText:  take,
 		place:     order("place.lua"),
 		submitted: order("submitted.lua"),
-		settle:    order("settle.lua"),
-		fail:      order("fail.lua"),
+		settle:    ending("settle.lua"),
+		fail:      ending("fail.lua"),
 		giveBack:  script("giveback.lua"),
 		look:      redis.NewScript(strings.Join([]string{common, journal, windows, source("look.lua")}, "\n")),
 		acquire:   script("acquire.lua"),

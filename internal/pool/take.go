@@ -10,7 +10,7 @@ import (
 // Take hands out one token. It returns as soon as there is one, else when the
 // wait is over.
 //
-// Errors: *EmptyError, *RateError, ErrConflict, ErrDown, ErrClosed, and the
+// Errors: *EmptyError, *RateError, *FailedError, ErrConflict, ErrDown, ErrClosed, and the
 // context's own when the caller hung up; a token that was on its way to such a
 // caller goes back into the stock, unless an Idempotency-Key keeps it for the
 // caller's next try. After ErrDown nothing is lost either: what Redis may have

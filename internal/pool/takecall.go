@@ -51,7 +51,7 @@ func (q *takeQueue) encode(c *takeCall, number int64) (keys []string, args []any
 	head[callMargin] = margin
 	k := [keySize]string{
 		keyTokens: q.keys.tokens, keyTickets: q.keys.tickets, keySeen: q.keys.seen, keyStats: q.keys.stats,
-		keyReceipt: q.keys.last, keyRate: q.keys.rate, keyJunk: q.keys.junk,
+		keyReceipt: q.keys.last, keyRate: q.keys.rate, keyJunk: q.keys.junk, keyUntold: q.keys.untold,
 	}
 	keys = k[:]
 	args = make([]any, 0, callSize+departureSize*len(c.departures)+waiterSize*len(c.waiters))
@@ -66,7 +66,10 @@ func (q *takeQueue) encode(c *takeCall, number int64) (keys []string, args []any
 	for _, w := range c.waiters {
 		group := [waiterSize]any{
 			waiterTicket: w.ticket, waiterArrival: w.arrival, waiterNeed: w.need,
-			waiterOnce: 0, waiterMinTTL: w.minTTL, waiterHolder: w.holder,
+			waiterOnce: 0, waiterMinTTL: w.minTTL, waiterHolder: w.holder, waiterTold: 0,
+		}
+		if w.told {
+			group[waiterTold] = 1
 		}
 		if w.once != "" {
 			keys = append(keys, w.once)
@@ -136,6 +139,8 @@ func (q *takeQueue) answer(w *waiter, word, with string, now int64, limited answ
 		return answer{err: ErrConflict}
 	case answerLimited:
 		return limited
+	case answerFailed:
+		return answer{err: readFailed(with)}
 	}
 	return answer{err: fmt.Errorf("pool: take answered %q", word)}
 }

@@ -20,6 +20,7 @@ const (
 	keyReceipt // of this replica's last call
 	keyRate
 	keyJunk
+	keyUntold
 	keySize
 )
 
@@ -53,6 +54,7 @@ const (
 	waiterOnce           // the number of its Idempotency-Key's key, from 1; 0 = none
 	waiterMinTTL         // ms, as it was asked for
 	waiterHolder         // as of a departure
+	waiterTold           // 1 if it is told of an order that failed, else 0
 	waiterSize
 )
 
@@ -74,6 +76,7 @@ const (
 	answerFull     = "full"     // too many wait
 	answerConflict = "conflict" // its Idempotency-Key was used with another min_ttl
 	answerLimited  = "limited"  // the rate refuses it
+	answerFailed   = "failed"   // a FailedError: it lacks an order that failed, and its ticket is given up
 )
 
 // takeNames is what the script calls all this, in the order of the constants. Lua
@@ -82,7 +85,7 @@ const (
 var takeNames = map[string][]string{
 	"KEY": {
 		keyTokens: "tokens", keyTickets: "tickets", keySeen: "seen", keyStats: "stats",
-		keyReceipt: "receipt", keyRate: "rate", keyJunk: "junk",
+		keyReceipt: "receipt", keyRate: "rate", keyJunk: "junk", keyUntold: "untold",
 	},
 	"CALL": {
 		callNumber: "number", callReceiptLife: "receipt_life", callMargin: "margin", callRate: "rate", callRatePer: "rate_per",
@@ -91,13 +94,13 @@ var takeNames = map[string][]string{
 	"DEPARTURE": {departureTicket: "ticket", departureMissed: "missed", departureHolder: "holder"},
 	"WAITER": {
 		waiterTicket: "ticket", waiterArrival: "arrival", waiterNeed: "need",
-		waiterOnce: "once", waiterMinTTL: "min_ttl", waiterHolder: "holder",
+		waiterOnce: "once", waiterMinTTL: "min_ttl", waiterHolder: "holder", waiterTold: "told",
 	},
 	"REPLY": {replyNow: "now", replyRateWait: "rate_wait"},
 }
 
 var answerWords = []string{
-	answerToken, answerReplay, answerParked, answerHeld, answerNone, answerFull, answerConflict, answerLimited,
+	answerToken, answerReplay, answerParked, answerHeld, answerNone, answerFull, answerConflict, answerLimited, answerFailed,
 }
 
 var takeName = regexp.MustCompile(`\b([A-Z]+)\.([a-z_]+)`)

@@ -30,7 +30,7 @@ func TestBothSidesOfATake(t *testing.T) {
 			t.Errorf("take.lua never answers %q", word)
 		}
 	}
-	if got := resolveNames("KEYS[KEY.tokens], ARGV[at + WAITER.holder], at + WAITER.size, {ANSWER.none, ''}"); got != "KEYS[1], ARGV[at + 6], at + 6, {'none', ''}" {
+	if got := resolveNames("KEYS[KEY.tokens], ARGV[at + WAITER.holder], at + WAITER.size, {ANSWER.none, ''}"); got != "KEYS[1], ARGV[at + 6], at + 7, {'none', ''}" {
 		t.Errorf("the names are resolved to %s", got)
 	}
 	for _, wrong := range []string{"CALL.nothing", "WATER.ticket", "ANSWER.size"} {

@@ -12,6 +12,7 @@ type waiter struct {
 	margin, need int64 // ms
 	minTTL       int64 // ms, as it was asked for: an Idempotency-Key belongs to it
 	waits        bool
+	told         bool // as of Request
 	maxWaiting   int
 	rate         int
 	ratePer      int64  // ms
@@ -49,7 +50,7 @@ type departure struct {
 func (q *takeQueue) newWaiter(r Request, caller listener) *waiter {
 	w := &waiter{
 		margin: r.Margin.Milliseconds(), need: max(r.Margin, r.MinTTL).Milliseconds(),
-		minTTL: r.MinTTL.Milliseconds(), waits: r.Wait > 0, maxWaiting: r.MaxWaiting,
+		minTTL: r.MinTTL.Milliseconds(), waits: r.Wait > 0, told: r.Told, maxWaiting: r.MaxWaiting,
 		rate: r.Rate, ratePer: r.RatePer.Milliseconds(), listeners: []listener{caller},
 	}
 	// The life it needs stands in front of a ticket, so that a script can judge

@@ -1,14 +1,16 @@
 -- Ends an order without a token.
 --
 -- KEYS  1 orders  2 journal  3 stats  4 leases  5 spend  6 sale
---       7 ended
+--       7 ended  8 tokens  9 tickets  10 seen  11 untold
 -- ARGV  1 order id  2 '1' if it was bought and counts as failed, '0' if nothing
 --       was bought and its budget comes back  3 owner ('' = a callback)
 --       4 channel  5 identity  6 number of this call  7 what to tell others
 --       8 how|code|provider|task|ms from placing to submit|polls|callback (1/0), for the
---       history ('' = nothing to be told)
+--       history ('' = nothing to be told)  9 what a caller is answered that lacks the
+--       order now ('' = nobody is)  10 margin, ms, with it
 -- Answer: 1 removed, 0 there is no such order, -1 it is another replica's.
-expect('ZCARD', 1, 4, 5, 7)
+expect('LLEN', 8)
+expect('ZCARD', 1, 4, 5, 7, 9, 10, 11)
 writable('HDEL', KEYS[3])
 local e = entry_of(KEYS[2], ARGV[1])
 if not e or not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
@@ -28,7 +30,11 @@ end
 if ARGV[8] ~= '' then
   note_end(KEYS[7], KEYS[3], now_ms(), ARGV[1], e, ARGV[8] .. '|-1')
 end
+local elsewhere = answer_one({tokens = KEYS[8], orders = KEYS[1], tickets = KEYS[9],
+  seen = KEYS[10], untold = KEYS[11]}, tonumber(ARGV[10]), e.owner, ARGV[9])
 if ARGV[3] == '' then
   publish(ARGV[4], ARGV[5] .. ' ' .. ARGV[1] .. ' ' .. ARGV[7])
+elseif elsewhere then
+  publish(ARGV[4], ARGV[5])
 end
 return 1

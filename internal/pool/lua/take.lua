@@ -91,7 +91,7 @@ local function fit(need)
   end
 end
 
-local waiters, by_ticket = {}, {}
+local waiters, by_ticket, told = {}, {}, false
 local once = {} -- what each Idempotency-Key got, by its key; false = nothing yet
 -- show says that the waiter's replica lives, and keeps it in the queue.
 local function show(waiter)
@@ -115,15 +115,25 @@ for i = 1, count_waiters do
     need = tonumber(ARGV[at + WAITER.need]),
     min_ttl = ARGV[at + WAITER.min_ttl],
     once = KEYS[tonumber(ARGV[at + WAITER.once])],
+    told = ARGV[at + WAITER.told] == '1',
   }
   waiters[i] = waiter
   at = at + WAITER.size
   waiter.new = waiter.arrival == ''
+  told = told or waiter.told and not waiter.new
   if waiter.once and once[waiter.once] == nil then
     once[waiter.once] = redis.call('GET', waiter.once)
   end
 end
+-- What callers are answered whose order failed: their tickets are given up already.
+-- One that came after that has another arrival.
+local untold = {}
+for _, member in ipairs(told and redis.call('ZRANGE', KEYS[KEY.untold], 0, -1) or {}) do
+  local caller, answer = string.match(member, '^([^|]*|%d+)|(.*)$')
+  untold[caller or ''] = {member = member, answer = answer}
+end
 for _, waiter in ipairs(waiters) do
+  local failure = waiter.told and untold[waiter.ticket .. '|' .. waiter.arrival]
   if waiter.new then
     requests = requests + 1
     local held = waiter.holder ~= '' and redis.call('ZSCORE', tickets, waiter.ticket)
@@ -131,7 +141,14 @@ for _, waiter in ipairs(waiters) do
       waiter.arrival = ms(tonumber(held)) -- another replica's caller came first
     end
   end
-  if waiter.arrival ~= '' then
+  if failure then
+    waiter.answer = {ANSWER.failed, failure.answer}
+    if waiter.holder == '' then
+      redis.call('ZREM', KEYS[KEY.untold], failure.member)
+    else -- other replicas may hold the same ticket, and ask too
+      redis.call('ZREM', seen, waiter.holder)
+    end
+  elseif waiter.arrival ~= '' then
     show(waiter)
   end
 end

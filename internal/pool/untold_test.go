@@ -1,0 +1,369 @@
+package pool
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool/redistest"
+)
+
+// asking is a request that hears of failed orders.
+func asking(id captcha.ID) Request {
+	return Request{ID: id, Wait: 20 * time.Second, MaxWaiting: 20, Told: true}
+}
+
+// fail ends an order, with an answer for a caller that lacks it.
+func fail(t testing.TB, s *replica, id captcha.ID, order, reason string) {
+	t.Helper()
+	how, err := s.Fail(t.Context(), Failure{Ref: Ref{id, order}, Bought: true, Answer: &FailedError{Reason: reason}})
+	if err != nil || how != Ended {
+		t.Fatalf("failing %s: %v, %v", order, how, err)
+	}
+}
+
+// wantFailed checks that a caller is told of a failed order.
+func wantFailed(t testing.TB, caller <-chan answer, want FailedError) {
+	t.Helper()
+	got := <-caller
+	var failed *FailedError
+	if !errors.As(got.err, &failed) || *failed != want {
+		t.Errorf("a caller got %+v, %v; want %+v", got.token, got.err, want)
+	}
+}
+
+// noOrder checks that no order may be placed for a guest now.
+func noOrder(t testing.TB, s *replica, id captcha.ID, order string) {
+	t.Helper()
+	if got, err := s.Place(t.Context(), Order{Ref: Ref{id, order}, TTL: time.Minute}); err != nil || got.Placed {
+		t.Errorf("another order: %+v, %v", got, err)
+	}
+}
+
+// A failed order answers the caller that has waited longest at the replica that worked on
+// it, else anywhere, and gives up its ticket in the same step.
+func testAFailedOrderAnswersOneCaller(t *testing.T, o Options) {
+	o.Prefix = "test-failed orders"
+	one, two, id := open(t, o), open(t, o), identity("failed orders")
+	elsewhere := parkOne(t, two, asking(id))
+	last := parkOne(t, two, asking(id))
+	first := parkOne(t, one, asking(id))
+	second := parkOne(t, one, asking(id))
+	for _, order := range []string{"a", "b", "c", "d", "e"} {
+		place(t, one, id, order)
+	}
+	fail(t, one, id, "a", "nobody lacks it") // four orders for four callers
+	for i, want := range []struct {
+		order  string
+		caller <-chan answer
+	}{{"b", first}, {"c", second}, {"d", elsewhere}, {"e", last}} {
+		fail(t, one, id, want.order, "no "+want.order)
+		noOrder(t, two, id, want.order+"+")
+		if got := look(t, two, id); got.Waiting != 3-i {
+			t.Errorf("%d tickets after %s", got.Waiting, want.order)
+		}
+		wantFailed(t, want.caller, FailedError{Reason: "no " + want.order})
+	}
+	place(t, two, id, "f")
+	fail(t, two, id, "f", "nobody waits")
+	got := look(t, one, id)
+	if f := got.Figures; got.Orders != 0 || got.Waiting != 0 || f.Failed != 6 || f.Requests != 4 || f.Misses != 0 {
+		t.Errorf("afterwards: %+v", got)
+	}
+	balanced(t, got)
+	k := one.keys(id)
+	if n := one.slow.Exists(t.Context(), k.tickets, k.seen, k.untold).Val(); n != 0 {
+		t.Errorf("%d keys are left", n)
+	}
+}
+
+// Whether a caller lacks an order is judged as a placing judges it.
+func testWhoLacksAFailedOrder(t *testing.T, o Options) {
+	s, id := open(t, o), identity("who lacks")
+	picky := asking(id)
+	picky.MinTTL = 59 * time.Second // so that it does not take the token
+	stock(t, s, id, 1, 30*time.Second, time.Minute)
+	caller := parkOne(t, s, picky)
+	failAt := func(margin time.Duration, order, reason string) {
+		t.Helper()
+		place(t, s, id, order)
+		failure := Failure{Ref: Ref{id, order}, Bought: true, Margin: margin, Answer: &FailedError{Reason: reason, Refused: true}}
+		if how, err := s.Fail(t.Context(), failure); err != nil || how != Ended {
+			t.Fatal(how, err)
+		}
+	}
+	failAt(0, "a", "there is a token")
+	if got := look(t, s, id); got.Waiting != 1 {
+		t.Errorf("%d tickets beside a fresh token", got.Waiting)
+	}
+	failAt(40*time.Second, "b", "the token is not fresh")
+	wantFailed(t, caller, FailedError{Reason: "the token is not fresh", Refused: true})
+
+	// An order that is said to have failed to nobody, and a caller that does not ask to be
+	// told, wait for the next one.
+	id = identity("who does not ask")
+	deaf := asking(id)
+	deaf.Told = false
+	patient := parkOne(t, s, deaf)
+	place(t, s, id, "a")
+	if how, err := s.Fail(t.Context(), Failure{Ref: Ref{id, "a"}, Bought: true}); err != nil || how != Ended || look(t, s, id).Waiting != 1 {
+		t.Errorf("%v, %v, %d tickets", how, err, look(t, s, id).Waiting)
+	}
+	behind := parkOne(t, s, asking(id)) // is asked for in the same take
+	place(t, s, id, "b")
+	fail(t, s, id, "b", "in vain")
+	eventually(t, "its ticket", func() bool { return look(t, s, id).Waiting == 2 })
+	stock(t, s, id, 2, 0, time.Minute)
+	for _, caller := range []<-chan answer{patient, behind} {
+		if got := <-caller; got.err != nil {
+			t.Errorf("who was not to be told: %v", got.err)
+		}
+	}
+}
+
+// All that hold one ticket are told, at each replica; who comes with the same key after
+// that is not.
+func testHoldersOfOneTicketAreTold(t *testing.T, o Options) {
+	o.Prefix = "test-told together"
+	one, two, id := open(t, o), open(t, o), identity("told together")
+	request := asking(id)
+	request.Idempotency = "k"
+	other := parkOne(t, two, asking(id)) // came before them
+	callers := []<-chan answer{gather(t, one, request, 2), gather(t, two, request, 1)}
+	eventually(t, "a place at each replica", func() bool { return look(t, one, id).Figures.Requests == 3 })
+	place(t, one, id, "a")
+	place(t, two, id, "b")
+	fail(t, one, id, "a", "for one")
+	noOrder(t, one, id, "c")
+	for _, caller := range []<-chan answer{callers[0], callers[0], callers[1]} {
+		wantFailed(t, caller, FailedError{Reason: "for one"})
+	}
+	k := one.keys(id)
+	if names := one.slow.ZRange(t.Context(), k.seen, 0, -1).Val(); len(names) != 1 || strings.Contains(names[0], ":key:") {
+		t.Errorf("in the queue: %q", names)
+	}
+	again := gather(t, one, request, 1)
+	eventually(t, "its ticket", func() bool { return look(t, one, id).Waiting == 2 })
+	stock(t, one, id, 2, 0, time.Minute)
+	for _, caller := range []<-chan answer{again, other} {
+		if got := <-caller; got.err != nil {
+			t.Errorf("who was not to be told: %v", got.err)
+		}
+	}
+}
+
+// A landing that ends as failed tells one too; so does an end by a callback, wherever it
+// comes.
+func testEveryFailureIsTold(t *testing.T, o Options) {
+	o.Prefix = "test-every failure"
+	one, two, id := open(t, o), open(t, o), identity("every failure")
+	settle := func(s *replica, order string, callback bool) Ending {
+		t.Helper()
+		place(t, one, id, order)
+		how, err := s.Settle(t.Context(), Landing{
+			Ref: Ref{id, order}, Value: "the same", Lifetime: time.Minute, Callback: callback, Margin: time.Second, Answer: &FailedError{Reason: order},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return how
+	}
+	if how := settle(one, "a", false); how != Ended {
+		t.Fatal(how)
+	}
+	take(t, one, Request{ID: id}, 1)
+	elsewhere := parkOne(t, two, asking(id))
+	for _, callback := range []bool{false, true} {
+		s := map[bool]*replica{false: one, true: two}[callback]
+		caller := parkOne(t, one, asking(id))
+		order := "landing" + map[bool]string{true: "Called"}[callback]
+		place(t, one, id, order+"Other")
+		if how := settle(s, order, callback); how != Repeated {
+			t.Errorf("%s: %v", order, how)
+		}
+		noOrder(t, one, id, order+"More")
+		wantFailed(t, caller, FailedError{Reason: order})
+		fail(t, one, id, order+"Other", "of the other")
+		wantFailed(t, elsewhere, FailedError{Reason: "of the other"})
+		elsewhere = parkOne(t, two, asking(id))
+	}
+	caller := parkOne(t, one, asking(id))
+	place(t, one, id, "called")
+	place(t, one, id, "calledOther")
+	failure := Failure{Ref: Ref{id, "called"}, Bought: true, Callback: true, Tell: "CODE", Answer: &FailedError{Reason: "called"}}
+	if how, err := two.Fail(t.Context(), failure); err != nil || how != Ended {
+		t.Fatal(how, err)
+	}
+	wantFailed(t, caller, FailedError{Reason: "called"})
+	place(t, one, id, "unbought")
+	failure = Failure{Ref: Ref{id, "unbought"}, Answer: &FailedError{Reason: "unbought"}}
+	if how, err := one.Fail(t.Context(), failure); err != nil || how != Ended {
+		t.Fatal(how, err)
+	}
+	if got := look(t, one, id); got.Waiting != 1 { // for calledOther
+		t.Errorf("%d tickets", got.Waiting)
+	}
+	fail(t, one, id, "calledOther", "the last")
+	wantFailed(t, elsewhere, FailedError{Reason: "the last"})
+}
+
+// A fifth of all replies are lost: each failure ends the wait of one caller, also where
+// its end or the take that tells it is sent again.
+func testLostRepliesOfFailures(t *testing.T, o Options) {
+	o.Prefix = "test-lost failures"
+	s, id := open(t, o), identity("lost failures")
+	ends, takes := redistest.NewThief(0.2, s.scripts.fail.Hash()), thiefOfTakes(s)
+	o.Dial = ends.Over(takes.Over(o.Dial))
+	robbed := open(t, o)
+	const callers = 40
+	var waiting []<-chan answer
+	for i := range callers {
+		request := asking(id)
+		request.MaxWaiting = callers
+		waiting = append(waiting, parkOne(t, robbed, request))
+		place(t, robbed, id, "o"+string(rune('A'+i)))
+	}
+	for i := range callers {
+		failure := Failure{Ref: Ref{id, "o" + string(rune('A'+i))}, Call: "c", Bought: true, Answer: &FailedError{Reason: "lost"}}
+		how, err := robbed.Fail(t.Context(), failure)
+		for err != nil {
+			how, err = robbed.Fail(t.Context(), failure)
+		}
+		if how != Ended {
+			t.Errorf("failing: %v", how)
+		}
+		if got := look(t, s, id); got.Waiting != callers-1-i {
+			t.Errorf("%d tickets after %d failures", got.Waiting, i+1)
+		}
+	}
+	for _, caller := range waiting {
+		if got := <-caller; !errors.Is(got.err, ErrDown) {
+			var failed *FailedError
+			if !errors.As(got.err, &failed) {
+				t.Errorf("a caller got %+v, %v", got.token, got.err)
+			}
+		}
+	}
+	if ends.Stolen() == 0 || takes.Stolen() == 0 {
+		t.Fatal("no reply was lost: the test shows nothing")
+	}
+}
+
+// A caller is told in the moment in which its order fails, at whichever replica it
+// waits. Who has left by then is not asked for, and what it was to be told is forgotten
+// after a minute.
+func TestHowLongAFailureIsKept(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, other *replica, id captcha.ID) {
+		for _, at := range []*replica{s, other} {
+			caller := parkOne(t, at, asking(id))
+			synctest.Wait()
+			place(t, s, id, "a")
+			began := time.Now()
+			fail(t, s, id, "a", "x")
+			wantFailed(t, caller, FailedError{Reason: "x"})
+			if took := time.Since(began); took > 10*time.Millisecond {
+				t.Errorf("told after %v", took)
+			}
+		}
+		stock(t, s, id, 1, 0, time.Hour)
+		known := take(t, s, Request{ID: id}, 1)[0].Value
+		caller := parkOne(t, other, asking(id))
+		synctest.Wait()
+		place(t, s, id, "repeated")
+		began := time.Now()
+		landing := Landing{Ref: Ref{id, "repeated"}, Value: known, Lifetime: time.Hour, Answer: &FailedError{Reason: "x"}}
+		if how, err := s.Settle(t.Context(), landing); err != nil || how != Repeated {
+			t.Fatal(how, err)
+		}
+		wantFailed(t, caller, FailedError{Reason: "x"})
+		if took := time.Since(began); took > 10*time.Millisecond {
+			t.Errorf("told of a landing after %v", took)
+		}
+		// The ticket of a replica that has nothing to say any more.
+		reply, err := call(t, s, asking(id))
+		if err != nil || reply[2] != answerParked {
+			t.Fatal(reply, err)
+		}
+		place(t, s, id, "b")
+		fail(t, s, id, "b", "x")
+		untold := func(want int64) {
+			t.Helper()
+			if got := s.slow.ZCard(t.Context(), s.keys(id).untold).Val(); got != want {
+				t.Errorf("%d failures are kept, want %d", got, want)
+			}
+		}
+		untold(1)
+		if got := ttl(t, s, s.keys(id).untold); got != time.Minute {
+			t.Errorf("kept for %v", got)
+		}
+		time.Sleep(59 * time.Second)
+		failOne := func(want int64) {
+			t.Helper()
+			if reply, err := call(t, s, asking(id)); err != nil || reply[2] != answerParked {
+				t.Fatal(reply, err)
+			}
+			place(t, s, id, "c")
+			fail(t, s, id, "c", "x")
+			untold(want)
+		}
+		failOne(2)
+		time.Sleep(time.Second)
+		failOne(2) // the first one is over
+		time.Sleep(time.Minute)
+		untold(0)
+	})
+}
+
+// A caller that asks for the first time is not told what was to be told to one that has
+// left, with the same key.
+func TestANewcomerIsNotTold(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+		request := asking(id)
+		request.Idempotency = "k"
+		for _, order := range []string{"a", "b"} {
+			if reply, err := call(t, s, request); err != nil || reply[2] != answerParked {
+				t.Fatal(reply, err)
+			}
+			if got := look(t, s, id); got.Waiting != 1 {
+				t.Errorf("%d tickets", got.Waiting)
+			}
+			place(t, s, id, order)
+			fail(t, s, id, order, "x")
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// A member that another program put beside ours is nobody's.
+func TestJunkAmongFailures(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+		for _, junk := range []string{"junk", "a|b|c", ""} {
+			if err := s.slow.Do(t.Context(), "zadd", s.keys(id).untold, 9e15, junk).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		caller := parkOne(t, s, asking(id))
+		place(t, s, id, "a")
+		fail(t, s, id, "a", "x")
+		wantFailed(t, caller, FailedError{Reason: "x"})
+	})
+}
+
+// Reasons are kept as they are, within bounds.
+func TestReasonsOfFailures(t *testing.T) {
+	for _, want := range []FailedError{{}, {Reason: "a|b\nc é", Refused: true}, {Reason: strings.Repeat("x", mostReason)}} {
+		if got := readFailed(want.text()); *got != want {
+			t.Errorf("%+v became %+v", want, *got)
+		}
+	}
+	long := FailedError{Reason: strings.Repeat("é", mostReason)}
+	if got := readFailed(long.text()).Reason; !strings.HasPrefix(got, "éé") || !strings.HasSuffix(got, "é…") || len(got) > mostReason+len("…") {
+		t.Errorf("%d bytes: %s", len(got), got)
+	}
+	if none := (*FailedError)(nil).text(); none != "" {
+		t.Errorf("no answer is %q", none)
+	}
+}

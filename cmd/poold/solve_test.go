@@ -181,6 +181,24 @@ func TestSolvesOfTheirOwn(t *testing.T) {
 	}
 }
 
+// Each call has one order, also where many of them fail; each failure is told to one
+// call, and none to another.
+func TestFailedSolves(t *testing.T) {
+	t.Parallel()
+	o := quick()
+	o.FailShare = 0.4
+	w := newWorld(t, o, terms{top: buying, timeout: "60s"})
+	replicas := []*process{w.start(t), w.start(t), w.start(t)}
+	c := ask(t, replicas, 200, same(guest("failing")), noHeaders)
+	within(t, 5*time.Second, "the books to balance", func() bool { return replicas[0].balance() == 200 })
+	sold := ledger(t, w.provider).Totals
+	told := slices.DeleteFunc(slices.Clone(c.failed), func(reason string) bool { return !strings.HasPrefix(reason, "502 solve_failed") })
+	if len(told) != len(c.failed) || len(told) != sold.Failed || len(c.tokens) != sold.Solved || sold.Submitted != 200 || sold.Failed < 40 {
+		t.Errorf("for 200 calls %d solves were bought, of which %d failed; %d calls were told so, %d got a token; %.3q",
+			sold.Submitted, sold.Failed, len(told), len(c.tokens), c.failed)
+	}
+}
+
 // Repeats of one Idempotency-Key buy one, some at once and some after a kill.
 func TestRepeatedSolveBuysOne(t *testing.T) {
 	t.Parallel()

@@ -13,9 +13,11 @@
 // depth sentence means that there are orders enough. A caller that gives up leaves its
 // order; the token that lands serves the next one.
 //
-// A failed order answers the caller that has waited longest at the replica that ran it.
-// What the provider finds wrong with the parameters answers all of them, and who asks
-// within 30 s (refusals.go).
+// A failed order answers the caller that lacks it and has waited longest, at the replica
+// that ran it if one waits there: the script that ends the order gives up that caller's
+// ticket, and its take ends with a *pool.FailedError. So an order that failed is missing
+// to nobody. What the provider finds wrong with the parameters answers all callers here,
+// and who asks within 30 s (refusals.go).
 //
 // An identity that has a target is left to the target's worker: it sees the ticket.
 //

@@ -2,6 +2,7 @@ package ondemand
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -27,7 +28,7 @@ const (
 type guest struct {
 	id     captcha.ID
 	calls  []*call // in the order in which they came
-	orders int     // placed here and not ended, and failures that no caller was told of yet
+	orders int     // placed here and not ended
 	queued bool    // a placer looks at it, or will
 	kicked bool    // something happened since the placer looked
 }
@@ -40,9 +41,6 @@ type call struct {
 	once   string
 	came   time.Time
 	cancel context.CancelCauseFunc // ends its wait
-	// failure is the end of an order that it is told of; nil = none. Where it has got a
-	// token meanwhile, that is another caller's to be told.
-	failure error
 }
 
 // guests are those that are asked for at this replica. It is safe for concurrent use.
@@ -144,16 +142,23 @@ func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
 	if err := gs.list.Use(ctx, r.Take.ID, use); err != nil {
 		return pool.Token{}, err
 	}
+	r.Take.Told = true
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c := &call{spec: r.Guest.Spec, once: r.Take.Idempotency, came: time.Now(), cancel: cancel}
 	g := gs.enter(r.Take.ID, c)
-	served := false
-	defer func() { gs.leave(g, c, served) }()
+	defer gs.leave(g, c)
 	token, err := gs.tokens.Take(waiting, r.Take)
-	served = err == nil
-	if err != nil && waiting.Err() != nil {
+	var failed *pool.FailedError
+	switch {
+	case err != nil && waiting.Err() != nil:
 		err = context.Cause(waiting)
+	case errors.As(err, &failed):
+		solve := &SolveError{Refused: failed.Refused, Reason: failed.Reason}
+		if solve.Refused {
+			gs.refuse(g, solve)
+		}
+		err = solve
 	}
 	return token, err
 }
@@ -173,20 +178,11 @@ func (gs *guests) enter(id captcha.ID, c *call) *guest {
 	return g
 }
 
-// leave takes a call out of its guest. A failed order is over when a caller without a
-// token was told of it: else the last one would have a second order placed, since the
-// token that it waits for went to a caller that was told in vain.
-func (gs *guests) leave(g *guest, c *call, served bool) {
+// leave takes a call out of its guest.
+func (gs *guests) leave(g *guest, c *call) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	g.calls = slices.DeleteFunc(g.calls, func(other *call) bool { return other == c })
-	if c.failure != nil {
-		g.orders--
-		if served && len(g.calls) > 0 {
-			gs.failLocked(g, c.failure)
-		}
-		gs.kickLocked(g)
-	}
 	gs.forgetLocked(g)
 }
 
@@ -259,32 +255,29 @@ func (gs *guests) adoptedEnded(id captcha.ID, r purchase.Result) {
 	}
 }
 
+// endedLocked has another order placed where one is lacking. After one that failed none
+// is: it has answered a caller, or there were orders enough.
 func (gs *guests) endedLocked(g *guest, r purchase.Result) {
-	switch {
-	case r.Hopeless:
-		refused := &SolveError{Refused: true, Reason: r.Err.Error()}
-		gs.refusals.add(g.id, refused, time.Now())
-		for _, c := range g.calls {
-			c.cancel(refused)
-		}
-		g.calls = nil
-	case r.Outcome == purchase.Failed && len(g.calls) > 0:
-		gs.failLocked(g, &SolveError{Reason: r.Err.Error()})
+	if r.Hopeless {
+		gs.refuseLocked(g, &SolveError{Refused: true, Reason: r.Err.Error()})
 	}
-	gs.kickLocked(g)
+	if r.Outcome != purchase.Failed {
+		gs.kickLocked(g)
+	}
 }
 
-// failLocked answers the call that has waited longest, and those that hold its ticket
-// with it. Until that one has left, the failed order counts as under way.
-func (gs *guests) failLocked(g *guest, failure error) {
-	first := g.calls[0]
-	first.failure = failure
-	g.orders++
-	g.calls = slices.DeleteFunc(g.calls, func(c *call) bool {
-		mine := c == first || c.once != "" && c.once == first.once
-		if mine {
-			c.cancel(failure)
-		}
-		return mine
-	})
+// refuse answers all calls, and who asks for a while, that the provider finds fault with
+// the parameters.
+func (gs *guests) refuse(g *guest, refused *SolveError) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	gs.refuseLocked(g, refused)
+}
+
+func (gs *guests) refuseLocked(g *guest, refused *SolveError) {
+	gs.refusals.add(g.id, refused, time.Now())
+	for _, c := range g.calls {
+		c.cancel(refused)
+	}
+	g.calls = nil
 }

@@ -2,14 +2,12 @@ package ondemand
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
@@ -23,79 +21,6 @@ func TestAnOrderForEachCaller(t *testing.T) {
 		a.call(t.Context(), w.replicas[0], 20, request("x")).call(t.Context(), w.replicas[1], 20, request("x")).calls.Wait()
 		if len(a.errs) > 0 || a.sources[FromSolve] != 40 || len(a.tokens) != 40 || w.service.sold() != 40 {
 			t.Errorf("%d tokens %v, %d bought, %v", len(a.tokens), a.sources, w.service.sold(), a.errs)
-		}
-	})
-}
-
-// Where every task fails each caller is told so once, and none has caused a second
-// order.
-func TestAFailedOrderAnswersOneCaller(t *testing.T) {
-	play(t, 2, func(t *testing.T, w *scenario) {
-		w.service.fail = true
-		var a answers
-		a.call(t.Context(), w.replicas[0], 15, request("x")).call(t.Context(), w.replicas[1], 15, request("x"))
-		time.Sleep(5 * time.Second)
-		a.call(t.Context(), w.replicas[1], 15, request("x")).calls.Wait()
-		time.Sleep(time.Minute)
-		if failed[*SolveError](&a) != 45 || w.service.sold() != 45 {
-			t.Errorf("%d callers were told, %d solves bought: %v", failed[*SolveError](&a), w.service.sold(), a.errs)
-		}
-		// It is not remembered.
-		w.service.with(func() { w.service.fail = false })
-		if token, err := w.replicas[0].Solve(t.Context(), request("x")); err != nil || token.Source != FromSolve {
-			t.Errorf("the next one: %+v, %v", token, err)
-		}
-	})
-}
-
-// Where the caller that is told of a failure has just got another's token, the next one
-// is told, and until then no order is lacking.
-func TestAFailureIsToldToWhoGotNothing(t *testing.T) {
-	gs := &guests{of: map[captcha.ID]*guest{}, dueBell: make(chan struct{}, 1)}
-	var waits []context.Context
-	var calls []*call
-	var g *guest
-	for range 3 {
-		wait, cancel := context.WithCancelCause(t.Context())
-		c := &call{cancel: cancel}
-		waits, calls, g = append(waits, wait), append(calls, c), gs.enter("x", c)
-	}
-	g.orders = 2 // that of the second one has brought the token that the first one has
-	gs.ended(g, purchase.Result{Outcome: purchase.Failed, Err: context.DeadlineExceeded})
-	if len(g.uncoveredLocked()) > 0 {
-		t.Error("an order is lacking before anybody without a token was told")
-	}
-	gs.leave(g, calls[0], true)
-	var failure *SolveError
-	if !errors.As(context.Cause(waits[1]), &failure) || waits[2].Err() != nil {
-		t.Errorf("the second call: %v, the third: %v", context.Cause(waits[1]), waits[2].Err())
-	}
-	gs.leave(g, calls[1], false)
-	if g.orders != 1 || len(g.uncoveredLocked()) > 0 {
-		t.Errorf("%d orders, %d calls lack one", g.orders, len(g.uncoveredLocked()))
-	}
-	gs.leave(g, calls[2], true)
-	gs.ended(g, purchase.Result{Outcome: purchase.Solved})
-	if len(gs.of) > 0 {
-		t.Error("the guest is remembered")
-	}
-}
-
-// The longest waiting caller is told of a failure, and those who hold its ticket.
-func TestTheLongestWaitingIsTold(t *testing.T) {
-	play(t, 1, func(t *testing.T, w *scenario) {
-		keyed := request("x")
-		keyed.Take.Idempotency = "key"
-		var first, second answers
-		w.service.fail = true
-		first.call(t.Context(), w.replicas[0], 3, keyed)
-		time.Sleep(5 * time.Second) // so that its order ends first, however polls fall
-		w.service.with(func() { w.service.fail = false })
-		second.call(t.Context(), w.replicas[0], 1, request("x"))
-		first.calls.Wait()
-		second.calls.Wait()
-		if failed[*SolveError](&first) != 3 || len(second.errs) > 0 || w.service.sold() != 2 {
-			t.Errorf("first %v, second %v, %d bought", first.errs, second.errs, w.service.sold())
 		}
 	})
 }

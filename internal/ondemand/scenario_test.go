@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -39,12 +40,16 @@ func (noObserver) Report(string, string) {}
 
 // service is a solving service.
 type service struct {
-	lead, interval time.Duration // from a submit to the answer, and between polls
+	interval time.Duration // between polls
 
 	mu     sync.Mutex
-	refuse error // of a submit
-	fail   bool  // the tasks to come bring nothing
-	down   bool  // it cannot be asked
+	lead   time.Duration // from a submit to the answer
+	spread time.Duration // it takes up to so much longer
+	refuse error         // of a submit
+	fail   bool          // the tasks to come bring nothing
+	share  float64       // and so many of the others
+	cause  error         // why they bring nothing; nil = they cannot be solved
+	down   bool          // it cannot be asked
 	tasks  map[string]task
 }
 
@@ -66,6 +71,18 @@ func (s *service) sold() int {
 	return len(s.tasks)
 }
 
+// dead is how many of them bring nothing.
+func (s *service) dead() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.tasks {
+		if t.dead {
+			n++
+		}
+	}
+	return n
+}
+
 func (s *service) Name() string                                             { return "service" }
 func (s *service) Timeout() time.Duration                                   { return 2 * time.Minute }
 func (s *service) Threads(context.Context) (int, bool, error)               { return 0, false, nil }
@@ -83,7 +100,8 @@ func (s *service) Submit(_ context.Context, _ provider.Request) (string, error) 
 		return "", s.refuse
 	}
 	name := fmt.Sprint("task-", len(s.tasks)+1)
-	s.tasks[name] = task{due: time.Now().Add(s.lead), dead: s.fail}
+	lead := s.lead + time.Duration(rand.Float64()*float64(s.spread))
+	s.tasks[name] = task{due: time.Now().Add(lead), dead: s.fail || rand.Float64() < s.share}
 	return name, nil
 }
 
@@ -93,6 +111,8 @@ func (s *service) Poll(_ context.Context, name string, _ captcha.Identity) (prov
 	switch t := s.tasks[name]; {
 	case time.Now().Before(t.due):
 		return provider.Solution{}, provider.ErrNotReady
+	case t.dead && s.cause != nil:
+		return provider.Solution{}, s.cause
 	case t.dead:
 		return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "ERROR_CAPTCHA_UNSOLVABLE"}
 	}
@@ -139,7 +159,7 @@ func play(t *testing.T, replicas int, story func(t *testing.T, w *scenario)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &scenario{t: t, redis: redistest.InBubble(t), service: &service{lead: 10 * time.Second, interval: time.Second, tasks: map[string]task{}}}
 		for range replicas {
-			w.start(nil)
+			w.start(doubles{})
 		}
 		story(t, w)
 		for _, r := range w.replicas {
@@ -148,8 +168,15 @@ func play(t *testing.T, replicas int, story func(t *testing.T, w *scenario)) {
 	})
 }
 
-// start starts a replica; claims is where its claims are kept, nil = in its Redis.
-func (w *scenario) start(claims func(Claims) Claims) *replica {
+// doubles stand before parts of a replica; nil = nothing does.
+type doubles struct {
+	claims func(Claims) Claims
+	tokens func(Tokens) Tokens
+	orders func(purchase.Orders) purchase.Orders
+}
+
+// start starts a replica.
+func (w *scenario) start(with doubles) *replica {
 	r := &replica{done: make(chan struct{})}
 	log := slog.New(slog.DiscardHandler)
 	var err error
@@ -161,11 +188,18 @@ func (w *scenario) start(claims func(Claims) Claims) *replica {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r.buyer = purchase.NewBuyer(r.store.Orders, "no letters", noObserver{}, log)
+	orders := purchase.Orders(r.store.Orders)
+	if with.orders != nil {
+		orders = with.orders(orders)
+	}
+	r.buyer = purchase.NewBuyer(orders, "no letters", noObserver{}, log)
 	r.buyer.SetProviders([]purchase.Entry{{Provider: w.service, Concurrency: 50}})
 	parts := Parts{Tokens: r.store.Tokens, Guests: r.store.Guests, Buyer: r.buyer, Claims: r.store.Claims, Savings: r.store.Claims, HasTarget: func(captcha.ID) bool { return false }, Log: log}
-	if claims != nil {
-		parts.Claims = claims(parts.Claims)
+	if with.claims != nil {
+		parts.Claims = with.claims(parts.Claims)
+	}
+	if with.tokens != nil {
+		parts.Tokens = with.tokens(parts.Tokens)
 	}
 	r.Service = New(parts)
 	lasting, end := context.WithCancel(w.t.Context())

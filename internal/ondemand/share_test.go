@@ -170,7 +170,7 @@ func (s stuck) End(ctx context.Context, _ captcha.ID, _ int64, _ pool.ClaimEnd) 
 // What a dead holder had taken and not told is given to the one that replaces it.
 func TestWhatADeadHolderHadTaken(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
-		r := w.start(func(c Claims) Claims { return stuck{c} })
+		r := w.start(doubles{claims: func(c Claims) Claims { return stuck{c} }})
 		var dead, a answers
 		dead.call(t.Context(), r, 1, sharing(request("x")))
 		time.Sleep(time.Second)
@@ -199,7 +199,7 @@ func (c told) Enter(context.Context, pool.ClaimEntry) (pool.Claim, error) { retu
 func TestWhoComesAfterAnErrorTriesAnew(t *testing.T) {
 	play(t, 0, func(t *testing.T, w *scenario) {
 		claims := told{answers: make(chan pool.Claim, 3)}
-		r := w.start(func(Claims) Claims { return claims })
+		r := w.start(doubles{claims: func(Claims) Claims { return claims }})
 		var early, late answers
 		claims.answers <- pool.Claim{State: pool.ClaimSolving, Solve: "one"}
 		early.call(t.Context(), r, 1, sharing(request("x")))
@@ -363,7 +363,7 @@ func (f *flaky) Hold(ctx context.Context, key captcha.ID, fence int64, id captch
 func TestClaimsAreAway(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		f := &flaky{}
-		r := w.start(func(c Claims) Claims { f.Claims = c; return f })
+		r := w.start(doubles{claims: func(c Claims) Claims { f.Claims = c; return f }})
 		f.away.Store(true)
 		began := time.Now()
 		if _, err := r.Solve(t.Context(), sharing(request("x"))); !errors.Is(err, pool.ErrDown) || time.Since(began) > time.Second {

@@ -133,6 +133,10 @@ func calledBack(code string, refused bool) notice {
 // repeated is the end of a task that brought a text which the stock knows.
 func (b *base) repeated(o *Order, n notice) (end, notice) {
 	b.log.Warn("a task brought no new token", "target", o.spec.Target, "provider", o.providerName(), "task", o.task, "err", pool.RepeatedText)
+	return withoutToken(n)
+}
+
+func withoutToken(n notice) (end, notice) {
 	n.news, n.err, n.code = failed, errors.New(pool.RepeatedText), pool.RepeatedText
 	return endOf(pool.Bought, n.news), n
 }
@@ -151,19 +155,31 @@ func (e end) result(o *Order, n notice) Result {
 	}
 }
 
+// answer is what the caller is told that lacks the order then. A target's callers wait
+// for the next order instead.
+func (e end) answer(o *Order, n notice) *pool.FailedError {
+	if e.outcome != Failed || !o.spec.isGuest() {
+		return nil
+	}
+	return &pool.FailedError{Reason: e.result(o, n).Err.Error(), Refused: e.hopeless}
+}
+
 // carryOut runs the script of an end that takes the order out of the stock. call names
 // this end, so that it may be sent again.
 func (b *base) carryOut(ctx context.Context, o *Order, e end, n notice, call string) (pool.Ending, error) {
 	if e.script == settle {
+		repeated, as := withoutToken(n)
 		return b.stock.Settle(ctx, pool.Landing{
 			Ref: o.Ref, Call: call, Provider: o.providerName(), Task: o.task, Callback: n.callback,
 			Value: n.solution.Token, Repeats: o.spec.Identity.Type == captcha.Image, UserAgent: n.solution.UserAgent,
 			SincePlaced: o.submitted.Sub(o.placed) + max(0, n.took-n.age), Lifetime: o.spec.Lifetime, Lead: n.took,
 			Submitted: o.submitted.Sub(o.placed), Polls: o.polls,
+			Answer: repeated.answer(o, as), Margin: o.spec.Margin,
 		})
 	}
 	f := pool.Failure{
 		Ref: o.Ref, Call: call, Bought: !e.refund, Callback: n.callback,
+		Answer: e.answer(o, n), Margin: o.spec.Margin,
 		Asked: &pool.Asked{
 			Provider: o.providerName(), Task: o.task, Code: n.code, Submitted: o.submitted.Sub(o.placed), Polls: o.polls,
 		},

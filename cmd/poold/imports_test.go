@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"internal/postgres/postgrestest": {},
 	"internal/status": {"internal/captcha", "internal/targets", "internal/provider", "internal/pool",
 		"internal/purchase", "internal/refill", "internal/refill/policy", "internal/ondemand", "internal/history"},
-	"internal/httpapi": {"internal/captcha", "internal/targets", "internal/pool",
+	"internal/httpapi": {"internal/captcha", "internal/targets", "internal/pool", "internal/history",
 		"internal/purchase", "internal/ondemand", "internal/refill", "internal/refill/policy", "internal/status"},
 	"cmd/poold": {"internal/captcha", "internal/targets", "internal/provider", "internal/provider/simulated",
 		"internal/pool", "internal/purchase", "internal/ondemand", "internal/ondemand/pgclaims", "internal/postgres",

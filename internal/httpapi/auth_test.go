@@ -176,9 +176,10 @@ func TestKeyRate(t *testing.T) {
 func TestOneScopeAlone(t *testing.T) {
 	open := []string{"/status.css", "/callback/:provider/:order/:secret", "/healthz", "/readyz"}
 	may := map[targets.Scope][]string{
-		targets.ScopeToken:  {"/pool/:target/token", "/pool/:target/token/:id/report", "/pool/:target/warm"},
-		targets.ScopeSolve:  {"/solve", "/solve/:id/report"},
-		targets.ScopeStatus: {"/pool/:target", "/status", "/status.json", "/metrics"},
+		targets.ScopeToken: {"/pool/:target/token", "/pool/:target/token/:id/report", "/pool/:target/warm"},
+		targets.ScopeSolve: {"/solve", "/solve/:id/report"},
+		targets.ScopeStatus: {"/pool/:target", "/status", "/status.json", "/metrics",
+			"/history/site/:sitekey", "/history/day/:date", "/history/tasks", "/history/active", "/history/solve/:id"},
 		targets.ScopeAdmin: {
 			"/pool/:target/tokens", "/pool/:target/pause", "/pool/:target/resume", "/pool/:target/warm", "/-/reload", "/dead-letters", "/dead-letters/replay",
 		},
@@ -188,7 +189,7 @@ func TestOneScopeAlone(t *testing.T) {
 		keys = append(keys, targets.Key{Name: string(scope), SHA256: sha256.Sum256([]byte("canary-key-" + scope)), Scopes: []targets.Scope{scope}})
 	}
 	d := start(t, sampleSet(keys...), nil, nil)
-	fill := strings.NewReplacer(":target", "staging-login", ":id", "tok1", ":provider", "solver", ":order", "o", ":secret", "s")
+	fill := strings.NewReplacer(":target", "staging-login", ":id", "tok1", ":provider", "solver", ":order", "o", ":secret", "s", ":sitekey", "k", ":date", "2026-01-02")
 	for _, rt := range new(areas).table() {
 		for _, method := range rt.methods {
 			if method == http.MethodHead {

@@ -12,6 +12,8 @@ const (
 	codeForbidden     code = "forbidden"
 	codeUnknownTarget code = "unknown_target"
 	codeUnknownToken  code = "unknown_token"
+	codeUnknownSolve  code = "unknown_solve"
+	codeNoHistory     code = "no_history"
 	codeNotFound      code = "not_found"
 	codeMethod        code = "method_not_allowed"
 	codeConflict      code = "idempotency_conflict"
@@ -44,6 +46,8 @@ var meanings = map[code]struct {
 	codeForbidden:     {http.StatusForbidden, "This caller may not do that"},
 	codeUnknownTarget: {http.StatusNotFound, "There is no such target"},
 	codeUnknownToken:  {http.StatusNotFound, "There is no such token"},
+	codeUnknownSolve:  {http.StatusNotFound, "There is no such solve"},
+	codeNoHistory:     {http.StatusNotFound, "No history is kept"},
 	codeNotFound:      {http.StatusNotFound, "There is no such page"},
 	codeMethod:        {http.StatusMethodNotAllowed, "The method is not allowed here"},
 	codeConflict:      {http.StatusConflict, "The Idempotency-Key was used for another request"},

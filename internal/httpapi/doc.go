@@ -36,6 +36,8 @@
 //	scrapes    scrape.go             /metrics; metrics.go and observer.go count for it
 //	callbacks  callback.go           what the solving services send
 //	letters    letters.go            callbacks that could not be stored
+//	history    history.go            how orders ended, and which are under way; historyquery.go
+//	                                 reads what is asked, historyjson.go has the answers
 //	probes     health.go             /healthz and /readyz
 //
 // # Invariants

@@ -323,6 +323,8 @@ type fakeBuyer struct {
 	unread    error // why not all of them are known
 	aside     int
 	stranded  []purchase.Stranded
+	underWay  []purchase.UnderWay
+	unlisted  error // why these are not known
 	replay    func(ctx context.Context) (purchase.Replayed, error)
 
 	mu        sync.Mutex
@@ -347,6 +349,10 @@ func (f *fakeBuyer) Booked(context.Context) (used, perDay int, err error) { retu
 func (f *fakeBuyer) BookedForGuests(context.Context) (hour, day int, err error) { return f.guests() }
 
 func (f *fakeBuyer) Stranded() []purchase.Stranded { return f.stranded }
+
+func (f *fakeBuyer) UnderWay(context.Context) ([]purchase.UnderWay, error) {
+	return slices.Clone(f.underWay), f.unlisted
+}
 
 func (f *fakeBuyer) Callback(_ context.Context, c purchase.Callback) error {
 	f.mu.Lock()
@@ -410,6 +416,7 @@ type daemon struct {
 	savings  *fakeSavings
 	solver   *fakeSolver
 	list     *fakeList
+	history  *memoryHistory
 	addr     string
 	client   *http.Client
 	logged   *logBuffer
@@ -476,7 +483,7 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 		provider: purchase.Status{
 			Name: "solver", State: provider.State{Kind: provider.StateOK}, InFlight: 3, Concurrency: 20,
 		},
-		guests: &fakeGuests{}, savings: &fakeSavings{}, solver: &fakeSolver{}, list: &fakeList{},
+		guests: &fakeGuests{}, savings: &fakeSavings{}, solver: &fakeSolver{}, list: &fakeList{}, history: &memoryHistory{},
 		client: &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		logged: &logBuffer{},
@@ -495,7 +502,7 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 	log := slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	d.Server = New(Deps{
 		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: NewMetrics("1.2.3", "abcdef0"), Buyer: d.buyer, Log: log,
-		Solver: d.solver, Guests: d.list,
+		Solver: d.solver, Guests: d.list, History: d.history,
 		Status: status.NewCollector(status.Sources{
 			File: d.config, Stock: d.stock, Refill: d.refill, Purchases: d.buyer, DeadLetters: d.buyer,
 			Guests: d.guests, Savings: d.savings, Log: log,

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
+	"poold/internal/history"
 	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/purchase"
@@ -95,12 +97,25 @@ func (x *explainer) explain(ctx context.Context, c *call, err error) *Problem {
 		}
 		return p
 	}
+	if errors.Is(err, history.ErrDown) {
+		return problem(codeStoreDown, historyReason(err)).after(jitter(soon))
+	}
 	if errors.Is(err, pool.ErrDown) || errors.Is(err, context.DeadlineExceeded) {
 		return problem(codeStoreDown, pool.Reason(err)).after(jitter(soon))
 	}
 	p := problem(codeInternal, "the daemon's log says more")
 	p.cause = err
 	return p
+}
+
+// historyReason says why the history cannot be read. What a store fails with holds neither
+// addresses nor credentials, at least not in what it says by a method Reason.
+func historyReason(err error) string {
+	var known interface{ Reason() string }
+	if errors.As(err, &known) {
+		return "the history cannot be read: " + known.Reason()
+	}
+	return strings.TrimPrefix(err.Error(), "history: ")
 }
 
 // explainEmpty says why there is no token and when there may be one.

@@ -167,7 +167,7 @@ func TestEmptyAsksProvidersRarely(t *testing.T) {
 // TestEveryCodeIsKnown: the codes and their statuses.
 func TestEveryCodeIsKnown(t *testing.T) {
 	for status, codes := range map[int][]code{
-		400: {"bad_request"}, 401: {"unauthorized"}, 403: {"forbidden"}, 404: {"unknown_target", "unknown_token", "not_found"},
+		400: {"bad_request"}, 401: {"unauthorized"}, 403: {"forbidden"}, 404: {"unknown_target", "unknown_token", "unknown_solve", "no_history", "not_found"},
 		405: {"method_not_allowed"}, 409: {"idempotency_conflict", "already_reported", "paused_in_file", "too_many_windows"}, 413: {"too_large"}, 421: {"misdirected_request"},
 		422: {"invalid_config"}, 429: {"rate_limited"}, 500: {"internal"},
 		503: {"pool_empty", "paused", "budget_exhausted", "provider_down", "store_down", "shutting_down"},
@@ -212,7 +212,7 @@ func TestReadmeNamesEveryCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []code{
-		codeBadRequest, codeUnauthorized, codeForbidden, codeUnknownTarget, codeUnknownToken, codeNotFound, codeMethod, codeConflict, codeReported, codeBudget,
+		codeBadRequest, codeUnauthorized, codeForbidden, codeUnknownTarget, codeUnknownToken, codeUnknownSolve, codeNoHistory, codeNotFound, codeMethod, codeConflict, codeReported, codeBudget,
 		codePausedInFile, codeWindows, codeTooLarge, codeMisdirected, codeInvalidConfig, codeRateLimited, codeInternal,
 		codePoolEmpty, codePaused, codeProviderDown, codeStoreDown, codeShuttingDown,
 	} {

@@ -24,6 +24,7 @@ type areas struct {
 	scrapes   scrapes
 	callbacks callbacks
 	letters   letters
+	history   solveHistory
 	probes    probes
 }
 
@@ -84,6 +85,11 @@ func (a *areas) table() []route {
 		{methods: reading, path: "/dead-letters", scope: targets.ScopeAdmin, whole: true, basic: true, handle: a.letters.list},
 		{methods: []string{http.MethodPost}, path: "/dead-letters/replay",
 			scope: targets.ScopeAdmin, changes: true, whole: true, handle: a.letters.replay},
+		{methods: reading, path: "/history/site/:sitekey", scope: targets.ScopeStatus, basic: true, handle: a.history.site},
+		{methods: reading, path: "/history/day/:date", scope: targets.ScopeStatus, basic: true, handle: a.history.day},
+		{methods: reading, path: "/history/tasks", scope: targets.ScopeStatus, basic: true, handle: a.history.tasks},
+		{methods: reading, path: "/history/active", scope: targets.ScopeStatus, basic: true, handle: a.history.active},
+		{methods: reading, path: "/history/solve/:id", scope: targets.ScopeStatus, basic: true, handle: a.history.solve},
 		// Services that solve know neither our keys nor our name.
 		{methods: []string{http.MethodGet, http.MethodPost}, path: "/callback/:provider/:order/:secret",
 			probe: true, handle: a.callbacks.receive},

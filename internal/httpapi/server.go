@@ -42,9 +42,10 @@ type Buyer interface {
 	ReportSender
 	CallbackTaker
 	DeadLetters
+	Journal
 }
 
-// Deps is what a Server is made of. All fields are required.
+// Deps is what a Server is made of. All fields but History are required.
 type Deps struct {
 	Config  Config
 	Stock   Stock
@@ -52,6 +53,7 @@ type Deps struct {
 	Buyer   Buyer
 	Solver  Solver
 	Guests  GuestList
+	History History // nil = none is kept
 	Status  *status.Collector
 	Metrics *Metrics
 	Log     *slog.Logger
@@ -87,6 +89,7 @@ func New(d Deps) *Server {
 		scrapes:   scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},
 		callbacks: callbacks{buyer: d.Buyer},
 		letters:   letters{buyer: d.Buyer, status: d.Status, log: d.Log},
+		history:   solveHistory{store: d.History, journal: d.Buyer},
 		probes:    probes{stock: d.Stock, stopping: s.stopping},
 	})
 	return s

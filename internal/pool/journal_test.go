@@ -49,7 +49,10 @@ func testManyOrdersAreRead(t *testing.T, o Options) {
 		case bought:
 			want = Bought
 		}
-		if age := time.Since(r.Placed); r.State != want || (r.Task == "task|4711") != (r.Ref == bought) || age < 0 || age > 20*time.Second {
+		if again, _, err := s.Find(t.Context(), r.Ref); err != nil || again.At != r.At {
+			t.Errorf("placed at %d, then at %d, %v", r.At, again.At, err)
+		}
+		if age := time.Since(r.Placed); r.State != want || (r.Task == "task|4711") != (r.Ref == bought) || age < 0 || age > 20*time.Second || r.Placed.Sub(time.UnixMilli(int64(r.At))).Abs() > 10*time.Second {
 			t.Errorf("found %+v, %v old", r, age)
 		}
 	}

@@ -61,6 +61,10 @@ func readRecord(order Ref, list []any, asked, answered time.Time) (Record, error
 	if len(fields) != 7 || len(fields[1]) != 1 {
 		return Record{}, errors.New("pool: a line of the journal has too few fields")
 	}
+	at, err := strconv.ParseInt(fields[0], 10, 64)
+	if err != nil {
+		return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
+	}
 	unsolved, err := strconv.ParseInt(fields[3], 10, 64)
 	if err != nil {
 		return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
@@ -78,6 +82,7 @@ func readRecord(order Ref, list []any, asked, answered time.Time) (Record, error
 		Placed:   answered.Add(-time.Duration(n[0]) * time.Millisecond),
 		Until:    asked.Add(time.Duration(n[1]) * time.Millisecond),
 		Unsolved: time.Duration(unsolved) * time.Millisecond,
+		At:       Moment(at),
 	}, nil
 }
 

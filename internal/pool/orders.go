@@ -285,6 +285,7 @@ type Record struct {
 	Until  time.Time // then it is forgotten
 	// Unsolved is how long after Placed it is known to have been unsolved.
 	Unsolved time.Duration
+	At       Moment // when it was placed, the same whoever asks
 }
 
 // Find reads one order; false where there is none.

@@ -19,8 +19,9 @@ type UnderWay struct {
 	Task     string           // the provider's id; "" = none is known
 	State    pool.State       // Submitting, Bought or Unknown
 	Price    int64            // of the token, in billionths of the currency
-	// Placed and Submitted are on this process' clock, as late as they can have been.
+	// Placed and Submitted are in whole milliseconds, UTC, on Redis' clock.
 	Placed, Submitted time.Time
+	Age               time.Duration // since the submit, at the least
 }
 
 // UnderWay lists all of them, in no order. Each order has a place at a provider for as
@@ -48,9 +49,11 @@ func (b *Buyer) UnderWay(ctx context.Context) ([]UnderWay, error) {
 			if err != nil || r.State == pool.Intent {
 				continue
 			}
+			placed := time.UnixMilli(int64(r.At)).UTC()
 			list = append(list, UnderWay{
 				Order: o.Ref, Identity: o.spec.Identity, Target: o.spec.Target, Owner: o.spec.Owner,
-				Provider: name, Task: o.task, State: r.State, Price: o.price, Placed: o.placed, Submitted: o.submitted,
+				Provider: name, Task: o.task, State: r.State, Price: o.price,
+				Placed: placed, Submitted: placed.Add(r.Unsolved), Age: time.Since(o.submitted),
 			})
 		}
 	}

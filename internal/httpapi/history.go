@@ -1,0 +1,245 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"poold/internal/history"
+	"poold/internal/pool"
+	"poold/internal/purchase"
+)
+
+const (
+	// readLimit bounds a question to the store of the history, so that its answer can
+	// still be written within writeLimit.
+	readLimit = 8 * time.Second
+	// longestSitekey is how many characters one has at most.
+	longestSitekey = 256
+)
+
+// History is what is known of orders that ended: the readable part of a history.Store.
+type History interface {
+	Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error)
+	Tasks(ctx context.Context, status history.Status, q history.Query) (history.Page, error)
+	Day(ctx context.Context, day time.Time) (history.Day, error)
+	Solve(ctx context.Context, id string) (history.Record, bool, error)
+}
+
+// Journal knows the orders under way, over all replicas; *purchase.Buyer implements it.
+type Journal interface {
+	UnderWay(ctx context.Context) ([]purchase.UnderWay, error)
+}
+
+// solveHistory are the routes that tell how orders ended, and which are under way. What
+// is under way comes from the journal, never from a store.
+type solveHistory struct {
+	store   History // nil = none is kept
+	journal Journal
+}
+
+// site is GET /history/site/{sitekey}: the orders of a site key that ended.
+func (h *solveHistory) site(w http.ResponseWriter, r *http.Request, c *call) error {
+	sitekey := c.param(r, 0)
+	if n := utf8.RuneCountInString(sitekey); n == 0 || n > longestSitekey || !utf8.ValidString(sitekey) ||
+		strings.ContainsFunc(sitekey, func(char rune) bool { return !unicode.IsPrint(char) }) {
+		return problem(codeBadRequest, fmt.Sprintf(
+			"a sitekey is 1 to %d printable characters, percent-encoded: /history/site/a%%2Fb for a/b", longestSitekey))
+	}
+	asked, err := readPageQuery(r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	return h.page(w, r, c, asked, func(ctx context.Context, q history.Query) (history.Page, error) {
+		return h.store.Site(ctx, sitekey, q)
+	})
+}
+
+// tasks is GET /history/tasks: the orders whose tasks have a status.
+func (h *solveHistory) tasks(w http.ResponseWriter, r *http.Request, c *call) error {
+	asked, err := readPageQuery(r.URL.RawQuery, "status")
+	if err != nil {
+		return err
+	}
+	switch status := history.Status(asked.values.Get("status")); status {
+	case history.StatusPolling:
+		return h.underWay(w, r, c, asked)
+	case history.StatusSolved, history.StatusError:
+		return h.page(w, r, c, asked, func(ctx context.Context, q history.Query) (history.Page, error) {
+			return h.store.Tasks(ctx, status, q)
+		})
+	}
+	return problem(codeBadRequest, "status must be solved, error or polling: ?status=error")
+}
+
+// active is GET /history/active: the orders under way whose submit may have left.
+func (h *solveHistory) active(w http.ResponseWriter, r *http.Request, c *call) error {
+	asked, err := readPageQuery(r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	return h.underWay(w, r, c, asked)
+}
+
+// page answers with records that the store finds.
+func (h *solveHistory) page(w http.ResponseWriter, r *http.Request, c *call, asked pageQuery,
+	find func(context.Context, history.Query) (history.Page, error),
+) error {
+	if h.store == nil {
+		return errNoHistory()
+	}
+	q := asked.Query
+	q.Targets = c.visible()
+	var page history.Page
+	if q.Targets == nil || len(q.Targets) > 0 {
+		var err error
+		if page, err = read(r, func(ctx context.Context) (history.Page, error) { return find(ctx, q) }); err != nil {
+			return err
+		}
+	}
+	list := HistoryList{Records: make([]HistoryRecord, len(page.Records))}
+	for i := range page.Records {
+		list.Records[i] = historyRecord(&page.Records[i])
+	}
+	if n := len(page.Records); page.More && n > 0 {
+		list.Next = encodeCursor(history.Position{Ended: page.Records[n-1].Ended, ID: page.Records[n-1].ID})
+	}
+	linkNext(w, asked.values, list.Next)
+	return respondTable(w, r, list, list.table)
+}
+
+// underWay answers with what the journal knows, newest first: what was placed last.
+func (h *solveHistory) underWay(w http.ResponseWriter, r *http.Request, c *call, asked pageQuery) error {
+	all, err := h.journal.UnderWay(r.Context())
+	if err != nil {
+		return err
+	}
+	position := func(u purchase.UnderWay) history.Position {
+		return history.Position{Ended: u.Placed, ID: u.Order.String()}
+	}
+	all = slices.DeleteFunc(all, func(u purchase.UnderWay) bool { return !c.sees(u.Target) || !asked.covers(position(u)) })
+	slices.SortFunc(all, func(a, b purchase.UnderWay) int { return newestFirst(position(a), position(b)) })
+	var list ActiveList
+	if len(all) > asked.Limit {
+		all = all[:asked.Limit]
+		list.Next = encodeCursor(position(all[len(all)-1]))
+	}
+	list.Records = make([]ActiveRecord, len(all))
+	for i := range all {
+		list.Records[i] = activeRecord(&all[i])
+	}
+	linkNext(w, asked.values, list.Next)
+	return respondTable(w, r, list, list.table)
+}
+
+// newestFirst is the order of a history.Query.
+func newestFirst(a, b history.Position) int {
+	return cmp.Or(b.Ended.Compare(a.Ended), strings.Compare(b.ID, a.ID))
+}
+
+// day is GET /history/day/{date}: the figures of a UTC day. Those by type are of all
+// targets, so that a key that is limited to some does not see them.
+func (h *solveHistory) day(w http.ResponseWriter, r *http.Request, c *call) error {
+	date, ok := readDay(c.param(r, 0))
+	if !ok {
+		return problem(codeBadRequest, "the date must be a UTC day from 1970 to 9999: /history/day/2026-01-02")
+	}
+	if _, err := readValues(r.URL.RawQuery); err != nil {
+		return err
+	}
+	if h.store == nil {
+		return errNoHistory()
+	}
+	figures, err := read(r, func(ctx context.Context) (history.Day, error) { return h.store.Day(ctx, date) })
+	if err != nil {
+		return err
+	}
+	day := historyDay(date, figures, c.sees)
+	if c.caller.globs != nil {
+		day.Types = nil
+	}
+	return respondTable(w, r, day, day.table)
+}
+
+// solve is GET /history/solve/{id}: one order that ended. One that the caller may not see
+// is as unknown as one that never was.
+func (h *solveHistory) solve(w http.ResponseWriter, r *http.Request, c *call) error {
+	if _, err := readValues(r.URL.RawQuery); err != nil {
+		return err
+	}
+	if h.store == nil {
+		return errNoHistory()
+	}
+	id := c.param(r, 0)
+	var record history.Record
+	_, found := pool.ParseRef(id)
+	if found {
+		var err error
+		record, err = read(r, func(ctx context.Context) (got history.Record, err error) {
+			got, found, err = h.store.Solve(ctx, id)
+			return got, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if !found || !c.sees(record.Target) {
+		return problem(codeUnknownSolve, "no order of this id has ended, or it ended longer ago than is kept; /history/active lists those under way")
+	}
+	one := historyRecord(&record)
+	return respondTable(w, r, one, one.table)
+}
+
+// read asks the store, for readLimit at most.
+func read[T any](r *http.Request, ask func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), readLimit)
+	defer cancel()
+	got, err := ask(ctx)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("%w within %v", history.ErrDown, readLimit)
+	}
+	return got, err
+}
+
+// errNoHistory is the answer where the store would be asked and there is none.
+func errNoHistory() *Problem {
+	return problem(codeNoHistory, "no history is kept: the file says `backend: none` in its section history")
+}
+
+// visible are the targets of the file that the caller may use, sorted; nil = all that
+// ever were.
+func (c *call) visible() []string {
+	if c.caller.globs == nil {
+		return nil
+	}
+	names := []string{}
+	for name := range c.access.targets {
+		if c.caller.mayUse(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// sees reports whether a target is visible.
+func (c *call) sees(target string) bool {
+	return c.caller.globs == nil || c.access.targets[target] != nil && c.caller.mayUse(target)
+}
+
+// linkNext adds the address of the next page, also for those who read CSV.
+func linkNext(w http.ResponseWriter, asked url.Values, cursor string) {
+	if cursor == "" {
+		return
+	}
+	asked.Set("cursor", cursor)
+	w.Header().Set("Link", "<?"+asked.Encode()+`>; rel="next"`)
+}

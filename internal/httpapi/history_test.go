@@ -1,0 +1,569 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/history"
+	"poold/internal/pool"
+	"poold/internal/purchase"
+)
+
+// ofOrder is the id of a test's order.
+func ofOrder(n int) pool.Ref {
+	return pool.Ref{Order: fmt.Sprintf("ORDER%03d", n), Identity: "0123456789abcdef0123456789abcdef"}
+}
+
+// solved is a record of a target, which ended at day and so much later.
+func solvedRecord(n int, target string, later time.Duration) history.Record {
+	ended := day.Add(later)
+	return history.Record{
+		ID: ofOrder(n).String(), Identity: ofOrder(n).Identity, Target: target, Owner: "qa@example.com", Type: captcha.RecaptchaV2,
+		Sitekey: "6Le", Pageurl: "https://" + target + ".example.com/", Provider: "solver", Task: fmt.Sprint("t-", n), How: history.Solved,
+		Placed: ended.Add(-20 * time.Second), Submitted: ended.Add(-18250 * time.Millisecond), Ended: ended, Solved: ended.Add(-5 * time.Second),
+		Polls: 3, Price: 2_990_000,
+	}
+}
+
+// keep writes records, twice, as a sender may.
+func (d *daemon) keep(t *testing.T, records ...history.Record) {
+	t.Helper()
+	for range 2 {
+		if err := d.history.Write(t.Context(), records); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// decoded is an answer's JSON.
+func decoded[T any](t *testing.T, a answer) (got T) {
+	t.Helper()
+	if a.status != 200 || a.header.Get("Content-Type") != "application/json" || a.header.Get("Cache-Control") != "no-store" || a.header.Get("Vary") != "Accept" {
+		t.Fatalf("%d %v %s", a.status, a.header, a.body)
+	}
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil {
+		t.Fatalf("%v: %s", err, a.body)
+	}
+	return got
+}
+
+// TestOneSolve: the whole answer, for each way in which an order can end.
+func TestOneSolve(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	solved := solvedRecord(1, "checkout", 0)
+	called, refused, lost, failed := solved, solved, solved, solved
+	called.ID, called.Callback, called.Polls = ofOrder(2).String(), true, 0
+	refused.ID, refused.How, refused.Code, refused.Task, refused.Polls = ofOrder(3).String(), history.Refused, "ERROR_WRONG_SITEKEY", "", 0
+	lost.ID, lost.How, lost.Task, lost.Polls, lost.Submitted, lost.Solved = ofOrder(4).String(), history.Lost, "", 0, time.Time{}, time.Time{}
+	failed.ID, failed.How, failed.Code, failed.Solved = ofOrder(5).String(), history.Failed, "ERROR_CAPTCHA_UNSOLVABLE", time.Time{}
+	d.keep(t, solved, called, refused, lost, failed)
+
+	const about = `"target":"checkout","owner":"qa@example.com","type":"recaptcha_v2","sitekey":"6Le","pageurl":"https://checkout.example.com/","provider":"solver",`
+	const times = `"placed_at":"2026-01-02T03:03:45.678Z","submitted_at":"2026-01-02T03:03:47.428Z","solved_at":"2026-01-02T03:04:00.678Z","ended_at":"2026-01-02T03:04:05.678Z","elapsed_ms":18250,`
+	for n, want := range []string{
+		about + `"task":"t-1","status":"solved","how":"solved","code":"",` + times + `"polls":3,"by":"poll","price":0.00299}`,
+		about + `"task":"t-1","status":"solved","how":"solved","code":"",` + times + `"polls":0,"by":"callback","price":0.00299}`,
+		about + `"task":"","status":"error","how":"refused","code":"ERROR_WRONG_SITEKEY",` + times + `"polls":0,"by":"","price":0.00299}`,
+		about + `"task":"","status":"error","how":"lost","code":"","placed_at":"2026-01-02T03:03:45.678Z","submitted_at":"","solved_at":"",` +
+			`"ended_at":"2026-01-02T03:04:05.678Z","elapsed_ms":0,"polls":0,"by":"","price":0.00299}`,
+		about + `"task":"t-1","status":"error","how":"failed","code":"ERROR_CAPTCHA_UNSOLVABLE",` +
+			strings.Replace(times, `"solved_at":"2026-01-02T03:04:00.678Z"`, `"solved_at":""`, 1) + `"polls":3,"by":"poll","price":0.00299}`,
+	} {
+		a := d.ask(t, "GET", "/history/solve/"+ofOrder(n+1).String())
+		if got := `{"id":"` + ofOrder(n+1).String() + `",` + want + "\n"; a.status != 200 || a.body != got {
+			t.Errorf("%d\n%s\nwant\n%s", a.status, a.body, got)
+		}
+	}
+	for _, id := range []string{ofOrder(9).String(), "a%2Fb", "ORDER001", "%00"} {
+		checkProblem(t, id, d.ask(t, "GET", "/history/solve/"+id), 404, codeUnknownSolve, "")
+	}
+}
+
+// TestSitekeysInPaths: a site key holds any printable character.
+func TestSitekeysInPaths(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	keys := []string{"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", "a/b", "/", "a%2Fb", "%", "a b", "?x=1&y#z", "+", "ü", "..", "a;b,c", `"\'<>`, "{}|^`[]", "=1+1", strings.Repeat("k", 256)}
+	for i, key := range keys {
+		r := solvedRecord(i, "checkout", 0)
+		r.Sitekey = key
+		d.keep(t, r)
+	}
+	for i, key := range keys {
+		path := url.PathEscape(key)
+		if key == ".." {
+			path = "%2E%2E"
+		}
+		list := decoded[HistoryList](t, d.ask(t, "GET", "/history/site/"+path))
+		if len(list.Records) != 1 || list.Records[0].Sitekey != key || list.Records[0].ID != ofOrder(i).String() || list.Next != "" {
+			t.Errorf("%q: %+v", key, list)
+		}
+	}
+	for _, path := range []string{"%00", "a%0Ab", "%ff", "%7F", strings.Repeat("k", 257), "a%E2%80%A8b"} {
+		a := d.ask(t, "GET", "/history/site/"+path)
+		checkProblem(t, path, a, 400, codeBadRequest, "")
+		if !strings.Contains(a.body, "/history/site/a%2Fb") {
+			t.Errorf("%q does not say how: %s", path, a.body)
+		}
+	}
+}
+
+// pages asks for one page after the other and returns the ids.
+func (d *daemon) pages(t *testing.T, path string) (ids []string, pages int) {
+	t.Helper()
+	next := path
+	for range 100 {
+		a := d.ask(t, "GET", next)
+		list := decoded[HistoryList](t, a)
+		for _, r := range list.Records {
+			ids = append(ids, r.ID)
+		}
+		pages++
+		link := a.header.Get("Link")
+		if (list.Next == "") != (link == "") {
+			t.Fatalf("next %q, Link %q", list.Next, link)
+		}
+		if list.Next == "" {
+			return ids, pages
+		}
+		at, _ := url.Parse(strings.TrimSuffix(strings.TrimPrefix(link, "<"), `>; rel="next"`))
+		if at.Query().Get("cursor") != list.Next {
+			t.Fatalf("next %q, Link %q", list.Next, link)
+		}
+		base, _ := url.Parse(path)
+		next = base.ResolveReference(at).String()
+	}
+	t.Fatalf("%s has no last page", path)
+	return nil, 0
+}
+
+// TestPagesOfHistory: page after page shows each record once, newest first, also where
+// many ended in one millisecond, and where some are under way.
+func TestPagesOfHistory(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	var want []string
+	for n := range 130 {
+		r := solvedRecord(n, "checkout", time.Duration(n/40)*time.Millisecond)
+		d.keep(t, r)
+		want = append(want, r.ID)
+		d.buyer.underWay = append(d.buyer.underWay, purchase.UnderWay{
+			Order: ofOrder(n), Identity: captcha.Identity{Type: captcha.Turnstile}, Target: "checkout", State: pool.Bought, Placed: r.Ended,
+		})
+	}
+	slices.Reverse(want)
+	for path, pages := range map[string]int{
+		"/history/site/6Le": 3, "/history/site/6Le?limit=1000": 1, "/history/tasks?status=solved&limit=13": 10, "/history/tasks?limit=129&status=solved": 2,
+		"/history/active": 3, "/history/active?limit=130": 1, "/history/tasks?status=polling&limit=7": 19,
+	} {
+		ids, n := d.pages(t, path)
+		if !slices.Equal(ids, want) || n != pages {
+			t.Errorf("%s: %d pages of %q", path, n, ids)
+		}
+	}
+	// 40 ended in each of three milliseconds from day on, and ten in the next one.
+	second := day.Add(time.Millisecond)
+	for query, n := range map[string]int{
+		"from=" + second.Format(time.RFC3339Nano):                          90,
+		"from=" + second.Add(-time.Nanosecond).Format(time.RFC3339Nano):    90,
+		"from=" + second.Add(time.Nanosecond).Format(time.RFC3339Nano):     50,
+		"to=" + second.Format(time.RFC3339Nano):                            40,
+		"to=" + second.Add(time.Nanosecond).Format(time.RFC3339Nano):       80,
+		"from=2026-01-02T04:04:05.678%2B01:00&to=2026-01-02T03:04:05.680Z": 80,
+		"from=2026-01-02&to=2026-01-03":                                    130,
+		"from=2026-01-03":                                                  0,
+		"to=2026-01-02":                                                    0,
+		"from=1970-01-01&to=9999-12-31T23:59:59Z&cursor=" + encodeCursor(history.Position{Ended: second, ID: ofOrder(45).String()}): 45,
+	} {
+		for _, path := range []string{"/history/site/6Le?limit=30&", "/history/tasks?status=solved&limit=1000&", "/history/active?limit=1000&"} {
+			if ids, _ := d.pages(t, path+query); !neighbours(want, ids) || len(ids) != n {
+				t.Errorf("%s%s: %d records, want %d: %q", path, query, len(ids), n, ids)
+			}
+		}
+	}
+	if q := d.history.lastAsked(); q.Targets != nil {
+		t.Errorf("a caller without limits asks for %v alone", q.Targets)
+	}
+}
+
+// neighbours reports whether ids are a part of want without a gap.
+func neighbours(want, ids []string) bool {
+	if len(ids) == 0 {
+		return true
+	}
+	i := slices.Index(want, ids[0])
+	return i >= 0 && i+len(ids) <= len(want) && slices.Equal(want[i:i+len(ids)], ids)
+}
+
+// TestHistoryOfADay: figures by type and by target with its owner.
+func TestHistoryOfADay(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	all := []history.Record{solvedRecord(0, "staging-signup", 0), solvedRecord(1, "checkout", 0), solvedRecord(2, "checkout", time.Second), solvedRecord(3, "/solve", 0), solvedRecord(4, "gone", 0),
+		solvedRecord(5, "checkout", 0), solvedRecord(6, "checkout", 0), solvedRecord(7, "checkout", 0), solvedRecord(8, "checkout", 0), solvedRecord(9, "checkout", 21*time.Hour)}
+	all[3].Type, all[2].Owner = captcha.Image, "other@example.com"
+	for i, how := range []history.How{history.Failed, history.Refused, history.Lost, history.Discarded} {
+		all[5+i].How = how
+	}
+	d.keep(t, all...)
+	one := `"orders":1,"solved":1,"discarded":0,"failed":0,"refused":0,"lost":0,"total_elapsed_ms":18250,"spent":0.00299}`
+	const everything = `{"date":"2026-01-02","types":[` +
+		`{"type":"image","orders":1,"solved":1,"discarded":0,"failed":0,"refused":0,"lost":0,"total_elapsed_ms":18250,"spent":0.00299},` +
+		`{"type":"recaptcha_v2","orders":8,"solved":4,"discarded":1,"failed":1,"refused":1,"lost":1,"total_elapsed_ms":91250,"spent":0.01794}],"targets":[`
+	signup := `{"target":"staging-signup","owner":"qa@example.com",` + one
+	for _, c := range []struct{ key, date, want string }{
+		{keyAll, "2026-01-02", everything +
+			`{"target":"/solve","owner":"qa@example.com",` + one +
+			`,{"target":"checkout","owner":"other@example.com",` + one +
+			`,{"target":"checkout","owner":"qa@example.com","orders":5,"solved":1,"discarded":1,"failed":1,"refused":1,"lost":1,"total_elapsed_ms":36500,"spent":0.00897}` +
+			`,{"target":"gone","owner":"qa@example.com",` + one + `,` + signup + `]}`},
+		// Figures by type would tell what others do.
+		{keyStaging, "2026-01-02", `{"date":"2026-01-02","types":null,"targets":[` + signup + `]}`},
+		{keyStaging, "2026-01-03", `{"date":"2026-01-03","types":null,"targets":[]}`},
+		{keyStatus, "2026-01-04", `{"date":"2026-01-04","types":[],"targets":[]}`},
+	} {
+		a := d.ask(t, "GET", "/history/day/"+c.date, bearer(c.key))
+		if a.status != 200 || a.body != c.want+"\n" {
+			t.Errorf("%s: %d\n%s\nwant\n%s", c.date, a.status, a.body, c.want)
+		}
+	}
+}
+
+// TestHistoryOfSomeTargets: a key that is limited to some targets sees those of the file
+// alone, whichever route it asks.
+func TestHistoryOfSomeTargets(t *testing.T) {
+	keys := append(allKeys(), allKeys()[1])
+	keys[3].Name, keys[3].SHA256, keys[3].Targets = "nobody", [32]byte{1}, []string{"other-*"}
+	d := start(t, sampleSet(keys...), nil, nil)
+	names := []string{"staging-login", "checkout", "staging-gone", "/solve", "staging-signup"}
+	for n, name := range names {
+		r := solvedRecord(n, name, time.Duration(n)*time.Second)
+		failed := r
+		failed.ID, failed.How = ofOrder(100+n).String(), history.Failed
+		d.keep(t, r, failed)
+		d.buyer.underWay = append(d.buyer.underWay, purchase.UnderWay{
+			Order: ofOrder(n), Target: name, State: pool.Unknown, Placed: r.Placed, Submitted: r.Submitted, Age: 1234567 * time.Microsecond,
+		})
+	}
+	for path, ids := range map[string][]int{
+		"/history/site/6Le": {104, 4, 100, 0}, "/history/tasks?status=error": {104, 100}, "/history/tasks?status=solved": {4, 0},
+		"/history/active": {4, 0}, "/history/tasks?status=polling": {4, 0},
+	} {
+		a := d.ask(t, "GET", path, bearer(keyStaging))
+		var got, want []string
+		for _, r := range decoded[HistoryList](t, a).Records {
+			got = append(got, r.ID)
+		}
+		for _, n := range ids {
+			want = append(want, ofOrder(n).String())
+		}
+		if !slices.Equal(got, want) || strings.Contains(a.body, "checkout") || strings.Contains(a.body, "/solve") {
+			t.Errorf("%s: %s", path, a.body)
+		}
+		if a := d.ask(t, "GET", path, bearer(keyAll)); len(decoded[HistoryList](t, a).Records) != map[bool]int{true: 10, false: 5}[strings.Contains(path, "site")] {
+			t.Errorf("%s without limits: %s", path, a.body)
+		}
+	}
+	if q := d.history.lastAsked(); q.Targets != nil && !slices.Equal(q.Targets, []string{"staging-login", "staging-signup"}) {
+		t.Errorf("asked for %q", q.Targets)
+	}
+	for n, name := range names {
+		a := d.ask(t, "GET", "/history/solve/"+ofOrder(n).String(), bearer(keyStaging))
+		if n == 0 || n == 4 {
+			if got := decoded[HistoryRecord](t, a); got.Target != name {
+				t.Errorf("%s: %s", name, a.body)
+			}
+			continue
+		}
+		checkProblem(t, name, a, 404, codeUnknownSolve, "")
+	}
+}
+
+// TestAKeyWithoutTargetsAsksNobody: where a key's patterns fit no target of the file there
+// is nothing to be asked.
+func TestAKeyWithoutTargetsAsksNobody(t *testing.T) {
+	keys := allKeys()
+	keys[1].Targets = []string{"other-*"}
+	d := start(t, sampleSet(keys...), nil, nil)
+	d.keep(t, solvedRecord(1, "other-one", 0))
+	for _, path := range []string{"/history/site/6Le", "/history/tasks?status=solved", "/history/active"} {
+		if a := d.ask(t, "GET", path, bearer(keyStaging)); a.body != `{"records":[]}`+"\n" {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+	if len(d.history.asked) != 0 {
+		t.Errorf("asked for %+v", d.history.asked)
+	}
+}
+
+// TestActive: the whole answer.
+func TestActive(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	if a := d.ask(t, "GET", "/history/active"); a.body != `{"records":[]}`+"\n" {
+		t.Errorf("of nothing: %d %s", a.status, a.body)
+	}
+	identity := captcha.Identity{Type: captcha.HCaptcha, Sitekey: "k", Pageurl: "https://a.example.com/"}
+	for i, state := range []pool.State{pool.Submitting, pool.Bought, pool.Unknown} {
+		d.buyer.underWay = append(d.buyer.underWay, purchase.UnderWay{
+			Order: ofOrder(i), Identity: identity, Target: "checkout", Owner: "qa", Provider: "solver", Task: fmt.Sprint("t", i), State: state,
+			Price: 1_000_000_000, Placed: day, Submitted: day.Add(time.Second), Age: 1234999 * time.Microsecond,
+		})
+	}
+	record := func(n int, state string) string {
+		return fmt.Sprintf(`{"id":"%s","target":"checkout","owner":"qa","type":"hcaptcha","sitekey":"k","pageurl":"https://a.example.com/","provider":"solver","task":"t%d",`+
+			`"status":"polling","state":"%s","placed_at":"2026-01-02T03:04:05.678Z","submitted_at":"2026-01-02T03:04:06.678Z","elapsed_ms":1234,"price":1}`, ofOrder(n), n, state)
+	}
+	want := `{"records":[` + record(2, "unknown") + "," + record(1, "bought") + "," + record(0, "submitting") + "]}\n"
+	for _, path := range []string{"/history/active", "/history/tasks?status=polling"} {
+		if a := d.ask(t, "GET", path); a.body != want {
+			t.Errorf("%s: %d\n%s\nwant\n%s", path, a.status, a.body, want)
+		}
+	}
+}
+
+// TestHistoryIsAskedWrongly: each mistake is told with the form that is wanted.
+func TestHistoryIsAskedWrongly(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	const moment, limit, known = "such as 2026-01-02T15:04:05Z", "a whole number from 1 to 1000", "a parameter other than from, to, limit, cursor"
+	good := encodeCursor(history.Position{Ended: day, ID: ofOrder(1).String()})
+	for query, detail := range map[string]string{
+		"from=": moment, "from=yesterday": moment, "to=2026-1-2": moment, "to=2026-02-30": moment, "from=2026-01-02T25:00:00Z": moment, "from=2026-01-02T15:04:05": moment,
+		"from=2026-01-02T15:04:05+02:00": "%2B", "to=1969-12-31": moment, "from=0001-01-01": moment, "to=9999-12-31T23:59:59-01:00": moment, "from=1767312245": moment,
+		"from=2026-01-02T5:04:05Z":      moment,
+		"from=2026-01-02&to=2026-01-02": "from must be before to", "from=2026-01-03&to=2026-01-02": "from must be before to",
+		"limit=": limit, "limit=0": limit, "limit=1001": limit, "limit=-1": limit, "limit=%2B5": limit, "limit=010": limit, "limit=5.0": limit, "limit=all": limit,
+		"cursor=": "`next`", "cursor=x": "`next`", "cursor=" + good + "=": "`next`", "cursor=" + good[1:]: "`next`", "cursor=" + good + "AA": "`next`",
+		"limit=5&limit=5": "limit was given more than once", "cursor=" + good + "&cursor=": "cursor was given more than once", "targets=a": known, "Limit=5": known, "%zz": "not well-formed",
+	} {
+		for _, path := range []string{"/history/site/6Le?", "/history/active?", "/history/tasks?status=error&", "/history/tasks?status=polling&"} {
+			a := d.ask(t, "GET", path+query)
+			checkProblem(t, path+query, a, 400, codeBadRequest, "")
+			if !strings.Contains(a.body, detail) {
+				t.Errorf("%s%s: no %q in %s", path, query, detail, a.body)
+			}
+		}
+	}
+	for path, detail := range map[string]string{
+		"/history/tasks": "solved, error or polling", "/history/tasks?status=": "solved, error or polling", "/history/tasks?status=failed": "solved, error or polling",
+		"/history/tasks?status=error&status=solved": "status was given more than once", "/history/site/6Le?status=error": known, "/history/active?status=polling": known,
+		"/history/day/2026-1-2": "/history/day/2026-01-02", "/history/day/today": "/history/day/2026-01-02", "/history/day/1969-12-31": "/history/day/2026-01-02",
+		"/history/day/2026-01-02T00:00:00Z": "/history/day/2026-01-02", "/history/day/2026-01-02?from=2026-01-02": "no parameters", "/history/solve/" + ofOrder(1).String() + "?x": "no parameters",
+	} {
+		a := d.ask(t, "GET", path)
+		checkProblem(t, path, a, 400, codeBadRequest, "")
+		if !strings.Contains(a.body, detail) {
+			t.Errorf("%s: no %q in %s", path, detail, a.body)
+		}
+	}
+	if len(d.history.asked) != 0 {
+		t.Errorf("the store was asked %+v", d.history.asked)
+	}
+}
+
+// withReason is an error that says why in another way than by its text.
+type withReason struct{ error }
+
+func (withReason) Reason() string  { return "the disk is full" }
+func (w withReason) Unwrap() error { return w.error }
+
+// TestTheHistoryIsAway: a store that does not answer is told as such, and no word of the
+// error is lost or too much; what is under way is known all the same.
+func TestTheHistoryIsAway(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	d.keep(t, solvedRecord(1, "checkout", 0))
+	paths := []string{"/history/site/6Le", "/history/tasks?status=error", "/history/day/2026-01-02", "/history/solve/" + ofOrder(1).String()}
+	for _, c := range []struct {
+		err    error
+		status int
+		code   code
+		detail string
+	}{
+		{fmt.Errorf("%w: no answer in time", history.ErrDown), 503, codeStoreDown, "the store does not answer: no answer in time"},
+		{withReason{fmt.Errorf("canary-cause: %w", history.ErrDown)}, 503, codeStoreDown, "the history cannot be read: the disk is full"},
+		{errors.New("canary-cause"), 500, codeInternal, "the daemon's log says more"},
+	} {
+		d.history.down = c.err
+		for _, path := range paths {
+			a := d.ask(t, "GET", path)
+			checkProblem(t, path, a, c.status, c.code, "")
+			if !strings.Contains(a.body, `"detail":"`+c.detail+`"`) || strings.Contains(a.body, "canary") || (a.header.Get("Retry-After") != "") != (c.status == 503) {
+				t.Errorf("%s: %v %s", path, a.header, a.body)
+			}
+		}
+		for _, path := range []string{"/history/active", "/history/tasks?status=polling"} {
+			if a := d.ask(t, "GET", path); a.status != 200 {
+				t.Errorf("%s: %d %s", path, a.status, a.body)
+			}
+		}
+	}
+	d.buyer.unlisted = pool.ErrDown
+	a := d.ask(t, "GET", "/history/active")
+	checkProblem(t, "active without redis", a, 503, codeStoreDown, "")
+	if !strings.Contains(a.body, "redis does not answer") {
+		t.Error(a.body)
+	}
+}
+
+// TestAStoreThatHangs is given up on before the answer's time is over.
+func TestAStoreThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		_, err := read(httptest.NewRequest("GET", "/", nil), func(ctx context.Context) (int, error) {
+			<-ctx.Done()
+			return 0, errors.New("the driver's own words")
+		})
+		if took := time.Since(began); !errors.Is(err, history.ErrDown) || took >= writeLimit || took < time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+		other := errors.New("at once")
+		if _, err := read(httptest.NewRequest("GET", "/", nil), func(context.Context) (int, error) { return 0, other }); !errors.Is(err, other) || errors.Is(err, history.ErrDown) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNoHistoryIsKept: with backend: none there is nothing to be read but what is under
+// way.
+func TestNoHistoryIsKept(t *testing.T) {
+	s := quietServer(true)
+	for path, status := range map[string]int{
+		"/history/site/6Le": 404, "/history/tasks?status=error": 404, "/history/tasks?status=solved": 404, "/history/day/2026-01-02": 404, "/history/solve/" + ofOrder(1).String(): 404,
+		"/history/active": 200, "/history/tasks?status=polling": 200, "/history/tasks?status=x": 400, "/history/day/x": 400, "/history/site/6Le?limit=0": 400,
+	} {
+		r := httptest.NewRequest("GET", path, nil)
+		r.Header.Set("Authorization", "Bearer "+keyAll)
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, r)
+		said := strings.Contains(w.Body.String(), `"code":"no_history"`) && strings.Contains(w.Body.String(), "no history is kept: the file says `backend: none`")
+		if w.Code != status || said != (status == 404) {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
+// keysOf are the names of a JSON object in their order, those of what it embeds too.
+func keysOf(t *testing.T, object any) (keys []string) {
+	t.Helper()
+	text, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := json.NewDecoder(strings.NewReader(string(text)))
+	_, _ = decoder.Token()
+	for decoder.More() {
+		key, _ := decoder.Token()
+		keys = append(keys, fmt.Sprint(key))
+		var value any
+		if err := decoder.Decode(&value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return keys
+}
+
+// TestHistoryAsCSV: the columns are the fields of the JSON answer, and a spreadsheet
+// takes no cell for a formula.
+func TestHistoryAsCSV(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	r, formula := solvedRecord(1, "checkout", 0), solvedRecord(2, "checkout", 0)
+	r.Owner, r.Code = "Quality, \"Assurance\"\r\nBerlin", "-1"
+	formula.Sitekey, formula.Owner, formula.Code, formula.Task, formula.Pageurl = "=cmd|' /C calc'!A0", "+1", "@x", "\tx", "\rx"
+	d.keep(t, r, formula)
+	d.buyer.underWay = []purchase.UnderWay{{Order: ofOrder(7), Identity: captcha.Identity{Sitekey: "-k"}, State: pool.Bought, Placed: day}}
+	read := func(path string) (answer, [][]string) {
+		t.Helper()
+		a := d.ask(t, "GET", path, "Accept: text/csv")
+		if a.status != 200 || a.header.Get("Content-Type") != "text/csv; charset=utf-8; header=present" || a.header.Get("Vary") != "Accept" || a.header.Get("Cache-Control") != "no-store" {
+			t.Fatalf("%s: %d %v %s", path, a.status, a.header, a.body)
+		}
+		if strings.Count(a.body, "\n") != strings.Count(a.body, "\r\n") {
+			t.Errorf("%s: a line does not end in CRLF: %q", path, a.body)
+		}
+		rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		return a, rows
+	}
+	_, rows := read("/history/solve/" + r.ID)
+	if want := []string{r.ID, "checkout", "Quality, \"Assurance\"\nBerlin", "recaptcha_v2", "6Le", "https://checkout.example.com/", "solver", "t-1", "solved", "solved", "'-1",
+		"2026-01-02T03:03:45.678Z", "2026-01-02T03:03:47.428Z", "2026-01-02T03:04:00.678Z", "2026-01-02T03:04:05.678Z", "18250", "3", "poll", "0.00299"}; len(rows) != 2 ||
+		!slices.Equal(rows[0], keysOf(t, HistoryRecord{})) || !slices.Equal(rows[1], want) {
+		t.Errorf("%q", rows)
+	}
+	_, rows = read("/history/site/" + url.PathEscape(formula.Sitekey))
+	if got := rows[1]; len(rows) != 2 || got[2] != "'+1" || got[4] != "'"+formula.Sitekey || got[5] != "'x" || got[7] != "'\tx" || got[10] != "'@x" {
+		t.Errorf("%q", rows)
+	}
+	a, rows := read("/history/tasks?status=solved&limit=1")
+	if len(rows) != 2 || rows[1][0] != formula.ID || !strings.Contains(a.header.Get("Link"), "cursor=") {
+		t.Errorf("%v %q", a.header, rows)
+	}
+	_, rows = read("/history/active")
+	if len(rows) != 2 || !slices.Equal(rows[0], keysOf(t, ActiveRecord{})) || rows[1][0] != ofOrder(7).String() || rows[1][4] != "'-k" || rows[1][9] != "bought" {
+		t.Errorf("%q", rows)
+	}
+	_, rows = read("/history/day/2026-01-02")
+	wantColumns := append([]string{"date", "type", "target", "owner"}, keysOf(t, DayFigures{})...)
+	if len(rows) != 4 || !slices.Equal(rows[0], wantColumns) ||
+		!reflect.DeepEqual(rows[1:], [][]string{
+			{"2026-01-02", "recaptcha_v2", "", "", "2", "2", "0", "0", "0", "0", "36500", "0.00598"},
+			{"2026-01-02", "", "checkout", "'+1", "1", "1", "0", "0", "0", "0", "18250", "0.00299"},
+			{"2026-01-02", "", "checkout", "Quality, \"Assurance\"\nBerlin", "1", "1", "0", "0", "0", "0", "18250", "0.00299"},
+		}) {
+		t.Errorf("%q", rows)
+	}
+	for accept, isCSV := range map[string]bool{"*/*": false, "text/*": false, "text/csv;q=0": false, "application/json, text/csv;q=0.5": false, "text/csv, application/json;q=0.5": true, "TEXT/CSV": true} {
+		a := d.ask(t, "GET", "/history/active", "Accept: "+accept)
+		if strings.HasPrefix(a.header.Get("Content-Type"), "text/csv") != isCSV {
+			t.Errorf("Accept %s: %v", accept, a.header)
+		}
+	}
+}
+
+// FuzzCursor: what is taken for a cursor is one of ours.
+func FuzzCursor(f *testing.F) {
+	good := encodeCursor(history.Position{Ended: day, ID: ofOrder(1).String()})
+	for _, seed := range []string{good, good + "=", strings.ToLower(good), "", "MS4u", "LTEuT1JERVIwMDEuMDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY", "MDAxLk8uMDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY",
+		encodeCursor(history.Position{Ended: time.UnixMilli(1 << 60), ID: ofOrder(1).String()})} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, ok := decodeCursor(text)
+		if !ok {
+			return
+		}
+		if _, known := pool.ParseRef(p.ID); !known || p.Ended.Year() < 1970 || p.Ended.Year() > 9999 || p.Ended.Location() != time.UTC || encodeCursor(p) != text {
+			t.Errorf("%q is %+v", text, p)
+		}
+	})
+}
+
+// FuzzMoment: a day or a time of RFC 3339 is the first whole millisecond from then on.
+func FuzzMoment(f *testing.F) {
+	for _, seed := range []string{"2026-01-02", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05.678901+02:00", "2026-01-02t03:04:05z", "2026-02-30", "9999-12-31T23:59:59.9999Z", "1969-12-31T23:00:00-02:00", "2026-01-02T03:04:60Z", "2026-01-02 03:04:05Z", ""} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, ok := readMoment(text)
+		if !ok {
+			return
+		}
+		want, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			want, err = time.Parse("2006-01-02", text)
+		}
+		if late := got.Sub(want); err != nil || late < 0 || late >= time.Millisecond || got.Nanosecond()%1e6 != 0 || got.Location() != time.UTC || got.Year() < 1970 || got.Year() > 9999 {
+			t.Errorf("%q is %s, want %s, %v", text, got, want, err)
+		}
+	})
+}

@@ -1,0 +1,265 @@
+package httpapi
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"poold/internal/history"
+	"poold/internal/pool"
+	"poold/internal/purchase"
+)
+
+// billionths of the currency make one.
+const billionths = 1e9
+
+// HistoryList is the answer of GET /history/site and of /history/tasks, but for those
+// under way.
+type HistoryList struct {
+	Records []HistoryRecord `json:"records"`        // newest first; never null
+	Next    string          `json:"next,omitempty"` // cursor of the next page; absent: there is none
+}
+
+// ActiveList is the answer of GET /history/active.
+type ActiveList struct {
+	Records []ActiveRecord `json:"records"`        // what was placed last first; never null
+	Next    string         `json:"next,omitempty"` // cursor of the next page; absent: there is none
+}
+
+// HistoryTask is what an order is for, and who was asked.
+type HistoryTask struct {
+	ID       string `json:"id"`
+	Target   string `json:"target"` // "/solve": an identity that no target has
+	Owner    string `json:"owner"`
+	Type     string `json:"type"`
+	Sitekey  string `json:"sitekey"` // "" where the type has none
+	Pageurl  string `json:"pageurl"` // the same
+	Provider string `json:"provider"`
+	Task     string `json:"task"`   // the provider's id; "" = none is known
+	Status   string `json:"status"` // solved | error | polling
+}
+
+// HistoryRecord is how one order ended; the answer of GET /history/solve. Times are
+// RFC 3339, UTC; "" = it did not come to that.
+type HistoryRecord struct {
+	HistoryTask
+	How         string  `json:"how"`  // solved | discarded | failed | refused | lost
+	Code        string  `json:"code"` // of the provider's error; "" = none
+	PlacedAt    string  `json:"placed_at"`
+	SubmittedAt string  `json:"submitted_at"`
+	SolvedAt    string  `json:"solved_at"` // when the token can have been solved at the earliest
+	EndedAt     string  `json:"ended_at"`
+	ElapsedMS   int64   `json:"elapsed_ms"` // from the submit to the end; 0 without a submit
+	Polls       int     `json:"polls"`      // by the replica that ended it
+	By          string  `json:"by"`         // poll | callback: what ended it; "" = neither
+	Price       float64 `json:"price"`      // of the token, in the currency of the file's prices
+}
+
+// ActiveRecord is one order under way.
+type ActiveRecord struct {
+	HistoryTask
+	State       string  `json:"state"` // submitting | bought | unknown
+	PlacedAt    string  `json:"placed_at"`
+	SubmittedAt string  `json:"submitted_at"`
+	ElapsedMS   int64   `json:"elapsed_ms"` // since the submit
+	Price       float64 `json:"price"`      // of the token, in the currency of the file's prices
+}
+
+// HistoryDay is the answer of GET /history/day.
+type HistoryDay struct {
+	Date    string      `json:"date"`    // UTC, 2006-01-02
+	Types   []DayType   `json:"types"`   // sorted; null for a key that is limited to some targets
+	Targets []DayTarget `json:"targets"` // sorted; never null
+}
+
+// DayType are the figures of a type.
+type DayType struct {
+	Type string `json:"type"`
+	DayFigures
+}
+
+// DayTarget are those of a target and who answered for it.
+type DayTarget struct {
+	Target string `json:"target"`
+	Owner  string `json:"owner"`
+	DayFigures
+}
+
+// DayFigures count the orders that ended on a day.
+type DayFigures struct {
+	Orders         int64   `json:"orders"` // all of the following
+	Solved         int64   `json:"solved"`
+	Discarded      int64   `json:"discarded"`
+	Failed         int64   `json:"failed"`
+	Refused        int64   `json:"refused"`
+	Lost           int64   `json:"lost"`
+	TotalElapsedMS int64   `json:"total_elapsed_ms"` // from submit to end, of those solved or discarded
+	Spent          float64 `json:"spent"`            // in the currency of the file's prices
+}
+
+func historyRecord(r *history.Record) HistoryRecord {
+	by := ""
+	switch {
+	case r.Callback:
+		by = "callback"
+	case r.Polls > 0:
+		by = "poll"
+	}
+	return HistoryRecord{
+		HistoryTask: HistoryTask{
+			ID: r.ID, Target: r.Target, Owner: r.Owner, Type: string(r.Type), Sitekey: r.Sitekey, Pageurl: r.Pageurl,
+			Provider: r.Provider, Task: r.Task, Status: string(r.Status()),
+		},
+		How: string(r.How), Code: r.Code, PlacedAt: stamp(r.Placed), SubmittedAt: stamp(r.Submitted),
+		SolvedAt: stamp(r.Solved), EndedAt: stamp(r.Ended), ElapsedMS: r.Elapsed().Milliseconds(), Polls: r.Polls, By: by,
+		Price: float64(r.Price) / billionths,
+	}
+}
+
+// stateWords are the states that an order under way can be listed in.
+var stateWords = map[pool.State]string{pool.Submitting: "submitting", pool.Bought: "bought", pool.Unknown: "unknown"}
+
+func activeRecord(u *purchase.UnderWay) ActiveRecord {
+	return ActiveRecord{
+		HistoryTask: HistoryTask{
+			ID: u.Order.String(), Target: u.Target, Owner: u.Owner, Type: string(u.Identity.Type), Sitekey: u.Identity.Sitekey,
+			Pageurl: u.Identity.Pageurl, Provider: u.Provider, Task: u.Task, Status: string(history.StatusPolling),
+		},
+		State: stateWords[u.State], PlacedAt: stamp(u.Placed), SubmittedAt: stamp(u.Submitted),
+		ElapsedMS: u.Age.Milliseconds(), Price: float64(u.Price) / billionths,
+	}
+}
+
+// historyDay is what a day's figures come to for who sees some targets.
+func historyDay(date time.Time, figures history.Day, sees func(target string) bool) HistoryDay {
+	day := HistoryDay{Date: date.Format(time.DateOnly), Types: []DayType{}, Targets: []DayTarget{}}
+	for kind, f := range figures.Types {
+		day.Types = append(day.Types, DayType{string(kind), dayFigures(f)})
+	}
+	for owned, f := range figures.Targets {
+		if sees(owned.Target) {
+			day.Targets = append(day.Targets, DayTarget{owned.Target, owned.Owner, dayFigures(f)})
+		}
+	}
+	slices.SortFunc(day.Types, func(a, b DayType) int { return strings.Compare(a.Type, b.Type) })
+	slices.SortFunc(day.Targets, func(a, b DayTarget) int {
+		return cmp.Or(strings.Compare(a.Target, b.Target), strings.Compare(a.Owner, b.Owner))
+	})
+	return day
+}
+
+func dayFigures(f history.Figures) DayFigures {
+	return DayFigures{
+		Orders: f.Orders(), Solved: f.Solved, Discarded: f.Discarded, Failed: f.Failed, Refused: f.Refused, Lost: f.Lost,
+		TotalElapsedMS: f.Elapsed.Milliseconds(), Spent: float64(f.Spent) / billionths,
+	}
+}
+
+// stamp formats a moment; the zero time is "".
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return string(appendTime(nil, t))
+}
+
+// The tables are what CSV shows: the names of the columns, then the rows.
+
+func (t *HistoryTask) cells() []string {
+	return []string{t.ID, t.Target, t.Owner, t.Type, t.Sitekey, t.Pageurl, t.Provider, t.Task, t.Status}
+}
+
+const taskColumns = "id,target,owner,type,sitekey,pageurl,provider,task,status"
+
+const recordColumns = taskColumns + ",how,code,placed_at,submitted_at,solved_at,ended_at,elapsed_ms,polls,by,price"
+
+func (r *HistoryRecord) cells() []string {
+	return append(r.HistoryTask.cells(), r.How, r.Code, r.PlacedAt, r.SubmittedAt, r.SolvedAt, r.EndedAt,
+		strconv.FormatInt(r.ElapsedMS, 10), strconv.Itoa(r.Polls), r.By, decimal(r.Price))
+}
+
+func (r *HistoryRecord) table() (columns string, rows [][]string) {
+	return recordColumns, [][]string{r.cells()}
+}
+
+func (l *HistoryList) table() (columns string, rows [][]string) {
+	for i := range l.Records {
+		rows = append(rows, l.Records[i].cells())
+	}
+	return recordColumns, rows
+}
+
+func (l *ActiveList) table() (columns string, rows [][]string) {
+	for i := range l.Records {
+		r := &l.Records[i]
+		rows = append(rows, append(r.HistoryTask.cells(), r.State, r.PlacedAt, r.SubmittedAt, strconv.FormatInt(r.ElapsedMS, 10), decimal(r.Price)))
+	}
+	return taskColumns + ",state,placed_at,submitted_at,elapsed_ms,price", rows
+}
+
+// table has the figures by type and those by target in one.
+func (d *HistoryDay) table() (columns string, rows [][]string) {
+	for _, t := range d.Types {
+		rows = append(rows, append([]string{d.Date, t.Type, "", ""}, t.cells()...))
+	}
+	for _, t := range d.Targets {
+		rows = append(rows, append([]string{d.Date, "", t.Target, t.Owner}, t.cells()...))
+	}
+	return "date,type,target,owner,orders,solved,discarded,failed,refused,lost,total_elapsed_ms,spent", rows
+}
+
+func (f *DayFigures) cells() (cells []string) {
+	for _, n := range []int64{f.Orders, f.Solved, f.Discarded, f.Failed, f.Refused, f.Lost, f.TotalElapsedMS} {
+		cells = append(cells, strconv.FormatInt(n, 10))
+	}
+	return append(cells, decimal(f.Spent))
+}
+
+func decimal(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+
+// respondTable answers with JSON, or with CSV where the caller asks for that.
+func respondTable(w http.ResponseWriter, r *http.Request, document any, table func() (columns string, rows [][]string)) error {
+	answerWithin(w, writeLimit)
+	w.Header()["Vary"] = varyAccept
+	if !prefers(r.Header["Accept"], "text/csv") {
+		return respondJSON(w, document)
+	}
+	body, err := encodeCSV(table())
+	if err != nil {
+		return err
+	}
+	respond(w, "text/csv; charset=utf-8; header=present", body)
+	return nil
+}
+
+// encodeCSV writes a table by RFC 4180.
+func encodeCSV(columns string, rows [][]string) ([]byte, error) {
+	var text bytes.Buffer
+	w := csv.NewWriter(&text)
+	w.UseCRLF = true
+	all := append([][]string{strings.Split(columns, ",")}, rows...)
+	for _, row := range all {
+		for i := range row {
+			row[i] = harmless(row[i])
+		}
+	}
+	if err := w.WriteAll(all); err != nil {
+		return nil, fmt.Errorf("encoding the answer: %w", err)
+	}
+	return text.Bytes(), nil
+}
+
+// harmless keeps a spreadsheet from taking a cell for a formula: what it would calculate
+// gets an apostrophe in front, which it shows as text.
+func harmless(cell string) string {
+	if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+		return "'" + cell
+	}
+	return cell
+}

@@ -1,0 +1,145 @@
+package httpapi
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"poold/internal/history"
+	"poold/internal/pool"
+)
+
+// defaultPage is how many records an answer has without ?limit=.
+const defaultPage = 50
+
+// What the parameters must be.
+const (
+	wantMoment = "must be a UTC day such as 2026-01-02, or a time in RFC 3339 such as 2026-01-02T15:04:05Z, in which a + is written as %2B; from 1970 to 9999"
+	wantCursor = "cursor must be the `next` of an answer, as it stood there"
+)
+
+var wantLimit = fmt.Sprintf("limit must be a whole number from 1 to %d", history.MostLimit)
+
+// pageQuery is what a request for a list asks for. Query.Targets is left to who knows
+// the caller.
+type pageQuery struct {
+	history.Query
+	values url.Values // as they were given
+}
+
+// covers reports whether the query finds what is at a position; of what is under way
+// that is when it was placed.
+func (q *pageQuery) covers(p history.Position) bool {
+	return !p.Ended.Before(q.From) && (q.To.IsZero() || p.Ended.Before(q.To)) &&
+		(q.Before == history.Position{} || newestFirst(q.Before, p) < 0)
+}
+
+// readPageQuery reads from, to, limit and cursor, and checks that nothing else is there
+// but the parameters of these names.
+func readPageQuery(raw string, more ...string) (pageQuery, error) {
+	values, err := readValues(raw, append([]string{"from", "to", "limit", "cursor"}, more...)...)
+	q := pageQuery{Query: history.Query{Limit: defaultPage}, values: values}
+	if err != nil {
+		return q, err
+	}
+	for _, moment := range []struct {
+		name string
+		into *time.Time
+	}{{"from", &q.From}, {"to", &q.To}} {
+		if !values.Has(moment.name) {
+			continue
+		}
+		var ok bool
+		if *moment.into, ok = readMoment(values.Get(moment.name)); !ok {
+			return q, problem(codeBadRequest, moment.name+" "+wantMoment)
+		}
+	}
+	if !q.To.IsZero() && !q.From.Before(q.To) {
+		return q, problem(codeBadRequest, "from must be before to: what ended at `to` itself is left out")
+	}
+	if values.Has("limit") {
+		text := values.Get("limit")
+		q.Limit, err = strconv.Atoi(text)
+		if err != nil || q.Limit < 1 || q.Limit > history.MostLimit || strconv.Itoa(q.Limit) != text {
+			return q, problem(codeBadRequest, wantLimit)
+		}
+	}
+	if values.Has("cursor") {
+		var ok bool
+		if q.Before, ok = decodeCursor(values.Get("cursor")); !ok {
+			return q, problem(codeBadRequest, wantCursor)
+		}
+	}
+	return q, nil
+}
+
+// readValues reads a query that may have these parameters, each once.
+func readValues(raw string, known ...string) (url.Values, error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, problem(codeBadRequest, "the query is not well-formed")
+	}
+	for name, given := range values {
+		switch {
+		case len(known) == 0:
+			return nil, problem(codeBadRequest, "there are no parameters here")
+		case !slices.Contains(known, name):
+			return nil, problem(codeBadRequest, "the query has a parameter other than "+strings.Join(known, ", "))
+		case len(given) > 1:
+			return nil, problem(codeBadRequest, name+" was given more than once")
+		}
+	}
+	return values, nil
+}
+
+// readMoment reads a day or a time. Records have whole milliseconds: between two of them
+// the later one stands for all that lies between.
+func readMoment(text string) (time.Time, bool) {
+	if day, ok := readDay(text); ok {
+		return day, true
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil || !rfc3339.MatchString(text) {
+		return time.Time{}, false
+	}
+	whole := at.UTC().Truncate(time.Millisecond)
+	if whole.Before(at) {
+		whole = whole.Add(time.Millisecond)
+	}
+	return whole, kept(whole)
+}
+
+// readDay reads a UTC day.
+func readDay(text string) (time.Time, bool) {
+	day, err := time.Parse(time.DateOnly, text)
+	return day, err == nil && kept(day)
+}
+
+// kept reports whether a store can be asked about a moment: not each of them has other
+// years.
+func kept(at time.Time) bool { return at.Year() >= 1970 && at.Year() <= 9999 }
+
+// encodeCursor makes a text of a position that needs no escapes.
+func encodeCursor(p history.Position) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.Ended.UnixMilli(), 10) + "." + p.ID))
+}
+
+// decodeCursor is the inverse; false where the text is none.
+func decodeCursor(text string) (history.Position, bool) {
+	plain, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return history.Position{}, false
+	}
+	at, id, _ := strings.Cut(string(plain), ".")
+	ms, err := strconv.ParseInt(at, 10, 64)
+	_, known := pool.ParseRef(id)
+	p := history.Position{Ended: time.UnixMilli(ms).UTC(), ID: id}
+	if err != nil || !known || !kept(p.Ended) || encodeCursor(p) != text {
+		return history.Position{}, false
+	}
+	return p, true
+}

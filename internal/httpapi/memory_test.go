@@ -1,0 +1,95 @@
+package httpapi
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/history"
+)
+
+// memoryHistory is a history.Store in memory.
+type memoryHistory struct {
+	mu      sync.Mutex
+	records []history.Record
+	asked   []history.Query
+	down    error // what each call fails with; nil = none does
+}
+
+var _ history.Store = (*memoryHistory)(nil)
+
+func (m *memoryHistory) Write(_ context.Context, batch []history.Record) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range batch {
+		if !slices.ContainsFunc(m.records, func(there history.Record) bool { return there.ID == r.ID }) {
+			m.records = append(m.records, r)
+		}
+	}
+	return m.down
+}
+
+func (m *memoryHistory) Site(_ context.Context, sitekey string, q history.Query) (history.Page, error) {
+	return m.page(q, func(r history.Record) bool { return r.Sitekey == sitekey })
+}
+
+func (m *memoryHistory) Tasks(_ context.Context, status history.Status, q history.Query) (history.Page, error) {
+	return m.page(q, func(r history.Record) bool { return r.Status() == status })
+}
+
+func (m *memoryHistory) page(q history.Query, is func(history.Record) bool) (p history.Page, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked = append(m.asked, q)
+	for _, r := range m.records {
+		at := history.Position{Ended: r.Ended, ID: r.ID}
+		switch {
+		case !is(r), q.Targets != nil && !slices.Contains(q.Targets, r.Target):
+		case r.Ended.Before(q.From), !q.To.IsZero() && !r.Ended.Before(q.To):
+		case q.Before != history.Position{} && newestFirst(q.Before, at) >= 0:
+		default:
+			p.Records = append(p.Records, r)
+		}
+	}
+	slices.SortFunc(p.Records, func(a, b history.Record) int {
+		return newestFirst(history.Position{Ended: a.Ended, ID: a.ID}, history.Position{Ended: b.Ended, ID: b.ID})
+	})
+	if p.More = len(p.Records) > q.Limit; p.More {
+		p.Records = p.Records[:q.Limit]
+	}
+	return p, m.down
+}
+
+func (m *memoryHistory) Day(_ context.Context, day time.Time) (history.Day, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := history.Day{Types: map[captcha.Type]history.Figures{}, Targets: map[history.Owned]history.Figures{}}
+	for _, r := range m.records {
+		if r.Ended.Format(time.DateOnly) == day.Format(time.DateOnly) {
+			owned := history.Owned{Target: r.Target, Owner: r.Owner}
+			d.Types[r.Type] = d.Types[r.Type].Plus(r.Figures())
+			d.Targets[owned] = d.Targets[owned].Plus(r.Figures())
+		}
+	}
+	return d, m.down
+}
+
+func (m *memoryHistory) Solve(_ context.Context, id string) (history.Record, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.records {
+		if r.ID == id {
+			return r, true, m.down
+		}
+	}
+	return history.Record{}, false, m.down
+}
+
+// lastAsked is the last query.
+func (m *memoryHistory) lastAsked() history.Query {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.asked[len(m.asked)-1]
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ type counter struct {
 	mu     sync.Mutex
 	placed int
 	bids   []purchase.Bid
+	owners []string // of the targets that orders were placed for
 	place  func() error
 }
 
@@ -33,7 +35,7 @@ func (c *counter) Admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, 
 	return &purchase.Slot{}, ctx.Err()
 }
 
-func (c *counter) Buy(context.Context, *purchase.Slot, purchase.Spec, func(purchase.Result)) error {
+func (c *counter) Buy(_ context.Context, _ *purchase.Slot, spec purchase.Spec, _ func(purchase.Result)) error {
 	if c.place != nil {
 		if err := c.place(); err != nil {
 			return err
@@ -42,6 +44,7 @@ func (c *counter) Buy(context.Context, *purchase.Slot, purchase.Spec, func(purch
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.placed++
+	c.owners = append(c.owners, spec.Owner)
 	return nil
 }
 
@@ -207,3 +210,32 @@ func TestOddStockErrorIsShown(t *testing.T) {
 
 // noOthers is for tests in which every identity has a target.
 func noOthers(captcha.ID, purchase.Result) {}
+
+// An order says who answered for its target when it was placed, also where that is
+// another one since a reload, which disturbs nobody.
+func TestOrdersNameTheOwnerOfToday(t *testing.T) {
+	buyer := &counter{}
+	withCounter(t, eye(empty), buyer, 1, func(t *testing.T, m *Manager, _ *bytes.Buffer) {
+		time.Sleep(time.Minute)
+		buyer.mu.Lock()
+		before := slices.Clone(buyer.owners)
+		buyer.owners = nil
+		buyer.mu.Unlock()
+		worker := m.workers.Load().byName["login"].worker
+		changed := target("login", 1)
+		changed.Owner = "other@example.com"
+		m.Apply(t.Context(), &targets.Set{Targets: []targets.Target{changed}})
+		time.Sleep(time.Minute)
+		buyer.mu.Lock()
+		defer buyer.mu.Unlock()
+		if owners := slices.Compact(before); !slices.Equal(owners, []string{"qa@example.com"}) {
+			t.Errorf("placed for %q", owners)
+		}
+		if owners := slices.Compact(buyer.owners); !slices.Equal(owners, []string{"other@example.com"}) {
+			t.Errorf("placed for %q after the reload", owners)
+		}
+		if m.workers.Load().byName["login"].worker != worker {
+			t.Error("another owner replaced the worker")
+		}
+	})
+}

@@ -197,6 +197,7 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buy) {
 	went := maps.Clone(old.byID)
 	var came []*handle
 	for _, t := range set.Targets {
+		owner := t.Owner
 		t = definition(t)
 		h := old.byID[t.ID]
 		// What one provider refused another one may take.
@@ -210,6 +211,7 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buy) {
 			h.ctx, h.stop = context.WithCancel(ctx)
 			came = append(came, h)
 		}
+		h.owner.Store(&owner)
 		next.byID[t.ID], next.byName[t.Name] = h, h
 	}
 	m.looker.dismiss(slices.Collect(maps.Values(went)))

@@ -55,6 +55,8 @@ type worker struct {
 	buy    buy
 	kicked atomic.Bool // something happened since the last look
 	status status      // what is shared with the orders under way and Status
+	// owner answers for the target; a new one does not replace the worker.
+	owner atomic.Pointer[string]
 
 	// Of the goroutine that takes the turn alone.
 	tracker *policy.Tracker
@@ -87,6 +89,7 @@ type rest struct {
 
 func newWorker(t targets.Target, stock Stock, buyer Buyer, buy buy, log *slog.Logger) *worker {
 	w := &worker{target: t, stock: stock, buyer: buyer, buy: buy, log: log.With("target", t.Name)}
+	w.owner.Store(&t.Owner)
 	first, interval := buyer.Pace(t.Identity.Type)
 	params := Params(t, first, interval)
 	w.tracker = policy.NewTracker(params, Windows(t))
@@ -290,7 +293,7 @@ func (w *worker) admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, e
 // spec is the target's definition as an order needs it.
 func (w *worker) spec(on terms) purchase.Spec {
 	return purchase.Spec{
-		Target: w.target.Name, Owner: w.target.Owner, Identity: w.target.Identity, ID: w.target.ID,
+		Target: w.target.Name, Owner: *w.owner.Load(), Identity: w.target.Identity, ID: w.target.ID,
 		Depth: on.depth, Margin: w.target.Margin, Lifetime: w.target.Lifetime,
 		Lead: on.lead, Shortest: on.shortest,
 		PerHour: w.target.Budget.PerHour, PerDay: w.target.Budget.PerDay,

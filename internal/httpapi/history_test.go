@@ -89,6 +89,9 @@ func TestOneSolve(t *testing.T) {
 	for _, id := range []string{ofOrder(9).String(), "a%2Fb", "ORDER001", "%00"} {
 		checkProblem(t, id, d.ask(t, "GET", "/history/solve/"+id), 404, codeUnknownSolve, "")
 	}
+	if n := len(d.history.ids); n != 6 || d.history.ids[5] != ofOrder(9).String() {
+		t.Errorf("the store was asked for %q", d.history.ids)
+	}
 }
 
 // TestSitekeysInPaths: a site key holds any printable character.

@@ -58,7 +58,7 @@ type HistoryRecord struct {
 	ElapsedMS   int64   `json:"elapsed_ms"` // from the submit to the end; 0 without a submit
 	Polls       int     `json:"polls"`      // by the replica that ended it
 	By          string  `json:"by"`         // poll | callback: what ended it; "" = neither
-	Price       float64 `json:"price"`      // of the token, in the currency of the file's prices
+	Price       float64 `json:"price"`      // of the token, in the currency of the file's prices; 0 where there was none
 }
 
 // ActiveRecord is one order under way.

@@ -15,7 +15,8 @@ type memoryHistory struct {
 	mu      sync.Mutex
 	records []history.Record
 	asked   []history.Query
-	down    error // what each call fails with; nil = none does
+	ids     []string // that Solve was asked for
+	down    error    // what each call fails with; nil = none does
 }
 
 var _ history.Store = (*memoryHistory)(nil)
@@ -79,6 +80,7 @@ func (m *memoryHistory) Day(_ context.Context, day time.Time) (history.Day, erro
 func (m *memoryHistory) Solve(_ context.Context, id string) (history.Record, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.ids = append(m.ids, id)
 	for _, r := range m.records {
 		if r.ID == id {
 			return r, true, m.down

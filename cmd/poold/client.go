@@ -63,11 +63,17 @@ func (c *client) ask(ctx context.Context, method, path, accept string, limit tim
 
 // send is ask with a body and all headers but the key.
 func (c *client) send(ctx context.Context, method, path string, header http.Header, body []byte, limit time.Duration) ([]byte, error) {
+	_, answer, err := c.exchange(ctx, method, path, header, body, limit)
+	return answer, err
+}
+
+// exchange is send that returns the answer's headers too.
+func (c *client) exchange(ctx context.Context, method, path string, header http.Header, body []byte, limit time.Duration) (http.Header, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	request.Header = header
 	if c.key != "" {
@@ -75,17 +81,17 @@ func (c *client) send(ctx context.Context, method, path string, header http.Head
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("asking the daemon: %w", err)
+		return nil, nil, fmt.Errorf("asking the daemon: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
 	if err != nil {
-		return nil, fmt.Errorf("reading the daemon's answer: %w", err)
+		return nil, nil, fmt.Errorf("reading the daemon's answer: %w", err)
 	}
 	if response.StatusCode == http.StatusOK {
-		return answer, nil
+		return response.Header, answer, nil
 	}
-	return nil, problemOf(response, answer)
+	return nil, nil, problemOf(response, answer)
 }
 
 // problemOf is an answer other than 200 as an error.

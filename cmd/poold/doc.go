@@ -3,7 +3,7 @@
 //
 // main calls run, which end-to-end tests call too. Most sub-commands have
 // a file of their own; client.go holds token, healthcheck and what the commands share
-// that ask a running daemon. The flags of solve are the fields of its request, from
+// that ask a running daemon. history.go shows what that knows of orders that ended. The flags of solve are the fields of its request, from
 // internal/targets.
 //
 // The daemon is the command serve. serve.go wires the packages together and is the

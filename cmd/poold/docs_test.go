@@ -20,7 +20,7 @@ func TestReadmeNamesFlagsAndCommands(t *testing.T) {
 	readme := string(text)
 	none := func(string) (string, bool) { return "", false }
 	flags := map[string]bool{}
-	for _, name := range []string{"serve", "check", "token", "solve", "status", "dead-letters", "simulate", "healthcheck", "schema", "version"} {
+	for _, name := range []string{"serve", "check", "token", "solve", "status", "dead-letters", "history", "simulate", "healthcheck", "schema", "version"} {
 		var out strings.Builder
 		if code := run(t.Context(), []string{name, "--help"}, none, &out, &out); code != exitDone {
 			t.Errorf("%s --help: exit %d", name, code)

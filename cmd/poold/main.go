@@ -33,7 +33,7 @@ func main() {
 type command struct {
 	name   string
 	args   []string // without the sub-command
-	word   string   // what --help calls a positional argument; "" where there are none
+	word   string   // what --help calls the positional arguments; "" where there are none
 	lookup func(string) (string, bool)
 	stdout io.Writer
 	stderr io.Writer
@@ -52,6 +52,8 @@ usage: poold [serve] [flags]            run the daemon in the foreground
        poold solve --type TYPE [flags]  solve one CAPTCHA now, through a running daemon
        poold status [--json]            show a running daemon's status
        poold dead-letters list|replay   callbacks that a running daemon could not store
+       poold history VIEW [flags]       how orders ended (site, day, tasks, solve), and which
+                                        are under way (active)
        poold simulate [flags]           replay demand against a refill policy
        poold healthcheck                ask a running daemon whether it is ready
        poold schema                     print the JSON Schema of pools.yaml
@@ -77,6 +79,7 @@ func run(ctx context.Context, args []string, lookup func(string) (string, bool),
 		"simulate":     simulate,
 		"healthcheck":  healthcheck,
 		"dead-letters": deadLetters,
+		"history":      readHistory,
 		"schema":       printSchema,
 		"version":      printVersion,
 		"help":         help,
@@ -119,7 +122,7 @@ func (c *command) parse(flags *flag.FlagSet, most int) ([]string, error) {
 	for rest := c.args; ; {
 		if err := flags.Parse(rest); errors.Is(err, flag.ErrHelp) {
 			flags.SetOutput(c.stdout)
-			_, _ = fmt.Fprintf(c.stdout, "usage: poold %s [flags]%s\n", c.name, strings.Repeat(" "+c.word, most))
+			_, _ = fmt.Fprintln(c.stdout, strings.TrimSpace("usage: poold "+c.name+" [flags] "+c.word))
 			flags.PrintDefaults()
 			return nil, err
 		} else if err != nil {

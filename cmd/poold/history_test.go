@@ -1,0 +1,196 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"poold/internal/httpapi"
+	"poold/internal/provider/simulated"
+)
+
+// someRecords is an answer with a solve and a failure, whose code a provider chose.
+const someRecords = `{"records":[
+ {"id":"O1.0123","target":"login","owner":"qa","type":"turnstile","sitekey":"k","pageurl":"https://example.com/","provider":"service","task":"t1","status":"solved","how":"solved","code":"",
+  "placed_at":"2026-01-02T03:04:05.000Z","submitted_at":"2026-01-02T03:04:05.100Z","solved_at":"2026-01-02T03:04:20.000Z","ended_at":"2026-01-02T03:04:23.350Z","elapsed_ms":18250,"polls":3,"by":"poll","price":0.00299},
+ {"id":"O2.0123","target":"/solve","type":"image","provider":"service","task":"","status":"error","how":"refused","code":"ERROR_\u001b[2J","ended_at":"2026-01-02T03:04:06.000Z"}],
+ "next":"CUR"}`
+
+func TestHistoryCommand(t *testing.T) {
+	const active = `{"records":[{"id":"O1.0123","target":"login","type":"turnstile","status":"polling","state":"bought","placed_at":"2026-01-02T03:04:05.000Z","elapsed_ms":1234,"provider":"service","task":"t1","price":0}]}`
+	const day = `{"date":"2026-01-02","types":[{"type":"turnstile","orders":7,"solved":3,"discarded":1,"failed":1,"refused":1,"lost":1,"total_elapsed_ms":73000,"spent":0.25}],
+ "targets":[{"target":"login","owner":"qa@example.com","orders":1,"refused":1}]}`
+	today := time.Now().UTC().Format(time.DateOnly)
+	for _, c := range []struct {
+		args    string
+		status  int
+		answer  string
+		code    int
+		sent    string // path and query
+		printed []string
+		never   string
+	}{
+		{"site 6Le", 200, someRecords, 0, "/history/site/6Le", []string{
+			"ENDED                     TARGET  TYPE       HOW      CODE           SECONDS  POLLS  BY    PROVIDER  TASK  PRICE    ORDER\n",
+			"2026-01-02T03:04:23.350Z  login   turnstile  solved   -              18.2     3      poll  service   t1    0.00299  O1.0123\n",
+			"2026-01-02T03:04:06.000Z  /solve  image      refused  ERROR_\\x1b[2J  0.0      0      -     service   -     -        O2.0123\n",
+			"there are more: add --cursor CUR\n",
+		}, "\x1b"},
+		{"site a/b?c%#é --limit 5 --from 2026-01-02 --to 2026-01-02T15:04:05+02:00 --cursor CUR", 200, `{"records":[]}`, 0,
+			"/history/site/a%2Fb%3Fc%25%23%C3%A9?cursor=CUR&from=2026-01-02&limit=5&to=2026-01-02T15%3A04%3A05%2B02%3A00", []string{"there are no records\n"}, "ENDED"},
+		{"site -- -k", 200, `{"records":[]}`, 0, "/history/site/-k", []string{"there are no records\n"}, ""},
+		{"--json site 6Le", 200, someRecords, 0, "/history/site/6Le", []string{someRecords}, "ENDED"},
+		{"tasks --status error", 200, someRecords, 0, "/history/tasks?status=error", []string{"ENDED", "add --cursor CUR"}, ""},
+		{"tasks --status polling", 200, active, 0, "/history/tasks?status=polling", []string{"STATE"}, "HOW"},
+		{"tasks --status polling", 200, `{"records":[]}`, 0, "/history/tasks?status=polling", []string{"there are no records\n"}, ""},
+		{"active", 200, active, 0, "/history/active", []string{
+			"PLACED                    TARGET  TYPE       STATE   SECONDS  PROVIDER  TASK  PRICE  ORDER\n",
+			"2026-01-02T03:04:05.000Z  login   turnstile  bought  1.2      service   t1    -      O1.0123\n",
+		}, "more"},
+		{"active", 200, `{"records":[]}`, 0, "/history/active", []string{"nothing is under way\n"}, ""},
+		{"day 2026-01-02", 200, day, 0, "/history/day/2026-01-02", []string{
+			"TARGET  OWNER           ORDERS  SOLVED  DISCARDED  FAILED  REFUSED  LOST  MEAN SECONDS  SPENT\n",
+			"login   qa@example.com  1       0       0          0       1        0     -             -\n\n",
+			"TYPE       OWNER  ORDERS  SOLVED",
+			"turnstile  -      7       3       1          1       1        1     18.2          0.25\n",
+		}, ""},
+		{"day", 200, `{"date":"2026-01-03","types":null,"targets":[]}`, 0, "/history/day/" + today, []string{"nothing is known to have ended on 2026-01-03 (UTC)\n"}, "TARGET"},
+		{"solve O1.0123", 200, strings.TrimSuffix(strings.SplitN(someRecords, "[\n ", 2)[1], ",\n {"+strings.SplitN(someRecords, ",\n {", 2)[1]), 0, "/history/solve/O1.0123", []string{
+			"order      O1.0123\n", "sitekey    k\n", "code       -\n", "ended      2026-01-02T03:04:23.350Z\n", "seconds    18.2\n", "price      0.00299\n",
+		}, ""},
+		{"active", 503, `{"code":"store_down","detail":"redis does not answer"}`, 1, "/history/active", []string{"store_down: redis does not answer"}, ""},
+		{"site k --limit x", 400, `{"code":"bad_request","detail":"limit must be"}`, 1, "/history/site/k?limit=x", []string{"bad_request: limit must be"}, ""},
+		{"active", 200, `<html>`, 1, "/history/active", []string{"reading the daemon's answer"}, ""},
+		{"tasks --status error", 200, `<html>`, 1, "/history/tasks?status=error", []string{"reading the daemon's answer"}, ""},
+		{"", 200, "", 2, "", []string{"needs one of site SITEKEY|day [DATE]|tasks"}, ""},
+		{"usage", 200, "", 2, "", []string{"needs one of site SITEKEY"}, ""},
+		{"site", 200, "", 2, "", []string{"site takes 1 to 1 words"}, ""},
+		{"solve", 200, "", 2, "", []string{"solve takes 1 to 1 words"}, ""},
+		{"active now", 200, "", 2, "", []string{"active takes 0 to 0 words"}, ""},
+		{"site a b", 200, "", 2, "", []string{`does not know what to do with "b"`}, ""},
+		{"tasks", 200, "", 2, "", []string{"tasks needs --status"}, ""},
+		{"active --status polling", 200, "", 2, "", []string{"active has no --status"}, ""},
+		{"day --from 2026-01-02", 200, "", 2, "", []string{"day has no --from"}, ""},
+		{"active --json --csv", 200, "", 2, "", []string{"--json or --csv"}, ""},
+		{"--help", 200, "", 0, "", []string{"usage: poold history [flags] site SITEKEY|day [DATE]|tasks --status STATUS|active|solve ID\n", "-csv", "-cursor"}, ""},
+	} {
+		var sent string
+		daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			sent = r.RequestURI
+			if r.Method != http.MethodGet || r.Header.Get("Authorization") != "Bearer key1" || r.Header.Get("Accept") != "application/json" {
+				t.Errorf("%s: %s with %v", c.args, r.Method, r.Header)
+			}
+			w.WriteHeader(c.status)
+			_, _ = io.WriteString(w, c.answer)
+		}))
+		code, stdout, stderr := runCommand(t, map[string]string{"POOLD_URL": daemon.URL, "POOLD_KEY": "key1"}, append([]string{"history"}, strings.Fields(c.args)...)...)
+		daemon.Close()
+		printed := stdout + stderr
+		if code != c.code || sent != c.sent {
+			t.Errorf("%s: exit %d, asked for %q\n%s", c.args, code, sent, printed)
+		}
+		for _, part := range c.printed {
+			if !strings.Contains(printed, part) {
+				t.Errorf("%s: no %q in\n%s", c.args, part, printed)
+			}
+		}
+		if c.never != "" && strings.Contains(printed, c.never) {
+			t.Errorf("%s: %q in\n%s", c.args, c.never, printed)
+		}
+	}
+}
+
+// The CSV goes out as it came; that there is more is said beside it.
+func TestHistoryCommandAsCSV(t *testing.T) {
+	link := `<?cursor=CUR&limit=1>; rel="next"`
+	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Accept") != "text/csv" {
+			t.Errorf("Accept %q", r.Header.Get("Accept"))
+		}
+		if link != "" {
+			w.Header().Set("Link", link)
+		}
+		_, _ = io.WriteString(w, "id,target\r\nO1,login\r\n")
+	}))
+	defer daemon.Close()
+	env := map[string]string{"POOLD_URL": daemon.URL}
+	for _, want := range []string{"there are more: add --cursor CUR\n", ""} {
+		code, stdout, stderr := runCommand(t, env, "history", "site", "k", "--csv", "--limit", "1")
+		if code != 0 || stdout != "id,target\r\nO1,login\r\n" || stderr != want {
+			t.Errorf("exit %d, %q, %q", code, stdout, stderr)
+		}
+		link = ""
+	}
+}
+
+// What is under way at the service is what every replica lists, also when the one that
+// bought it is gone; where no history is kept that is all there is.
+func TestHistoryOfARunningDaemon(t *testing.T) {
+	t.Parallel()
+	o := quick()
+	o.Median, o.Min, o.Max = time.Minute, time.Minute, time.Minute
+	w := newWorld(t, o, terms{depth: 5, timeout: "5m", provider: ", price_per_1000: 2.5", top: "history: {backend: none}"})
+	one := w.start(t)
+	two := w.start(t)
+	listed := func(p *process, args ...string) (list httpapi.ActiveList, text string) {
+		t.Helper()
+		code, stdout, stderr := runCommand(t, map[string]string{"POOLD_URL": p.url}, append([]string{"history"}, args...)...)
+		if code != 0 {
+			t.Fatalf("%v: exit %d: %s", args, code, stderr)
+		}
+		_ = json.Unmarshal([]byte(stdout), &list)
+		return list, stdout
+	}
+	sold := func() (tasks []string) {
+		for _, sale := range ledger(t, w.provider).Sales {
+			tasks = append(tasks, sale.Task)
+		}
+		slices.Sort(tasks)
+		return tasks
+	}
+	same := func(p *process) bool {
+		list, _ := listed(p, "active", "--json")
+		var tasks []string
+		for i, r := range list.Records {
+			if r.Task != "" {
+				tasks = append(tasks, r.Task)
+			}
+			if r.Target != "login" || r.Owner != "qa@example.com" || r.Type != "turnstile" || r.Sitekey != "1x00000000000000000000AA" || r.Pageurl != "https://example.com/" ||
+				r.Provider != "service" || r.Status != "polling" || r.Price != 0.0025 || r.ElapsedMS < 0 || r.ElapsedMS > 60_000 || i > 0 && list.Records[i-1].PlacedAt < r.PlacedAt {
+				t.Errorf("record %d: %+v", i, r)
+			}
+		}
+		slices.Sort(tasks)
+		return len(tasks) == 5 && slices.Equal(tasks, sold())
+	}
+	within(t, 20*time.Second, "each replica to list the five tasks", func() bool { return same(one) && same(two) })
+	one.signal(syscall.SIGKILL)
+	one.died(5 * time.Second)
+	if !same(two) {
+		list, _ := listed(two, "active", "--json")
+		t.Errorf("after the death of a replica: %+v, sold %q", list, sold())
+	}
+	_, text := listed(two, "tasks", "--status", "polling", "--csv", "--limit", "2")
+	if rows, err := csv.NewReader(strings.NewReader(text)).ReadAll(); err != nil || len(rows) != 3 || rows[0][0] != "id" || rows[1][9] != "bought" {
+		t.Errorf("%v: %q", err, text)
+	}
+	if _, text := listed(two, "active"); strings.Count(text, "bought") != 5 {
+		t.Errorf("the table: %s", text)
+	}
+	for _, args := range [][]string{{"site", "1x00000000000000000000AA"}, {"day"}, {"tasks", "--status", "solved"}, {"solve", "x"}} {
+		code, _, stderr := runCommand(t, map[string]string{"POOLD_URL": two.url}, append([]string{"history"}, args...)...)
+		if code != 1 || !strings.Contains(stderr, "no_history: no history is kept") {
+			t.Errorf("%v: exit %d: %s", args, code, stderr)
+		}
+	}
+	if totals := ledger(t, w.provider).Totals; totals.Submitted != 5 {
+		t.Errorf("reading bought something: %+v", simulated.Totals(totals))
+	}
+}

@@ -64,6 +64,14 @@ func (k keeper) health() status.HistoryHealth {
 	return k.sender
 }
 
+// reader is who answers what was kept; nil = none is.
+func (k keeper) reader() httpapi.History {
+	if k.store == nil {
+		return nil
+	}
+	return k.store
+}
+
 // readSubject reads the facts of an order for the history.
 func readSubject(facts string) (history.Subject, error) {
 	about, err := purchase.ReadAbout(facts)

@@ -155,7 +155,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	})
 	d.server = httpapi.New(httpapi.Deps{
 		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Solver: d.solver, Guests: d.store.Guests,
-		Status: d.status, Metrics: metrics, Log: d.log,
+		History: d.history.reader(), Status: d.status, Metrics: metrics, Log: d.log,
 	})
 	d.http = d.server.HTTPServer()
 	return nil

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"poold/internal/pool/redistest"
+	"poold/internal/postgres/postgrestest"
+	"poold/internal/provider/simulated"
+)
+
+// endedOrder is one of an answer of /history.
+type endedOrder struct {
+	ID, Target, Owner, Task, How, Code string
+}
+
+// dayFigures are those of a day.
+type dayFigures struct {
+	Target, Type                                      string
+	Orders, Solved, Discarded, Failed, Refused, Lost int
+}
+
+// day is what the history says of today.
+func (p *process) day() (of struct {
+	Types, Targets []dayFigures
+}) {
+	p.t.Helper()
+	getJSON(p.t, p.url+"/history/day/"+time.Now().UTC().Format(time.DateOnly), p.key, &of)
+	return of
+}
+
+// records are those of a status, page by page.
+func (p *process) records(status string) (all []endedOrder) {
+	p.t.Helper()
+	for cursor := ""; ; {
+		var page struct {
+			Records []endedOrder
+			Next    string
+		}
+		getJSON(p.t, p.url+"/history/tasks?limit=100&status="+status+cursor, p.key, &page)
+		all = append(all, page.Records...)
+		if page.Next == "" {
+			return all
+		}
+		cursor = "&cursor=" + url.QueryEscape(page.Next)
+	}
+}
+
+// Whatever becomes of orders and replicas, each order has one record, and the figures of
+// the day are those of the service's own ledger.
+func TestTheHistoryEqualsTheLedger(t *testing.T) {
+	server := postgrestest.Start(t)
+	for name, b := range map[string]struct{ redis, section func(t *testing.T) string }{
+		"redis": {},
+		"a cluster": {redis: func(t *testing.T) string {
+			return "redis://" + strings.Join(redistest.Cluster(t), ",redis://")
+		}},
+		"postgres": {section: func(t *testing.T) string {
+			return fmt.Sprintf("\nhistory: {backend: postgres, url: %q}", server.Database(t))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := quick()
+			o.FailShare = 0.3
+			with := terms{top: buying, depth: 5}
+			if b.section != nil {
+				with.top += b.section(t)
+			}
+			if b.redis != nil {
+				with.redis = b.redis(t)
+			}
+			w := newWorld(t, o, with)
+			// Each of the first two kills itself in the middle of an order.
+			replicas := []*process{w.start(t, crashAt("stored", 6)), w.start(t, crashAt("settled", 5)), w.start(t)}
+			var callers sync.WaitGroup
+			callers.Go(func() {
+				ask(t, replicas, 60, func(i int) string { return guest(fmt.Sprint("guest ", i%7)) }, noHeaders)
+			})
+			for i := range 4 {
+				callers.Go(func() {
+					for range 15 {
+						_, _, _ = replicas[2].take(t.Context(), http.DefaultClient, "login", "?wait=5s")
+						time.Sleep(time.Duration(20*i) * time.Millisecond)
+					}
+				})
+			}
+			callers.Wait()
+			living := replicas[2]
+			var books simulated.Ledger
+			equal := func() bool {
+				books = ledger(t, w.provider)
+				orders := 0
+				for _, f := range living.day().Types {
+					orders += f.Orders
+				}
+				return orders == books.Totals.Submitted
+			}
+			defer func() {
+				if t.Failed() {
+					t.Logf("sold %+v, recorded %+v", books.Totals, living.day())
+				}
+			}()
+			// What a dead replica has left is found within a minute.
+			within(t, 90*time.Second, "each task to be in the history", func() bool {
+				return living.target("login").InFlight == 0 && equal()
+			})
+			sold, failed := map[string]bool{}, map[string]bool{}
+			for _, sale := range books.Sales {
+				(map[bool]map[string]bool{true: failed, false: sold})[sale.Failed][sale.Task] = true
+			}
+			day := living.day()
+			if len(day.Types) != 1 || day.Types[0].Solved+day.Types[0].Discarded != len(sold) || day.Types[0].Failed != len(failed) || day.Types[0].Lost != 0 {
+				t.Errorf("figures %+v; %d sold, %d failed", day.Types, len(sold), len(failed))
+			}
+			for status, tasks := range map[string]map[string]bool{"solved": sold, "error": failed} {
+				for _, r := range living.records(status) {
+					if !tasks[r.Task] {
+						t.Errorf("a task that is none of the service's, or was recorded before: %+v", r)
+					}
+					delete(tasks, r.Task)
+					if r.Owner == "" || r.How == "failed" && r.Code != "ERROR_CAPTCHA_UNSOLVABLE" {
+						t.Errorf("%+v", r)
+					}
+				}
+				if len(tasks) > 0 {
+					t.Errorf("%d of the service's tasks are not recorded as %s", len(tasks), status)
+				}
+			}
+		})
+	}
+}

@@ -128,9 +128,11 @@ end
 -- What callers are answered whose order failed: their tickets are given up already.
 -- One that came after that has another arrival.
 local untold = {}
-for _, member in ipairs(told and redis.call('ZRANGE', KEYS[KEY.untold], 0, -1) or {}) do
-  local caller, answer = string.match(member, '^([^|]*|%d+)|(.*)$')
-  untold[caller or ''] = {member = member, answer = answer}
+if told then
+  for _, member in ipairs(redis.call('ZRANGE', KEYS[KEY.untold], 0, -1)) do
+    local caller, answer = string.match(member, '^([^|]*|%d+)|(.*)$')
+    untold[caller or ''] = {member = member, answer = answer}
+  end
 end
 for _, waiter in ipairs(waiters) do
   local failure = waiter.told and untold[waiter.ticket .. '|' .. waiter.arrival]

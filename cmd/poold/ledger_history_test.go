@@ -21,7 +21,7 @@ type endedOrder struct {
 
 // dayFigures are those of a day.
 type dayFigures struct {
-	Target, Type                                      string
+	Target, Type                                     string
 	Orders, Solved, Discarded, Failed, Refused, Lost int
 }
 
@@ -80,7 +80,10 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 			replicas := []*process{w.start(t, crashAt("stored", 6)), w.start(t, crashAt("settled", 5)), w.start(t)}
 			var callers sync.WaitGroup
 			callers.Go(func() {
-				ask(t, replicas, 60, func(i int) string { return guest(fmt.Sprint("guest ", i%7)) }, noHeaders)
+				c := ask(t, replicas, 60, func(i int) string { return guest(fmt.Sprint("guest-", i%7)) }, noHeaders)
+				if len(c.tokens) < 20 {
+					t.Errorf("%d of 60 guests got a token; %.3q", len(c.tokens), c.failed)
+				}
 			})
 			for i := range 4 {
 				callers.Go(func() {
@@ -99,7 +102,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 				for _, f := range living.day().Types {
 					orders += f.Orders
 				}
-				return orders == books.Totals.Submitted
+				return orders == living.balance()
 			}
 			defer func() {
 				if t.Failed() {
@@ -115,11 +118,21 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 				(map[bool]map[string]bool{true: failed, false: sold})[sale.Failed][sale.Task] = true
 			}
 			day := living.day()
-			if len(day.Types) != 1 || day.Types[0].Solved+day.Types[0].Discarded != len(sold) || day.Types[0].Failed != len(failed) || day.Types[0].Lost != 0 {
-				t.Errorf("figures %+v; %d sold, %d failed", day.Types, len(sold), len(failed))
+			if len(day.Types) != 1 {
+				t.Fatalf("figures %+v", day.Types)
+			}
+			// Of a submit that was cut by a kill nobody knows whether it was bought.
+			f := day.Types[0]
+			if lost := len(sold) + len(failed) - f.Solved - f.Discarded - f.Failed; lost < 0 || lost > f.Lost || f.Lost > 4 || f.Refused != 0 {
+				t.Errorf("figures %+v; %d sold, %d failed", f, len(sold), len(failed))
 			}
 			for status, tasks := range map[string]map[string]bool{"solved": sold, "error": failed} {
 				for _, r := range living.records(status) {
+					if r.How == "lost" {
+						delete(sold, r.Task)
+						delete(failed, r.Task)
+						continue
+					}
 					if !tasks[r.Task] {
 						t.Errorf("a task that is none of the service's, or was recorded before: %+v", r)
 					}
@@ -128,7 +141,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 						t.Errorf("%+v", r)
 					}
 				}
-				if len(tasks) > 0 {
+				if len(tasks) > f.Lost {
 					t.Errorf("%d of the service's tasks are not recorded as %s", len(tasks), status)
 				}
 			}

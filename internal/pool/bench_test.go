@@ -161,3 +161,30 @@ func BenchmarkGuests(b *testing.B) {
 	b.ReportMetric(float64(keys-keysBefore)/float64(b.N), "keys-that-expire/guest")
 	b.ReportMetric(float64(int64(heap)-int64(heapBefore))/float64(b.N), "heap-B/guest")
 }
+
+// BenchmarkLandings places and lands one order after the other, with and without their ends
+// being kept.
+func BenchmarkLandings(b *testing.B) {
+	for name, most := range map[string]int{"no history": 0, "history": 1 << 30} {
+		b.Run(name, func(b *testing.B) {
+			s := open(b, Options{Addresses: "redis://" + redistest.Server(b), Endings: most, Prefix: "landings"})
+			const facts = `{"target":"staging-login","owner":"qa@example.com","provider":"captchaai","account":"0123456789abcdef","identity":` +
+				`{"sitekey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI","pageurl":"https://staging.example.com/login"},"type":"recaptcha_v2","lifetime_ms":120000}`
+			for i := range b.N {
+				id := identity(fmt.Sprint("landings ", i%100))
+				ref := Ref{id, fmt.Sprint("o", i)}
+				if got, err := s.Place(b.Context(), Order{Ref: ref, Depth: 1 << 20, TTL: time.Minute, Facts: facts}); err != nil || !got.Placed {
+					b.Fatal(got, err)
+				}
+				if how, err := s.Settle(b.Context(), Landing{Ref: ref, Provider: "p", Value: ref.Order, Lifetime: time.Second}); err != nil || how != Ended {
+					b.Fatal(how, err)
+				}
+				if i%100 == 99 { // what a sender removes
+					for n := range 100 {
+						s.slow.Del(b.Context(), s.keys(identity(fmt.Sprint("landings ", n))).ended)
+					}
+				}
+			}
+		})
+	}
+}

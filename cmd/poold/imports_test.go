@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 	"internal/history/redisstore":    {"internal/captcha", "internal/history", "internal/pool"},
 	"internal/history/historytest":   {"internal/captcha", "internal/history"},
 	"internal/history/pgstore":       {"internal/captcha", "internal/history", "internal/postgres"},
+	"internal/history/dynamotest":    {},
 	"internal/refill":                {"internal/captcha", "internal/targets", "internal/purchase", "internal/pool", "internal/refill/policy"},
 	"internal/refill/policy":         {"internal/captcha"},
 	"internal/postgres":              {},

@@ -1,0 +1,198 @@
+package dynamotest
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Fate is what becomes of a request.
+type Fate struct {
+	// Answer is sent in place of what the server would: an error type of DynamoDB, as
+	// ThrottlingException; "" = none. A cancelled transaction has reasons.
+	Answer  string
+	Reasons []string
+	// Unprocessed is how many items of a batch the server does not get; they are answered
+	// as unprocessed.
+	Unprocessed int
+	// Before and After cut the connection: before the server has the request, or with the
+	// answer that it gave.
+	Before, After bool
+	Torn          bool          // cuts it in the middle of the answer
+	Delay         time.Duration // before anything else
+}
+
+// Proxy stands between a program and a server.
+type Proxy struct {
+	URL string
+
+	server string
+	judge  func(operation string, body []byte) Fate
+
+	mu       sync.Mutex
+	requests map[string]int
+	units    map[string]float64
+}
+
+// Through starts a proxy before a server. judge decides on each request, on one after the
+// other; nil = all go through. It ends with the test.
+func Through(t testing.TB, s *Server, judge func(operation string, body []byte) Fate) *Proxy {
+	t.Helper()
+	p := &Proxy{server: s.URL, judge: judge, requests: map[string]int{}, units: map[string]float64{}}
+	front := httptest.NewServer(p)
+	t.Cleanup(front.Close)
+	p.URL = front.URL
+	return p
+}
+
+// Requests is how many requests of an operation came.
+func (p *Proxy) Requests(operation string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.requests[operation]
+}
+
+// Units is how many capacity units an operation took, by the server's own account.
+func (p *Proxy) Units(operation string) float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.units[operation]
+}
+
+// ServeHTTP carries one request.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	fate := p.fate(operation, body)
+	select {
+	case <-time.After(fate.Delay):
+	case <-r.Context().Done():
+		return
+	}
+	if fate.Before {
+		panic(http.ErrAbortHandler)
+	}
+	if fate.Answer != "" {
+		fail(w, fate)
+		return
+	}
+	var left map[string][]json.RawMessage
+	if operation == "BatchWriteItem" && fate.Unprocessed > 0 {
+		body, left = split(body, fate.Unprocessed)
+	}
+	// Not the client's context: the server goes on where the client has gone.
+	status, header, answer, err := p.forward(r.Header, asked(operation, body))
+	if err != nil || fate.After {
+		panic(http.ErrAbortHandler)
+	}
+	p.count(operation, answer)
+	if left != nil {
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(map[string]any{"UnprocessedItems": left})
+		return
+	}
+	for name := range header {
+		w.Header().Set(name, header.Get(name))
+	}
+	if fate.Torn {
+		w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
+		answer = answer[:len(answer)/2]
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(answer)
+}
+
+// fail answers as DynamoDB does where it refuses a call.
+func fail(w http.ResponseWriter, fate Fate) {
+	answer := map[string]any{"__type": "com.amazonaws.dynamodb.v20120810#" + fate.Answer, "message": "injected"}
+	if fate.Reasons != nil {
+		var reasons []map[string]string
+		for _, code := range fate.Reasons {
+			reasons = append(reasons, map[string]string{"Code": code})
+		}
+		answer["CancellationReasons"] = reasons
+	}
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	w.WriteHeader(http.StatusBadRequest)
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// split takes the last n writes of each table out of a batch, of which one at least stays.
+func split(body []byte, n int) (rest []byte, left map[string][]json.RawMessage) {
+	var batch struct{ RequestItems map[string][]json.RawMessage }
+	if json.Unmarshal(body, &batch) != nil {
+		return body, nil
+	}
+	left = map[string][]json.RawMessage{}
+	for table, writes := range batch.RequestItems {
+		stay := max(1, len(writes)-n)
+		batch.RequestItems[table], left[table] = writes[:stay], writes[stay:]
+	}
+	rest, err := json.Marshal(batch)
+	if err != nil {
+		return body, nil
+	}
+	return rest, left
+}
+
+// fate counts a request and judges it.
+func (p *Proxy) fate(operation string, body []byte) Fate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.requests[operation]++
+	if p.judge == nil {
+		return Fate{}
+	}
+	return p.judge(operation, body)
+}
+
+func (p *Proxy) forward(header http.Header, body []byte) (int, http.Header, []byte, error) {
+	request, err := http.NewRequest(http.MethodPost, p.server, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	request.Header = header.Clone()
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	return response.StatusCode, response.Header, answer, err
+}
+
+// asked is a request that also asks what it costs. The emulator checks no signature.
+func asked(operation string, body []byte) []byte {
+	switch operation {
+	case "TransactWriteItems", "BatchWriteItem", "Query", "GetItem":
+		return append([]byte(`{"ReturnConsumedCapacity":"TOTAL",`), bytes.TrimPrefix(body, []byte("{"))...)
+	default:
+		return body
+	}
+}
+
+// count adds up what an answer says of its cost: one figure, or one for each table.
+func (p *Proxy) count(operation string, answer []byte) {
+	type consumed struct{ CapacityUnits float64 }
+	var one struct{ ConsumedCapacity consumed }
+	var each struct{ ConsumedCapacity []consumed }
+	if json.Unmarshal(answer, &one) != nil && json.Unmarshal(answer, &each) != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.units[operation] += one.ConsumedCapacity.CapacityUnits
+	for _, c := range each.ConsumedCapacity {
+		p.units[operation] += c.CapacityUnits
+	}
+}

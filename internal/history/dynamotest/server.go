@@ -1,0 +1,145 @@
+// Package dynamotest starts an emulator of DynamoDB for tests, on a free port, and what can
+// go wrong on the way to it. It keeps everything in memory. Only tests import it.
+package dynamotest
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// missing is what to do on a machine without the emulator.
+const missing = "the emulator of DynamoDB, dynoxide, is not on this machine (scripts/test installs it)"
+
+// Secret is the secret key of Credentials. It is long and rare, so that a test may look for
+// it in errors.
+const Secret = "canary-51c0ffee7d"
+
+// Server is one emulator. It stops with the test.
+type Server struct {
+	URL string
+
+	process *exec.Cmd
+	port    int
+	output  logged
+}
+
+// Start starts an emulator.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{port: freePort(t)}
+	s.URL = "http://127.0.0.1:" + strconv.Itoa(s.port)
+	s.process = exec.Command(program(t), "serve", "--host", "127.0.0.1", "--port", strconv.Itoa(s.port))
+	s.process.Stdout, s.process.Stderr = &s.output, &s.output
+	if err := s.process.Start(); err != nil {
+		t.Fatalf("%s: %v", missing, err)
+	}
+	exited := make(chan struct{})
+	go func() {
+		_ = s.process.Wait()
+		close(exited)
+	}()
+	t.Cleanup(func() {
+		_ = s.process.Process.Kill()
+		<-exited
+	})
+	for deadline := time.Now().Add(30 * time.Second); !s.serves(); time.Sleep(10 * time.Millisecond) {
+		select {
+		case <-exited:
+			t.Fatalf("the emulator of DynamoDB ended:\n%s", s.output.String())
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the emulator of DynamoDB does not start:\n%s", s.output.String())
+		}
+	}
+	return s
+}
+
+// Credentials sets those that any emulator takes, and keeps the SDK from looking for others
+// on this machine or beside it.
+func Credentials(t testing.TB) {
+	t.Helper()
+	NoCredentials(t)
+	t.Setenv("AWS_ACCESS_KEY_ID", "dynamotest")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", Secret)
+}
+
+// NoCredentials makes the environment one without any.
+func NoCredentials(t testing.TB) {
+	t.Helper()
+	for _, name := range []string{
+		"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION",
+		"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+	} {
+		t.Setenv(name, "")
+	}
+	none := filepath.Join(t.TempDir(), "none")
+	t.Setenv("AWS_CONFIG_FILE", none)
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", none)
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+}
+
+func (s *Server) serves() bool {
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)), time.Second)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}
+
+// program is the emulator's, on the path or among what the Go tool installed.
+func program(t testing.TB) string {
+	t.Helper()
+	const name = "dynoxide"
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	gopath, err := exec.Command("go", "env", "GOPATH").Output()
+	if err != nil {
+		t.Fatal(missing)
+	}
+	path, err := exec.LookPath(filepath.Join(filepath.SplitList(strings.TrimSpace(string(gopath)))[0], "bin", name))
+	if err != nil {
+		t.Fatal(missing)
+	}
+	return path
+}
+
+// freePort finds a port on which nothing listens.
+func freePort(t testing.TB) int {
+	t.Helper()
+	var config net.ListenConfig
+	l, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// logged is what a server says.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

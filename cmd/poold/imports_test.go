@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 	"internal/history/redisstore":    {"internal/captcha", "internal/history", "internal/pool"},
 	"internal/history/historytest":   {"internal/captcha", "internal/history"},
 	"internal/history/pgstore":       {"internal/captcha", "internal/history", "internal/postgres"},
+	"internal/history/dynamostore":   {"internal/captcha", "internal/history"},
 	"internal/history/dynamotest":    {},
 	"internal/refill":                {"internal/captcha", "internal/targets", "internal/purchase", "internal/pool", "internal/refill/policy"},
 	"internal/refill/policy":         {"internal/captcha"},
@@ -58,6 +59,8 @@ var livesIn = map[string][]string{
 	"github.com/prometheus/client_golang": {"internal/status", "internal/httpapi"},
 	"github.com/alicebob/miniredis/v2":    {"cmd/poold", "internal/pool/redistest"},
 	"github.com/jackc/pgx/v5":             {"internal/postgres"},
+	"github.com/aws/aws-sdk-go-v2":        {"internal/history/dynamostore"},
+	"github.com/aws/smithy-go":            {"internal/history/dynamostore"},
 	"pgregory.net/rapid":                  {"internal/ondemand/claimtest", "internal/history/historytest"},
 }
 

@@ -1,0 +1,68 @@
+package dynamostore
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"poold/internal/history"
+)
+
+const (
+	// mostWrites is how many a call may have.
+	mostWrites = 25
+	// activeFor is how long an order counts as active after its submit where nobody
+	// removes it.
+	activeFor = 10 * time.Minute
+)
+
+// writeAll does all writes, of which no two may be of the same item.
+func (s *Store) writeAll(ctx context.Context, writes []types.WriteRequest) error {
+	for refused := 0; len(writes) > 0; {
+		n := min(len(writes), mostWrites)
+		out, err := s.client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
+			RequestItems: map[string][]types.WriteRequest{s.table: writes[:n]},
+		})
+		if err != nil {
+			return err
+		}
+		left := out.UnprocessedItems[s.table]
+		writes = append(left, writes[n:]...)
+		if len(left) == 0 {
+			refused = 0
+			continue
+		}
+		refused++
+		if err := rest(ctx, refused); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PutActive shows orders as under way, from their submit on for some minutes or until they
+// are removed. Of a record its end is not read. No ID may be there twice.
+func (s *Store) PutActive(ctx context.Context, orders []history.Record) error {
+	writes := make([]types.WriteRequest, len(orders))
+	for n, r := range orders {
+		i := orderItem(r)
+		i.setKey(activePrefix+r.ID, task)
+		i.setIndex(history.StatusPolling, position(r.Submitted, r.ID))
+		i.setNumber("ttl", r.Submitted.Add(activeFor).Unix())
+		writes[n].PutRequest = &types.PutRequest{Item: i}
+	}
+	return s.down(ctx, "writing active orders", s.writeAll(ctx, writes))
+}
+
+// RemoveActive ends what PutActive began, also where it did not. No ID may be there twice.
+func (s *Store) RemoveActive(ctx context.Context, ids []string) error {
+	writes := make([]types.WriteRequest, len(ids))
+	for n, id := range ids {
+		key := item{}
+		key.setKey(activePrefix+id, task)
+		writes[n].DeleteRequest = &types.DeleteRequest{Key: key}
+	}
+	return s.down(ctx, "removing active orders", s.writeAll(ctx, writes))
+}

@@ -1,0 +1,39 @@
+package dynamostore
+
+import (
+	"fmt"
+	"testing"
+
+	"poold/internal/captcha"
+)
+
+// Write units by the emulator's own account.
+func TestCost(t *testing.T) {
+	s, proxy := through(t, nil)
+	units := func() float64 { return proxy.Units("TransactWriteItems") + proxy.Units("BatchWriteItem") }
+	for _, c := range []struct {
+		name    string
+		n, size int // records, in batches
+		targets int
+		most    float64
+	}{
+		{"a hundred of 5 targets", 1000, 100, 5, 4.4},
+		{"a hundred of 40 targets", 1000, 100, 40, 5},
+		{"twenty of 5 targets", 400, 20, 5, 6},
+		{"alone", 20, 1, 1, 8},
+	} {
+		before := units()
+		all := records(yesterday(), c.n)
+		for i := range all {
+			all[i].Target, all[i].Type = fmt.Sprint("target-", i%c.targets), captcha.Turnstile
+		}
+		for i := 0; i < c.n; i += c.size {
+			write(t, s, all[i:i+c.size]...)
+		}
+		each := (units() - before) / float64(c.n)
+		t.Logf("%s: %.2f write units a record", c.name, each)
+		if each > c.most || each < 3 {
+			t.Errorf("%s: %.2f write units a record, want at most %.1f", c.name, each, c.most)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+// Package dynamostore keeps the history in one table of Amazon DynamoDB, which other
+// programs may query too. Keys are PK and SK; the index GSI1 has the keys GSI1PK and GSI1SK
+// and shows all attributes; the attribute ttl is when an item ends, in Unix seconds.
+//
+//	PK                          SK                          one item for each
+//	SOLVE#{order}               META                        record
+//	SITE#{sitekey}              SOLVE#{timestamp}#{order}   record that has a site key
+//	STATS#{date}#shard{0..9}    TYPE#{type}                 day and type: a part of the figures
+//	STATS#{date}#shard{0..9}    TARGET#{target}#{owner}     day, target and owner: a part of them
+//	ACTIVE#{order}              TASK                        order under way
+//
+// A timestamp is the end of the order (of an active one its submit) in UTC and in
+// milliseconds, 2026-01-02T03:04:05.678Z, so that texts sort as times do. In the index are
+// the records, under STATUS#solved and STATUS#error, and the active orders, under
+// STATUS#polling, each with the sort key {timestamp}#{order}.
+//
+// A record has the attributes that record.go lists; those that say nothing are left out.
+// The figures of a day are the sum over the ten shards:
+//
+//	total_solves                records
+//	successful                  those that ended solved
+//	failed                      the others; of these are discarded, refused and lost
+//	total_elapsed               milliseconds, of those solved and discarded
+//	spent                       billionths of the currency
+//
+// # Counting once
+//
+// One transaction puts records on condition that they are new and adds to the figures of
+// their day. Where it is cancelled since some are there already, it is tried again with the
+// others. So a record moves the figures exactly when it comes into the table, whoever
+// writes it, however often, and wherever one of them crashes. The item of the site is put
+// after that, also for a record that was there already, as its writer may have crashed
+// before; it is a copy of what the table has, so that putting it twice changes nothing.
+//
+// A transaction holds 100 items. Records are sorted by day and target before they are cut
+// into transactions, so that each moves few figures. All figures of a transaction are in
+// one shard, chosen at random, so that writers seldom meet.
+//
+// # Cost
+//
+// A record of up to 1 KB takes 2 write units for itself in its transaction, 1 in the index
+// and 1 for its site. Each type, and each target with its owner, of a transaction takes 2.
+// So a record that is written alone takes 8, one of a hundred of few targets little above
+// 4. An active order takes 2 to be put and 2 to be removed.
+//
+// # Reading
+//
+// Reads are eventually consistent. DynamoDB removes what is past its ttl hours or days
+// late, so each read leaves that out. Items without the attributes that a record must have,
+// such as those of another program, are left out too.
+package dynamostore

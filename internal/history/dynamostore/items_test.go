@@ -1,0 +1,271 @@
+package dynamostore
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"poold/internal/history"
+)
+
+// Programs that know the table and nothing of us ask for the newest of a site, a day's
+// figures, the active tasks and the tasks of a status, by plain calls.
+func TestOtherProgramsReadTheTable(t *testing.T) {
+	s, _ := through(t, nil)
+	all := records(yesterday(), 60)
+	all[59].Ended = all[58].Ended // two of one millisecond
+	write(t, s, all...)
+	active := record(time.Time{}, 7)
+	active.Placed, active.Submitted = time.Now().Add(-time.Second), time.Now()
+	if err := s.PutActive(t.Context(), []history.Record{active}); err != nil {
+		t.Fatal(err)
+	}
+
+	newest := query(t, s, nil, "PK = :pk AND begins_with(SK, :prefix)",
+		map[string]string{":pk": "SITE#" + all[0].Sitekey, ":prefix": "SOLVE#"}, true, 50)
+	var order []string
+	for _, i := range newest {
+		order = append(order, strings.TrimPrefix(i.text("SK"), "SOLVE#"))
+	}
+	if !slices.IsSortedFunc(order, func(a, b string) int { return -strings.Compare(a, b) }) || len(order) != 50 {
+		t.Errorf("the newest of a site: %q", order)
+	}
+	same := all[59].Ended.Format("2006-01-02T15:04:05.000Z")
+	if !strings.HasPrefix(order[0], same+"#") || !strings.HasPrefix(order[1], same+"#") || order[0] == order[1] {
+		t.Errorf("two of one millisecond: %q", order[:2])
+	}
+
+	total, successful, failed, elapsed := int64(0), int64(0), int64(0), int64(0)
+	for shard := range 10 {
+		pk := fmt.Sprintf("STATS#%s#shard%d", yesterday().Format(time.DateOnly), shard)
+		for _, i := range query(t, s, nil, "PK = :pk AND SK = :sk", map[string]string{":pk": pk, ":sk": "TYPE#hcaptcha"}, false, 1) {
+			total += i.number("total_solves")
+			successful += i.number("successful")
+			failed += i.number("failed")
+			elapsed += i.number("total_elapsed")
+		}
+	}
+	want := dayOf(all).Types["hcaptcha"]
+	if total != want.Orders() || successful != want.Solved || failed != total-successful || elapsed != want.Elapsed.Milliseconds() || successful == 0 || failed == 0 {
+		t.Errorf("a day's figures: %d, %d, %d, %d; want %+v", total, successful, failed, elapsed, want)
+	}
+
+	polling := query(t, s, aws.String("GSI1"), "GSI1PK = :pk", map[string]string{":pk": "STATUS#polling"}, false, 10)
+	if len(polling) != 1 || polling[0].text("PK") != "ACTIVE#"+active.ID || polling[0].text("SK") != "TASK" || polling[0].text("status") != "polling" {
+		t.Errorf("active tasks: %v", polling)
+	}
+	solved := query(t, s, aws.String("GSI1"), "GSI1PK = :pk", map[string]string{":pk": "STATUS#solved"}, true, 100)
+	others := query(t, s, aws.String("GSI1"), "GSI1PK = :pk AND GSI1SK > :from",
+		map[string]string{":pk": "STATUS#error", ":from": yesterday().Format(time.DateOnly)}, true, 100)
+	if len(solved) != 20 || len(others) != 40 || others[0].text("status") != "error" || solved[0].text("SK") != "META" {
+		t.Errorf("%d solved, %d with another end", len(solved), len(others))
+	}
+}
+
+// One solve has the attributes that such programs know, and no more than it needs.
+func TestAttributes(t *testing.T) {
+	s, _ := through(t, nil)
+	r := record(yesterday(), 0)
+	refused := record(yesterday(), 4, func(r *history.Record) {
+		r.How, r.Code, r.Task, r.Sitekey, r.Submitted, r.Solved = history.Refused, "ERROR_ZERO_BALANCE", "", "", time.Time{}, time.Time{}
+	})
+	write(t, s, r, refused)
+	got := solve(t, s, r.ID)
+	for name, want := range map[string]string{
+		"PK": "SOLVE#" + r.ID, "SK": "META", "GSI1PK": "STATUS#solved", "GSI1SK": r.Ended.Format(timestamp) + "#" + r.ID,
+		"captcha_type": "recaptcha_v2", "sitekey": r.Sitekey, "pageurl": r.Pageurl, "status": "solved", "how": "solved",
+		"submitted_at": r.Submitted.Format(timestamp), "solved_at": r.Solved.Format(timestamp), "ended_at": r.Ended.Format(timestamp),
+		"project": r.Owner, "target": r.Target, "provider": r.Provider, "task": r.Task,
+	} {
+		if got.text(name) != want {
+			t.Errorf("%s is %q, want %q", name, got.text(name), want)
+		}
+	}
+	for name, want := range map[string]int64{
+		"elapsed_ms": 20123, "polls": 3, "price": 2_990_000, "ttl": r.Ended.Add(90 * 24 * time.Hour).Unix(),
+	} {
+		if got.number(name) != want {
+			t.Errorf("%s is %d, want %d", name, got.number(name), want)
+		}
+	}
+	copied := siteItem(got)
+	delete(copied, "PK")
+	delete(copied, "SK")
+	of := query(t, s, nil, "PK = :pk", map[string]string{":pk": "SITE#" + r.Sitekey}, false, 10)
+	if len(of) != 1 {
+		t.Fatalf("the site has %d items", len(of))
+	}
+	delete(of[0], "PK")
+	delete(of[0], "SK")
+	if !slices.Equal(slices.Sorted(maps.Keys(of[0])), slices.Sorted(maps.Keys(copied))) || of[0]["GSI1PK"] != nil || len(of[0]) != 18 {
+		t.Errorf("the item of the site: %v", of[0])
+	}
+	if got := solve(t, s, refused.ID); got["task"] != nil || got["sitekey"] != nil || got["submitted_at"] != nil || got.number("elapsed_ms") != 0 ||
+		got.text("status") != "error" || got.text("code") != "ERROR_ZERO_BALANCE" {
+		t.Errorf("a refused order: %v", got)
+	}
+}
+
+// solve is the item of a solve by a plain call of the SDK.
+func solve(t testing.TB, s *Store, id string) item {
+	t.Helper()
+	key := item{}
+	key.setKey("SOLVE#"+id, "META")
+	out, err := s.client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String(s.table), Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Item
+}
+
+// What is past its ttl is in the table still, and no read shows it. It counts all the same.
+func TestExpiredItemsNeverShow(t *testing.T) {
+	s, _ := through(t, nil)
+	s.keep = time.Hour
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	var expired, kept []history.Record
+	for n := range 30 {
+		expired = append(expired, record(now.Add(-time.Hour-time.Duration(n)*time.Second), 0))
+	}
+	for n := range 3 {
+		kept = append(kept, record(now.Add(-time.Hour+time.Minute+time.Duration(n)*time.Second), 0))
+	}
+	write(t, s, append(expired, kept...)...)
+	if raw := query(t, s, nil, "PK = :pk", map[string]string{":pk": "SITE#" + kept[0].Sitekey}, false, 100); len(raw) != 33 {
+		t.Fatalf("%d items, want 33", len(raw))
+	}
+	for _, q := range []history.Query{{Limit: 1}, {Limit: 3}, {Limit: 100}, {Limit: 100, From: now.Add(-2 * time.Hour)}, {Limit: 3, Targets: []string{"target-0"}}} {
+		bySite, err := s.Site(t.Context(), kept[0].Sitekey, q)
+		if err != nil || len(bySite.Records) != min(q.Limit, 3) || bySite.More != (q.Limit < 3) {
+			t.Errorf("%+v: %d of the site, more: %v, %v", q, len(bySite.Records), bySite.More, err)
+		}
+		byStatus, err := s.Tasks(t.Context(), history.StatusSolved, q)
+		if err != nil || len(byStatus.Records) != min(q.Limit, 3) || byStatus.More != (q.Limit < 3) {
+			t.Errorf("%+v: %d of the status, more: %v, %v", q, len(byStatus.Records), byStatus.More, err)
+		}
+	}
+	for _, r := range append(expired, kept...) {
+		if _, found, err := s.Solve(t.Context(), r.ID); err != nil || found != r.Ended.After(now.Add(-time.Hour)) {
+			t.Errorf("a solve of %v: %v, %v", r.Ended, found, err)
+		}
+	}
+	orders := int64(0)
+	for _, day := range []time.Time{now, now.Add(-24 * time.Hour)} { // around midnight
+		d, err := s.Day(t.Context(), day)
+		if err != nil {
+			t.Fatal(err)
+		}
+		orders += d.Types["recaptcha_v2"].Orders()
+	}
+	if orders != 33 {
+		t.Errorf("%d count, want 33", orders)
+	}
+}
+
+// A query may be finer than a millisecond, in which records end.
+func TestFinerThanAMillisecond(t *testing.T) {
+	s, _ := through(t, nil)
+	r := record(yesterday(), 0)
+	write(t, s, r)
+	for _, c := range []struct {
+		from, to time.Duration
+		want     int
+	}{{0, 1, 1}, {1, time.Second, 0}, {-1, 0, 0}, {-1, 1, 1}} {
+		page, err := s.Site(t.Context(), r.Sitekey, history.Query{From: r.Ended.Add(c.from), To: r.Ended.Add(c.to), Limit: 1})
+		if err != nil || len(page.Records) != c.want {
+			t.Errorf("from %d to %d ns: %d records, %v; want %d", c.from, c.to, len(page.Records), err, c.want)
+		}
+	}
+}
+
+// Items of other programs, and of a former one in the same table, are no records.
+func TestForeignItemsAreLeftOut(t *testing.T) {
+	s, _ := through(t, nil)
+	r := record(yesterday(), 0)
+	write(t, s, r)
+	for _, sk := range []string{"SOLVE#2026-01-02T03:04:05.678901", "SOLVE#2026-01-02T03:04:05.678Z#", "SOLVE#" + stamp(yesterday()) + "#old"} {
+		i := item{}
+		i.setKey("SITE#"+r.Sitekey, sk)
+		i.setText("status", "solved")
+		i.setNumber("ttl", time.Now().Add(time.Hour).Unix())
+		if _, err := s.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(s.table), Item: i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found := site(t, s, r.Sitekey); len(found) != 1 || found[0] != r {
+		t.Errorf("found %v", found)
+	}
+}
+
+// An active order is shown for ten minutes from its submit on, or until it is removed.
+func TestActiveOrders(t *testing.T) {
+	s, _ := through(t, nil)
+	var active []history.Record
+	var ids []string
+	submitted := time.Now().UTC().Truncate(time.Millisecond)
+	for n := range 60 {
+		active = append(active, record(time.Time{}, n, func(r *history.Record) { r.Submitted = submitted.Add(time.Duration(n)) }))
+		ids = append(ids, active[n].ID)
+	}
+	polling := func() []item {
+		return query(t, s, aws.String("GSI1"), "GSI1PK = :pk", map[string]string{":pk": "STATUS#polling"}, false, 100)
+	}
+	if err := s.PutActive(t.Context(), active); err != nil {
+		t.Fatal(err)
+	}
+	found := polling()
+	if len(found) != 60 {
+		t.Fatalf("%d are active, want 60", len(found))
+	}
+	if i := found[0]; i.number("ttl") != submitted.Add(10*time.Minute).Unix() || i["elapsed_ms"] != nil || i["how"] != nil || i.text("target") == "" {
+		t.Errorf("an active order: %v", i)
+	}
+	if err := s.RemoveActive(t.Context(), append(ids[:59:59], "never there")); err != nil {
+		t.Fatal(err)
+	}
+	if found := polling(); len(found) != 1 || found[0].text("PK") != "ACTIVE#"+ids[59] {
+		t.Errorf("%d are active, want the last one", len(found))
+	}
+}
+
+// No text keeps a record out of the table, and with it those that are sent beside it.
+func TestAnyTextIsTaken(t *testing.T) {
+	s, _ := through(t, nil)
+	for _, text := range []string{"a\x00b", "a\xffb", "\xc3", strings.Repeat("k", 2043), strings.Repeat("k", 2044), strings.Repeat("é", 5000)} {
+		r := record(yesterday(), 0, func(r *history.Record) {
+			r.Sitekey, r.Pageurl, r.Owner, r.Code, r.Provider, r.Task = text, text, text, text, text, text
+		})
+		write(t, s, r)
+		if found := site(t, s, text); len(found) != 1 || found[0].Pageurl != strings.ToValidUTF8(text, "\uFFFD") {
+			t.Errorf("%.10q: %d records", text, len(found))
+		}
+	}
+}
+
+// No two pairs of a target and an owner have one key, in one transaction and at all, and an
+// owner may be longer than a key.
+func TestOwners(t *testing.T) {
+	s, _ := through(t, nil)
+	owned := func(target, owner string) func(*history.Record) {
+		return func(r *history.Record) { r.Target, r.Owner = target, owner }
+	}
+	write(t, s, record(yesterday().Add(-24*time.Hour), 0, owned("a", "b#c")), record(yesterday().Add(-24*time.Hour), 0, owned("a#b", "c")),
+		record(yesterday().Add(-24*time.Hour), 0, owned("a%23b", "c")),
+		record(yesterday().Add(-24*time.Hour), 0, func(r *history.Record) { r.Target, r.Owner, r.Type = "", "", "" }))
+	if day, err := s.Day(t.Context(), yesterday().Add(-24*time.Hour)); err != nil || len(day.Targets) != 4 || len(day.Types) != 2 || day.Types[""].Orders() != 1 {
+		t.Errorf("%v, %v", day, err)
+	}
+	long := strings.Repeat("o", 1100)
+	a, b := record(yesterday(), 0, func(r *history.Record) { r.Owner = long + "a" }), record(yesterday(), 0, func(r *history.Record) { r.Owner = long + "b" })
+	write(t, s, a, b)
+	day, err := s.Day(t.Context(), yesterday())
+	if err != nil || len(day.Targets) != 2 || day.Targets[history.Owned{Target: a.Target, Owner: a.Owner}] != a.Figures() {
+		t.Errorf("%v, %v", day.Targets, err)
+	}
+}

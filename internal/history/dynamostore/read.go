@@ -1,0 +1,129 @@
+package dynamostore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"poold/internal/history"
+)
+
+const index = "GSI1"
+
+// afterAll sorts behind each timestamp.
+const afterAll = ":"
+
+// Site implements history.Store.
+func (s *Store) Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error) {
+	page, err := s.records(ctx, keys{pk: "PK", sk: "SK"}, siteKey(sitekey), solvePrefix, q)
+	return page, s.down(ctx, "reading the records of a site", err)
+}
+
+// Tasks implements history.Store.
+func (s *Store) Tasks(ctx context.Context, status history.Status, q history.Query) (history.Page, error) {
+	if status != history.StatusSolved && status != history.StatusError {
+		return history.Page{}, fmt.Errorf("reading the records of a status: no record has the status %q", status)
+	}
+	page, err := s.records(ctx, keys{aws.String(index), "GSI1PK", "GSI1SK"}, statusPrefix+string(status), "", q)
+	return page, s.down(ctx, "reading the records of a status", err)
+}
+
+// keys are those of the table or of an index.
+type keys struct {
+	index  *string // nil = the table
+	pk, sk string
+}
+
+// records reads the records of a partition, whose sort keys are positions behind a prefix.
+func (s *Store) records(ctx context.Context, k keys, partition, prefix string, q history.Query) (history.Page, error) {
+	var page history.Page
+	low, high := prefix+stamp(ceil(q.From)), prefix+afterAll
+	if !q.To.IsZero() {
+		high = prefix + stamp(ceil(q.To)) // the positions of that time sort behind
+	}
+	if q.Before != (history.Position{}) {
+		high = min(high, prefix+position(q.Before.Ended, q.Before.ID))
+	}
+	if low > high { // which DynamoDB refuses
+		return page, nil
+	}
+	expression, names := projection(shown...)
+	names["#pk"], names["#sk"] = k.pk, k.sk
+	pages := dynamodb.NewQueryPaginator(s.client, &dynamodb.QueryInput{
+		TableName: aws.String(s.table), IndexName: k.index, ScanIndexForward: aws.Bool(false),
+		KeyConditionExpression: aws.String("#pk = :pk AND #sk BETWEEN :low AND :high"),
+		ProjectionExpression:   aws.String(expression), ExpressionAttributeNames: names,
+		ExpressionAttributeValues: item{
+			":pk": &types.AttributeValueMemberS{Value: partition}, ":low": &types.AttributeValueMemberS{Value: low},
+			":high": &types.AttributeValueMemberS{Value: high},
+		},
+		Limit: aws.Int32(pageSize(q)),
+	})
+	now := time.Now()
+	for pages.HasMorePages() {
+		found, err := pages.NextPage(ctx)
+		if err != nil {
+			return history.Page{}, err
+		}
+		for _, i := range found.Items {
+			r, ok := item(i).record(now)
+			if !ok || r.ID == q.Before.ID || q.Targets != nil && !slices.Contains(q.Targets, r.Target) {
+				continue
+			}
+			if len(page.Records) == q.Limit {
+				page.More = true
+				return page, nil
+			}
+			page.Records = append(page.Records, r)
+		}
+	}
+	return page, nil
+}
+
+// pageSize is how many items a call reads: with the one before and the one behind those
+// wanted, and many where the wanted ones have to be looked for.
+func pageSize(q history.Query) int32 {
+	if q.Targets != nil {
+		return history.MostLimit
+	}
+	return int32(min(q.Limit, history.MostLimit) + 2) //nolint:gosec // G115: at most MostLimit and 2
+}
+
+// ceil is the first whole millisecond that is not before.
+func ceil(at time.Time) time.Time {
+	return at.Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
+}
+
+// projection is an expression that shows some attributes, with the names that it needs.
+// Each stands for itself, since many words are reserved.
+func projection(attributes ...string) (expression string, names map[string]string) {
+	names = map[string]string{}
+	for _, name := range attributes {
+		names["#"+name] = name
+	}
+	return "#" + strings.Join(attributes, ", #"), names
+}
+
+// Solve implements history.Store.
+func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, error) {
+	key := item{}
+	key.setKey(solvePrefix+id, meta)
+	expression, names := projection(shown...)
+	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: aws.String(s.table), Key: key,
+		ProjectionExpression: aws.String(expression), ExpressionAttributeNames: names,
+	})
+	if err != nil {
+		return history.Record{}, false, s.down(ctx, "reading a solve", err)
+	}
+	if r, ok := item(out.Item).record(time.Now()); ok {
+		return r, true, nil
+	}
+	return history.Record{}, false, nil
+}

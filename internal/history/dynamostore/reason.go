@@ -1,0 +1,89 @@
+package dynamostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"poold/internal/history"
+)
+
+// errNoCredentials: nothing that the SDK looks at has any.
+var errNoCredentials = errors.New("no AWS credentials are known, neither from the environment nor from the shared files or a role")
+
+// refusedCodes are what is answered to credentials that are none.
+var refusedCodes = []string{
+	"UnrecognizedClientException", "InvalidSignatureException", "IncompleteSignatureException", "InvalidClientTokenId",
+	"MissingAuthenticationTokenException", "ExpiredTokenException", "ExpiredToken",
+}
+
+// down says what was done when err came, as a history.ErrDown, or as the error of the
+// context where that has ended. The SDK's own texts hold addresses and names of accounts, so
+// none of them is passed on.
+func (s *Store) down(ctx context.Context, doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ended := ctx.Err(); ended != nil {
+		return fmt.Errorf("%s: %w: %s", doing, ended, s.reason(err))
+	}
+	return fmt.Errorf("%s: %w: %s", doing, history.ErrDown, s.reason(err))
+}
+
+func (s *Store) reason(err error) string {
+	missing, answer, unknown := (*types.ResourceNotFoundException)(nil), smithy.APIError(nil), (*net.DNSError)(nil)
+	cancelled, waited, silence := (*types.TransactionCanceledException)(nil), (*aws.RequestCanceledError)(nil), net.Error(nil)
+	switch {
+	case errors.Is(err, errNoCredentials):
+		return errNoCredentials.Error()
+	case errors.As(err, &missing):
+		return "the table " + s.table + " does not exist: poold history init makes it"
+	case busy(err), errors.Is(err, errBusy), errors.As(err, &waited):
+		return "DynamoDB is too busy"
+	case errors.As(err, &cancelled):
+		return "DynamoDB cancels the transaction (" + codes(cancelled) + ")"
+	case errors.As(err, &answer):
+		return answered(answer.ErrorCode())
+	case errors.As(err, &unknown):
+		return "the host of DynamoDB is not known"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.As(err, &silence) && silence.Timeout(), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return "no answer in time"
+	default:
+		return "the connection broke or could not be made"
+	}
+}
+
+// codes are those for which a transaction was cancelled, each once.
+func codes(cancelled *types.TransactionCanceledException) string {
+	var found []string
+	for _, r := range cancelled.CancellationReasons {
+		if c := code(r); c != "None" && !slices.Contains(found, c) {
+			found = append(found, c)
+		}
+	}
+	return strings.Join(found, ", ")
+}
+
+// answered says what a code of DynamoDB means.
+func answered(code string) string {
+	switch {
+	case slices.Contains(refusedCodes, code):
+		return "DynamoDB refuses the credentials (" + code + ")"
+	case code == "AccessDeniedException":
+		return "the credentials do not allow it (" + code + ")"
+	case code == "ValidationException":
+		return "DynamoDB refuses the call (" + code + "): where the table is of another shape, poold history init says how"
+	default:
+		return "DynamoDB answers " + code
+	}
+}

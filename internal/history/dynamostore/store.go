@@ -1,0 +1,110 @@
+package dynamostore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go/logging"
+
+	"poold/internal/history"
+)
+
+const (
+	dialLimit = 2 * time.Second
+	// callLimit is that of one attempt. A service that takes 3 s a call is slow, not dead.
+	callLimit = 5 * time.Second
+
+	// emulated is the region where an endpoint is given and no region: the SDK needs one.
+	emulated = "us-east-1"
+)
+
+// Options say which table it is.
+type Options struct {
+	Table    string        // "" = CaptchaSolves
+	Endpoint string        // of an emulator or of a private link, as http://host:port; "" = that of the region
+	Region   string        // "" = what the environment or AWS's shared files say
+	Keep     time.Duration // of a record, from its end on; 0 = 90 days
+}
+
+var _ history.Store = (*Store)(nil)
+
+// Store is a history.Store over one table. The figures of days are kept for ever.
+type Store struct {
+	client    *dynamodb.Client
+	transport *http.Transport
+	table     string
+	keep      time.Duration
+}
+
+// Open reads AWS's configuration of the environment and of the shared files, and connects
+// to nothing. The caller closes the store.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	var load []func(*config.LoadOptions) error
+	if o.Region != "" {
+		load = append(load, config.WithRegion(o.Region))
+	}
+	c, err := config.LoadDefaultConfig(ctx, load...)
+	if err != nil {
+		if missing := (config.SharedConfigProfileNotExistError{}); errors.As(err, &missing) {
+			return nil, errors.New("dynamodb: the AWS profile " + missing.Profile + " does not exist")
+		}
+		return nil, errors.New("dynamodb: AWS's configuration, in the environment or in its shared files, cannot be read")
+	}
+	if c.Region == "" {
+		if o.Endpoint == "" {
+			return nil, errors.New("dynamodb: no region is known: set the region of the history, or AWS_REGION")
+		}
+		c.Region = emulated
+	}
+	c.Credentials = told{c.Credentials}
+	s := &Store{transport: transport(), table: cmp.Or(o.Table, "CaptchaSolves"), keep: cmp.Or(o.Keep, 90*24*time.Hour)}
+	s.client = dynamodb.NewFromConfig(c, func(d *dynamodb.Options) {
+		d.HTTPClient = &http.Client{Transport: s.transport, Timeout: callLimit, CheckRedirect: stay}
+		d.Retryer = patience{}
+		d.Logger = logging.Nop{}
+		if o.Endpoint != "" {
+			d.BaseEndpoint = aws.String(o.Endpoint)
+		}
+	})
+	return s, nil
+}
+
+// Close ends the connections. Nothing may use the store at that time or later.
+func (s *Store) Close() { s.transport.CloseIdleConnections() }
+
+// transport gives up on a dead endpoint within some seconds.
+func transport() *http.Transport {
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: dialLimit}).DialContext,
+		TLSHandshakeTimeout: dialLimit,
+		MaxIdleConnsPerHost: 10,
+		IdleConnTimeout:     30 * time.Second,
+	}
+}
+
+// stay follows no redirect: a signed request is for one host.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// told is where credentials come from. It says by errNoCredentials that there are none, and
+// nothing of where it looked.
+type told struct{ aws.CredentialsProvider }
+
+func (t told) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	found, err := t.CredentialsProvider.Retrieve(ctx)
+	switch {
+	case err == nil:
+		return found, nil
+	case ctx.Err() != nil:
+		return aws.Credentials{}, ctx.Err()
+	default:
+		return aws.Credentials{}, errNoCredentials
+	}
+}

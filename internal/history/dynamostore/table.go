@@ -1,0 +1,201 @@
+package dynamostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+const (
+	ttlAttribute = "ttl"
+	tableKeys    = "PK (S), SK (S)"
+	indexKeys    = "GSI1PK (S), GSI1SK (S)"
+	// creating is how long a new table may take.
+	creating = 5 * time.Minute
+)
+
+// Check looks whether the table is there and is of the shape that the store needs. It
+// fails with a history.ErrDown where that may heal, and else names all differences.
+func (s *Store) Check(ctx context.Context) error {
+	const doing = "looking at the table"
+	table, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: aws.String(s.table)})
+	if err != nil {
+		return s.down(ctx, doing, err)
+	}
+	expiry, err := s.expiry(ctx)
+	if err != nil {
+		return s.down(ctx, doing, err)
+	}
+	differences := shape(table.Table)
+	if expiry != ttlAttribute {
+		differences = append(differences, expiryDiffers(expiry))
+	}
+	return s.differs(differences)
+}
+
+// Init makes the table, its index, its time to live and, where it is wanted, a stream of
+// new images. What is there already stays as it is; where it differs, Init changes nothing
+// and names all differences.
+func (s *Store) Init(ctx context.Context, stream bool) error {
+	if err := s.create(ctx, stream); err != nil {
+		return s.down(ctx, "making the table", err)
+	}
+	table, err := s.active(ctx)
+	if err != nil {
+		return s.down(ctx, "waiting for the table", err)
+	}
+	expiry, err := s.expiry(ctx)
+	if err != nil {
+		return s.down(ctx, "looking at the table", err)
+	}
+	differences := shape(table)
+	if b := table.BillingModeSummary; b == nil || b.BillingMode != types.BillingModePayPerRequest {
+		differences = append(differences, "its billing is provisioned, not on demand")
+	}
+	if expiry != "" && expiry != ttlAttribute {
+		differences = append(differences, expiryDiffers(expiry))
+	}
+	streams := table.StreamSpecification != nil && aws.ToBool(table.StreamSpecification.StreamEnabled)
+	if view := table.StreamSpecification; stream && streams && view.StreamViewType != types.StreamViewTypeNewImage {
+		differences = append(differences, fmt.Sprintf("its stream shows %s, not %s", view.StreamViewType, types.StreamViewTypeNewImage))
+	}
+	if len(differences) > 0 {
+		return s.differs(differences)
+	}
+	if expiry == "" {
+		if err := s.expire(ctx); err != nil {
+			return s.down(ctx, "setting the table's time to live", err)
+		}
+	}
+	if stream && !streams {
+		return s.down(ctx, "adding a stream to the table", s.addStream(ctx))
+	}
+	return nil
+}
+
+// create makes the table where there is none.
+func (s *Store) create(ctx context.Context, stream bool) error {
+	text := func(name string) types.AttributeDefinition {
+		return types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: types.ScalarAttributeTypeS}
+	}
+	schema := func(hash, sort string) []types.KeySchemaElement {
+		return []types.KeySchemaElement{
+			{AttributeName: aws.String(hash), KeyType: types.KeyTypeHash}, {AttributeName: aws.String(sort), KeyType: types.KeyTypeRange},
+		}
+	}
+	in := &dynamodb.CreateTableInput{
+		TableName: aws.String(s.table), BillingMode: types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{text("PK"), text("SK"), text("GSI1PK"), text("GSI1SK")},
+		KeySchema:            schema("PK", "SK"),
+		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{{
+			IndexName: aws.String(index), KeySchema: schema("GSI1PK", "GSI1SK"),
+			Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll},
+		}},
+	}
+	if stream {
+		in.StreamSpecification = newImages()
+	}
+	_, err := s.client.CreateTable(ctx, in)
+	if there := (*types.ResourceInUseException)(nil); errors.As(err, &there) {
+		return nil
+	}
+	return err
+}
+
+func newImages() *types.StreamSpecification {
+	return &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewImage}
+}
+
+// active waits until the table serves.
+func (s *Store) active(ctx context.Context) (*types.TableDescription, error) {
+	waiter := dynamodb.NewTableExistsWaiter(s.client, func(o *dynamodb.TableExistsWaiterOptions) {
+		o.MinDelay, o.MaxDelay = time.Second, 5*time.Second
+	})
+	out, err := waiter.WaitForOutput(ctx, &dynamodb.DescribeTableInput{TableName: aws.String(s.table)}, creating)
+	if err != nil {
+		return nil, err
+	}
+	return out.Table, nil
+}
+
+// expiry is the attribute of the table's time to live; "" = it has none.
+func (s *Store) expiry(ctx context.Context) (string, error) {
+	out, err := s.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: aws.String(s.table)})
+	if err != nil {
+		return "", err
+	}
+	switch t := out.TimeToLiveDescription; t.TimeToLiveStatus {
+	case types.TimeToLiveStatusEnabled, types.TimeToLiveStatusEnabling:
+		return aws.ToString(t.AttributeName), nil
+	default:
+		return "", nil
+	}
+}
+
+func (s *Store) expire(ctx context.Context) error {
+	_, err := s.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+		TableName:               aws.String(s.table),
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(ttlAttribute), Enabled: aws.Bool(true)},
+	})
+	return err
+}
+
+func (s *Store) addStream(ctx context.Context) error {
+	_, err := s.client.UpdateTable(ctx, &dynamodb.UpdateTableInput{TableName: aws.String(s.table), StreamSpecification: newImages()})
+	return err
+}
+
+// shape is where a table differs from what its items need.
+func shape(table *types.TableDescription) (differences []string) {
+	if keys := keyText(table.KeySchema, table.AttributeDefinitions); keys != tableKeys {
+		differences = append(differences, "its keys are "+keys+", not "+tableKeys)
+	}
+	for _, i := range table.GlobalSecondaryIndexes {
+		if aws.ToString(i.IndexName) != index {
+			continue
+		}
+		if keys := keyText(i.KeySchema, table.AttributeDefinitions); keys != indexKeys {
+			differences = append(differences, "the keys of its index "+index+" are "+keys+", not "+indexKeys)
+		}
+		if i.Projection.ProjectionType != types.ProjectionTypeAll {
+			differences = append(differences, fmt.Sprintf("its index %s shows %s of the attributes, not ALL", index, i.Projection.ProjectionType))
+		}
+		return differences
+	}
+	return append(differences, "it has no index "+index)
+}
+
+// keyText is keys as people read them, the partition's first.
+func keyText(schema []types.KeySchemaElement, definitions []types.AttributeDefinition) string {
+	kinds := map[string]types.ScalarAttributeType{}
+	for _, d := range definitions {
+		kinds[aws.ToString(d.AttributeName)] = d.AttributeType
+	}
+	var keys []string
+	for _, k := range schema {
+		name := aws.ToString(k.AttributeName)
+		keys = append(keys, fmt.Sprintf("%s (%s)", name, kinds[name]))
+	}
+	return strings.Join(keys, ", ")
+}
+
+func expiryDiffers(expiry string) string {
+	if expiry == "" {
+		return "its time to live is off"
+	}
+	return "its time to live is by " + expiry + ", not by " + ttlAttribute
+}
+
+// differs is the error of a table that is of another shape.
+func (s *Store) differs(differences []string) error {
+	if len(differences) == 0 {
+		return nil
+	}
+	return fmt.Errorf("dynamodb: the table %s is of another shape: %s", s.table, strings.Join(differences, "; "))
+}

@@ -1,0 +1,183 @@
+package dynamostore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"poold/internal/history"
+	"poold/internal/history/dynamotest"
+)
+
+// A writer dies between the transaction and the items of the sites, or with some of these
+// written. Whoever writes the records again puts what is missing, and counts nothing twice.
+func TestAWriterDiesInTheMiddle(t *testing.T) {
+	for name, dies := range map[string]dynamotest.Fate{
+		"before": {Before: true}, "after": {After: true}, "refused": {Answer: "AccessDeniedException"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var dead atomic.Bool
+			batches := 0
+			s, _ := through(t, func(operation string, _ []byte) dynamotest.Fate {
+				if operation != "BatchWriteItem" || !dead.Load() {
+					return dynamotest.Fate{}
+				}
+				if batches++; batches == 1 {
+					return dynamotest.Fate{} // 25 of them
+				}
+				return dies
+			})
+			all := records(yesterday(), 60)
+			dead.Store(true)
+			if err := s.Write(t.Context(), all); !errors.Is(err, history.ErrDown) {
+				t.Fatalf("writing: %v", err)
+			}
+			dead.Store(false)
+			if n := len(site(t, s, all[0].Sitekey)); n == 0 || n == 60 {
+				t.Errorf("%d items of the site were written", n)
+			}
+			write(t, s, append(all, record(yesterday(), 1))...)
+			if n := len(site(t, s, all[0].Sitekey)); n != 61 {
+				t.Errorf("%d items of the site, want 61", n)
+			}
+			day, err := s.Day(t.Context(), yesterday())
+			if want := dayOf(append(all, record(yesterday(), 1))); err != nil || !reflect.DeepEqual(day, want) {
+				t.Errorf("the day: %v\n%v, want\n%v", err, day, want)
+			}
+		})
+	}
+}
+
+// What is throttled, meets another transaction or is left unprocessed is waited out.
+func TestBusyIsWaitedOut(t *testing.T) {
+	for name, fate := range map[string]dynamotest.Fate{
+		"throttled":   {Answer: "ProvisionedThroughputExceededException"},
+		"slowed":      {Answer: "ThrottlingException"},
+		"limited":     {Answer: "RequestLimitExceeded"},
+		"met":         {Answer: "TransactionCanceledException", Reasons: []string{"None", "TransactionConflict"}},
+		"throttled 2": {Answer: "TransactionCanceledException", Reasons: []string{"ThrottlingError", "None"}},
+		"under way":   {Answer: "TransactionInProgressException"},
+		"unprocessed": {Unprocessed: 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const times = mostBroken + 1
+			busy := map[string]int{}
+			s, proxy := through(t, func(operation string, _ []byte) dynamotest.Fate {
+				if fate.Reasons != nil && operation != "TransactWriteItems" || fate.Unprocessed > 0 && operation != "BatchWriteItem" {
+					return dynamotest.Fate{}
+				}
+				if busy[operation]++; busy[operation] > times {
+					return dynamotest.Fate{}
+				}
+				return fate
+			})
+			all := records(yesterday(), 50)
+			write(t, s, all...)
+			if found := site(t, s, all[0].Sitekey); len(found) != 50 {
+				t.Errorf("%d of the site, want 50", len(found))
+			}
+			if day, err := s.Day(t.Context(), yesterday()); err != nil || !reflect.DeepEqual(day, dayOf(all)) {
+				t.Errorf("the day: %v, %v", day, err)
+			}
+			if _, found, err := s.Solve(t.Context(), all[0].ID); err != nil || !found {
+				t.Errorf("a solve: %v, %v", found, err)
+			}
+			if fate.Reasons == nil && proxy.Requests("BatchWriteItem") <= times || fate.Unprocessed == 0 && proxy.Requests("TransactWriteItems") <= times {
+				t.Errorf("%d transactions, %d batches", proxy.Requests("TransactWriteItems"), proxy.Requests("BatchWriteItem"))
+			}
+		})
+	}
+}
+
+// Who is throttled for ever rests longer and longer, and gives up after some seconds, or
+// with the context.
+func TestThrottledForEver(t *testing.T) {
+	for name, fate := range map[string]dynamotest.Fate{
+		"throttled": {Answer: "ProvisionedThroughputExceededException"}, "unprocessed": {Unprocessed: 25},
+	} {
+		s, proxy := through(t, func(string, []byte) dynamotest.Fate { return fate })
+		for _, limit := range []time.Duration{time.Second, time.Minute} {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			began := time.Now()
+			err := s.Write(ctx, records(yesterday(), history.MostBatch))
+			took := time.Since(began)
+			cancel()
+			if !strings.HasSuffix(err.Error(), "DynamoDB is too busy") || errors.Is(err, history.ErrDown) != (limit == time.Minute) ||
+				errors.Is(err, context.DeadlineExceeded) != (limit == time.Second) {
+				t.Errorf("%s: within %v: %v", name, limit, err)
+			}
+			if took > min(limit+time.Second, mostBusy*longestRest) {
+				t.Errorf("%s: within %v: ended after %v", name, limit, took)
+			}
+		}
+		if n := proxy.Requests("TransactWriteItems") + proxy.Requests("BatchWriteItem"); n < mostBusy || n > mostBusy+20 {
+			t.Errorf("%s: %d requests", name, n)
+		}
+	}
+}
+
+// A record that is there stays as it is, also in the item of its site.
+func TestTheFirstWordStands(t *testing.T) {
+	s, _ := through(t, nil)
+	r := record(yesterday(), 0)
+	write(t, s, r)
+	other := record(yesterday().Add(time.Hour), 1, func(o *history.Record) { o.ID, o.Identity, o.Sitekey = r.ID, r.Identity, r.Sitekey })
+	write(t, s, other, record(yesterday(), 2))
+	if found := site(t, s, r.Sitekey); len(found) != 2 || found[0] != r && found[1] != r {
+		t.Errorf("of the site: %v", found)
+	}
+}
+
+// An answer that breaks off in the middle is asked for again.
+func TestTornAnswers(t *testing.T) {
+	torn := map[string]int{}
+	s, _ := through(t, func(operation string, _ []byte) dynamotest.Fate {
+		torn[operation]++
+		return dynamotest.Fate{Torn: torn[operation] < mostBroken}
+	})
+	all := records(yesterday(), 20)
+	write(t, s, all...)
+	if found := site(t, s, all[0].Sitekey); len(found) != 20 {
+		t.Errorf("%d of the site, want 20", len(found))
+	}
+	if day, err := s.Day(t.Context(), yesterday()); err != nil || !reflect.DeepEqual(day, dayOf(all)) {
+		t.Errorf("the day: %v, %v", day, err)
+	}
+}
+
+// A service that takes 3 s a call is used.
+func TestASlowService(t *testing.T) {
+	s, _ := through(t, func(operation string, _ []byte) dynamotest.Fate {
+		if operation == "TransactWriteItems" {
+			return dynamotest.Fate{Delay: 3 * time.Second}
+		}
+		return dynamotest.Fate{}
+	})
+	write(t, s, records(yesterday(), 20)...)
+}
+
+// The SDK gives each transaction a token, so that one whose answer was lost is done once
+// and needs no second look.
+func TestALostAnswer(t *testing.T) {
+	lost := 0
+	s, proxy := through(t, func(operation string, body []byte) dynamotest.Fate {
+		if operation == "TransactWriteItems" && bytes.Contains(body, []byte("ClientRequestToken")) {
+			lost++
+			return dynamotest.Fate{After: lost < mostBroken}
+		}
+		return dynamotest.Fate{}
+	})
+	all := records(yesterday(), 20)
+	write(t, s, all...)
+	if n := proxy.Requests("TransactWriteItems"); n != mostBroken {
+		t.Errorf("%d transactions, want %d", n, mostBroken)
+	}
+	if day, err := s.Day(t.Context(), yesterday()); err != nil || !reflect.DeepEqual(day, dayOf(all)) {
+		t.Errorf("the day: %v, %v", day, err)
+	}
+}

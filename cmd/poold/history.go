@@ -56,6 +56,9 @@ var historyViews = map[string]historyView{
 
 // readHistory prints how orders ended, or which are under way, as a running daemon knows.
 func readHistory(ctx context.Context, c *command) error {
+	if len(c.args) > 0 && c.args[0] == "init" {
+		return initHistory(ctx, c)
+	}
 	flags := newFlags(c)
 	connect := clientFlags(flags, c)
 	asJSON := flags.Bool("json", false, "print the daemon's answer itself")
@@ -67,7 +70,7 @@ func readHistory(ctx context.Context, c *command) error {
 		"limit":  flags.String("limit", "", "at most so many, 1 to 1000; default 50"),
 		"cursor": flags.String("cursor", "", "go on behind an answer that had more"),
 	}
-	c.word = "site SITEKEY|day [DATE]|tasks --status STATUS|active|solve ID"
+	c.word = "site SITEKEY|day [DATE]|tasks --status STATUS|active|solve ID|init"
 	words, err := c.parse(flags, 2)
 	if err != nil {
 		return err

@@ -79,7 +79,7 @@ func TestHistoryCommand(t *testing.T) {
 		{"active --status polling", 200, "", 2, "", []string{"active has no --status"}, ""},
 		{"day --from 2026-01-02", 200, "", 2, "", []string{"day has no --from"}, ""},
 		{"active --json --csv", 200, "", 2, "", []string{"--json or --csv"}, ""},
-		{"--help", 200, "", 0, "", []string{"usage: poold history [flags] site SITEKEY|day [DATE]|tasks --status STATUS|active|solve ID\n", "-csv", "-cursor"}, ""},
+		{"--help", 200, "", 0, "", []string{"usage: poold history [flags] site SITEKEY|day [DATE]|tasks --status STATUS|active|solve ID|init\n", "-csv", "-cursor"}, ""},
 	} {
 		var sent string
 		daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"time"
 
 	"poold/internal/history"
+	"poold/internal/history/dynamostore"
 	"poold/internal/history/pgstore"
 	"poold/internal/history/redisstore"
 	"poold/internal/httpapi"
@@ -48,12 +52,46 @@ func openHistory(ctx context.Context, wanted targets.History, store *pool.Store,
 		}
 		kept := pgstore.New(db, pgstore.Options{Log: log, Keep: wanted.Keep})
 		k.store, k.close, k.runs = kept, db.Close, append(k.runs, kept.Run)
+	case targets.HistoryDynamoDB:
+		table, err := openTable(ctx, wanted, log)
+		if err != nil {
+			return k, err
+		}
+		k.store, k.close = table, table.Close
 	default:
 		k.store = redisstore.New(store.Archive, wanted.Keep)
 	}
 	k.sender = history.NewSender(store.Endings, k.store, readSubject, log)
 	k.runs = append(k.runs, k.sender.Run)
 	return k, nil
+}
+
+// tableLimit is how long the start waits for DynamoDB to tell of its table.
+const tableLimit = 5 * time.Second
+
+// openTable opens the DynamoDB table that the file names. One that cannot be looked at is
+// no error: it may come later; one of another shape is.
+func openTable(ctx context.Context, wanted targets.History, log *slog.Logger) (*dynamostore.Store, error) {
+	table, err := dynamostore.Open(ctx, tableOptions(wanted))
+	if err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	limited, cancel := context.WithTimeout(ctx, tableLimit)
+	defer cancel()
+	err = table.Check(limited)
+	switch {
+	case err == nil:
+	case errors.Is(err, history.ErrDown), limited.Err() != nil:
+		log.Warn("the table of the history cannot be looked at", "err", err)
+	default:
+		table.Close()
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	return table, nil
+}
+
+func tableOptions(wanted targets.History) dynamostore.Options {
+	return dynamostore.Options{Table: wanted.Table, Endpoint: wanted.Endpoint, Region: wanted.Region, Keep: wanted.Keep}
 }
 
 // health is who says how it is written; nil = none is kept.

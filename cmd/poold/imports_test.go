@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 		"internal/purchase", "internal/ondemand", "internal/refill", "internal/refill/policy", "internal/status"},
 	"cmd/poold": {"internal/captcha", "internal/targets", "internal/provider", "internal/provider/simulated",
 		"internal/pool", "internal/purchase", "internal/ondemand", "internal/ondemand/pgclaims", "internal/postgres",
-		"internal/history", "internal/history/redisstore", "internal/history/pgstore",
+		"internal/history", "internal/history/redisstore", "internal/history/pgstore", "internal/history/dynamostore",
 		"internal/refill", "internal/refill/policy", "internal/status", "internal/httpapi"},
 	"bench/baselines": {},
 }

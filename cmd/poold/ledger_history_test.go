@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"poold/internal/history/dynamotest"
 	"poold/internal/pool/redistest"
 	"poold/internal/postgres/postgrestest"
 	"poold/internal/provider/simulated"
@@ -51,17 +55,34 @@ func (p *process) records(status string) (all []endedOrder) {
 	}
 }
 
+// initHistory runs the command that prepares the store.
+func (w *world) initHistory(t *testing.T, env []string) {
+	t.Helper()
+	command := exec.Command(binary, "history", "init", "--config", w.config)
+	command.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
+	if out, err := command.CombinedOutput(); err != nil || !regexp.MustCompile(`ready|nothing is to be prepared`).Match(out) {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
 // Whatever becomes of orders and replicas, each order has one record, and the figures of
 // the day are those of the service's own ledger.
 func TestTheHistoryEqualsTheLedger(t *testing.T) {
-	server := postgrestest.Start(t)
-	for name, b := range map[string]struct{ redis, section func(t *testing.T) string }{
+	server, emulator := postgrestest.Start(t), dynamotest.Start(t)
+	credentials := []string{"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=" + dynamotest.Secret}
+	for name, b := range map[string]struct {
+		redis, section func(t *testing.T) string
+		env            []string
+	}{
 		"redis": {},
 		"a cluster": {redis: func(t *testing.T) string {
 			return "redis://" + strings.Join(redistest.Cluster(t), ",redis://")
 		}},
 		"postgres": {section: func(t *testing.T) string {
 			return fmt.Sprintf("\nhistory: {backend: postgres, url: %q}", server.Database(t))
+		}},
+		"dynamodb": {env: credentials, section: func(*testing.T) string {
+			return fmt.Sprintf("\nhistory: {backend: dynamodb, table: Solves, endpoint: %q}", emulator.URL)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,8 +97,13 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 				with.redis = b.redis(t)
 			}
 			w := newWorld(t, o, with)
+			for range 2 { // the second one changes nothing
+				w.initHistory(t, b.env)
+			}
 			// Each of the first two kills itself in the middle of an order.
-			replicas := []*process{w.start(t, crashAt("stored", 6)), w.start(t, crashAt("settled", 5)), w.start(t)}
+			replicas := []*process{
+				w.start(t, append(b.env, crashAt("stored", 6))...), w.start(t, append(b.env, crashAt("settled", 5))...), w.start(t, b.env...),
+			}
 			var callers sync.WaitGroup
 			callers.Go(func() {
 				c := ask(t, replicas, 60, func(i int) string { return guest(fmt.Sprint("guest-", i%7)) }, noHeaders)

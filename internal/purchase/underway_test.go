@@ -60,6 +60,9 @@ func TestOrdersUnderWayAreListed(t *testing.T) {
 		if len(list) != 3 {
 			t.Errorf("%d are under way: %+v", len(list), list)
 		}
+		if here, err := s.buyer.UnderWay(t.Context()); err != nil || len(here) != 3 {
+			t.Errorf("where the provider is listed: %+v, %v", here, err)
+		}
 		for _, step := range []string{"look places", "look find"} {
 			s.stock.away(step)
 			if list, err := elsewhere.buyer.UnderWay(t.Context()); !errors.Is(err, pool.ErrDown) || list != nil {

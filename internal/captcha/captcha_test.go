@@ -155,3 +155,15 @@ func TestSecretsDoNotPrint(t *testing.T) {
 		t.Errorf("an empty secret prints as %q", got)
 	}
 }
+
+// Each type has at most one name of its site.
+func TestSite(t *testing.T) {
+	for want, i := range map[string]Identity{
+		"key": {Type: Turnstile, Sitekey: "key"}, "gt": {Type: GeeTest, GT: "gt", Challenge: "x"},
+		"id": {Type: GeeTestV4, CaptchaID: "id"}, "": {Type: Image},
+	} {
+		if got := i.Site(); got != want {
+			t.Errorf("%s: %q, want %q", i.Type, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package captcha
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -87,6 +88,10 @@ const (
 
 // ID names an identity in Redis keys and on the wire: 32 lower-case hex digits.
 type ID string
+
+// Site is what names the site at the vendor: its site key, gt or captcha_id; "" for a
+// picture.
+func (i Identity) Site() string { return cmp.Or(i.Sitekey, i.GT, i.CaptchaID) }
 
 // ID hashes the identity. Equal identities have equal IDs on every replica and
 // in every version: a change of this function abandons all stock.

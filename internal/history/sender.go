@@ -191,7 +191,7 @@ func (s *Sender) sendBatch(ctx context.Context, orders []pool.EndedOrder) error 
 	for _, order := range orders {
 		r, err := s.record(order)
 		if err != nil { // what can be told of it is told
-			s.log.Error("the facts of an order cannot be read", "order", order.Ref.String(), "err", err)
+			s.log.Error("the facts of an order cannot be read", "order", order.String(), "err", err)
 		}
 		records = append(records, r)
 	}
@@ -234,8 +234,8 @@ func (s *Sender) record(o pool.EndedOrder) (Record, error) {
 		about.Provider = o.Provider
 	}
 	r := Record{
-		ID: o.Ref.String(), Identity: o.Identity, Target: about.Target, Owner: about.Owner,
-		Type: about.Identity.Type, Sitekey: about.Identity.Sitekey, Pageurl: about.Identity.Pageurl,
+		ID: o.String(), Identity: o.Identity, Target: about.Target, Owner: about.Owner,
+		Type: about.Identity.Type, Sitekey: about.Identity.Site(), Pageurl: about.Identity.Pageurl,
 		Provider: about.Provider, Task: o.Task, How: How(o.How), Code: o.Code,
 		Placed: o.Placed, Submitted: o.Submitted, Solved: o.Solved, Ended: o.Ended,
 		Polls: o.Polls, Callback: o.Callback, Price: o.Price,

@@ -128,7 +128,7 @@ var stateWords = map[pool.State]string{pool.Submitting: "submitting", pool.Bough
 func activeRecord(u *purchase.UnderWay) ActiveRecord {
 	return ActiveRecord{
 		HistoryTask: HistoryTask{
-			ID: u.Order.String(), Target: u.Target, Owner: u.Owner, Type: string(u.Identity.Type), Sitekey: u.Identity.Sitekey,
+			ID: u.Order.String(), Target: u.Target, Owner: u.Owner, Type: string(u.Identity.Type), Sitekey: u.Identity.Site(),
 			Pageurl: u.Identity.Pageurl, Provider: u.Provider, Task: u.Task, Status: string(history.StatusPolling),
 		},
 		State: stateWords[u.State], PlacedAt: stamp(u.Placed), SubmittedAt: stamp(u.Submitted),
@@ -198,7 +198,7 @@ func (l *HistoryList) table() (columns string, rows [][]string) {
 func (l *ActiveList) table() (columns string, rows [][]string) {
 	for i := range l.Records {
 		r := &l.Records[i]
-		rows = append(rows, append(r.HistoryTask.cells(), r.State, r.PlacedAt, r.SubmittedAt, strconv.FormatInt(r.ElapsedMS, 10), decimal(r.Price)))
+		rows = append(rows, append(r.cells(), r.State, r.PlacedAt, r.SubmittedAt, strconv.FormatInt(r.ElapsedMS, 10), decimal(r.Price)))
 	}
 	return taskColumns + ",state,placed_at,submitted_at,elapsed_ms,price", rows
 }

@@ -227,7 +227,7 @@ func TestAnOrderForEachCallWhateverFails(t *testing.T) {
 		w.service.with(func() { w.service.share, w.service.spread = 0.4, 3*time.Second })
 		var a answers
 		for range 200 {
-			a.call(t.Context(), w.replicas[rand.IntN(3)], 1, request("x")) //nolint:gosec // G404: a test
+			a.call(t.Context(), w.replicas[rand.IntN(3)], 1, request("x"))
 			time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
 		}
 		a.calls.Wait()

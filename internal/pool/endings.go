@@ -64,17 +64,18 @@ func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, most int) ([]Ended
 	_, _ = pipe.Exec(ctx) // each answer has its own error
 	var all []EndedOrder
 	var failed error
-	for i, answer := range answers {
+	for i, id := range ids {
+		answer := answers[i]
 		if answer.Err() != nil {
 			failed = down(answer.Err())
 			continue
 		}
 		for _, member := range answer.Val() {
 			line, _ := member.Member.(string)
-			o, err := readEnded(ids[i], line, int64(member.Score))
+			o, err := readEnded(id, line, int64(member.Score))
 			if err != nil {
 				s.log.Error("the end of an order cannot be read, and is dropped", "err", err)
-				s.slow.ZRem(ctx, s.keys(ids[i]).ended, line)
+				s.slow.ZRem(ctx, s.keys(id).ended, line)
 				continue
 			}
 			all = append(all, o)

@@ -32,7 +32,7 @@ func must(t *testing.T, s *Store, records ...history.Record) {
 // status, by ID, and in the figures of their days.
 func shown(t *testing.T, s *Store, records ...history.Record) (site, tasks, solves int, orders int64) {
 	t.Helper()
-	site, tasks = len(read(t, s, records[0].Sitekey)), 0
+	site = len(read(t, s, records[0].Sitekey))
 	page, err := s.Tasks(t.Context(), history.StatusSolved, history.Query{Limit: history.MostLimit})
 	if err != nil {
 		t.Fatal(err)

@@ -83,7 +83,11 @@ func testEachEndIsKept(t *testing.T, o Options) {
 	time.Sleep(50 * time.Millisecond)
 	look(t, s, id) // purges
 
+	lines := s.slow.ZCard(t.Context(), s.keys(id).ended).Val()
 	orders := ends(t, s, id)
+	if lines != int64(len(orders)) {
+		t.Errorf("%d of %d lines can be read", len(orders), lines)
+	}
 	got := map[string]string{}
 	for _, e := range orders {
 		if got[e.Order] != "" {

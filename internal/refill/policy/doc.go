@@ -49,5 +49,6 @@
 // adaptive target's would be and let go of after an hour without a request; that of an
 // adaptive target is a ladder of fixed depths, and the adaptive policy at higher
 // prices: these know what the target knows, and say what its hit rate needs (need.go).
-// They order nothing. A shadow and a Simulation are made of the same replays (replay.go).
+// They order nothing. A shadow and a Simulation are made of the same replays (replay.go);
+// what the other way of refilling gives in a Simulation is in other.go.
 package policy

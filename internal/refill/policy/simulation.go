@@ -68,6 +68,7 @@ type Simulation struct {
 	Concurrency int           // most orders at once
 	Wait        time.Duration // that a request waits for a token; 0 = it is lost at once
 	Arrivals    []float64     // seconds from the start, ascending
+	Length      float64       // seconds that the demand goes on; at least to the last arrival
 	Warm        []Warm        // windows; the start is a Monday, 00:00 UTC
 	Seed        uint64
 	// Progress, if set, is called now and then with the share that is done.
@@ -94,6 +95,10 @@ type Result struct {
 	PeakStock       int     `json:"peak_stock"`
 	PeakHeld        int     `json:"peak_held"`    // stock + orders - callers waiting
 	StaleServed     int     `json:"stale_served"` // handed out after their usable life: always 0
+
+	// Of a Simulation alone, with the night that its Length has before and after.
+	BoughtADay float64 `json:"-"`
+	BoughtEach float64 `json:"-"` // per token served; 0 = none was
 }
 
 const (
@@ -107,13 +112,15 @@ const (
 var epoch = time.Date(2001, time.September, 10, 0, 0, 0, 0, time.UTC)
 
 // Run replays the demand, from the first arrival (with warm windows from second 0)
-// to 600 s after the last. The same Simulation gives the same Result. It ends early
-// with the error of ctx.
+// to 600 s after the last. A Length that is longer goes on in silence, for BoughtADay and
+// BoughtEach alone: a fixed depth buys at night too. BoughtADay is counted over the Length,
+// and what lands later is left out. The same Simulation gives the same Result. It ends
+// early with the error of ctx.
 func (s Simulation) Run(ctx context.Context) (Result, error) {
 	if len(s.Arrivals) == 0 {
 		return Result{}, nil
 	}
-	begin := s.Arrivals[0]
+	begin, last := s.Arrivals[0], s.Arrivals[len(s.Arrivals)-1]
 	if len(s.Warm) > 0 {
 		begin = 0 // a window may come before the first request
 	}
@@ -122,9 +129,13 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 	r.windows = &calendar{windows: s.Warm}
 	random := rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // G404: a model, and repeatable
 	r.solve = func(at float64) (float64, bool) { return s.Solves.Draw(random, inSeconds(at)) }
-	steps := 0
+	length := max(s.Length, last, afterLast)
+	steps, bought := 0, 0 // bought: within the length
 	until := func(limit float64) error {
 		for r.step(limit) {
+			if r.now < begin+length {
+				bought = r.result.Bought
+			}
 			if steps++; steps%progressEvery > 0 {
 				continue
 			}
@@ -143,10 +154,18 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 		}
 		r.request(at, s.Wait > 0)
 	}
-	if err := until(s.Arrivals[len(s.Arrivals)-1] + afterLast); err != nil {
+	if err := until(last + afterLast); err != nil {
 		return Result{}, err
 	}
-	return r.finish(), nil
+	result := r.finish()
+	if err := until(begin + length); err != nil {
+		return Result{}, err
+	}
+	result.BoughtADay = float64(bought) / length * daySeconds
+	if result.Served > 0 {
+		result.BoughtEach = float64(r.result.Bought) / float64(result.Served)
+	}
+	return result, nil
 }
 
 // Draw draws a solve that was placed so long after the start.

@@ -30,10 +30,12 @@ type row struct {
 	Depth    int     `json:"depth"`
 	MaxWaste float64 `json:"max_waste,omitempty"` // adaptive only
 	policy.Result
+	*Money
 }
 
-// compare runs fixed depths and the adaptive policy on the same demand.
-func compare(ctx context.Context, base policy.Simulation, bar *bar) ([]row, error) {
+// compare runs fixed depths and the adaptive policy on the same demand; per1000 is what
+// 1000 solves cost.
+func compare(ctx context.Context, base policy.Simulation, per1000 float64, bar *bar) ([]row, error) {
 	prices := slices.Clone(comparePrices)
 	if !slices.Contains(prices, base.Params.MaxWaste) {
 		prices = append(prices, base.Params.MaxWaste)
@@ -41,24 +43,19 @@ func compare(ctx context.Context, base policy.Simulation, bar *bar) ([]row, erro
 	slices.Sort(prices)
 	var rows []row
 	runs := len(compareDepths) + len(prices)
-	try := func(kind targets.Refill, k policy.Params) error {
-		k.Adaptive = kind == targets.RefillAdaptive
-		one := base
-		one.Params = k
+	try := func(one policy.Simulation) error {
 		done := len(rows)
 		one.Progress = func(share float64) { bar.show((float64(done) + share) / float64(runs)) }
 		result, err := one.Run(ctx)
-		r := row{Refill: string(kind), Depth: k.Depth, Result: result}
-		if k.Adaptive {
-			r.MaxWaste = k.MaxWaste
+		r := row{Refill: string(targets.RefillFixed), Depth: one.Params.Depth, Result: result, Money: newMoney(result, per1000)}
+		if one.Params.Adaptive {
+			r.Refill, r.MaxWaste = string(targets.RefillAdaptive), one.Params.MaxWaste
 		}
 		rows = append(rows, r)
 		return err
 	}
 	for _, depth := range compareDepths {
-		k := base.Params
-		k.Depth, k.Min = depth, 0
-		if err := try(targets.RefillFixed, k); err != nil {
+		if err := try(base.Fixed(depth)); err != nil {
 			return nil, err
 		}
 		if n := len(rows); n > 2 && rows[n-3].Misses-rows[n-1].Misses <= rows[n-1].Requests/notWorth {
@@ -66,12 +63,7 @@ func compare(ctx context.Context, base policy.Simulation, bar *bar) ([]row, erro
 		}
 	}
 	for _, price := range prices {
-		k := base.Params
-		k.MaxWaste = price
-		if !k.Adaptive {
-			k.Depth = max(k.Depth, base.Concurrency) // its depth is no limit
-		}
-		if err := try(targets.RefillAdaptive, k); err != nil {
+		if err := try(base.Adaptive(price)); err != nil {
 			return nil, err
 		}
 	}

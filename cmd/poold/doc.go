@@ -3,8 +3,10 @@
 //
 // main calls run, which end-to-end tests call too. Most sub-commands have
 // a file of their own; client.go holds token, healthcheck and what the commands share
-// that ask a running daemon. history.go shows what that knows of orders that ended. The flags of solve are the fields of its request, from
-// internal/targets.
+// that ask a running daemon. history.go shows what that knows of orders that ended.
+// simulate.go is one simulated run, compare.go several side by side, verdict.go what a run
+// costs, and what the other way of refilling would give. The flags of solve are the fields
+// of its request, from internal/targets.
 //
 // The daemon is the command serve. serve.go wires the packages together and is the
 // place to see who gives what to whom; lifecycle.go starts and stops it in stages;

@@ -23,6 +23,7 @@ const (
 	defaultConcurrency = 64
 	mostConcurrency    = 10000
 	mostWait           = time.Hour
+	mostPrice          = 1e6 // of 1000 solves, as in pools.yaml
 	// modelLength is how long a demand model runs where nobody says.
 	modelLength = 24 * time.Hour
 )
@@ -39,6 +40,7 @@ type simulation struct {
 	params                        policy.Params
 	warm                          []policy.Warm // of the target
 	seed                          uint64
+	price                         float64 // of 1000 solves; 0 = none is known
 	json, compare                 bool
 	plot                          string
 }
@@ -65,6 +67,7 @@ func simulationFlags(flags *flag.FlagSet, c *command) *simulation {
 	flags.Float64Var(&s.params.MaxWaste, "max-waste", 0, "adaptive: spare tokens to save one caller a wait (default the target's, else 3)")
 	flags.DurationVar(&s.params.IdleAfter, "idle-after", 0, "no demand for this long: fall to --min; 0 = never (default the target's)")
 	flags.Uint64Var(&s.seed, "seed", 1, "of what is drawn at random; the same one gives the same answer")
+	flags.Float64Var(&s.price, "price", 0, "of 1000 solves, in any currency; 0 = say no money (default price_per_1000 of the target's provider)")
 	flags.BoolVar(&s.json, "json", false, "answer as JSON")
 	flags.BoolVar(&s.compare, "compare", false, "fixed depths and the adaptive policy side by side")
 	flags.StringVar(&s.plot, "plot", "", "write hit rate against waste to an SVG `file`: fixed depths as a line, adaptive as points")
@@ -87,19 +90,9 @@ func simulate(ctx context.Context, c *command) error {
 	bar := newBar(c.stderr)
 	defer bar.clear()
 	if !s.compare && s.plot == "" {
-		base.Progress = bar.show
-		result, err := base.Run(ctx)
-		if err != nil {
-			return err
-		}
-		need, err := base.Need(ctx, result)
-		bar.clear()
-		if err != nil {
-			return err
-		}
-		return printResult(c.stdout, result, need, s.json)
+		return s.runOne(ctx, base, bar, c.stdout)
 	}
-	rows, err := compare(ctx, base, bar)
+	rows, err := compare(ctx, base, s.price, bar)
 	bar.clear()
 	if err != nil {
 		return err
@@ -110,6 +103,33 @@ func simulate(ctx context.Context, c *command) error {
 		}
 	}
 	return printRows(c.stdout, rows, s.json)
+}
+
+// runOne prints what comes of the one run, as text with a verdict.
+func (s *simulation) runOne(ctx context.Context, base policy.Simulation, bar *bar, w io.Writer) error {
+	base.Progress = bar.show
+	result, err := base.Run(ctx)
+	if err != nil {
+		return err
+	}
+	need, err := base.Need(ctx, result)
+	if err != nil {
+		return err
+	}
+	if s.json {
+		bar.clear()
+		return printJSON(w, struct {
+			policy.Result
+			Need *policy.Need `json:"hit_rate_needs,omitempty"`
+			*Money
+		}{result, need, newMoney(result, s.price)})
+	}
+	says, err := verdict(ctx, base, result, s.price)
+	bar.clear()
+	if err != nil {
+		return err
+	}
+	return printResult(w, result, newMoney(result, s.price), need, says)
 }
 
 // base is the one run that the flags and the file describe.
@@ -132,11 +152,15 @@ func (s *simulation) base(ctx context.Context, c *command, given map[string]bool
 	if len(arrivals) == 0 {
 		return none, errors.New("the demand holds no request")
 	}
+	length := 0.0 // of a trace: to its last arrival
+	if s.demand != "" {
+		length = s.length.Seconds()
+	}
 	k := s.params
 	k.Adaptive = s.refill == string(targets.RefillAdaptive)
 	k.Usable = s.lifetime - s.margin
 	return policy.Simulation{
-		Params: k, Solves: solves, Concurrency: s.concurrency, Wait: s.wait, Arrivals: arrivals, Warm: s.warm, Seed: s.seed,
+		Params: k, Solves: solves, Concurrency: s.concurrency, Wait: s.wait, Arrivals: arrivals, Length: length, Warm: s.warm, Seed: s.seed,
 	}, nil
 }
 
@@ -181,6 +205,7 @@ func (s *simulation) complete(ctx context.Context, c *command, given map[string]
 		"hit-rate":   func() { s.params.HitRate = t.HitRate },
 		"max-waste":  func() { s.params.MaxWaste = t.MaxWaste },
 		"idle-after": func() { s.params.IdleAfter = t.IdleAfter },
+		"price":      func() { s.price = perPrice * p.Price.For(t.Identity.Type) },
 	} {
 		if !given[flag] {
 			take()
@@ -207,6 +232,7 @@ func (s *simulation) check() error {
 		{k.IdleAfter >= 0, "--idle-after is not below 0s"},
 		{s.fail >= 0 && s.fail <= 1, "--fail is a share from 0 to 1"},
 		{s.concurrency >= 1 && s.concurrency <= mostConcurrency, "--concurrency is from 1 to 10000"},
+		{s.price >= 0 && s.price <= mostPrice, "--price is what 1000 solves cost, a number from 0 to 1000000"},
 		{s.wait >= 0 && s.wait <= mostWait, "--wait is from 0s to 1h"},
 	} {
 		if !rule.holds {
@@ -235,29 +261,28 @@ func (s *simulation) arrivals() ([]float64, error) {
 	return arrivals, nil
 }
 
-// printResult prints what came of a run, and what the wanted hit rate needs.
-func printResult(w io.Writer, r policy.Result, need *policy.Need, asJSON bool) error {
-	if asJSON {
-		return printJSON(w, struct {
-			policy.Result
-			Need *policy.Need `json:"hit_rate_needs,omitempty"`
-		}{r, need})
+// printResult prints what came of a run, what the wanted hit rate needs, and the
+// verdict.
+func printResult(w io.Writer, r policy.Result, spent *Money, need *policy.Need, verdict string) error {
+	var money, needs string
+	if spent != nil {
+		money = fmt.Sprintf("spent              %s (%s a day)\n", amount(spent.Spent), amount(spent.PerDay))
 	}
-	text := ""
 	if need != nil {
-		text = need.Text + "\n"
+		needs = need.Text + "\n"
 	}
 	_, err := fmt.Fprintf(w, `requests           %d
 hits               %d (%.2f %%)
 waited             %d (p50 %.1fs, p95 %.1fs, p99 %.1fs)
 misses             %d
 bought             %d (%.3f per token served)
-expired            %d (%.3f per request)
+%sexpired            %d (%.3f per request)
 failed solves      %d
 peak               %d tokens, %d orders, %d of both less callers waiting
 handed out stale   %d
-%s`, r.Requests, r.Hits, 100*r.HitRate, r.Waited, r.WaitP50, r.WaitP95, r.WaitP99, r.Misses, r.Bought, r.BoughtPerServed,
-		r.Expired, r.WastePerRequest, r.Failed, r.PeakStock, r.PeakInFlight, r.PeakHeld, r.StaleServed, text)
+%s%s
+`, r.Requests, r.Hits, 100*r.HitRate, r.Waited, r.WaitP50, r.WaitP95, r.WaitP99, r.Misses, r.Bought, r.BoughtPerServed,
+		money, r.Expired, r.WastePerRequest, r.Failed, r.PeakStock, r.PeakInFlight, r.PeakHeld, r.StaleServed, needs, verdict)
 	return err
 }
 
@@ -276,14 +301,21 @@ func printRows(w io.Writer, rows []row, asJSON bool) error {
 	}
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintln(table, "refill\tdepth\tmax_waste\thits\twaste/request\tbought/served\tmisses\twait p95\tpeak\t")
+	head := "refill\tdepth\tmax_waste\thits\twaste/request\tbought/served\tmisses\twait p95\tpeak\t"
+	if rows[0].Money != nil {
+		head += "spent/day\t"
+	}
+	_, _ = fmt.Fprintln(table, head)
 	for _, r := range rows {
-		price := "-"
+		price, spent := "-", ""
 		if r.Refill == string(targets.RefillAdaptive) {
 			price = fmt.Sprintf("%g", r.MaxWaste)
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%.2f %%\t%.3f\t%.3f\t%d\t%.1fs\t%d\t\n", r.Refill, r.Depth, price,
-			100*r.HitRate, r.WastePerRequest, r.BoughtPerServed, r.Misses, r.WaitP95, r.PeakHeld)
+		if r.Money != nil {
+			spent = amount(r.PerDay) + "\t"
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%.2f %%\t%.3f\t%.3f\t%d\t%.1fs\t%d\t%s\n", r.Refill, r.Depth, price,
+			100*r.HitRate, r.WastePerRequest, r.BoughtPerServed, r.Misses, r.WaitP95, r.PeakHeld, spent)
 	}
 	if err := table.Flush(); err != nil {
 		return err

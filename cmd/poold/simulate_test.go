@@ -131,7 +131,11 @@ func TestSimulateNeeds(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &got); err != nil || got.Requests == 0 {
 			t.Fatalf("%v:\n%s", err, out)
 		}
-		_, sentence, _ := strings.Cut(text, "handed out stale   0\n")
+		_, end, _ := strings.Cut(text, "handed out stale   0\n")
+		sentence, verdict, _ := strings.Cut(end, "adaptive, max_waste ")
+		if !strings.HasPrefix(verdict, "3: ") || strings.Count(verdict, "\n") != 1 {
+			t.Errorf("the last line is no verdict: %q", end)
+		}
 		if got.Needs == nil {
 			return sentence, 0
 		}
@@ -202,6 +206,12 @@ func TestSimulateUsage(t *testing.T) {
 		"--depth is":                    {"--depth", "-1", "--demand", "poisson:1"},
 		"--lifetime":                    {"--depth", "1", "--demand", "poisson:1", "--lifetime", "1ms"},
 		"--idle-after":                  {"--depth", "1", "--demand", "poisson:1", "--idle-after", "-1s"},
+		"--price is what 1000":          {"--depth", "1", "--demand", "poisson:1", "--price", "-0.01"},
+		"cost, a number from 0":         {"--depth", "1", "--demand", "poisson:1", "--price", "NaN"},
+		"a number from 0 to 1000000":    {"--depth", "1", "--demand", "poisson:1", "--price", "Inf"},
+		"1000 solves cost, a number":    {"--depth", "1", "--demand", "poisson:1", "--price", "1000000.1"},
+		"\"2.99 EUR\" for flag -price":  {"--depth", "1", "--demand", "poisson:1", "--price", "2.99 EUR"},
+		"\"\" for flag -price":          {"--depth", "1", "--demand", "poisson:1", "--price", ""},
 		"does not know what to do with": {"--depth", "1", "--demand", "poisson:1", "more"},
 	} {
 		if code, _, problems := simulateWith(t, args...); code != exitUsage || !strings.Contains(problems, says) {

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -24,6 +26,7 @@ const historyTime = 15 * time.Second
 type historyView struct {
 	most, least int      // arguments
 	query       []string // flags that become parameters of its route
+	needs       string   // the one of them that must be there, with its values; "" = none
 	path        func(args []string) string
 	show        func(w io.Writer, body []byte) error // as a table for people
 }
@@ -41,8 +44,8 @@ var historyViews = map[string]historyView{
 		show: shown(writeDay),
 	},
 	"tasks": {
-		query: []string{"status", "from", "to", "limit", "cursor"},
-		path:  func([]string) string { return "/tasks" }, show: writeTasks,
+		query: []string{"status", "from", "to", "limit", "cursor"}, needs: "status solved, error or polling",
+		path: func([]string) string { return "/tasks" }, show: writeTasks,
 	},
 	"active": {
 		query: []string{"from", "to", "limit", "cursor"},
@@ -51,6 +54,10 @@ var historyViews = map[string]historyView{
 	"solve": {
 		most: 1, least: 1,
 		path: func(args []string) string { return "/solve/" + url.PathEscape(args[0]) }, show: shown(writeSolve),
+	},
+	"usage": {
+		query: []string{"by", "from", "to", "since", "per-day"}, needs: "by owner or target",
+		path: func([]string) string { return "/usage" }, show: shown(writeUsage),
 	},
 }
 
@@ -63,14 +70,8 @@ func readHistory(ctx context.Context, c *command) error {
 	connect := clientFlags(flags, c)
 	asJSON := flags.Bool("json", false, "print the daemon's answer itself")
 	asCSV := flags.Bool("csv", false, "print it as CSV")
-	query := map[string]*string{
-		"status": flags.String("status", "", "of tasks: solved, error or polling"),
-		"from":   flags.String("from", "", "`time`, or day, from which on orders ended (active: were placed)"),
-		"to":     flags.String("to", "", "`time`, or day, before which they did"),
-		"limit":  flags.String("limit", "", "at most so many, 1 to 1000; default 50"),
-		"cursor": flags.String("cursor", "", "go on behind an answer that had more"),
-	}
-	c.word = "site SITEKEY|day [DATE]|tasks --status STATUS|active|solve ID|init"
+	given := historyParameters(flags)
+	c.word = "site SITEKEY|day [DATE]|tasks --status STATUS|active|solve ID|usage --by owner|target|init"
 	words, err := c.parse(flags, 2)
 	if err != nil {
 		return err
@@ -87,7 +88,7 @@ func readHistory(ctx context.Context, c *command) error {
 	case *asJSON && *asCSV:
 		return usageError{"--json or --csv, not both"}
 	}
-	parameters, err := view.parameters(words[0], flags, query)
+	parameters, err := view.parameters(words[0], flags, given)
 	if err != nil {
 		return err
 	}
@@ -119,23 +120,60 @@ func readHistory(ctx context.Context, c *command) error {
 	return nil
 }
 
-// parameters are those that were given, as the end of an address. One that the view does
-// not have is a mistake.
-func (v historyView) parameters(word string, flags *flag.FlagSet, query map[string]*string) (string, error) {
+// parameterFlags are the names of the flags that historyParameters adds.
+var parameterFlags = []string{"status", "from", "to", "limit", "cursor", "by", "since", "per-day"}
+
+// historyParameters adds the flags that become parameters, and returns those that were
+// given.
+func historyParameters(flags *flag.FlagSet) url.Values {
 	given := url.Values{}
-	for name, value := range query {
-		if !isSet(flags, name) {
-			continue
+	for name, usage := range map[string]string{
+		"status": "of tasks: solved, error or polling",
+		"from":   "`time`, or day, from which on orders ended (active: were placed)",
+		"to":     "`time`, or day, before which they did",
+		"limit":  "at most so many, 1 to 1000; default 50",
+		"cursor": "go on behind an answer that had more",
+		"by":     "of usage: owner or target",
+	} {
+		flags.Func(name, usage, func(value string) error {
+			given.Set(name, value)
+			return nil
+		})
+	}
+	flags.Func("since", "instead of --from: so many `days` with today, as 7d", func(value string) error {
+		text, whole := strings.CutSuffix(value, "d")
+		days, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || !whole || days == 0 {
+			return errors.New("must be days, as 7d")
 		}
-		if !slices.Contains(v.query, name) {
+		given.Set("from", time.Now().UTC().AddDate(0, 0, 1-int(days)).Format(time.DateOnly))
+		return nil
+	})
+	flags.BoolFunc("per-day", "of usage: a line for each day", func(value string) error {
+		each, err := strconv.ParseBool(value)
+		if given.Del("per"); each {
+			given.Set("per", "day")
+		}
+		return err
+	})
+	return given
+}
+
+// parameters are those that were given, as the end of an address. A flag that the view
+// does not have is a mistake.
+func (v historyView) parameters(word string, flags *flag.FlagSet, given url.Values) (string, error) {
+	for _, name := range parameterFlags {
+		if isSet(flags, name) && !slices.Contains(v.query, name) {
 			return "", usageError{fmt.Sprintf("%s has no --%s", word, name)}
 		}
-		given.Set(name, *value)
 	}
-	if word == "tasks" && !given.Has("status") {
-		return "", usageError{"tasks needs --status solved, error or polling"}
-	}
-	if len(given) == 0 {
+	needed, _, _ := strings.Cut(v.needs, " ")
+	switch {
+	case needed != "" && !given.Has(needed):
+		return "", usageError{fmt.Sprintf("%s needs --%s", word, v.needs)}
+	case isSet(flags, "since") && isSet(flags, "from"):
+		return "", usageError{"--since or --from, not both"}
+	case len(given) == 0:
 		return "", nil
 	}
 	return "?" + given.Encode(), nil
@@ -236,26 +274,41 @@ func writeActive(table *tabwriter.Writer, list *httpapi.ActiveList) string {
 	return more(list.Next)
 }
 
+// figureColumns are the names of what figureCells returns.
+var figureColumns = []any{"ORDERS", "SOLVED", "DISCARDED", "FAILED", "REFUSED", "LOST", "MEAN SECONDS", "SPENT"}
+
+func figureCells(f *httpapi.DayFigures) []any {
+	tokens := f.Solved + f.Discarded
+	mean := known(tokens > 0, "%.1f", float64(f.TotalElapsedMS)/1000/float64(max(tokens, 1)))
+	return []any{f.Orders, f.Solved, f.Discarded, f.Failed, f.Refused, f.Lost, mean, price(f.Spent)}
+}
+
 func writeDay(table *tabwriter.Writer, day *httpapi.HistoryDay) string {
 	if len(day.Types)+len(day.Targets) == 0 {
 		return "nothing is known to have ended on " + plain(day.Date) + " (UTC)\n"
 	}
-	figures := func(f *httpapi.DayFigures, of ...any) {
-		tokens := f.Solved + f.Discarded
-		mean := known(tokens > 0, "%.1f", float64(f.TotalElapsedMS)/1000/float64(max(tokens, 1)))
-		cells(table, append(of, f.Orders, f.Solved, f.Discarded, f.Failed, f.Refused, f.Lost, mean, price(f.Spent))...)
-	}
-	columns := []any{"ORDERS", "SOLVED", "DISCARDED", "FAILED", "REFUSED", "LOST", "MEAN SECONDS", "SPENT"}
-	cells(table, append([]any{"TARGET", "OWNER"}, columns...)...)
+	cells(table, append([]any{"TARGET", "OWNER"}, figureColumns...)...)
 	for i := range day.Targets {
-		figures(&day.Targets[i].DayFigures, day.Targets[i].Target, day.Targets[i].Owner)
+		cells(table, append([]any{day.Targets[i].Target, day.Targets[i].Owner}, figureCells(&day.Targets[i].DayFigures)...)...)
 	}
 	if len(day.Types) > 0 {
 		_, _ = io.WriteString(table, "\n")
-		cells(table, append([]any{"TYPE", "OWNER"}, columns...)...)
+		cells(table, append([]any{"TYPE", "OWNER"}, figureColumns...)...)
 	}
 	for i := range day.Types {
-		figures(&day.Types[i].DayFigures, day.Types[i].Type, "")
+		cells(table, append([]any{day.Types[i].Type, ""}, figureCells(&day.Types[i].DayFigures)...)...)
+	}
+	return ""
+}
+
+func writeUsage(table *tabwriter.Writer, usage *httpapi.HistoryUsage) string {
+	if len(usage.Lines) == 0 {
+		return fmt.Sprintf("nothing is known to have ended from %s to %s (UTC)\n", plain(usage.First), plain(usage.Last))
+	}
+	cells(table, append([]any{"DATE", "TARGET", "OWNER"}, figureColumns...)...)
+	for i := range usage.Lines {
+		l := &usage.Lines[i]
+		cells(table, append([]any{l.Date, l.Target, l.Owner}, figureCells(&l.DayFigures)...)...)
 	}
 	return ""
 }

@@ -27,7 +27,9 @@ func TestHistoryCommand(t *testing.T) {
 	const active = `{"records":[{"id":"O1.0123","target":"login","type":"turnstile","status":"polling","state":"bought","placed_at":"2026-01-02T03:04:05.000Z","elapsed_ms":1234,"provider":"service","task":"t1","price":0}]}`
 	const day = `{"date":"2026-01-02","types":[{"type":"turnstile","orders":7,"solved":3,"discarded":1,"failed":1,"refused":1,"lost":1,"total_elapsed_ms":73000,"spent":0.25}],
  "targets":[{"target":"login","owner":"qa@example.com","orders":1,"refused":1}]}`
+	const usage = `{"by":"owner","first":"2026-01-01","last":"2026-01-02","lines":[{"date":"2026-01-02","target":"","owner":"qa\u001b","orders":7,"solved":3,"discarded":1,"failed":1,"refused":1,"lost":1,"total_elapsed_ms":73000,"spent":0.25}]}`
 	today := time.Now().UTC().Format(time.DateOnly)
+	weekAgo := time.Now().UTC().AddDate(0, 0, -6).Format(time.DateOnly)
 	for _, c := range []struct {
 		args    string
 		status  int
@@ -65,12 +67,30 @@ func TestHistoryCommand(t *testing.T) {
 		{"solve O1.0123", 200, strings.TrimSuffix(strings.SplitN(someRecords, "[\n ", 2)[1], ",\n {"+strings.SplitN(someRecords, ",\n {", 2)[1]), 0, "/history/solve/O1.0123", []string{
 			"order      O1.0123\n", "sitekey    k\n", "code       -\n", "ended      2026-01-02T03:04:23.350Z\n", "seconds    18.2\n", "price      0.00299\n",
 		}, ""},
+		{"usage --by owner --since 7d --per-day", 200, usage, 0, "/history/usage?by=owner&from=" + weekAgo + "&per=day", []string{
+			"DATE        TARGET  OWNER   ORDERS  SOLVED  DISCARDED  FAILED  REFUSED  LOST  MEAN SECONDS  SPENT\n",
+			"2026-01-02  -       qa\\x1b  7       3       1          1       1        1     18.2          0.25\n",
+		}, "\x1b"},
+		{"usage --by target --since 1d --to 2026-01-03 --per-day=false", 200, `{"first":"2026-01-01","last":"2026-01-02","lines":[]}`, 0, "/history/usage?by=target&from=" + today + "&to=2026-01-03", []string{
+			"nothing is known to have ended from 2026-01-01 to 2026-01-02 (UTC)\n"}, "TARGET"},
+		{"usage --by key", 400, `{"code":"bad_request","detail":"by must be owner or target"}`, 1, "/history/usage?by=key", []string{"bad_request: by must be owner or target"}, ""},
+		{"usage --json --by owner --from 2026-01-01", 200, usage, 0, "/history/usage?by=owner&from=2026-01-01", []string{usage}, "ORDERS"},
 		{"active", 503, `{"code":"store_down","detail":"redis does not answer"}`, 1, "/history/active", []string{"store_down: redis does not answer"}, ""},
 		{"site k --limit x", 400, `{"code":"bad_request","detail":"limit must be"}`, 1, "/history/site/k?limit=x", []string{"bad_request: limit must be"}, ""},
 		{"active", 200, `<html>`, 1, "/history/active", []string{"reading the daemon's answer"}, ""},
 		{"tasks --status error", 200, `<html>`, 1, "/history/tasks?status=error", []string{"reading the daemon's answer"}, ""},
 		{"", 200, "", 2, "", []string{"needs one of site SITEKEY|day [DATE]|tasks"}, ""},
-		{"usage", 200, "", 2, "", []string{"needs one of site SITEKEY"}, ""},
+		{"money", 200, "", 2, "", []string{"needs one of site SITEKEY"}, ""},
+		{"usage", 200, "", 2, "", []string{"usage needs --by owner or target"}, ""},
+		{"usage --by owner --since 7d --from 2026-01-01", 200, "", 2, "", []string{"--since or --from, not both"}, ""},
+		{"usage --by owner --since 7", 200, "", 2, "", []string{"-since: must be days, as 7d"}, ""},
+		{"usage --by owner --since 0d", 200, "", 2, "", []string{"-since: must be days, as 7d"}, ""},
+		{"usage --by owner --since 36h", 200, "", 2, "", []string{"-since: must be days, as 7d"}, ""},
+		{"usage --by owner --per-day=x", 200, "", 2, "", []string{"-per-day"}, ""},
+		{"usage --by owner --limit 5", 200, "", 2, "", []string{"usage has no --limit"}, ""},
+		{"active --since 7d", 200, "", 2, "", []string{"active has no --since"}, ""},
+		{"active --per-day", 200, "", 2, "", []string{"active has no --per-day"}, ""},
+		{"usage now --by owner", 200, "", 2, "", []string{"usage takes 0 to 0 words"}, ""},
 		{"site", 200, "", 2, "", []string{"site takes 1 to 1 words"}, ""},
 		{"solve", 200, "", 2, "", []string{"solve takes 1 to 1 words"}, ""},
 		{"active now", 200, "", 2, "", []string{"active takes 0 to 0 words"}, ""},
@@ -79,7 +99,7 @@ func TestHistoryCommand(t *testing.T) {
 		{"active --status polling", 200, "", 2, "", []string{"active has no --status"}, ""},
 		{"day --from 2026-01-02", 200, "", 2, "", []string{"day has no --from"}, ""},
 		{"active --json --csv", 200, "", 2, "", []string{"--json or --csv"}, ""},
-		{"--help", 200, "", 0, "", []string{"usage: poold history [flags] site SITEKEY|day [DATE]|tasks --status STATUS|active|solve ID|init\n", "-csv", "-cursor"}, ""},
+		{"--help", 200, "", 0, "", []string{"usage: poold history [flags] site SITEKEY|day [DATE]|tasks --status STATUS|active|solve ID|usage --by owner|target|init\n", "-csv", "-cursor"}, ""},
 	} {
 		var sent string
 		daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

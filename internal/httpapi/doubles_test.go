@@ -459,6 +459,7 @@ func sampleSet(keys ...targets.Key) *targets.Set {
 		Redis:     targets.Redis{URL: "redis://127.0.0.1:6379", Prefix: "captcha"},
 		Providers: []targets.Provider{{Name: "solver", API: targets.APILegacy, Profile: "generic", Concurrency: 20, CallbackURL: "https://poold.example.com"}},
 		Targets:   []targets.Target{target("checkout"), login, signup},
+		History:   targets.History{Backend: targets.HistoryPostgres, Keep: 90 * 24 * time.Hour},
 	}
 }
 

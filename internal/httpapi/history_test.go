@@ -360,6 +360,10 @@ func TestHistoryIsAskedWrongly(t *testing.T) {
 		"/history/tasks?status=error&status=solved": "status was given more than once", "/history/site/6Le?status=error": known, "/history/active?status=polling": known,
 		"/history/day/2026-1-2": "/history/day/2026-01-02", "/history/day/today": "/history/day/2026-01-02", "/history/day/1969-12-31": "/history/day/2026-01-02",
 		"/history/day/2026-01-02T00:00:00Z": "/history/day/2026-01-02", "/history/day/2026-01-02?from=2026-01-02": "no parameters", "/history/solve/" + ofOrder(1).String() + "?x": "no parameters",
+		"/history/usage": "owner or target", "/history/usage?by=": "owner or target", "/history/usage?by=key": "owner or target", "/history/usage?by=owner&by=target": "by was given more than once",
+		"/history/usage?by=owner&per=": "per must be day", "/history/usage?by=owner&per=week": "per must be day", "/history/usage?by=owner&limit=5": "other than by, per, from, to",
+		"/history/usage?by=owner&from=yesterday": moment, "/history/usage?by=owner&to=": moment, "/history/usage?by=target&from=2026-01-02&to=2026-01-02": "from must be before to",
+		"/history/usage?by=owner&from=2026-01-02&to=2026-01-03": "the history keeps 2160 hours",
 	} {
 		a := d.ask(t, "GET", path)
 		checkProblem(t, path, a, 400, codeBadRequest, "")
@@ -383,7 +387,7 @@ func (w withReason) Unwrap() error { return w.error }
 func TestTheHistoryIsAway(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.keep(t, solvedRecord(1, "checkout", 0))
-	paths := []string{"/history/site/6Le", "/history/tasks?status=error", "/history/day/2026-01-02", "/history/solve/" + ofOrder(1).String()}
+	paths := []string{"/history/site/6Le", "/history/tasks?status=error", "/history/day/2026-01-02", "/history/solve/" + ofOrder(1).String(), "/history/usage?by=owner"}
 	for _, c := range []struct {
 		err    error
 		status int
@@ -440,6 +444,7 @@ func TestNoHistoryIsKept(t *testing.T) {
 	s := quietServer(true)
 	for path, status := range map[string]int{
 		"/history/site/6Le": 404, "/history/tasks?status=error": 404, "/history/tasks?status=solved": 404, "/history/day/2026-01-02": 404, "/history/solve/" + ofOrder(1).String(): 404,
+		"/history/usage?by=owner": 404, "/history/usage?by=target&from=1970-01-01": 404, "/history/usage": 400,
 		"/history/active": 200, "/history/tasks?status=polling": 200, "/history/tasks?status=x": 400, "/history/day/x": 400, "/history/site/6Le?limit=0": 400,
 	} {
 		r := httptest.NewRequest("GET", path, nil)

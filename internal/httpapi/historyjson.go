@@ -103,6 +103,22 @@ type DayFigures struct {
 	Spent          float64 `json:"spent"`            // in the currency of the file's prices
 }
 
+// HistoryUsage is the answer of GET /history/usage.
+type HistoryUsage struct {
+	By    string      `json:"by"`    // owner | target
+	First string      `json:"first"` // day that it covers; UTC, 2006-01-02
+	Last  string      `json:"last"`
+	Lines []UsageLine `json:"lines"` // sorted; never null
+}
+
+// UsageLine are the figures of an owner, or of a target and who answered for it.
+type UsageLine struct {
+	Date   string `json:"date"`   // "" = of all days together
+	Target string `json:"target"` // "" = of all that the owner answered for
+	Owner  string `json:"owner"`
+	DayFigures
+}
+
 func historyRecord(r *history.Record) HistoryRecord {
 	by := ""
 	switch {
@@ -211,7 +227,17 @@ func (d *HistoryDay) table() (columns string, rows [][]string) {
 	for _, t := range d.Targets {
 		rows = append(rows, append([]string{d.Date, "", t.Target, t.Owner}, t.cells()...))
 	}
-	return "date,type,target,owner,orders,solved,discarded,failed,refused,lost,total_elapsed_ms,spent", rows
+	return "date,type,target,owner," + figureColumns, rows
+}
+
+const figureColumns = "orders,solved,discarded,failed,refused,lost,total_elapsed_ms,spent"
+
+func (u *HistoryUsage) table() (columns string, rows [][]string) {
+	for i := range u.Lines {
+		l := &u.Lines[i]
+		rows = append(rows, append([]string{l.Date, l.Target, l.Owner}, l.cells()...))
+	}
+	return "date,target,owner," + figureColumns, rows
 }
 
 func (f *DayFigures) cells() (cells []string) {

@@ -13,13 +13,21 @@ import (
 	"poold/internal/pool"
 )
 
-// defaultPage is how many records an answer has without ?limit=.
-const defaultPage = 50
+const (
+	// defaultPage is how many records an answer has without ?limit=.
+	defaultPage = 50
+	// defaultUsage is how many days what was spent is told of without ?from=.
+	defaultUsage = 7
+	// longestUsage is the most: a quarter. The store is asked for one after the other.
+	longestUsage = 92
+)
 
 // What the parameters must be.
 const (
 	wantMoment = "must be a UTC day such as 2026-01-02, or a time in RFC 3339 such as 2026-01-02T15:04:05Z, in which a + is written as %2B; from 1970 to 9999"
 	wantCursor = "cursor must be the `next` of an answer, as it stood there"
+	wantBy     = "by must be owner or target: ?by=owner"
+	wantPer    = "per must be day, or left out: ?by=owner&per=day"
 )
 
 var wantLimit = fmt.Sprintf("limit must be a whole number from 1 to %d", history.MostLimit)
@@ -46,20 +54,8 @@ func readPageQuery(raw string, more ...string) (pageQuery, error) {
 	if err != nil {
 		return q, err
 	}
-	for _, moment := range []struct {
-		name string
-		into *time.Time
-	}{{"from", &q.From}, {"to", &q.To}} {
-		if !values.Has(moment.name) {
-			continue
-		}
-		var ok bool
-		if *moment.into, ok = readMoment(values.Get(moment.name)); !ok {
-			return q, problem(codeBadRequest, moment.name+" "+wantMoment)
-		}
-	}
-	if !q.To.IsZero() && !q.From.Before(q.To) {
-		return q, problem(codeBadRequest, "from must be before to: what ended at `to` itself is left out")
+	if q.From, q.To, err = readRange(values); err != nil {
+		return q, err
 	}
 	if values.Has("limit") {
 		text := values.Get("limit")
@@ -75,6 +71,78 @@ func readPageQuery(raw string, more ...string) (pageQuery, error) {
 		}
 	}
 	return q, nil
+}
+
+// readRange reads from and to; the zero time where one was not given.
+func readRange(values url.Values) (from, to time.Time, err error) {
+	for _, moment := range []struct {
+		name string
+		into *time.Time
+	}{{"from", &from}, {"to", &to}} {
+		if !values.Has(moment.name) {
+			continue
+		}
+		var ok bool
+		if *moment.into, ok = readMoment(values.Get(moment.name)); !ok {
+			return from, to, problem(codeBadRequest, moment.name+" "+wantMoment)
+		}
+	}
+	if !to.IsZero() && !from.Before(to) {
+		return from, to, problem(codeBadRequest, "from must be before to: what ended at `to` itself is left out")
+	}
+	return from, to, nil
+}
+
+// usageQuery is what a request for what was spent asks for.
+type usageQuery struct {
+	by       string // owner | target
+	perDay   bool   // else of all days together
+	from, to time.Time
+}
+
+func readUsageQuery(raw string) (q usageQuery, err error) {
+	values, err := readValues(raw, "by", "per", "from", "to")
+	if err != nil {
+		return q, err
+	}
+	if q.by = values.Get("by"); q.by != "owner" && q.by != "target" {
+		return q, problem(codeBadRequest, wantBy)
+	}
+	if q.perDay = values.Has("per"); q.perDay && values.Get("per") != "day" {
+		return q, problem(codeBadRequest, wantPer)
+	}
+	q.from, q.to, err = readRange(values)
+	return q, err
+}
+
+// days are the first and the last UTC day that the query touches, by default the last
+// ones with today. All of each of them must be kept still: a day that is in part
+// forgotten looks cheaper than it was.
+func (q usageQuery) days(now time.Time, keep time.Duration) (first, last time.Time, err error) {
+	const day = 24 * time.Hour
+	oldest := now.Add(-keep).Add(day - 1).UTC().Truncate(day)
+	if last = now.UTC().Truncate(day); !q.to.IsZero() {
+		last = q.to.Add(-1).Truncate(day)
+	}
+	switch {
+	case !q.from.IsZero():
+		first = q.from.Truncate(day)
+	case last.Before(oldest):
+		first = last
+	default:
+		first = last.AddDate(0, 0, 1-defaultUsage)
+		if first.Before(oldest) {
+			first = oldest
+		}
+	}
+	switch {
+	case first.After(last):
+		err = problem(codeBadRequest, "from must not be after today where there is no to")
+	case first.Before(oldest) || last.Sub(first) >= longestUsage*day:
+		err = problem(codeBadRequest, fmt.Sprintf("from and to must span %d UTC days at most, and none before %s: the history keeps %v hours",
+			longestUsage, oldest.Format(time.DateOnly), keep.Hours()))
+	}
+	return first, last, err
 }
 
 // readValues reads a query that may have these parameters, each once.

@@ -1,0 +1,154 @@
+package httpapi
+
+import (
+	"encoding/csv"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/history"
+)
+
+// spent writes an order of a target that ended some days before day.
+func (d *daemon) spent(t *testing.T, n, back int, target, owner string, how history.How) {
+	t.Helper()
+	r := solvedRecord(n, target, -time.Duration(back)*24*time.Hour)
+	r.Owner, r.How = owner, how
+	d.keep(t, r)
+}
+
+// keepFor makes the file keep the history back to some days before day, and a bit.
+func (d *daemon) keepFor(days int) {
+	set := *d.config.Current()
+	set.History.Keep = time.Since(day.Truncate(24*time.Hour).AddDate(0, 0, -days)) + time.Hour
+	d.config.set.Store(&set)
+}
+
+// TestUsage: what orders came to within some days, by owner or by target, of all days
+// together or of each.
+func TestUsage(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	d.keepFor(30)
+	d.spent(t, 0, 0, "checkout", "b@example.com", history.Solved)
+	d.spent(t, 1, 0, "checkout", "a@example.com", history.Discarded)
+	d.spent(t, 2, 1, "checkout", "a@example.com", history.Lost)
+	d.spent(t, 3, 1, "staging-login", "b@example.com", history.Failed)
+	d.spent(t, 4, 1, "/solve", "b@example.com", history.Refused)
+	d.spent(t, 5, 1, "staging-login", "a@example.com", history.Solved)
+	d.spent(t, 6, 3, "staging-gone", "b@example.com", history.Solved)
+	d.spent(t, 7, 4, "checkout", "b@example.com", history.Solved)
+	figures := func(orders, solved, discarded, failed, refused, lost, elapsed int, spent string) string {
+		return fmt.Sprintf(`"orders":%d,"solved":%d,"discarded":%d,"failed":%d,"refused":%d,"lost":%d,"total_elapsed_ms":%d,"spent":%s`,
+			orders, solved, discarded, failed, refused, lost, elapsed, spent)
+	}
+	line := func(date, target, owner, figures string) string {
+		return fmt.Sprintf(`{"date":"%s","target":"%s","owner":"%s@example.com",%s}`, date, target, owner, figures)
+	}
+	solved, failed := figures(1, 1, 0, 0, 0, 0, 18250, "0.00299"), figures(1, 0, 0, 1, 0, 0, 0, "0")
+	discarded, lost, refused := figures(1, 0, 1, 0, 0, 0, 18250, "0.00299"), figures(1, 0, 0, 0, 0, 1, 0, "0.00299"), figures(1, 0, 0, 0, 1, 0, 0, "0")
+	for _, c := range []struct {
+		key, query, by, first, last string
+		lines                       []string
+	}{
+		{keyAll, "by=owner&from=2025-12-30&to=2026-01-03", "owner", "2025-12-30", "2026-01-02", []string{
+			line("", "", "a", figures(3, 1, 1, 0, 0, 1, 36500, "0.00897")), line("", "", "b", figures(4, 2, 0, 1, 1, 0, 36500, "0.00598")),
+		}},
+		{keyStatus, "from=2025-12-30&to=2026-01-03&per=day&by=owner", "owner", "2025-12-30", "2026-01-02", []string{
+			line("2025-12-30", "", "b", solved),
+			line("2026-01-01", "", "a", figures(2, 1, 0, 0, 0, 1, 18250, "0.00598")), line("2026-01-01", "", "b", figures(2, 0, 0, 1, 1, 0, 0, "0")),
+			line("2026-01-02", "", "a", discarded), line("2026-01-02", "", "b", solved),
+		}},
+		// Days are whole, whatever moments lie in them.
+		{keyAll, "by=target&from=2026-01-01T23:59:59Z&to=2026-01-02T00:00:01Z", "target", "2026-01-01", "2026-01-02", []string{
+			line("", "/solve", "b", refused), line("", "checkout", "a", figures(2, 0, 1, 0, 0, 1, 18250, "0.00598")), line("", "checkout", "b", solved),
+			line("", "staging-login", "a", solved), line("", "staging-login", "b", failed),
+		}},
+		{keyAll, "by=target&from=2026-01-01&to=2026-01-02&per=day", "target", "2026-01-01", "2026-01-01", []string{
+			line("2026-01-01", "/solve", "b", refused), line("2026-01-01", "checkout", "a", lost),
+			line("2026-01-01", "staging-login", "a", solved), line("2026-01-01", "staging-login", "b", failed),
+		}},
+		{keyAll, "by=target&from=2025-12-31&to=2026-01-01", "target", "2025-12-31", "2025-12-31", nil},
+		// A key that is limited sees those of its targets that are in the file.
+		{keyStaging, "by=owner&from=2025-12-20&to=2026-01-03", "owner", "2025-12-20", "2026-01-02", []string{line("", "", "a", solved), line("", "", "b", failed)}},
+		{keyStaging, "by=target&from=2025-12-20&to=2026-01-03", "target", "2025-12-20", "2026-01-02", []string{line("", "staging-login", "a", solved), line("", "staging-login", "b", failed)}},
+	} {
+		want := fmt.Sprintf(`{"by":"%s","first":"%s","last":"%s","lines":[%s]}`+"\n", c.by, c.first, c.last, strings.Join(c.lines, ","))
+		if a := d.ask(t, "GET", "/history/usage?"+c.query, bearer(c.key)); a.status != 200 || a.body != want {
+			t.Errorf("%s: %d\n%s\nwant\n%s", c.query, a.status, a.body, want)
+		}
+	}
+
+	a := d.ask(t, "GET", "/history/usage?by=target&from=2025-12-30&to=2025-12-31&per=day", bearer(keyAll), "Accept: text/csv")
+	rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
+	if err != nil || len(rows) != 2 || !slices.Equal(rows[0], keysOf(t, UsageLine{})) ||
+		!slices.Equal(rows[1], []string{"2025-12-30", "staging-gone", "b@example.com", "1", "1", "0", "0", "0", "0", "18250", "0.00299"}) {
+		t.Errorf("%v: %s", err, a.body)
+	}
+}
+
+// TestUsageOfTheLastDays: without from and to it is of the last days, today among them.
+func TestUsageOfTheLastDays(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	before := time.Now().UTC()
+	got := decoded[HistoryUsage](t, d.ask(t, "GET", "/history/usage?by=owner"))
+	after := time.Now().UTC()
+	if got.Last != before.Format(time.DateOnly) && got.Last != after.Format(time.DateOnly) {
+		t.Errorf("the last day is %s", got.Last)
+	}
+	last, err := time.Parse(time.DateOnly, got.Last)
+	if want := last.AddDate(0, 0, -6).Format(time.DateOnly); err != nil || got.First != want || got.Lines == nil || len(got.Lines) > 0 {
+		t.Errorf("%+v, want it from %s on", got, want)
+	}
+}
+
+// TestUsageDays: which days a query is about, and that what is not kept, or too much, is
+// refused with what is kept.
+func TestUsageDays(t *testing.T) {
+	const week = 7 * 24 * time.Hour
+	const none = "none before "
+	for _, c := range []struct {
+		query       string
+		keep        time.Duration
+		first, last string
+		refused     string
+	}{
+		{"", week, "2025-12-27", "2026-01-02", ""},
+		{"", 90 * 24 * time.Hour, "2025-12-27", "2026-01-02", ""},
+		{"", 24 * time.Hour, "2026-01-02", "2026-01-02", ""}, // no more is whole
+		{"", 27 * time.Hour, "2026-01-02", "2026-01-02", ""},
+		{"", 28 * time.Hour, "2026-01-01", "2026-01-02", ""},
+		{"&from=2025-12-27", week, "2025-12-27", "2026-01-02", ""},
+		{"&from=2026-01-02T04:00:00Z", week, "2026-01-02", "2026-01-02", ""}, // today, though it is to come
+		{"&to=2026-01-02", week, "2025-12-27", "2026-01-01", ""},             // it would be from 2025-12-26 on
+		{"&to=2025-12-28", week, "2025-12-27", "2025-12-27", ""},
+		{"&to=2026-01-02T00:00:00.001Z", week, "2025-12-27", "2026-01-02", ""},
+		{"&to=2026-02-01", week, "2026-01-25", "2026-01-31", ""},
+		{"&from=2026-01-01T23:00:00-02:00", week, "2026-01-02", "2026-01-02", ""},
+		{"&from=2025-12-31&to=2026-01-02T00:30:00%2B01:00", week, "2025-12-31", "2026-01-01", ""},
+		{"&from=2025-10-03", 365 * 24 * time.Hour, "2025-10-03", "2026-01-02", ""}, // 92 days
+		{"&from=2025-10-02", 365 * 24 * time.Hour, "", "", "span 92 UTC days at most, and none before 2025-01-03: the history keeps 8760 hours"},
+		{"&to=9999-12-31&from=2026-01-01", week, "", "", "92 UTC days"},
+		{"&from=2025-12-26", week, "", "", none + "2025-12-27: the history keeps 168 hours"}, // part of it is forgotten
+		{"&to=2025-12-27", week, "", "", none + "2025-12-27"},
+		{"&from=2025-12-20&to=2025-12-21", week, "", "", none + "2025-12-27"},
+		{"&from=2026-01-01", 27 * time.Hour, "", "", none + "2026-01-02: the history keeps 27 hours"},
+		{"&from=2026-01-03", week, "", "", "from must not be after today"},
+	} {
+		q, err := readUsageQuery("by=owner" + c.query)
+		if err != nil {
+			t.Fatalf("%s: %v", c.query, err)
+		}
+		first, last, err := q.days(day, c.keep)
+		if c.refused != "" {
+			if err == nil || !strings.Contains(err.Error(), c.refused) {
+				t.Errorf("%s: %v, want it to say %q", c.query, err, c.refused)
+			}
+			continue
+		}
+		if err != nil || !first.Equal(first.Truncate(24*time.Hour)) || first.Format(time.DateOnly) != c.first || last.Format(time.DateOnly) != c.last {
+			t.Errorf("%s: %s to %s, %v; want %s to %s", c.query, first, last, err, c.first, c.last)
+		}
+	}
+}

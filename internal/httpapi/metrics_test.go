@@ -96,6 +96,12 @@ func TestMetrics(t *testing.T) {
 		`poold_solve_duration_seconds_sum{provider="solver",target="checkout"} 18`,
 		`poold_provider_requests_total{action="submit",outcome="ok",provider="solver"} 1`,
 		`poold_provider_up{provider="solver"} 1`, // busy is up
+		`poold_provider_balance{provider="solver"} 12.5`,
+		`poold_target_info{owner="qa@example.com",target="staging-login",type="recaptcha_v2"} 1`,
+		`poold_target_info{owner="ops@example.com",target="/solve",type=""} 1`,
+		`poold_target_state{state="starved",target="staging-login"} 1`,
+		`poold_target_state{state="paused",target="checkout"} 1`,
+		`poold_target_state{state="refused",target="staging-signup"} 1`,
 		`poold_config_last_reload_successful 1`,
 		`poold_redis_up 1`,
 		`poold_http_requests_total{code="200"} 2`,
@@ -103,6 +109,9 @@ func TestMetrics(t *testing.T) {
 		if !strings.Contains(a.body, line+"\n") {
 			t.Errorf("no %s", line)
 		}
+	}
+	if n := strings.Count(a.body, "\npoold_target_state{"); n != 3 {
+		t.Errorf("%d states of three targets", n)
 	}
 	for _, part := range []string{"poold_build_info{", `version="1.2.3"`, `revision="abcdef0"`, "go_goroutines", "process_open_fds"} {
 		if !strings.Contains(a.body, part) {

@@ -44,6 +44,10 @@ var (
 	descReports   = everyTarget("reports_total", "Reports of callers on their tokens: accepted, rejected.", "outcome")
 	descSpend     = everyTarget("spend_total", "What was spent since the identity was first seen, by the file's prices.")
 
+	// To join with: what a target is, and how it does.
+	descInfo  = describe("target_info", "What a target is, and who answers for it; always 1. /solve is what POST /solve buys for identities that no target has.", "target", "owner", "type")
+	descState = describe("target_state", "1 for the state that a target is in now: ok, idle, paused, starved, budget, refused.", "target", "state")
+
 	descBudgetUsed  = everyTarget("budget_used", "Solves bought in the last hour or day; target * is the overall budget.", "window")
 	descBudgetLimit = everyTarget("budget_limit", "Solves that may be bought in an hour or a day; target * is the overall budget.", "window")
 
@@ -58,6 +62,7 @@ var (
 
 	descLetters    = describe("dead_letters", "Callbacks that this replica could not store yet.")
 	descProviderUp = describe("provider_up", "1 where a provider can be asked (ok or busy), 0 where it is paused.", "provider")
+	descBalance    = describe("provider_balance", "What a provider said last of the balance there; absent where it never did.", "provider")
 	descConfigOK   = describe("config_last_reload_successful", "1 where the last attempt to load the configuration file was good.")
 	descRedisUp    = describe("redis_up", "1 where Redis answers.")
 )
@@ -70,8 +75,8 @@ const allTargets = "*"
 func (s *Snapshot) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descTokens, descWant, descForecast, descCredit, descWarm, descInFlight, descUnderWay, descUnknown, descRequests, descReturned, descBought, descSolved, descExpired,
-		descDiscarded, descFailed, descLost, descJunk, descReports, descSpend, descBudgetUsed, descBudgetLimit,
-		descGuests, descSavings, descHistoryUp, descHistory, descUnrecorded, descLetters, descProviderUp, descConfigOK, descRedisUp,
+		descDiscarded, descFailed, descLost, descJunk, descReports, descSpend, descInfo, descState, descBudgetUsed, descBudgetLimit,
+		descGuests, descSavings, descHistoryUp, descHistory, descUnrecorded, descLetters, descProviderUp, descBalance, descConfigOK, descRedisUp,
 	} {
 		ch <- d
 	}
@@ -85,6 +90,9 @@ func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, descLetters, float64(d.DeadLetters))
 	for _, p := range d.Providers {
 		gauge(ch, descProviderUp, truth(provider.StateKind(p.State).Usable()), p.Name)
+		if p.Balance != nil {
+			gauge(ch, descBalance, *p.Balance, p.Name)
+		}
 	}
 	if s.budgetRead {
 		collectUsage(ch, d.Budget, allTargets, "day")
@@ -99,11 +107,14 @@ func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
 	}
 	if s.guests != nil {
 		gauge(ch, descGuests, float64(s.guests.Guests))
+		gauge(ch, descInfo, 1, purchase.GuestTarget, d.Solve.Owner, "")
 		collectStock(ch, purchase.GuestTarget, s.guests.Fresh, s.guests.Orders, s.guests.Bought, &s.guests.Figures)
 		collectBudget(ch, &d.Solve.Budget, purchase.GuestTarget)
 	}
 	for i := range d.Targets {
 		t := &d.Targets[i]
+		gauge(ch, descInfo, 1, t.Name, t.Owner, t.Type)
+		gauge(ch, descState, 1, t.Name, t.State)
 		gauge(ch, descWant, float64(t.Want), t.Name)
 		gauge(ch, descForecast, t.Forecast, t.Name)
 		gauge(ch, descWarm, float64(t.Warm), t.Name)

@@ -283,6 +283,14 @@ func figureCells(f *httpapi.DayFigures) []any {
 	return []any{f.Orders, f.Solved, f.Discarded, f.Failed, f.Refused, f.Lost, mean, price(f.Spent)}
 }
 
+// orUnknown shows a number that may be unknown.
+func orUnknown(n *int64) string {
+	if n == nil {
+		return "-"
+	}
+	return strconv.FormatInt(*n, 10)
+}
+
 func writeDay(table *tabwriter.Writer, day *httpapi.HistoryDay) string {
 	if len(day.Types)+len(day.Targets) == 0 {
 		return "nothing is known to have ended on " + plain(day.Date) + " (UTC)\n"
@@ -305,10 +313,11 @@ func writeUsage(table *tabwriter.Writer, usage *httpapi.HistoryUsage) string {
 	if len(usage.Lines) == 0 {
 		return fmt.Sprintf("nothing is known to have ended from %s to %s (UTC)\n", plain(usage.First), plain(usage.Last))
 	}
-	cells(table, append([]any{"DATE", "TARGET", "OWNER"}, figureColumns...)...)
+	cells(table, append(append([]any{"DATE", "TARGET", "OWNER"}, figureColumns...), "HANDED OUT", "EXPIRED")...)
 	for i := range usage.Lines {
 		l := &usage.Lines[i]
-		cells(table, append([]any{l.Date, l.Target, l.Owner}, figureCells(&l.DayFigures)...)...)
+		row := append([]any{l.Date, l.Target, l.Owner}, figureCells(&l.DayFigures)...)
+		cells(table, append(row, orUnknown(l.HandedOut), orUnknown(l.Expired))...)
 	}
 	return ""
 }

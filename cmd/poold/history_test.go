@@ -27,7 +27,7 @@ func TestHistoryCommand(t *testing.T) {
 	const active = `{"records":[{"id":"O1.0123","target":"login","type":"turnstile","status":"polling","state":"bought","placed_at":"2026-01-02T03:04:05.000Z","elapsed_ms":1234,"provider":"service","task":"t1","price":0}]}`
 	const day = `{"date":"2026-01-02","types":[{"type":"turnstile","orders":7,"solved":3,"discarded":1,"failed":1,"refused":1,"lost":1,"total_elapsed_ms":73000,"spent":0.25}],
  "targets":[{"target":"login","owner":"qa@example.com","orders":1,"refused":1}]}`
-	const usage = `{"by":"owner","first":"2026-01-01","last":"2026-01-02","lines":[{"date":"2026-01-02","target":"","owner":"qa\u001b","orders":7,"solved":3,"discarded":1,"failed":1,"refused":1,"lost":1,"total_elapsed_ms":73000,"spent":0.25}]}`
+	const usage = `{"by":"owner","first":"2026-01-01","last":"2026-01-02","lines":[{"date":"2026-01-02","target":"","owner":"qa\u001b","orders":7,"solved":3,"discarded":1,"failed":1,"refused":1,"lost":1,"total_elapsed_ms":73000,"spent":0.25,"handed_out":5,"expired":null}]}`
 	today := time.Now().UTC().Format(time.DateOnly)
 	weekAgo := time.Now().UTC().AddDate(0, 0, -6).Format(time.DateOnly)
 	for _, c := range []struct {
@@ -68,8 +68,8 @@ func TestHistoryCommand(t *testing.T) {
 			"order      O1.0123\n", "sitekey    k\n", "code       -\n", "ended      2026-01-02T03:04:23.350Z\n", "seconds    18.2\n", "price      0.00299\n",
 		}, ""},
 		{"usage --by owner --since 7d --per-day", 200, usage, 0, "/history/usage?by=owner&from=" + weekAgo + "&per=day", []string{
-			"DATE        TARGET  OWNER   ORDERS  SOLVED  DISCARDED  FAILED  REFUSED  LOST  MEAN SECONDS  SPENT\n",
-			"2026-01-02  -       qa\\x1b  7       3       1          1       1        1     18.2          0.25\n",
+			"DATE        TARGET  OWNER   ORDERS  SOLVED  DISCARDED  FAILED  REFUSED  LOST  MEAN SECONDS  SPENT  HANDED OUT  EXPIRED\n",
+			"2026-01-02  -       qa\\x1b  7       3       1          1       1        1     18.2          0.25   5           -\n",
 		}, "\x1b"},
 		{"usage --by target --since 1d --to 2026-01-03 --per-day=false", 200, `{"first":"2026-01-01","last":"2026-01-02","lines":[]}`, 0, "/history/usage?by=target&from=" + today + "&to=2026-01-03", []string{
 			"nothing is known to have ended from 2026-01-01 to 2026-01-02 (UTC)\n"}, "TARGET"},

@@ -16,6 +16,7 @@ import (
 	"poold/internal/history"
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/status"
 )
 
 const (
@@ -44,6 +45,7 @@ type Journal interface {
 type solveHistory struct {
 	store   History // nil = none is kept
 	journal Journal
+	status  *status.Collector
 }
 
 // site is GET /history/site/{sitekey}: the orders of a site key that ended.

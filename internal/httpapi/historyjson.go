@@ -117,6 +117,9 @@ type UsageLine struct {
 	Target string `json:"target"` // "" = of all that the owner answered for
 	Owner  string `json:"owner"`
 	DayFigures
+	// Null where they are not known of all that the line is about.
+	HandedOut *int64 `json:"handed_out"` // tokens, also those that came back
+	Expired   *int64 `json:"expired"`    // tokens that met their margin unused
 }
 
 func historyRecord(r *history.Record) HistoryRecord {
@@ -235,9 +238,10 @@ const figureColumns = "orders,solved,discarded,failed,refused,lost,total_elapsed
 func (u *HistoryUsage) table() (columns string, rows [][]string) {
 	for i := range u.Lines {
 		l := &u.Lines[i]
-		rows = append(rows, append([]string{l.Date, l.Target, l.Owner}, l.cells()...))
+		row := append([]string{l.Date, l.Target, l.Owner}, l.cells()...)
+		rows = append(rows, append(row, whole(l.HandedOut), whole(l.Expired)))
 	}
-	return "date,target,owner," + figureColumns, rows
+	return "date,target,owner," + figureColumns + ",handed_out,expired", rows
 }
 
 func (f *DayFigures) cells() (cells []string) {
@@ -245,6 +249,14 @@ func (f *DayFigures) cells() (cells []string) {
 		cells = append(cells, strconv.FormatInt(n, 10))
 	}
 	return append(cells, decimal(f.Spent))
+}
+
+// whole formats a number; nil is "".
+func whole(n *int64) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.FormatInt(*n, 10)
 }
 
 func decimal(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }

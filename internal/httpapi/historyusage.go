@@ -9,10 +9,14 @@ import (
 	"time"
 
 	"poold/internal/history"
+	"poold/internal/status"
 )
 
-// usage is GET /history/usage: what the orders of some UTC days came to, by owner or by
-// target.
+// handoutDays are how many days, with today, the status tells of.
+const handoutDays = 7
+
+// usage is GET /history/usage: what the orders of some UTC days came to, and what became
+// of their tokens, by owner or by target.
 func (h *solveHistory) usage(w http.ResponseWriter, r *http.Request, c *call) error {
 	asked, err := readUsageQuery(r.URL.RawQuery)
 	if err != nil {
@@ -21,30 +25,25 @@ func (h *solveHistory) usage(w http.ResponseWriter, r *http.Request, c *call) er
 	if h.store == nil {
 		return errNoHistory()
 	}
-	first, last, err := asked.days(time.Now(), c.access.set.History.Keep)
+	now := time.Now()
+	first, last, err := asked.days(now, c.access.set.History.Keep)
 	if err != nil {
 		return err
 	}
-	sum, err := read(r, func(ctx context.Context) (usageSum, error) {
-		sum := usageSum{}
-		for day := first; !day.After(last); day = day.AddDate(0, 0, 1) {
-			figures, err := h.store.Day(ctx, day)
-			if err != nil {
-				return nil, err
-			}
-			for owned, f := range figures.Targets {
-				if c.sees(owned.Target) {
-					of := asked.line(day, owned)
-					sum[of] = sum[of].Plus(f)
-				}
-			}
+	sum := usageSum{usageQuery: asked, first: first.Format(time.DateOnly), last: last.Format(time.DateOnly), sees: c.sees, lines: map[usageOf]*usageFigures{}}
+	sum.addHandouts(h.status.Snapshot(r.Context()).Document, now)
+	_, err = read(r, func(ctx context.Context) (none struct{}, err error) {
+		for day := first; !day.After(last) && err == nil; day = day.AddDate(0, 0, 1) {
+			var figures history.Day
+			figures, err = h.store.Day(ctx, day)
+			sum.addOrders(day.Format(time.DateOnly), figures.Targets)
 		}
-		return sum, nil
+		return none, err
 	})
 	if err != nil {
 		return err
 	}
-	answer := HistoryUsage{By: asked.by, First: first.Format(time.DateOnly), Last: last.Format(time.DateOnly), Lines: sum.lines()}
+	answer := sum.answer()
 	return respondTable(w, r, answer, answer.table)
 }
 
@@ -54,29 +53,86 @@ type usageOf struct {
 	history.Owned
 }
 
-// line is the one that counts what a target had ordered on a day.
-func (q usageQuery) line(day time.Time, of history.Owned) (l usageOf) {
-	l.Owned = of
-	if q.by == "owner" {
-		l.Target = ""
-	}
-	if q.perDay {
-		l.date = day.Format(time.DateOnly)
-	}
-	return l
+// usageFigures are those of a line.
+type usageFigures struct {
+	history.Figures
+	handedOut, expired int64 // of what is known
+	partly             bool  // these are not known of all that the line is about
 }
 
-// usageSum are the figures of each line.
-type usageSum map[usageOf]history.Figures
+// usageSum is what a query comes to.
+type usageSum struct {
+	usageQuery
+	first, last string // days
+	sees        func(target string) bool
+	lines       map[usageOf]*usageFigures
+	owners      map[string]string // of the targets whose hand-outs are known
+	since       string            // the day from which on they are
+}
 
-// lines are those of the answer, never nil.
-func (s usageSum) lines() []UsageLine {
-	lines := make([]UsageLine, 0, len(s))
-	for of, f := range s {
-		lines = append(lines, UsageLine{of.date, of.Target, of.Owner, dayFigures(f)})
+// line is the one that counts what belongs to a target and its owner on a day.
+func (s *usageSum) line(date string, of history.Owned) *usageFigures {
+	begins := date
+	if !s.perDay {
+		date, begins = "", s.first
+	}
+	if s.by == "owner" {
+		of.Target = ""
+	}
+	key := usageOf{date, of}
+	if s.lines[key] == nil {
+		s.lines[key] = &usageFigures{partly: begins < s.since}
+	}
+	return s.lines[key]
+}
+
+// addHandouts adds what was handed out and what expired, for those who answer for the
+// targets now. It comes before addOrders.
+func (s *usageSum) addHandouts(d *status.Document, now time.Time) {
+	s.owners, s.since = map[string]string{}, now.UTC().AddDate(0, 0, 1-handoutDays).Format(time.DateOnly)
+	if d.Redis.Reason != "" {
+		return // they are those of some time ago
+	}
+	for i := range d.Targets {
+		t := &d.Targets[i]
+		s.owners[t.Name] = t.Owner
+		for _, day := range t.Days {
+			if day.Date < s.first || day.Date > s.last || day.Hits+day.Waited+day.Expired == 0 || !s.sees(t.Name) {
+				continue
+			}
+			l := s.line(day.Date, history.Owned{Target: t.Name, Owner: t.Owner})
+			l.handedOut += day.Hits + day.Waited
+			l.expired += day.Expired
+		}
+	}
+}
+
+// addOrders adds what the orders of a day came to.
+func (s *usageSum) addOrders(date string, targets map[history.Owned]history.Figures) {
+	for owned, f := range targets {
+		if !s.sees(owned.Target) {
+			continue
+		}
+		l := s.line(date, owned)
+		l.Figures = l.Plus(f)
+		if owner, known := s.owners[owned.Target]; !known || owner != owned.Owner {
+			l.partly = true
+		}
+	}
+}
+
+// answer has a line for each of whom there is anything.
+func (s *usageSum) answer() HistoryUsage {
+	lines := make([]UsageLine, 0, len(s.lines))
+	for of, f := range s.lines {
+		l := UsageLine{Date: of.date, Target: of.Target, Owner: of.Owner, DayFigures: dayFigures(f.Figures)}
+		if !f.partly {
+			l.HandedOut, l.Expired = &f.handedOut, &f.expired
+		}
+		lines = append(lines, l)
 	}
 	slices.SortFunc(lines, func(a, b UsageLine) int {
 		return cmp.Or(strings.Compare(a.Date, b.Date), strings.Compare(a.Target, b.Target), strings.Compare(a.Owner, b.Owner))
 	})
-	return lines
+	return HistoryUsage{By: s.by, First: s.first, Last: s.last, Lines: lines}
 }

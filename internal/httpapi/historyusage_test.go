@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"poold/internal/history"
+	"poold/internal/pool"
 )
 
 // spent writes an order of a target that ended some days before day.
@@ -44,7 +45,7 @@ func TestUsage(t *testing.T) {
 			orders, solved, discarded, failed, refused, lost, elapsed, spent)
 	}
 	line := func(date, target, owner, figures string) string {
-		return fmt.Sprintf(`{"date":"%s","target":"%s","owner":"%s@example.com",%s}`, date, target, owner, figures)
+		return fmt.Sprintf(`{"date":"%s","target":"%s","owner":"%s@example.com",%s,"handed_out":null,"expired":null}`, date, target, owner, figures)
 	}
 	solved, failed := figures(1, 1, 0, 0, 0, 0, 18250, "0.00299"), figures(1, 0, 0, 1, 0, 0, 0, "0")
 	discarded, lost, refused := figures(1, 0, 1, 0, 0, 0, 18250, "0.00299"), figures(1, 0, 0, 0, 0, 1, 0, "0.00299"), figures(1, 0, 0, 0, 1, 0, 0, "0")
@@ -83,7 +84,7 @@ func TestUsage(t *testing.T) {
 	a := d.ask(t, "GET", "/history/usage?by=target&from=2025-12-30&to=2025-12-31&per=day", bearer(keyAll), "Accept: text/csv")
 	rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
 	if err != nil || len(rows) != 2 || !slices.Equal(rows[0], keysOf(t, UsageLine{})) ||
-		!slices.Equal(rows[1], []string{"2025-12-30", "staging-gone", "b@example.com", "1", "1", "0", "0", "0", "0", "18250", "0.00299"}) {
+		!slices.Equal(rows[1], []string{"2025-12-30", "staging-gone", "b@example.com", "1", "1", "0", "0", "0", "0", "18250", "0.00299", "", ""}) {
 		t.Errorf("%v: %s", err, a.body)
 	}
 }
@@ -150,5 +151,64 @@ func TestUsageDays(t *testing.T) {
 		if err != nil || !first.Equal(first.Truncate(24*time.Hour)) || first.Format(time.DateOnly) != c.first || last.Format(time.DateOnly) != c.last {
 			t.Errorf("%s: %s to %s, %v; want %s to %s", c.query, first, last, err, c.first, c.last)
 		}
+	}
+}
+
+// TestUsageOfTokens: what was handed out and what expired is told where it is known of all
+// that a line is about.
+func TestUsageOfTokens(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	date := func(back int) string { return today.AddDate(0, 0, -back).Format(time.DateOnly) }
+	for n, of := range []struct {
+		back          int
+		target, owner string
+	}{{0, "staging-login", "qa"}, {0, "checkout", "qa"}, {0, "/solve", "ops"}, {1, "staging-login", "old"}, {8, "checkout", "qa"}} {
+		r := solvedRecord(n, of.target, today.AddDate(0, 0, -of.back).Sub(day))
+		r.Owner = of.owner + "@example.com"
+		d.keep(t, r)
+	}
+	login := d.target("staging-login")
+	noted := func(back int, figures string) {
+		d.stock.redis.HSet(key("stats", login), fmt.Sprintf("day:%d", today.Unix()/86400-int64(back)), figures)
+	}
+	noted(6, "hits 1 waited 1 expired 1")
+	noted(2, "hits 10 waited 1 expired 1 requests 100")
+	noted(1, "hits 14 waited 3 expired 1 requests 200")
+	noted(0, "hits 14 waited 3 expired 1 requests 300")
+	d.stock.figures(login, pool.Figures{Hits: 20, Waited: 6, Expired: 4, Requests: 400})
+
+	told := func(key, query string) (lines []string) {
+		t.Helper()
+		for _, l := range decoded[HistoryUsage](t, d.ask(t, "GET", "/history/usage?"+query, bearer(key))).Lines {
+			owner, _, _ := strings.Cut(l.Owner, "@")
+			lines = append(lines, fmt.Sprint(strings.Join([]string{l.Date, l.Target, owner}, " "), ": ", l.Orders, ", ", whole(l.HandedOut), ", ", whole(l.Expired)))
+		}
+		return lines
+	}
+	for _, c := range []struct {
+		key, query string
+		want       []string // date, target and owner: orders, handed out, expired
+	}{
+		{keyAll, "by=target&from=" + date(2) + "&to=" + date(-1), []string{
+			" /solve ops: 1, , ", " checkout qa: 1, 0, 0", " staging-login old: 1, , ", " staging-login qa: 1, 15, 3"}},
+		{keyAll, "by=owner&from=" + date(2) + "&to=" + date(-1), []string{"  old: 1, , ", "  ops: 1, , ", "  qa: 2, 15, 3"}},
+		{keyAll, "by=owner&per=day&from=" + date(8) + "&to=" + date(-1), []string{
+			date(8) + "  qa: 1, , ", date(6) + "  qa: 0, 9, 0", date(2) + "  qa: 0, 6, 0", date(1) + "  old: 1, , ", date(0) + "  ops: 1, , ", date(0) + "  qa: 2, 9, 3"}},
+		{keyAll, "by=target&per=day&from=" + date(2) + "&to=" + date(0), []string{date(2) + " staging-login qa: 0, 6, 0", date(1) + " staging-login old: 1, , "}},
+		// Of the days before the last seven nothing is known, so neither of a sum over one.
+		{keyAll, "by=target&from=" + date(7) + "&to=" + date(1), []string{" staging-login qa: 0, , "}},
+		{keyStaging, "by=owner&from=" + date(6) + "&to=" + date(1), []string{"  qa: 0, 15, 0"}},
+		{keyStaging, "by=owner&from=" + date(0) + "&to=" + date(-1), []string{"  qa: 1, 9, 3"}},
+	} {
+		if got := told(c.key, c.query); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.query, got, c.want)
+		}
+	}
+
+	d.stock.ill.Store(&pool.Health{Up: true, Reason: "a master is away"})
+	d.status.Changed()
+	if got, want := told(keyAll, "by=target&from="+date(2)+"&to="+date(-1)), []string{" /solve ops: 1, , ", " checkout qa: 1, , ", " staging-login old: 1, , ", " staging-login qa: 1, , "}; !slices.Equal(got, want) {
+		t.Errorf("without redis: %q, want %q", got, want)
 	}
 }

@@ -89,7 +89,7 @@ func New(d Deps) *Server {
 		scrapes:   scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},
 		callbacks: callbacks{buyer: d.Buyer},
 		letters:   letters{buyer: d.Buyer, status: d.Status, log: d.Log},
-		history:   solveHistory{store: d.History, journal: d.Buyer},
+		history:   solveHistory{store: d.History, journal: d.Buyer, status: d.Status},
 		probes:    probes{stock: d.Stock, stopping: s.stopping},
 	})
 	return s

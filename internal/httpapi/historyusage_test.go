@@ -10,6 +10,7 @@ import (
 
 	"poold/internal/history"
 	"poold/internal/pool"
+	"poold/internal/targets"
 )
 
 // spent writes an order of a target that ended some days before day.
@@ -168,14 +169,19 @@ func TestUsageOfTokens(t *testing.T) {
 		r.Owner = of.owner + "@example.com"
 		d.keep(t, r)
 	}
-	login := d.target("staging-login")
-	noted := func(back int, figures string) {
-		d.stock.redis.HSet(key("stats", login), fmt.Sprintf("day:%d", today.Unix()/86400-int64(back)), figures)
+	nobody := solvedRecord(100, "/solve", today.Sub(day))
+	nobody.Owner = ""
+	d.keep(t, nobody)
+	login, checkout := d.target("staging-login"), d.target("checkout")
+	noted := func(target *targets.Target, back int, figures string) {
+		d.stock.redis.HSet(key("stats", target), fmt.Sprintf("day:%d", today.Unix()/86400-int64(back)), figures)
 	}
-	noted(6, "hits 1 waited 1 expired 1")
-	noted(2, "hits 10 waited 1 expired 1 requests 100")
-	noted(1, "hits 14 waited 3 expired 1 requests 200")
-	noted(0, "hits 14 waited 3 expired 1 requests 300")
+	noted(login, 6, "hits 1 waited 1 expired 1")
+	noted(login, 2, "hits 10 waited 1 expired 1 requests 100")
+	noted(login, 1, "hits 14 waited 3 expired 1 requests 200")
+	noted(login, 0, "hits 14 waited 3 expired 1 requests 300")
+	noted(checkout, 0, "hits 1")
+	d.stock.figures(checkout, pool.Figures{Hits: 1, Waited: 2})
 	d.stock.figures(login, pool.Figures{Hits: 20, Waited: 6, Expired: 4, Requests: 400})
 
 	told := func(key, query string) (lines []string) {
@@ -191,10 +197,10 @@ func TestUsageOfTokens(t *testing.T) {
 		want       []string // date, target and owner: orders, handed out, expired
 	}{
 		{keyAll, "by=target&from=" + date(2) + "&to=" + date(-1), []string{
-			" /solve ops: 1, , ", " checkout qa: 1, 0, 0", " staging-login old: 1, , ", " staging-login qa: 1, 15, 3"}},
-		{keyAll, "by=owner&from=" + date(2) + "&to=" + date(-1), []string{"  old: 1, , ", "  ops: 1, , ", "  qa: 2, 15, 3"}},
+			" /solve : 1, , ", " /solve ops: 1, , ", " checkout qa: 1, 2, 0", " staging-login old: 1, , ", " staging-login qa: 1, 15, 3"}},
+		{keyAll, "by=owner&from=" + date(2) + "&to=" + date(-1), []string{"  : 1, , ", "  old: 1, , ", "  ops: 1, , ", "  qa: 2, 17, 3"}},
 		{keyAll, "by=owner&per=day&from=" + date(8) + "&to=" + date(-1), []string{
-			date(8) + "  qa: 1, , ", date(6) + "  qa: 0, 9, 0", date(2) + "  qa: 0, 6, 0", date(1) + "  old: 1, , ", date(0) + "  ops: 1, , ", date(0) + "  qa: 2, 9, 3"}},
+			date(8) + "  qa: 1, , ", date(6) + "  qa: 0, 9, 0", date(2) + "  qa: 0, 6, 0", date(1) + "  old: 1, , ", date(0) + "  : 1, , ", date(0) + "  ops: 1, , ", date(0) + "  qa: 2, 11, 3"}},
 		{keyAll, "by=target&per=day&from=" + date(2) + "&to=" + date(0), []string{date(2) + " staging-login qa: 0, 6, 0", date(1) + " staging-login old: 1, , "}},
 		// Of the days before the last seven nothing is known, so neither of a sum over one.
 		{keyAll, "by=target&from=" + date(7) + "&to=" + date(1), []string{" staging-login qa: 0, , "}},
@@ -208,7 +214,7 @@ func TestUsageOfTokens(t *testing.T) {
 
 	d.stock.ill.Store(&pool.Health{Up: true, Reason: "a master is away"})
 	d.status.Changed()
-	if got, want := told(keyAll, "by=target&from="+date(2)+"&to="+date(-1)), []string{" /solve ops: 1, , ", " checkout qa: 1, , ", " staging-login old: 1, , ", " staging-login qa: 1, , "}; !slices.Equal(got, want) {
+	if got, want := told(keyAll, "by=target&from="+date(2)+"&to="+date(-1)), []string{" /solve : 1, , ", " /solve ops: 1, , ", " checkout qa: 1, , ", " staging-login old: 1, , ", " staging-login qa: 1, , "}; !slices.Equal(got, want) {
 		t.Errorf("without redis: %q, want %q", got, want)
 	}
 }

@@ -37,7 +37,8 @@
 //	callbacks  callback.go           what the solving services send
 //	letters    letters.go            callbacks that could not be stored
 //	history    history.go            how orders ended, and which are under way; historyquery.go
-//	                                 reads what is asked, historyjson.go has the answers
+//	                                 reads what is asked, historyjson.go has the answers,
+//	                                 historyusage.go sums up what was spent
 //	probes     health.go             /healthz and /readyz
 //
 // # Invariants

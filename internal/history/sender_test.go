@@ -204,6 +204,22 @@ func TestWhatEndsIsSent(t *testing.T) {
 	})
 }
 
+// More than one batch of an identity is sent at once.
+func TestManyEndsOfOneIdentity(t *testing.T) {
+	in(t, func(t *testing.T, p *place) {
+		s, _ := p.sender(p.stock.Endings)
+		for i := range 250 {
+			p.order(1, fmt.Sprint("o", i), history.Failed)
+		}
+		s.Ended(identity(1).ID())
+		synctest.Wait()
+		p.counted()
+		if h := s.Health(); h.Sent != 250 {
+			t.Errorf("health %+v", h)
+		}
+	})
+}
+
 // A store that is away holds nothing up, is said to be away once, and gets it all later.
 func TestAStoreThatIsAway(t *testing.T) {
 	in(t, func(t *testing.T, p *place) {

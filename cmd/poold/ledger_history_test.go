@@ -74,7 +74,6 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 		redis, section func(t *testing.T) string
 		env            []string
 	}{
-		"redis": {},
 		"a cluster": {redis: func(t *testing.T) string {
 			return "redis://" + strings.Join(redistest.Cluster(t), ",redis://")
 		}},

@@ -256,6 +256,7 @@ func TestKicksWakeWorkers(t *testing.T) {
 // What was asked for while no daemon ran, or before a restart, is no demand of now;
 // what is asked for after it is.
 func TestArrivalsAfterARestart(t *testing.T) {
+	long(t)
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := learning("login", 20)
 		for range 40 {

@@ -96,6 +96,7 @@ func TestSlotsGoByWorth(t *testing.T) {
 // Tokens that a window keeps are worth as much as any: a busy target does not keep
 // them from coming.
 func TestWindowGetsSlots(t *testing.T) {
+	long(t)
 	play(t, 6, func(t *testing.T, w *scenario) {
 		w.provider.lead = func() time.Duration { return 18 * time.Second }
 		busy, kept := learning("busy", 200), learning("kept", 30)

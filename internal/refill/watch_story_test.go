@@ -184,6 +184,7 @@ func (r *replica) watchesNot() bool {
 // A replica that comes back to a target after a while learns from what the others have
 // saved: what they have seen is no burst of now.
 func TestAbsentWorkersLearnNothingTwice(t *testing.T) {
+	long(t)
 	play(t, 64, func(t *testing.T, w *scenario) {
 		login := learning("login", 40)
 		w.apply(login)

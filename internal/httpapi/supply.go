@@ -41,7 +41,9 @@ func (s *supply) attend(ctx context.Context, t *target, r *pool.Request) {
 	go func() {
 		ticker := time.NewTicker(supplyEvery)
 		defer ticker.Stop()
-		for {
+		// A token that has just been taken for this caller is on its way, and neither in
+		// the stock nor an order: so it is looked twice.
+		for empty := 0; empty < 2; {
 			select {
 			case <-ctx.Done():
 				return
@@ -49,10 +51,12 @@ func (s *supply) attend(ctx context.Context, t *target, r *pool.Request) {
 			}
 			out := time.Since(began) >= outagePatience && s.isOut(ctx)
 			if (out || s.isBarred(t)) && s.isEmpty(ctx, t) {
-				close(over)
-				return
+				empty++
+			} else {
+				empty = 0
 			}
 		}
+		close(over)
 	}()
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -75,10 +76,11 @@ func (s *Archive) listed(ctx context.Context, key string, from, to time.Time) ([
 	if !to.IsZero() {
 		last = "(" + strconv.FormatInt(to.UnixMilli(), 10)
 	}
-	members, err := s.slow.ZRevRangeByScoreWithScores(ctx, key, &redis.ZRangeBy{Min: first, Max: last}).Result()
+	members, err := s.slow.ZRangeByScoreWithScores(ctx, key, &redis.ZRangeBy{Min: first, Max: last}).Result()
 	if err != nil {
 		return nil, down(err)
 	}
+	slices.Reverse(members)
 	records := make([]Archived, len(members))
 	for i, m := range members {
 		text, _ := m.Member.(string)

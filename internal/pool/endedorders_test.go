@@ -132,7 +132,7 @@ func testEachEndIsKept(t *testing.T, o Options) {
 func testEndsThatAreTooMany(t *testing.T, o Options) {
 	for most, unrecorded := range map[int]int64{0: 0, 4: 3} {
 		o.Endings = most
-		o.Prefix = fmt.Sprint("too many ", most)
+		o.Prefix = fmt.Sprint("test-too many ", most)
 		s, id := open(t, o), identity("too many")
 		stock(t, s, id, 7, 0, time.Minute)
 		if n := len(ends(t, s, id)); n != most {
@@ -148,7 +148,7 @@ func testEndsThatAreTooMany(t *testing.T, o Options) {
 // list until nothing is kept of it.
 func testEndsAreFound(t *testing.T, o Options) {
 	o.Endings = 10
-	o.Prefix = "ends are found"
+	o.Prefix = "test-ends are found"
 	s, other := open(t, o), open(t, o)
 	target, guest, idle := identity("found target"), identity("found guest"), identity("found idle")
 	use(t, s, guest)
@@ -201,7 +201,7 @@ func testEndsAreFound(t *testing.T, o Options) {
 // An end that is sent again, since its reply was lost, leaves one line.
 func testAnEndSentAgainIsOne(t *testing.T, o Options) {
 	o.Endings = 1000
-	o.Prefix = "one end"
+	o.Prefix = "test-one end"
 	s, id := open(t, o), identity("one end")
 	var group sync.WaitGroup
 	for worker := range 4 {

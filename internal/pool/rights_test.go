@@ -58,11 +58,12 @@ func TestTheRightsThatREADMENames(t *testing.T) {
 		"WaitersAreServedInOrder", "LeasesAndAdoption", "ATaskHasOneOrder", "UnknownOrders",
 		"TheBudgetOverAllTargets", "Reports", "FlushThrowsAway", "WindowsThatCoverOthers",
 		"AWindowIsToldToAllReplicas", "JunkIsSetAside", "ReplicasKnowEachOther", "ReplicasShareWhatTheySay", "AClaim",
-		"ASurveyHoldsFoldsUp", "ALateFoldIsRefused", "EveryFailureIsTold",
+		"ASurveyHoldsFoldsUp", "ALateFoldIsRefused", "EveryFailureIsTold", "EachEndIsKept", "EndsThatAreTooMany", "EndsAreFound",
 	} {
 		t.Run(name, func(t *testing.T) { suite[name](t, o) })
 	}
 	t.Run("Memory", func(t *testing.T) { testMemory(t, o) })
+	t.Run("Archive", func(t *testing.T) { testArchive(t, o) })
 	t.Run("ForeignKey", func(t *testing.T) { testForeignKey(t, o) })
 	if denied := askAs(t, addr, "ACL", "LOG"); denied != "[]" {
 		t.Errorf("Redis denied something: %s", denied)
@@ -73,6 +74,37 @@ func TestTheRightsThatREADMENames(t *testing.T) {
 		if is && command != "cluster|slots" && command != "command" && !strings.Contains(used, "cmdstat_"+command+":") {
 			t.Errorf("README grants %s, which nothing needed", word)
 		}
+	}
+}
+
+// testArchive is what the history needs.
+func testArchive(t *testing.T, o Options) {
+	s := open(t, o)
+	ended := time.Now().UTC().Truncate(time.Millisecond)
+	var records []Archived
+	for i := range mostOfSite + 10 {
+		records = append(records, Archived{
+			ID: fmt.Sprintf("o%03d", i), Site: "site", Status: "solved", Ended: ended, Text: "text", Figures: map[string]int64{"solved": 1},
+		})
+	}
+	for range 2 {
+		if err := s.Archive.Add(t.Context(), records, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := records[len(records)-1]
+	found, err := s.Archive.OfSite(t.Context(), "site", time.Time{}, time.Time{})
+	if err != nil || len(found) != mostOfSite || found[0].ID != last.ID {
+		t.Errorf("%d of the site, %v", len(found), err)
+	}
+	if found, err := s.Archive.OfStatus(t.Context(), "solved", ended, ended.Add(time.Second)); err != nil || len(found) != len(records) {
+		t.Errorf("%d of the status, %v", len(found), err)
+	}
+	if day, err := s.Archive.Day(t.Context(), ended); err != nil || day["solved"] != int64(len(records)) {
+		t.Errorf("%v, %v", day, err)
+	}
+	if r, there, err := s.Archive.Find(t.Context(), last.ID); err != nil || !there || r.Text != "text" {
+		t.Errorf("%+v, %v, %v", r, there, err)
 	}
 }
 

@@ -30,7 +30,10 @@ for i = 1, #KEYS, 4 do
   at = behind
 end
 for list, n in pairs(most) do
-  redis.call('ZREMRANGEBYRANK', list, 0, -1 - n)
+  local over = redis.call('ZCARD', list) - n
+  if over > 0 then
+    redis.call('ZREM', list, unpack(redis.call('ZRANGE', list, 0, over - 1)))
+  end
   redis.call('ZREMRANGEBYSCORE', list, '-inf', '(' .. ms(now_ms() - keep))
   redis.call('PEXPIRE', list, keep)
 end

@@ -94,6 +94,27 @@ func tableOptions(wanted targets.History) dynamostore.Options {
 	return dynamostore.Options{Table: wanted.Table, Endpoint: wanted.Endpoint, Region: wanted.Region, Keep: wanted.Keep}
 }
 
+// show makes the orders under way known to those who read the store by themselves, where
+// it is one for that.
+func (k *keeper) show(buyer *purchase.Buyer, log *slog.Logger) {
+	shows, ok := k.store.(history.ActiveStore)
+	if !ok {
+		return
+	}
+	k.runs = append(k.runs, history.NewMirror(func(ctx context.Context) ([]history.Record, error) {
+		list, err := buyer.UnderWayHere(ctx)
+		records := make([]history.Record, len(list))
+		for i, u := range list {
+			records[i] = history.Record{
+				ID: u.Order.String(), Identity: u.Order.Identity, Target: u.Target, Owner: u.Owner, Type: u.Identity.Type,
+				Sitekey: u.Identity.Site(), Pageurl: u.Identity.Pageurl, Provider: u.Provider, Task: u.Task,
+				Placed: u.Placed, Submitted: u.Submitted,
+			}
+		}
+		return records, err
+	}, shows, log).Run)
+}
+
 // health is who says how it is written; nil = none is kept.
 func (k keeper) health() status.HistoryHealth {
 	if k.sender == nil {

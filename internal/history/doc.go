@@ -3,7 +3,13 @@
 // The end of an order is written where it ends: the scripts of pool that end one leave a
 // line beside the stock, in the same step (pool.Endings). A Sender brings these lines to
 // a Store and removes them once they are there, so that neither a crash nor a store that
-// is away loses one. A line can be sent twice; a Store counts it once.
+// is away loses one. A line can be sent twice; a Store counts it once. A Mirror shows what
+// is under way where the store has a place for that, for programs that read it by
+// themselves.
+//
+// An Auditor writes who took which token. It is fed from memory, beside what it is about,
+// so that a crash loses what was noted in the last half second, and an audit that cannot be
+// written what does not fit; that is counted.
 //
 // A Store is one of
 //

@@ -59,3 +59,9 @@ func (b *Buyer) UnderWay(ctx context.Context) ([]UnderWay, error) {
 	}
 	return list, nil
 }
+
+// UnderWayHere lists those that this replica works on.
+func (b *Buyer) UnderWayHere(ctx context.Context) ([]UnderWay, error) {
+	list, err := b.UnderWay(ctx)
+	return slices.DeleteFunc(list, func(u UnderWay) bool { return b.orders.holds(u.Order) == nil }), err
+}

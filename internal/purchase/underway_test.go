@@ -63,6 +63,10 @@ func TestOrdersUnderWayAreListed(t *testing.T) {
 		if here, err := s.buyer.UnderWay(t.Context()); err != nil || len(here) != 3 {
 			t.Errorf("where the provider is listed: %+v, %v", here, err)
 		}
+		s.buyer.orders.hold(bought)
+		if mine, err := s.buyer.UnderWayHere(t.Context()); err != nil || len(mine) != 1 || mine[0].Order != bought.Ref {
+			t.Errorf("those that are worked on here: %+v, %v", mine, err)
+		}
 		for _, step := range []string{"look places", "look find"} {
 			s.stock.away(step)
 			if list, err := elsewhere.buyer.UnderWay(t.Context()); !errors.Is(err, pool.ErrDown) || list != nil {

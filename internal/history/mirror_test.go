@@ -1,0 +1,99 @@
+package history_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/history"
+)
+
+// board is an ActiveStore that counts what is written. It may fail after it has done a
+// part of what it was asked for.
+type board struct {
+	shows         map[string]bool
+	puts, removes int
+	fails         bool
+}
+
+func (b *board) PutActive(_ context.Context, orders []history.Record) error {
+	for n, o := range orders {
+		if b.fails && n > 0 {
+			break
+		}
+		b.shows[o.ID] = true
+		b.puts++
+	}
+	return b.failure(len(orders))
+}
+
+func (b *board) RemoveActive(_ context.Context, ids []string) error {
+	for n, id := range ids {
+		if b.fails && n > 0 {
+			break
+		}
+		delete(b.shows, id)
+		b.removes++
+	}
+	return b.failure(len(ids))
+}
+
+func (b *board) failure(n int) error {
+	if b.fails && n > 0 {
+		return history.ErrDown
+	}
+	return nil
+}
+
+func TestMirrorShowsWhatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &board{shows: map[string]bool{}}
+		var now []string
+		var unread error
+		mirror := history.NewMirror(func(context.Context) ([]history.Record, error) {
+			var orders []history.Record
+			for _, id := range now {
+				orders = append(orders, history.Record{ID: id})
+			}
+			return orders, unread
+		}, store, slog.New(slog.NewTextHandler(io.Discard, nil)))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- mirror.Run(ctx) }()
+		for _, step := range []struct {
+			name          string
+			orders        []string
+			fails         bool
+			unread        error
+			shown         []string
+			puts, removes int
+		}{
+			{name: "two begin", orders: []string{"a", "b"}, shown: []string{"a", "b"}, puts: 2},
+			{name: "nothing changes", orders: []string{"a", "b"}, shown: []string{"a", "b"}, puts: 2},
+			{name: "one ends, one begins", orders: []string{"b", "c"}, shown: []string{"b", "c"}, puts: 3, removes: 1},
+			{name: "the journal cannot be read", unread: errors.New("away"), shown: []string{"b", "c"}, puts: 3, removes: 1},
+			{name: "half of what begins is written", orders: []string{"b", "c", "d", "e"}, fails: true, shown: []string{"b", "c", "d"}, puts: 4, removes: 1},
+			{name: "it is written again as a whole", orders: []string{"b", "c", "d", "e"}, shown: []string{"b", "c", "d", "e"}, puts: 6, removes: 1},
+			{name: "half of what begins, and all end", orders: []string{"b", "f", "g"}, fails: true, shown: []string{"b", "c", "d", "e", "f"}, puts: 7, removes: 1},
+			{name: "perhaps shown is removed too", shown: nil, puts: 7, removes: 7},
+		} {
+			now, store.fails, unread = step.orders, step.fails, step.unread
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			if got := slices.Sorted(maps.Keys(store.shows)); !slices.Equal(got, step.shown) || store.puts != step.puts || store.removes != step.removes {
+				t.Errorf("%s: it shows %q after %d and %d writes, want %q, %d and %d",
+					step.name, got, store.puts, store.removes, step.shown, step.puts, step.removes)
+			}
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -11,33 +11,49 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// The README names every flag and every command that there is, and no other.
-func TestReadmeNamesFlagsAndCommands(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
-	if err != nil {
-		t.Fatal(err)
+// written is README and everything of docs but why things are as they are.
+func written(t *testing.T) (text string) {
+	t.Helper()
+	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
+	if err != nil || len(pages) < 10 {
+		t.Fatal(pages, err)
 	}
-	readme := string(text)
+	for _, page := range append(pages, filepath.Join("..", "..", "README.md")) {
+		if filepath.Base(page) == "decisions.md" {
+			continue
+		}
+		data, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(data)
+	}
+	return text
+}
+
+// README and docs name every flag and every command that there is, and no other.
+func TestDocsNameFlagsAndCommands(t *testing.T) {
+	docs := written(t)
 	none := func(string) (string, bool) { return "", false }
 	flags := map[string]bool{}
-	for _, name := range []string{"serve", "check", "token", "solve", "status", "dead-letters", "history", "simulate", "healthcheck", "schema", "version"} {
+	for _, name := range []string{"serve", "check", "token", "solve", "status", "dead-letters", "history", "history init", "simulate", "healthcheck", "schema", "version"} {
 		var out strings.Builder
-		if code := run(t.Context(), []string{name, "--help"}, none, &out, &out); code != exitDone {
+		if code := run(t.Context(), append(strings.Fields(name), "--help"), none, &out, &out); code != exitDone {
 			t.Errorf("%s --help: exit %d", name, code)
 		}
 		for _, found := range regexp.MustCompile(`(?m)^  -([a-z-]+)`).FindAllStringSubmatch(out.String(), -1) {
 			flags["--"+found[1]] = true
 		}
-		if name != "serve" && !strings.Contains(readme, "poold "+name) {
-			t.Errorf("the README does not name `poold %s`", name)
+		if name != "serve" && !strings.Contains(docs, "poold "+name) {
+			t.Errorf("no page names `poold %s`", name)
 		}
 	}
 	if len(flags) < 8 {
 		t.Fatalf("--help shows only %v", flags)
 	}
 	for flag := range flags {
-		if !strings.Contains(readme, "`"+flag) && !strings.Contains(readme, "["+flag) {
-			t.Errorf("the README does not name %s", flag)
+		if !strings.Contains(docs, "`"+flag) && !strings.Contains(docs, "["+flag) {
+			t.Errorf("no page names %s", flag)
 		}
 	}
 	var known []string
@@ -46,9 +62,9 @@ func TestReadmeNamesFlagsAndCommands(t *testing.T) {
 	}
 	// Flags of other programs in the examples.
 	known = append(known, "--build-arg")
-	for _, found := range regexp.MustCompile("[`\\[](--[a-z-]+)").FindAllStringSubmatch(readme, -1) {
+	for _, found := range regexp.MustCompile("[`\\[](--[a-z-]+)").FindAllStringSubmatch(docs, -1) {
 		if !slices.Contains(known, found[1]) {
-			t.Errorf("the README names %s, which poold does not know", found[1])
+			t.Errorf("the docs name %s, which poold does not know", found[1])
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// Exit codes; README, Operating.
+// Exit codes; docs/operating.md.
 const (
 	exitDone   = 0
 	exitFailed = 1

@@ -18,7 +18,7 @@ import (
 	"poold/internal/targets"
 )
 
-// solveDaemon answers POST /solve as the API does (README), and keeps the last request.
+// solveDaemon answers POST /solve as the API does (docs/solve.md), and keeps the last request.
 type solveDaemon struct {
 	status int
 	answer string

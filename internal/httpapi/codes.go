@@ -5,7 +5,7 @@ import "net/http"
 // code is the stable word of a problem, for programs.
 type code string
 
-// The codes; README, API.
+// The codes; docs/api.md.
 const (
 	codeBadRequest    code = "bad_request"
 	codeUnauthorized  code = "unauthorized"

@@ -205,9 +205,9 @@ func TestProblemsOfTheFile(t *testing.T) {
 	}
 }
 
-// TestReadmeNamesEveryCode: programs rely on the codes, so the README lists them.
-func TestReadmeNamesEveryCode(t *testing.T) {
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+// TestDocsNameEveryCode: programs rely on the codes, so docs/api.md lists them.
+func TestDocsNameEveryCode(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "api.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,8 +216,8 @@ func TestReadmeNamesEveryCode(t *testing.T) {
 		codePausedInFile, codeWindows, codeTooLarge, codeMisdirected, codeInvalidConfig, codeRateLimited, codeInternal,
 		codePoolEmpty, codePaused, codeProviderDown, codeStoreDown, codeShuttingDown,
 	} {
-		if !strings.Contains(string(readme), "`"+string(c)+"`") {
-			t.Errorf("the README does not name %s", c)
+		if !strings.Contains(string(page), "`"+string(c)+"`") {
+			t.Errorf("docs/api.md does not name %s", c)
 		}
 	}
 }

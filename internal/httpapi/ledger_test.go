@@ -10,7 +10,7 @@ import (
 )
 
 // TestLedger: every token that was bought is somewhere, and /metrics alone is
-// enough to add that up, as the README says.
+// enough to add that up, as docs/metrics.md says.
 func TestLedger(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	target := d.target("staging-login")

@@ -125,7 +125,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricNames holds /metrics against the list in the README.
+// TestMetricNames holds /metrics against the list of docs/metrics.md.
 func TestMetricNames(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	work(t, d)
@@ -134,17 +134,17 @@ func TestMetricNames(t *testing.T) {
 	for _, line := range regexp.MustCompile(`(?m)^# TYPE (poold_\S+)`).FindAllStringSubmatch(d.ask(t, "GET", "/metrics").body, -1) {
 		names = append(names, line[1])
 	}
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var want []string
-	for _, line := range regexp.MustCompile("(?m)^\\| `(poold_\\w+)`").FindAllStringSubmatch(string(readme), -1) {
+	for _, line := range regexp.MustCompile("(?m)^\\| `(poold_\\w+)`").FindAllStringSubmatch(string(page), -1) {
 		want = append(want, line[1])
 	}
 	slices.Sort(want)
 	if !slices.Equal(names, want) {
-		t.Errorf("/metrics has %q\nthe README %q", names, want)
+		t.Errorf("/metrics has %q\nthe page %q", names, want)
 	}
 }
 

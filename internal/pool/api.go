@@ -48,7 +48,7 @@ func (e *FailedError) Error() string { return "pool: an order failed: " + e.Reas
 // Source says how a caller came by its token.
 type Source string
 
-// The sources; README, API.
+// The sources; docs/api.md.
 const (
 	FromPool   Source = "pool"   // was waiting
 	FromWait   Source = "wait"   // landed while the caller waited

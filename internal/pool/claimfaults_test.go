@@ -41,7 +41,7 @@ func counted(t *testing.T, s *replica) map[SavingsSource]int64 {
 }
 
 // One claim from its begin to its end. claimtest proves the rest; this one is run with the
-// rights that README names too.
+// rights that the docs name too.
 func testAClaim(t *testing.T, o Options) {
 	s, key := open(t, o), identity("claim")
 	got := claimed(t, s, key)

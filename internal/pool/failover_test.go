@@ -20,7 +20,7 @@ func TestFailover(t *testing.T) {
 	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
-		// The nodes ask for the rights that README names, also for a cluster.
+		// The nodes ask for the rights that the docs name, also for a cluster.
 		nodes := redistest.ClusterOf(t, 1, append([]string{"--user"}, rights(t)...)...)
 		var addrs []string
 		for _, node := range nodes {

@@ -136,5 +136,5 @@ func (m *monitor) missingRights(ctx context.Context) []string {
 		return nil
 	}
 	return []string{"Redis denies its user SUBSCRIBE or PUBLISH on the channel " + m.channel() +
-		": replicas hear of landings, pauses and windows up to seconds later. README, Redis, lists the rights that poold needs."}
+		": replicas hear of landings, pauses and windows up to seconds later. docs/configuration.md, Redis, lists the rights that poold needs."}
 }

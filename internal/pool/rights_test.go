@@ -18,16 +18,16 @@ import (
 
 const password = "of-a-test"
 
-// rights are the words of README's line for an aclfile, for the keys of tests.
+// rights are the words of the line of docs/configuration.md for an aclfile, for the keys of tests.
 func rights(t *testing.T) []string {
 	t.Helper()
-	readme, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := regexp.MustCompile(`(?m)^user poold .*$`).FindString(string(readme))
+	line := regexp.MustCompile(`(?m)^user poold .*$`).FindString(string(page))
 	if line == "" {
-		t.Fatal("README has no line that begins with: user poold")
+		t.Fatal("docs/configuration.md has no line that begins with: user poold")
 	}
 	line = strings.NewReplacer("PASSWORD", password, "~captcha:*", "~test-* ~replicas:* ~leases:* ~unknown:* ~reports:*",
 		"&captcha:*", "&test-* &replicas:* &leases:* &unknown:* &reports:*").Replace(line)
@@ -46,8 +46,8 @@ func askAs(t *testing.T, addr string, args ...any) string {
 	return fmt.Sprint(answer)
 }
 
-// Everything works with the rights that README names, and each of them is needed.
-func TestTheRightsThatREADMENames(t *testing.T) {
+// Everything works with the rights that the docs name, and each of them is needed.
+func TestTheRightsThatTheDocsName(t *testing.T) {
 	t.Parallel()
 	words := rights(t)
 	addr := redistest.Server(t, append([]string{"--user"}, words...)...)
@@ -72,7 +72,7 @@ func TestTheRightsThatREADMENames(t *testing.T) {
 	for _, word := range words {
 		command, is := strings.CutPrefix(word, "+")
 		if is && command != "cluster|slots" && command != "command" && !strings.Contains(used, "cmdstat_"+command+":") {
-			t.Errorf("README grants %s, which nothing needed", word)
+			t.Errorf("the docs grant %s, which nothing needed", word)
 		}
 	}
 }

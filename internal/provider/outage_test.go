@@ -92,7 +92,7 @@ func TestTrial(t *testing.T) {
 }
 
 // Five calls open the breaker, and then one is made each 10 s, for as long as it
-// brings no proper answer: the numbers of the README, not of the program.
+// brings no proper answer: the numbers of the docs, not of the program.
 func TestTheProbesOfAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{})

@@ -170,7 +170,7 @@ type Budget struct {
 
 // Solve is about what POST /solve buys for identities that no target has (guests), over
 // all of them and all replicas. The counters are those of a target, never go back, and
-// hold its ledger: README, Operating.
+// hold its ledger: docs/metrics.md.
 type Solve struct {
 	Owner          string  `json:"owner"`  // "" = the file has no section
 	Reason         string  `json:"reason"` // why the figures are not those of now but the last known ones; "" = they are of now

@@ -48,7 +48,7 @@ type TLS struct{ Cert, Key string }
 // Scope is one right of a server key.
 type Scope string
 
-// The scopes; README, API.
+// The scopes; docs/api.md.
 const (
 	ScopeToken  Scope = "token"
 	ScopeSolve  Scope = "solve"

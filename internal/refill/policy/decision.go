@@ -70,7 +70,7 @@ func (s *State) Decide(at time.Time, p Plan, stock *Stock) Decision {
 	return d
 }
 
-// short is how many tokens the depth sentence lacks. In the README's words: an
+// short is how many tokens the depth sentence lacks. In the words of docs/configuration.md: an
 // order is placed while (fresh tokens that outlive the lead time) + (orders) -
 // (callers waiting) < depth, so a replacement is ordered a lead time before a token
 // leaves the fresh ones, and an order more for each caller that waits.

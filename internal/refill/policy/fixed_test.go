@@ -58,7 +58,7 @@ func TestShortest(t *testing.T) {
 	}
 }
 
-// The README's one sentence: an order is placed while (fresh tokens that outlive the
+// The one sentence of docs/configuration.md: an order is placed while (fresh tokens that outlive the
 // lead time) + (orders) - (callers waiting) < depth.
 func TestFixed(t *testing.T) {
 	cases := map[string]struct {

@@ -214,7 +214,7 @@ func TestSimulationWaits(t *testing.T) {
 	}
 }
 
-// Fixed depths run through the same State and keep the sentence of the README.
+// Fixed depths run through the same State and keep the sentence of docs/configuration.md.
 func TestSimulationOfFixed(t *testing.T) {
 	k := usual()
 	k.Adaptive, k.Depth = false, 15

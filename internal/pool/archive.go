@@ -44,21 +44,21 @@ func (s *Archive) Add(ctx context.Context, records []Archived, keep time.Duratio
 	var keys []string
 	args := []any{keep.Milliseconds(), mostOfSite, mostOfStatus}
 	for _, r := range records {
-		site, ended := siteName(r.Site), strconv.FormatInt(r.Ended.UnixMilli(), 10)
+		site, ended := hashed(r.Site), strconv.FormatInt(r.Ended.UnixMilli(), 10)
 		keys = append(keys, k.mark+r.ID, k.site+site, k.status+r.Status, k.day+dateOf(r.Ended))
 		args = append(args, ended, r.ID+"|"+r.Text, site+"|"+ended, len(r.Figures))
 		for name, n := range r.Figures {
 			args = append(args, name, n)
 		}
 	}
-	_, err := s.run(ctx, s.scripts.archive, keys, args...)
+	_, err := s.run(ctx, s.scripts.archive.add, keys, args...)
 	return err
 }
 
 // OfSite are the newest records of a site that ended at from or later and before to;
 // zero = no limit. The newest come first.
 func (s *Archive) OfSite(ctx context.Context, site string, from, to time.Time) ([]Archived, error) {
-	return s.listed(ctx, s.archive().site+siteName(site), from, to)
+	return s.listed(ctx, s.archive().site+hashed(site), from, to)
 }
 
 // OfStatus are those of a status.
@@ -69,13 +69,7 @@ func (s *Archive) OfStatus(ctx context.Context, status string, from, to time.Tim
 func (s *Archive) listed(ctx context.Context, key string, from, to time.Time) ([]Archived, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	first, last := "-inf", "+inf"
-	if !from.IsZero() {
-		first = strconv.FormatInt(from.UnixMilli(), 10)
-	}
-	if !to.IsZero() {
-		last = "(" + strconv.FormatInt(to.UnixMilli(), 10)
-	}
+	first, last := scores(from, to)
 	members, err := s.slow.ZRangeByScoreWithScores(ctx, key, &redis.ZRangeBy{Min: first, Max: last}).Result()
 	if err != nil {
 		return nil, down(err)
@@ -92,9 +86,13 @@ func (s *Archive) listed(ctx context.Context, key string, from, to time.Time) ([
 
 // Day are the figures of the UTC day of a moment.
 func (s *Archive) Day(ctx context.Context, day time.Time) (map[string]int64, error) {
+	return s.figures(ctx, s.archive().day+dateOf(day))
+}
+
+func (s *Archive) figures(ctx context.Context, key string) (map[string]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	fields, err := s.slow.HGetAll(ctx, s.archive().day+dateOf(day)).Result()
+	fields, err := s.slow.HGetAll(ctx, key).Result()
 	if err != nil {
 		return nil, down(err)
 	}
@@ -132,9 +130,9 @@ func (s *Archive) Find(ctx context.Context, id string) (Archived, bool, error) {
 	return Archived{}, false, err
 }
 
-// siteName stands for a site in the names of keys.
-func siteName(site string) string {
-	sum := sha256.Sum256([]byte(site))
+// hashed stands for a text in the names of keys.
+func hashed(text string) string {
+	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:16])
 }
 

@@ -128,7 +128,7 @@ var types = map[string]string{
 	"pool": "list", "rate": "list", "last": "list", "leads": "list", "verdicts": "list",
 	"orders": "zset", "leases": "zset", "spend": "zset", "tickets": "zset", "seen": "zset", "values": "zset",
 	"untold": "zset", "warm": "zset", "places": "zset", "ended": "zset", "placed": "zset",
-	"records": "zset", "day": "hash", "solve": "string", "journal": "hash", "stats": "hash", "claim": "hash", "savings": "hash",
+	"records": "zset", "audit": "zset", "day": "hash", "usage": "hash", "solve": "string", "journal": "hash", "stats": "hash", "claim": "hash", "savings": "hash",
 	"once": "string", "sold": "string",
 	"guests": "zset", "folded": "zset", "retired": "hash",
 }

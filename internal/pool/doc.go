@@ -16,7 +16,7 @@
 //	Claims     the solves that equal requests share (claim.go, claims.go), and what that
 //	           saved (savings.go)
 //	Endings    the ends of orders, until whoever keeps the history has them (endings.go)
-//	Archive    the history that is kept in Redis itself (archive.go)
+//	Archive    the history that is kept in Redis itself (archive.go), with the audit (audit.go)
 //
 // Beside them are the news between replicas (news.go), the health of Redis (health.go,
 // review.go) and the signing of tokens' names (signer.go). What must happen in one step
@@ -77,6 +77,8 @@
 //	captcha:records:{history}:site:HASH   zset    a record -> Unix ms of its end; the newest 50 of a site
 //	captcha:records:{history}:STATUS      zset    the same, the newest 1,000 of a status
 //	captcha:day:{history}:2006-01-02      hash    figures of that UTC day
+//	captcha:audit:{history}:HASH          zset    "ID text" of a line about a name -> Unix ms; the newest 10,000
+//	captcha:usage:{history}:2006-01-02    hash    figures of the lines of that UTC day
 //	captcha:secret              string  what names of tokens are signed with, for all replicas
 //	captcha:probe:{0}           string  written twice a second to see whether Redis takes writes; in a cluster one at each master
 //

@@ -64,6 +64,7 @@ func TestTheRightsThatTheDocsName(t *testing.T) {
 	}
 	t.Run("Memory", func(t *testing.T) { testMemory(t, o) })
 	t.Run("Archive", func(t *testing.T) { testArchive(t, o) })
+	t.Run("Audit", func(t *testing.T) { testAudit(t, o) })
 	t.Run("ForeignKey", func(t *testing.T) { testForeignKey(t, o) })
 	if denied := askAs(t, addr, "ACL", "LOG"); denied != "[]" {
 		t.Errorf("Redis denied something: %s", denied)
@@ -105,6 +106,43 @@ func testArchive(t *testing.T, o Options) {
 	}
 	if r, there, err := s.Archive.Find(t.Context(), last.ID); err != nil || !there || r.Text != "text" {
 		t.Errorf("%+v, %v, %v", r, there, err)
+	}
+}
+
+// testAudit is what the audit needs.
+func testAudit(t *testing.T, o Options) {
+	s := open(t, o)
+	const keep = 48 * time.Hour
+	at, figures := time.Now().UTC().Truncate(24*time.Hour), map[string]int64{"taken": 1}
+	lines := make([]Line, 1000)
+	for batch := range mostLines/len(lines) + 1 {
+		for i := range lines {
+			lines[i] = Line{ID: fmt.Sprintf("%d%03d", batch, i), Name: "key", At: at.Add(time.Duration(batch) * time.Millisecond), Text: "a text", Figures: figures}
+		}
+		for range 2 {
+			if err := s.Archive.AddLines(t.Context(), lines, keep); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	old := Line{ID: "old", Name: "key", At: at.Add(-keep), Figures: figures}
+	if err := s.Archive.AddLines(t.Context(), []Line{old}, keep); err != nil {
+		t.Error(err)
+	}
+	found, err := s.Archive.Lines(t.Context(), "key", time.Time{}, time.Time{}, 2*mostLines)
+	if err != nil || len(found) != mostLines || found[0].ID != lines[999].ID || found[0].Text != "a text" || !found[mostLines-1].At.Equal(at.Add(time.Millisecond)) {
+		t.Errorf("%d lines, %v", len(found), err)
+	}
+	if found, err := s.Archive.Lines(t.Context(), "key", at, at.Add(3*time.Millisecond), 5); err != nil || len(found) != 5 || found[0].ID != "2999" {
+		t.Errorf("%v, %v", found, err)
+	}
+	if usage, err := s.Archive.Usage(t.Context(), at); err != nil || usage["taken"] != mostLines+1000 {
+		t.Errorf("%v, %v", usage, err)
+	}
+	for _, key := range []string{s.archive().audit + hashed("key"), s.archive().usage + dateOf(at)} {
+		if ttl := s.slow.PTTL(t.Context(), key).Val(); ttl <= 0 || ttl > keep {
+			t.Errorf("%s is kept for %v", key, ttl)
+		}
 	}
 }
 

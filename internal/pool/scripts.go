@@ -21,7 +21,7 @@ type scripts struct {
 	guest                               guestScripts
 	claim                               claimScripts
 	savings                             savingsScripts
-	archive                             *redis.Script
+	archive                             archiveScripts
 	takeText                            string
 }
 
@@ -33,6 +33,9 @@ type claimScripts struct{ enter, hold, end *redis.Script }
 
 // savingsScripts are the steps of savings.go.
 type savingsScripts struct{ add, days *redis.Script }
+
+// archiveScripts are the steps of archive.go and audit.go.
+type archiveScripts struct{ add, lines *redis.Script }
 
 // loadScripts reads them. most is how many ends of orders are kept of an identity.
 func loadScripts(most int) scripts {
@@ -78,7 +81,7 @@ func loadScripts(most int) scripts {
 			fold: script("guest_fold.lua"), folded: guest("guest_folded.lua"), release: script("guest_release.lua"),
 			tally: guest("guest_tally.lua"), row: script("guest_row.lua"), check: script("guest_check.lua"),
 		},
-		archive: script("archive_add.lua"),
+		archive: archiveScripts{add: script("archive_add.lua"), lines: script("archive_lines.lua")},
 		claim: claimScripts{
 			enter: redis.NewScript(strings.Join([]string{common, claims, savings, source("claim_enter.lua")}, "\n")),
 			hold:  redis.NewScript(strings.Join([]string{common, claims, source("claim_hold.lua")}, "\n")),

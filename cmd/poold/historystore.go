@@ -59,7 +59,7 @@ func openHistory(ctx context.Context, wanted targets.History, store *pool.Store,
 		}
 		k.store, k.close = table, table.Close
 	default:
-		k.store = redisstore.New(store.Archive, wanted.Keep)
+		k.store = redisstore.New(store.Archive, redisstore.Options{Keep: wanted.Keep})
 	}
 	k.sender = history.NewSender(store.Endings, k.store, readSubject, log)
 	k.runs = append(k.runs, k.sender.Run)

@@ -8,7 +8,7 @@ import (
 // Entry is one line of the audit: what a key did with a token. It never holds the token's
 // value or a picture.
 type Entry struct {
-	ID     string    // unique
+	ID     string    // unique; letters and digits
 	At     time.Time // in whole milliseconds, UTC, on the replica's clock
 	Key    string    // the name of the key, or Keyless
 	Action Action
@@ -34,15 +34,18 @@ const (
 )
 
 // Audit keeps entries. Its methods may be called at once, and fail as those of Store do.
+//
+// Any text is taken. Of one that is not valid UTF-8 or has a byte 0, some bytes may come
+// back as U+FFFD; one of more than 500 bytes may come back without its end.
 type Audit interface {
-	// WriteEntries keeps a batch of at most MostBatch. An entry that is there already, by
-	// its Key, At and ID, counts once, also in the figures of its day. After an error any
-	// part of the batch may have been written; it is written again as a whole.
+	// WriteEntries keeps a batch of at most MostBatch. An entry that is written again
+	// counts once, also in the figures of its day. After an error any part of the batch
+	// may have been written; it is written again as a whole.
 	WriteEntries(ctx context.Context, batch []Entry) error
 	// Entries are those of a key. From, To and Before are about At; Targets limits them
 	// as it limits records.
 	Entries(ctx context.Context, key string, q Query) (Entries, error)
-	// KeyDay are the figures of a UTC day by key.
+	// KeyDay are the figures of a UTC day by key, of which only the date counts.
 	KeyDay(ctx context.Context, day time.Time) (map[string]KeyFigures, error)
 }
 

@@ -22,8 +22,6 @@ import (
 	"poold/internal/pool/redistest"
 )
 
-const keep = 7 * 24 * time.Hour
-
 // place is a Redis in a bubble, with a stock and a history.
 type place struct {
 	t     *testing.T
@@ -42,7 +40,7 @@ func in(t *testing.T, do func(t *testing.T, p *place)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &place{t: t, dial: redistest.InBubble(t), sold: map[string]history.How{}}
 		p.stock = p.open()
-		p.store = redisstore.New(p.stock.Archive, keep)
+		p.store = redisstore.New(p.stock.Archive, redisstore.Options{})
 		do(t, p)
 	})
 }

@@ -1,4 +1,5 @@
-// Package historytest is what every history.Store must pass. Only tests import it.
+// Package historytest is what every history.Store and history.Audit must pass. Only tests
+// import it.
 //
 // A test opens stores that are empty, writes the same records to them and to a model, and
 // compares what both answer. It stays within what each store keeps: records of the last

@@ -53,7 +53,39 @@ func (s *memory) Solve(ctx context.Context, id string) (history.Record, bool, er
 	return r, known, ctx.Err()
 }
 
+// auditMemory is the model behind a history.Audit.
+type auditMemory struct {
+	mu sync.Mutex
+	m  auditModel
+}
+
+func (a *auditMemory) WriteEntries(ctx context.Context, batch []history.Entry) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if ctx.Err() == nil {
+		a.m.write(batch)
+	}
+	return ctx.Err()
+}
+
+func (a *auditMemory) Entries(ctx context.Context, key string, q history.Query) (history.Entries, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.m.entries(key, q), ctx.Err()
+}
+
+func (a *auditMemory) KeyDay(ctx context.Context, day time.Time) (map[string]history.KeyFigures, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.m.day(day), ctx.Err()
+}
+
 // A store that does what it says passes.
 func TestTheModelPasses(t *testing.T) {
 	Test(t, func(testing.TB) []history.Store { return []history.Store{&memory{m: model{}}} })
+}
+
+// An audit that does what it says passes.
+func TestTheModelOfTheAuditPasses(t *testing.T) {
+	TestAudit(t, func(testing.TB) []history.Audit { return []history.Audit{&auditMemory{m: auditModel{}}} })
 }

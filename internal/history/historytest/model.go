@@ -28,27 +28,22 @@ func (m model) write(batch []history.Record) {
 func (m model) page(of func(history.Record) bool, q history.Query) history.Page {
 	var found []history.Record
 	for _, r := range m {
-		if of(r) && seen(r, q) {
+		if of(r) && listed(r.Ended, r.ID, r.Target, q) {
 			found = append(found, r)
 		}
 	}
-	slices.SortFunc(found, func(a, b history.Record) int { return -order(a, b.Ended, b.ID) })
+	slices.SortFunc(found, func(a, b history.Record) int { return cmp.Or(b.Ended.Compare(a.Ended), cmp.Compare(b.ID, a.ID)) })
 	if len(found) > q.Limit {
 		return history.Page{Records: found[:q.Limit], More: true}
 	}
 	return history.Page{Records: found}
 }
 
-// seen: the query shows the record, on this page or a later one.
-func seen(r history.Record, q history.Query) bool {
-	return (q.From.IsZero() || !r.Ended.Before(q.From)) && (q.To.IsZero() || r.Ended.Before(q.To)) &&
-		(q.Before == history.Position{} || order(r, q.Before.Ended, q.Before.ID) < 0) &&
-		(q.Targets == nil || slices.Contains(q.Targets, r.Target))
-}
-
-// order is where a record stands to a position: -1 = it is older.
-func order(r history.Record, ended time.Time, id string) int {
-	return cmp.Or(r.Ended.Compare(ended), cmp.Compare(r.ID, id))
+// listed: the query shows what has a time, an ID and a target, on this page or a later one.
+func listed(at time.Time, id, target string, q history.Query) bool {
+	return (q.From.IsZero() || !at.Before(q.From)) && (q.To.IsZero() || at.Before(q.To)) &&
+		(q.Before == history.Position{} || cmp.Or(at.Compare(q.Before.Ended), cmp.Compare(id, q.Before.ID)) < 0) &&
+		(q.Targets == nil || slices.Contains(q.Targets, target))
 }
 
 // day sums the records of a day up.

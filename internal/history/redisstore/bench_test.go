@@ -19,7 +19,7 @@ import (
 // a record costs once the lists of its site and status are full.
 func BenchmarkWrite(b *testing.B) {
 	address := redistest.Server(b)
-	store := redisstore.New(archive(b, "redis://"+address, "bench", nil), keep)
+	store := redisstore.New(archive(b, "redis://"+address, "bench", nil), redisstore.Options{})
 	client := redis.NewClient(&redis.Options{Addr: address})
 	defer func() { _ = client.Close() }()
 	used := func() int64 {

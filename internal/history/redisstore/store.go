@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,23 +16,42 @@ import (
 	"poold/internal/pool"
 )
 
-// Archive is where the records are kept: pool.Archive.
+// Archive is where records and entries are kept: pool.Archive.
 type Archive interface {
 	Add(ctx context.Context, records []pool.Archived, keep time.Duration) error
 	OfSite(ctx context.Context, site string, from, to time.Time) ([]pool.Archived, error)
 	OfStatus(ctx context.Context, status string, from, to time.Time) ([]pool.Archived, error)
 	Day(ctx context.Context, day time.Time) (map[string]int64, error)
 	Find(ctx context.Context, id string) (pool.Archived, bool, error)
+	AddLines(ctx context.Context, lines []pool.Line, keep time.Duration) error
+	Lines(ctx context.Context, name string, from, to time.Time, most int) ([]pool.Line, error)
+	Usage(ctx context.Context, day time.Time) (map[string]int64, error)
 }
 
-// Store is a history.Store.
+// Options are how long something is kept.
+type Options struct {
+	Keep      time.Duration // records, and the figures of days; 0 = 7 days
+	KeepAudit time.Duration // entries of the audit, and their figures; 0 = 7 days
+}
+
+var (
+	_ history.Store = (*Store)(nil)
+	_ history.Audit = (*Store)(nil)
+)
+
+// Store is a history.Store and a history.Audit.
 type Store struct {
 	archive Archive
-	keep    time.Duration
+	o       Options
 }
 
-// New keeps records in an archive for a while.
-func New(archive Archive, keep time.Duration) *Store { return &Store{archive, keep} }
+// New keeps records and entries in an archive.
+func New(archive Archive, o Options) *Store {
+	o.Keep, o.KeepAudit = cmp.Or(o.Keep, week), cmp.Or(o.KeepAudit, week)
+	return &Store{archive, o}
+}
+
+const week = 7 * 24 * time.Hour
 
 // Write is history.Store's.
 func (s *Store) Write(ctx context.Context, batch []history.Record) error {
@@ -41,12 +61,12 @@ func (s *Store) Write(ctx context.Context, batch []history.Record) error {
 			ID: r.ID, Site: r.Sitekey, Status: string(r.Status()), Ended: r.Ended, Text: encode(r), Figures: figures(r),
 		}
 	}
-	return failed(ctx, s.archive.Add(ctx, records, s.keep))
+	return failed(ctx, s.archive.Add(ctx, records, s.o.Keep))
 }
 
 // Site is history.Store's. The newest 50 records are kept.
 func (s *Store) Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error) {
-	found, err := s.archive.OfSite(ctx, sitekey, s.from(q), q.To)
+	found, err := s.archive.OfSite(ctx, sitekey, since(q.From, s.o.Keep), q.To)
 	return page(found, q, failed(ctx, err))
 }
 
@@ -55,16 +75,17 @@ func (s *Store) Tasks(ctx context.Context, status history.Status, q history.Quer
 	if status != history.StatusSolved && status != history.StatusError {
 		return history.Page{}, fmt.Errorf("history: no record is %q", status)
 	}
-	found, err := s.archive.OfStatus(ctx, string(status), s.from(q), q.To)
+	found, err := s.archive.OfStatus(ctx, string(status), since(q.From, s.o.Keep), q.To)
 	return page(found, q, failed(ctx, err))
 }
 
-// from is when the oldest record may have ended. It judges by this process' clock.
-func (s *Store) from(q history.Query) time.Time {
-	if oldest := time.Now().Add(-s.keep); q.From.Before(oldest) {
+// since is from when on something is read that is kept for so long. This process' clock
+// judges that.
+func since(from time.Time, keep time.Duration) time.Time {
+	if oldest := time.Now().Add(-keep); from.Before(oldest) {
 		return oldest
 	}
-	return q.From
+	return from
 }
 
 // page is what a query finds among the records of a list.
@@ -73,7 +94,7 @@ func page(found []pool.Archived, q history.Query, err error) (p history.Page, _ 
 		return history.Page{}, err
 	}
 	for _, a := range found {
-		if !q.Before.Ended.IsZero() && !before(a, q.Before) {
+		if !q.Before.Ended.IsZero() && !before(a.Ended, a.ID, q.Before) {
 			continue
 		}
 		r, err := decode(a)
@@ -92,9 +113,9 @@ func page(found []pool.Archived, q history.Query, err error) (p history.Page, _ 
 	return p, nil
 }
 
-// before reports whether a record comes behind a position, newest first.
-func before(a pool.Archived, p history.Position) bool {
-	return a.Ended.Before(p.Ended) || a.Ended.Equal(p.Ended) && a.ID < p.ID
+// before reports whether what has a time and an ID comes behind a position, newest first.
+func before(at time.Time, id string, p history.Position) bool {
+	return at.Before(p.Ended) || at.Equal(p.Ended) && id < p.ID
 }
 
 // Day is history.Store's.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"poold/internal/history"
 	"poold/internal/history/historytest"
@@ -17,8 +16,6 @@ import (
 	"poold/internal/pool"
 	"poold/internal/pool/redistest"
 )
-
-const keep = 7 * 24 * time.Hour
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
@@ -43,7 +40,10 @@ func TestStore(t *testing.T) {
 		"single":  "redis://" + redistest.Server(t),
 		"cluster": "redis://" + strings.Join(redistest.Cluster(t), ",redis://"),
 	} {
-		t.Run(name, func(t *testing.T) { historytest.Test(t, over(addresses, nil)) })
+		t.Run(name, func(t *testing.T) {
+			historytest.Test(t, over(addresses, nil))
+			historytest.TestAudit(t, auditOver(addresses, nil))
+		})
 	}
 }
 
@@ -53,15 +53,32 @@ func TestEmbedded(t *testing.T) {
 	for _, name := range []string{"ARecordComesBackWhole", "ARecordIsKeptOnce", "PagesFollowEachOther", "FromAndTo", "ADaysFigures"} {
 		t.Run(name, func(t *testing.T) { historytest.Suite[name](t, open) })
 	}
+	openAudit := auditOver("redis://embedded", redistest.Embedded(t).Dial)
+	for _, name := range []string{"AnEntryComesBackWhole", "AnEntryIsKeptOnce", "EntriesOfOneMillisecond", "PagesOfEntries", "ADayByKey"} {
+		t.Run(name, func(t *testing.T) { historytest.AuditSuite[name](t, openAudit) })
+	}
 }
 
 // over opens two stores over one Redis under a prefix of their own.
 func over(addresses string, dial func(context.Context, string, string) (net.Conn, error)) historytest.Open {
-	return func(t testing.TB) (stores []history.Store) {
-		prefix := fmt.Sprint("history", prefixes.Add(1))
-		for range 2 {
-			stores = append(stores, redisstore.New(archive(t, addresses, prefix, dial), keep))
-		}
-		return stores
+	return func(t testing.TB) []history.Store {
+		s := opened(t, addresses, dial)
+		return []history.Store{s[0], s[1]}
 	}
+}
+
+// auditOver does so for the audit.
+func auditOver(addresses string, dial func(context.Context, string, string) (net.Conn, error)) historytest.OpenAudit {
+	return func(t testing.TB) []history.Audit {
+		s := opened(t, addresses, dial)
+		return []history.Audit{s[0], s[1]}
+	}
+}
+
+func opened(t testing.TB, addresses string, dial func(context.Context, string, string) (net.Conn, error)) (s [2]*redisstore.Store) {
+	prefix := fmt.Sprint("history", prefixes.Add(1))
+	for i := range s {
+		s[i] = redisstore.New(archive(t, addresses, prefix, dial), redisstore.Options{})
+	}
+	return s
 }

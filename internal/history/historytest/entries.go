@@ -1,0 +1,293 @@
+package historytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"poold/internal/history"
+)
+
+// All fields of an entry come back as they were.
+func testAnEntryComesBackWhole(t *testing.T, open OpenAudit) {
+	w, at := openedAudit(t, open), noon().Add(789*time.Millisecond)
+	w.day(t, at) // nothing is known of it
+	w.page(t, "key", history.Query{Limit: 1})
+	var entries []history.Entry
+	for _, action := range actions {
+		entries = append(entries, entry(at, doing(action)), entry(at, doing(action), by(history.Keyless)))
+	}
+	entries = append(entries, entry(at, func(e *history.Entry) { e.Target, e.Token, e.Source, e.Image = "", "", "", "" }),
+		entry(at, doing(history.Bought), func(e *history.Entry) { e.Price = 1_234_567_890_123_457 }), // more digits than a float's text has by default
+		entry(at, func(e *history.Entry) { e.Target, e.Image = "/solve", strings.Repeat("ä%", 150) }))
+	for _, text := range hostile {
+		entries = append(entries, entry(at, by(text), func(e *history.Entry) { e.Target, e.Token, e.Source, e.Image = text, text, text, text }))
+	}
+	w.write(t, entries...)
+	w.all(t)
+}
+
+// plain is a text without what a store need not keep of it: bytes that are no text.
+func plain(text string) string {
+	valid := strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+	for strings.Contains(valid, "\uFFFD\uFFFD") {
+		valid = strings.ReplaceAll(valid, "\uFFFD\uFFFD", "\uFFFD")
+	}
+	return valid
+}
+
+// kept: an audit may give a text back like this.
+func kept(got, text string) bool {
+	if utf8.ValidString(text) && !strings.Contains(text, "\x00") && len(text) <= 500 {
+		return got == text
+	}
+	got = plain(got)
+	return got == plain(text) || len(text) > 500 && len(got) > 490 && strings.HasPrefix(plain(text), got)
+}
+
+// No text keeps an entry out, or those beside it, and each is found by its key.
+func testTextsThatAreNone(t *testing.T, open OpenAudit) {
+	w := openedAudit(t, open)
+	texts := []string{
+		"\x00", "a\x00b", "\x01\x1b[31m\x7f\r\n", "\xff", "\xfe", "\xc3", "ab\xff\xfe", strings.Repeat("long", 2500), strings.Repeat("é試", 2000) + "\xff",
+	}
+	batch := []history.Entry{entry(noon(), by("good"))}
+	for _, text := range texts {
+		batch = append(batch, entry(noon(), by(text), func(e *history.Entry) { e.Target, e.Token, e.Source, e.Image = text, text, text, text }))
+	}
+	for range 2 {
+		for _, audit := range w.audits {
+			if err := audit.WriteEntries(t.Context(), batch); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i, want := range batch {
+		found, err := w.audit().Entries(t.Context(), want.Key, history.Query{Limit: 10})
+		at := slices.IndexFunc(found.List, func(e history.Entry) bool { return e.ID == want.ID })
+		if err != nil || at < 0 {
+			t.Fatalf("entry %d: %+v, %v", i, found, err)
+		}
+		got := found.List[at]
+		if !kept(got.Target, want.Target) || !kept(got.Token, want.Token) || !kept(got.Source, want.Source) || !kept(got.Image, want.Image) ||
+			!kept(got.Key, want.Key) || !got.At.Equal(want.At) || got.Action != want.Action {
+			t.Errorf("entry %d: %.999q", i, fmt.Sprint(got))
+		}
+	}
+	day, err := w.audit().KeyDay(t.Context(), noon())
+	var sum history.KeyFigures
+	for key, f := range day {
+		if !slices.ContainsFunc(batch, func(e history.Entry) bool { return kept(key, e.Key) }) {
+			t.Errorf("a key %.40q", key)
+		}
+		sum = sum.Plus(f)
+	}
+	if want := (history.KeyFigures{HandedOut: int64(len(batch))}); err != nil || sum != want || day["good"].HandedOut != 1 {
+		t.Errorf("the day: %+v, %v; want %+v", sum, err, want)
+	}
+}
+
+// An entry that is written again counts once, in one batch and in several.
+func testAnEntryIsKeptOnce(t *testing.T, open OpenAudit) {
+	w := openedAudit(t, open)
+	for _, batch := range [][]history.Entry{nil, {}} {
+		if err := w.audit().WriteEntries(t.Context(), batch); err != nil {
+			t.Errorf("writing nothing: %v", err)
+		}
+	}
+	batch := used(7)
+	w.write(t, batch...)
+	w.write(t, batch...)
+	w.write(t, batch[2], batch[2], batch[0])
+	w.write(t, append(used(3), batch...)...)
+	twice := entry(noon(), doing(history.Bought))
+	w.write(t, twice, twice)
+	w.write(t, twice)
+	w.all(t)
+}
+
+// used are entries of two days and few keys, so that all count at the same places.
+func used(n int) []history.Entry {
+	entries := make([]history.Entry, n)
+	for i := range entries {
+		entries[i] = entry(noon().Add(-time.Duration(i%250)*13*time.Minute), doing(actions[i%len(actions)]), func(e *history.Entry) {
+			e.Key, e.Target = []string{"a", "b", history.Keyless}[i%3], []string{"/solve", "a"}[i%2]
+		})
+	}
+	return entries
+}
+
+// Many that write the same entries at once, in batches that overlap and in another order,
+// count each once.
+func testManyWriteTheSameEntries(t *testing.T, open OpenAudit) {
+	w, entries := openedAudit(t, open), used(250)
+	writers := [][]history.Entry{entries}
+	for range 5 {
+		mine := slices.Clone(entries)
+		rand.Shuffle(len(mine), func(a, b int) { mine[a], mine[b] = mine[b], mine[a] })
+		writers = append(writers, mine)
+	}
+	w.together(t, []int{history.MostBatch, 37, 5}, writers...)
+	w.all(t)
+}
+
+// Many that write entries of their own at once, which count at the same places, lose none.
+func testManyWriteEntriesAtOnce(t *testing.T, open OpenAudit) {
+	w, entries := openedAudit(t, open), used(800)
+	rand.Shuffle(len(entries), func(a, b int) { entries[a], entries[b] = entries[b], entries[a] })
+	w.together(t, []int{100, 50, 25}, slices.Collect(slices.Chunk(entries, 100))...)
+	w.all(t)
+}
+
+// A batch whose writing was cut off somewhere is written again, and counts once.
+func testWritingEntriesIsCutOff(t *testing.T, open OpenAudit) {
+	w := openedAudit(t, open)
+	for range 15 {
+		batch := used(20)
+		ctx, cancel := context.WithTimeout(t.Context(), rand.N(5*time.Millisecond))
+		_ = w.audit().WriteEntries(ctx, batch) // any part of it, or all
+		cancel()
+		w.write(t, batch...)
+	}
+	w.all(t)
+}
+
+// Entries of one millisecond are all there, in the order of their IDs' bytes.
+func testEntriesOfOneMillisecond(t *testing.T, open OpenAudit) {
+	w := openedAudit(t, open)
+	for _, id := range []string{"a", "B", "aB", "Ab", "a1", "1", "10", "9", "Z", "z", "zz", "A", "zA"} {
+		w.write(t, entry(noon(), func(e *history.Entry) { e.ID = id }))
+	}
+	for _, limit := range []int{1, 3, 12, 13, 14} {
+		w.pages(t, "key", history.Query{Limit: limit})
+	}
+	w.pages(t, "key", history.Query{Limit: 2, Before: history.Position{Ended: noon(), ID: "M"}})
+}
+
+// A key has its own entries alone, however much it is like another.
+func testKeysAreApart(t *testing.T, open OpenAudit) {
+	w := openedAudit(t, open)
+	var entries []history.Entry
+	for name, text := range hostile {
+		for _, key := range []string{text, text + "2", "2" + text, strings.ToUpper(text) + "x", name} {
+			entries = append(entries, entry(noon(), by(key)))
+		}
+	}
+	w.write(t, entries...)
+	w.all(t)
+	for _, key := range []string{"", "%", "*", "50%", "50%_off%", "KEY#x", "unknown", " ", "null2 "} {
+		w.page(t, key, history.Query{Limit: 1})
+	}
+}
+
+// some are 30 entries of a key and two targets, and few of others. Some are of one
+// millisecond.
+func some(t *testing.T, open OpenAudit) *auditTwin {
+	w := openedAudit(t, open)
+	var entries []history.Entry
+	for i := range 30 {
+		entries = append(entries, entry(noon().Add(-time.Duration(i/3)*time.Second), func(e *history.Entry) {
+			e.Target = []string{"a", "a", "a", "b"}[i%4]
+		}))
+	}
+	w.write(t, append(entries, entry(noon(), by("another")), entry(noon().Add(-5*time.Second), by("key2")))...)
+	return w
+}
+
+// Pages of any length follow each other, newest first, from any place on, and within
+// From <= At < To, also where that is finer than a millisecond.
+func testPagesOfEntries(t *testing.T, open OpenAudit) {
+	w := some(t, open)
+	for _, limit := range []int{1, 2, 7, 29, 30, 31, history.MostLimit} {
+		w.pages(t, "key", history.Query{Limit: limit})
+	}
+	in := func(off time.Duration) time.Time {
+		if off == 0 {
+			return time.Time{}
+		}
+		return noon().Add(off)
+	}
+	for _, from := range []time.Duration{0, -time.Hour, -8 * time.Second, -8*time.Second + 1, 1} {
+		for _, to := range []time.Duration{0, -4 * time.Second, -4*time.Second + 1, time.Hour} {
+			for _, before := range []time.Duration{0, -6 * time.Second, -6500 * time.Millisecond, -2 * time.Second} {
+				q := history.Query{From: in(from), To: in(to), Limit: 4}
+				if before != 0 {
+					q.Before = history.Position{Ended: in(before), ID: "M"}
+				}
+				w.pages(t, "key", q)
+			}
+		}
+	}
+}
+
+// Only the targets that may be seen are, and a page is as long as it can be, however many
+// entries of others are between.
+func testEntriesOfFewTargets(t *testing.T, open OpenAudit) {
+	w := some(t, open)
+	w.write(t, entry(noon().Add(-time.Hour), func(e *history.Entry) { e.Target = "/solve" }))
+	for _, targets := range [][]string{{}, {"b"}, {"b", "b"}, {"b", "/solve"}, {"a", "b"}, {"unknown"}, {"B"}, {""}} {
+		for _, limit := range []int{1, 3, history.MostLimit} {
+			w.pages(t, "key", history.Query{Limit: limit, Targets: targets})
+		}
+		w.pages(t, "key", history.Query{Limit: 2, Targets: targets, To: noon(), Before: history.Position{Ended: noon().Add(-3 * time.Second), ID: "M"}})
+	}
+}
+
+// Who reads page by page while entries come sees each that was there, and none twice.
+func testNewEntriesBetweenPages(t *testing.T, open OpenAudit) {
+	w := some(t, open)
+	q := history.Query{Limit: 6}
+	for i := range 3 {
+		page := w.page(t, "key", q)
+		last := page.List[len(page.List)-1]
+		q.Before = history.Position{Ended: last.At, ID: last.ID}
+		w.write(t, entry(noon().Add(time.Duration(i)*time.Hour)), entry(last.At), entry(last.At.Add(-500*time.Millisecond)))
+	}
+	w.pages(t, "key", q)
+}
+
+// A day's figures are the sums of its entries by key, and a day ends at midnight, UTC.
+func testADayByKey(t *testing.T, open OpenAudit) {
+	w, midnight := openedAudit(t, open), dayOf(noon())
+	entries := used(200)
+	for i := range entries {
+		entries[i].Price *= int64(i) * 123_456
+	}
+	for _, off := range []time.Duration{0, -time.Millisecond, time.Millisecond, -time.Second, 24*time.Hour - time.Millisecond, -24 * time.Hour} {
+		entries = append(entries, entry(midnight.Add(off)))
+	}
+	for _, name := range slices.Sorted(maps.Keys(hostile)) {
+		entries = append(entries, entry(noon(), doing(history.Rejected), by(hostile[name])))
+	}
+	w.write(t, entries...)
+	for _, off := range []time.Duration{-48, -24, -1, 0, 1, 23, 24} {
+		w.day(t, midnight.Add(off*time.Hour))
+	}
+}
+
+// Who has gone is told so by each method; that is no fault of the store.
+func testWhoAskedForEntriesHasGone(t *testing.T, open OpenAudit) {
+	w, e := openedAudit(t, open), entry(noon())
+	w.write(t, e)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for what, call := range map[string]func(history.Audit) error{
+		"writing": func(a history.Audit) error { return a.WriteEntries(ctx, []history.Entry{e}) },
+		"entries": func(a history.Audit) error { _, err := a.Entries(ctx, "key", history.Query{Limit: 1}); return err },
+		"day":     func(a history.Audit) error { _, err := a.KeyDay(ctx, e.At); return err },
+	} {
+		err := call(w.audit())
+		down(t, what, err, false)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, want context.Canceled", what, err)
+		}
+	}
+	w.all(t)
+}

@@ -214,8 +214,8 @@ func testPagesOfEntries(t *testing.T, open OpenAudit) {
 		}
 		return noon().Add(off)
 	}
-	for _, from := range []time.Duration{0, -time.Hour, -8 * time.Second, -8*time.Second + 1, 1} {
-		for _, to := range []time.Duration{0, -4 * time.Second, -4*time.Second + 1, time.Hour} {
+	for _, from := range []time.Duration{0, -time.Hour, -8 * time.Second, -8*time.Second + time.Microsecond, time.Microsecond} {
+		for _, to := range []time.Duration{0, -4 * time.Second, -4*time.Second + time.Microsecond, time.Hour} {
 			for _, before := range []time.Duration{0, -6 * time.Second, -6500 * time.Millisecond, -2 * time.Second} {
 				q := history.Query{From: in(from), To: in(to), Limit: 4}
 				if before != 0 {

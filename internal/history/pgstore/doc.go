@@ -10,7 +10,10 @@
 // A query reads one page from an index, newest first. One that is limited to few targets
 // reads a page of each.
 //
-// What is older than the time is not written, not shown, and deleted by Run in small
+// The audit is kept in the same way: an entry is a row of captcha_audit, by key, time and
+// ID, and captcha_audit_figures has the figures by day and key. It has a time of its own.
+//
+// What is older than its time is not written, not shown, and deleted by Run in small
 // batches. A day's figures are kept until all of the day is older. The server's clock
 // judges that.
 package pgstore

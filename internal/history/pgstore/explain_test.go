@@ -14,7 +14,7 @@ import (
 	"poold/internal/postgres/postgrestest"
 )
 
-// filled is a store with 50,000 records of 40 days and their figures. Every other record is
+// filled is a store with 50,000 records of 40 days and their figures, and as many entries. Every other record is
 // of the site "large": of the target "before" until 15 days ago, since then of "now", and some
 // of "rare". The others are of 1,000 sites with a target each. One in 13 is an error.
 func filled(t *testing.T, server *postgrestest.Server) *Store {
@@ -33,7 +33,12 @@ func filled(t *testing.T, server *postgrestest.Server) *Store {
 		insert into captcha_figures select (ended at time zone 'UTC')::date, target, owner, type,
 				count(*) filter (where how = 'solved'), 0, count(*) filter (where how = 'failed'), 0, 0, 0, sum(price)
 			from captcha_solves group by 1, 2, 3, 4 order by 1`)
-	for _, table := range []string{"captcha_solves", "captcha_figures"} {
+	// Of the audit the same, by 200 keys: half of it by the key "large".
+	server.SQL(t, address, `insert into captcha_audit select case when n % 2 = 0 then 'large' else 'key-' || n % 199 end, ended, n::text,
+				'taken', target, id, 'pool', '', 0
+			from (select *, row_number() over (order by id) as n from captcha_solves) numbered;
+		insert into captcha_audit_figures select current_date - n % 41, 'key-' || n / 41, 1, 0, 0, 0, 0 from generate_series(1, 41000) n order by 1, 2`)
+	for _, table := range []string{"captcha_solves", "captcha_figures", "captcha_audit", "captcha_audit_figures"} {
 		server.SQL(t, address, "vacuum analyze "+table)
 	}
 	return s
@@ -85,8 +90,8 @@ func testIndexes(t *testing.T, server *postgrestest.Server) {
 	for n := range mostPages / many.Limit {
 		many.Targets = append(many.Targets, fmt.Sprintf("target-%d", 2*n+1))
 	}
-	query := func(column, value string, q history.Query) statement {
-		sql, args := s.query(column, value, q)
+	query := func(of listing, value string, q history.Query) statement {
+		sql, args := of.query(value, s.o.Keep, q)
 		return statement{sql, args, ordered}
 	}
 	forget := func(sql string, args ...any) statement {
@@ -98,22 +103,30 @@ func testIndexes(t *testing.T, server *postgrestest.Server) {
 		index string
 		pages int // at most
 	}{
-		"a site":                     {query("sitekey", "large", top), "captcha_solves_site", 100},
-		"a site of few records":      {query("sitekey", "1001", top), "captcha_solves_site", 100},
-		"a site, a later page":       {query("sitekey", "large", page), "captcha_solves_site", 100},
-		"a site, of few targets":     {query("sitekey", "large", few), "captcha_solves_site_target", 100},
-		"a site, of one of before":   {query("sitekey", "large", before), "captcha_solves_site_target", 100},
-		"a site, of many targets":    {query("sitekey", "large", many), "captcha_solves_site", 100},
-		"a status":                   {query("status", "solved", top), "captcha_solves_status", 100},
-		"a status, a later page":     {query("status", "error", page), "captcha_solves_status", 100},
-		"a status, of few targets":   {query("status", "solved", few), "captcha_solves_status_target", 250},
-		"a status, of one of before": {query("status", "solved", before), "captcha_solves_status_target", 100},
-		"a status, of many targets":  {query("status", "solved", many), "captcha_solves_status", 100},
+		"a site":                     {query(ofSite, "large", top), "captcha_solves_site", 100},
+		"a site of few records":      {query(ofSite, "1001", top), "captcha_solves_site", 100},
+		"a site, a later page":       {query(ofSite, "large", page), "captcha_solves_site", 100},
+		"a site, of few targets":     {query(ofSite, "large", few), "captcha_solves_site_target", 100},
+		"a site, of one of before":   {query(ofSite, "large", before), "captcha_solves_site_target", 100},
+		"a site, of many targets":    {query(ofSite, "large", many), "captcha_solves_site", 100},
+		"a status":                   {query(ofStatus, "solved", top), "captcha_solves_status", 100},
+		"a status, a later page":     {query(ofStatus, "error", page), "captcha_solves_status", 100},
+		"a status, of few targets":   {query(ofStatus, "solved", few), "captcha_solves_status_target", 250},
+		"a status, of one of before": {query(ofStatus, "solved", before), "captcha_solves_status_target", 100},
+		"a status, of many targets":  {query(ofStatus, "solved", many), "captcha_solves_status", 100},
 		"a solve":                    {statement{readSolve, []any{"unknown", s.o.Keep}, plainly}, "captcha_solves_pkey", 10},
 		"a day":                      {statement{readDay, []any{yesterday, s.o.Keep}, plainly}, "captcha_figures_pkey", 100},
 		"old records":                {forget(forgetSolves, history.StatusSolved), "captcha_solves_status", 1500},
 		"old errors":                 {forget(forgetSolves, history.StatusError), "captcha_solves_status", 1500},
 		"old figures":                {forget(forgetFigures), "captcha_figures_pkey", 1500},
+		"a key":                      {query(entries, "large", top), "captcha_audit_pkey", 100},
+		"a key, a later page":        {query(entries, "large", page), "captcha_audit_pkey", 100},
+		"a key, of few targets":      {query(entries, "large", few), "captcha_audit_target", 100},
+		"a key, of one of before":    {query(entries, "large", before), "captcha_audit_target", 100},
+		"a key, of many targets":     {query(entries, "large", many), "captcha_audit_pkey", 250},
+		"a day by key":               {statement{readKeyDay, []any{yesterday, s.o.Keep}, plainly}, "captcha_audit_figures_pkey", 100},
+		"old entries":                {forget(forgetEntries), "captcha_audit_pkey", 1500},
+		"old figures of keys":        {forget(forgetKeyDays), "captcha_audit_figures_pkey", 1500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, pages := c.plan(t, s)

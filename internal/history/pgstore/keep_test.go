@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -121,6 +122,77 @@ func testOldRecords(t *testing.T, server *postgrestest.Server) {
 	must(t, old, records...)
 	run(t, s) // deletes by itself
 	until(t, "deleted", func() bool { return left() == "2|2" })
+}
+
+// What is older than Options.KeepAudit is not shown, not written again, and deleted in small
+// batches, of each key. The figures of the day on which the time begins stay, and so do
+// the records, which are kept for another time.
+func testOldEntries(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	now := time.Now()
+	first := now.UTC().Truncate(24 * time.Hour).Add(-48 * time.Hour)
+	noon := first.Add(12 * time.Hour)
+	old, _ := opened(t, address, patient, 90*24*time.Hour)
+	s, _ := opened(t, address, patient, 90*24*time.Hour)
+	s.o.KeepAudit = now.Sub(noon)
+	var batch []history.Entry
+	for i, at := range []time.Time{now, noon.Add(10 * time.Minute), noon.Add(-time.Minute), first.Add(-time.Millisecond), now.Add(-10 * 24 * time.Hour)} {
+		for _, key := range []string{"a", "b", "c"} {
+			batch = append(batch, history.Entry{ID: fmt.Sprint(i), Key: key, At: at.UTC().Truncate(time.Millisecond), Action: history.Taken})
+		}
+	}
+	days := []time.Time{now, now.Add(-24 * time.Hour), first, first.Add(-24 * time.Hour), now.Add(-10 * 24 * time.Hour)}
+	write := func(s *Store) {
+		t.Helper()
+		if err := s.WriteEntries(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(s *Store, shown int, counted int64) {
+		t.Helper()
+		for _, key := range []string{"a", "b", "c"} {
+			page, err := s.Entries(t.Context(), key, history.Query{Limit: 100})
+			if err != nil || len(page.List) != shown {
+				t.Errorf("%s: %d entries, %v; want %d", key, len(page.List), err, shown)
+			}
+			taken := int64(0)
+			for _, day := range days {
+				keys, err := s.KeyDay(t.Context(), day)
+				if err != nil {
+					t.Fatal(err)
+				}
+				taken += keys[key].HandedOut
+			}
+			if taken != counted {
+				t.Errorf("%s: %d are counted, want %d", key, taken, counted)
+			}
+		}
+	}
+	must(t, old, record("kept", now.Add(-20*24*time.Hour)))
+	write(old)
+	check(old, 5, 5)
+	check(s, 2, 3)
+	write(s)
+	check(old, 5, 5)
+	server.SQL(t, address, `insert into captcha_audit select key, at - n * interval '1 second', id || '-' || n, action, target, token, source, image, price
+			from captcha_audit, generate_series(1, 700) n where id = '4';
+		insert into captcha_audit_figures select day - n, key, 1, 0, 0, 0, 0
+			from captcha_audit_figures, generate_series(1, 800) n where day = (select min(day) from captcha_audit_figures);
+		create table deletions (n bigint);
+		create function note() returns trigger language plpgsql as $$ begin insert into deletions select count(*) from gone; return null; end $$;
+		create trigger note after delete on captcha_audit referencing old table as gone for each statement execute function note();
+		create trigger note after delete on captcha_audit_figures referencing old table as gone for each statement execute function note()`)
+	run(t, s) // deletes by itself
+	left := "select (select count(*) from captcha_audit), (select count(*) from captcha_audit_figures), (select count(*) from captcha_solves)"
+	until(t, "deleted", func() bool {
+		return server.SQL(t, address, left) == "6|6|1"
+	})
+	if got := server.SQL(t, address, "select max(n), sum(n) >= 4500 from deletions"); got != "1000|t" {
+		t.Errorf("deleted at once at most, and enough: %s", got)
+	}
+	write(s) // once more, after they were deleted
+	check(s, 2, 3)
+	check(old, 2, 3)
 }
 
 // A record with bytes that are no text, or with texts that are too long for an index, is

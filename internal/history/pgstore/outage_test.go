@@ -144,7 +144,10 @@ func all(t *testing.T, s *Store, batch []history.Record) []error {
 	_, tasks := s.Tasks(t.Context(), history.StatusSolved, q)
 	_, day := s.Day(t.Context(), time.Now())
 	_, _, solve := s.Solve(t.Context(), batch[0].ID)
-	return []error{s.Write(t.Context(), batch), site, tasks, day, solve}
+	_, entries := s.Entries(t.Context(), "key", q)
+	_, keys := s.KeyDay(t.Context(), time.Now())
+	note := s.WriteEntries(t.Context(), []history.Entry{{ID: batch[0].ID, Key: "key", At: batch[0].Ended, Action: history.Taken}})
+	return []error{s.Write(t.Context(), batch), site, tasks, day, solve, entries, keys, note}
 }
 
 // While the server is away each call fails soon with history.ErrDown, which says why, and no

@@ -12,7 +12,7 @@ import (
 
 // Site are the records of a sitekey; history.Store says more.
 func (s *Store) Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error) {
-	return s.page(ctx, "sitekey", indexable(sitekey), q)
+	return s.page(ctx, ofSite, indexable(sitekey), q)
 }
 
 // Tasks are the records of a status; history.Store says more.
@@ -20,14 +20,22 @@ func (s *Store) Tasks(ctx context.Context, status history.Status, q history.Quer
 	if status != history.StatusSolved && status != history.StatusError {
 		return history.Page{}, fmt.Errorf("history: no record has the status %q", status)
 	}
-	return s.page(ctx, "status", string(status), q)
+	return s.page(ctx, ofStatus, string(status), q)
 }
 
-// page reads the records with a value in a column, and one more to know whether there are
-// more.
-func (s *Store) page(ctx context.Context, column, value string, q history.Query) (history.Page, error) {
+// listing is what is read in pages, newest first: the rows of a table with a value in the
+// column by. An index begins with by, at and id, another with by, target, at and id.
+type listing struct{ table, columns, by, at string }
+
+var (
+	ofSite   = listing{table: "captcha_solves", columns: columns, by: "sitekey", at: "ended"}
+	ofStatus = listing{table: "captcha_solves", columns: columns, by: "status", at: "ended"}
+)
+
+// page reads records, and one more to know whether there are more.
+func (s *Store) page(ctx context.Context, of listing, value string, q history.Query) (history.Page, error) {
 	var page history.Page
-	sql, args := s.query(column, value, q)
+	sql, args := of.query(value, s.o.Keep, q)
 	err := s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		page = history.Page{}
 		var w row
@@ -43,7 +51,7 @@ func (s *Store) page(ctx context.Context, column, value string, q history.Query)
 }
 
 // ordered is Each of a query that reads the first rows in the order of an index. The
-// server does not know how many records a target has, and where it takes them for few, it
+// server does not know how many rows a target has, and where it takes them for few, it
 // may read all of them and then sort.
 func ordered(ctx context.Context, tx postgres.Tx, into []any, row func(), sql string, args ...any) error {
 	if _, err := tx.Exec(ctx, "set local enable_bitmapscan = off"); err != nil {
@@ -52,15 +60,15 @@ func ordered(ctx context.Context, tx postgres.Tx, into []any, row func(), sql st
 	return tx.Each(ctx, into, row, sql, args...)
 }
 
-// mostPages bounds the records of a query that reads a page of each of its targets.
+// mostPages bounds the rows of a query that reads a page of each of its targets.
 const mostPages = 20_000
 
-// always is later than any record.
+// always is later than any row.
 var always = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// query is the statement that reads one record more than a page has.
-func (s *Store) query(column, value string, q history.Query) (sql string, args []any) {
-	// A record ends before To where its position is before that of To without an ID.
+// query is the statement that reads one row more than a page has, of those kept for a time.
+func (l listing) query(value string, keep time.Duration, q history.Query) (sql string, args []any) {
+	// A time is before To where its position is before that of To without an ID.
 	end := history.Position{Ended: always}
 	if !q.To.IsZero() {
 		end.Ended = q.To
@@ -68,10 +76,10 @@ func (s *Store) query(column, value string, q history.Query) (sql string, args [
 	if (q.Before != history.Position{}) && q.Before.Ended.Before(end.Ended) {
 		end = q.Before
 	}
-	const newest = ` order by ended desc, id desc limit $6`
-	args = []any{value, q.From, s.o.Keep, end.Ended, indexable(end.ID), q.Limit + 1}
-	sql = `select ` + columns + ` from captcha_solves where ` + column + ` = $1
-		and ended >= greatest($2::timestamptz, now() - $3::interval) and (ended, id) < ($4::timestamptz, $5::text)`
+	newest := ` order by ` + l.at + ` desc, id desc limit $6`
+	args = []any{value, q.From, keep, end.Ended, indexable(end.ID), q.Limit + 1}
+	sql = `select ` + l.columns + ` from ` + l.table + ` where ` + l.by + ` = $1 and ` + l.at + ` >= greatest($2::timestamptz, now() - $3::interval)
+		and (` + l.at + `, id) < ($4::timestamptz, $5::text)`
 	if q.Targets == nil {
 		return sql + newest, args
 	}
@@ -81,7 +89,7 @@ func (s *Store) query(column, value string, q history.Query) (sql string, args [
 	}
 	args = append(args, targets)
 	if len(targets)*q.Limit > mostPages {
-		// Of so many targets the next records are among the next of all.
+		// Of so many targets the next rows are among the next of all.
 		return sql + ` and target = any($7::text[])` + newest, args
 	}
 	return `select page.* from (select distinct unnest($7::text[]) as name) seen

@@ -14,31 +14,39 @@ import (
 	"poold/internal/postgres"
 )
 
-// Options are how records are kept.
+// Options are how long something is kept.
 type Options struct {
-	Log   *slog.Logger
-	Keep  time.Duration // how long; 0 = 90 days
-	Clean time.Duration // between two looks for what is older; 0 = 1 minute
+	Log       *slog.Logger
+	Keep      time.Duration // records, and the figures of days; 0 = 90 days
+	KeepAudit time.Duration // entries of the audit, and their figures; 0 = 90 days
+	Clean     time.Duration // between two looks for what is older; 0 = 1 minute
 }
 
-// Store is the records of one database. It is a history.Store.
+var (
+	_ history.Store = (*Store)(nil)
+	_ history.Audit = (*Store)(nil)
+)
+
+// Store is the history in one database. It is a history.Store and a history.Audit.
 type Store struct {
 	db *postgres.DB
 	o  Options
 }
 
-// New keeps records in a database, which nothing else runs (postgres.DB.Run).
+// New keeps the history in a database, which nothing else runs (postgres.DB.Run).
 func New(db *postgres.DB, o Options) *Store {
-	o.Keep = cmp.Or(o.Keep, 90*24*time.Hour)
+	o.Keep, o.KeepAudit = cmp.Or(o.Keep, quarter), cmp.Or(o.KeepAudit, quarter)
 	o.Clean = cmp.Or(o.Clean, time.Minute)
 	return &Store{db, o}
 }
+
+const quarter = 90 * 24 * time.Hour
 
 // mostDeleted is how many rows one transaction deletes.
 const mostDeleted = 1000
 
 // Run keeps a connection, brings the schema up to date, and deletes what is older than
-// Options.Keep, until ctx ends. A server that comes up later is used from then on.
+// is kept, until ctx ends. A server that comes up later is used from then on.
 func (s *Store) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -56,7 +64,7 @@ func (s *Store) clean(ctx context.Context) {
 		case <-ticker.C:
 		}
 		// Where the server is away postgres.DB.Run says so.
-		if err := s.forget(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, postgres.ErrDown) {
+		if err := errors.Join(s.forget(ctx), s.forgetAudit(ctx)); err != nil && ctx.Err() == nil && !errors.Is(err, postgres.ErrDown) {
 			s.o.Log.Error("postgres does not delete old records", "err", err)
 		}
 	}
@@ -75,16 +83,16 @@ const (
 // forget deletes what is older than Options.Keep.
 func (s *Store) forget(ctx context.Context) error {
 	for _, status := range []history.Status{history.StatusSolved, history.StatusError} {
-		if err := s.delete(ctx, forgetSolves, status); err != nil {
+		if err := s.delete(ctx, forgetSolves, s.o.Keep, status); err != nil {
 			return failed("deleting old records", err)
 		}
 	}
-	return failed("deleting old figures", s.delete(ctx, forgetFigures))
+	return failed("deleting old figures", s.delete(ctx, forgetFigures, s.o.Keep))
 }
 
 // delete runs a statement that deletes some old rows until there are no more.
-func (s *Store) delete(ctx context.Context, statement string, more ...any) error {
-	args := append([]any{s.o.Keep, mostDeleted}, more...)
+func (s *Store) delete(ctx context.Context, statement string, keep time.Duration, more ...any) error {
+	args := append([]any{keep, mostDeleted}, more...)
 	for deleted := int64(mostDeleted); deleted == mostDeleted; {
 		if err := s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) (err error) {
 			deleted, err = tx.Exec(ctx, statement, args...)

@@ -47,7 +47,7 @@ func opened(t testing.TB, address string, limit, keep time.Duration) (*Store, *l
 	}
 	t.Cleanup(db.Close)
 	_ = db.Migrate(t.Context())
-	return New(db, Options{Log: log, Keep: keep, Clean: 20 * time.Millisecond}), l
+	return New(db, Options{Log: log, Keep: keep, KeepAudit: keep, Clean: 20 * time.Millisecond}), l
 }
 
 // run runs a store until the test ends.
@@ -66,19 +66,23 @@ func run(t testing.TB, s *Store) {
 	})
 }
 
-// PostgreSQL keeps records as the suite wants it, on two replicas that delete at the same
+// PostgreSQL keeps records and the audit as the suite wants it, on two replicas that delete at the same
 // time what is old, and no transaction is in the way of another.
 func testRecords(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	stores := make([]history.Store, 2)
+	stores := make([]*Store, 2)
 	for i := range stores {
 		s, _ := opened(t, address, patient, 7*24*time.Hour)
 		run(t, s)
 		stores[i] = s
 	}
 	historytest.Test(t, func(t testing.TB) []history.Store {
-		empty(t, stores[0].(*Store))
-		return stores
+		empty(t, stores[0])
+		return []history.Store{stores[0], stores[1]}
+	})
+	historytest.TestAudit(t, func(t testing.TB) []history.Audit {
+		empty(t, stores[0])
+		return []history.Audit{stores[0], stores[1]}
 	})
 	if n := server.SQL(t, address, "select deadlocks from pg_stat_database where datname = current_database()"); n != "0" {
 		t.Errorf("%s deadlocks", n)
@@ -92,17 +96,16 @@ func testAnotherLanguage(t *testing.T, server *postgrestest.Server) {
 	if got := server.SQL(t, "english", "select 'a' < 'B'"); got != "t" {
 		t.Fatalf("a < B: %s", got)
 	}
-	historytest.Suite["OneMillisecond"](t, func(t testing.TB) []history.Store {
-		s, _ := opened(t, server.Address("english"), patient, 0)
-		return []history.Store{s}
-	})
+	s, _ := opened(t, server.Address("english"), patient, 0)
+	historytest.Suite["OneMillisecond"](t, func(testing.TB) []history.Store { return []history.Store{s} })
+	historytest.AuditSuite["EntriesOfOneMillisecond"](t, func(testing.TB) []history.Audit { return []history.Audit{s} })
 }
 
 // empty deletes all.
 func empty(t testing.TB, s *Store) {
 	t.Helper()
 	if err := s.db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {
-		_, err := tx.Exec(ctx, "truncate captcha_solves, captcha_figures")
+		_, err := tx.Exec(ctx, "truncate captcha_solves, captcha_figures, captcha_audit, captcha_audit_figures")
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -117,6 +120,7 @@ func TestOnAServer(t *testing.T) {
 		"AnotherLanguage":  testAnotherLanguage,
 		"Indexes":          testIndexes,
 		"OldRecords":       testOldRecords,
+		"OldEntries":       testOldEntries,
 		"ConnectionsBreak": testConnectionsBreak,
 		"Away":             testAway,
 		"BytesThatAreNone": testBytesThatAreNone,

@@ -40,3 +40,14 @@ func BenchmarkWrite(b *testing.B) {
 		b.ReportMetric(float64(written)/b.Elapsed().Seconds(), "records/s")
 	})
 }
+
+// How many entries of the audit a second go into the emulator.
+func BenchmarkWriteEntries(b *testing.B) {
+	s, _ := through(b, func(string, []byte) dynamotest.Fate { return dynamotest.Fate{} })
+	written := 0
+	for b.Loop() {
+		note(b, s, entries(yesterday().Add(time.Duration(written)*time.Millisecond), history.MostBatch)...)
+		written += history.MostBatch
+	}
+	b.ReportMetric(float64(written)/b.Elapsed().Seconds(), "entries/s")
+}

@@ -2,6 +2,7 @@ package dynamostore
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"poold/internal/captcha"
@@ -34,6 +35,34 @@ func TestCost(t *testing.T) {
 		t.Logf("%s: %.2f write units a record", c.name, each)
 		if each > c.most || each < 3 {
 			t.Errorf("%s: %.2f write units a record, want at most %.1f", c.name, each, c.most)
+		}
+	}
+}
+
+// Write units of an entry of the audit, which is in no index and adds to one item.
+func TestCostOfTheAudit(t *testing.T) {
+	s, proxy := through(t, nil)
+	for _, c := range []struct {
+		name          string
+		n, size, keys int // entries, in batches
+		most          float64
+	}{
+		{"a hundred of 1 key", 500, 100, 1, 2.1},
+		{"a hundred of 5 keys", 500, 100, 5, 2.3},
+		{"alone", 10, 1, 1, 4},
+	} {
+		before := proxy.Units("TransactWriteItems") + proxy.Units("BatchWriteItem")
+		all := entries(yesterday(), c.n)
+		for i := range all {
+			all[i].Key = fmt.Sprint("key-", i%c.keys)
+		}
+		for batch := range slices.Chunk(all, c.size) {
+			note(t, s, batch...)
+		}
+		each := (proxy.Units("TransactWriteItems") + proxy.Units("BatchWriteItem") - before) / float64(c.n)
+		t.Logf("%s: %.2f write units an entry", c.name, each)
+		if each > c.most || each < 2 {
+			t.Errorf("%s: %.2f write units an entry, want at most %.1f", c.name, each, c.most)
 		}
 	}
 }

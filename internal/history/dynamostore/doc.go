@@ -8,6 +8,8 @@
 //	STATS#{date}#shard{0..9}    TYPE#{type}                 day and type: a part of the figures
 //	STATS#{date}#shard{0..9}    TARGET#{target}#{owner}     day, target and owner: a part of them
 //	ACTIVE#{order}              TASK                        order under way
+//	KEY#{key}                   {timestamp}#{entry}         entry of the audit
+//	STATS#{date}#shard{0..9}    KEY#{key}                   day and key: a part of the key's figures
 //
 // A timestamp is the end of the order (of an active one its submit) in UTC and in
 // milliseconds, 2026-01-02T03:04:05.678Z, so that texts sort as times do. In the index are
@@ -23,6 +25,10 @@
 //	total_elapsed               milliseconds, of those solved and discarded
 //	spent                       billionths of the currency
 //
+// An entry has the attributes key, action, target, token, source, image and price, and is in
+// no index; the figures of a key are handed_out, bought, accepted, rejected and spent. They
+// have a ttl, unlike those by type and by target.
+//
 // # Counting once
 //
 // One transaction puts records on condition that they are new and adds to the figures of
@@ -31,9 +37,10 @@
 // writes it, however often, and wherever one of them crashes. The item of the site is put
 // after that, also for a record that was there already, as its writer may have crashed
 // before; it is a copy of what the table has, so that putting it twice changes nothing.
+// Entries of the audit come into the table in the same way.
 //
-// A transaction holds 100 items. Records are sorted by day and target before they are cut
-// into transactions, so that each moves few figures. All figures of a transaction are in
+// A transaction holds 100 items. Records are sorted by day, type and target, and entries by
+// day and key, before they are cut into transactions, so that each moves few figures. All figures of a transaction are in
 // one shard, chosen at random, so that writers seldom meet.
 //
 // # Cost
@@ -42,7 +49,8 @@
 // and 1 for its site. Each type, and each target with its owner, of a transaction takes 2.
 // So a record that is written alone takes 8, one of a hundred of few targets little above
 // 4. An active order takes 2 to be put and 2 to be removed. One that ends within five
-// seconds of its submit is seldom put (history.Mirror).
+// seconds of its submit is seldom put (history.Mirror). An entry of the audit takes 2, and
+// each key of a transaction 2: 4 alone, little above 2 in a hundred.
 //
 // # Reading
 //

@@ -18,22 +18,31 @@ const (
 	shards       = 10
 	typePrefix   = "TYPE#"
 	targetPrefix = "TARGET#"
+	dayPrefix    = "T" // both of them, and no other
 )
 
-// sum is what an item of a day's figures is about.
-type sum struct {
-	day      string
-	byTarget bool // of owned, else of kind
-	kind     captcha.Type
-	owned    history.Owned
+// sum says which item of a day's shard has some figures.
+type sum struct{ day, sortKey string }
+
+// counts are figures by their attributes.
+type counts map[string]int64
+
+// addition is what something adds to figures.
+type addition struct {
+	sum
+	names item // the attributes that say what the figures are of
+	by    counts
 }
 
-// sums are those that a record is counted in.
-func sums(r history.Record) [2]sum {
-	day := date(r.Ended)
-	return [2]sum{
-		{day: day, kind: r.Type},
-		{day: day, byTarget: true, owned: history.Owned{Target: r.Target, Owner: r.Owner}},
+// additions are what a record adds to the figures of its day.
+func additions(r history.Record) []addition {
+	day, by := date(r.Ended), counted(r.Figures())
+	return []addition{
+		{sum{day, typePrefix + string(r.Type)}, item{"captcha_type": &types.AttributeValueMemberS{Value: string(r.Type)}}, by},
+		{sum{day, keyed(targetPrefix+unbroken.Replace(r.Target)+"#", r.Owner, mostSortKey)}, item{
+			"target":  &types.AttributeValueMemberS{Value: r.Target},
+			"project": &types.AttributeValueMemberS{Value: r.Owner},
+		}, by},
 	}
 }
 
@@ -44,28 +53,9 @@ func shardKey(day string, shard int) string { return fmt.Sprintf("STATS#%s#shard
 // unbroken keeps what divides a key out of a part of it.
 var unbroken = strings.NewReplacer("%", "%25", "#", "%23")
 
-func (s sum) sortKey() string {
-	if !s.byTarget {
-		return typePrefix + string(s.kind)
-	}
-	return keyed(targetPrefix+unbroken.Replace(s.owned.Target)+"#", s.owned.Owner, mostSortKey)
-}
-
-// names are the attributes that say what the item is about.
-func (s sum) names() item {
-	if !s.byTarget {
-		return item{"captcha_type": &types.AttributeValueMemberS{Value: string(s.kind)}}
-	}
-	return item{
-		"target":  &types.AttributeValueMemberS{Value: s.owned.Target},
-		"project": &types.AttributeValueMemberS{Value: s.owned.Owner},
-	}
-}
-
 // counted is figures as the attributes have them.
-func counted(f history.Figures) item {
-	i := item{}
-	for name, n := range map[string]int64{
+func counted(f history.Figures) counts {
+	return counts{
 		"total_solves":  f.Orders(),
 		"successful":    f.Solved,
 		"failed":        f.Orders() - f.Solved,
@@ -74,10 +64,7 @@ func counted(f history.Figures) item {
 		"lost":          f.Lost,
 		"total_elapsed": f.Elapsed.Milliseconds(),
 		"spent":         f.Spent,
-	} {
-		i.setNumber(name, n)
 	}
-	return i
 }
 
 // figures is the inverse of counted.
@@ -93,10 +80,13 @@ func (i item) figures() history.Figures {
 	}
 }
 
-// update adds figures to an item of a shard.
-func (s *Store) update(of sum, shard int, f history.Figures) *types.Update {
-	key := item{}
-	key.setKey(shardKey(of.day, shard), of.sortKey())
+// update adds to figures in a shard.
+func (s *Store) update(a addition, shard int) *types.Update {
+	key, numbers := item{}, item{}
+	key.setKey(shardKey(a.day, shard), a.sortKey)
+	for name, n := range a.by {
+		numbers.setNumber(name, n)
+	}
 	names, values := map[string]string{}, item{}
 	assign := func(with item, format string) string {
 		var parts []string
@@ -108,7 +98,7 @@ func (s *Store) update(of sum, shard int, f history.Figures) *types.Update {
 	}
 	return &types.Update{
 		TableName: aws.String(s.table), Key: key,
-		UpdateExpression:         aws.String("SET " + assign(of.names(), "%s = %s") + " ADD " + assign(counted(f), "%s %s")),
+		UpdateExpression:         aws.String("SET " + assign(a.names, "%s = %s") + " ADD " + assign(numbers, "%s %s")),
 		ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 	}
 }
@@ -116,26 +106,38 @@ func (s *Store) update(of sum, shard int, f history.Figures) *types.Update {
 // Day implements history.Store.
 func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 	found := history.Day{Types: map[captcha.Type]history.Figures{}, Targets: map[history.Owned]history.Figures{}}
-	expression, names := projection("SK", "captcha_type", "target", "project", "successful", "failed", "discarded", "refused", "lost",
-		"total_elapsed", "spent")
-	names["#PK"] = "PK"
+	err := s.sums(ctx, day, dayPrefix, []string{
+		"SK", "captcha_type", "target", "project", "successful", "failed", "discarded", "refused", "lost", "total_elapsed", "spent",
+	}, func(i item) { add(found, i) })
+	if err != nil {
+		return history.Day{}, s.down(ctx, "reading the figures of a day", err)
+	}
+	return found, nil
+}
+
+// sums reads attributes of the items of all shards of a day whose sort keys begin so.
+func (s *Store) sums(ctx context.Context, day time.Time, prefix string, attributes []string, add func(item)) error {
+	expression, names := projection(attributes...)
+	names["#PK"], names["#SK"] = "PK", "SK"
 	for shard := range shards {
 		pages := dynamodb.NewQueryPaginator(s.client, &dynamodb.QueryInput{
-			TableName: aws.String(s.table), KeyConditionExpression: aws.String("#PK = :pk"),
+			TableName: aws.String(s.table), KeyConditionExpression: aws.String("#PK = :pk AND begins_with(#SK, :prefix)"),
 			ProjectionExpression: aws.String(expression), ExpressionAttributeNames: names,
-			ExpressionAttributeValues: item{":pk": &types.AttributeValueMemberS{Value: shardKey(date(day), shard)}},
+			ExpressionAttributeValues: item{
+				":pk": &types.AttributeValueMemberS{Value: shardKey(date(day), shard)}, ":prefix": &types.AttributeValueMemberS{Value: prefix},
+			},
 		})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
-				return history.Day{}, s.down(ctx, "reading the figures of a day", err)
+				return err
 			}
 			for _, i := range page.Items {
-				add(found, i)
+				add(i)
 			}
 		}
 	}
-	return found, nil
+	return nil
 }
 
 // add adds an item of a shard to the day.

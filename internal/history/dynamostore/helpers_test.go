@@ -131,3 +131,23 @@ func write(t testing.TB, s *Store, records ...history.Record) {
 		t.Fatal(err)
 	}
 }
+
+// entries are n of them, a millisecond apart.
+func entries(at time.Time, n int) []history.Entry {
+	all := make([]history.Entry, n)
+	for i := range all {
+		all[i] = history.Entry{
+			ID: rand.Text(), At: at.Add(time.Duration(i) * time.Millisecond), Key: "ci-login", Action: history.Taken,
+			Target: "staging-login", Token: rand.Text() + "." + rand.Text(), Source: "pool",
+		}
+	}
+	return all
+}
+
+// note writes entries, which must succeed.
+func note(t testing.TB, s *Store, entries ...history.Entry) {
+	t.Helper()
+	if err := s.WriteEntries(t.Context(), entries); err != nil {
+		t.Fatal(err)
+	}
+}

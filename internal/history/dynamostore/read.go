@@ -21,7 +21,7 @@ const afterAll = ":"
 
 // Site implements history.Store.
 func (s *Store) Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error) {
-	page, err := s.records(ctx, keys{pk: "PK", sk: "SK"}, siteKey(sitekey), solvePrefix, q)
+	page, err := s.records(ctx, ofTable, siteKey(sitekey), solvePrefix, q)
 	return page, s.down(ctx, "reading the records of a site", err)
 }
 
@@ -40,9 +40,29 @@ type keys struct {
 	pk, sk string
 }
 
+var ofTable = keys{pk: "PK", sk: "SK"}
+
 // records reads the records of a partition, whose sort keys are positions behind a prefix.
-func (s *Store) records(ctx context.Context, k keys, partition, prefix string, q history.Query) (history.Page, error) {
-	var page history.Page
+func (s *Store) records(ctx context.Context, k keys, partition, prefix string, q history.Query) (page history.Page, err error) {
+	now := time.Now()
+	err = s.walk(ctx, k, partition, prefix, shown, q, func(i item) bool {
+		r, ok := i.record(now)
+		if !ok || r.ID == q.Before.ID || q.Targets != nil && !slices.Contains(q.Targets, r.Target) {
+			return true
+		}
+		if len(page.Records) == q.Limit {
+			page.More = true
+			return false
+		}
+		page.Records = append(page.Records, r)
+		return true
+	})
+	return page, err
+}
+
+// walk reads attributes of the items of a partition, whose sort keys are positions behind a
+// prefix, from the newest of a query on, also that of its Before, until see returns false.
+func (s *Store) walk(ctx context.Context, k keys, partition, prefix string, attributes []string, q history.Query, see func(item) bool) error {
 	low, high := prefix+stamp(ceil(q.From)), prefix+afterAll
 	if !q.To.IsZero() {
 		high = prefix + stamp(ceil(q.To)) // the positions of that time sort behind
@@ -51,9 +71,9 @@ func (s *Store) records(ctx context.Context, k keys, partition, prefix string, q
 		high = min(high, prefix+position(q.Before.Ended, q.Before.ID))
 	}
 	if low > high { // which DynamoDB refuses
-		return page, nil
+		return nil
 	}
-	expression, names := projection(shown...)
+	expression, names := projection(attributes...)
 	names["#pk"], names["#sk"] = k.pk, k.sk
 	pages := dynamodb.NewQueryPaginator(s.client, &dynamodb.QueryInput{
 		TableName: aws.String(s.table), IndexName: k.index, ScanIndexForward: aws.Bool(false),
@@ -65,25 +85,18 @@ func (s *Store) records(ctx context.Context, k keys, partition, prefix string, q
 		},
 		Limit: aws.Int32(pageSize(q)),
 	})
-	now := time.Now()
 	for pages.HasMorePages() {
 		found, err := pages.NextPage(ctx)
 		if err != nil {
-			return history.Page{}, err
+			return err
 		}
 		for _, i := range found.Items {
-			r, ok := item(i).record(now)
-			if !ok || r.ID == q.Before.ID || q.Targets != nil && !slices.Contains(q.Targets, r.Target) {
-				continue
+			if !see(i) {
+				return nil
 			}
-			if len(page.Records) == q.Limit {
-				page.More = true
-				return page, nil
-			}
-			page.Records = append(page.Records, r)
 		}
 	}
-	return page, nil
+	return nil
 }
 
 // pageSize is how many items a call reads: with the one before and the one behind those

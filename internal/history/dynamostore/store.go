@@ -27,20 +27,25 @@ const (
 
 // Options say which table it is.
 type Options struct {
-	Table    string        // "" = CaptchaSolves
-	Endpoint string        // of an emulator or of a private link, as http://host:port; "" = that of the region
-	Region   string        // "" = what the environment or AWS's shared files say
-	Keep     time.Duration // of a record, from its end on; 0 = 90 days
+	Table     string        // "" = CaptchaSolves
+	Endpoint  string        // of an emulator or of a private link, as http://host:port; "" = that of the region
+	Region    string        // "" = what the environment or AWS's shared files say
+	Keep      time.Duration // of a record, from its end on; 0 = 90 days
+	KeepAudit time.Duration // of an entry of the audit, and of a day's figures by key; 0 = 90 days
 }
 
-var _ history.Store = (*Store)(nil)
+var (
+	_ history.Store = (*Store)(nil)
+	_ history.Audit = (*Store)(nil)
+)
 
-// Store is a history.Store over one table. The figures of days are kept for ever.
+// Store is a history.Store and a history.Audit over one table. The figures of days are
+// kept for ever, but for those by key.
 type Store struct {
-	client    *dynamodb.Client
-	transport *http.Transport
-	table     string
-	keep      time.Duration
+	client          *dynamodb.Client
+	transport       *http.Transport
+	table           string
+	keep, keepAudit time.Duration
 }
 
 // Open reads AWS's configuration of the environment and of the shared files, and connects
@@ -64,7 +69,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		c.Region = emulated
 	}
 	c.Credentials = told{c.Credentials}
-	s := &Store{transport: transport(), table: cmp.Or(o.Table, "CaptchaSolves"), keep: cmp.Or(o.Keep, 90*24*time.Hour)}
+	const quarter = 90 * 24 * time.Hour
+	s := &Store{
+		transport: transport(), table: cmp.Or(o.Table, "CaptchaSolves"),
+		keep: cmp.Or(o.Keep, quarter), keepAudit: cmp.Or(o.KeepAudit, quarter),
+	}
 	s.client = dynamodb.NewFromConfig(c, func(d *dynamodb.Options) {
 		d.HTTPClient = &http.Client{Transport: s.transport, Timeout: callLimit, CheckRedirect: stay}
 		d.Retryer = patience{}

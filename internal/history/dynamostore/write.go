@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 
@@ -17,109 +18,138 @@ import (
 // mostItems is how many items a transaction may have.
 const mostItems = 100
 
+// newcomer is an item that comes into the table once, and what it adds to figures when it
+// does.
+type newcomer struct {
+	item item
+	adds []addition
+}
+
 // Write implements history.Store.
 func (s *Store) Write(ctx context.Context, batch []history.Record) error {
-	batch = arranged(batch)
+	newcomers := make([]newcomer, len(batch))
+	for n, r := range batch {
+		newcomers[n] = newcomer{s.solveItem(r), additions(r)}
+	}
+	there, err := s.enter(ctx, newcomers)
+	if err != nil {
+		return s.down(ctx, "writing records", err)
+	}
 	var sites []types.WriteRequest
-	for len(batch) > 0 {
-		n := fitting(batch)
-		there, err := s.enter(ctx, batch[:n])
-		if err != nil {
-			return s.down(ctx, "writing records", err)
+	for _, solve := range there {
+		if site := siteItem(solve); site != nil {
+			sites = append(sites, types.WriteRequest{PutRequest: &types.PutRequest{Item: site}})
 		}
-		for _, solve := range there {
-			if site := siteItem(solve); site != nil {
-				sites = append(sites, types.WriteRequest{PutRequest: &types.PutRequest{Item: site}})
-			}
-		}
-		batch = batch[n:]
 	}
 	return s.down(ctx, "writing the records of sites", s.writeAll(ctx, sites))
 }
 
-// arranged is a batch with each ID once, where records of the same figures are neighbours.
-func arranged(batch []history.Record) []history.Record {
-	seen := map[string]bool{}
-	var once []history.Record
-	for _, r := range batch {
-		if !seen[r.ID] {
-			seen[r.ID] = true
-			once = append(once, r)
+// enter brings items into the table, and with each that is new what it adds. It returns
+// all of them, as the table has them.
+func (s *Store) enter(ctx context.Context, batch []newcomer) (there []item, err error) {
+	for batch = arranged(batch); len(batch) > 0; {
+		n := fitting(batch)
+		entered, err := s.enterTogether(ctx, batch[:n])
+		if err != nil {
+			return nil, err
+		}
+		there, batch = append(there, entered...), batch[n:]
+	}
+	return there, nil
+}
+
+// arranged is a batch with each key once, where those that add to the same figures are
+// neighbours.
+func arranged(batch []newcomer) []newcomer {
+	seen := map[[2]string]bool{}
+	var once []newcomer
+	for _, c := range batch {
+		if key := [2]string{c.item.text("PK"), c.item.text("SK")}; !seen[key] {
+			seen[key] = true
+			once = append(once, c)
 		}
 	}
-	slices.SortStableFunc(once, func(a, b history.Record) int {
-		return cmp.Or(cmp.Compare(date(a.Ended), date(b.Ended)), cmp.Compare(a.Type, b.Type),
-			cmp.Compare(a.Target, b.Target), cmp.Compare(a.Owner, b.Owner))
+	slices.SortStableFunc(once, func(a, b newcomer) int {
+		return slices.CompareFunc(a.adds, b.adds, func(a, b addition) int {
+			return cmp.Or(cmp.Compare(a.day, b.day), cmp.Compare(a.sortKey, b.sortKey))
+		})
 	})
 	return once
 }
 
-// fitting is how many of the records, from the first on, go into one transaction.
-func fitting(records []history.Record) int {
+// fitting is how many of a batch, from the first on, go into one transaction.
+func fitting(batch []newcomer) int {
 	moved := map[sum]bool{}
-	for n, r := range records {
-		for _, of := range sums(r) {
-			moved[of] = true
+	for n, c := range batch {
+		for _, a := range c.adds {
+			moved[a.sum] = true
 		}
 		if n+1+len(moved) > mostItems {
 			return n
 		}
 	}
-	return len(records)
+	return len(batch)
 }
 
-// enter brings records into the table, and with each that is new the figures of its day
-// up. It returns the items of all, as the table has them.
-func (s *Store) enter(ctx context.Context, records []history.Record) (there []item, err error) {
-	for len(records) > 0 {
-		items := make([]item, len(records))
-		for n, r := range records {
-			items[n] = s.solveItem(r)
-		}
-		_, err := s.client.TransactWriteItems(ctx, s.transaction(records, items))
+// enterTogether is enter for what goes into one transaction.
+func (s *Store) enterTogether(ctx context.Context, batch []newcomer) (there []item, err error) {
+	for len(batch) > 0 {
+		_, err := s.client.TransactWriteItems(ctx, s.transaction(batch))
 		if err == nil {
-			return append(there, items...), nil
+			for _, c := range batch {
+				there = append(there, c.item)
+			}
+			return there, nil
 		}
 		reasons := alreadyThere(err)
-		if len(reasons) < len(records) {
+		if len(reasons) < len(batch) {
 			return nil, err
 		}
-		var others []history.Record
-		for n, r := range records {
+		var others []newcomer
+		for n, c := range batch {
 			if code(reasons[n]) == conditionFailed {
 				there = append(there, reasons[n].Item)
 			} else {
-				others = append(others, r)
+				others = append(others, c)
 			}
 		}
-		records = others
+		batch = others
 	}
 	return there, nil
 }
 
-// transaction puts records that are new, first and in their order, and moves the figures.
-func (s *Store) transaction(records []history.Record, items []item) *dynamodb.TransactWriteItemsInput {
+// transaction puts items that are new, first and in their order, and moves the figures.
+func (s *Store) transaction(batch []newcomer) *dynamodb.TransactWriteItemsInput {
 	var in dynamodb.TransactWriteItemsInput
-	moved := map[sum]history.Figures{}
-	for n, r := range records {
-		for _, of := range sums(r) {
-			moved[of] = moved[of].Plus(r.Figures())
+	moved := map[sum]addition{}
+	for _, c := range batch {
+		for _, a := range c.adds {
+			moved[a.sum] = addition{a.sum, a.names, plus(moved[a.sum].by, a.by)}
 		}
 		in.TransactItems = append(in.TransactItems, types.TransactWriteItem{Put: &types.Put{
-			TableName: aws.String(s.table), Item: items[n],
+			TableName: aws.String(s.table), Item: c.item,
 			ConditionExpression: aws.String("attribute_not_exists(#PK)"), ExpressionAttributeNames: map[string]string{"#PK": "PK"},
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		}})
 	}
 	shard := rand.IntN(shards) //nolint:gosec // G404: nothing secret depends on it
-	for of, figures := range moved {
-		in.TransactItems = append(in.TransactItems, types.TransactWriteItem{Update: s.update(of, shard, figures)})
+	for _, a := range moved {
+		in.TransactItems = append(in.TransactItems, types.TransactWriteItem{Update: s.update(a, shard)})
 	}
 	return &in
 }
 
+// plus is the sum of both.
+func plus(a, b counts) counts {
+	sums := maps.Clone(b)
+	for name, n := range a {
+		sums[name] += n
+	}
+	return sums
+}
+
 // alreadyThere is why each item of a transaction was refused, where that is because some
-// records are there; else nil.
+// are there; else nil.
 func alreadyThere(err error) []types.CancellationReason {
 	cancelled := (*types.TransactionCanceledException)(nil)
 	if !errors.As(err, &cancelled) || !slices.ContainsFunc(cancelled.CancellationReasons, func(r types.CancellationReason) bool {

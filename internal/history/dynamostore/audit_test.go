@@ -1,0 +1,98 @@
+package dynamostore
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"poold/internal/history"
+)
+
+// The items of the audit: an entry is one, and a shard has the figures of a key, which
+// those of the day do not show.
+func TestItemsOfTheAudit(t *testing.T) {
+	s, _ := through(t, nil)
+	s.keepAudit = 48 * time.Hour
+	e := entries(yesterday(), 1)[0]
+	e.Action, e.Source, e.Image, e.Price = history.Bought, "solve", "sha256:00, 5 bytes", 2_990_000
+	note(t, s, e)
+	found := query(t, s, nil, "PK = :pk", map[string]string{":pk": "KEY#ci-login"}, true, 10)
+	if len(found) != 1 {
+		t.Fatalf("%d items, want 1", len(found))
+	}
+	got := found[0]
+	for name, want := range map[string]string{
+		"SK": stamp(e.At) + "#" + e.ID, "key": e.Key, "action": "bought", "target": e.Target, "token": e.Token, "source": "solve", "image": e.Image,
+	} {
+		if got.text(name) != want {
+			t.Errorf("%s is %q, want %q", name, got.text(name), want)
+		}
+	}
+	if got.number("price") != e.Price || got.number("ttl") != e.At.Add(48*time.Hour).Unix() || len(got) != 10 {
+		t.Errorf("an entry: %v", got)
+	}
+	figures := 0
+	for shard := range shards {
+		for _, i := range query(t, s, nil, "PK = :pk", map[string]string{":pk": shardKey(date(e.At), shard)}, true, 10) {
+			if i.text("SK") != "KEY#ci-login" || i.number("bought") != 1 || i.number("ttl") != yesterday().Add(12*time.Hour+48*time.Hour).Unix() {
+				t.Errorf("a key's figures: %v", i)
+			}
+			figures++
+		}
+	}
+	if figures != 1 {
+		t.Errorf("%d items have figures, want 1", figures)
+	}
+	if day, err := s.Day(t.Context(), e.At); err != nil || len(day.Types)+len(day.Targets) != 0 {
+		t.Errorf("the day: %v, %v", day, err)
+	}
+}
+
+// What is past its ttl is in the table still, and no read shows it.
+func TestExpiredEntriesNeverShow(t *testing.T) {
+	s, _ := through(t, nil)
+	s.keepAudit = time.Hour
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	note(t, s, append(entries(now.Add(-time.Hour-30*time.Second), 30), entries(now.Add(-time.Hour+time.Minute), 3)...)...)
+	old := entries(now.Add(-50*time.Hour), 1)[0]
+	note(t, s, old)
+	if raw := query(t, s, nil, "PK = :pk", map[string]string{":pk": "KEY#ci-login"}, false, 100); len(raw) != 34 {
+		t.Fatalf("%d items, want 34", len(raw))
+	}
+	for _, q := range []history.Query{{Limit: 1}, {Limit: 3}, {Limit: 100}, {Limit: 100, From: now.Add(-99 * time.Hour)}, {Limit: 3, Targets: []string{"staging-login"}}} {
+		page, err := s.Entries(t.Context(), "ci-login", q)
+		if err != nil || len(page.List) != min(q.Limit, 3) || page.More != (q.Limit < 3) {
+			t.Errorf("%+v: %d entries, more: %v, %v", q, len(page.List), page.More, err)
+		}
+	}
+	if keys, err := s.KeyDay(t.Context(), old.At); err != nil || len(keys) != 0 {
+		t.Errorf("a day that is over for long: %v, %v", keys, err)
+	}
+	s.keepAudit = 99 * time.Hour
+	late := entries(old.At, 1)[0]
+	note(t, s, late)
+	if keys, err := s.KeyDay(t.Context(), old.At); err != nil || keys["ci-login"].HandedOut == 0 {
+		t.Errorf("a day that is kept: %v, %v", keys, err)
+	}
+}
+
+// A batch whose entries fit into no single transaction, of as many keys as entries, is
+// written as a whole.
+func TestEntriesOfManyKeys(t *testing.T) {
+	s, _ := through(t, nil)
+	all := entries(yesterday(), history.MostBatch)
+	for i := range all {
+		all[i].Key = fmt.Sprint("key-", i)
+	}
+	note(t, s, all...)
+	note(t, s, all...)
+	keys, err := s.KeyDay(t.Context(), yesterday())
+	if err != nil || len(keys) != len(all) {
+		t.Errorf("%d keys, %v", len(keys), err)
+	}
+	for key, f := range keys {
+		if f != (history.KeyFigures{HandedOut: 1}) {
+			t.Errorf("%s: %+v", key, f)
+		}
+	}
+}

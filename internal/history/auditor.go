@@ -3,8 +3,11 @@ package history
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,6 +21,8 @@ const (
 	gather = 500 * time.Millisecond
 	// lastWrites is how long a stop waits for what is queued.
 	lastWrites = 3 * time.Second
+	// tellDrops passes between two lines of the log that say what was dropped.
+	tellDrops = time.Minute
 )
 
 // EntryWriter is the part of an Audit that an Auditor needs.
@@ -32,9 +37,14 @@ type Auditor struct {
 	full chan struct{} // of one: there is a batch
 	mu   sync.Mutex
 	// queue has at most mostQueued entries, the oldest first.
-	queue   []Entry
-	health  AuditHealth
-	pausing time.Duration // Run's: until the next try
+	queue  []Entry
+	health AuditHealth
+
+	// Run's alone:
+	pausing time.Duration // until the next try
+	refusal error         // the last one of the store
+	told    int64         // how many were dropped when the log said so last, which was then
+	then    time.Time
 }
 
 // AuditHealth is how an Auditor is doing.
@@ -58,15 +68,11 @@ func (a *Auditor) Note(e Entry) {
 		a.health.Dropped++
 		return
 	}
-	if a.queue = append(a.queue, e); len(a.queue) == MostBatch {
-		a.wake()
-	}
-}
-
-func (a *Auditor) wake() {
-	select {
-	case a.full <- struct{}{}:
-	default:
+	if a.queue = append(a.queue, e); len(a.queue) >= MostBatch {
+		select {
+		case a.full <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -83,18 +89,21 @@ func (a *Auditor) Health() AuditHealth {
 func (a *Auditor) Run(ctx context.Context) error {
 	ticker := time.NewTicker(gather)
 	defer ticker.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			a.finish(ctx)
-			return nil
+			continue
 		case <-a.full:
 		case <-ticker.C:
 		}
-		if err := a.writeAll(ctx); err != nil {
+		err := a.writeAll(ctx)
+		a.tell(tellDrops)
+		if err != nil {
 			a.pause(ctx)
 		}
 	}
+	a.finish(ctx)
+	return nil
 }
 
 // finish writes what is queued at the end.
@@ -104,58 +113,87 @@ func (a *Auditor) finish(ctx context.Context) {
 	if err := a.writeAll(limited); err != nil {
 		a.log.Warn("the end of the audit is lost", "entries", a.Health().Queued, "err", err)
 	}
+	a.tell(0)
 }
 
-// writeAll writes what is queued.
+// writeAll writes what is queued now. What comes meanwhile gathers for the next time.
 func (a *Auditor) writeAll(ctx context.Context) error {
-	for {
-		a.mu.Lock()
-		batch := a.queue[:min(len(a.queue), MostBatch)]
-		a.mu.Unlock()
-		if len(batch) == 0 {
-			return nil
-		}
+	for left := a.Health().Queued; left > 0; {
+		batch := a.oldest(min(left, MostBatch))
 		dropped, err := a.write(ctx, batch)
-		a.done(len(batch), dropped, err)
 		if err != nil {
+			a.failed(ctx, err)
 			return err
 		}
+		a.done(len(batch), dropped)
+		left -= len(batch)
 	}
+	return nil
 }
 
-// done takes a batch that was written out of the queue, and logs each change.
-func (a *Auditor) done(n, dropped int, err error) {
+// oldest are the first n entries of the queue, which stay in it. Nobody changes them.
+func (a *Auditor) oldest(n int) []Entry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.queue[:n:n]
+}
+
+// done takes a batch that was written out of the queue.
+func (a *Auditor) done(n, dropped int) {
+	a.mu.Lock()
 	was := a.health.Down
-	if err != nil {
-		if a.health.Down = err.Error(); was == "" {
-			a.log.Warn("the audit cannot be written; what does not fit in memory meanwhile is dropped and counted", "err", err)
-		}
-		return
-	}
-	a.health.Down, a.pausing = "", 0
+	a.health.Down = ""
 	a.health.Written += int64(n - dropped)
 	a.health.Dropped += int64(dropped)
 	if a.queue = a.queue[n:]; len(a.queue) == 0 {
 		a.queue = nil // what stood in front of it can go
 	}
+	a.mu.Unlock() // before the log, for which no caller waits
+	a.pausing = 0
 	if was != "" {
-		a.log.Info("the audit is written again", "dropped", a.health.Dropped)
+		a.log.Info("the audit is written again")
 	}
+}
+
+// failed notes why nothing is written. That ctx ended is no fault of the store.
+func (a *Auditor) failed(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	a.mu.Lock()
+	was := a.health.Down
+	a.health.Down = err.Error()
+	a.mu.Unlock()
+	if was == "" {
+		a.log.Warn("the audit cannot be written; what does not fit in memory meanwhile is dropped and counted", "err", err)
+	}
+}
+
+// tell logs what was dropped since it did so last, if that is some time ago.
+func (a *Auditor) tell(after time.Duration) {
+	dropped := a.Health().Dropped
+	if dropped == a.told || time.Since(a.then) < after {
+		return
+	}
+	why := "the queue is full"
+	if a.refusal != nil {
+		why = a.refusal.Error()
+	}
+	a.log.Warn("entries of the audit are dropped", "entries", dropped-a.told, "err", why)
+	a.told, a.then, a.refusal = dropped, time.Now(), nil
 }
 
 // write writes entries. One that the store refuses for what is in it is dropped.
 func (a *Auditor) write(ctx context.Context, batch []Entry) (dropped int, err error) {
-	err = a.to.WriteEntries(ctx, batch)
+	err = a.try(ctx, batch)
 	switch {
 	case err == nil, errors.Is(err, ErrDown), ctx.Err() != nil:
 		return 0, err
 	case len(batch) == 1:
-		a.log.Error("the audit refuses an entry, which is dropped", "entry", batch[0].ID, "err", err)
+		a.refusal = fmt.Errorf("entry %s: %w", batch[0].ID, err)
 		return 1, nil
 	}
-	for _, half := range [][]Entry{batch[:len(batch)/2], batch[len(batch)/2:]} {
+	for half := range slices.Chunk(batch, (len(batch)+1)/2) {
 		n, err := a.write(ctx, half)
 		if err != nil {
 			return 0, err
@@ -163,6 +201,16 @@ func (a *Auditor) write(ctx context.Context, batch []Entry) (dropped int, err er
 		dropped += n
 	}
 	return dropped, nil
+}
+
+// try keeps a fault of this program from ending the daemon: it refuses the batch.
+func (a *Auditor) try(ctx context.Context, batch []Entry) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
+		}
+	}()
+	return a.to.WriteEntries(ctx, batch)
 }
 
 // pause waits before the store is tried again.

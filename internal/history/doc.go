@@ -1,4 +1,5 @@
-// Package history is WHAT happened: how each order ended, and the figures of each day.
+// Package history is WHAT happened: how each order ended, the figures of each day, and who
+// took which token.
 //
 // The end of an order is written where it ends: the scripts of pool that end one leave a
 // line beside the stock, in the same step (pool.Endings). A Sender brings these lines to
@@ -11,11 +12,15 @@
 // so that a crash loses what was noted in the last half second, and an audit that cannot be
 // written what does not fit; that is counted.
 //
-// A Store is one of
+// Who took what is the audit: an Auditor has a queue in memory, so that no caller waits, and
+// writes it to an Audit in batches. What a process that is killed had queued is lost, and
+// what does not fit is dropped and counted.
+//
+// Each store is a Store and an Audit:
 //
 //	redisstore   the daemon's own Redis, for some days
 //	pgstore      PostgreSQL
 //	dynamostore  DynamoDB
 //
-// and historytest is the suite that each of them passes.
+// and historytest has the suites that each of them passes.
 package history

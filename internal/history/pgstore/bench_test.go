@@ -56,3 +56,31 @@ func BenchmarkWrite(b *testing.B) {
 		})
 	}
 }
+
+// How many entries of the audit a second are written in batches of 100, and how many bytes
+// an entry takes with its part of the indexes.
+func BenchmarkWriteEntries(b *testing.B) {
+	server := postgrestest.Start(b)
+	address := server.Database(b)
+	s, _ := opened(b, address, patient, 0)
+	n := 0
+	for b.Loop() {
+		batch := make([]history.Entry, history.MostBatch)
+		for i := range batch {
+			batch[i] = history.Entry{
+				ID: fmt.Sprintf("%026d", n), At: time.Now().UTC().Truncate(time.Millisecond), Key: fmt.Sprint("ci-", n%10),
+				Action: history.Taken, Target: fmt.Sprint("target-", n%50), Token: fmt.Sprintf("%026d.%026d", n, n), Source: "pool",
+			}
+			n++
+		}
+		if err := s.WriteEntries(b.Context(), batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "entries/s")
+	size, err := strconv.ParseFloat(server.SQL(b, address, "select pg_total_relation_size('captcha_audit')"), 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(size/float64(n), "B/entry")
+}

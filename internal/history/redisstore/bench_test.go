@@ -15,14 +15,12 @@ import (
 	"poold/internal/pool/redistest"
 )
 
-// BenchmarkWrite tells records per second in batches of 100, and the bytes of Redis that
-// a record costs once the lists of its site and status are full.
-func BenchmarkWrite(b *testing.B) {
+// measured is a store, and how many bytes its Redis uses.
+func measured(b *testing.B) (store *redisstore.Store, used func() int64) {
 	address := redistest.Server(b)
-	store := redisstore.New(archive(b, "redis://"+address, "bench", nil), redisstore.Options{})
 	client := redis.NewClient(&redis.Options{Addr: address})
-	defer func() { _ = client.Close() }()
-	used := func() int64 {
+	b.Cleanup(func() { _ = client.Close() })
+	return redisstore.New(archive(b, "redis://"+address, "bench", nil), redisstore.Options{}), func() int64 {
 		info := client.Info(b.Context(), "memory").Val()
 		_, rest, _ := strings.Cut(info, "used_memory:")
 		n, err := strconv.ParseInt(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]), 10, 64)
@@ -31,6 +29,12 @@ func BenchmarkWrite(b *testing.B) {
 		}
 		return n
 	}
+}
+
+// BenchmarkWrite tells records per second in batches of 100, and the bytes of Redis that
+// a record costs once the lists of its site and status are full.
+func BenchmarkWrite(b *testing.B) {
+	store, used := measured(b)
 	written := 0
 	write := func(n int) {
 		for n > 0 {
@@ -60,4 +64,27 @@ func BenchmarkWrite(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
 	b.ReportMetric(float64(used()-before)/float64(b.N), "B/record")
 	b.ReportMetric(float64(before)/2000, "B/record-first-2000")
+}
+
+// BenchmarkWriteEntries tells entries of the audit per second in batches of 100, and the
+// bytes of Redis that an entry costs: those of a key are forgotten beyond 10,000, so there is
+// a key for each 5,000.
+func BenchmarkWriteEntries(b *testing.B) {
+	store, used := measured(b)
+	before, written := used(), 0
+	for b.Loop() {
+		batch := make([]history.Entry, history.MostBatch)
+		for i := range batch {
+			batch[i] = history.Entry{
+				ID: fmt.Sprintf("%026d", written), At: time.Now().UTC().Truncate(time.Millisecond), Key: fmt.Sprint("ci-", written/5000),
+				Action: history.Taken, Target: fmt.Sprint("target-", written%10), Token: fmt.Sprintf("%026d.%026d", written, written), Source: "pool",
+			}
+			written++
+		}
+		if err := store.WriteEntries(b.Context(), batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(written)/b.Elapsed().Seconds(), "entries/s")
+	b.ReportMetric(float64(used()-before)/float64(written), "B/entry")
 }

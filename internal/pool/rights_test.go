@@ -139,6 +139,9 @@ func testAudit(t *testing.T, o Options) {
 	if usage, err := s.Archive.Usage(t.Context(), at); err != nil || usage["taken"] != mostLines+1000 {
 		t.Errorf("%v, %v", usage, err)
 	}
+	if usage, err := s.Archive.Usage(t.Context(), old.At); err != nil || len(usage) != 0 {
+		t.Errorf("of one that is too old: %v, %v", usage, err)
+	}
 	for _, key := range []string{s.archive().audit + hashed("key"), s.archive().usage + dateOf(at)} {
 		if ttl := s.slow.PTTL(t.Context(), key).Val(); ttl <= 0 || ttl > keep {
 			t.Errorf("%s is kept for %v", key, ttl)

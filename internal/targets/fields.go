@@ -20,7 +20,7 @@ type field struct {
 }
 
 const (
-	longest      = 24 * time.Hour // of all durations but history.keep
+	longest      = 24 * time.Hour // of all durations but those of history
 	shortestPoll = 50 * time.Millisecond
 
 	// maxBudget is far above what any account solves, so that a digit too many is
@@ -40,7 +40,7 @@ var pools = section{fields: []field{
 	{key: "dead_letters", kind: deadLetters, doc: "Callbacks that came while Redis was away. Needs a restart."},
 	{key: "solve", kind: solve, doc: "What POST /solve may buy beyond the targets' identities. Without this section: nothing."},
 	{key: "dedup", kind: dedup, doc: "Where callers of POST /solve that ask for `dedup: identity` find each other. Needs a restart."},
-	{key: "history", kind: history, doc: "Where it is kept how orders ended, and for how long. Needs a restart."},
+	{key: "history", kind: history, doc: "Where it is kept how orders ended and who took their tokens, and for how long. Needs a restart."},
 	{key: "types", kind: lives, doc: "How long tokens live, by type, in place of the built-in values."},
 	{key: "defaults", kind: defaults, doc: "What a target says when it says nothing."},
 	{key: "targets", kind: mapping{item: target, form: targetName, rule: "a target's name is 1 to 63 of a-z, 0-9, ., _ and -, beginning with a letter or digit"}, must: true,
@@ -139,6 +139,8 @@ var history = section{fields: []field{
 	{key: "backend", kind: word(HistoryRedis, HistoryPostgres, HistoryDynamoDB, HistoryNone), preset: HistoryRedis,
 		doc: "redis: the one of the section redis; postgres: the database of url; dynamodb: the table; none: no history is kept."},
 	{key: "keep", kind: duration{shortestHistory, longestHistory}, doc: "How long. Default: 168h (7 days) in redis, 2160h (90 days) in postgres and dynamodb."},
+	{key: "audit", kind: duration{0, longestHistory}, preset: keepAudit,
+		doc: "How long it is kept which key took which token, and how that was reported: 24h at least, or 0s, which is not at all."},
 	{key: "url", kind: postgresURL, doc: "Address of the database, beginning with postgres://. Required with postgres."},
 	{key: "table", kind: form(`^[A-Za-z0-9_.-]{3,255}$`, "a table's name: 3 to 255 letters, digits, _, . and -"), doc: "dynamodb alone. Default: CaptchaSolves."},
 	{key: "endpoint", kind: endpointURL, doc: "dynamodb alone: address of another server than that of AWS, such as an emulator. Default: that of AWS."},

@@ -282,7 +282,7 @@ func TestNeedsRestart(t *testing.T) {
 	b.must(b.Reload(context.Background()))
 	set := b.Current()
 	if set.Server.Listen != "127.0.0.1:8080" || set.Server.TLS != (TLS{}) || !set.Redis.Embedded() || set.Targets[0].Depth != 4 ||
-		set.DeadLetters != "./dead-letters" || set.Dedup != (Dedup{Backend: DedupRedis}) || set.History != (History{Backend: HistoryRedis, Keep: 168 * time.Hour}) || set.Budget.PerDay != 7 {
+		set.DeadLetters != "./dead-letters" || set.Dedup != (Dedup{Backend: DedupRedis}) || set.History != (History{Backend: HistoryRedis, Keep: 168 * time.Hour, Audit: 168 * time.Hour}) || set.Budget.PerDay != 7 {
 		t.Errorf("set %+v", set)
 	}
 	s := b.Status()

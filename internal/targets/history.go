@@ -24,6 +24,7 @@ const (
 	longestHistory  = 5 * 365 * 24 * time.Hour
 	keepInRedis     = 7 * 24 * time.Hour
 	keepElsewhere   = 90 * 24 * time.Hour
+	keepAudit       = 7 * 24 * time.Hour
 	defaultTable    = "CaptchaSolves"
 )
 
@@ -31,15 +32,16 @@ const (
 type History struct {
 	Backend  HistoryBackend // default redis
 	Keep     time.Duration  // 24h to 43800h; default 168h in redis, else 2160h; 0 with none
+	Audit    time.Duration  // how long the audit is kept: 24h to 43800h, default 168h; 0 = there is none, as with none
 	URL      captcha.Secret // of the database; set with postgres alone; may hold a password
 	Table    string         // set with dynamodb alone; default CaptchaSolves
 	Endpoint string         // with dynamodb alone; "" = that of AWS
 	Region   string         // with dynamodb alone; "" = as the environment of AWS says
 }
 
-// history checks the section `history`, and fills in what depends on the backend.
+// history checks the section `history`.
 func (r *reader) history(rec record, set *Set) {
-	set.lines.history = rec.at("keep", "url", "table", "endpoint", "region", "backend").line
+	set.lines.history = rec.at("keep", "audit", "url", "table", "endpoint", "region", "backend").line
 	if rec.bad("backend") {
 		return
 	}
@@ -58,10 +60,22 @@ func (r *reader) history(rec record, set *Set) {
 	if at := rec.at("url"); h.Backend == HistoryPostgres && h.URL == "" && !rec.bad("url") {
 		at.fail("is required with backend: postgres, as postgres://USER:PASSWORD@HOST/DATABASE%s", at.remedy())
 	}
+	keeping(rec, h)
+}
+
+// keeping checks how long history and audit are kept, and fills in what depends on the
+// backend.
+func keeping(rec record, h *History) {
+	if h.Audit > 0 && h.Audit < shortestHistory {
+		rec.at("audit").fail("must be 0s, which is off, or a duration from %s to %s", short(shortestHistory), short(longestHistory))
+	}
 	switch h.Backend {
 	case HistoryNone:
-		if rec.has("keep") && !rec.bad("keep") {
-			rec.at("keep").fail("belongs to a backend that keeps something: remove it, or set backend")
+		h.Audit = 0
+		for _, key := range []string{"keep", "audit"} {
+			if rec.has(key) && !rec.bad(key) {
+				rec.at(key).fail("belongs to a backend that keeps something: remove it, or set backend")
+			}
 		}
 	case HistoryRedis:
 		h.Keep = cmp.Or(h.Keep, keepInRedis)

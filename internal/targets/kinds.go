@@ -216,7 +216,7 @@ type duration struct{ lo, hi time.Duration }
 func (k duration) read(v value) (any, bool) {
 	want := fmt.Sprintf("a duration from %s to %s", short(k.lo), short(k.hi))
 	unit, such := "s", "90s or 1m30s"
-	if k.lo >= time.Hour {
+	if k.hi > longest {
 		unit, such = "h", "168h"
 	}
 	e, ok := v.scalar(want)

@@ -76,8 +76,8 @@ func TestNoEnvironmentValueInAnyProblem(t *testing.T) {
 		"redis: {prefix: '${V}'}\n", "server: {callback_secrets: ['${V}', '${V}']}\n", "budget: {per_day: '${V}'}\n", "defaults: {budget: {per_hour: '${V}'}}\n",
 		"defaults: {depth: '${V}', lifetime: '${V}', margin: '${V}', on_empty: '${V}', rate: '${V}', paused: '${V}'}\n",
 		"types: {turnstile: {lifetime: '${V}', margin: '${V}'}}\n", "dedup: {backend: '${V}', url: '${V}'}\n",
-		"history: {backend: '${V}', keep: '${V}', url: '${V}', table: '${V}', endpoint: '${V}', region: '${V}'}\n",
-		"history: {backend: dynamodb, keep: '${V}', url: '${V}', table: '${V}', endpoint: '${V}', region: '${V}'}\n",
+		"history: {backend: '${V}', keep: '${V}', audit: '${V}', url: '${V}', table: '${V}', endpoint: '${V}', region: '${V}'}\n",
+		"history: {backend: dynamodb, keep: '${V}', audit: '${V}', url: '${V}', table: '${V}', endpoint: '${V}', region: '${V}'}\n",
 		"solve: {pages: ['${V}', 'https://${V}/*', 'https://a/${V}?'], sitekeys: ['${V}'], images: '${V}', budget: {per_day: '${V}'}, rate: '${V}'}\n",
 		"defaults: {warm: [{cron: '${V}', tokens: '${V}', for: '${V}'}, {cron: 'CRON_TZ=${V} * * * * *'}, {cron: '0 0 1/${V} * *'}]}\n",
 		"targets: {a: {type: '${V}', sitekey: '${V}', pageurl: '${V}', min_score: '${V}', refill: '${V}', proxy_type: '${V}', owner: '${V}'}}\n",
@@ -157,7 +157,8 @@ func checkSet(t *testing.T, set *Set) {
 	h := set.History
 	if (h.Backend == HistoryPostgres) != (h.URL != "") || (h.Backend == HistoryDynamoDB) != (h.Table != "") ||
 		h.Backend != HistoryDynamoDB && h.Endpoint+h.Region != "" || (h.Backend == HistoryNone) != (h.Keep == 0) ||
-		h.Backend != HistoryNone && (h.Keep < 24*time.Hour || h.Keep > 5*365*24*time.Hour) {
+		h.Backend != HistoryNone && (h.Keep < 24*time.Hour || h.Keep > 5*365*24*time.Hour) ||
+		h.Audit != 0 && (h.Backend == HistoryNone || h.Audit < 24*time.Hour || h.Audit > 5*365*24*time.Hour) {
 		t.Fatalf("an unusable section history: %+v", h)
 	}
 	seen := make(map[string]bool)

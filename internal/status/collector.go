@@ -102,8 +102,13 @@ type HistoryHealth interface {
 	Health() history.Health
 }
 
+// AuditHealth says how the audit is written; *history.Auditor implements it.
+type AuditHealth interface {
+	Health() history.AuditHealth
+}
+
 // Sources is whom a Collector asks, and what does not change while the daemon runs. All fields are
-// required but History, RedisMode and Version.
+// required but History, Audit, RedisMode and Version.
 type Sources struct {
 	File        File
 	Stock       Stock
@@ -113,6 +118,7 @@ type Sources struct {
 	Guests      Guests
 	Savings     Savings
 	History     HistoryHealth // nil = none is kept
+	Audit       AuditHealth   // nil = none is kept
 	Log         *slog.Logger
 
 	RedisMode string    // embedded | single | sentinel | cluster
@@ -259,10 +265,8 @@ func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
 		}
 	}
 	guests := onDemand.tell(&document)
-	document.History = c.historyStatus(seen, guests)
-	if h := document.History; h != nil && !h.OK {
-		document.Notices = append(document.Notices, "The history cannot be written: "+h.Reason+". What ends meanwhile is kept in Redis.")
-	}
+	document.History, document.Audit = c.historyStatus(seen, guests), c.auditStatus()
+	document.Notices = append(append(document.Notices, document.History.notices()...), document.Audit.notices()...)
 	return newSnapshot(&document, seen, read, guests)
 }
 

@@ -22,7 +22,9 @@ type Document struct {
 	// Dedup is null for a key that is limited to some targets.
 	Dedup *Dedup `json:"dedup"`
 	// History is null where none is kept, and for a key that is limited to some targets.
-	History     *History   `json:"history"`
+	History *History `json:"history"`
+	// Audit is null where none is kept, and for a key that is limited to some targets.
+	Audit       *Audit     `json:"audit"`
 	DeadLetters int        `json:"dead_letters"` // callbacks at this replica that could not be stored yet
 	Providers   []Provider `json:"providers"`    // in the order in which they are tried
 	Targets     []Target   `json:"targets"`      // sorted by name
@@ -60,6 +62,15 @@ type History struct {
 	// Unrecorded are ends that were not kept for it, because too many waited: over all
 	// replicas, of the targets below and of guests.
 	Unrecorded int64 `json:"unrecorded"`
+}
+
+// Audit is about who took which token, as this replica writes it since its start.
+type Audit struct {
+	OK      bool   `json:"ok"`
+	Reason  string `json:"reason"`  // why it cannot be written now; "" when ok
+	Queued  int    `json:"queued"`  // entries that wait to be written
+	Written int64  `json:"written"` // entries
+	Dropped int64  `json:"dropped"` // entries that found no room to wait, or that were refused
 }
 
 // Provider is about one provider, for all replicas.
@@ -272,10 +283,11 @@ func (d *Document) Target(name string) (*Target, bool) {
 // Only returns the part of a document for somebody who may see some targets alone. The
 // providers and the file are the daemon's and stay, without lines of the file that are
 // about other targets. On-demand solves, what sharing saved and the history are of what
-// others asked for, in part of identities that such a caller may not ask for, and go.
+// others asked for, in part of identities that such a caller may not ask for, and go, as
+// does the audit.
 func (d *Document) Only(may func(target string) bool) *Document {
 	part := *d
-	part.Solve, part.Dedup, part.History = nil, nil, nil
+	part.Solve, part.Dedup, part.History, part.Audit = nil, nil, nil, nil
 	part.Targets = []Target{}
 	for i := range d.Targets {
 		if may(d.Targets[i].Name) {

@@ -57,6 +57,7 @@ func busySources() Sources {
 	}
 	stock.stocks[signup.ID] = pool.Stock{NextExpiry: 33137 * time.Millisecond, Fresh: 1, DayUsed: 20}
 	s.History = fixedHealth{Down: "history: the store does not answer: connection refused", Sent: 120, Dropped: 4}
+	s.Audit = fixedAudit{Down: "history: the store does not answer: no route", Queued: 3, Written: 20, Dropped: 1}
 	balance, price := 12.5, 12.0
 	s.Refill = fixedRefill{
 		"staging-login": {Want: 4, State: refill.Starved, Reason: "provider solver is busy", Lead: 18 * time.Second,

@@ -159,3 +159,8 @@ func encoded(t testing.TB, s *Snapshot) []byte {
 type fixedHealth history.Health
 
 func (h fixedHealth) Health() history.Health { return history.Health(h) }
+
+// fixedAudit is that of an audit.
+type fixedAudit history.AuditHealth
+
+func (a fixedAudit) Health() history.AuditHealth { return history.AuditHealth(a) }

@@ -1,6 +1,10 @@
 package status
 
-import "poold/internal/pool"
+import (
+	"fmt"
+
+	"poold/internal/pool"
+)
 
 // historyStatus is how the history is written; nil where none is kept. guests are what
 // all of them hold, nil where that is not known.
@@ -17,4 +21,37 @@ func (c *Collector) historyStatus(seen []observation, guests *pool.GuestStock) *
 		h.Unrecorded += guests.Figures.Unrecorded
 	}
 	return h
+}
+
+// auditStatus is how the audit is written; nil where none is kept.
+func (c *Collector) auditStatus() *Audit {
+	if c.Audit == nil {
+		return nil
+	}
+	health := c.Audit.Health()
+	return &Audit{
+		OK: health.Down == "", Reason: health.Down, Queued: health.Queued, Written: health.Written, Dropped: health.Dropped,
+	}
+}
+
+// notices says what is wrong with its writing.
+func (h *History) notices() []string {
+	if h == nil || h.OK {
+		return nil
+	}
+	return []string{"The history cannot be written: " + h.Reason + ". What ends meanwhile is kept in Redis."}
+}
+
+// notices says what is wrong with its writing, or was.
+func (a *Audit) notices() (list []string) {
+	if a == nil {
+		return nil
+	}
+	if !a.OK {
+		list = append(list, "The audit cannot be written: "+a.Reason+". What keys do meanwhile is kept in memory, while there is room.")
+	}
+	if a.Dropped > 0 {
+		list = append(list, fmt.Sprintf("The audit is not whole: entries that this replica had to drop since its start: %d.", a.Dropped))
+	}
+	return list
 }

@@ -53,3 +53,52 @@ poold_history_up 0
 		t.Errorf("%+v", d.History)
 	}
 }
+
+// How the audit is written is in the document, notices and metrics; that something was
+// dropped is told for good.
+func TestAudit(t *testing.T) { synctest.Test(t, testAudit) }
+
+func testAudit(t *testing.T) {
+	s := busySources()
+	const metrics = `
+# HELP poold_audit_dropped_total Entries of the audit that this replica dropped, because too many waited or the store refused them; absent where none is kept.
+# TYPE poold_audit_dropped_total counter
+poold_audit_dropped_total 1
+# HELP poold_audit_entries_total Entries of the audit that this replica wrote; absent where none is kept.
+# TYPE poold_audit_entries_total counter
+poold_audit_entries_total 20
+`
+	const cannot, dropped = "The audit cannot be written: gone. What keys do", "The audit is not whole: entries that this replica had to drop since its start: 1."
+	for _, c := range []struct {
+		health  *fixedAudit // nil = none is kept
+		want    *Audit
+		says    []string // beginnings of notices about the audit
+		metrics string
+	}{
+		{nil, nil, nil, ""},
+		{&fixedAudit{Queued: 3, Written: 20}, &Audit{OK: true, Queued: 3, Written: 20}, nil, strings.Replace(metrics, "dropped_total 1", "dropped_total 0", 1)},
+		{&fixedAudit{Written: 20, Dropped: 1}, &Audit{OK: true, Written: 20, Dropped: 1}, []string{dropped}, metrics},
+		{&fixedAudit{Down: "gone", Queued: 3, Written: 20, Dropped: 1}, &Audit{Reason: "gone", Queued: 3, Written: 20, Dropped: 1},
+			[]string{cannot, dropped}, metrics},
+		{&fixedAudit{Down: "gone"}, &Audit{Reason: "gone"}, []string{cannot}, strings.NewReplacer("total 1", "total 0", "total 20", "total 0").Replace(metrics)},
+	} {
+		s.Audit = nil
+		if c.health != nil {
+			s.Audit = *c.health
+		}
+		snapshot := NewCollector(s).Snapshot(t.Context())
+		if got := snapshot.Document.Audit; (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
+			t.Errorf("%+v: %+v", c.want, got)
+		}
+		says := slices.DeleteFunc(slices.Clone(snapshot.Document.Notices), func(n string) bool { return !strings.Contains(n, "audit") })
+		if !slices.EqualFunc(says, c.says, strings.HasPrefix) {
+			t.Errorf("%+v: notices %q, want %q", c.want, says, c.says)
+		}
+		if err := testutil.CollectAndCompare(snapshot, strings.NewReader(c.metrics), "poold_audit_entries_total", "poold_audit_dropped_total"); err != nil {
+			t.Errorf("%+v: %v", c.want, err)
+		}
+		if part := snapshot.Document.Only(func(string) bool { return true }); part.Audit != nil {
+			t.Errorf("a key that is limited sees %+v", part.Audit)
+		}
+	}
+}

@@ -59,6 +59,8 @@ var (
 	descHistoryUp  = describe("history_up", "1 where the history can be written, as far as this replica knows; absent where none is kept.")
 	descHistory    = describe("history_records_total", "Ends of orders that this replica sent to the history, by whether it took them: sent, dropped.", "outcome")
 	descUnrecorded = everyTarget("history_unrecorded_total", "Ends of orders that were not kept for the history, because too many waited; absent where there were none.")
+	descAudited    = describe("audit_entries_total", "Entries of the audit that this replica wrote; absent where none is kept.")
+	descUnaudited  = describe("audit_dropped_total", "Entries of the audit that this replica dropped, because too many waited or the store refused them; absent where none is kept.")
 
 	descLetters    = describe("dead_letters", "Callbacks that this replica could not store yet.")
 	descProviderUp = describe("provider_up", "1 where a provider can be asked (ok or busy), 0 where it is paused.", "provider")
@@ -76,7 +78,7 @@ func (s *Snapshot) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descTokens, descWant, descForecast, descCredit, descWarm, descInFlight, descUnderWay, descUnknown, descRequests, descReturned, descBought, descSolved, descExpired,
 		descDiscarded, descFailed, descLost, descJunk, descReports, descSpend, descInfo, descState, descBudgetUsed, descBudgetLimit,
-		descGuests, descSavings, descHistoryUp, descHistory, descUnrecorded, descLetters, descProviderUp, descBalance, descConfigOK, descRedisUp,
+		descGuests, descSavings, descHistoryUp, descHistory, descUnrecorded, descAudited, descUnaudited, descLetters, descProviderUp, descBalance, descConfigOK, descRedisUp,
 	} {
 		ch <- d
 	}
@@ -104,6 +106,10 @@ func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
 		gauge(ch, descHistoryUp, truth(h.OK))
 		count(ch, descHistory, float64(h.Sent), "sent")
 		count(ch, descHistory, float64(h.Dropped), "dropped")
+	}
+	if a := d.Audit; a != nil {
+		count(ch, descAudited, float64(a.Written))
+		count(ch, descUnaudited, float64(a.Dropped))
 	}
 	if s.guests != nil {
 		gauge(ch, descGuests, float64(s.guests.Guests))

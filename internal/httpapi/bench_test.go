@@ -71,18 +71,22 @@ func BenchmarkHandler(b *testing.B) {
 	}
 }
 
-// quietServer logs nothing and asks nobody.
-func quietServer(keys bool) *Server {
+// quietServer logs nothing and asks nobody, unless it is changed to.
+func quietServer(keys bool, changes ...func(*Deps)) *Server {
 	set := sampleSet()
 	if keys {
 		set = sampleSet(allKeys()...)
 	}
 	config := &fakeConfig{}
 	config.set.Store(set)
-	return New(Deps{
+	deps := Deps{
 		Config: config, Stock: endless{}, Refill: &fakeRefill{}, Metrics: NewMetrics("", ""),
 		Buyer: &fakeBuyer{}, Status: status.NewCollector(status.Sources{}), Log: slog.New(slog.DiscardHandler),
-	})
+	}
+	for _, change := range changes {
+		change(&deps)
+	}
+	return New(deps)
 }
 
 // endless is a stock that never ends and remembers nothing.

@@ -14,6 +14,7 @@ const (
 	codeUnknownToken  code = "unknown_token"
 	codeUnknownSolve  code = "unknown_solve"
 	codeNoHistory     code = "no_history"
+	codeNoAudit       code = "no_audit"
 	codeNotFound      code = "not_found"
 	codeMethod        code = "method_not_allowed"
 	codeConflict      code = "idempotency_conflict"
@@ -48,6 +49,7 @@ var meanings = map[code]struct {
 	codeUnknownToken:  {http.StatusNotFound, "There is no such token"},
 	codeUnknownSolve:  {http.StatusNotFound, "There is no such solve"},
 	codeNoHistory:     {http.StatusNotFound, "No history is kept"},
+	codeNoAudit:       {http.StatusNotFound, "No audit is kept"},
 	codeNotFound:      {http.StatusNotFound, "There is no such page"},
 	codeMethod:        {http.StatusMethodNotAllowed, "The method is not allowed here"},
 	codeConflict:      {http.StatusConflict, "The Idempotency-Key was used for another request"},

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 )
@@ -20,21 +21,35 @@ type Returner interface {
 // reached nobody.
 type deliveries struct {
 	returns Returner
+	audit   audit
 	metrics *Metrics
 	log     *slog.Logger
 }
 
-// deliver writes the answer with a token. kept: it is never given back, because its
-// caller will ask again, or others have it too.
-func (d *deliveries) deliver(w http.ResponseWriter, r *http.Request, c *call, token *pool.Token, contentType []string, body []byte, kept bool) error {
+// delivery is a token on its way to its caller.
+type delivery struct {
+	token *pool.Token
+	id    string       // of the token, as the answer gives it
+	kind  captcha.Type // what it is for
+	image string       // the picture that it was solved for, as history.Entry has it
+	// repeatable: its caller can ask for it again, so that it is the caller's whether it
+	// arrives or not. shared: others have it too.
+	repeatable, shared bool
+}
+
+// deliver writes the answer with a token.
+func (d *deliveries) deliver(w http.ResponseWriter, r *http.Request, c *call, t *delivery, contentType []string, body []byte) error {
 	before := markSent(r.Context())
-	if err := writeToken(w, contentType, body); err != nil {
-		if before.nothingSince() {
-			d.giveBack(r.Context(), c, token, kept)
-		}
+	err := writeToken(w, contentType, body)
+	if err != nil && before.nothingSince() {
+		d.giveBack(r.Context(), c, t)
 		return errHungUp
 	}
-	d.metrics.handedOut(c.named(), token, time.Since(c.began))
+	d.audit.taken(c, t)
+	if err != nil {
+		return errHungUp // with a part of the answer
+	}
+	d.metrics.handedOut(c.named(), t.token, time.Since(c.began))
 	return nil
 }
 
@@ -52,12 +67,17 @@ func writeToken(w http.ResponseWriter, contentType []string, body []byte) error 
 	return http.NewResponseController(w).Flush()
 }
 
-// giveBack returns a token to the stock, which holds up nobody for it.
-func (d *deliveries) giveBack(ctx context.Context, c *call, token *pool.Token, kept bool) {
-	if kept {
+// giveBack returns a token that nobody received to the stock, which holds up nobody for
+// it, unless it is somebody's all the same.
+func (d *deliveries) giveBack(ctx context.Context, c *call, t *delivery) {
+	switch {
+	case t.repeatable:
+		d.audit.taken(c, t)
+		return
+	case t.shared:
 		return
 	}
-	if err := d.returns.Return(*token); err != nil {
+	if err := d.returns.Return(*t.token); err != nil {
 		d.log.WarnContext(ctx, "returning a token that nobody received", slog.String("target", c.named()), slog.Any("err", err))
 	}
 }

@@ -29,6 +29,7 @@
 //
 //	tokens     token.go              handing out; tokenjson.go writes the answer
 //	           deliver.go            brings a token of either to its caller, or back
+//	           audit.go              notes who got it, and how it was reported
 //	solves     solve.go              one solve, now; solvejson.go has the answer and its id
 //	reports    report.go             how a token did
 //	admin      admin.go, warm.go     what an operator changes
@@ -38,7 +39,8 @@
 //	letters    letters.go            callbacks that could not be stored
 //	history    history.go            how orders ended, and which are under way; historyquery.go
 //	                                 reads what is asked, historyjson.go has the answers,
-//	                                 historyusage.go sums up what was spent
+//	                                 historyusage.go sums up what was spent,
+//	                                 historykey.go tells what keys did
 //	probes     health.go             /healthz and /readyz
 //
 // # Invariants

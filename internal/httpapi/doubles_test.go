@@ -417,6 +417,7 @@ type daemon struct {
 	solver   *fakeSolver
 	list     *fakeList
 	history  *memoryHistory
+	audit    *memoryAudit
 	addr     string
 	client   *http.Client
 	logged   *logBuffer
@@ -459,7 +460,7 @@ func sampleSet(keys ...targets.Key) *targets.Set {
 		Redis:     targets.Redis{URL: "redis://127.0.0.1:6379", Prefix: "captcha"},
 		Providers: []targets.Provider{{Name: "solver", API: targets.APILegacy, Profile: "generic", Concurrency: 20, CallbackURL: "https://poold.example.com"}},
 		Targets:   []targets.Target{target("checkout"), login, signup},
-		History:   targets.History{Backend: targets.HistoryPostgres, Keep: 90 * 24 * time.Hour},
+		History:   targets.History{Backend: targets.HistoryPostgres, Keep: 90 * 24 * time.Hour, Audit: 30 * 24 * time.Hour},
 	}
 }
 
@@ -484,7 +485,7 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 		provider: purchase.Status{
 			Name: "solver", State: provider.State{Kind: provider.StateOK}, InFlight: 3, Concurrency: 20,
 		},
-		guests: &fakeGuests{}, savings: &fakeSavings{}, solver: &fakeSolver{}, list: &fakeList{}, history: &memoryHistory{},
+		guests: &fakeGuests{}, savings: &fakeSavings{}, solver: &fakeSolver{}, list: &fakeList{}, history: &memoryHistory{}, audit: &memoryAudit{},
 		client: &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		logged: &logBuffer{},
@@ -503,7 +504,7 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 	log := slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	d.Server = New(Deps{
 		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: NewMetrics("1.2.3", "abcdef0"), Buyer: d.buyer, Log: log,
-		Solver: d.solver, Guests: d.list, History: d.history,
+		Solver: d.solver, Guests: d.list, History: d.history, Audit: d.audit, Auditor: d.audit,
 		Status: status.NewCollector(status.Sources{
 			File: d.config, Stock: d.stock, Refill: d.refill, Purchases: d.buyer, DeadLetters: d.buyer,
 			Guests: d.guests, Savings: d.savings, Log: log,

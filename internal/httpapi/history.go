@@ -43,7 +43,8 @@ type Journal interface {
 // solveHistory are the routes that tell how orders ended, and which are under way. What
 // is under way comes from the journal, never from a store.
 type solveHistory struct {
-	store   History // nil = none is kept
+	store   History     // nil = none is kept
+	audit   AuditReader // nil = none is kept
 	journal Journal
 	status  *status.Collector
 }
@@ -93,19 +94,14 @@ func (h *solveHistory) active(w http.ResponseWriter, r *http.Request, c *call) e
 
 // page answers with records that the store finds.
 func (h *solveHistory) page(w http.ResponseWriter, r *http.Request, c *call, asked pageQuery,
-	find func(context.Context, history.Query) (history.Page, error),
+	ask func(context.Context, history.Query) (history.Page, error),
 ) error {
 	if h.store == nil {
 		return errNoHistory()
 	}
-	q := asked.Query
-	q.Targets = c.visible()
-	var page history.Page
-	if q.Targets == nil || len(q.Targets) > 0 {
-		var err error
-		if page, err = read(r, func(ctx context.Context) (history.Page, error) { return find(ctx, q) }); err != nil {
-			return err
-		}
+	page, err := find(r, c, asked.Query, ask)
+	if err != nil {
+		return err
 	}
 	list := HistoryList{Records: make([]HistoryRecord, len(page.Records))}
 	for i := range page.Records {
@@ -198,6 +194,15 @@ func (h *solveHistory) solve(w http.ResponseWriter, r *http.Request, c *call) er
 	}
 	one := historyRecord(&record)
 	return respondTable(w, r, one, one.table)
+}
+
+// find asks the store for what the caller may see.
+func find[T any](r *http.Request, c *call, q history.Query, ask func(context.Context, history.Query) (T, error)) (found T, err error) {
+	q.Targets = c.visible()
+	if q.Targets == nil || len(q.Targets) > 0 {
+		found, err = read(r, func(ctx context.Context) (T, error) { return ask(ctx, q) })
+	}
+	return found, err
 }
 
 // read asks the store, for readLimit at most.

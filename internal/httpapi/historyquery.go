@@ -26,7 +26,7 @@ const (
 const (
 	wantMoment = "must be a UTC day such as 2026-01-02, or a time in RFC 3339 such as 2026-01-02T15:04:05Z, in which a + is written as %2B; from 1970 to 9999"
 	wantCursor = "cursor must be the `next` of an answer, as it stood there"
-	wantBy     = "by must be owner or target: ?by=owner"
+	wantBy     = "by must be owner, target or key: ?by=owner"
 	wantPer    = "per must be day, or left out: ?by=owner&per=day"
 )
 
@@ -93,9 +93,16 @@ func readRange(values url.Values) (from, to time.Time, err error) {
 	return from, to, nil
 }
 
+// By whom what was spent is told.
+const (
+	byOwner  = "owner"
+	byTarget = "target"
+	byKey    = "key"
+)
+
 // usageQuery is what a request for what was spent asks for.
 type usageQuery struct {
-	by       string // owner | target
+	by       string // byOwner | byTarget | byKey
 	perDay   bool   // else of all days together
 	from, to time.Time
 }
@@ -105,7 +112,7 @@ func readUsageQuery(raw string) (q usageQuery, err error) {
 	if err != nil {
 		return q, err
 	}
-	if q.by = values.Get("by"); q.by != "owner" && q.by != "target" {
+	if q.by = values.Get("by"); q.by != byOwner && q.by != byTarget && q.by != byKey {
 		return q, problem(codeBadRequest, wantBy)
 	}
 	if q.perDay = values.Has("per"); q.perDay && values.Get("per") != "day" {
@@ -116,9 +123,9 @@ func readUsageQuery(raw string) (q usageQuery, err error) {
 }
 
 // days are the first and the last UTC day that the query touches, by default the last
-// ones with today. All of each of them must be kept still: a day that is in part
-// forgotten looks cheaper than it was.
-func (q usageQuery) days(now time.Time, keep time.Duration) (first, last time.Time, err error) {
+// ones with today. All of each of them must still be kept by who keeps it for so long: a
+// day that is in part forgotten looks cheaper than it was.
+func (q usageQuery) days(now time.Time, keep time.Duration, who string) (first, last time.Time, err error) {
 	const day = 24 * time.Hour
 	oldest := now.Add(-keep).Add(day - 1).UTC().Truncate(day)
 	if last = now.UTC().Truncate(day); !q.to.IsZero() {
@@ -139,8 +146,8 @@ func (q usageQuery) days(now time.Time, keep time.Duration) (first, last time.Ti
 	case first.After(last):
 		err = problem(codeBadRequest, "from must not be after today where there is no to")
 	case first.Before(oldest) || last.Sub(first) >= longestUsage*day:
-		err = problem(codeBadRequest, fmt.Sprintf("from and to must span %d UTC days at most, and none before %s: the history keeps %v hours",
-			longestUsage, oldest.Format(time.DateOnly), keep.Hours()))
+		err = problem(codeBadRequest, fmt.Sprintf("from and to must span %d UTC days at most, and none before %s: the %s keeps %v hours",
+			longestUsage, oldest.Format(time.DateOnly), who, keep.Hours()))
 	}
 	return first, last, err
 }
@@ -205,6 +212,7 @@ func decodeCursor(text string) (history.Position, bool) {
 	at, id, _ := strings.Cut(string(plain), ".")
 	ms, err := strconv.ParseInt(at, 10, 64)
 	_, known := pool.ParseRef(id)
+	known = known || entryID.MatchString(id)
 	p := history.Position{Ended: time.UnixMilli(ms).UTC(), ID: id}
 	if err != nil || !known || !kept(p.Ended) || encodeCursor(p) != text {
 		return history.Position{}, false

@@ -16,17 +16,20 @@ import (
 const handoutDays = 7
 
 // usage is GET /history/usage: what the orders of some UTC days came to, and what became
-// of their tokens, by owner or by target.
+// of their tokens, by owner or by target; or what keys did.
 func (h *solveHistory) usage(w http.ResponseWriter, r *http.Request, c *call) error {
 	asked, err := readUsageQuery(r.URL.RawQuery)
 	if err != nil {
 		return err
 	}
+	if asked.by == byKey {
+		return h.usageByKey(w, r, c, asked)
+	}
 	if h.store == nil {
 		return errNoHistory()
 	}
 	now := time.Now()
-	first, last, err := asked.days(now, c.access.set.History.Keep)
+	first, last, err := asked.days(now, c.access.set.History.Keep, "history")
 	if err != nil {
 		return err
 	}
@@ -76,7 +79,7 @@ func (s *usageSum) line(date string, of history.Owned) *usageFigures {
 	if !s.perDay {
 		date, begins = "", s.first
 	}
-	if s.by == "owner" {
+	if s.by == byOwner {
 		of.Target = ""
 	}
 	key := usageOf{date, of}

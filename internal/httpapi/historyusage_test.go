@@ -142,7 +142,7 @@ func TestUsageDays(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.query, err)
 		}
-		first, last, err := q.days(day, c.keep)
+		first, last, err := q.days(day, c.keep, "history")
 		if c.refused != "" {
 			if err == nil || !strings.Contains(err.Error(), c.refused) {
 				t.Errorf("%s: %v, want it to say %q", c.query, err, c.refused)

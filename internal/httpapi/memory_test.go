@@ -95,3 +95,70 @@ func (m *memoryHistory) lastAsked() history.Query {
 	defer m.mu.Unlock()
 	return m.asked[len(m.asked)-1]
 }
+
+// memoryAudit is a history.Audit in memory, to which entries come at once.
+type memoryAudit struct {
+	mu      sync.Mutex
+	entries []history.Entry
+	asked   []history.Query
+	keys    []string // that Entries was asked for
+	days    []string // that KeyDay was asked for
+	down    error    // what each question fails with; nil = none does
+}
+
+var (
+	_ history.Audit = (*memoryAudit)(nil)
+	_ Auditor       = (*memoryAudit)(nil)
+)
+
+func (m *memoryAudit) Note(e history.Entry) {
+	_ = m.WriteEntries(context.Background(), []history.Entry{e})
+}
+
+func (m *memoryAudit) WriteEntries(_ context.Context, batch []history.Entry) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range batch {
+		if !slices.ContainsFunc(m.entries, func(there history.Entry) bool { return there.Key == e.Key && there.At.Equal(e.At) && there.ID == e.ID }) {
+			m.entries = append(m.entries, e)
+		}
+	}
+	return nil
+}
+
+func (m *memoryAudit) Entries(_ context.Context, key string, q history.Query) (found history.Entries, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked, m.keys = append(m.asked, q), append(m.keys, key)
+	place := func(e history.Entry) history.Position { return history.Position{Ended: e.At, ID: e.ID} }
+	for _, e := range m.entries {
+		if e.Key == key && (q.Targets == nil || slices.Contains(q.Targets, e.Target)) && (&pageQuery{Query: q}).covers(place(e)) {
+			found.List = append(found.List, e)
+		}
+	}
+	slices.SortFunc(found.List, func(a, b history.Entry) int { return newestFirst(place(a), place(b)) })
+	if found.More = len(found.List) > q.Limit; found.More {
+		found.List = found.List[:q.Limit]
+	}
+	return found, m.down
+}
+
+func (m *memoryAudit) KeyDay(_ context.Context, day time.Time) (map[string]history.KeyFigures, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.days = append(m.days, day.Format(time.DateOnly))
+	figures := map[string]history.KeyFigures{}
+	for _, e := range m.entries {
+		if e.At.Format(time.DateOnly) == day.Format(time.DateOnly) {
+			figures[e.Key] = figures[e.Key].Plus(e.Figures())
+		}
+	}
+	return figures, m.down
+}
+
+// noted are the entries so far.
+func (m *memoryAudit) noted() []history.Entry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.entries)
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"poold/internal/history"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/targets"
@@ -32,10 +33,12 @@ type Metrics struct {
 	letters       *prometheus.CounterVec   // outcome
 	requests      *prometheus.CounterVec   // code
 	ok            prometheus.Counter       // requests with code 200, looked up once
+	keyRequests   *prometheus.CounterVec   // key, outcome
 
 	mu        sync.Mutex
 	targets   map[string]*handouts // those with series
 	providers map[string]bool      // those with series
+	keys      map[string]bool      // those with series
 }
 
 // handouts are the histograms of one target, looked up once.
@@ -60,8 +63,11 @@ func NewMetrics(version, commit string) *Metrics {
 		callbacks:     counter("callbacks_total", "Callbacks that came in at this replica, by outcome.", "outcome"),
 		letters:       counter("dead_letters_total", "Kept callbacks that this replica is done with, by outcome.", "outcome"),
 		requests:      counter("http_requests_total", "Requests answered by this replica; code 499 stands for callers that hung up.", "code"),
-		targets:       make(map[string]*handouts),
-		providers:     make(map[string]bool),
+		keyRequests: counter("key_requests_total",
+			"Requests for a token, for a solve or to report, that this replica answered, by key (- without one): ok, hung_up, or the code of the problem.", "key", "outcome"),
+		targets:   make(map[string]*handouts),
+		providers: make(map[string]bool),
+		keys:      make(map[string]bool),
 	}
 	m.ok = m.requests.WithLabelValues("200")
 	// A rate that begins with the first event misses it.
@@ -78,7 +84,7 @@ func NewMetrics(version, commit string) *Metrics {
 	})
 	build.Set(1)
 	m.registry.MustRegister(m.age, m.wait, m.reportAge, m.solves, m.solveDuration, m.providerCalls, m.passedOn,
-		m.callbacks, m.letters, m.requests, build,
+		m.callbacks, m.letters, m.requests, m.keyRequests, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -144,8 +150,16 @@ func (m *Metrics) answered(status int) {
 	m.requests.WithLabelValues(strconv.Itoa(status)).Inc()
 }
 
-// keep drops the series of targets and providers that the file no longer has,
-// or they would be shown for as long as the daemon runs.
+// asked counts a request by the key that made it. The outcomes are a fixed list.
+func (m *Metrics) asked(key, outcome string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.keys[key] = true
+	m.keyRequests.WithLabelValues(key, outcome).Inc()
+}
+
+// keep drops the series of targets, providers and keys that the file no longer has, or
+// they would be shown for as long as the daemon runs.
 func (m *Metrics) keep(set *targets.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -153,29 +167,29 @@ func (m *Metrics) keep(set *targets.Set) {
 	for i := range set.Targets {
 		wanted[set.Targets[i].Name] = true
 	}
-	for name := range m.targets {
-		if !wanted[name] {
-			delete(m.targets, name)
-			gone := prometheus.Labels{"target": name}
-			m.age.DeletePartialMatch(gone)
-			m.wait.DeletePartialMatch(gone)
-			m.reportAge.DeletePartialMatch(gone)
-			m.solves.DeletePartialMatch(gone)
-			m.solveDuration.DeletePartialMatch(gone)
-		}
-	}
+	forget(m.targets, wanted, "target", m.age.MetricVec, m.wait.MetricVec, m.reportAge.MetricVec, m.solves.MetricVec, m.solveDuration.MetricVec)
 	clear(wanted)
 	for i := range set.Providers {
 		wanted[set.Providers[i].Name] = true
 	}
-	for name := range m.providers {
-		if !wanted[name] {
-			delete(m.providers, name)
-			gone := prometheus.Labels{"provider": name}
-			m.solves.DeletePartialMatch(gone)
-			m.solveDuration.DeletePartialMatch(gone)
-			m.providerCalls.DeletePartialMatch(gone)
-			m.passedOn.DeletePartialMatch(gone)
+	forget(m.providers, wanted, "provider", m.solves.MetricVec, m.solveDuration.MetricVec, m.providerCalls.MetricVec, m.passedOn.MetricVec)
+	clear(wanted)
+	wanted[history.Keyless] = len(set.Server.Keys) == 0
+	for i := range set.Server.Keys {
+		wanted[set.Server.Keys[i].Name] = true
+	}
+	forget(m.keys, wanted, "key", m.keyRequests.MetricVec)
+}
+
+// forget drops the series, in these metrics, of all names but the wanted ones.
+func forget[V any](names map[string]V, wanted map[string]bool, label string, in ...*prometheus.MetricVec) {
+	for name := range names {
+		if wanted[name] {
+			continue
+		}
+		delete(names, name)
+		for _, metric := range in {
+			metric.DeletePartialMatch(prometheus.Labels{label: name})
 		}
 	}
 }

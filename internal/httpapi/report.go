@@ -36,6 +36,7 @@ type reports struct {
 	stock   ReportCounter
 	guests  GuestList
 	buyer   ReportSender
+	audit   audit
 	metrics *Metrics
 }
 
@@ -46,7 +47,8 @@ func (p *reports) receive(w http.ResponseWriter, r *http.Request, c *call) error
 	if err != nil {
 		return err
 	}
-	return p.report(w, r, c, solveID{c.param(r, 1), c.target.ID, c.target.Identity.Type}, outcome)
+	token := c.param(r, 1)
+	return p.report(w, r, c, solveID{token, c.target.ID, c.target.Identity.Type}, token, outcome)
 }
 
 // receiveSolve is POST /solve/{id}/report, the same for a token of /solve.
@@ -65,11 +67,12 @@ func (p *reports) receiveSolve(w http.ResponseWriter, r *http.Request, c *call) 
 			return err
 		}
 	}
-	return p.report(w, r, c, id, outcome)
+	return p.report(w, r, c, id, id.String(), outcome)
 }
 
-// report counts what a caller says of a token, and passes it on.
-func (p *reports) report(w http.ResponseWriter, r *http.Request, c *call, id solveID, outcome string) error {
+// report counts what a caller says of a token, to which an answer gave the id said, and
+// passes it on.
+func (p *reports) report(w http.ResponseWriter, r *http.Request, c *call, id solveID, said, outcome string) error {
 	accepted := outcome == outcomeAccepted
 	// What is counted is also passed on, even if the caller hangs up now.
 	ctx := context.WithoutCancel(r.Context())
@@ -79,6 +82,7 @@ func (p *reports) report(w http.ResponseWriter, r *http.Request, c *call, id sol
 	}
 	p.buyer.Report(sale.Provider, sale.Task, id.kind, sale.Age, accepted)
 	p.metrics.reported(c.named(), outcome, sale.Age)
+	p.audit.reported(c, said, outcome)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -91,6 +91,7 @@ func (a *areas) table() []route {
 		{methods: reading, path: "/history/active", scope: targets.ScopeStatus, basic: true, handle: a.history.active},
 		{methods: reading, path: "/history/solve/:id", scope: targets.ScopeStatus, basic: true, handle: a.history.solve},
 		{methods: reading, path: "/history/usage", scope: targets.ScopeStatus, basic: true, handle: a.history.usage},
+		{methods: reading, path: "/history/key/:name", scope: targets.ScopeAdmin, basic: true, handle: a.history.key},
 		// Services that solve know neither our keys nor our name.
 		{methods: []string{http.MethodGet, http.MethodPost}, path: "/callback/:provider/:order/:secret",
 			probe: true, handle: a.callbacks.receive},

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,8 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"poold/internal/targets"
 )
 
 // statusHungUp is what logs and metrics show for a caller that was gone before its
@@ -29,6 +32,7 @@ type call struct {
 	access *access
 	caller *caller // nil on routes that need no key
 	target *target // nil on routes that name none
+	code   code    // of the problem that is its answer; "" = none is
 	hungUp bool
 }
 
@@ -131,6 +135,7 @@ func (s *Server) fail(c *call, r *http.Request, err error) {
 	if p.Code == codeUnauthorized {
 		challenge(c.w.Header(), c.route.basic)
 	}
+	c.code = p.Code
 	writeProblem(&c.w, p)
 }
 
@@ -141,6 +146,7 @@ func (s *Server) finish(c *call, r *http.Request) {
 	if err, _ := broken.(error); broken != nil && !errors.Is(err, http.ErrAbortHandler) {
 		s.log.ErrorContext(r.Context(), "panic in a handler", slog.String("route", c.route.path),
 			slog.Any("err", fmt.Errorf("panic: %v", broken)), slog.String("stack", string(debug.Stack())))
+		c.code = codeInternal
 		if c.w.status == 0 {
 			writeProblem(&c.w, problem(codeInternal, "the daemon's log says more"))
 			broken = nil
@@ -154,11 +160,25 @@ func (s *Server) finish(c *call, r *http.Request) {
 		status = http.StatusOK // a handler that wrote nothing
 	}
 	s.metrics.answered(status)
+	s.countByKey(c)
 	s.logRequest(c, r, status)
 	if broken != nil {
 		// Half an answer is out, or none shall be: close the connection.
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// countByKey counts a request for a token, for a solve or to report.
+func (s *Server) countByKey(c *call) {
+	scope := c.route.scope
+	if c.caller == nil || scope != targets.ScopeToken && scope != targets.ScopeSolve {
+		return
+	}
+	outcome := cmp.Or(string(c.code), "ok")
+	if c.hungUp {
+		outcome = "hung_up"
+	}
+	s.metrics.asked(c.caller.listed(), outcome)
 }
 
 // logRequest writes one line about a request, at debug level. It shows nothing

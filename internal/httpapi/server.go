@@ -45,7 +45,8 @@ type Buyer interface {
 	Journal
 }
 
-// Deps is what a Server is made of. All fields but History are required.
+// Deps is what a Server is made of. All fields are required but History, Audit and
+// Auditor.
 type Deps struct {
 	Config  Config
 	Stock   Stock
@@ -53,7 +54,9 @@ type Deps struct {
 	Buyer   Buyer
 	Solver  Solver
 	Guests  GuestList
-	History History // nil = none is kept
+	History History     // nil = none is kept
+	Audit   AuditReader // nil = none is kept
+	Auditor Auditor     // nil = none is kept
 	Status  *status.Collector
 	Metrics *Metrics
 	Log     *slog.Logger
@@ -78,18 +81,18 @@ func New(d Deps) *Server {
 		gate: &gate{sets: d.Config}, explainer: explainer{refill: d.Refill, outages: d.Status},
 		status: d.Status, metrics: d.Metrics, log: d.Log, stopping: new(atomic.Bool),
 	}
-	out := deliveries{returns: d.Stock, metrics: d.Metrics, log: d.Log}
+	out := deliveries{returns: d.Stock, audit: audit{d.Auditor}, metrics: d.Metrics, log: d.Log}
 	bought := supply{refill: d.Refill, outages: d.Status, stock: d.Stock}
 	s.handler = s.routes(&areas{
 		tokens:    tokens{deliveries: out, supply: bought, stock: d.Stock, gate: s.gate, stopping: s.stopping},
 		solves:    solves{deliveries: out, supply: bought, solver: d.Solver, gate: s.gate, stopping: s.stopping},
-		reports:   reports{stock: d.Stock, guests: d.Guests, buyer: d.Buyer, metrics: d.Metrics},
+		reports:   reports{stock: d.Stock, guests: d.Guests, buyer: d.Buyer, audit: audit{d.Auditor}, metrics: d.Metrics},
 		admin:     admin{stock: d.Stock, windows: d.Stock, refill: d.Refill, file: d.Config, status: d.Status, log: d.Log},
 		pages:     pages{status: d.Status, page: parsePage(), css: readCSS()},
 		scrapes:   scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},
 		callbacks: callbacks{buyer: d.Buyer},
 		letters:   letters{buyer: d.Buyer, status: d.Status, log: d.Log},
-		history:   solveHistory{store: d.History, journal: d.Buyer, status: d.Status},
+		history:   solveHistory{store: d.History, audit: d.Audit, journal: d.Buyer, status: d.Status},
 		probes:    probes{stock: d.Stock, stopping: s.stopping},
 	})
 	return s

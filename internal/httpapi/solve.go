@@ -51,13 +51,16 @@ func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err != nil {
 		return s.explain(r.Context(), c, err)
 	}
-	kept := request.Share != nil || request.Take.Idempotency != ""
+	out := delivery{
+		token: &token, id: solveID{token.ID, request.Take.ID, asked.Identity.Type}.String(), kind: asked.Identity.Type, image: imageOf(&asked),
+		repeatable: request.Take.Idempotency != "", shared: request.Share != nil,
+	}
 	// A reload may have taken the key away, or what it may ask for.
 	if err := s.readmit(r, c, asked); err != nil {
-		s.giveBack(r.Context(), c, &token, kept)
+		s.giveBack(r.Context(), c, &out)
 		return err
 	}
-	return s.handOut(w, r, c, &token, &asked.Identity, kept)
+	return s.handOut(w, r, c, &out)
 }
 
 // readSolve reads the body.
@@ -192,20 +195,20 @@ func solveTimeout() *Problem {
 }
 
 // handOut writes a token, and gives it back if that is certain to have reached nobody.
-func (s *solves) handOut(w http.ResponseWriter, r *http.Request, c *call, token *pool.Token, id *captcha.Identity, kept bool) error {
+func (s *solves) handOut(w http.ResponseWriter, r *http.Request, c *call, out *delivery) error {
 	if r.Context().Err() != nil {
-		s.giveBack(r.Context(), c, token, kept)
+		s.giveBack(r.Context(), c, out)
 		return errHungUp
 	}
-	contentType, body := typeJSON, []byte(token.Value)
+	contentType, body := typeJSON, []byte(out.token.Value)
 	if accept := r.Header["Accept"]; len(accept) > 0 && prefers(accept, "text/plain") {
 		contentType = typeText
 	} else {
 		var err error
-		if body, err = encodeJSON(solvedBy(token, c.target, id)); err != nil {
-			s.giveBack(r.Context(), c, token, kept)
+		if body, err = encodeJSON(solvedBy(out, c.target)); err != nil {
+			s.giveBack(r.Context(), c, out)
 			return err
 		}
 	}
-	return s.deliver(w, r, c, token, contentType, body, kept)
+	return s.deliver(w, r, c, out, contentType, body)
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"poold/internal/captcha"
@@ -23,11 +24,12 @@ type solved struct {
 	UserAgent string            `json:"user_agent,omitempty"`
 }
 
-// solvedBy is the answer with a token of an identity; target is nil where none has it.
-func solvedBy(token *pool.Token, target *target, id *captcha.Identity) solved {
+// solvedBy is the answer with a token; target is nil where none has its identity.
+func solvedBy(d *delivery, target *target) solved {
+	token := d.token
 	a := solved{
-		ID: solveID{token.ID, id.ID(), id.Type}.String(), Type: id.Type,
-		Token: token.Value, Solution: captcha.Named(id.Type, token.Value),
+		ID: d.id, Type: d.kind,
+		Token: token.Value, Solution: captcha.Named(d.kind, token.Value),
 		Source: token.Source, Provider: token.Provider, SolvedAt: string(appendTime(nil, token.Born)),
 		ExpiresAt: string(appendTime(nil, token.Dies)), TTL: token.TTL.Milliseconds(), UserAgent: token.UserAgent,
 	}
@@ -55,7 +57,8 @@ func readSolveID(text string) (s solveID, ok bool) {
 		return s, false
 	}
 	token, id, ok := cutLast(rest, ".")
-	return solveID{token, captcha.ID(id), captcha.Type(kind)}, ok && identityID.MatchString(id)
+	return solveID{token, captcha.ID(id), captcha.Type(kind)},
+		ok && identityID.MatchString(id) && slices.Contains(captcha.SolvableTypes(), captcha.Type(kind))
 }
 
 // cutLast cuts a text at the last separator.

@@ -88,13 +88,14 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *call) error {
 	if buys && token.Source == pool.FromWait {
 		token.Source = ondemand.FromSolve
 	}
+	out := delivery{token: &token, id: token.ID, kind: c.target.Identity.Type, repeatable: request.Idempotency != ""}
 	// A reload may have taken the key or the target away, or given the name to
 	// another identity, while the caller waited.
 	if err := t.gate.readmit(c, r); err != nil {
-		t.giveBack(r.Context(), c, &token, request.Idempotency != "")
+		t.giveBack(r.Context(), c, &out)
 		return err
 	}
-	return t.handOut(w, r, c, &token, request.Idempotency != "")
+	return t.handOut(w, r, c, &out)
 }
 
 // readRequest turns query and headers into a request to the stock. buys: where there is
@@ -194,10 +195,10 @@ func idempotencyKey(h http.Header) (key string, given bool, err error) {
 }
 
 // handOut writes a token, and gives it back if that is certain to have reached
-// nobody. A repeatable take is never given back: its caller will ask again.
-func (t *tokens) handOut(w http.ResponseWriter, r *http.Request, c *call, token *pool.Token, repeatable bool) error {
+// nobody.
+func (t *tokens) handOut(w http.ResponseWriter, r *http.Request, c *call, out *delivery) error {
 	if r.Context().Err() != nil {
-		t.giveBack(r.Context(), c, token, repeatable)
+		t.giveBack(r.Context(), c, out)
 		return errHungUp
 	}
 	buffer, _ := t.buffers.Get().(*[]byte)
@@ -208,10 +209,10 @@ func (t *tokens) handOut(w http.ResponseWriter, r *http.Request, c *call, token 
 	contentType := typeJSON
 	if accept := r.Header["Accept"]; len(accept) > 0 && prefers(accept, "text/plain") {
 		contentType = typeText
-		*buffer = append((*buffer)[:0], token.Value...)
+		*buffer = append((*buffer)[:0], out.token.Value...)
 	} else {
-		*buffer = appendToken((*buffer)[:0], c.target.middle, token)
+		*buffer = appendToken((*buffer)[:0], c.target.middle, out.token)
 	}
 
-	return t.deliver(w, r, c, token, contentType, *buffer, repeatable)
+	return t.deliver(w, r, c, out, contentType, *buffer)
 }

@@ -1,0 +1,85 @@
+package httpapi
+
+import (
+	"cmp"
+	"crypto/rand"
+	"fmt"
+	"math"
+	"regexp"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/history"
+	"poold/internal/ondemand"
+	"poold/internal/pool"
+	"poold/internal/targets"
+)
+
+// Auditor keeps what keys do with tokens; *history.Auditor implements it. Note does not
+// block.
+type Auditor interface {
+	Note(e history.Entry)
+}
+
+// audit notes what keys do with tokens.
+type audit struct {
+	to Auditor // nil = nothing is noted
+}
+
+// taken notes a token that its caller has from now on. A replay is the same hand-out again
+// and was noted.
+func (a audit) taken(c *call, t *delivery) {
+	if a.to == nil || t.token.Source == pool.FromReplay {
+		return
+	}
+	e := history.Entry{Action: history.Taken, Token: t.id, Source: string(t.token.Source), Image: t.image}
+	if t.token.Source == ondemand.FromSolve {
+		e.Action, e.Price = history.Bought, priceAt(c.access.set, t.token.Provider, t.kind)
+	}
+	a.note(c, e)
+}
+
+// reported notes a report that was counted, on the token that an answer gave this id.
+func (a audit) reported(c *call, token, outcome string) {
+	if a.to == nil {
+		return
+	}
+	e := history.Entry{Action: history.Rejected, Token: token}
+	if outcome == outcomeAccepted {
+		e.Action = history.Accepted
+	}
+	a.note(c, e)
+}
+
+// note adds what each entry has.
+func (a audit) note(c *call, e history.Entry) {
+	// Nothing else tells apart two hand-outs of one token to one caller, as after a hang-up.
+	e.ID = rand.Text()
+	e.At, e.Key, e.Target = time.Now().UTC().Truncate(time.Millisecond), c.caller.listed(), c.named()
+	a.to.Note(e)
+}
+
+// entryID is the form of an entry's id.
+var entryID = regexp.MustCompile(`^[A-Z2-7]{26}$`)
+
+// listed is what the audit and the metrics call a caller.
+func (c *caller) listed() string { return cmp.Or(c.name, history.Keyless) }
+
+// priceAt is what a token costs at a provider of the file, in billionths of the currency,
+// as an order has it.
+func priceAt(set *targets.Set, provider string, kind captcha.Type) int64 {
+	for i := range set.Providers {
+		if p := &set.Providers[i]; p.Name == provider {
+			return int64(math.Round(p.Price.For(kind) * billionths))
+		}
+	}
+	return 0
+}
+
+// imageOf says what a solve was for, if that is a picture; "" = it is none.
+func imageOf(asked *targets.SolveRequest) string {
+	if asked.Image == nil {
+		return ""
+	}
+	return fmt.Sprintf("sha256:%s, %d bytes", asked.Identity.Picture.SHA256, len(asked.Image))
+}

@@ -1,0 +1,329 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"poold/internal/history"
+	"poold/internal/ondemand"
+	"poold/internal/pool"
+	"poold/internal/targets"
+)
+
+// withPrices gives the provider of a set prices.
+func withPrices(set *targets.Set) *targets.Set {
+	set.Providers[0].Price = targets.Prices{RecaptchaV2: 2.99, Turnstile: 0.0004}
+	return set
+}
+
+// nextEntry waits for entry n of the audit, and holds what each entry has against now.
+func (d *daemon) nextEntry(t *testing.T, n int) history.Entry {
+	t.Helper()
+	eventually(t, "it is noted", func() bool { return len(d.audit.noted()) > n })
+	e := d.audit.noted()[n]
+	if age := time.Since(e.At); age < 0 || age > time.Minute || e.At.Location() != time.UTC || e.At.Nanosecond()%1e6 != 0 {
+		t.Errorf("entry %d is of %v", n, e.At)
+	}
+	if !entryID.MatchString(e.ID) {
+		t.Errorf("entry %d has the id %q", n, e.ID)
+	}
+	for _, other := range d.audit.noted()[:n] {
+		if other.ID == e.ID {
+			t.Errorf("entry %d has the id of another", n)
+		}
+	}
+	e.ID, e.At = "", time.Time{}
+	return e
+}
+
+// idIn is the id of a token in an answer.
+func idIn(t *testing.T, a answer) string {
+	t.Helper()
+	var token struct{ ID string }
+	if err := json.Unmarshal([]byte(a.body), &token); a.status != 200 || err != nil || token.ID == "" {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	return token.ID
+}
+
+// TestAudit: each token that a caller got is noted once, with the id that the answer gave,
+// and each report that counted.
+func TestAudit(t *testing.T) {
+	set := withPrices(solving(t, allKeys()...))
+	set.Targets[2].OnEmpty = targets.OnEmptySolve
+	d := start(t, set, nil, nil)
+	n := 0
+	noted := func(what string, want history.Entry) {
+		t.Helper()
+		if got := d.nextEntry(t, n); got != want {
+			t.Errorf("%s: %+v, want %+v", what, got, want)
+		}
+		n++
+	}
+	const login = "/pool/staging-login/token"
+
+	d.fill(t, "staging-login", 2)
+	id := idIn(t, d.ask(t, "GET", login, bearer(keyStaging)))
+	noted("from the stock", history.Entry{Key: "staging", Action: history.Taken, Target: "staging-login", Token: id, Source: "pool"})
+	again := "Idempotency-Key: canary"
+	text := d.ask(t, "GET", login, bearer(keyAll), again, "Accept: text/plain")
+	id2 := idIn(t, d.ask(t, "GET", login, bearer(keyAll), again)) // the same one, noted no second time
+	if text.status != 200 || id2 == id {
+		t.Errorf("%d, %s", text.status, id2)
+	}
+	noted("as text", history.Entry{Key: "all", Action: history.Taken, Target: "staging-login", Token: id2, Source: "pool"})
+
+	for _, c := range []struct {
+		target, query string
+		want          history.Entry
+	}{
+		{"staging-login", "?wait=20s", history.Entry{Key: "all", Action: history.Taken, Source: "wait"}},
+		{"staging-signup", "", history.Entry{Key: "all", Action: history.Bought, Source: "solve", Price: 2_990_000}},
+	} {
+		got := make(chan answer, 1)
+		go func() { got <- d.ask(t, "GET", "/pool/"+c.target+"/token"+c.query, bearer(keyAll)) }()
+		eventually(t, "it waits", func() bool { return d.stock.look(t, d.target(c.target)).Waiting == 1 })
+		d.fill(t, c.target, 1)
+		c.want.Target, c.want.Token = c.target, idIn(t, <-got)
+		noted("for which its caller waited", c.want)
+	}
+
+	report := func(key, path, outcome string) int {
+		t.Helper()
+		return d.report(t, path, `{"outcome":"`+outcome+`"}`, bearer(key)).status
+	}
+	for _, c := range []struct {
+		key, path, outcome string
+		want               int
+	}{
+		{keyAll, login + "/" + id + "/report", "accepted", 404},     // another one's
+		{keyStaging, login + "/" + id + "/report", "perhaps", 400},  //
+		{keyStaging, login + "/" + id + "/report", "accepted", 204}, // noted
+		{keyStaging, login + "/" + id + "/report", "rejected", 409},
+		{keyAll, "/solve/" + id2 + "." + string(d.target("staging-login").ID) + ".canary-type/report", "rejected", 404},
+		{keyAll, "/solve/" + id2 + "." + string(d.target("staging-login").ID) + ".recaptcha_v2/report", "rejected", 204}, // noted
+	} {
+		if got := report(c.key, c.path, c.outcome); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+	noted("a report", history.Entry{Key: "staging", Action: history.Accepted, Target: "staging-login", Token: id})
+	noted("another", history.Entry{Key: "all", Action: history.Rejected, Target: "staging-login", Token: id2 + "." + string(d.target("staging-login").ID) + ".recaptcha_v2"})
+
+	picture := []byte("a picture, canary-picture")
+	sum := sha256.Sum256(picture)
+	image := "sha256:" + hex.EncodeToString(sum[:]) + ", 25 bytes"
+	imageBody := `{"type":"image","image":"` + base64.StdEncoding.EncodeToString(picture) + `"%s}`
+	for _, c := range []struct {
+		body     string
+		source   pool.Source
+		provider string
+		want     history.Entry
+	}{
+		{fmt.Sprintf(guestBody, ""), ondemand.FromSolve, "solver", history.Entry{Action: history.Bought, Target: "/solve", Price: 400}},
+		{fmt.Sprintf(guestBody, ""), ondemand.FromSolve, "former", history.Entry{Action: history.Bought, Target: "/solve"}}, // no price is known
+		{fmt.Sprintf(guestBody, ""), pool.FromPool, "solver", history.Entry{Action: history.Taken, Target: "/solve"}},
+		{fmt.Sprintf(targetBody, "checkout"), ondemand.FromSolve, "solver", history.Entry{Action: history.Bought, Target: "checkout", Price: 2_990_000}},
+		{fmt.Sprintf(imageBody, ""), ondemand.FromSolve, "solver", history.Entry{Action: history.Bought, Target: "/solve", Image: image}},
+		{fmt.Sprintf(imageBody, `,"dedup":"identity"`), ondemand.FromShared, "solver", history.Entry{Action: history.Taken, Target: "/solve", Image: image}},
+		{fmt.Sprintf(imageBody, `,"dedup":"identity"`), ondemand.FromShared, "solver", history.Entry{Action: history.Taken, Target: "/solve", Image: image}},
+	} {
+		d.solver.token = pool.Token{ID: "tok1.sig", Value: "canary-token", Provider: c.provider, Born: day, Dies: day.Add(time.Minute), TTL: time.Minute, Source: c.source}
+		c.want.Key, c.want.Source, c.want.Token = "all", string(c.source), idIn(t, d.solve(t, c.body, bearer(keyAll)))
+		noted(c.body, c.want)
+		if c.want.Token != "tok1.sig."+string(d.solver.last().Take.ID)+"."+c.want.Token[strings.LastIndex(c.want.Token, ".")+1:] {
+			t.Errorf("the id %s", c.want.Token)
+		}
+	}
+	d.solver.token.Source = pool.FromReplay
+	if a := d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), again); a.status != 200 {
+		t.Error(a.body)
+	}
+	d.solver.err = &pool.EmptyError{}
+	d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll))
+	eventually(t, "all requests are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 20 })
+	if all := d.audit.noted(); len(all) != n || strings.Contains(fmt.Sprint(all), "canary") {
+		t.Errorf("%d entries, want %d: %+v", len(all), n, all)
+	}
+}
+
+// TestAuditWithoutKeys: who needs no key has a name in the audit all the same.
+func TestAuditWithoutKeys(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	d.fill(t, "checkout", 1)
+	id := idIn(t, d.ask(t, "GET", "/pool/checkout/token"))
+	if got, want := d.nextEntry(t, 0), (history.Entry{Key: "-", Action: history.Taken, Target: "checkout", Token: id, Source: "pool"}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestAuditOfHangUps: what nobody received is not noted, unless it is the caller's all the
+// same: then once, whether it comes again or not.
+func TestAuditOfHangUps(t *testing.T) {
+	for _, c := range []struct {
+		room   int // bytes of the answer that go out
+		header string
+		noted  int
+	}{
+		{0, "", 0},
+		{100, "", 1}, // it may have been read
+		{0, "Idempotency-Key: k\r\n", 1},
+		{1 << 20, "", 1},
+	} {
+		var broken atomic.Bool
+		d := start(t, sampleSet(), func(l net.Listener) net.Listener { return &breaking{l, c.room, &broken} }, nil)
+		d.fill(t, "staging-login", 1)
+		broken.Store(true)
+		conn := dial(t, d.addr)
+		if _, err := io.WriteString(conn, requestLine+c.header+"Connection: close\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.ReadAll(conn)
+		eventually(t, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"msg":"request"`) })
+		if got := d.audit.noted(); len(got) != c.noted {
+			t.Errorf("%+v: noted %+v", c, got)
+		}
+		if c.header == "" {
+			continue
+		}
+		broken.Store(false)
+		if a := d.ask(t, "GET", "/pool/staging-login/token", "Idempotency-Key: k"); !strings.Contains(a.body, `"source":"replay"`) {
+			t.Errorf("again: %d %s", a.status, a.body)
+		}
+		eventually(t, "both requests are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 2 })
+		if got := d.audit.noted(); len(got) != 1 {
+			t.Errorf("after a replay: %+v", got)
+		}
+	}
+}
+
+// breaking is a listener whose connections are those of a brokenListener while broken.
+type breaking struct {
+	net.Listener
+	room   int
+	broken *atomic.Bool
+}
+
+func (b *breaking) Accept() (net.Conn, error) {
+	conn, err := b.Listener.Accept()
+	if b.broken.Load() {
+		return &brokenConn{conn, b.room}, err
+	}
+	return conn, err
+}
+
+// TestAuditOfASharerThatLeaves: others have the token, and this caller has not.
+func TestAuditOfASharerThatLeaves(t *testing.T) {
+	d := start(t, solving(t, allKeys()...), nil, nil)
+	d.solver.token = pool.Token{ID: "tok1.sig", Value: "canary-token", Source: ondemand.FromSolve}
+	d.solver.during = func() { d.config.set.Store(sampleSet(allKeys()...)) } // it may not have it any more
+	body := fmt.Sprintf(guestBody, `,"dedup":"identity"`)
+	checkProblem(t, "shared", d.solve(t, body, bearer(keyAll)), 403, codeForbidden, "")
+	if got := d.audit.noted(); len(got) > 0 {
+		t.Errorf("%+v", got)
+	}
+	if d.stock.count("return") > 0 {
+		t.Error("it went back, though others have it")
+	}
+}
+
+// TestNoAudit: a daemon without one hands out and takes reports.
+func TestNoAudit(t *testing.T) {
+	a := audit{}
+	c := &call{caller: anyone, access: &access{set: sampleSet()}}
+	a.taken(c, &delivery{token: &pool.Token{Source: ondemand.FromSolve}})
+	a.reported(c, "tok1", outcomeAccepted)
+}
+
+// TestKeyRequests: each request for a token, a solve or a report counts for the key that
+// made it, by what became of it.
+func TestKeyRequests(t *testing.T) {
+	keys := append(allKeys(), targets.Key{Name: "slow", SHA256: sha256.Sum256([]byte("canary-key-slow")), Scopes: allKeys()[0].Scopes, Rate: targets.Rate{Count: 1, Per: time.Hour}})
+	d := start(t, solving(t, keys...), nil, nil)
+	d.solver.token = pool.Token{ID: "tok1.sig", Value: "canary-token", Source: ondemand.FromSolve}
+	const login = "/pool/staging-login/token"
+	d.fill(t, "staging-login", 1)
+	id := d.takeOne(t, bearer(keyAll))
+	d.ask(t, "GET", login, bearer(keyAll))
+	d.ask(t, "GET", login+"?canary-query=1", bearer(keyAll))
+	d.ask(t, "GET", "/pool/checkout/token", bearer(keyStaging))
+	d.ask(t, "GET", "/pool/staging-canary/token", bearer(keyStaging))
+	d.ask(t, "GET", login, bearer(keyStatus))
+	d.report(t, login+"/"+id+"/report", `{"outcome":"accepted"}`, bearer(keyAll))
+	d.report(t, login+"/"+id+"/report", `{"outcome":"accepted"}`, bearer(keyAll))
+	d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyStaging))
+	d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll))
+	for range 2 {
+		d.solve(t, fmt.Sprintf(guestBody, ""), "Authorization: Bearer canary-key-slow")
+	}
+	d.stock.before = func(_ context.Context, call string) error {
+		if call == "take" {
+			panic("canary")
+		}
+		return nil
+	}
+	d.ask(t, "GET", login, bearer(keyAll))
+	// These are nobody's, or for something else.
+	d.ask(t, "GET", login, "Authorization: Bearer canary-key-wrong")
+	d.ask(t, "GET", login)
+	d.ask(t, "HEAD", login, bearer(keyAll))
+	d.ask(t, "GET", "/status.json", bearer(keyAll))
+	d.ask(t, "GET", "/status.json", bearer(keyStatus))
+	d.send(t, "POST", "/pool/staging-login/warm", strings.NewReader(`{"tokens":0}`), bearer(keyAll), isJSON)
+
+	series := func() (lines []string) {
+		for line := range strings.Lines(d.ask(t, "GET", "/metrics", bearer(keyAll)).body) {
+			if strings.HasPrefix(line, "poold_key_requests_total{") {
+				lines = append(lines, strings.TrimSpace(strings.TrimPrefix(line, "poold_key_requests_total")))
+			}
+		}
+		return lines
+	}
+	want := []string{
+		`{key="all",outcome="already_reported"} 1`, `{key="all",outcome="bad_request"} 1`, `{key="all",outcome="internal"} 1`, `{key="all",outcome="ok"} 3`,
+		`{key="all",outcome="pool_empty"} 1`, `{key="looker",outcome="forbidden"} 1`, `{key="slow",outcome="ok"} 1`, `{key="slow",outcome="rate_limited"} 1`,
+		`{key="staging",outcome="forbidden"} 2`, `{key="staging",outcome="unknown_target"} 1`,
+	}
+	var got []string
+	// A request is counted after its answer is out.
+	eventually(t, "all are counted", func() bool { got = series(); return len(got) >= len(want) })
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	d.config.set.Store(sampleSet(allKeys()[:1]...))
+	if got := series(); !slices.Equal(got, want[:5]) {
+		t.Errorf("of keys that are gone: %q", got)
+	}
+	d.config.set.Store(sampleSet())
+	d.ask(t, "GET", "/pool/checkout/token?x")
+	eventually(t, "it is counted", func() bool { return slices.Equal(series(), []string{`{key="-",outcome="bad_request"} 1`}) })
+	d.config.set.Store(sampleSet(allKeys()...))
+	if got := series(); len(got) > 0 {
+		t.Errorf("of callers without a key, where all need one: %q", got)
+	}
+}
+
+// TestKeyRequestsOfWhoHungUp: they count, apart.
+func TestKeyRequestsOfWhoHungUp(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	conn := dial(t, d.addr)
+	if _, err := io.WriteString(conn, requestLine+"\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it waits", func() bool { return d.stock.look(t, d.target("staging-login")).Waiting == 1 })
+	reset(t, conn)
+	eventually(t, "it is counted", func() bool {
+		return strings.Contains(d.ask(t, "GET", "/metrics").body, `poold_key_requests_total{key="-",outcome="hung_up"} 1`)
+	})
+}

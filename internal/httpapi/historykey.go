@@ -1,0 +1,174 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"poold/internal/history"
+)
+
+// AuditReader tells who took which token: the readable part of a history.Audit.
+type AuditReader interface {
+	Entries(ctx context.Context, key string, q history.Query) (history.Entries, error)
+	KeyDay(ctx context.Context, day time.Time) (map[string]history.KeyFigures, error)
+}
+
+// keyName is what a key of the file may be called, or stands for calls without one.
+var keyName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._@-]{0,62}|` + history.Keyless + `)$`)
+
+// key is GET /history/key/{name}: what a key did with tokens. A key that the file does not
+// have may have been in it.
+func (h *solveHistory) key(w http.ResponseWriter, r *http.Request, c *call) error {
+	name := c.param(r, 0)
+	if !keyName.MatchString(name) {
+		return problem(codeBadRequest, "a key's name is 1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit; "+
+			history.Keyless+" stands for calls without a key")
+	}
+	asked, err := readPageQuery(r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	if h.audit == nil {
+		return h.errNoAudit()
+	}
+	found, err := find(r, c, asked.Query, func(ctx context.Context, q history.Query) (history.Entries, error) {
+		return h.audit.Entries(ctx, name, q)
+	})
+	if err != nil {
+		return err
+	}
+	list := AuditList{Entries: make([]AuditEntry, len(found.List))}
+	for i := range found.List {
+		list.Entries[i] = auditEntry(&found.List[i])
+	}
+	if n := len(found.List); found.More && n > 0 {
+		list.Next = encodeCursor(history.Position{Ended: found.List[n-1].At, ID: found.List[n-1].ID})
+	}
+	linkNext(w, asked.values, list.Next)
+	return respondTable(w, r, list, list.table)
+}
+
+// usageByKey is GET /history/usage?by=key: what keys did on some UTC days.
+func (h *solveHistory) usageByKey(w http.ResponseWriter, r *http.Request, c *call, asked usageQuery) error {
+	if c.caller.globs != nil {
+		return problem(codeForbidden, "the figures by key cover all targets, and this key is limited to some")
+	}
+	if h.audit == nil {
+		return h.errNoAudit()
+	}
+	first, last, err := asked.days(time.Now(), c.access.set.History.Audit, "audit")
+	if err != nil {
+		return err
+	}
+	answer := KeyUsage{By: byKey, First: first.Format(time.DateOnly), Last: last.Format(time.DateOnly), Lines: []KeyUsageLine{}}
+	sums := map[string]history.KeyFigures{}
+	_, err = read(r, func(ctx context.Context) (none struct{}, err error) {
+		for day := first; !day.After(last) && err == nil; day = day.AddDate(0, 0, 1) {
+			var figures map[string]history.KeyFigures
+			figures, err = h.audit.KeyDay(ctx, day)
+			for key, f := range figures {
+				if asked.perDay {
+					answer.Lines = append(answer.Lines, keyUsageLine(day.Format(time.DateOnly), key, f))
+				} else {
+					sums[key] = sums[key].Plus(f)
+				}
+			}
+		}
+		return none, err
+	})
+	if err != nil {
+		return err
+	}
+	for key, f := range sums {
+		answer.Lines = append(answer.Lines, keyUsageLine("", key, f))
+	}
+	slices.SortFunc(answer.Lines, func(a, b KeyUsageLine) int {
+		return cmp.Or(strings.Compare(a.Date, b.Date), strings.Compare(a.Key, b.Key))
+	})
+	return respondTable(w, r, answer, answer.table)
+}
+
+// errNoAudit is the answer where the audit would be asked and there is none.
+func (h *solveHistory) errNoAudit() *Problem {
+	if h.store == nil {
+		return errNoHistory()
+	}
+	return problem(codeNoAudit, "no audit is kept: the file says `audit: 0s` in its section history")
+}
+
+// AuditList is the answer of GET /history/key.
+type AuditList struct {
+	Entries []AuditEntry `json:"entries"`        // newest first; never null
+	Next    string       `json:"next,omitempty"` // cursor of the next page; absent: there is none
+}
+
+// AuditEntry is what a key did with a token.
+type AuditEntry struct {
+	ID      string  `json:"id"`
+	At      string  `json:"at"`     // RFC 3339, UTC
+	Key     string  `json:"key"`    // its name; "-" = without one
+	Action  string  `json:"action"` // taken | bought (taken, and bought for this call) | accepted | rejected
+	Target  string  `json:"target"` // "/solve": an identity that no target has
+	TokenID string  `json:"token_id"`
+	Source  string  `json:"source"` // as the answer with it said; "" for a report
+	Image   string  `json:"image"`  // "sha256:…, n bytes" of the picture that it was solved for; "" = none
+	Price   float64 `json:"price"`  // of one that was bought, in the currency of the file's prices; else 0
+}
+
+// KeyUsage is the answer of GET /history/usage?by=key.
+type KeyUsage struct {
+	By    string         `json:"by"`    // key
+	First string         `json:"first"` // day that it covers; UTC, 2006-01-02
+	Last  string         `json:"last"`
+	Lines []KeyUsageLine `json:"lines"` // sorted; never null
+}
+
+// KeyUsageLine are the figures of a key.
+type KeyUsageLine struct {
+	Date      string  `json:"date"` // "" = of all days together
+	Key       string  `json:"key"`  // "-" = without one
+	HandedOut int64   `json:"handed_out"`
+	Accepted  int64   `json:"accepted"` // of its reports
+	Rejected  int64   `json:"rejected"`
+	Bought    int64   `json:"bought"` // of those handed out, bought for its calls
+	Spent     float64 `json:"spent"`  // on these, in the currency of the file's prices
+}
+
+func auditEntry(e *history.Entry) AuditEntry {
+	return AuditEntry{
+		ID: e.ID, At: stamp(e.At), Key: e.Key, Action: string(e.Action), Target: e.Target, TokenID: e.Token, Source: e.Source, Image: e.Image,
+		Price: float64(e.Price) / billionths,
+	}
+}
+
+func keyUsageLine(date, key string, f history.KeyFigures) KeyUsageLine {
+	return KeyUsageLine{
+		Date: date, Key: key, HandedOut: f.HandedOut, Accepted: f.Accepted, Rejected: f.Rejected, Bought: f.Bought, Spent: float64(f.Spent) / billionths,
+	}
+}
+
+func (l *AuditList) table() (columns string, rows [][]string) {
+	for i := range l.Entries {
+		e := &l.Entries[i]
+		rows = append(rows, []string{e.ID, e.At, e.Key, e.Action, e.Target, e.TokenID, e.Source, e.Image, decimal(e.Price)})
+	}
+	return "id,at,key,action,target,token_id,source,image,price", rows
+}
+
+func (u *KeyUsage) table() (columns string, rows [][]string) {
+	for i := range u.Lines {
+		l := &u.Lines[i]
+		row := []string{l.Date, l.Key}
+		for _, n := range []int64{l.HandedOut, l.Accepted, l.Rejected, l.Bought} {
+			row = append(row, strconv.FormatInt(n, 10))
+		}
+		rows = append(rows, append(row, decimal(l.Spent)))
+	}
+	return "date,key,handed_out,accepted,rejected,bought,spent", rows
+}

@@ -56,12 +56,17 @@ var historyViews = map[string]historyView{
 		path: func(args []string) string { return "/solve/" + url.PathEscape(args[0]) }, show: shown(writeSolve),
 	},
 	"usage": {
-		query: []string{"by", "from", "to", "since", "per-day"}, needs: "by owner or target",
-		path: func([]string) string { return "/usage" }, show: shown(writeUsage),
+		query: []string{"by", "from", "to", "since", "per-day"}, needs: "by owner, target or key",
+		path: func([]string) string { return "/usage" }, show: writeUsage,
+	},
+	"key": {
+		most: 1, least: 1, query: []string{"from", "to", "limit", "cursor"},
+		path: func(args []string) string { return "/key/" + url.PathEscape(args[0]) }, show: shown(writeEntries),
 	},
 }
 
-// readHistory prints how orders ended, or which are under way, as a running daemon knows.
+// readHistory prints how orders ended, which are under way, or what keys did, as a running
+// daemon knows.
 func readHistory(ctx context.Context, c *command) error {
 	if len(c.args) > 0 && c.args[0] == "init" {
 		return initHistory(ctx, c)
@@ -71,7 +76,7 @@ func readHistory(ctx context.Context, c *command) error {
 	asJSON := flags.Bool("json", false, "print the daemon's answer itself")
 	asCSV := flags.Bool("csv", false, "print it as CSV")
 	given := historyParameters(flags)
-	c.word = "site SITEKEY|day [DATE]|tasks --status STATUS|active|solve ID|usage --by owner|target|init"
+	c.word = "site SITEKEY|day [DATE]|tasks --status STATUS|active|solve ID|key NAME|usage --by owner|target|key|init"
 	words, err := c.parse(flags, 2)
 	if err != nil {
 		return err
@@ -129,11 +134,11 @@ func historyParameters(flags *flag.FlagSet) url.Values {
 	given := url.Values{}
 	for name, usage := range map[string]string{
 		"status": "of tasks: solved, error or polling",
-		"from":   "`time`, or day, from which on orders ended (active: were placed)",
+		"from":   "`time`, or day, from which on orders ended (active: were placed; key: tokens were taken)",
 		"to":     "`time`, or day, before which they did",
 		"limit":  "at most so many, 1 to 1000; default 50",
 		"cursor": "go on behind an answer that had more",
-		"by":     "of usage: owner or target",
+		"by":     "of usage: owner, target or key",
 	} {
 		flags.Func(name, usage, func(value string) error {
 			given.Set(name, value)
@@ -309,7 +314,19 @@ func writeDay(table *tabwriter.Writer, day *httpapi.HistoryDay) string {
 	return ""
 }
 
-func writeUsage(table *tabwriter.Writer, usage *httpapi.HistoryUsage) string {
+// writeUsage shows either answer: that by key has lines of its own.
+func writeUsage(w io.Writer, body []byte) error {
+	var usage struct{ By string }
+	if err := json.Unmarshal(body, &usage); err != nil {
+		return err
+	}
+	if usage.By == "key" {
+		return shown(writeKeyUsage)(w, body)
+	}
+	return shown(writeSpent)(w, body)
+}
+
+func writeSpent(table *tabwriter.Writer, usage *httpapi.HistoryUsage) string {
 	if len(usage.Lines) == 0 {
 		return fmt.Sprintf("nothing is known to have ended from %s to %s (UTC)\n", plain(usage.First), plain(usage.Last))
 	}

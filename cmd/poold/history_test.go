@@ -28,6 +28,9 @@ func TestHistoryCommand(t *testing.T) {
 	const day = `{"date":"2026-01-02","types":[{"type":"turnstile","orders":7,"solved":3,"discarded":1,"failed":1,"refused":1,"lost":1,"total_elapsed_ms":73000,"spent":0.25}],
  "targets":[{"target":"login","owner":"qa@example.com","orders":1,"refused":1}]}`
 	const usage = `{"by":"owner","first":"2026-01-01","last":"2026-01-02","lines":[{"date":"2026-01-02","target":"","owner":"qa\u001b","orders":7,"solved":3,"discarded":1,"failed":1,"refused":1,"lost":1,"total_elapsed_ms":73000,"spent":0.25,"handed_out":5,"expired":null}]}`
+	const keyUsage = `{"by":"key","first":"2026-01-01","last":"2026-01-02","lines":[{"date":"2026-01-02","key":"nightly","handed_out":5,"accepted":3,"rejected":2,"bought":1,"spent":0.25},{"key":"ci\u001b","rejected":1}]}`
+	const entries = `{"entries":[{"id":"A","at":"2026-01-02T03:04:06.000Z","key":"nightly","action":"accepted","target":"login","token_id":"O1.sig"},
+ {"id":"B","at":"2026-01-02T03:04:05.000Z","key":"nightly","action":"bought","target":"/solve","token_id":"O2.sig.0.image","source":"solve","image":"sha256:ab, 25 bytes\u001b","price":0.00299}],"next":"CUR"}`
 	today := time.Now().UTC().Format(time.DateOnly)
 	weekAgo := time.Now().UTC().AddDate(0, 0, -6).Format(time.DateOnly)
 	for _, c := range []struct {
@@ -73,7 +76,27 @@ func TestHistoryCommand(t *testing.T) {
 		}, "\x1b"},
 		{"usage --by target --since 1d --to 2026-01-03 --per-day=false", 200, `{"first":"2026-01-01","last":"2026-01-02","lines":[]}`, 0, "/history/usage?by=target&from=" + today + "&to=2026-01-03", []string{
 			"nothing is known to have ended from 2026-01-01 to 2026-01-02 (UTC)\n"}, "TARGET"},
-		{"usage --by key", 400, `{"code":"bad_request","detail":"by must be owner or target"}`, 1, "/history/usage?by=key", []string{"bad_request: by must be owner or target"}, ""},
+		{"usage --by keys", 400, `{"code":"bad_request","detail":"by must be owner, target or key"}`, 1, "/history/usage?by=keys", []string{"bad_request: by must be owner, target or key"}, ""},
+		{"usage --by key --per-day", 200, keyUsage, 0, "/history/usage?by=key&per=day", []string{
+			"DATE        KEY      HANDED OUT  ACCEPTED  REJECTED  BOUGHT  SPENT\n",
+			"2026-01-02  nightly  5           3         2         1       0.25\n",
+			"-           ci\\x1b   0           0         1         0       -\n",
+		}, "\x1b"},
+		{"usage --by key", 200, `{"by":"key","first":"2026-01-01","last":"2026-01-02","lines":[]}`, 0, "/history/usage?by=key", []string{
+			"no key is known to have taken or reported anything from 2026-01-01 to 2026-01-02 (UTC)\n"}, "DATE"},
+		{"usage --by key", 200, `[]`, 1, "/history/usage?by=key", []string{"reading the daemon's answer"}, ""},
+		{"key nightly --limit 2 --from 2026-01-01", 200, entries, 0, "/history/key/nightly?from=2026-01-01&limit=2", []string{
+			"AT                        ACTION    TARGET  SOURCE  PRICE    TOKEN           IMAGE\n",
+			"2026-01-02T03:04:06.000Z  accepted  login   -       -        O1.sig          -\n",
+			"2026-01-02T03:04:05.000Z  bought    /solve  solve   0.00299  O2.sig.0.image  sha256:ab, 25 bytes\\x1b\n",
+			"there are more: add --cursor CUR\n",
+		}, "\x1b"},
+		{"key a/b?c", 400, `{"code":"bad_request","detail":"a key's name is"}`, 1, "/history/key/a%2Fb%3Fc", []string{"bad_request: a key's name is"}, ""},
+		{"key -", 200, `{"entries":[]}`, 0, "/history/key/-", []string{"there are no entries of this key\n"}, "AT"},
+		{"key --json nightly", 200, entries, 0, "/history/key/nightly", []string{entries}, "ACTION"},
+		{"key nightly", 404, `{"code":"no_audit","detail":"no audit is kept"}`, 1, "/history/key/nightly", []string{"no_audit: no audit is kept"}, ""},
+		{"key", 200, "", 2, "", []string{"key takes 1 to 1 words"}, ""},
+		{"key nightly --per-day", 200, "", 2, "", []string{"key has no --per-day"}, ""},
 		{"usage --json --by owner --from 2026-01-01", 200, usage, 0, "/history/usage?by=owner&from=2026-01-01", []string{usage}, "ORDERS"},
 		{"active", 503, `{"code":"store_down","detail":"redis does not answer"}`, 1, "/history/active", []string{"store_down: redis does not answer"}, ""},
 		{"site k --limit x", 400, `{"code":"bad_request","detail":"limit must be"}`, 1, "/history/site/k?limit=x", []string{"bad_request: limit must be"}, ""},
@@ -81,7 +104,7 @@ func TestHistoryCommand(t *testing.T) {
 		{"tasks --status error", 200, `<html>`, 1, "/history/tasks?status=error", []string{"reading the daemon's answer"}, ""},
 		{"", 200, "", 2, "", []string{"needs one of site SITEKEY|day [DATE]|tasks"}, ""},
 		{"money", 200, "", 2, "", []string{"needs one of site SITEKEY"}, ""},
-		{"usage", 200, "", 2, "", []string{"usage needs --by owner or target"}, ""},
+		{"usage", 200, "", 2, "", []string{"usage needs --by owner, target or key"}, ""},
 		{"usage --by owner --since 7d --from 2026-01-01", 200, "", 2, "", []string{"--since or --from, not both"}, ""},
 		{"usage --by owner --since 7", 200, "", 2, "", []string{"-since: must be days, as 7d"}, ""},
 		{"usage --by owner --since 0d", 200, "", 2, "", []string{"-since: must be days, as 7d"}, ""},
@@ -99,7 +122,7 @@ func TestHistoryCommand(t *testing.T) {
 		{"active --status polling", 200, "", 2, "", []string{"active has no --status"}, ""},
 		{"day --from 2026-01-02", 200, "", 2, "", []string{"day has no --from"}, ""},
 		{"active --json --csv", 200, "", 2, "", []string{"--json or --csv"}, ""},
-		{"--help", 200, "", 0, "", []string{"usage: poold history [flags] site SITEKEY|day [DATE]|tasks --status STATUS|active|solve ID|usage --by owner|target|init\n", "-csv", "-cursor"}, ""},
+		{"--help", 200, "", 0, "", []string{"usage: poold history [flags] site SITEKEY|day [DATE]|tasks --status STATUS|active|solve ID|key NAME|usage --by owner|target|key|init\n", "-csv", "-cursor"}, ""},
 	} {
 		var sent string
 		daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -167,7 +167,7 @@ func TestEmptyAsksProvidersRarely(t *testing.T) {
 // TestEveryCodeIsKnown: the codes and their statuses.
 func TestEveryCodeIsKnown(t *testing.T) {
 	for status, codes := range map[int][]code{
-		400: {"bad_request"}, 401: {"unauthorized"}, 403: {"forbidden"}, 404: {"unknown_target", "unknown_token", "unknown_solve", "no_history", "not_found"},
+		400: {"bad_request"}, 401: {"unauthorized"}, 403: {"forbidden"}, 404: {"unknown_target", "unknown_token", "unknown_solve", "no_history", "no_audit", "not_found"},
 		405: {"method_not_allowed"}, 409: {"idempotency_conflict", "already_reported", "paused_in_file", "too_many_windows"}, 413: {"too_large"}, 421: {"misdirected_request"},
 		422: {"invalid_config"}, 429: {"rate_limited"}, 500: {"internal"},
 		503: {"pool_empty", "paused", "budget_exhausted", "provider_down", "store_down", "shutting_down"},

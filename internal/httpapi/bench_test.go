@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"poold/internal/history"
 	"poold/internal/pool"
 	"poold/internal/status"
 )
@@ -43,7 +45,7 @@ func BenchmarkToken(b *testing.B) {
 
 func benchmarked(b *testing.B) (stop func(), conn net.Conn) {
 	b.Helper()
-	s := quietServer(false)
+	s := quietServer(false, audited(b))
 	server := httptest.NewUnstartedServer(nil)
 	server.Listener = CountListener(server.Listener)
 	server.Config = s.HTTPServer()
@@ -57,7 +59,7 @@ func benchmarked(b *testing.B) (stop func(), conn net.Conn) {
 
 // BenchmarkHandler is the same without a network: what this package itself costs.
 func BenchmarkHandler(b *testing.B) {
-	handler := quietServer(true).Handler()
+	handler := quietServer(true, audited(b)).Handler()
 	request := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/pool/staging-login/token", nil)
 	request.Header.Set("Authorization", "Bearer "+keyAll)
 	w := &nowhere{header: http.Header{}}
@@ -88,6 +90,23 @@ func quietServer(keys bool, changes ...func(*Deps)) *Server {
 	}
 	return New(deps)
 }
+
+// audited adds an audit that works until the benchmark ends, and keeps nothing.
+func audited(b *testing.B) func(*Deps) {
+	auditor := history.NewAuditor(nothing{}, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = auditor.Run(ctx) })
+	b.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return func(d *Deps) { d.Auditor = auditor }
+}
+
+type nothing struct{}
+
+func (nothing) WriteEntries(context.Context, []history.Entry) error { return nil }
 
 // endless is a stock that never ends and remembers nothing.
 type endless struct{ Stock }

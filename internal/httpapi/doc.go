@@ -55,7 +55,8 @@
 //     its address are counted.
 //   - HEAD takes nothing; nothing that a web page of another site can send
 //     takes anything or changes anything.
-//   - Neither a token nor a key is in a log line, an error or a status answer.
+//   - Neither a token nor a key is in a log line, an error, a status answer or the audit,
+//     which has their names.
 //   - A callback needs no key and passes no check of Host or Origin: the buyer alone
 //     knows whether its secret fits. Its answer does not say, and its path, query and
 //     body are never logged.

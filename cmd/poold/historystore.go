@@ -30,17 +30,24 @@ func endings(wanted targets.History) int {
 	return mostEndings
 }
 
-// keeper keeps the history. Without one all of it is nil.
+// keeper keeps the history and the audit. What is not kept is nil.
 type keeper struct {
-	store  history.Store
-	sender *history.Sender
-	runs   []part
-	close  func() // what it opened; nil where the start failed before
+	store   store
+	sender  *history.Sender
+	auditor *history.Auditor
+	runs    []part
+	close   func() // what it opened; nil where the start failed before
+}
+
+// store is each of the places that the history can be kept in.
+type store interface {
+	history.Store
+	history.Audit
 }
 
 // openHistory opens what the section history names. A store that is away is no error: what
 // ends meanwhile waits in Redis.
-func openHistory(ctx context.Context, wanted targets.History, store *pool.Store, log *slog.Logger) (k keeper, err error) {
+func openHistory(ctx context.Context, wanted targets.History, stock *pool.Store, log *slog.Logger) (k keeper, err error) {
 	k.close = func() {}
 	switch wanted.Backend {
 	case targets.HistoryNone:
@@ -50,7 +57,7 @@ func openHistory(ctx context.Context, wanted targets.History, store *pool.Store,
 		if err != nil {
 			return k, err
 		}
-		kept := pgstore.New(db, pgstore.Options{Log: log, Keep: wanted.Keep})
+		kept := pgstore.New(db, pgstore.Options{Log: log, Keep: wanted.Keep, KeepAudit: wanted.Audit})
 		k.store, k.close, k.runs = kept, db.Close, append(k.runs, kept.Run)
 	case targets.HistoryDynamoDB:
 		table, err := openTable(ctx, wanted, log)
@@ -59,10 +66,14 @@ func openHistory(ctx context.Context, wanted targets.History, store *pool.Store,
 		}
 		k.store, k.close = table, table.Close
 	default:
-		k.store = redisstore.New(store.Archive, redisstore.Options{Keep: wanted.Keep})
+		k.store = redisstore.New(stock.Archive, redisstore.Options{Keep: wanted.Keep, KeepAudit: wanted.Audit})
 	}
-	k.sender = history.NewSender(store.Endings, k.store, readSubject, log)
+	k.sender = history.NewSender(stock.Endings, k.store, readSubject, log)
 	k.runs = append(k.runs, k.sender.Run)
+	if wanted.Audit > 0 {
+		k.auditor = history.NewAuditor(k.store, log)
+		k.runs = append(k.runs, k.auditor.Run)
+	}
 	return k, nil
 }
 
@@ -91,7 +102,7 @@ func openTable(ctx context.Context, wanted targets.History, log *slog.Logger) (*
 }
 
 func tableOptions(wanted targets.History) dynamostore.Options {
-	return dynamostore.Options{Table: wanted.Table, Endpoint: wanted.Endpoint, Region: wanted.Region, Keep: wanted.Keep}
+	return dynamostore.Options{Table: wanted.Table, Endpoint: wanted.Endpoint, Region: wanted.Region, Keep: wanted.Keep, KeepAudit: wanted.Audit}
 }
 
 // show makes the orders under way known to those who read the store by themselves, where
@@ -129,6 +140,14 @@ func (k keeper) reader() httpapi.History {
 		return nil
 	}
 	return k.store
+}
+
+// audit is who takes, tells and vouches for the entries of the audit; nil = none is kept.
+func (k keeper) audit() (httpapi.Auditor, httpapi.AuditReader, status.AuditHealth) {
+	if k.auditor == nil {
+		return nil, nil, nil
+	}
+	return k.auditor, k.store, k.auditor
 }
 
 // readSubject reads the facts of an order for the history.

@@ -18,6 +18,9 @@ func (p *process) order(method, path, body string, want int) {
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
+	if p.key != "" {
+		request.Header.Set("Authorization", "Bearer "+p.key)
+	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		p.t.Fatal(err)

@@ -149,14 +149,15 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 		HasTarget: func(id captcha.ID) bool { return d.manager.Has(id) }, Log: d.log,
 	})
 	d.manager = refill.NewManager(stock, d.store.Replicas, d.buyer, d.solver.Ended, d.log)
+	auditor, audit, auditHealth := d.history.audit()
 	d.status = status.NewCollector(status.Sources{
 		File: d.file, Stock: stock, Refill: d.manager, Purchases: d.buyer, DeadLetters: d.buyer,
-		Guests: d.store.Guests, Savings: d.claims, History: d.history.health(), Log: d.log,
+		Guests: d.store.Guests, Savings: d.claims, History: d.history.health(), Audit: auditHealth, Log: d.log,
 		RedisMode: mode, Version: version, StartedAt: time.Now(),
 	})
 	d.server = httpapi.New(httpapi.Deps{
 		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Solver: d.solver, Guests: d.store.Guests,
-		History: d.history.reader(), Status: d.status, Metrics: metrics, Log: d.log,
+		History: d.history.reader(), Audit: audit, Auditor: auditor, Status: d.status, Metrics: metrics, Log: d.log,
 	})
 	d.http = d.server.HTTPServer()
 	return nil

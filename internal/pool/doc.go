@@ -3,7 +3,7 @@
 // It stands between purchase, which places orders and lands tokens, and
 // httpapi, which takes them. It knows nothing of targets, providers or HTTP.
 //
-// A Store has eight faces, which share one client (client.go):
+// A Store has nine faces, which share one client (client.go):
 //
 //	Tokens     hands out and takes back (tokens.go, take*.go, returns.go), looks at stocks
 //	           (look.go) and counts reports (report.go)
@@ -17,6 +17,8 @@
 //	           saved (savings.go)
 //	Endings    the ends of orders, until whoever keeps the history has them (endings.go)
 //	Archive    the history that is kept in Redis itself (archive.go), with the audit (audit.go)
+//	Archive    the history that is kept in Redis itself (archive.go)
+//	Arrivals   when requests came, for a day (arrivals.go)
 //
 // Beside them are the news between replicas (news.go), the health of Redis (health.go,
 // review.go) and the signing of tokens' names (signer.go). What must happen in one step
@@ -79,6 +81,7 @@
 //	captcha:day:{history}:2006-01-02      hash    figures of that UTC day
 //	captcha:audit:{history}:HASH          zset    "ID text" of a line about a name -> Unix ms; the newest 10,000
 //	captcha:usage:{history}:2006-01-02    hash    figures of the lines of that UTC day
+//	captcha:arrivals:{target}:2006-01-02T15   hash    "minute:REPLICA" of that UTC hour -> when requests came, in history's own format
 //	captcha:secret              string  what names of tokens are signed with, for all replicas
 //	captcha:probe:{0}           string  written twice a second to see whether Redis takes writes; in a cluster one at each master
 //

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"strconv"
+	"time"
 
 	"poold/internal/captcha"
 )
@@ -112,6 +113,11 @@ func (n *keyspace) archive() archiveKeys {
 		status: n.prefix + ":records:{history}:", day: n.prefix + ":day:{history}:",
 		audit: n.prefix + ":audit:{history}:", usage: n.prefix + ":usage:{history}:",
 	}
+}
+
+// arrivals is the key of when requests of a target came, in the UTC hour of a moment.
+func (n *keyspace) arrivals(target string, hour time.Time) string {
+	return n.prefix + ":arrivals:{" + target + "}:" + hour.UTC().Format("2006-01-02T15")
 }
 
 // secret is the key of what replicas sign the names of tokens with.

@@ -58,7 +58,7 @@ func TestTheRightsThatTheDocsName(t *testing.T) {
 		"WaitersAreServedInOrder", "LeasesAndAdoption", "ATaskHasOneOrder", "UnknownOrders",
 		"TheBudgetOverAllTargets", "Reports", "FlushThrowsAway", "WindowsThatCoverOthers",
 		"AWindowIsToldToAllReplicas", "JunkIsSetAside", "ReplicasKnowEachOther", "ReplicasShareWhatTheySay", "AClaim",
-		"ASurveyHoldsFoldsUp", "ALateFoldIsRefused", "EveryFailureIsTold", "EachEndIsKept", "EndsThatAreTooMany", "EndsAreFound",
+		"ASurveyHoldsFoldsUp", "ALateFoldIsRefused", "EveryFailureIsTold", "EachEndIsKept", "EndsThatAreTooMany", "EndsAreFound", "ArrivalsAreKept",
 	} {
 		t.Run(name, func(t *testing.T) { suite[name](t, o) })
 	}

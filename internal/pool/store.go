@@ -34,6 +34,10 @@ type Options struct {
 	// OnEnded is called when a callback ended an order at any replica: with Solved,
 	// or with what Failure.Tell says. It must not block. May be nil.
 	OnEnded func(order Ref, how string)
+	// OnRequest is called once for each request of this replica that Figures.Requests
+	// counts, with the moment at which it came here, once Redis has counted it. It must
+	// not block. May be nil.
+	OnRequest func(id captcha.ID, came time.Time)
 	// Probe is how often Redis' health is tried; 0 = twice a second. Tests that play
 	// hours try it less often.
 	Probe time.Duration
@@ -58,6 +62,7 @@ type Store struct {
 	Claims   *Claims
 	Endings  *Endings
 	Archive  *Archive
+	Arrivals *Arrivals
 
 	client  *client
 	news    *news
@@ -91,7 +96,7 @@ func Open(o Options) (*Store, error) {
 		n.ended = func(Ref, string) {}
 	}
 	secrets := &signing{client: c}
-	tokens := &Tokens{client: c, news: n, signing: secrets, closing: make(chan struct{}), queues: map[captcha.ID]*takeQueue{}}
+	tokens := &Tokens{client: c, news: n, signing: secrets, onRequest: o.OnRequest, closing: make(chan struct{}), queues: map[captcha.ID]*takeQueue{}}
 	tokens.returns = &returns{client: c, news: n, spawn: tokens.spawn, closing: tokens.closing, pending: map[captcha.ID][]unwanted{}}
 	n.wake = tokens.wake
 	return &Store{
@@ -103,6 +108,7 @@ func Open(o Options) (*Store, error) {
 		Claims:   &Claims{client: c, news: n, times: o.ClaimTimes.OrDefault()},
 		Endings:  &Endings{client: c},
 		Archive:  &Archive{client: c},
+		Arrivals: &Arrivals{client: c},
 		client:   c, news: n,
 		monitor: &monitor{client: c, signing: secrets, every: cmp.Or(o.Probe, probeEvery), recovered: make(chan struct{}, 1)},
 	}, nil

@@ -137,6 +137,8 @@ var suite = map[string]func(*testing.T, Options){
 	"EndsThatAreTooMany":                 testEndsThatAreTooMany,
 	"EndsAreFound":                       testEndsAreFound,
 	"AnEndSentAgainIsOne":                testAnEndSentAgainIsOne,
+	"EachRequestIsTold":                  testEachRequestIsTold,
+	"ArrivalsAreKept":                    testArrivalsAreKept,
 }
 
 // TestOnEveryServer runs the whole suite on every kind of server.

@@ -149,6 +149,10 @@ func (q *takeQueue) deliver(c *takeCall, reply []string) {
 	if err != nil && reply != nil {
 		q.tokens.log.Error("a take was answered with something unreadable", "err", err)
 	}
+	callers := append(c.waiters, c.immediate...)
+	if err == nil {
+		q.tellRequests(callers, answers)
+	}
 	var orphans []Token
 	q.mu.Lock()
 	if q.refused {
@@ -156,7 +160,7 @@ func (q *takeQueue) deliver(c *takeCall, reply []string) {
 		q.tokens.log.Info("redis lets tokens be handed out again")
 	}
 	q.stuck = false
-	for i, w := range append(c.waiters, c.immediate...) {
+	for i, w := range callers {
 		got := answer{err: down(err)}
 		if err == nil {
 			got = answers[i]
@@ -184,6 +188,20 @@ func (q *takeQueue) deliver(c *takeCall, reply []string) {
 		q.tokens.giveBack(token)
 	}
 	q.tokens.news.changed(q.id)
+}
+
+// tellRequests tells of the callers that were asked for the first time.
+func (q *takeQueue) tellRequests(callers []*waiter, answers []answer) {
+	for i, w := range callers {
+		came := w.came
+		if came.IsZero() {
+			continue
+		}
+		w.came = time.Time{}
+		if answers[i].isRequest() {
+			q.tokens.onRequest(q.id, came)
+		}
+	}
 }
 
 // sentOnce is a command that go-redis does not send again by itself.

@@ -18,6 +18,8 @@ type Tokens struct {
 	news    *news
 	signing *signing
 	returns *returns
+	// onRequest is that of Options; nil = nobody wants to know.
+	onRequest func(id captcha.ID, came time.Time)
 
 	calls    atomic.Int64   // numbers the takes of this replica
 	handouts atomic.Int64   // numbers its hand-outs

@@ -3,7 +3,9 @@ package pool
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"strconv"
+	"time"
 )
 
 // waiter is one entry of the take queue: a caller, or all callers that wait with one
@@ -19,6 +21,8 @@ type waiter struct {
 	ticket       string // "" = does not wait
 	holder       string // this replica's part of a ticket that others can hold too
 	once         string // the key in Redis of what its Idempotency-Key got; "" = no Idempotency-Key
+
+	came time.Time // serve's: when it came; zero = nobody wants to know, or it is told already
 
 	// Guarded by the queue's mutex; arrival belongs to serve while asked is set.
 	listeners []listener // its callers, in the order in which they came
@@ -39,6 +43,15 @@ type answer struct {
 	held  error // with errParked: why, where that is not an empty pool
 }
 
+// isRequest reports whether take.lua counts a new caller that is answered so.
+func (a answer) isRequest() bool {
+	if a.err == nil {
+		return a.token.Source != FromReplay
+	}
+	limited := (*RateError)(nil)
+	return !errors.Is(a.err, ErrConflict) && !errors.As(a.err, &limited)
+}
+
 // departure is a ticket to be given up.
 type departure struct {
 	ticket string
@@ -52,6 +65,9 @@ func (q *takeQueue) newWaiter(r Request, caller listener) *waiter {
 		margin: r.Margin.Milliseconds(), need: max(r.Margin, r.MinTTL).Milliseconds(),
 		minTTL: r.MinTTL.Milliseconds(), waits: r.Wait > 0, told: r.Told, maxWaiting: r.MaxWaiting,
 		rate: r.Rate, ratePer: r.RatePer.Milliseconds(), listeners: []listener{caller},
+	}
+	if q.tokens.onRequest != nil {
+		w.came = time.Now()
 	}
 	// The life it needs stands in front of a ticket, so that a script can judge
 	// those of other replicas. All callers with one key have one ticket, everywhere.

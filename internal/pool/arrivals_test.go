@@ -1,0 +1,177 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// requests are what OnRequest told of.
+type requests struct {
+	mu   sync.Mutex
+	came map[captcha.ID][]time.Time
+}
+
+func (r *requests) note(id captcha.ID, came time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.came == nil {
+		r.came = map[captcha.ID][]time.Time{}
+	}
+	r.came[id] = append(r.came[id], came)
+}
+
+func (r *requests) of(id captcha.ID) []time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.came[id])
+}
+
+// What is told of requests is what Redis counts, however each of them ends, and when it
+// came, before its wait is over.
+func testEachRequestIsTold(t *testing.T, o Options) {
+	var told requests
+	o.OnRequest = told.note
+	s, id, limited := open(t, o), identity("told"), identity("limited")
+	check := func(what string, id captcha.ID, want int64) {
+		t.Helper()
+		if counted, n := look(t, s, id).Figures.Requests, int64(len(told.of(id))); counted != want || n != want {
+			t.Errorf("%s: Redis has counted %d, and %d were told; want %d", what, counted, n, want)
+		}
+	}
+	empty := (*EmptyError)(nil)
+	if _, err := s.Take(t.Context(), Request{ID: id}); !errors.As(err, &empty) {
+		t.Fatal(err)
+	}
+	stock(t, s, id, 3, 0, time.Minute)
+	take(t, s, Request{ID: id}, 1)
+	take(t, s, Request{ID: id, MinTTL: time.Second}, 1)
+	check("a miss and two hits", id, 3)
+	once := Request{ID: id, Idempotency: "key", MinTTL: time.Second}
+	take(t, s, once, 1)
+	if token := take(t, s, once, 1)[0]; token.Source != FromReplay {
+		t.Errorf("the second one is from %s", token.Source)
+	}
+	once.MinTTL = 2 * time.Second
+	if _, err := s.Take(t.Context(), once); !errors.Is(err, ErrConflict) {
+		t.Error(err)
+	}
+	check("a hit, its replay, and a conflict", id, 4)
+
+	before := time.Now()
+	waits := parkOne(t, s, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})
+	check("one that waits", id, 5)
+	if came := told.of(id)[4]; came.Before(before) || came.After(time.Now()) {
+		t.Errorf("it came at %v, not after %v", came, before)
+	}
+	stock(t, s, id, 1, 0, time.Minute)
+	if got := <-waits; got.err != nil {
+		t.Error(got.err)
+	}
+	check("and got one", id, 5)
+	if _, err := s.Take(t.Context(), Request{ID: id, Wait: 20 * time.Millisecond, MaxWaiting: 9}); !errors.As(err, &empty) {
+		t.Error(err)
+	}
+	if _, err := s.Take(t.Context(), Request{ID: id, Wait: time.Second}); !errors.As(err, &empty) || !empty.Full {
+		t.Error(err)
+	}
+	check("two that wait in vain", id, 7)
+	ctx, hangUp := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() {
+		_, err := s.Take(ctx, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})
+		gone <- err
+	}()
+	eventually(t, "somebody waits", func() bool { return look(t, s, id).Waiting == 1 })
+	hangUp()
+	<-gone
+	check("one that hangs up", id, 8)
+
+	stock(t, s, limited, 2, 0, time.Minute)
+	rated, over := Request{ID: limited, Rate: 1, RatePer: time.Hour}, (*RateError)(nil)
+	take(t, s, rated, 1)
+	if _, err := s.Take(t.Context(), rated); !errors.As(err, &over) {
+		t.Error(err)
+	}
+	rated.MinTTL = time.Second
+	if _, err := s.Take(t.Context(), rated); !errors.As(err, &over) {
+		t.Error(err)
+	}
+	check("one hit and two over the rate", limited, 1)
+}
+
+// A minute that is written again replaces what was there of the same replica, and is read
+// with those of the others, for as long as a day matters.
+func testArrivalsAreKept(t *testing.T, o Options) {
+	o.Prefix = "test-" + t.Name()
+	one, two := open(t, o), open(t, o)
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	var many []Arrived
+	for i := range 2*arrivalsBatch + 1 {
+		many = append(many, Arrived{Target: "many", Minute: noon.Add(time.Duration(i) * time.Minute), Text: fmt.Sprint(i % 600)})
+	}
+	at := func(minute time.Duration, text string) []Arrived {
+		return []Arrived{{Target: "login", Minute: noon.Add(minute * time.Minute), Text: text}}
+	}
+	for _, write := range []struct {
+		by *replica
+		of []Arrived
+	}{
+		{one, at(59, "1")},
+		{two, at(59, "2")},
+		{one, at(59, "1 3")},
+		{one, at(60, "5")},
+		{one, at(0, "0")},
+		{one, at(-1, "9")},
+		{one, many},
+		{one, nil},
+	} {
+		if err := write.by.Arrivals.Write(t.Context(), write.of); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(target string, from, to time.Time) (texts []string) {
+		t.Helper()
+		found, err := two.Arrivals.Read(t.Context(), target, from, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range found {
+			texts = append(texts, a.Minute.Format("15:04 ")+a.Text)
+		}
+		slices.Sort(texts)
+		return texts
+	}
+	if got, want := read("login", noon.Add(time.Minute), noon.Add(time.Hour)), []string{"12:00 0", "12:59 1 3", "12:59 2", "13:00 5"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := read("many", noon, noon.Add(24*time.Hour)); len(got) != len(many) {
+		t.Errorf("%d of %d minutes", len(got), len(many))
+	}
+	if got := read("other", noon, noon); got != nil {
+		t.Errorf("%q", got)
+	}
+	if left := ttl(t, one, one.arrivals("login", noon)); left > 25*time.Hour || left < 24*time.Hour+59*time.Minute {
+		t.Errorf("kept for %v", left)
+	}
+	foreign := one.arrivals("foreign", noon)
+	if err := one.slow.Set(t.Context(), foreign, "another program's", time.Minute).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := one.Arrivals.Read(t.Context(), "foreign", noon, noon); err == nil || !strings.Contains(err.Error(), foreign+" holds a string where a hash belongs") {
+		t.Errorf("%v", err)
+	}
+	if err := one.slow.HSet(t.Context(), one.arrivals("junk", noon), "x:y", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := one.Arrivals.Read(t.Context(), "junk", noon, noon); err == nil || !strings.Contains(err.Error(), "is no minute") {
+		t.Errorf("%v", err)
+	}
+}

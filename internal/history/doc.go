@@ -17,6 +17,10 @@
 // what does not fit is dropped and counted.
 //
 // Each store is a Store and an Audit:
+// When requests come is counted beside the hot path and written every some seconds
+// (Arrivals), for a day, into Redis whatever the Store is.
+//
+// A Store is one of
 //
 //	redisstore   the daemon's own Redis, for some days
 //	pgstore      PostgreSQL

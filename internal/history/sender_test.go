@@ -78,11 +78,16 @@ func (p *place) setFault(fault func([]history.Record) error) {
 // sender runs one until it is stopped.
 func (p *place) sender(from history.Outbox) (s *history.Sender, stop func()) {
 	s = history.NewSender(from, p, readFacts, slog.New(slog.NewTextHandler(&p.log, nil)))
+	return s, p.running(s.Run)
+}
+
+// running runs a part until it is stopped.
+func (p *place) running(run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := s.Run(ctx); err != nil {
+		if err := run(ctx); err != nil {
 			p.t.Error(err)
 		}
 	}()
@@ -91,7 +96,7 @@ func (p *place) sender(from history.Outbox) (s *history.Sender, stop func()) {
 		<-done
 	})
 	p.t.Cleanup(stop)
-	return s, stop
+	return stop
 }
 
 func readFacts(text string) (s history.Subject, err error) {

@@ -1,0 +1,297 @@
+package history_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/history"
+	"poold/internal/pool"
+)
+
+// counter is an Arrivals of a replica, which runs until it is stopped.
+type counter struct {
+	*history.Arrivals
+	stock *pool.Store
+	stop  func()
+}
+
+// count starts a replica that counts, whose identity 1 is the target's.
+func (p *place) count() *counter {
+	c := new(counter)
+	stock, err := pool.Open(pool.Options{
+		Addresses: "redis://bubble", Dial: p.dial.Dial, Prefix: "history", Log: slog.New(slog.DiscardHandler),
+		OnRequest: func(id captcha.ID, came time.Time) { c.Note(id, came) },
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = stock.Close() })
+	c.stock = stock
+	c.Arrivals, c.stop = p.runCounter(stock.Arrivals)
+	return c
+}
+
+// runCounter runs one over a store until it is stopped.
+func (p *place) runCounter(store history.ArrivalStore) (a *history.Arrivals, stop func()) {
+	a = history.NewArrivals(store, slog.New(slog.NewTextHandler(&p.log, nil)))
+	a.SetTargets(map[captcha.ID]string{identity(1).ID(): "login"})
+	return a, p.running(a.Run)
+}
+
+// ask asks for a token n times, in vain.
+func (c *counter) ask(t *testing.T, i, n int) {
+	t.Helper()
+	for range n {
+		empty := (*pool.EmptyError)(nil)
+		if _, err := c.stock.Tokens.Take(t.Context(), pool.Request{ID: identity(i).ID()}); !errors.As(err, &empty) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// came are the arrivals of the last hours as "second*count", from a moment on.
+func (c *counter) came(t *testing.T, target string, from time.Time) (texts []string) {
+	t.Helper()
+	found, err := c.Read(t.Context(), target, from, time.Now().Add(time.Nanosecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range found {
+		texts = append(texts, fmt.Sprintf("%g*%d", a.At.Sub(from).Seconds(), a.Count))
+	}
+	return texts
+}
+
+// What comes at each of two replicas is counted together, to a tenth of a second, also
+// where one of them starts again within the minute, and across the end of a minute.
+func TestArrivals(t *testing.T) {
+	in(t, func(t *testing.T, p *place) {
+		from := time.Now().Truncate(time.Minute).Add(time.Minute)
+		time.Sleep(time.Until(from))
+		one, two := p.count(), p.count()
+		one.ask(t, 1, 2)
+		one.ask(t, 2, 1) // no target's
+		time.Sleep(100 * time.Millisecond)
+		two.ask(t, 1, 1)
+		time.Sleep(99 * time.Millisecond) // the same tenth
+		one.ask(t, 1, 1)
+		if got := two.came(t, "login", from); got != nil {
+			t.Errorf("before anything was written: %v", got)
+		}
+		time.Sleep(10 * time.Second) // written at 10
+		if got, want := two.came(t, "login", from), []string{"0*2", "0.1*2"}; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+		one.ask(t, 1, 1) // at 10.199
+		one.stop()
+		one = p.count()
+		one.ask(t, 1, 1)
+		time.Sleep(time.Until(from.Add(time.Minute - time.Millisecond)))
+		one.ask(t, 1, 1)
+		time.Sleep(time.Millisecond)
+		one.ask(t, 1, 3)
+		one.stop()
+		want := []string{"0*2", "0.1*2", "10.1*2", "59.9*1", "60*3"}
+		if got := two.came(t, "login", from); !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+		if got := two.came(t, "login", from.Add(100*time.Millisecond)); !slices.Equal(got, []string{"0*2", "10*2", "59.8*1", "59.9*3"}) {
+			t.Errorf("from a tenth on: %v", got)
+		}
+		if found, err := two.Read(t.Context(), "login", from, from.Add(time.Minute)); err != nil || len(found) != 4 {
+			t.Errorf("before the second minute: %v, %v", found, err)
+		}
+		if got := two.came(t, "other", from); got != nil {
+			t.Errorf("of another target: %v", got)
+		}
+		if p.log.Len() > 0 {
+			t.Errorf("logged: %s", &p.log)
+		}
+	})
+}
+
+// Whatever comes in whatever order at some replicas is read as it came.
+func TestArrivalsAreATrace(t *testing.T) {
+	in(t, func(t *testing.T, p *place) {
+		random := rand.New(rand.NewPCG(1, 2))
+		from := time.Now().Truncate(time.Second)
+		replicas := []*counter{p.count(), p.count(), p.count()}
+		counts := map[int64]int{}
+		for range 2000 {
+			time.Sleep(time.Duration(random.ExpFloat64() * float64(300*time.Millisecond)))
+			came := time.Now().Add(-time.Duration(random.IntN(1000)) * time.Millisecond) // as Redis has answered late
+			if came.Before(from) {
+				continue
+			}
+			n := 1 + random.IntN(3)
+			for range n {
+				replicas[random.IntN(3)].Note(identity(1).ID(), came)
+			}
+			counts[came.Sub(from).Milliseconds()/100] += n
+		}
+		for _, c := range replicas {
+			c.stop()
+		}
+		found, err := replicas[0].Read(t.Context(), "login", from, time.Now())
+		if err != nil || len(found) != len(counts) {
+			t.Fatalf("%d steps of %d, %v", len(found), len(counts), err)
+		}
+		for _, a := range found {
+			if step := a.At.Sub(from).Milliseconds() / 100; counts[step] != a.Count {
+				t.Errorf("%d in step %d, want %d", a.Count, step, counts[step])
+			}
+		}
+		if !slices.IsSortedFunc(found, func(a, b history.Arrival) int { return a.At.Compare(b.At) }) {
+			t.Error("they are not in order")
+		}
+	})
+}
+
+// A target keeps what came for it when the file gives it another identity; one that leaves
+// the file keeps what is not written yet.
+func TestArrivalsAfterAReload(t *testing.T) {
+	in(t, func(t *testing.T, p *place) {
+		from := time.Now().Truncate(time.Minute).Add(time.Minute)
+		time.Sleep(time.Until(from))
+		c := p.count()
+		time.Sleep(time.Millisecond) // behind the moments of writing
+		c.ask(t, 1, 1)
+		c.SetTargets(map[captcha.ID]string{identity(2).ID(): "login"})
+		c.ask(t, 1, 1) // nobody's now
+		c.ask(t, 2, 1)
+		c.SetTargets(nil)
+		c.ask(t, 2, 1)
+		time.Sleep(10 * time.Second)
+		if got := c.came(t, "login", from); !slices.Equal(got, []string{"0*2"}) {
+			t.Errorf("%v", got)
+		}
+		c.SetTargets(map[captcha.ID]string{identity(2).ID(): "login"})
+		c.ask(t, 2, 1)
+		time.Sleep(10 * time.Minute)
+		if got := c.came(t, "login", from); !slices.Equal(got, []string{"0*2", "10*1"}) {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// unwritable is a store that does not write, until it does.
+type unwritable struct {
+	history.ArrivalStore
+	err    error
+	writes int
+}
+
+func (u *unwritable) Write(ctx context.Context, minutes []pool.Arrived) error {
+	u.writes++
+	if u.err != nil {
+		return u.err
+	}
+	return u.ArrivalStore.Write(ctx, minutes)
+}
+
+// What cannot be written is kept for some minutes, and said to be lost after that; what
+// came too long ago is not counted, so that no minute is replaced by a part of it.
+func TestArrivalsThatCannotBeWritten(t *testing.T) {
+	in(t, func(t *testing.T, p *place) {
+		from, id := time.Now().Truncate(time.Minute).Add(time.Minute), identity(1).ID()
+		time.Sleep(time.Until(from))
+		store := &unwritable{ArrivalStore: p.stock.Arrivals, err: errors.New("full")}
+		a, stop := p.runCounter(store)
+		c := &counter{Arrivals: a}
+		time.Sleep(time.Millisecond) // behind the moments of writing
+		a.Note(id, time.Now())
+		time.Sleep(4 * time.Minute)
+		a.Note(id, time.Now())
+		store.err = nil
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if got := c.came(t, "login", from); !slices.Equal(got, []string{"0*1", "240*1"}) {
+			t.Errorf("%v", got)
+		}
+		writes := store.writes
+		time.Sleep(time.Minute) // 5:10
+		if synctest.Wait(); store.writes != writes {
+			t.Errorf("with nothing new there were %d writes", store.writes-writes)
+		}
+		a.Note(id, from)                  // of a minute that is not held any more
+		a.Note(id, from.Add(time.Minute)) // of the oldest that is
+		time.Sleep(10 * time.Second)
+		if got := c.came(t, "login", from); !slices.Equal(got, []string{"0*1", "60*1", "240*1"}) {
+			t.Errorf("%v", got)
+		}
+		store.err = errors.New("full again")
+		a.Note(id, time.Now())
+		a.Note(id, time.Now())
+		time.Sleep(6 * time.Minute)
+		store.err = nil
+		a.Note(id, time.Now())
+		stop()
+		if got := c.came(t, "login", from); !slices.Equal(got, []string{"0*1", "60*1", "240*1", "680*1"}) {
+			t.Errorf("%v", got)
+		}
+		var said []string
+		for line := range strings.Lines(p.log.String()) {
+			_, line, _ = strings.Cut(line, "msg=")
+			said = append(said, strings.TrimSpace(line))
+		}
+		if want := []string{
+			`"when requests come cannot be written" err=full`, `"when requests come is written again"`,
+			`"when requests come cannot be written" err="full again"`, `"when requests came could not be written in time, and is lost" requests=2`,
+			`"when requests come is written again"`,
+		}; !slices.Equal(said, want) {
+			t.Errorf("logged %q, want %q", said, want)
+		}
+	})
+}
+
+// kept is a store that has one minute.
+type kept struct {
+	history.ArrivalStore
+	text string
+}
+
+func (k kept) Read(_ context.Context, target string, from, _ time.Time) ([]pool.Arrived, error) {
+	return []pool.Arrived{{Target: target, Minute: from.Truncate(time.Minute), Text: k.text}}, nil
+}
+
+// A text in Redis that is none of ours is told, not guessed at.
+func TestArrivalsThatCannotBeRead(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
+	read := func(text string) (string, error) {
+		found, err := history.NewArrivals(kept{text: text}, slog.New(slog.DiscardHandler)).Read(t.Context(), "login", at, at.Add(time.Minute))
+		return fmt.Sprint(found), err
+	}
+	if got, err := read("0*3 599"); err != nil || got != "[{2026-01-02 03:04:00 +0000 UTC 3} {2026-01-02 03:04:59.9 +0000 UTC 1}]" {
+		t.Errorf("%s, %v", got, err)
+	}
+	for _, text := range []string{"600", "-1", "x", "1*", "1*x", "1*-2", "*2", "1*2*3", "1,2", "99999999999"} {
+		if got, err := read(text); err == nil || !strings.Contains(err.Error(), "login came at 2026-01-02T03:04:00Z") {
+			t.Errorf("%q: %s, %v", text, got, err)
+		}
+	}
+}
+
+// Counting a request allocates nothing, so that it costs a take next to nothing.
+func TestCountingAllocatesNothing(t *testing.T) {
+	a := history.NewArrivals(nil, slog.New(slog.DiscardHandler))
+	id := identity(1).ID()
+	a.SetTargets(map[captcha.ID]string{id: "login"})
+	at := time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
+	// 10,000 of a minute: a step's list grows ten times, which is no allocation for each.
+	if n := testing.AllocsPerRun(10_000, func() {
+		a.Note(id, at)
+		at = at.Add(5 * time.Millisecond)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+

@@ -418,6 +418,7 @@ type daemon struct {
 	list     *fakeList
 	history  *memoryHistory
 	audit    *memoryAudit
+	arrivals *fakeArrivals
 	addr     string
 	client   *http.Client
 	logged   *logBuffer
@@ -485,7 +486,7 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 		provider: purchase.Status{
 			Name: "solver", State: provider.State{Kind: provider.StateOK}, InFlight: 3, Concurrency: 20,
 		},
-		guests: &fakeGuests{}, savings: &fakeSavings{}, solver: &fakeSolver{}, list: &fakeList{}, history: &memoryHistory{}, audit: &memoryAudit{},
+		guests: &fakeGuests{}, savings: &fakeSavings{}, solver: &fakeSolver{}, list: &fakeList{}, history: &memoryHistory{}, audit: &memoryAudit{}, arrivals: &fakeArrivals{},
 		client: &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		logged: &logBuffer{},
@@ -504,7 +505,7 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 	log := slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	d.Server = New(Deps{
 		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: NewMetrics("1.2.3", "abcdef0"), Buyer: d.buyer, Log: log,
-		Solver: d.solver, Guests: d.list, History: d.history, Audit: d.audit, Auditor: d.audit,
+		Solver: d.solver, Guests: d.list, History: d.history, Audit: d.audit, Auditor: d.audit, Arrivals: d.arrivals,
 		Status: status.NewCollector(status.Sources{
 			File: d.config, Stock: d.stock, Refill: d.refill, Purchases: d.buyer, DeadLetters: d.buyer,
 			Guests: d.guests, Savings: d.savings, Log: log,

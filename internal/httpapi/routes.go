@@ -25,6 +25,7 @@ type areas struct {
 	callbacks callbacks
 	letters   letters
 	history   solveHistory
+	demand    demandHistory
 	probes    probes
 }
 
@@ -92,6 +93,7 @@ func (a *areas) table() []route {
 		{methods: reading, path: "/history/solve/:id", scope: targets.ScopeStatus, basic: true, handle: a.history.solve},
 		{methods: reading, path: "/history/usage", scope: targets.ScopeStatus, basic: true, handle: a.history.usage},
 		{methods: reading, path: "/history/key/:name", scope: targets.ScopeAdmin, basic: true, handle: a.history.key},
+		{methods: reading, path: "/history/arrivals/:target", scope: targets.ScopeStatus, basic: true, handle: a.demand.read},
 		// Services that solve know neither our keys nor our name.
 		{methods: []string{http.MethodGet, http.MethodPost}, path: "/callback/:provider/:order/:secret",
 			probe: true, handle: a.callbacks.receive},

@@ -45,21 +45,22 @@ type Buyer interface {
 	Journal
 }
 
-// Deps is what a Server is made of. All fields are required but History, Audit and
-// Auditor.
+// Deps is what a Server is made of. All fields are required but History, Audit, Auditor
+// and Arrivals.
 type Deps struct {
-	Config  Config
-	Stock   Stock
-	Refill  Refill
-	Buyer   Buyer
-	Solver  Solver
-	Guests  GuestList
-	History History     // nil = none is kept
-	Audit   AuditReader // nil = none is kept
-	Auditor Auditor     // nil = none is kept
-	Status  *status.Collector
-	Metrics *Metrics
-	Log     *slog.Logger
+	Config   Config
+	Stock    Stock
+	Refill   Refill
+	Buyer    Buyer
+	Solver   Solver
+	Guests   GuestList
+	History  History     // nil = none is kept
+	Audit    AuditReader // nil = none is kept
+	Auditor  Auditor     // nil = none is kept
+	Arrivals Arrivals    // the same
+	Status   *status.Collector
+	Metrics  *Metrics
+	Log      *slog.Logger
 }
 
 // Server answers HTTP requests: it admits a request, has the handler of its route answer
@@ -93,6 +94,7 @@ func New(d Deps) *Server {
 		callbacks: callbacks{buyer: d.Buyer},
 		letters:   letters{buyer: d.Buyer, status: d.Status, log: d.Log},
 		history:   solveHistory{store: d.History, audit: d.Audit, journal: d.Buyer, status: d.Status},
+		demand:    demandHistory{arrivals: d.Arrivals},
 		probes:    probes{stock: d.Stock, stopping: s.stopping},
 	})
 	return s

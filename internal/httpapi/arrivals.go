@@ -1,0 +1,108 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"poold/internal/history"
+)
+
+// Arrivals knows when requests for the tokens of a target came; *history.Arrivals
+// implements it.
+type Arrivals interface {
+	Read(ctx context.Context, target string, from, to time.Time) ([]history.Arrival, error)
+}
+
+// demandHistory is the route that tells when requests came.
+type demandHistory struct {
+	arrivals Arrivals // nil = nobody counts them
+}
+
+// ArrivalList is the JSON of when requests came.
+type ArrivalList struct {
+	Target   string        `json:"target"`
+	From     string        `json:"from"`
+	To       string        `json:"to"` // it ends before
+	Requests int           `json:"requests"`
+	Arrivals []ArrivalStep `json:"arrivals"`
+}
+
+// ArrivalStep is a tenth of a second in which requests came.
+type ArrivalStep struct {
+	At float64 `json:"at"` // seconds from ArrivalList.From
+	N  int     `json:"n"`
+}
+
+// read is GET /history/arrivals/{target}: when requests came, as JSON or, where the caller
+// asks for text/plain, as a trace for `poold simulate`.
+func (h *demandHistory) read(w http.ResponseWriter, r *http.Request, c *call) error {
+	values, err := readValues(r.URL.RawQuery, "from", "to")
+	if err != nil {
+		return err
+	}
+	from, to, err := readRange(values)
+	if err != nil {
+		return err
+	}
+	if h.arrivals == nil {
+		return errNoHistory()
+	}
+	all := from.IsZero()
+	if from, to, err = keptRange(from, to, time.Now().UTC()); err != nil {
+		return err
+	}
+	found, err := read(r, func(ctx context.Context) ([]history.Arrival, error) {
+		return h.arrivals.Read(ctx, c.target.Name, from, to)
+	})
+	if err != nil {
+		return err
+	}
+	if all && len(found) > 0 {
+		from = found[0].At.Truncate(time.Minute)
+	}
+	list := ArrivalList{Target: c.target.Name, From: stamp(from), To: stamp(to), Arrivals: make([]ArrivalStep, len(found))}
+	for i, a := range found {
+		list.Arrivals[i] = ArrivalStep{At: float64(a.At.Sub(from).Milliseconds()) / 1000, N: a.Count}
+		list.Requests += a.Count
+	}
+	answerWithin(w, writeLimit)
+	w.Header()["Vary"] = varyAccept
+	if !prefers(r.Header["Accept"], "text/plain") {
+		return respondJSON(w, list)
+	}
+	list.writeTrace(w)
+	return nil
+}
+
+// keptRange is what a range means: without `from` all that is kept, without `to` until now.
+func keptRange(from, to, now time.Time) (time.Time, time.Time, error) {
+	oldest := now.Add(-history.ArrivalsKept).Truncate(time.Minute)
+	if to.IsZero() || to.After(now) {
+		to = now
+	}
+	if from.IsZero() {
+		from = oldest
+	}
+	if from.Before(oldest) || !from.Before(to) {
+		return from, to, problem(codeBadRequest, fmt.Sprintf(
+			"from and to must span some time between %s and now: it is kept for %v hours when requests came", stamp(oldest), history.ArrivalsKept.Hours()))
+	}
+	return from, to, nil
+}
+
+// writeTrace writes a line for each request. A client that is gone is not an error.
+func (l *ArrivalList) writeTrace(w http.ResponseWriter) {
+	w.Header()["Content-Type"] = typeText
+	w.Header().Set("Cache-Control", "no-store")
+	text := bufio.NewWriter(w)
+	for _, a := range l.Arrivals {
+		line := decimal(a.At) + "\n"
+		for range a.N {
+			_, _ = text.WriteString(line)
+		}
+	}
+	_ = text.Flush()
+}

@@ -1,0 +1,158 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/history"
+	"poold/internal/pool"
+)
+
+// fakeArrivals knows when requests came, and what it was asked.
+type fakeArrivals struct {
+	list     []history.Arrival
+	err      error
+	target   string // asked last
+	from, to time.Time
+}
+
+func (f *fakeArrivals) Read(_ context.Context, target string, from, to time.Time) (found []history.Arrival, err error) {
+	f.target, f.from, f.to = target, from, to
+	for _, a := range f.list {
+		if !a.At.Before(from) && a.At.Before(to) {
+			found = append(found, a)
+		}
+	}
+	return found, f.err
+}
+
+// What came is told in seconds from the start of what was asked for, as JSON or as a trace;
+// without a start that is the minute of the first request.
+func TestArrivals(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	minute := time.Now().UTC().Add(-3 * time.Hour).Truncate(time.Minute)
+	for _, later := range []time.Duration{10100 * time.Millisecond, time.Hour, time.Hour + 100*time.Millisecond} {
+		d.arrivals.list = append(d.arrivals.list, history.Arrival{At: minute.Add(later), Count: 1})
+	}
+	d.arrivals.list[1].Count = 3
+	at := func(later time.Duration) string { return minute.Add(later).Format("2006-01-02T15:04:05.000Z") }
+	for name, c := range map[string]struct {
+		query, from, to string // to: "" = now
+		want            []ArrivalStep
+		trace           string
+	}{
+		"everything": {"", at(0), "", []ArrivalStep{{10.1, 1}, {3600, 3}, {3600.1, 1}}, "10.1\n3600\n3600\n3600\n3600.1\n"},
+		"from a moment on": {"from=" + at(50*time.Millisecond), at(50 * time.Millisecond), "",
+			[]ArrivalStep{{10.05, 1}, {3599.95, 3}, {3600.05, 1}}, "10.05\n3599.95\n3599.95\n3599.95\n3600.05\n"},
+		"until a moment":      {"to=" + at(time.Hour), at(0), at(time.Hour), []ArrivalStep{{10.1, 1}}, "10.1\n"},
+		"both":                {"from=" + at(time.Minute) + "&to=" + at(time.Hour), at(time.Minute), at(time.Hour), []ArrivalStep{}, ""},
+		"a time not yet over": {"from=" + at(time.Hour) + "&to=" + at(99*time.Hour), at(time.Hour), "", []ArrivalStep{{0, 3}, {0.1, 1}}, "0\n0\n0\n0.1\n"},
+	} {
+		before := time.Now().UTC()
+		a := d.ask(t, "GET", "/history/arrivals/staging-login?"+c.query)
+		got, sum := decoded[ArrivalList](t, a), 0
+		for _, s := range c.want {
+			sum += s.N
+		}
+		if c.to == "" {
+			c.to = stamp(d.arrivals.to)
+			if d.arrivals.to.Before(before) || d.arrivals.to.After(time.Now()) {
+				t.Errorf("%s: asked until %v", name, d.arrivals.to)
+			}
+		}
+		if want := (ArrivalList{Target: "staging-login", From: c.from, To: c.to, Requests: sum, Arrivals: c.want}); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %s\nwant %+v", name, a.body, want)
+		}
+		if a.header.Get("Content-Type") != "application/json" || a.header.Get("Vary") != "Accept" || d.arrivals.target != "staging-login" {
+			t.Errorf("%s: %v, of %s", name, a.header, d.arrivals.target)
+		}
+		a = d.ask(t, "GET", "/history/arrivals/staging-login?"+c.query, "Accept: text/plain")
+		if a.status != 200 || a.body != c.trace || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || a.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: as a trace %d %v %q", name, a.status, a.header, a.body)
+		}
+	}
+	if keys := keysOf(t, ArrivalList{}); !reflect.DeepEqual(keys, []string{"target", "from", "to", "requests", "arrivals"}) {
+		t.Errorf("%q", keys)
+	}
+	d.arrivals.list = nil
+	if got := decoded[ArrivalList](t, d.ask(t, "GET", "/history/arrivals/checkout")); got.Requests != 0 || got.From != stamp(d.arrivals.from) {
+		t.Errorf("without any: %+v, asked from %v", got, d.arrivals.from)
+	}
+}
+
+// A range is limited by what is kept and by now.
+func TestKeptRange(t *testing.T) {
+	now := time.Date(2026, 1, 3, 15, 4, 5, 678, time.UTC)
+	oldest := time.Date(2026, 1, 2, 15, 4, 0, 0, time.UTC)
+	none := time.Time{}
+	for _, c := range []struct{ from, to, wantFrom, wantTo time.Time }{
+		{none, none, oldest, now},
+		{oldest, now.Add(time.Hour), oldest, now},
+		{now.Add(-time.Nanosecond), none, now.Add(-time.Nanosecond), now},
+		{none, oldest.Add(time.Nanosecond), oldest, oldest.Add(time.Nanosecond)},
+		{oldest.Add(-time.Nanosecond), none, none, none},
+		{now, none, none, none},
+		{now.Add(time.Hour), now.Add(2 * time.Hour), none, none},
+		{none, oldest, none, none},
+	} {
+		from, to, err := keptRange(c.from, c.to, now)
+		refused := (*Problem)(nil)
+		switch {
+		case c.wantFrom.IsZero():
+			if !errors.As(err, &refused) || refused.Status != 400 ||
+				refused.Detail != "from and to must span some time between 2026-01-02T15:04:00.000Z and now: it is kept for 24 hours when requests came" {
+				t.Errorf("%v to %v: %v", c.from, c.to, err)
+			}
+		case err != nil || !from.Equal(c.wantFrom) || !to.Equal(c.wantTo):
+			t.Errorf("%v to %v: %v to %v, %v", c.from, c.to, from, to, err)
+		}
+	}
+}
+
+// Each mistake is told with what is wanted; who may not see a target learns nothing.
+func TestArrivalsAreAskedWrongly(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	for query, detail := range map[string]string{
+		"from=yesterday": "such as 2026-01-02T15:04:05Z", "to=": "such as 2026-01-02T15:04:05Z", "limit=5": "other than from, to",
+		"from=2026-01-02&from=2026-01-02": "from was given more than once", "from=2026-01-02&to=2026-01-02": "from must be before to",
+		"from=2020-01-01": "kept for 24 hours", "to=2020-01-01": "kept for 24 hours", "from=9999-01-01": "kept for 24 hours",
+	} {
+		a := d.ask(t, "GET", "/history/arrivals/staging-login?"+query, bearer(keyAll))
+		checkProblem(t, query, a, 400, codeBadRequest, "staging-login")
+		if !strings.Contains(a.body, detail) {
+			t.Errorf("%s: no %q in %s", query, detail, a.body)
+		}
+	}
+	checkProblem(t, "an unknown target", d.ask(t, "GET", "/history/arrivals/nobody", bearer(keyAll)), 404, codeUnknownTarget, "")
+	other, unknown := d.ask(t, "GET", "/history/arrivals/checkout", bearer(keyStaging)), d.ask(t, "GET", "/history/arrivals/nobody", bearer(keyStaging))
+	if other.status != 403 || strings.ReplaceAll(other.body, "checkout", "nobody") != unknown.body {
+		t.Errorf("%d %s, but %s", other.status, other.body, unknown.body)
+	}
+	if d.arrivals.target != "" {
+		t.Errorf("asked for %s", d.arrivals.target)
+	}
+	if a := d.ask(t, "GET", "/history/arrivals/staging-login", bearer(keyStaging)); a.status != 200 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	d.arrivals.err = pool.ErrDown
+	checkProblem(t, "away", d.ask(t, "GET", "/history/arrivals/staging-login", bearer(keyAll)), 503, codeStoreDown, "staging-login")
+}
+
+// With backend: none nobody counts.
+func TestArrivalsThatNobodyCounts(t *testing.T) {
+	for query, status := range map[string]int{"": 404, "from=2020-01-01": 404, "from=x": 400} {
+		r := httptest.NewRequest("GET", (&url.URL{Path: "/history/arrivals/staging-login", RawQuery: query}).String(), nil)
+		r.Header.Set("Authorization", "Bearer "+keyAll)
+		w := httptest.NewRecorder()
+		quietServer(true).Handler().ServeHTTP(w, r)
+		if w.Code != status || strings.Contains(w.Body.String(), `"code":"no_history"`) != (status == 404) {
+			t.Errorf("%q: %d %s", query, w.Code, w.Body)
+		}
+	}
+}

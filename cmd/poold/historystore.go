@@ -32,11 +32,12 @@ func endings(wanted targets.History) int {
 
 // keeper keeps the history and the audit. What is not kept is nil.
 type keeper struct {
-	store   store
-	sender  *history.Sender
-	auditor *history.Auditor
-	runs    []part
-	close   func() // what it opened; nil where the start failed before
+	store    store
+	sender   *history.Sender
+	auditor  *history.Auditor
+	arrivals *history.Arrivals
+	runs     []part
+	close    func() // what it opened; nil where the start failed before
 }
 
 // store is each of the places that the history can be kept in.
@@ -69,7 +70,8 @@ func openHistory(ctx context.Context, wanted targets.History, stock *pool.Store,
 		k.store = redisstore.New(stock.Archive, redisstore.Options{Keep: wanted.Keep, KeepAudit: wanted.Audit})
 	}
 	k.sender = history.NewSender(stock.Endings, k.store, readSubject, log)
-	k.runs = append(k.runs, k.sender.Run)
+	k.arrivals = history.NewArrivals(stock.Arrivals, log)
+	k.runs = append(k.runs, k.sender.Run, k.arrivals.Run)
 	if wanted.Audit > 0 {
 		k.auditor = history.NewAuditor(k.store, log)
 		k.runs = append(k.runs, k.auditor.Run)
@@ -148,6 +150,14 @@ func (k keeper) audit() (httpapi.Auditor, httpapi.AuditReader, status.AuditHealt
 		return nil, nil, nil
 	}
 	return k.auditor, k.store, k.auditor
+}
+
+// recorder is who answers when requests came; nil = nobody counts it.
+func (k keeper) recorder() httpapi.Arrivals {
+	if k.arrivals == nil {
+		return nil
+	}
+	return k.arrivals
 }
 
 // readSubject reads the facts of an order for the history.

@@ -14,9 +14,13 @@ import (
 func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 	d.buyer.SetProviders(d.providers.entries(ctx, set))
 	d.buyer.SetBudget(set.Budget.PerDay)
-	ids := make([]captcha.ID, len(set.Targets))
+	ids, names := make([]captcha.ID, len(set.Targets)), make(map[captcha.ID]string, len(set.Targets))
 	for i := range set.Targets {
 		ids[i] = set.Targets[i].ID
+		names[ids[i]] = set.Targets[i].Name
+	}
+	if d.history.arrivals != nil {
+		d.history.arrivals.SetTargets(names)
 	}
 	// Before a worker looks at them: their figures begin anew.
 	if err := d.store.Guests.Leave(ctx, ids); err != nil {

@@ -118,7 +118,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 			d.solver.Kick(id)
 		},
 		OnEnded: func(order pool.Ref, how string) { d.buyer.Ended(order, how) },
-		Endings: endings(set.History),
+		Endings: endings(set.History), OnRequest: d.onRequest(set.History),
 	})
 	if err != nil {
 		return err // about an address of the file; the embedded one is none
@@ -157,8 +157,17 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	})
 	d.server = httpapi.New(httpapi.Deps{
 		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Solver: d.solver, Guests: d.store.Guests,
-		History: d.history.reader(), Audit: audit, Auditor: auditor, Status: d.status, Metrics: metrics, Log: d.log,
+		History: d.history.reader(), Audit: audit, Auditor: auditor, Arrivals: d.history.recorder(),
+		Status: d.status, Metrics: metrics, Log: d.log,
 	})
 	d.http = d.server.HTTPServer()
 	return nil
+}
+
+// onRequest is who counts the requests for tokens; nil = nobody does.
+func (d *daemon) onRequest(wanted targets.History) func(captcha.ID, time.Time) {
+	if wanted.Backend == targets.HistoryNone {
+		return nil
+	}
+	return func(id captcha.ID, came time.Time) { d.history.arrivals.Note(id, came) }
 }

@@ -23,6 +23,7 @@ const (
 	defaultConcurrency = 64
 	mostConcurrency    = 10000
 	mostWait           = time.Hour
+	mostLength         = 366 * 24 * time.Hour
 	mostPrice          = 1e6 // of 1000 solves, as in pools.yaml
 	// modelLength is how long a demand model runs where nobody says.
 	modelLength = 24 * time.Hour
@@ -31,6 +32,7 @@ const (
 // simulation is what the flags of `poold simulate` say.
 type simulation struct {
 	config, target, trace, demand string
+	recorded                      recording
 	length                        time.Duration
 	lead                          string
 	fail                          float64
@@ -50,10 +52,11 @@ type simulation struct {
 func simulationFlags(flags *flag.FlagSet, c *command) *simulation {
 	s := new(simulation)
 	flags.StringVar(&s.config, "config", c.env("POOLD_CONFIG", "pools.yaml"), "the `file` that --target is in")
-	flags.StringVar(&s.target, "target", "", "the `name` of a target; without it give --depth, and no file is read; its warm windows count with second 0 as Monday, 00:00 UTC")
+	flags.StringVar(&s.target, "target", "", "the `name` of a target; without it give --depth, and no file is read; its warm windows count with second 0 as Monday, 00:00 UTC, with --from-history as they were")
 	flags.StringVar(&s.trace, "trace", "", "`file` with one arrival per line, in seconds from the start")
 	flags.StringVar(&s.demand, "demand", "", "instead of a trace, a `model`: "+policy.DemandHelp)
-	flags.DurationVar(&s.length, "length", modelLength, "how long --demand goes on")
+	s.recorded.addFlags(flags, c)
+	flags.DurationVar(&s.length, "length", modelLength, "how long --demand goes on; what is spent a day is counted over it (default with --trace to its last arrival, with --from-history from --from to --to)")
 	flags.StringVar(&s.lead, "lead", "lognormal:18s,0.45,6s,120s", "lead times, as `model`:MEDIAN,SIGMA,LEAST,MOST")
 	flags.Float64Var(&s.fail, "fail", policy.DefaultSolves().Fail, "share of solves that fail, 0 to 1")
 	flags.IntVar(&s.concurrency, "concurrency", defaultConcurrency, "most orders at once")
@@ -145,22 +148,22 @@ func (s *simulation) base(ctx context.Context, c *command, given map[string]bool
 	if err := solves.ParseLead(s.lead); err != nil {
 		return none, usageError{"--lead: " + err.Error()}
 	}
-	arrivals, err := s.arrivals()
+	asked, err := s.load(ctx)
 	if err != nil {
 		return none, err
 	}
-	if len(arrivals) == 0 {
+	if len(asked.arrivals) == 0 {
 		return none, errors.New("the demand holds no request")
 	}
-	length := 0.0 // of a trace: to its last arrival
-	if s.demand != "" {
-		length = s.length.Seconds()
+	if given["length"] {
+		asked.length = s.length
 	}
 	k := s.params
 	k.Adaptive = s.refill == string(targets.RefillAdaptive)
 	k.Usable = s.lifetime - s.margin
 	return policy.Simulation{
-		Params: k, Solves: solves, Concurrency: s.concurrency, Wait: s.wait, Arrivals: arrivals, Length: length, Warm: s.warm, Seed: s.seed,
+		Params: k, Solves: solves, Concurrency: s.concurrency, Wait: s.wait,
+		Arrivals: asked.arrivals, Length: asked.length.Seconds(), Start: asked.start, Warm: s.warm, Seed: s.seed,
 	}, nil
 }
 
@@ -173,6 +176,9 @@ func (s *simulation) complete(ctx context.Context, c *command, given map[string]
 	// pace, as in the daemon.
 	p := targets.Provider{API: targets.APILegacy, Profile: "generic"}
 	t.Identity.Type = captcha.RecaptchaV2
+	if !given["target"] {
+		s.target = s.recorded.target
+	}
 	switch {
 	case s.target != "":
 		set, err := targets.NewFile(s.config, c.lookup, slog.New(slog.DiscardHandler)).Load(ctx)
@@ -221,7 +227,8 @@ func (s *simulation) check() error {
 		holds bool
 		text  string
 	}{
-		{(s.trace == "") != (s.demand == ""), "needs one of --trace and --demand, and only one"},
+		{s.sources() == 1, "needs one of --trace, --demand and --from-history, and only one"},
+		{s.recorded.target != "" || len(s.recorded.within) == 0, "--from and --to go with --from-history"},
 		{s.refill == string(targets.RefillFixed) || s.refill == string(targets.RefillAdaptive), "--refill is fixed or adaptive"},
 		{s.lifetime >= time.Second && s.lifetime <= 24*time.Hour, "--lifetime is from 1s to 24h"},
 		{s.margin >= 0 && s.margin < s.lifetime, "--margin is from 0s to below the lifetime"},
@@ -234,6 +241,7 @@ func (s *simulation) check() error {
 		{s.concurrency >= 1 && s.concurrency <= mostConcurrency, "--concurrency is from 1 to 10000"},
 		{s.price >= 0 && s.price <= mostPrice, "--price is what 1000 solves cost, a number from 0 to 1000000"},
 		{s.wait >= 0 && s.wait <= mostWait, "--wait is from 0s to 1h"},
+		{s.length > 0 && s.length <= mostLength, "--length is above 0s and up to a year, 8784h"},
 	} {
 		if !rule.holds {
 			return usageError{rule.text}
@@ -242,23 +250,44 @@ func (s *simulation) check() error {
 	return nil
 }
 
-func (s *simulation) arrivals() ([]float64, error) {
-	if s.demand != "" {
+// sources are how many demands the flags name.
+func (s *simulation) sources() (n int) {
+	for _, source := range []string{s.trace, s.demand, s.recorded.target} {
+		if source != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// demand is when requests come.
+type demand struct {
+	arrivals []float64     // seconds from the start
+	start    time.Time     // zero = a Monday, 00:00 UTC
+	length   time.Duration // 0 = to the last arrival
+}
+
+// load is the demand that the flags name.
+func (s *simulation) load(ctx context.Context) (demand, error) {
+	switch {
+	case s.demand != "":
 		arrivals, err := policy.Demand(s.demand, s.length.Seconds(), s.seed)
 		if err != nil {
-			return nil, usageError{"--demand: " + err.Error()}
+			return demand{}, usageError{"--demand: " + err.Error()}
 		}
-		return arrivals, nil
+		return demand{arrivals: arrivals, length: s.length}, nil
+	case s.recorded.target != "":
+		return s.recorded.load(ctx)
 	}
 	file, err := os.Open(s.trace)
 	if err != nil {
-		return nil, fmt.Errorf("reading the trace: %w", err)
+		return demand{}, fmt.Errorf("reading the trace: %w", err)
 	}
 	arrivals, err := policy.ReadTrace(file)
 	if err := errors.Join(err, file.Close()); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.trace, err)
+		return demand{}, fmt.Errorf("%s: %w", s.trace, err)
 	}
-	return arrivals, nil
+	return demand{arrivals: arrivals}, nil
 }
 
 // printResult prints what came of a run, what the wanted hit rate needs, and the

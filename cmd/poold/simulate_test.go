@@ -191,8 +191,15 @@ func TestSimulateCompare(t *testing.T) {
 func TestSimulateUsage(t *testing.T) {
 	for says, args := range map[string][]string{
 		"needs --target":                {"--demand", "poisson:1"},
-		"one of --trace and --demand":   {"--depth", "1"},
-		"--trace and --demand":          {"--depth", "1", "--demand", "poisson:1", "--trace", "x"},
+		"one of --trace, --demand and":  {"--depth", "1"},
+		"and --from-history, and only":  {"--depth", "1", "--demand", "poisson:1", "--trace", "x"},
+		"--demand and --from-history":   {"--target", "", "--depth", "1", "--demand", "poisson:1", "--from-history", "x"},
+		"--from-history, and only one":  {"--target", "", "--depth", "1", "--from-history", "x", "--trace", "x"},
+		"--to go with --from-history":   {"--depth", "1", "--demand", "poisson:1", "--to", "2026-01-02"},
+		"--from and --to go with":       {"--depth", "1", "--trace", "x", "--from", "2026-01-02"},
+		"--length is above 0s":          {"--depth", "1", "--trace", "x", "--length", "0s"},
+		"up to a year, 8784h":           {"--depth", "1", "--demand", "poisson:1", "--length", "8785h"},
+		"--url must be like":            {"--target", "", "--depth", "1", "--from-history", "x", "--url", "x"},
 		"--demand":                      {"--depth", "1", "--demand", "often"},
 		"--lead: lead times are":        {"--depth", "1", "--demand", "poisson:1", "--lead", "18s"},
 		"--fail":                        {"--depth", "1", "--demand", "poisson:1", "--fail", "7"},
@@ -251,7 +258,7 @@ func TestSimulateBeginsAsTheDaemon(t *testing.T) {
 				s.config, s.target = filepath.Join(t.TempDir(), "pools.yaml"), "login"
 				writeFile(t, s.config, strings.Replace(simulatedFile, "{name: s, api: simulated}", c.providers, 1))
 			}
-			if err := s.complete(t.Context(), &command{lookup: none}, map[string]bool{"depth": true}); err != nil {
+			if err := s.complete(t.Context(), &command{lookup: none}, map[string]bool{"depth": true, "target": true}); err != nil {
 				t.Fatal(err)
 			}
 			if k := s.params; k.FirstPoll != c.first || k.PollInterval != c.interval {

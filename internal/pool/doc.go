@@ -17,7 +17,6 @@
 //	           saved (savings.go)
 //	Endings    the ends of orders, until whoever keeps the history has them (endings.go)
 //	Archive    the history that is kept in Redis itself (archive.go), with the audit (audit.go)
-//	Archive    the history that is kept in Redis itself (archive.go)
 //	Arrivals   when requests came, for a day (arrivals.go)
 //
 // Beside them are the news between replicas (news.go), the health of Redis (health.go,

@@ -18,8 +18,8 @@ const DemandHelp = "poisson:RATE (or steady:RATE), diurnal:RATE, office:RATE, on
 
 const (
 	daySeconds = 86400.0
-	// mostArrivals bounds what a model or a trace may hold.
-	mostArrivals = 20_000_000
+	// MostArrivals bounds what a model or a trace may hold.
+	MostArrivals = 20_000_000
 	mostRate     = 1000.0
 	longestDay   = 366 * daySeconds
 
@@ -59,8 +59,8 @@ func Demand(model string, length float64, seed uint64) ([]float64, error) {
 		return nil, fmt.Errorf("%w: %q needs a number above 0 and up to %g after the colon", ErrDemand, model, most)
 	case !(length > 0 && length <= longestDay):
 		return nil, fmt.Errorf("%w: a length of %g s is not above 0 and up to a year", ErrDemand, length)
-	case rate*length > mostArrivals:
-		return nil, fmt.Errorf("%w: more than %d requests", ErrDemand, mostArrivals)
+	case rate*length > MostArrivals:
+		return nil, fmt.Errorf("%w: more than %d requests", ErrDemand, MostArrivals)
 	}
 	d := &drawing{length: length, random: rand.New(rand.NewPCG(seed, uint64(len(name))))} //nolint:gosec // G404: a model, and repeatable
 	draw(d, number)
@@ -213,8 +213,8 @@ func ReadTrace(r io.Reader) ([]float64, error) {
 			return nil, fmt.Errorf("%w: line %d is no number of seconds from 0 to a year", ErrDemand, n)
 		case len(arrivals) > 0 && t < arrivals[len(arrivals)-1]:
 			return nil, fmt.Errorf("%w: line %d lies before the one above it", ErrDemand, n)
-		case len(arrivals) == mostArrivals:
-			return nil, fmt.Errorf("%w: more than %d requests", ErrDemand, mostArrivals)
+		case len(arrivals) == MostArrivals:
+			return nil, fmt.Errorf("%w: more than %d requests", ErrDemand, MostArrivals)
 		}
 		arrivals = append(arrivals, t)
 	}

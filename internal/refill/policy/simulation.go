@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -69,7 +70,8 @@ type Simulation struct {
 	Wait        time.Duration // that a request waits for a token; 0 = it is lost at once
 	Arrivals    []float64     // seconds from the start, ascending
 	Length      float64       // seconds that the demand goes on; at least to the last arrival
-	Warm        []Warm        // windows; the start is a Monday, 00:00 UTC
+	Start       time.Time     // when second 0 is for the windows; zero = a Monday, 00:00 UTC
+	Warm        []Warm        // windows
 	Seed        uint64
 	// Progress, if set, is called now and then with the share that is done.
 	Progress func(done float64)
@@ -126,7 +128,7 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 	}
 	r := newReplay(NewState(s.Params), s.Concurrency, begin)
 	r.patience = s.Wait.Seconds()
-	r.windows = &calendar{windows: s.Warm}
+	r.windows = &calendar{windows: s.windows()}
 	random := rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // G404: a model, and repeatable
 	r.solve = func(at float64) (float64, bool) { return s.Solves.Draw(random, inSeconds(at)) }
 	length := max(s.Length, last, afterLast)
@@ -166,6 +168,21 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 		result.BoughtEach = float64(r.result.Bought) / float64(result.Served)
 	}
 	return result, nil
+}
+
+// windows are those of the simulation in simulated time, which begins at epoch.
+func (s *Simulation) windows() []Warm {
+	if s.Start.IsZero() {
+		return s.Warm
+	}
+	later, moved := s.Start.Sub(epoch), slices.Clone(s.Warm)
+	for i, w := range s.Warm {
+		moved[i].Next = func(at time.Time) (from, until time.Time) {
+			from, until = w.Next(at.Add(later))
+			return from.Add(-later), until.Add(-later)
+		}
+	}
+	return moved
 }
 
 // Draw draws a solve that was placed so long after the start.

@@ -80,7 +80,7 @@ func (s Simulation) Need(ctx context.Context, r Result) (*Need, error) {
 	reaches := func(price float64) (bool, error) {
 		one := s
 		one.Params.MaxWaste = price
-		is, err := one.Run(ctx)
+		is, err := one.runFor(ctx, int(s.Params.HitRate*float64(len(s.Arrivals))))
 		return is.HitRate >= s.Params.HitRate, err
 	}
 	low, high := s.Params.MaxWaste, float64(MostMaxWaste)

@@ -32,7 +32,7 @@ func (s Simulation) NearestFixed(ctx context.Context, than Result) (depth int, n
 	wanted := min(than.Hits, nearest.Hits)
 	for tooFew := -1; depth-tooFew > 1; {
 		middle := (tooFew + depth) / 2
-		r, err := s.Fixed(middle).Run(ctx)
+		r, err := s.Fixed(middle).runFor(ctx, wanted)
 		if err != nil {
 			return 0, Result{}, err
 		}

@@ -118,7 +118,11 @@ var epoch = time.Date(2001, time.September, 10, 0, 0, 0, 0, time.UTC)
 // BoughtEach alone: a fixed depth buys at night too. BoughtADay is counted over the Length,
 // and what lands later is left out. The same Simulation gives the same Result. It ends
 // early with the error of ctx.
-func (s Simulation) Run(ctx context.Context) (Result, error) {
+func (s Simulation) Run(ctx context.Context) (Result, error) { return s.runFor(ctx, 0) }
+
+// runFor is Run that also ends once it is clear that there will not be so many hits, and
+// then tells nothing but fewer hits.
+func (s Simulation) runFor(ctx context.Context, hits int) (Result, error) {
 	if len(s.Arrivals) == 0 {
 		return Result{}, nil
 	}
@@ -155,6 +159,9 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 			return Result{}, err
 		}
 		r.request(at, s.Wait > 0)
+		if r.result.Requests-r.result.Hits > len(s.Arrivals)-hits {
+			return Result{Hits: r.result.Hits}, nil
+		}
 	}
 	if err := until(last + afterLast); err != nil {
 		return Result{}, err

@@ -294,4 +294,3 @@ func TestCountingAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
-

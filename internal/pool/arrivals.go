@@ -13,7 +13,7 @@ const (
 	// came in the last 24 h is there.
 	arrivalsKept = 25 * time.Hour
 	// arrivalsBatch is how many minutes are written in one exchange.
-	arrivalsBatch = 500
+	arrivalsBatch = 200
 )
 
 // Arrivals are when requests came, by the name of a target, so that they outlive its

@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -147,7 +146,7 @@ func (c *customer) simulated(t *testing.T, file string) outcome {
 	writeFile(t, trace, lines.String())
 	o := crowdProvider
 	// Lifetime, margin, depth and idle_after are the file's.
-	text, err := exec.Command(binary, "simulate", "--config", file, "--target", c.target, "--trace", trace, "--json",
+	text, err := poold(t, "simulate", "--config", file, "--target", c.target, "--trace", trace, "--json",
 		"--lead", fmt.Sprintf("lognormal:%v,%v,%v,%v", o.Median, o.Sigma, o.Min, o.Max), "--fail", fmt.Sprint(o.FailShare),
 		"--concurrency", strconv.Itoa(crowdSlots), "--seed", strconv.FormatUint(c.seed, 10)).Output()
 	if err != nil {

@@ -45,6 +45,7 @@ func startFaulty(t *testing.T, concurrency, depth int) (service string, replica 
 // Four replicas start at once on an empty Redis and together keep one depth,
 // within the provider's concurrency.
 func TestReplicasKeepOneDepth(t *testing.T) {
+	t.Parallel()
 	const concurrency, depth = 7, 25
 	service, replica := startFaulty(t, concurrency, depth)
 	replicas := make([]*process, 4)

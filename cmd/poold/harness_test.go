@@ -29,9 +29,18 @@ import (
 // variable holds its options as JSON.
 const providerRole = "POOLD_TEST_PROVIDER"
 
-// binary is the built poold, with the race detector, and with the points at
-// which it can be made to crash (crashAt).
-var binary string
+// binary is where poold is built, with the race detector, and with the points at
+// which it can be made to crash (crashAt). The first test that needs it has it built.
+var binary = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(builds, "poold")
+	if output, err := exec.Command("go", "build", "-race", "-tags=crashpoints", "-buildvcs=false", "-ldflags=-s -w", "-o", path, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building poold: %w\n%s", err, output)
+	}
+	return path, nil
+})
+
+// builds is a folder for what is built, until all tests have ended.
+var builds string
 
 func TestMain(m *testing.M) {
 	if options := os.Getenv(providerRole); options != "" {
@@ -43,22 +52,27 @@ func TestMain(m *testing.M) {
 	if most := flag.Lookup("test.parallel"); most.Value.String() == most.DefValue {
 		_ = flag.Set(most.Name, strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 	}
-	os.Exit(buildAndRun(m))
+	os.Exit(runIn(m))
 }
 
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "poold-test-")
-	if err != nil {
+func runIn(m *testing.M) int {
+	var err error
+	if builds, err = os.MkdirTemp("", "poold-test-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	binary = filepath.Join(dir, "poold")
-	if output, err := exec.Command("go", "build", "-race", "-tags=crashpoints", "-buildvcs=false", "-o", binary, ".").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building poold: %v\n%s", err, output)
-		return 1
-	}
+	defer func() { _ = os.RemoveAll(builds) }()
 	return m.Run()
+}
+
+// poold is a command of the built poold.
+func poold(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exec.Command(path, args...)
 }
 
 // playProvider serves the simulated provider, prints its address and ends with
@@ -144,7 +158,7 @@ func startPoold(t testing.TB, config, key string, env ...string) *process {
 	p := &process{t: t, key: key, config: config, ended: make(chan error, 1)}
 	address := redistest.FreeAddress(t)
 	p.url = "http://" + address
-	p.command = exec.Command(binary, "serve", "--config", config, "--listen", address, "--log-level", "debug")
+	p.command = poold(t, "serve", "--config", config, "--listen", address, "--log-level", "debug")
 	p.command.Env = append([]string{"PATH=" + os.Getenv("PATH"), "GORACE=halt_on_error=1"}, env...)
 	p.command.Stdout, p.command.Stderr = &p.output, &p.output
 	if err := p.command.Start(); err != nil {

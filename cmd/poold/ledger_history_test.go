@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"regexp"
 	"strings"
 	"sync"
@@ -58,7 +57,7 @@ func (p *process) records(status string) (all []endedOrder) {
 // initHistory runs the command that prepares the store.
 func (w *world) initHistory(t *testing.T, env []string) {
 	t.Helper()
-	command := exec.Command(binary, "history", "init", "--config", w.config)
+	command := poold(t, "history", "init", "--config", w.config)
 	command.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
 	if out, err := command.CombinedOutput(); err != nil || !regexp.MustCompile(`ready|nothing is to be prepared`).Match(out) {
 		t.Fatalf("%v: %s", err, out)

@@ -75,17 +75,14 @@ func testConnectionsBreak(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	thief, through := postgrestest.Through(t, address)
 	killer, _ := opened(t, address, patient, 0)
-	records := made(2000)
-	var writers, killers sync.WaitGroup
-	stop := make(chan struct{})
+	records := made(1000)
+	var writers sync.WaitGroup
+	enough := make(chan struct{})
 	killed := 0
-	killers.Go(func() {
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			case <-time.After(time.Duration(i%7) * 10 * time.Millisecond):
-			}
+	writers.Go(func() {
+		defer close(enough)
+		for i := 0; (killed < 30 || thief.Stolen() < 3) && !t.Failed(); i++ {
+			time.Sleep(time.Duration(i%7) * 10 * time.Millisecond)
 			if i%5 == 0 {
 				thief.Steal("commit\x00")
 			}
@@ -109,7 +106,12 @@ func testConnectionsBreak(t *testing.T, server *postgrestest.Server) {
 			slices.Reverse(mine)
 		}
 		writers.Go(func() {
-			for range 2 {
+			for over := false; !over; { // once more after the last that was ended
+				select {
+				case <-enough:
+					over = true
+				default:
+				}
 				for batch := range slices.Chunk(mine, history.MostBatch) {
 					again(t, s, batch)
 				}
@@ -117,11 +119,6 @@ func testConnectionsBreak(t *testing.T, server *postgrestest.Server) {
 		})
 	}
 	writers.Wait()
-	close(stop)
-	killers.Wait()
-	if killed < 10 || thief.Stolen() == 0 {
-		t.Errorf("%d connections were ended, and %d answers lost", killed, thief.Stolen())
-	}
 	t.Logf("%d connections were ended, and %d answers lost", killed, thief.Stolen())
 	exact(t, killer, records)
 }

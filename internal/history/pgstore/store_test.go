@@ -47,7 +47,7 @@ func opened(t testing.TB, address string, limit, keep time.Duration) (*Store, *l
 	}
 	t.Cleanup(db.Close)
 	_ = db.Migrate(t.Context())
-	return New(db, Options{Log: log, Keep: keep, KeepAudit: keep, Clean: 20 * time.Millisecond}), l
+	return New(db, Options{Log: log, Keep: keep, KeepAudit: keep, Clean: 100 * time.Millisecond}), l
 }
 
 // run runs a store until the test ends.

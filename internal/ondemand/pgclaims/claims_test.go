@@ -55,7 +55,7 @@ func running(t *testing.T, address string, limit time.Duration, times pool.Claim
 		t.Fatal(err)
 	}
 	_ = db.Migrate(t.Context())
-	r.Claims = New(db, Options{Log: log, Times: times, Clean: 20 * time.Millisecond, Wake: func(key captcha.ID) { r.woken.Store(key, true) }})
+	r.Claims = New(db, Options{Log: log, Times: times, Clean: 100 * time.Millisecond, Wake: func(key captcha.ID) { r.woken.Store(key, true) }})
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -73,14 +73,15 @@ func running(t *testing.T, address string, limit time.Duration, times pool.Claim
 
 // PostgreSQL keeps claims as the suite wants it.
 func testClaims(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
 	claimtest.Test(t, func(t *testing.T, times pool.ClaimTimes) claimtest.Backend {
-		address := server.Database(t)
 		replicas := make([]*replica, 3)
 		var b claimtest.Backend
 		for i := range replicas {
 			replicas[i] = running(t, address, patient, times)
 			b.Replicas = append(b.Replicas, replicas[i])
 		}
+		empty(t, replicas[0])
 		b.Woken = func(i int, key captcha.ID) bool {
 			_, ok := replicas[i].woken.Load(key)
 			return ok
@@ -94,6 +95,17 @@ func testClaims(t *testing.T, server *postgrestest.Server) {
 		}
 		return b
 	})
+}
+
+// empty deletes all.
+func empty(t *testing.T, r *replica) {
+	t.Helper()
+	if err := r.db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {
+		_, err := tx.Exec(ctx, "truncate captcha_cache, captcha_savings")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // One server serves all tests that need one.

@@ -181,12 +181,12 @@ func testFourConnections(t *testing.T, server *postgrestest.Server) {
 				if got.State == pool.ClaimShared {
 					return
 				}
-				time.Sleep(100 * time.Millisecond)
+				time.Sleep(500 * time.Millisecond)
 			}
 		})
 	}
 	most := 0
-	for began := time.Now(); time.Since(began) < 2*time.Second; {
+	for began := time.Now(); time.Since(began) < time.Second; {
 		most = max(most, server.Connections(t, address))
 	}
 	if most < 2 || most > 4 {

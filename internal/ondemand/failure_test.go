@@ -223,17 +223,18 @@ func TestAFailureThatNobodyLacks(t *testing.T) {
 // However callers, failures and replicas fall: each call has one order, and each failure
 // ends the wait of one.
 func TestAnOrderForEachCallWhateverFails(t *testing.T) {
+	const calls = 100
 	play(t, 3, func(t *testing.T, w *scenario) {
 		w.service.with(func() { w.service.share, w.service.spread = 0.4, 3*time.Second })
 		var a answers
-		for range 200 {
+		for range calls {
 			a.call(t.Context(), w.replicas[rand.IntN(3)], 1, request("x"))
 			time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
 		}
 		a.calls.Wait()
 		dead := w.service.dead()
-		if w.service.sold() != 200 || failed[*SolveError](&a) != dead || len(a.errs) != dead || len(a.tokens) != 200-dead {
-			t.Errorf("%d bought for 200 calls; %d tasks failed, %d callers were told, %d served", w.service.sold(), dead, len(a.errs), len(a.tokens))
+		if w.service.sold() != calls || failed[*SolveError](&a) != dead || len(a.errs) != dead || len(a.tokens) != calls-dead {
+			t.Errorf("%d bought for %d calls; %d tasks failed, %d callers were told, %d served", w.service.sold(), calls, dead, len(a.errs), len(a.tokens))
 		}
 	})
 }

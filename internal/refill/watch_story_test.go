@@ -17,11 +17,11 @@ import (
 // which those that another replica watches rest for good.
 const quietRound = 3*(backstop+backstopSpread) + gather
 
-// watching are three replicas with full pools of long lives, which nobody asks.
-func watching(t *testing.T, story func(t *testing.T, w *scenario, list []targets.Target)) {
+// watching are three replicas with full pools of long lives, as many, which nobody asks.
+func watching(t *testing.T, many int, story func(t *testing.T, w *scenario, list []targets.Target)) {
 	t.Helper()
 	play(t, 100, func(t *testing.T, w *scenario) {
-		list := lasting(40, 1, 20*time.Hour)
+		list := lasting(many, 1, 20*time.Hour)
 		w.apply(list...)
 		w.start(list...)
 		w.start(list...)
@@ -54,7 +54,7 @@ func lookedAt(x targets.Target, before, after []map[captcha.ID]int) (by []int) {
 
 // Each target is looked at by one replica alone, and all of them have some.
 func TestOneReplicaWatches(t *testing.T) {
-	watching(t, func(t *testing.T, w *scenario, list []targets.Target) {
+	watching(t, 40, func(t *testing.T, w *scenario, list []targets.Target) {
 		before := w.counts(list)
 		w.after(quietRound)
 		after := w.counts(list)
@@ -105,7 +105,7 @@ func TestWatchersAreReplaced(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			watching(t, func(t *testing.T, w *scenario, list []targets.Target) {
+			watching(t, 20, func(t *testing.T, w *scenario, list []targets.Target) {
 				gone := w.all[1]
 				before := w.counts(list)
 				watched := map[captcha.ID]bool{}

@@ -318,7 +318,6 @@ func TestLostSubmitAnswers(t *testing.T) {
 // are never more tasks than its concurrency allows, nor orders beyond the depth
 // or a budget.
 func TestEightReplicasStartAtOnce(t *testing.T) {
-	t.Parallel()
 	const concurrency, depth, budget = 7, 25, 32
 	for _, server := range []string{"single", "cluster"} {
 		t.Run(server, func(t *testing.T) {

@@ -37,6 +37,7 @@ type keeper struct {
 	auditor  *history.Auditor
 	arrivals *history.Arrivals
 	runs     []part
+	notes    []part // write once more when they end: they end before what they need for it
 	close    func() // what it opened; nil where the start failed before
 }
 
@@ -71,10 +72,10 @@ func openHistory(ctx context.Context, wanted targets.History, stock *pool.Store,
 	}
 	k.sender = history.NewSender(stock.Endings, k.store, readSubject, log)
 	k.arrivals = history.NewArrivals(stock.Arrivals, log)
-	k.runs = append(k.runs, k.sender.Run, k.arrivals.Run)
+	k.runs, k.notes = append(k.runs, k.sender.Run), append(k.notes, k.arrivals.Run)
 	if wanted.Audit > 0 {
 		k.auditor = history.NewAuditor(k.store, log)
-		k.runs = append(k.runs, k.auditor.Run)
+		k.notes = append(k.notes, k.auditor.Run)
 	}
 	return k, nil
 }

@@ -29,6 +29,7 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 
 	d.configure(ctx)
 	support := d.startSupport(lasting, failed)
+	noting := start(lasting, failed, d.history.notes...)
 	buying := d.startBuying(lasting, failed, hangups)
 	serving := d.startServing(lasting, failed)
 	d.log.Info("serving", "address", d.listener.Addr().String(), "targets", len(d.file.Current().Targets))
@@ -42,6 +43,7 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	}
 	err := d.drain(lasting)
 	err = errors.Join(err, serving.wait())
+	err = errors.Join(err, noting.stop()) // nobody asks for tokens any more
 	err = errors.Join(err, buying.wait())
 	err = errors.Join(err, support.stop())
 	err = errors.Join(err, d.disconnect())

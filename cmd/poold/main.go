@@ -52,8 +52,8 @@ usage: poold [serve] [flags]            run the daemon in the foreground
        poold solve --type TYPE [flags]  solve one CAPTCHA now, through a running daemon
        poold status [--json]            show a running daemon's status
        poold dead-letters list|replay   callbacks that a running daemon could not store
-       poold history VIEW [flags]       how orders ended (site, day, tasks, solve), and which
-                                        are under way (active)
+       poold history VIEW [flags]       how orders ended (site, day, tasks, solve), which are
+                                        under way (active), who took what (key), what was spent (usage)
        poold simulate [flags]           replay demand against a refill policy
        poold healthcheck                ask a running daemon whether it is ready
        poold schema                     print the JSON Schema of pools.yaml

@@ -8,19 +8,14 @@
 // is under way where the store has a place for that, for programs that read it by
 // themselves.
 //
-// An Auditor writes who took which token. It is fed from memory, beside what it is about,
-// so that a crash loses what was noted in the last half second, and an audit that cannot be
-// written what does not fit; that is counted.
-//
 // Who took what is the audit: an Auditor has a queue in memory, so that no caller waits, and
 // writes it to an Audit in batches. What a process that is killed had queued is lost, and
 // what does not fit is dropped and counted.
 //
-// Each store is a Store and an Audit:
 // When requests come is counted beside the hot path and written every some seconds
 // (Arrivals), for a day, into Redis whatever the Store is.
 //
-// A Store is one of
+// Each store is a Store and an Audit:
 //
 //	redisstore   the daemon's own Redis, for some days
 //	pgstore      PostgreSQL

@@ -1,0 +1,222 @@
+package history_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/history"
+	"poold/internal/history/dynamostore"
+	"poold/internal/history/pgstore"
+	"poold/internal/history/redisstore"
+	"poold/internal/pool"
+	"poold/internal/postgres"
+)
+
+// patience is how long a busy machine may take for anything.
+const patience = 2 * time.Minute
+
+// sendingEnv makes TestSendersAreKilled one of its processes.
+const sendingEnv = "POOLD_TEST_SENDER"
+
+// sending is what a process is told.
+type sending struct {
+	Redis, Store string // addresses
+	Identities   int    // so many may have ended orders
+	Dies         string // where it kills itself: a point below; "" = nowhere
+	Pass         int    // at which pass of the point
+}
+
+// The points at which a process dies.
+const (
+	whileSending = "sending"  // a part of what a Write sends has left
+	halfWritten  = "answered" // the store has answered a part of a Write, and the answer is lost
+	notForgotten = "written"  // the store has the batch, and Redis has it still
+)
+
+// dying is a process that dies. It stands between its sender, the outbox and the store.
+type dying struct {
+	sending
+	from    *pool.Endings
+	to      history.Store
+	held    []pool.EndedOrder
+	start   chan struct{} // closed once all processes hold some
+	writing atomic.Bool   // a Write runs
+	asked   atomic.Bool   // the store was sent something, and has not answered yet
+	passed  atomic.Int64
+}
+
+// pass is kill -9 where it is the point and the pass.
+func (d *dying) pass(point string) {
+	if point == d.Dies && d.passed.Add(1) == int64(d.Pass) {
+		fmt.Println("dies")
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+}
+
+// Kept is an Outbox's. The first lines are held until all processes hold some. One that
+// dies sends these until it does, whoever has sent them meanwhile.
+func (d *dying) Kept(ctx context.Context, ids []captcha.ID, most int) ([]pool.EndedOrder, error) {
+	if d.Dies != "" && d.held != nil {
+		return d.held, nil
+	}
+	kept, err := d.from.Kept(ctx, ids, most)
+	if err == nil && d.held == nil {
+		d.held = kept
+		fmt.Println("holds", len(kept))
+		<-d.start
+	}
+	return kept, err
+}
+
+// Forget is an Outbox's.
+func (d *dying) Forget(ctx context.Context, orders []pool.EndedOrder) error {
+	d.pass(notForgotten)
+	return d.from.Forget(ctx, orders)
+}
+
+// Sweep is an Outbox's.
+func (d *dying) Sweep(ctx context.Context) ([]captcha.ID, error) { return d.from.Sweep(ctx) }
+
+// Write is a Writer's.
+func (d *dying) Write(ctx context.Context, batch []history.Record) error {
+	d.writing.Store(true)
+	defer d.writing.Store(false)
+	return d.to.Write(ctx, batch)
+}
+
+// wire stands before a store and returns the address that leads through it.
+func (d *dying) wire(t *testing.T, address string) string {
+	t.Helper()
+	to, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	server := to.Host
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			store, err := net.Dial("tcp", server)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			go d.carry(store, client, "", whileSending)
+			go d.carry(client, store, halfWritten, "")
+		}
+	}()
+	to.Host = listener.Addr().String()
+	return to.String()
+}
+
+// carry carries one direction. While a Write runs it passes one point before each answer,
+// or another after each part of a request.
+func (d *dying) carry(to, from net.Conn, before, after string) {
+	defer func() { _, _ = to.Close(), from.Close() }()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil {
+			return
+		}
+		writing := d.writing.Load()
+		if before != "" && d.asked.Swap(false) && writing {
+			d.pass(before)
+		}
+		if after != "" {
+			d.asked.Store(true)
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return
+		}
+		if after != "" && writing {
+			d.pass(after)
+		}
+	}
+}
+
+// send is the life of a process: it sends what ended until its input ends, or until it
+// dies.
+func send(t *testing.T, text string) {
+	d := &dying{start: make(chan struct{})}
+	if err := json.Unmarshal([]byte(text), &d.sending); err != nil {
+		t.Fatal(err)
+	}
+	d.from, d.to = stockAt(t, d.Redis).Endings, storeAt(t, d.wire(t, d.Store))
+	if _, err := d.to.Day(t.Context(), time.Now()); err != nil { // connects
+		t.Fatal(err)
+	}
+	s := history.NewSender(d, d, readFacts, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	for i := range d.Identities {
+		s.Ended(subject(i).Identity.ID())
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		close(d.start)
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		stop()
+	}()
+	if err := s.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	fmt.Println("sent", s.Health().Sent)
+}
+
+// stockAt opens the Redis of an address.
+func stockAt(t *testing.T, address string) *pool.Store {
+	t.Helper()
+	stock, err := pool.Open(pool.Options{Addresses: address, Prefix: "killed", Endings: 1000, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = stock.Close() })
+	return stock
+}
+
+// storeAt opens the store of an address.
+func storeAt(t *testing.T, address string) history.Store {
+	t.Helper()
+	scheme, _, _ := strings.Cut(address, ":")
+	switch log := slog.New(slog.DiscardHandler); scheme {
+	case "redis":
+		return redisstore.New(stockAt(t, address).Archive, redisstore.Options{})
+	case "postgres":
+		db, err := postgres.Open(address, postgres.Options{Log: log, Limit: patience})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(db.Close)
+		if err := db.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return pgstore.New(db, pgstore.Options{Log: log})
+	default:
+		table, err := dynamostore.Open(t.Context(), dynamostore.Options{Endpoint: address})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(table.Close)
+		return table
+	}
+}

@@ -16,9 +16,9 @@ import (
 	"poold/internal/provider/simulated"
 )
 
-// BenchmarkHandOut is one request after the other for a token that is waiting: a
-// target's, and a guest's through /solve.
-func BenchmarkHandOut(b *testing.B) {
+// unraced builds a poold as it is shipped, and makes it the binary of a benchmark.
+func unraced(b *testing.B) {
+	b.Helper()
 	fast := filepath.Join(b.TempDir(), "poold")
 	if output, err := exec.Command("go", "build", "-buildvcs=false", "-o", fast, ".").CombinedOutput(); err != nil {
 		b.Fatalf("building poold: %v\n%s", err, output)
@@ -26,6 +26,12 @@ func BenchmarkHandOut(b *testing.B) {
 	raced := binary
 	binary = func() (string, error) { return fast, nil }
 	b.Cleanup(func() { binary = raced })
+}
+
+// BenchmarkHandOut is one request after the other for a token that is waiting: a
+// target's, and a guest's through /solve.
+func BenchmarkHandOut(b *testing.B) {
+	unraced(b)
 	address := redistest.Server(b)
 	w := newWorld(b, simulated.Options{}, terms{top: buying, redis: "redis://" + address})
 	p := w.start(b)

@@ -55,7 +55,7 @@ func (p *process) records(status string) (all []endedOrder) {
 }
 
 // initHistory runs the command that prepares the store.
-func (w *world) initHistory(t *testing.T, env []string) {
+func (w *world) initHistory(t testing.TB, env []string) {
 	t.Helper()
 	command := poold(t, "history", "init", "--config", w.config)
 	command.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"poold/internal/history/dynamotest"
+)
+
+// storeFaults are what can be wrong with the store of a history.
+var storeFaults = []struct {
+	name string
+	fate dynamotest.Fate // of each call
+}{
+	{"dead", dynamotest.Fate{Before: true}},
+	{"slow", dynamotest.Fate{Delay: 3 * time.Second}},
+	{"throttling", dynamotest.Fate{Answer: "ThrottlingException"}},
+}
+
+// shakyStore is a DynamoDB behind a proxy that has a fate for each call.
+type shakyStore struct {
+	emulator *dynamotest.Server
+	proxy    *dynamotest.Proxy
+	fate     atomic.Pointer[dynamotest.Fate] // nil = all is well
+	calls    atomic.Int64                    // that met the fate
+}
+
+func newShakyStore(t testing.TB) *shakyStore {
+	t.Helper()
+	s := &shakyStore{emulator: dynamotest.Start(t)}
+	s.proxy = dynamotest.Through(t, s.emulator, func(string, []byte) dynamotest.Fate {
+		if fate := s.fate.Load(); fate != nil {
+			s.calls.Add(1)
+			return *fate
+		}
+		return dynamotest.Fate{}
+	})
+	return s
+}
+
+// suffer lets each call have a fate from now on; nil heals the store.
+func (s *shakyStore) suffer(fate *dynamotest.Fate) {
+	s.calls.Store(0)
+	s.fate.Store(fate)
+}
+
+// side is a daemon with a Redis and a provider of its own, and its hand-outs.
+type side struct {
+	w *world
+	p *process
+
+	mu   sync.Mutex
+	took []time.Duration
+}
+
+// newSide starts one that keeps its history in a table.
+func newSide(t testing.TB, table, endpoint string) *side {
+	t.Helper()
+	o := quick()
+	o.FailShare = 0.1
+	w := newWorld(t, o, terms{
+		depth: 60, pace: "first_poll: 600ms, poll_interval: 300ms", provider: ", concurrency: 200",
+		top: fmt.Sprintf("\nhistory: {backend: dynamodb, table: %s, endpoint: %q}", table, endpoint),
+	})
+	credentials := []string{"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=" + dynamotest.Secret}
+	w.initHistory(t, credentials)
+	return &side{w: w, p: w.start(t, credentials...)}
+}
+
+// historyStatus is what a daemon says of its history.
+type historyStatus struct {
+	OK         bool
+	Unrecorded int
+}
+
+func (p *process) historyStatus() historyStatus {
+	p.t.Helper()
+	var document struct{ History historyStatus }
+	getJSON(p.t, p.url+"/status.json", p.key, &document)
+	return document.History
+}
+
+// arrived waits until each order that ended is in the history or is counted as not
+// recorded, and returns how many are.
+func (s *side) arrived(t testing.TB) (recorded, unrecorded int) {
+	t.Helper()
+	s.w.atRest(t, s.p, time.Minute)
+	bought := s.p.balance()
+	defer func() {
+		if t.Failed() {
+			t.Logf("%d recorded and %d not, of %d", recorded, unrecorded, bought)
+		}
+	}()
+	within(t, 2*time.Minute, "each order to be accounted for", func() bool {
+		recorded, unrecorded = 0, s.p.historyStatus().Unrecorded
+		for _, f := range s.p.day().Types {
+			recorded += f.Orders
+		}
+		return recorded+unrecorded == bought
+	})
+	return recorded, unrecorded
+}
+
+// ask has callers ask for a token after the other, with pauses, until ctx ends or so many
+// were handed out.
+func (s *side) ask(ctx context.Context, callers int, pause time.Duration, most int) {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}}
+	defer client.CloseIdleConnections()
+	var group sync.WaitGroup
+	for range callers {
+		group.Go(func() {
+			for ctx.Err() == nil && s.count() < most {
+				began := time.Now()
+				_, code, err := s.p.take(context.WithoutCancel(ctx), client, "login", "?wait=20s")
+				if err != nil || code != http.StatusOK {
+					s.p.t.Errorf("a hand-out: %d, %v", code, err)
+					return
+				}
+				s.mu.Lock()
+				s.took = append(s.took, time.Since(began))
+				s.mu.Unlock()
+				time.Sleep(pause)
+			}
+		})
+	}
+	group.Wait()
+}
+
+func (s *side) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.took)
+}
+
+// quantile is how many ms that share of the hand-outs took at most.
+func (s *side) quantile(share float64) float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.Sort(s.took)
+	return s.took[int(share*float64(len(s.took)-1))].Seconds() * 1000
+}
+
+// A store that is dead, slow or throttling holds up no hand-out and no order, and has each
+// order in the end. bench/outage shows it for longer, beside a daemon whose store is well.
+func TestTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	const each = 40
+	store := newShakyStore(t)
+	s := newSide(t, "Away", store.proxy.URL)
+	for i, fault := range storeFaults {
+		store.suffer(&fault.fate)
+		s.ask(t.Context(), 10, 0, (i+1)*each)
+		within(t, 30*time.Second, "a call to meet a "+fault.name+" store", func() bool { return store.calls.Load() > 0 })
+		if fault.name == "dead" {
+			within(t, 20*time.Second, "the status to tell", func() bool { return !s.p.historyStatus().OK })
+		}
+	}
+	store.suffer(nil)
+	if recorded, unrecorded := s.arrived(t); recorded < len(storeFaults)*each || unrecorded > 0 {
+		t.Errorf("%d orders are recorded, %d are not", recorded, unrecorded)
+	}
+	within(t, 20*time.Second, "the status to be well again", func() bool { return s.p.historyStatus().OK })
+}
+
+// BenchmarkTheStoreIsAway has two daemons hand out side by side, of which one has a store
+// that is dead, slow or throttling, for a second an operation. Then the store is healed,
+// and each order must be recorded or counted as one too many.
+func BenchmarkTheStoreIsAway(b *testing.B) {
+	unraced(b)
+	for _, fault := range storeFaults {
+		b.Run(fault.name, func(b *testing.B) {
+			store := newShakyStore(b)
+			well, away := newSide(b, "Well", store.emulator.URL), newSide(b, "Away", store.proxy.URL)
+			for _, s := range []*side{well, away} {
+				s.w.atRest(b, s.p, time.Minute)
+			}
+			store.suffer(&fault.fate)
+			sideBySide(b, well, away)
+			if told := !away.p.historyStatus().OK; told != (fault.name != "slow") && b.N > 30 {
+				b.Errorf("the status tells of a store that is away: %v", told)
+			}
+			store.suffer(nil)
+			healed := time.Now()
+			recorded, unrecorded := away.arrived(b)
+			b.ReportMetric(time.Since(healed).Seconds(), "healed-s")
+			b.ReportMetric(float64(recorded), "recorded")
+			b.ReportMetric(float64(unrecorded), "unrecorded")
+			b.ReportMetric(0, "ns/op")
+			if recorded, unrecorded := well.arrived(b); unrecorded > 0 {
+				b.Errorf("a store that is well has %d orders, and lacks %d", recorded, unrecorded)
+			}
+		})
+	}
+}
+
+// sideBySide has both daemons hand out at the same time and reports how that went.
+func sideBySide(b *testing.B, well, away *side) {
+	b.Helper()
+	ctx, end := context.WithTimeout(b.Context(), time.Duration(b.N)*time.Second)
+	defer end()
+	var both sync.WaitGroup
+	var orders [2]float64 // a second
+	for i, s := range []*side{well, away} {
+		both.Go(func() {
+			bought, began := s.p.metrics()["poold_bought_total"], time.Now()
+			s.ask(ctx, 4, 100*time.Millisecond, math.MaxInt)
+			orders[i] = (s.p.metrics()["poold_bought_total"] - bought) / time.Since(began).Seconds()
+		})
+	}
+	both.Wait()
+	for i, s := range []*side{well, away} {
+		name := []string{"well", "away"}[i]
+		b.ReportMetric(s.quantile(0.50), name+"-p50-ms")
+		b.ReportMetric(s.quantile(0.99), name+"-p99-ms")
+		b.ReportMetric(orders[i], name+"-orders/s")
+	}
+}

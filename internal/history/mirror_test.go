@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,9 +55,12 @@ func (b *board) failure(n int) error {
 func TestMirrorShowsWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &board{shows: map[string]bool{}}
+		var mu sync.Mutex
 		var now []string
 		var unread error
 		mirror := history.NewMirror(func(context.Context) ([]history.Record, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			var orders []history.Record
 			for _, id := range now {
 				orders = append(orders, history.Record{ID: id})
@@ -83,7 +87,9 @@ func TestMirrorShowsWhatIsUnderWay(t *testing.T) {
 			{name: "half of what begins, and all end", orders: []string{"b", "f", "g"}, fails: true, shown: []string{"b", "c", "d", "e", "f"}, puts: 7, removes: 1},
 			{name: "perhaps shown is removed too", shown: nil, puts: 7, removes: 7},
 		} {
+			mu.Lock()
 			now, store.fails, unread = step.orders, step.fails, step.unread
+			mu.Unlock()
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
 			if got := slices.Sorted(maps.Keys(store.shows)); !slices.Equal(got, step.shown) || store.puts != step.puts || store.removes != step.removes {

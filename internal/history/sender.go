@@ -140,6 +140,9 @@ func (s *Sender) sendAll(ctx context.Context) {
 			s.due[id] = true
 		}
 		s.mu.Unlock()
+		if ctx.Err() != nil {
+			return // that it was cut off is no fault of the store
+		}
 		s.turn(err)
 		if err != nil {
 			s.pause(ctx)

@@ -281,12 +281,12 @@ func TestStopping(t *testing.T) {
 // TestWaitOutlivesReadTimeout: the ReadTimeout is over when a request was
 // read; it must not look like a caller that hung up while waiting.
 func TestWaitOutlivesReadTimeout(t *testing.T) {
-	d := start(t, sampleSet(), nil, func(s *http.Server) { s.ReadTimeout = 30 * time.Millisecond })
+	d := start(t, sampleSet(), nil, func(s *http.Server) { s.ReadTimeout = 250 * time.Millisecond })
 	d.fill(t, "staging-login", 2)
 	d.stock.taken = func(ctx context.Context) {
 		select {
 		case <-ctx.Done():
-		case <-time.After(150 * time.Millisecond):
+		case <-time.After(500 * time.Millisecond):
 		}
 	}
 	for _, body := range []string{"", " "} { // a body moves the moment at which net/http reads ahead

@@ -285,7 +285,7 @@ func decodeSteps(text string) (steps []step, err error) {
 		if err == nil && many {
 			count, err = strconv.ParseUint(times, 10, 32)
 		}
-		if err != nil || int64(number) >= stepsAMinute { //nolint:gosec // G115: of 16 bits
+		if err != nil || int64(number) >= stepsAMinute {
 			return nil, fmt.Errorf("%q is none of its steps", word)
 		}
 		steps = append(steps, step{number: uint16(number), count: uint32(count)})

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,13 +187,23 @@ func TestArrivalsAfterAReload(t *testing.T) {
 // unwritable is a store that does not write, until it does.
 type unwritable struct {
 	history.ArrivalStore
+
+	mu     sync.Mutex
 	err    error
 	writes int
 }
 
+// fail has writes fail, or succeed again with nil.
+func (u *unwritable) fail(err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.err = err
+}
+
 func (u *unwritable) Write(ctx context.Context, minutes []pool.Arrived) error {
-	u.writes++
-	if u.err != nil {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.writes++; u.err != nil {
 		return u.err
 	}
 	return u.ArrivalStore.Write(ctx, minutes)
@@ -211,7 +222,7 @@ func TestArrivalsThatCannotBeWritten(t *testing.T) {
 		a.Note(id, time.Now())
 		time.Sleep(4 * time.Minute)
 		a.Note(id, time.Now())
-		store.err = nil
+		store.fail(nil)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if got := c.came(t, "login", from); !slices.Equal(got, []string{"0*1", "240*1"}) {
@@ -228,11 +239,11 @@ func TestArrivalsThatCannotBeWritten(t *testing.T) {
 		if got := c.came(t, "login", from); !slices.Equal(got, []string{"0*1", "60*1", "240*1"}) {
 			t.Errorf("%v", got)
 		}
-		store.err = errors.New("full again")
+		store.fail(errors.New("full again"))
 		a.Note(id, time.Now())
 		a.Note(id, time.Now())
 		time.Sleep(6 * time.Minute)
-		store.err = nil
+		store.fail(nil)
 		a.Note(id, time.Now())
 		stop()
 		if got := c.came(t, "login", from); !slices.Equal(got, []string{"0*1", "60*1", "240*1", "680*1"}) {

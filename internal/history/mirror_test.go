@@ -3,7 +3,6 @@ package history_test
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -66,7 +65,7 @@ func TestMirrorShowsWhatIsUnderWay(t *testing.T) {
 				orders = append(orders, history.Record{ID: id})
 			}
 			return orders, unread
-		}, store, slog.New(slog.NewTextHandler(io.Discard, nil)))
+		}, store, slog.New(slog.DiscardHandler))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- mirror.Run(ctx) }()

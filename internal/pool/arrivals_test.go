@@ -91,7 +91,9 @@ func testEachRequestIsTold(t *testing.T, o Options) {
 	}()
 	eventually(t, "somebody waits", func() bool { return look(t, s, id).Waiting == 1 })
 	hangUp()
-	<-gone
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
 	check("one that hangs up", id, 8)
 
 	stock(t, s, limited, 2, 0, time.Minute)

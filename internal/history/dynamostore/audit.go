@@ -24,14 +24,14 @@ func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	for n, e := range batch {
 		// As the way to DynamoDB makes it: two keys that are one there must be one here.
 		e.Key = strings.ToValidUTF8(e.Key, "\uFFFD")
-		newcomers[n] = newcomer{s.entryItem(e), []addition{s.keyAddition(e)}}
+		newcomers[n] = newcomer{entryItem(e, s.keepAudit), []addition{keyAddition(e, s.keepAudit)}}
 	}
 	_, err := s.enter(ctx, newcomers)
 	return s.down(ctx, "writing the audit", err)
 }
 
 // entryItem is an entry.
-func (s *Store) entryItem(e history.Entry) item {
+func entryItem(e history.Entry, keep time.Duration) item {
 	i := item{}
 	i.setKey(entriesKey(e.Key), position(e.At, e.ID))
 	i.setText("key", e.Key)
@@ -41,7 +41,7 @@ func (s *Store) entryItem(e history.Entry) item {
 	i.setText("source", e.Source)
 	i.setText("image", e.Image)
 	i.setNumber("price", e.Price)
-	i.setNumber("ttl", e.At.Add(s.keepAudit).Unix())
+	i.setNumber("ttl", e.At.Add(keep).Unix())
 	return i
 }
 
@@ -62,10 +62,10 @@ func (i item) entry(now time.Time) (history.Entry, bool) {
 
 // keyAddition is what an entry adds to the figures of its day. These end when the last
 // entry of the day does.
-func (s *Store) keyAddition(e history.Entry) addition {
+func keyAddition(e history.Entry, keep time.Duration) addition {
 	f := e.Figures()
 	names := item{"key": &types.AttributeValueMemberS{Value: e.Key}}
-	names.setNumber("ttl", e.At.UTC().Truncate(24*time.Hour).Add(24*time.Hour+s.keepAudit).Unix())
+	names.setNumber("ttl", e.At.UTC().Truncate(24*time.Hour).Add(24*time.Hour+keep).Unix())
 	return addition{sum{date(e.At), keyed(keyPrefix, e.Key, mostSortKey)}, names, counts{
 		"handed_out": f.HandedOut, "bought": f.Bought, "accepted": f.Accepted, "rejected": f.Rejected, "spent": f.Spent,
 	}}

@@ -64,7 +64,7 @@ func orderItem(r history.Record) item {
 }
 
 // solveItem is a record.
-func (s *Store) solveItem(r history.Record) item {
+func solveItem(r history.Record, keep time.Duration) item {
 	i := orderItem(r)
 	i.setKey(solvePrefix+r.ID, meta)
 	i.setIndex(r.Status(), position(r.Ended, r.ID))
@@ -76,7 +76,7 @@ func (s *Store) solveItem(r history.Record) item {
 	i.setNumber("polls", int64(r.Polls))
 	i["callback"] = &types.AttributeValueMemberBOOL{Value: r.Callback}
 	i.setNumber("price", r.Price)
-	i.setNumber("ttl", r.Ended.Add(s.keep).Unix())
+	i.setNumber("ttl", r.Ended.Add(keep).Unix())
 	return i
 }
 

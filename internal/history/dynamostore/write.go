@@ -29,7 +29,7 @@ type newcomer struct {
 func (s *Store) Write(ctx context.Context, batch []history.Record) error {
 	newcomers := make([]newcomer, len(batch))
 	for n, r := range batch {
-		newcomers[n] = newcomer{s.solveItem(r), additions(r)}
+		newcomers[n] = newcomer{solveItem(r, s.keep), additions(r)}
 	}
 	there, err := s.enter(ctx, newcomers)
 	if err != nil {

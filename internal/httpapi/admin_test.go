@@ -133,7 +133,7 @@ func TestHealth(t *testing.T) {
 	}
 	a := d.ask(t, "GET", "/readyz")
 	checkProblem(t, "readyz", a, 503, codeStoreDown, "")
-	if !strings.Contains(a.body, `"ready":false,"reasons":["redis does not answer"]`) || a.header.Get("Retry-After") == "" {
+	if !strings.Contains(a.body, `"ready":false,"reasons":["redis does not answer (embedded:6379)"]`) || a.header.Get("Retry-After") == "" {
 		t.Errorf("%v %s", a.header, a.body)
 	}
 	d.stock.redis.SetDown(false)

@@ -37,7 +37,7 @@ func TestWhatIsWrongWithRedisIsNamed(t *testing.T) {
 	if err := admin.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	const reason = "redis takes no writes: too few of its replicas follow it (min-replicas-to-write)"
+	reason := "redis takes no writes: too few of its replicas follow it (min-replicas-to-write) (" + addr + ")"
 	if a := became(503); !strings.Contains(a.body, `"reasons":["`+reason+`"]`) {
 		t.Errorf("readyz: %s", a.body)
 	}

@@ -14,10 +14,10 @@ import (
 // client is the way to Redis, which all parts of a store share.
 type client struct {
 	keyspace
+	route
 
 	hot       redis.UniversalClient // takes and returns
 	slow      redis.UniversalClient // everything else, so that refilling cannot starve hand-outs
-	mode      Mode
 	scripts   scripts
 	log       *slog.Logger
 	condition atomic.Pointer[condition] // what the monitor saw last; never nil
@@ -109,7 +109,7 @@ func (s *condition) up() bool { return s.err == nil || s.away != nil }
 // the call: Redis lets a take that frees some.
 func (c *client) away(ctx context.Context, tag string) error {
 	now := c.condition.Load()
-	if now.err == nil || Reason(now.err) == reasonMemory {
+	if now.err == nil || is(now.err, reasonMemory) {
 		return nil
 	}
 	if cluster, ok := c.slow.(*redis.ClusterClient); ok && now.away != nil {

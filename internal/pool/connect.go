@@ -28,16 +28,23 @@ const (
 // callTimeout bounds every exchange with Redis.
 const callTimeout = time.Second
 
+// route is where Redis is, as the file says.
+type route struct {
+	mode   Mode
+	where  string // host:port or path of each address, for people; no user and no password
+	secure bool   // by TLS
+}
+
 // connect builds one client for the addresses: redis://, rediss:// or unix://,
 // several of them separated by commas for a cluster or for sentinels. It does
 // no I/O. Errors never quote the address, which may hold a password.
-func connect(addresses, sentinelMaster string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (redis.UniversalClient, Mode, error) {
+func connect(addresses, sentinelMaster string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (redis.UniversalClient, route, error) {
 	var hosts []string
 	var first *redis.Options
 	for i, address := range strings.Split(addresses, ",") {
 		options, err := parseAddress(strings.TrimSpace(address))
 		if err != nil {
-			return nil, "", fmt.Errorf("redis address %d: %w", i+1, err)
+			return nil, route{}, fmt.Errorf("redis address %d: %w", i+1, err)
 		}
 		if first == nil {
 			first = options
@@ -48,16 +55,19 @@ func connect(addresses, sentinelMaster string, dial func(ctx context.Context, ne
 	if dial != nil {
 		first.Dialer = dial
 	}
+	to := route{mode: ModeSingle, where: some(hosts), secure: first.TLSConfig != nil}
 	switch {
 	case sentinelMaster != "":
-		return redis.NewFailoverClient(failoverOptions(first, hosts, sentinelMaster)), ModeSentinel, nil
+		to.mode, to.where = ModeSentinel, "sentinels "+to.where
+		return redis.NewFailoverClient(failoverOptions(first, hosts, sentinelMaster)), to, nil
 	case len(hosts) > 1:
 		if first.DB != 0 {
-			return nil, "", errors.New("a cluster has database 0 alone: leave the number out of the address")
+			return nil, route{}, errors.New("a cluster has database 0 alone: leave the number out of the address")
 		}
-		return redis.NewClusterClient(clusterOptions(first, hosts)), ModeCluster, nil
+		to.mode = ModeCluster
+		return redis.NewClusterClient(clusterOptions(first, hosts)), to, nil
 	default:
-		return redis.NewClient(first), ModeSingle, nil
+		return redis.NewClient(first), to, nil
 	}
 }
 

@@ -2,6 +2,8 @@ package pool
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +34,7 @@ type monitor struct {
 
 	signing   *signing
 	every     time.Duration // between two probes
+	met       bool          // Redis has served once; of the goroutine that probes
 	recovered chan struct{} // rings when Redis is back; capacity 1
 	notices   atomic.Pointer[[]string]
 }
@@ -89,8 +92,21 @@ func (m *monitor) turn(was, now *condition) {
 	}
 }
 
-// probe writes a key through a script, in each master of a cluster.
+// probe finds how Redis serves, and says of what is wrong where that is.
 func (m *monitor) probe(ctx context.Context) *condition {
+	now := m.try(ctx)
+	m.met = m.met || now.up()
+	if now.err != nil && now.away == nil {
+		if !m.met {
+			now.err = strange(now.err, m.secure)
+		}
+		now.err = at(m.where, now.err)
+	}
+	return now
+}
+
+// try writes a key through a script, in each master of a cluster.
+func (m *monitor) try(ctx context.Context) *condition {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	cluster, ok := m.slow.(*redis.ClusterClient)
@@ -112,7 +128,7 @@ func (m *monitor) probe(ctx context.Context) *condition {
 			if err != nil {
 				now.away[master] = true
 				// What a node says tells more than one that says nothing.
-				if now.err == nil || Reason(now.err) == reasonSilent {
+				if now.err == nil || is(now.err, reasonSilent) {
 					now.err = err
 				}
 			}
@@ -123,7 +139,7 @@ func (m *monitor) probe(ctx context.Context) *condition {
 	case 0, len(keys):
 		now.away = nil
 	default:
-		now.err = partly(now.err, len(now.away), len(keys))
+		now.err = partly(now.err, slices.Collect(maps.Keys(now.away)), len(keys))
 	}
 	return now
 }

@@ -45,7 +45,7 @@ func TestHealthNamesWhatIsWrong(t *testing.T) {
 		do(c.fault)
 		began := time.Now()
 		eventually(t, c.fault, func() bool { return !s.Health().Up })
-		if h := s.Health(); h.Reason != c.reason {
+		if h := s.Health(); h.Reason != c.reason+" ("+addr+")" {
 			t.Errorf("%s: %+v", c.fault, h)
 		}
 		t.Logf("%s: known after %v", c.fault, time.Since(began))
@@ -54,7 +54,7 @@ func TestHealthNamesWhatIsWrong(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: what is there was not handed out: %v", c.fault, err)
 			}
-		} else if !errors.Is(err, ErrDown) || Reason(err) != c.reason {
+		} else if !errors.Is(err, ErrDown) || !is(err, c.reason) {
 			t.Errorf("%s: took %v", c.fault, err)
 		}
 		do(c.mended)
@@ -65,7 +65,7 @@ func TestHealthNamesWhatIsWrong(t *testing.T) {
 	}
 	do("CONFIG SET requirepass secret")
 	do("CLIENT KILL TYPE normal SKIPME yes")
-	eventually(t, "a password is wanted", func() bool { return s.Health().Reason == "redis wants a password" })
+	eventually(t, "a password is wanted", func() bool { return s.Health().Reason == "redis wants a password ("+addr+")" })
 }
 
 // homes names identities and providers by the master of a cluster that has them.
@@ -132,7 +132,8 @@ func TestAPartOfAClusterServes(t *testing.T) {
 		}
 		_ = admin.Close()
 	}
-	eventually(t, "the node is missed", func() bool { return strings.Contains(s.Health().Reason, "1 of the 3 masters") })
+	missed := "1 of the 3 masters of the redis cluster cannot be used (" + nodes[0].Addr + "): "
+	eventually(t, "the node is missed", func() bool { return strings.Contains(s.Health().Reason, missed) })
 	if !s.Health().Up {
 		t.Fatalf("two of three masters serve: %+v", s.Health())
 	}

@@ -1,9 +1,15 @@
 package pool
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -12,6 +18,7 @@ const (
 	reasonSilent = "redis does not answer"
 	reasonMemory = "redis is out of memory"
 	reasonDenied = "redis denies its user a command, a key or a channel that poold needs"
+	reasonClosed = "redis closes the connection without an answer"
 )
 
 // reasons say in plain words what an answer of Redis means. Redis 6.2 wraps what
@@ -36,17 +43,25 @@ var reasons = []struct{ words, reason string }{
 // downError is ErrDown with the reason in plain words.
 type downError struct {
 	reason string
+	where  string // host:port of who was asked, or several; "" = not known
 	cause  error
 }
 
-func (e *downError) Error() string        { return "pool: " + e.reason + ": " + e.cause.Error() }
-func (e *downError) Reason() string       { return e.reason }
+func (e *downError) Error() string { return "pool: " + e.Reason() + ": " + e.cause.Error() }
+
+func (e *downError) Reason() string {
+	if e.where == "" {
+		return e.reason
+	}
+	return e.reason + " (" + e.where + ")"
+}
+
 func (e *downError) Unwrap() error        { return e.cause }
 func (e *downError) Is(target error) bool { return target == ErrDown }
 
 // Reason says in plain words why an exchange with Redis failed, for what is
-// ErrDown; never with an address, a key or a password. An error of another store that
-// stands in for ErrDown says so by a method of the same name.
+// ErrDown; where it is known with the address, never with a key or a password. An error
+// of another store that stands in for ErrDown says so by a method of the same name.
 func Reason(err error) string {
 	var known interface{ Reason() string }
 	if errors.As(err, &known) {
@@ -64,7 +79,25 @@ func down(err error) error {
 	return &downError{reason: meaning(err), cause: err}
 }
 
+// is reports whether an exchange failed for this reason, wherever that was.
+func is(err error, reason string) bool {
+	var known *downError
+	return errors.As(err, &known) && known.reason == reason
+}
+
+// at is a failure of down that says where it was.
+func at(where string, err error) error {
+	var known *downError
+	if !errors.As(err, &known) {
+		return err
+	}
+	return &downError{reason: known.reason, where: where, cause: known.cause}
+}
+
 func meaning(err error) string {
+	if strings.Contains(err.Error(), "all sentinels specified in configuration are unreachable") {
+		return meaningOfSentinels(err)
+	}
 	var answer redis.Error
 	if errors.As(err, &answer) {
 		for _, r := range reasons {
@@ -74,16 +107,103 @@ func meaning(err error) string {
 		}
 		return "redis answers with an error"
 	}
-	if strings.Contains(err.Error(), "all sentinels specified in configuration are unreachable") {
-		return "no sentinel knows a master that answers"
+	return meaningOfNetwork(err)
+}
+
+// meaningOfSentinels says why they name no master. What redis.Nil stands for is an
+// answer, and so it is a better reason than the silence of the other sentinels.
+func meaningOfSentinels(err error) string {
+	text := err.Error()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return "the sentinels know no master of the name in redis.sentinel_master"
+	case strings.Contains(text, "unknown command"):
+		return "the address in redis.url is no sentinel's"
+	case strings.Contains(text, "NOAUTH"):
+		return "the sentinels want a password, and poold sends them none"
+	}
+	return "no sentinel knows a master that answers"
+}
+
+// meaningOfNetwork says why a server was not reached, or said nothing.
+func meaningOfNetwork(err error) string {
+	var (
+		dns         *net.DNSError
+		certificate *tls.CertificateVerificationError
+		plain       tls.RecordHeaderError
+		alert       *net.OpError
+	)
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return "DNS knows no host of redis' name"
+	case errors.As(err, &dns):
+		return "DNS does not answer for the name of redis' host"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "redis refuses the connection: nothing listens there"
+	case errors.Is(err, syscall.ENOENT):
+		return "redis has no socket there"
+	case errors.Is(err, syscall.EACCES):
+		return "the user of poold may not open redis' socket"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "there is no route to redis"
+	case errors.As(err, &certificate):
+		return "redis' TLS certificate is not accepted: " + meaningOfCertificate(certificate.Err)
+	case errors.As(err, &plain):
+		return "redis speaks no TLS there: name its port for TLS, or begin with redis://"
+	case errors.As(err, &alert) && alert.Op == "remote error":
+		return "redis ends the TLS handshake; it may want a certificate of its client, and poold sends none"
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return reasonClosed
 	}
 	return reasonSilent
 }
 
-// partly is down for a part of a cluster.
-func partly(err error, away, all int) error {
+func meaningOfCertificate(err error) string {
+	var (
+		host    x509.HostnameError
+		signer  x509.UnknownAuthorityError
+		invalid x509.CertificateInvalidError
+	)
+	switch {
+	case errors.As(err, &host):
+		return "it is for another host"
+	case errors.As(err, &signer):
+		return "nobody whom this machine trusts has signed it (SSL_CERT_FILE can name a file with more)"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "it has expired, or is not valid yet"
+	}
+	return "it is not valid"
+}
+
+// strange is the reason of a server that has never answered: it may not speak what the
+// address says.
+func strange(err error, secure bool) error {
+	var known *downError
+	switch {
+	case !errors.As(err, &known):
+		return err
+	case secure && known.reason == reasonSilent:
+		return &downError{reason: reasonSilent + ", or speaks no TLS there", where: known.where, cause: known.cause}
+	case !secure && known.reason == reasonClosed:
+		return &downError{reason: reasonClosed + ": if it wants TLS, begin with rediss://", where: known.where, cause: known.cause}
+	}
+	return err
+}
+
+// partly is down for a part of a cluster: the masters at these addresses.
+func partly(err error, away []string, all int) error {
+	slices.Sort(away)
 	return &downError{
-		reason: fmt.Sprintf("%d of the %d masters of the redis cluster cannot be used: %s", away, all, Reason(err)),
+		reason: fmt.Sprintf("%d of the %d masters of the redis cluster cannot be used (%s): %s", len(away), all, some(away), Reason(err)),
 		cause:  err,
 	}
+}
+
+// some names the first few.
+func some(addresses []string) string {
+	const shown = 3
+	if len(addresses) <= shown {
+		return strings.Join(addresses, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(addresses[:shown], ", "), len(addresses)-shown)
 }

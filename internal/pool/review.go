@@ -132,7 +132,7 @@ func (m *monitor) missingRights(ctx context.Context) []string {
 	if err == nil {
 		err = m.slow.Publish(ctx, m.channel(), "").Err() // of no identity: nobody does anything about it
 	}
-	if err == nil || Reason(down(err)) != reasonDenied {
+	if err == nil || !is(down(err), reasonDenied) {
 		return nil
 	}
 	return []string{"Redis denies its user SUBSCRIBE or PUBLISH on the channel " + m.channel() +

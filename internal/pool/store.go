@@ -74,7 +74,7 @@ type Store struct {
 func Open(o Options) (*Store, error) {
 	var name [8]byte
 	_, _ = rand.Read(name[:]) // never fails: crypto/rand ends the program instead
-	hot, mode, err := connect(o.Addresses, o.SentinelMaster, o.Dial)
+	hot, to, err := connect(o.Addresses, o.SentinelMaster, o.Dial)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func Open(o Options) (*Store, error) {
 	}
 	c := &client{
 		keyspace: keyspace{prefix: o.Prefix, replica: hex.EncodeToString(name[:])},
-		hot:      hot, slow: slow, mode: mode, scripts: loadScripts(o.Endings), log: o.Log,
+		route:    to, hot: hot, slow: slow, scripts: loadScripts(o.Endings), log: o.Log,
 	}
 	c.condition.Store(&condition{})
 	n := &news{client: c, changed: o.OnChange, ended: o.OnEnded}

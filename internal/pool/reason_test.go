@@ -1,0 +1,102 @@
+package pool
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/pool/redistest"
+)
+
+// What keeps a store from Redis is named, with the address and without the password, in
+// what Health says and in the log.
+func TestARefusalIsNamed(t *testing.T) {
+	t.Parallel()
+	const password = "canary-password"
+	locked := redistest.Server(t, "--requirepass", "other")
+	fails := func(err error) func(context.Context, string, string) (net.Conn, error) {
+		return func(context.Context, string, string) (net.Conn, error) { return nil, err }
+	}
+	of := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+	untrusted := func(err error) error { return &tls.CertificateVerificationError{Err: err} }
+	const at = "redis://:" + password + "@redis.example.com:6379"
+	secure := strings.Replace(at, "redis:", "rediss:", 1)
+	for name, c := range map[string]struct {
+		address, master string
+		fault           error // of the dial; nil = the network's own
+		reason, where   string
+	}{
+		"wrong password":  {"redis://:" + password + "@" + locked, "", nil, "redis refuses the user or its password", locked},
+		"no password":     {"redis://" + locked, "", nil, "redis wants a password", locked},
+		"no sentinel":     {"redis://" + locked, "main", nil, "the address in redis.url is no sentinel's", "sentinels " + locked},
+		"nobody there":    {"redis://:" + password + "@127.0.0.1:1", "", nil, "redis refuses the connection: nothing listens there", "127.0.0.1:1"},
+		"no socket":       {"unix://:" + password + "@/no/such.sock", "", nil, "redis has no socket there", "/no/such.sock"},
+		"locked socket":   {at, "", of(syscall.EACCES), "the user of poold may not open redis' socket", ""},
+		"no such host":    {at, "", of(&net.DNSError{Err: "no such host", IsNotFound: true}), "DNS knows no host of redis' name", ""},
+		"no DNS":          {at, "", of(&net.DNSError{Err: "i/o timeout", IsTimeout: true}), "DNS does not answer for the name of redis' host", ""},
+		"no route":        {at, "", of(syscall.EHOSTUNREACH), "there is no route to redis", ""},
+		"signer":          {secure, "", untrusted(x509.UnknownAuthorityError{}), "redis' TLS certificate is not accepted: nobody whom this machine trusts has signed it (SSL_CERT_FILE can name a file with more)", ""},
+		"other host":      {secure, "", untrusted(x509.HostnameError{Certificate: new(x509.Certificate)}), "redis' TLS certificate is not accepted: it is for another host", ""},
+		"too old":         {secure, "", untrusted(x509.CertificateInvalidError{Reason: x509.Expired}), "redis' TLS certificate is not accepted: it has expired, or is not valid yet", ""},
+		"no TLS":          {secure, "", tls.RecordHeaderError{}, "redis speaks no TLS there: name its port for TLS, or begin with redis://", ""},
+		"client's":        {secure, "", &net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}, "redis ends the TLS handshake; it may want a certificate of its client, and poold sends none", ""},
+		"silent with TLS": {secure, "", context.DeadlineExceeded, "redis does not answer, or speaks no TLS there", ""},
+		"silent":          {at, "", context.DeadlineExceeded, "redis does not answer", ""},
+		"closed":          {at, "", io.EOF, "redis closes the connection without an answer: if it wants TLS, begin with rediss://", ""},
+		"closed with TLS": {secure, "", io.EOF, "redis closes the connection without an answer", ""},
+		"sentinels away":  {at + "," + at, "main", of(syscall.ECONNREFUSED), "no sentinel knows a master that answers", "sentinels redis.example.com:6379, redis.example.com:6379"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Options{Addresses: c.address, SentinelMaster: c.master, Prefix: "test"}
+			if c.fault != nil {
+				o.Dial = fails(c.fault)
+			}
+			var log bytes.Buffer
+			o.Log = slog.New(slog.NewTextHandler(&log, nil))
+			s, err := openStore(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			if c.where == "" {
+				c.where = "redis.example.com:6379"
+			}
+			now := s.monitor.probe(t.Context())
+			s.monitor.turn(s.condition.Swap(now), now)
+			if got, want := s.Health().Reason, c.reason+" ("+c.where+")"; got != want {
+				t.Errorf("health: %s\nwant: %s", got, want)
+			}
+			if !errors.Is(now.err, ErrDown) || !strings.Contains(log.String(), c.reason) || strings.Contains(log.String()+now.err.Error(), password) {
+				t.Errorf("%v\nlog: %s", now.err, log.String())
+			}
+			s.monitor.met = true // one that has served speaks what the address says
+			if now = s.monitor.probe(t.Context()); strings.Contains(Reason(now.err), "or speaks no TLS") || strings.Contains(Reason(now.err), "if it wants TLS") {
+				t.Errorf("of one that has served: %s", Reason(now.err))
+			}
+		})
+	}
+	// go-redis joins what each sentinel said.
+	const sentinels = "redis: all sentinels specified in configuration are unreachable: %w"
+	for want, err := range map[string]error{
+		"the sentinels know no master of the name in redis.sentinel_master": errors.Join(of(syscall.ECONNREFUSED), redis.Nil),
+		"the sentinels want a password, and poold sends them none":          errors.New("NOAUTH Authentication required."),
+	} {
+		if got := Reason(down(fmt.Errorf(sentinels, err))); got != want {
+			t.Errorf("%v: %s, want %s", err, got, want)
+		}
+	}
+	if got := some([]string{"a", "b", "c", "d", "e"}); got != "a, b, c and 2 more" {
+		t.Error(got)
+	}
+}

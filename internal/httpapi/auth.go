@@ -246,7 +246,7 @@ func (c *caller) entitled(rt *route, r *http.Request) error {
 // find returns the target of a name, if the caller may use it.
 func (a *access) find(name string, c *caller) (*target, error) {
 	if a.targets[name] == nil && !targetName.MatchString(name) {
-		return nil, problem(codeUnknownTarget, "a target's name is a-z, 0-9, dot, underscore and hyphen")
+		return nil, problem(codeUnknownTarget, "a target's name is a-z, 0-9, dot, underscore and hyphen"+a.meant(name, c))
 	}
 	// The globs come first: a key must not learn which other names exist.
 	if !c.mayUse(name) {
@@ -255,7 +255,22 @@ func (a *access) find(name string, c *caller) (*target, error) {
 	if t := a.targets[name]; t != nil {
 		return t, nil
 	}
-	return nil, problem(codeUnknownTarget, "the configuration file has no target of this name")
+	return nil, problem(codeUnknownTarget, "the configuration file has no target of this name"+a.meant(name, c))
+}
+
+// meant asks whether the caller meant a target of another name, of those that it may
+// use; "" where none is near.
+func (a *access) meant(name string, c *caller) string {
+	var known []string
+	for i := range a.set.Targets {
+		if other := a.set.Targets[i].Name; c.mayUse(other) {
+			known = append(known, other)
+		}
+	}
+	if near := targets.Nearest(name, known); near != "" {
+		return ": did you mean " + near + "?"
+	}
+	return ""
 }
 
 // credential returns the key that a request carries, "" for none, and whether

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -145,7 +146,8 @@ func (x *explainer) explainEmpty(ctx context.Context, c *call, e *pool.EmptyErro
 		}
 		return problem(codeProviderDown, reason).after(retry)
 	}
-	return problem(codePoolEmpty, "no token is ready").after(retry)
+	return problem(codePoolEmpty, fmt.Sprintf("no token is ready (orders under way: %d, callers waiting: %d); ?wait=%.0fs waits for one, %.0fs at most",
+		e.Orders, e.Waiting, defaultWait.Seconds(), maxWait.Seconds())).after(retry)
 }
 
 // explainBudget sends the caller away until something is bought again. Only an order that

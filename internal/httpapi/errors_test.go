@@ -56,6 +56,11 @@ func TestErrorAnswers(t *testing.T) {
 			t.Errorf("%s shows its cause: %s", c.name, a.body)
 		}
 	}
+	d.stock.breaks("take", &pool.EmptyError{Orders: 2, Waiting: 1})
+	const empty = "no token is ready (orders under way: 2, callers waiting: 1); ?wait=20s waits for one, 60s at most"
+	if a := d.ask(t, "GET", "/pool/staging-login/token"); !strings.Contains(a.body, empty) {
+		t.Errorf("empty: %s", a.body)
+	}
 	if !strings.Contains(d.logged.String(), "canary-cause") {
 		t.Error("an internal error is not in the log")
 	}

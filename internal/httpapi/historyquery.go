@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -150,25 +149,6 @@ func (q usageQuery) days(now time.Time, keep time.Duration, who string) (first, 
 			longestUsage, oldest.Format(time.DateOnly), who, keep.Hours()))
 	}
 	return first, last, err
-}
-
-// readValues reads a query that may have these parameters, each once.
-func readValues(raw string, known ...string) (url.Values, error) {
-	values, err := url.ParseQuery(raw)
-	if err != nil {
-		return nil, problem(codeBadRequest, "the query is not well-formed")
-	}
-	for name, given := range values {
-		switch {
-		case len(known) == 0:
-			return nil, problem(codeBadRequest, "there are no parameters here")
-		case !slices.Contains(known, name):
-			return nil, problem(codeBadRequest, "the query has a parameter other than "+strings.Join(known, ", "))
-		case len(given) > 1:
-			return nil, problem(codeBadRequest, name+" was given more than once")
-		}
-	}
-	return values, nil
 }
 
 // readMoment reads a day or a time. Records have whole milliseconds: between two of them

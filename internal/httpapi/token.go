@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -131,11 +130,10 @@ func readQuery(raw string, request *pool.Request, lifetime time.Duration) (waits
 	if raw == "" {
 		return false, nil
 	}
-	query, err := url.ParseQuery(raw)
+	query, err := parseQuery(raw, "wait", "min_ttl")
 	if err != nil {
-		return false, problem(codeBadRequest, "the query is not well-formed")
+		return false, err
 	}
-	known := 0
 	for _, p := range [...]struct {
 		name string
 		most time.Duration
@@ -145,13 +143,9 @@ func readQuery(raw string, request *pool.Request, lifetime time.Duration) (waits
 		if len(values) == 0 {
 			continue
 		}
-		known++
 		if *p.into, err = readDuration(p.name, values, p.most); err != nil {
 			return false, err
 		}
-	}
-	if len(query) > known {
-		return false, problem(codeBadRequest, "the query has a parameter other than wait and min_ttl")
 	}
 	_, waits = query["wait"]
 	return waits, nil

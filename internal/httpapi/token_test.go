@@ -249,6 +249,39 @@ func TestTargetNames(t *testing.T) {
 	}
 }
 
+// TestUnknownTargetNamesTheNearOne: of those alone that the key may use.
+func TestUnknownTargetNamesTheNearOne(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	for _, c := range []struct{ key, name, end string }{
+		{keyAll, "staging-lgoin", ": did you mean staging-login?"}, {keyAll, "CHECKOUT", ": did you mean checkout?"}, {keyAll, "other", "of this name"},
+		{keyStaging, "staging-sinup", ": did you mean staging-signup?"}, {keyStaging, "CHECKOUT", "hyphen"},
+		{keyAll, "%1b%5b31mcheckout", "hyphen"}, {keyAll, strings.Repeat("checkout", 1250), "hyphen"},
+	} {
+		a := d.ask(t, "GET", "/pool/"+c.name+"/token", bearer(c.key))
+		checkProblem(t, c.name[:5], a, 404, codeUnknownTarget, "")
+		if !strings.Contains(a.body, c.end+`","code"`) {
+			t.Errorf("%.20s: %s", c.name, a.body)
+		}
+	}
+}
+
+// TestUnknownParameterNamesTheNearOne: `wait` is what most callers misspell.
+func TestUnknownParameterNamesTheNearOne(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	for path, end := range map[string]string{
+		"/pool/checkout/token?wiat=20s":                        "other than wait, min_ttl: did you mean wait?",
+		"/pool/checkout/token?min-ttl=5":                       "other than wait, min_ttl: did you mean min_ttl?",
+		"/pool/checkout/token?timeout=5":                       "other than wait, min_ttl",
+		"/pool/checkout/token?" + strings.Repeat("wait", 2500): "other than wait, min_ttl",
+		"/history/tasks?status=error&form=2026-01-02":          "other than from, to, limit, cursor, status: did you mean from?",
+	} {
+		a := d.ask(t, "GET", path)
+		if a.status != 400 || !strings.Contains(a.body, end+`","code":"bad_request"`) {
+			t.Errorf("%.60s: %d %s", path, a.status, a.body)
+		}
+	}
+}
+
 // TestStopping: from the first moment of a stop nobody new gets a token, and
 // readiness says so.
 func TestStopping(t *testing.T) {

@@ -28,6 +28,8 @@ type EmptyError struct {
 	RetryAfter time.Duration // when one under way should have landed for this caller; 0 = unknown
 	Paused     bool          // buying is paused for this identity
 	Full       bool          // too many callers are waiting already
+	Orders     int           // under way
+	Waiting    int           // callers
 }
 
 func (e *EmptyError) Error() string { return "pool: empty" }

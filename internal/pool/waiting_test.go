@@ -41,7 +41,7 @@ func testAWaitThatIsOver(t *testing.T, o Options) {
 	}
 	close(over)
 	var empty *EmptyError
-	if got := <-result; !errors.As(got.err, &empty) || !empty.Paused || empty.Full {
+	if got := <-result; !errors.As(got.err, &empty) || !empty.Paused || empty.Full || empty.Orders != 1 {
 		t.Errorf("%+v", got)
 	}
 	eventually(t, "the ticket to go", func() bool { return look(t, s, id).Waiting == 0 })
@@ -94,7 +94,7 @@ func testTheQueueHasAnEnd(t *testing.T, o Options) {
 	waiter := parkOne(t, s, request)
 	_, err := s.Take(t.Context(), request)
 	var empty *EmptyError
-	if !errors.As(err, &empty) || !empty.Full {
+	if !errors.As(err, &empty) || !empty.Full || empty.Waiting != 1 {
 		t.Fatalf("one too many: %v", err)
 	}
 	if got := <-waiter; !isEmpty(got.err) {

@@ -91,7 +91,7 @@ func word[T ~string](words ...T) textual {
 			return e.text, ""
 		}
 		rule := "must be " + orList(known) + e.not()
-		if meant := nearest(e.text, known); e.literal() && meant != "" {
+		if meant := Nearest(e.text, known); e.literal() && meant != "" {
 			rule += "; did you mean " + meant + "?"
 		}
 		return nil, rule

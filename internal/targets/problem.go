@@ -82,46 +82,6 @@ func isWord(c rune) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// nearest returns the known word that was probably meant, "" for none.
-func nearest(word string, known []string) string {
-	same := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "-", "_") }
-	best, bestDistance := "", max(1, min(2, len(word)/3))+1
-	if len(word) > maxQuoted {
-		return ""
-	}
-	for _, candidate := range known {
-		if len(word) >= 4 && strings.HasPrefix(candidate, same(word)) {
-			return candidate
-		}
-		if d := distance(same(word), same(candidate)); d < bestDistance {
-			best, bestDistance = candidate, d
-		}
-	}
-	return best
-}
-
-// distance is how many letters must be added, removed or changed to make a
-// into b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			change := diagonal
-			if a[i-1] != b[j-1] {
-				change++
-			}
-			diagonal = row[j]
-			row[j] = min(change, row[j]+1, row[j-1]+1)
-		}
-	}
-	return row[len(b)]
-}
-
 // orList joins words for a sentence: "a", "a or b", "a, b or c".
 func orList[T ~string](words []T) string {
 	var list strings.Builder

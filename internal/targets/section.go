@@ -54,7 +54,7 @@ func (s section) unknown(key string) string {
 		known = append(known, f.key)
 	}
 	slices.Sort(known)
-	switch meant := nearest(key, known); {
+	switch meant := Nearest(key, known); {
 	case key == "<<":
 		return "merge keys are not read: put what targets share under defaults"
 	case strings.Contains(key, "${"):

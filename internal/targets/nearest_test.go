@@ -1,0 +1,28 @@
+package targets
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestNearest(t *testing.T) {
+	known := []string{"depth", "wait", "min_ttl", "staging-login", "staging-signup"}
+	for word, want := range map[string]string{
+		"depth": "depth", "dpeth": "depth", "deptj": "depth", "dept": "depth", "Depth": "depth", "epth": "depth", "htped": "",
+		"wiat": "wait", "wai": "wait", "w": "", "": "", "min-ttl": "min_ttl", "mintll": "min_ttl", "timeout": "",
+		"staging-lgoin": "staging-login", "Staging_Login": "staging-login", "staging": "staging-login", "stagin-singup": "staging-signup",
+		"\x1b[31mdepth": "", strings.Repeat("depth", 2000): "",
+	} {
+		if got := Nearest(word, known); got != want {
+			t.Errorf("%.40q: %q, want %q", word, got, want)
+		}
+	}
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"", "ab", 2}, {"ab", "ba", 1}, {"abc", "abc", 0}, {"ca", "abc", 3}, {"kitten", "sitting", 3}, {"dpeth", "depth", 1}} {
+		if got, back := distance(c.a, c.b), distance(c.b, c.a); got != c.want || back != c.want {
+			t.Errorf("%s %s: %d and %d, want %d", c.a, c.b, got, back, c.want)
+		}
+	}
+}

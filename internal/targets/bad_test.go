@@ -68,11 +68,30 @@ func TestBadFiles(t *testing.T) {
 // Two faults of the syntax of which no file of testdata would show much.
 func TestSyntaxSentences(t *testing.T) {
 	for text, want := range map[string]string{
-		"server: |\n  x\n\tlisten: 127.0.0.1:8080\n": "pools.yaml:3: a tab indents the line: use spaces",
+		"server: |\n  x\n\tlisten: 127.0.0.1:8080\n": "pools.yaml:3: a tab indents the line: indent with spaces",
 		strings.Repeat("[", 10001):                   "pools.yaml:1: brackets or lists nest too deeply",
 	} {
 		if _, err := Parse("pools.yaml", []byte(text), nil); err == nil || err.Error() != want {
 			t.Errorf("%.40q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// A text in quotes may span lines, and a comment may hold a quote: neither is taken for
+// one that was left open.
+func TestOpenQuoteFindsTheOpenOne(t *testing.T) {
+	for text, want := range map[string]int{
+		"a: \"x\n  y\"\nb: @\n":           0,
+		"a: [\"x\n  y\", z]\nb: @\n":      0,
+		"a: \"x\n  y\" # c\nb: \"@\n":     3,
+		"# it's \"\na: b # \"\nc: 'd\n":   3,
+		"a: it's\nb: 'c\nd: 'e'\n":        2,
+		"a: \"x\\\"\nb: \"y\"\n":          1,
+		"a: ''\nb: \"\"\nc: @\n":          0,
+		"a: \"" + strings.Repeat("x", 99): 1,
+	} {
+		if got := openQuote([]byte(text)); got != want {
+			t.Errorf("%.40q: line %d, want %d", text, got, want)
 		}
 	}
 }

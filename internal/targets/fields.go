@@ -34,8 +34,8 @@ const (
 var pools = section{fields: []field{
 	{key: "server", kind: server, doc: "Where the daemon listens, and who may call it."},
 	{key: "redis", kind: redis, doc: "Where tokens wait. All of it needs a restart."},
-	{key: "providers", kind: list{item: provider, named: true}, must: true,
-		doc: "The solving services, in the order in which they are tried. One whose key is empty is left out."},
+	{key: "providers", kind: list{item: provider, named: true},
+		doc: "The solving services, in the order in which they are tried. One whose key is empty is left out. Without any, and with the embedded Redis, a simulated one serves."},
 	{key: "budget", kind: totalBudget, doc: "The most solves that are bought over all targets, and by POST /solve."},
 	{key: "dead_letters", kind: deadLetters, doc: "Callbacks that came while Redis was away. Needs a restart."},
 	{key: "solve", kind: solve, doc: "What POST /solve may buy beyond the targets' identities. Without this section: nothing."},

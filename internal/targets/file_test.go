@@ -153,7 +153,7 @@ func TestLoad(t *testing.T) {
 }
 
 func TestLoadFails(t *testing.T) {
-	b := newBench(t, "targets: {}\n")
+	b := newBench(t, "budget: 5\ntargets: {}\n")
 	_, err := b.Load(context.Background())
 	var problems Problems
 	if !errors.As(err, &problems) || len(problems) != 2 {

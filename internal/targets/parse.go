@@ -45,9 +45,7 @@ func (r *reader) set(data []byte) *Set {
 	root.into(set)
 	r.redis(root.section("redis"), set)
 	r.deadLetters(root.section("dead_letters"), set)
-	if root.has("providers") {
-		r.providers(root, set)
-	}
+	r.providers(root, set)
 	inherited := r.defaults(root.section("defaults"))
 	set.lives = r.lives(root.section("types"))
 	r.dedup(root.section("dedup"), set)

@@ -314,6 +314,7 @@ func TestProviderChoice(t *testing.T) {
 		{"listed alone with Redis", file(redis, listed), "own", APISimulated, "providers.own.key: is not used with api: simulated"},
 		{"built in", file("", real("")), "simulated", APISimulated, "no site accepts its tokens"},
 		{"built in for an empty list", file("", ""), "simulated", APISimulated, "no site accepts its tokens"},
+		{"built in without a list", strings.Replace(file("", ""), "providers:\n", "", 1), "simulated", APISimulated, "no site accepts its tokens"},
 	} {
 		set := mustParse(t, tc.text, nil)
 		if len(set.Providers) != 1 || set.Providers[0].Name != tc.provider || set.Providers[0].API != tc.api {

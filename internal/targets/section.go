@@ -21,7 +21,7 @@ type section struct {
 func (s section) read(v value) (any, bool) {
 	before := len(v.r.problems)
 	rec := record{value: v, marks: make(map[string]mark)}
-	ok := v.each(func(key string, item value) {
+	ok := v.each(s.fields[0].key+": …", func(key string, item value) {
 		i := slices.IndexFunc(s.fields, func(f field) bool { return f.key == key })
 		if i < 0 {
 			item.fail("%s", s.unknown(key))
@@ -91,7 +91,7 @@ type mapping struct {
 func (k mapping) read(v value) (any, bool) {
 	before := len(v.r.problems)
 	var all []mark
-	ok := v.each(func(name string, item value) {
+	ok := v.each("staging-login: …", func(name string, item value) {
 		if !k.form.MatchString(name) {
 			item.fail("%s", k.rule)
 		}
@@ -177,13 +177,17 @@ func (v value) named(list string) value {
 }
 
 // each calls fn for every key of a mapping, in the order of the file, and
-// refuses what is no mapping and what is written twice.
-func (v value) each(fn func(key string, item value)) bool {
+// refuses what is no mapping and what is written twice. example is a line of such a
+// mapping, as an example.
+func (v value) each(example string, fn func(key string, item value)) bool {
 	if !v.noTags() {
 		return false
 	}
 	if isNull(v.node) {
 		return true
+	}
+	if v.node.Kind == yaml.SequenceNode && v.key != "" {
+		return v.fail("must be a mapping, not a list: take the dashes away, so that there is `%s:` in one line, and `%s` indented in the next", v.key, example)
 	}
 	if v.node.Kind != yaml.MappingNode {
 		return v.fail("must be a mapping: lines of `key: value`, indented")

@@ -29,7 +29,7 @@ func (r *reader) document(data []byte) *yaml.Node {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	root, err := nextDocument(decoder)
 	if errors.Is(err, io.EOF) || err == nil && isNull(root.Content[0]) {
-		r.fail(1, "the file is empty: it needs at least the sections providers and targets")
+		r.fail(1, "the file is empty: it needs at least the section targets")
 		return nil
 	}
 	second, err2 := root, err
@@ -103,6 +103,9 @@ func syntaxProblem(data []byte, err error) (line int, format string, text string
 	if at := unquotedReference(data); at > 0 {
 		return at, "%s", `a reference inside { } or [ ] must be quoted: "${NAME}"`
 	}
+	if at := openQuote(data); at > 0 {
+		return at, "%s", "the quote that is opened here is not closed in its line: add the closing quote"
+	}
 	message := err.Error()
 	// The library's lines are near the truth and may lie behind the last one.
 	inside := func(line int) int {
@@ -113,8 +116,6 @@ func syntaxProblem(data []byte, err error) (line int, format string, text string
 	case has("',' or '}'"), has("',' or ']'"):
 		// The library names the line before the bracket.
 		return inside(namedLine(message) + 1), "%s", "the { or [ that is opened here does not end well: look for a missing bracket, comma or quote"
-	case has("unexpected end of stream"):
-		return inside(namedLine(message)), "%s", "the text in quotes that begins here never ends: add the closing quote"
 	case has("could not find expected ':'"):
 		return inside(namedLine(message)), "%s", "this is no `key: value`: add the colon and a space, or quote the text"
 	case has("unknown anchor"):
@@ -122,13 +123,11 @@ func syntaxProblem(data []byte, err error) (line int, format string, text string
 	case has("mapping values are not allowed"):
 		text = "a colon and a space where no key may begin: indent the line like its neighbours, or quote the value"
 	case has("cannot start any token"):
-		text = "a value may not begin with this character (a tab, @, % or `): put it in quotes"
+		text = "a value may not begin with this character (@, % or `): put it in quotes"
 	case has("expected key"), has("expected '-' indicator"):
 		text = "the line does not fit the ones above: indent it like its neighbours, and quote values whole"
 	case has("expected node content"):
 		text = "a value, or the bracket that closes a list, is missing"
-	case has("tab character"):
-		text = "a tab indents the line: use spaces"
 	case has("escape"):
 		text = `an unknown \ escape in double quotes: write \\ or use single quotes`
 	case has("max depth"):
@@ -136,7 +135,20 @@ func syntaxProblem(data []byte, err error) (line int, format string, text string
 	default:
 		text = "this is not valid YAML"
 	}
-	return inside(errorLine(data, message)), "%s", text
+	line = inside(errorLine(data, message))
+	if tabbed(data, line) {
+		text = "a tab indents the line: indent with spaces"
+	}
+	return line, "%s", text
+}
+
+// tabbed reports whether a tab stands in the indentation of a line.
+func tabbed(data []byte, line int) bool {
+	for ; line > 1; line-- {
+		_, data, _ = bytes.Cut(data, []byte("\n"))
+	}
+	indentation := data[:len(data)-len(bytes.TrimLeft(data, " \t"))]
+	return bytes.IndexByte(indentation, '\t') >= 0
 }
 
 // namedLine reads the line in one of the library's messages, 0 for none.
@@ -201,6 +213,28 @@ func (f *lineFeed) Read(p []byte) (int, error) {
 	n := copy(p, f.rest)
 	f.rest = f.rest[n:]
 	return n, nil
+}
+
+// quoteToken finds comments, and texts in quotes with what follows them in their line;
+// one that never ends goes to the end of the file.
+var quoteToken = regexp.MustCompile(`(?m)(?:^|\s)#.*$|(?:^|[\s,:\[{])((?:"(?:[^"\\]|\\[\s\S])*(?:"|\z)|'(?:[^']|'')*(?:'|\z))(.*))`)
+
+// openQuote returns the line in which a quote is opened that the next one, in another
+// line, does not close but was meant to open; 0 for none. Such a next one is followed by
+// what can follow no closing quote. It is asked about broken files alone.
+func openQuote(data []byte) int {
+	for _, at := range quoteToken.FindAllSubmatchIndex(data, -1) {
+		if at[2] < 0 { // a comment
+			continue
+		}
+		quoted, rest := data[at[2]:at[4]], bytes.TrimSpace(data[at[4]:at[5]])
+		never := at[4] == len(data) && (len(quoted) == 1 || quoted[len(quoted)-1] != quoted[0])
+		strange := len(rest) > 0 && !bytes.ContainsAny(rest[:1], ",:]}#")
+		if never || strange && bytes.IndexByte(quoted, '\n') >= 0 {
+			return bytes.Count(data[:at[2]], []byte("\n")) + 1
+		}
+	}
+	return 0
 }
 
 // flowToken finds what matters for unquotedReference: quoted texts, comments,

@@ -37,6 +37,7 @@ type value struct {
 	r    *reader
 	node *yaml.Node // nil where the file has none
 	path string     // of keys, such as targets.login.depth; "" for the whole file
+	key  string     // the last of them; "" for the whole file and for an item of a list
 	line int        // of the key, or of the item in a list
 }
 
@@ -59,11 +60,12 @@ func (v value) told(format string, args []any) string {
 
 // child is a value of the same line one step down the path; it has no node.
 func (v value) child(key string) value {
-	path := pathPart(key)
+	key = pathPart(key)
+	path := key
 	if v.path != "" {
-		path = v.path + "." + path
+		path = v.path + "." + key
 	}
-	return value{r: v.r, path: path, line: v.line}
+	return value{r: v.r, path: path, key: key, line: v.line}
 }
 
 // isNull reports whether a key was written without a value.

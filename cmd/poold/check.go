@@ -15,6 +15,7 @@ import (
 func check(ctx context.Context, c *command) error {
 	flags := newFlags(c)
 	config := configFlag(flags, c)
+	live := flags.Bool("live", false, "also try Redis and each provider's key, buying nothing")
 	if _, err := c.parse(flags, 0); err != nil {
 		return err
 	}
@@ -39,6 +40,12 @@ func check(ctx context.Context, c *command) error {
 		text.WriteString(warning.String() + " (allowed)\n")
 	}
 	fmt.Fprintf(&text, "%s is valid; targets: %d, providers: %d\n", *config, len(set.Targets), len(set.Providers))
-	_, err = io.WriteString(c.stdout, text.String())
+	if _, err := io.WriteString(c.stdout, text.String()); err != nil || !*live {
+		return err
+	}
+	wrong, err := checkLive(ctx, c.stdout, set)
+	if err == nil && wrong > 0 {
+		err = fmt.Errorf("tried live, and wrong: %d", wrong)
+	}
 	return err
 }

@@ -113,6 +113,9 @@ func TestAPartOfAClusterServes(t *testing.T) {
 			t.Errorf("%s is not in: %s", node.Addr, notice)
 		}
 	}
+	if found := try(t, "redis://"+nodes[0].Addr+",redis://"+nodes[1].Addr); found.Version == "" || len(found.Faults) != 1 || !strings.Contains(found.Faults[0], nodes[2].Addr) {
+		t.Errorf("a trial of a cluster: %+v", found)
+	}
 	if _, err := s.Take(t.Context(), Request{ID: queries[1].ID}); err != nil { // the secret is known from here on
 		t.Fatal(err)
 	}

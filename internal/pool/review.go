@@ -81,11 +81,7 @@ func (m *monitor) faults(ctx context.Context) []string {
 
 // faultsOf judges an answer to INFO. What it does not tell is no fault.
 func faultsOf(info string) []string {
-	told := map[string]string{}
-	for line := range strings.Lines(info) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		told[name] = value
-	}
+	told := settingsOf(info)
 	var faults []string
 	if version := told["redis_version"]; version != "" && older(version, oldestServer) {
 		faults = append(faults, fmt.Sprintf("Redis is of version %s: poold needs %s or later.", version, oldestServer))
@@ -105,6 +101,16 @@ func faultsOf(info string) []string {
 		faults = append(faults, "Redis' memory is nearly full: more than 90 % of maxmemory is used.")
 	}
 	return faults
+}
+
+// settingsOf reads an answer to INFO.
+func settingsOf(info string) map[string]string {
+	told := map[string]string{}
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		told[name] = value
+	}
+	return told
 }
 
 // older compares the first two numbers of two versions.

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"poold/internal/pool/redistest"
+	"poold/internal/provider/simulated"
+)
+
+// `poold check --live` tries Redis and each provider's key, buys nothing and says what is
+// wrong, in a line each that can do nothing to a terminal.
+func TestCheckLive(t *testing.T) {
+	t.Parallel()
+	const key = "0123456789abcdef0123456789abcdef"
+	var services []*simulated.Service
+	service := func(o simulated.Options) string {
+		o.Ledger = true
+		s := simulated.New(o)
+		server := httptest.NewServer(s)
+		t.Cleanup(func() { server.Close(); s.Close() })
+		services = append(services, s)
+		return server.URL
+	}
+	says := func(text string) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	path := filepath.Join(t.TempDir(), "pools.yaml")
+	check := func(redis, provider string) (code int, lines string) {
+		t.Helper()
+		writeFile(t, path, fmt.Sprintf("redis: {url: '%s'}\nproviders:\n%s\n"+
+			"targets:\n  login: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, budget: {per_day: 1}}\n", redis, provider))
+		code, out, log := runCommand(t, nil, "check", "--live", "--config", path)
+		if strings.Contains(out+log, key) || strings.Contains(out+log, "canary") || strings.ContainsFunc(out+log, func(c rune) bool { return c < ' ' && c != '\n' }) {
+			t.Errorf("it shows a secret or a control character: %.300q", out+log)
+		}
+		if len(out) > 2000 {
+			t.Errorf("%d bytes of output", len(out))
+		}
+		_, lines, _ = strings.Cut(out, "is valid; ")
+		return code, lines
+	}
+	kept := redistest.Server(t, "--appendonly", "yes", "--dir", t.TempDir())
+	forgets := redistest.Server(t)
+	provider := func(profile, url string) string {
+		return fmt.Sprintf("  - {name: acme, profile: %s, url: '%s', key: %s}", profile, url, key)
+	}
+	sound := provider("2captcha", service(simulated.Options{Flavour: simulated.TwoCaptcha, Key: key}))
+	for _, c := range []struct {
+		name, redis, provider string
+		code                  int
+		want                  string
+	}{
+		{"all is well", "redis://" + kept, sound, 0, "ok     redis: " + kept + ", version "},
+		{"all is well", "redis://" + kept, sound, 0, "ok     provider acme: takes the key; balance "},
+		{"threads", "redis://" + kept, provider("captchaai", service(simulated.Options{Flavour: simulated.CaptchaAI, Key: key, Threads: 7})), 0, ", threads 7 (concurrency 20)\n"},
+		{"embedded", "embedded", sound, 0, "ok     redis: embedded, keeps nothing over a restart\n"},
+		{"simulated", "embedded", "  - {name: acme, api: simulated}", 0, "ok     provider acme: simulated, its tokens open nothing\n"},
+		{"no AOF", "redis://" + forgets, sound, 1, "WRONG  redis: Redis keeps no append-only file"},
+		{"no Redis", "redis://:canary@127.0.0.1:1", sound, 1, "WRONG  redis: redis refuses the connection: nothing listens there (127.0.0.1:1)\nok     provider acme"},
+		{"a wrong key", "embedded", provider("2captcha", service(simulated.Options{Flavour: simulated.TwoCaptcha, Key: "fedcba9876543210fedcba9876543210"})), 1,
+			"WRONG  provider acme: the key or the service: account fault ERROR_KEY_DOES_NOT_EXIST"},
+		{"no service", "embedded", provider("2captcha", "http://127.0.0.1:1"), 1, "WRONG  provider acme: the key or the service: "},
+		{"no money", "embedded", provider("2captcha", says("0")), 1, "WRONG  provider acme: takes the key; balance 0: nothing can be bought\n"},
+		{"no threads", "embedded", provider("captchaai", says(`{"status":1,"request":"0","threads":0}`)), 1, "threads 0: nothing can be bought\n"},
+		{"a hostile service", "embedded", provider("2captcha", says("ERROR_\x1b[2J\a\r" + strings.Repeat("x", 10<<10))), 1, "WRONG  provider acme: "},
+	} {
+		if code, lines := check(c.redis, c.provider); code != c.code || !strings.Contains(lines, c.want) {
+			t.Errorf("%s: exit %d, want %d and %q\n%s", c.name, code, c.code, c.want, lines)
+		}
+	}
+	for _, s := range services {
+		if sold := s.Sold(); len(sold) != 0 {
+			t.Errorf("it bought %v", sold)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package pool
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Trial is what a Store found of its Redis when it was tried.
+type Trial struct {
+	Where   string   // host:port of what the file names, several as a list; no password
+	Version string   // of the server, of a cluster the versions of its masters; "" = it does not tell
+	Faults  []string // what keeps poold from working, or is dangerous; empty = all is well
+}
+
+// trials are commands that poold needs, one of each, for a key that no other is for, K.
+// What they do to it means nothing, and what Redis answers is well unless it denies them:
+// it looks at the user's rights before it looks at the key. README, Redis, has the same
+// list; HELLO, CLUSTER SLOTS, COMMAND, SUBSCRIBE and PUBLISH are tried by the connection,
+// the probe and missingRights.
+var trials = []string{
+	"ping", "info server", "time", "eval return(1) 1 K", "evalsha 0000000000000000000000000000000000000000 1 K",
+	"get K", "getex K", "set K 1 PX 1000", "exists K", "pexpire K 1000", "pttl K", "type K",
+	"lindex K 0", "linsert K BEFORE 1 1", "llen K", "lpop K", "lpush K 1", "lrange K 0 0", "lrem K 1 1", "ltrim K 0 0", "rpush K 1",
+	"hdel K 1", "hget K 1", "hgetall K", "hincrby K 1 1", "hlen K", "hset K 1 1",
+	"zadd K 1 1", "zcard K", "zcount K 0 0", "zrange K 0 0", "zrangebyscore K 0 0", "zrem K 1", "zremrangebyscore K 0 0", "zscore K 1",
+	"del K",
+}
+
+// Try asks Redis whether poold can work with it. It writes nothing but the keys of the
+// probe, which live for a minute at most. Run does the same all the time but for the commands.
+func (s *Store) Try(ctx context.Context) Trial {
+	m := s.monitor
+	t := Trial{Where: m.where}
+	now := m.probe(ctx)
+	if now.err != nil {
+		t.Faults = append(t.Faults, Reason(now.err))
+	}
+	if !now.up() && !is(now.err, reasonDenied) && !is(now.err, reasonMemory) {
+		return t // nobody to ask
+	}
+	t.Version = m.versions(ctx)
+	t.Faults = append(append(append(t.Faults, m.deniedCommands(ctx)...), m.faults(ctx)...), m.missingRights(ctx)...)
+	return t
+}
+
+// versions are those of the masters, sorted.
+func (m *monitor) versions(ctx context.Context) string {
+	var mu sync.Mutex
+	var found []string
+	_ = m.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		info, err := node.Info(ctx, "server").Result()
+		mu.Lock()
+		defer mu.Unlock()
+		if version := settingsOf(info)["redis_version"]; version != "" {
+			found = append(found, version)
+		}
+		return err // one that denies INFO is told by deniedCommands
+	})
+	slices.Sort(found)
+	return strings.Join(slices.Compact(found), ", ")
+}
+
+// deniedCommands tells which commands a master denies the user.
+func (m *monitor) deniedCommands(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var denied []string
+	switch client := m.slow.(type) {
+	case *redis.Client:
+		denied = deniedBy(ctx, client, m.probed(0))
+	case *redis.ClusterClient:
+		keys, _ := m.probedMasters(ctx, client) // where it fails the probe did too
+		for _, key := range keys {
+			if node, err := client.MasterForKey(ctx, key); err == nil {
+				denied = append(denied, deniedBy(ctx, node, key)...)
+			}
+		}
+	}
+	if len(denied) == 0 {
+		return nil
+	}
+	slices.Sort(denied)
+	return []string{"Redis denies its user, on keys that begin with " + m.prefix + ":, the commands " + strings.Join(slices.Compact(denied), ", ") +
+		". README, Redis, lists the rights that poold needs."}
+}
+
+// deniedBy tries the commands at one node.
+func deniedBy(ctx context.Context, node *redis.Client, key string) (denied []string) {
+	pipe := node.Pipeline()
+	for _, trial := range trials {
+		var words []any
+		for _, word := range strings.Fields(trial) {
+			if word == "K" {
+				word = key
+			}
+			words = append(words, word)
+		}
+		pipe.Do(ctx, words...)
+	}
+	answers, _ := pipe.Exec(ctx) // the first of the answers' errors
+	for _, a := range answers {
+		if a.Err() != nil && is(down(a.Err()), reasonDenied) {
+			denied = append(denied, a.Name())
+		}
+	}
+	return denied
+}

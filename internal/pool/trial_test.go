@@ -1,0 +1,83 @@
+package pool
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"poold/internal/pool/redistest"
+)
+
+// try asks a Redis as `poold check --live` does.
+func try(t *testing.T, addresses string) Trial {
+	t.Helper()
+	s, err := Open(Options{Addresses: addresses, Prefix: "captcha", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	return s.Try(t.Context())
+}
+
+// A trial finds each right that is missing, and what is dangerous, and leaves nothing
+// behind.
+func TestTry(t *testing.T) {
+	t.Parallel()
+	addr := redistest.Server(t, "--appendonly", "yes", "--dir", t.TempDir())
+	ask := func(words string) string {
+		t.Helper()
+		var args []any
+		for _, word := range strings.Fields(words) {
+			args = append(args, word)
+		}
+		return askAs(t, addr, args...)
+	}
+	var granted []string // by README
+	words := "ACL SETUSER "
+	for _, word := range rights(t) {
+		words += " " + strings.Replace(strings.Replace(word, "~test-*", "~captcha:*", 1), "&test-*", "&captcha:*", 1)
+		if command, is := strings.CutPrefix(word, "+"); is {
+			granted = append(granted, command)
+		}
+	}
+	ask(words)
+	login := "redis://poold:" + password + "@" + addr
+	found := try(t, login)
+	if found.Where != addr || !strings.Contains(found.Version, ".") || len(found.Faults) > 0 {
+		t.Errorf("all is well: %+v", found)
+	}
+	if left := ask("KEYS captcha:*"); left != "[]" {
+		t.Errorf("the trial left %s", left)
+	}
+	var tried []string
+	for _, trial := range trials {
+		tried = append(tried, strings.Fields(trial)[0])
+	}
+	for _, command := range granted {
+		if slices.Contains([]string{"hello", "publish", "subscribe", "cluster|slots", "command"}, command) != !slices.Contains(tried, command) {
+			t.Errorf("README grants %s, and it is tried: %v", command, slices.Contains(tried, command))
+		}
+	}
+	if len(tried)+5 != len(granted) {
+		t.Errorf("README grants %d commands, %d are tried", len(granted), len(tried))
+	}
+
+	for _, c := range []struct{ fault, mended, want string }{
+		{"ACL SETUSER poold -getex -zadd -info", "ACL SETUSER poold +getex +zadd +info", "the commands getex, info, zadd. README, Redis"},
+		{"ACL SETUSER poold resetkeys ~other:*", "ACL SETUSER poold resetkeys ~captcha:*", "denies its user, on keys that begin with captcha:, the commands del, eval"},
+		{"ACL SETUSER poold -evalsha", "ACL SETUSER poold +evalsha", "the commands evalsha."},
+		{"ACL SETUSER poold resetchannels", "ACL SETUSER poold &captcha:*", "denies its user SUBSCRIBE or PUBLISH"},
+		{"CONFIG SET appendonly no", "CONFIG SET appendonly yes", "Set appendonly yes."},
+		{"CONFIG SET maxmemory-policy allkeys-lru", "CONFIG SET maxmemory-policy noeviction", "Set noeviction."},
+	} {
+		ask(c.fault)
+		if found := try(t, login); !strings.Contains(strings.Join(found.Faults, "\n"), c.want) {
+			t.Errorf("%s: %+v", c.fault, found)
+		}
+		ask(c.mended)
+	}
+	if found := try(t, "redis://poold:canary@"+addr); len(found.Faults) != 1 || found.Faults[0] != "redis refuses the user or its password ("+addr+")" {
+		t.Errorf("a wrong password: %+v", found)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,7 +96,7 @@ func TestSchemaOverFiles(t *testing.T) {
 		t.Fatalf("found %d files, err %v", len(files), err)
 	}
 	var taken []string
-	for _, file := range append(files, "../../pools.yaml") {
+	for _, file := range append(files, "../../pools.yaml", "../../pools.example.yaml") {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -119,6 +120,79 @@ func TestSchemaOverFiles(t *testing.T) {
 		"redis-mixed", "redis-scheme", "redis-unix-sentinel", "simulated-beside", "simulated-twice"}
 	if !slices.Equal(taken, want) {
 		t.Errorf("the schema takes these bad files:\n%q\nwant\n%q", taken, want)
+	}
+}
+
+const publishedSchema = "../../docs/pools.schema.json"
+
+// The schema that the shipped files name in their first line is the one of this program.
+func TestSchemaIsPublished(t *testing.T) {
+	if *update {
+		if err := os.WriteFile(publishedSchema, Schema(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	published, err := os.ReadFile(publishedSchema)
+	if err != nil || !bytes.Equal(published, Schema()) {
+		t.Errorf("%s is not what `poold schema` prints: go test ./internal/targets -run TestSchemaIsPublished -update (%v)", publishedSchema, err)
+	}
+	for _, file := range []string{"pools.yaml", "pools.example.yaml"} {
+		data, err := os.ReadFile("../../" + file)
+		if err != nil || !bytes.HasPrefix(data, []byte("# yaml-language-server: $schema=docs/pools.schema.json\n")) {
+			t.Errorf("%s does not name its schema in its first line (%v)", file, err)
+		}
+		if _, err := Parse(file, data, nil); err != nil {
+			t.Errorf("%v", err)
+		}
+	}
+	if data, err := os.ReadFile("../../pools.example.yaml"); err != nil || bytes.Count(data, []byte("\n")) != 12 {
+		t.Errorf("the example has %d lines, want 12 (%v)", bytes.Count(data, []byte("\n")), err)
+	}
+}
+
+// Every example of pools.yaml in README and docs is as the schema wants it. One that shows
+// some sections alone is completed with those of the shipped example; one that is no
+// pools.yaml says so in a first line such as "# compose.yaml".
+func TestSchemaOverDocs(t *testing.T) {
+	s := compiled(t)
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, err := os.ReadFile("../../pools.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	least, _ := asEditorsSee(example)
+	checked := 0
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range regexp.MustCompile("(?ms)^```ya?ml\n(.*?)^```$").FindAllSubmatch(text, -1) {
+			if regexp.MustCompile(`\A# [a-z.-]+\.ya?ml\n`).Match(block[1]) && !bytes.HasPrefix(block[1], []byte("# pools.yaml\n")) {
+				continue
+			}
+			checked++
+			doc, ok := asEditorsSee(block[1])
+			shown, isMapping := doc.(map[string]any)
+			if !ok || !isMapping {
+				t.Errorf("%s: no mapping:\n%s", page, block[1])
+				continue
+			}
+			for section, value := range least.(map[string]any) {
+				if _, given := shown[section]; !given {
+					shown[section] = value
+				}
+			}
+			if err := s.Validate(shown); err != nil {
+				t.Errorf("%s: %v\n%s", page, err, block[1])
+			}
+		}
+	}
+	if checked == 0 {
+		t.Error("no example was found: this test looks at nothing")
 	}
 }
 

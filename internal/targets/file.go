@@ -158,7 +158,7 @@ func (f *File) attempt(ctx context.Context, before func()) error {
 	}
 	f.refused, f.remarks = "", remarks
 	f.publish(set, Status{LoadedAt: time.Now(), OK: true, Problems: remarks})
-	f.log.Info("the configuration was applied")
+	f.log.Info("the configuration was applied", changes(old, set)...)
 	f.warn(set, old)
 	if len(remarks) > 0 {
 		f.log.Warn("a part of the configuration needs a restart, the rest was applied", "err", remarks)
@@ -189,9 +189,13 @@ func (f *File) recover(inUse *Set) {
 // publish shows readers a new state. The caller has the turn.
 func (f *File) publish(set *Set, status Status) { f.state.Store(&state{set, status}) }
 
-// warn logs what is unusual in a Set and was not so in the one before.
+// warn logs what is unusual in a Set and was not so in the one before. Why a demo is one
+// its operator was told in a word.
 func (f *File) warn(set, old *Set) {
 	for _, w := range set.Warnings {
+		if w.demo && set.Demo() {
+			continue
+		}
 		known := old != nil && slices.ContainsFunc(old.Warnings, func(o Problem) bool { return o.Text == w.Text })
 		if !known {
 			f.log.Warn("unusual configuration", "err", w.String())
@@ -215,7 +219,7 @@ func (f *File) prepare(set, old *Set) (remarks Problems, err error) {
 		if f.listen == "" {
 			return nil, nil
 		}
-		set.Server.Listen = f.listen
+		set.Server.Listen, set.listenGiven = f.listen, true
 		if err := CheckListen(f.listen, len(set.Server.Keys)); err != nil {
 			return nil, Problems{{File: f.path, Text: "the address given by --listen or POOLD_LISTEN: " + err.Error()}}
 		}
@@ -245,7 +249,7 @@ func (f *File) prepare(set, old *Set) (remarks Problems, err error) {
 	if err := f.suits(set, old); err != nil {
 		return nil, err
 	}
-	set.Server.Listen, set.Server.TLS = old.Server.Listen, old.Server.TLS
+	set.Server.Listen, set.Server.TLS, set.listenGiven = old.Server.Listen, old.Server.TLS, old.listenGiven
 	set.Redis, set.DeadLetters, set.Dedup, set.History = old.Redis, old.DeadLetters, old.Dedup, old.History
 	return remarks.sorted(), nil
 }

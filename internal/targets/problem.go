@@ -19,6 +19,8 @@ type Problem struct {
 	File string // as the operator named it; "" for the body of a request
 	Line int    // 0 where the file itself cannot be read, or its content is not to blame, and for a request
 	Text string // "key path: rule and remedy"; holds no secret and no environment value
+
+	demo bool // of a warning: it says only why Set.Demo holds
 }
 
 func (p Problem) String() string {

@@ -145,7 +145,7 @@ func (r *reader) choose(v value, all []rawProvider, set *Set) {
 			listed = p
 		case p.Key == "":
 			key := p.at("key")
-			r.warn(key.line, "%s: the key is empty, so this provider is left out%s", p.path, key.remedy())
+			r.warnOfDemo(key.line, "%s: the key is empty, so this provider is left out%s", p.path, key.remedy())
 			unset = append(unset, key.variables()...)
 		default:
 			set.Providers = append(set.Providers, p.Provider)
@@ -158,13 +158,13 @@ func (r *reader) choose(v value, all []rawProvider, set *Set) {
 		}
 	case listed != nil:
 		set.Providers = []Provider{listed.Provider}
-		listed.warn("tokens are simulated; no site accepts them")
+		r.warnOfDemo(listed.line, "%s: tokens are simulated; no site accepts them", listed.path)
 	case set.Redis.Embedded():
 		// As if it were listed with its name and api alone.
 		built := decode[Provider](provider, record{})
 		built.Name, built.API, built.Line = "simulated", APISimulated, v.line
 		set.Providers = []Provider{built}
-		v.warn("none can be used, so the simulated one inside the daemon is: no site accepts its tokens%s", toSet(unset))
+		r.warnOfDemo(v.line, "%s: none can be used, so the simulated one inside the daemon is: no site accepts its tokens%s", v.path, toSet(unset))
 	default:
 		v.fail("none can be used, and with redis.url other than embedded nothing is simulated unasked%s", cmp.Or(toSet(unset), ": give one of them a key"))
 	}

@@ -120,7 +120,7 @@ func (k *rawKey) credential() {
 	case k.has("key") == k.has("key_sha256"):
 		k.fail("needs key or key_sha256, and not both")
 	case bearer == "" && hash == "":
-		k.r.warn(at.line, "%s: the key is empty, so this entry is left out%s", k.path, at.remedy())
+		k.r.warnOfDemo(at.line, "%s: the key is empty, so this entry is left out%s", k.path, at.remedy())
 	case k.has("key"):
 		if strings.IndexFunc(bearer.Reveal(), func(c rune) bool { return c <= ' ' || c > '~' }) >= 0 {
 			at.fail("must be printable ASCII without spaces, or no header can carry it")

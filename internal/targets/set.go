@@ -23,7 +23,17 @@ type Set struct {
 
 	lives map[captcha.Type]life // of the poolable types; read only
 	lines restartLines
+
+	listenGiven bool // Server.Listen is not the file's
 }
+
+// Simulated reports whether the provider inside the daemon is the one that is used.
+func (s *Set) Simulated() bool {
+	return len(s.Providers) == 1 && s.Providers[0].API == APISimulated
+}
+
+// Demo reports whether nothing outside the daemon is used: no Redis and no provider.
+func (s *Set) Demo() bool { return s.Redis.Embedded() && s.Simulated() }
 
 // restartLines tells where the file has what only a restart applies; the line is
 // 0 or the first one where the file does not have it.

@@ -32,6 +32,12 @@ func (r *reader) warn(line int, format string, args ...any) {
 	r.warnings = append(r.warnings, Problem{File: r.file, Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
+// warnOfDemo notes why nothing real is bought.
+func (r *reader) warnOfDemo(line int, format string, args ...any) {
+	r.warn(line, format, args...)
+	r.warnings[len(r.warnings)-1].demo = true
+}
+
 // value is one node of the file and what is needed to complain about it.
 type value struct {
 	r    *reader

@@ -1,0 +1,84 @@
+package targets
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// mostNamed is how many targets of a kind the log names of a reload.
+const mostNamed = 20
+
+// changes are the attributes of the log line of a reload: which targets came, went and
+// are others now, and which sections beside them. What stayed as it was is not there; of
+// a reload that changed comments alone nothing is. old may be nil.
+func changes(old, set *Set) (attributes []any) {
+	if old == nil {
+		return nil
+	}
+	before := make(map[string]Target, len(old.Targets))
+	for _, t := range old.Targets {
+		before[t.Name] = t
+	}
+	var added, changed, removed []string
+	for _, t := range set.Targets {
+		was, known := before[t.Name]
+		delete(before, t.Name)
+		was.Line = t.Line
+		switch {
+		case !known:
+			added = append(added, t.Name)
+		case !reflect.DeepEqual(was, t):
+			changed = append(changed, t.Name)
+		}
+	}
+	for _, t := range old.Targets { // in their order
+		if _, gone := before[t.Name]; gone {
+			removed = append(removed, t.Name)
+		}
+	}
+	for _, kind := range []struct {
+		key   string
+		names []string
+	}{{"added", added}, {"changed", changed}, {"removed", removed}, {"sections", sections(old, set)}} {
+		if len(kind.names) > 0 {
+			attributes = append(attributes, kind.key, firstOf(kind.names))
+		}
+	}
+	return attributes
+}
+
+// sections are those of the file, beside the targets and what they are made of, that a
+// reload applied and that differ.
+func sections(old, set *Set) (names []string) {
+	for _, section := range []struct {
+		name    string
+		was, is any
+	}{
+		{"server.keys", old.Server.Keys, set.Server.Keys},
+		{"server.callback_secrets", old.Server.CallbackSecrets, set.Server.CallbackSecrets},
+		{"providers", withoutLines(old.Providers), withoutLines(set.Providers)},
+		{"budget", old.Budget, set.Budget},
+		{"solve", old.Solve, set.Solve},
+	} {
+		if !reflect.DeepEqual(section.was, section.is) {
+			names = append(names, section.name)
+		}
+	}
+	return names
+}
+
+func withoutLines(all []Provider) (same []Provider) {
+	for _, p := range all {
+		p.Line = 0
+		same = append(same, p)
+	}
+	return same
+}
+
+// firstOf bounds a list for a log line.
+func firstOf(names []string) []string {
+	if len(names) <= mostNamed {
+		return names
+	}
+	return append(names[:mostNamed:mostNamed], fmt.Sprintf("and %d more", len(names)-mostNamed))
+}

@@ -1,0 +1,70 @@
+package targets
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// A reload says what it changed, and nothing of what it did not.
+func TestChanges(t *testing.T) {
+	const target = "  %s: {type: turnstile, sitekey: x, pageurl: 'https://example.com/%s', owner: qa@example.com, depth: %d}\n"
+	file := func(head string, names ...string) *Set {
+		var text strings.Builder
+		text.WriteString(head + "targets:\n")
+		for _, name := range names {
+			depth := 1
+			if bare, deep := strings.CutSuffix(name, "+"); deep {
+				name, depth = bare, 2
+			}
+			fmt.Fprintf(&text, target, name, name, depth)
+		}
+		return mustParse(t, text.String(), nil)
+	}
+	many := make([]string, 30)
+	for i := range many {
+		many[i] = fmt.Sprintf("t%02d", i)
+	}
+	real := func(price string) string {
+		return "providers: [{name: acme, url: 'https://s.example.com', key: canary1, price_per_1000: " + price + "}]\n"
+	}
+	for _, c := range []struct {
+		old, set *Set
+		want     string
+	}{
+		{nil, file("", "a"), "[]"},
+		{file("", "a"), file("# a comment\n", "a"), "[]"},
+		{file("", "a", "b", "c"), file("", "a", "b+", "d"), "[added [d] changed [b] removed [c]]"},
+		{file(real("1"), "a"), file(real("2"), "a"), "[sections [providers]]"},
+		{file(real("1"), "a"), file("# moved\n"+real("1"), "a"), "[]"},
+		{file("", "a"), file("budget: {per_day: 5}\nserver: {callback_secrets: [canary-canary-canary]}\n", "a"), "[sections [server.callback_secrets budget]]"},
+		{file("", "a"), file("server: {keys: [{name: a, key: canary-canary-canary, scopes: [token]}]}\n"+
+			"solve: {owner: a, pages: ['https://example.com/*'], budget: {per_day: 5}}\n", "a"), "[sections [server.keys solve]]"},
+		{file("", "a"), file("", many...), "[added [" + strings.Join(many[:20], " ") + " and 10 more] removed [a]]"},
+	} {
+		if got := fmt.Sprint(changes(c.old, c.set)); got != c.want {
+			t.Errorf("%s\nwant %s", got, c.want)
+		}
+	}
+}
+
+// Why a demo is one is not told in many warnings, by those that are no demo it is.
+func TestDemoIsSilentAboutItself(t *testing.T) {
+	const targets = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, lifetime: 1h}\n"
+	const keyless = "server: {keys: [{name: a, key: '', scopes: [token]}]}\nproviders:\n  - {name: one, url: 'https://s.example.com', key: ''}\n"
+	for text, want := range map[string]int{
+		keyless + targets: 1, // of the lifetime
+		keyless + "  - {name: own, api: simulated}\n" + targets:                           1,
+		keyless + "  - {name: two, url: 'https://s.example.com', key: k}\n" + targets:     4, // both that are left out, and the embedded Redis
+		"redis: {url: 'redis://h'}\nproviders: [{name: own, api: simulated}]\n" + targets: 2, // worthless tokens go into a real Redis
+	} {
+		b := newBench(t, text)
+		if _, err := b.Load(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.log.count("level=WARN"); got != want {
+			t.Errorf("%d warnings, want %d, of\n%s", got, want, text)
+		}
+	}
+}

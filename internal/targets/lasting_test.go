@@ -1,0 +1,33 @@
+package targets
+
+import (
+	"context"
+	"fmt"
+	"testing"
+)
+
+// What only a restart changes is told without secrets, and without an address that is not
+// the file's.
+func TestLasting(t *testing.T) {
+	const file = "redis: {url: 'rediss://user:canary@a:1,rediss://:canary@b:2', prefix: p}\nproviders: [{name: s, api: simulated}]\n" +
+		"dedup: {backend: postgres, url: 'postgres://u:canary@db/x?password=canary'}\n" +
+		"history: {backend: dynamodb, endpoint: 'http://127.0.0.1:8000', region: eu-central-1, keep: 48h}\n" +
+		"targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com}\n"
+	const rest = "dead_letters:./dead-letters dedup:postgres postgres://db/x history:dynamodb keep 48h audit 168h CaptchaSolves http://127.0.0.1:8000 eu-central-1 " +
+		"redis:rediss://a:1,rediss://b:2 prefix p "
+	for _, listen := range []string{"", "127.0.0.1:9"} {
+		b := newBench(t, file)
+		b.OverrideListen(listen)
+		set, err := b.Load(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "map[" + rest + "server.listen:127.0.0.1:8080 server.tls:]"
+		if listen != "" {
+			want = "map[" + rest + "server.tls:]"
+		}
+		if got := fmt.Sprint(set.Lasting()); got != want {
+			t.Errorf("--listen %q:\n%s\nwant\n%s", listen, got, want)
+		}
+	}
+}

@@ -42,6 +42,9 @@ type Config struct {
 	OK       bool     `json:"ok"`        // the last attempt to load it was good
 	Problems []string `json:"problems"`  // of the last attempt: "pools.yaml:LINE: message"
 	Warnings []string `json:"warnings"`  // what is unusual in the Set in use
+	// Lasting is what only a restart changes, by the path of its key, without secrets; null
+	// for a key that is limited to some targets.
+	Lasting map[string]string `json:"lasting"`
 }
 
 // Redis is about the store.
@@ -89,6 +92,7 @@ type Provider struct {
 type Target struct {
 	Name     string   `json:"name"`
 	Type     string   `json:"type"`
+	Identity string   `json:"identity"` // the hash of what shapes a solve: another one is another stock
 	Owner    string   `json:"owner"`
 	State    string   `json:"state"`  // ok | idle (wants nothing, nobody asks) | paused | starved | budget | refused
 	Reason   string   `json:"reason"` // of a state; with ok and idle also why nothing could be bought now
@@ -294,6 +298,6 @@ func (d *Document) Only(may func(target string) bool) *Document {
 			part.Targets = append(part.Targets, d.Targets[i])
 		}
 	}
-	part.Config.Problems, part.Config.Warnings = []string{}, []string{}
+	part.Config.Problems, part.Config.Warnings, part.Config.Lasting = []string{}, []string{}, nil
 	return &part
 }

@@ -23,7 +23,7 @@ func usage(used, limit int) *Usage {
 }
 
 func configStatus(status targets.Status, set *targets.Set) Config {
-	c := Config{LoadedAt: stamp(status.LoadedAt), OK: status.OK, Problems: []string{}, Warnings: []string{}}
+	c := Config{LoadedAt: stamp(status.LoadedAt), OK: status.OK, Problems: []string{}, Warnings: []string{}, Lasting: set.Lasting()}
 	for _, p := range status.Problems {
 		c.Problems = append(c.Problems, p.String())
 	}
@@ -71,7 +71,7 @@ func targetDays(s *pool.Stock, at time.Time) []TargetDay {
 func targetStatus(t *targets.Target, refilling refill.Status, seen *observation) Target {
 	f := seen.Figures
 	target := Target{
-		Name: t.Name, Type: string(t.Identity.Type), Owner: t.Owner,
+		Name: t.Name, Type: string(t.Identity.Type), Identity: string(t.ID), Owner: t.Owner,
 		Marks: marks(refilling, seen.Verdicts),
 		Depth: t.Depth, Want: refilling.Want,
 		Refill: string(t.Refill), Forecast: thousandths(refilling.Forecast), Risk: thousandths(refilling.Risk), Limit: refilling.Limit,

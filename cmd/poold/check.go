@@ -16,6 +16,8 @@ func check(ctx context.Context, c *command) error {
 	flags := newFlags(c)
 	config := configFlag(flags, c)
 	live := flags.Bool("live", false, "also try Redis and each provider's key, buying nothing")
+	differs := flags.Bool("diff", false, "also say what applying the file to the running daemon would change")
+	connect := clientFlags(flags, c)
 	if _, err := c.parse(flags, 0); err != nil {
 		return err
 	}
@@ -40,8 +42,21 @@ func check(ctx context.Context, c *command) error {
 		text.WriteString(warning.String() + " (allowed)\n")
 	}
 	fmt.Fprintf(&text, "%s is valid; targets: %d, providers: %d\n", *config, len(set.Targets), len(set.Providers))
-	if _, err := io.WriteString(c.stdout, text.String()); err != nil || !*live {
+	text.WriteString(spendingOf(set).report(set.Simulated()))
+	if _, err := io.WriteString(c.stdout, text.String()); err != nil {
 		return err
+	}
+	if *differs {
+		daemon, err := connect()
+		if err != nil {
+			return err
+		}
+		if err := diff(ctx, c.stdout, daemon, set); err != nil {
+			return err
+		}
+	}
+	if !*live {
+		return nil
 	}
 	wrong, err := checkLive(ctx, c.stdout, set)
 	if err == nil && wrong > 0 {

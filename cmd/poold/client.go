@@ -98,17 +98,17 @@ func (c *client) exchange(ctx context.Context, method, path string, header http.
 func problemOf(response *http.Response, answer []byte) error {
 	var problem httpapi.Problem
 	if json.Unmarshal(answer, &problem) != nil || problem.Code == "" {
-		return fmt.Errorf("the daemon answered %s", response.Status)
+		return fmt.Errorf("the daemon answered %s", printable(response.Status))
 	}
-	text := string(problem.Code)
+	text := printable(string(problem.Code))
 	if problem.Detail != "" {
-		text += ": " + problem.Detail
+		text += ": " + printable(problem.Detail)
 	}
 	if after := response.Header.Get("Retry-After"); after != "" {
 		text += "; try again in " + after + " s"
 	}
 	for _, line := range problem.Problems {
-		text += "\n  " + line
+		text += "\n  " + printable(line)
 	}
 	return errors.New(text)
 }

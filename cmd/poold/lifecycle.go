@@ -32,7 +32,7 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	noting := start(lasting, failed, d.history.notes...)
 	buying := d.startBuying(lasting, failed, hangups)
 	serving := d.startServing(lasting, failed)
-	d.log.Info("serving", "address", d.listener.Addr().String(), "targets", len(d.file.Current().Targets))
+	d.greet(d.file.Current())
 
 	<-working.Done()
 	d.log.Info("stopping")

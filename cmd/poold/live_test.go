@@ -70,7 +70,7 @@ func TestCheckLive(t *testing.T) {
 		{"no service", "embedded", provider("2captcha", "http://127.0.0.1:1"), 1, "WRONG  provider acme: the key or the service: "},
 		{"no money", "embedded", provider("2captcha", says("0")), 1, "WRONG  provider acme: takes the key; balance 0: nothing can be bought\n"},
 		{"no threads", "embedded", provider("captchaai", says(`{"status":1,"request":"0","threads":0}`)), 1, "threads 0: nothing can be bought\n"},
-		{"a hostile service", "embedded", provider("2captcha", says("ERROR_\x1b[2J\a\r" + strings.Repeat("x", 10<<10))), 1, "WRONG  provider acme: "},
+		{"a hostile service", "embedded", provider("2captcha", says("ERROR_\x1b[2J\a\r"+strings.Repeat("x", 10<<10))), 1, "WRONG  provider acme: "},
 	} {
 		if code, lines := check(c.redis, c.provider); code != c.code || !strings.Contains(lines, c.want) {
 			t.Errorf("%s: exit %d, want %d and %q\n%s", c.name, code, c.code, c.want, lines)

@@ -63,7 +63,6 @@ func (ps *providers) open(ctx context.Context, p targets.Provider) (*provider.Cl
 			return nil, err
 		}
 		config.URL, config.Key = "http://"+ps.simulated.address, ps.simulated.key
-		ps.log.Warn("the provider is simulated: its tokens open nothing", "provider", p.Name)
 	}
 	return provider.New(config)
 }

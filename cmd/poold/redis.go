@@ -30,7 +30,6 @@ func openRedis(wanted targets.Redis, log *slog.Logger) (address string, own *emb
 	if err := own.Start(); err != nil {
 		return "", nil, fmt.Errorf("starting the embedded redis: %w", err)
 	}
-	log.Warn("redis is embedded: it keeps nothing over a restart; set redis.url for a real one")
 	return "redis://" + own.Addr(), own, nil
 }
 

@@ -32,6 +32,9 @@ func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 // reapply puts the set of a reload in force. The daemon goes on where callbacks
 // cannot be kept; at its start that would be an error.
 func (d *daemon) reapply(ctx context.Context, set *targets.Set) {
+	if set.Simulated() && !d.file.Current().Simulated() {
+		d.log.Warn(simulatedNow)
+	}
 	if err := d.openLetters(set); err != nil {
 		d.log.Error("callbacks cannot be kept while redis is away", "err", err)
 	}

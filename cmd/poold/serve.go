@@ -72,6 +72,7 @@ type daemon struct {
 	embedded  *embeddedRedis // nil with a real Redis
 	store     *pool.Store
 	buyer     *purchase.Buyer
+	mode      string // how Redis is run; embedded or one of pool.Mode
 	letters   string // folder of the dead letters, as at the start; a reload does not move it
 	manager   *refill.Manager
 	claims    claims
@@ -123,9 +124,9 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	if err != nil {
 		return err // about an address of the file; the embedded one is none
 	}
-	mode := string(d.store.Mode())
+	d.mode = string(d.store.Mode())
 	if embedded != nil {
-		mode = "embedded"
+		d.mode = "embedded"
 	}
 	stock := stock{d.store, d.store.Tokens, d.store.Controls}
 	metrics := httpapi.NewMetrics(version, commit())
@@ -153,7 +154,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	d.status = status.NewCollector(status.Sources{
 		File: d.file, Stock: stock, Refill: d.manager, Purchases: d.buyer, DeadLetters: d.buyer,
 		Guests: d.store.Guests, Savings: d.claims, History: d.history.health(), Audit: auditHealth, Log: d.log,
-		RedisMode: mode, Version: version, StartedAt: time.Now(),
+		RedisMode: d.mode, Version: version, StartedAt: time.Now(),
 	})
 	d.server = httpapi.New(httpapi.Deps{
 		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Solver: d.solver, Guests: d.store.Guests,

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"poold/internal/captcha"
+	"poold/internal/status"
+	"poold/internal/targets"
+)
+
+// diff says what a running daemon would make of the file if it were applied: which targets
+// come, go or get another stock, and what would need a restart.
+func diff(ctx context.Context, w io.Writer, daemon *client, set *targets.Set) error {
+	body, err := daemon.ask(ctx, http.MethodGet, "/status.json", "application/json", 10*time.Second)
+	if err != nil {
+		return err
+	}
+	var running status.Document
+	if err := json.Unmarshal(body, &running); err != nil {
+		return fmt.Errorf("reading the status: %w", err)
+	}
+	if running.Config.Lasting == nil {
+		return errors.New("the daemon does not tell all that it runs with: the key is limited to some targets, or the daemon is older")
+	}
+	_, err = io.WriteString(w, differences(&running, set))
+	return err
+}
+
+// differences are a line each, targets first. A target that keeps its identity keeps its
+// tokens, whatever else of it changes and whatever its name.
+func differences(running *status.Document, set *targets.Set) string {
+	var text strings.Builder
+	before, names := map[string]*status.Target{}, map[captcha.ID]string{}
+	for i := range running.Targets {
+		t := &running.Targets[i]
+		before[t.Name], names[captcha.ID(t.Identity)] = t, t.Name
+	}
+	stays, after := 0, map[captcha.ID]string{}
+	for i := range set.Targets {
+		after[set.Targets[i].ID] = set.Targets[i].Name
+	}
+	given := func(t *status.Target) string { // what becomes of the stock that a target leaves
+		if name, kept := after[captcha.ID(t.Identity)]; kept {
+			return "its tokens go to " + name
+		}
+		return fmt.Sprintf("thrown away: tokens %d, orders under way %d", t.Fresh, t.InFlight)
+	}
+	for i := range set.Targets {
+		t := &set.Targets[i]
+		was, known := before[t.Name]
+		delete(before, t.Name)
+		switch {
+		case known && was.Identity == string(t.ID):
+			stays++
+		case known:
+			fmt.Fprintf(&text, "~ %s changes its identity; %s\n", t.Name, given(was))
+		case names[t.ID] != "":
+			fmt.Fprintf(&text, "+ %s comes, with the tokens of %s\n", t.Name, printable(names[t.ID]))
+		default:
+			fmt.Fprintf(&text, "+ %s comes\n", t.Name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		fmt.Fprintf(&text, "- %s goes; %s\n", printable(name), given(before[name]))
+	}
+	wanted := set.Lasting()
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		if now, told := running.Config.Lasting[key]; told && now != wanted[key] {
+			fmt.Fprintf(&text, "! %s needs a restart: now %s, in the file %s\n", key, printable(now), printable(wanted[key]))
+		}
+	}
+	fmt.Fprintf(&text, "targets that keep their tokens under their names: %d of %d\n", stays, len(set.Targets))
+	return text.String()
+}
+
+// printable is a text that came from elsewhere, for a terminal: short, and with nothing
+// that moves the cursor or changes colours.
+func printable(text string) string {
+	const most = 300
+	clean := strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return '\uFFFD'
+		}
+		return c
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+	if letters := []rune(clean); len(letters) > most {
+		return string(letters[:most]) + "…"
+	}
+	return clean
+}

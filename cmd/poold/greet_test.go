@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+
+	"poold/internal/targets"
+)
+
+// The start says how poold is run, where to look and how to take a token, in a few
+// lines, and of a demo in one line that it is one.
+func TestGreeting(t *testing.T) {
+	const (
+		login = "targets:\n  alone: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, paused: true}\n" +
+			"  login: {type: turnstile, sitekey: y, pageurl: 'https://example.com/', owner: qa@example.com}\n"
+		real = "providers: [{name: acme, url: 'https://s.example.com', key: canary1}]\n"
+		keys = "server: {keys: [{name: a, key: canary-canary-canary, scopes: [token]}]}\n"
+	)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	at := listener.Addr().String()
+	serving := func(providers, redis string) string {
+		return "level=INFO msg=serving address=" + at + " targets=2 redis=" + redis + " providers=" + providers + "\n"
+	}
+	where := "level=INFO msg=\"the status page\" url=http://" + at + "/status\nlevel=INFO msg=\"to take a token\" command=\"curl -s "
+	try := "'http://" + at + "/pool/login/token?wait=20s'\"\n"
+	for _, c := range []struct{ file, mode, want string }{
+		{login, "embedded", "level=WARN msg=\"" + demoMode + "\"\n" + serving("[simulated]", "embedded") + where + try},
+		{"redis: {url: 'redis://h'}\nproviders: [{name: own, api: simulated}]\n" + login, "single", "level=WARN msg=\"" + simulatedNow + "\"\n" + serving("[own]", "single") + where + try},
+		{"redis: {url: 'redis://h'}\n" + keys + real + login, "sentinel", serving("[acme]", "sentinel") +
+			"level=INFO msg=\"at most 14,400 solves an hour\" targets=\"login: at most 14,400 solves an hour; alone: nothing is bought\"\n" +
+			"level=WARN msg=\"no budget stands against what is bought\" targets=login\n" + where + "--oauth2-bearer $POOLD_KEY " + try},
+	} {
+		set, err := targets.Parse("pools.yaml", []byte(c.file), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		plain := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}
+		d := &daemon{listener: listener, mode: c.mode, log: slog.New(slog.NewTextHandler(&log, plain))}
+		d.greet(set)
+		if log.String() != c.want {
+			t.Errorf("%s\ngot\n%s\nwant\n%s", c.file, log.String(), c.want)
+		}
+	}
+	for address, want := range map[string]string{
+		"0.0.0.0:80": "https://127.0.0.1:80", "[::]:8080": "https://127.0.0.1:8080", "[::1]:1": "https://[::1]:1", "192.0.2.1:9": "https://192.0.2.1:9",
+	} {
+		if got := baseOf(address, true); got != want {
+			t.Errorf("%s: %s, want %s", address, got, want)
+		}
+	}
+	if got := curlFor("http://h", &targets.Set{Targets: []targets.Target{{Name: "a", Paused: true}}}); !strings.Contains(got, "/pool/a/token") {
+		t.Errorf("all are paused: %s", got)
+	}
+}

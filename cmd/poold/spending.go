@@ -1,0 +1,226 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/refill/policy"
+	"poold/internal/targets"
+)
+
+// soonestCallback is taken for the shortest time from submit to token where the service
+// calls back: no CAPTCHA that people solve is solved sooner.
+const soonestCallback = 5 * time.Second
+
+// purchases is the most that can be bought for something.
+type purchases struct {
+	name      string
+	hour, day float64 // solves
+	price     float64 // of one solve, the dearest that may be asked; 0 = unknown
+	bounded   bool    // a budget stands against it
+}
+
+// money is what so many solves cost, "" where no price is known.
+func (p purchases) money(solves float64) string {
+	cost := solves * p.price
+	switch {
+	case cost == 0:
+		return ""
+	case cost < 10:
+		return fmt.Sprintf("$%.2f", cost)
+	}
+	return "$" + thousands(cost)
+}
+
+// String says it in a sentence without its end: at most 72,000 solves an hour, about $86.
+func (p purchases) String() string {
+	if p.hour == 0 {
+		return "nothing is bought"
+	}
+	text := "at most " + thousands(p.hour) + " solves an hour"
+	if money := p.money(p.hour); money != "" {
+		text += ", about " + money
+	}
+	if p.day < 24*p.hour {
+		text += "; " + thousands(p.day) + " a day"
+		if money := p.money(p.day); money != "" {
+			text += ", about " + money
+		}
+	}
+	return text
+}
+
+// thousands writes a whole number with commas.
+func thousands(n float64) string {
+	digits := fmt.Sprintf("%.0f", math.Round(n))
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return digits
+}
+
+// spending is what a file can buy at most.
+type spending struct {
+	each []purchases // a target each, and what POST /solve may buy; the dearest first
+	all  purchases
+	// shortfalls say which depths cannot be kept, in sentences.
+	shortfalls []string
+}
+
+// spendingOf works it out for the providers that would be used.
+func spendingOf(set *targets.Set) spending {
+	var s spending
+	threads, shortest, needed := 0, time.Duration(math.MaxInt64), 0.0
+	for _, p := range set.Providers {
+		threads += p.Concurrency
+	}
+	for i := range set.Targets {
+		t := &set.Targets[i]
+		soonest, usual := leadsOf(set, t.Identity.Type, t.Usable())
+		p := mostOf(set, t, threads, soonest)
+		s.each = append(s.each, p)
+		if t.Paused {
+			continue
+		}
+		shortest = min(shortest, soonest)
+		kept := t.Depth
+		if t.Refill == targets.RefillAdaptive {
+			kept = t.Min
+		}
+		takes := policy.ThreadsToKeep(kept, usual, t.Usable())
+		needed += takes
+		if takes > float64(threads) {
+			s.shortfalls = append(s.shortfalls, fmt.Sprintf("%s: %d tokens cannot be kept: with the usual %v a solve that takes about %s threads, and there are %d, enough for about %s",
+				t.Name, kept, usual, thousands(math.Ceil(takes)), threads, thousands(math.Floor(float64(kept)*float64(threads)/takes))))
+		}
+	}
+	if len(s.shortfalls) == 0 && needed > float64(threads) {
+		s.shortfalls = append(s.shortfalls, fmt.Sprintf("in all, what the targets keep takes about %s threads with the usual lead times, and there are %d", thousands(math.Ceil(needed)), threads))
+	}
+	s.add(set, threads, shortest)
+	return s
+}
+
+// leadsOf are the shortest time from submit to token and the usual one, as far as the
+// file tells, over its providers.
+func leadsOf(set *targets.Set, of captcha.Type, usable time.Duration) (soonest, usual time.Duration) {
+	soonest = time.Duration(math.MaxInt64)
+	for _, p := range set.Providers {
+		first, interval := clientConfig(p).Pace(of)
+		if usual == 0 { // the first one is asked while it is up
+			usual = policy.Params{FirstPoll: first, PollInterval: interval, Usable: usable}.Lead()
+		}
+		if p.CallbackURL != "" {
+			first = min(first, soonestCallback)
+		}
+		soonest = min(soonest, first)
+	}
+	return soonest, usual
+}
+
+// mostOf is the most that can be bought for a target.
+func mostOf(set *targets.Set, t *targets.Target, threads int, soonest time.Duration) purchases {
+	p := purchases{name: t.Name, bounded: t.Budget != targets.Budget{} || set.Budget.PerDay > 0}
+	for _, provider := range set.Providers {
+		p.price = max(p.price, provider.Price.For(t.Identity.Type))
+	}
+	if t.Paused {
+		p.bounded = true
+		return p
+	}
+	deepest := t.Depth
+	for _, w := range t.Warm {
+		deepest = max(deepest, w.Tokens)
+	}
+	p.hour = policy.Ceiling{
+		Depth: deepest, Waiting: 2*t.Depth + 10, Threads: threads, Lead: soonest, Usable: t.Usable(), Rate: t.Rate.PerSecond(),
+	}.PerHour()
+	p.limit(t.Budget)
+	return p
+}
+
+// limit applies budgets to what could be bought in an hour.
+func (p *purchases) limit(b targets.Budget) {
+	if b.PerHour > 0 {
+		p.hour = min(p.hour, float64(b.PerHour))
+	}
+	p.day = 24 * p.hour
+	if b.PerDay > 0 {
+		p.day = min(p.day, float64(b.PerDay))
+		p.hour = min(p.hour, p.day)
+	}
+}
+
+// add sums up: all targets, and what POST /solve may buy beyond them, share the threads
+// and the overall budget.
+func (s *spending) add(set *targets.Set, threads int, shortest time.Duration) {
+	if set.Solve != nil {
+		solve := purchases{name: "/solve", hour: math.MaxInt32, bounded: true}
+		solve.limit(set.Solve.Budget)
+		for _, provider := range set.Providers {
+			for _, t := range captcha.Types() {
+				solve.price = max(solve.price, provider.Price.For(t))
+			}
+		}
+		s.each = append(s.each, solve)
+	}
+	s.all = purchases{name: "in all", bounded: true}
+	cost := 0.0
+	for _, p := range s.each {
+		s.all.hour += p.hour
+		s.all.day += p.day
+		s.all.bounded = s.all.bounded && p.bounded
+		cost += p.hour * p.price
+	}
+	if s.all.hour > 0 {
+		s.all.price = cost / s.all.hour // on average
+	}
+	day := s.all.day
+	if set.Solve == nil { // whose lead times nobody knows
+		s.all.hour = min(s.all.hour, float64(threads)*time.Hour.Seconds()/shortest.Seconds())
+	}
+	s.all.limit(targets.Budget{PerDay: set.Budget.PerDay})
+	s.all.day = min(s.all.day, day)
+	slices.SortStableFunc(s.each, func(a, b purchases) int {
+		return cmp.Or(cmp.Compare(b.hour*b.price, a.hour*a.price), cmp.Compare(b.hour, a.hour))
+	})
+}
+
+// mostSpoken is how many targets check tells of, the dearest ones.
+const mostSpoken = 50
+
+// report is what check prints. Where the provider is simulated nothing costs anything.
+func (s spending) report(simulated bool) string {
+	var text strings.Builder
+	for i, p := range s.each {
+		if i == mostSpoken {
+			fmt.Fprintf(&text, "and %d more\n", len(s.each)-i)
+			break
+		}
+		against := ""
+		if !p.bounded && !simulated {
+			against = " (warning: no budget stands against it)"
+		}
+		fmt.Fprintf(&text, "%s: %v%s\n", p.name, p, against)
+	}
+	fmt.Fprintf(&text, "%s: %v\n", s.all.name, s.all)
+	for _, line := range s.shortfalls {
+		text.WriteString("warning: " + line + "\n")
+	}
+	return text.String()
+}
+
+// unbounded names the targets against which no budget stands, the dearest first.
+func (s spending) unbounded() (names []string) {
+	for _, p := range s.each {
+		if !p.bounded {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}

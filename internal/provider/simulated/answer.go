@@ -1,9 +1,11 @@
 package simulated
 
 import (
-	"encoding/json"
+	"io"
 	"net/http"
 	"strconv"
+
+	"poold/internal/provider/wire"
 )
 
 // maxBody bounds what is read of a request, in bytes.
@@ -13,8 +15,8 @@ const maxBody = 4 << 20
 const price = "0.00299"
 
 const (
-	plainText = "text/plain; charset=utf-8"
-	jsonText  = "application/json; charset=utf-8"
+	plainText = wire.PlainText
+	jsonText  = wire.JSONText
 	htmlText  = "text/html; charset=utf-8"
 )
 
@@ -44,16 +46,18 @@ func (a answer) head(w http.ResponseWriter) {
 	w.WriteHeader(max(a.status, http.StatusOK))
 }
 
-// jsonAnswer renders v, which must be made of plain fields.
-func jsonAnswer(v any) answer {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return statusAnswer(http.StatusInternalServerError)
-	}
-	return answer{kind: jsonText, body: body}
-}
+// answerOf is what a protocol says.
+func answerOf(r wire.Reply) answer { return answer{kind: r.Type, body: r.Body} }
 
 // statusAnswer is an answer that no protocol has a word for.
 func statusAnswer(status int) answer {
 	return answer{status: status, kind: plainText, body: []byte(http.StatusText(status))}
+}
+
+// request is what a call of a protocol says; false where its body did not arrive.
+func request(r *http.Request) (wire.Request, bool) {
+	body, err := io.ReadAll(r.Body)
+	return wire.Request{
+		Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body,
+	}, err == nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/provider/wire"
 )
 
 // books say what was sold and what came of it. All methods are safe for concurrent use.
@@ -107,9 +108,9 @@ func (b *books) judgeLocked(o order, at time.Time) string {
 	}
 	if b.opts.Threads > 0 && b.totals.InFlight >= b.opts.Threads {
 		if b.opts.Flavour == CaptchaAI {
-			return codeZeroBalance // which means threads there, not money
+			return wire.CodeZeroBalance // which means threads there, not money
 		}
-		return codeNoSlot
+		return wire.CodeNoSlot
 	}
 	return ""
 }
@@ -163,14 +164,14 @@ func (b *books) poll(key string, numbers []int64, at time.Time) (found []outcome
 func (b *books) lookLocked(number int64, at time.Time) outcome {
 	t, known := b.tasks[number]
 	if !known {
-		return outcome{code: codeUnknownTask}
+		return outcome{code: wire.CodeUnknownTask}
 	}
 	t.polls++
 	switch {
 	case at.Before(t.due):
-		return outcome{code: codeNotReady, task: *t}
+		return outcome{code: wire.CodeNotReady, task: *t}
 	case t.failed:
-		return outcome{code: codeUnsolvable, task: *t}
+		return outcome{code: wire.CodeUnsolvable, task: *t}
 	}
 	t.collected++
 	if t.collected == 1 {
@@ -224,7 +225,7 @@ func (b *books) pinging(t *task) *outcome {
 	o := &outcome{task: *t}
 	b.mu.Unlock()
 	if o.task.failed {
-		o.code = codeUnsolvable
+		o.code = wire.CodeUnsolvable
 	} else {
 		o.token = o.task.token(b.opts)
 	}

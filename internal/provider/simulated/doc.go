@@ -3,7 +3,7 @@
 // is the double that the tests of every package buy from.
 //
 // It stands on the other side of the wire: it knows nothing of package
-// provider and speaks both protocols of the trade,
+// provider, has package provider/wire in common with poold's own endpoints, and speaks both protocols of the trade,
 //
 //	/in.php      submit       GET query, POST form, multipart or JSON
 //	/res.php     action=get, get2, getbalance, reportgood, reportbad, threadsinfo
@@ -22,7 +22,8 @@
 // # Parts
 //
 //	Service  the calls: which protocol, which fault (service.go, serve.go, control.go)
-//	legacy   and tasks: how a call of a protocol is read and answered (legacy.go, tasks.go)
+//	legacy   and tasks: what a call of a protocol does (legacy.go, tasks.go); package wire
+//	         reads it and writes the answer
 //	account  what both act upon (account.go): books and pinger
 //	books    what was sold and what came of it (books.go, ledger.go, report.go), with the
 //	         limits whose breach leads to a ban (limits.go)

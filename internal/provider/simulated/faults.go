@@ -10,19 +10,20 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/provider/wire"
 )
 
 // Action is what a call wants, in either protocol.
-type Action string
+type Action = wire.Action
 
 // The actions.
 const (
-	Submit  Action = "submit"  // in.php, createTask
-	Poll    Action = "poll"    // get, get2, getTaskResult
-	Balance Action = "balance" // getbalance, getBalance
-	Report  Action = "report"  // reportgood, reportbad, and the tasks protocol's five
-	Threads Action = "threads" // threadsinfo
-	Other   Action = "other"   // all else, also unknown paths
+	Submit  = wire.Submit
+	Poll    = wire.Poll
+	Balance = wire.Balance
+	Report  = wire.Report
+	Threads = wire.Threads
+	Other   = wire.Other
 )
 
 // Call is one call as faults see it.

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"poold/internal/provider/wire"
 )
 
 // What each fault looks like from the caller's side of a real connection, and
@@ -84,7 +86,7 @@ func TestRedirectIsSeenWhenFollowed(t *testing.T) {
 func TestCodeFaultSpeaksBothProtocols(t *testing.T) {
 	s := New(constant)
 	id := buy(t, s)
-	s.SetFaults(Fault{Kind: Code, Code: "ERROR_ZERO_BALANCE", On: Submit}, Fault{Kind: Code, Code: codeNotReady})
+	s.SetFaults(Fault{Kind: Code, Code: "ERROR_ZERO_BALANCE", On: Submit}, Fault{Kind: Code, Code: wire.CodeNotReady})
 	want(t, "plain", get(t, s, recaptcha()), "ERROR_ZERO_BALANCE")
 	v := post(t, s, "/createTask", create(`"type":"RecaptchaV2TaskProxyless"`))
 	want(t, "tasks, number", v["errorId"], any(10.0))

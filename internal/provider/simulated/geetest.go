@@ -67,8 +67,3 @@ func (t *task) written(opts *Options) string {
 	}
 	return strings.Join(list, ",")
 }
-
-// isHex32 is what GeeTest's keys are.
-func isHex32(text string) bool {
-	return len(text) == 32 && strings.Trim(text, "0123456789abcdef") == ""
-}

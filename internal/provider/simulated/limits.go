@@ -2,6 +2,7 @@ package simulated
 
 import (
 	"crypto/subtle"
+	"poold/internal/provider/wire"
 	"time"
 )
 
@@ -13,7 +14,7 @@ const (
 	turnsAllowed   = 60 // in.php calls
 	turnsWithin    = 3 * time.Second
 
-	codeIPBlocked    = "ERROR: 1004"
+	codeBanned       = "ERROR: 1004"
 	codeTooManyPolls = "ERROR: 1005"
 )
 
@@ -43,14 +44,14 @@ func (l *limits) admit(key string, at time.Time) string {
 	code := ""
 	switch {
 	case key == "":
-		code = codeNoKey
+		code = wire.CodeNoKey
 	case l.opts.Key != "" && subtle.ConstantTimeCompare([]byte(key), []byte(l.opts.Key)) != 1:
-		code = codeUnknownKey
+		code = wire.CodeUnknownKey
 	default:
 		return ""
 	}
 	if l.badKeys++; l.opts.Bans.Keys && l.badKeys >= wrongKeys {
-		l.block(codeIPBlocked, at)
+		l.block(codeBanned, at)
 	}
 	return code
 }

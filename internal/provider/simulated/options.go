@@ -2,18 +2,19 @@ package simulated
 
 import (
 	"log/slog"
+	"poold/internal/provider/wire"
 	"time"
 )
 
 // Flavour is the service whose manners are imitated where services differ.
-type Flavour string
+type Flavour = wire.Flavour
 
 // The flavours. They differ in the code for "no free thread", in threadsinfo,
 // in the name of the user agent's field, in the form of a legacy pingback, in how
 // large a picture may be and in how GeeTests are asked for and answered.
 const (
-	CaptchaAI  Flavour = "captchaai" // the default
-	TwoCaptcha Flavour = "2captcha"
+	CaptchaAI  = wire.CaptchaAI // the default
+	TwoCaptcha = wire.TwoCaptcha
 )
 
 // The defaults of Options.

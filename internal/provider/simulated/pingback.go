@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"poold/internal/provider/wire"
 	"strconv"
 	"strings"
 	"time"
@@ -120,7 +121,7 @@ func (p *pinger) request(ctx context.Context, o *outcome) (*http.Request, error)
 	case pingJSON:
 		v := tasksResult(o, p.opts)
 		v.TaskID = o.task.number
-		kind, body = "application/json", jsonAnswer(v).body
+		kind, body = "application/json", wire.JSON(v).Body
 	case pingQuery:
 		method, kind, body = http.MethodGet, "", nil
 		// What the caller put into its query stays as it is.

@@ -7,24 +7,6 @@ import (
 	"time"
 )
 
-// The protocol's words that more than one file needs.
-const (
-	codeNotReady    = "CAPCHA_NOT_READY" // the protocol's own spelling
-	codeUnsolvable  = "ERROR_CAPTCHA_UNSOLVABLE"
-	codeNoKey       = "ERROR_WRONG_USER_KEY"
-	codeUnknownKey  = "ERROR_KEY_DOES_NOT_EXIST"
-	codeBadParams   = "ERROR_BAD_PARAMETERS"
-	codeGooglekey   = "ERROR_GOOGLEKEY"
-	codePageurl     = "ERROR_PAGEURL"
-	codeBadProxy    = "ERROR_BAD_PROXY"
-	codeNoMethod    = "ERROR_NO_SUCH_METHOD"
-	codeIDFormat    = "ERROR_WRONG_ID_FORMAT"
-	codeUnknownTask = "ERROR_WRONG_CAPTCHA_ID"
-	codeZeroBalance = "ERROR_ZERO_BALANCE"
-	codeNoSlot      = "ERROR_NO_SLOT_AVAILABLE"
-	codeCaptchaID   = "ERROR_CAPTCHA_ID"
-)
-
 // balance is what every account holds; nothing is ever subtracted.
 const balance = 600
 

@@ -1,7 +1,9 @@
 package simulated
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -9,6 +11,7 @@ import (
 	"testing"
 
 	"poold/internal/captcha"
+	"poold/internal/provider/wire"
 )
 
 const (
@@ -35,23 +38,23 @@ func TestEachTypeIsStrict(t *testing.T) {
 		legacy, tasks        string // the task's fields; "" = not tried
 		wantLegacy, wantTask string
 	}{
-		{CaptchaAI, "method=geetest&challenge=c" + page, `"type":"GeeTestTask","challenge":"c"`, codeBadParams, codeBadParams},
-		{CaptchaAI, "method=geetest&gt=short&challenge=c" + page, `"type":"GeeTestTaskProxyless","gt":"short","challenge":"c"`, codeBadParams, codeBadParams},
-		{CaptchaAI, "method=geetest&gt=" + testHex + page, `"type":"GeeTestTaskProxyless","gt":"` + testHex + `"`, codeBadParams, codeBadParams},
-		{CaptchaAI, "method=geetest&challenge=c&gt=" + testHex, "", codePageurl, ""},
-		{CaptchaAI, "method=geetest&version=4&gt=x" + page, `"type":"GeeTestTaskProxyless","version":4,"gt":"x"`, codeCaptchaID, codeCaptchaID},
-		{TwoCaptcha, "method=geetest&version=4&gt=" + testHex + page, `"type":"GeeTestTaskProxyless","version":4,"gt":"` + testHex + `"`, codeBadParams, codeCaptchaID},
-		{TwoCaptcha, "method=geetest_v4" + page, `"type":"GeeTestTaskProxyless","version":4`, codeCaptchaID, codeCaptchaID},
-		{TwoCaptcha, "method=base64", `"type":"ImageToTextTask"`, codeNoImage, codeNoImage},
-		{TwoCaptcha, "method=base64&body=%25", `"type":"ImageToTextTask","body":"%"`, codeUpload, codeImageKind},
-		{TwoCaptcha, "method=base64&body=" + url.QueryEscape(testPicture(100_001)), `"type":"ImageToTextTask","body":"` + testPicture(100_001) + `"`, codeTooBig, codeTooBig},
-		{CaptchaAI, "method=base64&body=" + url.QueryEscape(testPicture(1<<20+1)), `"type":"ImageToTextTask","body":"` + testPicture(1<<20+1) + `"`, codeTooBig, codeTooBig},
-		{CaptchaAI, "method=base64&body=aGVsbG8%3D", `"type":"ImageToTextTask","body":"aGVsbG8="`, codeImageKind, codeImageKind},
-		{CaptchaAI, "method=base64&numeric=5&body=" + picture, `"type":"ImageToTextTask","numeric":5,"body":"` + testPicture(100) + `"`, codeBadParams, codeBadParams},
-		{CaptchaAI, "method=base64&min_len=x&body=" + picture, `"type":"ImageToTextTask","minLength":-1,"body":"` + testPicture(100) + `"`, codeBadParams, codeBadParams},
-		{CaptchaAI, "method=base64&min_len=3&max_len=2&body=" + picture, `"type":"ImageToTextTask","minLength":3,"maxLength":2,"body":"` + testPicture(100) + `"`, codeBadParams, codeBadParams},
-		{CaptchaAI, "method=base64&phrase=yes&body=" + picture, `"type":"ImageToTextTaskProxyless","body":"` + testPicture(100) + `"`, codeBadParams, codeNotSupported},
-		{CaptchaAI, "method=rotate", `"type":"ImageToTextEnterpriseTask"`, codeBadParams, codeNotSupported},
+		{CaptchaAI, "method=geetest&challenge=c" + page, `"type":"GeeTestTask","challenge":"c"`, wire.CodeBadParams, wire.CodeBadParams},
+		{CaptchaAI, "method=geetest&gt=short&challenge=c" + page, `"type":"GeeTestTaskProxyless","gt":"short","challenge":"c"`, wire.CodeBadParams, wire.CodeBadParams},
+		{CaptchaAI, "method=geetest&gt=" + testHex + page, `"type":"GeeTestTaskProxyless","gt":"` + testHex + `"`, wire.CodeBadParams, wire.CodeBadParams},
+		{CaptchaAI, "method=geetest&challenge=c&gt=" + testHex, "", wire.CodePageurl, ""},
+		{CaptchaAI, "method=geetest&version=4&gt=x" + page, `"type":"GeeTestTaskProxyless","version":4,"gt":"x"`, wire.CodeCaptchaID, wire.CodeCaptchaID},
+		{TwoCaptcha, "method=geetest&version=4&gt=" + testHex + page, `"type":"GeeTestTaskProxyless","version":4,"gt":"` + testHex + `"`, wire.CodeBadParams, wire.CodeCaptchaID},
+		{TwoCaptcha, "method=geetest_v4" + page, `"type":"GeeTestTaskProxyless","version":4`, wire.CodeCaptchaID, wire.CodeCaptchaID},
+		{TwoCaptcha, "method=base64", `"type":"ImageToTextTask"`, wire.CodeNoImage, wire.CodeNoImage},
+		{TwoCaptcha, "method=base64&body=%25", `"type":"ImageToTextTask","body":"%"`, wire.CodeUpload, wire.CodeImageKind},
+		{TwoCaptcha, "method=base64&body=" + url.QueryEscape(testPicture(100_001)), `"type":"ImageToTextTask","body":"` + testPicture(100_001) + `"`, wire.CodeTooBig, wire.CodeTooBig},
+		{CaptchaAI, "method=base64&body=" + url.QueryEscape(testPicture(1<<20+1)), `"type":"ImageToTextTask","body":"` + testPicture(1<<20+1) + `"`, wire.CodeTooBig, wire.CodeTooBig},
+		{CaptchaAI, "method=base64&body=aGVsbG8%3D", `"type":"ImageToTextTask","body":"aGVsbG8="`, wire.CodeImageKind, wire.CodeImageKind},
+		{CaptchaAI, "method=base64&numeric=5&body=" + picture, `"type":"ImageToTextTask","numeric":5,"body":"` + testPicture(100) + `"`, wire.CodeBadParams, wire.CodeBadParams},
+		{CaptchaAI, "method=base64&min_len=x&body=" + picture, `"type":"ImageToTextTask","minLength":-1,"body":"` + testPicture(100) + `"`, wire.CodeBadParams, wire.CodeBadParams},
+		{CaptchaAI, "method=base64&min_len=3&max_len=2&body=" + picture, `"type":"ImageToTextTask","minLength":3,"maxLength":2,"body":"` + testPicture(100) + `"`, wire.CodeBadParams, wire.CodeBadParams},
+		{CaptchaAI, "method=base64&phrase=yes&body=" + picture, `"type":"ImageToTextTaskProxyless","body":"` + testPicture(100) + `"`, wire.CodeBadParams, wire.CodeNotSupported},
+		{CaptchaAI, "method=rotate", `"type":"ImageToTextEnterpriseTask"`, wire.CodeBadParams, wire.CodeNotSupported},
 	} {
 		s := New(with(func(o *Options) { o.Flavour = c.flavour }))
 		if got := submit(t, s, c.legacy); got != c.wantLegacy {
@@ -66,15 +69,15 @@ func TestEachTypeIsStrict(t *testing.T) {
 	}
 	s := New(constant)
 	body := `{"clientKey":"k","languagePool":"de","task":{"type":"ImageToTextTask","body":"` + testPicture(100) + `"}}`
-	want(t, "an unknown pool", post(t, s, "/createTask", body)["errorCode"], any(codeBadParams))
-	for code, id := range map[string]int{codeNoImage: 3, codeTooBig: 4, codeImageKind: 15} {
-		want(t, code, tasksErrorID(code), id)
+	want(t, "an unknown pool", post(t, s, "/createTask", body)["errorCode"], any(wire.CodeBadParams))
+	for code, id := range map[string]int{wire.CodeNoImage: 3, wire.CodeTooBig: 4, wire.CodeImageKind: 15} {
+		want(t, code, wire.ErrorID(code), id)
 	}
 }
 
 // The largest picture is taken, and its options make the identity.
 func TestPicturesMakeTheIdentity(t *testing.T) {
-	for flavour, most := range largestPicture {
+	for flavour, most := range map[Flavour]int{CaptchaAI: 1 << 20, TwoCaptcha: 100_000} {
 		s := New(with(func(o *Options) { o.Flavour, o.Ledger = flavour, true }))
 		submit(t, s, "method=base64&numeric=4&regsense=1&min_len=2&max_len=9&phrase=1&calc=1&lang=ru&textinstructions=i&body="+
 			url.QueryEscape(testPicture(most)))
@@ -84,9 +87,9 @@ func TestPicturesMakeTheIdentity(t *testing.T) {
 		if len(sold) != 2 {
 			t.Fatalf("%s: %d sold", flavour, len(sold))
 		}
-		sum, _ := pictureHash(testPicture(most), flavour)
+		sum := sha256.Sum256([]byte(testPNG + strings.Repeat("\x00", most-len(testPNG))))
 		picture := captcha.Picture{
-			SHA256: sum, Charset: captcha.DigitsAndLetters, CaseSensitive: true, MinLength: 2, MaxLength: 9,
+			SHA256: hex.EncodeToString(sum[:]), Charset: captcha.DigitsAndLetters, CaseSensitive: true, MinLength: 2, MaxLength: 9,
 			Phrase: true, Math: true, Language: "ru", Instructions: "i",
 		}
 		for _, sale := range sold {
@@ -169,5 +172,5 @@ func TestReportAboutAPicture(t *testing.T) {
 	picture, _ := post(t, s, "/createTask", `{"clientKey":"k","task":{"type":"ImageToTextTask","body":"`+testPicture(100)+`"}}`)["taskId"].(float64)
 	other, _ := post(t, s, "/createTask", create(`"type":"TurnstileTaskProxyless"`))["taskId"].(float64)
 	want(t, "a picture", post(t, s, "/reportIncorrectImageCaptcha", `{"clientKey":"k","taskId":`+number2text(picture)+`}`)["status"], any("success"))
-	want(t, "another", post(t, s, "/reportIncorrectImageCaptcha", `{"clientKey":"k","taskId":`+number2text(other)+`}`)["errorCode"], any(codeNoTask))
+	want(t, "another", post(t, s, "/reportIncorrectImageCaptcha", `{"clientKey":"k","taskId":`+number2text(other)+`}`)["errorCode"], any(wire.CodeNoTask))
 }

@@ -1,0 +1,72 @@
+package wire
+
+// The words of the protocols that more than one service says.
+const (
+	CodeNotReady    = "CAPCHA_NOT_READY" // the protocol's own spelling
+	CodeUnsolvable  = "ERROR_CAPTCHA_UNSOLVABLE"
+	CodeNoKey       = "ERROR_WRONG_USER_KEY"
+	CodeUnknownKey  = "ERROR_KEY_DOES_NOT_EXIST"
+	CodeBadParams   = "ERROR_BAD_PARAMETERS"
+	CodeGooglekey   = "ERROR_GOOGLEKEY"
+	CodePageurl     = "ERROR_PAGEURL"
+	CodeBadProxy    = "ERROR_BAD_PROXY"
+	CodeNoMethod    = "ERROR_NO_SUCH_METHOD"
+	CodeIDFormat    = "ERROR_WRONG_ID_FORMAT"
+	CodeUnknownTask = "ERROR_WRONG_CAPTCHA_ID"
+	CodeZeroBalance = "ERROR_ZERO_BALANCE"
+	CodeNoSlot      = "ERROR_NO_SLOT_AVAILABLE"
+	CodeCaptchaID   = "ERROR_CAPTCHA_ID"
+	CodeDomain      = "ERROR_DOMAIN_NOT_ALLOWED"
+	CodeEmptyAction = "ERROR_EMPTY_ACTION"
+	CodeTurns       = "MAX_USER_TURN"
+	CodeBanned      = "IP_BANNED"
+	CodeNotRecorded = "REPORT_NOT_RECORDED"
+	CodeDuplicate   = "ERROR_DUPLICATE_REPORT"
+)
+
+// The words about pictures.
+const (
+	CodeUpload    = "ERROR_UPLOAD"
+	CodeNoImage   = "ERROR_ZERO_CAPTCHA_FILESIZE"
+	CodeTooBig    = "ERROR_TOO_BIG_CAPTCHA_FILESIZE"
+	CodeImageKind = "ERROR_IMAGE_TYPE_NOT_SUPPORTED"
+)
+
+// The words of the tasks protocol alone.
+const (
+	CodeNoTask       = "ERROR_NO_SUCH_CAPCHA_ID" // the protocol's own spelling
+	CodeTaskAbsent   = "ERROR_TASK_ABSENT"
+	CodeNotSupported = "ERROR_TASK_NOT_SUPPORTED"
+	CodeIPBlocked    = "ERROR_IP_BLOCKED"
+)
+
+// TasksCode is the tasks protocol's word for what the legacy one says differently.
+func TasksCode(code string) string {
+	switch code {
+	case CodeNoKey:
+		return CodeUnknownKey
+	case CodeGooglekey, CodePageurl:
+		return CodeBadParams
+	case CodeIDFormat, CodeUnknownTask:
+		return CodeNoTask
+	case CodeUpload:
+		return CodeImageKind
+	}
+	return code
+}
+
+// errorIDs are the numbers beside the codes of the tasks protocol.
+var errorIDs = map[string]int{
+	CodeNoSlot: 2, CodeNoImage: 3, CodeTooBig: 4, CodeZeroBalance: 10, "ERROR_IP_NOT_ALLOWED": 11, CodeUnsolvable: 12,
+	CodeNoMethod: 14, CodeImageKind: 15, CodeNoTask: 16, CodeIPBlocked: 21, CodeTaskAbsent: 22, CodeNotSupported: 23,
+	CodeBadParams: 110, CodeBadProxy: 130,
+}
+
+// ErrorID is the number beside a code of the tasks protocol; 1 for one that has none of
+// its own.
+func ErrorID(code string) int {
+	if id := errorIDs[code]; id > 0 {
+		return id
+	}
+	return 1
+}

@@ -1,0 +1,72 @@
+package wire
+
+import (
+	"encoding/json"
+	"strconv"
+)
+
+// The types of answers.
+const (
+	PlainText = "text/plain; charset=utf-8"
+	JSONText  = "application/json; charset=utf-8"
+)
+
+// Reply is a whole answer, whose status is 200.
+type Reply struct {
+	Type string
+	Body []byte
+}
+
+// LegacyAnswer is the JSON shape; the fields are in the order of the wire.
+type LegacyAnswer struct {
+	Status    int    `json:"status"`
+	Request   any    `json:"request,omitempty"`
+	Result    string `json:"result,omitempty"`     // instead of request, for enterprise
+	UserAgent string `json:"user_agent,omitempty"` // captchaai's spelling
+	Useragent string `json:"useragent,omitempty"`  // 2captcha's
+	Price     string `json:"price,omitempty"`
+	ErrorText string `json:"error_text,omitempty"`
+}
+
+// ThreadsAnswer tells a plan.
+type ThreadsAnswer struct {
+	Status  int `json:"status"`
+	Threads int `json:"threads"`
+	Working int `json:"working_threads"`
+	Free    int `json:"free_threads"`
+}
+
+// Say is an answer that is one text in plain form and v in JSON.
+func (f Form) Say(text string, v any) Reply {
+	if f.JSON {
+		return JSON(v)
+	}
+	return Reply{PlainText, []byte(text)}
+}
+
+// Fail says a code; why is for people, "" = nothing.
+func (f Form) Fail(code, why string) Reply {
+	return f.Say(code, LegacyAnswer{Request: code, ErrorText: why})
+}
+
+// Bare says what plain text gives without "OK|".
+func (f Form) Bare(text string) Reply { return f.Say(text, LegacyAnswer{Status: 1, Request: text}) }
+
+// Accept says a submit's id; numeric: in JSON as a number.
+func (f Form) Accept(n int64, numeric bool) Reply {
+	id := strconv.FormatInt(n, 10)
+	v := LegacyAnswer{Status: 1, Request: id}
+	if numeric {
+		v.Request = n
+	}
+	return f.Say("OK|"+id, v)
+}
+
+// JSON renders v, which must be made of plain fields.
+func JSON(v any) Reply {
+	body, err := json.Marshal(v)
+	if err != nil { // of plain fields it cannot be
+		body = []byte("null")
+	}
+	return Reply{JSONText, body}
+}

@@ -1,0 +1,137 @@
+package wire
+
+import (
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"poold/internal/captcha"
+)
+
+const page = "https://staging.example.com/login"
+
+// The same submit, in each form in which clients send it, is the same identity.
+func TestFormsAgree(t *testing.T) {
+	want := captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "key", Pageurl: page, Action: "login", MinScore: 0.3, Enterprise: true}
+	query := "key=k&method=userrecaptcha&version=v3&googlekey=key&pageurl=https%3A%2F%2Fstaging.example.com%2Flogin&action=login&min_score=0.3&enterprise=1&invisible=false"
+	object := `{"key":"k","method":"userrecaptcha","version":"v3","googlekey":"key","pageurl":"` + page + `","action":"login","min_score":0.30,"enterprise":1,"invisible":false}`
+	part := func(name, value string) string {
+		return "--b\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value + "\r\n"
+	}
+	multi := part("key", "k") + part("method", "userrecaptcha") + part("version", "v3") + part("googlekey", "key") + part("pageurl", page) +
+		part("action", "login") + part("min_score", ".3") + part("enterprise", "true") + "--b--\r\n"
+	for name, r := range map[string]Request{
+		"query":     {Method: http.MethodGet, RawQuery: query},
+		"form":      {Method: http.MethodPost, ContentType: "application/x-www-form-urlencoded", Body: []byte(query)},
+		"no type":   {Method: http.MethodPost, Body: []byte(query)},
+		"json":      {Method: http.MethodPost, ContentType: "application/json; charset=utf-8", Body: []byte(object)},
+		"as text":   {Method: http.MethodPost, ContentType: "text/plain", Body: []byte(object)},
+		"multipart": {Method: http.MethodPost, ContentType: `multipart/form-data; boundary=b`, Body: []byte(multi)},
+	} {
+		r.Path = "/in.php"
+		c := ReadLegacy(r, AnyClient)
+		if c.Key != "k" || c.Order.Bad != "" || c.Order.Identity != want || c.Order.Undone != nil {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+	for _, body := range []string{
+		`{"clientKey":"k","task":{"type":"RecaptchaV3EnterpriseTask","websiteURL":"` + page + `","websiteKey":"key","pageAction":"login","minScore":0.3}}`,
+		`{"clientKey":"k","softId":54,"task":{"type":"RecaptchaV3TaskProxyless","isEnterprise":true,"websiteURL":"` + page + `","websiteKey":"key","action":"login","pageAction":"login","minScore":0.3,"nocache":true}}`,
+	} {
+		c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(body)}, AnyClient)
+		if c.Key != "k" || c.Order.Bad != "" || c.Order.Identity != want || c.Order.Undone != nil {
+			t.Errorf("%s: %+v", body, c)
+		}
+	}
+}
+
+// What clients send beside: nothing of it is dropped unseen.
+func TestUndone(t *testing.T) {
+	c := ReadLegacy(Request{Method: http.MethodGet, Path: "/in.php",
+		RawQuery: "method=turnstile&sitekey=s&pageurl=https://e.example/&pagedata=p&cookies=c&debug=0&soft_id=4&pingback=https://h.example/"}, AnyClient)
+	if want := []string{"cookies", "pagedata"}; !reflect.DeepEqual(c.Order.Undone, want) || c.Order.Pingback == "" || c.Order.Bad != "" {
+		t.Errorf("%+v", c.Order)
+	}
+	task := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(`{"callbackUrl":"https://h.example/","task":{"type":"TurnstileTask",
+		"websiteURL":"https://e.example/","websiteKey":"s","cloudflareTaskType":"cf_clearance","cookies":"c","fallback":false}}`)}, AnyClient).Order
+	if want := []string{"cloudflareTaskType", "cookies"}; !reflect.DeepEqual(task.Undone, want) || task.Pingback == "" || task.Bad != "" || task.Identity.Proxy != "" {
+		t.Errorf("%+v", task)
+	}
+}
+
+// What cannot be meant is bad, and the key is read all the same.
+func TestBadCalls(t *testing.T) {
+	post := func(kind, query, body string) Request {
+		return Request{Method: http.MethodPost, Path: "/in.php", ContentType: kind, RawQuery: query, Body: []byte(body)}
+	}
+	form, object := "application/x-www-form-urlencoded", "application/json"
+	for name, r := range map[string]Request{
+		"twice in a form":     post(form, "", "key=k&method=turnstile&method=turnstile"),
+		"in query and form":   post(form, "key=k", "key=k"),
+		"in query and object": post(object, "key=k", `{"key":"k"}`),
+		"twice in an object":  post(object, "", `{"key":"k","json":0,"json":1}`),
+		"two objects":         post(object, "key=k", `{}{}`),
+		"a cut object":        post(object, "key=k", `{"a":`),
+		"a broken form":       post(form, "key=k", "a=%zz"),
+		"a broken multipart":  post("multipart/form-data; boundary=b", "key=k", "--c"),
+		"the other protocol":  post(object, "key=k", `{"clientKey":"k","task":{"type":"TurnstileTask"}}`),
+	} {
+		if c := ReadLegacy(r, AnyClient); c.Key != "k" || c.Order.Bad == "" {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+	for _, body := range []string{
+		`{"clientKey":"k","clientKey":"k"}`, `{"clientKey":"k","task":{"type":"TurnstileTask","Type":"TurnstileTask"}}`, `{"clientKey":"k"} x`,
+		`{"clientKey":"k","taskId":true}`, `{"clientKey":"k","task":7}`, `{"clientKey":"k"}`,
+		`{"clientKey":"k","task":{"type":"TurnstileTask","websiteURL":"https://e.example/","websiteKey":"s","action":"a","pageAction":"b"}}`,
+		`{"clientKey":"k","task":{"type":"FunCaptchaTask"}}`,
+	} {
+		if c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(body)}, AnyClient); c.Key != "k" || c.Order.Bad == "" {
+			t.Errorf("%s: %+v", body, c)
+		}
+	}
+	if c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte("method=turnstile&key=k")}, AnyClient); c.Bad == "" {
+		t.Errorf("a form: %+v", c)
+	}
+}
+
+func TestTaskNumber(t *testing.T) {
+	for text, want := range map[string]int64{"1": 1, "007": 7, "99999999999": 99999999999} {
+		if n, ok := TaskNumber(text); !ok || n != want {
+			t.Errorf("%q: %d %v", text, n, ok)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "+1", "1.0", "1e3", " 1", "x", strings.Repeat("9", 19)} {
+		if _, ok := TaskNumber(text); ok {
+			t.Errorf("%q is a number", text)
+		}
+	}
+}
+
+// Answers have the shapes that clients look for.
+func TestAnswers(t *testing.T) {
+	plain, object := Form{}, Form{JSON: true}
+	for _, row := range []struct {
+		got  Reply
+		want string
+	}{
+		{plain.Accept(12, false), "OK|12"}, {object.Accept(12, false), `{"status":1,"request":"12"}`}, {object.Accept(12, true), `{"status":1,"request":12}`},
+		{plain.Fail(CodeNotReady, ""), CodeNotReady}, {object.Fail(CodeNotReady, "w"), `{"status":0,"request":"CAPCHA_NOT_READY","error_text":"w"}`},
+		{plain.Bare("7"), "7"}, {object.Bare("7"), `{"status":1,"request":"7"}`},
+		{JSON(TasksError(CodeNotReady, "w")), `{"errorId":0,"status":"processing"}`},
+		{JSON(TasksError(CodeNoSlot, "w")), `{"errorId":2,"errorCode":"ERROR_NO_SLOT_AVAILABLE","errorDescription":"w"}`},
+		{JSON(TasksAnswer{Solution: Solved(captcha.Turnstile, "t", nil, "a")}), `{"errorId":0,"solution":{"token":"t","userAgent":"a"}}`},
+		{JSON(TasksAnswer{Solution: Solved(captcha.HCaptcha, "t", nil, "")}), `{"errorId":0,"solution":{"gRecaptchaResponse":"t"}}`},
+		{JSON(TasksAnswer{Solution: Solved(captcha.Image, "t", nil, "")}), `{"errorId":0,"solution":{"text":"t"}}`},
+		{JSON(TasksAnswer{Solution: Solved(captcha.GeeTest, "", map[string]string{"validate": "v"}, "a")}), `{"errorId":0,"solution":{"userAgent":"a","validate":"v"}}`},
+		{JSON(TasksAnswer{Balance: new(float64)}), `{"errorId":0,"balance":0}`},
+	} {
+		if string(row.got.Body) != row.want {
+			t.Errorf("%s, want %s", row.got.Body, row.want)
+		}
+	}
+	if ErrorID("unheard of") != 1 || TasksCode(CodeUnknownTask) != CodeNoTask {
+		t.Error("the codes of the tasks protocol")
+	}
+}

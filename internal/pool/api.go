@@ -84,6 +84,9 @@ type Request struct {
 	Wait   time.Duration // 0 = answer at once
 	// Over ends the wait when it is closed, as if its time had passed; nil = nothing does.
 	Over <-chan struct{}
+	// Parked is called once the caller has to wait and holds a ticket. It must not block;
+	// nil = nothing is.
+	Parked func()
 	// Caller is who asks; only the same one can report on the token.
 	Caller string
 	// Idempotency scopes a repeatable take: caller's name and its key. "" = none.

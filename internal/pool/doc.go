@@ -5,7 +5,7 @@
 //
 // A Store has nine faces, which share one client (client.go):
 //
-//	Tokens     hands out and takes back (tokens.go, take*.go, returns.go), looks at stocks
+//	Tokens     hands out and takes back (tokens.go, take*.go, returns.go, repeat.go), looks at stocks
 //	           (look.go) and counts reports (report.go)
 //	Orders     keeps what is bought until it is a token: orders.go, their leases
 //	           (leases.go), many of them at once (journal.go), permits at providers
@@ -18,6 +18,7 @@
 //	Endings    the ends of orders, until whoever keeps the history has them (endings.go)
 //	Archive    the history that is kept in Redis itself (archive.go), with the audit (audit.go)
 //	Arrivals   when requests came, for a day (arrivals.go)
+//	Tasks      the records of the compatible endpoints' tasks (tasks.go)
 //
 // Beside them are the news between replicas (news.go), the health of Redis (health.go,
 // review.go) and the signing of tokens' names (signer.go). What must happen in one step
@@ -65,6 +66,8 @@
 //	captcha:claim:{dedup}:KEY:failure   hash    the same of the last failure
 //	captcha:savings:{dedup}:2006-01-02  hash    source -> requests of that UTC day; for 7 days after the last one
 //	captcha:counted:{dedup}:CALL        string  marks a call whose requests are counted
+//	captcha:compat:{TASK}       hash    caller, identity, type, guest, made, asked, holder, lease, order, failed, told of a task of
+//	                                    the compatible endpoints; see Tasks
 //	captcha:guests:{solve}      zset    identity that no target has -> Unix ms of the next look at it
 //	captcha:rate:{solve}        list    times of the last requests for guests
 //	captcha:stats:{solve}       hash    Figures of all guests that are gone, and how many folds that took

@@ -85,6 +85,9 @@ func (n *keyspace) claim(key captcha.ID) claimKeys {
 	return claimKeys{claim: name, token: name + ":token", failure: name + ":failure"}
 }
 
+// compat is the key of a task of the compatible endpoints, in a slot of its own.
+func (n *keyspace) compat(number string) string { return n.prefix + ":compat:{" + number + "}" }
+
 // savings is the key of what was counted on a UTC day, 2006-01-02.
 func (n *keyspace) savings(date string) string { return n.prefix + ":savings:{dedup}:" + date }
 

@@ -57,7 +57,7 @@ func TestTheRightsThatTheDocsName(t *testing.T) {
 		"RateIsAWindow", "PermitsAtAProvider", "OrdersRunOutAndPauseStopsThem", "SurveyNeedsNoLoadedScript",
 		"WaitersAreServedInOrder", "LeasesAndAdoption", "ATaskHasOneOrder", "UnknownOrders",
 		"TheBudgetOverAllTargets", "Reports", "FlushThrowsAway", "WindowsThatCoverOthers",
-		"AWindowIsToldToAllReplicas", "JunkIsSetAside", "ReplicasKnowEachOther", "ReplicasShareWhatTheySay", "AClaim",
+		"AWindowIsToldToAllReplicas", "ATaskOfAClient", "JunkIsSetAside", "ReplicasKnowEachOther", "ReplicasShareWhatTheySay", "AClaim",
 		"ASurveyHoldsFoldsUp", "ALateFoldIsRefused", "EveryFailureIsTold", "EachEndIsKept", "EndsThatAreTooMany", "EndsAreFound", "ArrivalsAreKept",
 	} {
 		t.Run(name, func(t *testing.T) { suite[name](t, o) })

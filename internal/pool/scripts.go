@@ -22,6 +22,7 @@ type scripts struct {
 	claim                               claimScripts
 	savings                             savingsScripts
 	archive                             archiveScripts
+	task                                taskScripts
 	takeText                            string
 }
 
@@ -30,6 +31,9 @@ type guestScripts struct{ use, due, retire, leave, fold, folded, release, tally,
 
 // claimScripts are the steps of claims.go.
 type claimScripts struct{ enter, hold, end *redis.Script }
+
+// taskScripts are the steps of tasks.go.
+type taskScripts struct{ make, visit, hold, end *redis.Script }
 
 // savingsScripts are the steps of savings.go.
 type savingsScripts struct{ add, days *redis.Script }
@@ -82,6 +86,9 @@ func loadScripts(most int) scripts {
 			tally: guest("guest_tally.lua"), row: script("guest_row.lua"), check: script("guest_check.lua"),
 		},
 		archive: archiveScripts{add: script("archive_add.lua"), lines: script("archive_lines.lua")},
+		task: taskScripts{
+			make: script("task_make.lua"), visit: script("task_visit.lua"), hold: script("task_hold.lua"), end: script("task_end.lua"),
+		},
 		claim: claimScripts{
 			enter: redis.NewScript(strings.Join([]string{common, claims, savings, source("claim_enter.lua")}, "\n")),
 			hold:  redis.NewScript(strings.Join([]string{common, claims, source("claim_hold.lua")}, "\n")),

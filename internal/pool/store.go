@@ -63,6 +63,7 @@ type Store struct {
 	Endings  *Endings
 	Archive  *Archive
 	Arrivals *Arrivals
+	Tasks    *Tasks
 
 	client  *client
 	news    *news
@@ -109,6 +110,7 @@ func Open(o Options) (*Store, error) {
 		Endings:  &Endings{client: c},
 		Archive:  &Archive{client: c},
 		Arrivals: &Arrivals{client: c},
+		Tasks:    &Tasks{client: c},
 		client:   c, news: n,
 		monitor: &monitor{client: c, signing: secrets, every: cmp.Or(o.Probe, probeEvery), recovered: make(chan struct{}, 1)},
 	}, nil

@@ -69,6 +69,8 @@ var suite = map[string]func(*testing.T, Options){
 	"LifeIsJudgedInTheScript":            testLifeIsJudgedInTheScript,
 	"IdempotencyKeyRepeatsTheToken":      testIdempotencyKeyRepeatsTheToken,
 	"ReturnHappensOnce":                  testReturnHappensOnce,
+	"ATaskOfAClient":                     testATaskOfAClient,
+	"WhatAKeyGot":                        testRepeat,
 	"RateIsAWindow":                      testRateIsAWindow,
 	"PermitsAtAProvider":                 testPermitsAtAProvider,
 	"OrdersRunOutAndPauseStopsThem":      testOrdersRunOutAndPauseStopsThem,

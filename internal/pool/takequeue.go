@@ -74,6 +74,10 @@ func (q *takeQueue) join(w *waiter) (*waiter, error) {
 			return nil, ErrConflict
 		}
 		twin.listeners = append(twin.listeners, w.listeners...)
+		twin.notices = append(twin.notices, w.notices...)
+		if twin.parked {
+			twin.parkLocked()
+		}
 		return twin, nil
 	}
 	q.newcomers = append(q.newcomers, w)

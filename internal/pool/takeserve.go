@@ -169,7 +169,7 @@ func (q *takeQueue) deliver(c *takeCall, reply []string) {
 		switch {
 		case errors.Is(got.err, errParked) && !w.done && !q.tokens.draining.Load():
 			if !w.parked {
-				w.parked = true
+				w.parkLocked()
 				q.parked = append(q.parked, w)
 			}
 			continue

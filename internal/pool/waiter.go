@@ -1,8 +1,6 @@
 package pool
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"strconv"
 	"time"
@@ -26,6 +24,7 @@ type waiter struct {
 
 	// Guarded by the queue's mutex; arrival belongs to serve while asked is set.
 	listeners []listener // its callers, in the order in which they came
+	notices   []func()   // to be called once it is parked
 	arrival   string     // when it came, as Redis' queue knows it; "" until it is in there
 	asked     bool       // part of the call under way
 	parked    bool       // in takeQueue.parked
@@ -71,10 +70,12 @@ func (q *takeQueue) newWaiter(r Request, caller listener) *waiter {
 	}
 	// The life it needs stands in front of a ticket, so that a script can judge
 	// those of other replicas. All callers with one key have one ticket, everywhere.
+	if r.Parked != nil {
+		w.notices = []func(){r.Parked}
+	}
 	switch {
 	case r.Idempotency != "":
-		sum := sha256.Sum256([]byte(r.Idempotency))
-		key := hex.EncodeToString(sum[:16])
+		key := onceName(r.Idempotency)
 		w.once = q.keys.once + key
 		if w.waits {
 			w.ticket = strconv.FormatInt(w.need, 10) + ":key:" + key
@@ -109,4 +110,13 @@ func (q *takeQueue) endLocked(w *waiter) {
 	if w.once != "" && q.shared[w.once] == w {
 		delete(q.shared, w.once)
 	}
+}
+
+// parkLocked notes that a waiter holds a ticket, and tells its callers.
+func (w *waiter) parkLocked() {
+	w.parked = true
+	for _, notice := range w.notices {
+		notice()
+	}
+	w.notices = nil
 }

@@ -1,0 +1,48 @@
+package pool
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
+)
+
+// onceName is the end of the key of what an Idempotency-Key got.
+func onceName(idempotency string) string {
+	sum := sha256.Sum256([]byte(idempotency))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Repeat tells what an Idempotency-Key got of an identity, as long as the token lives. It
+// takes nothing and counts nothing. The token's TTL is by this process' clock.
+func (s *Tokens) Repeat(ctx context.Context, id captcha.ID, idempotency, caller string) (token Token, known bool, err error) {
+	if err := s.away(ctx, string(id)); err != nil {
+		return Token{}, false, err
+	}
+	signer, err := s.signing.signer(ctx)
+	if err != nil {
+		return Token{}, false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	handed, err := s.hot.Get(ctx, s.keys(id).once+onceName(idempotency)).Result()
+	if errors.Is(err, redis.Nil) {
+		return Token{}, false, nil
+	}
+	if err != nil {
+		return Token{}, false, down(err)
+	}
+	_, element, _ := strings.Cut(handed, "|") // behind the min_ttl
+	token, err = parseElement(element, time.Now().UnixMilli())
+	if err != nil {
+		return Token{}, false, err
+	}
+	token.Source, token.ID = FromReplay, signer.name(token.Order, caller)
+	return token, true, nil
+}

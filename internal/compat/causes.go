@@ -1,0 +1,104 @@
+package compat
+
+import (
+	"context"
+	"errors"
+
+	"poold/internal/ondemand"
+	"poold/internal/pool"
+	"poold/internal/provider/wire"
+)
+
+// Cause is why a call does not get what it asks for. It is an error.
+type Cause int
+
+// The causes.
+const (
+	Broken        Cause = iota // nobody expected it
+	WrongKey                   // no key of the file
+	OddKey                     // no text that a key can be
+	TooManyKeys                // too many wrong keys came from the address
+	NotEntitled                // the key lacks the scope
+	TooFast                    // the key's rate is used up
+	BadParameters              // what is asked for cannot be, or is not done
+	NotSupported               // there is no such type of task
+	NotAllowed                 // no target has it, and the caller may not have it bought
+	BadID                      // no number of a task
+	UnknownTask                // none of this caller, too old, or its token is dead
+	NotReady                   // poll again
+	Unsolvable                 // it was tried
+	Refused                    // the solving service finds fault with the parameters
+	NoSlot                     // nothing can be bought now: paused, budget, provider down, too many wait
+	StoreDown                  // Redis is away
+	Stopping                   // this replica is
+	NotReported                // the task has no token that a report could be about
+	Duplicate                  // it was reported on before
+	NoAction                   // res.php without one
+)
+
+// words are what the protocols say for a cause.
+var words = map[Cause]struct{ legacy, tasks, why string }{
+	Broken:        {"ERROR_INTERNAL_SERVER_ERROR", "ERROR_INTERNAL_SERVER_ERROR", "something went wrong inside poold; its log says more"},
+	WrongKey:      {wire.CodeUnknownKey, wire.CodeUnknownKey, "this is no key of the configuration file"},
+	OddKey:        {wire.CodeNoKey, wire.CodeUnknownKey, "a key has 32 characters"},
+	TooManyKeys:   {wire.CodeBanned, wire.CodeIPBlocked, "too many wrong keys came from this address; try again in a minute"},
+	NotEntitled:   {wire.CodeUnknownKey, wire.CodeUnknownKey, "this key lacks the scope token"},
+	TooFast:       {wire.CodeTurns, wire.CodeNoSlot, "this key's rate is used up"},
+	BadParameters: {wire.CodeBadParams, wire.CodeBadParams, "the request cannot be carried out as it stands"},
+	NotSupported:  {wire.CodeNoMethod, wire.CodeNotSupported, "this type is not solved"},
+	NotAllowed:    {wire.CodeDomain, wire.CodeDomain, "no target is the same, and nothing else may be bought for this key and page"},
+	BadID:         {wire.CodeIDFormat, wire.CodeNoTask, "an id is a number"},
+	UnknownTask:   {wire.CodeUnknownTask, wire.CodeNoTask, "there is no such task of this key, or it is too old"},
+	NotReady:      {wire.CodeNotReady, wire.CodeNotReady, ""},
+	Unsolvable:    {wire.CodeUnsolvable, wire.CodeUnsolvable, "the solving service brought no token"},
+	Refused:       {wire.CodeBadParams, wire.CodeBadParams, "the solving service finds fault with the parameters"},
+	NoSlot:        {wire.CodeNoSlot, wire.CodeNoSlot, "no token is ready and none can be bought now"},
+	StoreDown:     {wire.CodeNoSlot, wire.CodeNoSlot, "the store cannot be used"},
+	Stopping:      {wire.CodeNoSlot, wire.CodeNoSlot, "the daemon is stopping"},
+	NotReported:   {wire.CodeNotRecorded, wire.CodeNoTask, "this task has no token to report on"},
+	Duplicate:     {wire.CodeDuplicate, wire.CodeDuplicate, "a token is reported on once, and this one was"},
+	NoAction:      {wire.CodeEmptyAction, wire.CodeEmptyAction, "the call names no action"},
+}
+
+// Legacy is the word of in.php and res.php for it.
+func (c Cause) Legacy() string { return words[c].legacy }
+
+// Tasks is the word of the tasks protocol for it.
+func (c Cause) Tasks() string { return words[c].tasks }
+
+// Why is the same for people, "" where there is nothing to say.
+func (c Cause) Why() string { return words[c].why }
+
+func (c Cause) Error() string { return "compat: " + words[c].legacy + ": " + words[c].why }
+
+// CauseOf finds the cause of an error of Tasks.
+func CauseOf(err error) Cause {
+	var (
+		own    Cause
+		empty  *pool.EmptyError
+		rate   *pool.RateError
+		failed *pool.FailedError
+		solve  *ondemand.SolveError
+		outage *ondemand.OutageError
+		budget *ondemand.BudgetError
+	)
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &solve) && solve.Refused, errors.As(err, &failed) && failed.Refused:
+		return Refused
+	case errors.As(err, &solve), errors.As(err, &failed):
+		return Unsolvable
+	case errors.As(err, &empty), errors.As(err, &rate), errors.As(err, &outage), errors.As(err, &budget):
+		return NoSlot
+	case errors.Is(err, pool.ErrClosed):
+		return Stopping
+	case errors.Is(err, pool.ErrReported):
+		return Duplicate
+	case errors.Is(err, pool.ErrUnknownToken):
+		return NotReported
+	case errors.Is(err, pool.ErrDown), errors.Is(err, context.DeadlineExceeded):
+		return StoreDown
+	}
+	return Broken
+}

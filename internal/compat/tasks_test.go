@@ -1,0 +1,485 @@
+package compat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"poold/internal/captcha"
+	"poold/internal/ondemand"
+	"poold/internal/pool"
+	"poold/internal/pool/pooltest"
+	"poold/internal/pool/redistest"
+)
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silence{})
+	goleak.VerifyTestMain(m)
+}
+
+// silence keeps the client's own log away.
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
+const (
+	caller = "key\x00tests\x00"
+	target = captcha.ID("0123456789abcdef0123456789abcdef")
+)
+
+// supply says whether tokens can come.
+type supply struct {
+	mu   sync.Mutex
+	out  bool
+	over chan struct{} // closed: no token can come for those who wait
+}
+
+func (s *supply) Out(context.Context) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.out
+}
+
+func (s *supply) Attend(_ context.Context, r *pool.Request) { r.Over = s.over }
+
+// fakeSolver answers as it is told.
+type fakeSolver struct {
+	answer func(ctx context.Context, r ondemand.Request) (pool.Token, error)
+}
+
+func (f *fakeSolver) Solve(ctx context.Context, r ondemand.Request) (pool.Token, error) {
+	return f.answer(ctx, r)
+}
+
+// replica is a poold as its clients see it.
+type replica struct {
+	*Tasks
+
+	t      *testing.T
+	store  *pooltest.Store
+	solver *fakeSolver
+	supply *supply
+	stop   func() // as a stop does
+	orders int
+}
+
+// start opens a replica on a server; it stops with the test.
+func start(t *testing.T, bubble *redistest.Bubble) *replica {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	store, err := pooltest.Open(pool.Options{Addresses: "redis://embedded", Prefix: "captcha", Dial: bubble.Dial, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &replica{t: t, store: store, solver: &fakeSolver{}, supply: &supply{over: make(chan struct{})}}
+	r.Tasks = New(store.Store.Tasks, store.Tokens, r.solver, log)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = store.Run(ctx) })
+	running.Go(func() { _ = r.Run(ctx) })
+	r.stop = sync.OnceFunc(func() {
+		store.SendAway()
+		cancel()
+		running.Wait()
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(r.stop)
+	return r
+}
+
+// terms are those of the target.
+func (r *replica) terms(pool.Task) (Terms, error) {
+	return Terms{Take: pool.Request{ID: target, Margin: 10 * time.Second, Caller: caller, MaxWaiting: 20}, Supply: r.supply}, nil
+}
+
+func (r *replica) submit() string {
+	r.t.Helper()
+	on, _ := r.terms(pool.Task{})
+	number, err := r.Submit(r.t.Context(), pool.Task{Caller: caller, Identity: target, Type: captcha.Turnstile}, on)
+	if err != nil || len(number) != 11 || strings.Trim(number, "0123456789") != "" || number[0] == '0' {
+		r.t.Fatalf("the submit: %q, %v", number, err)
+	}
+	return number
+}
+
+// poll polls as the caller; want is the cause, or nil for a token.
+func (r *replica) poll(number string, want error) pool.Token {
+	r.t.Helper()
+	got, err := r.Poll(r.t.Context(), number, caller, r.terms)
+	if !errors.Is(err, want) || want == nil && (got.Token.Value == "" || got.Type != captcha.Turnstile || got.Made.IsZero()) {
+		r.t.Fatalf("the poll: %+v, %v; want %v", got, err, want)
+	}
+	return got.Token
+}
+
+// land lands a token with so much life.
+func (r *replica) land(life time.Duration) {
+	r.t.Helper()
+	r.orders++
+	ref := pool.Ref{Identity: target, Order: fmt.Sprint("order", r.orders)}
+	if placed, err := r.store.Place(r.t.Context(), pool.Order{Ref: ref, Depth: 1000, TTL: time.Minute}); err != nil || !placed.Placed {
+		r.t.Fatalf("placing: %+v, %v", placed, err)
+	}
+	if how, err := r.store.Settle(r.t.Context(), pool.Landing{Ref: ref, Provider: "p", Value: "token-" + ref.Order, Lifetime: life}); err != nil || how != pool.Ended {
+		r.t.Fatalf("landing: %v, %v", how, err)
+	}
+	synctest.Wait()
+}
+
+// figures wants what the stock says: fresh, waiting, and the counts of requests, hits, waited and misses.
+func (r *replica) figures(what string, fresh, waiting int, counts ...int64) {
+	r.t.Helper()
+	s, err := r.store.Look(r.t.Context(), target, 10*time.Second, 0)
+	f := s.Figures
+	if got := []int64{f.Requests, f.Hits, f.Waited, f.Misses}; err != nil || s.Fresh != fresh || s.Waiting != waiting || !reflect.DeepEqual(got, counts) {
+		r.t.Fatalf("%s: %d fresh, %d wait, requests, hits, waited and misses %v, %v; want %d, %d, %v", what, s.Fresh, s.Waiting, got, err, fresh, waiting, counts)
+	}
+}
+
+// story runs a test with a replica or more in a bubble.
+func story(t *testing.T, n int, tell func(t *testing.T, replicas []*replica)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		bubble := redistest.InBubble(t)
+		all := make([]*replica, n)
+		for i := range all {
+			all[i] = start(t, bubble)
+		}
+		tell(t, all)
+	})
+}
+
+// From a full pool the first poll takes, and every later one tells the same, at any
+// replica, to its caller alone.
+func TestAPooledTask(t *testing.T) {
+	story(t, 2, func(t *testing.T, rs []*replica) {
+		one, two := rs[0], rs[1]
+		one.land(time.Minute)
+		one.land(time.Minute)
+		number := one.submit()
+		one.figures("after the submit nothing is taken", 2, 0, 0, 0, 0, 0)
+		if _, err := one.Poll(t.Context(), number, "key\x00other\x00", one.terms); !errors.Is(err, UnknownTask) {
+			t.Errorf("another caller: %v", err)
+		}
+		if _, _, err := one.Report(t.Context(), number, caller); !errors.Is(err, NotReported) {
+			t.Errorf("a report before the token: %v", err)
+		}
+		token := one.poll(number, nil)
+		if token.Source != pool.FromPool {
+			t.Errorf("%+v", token)
+		}
+		for _, r := range []*replica{one, two, one} {
+			if again := r.poll(number, nil); again.Value != token.Value || again.ID != token.ID || again.Source != pool.FromReplay {
+				t.Errorf("again: %+v", again)
+			}
+		}
+		one.figures("one request", 1, 0, 1, 1, 0, 0)
+		state, name, err := two.Report(t.Context(), number, caller)
+		if err != nil || name != token.ID || state.Identity != target {
+			t.Errorf("to be reported: %+v %q, %v", state, name, err)
+		}
+		if _, _, err := two.Report(t.Context(), number, "key\x00other\x00"); !errors.Is(err, UnknownTask) {
+			t.Errorf("reported by another: %v", err)
+		}
+		time.Sleep(time.Minute)
+		one.poll(number, UnknownTask) // the token is dead
+		one.land(time.Minute)
+		one.poll(number, UnknownTask)
+		one.figures("no second token", 1, 0, 1, 1, 0, 0)
+		if _, name, err := one.Report(t.Context(), number, caller); err != nil || name != token.ID {
+			t.Errorf("a late report: %q, %v", name, err)
+		}
+		time.Sleep(15 * time.Minute)
+		if _, _, err := one.Report(t.Context(), number, caller); !errors.Is(err, UnknownTask) {
+			t.Errorf("after 15 minutes: %v", err)
+		}
+	})
+}
+
+// On an empty pool a task holds one ticket from its submit, whatever it is polled and where,
+// and is one request.
+func TestATaskThatWaits(t *testing.T) {
+	story(t, 2, func(_ *testing.T, rs []*replica) {
+		one, two := rs[0], rs[1]
+		number := one.submit()
+		one.figures("it waits from its submit", 0, 1, 1, 0, 0, 0)
+		for i := range 60 {
+			time.Sleep(time.Second)
+			rs[i%2].poll(number, NotReady)
+			one.figures("after a poll", 0, 1, 1, 0, 0, 0)
+		}
+		one.land(time.Minute)
+		token := two.poll(number, nil)
+		if token.Source != pool.FromWait {
+			one.t.Errorf("%+v", token)
+		}
+		if again := one.poll(number, nil); again.Value != token.Value || again.Source != pool.FromReplay {
+			one.t.Errorf("%+v", again)
+		}
+		one.figures("one request", 0, 0, 1, 0, 1, 0)
+	})
+}
+
+// A task that is not polled is given up 30 s after its submit or its last poll, and goes on
+// where it is polled again.
+func TestATaskThatNobodyPolls(t *testing.T) {
+	story(t, 2, func(t *testing.T, rs []*replica) {
+		one, two := rs[0], rs[1]
+		number := one.submit()
+		time.Sleep(25 * time.Second)
+		two.poll(number, NotReady)
+		time.Sleep(25 * time.Second)
+		one.figures("it still waits", 0, 1, 1, 0, 0, 0)
+		time.Sleep(6 * time.Second)
+		one.figures("it is given up", 0, 0, 1, 0, 0, 0)
+		one.land(time.Minute)
+		one.figures("what lands now is not for it", 1, 0, 1, 0, 0, 0)
+		two.poll(number, nil)
+		one.figures("unless it is polled", 0, 0, 2, 1, 0, 0)
+
+		vanishes := one.submit()
+		one.land(time.Minute)
+		one.land(time.Minute)
+		time.Sleep(40 * time.Second)
+		one.figures("who vanishes after a landing has one token", 1, 0, 3, 1, 1, 0)
+		one.poll(vanishes, nil)
+	})
+}
+
+// When the replica goes that waits, another one that is polled goes on with the same
+// ticket; at once after a stop, within the lease after a crash.
+func TestAReplicaGoes(t *testing.T) {
+	story(t, 3, func(t *testing.T, rs []*replica) {
+		one, two, three := rs[0], rs[1], rs[2]
+		number := one.submit()
+		one.stop()
+		two.poll(number, NotReady)
+		two.figures("after a stop", 0, 1, 2, 0, 0, 0)
+		// A crash: nobody renews the lease or the ticket any more.
+		two.mu.Lock()
+		w := two.waiting[number]
+		delete(two.waiting, number)
+		two.mu.Unlock()
+		three.poll(number, NotReady)
+		time.Sleep(2500 * time.Millisecond)
+		three.poll(number, NotReady)
+		if three.find(number) == nil {
+			t.Error("the third does not wait")
+		}
+		w.end()
+		time.Sleep(time.Second)
+		three.figures("the ticket is one", 0, 1, 3, 0, 0, 0)
+		three.land(time.Minute)
+		three.poll(number, nil)
+		three.figures("it is served once", 0, 0, 3, 0, 1, 0)
+	})
+}
+
+// A replica is killed after its take and before anything is written down of it: the next
+// poll elsewhere tells the same token.
+func TestKilledAfterTheTake(t *testing.T) {
+	story(t, 1, func(t *testing.T, rs []*replica) {
+		one := rs[0]
+		one.land(time.Minute)
+		one.land(time.Minute)
+		number := one.submit()
+		on, _ := one.terms(pool.Task{})
+		on.Take.Idempotency = idempotency(caller, number)
+		token, err := one.store.Take(t.Context(), on.Take)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := one.poll(number, nil); got.Value != token.Value {
+			t.Errorf("another token: %+v", got)
+		}
+		one.figures("one is taken", 1, 0, 1, 1, 0, 0)
+	})
+}
+
+// Where nothing can come, submit and poll say so, and no request is counted.
+func TestNothingCanCome(t *testing.T) {
+	story(t, 1, func(t *testing.T, rs []*replica) {
+		one := rs[0]
+		waits := one.submit()
+		one.land(time.Minute)
+		one.poll(waits, nil)
+		one.land(time.Minute)
+		pooled := one.submit()
+		other := one.submit()
+		one.poll(other, nil)
+		one.supply.mu.Lock()
+		one.supply.out = true
+		one.supply.mu.Unlock()
+		on, _ := one.terms(pool.Task{})
+		if _, err := one.Submit(t.Context(), pool.Task{Caller: caller, Identity: target, Type: captcha.Turnstile}, on); CauseOf(err) != NoSlot {
+			t.Errorf("the submit: %v", err)
+		}
+		one.poll(pooled, NoSlot)
+		one.poll(pooled, NoSlot)
+		one.figures("two were served", 0, 0, 2, 1, 1, 0)
+		one.supply.mu.Lock()
+		one.supply.out = false
+		one.supply.mu.Unlock()
+		one.poll(pooled, NotReady)
+		close(one.supply.over)
+		time.Sleep(time.Second)
+		one.figures("the wait is over", 0, 0, 3, 1, 1, 1)
+	})
+}
+
+// More than may wait are refused at the submit.
+func TestTooManyWait(t *testing.T) {
+	story(t, 1, func(t *testing.T, rs []*replica) {
+		for range 20 {
+			rs[0].submit()
+		}
+		on, _ := rs[0].terms(pool.Task{})
+		if _, err := rs[0].Submit(t.Context(), pool.Task{Caller: caller, Identity: target, Type: captcha.Turnstile}, on); CauseOf(err) != NoSlot {
+			t.Errorf("the one too many: %v", err)
+		}
+	})
+}
+
+// A guest's task is bought at its submit; why that cannot be is said at once.
+func TestAGuestsTask(t *testing.T) {
+	story(t, 1, func(t *testing.T, rs []*replica) {
+		one := rs[0]
+		guest := Terms{Take: pool.Request{ID: target, Caller: caller, MaxWaiting: 20}, Guest: &ondemand.Guest{}}
+		plain := func(pool.Task) (Terms, error) {
+			return Terms{Take: guest.Take}, nil
+		}
+		submit := func() (string, error) {
+			return one.Submit(t.Context(), pool.Task{Caller: caller, Identity: target, Type: captcha.Turnstile}, guest)
+		}
+		one.solver.answer = func(context.Context, ondemand.Request) (pool.Token, error) {
+			return pool.Token{}, &ondemand.BudgetError{Reason: "used up"}
+		}
+		if _, err := submit(); CauseOf(err) != NoSlot {
+			t.Errorf("without a budget: %v", err)
+		}
+		for want, solve := range map[Cause]*ondemand.SolveError{Unsolvable: {}, Refused: {Refused: true}} {
+			one.solver.answer = func(ctx context.Context, r ondemand.Request) (pool.Token, error) {
+				r.Take.Parked()
+				time.Sleep(5 * time.Second)
+				return pool.Token{}, solve
+			}
+			number, err := submit()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := one.Poll(t.Context(), number, caller, plain); !errors.Is(err, NotReady) {
+				t.Errorf("the first poll: %v", err)
+			}
+			time.Sleep(5 * time.Second)
+			for range 2 {
+				if _, err := one.Poll(t.Context(), number, caller, plain); CauseOf(err) != want {
+					t.Errorf("%v, want %v", err, want)
+				}
+			}
+		}
+		one.solver.answer = func(ctx context.Context, r ondemand.Request) (pool.Token, error) { return one.store.Take(ctx, r.Take) }
+		number, err := submit()
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(40 * time.Second) // it is given up; the order stands
+		one.land(time.Minute)
+		got, err := one.Poll(t.Context(), number, caller, plain)
+		if err != nil || got.Token.Value == "" {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		// One whose order ended while nobody waited is told so.
+		if number, err = submit(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(40 * time.Second)
+		if _, err := one.Poll(t.Context(), number, caller, plain); !errors.Is(err, NotReady) {
+			t.Errorf("at first: %v", err)
+		}
+		time.Sleep(2 * time.Second)
+		if _, err := one.Poll(t.Context(), number, caller, plain); !errors.Is(err, Unsolvable) {
+			t.Errorf("then: %v", err)
+		}
+	})
+}
+
+// Redis goes away: every call says so, and nothing is left behind.
+func TestRedisGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bubble := redistest.InBubble(t)
+		one := start(t, bubble)
+		number := one.submit()
+		bubble.SetDown(true)
+		time.Sleep(3 * time.Second)
+		if _, err := one.Poll(t.Context(), number, caller, one.terms); CauseOf(err) != StoreDown {
+			t.Errorf("the poll: %v", err)
+		}
+		on, _ := one.terms(pool.Task{})
+		if _, err := one.Submit(t.Context(), pool.Task{Caller: caller, Identity: target}, on); CauseOf(err) != StoreDown {
+			t.Errorf("the submit: %v", err)
+		}
+		bubble.SetDown(false)
+		time.Sleep(5 * time.Second)
+		one.poll(number, NotReady)
+		one.land(time.Minute)
+		one.poll(number, nil)
+	})
+}
+
+// Each cause has its words, in both protocols.
+func TestWords(t *testing.T) {
+	for c := Broken; c <= NoAction; c++ {
+		if c.Legacy() == "" || c.Tasks() == "" || (c.Why() == "") != (c == NotReady) {
+			t.Errorf("%d: %q %q %q", c, c.Legacy(), c.Tasks(), c.Why())
+		}
+	}
+	if len(words) != int(NoAction)+1 {
+		t.Errorf("%d causes have words", len(words))
+	}
+	for err, want := range map[error]Cause{
+		fmt.Errorf("x: %w", NotReady): NotReady, pool.ErrReported: Duplicate, pool.ErrUnknownToken: NotReported, pool.ErrDown: StoreDown,
+		&pool.RateError{}: NoSlot, &ondemand.OutageError{}: NoSlot, &pool.FailedError{Refused: true}: Refused, &pool.FailedError{}: Unsolvable, errors.ErrUnsupported: Broken,
+	} {
+		if got := CauseOf(err); got != want {
+			t.Errorf("%v is %v, want %v", err, got, want)
+		}
+	}
+}
+
+// Near misses are told with the fields, the latest first, and few of them are kept.
+func TestNearMisses(t *testing.T) {
+	a := captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "k", Pageurl: "https://e.example/", Action: "login", MinScore: 0.3}
+	b := a
+	b.Action, b.Proxy, b.ProxyType = "", "p", "http"
+	if got := Differences(a, b); !reflect.DeepEqual(got, []string{"action", "proxy", "proxy_type"}) {
+		t.Errorf("%v", got)
+	}
+	b.Sitekey = "l"
+	if got := append(Differences(a, b), Differences(a, a)...); got != nil {
+		t.Errorf("%v", got)
+	}
+	var n NearMisses
+	at := time.Unix(1, 0)
+	if !n.Note(target, []string{"action"}, at) || n.Note(target, []string{"action"}, at) {
+		t.Error("the first is not the first")
+	}
+	for i := range 10 {
+		n.Note(target, []string{fmt.Sprint(i)}, at)
+	}
+	n.Note(target, []string{"8"}, at)
+	if got := n.Of(target); len(got) != mostNearMisses || got[0].Fields[0] != "8" || got[0].Count != 2 || len(n.Of("other")) != 0 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/compat"
 	"poold/internal/httpapi"
 	"poold/internal/ondemand"
 	"poold/internal/pool"
@@ -78,6 +79,7 @@ type daemon struct {
 	claims    claims
 	history   keeper
 	solver    *ondemand.Service
+	tasks     *compat.Tasks
 	providers *providers
 	status    *status.Collector
 	server    *httpapi.Server
@@ -149,15 +151,17 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 		Tokens: d.store.Tokens, Guests: d.store.Guests, Buyer: d.buyer, Claims: d.claims, Savings: d.claims,
 		HasTarget: func(id captcha.ID) bool { return d.manager.Has(id) }, Log: d.log,
 	})
+	d.tasks = compat.New(d.store.Tasks, d.store.Tokens, d.solver, d.log)
+	near := &compat.NearMisses{}
 	d.manager = refill.NewManager(stock, d.store.Replicas, d.buyer, d.solver.Ended, d.log)
 	auditor, audit, auditHealth := d.history.audit()
 	d.status = status.NewCollector(status.Sources{
 		File: d.file, Stock: stock, Refill: d.manager, Purchases: d.buyer, DeadLetters: d.buyer,
-		Guests: d.store.Guests, Savings: d.claims, History: d.history.health(), Audit: auditHealth, Log: d.log,
+		Guests: d.store.Guests, Savings: d.claims, History: d.history.health(), Audit: auditHealth, NearMisses: near, Log: d.log,
 		RedisMode: d.mode, Version: version, StartedAt: time.Now(),
 	})
 	d.server = httpapi.New(httpapi.Deps{
-		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Solver: d.solver, Guests: d.store.Guests,
+		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, Near: near,
 		History: d.history.reader(), Audit: audit, Auditor: auditor, Arrivals: d.history.recorder(),
 		Status: d.status, Metrics: metrics, Log: d.log,
 	})

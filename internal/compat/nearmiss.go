@@ -55,8 +55,11 @@ func (n *NearMisses) Note(target captcha.ID, fields []string, at time.Time) (fir
 	return i < 0
 }
 
-// Of tells those of a target of an identity, the latest first.
+// Of tells those of a target of an identity, the latest first. Of nil there are none.
 func (n *NearMisses) Of(target captcha.ID) []NearMiss {
+	if n == nil {
+		return nil
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.of[target])

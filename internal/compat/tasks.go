@@ -91,9 +91,10 @@ func New(records Records, stock Stock, solver Solver, log *slog.Logger) *Tasks {
 
 // Result is a solved task.
 type Result struct {
-	Token pool.Token
-	Type  captcha.Type
-	Made  time.Time // when it was submitted, on Redis' clock
+	Token    pool.Token
+	Identity captcha.ID
+	Type     captcha.Type
+	Made     time.Time // when it was submitted, on Redis' clock
 }
 
 // Submit makes a task and returns its number. Where it must wait or be bought that has
@@ -175,7 +176,7 @@ func (t *Tasks) Poll(ctx context.Context, number, caller string, terms func(pool
 	if CauseOf(err) == Stopping {
 		err = NotReady // another replica goes on
 	}
-	return Result{Token: token, Type: state.Type, Made: state.Made}, err
+	return Result{Token: token, Identity: state.Identity, Type: state.Type, Made: state.Made}, err
 }
 
 // repeat tells what a task got, where another replica or an earlier moment saw to it.
@@ -191,8 +192,11 @@ func (t *Tasks) repeat(ctx context.Context, number string, state pool.TaskState)
 	}
 	if state.Told == 1 {
 		token.Source = pool.FromWait // it landed before anybody asked
+		if state.Guest {
+			token.Source = ondemand.FromSolve
+		}
 	}
-	return Result{Token: token, Type: state.Type, Made: state.Made}, nil
+	return Result{Token: token, Identity: state.Identity, Type: state.Type, Made: state.Made}, nil
 }
 
 // take begins to take for a task that nobody waits for.

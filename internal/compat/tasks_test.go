@@ -77,7 +77,7 @@ type replica struct {
 func start(t *testing.T, bubble *redistest.Bubble) *replica {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	store, err := pooltest.Open(pool.Options{Addresses: "redis://embedded", Prefix: "captcha", Dial: bubble.Dial, Log: log})
+	store, err := pooltest.Open(pool.Options{Addresses: "redis://embedded", Prefix: "captcha", Dial: bubble.Dial, Log: log, Probe: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

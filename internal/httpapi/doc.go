@@ -41,6 +41,8 @@
 //	                                 reads what is asked, historyjson.go has the answers,
 //	                                 historyusage.go sums up what was spent,
 //	                                 historykey.go tells what keys did
+//	compatible compatible.go         the solving services' own protocols: compatlegacy.go and
+//	                                 compattasks.go; compatterms.go says what a caller may have
 //	probes     health.go             /healthz and /readyz
 //
 // # Invariants

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"poold/internal/captcha"
+	"poold/internal/compat"
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
 	"poold/internal/pool/redistest"
@@ -503,12 +504,23 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 		replay:    func(context.Context) (purchase.Replayed, error) { return purchase.Replayed{}, nil },
 	}
 	log := slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	near := &compat.NearMisses{}
+	tasks := compat.New(d.stock.Store.Store.Tasks, d.stock, d.solver, log)
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- tasks.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	})
 	d.Server = New(Deps{
 		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: NewMetrics("1.2.3", "abcdef0"), Buyer: d.buyer, Log: log,
-		Solver: d.solver, Guests: d.list, History: d.history, Audit: d.audit, Auditor: d.audit, Arrivals: d.arrivals,
+		Solver: d.solver, Guests: d.list, Tasks: tasks, Near: near, History: d.history, Audit: d.audit, Auditor: d.audit, Arrivals: d.arrivals,
 		Status: status.NewCollector(status.Sources{
 			File: d.config, Stock: d.stock, Refill: d.refill, Purchases: d.buyer, DeadLetters: d.buyer,
-			Guests: d.guests, Savings: d.savings, Log: log,
+			Guests: d.guests, Savings: d.savings, NearMisses: near, Log: log,
 			RedisMode: "single", Version: "1.2.3", StartedAt: day,
 		}),
 	})

@@ -48,7 +48,11 @@ func (p *reports) receive(w http.ResponseWriter, r *http.Request, c *call) error
 		return err
 	}
 	token := c.param(r, 1)
-	return p.report(w, r, c, solveID{token, c.target.ID, c.target.Identity.Type}, token, outcome)
+	if err := p.report(r, c, solveID{token, c.target.ID, c.target.Identity.Type}, token, outcome); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 // receiveSolve is POST /solve/{id}/report, the same for a token of /solve.
@@ -61,18 +65,27 @@ func (p *reports) receiveSolve(w http.ResponseWriter, r *http.Request, c *call) 
 	if !ok {
 		return pool.ErrUnknownToken
 	}
+	if err := p.aboutSolve(r, c, id, id.String(), outcome); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// aboutSolve is report for a token of a target or a guest.
+func (p *reports) aboutSolve(r *http.Request, c *call, id solveID, said, outcome string) error {
 	if c.target = c.access.byID[id.id]; c.target == nil {
 		// The guest may have left the list, and with it its figures.
 		if err := p.guests.Use(r.Context(), id.id, pool.GuestUse{}); err != nil {
 			return err
 		}
 	}
-	return p.report(w, r, c, id, id.String(), outcome)
+	return p.report(r, c, id, said, outcome)
 }
 
 // report counts what a caller says of a token, to which an answer gave the id said, and
 // passes it on.
-func (p *reports) report(w http.ResponseWriter, r *http.Request, c *call, id solveID, said, outcome string) error {
+func (p *reports) report(r *http.Request, c *call, id solveID, said, outcome string) error {
 	accepted := outcome == outcomeAccepted
 	// What is counted is also passed on, even if the caller hangs up now.
 	ctx := context.WithoutCancel(r.Context())
@@ -83,7 +96,6 @@ func (p *reports) report(w http.ResponseWriter, r *http.Request, c *call, id sol
 	p.buyer.Report(sale.Provider, sale.Task, id.kind, sale.Age, accepted)
 	p.metrics.reported(c.named(), outcome, sale.Age)
 	p.audit.reported(c, said, outcome)
-	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 

@@ -17,8 +17,9 @@ type handler func(w http.ResponseWriter, r *http.Request, c *call) error
 // areas are the parts of the API, each with what it needs.
 type areas struct {
 	tokens    tokens
-	reports   reports
+	reports   *reports
 	solves    solves
+	clients   compatible
 	admin     admin
 	pages     pages
 	scrapes   scrapes
@@ -58,6 +59,8 @@ type route struct {
 // echo does not derive it from GET, which suits the token route well.
 var reading = []string{http.MethodGet, http.MethodHead}
 
+var posting = []string{http.MethodPost}
+
 // table lists every route of the API.
 func (a *areas) table() []route {
 	return []route{
@@ -94,6 +97,18 @@ func (a *areas) table() []route {
 		{methods: reading, path: "/history/usage", scope: targets.ScopeStatus, basic: true, handle: a.history.usage},
 		{methods: reading, path: "/history/key/:name", scope: targets.ScopeAdmin, basic: true, handle: a.history.key},
 		{methods: reading, path: "/history/arrivals/:target", scope: targets.ScopeStatus, basic: true, handle: a.demand.read},
+		// The key is in the call: these routes have no scope, and look for themselves.
+		{methods: []string{http.MethodGet, http.MethodPost}, path: "/in.php", changes: true, body: true, handle: a.clients.legacy},
+		{methods: []string{http.MethodGet, http.MethodPost}, path: "/res.php", changes: true, body: true, handle: a.clients.legacy},
+		{methods: posting, path: "/createTask", changes: true, body: true, handle: a.clients.taskRoute},
+		{methods: posting, path: "/getTaskResult", changes: true, body: true, handle: a.clients.taskRoute},
+		{methods: posting, path: "/getBalance", changes: true, body: true, handle: a.clients.taskRoute},
+		{methods: posting, path: "/reportCorrect", changes: true, body: true, handle: a.clients.taskRoute},
+		{methods: posting, path: "/reportIncorrect", changes: true, body: true, handle: a.clients.taskRoute},
+		{methods: posting, path: "/reportCorrectRecaptcha", changes: true, body: true, handle: a.clients.taskRoute},
+		{methods: posting, path: "/reportIncorrectRecaptcha", changes: true, body: true, handle: a.clients.taskRoute},
+		{methods: posting, path: "/reportIncorrectImageCaptcha", changes: true, body: true, handle: a.clients.taskRoute},
+		{methods: posting, path: "/reportIncorrectTokenCaptcha", changes: true, body: true, handle: a.clients.taskRoute},
 		// Services that solve know neither our keys nor our name.
 		{methods: []string{http.MethodGet, http.MethodPost}, path: "/callback/:provider/:order/:secret",
 			probe: true, handle: a.callbacks.receive},

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"poold/internal/compat"
 	"poold/internal/status"
 )
 
@@ -54,6 +55,8 @@ type Deps struct {
 	Buyer    Buyer
 	Solver   Solver
 	Guests   GuestList
+	Tasks    ClientTasks
+	Near     *compat.NearMisses
 	History  History     // nil = none is kept
 	Audit    AuditReader // nil = none is kept
 	Auditor  Auditor     // nil = none is kept
@@ -84,10 +87,14 @@ func New(d Deps) *Server {
 	}
 	out := deliveries{returns: d.Stock, audit: audit{d.Auditor}, metrics: d.Metrics, log: d.Log}
 	bought := supply{refill: d.Refill, outages: d.Status, stock: d.Stock}
+	reported := &reports{stock: d.Stock, guests: d.Guests, buyer: d.Buyer, audit: audit{d.Auditor}, metrics: d.Metrics}
 	s.handler = s.routes(&areas{
-		tokens:    tokens{deliveries: out, supply: bought, stock: d.Stock, gate: s.gate, stopping: s.stopping},
-		solves:    solves{deliveries: out, supply: bought, solver: d.Solver, gate: s.gate, stopping: s.stopping},
-		reports:   reports{stock: d.Stock, guests: d.Guests, buyer: d.Buyer, audit: audit{d.Auditor}, metrics: d.Metrics},
+		tokens:  tokens{deliveries: out, supply: bought, stock: d.Stock, gate: s.gate, stopping: s.stopping},
+		solves:  solves{deliveries: out, supply: bought, solver: d.Solver, gate: s.gate, stopping: s.stopping},
+		reports: reported,
+		clients: compatible{
+			deliveries: out, tasks: d.Tasks, near: d.Near, supply: bought, reports: reported, gate: s.gate, status: d.Status, stopping: s.stopping, log: d.Log,
+		},
 		admin:     admin{stock: d.Stock, windows: d.Stock, refill: d.Refill, file: d.Config, status: d.Status, log: d.Log},
 		pages:     pages{status: d.Status, page: parsePage(), css: readCSS()},
 		scrapes:   scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -129,11 +130,11 @@ func TestTokenRequest(t *testing.T) {
 	want := pool.Request{
 		ID: set.Targets[1].ID, Margin: 40 * time.Second, Caller: "anyone\x00", MaxWaiting: 20, Rate: 20, RatePer: time.Minute,
 	}
-	if got := sent("/pool/staging-login/token"); got != want {
+	if got := sent("/pool/staging-login/token"); !reflect.DeepEqual(got, want) {
 		t.Errorf("plain: %+v\nwant %+v", got, want)
 	}
 	want.Wait, want.MinTTL, want.Idempotency = 60*time.Second, 90500*time.Millisecond, "anyone\x00order 7"
-	if got := sent("/pool/staging-login/token?wait=60s&min_ttl=1m30.5s", "Idempotency-Key: order 7"); got != want {
+	if got := sent("/pool/staging-login/token?wait=60s&min_ttl=1m30.5s", "Idempotency-Key: order 7"); !reflect.DeepEqual(got, want) {
 		t.Errorf("everything: %+v\nwant %+v", got, want)
 	}
 	for query, waits := range map[string][2]time.Duration{ // wait and min_ttl; a bare number is seconds
@@ -152,11 +153,11 @@ func TestTokenRequest(t *testing.T) {
 	want = pool.Request{
 		ID: set.Targets[0].ID, Margin: 40 * time.Second, Caller: "anyone\x00", MaxWaiting: 24, Rate: 1, RatePer: 2 * time.Second, Wait: 20 * time.Second,
 	}
-	if got := sent("/pool/checkout/token"); got != want {
+	if got := sent("/pool/checkout/token"); !reflect.DeepEqual(got, want) {
 		t.Errorf("on_empty wait: %+v\nwant %+v", got, want)
 	}
 	want.Wait = 0
-	if got := sent("/pool/checkout/token?wait=0s"); got != want {
+	if got := sent("/pool/checkout/token?wait=0s"); !reflect.DeepEqual(got, want) {
 		t.Errorf("an explicit wait beats on_empty: %+v\nwant %+v", got, want)
 	}
 }

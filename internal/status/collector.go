@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"poold/internal/compat"
 	"poold/internal/history"
 	"poold/internal/pool"
 	"poold/internal/purchase"
@@ -119,6 +120,7 @@ type Sources struct {
 	Savings     Savings
 	History     HistoryHealth // nil = none is kept
 	Audit       AuditHealth   // nil = none is kept
+	NearMisses  *compat.NearMisses
 	Log         *slog.Logger
 
 	RedisMode string    // embedded | single | sentinel | cluster
@@ -260,6 +262,7 @@ func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
 	for i := range seen {
 		target := &document.Targets[i]
 		*target = targetStatus(&set.Targets[i], statuses[i], &seen[i])
+		target.NearMisses = nearMisses(c.NearMisses.Of(set.Targets[i].ID))
 		if none && seen[i].Err == nil {
 			target.cannotBuy(why)
 		}

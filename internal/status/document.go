@@ -139,8 +139,23 @@ type Target struct {
 	Days []TargetDay `json:"days"`
 	// Windows were made by POST, run or are to come; never null.
 	Windows []WarmWindow `json:"windows"`
+	// NearMisses are submits to the compatible endpoints that had this target but for some
+	// fields, at this replica since its start, the latest first; never null.
+	NearMisses []NearMiss `json:"near_misses"`
 	// Budget is null where the target has none of its own.
 	Budget *Budget `json:"budget"`
+}
+
+// NearMiss is submits that differ from a target in the same fields.
+type NearMiss struct {
+	Fields []string `json:"fields"` // as pools.yaml names them
+	Count  int64    `json:"count"`
+	LastAt string   `json:"last_at"` // RFC 3339, UTC
+}
+
+// Text is a near miss for people.
+func (n NearMiss) Text() string {
+	return "clients ask for it with another " + strings.Join(n.Fields, ", ")
 }
 
 // TargetDay are the figures of one day, over all replicas.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"poold/internal/compat"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/refill"
@@ -99,6 +100,15 @@ func targetStatus(t *targets.Target, refilling refill.Status, seen *observation)
 		target.NextExpiry = &left
 	}
 	return target
+}
+
+// nearMisses shows them; never nil.
+func nearMisses(list []compat.NearMiss) []NearMiss {
+	all := []NearMiss{}
+	for _, miss := range list {
+		all = append(all, NearMiss{Fields: miss.Fields, Count: miss.Count, LastAt: stamp(miss.Last)})
+	}
+	return all
 }
 
 // state returns the state of a target and the reason for it. A pause goes first: it

@@ -1,0 +1,57 @@
+package compat
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/pool/pooltest"
+	"poold/internal/pool/redistest"
+)
+
+// BenchmarkTask compares submit and poll of a pooled task with one take, in turns, on a
+// Redis of its own; "x-take" is how many times as long it takes.
+func BenchmarkTask(b *testing.B) {
+	log := slog.New(slog.DiscardHandler)
+	store, err := pooltest.Open(pool.Options{Addresses: "redis://" + redistest.Server(b), Prefix: "captcha", Log: log})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	tasks := New(store.Store.Tasks, store.Tokens, nil, log)
+	on := Terms{Take: pool.Request{ID: target, Caller: caller, MaxWaiting: 20}, Supply: &supply{}}
+	terms := func(pool.Task) (Terms, error) { return on, nil }
+	var takes, both time.Duration
+	orders := 0
+	for b.Loop() {
+		for range 2 {
+			orders++
+			ref := pool.Ref{Identity: target, Order: fmt.Sprint("order", orders)}
+			if _, err := store.Place(b.Context(), pool.Order{Ref: ref, Depth: 1000, TTL: time.Minute}); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := store.Settle(b.Context(), pool.Landing{Ref: ref, Provider: "p", Value: ref.Order, Lifetime: time.Minute}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		began := time.Now()
+		if _, err := store.Take(b.Context(), on.Take); err != nil {
+			b.Fatal(err)
+		}
+		taken := time.Now()
+		number, err := tasks.Submit(b.Context(), pool.Task{Caller: caller, Identity: target, Type: captcha.Turnstile}, on)
+		if err == nil {
+			_, err = tasks.Poll(b.Context(), number, caller, terms)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		takes, both = takes+taken.Sub(began), both+time.Since(taken)
+	}
+	b.ReportMetric(float64(both)/float64(takes), "x-take")
+	tasks.stop()
+	tasks.waiters.Wait()
+}

@@ -1,0 +1,255 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/compat"
+	"poold/internal/pool"
+	"poold/internal/provider/wire"
+	"poold/internal/status"
+	"poold/internal/targets"
+)
+
+// maxCompatibleBody is the most that a call of the compatible endpoints may have.
+const maxCompatibleBody = 1 << 20
+
+// clientKey is how long a key is that clients of solving services can be given.
+const clientKey = 32
+
+// ClientTasks are the tasks of the compatible endpoints; *compat.Tasks implements it.
+type ClientTasks interface {
+	Submit(ctx context.Context, task pool.Task, terms compat.Terms) (number string, err error)
+	Poll(ctx context.Context, number, caller string, terms func(pool.Task) (compat.Terms, error)) (compat.Result, error)
+	Report(ctx context.Context, number, caller string) (state pool.TaskState, token string, err error)
+}
+
+// compatible are the routes that speak the solving services' own protocols: what they have
+// in common. compatlegacy.go and compattasks.go have the protocols, compatterms.go what a
+// caller may have.
+type compatible struct {
+	deliveries
+
+	tasks    ClientTasks
+	near     *compat.NearMisses
+	supply   supply
+	reports  *reports
+	gate     *gate
+	status   *status.Collector
+	stopping *atomic.Bool // of the Server
+	log      *slog.Logger
+}
+
+// fault is a code of the wire, in the legacy protocol's words, and why for people.
+type fault struct{ code, why string }
+
+func (f *fault) Error() string { return f.code + ": " + f.why }
+
+// notDone refuses what would have no effect: a client would wait for it.
+func notDone(what string) error {
+	return &fault{wire.CodeBadParams, what + " is not done here"}
+}
+
+// said is what either protocol says for an error.
+type said struct{ legacy, tasks, why string }
+
+// saying finds the words for an error; what nobody expected is logged.
+func (p *compatible) saying(ctx context.Context, c *call, err error) said {
+	var bad *fault
+	if errors.As(err, &bad) {
+		return said{bad.code, wire.TasksCode(bad.code), bad.why}
+	}
+	cause := compat.CauseOf(err)
+	if cause == compat.Broken {
+		p.log.ErrorContext(ctx, "answering a client's call", slog.String("route", c.route.path), slog.Any("err", err))
+	}
+	return said{cause.Legacy(), cause.Tasks(), cause.Why()}
+}
+
+// read reads a call's body.
+func (p *compatible) read(r *http.Request, c *call) (wire.Request, error) {
+	body, err := readBody(r, c.w.ResponseWriter, maxCompatibleBody)
+	return wire.Request{
+		Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body,
+	}, err
+}
+
+// authenticate finds out who asks, by the key that stands in the call. Where the file has
+// no keys the caller is on this machine, and any text serves that clients take for a key.
+func (p *compatible) authenticate(r *http.Request, c *call, key string) error {
+	if c.caller == nil {
+		owner := c.access.owner(key)
+		switch {
+		case key == "":
+			return compat.OddKey
+		case owner == nil && p.gate.wrongKeys.count(r.RemoteAddr, c.began) > 0:
+			return compat.TooManyKeys
+		case owner == nil:
+			return compat.WrongKey
+		case !owner.may(targets.ScopeToken):
+			return compat.NotEntitled
+		}
+		c.caller = owner
+	} else if len(key) != clientKey {
+		return compat.OddKey
+	}
+	return nil
+}
+
+// submit makes a task of an order.
+func (p *compatible) submit(r *http.Request, c *call, o wire.Order) (number string, err error) {
+	if limiter := c.caller.limiter; limiter != nil && overRate(limiter, c.began) > 0 {
+		return "", compat.TooFast
+	}
+	switch {
+	case p.stopping.Load():
+		return "", compat.Stopping
+	case o.Bad != "":
+		return "", &fault{o.Bad, "the parameters are missing, doubled or not well-formed"}
+	case o.Pingback != "":
+		return "", notDone("a pingback")
+	case len(o.Undone) > 0:
+		return "", notDone("the parameter " + shown(o.Undone[0]))
+	}
+	terms, err := p.submitTerms(c, o)
+	if err != nil {
+		return "", err
+	}
+	return p.tasks.Submit(r.Context(), pool.Task{Caller: c.caller.stable, Identity: terms.Take.ID, Type: o.Identity.Type}, terms)
+}
+
+// shown is a parameter's name if it can be shown.
+func shown(name string) string {
+	odd := func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '|' }
+	if len(name) > 40 || strings.ContainsFunc(name, odd) {
+		return "of another name"
+	}
+	return name
+}
+
+// poll asks for a task's token.
+func (p *compatible) poll(r *http.Request, c *call, id string) (compat.Result, error) {
+	n, ok := wire.TaskNumber(id)
+	if !ok {
+		return compat.Result{}, compat.BadID
+	}
+	if n < 1e10 || n >= 1e11 || id[0] == '0' {
+		return compat.Result{}, compat.UnknownTask
+	}
+	return p.tasks.Poll(r.Context(), id, c.caller.stable, func(t pool.Task) (compat.Terms, error) { return p.pollTerms(c, t) })
+}
+
+// report counts what a caller says of the token of a task.
+func (p *compatible) report(r *http.Request, c *call, id string, verdict wire.Verdict) error {
+	if _, ok := wire.TaskNumber(id); !ok {
+		return compat.BadID
+	}
+	state, token, err := p.tasks.Report(r.Context(), id, c.caller.stable)
+	switch {
+	case err != nil:
+		return err
+	case verdict.Fits != nil && !verdict.Fits(state.Type):
+		return compat.UnknownTask // to this call there is no such task
+	}
+	outcome := outcomeRejected
+	if verdict.Good {
+		outcome = outcomeAccepted
+	}
+	c.target = c.access.byID[state.Identity]
+	named := solveID{token, state.Identity, state.Type}
+	return p.reports.aboutSolve(r, c, named, auditID(c, named), outcome)
+}
+
+// balance is what is left of the overall budget, in solves; where there is none, what the
+// first service says that tells its balance; else how many tasks may be under way at once.
+func (p *compatible) balance(ctx context.Context) float64 {
+	now := p.status.Snapshot(ctx).Document
+	if now.Budget != nil {
+		return float64(max(0, now.Budget.Limit-now.Budget.Used))
+	}
+	for _, provider := range now.Providers {
+		if provider.Balance != nil {
+			return *provider.Balance
+		}
+	}
+	return float64(threads(now).Threads)
+}
+
+// threads sums the providers up.
+func threads(now *status.Document) wire.ThreadsAnswer {
+	a := wire.ThreadsAnswer{Status: 1}
+	for _, provider := range now.Providers {
+		a.Threads += provider.Concurrency
+		a.Working += provider.InFlight
+	}
+	a.Free = max(0, a.Threads-a.Working)
+	return a
+}
+
+// tell writes a solved task's answer.
+func (p *compatible) tell(w http.ResponseWriter, r *http.Request, c *call, got *compat.Result, reply wire.Reply) error {
+	return p.deliver(w, r, c, p.delivery(c, got), []string{reply.Type}, reply.Body)
+}
+
+// delivery is a solved task's token on its way; its client may ask for it again.
+func (p *compatible) delivery(c *call, got *compat.Result) *delivery {
+	c.target = c.access.byID[got.Identity]
+	return &delivery{
+		token: &got.Token, id: auditID(c, solveID{got.Token.ID, got.Identity, got.Type}), kind: got.Type, repeatable: true,
+	}
+}
+
+// auditID is what the audit calls a token, as the answers of the other routes do: they tell
+// a target's and a guest's apart.
+func auditID(c *call, id solveID) string {
+	if c.target != nil {
+		return id.token
+	}
+	return id.String()
+}
+
+// writeReply writes an answer that has no token.
+func writeReply(w http.ResponseWriter, reply wire.Reply) { respond(w, reply.Type, reply.Body) }
+
+// solveBody is an identity as the body of POST /solve, by whose rules guests are read.
+func solveBody(o wire.Order) ([]byte, error) {
+	id := o.Identity
+	fields := map[string]any{
+		"type": id.Type, "sitekey": id.Sitekey, "pageurl": id.Pageurl, "invisible": id.Invisible, "enterprise": id.Enterprise,
+		"action": id.Action, "min_score": id.MinScore, "data": id.Data, "user_agent": id.UserAgent,
+		"proxy": id.Proxy.Reveal(), "proxy_type": id.ProxyType, "data_s": id.DataS, "rqdata": id.RQData,
+		"gt": id.GT, "challenge": id.Challenge, "captcha_id": id.CaptchaID, "api_server": id.APIServer,
+	}
+	if id.Type == captcha.Image {
+		picture := id.Picture
+		for name, value := range map[string]any{
+			"image": o.Image, "charset": picture.Charset, "case_sensitive": picture.CaseSensitive, "min_length": picture.MinLength,
+			"max_length": picture.MaxLength, "phrase": picture.Phrase, "math": picture.Math, "language": picture.Language,
+			"instructions": picture.Instructions,
+		} {
+			fields[name] = value
+		}
+	}
+	for name, value := range fields {
+		switch value {
+		case "", false, 0, 0.0, captcha.Charset(""):
+			delete(fields, name)
+		}
+	}
+	return json.Marshal(fields)
+}
+
+// unixSeconds is a moment in whole seconds, not after it; where up is set, not before it.
+func unixSeconds(at time.Time, up bool) int64 {
+	if up {
+		at = at.Add(time.Second - time.Nanosecond)
+	}
+	return at.Unix()
+}

@@ -1,0 +1,356 @@
+package httpapi
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/compat"
+	"poold/internal/ondemand"
+	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/refill"
+)
+
+const isForm = "Content-Type: application/x-www-form-urlencoded"
+
+// in is a submit of a target's identity, by the legacy protocol.
+func in(key, target string, more ...string) string {
+	return "/in.php?key=" + key + "&method=userrecaptcha&googlekey=6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI&pageurl=" +
+		url.QueryEscape("https://"+target+".example.com/") + strings.Join(more, "")
+}
+
+// create is the same by the tasks protocol.
+func create(key, target, more string) string {
+	return fmt.Sprintf(`{"clientKey":%q,"task":{"type":"RecaptchaV2TaskProxyless","websiteKey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI","websiteURL":"https://%s.example.com/"%s}}`,
+		key, target, more)
+}
+
+// get is the text of a call of the legacy protocol, whose status is always 200.
+func (d *daemon) get(t *testing.T, path string) string {
+	t.Helper()
+	a := d.ask(t, "GET", path)
+	if a.status != 200 || a.header.Get("Content-Type") == "" || a.header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%s: %d %v", path, a.status, a.header)
+	}
+	return a.body
+}
+
+// task is the answer of a call of the tasks protocol.
+func (d *daemon) task(t *testing.T, path, body string) (v map[string]any) {
+	t.Helper()
+	a := d.send(t, "POST", path, strings.NewReader(body), "Content-Type: text/plain")
+	if err := json.Unmarshal([]byte(a.body), &v); err != nil || a.status != 200 || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
+		t.Errorf("%s: %d %q, %v", path, a.status, a.body, err)
+	}
+	return v
+}
+
+// A token from the pool at the first poll, by the legacy protocol: plain and JSON, by GET
+// and by POST, and what comes after it.
+func TestLegacyClient(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	d.fill(t, "checkout", 3)
+	id, ok := strings.CutPrefix(d.get(t, in(keyAll, "checkout")), "OK|")
+	if !ok || len(id) != 11 {
+		t.Fatalf("the id is %q", id)
+	}
+	res := "/res.php?key=" + keyAll
+	if got := d.get(t, "/res.php?action=get&key="+keyStaging+"&id="+id); got != "ERROR_WRONG_CAPTCHA_ID" {
+		t.Errorf("another caller: %s", got)
+	}
+	token, ok := strings.CutPrefix(d.get(t, res+"&action=get&id="+id), "OK|")
+	if !ok || !strings.HasPrefix(token, tokenValue) {
+		t.Fatalf("%q", token)
+	}
+	second, _ := strings.CutPrefix(d.get(t, in(keyAll, "checkout", "&json=0")), "OK|")
+	for path, want := range map[string]string{
+		"&action=get2&id=" + id:                         "OK|" + token + "|0",
+		"&action=get&json=1&id=" + id:                   `{"status":1,"request":"` + token + `"}`,
+		"&action=reportgood&json=1&id=" + id:            `{"status":1,"request":"OK_REPORT_RECORDED"}`,
+		"&action=reportbad&id=" + second:                "REPORT_NOT_RECORDED",
+		"&action=get&ids=" + id + ",1":                  token + "|ERROR_WRONG_CAPTCHA_ID",
+		"&action=get&ids=" + id + ",x":                  "ERROR_WRONG_ID_FORMAT",
+		"&action=get&id=x":                              "ERROR_WRONG_ID_FORMAT",
+		"&action=get&id=0" + id:                         "ERROR_WRONG_CAPTCHA_ID",
+		"&action=get&id=99999999999":                    "ERROR_WRONG_CAPTCHA_ID",
+		"&action=get":                                   "ERROR_WRONG_ID_FORMAT",
+		"":                                              "ERROR_EMPTY_ACTION",
+		"&action=add_pingback&addr=x":                   "ERROR_BAD_PARAMETERS",
+		"&action=get&action=get&id=" + id:               "ERROR_BAD_PARAMETERS",
+		"&action=getbalance":                            "20",
+		"&action=getbalance&json=1":                     `{"status":1,"request":"20"}`,
+		"&action=threadsinfo":                           `{"status":1,"threads":20,"working_threads":3,"free_threads":17}`,
+		"&action=get&ids=1" + strings.Repeat(",1", 999): "ERROR_BAD_PARAMETERS",
+	} {
+		if got := d.get(t, res+path); got != want {
+			t.Errorf("%.60s: %s, want %s", path, got, want)
+		}
+	}
+	if got := d.get(t, res+"&action=reportbad&id="+id); got != "ERROR_DUPLICATE_REPORT" {
+		t.Errorf("the second report: %s", got)
+	}
+	form := d.send(t, "POST", "/in.php", strings.NewReader(strings.TrimPrefix(in(keyAll, "checkout", "&json=1"), "/in.php?")), isForm)
+	if form.status != 200 || !strings.HasPrefix(form.body, `{"status":1,"request":"`) {
+		t.Errorf("a form: %d %s", form.status, form.body)
+	}
+	if s := d.stock.look(t, d.target("checkout")); s.Figures.Requests != 1 || s.Figures.Accepted != 1 {
+		t.Errorf("%+v", s.Figures)
+	}
+}
+
+// The same by the tasks protocol; its times tell the token's age.
+func TestTasksClient(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	d.stock.land(t, d.stock.order(t, d.target("checkout")), 50*time.Second)
+	made := d.task(t, "/createTask", create(keyAll, "checkout", ""))
+	id, ok := made["taskId"].(float64)
+	if !ok || id < 1e10 {
+		t.Fatalf("%v", made)
+	}
+	ask := func(path string, id any) map[string]any {
+		t.Helper()
+		body, err := json.Marshal(map[string]any{"clientKey": keyAll, "taskId": id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.task(t, path, string(body))
+	}
+	for _, as := range []any{int64(id), fmt.Sprint(int64(id))} {
+		got := ask("/getTaskResult", as)
+		solution, _ := got["solution"].(map[string]any)
+		token, _ := solution["gRecaptchaResponse"].(string)
+		created, _ := got["createTime"].(float64)
+		ended, _ := got["endTime"].(float64)
+		if got["status"] != "ready" || got["errorId"] != 0.0 || !strings.HasPrefix(token, tokenValue) || created-ended < 50 || created-ended > 60 {
+			t.Errorf("%v", got)
+		}
+	}
+	if got := ask("/reportIncorrectImageCaptcha", int64(id)); got["errorCode"] != "ERROR_NO_SUCH_CAPCHA_ID" {
+		t.Errorf("another kind: %v", got)
+	}
+	if got := ask("/reportIncorrectTokenCaptcha", int64(id)); got["status"] != "success" {
+		t.Errorf("a report: %v", got)
+	}
+	for path, body := range map[string]string{
+		"ERROR_DUPLICATE_REPORT 1":    `/reportCorrect {"clientKey":"KEY","taskId":ID}`,
+		"ERROR_NO_SUCH_CAPCHA_ID 16":  `/getTaskResult {"clientKey":"KEY","taskId":7}`,
+		"ERROR_NO_SUCH_CAPCHA_ID 16 ": `/getTaskResult {"clientKey":"KEY"}`,
+		"ERROR_BAD_PARAMETERS 110":    `/getTaskResult {"clientKey":"KEY","taskId":true}`,
+		"ERROR_BAD_PARAMETERS 110 ":   `/getBalance {"clientKey":"KEY","clientKey":"KEY"}`,
+		"ERROR_KEY_DOES_NOT_EXIST 1":  `/getBalance {"clientKey":"canary-key-wrong"}`,
+		"ERROR_KEY_DOES_NOT_EXIST 1 ": `/getBalance key=KEY&action=getbalance`,
+		"ERROR_TASK_ABSENT 22":        `/createTask {"clientKey":"KEY"}`,
+		"ERROR_TASK_NOT_SUPPORTED 23": `/createTask {"clientKey":"KEY","task":{"type":"FunCaptchaTask"}}`,
+		"ERROR_DOMAIN_NOT_ALLOWED 1":  `/createTask ` + create("KEY", "elsewhere", ""),
+		"ERROR_BAD_PARAMETERS 110  ":  `/createTask ` + create("KEY", "checkout", `,"cookies":"a=b"`),
+		"ERROR_BAD_PARAMETERS 110   ": `/createTask ` + strings.Replace(create("KEY", "checkout", ""), "{", `{"callbackUrl":"https://e.example/",`, 1),
+	} {
+		route, text, _ := strings.Cut(strings.NewReplacer("KEY", keyAll, "ID", fmt.Sprint(int64(id))).Replace(body), " ")
+		got := d.task(t, route, text)
+		if said := fmt.Sprint(got["errorCode"], " ", got["errorId"]); said != strings.TrimSpace(path) {
+			t.Errorf("%s: %v, want %s", body, got, path)
+		}
+	}
+	if got := d.task(t, "/getBalance", `{"clientKey":"`+keyAll+`"}`); got["balance"] != 20.0 || got["errorId"] != 0.0 {
+		t.Errorf("the balance: %v", got)
+	}
+}
+
+// Who is who: by the key in the call alone, wrong ones are counted, and only submits count
+// against a key's rate.
+func TestClientKeys(t *testing.T) {
+	keys := allKeys()
+	keys[0].Rate.Count, keys[0].Rate.Per = 1, time.Hour
+	d := start(t, sampleSet(keys...), nil, nil)
+	d.fill(t, "checkout", 1)
+	balance := func(key string, headers ...string) string {
+		return d.ask(t, "GET", "/res.php?action=getbalance&key="+key, headers...).body
+	}
+	for key, want := range map[string]string{
+		keyAll: "20", "": "ERROR_WRONG_USER_KEY", keyStatus: "ERROR_KEY_DOES_NOT_EXIST", "canary-key-wrong": "ERROR_KEY_DOES_NOT_EXIST",
+	} {
+		if got := balance(key, bearer(keyAll), basic(keyAll)); got != want {
+			t.Errorf("%q: %s, want %s", key, got, want)
+		}
+	}
+	id, ok := strings.CutPrefix(d.get(t, in(keyAll, "checkout")), "OK|")
+	if got := d.get(t, in(keyAll, "checkout")); !ok || got != "MAX_USER_TURN" {
+		t.Errorf("the second submit: %s", got)
+	}
+	for range 3 {
+		if got := d.get(t, "/res.php?action=get&key="+keyAll+"&id="+id); !strings.HasPrefix(got, "OK|") {
+			t.Errorf("a poll: %s", got)
+		}
+	}
+	if got := d.get(t, in(keyStaging, "checkout")); got != "ERROR_DOMAIN_NOT_ALLOWED" {
+		t.Errorf("a target of others: %s", got)
+	}
+	for range wrongKeysMost {
+		balance("canary-key-wrong")
+	}
+	if got := balance("canary-key-wrong"); got != "IP_BANNED" {
+		t.Errorf("too many wrong keys: %s", got)
+	}
+	if got := balance(keyAll); got != "20" {
+		t.Errorf("a right one after them: %s", got)
+	}
+	acao := d.ask(t, "GET", "/res.php?action=getbalance&header_acao=1&key="+keyAll, "Origin: https://elsewhere.example", "Sec-Fetch-Site: cross-site")
+	if acao.body != "20" || acao.header.Get("Access-Control-Allow-Origin") != "*" || acao.header.Get("Access-Control-Allow-Credentials") != "" {
+		t.Errorf("from a page: %s %v", acao.body, acao.header)
+	}
+	if a := d.ask(t, "GET", "/res.php?action=getbalance&key="+keyAll); a.header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("unasked: %v", a.header)
+	}
+}
+
+// Without keys any 32 characters are one, and no page of another site is answered.
+func TestClientsWithoutKeys(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	d.fill(t, "checkout", 1)
+	key := strings.Repeat("k", 32)
+	if got := d.get(t, in(key[1:], "checkout")); got != "ERROR_WRONG_USER_KEY" {
+		t.Errorf("31 characters: %s", got)
+	}
+	submit := in(key, "checkout", "&header_acao=1")
+	for _, header := range []string{"Origin: https://elsewhere.example", "Sec-Fetch-Site: cross-site", "Referer: https://elsewhere.example/"} {
+		a := d.send(t, "POST", "/in.php", strings.NewReader(strings.TrimPrefix(submit, "/in.php?")), isForm, header)
+		if a.status != 403 || a.header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: %d %v", header, a.status, a.header)
+		}
+	}
+	a := d.ask(t, "GET", submit)
+	id, ok := strings.CutPrefix(a.body, "OK|")
+	if !ok || a.header.Get("Access-Control-Allow-Origin") != "" {
+		t.Fatalf("%s %v", a.body, a.header)
+	}
+	if got := d.get(t, "/res.php?action=get&key="+strings.Repeat("l", 32)+"&id="+id); !strings.HasPrefix(got, "OK|") {
+		t.Errorf("%s", got)
+	}
+	if a := d.send(t, "POST", "/in.php", strings.NewReader(strings.Repeat("a", maxCompatibleBody+1)), isForm); a.status != 413 {
+		t.Errorf("more than 1 MiB: %d", a.status)
+	}
+	if a := d.ask(t, "GET", "/createTask"); a.status != 405 {
+		t.Errorf("createTask by GET: %d", a.status)
+	}
+}
+
+// An empty pool: not ready while tokens can come, no slot where none can.
+func TestClientsOfAnEmptyPool(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	id, ok := strings.CutPrefix(d.get(t, in(keyAll, "checkout")), "OK|")
+	if got := d.get(t, "/res.php?action=get&key="+keyAll+"&id="+id); !ok || got != "CAPCHA_NOT_READY" {
+		t.Errorf("not yet: %s", got)
+	}
+	if s := d.stock.look(t, d.target("checkout")); s.Waiting != 1 || s.Figures.Requests != 1 {
+		t.Errorf("it does not wait: %+v", s)
+	}
+	d.fill(t, "checkout", 1)
+	eventually(t, "the token is told", func() bool {
+		return strings.HasPrefix(d.get(t, "/res.php?action=get&key="+keyAll+"&id="+id), "OK|")
+	})
+	d.refill.mu.Lock()
+	d.refill.statuses["checkout"] = refill.Status{State: refill.Paused}
+	d.refill.mu.Unlock()
+	if got := d.get(t, in(keyAll, "checkout")); got != "ERROR_NO_SLOT_AVAILABLE" {
+		t.Errorf("paused: %s", got)
+	}
+	if got := d.task(t, "/createTask", create(keyAll, "checkout", "")); got["errorCode"] != "ERROR_NO_SLOT_AVAILABLE" || got["errorId"] != 2.0 {
+		t.Errorf("paused: %v", got)
+	}
+	d.stopping.Store(true)
+	if got := d.get(t, in(keyAll, "staging-login")); got != "ERROR_NO_SLOT_AVAILABLE" {
+		t.Errorf("stopping: %s", got)
+	}
+}
+
+// What nearly is a target is told, and bought for nobody but guests.
+func TestNearMissesAndGuests(t *testing.T) {
+	d := start(t, solving(t, allKeys()...), nil, nil)
+	for range 2 {
+		if got := d.get(t, in(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP")); got != "ERROR_DOMAIN_NOT_ALLOWED" {
+			t.Errorf("no target's and no guest's: %s", got)
+		}
+	}
+	var document struct {
+		Targets []struct {
+			Name string
+			Near []struct {
+				Fields []string
+				Count  int
+			} `json:"near_misses"`
+		}
+	}
+	if err := json.Unmarshal([]byte(d.ask(t, "GET", "/status.json", bearer(keyAll)).body), &document); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range document.Targets {
+		if near := target.Near; (target.Name == "checkout") != (len(near) == 1 && near[0].Count == 2 && slices.Equal(near[0].Fields, []string{"invisible", "proxy", "proxy_type"})) {
+			t.Errorf("%+v", target)
+		}
+	}
+	if n := strings.Count(d.logged.String(), "a client submits what a target nearly has"); n != 1 {
+		t.Errorf("it was logged %d times", n)
+	}
+	if page := d.ask(t, "GET", "/status", bearer(keyAll), "Accept: text/html").body; !strings.Contains(page, "another invisible, proxy, proxy_type (2)") {
+		t.Error("the page does not show it")
+	}
+	guest := func(key, more string) string {
+		return d.get(t, "/in.php?method=turnstile&sitekey=k&pageurl=https://guests.example.com/a&key="+key+more)
+	}
+	d.solver.err = &ondemand.SolveError{Reason: "it failed"}
+	if got := guest(keyStaging, ""); got != "ERROR_DOMAIN_NOT_ALLOWED" {
+		t.Errorf("a key of some targets: %s", got)
+	}
+	if got := guest(keyAll, "&invisible=1"); got != "ERROR_BAD_PARAMETERS" {
+		t.Errorf("a field of another type: %s", got)
+	}
+	if got := guest(keyAll, ""); got != "ERROR_CAPTCHA_UNSOLVABLE" {
+		t.Errorf("a solve that fails at once: %s", got)
+	}
+	d.solver.err = &ondemand.BudgetError{}
+	if got := guest(keyAll, "&proxy=u:canary-query@h:1&proxytype=SOCKS5"); got != "ERROR_NO_SLOT_AVAILABLE" {
+		t.Errorf("without a budget: %s", got)
+	}
+	asked := d.solver.last()
+	if id := asked.Guest.Spec.Identity; id.Proxy.Reveal() != "u:canary-query@h:1" || id.ProxyType != "socks5" || asked.Take.ID != id.ID() ||
+		asked.Guest.Spec.Target != purchase.GuestTarget || asked.Take.Idempotency == "" || asked.Take.Wait != 300*time.Second {
+		t.Errorf("%+v", asked)
+	}
+	picture := base64.StdEncoding.EncodeToString([]byte("GIF89a-picture"))
+	if got := d.get(t, "/in.php?method=base64&numeric=1&min_len=4&body="+url.QueryEscape(picture)+"&key="+keyAll); got != "ERROR_NO_SLOT_AVAILABLE" {
+		t.Errorf("a picture: %s", got)
+	}
+	if spec := d.solver.last().Guest.Spec; string(spec.Image) != "GIF89a-picture" || spec.Identity.Picture.MinLength != 4 || spec.Identity.Picture.Charset != "digits" {
+		t.Errorf("%+v", spec)
+	}
+	without := *d.config.Current()
+	without.Solve = nil
+	d.config.set.Store(&without)
+	if got := d.get(t, "/in.php?method=base64&body="+url.QueryEscape(picture)+"&key="+keyAll); got != "ERROR_NO_SUCH_METHOD" {
+		t.Errorf("a picture that nobody buys: %s", got)
+	}
+}
+
+// Redis away is no slot, in both protocols.
+func TestClientsWithoutRedis(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	d.stock.breaks("take", pool.ErrDown)
+	d.fill(t, "checkout", 1)
+	id, _ := strings.CutPrefix(d.get(t, in(keyAll, "checkout")), "OK|")
+	if got := d.get(t, "/res.php?action=get&key="+keyAll+"&id="+id); got != compat.StoreDown.Legacy() {
+		t.Errorf("%s", got)
+	}
+	if got := d.task(t, "/getTaskResult", fmt.Sprintf(`{"clientKey":%q,"taskId":%s}`, keyAll, id)); got["errorId"] != 2.0 {
+		t.Errorf("%v", got)
+	}
+	d.stock.breaks("", nil)
+	if got := d.get(t, "/res.php?action=get&key="+keyAll+"&id="+id); !strings.HasPrefix(got, "OK|") {
+		t.Errorf("%s", got)
+	}
+}

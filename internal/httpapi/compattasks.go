@@ -1,0 +1,77 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"poold/internal/captcha"
+	"poold/internal/compat"
+	"poold/internal/provider/wire"
+)
+
+// taskRoute is /createTask and the other paths of its protocol.
+func (p *compatible) taskRoute(w http.ResponseWriter, r *http.Request, c *call) error {
+	sent, err := p.read(r, c)
+	if err != nil {
+		return err
+	}
+	asked := wire.ReadTasks(sent, wire.AnyClient)
+	err = p.authenticate(r, c, asked.Key)
+	if err == nil && asked.Bad != "" && asked.Action != wire.Submit {
+		err = &fault{asked.Bad, "the body is no JSON object of this protocol, or a field is given twice"}
+	}
+	if err == nil {
+		err = p.taskDo(w, r, c, &asked)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case err == errHungUp, r.Context().Err() != nil: //nolint:errorlint // as deliver returns it
+		return errHungUp
+	}
+	says := p.saying(r.Context(), c, err)
+	writeReply(w, wire.JSON(wire.TasksError(says.tasks, says.why)))
+	return nil
+}
+
+// taskDo does what a call wants, and writes the answer unless there is an error.
+func (p *compatible) taskDo(w http.ResponseWriter, r *http.Request, c *call, asked *wire.TasksCall) error {
+	switch asked.Action {
+	case wire.Submit:
+		number, err := p.submit(r, c, asked.Order)
+		if err != nil {
+			return err
+		}
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return err
+		}
+		writeReply(w, wire.JSON(wire.TasksAnswer{TaskID: n}))
+	case wire.Poll:
+		got, err := p.poll(r, c, asked.ID)
+		if err != nil {
+			return err
+		}
+		return p.tell(w, r, c, &got, taskSolved(&got))
+	case wire.Report:
+		if err := p.report(r, c, asked.ID, asked.Verdict); err != nil {
+			return err
+		}
+		writeReply(w, wire.JSON(wire.TasksAnswer{Status: "success"}))
+	case wire.Balance:
+		left := p.balance(r.Context())
+		writeReply(w, wire.JSON(wire.TasksAnswer{Balance: &left}))
+	case wire.Threads, wire.Other: // the protocol has neither
+	}
+	return nil
+}
+
+// taskSolved is the answer with a token. Its times say how old the token is: endTime is
+// when it can have been solved at the earliest, which may be before the task.
+func taskSolved(got *compat.Result) wire.Reply {
+	token := &got.Token
+	return wire.JSON(wire.TasksAnswer{
+		Status: "ready", Solution: wire.Solved(got.Type, token.Value, captcha.Named(got.Type, token.Value), token.UserAgent),
+		Cost: legacyPrice, CreateTime: unixSeconds(got.Made, true), EndTime: unixSeconds(token.Born, false), SolveCount: 1,
+	})
+}

@@ -69,6 +69,10 @@ type Solution struct {
 	// named values, captcha.Named reads them from it.
 	Token     string
 	UserAgent string // the browser that the solver used; "" where it does not say
+	// Dated: the service says when the token was solved, SinceSubmit after the submit; below
+	// 0 it was kept ready before. Of the services poold alone is believed.
+	Dated       bool
+	SinceSubmit time.Duration
 }
 
 // StateKind is how a provider is doing.

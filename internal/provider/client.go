@@ -102,12 +102,15 @@ type query struct {
 
 // answer is what the replies of either protocol come down to.
 type answer struct {
-	code       string        // the service's word for a refusal, as it came; "" = none
-	notReady   bool          // polls only
-	text       string        // task id or token
-	userAgent  string        // polls only
-	number     float64       // balance or threads
-	retryAfter time.Duration // beside code, with HTTP 429; else 0
+	code      string // the service's word for a refusal, as it came; "" = none
+	notReady  bool   // polls only
+	text      string // task id or token
+	userAgent string // polls only
+	dated     bool   // polls only: sinceSubmit is as of Solution
+
+	sinceSubmit time.Duration
+	number      float64       // balance or threads
+	retryAfter  time.Duration // beside code, with HTTP 429; else 0
 }
 
 // New makes a client. It starts nothing and calls nobody.
@@ -189,7 +192,7 @@ func (c *Client) Poll(ctx context.Context, task string, id captcha.Identity) (So
 	q := c.speak.poll(task, id)
 	q.answers = id.Type
 	a, err := c.call(ctx, poll, q, id.Proxy)
-	return Solution{Token: a.text, UserAgent: a.userAgent}, err
+	return Solution{Token: a.text, UserAgent: a.userAgent, Dated: a.dated, SinceSubmit: a.sinceSubmit}, err
 }
 
 // Threads asks how many tasks the account may have at once. ok is false where

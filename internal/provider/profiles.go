@@ -12,10 +12,11 @@ const (
 	captchaAI  = "captchaai"
 	twoCaptcha = "2captcha"
 	generic    = "generic"
+	otherPoold = "poold" // whose tokens may be older than their submit
 )
 
 // Profiles lists what Config.Profile may be.
-func Profiles() []string { return []string{captchaAI, twoCaptcha, generic} }
+func Profiles() []string { return []string{captchaAI, twoCaptcha, generic, otherPoold} }
 
 // profile is what one service means by its words, and how fast it works.
 type profile struct {
@@ -45,7 +46,7 @@ func profileNamed(name string) (profile, bool) {
 		// that all of them are at work.
 		p.faults["ERROR_ZERO_BALANCE"] = fault{Capacity, soon, "no thread of the account is free"}
 		p.faults["ERROR_KEY_DOES_NOT_EXIST"] = fault{Account, probe, "unknown key, or an account without threads"}
-	case twoCaptcha, generic:
+	case twoCaptcha, generic, otherPoold:
 	default:
 		return profile{}, false
 	}
@@ -157,6 +158,8 @@ func codeOf(errorID string) string {
 func pace(profile, api string, t captcha.Type) (firstPoll, interval time.Duration) {
 	slow := t == captcha.RecaptchaV2 || t == captcha.RecaptchaV3
 	switch {
+	case profile == otherPoold: // a pooled token is there at once, and polls cost it little
+		return time.Second, 2 * time.Second
 	case t == captcha.Image:
 		return 5 * time.Second, 5 * time.Second
 	case profile == captchaAI:

@@ -28,7 +28,7 @@ const (
 // ReportWindow is how long after a task was solved the service takes a report
 // about it.
 func (c *Client) ReportWindow() time.Duration {
-	if c.cfg.API == APILegacy || c.profile.name == twoCaptcha {
+	if c.cfg.API == APILegacy || c.profile.name == twoCaptcha || c.profile.name == otherPoold {
 		return longWindow
 	}
 	return shortWindow

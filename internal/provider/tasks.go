@@ -1,12 +1,14 @@
 package provider
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"poold/internal/captcha"
 )
@@ -170,7 +172,11 @@ func splitProxy(text, kind string) (*taskProxy, bool) {
 
 func (t tasks) poll(task string, id captcha.Identity) query {
 	return t.post("/getTaskResult", naming(task), func(reply []byte) (answer, error) {
-		return readResult(reply, id.Type)
+		a, err := readResult(reply, id.Type)
+		if err == nil && a.text != "" && t.profile.name == otherPoold {
+			a.sinceSubmit, a.dated = readAge(reply)
+		}
+		return a, err
 	})
 }
 
@@ -197,7 +203,7 @@ func (t tasks) report(task string, kind captcha.Type, good bool) (query, bool) {
 		path = "/reportCorrect"
 	}
 	switch {
-	case t.profile.name == twoCaptcha:
+	case t.profile.name == twoCaptcha, t.profile.name == otherPoold:
 	case kind == captcha.RecaptchaV2, kind == captcha.RecaptchaV3:
 		path += "Recaptcha"
 	case kind == captcha.HCaptcha && !good:
@@ -268,6 +274,26 @@ func readResult(reply []byte, kind captcha.Type) (answer, error) {
 		text = other
 	}
 	return solution(kind, text, agent(s.UserAgent))
+}
+
+// mostAge bounds what a service says of a token's birth.
+const mostAge = 24 * time.Hour
+
+// readAge reads when a token was solved, relative to its task: both times are the service's,
+// in whole seconds that are rounded so that the token is no older than said.
+func readAge(reply []byte) (sinceSubmit time.Duration, told bool) {
+	var times struct {
+		CreateTime int64 `json:"createTime"`
+		EndTime    int64 `json:"endTime"`
+	}
+	if decode(bytes.TrimSpace(reply), &times) != nil || times.CreateTime <= 0 || times.EndTime <= 0 {
+		return 0, false
+	}
+	since := times.EndTime - times.CreateTime
+	if limit := int64(mostAge / time.Second); since < -limit || since > limit {
+		return 0, false
+	}
+	return time.Duration(since) * time.Second, true
 }
 
 func readTasksBalance(reply []byte) (answer, error) {

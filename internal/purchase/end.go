@@ -164,6 +164,15 @@ func (e end) answer(o *Order, n notice) *pool.FailedError {
 	return &pool.FailedError{Reason: e.result(o, n).Err.Error(), Refused: e.hopeless}
 }
 
+// solvedAfter is how long after its submit a task can have been solved at the earliest;
+// below 0 where the service kept the token ready, and says so.
+func (n *notice) solvedAfter() time.Duration {
+	if n.solution.Dated {
+		return n.solution.SinceSubmit
+	}
+	return max(0, n.took-n.age)
+}
+
 // carryOut runs the script of an end that takes the order out of the stock. call names
 // this end, so that it may be sent again.
 func (b *base) carryOut(ctx context.Context, o *Order, e end, n notice, call string) (pool.Ending, error) {
@@ -172,7 +181,7 @@ func (b *base) carryOut(ctx context.Context, o *Order, e end, n notice, call str
 		return b.stock.Settle(ctx, pool.Landing{
 			Ref: o.Ref, Call: call, Provider: o.providerName(), Task: o.task, Callback: n.callback,
 			Value: n.solution.Token, Repeats: o.spec.Identity.Type == captcha.Image, UserAgent: n.solution.UserAgent,
-			SincePlaced: o.submitted.Sub(o.placed) + max(0, n.took-n.age), Lifetime: o.spec.Lifetime, Lead: n.took,
+			SincePlaced: o.submitted.Sub(o.placed) + n.solvedAfter(), Lifetime: o.spec.Lifetime, Lead: n.took,
 			Submitted: o.submitted.Sub(o.placed), Polls: o.polls,
 			Answer: repeated.answer(o, as), Margin: o.spec.Margin,
 		})

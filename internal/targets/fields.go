@@ -85,7 +85,7 @@ var provider = section{fields: []field{
 		doc: "Yours to choose."},
 	{key: "api", kind: word(APILegacy, APITasks, APISimulated), preset: APILegacy,
 		doc: "The protocol: legacy (in.php and res.php), tasks (createTask), or simulated, whose tokens no site accepts."},
-	{key: "profile", kind: word(profileCaptchaAI, "2captcha", "generic"), preset: "generic", doc: "What the service's error codes mean."},
+	{key: "profile", kind: word(profileCaptchaAI, "2captcha", "generic", profilePoold), preset: "generic", doc: "What the service's error codes mean."},
 	{key: "url", kind: providerURL, doc: "Base address of the service, without in.php. Required but for simulated."},
 	{key: "key", kind: secret, doc: "The account's key. Required but for simulated; where it is empty, the provider is left out."},
 	{key: "concurrency", kind: integer{1, 10000}, preset: 20,

@@ -57,6 +57,7 @@ func (r *reader) set(data []byte) *Set {
 	if rec, written := root.marks["solve"].got.(record); written {
 		r.solve(rec, set, inherited)
 	}
+	r.agedRules(set)
 	r.unusual(set)
 	return set
 }

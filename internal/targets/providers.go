@@ -13,6 +13,7 @@ import (
 const (
 	defaultTimeout   = 180 * time.Second
 	profileCaptchaAI = "captchaai"
+	profilePoold     = "poold" // another poold, whose tokens may be older than their submit
 )
 
 // rawProvider is one entry of the list as it was read.
@@ -167,6 +168,21 @@ func (r *reader) choose(v value, all []rawProvider, set *Set) {
 		r.warnOfDemo(v.line, "%s: none can be used, so the simulated one inside the daemon is: no site accepts its tokens%s", v.path, toSet(unset))
 	default:
 		v.fail("none can be used, and with redis.url other than embedded nothing is simulated unasked%s", cmp.Or(toSet(unset), ": give one of them a key"))
+	}
+}
+
+// agedRules refuses targets whose tokens may be dead while they are taken for young: by the
+// legacy protocol another poold does not say how old a token is.
+func (r *reader) agedRules(set *Set) {
+	aged := slices.ContainsFunc(set.Providers, func(p Provider) bool { return p.Profile == profilePoold && p.API == APILegacy })
+	if !aged {
+		return
+	}
+	for _, t := range set.Targets {
+		if lifetime, _ := set.Life(t.Identity.Type); t.Lifetime > lifetime/2 {
+			r.fail(t.Line, "targets.%s.lifetime: must be at most %s, half of what %s tokens live: a provider with profile poold and api legacy does not say how old its tokens are; "+
+				"set it, or use api: tasks", t.Name, short(lifetime/2), t.Identity.Type)
+		}
 	}
 }
 

@@ -106,6 +106,7 @@ func (r *reader) serverKeys(items []mark, set *Set) bool {
 			byHash[k.SHA256] = k.line
 			set.Server.Keys = append(set.Server.Keys, k.Key)
 			k.warnGlobs(set.Targets)
+			k.warnLength()
 		}
 	}
 	return len(r.problems) == before
@@ -145,6 +146,18 @@ func (k *rawKey) credential() {
 		if k.SHA256 == sha256.Sum256(nil) {
 			k.digest = at.fail("is the hash of an empty key")
 		}
+	}
+}
+
+// clientKey is how long the keys are that clients of solving services take.
+const clientKey = 32
+
+// warnLength tells of keys that such a client may refuse, where their callers may use one
+// to the full.
+func (k *rawKey) warnLength() {
+	bearer, _ := k.marks["key"].got.(captcha.Secret)
+	if k.has("key") && len(bearer) != clientKey && slices.Contains(k.Scopes, ScopeSolve) {
+		k.at("key").warn("has not %d characters: clients of solving services may refuse it, at the endpoints that are compatible with them", clientKey)
 	}
 }
 

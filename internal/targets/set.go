@@ -100,7 +100,7 @@ const (
 type Provider struct {
 	Name         string         // unique; 1 to 31 of a-z, 0-9 and -
 	API          API            // default legacy; simulated is always the only provider of a Set
-	Profile      string         // what its error codes mean: captchaai | 2captcha | generic (default)
+	Profile      string         // what its error codes mean: captchaai | 2captcha | generic (default) | poold
 	URL          string         // base, without in.php and the last slash; "" for simulated
 	Key          captcha.Secret // of the account; "" for simulated alone
 	Concurrency  int            // most tasks at once over all targets and replicas; 1 to 10000, default 20

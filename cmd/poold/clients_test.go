@@ -1,0 +1,219 @@
+package main
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	api2captcha "github.com/2captcha/2captcha-go"
+
+	"poold/internal/pool/redistest"
+	"poold/internal/provider/simulated"
+)
+
+// clientKey is a key as the clients of solving services take one.
+const clientKey = "0123456789abcdef0123456789abcdef"
+
+// clientsConfig is a file for clients: Redis' address and the provider's.
+const clientsConfig = `
+server: {keys: [{name: clients, key: "` + clientKey + `", scopes: [token, solve, status, admin]}]}
+redis: {url: "redis://%s", prefix: clients}
+providers: [{name: service, url: %q, key: provider-key, concurrency: 100, first_poll: 100ms, poll_interval: 50ms, timeout: 20s}]
+budget: {per_day: 5000}
+solve: {owner: qa@example.com, pages: ["https://guests.example.com/*"], images: true, budget: {per_day: 100}}
+defaults: {owner: qa@example.com, depth: 4}
+targets:
+  v2: {type: recaptcha_v2, sitekey: v2-key, pageurl: "https://e.example.com/v2"}
+  v3: {type: recaptcha_v3, sitekey: v3-key, pageurl: "https://e.example.com/v3", action: login, min_score: 0.3}
+  hc: {type: hcaptcha, sitekey: hc-key, pageurl: "https://e.example.com/hc"}
+  ts: {type: turnstile, sitekey: ts-key, pageurl: "https://e.example.com/ts"}
+`
+
+// startForClients starts a service, a Redis and a poold with full pools.
+func startForClients(t *testing.T, prefix string) (p *process, service, redis string) {
+	t.Helper()
+	redis = redistest.Server(t)
+	service = startProvider(t, simulated.Options{
+		Key: "provider-key", Median: 100 * time.Millisecond, Seed: 5, Ledger: true, LedgerHTTP: true,
+	})
+	config := filepath.Join(t.TempDir(), "pools.yaml")
+	writeFile(t, config, strings.Replace(fmt.Sprintf(clientsConfig, redis, service), "prefix: clients", "prefix: "+prefix, 1))
+	p = startPoold(t, config, clientKey)
+	within(t, 20*time.Second, "full pools", func() bool {
+		for _, name := range []string{"v2", "v3", "hc", "ts"} {
+			if p.target(name).Fresh < 4 {
+				return false
+			}
+		}
+		return true
+	})
+	return p, service, redis
+}
+
+// legacy is the text of a call of the legacy protocol.
+func (p *process) legacy(path string, fields ...string) string {
+	p.t.Helper()
+	values := url.Values{"key": {clientKey}}
+	for i := 0; i+1 < len(fields); i += 2 {
+		values.Set(fields[i], fields[i+1])
+	}
+	body, status, err := p.request(p.t.Context(), http.DefaultClient, path, values.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+	if err != nil || status != http.StatusOK {
+		p.t.Fatalf("%s: %d %s %v", path, status, body, err)
+	}
+	return string(body)
+}
+
+// submit submits what the target ts has, and returns the id.
+func (p *process) submit() string {
+	p.t.Helper()
+	said := p.legacy("/in.php", "method", "turnstile", "sitekey", "ts-key", "pageurl", "https://e.example.com/ts")
+	id, ok := strings.CutPrefix(said, "OK|")
+	if !ok {
+		p.t.Fatalf("the submit: %s", said)
+	}
+	return id
+}
+
+// polled is the answer to a poll.
+func (p *process) polled(id string) string {
+	p.t.Helper()
+	return p.legacy("/res.php", "action", "get", "id", id)
+}
+
+// The client of 2captcha, untouched but for the address, gets pooled tokens at its first
+// poll.
+func TestTwoCaptchaClient(t *testing.T) {
+	t.Parallel()
+	p, service, _ := startForClients(t, "clients")
+	client := api2captcha.NewClient(clientKey)
+	base, err := url.Parse(p.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.BaseURL, client.PollingInterval = base, 0
+	var lastID string
+	for name, request := range map[string]api2captcha.Request{
+		"v2": (&api2captcha.ReCaptcha{SiteKey: "v2-key", Url: "https://e.example.com/v2"}).ToRequest(),
+		"v3": (&api2captcha.ReCaptcha{SiteKey: "v3-key", Url: "https://e.example.com/v3", Version: "v3", Action: "login", Score: 0.3}).ToRequest(),
+		"hc": (&api2captcha.HCaptcha{SiteKey: "hc-key", Url: "https://e.example.com/hc"}).ToRequest(),
+		"ts": (&api2captcha.CloudflareTurnstile{SiteKey: "ts-key", Url: "https://e.example.com/ts"}).ToRequest(),
+	} {
+		token, id, err := client.Solve(request)
+		if err != nil || !strings.HasPrefix(token, "SIMULATED.") || len(id) != 11 {
+			t.Fatalf("%s: %q %q, %v", name, token, id, err)
+		}
+		if err := client.Report(id, name != "hc"); err != nil {
+			t.Errorf("%s: the report: %v", name, err)
+		}
+		lastID = id
+	}
+	within(t, 10*time.Second, "the status to show that each was in the pool at the first poll", func() bool {
+		for _, s := range allTargets(t, p) {
+			if s.Requests != 1 || s.Hits != 1 {
+				return false
+			}
+		}
+		return true
+	})
+	if balance, err := client.GetBalance(); err != nil || balance <= 0 || balance > 5000-16 {
+		t.Errorf("the balance: %v, %v", balance, err)
+	}
+	picture := []byte("\x89PNG\r\n\x1a\nof a test")
+	file := filepath.Join(t.TempDir(), "picture.png")
+	if err := os.WriteFile(file, append(picture, '2'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client.PollingInterval = 1
+	for _, normal := range []api2captcha.Normal{{Base64: base64.StdEncoding.EncodeToString(picture)}, {File: file, CaseSensitive: true, MinLen: 2}} {
+		if text, id, err := client.Solve(normal.ToRequest()); err != nil || text == "" {
+			t.Errorf("a picture: %q, %v", text, err)
+		} else if err := client.Report(id, false); err != nil {
+			t.Errorf("the report on a picture: %v", err)
+		}
+	}
+
+	if _, err := client.GetResult("12345678901"); err == nil || p.polled("12345678901") != "ERROR_WRONG_CAPTCHA_ID" {
+		t.Error("an unknown id is known")
+	}
+	stranger := api2captcha.NewClient(strings.Repeat("f", 32))
+	stranger.BaseURL = base
+	if _, err := stranger.GetBalance(); err == nil {
+		t.Error("a wrong key is right")
+	}
+	if _, err := stranger.GetResult(lastID); err == nil {
+		t.Error("a task is told to another")
+	}
+	if _, _, err := client.Solve((&api2captcha.CloudflareTurnstile{SiteKey: "other", Url: "https://elsewhere.example.com/"}).ToRequest()); err == nil {
+		t.Error("what nobody may have was bought")
+	}
+
+	operate(t, http.MethodPost, p.url+"/pool/ts/pause", clientKey, "")
+	operate(t, http.MethodDelete, p.url+"/pool/ts/tokens", clientKey, "")
+	within(t, 5*time.Second, "a paused pool to refuse", func() bool {
+		return p.legacy("/in.php", "method", "turnstile", "sitekey", "ts-key", "pageurl", "https://e.example.com/ts") == "ERROR_NO_SLOT_AVAILABLE"
+	})
+	operate(t, http.MethodPut, service+"/faults", "", `[{"On":"poll","Kind":"code","Code":"ERROR_CAPTCHA_UNSOLVABLE","Accepted":true}]`)
+	_, _, err = client.Solve((&api2captcha.CloudflareTurnstile{SiteKey: "guest", Url: "https://guests.example.com/"}).ToRequest())
+	if err == nil {
+		t.Error("what cannot be solved was")
+	}
+	p.balance()
+	if strings.Contains(p.output.String(), clientKey) {
+		t.Error("the log shows a key that came in a query")
+	}
+}
+
+// The daemon is killed between submit and poll, and between the token and its answer: the
+// id still gives the one token, to its caller alone.
+func TestTasksSurviveAKill(t *testing.T) {
+	t.Parallel()
+	p, _, _ := startForClients(t, "killed")
+	before := p.submit()
+	told := p.submit()
+	token := p.polled(told)
+	if !strings.HasPrefix(token, "OK|SIMULATED.") {
+		t.Fatalf("%s", token)
+	}
+	if err := p.command.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-p.ended
+	again := startPoold(t, p.config, clientKey)
+	if got := again.polled(told); got != token {
+		t.Errorf("after the answer: %.60s, was %.60s", got, token)
+	}
+	first := again.polled(before)
+	if !strings.HasPrefix(first, "OK|SIMULATED.") || first == token {
+		t.Errorf("between submit and poll: %.60s", first)
+	}
+	if got := again.polled(before); got != first {
+		t.Errorf("polled twice: %.60s, was %.60s", got, first)
+	}
+	again.balance()
+}
+
+// operate does what an operator does, which has no answer.
+func operate(t *testing.T, method, address, key string, body string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key != "" {
+		request.Header.Set("Authorization", "Bearer "+key)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusNoContent {
+		t.Fatalf("%s %s: %s, %v", method, address, response.Status, err)
+	}
+}

@@ -17,7 +17,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, path := range []string{
 		"/", "/pool", "/pool/", "/pool/staging-login/", "/pool/staging-login/warm/", "/pool/staging-login/token/tok1", "/pool/staging-login/token/tok1/", "/pool/staging-login/token/",
-		"/solve/", "/solve/x", "/solve/x/report/", "/status/stream", "/history", "/history/", "/history/usage/", "/history/arrivals", "/history/arrivals/", "/history/key/", "/history/site/", "/history/day/", "/history/solve/", "/callback", "/callback/x/y", "/callback/x/y/", "/in.php", "/createTask", "/dead-letters/", "/status.html", "/..%2fstatus", "/canary-query",
+		"/solve/", "/solve/x", "/solve/x/report/", "/status/stream", "/history", "/history/", "/history/usage/", "/history/arrivals", "/history/arrivals/", "/history/key/", "/history/site/", "/history/day/", "/history/solve/", "/callback", "/callback/x/y", "/callback/x/y/", "/in.php/", "/createTask/x", "/getTaskresult", "/dead-letters/", "/status.html", "/..%2fstatus", "/canary-query",
 	} {
 		for _, method := range []string{"GET", "POST"} {
 			checkProblem(t, method+" "+path, d.ask(t, method, path), 404, codeNotFound, "")
@@ -30,6 +30,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 		"/history/site/k": "GET, HEAD", "/history/day/2026-01-02": "GET, HEAD", "/history/tasks?status=error": "GET, HEAD", "/history/active": "GET, HEAD", "/history/usage?by=owner": "GET, HEAD", "/history/key/ci": "GET, HEAD", "/history/arrivals/staging-login": "GET, HEAD",
 		"/pool/staging-login/tokens": "DELETE", "/pool/staging-login/token/tok1/report": "POST", "/callback/x/y/z": "GET, POST",
 		"/solve": "POST", "/solve/x/report": "POST",
+		"/in.php": "GET, POST", "/res.php": "GET, POST", "/createTask": "POST", "/reportIncorrectTokenCaptcha": "POST",
 	} {
 		for _, method := range []string{"PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"} {
 			if method == allow {

@@ -66,12 +66,19 @@ func TestBadCalls(t *testing.T) {
 		return Request{Method: http.MethodPost, Path: "/in.php", ContentType: kind, RawQuery: query, Body: []byte(body)}
 	}
 	form, object := "application/x-www-form-urlencoded", "application/json"
+	const sound, plain = "key=k&method=turnstile&sitekey=s&pageurl=https://e.example/", `"key":"k","method":"turnstile","sitekey":"s","pageurl":"https://e.example/"`
+	for _, r := range []Request{post(form, "", sound), post(form, sound, ""), post(object, "", "{"+plain+"}")} {
+		if c := ReadLegacy(r, AnyClient); c.Key != "k" || c.Order.Bad != "" {
+			t.Fatalf("%+v", c)
+		}
+	}
 	for name, r := range map[string]Request{
-		"twice in a form":     post(form, "", "key=k&method=turnstile&method=turnstile"),
-		"in query and form":   post(form, "key=k", "key=k"),
-		"in query and object": post(object, "key=k", `{"key":"k"}`),
-		"twice in an object":  post(object, "", `{"key":"k","json":0,"json":1}`),
-		"two objects":         post(object, "key=k", `{}{}`),
+		"twice in a form":     post(form, "", sound+"&method=turnstile"),
+		"in query and form":   post(form, sound, "sitekey=s"),
+		"in query and object": post(object, sound, `{"sitekey":"s"}`),
+		"twice in an object":  post(object, "", "{"+plain+`,"json":1,"json":1}`),
+		"in another case":     post(object, "", "{"+plain+`,"json":1,"JSON":1}`),
+		"two objects":         post(object, sound, `{}{}`),
 		"a cut object":        post(object, "key=k", `{"a":`),
 		"a broken form":       post(form, "key=k", "a=%zz"),
 		"a broken multipart":  post("multipart/form-data; boundary=b", "key=k", "--c"),
@@ -81,8 +88,13 @@ func TestBadCalls(t *testing.T) {
 			t.Errorf("%s: %+v", name, c)
 		}
 	}
+	const task = `{"type":"TurnstileTask","websiteURL":"https://e.example/","websiteKey":"s"`
+	if c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(`{"clientKey":"k","task":` + task + "}}")}, AnyClient); c.Order.Bad != "" {
+		t.Fatalf("%+v", c)
+	}
 	for _, body := range []string{
-		`{"clientKey":"k","clientKey":"k"}`, `{"clientKey":"k","task":{"type":"TurnstileTask","Type":"TurnstileTask"}}`, `{"clientKey":"k"} x`,
+		`{"clientKey":"k","clientKey":"k","task":` + task + "}}", `{"clientKey":"k","task":` + task + `,"Type":"TurnstileTask"}}`,
+		`{"clientKey":"k","task":` + task + "}} x",
 		`{"clientKey":"k","taskId":true}`, `{"clientKey":"k","task":7}`, `{"clientKey":"k"}`,
 		`{"clientKey":"k","task":{"type":"TurnstileTask","websiteURL":"https://e.example/","websiteKey":"s","action":"a","pageAction":"b"}}`,
 		`{"clientKey":"k","task":{"type":"FunCaptchaTask"}}`,

@@ -17,13 +17,12 @@ import (
 // always is a supply that never ends.
 type always struct{}
 
-func (always) Out(context.Context) bool               { return false }
+func (always) Out(context.Context) bool              { return false }
 func (always) Attend(context.Context, *pool.Request) {}
 
 // The policy sees no difference between callers who take and wait, and clients who submit
-// and poll:
-// hit rate and what is bought of one demand are as far apart as two runs of one of them
-// can be. (Of a longer demand they are 3 % apart at most.)
+// and poll: hit rate and what is bought of one demand are as far apart as two runs of one
+// of them can be. (Of two hours they are 3 % apart at most.)
 func TestClientsAreDemandLikeAnyOther(t *testing.T) {
 	long(t)
 	arrivals, err := policy.Demand("onoff:0.4", time.Hour.Seconds(), 7)

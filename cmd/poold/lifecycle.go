@@ -62,7 +62,7 @@ func (d *daemon) configure(ctx context.Context) {
 // clients' tasks, the history, and
 // the Redis and the provider that are built in.
 func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
-	parts := []part{d.store.Run, d.status.Run, d.buyer.Run, d.tasks.Run, d.providers.simulated.run}
+	parts := []part{d.store.Run, d.status.Run, d.feed.Run, d.buyer.Run, d.tasks.Run, d.providers.simulated.run}
 	if d.embedded != nil {
 		parts = append(parts, d.embedded.run)
 	}

@@ -82,6 +82,7 @@ type daemon struct {
 	tasks     *compat.Tasks
 	providers *providers
 	status    *status.Collector
+	feed      *status.Feed
 	server    *httpapi.Server
 	http      *http.Server
 }
@@ -160,10 +161,11 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 		Guests: d.store.Guests, Savings: d.claims, History: d.history.health(), Audit: auditHealth, NearMisses: near, Log: d.log,
 		RedisMode: d.mode, Version: version, StartedAt: time.Now(),
 	})
+	d.feed = status.NewFeed(d.status)
 	d.server = httpapi.New(httpapi.Deps{
 		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, Near: near,
 		History: d.history.reader(), Audit: audit, Auditor: auditor, Arrivals: d.history.recorder(),
-		Status: d.status, Metrics: metrics, Log: d.log,
+		Status: d.status, Feed: d.feed, Metrics: metrics, Log: d.log,
 	})
 	d.http = d.server.HTTPServer()
 	return nil

@@ -174,11 +174,11 @@ func TestKeyRate(t *testing.T) {
 // TestOneScopeAlone walks all routes with keys of one scope: what is not named here is
 // closed to them, a route that comes later too.
 func TestOneScopeAlone(t *testing.T) {
-	open := []string{"/status.css", "/callback/:provider/:order/:secret", "/healthz", "/readyz"}
+	open := []string{"/", "/status.css", "/callback/:provider/:order/:secret", "/healthz", "/readyz"}
 	may := map[targets.Scope][]string{
 		targets.ScopeToken: {"/pool/:target/token", "/pool/:target/token/:id/report", "/pool/:target/warm"},
 		targets.ScopeSolve: {"/solve", "/solve/:id/report"},
-		targets.ScopeStatus: {"/pool/:target", "/status", "/status.json", "/metrics",
+		targets.ScopeStatus: {"/pool/:target", "/status", "/status.json", "/status/stream", "/metrics",
 			"/history/site/:sitekey", "/history/day/:date", "/history/tasks", "/history/active", "/history/solve/:id", "/history/usage", "/history/arrivals/:target"},
 		targets.ScopeAdmin: {
 			"/pool/:target/tokens", "/pool/:target/pause", "/pool/:target/resume", "/pool/:target/warm", "/-/reload", "/dead-letters", "/dead-letters/replay",
@@ -190,6 +190,12 @@ func TestOneScopeAlone(t *testing.T) {
 		keys = append(keys, targets.Key{Name: string(scope), SHA256: sha256.Sum256([]byte("canary-key-" + scope)), Scopes: []targets.Scope{scope}})
 	}
 	d := start(t, sampleSet(keys...), nil, nil)
+	ask := func(rt *route, method, path string, headers ...string) answer {
+		if rt.path == "/status/stream" { // it would not end
+			return d.stream(t, headers...).refusal()
+		}
+		return d.ask(t, method, path, headers...)
+	}
 	fill := strings.NewReplacer(":target", "staging-login", ":id", "tok1", ":provider", "solver", ":order", "o", ":secret", "s", ":sitekey", "k", ":date", "2026-01-02", ":name", "ci")
 	for _, rt := range new(areas).table() {
 		for _, method := range rt.methods {
@@ -208,7 +214,7 @@ func TestOneScopeAlone(t *testing.T) {
 			for scope, paths := range may {
 				for _, headers := range [][]string{{bearer("canary-key-" + string(scope))}, {basic("canary-key-" + string(scope))}} {
 					before := d.stock.count()
-					a := d.ask(t, method, fill.Replace(rt.path), headers...)
+					a := ask(&rt, method, fill.Replace(rt.path), headers...)
 					if allowed := slices.Contains(open, rt.path) || slices.Contains(paths, rt.path); allowed {
 						if a.status == 401 || a.status == 403 {
 							t.Errorf("%s %s with %s alone: %d %s", method, rt.path, scope, a.status, a.body)
@@ -221,7 +227,7 @@ func TestOneScopeAlone(t *testing.T) {
 					}
 				}
 			}
-			if a := d.ask(t, method, fill.Replace(rt.path)); (a.status == 401) == slices.Contains(open, rt.path) {
+			if a := ask(&rt, method, fill.Replace(rt.path)); (a.status == 401) == slices.Contains(open, rt.path) {
 				t.Errorf("%s %s without a key: %d", method, rt.path, a.status)
 			}
 		}

@@ -32,6 +32,7 @@ const (
 	codeProviderDown  code = "provider_down"
 	codeStoreDown     code = "store_down"
 	codeShuttingDown  code = "shutting_down"
+	codeStreams       code = "too_many_streams"
 	codeSolveRefused  code = "solve_refused"
 	codeSolveFailed   code = "solve_failed"
 	codeSolveTimeout  code = "solve_timeout"
@@ -66,6 +67,7 @@ var meanings = map[code]struct {
 	codeProviderDown:  {http.StatusServiceUnavailable, "No token is ready and no provider can be asked"},
 	codeStoreDown:     {http.StatusServiceUnavailable, "The store cannot be used"},
 	codeShuttingDown:  {http.StatusServiceUnavailable, "The daemon is stopping"},
+	codeStreams:       {http.StatusServiceUnavailable, "Too many streams are open"},
 	codeSolveRefused:  {http.StatusUnprocessableEntity, "The solving service refuses this"},
 	codeSolveFailed:   {http.StatusBadGateway, "The solving service brought no token"},
 	codeSolveTimeout:  {http.StatusGatewayTimeout, "No token came in time"},

@@ -34,6 +34,7 @@
 //	reports    report.go             how a token did
 //	admin      admin.go, warm.go     what an operator changes
 //	pages      status.go, page.go    the status, for people and programs
+//	streams    stream.go             the same as it changes
 //	scrapes    scrape.go             /metrics; metrics.go and observer.go count for it
 //	callbacks  callback.go           what the solving services send
 //	letters    letters.go            callbacks that could not be stored

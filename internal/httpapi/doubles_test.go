@@ -515,15 +515,21 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 			t.Error(err)
 		}
 	})
+	collector := status.NewCollector(status.Sources{
+		File: d.config, Stock: d.stock, Refill: d.refill, Purchases: d.buyer, DeadLetters: d.buyer,
+		Guests: d.guests, Savings: d.savings, NearMisses: near, Log: log,
+		RedisMode: "single", Version: "1.2.3", StartedAt: day,
+	})
+	feed := status.NewFeed(collector)
 	d.Server = New(Deps{
 		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: NewMetrics("1.2.3", "abcdef0"), Buyer: d.buyer, Log: log,
 		Solver: d.solver, Guests: d.list, Tasks: tasks, Near: near, History: d.history, Audit: d.audit, Auditor: d.audit, Arrivals: d.arrivals,
-		Status: status.NewCollector(status.Sources{
-			File: d.config, Stock: d.stock, Refill: d.refill, Purchases: d.buyer, DeadLetters: d.buyer,
-			Guests: d.guests, Savings: d.savings, NearMisses: near, Log: log,
-			RedisMode: "single", Version: "1.2.3", StartedAt: day,
-		}),
+		Status: collector, Feed: feed,
 	})
+	feeding, starve := context.WithCancel(context.Background())
+	var fed sync.WaitGroup
+	fed.Go(func() { _ = feed.Run(feeding) })
+	t.Cleanup(func() { starve(); fed.Wait() })
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

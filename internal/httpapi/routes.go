@@ -22,6 +22,7 @@ type areas struct {
 	clients   compatible
 	admin     admin
 	pages     pages
+	streams   streams
 	scrapes   scrapes
 	callbacks callbacks
 	letters   letters
@@ -80,8 +81,10 @@ func (a *areas) table() []route {
 			scope: targets.ScopeAdmin, changes: true, handle: a.admin.resume},
 		{methods: []string{http.MethodPost}, path: "/pool/:target/warm",
 			scope: targets.ScopeAdmin, altScope: targets.ScopeToken, changes: true, body: true, handle: a.admin.warm},
+		{methods: reading, path: "/", handle: a.pages.front},
 		{methods: reading, path: "/status", scope: targets.ScopeStatus, basic: true, handle: a.pages.overview},
 		{methods: reading, path: "/status.json", scope: targets.ScopeStatus, basic: true, handle: a.pages.document},
+		{methods: []string{http.MethodGet}, path: "/status/stream", scope: targets.ScopeStatus, basic: true, handle: a.streams.follow},
 		{methods: reading, path: "/status.css", handle: a.pages.styles},
 		{methods: reading, path: "/metrics", scope: targets.ScopeStatus, whole: true, basic: true, handle: a.scrapes.scrape},
 		{methods: []string{http.MethodPost}, path: "/-/reload",

@@ -62,6 +62,7 @@ type Deps struct {
 	Auditor  Auditor     // nil = none is kept
 	Arrivals Arrivals    // the same
 	Status   *status.Collector
+	Feed     *status.Feed // of Status
 	Metrics  *Metrics
 	Log      *slog.Logger
 }
@@ -76,6 +77,7 @@ type Server struct {
 	log       *slog.Logger
 	handler   http.Handler
 	stopping  *atomic.Bool
+	stopped   chan struct{} // closed when stopping is set
 }
 
 // New returns a Server that has started nothing. It panics if a page template
@@ -83,7 +85,7 @@ type Server struct {
 func New(d Deps) *Server {
 	s := &Server{
 		gate: &gate{sets: d.Config}, explainer: explainer{refill: d.Refill, outages: d.Status},
-		status: d.Status, metrics: d.Metrics, log: d.Log, stopping: new(atomic.Bool),
+		status: d.Status, metrics: d.Metrics, log: d.Log, stopping: new(atomic.Bool), stopped: make(chan struct{}),
 	}
 	out := deliveries{returns: d.Stock, audit: audit{d.Auditor}, metrics: d.Metrics, log: d.Log}
 	bought := supply{refill: d.Refill, outages: d.Status, stock: d.Stock}
@@ -97,6 +99,7 @@ func New(d Deps) *Server {
 		},
 		admin:     admin{stock: d.Stock, windows: d.Stock, refill: d.Refill, file: d.Config, status: d.Status, log: d.Log},
 		pages:     pages{status: d.Status, page: parsePage(), css: readCSS()},
+		streams:   streams{feed: d.Feed, gate: s.gate, open: new(atomic.Int64), stopping: s.stopped},
 		scrapes:   scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},
 		callbacks: callbacks{buyer: d.Buyer},
 		letters:   letters{buyer: d.Buyer, status: d.Status, log: d.Log},
@@ -133,10 +136,12 @@ func (s *Server) HTTPServer() *http.Server {
 	}
 }
 
-// Stopping makes /readyz answer 503 and refuses new requests for a token, so
-// that balancers look elsewhere while requests under way finish. It cannot be
+// Stopping makes /readyz answer 503, refuses new requests for a token and ends the
+// streams, so that balancers look elsewhere while requests under way finish. It cannot be
 // undone. Callers that wait already are sent away by the stock.
 func (s *Server) Stopping() {
-	s.stopping.Store(true)
+	if s.stopping.CompareAndSwap(false, true) {
+		close(s.stopped)
+	}
 	s.status.Stopping()
 }

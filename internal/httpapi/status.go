@@ -34,6 +34,16 @@ func current(w http.ResponseWriter, r *http.Request, from Snapshots) *status.Sna
 	return snapshot
 }
 
+// front is GET /: it leads a browser to the page.
+func (p *pages) front(w http.ResponseWriter, r *http.Request, c *call) error {
+	w.Header()["Vary"] = varyAccept
+	if !prefers(r.Header["Accept"], "text/html") {
+		return refusePath(w, r, c)
+	}
+	http.Redirect(w, r, "/status", http.StatusFound)
+	return nil
+}
+
 // overview is GET /status: a page for browsers, JSON for everybody else.
 func (p *pages) overview(w http.ResponseWriter, r *http.Request, c *call) error {
 	w.Header()["Vary"] = varyAccept

@@ -16,6 +16,7 @@
 //   - target.go, notices.go, figures.go: what the sources said, put into words and
 //     rounded.
 //   - snapshot.go, metrics.go: what readers get. cached.go keeps it for a while.
+//   - feed.go: the Feed, which tells many readers what changes in it.
 //
 // # Invariants
 //

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,13 +20,25 @@ import (
 // day is a moment with milliseconds, so that their loss would show.
 var day = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 
-// fixedFile is a file that nobody edits.
+// fixedFile is a file that only a test edits.
 type fixedFile struct {
+	mu       sync.Mutex // held while another set comes
 	set      *targets.Set
 	problems []targets.Problem
 }
 
-func (f *fixedFile) Current() *targets.Set { return f.set }
+func (f *fixedFile) Current() *targets.Set {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.set
+}
+
+// edit replaces the set while others may read it.
+func (f *fixedFile) edit(set *targets.Set) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.set = set
+}
 
 func (f *fixedFile) Status() targets.Status {
 	return targets.Status{LoadedAt: day, OK: true, Problems: f.problems}
@@ -33,6 +46,7 @@ func (f *fixedFile) Status() targets.Status {
 
 // fixedStock tells the same of each identity at every survey.
 type fixedStock struct {
+	mu      sync.Mutex // held while a stock changes
 	stocks  map[captcha.ID]pool.Stock
 	surveys atomic.Int64
 	// before runs before a survey; its error answers instead. nil = nothing.
@@ -46,11 +60,20 @@ func (f *fixedStock) Survey(ctx context.Context, queries []pool.Query) ([]pool.S
 			return nil, err
 		}
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	stocks := make([]pool.Stock, len(queries))
 	for i, q := range queries {
 		stocks[i] = f.stocks[q.ID]
 	}
 	return stocks, nil
+}
+
+// change replaces a stock while others may survey.
+func (f *fixedStock) change(id captcha.ID, s pool.Stock) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stocks[id] = s
 }
 
 func (f *fixedStock) Health() pool.Health { return pool.Health{Up: true} }

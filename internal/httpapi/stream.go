@@ -1,0 +1,136 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/status"
+)
+
+const (
+	// mostStreams are open at once. Each is a connection and a goroutine for as long as
+	// somebody looks.
+	mostStreams = 256
+	// checkEvery is how often a stream sees whether its key may still read.
+	checkEvery = time.Second
+	// heartbeatEvery is when a stream says that it is alive, though there is nothing new.
+	heartbeatEvery = 10 * time.Second
+)
+
+// streams is GET /status/stream: the status as it changes, to many readers.
+type streams struct {
+	feed     *status.Feed
+	gate     *gate
+	open     *atomic.Int64
+	stopping <-chan struct{} // closed when the daemon stops
+}
+
+// follow sends server-sent events until the caller is gone, the daemon stops, or the
+// caller's key is changed. Whoever does not read is cut off.
+func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *call) error {
+	select {
+	case <-s.stopping:
+		return pool.ErrClosed
+	default:
+	}
+	defer s.open.Add(-1)
+	if s.open.Add(1) > mostStreams {
+		return problem(codeStreams, "as many streams are open as may be; /status.json tells the same").after(jitter(soon))
+	}
+	reader := s.feed.Follow(strings.Join(c.caller.globs, "\n"), c.caller.sees())
+	defer reader.Close()
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // nginx would keep events back
+	out := eventWriter{w: w, control: http.NewResponseController(w)}
+	if err := out.comment("poold"); err != nil {
+		return err
+	}
+	ticker := time.NewTicker(checkEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-r.Context().Done():
+			return errHungUp
+		case <-s.stopping:
+			return nil
+		case <-ticker.C:
+			if !s.gate.unchanged(c, r) {
+				return nil
+			}
+			if time.Since(out.last) >= heartbeatEvery {
+				if err := out.comment("heartbeat"); err != nil {
+					return err
+				}
+			}
+		case <-reader.News():
+			if !s.gate.unchanged(c, r) {
+				return nil
+			}
+			event, err := reader.Event()
+			if err == nil {
+				err = out.send(event)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// unchanged reports whether a caller may still see what it could when it was admitted.
+func (g *gate) unchanged(c *call, r *http.Request) bool {
+	now := g.access()
+	if now == c.access {
+		return true
+	}
+	caller, err := now.who(c.route, r)
+	if err != nil || caller.entitled(c.route, r) != nil || caller.stable != c.caller.stable ||
+		!slices.Equal(caller.scopes, c.caller.scopes) || !slices.Equal(caller.globs, c.caller.globs) {
+		return false
+	}
+	c.access, c.caller = now, caller
+	return true
+}
+
+// sees is mayUse, nil for a caller that may use all targets.
+func (c *caller) sees() func(target string) bool {
+	if c.globs == nil {
+		return nil
+	}
+	return c.mayUse
+}
+
+// eventWriter writes server-sent events, each within writeLimit.
+type eventWriter struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	last    time.Time // when something was written
+}
+
+func (e *eventWriter) send(event status.Event) error {
+	return e.write("event: "+event.Name+"\ndata: ", event.Data)
+}
+
+// comment writes what readers ignore.
+func (e *eventWriter) comment(text string) error { return e.write(": "+text, nil) }
+
+func (e *eventWriter) write(begin string, data []byte) error {
+	e.last = time.Now()
+	answerWithin(e.w, writeLimit)
+	for _, part := range [][]byte{[]byte(begin), data, []byte("\n\n")} {
+		if _, err := e.w.Write(part); err != nil {
+			return errors.Join(errHungUp, err)
+		}
+	}
+	if err := e.control.Flush(); err != nil {
+		return errors.Join(errHungUp, err)
+	}
+	return nil
+}

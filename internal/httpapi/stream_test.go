@@ -1,0 +1,279 @@
+package httpapi
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"poold/internal/status"
+)
+
+// stream is an open GET /status/stream.
+type stream struct {
+	t      *testing.T
+	answer *http.Response
+	lines  *bufio.Reader
+}
+
+// stream opens one; headers are as for ask.
+func (d *daemon) stream(t *testing.T, headers ...string) *stream {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+d.addr+"/status/stream", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		request.Header.Set(name, value)
+	}
+	client := &http.Client{Transport: d.client.Transport} // without a limit
+	answer, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = answer.Body.Close() })
+	return &stream{t: t, answer: answer, lines: bufio.NewReader(answer.Body)}
+}
+
+// refusal is the answer where it is not a stream; of a stream the status alone.
+func (s *stream) refusal() answer {
+	s.t.Helper()
+	defer func() { _ = s.answer.Body.Close() }()
+	a := answer{status: s.answer.StatusCode, header: s.answer.Header}
+	if a.status == http.StatusOK {
+		return a
+	}
+	body, err := io.ReadAll(s.answer.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	a.body = string(body)
+	return a
+}
+
+// event reads the next event; false where the stream has ended.
+func (s *stream) event() (name string, data []byte, is bool) {
+	s.t.Helper()
+	for {
+		line, err := s.lines.ReadString('\n')
+		switch {
+		case err != nil:
+			return "", nil, false
+		case strings.HasPrefix(line, "event: "):
+			name = strings.TrimSpace(line[len("event: "):])
+		case strings.HasPrefix(line, "data: "):
+			data = []byte(strings.TrimSpace(line[len("data: "):]))
+		case line == "\n" && name != "":
+			return name, data, true
+		}
+	}
+}
+
+// document reads events until one is good for what the test waits for.
+func (s *stream) document(good func(name string, d *status.Document) bool) {
+	s.t.Helper()
+	for {
+		name, data, is := s.event()
+		if !is {
+			s.t.Fatal("the stream has ended")
+		}
+		var d status.Document
+		if err := json.Unmarshal(data, &d); err != nil {
+			s.t.Fatalf("%v: %s", err, data)
+		}
+		if good(name, &d) {
+			return
+		}
+	}
+}
+
+// ends waits for the end of the stream.
+func (s *stream) ends(why string) {
+	s.t.Helper()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			if _, _, is := s.event(); !is {
+				return
+			}
+		}
+	}()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		s.t.Errorf("%s: the stream goes on", why)
+	}
+}
+
+// TestStream: the whole document at first, then what a request changed.
+func TestStream(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	s := d.stream(t)
+	if h := s.answer.Header; s.answer.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" || h.Get("Cache-Control") != "no-store" {
+		t.Fatalf("%d %v", s.answer.StatusCode, h)
+	}
+	s.document(func(name string, got *status.Document) bool {
+		if name != status.EventStatus || len(got.Targets) != 3 || got.Version != "1.2.3" {
+			t.Errorf("at first %s: %+v", name, got)
+		}
+		return true
+	})
+	d.fill(t, "staging-login", 2)
+	s.document(func(name string, got *status.Document) bool {
+		if name != status.EventChange {
+			return false
+		}
+		i := slices.IndexFunc(got.Targets, func(target status.Target) bool { return target.Name == "staging-login" })
+		return i >= 0 && got.Targets[i].Fresh == 2
+	})
+	if a := d.ask(t, "HEAD", "/status/stream"); a.status != 405 {
+		t.Errorf("HEAD: %d", a.status)
+	}
+}
+
+// TestStreamOfAKey: a stream shows what its key may see, and ends when a reload changes
+// that. A reload that leaves the key alone leaves the stream alone.
+func TestStreamOfAKey(t *testing.T) {
+	set := sampleSet(allKeys()...)
+	d := start(t, set, nil, nil)
+	for key, want := range map[string]int{"": 401, "canary-key-wrong": 401} {
+		if a := d.ask(t, "GET", "/status/stream", bearer(key)); a.status != want || !strings.HasPrefix(a.header.Get("WWW-Authenticate"), "Basic") {
+			t.Errorf("key %q: %d %v", key, a.status, a.header)
+		}
+	}
+	all, staging, looker := d.stream(t, bearer(keyAll)), d.stream(t, bearer(keyStaging)), d.stream(t, bearer(keyStatus))
+	for n, s := range map[int]*stream{3: all, 2: staging} {
+		s.document(func(_ string, got *status.Document) bool {
+			if len(got.Targets) != n || (got.Dedup == nil) != (n == 2) || n == 2 && got.Targets[0].Name != "staging-login" {
+				t.Errorf("%d targets: %+v", n, got)
+			}
+			return true
+		})
+	}
+	changed := *set
+	changed.Server.Keys = slices.Clone(set.Server.Keys[:2]) // the last one is gone
+	changed.Server.Keys[1].Targets = []string{"staging-login"}
+	d.config.set.Store(&changed)
+	looker.ends("its key is gone")
+	staging.ends("its key sees less")
+	d.fill(t, "checkout", 1)
+	all.document(func(_ string, got *status.Document) bool { return len(got.Targets) > 0 && got.Targets[0].Fresh == 1 })
+}
+
+// TestStreamsAreBounded: beyond the bound a stream is refused, and one that ended makes
+// room again.
+func TestStreamsAreBounded(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	var open []*stream
+	for range mostStreams {
+		s := d.stream(t)
+		if s.answer.StatusCode != 200 {
+			t.Fatalf("%d streams are open: %d", len(open), s.answer.StatusCode)
+		}
+		open = append(open, s)
+	}
+	a := d.ask(t, "GET", "/status/stream")
+	checkProblem(t, "one too many", a, 503, codeStreams, "")
+	if a.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	_ = open[0].answer.Body.Close()
+	eventually(t, "room for one more", func() bool { return d.stream(t).answer.StatusCode == 200 })
+	d.Stopping()
+	for _, s := range open[1:] {
+		s.ends("the daemon stops")
+	}
+	checkProblem(t, "after the stop began", d.ask(t, "GET", "/status/stream"), 503, codeShuttingDown, "")
+}
+
+// TestStreamNobodyReads: who does not read is cut off, and holds up nobody else.
+func TestStreamNobodyReads(t *testing.T) {
+	deaf := &deafness{begun: make(chan struct{}), over: make(chan struct{}), cut: make(chan struct{})}
+	d := start(t, sampleSet(), func(l net.Listener) net.Listener { return deafListener{l, deaf} }, nil)
+	conn := dial(t, d.addr)
+	if _, err := io.WriteString(conn, "GET /status/stream HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-deaf.begun
+	s := d.stream(t)
+	s.document(func(name string, _ *status.Document) bool { return name == status.EventStatus })
+	close(deaf.over)
+	select {
+	case <-deaf.cut:
+	case <-time.After(10 * time.Second):
+		t.Error("it is not cut off")
+	}
+}
+
+// deafness is of one connection that takes no byte.
+type deafness struct {
+	first atomic.Bool
+	begun chan struct{} // closed when something is written to it
+	over  chan struct{} // closed by the test: the deadline of that is over
+	cut   chan struct{} // closed with the connection
+}
+
+// deafListener's first connection is deaf.
+type deafListener struct {
+	net.Listener
+
+	deaf *deafness
+}
+
+func (l deafListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err == nil && l.deaf.first.CompareAndSwap(false, true) {
+		conn = &deafConn{Conn: conn, deaf: l.deaf}
+	}
+	return conn, err
+}
+
+type deafConn struct {
+	net.Conn
+
+	deaf     *deafness
+	deadline atomic.Pointer[time.Time]
+	wrote    sync.Once
+	closed   sync.Once
+}
+
+func (c *deafConn) SetWriteDeadline(t time.Time) error {
+	c.deadline.Store(&t)
+	return c.Conn.SetWriteDeadline(t)
+}
+
+func (c *deafConn) Write([]byte) (int, error) {
+	c.wrote.Do(func() { close(c.deaf.begun) })
+	if limit := c.deadline.Load(); limit == nil || time.Until(*limit) > writeLimit {
+		select {} // nothing would end it
+	}
+	<-c.deaf.over
+	return 0, os.ErrDeadlineExceeded
+}
+
+func (c *deafConn) Close() error {
+	c.closed.Do(func() { close(c.deaf.cut) })
+	return c.Conn.Close()
+}
+
+// TestFront: a browser that comes to the front door is led to the page.
+func TestFront(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	if a := d.ask(t, "GET", "/", "Accept: text/html,*/*;q=0.8"); a.status != 302 || a.header.Get("Location") != "/status" || a.header.Get("Vary") != "Accept" {
+		t.Errorf("%d %v", a.status, a.header)
+	}
+	checkProblem(t, "a program", d.ask(t, "GET", "/", "Accept: */*"), 404, codeNotFound, "")
+	if a := d.ask(t, "POST", "/", "Accept: text/html"); a.status != 405 || a.header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("POST: %d %v", a.status, a.header)
+	}
+}

@@ -1,0 +1,260 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/targets"
+)
+
+// feed runs a feed of these sources until the bubble ends.
+func feed(t *testing.T, s Sources) *Feed {
+	f := NewFeed(NewCollector(s))
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = f.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	return f
+}
+
+// toldEvent is an event as its reader understands it.
+type toldEvent struct {
+	Document
+	Gone []string `json:"gone"`
+
+	name string
+	text string
+}
+
+// next waits for the next event.
+func next(t *testing.T, r *Reader) toldEvent {
+	t.Helper()
+	<-r.News()
+	event, err := r.Event()
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := toldEvent{name: event.Name, text: string(event.Data)}
+	if err := json.Unmarshal(event.Data, &told); err != nil {
+		t.Fatalf("%v: %s", err, event.Data)
+	}
+	if strings.ContainsAny(told.text, "\r\n") {
+		t.Errorf("an event in more than one line: %q", told.text)
+	}
+	return told
+}
+
+// names lists the targets of an event.
+func (e *toldEvent) names() string {
+	list := []string{}
+	for _, target := range e.Targets {
+		list = append(list, target.Name)
+	}
+	return fmt.Sprint(list, e.Gone)
+}
+
+// Of what changed all is told and nothing else; what an expiry is away from now is no
+// change, and while there is none the reader hears when that was seen.
+func TestFeedTellsChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, stock := sources(newSet(newTarget("a"), newTarget("b"), newTarget("c")))
+		file, _ := s.File.(*fixedFile)
+		id := file.set.Targets[1].ID
+		stock.change(id, pool.Stock{Fresh: 1, NextExpiry: time.Minute})
+		f := feed(t, s)
+		r := f.Follow("", nil)
+		defer r.Close()
+		first := next(t, r)
+		if whole := string(encoded(t, f.snapshots.Snapshot(t.Context()))); first.name != EventStatus || first.text+"\n" != whole {
+			t.Fatalf("%s %s\nwant %s", first.name, first.text, whole)
+		}
+		stock.change(id, pool.Stock{Fresh: 1, NextExpiry: 55 * time.Second})
+		began := time.Now()
+		e := next(t, r)
+		if e.name != EventChange || e.text != fmt.Sprintf(`{"as_of":%q}`, e.AsOf) || time.Since(began) < beatEvery-time.Second || time.Since(began) > beatEvery+feedPace {
+			t.Errorf("without a change: after %s %s %s", time.Since(began), e.name, e.text)
+		}
+		stock.change(id, pool.Stock{Fresh: 2, NextExpiry: 55 * time.Second})
+		began = time.Now()
+		if e = next(t, r); e.name != EventChange || e.names() != "[b] []" || e.Targets[0].Fresh != 2 || e.Targets[0].Owner != "qa@example.com" || strings.Contains(e.text, `"providers"`) || time.Since(began) > 2*feedPace {
+			t.Errorf("after %s %s %s", time.Since(began), e.name, e.text)
+		}
+		set := newSet(newTarget("aa"), newTarget("b"), newTarget("d"))
+		set.Warnings = []targets.Problem{{File: "pools.yaml", Line: 3, Text: "news"}}
+		file.edit(set)
+		if e = next(t, r); e.names() != "[aa d] [a c]" || len(e.Config.Warnings) != 1 {
+			t.Errorf("%s %s", e.name, e.text)
+		}
+	})
+}
+
+// A reader that was away for longer than one change gets the whole document, and then
+// changes again.
+func TestFeedAfterAGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, stock := sources(newSet(newTarget("a"), newTarget("b")))
+		file, _ := s.File.(*fixedFile)
+		f := feed(t, s)
+		r := f.Follow("", nil)
+		defer r.Close()
+		next(t, r)
+		change := func(fresh int) {
+			stock.change(file.set.Targets[0].ID, pool.Stock{Fresh: fresh})
+			time.Sleep(2 * feedPace)
+		}
+		change(1)
+		change(2)
+		if e := next(t, r); e.name != EventStatus || len(e.Targets) != 2 || e.Targets[0].Fresh != 2 {
+			t.Errorf("%s %s", e.name, e.text)
+		}
+		change(3)
+		if e := next(t, r); e.name != EventChange || e.names() != "[a] []" || e.Targets[0].Fresh != 3 {
+			t.Errorf("%s %s", e.name, e.text)
+		}
+	})
+}
+
+// Who may see some targets hears of nothing else, and not of changes that it may not see.
+func TestFeedIsFiltered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, stock := sources(newSet(newTarget("public"), newTarget("secret")))
+		file, _ := s.File.(*fixedFile)
+		f := feed(t, s)
+		all := f.Follow("", nil)
+		defer all.Close()
+		some := f.Follow("public", func(name string) bool { return name == "public" })
+		defer some.Close()
+		next(t, all)
+		if e := next(t, some); e.names() != "[public] []" || strings.Contains(e.text, "secret") || e.Dedup != nil {
+			t.Errorf("%s", e.text)
+		}
+		stock.change(file.set.Targets[1].ID, pool.Stock{Fresh: 3})
+		if e := next(t, all); e.names() != "[secret] []" {
+			t.Errorf("%s", e.text)
+		}
+		if e := next(t, some); e.name != EventChange || e.text != fmt.Sprintf(`{"as_of":%q}`, e.AsOf) {
+			t.Errorf("%s", e.text)
+		}
+	})
+}
+
+// A hundred readers cost the stock what one costs, and none costs nothing. However much
+// changes, nobody is told more than four times a second.
+func TestFeedIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var list []targets.Target
+		for i := range 500 {
+			list = append(list, newTarget(fmt.Sprintf("t%03d", i)))
+		}
+		s, stock := sources(newSet(list...))
+		id := list[7].ID
+		changing := pool.Stock{}
+		stock.before = func(context.Context) error {
+			changing.Fresh++
+			stock.change(id, changing)
+			return nil
+		}
+		f := feed(t, s)
+		time.Sleep(time.Minute)
+		if n := stock.surveys.Load(); n != 0 {
+			t.Fatalf("%d surveys for nobody", n)
+		}
+		cost := func(readers int) (surveys int64, most int) {
+			began := stock.surveys.Load()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			events := make([]int, readers)
+			var reading sync.WaitGroup
+			for i := range readers {
+				reading.Go(func() {
+					name := map[bool]string{true: "odd"}[i%2 == 1]
+					r := f.Follow(name, map[string]func(string) bool{"odd": func(string) bool { return true }}[name])
+					defer r.Close()
+					for {
+						select {
+						case <-ctx.Done():
+							return
+						case <-r.News():
+						}
+						if _, err := r.Event(); err != nil {
+							t.Error(err)
+						}
+						events[i]++
+					}
+				})
+			}
+			reading.Wait()
+			time.Sleep(time.Second)
+			return stock.surveys.Load() - began, slices.Max(events)
+		}
+		one, most := cost(1)
+		hundred, mostOf := cost(100)
+		if one < 10 || float64(hundred) > 1.1*float64(one) || most > 41 || mostOf > 41 || mostOf < 30 {
+			t.Errorf("one reader: %d surveys, %d events; a hundred: %d, %d", one, most, hundred, mostOf)
+		}
+		before := stock.surveys.Load()
+		time.Sleep(time.Minute)
+		if n := stock.surveys.Load() - before; n > 0 || len(f.views) > 0 {
+			t.Errorf("when all have gone: %d surveys, %d views", n, len(f.views))
+		}
+	})
+}
+
+// Changes applied one after the other are the document.
+func TestFeedAddsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, stock := sources(newSet(newTarget("a"), newTarget("b"), newTarget("c")))
+		file, _ := s.File.(*fixedFile)
+		f := feed(t, s)
+		r := f.Follow("", nil)
+		defer r.Close()
+		var mine map[string]json.RawMessage
+		byName := map[string]json.RawMessage{}
+		for step := range 20 {
+			stock.change(file.set.Targets[step%3].ID, pool.Stock{Fresh: step, Figures: pool.Figures{Requests: int64(step)}})
+			if step == 10 {
+				file.edit(newSet(newTarget("b"), newTarget("c"), newTarget("d")))
+			}
+			e := next(t, r)
+			var members map[string]json.RawMessage
+			if err := json.Unmarshal([]byte(e.text), &members); err != nil {
+				t.Fatal(err)
+			}
+			if mine == nil {
+				mine = map[string]json.RawMessage{}
+			}
+			var list []json.RawMessage
+			_ = json.Unmarshal(members["targets"], &list)
+			for i, target := range e.Targets {
+				byName[target.Name] = list[i]
+			}
+			for _, name := range e.Gone {
+				delete(byName, name)
+			}
+			delete(members, "targets")
+			delete(members, "gone")
+			for name, value := range members {
+				mine[name] = value
+			}
+		}
+		want := map[string]json.RawMessage{}
+		current := f.views[""].current.Load().document
+		for i := range current.Targets {
+			text, _ := json.Marshal(&current.Targets[i])
+			want[current.Targets[i].Name] = text
+		}
+		members, err := current.members()
+		if err != nil || !reflect.DeepEqual(mine, members) || !reflect.DeepEqual(byName, want) {
+			t.Errorf("%v\n%s\n%s\n%s\n%s", err, mine, members, byName, want)
+		}
+	})
+}

@@ -202,7 +202,7 @@ func TestSurveyQueries(t *testing.T) {
 	body := d.ask(t, "GET", "/pool/staging-signup").body
 	asked := d.stock.queries
 	for i, lead := range []time.Duration{18 * time.Second, 18 * time.Second, unknownLead} {
-		if want := (pool.Query{ID: set.Targets[i].ID, Margin: set.Targets[i].Margin, Lead: lead}); asked[i] != want {
+		if want := (pool.Query{ID: set.Targets[i].ID, Margin: set.Targets[i].Margin, Lead: lead, Hour: true}); asked[i] != want {
 			t.Errorf("query %d: %+v, want %+v", i, asked[i], want)
 		}
 	}

@@ -166,6 +166,7 @@ type Stock struct {
 	Err       error // of Survey: why nothing of this is known
 
 	noted map[int64]string // see Days
+	hour  string           // see Hour
 }
 
 // Figures count what happened to one identity since it was first seen, or a target took it

@@ -3,12 +3,15 @@ package pool
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
 	"poold/internal/pool/redistest"
@@ -185,6 +188,56 @@ func BenchmarkLandings(b *testing.B) {
 					}
 				}
 			}
+		})
+	}
+}
+
+// BenchmarkSurveyWithTheHour surveys 10,000 identities, as a status does: the last hour
+// not told, told of identities that rest, and told where each minute has something, while
+// each look finds more. It reports the time for one identity.
+func BenchmarkSurveyWithTheHour(b *testing.B) {
+	const identities, part = 10_000, 50
+	for name, c := range map[string]struct{ told, busy bool }{"not-told": {}, "rest": {told: true}, "busy": {told: true, busy: true}} {
+		b.Run(name, func(b *testing.B) {
+			s := open(b, Options{Addresses: "redis://" + redistest.Server(b), Prefix: "bench"})
+			queries := make([]Query, identities)
+			for i := range queries {
+				queries[i] = Query{ID: captcha.ID(strconv.Itoa(i)), Hour: c.told, Keep: true}
+			}
+			minute := time.Now().Unix() / 60
+			each := func(do func(pipe redis.Pipeliner, k keys)) {
+				for some := range slices.Chunk(queries, 1000) {
+					pipe := s.slow.Pipeline()
+					for _, q := range some {
+						do(pipe, s.keys(q.ID))
+					}
+					if _, err := pipe.Exec(b.Context()); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			if c.busy {
+				each(func(pipe redis.Pipeliner, k keys) {
+					text := "0 0 0 0 0 0"
+					for i := range int64(59) {
+						text += fmt.Sprintf("|%d 120 110 5 5 115 112", minute-i)
+					}
+					pipe.Set(b.Context(), k.hour, text, time.Hour)
+				})
+			}
+			for b.Loop() {
+				if c.busy {
+					b.StopTimer()
+					each(func(pipe redis.Pipeliner, k keys) { pipe.HIncrBy(b.Context(), k.stats, "requests", 1) })
+					b.StartTimer()
+				}
+				for some := range slices.Chunk(queries, part) {
+					if _, err := s.Survey(b.Context(), some); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/identities, "µs/identity")
 		})
 	}
 }

@@ -257,7 +257,7 @@ func TestWhatALookKeeps(t *testing.T) {
 		if err := s.Remember(t.Context(), id, []byte("learned")); err != nil {
 			t.Fatal(err)
 		}
-		all := []string{k.tokens, k.orders, k.journal, k.leases, k.stats, k.paused, k.leads, k.verdicts, k.mind}
+		all := []string{k.tokens, k.orders, k.journal, k.leases, k.stats, k.paused, k.leads, k.verdicts, k.mind, k.hour}
 		lives := func(after string, want time.Duration) {
 			t.Helper()
 			for _, key := range all {

@@ -40,6 +40,7 @@
 //	captcha:tickets:{id}        zset    ticket, see below -> arrival, Unix microseconds
 //	captcha:seen:{id}           zset    ticket -> Unix ms of its replica's last sign of life; "ticket|REPLICA" for a key's
 //	captcha:stats:{id}          hash    counters since the identity was first seen (Figures)
+//	captcha:hour:{id}           string  some counters by minute, of the last hour; see below
 //	captcha:leads:{id}          list    the last 48 lead times in ms, newest first
 //	captcha:mind:{id}           string  what was learned about the demand, in refill's own format
 //	captcha:verdicts:{id}       list    the last 20 reports, newest first: 1 accepted, 0 rejected
@@ -111,6 +112,11 @@
 //
 // with texts query-escaped; what is behind the first task is of who ended it, in ms since
 // the placing, -1 where that is not known.
+//
+// The last hour is the counters of minuteNames at the last look, and then, newest first, what
+// was counted in each minute since 1970 in which anything was:
+//
+//	requests hits waited misses bought solved|minute requests hits ...|minute requests ...
 //
 // The fields of a claim:
 //

@@ -11,7 +11,7 @@ import (
 type keys struct {
 	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, last string
 	leases, spend, verdicts, mind, warm, warmers, values, junk, status       string
-	retired, ended, untold                                                   string
+	retired, ended, untold, hour                                             string
 	once, back, sold                                                         string // + suffix
 }
 
@@ -45,6 +45,7 @@ func (n *keyspace) keys(id captcha.ID) keys {
 		retired:  n.prefix + ":retired" + tag,
 		ended:    n.prefix + ":ended" + tag,
 		untold:   n.prefix + ":untold" + tag,
+		hour:     n.prefix + ":hour" + tag,
 		last:     n.prefix + ":last" + tag + ":" + n.replica,
 		once:     n.prefix + ":once" + tag + ":",
 		back:     n.prefix + ":back" + tag + ":",

@@ -21,6 +21,7 @@ type Query struct {
 	// Keep: what is known of the identity is kept for 30 days from now on. It need not
 	// be said at every look.
 	Keep bool
+	Hour bool // its last hour is told too
 }
 
 const (
@@ -33,6 +34,14 @@ const (
 	keptLeft = 50 * time.Hour
 )
 
+// hour is 1 where the last hour is told.
+func (q Query) hour() int {
+	if q.Hour {
+		return 1
+	}
+	return 0
+}
+
 // kept is how long what is known is kept; 0 = as long as it was.
 func (q Query) kept() time.Duration {
 	if q.Keep {
@@ -43,7 +52,7 @@ func (q Query) kept() time.Duration {
 
 // Look tells what one identity holds, and keeps what is known of it.
 func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (Stock, error) {
-	reply, err := s.run(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), lead.Milliseconds(), kept.Milliseconds())
+	reply, err := s.run(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), lead.Milliseconds(), kept.Milliseconds(), 0)
 	if err != nil {
 		return Stock{}, err
 	}
@@ -54,7 +63,7 @@ func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Dura
 // and orders are over: how they ended is counted, and what is known of it is
 // forgotten two days later, unless it is looked at again.
 func (s *Tokens) Leave(ctx context.Context, id captcha.ID, margin time.Duration) error {
-	_, err := s.run(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), 0, keptLeft.Milliseconds())
+	_, err := s.run(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), 0, keptLeft.Milliseconds(), 0)
 	return err
 }
 
@@ -70,7 +79,7 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 	s.pipelined(ctx, s.scripts.look, func(call func([]string, ...any) *redis.Cmd) {
 		for i, q := range queries {
 			if stocks[i].Err == nil {
-				answers[i] = call(s.lookKeys(q.ID), q.Margin.Milliseconds(), q.Lead.Milliseconds(), q.kept().Milliseconds())
+				answers[i] = call(s.lookKeys(q.ID), q.Margin.Milliseconds(), q.Lead.Milliseconds(), q.kept().Milliseconds(), q.hour())
 			}
 		}
 	})
@@ -96,12 +105,12 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 
 func (s *Tokens) lookKeys(id captcha.ID) []string {
 	k := s.keys(id)
-	return []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leads, k.leases, k.spend, k.verdicts, k.warm, k.junk, k.mind, k.ended}
+	return []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leads, k.leases, k.spend, k.verdicts, k.warm, k.junk, k.mind, k.ended, k.hour}
 }
 
 // detailedStock reads the answer of look.lua.
 func detailedStock(reply any) (Stock, error) {
-	const numbers, all = 12, 17
+	const numbers, all = 12, 18
 	n, err := integers(reply, numbers)
 	if err != nil {
 		return Stock{}, err
@@ -131,6 +140,7 @@ func detailedStock(reply any) (Stock, error) {
 		}
 		stock.Figures.add(name, value)
 	}
+	stock.hour, _ = list[17].(string)
 	stock.Windows, err = windows(list[16])
 	return stock, err
 }

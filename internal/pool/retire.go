@@ -144,7 +144,7 @@ func (g *Guests) look(ctx context.Context, due []*leaver) error {
 				return nil, nil
 			}
 			k := g.keys(l.id)
-			keys = append(g.stockKeys(string(l.id)), k.leads, k.verdicts, k.mind, k.paused, k.warm, k.warmers, k.status)
+			keys = append(g.stockKeys(string(l.id)), k.leads, k.verdicts, k.mind, k.paused, k.warm, k.warmers, k.status, k.hour)
 			return keys, []any{rand.Text(), guestLook.Milliseconds()}
 		}, (*leaver).looked),
 		g.each(ctx, g.scripts.guest.leave, due, func(l *leaver) (keys []string, args []any) {

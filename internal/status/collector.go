@@ -289,7 +289,7 @@ func (c *Collector) statuses(ctx context.Context, set *targets.Set) ([]refill.St
 			s = refill.Status{State: refill.OK, Reason: "starting", Lead: unknownLead}
 		}
 		statuses[i] = s
-		queries[i] = pool.Query{ID: t.ID, Margin: t.Margin, Lead: s.Lead}
+		queries[i] = pool.Query{ID: t.ID, Margin: t.Margin, Lead: s.Lead, Hour: true}
 	}
 	return statuses, queries
 }

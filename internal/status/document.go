@@ -137,6 +137,7 @@ type Target struct {
 	// Days are the UTC days of the last seven on which there was anything, today first;
 	// never null.
 	Days []TargetDay `json:"days"`
+	Hour TargetHour  `json:"hour"`
 	// Windows were made by POST, run or are to come; never null.
 	Windows []WarmWindow `json:"windows"`
 	// NearMisses are submits to the compatible endpoints that had this target but for some
@@ -156,6 +157,31 @@ type NearMiss struct {
 // Text is a near miss for people.
 func (n NearMiss) Text() string {
 	return "clients ask for it with another " + strings.Join(n.Fields, ", ")
+}
+
+// TargetHour are the figures of the last 60 minutes, the present one among them, over all
+// replicas. What happened is of the minute in which a replica next looked at the stock.
+type TargetHour struct {
+	Requests int64   `json:"requests"`
+	Hits     int64   `json:"hits"`
+	Waited   int64   `json:"waited"`
+	Misses   int64   `json:"misses"`
+	Bought   int64   `json:"bought"`
+	Solved   int64   `json:"solved"`
+	HitRate  float64 `json:"hit_rate"` // hits by requests that have an outcome; 0 without any
+	// Minutes are those in which there was anything, the oldest first; never null.
+	Minutes []TargetMinute `json:"minutes"`
+}
+
+// TargetMinute are the figures of one minute.
+type TargetMinute struct {
+	At       string `json:"at"` // its begin; RFC 3339, UTC
+	Requests int64  `json:"requests"`
+	Hits     int64  `json:"hits"`
+	Waited   int64  `json:"waited"`
+	Misses   int64  `json:"misses"`
+	Bought   int64  `json:"bought"`
+	Solved   int64  `json:"solved"`
 }
 
 // TargetDay are the figures of one day, over all replicas.

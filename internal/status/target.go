@@ -68,6 +68,25 @@ func targetDays(s *pool.Stock, at time.Time) []TargetDay {
 	return list
 }
 
+// targetHour are the figures of the last hour, by minute; at is when the stock was seen.
+func targetHour(s *pool.Stock, at time.Time) TargetHour {
+	hour := TargetHour{Minutes: []TargetMinute{}}
+	for _, m := range s.Hour(at) {
+		f := m.Figures
+		hour.Minutes = append(hour.Minutes, TargetMinute{
+			At: stamp(m.At), Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Bought: f.Bought, Solved: f.Solved,
+		})
+		hour.Requests += f.Requests
+		hour.Hits += f.Hits
+		hour.Waited += f.Waited
+		hour.Misses += f.Misses
+		hour.Bought += f.Bought
+		hour.Solved += f.Solved
+	}
+	hour.HitRate = ratio(hour.Hits, hour.Hits+hour.Waited+hour.Misses)
+	return hour
+}
+
 // targetStatus is how one target is doing.
 func targetStatus(t *targets.Target, refilling refill.Status, seen *observation) Target {
 	f := seen.Figures
@@ -86,6 +105,7 @@ func targetStatus(t *targets.Target, refilling refill.Status, seen *observation)
 		LeadTime:        LeadTime{P50: percentile(seen.Leads, 50), P90: percentile(seen.Leads, 90)},
 		Spent:           money(f.Spent),
 		Days:            targetDays(&seen.Stock, seen.at),
+		Hour:            targetHour(&seen.Stock, seen.at),
 		Windows:         warmWindows(seen.Windows, seen.at),
 	}
 	target.State, target.Reason = state(t, refilling, seen)

@@ -1,0 +1,107 @@
+package pool
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// hour looks as the status does.
+func hour(t *testing.T, s *replica, q Query) []Minute {
+	t.Helper()
+	q.Hour = true
+	stocks, err := s.Survey(t.Context(), []Query{q})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stocks[0].Hour(time.Now())
+}
+
+// What is counted is told by minute, for an hour, whoever looked; together the minutes are
+// what the counters rose by.
+func TestTheLastHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, id := openIdle(t), identity("hour")
+		midnight := time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC)
+		at := func(minute int) {
+			time.Sleep(time.Until(midnight.Add(time.Duration(minute)*time.Minute + time.Second)))
+		}
+		if list := hour(t, s, Query{ID: id}); len(list) != 0 {
+			t.Errorf("of nothing: %+v", list)
+		}
+		look(t, s, id)
+		miss := func(n int) {
+			t.Helper()
+			for range n {
+				if _, err := s.Take(t.Context(), Request{ID: id}); err == nil {
+					t.Fatal("a token that nobody bought")
+				}
+			}
+		}
+		want := func(minutes ...Minute) {
+			t.Helper()
+			list := hour(t, s, Query{ID: id})
+			if len(list) != len(minutes) {
+				t.Fatalf("%+v, want %+v", list, minutes)
+			}
+			for i, m := range minutes {
+				if list[i] != m {
+					t.Errorf("%+v, want %+v", list[i], m)
+				}
+			}
+		}
+		misses := func(minute, n int) Minute {
+			return Minute{At: midnight.Add(time.Duration(minute) * time.Minute), Figures: Figures{Requests: int64(n), Misses: int64(n)}}
+		}
+		at(0)
+		miss(2)
+		look(t, s, id) // refill looks; nobody watches
+		miss(1)
+		want(misses(0, 3))
+		at(1)
+		stock(t, s, id, 2, 0, time.Hour)
+		take(t, s, Request{ID: id}, 1)
+		first := Minute{At: midnight.Add(time.Minute), Figures: Figures{Requests: 1, Hits: 1, Bought: 2, Solved: 2}}
+		want(misses(0, 3), first)
+		at(59)
+		want(misses(0, 3), first)
+		at(60)
+		want(first)
+		take(t, s, Request{ID: id}, 1)
+		miss(4)
+		last := Minute{At: midnight.Add(60 * time.Minute), Figures: Figures{Requests: 5, Hits: 1, Misses: 4}}
+		want(first, last)
+		for minute := 61; minute < 200; minute++ {
+			at(minute)
+			miss(1)
+			look(t, s, id)
+		}
+		if n := strings.Count(s.slow.Get(t.Context(), s.keys(id).hour).Val(), "|"); n != 60 {
+			t.Errorf("%d minutes are kept", n)
+		}
+		if list := hour(t, s, Query{ID: id}); len(list) != 60 || list[0] != misses(140, 1) {
+			t.Errorf("%d minutes from %+v", len(list), list[0])
+		}
+	})
+}
+
+// What an older version counted is of no minute, nor is it where figures began anew.
+func TestTheHourBeginsLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, id := openIdle(t), identity("later")
+		s.slow.HSet(t.Context(), s.keys(id).stats, "requests", 70, "misses", 70)
+		look(t, s, id)
+		if list := hour(t, s, Query{ID: id}); len(list) != 0 {
+			t.Errorf("%+v", list)
+		}
+		s.slow.HSet(t.Context(), s.keys(id).stats, "requests", 3, "misses", 3)
+		if list := hour(t, s, Query{ID: id}); len(list) != 0 {
+			t.Errorf("%+v", list)
+		}
+		s.slow.HSet(t.Context(), s.keys(id).stats, "requests", 4, "misses", 4)
+		if list := hour(t, s, Query{ID: id}); len(list) != 1 || list[0].Figures != (Figures{Requests: 1, Misses: 1}) {
+			t.Errorf("%+v", list)
+		}
+	})
+}

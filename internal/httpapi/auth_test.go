@@ -174,7 +174,7 @@ func TestKeyRate(t *testing.T) {
 // TestOneScopeAlone walks all routes with keys of one scope: what is not named here is
 // closed to them, a route that comes later too.
 func TestOneScopeAlone(t *testing.T) {
-	open := []string{"/", "/status.css", "/callback/:provider/:order/:secret", "/healthz", "/readyz"}
+	open := []string{"/", "/status.css", "/status.js", "/status.svg", "/uplot.css", "/uplot.js", "/callback/:provider/:order/:secret", "/healthz", "/readyz"}
 	may := map[targets.Scope][]string{
 		targets.ScopeToken: {"/pool/:target/token", "/pool/:target/token/:id/report", "/pool/:target/warm"},
 		targets.ScopeSolve: {"/solve", "/solve/:id/report"},

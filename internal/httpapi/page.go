@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,11 +18,24 @@ import (
 	"poold/internal/targets"
 )
 
-//go:embed status.html status.css
-var pageFiles embed.FS
+// web holds the page, its script and its style, and the chart library uPlot with its
+// license, as it was published.
+//
+//go:embed web
+var web embed.FS
 
-// pagePolicy allows the page its one style sheet and nothing else.
-const pagePolicy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// pagePolicy allows the page what this daemon serves and nothing else.
+const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// pageData is what the template shows.
+type pageData struct {
+	*status.Document
+
+	Scopes []targets.Scope // of who looks
+	Keyed  bool            // the file holds keys
+	Whole  bool            // who looks may use all targets
+}
 
 func parsePage() *template.Template {
 	return template.Must(template.New("status.html").Funcs(template.FuncMap{
@@ -33,15 +47,27 @@ func parsePage() *template.Template {
 		"money":       func(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) },
 		"spent":       func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) },
 		"moment":      moment,
-	}).ParseFS(pageFiles, "status.html"))
+
+		"problemsFirst": problemsFirst,
+	}).ParseFS(web, "web/status.html"))
 }
 
-func readCSS() []byte {
-	css, err := pageFiles.ReadFile("status.css")
-	if err != nil {
-		panic(err) // it is embedded: the build would have failed
+// problemsFirst sorts targets by what a person should look at first.
+func problemsFirst(list []status.Target) []status.Target {
+	rank := func(t status.Target) int {
+		switch {
+		case t.State == refill.Refused:
+			return 0
+		case t.State == refill.Starved || t.State == refill.Budget:
+			return 1
+		case len(t.Marks) > 0:
+			return 2
+		case t.State == refill.Paused:
+			return 3
+		}
+		return 4
 	}
-	return css
+	return slices.SortedStableFunc(slices.Values(list), func(a, b status.Target) int { return rank(a) - rank(b) })
 }
 
 // share returns how much of a target's bar n takes, in percent. The whole bar is
@@ -99,9 +125,13 @@ func moment(stamp string) string {
 
 // writePage renders the status for people. It holds neither token nor key,
 // like the document that it shows.
-func (p *pages) writePage(w http.ResponseWriter, document *status.Document) error {
+func (p *pages) writePage(w http.ResponseWriter, document *status.Document, c *caller) error {
+	data := pageData{Document: document, Scopes: c.scopes, Keyed: c != anyone, Whole: c.globs == nil}
+	if c == anyone {
+		data.Scopes = []targets.Scope{targets.ScopeToken, targets.ScopeSolve, targets.ScopeStatus, targets.ScopeAdmin}
+	}
 	var page bytes.Buffer
-	if err := p.page.Execute(&page, document); err != nil {
+	if err := p.page.Execute(&page, data); err != nil {
 		return fmt.Errorf("rendering the status page: %w", err)
 	}
 	answerWithin(w, writeLimit) // thousands of rows take their time
@@ -113,8 +143,42 @@ func (p *pages) writePage(w http.ResponseWriter, document *status.Document) erro
 	return nil
 }
 
-// styles is GET /status.css. It says nothing about this daemon, so it needs no key.
-func (p *pages) styles(w http.ResponseWriter, _ *http.Request, _ *call) error {
-	respond(w, "text/css; charset=utf-8", p.css)
+// asset answers with a file of the page. It says nothing about this daemon, so it needs no
+// key.
+func asset(name, contentType string) handler {
+	body, err := web.ReadFile("web/" + name)
+	if err != nil {
+		panic(err) // it is embedded: every test would have failed
+	}
+	return func(w http.ResponseWriter, _ *http.Request, _ *call) error {
+		respond(w, contentType, body)
+		return nil
+	}
+}
+
+// icon is GET /status.svg: the icon of the page, with the number of targets in trouble.
+// It says what the page asked it to say, so it needs no key.
+func (p *pages) icon(w http.ResponseWriter, r *http.Request, _ *call) error {
+	query := r.URL.Query()
+	trouble, err := strconv.Atoi(query.Get("n"))
+	if err != nil {
+		trouble = 0
+	}
+	fill, text := "#1a7f4b", ""
+	if trouble > 0 {
+		fill, text = "#9a6200", strconv.Itoa(min(trouble, 99))
+	}
+	if query.Get("alarm") == "1" {
+		fill = "#b3261e"
+		if text == "" {
+			text = "!"
+		}
+	}
+	if text == "" { // a pool that is full
+		text = `<path d="M9 20c3-3 6-3 7-1s4 2 7-1v5H9z" fill="#fff"/>`
+	} else {
+		text = `<text x="16" y="23" font-family="sans-serif" font-size="18" font-weight="700" text-anchor="middle" fill="#fff">` + text + `</text>`
+	}
+	respond(w, "image/svg+xml", []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="`+fill+`"/>`+text+`</svg>`))
 	return nil
 }

@@ -23,7 +23,6 @@ type Changes interface {
 type pages struct {
 	status Snapshots
 	page   *template.Template
-	css    []byte
 }
 
 // current returns the current snapshot. One of many targets may have taken all the time
@@ -54,7 +53,7 @@ func (p *pages) overview(w http.ResponseWriter, r *http.Request, c *call) error 
 	if c.caller.globs != nil {
 		document = document.Only(c.caller.mayUse)
 	}
-	return p.writePage(w, document)
+	return p.writePage(w, document, c.caller)
 }
 
 // document is GET /status.json.

@@ -84,6 +84,7 @@ type Provider struct {
 	InFlight    int      `json:"in_flight"`
 	Concurrency int      `json:"concurrency"`
 	Balance     *float64 `json:"balance"`   // null = never read
+	RetryAt     string   `json:"retry_at"`  // when a paused one may be asked again; RFC 3339, UTC; "" = not known, or now
 	Callbacks   bool     `json:"callbacks"` // the file has it call back
 }
 
@@ -110,7 +111,10 @@ type Target struct {
 	HitRateNeeds *Need `json:"hit_rate_needs"`
 	// Shadow is null where too few have asked to know.
 	Shadow          *Shadow  `json:"shadow"`
+	Sitekey         string   `json:"sitekey"`
+	Pageurl         string   `json:"pageurl"`
 	Fresh           int      `json:"fresh"`
+	Ageing          int      `json:"ageing"`           // those of them that end before an order placed now lands
 	InFlight        int      `json:"in_flight"`        // orders under way, also those whose fate is unknown
 	BoughtInFlight  int      `json:"bought_in_flight"` // those of them that bought counts
 	Unknown         int      `json:"unknown"`          // those of them whose fate is unknown

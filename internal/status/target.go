@@ -39,7 +39,7 @@ func providerStatuses(states []purchase.Status, set *targets.Set) []Provider {
 	for i, p := range states {
 		list[i] = Provider{
 			Name: p.Name, State: string(p.State.Kind), Reason: p.State.Reason,
-			InFlight: p.InFlight, Concurrency: p.Concurrency, Balance: p.State.Balance,
+			InFlight: p.InFlight, Concurrency: p.Concurrency, Balance: p.State.Balance, RetryAt: stamp(p.State.Until),
 			Callbacks: slices.ContainsFunc(set.Providers, func(q targets.Provider) bool { return q.Name == p.Name && q.CallbackURL != "" }),
 		}
 	}
@@ -96,7 +96,8 @@ func targetStatus(t *targets.Target, refilling refill.Status, seen *observation)
 		Depth: t.Depth, Want: refilling.Want,
 		Refill: string(t.Refill), Forecast: thousandths(refilling.Forecast), Risk: thousandths(refilling.Risk), Limit: refilling.Limit,
 		Warm: refilling.Warm, Shadow: shadow(refilling.Shadow), HitRateNeeds: need(refilling.Shadow),
-		Fresh: seen.Fresh, InFlight: seen.Orders, BoughtInFlight: seen.Bought, Unknown: seen.Unknown, Waiting: seen.Waiting,
+		Sitekey: t.Identity.Sitekey, Pageurl: t.Identity.Pageurl,
+		Fresh: seen.Fresh, Ageing: seen.Fresh - seen.Outliving, InFlight: seen.Orders, BoughtInFlight: seen.Bought, Unknown: seen.Unknown, Waiting: seen.Waiting,
 		Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Bought: f.Bought,
 		Solved: f.Solved, Expired: f.Expired, Discarded: f.Discarded, Failed: f.Failed, Lost: f.Lost, Junk: f.Junk, Returned: f.Returned,
 		Accepted: f.Accepted, Rejected: f.Rejected,

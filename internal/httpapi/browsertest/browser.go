@@ -1,0 +1,133 @@
+// Package browsertest drives a Chromium without a window, for tests of the status page
+// and for its pictures. Nothing but tests and scripts imports it.
+package browsertest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// Browser is a running Chromium.
+type Browser struct{ ctx context.Context }
+
+// Start starts one; stop ends it and waits for that.
+func Start(ctx context.Context) (b *Browser, stop func(), err error) {
+	allocating, free := chromedp.NewExecAllocator(ctx, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.Headless,
+		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true))
+	browsing, leave := chromedp.NewContext(allocating)
+	stop = func() { leave(); free() }
+	if err := chromedp.Do(browsing); err != nil {
+		stop()
+		return nil, nil, fmt.Errorf("starting chromium: %w", err)
+	}
+	return &Browser{ctx: browsing}, stop, nil
+}
+
+// Page is one tab.
+type Page struct {
+	ctx context.Context
+
+	mu       sync.Mutex
+	troubles []string
+}
+
+// Open opens a tab; close closes it.
+func (b *Browser) Open() (p *Page, closing func(), err error) {
+	ctx, leave := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
+	p = &Page{ctx: ctx}
+	err = chromedp.Do(ctx)
+	if err == nil {
+		err = chromedp.Listen(ctx, p.listen)
+	}
+	if err != nil {
+		leave()
+		return nil, nil, fmt.Errorf("opening a tab: %w", err)
+	}
+	return p, leave, nil
+}
+
+// listen notes what the browser complains of: errors in the console, exceptions, and what
+// the page's policy forbade.
+func (p *Page) listen(event any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		p.troubles = append(p.troubles, "exception: "+e.ExceptionDetails.Text)
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == "error" || e.Type == "warning" {
+			p.troubles = append(p.troubles, fmt.Sprintf("console: %v", e.Args))
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level == "error" || e.Entry.Level == "warning" {
+			p.troubles = append(p.troubles, fmt.Sprintf("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL))
+		}
+	}
+}
+
+// Troubles returns what the browser complained of since the last call.
+func (p *Page) Troubles() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.troubles
+	p.troubles = nil
+	return list
+}
+
+// Visit loads an address, with a header Authorization for all requests; "" = none.
+func (p *Page) Visit(address, authorization string) error {
+	if authorization != "" {
+		err := chromedp.Do(p.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+			if _, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{}); err != nil {
+				return err
+			}
+			_, err := cdp.Call(ctx, t, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{
+				Headers: network.Headers{"Authorization": authorization},
+			})
+			return err
+		}))
+		if err != nil {
+			return err
+		}
+	}
+	return chromedp.Do(p.ctx, chromedp.Navigate(address))
+}
+
+// Look sets the width, the height and the color scheme: light or dark.
+func (p *Page) Look(width, height int64, scale float64, scheme string) error {
+	return chromedp.Do(p.ctx, chromedp.EmulateViewport(width, height, chromedp.EmulateScale(scale)),
+		chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+			_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+			})
+			return err
+		}))
+}
+
+// Picture is a PNG of what is seen.
+func (p *Page) Picture() ([]byte, error) { return chromedp.Run(p.ctx, chromedp.CaptureScreenshot()) }
+
+// Eval evaluates an expression in the page, and waits where it is a promise.
+func Eval[T any](p *Page, expression string) (T, error) {
+	return chromedp.Run(p.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+}
+
+// Until waits until an expression is true in the page, which it looks at at every frame.
+func (p *Page) Until(limit time.Duration, expression string) error {
+	_, err := Eval[bool](p, fmt.Sprintf(`new Promise((done, fail) => {
+		const end = performance.now() + %d;
+		const look = () => { let is = false; try { is = %s } catch {}
+			if (is) done(true); else if (performance.now() > end) fail(new Error(%q)); else setTimeout(look, 20); };
+		look();
+	})`, limit.Milliseconds(), expression, "not within "+limit.String()+": "+expression))
+	return err
+}

@@ -1,0 +1,320 @@
+// Command page takes the pictures of the status page that README and docs show: a daemon
+// with some targets and an hour of history behind it, seen light, dark, on a phone, and in
+// trouble. It needs redis-server and chromium.
+//
+//	go run ./scripts/page docs/img
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
+	"poold/internal/httpapi/browsertest"
+	"poold/internal/provider/simulated"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: go run ./scripts/page FOLDER")
+		os.Exit(2)
+	}
+	if err := run(context.Background(), os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// run takes all pictures.
+func run(ctx context.Context, folder string) error {
+	dir, err := os.MkdirTemp("", "poold-page-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, "poold"), "./cmd/poold").Run(); err != nil {
+		return fmt.Errorf("building poold: %w", err)
+	}
+	browser, stop, err := browsertest.Start(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	solving := httptest.NewServer(simulated.New(simulated.Options{Flavour: simulated.TwoCaptcha, Median: 9 * time.Second, Min: 5 * time.Second, Max: 20 * time.Second, Sigma: 0.3, Threads: 60}))
+	defer solving.Close()
+	broke := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprint(w, "ERROR_ZERO_BALANCE")
+	}))
+	defer broke.Close()
+	well := scene{dir: dir, provider: solving.URL, browser: browser, folder: folder, settle: 20 * time.Second}
+	if err := well.shoot(ctx, shot{"status-light", 1280, 900, "light", ""}, shot{"status-dark", 1280, 900, "dark", opened}, shot{"status-phone", 390, 844, "light", ""}); err != nil {
+		return err
+	}
+	trouble := scene{dir: dir, provider: broke.URL, browser: browser, folder: folder, settle: 8 * time.Second}
+	return trouble.shoot(ctx, shot{"status-trouble", 1280, 900, "light", ""})
+}
+
+// opened opens the row of a target.
+const opened = `document.querySelector('#t-checkout-pay button').click()`
+
+// shot is one picture.
+type shot struct {
+	name          string
+	width, height int64
+	scheme        string
+	before        string // evaluated before it is taken; "" = nothing
+}
+
+// scene is a daemon in some state.
+type scene struct {
+	dir, provider, folder string
+	browser               *browsertest.Browser
+	settle                time.Duration // until the stock is as it shall be seen
+}
+
+func (s *scene) shoot(ctx context.Context, shots ...shot) error {
+	store, stopStore, err := startRedis(ctx, s.dir)
+	if err != nil {
+		return err
+	}
+	defer stopStore()
+	config := filepath.Join(s.dir, "pools.yaml")
+	if err := os.WriteFile(config, []byte(file(s.provider, store)), 0o600); err != nil {
+		return err
+	}
+	if err := seed(ctx, store); err != nil {
+		return err
+	}
+	url, stopDaemon, err := startPoold(ctx, filepath.Join(s.dir, "poold"), config)
+	if err != nil {
+		return err
+	}
+	defer stopDaemon()
+	asking, enough := context.WithCancel(ctx)
+	defer enough()
+	go ask(asking, url)
+	time.Sleep(s.settle)
+	for _, picture := range shots {
+		if err := s.take(url, picture); err != nil {
+			return fmt.Errorf("%s: %w", picture.name, err)
+		}
+	}
+	return nil
+}
+
+func (s *scene) take(url string, picture shot) error {
+	page, closing, err := s.browser.Open()
+	if err != nil {
+		return err
+	}
+	defer closing()
+	if err := page.Look(picture.width, picture.height, 1, picture.scheme); err != nil {
+		return err
+	}
+	if err := page.Visit(url+"/status", ""); err != nil {
+		return err
+	}
+	if err := page.Until(10*time.Second, `document.querySelectorAll('.target').length > 5 && document.getElementById('mode').textContent === 'Live'`); err != nil {
+		return err
+	}
+	if picture.before != "" {
+		if _, err := browsertest.Eval[bool](page, picture.before+", true"); err != nil {
+			return err
+		}
+	}
+	time.Sleep(time.Second)
+	png, err := page.Picture()
+	if err != nil {
+		return err
+	}
+	for _, trouble := range page.Troubles() {
+		fmt.Println(picture.name, trouble)
+	}
+	return os.WriteFile(filepath.Join(s.folder, picture.name+".png"), png, 0o644) //nolint:gosec // a picture for everybody
+}
+
+// target is one target of the pictures.
+type target struct {
+	name, owner, more string
+	depth             int
+	perMinute         float64 // requests in the hour that is behind it
+	every             time.Duration
+	misses            float64
+}
+
+var list = []target{
+	{"checkout-pay", "payments@example.com", "", 8, 14, 4 * time.Second, 0.02},
+	{"checkout-voucher", "payments@example.com", "", 5, 3, 12 * time.Second, 0},
+	{"staging-login", "identity@example.com", "", 6, 9, 7 * time.Second, 0.04},
+	{"staging-signup", "identity@example.com", "refill: adaptive, hit_rate: 0.97,", 10, 6, 10 * time.Second, 0.03},
+	{"password-reset", "identity@example.com", "refill: adaptive,", 6, 0, 0, 0},
+	{"search-crawl", "search@example.com", "budget: {per_hour: 40},", 4, 2, 20 * time.Second, 0.2},
+	{"newsletter", "marketing@example.com", "paused: true,", 3, 0.4, 0, 0.5},
+	{"contact-form", "support@example.com", "", 3, 1, 40 * time.Second, 0},
+	{"api-smoke", "qa@example.com", "type: turnstile,", 4, 4, 15 * time.Second, 0.01},
+}
+
+func file(provider, store string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "redis: {url: %q}\n", "redis://"+store)
+	fmt.Fprintf(&b, "providers:\n  - {name: 2captcha, api: legacy, profile: 2captcha, url: %q, key: picture-key, concurrency: 40, first_poll: 3s, poll_interval: 1s, price_per_1000: 1.20}\n", provider)
+	b.WriteString("budget: {per_day: 20000}\nhistory: {backend: none}\ntargets:\n")
+	for _, t := range list {
+		kind := "type: recaptcha_v2, "
+		if strings.Contains(t.more, "type:") {
+			kind = ""
+		}
+		fmt.Fprintf(&b, "  %s: {%ssitekey: %q, pageurl: %q, depth: %d, %s owner: %q}\n", t.name, kind, sitekey(t), pageurl(t), t.depth, t.more, t.owner)
+	}
+	return b.String()
+}
+
+func sitekey(t target) string { return "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_" + t.name[:4] }
+func pageurl(t target) string { return "https://" + t.name + ".example.com/" }
+
+// seed writes an hour and some days of history, as the stock keeps them.
+func seed(ctx context.Context, store string) error {
+	client := redis.NewClient(&redis.Options{Addr: store})
+	defer func() { _ = client.Close() }()
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // pictures need no secrecy
+	for _, t := range list {
+		identity := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: sitekey(t), Pageurl: pageurl(t)}
+		if strings.Contains(t.more, "turnstile") {
+			identity.Type = captcha.Turnstile
+		}
+		minute := time.Now().Unix() / 60
+		hour := ""
+		var requests, misses int
+		for i := range int64(60) {
+			n := int(t.perMinute * (0.4 + 0.5*random.Float64() + 0.5*float64(60-i)/60))
+			missed := 0
+			for range n {
+				if random.Float64() < t.misses {
+					missed++
+				}
+			}
+			requests, misses = requests+n, misses+missed
+			hour += fmt.Sprintf("|%d %d %d 0 %d %d %d", minute-i, n, n-missed, missed, n, n)
+		}
+		figures := func(of float64) []any {
+			n, miss := int(of*float64(requests)), int(of*float64(misses))
+			return []any{"requests", n, "hits", n - miss, "misses", miss, "bought", n + n/20, "solved", n, "expired", n / 20, "spent", int64(n) * 1_200_000}
+		}
+		today := time.Now().Unix() / 86400
+		values := append(figures(41), "day", today)
+		for back, of := range []float64{34, 24, 14, 6} {
+			note := strings.Trim(fmt.Sprint(figures(of)), "[]")
+			values = append(values, fmt.Sprintf("day:%d", today-int64(back)), note)
+		}
+		all := figures(41)
+		seen := fmt.Sprintf("%v %v 0 %v %v %v", all[1], all[3], all[5], all[7], all[9])
+		prefix := func(kind string) string { return "captcha:" + kind + ":{" + string(identity.ID()) + "}" }
+		if err := errors.Join(client.HSet(ctx, prefix("stats"), values...).Err(), client.Set(ctx, prefix("hour"), seen+hour, time.Hour).Err()); err != nil {
+			return err
+		}
+		for range 20 {
+			client.LPush(ctx, prefix("leads"), 7000+random.IntN(9000))
+		}
+	}
+	return nil
+}
+
+// ask takes tokens until ctx ends, of each target at its pace.
+func ask(ctx context.Context, url string) {
+	for _, t := range list {
+		if t.every == 0 {
+			continue
+		}
+		go func() {
+			for ctx.Err() == nil {
+				request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/pool/"+t.name+"/token", nil)
+				if err != nil {
+					return
+				}
+				if answer, err := http.DefaultClient.Do(request); err == nil {
+					_ = answer.Body.Close()
+				}
+				select {
+				case <-ctx.Done():
+				case <-time.After(t.every):
+				}
+			}
+		}()
+	}
+}
+
+func startRedis(ctx context.Context, dir string) (address string, stop func(), err error) {
+	address, err = freeAddress(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	_, port, _ := net.SplitHostPort(address)
+	command := exec.CommandContext(ctx, "redis-server", "--port", port, "--dir", dir, "--save", "", "--appendonly", "yes", "--maxmemory-policy", "noeviction", "--loglevel", "warning")
+	if err := command.Start(); err != nil {
+		return "", nil, err
+	}
+	stop = func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+		_ = os.RemoveAll(filepath.Join(dir, "appendonlydir"))
+	}
+	client := redis.NewClient(&redis.Options{Addr: address})
+	defer func() { _ = client.Close() }()
+	for range 100 {
+		if err = client.Ping(ctx).Err(); err == nil {
+			return address, stop, nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	stop()
+	return "", nil, err
+}
+
+func startPoold(ctx context.Context, binary, config string) (url string, stop func(), err error) {
+	address, err := freeAddress(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	command := exec.CommandContext(ctx, binary, "serve", "--config", config, "--listen", address)
+	command.Stderr = os.Stderr
+	if err := command.Start(); err != nil {
+		return "", nil, err
+	}
+	stop = func() {
+		_ = command.Process.Signal(os.Interrupt)
+		_ = command.Wait()
+	}
+	for range 100 {
+		answer, err := http.Get("http://" + address + "/readyz") //nolint:noctx // of this machine
+		if err == nil {
+			_ = answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return "http://" + address, stop, nil
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	stop()
+	return "", nil, errors.New("poold did not become ready")
+}
+
+func freeAddress(ctx context.Context) (string, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String(), nil
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/pool"
 )
 
 // reloadLimit bounds a reload, which waits for the workers of removed targets.
@@ -14,7 +15,7 @@ const reloadLimit = 30 * time.Second
 
 // Controls change what is bought and kept for one identity, over all replicas.
 type Controls interface {
-	Pause(ctx context.Context, id captcha.ID) error
+	Pause(ctx context.Context, id captcha.ID, p pool.Pause) error
 	Resume(ctx context.Context, id captcha.ID) error
 	// Flush throws the tokens away and says how many could have been handed out.
 	Flush(ctx context.Context, id captcha.ID, margin time.Duration) (thrown int, err error)
@@ -44,10 +45,15 @@ type admin struct {
 // pause is POST /pool/{target}/pause: no replica buys for the target's
 // identity any more. Stock is still handed out, orders under way still land.
 func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *call) error {
-	if err := a.stock.Pause(r.Context(), c.target.ID); err != nil {
+	pause, err := readPause(r, c.w.ResponseWriter)
+	if err != nil {
 		return err
 	}
-	return a.altered(w, r, c, "the buying for a target was paused")
+	pause.By = c.caller.name
+	if err := a.stock.Pause(r.Context(), c.target.ID, pause); err != nil {
+		return err
+	}
+	return a.altered(w, r, c, "the buying for a target was paused", slog.Time("until", pause.Until), slog.String("reason", pause.Reason))
 }
 
 // resume is POST /pool/{target}/resume. It ends a pause that was made by POST; one in

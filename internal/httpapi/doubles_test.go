@@ -50,11 +50,22 @@ type fakeConfig struct {
 	problems []targets.Problem // of the last attempt
 	refused  bool              // because of them
 	reload   func(ctx context.Context) error
+
+	mu sync.Mutex // held while the problems change
+}
+
+// refuse has the last attempt fail because of these problems; of none it was good.
+func (f *fakeConfig) refuse(problems ...targets.Problem) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.problems, f.refused = problems, len(problems) > 0
 }
 
 func (f *fakeConfig) Current() *targets.Set { return f.set.Load() }
 
 func (f *fakeConfig) Status() targets.Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	return targets.Status{LoadedAt: day, OK: !f.refused, Problems: f.problems}
 }
 
@@ -136,11 +147,11 @@ func (w *watchedStock) Health() pool.Health {
 	return w.Store.Health()
 }
 
-func (w *watchedStock) Pause(ctx context.Context, id captcha.ID) error {
+func (w *watchedStock) Pause(ctx context.Context, id captcha.ID, p pool.Pause) error {
 	if err := w.called(ctx, "pause"); err != nil {
 		return err
 	}
-	return w.Store.Pause(ctx, id)
+	return w.Store.Pause(ctx, id, p)
 }
 
 func (w *watchedStock) Resume(ctx context.Context, id captcha.ID) error {

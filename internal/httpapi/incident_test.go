@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/refill"
@@ -69,7 +70,7 @@ func TestTheCauseStandsFirst(t *testing.T) {
 	// What is a target's own matter stays, as for its callers.
 	d.refill.statuses["checkout"] = refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY"}
 	d.refill.statuses["staging-login"] = refill.Status{State: refill.Budget, Reason: "the hour is full"}
-	if err := d.stock.Store.Pause(t.Context(), d.target("staging-signup").ID); err != nil {
+	if err := d.stock.Store.Pause(t.Context(), d.target("staging-signup").ID, pool.Pause{}); err != nil {
 		t.Fatal(err)
 	}
 	rows = show()

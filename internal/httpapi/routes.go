@@ -76,7 +76,7 @@ func (a *areas) table() []route {
 			scope: targets.ScopeAdmin, changes: true, handle: a.admin.flush},
 		{methods: reading, path: "/pool/:target", scope: targets.ScopeStatus, basic: true, handle: a.pages.target},
 		{methods: []string{http.MethodPost}, path: "/pool/:target/pause",
-			scope: targets.ScopeAdmin, changes: true, handle: a.admin.pause},
+			scope: targets.ScopeAdmin, changes: true, body: true, handle: a.admin.pause},
 		{methods: []string{http.MethodPost}, path: "/pool/:target/resume",
 			scope: targets.ScopeAdmin, changes: true, handle: a.admin.resume},
 		{methods: []string{http.MethodPost}, path: "/pool/:target/warm",

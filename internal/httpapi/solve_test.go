@@ -322,7 +322,7 @@ func TestNobodyWaitsInVain(t *testing.T) {
 				d.buyer.providers = func(context.Context, time.Time) []purchase.Status { return []purchase.Status{down} }
 			}
 			if c.note.State == refill.Paused {
-				if err := d.stock.Pause(t.Context(), d.target("staging-login").ID); err != nil {
+				if err := d.stock.Pause(t.Context(), d.target("staging-login").ID, pool.Pause{}); err != nil {
 					t.Fatal(err)
 				}
 			}

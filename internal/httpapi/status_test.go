@@ -59,7 +59,7 @@ func busyDay(t *testing.T, d *daemon) {
 	}
 	d.buyer.letters = make([]purchase.DeadLetter, 2)
 	checkout, login, signup := d.target("checkout"), d.target("staging-login"), d.target("staging-signup")
-	if err := d.stock.Store.Pause(t.Context(), checkout.ID); err != nil {
+	if err := d.stock.Store.Pause(t.Context(), checkout.ID, pool.Pause{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, left := range []time.Duration{71500 * time.Millisecond, 90 * time.Second, 100 * time.Second} {

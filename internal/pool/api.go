@@ -150,7 +150,7 @@ type Stock struct {
 	Waiting    int           // live tickets
 	NextExpiry time.Duration // until the first fresh one meets its margin; <0 = none is fresh
 	NextLook   time.Duration // until the first of the outliving stops outliving; <0 = there is none
-	Paused     bool          // by Pause, not by the file
+	Paused     bool          // by an operator, not by the file
 
 	// Look and Survey alone tell these.
 	NextEnd   time.Duration   // until the first order is forgotten; 0 = there is none
@@ -161,6 +161,7 @@ type Stock struct {
 	OrderAges []time.Duration // oldest first
 	Leads     []time.Duration // the last 48 lead times, newest first
 	Verdicts  []bool          // the last 20 reports, newest first; true = accepted
+	Pause     Pause           // where Paused
 	Windows   []Window        // running and to come, the one that ends first in front
 	Figures   Figures
 	Err       error // of Survey: why nothing of this is known

@@ -251,7 +251,7 @@ func TestWhatALookKeeps(t *testing.T) {
 		stock(t, s, id, 1, 0, 24*time.Hour)
 		time.Sleep(time.Minute)
 		place(t, s, id, "left")
-		if err := s.Pause(t.Context(), id); err != nil {
+		if err := s.Pause(t.Context(), id, Pause{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Remember(t.Context(), id, []byte("learned")); err != nil {

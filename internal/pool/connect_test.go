@@ -153,7 +153,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 		t.Fatal(err)
 	}
 	take(t, s, Request{ID: id}, 1)
-	if err := s.Pause(t.Context(), id); err != nil {
+	if err := s.Pause(t.Context(), id, Pause{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Warm(t.Context(), id, Window{Tokens: 1, Left: time.Minute}, WindowLimit{}); err != nil {

@@ -18,12 +18,16 @@ type Controls struct {
 	news *news
 }
 
-// Pause stops the buying for an identity, for all replicas, until Resume; stock is
-// still handed out.
-func (s *Controls) Pause(ctx context.Context, id captcha.ID) error {
+// Pause stops the buying for an identity, for all replicas, until p ends or Resume; stock
+// is still handed out. It takes the place of a pause that there is.
+func (s *Controls) Pause(ctx context.Context, id captcha.ID, p Pause) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := s.slow.Set(ctx, s.keys(id).paused, "1", kept).Err(); err != nil {
+	lives := kept
+	if !p.Until.IsZero() {
+		lives = max(time.Until(p.Until), time.Millisecond)
+	}
+	if err := s.slow.Set(ctx, s.keys(id).paused, p.text(), lives).Err(); err != nil {
 		return down(err)
 	}
 	s.news.announce(ctx, id)

@@ -45,7 +45,7 @@
 //	captcha:mind:{id}           string  what was learned about the demand, in refill's own format
 //	captcha:verdicts:{id}       list    the last 20 reports, newest first: 1 accepted, 0 rejected
 //	captcha:sold:{id}:ORDER     string  "call|born ms|provider|task" of a landed token, "|reported" behind it; "call|" of a failed order, "call|repeated" of a repeated token
-//	captcha:paused:{id}         string  present while buying is paused by an operator
+//	captcha:paused:{id}         string  "until Unix ms, 0 = Resume|key|reason", query-escaped, while buying is paused by an operator
 //	captcha:values:{id}         zset    hash of a token's text -> its death, Unix ms; taken tokens too
 //	captcha:untold:{id}         zset    "ticket|arrival|failed|reason" of a caller whose order failed, or refused for failed -> Unix ms until which it can be told
 //	captcha:junk:{id}           list    the last 20 foreign values that were found in our keys, newest first

@@ -226,7 +226,7 @@ func testAGuestThatBecameATarget(t *testing.T, o Options) {
 	holding(t, s, id)
 	served(t, s, other)
 	stock(t, s, never, 1, 0, time.Minute)
-	if err := s.Pause(ctx, id); err != nil {
+	if err := s.Pause(ctx, id, Pause{}); err != nil {
 		t.Fatal(err)
 	}
 	want := survey(t, s)

@@ -110,7 +110,7 @@ func (s *Tokens) lookKeys(id captcha.ID) []string {
 
 // detailedStock reads the answer of look.lua.
 func detailedStock(reply any) (Stock, error) {
-	const numbers, all = 12, 18
+	const numbers, all = 12, 19
 	n, err := integers(reply, numbers)
 	if err != nil {
 		return Stock{}, err
@@ -141,6 +141,8 @@ func detailedStock(reply any) (Stock, error) {
 		stock.Figures.add(name, value)
 	}
 	stock.hour, _ = list[17].(string)
+	pause, _ := list[18].(string)
+	stock.Pause = readPause(pause)
 	stock.Windows, err = windows(list[16])
 	return stock, err
 }

@@ -48,7 +48,7 @@ func TestHowLongKeysLive(t *testing.T) {
 		if wait, err := s.Book(t.Context(), Overall, order, Caps{PerDay: 5}, 0); err != nil || wait != 0 {
 			t.Fatal(wait, err)
 		}
-		if err := s.Pause(t.Context(), id); err != nil {
+		if err := s.Pause(t.Context(), id, Pause{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Report(t.Context(), id, "x", "", true); err == nil {
@@ -104,7 +104,7 @@ func TestHowLongKeysLive(t *testing.T) {
 			take(t, s, Request{ID: id}, 1)
 		}
 		// What is in use does not run out.
-		if err := s.Pause(t.Context(), id); err != nil {
+		if err := s.Pause(t.Context(), id, Pause{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, key := range []string{k.stats, k.paused, k.leads} {

@@ -279,7 +279,7 @@ func testOrdersRunOutAndPauseStopsThem(t *testing.T, o Options) {
 	if got := look(t, s, id); got.Orders != 0 || got.Figures.Lost != 1 || got.Figures.Bought != 1 || got.HourUsed != 1 {
 		t.Fatalf("an order past its time: %+v", got)
 	}
-	if err := s.Pause(t.Context(), id); err != nil {
+	if err := s.Pause(t.Context(), id, Pause{}); err != nil {
 		t.Fatal(err)
 	}
 	order.Order = "z"

@@ -206,7 +206,7 @@ func TestWithoutTheRightToTheChannel(t *testing.T) {
 	}
 	ctx, held := t.Context(), claimed(t, s, id)
 	for what, do := range map[string]func() error{
-		"pause":  func() error { return s.Pause(ctx, id) },
+		"pause":  func() error { return s.Pause(ctx, id, Pause{By: "me"}) },
 		"resume": func() error { return s.Resume(ctx, id) },
 		"warm":   func() error { return s.Warm(ctx, id, Window{Tokens: 1, Left: time.Minute}, WindowLimit{}) },
 		"flush":  func() error { _, err := s.Flush(ctx, id, 0); return err },

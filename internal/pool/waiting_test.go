@@ -36,7 +36,7 @@ func testAWaitThatIsOver(t *testing.T, o Options) {
 	place(t, s, id, "under way")
 	over := make(chan struct{})
 	result := parkOne(t, s, Request{ID: id, Wait: time.Minute, MaxWaiting: 1, Over: over})
-	if err := s.Pause(t.Context(), id); err != nil {
+	if err := s.Pause(t.Context(), id, Pause{}); err != nil {
 		t.Fatal(err)
 	}
 	close(over)

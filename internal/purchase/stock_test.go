@@ -415,7 +415,7 @@ func (w *testRedis) claimElsewhere(task string) {
 // pauseElsewhere is an operator at the other replica.
 func (w *testRedis) pauseElsewhere(id captcha.ID) {
 	w.t.Helper()
-	if err := w.other().Pause(w.t.Context(), id); err != nil {
+	if err := w.other().Pause(w.t.Context(), id, pool.Pause{}); err != nil {
 		w.t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package refill
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"poold/internal/captcha"
+	"poold/internal/pool"
 	"poold/internal/targets"
 )
 
@@ -63,7 +65,7 @@ func budgetStory(t *testing.T, login targets.Target, story []episode) (problem s
 			w.provider.with(func() { failing = e.failing })
 			pause := w.elsewhere.Resume
 			if e.paused {
-				pause = w.elsewhere.Pause
+				pause = func(ctx context.Context, id captcha.ID) error { return w.elsewhere.Pause(ctx, id, pool.Pause{}) }
 			}
 			if err := pause(t.Context(), login.ID); err != nil {
 				t.Error(err)

@@ -233,7 +233,7 @@ func TestKicksWakeWorkers(t *testing.T) {
 			more   int
 		}{
 			{"two takes", func() error { w.take(login); w.take(login); return nil }, 2},
-			{"a pause elsewhere", func() error { return w.elsewhere.Pause(t.Context(), login.ID) }, 0},
+			{"a pause elsewhere", func() error { return w.elsewhere.Pause(t.Context(), login.ID, pool.Pause{}) }, 0},
 			{"a take while paused", func() error { w.take(login); return nil }, 0},
 			{"its end elsewhere", func() error { return w.elsewhere.Resume(t.Context(), login.ID) }, 1},
 			{"a flush elsewhere", func() error { _, err := w.elsewhere.Flush(t.Context(), login.ID, login.Margin); return err }, 2},

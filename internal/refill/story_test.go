@@ -289,7 +289,7 @@ func TestPaused(t *testing.T) {
 		byFile.Paused = true
 		w.apply(byFile, byPost)
 		w.after(30 * time.Second)
-		if err := w.elsewhere.Pause(t.Context(), byPost.ID); err != nil {
+		if err := w.elsewhere.Pause(t.Context(), byPost.ID, pool.Pause{}); err != nil {
 			t.Fatal(err)
 		}
 		before := w.provider.asked()

@@ -141,7 +141,7 @@ func state(t *targets.Target, refilling refill.Status, seen *observation) (word,
 	case t.Paused:
 		return refill.Paused, "paused in the configuration file"
 	case seen.Paused:
-		return refill.Paused, "paused by POST /pool/" + t.Name + "/pause"
+		return refill.Paused, pauseReason(t.Name, seen.Pause)
 	case seen.Err != nil && (refilling.State == refill.OK || refilling.State == refill.Starved):
 		return refill.Starved, pool.Reason(seen.Err) + "; the figures are the last known ones"
 	case refilling.State == refill.Paused && seen.Err == nil:
@@ -153,6 +153,21 @@ func state(t *targets.Target, refilling refill.Status, seen *observation) (word,
 		return StateIdle, ""
 	}
 	return refilling.State, refilling.Reason
+}
+
+// pauseReason says who paused a target, until when and why, as far as that is known.
+func pauseReason(target string, p pool.Pause) string {
+	text := "paused by POST /pool/" + target + "/pause"
+	if p.By != "" {
+		text = "paused by " + p.By
+	}
+	if !p.Until.IsZero() {
+		text += " until " + p.Until.UTC().Format("2006-01-02 15:04") + " UTC"
+	}
+	if p.Reason != "" {
+		text += ": " + p.Reason
+	}
+	return text
 }
 
 // cannotBuy gives the reason why nothing can be bought for any target, as its callers

@@ -1,0 +1,51 @@
+package pool
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A pause says who made it and why, and one with an end is over then, however often
+// somebody looks; one without an end lasts.
+func TestAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, id := openIdle(t), identity("paused")
+		until := time.Now().Add(2 * time.Hour).Truncate(time.Millisecond)
+		for _, p := range []Pause{
+			{By: "nightly", Reason: "the page | is being <changed>", Until: until}, {By: "nightly", Until: until}, {}, {By: "a|b", Reason: "x"},
+		} {
+			if err := s.Pause(t.Context(), id, p); err != nil {
+				t.Fatal(err)
+			}
+			got := look(t, s, id)
+			if !got.Paused || got.Pause.By != p.By || got.Pause.Reason != p.Reason || !got.Pause.Until.Equal(p.Until) {
+				t.Errorf("%v %+v, want %+v", got.Paused, got.Pause, p)
+			}
+		}
+		time.Sleep(20 * 24 * time.Hour)
+		look(t, s, id)
+		time.Sleep(20 * 24 * time.Hour)
+		if !look(t, s, id).Paused {
+			t.Error("a pause without an end is over")
+		}
+		if err := s.Pause(t.Context(), id, Pause{Until: time.Now().Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			time.Sleep(11 * time.Minute)
+			if got := look(t, s, id); !got.Paused {
+				t.Fatal("it is over too early")
+			}
+		}
+		time.Sleep(6 * time.Minute)
+		if got := look(t, s, id); got.Paused || got.Pause != (Pause{}) {
+			t.Errorf("after its end: %+v", got.Pause)
+		}
+		// What an older version left says only that there is a pause.
+		s.slow.Set(t.Context(), s.keys(id).paused, "1", 0)
+		if got := look(t, s, id); !got.Paused || got.Pause != (Pause{}) {
+			t.Errorf("of an older version: %v %+v", got.Paused, got.Pause)
+		}
+	})
+}

@@ -1,0 +1,272 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/httpapi/browsertest"
+	"poold/internal/provider"
+	"poold/internal/purchase"
+	"poold/internal/refill"
+	"poold/internal/targets"
+)
+
+// patience is for what takes a moment, on a machine that has better things to do.
+const browserPatience = 20 * time.Second
+
+// visitor is a page in a browser, and the test that looks at it.
+type visitor struct {
+	*browsertest.Page
+
+	t *testing.T
+}
+
+// TestBrowser looks at the page with a real browser. What it complains of, in the console
+// or because of the page's policy, fails the test.
+func TestBrowser(t *testing.T) {
+	browser, stop, err := browsertest.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	for name, test := range map[string]func(t *testing.T, visit func(d *daemon, authorization string) *visitor){
+		"take": browserTake, "file": browserFile, "no money": browserNoMoney, "operator": browserOperator, "onlooker": browserOnlooker,
+		"cut": browserCut, "hostile": browserHostile, "many": browserMany,
+	} {
+		t.Run(name, func(t *testing.T) {
+			test(t, func(d *daemon, authorization string) *visitor {
+				page, closing, err := browser.Open()
+				if err != nil {
+					t.Fatal(err)
+				}
+				v := &visitor{Page: page, t: t}
+				t.Cleanup(func() {
+					for _, trouble := range page.Troubles() {
+						if name != "cut" || !strings.HasPrefix(trouble, "network") { // which says that it was
+							t.Error(trouble)
+						}
+					}
+					closing()
+				})
+				if err := page.Visit("http://"+d.addr+"/status", authorization); err != nil {
+					t.Fatal(err)
+				}
+				v.sees("it is live", `document.getElementById('mode').textContent === 'Live' && document.querySelectorAll('.target').length > 0`)
+				return v
+			})
+		})
+	}
+}
+
+// sees waits until an expression is true.
+func (v *visitor) sees(what, expression string) {
+	v.t.Helper()
+	if err := v.Until(browserPatience, expression); err != nil {
+		shown, _ := browsertest.Eval[string](v.Page, `document.body.innerText.slice(0, 3000)`)
+		v.t.Fatalf("%s: %v\n%s", what, err, shown)
+	}
+}
+
+// do evaluates a statement.
+func (v *visitor) do(statement string) {
+	v.t.Helper()
+	if _, err := browsertest.Eval[bool](v.Page, "("+statement+", true)"); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// is evaluates what is true or not.
+func (v *visitor) is(expression string) bool {
+	v.t.Helper()
+	is, err := browsertest.Eval[bool](v.Page, expression)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return is
+}
+
+// A take changes the bar, by itself.
+func browserTake(t *testing.T, visit func(*daemon, string) *visitor) {
+	d := start(t, sampleSet(), nil, nil)
+	d.stock.look(t, d.target("checkout")) // as the refilling does before it buys
+	d.fill(t, "checkout", 3)
+	v := visit(d, "")
+	for left := range slices.Backward([]int{0, 1, 2}) {
+		if a := d.ask(t, "POST", "/pool/checkout/token"); a.status != 200 {
+			t.Fatal(a)
+		}
+		v.sees("a take", fmt.Sprintf(`document.querySelector('#t-checkout .bar').getAttribute('aria-label').startsWith('%d token')`, left))
+	}
+	v.sees("the hour", `document.querySelector('#t-checkout .hour').textContent === '100 % of 3'`)
+	v.do(`document.querySelector('#t-checkout button').click()`)
+	v.sees("the rest, with its chart", `document.querySelector('.detail canvas') && document.querySelector('.detail').textContent.includes('3 hits')`)
+}
+
+// A target that is added to the file appears, one that is removed goes, and the line of a
+// file that was refused is shown until it is mended.
+func browserFile(t *testing.T, visit func(*daemon, string) *visitor) {
+	set := sampleSet()
+	d := start(t, set, nil, nil)
+	v := visit(d, "")
+	changed := *set
+	added := set.Targets[0]
+	added.Name, added.Identity.Pageurl = "added", "https://added.example.com/"
+	added.ID = added.Identity.ID()
+	changed.Targets = append([]targets.Target{added}, set.Targets[1:]...)
+	d.config.set.Store(&changed)
+	v.sees("another target", `document.getElementById('t-added') && !document.getElementById('t-checkout')`)
+	d.config.refuse(targets.Problem{File: "pools.yaml", Line: 12, Text: "unknown key dpeth"})
+	v.sees("the line", `document.querySelector('#banner').textContent.includes('pools.yaml:12: unknown key dpeth') && document.title.includes('alarm')`)
+	d.config.refuse()
+	v.sees("that it is mended", `!document.querySelector('#banner').textContent.includes('pools.yaml') && document.title === 'poold'`)
+}
+
+// A provider without money is the first thing on the page.
+func browserNoMoney(t *testing.T, visit func(*daemon, string) *visitor) {
+	d := start(t, sampleSet(), nil, nil)
+	var broke atomic.Bool
+	d.buyer.providers = func(context.Context, time.Time) []purchase.Status {
+		if !broke.Load() {
+			return []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateOK}, Concurrency: 20}}
+		}
+		return []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StatePaused, Reason: "ERROR_ZERO_BALANCE", Until: time.Now().Add(time.Minute)}, Concurrency: 20}}
+	}
+	v := visit(d, "")
+	broke.Store(true)
+	v.sees("why nothing is bought, first of all", `/^Nothing is bought: provider solver is paused: ERROR_ZERO_BALANCE, next try in \d+ s/.test(document.querySelector('main').innerText.trim())`)
+	v.sees("the same at a target, and in the tab", `document.querySelector('#t-checkout .why').textContent.includes('ERROR_ZERO_BALANCE') && /^\(3\) poold/.test(document.title) && document.getElementById('icon').getAttribute('href').includes('n=3')`)
+	broke.Store(false)
+	v.sees("that it is over", `document.querySelector('#banner').textContent === '' && document.title === 'poold'`)
+}
+
+// A key with the scope admin pauses and resumes, and is told before what that does.
+func browserOperator(t *testing.T, visit func(*daemon, string) *visitor) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	d.fill(t, "checkout", 2)
+	v := visit(d, "Bearer "+keyAll)
+	press := func(name string) {
+		v.sees("a button", fmt.Sprintf(`[...document.querySelectorAll('.detail button')].some((b) => b.textContent === %q)`, name))
+		v.do(fmt.Sprintf(`[...document.querySelectorAll('.detail button')].find((b) => b.textContent === %q).click()`, name))
+	}
+	v.sees("what is ready", `document.querySelector('#t-checkout .depth').textContent.startsWith('2 of 5')`)
+	v.do(`document.querySelector('#t-checkout button').click()`)
+	press("Flush")
+	v.sees("what it does", `document.querySelector('dialog').textContent.includes('2 tokens that are ready are thrown away')`)
+	v.do(`document.querySelector('dialog button[value=no]').click()`)
+	v.sees("that nothing was done", `!document.querySelector('dialog') && document.querySelector('#t-checkout .depth').textContent.startsWith('2 of 5')`)
+	press("Pause")
+	v.sees("what it does", `document.querySelector('dialog').textContent.includes('2 tokens are ready')`)
+	v.do(`document.querySelector('dialog .go').click()`)
+	v.sees("a pause", `document.querySelector('#t-checkout .badge').textContent === 'paused' && !document.querySelector('dialog')`)
+	press("Resume")
+	v.do(`document.querySelector('dialog .go').click()`)
+	v.sees("its end", `document.querySelector('#t-checkout .badge').textContent === 'ok'`)
+}
+
+// A key that may only look has no buttons.
+func browserOnlooker(t *testing.T, visit func(*daemon, string) *visitor) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	v := visit(d, "Bearer "+keyStatus)
+	v.do(`document.querySelector('#t-checkout button').click()`)
+	v.sees("the rest", `document.querySelector('.detail .command').textContent.includes('/pool/checkout/token')`)
+	if !v.is(`document.querySelector('.buttons') === null && document.getElementById('reload').hidden`) {
+		t.Error("a key that may only look has buttons")
+	}
+}
+
+// Where the daemon goes away the page says so, and is live again by itself when it is back.
+func browserCut(t *testing.T, visit func(*daemon, string) *visitor) {
+	var line cutLine
+	d := start(t, sampleSet(), func(l net.Listener) net.Listener { line.Listener = l; return &line }, nil)
+	v := visit(d, "")
+	line.cut(true)
+	v.sees("that it is not live", `document.getElementById('mode').textContent === 'Not live'`)
+	line.cut(false)
+	d.fill(t, "checkout", 1)
+	v.sees("that it is back", `document.getElementById('mode').textContent === 'Live' && document.querySelector('#t-checkout .depth').textContent.startsWith('1 of 5')`)
+}
+
+// cutLine is a listener whose connections can all be cut.
+type cutLine struct {
+	net.Listener
+
+	mu    sync.Mutex
+	is    bool
+	conns []net.Conn
+}
+
+func (l *cutLine) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns = append(l.conns, conn)
+	if l.is {
+		_ = conn.Close()
+	}
+	return conn, nil
+}
+
+func (l *cutLine) cut(is bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.is = is
+	for _, conn := range l.conns {
+		_ = conn.Close()
+	}
+	l.conns = nil
+}
+
+// Whatever the file or a service says is text, however long it is.
+func browserHostile(t *testing.T, visit func(*daemon, string) *visitor) {
+	evil := `"><script>alert(1)</script><img src=x onerror=alert(1)>` + "\u202e\x1b[31m'&lt;" + strings.Repeat("x", 10_000)
+	set := sampleSet()
+	set.Targets[0].Owner, set.Targets[0].Name = evil, "a"+evil
+	set.Targets[0].Identity.Type, set.Targets[0].Identity.Sitekey = captcha.Type(evil), evil
+	set.Warnings = []targets.Problem{{File: evil, Line: 3, Text: evil}}
+	d := start(t, set, nil, nil)
+	d.config.problems = []targets.Problem{{File: evil, Text: evil}}
+	d.refill.statuses["a"+evil] = refill.Status{State: refill.Starved, Reason: evil}
+	d.provider = purchase.Status{Name: evil, State: provider.State{Kind: provider.StateKind(evil), Reason: evil}}
+	v := visit(d, "")
+	v.do(`document.querySelector('.target button').click()`)
+	if !v.is(`document.querySelector('#app img, #app script, #app a[href^=j]') === null && document.querySelector('.target .why').textContent.length > 9000 && document.querySelector('#providers').textContent.includes('<script>')`) {
+		t.Error("something of it is no text, or is not shown")
+	}
+	if !v.is(`document.documentElement.scrollWidth <= document.documentElement.clientWidth`) {
+		wide, _ := browsertest.Eval[string](v.Page, `[...document.querySelectorAll('#app *')].filter((n) => n.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5 || n.scrollWidth > document.documentElement.clientWidth).slice(0, 5).map((n) => n.tagName + '.' + n.className + '#' + n.id.slice(0, 20)).join(' ')`)
+		t.Error("the page is wider than its window: " + wide)
+	}
+}
+
+// Of many targets those that are searched for are shown, and problems first.
+func browserMany(t *testing.T, visit func(*daemon, string) *visitor) {
+	set := sampleSet()
+	for i := range 100 {
+		target := set.Targets[0]
+		target.Name, target.Owner = fmt.Sprintf("t%03d", i), fmt.Sprintf("team-%d", i%3)
+		target.Identity.Pageurl = "https://" + target.Name + ".example.com/"
+		target.ID = target.Identity.ID()
+		set.Targets = append(set.Targets, target)
+	}
+	d := start(t, set, nil, nil)
+	d.refill.statuses["t050"] = refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Want: 5}
+	v := visit(d, "")
+	v.sees("all of them, the one in trouble first", `document.querySelectorAll('.target').length === 103 && document.querySelector('.target').id === 't-t050'`)
+	v.do(`document.getElementById('search').value = 't09', document.getElementById('search').dispatchEvent(new Event('input'))`)
+	v.sees("those of a search", `document.querySelectorAll('.target').length === 10 && document.getElementById('listed').textContent === '10 of 103 targets'`)
+	v.do(`document.getElementById('search').value = '', document.getElementById('problems').click()`)
+	v.sees("only problems", `document.querySelectorAll('.target').length === 1`)
+	v.do(`document.getElementById('problems').click(), document.getElementById('grouped').click()`)
+	v.sees("groups", `document.querySelectorAll('.group').length === 4 && document.querySelectorAll('.target').length === 103`)
+}

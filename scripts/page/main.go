@@ -1,8 +1,9 @@
 // Command page takes the pictures of the status page that README and docs show: a daemon
 // with some targets and an hour of history behind it, seen light, dark, on a phone, and in
-// trouble. It needs redis-server and chromium.
+// trouble. It needs redis-server and chromium. With the file axe.min.js of axe-core it also
+// fails where that finds something serious or critical in one of them.
 //
-//	go run ./scripts/page docs/img
+//	go run ./scripts/page docs/img [axe.min.js]
 package main
 
 import (
@@ -27,18 +28,27 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: go run ./scripts/page FOLDER")
+	if len(os.Args) != 2 && len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: go run ./scripts/page FOLDER [axe.min.js]")
 		os.Exit(2)
 	}
-	if err := run(context.Background(), os.Args[1]); err != nil {
+	axe := ""
+	if len(os.Args) == 3 {
+		text, err := os.ReadFile(os.Args[2])
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		axe = string(text)
+	}
+	if err := run(context.Background(), os.Args[1], axe); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
 // run takes all pictures.
-func run(ctx context.Context, folder string) error {
+func run(ctx context.Context, folder, axe string) error {
 	dir, err := os.MkdirTemp("", "poold-page-")
 	if err != nil {
 		return err
@@ -58,11 +68,11 @@ func run(ctx context.Context, folder string) error {
 		_, _ = fmt.Fprint(w, "ERROR_ZERO_BALANCE")
 	}))
 	defer broke.Close()
-	well := scene{dir: dir, provider: solving.URL, browser: browser, folder: folder, settle: 20 * time.Second}
+	well := scene{dir: dir, provider: solving.URL, browser: browser, folder: folder, axe: axe, settle: 20 * time.Second}
 	if err := well.shoot(ctx, shot{"status-light", 1280, 900, "light", ""}, shot{"status-dark", 1280, 900, "dark", opened}, shot{"status-phone", 390, 844, "light", ""}); err != nil {
 		return err
 	}
-	trouble := scene{dir: dir, provider: broke.URL, browser: browser, folder: folder, settle: 8 * time.Second}
+	trouble := scene{dir: dir, provider: broke.URL, browser: browser, folder: folder, axe: axe, settle: 8 * time.Second}
 	return trouble.shoot(ctx, shot{"status-trouble", 1280, 900, "light", ""})
 }
 
@@ -80,6 +90,7 @@ type shot struct {
 // scene is a daemon in some state.
 type scene struct {
 	dir, provider, folder string
+	axe                   string // the script; "" = it is not asked
 	browser               *browsertest.Browser
 	settle                time.Duration // until the stock is as it shall be seen
 }
@@ -142,7 +153,19 @@ func (s *scene) take(url string, picture shot) error {
 	for _, trouble := range page.Troubles() {
 		fmt.Println(picture.name, trouble)
 	}
-	return os.WriteFile(filepath.Join(s.folder, picture.name+".png"), png, 0o644) //nolint:gosec // a picture for everybody
+	if err := os.WriteFile(filepath.Join(s.folder, picture.name+".png"), png, 0o644); err != nil { //nolint:gosec // a picture for everybody
+		return err
+	}
+	if s.axe == "" {
+		return nil
+	}
+	found, err := browsertest.Eval[string](page, s.axe+`
+		;axe.run().then((r) => r.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical')
+			.map((v) => v.impact + ' ' + v.id + ': ' + v.nodes.map((n) => n.target + ' ' + n.failureSummary).slice(0, 3).join(' | ')).join('\n'))`)
+	if err == nil && found != "" {
+		err = errors.New(found)
+	}
+	return err
 }
 
 // target is one target of the pictures.

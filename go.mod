@@ -3,6 +3,7 @@ module poold
 go 1.26.0
 
 require (
+	github.com/2captcha/2captcha-go v1.1.10
 	github.com/Shopify/toxiproxy/v2 v2.12.0
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/aws/aws-sdk-go-v2 v1.47.7
@@ -27,7 +28,6 @@ require (
 )
 
 require (
-	github.com/2captcha/2captcha-go v1.1.10 // indirect
 	github.com/aws/aws-sdk-go-v2/credentials v1.20.15 // indirect
 	github.com/aws/aws-sdk-go-v2/feature/ec2/imds v1.20.7 // indirect
 	github.com/aws/aws-sdk-go-v2/internal/configsources v1.5.10 // indirect

@@ -563,6 +563,7 @@ function drawDetail(row, t) {
     ['Warm windows', t.windows.map((w) => w.tokens + ' from ' + moment(w.from) + ' until ' + moment(w.until)).join('; ')],
     ['Identity', [t.type, t.sitekey, t.pageurl].filter(Boolean).join(', ')],
     ['Owner', t.owner],
+    ['Near misses', t.near_misses.map((n) => plural(n.count, 'submit') + ' of clients with another ' + n.fields.join(', ')).join('; ')],
   ].filter(([, text]) => text);
   replace(d.facts, facts, () => facts.flatMap(([name, text]) => [h('dt', {}, name), h('dd', {}, text)]));
   replace(d.days, t.days, () => (t.days.length === 0 ? [] : [h('table', { className: 'days' },

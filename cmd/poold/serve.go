@@ -108,8 +108,8 @@ func newDaemon(ctx context.Context, file *targets.File, set *targets.Set, log *s
 	return d, nil
 }
 
-// build makes the parts and gives each of them what it needs.
-func (d *daemon) build(ctx context.Context, set *targets.Set) error {
+// openStock opens Redis, or the one that is built in.
+func (d *daemon) openStock(set *targets.Set) error {
 	address, embedded, err := openRedis(set.Redis, d.log)
 	if err != nil {
 		return err
@@ -131,12 +131,20 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	if embedded != nil {
 		d.mode = "embedded"
 	}
+	return nil
+}
+
+// build makes the parts and gives each of them what it needs.
+func (d *daemon) build(ctx context.Context, set *targets.Set) error {
+	if err := d.openStock(set); err != nil {
+		return err
+	}
 	stock := stock{d.store, d.store.Tokens, d.store.Controls}
 	metrics := httpapi.NewMetrics(version, commit())
 	d.providers = &providers{observe: metrics.Provider, log: d.log, simulated: newSimulatedProvider(d.log)}
 	d.letters = set.DeadLetters
-	d.history, err = openHistory(ctx, set.History, d.store, d.log)
-	if err != nil {
+	var err error
+	if d.history, err = openHistory(ctx, set.History, d.store, d.log); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
 	d.buyer = purchase.NewBuyer(d.store.Orders, d.letters, observer{metrics, d.history.sender}, d.log)
@@ -144,8 +152,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	if err := d.openLetters(set); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
-	d.claims, err = openClaims(ctx, set.Dedup, d.store, func(key captcha.ID) { d.solver.Kick(key) }, d.log)
-	if err != nil {
+	if d.claims, err = openClaims(ctx, set.Dedup, d.store, func(key captcha.ID) { d.solver.Kick(key) }, d.log); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
 	d.solver = ondemand.New(ondemand.Parts{

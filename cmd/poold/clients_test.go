@@ -186,7 +186,9 @@ func TestTasksSurviveAKill(t *testing.T) {
 	if err := p.command.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	<-p.ended
+	if err := <-p.ended; err == nil {
+		t.Fatal("it ended well")
+	}
 	again := startPoold(t, p.config, clientKey)
 	if got := again.polled(told); got != token {
 		t.Errorf("after the answer: %.60s, was %.60s", got, token)

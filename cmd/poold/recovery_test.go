@@ -36,6 +36,7 @@ type terms struct {
 	top      string // whole sections
 	depth    int
 	redis    string // instead of a Redis of its own
+	service  string // address of a provider, instead of one of its own
 }
 
 // quick is a provider with short lead times that keeps books.
@@ -48,7 +49,10 @@ func quick() simulated.Options {
 
 func newWorld(t testing.TB, o simulated.Options, with terms) *world {
 	t.Helper()
-	w := &world{redis: with.redis, provider: startProvider(t, o), config: filepath.Join(t.TempDir(), "pools.yaml"), letters: t.TempDir()}
+	if with.service == "" {
+		with.service = startProvider(t, o)
+	}
+	w := &world{redis: with.redis, provider: with.service, config: filepath.Join(t.TempDir(), "pools.yaml"), letters: t.TempDir()}
 	if w.redis == "" {
 		w.redis = "redis://" + redistest.Server(t)
 	}

@@ -21,7 +21,7 @@ func BenchmarkTask(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer func() { _ = store.Close() }()
-	tasks := New(store.Store.Tasks, store.Tokens, nil, log)
+	tasks := New(store.Tasks, store.Tokens, nil, log)
 	on := Terms{Take: pool.Request{ID: target, Caller: caller, MaxWaiting: 20}, Supply: &supply{}}
 	terms := func(pool.Task) (Terms, error) { return on, nil }
 	var takes, both time.Duration

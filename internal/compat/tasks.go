@@ -128,7 +128,7 @@ func (t *Tasks) Submit(ctx context.Context, task pool.Task, terms Terms) (number
 	if task.Guest {
 		terms.Take.Wait, patience = guestWait, refusalPatience
 	}
-	w, err := t.begin(number, task, terms, false)
+	w, err := t.begin(number, task, terms, false) //nolint:contextcheck // its wait outlives the call
 	if err != nil {
 		return "", err
 	}
@@ -206,11 +206,11 @@ func (t *Tasks) take(ctx context.Context, number string, state pool.TaskState, t
 		err = NoSlot // and nobody asked for a token
 	}
 	if err != nil {
-		t.letGo(number)
+		t.letGo(number) //nolint:contextcheck // also where its caller has gone
 		return nil, err
 	}
 	on.Take.Wait = state.Left
-	return t.begin(number, state.Task, on, true)
+	return t.begin(number, state.Task, on, true) //nolint:contextcheck // its wait outlives the call
 }
 
 // Report says which token a caller's task got, so that it can be reported on.

@@ -82,7 +82,7 @@ func start(t *testing.T, bubble *redistest.Bubble) *replica {
 		t.Fatal(err)
 	}
 	r := &replica{t: t, store: store, solver: &fakeSolver{}, supply: &supply{over: make(chan struct{})}}
-	r.Tasks = New(store.Store.Tasks, store.Tokens, r.solver, log)
+	r.Tasks = New(store.Tasks, store.Tokens, r.solver, log)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = store.Run(ctx) })

@@ -85,7 +85,7 @@ func (t *Tasks) wait(ctx context.Context, w *waiter, terms Terms) {
 	heard := w.ears > 0
 	w.served = err == nil
 	t.mu.Unlock()
-	noting, cancel := context.WithTimeout(context.Background(), noteLimit)
+	noting, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteLimit)
 	defer cancel()
 	var unnoted error
 	switch cause := CauseOf(err); {

@@ -15,13 +15,13 @@ func testATaskOfAClient(t *testing.T, o Options) {
 	const number = "12345678901"
 	make := func(held, want bool) {
 		t.Helper()
-		if fresh, err := one.Store.Tasks.Make(t.Context(), number, task, held); err != nil || fresh != want {
+		if fresh, err := one.Tasks.Make(t.Context(), number, task, held); err != nil || fresh != want {
 			t.Fatalf("made: %v, %v", fresh, err)
 		}
 	}
 	visit := func(s *replica, caller string) (TaskState, bool) {
 		t.Helper()
-		state, known, err := s.Store.Tasks.Visit(t.Context(), number, caller)
+		state, known, err := s.Tasks.Visit(t.Context(), number, caller)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +29,7 @@ func testATaskOfAClient(t *testing.T, o Options) {
 	}
 	hold := func(s *replica, want int) {
 		t.Helper()
-		if over, err := s.Store.Tasks.Hold(t.Context(), []string{number}); err != nil || len(over) != want {
+		if over, err := s.Tasks.Hold(t.Context(), []string{number}); err != nil || len(over) != want {
 			t.Fatalf("%v are over, %v", over, err)
 		}
 	}
@@ -47,11 +47,11 @@ func testATaskOfAClient(t *testing.T, o Options) {
 	}
 	hold(one, 0)
 	hold(two, 1)
-	if err := two.Store.Tasks.LetGo(t.Context(), number); err != nil {
+	if err := two.Tasks.LetGo(t.Context(), number); err != nil {
 		t.Fatal(err)
 	}
 	hold(one, 0) // it was not the other one's to let go
-	if err := one.Store.Tasks.LetGo(t.Context(), number); err != nil {
+	if err := one.Tasks.LetGo(t.Context(), number); err != nil {
 		t.Fatal(err)
 	}
 	if state, _ := visit(two, task.Caller); !state.Mine {
@@ -59,10 +59,10 @@ func testATaskOfAClient(t *testing.T, o Options) {
 	}
 	hold(one, 1)
 
-	if err := two.Store.Tasks.Serve(t.Context(), number, "order", false); err != nil {
+	if err := two.Tasks.Serve(t.Context(), number, "order", false); err != nil {
 		t.Fatal(err)
 	}
-	if err := one.Store.Tasks.Fail(t.Context(), number, "unsolvable"); err != nil {
+	if err := one.Tasks.Fail(t.Context(), number, "unsolvable"); err != nil {
 		t.Fatal(err)
 	}
 	hold(two, 1)
@@ -70,12 +70,12 @@ func testATaskOfAClient(t *testing.T, o Options) {
 		if state, _ := visit(one, task.Caller); state.Mine || state.Order != "order" || state.Failed != "" || state.Told != told {
 			t.Fatalf("after it was served: %+v", state)
 		}
-		if state, known, err := one.Store.Tasks.Look(t.Context(), number, task.Caller); err != nil || !known || state.Told != told {
+		if state, known, err := one.Tasks.Look(t.Context(), number, task.Caller); err != nil || !known || state.Told != told {
 			t.Fatalf("looked at: %+v, %v, %v", state, known, err)
 		}
 	}
-	for _, end := range []error{one.Store.Tasks.Serve(t.Context(), "9", "order", true), one.Store.Tasks.Fail(t.Context(), "9", "refused")} {
-		if _, known, err := one.Store.Tasks.Look(t.Context(), "9", task.Caller); end != nil || err != nil || known {
+	for _, end := range []error{one.Tasks.Serve(t.Context(), "9", "order", true), one.Tasks.Fail(t.Context(), "9", "refused")} {
+		if _, known, err := one.Tasks.Look(t.Context(), "9", task.Caller); end != nil || err != nil || known {
 			t.Fatalf("a task that nobody made: %v, %v, %v", known, end, err)
 		}
 	}

@@ -62,11 +62,16 @@ func TestClientsAreDemandLikeAnyOther(t *testing.T) {
 	var tasks *compat.Tasks
 	clientHits, clientBought := run(func(w *scenario, asking *sync.WaitGroup) {
 		if tasks == nil {
-			tasks = compat.New(w.store.Store.Store.Tasks, w.store.Tokens, nil, slog.New(slog.DiscardHandler))
+			tasks = compat.New(w.store.Tasks, w.store.Tokens, nil, slog.New(slog.DiscardHandler))
 			ctx, cancel := context.WithCancel(w.t.Context())
 			ran := make(chan error, 1)
 			go func() { ran <- tasks.Run(ctx) }()
-			w.t.Cleanup(func() { cancel(); <-ran })
+			w.t.Cleanup(func() {
+				cancel()
+				if err := <-ran; err != nil {
+					w.t.Error(err)
+				}
+			})
 		}
 		on := compat.Terms{Take: pool.Request{ID: login.ID, Margin: login.Margin, Caller: "c", MaxWaiting: 410}, Supply: always{}}
 		asking.Go(func() {

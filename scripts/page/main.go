@@ -34,7 +34,7 @@ func main() {
 	}
 	axe := ""
 	if len(os.Args) == 3 {
-		text, err := os.ReadFile(os.Args[2])
+		text, err := os.ReadFile(os.Args[2]) //nolint:gosec // G703: the user names it
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -54,7 +54,7 @@ func run(ctx context.Context, folder, axe string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	if err := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, "poold"), "./cmd/poold").Run(); err != nil {
+	if err := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, "poold"), "./cmd/poold").Run(); err != nil { //nolint:gosec // G204: a folder of its own
 		return fmt.Errorf("building poold: %w", err)
 	}
 	browser, stop, err := browsertest.Start(ctx)
@@ -118,7 +118,7 @@ func (s *scene) shoot(ctx context.Context, shots ...shot) error {
 	go ask(asking, url)
 	time.Sleep(s.settle)
 	for _, picture := range shots {
-		if err := s.take(url, picture); err != nil {
+		if err := s.take(url, picture); err != nil { //nolint:contextcheck // the browser has its own
 			return fmt.Errorf("%s: %w", picture.name, err)
 		}
 	}
@@ -284,7 +284,7 @@ func startRedis(ctx context.Context, dir string) (address string, stop func(), e
 		return "", nil, err
 	}
 	_, port, _ := net.SplitHostPort(address)
-	command := exec.CommandContext(ctx, "redis-server", "--port", port, "--dir", dir, "--save", "", "--appendonly", "yes", "--maxmemory-policy", "noeviction", "--loglevel", "warning")
+	command := exec.CommandContext(ctx, "redis-server", "--port", port, "--dir", dir, "--save", "", "--appendonly", "yes", "--maxmemory-policy", "noeviction", "--loglevel", "warning") //nolint:gosec // G204: a port and a folder of its own
 	if err := command.Start(); err != nil {
 		return "", nil, err
 	}
@@ -310,7 +310,7 @@ func startPoold(ctx context.Context, binary, config string) (url string, stop fu
 	if err != nil {
 		return "", nil, err
 	}
-	command := exec.CommandContext(ctx, binary, "serve", "--config", config, "--listen", address)
+	command := exec.CommandContext(ctx, binary, "serve", "--config", config, "--listen", address) //nolint:gosec // G204: what it has built
 	command.Stderr = os.Stderr
 	if err := command.Start(); err != nil {
 		return "", nil, err

@@ -213,9 +213,10 @@ func (f *taskFields) read(o *Order, languagePool string, flavour Flavour) {
 	case captcha.GeeTestV4:
 		// 2captcha's name for it, and that of the others.
 		id.GT, id.CaptchaID = "", f.GT
-		if flavour == TwoCaptcha {
+		switch flavour {
+		case TwoCaptcha:
 			id.CaptchaID = f.Init.CaptchaID
-		} else if flavour == AnyClient {
+		case AnyClient:
 			id.CaptchaID = oneOf(&o.Bad, f.GT, f.Init.CaptchaID)
 		}
 	}

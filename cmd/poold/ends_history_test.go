@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/provider/simulated"
+)
+
+// Each kind of end has its record, and the right one: solved, unsolvable, refused at the
+// submit, out of time, lost, called back two times, and adopted from a replica that died.
+func TestEachEndHasItsRecord(t *testing.T) {
+	t.Parallel()
+	on := func(page string) func(simulated.Call) bool {
+		return func(c simulated.Call) bool { return strings.HasPrefix(c.Identity.Pageurl, "https://example.com/"+page) }
+	}
+	o := quick()
+	o.FailShare, o.PingShare, o.PingRepeat = 0.3, 0.5, 1
+	o.Faults = []simulated.Fault{
+		{On: simulated.Submit, When: on("refused"), Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY"},
+		{On: simulated.Submit, When: on("lost"), Kind: simulated.Drop, Accepted: true},
+		// Tasks whose number ends so never end, as far as polls tell.
+		{On: simulated.Poll, When: func(c simulated.Call) bool { return strings.HasSuffix(c.Task, "1") }, Kind: simulated.Code, Code: "CAPCHA_NOT_READY"},
+	}
+	service := httptest.NewServer(simulated.New(o))
+	t.Cleanup(service.Close)
+	door := newCallbackDoor(t)
+	w := newWorld(t, o, terms{
+		depth: 1, service: service.URL, timeout: "5s", provider: `, callback_url: "` + door.url + `", fallback_after: 2s`,
+		top: buying + "\ntypes: {turnstile: {lifetime: 5s, margin: 1s}}",
+	})
+	dying, living := w.start(t, crashAt("stored", 5)), w.start(t)
+	door.leadsTo(living)
+	pages := []string{"refused", "refused", "lost", "lost"}
+	for i := range 60 {
+		pages = append(pages, fmt.Sprintf("page-%d", i))
+	}
+	ask(t, []*process{dying, living}, len(pages), func(i int) string { return guest(pages[i], `,"timeout":"12s"`) }, noHeaders)
+	// One is lost when its token must be dead, and found within a minute then.
+	within(t, 3*time.Minute, "each order to have ended and to be in the history", func() bool {
+		bought := 0
+		for _, f := range living.day().Types {
+			bought += f.Orders - f.Refused
+		}
+		return living.metrics()["poold_bought_in_flight"] == 0 && bought == living.balance()
+	})
+
+	books := ledger(t, w.provider)
+	of := map[string]endedOrder{} // by task
+	hows := map[string]int{}
+	for _, status := range []string{"solved", "error"} {
+		for _, r := range living.records(status) {
+			hows[r.How]++
+			if _, twice := of[r.Task]; twice && r.Task != "" {
+				t.Errorf("two records of task %s: %+v", r.Task, r)
+			}
+			of[r.Task] = r
+			if r.How == "refused" && (r.Code != "ERROR_WRONG_GOOGLEKEY" || r.Task != "") || r.How == "lost" && r.Task != "" {
+				t.Errorf("%+v", r)
+			}
+		}
+	}
+	unsold := 0 // of those that were bought nobody knows the task
+	for _, sale := range books.Sales {
+		r, recorded := of[sale.Task]
+		want := "solved"
+		switch {
+		case !recorded:
+			unsold++
+			continue
+		case sale.Failed || strings.HasSuffix(sale.Task, "1") && sale.Pinged == 0:
+			want = "failed"
+		}
+		if r.How != want && (want != "solved" || r.How != "discarded") || r.Code == "" && sale.Failed {
+			t.Errorf("task %s, which %+v, is recorded as %+v", sale.Task, sale, r)
+		}
+	}
+	if hows["refused"] == 0 || hows["refused"] != books.Totals.Refused || hows["lost"] == 0 || hows["lost"] != unsold || hows["solved"] == 0 || hows["failed"] < 10 {
+		t.Errorf("ends: %v; %d tasks have no record", hows, unsold)
+	}
+	if m := living.metrics(); m["poold_callbacks_total"] < 20 {
+		t.Errorf("%v callbacks came", m["poold_callbacks_total"])
+	}
+}

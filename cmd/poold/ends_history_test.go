@@ -34,11 +34,13 @@ func TestEachEndHasItsRecord(t *testing.T) {
 	})
 	dying, living := w.start(t, crashAt("stored", 5)), w.start(t)
 	door.leadsTo(living)
-	pages := []string{"refused", "refused", "lost", "lost"}
+	var pages []string
 	for i := range 60 {
-		pages = append(pages, fmt.Sprintf("page-%d", i))
+		kind := []string{"page", "page", "page", "page", "page", "page", "page", "page", "refused", "lost"}[i/2%10] // at both
+		pages = append(pages, fmt.Sprintf("%s-%d", kind, i))
 	}
 	ask(t, []*process{dying, living}, len(pages), func(i int) string { return guest(pages[i], `,"timeout":"12s"`) }, noHeaders)
+	living.order("POST", "/pool/login/pause", "", 204) // or it would renew its token for ever
 	// One is lost when its token must be dead, and found within a minute then.
 	within(t, 3*time.Minute, "each order to have ended and to be in the history", func() bool {
 		bought := 0
@@ -63,7 +65,7 @@ func TestEachEndHasItsRecord(t *testing.T) {
 			}
 		}
 	}
-	unsold := 0 // of those that were bought nobody knows the task
+	unsold := 0 // of those that were bought nobody knows the task; of the lost some were not
 	for _, sale := range books.Sales {
 		r, recorded := of[sale.Task]
 		want := "solved"
@@ -78,8 +80,9 @@ func TestEachEndHasItsRecord(t *testing.T) {
 			t.Errorf("task %s, which %+v, is recorded as %+v", sale.Task, sale, r)
 		}
 	}
-	if hows["refused"] == 0 || hows["refused"] != books.Totals.Refused || hows["lost"] == 0 || hows["lost"] != unsold || hows["solved"] == 0 || hows["failed"] < 10 {
-		t.Errorf("ends: %v; %d tasks have no record", hows, unsold)
+	unknown := books.Totals.Refused - hows["refused"] // refusals that nobody heard of
+	if hows["refused"] == 0 || hows["lost"] == 0 || hows["lost"] < unsold+unknown || unknown < 0 || hows["solved"] == 0 || hows["failed"] < 10 {
+		t.Errorf("ends: %v; %d tasks have no record; the service: %+v", hows, unsold, books.Totals)
 	}
 	if m := living.metrics(); m["poold_callbacks_total"] < 20 {
 		t.Errorf("%v callbacks came", m["poold_callbacks_total"])

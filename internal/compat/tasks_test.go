@@ -432,6 +432,11 @@ func TestRedisGoes(t *testing.T) {
 		}
 		bubble.SetDown(false)
 		time.Sleep(5 * time.Second)
+		for range 3 { // connections that ended with it may be met once more
+			if _, err := one.Poll(t.Context(), number, caller, one.terms); CauseOf(err) != StoreDown {
+				break
+			}
+		}
 		one.poll(number, NotReady)
 		one.land(time.Minute)
 		one.poll(number, nil)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -41,9 +40,9 @@ type Auditor struct {
 	health AuditHealth
 
 	// Run's alone:
-	pausing time.Duration // until the next try
-	refusal error         // the last one of the store
-	told    int64         // how many were dropped when the log said so last, which was then
+	pausing backoff
+	refusal error // the last one of the store
+	told    int64 // how many were dropped when the log said so last, which was then
 	then    time.Time
 }
 
@@ -99,7 +98,7 @@ func (a *Auditor) Run(ctx context.Context) error {
 		err := a.writeAll(ctx)
 		a.tell(tellDrops)
 		if err != nil {
-			a.pause(ctx)
+			a.pausing.wait(ctx)
 		}
 	}
 	a.finish(ctx)
@@ -211,13 +210,4 @@ func (a *Auditor) try(ctx context.Context, batch []Entry) (err error) {
 		}
 	}()
 	return a.to.WriteEntries(ctx, batch)
-}
-
-// pause waits before the store is tried again.
-func (a *Auditor) pause(ctx context.Context) {
-	a.pausing = min(max(firstPause, 2*a.pausing), mostPause)
-	select {
-	case <-ctx.Done():
-	case <-time.After(a.pausing/2 + rand.N(a.pausing)): //nolint:gosec // G404: jitter
-	}
 }

@@ -18,10 +18,6 @@ const (
 	// sweepEvery, and up to as much again, passes between two looks for what no event
 	// told of: orders that count as lost, and what a replica that died has left.
 	sweepEvery = 30 * time.Second
-	// A store that does not answer is tried again after firstPause, then after twice as
-	// long, up to mostPause.
-	firstPause = time.Second
-	mostPause  = 30 * time.Second
 	// mostAtOnce is how many identities are looked at in one exchange.
 	mostAtOnce = 100
 )
@@ -62,7 +58,7 @@ type Sender struct {
 	mu      sync.Mutex
 	due     map[captcha.ID]bool
 	health  Health
-	pausing time.Duration // Run's: until the next try
+	pausing backoff // Run's
 }
 
 // NewSender makes one; read tells what the facts of an order say.
@@ -145,7 +141,7 @@ func (s *Sender) sendAll(ctx context.Context) {
 		}
 		s.turn(err)
 		if err != nil {
-			s.pause(ctx)
+			s.pausing.wait(ctx)
 		}
 	}
 }
@@ -266,14 +262,5 @@ func (s *Sender) turn(err error) {
 	if was == "" {
 		s.health.Since = time.Now()
 		s.log.Warn("the history cannot be written; what ends meanwhile is kept in Redis", "err", err)
-	}
-}
-
-// pause waits before the store is tried again.
-func (s *Sender) pause(ctx context.Context) {
-	s.pausing = min(max(firstPause, 2*s.pausing), mostPause)
-	select {
-	case <-ctx.Done():
-	case <-time.After(s.pausing/2 + rand.N(s.pausing)): //nolint:gosec // G404: jitter
 	}
 }

@@ -103,15 +103,24 @@ func (h *solveHistory) page(w http.ResponseWriter, r *http.Request, c *call, ask
 	if err != nil {
 		return err
 	}
-	list := HistoryList{Records: make([]HistoryRecord, len(page.Records))}
-	for i := range page.Records {
-		list.Records[i] = historyRecord(&page.Records[i])
-	}
-	if n := len(page.Records); page.More && n > 0 {
-		list.Next = encodeCursor(history.Position{Ended: page.Records[n-1].Ended, ID: page.Records[n-1].ID})
-	}
+	var list HistoryList
+	list.Records, list.Next = listed(page.Records, page.More, historyRecord, func(r *history.Record) history.Position {
+		return history.Position{Ended: r.Ended, ID: r.ID}
+	})
 	linkNext(w, asked.values, list.Next)
 	return respondTable(w, r, list, list.table)
+}
+
+// listed shows what is on a page, and answers the cursor of the next one; "" = there is none.
+func listed[From, To any](found []From, more bool, show func(*From) To, at func(*From) history.Position) (list []To, next string) {
+	list = make([]To, len(found))
+	for i := range found {
+		list[i] = show(&found[i])
+	}
+	if n := len(found); more && n > 0 {
+		next = encodeCursor(at(&found[n-1]))
+	}
+	return list, next
 }
 
 // underWay answers with what the journal knows, newest first: what was placed last.
@@ -126,14 +135,8 @@ func (h *solveHistory) underWay(w http.ResponseWriter, r *http.Request, c *call,
 	all = slices.DeleteFunc(all, func(u purchase.UnderWay) bool { return !c.sees(u.Target) || !asked.covers(position(u)) })
 	slices.SortFunc(all, func(a, b purchase.UnderWay) int { return newestFirst(position(a), position(b)) })
 	var list ActiveList
-	if len(all) > asked.Limit {
-		all = all[:asked.Limit]
-		list.Next = encodeCursor(position(all[len(all)-1]))
-	}
-	list.Records = make([]ActiveRecord, len(all))
-	for i := range all {
-		list.Records[i] = activeRecord(&all[i])
-	}
+	list.Records, list.Next = listed(all[:min(len(all), asked.Limit)], len(all) > asked.Limit, activeRecord,
+		func(u *purchase.UnderWay) history.Position { return position(*u) })
 	linkNext(w, asked.values, list.Next)
 	return respondTable(w, r, list, list.table)
 }

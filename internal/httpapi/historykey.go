@@ -43,13 +43,10 @@ func (h *solveHistory) key(w http.ResponseWriter, r *http.Request, c *call) erro
 	if err != nil {
 		return err
 	}
-	list := AuditList{Entries: make([]AuditEntry, len(found.List))}
-	for i := range found.List {
-		list.Entries[i] = auditEntry(&found.List[i])
-	}
-	if n := len(found.List); found.More && n > 0 {
-		list.Next = encodeCursor(history.Position{Ended: found.List[n-1].At, ID: found.List[n-1].ID})
-	}
+	var list AuditList
+	list.Entries, list.Next = listed(found.List, found.More, auditEntry, func(e *history.Entry) history.Position {
+		return history.Position{Ended: e.At, ID: e.ID}
+	})
 	linkNext(w, asked.values, list.Next)
 	return respondTable(w, r, list, list.table)
 }

@@ -58,9 +58,8 @@ func (d *daemon) configure(ctx context.Context) {
 }
 
 // startSupport starts what buying and serving need while they last: the watch over
-// Redis and over the database of claims, the status, the buyer's duties, the leases of
-// clients' tasks, the history, and
-// the Redis and the provider that are built in.
+// Redis and over the database of claims, the status and its stream, the buyer's duties, the
+// leases of clients' tasks, the history, and the Redis and the provider that are built in.
 func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
 	parts := []part{d.store.Run, d.status.Run, d.feed.Run, d.buyer.Run, d.tasks.Run, d.providers.simulated.run}
 	if d.embedded != nil {

@@ -163,7 +163,7 @@ func TestStopWhileTheDiskHangs(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
 	begun, goOn := b.hang()
-	defer goOn()
+	defer func() { goOn(); <-b.reading.ended }() // so that it does not run into the next test
 	ctx, stop := context.WithCancel(context.Background())
 	watching := started(func() error { return b.Run(ctx) })
 	b.until("the read", func() bool { return begun.Load() == 1 })

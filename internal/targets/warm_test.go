@@ -132,10 +132,7 @@ func TestWarmAtTheEndOfALeapYear(t *testing.T) {
 
 // Without CRON_TZ= the machine's zone does not matter, and with it neither.
 func TestWarmOnAnotherMachine(t *testing.T) {
-	here := time.Local
-	t.Cleanup(func() { time.Local = here })
-	time.Local = time.FixedZone("far away", 11*60*60)
-	at := clock(t, "2026-07-05 00:00:00 +00:00").Local()
+	at := clock(t, "2026-07-05 00:00:00 +00:00").In(time.FixedZone("far away", 11*60*60))
 	for cron, want := range map[string]string{
 		"55 8 * * *":                       "2026-07-05 08:55:00 +00:00",
 		"@daily":                           "2026-07-05 00:00:00 +00:00",

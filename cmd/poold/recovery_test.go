@@ -301,7 +301,7 @@ func TestLostSubmitAnswers(t *testing.T) {
 			books := ledger(t, w.provider)
 			t.Logf("sold %d, bought %d, handed out %d, in stock %d, lost %d", books.Totals.Submitted, bought, s.Hits+s.Waited, s.Fresh, s.Lost)
 			if bought != books.Totals.Submitted {
-				t.Errorf("poold counts %d bought, the provider sold %d", bought, books.Totals.Submitted)
+				t.Errorf("poold counts %d bought, the provider sold %d and refused %d", bought, books.Totals.Submitted, books.Totals.Refused)
 			}
 			if most := demand + depth + int(s.Lost); books.Totals.Submitted > most {
 				t.Errorf("%d tasks were bought for %d callers, a depth of %d and %d unknown", books.Totals.Submitted, demand, depth, s.Lost)

@@ -15,9 +15,11 @@ import (
 // the books: the same Service may be served again.
 func (s *Service) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
-		Handler:           s,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
+		Handler: s,
+		// Longer than a client keeps a connection that it has not used yet: the end of
+		// one in the moment of its first use leaves a submit that nobody can judge.
+		ReadHeaderTimeout: 30 * time.Second,
+		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,

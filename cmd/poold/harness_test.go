@@ -30,14 +30,23 @@ import (
 const providerRole = "POOLD_TEST_PROVIDER"
 
 // binary is where poold is built, with the race detector, and with the points at
-// which it can be made to crash (crashAt). The first test that needs it has it built.
-var binary = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(builds, "poold")
-	if output, err := exec.Command("go", "build", "-race", "-tags=crashpoints", "-buildvcs=false", "-ldflags=-s -w", "-o", path, ".").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building poold: %w\n%s", err, output)
-	}
-	return path, nil
-})
+// which it can be made to crash (crashAt). shipped is where it is built as users have
+// it, for tests that compute much or measure. The first test that needs one has it built.
+var (
+	binary  = build("poold", "-race", "-tags=crashpoints")
+	shipped = build("poold-shipped")
+)
+
+func build(name string, flags ...string) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		path := filepath.Join(builds, name)
+		flags := append([]string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", path}, flags...)
+		if output, err := exec.Command("go", append(flags, ".")...).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("building poold: %w\n%s", err, output)
+		}
+		return path, nil
+	})
+}
 
 // builds is a folder for what is built, until all tests have ended.
 var builds string
@@ -65,10 +74,16 @@ func runIn(m *testing.M) int {
 	return m.Run()
 }
 
-// poold is a command of the built poold.
+// poold is a command of the poold that is built with the race detector.
 func poold(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
-	path, err := binary()
+	return built(t, binary, args...)
+}
+
+// built is a command of one of the built poolds.
+func built(t testing.TB, poold func() (string, error), args ...string) *exec.Cmd {
+	t.Helper()
+	path, err := poold()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,10 +170,16 @@ type process struct {
 // its own, and returns when it is ready.
 func startPoold(t testing.TB, config, key string, env ...string) *process {
 	t.Helper()
+	return startBuilt(t, binary, config, key, env...)
+}
+
+// startBuilt is startPoold for one of the built poolds.
+func startBuilt(t testing.TB, poold func() (string, error), config, key string, env ...string) *process {
+	t.Helper()
 	p := &process{t: t, key: key, config: config, ended: make(chan error, 1)}
 	address := redistest.FreeAddress(t)
 	p.url = "http://" + address
-	p.command = poold(t, "serve", "--config", config, "--listen", address, "--log-level", "debug")
+	p.command = built(t, poold, "serve", "--config", config, "--listen", address, "--log-level", "debug")
 	p.command.Env = append([]string{"PATH=" + os.Getenv("PATH"), "GORACE=halt_on_error=1"}, env...)
 	p.command.Stdout, p.command.Stderr = &p.output, &p.output
 	if err := p.command.Start(); err != nil {
@@ -361,10 +382,12 @@ func getJSON(t testing.TB, url, key string, into any) {
 // within polls until something is so.
 func within(t testing.TB, limit time.Duration, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	pause := 20 * time.Millisecond
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(pause) {
 		if is() {
 			return
 		}
+		pause = min(pause*5/4, 250*time.Millisecond) // what takes long is asked for less often
 	}
 	t.Fatalf("waited %v for %s in vain", limit, what)
 }

@@ -189,6 +189,7 @@ func TestIdleTargetsCostLittle(t *testing.T) {
 // Who is due at one moment is looked at in few exchanges, and one that hangs does not
 // hold up the others.
 func TestLooksShareExchanges(t *testing.T) {
+	long(t)
 	play(t, 400, func(t *testing.T, w *scenario) {
 		const many = batchMost + 22 // more than one exchange takes
 		list := lasting(many, 1, 20*time.Hour)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 )
 
 // afterStart is a moment at which Unix milliseconds have 13 digits, as the
@@ -19,9 +20,11 @@ var afterStart = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 type Bubble struct {
 	*miniredis.Miniredis
 
+	server *server.Server
+
 	mu    sync.Mutex
 	down  bool
-	conns map[net.Conn]bool
+	conns []net.Conn // the server's ends
 }
 
 // InBubble starts an embedded server; it must be called inside a bubble, whose
@@ -36,8 +39,14 @@ func InBubble(t testing.TB) *Bubble {
 // clock the test has. It stops with the test.
 func Embedded(t testing.TB) *Bubble {
 	t.Helper()
-	b := &Bubble{Miniredis: miniredis.NewMiniRedis(), conns: map[net.Conn]bool{}}
+	b := &Bubble{Miniredis: miniredis.NewMiniRedis()}
 	b.ClockTTL(true)
+	conn, err := b.Miniredis.Dial() // which starts it, without a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+	b.server = b.Server()
 	t.Cleanup(b.Close)
 	return b
 }
@@ -50,24 +59,22 @@ func (b *Bubble) Dial(context.Context, string, string) (net.Conn, error) {
 	if b.down {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: net.ErrClosed}
 	}
-	conn, err := b.Miniredis.Dial()
-	if err != nil {
-		return nil, err
-	}
-	b.conns[conn] = true
-	return &buffered{Conn: conn}, nil
+	client, end := newPipe()
+	b.conns = append(b.conns, end)
+	b.server.ServeConn(end)
+	return client, nil
 }
 
-// SetDown cuts all connections and refuses new ones, until it is called with
-// false. What is stored stays.
+// SetDown cuts all connections from the server's side and refuses new ones, until it is
+// called with false. What is stored stays.
 func (b *Bubble) SetDown(down bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.down = down
 	if down {
-		for conn := range b.conns {
+		for _, conn := range b.conns {
 			_ = conn.Close()
 		}
-		clear(b.conns)
+		b.conns = nil
 	}
 }

@@ -1,11 +1,9 @@
 package pool
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -38,7 +36,7 @@ type route struct {
 // connect builds one client for the addresses: redis://, rediss:// or unix://,
 // several of them separated by commas for a cluster or for sentinels. It does
 // no I/O. Errors never quote the address, which may hold a password.
-func connect(addresses, sentinelMaster string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (redis.UniversalClient, route, error) {
+func connect(addresses, sentinelMaster string, dial dialFunc) (redis.UniversalClient, route, error) {
 	var hosts []string
 	var first *redis.Options
 	for i, address := range strings.Split(addresses, ",") {
@@ -52,9 +50,10 @@ func connect(addresses, sentinelMaster string, dial func(ctx context.Context, ne
 		hosts = append(hosts, options.Addr)
 	}
 	tune(first)
-	if dial != nil {
-		first.Dialer = dial
+	if dial == nil {
+		dial = redis.NewDialer(first)
 	}
+	first.Dialer = watchful(dial)
 	to := route{mode: ModeSingle, where: some(hosts), secure: first.TLSConfig != nil}
 	switch {
 	case sentinelMaster != "":

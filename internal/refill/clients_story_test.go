@@ -21,12 +21,13 @@ func (always) Out(context.Context) bool              { return false }
 func (always) Attend(context.Context, *pool.Request) {}
 
 // The policy sees no difference between callers who take and wait, and clients who submit
-// and poll: hit rate and what is bought of one demand are as far apart as two runs of one
-// of them can be. (Of two hours they are 3 % apart at most.)
+// and poll: of one demand and one row of lead times, hit rate and what is bought are the
+// same within 3 %. The clients poll at once. Those that sleep first take their token later
+// than a caller does: that is another demand, on which two runs differ by more.
 func TestClientsAreDemandLikeAnyOther(t *testing.T) {
 	long(t)
-	arrivals, err := policy.Demand("onoff:0.4", time.Hour.Seconds(), 7)
-	if err != nil || len(arrivals) < 200 {
+	arrivals, err := policy.Demand("onoff:0.4", 600, 11) // silence, then a burst
+	if err != nil || len(arrivals) < 80 {
 		t.Fatalf("%d arrivals, %v", len(arrivals), err)
 	}
 	login := learning("login", 200)
@@ -41,7 +42,7 @@ func TestClientsAreDemandLikeAnyOther(t *testing.T) {
 				ask(w, &asking)
 			}
 			asking.Wait()
-			w.after(10 * time.Minute)
+			w.after(3 * time.Minute) // in which what is left expires
 			f := w.stock(login).Figures
 			if f.Requests != int64(len(arrivals)) {
 				t.Errorf("%d requests were counted of %d: %+v", f.Requests, len(arrivals), f)
@@ -77,7 +78,6 @@ func TestClientsAreDemandLikeAnyOther(t *testing.T) {
 		asking.Go(func() {
 			number, err := tasks.Submit(w.t.Context(), pool.Task{Caller: "c", Identity: login.ID, Type: login.Identity.Type}, on)
 			for err == nil {
-				time.Sleep(5 * time.Second) // as clients do, also before the first poll
 				_, err = tasks.Poll(w.t.Context(), number, "c", func(pool.Task) (compat.Terms, error) { return on, nil })
 				if err == nil {
 					return
@@ -85,12 +85,13 @@ func TestClientsAreDemandLikeAnyOther(t *testing.T) {
 				if errors.Is(err, compat.NotReady) {
 					err = nil
 				}
+				time.Sleep(5 * time.Second) // as clients do
 			}
 			w.t.Errorf("a task: %v", err)
 		})
 	})
 	t.Logf("callers: %.4f hits, %.0f bought; clients: %.4f, %.0f", hits, bought, clientHits, clientBought)
-	if math.Abs(hits-clientHits) > 0.1 || math.Abs(bought-clientBought) > 0.1*bought {
+	if math.Abs(hits-clientHits) > 0.03*hits || math.Abs(bought-clientBought) > 0.03*bought {
 		t.Error("the policy takes polling for something else than it is")
 	}
 }

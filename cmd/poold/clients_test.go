@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,9 +23,12 @@ import (
 // clientKey is a key as the clients of solving services take one.
 const clientKey = "0123456789abcdef0123456789abcdef"
 
+// strangersKey is another one.
+const strangersKey = "fedcba9876543210fedcba9876543210"
+
 // clientsConfig is a file for clients: Redis' address and the provider's.
 const clientsConfig = `
-server: {keys: [{name: clients, key: "` + clientKey + `", scopes: [token, solve, status, admin]}]}
+server: {keys: [{name: clients, key: "` + clientKey + `", scopes: [token, solve, status, admin]}, {name: strangers, key: "` + strangersKey + `", scopes: [token]}]}
 redis: {url: "redis://%s", prefix: clients}
 providers: [{name: service, url: %q, key: provider-key, concurrency: 100, first_poll: 100ms, poll_interval: 50ms, timeout: 20s}]
 budget: {per_day: 5000}
@@ -172,33 +176,45 @@ func TestTwoCaptchaClient(t *testing.T) {
 	}
 }
 
-// The daemon is killed between submit and poll, and between the token and its answer: the
-// id still gives the one token, to its caller alone.
+// The daemon is killed between submit and poll; at the poll, when the token is taken, and
+// when that is written down; and after the answer. The id still gives the one token, to its
+// caller alone.
 func TestTasksSurviveAKill(t *testing.T) {
 	t.Parallel()
 	p, _, _ := startForClients(t, "killed")
-	before := p.submit()
-	told := p.submit()
+	unpolled, taken, noted, told := p.submit(), p.submit(), p.submit(), p.submit()
 	token := p.polled(told)
-	if !strings.HasPrefix(token, "OK|SIMULATED.") {
-		t.Fatalf("%s", token)
-	}
-	if err := p.command.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-p.ended; err == nil {
-		t.Fatal("it ended well")
+	p.signal(syscall.SIGKILL)
+	p.died(5 * time.Second)
+	for id, environment := range map[string]string{taken: crashAt("taken", 1), noted: crashAt("noted", 1)} {
+		dying := startPoold(t, p.config, clientKey, environment)
+		if answer, _, err := dying.request(t.Context(), http.DefaultClient, "/res.php?action=get&key="+clientKey+"&id="+id, ""); err == nil {
+			t.Errorf("%s: it answers %q", environment, answer)
+		}
+		dying.died(5 * time.Second)
 	}
 	again := startPoold(t, p.config, clientKey)
 	if got := again.polled(told); got != token {
 		t.Errorf("after the answer: %.60s, was %.60s", got, token)
 	}
-	first := again.polled(before)
-	if !strings.HasPrefix(first, "OK|SIMULATED.") || first == token {
-		t.Errorf("between submit and poll: %.60s", first)
+	seen := map[string]bool{token: true}
+	for what, id := range map[string]string{"between submit and poll": unpolled, "after the take": taken, "before the answer": noted} {
+		body, _, err := again.request(t.Context(), http.DefaultClient, "/res.php?action=get&key="+strangersKey+"&id="+id, "")
+		if err != nil || string(body) != "ERROR_WRONG_CAPTCHA_ID" {
+			t.Errorf("%s: a stranger is told %.60s, %v", what, body, err)
+		}
+		got := again.polled(id)
+		if !strings.HasPrefix(got, "OK|SIMULATED.") || seen[got] {
+			t.Errorf("%s: %.60s", what, got)
+		}
+		if second := again.polled(id); second != got {
+			t.Errorf("%s: polled twice: %.60s, was %.60s", what, second, got)
+		}
+		seen[got] = true
 	}
-	if got := again.polled(before); got != first {
-		t.Errorf("polled twice: %.60s, was %.60s", got, first)
+	within(t, 5*time.Second, "one request for each task", func() bool { return again.target("ts").Hits == 4 })
+	if s := again.target("ts"); s.Requests != 4 {
+		t.Errorf("%d requests of 4 tasks", s.Requests)
 	}
 	again.balance()
 }

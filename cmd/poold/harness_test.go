@@ -151,7 +151,7 @@ func ledger(t testing.TB, provider string) simulated.Ledger {
 }
 
 // crashAt is the environment that lets a poold kill itself at the n-th pass of a
-// point of internal/purchase.
+// point (internal/crash).
 func crashAt(point string, n int) string { return fmt.Sprintf("POOLD_TEST_CRASH=%s:%d", point, n) }
 
 // process is a running poold.

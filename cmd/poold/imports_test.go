@@ -15,6 +15,7 @@ import (
 // What it does not list, nobody may.
 var mayImport = map[string][]string{
 	"internal/captcha":               {},
+	"internal/crash":                 {},
 	"internal/targets":               {"internal/captcha"},
 	"internal/provider":              {"internal/captcha"},
 	"internal/provider/simulated":    {"internal/captcha", "internal/provider/wire"},
@@ -23,7 +24,7 @@ var mayImport = map[string][]string{
 	"internal/pool/pooltest":         {"internal/pool"},
 	"internal/pool/redistest":        {},
 	"internal/spool":                 {},
-	"internal/purchase":              {"internal/captcha", "internal/provider", "internal/pool", "internal/spool"},
+	"internal/purchase":              {"internal/captcha", "internal/crash", "internal/provider", "internal/pool", "internal/spool"},
 	"internal/ondemand":              {"internal/captcha", "internal/purchase", "internal/pool"},
 	"internal/ondemand/claimtest":    {"internal/captcha", "internal/pool"},
 	"internal/ondemand/pgclaims":     {"internal/captcha", "internal/pool", "internal/postgres"},
@@ -35,7 +36,7 @@ var mayImport = map[string][]string{
 	"internal/history/dynamotest":    {},
 	"internal/refill":                {"internal/captcha", "internal/targets", "internal/purchase", "internal/pool", "internal/refill/policy"},
 	"internal/refill/policy":         {"internal/captcha"},
-	"internal/compat":                {"internal/captcha", "internal/ondemand", "internal/pool", "internal/provider/wire"},
+	"internal/compat":                {"internal/captcha", "internal/crash", "internal/ondemand", "internal/pool", "internal/provider/wire"},
 	"internal/postgres":              {},
 	"internal/postgres/postgrestest": {},
 	"internal/status": {"internal/captcha", "internal/targets", "internal/provider", "internal/pool",

@@ -34,6 +34,11 @@
 //   - There are mostWaiting tasks at most that wait here; each is one goroutine, which ends
 //     with Run.
 //
+// # Points to crash at
+//
+// A test build can be made to kill itself (crash) when a task's token is taken and not yet
+// written down (taken), and when it is written down and nobody was told (noted).
+//
 // # What it does not do
 //
 // It knows no HTTP and no key, and does not decide who may have what: the terms of a take

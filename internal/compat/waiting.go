@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"poold/internal/crash"
 	"poold/internal/ondemand"
 	"poold/internal/pool"
 )
@@ -81,6 +82,7 @@ func (t *Tasks) begin(number string, task pool.Task, terms Terms, polled bool) (
 // wait takes for a task, and writes down how that ended.
 func (t *Tasks) wait(ctx context.Context, w *waiter, terms Terms) {
 	token, err := t.get(ctx, w, terms)
+	crash.At("taken")
 	t.mu.Lock()
 	heard := w.ears > 0
 	w.served = err == nil
@@ -101,6 +103,7 @@ func (t *Tasks) wait(ctx context.Context, w *waiter, terms Terms) {
 	if unnoted != nil { // the receipt of the take says the same to the next poll
 		t.log.Debug("the end of a client's task is not written down", "err", unnoted)
 	}
+	crash.At("noted")
 	t.mu.Lock()
 	delete(t.waiting, w.number)
 	t.mu.Unlock()

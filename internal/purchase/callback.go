@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"poold/internal/crash"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/spool"
@@ -90,9 +91,9 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 			l.Refused = fault.Class == provider.Parameters
 		}
 	}
-	crash("received")
+	crash.At("received")
 	outcome, err = cs.deliver(ctx, l, cs.arrivals.first(order, c.At))
-	crash("delivered")
+	crash.At("delivered")
 	if a := cs.accounts.named(c.Provider); a != nil {
 		cs.accounts.called(a, true)
 	}
@@ -106,7 +107,7 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 			"err", errors.Join(err, kept))
 		return CallbackRefused, ErrNotKept
 	}
-	crash("kept")
+	crash.At("kept")
 	cs.log.Debug("a callback was kept on disk", "provider", c.Provider, "order", order.Order, "task", l.Task, "err", err)
 	return CallbackKept, nil
 }

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"poold/internal/crash"
 	"poold/internal/pool"
 	"poold/internal/provider"
 )
@@ -37,7 +38,7 @@ func (ords *orders) collect(ctx context.Context, o *Order) (r Result) {
 		}
 	}
 	n := ords.await(ctx, o)
-	crash("polled")
+	crash.At("polled")
 	if outside := o.outside.Load(); n.news == stopped && outside != nil {
 		return *outside
 	}
@@ -58,7 +59,7 @@ func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	if r, marked := ords.mark(ctx, o); !marked {
 		return r, false
 	}
-	crash("marked")
+	crash.At("marked")
 	if err := ctx.Err(); err != nil {
 		// It was not submitted after all, and nobody but this replica knows.
 		return Result{Outcome: Interrupted, Err: ords.placer.rollbackTwice(ctx, o, err)}, false
@@ -66,7 +67,7 @@ func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	if err := ords.submit(ctx, o); err != nil {
 		return ords.conclude(ctx, o, pool.Submitting, unsold(err)), false
 	}
-	crash("submitted")
+	crash.At("submitted")
 	var mine bool
 	err := ords.retryUntilDeadline(ctx, o, "claiming a task", func(ctx context.Context) (err error) {
 		mine, err = ords.stock.Claim(ctx, o.provider, o.task, o.Ref, lifetime(o.account))
@@ -92,7 +93,7 @@ func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	case !stands:
 		return ords.forgotten(ctx, o), false
 	}
-	crash("stored")
+	crash.At("stored")
 	return Result{}, true
 }
 
@@ -183,7 +184,7 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 	})
 	if err == nil && how != pool.Stolen {
 		if how == pool.Ended && e.script == settle {
-			crash("settled")
+			crash.At("settled")
 		}
 		ords.giveBack(ctx, o, e)
 	}

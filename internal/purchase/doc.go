@@ -86,9 +86,8 @@
 //
 // # Points to crash at
 //
-// With the build tag crashpoints the process can be made to kill itself at a named
-// step (crash_on.go): placed, marked, submitted, stored, polled, settled of an
-// order; received, delivered, kept of a callback. Tests do so.
+// A test build can be made to kill itself (crash) at these: placed, marked, submitted,
+// stored, polled, settled of an order; received, delivered, kept of a callback.
 //
 // # What it does not do
 //

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"poold/internal/crash"
 	"poold/internal/pool"
 )
 
@@ -94,7 +95,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 		return nil, ErrDepth
 	}
 	o.placed = time.Now()
-	crash("placed")
+	crash.At("placed")
 	return o, nil
 }
 

@@ -40,7 +40,7 @@ const (
 var words = map[Cause]struct{ legacy, tasks, why string }{
 	Broken:        {"ERROR_INTERNAL_SERVER_ERROR", "ERROR_INTERNAL_SERVER_ERROR", "something went wrong inside poold; its log says more"},
 	WrongKey:      {wire.CodeUnknownKey, wire.CodeUnknownKey, "this is no key of the configuration file"},
-	OddKey:        {wire.CodeNoKey, wire.CodeUnknownKey, "a key has 32 characters"},
+	OddKey:        {wire.CodeNoKey, wire.CodeUnknownKey, "the call has no key; where the configuration file has none, any 32 characters serve"},
 	TooManyKeys:   {wire.CodeBanned, wire.CodeIPBlocked, "too many wrong keys came from this address; try again in a minute"},
 	NotEntitled:   {wire.CodeUnknownKey, wire.CodeUnknownKey, "this key lacks the scope token"},
 	TooFast:       {wire.CodeTurns, wire.CodeNoSlot, "this key's rate is used up"},

@@ -57,6 +57,11 @@ func notDone(what string) error {
 	return &fault{wire.CodeBadParams, what + " is not done here"}
 }
 
+// unreadable is the fault of a call that is not one of its protocol.
+func unreadable(bad string) error {
+	return &fault{bad, "the call is not well-formed, mixes the protocols, or gives a field twice"}
+}
+
 // said is what either protocol says for an error.
 type said struct{ legacy, tasks, why string }
 
@@ -83,7 +88,11 @@ func (p *compatible) read(r *http.Request, c *call) (wire.Request, error) {
 
 // authenticate finds out who asks, by the key that stands in the call. Where the file has
 // no keys the caller is on this machine, and any text serves that clients take for a key.
-func (p *compatible) authenticate(r *http.Request, c *call, key string) error {
+// bad is the code of a call that could not be read, whose key may be missing for that.
+func (p *compatible) authenticate(r *http.Request, c *call, key, bad string) error {
+	if key == "" && bad != "" {
+		return unreadable(bad)
+	}
 	if c.caller == nil {
 		owner := c.access.owner(key)
 		switch {
@@ -111,6 +120,8 @@ func (p *compatible) submit(r *http.Request, c *call, o wire.Order) (number stri
 	switch {
 	case p.stopping.Load():
 		return "", compat.Stopping
+	case o.Bad == wire.CodeNoMethod, o.Bad == wire.CodeNotSupported:
+		return "", compat.NotSupported
 	case o.Bad != "":
 		return "", &fault{o.Bad, "the parameters are missing, doubled or not well-formed"}
 	case o.Pingback != "":

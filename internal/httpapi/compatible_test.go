@@ -83,6 +83,7 @@ func TestLegacyClient(t *testing.T) {
 		"":                                              "ERROR_EMPTY_ACTION",
 		"&action=add_pingback&addr=x":                   "ERROR_BAD_PARAMETERS",
 		"&action=get&action=get&id=" + id:               "ERROR_BAD_PARAMETERS",
+		"&action=get&clientKey=k&taskId=1&id=" + id:     "ERROR_BAD_PARAMETERS",
 		"&action=getbalance":                            "20",
 		"&action=getbalance&json=1":                     `{"status":1,"request":"20"}`,
 		"&action=threadsinfo":                           `{"status":1,"threads":20,"working_threads":3,"free_threads":17}`,
@@ -98,6 +99,11 @@ func TestLegacyClient(t *testing.T) {
 	form := d.send(t, "POST", "/in.php", strings.NewReader(strings.TrimPrefix(in(keyAll, "checkout", "&json=1"), "/in.php?")), isForm)
 	if form.status != 200 || !strings.HasPrefix(form.body, `{"status":1,"request":"`) {
 		t.Errorf("a form: %d %s", form.status, form.body)
+	}
+	for kind, body := range map[string]string{isForm: "%", "Content-Type: application/json": "no object", "Content-Type: multipart/form-data": "x"} {
+		if a := d.send(t, "POST", "/in.php", strings.NewReader(body), kind); a.status != 200 || a.body != "ERROR_BAD_PARAMETERS" {
+			t.Errorf("%s: %d %s", kind, a.status, a.body)
+		}
 	}
 	if s := d.stock.look(t, d.target("checkout")); s.Figures.Requests != 1 || s.Figures.Accepted != 1 {
 		t.Errorf("%+v", s.Figures)
@@ -138,18 +144,21 @@ func TestTasksClient(t *testing.T) {
 		t.Errorf("a report: %v", got)
 	}
 	for path, body := range map[string]string{
-		"ERROR_DUPLICATE_REPORT 1":    `/reportCorrect {"clientKey":"KEY","taskId":ID}`,
-		"ERROR_NO_SUCH_CAPCHA_ID 16":  `/getTaskResult {"clientKey":"KEY","taskId":7}`,
-		"ERROR_NO_SUCH_CAPCHA_ID 16 ": `/getTaskResult {"clientKey":"KEY"}`,
-		"ERROR_BAD_PARAMETERS 110":    `/getTaskResult {"clientKey":"KEY","taskId":true}`,
-		"ERROR_BAD_PARAMETERS 110 ":   `/getBalance {"clientKey":"KEY","clientKey":"KEY"}`,
-		"ERROR_KEY_DOES_NOT_EXIST 1":  `/getBalance {"clientKey":"canary-key-wrong"}`,
-		"ERROR_KEY_DOES_NOT_EXIST 1 ": `/getBalance key=KEY&action=getbalance`,
-		"ERROR_TASK_ABSENT 22":        `/createTask {"clientKey":"KEY"}`,
-		"ERROR_TASK_NOT_SUPPORTED 23": `/createTask {"clientKey":"KEY","task":{"type":"FunCaptchaTask"}}`,
-		"ERROR_DOMAIN_NOT_ALLOWED 1":  `/createTask ` + create("KEY", "elsewhere", ""),
-		"ERROR_BAD_PARAMETERS 110  ":  `/createTask ` + create("KEY", "checkout", `,"cookies":"a=b"`),
-		"ERROR_BAD_PARAMETERS 110   ": `/createTask ` + strings.Replace(create("KEY", "checkout", ""), "{", `{"callbackUrl":"https://e.example/",`, 1),
+		"ERROR_DUPLICATE_REPORT 1":       `/reportCorrect {"clientKey":"KEY","taskId":ID}`,
+		"ERROR_NO_SUCH_CAPCHA_ID 16":     `/getTaskResult {"clientKey":"KEY","taskId":7}`,
+		"ERROR_NO_SUCH_CAPCHA_ID 16 ":    `/getTaskResult {"clientKey":"KEY"}`,
+		"ERROR_BAD_PARAMETERS 110":       `/getTaskResult {"clientKey":"KEY","taskId":true}`,
+		"ERROR_BAD_PARAMETERS 110 ":      `/getBalance {"clientKey":"KEY","clientKey":"KEY"}`,
+		"ERROR_KEY_DOES_NOT_EXIST 1":     `/getBalance {"clientKey":"canary-key-wrong"}`,
+		"ERROR_KEY_DOES_NOT_EXIST 1 ":    `/getBalance {}`,
+		"ERROR_BAD_PARAMETERS 110    ":   `/getBalance key=KEY&action=getbalance`,
+		"ERROR_BAD_PARAMETERS 110     ":  `/getTaskResult {"clientKey":"KEY","taskId":ID,"key":"KEY","action":"get"}`,
+		"ERROR_BAD_PARAMETERS 110      ": `/createTask ` + strings.Replace(create("KEY", "checkout", ""), "{", `{"method":"userrecaptcha",`, 1),
+		"ERROR_TASK_ABSENT 22":           `/createTask {"clientKey":"KEY"}`,
+		"ERROR_TASK_NOT_SUPPORTED 23":    `/createTask {"clientKey":"KEY","task":{"type":"FunCaptchaTask"}}`,
+		"ERROR_DOMAIN_NOT_ALLOWED 1":     `/createTask ` + create("KEY", "elsewhere", ""),
+		"ERROR_BAD_PARAMETERS 110  ":     `/createTask ` + create("KEY", "checkout", `,"cookies":"a=b"`),
+		"ERROR_BAD_PARAMETERS 110   ":    `/createTask ` + strings.Replace(create("KEY", "checkout", ""), "{", `{"callbackUrl":"https://e.example/",`, 1),
 	} {
 		route, text, _ := strings.Cut(strings.NewReplacer("KEY", keyAll, "ID", fmt.Sprint(int64(id))).Replace(body), " ")
 		got := d.task(t, route, text)
@@ -306,6 +315,9 @@ func TestNearMissesAndGuests(t *testing.T) {
 	d.solver.err = &ondemand.SolveError{Reason: "it failed"}
 	if got := guest(keyStaging, ""); got != "ERROR_DOMAIN_NOT_ALLOWED" {
 		t.Errorf("a key of some targets: %s", got)
+	}
+	if got := guest(keyStaging, "&proxy=h:1&proxytype=HTTP"); got != "ERROR_BAD_PARAMETERS" {
+		t.Errorf("a proxy for it: %s", got)
 	}
 	if got := guest(keyAll, "&invisible=1"); got != "ERROR_BAD_PARAMETERS" {
 		t.Errorf("a field of another type: %s", got)

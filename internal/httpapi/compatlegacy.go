@@ -25,11 +25,11 @@ func (p *compatible) legacy(w http.ResponseWriter, r *http.Request, c *call) err
 		// Any page may read it who sends a key: there are no credentials of a browser's own.
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 	}
-	if err := p.authenticate(r, c, asked.Key); err != nil {
+	if err := p.authenticate(r, c, asked.Key, asked.Bad); err != nil {
 		return p.legacyFail(w, r, c, asked.Form, err)
 	}
 	if asked.Bad != "" && asked.Action != wire.Submit {
-		return p.legacyFail(w, r, c, asked.Form, &fault{asked.Bad, "the call is not well-formed, or a field is given twice"})
+		return p.legacyFail(w, r, c, asked.Form, unreadable(asked.Bad))
 	}
 	reply, err := p.legacyDo(w, r, c, &asked)
 	switch {

@@ -16,9 +16,9 @@ func (p *compatible) taskRoute(w http.ResponseWriter, r *http.Request, c *call) 
 		return err
 	}
 	asked := wire.ReadTasks(sent, wire.AnyClient)
-	err = p.authenticate(r, c, asked.Key)
+	err = p.authenticate(r, c, asked.Key, asked.Bad)
 	if err == nil && asked.Bad != "" && asked.Action != wire.Submit {
-		err = &fault{asked.Bad, "the body is no JSON object of this protocol, or a field is given twice"}
+		err = unreadable(asked.Bad)
 	}
 	if err == nil {
 		err = p.taskDo(w, r, c, &asked)

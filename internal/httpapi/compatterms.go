@@ -25,7 +25,10 @@ func (p *compatible) submitTerms(c *call, o wire.Order) (compat.Terms, error) {
 		return p.targetTerms(c, t), nil
 	}
 	p.noteNearMiss(c, o.Identity)
-	if c.caller.globs != nil || !c.caller.may(targets.ScopeSolve) {
+	switch buys := c.caller.globs == nil && c.caller.may(targets.ScopeSolve); {
+	case !buys && o.Identity.Proxy != "":
+		return compat.Terms{}, notDone("a proxy that no target has, for a key that may not have what no target has,")
+	case !buys:
 		return compat.Terms{}, compat.NotAllowed
 	}
 	body, err := solveBody(o)

@@ -49,7 +49,7 @@ func ReadLegacy(r Request, flavour Flavour) LegacyCall {
 	f, err := legacyFields(r, flavour)
 	v := f.values
 	c := LegacyCall{Form: Form{JSON: v.Get("json") == "1", CORS: v.Get("header_acao") == "1"}, Key: v.Get("key")}
-	if err != nil {
+	if err != nil || v.Has("clientKey") { // which is the other protocol's
 		c.Bad = CodeBadParams
 	}
 	if r.Path == "/in.php" {

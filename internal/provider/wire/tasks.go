@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net"
 	"slices"
 	"strings"
@@ -84,6 +85,9 @@ var knownTask = strings.Fields(`type websiteurl websitekey isinvisible isenterpr
 	body numeric case minlength maxlength phrase math comment useragent proxytype proxyaddress proxyport proxylogin proxypassword
 	nocache recognizingthreshold`)
 
+// knownCall are the fields of a call, of which softId and appId name who wrote the client.
+var knownCall = strings.Fields("clientkey callbackurl languagepool taskid task softid appid")
+
 // tasksPaths are the paths of the protocol, with what they are for.
 var tasksPaths = map[string]struct {
 	action  Action
@@ -108,16 +112,18 @@ func ReadTasks(r Request, flavour Flavour) TasksCall {
 	path := tasksPaths[r.Path]
 	c := TasksCall{Action: path.action, Verdict: path.verdict}
 	var body tasksRequest
+	var members map[string]json.RawMessage
 	err := json.NewDecoder(bytes.NewReader(r.Body)).Decode(&body)
 	if err == nil {
-		err = repeated(r.Body)
+		err = errors.Join(json.Unmarshal(r.Body, &members), repeated(r.Body))
 	}
-	if err != nil {
+	if _, mixed := members["key"]; mixed || err != nil {
 		c.Bad = CodeBadParams
 	}
 	c.Key, c.ID = body.ClientKey, body.TaskID.String()
 	if c.Action == Submit {
 		c.Order = body.order(flavour)
+		c.Order.Undone = append(c.Order.Undone, unknown(members, knownCall)...)
 		if c.Bad != "" {
 			c.Order.Bad = c.Bad
 		}
@@ -138,17 +144,22 @@ func (b *tasksRequest) order(flavour Flavour) Order {
 		o.Bad = CodeBadParams
 		return o
 	}
-	for name, value := range members {
-		if !isNothing(name, value) && !slices.Contains(knownTask, strings.ToLower(name)) {
-			o.Undone = append(o.Undone, name)
-		}
-	}
-	sorted(o.Undone)
+	o.Undone = unknown(members, knownTask)
 	f.read(&o, b.LanguagePool, flavour)
 	if o.Pingback != "" && !isWebURL(o.Pingback) {
 		o.Bad = CodeBadParams
 	}
 	return o
+}
+
+// unknown are the members that say something and are not known, sorted.
+func unknown(members map[string]json.RawMessage, known []string) (names []string) {
+	for name, value := range members {
+		if !isNothing(name, value) && !slices.Contains(known, strings.ToLower(name)) {
+			names = append(names, name)
+		}
+	}
+	return sorted(names)
 }
 
 // isNothing reports whether a field that is not known asks for nothing.

@@ -53,9 +53,9 @@ func TestUndone(t *testing.T) {
 	if want := []string{"cookies", "pagedata"}; !reflect.DeepEqual(c.Order.Undone, want) || c.Order.Pingback == "" || c.Order.Bad != "" {
 		t.Errorf("%+v", c.Order)
 	}
-	task := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(`{"callbackUrl":"https://h.example/","task":{"type":"TurnstileTask",
+	task := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(`{"callbackUrl":"https://h.example/","softId":4,"priority":1,"task":{"type":"TurnstileTask",
 		"websiteURL":"https://e.example/","websiteKey":"s","cloudflareTaskType":"cf_clearance","cookies":"c","fallback":false}}`)}, AnyClient).Order
-	if want := []string{"cloudflareTaskType", "cookies"}; !reflect.DeepEqual(task.Undone, want) || task.Pingback == "" || task.Bad != "" || task.Identity.Proxy != "" {
+	if want := []string{"cloudflareTaskType", "cookies", "priority"}; !reflect.DeepEqual(task.Undone, want) || task.Pingback == "" || task.Bad != "" || task.Identity.Proxy != "" {
 		t.Errorf("%+v", task)
 	}
 }
@@ -94,7 +94,7 @@ func TestBadCalls(t *testing.T) {
 	}
 	for _, body := range []string{
 		`{"clientKey":"k","clientKey":"k","task":` + task + "}}", `{"clientKey":"k","task":` + task + `,"Type":"TurnstileTask"}}`,
-		`{"clientKey":"k","task":` + task + "}} x",
+		`{"clientKey":"k","task":` + task + "}} x", `{"clientKey":"k","key":"k","task":` + task + "}}",
 		`{"clientKey":"k","taskId":true}`, `{"clientKey":"k","task":7}`, `{"clientKey":"k"}`,
 		`{"clientKey":"k","task":{"type":"TurnstileTask","websiteURL":"https://e.example/","websiteKey":"s","action":"a","pageAction":"b"}}`,
 		`{"clientKey":"k","task":{"type":"FunCaptchaTask"}}`,

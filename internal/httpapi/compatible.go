@@ -180,17 +180,20 @@ func (p *compatible) report(r *http.Request, c *call, id string, verdict wire.Ve
 
 // balance is what is left of the overall budget, in solves; where there is none, what the
 // first service says that tells its balance; else how many tasks may be under way at once.
-func (p *compatible) balance(ctx context.Context) float64 {
+func (p *compatible) balance(ctx context.Context, c *call) (float64, error) {
 	now := p.status.Snapshot(ctx).Document
-	if now.Budget != nil {
-		return float64(max(0, now.Budget.Limit-now.Budget.Used))
+	switch budget := now.Budget; {
+	case budget != nil:
+		return float64(max(0, budget.Limit-budget.Used)), nil
+	case c.access.set.Budget.PerDay > 0: // it was not read yet
+		return 0, compat.StoreDown
 	}
 	for _, provider := range now.Providers {
 		if provider.Balance != nil {
-			return *provider.Balance
+			return *provider.Balance, nil
 		}
 	}
-	return float64(threads(now).Threads)
+	return float64(threads(now).Threads), nil
 }
 
 // threads sums the providers up.

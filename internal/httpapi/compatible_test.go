@@ -15,6 +15,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/refill"
+	"poold/internal/targets"
 )
 
 const isForm = "Content-Type: application/x-www-form-urlencoded"
@@ -215,6 +216,32 @@ func TestClientKeys(t *testing.T) {
 	}
 	if a := d.ask(t, "GET", "/res.php?action=getbalance&key="+keyAll); a.header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("unasked: %v", a.header)
+	}
+}
+
+// The balance is what is left of the budget, else what a service says, else the threads. A
+// budget that cannot be read is none of these.
+func TestClientsBalance(t *testing.T) {
+	balance, capped := 12.5, *sampleSet(allKeys()...)
+	capped.Budget.PerDay = 20000
+	for want, row := range map[string]struct {
+		set    *targets.Set
+		booked func() (int, int, error)
+		says   *float64
+	}{
+		"20":                      {set: sampleSet(allKeys()...)},
+		"12.5":                    {set: sampleSet(allKeys()...), says: &balance},
+		"18766":                   {set: &capped, says: &balance, booked: func() (int, int, error) { return 1234, 20000, nil }},
+		"ERROR_NO_SLOT_AVAILABLE": {set: &capped, says: &balance, booked: func() (int, int, error) { return 0, 0, pool.ErrDown }},
+	} {
+		d := start(t, row.set, nil, nil)
+		d.provider.State.Balance = row.says
+		if row.booked != nil {
+			d.buyer.booked = row.booked
+		}
+		if got := d.get(t, "/res.php?action=getbalance&key="+keyAll); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }
 

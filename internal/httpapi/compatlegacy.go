@@ -75,7 +75,8 @@ func (p *compatible) legacyDo(w http.ResponseWriter, r *http.Request, c *call, a
 	case wire.Report:
 		return form.Bare("OK_REPORT_RECORDED"), p.report(r, c, asked.IDs[0], asked.Verdict)
 	case wire.Balance:
-		return form.Bare(strconv.FormatFloat(p.balance(r.Context()), 'f', -1, 64)), nil
+		left, err := p.balance(r.Context(), c)
+		return form.Bare(strconv.FormatFloat(left, 'f', -1, 64)), err
 	case wire.Threads:
 		return wire.JSON(threads(p.status.Snapshot(r.Context()).Document)), nil
 	case wire.Other:

@@ -59,7 +59,10 @@ func (p *compatible) taskDo(w http.ResponseWriter, r *http.Request, c *call, ask
 		}
 		writeReply(w, wire.JSON(wire.TasksAnswer{Status: "success"}))
 	case wire.Balance:
-		left := p.balance(r.Context())
+		left, err := p.balance(r.Context(), c)
+		if err != nil {
+			return err
+		}
 		writeReply(w, wire.JSON(wire.TasksAnswer{Balance: &left}))
 	case wire.Threads, wire.Other: // the protocol has neither
 	}

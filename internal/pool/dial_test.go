@@ -1,11 +1,11 @@
 package pool
 
 import (
-	"context"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"poold/internal/pool/redistest"
 )
@@ -14,40 +14,35 @@ import (
 // by TLS. No call fails because of it, however many there were.
 func TestManyConnectionsBreakAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		redis := redistest.InBubble(t)
-		s, id := open(t, Options{Addresses: "redis://bubble", Dial: redis.Dial, Probe: time.Hour}), identity("broken")
-		calls := map[string]func(context.Context) error{
-			"a question for a task": func(ctx context.Context) error {
-				_, _, err := s.Tasks.Visit(ctx, "12345678901", "caller")
-				return err
-			},
-			"a repeat": func(ctx context.Context) error {
-				_, _, err := s.Repeat(ctx, id, "key", "caller")
-				return err
-			},
-		}
+		bubble := redistest.InBubble(t)
+		s, id := open(t, Options{Addresses: "redis://bubble", Dial: bubble.Dial, Probe: time.Hour}), identity("broken")
 		synctest.Wait()
 		const most = 9
-		var busy sync.WaitGroup
-		for _, call := range calls {
+		for _, client := range []redis.UniversalClient{s.slow, s.hot} {
+			var taken []*redis.Conn
 			for range most {
-				busy.Go(func() {
-					if err := call(t.Context()); err != nil {
-						t.Error(err)
-					}
-				})
+				conn := client.(*redis.Client).Conn()
+				if err := conn.Ping(t.Context()).Err(); err != nil {
+					t.Fatal(err)
+				}
+				taken = append(taken, conn)
+			}
+			for _, conn := range taken {
+				if err := conn.Close(); err != nil { // it is idle from here on
+					t.Fatal(err)
+				}
+			}
+			if idle := client.PoolStats().IdleConns; idle < most {
+				t.Fatalf("%d connections are idle: too few to prove something", idle)
 			}
 		}
-		busy.Wait()
-		if slow, hot := s.slow.PoolStats().IdleConns, s.hot.PoolStats().IdleConns; slow < most || hot < most {
-			t.Fatalf("%d and %d connections are idle: too few to prove something", slow, hot)
+		bubble.SetDown(true)
+		bubble.SetDown(false)
+		if _, _, err := s.Tasks.Visit(t.Context(), "12345678901", "caller"); err != nil {
+			t.Errorf("a question for a task: %v", err)
 		}
-		redis.SetDown(true)
-		redis.SetDown(false)
-		for what, call := range calls {
-			if err := call(t.Context()); err != nil {
-				t.Errorf("%s: %v", what, err)
-			}
+		if _, _, err := s.Repeat(t.Context(), id, "key", "caller"); err != nil {
+			t.Errorf("a repeat: %v", err)
 		}
 	})
 }

@@ -70,6 +70,7 @@ func (c *clients) poll(number string) string {
 // However a client asks, it is one request and one order at most, and a token in vain at
 // most: beside a worker that buys for whoever waits.
 func TestWhatOneClientCosts(t *testing.T) {
+	long(t)
 	const lead = 65 * time.Second
 	minute := func(w *scenario, c *clients, number string) {
 		for range 60 {

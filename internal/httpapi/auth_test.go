@@ -205,7 +205,7 @@ func TestOneScopeAlone(t *testing.T) {
 			if isClients := rt.scope == "" && rt.body && !rt.probe; isClients {
 				// The key belongs into the call; one elsewhere opens nothing.
 				before := d.stock.count()
-				a := d.ask(t, method, rt.path, bearer("canary-key-"+string(targets.ScopeToken)))
+				a := d.send(t, method, rt.path, strings.NewReader("{}"), bearer("canary-key-"+string(targets.ScopeToken)))
 				if a.status != 200 || !strings.Contains(a.body, "ERROR_WRONG_USER_KEY") && !strings.Contains(a.body, "ERROR_KEY_DOES_NOT_EXIST") || d.stock.count() != before {
 					t.Errorf("%s %s with a key in a header: %d %s", method, rt.path, a.status, a.body)
 				}

@@ -162,6 +162,7 @@ type Stock struct {
 	Leads     []time.Duration // the last 48 lead times, newest first
 	Verdicts  []bool          // the last 20 reports, newest first; true = accepted
 	Pause     Pause           // where Paused
+	Resumes   time.Duration   // until that ends by itself; 0 = it does not
 	Windows   []Window        // running and to come, the one that ends first in front
 	Figures   Figures
 	Err       error // of Survey: why nothing of this is known

@@ -110,7 +110,7 @@ func (s *Tokens) lookKeys(id captcha.ID) []string {
 
 // detailedStock reads the answer of look.lua.
 func detailedStock(reply any) (Stock, error) {
-	const numbers, all = 12, 19
+	const numbers, all = 12, 20
 	n, err := integers(reply, numbers)
 	if err != nil {
 		return Stock{}, err
@@ -143,6 +143,8 @@ func detailedStock(reply any) (Stock, error) {
 	stock.hour, _ = list[17].(string)
 	pause, _ := list[18].(string)
 	stock.Pause = readPause(pause)
+	resumes, _ := list[19].(int64)
+	stock.Resumes = time.Duration(resumes) * time.Millisecond
 	stock.Windows, err = windows(list[16])
 	return stock, err
 }

@@ -34,8 +34,12 @@ func TestAPause(t *testing.T) {
 		}
 		for range 5 {
 			time.Sleep(11 * time.Minute)
-			if got := look(t, s, id); !got.Paused {
+			got := look(t, s, id)
+			if !got.Paused {
 				t.Fatal("it is over too early")
+			}
+			if left := time.Until(got.Pause.Until); (got.Resumes - left).Abs() > time.Second {
+				t.Errorf("it ends in %v, want %v", got.Resumes, left)
 			}
 		}
 		time.Sleep(6 * time.Minute)

@@ -236,6 +236,15 @@ func TestKicksWakeWorkers(t *testing.T) {
 			{"a pause elsewhere", func() error { return w.elsewhere.Pause(t.Context(), login.ID, pool.Pause{}) }, 0},
 			{"a take while paused", func() error { w.take(login); return nil }, 0},
 			{"its end elsewhere", func() error { return w.elsewhere.Resume(t.Context(), login.ID) }, 1},
+			{"a pause that ends by itself", func() error {
+				if err := w.elsewhere.Pause(t.Context(), login.ID, pool.Pause{Until: time.Now().Add(40 * time.Second)}); err != nil {
+					return err
+				}
+				w.after(20 * time.Second)
+				w.take(login)
+				w.after(20*time.Second + gather/20)
+				return nil
+			}, 1},
 			{"a flush elsewhere", func() error { _, err := w.elsewhere.Flush(t.Context(), login.ID, login.Margin); return err }, 2},
 			{"a window elsewhere", func() error { return w.elsewhere.Warm(t.Context(), login.ID, window(5, time.Hour), pool.WindowLimit{}) }, 3},
 		}

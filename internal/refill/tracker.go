@@ -38,7 +38,7 @@ func Windows(t targets.Target) []policy.Warm {
 func seen(s *pool.Stock) *policy.Stock {
 	f := s.Figures
 	seen := &policy.Stock{
-		Fresh: s.Fresh, Outliving: s.Outliving, Orders: s.Orders, Waiting: s.Waiting, Paused: s.Paused,
+		Fresh: s.Fresh, Outliving: s.Outliving, Orders: s.Orders, Waiting: s.Waiting, Paused: s.Paused, Resumes: s.Resumes,
 		NextExpiry: s.NextExpiry, NextLook: s.NextLook, NextEnd: s.NextEnd, Leads: s.Leads,
 		Figures: policy.Figures{
 			Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses,

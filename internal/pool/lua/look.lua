@@ -10,7 +10,7 @@
 --       bought, solves of the budget's last hour and day, then five lists: ages
 --       of the orders in ms, leads in ms, verdicts, figures as name, value, …,
 --       windows as tokens, ms until it begins, ms until it ends, …, the text of
---       the last hour, and that of the pause.
+--       the last hour, that of the pause, and ms until that ends (0 = nobody knows).
 
 local function numbers(text)
   local list = {}
@@ -95,12 +95,13 @@ local next_order = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
 local ends = next_order[2] and math.max(1, tonumber(next_order[2]) - now) or 0
 local pause = redis.pcall('GET', KEYS[7])
 pause = type(pause) == 'string' and pause or ''
+-- A pause that has an end keeps it.
+local resumes = string.find(pause, '^[1-9]%d*|') and math.max(1, redis.call('PTTL', KEYS[7])) or 0
 -- What was learned and counted of an identity in use must not run out, and of one that
 -- nobody wants any more it must.
 if ARGV[3] ~= '0' then
   for _, i in ipairs({1, 2, 3, 6, 7, 8, 9, 11, 14, 16}) do
-    -- A pause that has an end keeps it.
-    if i ~= 7 or not string.find(pause, '^[1-9]%d*|') then
+    if i ~= 7 or resumes == 0 then
       redis.call('PEXPIRE', KEYS[i], ARGV[3])
     end
   end
@@ -110,4 +111,4 @@ return {redis.call('EXISTS', KEYS[7]), have[1], have[2], have[3], have[4], have[
   redis.call('ZCOUNT', KEYS[10], '(' .. ms(now - hour), '+inf'),
   redis.call('ZCOUNT', KEYS[10], '(' .. ms(now - day), '+inf'),
   ages, redis.call('LRANGE', KEYS[8], 0, -1), redis.call('LRANGE', KEYS[11], 0, -1),
-  figures, warm, ARGV[4] == '1' and hour_text or '', pause}
+  figures, warm, ARGV[4] == '1' and hour_text or '', pause, resumes}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -40,7 +41,7 @@ func (s *State) Decide(at time.Time, p Plan, stock *Stock) Decision {
 	s.advance(at)
 	d := Decision{Plan: p, Credit: s.Credit(), Failing: s.learned.solves.streak >= FailuresInARow}
 	if stock.Paused {
-		d.Want, d.Limit, d.Look = 0, LimitPaused, Never
+		d.Want, d.Limit, d.Look = 0, LimitPaused, cmp.Or(stock.Resumes, Never)
 		return d
 	}
 	if s.params.Adaptive {

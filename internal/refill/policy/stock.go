@@ -9,6 +9,7 @@ type Stock struct {
 	Orders     int             // under way
 	Waiting    int             // callers that wait
 	Paused     bool            // by an operator
+	Resumes    time.Duration   // until that ends by itself; 0 = it does not
 	NextExpiry time.Duration   // until the first fresh one meets its margin; <0 = none is fresh
 	NextLook   time.Duration   // until the first of the outliving stops outliving; <0 = there is none
 	NextEnd    time.Duration   // until the first order is forgotten; 0 = there is none

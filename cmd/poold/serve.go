@@ -165,7 +165,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	auditor, audit, auditHealth := d.history.audit()
 	d.status = status.NewCollector(status.Sources{
 		File: d.file, Stock: stock, Refill: d.manager, Purchases: d.buyer, DeadLetters: d.buyer,
-		Guests: d.store.Guests, Savings: d.claims, History: d.history.health(), Audit: auditHealth, NearMisses: near, Log: d.log,
+		Guests: d.store.Guests, Savings: d.claims, History: d.history.health(), Audit: auditHealth, NearMisses: near, CallsPerToken: metrics.CallsPerToken, Log: d.log,
 		RedisMode: d.mode, Version: version, StartedAt: time.Now(),
 	})
 	d.feed = status.NewFeed(d.status)

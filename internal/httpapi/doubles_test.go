@@ -526,14 +526,15 @@ func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener,
 			t.Error(err)
 		}
 	})
+	metrics := NewMetrics("1.2.3", "abcdef0")
 	collector := status.NewCollector(status.Sources{
 		File: d.config, Stock: d.stock, Refill: d.refill, Purchases: d.buyer, DeadLetters: d.buyer,
-		Guests: d.guests, Savings: d.savings, NearMisses: near, Log: log,
+		Guests: d.guests, Savings: d.savings, NearMisses: near, CallsPerToken: metrics.CallsPerToken, Log: log,
 		RedisMode: "single", Version: "1.2.3", StartedAt: day,
 	})
 	feed := status.NewFeed(collector)
 	d.Server = New(Deps{
-		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: NewMetrics("1.2.3", "abcdef0"), Buyer: d.buyer, Log: log,
+		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: metrics, Buyer: d.buyer, Log: log,
 		Solver: d.solver, Guests: d.list, Tasks: tasks, Near: near, History: d.history, Audit: d.audit, Auditor: d.audit, Arrivals: d.arrivals,
 		Status: collector, Feed: feed,
 	})

@@ -15,6 +15,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/refill"
+	"poold/internal/status"
 	"poold/internal/targets"
 )
 
@@ -124,39 +125,40 @@ func (x *explainer) explainEmpty(ctx context.Context, c *call, e *pool.EmptyErro
 	if c.target == nil { // of /solve, where an empty stock is no reason
 		return problem(codePoolEmpty, "too many callers are waiting already").after(jitter(unknownLead))
 	}
-	note, _ := x.refill.Status(c.target.Name)
+	note, known := x.refill.Status(c.target.Name)
+	if !known {
+		note = status.Starting
+	}
 	retry := e.RetryAfter
 	if retry <= 0 {
 		retry = jitter(cmp.Or(note.Lead, unknownLead))
 	}
-	switch {
-	case e.Full:
+	if e.Full {
 		return problem(codePoolEmpty, "too many callers are waiting for this target already").after(retry)
-	case e.Paused || c.target.Paused:
-		return problem(codePaused, "buying is paused for this target").after(retry)
-	case note.State == refill.Refused:
+	}
+	out, until, _ := x.outages.Outage(ctx)
+	cause := status.CauseOf(c.target.Target, note, &pool.Stock{Paused: e.Paused, Pause: e.Pause, Orders: e.Orders, Waiting: e.Waiting}, out)
+	switch {
+	case cause.State == refill.Paused:
+		return problem(codePaused, cause.Reason).after(retry)
+	case cause.State == refill.Refused:
 		// Asking again soon is pointless, but only a person can tell when not.
-		return problem(codePoolEmpty, "the provider refuses this target: "+note.Reason).after(retry)
-	case note.State == refill.Budget:
-		return explainBudget(note, retry)
-	}
-	if reason, until, is := x.outages.Outage(ctx); is {
-		if wait := time.Until(until); wait > retry {
-			retry = wait
+		return problem(codePoolEmpty, cause.Reason).after(retry)
+	case cause.State == refill.Budget:
+		// Only an order that is still under way can bring a token before there is room.
+		if left := time.Until(note.Until); left > 0 {
+			retry = left // to the second: nothing is gained by coming before
 		}
-		return problem(codeProviderDown, reason).after(retry)
+		return problem(codeBudget, cause.Reason).after(retry)
+	case cause.Outage:
+		return problem(codeProviderDown, cause.Reason).after(max(retry, time.Until(until)))
 	}
-	return problem(codePoolEmpty, fmt.Sprintf("no token is ready (orders under way: %d, callers waiting: %d); ?wait=%.0fs waits for one, %.0fs at most",
-		e.Orders, e.Waiting, defaultWait.Seconds(), maxWait.Seconds())).after(retry)
-}
-
-// explainBudget sends the caller away until something is bought again. Only an order that
-// is still under way can bring a token before.
-func explainBudget(note refill.Status, retry time.Duration) *Problem {
-	if left := time.Until(note.Until); left > 0 {
-		retry = left // to the second: nothing is gained by coming before
+	detail := fmt.Sprintf("no token is ready (orders under way: %d, callers waiting: %d); ?wait=%.0fs waits for one, %.0fs at most",
+		e.Orders, e.Waiting, defaultWait.Seconds(), maxWait.Seconds())
+	if cause.Reason != "" {
+		detail = cause.Reason + "; " + detail
 	}
-	return problem(codeBudget, cmp.Or(note.Reason, "the budget is used up")).after(retry)
+	return problem(codePoolEmpty, detail).after(retry)
 }
 
 // jitter spreads d over 75 % to 125 % of it, so that callers turned away at

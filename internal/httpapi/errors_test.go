@@ -17,6 +17,7 @@ import (
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/refill"
+	"poold/internal/status"
 	"poold/internal/targets"
 )
 
@@ -91,7 +92,7 @@ func checkProblem(t *testing.T, name string, a answer, status int, want code, ta
 	}
 }
 
-// TestWhyEmpty: the same empty pool has different reasons.
+// TestWhyEmpty: the same empty pool has different reasons, and the status gives the same.
 func TestWhyEmpty(t *testing.T) {
 	paused := func(reason string, until time.Duration) purchase.Status {
 		return purchase.Status{Name: "solver", State: provider.State{Kind: provider.StatePaused, Reason: reason, Until: time.Now().Add(until)}}
@@ -101,6 +102,7 @@ func TestWhyEmpty(t *testing.T) {
 		name      string
 		refilling refill.Status
 		inFile    bool
+		paused    *pool.Pause
 		providers []purchase.Status
 		code      code
 		detail    string
@@ -115,12 +117,20 @@ func TestWhyEmpty(t *testing.T) {
 		{name: "budget, but paused too", inFile: true, refilling: refill.Status{State: refill.Budget}, providers: []purchase.Status{busy}, code: codePaused, retry: 1},
 		{name: "one of two down", providers: []purchase.Status{paused("no money", time.Minute), busy}, code: codePoolEmpty, retry: 1},
 		{name: "no provider at all", code: codeProviderDown, retry: 1},
+		{name: "paused by somebody", paused: &pool.Pause{By: "nightly", Reason: "the page changes", Until: time.Now().Add(time.Hour)}, code: codePaused, detail: "paused by nightly until 20", retry: 1},
+		{name: "starved", refilling: refill.Status{State: refill.Starved, Reason: "provider other is busy"}, providers: []purchase.Status{busy}, code: codePoolEmpty, detail: "provider other is busy; no token", retry: 1},
+		{name: "nobody asks", refilling: refill.Status{State: refill.OK}, providers: []purchase.Status{busy}, code: codePoolEmpty, detail: "nobody asks", retry: 1},
 	} {
 		set := sampleSet()
 		set.Targets[1].Paused = c.inFile
 		d := start(t, set, nil, nil)
 		d.refill.statuses["staging-login"] = c.refilling
 		d.buyer.providers = func(context.Context, time.Time) []purchase.Status { return c.providers }
+		if c.paused != nil {
+			if err := d.stock.Store.Pause(t.Context(), set.Targets[1].ID, *c.paused); err != nil {
+				t.Fatal(err)
+			}
+		}
 		a := d.ask(t, "GET", "/pool/staging-login/token")
 		checkProblem(t, c.name, a, 503, c.code, "staging-login")
 		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < c.retry {
@@ -131,6 +141,14 @@ func TestWhyEmpty(t *testing.T) {
 		}
 		if d.stock.count("survey") != 0 {
 			t.Errorf("%s: a miss surveyed all targets", c.name)
+		}
+		var heard struct{ Detail string }
+		var shown status.Target
+		if err := errors.Join(json.Unmarshal([]byte(a.body), &heard), json.Unmarshal([]byte(d.ask(t, "GET", "/pool/staging-login").body), &shown)); err != nil {
+			t.Fatal(err)
+		}
+		if rest, same := strings.CutPrefix(heard.Detail, shown.Reason); !same || rest != "" && c.code != codePoolEmpty {
+			t.Errorf("%s: a caller hears %q, and the status shows %q", c.name, heard.Detail, shown.Reason)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func TestTheCauseStandsFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows = show()
-	for i, want := range []string{"refused ERROR_GOOGLEKEY", "budget the hour is full", "paused paused by POST /pool/staging-signup/pause"} {
+	for i, want := range []string{"refused the provider refuses this target: ERROR_GOOGLEKEY", "budget the hour is full", "paused paused by POST /pool/staging-signup/pause"} {
 		if got := rows[i].State + " " + rows[i].Reason; got != want {
 			t.Errorf("%s: %q, want %q", rows[i].Name, got, want)
 		}

@@ -37,12 +37,15 @@ type Metrics struct {
 
 	mu        sync.Mutex
 	targets   map[string]*handouts // those with series
-	providers map[string]bool      // those with series
+	providers map[string]*traffic  // those with series
 	keys      map[string]bool      // those with series
 }
 
 // handouts are the histograms of one target, looked up once.
 type handouts struct{ age, wait prometheus.Observer }
+
+// traffic is what passed between this replica and a provider.
+type traffic struct{ calls, tokens int }
 
 // NewMetrics makes the metrics with a registry of their own; version and
 // commit become labels of poold_build_info.
@@ -66,7 +69,7 @@ func NewMetrics(version, commit string) *Metrics {
 		keyRequests: counter("key_requests_total",
 			"Requests for a token, for a solve or to report, that this replica answered, by key (- without one): ok, hung_up, or the code of the problem.", "key", "outcome"),
 		targets:   make(map[string]*handouts),
-		providers: make(map[string]bool),
+		providers: make(map[string]*traffic),
 		keys:      make(map[string]bool),
 	}
 	m.ok = m.requests.WithLabelValues("200")
@@ -103,9 +106,30 @@ func (m *Metrics) Provider(name string) func(action, outcome string) {
 	return func(action, outcome string) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.providers[name] = true
+		m.providerLocked(name).calls++
 		m.providerCalls.WithLabelValues(name, action, outcome).Inc()
 	}
+}
+
+// CallsPerToken is how many calls a provider took for each token that it brought to this
+// replica; 0 where it brought none.
+func (m *Metrics) CallsPerToken(provider string) float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t := m.providers[provider]; t != nil && t.tokens > 0 {
+		return float64(t.calls) / float64(t.tokens)
+	}
+	return 0
+}
+
+// providerLocked returns the traffic of a provider and remembers that it has series.
+func (m *Metrics) providerLocked(name string) *traffic {
+	t := m.providers[name]
+	if t == nil {
+		t = &traffic{}
+		m.providers[name] = t
+	}
+	return t
 }
 
 // handedOut counts a token that reached its caller. A replay is the same

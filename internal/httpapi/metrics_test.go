@@ -32,7 +32,15 @@ func work(t *testing.T, d *daemon) {
 		}
 	}
 	busyDay(t, d)
-	d.metrics.Provider("solver")("submit", "ok")
+	if n := d.metrics.CallsPerToken("solver"); n != 0 {
+		t.Errorf("%v calls for a token, of none", n)
+	}
+	for range 3 {
+		d.metrics.Provider("solver")("submit", "ok")
+	}
+	if n := d.metrics.CallsPerToken("solver"); n != 1.5 {
+		t.Errorf("%v calls for a token, of 3 for 2", n)
+	}
 	d.metrics.Callback(purchase.CallbackSettled)
 	d.metrics.DeadLetter(purchase.DeadLetterDropped)
 	d.metrics.Report("solver", purchase.ReportLate)
@@ -94,7 +102,7 @@ func TestMetrics(t *testing.T) {
 		`poold_solves_total{outcome="failed",provider="solver",target="checkout"} 1`,
 		`poold_solve_duration_seconds_count{provider="solver",target="checkout"} 1`,
 		`poold_solve_duration_seconds_sum{provider="solver",target="checkout"} 18`,
-		`poold_provider_requests_total{action="submit",outcome="ok",provider="solver"} 1`,
+		`poold_provider_requests_total{action="submit",outcome="ok",provider="solver"} 3`,
 		`poold_provider_up{provider="solver"} 1`, // busy is up
 		`poold_provider_balance{provider="solver"} 12.5`,
 		`poold_target_info{owner="qa@example.com",target="staging-login",type="recaptcha_v2"} 1`,

@@ -9,9 +9,10 @@ func (m *Metrics) Ended(e purchase.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.targetLocked(e.Target)
-	m.providers[e.Provider] = true
+	t := m.providerLocked(e.Provider)
 	m.solves.WithLabelValues(e.Target, e.Provider, string(e.Outcome)).Inc()
 	if e.Outcome == purchase.Solved {
+		t.tokens++
 		m.solveDuration.WithLabelValues(e.Target, e.Provider).Observe(e.Solved.Sub(e.Submitted).Seconds())
 	}
 }
@@ -26,6 +27,6 @@ func (m *Metrics) DeadLetter(outcome string) { m.letters.WithLabelValues(outcome
 func (m *Metrics) Report(provider, outcome string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.providers[provider] = true
+	m.providerLocked(provider)
 	m.passedOn.WithLabelValues(provider, outcome).Inc()
 }

@@ -44,7 +44,7 @@ func TestPage(t *testing.T) {
 		"99 % needs max_waste of about 12 here (now 3): 97.0 %",
 		"adaptive would have bought 30 % fewer at 95.0 % hits (in truth 100 at 100.0 %, in 90 min), since 2026-01-02 04:04:05 UTC", "18.0 s / 26.0 s", "97.0 %",
 		"8 of 10 an hour, 77 of 500 a day", "Over all targets 1234 of 20000 solves", "Dead letters: 2.", "0.105123", "1 / 1", "9 / 7", "starved mostly_rejected",
-		"refused failing", "yes", "pausedpaused by POST /pool/checkout/pause", "failingERROR_GOOGLEKEY", "busyno slot", "12.50",
+		"refused failing", "yes", "pausedpaused by POST /pool/checkout/pause", "failingthe provider refuses this target: ERROR_GOOGLEKEY", "busyno slot", "12.50",
 		"On-demand solves", "ops@example.com7253", "906843 / 7", "969 of 30 an hour, 33 of 300 a day0.25",
 		"20 of 60 requests for an on-demand solve shared one in the last 7 days: 33.3 %.", "2026-01-02600401910", "Redis: single", "As of 20",
 	} {

@@ -178,7 +178,12 @@ func (s *solves) explain(ctx context.Context, c *call, err error) error {
 	case refill.Refused:
 		return problem(codeSolveRefused, note.Reason)
 	case refill.Paused:
-		return &pool.EmptyError{Paused: true, RetryAfter: empty.RetryAfter}
+		if empty.Paused {
+			return err
+		}
+		// Where that cannot be read it is not said who paused it.
+		stock, _ := s.supply.stock.Look(ctx, c.target.ID, c.target.Margin, 0)
+		return &pool.EmptyError{Paused: true, Pause: stock.Pause, RetryAfter: empty.RetryAfter}
 	case refill.Budget, refill.Starved:
 		return err // says so
 	case refill.OK:

@@ -27,6 +27,7 @@ var (
 type EmptyError struct {
 	RetryAfter time.Duration // when one under way should have landed for this caller; 0 = unknown
 	Paused     bool          // buying is paused for this identity
+	Pause      Pause         // where Paused
 	Full       bool          // too many callers are waiting already
 	Orders     int           // under way
 	Waiting    int           // callers

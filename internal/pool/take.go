@@ -117,7 +117,7 @@ func (q *takeQueue) empty(ctx context.Context, r Request, full bool) error {
 	if l.err != nil {
 		return l.err
 	}
-	return &EmptyError{RetryAfter: landing(l.stock), Paused: l.stock.Paused, Full: full, Orders: l.stock.Orders, Waiting: l.stock.Waiting}
+	return &EmptyError{RetryAfter: landing(l.stock), Paused: l.stock.Paused, Pause: l.stock.Pause, Full: full, Orders: l.stock.Orders, Waiting: l.stock.Waiting}
 }
 
 // shareLook joins the last look, or begins one. A caller's end does not spoil it for

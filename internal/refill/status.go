@@ -39,9 +39,19 @@ type Status struct {
 	Credit float64
 	Warm   int // tokens that warm windows want ready; 0 = none runs or is about to
 	// Failing: the last orders all failed, so that few are placed.
-	Failing bool
-	Shadow  *policy.Shadow // what another way of refilling would have done; nil = too little is known
+	Failing  bool
+	Failures []Failure      // the last ones, the latest first, failuresKept at most; never changed
+	Shadow   *policy.Shadow // what another way of refilling would have done; nil = too little is known
 }
+
+// Failure is an order that failed.
+type Failure struct {
+	At     time.Time
+	Reason string
+}
+
+// failuresKept bounds the failures of a Status.
+const failuresKept = 5
 
 // status is what a worker and its orders know of a target. The worker, the
 // goroutines of its orders and /status share it.
@@ -228,9 +238,11 @@ func (s *status) ended(result purchase.Result, at time.Time, log *slog.Logger) {
 			log.Error("nothing more is bought until the target's definition changes", "err", result.Err)
 		}
 		s.now.State, s.now.Reason = Refused, result.Err.Error()
+		s.failedLocked(result, at)
 	case result.Outcome == purchase.Failed:
 		s.failures++
 		s.failure = result.Err.Error()
+		s.failedLocked(result, at)
 		if s.failures == policy.FailuresInARow {
 			log.Warn("many failures in a row; trying slowly", "err", result.Err)
 		}
@@ -239,6 +251,12 @@ func (s *status) ended(result purchase.Result, at time.Time, log *slog.Logger) {
 	default:
 		// Lost, ended elsewhere or cut by a stop: says nothing about the target.
 	}
+}
+
+// failedLocked keeps a failure in a new list, as others may read the old one.
+func (s *status) failedLocked(result purchase.Result, at time.Time) {
+	kept := s.now.Failures[:min(len(s.now.Failures), failuresKept-1)]
+	s.now.Failures = append([]Failure{{At: at, Reason: result.Err.Error()}}, kept...)
 }
 
 func (s *status) isFailing() bool {

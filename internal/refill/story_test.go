@@ -214,6 +214,10 @@ func TestFailingTargetIsProbed(t *testing.T) {
 		if n := w.provider.asked() - before; n < 50 || n > 61 {
 			t.Errorf("%d orders in 5 min, want one per 5 s", n)
 		}
+		last := w.status("login").Failures
+		if len(last) != failuresKept || time.Since(last[0].At) > 20*time.Second || !last[4].At.Before(last[0].At) || !strings.Contains(last[0].Reason, "UNSOLVABLE") {
+			t.Errorf("the last failures: %+v", last)
+		}
 		w.provider.with(func() { broken = false })
 		w.after(time.Minute)
 		if n := w.fresh(login); n != 10 || w.status("login").State != OK {

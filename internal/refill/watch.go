@@ -103,7 +103,7 @@ func (l *looker) share(h *handle) {
 		return
 	}
 	at, now := time.Now(), h.status.snapshot()
-	urgent := withoutFigures(now) != withoutFigures(h.shared)
+	urgent := !reflect.DeepEqual(withoutFigures(now), withoutFigures(h.shared))
 	since := at.Sub(h.sharedAt)
 	if !urgent && (since < shareEvery || since < sharedAgain && reflect.DeepEqual(now, h.shared)) {
 		return
@@ -123,7 +123,7 @@ func (l *looker) share(h *handle) {
 
 // withoutFigures is a status without what changes all the time.
 func withoutFigures(s Status) Status {
-	s.Lead, s.Forecast, s.Risk, s.Credit, s.Shadow = 0, 0, 0, 0, nil
+	s.Lead, s.Forecast, s.Risk, s.Credit, s.Failures, s.Shadow = 0, 0, 0, 0, nil, nil
 	return s
 }
 

@@ -150,7 +150,7 @@ func TestStatusOfWhatOthersWatch(t *testing.T) {
 			}
 			b, _ := r.manager.Status("bad")
 			g, _ := r.manager.Status("good")
-			if b.State != Starved || !strings.Contains(b.Reason, "failures in a row") || g.State != OK || g.Want != 3 {
+			if b.State != Starved || !strings.Contains(b.Reason, "failures in a row") || len(b.Failures) == 0 || g.State != OK || g.Want != 3 || len(g.Failures) != 0 {
 				t.Errorf("replica %d says %+v and %+v", n, b, g)
 			}
 		}

@@ -121,7 +121,10 @@ type Sources struct {
 	History     HistoryHealth // nil = none is kept
 	Audit       AuditHealth   // nil = none is kept
 	NearMisses  *compat.NearMisses
-	Log         *slog.Logger
+	// CallsPerToken is how many calls a provider took for each token that it brought to
+	// this replica; 0 where it brought none.
+	CallsPerToken func(provider string) float64
+	Log           *slog.Logger
 
 	RedisMode string    // embedded | single | sentinel | cluster
 	Version   string    // of the daemon
@@ -250,7 +253,7 @@ func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
 		Config:      configStatus(c.File.Status(), set),
 		Redis:       redis,
 		DeadLetters: c.DeadLetters.DeadLetterCount(),
-		Providers:   providerStatuses(providers, set),
+		Providers:   c.providerStatuses(providers, set),
 		Targets:     make([]Target, len(seen)),
 	}
 	var read bool
@@ -263,9 +266,8 @@ func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
 		target := &document.Targets[i]
 		*target = targetStatus(&set.Targets[i], statuses[i], &seen[i])
 		target.NearMisses = nearMisses(c.NearMisses.Of(set.Targets[i].ID))
-		if none && seen[i].Err == nil {
-			target.cannotBuy(why)
-		}
+		cause := CauseOf(&set.Targets[i], statuses[i], &seen[i].Stock, why)
+		target.State, target.Reason = cause.State, cause.Reason
 	}
 	guests := onDemand.tell(&document)
 	document.History, document.Audit = c.historyStatus(seen, guests), c.auditStatus()
@@ -286,7 +288,7 @@ func (c *Collector) statuses(ctx context.Context, set *targets.Set) ([]refill.St
 		t := &set.Targets[i]
 		s, ok := c.Refill.Status(t.Name)
 		if !ok {
-			s = refill.Status{State: refill.OK, Reason: "starting", Lead: unknownLead}
+			s = Starting
 		}
 		statuses[i] = s
 		queries[i] = pool.Query{ID: t.ID, Margin: t.Margin, Lead: s.Lead, Hour: true}

@@ -86,6 +86,9 @@ type Provider struct {
 	Balance     *float64 `json:"balance"`   // null = never read
 	RetryAt     string   `json:"retry_at"`  // when a paused one may be asked again; RFC 3339, UTC; "" = not known, or now
 	Callbacks   bool     `json:"callbacks"` // the file has it call back
+	// CallsPerToken is how many calls it took for each token that it brought, at this
+	// replica since its start, to one place; 0 where it brought none.
+	CallsPerToken float64 `json:"calls_per_token"`
 }
 
 // Target is about one target, for all replicas. The counters run since
@@ -96,7 +99,7 @@ type Target struct {
 	Identity string   `json:"identity"` // the hash of what shapes a solve: another one is another stock
 	Owner    string   `json:"owner"`
 	State    string   `json:"state"`  // ok | idle (wants nothing, nobody asks) | paused | starved | budget | refused
-	Reason   string   `json:"reason"` // of a state; with ok and idle also why nothing could be bought now
+	Reason   string   `json:"reason"` // why it is so, as its callers are told (Cause); "" = there is nothing to explain
 	Marks    []string `json:"marks"`  // what a person should look at: markFailing, markRejected
 	Depth    int      `json:"depth"`
 	Want     int      `json:"want"`
@@ -147,8 +150,17 @@ type Target struct {
 	// NearMisses are submits to the compatible endpoints that had this target but for some
 	// fields, at this replica since its start, the latest first; never null.
 	NearMisses []NearMiss `json:"near_misses"`
+	// LastFailures are those of its last orders that failed, the latest first, 5 at most, as
+	// the replica saw them that watches it; never null.
+	LastFailures []LastFailure `json:"last_failures"`
 	// Budget is null where the target has none of its own.
 	Budget *Budget `json:"budget"`
+}
+
+// LastFailure is an order that brought no token.
+type LastFailure struct {
+	At     string `json:"at"`     // RFC 3339, UTC
+	Reason string `json:"reason"` // in the service's words where there are any
 }
 
 // NearMiss is submits that differ from a target in the same fields.

@@ -66,7 +66,8 @@ func busySources() Sources {
 				Since: day, Span: 3 * time.Hour, Requests: 1000, HitRate: 0.97004, Bought: 1100, Depth: 4, ShadowHitRate: 0.98765, ShadowBought: 2200,
 				Need: &policy.Need{MaxWaste: &price, HitRateNow: 0.97, Text: "99 % needs max_waste of about 12 here (now 3): 97.0 %"},
 			}},
-		"staging-signup": {State: refill.Refused, Reason: "<ERROR_GOOGLEKEY> & more", Failing: true},
+		"staging-signup": {State: refill.Refused, Reason: "<ERROR_GOOGLEKEY> & more", Failing: true,
+			Failures: []refill.Failure{{At: day, Reason: "<ERROR_GOOGLEKEY> & more"}, {At: day.Add(-time.Minute), Reason: "ERROR_CAPTCHA_UNSOLVABLE"}}},
 	}
 	buyer := &fixedBuyer{
 		providers: []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateBusy, Reason: "no slot", Balance: &balance}, InFlight: 3, Concurrency: 20, Silent: true}},

@@ -164,7 +164,8 @@ func sources(set *targets.Set) (Sources, *fixedStock) {
 	buyer := &fixedBuyer{providers: []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateOK}, Concurrency: 20}}}
 	return Sources{
 		File: &fixedFile{set: set}, Stock: stock, Refill: fixedRefill{}, Purchases: buyer, DeadLetters: buyer,
-		Guests: &fixedGuests{}, Savings: &fixedSavings{}, Log: slog.New(slog.DiscardHandler), RedisMode: "single", Version: "1.2.3", StartedAt: day,
+		Guests: &fixedGuests{}, Savings: &fixedSavings{}, CallsPerToken: func(string) float64 { return 4.26 },
+		Log: slog.New(slog.DiscardHandler), RedisMode: "single", Version: "1.2.3", StartedAt: day,
 	}, stock
 }
 

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -34,13 +35,14 @@ func configStatus(status targets.Status, set *targets.Set) Config {
 	return c
 }
 
-func providerStatuses(states []purchase.Status, set *targets.Set) []Provider {
+func (c *Collector) providerStatuses(states []purchase.Status, set *targets.Set) []Provider {
 	list := make([]Provider, len(states))
 	for i, p := range states {
 		list[i] = Provider{
 			Name: p.Name, State: string(p.State.Kind), Reason: p.State.Reason,
 			InFlight: p.InFlight, Concurrency: p.Concurrency, Balance: p.State.Balance, RetryAt: stamp(p.State.Until),
-			Callbacks: slices.ContainsFunc(set.Providers, func(q targets.Provider) bool { return q.Name == p.Name && q.CallbackURL != "" }),
+			CallsPerToken: math.Round(c.CallsPerToken(p.Name)*10) / 10,
+			Callbacks:     slices.ContainsFunc(set.Providers, func(q targets.Provider) bool { return q.Name == p.Name && q.CallbackURL != "" }),
 		}
 	}
 	return list
@@ -108,8 +110,8 @@ func targetStatus(t *targets.Target, refilling refill.Status, seen *observation)
 		Days:            targetDays(&seen.Stock, seen.at),
 		Hour:            targetHour(&seen.Stock, seen.at),
 		Windows:         warmWindows(seen.Windows, seen.at),
+		LastFailures:    lastFailures(refilling.Failures),
 	}
-	target.State, target.Reason = state(t, refilling, seen)
 	if t.Budget != (targets.Budget{}) {
 		target.Budget = &Budget{Hour: usage(seen.HourUsed, t.Budget.PerHour), Day: usage(seen.DayUsed, t.Budget.PerDay)}
 	}
@@ -123,6 +125,15 @@ func targetStatus(t *targets.Target, refilling refill.Status, seen *observation)
 	return target
 }
 
+// lastFailures shows them; never nil.
+func lastFailures(list []refill.Failure) []LastFailure {
+	all := make([]LastFailure, len(list))
+	for i, f := range list {
+		all[i] = LastFailure{At: stamp(f.At), Reason: f.Reason}
+	}
+	return all
+}
+
 // nearMisses shows them; never nil.
 func nearMisses(list []compat.NearMiss) []NearMiss {
 	all := []NearMiss{}
@@ -130,56 +141,6 @@ func nearMisses(list []compat.NearMiss) []NearMiss {
 		all = append(all, NearMiss{Fields: miss.Fields, Count: miss.Count, LastAt: stamp(miss.Last)})
 	}
 	return all
-}
-
-// state returns the state of a target and the reason for it. A pause goes first: it
-// explains an empty pool better than anything else.
-func state(t *targets.Target, refilling refill.Status, seen *observation) (word, reason string) {
-	idle := refilling.Want == 0 && seen.Waiting == 0 &&
-		(refilling.Limit == policy.LimitIdle || refilling.Limit == policy.LimitNone && t.Refill == targets.RefillAdaptive)
-	switch {
-	case t.Paused:
-		return refill.Paused, "paused in the configuration file"
-	case seen.Paused:
-		return refill.Paused, pauseReason(t.Name, seen.Pause)
-	case seen.Err != nil && (refilling.State == refill.OK || refilling.State == refill.Starved):
-		return refill.Starved, pool.Reason(seen.Err) + "; the figures are the last known ones"
-	case refilling.State == refill.Paused && seen.Err == nil:
-		// Whether it still is, the file and the stock know better: a worker notices the
-		// end of a pause a moment later.
-		refilling.State, refilling.Reason = refill.OK, ""
-	}
-	if refilling.State == refill.OK && refilling.Reason == "" && idle {
-		return StateIdle, ""
-	}
-	return refilling.State, refilling.Reason
-}
-
-// pauseReason says who paused a target, until when and why, as far as that is known.
-func pauseReason(target string, p pool.Pause) string {
-	text := "paused by POST /pool/" + target + "/pause"
-	if p.By != "" {
-		text = "paused by " + p.By
-	}
-	if !p.Until.IsZero() {
-		text += " until " + p.Until.UTC().Format("2006-01-02 15:04") + " UTC"
-	}
-	if p.Reason != "" {
-		text += ": " + p.Reason
-	}
-	return text
-}
-
-// cannotBuy gives the reason why nothing can be bought for any target, as its callers
-// read it too. Where the target has a reason of its own, that one stays: it says more.
-func (t *Target) cannotBuy(why string) {
-	switch t.State {
-	case refill.OK, refill.Starved, StateIdle:
-		t.Reason = why
-		if t.Want > t.Fresh+t.InFlight || t.Waiting > t.Fresh+t.InFlight {
-			t.State = refill.Starved
-		}
-	}
 }
 
 // shadow is what another way of refilling would have done; nil where that is not known.

@@ -32,7 +32,7 @@ func TestCallbacksOfAProvider(t *testing.T) {
 	other := set.Providers[0]
 	other.Name, other.CallbackURL = "other", ""
 	set.Providers = append(set.Providers, other)
-	list := providerStatuses([]purchase.Status{{Name: "other"}, {Name: "solver"}, {Name: "gone"}}, set)
+	list := (&Collector{Sources: Sources{CallsPerToken: func(string) float64 { return 0 }}}).providerStatuses([]purchase.Status{{Name: "other"}, {Name: "solver"}, {Name: "gone"}}, set)
 	if list[0].Callbacks || !list[1].Callbacks || list[2].Callbacks {
 		t.Errorf("%+v", list)
 	}

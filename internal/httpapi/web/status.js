@@ -69,15 +69,8 @@ const rank = (t) => (t.marks.length > 0 ? Math.min(3, severity[t.state] ?? 0) : 
 const troubled = (t) => rank(t) < 4;
 const markWords = { failing: 'solves fail one after the other', mostly_rejected: 'most tokens are rejected' };
 
-// sentence says why a target is as it is.
-function sentence(t) {
-  const parts = [];
-  if (t.reason) parts.push(t.reason);
-  else if (t.state === 'idle') parts.push('nobody asks, so nothing is kept');
-  else if (t.state === 'starved') parts.push('wants tokens and cannot order them now');
-  for (const mark of t.marks) parts.push(markWords[mark] || mark);
-  return parts.join('; ');
-}
+// sentence says why a target is as it is, and what else to look at.
+const sentence = (t) => [t.reason, ...t.marks.map((mark) => markWords[mark] || mark)].filter(Boolean).join('; ');
 
 // forecast says what an adaptive target expects, and what holds a target back.
 function forecast(t) {
@@ -336,6 +329,7 @@ function drawProviders() {
     h('th', { scope: 'row' }, p.name),
     h('td', {}, badge(p.state), p.reason ? h('span', { className: 'why' }, p.reason) : null),
     h('td', { className: 'n' }, meter(p.in_flight, p.concurrency), h('span', {}, p.in_flight + ' of ' + p.concurrency)),
+    h('td', { className: 'n' }, p.calls_per_token > 0 ? p.calls_per_token.toFixed(1) : '–'),
     h('td', { className: 'n' }, p.balance === null ? '–' : money(p.balance)),
     h('td', {}, p.callbacks ? 'calls back' : 'is polled'))));
 }
@@ -563,6 +557,7 @@ function drawDetail(row, t) {
     ['Warm windows', t.windows.map((w) => w.tokens + ' from ' + moment(w.from) + ' until ' + moment(w.until)).join('; ')],
     ['Identity', [t.type, t.sitekey, t.pageurl].filter(Boolean).join(', ')],
     ['Owner', t.owner],
+    ['Last failures', t.last_failures.map((f) => moment(f.at) + ': ' + f.reason).join('\n')],
     ['Near misses', t.near_misses.map((n) => plural(n.count, 'submit') + ' of clients with another ' + n.fields.join(', ')).join('; ')],
   ].filter(([, text]) => text);
   replace(d.facts, facts, () => facts.flatMap(([name, text]) => [h('dt', {}, name), h('dd', {}, text)]));

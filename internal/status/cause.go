@@ -33,9 +33,7 @@ func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outa
 		return Cause{State: refill.Paused, Reason: pauseReason(t.Name, stock.Pause)}
 	case stock.Err != nil && (state == refill.OK || state == refill.Starved):
 		return Cause{State: refill.Starved, Reason: pool.Reason(stock.Err) + "; the figures are the last known ones"}
-	case stock.Err != nil:
-		outage = "" // what can be bought for it does not matter
-	case state == refill.Paused:
+	case state == refill.Paused && stock.Err == nil:
 		// Whether it still is, the file and the stock know better: a worker notices the
 		// end of a pause a moment later.
 		state, reason = refill.OK, ""

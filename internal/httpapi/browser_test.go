@@ -36,33 +36,45 @@ func TestBrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stop()
+	t.Cleanup(stop)
+	fluid := beginFluid(t, visits(t, browser, ""))
 	for name, test := range map[string]func(t *testing.T, visit func(d *daemon, authorization string) *visitor){
-		"take": browserTake, "file": browserFile, "no money": browserNoMoney, "operator": browserOperator, "onlooker": browserOnlooker,
+		"take": browserTake, "takes": browserTakes, "file": browserFile, "no money": browserNoMoney, "operator": browserOperator, "onlooker": browserOnlooker,
 		"cut": browserCut, "hostile": browserHostile, "many": browserMany,
 	} {
 		t.Run(name, func(t *testing.T) {
-			test(t, func(d *daemon, authorization string) *visitor {
-				page, closing, err := browser.Open()
-				if err != nil {
-					t.Fatal(err)
-				}
-				v := &visitor{Page: page, t: t}
-				t.Cleanup(func() {
-					for _, trouble := range page.Troubles() {
-						if name != "cut" || !strings.HasPrefix(trouble, "network") { // which says that it was
-							t.Error(trouble)
-						}
-					}
-					closing()
-				})
-				if err := page.Visit("http://"+d.addr+"/status", authorization); err != nil {
-					t.Fatal(err)
-				}
-				v.sees("it is live", `document.getElementById('mode').textContent === 'Live' && document.querySelectorAll('.target').length > 0`)
-				return v
-			})
+			forgiven := ""
+			if name == "cut" {
+				forgiven = "network" // which says that it was
+			}
+			test(t, visits(t, browser, forgiven))
 		})
+	}
+	t.Run("fluid", fluid.end)
+}
+
+// visits returns a function that opens the page of a daemon. What the browser complains of
+// until the test ends fails it, but for what begins with forgiven, where that is not "".
+func visits(t *testing.T, browser *browsertest.Browser, forgiven string) func(d *daemon, authorization string) *visitor {
+	return func(d *daemon, authorization string) *visitor {
+		page, closing, err := browser.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := &visitor{Page: page, t: t}
+		t.Cleanup(func() {
+			for _, trouble := range page.Troubles() {
+				if forgiven == "" || !strings.HasPrefix(trouble, forgiven) {
+					t.Error(trouble)
+				}
+			}
+			closing()
+		})
+		if err := page.Visit("http://"+d.addr+"/status", authorization); err != nil {
+			t.Fatal(err)
+		}
+		v.sees("it is live", `document.getElementById('mode').textContent === 'Live' && document.querySelectorAll('.target').length > 0`)
+		return v
 	}
 }
 
@@ -140,8 +152,18 @@ func browserNoMoney(t *testing.T, visit func(*daemon, string) *visitor) {
 		return []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StatePaused, Reason: "ERROR_ZERO_BALANCE", Until: time.Now().Add(time.Minute)}, Concurrency: 20}}
 	}
 	v := visit(d, "")
-	broke.Store(true)
-	v.sees("why nothing is bought, first of all", `/^Nothing is bought: provider solver is paused: ERROR_ZERO_BALANCE, next try in \d+ s/.test(document.querySelector('main').innerText.trim())`)
+	first := time.Hour
+	for rounds := 0; rounds < 3 && first > 2*time.Second; rounds++ { // the machine may have better things to do in one
+		broke.Store(false)
+		v.sees("nothing special", `document.querySelector('#banner').textContent === ''`)
+		began := time.Now()
+		broke.Store(true)
+		v.sees("why nothing is bought, first of all", `/^Nothing is bought: provider solver is paused: ERROR_ZERO_BALANCE, next try in \d+ s/.test(document.querySelector('main').innerText.trim())`)
+		first = time.Since(began)
+	}
+	if t.Logf("it is shown after %v", first); first > 2*time.Second {
+		t.Errorf("it is shown after %v", first)
+	}
 	v.sees("the same at a target, and in the tab", `document.querySelector('#t-checkout .why').textContent.includes('ERROR_ZERO_BALANCE') && /^\(3\) poold/.test(document.title) && document.getElementById('icon').getAttribute('href').includes('n=3')`)
 	broke.Store(false)
 	v.sees("that it is over", `document.querySelector('#banner').textContent === '' && document.title === 'poold'`)
@@ -251,19 +273,11 @@ func browserHostile(t *testing.T, visit func(*daemon, string) *visitor) {
 
 // Of many targets those that are searched for are shown, and problems first.
 func browserMany(t *testing.T, visit func(*daemon, string) *visitor) {
-	set := sampleSet()
-	for i := range 100 {
-		target := set.Targets[0]
-		target.Name, target.Owner = fmt.Sprintf("t%03d", i), fmt.Sprintf("team-%d", i%3)
-		target.Identity.Pageurl = "https://" + target.Name + ".example.com/"
-		target.ID = target.Identity.ID()
-		set.Targets = append(set.Targets, target)
-	}
-	d := start(t, set, nil, nil)
-	d.refill.statuses["t050"] = refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Want: 5}
+	d := start(t, manyTargets(sampleSet(), 100), nil, nil)
+	d.refill.statuses["t00050"] = refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Want: 5}
 	v := visit(d, "")
-	v.sees("all of them, the one in trouble first", `document.querySelectorAll('.target').length === 103 && document.querySelector('.target').id === 't-t050'`)
-	v.do(`document.getElementById('search').value = 't09', document.getElementById('search').dispatchEvent(new Event('input'))`)
+	v.sees("all of them, the one in trouble first", `document.querySelectorAll('.target').length === 103 && document.querySelector('.target').id === 't-t00050'`)
+	v.do(`document.getElementById('search').value = 't0009', document.getElementById('search').dispatchEvent(new Event('input'))`)
 	v.sees("those of a search", `document.querySelectorAll('.target').length === 10 && document.getElementById('listed').textContent === '10 of 103 targets'`)
 	v.do(`document.getElementById('search').value = '', document.getElementById('problems').click()`)
 	v.sees("only problems", `document.querySelectorAll('.target').length === 1`)

@@ -84,6 +84,7 @@ type watchedStock struct {
 	short bool                        // surveys tell of one target less
 	away  error                       // why surveys tell nothing of their first target; nil = they do
 	ill   atomic.Pointer[pool.Health] // what Health says instead; nil = nothing
+	crowd *crowd                      // what surveys tell instead; nil = what is there
 
 	mu       sync.Mutex
 	calls    []string // their names
@@ -129,6 +130,9 @@ func (w *watchedStock) Survey(ctx context.Context, queries []pool.Query) ([]pool
 	w.mu.Unlock()
 	if err := w.called(ctx, "survey"); err != nil {
 		return nil, err
+	}
+	if w.crowd != nil {
+		return w.crowd.survey(queries), nil
 	}
 	stocks, err := w.Store.Survey(ctx, queries)
 	if w.short && err == nil {
@@ -489,7 +493,7 @@ func allKeys() []targets.Key {
 
 // start serves a daemon until the test ends. wrap may change the listener
 // under the counting one, and server the limits; both may be nil.
-func start(t *testing.T, set *targets.Set, wrap func(net.Listener) net.Listener, server func(*http.Server)) *daemon {
+func start(t testing.TB, set *targets.Set, wrap func(net.Listener) net.Listener, server func(*http.Server)) *daemon {
 	t.Helper()
 	d := &daemon{
 		config: &fakeConfig{reload: func(context.Context) error { return nil }},

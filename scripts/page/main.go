@@ -4,6 +4,11 @@
 // fails where that finds something serious or critical in one of them.
 //
 //	go run ./scripts/page docs/img [axe.min.js]
+//
+// It also measures for so long whether a page of 500 targets stays fluid while it follows the
+// stream, on a machine that does nothing else:
+//
+//	go run ./scripts/page fluid 10m
 package main
 
 import (
@@ -29,8 +34,15 @@ import (
 
 func main() {
 	if len(os.Args) != 2 && len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: go run ./scripts/page FOLDER [axe.min.js]")
+		fmt.Fprintln(os.Stderr, "usage: go run ./scripts/page FOLDER [axe.min.js], or fluid DURATION")
 		os.Exit(2)
+	}
+	if lasts, err := time.ParseDuration(os.Args[len(os.Args)-1]); err == nil && os.Args[1] == "fluid" {
+		if err := fluid(context.Background(), lasts); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
 	}
 	axe := ""
 	if len(os.Args) == 3 {
@@ -49,14 +61,11 @@ func main() {
 
 // run takes all pictures.
 func run(ctx context.Context, folder, axe string) error {
-	dir, err := os.MkdirTemp("", "poold-page-")
+	dir, err := build(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	if err := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, "poold"), "./cmd/poold").Run(); err != nil { //nolint:gosec // G204: a folder of its own
-		return fmt.Errorf("building poold: %w", err)
-	}
 	browser, stop, err := browsertest.Start(ctx)
 	if err != nil {
 		return err
@@ -74,6 +83,18 @@ func run(ctx context.Context, folder, axe string) error {
 	}
 	trouble := scene{dir: dir, provider: broke.URL, browser: browser, folder: folder, axe: axe, settle: 8 * time.Second}
 	return trouble.shoot(ctx, shot{"status-trouble", 1280, 900, "light", ""})
+}
+
+// build builds poold into a new folder.
+func build(ctx context.Context) (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "poold-page-"); err != nil {
+		return "", err
+	}
+	if err := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, "poold"), "./cmd/poold").Run(); err != nil { //nolint:gosec // G204: a folder of its own
+		_ = os.RemoveAll(dir)
+		return "", fmt.Errorf("building poold: %w", err)
+	}
+	return dir, nil
 }
 
 // opened opens the row of a target.

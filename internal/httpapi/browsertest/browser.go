@@ -10,8 +10,10 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/heapprofiler"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -130,4 +132,60 @@ func (p *Page) Until(limit time.Duration, expression string) error {
 		look();
 	})`, limit.Milliseconds(), expression, "not within "+limit.String()+": "+expression))
 	return err
+}
+
+// Effort is what a page has cost.
+type Effort struct {
+	// CPU is the processor time of its tasks since Watch, scripts, style and layout
+	// together: that the machine is busy elsewhere is not in it.
+	CPU time.Duration
+	// Heap are the bytes that its scripts hold, without garbage.
+	Heap int64
+	// Long are the tasks since Watch that took longer than 50 ms by the browser's own
+	// long-task timing: by the clock, so that on a busy machine it says little.
+	Long []time.Duration
+}
+
+// Watch begins to measure a page's effort.
+func (p *Page) Watch() error {
+	err := chromedp.Do(p.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks})
+		return err
+	}))
+	if err != nil {
+		return err
+	}
+	_, err = Eval[bool](p, `(window.longTasks = [], new PerformanceObserver((list) => {
+		for (const entry of list.getEntries()) longTasks.push(entry.duration);
+	}).observe({ type: 'longtask' }), true)`)
+	return err
+}
+
+// Effort is what the page has cost since Watch.
+func (p *Page) Effort() (e Effort, err error) {
+	err = chromedp.Do(p.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		metrics, err := cdp.Call(ctx, t, performance.GetMetrics, cdp.Empty{})
+		if err != nil {
+			return err
+		}
+		for _, m := range metrics.Metrics {
+			if m.Name == "TaskDuration" {
+				e.CPU = time.Duration(m.Value * float64(time.Second))
+			}
+		}
+		if _, err := cdp.Call(ctx, t, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {
+			return err
+		}
+		heap, err := cdp.Call(ctx, t, runtime.GetHeapUsage, cdp.Empty{})
+		e.Heap = int64(heap.UsedSize)
+		return err
+	}))
+	if err != nil {
+		return e, err
+	}
+	long, err := Eval[[]float64](p, `longTasks.map((ms) => ms)`)
+	for _, ms := range long {
+		e.Long = append(e.Long, time.Duration(ms*float64(time.Millisecond)))
+	}
+	return e, err
 }

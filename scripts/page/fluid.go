@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"poold/internal/httpapi/browsertest"
+	"poold/internal/provider/simulated"
+)
+
+const (
+	crowd     = 500 // targets
+	perSecond = 10  // takes, of targets by chance
+	// longest is what no task of the page may take, by the browser's own long-task timing.
+	longest = 200 * time.Millisecond
+)
+
+// fluid follows the page of many targets with a browser, and fails where one of its tasks is
+// too long or its heap grows.
+func fluid(ctx context.Context, lasts time.Duration) error {
+	dir, err := build(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	solving := httptest.NewServer(simulated.New(simulated.Options{Flavour: simulated.TwoCaptcha, Median: 9 * time.Second, Min: 5 * time.Second, Max: 20 * time.Second, Sigma: 0.3, Threads: 2 * crowd}))
+	defer solving.Close()
+	store, stopStore, err := startRedis(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer stopStore()
+	config := filepath.Join(dir, "pools.yaml")
+	if err := os.WriteFile(config, []byte(crowdFile(solving.URL, store)), 0o600); err != nil {
+		return err
+	}
+	url, stopDaemon, err := startPoold(ctx, filepath.Join(dir, "poold"), config)
+	if err != nil {
+		return err
+	}
+	defer stopDaemon()
+	asking, enough := context.WithCancel(ctx)
+	defer enough()
+	go askCrowd(asking, url)
+	browser, stop, err := browsertest.Start(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	page, closing, err := browser.Open()
+	if err != nil {
+		return err
+	}
+	defer closing()
+	if err := page.Visit(url+"/status", ""); err != nil {
+		return err
+	}
+	if err := page.Until(time.Minute, fmt.Sprintf(`document.querySelectorAll('.target').length === %d`, crowd)); err != nil {
+		return err
+	}
+	return watch(page, lasts)
+}
+
+// watch prints what a page costs, ten times in all.
+func watch(page *browsertest.Page, lasts time.Duration) error {
+	if err := page.Watch(); err != nil {
+		return err
+	}
+	if _, err := browsertest.Eval[bool](page, `(window.changes = 0, source.addEventListener('change', () => changes++), true)`); err != nil {
+		return err
+	}
+	var heaps []int64
+	var worst time.Duration
+	for range 10 {
+		time.Sleep(lasts / 10)
+		effort, err := page.Effort()
+		if err != nil {
+			return err
+		}
+		changes, err := browsertest.Eval[int](page, `changes`)
+		if err != nil {
+			return err
+		}
+		heaps = append(heaps, effort.Heap)
+		worst = slices.Max(append(effort.Long, 0))
+		fmt.Printf("%d changes, %v of processor time each, heap %d kB, %d tasks above 50 ms, the longest %v\n",
+			changes, (effort.CPU / time.Duration(max(1, changes))).Round(time.Millisecond), effort.Heap>>10, len(effort.Long), worst.Round(time.Millisecond))
+	}
+	for _, trouble := range page.Troubles() {
+		return fmt.Errorf("the browser complains: %s", trouble)
+	}
+	if worst > longest {
+		return fmt.Errorf("a task took %v, more than %v", worst, longest)
+	}
+	// The first one is of a page that has not seen all its figures yet.
+	if first, last := slices.Max(heaps[1:4]), slices.Min(heaps[7:]); last > first+first/10 {
+		return fmt.Errorf("the heap grew from %d kB to %d kB", first>>10, last>>10)
+	}
+	return nil
+}
+
+func crowdFile(provider, store string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "redis: {url: %q}\n", "redis://"+store)
+	fmt.Fprintf(&b, "providers:\n  - {name: 2captcha, api: legacy, profile: 2captcha, url: %q, key: picture-key, concurrency: %d, first_poll: 5s, poll_interval: 5s, price_per_1000: 1.20}\n", provider, crowd)
+	b.WriteString("history: {backend: none}\ndefaults: {depth: 3, owner: qa@example.com}\ntargets:\n")
+	for i := range crowd {
+		fmt.Fprintf(&b, "  %s: {type: recaptcha_v2, sitekey: 6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI, pageurl: \"https://%s.example.com/\"}\n", crowdName(i), crowdName(i))
+	}
+	return b.String()
+}
+
+func crowdName(i int) string { return fmt.Sprintf("target-%03d", i) }
+
+// askCrowd takes tokens until ctx ends.
+func askCrowd(ctx context.Context, url string) {
+	ticker := time.NewTicker(time.Second / perSecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/pool/"+crowdName(rand.IntN(crowd))+"/token", nil) //nolint:gosec // load needs no secrecy
+		if err != nil {
+			return
+		}
+		if answer, err := http.DefaultClient.Do(request); err == nil {
+			_ = answer.Body.Close()
+		}
+	}
+}

@@ -282,7 +282,7 @@ function retry(text) {
 }
 
 function drawRetries() {
-  for (const node of document.querySelectorAll('.retry')) {
+  for (const node of byID('banner').querySelectorAll('.retry')) {
     const left = (new Date(node.dataset.at).getTime() - Date.now()) / 1000;
     put(node, left > 0 ? ', next try in ' + seconds(Math.ceil(left)) : ', being tried now');
   }
@@ -370,7 +370,7 @@ function drawTargets() {
     structure = false;
     arrange();
   }
-  const limit = performance.now() + 30; // the rest in the next frame, so that the page stays fluid
+  const limit = performance.now() + 8; // the rest in the next frame, which has to lay them out too
   for (const name of dirty) {
     if (performance.now() > limit) {
       redraw();
@@ -381,6 +381,9 @@ function drawTargets() {
     if (t && row) drawRow(row, t);
   }
 }
+
+// The roles say that it is a table: a screen reader knows one that is laid out as such alone.
+const tableRow = (props, ...cells) => h('tr', { ...props, role: 'row' }, ...cells);
 
 // arrange brings the rows into their order, moving only those that are elsewhere.
 function arrange() {
@@ -395,7 +398,7 @@ function arrange() {
     row.detail?.chart?.destroy();
     rows.delete(name);
   }
-  const limit = performance.now() + 60;
+  const limit = performance.now() + 20;
   for (const group of body.querySelectorAll('.group')) group.remove();
   let at = body.firstElementChild, owner = null;
   for (const t of shown) {
@@ -412,9 +415,11 @@ function arrange() {
     }
     if (grouped.checked && t.owner !== owner) {
       owner = t.owner;
-      body.insertBefore(h('tr', { className: 'group' }, h('th', { colSpan: 6, scope: 'colgroup' }, owner)), at);
+      body.insertBefore(tableRow({ className: 'group' }, h('th', { colSpan: 6, scope: 'colgroup', role: 'rowheader' }, owner)), at);
     }
-    if (row.node === at) at = row.detail ? row.detail.node.nextElementSibling : at.nextElementSibling;
+    // Where the row stands one further on, the one before it has gone down the list, and is
+    // put into its place when that is reached.
+    if (row.node === at || at && row.node === at.nextElementSibling) at = (row.detail || row).node.nextElementSibling;
     else {
       body.insertBefore(row.node, at);
       if (row.detail) body.insertBefore(row.detail.node, at);
@@ -447,9 +452,9 @@ function newRow(t) {
   row.spark = s('svg', { class: 'spark', viewBox: '0 0 60 16', preserveAspectRatio: 'none', 'aria-hidden': 'true' }, row.good, row.bad);
   row.lead = h('span', {});
   row.spent = h('span', {});
-  const cell = (label, className, ...children) => h('td', { className, 'data-label': label }, ...children);
-  row.node = h('tr', { className: 'target', id: 't-' + t.name },
-    h('th', { scope: 'row' }, row.toggle, row.owner),
+  const cell = (label, className, ...children) => h('td', { className, role: 'cell', 'data-label': label }, ...children);
+  row.node = tableRow({ className: 'target', id: 't-' + t.name },
+    h('th', { scope: 'row', role: 'rowheader' }, row.toggle, row.owner),
     cell('State', 'state', row.state, row.why),
     cell('Depth', 'depth', row.bar, row.depth),
     cell('Last hour', 'hour', row.spark, row.hits),
@@ -531,7 +536,7 @@ function toggle(row) {
   const t = byName.get(row.name);
   if (!t) return;
   const detail = { facts: h('dl', { className: 'facts' }), plot: h('div', { className: 'plot', role: 'img' }), days: h('div', {}), acts: h('div', { className: 'acts' }) };
-  detail.node = h('tr', { className: 'detail' }, h('td', { colSpan: 6 },
+  detail.node = tableRow({ className: 'detail' }, h('td', { colSpan: 6, role: 'cell' },
     h('div', { className: 'columns' }, h('div', {}, h('h3', {}, 'The last hour'), detail.plot, detail.days), h('div', {}, detail.facts)), detail.acts));
   row.detail = detail;
   row.toggle.setAttribute('aria-expanded', 'true');

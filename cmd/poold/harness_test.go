@@ -176,8 +176,13 @@ func startPoold(t testing.TB, config, key string, env ...string) *process {
 // startBuilt is startPoold for one of the built poolds.
 func startBuilt(t testing.TB, poold func() (string, error), config, key string, env ...string) *process {
 	t.Helper()
+	return startAt(t, redistest.FreeAddress(t), poold, config, key, env...)
+}
+
+// startAt is startBuilt with an address to listen on.
+func startAt(t testing.TB, address string, poold func() (string, error), config, key string, env ...string) *process {
+	t.Helper()
 	p := &process{t: t, key: key, config: config, ended: make(chan error, 1)}
-	address := redistest.FreeAddress(t)
 	p.url = "http://" + address
 	p.command = built(t, poold, "serve", "--config", config, "--listen", address, "--log-level", "debug")
 	p.command.Env = append([]string{"PATH=" + os.Getenv("PATH"), "GORACE=halt_on_error=1"}, env...)

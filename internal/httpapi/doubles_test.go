@@ -545,6 +545,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Listener) net.Listener,
 	feeding, starve := context.WithCancel(context.Background())
 	var fed sync.WaitGroup
 	fed.Go(func() { _ = feed.Run(feeding) })
+	fed.Go(func() { _ = collector.Run(feeding) })
 	t.Cleanup(func() { starve(); fed.Wait() })
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

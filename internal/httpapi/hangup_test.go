@@ -42,7 +42,7 @@ func reset(t *testing.T, conn *net.TCPConn) {
 const requestLine = "GET /pool/staging-login/token?wait=20s HTTP/1.1\r\nHost: localhost\r\n"
 
 // eventually waits for something that another goroutine does.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Second); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"poold/internal/httpapi/browsertest"
+	"poold/internal/pool/redistest"
+)
+
+// A page whose daemon is killed says so, and is live again without a hand when another one is
+// started at its address. A daemon with a hundred open streams ends as fast as one without.
+func TestStreamsOutliveNoDaemon(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pools.yaml")
+	writeFile(t, path, serverless)
+	address := redistest.FreeAddress(t)
+	browser, stop, err := browsertest.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	page, closing, err := browser.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing()
+	shows := func(mode string) {
+		t.Helper()
+		if err := page.Until(30*time.Second, `document.getElementById('mode').textContent === '`+mode+`' && document.querySelectorAll('.target').length === 1`); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	p := startAt(t, address, binary, path, "")
+	if err := page.Visit(p.url+"/status", ""); err != nil {
+		t.Fatal(err)
+	}
+	shows("Live")
+	p.signal(syscall.SIGKILL)
+	p.died(10 * time.Second)
+	shows("Not live")
+	p = startAt(t, address, binary, path, "")
+	began := time.Now()
+	shows("Live")
+	t.Logf("live again after %v", time.Since(began))
+	for _, trouble := range page.Troubles() {
+		if !strings.HasPrefix(trouble, "network") { // which says that the daemon was away
+			t.Error(trouble)
+		}
+	}
+
+	var ended sync.WaitGroup
+	for range 100 {
+		answer, err := http.Get(p.url + "/status/stream")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended.Go(func() {
+			defer func() { _ = answer.Body.Close() }()
+			_, _ = io.Copy(io.Discard, answer.Body)
+		})
+	}
+	with := timed(t, p.stop)
+	ended.Wait()
+	without := timed(t, startPoold(t, path, "").stop)
+	t.Logf("a stop with 100 streams took %v, one without %v", with, without)
+	if with > without+2*time.Second { // one that waits for streams waits for drainLimit
+		t.Errorf("a stop with 100 streams took %v, one without %v", with, without)
+	}
+}
+
+// timed is how long something takes.
+func timed(t *testing.T, do func() error) time.Duration {
+	t.Helper()
+	began := time.Now()
+	if err := do(); err != nil {
+		t.Error(err)
+	}
+	return time.Since(began)
+}

@@ -13,6 +13,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/httpapi/browsertest"
+	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/refill"
@@ -258,12 +259,30 @@ func browserHostile(t *testing.T, visit func(*daemon, string) *visitor) {
 	set.Warnings = []targets.Problem{{File: evil, Line: 3, Text: evil}}
 	d := start(t, set, nil, nil)
 	d.config.problems = []targets.Problem{{File: evil, Text: evil}}
-	d.refill.statuses["a"+evil] = refill.Status{State: refill.Starved, Reason: evil}
+	d.refill.statuses["a"+evil] = refill.Status{State: refill.Refused, Reason: evil, Failures: []refill.Failure{{At: time.Now(), Reason: evil}}}
+	if err := d.stock.Store.Pause(t.Context(), set.Targets[1].ID, pool.Pause{By: evil, Reason: evil}); err != nil {
+		t.Fatal(err)
+	}
 	d.provider = purchase.Status{Name: evil, State: provider.State{Kind: provider.StateKind(evil), Reason: evil}}
 	v := visit(d, "")
-	v.do(`document.querySelector('.target button').click()`)
-	if !v.is(`document.querySelector('#app img, #app script, #app a[href^=j]') === null && document.querySelector('.target .why').textContent.length > 9000 && document.querySelector('#providers').textContent.includes('<script>')`) {
-		t.Error("something of it is no text, or is not shown")
+	v.do(`document.querySelectorAll('.target button').forEach((b) => b.click())`)
+	v.do(`[...document.querySelectorAll('.detail button')].filter((b) => b.textContent === 'Flush').forEach((b) => b.click())`)
+	if !v.is(`document.querySelector('img, #app script, dialog script, a[href^=j]') === null`) {
+		t.Error("something of it is no text")
+	}
+	for what, where := range map[string]string{
+		"the alarm": `#banner [role=alert]`, "the file's problem": `#banner code`, "the file's warning": `#notes code`, "the provider": `#providers th`,
+		"its state": `#providers .badge`, "its words": `#providers .why`, "a name": `.target .open`, "an owner": `.target small`,
+		"the service's words": `.target .why`, "a pause": `#t-staging-login .why`, "the opened row": `.detail .facts`, "a dialog": `dialog h2`,
+	} {
+		if !v.is(fmt.Sprintf(`document.querySelector('%s').textContent.includes('<script>alert(1)</script>') && document.querySelector('%s').textContent.length > 9000`, where, where)) {
+			t.Errorf("%s is not shown as it is", what)
+		}
+	}
+	for _, fact := range []string{"Last failures", "Identity", "Owner"} {
+		if !v.is(fmt.Sprintf(`[...document.querySelectorAll('.facts dt')].find((n) => n.textContent === '%s').nextElementSibling.textContent.length > 9000`, fact)) {
+			t.Errorf("%s is not shown as it is", fact)
+		}
 	}
 	if !v.is(`document.documentElement.scrollWidth <= document.documentElement.clientWidth`) {
 		wide, _ := browsertest.Eval[string](v.Page, `[...document.querySelectorAll('#app *')].filter((n) => n.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5 || n.scrollWidth > document.documentElement.clientWidth).slice(0, 5).map((n) => n.tagName + '.' + n.className + '#' + n.id.slice(0, 20)).join(' ')`)

@@ -38,9 +38,10 @@ func TestBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
+	t.Run("takes", func(t *testing.T) { browserTakes(t, visits(t, browser, "")) }) // while nothing else is open
 	fluid := beginFluid(t, visits(t, browser, ""))
 	for name, test := range map[string]func(t *testing.T, visit func(d *daemon, authorization string) *visitor){
-		"take": browserTake, "takes": browserTakes, "file": browserFile, "no money": browserNoMoney, "operator": browserOperator, "onlooker": browserOnlooker,
+		"take": browserTake, "file": browserFile, "no money": browserNoMoney, "operator": browserOperator, "onlooker": browserOnlooker,
 		"cut": browserCut, "hostile": browserHostile, "many": browserMany,
 	} {
 		t.Run(name, func(t *testing.T) {

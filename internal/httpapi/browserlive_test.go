@@ -19,7 +19,7 @@ const (
 // Fifty takes, each as soon as the page has shown the one before of the same target, and how
 // long it took to show each in the bar: from the request on, by the clock of the page.
 func browserTakes(t *testing.T, visit func(*daemon, string) *visitor) {
-	d := start(t, manyTargets(sampleSet(), takenFrom), nil, nil)
+	d, _ := realCrowd(t, takenFrom)
 	v := visit(d, "")
 	for rounds := range 3 { // the machine may have better things to do in one
 		for i := range takenFrom {

@@ -15,6 +15,7 @@
 //     beside the rest (told.go).
 //   - target.go, notices.go, figures.go: what the sources said, put into words and
 //     rounded.
+//   - cause.go: why a target is as it is, in the words that callers hear too.
 //   - snapshot.go, metrics.go: what readers get. cached.go keeps it for a while.
 //   - feed.go: the Feed, which tells many readers what changes in it.
 //

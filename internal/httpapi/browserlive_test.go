@@ -78,7 +78,7 @@ const (
 )
 
 func beginFluid(t *testing.T, visit func(*daemon, string) *visitor) *fluid {
-	d := startCrowd(t, 500)
+	d := startCrowd(t, 500, 10)
 	v := visit(d, "")
 	v.sees("all of them", `document.querySelectorAll('.target').length === 500`)
 	v.do(`document.querySelector('.target button').click()`)

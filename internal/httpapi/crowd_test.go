@@ -12,8 +12,8 @@ import (
 	"poold/internal/targets"
 )
 
-// crowd is the stock of many targets, each with an hour full of requests, without a server:
-// at each survey one in ten of them has other figures than before.
+// crowd is the stock of many targets, without a server: at each survey one in ten of them
+// has other figures than before.
 type crowd struct {
 	like pool.Stock // of each of them
 
@@ -56,13 +56,15 @@ func manyTargets(set *targets.Set, n int) *targets.Set {
 	return set
 }
 
-// startCrowd serves a file of n targets of which always some change.
-func startCrowd(t testing.TB, n int) *daemon {
+// startCrowd serves a file of n targets of which always some change, each with requests in
+// so many of the last 60 minutes.
+func startCrowd(t testing.TB, n, minutes int) *daemon {
+	t.Helper()
 	set := manyTargets(sampleSet(), n)
 	set.Targets = set.Targets[3:]
 	d := start(t, set, nil, nil)
 	hour := "6000 5820 0 180 6300 6000"
-	for back := range int64(60) {
+	for back := range int64(minutes) {
 		hour += fmt.Sprintf("|%d 100 97 0 3 105 100", time.Now().Unix()/60-back)
 	}
 	id := set.Targets[0].ID

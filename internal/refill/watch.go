@@ -157,11 +157,15 @@ type said struct {
 }
 
 // shown is how a target does: as the replica says that watches it, unless this one
-// has something to say of it.
+// has something to say of it. Of failures each knows those of its own orders.
 func (h *handle) shown() Status {
 	own := h.status.snapshot()
 	if s := h.elsewhere.Load(); s != nil && time.Since(s.at) < saidFor && !h.watched.Load() && own.State == OK {
-		return s.Status
+		shown := s.Status
+		if len(own.Failures) > 0 {
+			shown.Failures = own.Failures
+		}
+		return shown
 	}
 	return own
 }

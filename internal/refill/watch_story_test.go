@@ -144,15 +144,20 @@ func TestStatusOfWhatOthersWatch(t *testing.T) {
 		w.start(bad, good)
 		w.start(bad, good)
 		w.after(5 * time.Minute)
+		told := 0
 		for n, r := range w.all {
 			if err := r.manager.Refresh(t.Context()); err != nil {
 				t.Errorf("replica %d: %v", n, err)
 			}
 			b, _ := r.manager.Status("bad")
 			g, _ := r.manager.Status("good")
-			if b.State != Starved || !strings.Contains(b.Reason, "failures in a row") || len(b.Failures) == 0 || g.State != OK || g.Want != 3 || len(g.Failures) != 0 {
+			if b.State != Starved || !strings.Contains(b.Reason, "failures in a row") || g.State != OK || g.Want != 3 || len(g.Failures) != 0 {
 				t.Errorf("replica %d says %+v and %+v", n, b, g)
 			}
+			told += len(b.Failures)
+		}
+		if told == 0 {
+			t.Error("no replica tells of a failure")
 		}
 		w.after(saidFor)
 		for n, r := range w.all { // what was said a while ago is no news

@@ -150,8 +150,9 @@ type Target struct {
 	// NearMisses are submits to the compatible endpoints that had this target but for some
 	// fields, at this replica since its start, the latest first; never null.
 	NearMisses []NearMiss `json:"near_misses"`
-	// LastFailures are those of its last orders that failed, the latest first, 5 at most, as
-	// the replica saw them that watches it; never null.
+	// LastFailures are those of its last orders that failed, the latest first, 5 at most: of
+	// this replica's since its start, or of those of the replica that watches the target; never
+	// null.
 	LastFailures []LastFailure `json:"last_failures"`
 	// Budget is null where the target has none of its own.
 	Budget *Budget `json:"budget"`

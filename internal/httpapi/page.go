@@ -7,7 +7,6 @@ import (
 	"html/template"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,26 +47,8 @@ func parsePage() *template.Template {
 		"spent":       func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) },
 		"moment":      moment,
 
-		"problemsFirst": problemsFirst,
+		"problemsFirst": status.ProblemsFirst,
 	}).ParseFS(web, "web/status.html"))
-}
-
-// problemsFirst sorts targets by what a person should look at first.
-func problemsFirst(list []status.Target) []status.Target {
-	rank := func(t status.Target) int {
-		switch {
-		case t.State == refill.Refused:
-			return 0
-		case t.State == refill.Starved || t.State == refill.Budget:
-			return 1
-		case len(t.Marks) > 0:
-			return 2
-		case t.State == refill.Paused:
-			return 3
-		}
-		return 4
-	}
-	return slices.SortedStableFunc(slices.Values(list), func(a, b status.Target) int { return rank(a) - rank(b) })
 }
 
 // share returns how much of a target's bar n takes, in percent. The whole bar is

@@ -17,7 +17,9 @@
 //     rounded.
 //   - cause.go: why a target is as it is, in the words that callers hear too.
 //   - snapshot.go, metrics.go: what readers get. cached.go keeps it for a while.
-//   - feed.go: the Feed, which tells many readers what changes in it.
+//   - feed.go: the Feed, which tells many readers what changes in it; copy.go: the Copy,
+//     which puts together what a reader elsewhere is told.
+//   - order.go: the order in which people look at targets.
 //
 // # Invariants
 //

@@ -258,3 +258,85 @@ func TestFeedAddsUp(t *testing.T) {
 		}
 	})
 }
+
+// A Copy that takes a feed's events is the document, whatever comes and goes.
+func TestCopyFollowsTheFeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, stock := sources(newSet(newTarget("a"), newTarget("b"), newTarget("c")))
+		file, _ := s.File.(*fixedFile)
+		whole := file.set
+		f := feed(t, s)
+		r := f.Follow("", nil)
+		defer r.Close()
+		var copied Copy
+		follows := func(step string) {
+			t.Helper()
+			<-r.News()
+			event, err := r.Event()
+			if err == nil {
+				err = copied.Take(event.Name, event.Data)
+			}
+			if err != nil {
+				t.Fatal(step, err)
+			}
+			var want Document
+			if err := json.Unmarshal(encoded(t, f.snapshots.Snapshot(t.Context())), &want); err != nil {
+				t.Fatal(err)
+			}
+			got, err := copied.Document()
+			if err != nil {
+				t.Fatal(step, err)
+			}
+			got.AsOf = want.AsOf
+			if !reflect.DeepEqual(got, &want) {
+				t.Errorf("%s:\n%+v\nwant\n%+v", step, got, want)
+			}
+		}
+		follows("the whole document")
+		stock.change(whole.Targets[1].ID, pool.Stock{Fresh: 4})
+		follows("a target changed")
+		file.edit(&targets.Set{Targets: whole.Targets[1:]})
+		follows("a target is gone")
+		file.edit(whole)
+		follows("it is back")
+	})
+}
+
+// What is no document is an error, and what other events say is nothing.
+func TestCopyOfSomethingElse(t *testing.T) {
+	var none Copy
+	if err := none.Take("news", []byte("<html>")); err != nil {
+		t.Error(err)
+	}
+	for _, data := range []string{"<html>", "[]", `{"targets":5}`, `{"targets":["a"]}`} {
+		if err := new(Copy).Take(EventStatus, []byte(data)); err == nil {
+			t.Errorf("%s is taken for a document", data)
+		}
+	}
+	if err := none.Take(EventChange, []byte("{}")); err == nil {
+		t.Error("a change of nothing is taken")
+	}
+	if err := none.Take(EventStatus, []byte(`{"targets":[{"name":"a","fresh":"x"}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := none.Document(); err == nil {
+		t.Error("a text is taken for a number")
+	}
+}
+
+// Problems come first, in the order of their states; a target with a mark comes before
+// those that are paused or well, and of two alike the order stays.
+func TestProblemsFirst(t *testing.T) {
+	list := []Target{
+		{Name: "idle", State: StateIdle}, {Name: "ok 1", State: "ok"}, {Name: "paused", State: "paused"}, {Name: "ok 2", State: "ok"},
+		{Name: "marked", State: "ok", Marks: []string{markFailing}}, {Name: "budget", State: "budget"},
+		{Name: "starved", State: "starved"}, {Name: "refused", State: "refused", Marks: []string{markFailing}}, {Name: "marked idle", State: StateIdle, Marks: []string{markRejected}},
+	}
+	names := ""
+	for _, target := range ProblemsFirst(list) {
+		names += target.Name + ", "
+	}
+	if names != "refused, starved, budget, marked, marked idle, paused, ok 1, ok 2, idle, " || list[0].Name != "idle" {
+		t.Error(names)
+	}
+}

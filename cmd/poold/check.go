@@ -8,26 +8,47 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"poold/internal/targets"
 )
 
-// check validates the file and prints every problem with its line.
-func check(ctx context.Context, c *command) error {
-	flags := newFlags(c)
-	config := configFlag(flags, c)
-	live := flags.Bool("live", false, "also try Redis and each provider's key, buying nothing")
-	differs := flags.Bool("diff", false, "also say what applying the file to the running daemon would change")
-	connect := clientFlags(flags, c)
-	if _, err := c.parse(flags, 0); err != nil {
-		return err
+// newCheck is `poold check`.
+func newCheck(c *console) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "check",
+		Short: "validate pools.yaml",
+		Long: "Validates the file and prints every problem with its line, and what the file can buy at most.\n" +
+			"Exit 0 where it can be used, 1 where it cannot.",
+		Example: "  poold check --config pools.yaml\n  poold check --live\n  poold check --diff --url http://127.0.0.1:8080",
+		Args:    words(0),
 	}
-	set, err := targets.NewFile(*config, c.lookup, slog.New(slog.DiscardHandler)).Load(ctx)
+	var with checks
+	config := configFlag(command, c)
+	command.Flags().BoolVar(&with.live, "live", false, "also try Redis and each provider's key, buying nothing")
+	command.Flags().BoolVar(&with.differences, "diff", false, "also say what applying the file to the running daemon would change")
+	with.connect = clientFlags(command, c)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		return check(command.Context(), c, *config, with)
+	}
+	return command
+}
+
+// checks are what is looked at beside the file.
+type checks struct {
+	live, differences bool
+	connect           func() (*client, error) // to the daemon that it may differ from
+}
+
+// check validates the file and prints every problem with its line.
+func check(ctx context.Context, c *console, config string, with checks) error {
+	set, err := targets.NewFile(config, c.lookup, slog.New(slog.DiscardHandler)).Load(ctx)
 	var problems targets.Problems
 	if errors.As(err, &problems) {
 		if _, err := fmt.Fprintln(c.stdout, problems); err != nil {
 			return err
 		}
-		return fmt.Errorf("problems in %s: %d", *config, len(problems))
+		return fmt.Errorf("problems in %s: %d", config, len(problems))
 	}
 	if err != nil {
 		return err
@@ -41,13 +62,13 @@ func check(ctx context.Context, c *command) error {
 	for _, warning := range set.Warnings {
 		text.WriteString(warning.String() + " (allowed)\n")
 	}
-	fmt.Fprintf(&text, "%s is valid; targets: %d, providers: %d\n", *config, len(set.Targets), len(set.Providers))
+	fmt.Fprintf(&text, "%s is valid; targets: %d, providers: %d\n", config, len(set.Targets), len(set.Providers))
 	text.WriteString(spendingOf(set).report(set.Simulated()))
 	if _, err := io.WriteString(c.stdout, text.String()); err != nil {
 		return err
 	}
-	if *differs {
-		daemon, err := connect()
+	if with.differences {
+		daemon, err := with.connect()
 		if err != nil {
 			return err
 		}
@@ -55,7 +76,7 @@ func check(ctx context.Context, c *command) error {
 			return err
 		}
 	}
-	if !*live {
+	if !with.live {
 		return nil
 	}
 	wrong, err := checkLive(ctx, c.stdout, set)

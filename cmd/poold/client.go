@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +11,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"poold/internal/captcha"
 	"poold/internal/httpapi"
@@ -26,9 +26,10 @@ type client struct {
 
 // clientFlags adds --url and --key-file and returns a function that makes the
 // client they describe. A key is never an argument, which others could read.
-func clientFlags(flags *flag.FlagSet, c *command) func() (*client, error) {
-	base := flags.String("url", c.env("POOLD_URL", "http://127.0.0.1:8080"), "the daemon's `address`")
-	keyFile := flags.String("key-file", "", "`file` with the key to use (or POOLD_KEY in the environment)")
+func clientFlags(command *cobra.Command, c *console) func() (*client, error) {
+	base := command.Flags().String("url", c.env("POOLD_URL", "http://127.0.0.1:8080"), "the daemon's `address` (env POOLD_URL)")
+	keyFile := command.Flags().String("key-file", "", "`file` with the key to use (env POOLD_KEY holds the key itself)")
+	filesFor(command, "key-file")
 	return func() (*client, error) {
 		parsed, err := url.Parse(*base)
 		if err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
@@ -55,117 +56,90 @@ func readSecret(file, otherwise string) (string, error) {
 // answerLimit is the most that is read of an answer.
 const answerLimit = 64 << 20
 
-// ask sends one request and returns the body of a 200; any other answer is an
-// error in the daemon's own words.
-func (c *client) ask(ctx context.Context, method, path, accept string, limit time.Duration) ([]byte, error) {
-	return c.send(ctx, method, path, http.Header{"Accept": {accept}}, nil, limit)
+// question is one request to the daemon.
+type question struct {
+	method, path string
+	header       http.Header // without the key; nil = none
+	body         []byte
+	limit        time.Duration // for the whole exchange
+	success      int           // the status of an answer that is no error; 0 = 200
 }
 
-// send is ask with a body and all headers but the key.
-func (c *client) send(ctx context.Context, method, path string, header http.Header, body []byte, limit time.Duration) ([]byte, error) {
-	_, answer, err := c.exchange(ctx, method, path, header, body, limit)
+// refusal is an answer that is none, in the daemon's own words.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+// ask sends a request without a body and returns the body of a 200.
+func (c *client) ask(ctx context.Context, method, path, accept string, limit time.Duration) ([]byte, error) {
+	_, answer, err := c.exchange(ctx, question{method: method, path: path, header: http.Header{"Accept": {accept}}, limit: limit})
 	return answer, err
 }
 
-// exchange is send that returns the answer's headers too.
-func (c *client) exchange(ctx context.Context, method, path string, header http.Header, body []byte, limit time.Duration) (http.Header, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+// exchange sends one request and returns headers and body of the answer; one without
+// success is a *refusal.
+func (c *client) exchange(ctx context.Context, q question) (http.Header, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, q.limit)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	response, err := c.open(ctx, q)
 	if err != nil {
 		return nil, nil, err
-	}
-	request.Header = header
-	if c.key != "" {
-		request.Header.Set("Authorization", "Bearer "+c.key.Reveal())
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, nil, fmt.Errorf("asking the daemon: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the daemon's answer: %w", err)
 	}
-	if response.StatusCode == http.StatusOK {
-		return response.Header, answer, nil
-	}
-	return nil, nil, problemOf(response, answer)
+	return response.Header, answer, nil
 }
 
-// problemOf is an answer other than 200 as an error.
-func problemOf(response *http.Response, answer []byte) error {
+// open is exchange that leaves the body to be read, and closed, and has no limit.
+func (c *client) open(ctx context.Context, q question) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, q.method, c.base+q.path, bytes.NewReader(q.body))
+	if err != nil {
+		return nil, err
+	}
+	if q.header != nil {
+		request.Header = q.header
+	}
+	if c.key != "" {
+		request.Header.Set("Authorization", "Bearer "+c.key.Reveal())
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("asking the daemon: %w", err)
+	}
+	if response.StatusCode == max(q.success, http.StatusOK) {
+		return response, nil
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
+	if err != nil {
+		return nil, fmt.Errorf("reading the daemon's answer: %w", err)
+	}
+	return nil, refusalOf(response, answer)
+}
+
+// refusalOf is an answer without success as an error.
+func refusalOf(response *http.Response, answer []byte) *refusal {
+	r := &refusal{status: response.StatusCode}
 	var problem httpapi.Problem
 	if json.Unmarshal(answer, &problem) != nil || problem.Code == "" {
-		return fmt.Errorf("the daemon answered %s", printable(response.Status))
+		r.text = "the daemon answered " + printable(response.Status)
+		return r
 	}
-	text := printable(string(problem.Code))
+	r.text = printable(string(problem.Code))
 	if problem.Detail != "" {
-		text += ": " + printable(problem.Detail)
+		r.text += ": " + printable(problem.Detail)
 	}
 	if after := response.Header.Get("Retry-After"); after != "" {
-		text += "; try again in " + after + " s"
+		r.text += "; try again in " + printable(after) + " s"
 	}
 	for _, line := range problem.Problems {
-		text += "\n  " + printable(line)
+		r.text += "\n  " + printable(line)
 	}
-	return errors.New(text)
-}
-
-// takeToken takes one token and prints it alone.
-func takeToken(ctx context.Context, c *command) error {
-	flags := newFlags(c)
-	connect := clientFlags(flags, c)
-	wait := flags.Duration("wait", 0, "wait so long for a token, 60s at most")
-	c.word = "TARGET"
-	words, err := c.parse(flags, 1)
-	if err != nil {
-		return err
-	}
-	if len(words) == 0 {
-		return usageError{"needs the name of a target"}
-	}
-	daemon, err := connect()
-	if err != nil {
-		return err
-	}
-	path := "/pool/" + url.PathEscape(words[0]) + "/token"
-	if isSet(flags, "wait") {
-		path += "?wait=" + wait.String()
-	}
-	// POST, because Go sends a GET again whose connection died, and that would
-	// take a second token.
-	body, err := daemon.ask(ctx, http.MethodPost, path, "text/plain", *wait+30*time.Second)
-	if err != nil {
-		return err
-	}
-	return c.printAlone(body)
-}
-
-// printAlone prints a token.
-func (c *command) printAlone(token []byte) error {
-	_, err := fmt.Fprintln(c.stdout, strings.TrimSpace(string(token)))
-	return err
-}
-
-// healthcheck asks /readyz.
-func healthcheck(ctx context.Context, c *command) error {
-	flags := newFlags(c)
-	connect := clientFlags(flags, c)
-	if _, err := c.parse(flags, 0); err != nil {
-		return err
-	}
-	daemon, err := connect()
-	if err != nil {
-		return err
-	}
-	_, err = daemon.ask(ctx, http.MethodGet, "/readyz", "application/json", 5*time.Second)
-	return err
-}
-
-func isSet(flags *flag.FlagSet, name string) bool {
-	found := false
-	flags.Visit(func(f *flag.Flag) { found = found || f.Name == name })
-	return found
+	return r
 }

@@ -147,6 +147,8 @@ func TestTokenCommand(t *testing.T) {
 		{"login", 200, "03AF", "POST /pool/login/token text/plain", 0, "03AF\n", ""},
 		{"login --wait 1m30s", 200, "03AF", "POST /pool/login/token?wait=1m30s text/plain", 0, "03AF\n", ""},
 		{"--wait 0s login", 200, "03AF", "POST /pool/login/token?wait=0s text/plain", 0, "03AF\n", ""},
+		{"login --min-ttl 30s", 200, "03AF", "POST /pool/login/token?min_ttl=30s text/plain", 0, "03AF\n", ""},
+		{"login --json --min-ttl 1m --wait 20s", 200, "{\"token\":\"03AF\"}\n", "POST /pool/login/token?min_ttl=1m0s&wait=20s application/json", 0, "{\"token\":\"03AF\"}\n", ""},
 		{"a/b?c", 404, `{"code":"unknown_target","detail":"none"}`, "POST /pool/a%2Fb%3Fc/token text/plain", 1, "", "unknown_target: none"},
 		{"login", 503, `{"code":"pool_empty"}`, "POST /pool/login/token text/plain", 1, "", "pool_empty; try again in 7 s"},
 		{"login", 502, `<html>`, "POST /pool/login/token text/plain", 1, "", "the daemon answered 502 Bad Gateway"},

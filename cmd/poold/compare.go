@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strings"
 
@@ -80,10 +79,8 @@ const barWidth = 40
 
 func newBar(w io.Writer) *bar {
 	b := &bar{shown: -1}
-	if file, ok := w.(*os.File); ok {
-		if info, err := file.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			b.w = w
-		}
+	if terminalOf(w) != nil {
+		b.w = w
 	}
 	return b
 }

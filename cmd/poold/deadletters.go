@@ -1,14 +1,14 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"poold/internal/httpapi"
 	"poold/internal/purchase"
@@ -18,47 +18,50 @@ import (
 // with Redis.
 const replayTime = 5 * time.Minute
 
-// deadLetters lists the callbacks that a running daemon could not store, or has
-// it try them again.
-func deadLetters(ctx context.Context, c *command) error {
-	flags := newFlags(c)
-	connect := clientFlags(flags, c)
-	asJSON := flags.Bool("json", false, "print the daemon's answer itself")
-	c.word = "list|replay"
-	words, err := c.parse(flags, 1)
-	if err != nil {
-		return err
+// newDeadLetters is `poold dead-letters`.
+func newDeadLetters(c *console) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "dead-letters COMMAND",
+		Short: "callbacks that a running daemon could not store",
+		Long:  "Lists the callbacks that a running daemon could not store, or has it try them again.",
 	}
-	ask := map[string]func(context.Context, *client) ([]byte, error){"list": listLetters, "replay": replayLetters}
-	show := map[string]func([]byte) (string, error){"list": letterTable, "replay": replayLine}
-	verb := strings.Join(words, "")
-	if ask[verb] == nil {
-		return usageError{"needs one of the words list and replay"}
-	}
-	daemon, err := connect()
-	if err != nil {
-		return err
-	}
-	body, err := ask[verb](ctx, daemon)
-	if err != nil {
-		return err
-	}
-	text := string(body)
-	if !*asJSON {
-		if text, err = show[verb](body); err != nil {
+	addCommands(command,
+		newLetters(c, &cobra.Command{
+			Use: "list", Short: "list the callbacks that wait, without tokens", Example: "  poold dead-letters list",
+		}, question{method: http.MethodGet, path: "/dead-letters", limit: 10 * time.Second}, letterTable),
+		newLetters(c, &cobra.Command{
+			Use: "replay", Short: "try now to store them", Example: "  poold dead-letters replay",
+		}, question{method: http.MethodPost, path: "/dead-letters/replay", limit: replayTime}, replayLine),
+	)
+	return command
+}
+
+// newLetters completes a command that asks one question and shows the answer.
+func newLetters(c *console, command *cobra.Command, q question, show func([]byte) (string, error)) *cobra.Command {
+	command.Args = words(0)
+	asJSON := command.Flags().Bool("json", false, "print the daemon's answer itself")
+	connect := clientFlags(command, c)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		daemon, err := connect()
+		if err != nil {
+			return err
+		}
+		q.header = http.Header{"Accept": {"application/json"}}
+		_, body, err := daemon.exchange(command.Context(), q)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return c.printAlone(body)
+		}
+		text, err := show(body)
+		if err != nil {
 			return fmt.Errorf("reading the daemon's answer: %w", err)
 		}
+		_, err = fmt.Fprintln(c.stdout, strings.TrimRight(text, "\n"))
+		return err
 	}
-	_, err = fmt.Fprintln(c.stdout, strings.TrimRight(text, "\n"))
-	return err
-}
-
-func listLetters(ctx context.Context, daemon *client) ([]byte, error) {
-	return daemon.ask(ctx, http.MethodGet, "/dead-letters", "application/json", 10*time.Second)
-}
-
-func replayLetters(ctx context.Context, daemon *client) ([]byte, error) {
-	return daemon.ask(ctx, http.MethodPost, "/dead-letters/replay", "application/json", replayTime)
+	return command
 }
 
 // letterTable makes a table of the daemon's list.
@@ -95,14 +98,4 @@ func replayLine(body []byte) (string, error) {
 		line += ": " + plain(r.Reason)
 	}
 	return line, nil
-}
-
-// plain shows a word that a provider chose without what a terminal would obey;
-// a dash for none.
-func plain(word string) string {
-	if word == "" {
-		return "-"
-	}
-	quoted := strconv.Quote(word)
-	return quoted[1 : len(quoted)-1]
 }

@@ -2,16 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
-	"time"
-	"unicode"
 
 	"poold/internal/captcha"
 	"poold/internal/status"
@@ -21,18 +17,14 @@ import (
 // diff says what a running daemon would make of the file if it were applied: which targets
 // come, go or get another stock, and what would need a restart.
 func diff(ctx context.Context, w io.Writer, daemon *client, set *targets.Set) error {
-	body, err := daemon.ask(ctx, http.MethodGet, "/status.json", "application/json", 10*time.Second)
+	running, err := askStatus(ctx, daemon, statusTime)
 	if err != nil {
 		return err
-	}
-	var running status.Document
-	if err := json.Unmarshal(body, &running); err != nil {
-		return fmt.Errorf("reading the status: %w", err)
 	}
 	if running.Config.Lasting == nil {
 		return errors.New("the daemon does not tell all that it runs with: the key is limited to some targets, or the daemon is older")
 	}
-	_, err = io.WriteString(w, differences(&running, set))
+	_, err = io.WriteString(w, differences(running, set))
 	return err
 }
 
@@ -81,20 +73,4 @@ func differences(running *status.Document, set *targets.Set) string {
 	}
 	fmt.Fprintf(&text, "targets that keep their tokens under their names: %d of %d\n", stays, len(set.Targets))
 	return text.String()
-}
-
-// printable is a text that came from elsewhere, for a terminal: short, and with nothing
-// that moves the cursor or changes colours.
-func printable(text string) string {
-	const most = 300
-	clean := strings.Map(func(c rune) rune {
-		if !unicode.IsPrint(c) {
-			return '\uFFFD'
-		}
-		return c
-	}, strings.ToValidUTF8(text, "\uFFFD"))
-	if letters := []rune(clean); len(letters) > most {
-		return string(letters[:most]) + "…"
-	}
-	return clean
 }

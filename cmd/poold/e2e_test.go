@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -315,6 +316,7 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 	if text, code := command("status", "--json"); code != exitDone || !strings.HasPrefix(text, "{") {
 		t.Errorf("status --json: %d\n%s", code, text)
 	}
+	changeAll(t, command, first)
 	if text, code := command("token", "no-such-target"); code != exitFailed || !strings.Contains(text, "unknown_target") {
 		t.Errorf("an unknown target: %d %q", code, text)
 	}
@@ -348,6 +350,39 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 		}
 	case <-time.After(15 * time.Second):
 		t.Fatal("the daemon did not end")
+	}
+}
+
+// changeAll runs the commands that change something against a daemon with a target.
+func changeAll(t *testing.T, command func(args ...string) (string, int), target string) {
+	t.Helper()
+	taken, _ := command("token", target, "--wait", "50s", "--json", "--min-ttl", "1s")
+	var answer struct{ ID string }
+	if err := json.Unmarshal([]byte(taken), &answer); err != nil || answer.ID == "" {
+		t.Errorf("token --json: %v: %q", err, taken)
+	}
+	for _, c := range []struct {
+		args string
+		says string
+	}{
+		{"report " + target + " " + answer.ID + " accepted", "1 token reported as accepted\n"},
+		{"warm " + target + " --tokens 1 --for 5m", "1 token kept ready from "},
+		{"warm " + target + " --tokens 0", "the windows that were not made in the file are ended; "},
+		{"pause " + target + " --for 1h --reason tried", " ready and "},
+		{"flush " + target, " thrown away; "},
+		{"resume " + target, "tokens are bought for it again; "},
+		{"reload", "the file was read again: targets 3, of them new 0, with another identity 0; removed 0; providers 1; "},
+		{"__complete pause " + target[:3], target + "\n"},
+	} {
+		if text, code := command(strings.Fields(c.args)...); code != exitDone || !strings.Contains(text, c.says) {
+			t.Errorf("%s: exit %d: %s", c.args, code, text)
+		}
+		if strings.HasPrefix(c.args, "pause") {
+			within(t, 10*time.Second, "the pause to be shown with its reason", func() bool {
+				text, _ := command("status", target, "--state", "paused")
+				return strings.Contains(text, "tried")
+			})
+		}
 	}
 }
 

@@ -6,27 +6,38 @@ import (
 	"io"
 	"log/slog"
 
+	"github.com/spf13/cobra"
+
 	"poold/internal/history/dynamostore"
 	"poold/internal/targets"
 )
 
-// initHistory prepares where the file wants the history kept. It may be called again: what
-// is there stays, and what is there and differs is an error that names the differences.
-func initHistory(ctx context.Context, c *command) error {
-	flags := newFlags(c)
-	config := configFlag(flags, c)
-	stream := flags.Bool("stream", false, "DynamoDB: with a stream of new images, for functions of your own")
-	c.word = "init"
-	if _, err := c.parse(flags, 1); err != nil {
-		return err
+// newHistoryInit is `poold history init`.
+func newHistoryInit(c *console) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "init",
+		Short: "prepare the place that the file wants the history kept in",
+		Long: "Prepares the place that the file wants the history kept in: DynamoDB's table, PostgreSQL's tables. It may be\n" +
+			"called again: what is there stays, and what is there and differs is an error that names the differences.",
+		Example: "  poold history init --config pools.yaml",
+		Args:    words(0),
 	}
+	config := configFlag(command, c)
+	stream := command.Flags().Bool("stream", false, "DynamoDB: with a stream of new images, for functions of your own")
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		return initHistory(command.Context(), c, *config, *stream)
+	}
+	return command
+}
+
+func initHistory(ctx context.Context, c *console, config string, stream bool) error {
 	log := slog.New(slog.DiscardHandler)
-	set, err := targets.NewFile(*config, c.lookup, log).Load(ctx)
+	set, err := targets.NewFile(config, c.lookup, log).Load(ctx)
 	if err != nil {
 		return err
 	}
-	if *stream && set.History.Backend != targets.HistoryDynamoDB {
-		return usageError{"--stream is of the backend dynamodb, and the history of " + *config + " has " + string(set.History.Backend)}
+	if stream && set.History.Backend != targets.HistoryDynamoDB {
+		return usageError{"--stream is of the backend dynamodb, and the history of " + config + " has " + string(set.History.Backend)}
 	}
 	done := "nothing is to be prepared for the backend " + string(set.History.Backend)
 	switch set.History.Backend {
@@ -36,7 +47,7 @@ func initHistory(ctx context.Context, c *command) error {
 			return fmt.Errorf("history: %w", err)
 		}
 		defer table.Close()
-		if err := table.Init(ctx, *stream); err != nil {
+		if err := table.Init(ctx, stream); err != nil {
 			return fmt.Errorf("history: %w", err)
 		}
 		done = "the table " + set.History.Table + " is ready"

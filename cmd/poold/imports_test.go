@@ -63,6 +63,10 @@ var livesIn = map[string][]string{
 	"golang.org/x/sync":                   {"internal/purchase", "internal/ondemand", "internal/refill", "internal/status", "cmd/poold"},
 	"github.com/labstack/echo/v4":         {"internal/httpapi", "bench/baselines"},
 	"github.com/prometheus/client_golang": {"internal/status", "internal/httpapi"},
+	"github.com/spf13/cobra":              {"cmd/poold"},
+	"github.com/spf13/pflag":              {"cmd/poold"}, // cobra's flags
+	"golang.org/x/term":                   {"cmd/poold"},
+	"golang.org/x/text":                   {"cmd/poold"},
 	"github.com/alicebob/miniredis/v2":    {"cmd/poold", "internal/pool/redistest"},
 	"github.com/jackc/pgx/v5":             {"internal/postgres"},
 	"github.com/aws/aws-sdk-go-v2":        {"internal/history/dynamostore"},

@@ -6,10 +6,26 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 
 	"poold/internal/httpapi"
 	"poold/internal/targets"
 )
+
+// checkAddress refuses a --listen that cannot be one.
+func checkAddress(address string) error {
+	if address == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return usageError{fmt.Sprintf("--listen (or POOLD_LISTEN) is host:port with a port up to 65535, not %q", address)}
+	}
+	return nil
+}
 
 // bind opens the port, with TLS where the file wants it.
 func bind(ctx context.Context, address string, files targets.TLS) (net.Listener, error) {

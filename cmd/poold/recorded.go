@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"poold/internal/httpapi"
 	"poold/internal/refill/policy"
@@ -21,8 +22,9 @@ type recording struct {
 }
 
 // addFlags adds the flags.
-func (r *recording) addFlags(flags *flag.FlagSet, c *command) {
+func (r *recording) addFlags(command *cobra.Command, c *console) {
 	r.within = url.Values{}
+	flags := command.Flags()
 	flags.StringVar(&r.target, "from-history", "", "instead of a trace, when requests for a `target` came, as a running daemon has counted them in the last 24 h; --target defaults to it")
 	for name, usage := range map[string]string{
 		"from": "of --from-history: `time`, or day, from which on requests came (default all that is known)",
@@ -33,7 +35,7 @@ func (r *recording) addFlags(flags *flag.FlagSet, c *command) {
 			return nil
 		})
 	}
-	r.connect = clientFlags(flags, c)
+	r.connect = clientFlags(command, c)
 }
 
 // load asks the daemon.

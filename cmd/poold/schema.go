@@ -1,16 +1,22 @@
 package main
 
 import (
-	"context"
+	"github.com/spf13/cobra"
 
 	"poold/internal/targets"
 )
 
-// printSchema prints the JSON Schema of pools.yaml, for editors.
-func printSchema(_ context.Context, c *command) error {
-	if _, err := c.parse(newFlags(c), 0); err != nil {
-		return err
+// newSchema is `poold schema`.
+func newSchema(c *console) *cobra.Command {
+	return &cobra.Command{
+		Use:     "schema",
+		Short:   "print the JSON Schema of pools.yaml",
+		Long:    "Prints the JSON Schema of pools.yaml, for editors.",
+		Example: "  poold schema > pools.schema.json",
+		Args:    words(0),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := c.stdout.Write(targets.Schema())
+			return err
+		},
 	}
-	_, err := c.stdout.Write(targets.Schema())
-	return err
 }

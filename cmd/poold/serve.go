@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"poold/internal/captcha"
 	"poold/internal/compat"
 	"poold/internal/httpapi"
@@ -28,29 +30,41 @@ import (
 // memory and saves about a sixth of the time that a take costs.
 const gcPercent = 400
 
+// newServe is `poold serve`.
+func newServe(c *console) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "serve",
+		Short: "run the daemon in the foreground",
+		Long: "Runs the daemon in the foreground. SIGINT and SIGTERM stop it in stages, SIGHUP reads the file again.\n" +
+			"poold without a command is the same.",
+		Example: "  poold serve --config pools.yaml\n  poold serve --listen 127.0.0.1:9090 --log-format json",
+		Args:    words(0),
+	}
+	config := configFlag(command, c)
+	listen := command.Flags().String("listen", c.env("POOLD_LISTEN", ""), "`host:port` to listen on instead of the file's (env POOLD_LISTEN)")
+	logger := logFlags(command, c)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if err := checkAddress(*listen); err != nil {
+			return err
+		}
+		log, err := logger()
+		if err != nil {
+			return err
+		}
+		return serve(command.Context(), c, *config, *listen, log)
+	}
+	return command
+}
+
 // serve runs the daemon until ctx ends.
-func serve(ctx context.Context, c *command) error {
-	flags := newFlags(c)
-	config := configFlag(flags, c)
-	listen := flags.String("listen", c.env("POOLD_LISTEN", ""), "`host:port` to listen on instead of the file's")
-	logger := logFlags(flags, c)
-	if _, err := c.parse(flags, 0); err != nil {
-		return err
-	}
-	if err := checkAddress(*listen); err != nil {
-		return err
-	}
-	log, err := logger()
-	if err != nil {
-		return err
-	}
+func serve(ctx context.Context, c *console, config, listen string, log *slog.Logger) error {
 	// From here to the very end: without a reader SIGHUP would end the process,
 	// also while it stops.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	file := targets.NewFile(*config, c.lookup, log)
-	file.OverrideListen(*listen)
+	file := targets.NewFile(config, c.lookup, log)
+	file.OverrideListen(listen)
 	set, err := file.Load(ctx)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"poold/internal/captcha"
 	"poold/internal/refill"
@@ -49,13 +50,14 @@ type simulation struct {
 
 // simulationFlags adds the flags; those that a target's definition has default
 // to it.
-func simulationFlags(flags *flag.FlagSet, c *command) *simulation {
+func simulationFlags(command *cobra.Command, c *console) *simulation {
 	s := new(simulation)
-	flags.StringVar(&s.config, "config", c.env("POOLD_CONFIG", "pools.yaml"), "the `file` that --target is in")
+	flags := command.Flags()
+	flags.StringVar(&s.config, "config", c.env("POOLD_CONFIG", "pools.yaml"), "the `file` that --target is in (env POOLD_CONFIG)")
 	flags.StringVar(&s.target, "target", "", "the `name` of a target; without it give --depth, and no file is read; its warm windows count with second 0 as Monday, 00:00 UTC, with --from-history as they were")
 	flags.StringVar(&s.trace, "trace", "", "`file` with one arrival per line, in seconds from the start")
 	flags.StringVar(&s.demand, "demand", "", "instead of a trace, a `model`: "+policy.DemandHelp)
-	s.recorded.addFlags(flags, c)
+	s.recorded.addFlags(command, c)
 	flags.DurationVar(&s.length, "length", modelLength, "how long --demand goes on; what is spent a day is counted over it (default with --trace to its last arrival, with --from-history from --from to --to)")
 	flags.StringVar(&s.lead, "lead", "lognormal:18s,0.45,6s,120s", "lead times, as `model`:MEDIAN,SIGMA,LEAST,MOST")
 	flags.Float64Var(&s.fail, "fail", policy.DefaultSolves().Fail, "share of solves that fail, 0 to 1")
@@ -74,22 +76,36 @@ func simulationFlags(flags *flag.FlagSet, c *command) *simulation {
 	flags.BoolVar(&s.json, "json", false, "answer as JSON")
 	flags.BoolVar(&s.compare, "compare", false, "fixed depths and the adaptive policy side by side")
 	flags.StringVar(&s.plot, "plot", "", "write hit rate against waste to an SVG `file`: fixed depths as a line, adaptive as points")
+	filesFor(command, "config", "trace", "plot")
+	oneOf(command, "refill", string(targets.RefillFixed), string(targets.RefillAdaptive))
 	return s
 }
 
-// simulate replays demand against a target's refill policy, in virtual time.
-func simulate(ctx context.Context, c *command) error {
-	flags := newFlags(c)
-	s := simulationFlags(flags, c)
-	if _, err := c.parse(flags, 0); err != nil {
-		return err
+// newSimulate is `poold simulate`.
+func newSimulate(c *console) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "simulate",
+		Short: "replay demand against a refill policy",
+		Long: "Replays demand against a target's refill policy, in virtual time and without a provider. The demand is a\n" +
+			"trace, a model, or what a running daemon has counted.",
+		Example: "  poold simulate --target staging-login --trace requests.txt\n" +
+			"  poold simulate --depth 5 --demand office:0.1 --compare\n" +
+			"  poold simulate --from-history staging-login",
+		Args: words(0),
 	}
-	given := map[string]bool{}
-	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	base, err := s.base(ctx, c, given)
-	if err != nil {
-		return err
+	s := simulationFlags(command, c)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		base, err := s.base(command.Context(), c, command.Flags().Changed)
+		if err != nil {
+			return err
+		}
+		return s.simulate(command.Context(), c, base)
 	}
+	return command
+}
+
+// simulate prints what comes of the demand.
+func (s *simulation) simulate(ctx context.Context, c *console, base policy.Simulation) error {
 	bar := newBar(c.stderr)
 	defer bar.clear()
 	if !s.compare && s.plot == "" {
@@ -136,7 +152,7 @@ func (s *simulation) runOne(ctx context.Context, base policy.Simulation, bar *ba
 }
 
 // base is the one run that the flags and the file describe.
-func (s *simulation) base(ctx context.Context, c *command, given map[string]bool) (policy.Simulation, error) {
+func (s *simulation) base(ctx context.Context, c *console, given func(flag string) bool) (policy.Simulation, error) {
 	none := policy.Simulation{}
 	if err := s.complete(ctx, c, given); err != nil {
 		return none, err
@@ -155,7 +171,7 @@ func (s *simulation) base(ctx context.Context, c *command, given map[string]bool
 	if len(asked.arrivals) == 0 {
 		return none, errors.New("the demand holds no request")
 	}
-	if given["length"] {
+	if given("length") {
 		asked.length = s.length
 	}
 	k := s.params
@@ -169,14 +185,14 @@ func (s *simulation) base(ctx context.Context, c *command, given map[string]bool
 
 // complete takes what no flag says from the target, or from the built-in
 // defaults of one.
-func (s *simulation) complete(ctx context.Context, c *command, given map[string]bool) error {
+func (s *simulation) complete(ctx context.Context, c *console, given func(flag string) bool) error {
 	t := targets.Target{Lifetime: 120 * time.Second, Margin: 40 * time.Second, Refill: targets.RefillFixed,
 		HitRate: targets.DefaultHitRate, MaxWaste: targets.DefaultMaxWaste}
 	// What a target takes for its lead time until it has seen some is its provider's
 	// pace, as in the daemon.
 	p := targets.Provider{API: targets.APILegacy, Profile: "generic"}
 	t.Identity.Type = captcha.RecaptchaV2
-	if !given["target"] {
+	if !given("target") {
 		s.target = s.recorded.target
 	}
 	switch {
@@ -197,7 +213,7 @@ func (s *simulation) complete(ctx context.Context, c *command, given map[string]
 		if len(set.Providers) > 0 {
 			p = set.Providers[0]
 		}
-	case !given["depth"]:
+	case !given("depth"):
 		return usageError{"needs --target, or at least --depth"}
 	}
 	s.warm = refill.Windows(t)
@@ -213,7 +229,7 @@ func (s *simulation) complete(ctx context.Context, c *command, given map[string]
 		"idle-after": func() { s.params.IdleAfter = t.IdleAfter },
 		"price":      func() { s.price = perPrice * p.Price.For(t.Identity.Type) },
 	} {
-		if !given[flag] {
+		if !given(flag) {
 			take()
 		}
 	}

@@ -217,8 +217,8 @@ func TestSimulateUsage(t *testing.T) {
 		"cost, a number from 0":         {"--depth", "1", "--demand", "poisson:1", "--price", "NaN"},
 		"a number from 0 to 1000000":    {"--depth", "1", "--demand", "poisson:1", "--price", "Inf"},
 		"1000 solves cost, a number":    {"--depth", "1", "--demand", "poisson:1", "--price", "1000000.1"},
-		"\"2.99 EUR\" for flag -price":  {"--depth", "1", "--demand", "poisson:1", "--price", "2.99 EUR"},
-		"\"\" for flag -price":          {"--depth", "1", "--demand", "poisson:1", "--price", ""},
+		"\"2.99 EUR\" for flag --price": {"--depth", "1", "--demand", "poisson:1", "--price", "2.99 EUR"},
+		"\"\" for flag --price":         {"--depth", "1", "--demand", "poisson:1", "--price", ""},
 		"does not know what to do with": {"--depth", "1", "--demand", "poisson:1", "more"},
 	} {
 		if code, _, problems := simulateWith(t, args...); code != exitUsage || !strings.Contains(problems, says) {
@@ -258,7 +258,7 @@ func TestSimulateBeginsAsTheDaemon(t *testing.T) {
 				s.config, s.target = filepath.Join(t.TempDir(), "pools.yaml"), "login"
 				writeFile(t, s.config, strings.Replace(simulatedFile, "{name: s, api: simulated}", c.providers, 1))
 			}
-			if err := s.complete(t.Context(), &command{lookup: none}, map[string]bool{"depth": true, "target": true}); err != nil {
+			if err := s.complete(t.Context(), &console{lookup: none}, func(flag string) bool { return flag == "depth" || flag == "target" }); err != nil {
 				t.Fatal(err)
 			}
 			if k := s.params; k.FirstPoll != c.first || k.PollInterval != c.interval {

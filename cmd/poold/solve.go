@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,39 +11,68 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"poold/internal/targets"
 )
 
 // solveGrace is how long after its time-out the daemon may take to answer.
 const solveGrace = 30 * time.Second
 
-// solve has a running daemon solve one CAPTCHA now, and prints the token alone.
-func solve(ctx context.Context, c *command) error {
-	flags := newFlags(c)
-	connect := clientFlags(flags, c)
-	fields := requestFlags(flags)
-	image := flags.String("image", "", "`file` with the picture, at most 1 MiB")
-	proxyFile := flags.String("proxy-file", "", "`file` with the proxy, as user:password@host:port (or POOLD_PROXY in the environment)")
-	idempotency := flags.String("idempotency-key", "", "the same `key` gets the same token again")
-	asJSON := flags.Bool("json", false, "print the daemon's whole answer")
-	if _, err := c.parse(flags, 0); err != nil {
-		return err
+// newSolve is `poold solve`.
+func newSolve(c *console) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "solve --type TYPE",
+		Short: "solve one CAPTCHA now, through a running daemon",
+		Long: "Has a running daemon solve one CAPTCHA now, and prints the token alone. Each field of POST /solve is a\n" +
+			"flag of its name. A proxy is never an argument, since it may hold a password.",
+		Example: "  poold solve --type turnstile --sitekey 1x00000000000000000000AA --pageurl https://example.com/login\n" +
+			"  poold solve --type image --image letters.png --charset digits",
+		Args: words(0),
 	}
-	if !isSet(flags, "type") {
-		return usageError{"needs --type"}
+	flags := command.Flags()
+	connect := clientFlags(command, c)
+	fields := requestFlags(command)
+	s := solving{given: flags.Changed}
+	flags.StringVar(&s.image, "image", "", "`file` with the picture, at most 1 MiB")
+	flags.StringVar(&s.proxyFile, "proxy-file", "", "`file` with the proxy, as user:password@host:port (env POOLD_PROXY holds the proxy itself)")
+	flags.StringVar(&s.idempotency, "idempotency-key", "", "the same `key` gets the same token again")
+	flags.BoolVar(&s.json, "json", false, "print the daemon's whole answer")
+	filesFor(command, "image", "proxy-file")
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if !flags.Changed("type") {
+			return usageError{"needs --type"}
+		}
+		daemon, err := connect()
+		if err != nil {
+			return err
+		}
+		timeout, err := flags.GetDuration("timeout")
+		if err != nil {
+			return err
+		}
+		s.limit = timeout + solveGrace
+		return s.solve(command.Context(), c, daemon, fields())
 	}
-	daemon, err := connect()
-	if err != nil {
-		return err
-	}
-	request := fields()
-	if isSet(flags, "image") {
-		if request["image"], err = readPicture(*image); err != nil {
+	return command
+}
+
+// solving is what the flags of `poold solve` say beside the fields of the request.
+type solving struct {
+	given                         func(flag string) bool
+	image, proxyFile, idempotency string
+	json                          bool
+	limit                         time.Duration // of the exchange
+}
+
+// solve has a running daemon solve one CAPTCHA, and prints what it answers.
+func (s *solving) solve(ctx context.Context, c *console, daemon *client, request map[string]any) (err error) {
+	if s.given("image") {
+		if request["image"], err = readPicture(s.image); err != nil {
 			return err
 		}
 	}
-	// A proxy is never an argument, which others could read: it may hold a password.
-	if proxy, err := readSecret(*proxyFile, c.env("POOLD_PROXY", "")); err != nil {
+	if proxy, err := readSecret(s.proxyFile, c.env("POOLD_PROXY", "")); err != nil {
 		return fmt.Errorf("reading the proxy: %w", err)
 	} else if proxy != "" {
 		request["proxy"] = proxy
@@ -54,14 +82,13 @@ func solve(ctx context.Context, c *command) error {
 		return err
 	}
 	header := http.Header{"Content-Type": {"application/json"}, "Accept": {"text/plain"}}
-	if *asJSON {
+	if s.json {
 		header.Set("Accept", "application/json")
 	}
-	if isSet(flags, "idempotency-key") {
-		header.Set("Idempotency-Key", *idempotency)
+	if s.given("idempotency-key") {
+		header.Set("Idempotency-Key", s.idempotency)
 	}
-	limit := flags.Lookup("timeout").Value.(flag.Getter).Get().(time.Duration) + solveGrace
-	answer, err := daemon.send(ctx, http.MethodPost, "/solve", header, body, limit)
+	_, answer, err := daemon.exchange(ctx, question{method: http.MethodPost, path: "/solve", header: header, body: body, limit: s.limit})
 	if err != nil {
 		return err
 	}
@@ -70,42 +97,45 @@ func solve(ctx context.Context, c *command) error {
 
 // requestFlags adds a flag for each field of POST /solve that may be an argument, and
 // returns a function that gives those that were set, by the fields' names.
-func requestFlags(flags *flag.FlagSet) func() map[string]any {
-	field := map[string]string{} // by flag
+func requestFlags(command *cobra.Command) func() map[string]any {
+	flags := command.Flags()
+	given := map[string]func() any{} // by field
 	for _, f := range targets.RequestFields() {
 		if f.Key == "image" || f.Key == "proxy" {
 			continue
 		}
-		name := strings.ReplaceAll(f.Key, "_", "-")
-		field[name] = f.Key
+		name := flagOf(f.Key)
 		switch preset := f.Default.(type) {
 		case bool:
-			flags.Bool(name, preset, f.Doc)
+			value := flags.Bool(name, preset, f.Doc)
+			given[f.Key] = func() any { return *value }
 		case int:
-			flags.Int(name, preset, f.Doc)
+			value := flags.Int(name, preset, f.Doc)
+			given[f.Key] = func() any { return *value }
 		case float64:
-			flags.Float64(name, preset, f.Doc)
+			value := flags.Float64(name, preset, f.Doc)
+			given[f.Key] = func() any { return *value }
 		case time.Duration:
-			flags.Duration(name, preset, f.Doc)
+			value := flags.Duration(name, preset, f.Doc)
+			given[f.Key] = func() any { return value.String() }
 		case string:
-			flags.String(name, preset, f.Doc)
+			value := flags.String(name, preset, f.Doc)
+			given[f.Key] = func() any { return *value }
 		}
 	}
 	return func() map[string]any {
 		set := map[string]any{}
-		flags.Visit(func(f *flag.Flag) {
-			key, ours := field[f.Name]
-			if !ours {
-				return
+		for key, value := range given {
+			if flags.Changed(flagOf(key)) {
+				set[key] = value()
 			}
-			set[key] = f.Value.(flag.Getter).Get()
-			if d, ok := set[key].(time.Duration); ok {
-				set[key] = d.String()
-			}
-		})
+		}
 		return set
 	}
 }
+
+// flagOf is the flag of a field.
+func flagOf(key string) string { return strings.ReplaceAll(key, "_", "-") }
 
 // readPicture returns a file as base64.
 func readPicture(name string) (string, error) {

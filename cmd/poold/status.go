@@ -6,178 +6,134 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
+	"path"
+	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
-	"poold/internal/refill"
+	"github.com/spf13/cobra"
+
 	"poold/internal/status"
+	"poold/internal/targets"
 )
 
-// used shows a budget, nothing where there is none.
-func used(u *status.Usage, of string) string {
-	if u == nil {
-		return ""
+// statusTime is the most that a look at the status may take.
+const statusTime = 10 * time.Second
+
+// newStatus is `poold status`.
+func newStatus(c *console) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "status [GLOB]",
+		Short: "show a running daemon's status, problems first",
+		Long: "Shows a running daemon's status, the targets that need a person first. GLOB chooses targets by name;\n" +
+			"one that is alone is shown with all its figures. HITS, REQUESTS are of the last hour, SPENT of today (UTC).",
+		Example: "  poold status\n" +
+			"  poold status 'staging-*' --state starved\n" +
+			"  poold status --watch",
+		Args: words(1),
 	}
-	return fmt.Sprintf("%d/%d %s", u.Used, u.Limit, of)
+	flags := command.Flags()
+	var v statusView
+	flags.StringVar(&v.state, "state", "", "only the targets in this `state`: "+strings.Join(status.States(), ", "))
+	flags.BoolVar(&v.json, "json", false, "print the document itself; with --watch one in a line whenever it changes")
+	watched := flags.Bool("watch", false, "show it again whenever it changes, until interrupted")
+	connect := clientFlags(command, c)
+	oneOf(command, "state", status.States()...)
+	completeTargets(command, connect)
+	command.RunE = func(command *cobra.Command, words []string) error {
+		if err := v.choose(words, flags.Changed("state")); err != nil {
+			return err
+		}
+		daemon, err := connect()
+		if err != nil {
+			return err
+		}
+		if *watched {
+			return watch(command.Context(), c, daemon, &v)
+		}
+		return v.show(command.Context(), c, daemon)
+	}
+	return command
 }
 
-// usedOf shows the budgets of a target, or of all guests.
-func usedOf(b status.Budget) string {
-	return strings.Trim(used(b.Hour, "an hour")+", "+used(b.Day, "a day"), ", ")
+// statusView is what of the status is shown, and how.
+type statusView struct {
+	glob  string // "" = all targets
+	state string // "" = all states
+	json  bool
 }
 
-// printStatus prints a running daemon's status as a table.
-func printStatus(ctx context.Context, c *command) error {
-	flags := newFlags(c)
-	connect := clientFlags(flags, c)
-	asJSON := flags.Bool("json", false, "print the document itself")
-	if _, err := c.parse(flags, 0); err != nil {
-		return err
+// choose takes the words and checks what was chosen.
+func (v *statusView) choose(words []string, byState bool) error {
+	v.glob = strings.Join(words, "")
+	if _, err := path.Match(v.glob, ""); err != nil || len(words) > 0 && v.glob == "" {
+		return usageError{fmt.Sprintf("a GLOB has *, ? and [a-z], and %q is none", v.glob)}
 	}
-	daemon, err := connect()
+	if states := status.States(); byState && !slices.Contains(states, v.state) {
+		text := fmt.Sprintf("--state is one of %s, not %q", strings.Join(states, ", "), v.state)
+		if near := targets.Nearest(v.state, states); near != "" {
+			text += fmt.Sprintf("; did you mean %s?", near)
+		}
+		return usageError{text}
+	}
+	return nil
+}
+
+// part is a document with the targets that were chosen, problems first.
+func (v *statusView) part(d *status.Document) *status.Document {
+	part := *d
+	part.Targets = []status.Target{}
+	for _, t := range status.ProblemsFirst(d.Targets) {
+		named, err := path.Match(v.glob, t.Name)
+		if (v.glob == "" || named && err == nil) && (v.state == "" || t.State == v.state) {
+			part.Targets = append(part.Targets, t)
+		}
+	}
+	return &part
+}
+
+// show prints the status once.
+func (v *statusView) show(ctx context.Context, c *console, daemon *client) error {
+	body, err := daemon.ask(ctx, http.MethodGet, "/status.json", "application/json", statusTime)
 	if err != nil {
 		return err
 	}
-	body, err := daemon.ask(ctx, http.MethodGet, "/status.json", "application/json", 10*time.Second)
+	if v.json && v.glob == "" && v.state == "" {
+		return c.printRaw(string(body))
+	}
+	document, err := readStatus(body)
 	if err != nil {
 		return err
 	}
-	if *asJSON {
-		_, err = c.stdout.Write(body)
+	if !v.json {
+		_, err := io.WriteString(c.stdout, v.text(document, c.screen()))
 		return err
 	}
-	var d status.Document
-	if err := json.Unmarshal(body, &d); err != nil {
-		return fmt.Errorf("reading the status: %w", err)
-	}
-	return writeStatus(c.stdout, &d)
-}
-
-// writeStatus writes what keeps the daemon from its work, then the tables of providers and
-// targets, then what else is to be known.
-func writeStatus(w io.Writer, d *status.Document) error {
-	var text strings.Builder
-	for _, alarm := range d.Alarms {
-		text.WriteString(alarm + "\n\n")
-	}
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	row := func(format string, args ...any) { _, _ = fmt.Fprintf(table, format, args...) } // into memory
-	row("PROVIDER\tSTATE\tORDERS\tMOST\tCALLBACKS\n")
-	for _, p := range d.Providers {
-		row("%s\t%s\t%d\t%d\t%s\n", p.Name, withReason(p.State, p.Reason), p.InFlight, p.Concurrency, map[bool]string{true: "yes", false: "no"}[p.Callbacks])
-	}
-	row("\nTARGET\tSTATE\tFRESH\tDEPTH\tWANT\tREFILL\tORDERS\tUNKNOWN\tWAITING\tREQUESTS\tHIT RATE\tBOUGHT\tSOLVED\tEXPIRED\tFAILED\tLOST\tBOUGHT/SERVED\tSPENT\tBUDGET\n")
-	for i := range d.Targets {
-		t := &d.Targets[i]
-		budget := "-"
-		if t.Budget != nil {
-			budget = usedOf(*t.Budget)
-		}
-		row("%s\t%s\t%d\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n",
-			t.Name, strings.Join(append([]string{t.State}, t.Marks...), ", "), t.Fresh, t.Depth,
-			wanted(t.Want, t.Warm), t.Refill, t.InFlight, t.Unknown, t.Waiting,
-			t.Requests, known(t.Hits+t.Waited+t.Misses > 0, "%.1f %%", 100*t.HitRate), t.Bought, t.Solved, t.Expired, t.Failed, t.Lost,
-			known(t.BoughtPerServed > 0, "%.2f", t.BoughtPerServed), known(t.Spent > 0, "%.6g", t.Spent), budget)
-	}
-	if err := table.Flush(); err != nil {
+	text, err := json.Marshal(v.part(document))
+	if err != nil {
 		return err
 	}
-	writeRemarks(&text, d.Targets)
-	ready, redis := "ready", "answers"
-	if !d.Ready {
-		ready = "not ready"
-	}
-	if !d.Redis.OK {
-		redis = "cannot be used"
-	}
-	fmt.Fprintf(&text, "\npoold %s, %s; redis (%s) %s\n", d.Version, ready, d.Redis.Mode, redis)
-	if d.Redis.Reason != "" {
-		fmt.Fprintf(&text, "%s\n", d.Redis.Reason)
-	}
-	if d.Budget != nil {
-		fmt.Fprintf(&text, "overall budget: %s\n", used(d.Budget, "a day"))
-	}
-	writeOnDemand(&text, d)
-	if d.DeadLetters > 0 {
-		fmt.Fprintf(&text, "dead letters: %d (poold dead-letters list)\n", d.DeadLetters)
-	}
-	for _, line := range append(d.Notices, d.Config.Problems...) {
-		text.WriteString(line + "\n")
-	}
-	_, err := io.WriteString(w, text.String())
-	return err
+	return c.printAlone(text)
 }
 
-// writeOnDemand tells of on-demand solves and of what sharing saved, nothing where there
-// were none.
-func writeOnDemand(text *strings.Builder, d *status.Document) {
-	if s := d.Solve; s != nil && s.Used() {
-		fmt.Fprintf(text, "on-demand solves: guests %d, fresh %d, orders %d, waiting %d, requests %d, bought %d, solved %d, failed %d, spent %s; budget %s\n",
-			s.Guests, s.Fresh, s.InFlight, s.Waiting, s.Requests, s.Bought, s.Solved, s.Failed, known(s.Spent > 0, "%.6g", s.Spent), usedOf(s.Budget))
-		if s.Reason != "" {
-			fmt.Fprintf(text, "on-demand solves: %s\n", s.Reason)
-		}
-	}
-	if s := d.Dedup; s != nil && (s.Requests > 0 || s.Reason != "") {
-		fmt.Fprintf(text, "savings: %d of %d requests in the last 7 days shared a solve (%.1f %%)\n", s.Shared, s.Requests, s.SavedPct)
-		if s.Reason != "" {
-			fmt.Fprintf(text, "savings: %s\n", s.Reason)
-		}
-	}
+// text is what people are shown of a document.
+func (v *statusView) text(d *status.Document, s screen) string {
+	return statusText(v.part(d), v.glob != "", s)
 }
 
-// writeRemarks tells of each target what the table has no room for: why it is as it
-// is, what holds it back, what another way of refilling would have done, and what
-// its hit rate needs.
-func writeRemarks(text *strings.Builder, targets []status.Target) {
-	for i := range targets {
-		t := &targets[i]
-		var lines []string
-		if t.Reason != "" {
-			lines = append(lines, t.Reason)
-		}
-		if t.Limit != "" && t.State != refill.Paused { // the reason says that
-			lines = append(lines, "held by "+t.Limit)
-		}
-		if t.Shadow != nil {
-			lines = append(lines, t.Shadow.Text)
-		}
-		if t.HitRateNeeds != nil {
-			lines = append(lines, t.HitRateNeeds.Text)
-		}
-		for n, line := range lines {
-			if n == 0 {
-				text.WriteString("\n")
-			}
-			fmt.Fprintf(text, "%s: %s\n", t.Name, line)
-		}
+// askStatus reads the whole document of a running daemon.
+func askStatus(ctx context.Context, daemon *client, limit time.Duration) (*status.Document, error) {
+	body, err := daemon.ask(ctx, http.MethodGet, "/status.json", "application/json", limit)
+	if err != nil {
+		return nil, err
 	}
+	return readStatus(body)
 }
 
-// wanted tells also that a warm window wants tokens.
-func wanted(want, warm int) string {
-	switch warm {
-	case 0:
-		return strconv.Itoa(want)
-	case want:
-		return fmt.Sprintf("%d (warm)", want)
+func readStatus(body []byte) (*status.Document, error) {
+	document := new(status.Document)
+	if err := json.Unmarshal(body, document); err != nil {
+		return nil, fmt.Errorf("reading the status: %w", err)
 	}
-	return fmt.Sprintf("%d (warm %d)", want, warm)
-}
-
-func withReason(state, reason string) string {
-	if reason == "" {
-		return state
-	}
-	return state + " (" + reason + ")"
-}
-
-// known formats a figure, or a dash where there is none yet.
-func known(is bool, format string, value float64) string {
-	if !is {
-		return "-"
-	}
-	return fmt.Sprintf(format, value)
+	return document, nil
 }

@@ -1,40 +1,54 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/spf13/cobra"
 )
 
-// version is set by release builds (-ldflags "-X main.version=…").
-var version = "dev"
+// version and revision are set by release builds and by the Dockerfile
+// (-ldflags "-X main.version=… -X main.revision=…").
+var version, revision = "dev", ""
+
+// newVersion is `poold version`.
+func newVersion(c *console) *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "print version, commit and Go version",
+		Example: "  poold version",
+		Args:    words(0),
+		RunE:    func(*cobra.Command, []string) error { return printVersion(c) },
+	}
+}
 
 // printVersion prints version, commit and Go version.
-func printVersion(_ context.Context, c *command) error {
-	if _, err := c.parse(newFlags(c), 0); err != nil {
-		return err
-	}
+func printVersion(c *console) error {
 	_, err := fmt.Fprintf(c.stdout, "poold %s, commit %s, %s\n", version, commit(), runtime.Version())
 	return err
 }
 
-// commit is what the binary was built from, as far as the Go tool wrote it down.
+// commit is what the binary was built from: what the build said, else what the Go tool
+// wrote down.
 func commit() string {
+	if revision != "" {
+		return revision
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
 	}
-	revision, changed := "unknown", ""
+	found, changed := "unknown", ""
 	for _, setting := range info.Settings {
 		switch setting.Key {
 		case "vcs.revision":
-			revision = setting.Value
+			found = setting.Value
 		case "vcs.modified":
 			if setting.Value == "true" {
 				changed = " (changed)"
 			}
 		}
 	}
-	return revision + changed
+	return found + changed
 }

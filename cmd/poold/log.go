@@ -1,41 +1,19 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"log/slog"
-	"net"
-	"strconv"
+
+	"github.com/spf13/cobra"
 )
-
-func newFlags(c *command) *flag.FlagSet {
-	return flag.NewFlagSet(c.name, flag.ContinueOnError)
-}
-
-// checkAddress refuses a --listen that cannot be one.
-func checkAddress(address string) error {
-	if address == "" {
-		return nil
-	}
-	_, port, err := net.SplitHostPort(address)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	if err != nil {
-		return usageError{fmt.Sprintf("--listen (or POOLD_LISTEN) is host:port with a port up to 65535, not %q", address)}
-	}
-	return nil
-}
-
-func configFlag(flags *flag.FlagSet, c *command) *string {
-	return flags.String("config", c.env("POOLD_CONFIG", "pools.yaml"), "the `file` with everything in it")
-}
 
 // logFlags adds --log-format and --log-level and returns a function that makes
 // the logger they describe.
-func logFlags(flags *flag.FlagSet, c *command) func() (*slog.Logger, error) {
-	format := flags.String("log-format", "text", "text or json")
-	level := flags.String("log-level", "info", "debug, info, warn or error")
+func logFlags(command *cobra.Command, c *console) func() (*slog.Logger, error) {
+	format := command.Flags().String("log-format", "text", "`text` or json")
+	level := command.Flags().String("log-level", "info", "`level` from which on lines are written: debug, info, warn or error")
+	oneOf(command, "log-format", "text", "json")
+	oneOf(command, "log-level", "debug", "info", "warn", "error")
 	return func() (*slog.Logger, error) {
 		var options slog.HandlerOptions
 		var wanted slog.Level

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"poold/internal/status"
+)
+
+// changeTime is the most that a change of one target may take.
+const changeTime = 10 * time.Second
+
+// change is a command that changes one target.
+type change struct {
+	method, path string                         // below /pool/TARGET
+	body         func() (map[string]any, error) // nil = none; an empty one is not sent
+	// tell says in one line what was done. The target before it and after it is nil where
+	// the key may not see it.
+	tell func(before, after *status.Target) string
+}
+
+// newChange completes a command that changes one target.
+func newChange(c *console, command *cobra.Command, change change) *cobra.Command {
+	command.Args = words(0, "the name of a target")
+	asJSON := command.Flags().Bool("json", false, "print the target as GET /pool/TARGET shows it afterwards")
+	connect := clientFlags(command, c)
+	completeTargets(command, connect)
+	command.RunE = func(command *cobra.Command, words []string) error {
+		q, err := change.question(words[0])
+		if err != nil {
+			return err
+		}
+		daemon, err := connect()
+		if err != nil {
+			return err
+		}
+		before, _, _ := look(command.Context(), daemon, words[0]) // the answer to the change says what is wrong
+		if _, _, err := daemon.exchange(command.Context(), q); err != nil {
+			return err
+		}
+		after, body, err := look(command.Context(), daemon, words[0])
+		var refused *refusal
+		switch {
+		case *asJSON && err != nil, err != nil && !errors.As(err, &refused):
+			return fmt.Errorf("it is done, but cannot be shown: %w", err)
+		case *asJSON:
+			return c.printAlone(body)
+		}
+		_, err = fmt.Fprintf(c.stdout, "%s: %s\n", printable(words[0]), change.tell(before, after))
+		return err
+	}
+	return command
+}
+
+// question is the request of the change.
+func (c change) question(target string) (question, error) {
+	q := question{method: c.method, path: "/pool/" + url.PathEscape(target) + c.path, limit: changeTime, success: http.StatusNoContent}
+	if c.body == nil {
+		return q, nil
+	}
+	fields, err := c.body()
+	if err != nil || len(fields) == 0 {
+		return q, err
+	}
+	q.header = http.Header{"Content-Type": {"application/json"}}
+	q.body, err = json.Marshal(fields)
+	return q, err
+}
+
+// look reads one target's part of the status.
+func look(ctx context.Context, daemon *client, target string) (*status.Target, []byte, error) {
+	body, err := daemon.ask(ctx, http.MethodGet, "/pool/"+url.PathEscape(target), "application/json", statusTime)
+	if err != nil {
+		return nil, nil, err
+	}
+	found := new(status.Target)
+	if err := json.Unmarshal(body, found); err != nil {
+		return nil, nil, fmt.Errorf("reading the status: %w", err)
+	}
+	return found, body, nil
+}
+
+// tokens is a number of them.
+func tokens(n int) string {
+	if n == 1 {
+		return "1 token"
+	}
+	return fmt.Sprintf("%d tokens", n)
+}
+
+// moment is a time for people.
+func moment(at time.Time) string { return at.UTC().Format(time.RFC3339) }

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"poold/internal/refill"
+	"poold/internal/status"
+)
+
+const someStatus = `{"version":"1.2.3","ready":true,"as_of":"2026-01-02T03:04:05Z","config":{"ok":true},"redis":{"mode":"single","ok":true},
+ "budget":{"used":12,"limit":20000},"dead_letters":3,
+ "providers":[{"name":"service","state":"ok","in_flight":2,"concurrency":9,"callbacks":true,"balance":7.25},{"name":"other","state":"paused","reason":"no money"}],
+ "targets":[{"name":"checkout","state":"ok","depth":3,"want":2,"refill":"fixed","shadow":{"text":"adaptive would have"},"marks":[],"hour":{"hits":3,"misses":1,"requests":4,"hit_rate":0.75},
+   "lead_time_s":{"p50":18.25,"p90":31},"days":[{"date":"2026-01-02","spent":0.25},{"date":"2026-01-01","spent":7}],"budget":{"hour":null,"day":{"used":1,"limit":2}}},
+  {"name":"login","state":"starved","reason":"why","depth":5,"want":7,"warm":6,"refill":"adaptive","rail":"credit","shadow":{"text":"a fixed depth would have"},"hit_rate_needs":{"max_waste":12,"text":"99 % needs"},
+   "marks":["failing","mostly_rejected"],"unknown":4,"bought":115,"lost":6,"spent":0.105123,"days":[{"date":"2026-01-01","spent":7}],"budget":{"hour":{"used":8,"limit":10},"day":{"used":77,"limit":500}}},
+  {"name":"signup","state":"ok","want":4,"warm":4,"fresh":1,"marks":[],"budget":null}],
+ "solve":{"guests":7,"fresh":2,"in_flight":5,"waiting":3,"requests":90,"bought":96,"solved":84,"failed":7,"spent":0.25,
+   "budget":{"hour":null,"day":{"used":33,"limit":300}},"reason":"redis does not answer; the figures are the last known ones"},
+ "dedup":{"requests":60,"shared":20,"saved_pct":33.3,"reason":""}}`
+
+// `poold status` shows what is amiss, first of all, and what was spent.
+func TestStatusTable(t *testing.T) {
+	const want = `PROVIDER  STATE   ORDERS  MOST  BALANCE  CALLBACKS
+service   ok      2       9     7.25     yes
+other     paused  0       0     -        no
+other: no money
+
+TARGET    STATE    FRESH  WANT        ORDERS  WAITING  HITS    REQUESTS  LEAD    SPENT
+login     starved  0      7 (warm 6)  0       0        -       0         -       -
+checkout  ok       0      2           0       0        75.0 %  4         18.2 s  0.25
+signup    ok       1      4 (warm)    0       0        -       0         -       -
+
+login: why
+login: marked failing, mostly_rejected
+login: held by credit
+login: a fixed depth would have
+login: 99 % needs
+
+checkout: adaptive would have
+
+poold 1.2.3, ready; redis (single) answers
+overall budget: 12/20000 a day
+on-demand solves: guests 7, fresh 2, orders 5, waiting 3, requests 90, bought 96, solved 84, failed
+  7, spent 0.25; budget 33/300 a day
+on-demand solves: redis does not answer; the figures are the last known ones
+savings: 20 of 60 requests in the last 7 days shared a solve (33.3 %)
+dead letters: 3 (poold dead-letters list)
+`
+	printed, code, sent := askDaemon(t, 200, someStatus, "status")
+	if code != exitDone || sent != "GET /status.json Bearer key1" || printed != want {
+		t.Errorf("exit %d, asked %s\n%s", code, sent, printed)
+	}
+	printed, _, _ = askDaemon(t, 200, `{"alarms":["Nothing is bought: provider service is paused: no money"],"ready":true,"targets":[]}`, "status")
+	if !strings.HasPrefix(printed, "Nothing is bought: provider service is paused: no money\n\nPROVIDER") {
+		t.Errorf("the alarm does not stand first:\n%s", printed)
+	}
+	printed, _, _ = askDaemon(t, 200, `{"solve":{"budget":{"day":{"used":0,"limit":9}}},"dedup":{"days":[]},"targets":[{"name":"signup","state":"ok","budget":null}]}`, "status")
+	if strings.Contains(printed, "on-demand") || strings.Contains(printed, "savings") || strings.Contains(printed, "budget") || strings.Contains(printed, "dead letters") {
+		t.Errorf("shows what is not there:\n%s", printed)
+	}
+}
+
+// A glob and a state choose targets; one that is alone and asked for is shown with all its
+// figures.
+func TestStatusOfSome(t *testing.T) {
+	for _, c := range []struct {
+		args  string
+		names []string
+		all   bool // with all figures
+	}{
+		{"", []string{"login", "checkout", "signup"}, false},
+		{"*", []string{"login", "checkout", "signup"}, false},
+		{"*[nt]", []string{"login", "checkout"}, false},
+		{"login", []string{"login"}, true},
+		{"--state ok", []string{"checkout", "signup"}, false},
+		{"--state starved", []string{"login"}, false},
+		{"--state ok s*", []string{"signup"}, true},
+		{"none", []string{}, false},
+	} {
+		args := append([]string{"status"}, strings.Fields(c.args)...)
+		printed, code, _ := askDaemon(t, 200, someStatus, args...)
+		names := []string{}
+		_, rows, _ := strings.Cut(printed, "\nTARGET")
+		for _, line := range strings.Split(strings.SplitN(rows, "\n\n", 2)[0], "\n")[1:] {
+			names = append(names, strings.Fields(line)[0])
+		}
+		if code != exitDone || !slices.Equal(names, c.names) || strings.Contains(printed, "\nsitekey ") != c.all {
+			t.Errorf("%s: exit %d\n%s", c.args, code, printed)
+		}
+		printed, _, _ = askDaemon(t, 200, someStatus, append(args, "--json")...)
+		var document status.Document
+		if err := json.Unmarshal([]byte(printed), &document); err != nil || document.Version != "1.2.3" || len(document.Targets) != len(c.names) {
+			t.Errorf("%s: %v: %s", c.args, err, printed)
+		}
+	}
+	printed, _, _ := askDaemon(t, 200, someStatus, "status", "login")
+	for _, part := range []string{"\nlogin  ", "\nbudget       8/10 an hour, 77/500 a day\n", "\nbought       115, solved 0", "lost 6\n", "0.105123 in all", "of unknown fate 4", "refill       adaptive, depth 5, wanted 7\n"} {
+		if !strings.Contains(printed, part) {
+			t.Errorf("no %q in\n%s", part, printed)
+		}
+	}
+	if printed, _, _ := askDaemon(t, 200, someStatus+"\n", "status", "--json"); printed != someStatus+"\n" {
+		t.Errorf("the document is not as it came: %s", printed)
+	}
+	if printed, code, _ := askDaemon(t, 200, "<html>", "status"); code != exitFailed || !strings.Contains(printed, "poold status: reading the status: ") {
+		t.Errorf("exit %d: %s", code, printed)
+	}
+}
+
+// Whatever stands in the status, no line is wider than 100 columns, and nothing reaches a
+// terminal that it would obey.
+func TestHostileStatus(t *testing.T) {
+	for name, word := range map[string]string{
+		"long":     strings.Repeat("x", 10_000),
+		"words":    strings.Repeat("word ", 2_000),
+		"wide":     strings.Repeat("漢字", 3_000),
+		"accents":  strings.Repeat("e\u0301", 3_000),
+		"controls": "\x1b[2J\x1b]0;title\x07\r\n\t\u009b31m\u202e\u200b\x00" + "<script>alert(1)</script>",
+		"html":     `<img src=x onerror="alert(1)">&amp;`,
+	} {
+		d := status.Document{Version: word, AsOf: word, Alarms: []string{word}, Notices: []string{word}, DeadLetters: 1 << 40}
+		d.Config.Problems, d.Redis.Mode, d.Redis.Reason = []string{word}, word, word
+		d.Solve, d.Dedup = &status.Solve{Reason: word}, &status.Dedup{Reason: word}
+		most := 1e300
+		for _, state := range []string{refill.Refused, refill.OK, word} {
+			d.Providers = append(d.Providers, status.Provider{Name: word, State: state, Reason: word, InFlight: 1 << 62, Balance: &most})
+			d.Targets = append(d.Targets, status.Target{
+				Name: word, Type: word, Owner: word, State: state, Reason: word, Marks: []string{word}, Limit: word, Refill: word, Sitekey: word, Pageurl: word,
+				Fresh: 1 << 62, Want: 1 << 62, Warm: 1 << 61, InFlight: 1 << 62, Waiting: 1 << 62, Spent: most, Requests: 1 << 62, NextExpiry: &most,
+				Shadow: &status.Shadow{Text: word}, HitRateNeeds: &status.Need{Text: word}, Windows: []status.WarmWindow{{From: word, Until: word}},
+			})
+		}
+		for _, screen := range []screen{{columns: 100, colours: true}, {columns: 40}} {
+			only := status.Document{Targets: d.Targets[:1]}
+			for _, text := range []string{statusText(&d, false, screen), statusText(&only, true, screen)} {
+				if screen.colours {
+					for _, colour := range []string{"31", "32", "33", "90", "0"} {
+						text = strings.ReplaceAll(text, "\x1b["+colour+"m", "")
+					}
+				}
+				for _, line := range strings.Split(text, "\n") {
+					if columnsOf(line) > screen.columns {
+						t.Fatalf("%s: %d columns: %q", name, columnsOf(line), line)
+					}
+				}
+				if at := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); at >= 0 {
+					t.Errorf("%s: %q", name, text[at:min(at+20, len(text))])
+				}
+				if name == "html" && !strings.Contains(text, "<img src=x") {
+					t.Errorf("%s: it is not shown as it is:\n%.500s", name, text)
+				}
+			}
+		}
+	}
+}
+
+// States alone are coloured.
+func TestStatusColours(t *testing.T) {
+	d := status.Document{Targets: []status.Target{{Name: "ok", State: refill.OK}, {Name: "starved", State: refill.Starved, Reason: "starved"}}}
+	plainText := statusText(&d, false, screen{columns: 100})
+	text := statusText(&d, false, screen{columns: 100, colours: true})
+	for _, line := range []string{"ok       \x1b[32mok\x1b[0m       0 ", "starved  \x1b[31mstarved\x1b[0m  0 ", "starved: starved"} {
+		if !strings.Contains(text, "\n"+line) {
+			t.Errorf("no %q in\n%q", line, text)
+		}
+	}
+	if strings.Contains(plainText, "\x1b") || strings.Count(text, "\x1b") != 4 {
+		t.Errorf("%q", text)
+	}
+}
+
+// A daemon's words reach stderr in one line each, without what a terminal would obey.
+func TestHostileErrors(t *testing.T) {
+	answer, err := json.Marshal(map[string]any{"code": "bad\x1b[2J", "detail": strings.Repeat("漢", 10_000), "problems": []string{"a\nb\u009b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "7\u009b")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write(answer)
+	}))
+	defer daemon.Close()
+	if _, _, stderr := runCommand(t, nil, "healthcheck", "--key-file", "\x1b[2J"); !strings.HasPrefix(stderr, "poold healthcheck: reading the key: open \uFFFD[2J: ") {
+		t.Errorf("%q", stderr)
+	}
+	for _, args := range []string{"token login", "status", "status --watch", "pause login", "flush login", "reload", "report id accepted", "history active", "dead-letters list", "healthcheck", "check --diff --config ../../pools.yaml"} {
+		code, stdout, stderr := runCommand(t, map[string]string{"POOLD_URL": daemon.URL}, strings.Fields(args)...)
+		if strings.HasPrefix(args, "check") {
+			stdout = ""
+		}
+		if code != exitFailed || stdout != "" || len(stderr) > 2000 || !strings.Contains(stderr, "bad\uFFFD[2J: 漢") ||
+			strings.ContainsFunc(stderr, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
+			t.Errorf("%s: exit %d, %s, %.300q", args, code, stdout, stderr)
+		}
+	}
+}
+
+// Texts are cut and broken by columns.
+func TestColumns(t *testing.T) {
+	for _, c := range []struct {
+		text    string
+		columns int
+		cut     string
+		wrapped string
+	}{
+		{"", 5, "", ""},
+		{"abcde", 5, "abcde", "abcde"},
+		{"abcdef", 5, "abcd…", "abcde\n  f"},
+		{"漢字漢", 5, "漢字…", "漢字\n  漢"},
+		{"one two  three", 8, "one two…", "one two\n  three"},
+		{"a b", 0, "", "a\n  b"},
+	} {
+		if got := cut(c.text, c.columns); got != c.cut {
+			t.Errorf("cut(%q, %d) = %q", c.text, c.columns, got)
+		}
+		if got := wrapped(c.text, c.columns); got != c.wrapped {
+			t.Errorf("wrapped(%q, %d) = %q, want %q", c.text, c.columns, got, c.wrapped)
+		}
+	}
+	if n := columnsOf("a漢" + fmt.Sprint(1)); n != 4 {
+		t.Errorf("%d columns", n)
+	}
+}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"poold/internal/status"
+)
+
+// following runs follow in a bubble until it ends, or for a time, and tells what it did.
+func following(t *testing.T, length time.Duration, stream, poll func(try int) error) (events []string, err error) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), length)
+		defer cancel()
+		streams, polls, began := 0, 0, time.Now()
+		note := func(format string, args ...any) {
+			events = append(events, fmt.Sprintf("%v ", time.Since(began))+fmt.Sprintf(format, args...))
+		}
+		err = follow(ctx,
+			func(d *status.Document) error { note("%s", d.Version); return nil },
+			func(err error) error { note("away: %v", err); return nil },
+			func(ctx context.Context, take taker) error {
+				streams++
+				if err := stream(streams); err != nil {
+					return err
+				}
+				_ = take(&status.Document{Version: "streamed"})
+				time.Sleep(4 * time.Second) // then it ends
+				return nil
+			},
+			func(ctx context.Context, take taker) error {
+				polls++
+				if err := poll(polls); err != nil {
+					return err
+				}
+				return take(&status.Document{Version: "polled"})
+			})
+	})
+	return events, err
+}
+
+// A stream that ends is followed by a look and by another stream; while there is none the
+// status is polled, and what was shown stays while nobody answers.
+func TestFollow(t *testing.T) {
+	gone := errors.New("gone")
+	never := func(int) error { return gone }
+	always := func(int) error { return nil }
+	for name, c := range map[string]struct {
+		stream, poll func(int) error
+		want         string
+		err          error
+	}{
+		"streams":         {always, always, "0s streamed, 4s polled, 7s streamed, 11s polled", context.DeadlineExceeded},
+		"no streams":      {never, always, "0s polled, 3s polled, 6s polled, 9s polled", context.DeadlineExceeded},
+		"nobody answers":  {never, never, "", gone},
+		"away for a time": {never, func(n int) error { return map[bool]error{true: gone}[n == 2 || n == 3] }, "0s polled, 3s away: gone, 6s away: gone, 9s polled", context.DeadlineExceeded},
+		"the key is refused later": {never, func(n int) error {
+			if n == 2 {
+				return &refusal{status: http.StatusUnauthorized, text: "no"}
+			}
+			return nil
+		}, "0s polled", &refusal{}},
+	} {
+		events, err := following(t, 12*time.Second-1, c.stream, c.poll)
+		if got := strings.Join(events, ", "); got != c.want {
+			t.Errorf("%s: %s\nwant %s", name, got, c.want)
+		}
+		if refused := new(refusal); !errors.Is(err, c.err) && !(errors.As(err, &refused) && refused.text == "no") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// watchedDaemon streams events, as many as it is given, and answers /status.json.
+type watchedDaemon struct {
+	events chan string // "name data"; one that is empty ends the stream
+	polled string      // "" = 404
+
+	mu     sync.Mutex
+	opened int
+}
+
+func (d *watchedDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/status.json" && d.polled != "" {
+		_, _ = w.Write([]byte(d.polled))
+		return
+	}
+	if r.URL.Path != "/status/stream" || d.events == nil {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	d.mu.Lock()
+	d.opened++
+	d.mu.Unlock()
+	_, _ = fmt.Fprint(w, ": poold\n\n")
+	for {
+		w.(http.Flusher).Flush()
+		select {
+		case <-r.Context().Done():
+			return
+		case event := <-d.events:
+			name, data, _ := strings.Cut(event, " ")
+			_, _ = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, data)
+		}
+	}
+}
+
+// watching runs `poold status --watch` until stop, and returns what it prints.
+func watching(t *testing.T, d *watchedDaemon, args ...string) (printed *syncBuffer, stop func() (code int, stderr string)) {
+	t.Helper()
+	server := httptest.NewServer(d)
+	t.Cleanup(server.Close)
+	ctx, cancel := context.WithCancel(t.Context())
+	printed = &syncBuffer{}
+	var log syncBuffer
+	ended := make(chan int, 1)
+	go func() {
+		lookup := func(name string) (string, bool) { return server.URL, name == "POOLD_URL" }
+		ended <- run(ctx, append([]string{"status", "--watch"}, args...), lookup, printed, &log)
+	}()
+	return printed, func() (int, string) {
+		cancel()
+		return <-ended, log.String()
+	}
+}
+
+// What changes is printed as a whole each time, and nothing where nothing that is shown
+// changed; an interrupt ends it as wanted.
+func TestWatch(t *testing.T) {
+	d := &watchedDaemon{events: make(chan string)}
+	printed, stop := watching(t, d, "log*")
+	d.events <- `status {"as_of":"2026-01-02T03:04:05Z","ready":true,"targets":[{"name":"login","state":"ok","fresh":3},{"name":"other","state":"ok"}]}`
+	d.events <- `change {"as_of":"2026-01-02T03:04:06Z"}`
+	d.events <- `change {"as_of":"2026-01-02T03:04:07Z","targets":[{"name":"other","state":"ok","fresh":9}]}`
+	d.events <- `change {"as_of":"2026-01-02T03:04:08Z","targets":[{"name":"login","state":"starved","reason":"why\u001b[2J"}]}`
+	d.events <- `change {"as_of":"2026-01-02T03:04:09Z","gone":["login"]}`
+	d.events <- `news {}`
+	within(t, 10*time.Second, "the last event", func() bool { return strings.Contains(printed.String(), ":09Z\n") })
+	code, stderr := stop()
+	text := printed.String()
+	if code != exitDone || stderr != "" || strings.Count(text, "as of ") != 3 || !strings.HasPrefix(text, "as of 2026-01-02T03:04:05Z\nPROVIDER") ||
+		!strings.Contains(text, "\nas of 2026-01-02T03:04:08Z\nPROVIDER") || !strings.Contains(text, "\nlogin: why\uFFFD[2J\n") || strings.Contains(text, "\x1b") {
+		t.Errorf("exit %d, %s\n%s", code, stderr, text)
+	}
+}
+
+// As JSON each change is a whole document in a line.
+func TestWatchAsJSON(t *testing.T) {
+	d := &watchedDaemon{events: make(chan string)}
+	printed, stop := watching(t, d, "--json")
+	d.events <- `status {"version":"1","as_of":"a","targets":[{"name":"login","state":"ok","fresh":3}]}`
+	d.events <- `change {"as_of":"b"}`
+	d.events <- `change {"as_of":"c","targets":[{"name":"login","state":"ok","fresh":2}]}`
+	within(t, 10*time.Second, "two lines", func() bool { return strings.Count(printed.String(), "\n") == 2 })
+	if code, stderr := stop(); code != exitDone || stderr != "" {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(printed.String()), "\n") {
+		var document status.Document
+		if err := json.Unmarshal([]byte(line), &document); err != nil || document.Version != "1" || document.AsOf != []string{"a", "c"}[i] || document.Targets[0].Fresh != 3-i {
+			t.Errorf("%v: %s", err, line)
+		}
+	}
+}
+
+// A daemon without streams is polled; one without either is an error, as is what no
+// stream says.
+func TestWatchWithoutStreams(t *testing.T) {
+	printed, stop := watching(t, &watchedDaemon{polled: someStatus})
+	within(t, 10*time.Second, "the status", func() bool { return strings.Contains(printed.String(), "\ndead letters: 3") })
+	if code, stderr := stop(); code != exitDone || stderr != "" {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	d := &watchedDaemon{events: make(chan string, 1)}
+	d.events <- `change {}`
+	if code, _, stderr := runCommand(t, map[string]string{"POOLD_URL": serverOf(t, d)}, "status", "--watch"); code != exitFailed || stderr != "poold status: the daemon answered 404 Not Found\n" {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}
+
+func serverOf(t *testing.T, d *watchedDaemon) string {
+	server := httptest.NewServer(d)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// openTerminal returns both ends of a terminal of some size.
+func openTerminal(t *testing.T, columns, lines uint16) (screen, end *os.File) {
+	t.Helper()
+	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = screen.Close() })
+	number, err := unix.IoctlGetInt(int(screen.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(screen.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		err = unix.IoctlSetWinsize(int(screen.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: lines})
+	}
+	if err == nil {
+		end, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = end.Close() })
+	return screen, end
+}
+
+// onTerminal runs poold with a terminal as stdout and returns what arrives there.
+func onTerminal(t *testing.T, env map[string]string, until string, args ...string) string {
+	t.Helper()
+	terminal, end := openTerminal(t, 80, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan int, 1)
+	go func() {
+		var log strings.Builder
+		ended <- run(ctx, args, func(name string) (string, bool) { value, ok := env[name]; return value, ok }, end, &log)
+	}()
+	printed := ""
+	for part := make([]byte, 64<<10); !strings.Contains(printed, until); {
+		n, err := terminal.Read(part)
+		if err != nil {
+			t.Fatalf("%v: %q", err, printed)
+		}
+		printed = strings.ReplaceAll(printed+string(part[:n]), "\r\n", "\n") // a terminal adds the \r
+	}
+	cancel()
+	if code := <-ended; code != exitDone {
+		t.Errorf("exit %d", code)
+	}
+	return printed
+}
+
+// On a terminal the status has colours, unless NO_COLOR is set, and is drawn in place,
+// no more of it than fits; a token or a document cannot alter the terminal.
+func TestTerminal(t *testing.T) {
+	d := &watchedDaemon{polled: someStatus}
+	server := httptest.NewServer(d)
+	defer server.Close()
+	env := map[string]string{"POOLD_URL": server.URL}
+	if text := onTerminal(t, env, "dead letters", "status"); !strings.Contains(text, "\x1b[31mstarved\x1b[0m ") || strings.Contains(text, "\x1b[H") {
+		t.Errorf("%q", text)
+	}
+	if text := onTerminal(t, env, "more\x1b[K\n\x1b[J", "status", "--watch"); !strings.HasPrefix(text, "\x1b[Has of 2026-01-02T03:04:05Z\x1b[K\nPROVIDER") ||
+		strings.Count(text, "\n") != 9 || !strings.Contains(text, "\n… and ") {
+		t.Errorf("%q", text)
+	}
+	env["NO_COLOR"] = "1"
+	if text := onTerminal(t, env, "dead letters", "status"); strings.Contains(text, "\x1b") {
+		t.Errorf("%q", text)
+	}
+	hostile := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("token\x1b[2J\u009b\xff end"))
+	}))
+	defer hostile.Close()
+	env["POOLD_URL"] = hostile.URL
+	for _, args := range [][]string{{"token", "login"}, {"token", "login", "--json"}, {"status", "--json"}, {"history", "active", "--json"}} {
+		if text := onTerminal(t, env, "end", args...); strings.TrimSpace(text) != "token\uFFFD[2J\uFFFD\uFFFD end" {
+			t.Errorf("%v: %q", args, text)
+		}
+	}
+}

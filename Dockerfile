@@ -8,8 +8,10 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY cmd ./cmd
 COPY internal ./internal
+# .git stays outside: --build-arg COMMIT=$(git rev-parse HEAD) says what this is.
 ARG VERSION=dev
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/poold ./cmd/poold
+ARG COMMIT=
+RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION} -X main.revision=${COMMIT}" -o /out/poold ./cmd/poold
 # Root certificates, for calls to the solving service over TLS.
 RUN mkdir -p /out/certs /out/data && cp /etc/ssl/certs/ca-certificates.crt /out/certs/
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -228,18 +229,27 @@ func TestProblemsOfTheFile(t *testing.T) {
 	}
 }
 
-// TestDocsNameEveryCode: programs rely on the codes, so docs/api.md lists them.
+// TestDocsNameEveryCode: programs rely on the codes, so docs/api.md lists each of them beside
+// its status, and no other.
 func TestDocsNameEveryCode(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "api.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []code{
-		codeBadRequest, codeUnauthorized, codeForbidden, codeUnknownTarget, codeUnknownToken, codeUnknownSolve, codeNoHistory, codeNotFound, codeMethod, codeConflict, codeReported, codeBudget,
-		codePausedInFile, codeWindows, codeTooLarge, codeMisdirected, codeInvalidConfig, codeRateLimited, codeInternal,
-		codePoolEmpty, codePaused, codeProviderDown, codeStoreDown, codeShuttingDown,
-	} {
-		if !strings.Contains(string(page), "`"+string(c)+"`") {
+	_, list, _ := strings.Cut(string(page), "\n## Errors\n")
+	list, _, _ = strings.Cut(list, "\n## ")
+	var named []code
+	for _, row := range regexp.MustCompile(`(?m)^\| (\d[^|]*)\| (.*)$`).FindAllStringSubmatch(list, -1) {
+		for _, name := range regexp.MustCompile("`([a-z]+(?:_[a-z]+)*)`").FindAllStringSubmatch(row[2], -1) {
+			meaning, is := meanings[code(name[1])]
+			if !is || !strings.Contains(row[1], strconv.Itoa(meaning.status)) {
+				t.Errorf("docs/api.md has %s beside %s", name[1], row[1])
+			}
+			named = append(named, code(name[1]))
+		}
+	}
+	for c := range meanings {
+		if !slices.Contains(named, c) {
 			t.Errorf("docs/api.md does not name %s", c)
 		}
 	}

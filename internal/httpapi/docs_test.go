@@ -1,0 +1,78 @@
+package httpapi
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"poold/internal/refill"
+	"poold/internal/status"
+)
+
+// page reads a page of docs.
+func page(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestDocsNameEveryRoute: the table of docs/api.md has each route with the scope that it
+// needs. What belongs to the page alone is not in it.
+func TestDocsNameEveryRoute(t *testing.T) {
+	rows := regexp.MustCompile(`(?m)^\| ([^|]*/[^|]*) \| ([^|]*) \|`).FindAllStringSubmatch(page(t, "api.md"), -1)
+	for _, route := range new(areas).table() {
+		if regexp.MustCompile(`\.(css|js|svg)$`).MatchString(route.path) {
+			continue
+		}
+		path := regexp.MustCompile(`/:(provider/:order/:secret|\w+)`).ReplaceAllString(route.path, "/([A-Z]+|…)")
+		form, found := regexp.MustCompile("[` ]"+path+"[`?]"), false
+		for _, row := range rows {
+			if !form.MatchString(row[1]) {
+				continue
+			}
+			found = true
+			if !strings.Contains(row[2], string(route.scope)) || !strings.Contains(row[2], string(route.altScope)) {
+				t.Errorf("docs/api.md says %q of %s, which needs %s", row[2], route.path, route.scope)
+			}
+		}
+		if !found {
+			t.Errorf("the table of docs/api.md has no %s", route.path)
+		}
+	}
+}
+
+// TestDocsNameEveryField: docs/history.md explains each field of its answers.
+func TestDocsNameEveryField(t *testing.T) {
+	text := page(t, "history.md")
+	for _, answer := range []any{
+		HistoryRecord{}, ActiveRecord{}, HistoryDay{}, DayType{}, DayTarget{}, HistoryUsage{}, UsageLine{}, AuditEntry{}, KeyUsage{}, KeyUsageLine{},
+	} {
+		for _, field := range reflect.VisibleFields(reflect.TypeOf(answer)) {
+			tag, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if tag != "" && !strings.Contains(text, "`"+tag+"`") {
+				t.Errorf("docs/history.md does not explain %s of %T", tag, answer)
+			}
+		}
+	}
+}
+
+// TestDocsHelpInEveryState: docs/operating.md says what to do in each state of a target, and
+// at each code that a request for a token is answered with while it has none.
+func TestDocsHelpInEveryState(t *testing.T) {
+	text := page(t, "operating.md")
+	states := []string{refill.OK, status.StateIdle, refill.Paused, refill.Starved, refill.Budget, refill.Refused}
+	for _, c := range []code{codePoolEmpty, codePaused, codeBudget, codeProviderDown, codeStoreDown, codeShuttingDown, codeRateLimited, codeSolveRefused} {
+		states = append(states, string(c))
+	}
+	for _, state := range states {
+		if !regexp.MustCompile("(?m)^\\| [^|]*`" + state + "`[^|]*\\|").MatchString(text) {
+			t.Errorf("docs/operating.md does not say what to do: %s", state)
+		}
+	}
+}

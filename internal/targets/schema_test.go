@@ -170,7 +170,7 @@ func TestSchemaOverDocs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, block := range regexp.MustCompile("(?ms)^```ya?ml\n(.*?)^```$").FindAllSubmatch(text, -1) {
+		for _, block := range regexp.MustCompile("(?ms)^```ya?ml(?: add)?\n(.*?)^```$").FindAllSubmatch(text, -1) {
 			if regexp.MustCompile(`\A# [a-z.-]+\.ya?ml\n`).Match(block[1]) && !bytes.HasPrefix(block[1], []byte("# pools.yaml\n")) {
 				continue
 			}

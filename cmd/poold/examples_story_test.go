@@ -1,0 +1,318 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// story is a page whose blocks are run.
+type story struct {
+	t      *testing.T
+	folder string
+	env    []string
+	daemon *process
+	site   *httptest.Server
+	file   map[string]any // pools.yaml
+	kept   []string       // files with programs that no command has run yet
+}
+
+const exampleKey = "0123456789abcdef0123456789abcdef"
+
+// newStory starts a daemon for a page, on pools.yaml with another service, and has it serve
+// a token.
+func newStory(t *testing.T, blocks []block, service string) *story {
+	t.Helper()
+	s := &story{t: t, folder: t.TempDir(), site: newSite(t)}
+	text, err := os.ReadFile(filepath.Join(root, "pools.yaml"))
+	if err == nil {
+		err = yaml.Unmarshal(text, &s.file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.add(fmt.Sprintf("providers: [{name: captchaai, profile: captchaai, url: %q, key: %s, first_poll: 100ms, poll_interval: 100ms, price_per_1000: 2.99}]", service, exampleKey))
+	key := ""
+	if slices.ContainsFunc(blocks, func(b block) bool { return strings.Contains(b.text, "POOLD_KEY") }) {
+		key = exampleKey
+	}
+	s.daemon = startBuilt(t, shipped, s.path("pools.yaml"), key, "POOLD_KEY="+key)
+	if err := os.Symlink(s.daemon.command.Path, s.path("poold")); err != nil {
+		t.Fatal(err)
+	}
+	s.env = append(os.Environ(), "PATH="+s.folder+":"+os.Getenv("PATH"), "POOLD_URL="+s.daemon.url, "POOLD_KEY="+key, "CURL_HOME="+s.folder)
+	writeFile(t, s.path(".curlrc"), "fail-with-body\n")
+	writeFile(t, s.path("letters.png"), "\x89PNG\r\n\x1a\nof a test")
+	s.use()
+	return s
+}
+
+func (s *story) path(name string) string { return filepath.Join(s.folder, name) }
+
+// use has the daemon fill its pools, hand out a token and take a report on it.
+func (s *story) use() {
+	s.t.Helper()
+	h, code, err := s.daemon.take(s.t.Context(), http.DefaultClient, "staging-login", "?wait=20s")
+	if code != http.StatusOK {
+		s.t.Fatal(code, err)
+	}
+	s.daemon.order(http.MethodPost, "/pool/staging-login/token/"+h.ID+"/report", `{"outcome":"accepted"}`, http.StatusNoContent)
+	within(s.t, 20*time.Second, "full pools", func() bool {
+		at := s.daemon.target("staging-login")
+		return at.Fresh == at.Depth
+	})
+	within(s.t, 20*time.Second, "the audit", func() bool {
+		name := map[bool]string{true: "default", false: "-"}[s.daemon.key != ""]
+		var page struct{ Entries []struct{ Action string } }
+		getJSON(s.t, s.daemon.url+"/history/key/"+name, s.daemon.key, &page)
+		return len(page.Entries) == 2
+	})
+}
+
+// add puts sections into pools.yaml, and has the daemon read it where it runs.
+func (s *story) add(text string) {
+	s.t.Helper()
+	var sections map[string]any
+	if err := yaml.Unmarshal([]byte(text), &sections); err != nil {
+		s.t.Fatal(err)
+	}
+	merge(s.file, sections)
+	merged, err := yaml.Marshal(s.file)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	writeFile(s.t, s.path("pools.yaml"), string(merged))
+	if s.daemon != nil {
+		s.daemon.order(http.MethodPost, "/-/reload", "", http.StatusNoContent)
+	}
+}
+
+// merge puts the values of one mapping into another, and those of mappings in it likewise.
+func merge(into, from map[string]any) {
+	for name, value := range from {
+		inner, is := value.(map[string]any)
+		old, was := into[name].(map[string]any)
+		if is && was {
+			merge(old, inner)
+			continue
+		}
+		into[name] = value
+	}
+}
+
+// run runs a block.
+func (s *story) run(b block) {
+	s.t.Helper()
+	b.text = strings.ReplaceAll(b.text, "127.0.0.1:8080", strings.TrimPrefix(s.daemon.url, "http://"))
+	switch strings.Join(b.words, " ") {
+	case "yaml add":
+		s.add(b.text)
+	case "sh":
+		s.bash(b, b.script())
+	case "text":
+		for _, command := range b.usage() {
+			s.bash(b, command)
+		}
+	case "console":
+		s.console(b)
+	case "python":
+		s.program(b, "python3")
+	case "js":
+		s.modules()
+		b.text = strings.ReplaceAll(b.text, "https://staging.example.com/my-login", s.site.URL)
+		s.program(b, "node")
+	}
+}
+
+// console runs the commands of a block and compares what they print.
+func (s *story) console(b block) {
+	s.t.Helper()
+	for _, part := range strings.Split("\n"+b.text, "\n$ ")[1:] {
+		command, shown, _ := strings.Cut(part, "\n")
+		if b.notRun(command) {
+			continue
+		}
+		printed := s.bash(b, command)
+		if difference := differs(strings.TrimSpace(shown), strings.TrimSpace(printed)); difference != "" {
+			s.t.Errorf("%s: %s: %s\nit printed\n%s", b, command, difference, printed)
+		}
+	}
+}
+
+// program runs a program, or keeps it under the name that it begins with.
+func (s *story) program(b block, with string) {
+	s.t.Helper()
+	if name := fileComment.FindStringSubmatch(b.text); name != nil {
+		writeFile(s.t, s.path(name[1]), b.text)
+		s.kept = append(s.kept, name[1])
+		return
+	}
+	writeFile(s.t, s.path("example"), b.text)
+	s.bash(b, with+" example")
+}
+
+// fileComment is a first line that names a file.
+var fileComment = regexp.MustCompile(`\A(?://|#) ([\w.-]+\.(?:js|py))\n`)
+
+// bash runs commands in the story's folder and returns what they print.
+func (s *story) bash(b block, commands string) string {
+	s.t.Helper()
+	s.kept = slices.DeleteFunc(s.kept, func(name string) bool { return strings.Contains(commands, name) })
+	ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", commands)
+	command.Dir, command.Env = s.folder, s.env
+	var printed, problems strings.Builder
+	command.Stdout, command.Stderr = &printed, &problems
+	if err := command.Run(); err != nil {
+		s.t.Fatalf("%s: %v\n%s\nit printed\n%s%s", b, err, commands, printed.String(), problems.String())
+	}
+	return printed.String()
+}
+
+// modules puts what scripts/test installed from npm into the story's folder, with a file
+// that tells Playwright which browser there is, and that the machine may be busy.
+func (s *story) modules() {
+	s.t.Helper()
+	const missing = "the packages of scripts/docs are not on this machine (scripts/test installs them): %v"
+	browser, err := exec.LookPath("chromium")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	modules := filepath.Join(cache, "poold", "docs", "node_modules")
+	if _, err := os.Stat(modules); err != nil {
+		s.t.Fatalf(missing, err)
+	}
+	if err := os.Symlink(modules, s.path("node_modules")); err != nil && !errors.Is(err, fs.ErrExist) {
+		s.t.Fatal(err)
+	}
+	writeFile(s.t, s.path("playwright.config.js"), fmt.Sprintf(
+		"module.exports = { timeout: 120_000, expect: { timeout: 60_000 }, use: { launchOptions: { executablePath: %q } } };\n", browser))
+}
+
+// newSite is a site with a form that a widget protects: it lets in who sends a token of
+// the simulated service.
+func newSite(t *testing.T) *httptest.Server {
+	t.Helper()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		if r.Method == http.MethodPost {
+			if token := r.PostFormValue("g-recaptcha-response"); strings.HasPrefix(token, "SIMULATED.recaptcha_v2.") {
+				_, _ = w.Write([]byte("<h1>Welcome</h1>"))
+				return
+			}
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		_, _ = w.Write([]byte(`<form method="post"><div class="g-recaptcha"><textarea name="g-recaptcha-response" style="display: none"></textarea></div><button>Log in</button></form>`))
+	}))
+	t.Cleanup(site.Close)
+	return site
+}
+
+// differs says in what the printed differs in its shape from the shown.
+func differs(shown, printed string) string {
+	if shown == "" {
+		return ""
+	}
+	if !strings.HasPrefix(shown, "{") {
+		want, _, _ := strings.Cut(shown, "\n")
+		got, _, _ := strings.Cut(printed, "\n")
+		if shapeOf(got) != shapeOf(want) {
+			return fmt.Sprintf("the page shows %q", want)
+		}
+		return ""
+	}
+	want, got := fields(shown), fields(printed)
+	more := regexp.MustCompile(`[,{\[]\s*…`).MatchString(shown) // members that are not shown
+	for _, name := range want {
+		if !slices.Contains(got, name) {
+			return fmt.Sprintf("the page shows %q, which is not there", name)
+		}
+	}
+	if !more && len(got) != len(want) {
+		return fmt.Sprintf("the page shows %q, there is %q", want, got)
+	}
+	return ""
+}
+
+// shapeOf is a line with its words, of which one with a digit is as good as any other.
+func shapeOf(line string) string {
+	all := strings.Fields(line)
+	for i, word := range all {
+		if strings.ContainsAny(word, "0123456789") {
+			all[i] = "0"
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// fields are the names in a JSON text, each once, in order of the alphabet.
+func fields(text string) []string {
+	var names []string
+	for _, found := range regexp.MustCompile(`"(\w+)":`).FindAllStringSubmatch(text, -1) {
+		names = append(names, found[1])
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Blocks are found with what stands behind their fences, and commands that are listed are
+// left out with all of their lines.
+func TestExamplesAreFound(t *testing.T) {
+	const page = "text\n```sh\ndocker build \\\n  .\npoold status\n```\n\n- a list\n  ```yaml add\n  a: 1\n  ```\n```js\n// a.js\n```\n"
+	blocks := blocksOf("docs/operating.md", page)
+	if len(blocks) != 3 || blocks[0].script() != "poold status\n" || !blocks[0].runs() || blocks[0].String() != "docs/operating.md:2" {
+		t.Fatalf("%+v", blocks)
+	}
+	if strings.Join(blocks[1].words, " ") != "yaml add" || blocks[1].runs() || blocks[2].text != "// a.js\n" {
+		t.Errorf("%+v", blocks[1:])
+	}
+	const help = "```text\nusage: poold a\n\nexamples:\n  poold a --b\n  docker run\n\nflags:\n  --b\n```\n"
+	if got := blocksOf("docs/operating.md", help)[0].usage(); !slices.Equal(got, []string{"poold a --b\n"}) {
+		t.Errorf("examples of a --help: %q", got)
+	}
+	if only := blocksOf("docs/operating.md", "```sh\ndocker run x\n```\n"); only[0].runs() {
+		t.Error("nothing is left to run")
+	}
+}
+
+// What a command prints is like what the page shows where it has the same fields, or as
+// text the same first line but for words with digits.
+func TestExamplesAreCompared(t *testing.T) {
+	for _, c := range []struct {
+		shown, printed string
+		same           bool
+	}{
+		{`{"a":1,"b":"x…"}`, `{"a":2,"b":"y"}`, true},
+		{`{"a":1}`, `{"a":2,"b":"y"}`, false},
+		{`{"a":1,…}`, `{"a":2,"b":"y"}`, true},
+		{`{"a":1,"c":[],…}`, `{"a":2,"b":"y"}`, false},
+		{"NAME  AGE\nx 1", "NAME AGE\ny 2", true},
+		{"NAME  AGE", "NAME WAIT", false},
+		{"took 3.2s", "took 11s", true},
+		{"anything", "", false},
+		{"", "anything", true},
+	} {
+		if difference := differs(c.shown, c.printed); (difference == "") != c.same {
+			t.Errorf("%q, %q: %s", c.shown, c.printed, difference)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"poold/internal/provider/simulated"
+)
+
+// Examples of README.md and docs/*.md are run. A page is a story: its fenced blocks are run
+// one after the other, in a folder of their own with poold, pools.yaml and a picture,
+// letters.png, against a daemon that has served for a moment. How a block is run, the words
+// behind its fence say:
+//
+//	sh           commands of bash; the first one that fails fails the test
+//	console      commands behind "$ ", and what they print: of JSON the names of the fields
+//	             are compared, of a text its first line
+//	python, js   a program. One whose first line is a comment with a file's name is kept
+//	             under it, for a command further down
+//	yaml add     sections of pools.yaml that the daemon has from here on
+//	yaml         nothing to run; TestSchemaOverDocs looks at it
+//	text         nothing to run, but in what a --help prints the commands below "examples:"
+//
+// 127.0.0.1:8080 stands for the daemon, which POOLD_URL names too, and the page of README's
+// own target for one of the test. Where a page has a POOLD_KEY, that is the key that the
+// daemon wants; else it wants none. A curl that is answered with an error fails. What cannot
+// be run here stands in notRun.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	pages := examples(t)
+	checkNotRun(t, pages)
+	service := startProvider(t, simulated.Options{Median: 50 * time.Millisecond, Threads: 100, Flavour: simulated.CaptchaAI, Seed: 1})
+	for page, blocks := range pages {
+		if !slices.ContainsFunc(blocks, block.runs) {
+			continue
+		}
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			s := newStory(t, blocks, service)
+			for _, b := range blocks {
+				s.run(b)
+			}
+			if len(s.kept) > 0 {
+				t.Errorf("no command runs %q", s.kept)
+			}
+		})
+	}
+}
+
+// notRun are the commands, by page, that the test leaves out, and why. One is named by its
+// beginning.
+var notRun = map[string]map[string][]string{
+	"README.md": {
+		"the test builds poold itself and starts a daemon for each page":  {"go run ./cmd/poold", "go build -o poold ./cmd/poold"},
+		"this test is a part of it":                                       {"scripts/test"},
+		"needs Docker":                                                    {"docker build"},
+		"needs a Redis, and an account at a service":                      {"REDIS_URL="},
+		"scripts/test installs it, in the version that scripts/docs pins": {"npm install"},
+		"downloads a browser; scripts/test installs that of Debian":       {"npx playwright install"},
+	},
+	"docs/operating.md": {"needs Docker": {"docker build", "docker run"}},
+	"docs/history.md": {
+		"the daemon writes down what it counted each ten seconds; TestSimulateFromHistory runs it": {"poold simulate --from-history"},
+	},
+	"docs/refill.md": {
+		"as in docs/history.md":             {"poold simulate --from-history"},
+		"TestRefillPageHasAVerdict runs it": {"poold simulate --depth 60"},
+	},
+	"docs/simulating.md": {"as in docs/history.md": {"poold simulate --from-history"}},
+	"docs/developing.md": {
+		"scripts/test runs it or the same":        {"go build", "go test ./internal/refill", "go test -race", "golangci-lint", "go test ./internal/history"},
+		"measures, draws or searches for minutes": {"go test ./internal/pool -run - -bench", "bench/", "scripts/mutate", "scripts/plots", "go test ./internal/targets -fuzz"},
+	},
+}
+
+// root is the repository's.
+var root = filepath.Join("..", "..")
+
+// block is a fenced block of a page.
+type block struct {
+	page  string   // "docs/api.md"
+	line  int      // of its fence
+	words []string // behind the fence
+	text  string   // with each line's end
+}
+
+func (b block) String() string { return fmt.Sprintf("%s:%d", b.page, b.line) }
+
+// runs is whether there is something in the block to run.
+func (b block) runs() bool {
+	switch b.words[0] {
+	case "sh":
+		return strings.TrimSpace(b.script()) != ""
+	case "console", "python", "js":
+		return true
+	}
+	return len(b.usage()) > 0
+}
+
+// script is a block of commands without those that are not run.
+func (b block) script() string {
+	var kept strings.Builder
+	left := false
+	for line := range strings.Lines(b.text) {
+		if !left {
+			left = b.notRun(line)
+		}
+		if !left {
+			kept.WriteString(line)
+		}
+		left = left && strings.HasSuffix(line, "\\\n")
+	}
+	return kept.String()
+}
+
+// usage are the commands that a --help has as examples, but for those that are not run.
+func (b block) usage() (commands []string) {
+	_, list, _ := strings.Cut(b.text, "\nexamples:\n")
+	for line := range strings.Lines(list) {
+		command, is := strings.CutPrefix(line, "  ")
+		if !is {
+			break
+		}
+		if !b.notRun(command) {
+			commands = append(commands, command)
+		}
+	}
+	return commands
+}
+
+// notRun is whether a line begins a command that is not run.
+func (b block) notRun(line string) bool {
+	for _, beginnings := range notRun[b.page] {
+		if slices.ContainsFunc(beginnings, func(with string) bool { return strings.HasPrefix(line, with) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// examples are the fenced blocks of README and docs, by page.
+func examples(t *testing.T) map[string][]block {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(files) < 10 {
+		t.Fatal(files, err)
+	}
+	pages := map[string][]block{}
+	for _, file := range append(files, filepath.Join(root, "README.md")) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := filepath.Rel(root, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range blocksOf(filepath.ToSlash(page), string(text)) {
+			if !slices.Contains([]string{"sh", "console", "python", "js", "yaml", "yaml add", "text"}, strings.Join(b.words, " ")) {
+				t.Fatalf("%s: the test does not know how to run a block of %q", b, b.words)
+			}
+			pages[b.page] = append(pages[b.page], b)
+		}
+	}
+	return pages
+}
+
+// blocksOf are the fenced blocks of a page.
+func blocksOf(page, text string) (blocks []block) {
+	inside := false
+	for number, line := range slices.Collect(strings.Lines(text)) {
+		info, fence := strings.CutPrefix(strings.TrimSpace(line), "```")
+		switch {
+		case fence && !inside:
+			blocks = append(blocks, block{page: page, line: number + 1, words: strings.Fields(info)})
+		case inside && !fence:
+			blocks[len(blocks)-1].text += line
+		}
+		inside = inside != fence
+	}
+	return blocks
+}
+
+// checkNotRun finds what notRun names and no page has.
+func checkNotRun(t *testing.T, pages map[string][]block) {
+	t.Helper()
+	for page, reasons := range notRun {
+		for _, beginnings := range reasons {
+			for _, with := range beginnings {
+				if !slices.ContainsFunc(pages[page], func(b block) bool {
+					return regexp.MustCompile(`(?m)^(\$ |  )?` + regexp.QuoteMeta(with)).MatchString(b.text)
+				}) {
+					t.Errorf("%s has no command %q, which is listed as not run", page, with)
+				}
+			}
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
@@ -59,6 +60,23 @@ func TestDocsNameFlagsAndCommands(t *testing.T) {
 	for _, found := range regexp.MustCompile("`poold ([a-z-]+)").FindAllStringSubmatch(docs, -1) {
 		if !names[found[1]] {
 			t.Errorf("the docs name `poold %s`, which there is not", found[1])
+		}
+	}
+}
+
+// Prose has short lines; tables, examples and links that are longer are left alone.
+func TestDocsAreWrapped(t *testing.T) {
+	const most = 120
+	inside := false
+	for line := range strings.Lines(written(t)) {
+		line = strings.TrimSuffix(line, "\n")
+		fence := strings.HasPrefix(strings.TrimSpace(line), "```")
+		inside = inside != fence
+		if inside || fence || strings.HasPrefix(line, "|") || strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "![") {
+			continue
+		}
+		if utf8.RuneCountInString(line) > most {
+			t.Errorf("more than %d characters: %s", most, line)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"regexp"
 	"runtime"
@@ -321,5 +322,23 @@ func TestRequestFields(t *testing.T) {
 	}
 	if doc := of["charset"].Doc; !strings.HasSuffix(doc, " One of digits, letters, digits_or_letters, digits_and_letters.") {
 		t.Errorf("charset: %s", doc)
+	}
+}
+
+// docs/solve.md names each field of a request in its table.
+func TestDocsNameEveryRequestField(t *testing.T) {
+	page, err := os.ReadFile("../../docs/solve.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := strings.Index(string(page), "\n| `type` | Fields |\n")
+	if from < 0 {
+		t.Fatal("docs/solve.md has no table of the fields")
+	}
+	table, _, _ := strings.Cut(string(page)[from:], "\n\n")
+	for _, f := range RequestFields() {
+		if !strings.Contains(table, "`"+f.Key+"`") {
+			t.Errorf("the table of docs/solve.md has no %s", f.Key)
+		}
 	}
 }

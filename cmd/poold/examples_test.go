@@ -64,6 +64,14 @@ var notRun = map[string]map[string][]string{
 		"scripts/test installs it, in the version that scripts/docs pins": {"npm install"},
 		"downloads a browser; scripts/test installs that of Debian":       {"npx playwright install"},
 	},
+	"docs/cli.md": {
+		"the test starts a daemon for each page": {"poold serve"},
+		"runs until it is interrupted":           {"poold status --watch"},
+		"writes to the folders of the shells":    {"poold completion"},
+		"names a time that will be over":         {"poold warm staging-login --tokens 10 --for 30m --at"},
+		"needs an id of the daemon's":            {"poold history solve", "poold report"},
+		"as in docs/history.md":                  {"poold simulate --from-history"},
+	},
 	"docs/operating.md": {"needs Docker": {"docker build", "docker run"}},
 	"docs/history.md": {
 		"the daemon writes down what it counted each ten seconds; TestSimulateFromHistory runs it": {"poold simulate --from-history"},

@@ -185,11 +185,7 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%v: exit %d: %s", words, code, printed)
 		}
 		offered, _, _ := strings.Cut(printed, ":")
-		var names []string
-		for _, line := range strings.Fields(strings.TrimSpace(offered)) {
-			names = append(names, line)
-		}
-		return names
+		return strings.Fields(offered)
 	}
 	for words, want := range map[string][]string{
 		"token st":                  {"staging-login"},

@@ -50,7 +50,7 @@ func (e usageError) Error() string { return e.text }
 // run does what the arguments say and returns the exit code. It blocks until
 // that is done or ctx ends.
 func run(ctx context.Context, args []string, lookup func(string) (string, bool), stdout, stderr io.Writer) int {
-	root := newRoot(&console{lookup: lookup, stdout: stdout, stderr: stderr})
+	root := newRoot(&console{lookup: lookup, stdout: stdout, stderr: stderr}) //nolint:contextcheck // the commands get it by ExecuteContextC
 	root.SetArgs(append([]string{}, args...)) // nil would be the arguments of the process
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {

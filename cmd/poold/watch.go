@@ -28,10 +28,10 @@ func watch(ctx context.Context, c *console, daemon *client, v *statusView) error
 	err := follow(ctx, w.take, w.away,
 		func(ctx context.Context, take taker) error { return readStream(ctx, daemon, take) },
 		func(ctx context.Context, take taker) error { return readOnce(ctx, daemon, take) })
-	if ctx.Err() != nil {
-		return nil // as wanted
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil // it was interrupted, which is how it ends
 }
 
 // taker takes a document; its error ends the watching.

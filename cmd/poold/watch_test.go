@@ -78,7 +78,7 @@ func TestFollow(t *testing.T) {
 		if got := strings.Join(events, ", "); got != c.want {
 			t.Errorf("%s: %s\nwant %s", name, got, c.want)
 		}
-		if refused := new(refusal); !errors.Is(err, c.err) && !(errors.As(err, &refused) && refused.text == "no") {
+		if refused := new(refusal); !errors.Is(err, c.err) && (!errors.As(err, &refused) || refused.text != "no") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

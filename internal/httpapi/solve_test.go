@@ -353,7 +353,12 @@ func TestNobodyWaitsInVain(t *testing.T) {
 			}
 			// An order is under way.
 			ref := d.stock.order(t, d.target("staging-login"))
-			time.AfterFunc(1500*time.Millisecond, func() { d.stock.land(t, ref, time.Second) })
+			landed := make(chan struct{})
+			time.AfterFunc(1500*time.Millisecond, func() {
+				defer close(landed)
+				d.stock.land(t, ref, time.Second)
+			})
+			defer func() { <-landed }() // it may fail the test, as long as that runs
 			if a := d.ask(t, "GET", "/pool/staging-login/token"); a.status != 200 {
 				t.Errorf("while an order is under way: %d %s", a.status, a.body)
 			}

@@ -38,10 +38,10 @@ func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outa
 		// end of a pause a moment later.
 		state, reason = refill.OK, ""
 	}
-	switch {
-	case state == refill.Refused:
+	switch state {
+	case refill.Refused:
 		return Cause{State: state, Reason: "the provider refuses this target: " + reason}
-	case state == refill.Budget || state == refill.Paused:
+	case refill.Budget, refill.Paused:
 		return Cause{State: state, Reason: reason}
 	}
 	if state == refill.OK && reason == "" && isIdle(t, refilling, stock) {

@@ -55,7 +55,7 @@ func fluid(ctx context.Context, lasts time.Duration) error {
 		return err
 	}
 	defer stop()
-	page, closing, err := browser.Open()
+	page, closing, err := browser.Open() //nolint:contextcheck // the browser has it
 	if err != nil {
 		return err
 	}

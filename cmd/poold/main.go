@@ -51,7 +51,7 @@ func (e usageError) Error() string { return e.text }
 // that is done or ctx ends.
 func run(ctx context.Context, args []string, lookup func(string) (string, bool), stdout, stderr io.Writer) int {
 	root := newRoot(&console{lookup: lookup, stdout: stdout, stderr: stderr}) //nolint:contextcheck // the commands get it by ExecuteContextC
-	root.SetArgs(append([]string{}, args...)) // nil would be the arguments of the process
+	root.SetArgs(append([]string{}, args...))                                 // nil would be the arguments of the process
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitDone

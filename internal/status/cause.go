@@ -1,6 +1,8 @@
 package status
 
 import (
+	"cmp"
+
 	"poold/internal/pool"
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
@@ -41,7 +43,9 @@ func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outa
 	switch state {
 	case refill.Refused:
 		return Cause{State: state, Reason: "the provider refuses this target: " + reason}
-	case refill.Budget, refill.Paused:
+	case refill.Budget:
+		return Cause{State: state, Reason: cmp.Or(reason, "the budget is used up")}
+	case refill.Paused:
 		return Cause{State: state, Reason: reason}
 	}
 	if state == refill.OK && reason == "" && isIdle(t, refilling, stock) {

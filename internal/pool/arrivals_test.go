@@ -67,6 +67,8 @@ func testEachRequestIsTold(t *testing.T, o Options) {
 
 	before := time.Now()
 	waits := parkOne(t, s, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})
+	// It is told a moment after Redis has answered.
+	eventually(t, "the one that waits to be told", func() bool { return len(told.of(id)) == 5 })
 	check("one that waits", id, 5)
 	if came := told.of(id)[4]; came.Before(before) || came.After(time.Now()) {
 		t.Errorf("it came at %v, not after %v", came, before)

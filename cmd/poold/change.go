@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -21,8 +20,9 @@ const changeTime = 10 * time.Second
 type change struct {
 	method, path string                         // below /pool/TARGET
 	body         func() (map[string]any, error) // nil = none; an empty one is not sent
+	compares     bool                           // tell needs the target as it was before
 	// tell says in one line what was done. The target before it and after it is nil where
-	// the key may not see it.
+	// it could not be seen, as by a key that may not: the change is made all the same.
 	tell func(before, after *status.Target) string
 }
 
@@ -41,14 +41,16 @@ func newChange(c *console, command *cobra.Command, change change) *cobra.Command
 		if err != nil {
 			return err
 		}
-		before, _, _ := look(command.Context(), daemon, words[0]) // the answer to the change says what is wrong
+		var before *status.Target
+		if change.compares {
+			before, _, _ = look(command.Context(), daemon, words[0]) // the answer to the change says what is wrong
+		}
 		if _, _, err := daemon.exchange(command.Context(), q); err != nil {
 			return err
 		}
 		after, body, err := look(command.Context(), daemon, words[0])
-		var refused *refusal
 		switch {
-		case *asJSON && err != nil, err != nil && !errors.As(err, &refused):
+		case *asJSON && err != nil:
 			return fmt.Errorf("it is done, but cannot be shown: %w", err)
 		case *asJSON:
 			return c.printAlone(body)

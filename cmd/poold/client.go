@@ -32,7 +32,10 @@ func clientFlags(command *cobra.Command, c *console) func() (*client, error) {
 	filesFor(command, "key-file")
 	return func() (*client, error) {
 		parsed, err := url.Parse(*base)
-		if err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
+		if err != nil || parsed.Host == "" || parsed.User != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") {
+			if err == nil && parsed.User != nil {
+				return nil, usageError{"--url holds a user or a password, which others could read; the key is told by --key-file or POOLD_KEY"}
+			}
 			return nil, usageError{fmt.Sprintf("--url must be like http://127.0.0.1:8080, not %q", *base)}
 		}
 		key, err := readSecret(*keyFile, c.env("POOLD_KEY", ""))
@@ -50,7 +53,11 @@ func readSecret(file, otherwise string) (string, error) {
 		return otherwise, nil
 	}
 	text, err := os.ReadFile(file) //nolint:gosec // G304: the user names it
-	return strings.TrimSpace(string(text)), err
+	secret := strings.TrimSpace(string(text))
+	if err == nil && secret == "" {
+		err = fmt.Errorf("%s is empty", file)
+	}
+	return secret, err
 }
 
 // answerLimit is the most that is read of an answer.

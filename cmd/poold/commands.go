@@ -140,7 +140,7 @@ func flagError(command *cobra.Command, err error) error {
 // mustBe says what the value of a flag must be.
 func mustBe(invalid *pflag.InvalidValueError) string {
 	switch invalid.GetFlag().Value.Type() {
-	case "bool":
+	case "bool", "boolfunc":
 		return "must be true or false"
 	case "duration":
 		return "must be a time with its unit, as 1m30s"

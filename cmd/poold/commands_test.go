@@ -223,7 +223,8 @@ func TestCompletion(t *testing.T) {
 // There is a man page of each command, with its flags.
 func TestManPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man1")
-	if code, stdout, stderr := runCommand(t, nil, "man", dir); code != 0 || stdout != "the man pages are in "+dir+"\n" {
+	here := map[string]string{"POOLD_URL": "http://here.example.com", "POOLD_CONFIG": "/here.yaml"}
+	if code, stdout, stderr := runCommand(t, here, "man", dir); code != 0 || stdout != "the man pages are in "+dir+"\n" {
 		t.Fatalf("exit %d: %s%s", code, stdout, stderr)
 	}
 	for _, command := range allCommands(bareRoot()) {
@@ -231,6 +232,9 @@ func TestManPages(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 			continue
+		}
+		if strings.Contains(string(page), "here.example.com") || strings.Contains(string(page), "/here.yaml") {
+			t.Errorf("the page of %s has the environment of who made it", command.CommandPath())
 		}
 		command.Flags().VisitAll(func(f *pflag.Flag) {
 			if !f.Hidden && !strings.Contains(strings.ReplaceAll(string(page), `\-`, "-"), "--"+f.Name) {

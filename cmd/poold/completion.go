@@ -14,8 +14,8 @@ import (
 func newCompletion(c *console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
-		Short: "print what has a shell complete commands, flags and names of targets",
-		Long: "Prints what has a shell complete commands and flags, and the names of targets where a running daemon\n" +
+		Short: "print a script that lets a shell complete commands, flags and names of targets",
+		Long: "Prints a script that lets a shell complete commands and flags, and the names of targets where a running daemon\n" +
 			"tells them within a second.",
 		Example: "  poold completion bash > /etc/bash_completion.d/poold\n" +
 			"  poold completion zsh > \"${fpath[1]}/_poold\"\n" +

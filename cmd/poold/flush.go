@@ -18,12 +18,17 @@ func newFlush(c *console) *cobra.Command {
 			"is paused. What is on order still lands.",
 		Example: "  poold flush staging-login",
 	}, change{
-		method: http.MethodDelete, path: "/tokens",
+		method: http.MethodDelete, path: "/tokens", compares: true,
 		tell: func(before, after *status.Target) string {
+			const unknown = "its ready tokens were thrown away"
 			if before == nil || after == nil {
-				return "its ready tokens were thrown away"
+				return unknown
 			}
+			// With many targets the status can be some seconds old.
 			thrown := after.Discarded - before.Discarded
+			if thrown < 0 || thrown == 0 && before.Fresh > 0 {
+				return unknown
+			}
 			text := tokens(int(thrown)) + " thrown away"
 			if before.Solved > 0 && before.Spent > 0 {
 				text += fmt.Sprintf(", about %s at what they cost so far", amount(float64(thrown)*before.Spent/float64(before.Solved)))

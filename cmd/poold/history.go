@@ -151,7 +151,7 @@ func historyParameters(command *cobra.Command, names []string) url.Values {
 		case "to":
 			flags.Func(name, "`time`, or day, before which they did", take)
 		case "limit":
-			flags.Func(name, "at most `so many`, 1 to 1000 (default 50)", take)
+			flags.Func(name, "at most `N` of them, 1 to 1000 (default 50)", take)
 		case "cursor":
 			flags.Func(name, "go on behind an answer that had more, at its `cursor`", take)
 		case "by":

@@ -19,8 +19,8 @@ const reloadTime = 45 * time.Second
 func newReload(c *console) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "reload",
-		Short:   "have a running daemon read its file again",
-		Long:    "Has a running daemon read its file again. A file with a problem changes nothing; its problems are printed.",
+		Short:   "make a running daemon read its file again",
+		Long:    "Makes a running daemon read its file again. A file with a problem changes nothing; its problems are printed.",
 		Example: "  poold reload",
 		Args:    words(0),
 	}

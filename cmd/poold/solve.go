@@ -24,7 +24,7 @@ func newSolve(c *console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "solve --type TYPE",
 		Short: "solve one CAPTCHA now, through a running daemon",
-		Long: "Has a running daemon solve one CAPTCHA now, and prints the token alone. Each field of POST /solve is a\n" +
+		Long: "Makes a running daemon solve one CAPTCHA now, and prints the token alone. Each field of POST /solve is a\n" +
 			"flag of its name. A proxy is never an argument, since it may hold a password.",
 		Example: "  poold solve --type turnstile --sitekey 1x00000000000000000000AA --pageurl https://example.com/login\n" +
 			"  poold solve --type image --image letters.png --charset digits",

@@ -28,9 +28,9 @@ const someStatus = `{"version":"1.2.3","ready":true,"as_of":"2026-01-02T03:04:05
 
 // `poold status` shows what is amiss, first of all, and what was spent.
 func TestStatusTable(t *testing.T) {
-	const want = `PROVIDER  STATE   ORDERS  MOST  BALANCE  CALLBACKS
-service   ok      2       9     7.25     yes
-other     paused  0       0     -        no
+	const want = `PROVIDER  STATE   ORDERS  LIMIT  BALANCE  CALLBACKS
+service   ok      2       9      7.25     yes
+other     paused  0       0      -        no
 other: no money
 
 TARGET    STATE    FRESH  WANT        ORDERS  WAITING  HITS    REQUESTS  LEAD    SPENT
@@ -92,7 +92,7 @@ func TestStatusOfSome(t *testing.T) {
 		for _, line := range strings.Split(strings.SplitN(rows, "\n\n", 2)[0], "\n")[1:] {
 			names = append(names, strings.Fields(line)[0])
 		}
-		if code != exitDone || !slices.Equal(names, c.names) || strings.Contains(printed, "\nsitekey ") != c.all {
+		if code != exitDone || !slices.Equal(names, c.names) || strings.Contains(printed, "\nsitekey ") != c.all || strings.Contains(printed, "no target matches") != (len(c.names) == 0) {
 			t.Errorf("%s: exit %d\n%s", c.args, code, printed)
 		}
 		printed, _, _ = askDaemon(t, 200, someStatus, append(args, "--json")...)

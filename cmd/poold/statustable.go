@@ -28,6 +28,10 @@ func statusText(d *status.Document, asked bool, s screen) string {
 	}
 	text.WriteString("\n")
 	targetTable(d, s).write(&text, s.columns)
+	if asked && len(d.Targets) == 0 {
+		text.WriteString("\n")
+		say("no target matches")
+	}
 	for i := range d.Targets {
 		for n, line := range remarks(&d.Targets[i]) {
 			if n == 0 {
@@ -50,7 +54,7 @@ func statusText(d *status.Document, asked bool, s screen) string {
 func providerTable(providers []status.Provider, s screen) *table {
 	const state = 1
 	t := &table{paint: s.paintState(state)}
-	t.row("PROVIDER", "STATE", "ORDERS", "MOST", "BALANCE", "CALLBACKS")
+	t.row("PROVIDER", "STATE", "ORDERS", "LIMIT", "BALANCE", "CALLBACKS")
 	for _, p := range providers {
 		balance, callbacks := "-", "no"
 		if p.Balance != nil {
@@ -129,6 +133,9 @@ func figures(t *status.Target) *table {
 	line("budget", "%s", budget)
 	for _, w := range t.Windows {
 		line("warm", "%d tokens from %s to %s", w.Tokens, w.From, w.Until)
+	}
+	for _, f := range t.LastFailures {
+		line("failed", "%s: %s", f.At, f.Reason)
 	}
 	return of
 }

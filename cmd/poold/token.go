@@ -33,14 +33,15 @@ func newToken(c *console) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		wanted := url.Values{}
+		wanted, most := url.Values{}, time.Minute // on_empty: solve waits so long
 		if flags.Changed("wait") {
 			wanted.Set("wait", wait.String())
+			most = *wait
 		}
 		if flags.Changed("min-ttl") {
 			wanted.Set("min_ttl", life.String())
 		}
-		body, err := takeToken(command.Context(), daemon, words[0], wanted, *asJSON, *wait+takeTime)
+		body, err := takeToken(command.Context(), daemon, words[0], wanted, *asJSON, most+takeTime)
 		if err != nil {
 			return err
 		}

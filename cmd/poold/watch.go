@@ -48,7 +48,7 @@ func follow(ctx context.Context, take taker, away func(error) error, stream, pol
 	taking := func(d *status.Document) error {
 		known = true
 		if err := take(d); err != nil {
-			return errors.Join(errShown, err)
+			return fmt.Errorf("%w: %w", errShown, err)
 		}
 		return nil
 	}
@@ -163,12 +163,12 @@ func (w *watcher) away(err error) error {
 	known := w.fault == err.Error()
 	w.fault = err.Error()
 	if screen := w.screen(); screen.lines > 0 && !w.view.json {
-		return w.draw(w.last, wrapped(fmt.Sprintf("not live, as of %s: %v", printable(w.asOf), err), screen.columns))
+		return w.draw(w.last, wrapped(fmt.Sprintf("not live, as of %s: %s", printable(w.asOf), printable(err.Error())), screen.columns))
 	}
 	if known {
 		return nil
 	}
-	_, err = fmt.Fprintf(w.stderr, "not live, as of %s: %v\n", printable(w.asOf), err)
+	_, err = fmt.Fprintf(w.stderr, "not live, as of %s: %s\n", printable(w.asOf), printable(err.Error()))
 	return err
 }
 

@@ -233,6 +233,11 @@ func onTerminal(t *testing.T, env map[string]string, until string, args ...strin
 		var log strings.Builder
 		ended <- run(ctx, args, func(name string) (string, bool) { value, ok := env[name]; return value, ok }, end, &log)
 	}()
+	late := time.AfterFunc(time.Minute, func() {
+		t.Errorf("%v does not print %q", args, until)
+		_, _ = end.WriteString(until)
+	})
+	defer late.Stop()
 	printed := ""
 	for part := make([]byte, 64<<10); !strings.Contains(printed, until); {
 		n, err := terminal.Read(part)

@@ -120,7 +120,7 @@ func TestWhyEmpty(t *testing.T) {
 		{name: "no provider at all", code: codeProviderDown, retry: 1},
 		{name: "paused by somebody", paused: &pool.Pause{By: "nightly", Reason: "the page changes", Until: time.Now().Add(time.Hour)}, code: codePaused, detail: "paused by nightly until 20", retry: 1},
 		{name: "starved", refilling: refill.Status{State: refill.Starved, Reason: "provider other is busy"}, providers: []purchase.Status{busy}, code: codePoolEmpty, detail: "provider other is busy; no token", retry: 1},
-		{name: "nobody asks", refilling: refill.Status{State: refill.OK}, providers: []purchase.Status{busy}, code: codePoolEmpty, detail: "nobody asks", retry: 1},
+		{name: "nobody asks", refilling: refill.Status{State: refill.OK}, providers: []purchase.Status{busy}, code: codePoolEmpty, detail: "nobody asked for a while", retry: 1},
 	} {
 		set := sampleSet()
 		set.Targets[1].Paused = c.inFile

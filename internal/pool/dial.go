@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -62,8 +63,7 @@ func (c *watchedConn) Write(b []byte) (int, error) {
 
 // note finds out whether the connection has ended, and not by this side.
 func (c *watchedConn) note(err error) {
-	var network net.Error
-	if err == nil || errors.Is(err, net.ErrClosed) || errors.As(err, &network) && network.Timeout() {
+	if err == nil || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return
 	}
 	c.peer.broken.Store(c.peer.opened.Load())

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -66,18 +67,19 @@ func fluid(ctx context.Context, lasts time.Duration) error {
 	if err := page.Until(time.Minute, fmt.Sprintf(`document.querySelectorAll('.target').length === %d`, crowd)); err != nil {
 		return err
 	}
-	return watch(page, lasts)
+	return watch(ctx, page, url+"/status.json", lasts)
 }
 
-// watch prints what a page costs, ten times in all.
-func watch(page *browsertest.Page, lasts time.Duration) error {
+// watch prints what a page costs, ten times in all, and how large the document is that it
+// shows: what was asked for in the last hour fills it, minute by minute.
+func watch(ctx context.Context, page *browsertest.Page, document string, lasts time.Duration) error {
 	if err := page.Watch(); err != nil {
 		return err
 	}
 	if _, err := browsertest.Eval[bool](page, `(window.changes = 0, source.addEventListener('change', () => changes++), true)`); err != nil {
 		return err
 	}
-	var heaps []int64
+	var heaps, sizes []int64
 	var worst time.Duration
 	for range 10 {
 		time.Sleep(lasts / 10)
@@ -89,10 +91,14 @@ func watch(page *browsertest.Page, lasts time.Duration) error {
 		if err != nil {
 			return err
 		}
-		heaps = append(heaps, effort.Heap)
+		size, err := sizeOf(ctx, document)
+		if err != nil {
+			return err
+		}
+		heaps, sizes = append(heaps, effort.Heap), append(sizes, size)
 		worst = slices.Max(append(effort.Long, 0))
-		fmt.Printf("%d changes, %v of processor time each, heap %d kB, %d tasks above 50 ms, the longest %v\n",
-			changes, (effort.CPU / time.Duration(max(1, changes))).Round(time.Millisecond), effort.Heap>>10, len(effort.Long), worst.Round(time.Millisecond))
+		fmt.Printf("%d changes, %v of processor time each, heap %d kB of a document of %d kB, %d tasks above 50 ms, the longest %v\n",
+			changes, (effort.CPU / time.Duration(max(1, changes))).Round(time.Millisecond), effort.Heap>>10, size>>10, len(effort.Long), worst.Round(time.Millisecond))
 	}
 	for _, trouble := range page.Troubles() {
 		return fmt.Errorf("the browser complains: %s", trouble)
@@ -100,11 +106,26 @@ func watch(page *browsertest.Page, lasts time.Duration) error {
 	if worst > longest {
 		return fmt.Errorf("a task took %v, more than %v", worst, longest)
 	}
-	// The first one is of a page that has not seen all its figures yet.
-	if first, last := slices.Max(heaps[1:4]), slices.Min(heaps[7:]); last > first+first/10 {
-		return fmt.Errorf("the heap grew from %d kB to %d kB", first>>10, last>>10)
+	// The first one is of a page that has not seen all its figures yet. A figure takes less
+	// than twice as much in the heap as in the text.
+	first, last := slices.Max(heaps[1:4]), slices.Min(heaps[7:])
+	if grown := sizes[len(sizes)-1] - sizes[1]; last > first+first/10+2*grown {
+		return fmt.Errorf("the heap grew from %d kB to %d kB, the document by %d kB", first>>10, last>>10, grown>>10)
 	}
 	return nil
+}
+
+func sizeOf(ctx context.Context, url string) (int64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	return io.Copy(io.Discard, answer.Body)
 }
 
 func crowdFile(provider, store string) string {

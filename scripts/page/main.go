@@ -37,7 +37,12 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: go run ./scripts/page FOLDER [axe.min.js], or fluid DURATION")
 		os.Exit(2)
 	}
-	if lasts, err := time.ParseDuration(os.Args[len(os.Args)-1]); err == nil && os.Args[1] == "fluid" {
+	if os.Args[1] == "fluid" {
+		lasts, err := time.ParseDuration(os.Args[len(os.Args)-1])
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "usage: go run ./scripts/page fluid DURATION")
+			os.Exit(2)
+		}
 		if err := fluid(context.Background(), lasts); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"regexp"
+	"poold/internal/targets"
 	"strings"
 	"time"
 
@@ -40,9 +40,6 @@ func newCompletion(c *console) *cobra.Command {
 // completeTime is how long a shell waits for the names of the targets.
 const completeTime = time.Second
 
-// targetName is what may be offered to a shell; docs/configuration.md.
-var targetName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
-
 // completeTargets has a shell complete the first word of a command, which is the name of a
 // target. Where the daemon does not say it at once, nothing is offered.
 func completeTargets(command *cobra.Command, connect func() (*client, error)) {
@@ -51,7 +48,7 @@ func completeTargets(command *cobra.Command, connect func() (*client, error)) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		for _, name := range runningTargets(command.Context(), connect) {
-			if strings.HasPrefix(name, begin) && targetName.MatchString(name) {
+			if strings.HasPrefix(name, begin) && targets.IsName(name) {
 				names = append(names, name)
 			}
 		}

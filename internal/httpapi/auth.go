@@ -245,7 +245,8 @@ func (c *caller) entitled(rt *route, r *http.Request) error {
 
 // find returns the target of a name, if the caller may use it.
 func (a *access) find(name string, c *caller) (*target, error) {
-	if a.targets[name] == nil && !targetName.MatchString(name) {
+	// What is no name, also an escaped form of one, is unknown before it is used for anything.
+	if a.targets[name] == nil && !targets.IsName(name) {
 		return nil, problem(codeUnknownTarget, "a target's name is a-z, 0-9, dot, underscore and hyphen"+a.meant(name, c))
 	}
 	// The globs come first: a key must not learn which other names exist.

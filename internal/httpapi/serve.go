@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"regexp"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -18,10 +17,6 @@ import (
 // statusHungUp is what logs and metrics show for a caller that was gone before its
 // answer; it is never sent.
 const statusHungUp = 499
-
-// targetName is what a target may be called. Anything else in the path, also
-// an escaped form of a valid name, is unknown before it is used for anything.
-var targetName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
 // call is one request on its way; it belongs to the request's goroutine.
 type call struct {

@@ -10,7 +10,11 @@ import (
 	"poold/internal/captcha"
 )
 
+// targetName is told in words by the rule of the key targets.
 var targetName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+// IsName says whether a target may be called so.
+func IsName(text string) bool { return targetName.MatchString(text) }
 
 // rawTarget is a target, or the defaults, as it was read.
 type rawTarget struct {

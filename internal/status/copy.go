@@ -12,7 +12,7 @@ import (
 // for one goroutine; the zero Copy has no document yet.
 type Copy struct {
 	members map[string]json.RawMessage // of the document but the targets
-	targets map[string]json.RawMessage // by name
+	targets map[string]Target          // by name
 }
 
 // Take puts an event in place. One of another name is ignored.
@@ -22,23 +22,19 @@ func (c *Copy) Take(name string, data []byte) error {
 	}
 	var members map[string]json.RawMessage
 	var told struct {
-		Targets []json.RawMessage
+		Targets []Target
 		Gone    []string
 	}
 	if err := errors.Join(json.Unmarshal(data, &members), json.Unmarshal(data, &told)); err != nil {
 		return fmt.Errorf("reading an event of the status: %w", err)
 	}
 	if name == EventStatus {
-		*c = Copy{members: map[string]json.RawMessage{}, targets: map[string]json.RawMessage{}}
+		*c = Copy{members: map[string]json.RawMessage{}, targets: map[string]Target{}}
 	} else if c.members == nil {
 		return errors.New("the stream of the status began with a change")
 	}
-	for _, text := range told.Targets {
-		var target struct{ Name string }
-		if err := json.Unmarshal(text, &target); err != nil {
-			return fmt.Errorf("reading an event of the status: %w", err)
-		}
-		c.targets[target.Name] = text
+	for i := range told.Targets {
+		c.targets[told.Targets[i].Name] = told.Targets[i]
 	}
 	for _, gone := range told.Gone {
 		delete(c.targets, gone)
@@ -49,24 +45,18 @@ func (c *Copy) Take(name string, data []byte) error {
 	return nil
 }
 
-// Document is what is known now; it is the caller's.
+// Document is what is known now. Later documents share its targets, so they are to be read.
 func (c *Copy) Document() (*Document, error) {
-	list := make([]json.RawMessage, 0, len(c.targets))
-	for _, name := range slices.Sorted(maps.Keys(c.targets)) {
-		list = append(list, c.targets[name])
-	}
-	whole := maps.Clone(c.members)
-	text, err := json.Marshal(list)
+	text, err := json.Marshal(c.members)
 	if err != nil {
 		return nil, fmt.Errorf("putting the status together: %w", err)
 	}
-	whole["targets"] = text
-	if text, err = json.Marshal(whole); err != nil {
-		return nil, fmt.Errorf("putting the status together: %w", err)
-	}
-	document := new(Document)
+	document := &Document{Targets: make([]Target, 0, len(c.targets))}
 	if err := json.Unmarshal(text, document); err != nil {
 		return nil, fmt.Errorf("reading the status: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.targets)) {
+		document.Targets = append(document.Targets, c.targets[name])
 	}
 	return document, nil
 }

@@ -308,7 +308,7 @@ func TestCopyOfSomethingElse(t *testing.T) {
 	if err := none.Take("news", []byte("<html>")); err != nil {
 		t.Error(err)
 	}
-	for _, data := range []string{"<html>", "[]", `{"targets":5}`, `{"targets":["a"]}`} {
+	for _, data := range []string{"<html>", "[]", `{"targets":5}`, `{"targets":["a"]}`, `{"targets":[{"name":"a","fresh":"x"}]}`} {
 		if err := new(Copy).Take(EventStatus, []byte(data)); err == nil {
 			t.Errorf("%s is taken for a document", data)
 		}
@@ -316,7 +316,7 @@ func TestCopyOfSomethingElse(t *testing.T) {
 	if err := none.Take(EventChange, []byte("{}")); err == nil {
 		t.Error("a change of nothing is taken")
 	}
-	if err := none.Take(EventStatus, []byte(`{"targets":[{"name":"a","fresh":"x"}]}`)); err != nil {
+	if err := none.Take(EventStatus, []byte(`{"targets":[{"name":"a"}],"dead_letters":"x"}`)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := none.Document(); err == nil {

@@ -49,11 +49,8 @@ func newChange(c *console, command *cobra.Command, change change) *cobra.Command
 			return err
 		}
 		after, body, err := look(command.Context(), daemon, words[0])
-		switch {
-		case *asJSON && err != nil:
-			return fmt.Errorf("it is done, but cannot be shown: %w", err)
-		case *asJSON:
-			return c.printAlone(body)
+		if *asJSON {
+			return c.printDone(body, err)
 		}
 		_, err = fmt.Fprintf(c.stdout, "%s: %s\n", printable(words[0]), change.tell(before, after))
 		return err

@@ -32,10 +32,10 @@ func clientFlags(command *cobra.Command, c *console) func() (*client, error) {
 	filesFor(command, "key-file")
 	return func() (*client, error) {
 		parsed, err := url.Parse(*base)
-		if err != nil || parsed.Host == "" || parsed.User != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") {
-			if err == nil && parsed.User != nil {
-				return nil, usageError{"--url holds a user or a password, which others could read; the key is told by --key-file or POOLD_KEY"}
-			}
+		switch {
+		case err == nil && parsed.User != nil:
+			return nil, usageError{"--url holds a user or a password, which others could read; the key is told by --key-file or POOLD_KEY"}
+		case err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https"):
 			return nil, usageError{fmt.Sprintf("--url must be like http://127.0.0.1:8080, not %q", *base)}
 		}
 		key, err := readSecret(*keyFile, c.env("POOLD_KEY", ""))
@@ -95,12 +95,8 @@ func (c *client) exchange(ctx context.Context, q question) (http.Header, []byte,
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading the daemon's answer: %w", err)
-	}
-	return response.Header, answer, nil
+	answer, err := readAnswer(response)
+	return response.Header, answer, err
 }
 
 // open is exchange that leaves the body to be read, and closed, and has no limit.
@@ -122,12 +118,21 @@ func (c *client) open(ctx context.Context, q question) (*http.Response, error) {
 	if response.StatusCode == max(q.success, http.StatusOK) {
 		return response, nil
 	}
+	answer, err := readAnswer(response)
+	if err != nil {
+		return nil, err
+	}
+	return nil, refusalOf(response, answer)
+}
+
+// readAnswer reads the body of an answer and closes it.
+func readAnswer(response *http.Response) ([]byte, error) {
 	defer func() { _ = response.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
 	if err != nil {
 		return nil, fmt.Errorf("reading the daemon's answer: %w", err)
 	}
-	return nil, refusalOf(response, answer)
+	return answer, nil
 }
 
 // refusalOf is an answer without success as an error.

@@ -51,11 +51,7 @@ func noSuchCommand(command *cobra.Command, words []string) error {
 	if len(words) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("there is no command %q", words[0])
-	if near := targets.Nearest(words[0], namesBelow(command)); near != "" {
-		text += fmt.Sprintf("; did you mean %s?", near)
-	}
-	return usageError{text}
+	return usageError{fmt.Sprintf("there is no command %q%s", words[0], meant(words[0], "", namesBelow(command)))}
 }
 
 // namesBelow are the names of a command's commands.
@@ -86,8 +82,8 @@ func addCommands(command *cobra.Command, of ...*cobra.Command) {
 		if len(words) == 0 {
 			return usageError{text}
 		}
-		if near := targets.Nearest(words[0], namesBelow(command)); near != "" {
-			text += fmt.Sprintf(" and does not know %q; did you mean %s?", words[0], near)
+		if meant := meant(words[0], "", namesBelow(command)); meant != "" {
+			text += fmt.Sprintf(" and does not know %q%s", words[0], meant)
 		}
 		return usageError{text}
 	}
@@ -127,14 +123,14 @@ func flagError(command *cobra.Command, err error) error {
 				return usageError{fmt.Sprintf("a flag has two dashes: --%s", name)}
 			}
 		}
-		return usageError{fmt.Sprintf("%s has no -%s%s", command.Name(), letters, meant(letters, names))}
+		return usageError{fmt.Sprintf("%s has no -%s%s", command.Name(), letters, meant(letters, "--", names))}
 	}
 	name := unknown.GetSpecifiedName()
 	dashes := "--"
 	if unknown.GetSpecifiedShortnames() != "" {
 		dashes = "-"
 	}
-	return usageError{fmt.Sprintf("%s has no %s%s%s", command.Name(), dashes, name, meant(name, names))}
+	return usageError{fmt.Sprintf("%s has no %s%s%s", command.Name(), dashes, name, meant(name, "--", names))}
 }
 
 // mustBe says what the value of a flag must be.
@@ -152,10 +148,11 @@ func mustBe(invalid *pflag.InvalidValueError) string {
 	return errors.Unwrap(invalid).Error()
 }
 
-// meant asks for the flag that another word is near to.
-func meant(name string, names []string) string {
-	if near := targets.Nearest(name, names); near != "" {
-		return fmt.Sprintf("; did you mean --%s?", near)
+// meant asks for the known word, with what stands before it, that another one is near to;
+// "" where none is.
+func meant(word, before string, known []string) string {
+	if near := targets.Nearest(word, known); near != "" {
+		return fmt.Sprintf("; did you mean %s%s?", before, near)
 	}
 	return ""
 }

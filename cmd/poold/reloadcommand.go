@@ -37,15 +37,12 @@ func newReload(c *console) *cobra.Command {
 			return err
 		}
 		after, err := askStatus(command.Context(), daemon, statusTime)
-		if err != nil && *asJSON {
-			return fmt.Errorf("it is done, but cannot be shown: %w", err)
-		}
 		if *asJSON {
-			text, err := json.Marshal(after.Config)
-			if err != nil {
-				return err
+			var config []byte
+			if err == nil {
+				config, err = json.Marshal(after.Config)
 			}
-			return c.printAlone(text)
+			return c.printDone(config, err)
 		}
 		_, err = fmt.Fprintln(c.stdout, reloaded(before, after))
 		return err

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"poold/internal/status"
-	"poold/internal/targets"
 )
 
 // statusTime is the most that a look at the status may take.
@@ -70,11 +69,7 @@ func (v *statusView) choose(words []string, byState bool) error {
 		return usageError{fmt.Sprintf("a GLOB has *, ? and [a-z], and %q is none", v.glob)}
 	}
 	if states := status.States(); byState && !slices.Contains(states, v.state) {
-		text := fmt.Sprintf("--state is one of %s, not %q", strings.Join(states, ", "), v.state)
-		if near := targets.Nearest(v.state, states); near != "" {
-			text += fmt.Sprintf("; did you mean %s?", near)
-		}
-		return usageError{text}
+		return usageError{fmt.Sprintf("--state is one of %s, not %q%s", strings.Join(states, ", "), v.state, meant(v.state, "", states))}
 	}
 	return nil
 }

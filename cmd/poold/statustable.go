@@ -82,7 +82,7 @@ func targetTable(d *status.Document, s screen) *table {
 		hour := &x.Hour
 		t.row(printable(x.Name), printable(x.State), strconv.Itoa(x.Fresh), wanted(x.Want, x.Warm), strconv.Itoa(x.InFlight), strconv.Itoa(x.Waiting),
 			known(hour.Hits+hour.Waited+hour.Misses > 0, "%.1f %%", 100*hour.HitRate), strconv.FormatInt(hour.Requests, 10),
-			known(x.LeadTime.P50 > 0, "%.1f s", x.LeadTime.P50), known(spent > 0, "%.6g", spent))
+			known(x.LeadTime.P50 > 0, "%.1f s", x.LeadTime.P50), price(spent))
 	}
 	return t
 }
@@ -125,7 +125,7 @@ func figures(t *status.Target) *table {
 	line("bought each", "%s for one served", known(t.BoughtPerServed > 0, "%.2f", t.BoughtPerServed))
 	line("reports", "accepted %d, rejected %d", t.Accepted, t.Rejected)
 	line("lead time", "p50 %s, p90 %s", known(t.LeadTime.P50 > 0, "%.1f s", t.LeadTime.P50), known(t.LeadTime.P90 > 0, "%.1f s", t.LeadTime.P90))
-	line("spent", "%s in all", known(t.Spent > 0, "%.6g", t.Spent))
+	line("spent", "%s in all", price(t.Spent))
 	budget := "-"
 	if t.Budget != nil {
 		budget = usedOf(*t.Budget)
@@ -175,7 +175,7 @@ func daemonLines(d *status.Document) (lines []string) {
 func onDemandLines(d *status.Document) (lines []string) {
 	if s := d.Solve; s != nil && s.Used() {
 		lines = append(lines, fmt.Sprintf("on-demand solves: guests %d, fresh %d, orders %d, waiting %d, requests %d, bought %d, solved %d, failed %d, spent %s; budget %s",
-			s.Guests, s.Fresh, s.InFlight, s.Waiting, s.Requests, s.Bought, s.Solved, s.Failed, known(s.Spent > 0, "%.6g", s.Spent), usedOf(s.Budget)))
+			s.Guests, s.Fresh, s.InFlight, s.Waiting, s.Requests, s.Bought, s.Solved, s.Failed, price(s.Spent), usedOf(s.Budget)))
 		if s.Reason != "" {
 			lines = append(lines, "on-demand solves: "+s.Reason)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -45,6 +46,14 @@ func printableLines(text string) string {
 // printAlone prints a token, or an answer, in a line of its own.
 func (c *console) printAlone(text []byte) error {
 	return c.printRaw(strings.TrimSpace(string(text)) + "\n")
+}
+
+// printDone prints the JSON that shows a change which is made, or why it cannot.
+func (c *console) printDone(text []byte, err error) error {
+	if err != nil {
+		return fmt.Errorf("it is done, but cannot be shown: %w", err)
+	}
+	return c.printAlone(text)
 }
 
 // harmless replaces a letter that moves the cursor, changes colours, or is not seen.

@@ -24,6 +24,7 @@ func TestExitCodes(t *testing.T) {
 	good, bad := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml")
 	writeFile(t, good, serverless)
 	writeFile(t, bad, "providers: 5\n")
+	writeFile(t, dir+"/blank", " \n")
 	for _, c := range []struct {
 		args           string
 		code           int
@@ -43,7 +44,9 @@ func TestExitCodes(t *testing.T) {
 		{"healthcheck --url http://127.0.0.1:1", 1, "", "asking the daemon: "},
 		{"healthcheck --url 127.0.0.1:1", 2, "", "--url must be like http://"},
 		{"healthcheck --url ftp://127.0.0.1:1", 2, "", "--url must be like http://"},
+		{"healthcheck --url http://user:password@127.0.0.1:1", 2, "", "--url holds a user or a password, which others could read"},
 		{"healthcheck --key-file " + dir + "/none", 1, "", "reading the key: "},
+		{"healthcheck --key-file " + dir + "/blank", 1, "", "reading the key: " + dir + "/blank is empty\n"},
 		{"healthcheck now", 2, "", `does not know what to do with "now"`},
 		{"check --no-such-flag", 2, "", "no-such-flag"},
 		{"nonsense", 2, "", `there is no command "nonsense"`},

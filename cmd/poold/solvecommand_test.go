@@ -165,6 +165,7 @@ func TestSolveCommand(t *testing.T) {
 		{v2 + " --timeout soon", 200, "", 2, "", "poold solve: invalid value \"soon\" for flag --timeout: ", 0},
 		{v2 + " --proxy user:password@host:1", 200, "", 2, "", "poold solve: solve has no --proxy; did you mean --proxy-file?\n", 0},
 		{v2 + " --proxy-file " + dir + "/none", 200, "", 1, "", "poold solve: reading the proxy: open ", 0},
+		{v2 + " --proxy-file" + file("blank", " \n"), 200, "", 1, "", "poold solve: reading the proxy: " + dir + "/blank is empty\n", 0},
 		{"--type image --image " + dir + "/none", 200, "", 1, "", "poold solve: reading the picture: open ", 0},
 		{"--type image --image " + dir, 200, "", 1, "", "poold solve: reading the picture: read ", 0},
 		{"--type image --image" + file("empty", ""), 200, "", 1, "", "poold solve: the picture " + dir + "/empty is empty\n", 0},

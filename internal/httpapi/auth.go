@@ -17,9 +17,11 @@ import (
 	"poold/internal/targets"
 )
 
-// Sets gives the Set in use, never nil; *targets.File implements it.
+// Sets gives the Set in use, never nil, and says how the file was read last;
+// *targets.File implements it.
 type Sets interface {
 	Current() *targets.Set
+	Status() targets.Status
 }
 
 // gate decides who may ask for what.
@@ -193,7 +195,7 @@ func (g *gate) readmit(c *call, r *http.Request) error {
 	if err := caller.entitled(c.route, r); err != nil {
 		return err
 	}
-	target, err := now.find(c.target.Name, caller)
+	target, err := g.find(now, c.target.Name, caller)
 	if err != nil {
 		return err
 	}
@@ -244,7 +246,7 @@ func (c *caller) entitled(rt *route, r *http.Request) error {
 }
 
 // find returns the target of a name, if the caller may use it.
-func (a *access) find(name string, c *caller) (*target, error) {
+func (g *gate) find(a *access, name string, c *caller) (*target, error) {
 	// What is no name, also an escaped form of one, is unknown before it is used for anything.
 	if a.targets[name] == nil && !targets.IsName(name) {
 		return nil, problem(codeUnknownTarget, "a target's name is a-z, 0-9, dot, underscore and hyphen"+a.meant(name, c))
@@ -256,7 +258,11 @@ func (a *access) find(name string, c *caller) (*target, error) {
 	if t := a.targets[name]; t != nil {
 		return t, nil
 	}
-	return nil, problem(codeUnknownTarget, "the configuration file has no target of this name"+a.meant(name, c))
+	where := "the configuration file has"
+	if !g.sets.Status().OK {
+		where = "the file was refused when it was read last (`poold check` says why), and the one in use has"
+	}
+	return nil, problem(codeUnknownTarget, where+" no target of this name"+a.meant(name, c))
 }
 
 // meant asks whether the caller meant a target of another name, of those that it may

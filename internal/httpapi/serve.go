@@ -91,7 +91,7 @@ func (s *Server) admit(c *call, r *http.Request) error {
 	}
 	if c.route.named {
 		var err error
-		if c.target, err = c.access.find(c.params[0], c.caller); err != nil {
+		if c.target, err = s.gate.find(c.access, c.params[0], c.caller); err != nil {
 			return err
 		}
 	}

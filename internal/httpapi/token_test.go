@@ -266,6 +266,21 @@ func TestUnknownTargetNamesTheNearOne(t *testing.T) {
 	}
 }
 
+// TestUnknownTargetOfARefusedFile: who added it to the file must not look for it there.
+func TestUnknownTargetOfARefusedFile(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	for _, refused := range []bool{true, false} {
+		if d.config.refuse(); refused {
+			d.config.refuse(targets.Problem{File: "pools.yaml", Line: 3, Text: "secret"})
+		}
+		a := d.ask(t, "GET", "/pool/other/token")
+		checkProblem(t, "a target of the refused file", a, 404, codeUnknownTarget, "")
+		if strings.Contains(a.body, "the file was refused") != refused || !strings.Contains(a.body, "no target of this name") || strings.Contains(a.body, "secret") {
+			t.Errorf("refused %v: %s", refused, a.body)
+		}
+	}
+}
+
 // TestUnknownParameterNamesTheNearOne: `wait` is what most callers misspell.
 func TestUnknownParameterNamesTheNearOne(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)

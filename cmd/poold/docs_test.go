@@ -14,7 +14,7 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// written is README and everything of docs but why things are as they are.
+// written is README and everything of docs but why things are as they are, which names old things too.
 func written(t *testing.T) (text string) {
 	t.Helper()
 	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
@@ -68,7 +68,15 @@ func TestDocsNameFlagsAndCommands(t *testing.T) {
 func TestDocsAreWrapped(t *testing.T) {
 	const most = 120
 	inside := false
-	for line := range strings.Lines(written(t)) {
+	text := written(t)
+	for _, other := range []string{"CHANGELOG.md", "docs/decisions.md"} {
+		data, err := os.ReadFile(filepath.Join("..", "..", other))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(data)
+	}
+	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		fence := strings.HasPrefix(strings.TrimSpace(line), "```")
 		inside = inside != fence

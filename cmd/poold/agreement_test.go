@@ -146,7 +146,7 @@ func (c *customer) simulated(t *testing.T, file string) outcome {
 	writeFile(t, trace, lines.String())
 	o := crowdProvider
 	// Lifetime, margin, depth and idle_after are the file's.
-	text, err := built(t, shipped, "simulate", "--config", file, "--target", c.target, "--trace", trace, "--json",
+	text, err := shipped(t, "simulate", "--config", file, "--target", c.target, "--trace", trace, "--json",
 		"--lead", fmt.Sprintf("lognormal:%v,%v,%v,%v", o.Median, o.Sigma, o.Min, o.Max), "--fail", fmt.Sprint(o.FailShare),
 		"--concurrency", strconv.Itoa(crowdSlots), "--seed", strconv.FormatUint(c.seed, 10)).Output()
 	if err != nil {
@@ -167,7 +167,7 @@ func TestTheDaemonDoesAsSimulated(t *testing.T) {
 	door := newCallbackDoor(t)
 	provider := startProvider(t, crowdProvider)
 	file := crowdFile(t, provider, door.url)
-	p := startBuilt(t, shipped, file, "")
+	p := startProgram(t, shipped, file, "")
 	door.leadsTo(p)
 
 	customers := make([]*customer, crowd)

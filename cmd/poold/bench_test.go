@@ -14,18 +14,9 @@ import (
 	"poold/internal/provider/simulated"
 )
 
-// unraced makes the poold that is shipped the binary of a benchmark.
-func unraced(b *testing.B) {
-	b.Helper()
-	raced := binary
-	binary = shipped
-	b.Cleanup(func() { binary = raced })
-}
-
 // BenchmarkHandOut is one request after the other for a token that is waiting: a
 // target's, and a guest's through /solve.
 func BenchmarkHandOut(b *testing.B) {
-	unraced(b)
 	address := redistest.Server(b)
 	w := newWorld(b, simulated.Options{}, terms{top: buying, redis: "redis://" + address})
 	p := w.start(b)

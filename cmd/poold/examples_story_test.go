@@ -49,7 +49,7 @@ func newStory(t *testing.T, blocks []block, service string) *story {
 	if slices.ContainsFunc(blocks, func(b block) bool { return strings.Contains(b.text, "POOLD_KEY") }) {
 		key = exampleKey
 	}
-	s.daemon = startBuilt(t, shipped, s.path("pools.yaml"), key, "POOLD_KEY="+key)
+	s.daemon = startProgram(t, shipped, s.path("pools.yaml"), key, "POOLD_KEY="+key)
 	if err := os.Symlink(s.daemon.command.Path, s.path("poold")); err != nil {
 		t.Fatal(err)
 	}

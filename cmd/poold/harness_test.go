@@ -21,32 +21,59 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/crash"
 	"poold/internal/pool/redistest"
 	"poold/internal/provider/simulated"
 )
 
-// The test binary plays the solving service in a process of its own when this
-// variable holds its options as JSON.
-const providerRole = "POOLD_TEST_PROVIDER"
-
-// binary is where poold is built, with the race detector, and with the points at
-// which it can be made to crash (crashAt). shipped is where it is built as users have
-// it, for tests that compute much or measure. The first test that needs one has it built.
-var (
-	binary  = build("poold", "-race", "-tags=crashpoints")
-	shipped = build("poold-shipped")
+// The test binary plays other processes too. With the first variable, which holds its
+// options as JSON, it is the solving service; with the second one, set to anything, it is
+// poold, and kills itself where the third one says (crashAt).
+const (
+	providerRole = "POOLD_TEST_PROVIDER"
+	pooldRole    = "POOLD_TEST_POOLD"
+	crashPoint   = "POOLD_TEST_CRASH"
 )
 
-func build(name string, flags ...string) func() (string, error) {
-	return sync.OnceValues(func() (string, error) {
-		path := filepath.Join(builds, name)
-		flags := append([]string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", path}, flags...)
-		if output, err := exec.Command("go", append(flags, ".")...).CombinedOutput(); err != nil {
-			return "", fmt.Errorf("building poold: %w\n%s", err, output)
-		}
-		return path, nil
-	})
+// program is a way to run poold: it makes a command of it.
+type program func(t testing.TB, args ...string) *exec.Cmd
+
+// poold is the test binary as poold, so that nothing else is compiled and linked, and so
+// that poold has the race detector if the tests have it. Under it run what many goroutines
+// of a poold do at once: callers at tokens and at /solve, reloads, callbacks, operators,
+// stops and other replicas. Tests that count what was bought while processes die, Redis is
+// away or the service is rude look for lost money, not for races: their many processes cost
+// half as much without it, and are as users have them. scripts/test lists these (unraced).
+func poold(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	return alone(os.Args[0], args)
 }
+
+// shipped is poold as users have it, built when the first test needs it: for examples, and
+// for tests that the race detector would make too slow.
+func shipped(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return alone(path, args)
+}
+
+// alone is a command whose environment has nothing else of this process's.
+func alone(path string, args []string) *exec.Cmd {
+	command := exec.Command(path, args...)
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "GORACE=halt_on_error=1", pooldRole + "=yes"}
+	return command
+}
+
+var build = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(builds, "poold")
+	if output, err := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building poold: %w\n%s", err, output)
+	}
+	return path, nil
+})
 
 // builds is a folder for what is built, until all tests have ended.
 var builds string
@@ -54,6 +81,10 @@ var builds string
 func TestMain(m *testing.M) {
 	if options := os.Getenv(providerRole); options != "" {
 		os.Exit(playProvider(options))
+	}
+	if os.Getenv(pooldRole) != "" {
+		crash.Arm(os.Getenv(crashPoint))
+		main()
 	}
 	// Most tests wait for processes that wait for each other. More of them at once than
 	// there are processors keep these busy; many more would have each wait for its turn.
@@ -72,22 +103,6 @@ func runIn(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(builds) }()
 	return m.Run()
-}
-
-// poold is a command of the poold that is built with the race detector.
-func poold(t testing.TB, args ...string) *exec.Cmd {
-	t.Helper()
-	return built(t, binary, args...)
-}
-
-// built is a command of one of the built poolds.
-func built(t testing.TB, poold func() (string, error), args ...string) *exec.Cmd {
-	t.Helper()
-	path, err := poold()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return exec.Command(path, args...)
 }
 
 // playProvider serves the simulated provider, prints its address and ends with
@@ -152,7 +167,7 @@ func ledger(t testing.TB, provider string) simulated.Ledger {
 
 // crashAt is the environment that lets a poold kill itself at the n-th pass of a
 // point (internal/crash).
-func crashAt(point string, n int) string { return fmt.Sprintf("POOLD_TEST_CRASH=%s:%d", point, n) }
+func crashAt(point string, n int) string { return fmt.Sprintf("%s=%s:%d", crashPoint, point, n) }
 
 // process is a running poold.
 type process struct {
@@ -166,26 +181,26 @@ type process struct {
 	ended  chan error
 }
 
-// startPoold runs the binary with a configuration file and an environment of
+// startPoold runs poold with a configuration file and an environment of
 // its own, and returns when it is ready.
 func startPoold(t testing.TB, config, key string, env ...string) *process {
 	t.Helper()
-	return startBuilt(t, binary, config, key, env...)
+	return startProgram(t, poold, config, key, env...)
 }
 
-// startBuilt is startPoold for one of the built poolds.
-func startBuilt(t testing.TB, poold func() (string, error), config, key string, env ...string) *process {
+// startProgram is startPoold for one of the ways to run poold.
+func startProgram(t testing.TB, poold program, config, key string, env ...string) *process {
 	t.Helper()
 	return startAt(t, redistest.FreeAddress(t), poold, config, key, env...)
 }
 
-// startAt is startBuilt with an address to listen on.
-func startAt(t testing.TB, address string, poold func() (string, error), config, key string, env ...string) *process {
+// startAt is startProgram with an address to listen on.
+func startAt(t testing.TB, address string, poold program, config, key string, env ...string) *process {
 	t.Helper()
 	p := &process{t: t, key: key, config: config, ended: make(chan error, 1)}
 	p.url = "http://" + address
-	p.command = built(t, poold, "serve", "--config", config, "--listen", address, "--log-level", "debug")
-	p.command.Env = append([]string{"PATH=" + os.Getenv("PATH"), "GORACE=halt_on_error=1"}, env...)
+	p.command = poold(t, "serve", "--config", config, "--listen", address, "--log-level", "debug")
+	p.command.Env = append(p.command.Env, env...)
 	p.command.Stdout, p.command.Stderr = &p.output, &p.output
 	if err := p.command.Start(); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -58,7 +57,7 @@ func (p *process) records(status string) (all []endedOrder) {
 func (w *world) initHistory(t testing.TB, env []string) {
 	t.Helper()
 	command := poold(t, "history", "init", "--config", w.config)
-	command.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
+	command.Env = append(command.Env, env...)
 	if out, err := command.CombinedOutput(); err != nil || !regexp.MustCompile(`ready|nothing is to be prepared`).Match(out) {
 		t.Fatalf("%v: %s", err, out)
 	}

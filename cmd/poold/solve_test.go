@@ -461,9 +461,7 @@ func TestPostgresGoesAway(t *testing.T) {
 	within(t, 10*time.Second, "sharing to go on", func() bool { return shared() == http.StatusOK })
 
 	server.SQL(t, address, "insert into poold_schema (version, applied_at) values (9999, now())")
-	command := poold(t, "serve", "--config", w.config, "--listen", "127.0.0.1:0")
-	command.Env = []string{"PATH=" + os.Getenv("PATH")}
-	output, err := command.CombinedOutput()
+	output, err := poold(t, "serve", "--config", w.config, "--listen", "127.0.0.1:0").CombinedOutput()
 	if err == nil || !strings.Contains(string(output), "schema is newer") || strings.Contains(string(output), address) {
 		t.Errorf("a start on a newer schema: %v\n%s", err, output)
 	}

@@ -173,7 +173,6 @@ func TestTheStoreIsAway(t *testing.T) {
 // that is dead, slow or throttling, for a second an operation. Then the store is healed,
 // and each order must be recorded or counted as one too many.
 func BenchmarkTheStoreIsAway(b *testing.B) {
-	unraced(b)
 	for _, fault := range storeFaults {
 		b.Run(fault.name, func(b *testing.B) {
 			store := newShakyStore(b)

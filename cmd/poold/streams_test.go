@@ -38,7 +38,7 @@ func TestStreamsOutliveNoDaemon(t *testing.T) {
 		}
 	}
 
-	p := startAt(t, address, binary, path, "")
+	p := startAt(t, address, poold, path, "")
 	if err := page.Visit(p.url+"/status", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestStreamsOutliveNoDaemon(t *testing.T) {
 	p.signal(syscall.SIGKILL)
 	p.died(10 * time.Second)
 	shows("Not live")
-	p = startAt(t, address, binary, path, "")
+	p = startAt(t, address, poold, path, "")
 	began := time.Now()
 	shows("Live")
 	t.Logf("live again after %v", time.Since(began))

@@ -48,12 +48,12 @@ var crowdProvider = simulated.Options{
 	FailShare: 0.07, Ledger: true, LedgerHTTP: true, Flavour: simulated.TwoCaptcha,
 }
 
-// crowdFile is what the daemon and the simulation read. In both a target takes first
+// crowdFile is what the daemon, at this address, and the simulation read. In both a target takes first
 // poll and interval for its lead time until it has seen some, and chooses the scale of
 // its times by it. Here they are the provider's median together, so that nothing is
 // learned twice in this short time; tokens come by callbacks instead of waiting for a
 // first poll.
-func crowdFile(t *testing.T, provider, door string) string {
+func crowdFile(t *testing.T, provider, address string) string {
 	t.Helper()
 	const interval = 50 * time.Millisecond
 	var text strings.Builder
@@ -61,11 +61,11 @@ func crowdFile(t *testing.T, provider, door string) string {
 redis: {url: "redis://%s", prefix: crowd}
 providers:
   - {name: service, api: legacy, profile: 2captcha, url: "%s", key: 0123456789abcdef0123456789abcdef, concurrency: %d, timeout: 20s,
-     first_poll: %v, poll_interval: %v, callback_url: "%s", callback_delay: 0s, fallback_after: 15s}
+     first_poll: %v, poll_interval: %v, callback_url: "http://%s", callback_delay: 0s, fallback_after: 15s}
 dead_letters: {dir: "%s"}
 defaults: {owner: qa@example.com, refill: adaptive, depth: 200, lifetime: 10s, margin: 2s, idle_after: %v}
 targets:
-`, redistest.Server(t), provider, crowd*crowdSlots, crowdProvider.Median-interval, interval, door, t.TempDir(), crowdIdle)
+`, redistest.Server(t), provider, crowd*crowdSlots, crowdProvider.Median-interval, interval, address, t.TempDir(), crowdIdle)
 	for i := range crowd {
 		fmt.Fprintf(&text, "  %s: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: \"https://example.com/%d\"}\n", customerOf(i).target, i)
 	}
@@ -164,11 +164,10 @@ func (c *customer) simulated(t *testing.T, file string) outcome {
 // got.
 func TestTheDaemonDoesAsSimulated(t *testing.T) {
 	t.Parallel()
-	door := newCallbackDoor(t)
+	address := redistest.FreeAddress(t)
 	provider := startProvider(t, crowdProvider)
-	file := crowdFile(t, provider, door.url)
-	p := startProgram(t, shipped, file, "")
-	door.leadsTo(p)
+	file := crowdFile(t, provider, address)
+	p := startAt(t, address, shipped, file, "")
 
 	customers := make([]*customer, crowd)
 	transport := &http.Transport{MaxIdleConnsPerHost: 2 * crowd}

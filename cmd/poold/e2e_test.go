@@ -109,7 +109,7 @@ func TestEndToEnd(t *testing.T) {
 		}
 	}
 
-	tokens := takeMany(t, p, 2000, 50)
+	tokens := takeMany(t, p, 1000, 50)
 	t.Run("added target is warm", func(t *testing.T) {
 		began := time.Now()
 		writeFile(t, config, text+extraTarget)

@@ -109,7 +109,9 @@ func TestHangingUpOverHTTP(t *testing.T) {
 	address, network := cuttable(t)
 	o := quick()
 	o.Median, o.Min, o.Max = 4*time.Second, 3*time.Second, 6*time.Second
-	w := newWorld(t, o, terms{depth: depth, redis: address, provider: ", concurrency: 200", timeout: "60s"})
+	w := newWorld(t, o, terms{
+		depth: depth, redis: address, pace: "first_poll: 2500ms, poll_interval: 250ms", provider: ", concurrency: 200", timeout: "60s",
+	})
 	replicas := []*process{w.start(t), w.start(t)}
 	within(t, 20*time.Second, "the orders to be under way", func() bool { return replicas[0].target("login").InFlight == depth })
 	if _, err := network.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(`{"type": "latency", "attributes": {"latency": %d}}`, delay))); err != nil {

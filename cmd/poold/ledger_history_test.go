@@ -13,7 +13,6 @@ import (
 	"poold/internal/history/dynamotest"
 	"poold/internal/pool/redistest"
 	"poold/internal/postgres/postgrestest"
-	"poold/internal/provider/simulated"
 )
 
 // endedOrder is one of an answer of /history.
@@ -118,9 +117,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 			}
 			callers.Wait()
 			living := replicas[2]
-			var books simulated.Ledger
 			equal := func() bool {
-				books = ledger(t, w.provider)
 				orders := 0
 				for _, f := range living.day().Types {
 					orders += f.Orders
@@ -129,13 +126,14 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 			}
 			defer func() {
 				if t.Failed() {
-					t.Logf("sold %+v, recorded %+v", books.Totals, living.day())
+					t.Logf("sold %+v, recorded %+v", ledger(t, w.provider).Totals, living.day())
 				}
 			}()
 			// What a dead replica has left is found within a minute.
 			within(t, 90*time.Second, "each task to be in the history", func() bool {
 				return living.target("login").InFlight == 0 && equal()
 			})
+			books := ledger(t, w.provider)
 			sold, failed := map[string]bool{}, map[string]bool{}
 			for _, sale := range books.Sales {
 				(map[bool]map[string]bool{true: failed, false: sold})[sale.Failed][sale.Task] = true

@@ -19,9 +19,10 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// A daemon and its simulation must come to the same. Over 200 seeds of these
-// demands the waste has a standard deviation of 2.3 %, the hits one of 0.5 points, and
-// the difference of two runs 1.4 times that: what lies beyond the limits is not chance.
+// A daemon and its simulation must come to the same. Over 60 seeds of these demands the
+// waste of a simulation has a standard deviation of 3.7 %, the hits one of 0.6 points, and
+// the difference of a run to the mean of ten simulations 1.05 times that: what lies beyond
+// the limits is not chance.
 // A busy machine delays solves that take 1.8 s: where ten processes wanted two cores it
 // cost 4.2 points of hits.
 const (
@@ -33,12 +34,16 @@ const (
 // tokens are of use for 8 s, a solve takes 1.8 s. Each target has a demand of its
 // own, and many of them in one daemon make one run say as much as a long one.
 const (
-	crowd       = 10
+	crowd       = 6
+	crowdSeed   = 5                // of the first target's demand; this and the next ones ask much
 	crowdSlots  = 64               // at the provider, for each target: more than are ever needed
 	crowdDemand = 70 * time.Second // how long it goes on
 	// crowdIdle ends the buying after the last request. Without it a target goes on
 	// for a minute or two, for a burst that may come, and so does the simulation.
 	crowdIdle = 15 * time.Second
+	// simulations of each target are taken together: they cost little, the daemon's run
+	// much.
+	simulations = 10
 )
 
 // crowdProvider is the same for both; the one that the daemon buys from draws
@@ -83,7 +88,7 @@ type customer struct {
 }
 
 func customerOf(i int) *customer {
-	return &customer{target: fmt.Sprintf("crowd-%d", i), seed: uint64(i + 1)}
+	return &customer{target: fmt.Sprintf("crowd-%d", i), seed: uint64(crowdSeed + i)}
 }
 
 // times draws when the customer wants to ask: about 4 times a second for 6 s on
@@ -135,8 +140,9 @@ func (o *outcome) String() string {
 	return fmt.Sprintf("%.0f requests, hits %.2f %%, waste %.4f a request, %.1f bought", o.requests, 100*o.hits/o.requests, o.expired/o.requests, o.bought)
 }
 
-// simulated is what `poold simulate` makes of the requests that the customer sent.
-func (c *customer) simulated(t *testing.T, file string) outcome {
+// simulated is what `poold simulate` makes of the requests that the customer sent, in the
+// mean.
+func (c *customer) simulated(t *testing.T, file string) (mean outcome) {
 	t.Helper()
 	var lines strings.Builder
 	for _, at := range c.asked {
@@ -145,18 +151,23 @@ func (c *customer) simulated(t *testing.T, file string) outcome {
 	trace := filepath.Join(t.TempDir(), c.target)
 	writeFile(t, trace, lines.String())
 	o := crowdProvider
-	// Lifetime, margin, depth and idle_after are the file's.
-	text, err := shipped(t, "simulate", "--config", file, "--target", c.target, "--trace", trace, "--json",
-		"--lead", fmt.Sprintf("lognormal:%v,%v,%v,%v", o.Median, o.Sigma, o.Min, o.Max), "--fail", fmt.Sprint(o.FailShare),
-		"--concurrency", strconv.Itoa(crowdSlots), "--seed", strconv.FormatUint(c.seed, 10)).Output()
-	if err != nil {
-		t.Fatalf("simulating %s: %v", c.target, err)
+	for run := range simulations {
+		// Lifetime, margin, depth and idle_after are the file's.
+		code, text, problems := simulateWith(t, "--config", file, "--target", c.target, "--trace", trace, "--json",
+			"--lead", fmt.Sprintf("lognormal:%v,%v,%v,%v", o.Median, o.Sigma, o.Min, o.Max), "--fail", fmt.Sprint(o.FailShare),
+			"--concurrency", strconv.Itoa(crowdSlots), "--seed", strconv.FormatUint(c.seed*simulations+uint64(run), 10))
+		if code != exitDone {
+			t.Fatalf("simulating %s: exit %d: %s", c.target, code, problems)
+		}
+		var r policy.Result
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			t.Fatal(err)
+		}
+		mean.add(outcome{
+			float64(r.Requests) / simulations, float64(r.Hits) / simulations, float64(r.Expired) / simulations, float64(r.Bought) / simulations,
+		})
 	}
-	var r policy.Result
-	if err := json.Unmarshal(text, &r); err != nil {
-		t.Fatal(err)
-	}
-	return outcome{float64(r.Requests), float64(r.Hits), float64(r.Expired), float64(r.Bought)}
+	return mean
 }
 
 // The real daemon, with a real Redis and a provider in another process, comes to
@@ -203,7 +214,7 @@ func TestTheDaemonDoesAsSimulated(t *testing.T) {
 	hits, waste := (real.hits-foretold.hits)/real.requests, real.expired/foretold.expired-1
 	t.Logf("the daemon: %v; simulated: %v; apart: hits %+.2f points, waste %+.1f %% (%v, of them %v simulating)",
 		&real, &foretold, 100*hits, 100*waste, time.Since(start).Round(time.Second), simulatedIn.Round(time.Second))
-	if real.requests < 1000 {
+	if real.requests < 900 {
 		t.Errorf("%.0f requests were made, which says little", real.requests)
 	}
 	if math.Abs(hits) > mostHitsApart || math.Abs(waste) > mostWasteApart {

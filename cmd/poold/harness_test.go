@@ -402,12 +402,12 @@ func getJSON(t testing.TB, url, key string, into any) {
 // within polls until something is so.
 func within(t testing.TB, limit time.Duration, what string, is func() bool) {
 	t.Helper()
-	pause := 20 * time.Millisecond
+	pause, longest := 20*time.Millisecond, max(250*time.Millisecond, limit/100)
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(pause) {
 		if is() {
 			return
 		}
-		pause = min(pause*5/4, 250*time.Millisecond) // what takes long is asked for less often
+		pause = min(pause*5/4, longest) // what takes long is asked for less often
 	}
 	t.Fatalf("waited %v for %s in vain", limit, what)
 }

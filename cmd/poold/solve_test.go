@@ -165,30 +165,15 @@ func TestEqualSolvesBuyOne(t *testing.T) {
 	}
 }
 
-// Requests that share nothing each buy their own.
-func TestSolvesOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, quick(), terms{top: buying})
-	replicas := []*process{w.start(t), w.start(t), w.start(t)}
-	c := ask(t, replicas, 200, same(guest("own")), noHeaders)
-	if len(c.failed) > 0 || len(c.tokens) != 200 {
-		t.Fatalf("%d failed %.3q, %d different tokens", len(c.failed), c.failed, len(c.tokens))
-	}
-	within(t, 5*time.Second, "the books to balance", func() bool { return replicas[0].balance() == 200 })
-	if sold := ledger(t, w.provider).Totals.Submitted; sold != 200 {
-		t.Errorf("%d solves were bought for 200 requests", sold)
-	}
-}
-
-// Each call has one order, also where many of them fail; each failure is told to one
-// call, and none to another.
+// Requests that share nothing each buy their own, also where many of the solves fail; each
+// failure is told to one call, and none to another.
 func TestFailedSolves(t *testing.T) {
 	t.Parallel()
 	o := quick()
 	o.FailShare = 0.4
 	w := newWorld(t, o, terms{top: buying, timeout: "60s"})
 	replicas := []*process{w.start(t), w.start(t), w.start(t)}
-	c := ask(t, replicas, 200, same(guest("failing")), noHeaders)
+	c := ask(t, replicas, 200, same(guest("own")), noHeaders)
 	within(t, 5*time.Second, "the books to balance", func() bool { return replicas[0].balance() == 200 })
 	sold := ledger(t, w.provider).Totals
 	told := slices.DeleteFunc(slices.Clone(c.failed), func(reason string) bool { return !strings.HasPrefix(reason, "502 solve_failed") })

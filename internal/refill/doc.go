@@ -4,7 +4,7 @@
 // It stands between targets, which says what is wanted, and purchase, which buys. What
 // it decides is policy's arithmetic; this package is the daemon around it. One looker
 // has the identities that are due looked at together (looker.go), and one worker per
-// identity decides and places (worker.go), with what it knows of its target (tracker.go)
+// identity decides and places (worker.go, sight.go), with what it knows of its target (tracker.go)
 // and says of it (status.go). The manager keeps as many workers as there are targets
 // (manager.go) and collects what others left (recovery.go). The replicas divide the
 // targets: each is watched by one, which looks at it although nobody kicked (watch.go).
@@ -12,7 +12,8 @@
 // # A worker's turn
 //
 //	prepare   with which lead time the stock is to be judged
-//	look      the looker's: all who are due in one exchange with Redis
+//	look      the looker's: all who are due in one exchange with Redis; left out where
+//	          nothing can have happened since the last one (sight.go)
 //	decide    policy's Plan and Decision
 //	place     as many orders as decided, each: Admit one slot, with a bid, then Buy;
 //	          in a goroutine of its own, since slots are waited for

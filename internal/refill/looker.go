@@ -66,6 +66,7 @@ type handle struct {
 	earliest  time.Time // where somebody kicks
 	place     int       // in the queue; -1 = it takes its turn
 	left      time.Time // since when it only waits for kicks; zero = it does not
+	divided   *watch    // how the identities were divided at the last turn
 	dismissed bool
 }
 
@@ -132,6 +133,7 @@ func (l *looker) divide(w *watch) {
 // next takes those who are due out of the queue; where nobody is, it says how long
 // until somebody will be.
 func (l *looker) next(at time.Time) (batch []*handle, wait time.Duration) {
+	watch := l.watch.Load()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.queue) > 0 && len(batch) < batchMost {
@@ -147,7 +149,9 @@ func (l *looker) next(at time.Time) (batch []*handle, wait time.Duration) {
 		}
 		heap.Pop(&l.queue)
 		// What was kicked for until now is seen by the look that follows.
-		h.kicked.Store(false)
+		kicked := h.kicked.Swap(false)
+		h.calm = !kicked && h.divided == watch && watch.single()
+		h.divided = watch
 		h.absent = !h.left.IsZero() && at.Sub(h.left) > absence
 		h.left = time.Time{}
 		batch = append(batch, h)

@@ -56,6 +56,9 @@ type watch struct {
 // alone reports whether no other replica is known to live.
 func (w *watch) alone() bool { return len(w.live) < 2 || !slices.Contains(w.live, w.self) }
 
+// single reports whether it is known that no other replica lives.
+func (w *watch) single() bool { return len(w.live) == 1 && w.live[0] == w.self }
+
 // mine reports whether this replica watches the identity: of those that live, the one
 // whose name and the identity together have the highest hash (rendezvous hashing).
 func (w *watch) mine(id captcha.ID) bool {

@@ -66,6 +66,8 @@ type worker struct {
 	figures pool.Figures  // at the last look
 	quiet   int           // looks in a row at which nothing had happened
 	absent  bool          // another replica has watched the target for a while
+	calm    bool          // since the last turn nobody has kicked, and no other replica lived
+	last    sight         // zero = the last turn did not end with one that can be decided by again
 }
 
 // buy places one order, which is then seen through in the background.
@@ -130,6 +132,9 @@ func (w *worker) prepare(ctx context.Context, at time.Time) (q pool.Query, pause
 	}
 	first, interval := w.buyer.Pace(w.target.Identity.Type)
 	w.tracker.Pace(first, interval)
+	if pause, holds := w.reconsider(ctx, at); holds {
+		return q, pause, false
+	}
 	q = w.query(w.tracker.Plan(at).Lead)
 	if q.Keep = at.Sub(w.kept) >= keepEvery; q.Keep {
 		w.kept = at
@@ -144,27 +149,36 @@ func (w *worker) query(lead time.Duration) pool.Query {
 // turn decides, with the stock as it was looked at. Where there is something to order it
 // returns a function that does so, which may take long.
 func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock pool.Stock) (next rest, order func() rest) {
-	d, stock, err := w.decide(ctx, at, q, stock)
+	w.last = sight{}
+	d, saw, err := w.decide(ctx, at, sight{query: q, stock: stock})
 	if err != nil {
 		return w.stockAway(ctx, err), nil
 	}
-	w.save(ctx, at, saveEvery)
-	w.unload(ctx, at)
 	w.away = 0
-	w.status.decided(d, stock, at)
-	w.status.shadowed(w.tracker.Shadow())
-	w.notice(&stock)
+	w.note(ctx, at, d, saw.stock)
+	w.notice(&saw.stock)
+	content := saw.stock.Waiting == 0
 	if d.Order == 0 {
-		return rest{least: coalesce, most: d.Look, content: stock.Waiting == 0}, nil
+		saw.until = at.Add(min(w.backstop(), saw.stands()))
+		w.last = saw
+		return rest{least: coalesce, most: d.Look, content: content}, nil
 	}
 	return rest{}, func() rest {
-		if err := w.place(ctx, d, stock); err != nil {
+		if err := w.place(ctx, d, saw.stock); err != nil {
 			return w.hindered(ctx, err)
 		}
 		// Who has waited for a slot bids again at once.
 		placing := time.Since(at)
-		return rest{least: max(0, coalesce-placing), most: max(0, d.Look-placing), content: stock.Waiting == 0}
+		return rest{least: max(0, coalesce-placing), most: max(0, d.Look-placing), content: content}
 	}
+}
+
+// note keeps what was learned, and says of the target what was decided.
+func (w *worker) note(ctx context.Context, at time.Time, d policy.Decision, stock pool.Stock) {
+	w.save(ctx, at, saveEvery)
+	w.unload(ctx, at)
+	w.status.decided(d, stock, at)
+	w.status.shadowed(w.tracker.Shadow())
 }
 
 // notice logs what a person must know of the stock, and counts the looks at which
@@ -187,26 +201,27 @@ func (w *worker) notice(s *pool.Stock) {
 }
 
 // decide asks the policy. Where it then wants the stock judged by another lead time it
-// is looked at again, so that the decision, its lead and the order's are one.
-func (w *worker) decide(ctx context.Context, at time.Time, q pool.Query, stock pool.Stock) (policy.Decision, pool.Stock, error) {
+// is looked at again, so that the decision, its lead and the order's are one. It answers
+// what it decided by.
+func (w *worker) decide(ctx context.Context, at time.Time, saw sight) (policy.Decision, sight, error) {
 	const looks = 3 // a landing in between can move the median once more
 	for n := 1; ; n++ {
-		if stock.Err != nil {
-			return policy.Decision{}, stock, stock.Err
+		if saw.stock.Err != nil {
+			return policy.Decision{}, saw, saw.stock.Err
 		}
-		s := seen(&stock)
+		s := seen(&saw.stock)
 		w.tracker.Learn(at, s, w.buyer.Concurrency())
 		plan := w.tracker.Plan(at)
-		if w.close(plan.Lead, q.Lead) || n == looks {
-			plan.Lead = q.Lead
-			return w.tracker.Decide(at, plan, s), stock, nil
+		if w.close(plan.Lead, saw.query.Lead) || n == looks {
+			plan.Lead = saw.query.Lead
+			return w.tracker.Decide(at, plan, s), saw, nil
 		}
-		q = w.query(plan.Lead)
-		again, err := w.stock.Survey(ctx, []pool.Query{q})
+		saw.query = w.query(plan.Lead)
+		again, err := w.stock.Survey(ctx, []pool.Query{saw.query})
 		if err != nil {
-			return policy.Decision{}, stock, err
+			return policy.Decision{}, saw, err
 		}
-		stock = again[0]
+		saw.stock = again[0]
 	}
 }
 

@@ -78,7 +78,9 @@ func (w *walk) within(x float64) float64 {
 		w.bin, w.goesOn = int(w.from), 1
 	}
 	for ; w.bin < int(to) && w.c.Reached[w.bin] > 0; w.bin++ {
-		w.goesOn *= w.through(1)
+		if w.c.Ended[w.bin] > 0 { // in most bins none did
+			w.goesOn *= w.through(1)
+		}
 	}
 	if w.c.Reached[w.bin] == 0 {
 		return 1 - w.goesOn

@@ -14,6 +14,7 @@ import (
 // After Apply no order is placed under the old definition, also when orders of
 // it are under way and slots are scarce.
 func TestDepthShrinksAcrossAReload(t *testing.T) {
+	long(t)
 	play(t, 2, func(t *testing.T, w *scenario) {
 		login := target("login", 20)
 		w.apply(login)

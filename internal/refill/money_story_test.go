@@ -17,6 +17,7 @@ import (
 // Redis' count, so a restart does not begin anew, and it has room again when the
 // first order is an hour or a day old, not before.
 func TestEachBudgetHoldsAlone(t *testing.T) {
+	long(t)
 	cases := map[string]struct {
 		budget targets.Budget
 		window time.Duration
@@ -226,7 +227,7 @@ func TestKicksWakeWorkers(t *testing.T) {
 			t.Errorf("%d submits right after two of two failed, want 4", n)
 		}
 		w.provider.with(func() { broken = false })
-		w.after(3 * time.Minute)
+		w.after(time.Minute)
 		steps := []struct {
 			name   string
 			action func() error
@@ -257,7 +258,7 @@ func TestKicksWakeWorkers(t *testing.T) {
 			if n := w.provider.asked() - before; n != step.more {
 				t.Errorf("%s: %d submits right after it, want %d", step.name, n, step.more)
 			}
-			w.after(61 * time.Second)
+			w.after(31 * time.Second)
 		}
 	})
 }

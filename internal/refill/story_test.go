@@ -84,7 +84,7 @@ func TestTwoReplicasShareDepthAndConcurrency(t *testing.T) {
 		a, b := target("a", 6), target("b", 6)
 		w.apply(a, b)
 		w.start(a, b)
-		for range 120 {
+		for range 60 {
 			w.after(2 * time.Second)
 			if places, err := w.elsewhere.Permits(t.Context(), "one"); err != nil || len(places) > 3 {
 				t.Errorf("%d orders at the provider, want at most 3; %v", len(places), err)
@@ -99,6 +99,7 @@ func TestTwoReplicasShareDepthAndConcurrency(t *testing.T) {
 // With one slot a target that needs many tokens and one that needs few take
 // turns.
 func TestTargetsTakeTurns(t *testing.T) {
+	long(t)
 	play(t, 1, func(t *testing.T, w *scenario) {
 		big, mid, small := target("big", 50), target("mid", 10), target("small", 4)
 		for _, x := range []*targets.Target{&big, &mid, &small} {
@@ -125,6 +126,7 @@ func TestTargetsTakeTurns(t *testing.T) {
 
 // While the first provider is down the next one sells; back again, it has all.
 func TestNextProviderTakesOver(t *testing.T) {
+	long(t)
 	play(t, 5, func(t *testing.T, w *scenario) {
 		two := newFakeProvider("two")
 		w.buyer.SetProviders([]purchase.Entry{{Provider: w.provider, Concurrency: 5}, {Provider: two, Concurrency: 5}})
@@ -150,6 +152,7 @@ func TestNextProviderTakesOver(t *testing.T) {
 // Parameters that the provider refuses stop that target alone, until its
 // definition or the providers change.
 func TestRefusedTargetStops(t *testing.T) {
+	long(t)
 	play(t, 4, func(t *testing.T, w *scenario) {
 		bad, good := target("bad", 20), target("good", 3)
 		w.provider.submit = func(id captcha.Identity) error {
@@ -200,6 +203,7 @@ func TestRefusedTargetStops(t *testing.T) {
 // A target whose tasks all die is tried once per 5 s after eight failures, and
 // normally after a success.
 func TestFailingTargetIsProbed(t *testing.T) {
+	long(t)
 	play(t, 50, func(t *testing.T, w *scenario) {
 		broken := true
 		w.provider.fail = func(captcha.Identity) bool { return broken }
@@ -251,9 +255,9 @@ func TestBusyProviderIsNotHammered(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		w.provider.submit = func(captcha.Identity) error { return &provider.Error{Class: provider.Capacity, Code: "NO_SLOT"} }
 		w.apply(target("login", 5))
-		w.after(time.Minute)
-		if n := w.provider.asked(); n < 60 || n > 240 {
-			t.Errorf("%d submits in a minute, want one each 250 to 500 ms", n)
+		w.after(20 * time.Second)
+		if n := w.provider.asked(); n < 38 || n > 80 {
+			t.Errorf("%d submits in 20 s, want one each 250 to 500 ms", n)
 		}
 		if n := w.stock(w.set.Targets[0]).Figures.Failed; n != 0 {
 			t.Errorf("%d orders counted as failed; nothing was bought", n)

@@ -141,7 +141,7 @@ func TestStatusOfWhatOthersWatch(t *testing.T) {
 	play(t, 4, func(t *testing.T, w *scenario) {
 		bad, good := target("bad", 2), target("good", 3)
 		w.provider.fail = func(id captcha.Identity) bool { return id.Sitekey == "bad" }
-		w.provider.lead = func() time.Duration { return 2 * time.Second }
+		w.provider.lead = func() time.Duration { return 6 * time.Second }
 		w.provider.pace = [2]time.Duration{time.Second, time.Second}
 		w.apply(bad, good)
 		w.start(bad, good)

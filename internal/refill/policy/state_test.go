@@ -284,16 +284,18 @@ func TestWasteIsBounded(t *testing.T) {
 		k := drawParams(t)
 		k.Adaptive, k.Min = true, 0
 		k.Usable = time.Duration(rapid.IntRange(1, 300).Draw(t, "life")) * time.Second
+		median := time.Duration(rapid.IntRange(1, 100).Draw(t, "median")) * time.Second
+		// In a longer silence nothing more can die: all orders have landed.
+		longest := (k.Usable + 6*median).Seconds()
 		var arrivals []float64
 		at := 0.0
 		for range rapid.IntRange(1, 30).Draw(t, "bursts") {
-			at += rapid.SampledFrom([]float64{1, 20, 90, 400}).Draw(t, "gap")
+			at += min(longest, rapid.SampledFrom([]float64{1, 20, 90, 400}).Draw(t, "gap"))
 			for range rapid.IntRange(1, 40).Draw(t, "burst") {
 				arrivals = append(arrivals, at)
 				at += 0.2
 			}
 		}
-		median := time.Duration(rapid.IntRange(1, 100).Draw(t, "median")) * time.Second
 		p := Solves{Median: median, Sigma: 0.5, Least: median / 4, Most: 5 * median, Fail: rapid.Float64Range(0, 1).Draw(t, "fail")}
 		r, err := Simulation{Params: k, Solves: p, Concurrency: rapid.IntRange(1, 64).Draw(t, "slots"), Arrivals: arrivals}.Run(t.Context())
 		if err != nil {

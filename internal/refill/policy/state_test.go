@@ -284,6 +284,8 @@ func TestWasteIsBounded(t *testing.T) {
 		k := drawParams(t)
 		k.Adaptive, k.Min = true, 0
 		k.Usable = time.Duration(rapid.IntRange(1, 300).Draw(t, "life")) * time.Second
+		// The first guess of a lead time: who takes it for nanoseconds decides each 5 ms.
+		k.FirstPoll = time.Duration(rapid.IntRange(1, 60).Draw(t, "guess")) * time.Second
 		median := time.Duration(rapid.IntRange(1, 100).Draw(t, "median")) * time.Second
 		// In a longer silence nothing more can die: all orders have landed.
 		longest := (k.Usable + 6*median).Seconds()

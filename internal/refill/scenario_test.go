@@ -153,7 +153,7 @@ func (w *scenario) newReplica() *replica {
 	r.manager = NewManager(r.store, r.store, r.buyer, noOthers, slog.New(slog.NewTextHandler(r.log, nil)))
 	r.store.with(func() { r.store.changed = r.manager.Kick })
 	w.all = append(w.all, r)
-	w.book.replicas.Add(1)
+	w.book.came()
 	return r
 }
 
@@ -192,6 +192,7 @@ func (w *scenario) end(r *replica) {
 	if err := <-r.done; err != nil {
 		w.t.Errorf("run: %v", err)
 	}
+	w.book.went()
 	if err := r.store.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
 		w.t.Errorf("closing: %v", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,12 +36,33 @@ type testStore struct {
 
 // book is what all replicas of a scenario placed.
 type book struct {
-	replicas atomic.Int32 // so far
-
 	turn chan struct{} // holds one while an order is placed or a token taken
 
 	mu       sync.Mutex
 	placings []placing
+	replicas int
+	ended    time.Time // when the last one of them did
+}
+
+// came counts a replica, went one that has ended.
+func (b *book) came() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.replicas++
+}
+
+func (b *book) went() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.replicas--
+	b.ended = time.Now()
+}
+
+// lonely reports whether there is one replica, and nobody has heard of another for a while.
+func (b *book) lonely() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.replicas == 1 && time.Since(b.ended) > 4*beatLasts
 }
 
 // placing is an order that was let through.
@@ -88,10 +108,10 @@ func (s *testStore) Survey(ctx context.Context, queries []pool.Query) ([]pool.St
 	return s.Store.Survey(ctx, queries)
 }
 
-// Beat knows the answer without Redis as long as no second replica was there: a story
-// would spend up to half of its time on the scripts.
+// Beat knows the answer without Redis where no second replica is there: a story would spend
+// up to half of its time on the scripts.
 func (s *testStore) Beat(ctx context.Context, lasts time.Duration) (self string, live []string, err error) {
-	if s.book.replicas.Load() == 1 {
+	if s.book.lonely() {
 		return alone{}.Beat(ctx, lasts)
 	}
 	return s.Store.Beat(ctx, lasts)

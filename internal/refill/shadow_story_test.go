@@ -131,9 +131,9 @@ func TestShadowUnloads(t *testing.T) {
 		w.demand(login, 5*time.Second, 15*time.Minute)
 		w.after(time.Second)
 		before := w.status("login").Shadow
-		w.after(90 * time.Minute)
+		w.after(70 * time.Minute)
 		night := w.status("login").Shadow
-		if before == nil || night.Bought < before.Bought+280 || night.ShadowBought > before.ShadowBought+20 || night.Requests != before.Requests {
+		if before == nil || night.Bought < before.Bought+220 || night.ShadowBought > before.ShadowBought+20 || night.Requests != before.Requests {
 			t.Errorf("after that %+v, before %+v", night, before)
 		}
 		saved := func() (cells, saves int) {

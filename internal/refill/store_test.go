@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -21,8 +20,7 @@ import (
 // bubble. It judges nothing; it counts calls and can make looks hang.
 type testStore struct {
 	*pooltest.Store
-	redis *redistest.Bubble
-	book  *book
+	book *book
 
 	mu       sync.Mutex
 	changed  func(captcha.ID)
@@ -69,12 +67,12 @@ func (b *book) lonely() bool {
 type placing struct {
 	pool.Order
 	at  time.Time
-	sum int // outliving + orders - waiting right before
+	sum int // outliving + orders - waiting, as look.lua counted them right before
 }
 
 func newTestStore(t testing.TB, redis *redistest.Bubble, b *book) *testStore {
 	t.Helper()
-	s := &testStore{redis: redis, book: b, changed: func(captcha.ID) {}, looks: map[captcha.ID]int{}}
+	s := &testStore{book: b, changed: func(captcha.ID) {}, looks: map[captcha.ID]int{}}
 	store, err := pooltest.Open(pool.Options{
 		Addresses: "redis://bubble", Prefix: "captcha", Log: slog.New(slog.DiscardHandler), Dial: redis.Dial, Probe: 5 * time.Second,
 		OnChange: func(id captcha.ID) {
@@ -143,12 +141,15 @@ func (s *testStore) Place(ctx context.Context, o pool.Order) (pool.Placing, erro
 	}
 	s.book.turn <- struct{}{}
 	defer func() { <-s.book.turn }()
-	before := count(s.redis, o.Identity, o.Margin, o.Lead)
+	before, err := s.Look(ctx, o.Identity, o.Margin, o.Lead)
+	if err != nil {
+		return pool.Placing{}, err
+	}
 	p, err := s.Store.Place(ctx, o)
 	if p.Placed {
 		s.book.mu.Lock()
 		defer s.book.mu.Unlock()
-		s.book.placings = append(s.book.placings, placing{o, time.Now(), before.outliving + before.orders - before.waiting})
+		s.book.placings = append(s.book.placings, placing{o, time.Now(), before.Outliving + before.Orders - before.Waiting})
 	}
 	return p, err
 }
@@ -209,49 +210,15 @@ func (w *scenario) stock(t targets.Target) pool.Stock {
 }
 
 // fresh is how many tokens a target has, held how many tokens and orders.
-func (w *scenario) fresh(t targets.Target) int { return count(w.redis, t.ID, t.Margin, 0).fresh }
-
-func (w *scenario) held(t targets.Target) int {
-	n := count(w.redis, t.ID, t.Margin, 0)
-	return n.fresh + n.orders
+func (w *scenario) fresh(t targets.Target) int {
+	w.t.Helper()
+	return w.stock(t).Fresh
 }
 
-// counted is what an identity holds.
-type counted struct{ fresh, outliving, orders, waiting int }
-
-// count reads it in the server itself. To ask the scripts would take a story up to a third
-// of its time, and would have them judge themselves.
-func count(redis *redistest.Bubble, id captcha.ID, margin, lead time.Duration) (n counted) {
-	key := func(kind string) string { return "captcha:" + kind + ":{" + string(id) + "}" }
-	now := time.Now().UnixMilli()
-	tokens, _ := redis.List(key("pool")) // an error where there is no such key
-	for _, element := range tokens {
-		dies, err := strconv.ParseInt(element[:13], 10, 64)
-		if err != nil {
-			panic(err)
-		}
-		left := time.Duration(dies-now) * time.Millisecond
-		if left >= margin {
-			n.fresh++
-		}
-		if left > margin+lead {
-			n.outliving++
-		}
-	}
-	orders, _ := redis.SortedSet(key("orders"))
-	for _, forgotten := range orders {
-		if int64(forgotten) > now {
-			n.orders++
-		}
-	}
-	tickets, _ := redis.SortedSet(key("tickets"))
-	seen, _ := redis.SortedSet(key("seen"))
-	for ticket := range tickets {
-		if at, known := seen[ticket]; !known || int64(at) >= now-2000 {
-			n.waiting++
-		}
-	}
-	return n
+func (w *scenario) held(t targets.Target) int {
+	w.t.Helper()
+	s := w.stock(t)
+	return s.Fresh + s.Orders
 }
 
 // learned makes the stock know n lead times of a target, by orders whose tokens
@@ -287,32 +254,4 @@ func (b *book) placed() []placing {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.placings)
-}
-
-// What the stories count by themselves is what a look tells.
-func TestCountsAreThoseOfALook(t *testing.T) {
-	play(t, 3, func(t *testing.T, w *scenario) {
-		login := target("login", 4)
-		w.apply(login)
-		var most counted
-		for second := range 120 {
-			if second == 50 {
-				for w.take(login) {
-				}
-				w.callers(login, 6)
-			}
-			w.after(time.Second)
-			const lead = 15 * time.Second
-			// Before the look, which takes out what is over.
-			n := count(w.redis, login.ID, login.Margin, lead)
-			s, err := w.elsewhere.Look(t.Context(), login.ID, login.Margin, lead)
-			if want := (counted{s.Fresh, s.Outliving, s.Orders, s.Waiting}); n != want || err != nil {
-				t.Errorf("after %d s %+v, a look tells %+v, %v", second, n, want, err)
-			}
-			most = counted{max(most.fresh, n.fresh), max(most.outliving, n.outliving), max(most.orders, n.orders), max(most.waiting, n.waiting)}
-		}
-		if min(most.fresh, most.outliving, most.orders, most.waiting) < 3 {
-			t.Errorf("at most %+v: little was compared", most)
-		}
-	})
 }

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -44,7 +45,7 @@ type archiveScripts struct{ add, lines *redis.Script }
 // loadScripts reads them. most is how many ends of orders are kept of an identity.
 func loadScripts(most int) scripts {
 	common, journal, windows := source("common.lua"), endings(most)+source("journal.lua"), source("windows.lua")
-	take := common + "\n" + resolveNames(source("take.lua"))
+	take := common + "\n" + takeSource()
 	script := func(name string) *redis.Script {
 		return redis.NewScript(common + "\n" + source(name))
 	}
@@ -100,6 +101,9 @@ func loadScripts(most int) scripts {
 		},
 	}
 }
+
+// takeSource is take.lua without names. Each store of a program has the same.
+var takeSource = sync.OnceValue(func() string { return resolveNames(source("take.lua")) })
 
 // endings sets what journal.lua knows of the ends of orders.
 func endings(most int) string {

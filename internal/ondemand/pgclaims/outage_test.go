@@ -186,7 +186,7 @@ func testFourConnections(t *testing.T, server *postgrestest.Server) {
 		})
 	}
 	most := 0
-	for began := time.Now(); time.Since(began) < time.Second; {
+	for began := time.Now(); time.Since(began) < time.Second; time.Sleep(50 * time.Millisecond) {
 		most = max(most, server.Connections(t, address))
 	}
 	if most < 2 || most > 4 {
@@ -203,7 +203,7 @@ func testOldDays(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	c := running(t, address, patient, pool.ClaimTimes{})
 	server.SQL(t, address, `insert into captcha_savings select (now() at time zone 'UTC')::date - ago, 'pool', ago from generate_series(1, 10) ago`)
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		left := server.SQL(t, address, "select string_agg(requests::text, ' ' order by requests) from captcha_savings")
 		if left == "1 2 3 4 5 6" {
 			break

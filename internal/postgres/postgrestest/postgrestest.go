@@ -7,8 +7,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -60,15 +63,57 @@ func Start(t testing.TB) *Server {
 		}
 		_ = os.RemoveAll(s.dir)
 	})
-	password := filepath.Join(s.dir, "password")
+	s.as = other(t)
+	s.own(t, s.dir)
+	if err := os.CopyFS(s.data(), os.DirFS(s.cluster(t))); err != nil {
+		t.Fatal(err)
+	}
+	s.own(t, s.dir)
+	s.Up(t)
+	return s
+}
+
+// cluster is the folder of a cluster of databases as initdb makes it, which costs a second of
+// CPU: the first server on a machine makes it, for all.
+func (s *Server) cluster(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "postgrestest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	password, data := filepath.Join(dir, "password"), filepath.Join(dir, "data")
 	if err := os.WriteFile(password, []byte(Password), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.as = other(t, s.dir, password)
-	s.run(t, "initdb", "--pgdata", s.data(), "--username", superuser, "--pwfile", password,
-		"--auth", "scram-sha-256", "--no-sync", "--encoding", "UTF8", "--locale", "C")
-	s.Up(t)
-	return s
+	options := []string{"--username", superuser, "--auth", "scram-sha-256", "--no-sync", "--encoding", "UTF8", "--locale", "C"}
+	caches, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := sha256.Sum256([]byte(fmt.Sprint(s.run(t, "initdb", "--version"), Password, options)))
+	made := filepath.Join(caches, "poold", "postgres", hex.EncodeToString(of[:8]))
+	if _, err := os.Stat(made); err == nil {
+		return made
+	}
+	if err := os.MkdirAll(filepath.Dir(made), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.own(t, dir)
+	s.run(t, "initdb", append(options, "--pgdata", data, "--pwfile", password)...)
+	// Whole or not at all, and only one where several make it at once.
+	half, err := os.MkdirTemp(filepath.Dir(made), "half")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(half) }()
+	if err := os.CopyFS(half, os.DirFS(data)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(half, made); err != nil && !errors.Is(err, fs.ErrExist) {
+		t.Fatal(err)
+	}
+	return made
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
@@ -253,8 +298,8 @@ func programs(t testing.TB) string {
 	return newest
 }
 
-// other gives paths to another user where this is root, and says how to run as it.
-func other(t testing.TB, paths ...string) *syscall.SysProcAttr {
+// other says how to run as another user where this is root; else nil.
+func other(t testing.TB) *syscall.SysProcAttr {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		return nil
@@ -274,12 +319,27 @@ func other(t testing.TB, paths ...string) *syscall.SysProcAttr {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range paths {
-		if err := os.Chown(path, int(uid), int(gid)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+}
+
+// own gives a folder and all in it to the server's user alone, as the server wants it.
+func (s *Server) own(t testing.TB, dir string) {
+	t.Helper()
+	if err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		mode := os.FileMode(0o600)
+		if entry.IsDir() {
+			mode = 0o700
+		}
+		if err := os.Chmod(path, mode); err != nil || s.as == nil {
+			return err
+		}
+		return os.Chown(path, int(s.as.Credential.Uid), int(s.as.Credential.Gid))
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // freePort finds a port on which nothing listens.

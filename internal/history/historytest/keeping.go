@@ -120,7 +120,7 @@ func (w *twin) together(t *testing.T, sizes []int, records ...[]history.Record) 
 // Many that write the same records at once, in batches that overlap and in another order,
 // count each once, and none fails because of the others.
 func testManyWriteTheSame(t *testing.T, open Open) {
-	w, records := opened(t, open), busy(250)
+	w, records := opened(t, open), busy(150)
 	writers := [][]history.Record{records}
 	for range 7 {
 		mine := slices.Clone(records)
@@ -133,9 +133,9 @@ func testManyWriteTheSame(t *testing.T, open Open) {
 
 // Many that write records of their own at once, which count at the same places, lose none.
 func testManyWriteAtOnce(t *testing.T, open Open) {
-	w, records := opened(t, open), busy(1000)
+	w, records := opened(t, open), busy(500)
 	rand.Shuffle(len(records), func(a, b int) { records[a], records[b] = records[b], records[a] })
-	w.together(t, []int{50, 10}, slices.Collect(slices.Chunk(records, 125))...)
+	w.together(t, []int{25, 5}, slices.Collect(slices.Chunk(records, 63))...)
 	w.all(t)
 }
 

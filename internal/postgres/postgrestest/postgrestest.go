@@ -182,7 +182,7 @@ func (s *Server) Up(t testing.TB) {
 func (s *Server) launch(t testing.TB) {
 	t.Helper()
 	s.process = exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", strconv.Itoa(s.Port),
-		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=50")
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "jit=off", "-c", "max_connections=50")
 	s.process.SysProcAttr = s.as
 	s.process.Dir = s.dir
 	s.process.Stdout, s.process.Stderr = &s.output, &s.output

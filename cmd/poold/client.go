@@ -95,7 +95,8 @@ func (c *client) exchange(ctx context.Context, q question) (http.Header, []byte,
 	if err != nil {
 		return nil, nil, err
 	}
-	answer, err := readAnswer(response)
+	defer func() { _ = response.Body.Close() }()
+	answer, err := readAnswer(response.Body)
 	return response.Header, answer, err
 }
 
@@ -118,17 +119,17 @@ func (c *client) open(ctx context.Context, q question) (*http.Response, error) {
 	if response.StatusCode == max(q.success, http.StatusOK) {
 		return response, nil
 	}
-	answer, err := readAnswer(response)
+	defer func() { _ = response.Body.Close() }()
+	answer, err := readAnswer(response.Body)
 	if err != nil {
 		return nil, err
 	}
 	return nil, refusalOf(response, answer)
 }
 
-// readAnswer reads the body of an answer and closes it.
-func readAnswer(response *http.Response) ([]byte, error) {
-	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
+// readAnswer reads the body of an answer.
+func readAnswer(body io.Reader) ([]byte, error) {
+	answer, err := io.ReadAll(io.LimitReader(body, answerLimit))
 	if err != nil {
 		return nil, fmt.Errorf("reading the daemon's answer: %w", err)
 	}

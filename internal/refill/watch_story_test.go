@@ -198,12 +198,12 @@ func TestAbsentWorkersLearnNothingTwice(t *testing.T) {
 		w.apply(login)
 		second := w.start(login)
 		w.after(10 * time.Second)
-		// Both hear of takes at the replica that was asked alone.
-		w.demand(login, 4*time.Second, 20*time.Minute)
-		idle := w.replica
-		if !second.manager.workers.Load().byName["login"].watched.Load() {
-			idle = second
+		// The replica that watches is asked too, so that the other one hears of nothing.
+		idle := second
+		if second.manager.workers.Load().byName["login"].watched.Load() {
+			idle, w.replica = w.replica, second
 		}
+		w.demand(login, 4*time.Second, 20*time.Minute)
 		before := w.held(login)
 		idle.manager.Kick(login.ID)
 		w.after(30 * time.Second)

@@ -61,22 +61,42 @@ func integers(reply any, n int) ([]int64, error) {
 
 // pipelined sends many calls of one script in one exchange; each call then has
 // its answer or its error. A pipeline has no fall-back of its own for a script that
-// Redis forgot, so fill may be called a second time, with a call that sends its text.
+// Redis forgot: calls that a node refused for that are sent again, with the text. The
+// calls at a cluster's other nodes were carried out, and are not.
 func (c *client) pipelined(ctx context.Context, script *redis.Script, fill func(call func(keys []string, args ...any) *redis.Cmd)) {
-	try := func(run func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd) (forgotten bool) {
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		pipe := c.slow.Pipeline()
-		fill(func(keys []string, args ...any) *redis.Cmd { return run(ctx, pipe, keys, args...) })
-		if pipe.Len() == 0 {
-			return false
+	type sent struct {
+		keys   []string
+		args   []any
+		answer *redis.Cmd
+	}
+	var calls []sent
+	c.exchange(ctx, func(ctx context.Context, pipe redis.Pipeliner) {
+		fill(func(keys []string, args ...any) *redis.Cmd {
+			answer := script.EvalSha(ctx, pipe, keys, args...)
+			calls = append(calls, sent{keys, args, answer})
+			return answer
+		})
+	})
+	forgotten := slices.DeleteFunc(calls, func(call sent) bool { return !redis.HasErrorPrefix(call.answer.Err(), "NOSCRIPT") })
+	again := make([]*redis.Cmd, len(forgotten))
+	c.exchange(ctx, func(ctx context.Context, pipe redis.Pipeliner) {
+		for i, call := range forgotten {
+			again[i] = script.Eval(ctx, pipe, call.keys, call.args...)
 		}
-		calls, _ := pipe.Exec(ctx) // the first of the calls' errors
-		return slices.ContainsFunc(calls, func(call redis.Cmder) bool { return redis.HasErrorPrefix(call.Err(), "NOSCRIPT") })
+	})
+	for i, call := range forgotten {
+		call.answer.SetVal(again[i].Val())
+		call.answer.SetErr(again[i].Err())
 	}
-	if try(script.EvalSha) {
-		try(script.Eval)
-	}
+}
+
+// exchange sends what fill puts into a pipeline, if anything.
+func (c *client) exchange(ctx context.Context, fill func(context.Context, redis.Pipeliner)) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	pipe := c.slow.Pipeline()
+	fill(ctx, pipe)
+	_, _ = pipe.Exec(ctx) // each call has its error
 }
 
 // eachMaster does something at each node that takes writes, in a cluster at all

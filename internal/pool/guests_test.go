@@ -218,6 +218,29 @@ func holding(t testing.TB, s *replica, id captcha.ID) {
 	}
 }
 
+// A script that one node of several forgot is not run a second time at the others: their
+// guests would be taken for such as were not seen to.
+func testAForgottenScriptRunsOnce(t *testing.T, o Options) {
+	s, ctx := open(t, o), t.Context()
+	guests := make([]captcha.ID, 12)
+	for i := range guests {
+		guests[i] = identity(strconv.Itoa(i))
+		served(t, s, guests[i])
+	}
+	var nodes atomic.Int64
+	err := s.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		if nodes.Add(1) == 1 {
+			return node.ScriptFlush(ctx).Err()
+		}
+		return s.scripts.guest.retire.Load(ctx, node).Err()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	makeDue(t, s, guests...)
+	retire(t, s, len(guests))
+}
+
 // A guest that becomes a target's leaves its figures to the row, which never goes back.
 // What it holds is the target's, with all else that is known of it.
 func testAGuestThatBecameATarget(t *testing.T, o Options) {

@@ -132,6 +132,7 @@ var suite = map[string]func(*testing.T, Options){
 	"SharedTokensAreReportedOnce":        testSharedTokensAreReportedOnce,
 	"GuestsAreKnownToAll":                testGuestsAreKnownToAll,
 	"GuestsAreRetired":                   testGuestsAreRetired,
+	"AForgottenScriptRunsOnce":           testAForgottenScriptRunsOnce,
 	"AGuestThatBecameATarget":            testAGuestThatBecameATarget,
 	"AHandOverIsCutAnywhere":             testAHandOverIsCutAnywhere,
 	"AHandOverAfterAnEnd":                testAHandOverAfterAnEnd,

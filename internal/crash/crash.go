@@ -17,15 +17,19 @@ type point struct {
 }
 
 // Arm has the process kill itself at a point: "POINT" at its first pass, "POINT:N" at the
-// N-th, "" at none. It must be called before anything passes a point.
+// N-th, "" at none. It panics where N is no number from 1 on. It must be called before
+// anything passes a point.
 func Arm(at string) {
 	if at == "" {
 		return
 	}
-	name, nth, _ := strings.Cut(at, ":")
-	turn, err := strconv.ParseInt(nth, 10, 64)
-	if err != nil {
-		turn = 1
+	name, nth, later := strings.Cut(at, ":")
+	turn := int64(1)
+	if later {
+		var err error
+		if turn, err = strconv.ParseInt(nth, 10, 64); err != nil || turn < 1 {
+			panic("crash: " + strconv.Quote(at) + " is no POINT and no POINT:N with N from 1 on")
+		}
 	}
 	trap = &point{name: name, turn: turn}
 }

@@ -43,12 +43,11 @@ func (s *sight) stands() time.Duration {
 // reconsider decides by what was seen last. It holds where nothing else can have happened
 // and nothing is to be ordered; else the stock is looked at. What other replicas do
 // kicks nobody here, so it never holds beside one.
-func (w *worker) reconsider(ctx context.Context, at time.Time) (pause rest, holds bool) {
+func (w *worker) reconsider(ctx context.Context, at time.Time, plan policy.Plan) (pause rest, holds bool) {
 	saw := &w.last
 	if !w.calm || !at.Before(saw.until) {
 		return rest{}, false
 	}
-	plan := w.tracker.Plan(at)
 	if !w.close(plan.Lead, saw.query.Lead) {
 		return rest{}, false
 	}

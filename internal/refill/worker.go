@@ -132,10 +132,11 @@ func (w *worker) prepare(ctx context.Context, at time.Time) (q pool.Query, pause
 	}
 	first, interval := w.buyer.Pace(w.target.Identity.Type)
 	w.tracker.Pace(first, interval)
-	if pause, holds := w.reconsider(ctx, at); holds {
+	plan := w.tracker.Plan(at)
+	if pause, holds := w.reconsider(ctx, at, plan); holds {
 		return q, pause, false
 	}
-	q = w.query(w.tracker.Plan(at).Lead)
+	q = w.query(plan.Lead)
 	if q.Keep = at.Sub(w.kept) >= keepEvery; q.Keep {
 		w.kept = at
 	}

@@ -150,7 +150,7 @@ func (l *looker) next(at time.Time) (batch []*handle, wait time.Duration) {
 		heap.Pop(&l.queue)
 		// What was kicked for until now is seen by the look that follows.
 		kicked := h.kicked.Swap(false)
-		h.calm = !kicked && h.divided == watch && watch.single()
+		h.calm = !kicked && h.divided == watch && watch.only()
 		h.divided = watch
 		h.absent = !h.left.IsZero() && at.Sub(h.left) > absence
 		h.left = time.Time{}

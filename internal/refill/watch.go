@@ -53,16 +53,16 @@ type watch struct {
 	live []string
 }
 
-// alone reports whether no other replica is known to live.
-func (w *watch) alone() bool { return len(w.live) < 2 || !slices.Contains(w.live, w.self) }
+// undivided reports whether this replica watches all identities: it knows of no other that lives.
+func (w *watch) undivided() bool { return len(w.live) < 2 || !slices.Contains(w.live, w.self) }
 
-// single reports whether it is known that no other replica lives.
-func (w *watch) single() bool { return len(w.live) == 1 && w.live[0] == w.self }
+// only reports whether it is known that no other replica lives.
+func (w *watch) only() bool { return len(w.live) == 1 && w.live[0] == w.self }
 
 // mine reports whether this replica watches the identity: of those that live, the one
 // whose name and the identity together have the highest hash (rendezvous hashing).
 func (w *watch) mine(id captcha.ID) bool {
-	if w.alone() {
+	if w.undivided() {
 		return true
 	}
 	return w.self == slices.MaxFunc(w.live, func(a, b string) int { return cmp.Compare(weight(a, id), weight(b, id)) })
@@ -102,7 +102,7 @@ func (m *Manager) keepWatching(ctx context.Context) {
 
 // share tells the other replicas how a target does that is watched here.
 func (l *looker) share(h *handle) {
-	if l.watch.Load().alone() || !h.watched.Load() {
+	if l.watch.Load().undivided() || !h.watched.Load() {
 		return
 	}
 	at, now := time.Now(), h.status.snapshot()

@@ -1,11 +1,14 @@
 package pool
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 func testOrderLandsAndIsTaken(t *testing.T, o Options) {
@@ -304,5 +307,14 @@ func testSurveyNeedsNoLoadedScript(t *testing.T, o Options) {
 	stocks, err := s.Survey(t.Context(), queries)
 	if err != nil || len(stocks) != 3 || stocks[0].Fresh != 0 || stocks[1].Fresh != 2 {
 		t.Fatalf("%+v, %v", stocks, err)
+	}
+	// What fails then says why.
+	s.slow.Set(t.Context(), s.keys(queries[0].ID).tokens, "foreign", 0)
+	if err := s.eachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error { return node.ScriptFlush(ctx).Err() }); err != nil {
+		t.Fatal(err)
+	}
+	stocks, err = s.Survey(t.Context(), queries)
+	if err != nil || !errors.Is(stocks[0].Err, ErrDown) || stocks[1].Err != nil || stocks[1].Fresh != 2 {
+		t.Errorf("with a foreign key: %+v, %v", stocks, err)
 	}
 }

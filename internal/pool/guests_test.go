@@ -480,6 +480,40 @@ func testALateFoldIsRefused(t *testing.T, o Options) {
 	}
 }
 
+// Who is too slow to forget what it added to the row leaves what the guest did later.
+func testALateForgetTakesNothingElse(t *testing.T, o Options) {
+	s, id, ctx := open(t, o), identity("late forget"), t.Context()
+	look := func() []*leaver {
+		served(t, s, id)
+		makeDue(t, s, id)
+		due, err := s.Guests.due(ctx)
+		if err == nil {
+			err = s.Guests.look(ctx, due)
+		}
+		if err != nil || len(due) != 1 || due[0].nonce == "" {
+			t.Fatal(due, err)
+		}
+		return due
+	}
+	slow := look()
+	if err := s.Guests.fold(ctx, slow); err != nil || !slow[0].folded {
+		t.Fatal(slow[0].folded, err)
+	}
+	makeDue(t, s, id)
+	retire(t, s, 0) // forgets for the slow one
+	makeDue(t, s, id)
+	retire(t, s, 1)
+	look() // and dies
+	if err := s.Guests.forget(ctx, slow); err != nil {
+		t.Fatal(err)
+	}
+	makeDue(t, s, id)
+	retire(t, s, 0)
+	if got := survey(t, s).Figures; got.Hits != 2 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Where guests come to their ends all the time, a survey makes them wait; they are not
 // lost over that.
 func testASurveyHoldsFoldsUp(t *testing.T, o Options) {

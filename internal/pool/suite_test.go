@@ -138,6 +138,7 @@ var suite = map[string]func(*testing.T, Options){
 	"AHandOverAfterAnEnd":                testAHandOverAfterAnEnd,
 	"AGuestsEndIsCutAnywhere":            testAGuestsEndIsCutAnywhere,
 	"ALateFoldIsRefused":                 testALateFoldIsRefused,
+	"ALateForgetTakesNothingElse":        testALateForgetTakesNothingElse,
 	"ASurveyHoldsFoldsUp":                testASurveyHoldsFoldsUp,
 	"EachEndIsKept":                      testEachEndIsKept,
 	"EndsThatAreTooMany":                 testEndsThatAreTooMany,

@@ -62,10 +62,14 @@ func TestCheckDiff(t *testing.T) {
 		"! history needs a restart: now postgres keep 2160h audit 168h postgres://db/h, in the file redis keep 168h audit 168h\n" +
 		"! redis needs a restart: now redis://h:6379 prefix captcha, in the file redis://other:6379 prefix captcha\n" +
 		"targets that keep their tokens under their names: 1 of 4\n"
-	code, out, log := differs(strings.Replace(redis, "@h", "@other", 1) + "dead_letters: {dir: /new}\ntargets:\n" +
-		target("stays", "a") + target("moves", "b2") + target("comes", "e") + target("now", "d"))
-	if code != 0 || out != want {
+	altered := strings.Replace(redis, "@h", "@other", 1) + "dead_letters: {dir: /new}\ntargets:\n" +
+		target("stays", "a") + target("moves", "b2") + target("comes", "e") + target("now", "d")
+	if code, out, log := differs(altered); code != 0 || out != want {
 		t.Errorf("exit %d\n%s%s\nwant\n%s", code, out, log, want)
+	}
+	delete(running.Config.Lasting, "redis") // a daemon that does not tell of it
+	if code, out, log := differs(altered); code != 0 || strings.Contains(out, "! redis") || !strings.Contains(out, "! history") {
+		t.Errorf("redis is not told: exit %d\n%s%s", code, out, log)
 	}
 
 	running.Targets = append(running.Targets, status.Target{Name: "\x1b[2Jevil\r" + strings.Repeat("x", 10<<10), Identity: "i"})

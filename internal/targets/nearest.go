@@ -6,9 +6,6 @@ import "strings"
 // a beginning of several words it is the first one. What a stranger sent may be asked
 // about: a word that is longer than any known one costs next to nothing.
 func Nearest(word string, known []string) string {
-	if len(word) > maxQuoted {
-		return ""
-	}
 	same := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "-", "_") }
 	word = same(word)
 	best, bestDistance := "", max(1, min(2, len(word)/3))+1

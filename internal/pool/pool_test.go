@@ -308,13 +308,19 @@ func testSurveyNeedsNoLoadedScript(t *testing.T, o Options) {
 	if err != nil || len(stocks) != 3 || stocks[0].Fresh != 0 || stocks[1].Fresh != 2 {
 		t.Fatalf("%+v, %v", stocks, err)
 	}
-	// What fails then says why.
-	s.slow.Set(t.Context(), s.keys(queries[0].ID).tokens, "foreign", 0)
-	if err := s.eachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error { return node.ScriptFlush(ctx).Err() }); err != nil {
+}
+
+// Of calls that are sent again with the text of the script, one that fails says why.
+func testAForgottenScriptSaysWhatFails(t *testing.T, o Options) {
+	s, ctx := open(t, o), t.Context()
+	queries := []Query{{ID: identity("foreign")}, {ID: identity("stocked")}}
+	stock(t, s, queries[1].ID, 2, 0, time.Minute)
+	s.slow.Set(ctx, s.keys(queries[0].ID).tokens, "foreign", 0)
+	if err := s.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return node.ScriptFlush(ctx).Err() }); err != nil {
 		t.Fatal(err)
 	}
-	stocks, err = s.Survey(t.Context(), queries)
+	stocks, err := s.Survey(ctx, queries)
 	if err != nil || !errors.Is(stocks[0].Err, ErrDown) || stocks[1].Err != nil || stocks[1].Fresh != 2 {
-		t.Errorf("with a foreign key: %+v, %v", stocks, err)
+		t.Errorf("%+v, %v", stocks, err)
 	}
 }

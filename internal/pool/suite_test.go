@@ -133,6 +133,7 @@ var suite = map[string]func(*testing.T, Options){
 	"GuestsAreKnownToAll":                testGuestsAreKnownToAll,
 	"GuestsAreRetired":                   testGuestsAreRetired,
 	"AForgottenScriptRunsOnce":           testAForgottenScriptRunsOnce,
+	"AForgottenScriptSaysWhatFails":      testAForgottenScriptSaysWhatFails,
 	"AGuestThatBecameATarget":            testAGuestThatBecameATarget,
 	"AHandOverIsCutAnywhere":             testAHandOverIsCutAnywhere,
 	"AHandOverAfterAnEnd":                testAHandOverAfterAnEnd,

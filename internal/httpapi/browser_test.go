@@ -151,7 +151,7 @@ func browserNoMoney(t *testing.T, visit func(*daemon, string) *visitor) {
 		if !broke.Load() {
 			return []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateOK}, Concurrency: 20}}
 		}
-		return []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StatePaused, Reason: "ERROR_ZERO_BALANCE", Until: time.Now().Add(time.Minute)}, Concurrency: 20}}
+		return []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateDown, Reason: "ERROR_ZERO_BALANCE", Until: time.Now().Add(time.Minute)}, Concurrency: 20}}
 	}
 	v := visit(d, "")
 	first := time.Hour

@@ -142,8 +142,7 @@ func (x *explainer) explainEmpty(ctx context.Context, c *call, e *pool.EmptyErro
 	case cause.State == refill.Paused:
 		return problem(codePaused, cause.Reason).after(retry)
 	case cause.State == refill.Refused:
-		// Asking again soon is pointless, but only a person can tell when not.
-		return problem(codePoolEmpty, cause.Reason).after(retry)
+		return problem(codeSolveRefused, cause.Reason).after(max(retry, time.Until(note.Until)))
 	case cause.State == refill.Budget:
 		// Only an order that is still under way can bring a token before there is room.
 		if left := time.Until(note.Until); left > 0 {

@@ -96,7 +96,7 @@ func checkProblem(t *testing.T, name string, a answer, status int, want code, ta
 // TestWhyEmpty: the same empty pool has different reasons, and the status gives the same.
 func TestWhyEmpty(t *testing.T) {
 	paused := func(reason string, until time.Duration) purchase.Status {
-		return purchase.Status{Name: "solver", State: provider.State{Kind: provider.StatePaused, Reason: reason, Until: time.Now().Add(until)}}
+		return purchase.Status{Name: "solver", State: provider.State{Kind: provider.StateDown, Reason: reason, Until: time.Now().Add(until)}}
 	}
 	busy := purchase.Status{Name: "other", State: provider.State{Kind: provider.StateBusy, Until: time.Now().Add(time.Hour)}}
 	for _, c := range []struct {
@@ -111,7 +111,7 @@ func TestWhyEmpty(t *testing.T) {
 	}{
 		{name: "all is well", refilling: refill.Status{State: refill.OK, Lead: time.Second}, providers: []purchase.Status{busy}, code: codePoolEmpty, retry: 1},
 		{name: "paused in the file", inFile: true, providers: []purchase.Status{busy}, code: codePaused, retry: 1},
-		{name: "refused", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey"}, providers: []purchase.Status{busy}, code: codePoolEmpty, detail: "wrong sitekey", retry: 1},
+		{name: "refused", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey"}, providers: []purchase.Status{busy}, code: codeSolveRefused, detail: "wrong sitekey", retry: 1},
 		{name: "down", providers: []purchase.Status{paused("no money", time.Minute)}, code: codeProviderDown, detail: "no money", retry: 55},
 		{name: "down, all of them", providers: []purchase.Status{paused("no money", time.Hour), paused("wrong key", time.Minute)}, code: codeProviderDown, detail: "solver is paused: no money", retry: 55},
 		{name: "budget", refilling: refill.Status{State: refill.Budget, Reason: "the hour is full"}, providers: []purchase.Status{paused("no money", time.Hour)}, code: codeBudget, detail: "the hour is full", retry: 1},
@@ -133,7 +133,7 @@ func TestWhyEmpty(t *testing.T) {
 			}
 		}
 		a := d.ask(t, "GET", "/pool/staging-login/token")
-		checkProblem(t, c.name, a, 503, c.code, "staging-login")
+		checkProblem(t, c.name, a, meanings[c.code].status, c.code, "staging-login")
 		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < c.retry {
 			t.Errorf("%s: Retry-After %q, want at least %d", c.name, a.header.Get("Retry-After"), c.retry)
 		}

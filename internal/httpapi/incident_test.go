@@ -25,7 +25,7 @@ func TestTheCauseStandsFirst(t *testing.T) {
 	set.Redis.URL = "embedded" // for a notice
 	d := start(t, set, nil, nil)
 	const why = "provider solver is paused: wrong key (ERROR_KEY_DOES_NOT_EXIST)"
-	d.provider.State = provider.State{Kind: provider.StatePaused, Reason: "wrong key (ERROR_KEY_DOES_NOT_EXIST)", Until: time.Now().Add(time.Minute)}
+	d.provider.State = provider.State{Kind: provider.StateDown, Reason: "wrong key (ERROR_KEY_DOES_NOT_EXIST)", Until: time.Now().Add(time.Minute)}
 	d.refill.statuses["checkout"] = refill.Status{Want: 5, State: refill.Starved, Reason: "waiting for a provider that can take an order"}
 	d.refill.statuses["staging-login"] = refill.Status{State: refill.OK, Risk: 1} // adaptive, nobody asks
 	d.refill.statuses["staging-signup"] = refill.Status{Want: 2, State: refill.OK}
@@ -95,7 +95,7 @@ func TestNoFalseAlarm(t *testing.T) {
 	d.refill.statuses["checkout"] = refill.Status{Want: 5, State: refill.Starved, Reason: "provider other is busy"}
 	d.buyer.providers = func(context.Context, time.Time) []purchase.Status {
 		return []purchase.Status{
-			{Name: "solver", State: provider.State{Kind: provider.StatePaused, Reason: "no money"}},
+			{Name: "solver", State: provider.State{Kind: provider.StateDown, Reason: "no money"}},
 			{Name: "other", State: provider.State{Kind: provider.StateBusy}},
 		}
 	}

@@ -196,7 +196,7 @@ func TestRemovedSeriesGo(t *testing.T) {
 func TestMetricsWithoutRedis(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	work(t, d)
-	d.provider.State.Kind = provider.StatePaused
+	d.provider.State.Kind = provider.StateDown
 	d.config.refused = true
 	d.stock.redis.SetDown(true)
 	d.guests.err, d.savings.err = pool.ErrDown, pool.ErrDown

@@ -298,7 +298,7 @@ func TestNobodyWaitsInVain(t *testing.T) {
 	for i := range set.Targets {
 		set.Targets[i].OnEmpty = targets.OnEmptySolve
 	}
-	down := purchase.Status{Name: "solver", State: provider.State{Kind: provider.StatePaused, Reason: "no money"}}
+	down := purchase.Status{Name: "solver", State: provider.State{Kind: provider.StateDown, Reason: "no money"}}
 	for name, c := range map[string]struct {
 		note   refill.Status
 		down   bool
@@ -312,8 +312,8 @@ func TestNobodyWaitsInVain(t *testing.T) {
 		"budget later": {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, later: true, code: codeBudget, solve: codeBudget, status: 503},
 		"down":         {note: refill.Status{State: refill.OK}, down: true, code: codeProviderDown, solve: codeProviderDown, status: 503},
 		"paused":       {note: refill.Status{State: refill.Paused}, held: true, code: codePaused, solve: codePaused, status: 503},
-		"refused":      {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, code: codePoolEmpty, solve: codeSolveRefused, status: 422},
-		"refused then": {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, later: true, code: codePoolEmpty, solve: codeSolveRefused, status: 422},
+		"refused":      {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, code: codeSolveRefused, solve: codeSolveRefused, status: 422},
+		"refused then": {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, later: true, code: codeSolveRefused, solve: codeSolveRefused, status: 422},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -346,7 +346,7 @@ func TestNobodyWaitsInVain(t *testing.T) {
 					t.Errorf("%s: it waited for %v", what, waited)
 				}
 			}
-			asked("a take", 503, c.code, func() answer { return d.ask(t, "GET", "/pool/staging-login/token") })
+			asked("a take", meanings[c.code].status, c.code, func() answer { return d.ask(t, "GET", "/pool/staging-login/token") })
 			asked("a solve", c.status, c.solve, func() answer { return d.solve(t, fmt.Sprintf(targetBody, "staging-login")) })
 			if c.held {
 				return

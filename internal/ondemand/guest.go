@@ -156,7 +156,7 @@ func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
 	case errors.As(err, &failed):
 		solve := &SolveError{Refused: failed.Refused, Reason: failed.Reason}
 		if solve.Refused {
-			gs.refuse(g, solve)
+			gs.refuse(g, solve, refusedFor)
 		}
 		err = solve
 	}
@@ -259,23 +259,23 @@ func (gs *guests) adoptedEnded(id captcha.ID, r purchase.Result) {
 // is: it has answered a caller, or there were orders enough.
 func (gs *guests) endedLocked(g *guest, r purchase.Result) {
 	if r.Hopeless {
-		gs.refuseLocked(g, &SolveError{Refused: true, Reason: r.Err.Error()})
+		gs.refuseLocked(g, &SolveError{Refused: true, Reason: r.Err.Error()}, refusedFor)
 	}
 	if r.Outcome != purchase.Failed {
 		gs.kickLocked(g)
 	}
 }
 
-// refuse answers all calls, and who asks for a while, that the provider finds fault with
-// the parameters.
-func (gs *guests) refuse(g *guest, refused *SolveError) {
+// refuse answers all calls, and those of the next time, that the provider rejects the
+// parameters.
+func (gs *guests) refuse(g *guest, refused *SolveError, next time.Duration) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	gs.refuseLocked(g, refused)
+	gs.refuseLocked(g, refused, next)
 }
 
-func (gs *guests) refuseLocked(g *guest, refused *SolveError) {
-	gs.refusals.add(g.id, refused, time.Now())
+func (gs *guests) refuseLocked(g *guest, refused *SolveError, next time.Duration) {
+	gs.refusals.add(g.id, refused, time.Now().Add(next))
 	for _, c := range g.calls {
 		c.cancel(refused)
 	}

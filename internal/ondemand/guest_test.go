@@ -47,8 +47,7 @@ func TestAnOrderOutlivesItsCaller(t *testing.T) {
 	})
 }
 
-// What the provider finds wrong with the parameters answers all who wait, and who comes
-// within 30 s.
+// A rejection of the parameters answers all pending callers, and those of the next minute.
 func TestARefusalIsRemembered(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		w.service.refuse = &provider.Error{Class: provider.Parameters, Code: "ERROR_SITEKEY"}
@@ -59,7 +58,7 @@ func TestARefusalIsRemembered(t *testing.T) {
 		}
 		time.Sleep(time.Second) // for orders that were on their way
 		w.service.with(func() { w.service.refuse = nil })
-		time.Sleep(refusedFor - 5*time.Second)
+		time.Sleep(55 * time.Second)
 		a = answers{}
 		a.call(t.Context(), w.replicas[0], 1, request("x")).calls.Wait()
 		if failed[*SolveError](&a) != 1 || w.service.sold() != 0 {

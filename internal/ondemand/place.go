@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"poold/internal/pool"
 	"poold/internal/purchase"
 )
 
@@ -79,7 +80,10 @@ func (gs *guests) placeFor(ctx context.Context, g *guest, c *call) (enough bool)
 	}
 	gs.ordered(g, -1)
 	var budget *purchase.BudgetError
+	var held *pool.HeldError
 	switch {
+	case errors.As(err, &held):
+		return gs.held(g, held)
 	case errors.Is(err, purchase.ErrDepth):
 		return true
 	case errors.As(err, &budget):
@@ -89,6 +93,17 @@ func (gs *guests) placeFor(ctx context.Context, g *guest, c *call) (enough bool)
 		pause(ctx, busyWait+rand.N(busyWait)) //nolint:gosec // G404: nothing secret depends on it
 		return false
 	}
+}
+
+// held answers the calls that have no order: the last orders failed, and the next one is
+// not placed before these calls would have ended.
+func (gs *guests) held(g *guest, held *pool.HeldError) (enough bool) {
+	if held.Hopeless {
+		gs.refuse(g, &SolveError{Refused: true, Reason: held.Reason}, min(refusedFor, held.RetryAfter))
+	} else {
+		gs.answer(g, MostWaiting, &SolveError{Reason: held.Error()})
+	}
+	return true
 }
 
 func (gs *guests) ordered(g *guest, n int) {

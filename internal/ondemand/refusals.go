@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// refusedFor is how long a fault of the parameters is answered from memory.
+	// refusedFor is how long a rejection of the parameters is answered from memory, before
+	// the stock is asked whether the next order may be placed.
 	refusedFor = 30 * time.Second
 	// mostRefusals bounds that memory.
 	mostRefusals = 10_000
@@ -27,14 +28,15 @@ type refusal struct {
 	until time.Time
 }
 
-// add remembers a refusal. Where there are too many already it is forgotten at once: the
-// provider will say it again.
-func (rs *refusals) add(id captcha.ID, err *SolveError, at time.Time) {
+// add remembers a refusal until then. If there are too many already it is forgotten at once:
+// the stock will say it again.
+func (rs *refusals) add(id captcha.ID, err *SolveError, until time.Time) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
+	at := time.Now()
 	maps.DeleteFunc(rs.of, func(_ captcha.ID, r refusal) bool { return !at.Before(r.until) })
 	if len(rs.of) < mostRefusals {
-		rs.of[id] = refusal{err, at.Add(refusedFor)}
+		rs.of[id] = refusal{err, until}
 	}
 }
 

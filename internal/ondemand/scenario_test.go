@@ -129,7 +129,7 @@ func (s *service) State(time.Time) provider.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down {
-		return provider.State{Kind: provider.StatePaused, Reason: "ERROR_ZERO_BALANCE"}
+		return provider.State{Kind: provider.StateDown, Reason: "ERROR_ZERO_BALANCE"}
 	}
 	return provider.State{Kind: provider.StateOK}
 }
@@ -310,3 +310,10 @@ func failed[E error](a *answers) (n int) {
 	}
 	return n
 }
+
+// service is never down.
+func (*service) Fault() *provider.Fault                   { return nil }
+func (*service) Adopt(context.Context, *provider.Fault)   {}
+func (*service) Answered() time.Time                      { return time.Time{} }
+func (*service) PollTurn(time.Time) (bool, time.Duration) { return true, 0 }
+func (*service) Probe(context.Context) error              { return nil }

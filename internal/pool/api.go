@@ -165,6 +165,7 @@ type Stock struct {
 	Pause     Pause           // where Paused
 	Resumes   time.Duration   // until that ends by itself; 0 = it does not
 	Windows   []Window        // running and to come, the one that ends first in front
+	Attempts  Attempts        // the orders that failed since the last solve
 	Figures   Figures
 	Err       error // of Survey: why nothing of this is known
 

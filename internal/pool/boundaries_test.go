@@ -412,8 +412,8 @@ func TestATextMayComeAgain(t *testing.T) {
 func TestPlacesLiveAsLongAsTheLongest(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		for i, lasts := range []time.Duration{time.Minute, 10 * time.Minute, 2 * time.Minute} {
-			if ok, _, err := s.Acquire(t.Context(), "p", Ref{id, strconv.Itoa(i)}, 9, lasts); err != nil || !ok {
-				t.Fatal(ok, err)
+			if p, err := s.Acquire(t.Context(), "p", Ref{id, strconv.Itoa(i)}, 9, lasts, -1); err != nil || !p.OK {
+				t.Fatal(p.OK, err)
 			}
 		}
 		if got := ttl(t, s, s.permits("p")); got != 11*time.Minute {

@@ -150,7 +150,7 @@ var types = map[string]string{
 	"untold": "zset", "warm": "zset", "places": "zset", "ended": "zset", "placed": "zset",
 	"records": "zset", "audit": "zset", "day": "hash", "usage": "hash", "solve": "string", "journal": "hash", "stats": "hash", "claim": "hash", "savings": "hash",
 	"once": "string", "sold": "string",
-	"arrivals": "hash", "guests": "zset", "folded": "zset", "retired": "hash", "compat": "hash",
+	"arrivals": "hash", "attempts": "hash", "standing": "hash", "guests": "zset", "folded": "zset", "retired": "hash", "compat": "hash",
 }
 
 // explain names the key over which a script failed, where it holds another

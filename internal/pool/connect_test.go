@@ -128,8 +128,8 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	if got, err := s.Place(t.Context(), Order{Ref: order, Depth: 9, TTL: time.Minute, PerDay: 5}); err != nil || !got.Placed {
 		t.Fatal(got, err)
 	}
-	if ok, _, err := s.Acquire(t.Context(), "p", order, 5, time.Minute); err != nil || !ok {
-		t.Fatal(ok, err)
+	if p, err := s.Acquire(t.Context(), "p", order, 5, time.Minute, -1); err != nil || !p.OK {
+		t.Fatal(p.OK, err)
 	}
 	if wait, err := s.Book(t.Context(), Overall, order, Caps{PerDay: 5}, 0); err != nil || wait != 0 {
 		t.Fatal(wait, err)

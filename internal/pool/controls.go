@@ -45,6 +45,17 @@ func (s *Controls) Resume(ctx context.Context, id captcha.ID) error {
 	return nil
 }
 
+// Retry lets an identity whose orders fail place its next order at once. It reports
+// whether a bound had kept the identity from that.
+func (s *Controls) Retry(ctx context.Context, id captcha.ID) (bounded bool, err error) {
+	n, err := s.number(ctx, s.scripts.retry, []string{s.keys(id).attempts})
+	if err != nil {
+		return false, err
+	}
+	s.news.announce(ctx, id)
+	return n == 1, nil
+}
+
 // Recall gives back what Remember was given last for an identity; nil for
 // nothing.
 func (s *Controls) Recall(ctx context.Context, id captcha.ID) ([]byte, error) {

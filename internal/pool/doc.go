@@ -49,6 +49,7 @@
 //	captcha:values:{id}         zset    hash of a token's text -> its death, Unix ms; taken tokens too
 //	captcha:untold:{id}         zset    "ticket|arrival|failed|reason" of a caller whose order failed, or refused for failed -> Unix ms until which it can be told
 //	captcha:junk:{id}           list    the last 20 foreign values that were found in our keys, newest first
+//	captcha:attempts:{id}       hash    the orders that failed since the last solve, and when the next may be placed (lua/attempts.lua)
 //	captcha:warm:{id}           zset    "begin|tokens" of a window -> its end, both Unix ms
 //	captcha:warmers:{id}        hash    that member -> the caller that made it, where it has a limit of windows
 //	captcha:rate:{id}           list    times of the last hand-outs, where the target has a rate
@@ -56,6 +57,7 @@
 //	captcha:once:{id}:HASH      string  "min_ttl ms|token" of one Idempotency-Key, until the token dies
 //	captcha:back:{id}:HANDOUT   string  marks a hand-out that was taken back
 //	captcha:places:{provider}   zset    order.id -> Unix ms until which it holds a permit at the provider
+//	captcha:standing:{provider} hash    why the provider is down, and the submits that it refused (lua/standing.lua)
 //	captcha:status:{id}         string  what the replica that watches says of it, in refill's own format
 //	captcha:replicas            zset    replica -> Unix ms until which it lives
 //	captcha:providers           zset    provider -> Unix ms until which there may be permits at it

@@ -154,8 +154,11 @@ func (f Failure) told() string {
 		return ""
 	}
 	how := EndFailed
-	if !f.Bought {
+	switch {
+	case !f.Bought:
 		how = EndRefused
+	case f.Lost:
+		how = EndLost
 	}
 	a := f.Asked
 	return strings.Join([]string{

@@ -11,7 +11,7 @@ import (
 type keys struct {
 	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, last string
 	leases, spend, verdicts, mind, warm, warmers, values, junk, status       string
-	retired, ended, untold, hour                                             string
+	retired, ended, untold, hour, attempts                                   string
 	once, back, sold                                                         string // + suffix
 }
 
@@ -46,6 +46,7 @@ func (n *keyspace) keys(id captcha.ID) keys {
 		ended:    n.prefix + ":ended" + tag,
 		untold:   n.prefix + ":untold" + tag,
 		hour:     n.prefix + ":hour" + tag,
+		attempts: n.prefix + ":attempts" + tag,
 		last:     n.prefix + ":last" + tag + ":" + n.replica,
 		once:     n.prefix + ":once" + tag + ":",
 		back:     n.prefix + ":back" + tag + ":",
@@ -59,6 +60,9 @@ func (n *keyspace) placed() string { return n.prefix + ":placed" }
 
 // permits is the key of a provider's permits, in a slot of its own.
 func (n *keyspace) permits(provider string) string { return n.prefix + ":places:{" + provider + "}" }
+
+// standing is the key of how a provider does, in the slot of its permits.
+func (n *keyspace) standing(provider string) string { return n.prefix + ":standing:{" + provider + "}" }
 
 // providers is the key of the names at which there may be permits, in a slot of
 // its own.

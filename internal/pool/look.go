@@ -105,12 +105,12 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 
 func (s *Tokens) lookKeys(id captcha.ID) []string {
 	k := s.keys(id)
-	return []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leads, k.leases, k.spend, k.verdicts, k.warm, k.junk, k.mind, k.ended, k.hour}
+	return []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leads, k.leases, k.spend, k.verdicts, k.warm, k.junk, k.mind, k.ended, k.hour, k.attempts}
 }
 
 // detailedStock reads the answer of look.lua.
 func detailedStock(reply any) (Stock, error) {
-	const numbers, all = 12, 20
+	const numbers, all = 12, 22
 	n, err := integers(reply, numbers)
 	if err != nil {
 		return Stock{}, err
@@ -145,6 +145,8 @@ func detailedStock(reply any) (Stock, error) {
 	stock.Pause = readPause(pause)
 	resumes, _ := list[19].(int64)
 	stock.Resumes = time.Duration(resumes) * time.Millisecond
+	now, _ := list[21].(int64)
+	stock.Attempts = readAttempts(list[20], now)
 	stock.Windows, err = windows(list[16])
 	return stock, err
 }

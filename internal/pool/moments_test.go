@@ -42,8 +42,8 @@ func TestHowLongKeysLive(t *testing.T) {
 		if got, err := s.Place(t.Context(), Order{Ref: order, Depth: 9, TTL: time.Minute, PerDay: 5}); err != nil || !got.Placed {
 			t.Fatal(got, err)
 		}
-		if ok, _, err := s.Acquire(t.Context(), "p", order, 5, 10*time.Minute); err != nil || !ok {
-			t.Fatal(ok, err)
+		if p, err := s.Acquire(t.Context(), "p", order, 5, 10*time.Minute, -1); err != nil || !p.OK {
+			t.Fatal(p.OK, err)
 		}
 		if wait, err := s.Book(t.Context(), Overall, order, Caps{PerDay: 5}, 0); err != nil || wait != 0 {
 			t.Fatal(wait, err)
@@ -63,8 +63,8 @@ func TestHowLongKeysLive(t *testing.T) {
 			}
 		}
 		// A short place after a long one leaves the long one its life.
-		if ok, _, err := s.Acquire(t.Context(), "p", Ref{id, "b"}, 5, time.Minute); err != nil || !ok || ttl(t, s, s.permits("p")) != 11*time.Minute {
-			t.Errorf("after a short one: %v, %v, %v", ttl(t, s, s.permits("p")), ok, err)
+		if p, err := s.Acquire(t.Context(), "p", Ref{id, "b"}, 5, time.Minute, -1); err != nil || !p.OK || ttl(t, s, s.permits("p")) != 11*time.Minute {
+			t.Errorf("after a short one: %v, %v, %v", ttl(t, s, s.permits("p")), p.OK, err)
 		}
 
 		if err := s.Resume(t.Context(), id); err != nil {

@@ -79,6 +79,8 @@ type Placing struct {
 	Placed     bool
 	Paused     bool          // buying is paused
 	BudgetWait time.Duration // above 0: a budget of the target has room only then
+	// Held is set if the identity's last orders failed and the next one must wait.
+	Held *HeldError
 }
 
 // Place creates an order beside the stock if the depth sentence allows it,
@@ -91,7 +93,7 @@ func (s *Orders) Place(ctx context.Context, o Order) (Placing, error) {
 	}
 	k := s.keys(o.Identity)
 	reply, err := s.run(ctx, s.scripts.place,
-		[]string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leases, k.spend, k.junk, k.ended},
+		[]string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leases, k.spend, k.junk, k.ended, k.attempts},
 		o.Order, o.Depth, o.Margin.Milliseconds(), o.Lead.Milliseconds(), o.TTL.Milliseconds(),
 		s.replica, Lease.Milliseconds(), o.Price, o.Facts, o.PerHour, o.PerDay, int64(o.NotAfter))
 	if err != nil {
@@ -101,8 +103,11 @@ func (s *Orders) Place(ctx context.Context, o Order) (Placing, error) {
 	if err != nil {
 		return Placing{}, err
 	}
-	if n[0] == -3 {
+	switch n[0] {
+	case -3:
 		return Placing{}, errLate
+	case -4:
+		return Placing{Held: readHeld(reply)}, nil
 	}
 	return Placing{
 		Placed: n[0] == 1, Paused: n[0] == -1, BudgetWait: time.Duration(n[1]) * time.Millisecond,
@@ -189,11 +194,11 @@ func (s *Orders) Settle(ctx context.Context, l Landing) (Ending, error) {
 		hash = hex.EncodeToString(value[:16])
 	}
 	reply, err := s.number(ctx, s.scripts.settle,
-		[]string{k.tokens, k.orders, k.journal, k.tickets, k.stats, k.leads, k.leases, k.sold + l.Order, k.values, k.ended, k.seen, k.untold},
+		[]string{k.tokens, k.orders, k.journal, k.tickets, k.stats, k.leads, k.leases, k.sold + l.Order, k.values, k.ended, k.seen, k.untold, k.attempts},
 		l.Order, l.SincePlaced.Milliseconds(), l.Lifetime.Milliseconds(), l.Lead.Milliseconds(),
 		elementTail(l), s.channel(), string(l.Identity), s.owner(l.Callback), cmp.Or(l.Call, rand.Text()),
 		l.Provider+"|"+url.QueryEscape(l.Task), saleKept.Milliseconds(), hash, l.told(),
-		l.Answer.text(), l.Margin.Milliseconds())
+		l.Answer.text(), l.Margin.Milliseconds(), attemptsLife.Milliseconds())
 	if err != nil {
 		return Gone, err
 	}
@@ -206,6 +211,7 @@ type Failure struct {
 	Ref
 	Call     string // as of Landing
 	Bought   bool   // counts as failed; else nothing was bought, and its budget comes back
+	Lost     bool   // with Bought: the service may have solved it, so it counts as lost and its price as spent
 	Callback bool   // said by a callback, which needs no lease
 	Tell     string // what OnEnded of other replicas is told, in a callback
 	// Asked is how the provider took part; nil = it was not asked, and nothing of the
@@ -218,6 +224,10 @@ type Failure struct {
 	// next take, if it asked to (Request.Told). nil = nobody is answered.
 	Answer *FailedError
 	Margin time.Duration // of the identity, with Answer
+	// Attempt is what the end says of the identity, and Reason why.
+	Attempt Attempt
+	Reason  string
+	Guest   bool // no target has the identity
 }
 
 // Fail ends an order without a token. One that counts as bought cannot end as
@@ -225,13 +235,16 @@ type Failure struct {
 func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
 	k := s.keys(f.Identity)
 	bought := "0"
-	if f.Bought {
+	switch {
+	case f.Bought && f.Lost:
+		bought = "lost"
+	case f.Bought:
 		bought = "1"
 	}
 	reply, err := s.number(ctx, s.scripts.fail,
-		[]string{k.orders, k.journal, k.stats, k.leases, k.spend, k.sold + f.Order, k.ended, k.tokens, k.tickets, k.seen, k.untold},
+		[]string{k.orders, k.journal, k.stats, k.leases, k.spend, k.sold + f.Order, k.ended, k.tokens, k.tickets, k.seen, k.untold, k.attempts},
 		f.Order, bought, s.owner(f.Callback), s.channel(), string(f.Identity), cmp.Or(f.Call, rand.Text()), f.Tell, f.told(),
-		f.Answer.text(), f.Margin.Milliseconds())
+		f.Answer.text(), f.Margin.Milliseconds(), string(f.Attempt), cut(f.Reason), attemptsKept(f.Attempt, f.Guest).Milliseconds())
 	if err != nil {
 		return Gone, err
 	}

@@ -708,9 +708,10 @@ func testLostRepliesOfEndings(t *testing.T, o Options) {
 // A step that Redis carries out when nobody waits for it any more does nothing.
 func testLateStepsDoNothing(t *testing.T, o Options) {
 	s, order := open(t, o), Ref{identity("late"), "a"}
-	ok, at, err := s.Acquire(t.Context(), "p", order, 5, time.Minute)
-	if err != nil || !ok || time.Since(time.UnixMilli(int64(at))).Abs() > time.Minute {
-		t.Fatal(ok, at, err)
+	p, err := s.Acquire(t.Context(), "p", order, 5, time.Minute, -1)
+	at := p.At
+	if err != nil || !p.OK || time.Since(time.UnixMilli(int64(at))).Abs() > time.Minute {
+		t.Fatal(p, err)
 	}
 	late, soon := at.After(-time.Second), at.After(time.Minute)
 	if _, err := s.Book(t.Context(), Overall, order, Caps{PerDay: 5}, late); !errors.Is(err, ErrDown) {

@@ -16,21 +16,25 @@ const (
 )
 
 // Acquire takes a permit at a provider for an order, over all replicas; the same
-// order may ask again, has one permit, and can shorten its life. It is false where
-// all are in use. at is when Redis did so.
-func (s *Orders) Acquire(ctx context.Context, provider string, order Ref, limit int, ttl time.Duration) (ok bool, at Moment, err error) {
+// order may ask again, has one permit, and can shorten its life. answered is how long ago
+// the latest call was sent that the provider answered here; below 0 = there is none.
+func (s *Orders) Acquire(ctx context.Context, provider string, order Ref, limit int, ttl, answered time.Duration) (Permit, error) {
 	if err := s.note(ctx, provider); err != nil {
-		return false, 0, err
+		return Permit{}, err
 	}
-	reply, err := s.run(ctx, s.scripts.acquire, []string{s.permits(provider)}, order.String(), limit, ttl.Milliseconds())
+	since := int64(-1)
+	if answered >= 0 {
+		since = answered.Milliseconds()
+	}
+	reply, err := s.run(ctx, s.scripts.acquire, []string{s.permits(provider), s.standing(provider)}, order.String(), limit, ttl.Milliseconds(), since)
 	if err != nil {
-		return false, 0, err
+		return Permit{}, err
 	}
-	n, err := integers(reply, 2)
+	n, err := integers(reply, 4)
 	if err != nil {
-		return false, 0, err
+		return Permit{}, err
 	}
-	return n[0] == 1, Moment(n[1]), nil
+	return Permit{OK: n[0] == 1, At: Moment(n[1]), Wait: time.Duration(n[2]) * time.Millisecond, Refusals: int(n[3])}, nil
 }
 
 // note writes down that there may be permits at a provider, so that they are found

@@ -214,11 +214,11 @@ func testPermitsAtAProvider(t *testing.T, o Options) {
 	s, id := open(t, o), identity("p")
 	reserve := func(order string, ttl time.Duration) bool {
 		t.Helper()
-		ok, _, err := s.Acquire(t.Context(), "captchaai", Ref{id, order}, 2, ttl)
+		p, err := s.Acquire(t.Context(), "captchaai", Ref{id, order}, 2, ttl, -1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return ok
+		return p.OK
 	}
 	for _, step := range []struct {
 		order string

@@ -31,8 +31,8 @@ func TestProvidersAreFoundByOthers(t *testing.T) {
 		looks := idle(t, redis)
 		reserve := func(provider string) {
 			t.Helper()
-			if ok, _, err := buys.Acquire(t.Context(), provider, Ref{identity("x"), "order"}, 9, 24*time.Hour); err != nil || !ok {
-				t.Fatal(ok, err)
+			if p, err := buys.Acquire(t.Context(), provider, Ref{identity("x"), "order"}, 9, 24*time.Hour, -1); err != nil || !p.OK {
+				t.Fatal(p.OK, err)
 			}
 		}
 		found := func(want ...string) {
@@ -90,8 +90,8 @@ func TestNoPlaceWithoutItsName(t *testing.T) {
 			t.Fatal(err)
 		}
 		order := Ref{identity("x"), "order"}
-		if ok, _, err := s.Acquire(t.Context(), "one", order, 9, time.Minute); ok || !errors.Is(err, ErrDown) {
-			t.Errorf("reserve = %v, %v", ok, err)
+		if p, err := s.Acquire(t.Context(), "one", order, 9, time.Minute, -1); p.OK || !errors.Is(err, ErrDown) {
+			t.Errorf("reserve = %v, %v", p.OK, err)
 		}
 		if _, err := s.Providers(t.Context()); !errors.Is(err, ErrDown) {
 			t.Errorf("providers: %v", err)
@@ -100,8 +100,8 @@ func TestNoPlaceWithoutItsName(t *testing.T) {
 			t.Error("a place was reserved all the same")
 		}
 		redis.Del("test:providers")
-		if ok, _, err := s.Acquire(t.Context(), "one", order, 9, time.Minute); !ok || err != nil {
-			t.Errorf("reserve = %v, %v", ok, err)
+		if p, err := s.Acquire(t.Context(), "one", order, 9, time.Minute, -1); !p.OK || err != nil {
+			t.Errorf("reserve = %v, %v", p.OK, err)
 		}
 	})
 }

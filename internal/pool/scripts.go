@@ -16,6 +16,8 @@ var sources embed.FS
 // Redis 6.2, 7.0 and the embedded server share.
 type scripts struct {
 	take, giveBack, look, flush, report *redis.Script
+	retry, release                      *redis.Script
+	standing                            standingScripts
 	place, mark, submitted, unknown     *redis.Script
 	settle, fail, find, adopt, renew    *redis.Script
 	acquire, budget, warm, probe, beat  *redis.Script
@@ -26,6 +28,9 @@ type scripts struct {
 	task                                taskScripts
 	takeText                            string
 }
+
+// standingScripts are the steps of standing.go.
+type standingScripts struct{ report, read, probe *redis.Script }
 
 // guestScripts are the steps of guests.go and retire.go.
 type guestScripts struct{ use, due, retire, leave, fold, folded, release, tally, row, check *redis.Script }
@@ -45,9 +50,13 @@ type archiveScripts struct{ add, lines *redis.Script }
 // loadScripts reads them. most is how many ends of orders are kept of an identity.
 func loadScripts(most int) scripts {
 	common, journal, windows := source("common.lua"), endings(most)+source("journal.lua"), source("windows.lua")
+	attempts := source("attempts.lua")
 	take := common + "\n" + takeSource()
 	script := func(name string) *redis.Script {
 		return redis.NewScript(common + "\n" + source(name))
+	}
+	standing := func(name string) *redis.Script {
+		return redis.NewScript(strings.Join([]string{common, source("standing.lua"), source(name)}, "\n"))
 	}
 	order := func(name string) *redis.Script {
 		return redis.NewScript(common + "\n" + journal + "\n" + source(name))
@@ -57,29 +66,34 @@ func loadScripts(most int) scripts {
 		return redis.NewScript(strings.Join([]string{common, journal, guests, source(name)}, "\n"))
 	}
 	ending := func(name string) *redis.Script {
-		return redis.NewScript(strings.Join([]string{common, journal, source("untold.lua"), source(name)}, "\n"))
+		return redis.NewScript(strings.Join([]string{common, journal, attempts, source("untold.lua"), source(name)}, "\n"))
 	}
 	return scripts{
 		take:      redis.NewScript(take),
 		takeText:  take,
-		place:     order("place.lua"),
+		place:     redis.NewScript(strings.Join([]string{common, journal, attempts, source("place.lua")}, "\n")),
+		retry:     redis.NewScript(strings.Join([]string{common, attempts, source("retry.lua")}, "\n")),
 		submitted: order("submitted.lua"),
 		settle:    ending("settle.lua"),
 		fail:      ending("fail.lua"),
 		giveBack:  script("giveback.lua"),
 		look:      redis.NewScript(strings.Join([]string{common, journal, windows, source("look.lua")}, "\n")),
-		acquire:   script("acquire.lua"),
-		budget:    order("budget.lua"),
-		mark:      order("mark.lua"),
-		unknown:   order("unknown.lua"),
-		find:      order("find.lua"),
-		adopt:     order("adopt.lua"),
-		renew:     order("renew.lua"),
-		flush:     script("flush.lua"),
-		report:    script("report.lua"),
-		beat:      script("beat.lua"),
-		probe:     redis.NewScript(source("probe.lua")),
-		warm:      redis.NewScript(strings.Join([]string{common, windows, source("warm.lua")}, "\n")),
+		acquire:   standing("acquire.lua"),
+		release:   standing("release.lua"),
+		standing: standingScripts{
+			report: standing("standing_report.lua"), read: standing("standing_read.lua"), probe: standing("standing_probe.lua"),
+		},
+		budget:  order("budget.lua"),
+		mark:    order("mark.lua"),
+		unknown: order("unknown.lua"),
+		find:    order("find.lua"),
+		adopt:   order("adopt.lua"),
+		renew:   order("renew.lua"),
+		flush:   script("flush.lua"),
+		report:  script("report.lua"),
+		beat:    script("beat.lua"),
+		probe:   redis.NewScript(source("probe.lua")),
+		warm:    redis.NewScript(strings.Join([]string{common, windows, source("warm.lua")}, "\n")),
 		guest: guestScripts{
 			use: script("guest_use.lua"), due: script("guest_due.lua"),
 			retire: guest("guest_retire.lua"), leave: guest("guest_leave.lua"),

@@ -20,10 +20,15 @@ func (e *FailedError) text() string {
 	if e.Refused {
 		word = untoldRefused
 	}
+	return word + "|" + cut(reason)
+}
+
+// cut shortens a reason to mostReason.
+func cut(reason string) string {
 	if len(reason) > mostReason {
-		reason = strings.ToValidUTF8(reason[:mostReason], "") + "…"
+		return strings.ToValidUTF8(reason[:mostReason], "") + "…"
 	}
-	return word + "|" + reason
+	return reason
 }
 
 // readFailed is the inverse of text.

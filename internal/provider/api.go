@@ -36,6 +36,10 @@ func (c Class) String() string {
 	return "unknown"
 }
 
+// NotAsked is the code of a submit that no call was made for, because the service cannot be
+// asked for the identity.
+const NotAsked = "cannot_be_asked"
+
 // Error is every failure of a call but ErrNotReady and the caller's own context.
 type Error struct {
 	Class Class
@@ -80,9 +84,9 @@ type StateKind string
 
 // The states of `providers` in /status.json.
 const (
-	StateOK     StateKind = "ok"
-	StateBusy   StateKind = "busy"   // full or asked us to slow down; heals by itself within seconds
-	StatePaused StateKind = "paused" // account fault, ban or outage; one probe now and then
+	StateOK   StateKind = "ok"
+	StateBusy StateKind = "busy" // full or asked us to slow down; heals by itself within seconds
+	StateDown StateKind = "down" // account fault, ban or outage; one probe now and then
 )
 
 // Usable reports whether a provider can be asked now or within seconds.
@@ -92,6 +96,9 @@ func (k StateKind) Usable() bool { return k == StateOK || k == StateBusy }
 type State struct {
 	Kind    StateKind
 	Reason  string    // "" when ok
+	Code    string    // of an account fault; else ""
+	Remedy  string    // what an operator can do about it; "" = nothing is known
+	Since   time.Time // when it went down; zero unless down
 	Until   time.Time // next call allowed; zero when ok
 	Balance *float64  // last one read; nil = never
 }

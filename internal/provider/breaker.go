@@ -13,9 +13,6 @@ const (
 	outageAfter = 5                // calls in a row without a proper answer
 	outageFor   = 10 * time.Second // then none for so long, and one by one
 	backOffMost = 30 * time.Second
-	// pollsYield is how much later than a submit a poll comes back to ask for
-	// the turn of a paused account: a submit tells more.
-	pollsYield = 2 * time.Second
 	// giveAgain is when a turn that Ready gave away and nobody used is given to
 	// another one: the order that it was for was not placed.
 	giveAgain = 5 * time.Second
@@ -47,10 +44,11 @@ func newBreaker(h *health) *gobreaker.CircuitBreaker[answer] {
 // health decides whether the service may be called at a given time. The zero
 // value is a service that is well.
 type health struct {
-	mu      sync.Mutex // guards all; nothing is called while it is held
-	account pause
-	outage  pause
-	last    string // why the latest call had no proper answer
+	mu       sync.Mutex // guards all; nothing is called while it is held
+	account  pause
+	outage   pause
+	last     string    // why the latest call had no proper answer
+	answered time.Time // when the latest call that got a proper answer was sent; zero = none
 
 	busySince, busyUntil time.Time
 	busyWhy              string
@@ -60,15 +58,22 @@ type health struct {
 	told    string   // what the log was told last; "" = all is well
 }
 
+// noAnswer begins the reason of an outage.
+const noAnswer = "no proper answer: "
+
 // pause is a time without calls but a probe now and then.
 type pause struct {
-	on     bool
-	since  time.Time
-	turn   time.Time     // nobody calls before
-	every  time.Duration // from one turn to the next
-	fault  *Error        // account: why
-	action string        // account: what met it
-	given  time.Time     // account: when Ready gave the turn away that no submit has used yet; zero = there is none
+	on      bool
+	adopted bool // outage: another replica met it
+	since   time.Time
+	turn    time.Time     // nobody calls before
+	every   time.Duration // from one turn to the next
+	fault   *Error        // account: why
+	action  string        // account: what met it
+	given   time.Time     // account: when Ready gave the turn away that no submit has used yet; zero = there is none
+
+	polls    bool      // account: polls are answered all the same
+	pollTurn time.Time // account: no poll before, unless its order is about to expire
 }
 
 // wait is how long it takes until Ready may give a turn away: the next one, or
@@ -120,9 +125,10 @@ func (h *health) state(at time.Time) State {
 	s := State{Kind: StateOK, Balance: h.balance}
 	switch {
 	case h.account.on:
-		s.Kind, s.Reason, s.Until = StatePaused, h.account.fault.reason(), h.account.turn
+		s.Kind, s.Reason, s.Until, s.Since = StateDown, h.account.fault.reason(), h.account.turn, h.account.since
+		s.Code = h.account.fault.Code
 	case h.outage.on:
-		s.Kind, s.Reason, s.Until = StatePaused, "no proper answer: "+h.last, h.outage.turn
+		s.Kind, s.Reason, s.Until, s.Since = StateDown, noAnswer+h.last, h.outage.turn, h.outage.since
 	case at.Before(h.busyUntil):
 		s.Kind, s.Reason, s.Until = StateBusy, h.busyWhy, h.busyUntil
 	}
@@ -137,26 +143,23 @@ func (e *Error) reason() string {
 	return e.Code
 }
 
-// enter asks for leave to call. While the account is paused, only a submit that
-// Ready let in and who comes when it is the probe's turn get it.
+// enter asks for leave to call. During an account fault a submit gets it as the probe only,
+// a poll always: PollTurn says when, and the order that it is for was paid.
 func (h *health) enter(action string, at time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := &h.account
 	switch {
-	case !p.on:
+	case !p.on || action == poll || action == probing:
 		return nil
 	case action == submit && !p.given.IsZero():
 		p.given = time.Time{}
 		return nil
-	case (action == submit || action == poll) && p.take(at):
+	case action == submit && p.take(at):
 		return nil
 	}
 	e := *p.fault
 	e.Delay = p.turn.Sub(at)
-	if action != submit {
-		e.Delay += pollsYield
-	}
 	return &e
 }
 
@@ -196,8 +199,8 @@ type event struct {
 
 // change is what the log shall be told.
 type change struct {
-	paused, account bool
-	reason          string
+	down, account bool
+	reason        string
 }
 
 // settle learns from a call and completes its fault's delay. It reports
@@ -212,7 +215,9 @@ func (h *health) settle(e event) (change, bool) {
 		h.resumeLocked(e)
 	}
 	if e.trouble != nil {
-		h.last = e.trouble.code
+		h.last = e.trouble.words()
+	} else {
+		h.answeredLocked(e.started)
 	}
 	switch {
 	case e.fault == nil && e.action == submit:
@@ -233,20 +238,43 @@ func (h *health) pauseLocked(e event) {
 		return
 	}
 	kept := *e.fault // the caller's copy is its own
+	action, pollTurn := e.action, h.account.pollTurn
+	if !h.account.on {
+		pollTurn = e.at.Add(pollSoon)
+	} else if h.account.action == submit {
+		action = submit // only another submit ends it
+	}
 	h.account = pause{
 		on: true, since: e.at, turn: e.at.Add(kept.Delay), every: probe,
-		fault: &kept, action: e.action,
+		fault: &kept, action: action, pollTurn: pollTurn, polls: h.account.polls && e.action != poll,
 	}
 }
 
-// resumeLocked ends the account's pause if this call proves that it can. What
-// was sent before the pause proves nothing, and a poll that is answered does
-// not say that there is money again.
+// resumeLocked ends the account fault if the same kind of call as met it is answered. A call
+// that was sent before the fault proves nothing. A poll that is answered does not say that
+// there is money again, but that polls are answered; an accepted submit does not say that its
+// task can be collected.
 func (h *health) resumeLocked(e event) {
-	if e.started.Before(h.account.since) || e.action != submit && h.account.action == submit {
-		return
+	p := &h.account
+	switch {
+	case e.started.Before(p.since):
+	case e.action == poll && p.action == submit:
+		p.polls = true
+	case e.action == submit && p.action == poll:
+	default:
+		h.account = pause{}
 	}
-	h.account = pause{}
+}
+
+// answeredLocked notes a proper answer. It ends an outage that another replica met; the
+// breaker ends its own.
+func (h *health) answeredLocked(started time.Time) {
+	if started.After(h.answered) {
+		h.answered = started
+	}
+	if h.outage.on && h.outage.adopted && started.After(h.outage.since) {
+		h.outage = pause{}
+	}
 }
 
 // slowLocked leaves the service alone for a while: for the fault's delay, and
@@ -283,7 +311,7 @@ func (h *health) changeLocked() (change, bool) {
 		c = change{true, false, h.last}
 	}
 	now := c.reason
-	if c.paused && !c.account {
+	if c.down && !c.account {
 		now = "outage" // its reason changes with every call
 	}
 	if now == h.told {

@@ -87,7 +87,7 @@ func TestCapacityBacksOff(t *testing.T) {
 // At captchaai this code says that all threads are at work.
 func TestZeroBalanceByProfile(t *testing.T) {
 	for profile, want := range map[string]StateKind{
-		captchaAI: StateBusy, twoCaptcha: StatePaused, generic: StatePaused,
+		captchaAI: StateBusy, twoCaptcha: StateDown, generic: StateDown,
 	} {
 		c, _, _, says := wired(t, Config{Profile: profile})
 		says(http.StatusOK, noMoney)
@@ -131,7 +131,7 @@ func TestWrongKey(t *testing.T) {
 		granted, refused := 0, 0
 		for range 10 * 60 {
 			time.Sleep(time.Second)
-			wantState(t, c, StatePaused, "ERROR_WRONG_USER_KEY")
+			wantState(t, c, StateDown, "ERROR_WRONG_USER_KEY")
 			ready := false
 			for range 3 {
 				if yes, wait := c.Ready(time.Now()); yes {
@@ -146,13 +146,12 @@ func TestWrongKey(t *testing.T) {
 			before := w.count()
 			for range 3 {
 				e := faultOf(t, submitOne(t, c))
-				p := faultOf(t, pollOne(t, c))
 				_, _, err := c.Threads(ctx)
 				b := faultOf(t, err)
-				if e.Class != Account || p.Class != Account || b.Class != Account || p.Delay <= 0 || e.Unknown || p.Unknown {
-					t.Fatalf("paused calls give %v, %v, %v", e, p, b)
+				if e.Class != Account || b.Class != Account || e.Unknown {
+					t.Fatalf("calls during an account fault give %v, %v", e, b)
 				}
-				refused += 3
+				refused += 2
 				_ = c.ReadBalance(ctx)
 			}
 			switch calls := w.count() - before; {
@@ -243,21 +242,21 @@ func TestWhatEndsAPause(t *testing.T) {
 		{poll, poll, 200, pending, true},
 		{poll, poll, 200, unsolved, true},
 		{poll, poll, 500, "", false},
-		{poll, submit, 200, sold, true},
+		{poll, submit, 200, sold, false}, // its task may not be collected
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c, _, w, says := wired(t, Config{Profile: twoCaptcha})
 			act := map[string]func(*testing.T, *Client) error{submit: submitOne, poll: pollOne}
 			says(http.StatusOK, wrongKey)
 			_ = act[row.raisedBy](t, c)
-			wantState(t, c, StatePaused, "ERROR_WRONG_USER_KEY")
+			wantState(t, c, StateDown, "ERROR_WRONG_USER_KEY")
 			time.Sleep(time.Minute)
 			says(row.status, row.reply)
 			_ = act[row.probeBy](t, c)
 			if w.count() != 2 {
 				t.Errorf("%+v: the probe was not let through", row)
 			}
-			if ended := c.State(time.Now()).Kind != StatePaused; ended != row.ends {
+			if ended := c.State(time.Now()).Kind != StateDown; ended != row.ends {
 				t.Errorf("%+v: the pause is over: %v", row, ended)
 			}
 		})
@@ -279,7 +278,7 @@ func TestOldAnswersProveNothing(t *testing.T) {
 			calls.Go(func() { _, _ = c.Submit(context.Background(), Request{Identity: v2}) })
 		}
 		calls.Wait()
-		wantState(t, c, StatePaused, "ERROR: 1001")
+		wantState(t, c, StateDown, "ERROR: 1001")
 		if wait := waitReady(t, c); wait < 9*time.Minute {
 			t.Errorf("the ban ends after %v", wait)
 		}
@@ -294,8 +293,8 @@ func TestBansPauseForTheirTime(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c, _, w, says := wired(t, Config{Profile: twoCaptcha})
 			says(http.StatusOK, code)
-			_ = pollOne(t, c)
-			wantState(t, c, StatePaused, code)
+			_ = submitOne(t, c)
+			wantState(t, c, StateDown, code)
 			if took := waitReady(t, c); took != want {
 				t.Errorf("%s: ready after %v, want %v", code, took, want)
 			}
@@ -344,17 +343,102 @@ func TestUnusedProbe(t *testing.T) {
 	})
 }
 
-// When a submit and a poll both wait for the turn, the submit's comes first.
-func TestSubmitsGoFirst(t *testing.T) {
+// During an account fault that a submit met, one poll shows after 5 s whether polls are
+// answered, and another one each minute while they are not. Once one is answered, all tasks
+// are polled as ever, and submits stay stopped.
+func TestPollTurnsDuringAnAccountFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _, _, says := wired(t, Config{})
+		c, _, w, says := wired(t, Config{Profile: twoCaptcha})
+		turn := func(after time.Duration, want bool) {
+			t.Helper()
+			time.Sleep(after)
+			if ok, wait := c.PollTurn(time.Now()); ok != want || ok != (wait == 0) {
+				t.Errorf("a poll may be sent: %v, else in %v", ok, wait)
+			}
+		}
+		turn(0, true)
+		turn(0, true)
+		says(http.StatusOK, noMoney)
+		_ = submitOne(t, c)
+		turn(0, false)
+		turn(pollSoon, true)
+		turn(0, false) // the turn is taken
+		_ = pollOne(t, c)
+		turn(50*time.Second, false)
+		turn(10*time.Second, true)
+		says(http.StatusOK, pending)
+		_ = pollOne(t, c)
+		turn(0, true)
+		turn(0, true)
+		says(http.StatusOK, noMoney)
+		_ = submitOne(t, c) // the probe
+		turn(0, true)
+		calls := w.count()
+		if e := faultOf(t, submitOne(t, c)); e.Class != Account || w.count() != calls {
+			t.Errorf("a submit after an answered poll gives %v", e)
+		}
+		if f := c.Fault(); f == nil || !f.Polls || f.Code != "ERROR_ZERO_BALANCE" || f.Action != submit {
+			t.Errorf("the fault is %+v", f)
+		}
+	})
+}
+
+// TestAdoptedFault shows a fault that another replica met, and its end.
+func TestAdoptedFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		met, _, _, says := wired(t, Config{Profile: twoCaptcha})
+		says(http.StatusOK, "IP_BANNED")
+		_ = submitOne(t, met)
+		c, j, w, says := wired(t, Config{Profile: twoCaptcha})
+		c.Adopt(context.Background(), met.Fault())
+		if got, want := c.State(time.Now()), met.State(time.Now()); got != want || got.Remedy == "" || got.Since.IsZero() {
+			t.Errorf("adopted %+v of %+v", got, want)
+		}
+		if got, want := c.Fault(), met.Fault(); *got != *want {
+			t.Errorf("adopted %+v of %+v", got, want)
+		}
+		if e := faultOf(t, submitOne(t, c)); e.Code != "IP_BANNED" || w.count() != 0 {
+			t.Errorf("a submit gives %v after %d calls", e, w.count())
+		}
+		c.Adopt(context.Background(), nil)
+		says(http.StatusOK, sold)
+		if err := submitOne(t, c); err != nil {
+			t.Error(err)
+		}
+		if n := strings.Count(j.logged(), "provider down"); n != 1 {
+			t.Errorf("the fault is logged %d times", n)
+		}
+		// An outage that another replica met ends with the first proper answer here.
+		c.Adopt(context.Background(), &Fault{Kind: FaultOutage, Code: "timeout", Since: time.Now(), Next: time.Now().Add(outageFor), Every: outageFor})
+		wantState(t, c, StateDown, "timeout")
+		time.Sleep(time.Second)
+		says(http.StatusOK, pending)
+		_ = pollOne(t, c)
+		wantState(t, c, StateOK, "")
+	})
+}
+
+// TestProbeNow reads the balance in spite of an account fault and lets the next submit through.
+func TestProbeNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, w, says := wired(t, Config{Balance: true})
 		says(http.StatusOK, wrongKey)
 		_ = submitOne(t, c)
-		p := faultOf(t, pollOne(t, c))
-		_, wait := c.Ready(time.Now())
-		if p.Delay <= wait+time.Second {
-			t.Errorf("the poll comes back after %v, an order after %v", p.Delay, wait)
+		if e := faultOf(t, c.Probe(context.Background())); e.Class != Account || w.count() != 2 {
+			t.Errorf("a probe gives %v after %d calls", e, w.count())
 		}
+		says(http.StatusOK, "2.5")
+		if err := c.Probe(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if ready, wait := c.Ready(time.Now()); !ready {
+			t.Errorf("the next submit waits for %v", wait)
+		}
+		says(http.StatusOK, sold)
+		if err := submitOne(t, c); err != nil {
+			t.Error(err)
+		}
+		wantState(t, c, StateOK, "")
 	})
 }
 

@@ -46,7 +46,7 @@ type Config struct {
 	Balance      bool          // ReadBalance may ask
 
 	// Observe is told of every call that was made: action is submit, poll,
-	// threads, balance or report, outcome ok, not_ready, capacity, account,
+	// threads, balance, probe or report, outcome ok, not_ready, capacity, account,
 	// parameters, task, transport or unknown. It must not block; nil = nobody
 	// listens.
 	Observe func(action, outcome string)
@@ -167,7 +167,11 @@ func (c *Client) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 func (c *Client) Ready(at time.Time) (bool, time.Duration) { return c.health.ready(at) }
 
 // State tells how the provider is doing.
-func (c *Client) State(at time.Time) State { return c.health.state(at) }
+func (c *Client) State(at time.Time) State {
+	s := c.health.state(at)
+	s.Remedy = c.remedy(s.Code)
+	return s
+}
 
 // Submit buys one task and returns its id. Polls work beside a pingback. The
 // error is an *Error, or ctx's where the caller gave up before anything was
@@ -179,7 +183,7 @@ func (c *Client) Submit(ctx context.Context, r Request) (task string, err error)
 		err = errors.New("the picture's bytes are missing")
 	}
 	if err != nil {
-		return "", &Error{Class: Parameters, Code: "cannot_be_asked", Err: err}
+		return "", &Error{Class: Parameters, Code: NotAsked, Err: err}
 	}
 	q.secrets, q.image = pingbackSecrets(r.Pingback), r.Image
 	a, err := c.call(ctx, submit, q, r.Identity.Proxy)
@@ -244,6 +248,7 @@ const (
 	threads = "threads"
 	balance = "balance"
 	report  = "report"
+	probing = "probe" // a balance call in spite of an account fault
 )
 
 // call makes one call, if it may be made, and keeps the books about it.
@@ -327,11 +332,11 @@ func (c *Client) verdict(a answer, q query) error {
 func (c *Client) announce(ctx context.Context, ch change) {
 	level, text := slog.LevelInfo, "provider is called again"
 	switch {
-	case ch.paused && ch.account:
+	case ch.down && ch.account:
 		// Only a person can pay, or find the right key.
-		level, text = slog.LevelError, "provider paused: account fault"
-	case ch.paused:
-		level, text = slog.LevelWarn, "provider paused: no proper answers"
+		level, text = slog.LevelError, "provider down: account fault"
+	case ch.down:
+		level, text = slog.LevelWarn, "provider down: no proper answers"
 	}
 	c.cfg.Log.LogAttrs(ctx, level, text, slog.String("provider", c.cfg.Name), slog.String("reason", ch.reason))
 }

@@ -34,8 +34,9 @@
 //	         with every further fault up to 30 s; polls go on
 //	outage   five calls in a row without a proper answer open the breaker;
 //	         after 10 s one call tries
-//	account  wrong key, no money, ban: no call at all but one probe a minute,
-//	         or one at the end of a ban of known length
+//	account  wrong key, no money, ban: no submit but one probe a minute, or one at
+//	         the end of a ban of known length; tasks that were bought are polled, slowly
+//	         until a poll is answered (PollTurn)
 //
 // # Invariants
 //
@@ -51,7 +52,7 @@
 //     breaker, and of its answers only an account fault and a wish to be asked
 //     less tell anything about the provider.
 //   - A call ends within 10 s and reads 64 KiB at most.
-//   - While an account fault lasts, at most one call is made in each turn.
+//   - While an account fault lasts, at most one submit is made in each turn.
 //   - A Client starts no goroutine; Close drops its idle connections.
 //
 // # What it does not do

@@ -169,9 +169,9 @@ func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 		t.Errorf("%s: no delay", action)
 	}
 	if row.class == Account {
-		// No second call: the provider stands still until a person acts.
-		wantState(t, c, StatePaused, row.code)
-		if n := calls.get(); n != 0 {
+		// No second submit: the provider is down until a person acts. A poll is for a paid task.
+		wantState(t, c, StateDown, row.code)
+		if n := calls.get(); n != 0 && action != poll {
 			t.Errorf("%s: %d requests after an account fault", action, n)
 		}
 		return

@@ -34,7 +34,7 @@ func TestOutage(t *testing.T) {
 			t.Error("not ready after four failures of polls")
 		}
 		fail(1)
-		wantState(t, c, StatePaused, "http_502")
+		wantState(t, c, StateDown, "http_502")
 
 		before := w.count()
 		for range 10 { // a closed door
@@ -75,7 +75,7 @@ func TestTrial(t *testing.T) {
 		if w.count() != before+1 {
 			t.Errorf("%d calls, want one trial", w.count()-before)
 		}
-		wantState(t, c, StatePaused, "http_502")
+		wantState(t, c, StateDown, "http_502")
 
 		says(http.StatusOK, pending)
 		waitReady(t, c)
@@ -160,7 +160,7 @@ func TestProtocolErrorsAreNoOutage(t *testing.T) {
 			for range 3 * outageAfter {
 				_ = pollOne(t, c)
 			}
-			if w.count() != 3*outageAfter || c.State(time.Now()).Kind == StatePaused {
+			if w.count() != 3*outageAfter || c.State(time.Now()).Kind == StateDown {
 				t.Errorf("%d %s: %d calls, state %+v", reply.status, reply.body, w.count(), c.State(time.Now()))
 			}
 		})

@@ -108,8 +108,8 @@ func TestReportAnswers(t *testing.T) {
 		{500, "", "http_500", Capacity, StateOK},
 		{429, "", "http_429", Capacity, StateBusy},
 		{200, "ERROR_NO_SLOT_AVAILABLE", "ERROR_NO_SLOT_AVAILABLE", Capacity, StateBusy},
-		{200, "ERROR_WRONG_USER_KEY", "ERROR_WRONG_USER_KEY", Account, StatePaused},
-		{403, `{"status":0,"request":"ERROR_KEY_DOES_NOT_EXIST"}`, "ERROR_KEY_DOES_NOT_EXIST", Account, StatePaused},
+		{200, "ERROR_WRONG_USER_KEY", "ERROR_WRONG_USER_KEY", Account, StateDown},
+		{403, `{"status":0,"request":"ERROR_KEY_DOES_NOT_EXIST"}`, "ERROR_KEY_DOES_NOT_EXIST", Account, StateDown},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c, _, w, says := wired(t, Config{Profile: twoCaptcha})
@@ -129,7 +129,7 @@ func TestReportAnswers(t *testing.T) {
 				t.Errorf("%s: the provider is %+v", row.reply, s)
 			}
 			// A paused account is not called again.
-			if want := map[bool]int{true: 1, false: outageAfter + 1}[row.state == StatePaused]; w.count() != want {
+			if want := map[bool]int{true: 1, false: outageAfter + 1}[row.state == StateDown]; w.count() != want {
 				t.Errorf("%s: %d calls, want %d", row.reply, w.count(), want)
 			}
 		})
@@ -177,7 +177,7 @@ func TestReportsDuringAnOutage(t *testing.T) {
 		}
 		says(http.StatusBadGateway, "")
 		_ = pollOne(t, c)
-		wantState(t, c, StatePaused, "http_502")
+		wantState(t, c, StateDown, "http_502")
 
 		says(http.StatusOK, "OK_REPORT_RECORDED")
 		before := w.count()
@@ -190,7 +190,7 @@ func TestReportsDuringAnOutage(t *testing.T) {
 		if w.count() != before {
 			t.Errorf("%d reports were made", w.count()-before)
 		}
-		wantState(t, c, StatePaused, "http_502")
+		wantState(t, c, StateDown, "http_502")
 		says(http.StatusOK, sold)
 		if err := submitOne(t, c); err != nil {
 			t.Error(err)
@@ -208,7 +208,7 @@ func TestReportsDuringAPause(t *testing.T) {
 		c, _, w, says := wired(t, Config{})
 		says(http.StatusOK, wrongKey)
 		_ = c.Report(context.Background(), "5", captcha.Turnstile, true)
-		wantState(t, c, StatePaused, "ERROR_WRONG_USER_KEY")
+		wantState(t, c, StateDown, "ERROR_WRONG_USER_KEY")
 		time.Sleep(probe)
 		says(http.StatusOK, pending)
 		if e := faultOf(t, c.Report(context.Background(), "5", captcha.Turnstile, true)); e.Class != Account || w.count() != 1 {

@@ -65,6 +65,7 @@ const (
 // trouble is a call that ended without an answer in the protocol.
 type trouble struct {
 	code    string // a short word of ours
+	why     string // of a call that was not sent, in a few words; else ""
 	cause   error  // in our own words, or ctx's; may be nil
 	sent    bool   // the request may have reached the service
 	gaveUp  bool   // the caller's doing
@@ -73,6 +74,14 @@ type trouble struct {
 }
 
 func (t *trouble) Error() string { return t.code }
+
+// words are the code and why.
+func (t *trouble) words() string {
+	if t.why == "" {
+		return t.code
+	}
+	return t.code + ": " + t.why
+}
 
 // verdict is what the trouble means to the caller of an action.
 func (t *trouble) verdict(action string) error {
@@ -203,6 +212,7 @@ func broken(ctx, limited context.Context, err error, sent bool, hide []captcha.S
 	case sent:
 		t.code, t.cause = string(cutReply), errors.New("the connection ended before the answer did")
 	default:
+		t.why = unreachedCause(err)
 		t.code, t.cause, t.delay = "unreachable", errors.New(clean(err.Error(), longCause, hide...)), unreached
 	}
 	return t

@@ -43,6 +43,8 @@ type account struct {
 	unread      bool      // threads could not be read; told once
 	unanswered  bool      // the last submit had no answer; told once
 	uncalled    int       // tasks in a row that should have had a callback and had none
+	shared      met       // the fault that the other replicas know
+	refusals    int       // submits in a row that were refused, over all replicas, as last read
 }
 
 // silentAfter is how many tasks in a row without their callbacks make it likely
@@ -254,6 +256,10 @@ func (as *accounts) list(at time.Time) (names []string, list []Status) {
 	as.mu.Unlock()
 	for i, a := range listed {
 		list[i].State = a.State(at)
+		if list[i].State.Kind == provider.StateOK && as.isBounded(a) {
+			list[i].State.Kind = provider.StateBusy
+			list[i].State.Reason = "it refused the last submits of all targets, so one order is tried each 5s"
+		}
 	}
 	return names, list
 }

@@ -53,6 +53,15 @@ type Health interface {
 	State(at time.Time) provider.State
 	Threads(ctx context.Context) (total int, ok bool, err error)
 	ReadBalance(ctx context.Context) error
+	// Fault is why the provider is down; nil = it is up. Adopt replaces it.
+	Fault() *provider.Fault
+	Adopt(ctx context.Context, f *provider.Fault)
+	// Answered is when the latest call that got a proper answer was sent; zero = none.
+	Answered() time.Time
+	// PollTurn reports whether a task may be polled at the given time.
+	PollTurn(at time.Time) (ok bool, wait time.Duration)
+	// Probe tries the account at once.
+	Probe(ctx context.Context) error
 }
 
 // Listener is the part of a provider that takes reports on its tokens.
@@ -72,13 +81,25 @@ type Provider interface {
 
 // Permits counts the orders at each provider over all replicas.
 type Permits interface {
-	Acquire(ctx context.Context, provider string, order pool.Ref, limit int, ttl time.Duration) (ok bool, at pool.Moment, err error)
+	Acquire(ctx context.Context, provider string, order pool.Ref, limit int, ttl, answered time.Duration) (pool.Permit, error)
+	// GiveBack releases the permit of an order that was not placed.
+	GiveBack(ctx context.Context, provider string, order pool.Ref) error
 	Release(ctx context.Context, provider string, order pool.Ref) error
 	Permits(ctx context.Context, provider string) ([]pool.Ref, error)
 	// Providers lists the names at which there may be places, also of providers
 	// that other replicas know, or knew.
 	Providers(ctx context.Context) ([]string, error)
 	InFlight(ctx context.Context, providers []string) ([]int, error)
+}
+
+// Standings tell all replicas how the providers do.
+type Standings interface {
+	ReportFault(ctx context.Context, provider string, f pool.ProviderFault) error
+	ReportUp(ctx context.Context, provider string, sent time.Duration) error
+	ReportRefusal(ctx context.Context, provider string) error
+	ReportAccepted(ctx context.Context, provider string) error
+	Standing(ctx context.Context, provider string) (pool.Standing, error)
+	ProbeNow(ctx context.Context, provider string) (waited bool, err error)
 }
 
 // Budgets are those that orders of many identities share, over all replicas.
@@ -119,6 +140,7 @@ type Leases interface {
 // Orders is what the buyer needs of the stock; *pool.Orders implements it.
 type Orders interface {
 	Permits
+	Standings
 	Budgets
 	Journal
 	Endings

@@ -98,7 +98,9 @@ func (b *Buyer) Admit(ctx context.Context, bid Bid) (*Slot, error) {
 // own, which is there before the order is: none is ever left without. It returns when
 // the order stands, or was refused: with ErrBusy where all replicas together have as
 // many orders at the provider as it may have, a *BudgetError where a budget is used up,
-// and ErrDepth where the depth sentence refuses or buying is paused. With any error
+// a
+// *pool.HeldError if the identity's last orders failed, and ErrDepth where the depth
+// sentence refuses or buying is paused. With any error
 // nothing is left behind; the slot is freed in any case. How an order that stood ended
 // is told to ended, from that goroutine.
 //
@@ -149,7 +151,7 @@ func (b *Buyer) Providers(ctx context.Context, at time.Time) []Status {
 			}
 			// Its places are in a part of Redis that cannot be used, while others can.
 			if kind := list[i].State.Kind; kind == provider.StateOK || kind == provider.StateBusy {
-				list[i].State.Kind = provider.StatePaused
+				list[i].State.Kind = provider.StateDown
 				list[i].State.Reason = "the count of its orders is on a redis node that cannot be used"
 			}
 		}

@@ -55,7 +55,7 @@ func TestNextProviderTakesOver(t *testing.T) {
 			slot.Free()
 		}
 		admit("one")
-		s.provider.setState(provider.StatePaused, time.Minute)
+		s.provider.setState(provider.StateDown, time.Minute)
 		admit("two")
 		s.provider.setState(provider.StateOK, 0)
 		admit("one")
@@ -85,7 +85,7 @@ func TestFullProviderThatGoesDownIsLeft(t *testing.T) {
 		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
 		mustAdmit(t, s.buyer)
 		asked, _ := s.provider.calls()
-		time.AfterFunc(3*time.Second, func() { s.provider.setState(provider.StatePaused, time.Minute) })
+		time.AfterFunc(3*time.Second, func() { s.provider.setState(provider.StateDown, time.Minute) })
 		_, name, took := mustAdmit(t, s.buyer)
 		if name != "two" || took > 3*time.Second+lookAgain {
 			t.Errorf("admitted at %s after %v, want two soon after 3s", name, took)
@@ -250,7 +250,7 @@ func TestProvidersAndPace(t *testing.T) {
 		}
 		s.order(t)
 		// Another replica has an order there as well.
-		if _, _, err := s.stock.other().Acquire(t.Context(), "one", pool.Ref{Identity: spec().ID, Order: "foreign"}, 9, time.Minute); err != nil {
+		if _, err := s.stock.other().Acquire(t.Context(), "one", pool.Ref{Identity: spec().ID, Order: "foreign"}, 9, time.Minute, -1); err != nil {
 			t.Fatal(err)
 		}
 		s.provider.setState(provider.StateBusy, time.Second)
@@ -309,7 +309,7 @@ func TestThreadsShrinkConcurrency(t *testing.T) {
 func TestMaintenanceAsksProviders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestBuyer(t, 1)
-		s.provider.setState(provider.StatePaused, time.Hour)
+		s.provider.setState(provider.StateDown, time.Hour)
 		stop := s.running(t)
 		two, three := newFakeProvider(s.ledger, "two"), newFakeProvider(s.ledger, "three")
 		two.threads = func() (int, bool, error) { panic("a fault of ours") }

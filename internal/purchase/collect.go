@@ -130,6 +130,7 @@ func (ords *orders) submit(ctx context.Context, o *Order) error {
 	task, err := o.account.Submit(bounded, request)
 	o.answered = time.Now()
 	o.task = task
+	ords.accounts.submitted(ctx, o.account, o.refusals, err)
 	unanswered := err != nil && isUnknown(err)
 	if ords.accounts.answered(o.account, !unanswered) && unanswered {
 		ords.log.Warn("nobody can say whether a submit was accepted; the order counts as bought until its time is over",
@@ -264,7 +265,7 @@ func (ords *orders) unknown(ctx context.Context, provider string, order pool.Ref
 		return stands, err
 	}
 	// It has a place, so this one shortens its life and is never refused.
-	_, _, err = ords.stock.Acquire(ctx, provider, order, 1, hold)
+	_, err = ords.stock.Acquire(ctx, provider, order, 1, hold, -1)
 	return true, err
 }
 

@@ -112,7 +112,7 @@ func TestFailureClasses(t *testing.T) {
 		"parameters at poll": {poll: fault(provider.Parameters), outcome: Failed, hopeless: true, removed: "fail bought=true"},
 		"never ready":        {poll: provider.ErrNotReady, outcome: Failed, removed: "fail bought=true"},
 		"account at poll, for ever": {
-			poll: fault(provider.Account), outcome: Failed, removed: "fail bought=true",
+			poll: fault(provider.Account), outcome: Lost, removed: "fail bought=true",
 		},
 	}
 	for name, c := range cases {

@@ -21,6 +21,7 @@ const (
 	badParameters news = "bad parameters" // the provider finds fault with the target's parameters
 	unavailable   news = "unavailable"    // the provider's capacity, or the account, allows no order now
 	unanswered    news = "unanswered"     // nobody can say whether the submit was accepted
+	uncollected   news = "uncollected"    // its time is over, and the last polls were not answered
 	stopped       news = "stopped"        // this replica stops
 	abandoned     news = "abandoned"      // the replica that worked on it is gone
 )
@@ -47,7 +48,9 @@ type end struct {
 	script   script
 	refund   bool    // nothing was bought: the budgets get their part back
 	outcome  Outcome // told to who asked for the order; "" where nobody is left to be told
+	lost     bool    // the service may have solved it: it counts as lost, and its price is spent
 	hopeless bool    // Result.Hopeless
+	attempt  pool.Attempt
 }
 
 // ends are all ends of an order, whoever brings the news: the answer to the submit, a
@@ -59,10 +62,10 @@ var ends = map[situation]end{
 	{pool.Intent, abandoned}: {script: remove, refund: true},
 
 	// The answer to its submit. What the provider refused in so many words was not bought.
-	{pool.Submitting, badParameters}: {script: remove, refund: true, outcome: Refused, hopeless: true},
-	// A code that the profile does not know. Calling it a failure keeps refill from
-	// asking for ever.
-	{pool.Submitting, failed}:      {script: remove, refund: true, outcome: Failed},
+	{pool.Submitting, badParameters}: {script: remove, refund: true, outcome: Refused, hopeless: true, attempt: pool.Hopeless},
+	// The service refused the submit for a reason of its own, or with a code that the
+	// profile does not know.
+	{pool.Submitting, failed}:      {script: remove, refund: true, outcome: Failed, attempt: pool.Declined},
 	{pool.Submitting, unavailable}: {script: remove, refund: true, outcome: Busy},
 	{pool.Submitting, unanswered}:  {script: keep, outcome: Lost},
 	{pool.Submitting, abandoned}:   {script: keep},
@@ -70,8 +73,9 @@ var ends = map[situation]end{
 
 	// Its task is known, or a callback came.
 	{pool.Bought, solved}:        {script: settle, outcome: Solved},
-	{pool.Bought, failed}:        {script: remove, outcome: Failed},
-	{pool.Bought, badParameters}: {script: remove, outcome: Failed, hopeless: true},
+	{pool.Bought, failed}:        {script: remove, outcome: Failed, attempt: pool.Unsolved},
+	{pool.Bought, badParameters}: {script: remove, outcome: Failed, hopeless: true, attempt: pool.Hopeless},
+	{pool.Bought, uncollected}:   {script: remove, lost: true, outcome: Lost},
 	{pool.Bought, stopped}:       {script: leave, outcome: Interrupted},
 	{pool.Bought, abandoned}:     {script: collect},
 }
@@ -187,11 +191,14 @@ func (b *base) carryOut(ctx context.Context, o *Order, e end, n notice, call str
 		})
 	}
 	f := pool.Failure{
-		Ref: o.Ref, Call: call, Bought: !e.refund, Callback: n.callback,
+		Ref: o.Ref, Call: call, Bought: !e.refund, Lost: e.lost, Callback: n.callback,
 		Answer: e.answer(o, n), Margin: o.spec.Margin,
 		Asked: &pool.Asked{
 			Provider: o.providerName(), Task: o.task, Code: n.code, Submitted: o.submitted.Sub(o.placed), Polls: o.polls,
 		},
+	}
+	if e.attempt != "" {
+		f.Attempt, f.Reason, f.Guest = e.attempt, e.result(o, n).Err.Error(), o.spec.isGuest()
 	}
 	if n.callback {
 		f.Tell = n.message()

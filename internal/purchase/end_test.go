@@ -17,7 +17,7 @@ func TestEnds(t *testing.T) {
 	can := map[pool.State][]news{
 		pool.Intent:     {stopped, abandoned},
 		pool.Submitting: {badParameters, failed, unavailable, unanswered, abandoned},
-		pool.Bought:     {solved, failed, badParameters, stopped, abandoned},
+		pool.Bought:     {solved, failed, badParameters, uncollected, stopped, abandoned},
 		pool.Unknown:    {abandoned},
 	}
 	count := 0

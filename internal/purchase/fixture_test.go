@@ -67,6 +67,7 @@ type fakeProvider struct {
 	state   provider.State
 	wait    time.Duration // until Ready, where the state is not ok
 	readies int           // how often Ready was asked
+	fault   *provider.Fault
 	submit  func(ctx context.Context) (string, error)
 	poll    func(ctx context.Context, n int) (provider.Solution, error)
 	polls   int
@@ -175,6 +176,28 @@ func (s *fakeProvider) calls() (readies, threads int) {
 	return s.readies, s.asked
 }
 
+func (s *fakeProvider) Fault() *provider.Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fault
+}
+
+func (s *fakeProvider) Adopt(_ context.Context, f *provider.Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = f
+}
+
+func (s *fakeProvider) Answered() time.Time { return time.Time{} }
+
+func (s *fakeProvider) PollTurn(time.Time) (bool, time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fault == nil || s.fault.Polls, time.Minute
+}
+
+func (s *fakeProvider) Probe(context.Context) error { return nil }
+
 func (s *fakeProvider) ReadBalance(context.Context) error { return errors.New("no balance here") }
 
 // witness records outcomes.
@@ -277,8 +300,8 @@ func (s *testBuyer) orderFor(t *testing.T, target Spec) *Order {
 // reserve gives an order a place at a provider for a day.
 func (s *testBuyer) reserve(t *testing.T, name string, order pool.Ref) {
 	t.Helper()
-	if ok, _, err := s.stock.other().Acquire(t.Context(), name, order, 99, 24*time.Hour); err != nil || !ok {
-		t.Fatal(ok, err)
+	if p, err := s.stock.other().Acquire(t.Context(), name, order, 99, 24*time.Hour, -1); err != nil || !p.OK {
+		t.Fatal(p.OK, err)
 	}
 }
 

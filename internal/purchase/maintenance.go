@@ -51,9 +51,10 @@ func (as *accounts) refresh(ctx context.Context, all bool) {
 // refreshAccount reads one provider's threads and balance.
 func (as *accounts) refreshAccount(ctx context.Context, a *account) {
 	// An account fault stops all calls but the slow probe, which is an order.
-	if a.State(time.Now()).Kind == provider.StatePaused {
+	if a.State(time.Now()).Kind == provider.StateDown {
 		return
 	}
+	defer as.share(ctx, a)
 	bounded, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	total, ok, err := a.Threads(bounded)

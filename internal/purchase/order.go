@@ -40,6 +40,7 @@ type Order struct {
 	accountID string        // the provider's, as it was then
 	timeout   time.Duration // the provider's, as it was at the placing
 	booked    []pool.Budget // that it may stand in, of those that orders share
+	refusals  int           // submits in a row that the provider had refused at the placing
 	pingback  string        // where the provider shall call; "" = nowhere, or it was told before
 	called    bool          // the provider was told to call
 	fallback  time.Duration // how long to wait for that before polling
@@ -55,6 +56,7 @@ type Order struct {
 	task      string    // the provider's id
 	unsolved  time.Time // latest moment at which the task is known to be unsolved
 	polls     int       // so far, here
+	asked     time.Time // of the last poll, else of the submit
 
 	stop       context.CancelFunc     // ends collect; set while the buyer holds the order
 	outside    atomic.Pointer[Result] // an end that a callback or another replica brought

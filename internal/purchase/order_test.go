@@ -164,8 +164,8 @@ func TestProviderFilledByOtherReplicas(t *testing.T) {
 		s := newTestBuyer(t, 2)
 		ctx := boundedCtx(t)
 		for _, foreign := range []string{"a", "b"} {
-			if ok, _, err := s.stock.other().Acquire(ctx, "one", pool.Ref{Identity: spec().ID, Order: foreign}, 2, time.Hour); err != nil || !ok {
-				t.Fatal(ok, err)
+			if p, err := s.stock.other().Acquire(ctx, "one", pool.Ref{Identity: spec().ID, Order: foreign}, 2, time.Hour, -1); err != nil || !p.OK {
+				t.Fatal(p.OK, err)
 			}
 		}
 		slot, _, _ := mustAdmit(t, s.buyer)

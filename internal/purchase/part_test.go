@@ -28,7 +28,7 @@ func TestAProvidersPlacesAreAway(t *testing.T) {
 		s := newTestBuyer(t, 9)
 		s.buyer.stock = partOfStock{s.buyer.stock}
 		got := s.buyer.Providers(t.Context(), time.Now())[0]
-		if got.State.Kind != provider.StatePaused || !strings.Contains(got.State.Reason, "redis node") || got.InFlight != 0 {
+		if got.State.Kind != provider.StateDown || !strings.Contains(got.State.Reason, "redis node") || got.InFlight != 0 {
 			t.Errorf("%+v", got)
 		}
 	})

@@ -61,16 +61,21 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	p.lives.set(spec.ID, spec.Lifetime)
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
-	free, at, err := p.stock.Acquire(bounded, o.provider, o.Ref, terms.limit, lifetime(o.account)+placeMargin)
+	permit, err := p.stock.Acquire(bounded, o.provider, o.Ref, terms.limit, lifetime(o.account)+placeMargin, sinceAnswered(o.account))
 	if err != nil {
 		return nil, p.rollbackTwice(ctx, o, fmt.Errorf("reserving a place at %s: %w", o.account.Name(), err))
 	}
-	if !free {
-		slot.full()
+	switch o.refusals = permit.Refusals; {
+	case permit.OK:
+	case permit.Wait > 0:
+		slot.full(permit.Wait)
+		return nil, fmt.Errorf("%s: %w: it is probed by one order at a time", o.account.Name(), ErrBusy)
+	default:
+		slot.full(fullFor)
 		return nil, fmt.Errorf("%s: %w: all replicas together have %d orders there", o.account.Name(), ErrBusy, terms.limit)
 	}
 	// What Redis carries out when nobody waits for it any more must do nothing.
-	notAfter := at.After(stockTime + clockSlack)
+	notAfter := permit.At.After(stockTime + clockSlack)
 	full, err := p.book(bounded, o, notAfter)
 	switch {
 	case err != nil:
@@ -90,6 +95,9 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	case placing.BudgetWait > 0:
 		p.giveBack(ctx, o)
 		return nil, &BudgetError{RetryAfter: placing.BudgetWait}
+	case placing.Held != nil:
+		p.giveBack(ctx, o)
+		return nil, placing.Held
 	case !placing.Placed:
 		p.giveBack(ctx, o)
 		return nil, ErrDepth
@@ -193,7 +201,7 @@ func (p *placer) release(ctx context.Context, provider string, order pool.Ref, b
 		}
 	}
 	return withTimeout(ctx, func(ctx context.Context) error {
-		return p.stock.Release(ctx, provider, order)
+		return p.stock.GiveBack(ctx, provider, order)
 	})
 }
 

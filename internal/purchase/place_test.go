@@ -34,8 +34,8 @@ func TestStepsThatAreCarriedOutLateAreTakenBack(t *testing.T) {
 		left := s.buyer.placer.leftovers[0].order
 		s.buyer.placer.mu.Unlock()
 		// Late, and by the same replica.
-		if ok, _, err := s.stock.Store.Acquire(t.Context(), "one", left.Ref, 9, time.Hour); err != nil || !ok {
-			t.Fatal(ok, err)
+		if p, err := s.stock.Store.Acquire(t.Context(), "one", left.Ref, 9, time.Hour, -1); err != nil || !p.OK {
+			t.Fatal(p.OK, err)
 		}
 		if p, err := s.stock.Store.Place(t.Context(), pool.Order{Ref: left.Ref, Depth: 9, TTL: time.Hour}); err != nil || !p.Placed {
 			t.Fatal(p, err)

@@ -12,7 +12,8 @@ import (
 // Run does what the buyer owes to the orders and to the providers, until ctx
 // ends: it renews the leases of the orders that this replica works on, takes back
 // what a Redis that hung left behind, replays dead letters, passes reports on,
-// and asks the providers for their threads and balances.
+// asks the providers for their threads and balances, and tells the other replicas how
+// they do.
 func (b *Buyer) Run(ctx context.Context) error {
 	var duties sync.WaitGroup
 	for _, duty := range []struct {
@@ -20,6 +21,7 @@ func (b *Buyer) Run(ctx context.Context) error {
 		do    func(context.Context)
 	}{
 		{renewEvery, b.orders.renew}, {retryEvery, b.placer.retry}, {replayEvery, b.replay.quietly},
+		{stepEvery, b.accounts.step},
 	} {
 		duties.Go(func() { b.repeat(ctx, duty.every, duty.do) })
 	}

@@ -258,12 +258,11 @@ func (s *Slot) Free() {
 	s.freeLocked(time.Time{})
 }
 
-// full gives the slot back because other replicas have filled the account: it is left
-// alone for a moment.
-func (s *Slot) full() {
+// full gives the slot back because the account takes no order of any replica for a time.
+func (s *Slot) full(wait time.Duration) {
 	s.accounts.mu.Lock()
 	defer s.accounts.mu.Unlock()
-	s.freeLocked(time.Now().Add(fullFor))
+	s.freeLocked(time.Now().Add(wait))
 }
 
 // freeLocked gives the slot back and leaves the account alone until then.

@@ -130,16 +130,19 @@ func silent(do func() error) func() (struct{}, error) {
 	return func() (struct{}, error) { return struct{}{}, do() }
 }
 
-func (s *stock) Acquire(ctx context.Context, name string, order pool.Ref, limit int, ttl time.Duration) (bool, pool.Moment, error) {
-	type answer struct {
-		ok bool
-		at pool.Moment
-	}
-	a, err := limited(ctx, s.testRedis, "reserve", func() (a answer, err error) {
-		a.ok, a.at, err = s.Store.Acquire(ctx, name, order, limit, ttl)
-		return a, err
+func (s *stock) Acquire(ctx context.Context, name string, order pool.Ref, limit int, ttl, answered time.Duration) (pool.Permit, error) {
+	return limited(ctx, s.testRedis, "reserve", func() (pool.Permit, error) {
+		return s.Store.Acquire(ctx, name, order, limit, ttl, answered)
 	})
-	return a.ok, a.at, err
+}
+
+func (s *stock) GiveBack(ctx context.Context, name string, order pool.Ref) error {
+	_, err := limited(ctx, s.testRedis, "release", silent(func() error { return s.Store.GiveBack(ctx, name, order) }))
+	return err
+}
+
+func (s *stock) Standing(ctx context.Context, name string) (pool.Standing, error) {
+	return limited(ctx, s.testRedis, "look standing", func() (pool.Standing, error) { return s.Store.Standing(ctx, name) })
 }
 
 func (s *stock) Release(ctx context.Context, name string, order pool.Ref) error {

@@ -14,12 +14,17 @@ func (ords *orders) await(ctx context.Context, o *Order) notice {
 	first, interval := o.pace(ords.accounts.silent(o.account))
 	giveUp := o.submitted.Add(o.timeout)
 	wait := time.Until(first)
+	o.asked = o.submitted
 	for {
 		// The last poll is at the time-out, not an interval before it.
 		if err := sleep(ctx, min(wait, time.Until(giveUp))); err != nil {
 			return notice{news: stopped, err: err}
 		}
 		asked := time.Now()
+		if wait = o.pollsLater(asked, giveUp); wait > 0 {
+			continue
+		}
+		o.asked = asked
 		o.polls++
 		solution, err := ords.poll(ctx, o)
 		if err == nil {
@@ -30,20 +35,27 @@ func (ords *orders) await(ctx context.Context, o *Order) notice {
 		}
 		var fault *provider.Error
 		wait = jitter(interval)
+		answered := false
 		switch {
 		case errors.Is(err, provider.ErrNotReady):
-			o.unsolved = asked
+			o.unsolved, answered = asked, true
 		case !errors.As(err, &fault):
 			// A call that was cut says nothing about the task.
 		case fault.Class == provider.Task:
 			return notice{news: failed, err: err, code: fault.Code}
 		case fault.Class == provider.Parameters:
 			return notice{news: badParameters, err: err, code: fault.Code}
+		case fault.Class == provider.Account:
+			// pollsLater says when to poll again.
 		default:
 			wait = max(wait, fault.Delay)
 		}
 		if !time.Now().Before(giveUp) {
-			return notice{news: failed, err: fmt.Errorf("not solved within %v: %w", o.timeout, err)}
+			err = fmt.Errorf("not solved within %v: %w", o.timeout, err)
+			if !answered {
+				return notice{news: uncollected, err: err, code: codeOf(err)}
+			}
+			return notice{news: failed, err: err}
 		}
 	}
 }
@@ -60,8 +72,28 @@ func (o *Order) pace(silent bool) (first time.Time, interval time.Duration) {
 	return o.answered.Add(max(wait, o.spec.Shortest-interval)), interval
 }
 
+// pollsLater is how long a poll waits while an account fault lasts and polls are not known to
+// be answered; 0 = it is sent now. Each task is polled once a minute all the same, more often
+// when its time ends sooner, and when it ends.
+func (o *Order) pollsLater(at, giveUp time.Time) time.Duration {
+	if !at.Before(giveUp) {
+		return 0
+	}
+	due := o.asked.Add(min(slowPoll, max(leastSlowPoll, giveUp.Sub(o.asked)/2)))
+	if !at.Before(due) {
+		return 0
+	}
+	ok, wait := o.account.PollTurn(at)
+	if ok {
+		return 0
+	}
+	return min(wait, due.Sub(at))
+}
+
 func (ords *orders) poll(ctx context.Context, o *Order) (provider.Solution, error) {
 	bounded, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	return o.account.Poll(bounded, o.task, o.spec.Identity)
+	solution, err := o.account.Poll(bounded, o.task, o.spec.Identity)
+	ords.accounts.share(ctx, o.account)
+	return solution, err
 }

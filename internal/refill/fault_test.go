@@ -61,6 +61,7 @@ type eye func(ctx context.Context) (pool.Stock, error)
 
 func (e eye) Recall(context.Context, captcha.ID) ([]byte, error)     { return nil, nil }
 func (e eye) Remember(context.Context, captcha.ID, []byte) error     { return nil }
+func (e eye) Retry(context.Context, captcha.ID) (bool, error)        { return false, nil }
 func (e eye) Leave(context.Context, captcha.ID, time.Duration) error { return nil }
 
 func (e eye) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {

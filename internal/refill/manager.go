@@ -39,6 +39,8 @@ type Stock interface {
 	// Recall gives back what Remember was given last for an identity, nil for nothing.
 	Recall(ctx context.Context, id captcha.ID) ([]byte, error)
 	Remember(ctx context.Context, id captcha.ID, learned []byte) error
+	// Retry lets an identity whose orders fail place its next order at once.
+	Retry(ctx context.Context, id captcha.ID) (bounded bool, err error)
 }
 
 // Buyer is what refill needs of a *purchase.Buyer.
@@ -200,13 +202,16 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buy) {
 		owner := t.Owner
 		t = definition(t)
 		h := old.byID[t.ID]
-		// What one provider refused another one may take.
-		if h != nil && reflect.DeepEqual(h.target, t) && (!otherProviders || !h.status.isRefused()) {
+		if h != nil && reflect.DeepEqual(h.target, t) {
 			delete(went, t.ID)
 			if otherProviders {
+				m.retry(ctx, h)
 				m.looker.kick(h)
 			}
 		} else {
+			if h != nil {
+				m.retry(ctx, h)
+			}
 			h = &handle{worker: newWorker(t, m.stock, m.buyer, buy, m.log), done: make(chan struct{}), place: -1}
 			h.ctx, h.stop = context.WithCancel(ctx)
 			came = append(came, h)
@@ -219,6 +224,19 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buy) {
 	m.seeOff(went, next, slices.Concat(old.providers, set.Providers))
 	for i, h := range came {
 		m.looker.add(h, min(time.Duration(i)*startStep, startMost))
+	}
+}
+
+// retry lets a target whose orders fail place the next one at once, after its definition
+// or the list of providers changed: what one provider refused another one may take.
+func (m *Manager) retry(ctx context.Context, h *handle) {
+	if !h.status.snapshot().Failing {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, saveLimit)
+	defer cancel()
+	if _, err := m.stock.Retry(limited, h.target.ID); err != nil {
+		h.log.Debug("the next order keeps its time", "err", err)
 	}
 }
 

@@ -88,7 +88,7 @@ func (m *fakeProvider) State(time.Time) provider.State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.down {
-		return provider.State{Kind: provider.StatePaused}
+		return provider.State{Kind: provider.StateDown}
 	}
 	return provider.State{Kind: provider.StateOK}
 }
@@ -126,3 +126,10 @@ func (m *fakeProvider) sales() []captcha.ID {
 	defer m.mu.Unlock()
 	return append([]captcha.ID(nil), m.sold...)
 }
+
+// fakeProvider is never down.
+func (*fakeProvider) Fault() *provider.Fault                   { return nil }
+func (*fakeProvider) Adopt(context.Context, *provider.Fault)   {}
+func (*fakeProvider) Answered() time.Time                      { return time.Time{} }
+func (*fakeProvider) PollTurn(time.Time) (bool, time.Duration) { return true, 0 }
+func (*fakeProvider) Probe(context.Context) error              { return nil }

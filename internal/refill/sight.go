@@ -32,6 +32,7 @@ func (s *sight) stands() time.Duration {
 		{s.stock.NextLook >= 0, s.stock.NextLook},
 		{s.stock.NextEnd > 0, s.stock.NextEnd},
 		{s.stock.Resumes > 0, s.stock.Resumes},
+		{s.stock.Attempts.Next > 0, s.stock.Attempts.Next},
 	} {
 		if next.is {
 			change = min(change, next.in)
@@ -52,7 +53,7 @@ func (w *worker) reconsider(ctx context.Context, at time.Time, plan policy.Plan)
 		return rest{}, false
 	}
 	plan.Lead = saw.query.Lead
-	d := w.tracker.Decide(at, plan, seen(&saw.stock))
+	d := bounded(w.tracker.Decide(at, plan, seen(&saw.stock)), saw.stock.Attempts)
 	if d.Order > 0 {
 		return rest{}, false
 	}

@@ -28,7 +28,7 @@ type Status struct {
 	State  string        // OK, Paused, Starved, Budget or Refused
 	Reason string        // "" where OK
 	Lead   time.Duration // lead time that the stock is judged with
-	Until  time.Time     // Budget: when there is room again; else zero
+	Until  time.Time     // Budget: when there is room again; Refused: when the next order is tried; else zero
 	// Of an adaptive target: the requests expected within a lead time, how likely
 	// one finds nothing with Want tokens ahead of it, and what keeps Want or the
 	// orders below what that asks for (the Limit constants of policy).
@@ -38,7 +38,7 @@ type Status struct {
 	// its `min`.
 	Credit float64
 	Warm   int // tokens that warm windows want ready; 0 = none runs or is about to
-	// Failing: the last orders all failed, so that few are placed.
+	// Failing reports whether the last orders all failed, so that few are placed.
 	Failing  bool
 	Failures []Failure      // the last ones, the latest first, failuresKept at most; never changed
 	Shadow   *policy.Shadow // what another way of refilling would have done; nil = too little is known
@@ -59,8 +59,6 @@ type status struct {
 	mu        sync.Mutex
 	now       Status
 	waiting   time.Time // since when an order is wanted and none was placed; zero = none is
-	failures  int       // of orders, in a row
-	failure   string    // the last one
 	trouble   string    // why the last order was not taken; "" after a solve
 	heldUntil time.Time // no order before
 }
@@ -81,17 +79,12 @@ func (s *status) begin(t targets.Target, lead time.Duration, credit float64) {
 func (s *status) snapshot() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now
-	now.Failing = now.Failing || s.failures >= policy.FailuresInARow
-	return now
+	return s.now
 }
 
-// setLocked changes the state. A refusal is final: only a new definition,
-// which comes with a new status, lifts it. The caller holds mu.
+// setLocked changes the state. The caller holds mu.
 func (s *status) setLocked(state, reason string) {
-	if s.now.State != Refused {
-		s.now.State, s.now.Reason, s.now.Until = state, reason, time.Time{}
-	}
+	s.now.State, s.now.Reason, s.now.Until = state, reason, time.Time{}
 }
 
 func (s *status) set(state, reason string) {
@@ -101,21 +94,25 @@ func (s *status) set(state, reason string) {
 }
 
 // decided notes a decision and, where nothing hinders it, that all is well.
-func (s *status) decided(d policy.Decision, stock pool.Stock, at time.Time) {
+func (s *status) decided(d policy.Decision, stock pool.Stock, at time.Time, log *slog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now.Want, s.now.Lead = d.Want, d.Lead
 	s.now.Forecast, s.now.Risk, s.now.Limit = d.Forecast, d.Risk, d.Limit
-	s.now.Credit, s.now.Warm, s.now.Failing = d.Credit, d.Warm, d.Failing
+	s.now.Credit, s.now.Warm = d.Credit, d.Warm
+	a := stock.Attempts
+	s.boundLocked(a, d.Failing, log)
 	if d.Order == 0 {
 		s.waiting = time.Time{}
 	}
 	switch {
 	case stock.Paused:
 		s.setLocked(Paused, "paused by an operator")
-	case s.failures >= policy.FailuresInARow || d.Failing:
-		s.setLocked(Starved, fmt.Sprintf("%d failures in a row, one try each %v (has the sitekey changed?); the last: %s",
-			max(s.failures, policy.FailuresInARow), policy.ProbeEvery, cmp.Or(s.failure, "at another replica")))
+	case a.Hopeless:
+		s.refuseLocked(a, at)
+	case s.now.Failing:
+		s.setLocked(Starved, fmt.Sprintf("%d orders in a row failed or were refused, one try each %v (has the sitekey changed?); the last: %s",
+			max(a.Refused+a.Failed, policy.FailuresInARow), policy.ProbeEvery, cmp.Or(a.Reason, "not known any more")))
 	case d.Order > 0 && s.now.State == Budget:
 		// Until an order stands, or a provider lets it wait.
 	case s.starvesLocked(at):
@@ -129,6 +126,32 @@ func (s *status) decided(d policy.Decision, stock pool.Stock, at time.Time) {
 		// What starved it a while ago need not be what does so now.
 		s.setLocked(Starved, s.trouble)
 	}
+}
+
+// boundLocked notes whether the orders fail, and logs when that begins and ends. The
+// caller holds mu.
+func (s *status) boundLocked(a pool.Attempts, failing bool, log *slog.Logger) {
+	was, refused := s.now.Failing, s.now.State == Refused
+	s.now.Failing = a.Bounded > 0 || failing
+	switch {
+	case a.Hopeless && !refused:
+		log.Error("the provider rejects the target's parameters; one order is tried at growing intervals", "err", a.Reason, "every", a.Every)
+	case !a.Hopeless && s.now.Failing && !was:
+		log.Warn("orders fail one after the other; trying slowly", "err", a.Reason, "every", policy.ProbeEvery)
+	case was && !s.now.Failing:
+		log.Info("a solve succeeded again")
+	}
+}
+
+// refuseLocked shows that the provider rejects the parameters, and when the next order is
+// tried. The caller holds mu.
+func (s *status) refuseLocked(a pool.Attempts, at time.Time) {
+	until := s.now.Until
+	if next := at.Add(a.Next); (next.Sub(until)).Abs() > time.Second {
+		until = next.Round(time.Second)
+	}
+	s.setLocked(Refused, a.Reason)
+	s.now.Until = until
 }
 
 // shadowed notes what another way of refilling would have done.
@@ -222,30 +245,15 @@ func (s *status) heldFor(at time.Time) time.Duration {
 	return s.heldUntil.Sub(at)
 }
 
-// ended takes notice of an order's end. What a person must know is logged here
-// once, when it begins and when it is over.
-func (s *status) ended(result purchase.Result, at time.Time, log *slog.Logger) {
+// ended takes notice of an order's end.
+func (s *status) ended(result purchase.Result, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case result.Outcome == purchase.Solved:
-		if s.failures >= policy.FailuresInARow {
-			log.Info("a solve succeeded again")
-		}
-		s.failures, s.failure, s.trouble = 0, "", ""
-	case result.Hopeless:
-		if s.now.State != Refused {
-			log.Error("nothing more is bought until the target's definition changes", "err", result.Err)
-		}
-		s.now.State, s.now.Reason = Refused, result.Err.Error()
+		s.trouble = ""
+	case result.Hopeless, result.Outcome == purchase.Failed:
 		s.failedLocked(result, at)
-	case result.Outcome == purchase.Failed:
-		s.failures++
-		s.failure = result.Err.Error()
-		s.failedLocked(result, at)
-		if s.failures == policy.FailuresInARow {
-			log.Warn("many failures in a row; trying slowly", "err", result.Err)
-		}
 	case result.Outcome == purchase.Busy:
 		s.busyLocked(result.Err, at)
 	default:
@@ -257,12 +265,6 @@ func (s *status) ended(result purchase.Result, at time.Time, log *slog.Logger) {
 func (s *status) failedLocked(result purchase.Result, at time.Time) {
 	kept := s.now.Failures[:min(len(s.now.Failures), failuresKept-1)]
 	s.now.Failures = append([]Failure{{At: at, Reason: result.Err.Error()}}, kept...)
-}
-
-func (s *status) isFailing() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.failures >= policy.FailuresInARow
 }
 
 func (s *status) isRefused() bool {

@@ -149,9 +149,10 @@ func TestNextProviderTakesOver(t *testing.T) {
 	})
 }
 
-// Parameters that the provider refuses stop that target alone, until its
-// definition or the providers change.
-func TestRefusedTargetStops(t *testing.T) {
+// Parameters that the provider rejects stop that target alone. It is probed after a
+// minute, then at growing intervals, and at once when its definition or the providers
+// change.
+func TestRefusedTargetIsProbed(t *testing.T) {
 	long(t)
 	play(t, 4, func(t *testing.T, w *scenario) {
 		bad, good := target("bad", 20), target("good", 3)
@@ -166,8 +167,9 @@ func TestRefusedTargetStops(t *testing.T) {
 		refused := func() (n int) {
 			return w.provider.asked() - len(w.provider.sales())
 		}
-		if n := refused(); n < 1 || n > 4 {
-			t.Errorf("asked %d times for the bad target, want once, or for the orders that were on their way", n)
+		// Probes after 1, 3 and 7 minutes.
+		if n := refused(); n < 4 || n > 7 {
+			t.Errorf("asked %d times for the bad target in 10 minutes, want 3 probes after the 1 to 4 orders that were on their way", n)
 		}
 		if n := w.status("bad"); n.State != Refused || !strings.Contains(n.Reason, "WRONG_SITEKEY") {
 			t.Errorf("status %+v", n)
@@ -342,8 +344,8 @@ func TestStarvedByOtherReplicas(t *testing.T) {
 		login := target("login", 3)
 		for n := range 20 {
 			ref := pool.Ref{Identity: target("other", 1).ID, Order: fmt.Sprint(n)}
-			if ok, _, err := w.elsewhere.Acquire(t.Context(), "one", ref, 20, time.Hour); !ok || err != nil {
-				t.Fatal(ok, err)
+			if p, err := w.elsewhere.Acquire(t.Context(), "one", ref, 20, time.Hour, -1); !p.OK || err != nil {
+				t.Fatal(p.OK, err)
 			}
 		}
 		w.starves(login)

@@ -154,7 +154,7 @@ func TestStatusOfWhatOthersWatch(t *testing.T) {
 			}
 			b, _ := r.manager.Status("bad")
 			g, _ := r.manager.Status("good")
-			if b.State != Starved || !strings.Contains(b.Reason, "failures in a row") || g.State != OK || g.Want != 3 || len(g.Failures) != 0 {
+			if b.State != Starved || !strings.Contains(b.Reason, "in a row failed") || g.State != OK || g.Want != 3 || len(g.Failures) != 0 {
 				t.Errorf("replica %d says %+v and %+v", n, b, g)
 			}
 			told += len(b.Failures)

@@ -120,7 +120,7 @@ func (w *worker) contained(part func() rest) (next rest) {
 // prepare begins a turn: it says how to look at the stock, or where there is no need
 // to, how long to rest.
 func (w *worker) prepare(ctx context.Context, at time.Time) (q pool.Query, pause rest, look bool) {
-	if w.target.Paused || w.status.isRefused() {
+	if w.target.Paused {
 		return q, rest{least: coalesce, most: policy.Never, content: true}, false
 	}
 	if w.absent {
@@ -156,6 +156,7 @@ func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock poo
 		return w.stockAway(ctx, err), nil
 	}
 	w.away = 0
+	d = bounded(d, saw.stock.Attempts)
 	w.note(ctx, at, d, saw.stock)
 	w.notice(&saw.stock)
 	content := saw.stock.Waiting == 0
@@ -174,11 +175,27 @@ func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock poo
 	}
 }
 
+// bounded limits a decision while the target's orders fail: the stock lets one be placed
+// now and then.
+func bounded(d policy.Decision, a pool.Attempts) policy.Decision {
+	switch {
+	case a.Bounded == 0:
+	case a.Next > 0:
+		if d.Order > 0 {
+			d.Look = a.Next
+		}
+		d.Order = 0
+	default:
+		d.Order = min(d.Order, 1)
+	}
+	return d
+}
+
 // note keeps what was learned, and says of the target what was decided.
 func (w *worker) note(ctx context.Context, at time.Time, d policy.Decision, stock pool.Stock) {
 	w.save(ctx, at, saveEvery)
 	w.unload(ctx, at)
-	w.status.decided(d, stock, at)
+	w.status.decided(d, stock, at, w.log)
 	w.status.shadowed(w.tracker.Shadow())
 }
 
@@ -251,7 +268,6 @@ func (w *worker) terms(d policy.Decision, s pool.Stock) func(nth int) terms {
 // place places the orders decided upon, one after the other. It ends early,
 // without an error, where the decision has become stale.
 func (w *worker) place(ctx context.Context, d policy.Decision, s pool.Stock) error {
-	failing := w.status.isFailing()
 	on := w.terms(d, s)
 	for nth := range d.Order {
 		slot, err := w.admit(ctx, purchase.Bid{
@@ -262,7 +278,7 @@ func (w *worker) place(ctx context.Context, d policy.Decision, s pool.Stock) err
 			return err
 		}
 		// The wait can have been long, and orders have ended in it.
-		if w.status.isRefused() || w.status.isFailing() != failing || w.status.heldFor(time.Now()) > 0 {
+		if w.status.heldFor(time.Now()) > 0 {
 			slot.Free()
 			w.kicked.Store(true)
 			return nil
@@ -319,7 +335,11 @@ func (w *worker) spec(on terms) purchase.Spec {
 // hindered says how long to rest after a purchase was not possible.
 func (w *worker) hindered(ctx context.Context, err error) rest {
 	var budget *purchase.BudgetError
+	var held *pool.HeldError
 	switch {
+	case errors.As(err, &held):
+		// The next look says until when.
+		return rest{least: coalesce, most: coalesce}
 	case errors.As(err, &budget):
 		if w.status.outOfBudget(budget, time.Now()) {
 			w.log.Warn("nothing more is bought for now", "err", err)
@@ -356,7 +376,7 @@ func (w *worker) stockAway(ctx context.Context, err error) rest {
 
 // ended takes notice of how an order ended.
 func (w *worker) ended(r purchase.Result, kick func(captcha.ID)) {
-	w.status.ended(r, time.Now(), w.log)
+	w.status.ended(r, time.Now())
 	if r.Outcome != purchase.Solved {
 		// A landing kicks by itself.
 		kick(w.target.ID)

@@ -42,7 +42,7 @@ func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outa
 	}
 	switch state {
 	case refill.Refused:
-		return Cause{State: state, Reason: "the provider refuses this target: " + reason}
+		return Cause{State: state, Reason: "the provider refuses this target: " + reason + nextTry(t.Name, refilling)}
 	case refill.Budget:
 		return Cause{State: state, Reason: cmp.Or(reason, "the budget is used up")}
 	case refill.Paused:
@@ -58,6 +58,14 @@ func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outa
 		state = refill.Starved
 	}
 	return Cause{State: state, Reason: outage, Outage: true}
+}
+
+// nextTry says when a refused target is tried again.
+func nextTry(target string, refilling refill.Status) string {
+	if refilling.Until.IsZero() {
+		return ""
+	}
+	return "; the next order is tried at " + refilling.Until.UTC().Format("15:04:05") + " UTC, or at once after `poold resume " + target + "`"
 }
 
 // isIdle reports whether a target wants nothing because nobody asks for it.

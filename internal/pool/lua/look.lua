@@ -2,7 +2,7 @@
 --
 -- KEYS  1 tokens  2 orders  3 journal  4 tickets  5 seen  6 stats  7 paused
 --       8 leads  9 leases  10 spend  11 verdicts  12 warm  13 junk  14 mind
---       15 ended  16 hour
+--       15 ended  16 hour  17 attempts
 -- ARGV  1 margin, ms  2 lead, ms  3 how long what is known is kept after it, ms; 0 = as before
 --       4 whether the last hour is told (1/0)
 -- Answer: paused (1/0), the counts, ms until the first order is forgotten (0 =
@@ -10,7 +10,8 @@
 --       bought, solves of the budget's last hour and day, then five lists: ages
 --       of the orders in ms, leads in ms, verdicts, figures as name, value, …,
 --       windows as tokens, ms until it begins, ms until it ends, …, the text of
---       the last hour, that of the pause, and ms until that ends (0 = nobody knows).
+--       the last hour, that of the pause, ms until that ends (0 = nobody knows), the
+--       attempts as name, value, …, and the time, Unix ms.
 
 local function numbers(text)
   local list = {}
@@ -67,6 +68,7 @@ expect('LLEN', 1)
 expect('ZCARD', 2, 4, 5, 9, 10, 15)
 expect('HLEN', 3, 6)
 local hour_text = redis.call('GET', KEYS[16])
+local attempts = redis.call('HGETALL', KEYS[17])
 drop_dead(KEYS[1], KEYS[6], KEYS[13], now + margin)
 purge_orders(KEYS[2], KEYS[3], KEYS[9], KEYS[6], KEYS[10], KEYS[13], KEYS[15], now)
 local have = counts(KEYS[1], KEYS[2], KEYS[4], KEYS[5], now, margin, lead)
@@ -94,6 +96,7 @@ end
 local next_order = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
 local ends = next_order[2] and math.max(1, tonumber(next_order[2]) - now) or 0
 local pause = redis.pcall('GET', KEYS[7])
+local paused = pause and 1 or 0 -- a value of another type pauses, too
 pause = type(pause) == 'string' and pause or ''
 -- A pause that has an end keeps it.
 local resumes = string.find(pause, '^[1-9]%d*|') and math.max(1, redis.call('PTTL', KEYS[7])) or 0
@@ -106,9 +109,10 @@ if ARGV[3] ~= '0' then
     end
   end
 end
-return {redis.call('EXISTS', KEYS[7]), have[1], have[2], have[3], have[4], have[5], have[6],
+return {paused, have[1], have[2], have[3], have[4], have[5], have[6],
   ends, unknown, bought,
   redis.call('ZCOUNT', KEYS[10], '(' .. ms(now - hour), '+inf'),
   redis.call('ZCOUNT', KEYS[10], '(' .. ms(now - day), '+inf'),
   ages, redis.call('LRANGE', KEYS[8], 0, -1), redis.call('LRANGE', KEYS[11], 0, -1),
-  figures, warm, ARGV[4] == '1' and hour_text or '', pause, resumes}
+  figures, warm, ARGV[4] == '1' and hour_text or '', pause, resumes,
+  attempts, now}

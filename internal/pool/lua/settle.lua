@@ -2,7 +2,7 @@
 -- one step. The second one to come finds no order and changes nothing.
 --
 -- KEYS  1 tokens  2 orders  3 journal  4 tickets  5 stats  6 leads  7 leases
---       8 sale  9 values  10 ended  11 seen  12 untold
+--       8 sale  9 values  10 ended  11 seen  12 untold  13 attempts
 -- ARGV  1 order id  2 birth, in ms after the order was placed  3 lifetime, ms
 --       4 lead, ms (0 = nothing to be learned)  5 rest of the element
 --       6 channel  7 identity  8 owner ('' = a callback, which needs no lease)
@@ -10,11 +10,12 @@
 --       is kept beyond the token's life, ms  12 hash of the token ('' = another
 --       token may have its text)  13 ms from placing to submit|polls|callback (1/0)
 --       14 what a caller is answered that lacks the order now, where it ends as failed
---       ('' = nobody is)  15 margin, ms, with it
+--       ('' = nobody is)  15 margin, ms, with it  16 life of the attempts, ms
 -- Answer: 1 settled, 2 ended as failed, since a living token of the identity has
 --       the same text, 0 there is no such order, -1 it is another replica's.
 local order = ARGV[1]
 expect('LLEN', 1, 6)
+expect('HLEN', 13)
 expect('ZCARD', 2, 4, 7, 9, 10, 11, 12)
 writable('HDEL', KEYS[5])
 local e = entry_of(KEYS[3], order)
@@ -37,6 +38,7 @@ if redis.call('ZSCORE', KEYS[9], ARGV[12]) then
   count(KEYS[5], {failed = 1, bought = is_bought(e.state) and 0 or 1})
   note_end(KEYS[10], KEYS[5], now, order, e, 'failed|repeated|' .. ARGV[10] .. '|' .. ARGV[13] .. '|-1')
   redis.call('SET', KEYS[8], ARGV[9] .. '|repeated', 'PX', 60000)
+  attempts_failed(KEYS[13], now, 'failed', 'the service sold this token before', e.placed, ARGV[16])
   local elsewhere = answer_one({tokens = KEYS[1], orders = KEYS[2], tickets = KEYS[4],
     seen = KEYS[11], untold = KEYS[12]}, tonumber(ARGV[15]), e.owner, ARGV[14])
   if ARGV[8] == '' then
@@ -46,6 +48,7 @@ if redis.call('ZSCORE', KEYS[9], ARGV[12]) then
   end
   return 2
 end
+redis.call('DEL', KEYS[13])
 if not expired then
   if ARGV[12] ~= '' then
     -- The hash stays until the token dies, taken or not.

@@ -1,0 +1,102 @@
+package pool
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Attempt is what the end of an order without a token says of its identity.
+type Attempt string
+
+// The attempts. The zero value says nothing of the identity.
+const (
+	Declined Attempt = "refused"  // the provider refused the submit
+	Unsolved Attempt = "failed"   // the provider accepted the submit and solved nothing
+	Hopeless Attempt = "hopeless" // the provider rejects the parameters, at the submit or later
+)
+
+const (
+	// attemptsLife is how long attempts of an identity are remembered after the last one.
+	attemptsLife = 2 * time.Minute
+	// hopelessLife is the same for a target whose parameters are rejected. It exceeds the
+	// longest interval between two probes.
+	hopelessLife = 24 * time.Hour
+)
+
+// attemptsKept returns how long the attempts of an identity are remembered.
+func attemptsKept(a Attempt, guest bool) time.Duration {
+	if a == Hopeless && !guest {
+		return hopelessLife
+	}
+	return attemptsLife
+}
+
+// Attempts describes the orders of an identity that failed since its last solve, over all
+// replicas. From three refusals in a row on, or eight failures and refusals, its orders are
+// bounded: one in 5 s, and one in a minute to an hour while the parameters are rejected.
+// Place enforces the bound.
+type Attempts struct {
+	Refused  int           // submits that the provider refused, in a row
+	Failed   int           // accepted orders that brought no token, in a row
+	Hopeless bool          // the provider rejects the parameters
+	Reason   string        // of the last one
+	Bounded  time.Duration // since when the orders are bounded; 0 = they are not
+	Next     time.Duration // until the next order may be placed; 0 = now
+	Every    time.Duration // from one order to the next while they are bounded
+}
+
+// readAttempts reads the hash of attempts as look.lua answers it at a time, Unix ms.
+func readAttempts(list any, now int64) (a Attempts) {
+	var since, next int64
+	for name, value := range pairs(list) {
+		n, _ := strconv.ParseInt(value, 10, 64)
+		switch name {
+		case "refused":
+			a.Refused = int(n)
+		case "failed":
+			a.Failed = int(n)
+		case "hopeless":
+			a.Hopeless = n == 1
+		case "reason":
+			a.Reason = value
+		case "since":
+			since = n
+		case "next":
+			next = n
+		case "every":
+			a.Every = time.Duration(n) * time.Millisecond
+		}
+	}
+	if since == 0 {
+		return a
+	}
+	a.Bounded = time.Duration(max(1, now-since)) * time.Millisecond
+	a.Next = min(time.Duration(max(0, next-now))*time.Millisecond, max(a.Every, time.Minute))
+	return a
+}
+
+// HeldError says that an order was not placed because the last ones of its identity
+// failed. Nothing was bought.
+type HeldError struct {
+	RetryAfter time.Duration // until the next order may be placed
+	Hopeless   bool          // the provider rejects the parameters
+	Reason     string        // of the last failure
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("the last orders failed, the next one is placed in %v: %s", e.RetryAfter.Round(time.Second), e.Reason)
+}
+
+// readHeld reads the reply of place.lua that refuses a bounded identity.
+func readHeld(reply any) *HeldError {
+	list, _ := reply.([]any)
+	held := &HeldError{}
+	if len(list) == 4 {
+		wait, _ := list[1].(int64)
+		hopeless, _ := list[2].(int64)
+		held.RetryAfter, held.Hopeless = time.Duration(wait)*time.Millisecond, hopeless == 1
+		held.Reason, _ = list[3].(string)
+	}
+	return held
+}

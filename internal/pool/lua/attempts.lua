@@ -1,0 +1,102 @@
+-- Shared by the scripts that place and end orders: scripts.go puts it between journal.lua
+-- and theirs. It bounds the submits of one identity while its orders fail.
+--
+-- The hash of attempts describes the orders that failed since the last solve. Its fields:
+-- refused, failed (orders in a row), hopeless (1: the provider rejects the parameters),
+-- reason, since (Unix ms of the bound's begin), next (Unix ms before which no order is
+-- placed), every (ms between two probes), left (probes of the bound's first minute).
+-- Without `since` there is no bound.
+
+-- refusals_in_a_row begin the bound, or so many failures and refusals together.
+local refusals_in_a_row, failures_in_a_row = 3, 8
+
+-- Once bounded, an identity places one order each probe_every ms. One whose parameters the
+-- provider rejects places one after hopeless_first ms, and twice as long after each further
+-- rejection, up to hopeless_last.
+local probe_every, hopeless_first, hopeless_last = 5000, 60000, 3600000
+
+-- The failed orders and the probes of the bound's first minute are so many at most, unless
+-- more were placed before it began.
+local first_minute, minute_ms = 15, 60000
+
+-- attempts_of reads the hash; numbers that are absent are 0.
+local function attempts_of(key)
+  local v, a = redis.call('HGETALL', key), {}
+  for i = 1, #v, 2 do
+    a[v[i]] = v[i + 1]
+  end
+  return {refused = tonumber(a.refused or 0), failed = tonumber(a.failed or 0), hopeless = a.hopeless == '1',
+    reason = a.reason or '', since = tonumber(a.since or 0), next = tonumber(a.next or 0), every = tonumber(a.every or 0),
+    left = tonumber(a.left or 0)}
+end
+
+-- attempts_wait returns the ms until the bound lets an order be placed; 0 = now. A bound
+-- further away than its interval was set before Redis' clock was set back.
+local function attempts_wait(a, now)
+  if a.since == 0 then
+    return 0
+  end
+  return math.max(0, math.min(a.next - now, math.max(a.every, minute_ms)))
+end
+
+-- attempts_defer uses up one order of the bound's first minute. Without one left the next
+-- probe waits for the end of that minute.
+local function attempts_defer(a)
+  a.left = math.max(0, a.left - 1)
+  if a.left == 0 then
+    a.next = math.max(a.next, a.since + minute_ms)
+  end
+end
+
+-- attempts_probe notes that an order is placed in spite of the bound.
+local function attempts_probe(key, a, now)
+  if a.since == 0 then
+    return
+  end
+  a.next = now + a.every
+  if not a.hopeless then
+    attempts_defer(a)
+  end
+  redis.call('HSET', key, 'next', ms(a.next), 'left', ms(a.left))
+end
+
+-- attempts_failed counts an order that ended without a token. `kind` is refused (at the
+-- submit), failed (later), hopeless (the parameters are rejected, at either) or '' (it says
+-- nothing about the identity). An order that was placed before the bound began takes the
+-- place of a probe. `ttl` is how long the hash lives.
+local function attempts_failed(key, now, kind, reason, placed, ttl)
+  if kind == '' then
+    return
+  end
+  local a = attempts_of(key)
+  local probe = a.since > 0 and placed > a.since
+  a.refused = a.refused + (kind == 'failed' and 0 or 1)
+  a.failed = a.failed + (kind == 'failed' and 1 or 0)
+  if kind == 'hopeless' then
+    if not a.hopeless then
+      a.since, a.every = now, hopeless_first
+      a.next = now + a.every
+    elseif probe then
+      a.every = math.min(2 * a.every, hopeless_last)
+      a.next = now + a.every
+    end
+    a.hopeless = true
+  elseif a.hopeless then
+    -- The bound of the rejection is the stricter one, and stays.
+    kind = ''
+  elseif a.since > 0 then
+    if not probe then
+      attempts_defer(a)
+    end
+  elseif a.refused >= refusals_in_a_row or a.refused + a.failed >= failures_in_a_row then
+    a.since, a.every, a.next = now, probe_every, now + probe_every
+    a.left = first_minute - a.refused - a.failed + 1
+    attempts_defer(a)
+  end
+  redis.call('HSET', key, 'refused', ms(a.refused), 'failed', ms(a.failed), 'since', ms(a.since),
+    'next', ms(a.next), 'every', ms(a.every), 'left', ms(a.left), 'hopeless', a.hopeless and '1' or '0')
+  if kind ~= '' then
+    redis.call('HSET', key, 'reason', reason)
+  end
+  redis.call('PEXPIRE', key, math.max(tonumber(ttl), redis.call('PTTL', key)))
+end

@@ -1,0 +1,201 @@
+package provider
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// FaultKind is why a provider is down.
+type FaultKind string
+
+// The kinds of a Fault.
+const (
+	FaultAccount FaultKind = "account" // wrong key, no money, ban: the service says so
+	FaultOutage  FaultKind = "outage"  // calls get no proper answer
+)
+
+// Fault is why a provider is down, in a form that replicas can share.
+type Fault struct {
+	Kind   FaultKind
+	Code   string // the provider's own word, or a short one of ours
+	Reason string // a sentence
+	Action string // the call that met it
+	Since  time.Time
+	Next   time.Time     // of the next probe
+	Every  time.Duration // between two probes
+	Polls  bool          // of an account fault: polls are answered all the same
+}
+
+// pollSoon is how long after an account fault the first poll shows whether polls are
+// answered all the same.
+const pollSoon = 5 * time.Second
+
+// Fault returns why the provider is down; nil = it is up.
+func (c *Client) Fault() *Fault { return c.health.fault() }
+
+// Answered returns when the latest call that got a proper answer was sent; zero = none.
+func (c *Client) Answered() time.Time {
+	c.health.mu.Lock()
+	defer c.health.mu.Unlock()
+	return c.health.answered
+}
+
+// Adopt replaces what the client knows of the provider by what other replicas know; nil =
+// the provider is up. It logs a change of state.
+func (c *Client) Adopt(ctx context.Context, f *Fault) {
+	if change, changed := c.health.adopt(f); changed {
+		c.announce(ctx, change)
+	}
+}
+
+// PollTurn reports whether a task may be polled at the given time. While an account fault
+// lasts and no poll has been answered since it began, it lets one poll through now and then;
+// wait is how long it takes until the next one.
+func (c *Client) PollTurn(at time.Time) (ok bool, wait time.Duration) {
+	h := &c.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := &h.account
+	switch {
+	case !p.on || p.polls:
+		return true, 0
+	case at.Before(p.pollTurn):
+		return false, p.pollTurn.Sub(at)
+	}
+	p.pollTurn = at.Add(probe)
+	return true, 0
+}
+
+// Probe asks for the balance at once, in spite of an account fault. Without an error the
+// account can be used: the next submit is let through. The error is an *Error or ctx's, and
+// nil where the service is not asked for its balance.
+func (c *Client) Probe(ctx context.Context) error {
+	if c.cfg.Balance {
+		a, err := c.call(ctx, probing, c.speak.balance(), "")
+		if err != nil {
+			return err
+		}
+		c.health.setBalance(a.number)
+	}
+	c.health.probeNow(time.Now())
+	return nil
+}
+
+// fault is Client.Fault.
+func (h *health) fault() *Fault {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch p := &h.account; {
+	case p.on:
+		return &Fault{
+			Kind: FaultAccount, Code: p.fault.Code, Reason: p.fault.reason(), Action: p.action,
+			Since: p.since, Next: p.turn, Every: p.every, Polls: p.polls,
+		}
+	case h.outage.on:
+		p = &h.outage
+		return &Fault{Kind: FaultOutage, Code: h.last, Reason: noAnswer + h.last, Since: p.since, Next: p.turn, Every: p.every}
+	}
+	return nil
+}
+
+// adopt is Client.Adopt. It reports whether the provider went down or up by that.
+func (h *health) adopt(f *Fault) (change, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case f == nil:
+		h.account, h.outage = pause{}, pause{}
+	case f.Kind == FaultAccount:
+		p := &h.account
+		if !p.on || p.fault.Code != f.Code {
+			h.account = pause{on: true, pollTurn: time.Now().Add(pollSoon)}
+		}
+		reason, _ := strings.CutPrefix(f.Reason, f.Code+": ")
+		p.fault = &Error{Class: Account, Code: f.Code}
+		if reason != f.Reason {
+			p.fault.Err = errors.New(reason)
+		}
+		p.action, p.since, p.turn, p.every, p.polls = f.Action, f.Since, f.Next, f.Every, f.Polls
+		h.outage = pause{}
+	default:
+		h.account = pause{}
+		h.outage = pause{on: true, adopted: true, since: f.Since, turn: f.Next, every: f.Every}
+		h.last = f.Code
+	}
+	return h.changeLocked()
+}
+
+// probeNow lets the next submit through.
+func (h *health) probeNow(at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range []*pause{&h.account, &h.outage} {
+		if p.on {
+			p.turn, p.given = at, time.Time{}
+		}
+	}
+}
+
+// remedies say what an operator can do about an account fault. NAME stands for the
+// provider's name, SITE for its host.
+var remedies = map[string]string{
+	"ERROR_ZERO_BALANCE":       "top up the balance at SITE, then run `poold probe NAME`",
+	"ERROR_WRONG_USER_KEY":     "check providers.NAME.key in the configuration file",
+	"ERROR_KEY_DOES_NOT_EXIST": "check providers.NAME.key in the configuration file, and the account's plan at SITE",
+	"ERROR_IP_NOT_ALLOWED":     "allow the address of this machine in the account's settings at SITE",
+	"ERROR_IP_BLOCKED":         "ask the support of SITE to unblock the address of this machine",
+	"ERROR_ACCOUNT_SUSPENDED":  "ask the support of SITE why the account is suspended",
+	"IP_BANNED":                "wait until the ban ends, and check providers.NAME.key and the number of submits",
+	"ERROR_IP_BANNED":          "wait until the ban ends, and check providers.NAME.key and the number of submits",
+	"ERROR: 1001":              "wait until the ban ends, and lower providers.NAME.concurrency",
+	"ERROR: 1002":              "top up the balance at SITE, then run `poold probe NAME`",
+	"ERROR: 1003":              "wait until the ban ends, and lower providers.NAME.concurrency",
+	"ERROR: 1004":              "check providers.NAME.key in the configuration file",
+	"ERROR: 1005":              "wait until the ban ends, and raise providers.NAME.poll_interval",
+}
+
+// remedy returns what an operator can do about a code; "" = nothing is known.
+func (c *Client) remedy(code string) string {
+	site := strings.TrimPrefix(strings.TrimPrefix(c.base, "https://"), "http://")
+	site, _, _ = strings.Cut(site, "/")
+	return strings.NewReplacer("NAME", c.cfg.Name, "SITE", site).Replace(remedies[code])
+}
+
+// unreachedCause names in a few words why a call did not reach the service. It quotes
+// nothing of the error, so that it is the same for each call.
+func unreachedCause(err error) string {
+	var dns *net.DNSError
+	var record tls.RecordHeaderError
+	var certificate *tls.CertificateVerificationError
+	var hostname x509.HostnameError
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return "no such host"
+	case errors.As(err, &dns):
+		return "the host's name cannot be looked up"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
+		return "no route to host"
+	case errors.Is(err, syscall.ECONNRESET):
+		return "connection reset"
+	case errors.As(err, &hostname):
+		return "TLS: the certificate is for another host"
+	case errors.As(err, &certificate):
+		return "TLS: the certificate is not trusted"
+	case errors.As(err, &record):
+		return "TLS: the service does not speak it"
+	case strings.Contains(err.Error(), "tls:"):
+		return "TLS: the handshake failed"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "no connection in time"
+	}
+	return "no connection"
+}

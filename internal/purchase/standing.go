@@ -1,0 +1,184 @@
+package purchase
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/provider"
+)
+
+const (
+	// stepEvery is how often a replica learns from Redis how the providers do.
+	stepEvery = time.Second
+	// slowPoll is the longest time between two polls of a task while the account's polls are
+	// refused; leastSlowPoll is the shortest.
+	slowPoll      = time.Minute
+	leastSlowPoll = 10 * time.Second
+)
+
+// met identifies what a replica knows of a provider's fault, so that news are recognised.
+// The zero value is a provider that is up.
+type met struct {
+	kind         provider.FaultKind
+	code, action string
+	since        time.Time
+	polls        bool
+}
+
+func metOf(f *provider.Fault) met {
+	if f == nil {
+		return met{}
+	}
+	return met{kind: f.Kind, code: f.Code, action: f.Action, since: f.Since, polls: f.Polls}
+}
+
+// share tells the other replicas of a fault that a call here has met, or that is over.
+func (as *accounts) share(ctx context.Context, a *account) {
+	f := a.Fault()
+	now := metOf(f)
+	as.mu.Lock()
+	known := a.shared
+	as.mu.Unlock()
+	if now == known {
+		return
+	}
+	err := withTimeout(ctx, func(ctx context.Context) error {
+		if f == nil {
+			return as.stock.ReportUp(ctx, a.Name(), time.Since(a.Answered()))
+		}
+		at := time.Now()
+		return as.stock.ReportFault(ctx, a.Name(), pool.ProviderFault{
+			Kind: string(f.Kind), Code: f.Code, Reason: f.Reason, Action: f.Action,
+			Since: at.Sub(f.Since), Next: f.Next.Sub(at), Every: f.Every, Polls: f.Polls,
+		})
+	})
+	if err != nil {
+		as.log.Debug("the other replicas do not hear how a provider does", "provider", a.Name(), "err", err)
+		return // step tries again
+	}
+	as.setShared(a, now)
+}
+
+func (as *accounts) setShared(a *account, now met) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	a.shared = now
+	as.notifyLocked()
+}
+
+// step makes what this replica knows of the providers equal to what all replicas know.
+func (as *accounts) step(ctx context.Context) {
+	as.mu.Lock()
+	listed := as.listed // replaced whole, never changed
+	as.mu.Unlock()
+	for _, a := range listed {
+		as.share(ctx, a)
+		var standing pool.Standing
+		err := withTimeout(ctx, func(ctx context.Context) (err error) {
+			standing, err = as.stock.Standing(ctx, a.Name())
+			return err
+		})
+		if err != nil {
+			return // Redis is away; its state is what the other replicas know
+		}
+		as.adopt(ctx, a, standing)
+	}
+}
+
+// adopt takes over what the replicas know of a provider.
+func (as *accounts) adopt(ctx context.Context, a *account, s pool.Standing) {
+	as.mu.Lock()
+	a.refusals = s.Refusals
+	known := a.shared
+	as.mu.Unlock()
+	mine := a.Fault()
+	switch {
+	case metOf(mine) != known: // changed meanwhile: the next step shares it
+	case s.Fault == nil && mine == nil:
+	case s.Fault == nil:
+		a.Adopt(ctx, nil)
+		as.setShared(a, met{})
+	default:
+		at := time.Now()
+		f := provider.Fault{
+			Kind: provider.FaultKind(s.Fault.Kind), Code: s.Fault.Code, Reason: s.Fault.Reason, Action: s.Fault.Action,
+			Since: at.Add(-s.Fault.Since).Truncate(time.Millisecond), Next: at.Add(s.Fault.Next), Every: s.Fault.Every, Polls: s.Fault.Polls,
+		}
+		if f.Kind == provider.FaultOutage && a.Answered().After(f.Since) {
+			return // this replica reaches the provider
+		}
+		a.Adopt(ctx, &f)
+		as.setShared(a, metOf(a.Fault()))
+	}
+}
+
+// submitted learns from the answer to a submit. What was refused, other than for capacity or
+// by the account, counts towards the bound over all targets.
+func (as *accounts) submitted(ctx context.Context, a *account, refusals int, err error) {
+	as.share(ctx, a)
+	var fault *provider.Error
+	var report func(context.Context, string) error
+	switch {
+	case err == nil && refusals > 0:
+		report = as.stock.ReportAccepted
+	case errors.As(err, &fault) && !fault.Unknown && fault.Code != provider.NotAsked &&
+		(fault.Class == provider.Parameters || fault.Class == provider.Task):
+		report = as.stock.ReportRefusal
+	default:
+		return
+	}
+	if err := withTimeout(ctx, func(ctx context.Context) error { return report(ctx, a.Name()) }); err != nil {
+		as.log.Debug("the answer to a submit is not counted", "provider", a.Name(), "err", err)
+	}
+}
+
+// isBounded reports whether the provider refused the last submits of all targets.
+func (as *accounts) isBounded(a *account) bool {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	return a.refusals >= pool.MostRefusals
+}
+
+// sinceAnswered is how long ago the latest call was sent that the provider answered here;
+// below 0 = there is none.
+func sinceAnswered(a *account) time.Duration {
+	at := a.Answered()
+	if at.IsZero() {
+		return -1
+	}
+	return max(0, time.Since(at))
+}
+
+// ErrUnknownProvider says that no provider of the list has the name.
+var ErrUnknownProvider = errors.New("no provider has this name")
+
+// Probe tries a provider at once, after an operator has seen to its account: it asks for the
+// balance and lets the next order through. It returns how the provider does then. The error
+// is ErrUnknownProvider, or Redis did not answer.
+func (b *Buyer) Probe(ctx context.Context, name string) (provider.State, error) {
+	a := b.accounts.named(name)
+	if a == nil {
+		return provider.State{}, ErrUnknownProvider
+	}
+	bounded, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	err := a.Probe(bounded)
+	b.accounts.share(ctx, a)
+	if err != nil {
+		b.log.Info("a probe of the provider failed", "provider", name, "err", err)
+		return a.State(time.Now()), nil
+	}
+	err = withTimeout(ctx, func(ctx context.Context) error {
+		_, err := b.stock.ProbeNow(ctx, name)
+		return err
+	})
+	if err == nil {
+		b.accounts.step(ctx)
+		b.accounts.mu.Lock()
+		b.accounts.notifyLocked()
+		b.accounts.mu.Unlock()
+	}
+	return a.State(time.Now()), err
+}

@@ -13,14 +13,21 @@ import (
 	"poold/internal/status"
 )
 
-// changeTime is the most that a change of one target may take.
-const changeTime = 10 * time.Second
+const (
+	// changeTime is the most that a change of one target may take.
+	changeTime = 10 * time.Second
+	// outcomeTime is how long a command waits for the outcome of a change: a submit's answer.
+	outcomeTime = 15 * time.Second
+)
 
 // change is a command that changes one target.
 type change struct {
 	method, path string                         // below /pool/TARGET
 	body         func() (map[string]any, error) // nil = none; an empty one is not sent
 	compares     bool                           // tell needs the target as it was before
+	// decided reports whether the outcome of the change shows; the command waits for that, at
+	// most outcomeTime. nil = it shows at once.
+	decided func(before, after *status.Target) bool
 	// tell says in one line what was done. The target before it and after it is nil where
 	// it could not be seen, as by a key that may not: the change is made all the same.
 	tell func(before, after *status.Target) string
@@ -48,7 +55,7 @@ func newChange(c *console, command *cobra.Command, change change) *cobra.Command
 		if _, _, err := daemon.exchange(command.Context(), q); err != nil {
 			return err
 		}
-		after, body, err := look(command.Context(), daemon, words[0])
+		after, body, err := change.outcome(command.Context(), daemon, words[0], before)
 		if *asJSON {
 			return c.printDone(body, err)
 		}
@@ -56,6 +63,21 @@ func newChange(c *console, command *cobra.Command, change change) *cobra.Command
 		return err
 	}
 	return command
+}
+
+// outcome looks at the target after the change, until the outcome shows.
+func (c change) outcome(ctx context.Context, daemon *client, target string, before *status.Target) (*status.Target, []byte, error) {
+	for until := time.Now().Add(outcomeTime); ; {
+		after, body, err := look(ctx, daemon, target)
+		if err != nil || c.decided == nil || before == nil || c.decided(before, after) || time.Now().After(until) {
+			return after, body, err
+		}
+		select {
+		case <-time.After(outcomeTime / 50):
+		case <-ctx.Done():
+			return after, body, err
+		}
+	}
 }
 
 // question is the request of the change.

@@ -39,7 +39,7 @@ func newRoot(c *console) *cobra.Command {
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddCommand(
 		newServe(c), newCheck(c), newToken(c), newSolve(c), newReport(c), newStatus(c),
-		newPause(c), newResume(c), newFlush(c), newWarm(c), newReload(c),
+		newPause(c), newResume(c), newFlush(c), newWarm(c), newProbe(c), newReload(c),
 		newSimulate(c), newHistory(c), newDeadLetters(c),
 		newHealthcheck(c), newSchema(c), newVersion(c), newCompletion(c), newMan(c),
 	)

@@ -16,7 +16,7 @@ import (
 
 const someStatus = `{"version":"1.2.3","ready":true,"as_of":"2026-01-02T03:04:05Z","config":{"ok":true},"redis":{"mode":"single","ok":true},
  "budget":{"used":12,"limit":20000},"dead_letters":3,
- "providers":[{"name":"service","state":"ok","in_flight":2,"concurrency":9,"callbacks":true,"balance":7.25},{"name":"other","state":"paused","reason":"no money"}],
+ "providers":[{"name":"service","state":"ok","in_flight":2,"concurrency":9,"callbacks":true,"balance":7.25},{"name":"other","state":"down","reason":"no money","since":"2026-01-02T03:00:00Z","retry_at":"2026-01-02T03:04:10Z","remedy":"top it up"}],
  "targets":[{"name":"checkout","state":"ok","depth":3,"want":2,"refill":"fixed","shadow":{"text":"adaptive would have"},"marks":[],"hour":{"hits":3,"misses":1,"requests":4,"hit_rate":0.75},
    "lead_time_s":{"p50":18.25,"p90":31},"days":[{"date":"2026-01-02","spent":0.25},{"date":"2026-01-01","spent":7}],"budget":{"hour":null,"day":{"used":1,"limit":2}}},
   {"name":"login","state":"starved","reason":"why","depth":5,"want":7,"warm":6,"refill":"adaptive","rail":"credit","shadow":{"text":"a fixed depth would have"},"hit_rate_needs":{"max_waste":12,"text":"99 % needs"},
@@ -28,10 +28,10 @@ const someStatus = `{"version":"1.2.3","ready":true,"as_of":"2026-01-02T03:04:05
 
 // `poold status` shows what is amiss, first of all, and what was spent.
 func TestStatusTable(t *testing.T) {
-	const want = `PROVIDER  STATE   ORDERS  LIMIT  BALANCE  CALLBACKS
-service   ok      2       9      7.25     yes
-other     paused  0       0      -        no
-other: no money
+	const want = `PROVIDER  STATE  ORDERS  LIMIT  BALANCE  CALLBACKS
+service   ok     2       9      7.25     yes
+other     down   0       0      -        no
+other: no money; since 2026-01-02T03:00:00Z; next try at 2026-01-02T03:04:10Z; top it up
 
 TARGET    STATE    FRESH  WANT        ORDERS  WAITING  HITS    REQUESTS  LEAD    SPENT
 login     starved  0      7 (warm 6)  0       0        -       0         -       -
@@ -58,9 +58,13 @@ dead letters: 3 (poold dead-letters list)
 	if code != exitDone || sent != "GET /status.json Bearer key1" || printed != want {
 		t.Errorf("exit %d, asked %s\n%s", code, sent, printed)
 	}
-	printed, _, _ = askDaemon(t, 200, `{"alarms":["Nothing is bought: provider service is paused: no money"],"ready":true,"targets":[]}`, "status")
-	if !strings.HasPrefix(printed, "Nothing is bought: provider service is paused: no money\n\nPROVIDER") {
+	printed, _, _ = askDaemon(t, 200, `{"alarms":["Nothing is bought: provider service is down: no money"],"ready":true,"targets":[]}`, "status")
+	if !strings.HasPrefix(printed, "Nothing is bought: provider service is down: no money\n\nPROVIDER") {
 		t.Errorf("the alarm does not stand first:\n%s", printed)
+	}
+	printed, _, _ = askDaemon(t, 200, `{"alarms":["Nothing is bought: no money"],"config":{"ok":false,"loaded_at":"2026-01-02T03:04:05Z","problems":["pools.yaml:4: depth"]},"targets":[]}`, "status")
+	if want := "The configuration file was not applied; the last good one, of 2026-01-02T03:04:05Z, is in use:\n\npools.yaml:4: depth\n\nNothing is bought: no money\n\nPROVIDER"; !strings.HasPrefix(printed, want) || strings.Count(printed, "pools.yaml:4") != 1 {
+		t.Errorf("a refused file does not come first:\n%s", printed)
 	}
 	printed, _, _ = askDaemon(t, 200, `{"solve":{"budget":{"day":{"used":0,"limit":9}}},"dedup":{"days":[]},"targets":[{"name":"signup","state":"ok","budget":null}]}`, "status")
 	if strings.Contains(printed, "on-demand") || strings.Contains(printed, "savings") || strings.Contains(printed, "budget") || strings.Contains(printed, "dead letters") {

@@ -16,14 +16,14 @@ import (
 func statusText(d *status.Document, asked bool, s screen) string {
 	var text strings.Builder
 	say := func(line string) { text.WriteString(wrapped(printable(line), s.columns) + "\n") }
-	for _, alarm := range d.Alarms {
+	for _, alarm := range append(refusedFile(d.Config), d.Alarms...) {
 		say(alarm)
 		say("")
 	}
 	providerTable(d.Providers, s).write(&text, s.columns)
 	for _, p := range d.Providers {
 		if p.Reason != "" {
-			say(p.Name + ": " + p.Reason)
+			say(providerLine(p))
 		}
 	}
 	text.WriteString("\n")
@@ -49,6 +49,31 @@ func statusText(d *status.Document, asked bool, s screen) string {
 		say(line)
 	}
 	return text.String()
+}
+
+// refusedFile tells that the file was refused, and why; nothing if it was taken.
+func refusedFile(c status.Config) (lines []string) {
+	if c.OK || len(c.Problems) == 0 {
+		return nil
+	}
+	lines = append(lines, "The configuration file was not applied; the last good one, of "+c.LoadedAt+", is in use:")
+	return append(lines, c.Problems...)
+}
+
+// providerLine tells why a provider is not ok, since when, when it is tried again, and what
+// an operator can do about it.
+func providerLine(p status.Provider) string {
+	line := p.Name + ": " + p.Reason
+	if p.Since != "" {
+		line += "; since " + p.Since
+	}
+	if p.RetryAt != "" {
+		line += "; next try at " + p.RetryAt
+	}
+	if p.Remedy != "" {
+		line += "; " + p.Remedy
+	}
+	return line
 }
 
 func providerTable(providers []status.Provider, s screen) *table {
@@ -167,7 +192,11 @@ func daemonLines(d *status.Document) (lines []string) {
 	if d.DeadLetters > 0 {
 		lines = append(lines, fmt.Sprintf("dead letters: %d (poold dead-letters list)", d.DeadLetters))
 	}
-	return append(append(lines, d.Notices...), d.Config.Problems...)
+	lines = append(lines, d.Notices...)
+	if d.Config.OK {
+		lines = append(lines, d.Config.Problems...)
+	}
+	return lines
 }
 
 // onDemandLines tell of on-demand solves and of what sharing saved, nothing where there

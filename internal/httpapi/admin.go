@@ -17,6 +17,8 @@ const reloadLimit = 30 * time.Second
 type Controls interface {
 	Pause(ctx context.Context, id captcha.ID, p pool.Pause) error
 	Resume(ctx context.Context, id captcha.ID) error
+	// Retry lets an identity whose orders fail place its next order at once.
+	Retry(ctx context.Context, id captcha.ID) (bounded bool, err error)
 	// Flush throws the tokens away and says how many could have been handed out.
 	Flush(ctx context.Context, id captcha.ID, margin time.Duration) (thrown int, err error)
 }
@@ -57,7 +59,8 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *call) error {
 }
 
 // resume is POST /pool/{target}/resume. It ends a pause that was made by POST; one in
-// the file lasts until the file is changed.
+// the file lasts until the file is changed. A target whose orders fail, or that the provider
+// refuses, places its next order at once.
 func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *call) error {
 	if c.target.Paused {
 		return problem(codePausedInFile, "the file says `paused: true` for this target; edit the file to resume it")
@@ -65,7 +68,11 @@ func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err := a.stock.Resume(r.Context(), c.target.ID); err != nil {
 		return err
 	}
-	return a.altered(w, r, c, "the buying for a target was resumed")
+	tried, err := a.stock.Retry(r.Context(), c.target.ID)
+	if err != nil {
+		return err
+	}
+	return a.altered(w, r, c, "the buying for a target was resumed", slog.Bool("tried_at_once", tried))
 }
 
 // flush is DELETE /pool/{target}/tokens: what is ready is thrown away and

@@ -182,7 +182,7 @@ func TestOneScopeAlone(t *testing.T) {
 			"/history/site/:sitekey", "/history/day/:date", "/history/tasks", "/history/active", "/history/solve/:id", "/history/usage", "/history/arrivals/:target"},
 		targets.ScopeAdmin: {
 			"/pool/:target/tokens", "/pool/:target/pause", "/pool/:target/resume", "/pool/:target/warm", "/-/reload", "/dead-letters", "/dead-letters/replay",
-			"/history/key/:name",
+			"/providers/:provider/probe", "/history/key/:name",
 		},
 	}
 	var keys []targets.Key

@@ -160,7 +160,7 @@ func browserNoMoney(t *testing.T, visit func(*daemon, string) *visitor) {
 		v.sees("nothing special", `document.querySelector('#banner').textContent === ''`)
 		began := time.Now()
 		broke.Store(true)
-		v.sees("why nothing is bought, first of all", `/^Nothing is bought: provider solver is paused: ERROR_ZERO_BALANCE, next try in \d+ s/.test(document.querySelector('main').innerText.trim())`)
+		v.sees("why nothing is bought, first of all", `/^Nothing is bought: provider solver is down: ERROR_ZERO_BALANCE, next try in \d+ s/.test(document.querySelector('main').innerText.trim())`)
 		first = time.Since(began)
 	}
 	if t.Logf("it is shown after %v", first); first > 2*time.Second {

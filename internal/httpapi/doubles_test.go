@@ -165,6 +165,13 @@ func (w *watchedStock) Resume(ctx context.Context, id captcha.ID) error {
 	return w.Store.Resume(ctx, id)
 }
 
+func (w *watchedStock) Retry(ctx context.Context, id captcha.ID) (bool, error) {
+	if err := w.called(ctx, "retry"); err != nil {
+		return false, err
+	}
+	return w.Store.Retry(ctx, id)
+}
+
 func (w *watchedStock) Warm(ctx context.Context, id captcha.ID, window pool.Window, limit pool.WindowLimit) error {
 	if err := w.called(ctx, "warm"); err != nil {
 		return err
@@ -344,6 +351,8 @@ type fakeBuyer struct {
 	replay    func(ctx context.Context) (purchase.Replayed, error)
 
 	mu        sync.Mutex
+	probed    []string
+	probe     func(name string) (purchase.Status, error)
 	callbacks []purchase.Callback
 	reports   []passed
 }
@@ -363,6 +372,13 @@ func (f *fakeBuyer) Providers(ctx context.Context, at time.Time) []purchase.Stat
 func (f *fakeBuyer) Booked(context.Context) (used, perDay int, err error) { return f.booked() }
 
 func (f *fakeBuyer) BookedForGuests(context.Context) (hour, day int, err error) { return f.guests() }
+
+func (f *fakeBuyer) Probe(_ context.Context, name string) (purchase.Status, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.probed = append(f.probed, name)
+	return f.probe(name)
+}
 
 func (f *fakeBuyer) Stranded() []purchase.Stranded { return f.stranded }
 
@@ -516,6 +532,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Listener) net.Listener,
 		booked:    func() (int, int, error) { return 0, 0, nil },
 		guests:    func() (int, int, error) { return 0, 0, nil },
 		callback:  func() error { return nil },
+		probe:     func(name string) (purchase.Status, error) { return purchase.Status{Name: name, State: provider.State{Kind: provider.StateOK}}, nil },
 		replay:    func(context.Context) (purchase.Replayed, error) { return purchase.Replayed{}, nil },
 	}
 	log := slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))

@@ -113,7 +113,7 @@ func TestWhyEmpty(t *testing.T) {
 		{name: "paused in the file", inFile: true, providers: []purchase.Status{busy}, code: codePaused, retry: 1},
 		{name: "refused", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey"}, providers: []purchase.Status{busy}, code: codeSolveRefused, detail: "wrong sitekey", retry: 1},
 		{name: "down", providers: []purchase.Status{paused("no money", time.Minute)}, code: codeProviderDown, detail: "no money", retry: 55},
-		{name: "down, all of them", providers: []purchase.Status{paused("no money", time.Hour), paused("wrong key", time.Minute)}, code: codeProviderDown, detail: "solver is paused: no money", retry: 55},
+		{name: "down, all of them", providers: []purchase.Status{paused("no money", time.Hour), paused("wrong key", time.Minute)}, code: codeProviderDown, detail: "solver is down: no money", retry: 55},
 		{name: "budget", refilling: refill.Status{State: refill.Budget, Reason: "the hour is full"}, providers: []purchase.Status{paused("no money", time.Hour)}, code: codeBudget, detail: "the hour is full", retry: 1},
 		{name: "budget, but paused too", inFile: true, refilling: refill.Status{State: refill.Budget}, providers: []purchase.Status{busy}, code: codePaused, retry: 1},
 		{name: "one of two down", providers: []purchase.Status{paused("no money", time.Minute), busy}, code: codePoolEmpty, retry: 1},

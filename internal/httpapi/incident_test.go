@@ -24,7 +24,7 @@ func TestTheCauseStandsFirst(t *testing.T) {
 	set := sampleSet()
 	set.Redis.URL = "embedded" // for a notice
 	d := start(t, set, nil, nil)
-	const why = "provider solver is paused: wrong key (ERROR_KEY_DOES_NOT_EXIST)"
+	const why = "provider solver is down: wrong key (ERROR_KEY_DOES_NOT_EXIST)"
 	d.provider.State = provider.State{Kind: provider.StateDown, Reason: "wrong key (ERROR_KEY_DOES_NOT_EXIST)", Until: time.Now().Add(time.Minute)}
 	d.refill.statuses["checkout"] = refill.Status{Want: 5, State: refill.Starved, Reason: "waiting for a provider that can take an order"}
 	d.refill.statuses["staging-login"] = refill.Status{State: refill.OK, Risk: 1} // adaptive, nobody asks

@@ -21,6 +21,7 @@ type areas struct {
 	solves    solves
 	clients   compatible
 	admin     admin
+	providers providers
 	pages     pages
 	streams   streams
 	scrapes   scrapes
@@ -91,6 +92,7 @@ func (a *areas) table() []route {
 		{methods: reading, path: "/uplot.css", handle: asset("uplot/uPlot.min.css", "text/css; charset=utf-8")},
 		{methods: reading, path: "/uplot.js", handle: asset("uplot/uPlot.iife.min.js", "text/javascript; charset=utf-8")},
 		{methods: reading, path: "/metrics", scope: targets.ScopeStatus, whole: true, basic: true, handle: a.scrapes.scrape},
+		{methods: posting, path: "/providers/:provider/probe", scope: targets.ScopeAdmin, changes: true, whole: true, handle: a.providers.probe},
 		{methods: []string{http.MethodPost}, path: "/-/reload",
 			scope: targets.ScopeAdmin, changes: true, whole: true, handle: a.admin.reload},
 		{methods: reading, path: "/dead-letters", scope: targets.ScopeAdmin, whole: true, basic: true, handle: a.letters.list},

@@ -44,6 +44,7 @@ type Buyer interface {
 	CallbackTaker
 	DeadLetters
 	Journal
+	Prober
 }
 
 // Deps is what a Server is made of. All fields are required but History, Audit, Auditor
@@ -98,6 +99,7 @@ func New(d Deps) *Server {
 			deliveries: out, tasks: d.Tasks, near: d.Near, supply: bought, reports: reported, gate: s.gate, status: d.Status, stopping: s.stopping, log: d.Log,
 		},
 		admin:     admin{stock: d.Stock, windows: d.Stock, refill: d.Refill, file: d.Config, status: d.Status, log: d.Log},
+		providers: providers{buyer: d.Buyer, status: d.Status, log: d.Log},
 		pages:     pages{status: d.Status, page: parsePage()},
 		streams:   streams{feed: d.Feed, gate: s.gate, open: new(atomic.Int64), stopping: s.stopped},
 		scrapes:   scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/pool"
 	"poold/internal/provider"
 )
 
@@ -248,18 +249,21 @@ func (as *accounts) answered(a *account, answered bool) (news bool) {
 func (as *accounts) list(at time.Time) (names []string, list []Status) {
 	as.mu.Lock()
 	listed := as.listed // replaced whole, never changed
-	list = make([]Status, 0, len(listed))
-	for _, a := range listed {
-		names = append(names, a.Name())
-		list = append(list, Status{Name: a.Name(), InFlight: a.taken, Concurrency: a.limitLocked(), Silent: a.silentLocked()})
-	}
 	as.mu.Unlock()
-	for i, a := range listed {
-		list[i].State = a.State(at)
-		if list[i].State.Kind == provider.StateOK && as.isBounded(a) {
-			list[i].State.Kind = provider.StateBusy
-			list[i].State.Reason = "it refused the last submits of all targets, so one order is tried each 5s"
-		}
+	for _, a := range listed {
+		names, list = append(names, a.Name()), append(list, as.status(a, at))
 	}
 	return names, list
+}
+
+// status tells how one provider is doing.
+func (as *accounts) status(a *account, at time.Time) Status {
+	state := a.State(at)
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if state.Kind == provider.StateOK && a.refusals >= pool.MostRefusals {
+		state.Kind = provider.StateBusy
+		state.Reason = "it refused the last submits of all targets, so one order is tried each 5s"
+	}
+	return Status{Name: a.Name(), State: state, InFlight: a.taken, Concurrency: a.limitLocked(), Silent: a.silentLocked()}
 }

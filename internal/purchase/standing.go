@@ -157,10 +157,10 @@ var ErrUnknownProvider = errors.New("no provider has this name")
 // Probe tries a provider at once, after an operator has seen to its account: it asks for the
 // balance and lets the next order through. It returns how the provider does then. The error
 // is ErrUnknownProvider, or Redis did not answer.
-func (b *Buyer) Probe(ctx context.Context, name string) (provider.State, error) {
+func (b *Buyer) Probe(ctx context.Context, name string) (Status, error) {
 	a := b.accounts.named(name)
 	if a == nil {
-		return provider.State{}, ErrUnknownProvider
+		return Status{}, ErrUnknownProvider
 	}
 	bounded, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -168,7 +168,7 @@ func (b *Buyer) Probe(ctx context.Context, name string) (provider.State, error) 
 	b.accounts.share(ctx, a)
 	if err != nil {
 		b.log.Info("a probe of the provider failed", "provider", name, "err", err)
-		return a.State(time.Now()), nil
+		return b.accounts.status(a, time.Now()), nil
 	}
 	err = withTimeout(ctx, func(ctx context.Context) error {
 		_, err := b.stock.ProbeNow(ctx, name)
@@ -180,5 +180,5 @@ func (b *Buyer) Probe(ctx context.Context, name string) (provider.State, error) 
 		b.accounts.notifyLocked()
 		b.accounts.mu.Unlock()
 	}
-	return a.State(time.Now()), err
+	return b.accounts.status(a, time.Now()), err
 }

@@ -260,7 +260,7 @@ func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
 	document.Budget, read = c.budget(ctx, err == nil)
 	why, _, none := purchase.Outage(providers)
 	if none {
-		document.Alarms = append(document.Alarms, "Nothing is bought: "+why)
+		document.Alarms = append(document.Alarms, "Nothing is bought: "+why+remedies(providers))
 	}
 	for i := range seen {
 		target := &document.Targets[i]
@@ -268,6 +268,9 @@ func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
 		target.NearMisses = nearMisses(c.NearMisses.Of(set.Targets[i].ID))
 		cause := CauseOf(&set.Targets[i], statuses[i], &seen[i].Stock, why)
 		target.State, target.Reason = cause.State, cause.Reason
+		if cause.State == refill.Refused {
+			target.RetryAt = stamp(statuses[i].Until)
+		}
 	}
 	guests := onDemand.tell(&document)
 	document.History, document.Audit = c.historyStatus(seen, guests), c.auditStatus()

@@ -79,12 +79,14 @@ type Audit struct {
 // Provider is about one provider, for all replicas.
 type Provider struct {
 	Name        string   `json:"name"`
-	State       string   `json:"state"`  // ok | busy | paused
+	State       string   `json:"state"`  // ok | busy | down
 	Reason      string   `json:"reason"` // "" when ok
+	Remedy      string   `json:"remedy"` // what an operator can do about it; "" = nothing is known
+	Since       string   `json:"since"`  // when it went down, as the first replica met it; RFC 3339, UTC; "" unless down
 	InFlight    int      `json:"in_flight"`
 	Concurrency int      `json:"concurrency"`
 	Balance     *float64 `json:"balance"`   // null = never read
-	RetryAt     string   `json:"retry_at"`  // when a paused one may be asked again; RFC 3339, UTC; "" = not known, or now
+	RetryAt     string   `json:"retry_at"`  // when one that is down may be asked again; RFC 3339, UTC; "" = not known, or now
 	Callbacks   bool     `json:"callbacks"` // the file has it call back
 	// CallsPerToken is how many calls it took for each token that it brought, at this
 	// replica since its start, to one place; 0 where it brought none.
@@ -94,21 +96,24 @@ type Provider struct {
 // Target is about one target, for all replicas. The counters run since
 // the target's identity was first seen.
 type Target struct {
-	Name     string   `json:"name"`
-	Type     string   `json:"type"`
-	Identity string   `json:"identity"` // the hash of what shapes a solve: another one is another stock
-	Owner    string   `json:"owner"`
-	State    string   `json:"state"`  // ok | idle (wants nothing, nobody asks) | paused | starved | budget | refused
-	Reason   string   `json:"reason"` // why it is so, as its callers are told (Cause); "" = there is nothing to explain
-	Marks    []string `json:"marks"`  // what a person should look at: markFailing, markRejected
-	Depth    int      `json:"depth"`
-	Want     int      `json:"want"`
-	Refill   string   `json:"refill"`   // fixed | adaptive
-	Forecast float64  `json:"forecast"` // adaptive: requests expected within one lead time
-	Risk     float64  `json:"risk"`     // adaptive: that one finds nothing with `want` tokens ahead of it
-	Limit    string   `json:"rail"`     // what keeps `want` or the orders below what is asked: depth, credit, probe, idle, paused; "" = nothing
-	Credit   float64  `json:"credit"`   // adaptive: tokens that may still expire unused before only `min` is kept; below 0 that is so. 0 where fixed
-	Warm     int      `json:"warm"`     // tokens that warm windows want ready; 0 = none runs or is about to
+	Name     string `json:"name"`
+	Type     string `json:"type"`
+	Identity string `json:"identity"` // the hash of what shapes a solve: another one is another stock
+	Owner    string `json:"owner"`
+	State    string `json:"state"`    // ok | idle (wants nothing, nobody asks) | paused | starved | budget | refused
+	Reason   string `json:"reason"`   // why it is so, as its callers are told (Cause); "" = there is nothing to explain
+	RetryAt  string `json:"retry_at"` // of a refused one: when the next order is tried; RFC 3339, UTC; else ""
+	// FailedInARow are orders that failed or were refused since the last solve, at all replicas.
+	FailedInARow int      `json:"failed_in_a_row"`
+	Marks        []string `json:"marks"` // what a person should look at: markFailing, markRejected
+	Depth        int      `json:"depth"`
+	Want         int      `json:"want"`
+	Refill       string   `json:"refill"`   // fixed | adaptive
+	Forecast     float64  `json:"forecast"` // adaptive: requests expected within one lead time
+	Risk         float64  `json:"risk"`     // adaptive: that one finds nothing with `want` tokens ahead of it
+	Limit        string   `json:"rail"`     // what keeps `want` or the orders below what is asked: depth, credit, probe, idle, paused; "" = nothing
+	Credit       float64  `json:"credit"`   // adaptive: tokens that may still expire unused before only `min` is kept; below 0 that is so. 0 where fixed
+	Warm         int      `json:"warm"`     // tokens that warm windows want ready; 0 = none runs or is about to
 	// HitRateNeeds is what max_waste it takes to reach hit_rate, by the demand since the
 	// shadow's `since`; null where that is reached, for fixed, and where shadow is null.
 	HitRateNeeds *Need `json:"hit_rate_needs"`

@@ -42,6 +42,16 @@ func waysOfRunning(set *targets.Set, providers []purchase.Status) []string {
 	return list
 }
 
+// remedies tell what an operator can do about providers that are down; "" = nothing is known.
+func remedies(providers []purchase.Status) (text string) {
+	for _, p := range providers {
+		if p.State.Remedy != "" {
+			text += ". Provider " + p.Name + ": " + p.State.Remedy
+		}
+	}
+	return text
+}
+
 // alarms says what keeps the daemon from its work; never nil.
 func (r Redis) alarms() []string {
 	switch {

@@ -41,6 +41,7 @@ func (c *Collector) providerStatuses(states []purchase.Status, set *targets.Set)
 		list[i] = Provider{
 			Name: p.Name, State: string(p.State.Kind), Reason: p.State.Reason,
 			InFlight: p.InFlight, Concurrency: p.Concurrency, Balance: p.State.Balance, RetryAt: stamp(p.State.Until),
+			Remedy: p.State.Remedy, Since: stamp(p.State.Since),
 			CallsPerToken: math.Round(c.CallsPerToken(p.Name)*10) / 10,
 			Callbacks:     slices.ContainsFunc(set.Providers, func(q targets.Provider) bool { return q.Name == p.Name && q.CallbackURL != "" }),
 		}
@@ -94,7 +95,7 @@ func targetStatus(t *targets.Target, refilling refill.Status, seen *observation)
 	f := seen.Figures
 	target := Target{
 		Name: t.Name, Type: string(t.Identity.Type), Identity: string(t.ID), Owner: t.Owner,
-		Marks: marks(refilling, seen.Verdicts),
+		Marks: marks(refilling, seen.Verdicts), FailedInARow: seen.Attempts.Refused + seen.Attempts.Failed,
 		Depth: t.Depth, Want: refilling.Want,
 		Refill: string(t.Refill), Forecast: thousandths(refilling.Forecast), Risk: thousandths(refilling.Risk), Limit: refilling.Limit,
 		Warm: refilling.Warm, Shadow: shadow(refilling.Shadow), HitRateNeeds: need(refilling.Shadow),

@@ -255,12 +255,12 @@ function replace(node, basis, make) {
 }
 
 function drawBanner() {
-  const pausedAlone = doc.alarms.some((a) => a.startsWith('Nothing is bought')) ? [] : doc.providers.filter((p) => p.state === 'paused');
-  const basis = [doc.alarms, pausedAlone, doc.ready, doc.config, doc.notices, doc.dead_letters, doc.providers.map((p) => p.retry_at)];
+  const downAlone = doc.alarms.some((a) => a.startsWith('Nothing is bought')) ? [] : doc.providers.filter((p) => p.state === 'down');
+  const basis = [doc.alarms, downAlone, doc.ready, doc.config, doc.notices, doc.dead_letters, doc.providers.map((p) => p.retry_at)];
   replace(byID('banner'), basis, () => {
     const boxes = doc.alarms.map((text) => h('p', { className: 'box bad', role: 'alert' }, text, retry(text)));
     if (!doc.ready && doc.alarms.length === 0) boxes.push(h('p', { className: 'box bad', role: 'alert' }, 'Not ready: the daemon is stopping or starting.'));
-    for (const p of pausedAlone) boxes.push(h('p', { className: 'box warn' }, 'Provider ' + p.name + ' is paused: ' + p.reason, retry(p.name)));
+    for (const p of downAlone) boxes.push(h('p', { className: 'box warn' }, 'Provider ' + p.name + ' is down: ' + p.reason + (p.remedy ? '; ' + p.remedy : ''), retry(p.name)));
     if (!doc.config.ok) {
       boxes.push(h('section', { className: 'box bad', id: 'refused' }, h('h2', {}, 'The configuration file was not applied'),
         h('p', {}, 'The last good one, of ' + moment(doc.config.loaded_at) + ', is in use.'), lines(doc.config.problems)));
@@ -275,9 +275,9 @@ function drawBanner() {
 
 const lines = (list) => h('ul', {}, list.map((line) => h('li', {}, h('code', {}, line))));
 
-// retry is when a paused provider that a text names is asked again.
+// retry is when a provider that is down, and that a text names, is tried again.
 function retry(text) {
-  const p = doc.providers.find((one) => one.state === 'paused' && one.retry_at && text.includes(one.name));
+  const p = doc.providers.find((one) => one.state === 'down' && one.retry_at && text.includes(one.name));
   return p ? h('span', { className: 'retry', 'data-at': p.retry_at }) : null;
 }
 
@@ -327,7 +327,9 @@ function drawSummary() {
 function drawProviders() {
   replace(byID('providers'), doc.providers, () => doc.providers.map((p) => h('tr', {},
     h('th', { scope: 'row' }, p.name),
-    h('td', {}, badge(p.state), p.reason ? h('span', { className: 'why' }, p.reason) : null),
+    h('td', {}, badge(p.state), p.reason ? h('span', { className: 'why' }, p.reason) : null,
+      p.remedy ? h('span', { className: 'why' }, p.remedy) : null,
+      mayAct && p.state === 'down' ? act('Probe now', () => ask(p, probing)) : null),
     h('td', { className: 'n' }, meter(p.in_flight, p.concurrency), h('span', {}, p.in_flight + ' of ' + p.concurrency)),
     h('td', { className: 'n' }, p.calls_per_token > 0 ? p.calls_per_token.toFixed(1) : '–'),
     h('td', { className: 'n' }, p.balance === null ? '–' : money(p.balance)),
@@ -623,6 +625,7 @@ function actions(t) {
     t.state === 'paused'
       ? act('Resume', () => ask(t, resuming))
       : act('Pause', () => ask(t, pausing)),
+    t.state === 'refused' ? act('Try now', () => ask(t, resuming)) : null,
     act('Warm', () => ask(t, warming)), act('Flush', () => ask(t, flushing)))];
 }
 
@@ -649,9 +652,15 @@ const pausing = {
     return call('POST', t, '/pause', body);
   },
 };
+const probing = {
+  title: (p) => 'Probe ' + p.name,
+  text: (p) => 'The provider is tried at once' + (p.since ? ', after it went down at ' + moment(p.since) : '') + ': its balance is read, and the next order is let through. ' + (p.remedy || ''),
+  fields: () => [],
+  send: (p) => send('POST', '/providers/' + encodeURIComponent(p.name) + '/probe'),
+};
 const resuming = {
-  title: (t) => 'Resume ' + t.name,
-  text: (t) => 'Tokens are bought for it again: up to ' + count(Math.max(0, t.depth - t.fresh - t.in_flight)) + ' at once' + costing(t, Math.max(0, t.depth - t.fresh - t.in_flight)) + '.',
+  title: (t) => (t.state === 'refused' ? 'Try ' : 'Resume ') + t.name,
+  text: (t) => t.state === 'refused' ? 'One order is placed at once, to see whether the provider accepts the parameters now: ' + t.reason : 'Tokens are bought for it again: up to ' + count(Math.max(0, t.depth - t.fresh - t.in_flight)) + ' at once' + costing(t, Math.max(0, t.depth - t.fresh - t.in_flight)) + '.',
   fields: () => [],
   send: (t) => call('POST', t, '/resume'),
 };

@@ -57,6 +57,7 @@ type Order struct {
 	unsolved  time.Time // latest moment at which the task is known to be unsolved
 	polls     int       // so far, here
 	asked     time.Time // of the last poll, else of the submit
+	slowly    int       // polls that were sent although an account fault lasts
 
 	stop       context.CancelFunc     // ends collect; set while the buyer holds the order
 	outside    atomic.Pointer[Result] // an end that a callback or another replica brought

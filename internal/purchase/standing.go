@@ -12,10 +12,8 @@ import (
 const (
 	// stepEvery is how often a replica learns from Redis how the providers do.
 	stepEvery = time.Second
-	// slowPoll is the longest time between two polls of a task while the account's polls are
-	// refused; leastSlowPoll is the shortest.
-	slowPoll      = time.Minute
-	leastSlowPoll = 10 * time.Second
+	// slowPoll is the time between two polls of a task while the account's polls are refused.
+	slowPoll = time.Minute
 )
 
 // met identifies what a replica knows of a provider's fault, so that news are recognised.
@@ -65,6 +63,7 @@ func (as *accounts) setShared(a *account, now met) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	a.shared = now
+	a.fullUntil = time.Time{} // it may have been left alone for the fault that is over
 	as.notifyLocked()
 }
 
@@ -90,6 +89,10 @@ func (as *accounts) step(ctx context.Context) {
 // adopt takes over what the replicas know of a provider.
 func (as *accounts) adopt(ctx context.Context, a *account, s pool.Standing) {
 	as.mu.Lock()
+	if a.refusals >= pool.MostRefusals && s.Refusals < pool.MostRefusals {
+		a.fullUntil = time.Time{}
+		as.notifyLocked()
+	}
 	a.refusals = s.Refusals
 	known := a.shared
 	as.mu.Unlock()

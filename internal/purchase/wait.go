@@ -73,18 +73,20 @@ func (o *Order) pace(silent bool) (first time.Time, interval time.Duration) {
 }
 
 // pollsLater is how long a poll waits while an account fault lasts and polls are not known to
-// be answered; 0 = it is sent now. Each task is polled once a minute all the same, more often
-// when its time ends sooner, and when it ends.
+// be answered; 0 = it is sent now. Each task is polled once a minute all the same, when its
+// time ends, and at least once before that.
 func (o *Order) pollsLater(at, giveUp time.Time) time.Duration {
-	if !at.Before(giveUp) {
-		return 0
-	}
-	due := o.asked.Add(min(slowPoll, max(leastSlowPoll, giveUp.Sub(o.asked)/2)))
-	if !at.Before(due) {
-		return 0
-	}
 	ok, wait := o.account.PollTurn(at)
 	if ok {
+		o.slowly = 0
+		return 0
+	}
+	due := o.asked.Add(slowPoll)
+	if half := o.asked.Add(giveUp.Sub(o.asked) / 2); o.slowly == 0 && half.Before(due) {
+		due = half
+	}
+	if !at.Before(due) || !at.Before(giveUp) {
+		o.slowly++
 		return 0
 	}
 	return min(wait, due.Sub(at))

@@ -160,10 +160,10 @@ type said struct {
 }
 
 // shown is how a target does: as the replica says that watches it, unless this one
-// has something to say of it. Of failures each knows those of its own orders: the later ones are shown.
+// has something of its own to say of it. That its orders fail is known to all. Of failures each knows those of its own orders: the later ones are shown.
 func (h *handle) shown() Status {
 	own := h.status.snapshot()
-	if s := h.elsewhere.Load(); s != nil && time.Since(s.at) < saidFor && !h.watched.Load() && own.State == OK {
+	if s := h.elsewhere.Load(); s != nil && time.Since(s.at) < saidFor && !h.watched.Load() && (own.State == OK || own.Failing) {
 		shown := s.Status
 		if len(own.Failures) > 0 && (len(shown.Failures) == 0 || own.Failures[0].At.After(shown.Failures[0].At)) {
 			shown.Failures = own.Failures

@@ -63,12 +63,14 @@ end
 -- attempts_failed counts an order that ended without a token. `kind` is refused (at the
 -- submit), failed (later), hopeless (the parameters are rejected, at either) or '' (it says
 -- nothing about the identity). An order that was placed before the bound began takes the
--- place of a probe. `ttl` is how long the hash lives.
+-- place of a probe. `ttl` is how long the hash lives. It returns whether a bound began, which
+-- all replicas must hear of.
 local function attempts_failed(key, now, kind, reason, placed, ttl)
   if kind == '' then
-    return
+    return false
   end
   local a = attempts_of(key)
+  local before = a.since
   local probe = a.since > 0 and placed > a.since
   a.refused = a.refused + (kind == 'failed' and 0 or 1)
   a.failed = a.failed + (kind == 'failed' and 1 or 0)
@@ -99,4 +101,5 @@ local function attempts_failed(key, now, kind, reason, placed, ttl)
     redis.call('HSET', key, 'reason', reason)
   end
   redis.call('PEXPIRE', key, math.max(tonumber(ttl), redis.call('PTTL', key)))
+  return a.since ~= before
 end

@@ -34,12 +34,12 @@ end
 if ARGV[8] ~= '' then
   note_end(KEYS[7], KEYS[3], now_ms(), ARGV[1], e, ARGV[8] .. '|-1')
 end
-attempts_failed(KEYS[12], now_ms(), ARGV[11], ARGV[12], e.placed, ARGV[13])
+local began = attempts_failed(KEYS[12], now_ms(), ARGV[11], ARGV[12], e.placed, ARGV[13])
 local elsewhere = answer_one({tokens = KEYS[8], orders = KEYS[1], tickets = KEYS[9],
   seen = KEYS[10], untold = KEYS[11]}, tonumber(ARGV[10]), e.owner, ARGV[9])
 if ARGV[3] == '' then
   publish(ARGV[4], ARGV[5] .. ' ' .. ARGV[1] .. ' ' .. ARGV[7])
-elseif elsewhere then
+elseif elsewhere or began then
   publish(ARGV[4], ARGV[5])
 end
 return 1

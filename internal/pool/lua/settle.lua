@@ -48,7 +48,7 @@ if redis.call('ZSCORE', KEYS[9], ARGV[12]) then
   end
   return 2
 end
-redis.call('DEL', KEYS[13])
+local healed = redis.call('DEL', KEYS[13]) == 1
 if not expired then
   if ARGV[12] ~= '' then
     -- The hash stays until the token dies, taken or not.
@@ -69,7 +69,7 @@ if tonumber(ARGV[4]) > 0 then
 end
 if ARGV[8] == '' then
   publish(ARGV[6], ARGV[7] .. ' ' .. order .. ' solved')
-elseif redis.call('ZCARD', KEYS[4]) > 0 then
+elseif healed or redis.call('ZCARD', KEYS[4]) > 0 then
   publish(ARGV[6], ARGV[7])
 end
 return 1

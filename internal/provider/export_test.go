@@ -1,0 +1,19 @@
+package provider
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+)
+
+// Over has the client send its calls through rt.
+func (c *Client) Over(rt http.RoundTripper) *Client {
+	c.wire = rt
+	return c
+}
+
+// Codes lists every error code that a profile knows.
+func Codes(profile string) []string {
+	p, _ := profileNamed(profile)
+	return slices.Sorted(maps.Keys(p.faults))
+}

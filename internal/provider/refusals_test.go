@@ -1,0 +1,302 @@
+package provider_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/provider"
+	"poold/internal/provider/simulated"
+	"poold/internal/targets"
+)
+
+// mostAMinute bounds the submits of a target in any minute, after its first three, while each
+// of them goes wrong.
+const mostAMinute = 12
+
+// TestNoCodeMakesPooldHammer answers each call of one kind with one fault: every code of the
+// profiles, codes that no profile knows, and answers that are none.
+func TestNoCodeMakesPooldHammer(t *testing.T) {
+	t.Parallel()
+	codes := append(provider.Codes("captchaai"), "ERROR_OF_TOMORROW", "https://example.com/help")
+	if testing.Short() {
+		codes = codes[:3] // the others need no other code, and the race detector makes them slow
+	}
+	for _, code := range codes {
+		hammer(t, provider.APILegacy, "captchaai", code, simulated.Fault{Kind: simulated.Code, Code: code}, 1, false)
+	}
+	for _, s := range []struct{ api, profile string }{
+		{provider.APILegacy, "captchaai"}, {provider.APITasks, "2captcha"},
+	} {
+		for _, n := range []int{1, 3} {
+			for _, adaptive := range []bool{false, true} {
+				if testing.Short() && adaptive != (n == 3) {
+					continue
+				}
+				for name, fault := range map[string]simulated.Fault{
+					"a refusal": {Kind: simulated.Code, Code: "ERROR_CAPTCHA_UNSOLVABLE"}, "unknown code": {Kind: simulated.Code, Code: "ERROR_VISIBLE_RECAPTCHA"},
+					"parameters": {Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY"}, "account": {Kind: simulated.Code, Code: "IP_BANNED"},
+					"html": {Kind: simulated.HTML}, "empty": {}, "4xx": {Kind: simulated.Status, Status: http.StatusNotFound}, "5xx": {Kind: simulated.Status, Status: http.StatusBadGateway},
+				} {
+					hammer(t, s.api, s.profile, name, fault, n, adaptive)
+				}
+			}
+		}
+	}
+}
+
+// hammer checks one fault at submits and at polls. A fault without a kind is an empty answer.
+func hammer(t *testing.T, api, profile, name string, fault simulated.Fault, replicas int, adaptive bool) {
+	for _, on := range []simulated.Action{simulated.Submit, simulated.Poll} {
+		t.Run(fmt.Sprintf("%s/%s/%s/%d/adaptive=%v", api, strings.ReplaceAll(name, "/", "_"), on, replicas, adaptive), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				login := site("site-a", 5)
+				options := simulated.Options{}
+				if fault.On = on; fault.Kind != "" {
+					options.Faults = []simulated.Fault{fault}
+				}
+				if adaptive {
+					login.Refill, login.Min, login.HitRate, login.MaxWaste = targets.RefillAdaptive, 2, 0.98, 3
+				}
+				f := newFleet(t, replicas, api, profile, options)
+				defer f.close()
+				if fault.Kind == "" {
+					f.empty = on
+				}
+				for _, r := range f.all {
+					r.manager.Apply(t.Context(), &targets.Set{Targets: []targets.Target{login}})
+				}
+				f.after(80 * time.Second)
+				if busyCode(profile, fault.Code) && on == simulated.Submit {
+					return // no slot: its backoff is the provider's own
+				}
+				made := f.made("site-a")
+				if len(made) == 0 {
+					t.Fatal("nothing was submitted")
+				}
+				for i := 3; i < len(made); i++ {
+					in := 0
+					for _, at := range made[i:] {
+						if at.Sub(made[i]) < time.Minute {
+							in++
+						}
+					}
+					if in > mostAMinute {
+						t.Errorf("%d submits in the minute after %v, of %d", in, made[i].Sub(made[0]), len(made))
+						break
+					}
+				}
+			})
+		})
+	}
+}
+
+// busyCode reports whether a code is a fault of capacity.
+func busyCode(profile, code string) bool {
+	return strings.Contains("ERROR_NO_SLOT_AVAILABLE ERROR_TOO_MUCH_REQUESTS ERROR_RATE_LIMIT ERROR_SERVICE_UNAVALIABLE "+
+		"ERROR_SERVICE_UNAVAILABLE MAX_USER_TURN ERROR_SERVER_ERROR ERROR_INTERNAL_SERVER_ERROR", code) && code != "" ||
+		code == "ERROR_ZERO_BALANCE" && profile == "captchaai"
+}
+
+// A target that the service refuses is probed after 1, 2, 4 … minutes, and heals by itself
+// when the service has corrected its fault. Resume tries at once, at whichever replica.
+func TestARefusedTargetHeals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		login := site("site-a", 3)
+		refuse := simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY"}
+		f := newFleet(t, 3, provider.APILegacy, "2captcha", simulated.Options{Faults: []simulated.Fault{refuse}}, login)
+		defer f.close()
+		f.after(30 * time.Second)
+		for n, r := range f.all {
+			if s := f.status(r, "site-a"); s.State != "refused" || !strings.Contains(s.Reason, "ERROR_WRONG_GOOGLEKEY") || s.Until.IsZero() {
+				t.Errorf("replica %d says %+v", n, s)
+			}
+		}
+		before := len(f.made("site-a"))
+		if before > 3 {
+			t.Errorf("%d submits before it was known", before)
+		}
+		f.after(10 * time.Minute)
+		if n := len(f.made("site-a")) - before; n != 3 {
+			t.Errorf("%d probes in 10 minutes, want 3", n)
+		}
+		// A restart does not forget it.
+		f.end(f.all[0])
+		f.start(login)
+		f.after(5 * time.Second)
+		if s := f.status(f.all[2], "site-a"); s.State != "refused" || len(f.made("site-a")) != before+3 {
+			t.Errorf("after a restart: %+v, %d submits", s, len(f.made("site-a")))
+		}
+		// An operator tries, in vain and then with success.
+		try := func() {
+			t.Helper()
+			if bounded, err := f.all[1].store.Retry(t.Context(), login.ID); !bounded || err != nil {
+				t.Fatal(bounded, err)
+			}
+			f.after(2 * time.Second)
+		}
+		try()
+		if n := len(f.made("site-a")) - before; n != 4 {
+			t.Errorf("%d submits after the first try", n)
+		}
+		f.service.SetFaults()
+		try()
+		f.after(30 * time.Second)
+		if s := f.status(f.all[1], "site-a"); s.State != "ok" || f.stock(login).Fresh != 3 {
+			t.Errorf("after the second try: %+v, %d tokens", s, f.stock(login).Fresh)
+		}
+		// And without an operator, after a minute.
+		f.service.SetFaults(refuse)
+		f.after(100 * time.Second)
+		f.service.SetFaults()
+		f.after(3 * time.Minute)
+		if s := f.status(f.all[0], "site-a"); s.State != "ok" || f.stock(login).Fresh == 0 {
+			t.Errorf("it did not heal: %+v", s)
+		}
+	})
+}
+
+// An account fault of one replica's submit is each replica's, with one probe among all of
+// them, and a restart does not forget it.
+func TestReplicasShareAFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := site("site-a", 2), site("site-b", 2)
+		f := newFleet(t, 3, provider.APILegacy, "2captcha", simulated.Options{}, a, b)
+		defer f.close()
+		f.after(30 * time.Second)
+		f.service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_ZERO_BALANCE"})
+		f.after(2 * time.Minute) // the tokens die, and orders are wanted
+		began := time.Now()
+		first := f.provider(f.all[0])
+		for n, r := range f.all {
+			s := f.provider(r)
+			if s.Kind != provider.StateDown || s.Code != "ERROR_ZERO_BALANCE" || !strings.Contains(s.Remedy, "top up") ||
+				s.Since.Sub(first.Since).Abs() > time.Second || s.Until.Sub(first.Until).Abs() > time.Second {
+				t.Errorf("replica %d says %+v, the first one %+v", n, s, first)
+			}
+		}
+		f.after(5 * time.Minute)
+		if n := f.count(simulated.Submit, began); n < 4 || n > 6 {
+			t.Errorf("%d submits of three replicas in 5 minutes, want one a minute", n)
+		}
+		f.end(f.all[0])
+		came := f.start(a, b)
+		f.after(1500 * time.Millisecond)
+		if s := f.provider(came); s.Kind != provider.StateDown || s.Since.After(began) {
+			t.Errorf("after a restart: %+v", s)
+		}
+		// The account is topped up, and an operator says so.
+		f.service.SetFaults()
+		began = time.Now()
+		if _, err := f.all[1].buyer.Probe(t.Context(), "main"); err != nil {
+			t.Fatal(err)
+		}
+		f.after(30 * time.Second)
+		for n, r := range f.all {
+			if s := f.provider(r); s.Kind != provider.StateOK {
+				t.Errorf("replica %d says %+v", n, s)
+			}
+		}
+		if got := f.stock(a).Fresh + f.stock(b).Fresh; got != 4 {
+			t.Errorf("%d tokens 30 s after the probe", got)
+		}
+	})
+}
+
+// A service that refuses submits only has every task that it solved collected. One that
+// refuses polls only, or both, is polled slowly; what was not collected is lost and spent.
+func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		on   []simulated.Action
+		code string
+	}{
+		{"submits, no money", []simulated.Action{simulated.Submit}, "ERROR_ZERO_BALANCE"},
+		{"submits, ban", []simulated.Action{simulated.Submit}, "IP_BANNED"},
+		{"polls", []simulated.Action{simulated.Poll}, "IP_BANNED"},
+		{"both", []simulated.Action{simulated.Submit, simulated.Poll}, "IP_BANNED"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, b := site("site-a", 8), site("site-b", 1)
+				f := newFleet(t, 1, provider.APILegacy, "2captcha", simulated.Options{Median: 40 * time.Second, Min: 40 * time.Second}, a)
+				defer f.close()
+				f.after(7 * time.Second)
+				bought := f.service.Totals().Submitted
+				if bought != 8 {
+					t.Fatalf("%d orders are under way", bought)
+				}
+				var faults []simulated.Fault
+				for _, on := range c.on {
+					faults = append(faults, simulated.Fault{On: on, Kind: simulated.Code, Code: c.code})
+				}
+				f.service.SetFaults(faults...)
+				began := time.Now()
+				f.all[0].manager.Apply(t.Context(), &targets.Set{Targets: []targets.Target{a, b}}) // its submit meets the fault
+				f.after(3*time.Minute + 30*time.Second)
+				sold, books := f.service.Sold(), f.stock(a).Figures
+				collected := 0
+				for _, s := range sold[:bought] {
+					if s.Collected > 0 {
+						collected++
+					}
+				}
+				if books.Bought < int64(bought) || books.Solved+books.Failed+books.Lost < int64(bought) {
+					t.Errorf("the books: %+v", books)
+				}
+				polls := f.count(simulated.Poll, began)
+				if c.on[0] == simulated.Submit && len(c.on) == 1 {
+					if collected != bought || books.Lost != 0 || books.Failed != 0 {
+						t.Errorf("%d of %d solved tasks were collected: %+v", collected, bought, books)
+					}
+					return
+				}
+				if collected != 0 || books.Failed != 0 || books.Lost < int64(bought) || books.Spent != books.Lost*1e6 {
+					t.Errorf("%d collected; want all lost, and their prices spent: %+v", collected, books)
+				}
+				// Each at least twice, none faster than the slow probe.
+				if orders := f.service.Totals().Submitted; polls < 2*bought || polls > 4*orders {
+					t.Errorf("%d polls for %d orders", polls, orders)
+				}
+				if s := f.provider(f.all[0]); s.Kind != provider.StateDown {
+					t.Errorf("the provider is %+v", s)
+				}
+			})
+		})
+	}
+}
+
+// While the service refuses the submits of all targets, the account gets one in 5 s, over all
+// replicas; when it takes them again all targets fill.
+func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b, c := site("site-a", 20), site("site-b", 20), site("site-c", 20)
+		refuse := simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_OF_TOMORROW"}
+		f := newFleet(t, 3, provider.APITasks, "generic", simulated.Options{Faults: []simulated.Fault{refuse}}, a, b, c)
+		defer f.close()
+		f.after(2 * time.Minute)
+		began := time.Now()
+		f.after(5 * time.Minute)
+		if n := f.count(simulated.Submit, began); n < 40 || n > 61 {
+			t.Errorf("%d submits in 5 minutes, want one in 5 s", n)
+		}
+		for _, t1 := range []targets.Target{a, b, c} {
+			if n := len(f.made(t1.Name)); n < 5 {
+				t.Errorf("%s was tried %d times", t1.Name, n)
+			}
+		}
+		standing, err := f.all[0].store.Standing(t.Context(), "main")
+		if err != nil || standing.Refusals < pool.MostRefusals || f.provider(f.all[1]).Kind != provider.StateBusy {
+			t.Errorf("%+v, %v, %+v", standing, err, f.provider(f.all[1]))
+		}
+		f.service.SetFaults()
+		f.after(90 * time.Second)
+		if n := f.stock(a).Fresh + f.stock(b).Fresh + f.stock(c).Fresh; n < 60 { // some are being renewed
+			t.Errorf("%d tokens after it was well again", n)
+		}
+	})
+}

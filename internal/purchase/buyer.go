@@ -48,7 +48,7 @@ func NewBuyer(stock Orders, folder string, observe Observer, log *slog.Logger) *
 		secrets: secrets{of: map[string][]captcha.Secret{}}, arrivals: arrivals{at: map[pool.Ref]time.Time{}}, kept: newDeadLetters(folder),
 	}
 	return &Buyer{
-		base: b, accounts: as, scheduler: &scheduler{accounts: as}, placer: placer, orders: orders,
+		base: b, accounts: as, scheduler: newScheduler(as), placer: placer, orders: orders,
 		recovery: newRecovery(b, as, placer, orders, ls), reports: newReports(b, as), callbacks: cs, replay: newReplay(b, cs),
 	}
 }
@@ -82,6 +82,13 @@ func (b *Buyer) SetProviders(entries []Entry) {
 		b.callbacks.secrets.remember(e.Provider.Name(), e.Callbacks.Secrets)
 	}
 	b.accounts.set(entries)
+}
+
+// Request bids for a slot and returns at once. When the slot is there, granted is called
+// with it, once, in a goroutine of its own; see Admit for the order, the errors and the
+// caller's duty. Of many requests that wait each costs an entry, not a goroutine.
+func (b *Buyer) Request(bid Bid, granted func(*Slot, error)) *Request {
+	return b.scheduler.request(bid, granted)
 }
 
 // Admit waits for a slot at the first provider that is ready; while that one is

@@ -334,14 +334,9 @@ func TestAPanicLeavesTheBuyer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestBuyer(t, 1)
 		s.buyer.SetProviders([]Entry{{Provider: &faulty{fakeProvider: s.provider, faults: 1}, Concurrency: 1}})
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("there was no fault")
-				}
-			}()
-			_, _ = s.buyer.Admit(t.Context(), Bid{})
-		}()
+		if _, err := s.buyer.Admit(t.Context(), Bid{}); !errors.Is(err, errFault) {
+			t.Errorf("admit = %v, want %v", err, errFault)
+		}
 		if _, _, took := mustAdmit(t, s.buyer); took != 0 {
 			t.Errorf("the next one waited %v", took)
 		}

@@ -7,8 +7,8 @@
 //
 //	accounts   the providers of the list, and those that went from it (account.go);
 //	           their threads and balances are asked for now and then (maintenance.go)
-//	scheduler  gives their slots to the best bid, and now and then to who has waited
-//	           longest (scheduler.go)
+//	scheduler  grants their slots to the best bid, and every fourth slot to the request
+//	           that has waited longest; two heaps find both (scheduler.go)
 //	placer     creates orders beside the stock with their reservations, and takes back
 //	           those that did not come about (place.go)
 //	orders     sees them through: buy.go starts the goroutine, collect.go is its life,

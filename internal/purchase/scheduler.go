@@ -1,8 +1,11 @@
 package purchase
 
 import (
+	"container/heap"
 	"context"
-	"slices"
+	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -44,144 +47,231 @@ func (b Bid) beats(other Bid, fair bool) bool {
 	return b.Since.Before(other.Since)
 }
 
-// scheduler gives slots to bids, one admission at a time: the best bid is served first,
-// and among equals the one that came first. A sync.Mutex would neither keep an order nor
-// let a caller walk away.
-type scheduler struct {
-	accounts *accounts
-
-	mu      sync.Mutex
-	serving bool      // an admission is under way
-	places  int       // given so far
-	waiting []*bidder // in the order in which they came
+// before reports whether r is served before the other request.
+func (r *Request) before(other *Request, fair bool) bool {
+	if r.bid.beats(other.bid, fair) {
+		return true
+	}
+	return !other.bid.beats(r.bid, fair) && r.number < other.number
 }
 
-// bidder is an admission that waits for its turn.
-type bidder struct {
-	Bid
-	turn chan struct{} // closed when it is that caller's turn
+// Request is a bid that waits for a slot.
+type Request struct {
+	scheduler *scheduler
+	number    uint64 // in order of arrival
+	granted   func(*Slot, error)
+
+	// Guarded by the scheduler's mu.
+	bid    Bid
+	places [2]int // in the heaps of the scheduler; -1 if the request no longer waits
 }
 
-// enter waits for the caller's turn. Without an error the caller must leave.
-func (q *scheduler) enter(ctx context.Context, bid Bid) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	q.mu.Lock()
-	if !q.serving {
-		q.serving = true
-		q.mu.Unlock()
-		return nil
-	}
-	mine := &bidder{Bid: bid, turn: make(chan struct{})}
-	q.waiting = append(q.waiting, mine)
-	q.mu.Unlock()
-
-	select {
-	case <-mine.turn:
-		return nil
-	case <-ctx.Done():
-	}
+// Change replaces the bid. Changing it after the slot was granted is a no-op.
+func (r *Request) Change(bid Bid) {
+	q := r.scheduler
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if i := slices.Index(q.waiting, mine); i >= 0 {
-		q.waiting = slices.Delete(q.waiting, i, i+1)
-	} else {
-		// The turn came in the same moment; it goes to the next one.
-		q.nextLocked()
-	}
-	return ctx.Err()
-}
-
-// first reports whether the place to come is that of the caller who is served: it
-// is not where somebody with a better bid has come meanwhile.
-func (q *scheduler) first(bid Bid) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	best := q.bestLocked()
-	return best < 0 || !q.waiting[best].beats(bid, q.fairLocked())
-}
-
-// placed notes that the caller who is served got its place.
-func (q *scheduler) placed() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.places++
-}
-
-// leave lets the next one in.
-func (q *scheduler) leave() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.nextLocked()
-}
-
-func (q *scheduler) nextLocked() {
-	best := q.bestLocked()
-	if best < 0 {
-		q.serving = false
+	if r.places[byWorth] < 0 || r.bid == bid {
 		return
 	}
-	close(q.waiting[best].turn)
-	q.waiting = slices.Delete(q.waiting, best, best+1)
+	r.bid = bid
+	for i := range q.waiting {
+		heap.Fix(&q.waiting[i], r.places[i])
+	}
 }
 
-// bestLocked is who waits with the best bid; -1 where nobody does.
-func (q *scheduler) bestLocked() int {
-	best := -1
-	for i, w := range q.waiting {
-		if best < 0 || w.beats(q.waiting[best].Bid, q.fairLocked()) {
-			best = i
+// Withdraw ends the request. It reports false if granted was called, or is about to be.
+func (r *Request) Withdraw() bool {
+	q := r.scheduler
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if r.places[byWorth] < 0 {
+		return false
+	}
+	q.removeLocked(r)
+	if q.waiting[byWorth].Len() == 0 {
+		select {
+		case q.emptied <- struct{}{}:
+		default:
 		}
 	}
-	return best
+	return true
 }
 
-func (q *scheduler) fairLocked() bool { return q.places%fairTurn == fairTurn-1 }
+// The heaps of a scheduler.
+const (
+	byWorth = iota // the best bid first
+	bySince        // the longest waiting first
+)
+
+// requests is a heap of requests. Each request knows its place in it.
+type requests struct {
+	list []*Request
+	heap int // byWorth or bySince
+}
+
+func (h *requests) Len() int           { return len(h.list) }
+func (h *requests) Less(i, j int) bool { return h.list[i].before(h.list[j], h.heap == bySince) }
+
+func (h *requests) Swap(i, j int) {
+	h.list[i], h.list[j] = h.list[j], h.list[i]
+	h.list[i].places[h.heap], h.list[j].places[h.heap] = i, j
+}
+
+// Push implements heap.Interface.
+func (h *requests) Push(x any) {
+	r := x.(*Request)
+	r.places[h.heap] = len(h.list)
+	h.list = append(h.list, r)
+}
+
+// Pop implements heap.Interface.
+func (h *requests) Pop() any {
+	last := len(h.list) - 1
+	r := h.list[last]
+	h.list[last], h.list = nil, h.list[:last]
+	r.places[h.heap] = -1
+	return r
+}
+
+// scheduler grants slots to requests, one at a time: the best bid is served first, and
+// among equal bids the earlier request. One goroutine grants while requests wait.
+type scheduler struct {
+	accounts *accounts
+	emptied  chan struct{} // wakes run after the last request was withdrawn
+
+	mu      sync.Mutex
+	running bool // run has not returned
+	granted int  // slots so far
+	number  uint64
+	waiting [2]requests // the same requests in two orders
+}
+
+func newScheduler(as *accounts) *scheduler {
+	q := &scheduler{accounts: as, emptied: make(chan struct{}, 1)}
+	q.waiting[bySince].heap = bySince
+	return q
+}
+
+// request adds a request, see Buyer.Request.
+func (q *scheduler) request(bid Bid, granted func(*Slot, error)) *Request {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.number++
+	r := &Request{scheduler: q, number: q.number, granted: granted, bid: bid}
+	for i := range q.waiting {
+		heap.Push(&q.waiting[i], r)
+	}
+	if !q.running {
+		q.running = true
+		go q.run()
+	}
+	return r
+}
 
 // admit waits for a slot, see Buyer.Admit.
 func (q *scheduler) admit(ctx context.Context, bid Bid) (*Slot, error) {
-	for {
-		if slot, err := q.serve(ctx, bid); slot != nil || err != nil {
-			return slot, err
-		}
-	}
-}
-
-// serve waits for the caller's turn and then for a slot. It answers nil where the
-// next one has become another's.
-func (q *scheduler) serve(ctx context.Context, bid Bid) (*Slot, error) {
-	if err := q.enter(ctx, bid); err != nil {
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	defer q.leave()
+	type answer struct {
+		slot *Slot
+		err  error
+	}
+	answers := make(chan answer, 1)
+	r := q.request(bid, func(slot *Slot, err error) { answers <- answer{slot, err} })
+	select {
+	case a := <-answers:
+		return a.slot, a.err
+	case <-ctx.Done():
+	}
+	if !r.Withdraw() {
+		if a := <-answers; a.slot != nil {
+			a.slot.Free()
+		}
+	}
+	return nil, ctx.Err()
+}
+
+// run grants slots until no request waits.
+func (q *scheduler) run() {
 	for {
-		// Before a provider is asked: its answer may be the one probe of the minute.
-		if !q.first(bid) {
-			return nil, nil
-		}
-		at := time.Now()
-		offers, changed := q.accounts.offers(at)
-		if len(offers) == 0 {
-			return nil, ErrNoProvider
-		}
-		chosen, wait := choose(offers, at)
-		if chosen != nil {
-			q.placed()
-			return q.accounts.take(chosen), nil
+		wait, changed := q.serve()
+		if changed == nil {
+			return
 		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-changed:
+		case <-q.emptied:
 		case <-timer.C:
-		case <-ctx.Done():
 		}
 		timer.Stop()
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
 	}
 }
+
+// serve grants the slots that are free now. It returns when to try again, and a nil
+// channel if no request waits.
+func (q *scheduler) serve() (wait time.Duration, changed <-chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.waiting[byWorth].Len() > 0 {
+		// A provider is asked only while a request waits: its answer may be the one
+		// probe of the minute.
+		var slot *Slot
+		var err error
+		slot, wait, changed, err = q.accounts.slot()
+		if slot == nil && err == nil {
+			return wait, changed
+		}
+		r := q.nextLocked()
+		q.removeLocked(r)
+		if slot != nil {
+			q.granted++
+		}
+		go r.granted(slot, err)
+	}
+	q.running = false
+	return 0, nil
+}
+
+// nextLocked is the request to serve next.
+func (q *scheduler) nextLocked() *Request {
+	if q.granted%fairTurn == fairTurn-1 {
+		return q.waiting[bySince].list[0]
+	}
+	return q.waiting[byWorth].list[0]
+}
+
+func (q *scheduler) removeLocked(r *Request) {
+	for i := range q.waiting {
+		heap.Remove(&q.waiting[i], r.places[i])
+	}
+}
+
+// slot takes a slot of the first account that is ready and not full. Without one it
+// returns how long to wait, and the channel that is closed at the next change.
+func (as *accounts) slot() (slot *Slot, wait time.Duration, changed <-chan struct{}, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			as.log.Error("panic in a provider", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			err = errFault
+		}
+	}()
+	at := time.Now()
+	offers, changed := as.offers(at)
+	if len(offers) == 0 {
+		return nil, 0, nil, ErrNoProvider
+	}
+	chosen, wait := choose(offers, at)
+	if chosen == nil {
+		return nil, wait, changed, nil
+	}
+	return as.take(chosen), 0, changed, nil
+}
+
+// errFault answers a request if a provider panicked.
+var errFault = errors.New("internal fault, see the log")
 
 // offer is an account as an admission saw it, so that the provider is asked
 // without a lock held.

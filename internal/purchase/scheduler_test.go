@@ -11,120 +11,195 @@ import (
 	"time"
 )
 
-// Callers get their turn in the order in which they came, and one that walks
-// away is skipped.
-func TestLineServesInOrder(t *testing.T) {
+// newTestScheduler has one provider with so many slots.
+func newTestScheduler(slots int) *scheduler {
+	as := newAccounts(&base{log: quiet()})
+	as.set([]Entry{{Provider: newFakeProvider(&ledger{}, "one"), Concurrency: slots}})
+	return newScheduler(as)
+}
+
+// mustBeIdle fails the test if a slot is taken or a request waits.
+func (q *scheduler) mustBeIdle(t *testing.T) {
+	t.Helper()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	_, list := q.accounts.list(time.Now())
+	if list[0].InFlight != 0 || q.waiting[byWorth].Len() != 0 || q.waiting[bySince].Len() != 0 {
+		t.Errorf("%d slots are taken, %d and %d requests wait", list[0].InFlight, q.waiting[byWorth].Len(), q.waiting[bySince].Len())
+	}
+}
+
+// Equal bids are served in the order of their arrival. A withdrawn request is skipped.
+func TestEqualBidsAreServedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l scheduler
-		if err := l.enter(t.Context(), Bid{}); err != nil {
+		q := newTestScheduler(1)
+		held, err := q.admit(t.Context(), Bid{})
+		if err != nil {
 			t.Fatal(err)
 		}
-		impatient, leave := context.WithCancel(t.Context())
-		stays := t.Context()
-		patience := []context.Context{stays, stays, stays, impatient, stays, stays}
 		var served []int
-		var callers sync.WaitGroup
-		for i := range patience {
-			callers.Go(func() {
-				if err := l.enter(patience[i], Bid{}); err != nil {
-					if i != 3 || !errors.Is(err, context.Canceled) {
-						t.Errorf("caller %d: %v", i, err)
-					}
-					return
+		var requests []*Request
+		for i := range 6 {
+			requests = append(requests, q.request(Bid{}, func(slot *Slot, err error) {
+				if err != nil {
+					t.Errorf("request %d: %v", i, err)
 				}
 				served = append(served, i)
-				l.leave()
-			})
-			synctest.Wait() // caller i stands in the line before i+1 comes
+				slot.Free()
+			}))
 		}
-		leave()
+		if !requests[3].Withdraw() || requests[3].Withdraw() {
+			t.Error("a request that waits is withdrawn once")
+		}
+		held.Free()
 		synctest.Wait()
-		l.leave()
-		callers.Wait()
 		if want := []int{0, 1, 2, 4, 5}; !slices.Equal(served, want) {
 			t.Errorf("served %v, want %v", served, want)
 		}
-		if err := l.enter(t.Context(), Bid{}); err != nil {
-			t.Errorf("the line is not free again: %v", err)
+		if requests[0].Withdraw() {
+			t.Error("a served request was withdrawn")
 		}
+		q.mustBeIdle(t)
 	})
 }
 
-// A turn that comes in the very moment in which its caller walks away goes to
-// the next one.
-func TestTurnOfOneWhoLeavesIsPassedOn(t *testing.T) {
+// A changed bid moves the request. A change after the grant does nothing.
+func TestChangedBidMovesTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l scheduler
-		passed := 0
-		for range 200 { // which of the two it notices is up to chance
-			if err := l.enter(t.Context(), Bid{}); err != nil {
-				t.Fatal(err)
-			}
-			ctx, walkAway := context.WithCancel(t.Context())
-			var callers sync.WaitGroup
-			callers.Go(func() {
-				if l.enter(ctx, Bid{}) == nil {
-					l.leave()
-				} else {
-					passed++
-				}
+		q := newTestScheduler(1)
+		held, err := q.admit(t.Context(), Bid{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var served []string
+		ask := func(name string, worth float64) *Request {
+			return q.request(Bid{Worth: worth}, func(slot *Slot, _ error) {
+				served = append(served, name)
+				slot.Free()
 			})
-			synctest.Wait()
-			walkAway()
-			l.leave()
-			callers.Wait()
-			if l.serving {
-				t.Fatal("a turn was lost: the buyer is occupied by nobody")
-			}
 		}
-		if passed == 0 {
-			t.Error("nobody walked away, so nothing was tested")
+		falls, _, rises := ask("falls", 3), ask("stays", 2), ask("rises", 1)
+		rises.Change(Bid{Worth: 4})
+		falls.Change(Bid{Worth: 1})
+		held.Free()
+		synctest.Wait()
+		if want := []string{"rises", "stays", "falls"}; !slices.Equal(served, want) {
+			t.Errorf("served %v, want %v", served, want)
 		}
+		rises.Change(Bid{Worth: 9})
+		q.mustBeIdle(t)
 	})
 }
 
-// However turns and departures meet, there is never more than one at the buyer
-// and no turn is lost.
-func TestLineLosesNoTurn(t *testing.T) {
-	var l scheduler
+// However grants and departures meet, no slot is lost and none is given twice.
+func TestSchedulerLosesNoSlot(t *testing.T) {
+	q := newTestScheduler(1)
 	var inside, served atomic.Int32
 	var callers sync.WaitGroup
 	for i := range 8 {
 		callers.Go(func() {
 			for n := range 300 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration((n*7+i)%50)*time.Microsecond)
-				if l.enter(ctx, Bid{}) == nil {
+				if slot, err := q.admit(ctx, Bid{}); err == nil {
 					if inside.Add(1) != 1 {
-						t.Error("two at the buyer")
+						t.Error("the slot was given twice")
 					}
 					served.Add(1)
 					inside.Add(-1)
-					l.leave()
+					slot.Free()
 				}
 				cancel()
 			}
 		})
 	}
 	callers.Wait()
-	if l.serving || len(l.waiting) != 0 {
-		t.Errorf("after everyone left: serving %v, %d waiting", l.serving, len(l.waiting))
+	q.mustBeIdle(t)
+	slot, err := q.admit(t.Context(), Bid{})
+	if err != nil {
+		t.Fatalf("the slot was lost: %v", err)
 	}
+	slot.Free()
 	if served.Load() == 0 {
-		t.Error("nobody was ever served, so nothing was tested")
+		t.Error("no request was served, so nothing was tested")
 	}
 }
 
-// Who comes with an ended context is not let in, even if nobody else is there.
-func TestLineRefusesTheLate(t *testing.T) {
+// A request with an ended context is refused, even if a slot is free.
+func TestAdmitRefusesAnEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	var l scheduler
-	if err := l.enter(ctx, Bid{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("enter = %v, want context canceled", err)
+	q := newTestScheduler(1)
+	if _, err := q.admit(ctx, Bid{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("admit = %v, want context canceled", err)
 	}
-	if l.serving {
-		t.Error("the buyer is occupied by nobody")
+	q.mustBeIdle(t)
+}
+
+// admitAll has so many callers wait for the one slot, frees it, and returns how long it
+// takes until each caller had it.
+func admitAll(t *testing.T, callers int) time.Duration {
+	t.Helper()
+	q := newTestScheduler(1)
+	held, err := q.admit(t.Context(), Bid{})
+	if err != nil {
+		t.Fatal(err)
 	}
+	began := time.Now()
+	var group sync.WaitGroup
+	for i := range callers {
+		group.Go(func() {
+			slot, err := q.admit(t.Context(), Bid{Worth: float64(i * 7919 % callers), Since: began.Add(time.Duration(i))})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			slot.Free()
+		})
+	}
+	time.Sleep(50 * time.Millisecond) // most of them wait by now
+	freed := time.Now()
+	held.Free()
+	group.Wait()
+	return time.Since(freed)
+}
+
+// The time of a grant hardly grows with the requests that wait: 16 times as many requests
+// take about 16 times as long, not 256 times.
+func TestGrantsDoNotSearchAllRequests(t *testing.T) {
+	const few, many = 2000, 32000
+	short, long := admitAll(t, few), admitAll(t, many)
+	if long > 100*max(short, 2*time.Millisecond) {
+		t.Errorf("%d grants took %v, %d took %v", few, short, many, long)
+	}
+}
+
+// BenchmarkGrant grants a slot to one of 50,000 requests and adds the next request.
+func BenchmarkGrant(b *testing.B) {
+	q := newTestScheduler(1)
+	held, err := q.admit(b.Context(), Bid{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	slots := make(chan *Slot)
+	began := time.Now()
+	ask := func(i int) {
+		q.request(Bid{Worth: float64(i * 7919 % 50000), Since: began.Add(time.Duration(i))}, func(slot *Slot, _ error) { slots <- slot })
+	}
+	for i := range 50000 {
+		ask(i)
+	}
+	b.ResetTimer()
+	for i := range b.N {
+		held.Free()
+		held = <-slots
+		ask(i)
+	}
+	b.StopTimer()
+	for range 50000 { // the scheduler ends when no request waits
+		held.Free()
+		held = <-slots
+	}
+	held.Free()
 }
 
 // Callers who wait come first, then what is worth most, then who has waited

@@ -532,8 +532,10 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Listener) net.Listener,
 		booked:    func() (int, int, error) { return 0, 0, nil },
 		guests:    func() (int, int, error) { return 0, 0, nil },
 		callback:  func() error { return nil },
-		probe:     func(name string) (purchase.Status, error) { return purchase.Status{Name: name, State: provider.State{Kind: provider.StateOK}}, nil },
-		replay:    func(context.Context) (purchase.Replayed, error) { return purchase.Replayed{}, nil },
+		probe: func(name string) (purchase.Status, error) {
+			return purchase.Status{Name: name, State: provider.State{Kind: provider.StateOK}}, nil
+		},
+		replay: func(context.Context) (purchase.Replayed, error) { return purchase.Replayed{}, nil },
 	}
 	log := slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	near := &compat.NearMisses{}

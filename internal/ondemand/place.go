@@ -61,7 +61,7 @@ func (gs *guests) doneLocked(g *guest) {
 func (gs *guests) placeFor(ctx context.Context, g *guest, c *call) (enough bool) {
 	limited, cancel := context.WithTimeout(ctx, bidFor)
 	defer cancel()
-	slot, err := gs.buyer.Admit(limited, purchase.Bid{Callers: true, Since: c.came})
+	slot, err := gs.buyer.Admit(limited, purchase.Bid{Callers: true, Since: c.came, For: purchase.GuestTarget})
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:

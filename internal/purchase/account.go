@@ -39,6 +39,7 @@ type account struct {
 	threads     int       // what the provider itself allows; 0 = it does not say
 	taken       int       // slots held on this replica
 	fullUntil   time.Time // other replicas hold the rest of the places
+	turnAt      time.Time // while the account is probed: when this replica asks for the next turn
 	asked       bool      // maintenance has been to this provider
 	went        time.Time // when it left the list; zero = it stands there
 	unread      bool      // threads could not be read; told once

@@ -16,6 +16,10 @@ import (
 const (
 	// retryEvery is how often leftovers are taken back.
 	retryEvery = time.Second
+	// turnEvery is the time between two submits at an account that refuses all of them.
+	// turnSpread has the replicas ask for the next one at different times, so that none of
+	// them is always the first.
+	turnEvery, turnSpread = 5 * time.Second, 500 * time.Millisecond
 	// budgetWindow is how long a solve counts in a budget.
 	budgetWindow = 24 * time.Hour
 )
@@ -66,12 +70,15 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 		return nil, p.rollbackTwice(ctx, o, fmt.Errorf("reserving a place at %s: %w", o.account.Name(), err))
 	}
 	switch o.refusals = permit.Refusals; {
+	case permit.OK && permit.Refusals >= pool.MostRefusals:
+		p.accounts.yield(o.account, turnEvery+2*turnSpread) // the next turn is another replica's, if one wants it
 	case permit.OK:
 	case permit.Wait > 0:
-		slot.full(permit.Wait)
+		p.accounts.yield(o.account, permit.Wait+spread(turnSpread))
+		slot.Free()
 		return nil, fmt.Errorf("%s: %w: it is probed by one order at a time", o.account.Name(), ErrBusy)
 	default:
-		slot.full(fullFor)
+		slot.full()
 		return nil, fmt.Errorf("%s: %w: all replicas together have %d orders there", o.account.Name(), ErrBusy, terms.limit)
 	}
 	// What Redis carries out when nobody waits for it any more must do nothing.

@@ -77,3 +77,8 @@ func jitter(d time.Duration) time.Duration {
 	spread := 0.9 + 0.2*rand.Float64() //nolint:gosec // G404: nothing secret depends on it
 	return time.Duration(float64(d) * spread)
 }
+
+// spread is a random part of d.
+func spread(d time.Duration) time.Duration {
+	return rand.N(d) //nolint:gosec // G404: nothing secret depends on it
+}

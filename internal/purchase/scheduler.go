@@ -1,14 +1,17 @@
 package purchase
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
+	"poold/internal/pool"
 	"poold/internal/provider"
 )
 
@@ -32,6 +35,7 @@ type Bid struct {
 	Callers bool      // callers wait for the token: they come first
 	Worth   float64   // callers whom the order is expected to save a wait, weighted
 	Since   time.Time // when the target began to wait for this place
+	For     string    // the target, or GuestTarget for all guests together; see scheduler.served
 }
 
 // beats reports whether the place is b's rather than the other's.
@@ -55,7 +59,7 @@ func (r *Request) before(other *Request, fair bool) bool {
 	return !other.bid.beats(r.bid, fair) && r.number < other.number
 }
 
-// Request is a bid that waits for a slot.
+// Request is a bid that waits for a slot. The zero value no longer waits.
 type Request struct {
 	scheduler *scheduler
 	number    uint64 // in order of arrival
@@ -69,6 +73,9 @@ type Request struct {
 // Change replaces the bid. Changing it after the slot was granted is a no-op.
 func (r *Request) Change(bid Bid) {
 	q := r.scheduler
+	if q == nil {
+		return
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if r.places[byWorth] < 0 || r.bid == bid {
@@ -83,6 +90,9 @@ func (r *Request) Change(bid Bid) {
 // Withdraw ends the request. It reports false if granted was called, or is about to be.
 func (r *Request) Withdraw() bool {
 	q := r.scheduler
+	if q == nil {
+		return false
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if r.places[byWorth] < 0 {
@@ -145,10 +155,13 @@ type scheduler struct {
 	granted int  // slots so far
 	number  uint64
 	waiting [2]requests // the same requests in two orders
+	// served is when a target was last granted a slot at a bounded provider. It is empty while
+	// none is bounded.
+	served map[string]time.Time
 }
 
 func newScheduler(as *accounts) *scheduler {
-	q := &scheduler{accounts: as, emptied: make(chan struct{}, 1)}
+	q := &scheduler{accounts: as, emptied: make(chan struct{}, 1), served: map[string]time.Time{}}
 	q.waiting[bySince].heap = bySince
 	return q
 }
@@ -224,7 +237,7 @@ func (q *scheduler) serve() (wait time.Duration, changed <-chan struct{}) {
 		if slot == nil && err == nil {
 			return wait, changed
 		}
-		r := q.nextLocked()
+		r := q.nextLocked(slot)
 		q.removeLocked(r)
 		if slot != nil {
 			q.granted++
@@ -235,8 +248,17 @@ func (q *scheduler) serve() (wait time.Duration, changed <-chan struct{}) {
 	return 0, nil
 }
 
-// nextLocked is the request to serve next.
-func (q *scheduler) nextLocked() *Request {
+// nextLocked is the request that gets the slot. A provider that refuses all submits gets few
+// orders, so those go round robin over the targets, whatever they bid.
+func (q *scheduler) nextLocked(slot *Slot) *Request {
+	if slot != nil && q.accounts.isBounded(slot.account) {
+		r := slices.MinFunc(q.waiting[bySince].list, func(a, b *Request) int {
+			return cmp.Or(q.served[a.bid.For].Compare(q.served[b.bid.For]), a.bid.Since.Compare(b.bid.Since), cmp.Compare(a.number, b.number))
+		})
+		q.served[r.bid.For] = time.Now()
+		return r
+	}
+	clear(q.served)
 	if q.granted%fairTurn == fairTurn-1 {
 		return q.waiting[bySince].list[0]
 	}
@@ -277,8 +299,9 @@ var errFault = errors.New("internal fault, see the log")
 // without a lock held.
 type offer struct {
 	*account
-	full  bool
-	after time.Duration // full: how long until it is worth looking again
+	full    bool
+	after   time.Duration // full: how long until it is worth looking again
+	bounded bool          // it refused the last submits of all targets
 }
 
 // offers lists the accounts and the channel that tells of the next change.
@@ -287,10 +310,10 @@ func (as *accounts) offers(at time.Time) ([]offer, <-chan struct{}) {
 	defer as.mu.Unlock()
 	offers := make([]offer, len(as.listed))
 	for i, a := range as.listed {
-		offers[i] = offer{account: a}
+		offers[i] = offer{account: a, bounded: a.refusals >= pool.MostRefusals}
 		if a.taken >= a.limitLocked() {
 			offers[i].full, offers[i].after = true, lookAgain
-		} else if wait := a.fullUntil.Sub(at); wait > 0 {
+		} else if wait := max(a.fullUntil.Sub(at), a.turnAt.Sub(at)); wait > 0 {
 			offers[i].full, offers[i].after = true, wait
 		}
 	}
@@ -306,7 +329,7 @@ func choose(offers []offer, at time.Time) (*account, time.Duration) {
 			// A full provider is not asked whether it is ready: while it is
 			// paused that question hands out its one probe a minute, which
 			// would then go unused. One that is well is worth waiting for.
-			if o.State(at).Kind == provider.StateOK {
+			if !o.bounded && o.State(at).Kind == provider.StateOK {
 				return nil, min(wait, o.after)
 			}
 			continue
@@ -348,11 +371,12 @@ func (s *Slot) Free() {
 	s.freeLocked(time.Time{})
 }
 
-// full gives the slot back because the account takes no order of any replica for a time.
-func (s *Slot) full(wait time.Duration) {
+// full gives the slot back because other replicas have filled the account: it is left
+// alone for a moment.
+func (s *Slot) full() {
 	s.accounts.mu.Lock()
 	defer s.accounts.mu.Unlock()
-	s.freeLocked(time.Now().Add(wait))
+	s.freeLocked(time.Now().Add(fullFor))
 }
 
 // freeLocked gives the slot back and leaves the account alone until then.

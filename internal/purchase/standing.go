@@ -63,7 +63,7 @@ func (as *accounts) setShared(a *account, now met) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	a.shared = now
-	a.fullUntil = time.Time{} // it may have been left alone for the fault that is over
+	a.turnAt = time.Time{}
 	as.notifyLocked()
 }
 
@@ -90,7 +90,7 @@ func (as *accounts) step(ctx context.Context) {
 func (as *accounts) adopt(ctx context.Context, a *account, s pool.Standing) {
 	as.mu.Lock()
 	if a.refusals >= pool.MostRefusals && s.Refusals < pool.MostRefusals {
-		a.fullUntil = time.Time{}
+		a.turnAt = time.Time{}
 		as.notifyLocked()
 	}
 	a.refusals = s.Refusals
@@ -142,6 +142,13 @@ func (as *accounts) isBounded(a *account) bool {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	return a.refusals >= pool.MostRefusals
+}
+
+// yield leaves an account that is probed alone for a time.
+func (as *accounts) yield(a *account, wait time.Duration) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	a.turnAt = time.Now().Add(wait)
 }
 
 // sinceAnswered is how long ago the latest call was sent that the provider answered here;

@@ -15,8 +15,8 @@
 //	look      the looker's: all who are due in one exchange with Redis; left out where
 //	          nothing can have happened since the last one (sight.go)
 //	decide    policy's Plan and Decision
-//	place     as many orders as decided, each: Admit one slot, with a bid, then Buy;
-//	          in a goroutine of its own, since slots are waited for
+//	place     as many orders as decided, each: Request one slot, with a bid, then Buy.
+//	          While a worker waits for a slot it rests, and a wake changes its bid (bid.go)
 //	rest      until a kick, the time that the policy named, or the backstop
 //
 // A kick says that somebody took, landed or waits. Several within 20 ms cost

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"poold/internal/pool"
+	"poold/internal/purchase"
 	"poold/internal/refill/policy"
 )
 
@@ -60,6 +61,7 @@ type handle struct {
 	// Of the goroutine that takes the turn alone: what was shared last.
 	shared   Status
 	sharedAt time.Time
+	ordering *ordering // what the worker bids for; nil = nothing
 
 	// Guarded by the looker's mu.
 	due       time.Time // next turn
@@ -68,6 +70,10 @@ type handle struct {
 	left      time.Time // since when it only waits for kicks; zero = it does not
 	divided   *watch    // how the identities were divided at the last turn
 	dismissed bool
+	bidding   bool // the last request was not taken up
+	bids      int  // requests so far
+	request   *purchase.Request
+	grant     *grant // its answer, if it came during a turn
 }
 
 func newLooker(stock Stock, replicas Replicas, log *slog.Logger) *looker {
@@ -177,6 +183,12 @@ func (l *looker) rest(h *handle, r rest) {
 		l.finish(h)
 		return
 	}
+	if h.grant != nil {
+		g := *h.grant
+		h.grant, h.bidding = nil, false
+		go l.order(h, g)
+		return
+	}
 	h.earliest = now.Add(r.least)
 	h.due = now.Add(min(max(r.least, r.most), h.backstop()))
 	if h.due.Sub(now) > gather {
@@ -251,6 +263,7 @@ func (l *looker) dismiss(handles []*handle) {
 
 // finish saves what a worker has learned, and ends it.
 func (l *looker) finish(h *handle) {
+	h.withdrawLocked()
 	go l.saves.Go(func() error {
 		defer close(h.done)
 		contain(h.log, "panic in a target's worker", func() { h.save(context.WithoutCancel(h.ctx), time.Now(), 0) })
@@ -258,8 +271,8 @@ func (l *looker) finish(h *handle) {
 	})
 }
 
-// turns has each worker of a batch take its turn. Those that have something to order
-// do that each by itself, since they wait for slots.
+// turns has each worker of a batch take its turn. Workers that have something to order
+// bid for a slot and rest.
 func (l *looker) turns(ctx context.Context, batch []*handle) {
 	at := time.Now()
 	queries := make([]pool.Query, 0, len(batch))
@@ -272,28 +285,20 @@ func (l *looker) turns(ctx context.Context, batch []*handle) {
 			return pause
 		})
 		if !look {
-			l.rest(h, pause)
+			l.goOn(h, nil, pause)
 			continue
 		}
 		queries, looking = append(queries, q), append(looking, h)
 	}
 	stocks := l.look(ctx, queries)
 	for i, h := range looking {
-		var order func() rest
+		var order *ordering
 		pause := h.contained(func() (pause rest) {
 			pause, order = h.turn(h.ctx, at, queries[i], stocks[i])
 			return pause
 		})
-		if order == nil {
-			l.share(h)
-			l.rest(h, pause)
-			continue
-		}
-		go func() {
-			pause := h.contained(order)
-			l.share(h)
-			l.rest(h, pause)
-		}()
+		l.share(h)
+		l.goOn(h, order, pause)
 	}
 }
 

@@ -45,7 +45,7 @@ type Stock interface {
 
 // Buyer is what refill needs of a *purchase.Buyer.
 type Buyer interface {
-	Admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, error)
+	Request(bid purchase.Bid, granted func(*purchase.Slot, error)) *purchase.Request
 	Buy(ctx context.Context, slot *purchase.Slot, spec purchase.Spec, ended func(purchase.Result)) error
 	Adopt(ctx context.Context, within time.Duration, ended func(captcha.ID, purchase.Result)) error
 	Wait() error

@@ -99,12 +99,12 @@ func TestTermsOfAnAdaptiveOrder(t *testing.T) {
 	}
 }
 
-// A bid that was not served for long is made anew at once, not at the next look.
-func TestBidsAreRenewed(t *testing.T) {
+// A bid that was not served for long still holds when the provider comes back.
+func TestBidsLast(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		w.provider.with(func() { w.provider.down = true })
 		w.apply(target("login", 3))
-		w.after(staleBid + time.Second)
+		w.after(11 * time.Second)
 		w.provider.with(func() { w.provider.down = false })
 		w.after(2 * time.Second)
 		if n := w.provider.asked(); n != 3 {

@@ -266,9 +266,3 @@ func (s *status) failedLocked(result purchase.Result, at time.Time) {
 	kept := s.now.Failures[:min(len(s.now.Failures), failuresKept-1)]
 	s.now.Failures = append([]Failure{{At: at, Reason: result.Err.Error()}}, kept...)
 }
-
-func (s *status) isRefused() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.now.State == Refused
-}

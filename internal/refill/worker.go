@@ -31,10 +31,8 @@ const (
 	// While Redis is away a worker tries again after awayFirst, twice that, …
 	awayFirst = 250 * time.Millisecond
 	awayMost  = 2 * time.Second
-	// A bid for a slot stands for bidFor. Then it is made anew if somebody has
-	// kicked, and after staleBid in any case.
-	bidFor   = 500 * time.Millisecond
-	staleBid = 10 * time.Second
+	// A bid for a slot is made anew after a wake, but not before bidFor has passed.
+	bidFor = 500 * time.Millisecond
 	// starvedAfter is how long a target may wait for a slot before it is
 	// called starved: a short queue is everyday life.
 	starvedAfter = 2 * time.Second
@@ -147,9 +145,9 @@ func (w *worker) query(lead time.Duration) pool.Query {
 	return pool.Query{ID: w.target.ID, Margin: w.target.Margin, Lead: lead}
 }
 
-// turn decides, with the stock as it was looked at. Where there is something to order it
-// returns a function that does so, which may take long.
-func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock pool.Stock) (next rest, order func() rest) {
+// turn decides, with the stock as it was looked at. It returns what is to be ordered, or
+// nil and how long to rest.
+func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock pool.Stock) (next rest, order *ordering) {
 	w.last = sight{}
 	d, saw, err := w.decide(ctx, at, sight{query: q, stock: stock})
 	if err != nil {
@@ -165,13 +163,9 @@ func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock poo
 		w.last = saw
 		return rest{least: coalesce, most: d.Look, content: content}, nil
 	}
-	return rest{}, func() rest {
-		if err := w.place(ctx, d, saw.stock); err != nil {
-			return w.hindered(ctx, err)
-		}
-		// Who has waited for a slot bids again at once.
-		placing := time.Since(at)
-		return rest{least: max(0, coalesce-placing), most: max(0, d.Look-placing), content: content}
+	return rest{}, &ordering{
+		Decision: d, stock: saw.stock, on: w.terms(d, saw.stock),
+		began: at, content: content,
 	}
 }
 
@@ -262,63 +256,6 @@ func (w *worker) terms(d policy.Decision, s pool.Stock) func(nth int) terms {
 	held := s.Fresh + s.Orders - s.Waiting
 	return func(nth int) terms {
 		return terms{depth: min(held+nth+1, d.Most), shortest: d.Shortest}
-	}
-}
-
-// place places the orders decided upon, one after the other. It ends early,
-// without an error, where the decision has become stale.
-func (w *worker) place(ctx context.Context, d policy.Decision, s pool.Stock) error {
-	on := w.terms(d, s)
-	for nth := range d.Order {
-		slot, err := w.admit(ctx, purchase.Bid{
-			Callers: s.Waiting > s.Orders+nth,
-			Worth:   w.tracker.Worth(max(0, s.Outliving+s.Orders+nth-s.Waiting)),
-		})
-		if slot == nil {
-			return err
-		}
-		// The wait can have been long, and orders have ended in it.
-		if w.status.heldFor(time.Now()) > 0 {
-			slot.Free()
-			w.kicked.Store(true)
-			return nil
-		}
-		err = w.buy(w, slot, on(nth))
-		if errors.Is(err, purchase.ErrDepth) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		w.tracker.Placed(time.Now())
-		if w.status.placed(time.Now()) {
-			w.log.Info("the budget has room again")
-		}
-	}
-	return nil
-}
-
-// admit waits for a slot, and calls the target starved if that takes long. It
-// answers nil where the bid is not worth keeping: something has happened since.
-func (w *worker) admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, error) {
-	began := time.Now()
-	bid.Since = w.status.wantsSlot(began)
-	for {
-		limited, cancel := context.WithTimeout(ctx, bidFor)
-		slot, err := w.buyer.Admit(limited, bid)
-		cancel()
-		if err == nil {
-			return slot, nil
-		}
-		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
-			return nil, err
-		}
-		at := time.Now()
-		w.status.starve(at)
-		if w.kicked.Load() || at.Sub(began) >= staleBid {
-			w.kicked.Store(true)
-			return nil, nil
-		}
 	}
 }
 

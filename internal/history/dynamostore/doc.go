@@ -5,11 +5,11 @@
 //	PK                          SK                          one item for each
 //	SOLVE#{order}               META                        record
 //	SITE#{sitekey}              SOLVE#{timestamp}#{order}   record that has a site key
-//	STATS#{date}#shard{0..9}    TYPE#{type}                 day and type: a part of the figures
-//	STATS#{date}#shard{0..9}    TARGET#{target}#{owner}     day, target and owner: a part of them
+//	STATS#{date}                TYPE#{type}                 day and type: its figures
+//	STATS#{date}                TARGET#{target}#{owner}     day, target and owner: its figures
 //	ACTIVE#{order}              TASK                        order under way
 //	KEY#{key}                   {timestamp}#{entry}         entry of the audit
-//	STATS#{date}#shard{0..9}    KEY#{key}                   day and key: a part of the key's figures
+//	STATS#{date}                KEY#{key}                   day and key: the key's figures
 //
 // A timestamp is the end of the order (of an active one its submit) in UTC and in
 // milliseconds, 2026-01-02T03:04:05.678Z, so that texts sort as times do. In the index are
@@ -17,11 +17,12 @@
 // STATUS#polling, each with the sort key {timestamp}#{order}.
 //
 // A record has the attributes that record.go lists; those that say nothing are left out.
-// The figures of a day are the sum over the ten shards:
+// The figures of a day are:
 //
-//	total_solves                records
+//	total_solves                records: the sum of the next three
 //	successful                  those that ended solved
-//	failed                      the others; of these are discarded, refused and lost
+//	refused                     those that ended refused: nothing was bought
+//	failed                      the others; discarded and lost say how many of these ended so
 //	total_elapsed               milliseconds, of those solved and discarded
 //	spent                       billionths of the currency
 //
@@ -40,8 +41,15 @@
 // Entries of the audit come into the table in the same way.
 //
 // A transaction holds 100 items. Records are sorted by day, type and target, and entries by
-// day and key, before they are cut into transactions, so that each moves few figures. All figures of a transaction are in
-// one shard, chosen at random, so that writers seldom meet.
+// day and key, before they are cut into transactions, so that each moves few figures.
+//
+// All writers add to the same items of a day. DynamoDB cancels a transaction that meets
+// another one at an item, and the store repeats it after a short random delay. Records that
+// end meanwhile join the sender's next batch, so that the number of transactions falls as
+// the load rises. contention_test.go measures that.
+//
+// Earlier versions spread the figures of a day over STATS#{date}#shard0 to shard9, where failed
+// includes refused. Reads add these items to those of STATS#{date}.
 //
 // # Cost
 //

@@ -15,13 +15,17 @@ import (
 )
 
 const (
-	shards       = 10
+	statsPrefix  = "STATS#"
 	typePrefix   = "TYPE#"
 	targetPrefix = "TARGET#"
 	dayPrefix    = "T" // both of them, and no other
+
+	// shards is how many partitions earlier versions spread a day's figures over.
+	shards      = 10
+	shardSuffix = "#shard"
 )
 
-// sum says which item of a day's shard has some figures.
+// sum says which item of a day has some figures.
 type sum struct{ day, sortKey string }
 
 // counts are figures by their attributes.
@@ -48,7 +52,15 @@ func additions(r history.Record) []addition {
 
 func date(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
-func shardKey(day string, shard int) string { return fmt.Sprintf("STATS#%s#shard%d", day, shard) }
+// statsKeys returns the partitions that have figures of a day. Replicas of an earlier version
+// may still write to the shards.
+func statsKeys(day string) []string {
+	keys := []string{statsPrefix + day}
+	for shard := range shards {
+		keys = append(keys, fmt.Sprint(statsPrefix, day, shardSuffix, shard))
+	}
+	return keys
+}
 
 // unbroken keeps what divides a key out of a part of it.
 var unbroken = strings.NewReplacer("%", "%25", "#", "%23")
@@ -58,7 +70,7 @@ func counted(f history.Figures) counts {
 	return counts{
 		"total_solves":  f.Orders(),
 		"successful":    f.Solved,
-		"failed":        f.Orders() - f.Solved,
+		"failed":        f.Failed + f.Discarded + f.Lost,
 		"discarded":     f.Discarded,
 		"refused":       f.Refused,
 		"lost":          f.Lost,
@@ -67,12 +79,16 @@ func counted(f history.Figures) counts {
 	}
 }
 
-// figures is the inverse of counted.
+// figures is the inverse of counted. In a shard, failed includes refused.
 func (i item) figures() history.Figures {
+	failed := i.number("failed") - i.number("discarded") - i.number("lost")
+	if strings.Contains(i.text("PK"), shardSuffix) {
+		failed -= i.number("refused")
+	}
 	return history.Figures{
 		Solved:    i.number("successful"),
 		Discarded: i.number("discarded"),
-		Failed:    i.number("failed") - i.number("discarded") - i.number("refused") - i.number("lost"),
+		Failed:    failed,
 		Refused:   i.number("refused"),
 		Lost:      i.number("lost"),
 		Elapsed:   time.Duration(i.number("total_elapsed")) * time.Millisecond,
@@ -80,10 +96,10 @@ func (i item) figures() history.Figures {
 	}
 }
 
-// update adds to figures in a shard.
-func (s *Store) update(a addition, shard int) *types.Update {
+// update adds to the figures of a day.
+func (s *Store) update(a addition) *types.Update {
 	key, numbers := item{}, item{}
-	key.setKey(shardKey(a.day, shard), a.sortKey)
+	key.setKey(statsPrefix+a.day, a.sortKey)
 	for name, n := range a.by {
 		numbers.setNumber(name, n)
 	}
@@ -107,7 +123,7 @@ func (s *Store) update(a addition, shard int) *types.Update {
 func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 	found := history.Day{Types: map[captcha.Type]history.Figures{}, Targets: map[history.Owned]history.Figures{}}
 	err := s.sums(ctx, day, dayPrefix, []string{
-		"SK", "captcha_type", "target", "project", "successful", "failed", "discarded", "refused", "lost", "total_elapsed", "spent",
+		"PK", "SK", "captcha_type", "target", "project", "successful", "failed", "discarded", "refused", "lost", "total_elapsed", "spent",
 	}, func(i item) { add(found, i) })
 	if err != nil {
 		return history.Day{}, s.down(ctx, "reading the figures of a day", err)
@@ -115,16 +131,16 @@ func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 	return found, nil
 }
 
-// sums reads attributes of the items of all shards of a day whose sort keys begin so.
+// sums reads attributes of the items of a day's figures whose sort keys begin with prefix.
 func (s *Store) sums(ctx context.Context, day time.Time, prefix string, attributes []string, add func(item)) error {
 	expression, names := projection(attributes...)
 	names["#PK"], names["#SK"] = "PK", "SK"
-	for shard := range shards {
+	for _, key := range statsKeys(date(day)) {
 		pages := dynamodb.NewQueryPaginator(s.client, &dynamodb.QueryInput{
 			TableName: aws.String(s.table), KeyConditionExpression: aws.String("#PK = :pk AND begins_with(#SK, :prefix)"),
 			ProjectionExpression: aws.String(expression), ExpressionAttributeNames: names,
 			ExpressionAttributeValues: item{
-				":pk": &types.AttributeValueMemberS{Value: shardKey(date(day), shard)}, ":prefix": &types.AttributeValueMemberS{Value: prefix},
+				":pk": &types.AttributeValueMemberS{Value: key}, ":prefix": &types.AttributeValueMemberS{Value: prefix},
 			},
 		})
 		for pages.HasMorePages() {
@@ -140,8 +156,11 @@ func (s *Store) sums(ctx context.Context, day time.Time, prefix string, attribut
 	return nil
 }
 
-// add adds an item of a shard to the day.
+// add adds an item of figures to the day. Each item of ours has the attribute spent.
 func add(day history.Day, i item) {
+	if i["spent"] == nil {
+		return
+	}
 	if strings.HasPrefix(i.text("SK"), typePrefix) {
 		kind := captcha.Type(i.text("captcha_type"))
 		day.Types[kind] = day.Types[kind].Plus(i.figures())

@@ -67,6 +67,14 @@ func query(t testing.TB, s *Store, index *string, condition string, values map[s
 	return items
 }
 
+// put puts an item by a plain call of the SDK.
+func put(t testing.TB, s *Store, i item) {
+	t.Helper()
+	if _, err := s.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(s.table), Item: i}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // record is one of a solve; n tells it from others, and what it is of.
 func record(ended time.Time, n int, changes ...func(*history.Record)) history.Record {
 	hows := []history.How{history.Solved, history.Solved, history.Failed, history.Discarded, history.Refused, history.Lost}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -132,9 +131,8 @@ func (s *Store) transaction(batch []newcomer) *dynamodb.TransactWriteItemsInput 
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		}})
 	}
-	shard := rand.IntN(shards) //nolint:gosec // G404: nothing secret depends on it
 	for _, a := range moved {
-		in.TransactItems = append(in.TransactItems, types.TransactWriteItem{Update: s.update(a, shard)})
+		in.TransactItems = append(in.TransactItems, types.TransactWriteItem{Update: s.update(a)})
 	}
 	return &in
 }

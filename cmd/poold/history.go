@@ -55,8 +55,8 @@ func historyViews() []historyView {
 			use: "active", short: "the orders that are under way now", args: words(0), query: paged, path: only("/active"), show: shown(writeActive),
 		},
 		{
-			use: "solve ID", short: "one order", example: "O1.0123",
-			args: words(0, "the id of an order"), path: named("/solve/"), show: shown(writeSolve),
+			use: "solve ID|TASK", short: "one order, by its id or by the service's id of its task", example: "73105422",
+			args: words(0, "the id of an order or of its task"), path: named("/solve/"), show: shown(writeSolve),
 		},
 		{
 			use: "usage --by owner|target|key", short: "what was spent, by owner, by target or by key", example: "--by owner --since 7d --csv",

@@ -115,7 +115,7 @@ func TestHistoryCommand(t *testing.T) {
 		{"active --per-day", 200, "", 2, "", []string{"active has no --per-day"}, ""},
 		{"usage now --by owner", 200, "", 2, "", []string{`does not know what to do with "now"`}, ""},
 		{"site", 200, "", 2, "", []string{"poold history site: needs a site key\n"}, ""},
-		{"solve", 200, "", 2, "", []string{"poold history solve: needs the id of an order\n"}, ""},
+		{"solve", 200, "", 2, "", []string{"poold history solve: needs the id of an order or of its task\n"}, ""},
 		{"active now", 200, "", 2, "", []string{`does not know what to do with "now"`}, ""},
 		{"site a b", 200, "", 2, "", []string{`does not know what to do with "b"`}, ""},
 		{"tasks", 200, "", 2, "", []string{"poold history tasks: needs --status solved, error or polling\n"}, ""},

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/pool"
 )
 
 // Record is how one order ended. It never holds a token, a picture or a proxy.
@@ -36,6 +37,13 @@ func (r Record) Elapsed() time.Duration {
 		return 0
 	}
 	return r.Ended.Sub(r.Submitted)
+}
+
+// IsOrder reports whether id reads like the ID of a record. No record is looked up by a task
+// whose id does.
+func IsOrder(id string) bool {
+	_, ok := pool.ParseRef(id)
+	return ok
 }
 
 // How is how an order ended.

@@ -29,6 +29,9 @@ type Store interface {
 	Day(ctx context.Context, day time.Time) (Day, error)
 	// Solve is one record; false where there is none, or no more.
 	Solve(ctx context.Context, id string) (Record, bool, error)
+	// Task returns the record of the provider's task, and false if there is none. Two
+	// services may use one id: then it returns the record that ended or was written last.
+	Task(ctx context.Context, task string) (Record, bool, error)
 }
 
 // MostBatch is how many records are written at once.

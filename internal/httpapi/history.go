@@ -14,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"poold/internal/history"
-	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/status"
 )
@@ -23,7 +22,7 @@ const (
 	// readLimit bounds a question to the store of the history, so that its answer can
 	// still be written within writeLimit.
 	readLimit = 8 * time.Second
-	// longestSitekey is how many characters one has at most.
+	// longestSitekey is how many characters one has at most, and a task's id as well.
 	longestSitekey = 256
 )
 
@@ -33,6 +32,7 @@ type History interface {
 	Tasks(ctx context.Context, status history.Status, q history.Query) (history.Page, error)
 	Day(ctx context.Context, day time.Time) (history.Day, error)
 	Solve(ctx context.Context, id string) (history.Record, bool, error)
+	Task(ctx context.Context, task string) (history.Record, bool, error)
 }
 
 // Journal knows the orders under way, over all replicas; *purchase.Buyer implements it.
@@ -52,8 +52,7 @@ type solveHistory struct {
 // site is GET /history/site/{sitekey}: the orders of a site key that ended.
 func (h *solveHistory) site(w http.ResponseWriter, r *http.Request, c *call) error {
 	sitekey := c.param(r, 0)
-	if n := utf8.RuneCountInString(sitekey); n == 0 || n > longestSitekey || !utf8.ValidString(sitekey) ||
-		strings.ContainsFunc(sitekey, func(char rune) bool { return !unicode.IsPrint(char) }) {
+	if !plainText(sitekey) {
 		return problem(codeBadRequest, fmt.Sprintf(
 			"a sitekey is 1 to %d printable characters, percent-encoded: /history/site/a%%2Fb for a/b", longestSitekey))
 	}
@@ -170,8 +169,15 @@ func (h *solveHistory) day(w http.ResponseWriter, r *http.Request, c *call) erro
 	return respondTable(w, r, day, day.table)
 }
 
-// solve is GET /history/solve/{id}: one order that ended. One that the caller may not see
-// is as unknown as one that never was.
+// plainText reports whether a site key or a task's id has a form that can be asked for.
+func plainText(text string) bool {
+	n := utf8.RuneCountInString(text)
+	return n > 0 && n <= longestSitekey && utf8.ValidString(text) &&
+		!strings.ContainsFunc(text, func(char rune) bool { return !unicode.IsPrint(char) })
+}
+
+// solve is GET /history/solve/{id}: one order that ended, by its id or by the provider's id of
+// its task. One that the caller may not see is as unknown as one that never was.
 func (h *solveHistory) solve(w http.ResponseWriter, r *http.Request, c *call) error {
 	if _, err := readValues(r.URL.RawQuery); err != nil {
 		return err
@@ -180,12 +186,16 @@ func (h *solveHistory) solve(w http.ResponseWriter, r *http.Request, c *call) er
 		return errNoHistory()
 	}
 	id := c.param(r, 0)
+	ask := h.store.Task
+	if history.IsOrder(id) {
+		ask = h.store.Solve
+	}
 	var record history.Record
-	_, found := pool.ParseRef(id)
+	found := plainText(id)
 	if found {
 		var err error
 		record, err = read(r, func(ctx context.Context) (got history.Record, err error) {
-			got, found, err = h.store.Solve(ctx, id)
+			got, found, err = ask(ctx, id)
 			return got, err
 		})
 		if err != nil {
@@ -193,7 +203,8 @@ func (h *solveHistory) solve(w http.ResponseWriter, r *http.Request, c *call) er
 		}
 	}
 	if !found || !c.sees(record.Target) {
-		return problem(codeUnknownSolve, "no order of this id has ended, or it ended longer ago than is kept; /history/active lists those under way")
+		return problem(codeUnknownSolve,
+			"no order of this id or of a task of this id has ended, or it ended longer ago than is kept; /history/active lists those under way")
 	}
 	one := historyRecord(&record)
 	return respondTable(w, r, one, one.table)

@@ -95,6 +95,26 @@ func TestOneSolve(t *testing.T) {
 	}
 }
 
+// TestASolveByItsTask: an order is found by the provider's id of its task, and only by those
+// who may see its target.
+func TestASolveByItsTask(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	for n, task := range map[int]string{1: "73105422", 2: "a/b ü", 3: "", 4: ofOrder(1).String(), 5: strings.Repeat("9", 256), 6: strings.Repeat("9", 257), 7: "a\x00"} {
+		r := solvedRecord(n, "checkout", 0)
+		r.Task = task
+		d.keep(t, r)
+	}
+	for path, order := range map[string]int{"73105422": 1, "a%2Fb%20%C3%BC": 2, ofOrder(1).String(): 1, strings.Repeat("9", 256): 5} {
+		if got := decoded[HistoryRecord](t, d.ask(t, "GET", "/history/solve/"+path, bearer(keyAll))); got.ID != ofOrder(order).String() {
+			t.Errorf("%.20s: order %s, want %s", path, got.ID, ofOrder(order))
+		}
+		checkProblem(t, path, d.ask(t, "GET", "/history/solve/"+path, bearer(keyStaging)), 404, codeUnknownSolve, "")
+	}
+	for _, path := range []string{"7310542", strings.Repeat("9", 257), "a%00", "%FF"} {
+		checkProblem(t, path, d.ask(t, "GET", "/history/solve/"+path, bearer(keyAll)), 404, codeUnknownSolve, "")
+	}
+}
+
 // TestSitekeysInPaths: a site key holds any printable character.
 func TestSitekeysInPaths(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)

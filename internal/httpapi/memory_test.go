@@ -63,6 +63,17 @@ func (m *memoryHistory) page(q history.Query, is func(history.Record) bool) (p h
 	return p, m.down
 }
 
+func (m *memoryHistory) Task(_ context.Context, task string) (history.Record, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.records {
+		if r.Task == task {
+			return r, true, m.down
+		}
+	}
+	return history.Record{}, false, m.down
+}
+
 func (m *memoryHistory) Day(_ context.Context, day time.Time) (history.Day, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -27,6 +27,7 @@ type Archive struct{ *client }
 // Archived is one record.
 type Archived struct {
 	ID     string // of the order, without a bar
+	Alias  string // any text that FindAlias finds it by, until another record has it; "" = none
 	Site   string // that it is listed by, any text
 	Status string // the same, a word
 	Ended  time.Time
@@ -44,9 +45,12 @@ func (s *Archive) Add(ctx context.Context, records []Archived, keep time.Duratio
 	var keys []string
 	args := []any{keep.Milliseconds(), mostOfSite, mostOfStatus}
 	for _, r := range records {
-		site, ended := hashed(r.Site), strconv.FormatInt(r.Ended.UnixMilli(), 10)
-		keys = append(keys, k.mark+r.ID, k.site+site, k.status+r.Status, k.day+dateOf(r.Ended))
-		args = append(args, ended, r.ID+"|"+r.Text, site+"|"+ended, len(r.Figures))
+		site, ended, alias := hashed(r.Site), strconv.FormatInt(r.Ended.UnixMilli(), 10), ""
+		if r.Alias != "" {
+			alias = r.ID
+		}
+		keys = append(keys, k.mark+r.ID, k.site+site, k.status+r.Status, k.day+dateOf(r.Ended), k.alias+hashed(r.Alias))
+		args = append(args, ended, r.ID+"|"+r.Text, site+"|"+ended, alias, len(r.Figures))
 		for name, n := range r.Figures {
 			args = append(args, name, n)
 		}
@@ -128,6 +132,21 @@ func (s *Archive) Find(ctx context.Context, id string) (Archived, bool, error) {
 		}
 	}
 	return Archived{}, false, err
+}
+
+// FindAlias returns the newest record of an alias, and false if there is none, or if it is no
+// longer listed.
+func (s *Archive) FindAlias(ctx context.Context, alias string) (Archived, bool, error) {
+	limited, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	id, err := s.slow.Get(limited, s.archive().alias+hashed(alias)).Result()
+	if errors.Is(err, redis.Nil) {
+		return Archived{}, false, nil
+	}
+	if err != nil {
+		return Archived{}, false, down(err)
+	}
+	return s.Find(ctx, id)
 }
 
 // hashed stands for a text in the names of keys.

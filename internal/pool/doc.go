@@ -81,6 +81,7 @@
 //	captcha:ended:{id}          zset    the end of an order, see below -> Unix ms; for 7 days at most
 //	captcha:placed              zset    identity of a target for which orders were placed -> Unix ms until which ends of them may come
 //	captcha:solve:{history}:ORDER.id      string  "site|Unix ms" of a record
+//	captcha:alias:{history}:HASH          string  ORDER.id of the newest record of an alias
 //	captcha:records:{history}:site:HASH   zset    a record -> Unix ms of its end; the newest 50 of a site
 //	captcha:records:{history}:STATUS      zset    the same, the newest 1,000 of a status
 //	captcha:day:{history}:2006-01-02      hash    figures of that UTC day

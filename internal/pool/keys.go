@@ -113,11 +113,11 @@ func (n *keyspace) guests() guestKeys {
 
 // archiveKeys begin the names of what is kept of orders that ended, and of who took their
 // tokens, all in one slot.
-type archiveKeys struct{ mark, site, status, day, audit, usage string }
+type archiveKeys struct{ mark, alias, site, status, day, audit, usage string }
 
 func (n *keyspace) archive() archiveKeys {
 	return archiveKeys{
-		mark: n.prefix + ":solve:{history}:", site: n.prefix + ":records:{history}:site:",
+		mark: n.prefix + ":solve:{history}:", alias: n.prefix + ":alias:{history}:", site: n.prefix + ":records:{history}:site:",
 		status: n.prefix + ":records:{history}:", day: n.prefix + ":day:{history}:",
 		audit: n.prefix + ":audit:{history}:", usage: n.prefix + ":usage:{history}:",
 	}

@@ -18,10 +18,10 @@ func TestCost(t *testing.T) {
 		targets int
 		most    float64
 	}{
-		{"a hundred of 5 targets", 300, 100, 5, 4.4},
-		{"a hundred of 40 targets", 300, 100, 40, 5},
-		{"twenty of 5 targets", 100, 20, 5, 6},
-		{"alone", 10, 1, 1, 8},
+		{"a hundred of 5 targets", 300, 100, 5, 5.4},
+		{"a hundred of 40 targets", 300, 100, 40, 6},
+		{"twenty of 5 targets", 100, 20, 5, 7},
+		{"alone", 10, 1, 1, 9},
 	} {
 		before := units()
 		all := records(yesterday(), c.n)

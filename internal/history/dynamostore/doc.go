@@ -4,7 +4,8 @@
 //
 //	PK                          SK                          one item for each
 //	SOLVE#{order}               META                        record
-//	SITE#{sitekey}              SOLVE#{timestamp}#{order}   record that has a site key
+//	SOLVE#{task}                META                        provider's task: a copy of its record
+//	SITE#{sitekey}              SOLVE#{timestamp}#{order}   record that has a site key: a copy
 //	STATS#{date}                TYPE#{type}                 day and type: its figures
 //	STATS#{date}                TARGET#{target}#{owner}     day, target and owner: its figures
 //	ACTIVE#{order}              TASK                        order under way
@@ -35,9 +36,14 @@
 // One transaction puts records on condition that they are new and adds to the figures of
 // their day. Where it is cancelled since some are there already, it is tried again with the
 // others. So a record moves the figures exactly when it comes into the table, whoever
-// writes it, however often, and wherever one of them crashes. The item of the site is put
-// after that, also for a record that was there already, as its writer may have crashed
-// before; it is a copy of what the table has, so that putting it twice changes nothing.
+// writes it, however often, and wherever one of them crashes. The items of the site and of
+// the task are put after that, also for a record that was there already, as its writer may
+// have crashed before. They are copies of what the table has, so that putting them twice
+// changes nothing.
+//
+// The item of a task has the attribute order, the ID of the record. Two services can use one
+// id of a task: the record that was written last has the item. A task whose id reads like an
+// order's has no item of its own, so that it never takes that order's place.
 // Entries of the audit come into the table in the same way.
 //
 // A transaction holds 100 items. Records are sorted by day, type and target, and entries by
@@ -53,10 +59,10 @@
 //
 // # Cost
 //
-// A record of up to 1 KB takes 2 write units for itself in its transaction, 1 in the index
-// and 1 for its site. Each type, and each target with its owner, of a transaction takes 2.
-// So a record that is written alone takes 8, one of a hundred of few targets little above
-// 4. An active order takes 2 to be put and 2 to be removed. One that ends within five
+// A record of up to 1 KB takes 2 write units for itself in its transaction, 1 in the index,
+// 1 for its site and 1 for its task. Each type, and each target with its owner, of a
+// transaction takes 2. So a record that is written alone takes 9, one of a hundred of few
+// targets little above 5. An active order takes 2 to be put and 2 to be removed. One that ends within five
 // seconds of its submit is seldom put (history.Mirror). An entry of the audit takes 2, and
 // each key of a transaction 2: 4 alone, little above 2 in a hundred.
 //

@@ -97,7 +97,7 @@ func (i item) figures() history.Figures {
 }
 
 // update adds to the figures of a day.
-func (s *Store) update(a addition) *types.Update {
+func (a addition) update(table string) *types.Update {
 	key, numbers := item{}, item{}
 	key.setKey(statsPrefix+a.day, a.sortKey)
 	for name, n := range a.by {
@@ -113,7 +113,7 @@ func (s *Store) update(a addition) *types.Update {
 		return strings.Join(parts, ", ")
 	}
 	return &types.Update{
-		TableName: aws.String(s.table), Key: key,
+		TableName: aws.String(table), Key: key,
 		UpdateExpression:         aws.String("SET " + assign(a.names, "%s = %s") + " ADD " + assign(numbers, "%s %s")),
 		ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 	}

@@ -75,6 +75,16 @@ func put(t testing.TB, s *Store, i item) {
 	}
 }
 
+// get reads an item by a plain call of the SDK.
+func get(t testing.TB, s *Store, key item) item {
+	t.Helper()
+	out, err := s.client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String(s.table), Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Item
+}
+
 // record is one of a solve; n tells it from others, and what it is of.
 func record(ended time.Time, n int, changes ...func(*history.Record)) history.Record {
 	hows := []history.How{history.Solved, history.Solved, history.Failed, history.Discarded, history.Refused, history.Lost}

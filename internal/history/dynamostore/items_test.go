@@ -99,6 +99,11 @@ func TestAttributes(t *testing.T) {
 			t.Errorf("%s is %d, want %d", name, got.number(name), want)
 		}
 	}
+	byTask := item{}
+	byTask.setKey("SOLVE#"+r.Task, "META")
+	if byTask = get(t, s, byTask); byTask.text("order") != r.ID || byTask.text("how") != "solved" || byTask["GSI1PK"] != nil || len(byTask) != len(got)-1 {
+		t.Errorf("the item of the task: %v", byTask)
+	}
 	copied := siteItem(got)
 	delete(copied, "PK")
 	delete(copied, "SK")
@@ -122,11 +127,28 @@ func solve(t testing.TB, s *Store, id string) item {
 	t.Helper()
 	key := item{}
 	key.setKey("SOLVE#"+id, "META")
-	out, err := s.client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String(s.table), Key: key})
-	if err != nil {
-		t.Fatal(err)
+	return get(t, s, key)
+}
+
+// Two records of one task in one batch, as of two services, are both kept, and the newest is
+// found by the task.
+func TestOneTaskTwiceInABatch(t *testing.T) {
+	s, _ := through(t, nil)
+	for _, names := range [][2]string{{"42", "42"}, {"a\xff", "a\xfe"}} {
+		one := record(yesterday(), 0, func(r *history.Record) { r.Provider, r.Task = "one", names[0] })
+		two := record(yesterday().Add(time.Second), 0, func(r *history.Record) { r.Provider, r.Task = "two", names[1] })
+		write(t, s, two, one)
+		for _, name := range names {
+			if got, found, err := s.Task(t.Context(), name); err != nil || !found || got.ID != two.ID {
+				t.Errorf("task %q: %v, %v, %v; want %s", name, got, found, err, two.ID)
+			}
+		}
+		for _, r := range []history.Record{one, two} {
+			if got, found, err := s.Solve(t.Context(), r.ID); err != nil || !found || got.Provider != r.Provider {
+				t.Errorf("%s: %v, %v, %v", r.ID, got, found, err)
+			}
+		}
 	}
-	return out.Item
 }
 
 // What is past its ttl is in the table still, and no read shows it. It counts all the same.
@@ -222,7 +244,7 @@ func TestShardsOfAnEarlierVersionCount(t *testing.T) {
 	for n, r := range all[30:] {
 		for _, a := range additions(r) {
 			a.by = plus(a.by, counts{"failed": a.by["refused"]})
-			update := s.update(a)
+			update := a.update(s.table)
 			update.Key["PK"] = &types.AttributeValueMemberS{Value: fmt.Sprintf("STATS#%s#shard%d", a.day, n%10)}
 			if _, err := s.client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
 				TableName: update.TableName, Key: update.Key, UpdateExpression: update.UpdateExpression,

@@ -125,8 +125,24 @@ func projection(attributes ...string) (expression string, names map[string]strin
 
 // Solve implements history.Store.
 func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, error) {
+	if !history.IsOrder(id) { // it could be the key of a task's item
+		return history.Record{}, false, nil
+	}
+	return s.one(ctx, solvePrefix+id)
+}
+
+// Task implements history.Store.
+func (s *Store) Task(ctx context.Context, task string) (history.Record, bool, error) {
+	if history.IsOrder(task) {
+		return history.Record{}, false, nil
+	}
+	return s.one(ctx, taskKey(task))
+}
+
+// one reads the record of a partition that has one.
+func (s *Store) one(ctx context.Context, partition string) (history.Record, bool, error) {
 	key := item{}
-	key.setKey(solvePrefix+id, meta)
+	key.setKey(partition, meta)
 	expression, names := projection(shown...)
 	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName: aws.String(s.table), Key: key,

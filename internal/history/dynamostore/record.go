@@ -41,7 +41,7 @@ func siteKey(sitekey string) string { return keyed(sitePrefix, sitekey, mostPart
 
 // shown are the attributes that make up a record, with the keys that its ID is read from.
 var shown = []string{
-	"PK", "SK", "captcha_type", "sitekey", "pageurl", "provider", "task", "target", "project",
+	"PK", "SK", "order", "captcha_type", "sitekey", "pageurl", "provider", "task", "target", "project",
 	"placed_at", "submitted_at", "solved_at", "ended_at", "how", "code", "polls", "callback", "price", "ttl",
 }
 
@@ -92,7 +92,27 @@ func siteItem(solve item) item {
 	return i
 }
 
-// record reads the item of a solve or of a site; false where it is past its ttl, or is no
+// taskItem returns the copy of a solve's item that is found by its task, or nil if it has none.
+func taskItem(solve item) item {
+	name := solve.text("task")
+	if name == "" || history.IsOrder(name) {
+		return nil
+	}
+	i := maps.Clone(solve)
+	delete(i, "GSI1PK")
+	delete(i, "GSI1SK")
+	i.setText("order", solve.id())
+	i.setKey(taskKey(name), meta)
+	return i
+}
+
+// taskKey is the key of the item that is found by a task. It is normalised as the SDK does, so
+// that no batch has one key twice.
+func taskKey(name string) string {
+	return keyed(solvePrefix, strings.ToValidUTF8(name, "\uFFFD"), mostPartitionKey)
+}
+
+// record reads the item of a solve, of a site or of a task; false where it is past its ttl, or is no
 // item of ours.
 func (i item) record(now time.Time) (history.Record, bool) {
 	r := history.Record{
@@ -121,6 +141,9 @@ func (i item) record(now time.Time) (history.Record, bool) {
 
 // id is the ID of the record of an item.
 func (i item) id() string {
+	if order := i.text("order"); order != "" {
+		return order
+	}
 	if id, solve := strings.CutPrefix(i.text("PK"), solvePrefix); solve {
 		return id
 	}

@@ -34,13 +34,29 @@ func (s *Store) Write(ctx context.Context, batch []history.Record) error {
 	if err != nil {
 		return s.down(ctx, "writing records", err)
 	}
-	var sites []types.WriteRequest
-	for _, solve := range there {
+	return s.down(ctx, "writing the records of sites and tasks", s.writeAll(ctx, copies(there)))
+}
+
+// copies returns the writes of the items that records are found by, their sites' first. Of
+// several records of one task it writes the newest.
+func copies(solves []item) (writes []types.WriteRequest) {
+	slices.SortFunc(solves, func(a, b item) int { return -cmp.Compare(a.text("GSI1SK"), b.text("GSI1SK")) })
+	put := func(i item) {
+		writes = append(writes, types.WriteRequest{PutRequest: &types.PutRequest{Item: i}})
+	}
+	for _, solve := range solves {
 		if site := siteItem(solve); site != nil {
-			sites = append(sites, types.WriteRequest{PutRequest: &types.PutRequest{Item: site}})
+			put(site)
 		}
 	}
-	return s.down(ctx, "writing the records of sites", s.writeAll(ctx, sites))
+	written := map[string]bool{}
+	for _, solve := range solves {
+		if task := taskItem(solve); task != nil && !written[task.text("PK")] {
+			written[task.text("PK")] = true
+			put(task)
+		}
+	}
+	return writes
 }
 
 // enter brings items into the table, and with each that is new what it adds. It returns
@@ -93,7 +109,7 @@ func fitting(batch []newcomer) int {
 // enterTogether is enter for what goes into one transaction.
 func (s *Store) enterTogether(ctx context.Context, batch []newcomer) (there []item, err error) {
 	for len(batch) > 0 {
-		_, err := s.client.TransactWriteItems(ctx, s.transaction(batch))
+		_, err := s.client.TransactWriteItems(ctx, transaction(s.table, batch))
 		if err == nil {
 			for _, c := range batch {
 				there = append(there, c.item)
@@ -118,7 +134,7 @@ func (s *Store) enterTogether(ctx context.Context, batch []newcomer) (there []it
 }
 
 // transaction puts items that are new, first and in their order, and moves the figures.
-func (s *Store) transaction(batch []newcomer) *dynamodb.TransactWriteItemsInput {
+func transaction(table string, batch []newcomer) *dynamodb.TransactWriteItemsInput {
 	var in dynamodb.TransactWriteItemsInput
 	moved := map[sum]addition{}
 	for _, c := range batch {
@@ -126,13 +142,13 @@ func (s *Store) transaction(batch []newcomer) *dynamodb.TransactWriteItemsInput 
 			moved[a.sum] = addition{a.sum, a.names, plus(moved[a.sum].by, a.by)}
 		}
 		in.TransactItems = append(in.TransactItems, types.TransactWriteItem{Put: &types.Put{
-			TableName: aws.String(s.table), Item: c.item,
+			TableName: aws.String(table), Item: c.item,
 			ConditionExpression: aws.String("attribute_not_exists(#PK)"), ExpressionAttributeNames: map[string]string{"#PK": "PK"},
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		}})
 	}
 	for _, a := range moved {
-		in.TransactItems = append(in.TransactItems, types.TransactWriteItem{Update: s.update(a)})
+		in.TransactItems = append(in.TransactItems, types.TransactWriteItem{Update: a.update(table)})
 	}
 	return &in
 }

@@ -53,6 +53,15 @@ func (s *memory) Solve(ctx context.Context, id string) (history.Record, bool, er
 	return r, known, ctx.Err()
 }
 
+func (s *memory) Task(ctx context.Context, task string) (history.Record, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if found := s.m.task(task); len(found) > 0 {
+		return found[0], true, ctx.Err()
+	}
+	return history.Record{}, false, ctx.Err()
+}
+
 // auditMemory is the model behind a history.Audit.
 type auditMemory struct {
 	mu sync.Mutex

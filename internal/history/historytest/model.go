@@ -39,6 +39,15 @@ func (m model) page(of func(history.Record) bool, q history.Query) history.Page 
 	return history.Page{Records: found}
 }
 
+// task returns the records that a lookup of a task may find, the newest first.
+func (m model) task(task string) []history.Record {
+	if task == "" || history.IsOrder(task) {
+		return nil
+	}
+	page := m.page(func(r history.Record) bool { return r.Task == task }, history.Query{Limit: len(m) + 1})
+	return page.Records
+}
+
 // listed: the query shows what has a time, an ID and a target, on this page or a later one.
 func listed(at time.Time, id, target string, q history.Query) bool {
 	return (q.From.IsZero() || !at.Before(q.From)) && (q.To.IsZero() || at.Before(q.To)) &&

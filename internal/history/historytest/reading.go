@@ -141,6 +141,43 @@ func testNobodyKnowsTheSolve(t *testing.T, open Open) {
 	}
 }
 
+// A record is found by its provider's id of the task, whatever text that is. Where two services
+// have one id, the record that ended and was written last is found. No task hides an order.
+func testARecordIsFoundByItsTask(t *testing.T, open Open) {
+	w := opened(t, open)
+	of := func(task string) func(*history.Record) {
+		return func(r *history.Record) { r.Task = task }
+	}
+	tasks := []string{"73105422", "73105423", "8e4b9c1e-1f0b-4a3e-9a53-6d1d4d1c0a11", "UPPER", "upper", strings.Repeat("1", 4000), strings.Repeat("1", 4000) + "2"}
+	for _, text := range hostile {
+		tasks = append(tasks, text)
+	}
+	for i, task := range tasks {
+		w.write(t, record(noon().Add(time.Duration(i)*time.Second), of(task), ending(hows[i%3])))
+	}
+	for _, task := range tasks {
+		w.task(t, task)
+	}
+	order := record(noon())
+	w.write(t, order, record(noon(), of(order.ID)), record(noon(), of(""), ending(history.Refused)))
+	for _, task := range []string{"", "7310542", "731054222", "%", "Upper", order.ID, order.ID[:len(order.ID)-1]} {
+		w.task(t, task)
+	}
+	w.solve(t, order.ID)
+
+	one := record(noon(), of("42"), func(r *history.Record) { r.Provider = "one" })
+	two := record(noon().Add(time.Minute), of("42"), func(r *history.Record) { r.Provider = "two" })
+	w.write(t, one, two)
+	late := record(noon().Add(time.Hour), of("42"), func(r *history.Record) { r.Provider = "one" })
+	for _, want := range []history.Record{two, late} {
+		if got, found, err := w.store().Task(t.Context(), "42"); err != nil || !found || got != want {
+			t.Errorf("task 42: %#v, %v, %v; want %#v", got, found, err, want)
+		}
+		w.write(t, late)
+	}
+	w.all(t)
+}
+
 // Who has gone is told so by each method; that is no fault of the store.
 func testWhoAskedHasGone(t *testing.T, open Open) {
 	w, r := opened(t, open), record(noon())
@@ -154,6 +191,7 @@ func testWhoAskedHasGone(t *testing.T, open Open) {
 		"tasks":   func(s history.Store) error { _, err := s.Tasks(ctx, history.StatusSolved, q); return err },
 		"day":     func(s history.Store) error { _, err := s.Day(ctx, r.Ended); return err },
 		"solve":   func(s history.Store) error { _, _, err := s.Solve(ctx, r.ID); return err },
+		"task":    func(s history.Store) error { _, _, err := s.Task(ctx, r.Task); return err },
 	} {
 		err := call(w.store())
 		down(t, what, err, false)

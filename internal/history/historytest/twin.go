@@ -131,14 +131,27 @@ func (w *twin) solve(t tester, id string) {
 	}
 }
 
+// task compares the record of a task, of which there may be several.
+func (w *twin) task(t tester, task string) {
+	t.Helper()
+	got, found, err := w.store().Task(t.Context(), task)
+	want := w.model.task(task)
+	if err != nil || found != (len(want) > 0) || found && !slices.Contains(want, got) {
+		t.Fatalf("task %q:\n%#v, %v, %v; want one of\n%#v", task, got, found, err, want)
+	}
+}
+
 // all compares all that can be read of all that was written.
 func (w *twin) all(t tester) {
 	t.Helper()
 	whole := history.Query{Limit: history.MostLimit}
-	sitekeys, days := map[string]bool{}, map[time.Time]bool{}
+	sitekeys, tasks, days := map[string]bool{}, map[string]bool{}, map[time.Time]bool{}
 	for id, r := range w.model {
 		w.solve(t, id)
-		sitekeys[r.Sitekey], days[dayOf(r.Ended)] = true, true
+		sitekeys[r.Sitekey], tasks[r.Task], days[dayOf(r.Ended)] = true, true, true
+	}
+	for task := range tasks {
+		w.task(t, task)
 	}
 	for sitekey := range sitekeys {
 		if sitekey != "" { // no site

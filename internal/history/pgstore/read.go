@@ -121,12 +121,25 @@ const readDay = `select target, owner, type, solved, discarded, failed, refused,
 
 // Solve is one record; false where there is none, or no more.
 func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, error) {
+	return s.one(ctx, readSolve, indexable(id))
+}
+
+// Task returns the newest record of a provider's task; history.Store says more.
+func (s *Store) Task(ctx context.Context, task string) (history.Record, bool, error) {
+	if history.IsOrder(task) {
+		return history.Record{}, false, nil
+	}
+	return s.one(ctx, readTask, storable(task))
+}
+
+// one reads the record that a statement finds by a name.
+func (s *Store) one(ctx context.Context, sql, name string) (history.Record, bool, error) {
 	var r history.Record
 	var found bool
 	err := s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		r, found = history.Record{}, false
 		var w row
-		return tx.Each(ctx, w.fields(), func() { r, found = w.record(), true }, readSolve, indexable(id), s.o.Keep)
+		return ordered(ctx, tx, w.fields(), func() { r, found = w.record(), true }, sql, name, s.o.Keep)
 	})
 	if err != nil {
 		return history.Record{}, false, failed("reading a record", err)
@@ -134,4 +147,8 @@ func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, err
 	return r, found, nil
 }
 
-const readSolve = `select ` + columns + ` from captcha_solves where id = $1 and ended >= now() - $2::interval`
+const (
+	readSolve = `select ` + columns + ` from captcha_solves where id = $1 and ended >= now() - $2::interval`
+	readTask  = `select ` + columns + ` from captcha_solves where left(task, 100) = left($1, 100) and task = $1 and task <> ''
+		and ended >= now() - $2::interval order by ended desc, id desc limit 1`
+)

@@ -23,6 +23,7 @@ type Archive interface {
 	OfStatus(ctx context.Context, status string, from, to time.Time) ([]pool.Archived, error)
 	Day(ctx context.Context, day time.Time) (map[string]int64, error)
 	Find(ctx context.Context, id string) (pool.Archived, bool, error)
+	FindAlias(ctx context.Context, alias string) (pool.Archived, bool, error)
 	AddLines(ctx context.Context, lines []pool.Line, keep time.Duration) error
 	Lines(ctx context.Context, name string, from, to time.Time, most int) ([]pool.Line, error)
 	Usage(ctx context.Context, day time.Time) (map[string]int64, error)
@@ -58,7 +59,10 @@ func (s *Store) Write(ctx context.Context, batch []history.Record) error {
 	records := make([]pool.Archived, len(batch))
 	for i, r := range batch {
 		records[i] = pool.Archived{
-			ID: r.ID, Site: r.Sitekey, Status: string(r.Status()), Ended: r.Ended, Text: encode(r), Figures: figures(r),
+			ID: r.ID, Alias: r.Task, Site: r.Sitekey, Status: string(r.Status()), Ended: r.Ended, Text: encode(r), Figures: figures(r),
+		}
+		if history.IsOrder(r.Task) {
+			records[i].Alias = ""
 		}
 	}
 	return failed(ctx, s.archive.Add(ctx, records, s.o.Keep))
@@ -143,7 +147,17 @@ func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 
 // Solve is history.Store's.
 func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, error) {
-	a, there, err := s.archive.Find(ctx, id)
+	return one(ctx, id, s.archive.Find)
+}
+
+// Task is history.Store's.
+func (s *Store) Task(ctx context.Context, task string) (history.Record, bool, error) {
+	return one(ctx, task, s.archive.FindAlias)
+}
+
+// one reads the record that find finds by a name.
+func one(ctx context.Context, name string, find func(context.Context, string) (pool.Archived, bool, error)) (history.Record, bool, error) {
+	a, there, err := find(ctx, name)
 	if err != nil || !there {
 		return history.Record{}, false, failed(ctx, err)
 	}

@@ -239,6 +239,9 @@ func (s *Sender) record(o pool.EndedOrder) (Record, error) {
 		Placed: o.Placed, Submitted: o.Submitted, Solved: o.Solved, Ended: o.Ended,
 		Polls: o.Polls, Callback: o.Callback, Price: o.Price,
 	}
+	if r.How == Lost && r.Code == "" {
+		r.Code = pool.CodeTimeout
+	}
 	return r, err
 }
 

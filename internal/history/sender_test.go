@@ -159,13 +159,16 @@ func (p *place) counted() {
 	}
 }
 
-// listed is how many records are listed, each with the right end.
+// listed is how many records are listed, each with the right end and its code.
 func (p *place) listed() (n int) {
 	p.t.Helper()
 	for id, how := range p.sold {
 		r, there, err := p.store.Solve(p.t.Context(), id)
 		if err != nil || there && (r.How != how || r.Owner != "qa@example.com" || r.Type != captcha.Turnstile) {
 			p.t.Errorf("%s: %+v, %v; want %s", id, r, err, how)
+		}
+		if there && how == history.Lost && r.Code != "TIMEOUT" {
+			p.t.Errorf("%s is lost with the code %q, want TIMEOUT", id, r.Code)
 		}
 		if there {
 			n++

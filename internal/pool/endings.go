@@ -31,6 +31,9 @@ const (
 	EndLost      = "lost"    // nobody settled it in its time
 )
 
+// CodeTimeout is EndedOrder.Code of an order that failed because its time was over.
+const CodeTimeout = "TIMEOUT"
+
 // EndedOrder is the end of one order. Its times are on Redis' clock.
 type EndedOrder struct {
 	Ref

@@ -151,10 +151,12 @@ func TestFailureClasses(t *testing.T) {
 }
 
 // A task is given up at the provider's time-out, with a last poll then, and
-// not before.
+// not before. The end has a code that says so.
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestBuyer(t, 1)
+		var events []Event
+		s.buyer.observe = listener{witness{s.ledger}, &events}
 		var last time.Duration
 		began := time.Now()
 		s.provider.poll = func(context.Context, int) (provider.Solution, error) {
@@ -166,6 +168,9 @@ func TestTimeout(t *testing.T) {
 		}
 		if last != s.provider.limit || time.Since(began) != s.provider.limit {
 			t.Errorf("last poll after %v, end after %v, want %v", last, time.Since(began), s.provider.limit)
+		}
+		if len(events) != 1 || events[0].Code != "TIMEOUT" {
+			t.Errorf("events: %+v, want one with the code TIMEOUT", events)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"poold/internal/pool"
 	"poold/internal/provider"
 )
 
@@ -55,7 +56,7 @@ func (ords *orders) await(ctx context.Context, o *Order) notice {
 			if !answered {
 				return notice{news: uncollected, err: err, code: codeOf(err)}
 			}
-			return notice{news: failed, err: err}
+			return notice{news: failed, err: err, code: pool.CodeTimeout}
 		}
 	}
 }

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/history/dynamostore"
 	"poold/internal/history/dynamotest"
+	"poold/internal/targets"
 )
 
 // polling are the keys of the orders under way, as a program asks for them that knows the
@@ -63,4 +65,15 @@ func TestDynamoDBShowsWhatIsUnderWay(t *testing.T) {
 	w.start(t, env...)
 	within(t, time.Minute, "the three orders to be shown", func() bool { return len(polling(t, emulator.URL)) == 3 })
 	within(t, time.Minute, "none to be shown", func() bool { return len(polling(t, emulator.URL)) == 0 })
+}
+
+// The file can do without the items of what is under way, which cost write units.
+func TestActiveItemsCanBeLeftOut(t *testing.T) {
+	for wanted, runs := range map[bool]int{true: 1, false: 0} {
+		k := keeper{store: &dynamostore.Store{}}
+		k.show(targets.History{Backend: targets.HistoryDynamoDB, ActiveItems: wanted}, nil, nil)
+		if len(k.runs) != runs {
+			t.Errorf("active_items: %v: %d parts run, want %d", wanted, len(k.runs), runs)
+		}
+	}
 }

@@ -108,11 +108,11 @@ func tableOptions(wanted targets.History) dynamostore.Options {
 	return dynamostore.Options{Table: wanted.Table, Endpoint: wanted.Endpoint, Region: wanted.Region, Keep: wanted.Keep, KeepAudit: wanted.Audit}
 }
 
-// show makes the orders under way known to those who read the store by themselves, where
-// it is one for that.
-func (k *keeper) show(buyer *purchase.Buyer, log *slog.Logger) {
+// show makes the orders under way known to those who read the store by themselves, if the file
+// wants that and the store is one for it.
+func (k *keeper) show(wanted targets.History, buyer *purchase.Buyer, log *slog.Logger) {
 	shows, ok := k.store.(history.ActiveStore)
-	if !ok {
+	if !ok || !wanted.ActiveItems {
 		return
 	}
 	k.runs = append(k.runs, history.NewMirror(func(ctx context.Context) ([]history.Record, error) {

@@ -162,7 +162,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 		return errors.Join(err, d.disconnect())
 	}
 	d.buyer = purchase.NewBuyer(d.store.Orders, d.letters, observer{metrics, d.history.sender}, d.log)
-	d.history.show(d.buyer, d.log)
+	d.history.show(set.History, d.buyer, d.log)
 	if err := d.openLetters(set); err != nil {
 		return errors.Join(err, d.disconnect())
 	}

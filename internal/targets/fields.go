@@ -145,6 +145,8 @@ var history = section{fields: []field{
 	{key: "table", kind: form(`^[A-Za-z0-9_.-]{3,255}$`, "a table's name: 3 to 255 letters, digits, _, . and -"), doc: "dynamodb alone. Default: CaptchaSolves."},
 	{key: "endpoint", kind: endpointURL, doc: "dynamodb alone: address of another server than that of AWS, such as an emulator. Default: that of AWS."},
 	{key: "region", kind: form(`^[a-z0-9-]{1,63}$`, "a region's name such as eu-central-1"), doc: "dynamodb alone. Default: what AWS_REGION or the configuration of AWS says."},
+	{key: "active_items", kind: boolean{}, preset: true,
+		doc: "dynamodb alone: whether the table has an item of each order under way, for other programs. false saves 4 write units an order."},
 }}
 
 var lives = section{explain: unpoolableType, fields: byType(func(t captcha.Type) field {

@@ -37,11 +37,14 @@ type History struct {
 	Table    string         // set with dynamodb alone; default CaptchaSolves
 	Endpoint string         // with dynamodb alone; "" = that of AWS
 	Region   string         // with dynamodb alone; "" = as the environment of AWS says
+	// ActiveItems reports whether the table has an item of each order under way. Default true
+	// with dynamodb, else false.
+	ActiveItems bool
 }
 
 // history checks the section `history`.
 func (r *reader) history(rec record, set *Set) {
-	set.lines.history = rec.at("keep", "audit", "url", "table", "endpoint", "region", "backend").line
+	set.lines.history = rec.at("keep", "audit", "url", "table", "endpoint", "region", "active_items", "backend").line
 	if rec.bad("backend") {
 		return
 	}
@@ -55,6 +58,12 @@ func (r *reader) history(rec record, set *Set) {
 	} {
 		if given.value != "" && h.Backend != given.of {
 			rec.at(given.key).fail("belongs to backend: %s: remove it, or set backend", given.of)
+		}
+	}
+	if h.Backend != HistoryDynamoDB {
+		h.ActiveItems = false
+		if rec.has("active_items") && !rec.bad("active_items") {
+			rec.at("active_items").fail("belongs to backend: %s: remove it, or set backend", HistoryDynamoDB)
 		}
 	}
 	if at := rec.at("url"); h.Backend == HistoryPostgres && h.URL == "" && !rec.bad("url") {

@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -18,8 +19,9 @@ func TestHistoryDefaults(t *testing.T) {
 		"history: {backend: none}\n":   {Backend: HistoryNone},
 		"history: {keep: '43800h'}\n":  {Backend: HistoryRedis, Keep: 5 * 365 * days, Audit: 7 * days},
 		"history: {backend: redis}\n":  {Backend: HistoryRedis, Keep: 7 * days, Audit: 7 * days},
-		"history: {backend: '${B}'}\n": {Backend: HistoryDynamoDB, Keep: 90 * days, Audit: 7 * days, Table: "CaptchaSolves"},
-		"history: {backend: dynamodb, table: abc, endpoint: '', keep: 48h}\n":  {Backend: HistoryDynamoDB, Keep: 2 * days, Audit: 7 * days, Table: "abc"},
+		"history: {backend: '${B}'}\n": {Backend: HistoryDynamoDB, Keep: 90 * days, Audit: 7 * days, Table: "CaptchaSolves", ActiveItems: true},
+		"history: {backend: dynamodb, table: abc, endpoint: '', keep: 48h}\n":  {Backend: HistoryDynamoDB, Keep: 2 * days, Audit: 7 * days, Table: "abc", ActiveItems: true},
+		"history: {backend: dynamodb, active_items: false}\n":                  {Backend: HistoryDynamoDB, Keep: 90 * days, Audit: 7 * days, Table: "CaptchaSolves"},
 		"history: {backend: postgres, url: 'postgres://u:p@h/d', audit: 0s}\n": {Backend: HistoryPostgres, Keep: 90 * days, URL: "postgres://u:p@h/d"},
 		"history: {backend: postgres, url: '${D}', keep: 720h}\n":              {Backend: HistoryPostgres, Keep: 30 * days, Audit: 7 * days, URL: "postgres://h"},
 	} {
@@ -28,6 +30,16 @@ func TestHistoryDefaults(t *testing.T) {
 			t.Errorf("%s%v", text, err)
 		} else if set.History != want {
 			t.Errorf("%s%+v", text, set.History)
+		}
+	}
+}
+
+// Active items are DynamoDB's alone.
+func TestActiveItemsOfAnotherBackend(t *testing.T) {
+	for _, text := range []string{"history: {active_items: true}\n", "history: {backend: none, active_items: false}\n"} {
+		_, err := Parse("pools.yaml", []byte(text+minimal()), env())
+		if err == nil || !strings.Contains(err.Error(), "active_items: belongs to backend: dynamodb") {
+			t.Errorf("%s%v", text, err)
 		}
 	}
 }

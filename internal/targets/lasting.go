@@ -12,13 +12,17 @@ import (
 // without user, password or query: two that are the same may differ in these. The address
 // is left out where --listen or POOLD_LISTEN gives it.
 func (s *Set) Lasting() map[string]string {
+	items := ""
+	if s.History.Backend == HistoryDynamoDB && !s.History.ActiveItems {
+		items = "without active items"
+	}
 	all := map[string]string{
 		"server.tls":   words(s.Server.TLS.Cert + " " + s.Server.TLS.Key),
 		"redis":        words(fmt.Sprintf("%s %s prefix %s", withoutSecrets(s.Redis.URL), s.Redis.SentinelMaster, s.Redis.Prefix)),
 		"dead_letters": s.DeadLetters,
 		"dedup":        words(fmt.Sprintf("%s %s", s.Dedup.Backend, withoutSecrets(s.Dedup.URL))),
-		"history": words(fmt.Sprintf("%s keep %s audit %s %s %s %s %s", s.History.Backend, short(s.History.Keep), short(s.History.Audit),
-			withoutSecrets(s.History.URL), s.History.Table, withoutSecrets(captcha.Secret(s.History.Endpoint)), s.History.Region)),
+		"history": words(fmt.Sprintf("%s keep %s audit %s %s %s %s %s %s", s.History.Backend, short(s.History.Keep), short(s.History.Audit),
+			withoutSecrets(s.History.URL), s.History.Table, withoutSecrets(captcha.Secret(s.History.Endpoint)), s.History.Region, items)),
 	}
 	if !s.listenGiven {
 		all["server.listen"] = s.Server.Listen

@@ -111,7 +111,7 @@ func TestEveryKey(t *testing.T) {
 		t.Errorf("dedup: %q %+v", got.URL.Reveal(), got)
 	}
 	if got, want := set.History, (History{
-		Backend: HistoryDynamoDB, Keep: 240 * time.Hour, Audit: 48 * time.Hour, Table: "Solves.staging", Endpoint: "http://127.0.0.1:8000", Region: "eu-central-1",
+		Backend: HistoryDynamoDB, Keep: 240 * time.Hour, Audit: 48 * time.Hour, Table: "Solves.staging", Endpoint: "http://127.0.0.1:8000", Region: "eu-central-1", ActiveItems: true,
 	}); got != want {
 		t.Errorf("history: %+v", got)
 	}

@@ -62,7 +62,8 @@
 // A record of up to 1 KB takes 2 write units for itself in its transaction, 1 in the index,
 // 1 for its site and 1 for its task. Each type, and each target with its owner, of a
 // transaction takes 2. So a record that is written alone takes 9, one of a hundred of few
-// targets little above 5. An active order takes 2 to be put and 2 to be removed. One that ends within five
+// targets little above 5. An active order takes 2 to be put and 2 to be removed, unless the
+// operator leaves these items out. One that ends within five
 // seconds of its submit is seldom put (history.Mirror). An entry of the audit takes 2, and
 // each key of a transaction 2: 4 alone, little above 2 in a hundred.
 //

@@ -83,9 +83,9 @@ func (l *limits) judge(operation string, body []byte) dynamotest.Fate {
 	return dynamotest.Fate{Answer: "TransactionCanceledException", Reasons: reasons, Delay: transactionTime / 4}
 }
 
-// Twenty replicas write 400 records a second of 400 targets, each in batches of what ended
-// while it wrote the last one, as a Sender does. The items of the day, which all of them share,
-// take that without a failed write, and no replica falls far behind.
+// Twenty replicas write 400 records a second of 400 targets. As a Sender does, each writes in
+// one batch the records that ended during its last write. All of them share the items of the
+// day. No write fails, and no replica falls far behind.
 func TestOneItemOfADayTakesManyReplicas(t *testing.T) {
 	const (
 		replicas = 20

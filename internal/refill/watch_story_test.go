@@ -269,3 +269,44 @@ func TestContent(t *testing.T) {
 		}
 	}
 }
+
+// A watcher that saw orders of another replica looks again before their tokens expire,
+// although no wake tells it that they landed.
+func TestWatcherSeesWhatOthersBought(t *testing.T) {
+	play(t, 100, func(t *testing.T, w *scenario) {
+		login := target("login", 3)
+		login.Lifetime, login.Margin = 8*time.Second, 2*time.Second
+		w.apply(login)
+		w.start(login)
+		w.after(2 * beatEvery) // each of the two knows which of them watches
+		for w.held(login) < 3 || w.stock(login).Orders > 0 {
+			w.after(100 * time.Millisecond)
+		}
+		var orders []pool.Ref
+		for range 3 {
+			w.takeAt(w.elsewhere, login)
+			orders = append(orders, w.foreign(login))
+		}
+		for _, r := range w.all {
+			r.manager.Kick(login.ID)
+		}
+		w.after(time.Second)
+		for _, ref := range orders {
+			landing := pool.Landing{Ref: ref, Provider: "one", Task: ref.Order, Value: ref.Order, Lifetime: login.Lifetime, Lead: time.Second}
+			if how, err := w.elsewhere.Settle(t.Context(), landing); how != pool.Ended || err != nil {
+				t.Fatal(how, err)
+			}
+		}
+		const step = 100 * time.Millisecond
+		var hole time.Duration
+		for range 120 {
+			w.after(step)
+			if w.held(login) == 0 {
+				hole += step
+			}
+		}
+		if hole > time.Second {
+			t.Errorf("the target had neither token nor order for %v", hole)
+		}
+	})
+}

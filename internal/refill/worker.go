@@ -36,6 +36,9 @@ const (
 	// starvedAfter is how long a target may wait for a slot before it is
 	// called starved: a short queue is everyday life.
 	starvedAfter = 2 * time.Second
+	// leastUnseen bounds the looks at a target whose tokens live about as long as an
+	// order takes.
+	leastUnseen = time.Second
 	// keepEvery is how often a look keeps what is known of the identity.
 	keepEvery = time.Hour
 	// budgetWait is how long kicks are not heard after a budget was used up.
@@ -157,6 +160,9 @@ func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock poo
 	d = bounded(d, saw.stock.Attempts)
 	w.note(ctx, at, d, saw.stock)
 	w.notice(&saw.stock)
+	if saw.stock.Orders+d.Order > 0 {
+		d.Look = min(d.Look, w.unseen(d.Lead))
+	}
 	content := saw.stock.Waiting == 0
 	if d.Order == 0 {
 		saw.until = at.Add(min(w.backstop(), saw.stands()))
@@ -183,6 +189,13 @@ func bounded(d policy.Decision, a pool.Attempts) policy.Decision {
 		d.Order = min(d.Order, 1)
 	}
 	return d
+}
+
+// unseen is how long the worker may leave the stock while orders are in flight. A landing
+// wakes only the replica that placed the order, so the watcher learns of a token of
+// another replica by looking: before the token can stop outliving the lead.
+func (w *worker) unseen(lead time.Duration) time.Duration {
+	return max(leastUnseen, w.target.Usable()-lead)
 }
 
 // note keeps what was learned, and says of the target what was decided.

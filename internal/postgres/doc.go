@@ -13,7 +13,9 @@
 // A call ends within Options.Limit. Until then it is tried again where the connection
 // broke (after a restart of the server each old connection fails once) or where another
 // holds the lock of the key. A server that cannot be used is an ErrDown, and the log says
-// so once for each change, while Run runs. No error holds what the driver says: its texts
+// so once for each change, while Run runs. An error that says that the server is not the
+// primary (SQLSTATE 25006, 57P01 to 57P03) drops all connections. Run asks each second
+// whether the server takes changes. No error holds what the driver says: its texts
 // name host, user and database, and sometimes hold the whole URL. They are translated
 // into own sentences (errors.go).
 //

@@ -27,6 +27,7 @@ type fault struct {
 	reason string
 	down   bool // errors.Is(ErrDown)
 	again  bool // the same may succeed at once
+	stale  bool // the connections lead to a server that takes no changes, or ends
 }
 
 func (f *fault) Error() string {
@@ -40,6 +41,9 @@ func (f *fault) Is(target error) bool { return f.down && target == ErrDown }
 
 // away: nothing but time is needed. The reasons of one outage differ from call to call.
 func (f *fault) away() bool { return f.again || f.reason == silence }
+
+// readOnly is the SQLSTATE of a change that a standby or a read-only server refuses.
+const readOnly = "25006"
 
 // silence is the reason of a server, or of something on the way to it, that does not answer.
 const silence = "no answer in time"
@@ -85,10 +89,11 @@ var refusals = []struct {
 	{"28", fault{reason: "it refuses the user or the password", down: true}},
 	{"3D000", fault{reason: "it has no such database", down: true}},
 	{"42501", fault{reason: "the user lacks a right", down: true}},
-	{"25006", fault{reason: "it takes no changes", down: true}},
+	{readOnly, fault{reason: "it takes no changes", down: true, stale: true}},
 	{"53300", fault{reason: "it has too many connections", down: true, again: true}},
 	{"53", fault{reason: "it lacks memory or disk", down: true}},
 	{"57014", fault{reason: "it cancelled the statement", down: true}},
+	{"57P0", fault{reason: "it starts or stops", down: true, again: true, stale: true}},
 	{"57", fault{reason: "it starts or stops", down: true, again: true}},
 	{"40", fault{reason: "transactions are in each other's way", down: true, again: true}},
 	{"08", fault{reason: "the connection broke", down: true, again: true}},

@@ -131,6 +131,7 @@ func TestOnAServer(t *testing.T) {
 		"CallsOutliveARestart": testCallsOutliveARestart,
 		"FourConnections":      testFourConnections,
 		"NothingIsPrepared":    testNothingIsPrepared,
+		"ReadOnly":             testReadOnly,
 		"Transactions":         testTransactions,
 		"Notifications":        testNotifications,
 		"Migrate":              testMigrate,

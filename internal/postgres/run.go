@@ -31,6 +31,7 @@ func (db *DB) Run(ctx context.Context, channel string, heard func(payload string
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // that is how it is asked to end
 		}
+		db.renew(err)
 		db.turn(err)
 		select {
 		case <-ctx.Done():
@@ -62,14 +63,40 @@ func (db *DB) attend(ctx context.Context, channel string, serves func()) error {
 			return err
 		}
 	}
+	if err := db.probe(ctx, conn); err != nil {
+		return err
+	}
 	serves()
 	for {
 		if err := listen(ctx, conn.Conn().PgConn()); err != nil {
 			return translate(err)
 		}
-		if err := within(ctx, db.limit, conn.Conn().Ping); err != nil {
+		if err := db.probe(ctx, conn); err != nil {
 			return err
 		}
+	}
+}
+
+// probe reports whether the server answers and takes changes. It asks for the mode of a
+// transaction instead of writing, because it needs no right on any table. A standby and a
+// server whose default is read-only both report the mode in which they refuse changes.
+func (db *DB) probe(ctx context.Context, conn *pgxpool.Conn) error {
+	var refuses bool
+	err := within(ctx, db.limit, func(ctx context.Context) error {
+		return conn.QueryRow(ctx, "select current_setting('transaction_read_only')::boolean").Scan(&refuses)
+	})
+	if err == nil && refuses {
+		return refusal(readOnly)
+	}
+	return err
+}
+
+// renew drops all connections if err says that they lead to the wrong server. The next
+// call connects anew, and so finds the server that has become the primary.
+func (db *DB) renew(err error) {
+	var f *fault
+	if errors.As(err, &f) && f.stale {
+		db.pool.Reset()
 	}
 }
 

@@ -78,6 +78,7 @@ func (db *DB) try(ctx context.Context, once func(context.Context) error) error {
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		err := once(limited)
+		db.renew(err)
 		if ctx.Err() != nil && err != nil {
 			return ctx.Err()
 		}

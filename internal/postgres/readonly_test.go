@@ -1,0 +1,67 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"poold/internal/postgres/postgrestest"
+)
+
+// change makes a change that the server must take.
+func change(ctx context.Context, db *DB) error {
+	return db.Do(ctx, func(ctx context.Context, tx Tx) error {
+		_, err := tx.Exec(ctx, "update poold_schema set version = version")
+		return err
+	})
+}
+
+// A server that takes no changes for a while is used again by itself when it does, also by
+// connections that were made meanwhile and would refuse changes until they end.
+func testReadOnly(t *testing.T, server *postgrestest.Server) {
+	elsewhere := server.Database(t)
+	for name, c := range map[string]struct{ demote, promote string }{
+		"new connections refuse changes": {
+			"alter database %s set default_transaction_read_only = on",
+			"alter database %s reset default_transaction_read_only",
+		},
+		"connections stay and refuse changes": {
+			"alter system set default_transaction_read_only = on",
+			"alter system reset default_transaction_read_only",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := server.Database(t)
+			db, l := migrated(t, address, 0)
+			run(t, db)
+			until(t, "the first change", func() bool { return change(t.Context(), db) == nil })
+			database := server.SQL(t, address, "select current_database()")
+			set := func(statement string) {
+				t.Helper()
+				server.SQL(t, elsewhere+"?options=-cdefault_transaction_read_only%3Doff", strings.ReplaceAll(statement, "%s", database))
+				server.SQL(t, elsewhere, "select pg_reload_conf()")
+			}
+			defer set(c.promote)
+			set(c.demote)
+			if strings.Contains(c.demote, "database") {
+				server.SQL(t, address, endOthers)
+			}
+			var err error
+			until(t, "refused", func() bool {
+				err = change(t.Context(), db)
+				return err != nil && strings.Contains(err.Error(), readOnly)
+			})
+			if !errors.Is(err, ErrDown) {
+				t.Errorf("changing: %v", err)
+			}
+			until(t, "logged", func() bool { return strings.Contains(l.String(), "it takes no changes") })
+			if err := one(t.Context(), db); err != nil {
+				t.Errorf("reading: %v", err)
+			}
+			set(c.promote)
+			until(t, "healed", func() bool { return change(t.Context(), db) == nil })
+			until(t, "logged", func() bool { return strings.Contains(l.String(), `"postgres serves again"`) })
+		})
+	}
+}

@@ -211,12 +211,14 @@ func (ss *shares) seeThrough(ctx context.Context, sh *claimed) {
 		answered = time.Now()
 		switch claim.State {
 		case pool.ClaimShared:
-			ss.tell(sh, waiters, readVerdict(claim))
+			for _, w := range waiters {
+				ss.tell(sh, []*waiter{w}, readVerdict(claim, w.r.Take.Margin))
+			}
 			solve = ""
 		case pool.ClaimError:
 			// Who came after the solve had ended may try anew.
 			waiters = slices.DeleteFunc(waiters, func(w *waiter) bool { return w.solve != solve })
-			ss.tell(sh, waiters, readVerdict(claim))
+			ss.tell(sh, waiters, readVerdict(claim, r.Take.Margin))
 			solve = ""
 		case pool.ClaimSolving, pool.ClaimHeld:
 			solve = claim.Solve

@@ -205,7 +205,7 @@ func TestWhoComesAfterAnErrorTriesAnew(t *testing.T) {
 		early.call(t.Context(), r, 1, sharing(request("x")))
 		time.Sleep(100 * time.Millisecond)
 		claims.answers <- pool.Claim{State: pool.ClaimError, Solve: "one", Value: encodeError(&SolveError{Reason: "unsolvable"})}
-		claims.answers <- pool.Claim{State: pool.ClaimShared, Value: encodeToken(pool.Token{Order: "o", Value: "another"}, time.Minute), Left: time.Minute}
+		claims.answers <- pool.Claim{State: pool.ClaimShared, Value: encodeToken(pool.Token{Order: "o", Value: "another", Dies: time.Now().Add(time.Minute)}, time.Minute), Left: time.Minute}
 		late.call(t.Context(), r, 1, sharing(request("x")))
 		early.calls.Wait()
 		late.calls.Wait()
@@ -242,7 +242,7 @@ func TestSharedErrorsKeepTheirKind(t *testing.T) {
 		"rate":    &pool.RateError{RetryAfter: time.Second},
 		"full":    &pool.EmptyError{Full: true},
 	} {
-		got := readVerdict(pool.Claim{State: pool.ClaimError, Value: encodeError(err)}).err
+		got := readVerdict(pool.Claim{State: pool.ClaimError, Value: encodeError(err)}, 0).err
 		if got == nil || got.Error() != err.Error() {
 			t.Errorf("%s: %v for %v", name, got, err)
 		}
@@ -253,7 +253,7 @@ func TestSharedErrorsKeepTheirKind(t *testing.T) {
 	}
 	for _, value := range []string{"", "{", "{}", `{"token":null}`} {
 		var failed *SolveError
-		if got := readVerdict(pool.Claim{State: pool.ClaimError, Value: []byte(value)}); !errors.As(got.err, &failed) {
+		if got := readVerdict(pool.Claim{State: pool.ClaimError, Value: []byte(value)}, 0); !errors.As(got.err, &failed) {
 			t.Errorf("%q: %+v", value, got)
 		}
 	}

@@ -90,11 +90,15 @@ func encode(v verdict) []byte {
 	return text
 }
 
-// readVerdict is what those are told who waited for a solve that has ended.
-func readVerdict(c pool.Claim) outcome {
+// readVerdict returns the outcome of a solve that has ended. A token that outlives the
+// margin no more is an error whatever the store says, because the store's clock may have
+// been set back.
+func readVerdict(c pool.Claim, margin time.Duration) outcome {
 	var v verdict
 	_ = json.Unmarshal(c.Value, &v) // what cannot be read says nothing
 	switch {
+	case c.State == pool.ClaimShared && v.Token != nil && time.Until(time.UnixMilli(v.Token.Dies)) <= margin:
+		return outcome{err: &SolveError{Reason: "the token of the shared solve has expired"}}
 	case c.State == pool.ClaimShared && v.Token != nil:
 		return outcome{token: v.Token.token(c.Left)}
 	case v.Error != nil:

@@ -66,7 +66,7 @@ func (c *Claims) Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim, erro
 	var claim pool.Claim
 	call := rand.Text()
 	err := c.db.Alone(ctx, string(e.Key), func(ctx context.Context, tx postgres.Tx) error {
-		r, err := read(ctx, tx, e.Key)
+		r, err := c.read(ctx, tx, e.Key)
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e pool.Claim
 // under way, and nobody took it over. wanted: some replica waits for it.
 func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error) {
 	err = c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
-		r, err := read(ctx, tx, key)
+		r, err := c.read(ctx, tx, key)
 		mine, wanted = err == nil && r.heldBy(fence), false
 		if !mine {
 			return err
@@ -138,7 +138,7 @@ func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity
 // on with the same solve. Where the solve is another's it does nothing.
 func (c *Claims) LetGo(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error {
 	return failed("letting a claim go", c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
-		r, err := read(ctx, tx, key)
+		r, err := c.read(ctx, tx, key)
 		if err != nil || !r.heldBy(fence) {
 			return err
 		}
@@ -154,7 +154,7 @@ func (c *Claims) LetGo(ctx context.Context, key captcha.ID, fence int64, identit
 // an earlier call with the same fence.
 func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, end pool.ClaimEnd) (ok bool, err error) {
 	err = c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
-		r, err := read(ctx, tx, key)
+		r, err := c.read(ctx, tx, key)
 		if err != nil {
 			return err
 		}

@@ -222,3 +222,21 @@ func testOldDays(t *testing.T, server *postgrestest.Server) {
 		}
 	}
 }
+
+// A token whose end lies further away than a token is shared was written before the
+// server's clock was set back. The next caller solves anew.
+func testTheClockIsSetBack(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	c := running(t, address, patient, pool.ClaimTimes{Lease: time.Minute})
+	held := must(t, c, "", pool.ClaimHeld)
+	if ok, err := c.End(t.Context(), key, held.Fence, pool.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
+		t.Fatalf("ending = %v, %v", ok, err)
+	}
+	must(t, c, "", pool.ClaimShared)
+	// All times of the row move as if the clock had gone back.
+	server.SQL(t, address, `update captcha_cache set ends_at = ends_at + interval '5 minutes',
+		kept_until = kept_until + interval '5 minutes', leased_until = leased_until + interval '5 minutes'`)
+	if again := must(t, c, "", pool.ClaimHeld); again.Fence <= held.Fence || again.Solve == held.Solve {
+		t.Errorf("solved anew: %+v after %+v", again, held)
+	}
+}

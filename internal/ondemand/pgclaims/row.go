@@ -12,6 +12,9 @@ import (
 	"poold/internal/postgres"
 )
 
+// setBack is by how much the server's clock may be set back without notice, as in Redis.
+const setBack = 10 * time.Second
+
 // row is a claim as it stands; where there is none, it has ended at the zero time.
 type row struct {
 	now time.Time // of the server
@@ -33,7 +36,7 @@ type row struct {
 }
 
 // read reads the row of a key in a transaction that is alone for it.
-func read(ctx context.Context, tx postgres.Tx, key captcha.ID) (*row, error) {
+func (c *Claims) read(ctx context.Context, tx postgres.Tx, key captcha.ID) (*row, error) {
 	r := &row{}
 	var identity string
 	err := tx.First(ctx, []any{&r.now, &r.solve, &r.fence, &r.holder, &identity, &r.solution, &r.ends, &r.leased, &r.wanted,
@@ -43,7 +46,25 @@ func read(ctx context.Context, tx postgres.Tx, key captcha.ID) (*row, error) {
 			outcome, coalesce(failed_solve, ''), failure, coalesce(failed_until, to_timestamp(0))
 		from (values (1)) always left join captcha_cache on key = $1`, string(key))
 	r.identity = captcha.ID(identity)
+	longest := c.o.Times.Longest
+	if r.outcome != nil {
+		longest = c.o.Times.Solved
+	}
+	r.ends = r.bounded(r.ends, longest)
+	r.leased = r.bounded(r.leased, c.o.Times.Lease)
+	r.wanted = r.bounded(r.wanted, c.o.Times.Wanted)
+	r.failedUntil = r.bounded(r.failedUntil, c.o.Times.Failed)
 	return r, err
+}
+
+// bounded returns at, or the zero time if at is further away than the longest life allows.
+// Such a time was written before the server's clock was set back, for example by a failover
+// to a server whose clock is behind, and how long ago is unknown.
+func (r *row) bounded(at time.Time, longest time.Duration) time.Time {
+	if at.Sub(r.now) > longest+setBack {
+		return time.Time{}
+	}
+	return at
 }
 
 // underWay: the solve has not ended, in no way.

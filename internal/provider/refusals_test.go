@@ -191,7 +191,6 @@ func TestReplicasShareAFault(t *testing.T) {
 		}
 		// The account is topped up, and an operator says so.
 		f.service.SetFaults()
-		began = time.Now()
 		if _, err := f.all[1].buyer.Probe(t.Context(), "main"); err != nil {
 			t.Fatal(err)
 		}

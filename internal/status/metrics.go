@@ -63,7 +63,7 @@ var (
 	descUnaudited  = describe("audit_dropped_total", "Entries of the audit that this replica dropped, because too many waited or the store refused them; absent where none is kept.")
 
 	descLetters    = describe("dead_letters", "Callbacks that this replica could not store yet.")
-	descProviderUp = describe("provider_up", "1 where a provider can be asked (ok or busy), 0 where it is paused.", "provider")
+	descProviderUp = describe("provider_up", "1 where a provider can be asked (ok or busy), 0 while it is down.", "provider")
 	descBalance    = describe("provider_balance", "What a provider said last of the balance there; absent where it never did.", "provider")
 	descConfigOK   = describe("config_last_reload_successful", "1 where the last attempt to load the configuration file was good.")
 	descRedisUp    = describe("redis_up", "1 where Redis answers.")

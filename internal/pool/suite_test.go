@@ -76,6 +76,8 @@ var suite = map[string]func(*testing.T, Options){
 	"WhatAKeyGot":                        testRepeat,
 	"RateIsAWindow":                      testRateIsAWindow,
 	"PermitsAtAProvider":                 testPermitsAtAProvider,
+	"AttemptsAreBounded":                 testAttemptsAreBounded,
+	"Standings":                          testStandings,
 	"OrdersRunOutAndPauseStopsThem":      testOrdersRunOutAndPauseStopsThem,
 	"SurveyNeedsNoLoadedScript":          testSurveyNeedsNoLoadedScript,
 	"WaitersAreServedInOrder":            testWaitersAreServedInOrder,

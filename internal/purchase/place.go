@@ -82,6 +82,9 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 		return nil, fmt.Errorf("%s: %w: all replicas together have %d orders there", o.account.Name(), ErrBusy, terms.limit)
 	}
 	// What Redis carries out when nobody waits for it any more must do nothing.
+	if slot.used != nil {
+		slot.used()
+	}
 	notAfter := permit.At.After(stockTime + clockSlack)
 	full, err := p.book(bounded, o, notAfter)
 	switch {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -24,6 +25,8 @@ const (
 	// fullFor is how long a provider that other replicas have filled is left
 	// alone before one order asks again.
 	fullFor = 200 * time.Millisecond
+	// servedFor is how long a turn at a bounded provider is remembered.
+	servedFor = time.Hour
 )
 
 // fairTurn: of so many places one goes to the target that has waited longest,
@@ -155,8 +158,7 @@ type scheduler struct {
 	granted int  // slots so far
 	number  uint64
 	waiting [2]requests // the same requests in two orders
-	// served is when a target was last granted a slot at a bounded provider. It is empty while
-	// none is bounded.
+	// served is when an order of a target last took the turn at a bounded provider.
 	served map[string]time.Time
 }
 
@@ -255,14 +257,22 @@ func (q *scheduler) nextLocked(slot *Slot) *Request {
 		r := slices.MinFunc(q.waiting[bySince].list, func(a, b *Request) int {
 			return cmp.Or(q.served[a.bid.For].Compare(q.served[b.bid.For]), a.bid.Since.Compare(b.bid.Since), cmp.Compare(a.number, b.number))
 		})
-		q.served[r.bid.For] = time.Now()
+		slot.used = func() { q.serves(r.bid.For) }
 		return r
 	}
-	clear(q.served)
 	if q.granted%fairTurn == fairTurn-1 {
 		return q.waiting[bySince].list[0]
 	}
 	return q.waiting[byWorth].list[0]
+}
+
+// serves notes that an order of a target took the turn at a bounded provider.
+func (q *scheduler) serves(target string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := time.Now()
+	maps.DeleteFunc(q.served, func(_ string, last time.Time) bool { return at.Sub(last) > servedFor })
+	q.served[target] = at
 }
 
 func (q *scheduler) removeLocked(r *Request) {
@@ -357,7 +367,8 @@ func (as *accounts) take(a *account) *Slot {
 type Slot struct {
 	accounts *accounts
 	account  *account
-	freed    bool // guarded by accounts.mu
+	used     func() // called when the order has its permit; may be nil
+	freed    bool   // guarded by accounts.mu
 }
 
 // Free gives the slot back; doing so twice is harmless.

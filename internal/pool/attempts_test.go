@@ -1,0 +1,170 @@
+package pool
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// failNext places an order and ends it without a token. It returns nil if the bound refused
+// the order.
+func failNext(t *testing.T, s *replica, id captcha.ID, n *int, a Attempt) *HeldError {
+	t.Helper()
+	*n++
+	order := Ref{id, "attempt" + strconv.Itoa(*n)}
+	placing, err := s.Place(t.Context(), Order{Ref: order, Depth: 1000, TTL: time.Minute})
+	if err != nil || placing.Placed == (placing.Held != nil) {
+		t.Fatalf("placing: %+v, %v", placing, err)
+	}
+	if placing.Held != nil {
+		return placing.Held
+	}
+	end(t, s, order, a)
+	return nil
+}
+
+// end ends an order without a token.
+func end(t *testing.T, s *replica, order Ref, a Attempt) {
+	t.Helper()
+	how, err := s.Fail(t.Context(), Failure{Ref: order, Bought: a == Unsolved, Callback: true, Attempt: a, Reason: "because of " + string(a)})
+	if err != nil || how != Ended {
+		t.Fatalf("ending: %v, %v", how, err)
+	}
+}
+
+// solve lands a token for an order that is placed in spite of a bound.
+func solve(t *testing.T, s *replica, id captcha.ID, order string) {
+	t.Helper()
+	placing, err := s.Place(t.Context(), Order{Ref: Ref{id, order}, Depth: 1000, TTL: time.Minute})
+	if err != nil || !placing.Placed {
+		t.Fatalf("placing: %+v, %v", placing, err)
+	}
+	if how, err := s.Settle(t.Context(), Landing{Ref: Ref{id, order}, Callback: true, Value: order, Lifetime: time.Minute}); err != nil || how != Ended {
+		t.Fatalf("landing: %v, %v", how, err)
+	}
+}
+
+// Three refusals in a row bound an identity over all replicas; a solve ends the bound.
+func testAttemptsAreBounded(t *testing.T, o Options) {
+	o.Prefix = "attempts"
+	one, two, id, n := open(t, o), open(t, o), identity("refused"), 0
+	for range 3 {
+		if held := failNext(t, one, id, &n, Declined); held != nil {
+			t.Fatalf("bounded early: %+v", held)
+		}
+	}
+	held := failNext(t, two, id, &n, Declined)
+	if held == nil || held.Hopeless || held.RetryAfter <= 0 || held.RetryAfter > 5*time.Second || held.Reason != "because of refused" {
+		t.Fatalf("held %+v", held)
+	}
+	a := look(t, two, id).Attempts
+	if a.Refused != 3 || a.Failed != 0 || a.Hopeless || a.Bounded <= 0 || a.Next <= 0 || a.Next > 5*time.Second || a.Every != 5*time.Second || a.Reason != held.Reason {
+		t.Errorf("%+v", a)
+	}
+	if bounded, err := two.Retry(t.Context(), id); err != nil || !bounded {
+		t.Fatal(bounded, err)
+	}
+	solve(t, one, id, "solved")
+	if a := look(t, two, id).Attempts; a != (Attempts{}) {
+		t.Errorf("after a solve: %+v", a)
+	}
+	if bounded, err := two.Retry(t.Context(), id); err != nil || bounded {
+		t.Errorf("retry without a bound: %v, %v", bounded, err)
+	}
+}
+
+// The first minute of a bound sees 15 orders in all, those before it included; then there is
+// one in 5 s.
+func TestTheFirstMinuteOfABound(t *testing.T) {
+	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
+		n, placed := 0, []time.Duration{}
+		began := time.Now()
+		for range 180 {
+			for _, s := range []*replica{one, two} {
+				if failNext(t, s, id, &n, Unsolved) == nil {
+					placed = append(placed, time.Since(began))
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		in := func(from, to time.Duration) (n int) {
+			for _, at := range placed {
+				if at >= from && at < to {
+					n++
+				}
+			}
+			return n
+		}
+		if first, second, third := in(0, time.Minute), in(time.Minute, 2*time.Minute), in(2*time.Minute, 3*time.Minute); first != 15 || second > 12 || second < 11 || third != 12 {
+			t.Errorf("%d, %d and %d orders a minute: %v", first, second, third, placed)
+		}
+	})
+}
+
+// Orders that were under way when the bound began take the place of probes.
+func TestABurstIsPaidFor(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+		var orders []Ref
+		for i := range 20 {
+			order := Ref{id, "burst" + strconv.Itoa(i)}
+			if p, err := s.Place(t.Context(), Order{Ref: order, Depth: 1000, TTL: time.Minute}); err != nil || !p.Placed {
+				t.Fatal(p, err)
+			}
+			orders = append(orders, order)
+		}
+		time.Sleep(time.Second)
+		for _, order := range orders {
+			end(t, s, order, Declined)
+		}
+		if a := look(t, s, id).Attempts; a.Refused != 20 || a.Next != time.Minute {
+			t.Errorf("%+v", a)
+		}
+	})
+}
+
+// Rejected parameters are probed after 1, 2, 4 … 60 minutes, and remembered meanwhile; those
+// of a guest are forgotten soon.
+func TestRejectedParametersAreProbed(t *testing.T) {
+	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
+		n := 0
+		for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+			if held := failNext(t, one, id, &n, Hopeless); held != nil {
+				t.Fatalf("probe %d: %+v", i, held)
+			}
+			held := failNext(t, two, id, &n, Hopeless)
+			if held == nil || !held.Hopeless || held.RetryAfter != want*time.Minute {
+				t.Fatalf("after rejection %d: %+v, want %v minutes", i, held, int(want))
+			}
+			if a := look(t, two, id).Attempts; !a.Hopeless || a.Next != want*time.Minute || a.Every != want*time.Minute {
+				t.Errorf("%+v", a)
+			}
+			time.Sleep(want * time.Minute)
+		}
+		if ttl := one.slow.PTTL(t.Context(), one.keys(id).attempts).Val(); ttl < 22*time.Hour {
+			t.Errorf("it is forgotten in %v", ttl)
+		}
+		// A try on request begins again with short intervals, and one that is refused for
+		// another reason does not end the rejection.
+		if _, err := two.Retry(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if held := failNext(t, one, id, &n, Declined); held != nil {
+			t.Fatalf("%+v", held)
+		}
+		if a := look(t, two, id).Attempts; !a.Hopeless || a.Next != time.Minute {
+			t.Errorf("after a try: %+v", a)
+		}
+		guest := identity("guest")
+		if p, err := one.Place(t.Context(), Order{Ref: Ref{guest, "g"}, Depth: 1, TTL: time.Minute, Guest: true}); err != nil || !p.Placed {
+			t.Fatal(p, err)
+		}
+		if _, err := one.Fail(t.Context(), Failure{Ref: Ref{guest, "g"}, Callback: true, Attempt: Hopeless, Guest: true}); err != nil {
+			t.Fatal(err)
+		}
+		if ttl := one.slow.PTTL(t.Context(), one.keys(guest).attempts).Val(); ttl <= 0 || ttl > 2*time.Minute {
+			t.Errorf("a guest is forgotten in %v", ttl)
+		}
+	})
+}

@@ -22,7 +22,7 @@ func newProbe(c *console) *cobra.Command {
 		Short: "try a provider at once that is down",
 		Long: "Tries a provider at once, after you have seen to its account: asks for the balance, where the file says\n" +
 			"`balance: true`, and lets the next order through.",
-		Example: "  poold probe main",
+		Example: "  poold probe captchaai",
 		Args:    words(0, "the name of a provider"),
 	}
 	asJSON := command.Flags().Bool("json", false, "print the answer of the daemon")

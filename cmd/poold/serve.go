@@ -108,6 +108,12 @@ type stock struct {
 	*pool.Controls
 }
 
+// orders is the store as the buyer sees it.
+type orders struct {
+	*pool.Orders
+	*pool.Standings
+}
+
 // newDaemon builds everything and binds the port; nothing runs yet but the embedded
 // Redis. The port comes first, so that one that is taken ends the start at once.
 func newDaemon(ctx context.Context, file *targets.File, set *targets.Set, log *slog.Logger) (*daemon, error) {
@@ -161,7 +167,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	if d.history, err = openHistory(ctx, set.History, d.store, d.log); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
-	d.buyer = purchase.NewBuyer(d.store.Orders, d.letters, observer{metrics, d.history.sender}, d.log)
+	d.buyer = purchase.NewBuyer(orders{d.store.Orders, d.store.Standings}, d.letters, observer{metrics, d.history.sender}, d.log)
 	d.history.show(set.History, d.buyer, d.log)
 	if err := d.openLetters(set); err != nil {
 		return errors.Join(err, d.disconnect())

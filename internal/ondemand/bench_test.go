@@ -79,7 +79,10 @@ func replicasOn(b *testing.B, backend string, ended *atomic.Int64) []*Service {
 		if err != nil {
 			b.Fatal(err)
 		}
-		buyer := purchase.NewBuyer(store.Orders, b.TempDir(), noObserver{}, log)
+		buyer := purchase.NewBuyer(struct {
+			*pool.Orders
+			*pool.Standings
+		}{store.Orders, store.Standings}, b.TempDir(), noObserver{}, log)
 		buyer.SetProviders([]purchase.Entry{{Provider: seller, Concurrency: 50}})
 		parts := Parts{
 			Tokens: store.Tokens, Guests: store.Guests, Buyer: buyer, Savings: store.Claims,

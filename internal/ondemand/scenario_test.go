@@ -188,7 +188,10 @@ func (w *scenario) start(with doubles) *replica {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	orders := purchase.Orders(r.store.Orders)
+	orders := purchase.Orders(struct {
+		*pool.Orders
+		*pool.Standings
+	}{r.store.Orders, r.store.Standings})
 	if with.orders != nil {
 		orders = with.orders(orders)
 	}

@@ -3,13 +3,14 @@
 // It stands between purchase, which places orders and lands tokens, and
 // httpapi, which takes them. It knows nothing of targets, providers or HTTP.
 //
-// A Store has nine faces, which share one client (client.go):
+// A Store has these faces, which share one client (client.go):
 //
 //	Tokens     hands out and takes back (tokens.go, take*.go, returns.go, repeat.go), looks at stocks
 //	           (look.go) and counts reports (report.go)
 //	Orders     keeps what is bought until it is a token: orders.go, their leases
 //	           (leases.go), many of them at once (journal.go), permits at providers
 //	           (permits.go), budgets (budget.go)
+//	Standings  how the providers do: their faults and the submits that they refused (standing.go)
 //	Controls   what is said about an identity: pauses, windows (warm.go), what was learned
 //	Guests     identities that no target has, until they are gone: guests.go, retire.go
 //	Replicas   what the daemons tell each other of themselves (replicas.go)

@@ -3,7 +3,6 @@ package pool
 import (
 	"embed"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -47,74 +46,58 @@ type savingsScripts struct{ add, days *redis.Script }
 // archiveScripts are the steps of archive.go and audit.go.
 type archiveScripts struct{ add, lines *redis.Script }
 
-// loadScripts reads them. most is how many ends of orders are kept of an identity.
+// loadScripts reads them. most is how many ends of orders are kept of an identity. Each script
+// is common.lua, what it shares with others, and its own file.
 func loadScripts(most int) scripts {
-	common, journal, windows := source("common.lua"), endings(most)+source("journal.lua"), source("windows.lua")
-	attempts := source("attempts.lua")
-	take := common + "\n" + takeSource()
-	script := func(name string) *redis.Script {
-		return redis.NewScript(common + "\n" + source(name))
+	script := func(name string, shared ...string) *redis.Script {
+		text := source("common.lua")
+		for _, part := range append(shared, name) {
+			if part == luaJournal {
+				text += "\n" + endings(most)
+			}
+			text += "\n" + source(part+".lua")
+		}
+		return redis.NewScript(text)
 	}
-	standing := func(name string) *redis.Script {
-		return redis.NewScript(strings.Join([]string{common, source("standing.lua"), source(name)}, "\n"))
-	}
-	order := func(name string) *redis.Script {
-		return redis.NewScript(common + "\n" + journal + "\n" + source(name))
-	}
-	guests, claims, savings := source("guests.lua"), source("claims.lua"), source("savings.lua")
-	guest := func(name string) *redis.Script {
-		return redis.NewScript(strings.Join([]string{common, journal, guests, source(name)}, "\n"))
-	}
-	ending := func(name string) *redis.Script {
-		return redis.NewScript(strings.Join([]string{common, journal, attempts, source("untold.lua"), source(name)}, "\n"))
-	}
+	take := source("common.lua") + "\n" + takeSource()
 	return scripts{
-		take:      redis.NewScript(take),
-		takeText:  take,
-		place:     redis.NewScript(strings.Join([]string{common, journal, attempts, source("place.lua")}, "\n")),
-		retry:     redis.NewScript(strings.Join([]string{common, attempts, source("retry.lua")}, "\n")),
-		submitted: order("submitted.lua"),
-		settle:    ending("settle.lua"),
-		fail:      ending("fail.lua"),
-		giveBack:  script("giveback.lua"),
-		look:      redis.NewScript(strings.Join([]string{common, journal, windows, source("look.lua")}, "\n")),
-		acquire:   standing("acquire.lua"),
-		release:   standing("release.lua"),
+		take: redis.NewScript(take), takeText: take, giveBack: script("giveback"),
+		look: script("look", luaJournal, luaWindows), flush: script("flush"), report: script("report"),
+		place: script("place", luaJournal, luaAttempts), mark: script("mark", luaJournal),
+		submitted: script("submitted", luaJournal), unknown: script("unknown", luaJournal),
+		settle: script("settle", luaJournal, luaAttempts, luaUntold), fail: script("fail", luaJournal, luaAttempts, luaUntold), retry: script("retry", luaAttempts),
+		find: script("find", luaJournal), adopt: script("adopt", luaJournal), renew: script("renew", luaJournal),
+		acquire: script("acquire", luaStanding), release: script("release", luaStanding), budget: script("budget", luaJournal),
 		standing: standingScripts{
-			report: standing("standing_report.lua"), read: standing("standing_read.lua"), probe: standing("standing_probe.lua"),
+			report: script("standing_report", luaStanding), read: script("standing_read"), probe: script("standing_probe", luaStanding),
 		},
-		budget:  order("budget.lua"),
-		mark:    order("mark.lua"),
-		unknown: order("unknown.lua"),
-		find:    order("find.lua"),
-		adopt:   order("adopt.lua"),
-		renew:   order("renew.lua"),
-		flush:   script("flush.lua"),
-		report:  script("report.lua"),
-		beat:    script("beat.lua"),
-		probe:   redis.NewScript(source("probe.lua")),
-		warm:    redis.NewScript(strings.Join([]string{common, windows, source("warm.lua")}, "\n")),
+		beat: script("beat"), probe: redis.NewScript(source("probe.lua")), warm: script("warm", luaWindows),
 		guest: guestScripts{
-			use: script("guest_use.lua"), due: script("guest_due.lua"),
-			retire: guest("guest_retire.lua"), leave: guest("guest_leave.lua"),
-			fold: script("guest_fold.lua"), folded: guest("guest_folded.lua"), release: script("guest_release.lua"),
-			tally: guest("guest_tally.lua"), row: script("guest_row.lua"), check: script("guest_check.lua"),
+			use: script("guest_use"), due: script("guest_due"), fold: script("guest_fold"), release: script("guest_release"),
+			retire: script("guest_retire", luaJournal, luaGuests), leave: script("guest_leave", luaJournal, luaGuests),
+			folded: script("guest_folded", luaJournal, luaGuests), tally: script("guest_tally", luaJournal, luaGuests),
+			row: script("guest_row"), check: script("guest_check"),
 		},
-		archive: archiveScripts{add: script("archive_add.lua"), lines: script("archive_lines.lua")},
-		task: taskScripts{
-			make: script("task_make.lua"), visit: script("task_visit.lua"), hold: script("task_hold.lua"), end: script("task_end.lua"),
-		},
+		archive: archiveScripts{add: script("archive_add"), lines: script("archive_lines")},
+		task:    taskScripts{make: script("task_make"), visit: script("task_visit"), hold: script("task_hold"), end: script("task_end")},
 		claim: claimScripts{
-			enter: redis.NewScript(strings.Join([]string{common, claims, savings, source("claim_enter.lua")}, "\n")),
-			hold:  redis.NewScript(strings.Join([]string{common, claims, source("claim_hold.lua")}, "\n")),
-			end:   redis.NewScript(strings.Join([]string{common, claims, source("claim_end.lua")}, "\n")),
+			enter: script("claim_enter", luaClaims, luaSavings), hold: script("claim_hold", luaClaims), end: script("claim_end", luaClaims),
 		},
-		savings: savingsScripts{
-			add:  redis.NewScript(strings.Join([]string{common, savings, source("savings_add.lua")}, "\n")),
-			days: redis.NewScript(strings.Join([]string{common, savings, source("savings_days.lua")}, "\n")),
-		},
+		savings: savingsScripts{add: script("savings_add", luaSavings), days: script("savings_days", luaSavings)},
 	}
 }
+
+// The files that scripts share, without their ending.
+const (
+	luaAttempts = "attempts"
+	luaClaims   = "claims"
+	luaGuests   = "guests"
+	luaJournal  = "journal"
+	luaSavings  = "savings"
+	luaStanding = "standing"
+	luaUntold   = "untold"
+	luaWindows  = "windows"
+)
 
 // takeSource is take.lua without names. Each store of a program has the same.
 var takeSource = sync.OnceValue(func() string { return resolveNames(source("take.lua")) })

@@ -44,8 +44,11 @@ type Permit struct {
 	Refusals int // submits in a row that were refused
 }
 
+// Standings tell all replicas how the providers do.
+type Standings struct{ *client }
+
 // ReportFault notes that a provider is down.
-func (s *Orders) ReportFault(ctx context.Context, provider string, f ProviderFault) error {
+func (s *Standings) ReportFault(ctx context.Context, provider string, f ProviderFault) error {
 	_, err := s.number(ctx, s.scripts.standing.report, []string{s.standing(provider)},
 		f.Kind, f.Code, cut(f.Reason), f.Action, f.Next.Milliseconds(), f.Every.Milliseconds(), flag(f.Polls), f.Since.Milliseconds())
 	return err
@@ -53,22 +56,22 @@ func (s *Orders) ReportFault(ctx context.Context, provider string, f ProviderFau
 
 // ReportUp notes that a provider answered a call that proves it up, sent that long ago. An
 // older fault is over then.
-func (s *Orders) ReportUp(ctx context.Context, provider string, sent time.Duration) error {
+func (s *Standings) ReportUp(ctx context.Context, provider string, sent time.Duration) error {
 	_, err := s.number(ctx, s.scripts.standing.report, []string{s.standing(provider)}, "", "", "", "", 0, 0, 0, sent.Milliseconds())
 	return err
 }
 
 // ReportRefusal counts a submit that the provider refused.
-func (s *Orders) ReportRefusal(ctx context.Context, provider string) error {
+func (s *Standings) ReportRefusal(ctx context.Context, provider string) error {
 	return s.setRefusals(ctx, provider, func(pipe redis.Pipeliner, key string) { pipe.HIncrBy(ctx, key, "refusals", 1) })
 }
 
 // ReportAccepted notes that the provider accepted a submit after it had refused some.
-func (s *Orders) ReportAccepted(ctx context.Context, provider string) error {
+func (s *Standings) ReportAccepted(ctx context.Context, provider string) error {
 	return s.setRefusals(ctx, provider, func(pipe redis.Pipeliner, key string) { pipe.HSet(ctx, key, "refusals", 0) })
 }
 
-func (s *Orders) setRefusals(ctx context.Context, provider string, set func(redis.Pipeliner, string)) error {
+func (s *Standings) setRefusals(ctx context.Context, provider string, set func(redis.Pipeliner, string)) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	pipe, key := s.slow.Pipeline(), s.standing(provider)
@@ -79,7 +82,7 @@ func (s *Orders) setRefusals(ctx context.Context, provider string, set func(redi
 }
 
 // Standing tells how a provider does.
-func (s *Orders) Standing(ctx context.Context, provider string) (Standing, error) {
+func (s *Standings) Standing(ctx context.Context, provider string) (Standing, error) {
 	reply, err := s.run(ctx, s.scripts.standing.read, []string{s.standing(provider)})
 	if err != nil {
 		return Standing{}, err
@@ -94,7 +97,7 @@ func (s *Orders) Standing(ctx context.Context, provider string) (Standing, error
 
 // ProbeNow lets the next order at a provider be placed at once. It reports whether the
 // provider was down, or bounded for its refusals.
-func (s *Orders) ProbeNow(ctx context.Context, provider string) (waited bool, err error) {
+func (s *Standings) ProbeNow(ctx context.Context, provider string) (waited bool, err error) {
 	n, err := s.number(ctx, s.scripts.standing.probe, []string{s.standing(provider)})
 	return n == 1, err
 }

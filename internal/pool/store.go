@@ -54,16 +54,17 @@ type Options struct {
 // Store is the stock of all identities, behind the faces that its users see. It is
 // safe for concurrent use.
 type Store struct {
-	Tokens   *Tokens
-	Orders   *Orders
-	Controls *Controls
-	Guests   *Guests
-	Replicas *Replicas
-	Claims   *Claims
-	Endings  *Endings
-	Archive  *Archive
-	Arrivals *Arrivals
-	Tasks    *Tasks
+	Tokens    *Tokens
+	Orders    *Orders
+	Standings *Standings
+	Controls  *Controls
+	Guests    *Guests
+	Replicas  *Replicas
+	Claims    *Claims
+	Endings   *Endings
+	Archive   *Archive
+	Arrivals  *Arrivals
+	Tasks     *Tasks
 
 	client  *client
 	news    *news
@@ -101,17 +102,18 @@ func Open(o Options) (*Store, error) {
 	tokens.returns = &returns{client: c, news: n, spawn: tokens.spawn, closing: tokens.closing, pending: map[captcha.ID][]unwanted{}}
 	n.wake = tokens.wake
 	return &Store{
-		Tokens:   tokens,
-		Orders:   &Orders{client: c, news: n, endings: o.Endings, noted: map[string]time.Time{}, listed: map[captcha.ID]time.Time{}},
-		Controls: &Controls{client: c, news: n},
-		Guests:   &Guests{client: c, most: mostGuests},
-		Replicas: &Replicas{client: c},
-		Claims:   &Claims{client: c, news: n, times: o.ClaimTimes.OrDefault()},
-		Endings:  &Endings{client: c},
-		Archive:  &Archive{client: c},
-		Arrivals: &Arrivals{client: c},
-		Tasks:    &Tasks{client: c},
-		client:   c, news: n,
+		Tokens:    tokens,
+		Orders:    &Orders{client: c, news: n, endings: o.Endings, noted: map[string]time.Time{}, listed: map[captcha.ID]time.Time{}},
+		Standings: &Standings{c},
+		Controls:  &Controls{client: c, news: n},
+		Guests:    &Guests{client: c, most: mostGuests},
+		Replicas:  &Replicas{client: c},
+		Claims:    &Claims{client: c, news: n, times: o.ClaimTimes.OrDefault()},
+		Endings:   &Endings{client: c},
+		Archive:   &Archive{client: c},
+		Arrivals:  &Arrivals{client: c},
+		Tasks:     &Tasks{client: c},
+		client:    c, news: n,
 		monitor: &monitor{client: c, signing: secrets, every: cmp.Or(o.Probe, probeEvery), recovered: make(chan struct{}, 1)},
 	}, nil
 }

@@ -194,6 +194,7 @@ type replica struct {
 	*Store
 	*Tokens
 	*Orders
+	*Standings
 	*Controls
 	*Replicas
 }
@@ -204,7 +205,7 @@ func openStore(o Options) (*replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &replica{s.client, s, s.Tokens, s.Orders, s.Controls, s.Replicas}, nil
+	return &replica{s.client, s, s.Tokens, s.Orders, s.Standings, s.Controls, s.Replicas}, nil
 }
 
 // open makes a store with a prefix of its own that runs until the test ends.

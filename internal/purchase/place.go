@@ -65,27 +65,12 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	p.lives.set(spec.ID, spec.Lifetime)
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
-	permit, err := p.stock.Acquire(bounded, o.provider, o.Ref, terms.limit, lifetime(o.account)+placeMargin, sinceAnswered(o.account))
+	at, err := p.acquire(ctx, bounded, o, terms.limit)
 	if err != nil {
-		return nil, p.rollbackTwice(ctx, o, fmt.Errorf("reserving a place at %s: %w", o.account.Name(), err))
-	}
-	switch o.refusals = permit.Refusals; {
-	case permit.OK && permit.Refusals >= pool.MostRefusals:
-		p.accounts.yield(o.account, turnEvery+2*turnSpread) // the next turn is another replica's, if one wants it
-	case permit.OK:
-	case permit.Wait > 0:
-		p.accounts.yield(o.account, permit.Wait+spread(turnSpread))
-		slot.Free()
-		return nil, fmt.Errorf("%s: %w: it is probed by one order at a time", o.account.Name(), ErrBusy)
-	default:
-		slot.full()
-		return nil, fmt.Errorf("%s: %w: all replicas together have %d orders there", o.account.Name(), ErrBusy, terms.limit)
+		return nil, err
 	}
 	// What Redis carries out when nobody waits for it any more must do nothing.
-	if slot.used != nil {
-		slot.used()
-	}
-	notAfter := permit.At.After(stockTime + clockSlack)
+	notAfter := at.After(stockTime + clockSlack)
 	full, err := p.book(bounded, o, notAfter)
 	switch {
 	case err != nil:
@@ -115,6 +100,32 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	o.placed = time.Now()
 	crash.At("placed")
 	return o, nil
+}
+
+// acquire takes a permit at the slot's provider. It returns when Redis decided, or Buy's error
+// with the slot freed.
+func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at pool.Moment, err error) {
+	name := o.account.Name()
+	permit, err := p.stock.Acquire(bounded, o.provider, o.Ref, limit, lifetime(o.account)+placeMargin, sinceAnswered(o.account))
+	if err != nil {
+		return 0, p.rollbackTwice(ctx, o, fmt.Errorf("reserving a place at %s: %w", name, err))
+	}
+	o.refusals = permit.Refusals
+	switch {
+	case permit.Wait > 0:
+		p.accounts.yield(o.account, permit.Wait+spread(turnSpread))
+		o.slot.Free()
+		return 0, fmt.Errorf("%s: %w: it is probed by one order at a time", name, ErrBusy)
+	case !permit.OK:
+		o.slot.full()
+		return 0, fmt.Errorf("%s: %w: all replicas together have %d orders there", name, ErrBusy, limit)
+	case permit.Refusals >= pool.MostRefusals:
+		p.accounts.yield(o.account, turnEvery+2*turnSpread) // the next turn is another replica's, if one wants it
+	}
+	if o.slot.used != nil {
+		o.slot.used()
+	}
+	return permit.At, nil
 }
 
 // newOrder is one that is about to be placed.

@@ -276,10 +276,15 @@ func TestWatcherSeesWhatOthersBought(t *testing.T) {
 	play(t, 100, func(t *testing.T, w *scenario) {
 		login := target("login", 3)
 		login.Lifetime, login.Margin = 8*time.Second, 2*time.Second
+		w.provider.pace = [2]time.Duration{500 * time.Millisecond, 500 * time.Millisecond}
+		w.provider.lead = func() time.Duration { return time.Second }
 		w.apply(login)
 		w.start(login)
 		w.after(2 * beatEvery) // each of the two knows which of them watches
-		for w.held(login) < 3 || w.stock(login).Orders > 0 {
+		for range 200 {
+			if w.held(login) >= 3 && w.stock(login).Orders == 0 {
+				break
+			}
 			w.after(100 * time.Millisecond)
 		}
 		var orders []pool.Ref

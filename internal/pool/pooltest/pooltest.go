@@ -9,6 +9,7 @@ type Store struct {
 	*pool.Store
 	*pool.Tokens
 	*pool.Orders
+	*pool.Standings
 	*pool.Controls
 	*pool.Replicas
 }
@@ -19,5 +20,5 @@ func Open(o pool.Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{s, s.Tokens, s.Orders, s.Controls, s.Replicas}, nil
+	return &Store{s, s.Tokens, s.Orders, s.Standings, s.Controls, s.Replicas}, nil
 }

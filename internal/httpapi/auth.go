@@ -72,6 +72,21 @@ func (c *caller) mayUse(target string) bool {
 	return false
 }
 
+// mayAsk reports whether the caller may ask for the identity of t; nil is an identity
+// without a target, which no key with globs may ask for.
+func (c *caller) mayAsk(t *target) bool {
+	if t == nil {
+		return c.globs == nil
+	}
+	return c.mayUse(t.Name)
+}
+
+// errLimitedKey says the same for another key's target and for no target: a key must not
+// learn which targets exist.
+func errLimitedKey() *Problem {
+	return problem(codeForbidden, "this key is limited to some targets, and none of them has this identity")
+}
+
 // may reports whether the caller has a scope; without keys everybody has all.
 func (c *caller) may(scope targets.Scope) bool {
 	if c == anyone {

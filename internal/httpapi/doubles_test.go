@@ -186,6 +186,13 @@ func (w *watchedStock) Flush(ctx context.Context, id captcha.ID, margin time.Dur
 	return w.Store.Flush(ctx, id, margin)
 }
 
+func (w *watchedStock) Sold(ctx context.Context, id captcha.ID, token, caller string) error {
+	if err := w.called(ctx, "sold"); err != nil {
+		return err
+	}
+	return w.Store.Sold(ctx, id, token, caller)
+}
+
 func (w *watchedStock) Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (pool.Sale, error) {
 	if err := w.called(ctx, "report"); err != nil {
 		return pool.Sale{}, err

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
@@ -16,8 +17,11 @@ const (
 	outcomeRejected = "rejected"
 )
 
-// ReportCounter counts how a token did; see pool.Store.Report.
+// ReportCounter counts how a token did; *pool.Tokens implements it.
 type ReportCounter interface {
+	// Sold fails with pool.ErrUnknownToken unless the caller took the token and may
+	// still report on it, or did so.
+	Sold(ctx context.Context, id captcha.ID, token, caller string) error
 	Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (pool.Sale, error)
 }
 
@@ -38,6 +42,7 @@ type reports struct {
 	buyer   ReportSender
 	audit   audit
 	metrics *Metrics
+	unknown failures[string] // reports about unknown tokens, by caller.stable
 }
 
 // receive is POST /pool/{target}/token/{id}/report: the caller tells how
@@ -49,7 +54,7 @@ func (p *reports) receive(w http.ResponseWriter, r *http.Request, c *call) error
 	}
 	token := c.param(r, 1)
 	if err := p.report(r, c, solveID{token, c.target.ID, c.target.Identity.Type}, token, outcome); err != nil {
-		return err
+		return p.limitUnknown(c, err)
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -63,18 +68,38 @@ func (p *reports) receiveSolve(w http.ResponseWriter, r *http.Request, c *call) 
 	}
 	id, ok := readSolveID(c.param(r, 0))
 	if !ok {
-		return pool.ErrUnknownToken
+		return p.limitUnknown(c, pool.ErrUnknownToken)
 	}
 	if err := p.aboutSolve(r, c, id, id.String(), outcome); err != nil {
-		return err
+		return p.limitUnknown(c, err)
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// aboutSolve is report for a token of a target or a guest.
+// limitUnknown counts an ErrUnknownToken against the caller. A caller with too many of
+// them in a minute gets 429 instead. Reports about known tokens are not limited.
+func (p *reports) limitUnknown(c *call, err error) error {
+	if !errors.Is(err, pool.ErrUnknownToken) {
+		return err
+	}
+	if wait := p.unknown.count(c.caller.stable, c.began); wait > 0 {
+		return problem(codeRateLimited, "this key sent too many reports about unknown tokens").after(wait)
+	}
+	return err
+}
+
+// aboutSolve is report for a token of a target or a guest. A guest is noted only if the
+// caller did take the token: an invented identity must not fill the list of guests.
 func (p *reports) aboutSolve(r *http.Request, c *call, id solveID, said, outcome string) error {
-	if c.target = c.access.byID[id.id]; c.target == nil {
+	t := c.access.byID[id.id]
+	if !c.caller.mayAsk(t) {
+		return errLimitedKey()
+	}
+	if c.target = t; t == nil {
+		if err := p.stock.Sold(r.Context(), id.id, id.token, c.caller.stable); err != nil {
+			return err
+		}
 		// The guest may have left the list, and with it its figures.
 		if err := p.guests.Use(r.Context(), id.id, pool.GuestUse{}); err != nil {
 			return err

@@ -2,15 +2,18 @@ package httpapi
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/targets"
 )
 
 const (
@@ -187,5 +190,40 @@ func TestReporterHangsUp(t *testing.T) {
 	eventually(t, "the take and both reports are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 3 })
 	if n := len(d.buyer.told()); n != 1 {
 		t.Errorf("%d reports", n)
+	}
+}
+
+// Invented tokens put no identity on the list of guests, and their reports are limited
+// like wrong keys. Reports about known tokens are counted meanwhile.
+func TestReportsAboutUnknownTokens(t *testing.T) {
+	set := solving(t, allKeys()...)
+	set.Server.Keys = append(set.Server.Keys, targets.Key{
+		Name: "limited", SHA256: sha256.Sum256([]byte("canary-limited")), Scopes: []targets.Scope{targets.ScopeSolve, targets.ScopeToken},
+		Targets: []string{"staging-login"}, Rate: targets.Rate{},
+	})
+	d := start(t, set, nil, nil)
+	login := d.target("staging-login")
+	invented := func(i int) string { return fmt.Sprintf("/solve/a.b.%032x.turnstile/report", i) }
+	checkProblem(t, "of a key with globs", d.report(t, invented(0), `{"outcome":"rejected"}`, bearer("canary-limited")), 403, codeForbidden, "")
+	checkProblem(t, "another target's", d.report(t, "/solve/a.b."+string(d.target("checkout").ID)+".turnstile/report", `{"outcome":"rejected"}`,
+		bearer("canary-limited")), 403, codeForbidden, "")
+	for i := range wrongKeysMost {
+		checkProblem(t, "invented", d.report(t, invented(i), `{"outcome":"rejected"}`, bearer(keyAll)), 404, codeUnknownToken, "")
+	}
+	for path, target := range map[string]string{invented(99): "", "/solve/x/report": "", "/pool/staging-login/token/x/report": "staging-login"} {
+		a := d.report(t, path, `{"outcome":"rejected"}`, bearer(keyAll))
+		checkProblem(t, path, a, 429, codeRateLimited, target)
+		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < 30 || retry > 60 {
+			t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
+		}
+	}
+	d.stock.land(t, d.stock.order(t, login), time.Second)
+	path := "/pool/staging-login/token/" + d.takeOne(t, bearer(keyAll)) + "/report"
+	if a := d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)); a.status != 204 {
+		t.Errorf("a known token: %d %s", a.status, a.body)
+	}
+	checkProblem(t, "another key's", d.report(t, "/pool/staging-login/token/x/report", `{"outcome":"rejected"}`, bearer(keyStaging)), 404, codeUnknownToken, "staging-login")
+	if len(d.list.used) > 0 {
+		t.Errorf("invented identities were listed: %v", d.list.used)
 	}
 }

@@ -135,11 +135,10 @@ func guestOf(set *targets.Set, asked targets.SolveRequest, id captcha.ID) *ondem
 // for a guest.
 func (s *solves) admit(a *access, caller *caller, id captcha.Identity) (*target, error) {
 	t := a.byID[id.ID()]
-	switch {
-	case t != nil && !caller.mayUse(t.Name), t == nil && caller.globs != nil:
-		// The same words for both: a key must not learn what other targets there are.
-		return nil, problem(codeForbidden, "this key is limited to some targets, and none of them has this identity")
-	case t != nil:
+	if !caller.mayAsk(t) {
+		return nil, errLimitedKey()
+	}
+	if t != nil {
 		return t, nil
 	}
 	if err := a.set.Solve.Allows(id); err != nil {

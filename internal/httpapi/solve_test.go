@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -386,7 +387,19 @@ func TestSolveReport(t *testing.T) {
 	for _, odd := range []string{id + "." + guest + ".image", "x", "x.y.z", id + ".." + guest} {
 		checkProblem(t, odd, d.report(t, "/solve/"+odd+"/report", `{"outcome":"rejected"}`), 404, codeUnknownToken, "")
 	}
-	if len(d.list.used) != 1 || string(d.list.used[0]) != guest {
+	if len(d.list.used) > 0 {
+		t.Errorf("invented identities were listed: %v", d.list.used)
+	}
+	// A guest's token: its identity has no target any more.
+	d.stock.land(t, d.stock.order(t, login), time.Second)
+	path = "/solve/" + d.takeOne(t) + "." + string(login.ID) + ".recaptcha_v2/report"
+	without := solving(t)
+	without.Targets = slices.DeleteFunc(without.Targets, func(t targets.Target) bool { return t.ID == login.ID })
+	d.config.set.Store(without)
+	if a := d.report(t, path, `{"outcome":"accepted"}`); a.status != 204 {
+		t.Errorf("a guest's token: %d %s", a.status, a.body)
+	}
+	if len(d.list.used) != 1 || d.list.used[0] != login.ID {
 		t.Errorf("listed %v", d.list.used)
 	}
 }

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// wrongKeysMost wrong keys in wrongKeysTime are answered with 401; beyond that their
-	// sender has to wait (429).
+	// wrongKeysMost wrong keys in wrongKeysTime are answered with 401, and as many reports
+	// about unknown tokens with 404; beyond that their sender has to wait (429).
 	wrongKeysMost = 20
 	wrongKeysTime = time.Minute
 	// wrongKeysFrom is of how many addresses wrong keys are counted, at about 600
@@ -16,25 +16,35 @@ const (
 	wrongKeysFrom = 4096
 )
 
-// wrongKeys counts the wrong keys that come from an address. It slows those down
-// who guess; a right key is never looked up here. The zero value is empty.
-type wrongKeys struct {
-	mu    sync.Mutex
-	tries map[netip.Prefix]*tries
-	swept time.Time // when the addresses that stopped were last forgotten
+// wrongKeys counts the wrong keys of each address. A right key is never looked up
+// here. The zero value is empty.
+type wrongKeys struct{ failures[netip.Prefix] }
+
+// count counts a wrong key, or returns how long its sender must wait.
+func (w *wrongKeys) count(remote string, at time.Time) (wait time.Duration) {
+	return w.failures.count(network(remote), at)
 }
 
-// tries are the last wrong keys of an address.
+// failures limits how many failed tries a minute each sender has. It keeps the last
+// tries of at most wrongKeysFrom senders; the others share those of the zero sender.
+// The zero value is empty.
+type failures[K comparable] struct {
+	mu    sync.Mutex
+	tries map[K]*tries
+	swept time.Time // the last time the senders without recent tries were dropped
+}
+
+// tries are the last failed tries of a sender.
 type tries struct {
 	at   [wrongKeysMost]time.Time // zero: there was none
-	next int                      // the oldest of them
+	next int                      // index of the oldest
 }
 
-// count notes a wrong key, or returns how long its sender must wait.
-func (w *wrongKeys) count(remote string, at time.Time) (wait time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	t := w.of(network(remote), at)
+// count counts a failed try, or returns how long the sender must wait before the next.
+func (f *failures[K]) count(from K, at time.Time) (wait time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.of(from, at)
 	if oldest := t.at[t.next]; !oldest.IsZero() && at.Sub(oldest) < wrongKeysTime {
 		return wrongKeysTime - at.Sub(oldest)
 	}
@@ -43,40 +53,39 @@ func (w *wrongKeys) count(remote string, at time.Time) (wait time.Duration) {
 	return 0
 }
 
-// of returns the tries of an address. Where there is no room for another one, it
-// shares those of all that have none.
-func (w *wrongKeys) of(from netip.Prefix, at time.Time) *tries {
-	if t := w.tries[from]; t != nil {
+// of returns the tries of a sender.
+func (f *failures[K]) of(from K, at time.Time) *tries {
+	if t := f.tries[from]; t != nil {
 		return t
 	}
-	if len(w.tries) >= wrongKeysFrom {
-		w.sweep(at)
+	if len(f.tries) >= wrongKeysFrom {
+		f.sweep(at)
 	}
-	if len(w.tries) >= wrongKeysFrom {
-		from = netip.Prefix{}
-		if t := w.tries[from]; t != nil {
+	if len(f.tries) >= wrongKeysFrom {
+		from = *new(K)
+		if t := f.tries[from]; t != nil {
 			return t
 		}
 	}
-	if w.tries == nil {
-		w.tries = make(map[netip.Prefix]*tries)
+	if f.tries == nil {
+		f.tries = make(map[K]*tries)
 	}
 	t := &tries{}
-	w.tries[from] = t
+	f.tries[from] = t
 	return t
 }
 
-// sweep forgets the addresses that sent none for so long; once a second, because
-// it looks at all of them.
-func (w *wrongKeys) sweep(at time.Time) {
-	if at.Sub(w.swept) < time.Second {
+// sweep drops the senders without recent tries, at most once a second because it looks
+// at all of them.
+func (f *failures[K]) sweep(at time.Time) {
+	if at.Sub(f.swept) < time.Second {
 		return
 	}
-	w.swept = at
-	for from, t := range w.tries {
+	f.swept = at
+	for from, t := range f.tries {
 		newest := t.at[(t.next+wrongKeysMost-1)%wrongKeysMost]
 		if at.Sub(newest) >= wrongKeysTime {
-			delete(w.tries, from)
+			delete(f.tries, from)
 		}
 	}
 }

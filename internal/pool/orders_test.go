@@ -474,6 +474,15 @@ func testReports(t *testing.T, o Options) {
 		if _, err := s.Report(t.Context(), id, forged.token, forged.caller, true); !errors.Is(err, ErrUnknownToken) {
 			t.Errorf("%+v: %v", forged, err)
 		}
+		if err := s.Sold(t.Context(), id, forged.token, forged.caller); !errors.Is(err, ErrUnknownToken) {
+			t.Errorf("sold %+v: %v", forged, err)
+		}
+	}
+	if err := other.Sold(t.Context(), identity("x"), token.ID, "alice"); !errors.Is(err, ErrUnknownToken) {
+		t.Errorf("sold for another identity: %v", err)
+	}
+	if err := other.Sold(t.Context(), id, token.ID, "alice"); err != nil {
+		t.Errorf("sold: %v", err)
 	}
 	// At the other replica, of another target, then right, then twice.
 	if _, err := other.Report(t.Context(), identity("x"), token.ID, "alice", true); !errors.Is(err, ErrUnknownToken) {

@@ -29,17 +29,43 @@ func (s *Tokens) Name(ctx context.Context, order, caller string) (string, error)
 	return signer.name(order, caller), nil
 }
 
+// Sold fails with ErrUnknownToken unless the caller took the token and it died at most
+// 15 min ago. It changes nothing.
+func (s *Tokens) Sold(ctx context.Context, id captcha.ID, token, caller string) error {
+	order, err := s.orderOf(ctx, token, caller)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	n, err := s.slow.Exists(ctx, s.keys(id).sold+order).Result()
+	if err == nil && n == 0 {
+		return ErrUnknownToken
+	}
+	return down(err)
+}
+
+// orderOf returns the order of a token's ID, or ErrUnknownToken if no replica gave that ID
+// to the caller.
+func (s *Tokens) orderOf(ctx context.Context, token, caller string) (string, error) {
+	signer, err := s.signing.signer(ctx)
+	if err != nil {
+		return "", err
+	}
+	order, _, _ := strings.Cut(token, ".")
+	if subtle.ConstantTimeCompare([]byte(signer.name(order, caller)), []byte(token)) != 1 {
+		return "", ErrUnknownToken
+	}
+	return order, nil
+}
+
 // Report counts how a token did, once. It fails with ErrUnknownToken where the
 // caller did not get the token, or it died more than 15 min ago, and with
 // ErrReported the second time.
 func (s *Tokens) Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (Sale, error) {
-	signer, err := s.signing.signer(ctx)
+	order, err := s.orderOf(ctx, token, caller)
 	if err != nil {
 		return Sale{}, err
-	}
-	order, _, _ := strings.Cut(token, ".")
-	if subtle.ConstantTimeCompare([]byte(signer.name(order, caller)), []byte(token)) != 1 {
-		return Sale{}, ErrUnknownToken
 	}
 	verdict := "0"
 	if accepted {

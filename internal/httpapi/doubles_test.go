@@ -186,6 +186,13 @@ func (w *watchedStock) Flush(ctx context.Context, id captcha.ID, margin time.Dur
 	return w.Store.Flush(ctx, id, margin)
 }
 
+func (w *watchedStock) Bind(ctx context.Context, idempotency string, id captcha.ID, life time.Duration) error {
+	if err := w.called(ctx, "bind"); err != nil {
+		return err
+	}
+	return w.Store.Bind(ctx, idempotency, id, life)
+}
+
 func (w *watchedStock) Sold(ctx context.Context, id captcha.ID, token, caller string) error {
 	if err := w.called(ctx, "sold"); err != nil {
 		return err

@@ -27,6 +27,7 @@ type Stock interface {
 	Looker
 	Returner
 	ReportCounter
+	Binder
 	Controls
 	Warmer
 	Health
@@ -93,7 +94,7 @@ func New(d Deps) *Server {
 	reported := &reports{stock: d.Stock, guests: d.Guests, buyer: d.Buyer, audit: audit{d.Auditor}, metrics: d.Metrics}
 	s.handler = s.routes(&areas{
 		tokens:  tokens{deliveries: out, supply: bought, stock: d.Stock, gate: s.gate, stopping: s.stopping},
-		solves:  solves{deliveries: out, supply: bought, solver: d.Solver, gate: s.gate, stopping: s.stopping},
+		solves:  solves{deliveries: out, supply: bought, binder: d.Stock, solver: d.Solver, gate: s.gate, stopping: s.stopping},
 		reports: reported,
 		clients: compatible{
 			deliveries: out, tasks: d.Tasks, near: d.Near, supply: bought, reports: reported, gate: s.gate, status: d.Status, stopping: s.stopping, log: d.Log,

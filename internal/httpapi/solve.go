@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/ondemand"
@@ -18,6 +19,11 @@ import (
 // in base64, and the rest.
 const maxSolveBody = 2 << 20
 
+// Binder binds Idempotency-Keys to identities; *pool.Tokens implements it.
+type Binder interface {
+	Bind(ctx context.Context, idempotency string, id captcha.ID, life time.Duration) error
+}
+
 // Solver sees to on-demand solves; *ondemand.Service implements it.
 type Solver interface {
 	Solve(ctx context.Context, r ondemand.Request) (pool.Token, error)
@@ -28,6 +34,7 @@ type solves struct {
 	deliveries
 
 	supply   supply
+	binder   Binder
 	solver   Solver
 	gate     *gate
 	stopping *atomic.Bool // of the Server
@@ -46,6 +53,9 @@ func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := s.bind(r.Context(), &request, asked.Identity.Type, c.access.set); err != nil {
+		return err
+	}
 	answerWithin(w, request.Take.Wait+writeLimit)
 	token, err := s.solver.Solve(r.Context(), request)
 	if err != nil {
@@ -61,6 +71,20 @@ func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *call) error {
 		return err
 	}
 	return s.handOut(w, r, c, &out)
+}
+
+// bind binds the request's Idempotency-Key, if any, to its identity for as long as the key
+// may repeat a token.
+func (s *solves) bind(ctx context.Context, r *ondemand.Request, kind captcha.Type, set *targets.Set) error {
+	if r.Take.Idempotency == "" {
+		return nil
+	}
+	lifetime, _ := set.Life(kind)
+	err := s.binder.Bind(ctx, r.Take.Idempotency, r.Take.ID, r.Take.Wait+lifetime)
+	if errors.Is(err, pool.ErrConflict) {
+		return problem(codeConflict, "this Idempotency-Key was used for another captcha; send a new key for each")
+	}
+	return err
 }
 
 // readSolve reads the body.

@@ -146,6 +146,9 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := s.Bind(t.Context(), "key", id, time.Minute); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := s.Report(t.Context(), id, got.ID, "", true); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +196,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 		}
 	}
 	listed := []string{"pool", "orders", "journal", "leases", "spend", "tickets", "seen", "stats", "leads", "verdicts",
-		"sold", "mind", "paused", "warm", "rate", "last", "once", "back", "places", "task", "secret", "values", "junk", "providers", "probe", "replicas", "status", "untold", "hour"}
+		"sold", "bound", "mind", "paused", "warm", "rate", "last", "once", "back", "places", "task", "secret", "values", "junk", "providers", "probe", "replicas", "status", "untold", "hour"}
 	for _, kind := range listed {
 		if !kinds[kind] {
 			t.Errorf("no key of the kind %s was made: %v", kind, keys)

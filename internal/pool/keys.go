@@ -93,6 +93,12 @@ func (n *keyspace) claim(key captcha.ID) claimKeys {
 // compat is the key of a task of the compatible endpoints, in a slot of its own.
 func (n *keyspace) compat(number string) string { return n.prefix + ":compat:{" + number + "}" }
 
+// bound is the key of what an Idempotency-Key of POST /solve is bound to, in a slot of its
+// own.
+func (n *keyspace) bound(idempotency string) string {
+	return n.prefix + ":bound:{" + onceName(idempotency) + "}"
+}
+
 // savings is the key of what was counted on a UTC day, 2006-01-02.
 func (n *keyspace) savings(date string) string { return n.prefix + ":savings:{dedup}:" + date }
 

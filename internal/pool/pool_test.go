@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
 )
 
 func testOrderLandsAndIsTaken(t *testing.T, o Options) {
@@ -130,6 +132,24 @@ func testIdempotencyKeyRepeatsTheToken(t *testing.T, o Options) {
 	request.MinTTL = time.Second
 	if _, err := s.Take(t.Context(), request); !errors.Is(err, ErrConflict) {
 		t.Fatalf("with another min_ttl: %v", err)
+	}
+	// A bound key serves one identity, until its time is over.
+	two := open(t, o)
+	for i, step := range []struct {
+		on   *replica
+		key  string
+		id   captcha.ID
+		want error
+	}{
+		{s, "k", id, nil}, {two, "k", id, nil}, {two, "k", identity("c2"), ErrConflict}, {s, "other", identity("c2"), nil}, {s, "k", id, nil},
+	} {
+		if err := step.on.Bind(t.Context(), step.key, step.id, time.Second); !errors.Is(err, step.want) {
+			t.Errorf("binding %d: %v, want %v", i, err, step.want)
+		}
+	}
+	time.Sleep(1100 * time.Millisecond)
+	if err := s.Bind(t.Context(), "k", identity("c2"), time.Minute); err != nil {
+		t.Errorf("a key whose time is over: %v", err)
 	}
 	other, err := s.Take(t.Context(), Request{ID: id, Idempotency: "caller\x00k2"})
 	if err != nil || other.ID == first.ID {

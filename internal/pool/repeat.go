@@ -19,6 +19,17 @@ func onceName(idempotency string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// Bind binds an Idempotency-Key to an identity for a while, from now on. It fails with
+// ErrConflict while the key is bound to another identity. A take needs no binding: a
+// caller that names a target has one for each target.
+func (s *Tokens) Bind(ctx context.Context, idempotency string, id captcha.ID, life time.Duration) error {
+	ours, err := s.number(ctx, s.scripts.bind, []string{s.bound(idempotency)}, string(id), life.Milliseconds())
+	if err == nil && ours == 0 {
+		return ErrConflict
+	}
+	return err
+}
+
 // Repeat tells what an Idempotency-Key got of an identity, as long as the token lives. It
 // takes nothing and counts nothing. The token's TTL is by this process' clock.
 func (s *Tokens) Repeat(ctx context.Context, id captcha.ID, idempotency, caller string) (token Token, known bool, err error) {

@@ -15,6 +15,7 @@ var sources embed.FS
 // Redis 6.2, 7.0 and the embedded server share.
 type scripts struct {
 	take, giveBack, look, flush, report *redis.Script
+	bind                                *redis.Script
 	retry, release                      *redis.Script
 	standing                            standingScripts
 	place, mark, submitted, unknown     *redis.Script
@@ -62,7 +63,7 @@ func loadScripts(most int) scripts {
 	take := source("common.lua") + "\n" + takeSource()
 	return scripts{
 		take: redis.NewScript(take), takeText: take, giveBack: script("giveback"),
-		look: script("look", luaJournal, luaWindows), flush: script("flush"), report: script("report"),
+		look: script("look", luaJournal, luaWindows), flush: script("flush"), report: script("report"), bind: script("bind"),
 		place: script("place", luaJournal, luaAttempts), mark: script("mark", luaJournal),
 		submitted: script("submitted", luaJournal), unknown: script("unknown", luaJournal),
 		settle: script("settle", luaJournal, luaAttempts, luaUntold), fail: script("fail", luaJournal, luaAttempts, luaUntold), retry: script("retry", luaAttempts),

@@ -98,7 +98,8 @@ type Result struct {
 }
 
 // Submit makes a task and returns its number. Where it must wait or be bought that has
-// begun when it returns; where that cannot be, the error says why and there is no task.
+// begun when it returns; where that cannot be, the error says why and there is no task. If
+// ctx ends while it finds that out, it returns the number beside the error of ctx.
 func (t *Tasks) Submit(ctx context.Context, task pool.Task, terms Terms) (number string, err error) {
 	task.Guest = terms.Guest != nil
 	waits := task.Guest
@@ -132,10 +133,20 @@ func (t *Tasks) Submit(ctx context.Context, task pool.Task, terms Terms) (number
 	if err != nil {
 		return "", err
 	}
-	if err := w.began(ctx, patience); err != nil && !errors.Is(err, NotReady) {
-		return "", err
+	err = w.began(ctx, patience)
+	switch {
+	case err == nil, errors.Is(err, NotReady):
+		return number, nil
+	case ctx.Err() != nil:
+		return number, err
 	}
-	return number, nil
+	return "", err
+}
+
+// Open reports whether a task of the caller has not failed and can still be polled.
+func (t *Tasks) Open(ctx context.Context, number, caller string) (bool, error) {
+	state, known, err := t.records.Look(ctx, number, caller)
+	return known && state.Failed == "", err
 }
 
 // newNumber draws a number of 11 digits.

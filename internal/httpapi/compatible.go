@@ -27,6 +27,7 @@ const clientKey = 32
 // ClientTasks are the tasks of the compatible endpoints; *compat.Tasks implements it.
 type ClientTasks interface {
 	Submit(ctx context.Context, task pool.Task, terms compat.Terms) (number string, err error)
+	Open(ctx context.Context, number, caller string) (bool, error)
 	Poll(ctx context.Context, number, caller string, terms func(pool.Task) (compat.Terms, error)) (compat.Result, error)
 	Report(ctx context.Context, number, caller string) (state pool.TaskState, token string, err error)
 }
@@ -44,6 +45,7 @@ type compatible struct {
 	gate     *gate
 	status   *status.Collector
 	stopping *atomic.Bool // of the Server
+	submits  *submits
 	log      *slog.Logger
 }
 
@@ -112,28 +114,60 @@ func (p *compatible) authenticate(r *http.Request, c *call, key, bad string) err
 	return nil
 }
 
-// submit makes a task of an order.
-func (p *compatible) submit(r *http.Request, c *call, o wire.Order) (number string, err error) {
+// submit makes a task of an order and writes the reply with its number.
+func (p *compatible) submit(w http.ResponseWriter, r *http.Request, c *call, o wire.Order, reply func(number string) wire.Reply) error {
 	if limiter := c.caller.limiter; limiter != nil && overRate(limiter, c.began) > 0 {
-		return "", compat.TooFast
+		return compat.TooFast
 	}
 	switch {
 	case p.stopping.Load():
-		return "", compat.Stopping
+		return compat.Stopping
 	case o.Bad == wire.CodeNoMethod, o.Bad == wire.CodeNotSupported:
-		return "", compat.NotSupported
+		return compat.NotSupported
 	case o.Bad != "":
-		return "", &fault{o.Bad, "the parameters are missing, doubled or not well-formed"}
+		return &fault{o.Bad, "the parameters are missing, doubled or not well-formed"}
 	case o.Pingback != "":
-		return "", notDone("a pingback")
+		return notDone("a pingback")
 	case len(o.Undone) > 0:
-		return "", notDone("the parameter " + shown(o.Undone[0]))
+		return notDone("the parameter " + shown(o.Undone[0]))
 	}
 	terms, err := p.submitTerms(c, o)
 	if err != nil {
-		return "", err
+		return err
 	}
-	return p.tasks.Submit(r.Context(), pool.Task{Caller: c.caller.stable, Identity: terms.Take.ID, Type: o.Identity.Type}, terms)
+	task := pool.Task{Caller: c.caller.stable, Identity: terms.Take.ID, Type: o.Identity.Type}
+	key := submitKey{task.Caller, task.Identity}
+	s := p.submits.begin(r.Context(), key)
+	err = p.number(r.Context(), s, task, terms)
+	if err == nil {
+		err = writeNumber(w, r, reply(s.number))
+	}
+	p.submits.end(key, s, err != nil && s.number != "")
+	return err
+}
+
+// number gives a submit its task: that of an earlier submit whose answer was lost, while it
+// can bring a token, else a new one. A task whose client hung up has its number too.
+func (p *compatible) number(ctx context.Context, s *submit, task pool.Task, terms compat.Terms) error {
+	if s.number != "" {
+		open, err := p.tasks.Open(ctx, s.number, task.Caller)
+		if err != nil || open {
+			return err
+		}
+	}
+	var err error
+	s.number, err = p.tasks.Submit(ctx, task, terms)
+	return err
+}
+
+// writeNumber writes the reply to a submit, and fails with errHungUp if a part of it
+// certainly did not reach the client.
+func writeNumber(w http.ResponseWriter, r *http.Request, reply wire.Reply) error {
+	writeReply(w, reply)
+	if err := http.NewResponseController(w).Flush(); err != nil || r.Context().Err() != nil {
+		return errHungUp
+	}
+	return nil
 }
 
 // shown is a parameter's name if it can be shown.

@@ -58,11 +58,9 @@ func (p *compatible) legacyDo(w http.ResponseWriter, r *http.Request, c *call, a
 	form := asked.Form
 	switch asked.Action {
 	case wire.Submit:
-		number, err := p.submit(r, c, asked.Order)
-		if err != nil {
-			return wire.Reply{}, err
-		}
-		return form.Say("OK|"+number, wire.LegacyAnswer{Status: 1, Request: number}), nil
+		return wire.Reply{}, p.submit(w, r, c, asked.Order, func(number string) wire.Reply {
+			return form.Say("OK|"+number, wire.LegacyAnswer{Status: 1, Request: number})
+		})
 	case wire.Poll:
 		if asked.Many {
 			return wire.Reply{}, p.legacyMany(w, r, c, asked)

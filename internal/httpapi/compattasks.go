@@ -38,15 +38,10 @@ func (p *compatible) taskRoute(w http.ResponseWriter, r *http.Request, c *call) 
 func (p *compatible) taskDo(w http.ResponseWriter, r *http.Request, c *call, asked *wire.TasksCall) error {
 	switch asked.Action {
 	case wire.Submit:
-		number, err := p.submit(r, c, asked.Order)
-		if err != nil {
-			return err
-		}
-		n, err := strconv.ParseInt(number, 10, 64)
-		if err != nil {
-			return err
-		}
-		writeReply(w, wire.JSON(wire.TasksAnswer{TaskID: n}))
+		return p.submit(w, r, c, asked.Order, func(number string) wire.Reply {
+			n, _ := strconv.ParseInt(number, 10, 64) // it has 11 digits
+			return wire.JSON(wire.TasksAnswer{TaskID: n})
+		})
 	case wire.Poll:
 		got, err := p.poll(r, c, asked.ID)
 		if err != nil {

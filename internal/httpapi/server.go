@@ -97,7 +97,7 @@ func New(d Deps) *Server {
 		solves:  solves{deliveries: out, supply: bought, binder: d.Stock, solver: d.Solver, gate: s.gate, stopping: s.stopping},
 		reports: reported,
 		clients: compatible{
-			deliveries: out, tasks: d.Tasks, near: d.Near, supply: bought, reports: reported, gate: s.gate, status: d.Status, stopping: s.stopping, log: d.Log,
+			deliveries: out, tasks: d.Tasks, near: d.Near, supply: bought, reports: reported, gate: s.gate, status: d.Status, stopping: s.stopping, submits: &submits{}, log: d.Log,
 		},
 		admin:     admin{stock: d.Stock, windows: d.Stock, refill: d.Refill, file: d.Config, status: d.Status, log: d.Log},
 		providers: providers{buyer: d.Buyer, status: d.Status, log: d.Log},

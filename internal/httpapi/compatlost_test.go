@@ -1,0 +1,146 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/compat"
+	"poold/internal/pool"
+)
+
+// A submit that a client repeats because it did not get the answer gets the first task.
+// A submit that was answered is not repeated: an equal one buys its own token.
+func TestLostSubmitIsRepeated(t *testing.T) {
+	const body = `{"clientKey":"` + keyAll + `","task":{"type":"TurnstileTaskProxyless","websiteKey":"k","websiteURL":"https://guests.example.com/a"}}`
+	d := start(t, solving(t, allKeys()...), nil, nil)
+	d.solver.token = pool.Token{ID: "tok1.sig", Order: "tok1", Value: tokenValue, Born: day, Dies: day.Add(2 * time.Minute)}
+	began, release := make(chan struct{}, 3), make(chan struct{})
+	d.solver.during = func() { began <- struct{}{}; <-release }
+	open := sync.OnceFunc(func() { close(release) })
+	defer open()
+
+	conn := dial(t, d.addr)
+	if _, err := fmt.Fprintf(conn, "POST /createTask HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+		t.Fatal(err)
+	}
+	<-began // the order is placed, and its client leaves before the answer
+	reset(t, conn)
+	eventually(t, "the submit is over", func() bool { return strings.Contains(d.logged.String(), `"route":"/createTask"`) })
+	first := d.task(t, "/createTask", body)["taskId"]
+	if n := len(began); first == nil || n > 0 {
+		t.Errorf("the repeated submit got %v and bought %d", first, n)
+	}
+	open()
+	second := d.task(t, "/createTask", body)["taskId"]
+	<-began
+	if second == nil || second == first {
+		t.Errorf("a submit after an answered one got %v, which %v has", second, first)
+	}
+	d.solver.mu.Lock()
+	defer d.solver.mu.Unlock()
+	if n := len(d.solver.asked); n != 2 {
+		t.Errorf("%d solves for two answered submits", n)
+	}
+}
+
+// A failed task is not repeated.
+func TestLostSubmitOfAFailedTask(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	tasks := compat.New(d.stock.Tasks, d.stock, d.solver, d.Server.log)
+	login := d.target("checkout")
+	task := pool.Task{Caller: "key\x00all\x00", Identity: login.ID, Type: login.Identity.Type}
+	if fresh, err := d.stock.Tasks.Make(t.Context(), "12345678901", task, false); err != nil || !fresh {
+		t.Fatal(fresh, err)
+	}
+	open := func() bool {
+		is, err := tasks.Open(t.Context(), "12345678901", task.Caller)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	if !open() {
+		t.Error("a task under way is not open")
+	}
+	if err := d.stock.Tasks.Fail(t.Context(), "12345678901", "refused"); err != nil {
+		t.Fatal(err)
+	}
+	if open() {
+		t.Error("a failed task is open")
+	}
+}
+
+func TestSubmits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ss submits
+		a, b := submitKey{"caller", "a"}, submitKey{"caller", "b"}
+		lose := func(key submitKey, number string) {
+			s := ss.begin(t.Context(), key)
+			s.number = number
+			ss.end(key, s, true)
+		}
+		lose(a, "1")
+		if s := ss.begin(t.Context(), b); s.number != "" {
+			t.Errorf("another identity got %s", s.number)
+		} else {
+			ss.end(b, s, false)
+		}
+		if s := ss.begin(t.Context(), submitKey{"other", "a"}); s.number != "" {
+			t.Errorf("another caller got %s", s.number)
+		} else {
+			ss.end(submitKey{"other", "a"}, s, false)
+		}
+		// The repeated submit is lost too, then answered.
+		for _, lost := range []bool{true, false} {
+			s := ss.begin(t.Context(), a)
+			if s.number != "1" {
+				t.Errorf("got %q", s.number)
+			}
+			ss.end(a, s, lost)
+		}
+		lose(a, "2")
+		time.Sleep(lostFor)
+		s := ss.begin(t.Context(), a)
+		if s.number != "" {
+			t.Errorf("got %s after its time", s.number)
+		}
+		// An open one holds up nobody, one whose client left does until its number is known.
+		leaving, leave := context.WithCancel(t.Context())
+		first := ss.begin(leaving, b)
+		other := ss.begin(t.Context(), b)
+		leave()
+		var repeated *submit
+		go func() { repeated = ss.begin(t.Context(), b) }()
+		synctest.Wait()
+		if repeated != nil {
+			t.Error("it did not wait for the number")
+		}
+		first.number = "3"
+		ss.end(b, first, true)
+		synctest.Wait()
+		if repeated == nil || repeated.number != "3" {
+			t.Errorf("it got %+v", repeated)
+		}
+		ss.end(a, s, false)
+		ss.end(b, other, false)
+		ss.end(b, repeated, false)
+		// What is kept is bounded.
+		for i := range mostLost + 5 {
+			lose(submitKey{"caller", captcha.ID(fmt.Sprint(i))}, "4")
+		}
+		if len(ss.of) != mostLost || ss.lost != mostLost {
+			t.Errorf("%d identities and %d lost submits are kept", len(ss.of), ss.lost)
+		}
+		time.Sleep(lostFor)
+		ss.end(a, ss.begin(t.Context(), a), false)
+		if len(ss.of) != 0 || ss.lost != 0 {
+			t.Errorf("%d identities and %d lost submits are kept when their time is over", len(ss.of), ss.lost)
+		}
+	})
+}

@@ -29,7 +29,7 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 
 	d.configure(ctx)
 	support := d.startSupport(lasting, failed)
-	noting := start(lasting, failed, d.history.notes...)
+	noting := start(lasting, failed, append(d.history.notes, d.solver.KeepCounts)...)
 	buying := d.startBuying(lasting, failed, hangups)
 	serving := d.startServing(lasting, failed)
 	d.greet(d.file.Current())

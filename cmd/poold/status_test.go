@@ -24,7 +24,7 @@ const someStatus = `{"version":"1.2.3","ready":true,"as_of":"2026-01-02T03:04:05
   {"name":"signup","state":"ok","want":4,"warm":4,"fresh":1,"marks":[],"budget":null}],
  "solve":{"guests":7,"fresh":2,"in_flight":5,"waiting":3,"requests":90,"bought":96,"solved":84,"failed":7,"spent":0.25,
    "budget":{"hour":null,"day":{"used":33,"limit":300}},"reason":"redis does not answer; the figures are the last known ones"},
- "dedup":{"requests":60,"shared":20,"saved_pct":33.3,"reason":""}}`
+ "dedup":{"requests":65,"shared":19,"saved":20,"missed":3,"refused":2,"saved_pct":33.3,"reason":""}}`
 
 // `poold status` shows what is amiss, first of all, and what was spent.
 func TestStatusTable(t *testing.T) {
@@ -51,7 +51,8 @@ overall budget: 12/20000 a day
 on-demand solves: guests 7, fresh 2, orders 5, waiting 3, requests 90, bought 96, solved 84, failed
   7, spent 0.25; budget 33/300 a day
 on-demand solves: redis does not answer; the figures are the last known ones
-savings: 20 of 60 requests in the last 7 days shared a solve (33.3 %)
+savings: 20 of 60 tokens in the last 7 days were another request's too (33.3 %); 3 requests missed,
+  2 were refused
 dead letters: 3 (poold dead-letters list)
 `
 	printed, code, sent := askDaemon(t, 200, someStatus, "status")

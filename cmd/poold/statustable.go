@@ -210,7 +210,8 @@ func onDemandLines(d *status.Document) (lines []string) {
 		}
 	}
 	if s := d.Dedup; s != nil && (s.Requests > 0 || s.Reason != "") {
-		lines = append(lines, fmt.Sprintf("savings: %d of %d requests in the last 7 days shared a solve (%.1f %%)", s.Shared, s.Requests, s.SavedPct))
+		lines = append(lines, fmt.Sprintf("savings: %d of %d tokens in the last 7 days were another request's too (%.1f %%); %d requests missed, %d were refused",
+			s.Saved, s.Served(), s.SavedPct, s.Missed, s.Refused))
 		if s.Reason != "" {
 			lines = append(lines, "savings: "+s.Reason)
 		}

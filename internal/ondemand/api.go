@@ -80,6 +80,8 @@ type Tokens interface {
 type Guests interface {
 	Use(ctx context.Context, id captcha.ID, u pool.GuestUse) error
 	Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (retired int, err error)
+	// Count adds requests that the stock does not count.
+	Count(ctx context.Context, refused, replays int) error
 }
 
 // Buyer is what is needed of a *purchase.Buyer.
@@ -102,8 +104,8 @@ type Claims interface {
 	End(ctx context.Context, key captcha.ID, fence int64, e pool.ClaimEnd) (ok bool, err error)
 }
 
-// Savings counts the requests by how they came by their tokens; who implements Claims
-// does so. Those that shared one are counted by Claims.Enter.
+// Savings counts the requests by how they ended; each implementation of Claims is one of
+// Savings. Claims.Enter counts the requests that shared a token.
 type Savings interface {
 	Count(ctx context.Context, requests map[pool.SavingsSource]int) error
 }

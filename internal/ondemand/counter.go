@@ -2,6 +2,7 @@ package ondemand
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -12,19 +13,54 @@ import (
 // countEvery is how often requests are written down.
 const countEvery = time.Second
 
-// counter counts the requests that shared no token, by how they came by theirs. It is
+// counter counts the requests by how they ended, but for those that shared a token. It is
 // safe for concurrent use.
 type counter struct {
 	savings Savings
+	guests  Guests
 	log     *slog.Logger
 
 	mu       sync.Mutex
 	requests map[pool.SavingsSource]int // not written down yet
+	// Requests for guests that their stock does not count, not written down yet.
+	refused, replays int
 }
 
 // savedBy is what a source is counted as.
 var savedBy = map[pool.Source]pool.SavingsSource{
 	pool.FromPool: pool.SavedPool, FromSolve: pool.SavedSolve, pool.FromReplay: pool.SavedReplay,
+}
+
+// failed counts a request that got no token.
+func (c *counter) failed(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests[failedBy(err)]++
+}
+
+// failedBy is what a request that got no token is counted as.
+func failedBy(err error) pool.SavingsSource {
+	empty, solve := (*pool.EmptyError)(nil), (*SolveError)(nil)
+	switch {
+	case errors.As(err, &empty), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+		errors.As(err, &solve) && !solve.Refused:
+		return pool.SavedMissed
+	}
+	return pool.SavedRefused
+}
+
+// refusedGuest counts a request for a guest that was refused before it asked the stock.
+func (c *counter) refusedGuest() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused++
+}
+
+// joinedGuest counts a request for a guest that joined a wait and got its token.
+func (c *counter) joinedGuest() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.replays++
 }
 
 func (c *counter) count(source pool.Source) {
@@ -41,23 +77,28 @@ func (c *counter) run(ctx context.Context) {
 	}
 }
 
-// write writes it down; what cannot be written waits for the next time.
+// write writes down what was counted. If it cannot be written it waits for the next time.
 func (c *counter) write(ctx context.Context) {
 	c.mu.Lock()
-	counted := c.requests
-	c.requests = map[pool.SavingsSource]int{}
+	counted, refused, replays := c.requests, c.refused, c.replays
+	c.requests, c.refused, c.replays = map[pool.SavingsSource]int{}, 0, 0
 	c.mu.Unlock()
-	if len(counted) == 0 {
-		return
+	if len(counted) > 0 {
+		if err := c.savings.Count(ctx, counted); err != nil {
+			c.log.Debug("savings not counted yet", "err", err)
+			c.mu.Lock()
+			for source, n := range counted {
+				c.requests[source] += n
+			}
+			c.mu.Unlock()
+		}
 	}
-	err := c.savings.Count(ctx, counted)
-	if err == nil {
-		return
-	}
-	c.log.Debug("savings not counted yet", "err", err)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for source, n := range counted {
-		c.requests[source] += n
+	if refused+replays > 0 {
+		if err := c.guests.Count(ctx, refused, replays); err != nil {
+			c.log.Debug("requests for guests not counted yet", "err", err)
+			c.mu.Lock()
+			c.refused, c.replays = c.refused+refused, c.replays+replays
+			c.mu.Unlock()
+		}
 	}
 }

@@ -50,6 +50,8 @@ type guests struct {
 	buyer    Buyer
 	log      *slog.Logger
 	refusals refusals
+	// uncounted is called for each request that the stock does not count.
+	uncounted func()
 	dueBell  chan struct{} // of one: something is due
 	active   atomic.Int64  // how many there are, so that a kick of no concern costs nothing
 
@@ -133,6 +135,7 @@ func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
 		return gs.tokens.Take(ctx, r.Take)
 	}
 	if refused := gs.refusals.get(r.Take.ID, time.Now()); refused != nil {
+		gs.uncounted()
 		return pool.Token{}, refused
 	}
 	use := r.Guest.Use
@@ -140,6 +143,7 @@ func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
 	// on the list.
 	use.Wait = r.Take.Wait + r.Guest.Spec.Lifetime
 	if err := gs.list.Use(ctx, r.Take.ID, use); err != nil {
+		gs.uncounted()
 		return pool.Token{}, err
 	}
 	r.Take.Told = true
@@ -149,6 +153,9 @@ func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
 	g := gs.enter(r.Take.ID, c)
 	defer gs.leave(g, c)
 	token, err := gs.tokens.Take(waiting, r.Take)
+	if limited := (*pool.RateError)(nil); errors.As(err, &limited) || errors.Is(err, pool.ErrConflict) || errors.Is(err, pool.ErrDown) {
+		gs.uncounted()
+	}
 	var failed *pool.FailedError
 	switch {
 	case err != nil && waiting.Err() != nil:

@@ -211,6 +211,7 @@ func (w *scenario) start(with doubles) *replica {
 	var support, work sync.WaitGroup
 	support.Go(func() { _ = r.store.Run(lasting) })
 	support.Go(func() { _ = r.buyer.Run(lasting) })
+	support.Go(func() { _ = r.KeepCounts(lasting) })
 	work.Go(func() { _ = r.Run(ctx) })
 	work.Go(func() {
 		for ctx.Err() == nil {

@@ -45,7 +45,8 @@ func New(p Parts) *Service {
 		tokens: p.Tokens, list: p.Guests, buyer: p.Buyer, log: p.Log,
 		refusals: refusals{of: map[captcha.ID]refusal{}}, dueBell: make(chan struct{}, 1), of: map[captcha.ID]*guest{},
 	}
-	c := &counter{savings: p.Savings, log: p.Log, requests: map[pool.SavingsSource]int{}}
+	c := &counter{savings: p.Savings, guests: p.Guests, log: p.Log, requests: map[pool.SavingsSource]int{}}
+	gs.uncounted = c.refusedGuest
 	return &Service{
 		guests: gs, counter: c, list: p.Guests, hasTarget: p.HasTarget, log: p.Log,
 		shares: &shares{
@@ -63,16 +64,24 @@ func New(p Parts) *Service {
 // order that was placed for the request stands, whatever the error.
 func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
 	if r.Share != nil {
-		return s.shares.solveFor(ctx, r)
+		token, err := s.shares.solveFor(ctx, r)
+		if err != nil {
+			s.counter.failed(err)
+		}
+		return token, err
 	}
 	token, err := s.guests.take(ctx, r)
 	if err != nil {
+		s.counter.failed(err)
 		return pool.Token{}, err
 	}
 	if token.Source == pool.FromWait {
 		token.Source = FromSolve
 	}
 	s.counter.count(token.Source)
+	if token.Joined && r.Guest != nil {
+		s.counter.joinedGuest()
+	}
 	return token, nil
 }
 
@@ -94,9 +103,15 @@ func (s *Service) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	parts.Go(func() { s.guests.run(ctx) })
 	parts.Go(func() { s.shares.run(ctx) })
-	parts.Go(func() { s.counter.run(ctx) })
 	parts.Go(func() { s.keepRetiring(ctx) })
 	parts.Wait()
+	return nil
+}
+
+// KeepCounts writes down how requests ended until ctx ends, and then the rest. It should
+// outlast the last request. It may be called once.
+func (s *Service) KeepCounts(ctx context.Context) error {
+	s.counter.run(ctx)
 	return nil
 }
 

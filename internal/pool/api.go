@@ -69,6 +69,7 @@ type Token struct {
 	Dies      time.Time     // true end of its life, margin not taken off
 	TTL       time.Duration // Dies less the moment of the hand-out
 	Source    Source
+	Joined    bool // it was handed to another caller that waited with the same Idempotency-Key
 
 	// For Return:
 	identity captcha.ID
@@ -179,12 +180,14 @@ type Stock struct {
 //	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Discarded
 //	         + Stock.Fresh + Stock.Bought
 type Figures struct {
-	// Requests asked the stock: hits, waited, misses and those who hung up waiting.
-	// Callers that wait together at one replica under one Idempotency-Key are one.
+	// Requests asked the stock: hits, waited, misses and, of targets, those who hung up
+	// waiting; of guests also the refused ones. Callers that wait together at one replica
+	// under one Idempotency-Key are one.
 	Requests  int64
 	Hits      int64 // got a token at once
 	Waited    int64 // got one that landed while they waited
 	Misses    int64 // got none
+	Refused   int64 // of guests: were answered that no token can come
 	Replays   int64 // repeated by Idempotency-Key; not among Requests
 	Returned  int64 // hand-outs taken back, because the caller had hung up
 	Solved    int64 // tokens that landed

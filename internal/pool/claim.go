@@ -78,7 +78,8 @@ type ClaimEnd struct {
 	Lasts  time.Duration // of a token: how long it may be shared; cut to ClaimSolved
 }
 
-// SavingsSource is how a request to /solve came by its token.
+// SavingsSource is how a request to /solve ended: how it came by its token, or that it got
+// none.
 type SavingsSource string
 
 // The sources that savings are counted by.
@@ -88,6 +89,8 @@ const (
 	SavedWaiting SavingsSource = "shared_wait"  // shared a solve that was under way
 	SavedAfter   SavingsSource = "shared_cache" // shared one that had ended
 	SavedReplay  SavingsSource = "replay"       // repeated by Idempotency-Key
+	SavedMissed  SavingsSource = "missed"       // no token came: in time, at all, or before the caller hung up
+	SavedRefused SavingsSource = "refused"      // was answered that no token can come
 )
 
 // SavingsDay counts the requests of one UTC day.

@@ -70,7 +70,7 @@
 //	captcha:claim:{dedup}:KEY:token     hash    solve, ends (Unix ms until which it is shared), value: of the last token
 //	captcha:claim:{dedup}:KEY:failure   hash    the same of the last failure
 //	captcha:savings:{dedup}:2006-01-02  hash    source -> requests of that UTC day; for 7 days after the last one
-//	captcha:counted:{dedup}:CALL        string  marks a call whose requests are counted
+//	captcha:counted:{dedup}:CALL        string  marks a call whose requests are counted; with {solve} those for guests
 //	captcha:compat:{TASK}       hash    caller, identity, type, guest, made, asked, holder, lease, order, failed, told of a task of
 //	                                    the compatible endpoints; see Tasks
 //	captcha:guests:{solve}      zset    identity that no target has -> Unix ms of the next look at it

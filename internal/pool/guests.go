@@ -72,6 +72,15 @@ func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error {
 	return nil
 }
 
+// Count adds requests for guests that the stock does not count: refused ones, which never
+// asked it, and replays of callers that joined a wait. An error leaves open whether they
+// were counted.
+func (g *Guests) Count(ctx context.Context, refused, replays int) error {
+	_, err := g.run(ctx, g.scripts.guest.count, []string{g.guests().row, g.guestsCounted(rand.Text())},
+		"requests", refused, "refused", refused, "replays", replays)
+	return err
+}
+
 // GuestStock is what all guests hold together.
 type GuestStock struct {
 	Guests  int // that are asked for, or hold something

@@ -117,6 +117,11 @@ func (n *keyspace) guests() guestKeys {
 	}
 }
 
+// guestsCounted is the key that says that a call has counted its requests for guests.
+func (n *keyspace) guestsCounted(call string) string {
+	return n.prefix + ":counted:{" + string(OfGuests) + "}:" + call
+}
+
 // archiveKeys begin the names of what is kept of orders that ended, and of who took their
 // tokens, all in one slot.
 type archiveKeys struct{ mark, alias, site, status, day, audit, usage string }

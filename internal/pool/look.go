@@ -185,6 +185,8 @@ func (f *Figures) counter(name string) *int64 {
 		return &f.Waited
 	case "misses":
 		return &f.Misses
+	case "refused":
+		return &f.Refused
 	case "replays":
 		return &f.Replays
 	case "solved":

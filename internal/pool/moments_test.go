@@ -326,7 +326,7 @@ func TestHangUpsInEveryMoment(t *testing.T) {
 					t.Fatal(err)
 				}
 				synctest.Wait()
-				_ = q.abandon(a, mine, false)
+				_ = q.abandon(a, mine, outcomeNone)
 			},
 			func(r Request) { // gone while the call was under way
 				mine := make(listener, 1)

@@ -33,7 +33,7 @@ type scripts struct {
 type standingScripts struct{ report, read, probe *redis.Script }
 
 // guestScripts are the steps of guests.go and retire.go.
-type guestScripts struct{ use, due, retire, leave, fold, folded, release, tally, row, check *redis.Script }
+type guestScripts struct{ use, count, due, retire, leave, fold, folded, release, tally, row, check *redis.Script }
 
 // claimScripts are the steps of claims.go.
 type claimScripts struct{ enter, hold, end *redis.Script }
@@ -74,7 +74,7 @@ func loadScripts(most int) scripts {
 		},
 		beat: script("beat"), probe: redis.NewScript(source("probe.lua")), warm: script("warm", luaWindows),
 		guest: guestScripts{
-			use: script("guest_use"), due: script("guest_due"), fold: script("guest_fold"), release: script("guest_release"),
+			use: script("guest_use"), count: script("guest_count"), due: script("guest_due"), fold: script("guest_fold"), release: script("guest_release"),
 			retire: script("guest_retire", luaJournal, luaGuests), leave: script("guest_leave", luaJournal, luaGuests),
 			folded: script("guest_folded", luaJournal, luaGuests), tally: script("guest_tally", luaJournal, luaGuests),
 			row: script("guest_row"), check: script("guest_check"),

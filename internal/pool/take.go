@@ -64,12 +64,25 @@ func (q *takeQueue) await(ctx context.Context, w *waiter, mine listener, r Reque
 	case got := <-mine:
 		return got, nil
 	case <-ctx.Done():
-		_ = q.abandon(w, mine, false)
+		_ = q.abandon(w, mine, leaving(ctx, r))
 		return answer{}, ctx.Err()
 	case <-timer.C:
 	case <-r.Over:
 	}
-	return answer{err: q.abandon(w, mine, true)}, nil
+	return answer{err: q.abandon(w, mine, outcomeMissed)}, nil
+}
+
+// leaving is what a request counts as whose context has ended. Each request for a guest
+// counts: one whose context was cancelled with a cause of its own was refused. A target's
+// callers that hang up count as nothing.
+func leaving(ctx context.Context, r Request) int {
+	switch cause := context.Cause(ctx); {
+	case !r.Told:
+		return outcomeNone
+	case errors.Is(cause, context.Canceled), errors.Is(cause, context.DeadlineExceeded):
+		return outcomeMissed
+	}
+	return outcomeRefused
 }
 
 // join puts a caller into the queue of its identity.

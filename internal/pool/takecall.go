@@ -57,10 +57,7 @@ func (q *takeQueue) encode(c *takeCall, number int64) (keys []string, args []any
 	args = make([]any, 0, callSize+departureSize*len(c.departures)+waiterSize*len(c.waiters))
 	args = append(args, head[:]...)
 	for _, d := range c.departures {
-		group := [departureSize]any{departureTicket: d.ticket, departureMissed: 0, departureHolder: d.holder}
-		if d.missed {
-			group[departureMissed] = 1
-		}
+		group := [departureSize]any{departureTicket: d.ticket, departureOutcome: d.outcome, departureHolder: d.holder}
 		args = append(args, group[:]...)
 	}
 	for _, w := range c.waiters {

@@ -41,9 +41,16 @@ const (
 // A departure.
 const (
 	departureTicket = iota
-	departureMissed // 1 if its wait ran out, which is a miss, else 0
+	departureOutcome // what the request counts as; 0 = nothing
 	departureHolder // "" = no other replica can hold this ticket
 	departureSize
+)
+
+// What a request counts as whose caller departs.
+const (
+	outcomeNone    = iota
+	outcomeMissed  // its wait ran out
+	outcomeRefused // it was answered that no token can come
 )
 
 // A waiter.
@@ -91,7 +98,8 @@ var takeNames = map[string][]string{
 		callNumber: "number", callReceiptLife: "receipt_life", callMargin: "margin", callRate: "rate", callRatePer: "rate_per",
 		callMostWaiting: "most_waiting", callImmediate: "immediate", callDepartures: "departures", callWaiters: "waiters",
 	},
-	"DEPARTURE": {departureTicket: "ticket", departureMissed: "missed", departureHolder: "holder"},
+	"DEPARTURE": {departureTicket: "ticket", departureOutcome: "outcome", departureHolder: "holder"},
+	"OUTCOME": {outcomeMissed - 1: "missed", outcomeRefused - 1: "refused"},
 	"WAITER": {
 		waiterTicket: "ticket", waiterArrival: "arrival", waiterNeed: "need",
 		waiterOnce: "once", waiterMinTTL: "min_ttl", waiterHolder: "holder", waiterTold: "told",

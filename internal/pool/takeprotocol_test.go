@@ -10,7 +10,7 @@ import (
 // them. That it reads no other is checked whenever the script is loaded.
 func TestBothSidesOfATake(t *testing.T) {
 	script := source("take.lua")
-	sizes := map[string]int{"KEY": keySize, "CALL": callSize, "DEPARTURE": departureSize, "WAITER": waiterSize, "REPLY": replyHead}
+	sizes := map[string]int{"KEY": keySize, "CALL": callSize, "DEPARTURE": departureSize, "OUTCOME": outcomeRefused, "WAITER": waiterSize, "REPLY": replyHead}
 	for group, names := range takeNames {
 		if len(names) != sizes[group] || slices.Contains(names, "") {
 			t.Errorf("%s has %d values, of which these have a name: %q", group, sizes[group], names)

@@ -134,6 +134,9 @@ func (q *takeQueue) sendAway() {
 	defer q.mu.Unlock()
 	for _, w := range q.parked {
 		w.parked = false
+		if w.told {
+			w.outcome = outcomeRefused
+		}
 		q.finishLocked(w, answer{err: ErrClosed})
 		if !w.asked {
 			q.departLocked(w)
@@ -143,10 +146,10 @@ func (q *takeQueue) sendAway() {
 	q.ring()
 }
 
-// abandon is called by a caller that stops listening: it hung up, or its wait
-// is over (missed). Whatever is on its way to it goes back. It answers what kept
-// the caller from a token: errNothing, or a *RateError.
-func (q *takeQueue) abandon(w *waiter, mine listener, missed bool) error {
+// abandon is called by a caller that stops listening: it hung up, it was refused, or its
+// wait is over. Whatever is on its way to it goes back. It answers what kept the caller
+// from a token: errNothing, or a *RateError.
+func (q *takeQueue) abandon(w *waiter, mine listener, outcome int) error {
 	q.mu.Lock()
 	if w.done {
 		q.mu.Unlock()
@@ -160,7 +163,9 @@ func (q *takeQueue) abandon(w *waiter, mine listener, missed bool) error {
 	w.listeners = slices.DeleteFunc(w.listeners, func(other listener) bool { return other == mine })
 	if len(w.listeners) == 0 {
 		q.endLocked(w)
-		w.timedOut = missed && w.held == nil
+		if w.held == nil {
+			w.outcome = outcome
+		}
 		// With a call under way, deliver sees that it is done; without a ticket, next
 		// skips it.
 		if !w.asked && w.arrival != "" {
@@ -176,7 +181,7 @@ func (q *takeQueue) abandon(w *waiter, mine listener, missed bool) error {
 }
 
 func (q *takeQueue) departLocked(w *waiter) {
-	q.departures = append(q.departures, departure{ticket: w.ticket, holder: w.holder, missed: w.timedOut})
+	q.departures = append(q.departures, departure{ticket: w.ticket, holder: w.holder, outcome: w.outcome})
 }
 
 func (q *takeQueue) unparkLocked(w *waiter) {

@@ -70,7 +70,7 @@ func testAFailedOrderAnswersOneCaller(t *testing.T, o Options) {
 	place(t, two, id, "f")
 	fail(t, two, id, "f", "nobody waits")
 	got := look(t, one, id)
-	if f := got.Figures; got.Orders != 0 || got.Waiting != 0 || f.Failed != 6 || f.Requests != 4 || f.Misses != 0 {
+	if f := got.Figures; got.Orders != 0 || got.Waiting != 0 || f.Failed != 6 || f.Requests != 4 || f.Misses != 4 {
 		t.Errorf("afterwards: %+v", got)
 	}
 	balanced(t, got)

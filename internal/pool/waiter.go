@@ -29,7 +29,7 @@ type waiter struct {
 	asked     bool       // part of the call under way
 	parked    bool       // in takeQueue.parked
 	done      bool       // answered, or gone
-	timedOut  bool       // gone because its wait was over: a miss
+	outcome   int        // of a request that is gone: what it counts as
 	held      error      // why it still waits, where that is not an empty pool
 }
 
@@ -53,9 +53,9 @@ func (a answer) isRequest() bool {
 
 // departure is a ticket to be given up.
 type departure struct {
-	ticket string
-	holder string // as of the waiter
-	missed bool
+	ticket  string
+	holder  string // as of the waiter
+	outcome int
 }
 
 // newWaiter prepares a request for its queue.
@@ -100,7 +100,7 @@ func (q *takeQueue) finishLocked(w *waiter, with answer) {
 	q.endLocked(w)
 	for _, listener := range w.listeners {
 		listener <- with
-		with.token.Source = FromReplay
+		with.token.Source, with.token.Joined = FromReplay, true
 	}
 }
 

@@ -261,6 +261,7 @@ type Solve struct {
 	Hits           int64   `json:"hits"`
 	Waited         int64   `json:"waited"`
 	Misses         int64   `json:"misses"`
+	Refused        int64   `json:"refused"` // answered that no token can come
 	Replays        int64   `json:"replays"` // repeated by Idempotency-Key; not among the requests
 	Bought         int64   `json:"bought"`
 	Solved         int64   `json:"solved"`
@@ -281,12 +282,15 @@ func (s *Solve) Used() bool {
 	return s.Guests > 0 || s.Requests > 0 || s.Bought > 0 || s.Reason != ""
 }
 
-// Dedup counts the requests to POST /solve that got a token, over all replicas, and how
-// many of them shared it with others.
+// Dedup counts the requests to POST /solve over all replicas, and how many of them got a
+// token that another request had got too.
 type Dedup struct {
-	Requests int64      `json:"requests"`  // of all days
+	Requests int64      `json:"requests"`  // of all days: those that got a token, missed and refused
 	Shared   int64      `json:"shared"`    // of them: shared_wait and shared_cache
-	SavedPct float64    `json:"saved_pct"` // shared of 100 requests, to one place; 0 without any
+	Saved    int64      `json:"saved"`     // shared and replay
+	Missed   int64      `json:"missed"`    // no token came, in time or at all
+	Refused  int64      `json:"refused"`   // answered that no token can come
+	SavedPct float64    `json:"saved_pct"` // saved of 100 requests that got a token, to one place; 0 without any
 	Days     []DedupDay `json:"days"`      // UTC, today first, 7 where all are known; never null
 	Reason   string     `json:"reason"`    // why the figures are not those of now but the last known ones; "" = they are of now
 }
@@ -296,7 +300,12 @@ type DedupDay struct {
 	Date     string   `json:"date"` // 2006-01-02
 	Requests int64    `json:"requests"`
 	BySource BySource `json:"by_source"`
+	Missed   int64    `json:"missed"`
+	Refused  int64    `json:"refused"`
 }
+
+// Served is how many requests got a token.
+func (d *Dedup) Served() int64 { return d.Requests - d.Missed - d.Refused }
 
 // BySource counts requests by how they came by their token.
 type BySource struct {

@@ -39,7 +39,7 @@ func busySources() Sources {
 	}
 	s.Savings.(*fixedSavings).days = []pool.SavingsDay{
 		{Date: "2026-01-02", BySource: map[pool.SavingsSource]int64{
-			pool.SavedPool: 1, pool.SavedSolve: 2, pool.SavedWaiting: 3, pool.SavedAfter: 4, pool.SavedReplay: 5,
+			pool.SavedPool: 1, pool.SavedSolve: 2, pool.SavedWaiting: 3, pool.SavedAfter: 4, pool.SavedReplay: 5, pool.SavedMissed: 2, pool.SavedRefused: 1,
 		}},
 		{Date: "2026-01-01", BySource: map[pool.SavingsSource]int64{pool.SavedSolve: 6}},
 		{Date: "2025-12-31"},

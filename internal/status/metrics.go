@@ -53,8 +53,8 @@ var (
 
 	descGuests = describe("solve_guests", "Identities that POST /solve was asked for, that no target has, and of which anything is still known."+everywhere)
 	// No counter: what is kept is a count for each day.
-	descSavings = describe("solve_requests_today", "Requests to POST /solve that got a token since midnight UTC, when it falls to 0: pool (was ready), solve (was bought for it), "+
-		"shared_wait (shared a solve under way), shared_cache (shared one that had ended), replay (Idempotency-Key)."+everywhere, "source")
+	descSavings = describe("solve_requests_today", "Requests to POST /solve since midnight UTC, when it falls to 0, by how they ended: pool (was ready), solve (was bought for it), "+
+		"shared_wait (shared a solve under way), shared_cache (shared one that had ended), replay (Idempotency-Key), missed (no token came), refused (no token can come)."+everywhere, "source")
 
 	descHistoryUp  = describe("history_up", "1 where the history can be written, as far as this replica knows; absent where none is kept.")
 	descHistory    = describe("history_records_total", "Ends of orders that this replica sent to the history, by whether it took them: sent, dropped.", "outcome")
@@ -100,7 +100,7 @@ func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
 		collectUsage(ch, d.Budget, allTargets, "day")
 	}
 	if d.Dedup != nil && d.Dedup.Reason == "" && len(d.Dedup.Days) > 0 {
-		collectSavings(ch, &d.Dedup.Days[0].BySource)
+		collectSavings(ch, &d.Dedup.Days[0])
 	}
 	if h := d.History; h != nil {
 		gauge(ch, descHistoryUp, truth(h.OK))
@@ -170,9 +170,11 @@ func collectBudget(ch chan<- prometheus.Metric, b *Budget, name string) {
 }
 
 // collectSavings sends the counts of a day.
-func collectSavings(ch chan<- prometheus.Metric, by *BySource) {
+func collectSavings(ch chan<- prometheus.Metric, day *DedupDay) {
+	by := &day.BySource
 	for source, n := range map[pool.SavingsSource]int64{
 		pool.SavedPool: by.Pool, pool.SavedSolve: by.Solve, pool.SavedWaiting: by.SharedWait, pool.SavedAfter: by.SharedCache, pool.SavedReplay: by.Replay,
+		pool.SavedMissed: day.Missed, pool.SavedRefused: day.Refused,
 	} {
 		gauge(ch, descSavings, float64(n), string(source))
 	}

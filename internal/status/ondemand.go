@@ -69,7 +69,7 @@ func solveStatus(section *targets.Solve, g guests, err error) *Solve {
 	return &Solve{
 		Owner: section.Owner, Reason: notNow(err),
 		Guests: s.Guests, Fresh: s.Fresh, InFlight: s.Orders, BoughtInFlight: s.Bought, Waiting: s.Waiting,
-		Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Replays: f.Replays, Bought: f.Bought,
+		Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Refused: f.Refused, Replays: f.Replays, Bought: f.Bought,
 		Solved: f.Solved, Expired: f.Expired, Discarded: f.Discarded, Failed: f.Failed, Lost: f.Lost, Junk: f.Junk, Returned: f.Returned,
 		Accepted: f.Accepted, Rejected: f.Rejected, Spent: money(f.Spent),
 		Budget: Budget{Hour: usage(g.hour, section.Budget.PerHour), Day: usage(g.day, section.Budget.PerDay)},
@@ -85,13 +85,17 @@ func dedupStatus(days []pool.SavingsDay, err error) *Dedup {
 			SharedWait: day.BySource[pool.SavedWaiting], SharedCache: day.BySource[pool.SavedAfter],
 			Replay: day.BySource[pool.SavedReplay],
 		}
-		shared := by.SharedWait + by.SharedCache
-		d.Days[i] = DedupDay{Date: day.Date, Requests: by.Pool + by.Solve + shared + by.Replay, BySource: by}
+		served := by.Pool + by.Solve + by.SharedWait + by.SharedCache + by.Replay
+		missed, refused := day.BySource[pool.SavedMissed], day.BySource[pool.SavedRefused]
+		d.Days[i] = DedupDay{Date: day.Date, Requests: served + missed + refused, BySource: by, Missed: missed, Refused: refused}
 		d.Requests += d.Days[i].Requests
-		d.Shared += shared
+		d.Missed += missed
+		d.Refused += refused
+		d.Shared += by.SharedWait + by.SharedCache
+		d.Saved += by.SharedWait + by.SharedCache + by.Replay
 	}
-	if d.Requests > 0 {
-		d.SavedPct = math.Round(1000*float64(d.Shared)/float64(d.Requests)) / 10
+	if served := d.Served(); served > 0 {
+		d.SavedPct = math.Round(1000*float64(d.Saved)/float64(served)) / 10
 	}
 	return &d
 }

@@ -731,7 +731,9 @@ function drawFoot() {
         count(g.misses) + ' missed', money(g.spent) + ' spent', g.budget.hour && used(g.budget.hour, 'an hour'), g.budget.day && used(g.budget.day, 'a day')].filter(Boolean).join(', ') + '.' + (g.reason ? ' ' + g.reason : '')));
     }
     if (doc.dedup && doc.dedup.requests > 0) {
-      parts.push(h('h2', {}, 'Savings'), h('p', {}, count(doc.dedup.shared) + ' of ' + plural(doc.dedup.requests, 'request') + ' for an on-demand solve shared one in the last 7 days: ' + doc.dedup.saved_pct.toFixed(1) + ' %.'));
+      parts.push(h('h2', {}, 'Savings'), h('p', {}, count(doc.dedup.saved) + ' of ' + plural(doc.dedup.requests - doc.dedup.missed - doc.dedup.refused, 'token') +
+        ' of on-demand solves in the last 7 days went to another request too: ' + doc.dedup.saved_pct.toFixed(1) + ' %. ' +
+        count(doc.dedup.missed) + ' requests missed, ' + count(doc.dedup.refused) + ' were refused.'));
     }
     if (warnings.length > 0) parts.push(h('h2', {}, 'Notes on the configuration file'), lines(warnings));
     return parts;

@@ -22,7 +22,7 @@ local margin = tonumber(ARGV[CALL.margin])
 local immediate = tonumber(ARGV[CALL.immediate])
 local list, tickets, seen = KEYS[KEY.tokens], KEYS[KEY.tickets], KEYS[KEY.seen]
 local stats, junk, handouts = KEYS[KEY.stats], KEYS[KEY.junk], KEYS[KEY.rate]
-local requests, hits, waited, misses, replays = 0, 0, 0, 0, 0
+local requests, hits, waited, misses, refused, replays = 0, 0, 0, 0, 0, 0
 local limited = false
 
 writable('HDEL', stats)
@@ -54,7 +54,9 @@ for _ = 1, tonumber(ARGV[CALL.departures]) do
   if holder == '' or not held_elsewhere(ticket) then
     give_up(ticket)
   end
-  misses = misses + tonumber(ARGV[at + DEPARTURE.missed])
+  local outcome = tonumber(ARGV[at + DEPARTURE.outcome])
+  misses = misses + (outcome == OUTCOME.missed and 1 or 0)
+  refused = refused + (outcome == OUTCOME.refused and 1 or 0)
   at = at + DEPARTURE.size
 end
 
@@ -145,6 +147,7 @@ for _, waiter in ipairs(waiters) do
   end
   if failure then
     waiter.answer = {ANSWER.failed, failure.answer}
+    misses = misses + 1
     if waiter.holder == '' then
       redis.call('ZREM', KEYS[KEY.untold], failure.member)
     else -- other replicas may hold the same ticket, and ask too
@@ -294,7 +297,7 @@ hits = hits + got
 rate_use(handouts, now, hits + waited, limit, rate_per)
 
 count(stats, {requests = requests, hits = hits, waited = waited,
-  misses = misses, replays = replays})
+  misses = misses, refused = refused, replays = replays})
 
 reply[REPLY.rate_wait] = ms(limited and rate_wait or 0)
 redis.call('DEL', receipt)

@@ -52,7 +52,7 @@ func TestLostSubmitIsRepeated(t *testing.T) {
 // A failed task is not repeated.
 func TestLostSubmitOfAFailedTask(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
-	tasks := compat.New(d.stock.Tasks, d.stock, d.solver, d.Server.log)
+	tasks := compat.New(d.stock.Tasks, d.stock, d.solver, d.log)
 	login := d.target("checkout")
 	task := pool.Task{Caller: "key\x00all\x00", Identity: login.ID, Type: login.Identity.Type}
 	if fresh, err := d.stock.Tasks.Make(t.Context(), "12345678901", task, false); err != nil || !fresh {

@@ -52,8 +52,8 @@ type guests struct {
 	refusals refusals
 	// uncounted is called for each request that the stock does not count.
 	uncounted func()
-	dueBell  chan struct{} // of one: something is due
-	active   atomic.Int64  // how many there are, so that a kick of no concern costs nothing
+	dueBell   chan struct{} // of one: something is due
+	active    atomic.Int64  // how many there are, so that a kick of no concern costs nothing
 
 	mu  sync.Mutex
 	of  map[captcha.ID]*guest

@@ -40,9 +40,9 @@ const (
 
 // A departure.
 const (
-	departureTicket = iota
+	departureTicket  = iota
 	departureOutcome // what the request counts as; 0 = nothing
-	departureHolder // "" = no other replica can hold this ticket
+	departureHolder  // "" = no other replica can hold this ticket
 	departureSize
 )
 
@@ -99,7 +99,7 @@ var takeNames = map[string][]string{
 		callMostWaiting: "most_waiting", callImmediate: "immediate", callDepartures: "departures", callWaiters: "waiters",
 	},
 	"DEPARTURE": {departureTicket: "ticket", departureOutcome: "outcome", departureHolder: "holder"},
-	"OUTCOME": {outcomeMissed - 1: "missed", outcomeRefused - 1: "refused"},
+	"OUTCOME":   {outcomeMissed - 1: "missed", outcomeRefused - 1: "refused"},
 	"WAITER": {
 		waiterTicket: "ticket", waiterArrival: "arrival", waiterNeed: "need",
 		waiterOnce: "once", waiterMinTTL: "min_ttl", waiterHolder: "holder", waiterTold: "told",

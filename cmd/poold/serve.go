@@ -30,6 +30,19 @@ import (
 // memory and saves about a sixth of the time that a take costs.
 const gcPercent = 400
 
+// tuneGC sets gcPercent, or Go's own percentage while many bytes of bodies are in the heap,
+// which would else take four times their size. GOGC overrides both.
+func tuneGC(manyBodies bool) {
+	if _, set := os.LookupEnv("GOGC"); set {
+		return
+	}
+	percent := gcPercent
+	if manyBodies {
+		percent = 100
+	}
+	debug.SetGCPercent(percent)
+}
+
 // newServe is `poold serve`.
 func newServe(c *console) *cobra.Command {
 	command := &cobra.Command{
@@ -69,9 +82,7 @@ func serve(ctx context.Context, c *console, config, listen string, log *slog.Log
 	if err != nil {
 		return err
 	}
-	if _, set := c.lookup("GOGC"); !set {
-		debug.SetGCPercent(gcPercent)
-	}
+	tuneGC(false)
 	d, err := newDaemon(ctx, file, set, log)
 	if err != nil {
 		return err
@@ -192,7 +203,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	d.server = httpapi.New(httpapi.Deps{
 		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, Near: near,
 		History: d.history.reader(), Audit: audit, Auditor: auditor, Arrivals: d.history.recorder(),
-		Status: d.status, Feed: d.feed, Metrics: metrics, Log: d.log,
+		Status: d.status, Feed: d.feed, Metrics: metrics, Log: d.log, ManyBodies: tuneGC,
 	})
 	d.http = d.server.HTTPServer()
 	return nil

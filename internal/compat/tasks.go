@@ -54,6 +54,9 @@ type Terms struct {
 	Guest *ondemand.Guest
 	// Supply knows whether a token can come for a target; nil of a guest.
 	Supply Supply
+	// Hold keeps what the task needs, such as its picture's room, until the returned
+	// function is called; nil = it needs nothing.
+	Hold func() (release func())
 }
 
 // Supply knows whether tokens can be bought for a target.

@@ -68,7 +68,12 @@ func (t *Tasks) begin(number string, task pool.Task, terms Terms, polled bool) (
 		ctx, end := context.WithCancel(t.working)
 		w = &waiter{task: task, number: number, end: end, parked: make(chan struct{}), done: make(chan struct{}), tasks: t}
 		t.waiting[number] = w
+		release := func() {}
+		if terms.Hold != nil {
+			release = terms.Hold()
+		}
 		t.waiters.Go(func() {
+			defer release()
 			defer end()
 			t.wait(ctx, w, terms)
 		})

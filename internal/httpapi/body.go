@@ -37,7 +37,7 @@ func readBody(r *http.Request, w http.ResponseWriter, most int64) ([]byte, error
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	body, err := readAll(http.MaxBytesReader(w, r.Body, most), min(r.ContentLength, most+1))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return nil, problem(codeTooLarge, fmt.Sprintf("a body has %d KiB at most", most>>10))
 	}
@@ -45,6 +45,17 @@ func readBody(r *http.Request, w http.ResponseWriter, most int64) ([]byte, error
 		return nil, problem(codeBadRequest, "the body did not arrive in one piece")
 	}
 	return body, nil
+}
+
+// readAll reads to the end. Of a known length, which is above 0, it takes no more memory
+// than that.
+func readAll(from io.Reader, length int64) ([]byte, error) {
+	if length <= 0 {
+		return io.ReadAll(from)
+	}
+	body := bytes.NewBuffer(make([]byte, 0, length+bytes.MinRead))
+	_, err := body.ReadFrom(from)
+	return body.Bytes(), err
 }
 
 // checkJSON refuses a body of another type, which a form of any page can send.

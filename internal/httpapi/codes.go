@@ -33,6 +33,7 @@ const (
 	codeStoreDown       code = "store_down"
 	codeShuttingDown    code = "shutting_down"
 	codeStreams         code = "too_many_streams"
+	codeOverloaded      code = "overloaded"
 	codeSolveRefused    code = "solve_refused"
 	codeUnknownProvider code = "unknown_provider"
 	codeSolveFailed     code = "solve_failed"
@@ -70,6 +71,7 @@ var meanings = map[code]struct {
 	codeStoreDown:       {http.StatusServiceUnavailable, "The store cannot be used"},
 	codeShuttingDown:    {http.StatusServiceUnavailable, "The daemon is stopping"},
 	codeStreams:         {http.StatusServiceUnavailable, "Too many streams are open"},
+	codeOverloaded:      {http.StatusServiceUnavailable, "Too many large bodies wait"},
 	codeSolveRefused:    {http.StatusUnprocessableEntity, "The solving service refuses this"},
 	codeSolveFailed:     {http.StatusBadGateway, "The solving service brought no token"},
 	codeSolveTimeout:    {http.StatusGatewayTimeout, "No token came in time"},

@@ -46,6 +46,7 @@ type compatible struct {
 	status   *status.Collector
 	stopping *atomic.Bool // of the Server
 	submits  *submits
+	bodies   *bodies
 	log      *slog.Logger
 }
 
@@ -80,12 +81,20 @@ func (p *compatible) saying(ctx context.Context, c *call, err error) said {
 	return said{cause.Legacy(), cause.Tasks(), cause.Why()}
 }
 
-// read reads a call's body.
-func (p *compatible) read(r *http.Request, c *call) (wire.Request, error) {
-	body, err := readBody(r, c.w.ResponseWriter, maxCompatibleBody)
-	return wire.Request{
+// read reads a call and has decode make sense of it. The room that its body takes is the
+// caller's to release, even if there is an error.
+func (p *compatible) read(r *http.Request, c *call, decode func(wire.Request)) (taken *room, err error) {
+	body, taken, err := p.bodies.read(r, c, maxCompatibleBody)
+	if err != nil {
+		return taken, err
+	}
+	sent := wire.Request{
 		Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body,
-	}, err
+	}
+	if ended := taken.decode(r.Context(), func() { decode(sent) }); ended != nil {
+		return taken, errHungUp
+	}
+	return taken, nil
 }
 
 // authenticate finds out who asks, by the key that stands in the call. Where the file has
@@ -114,8 +123,9 @@ func (p *compatible) authenticate(r *http.Request, c *call, key, bad string) err
 	return nil
 }
 
-// submit makes a task of an order and writes the reply with its number.
-func (p *compatible) submit(w http.ResponseWriter, r *http.Request, c *call, o wire.Order, reply func(number string) wire.Reply) error {
+// submit makes a task of an order and writes the reply with its number. The task holds the
+// room that the call takes until it ends.
+func (p *compatible) submit(w http.ResponseWriter, r *http.Request, c *call, o wire.Order, taken *room, reply func(number string) wire.Reply) error {
 	if limiter := c.caller.limiter; limiter != nil && overRate(limiter, c.began) > 0 {
 		return compat.TooFast
 	}
@@ -135,6 +145,10 @@ func (p *compatible) submit(w http.ResponseWriter, r *http.Request, c *call, o w
 	if err != nil {
 		return err
 	}
+	if taken.resize(int64(len(o.Image))) != nil {
+		return compat.NoSlot
+	}
+	terms.Hold = taken.hold
 	task := pool.Task{Caller: c.caller.stable, Identity: terms.Take.ID, Type: o.Identity.Type}
 	key := submitKey{task.Caller, task.Identity}
 	s := p.submits.begin(r.Context(), key)
@@ -266,6 +280,10 @@ func auditID(c *call, id solveID) string {
 // writeReply writes an answer that has no token.
 func writeReply(w http.ResponseWriter, reply wire.Reply) { respond(w, reply.Type, reply.Body) }
 
+// anyPicture stands for the picture of an order in the body of POST /solve: the order's own
+// was decoded and checked when the call was read.
+const anyPicture = "AA=="
+
 // solveBody is an identity as the body of POST /solve, by whose rules guests are read.
 func solveBody(o wire.Order) ([]byte, error) {
 	id := o.Identity
@@ -278,7 +296,7 @@ func solveBody(o wire.Order) ([]byte, error) {
 	if id.Type == captcha.Image {
 		picture := id.Picture
 		for name, value := range map[string]any{
-			"image": o.Image, "charset": picture.Charset, "case_sensitive": picture.CaseSensitive, "min_length": picture.MinLength,
+			"image": anyPicture, "charset": picture.Charset, "case_sensitive": picture.CaseSensitive, "min_length": picture.MinLength,
 			"max_length": picture.MaxLength, "phrase": picture.Phrase, "math": picture.Math, "language": picture.Language,
 			"instructions": picture.Instructions,
 		} {

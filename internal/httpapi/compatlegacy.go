@@ -16,11 +16,12 @@ const mostIDs = 50
 
 // legacy is /in.php and /res.php.
 func (p *compatible) legacy(w http.ResponseWriter, r *http.Request, c *call) error {
-	sent, err := p.read(r, c)
+	var asked wire.LegacyCall
+	taken, err := p.read(r, c, func(sent wire.Request) { asked = wire.ReadLegacy(sent, wire.AnyClient) })
+	defer taken.release()
 	if err != nil {
 		return err
 	}
-	asked := wire.ReadLegacy(sent, wire.AnyClient)
 	if asked.Form.CORS && len(c.access.callers) > 0 {
 		// Any page may read it who sends a key: there are no credentials of a browser's own.
 		w.Header().Set("Access-Control-Allow-Origin", "*")
@@ -31,7 +32,7 @@ func (p *compatible) legacy(w http.ResponseWriter, r *http.Request, c *call) err
 	if asked.Bad != "" && asked.Action != wire.Submit {
 		return p.legacyFail(w, r, c, asked.Form, unreadable(asked.Bad))
 	}
-	reply, err := p.legacyDo(w, r, c, &asked)
+	reply, err := p.legacyDo(w, r, c, &asked, taken)
 	switch {
 	case err != nil:
 		return p.legacyFail(w, r, c, asked.Form, err)
@@ -54,11 +55,11 @@ func (p *compatible) legacyFail(w http.ResponseWriter, r *http.Request, c *call,
 
 // legacyDo does what a call wants. A reply without a type says that it has written the
 // answer itself.
-func (p *compatible) legacyDo(w http.ResponseWriter, r *http.Request, c *call, asked *wire.LegacyCall) (wire.Reply, error) {
+func (p *compatible) legacyDo(w http.ResponseWriter, r *http.Request, c *call, asked *wire.LegacyCall, taken *room) (wire.Reply, error) {
 	form := asked.Form
 	switch asked.Action {
 	case wire.Submit:
-		return wire.Reply{}, p.submit(w, r, c, asked.Order, func(number string) wire.Reply {
+		return wire.Reply{}, p.submit(w, r, c, asked.Order, taken, func(number string) wire.Reply {
 			return form.Say("OK|"+number, wire.LegacyAnswer{Status: 1, Request: number})
 		})
 	case wire.Poll:

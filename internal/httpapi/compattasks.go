@@ -11,17 +11,18 @@ import (
 
 // taskRoute is /createTask and the other paths of its protocol.
 func (p *compatible) taskRoute(w http.ResponseWriter, r *http.Request, c *call) error {
-	sent, err := p.read(r, c)
+	var asked wire.TasksCall
+	taken, err := p.read(r, c, func(sent wire.Request) { asked = wire.ReadTasks(sent, wire.AnyClient) })
+	defer taken.release()
 	if err != nil {
 		return err
 	}
-	asked := wire.ReadTasks(sent, wire.AnyClient)
 	err = p.authenticate(r, c, asked.Key, asked.Bad)
 	if err == nil && asked.Bad != "" && asked.Action != wire.Submit {
 		err = unreadable(asked.Bad)
 	}
 	if err == nil {
-		err = p.taskDo(w, r, c, &asked)
+		err = p.taskDo(w, r, c, &asked, taken)
 	}
 	switch {
 	case err == nil:
@@ -35,10 +36,10 @@ func (p *compatible) taskRoute(w http.ResponseWriter, r *http.Request, c *call) 
 }
 
 // taskDo does what a call wants, and writes the answer unless there is an error.
-func (p *compatible) taskDo(w http.ResponseWriter, r *http.Request, c *call, asked *wire.TasksCall) error {
+func (p *compatible) taskDo(w http.ResponseWriter, r *http.Request, c *call, asked *wire.TasksCall, taken *room) error {
 	switch asked.Action {
 	case wire.Submit:
-		return p.submit(w, r, c, asked.Order, func(number string) wire.Reply {
+		return p.submit(w, r, c, asked.Order, taken, func(number string) wire.Reply {
 			n, _ := strconv.ParseInt(number, 10, 64) // it has 11 digits
 			return wire.JSON(wire.TasksAnswer{TaskID: n})
 		})

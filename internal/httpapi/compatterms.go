@@ -43,6 +43,7 @@ func (p *compatible) submitTerms(c *call, o wire.Order) (compat.Terms, error) {
 	case err != nil:
 		return compat.Terms{}, err
 	}
+	asked.Image, asked.Identity.Picture.SHA256 = o.Image, o.Identity.Picture.SHA256
 	if err := c.access.set.Solve.Allows(asked.Identity); err != nil {
 		if asked.Identity.Type == captcha.Image {
 			return compat.Terms{}, compat.NotSupported

@@ -48,8 +48,8 @@ type Buyer interface {
 	Prober
 }
 
-// Deps is what a Server is made of. All fields are required but History, Audit, Auditor
-// and Arrivals.
+// Deps is what a Server is made of. All fields are required but History, Audit, Auditor,
+// Arrivals and ManyBodies.
 type Deps struct {
 	Config   Config
 	Stock    Stock
@@ -67,6 +67,9 @@ type Deps struct {
 	Feed     *status.Feed // of Status
 	Metrics  *Metrics
 	Log      *slog.Logger
+	// ManyBodies is called when large bodies begin to take more than 32 MiB, and when they
+	// cease to. It must not block.
+	ManyBodies func(many bool)
 }
 
 // Server answers HTTP requests: it admits a request, has the handler of its route answer
@@ -92,12 +95,13 @@ func New(d Deps) *Server {
 	out := deliveries{returns: d.Stock, audit: audit{d.Auditor}, metrics: d.Metrics, log: d.Log}
 	bought := supply{refill: d.Refill, outages: d.Status, stock: d.Stock}
 	reported := &reports{stock: d.Stock, guests: d.Guests, buyer: d.Buyer, audit: audit{d.Auditor}, metrics: d.Metrics}
+	large := newBodies(d.ManyBodies)
 	s.handler = s.routes(&areas{
 		tokens:  tokens{deliveries: out, supply: bought, stock: d.Stock, gate: s.gate, stopping: s.stopping},
-		solves:  solves{deliveries: out, supply: bought, binder: d.Stock, solver: d.Solver, gate: s.gate, stopping: s.stopping},
+		solves:  solves{deliveries: out, supply: bought, binder: d.Stock, solver: d.Solver, bodies: large, gate: s.gate, stopping: s.stopping},
 		reports: reported,
 		clients: compatible{
-			deliveries: out, tasks: d.Tasks, near: d.Near, supply: bought, reports: reported, gate: s.gate, status: d.Status, stopping: s.stopping, submits: &submits{}, log: d.Log,
+			deliveries: out, tasks: d.Tasks, near: d.Near, supply: bought, reports: reported, gate: s.gate, status: d.Status, stopping: s.stopping, submits: &submits{}, bodies: large, log: d.Log,
 		},
 		admin:     admin{stock: d.Stock, windows: d.Stock, refill: d.Refill, file: d.Config, status: d.Status, log: d.Log},
 		providers: providers{buyer: d.Buyer, status: d.Status, log: d.Log},

@@ -36,6 +36,7 @@ type solves struct {
 	supply   supply
 	binder   Binder
 	solver   Solver
+	bodies   *bodies
 	gate     *gate
 	stopping *atomic.Bool // of the Server
 }
@@ -45,7 +46,8 @@ func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *call) error {
 	if s.stopping.Load() {
 		return problem(codeShuttingDown, "the daemon is stopping").after(jitter(soon))
 	}
-	asked, err := readSolve(r, c.w.ResponseWriter)
+	asked, taken, err := s.readSolve(r, c)
+	defer taken.release()
 	if err != nil {
 		return err
 	}
@@ -87,21 +89,27 @@ func (s *solves) bind(ctx context.Context, r *ondemand.Request, kind captcha.Typ
 	return err
 }
 
-// readSolve reads the body.
-func readSolve(r *http.Request, w http.ResponseWriter) (targets.SolveRequest, error) {
-	body, err := readBody(r, w, maxSolveBody)
+// readSolve reads the body. The room that it takes is the caller's to release, even if
+// there is an error; it has the size of the picture from then on.
+func (s *solves) readSolve(r *http.Request, c *call) (asked targets.SolveRequest, taken *room, err error) {
+	body, taken, err := s.bodies.read(r, c, maxSolveBody)
 	if err != nil {
-		return targets.SolveRequest{}, err
+		return asked, taken, err
 	}
 	if err := checkJSON(r); err != nil {
-		return targets.SolveRequest{}, err
+		return asked, taken, err
 	}
-	asked, err := targets.ReadSolve(body)
+	if ended := taken.decode(r.Context(), func() { asked, err = targets.ReadSolve(body) }); ended != nil {
+		return asked, taken, errHungUp
+	}
 	var invalid targets.Problems
 	if errors.As(err, &invalid) {
-		return asked, problem(codeBadRequest, "the request cannot be carried out as it stands").listing(invalid)
+		return asked, taken, problem(codeBadRequest, "the request cannot be carried out as it stands").listing(invalid)
 	}
-	return asked, err
+	if err == nil {
+		err = taken.resize(int64(len(asked.Image)))
+	}
+	return asked, taken, err
 }
 
 // request turns what is asked for into a request to ondemand.

@@ -27,11 +27,15 @@ type fakeSolver struct {
 	asked  []ondemand.Request
 	token  pool.Token
 	err    error
-	during func() // runs before the answer; nil = nothing
-	waits  bool   // until the wait is over
+	begun  func(ondemand.Request) // runs first, at once for all; nil = nothing
+	during func()                 // runs before the answer; nil = nothing
+	waits  bool                   // until the wait is over
 }
 
 func (f *fakeSolver) Solve(ctx context.Context, r ondemand.Request) (pool.Token, error) {
+	if f.begun != nil {
+		f.begun(r)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, r)

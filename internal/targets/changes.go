@@ -55,6 +55,7 @@ func sections(old, set *Set) (names []string) {
 		was, is any
 	}{
 		{"server.keys", old.Server.Keys, set.Server.Keys},
+		{"server.body_budget", old.Server.BodyBudget, set.Server.BodyBudget},
 		{"server.callback_secrets", old.Server.CallbackSecrets, set.Server.CallbackSecrets},
 		{"providers", withoutLines(old.Providers), withoutLines(set.Providers)},
 		{"budget", old.Budget, set.Budget},

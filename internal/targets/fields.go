@@ -28,6 +28,9 @@ const (
 	maxBudget = 1_000_000
 
 	maxPrice = 1e6 // per 1000 solves
+
+	// leastBodyBudget has room for two of the largest bodies.
+	leastBodyBudget = 4 << 20
 )
 
 // pools is the whole file.
@@ -55,6 +58,8 @@ var server = section{fields: []field{
 		{key: "key", kind: anyText, doc: "File with the key of the certificate."},
 	}}, doc: "Certificate and key, both or neither. Default: plain HTTP. Needs a restart."},
 	{key: "keys", kind: list{item: serverKey, named: true}, doc: "Who may call. Without an entry whose key is not empty, callers on this machine need no key."},
+	{key: "body_budget", kind: size(leastBodyBudget, 1<<40), preset: Size(256 << 20),
+		doc: "The most bytes that bodies above 64 KiB may take at a replica until their requests end; beyond it 503 with Retry-After. Pictures are such bodies."},
 	{key: "callback_secrets", kind: list{item: secret},
 		doc: "What signs the addresses that providers call back: the first signs, all verify; 16 characters at least. Default: derived from each provider's key."},
 }}

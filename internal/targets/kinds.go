@@ -119,6 +119,38 @@ var rate = textual{pattern: `^` + decimalPattern + `/[smh]$`, parse: func(e expa
 	return Rate{Count: n, Per: per}, ""
 }}
 
+// Size is a number of bytes.
+type Size int64
+
+// String writes a size as the file does, such as 256MiB.
+func (s Size) String() string {
+	for _, unit := range sizeUnits {
+		if s >= unit.bytes && s%unit.bytes == 0 {
+			return strconv.FormatInt(int64(s/unit.bytes), 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(int64(s), 10) + "B"
+}
+
+var sizeUnits = []struct {
+	name  string
+	bytes Size
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
+
+// size is a number of bytes from lo to hi with its unit, as a Size.
+func size(lo, hi Size) textual {
+	return textual{pattern: `^[1-9][0-9]*(KiB|MiB|GiB)$`, parse: func(e expansion) (any, string) {
+		for _, unit := range sizeUnits {
+			count, is := strings.CutSuffix(e.text, unit.name)
+			n, err := strconv.ParseInt(count, 10, 32)
+			if is && err == nil && digits(count) && count[0] != '0' && Size(n) <= hi/unit.bytes && Size(n)*unit.bytes >= lo {
+				return Size(n) * unit.bytes, ""
+			}
+		}
+		return nil, fmt.Sprintf("must be a size from %s to %s with its unit (KiB, MiB or GiB), such as 256MiB%s", lo, hi, e.not())
+	}}
+}
+
 func (k textual) schema() schema {
 	if k.words != nil {
 		return schema{"anyOf": []schema{{"enum": k.words}, {"$ref": "#/$defs/reference"}}}

@@ -46,6 +46,8 @@ func (f field) schema() schema {
 	case nil:
 	case time.Duration:
 		s["default"] = short(preset)
+	case Size:
+		s["default"] = preset.String()
 	default:
 		s["default"] = preset
 	}

@@ -45,6 +45,8 @@ type Server struct {
 	TLS    TLS    // default none
 	Keys   []Key  // those with a key, in the order of the file; none: callers need no key
 
+	BodyBudget Size // bytes that large bodies may take at a replica; 4 MiB or more, default 256 MiB
+
 	// CallbackSecrets are those that are not empty, in the order of the file: the
 	// first signs, all verify. No two are the same, each has 16 or more printable
 	// ASCII characters. None is the default.

@@ -1,0 +1,124 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"sync"
+)
+
+// smallBody is the most that a body may have and be read without asking for room.
+const smallBody = maxBody
+
+// bodies bounds what large bodies, which are pictures, cost a replica. Their bytes take
+// room in server.body_budget from before they are read until they are not needed any more,
+// and at most half of the processors decode them at once, so that takes stay fast.
+type bodies struct {
+	decoders chan struct{} // has room for each that decodes
+	onMany   func(bool)    // as of Deps.ManyBodies; nil = nothing
+
+	mu    sync.Mutex
+	taken int64 // bytes of the budget
+}
+
+// manyBodies is how many bytes of bodies are many.
+const manyBodies = 32 << 20
+
+func newBodies(onMany func(bool)) *bodies {
+	return &bodies{decoders: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), onMany: onMany}
+}
+
+// addLocked changes how much is taken.
+func (b *bodies) addLocked(bytes int64) {
+	was := b.taken > manyBodies
+	b.taken += bytes
+	if is := b.taken > manyBodies; is != was && b.onMany != nil {
+		b.onMany(is)
+	}
+}
+
+// room is what a request takes of the budget. It belongs to the handler, and to whatever
+// holds it beside.
+type room struct {
+	bodies *bodies
+	most   int64 // the budget
+
+	// Guarded by bodies.mu.
+	bytes   int64
+	holders int
+}
+
+// read reads a body of at most most bytes into room of its own, which the caller must
+// release even if there is an error. It fails with codeOverloaded if there is no room; then
+// the body is read and dropped, because many clients read no answer before they have sent
+// all of it.
+func (b *bodies) read(r *http.Request, c *call, most int64) (body []byte, taken *room, err error) {
+	taken = &room{bodies: b, most: int64(c.access.set.Server.BodyBudget), holders: 1}
+	length := r.ContentLength
+	if length < 0 || length > most {
+		length = most
+	}
+	if length > smallBody {
+		if err := taken.resize(length); err != nil {
+			_, _ = io.Copy(io.Discard, http.MaxBytesReader(c.w.ResponseWriter, r.Body, most))
+			return nil, taken, err
+		}
+	}
+	body, err = readBody(r, c.w.ResponseWriter, most)
+	return body, taken, err
+}
+
+// resize makes the room as large as what is left of the body, and fails with
+// codeOverloaded if the budget has no room for it.
+func (m *room) resize(bytes int64) error {
+	b := m.bodies
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if more := bytes - m.bytes; more > 0 && b.taken+more > m.most {
+		return problem(codeOverloaded,
+			fmt.Sprintf("the bodies of requests that have not ended take all of server.body_budget (%d MiB)", m.most>>20)).after(jitter(soon))
+	}
+	b.addLocked(bytes - m.bytes)
+	m.bytes = bytes
+	return nil
+}
+
+// hold keeps the room until the returned function is called, whatever the handler does.
+func (m *room) hold() (release func()) {
+	m.bodies.mu.Lock()
+	defer m.bodies.mu.Unlock()
+	m.holders++
+	return sync.OnceFunc(m.release)
+}
+
+// release gives the room back if it was the last that held it.
+func (m *room) release() {
+	m.bodies.mu.Lock()
+	defer m.bodies.mu.Unlock()
+	if m.holders--; m.holders == 0 {
+		m.bodies.addLocked(-m.bytes)
+		m.bytes = 0
+	}
+}
+
+// decode runs do, which decodes the body, when a decoder is free. It returns the error of
+// ctx if that ends before. A small body does not wait.
+func (m *room) decode(ctx context.Context, do func()) error {
+	m.bodies.mu.Lock()
+	small := m.bytes == 0
+	m.bodies.mu.Unlock()
+	if small {
+		do()
+		return nil
+	}
+	select {
+	case m.bodies.decoders <- struct{}{}:
+		defer func() { <-m.bodies.decoders }()
+		do()
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,177 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/ondemand"
+	"poold/internal/targets"
+)
+
+// picture is a picture of so many bytes, another one for each number.
+func picture(number, bytes int) []byte {
+	return append([]byte("\x89PNG\x0D\x0A\x1A\x0A"+fmt.Sprintf("%08d", number)), make([]byte, bytes-16)...)
+}
+
+// Pictures that wait take room in server.body_budget: beyond it they are answered 503 and
+// are not read, other requests go on, and the room is free once the requests have ended.
+func TestPicturesTakeRoom(t *testing.T) {
+	set := solving(t, allKeys()...)
+	set.Server.BodyBudget = 4 << 20
+	d := start(t, set, nil, nil)
+	release := make(chan struct{})
+	var waiting atomic.Int64
+	d.solver.token.Value = tokenValue
+	d.solver.begun = func(ondemand.Request) { waiting.Add(1); <-release }
+	ask := func(i int) answer {
+		return d.solve(t, fmt.Sprintf(`{"type":"image","image":%q}`, base64.StdEncoding.EncodeToString(picture(i, 1<<20))), bearer(keyAll))
+	}
+	var callers sync.WaitGroup
+	var mu sync.Mutex
+	answers := map[int]int{}
+	for i := range 12 {
+		callers.Go(func() {
+			a := ask(i)
+			mu.Lock()
+			defer mu.Unlock()
+			answers[a.status]++
+			if a.status == 200 {
+				return
+			}
+			checkProblem(t, "beyond the budget", a, 503, codeOverloaded, "")
+			if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < 1 {
+				t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
+			}
+		})
+	}
+	eventually(t, "each picture waits or is refused", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return int(waiting.Load())+answers[503] == 12
+	})
+	// A picture takes 1 MiB while it waits, and a third more while it is read.
+	if n := waiting.Load(); n < 2 || n > 4 {
+		t.Errorf("%d pictures of 1 MiB wait in a budget of 4 MiB", n)
+	}
+	d.fill(t, "staging-login", 1)
+	d.takeOne(t, bearer(keyAll))
+	close(release)
+	callers.Wait()
+	for i := range 3 {
+		if a := ask(100 + i); a.status != 200 {
+			t.Errorf("after they ended: %d %s", a.status, a.body)
+		}
+	}
+}
+
+// The picture of a client's task takes room until the task ends, not until its submit is
+// answered.
+func TestPicturesOfClientsTakeRoom(t *testing.T) {
+	set := solving(t, allKeys()...)
+	set.Server.BodyBudget = 4 << 20
+	d := start(t, set, nil, nil)
+	release := make(chan struct{})
+	d.solver.token.Value = "some letters"
+	d.solver.begun = func(r ondemand.Request) { r.Take.Parked(); <-release }
+	submit := func(i int) answer {
+		form := url.Values{"key": {keyAll}, "method": {"base64"}, "body": {base64.StdEncoding.EncodeToString(picture(i, 700<<10))}}
+		return d.send(t, "POST", "/in.php", strings.NewReader(form.Encode()), isForm)
+	}
+	accepted := 0
+	for i := range 10 {
+		switch a := submit(i); {
+		case strings.HasPrefix(a.body, "OK|"):
+			accepted++
+		case a.status != 503 || a.header.Get("Retry-After") == "":
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+	// 700 KiB each, and 934 KiB and more while it is read.
+	if accepted < 3 || accepted > 5 {
+		t.Errorf("%d pictures of 700 KiB wait in a budget of 4 MiB", accepted)
+	}
+	close(release)
+	eventually(t, "the tasks end and leave their room", func() bool { return strings.HasPrefix(submit(50).body, "OK|") })
+	// The picture that is bought is the client's.
+	if got := d.solver.last().Guest.Spec; string(got.Image) != string(picture(50, 700<<10)) || got.Identity.Picture.SHA256 == "" || got.ID != got.Identity.ID() {
+		t.Errorf("bought with a picture of %d bytes, %q", len(got.Image), got.Identity.Picture.SHA256)
+	}
+}
+
+func TestRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said []bool
+		b := &bodies{decoders: make(chan struct{}, 1), onMany: func(many bool) { said = append(said, many) }}
+		one, two := &room{bodies: b, most: 100, holders: 1}, &room{bodies: b, most: 100, holders: 1}
+		if one.resize(60) != nil || two.resize(41) == nil || two.resize(40) != nil || b.taken != 100 {
+			t.Errorf("%d are taken", b.taken)
+		}
+		release := one.hold()
+		one.release()
+		if b.taken != 100 {
+			t.Errorf("%d are taken while the room is held", b.taken)
+		}
+		release()
+		release()
+		if b.taken != 40 {
+			t.Errorf("%d are taken", b.taken)
+		}
+		// One decodes at a time; a small body does not wait.
+		busy, done := make(chan struct{}), make(chan error)
+		go func() { _ = two.decode(t.Context(), func() { <-busy }) }()
+		synctest.Wait()
+		small := &room{bodies: b, most: 100, holders: 1}
+		if err := small.decode(t.Context(), func() {}); err != nil {
+			t.Error(err)
+		}
+		leaving, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		go func() { done <- two.decode(leaving, func() { t.Error("two decode at once") }) }()
+		if err := <-done; err == nil {
+			t.Error("it did not wait")
+		}
+		close(busy)
+		synctest.Wait()
+		if err := two.decode(t.Context(), func() {}); err != nil {
+			t.Error(err)
+		}
+		two.release()
+		if b.taken != 0 || len(said) > 0 {
+			t.Errorf("%d are taken in the end, and many at times: %v", b.taken, said)
+		}
+		large := &room{bodies: b, most: 1 << 30, holders: 1}
+		if large.resize(manyBodies) != nil || large.resize(manyBodies+1) != nil || large.resize(manyBodies+2) != nil {
+			t.Error("there is no room")
+		}
+		large.release()
+		if !slices.Equal(said, []bool{true, false}) {
+			t.Errorf("many: %v", said)
+		}
+	})
+}
+
+// A reload changes the budget.
+func TestBodyBudgetIsReloaded(t *testing.T) {
+	set := solving(t)
+	set.Server.BodyBudget = 1
+	d := start(t, set, nil, nil)
+	d.solver.token.Value = tokenValue
+	body := fmt.Sprintf(`{"type":"image","image":%q}`, base64.StdEncoding.EncodeToString(picture(1, 100<<10)))
+	checkProblem(t, "without room", d.solve(t, body), 503, codeOverloaded, "")
+	roomy := *set
+	roomy.Server.BodyBudget = targets.Size(1 << 20)
+	d.config.set.Store(&roomy)
+	if a := d.solve(t, body); a.status != 200 {
+		t.Errorf("with room: %d %s", a.status, a.body)
+	}
+}

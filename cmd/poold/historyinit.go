@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"poold/internal/captcha"
 	"poold/internal/history/dynamostore"
+	"poold/internal/postgres"
 	"poold/internal/targets"
 )
 
@@ -17,8 +19,9 @@ func newHistoryInit(c *console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "init",
 		Short: "prepare the place that the file wants the history kept in",
-		Long: "Prepares the place that the file wants the history kept in: DynamoDB's table, PostgreSQL's tables. It may be\n" +
-			"called again: what is there stays, and what is there and differs is an error that names the differences.",
+		Long: "Prepares the place that the file wants the history kept in: DynamoDB's table, PostgreSQL's tables. The section\n" +
+			"dedup uses the same tables in its own database. The command may be repeated: it makes tables that were dropped\n" +
+			"and keeps all others. A table of DynamoDB that differs is an error that names the differences.",
 		Example: "  poold history init --config pools.yaml",
 		Args:    words(0),
 	}
@@ -40,8 +43,7 @@ func initHistory(ctx context.Context, c *console, config string, stream bool) er
 		return usageError{"--stream is of the backend dynamodb, and the history of " + config + " has " + string(set.History.Backend)}
 	}
 	done := "nothing is to be prepared for the backend " + string(set.History.Backend)
-	switch set.History.Backend {
-	case targets.HistoryDynamoDB:
+	if set.History.Backend == targets.HistoryDynamoDB {
 		table, err := dynamostore.Open(ctx, tableOptions(set.History))
 		if err != nil {
 			return fmt.Errorf("history: %w", err)
@@ -51,17 +53,49 @@ func initHistory(ctx context.Context, c *console, config string, stream bool) er
 			return fmt.Errorf("history: %w", err)
 		}
 		done = "the table " + set.History.Table + " is ready"
-	case targets.HistoryPostgres:
-		db, err := openPostgres(ctx, "history.url", set.History.URL, log)
-		if err != nil {
+	}
+	databases := databasesOf(set)
+	for _, d := range databases {
+		if err := d.prepare(ctx, log); err != nil {
 			return err
 		}
-		defer db.Close()
-		if err := db.Migrate(ctx); err != nil {
-			return fmt.Errorf("history.url: %w", err)
-		}
+	}
+	if len(databases) > 0 && set.History.Backend == targets.HistoryDynamoDB {
+		done += ", and so are the tables in PostgreSQL"
+	} else if len(databases) > 0 {
 		done = "the tables are ready"
 	}
 	_, err = io.WriteString(c.stdout, done+"\n")
 	return err
+}
+
+// database is a PostgreSQL database that the file uses.
+type database struct {
+	key string // of its address in the file
+	url captcha.Secret
+}
+
+// databasesOf lists the databases that the file uses.
+func databasesOf(set *targets.Set) []database {
+	var all []database
+	if set.Dedup.Backend == targets.DedupPostgres {
+		all = append(all, database{"dedup.url", set.Dedup.URL})
+	}
+	if set.History.Backend == targets.HistoryPostgres {
+		all = append(all, database{"history.url", set.History.URL})
+	}
+	return all
+}
+
+// prepare makes the tables that the database lacks.
+func (d database) prepare(ctx context.Context, log *slog.Logger) error {
+	db, err := postgres.Open(d.url.Reveal(), postgres.Options{Log: log}) //nolint:contextcheck // it connects to nothing
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.key, err)
+	}
+	defer db.Close()
+	if err := db.Migrate(ctx); err != nil {
+		return fmt.Errorf("%s: %w", d.key, err)
+	}
+	return nil
 }

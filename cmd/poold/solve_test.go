@@ -405,8 +405,8 @@ func TestOnEmptySolveWithoutABudget(t *testing.T) {
 }
 
 // While PostgreSQL is away, who wants to share is told within a second; all else goes
-// on, and sharing does when the server is back. A schema of a newer version ends the
-// start.
+// on, and sharing does when the server is back. An error names a table that was dropped, and
+// `poold history init` makes it again. A schema of a newer version ends the start.
 func TestPostgresGoesAway(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -444,6 +444,19 @@ func TestPostgresGoesAway(t *testing.T) {
 	}
 	server.Up(t)
 	within(t, 10*time.Second, "sharing to go on", func() bool { return shared() == http.StatusOK })
+
+	server.SQL(t, address, "drop table captcha_cache")
+	a, code, err := p.solve(t.Context(), http.DefaultClient, guest("dropped", sharing))
+	if err != nil || code != http.StatusServiceUnavailable || a.Code != "store_down" ||
+		!strings.Contains(a.Detail, "the table captcha_cache does not exist: poold history init makes it") {
+		t.Errorf("without the table: %d %+v, %v", code, a, err)
+	}
+	if output, err := poold(t, "history", "init", "--config", w.config).CombinedOutput(); err != nil || string(output) != "the tables are ready\n" {
+		t.Errorf("preparing: %v\n%s", err, output)
+	}
+	if code := shared(); code != http.StatusOK {
+		t.Errorf("a shared solve once the table is back: %d", code)
+	}
 
 	server.SQL(t, address, "insert into poold_schema (version, applied_at) values (9999, now())")
 	output, err := poold(t, "serve", "--config", w.config, "--listen", "127.0.0.1:0").CombinedOutput()

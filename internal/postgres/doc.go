@@ -26,4 +26,7 @@
 // time that it connects, so a server may come up later than the program. A file that was
 // released is never changed; a change is a new file. A database that a newer
 // program has changed is refused with ErrNewer.
+//
+// A statement about a table that was dropped fails with an ErrDown that names the table.
+// Migrate makes such a table again, by the statements of the applied files that name it.
 package postgres

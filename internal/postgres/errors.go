@@ -18,6 +18,8 @@ var (
 	// ErrDown: the server does not answer, or its state keeps it from doing what it is
 	// asked. Another attempt later may succeed.
 	ErrDown = errors.New("postgres does not serve")
+	// ErrNoTable: a table of the schema was dropped. It is an ErrDown too.
+	ErrNoTable = errors.New("a table of the schema does not exist")
 	// ErrNewer: a newer program has changed the database's schema.
 	ErrNewer = errors.New("the database's schema is newer than this program")
 )
@@ -27,6 +29,7 @@ type fault struct {
 	reason string
 	down   bool // errors.Is(ErrDown)
 	again  bool // the same may succeed at once
+	lost   bool // errors.Is(ErrNoTable)
 	stale  bool // the connections lead to a server that takes no changes, or ends
 }
 
@@ -37,7 +40,9 @@ func (f *fault) Error() string {
 	return "postgres: " + f.reason
 }
 
-func (f *fault) Is(target error) bool { return f.down && target == ErrDown }
+func (f *fault) Is(target error) bool {
+	return f.down && target == ErrDown || f.lost && target == ErrNoTable
+}
 
 // away: nothing but time is needed. The reasons of one outage differ from call to call.
 func (f *fault) away() bool { return f.again || f.reason == silence }
@@ -67,6 +72,8 @@ func translate(err error) error {
 		return nil
 	case errors.As(err, &known):
 		return known
+	case errors.As(err, &answer) && answer.Code == undefinedTable:
+		return missing(answer)
 	case errors.As(err, &answer):
 		return refusal(answer.Code)
 	case errors.As(err, &scan), errors.Is(err, pgx.ErrTxCommitRollback), errors.Is(err, pgx.ErrNoRows):

@@ -135,6 +135,8 @@ func TestOnAServer(t *testing.T) {
 		"Transactions":         testTransactions,
 		"Notifications":        testNotifications,
 		"Migrate":              testMigrate,
+		"DroppedTable":         testDroppedTable,
+		"DroppedEarlier":       testDroppedTableOfAnEarlierVersion,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, server) })
 	}

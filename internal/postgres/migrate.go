@@ -91,14 +91,18 @@ func unusable(err error) *fault {
 	return &fault{reason: err.Error(), down: true}
 }
 
-// migrate applies the steps that are missing. Where there are none, as nearly always, it
-// ends within the limit of a call.
+// migrate applies the steps that the database lacks and makes the tables again that were
+// dropped. If there is nothing to do, it ends within the limit of a call.
 func (db *DB) migrate(ctx context.Context, on beginner, all []step) error {
 	for {
-		var version int
+		var version, lost int
 		if err := within(ctx, db.limit, func(ctx context.Context) error {
 			return transact(ctx, on, func(ctx context.Context, tx Tx) (err error) {
-				version, err = applied(ctx, tx)
+				if version, err = applied(ctx, tx); err != nil || version > len(all) {
+					return err
+				}
+				again, err := dropped(ctx, tx, all[:version])
+				lost = len(again)
 				return err
 			})
 		}); err != nil {
@@ -107,7 +111,7 @@ func (db *DB) migrate(ctx context.Context, on beginner, all []step) error {
 		switch {
 		case version > len(all):
 			return fmt.Errorf("%w: the database has version %d, this program knows %d", ErrNewer, version, len(all))
-		case version == len(all):
+		case version == len(all) && lost == 0:
 			return nil
 		}
 		if err := within(ctx, migrateLimit, func(ctx context.Context) error {
@@ -128,14 +132,27 @@ func applied(ctx context.Context, tx Tx) (version int, err error) {
 	return version, err
 }
 
-// advance applies one step, if no other replica did meanwhile.
+// advance makes dropped tables again and applies one step, unless another replica did so
+// meanwhile.
 func advance(ctx context.Context, tx Tx, all []step) error {
 	if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", int64(lockMigrate)); err != nil {
 		return err
 	}
 	version, err := applied(ctx, tx)
-	if err != nil || version >= len(all) {
+	if err != nil || version > len(all) {
 		return err
+	}
+	again, err := dropped(ctx, tx, all[:version])
+	if err != nil {
+		return err
+	}
+	for _, s := range again {
+		if _, err := tx.Exec(ctx, s.sql); err != nil {
+			return named(err, "the table "+s.table)
+		}
+	}
+	if version == len(all) {
+		return nil
 	}
 	if version == 0 {
 		if _, err := tx.Exec(ctx, "create table if not exists poold_schema (version integer primary key, applied_at timestamptz not null)"); err != nil {

@@ -57,16 +57,22 @@ func (s *Store) Run(ctx context.Context) error {
 func (s *Store) clean(ctx context.Context) {
 	ticker := time.NewTicker(s.o.Clean)
 	defer ticker.Stop()
+	logged := ""
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		// Where the server is away postgres.DB.Run says so.
-		if err := errors.Join(s.forget(ctx), s.forgetAudit(ctx)); err != nil && ctx.Err() == nil && !errors.Is(err, postgres.ErrDown) {
+		err, fault := errors.Join(s.forget(ctx), s.forgetAudit(ctx)), ""
+		// An outage of the server is logged by postgres.DB.Run.
+		if err != nil && ctx.Err() == nil && (!errors.Is(err, postgres.ErrDown) || errors.Is(err, postgres.ErrNoTable)) {
+			fault = err.Error()
+		}
+		if fault != "" && fault != logged {
 			s.o.Log.Error("postgres does not delete old records", "err", err)
 		}
+		logged = fault
 	}
 }
 

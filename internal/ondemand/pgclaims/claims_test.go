@@ -120,6 +120,7 @@ func TestOnAServer(t *testing.T) {
 		"NewerSchema":            testNewerSchema,
 		"FourConnections":        testFourConnections,
 		"OldDays":                testOldDays,
+		"DroppedTable":           testDroppedTable,
 		"TheClockIsSetBack":      testTheClockIsSetBack,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, server) })

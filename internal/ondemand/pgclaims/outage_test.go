@@ -240,3 +240,35 @@ func testTheClockIsSetBack(t *testing.T, server *postgrestest.Server) {
 		t.Errorf("solved anew: %+v after %+v", again, held)
 	}
 }
+
+// Without its tables each call is a pool.ErrDown that names the remedy. Once the tables are
+// back, calls succeed.
+func testDroppedTable(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	c := running(t, address, patient, pool.ClaimTimes{})
+	server.SQL(t, address, "drop table captcha_cache, captcha_savings")
+	for i, err := range all(t, c) {
+		if !errors.Is(err, pool.ErrDown) || !strings.Contains(pool.Reason(err), "does not exist: poold history init makes it") {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+	until(t, "logged", func() bool { return strings.Contains(c.logs.String(), "does not exist: poold history init makes it") })
+	if err := c.db.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, err := range all(t, c) {
+		if err != nil {
+			t.Errorf("call %d once the tables are back: %v", i, err)
+		}
+	}
+}
+
+// until waits until so returns true.
+func until(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for began := time.Now(); !so(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > patient {
+			t.Fatalf("%s: not within %v", what, patient)
+		}
+	}
+}

@@ -23,16 +23,22 @@ func (c *Claims) Run(ctx context.Context) error {
 func (c *Claims) clean(ctx context.Context) {
 	ticker := time.NewTicker(c.o.Clean)
 	defer ticker.Stop()
+	logged := ""
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		// Where the server is away postgres.DB.Run says so.
-		if err := c.forget(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, pool.ErrDown) {
+		err, fault := c.forget(ctx), ""
+		// An outage of the server is logged by postgres.DB.Run.
+		if err != nil && ctx.Err() == nil && (!errors.Is(err, pool.ErrDown) || errors.Is(err, postgres.ErrNoTable)) {
+			fault = err.Error()
+		}
+		if fault != "" && fault != logged {
 			c.o.Log.Error("postgres does not delete what has ended", "err", err)
 		}
+		logged = fault
 	}
 }
 

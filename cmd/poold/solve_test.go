@@ -445,6 +445,10 @@ func TestPostgresGoesAway(t *testing.T) {
 	server.Up(t)
 	within(t, 10*time.Second, "sharing to go on", func() bool { return shared() == http.StatusOK })
 
+	// The daemon makes missing tables when it connects to watch the server.
+	within(t, 20*time.Second, "the server to be watched", func() bool {
+		return server.SQL(t, address, "select count(*) > 0 from pg_stat_activity where query like '%transaction_read_only%' and pid <> pg_backend_pid()") == "t"
+	})
 	server.SQL(t, address, "drop table captcha_cache")
 	a, code, err := p.solve(t.Context(), http.DefaultClient, guest("dropped", sharing))
 	if err != nil || code != http.StatusServiceUnavailable || a.Code != "store_down" ||

@@ -246,6 +246,11 @@ func testTheClockIsSetBack(t *testing.T, server *postgrestest.Server) {
 func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	c := running(t, address, patient, pool.ClaimTimes{})
+	until(t, "Run is connected", func() bool { // it makes missing tables when it connects
+		server.SQL(t, address, "notify "+channel+", 'connected'")
+		_, heard := c.woken.Load(captcha.ID("connected"))
+		return heard
+	})
 	server.SQL(t, address, "drop table captcha_cache, captcha_savings")
 	for i, err := range all(t, c) {
 		if !errors.Is(err, pool.ErrDown) || !strings.Contains(pool.Reason(err), "does not exist: poold history init makes it") {

@@ -74,6 +74,8 @@ type Tokens interface {
 	Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error)
 	// Name is a token's id for one caller.
 	Name(ctx context.Context, order, caller string) (string, error)
+	// First reports whether holder is the first holder of a claim to hand out a token.
+	First(ctx context.Context, id captcha.ID, t pool.Token, holder string) (bool, error)
 }
 
 // Guests is the list of all guests; *pool.Guests implements it.

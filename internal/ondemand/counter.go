@@ -26,9 +26,10 @@ type counter struct {
 	refused, replays int
 }
 
-// savedBy is what a source is counted as.
+// savedBy is what a source is counted as. A token is shared from memory only with callers
+// that waited for its solve.
 var savedBy = map[pool.Source]pool.SavingsSource{
-	pool.FromPool: pool.SavedPool, FromSolve: pool.SavedSolve, pool.FromReplay: pool.SavedReplay,
+	pool.FromPool: pool.SavedPool, FromSolve: pool.SavedSolve, FromShared: pool.SavedWaiting, pool.FromReplay: pool.SavedReplay,
 }
 
 // failed counts a request that got no token.

@@ -35,6 +35,11 @@
 // when its lease is over, and since the key of the take is the same, the new one gets the
 // token of the order that the old one placed, also where the old one had taken it.
 //
+// One caller of a solve gets the token as bought and all others as shared, over all
+// holders. A holder that ended the claim with its own token knows that it is the first.
+// Others ask Tokens.First, which Redis answers also if the claims do not answer. In that case
+// the holder serves all callers that wait at its replica from memory.
+//
 // Claims are kept in Redis (pool.Claims) or in PostgreSQL (package pgclaims).
 //
 // # What it does not do

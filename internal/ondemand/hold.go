@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -150,10 +151,13 @@ func (ss *shares) former(ctx context.Context, id captcha.ID, r Request) (pool.To
 }
 
 // settle ends a claim with a token: the caller that has waited longest gets it as its
-// own, the others share it.
+// own, and the others share it. If the claims do not answer, settle hands it to all callers
+// that wait at this replica.
 func (ss *shares) settle(ctx context.Context, h *holding, token pool.Token, r Request) {
+	ctx = context.WithoutCancel(ctx)
 	lasts := min(token.TTL-r.Take.Margin, pool.ClaimSolved)
-	_, err := ss.claims.End(context.WithoutCancel(ctx), h.key, h.claim.Fence, pool.ClaimEnd{Value: encodeToken(token, lasts), Lasts: lasts})
+	shared := pool.Claim{State: pool.ClaimShared, Value: encodeToken(token, lasts), Left: lasts}
+	ended, err := ss.claims.End(ctx, h.key, h.claim.Fence, pool.ClaimEnd{Value: shared.Value, Lasts: lasts})
 	if err != nil {
 		ss.log.Warn("a shared solve cannot be shared with other replicas", "err", err)
 	}
@@ -163,11 +167,46 @@ func (ss *shares) settle(ctx context.Context, h *holding, token pool.Token, r Re
 	}
 	first := outcome{token: token}
 	first.token.ID = token.Order
-	if token.Source == pool.FromWait || token.Source == pool.FromReplay {
-		first.token.Source = FromSolve // it was bought for the claim, whoever held it then
+	first.token.Source = ss.sourceOf(ctx, h, token, ended && err == nil)
+	if first.token.Source == FromShared {
+		first = readVerdict(shared, waiters[0].r.Take.Margin)
 	}
-	ss.count(first.token.Source)
-	ss.tell(h.claimed, waiters[:1], first)
+	ss.settleOne(h, waiters[0], first)
+	if err == nil {
+		return
+	}
+	for _, w := range waiters[1:] {
+		ss.settleOne(h, w, readVerdict(shared, w.r.Take.Margin))
+	}
+}
+
+// settleOne answers and counts one caller.
+func (ss *shares) settleOne(h *holding, w *waiter, got outcome) {
+	if got.err == nil {
+		ss.count(got.token.Source)
+	}
+	ss.tell(h.claimed, []*waiter{w}, got)
+}
+
+// sourceOf returns how the first caller came by the token of a claim. It was bought for that
+// caller, unless another holder of the same solve hands it out so. There may be another holder
+// if an earlier one took the token, or if this one did not end the claim.
+func (ss *shares) sourceOf(ctx context.Context, h *holding, token pool.Token, ended bool) pool.Source {
+	source := token.Source
+	if source == pool.FromWait || source == pool.FromReplay {
+		source = FromSolve
+	}
+	if ended && token.Source != pool.FromReplay {
+		return source
+	}
+	mine, err := ss.tokens.First(ctx, h.identity(), token, strconv.FormatInt(h.claim.Fence, 10))
+	if err != nil {
+		ss.log.Warn("a shared token counts as shared, because its first hand-out cannot be noted", "err", err)
+	}
+	if err != nil || !mine {
+		return FromShared
+	}
+	return source
 }
 
 // fail ends a claim without a token. Who came before its end is told.

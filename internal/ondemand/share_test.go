@@ -179,8 +179,8 @@ func TestWhatADeadHolderHadTaken(t *testing.T) {
 		w.kill(r)
 		dead.calls.Wait()
 		a.calls.Wait()
-		if len(a.errs) > 0 || len(a.tokens) != 1 || w.service.sold() != 1 {
-			t.Errorf("%d tokens, %d bought, %v", len(a.tokens), w.service.sold(), a.errs)
+		if len(a.errs) > 0 || len(a.tokens) != 1 || a.sources[FromSolve] != 1 || w.service.sold() != 1 {
+			t.Errorf("%d tokens, %v, %d bought, %v", len(a.tokens), a.sources, w.service.sold(), a.errs)
 		}
 	})
 }

@@ -152,6 +152,9 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	if _, err := s.Report(t.Context(), id, got.ID, "", true); err != nil {
 		t.Fatal(err)
 	}
+	if ok, err := s.First(t.Context(), id, got, "1"); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
 	if err := s.slow.LPush(t.Context(), s.keys(id).tokens, "junk").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +199,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 		}
 	}
 	listed := []string{"pool", "orders", "journal", "leases", "spend", "tickets", "seen", "stats", "leads", "verdicts",
-		"sold", "bound", "mind", "paused", "warm", "rate", "last", "once", "back", "places", "task", "secret", "values", "junk", "providers", "probe", "replicas", "status", "untold", "hour"}
+		"sold", "bound", "mind", "paused", "warm", "rate", "last", "once", "back", "first", "places", "task", "secret", "values", "junk", "providers", "probe", "replicas", "status", "untold", "hour"}
 	for _, kind := range listed {
 		if !kinds[kind] {
 			t.Errorf("no key of the kind %s was made: %v", kind, keys)

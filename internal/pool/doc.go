@@ -57,6 +57,7 @@
 //	captcha:last:{id}:REPLICA   list    the number of the replica's last take, then its answer
 //	captcha:once:{id}:HASH      string  "min_ttl ms|token" of one Idempotency-Key, until the token dies
 //	captcha:bound:{HASH}        string  the identity that an Idempotency-Key of POST /solve is bound to
+//	captcha:first:{id}:ORDER    string  the fence of the holder that hands out a shared token first, until the token dies
 //	captcha:back:{id}:HANDOUT   string  marks a hand-out that was taken back
 //	captcha:places:{provider}   zset    order.id -> Unix ms until which it holds a permit at the provider
 //	captcha:standing:{provider} hash    why the provider is down, and the submits that it refused (lua/standing.lua)

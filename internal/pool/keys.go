@@ -12,7 +12,7 @@ type keys struct {
 	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, last string
 	leases, spend, verdicts, mind, warm, warmers, values, junk, status       string
 	retired, ended, untold, hour, attempts                                   string
-	once, back, sold                                                         string // + suffix
+	once, back, sold, first                                                  string // + suffix
 }
 
 // keyspace names every key, and the channel.
@@ -50,6 +50,7 @@ func (n *keyspace) keys(id captcha.ID) keys {
 		last:     n.prefix + ":last" + tag + ":" + n.replica,
 		once:     n.prefix + ":once" + tag + ":",
 		back:     n.prefix + ":back" + tag + ":",
+		first:    n.prefix + ":first" + tag + ":",
 		sold:     n.prefix + ":sold" + tag + ":",
 	}
 }

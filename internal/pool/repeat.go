@@ -57,3 +57,24 @@ func (s *Tokens) Repeat(ctx context.Context, id captcha.ID, idempotency, caller 
 	token.Source, token.ID = FromReplay, signer.name(token.Order, caller)
 	return token, true, nil
 }
+
+// First reports whether holder is the first holder of a claim to hand out this token. It notes
+// the first holder until the token dies. A repeated call of the same holder gets the same
+// answer.
+func (s *Tokens) First(ctx context.Context, id captcha.ID, t Token, holder string) (bool, error) {
+	if err := s.away(ctx, string(id)); err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	key := s.keys(id).first + t.Order
+	noted, err := s.slow.SetNX(ctx, key, holder, max(t.TTL, time.Second)).Result()
+	if err != nil || noted {
+		return noted, down(err)
+	}
+	was, err := s.slow.Get(ctx, key).Result()
+	if errors.Is(err, redis.Nil) { // the token died meanwhile
+		return false, nil
+	}
+	return was == holder, down(err)
+}

@@ -1,0 +1,142 @@
+package ondemand
+
+import (
+	"context"
+	"maps"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+)
+
+// freezer stands before the claims of several replicas. While it is on, each call fails
+// after a while, as on a database that says nothing. carried: an End is carried out first,
+// and its answer is lost.
+type freezer struct{ on, carried atomic.Bool }
+
+func (f *freezer) before(c Claims) Claims { return frozen{c, f} }
+
+// fails reports whether a call fails, after the time that it takes then.
+func (f *freezer) fails() bool {
+	if f.on.Load() {
+		time.Sleep(900 * time.Millisecond)
+	}
+	return f.on.Load()
+}
+
+// frozen are claims behind a freezer.
+type frozen struct {
+	Claims
+	f *freezer
+}
+
+func (c frozen) Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim, error) {
+	if c.f.fails() {
+		return pool.Claim{}, pool.ErrDown
+	}
+	return c.Claims.Enter(ctx, e)
+}
+
+func (c frozen) Hold(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) (mine, wanted bool, err error) {
+	if c.f.fails() {
+		return false, false, pool.ErrDown
+	}
+	return c.Claims.Hold(ctx, key, fence, id)
+}
+
+func (c frozen) LetGo(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) error {
+	if c.f.fails() {
+		return pool.ErrDown
+	}
+	return c.Claims.LetGo(ctx, key, fence, id)
+}
+
+func (c frozen) End(ctx context.Context, key captcha.ID, fence int64, e pool.ClaimEnd) (bool, error) {
+	if c.f.carried.Load() {
+		_, _ = c.Claims.End(ctx, key, fence, e)
+	}
+	if c.f.fails() {
+		return false, pool.ErrDown
+	}
+	return c.Claims.End(ctx, key, fence, e)
+}
+
+// counted sums the savings of all days.
+func (w *scenario) counted(t *testing.T) map[pool.SavingsSource]int64 {
+	t.Helper()
+	time.Sleep(2 * countEvery)
+	days, err := w.replicas[0].store.Claims.Days(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := map[pool.SavingsSource]int64{}
+	for _, day := range days {
+		for source, n := range day.BySource {
+			sum[source] += n
+		}
+	}
+	return sum
+}
+
+// The claims freeze while a solve ends. All callers that wait at the holder get its token,
+// one as bought and the others as shared. Later holders of the claim hand it out as shared.
+func TestTheClaimsFreezeAsASolveEnds(t *testing.T) {
+	for name, carried := range map[string]bool{"the end is lost": false, "its answer is lost": true} {
+		t.Run(name, func(t *testing.T) {
+			play(t, 0, func(t *testing.T, w *scenario) {
+				f := &freezer{}
+				f.carried.Store(carried)
+				here, there := w.start(doubles{claims: f.before}), w.start(doubles{claims: f.before})
+				var first, second, later answers
+				first.call(t.Context(), here, 5, sharing(request("x")))
+				time.Sleep(time.Second)
+				second.call(t.Context(), there, 3, sharing(request("x")))
+				time.Sleep(8 * time.Second)
+				f.on.Store(true)
+				time.Sleep(6 * time.Second) // the solve ends meanwhile
+				first.calls.Wait()
+				if len(first.errs) > 0 || first.sources[FromSolve] != 1 || first.sources[FromShared] != 4 {
+					t.Errorf("at the holder: %v, %v", first.sources, first.errs)
+				}
+				f.on.Store(false)
+				second.calls.Wait()
+				if len(second.errs) > 0 || second.sources[FromShared] != 3 {
+					t.Errorf("at the other replica: %v, %v", second.sources, second.errs)
+				}
+				later.call(t.Context(), here, 1, sharing(request("x"))).call(t.Context(), there, 1, sharing(request("x"))).calls.Wait()
+				if later.sources[FromShared] != 2 {
+					t.Errorf("later: %v, %v", later.sources, later.errs)
+				}
+				maps.Copy(first.tokens, second.tokens)
+				maps.Copy(first.tokens, later.tokens)
+				if len(first.tokens) != 1 || w.service.sold() != 1 {
+					t.Errorf("%d tokens, %d bought", len(first.tokens), w.service.sold())
+				}
+				if sum := w.counted(t); sum[pool.SavedSolve] != 1 || sum[pool.SavedWaiting]+sum[pool.SavedAfter] != 9 || len(sum) > 3 {
+					t.Errorf("counted %v of 10 requests", sum)
+				}
+			})
+		})
+	}
+}
+
+// A holder whose end comes back after another replica has replaced it hands the token out as
+// shared: the other replica has handed it out as bought.
+func TestAHolderIsReplacedAsItEnds(t *testing.T) {
+	play(t, 1, func(t *testing.T, w *scenario) {
+		late := w.start(doubles{claims: func(c Claims) Claims { return stuck{c} }})
+		var early, a answers
+		early.call(t.Context(), late, 1, sharing(request("x")))
+		time.Sleep(time.Second)
+		a.call(t.Context(), w.replicas[0], 5, sharing(request("x"))).calls.Wait()
+		early.calls.Wait()
+		if a.sources[FromSolve] != 1 || a.sources[FromShared] != 4 || early.sources[FromShared] != 1 || w.service.sold() != 1 {
+			t.Errorf("the late one %v %v, the others %v %v, %d bought", early.sources, early.errs, a.sources, a.errs, w.service.sold())
+		}
+		if sum := w.counted(t); sum[pool.SavedSolve] != 1 || sum[pool.SavedWaiting] != 5 {
+			t.Errorf("counted %v of 6 requests", sum)
+		}
+	})
+}

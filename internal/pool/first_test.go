@@ -1,0 +1,39 @@
+package pool
+
+import (
+	"testing"
+	"time"
+
+	"poold/internal/pool/redistest"
+)
+
+// The first holder that asks about a token stays the first, also if it asks again and at
+// another replica, until the token dies. All other holders are not.
+func TestFirst(t *testing.T) {
+	address := "redis://" + redistest.Server(t)
+	one, two, id := open(t, Options{Addresses: address}), open(t, Options{Addresses: address}), identity("first")
+	token := Token{Order: "order", TTL: time.Minute}
+	for i, c := range []struct {
+		s      *replica
+		holder string
+		want   bool
+	}{{one, "1", true}, {one, "1", true}, {two, "2", false}, {two, "1", true}, {one, "2", false}} {
+		if got, err := c.s.First(t.Context(), id, token, c.holder); err != nil || got != c.want {
+			t.Errorf("call %d: %v, %v", i, got, err)
+		}
+	}
+	if got, err := two.First(t.Context(), id, Token{Order: "another", TTL: time.Minute}, "2"); err != nil || !got {
+		t.Errorf("another token: %v, %v", got, err)
+	}
+	key := one.keys(id).first + token.Order
+	if left := one.slow.PTTL(t.Context(), key).Val(); left <= 0 || left > token.TTL {
+		t.Errorf("kept for %v", left)
+	}
+	foreign := Token{Order: "foreign", TTL: time.Minute}
+	if err := one.slow.RPush(t.Context(), one.keys(id).first+foreign.Order, "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := one.First(t.Context(), id, foreign, "1"); err == nil || got {
+		t.Errorf("a foreign value: %v, %v", got, err)
+	}
+}

@@ -31,22 +31,22 @@ type savings interface {
 
 // openClaims opens what the section dedup names. A database that is away is no error: it
 // may come later; one of a newer version is. wake is told of claims that changed.
-func openClaims(ctx context.Context, wanted targets.Dedup, store *pool.Store, wake func(captcha.ID), log *slog.Logger) (claims, error) {
+func openClaims(ctx context.Context, wanted targets.Dedup, prefix string, store *pool.Store, wake func(captcha.ID), log *slog.Logger) (claims, error) {
 	if wanted.Backend != targets.DedupPostgres {
 		return claims{Claims: store.Claims, savings: store.Claims, close: func() {}}, nil
 	}
-	db, err := openPostgres(ctx, "dedup.url", wanted.URL, log)
+	db, err := openPostgres(ctx, "dedup.url", wanted.URL, prefix, log)
 	if err != nil {
 		return claims{}, err
 	}
-	kept := pgclaims.New(db, pgclaims.Options{Log: log, Wake: wake})
+	kept := pgclaims.New(db, pgclaims.Options{Log: log, Prefix: prefix, Wake: wake})
 	return claims{Claims: kept, savings: kept, run: kept.Run, close: db.Close}, nil
 }
 
 // openPostgres opens the database that a key of the file names. One that is away is no
 // error: it may come later.
-func openPostgres(ctx context.Context, key string, url captcha.Secret, log *slog.Logger) (*postgres.DB, error) {
-	db, err := postgres.Open(url.Reveal(), postgres.Options{Log: log}) //nolint:contextcheck // it connects to nothing
+func openPostgres(ctx context.Context, key string, url captcha.Secret, prefix string, log *slog.Logger) (*postgres.DB, error) {
+	db, err := postgres.Open(url.Reveal(), postgres.Options{Log: log, Prefix: prefix}) //nolint:contextcheck // it connects to nothing
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}

@@ -71,25 +71,26 @@ func initHistory(ctx context.Context, c *console, config string, stream bool) er
 
 // database is a PostgreSQL database that the file uses.
 type database struct {
-	key string // of its address in the file
-	url captcha.Secret
+	key    string // of its address in the file
+	url    captcha.Secret
+	prefix string // of the installation
 }
 
 // databasesOf lists the databases that the file uses.
 func databasesOf(set *targets.Set) []database {
 	var all []database
 	if set.Dedup.Backend == targets.DedupPostgres {
-		all = append(all, database{"dedup.url", set.Dedup.URL})
+		all = append(all, database{"dedup.url", set.Dedup.URL, set.Redis.Prefix})
 	}
 	if set.History.Backend == targets.HistoryPostgres {
-		all = append(all, database{"history.url", set.History.URL})
+		all = append(all, database{"history.url", set.History.URL, set.Redis.Prefix})
 	}
 	return all
 }
 
 // prepare makes the tables that the database lacks.
 func (d database) prepare(ctx context.Context, log *slog.Logger) error {
-	db, err := postgres.Open(d.url.Reveal(), postgres.Options{Log: log}) //nolint:contextcheck // it connects to nothing
+	db, err := postgres.Open(d.url.Reveal(), postgres.Options{Log: log, Prefix: d.prefix}) //nolint:contextcheck // it connects to nothing
 	if err != nil {
 		return fmt.Errorf("%s: %w", d.key, err)
 	}

@@ -49,13 +49,13 @@ type store interface {
 
 // openHistory opens what the section history names. A store that is away is no error: what
 // ends meanwhile waits in Redis.
-func openHistory(ctx context.Context, wanted targets.History, stock *pool.Store, log *slog.Logger) (k keeper, err error) {
+func openHistory(ctx context.Context, wanted targets.History, prefix string, stock *pool.Store, log *slog.Logger) (k keeper, err error) {
 	k.close = func() {}
 	switch wanted.Backend {
 	case targets.HistoryNone:
 		return k, nil
 	case targets.HistoryPostgres:
-		db, err := openPostgres(ctx, "history.url", wanted.URL, log)
+		db, err := openPostgres(ctx, "history.url", wanted.URL, prefix, log)
 		if err != nil {
 			return k, err
 		}

@@ -175,7 +175,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	d.providers = &providers{observe: metrics.Provider, log: d.log, simulated: newSimulatedProvider(d.log)}
 	d.letters = set.DeadLetters
 	var err error
-	if d.history, err = openHistory(ctx, set.History, d.store, d.log); err != nil {
+	if d.history, err = openHistory(ctx, set.History, set.Redis.Prefix, d.store, d.log); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
 	d.buyer = purchase.NewBuyer(orders{d.store.Orders, d.store.Standings}, d.letters, observer{metrics, d.history.sender}, d.log)
@@ -183,7 +183,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	if err := d.openLetters(set); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
-	if d.claims, err = openClaims(ctx, set.Dedup, d.store, func(key captcha.ID) { d.solver.Kick(key) }, d.log); err != nil {
+	if d.claims, err = openClaims(ctx, set.Dedup, set.Redis.Prefix, d.store, func(key captcha.ID) { d.solver.Kick(key) }, d.log); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
 	d.solver = ondemand.New(ondemand.Parts{

@@ -23,18 +23,20 @@ const (
 
 // Options are what Open needs besides the address.
 type Options struct {
-	Log   *slog.Logger
-	Limit time.Duration // of a call; 0 = DefaultLimit
+	Log    *slog.Logger
+	Limit  time.Duration // of a call; 0 = DefaultLimit
+	Prefix string        // names the installation, for the rows that its earlier versions wrote
 }
 
 // DB is one database. Its methods may be called at once.
 type DB struct {
-	pool  *pgxpool.Pool
-	log   *slog.Logger
-	limit time.Duration
-	fault atomic.Pointer[fault]     // why the schema cannot be used; nil = it can
-	heard atomic.Pointer[listening] // nil before Run
-	state string                    // what turn logged last; "" = it serves; Run's
+	pool   *pgxpool.Pool
+	log    *slog.Logger
+	limit  time.Duration
+	prefix string                    // of Options
+	fault  atomic.Pointer[fault]     // why the schema cannot be used; nil = it can
+	heard  atomic.Pointer[listening] // nil before Run
+	state  string                    // what turn logged last; "" = it serves; Run's
 }
 
 // listening is who is told of notifications.
@@ -54,7 +56,7 @@ func Open(url string, o Options) (*DB, error) {
 		return nil, errors.New("postgres address: must be postgres://user:password@host:port/database, " +
 			"with special characters percent-encoded and with options that PostgreSQL knows")
 	}
-	db := &DB{log: o.Log, limit: o.Limit}
+	db := &DB{log: o.Log, limit: o.Limit, prefix: o.Prefix}
 	if db.limit == 0 {
 		db.limit = DefaultLimit
 	}

@@ -24,7 +24,7 @@
 // Migrate applies sql/NNNN_name.sql in order, each in a transaction of its own under one
 // advisory lock, and records the number in the table poold_schema. Run does so too each
 // time that it connects, so a server may come up later than the program. A file that was
-// released is never changed; a change is a new file. A database that a newer
+// released is never changed; a change is a new file. In a file {prefix} is Options.Prefix. A database that a newer
 // program has changed is refused with ErrNewer.
 //
 // A statement about a table that was dropped fails with an ErrDown that names the table.

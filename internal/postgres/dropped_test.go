@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -84,6 +85,19 @@ func TestStatementsNameTheirTables(t *testing.T) {
 			if s.table == "" {
 				t.Errorf("%s: no table in %q", step.name, s.sql)
 			}
+		}
+	}
+}
+
+// The page about the claims lists all tables.
+func TestDocsListAllTables(t *testing.T) {
+	page, err := os.ReadFile("../../docs/solve.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range append(tables(steps()), "poold_schema") {
+		if !strings.Contains(string(page), "| `"+table+"` |") {
+			t.Errorf("docs/solve.md does not list %s", table)
 		}
 	}
 }

@@ -21,6 +21,9 @@ const migrateLimit = 30 * time.Second
 // lockMigrate is the number of the advisory lock of a migration, on every replica.
 const lockMigrate = 0x706f6f6c64 // "poold"
 
+// prefixHere stands in a file for the prefix of the installation that applies it.
+const prefixHere = "{prefix}"
+
 //go:embed sql/*.sql
 var files embed.FS
 
@@ -48,6 +51,15 @@ func steps() []step {
 	return all
 }
 
+// steps are the steps as this database applies them.
+func (db *DB) steps() []step {
+	all := steps()
+	for i := range all {
+		all[i].sql = strings.ReplaceAll(all[i].sql, prefixHere, strings.ReplaceAll(db.prefix, "'", "''"))
+	}
+	return all
+}
+
 // Migrate brings the schema to this program's version. Until it or Run has succeeded
 // every call fails. ErrDown: Run tries again. ErrNewer: this program cannot use the database.
 func (db *DB) Migrate(ctx context.Context) error {
@@ -66,7 +78,7 @@ func (db *DB) Migrate(ctx context.Context) error {
 func (db *DB) usable(ctx context.Context) (*pgxpool.Conn, error) {
 	conn, err := db.connect(ctx)
 	if err == nil {
-		err = db.migrate(ctx, conn, steps())
+		err = db.migrate(ctx, conn, db.steps())
 		if err == nil || errors.Is(err, ErrNewer) && db.fault.Load() == nil {
 			db.fault.Store(nil)
 			return conn, nil

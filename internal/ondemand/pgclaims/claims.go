@@ -19,8 +19,10 @@ const channel = "poold_claims"
 
 // Options are how claims are kept.
 type Options struct {
-	Log  *slog.Logger
-	Wake func(key captcha.ID) // a solve ended or was let go, on any replica; must not wait for anything
+	Log *slog.Logger
+	// Prefix names the installation; others in the same database see nothing of its claims.
+	Prefix string
+	Wake   func(key captcha.ID) // a solve ended or was let go, on any replica; must not wait for anything
 
 	Times pool.ClaimTimes
 	Clean time.Duration // between two looks for what has ended; 0 = 5 s
@@ -89,27 +91,27 @@ func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e pool.Claim
 			source = pool.SavedWaiting
 		}
 		claim := pool.Claim{State: pool.ClaimShared, Solve: r.solve, Identity: r.identity, Left: left, Value: r.solution}
-		return claim, count(ctx, tx, source, e.Callers)
+		return claim, c.count(ctx, tx, source, e.Callers)
 	case r.underWay() && r.holder == call: // an attempt of this call succeeded, and its answer was lost
 		return r.held(), nil
 	case r.underWay() && r.leased.After(r.now):
-		_, err := tx.Exec(ctx, "update captcha_cache set wanted_until = $2 where key = $1", string(e.Key), r.now.Add(c.o.Times.Wanted))
+		_, err := tx.Exec(ctx, "update captcha_cache set wanted_until = $2 where key = $1", r.key, r.now.Add(c.o.Times.Wanted))
 		return pool.Claim{State: pool.ClaimSolving, Solve: r.solve, Identity: r.identity, Left: left}, err
 	case r.underWay():
 		r.fence++
 		_, err := tx.Exec(ctx, "update captcha_cache set fence = $2, holder = $3, leased_until = $4 where key = $1",
-			string(e.Key), r.fence, call, r.now.Add(c.o.Times.Lease))
+			r.key, r.fence, call, r.now.Add(c.o.Times.Lease))
 		return r.held(), err
 	default:
 		// A fence is above those of a row that was deleted too, since it is not below the clock.
 		r.solve, r.identity, r.fence, r.ends = call, e.Identity, max(r.fence+1, r.now.UnixMilli()), r.now.Add(c.o.Times.Longest)
 		_, err := tx.Exec(ctx, `insert into captcha_cache as c
-				(key, sitekey, pageurl, created_at, ends_at, kept_until, solve, fence, holder, identity, leased_until, wanted_until)
-				values ($1, $2, $3, $4, $5, $5, $6, $7, $6, $8, $9, $4)
+				(key, sitekey, pageurl, created_at, ends_at, kept_until, solve, fence, holder, identity, leased_until, wanted_until, prefix)
+				values ($1, $2, $3, $4, $5, $5, $6, $7, $6, $8, $9, $4, $10)
 			on conflict (key) do update set sitekey = $2, pageurl = $3, created_at = $4, ends_at = $5, solve = $6, fence = $7,
 				holder = $6, identity = $8, leased_until = $9, wanted_until = $4, solution = null, outcome = null,
 				kept_until = greatest($5, c.failed_until)`,
-			string(e.Key), e.Sitekey, e.Pageurl, r.now, r.ends, call, r.fence, string(e.Identity), r.now.Add(c.o.Times.Lease))
+			r.key, e.Sitekey, e.Pageurl, r.now, r.ends, call, r.fence, string(e.Identity), r.now.Add(c.o.Times.Lease), c.o.Prefix)
 		return r.held(), err
 	}
 }
@@ -125,7 +127,7 @@ func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity
 		}
 		wanted = r.wanted.After(r.now)
 		_, err = tx.Exec(ctx, "update captcha_cache set leased_until = $2, identity = $3 where key = $1",
-			string(key), r.now.Add(c.o.Times.Lease), string(identity))
+			r.key, r.now.Add(c.o.Times.Lease), string(identity))
 		return err
 	})
 	if err != nil {
@@ -143,7 +145,7 @@ func (c *Claims) LetGo(ctx context.Context, key captcha.ID, fence int64, identit
 			return err
 		}
 		if _, err = tx.Exec(ctx, "update captcha_cache set leased_until = $2, identity = $3 where key = $1",
-			string(key), r.now, string(identity)); err != nil {
+			r.key, r.now, string(identity)); err != nil {
 			return err
 		}
 		return tx.Notify(ctx, channel, string(key))
@@ -166,12 +168,12 @@ func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, end pool.
 		if end.Failed {
 			_, err = tx.Exec(ctx, `update captcha_cache set ends_at = $2, kept_until = greatest($3::timestamptz, $4::timestamptz), outcome = $5,
 				failed_solve = solve, failed_until = $4, failure = $6 where key = $1`,
-				string(key), ends, kept, r.now.Add(c.o.Times.Failed), digest(end), given(end.Value))
+				r.key, ends, kept, r.now.Add(c.o.Times.Failed), digest(end), given(end.Value))
 		} else {
 			ends = r.now.Add(min(end.Lasts, c.o.Times.Solved))
 			_, err = tx.Exec(ctx, `update captcha_cache set ends_at = $2, kept_until = greatest($3, failed_until), outcome = $4,
 				solution = $5 where key = $1`,
-				string(key), ends, kept, digest(end), given(end.Value))
+				r.key, ends, kept, digest(end), given(end.Value))
 		}
 		if err != nil {
 			return err

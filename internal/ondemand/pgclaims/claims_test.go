@@ -43,18 +43,24 @@ type replica struct {
 	woken sync.Map // by key
 }
 
-// running runs claims on a database until the test ends. Its schema is made first where
-// the server answers.
+// running is runningAs with the usual prefix.
 func running(t *testing.T, address string, limit time.Duration, times pool.ClaimTimes) *replica {
+	t.Helper()
+	return runningAs(t, address, "captcha", limit, times)
+}
+
+// runningAs runs the claims of an installation on a database until the test ends. Its schema
+// is made first where the server answers.
+func runningAs(t *testing.T, address, prefix string, limit time.Duration, times pool.ClaimTimes) *replica {
 	t.Helper()
 	r := &replica{logs: &logs{}}
 	log := slog.New(slog.NewTextHandler(r.logs, nil))
-	db, err := postgres.Open(address, postgres.Options{Log: log, Limit: limit})
+	db, err := postgres.Open(address, postgres.Options{Log: log, Limit: limit, Prefix: prefix})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = db.Migrate(t.Context())
-	r.Claims = New(db, Options{Log: log, Times: times, Clean: 300 * time.Millisecond, Wake: func(key captcha.ID) { r.woken.Store(key, true) }})
+	r.Claims = New(db, Options{Log: log, Prefix: prefix, Times: times, Clean: 300 * time.Millisecond, Wake: func(key captcha.ID) { r.woken.Store(key, true) }})
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -85,15 +91,7 @@ func testClaims(t *testing.T, server *postgrestest.Server) {
 			_, ok := replicas[i].woken.Load(key)
 			return ok
 		}
-		b.Left = func(t *testing.T) int {
-			var n int
-			if err := replicas[0].db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {
-				return tx.First(ctx, []any{&n}, "select count(*) from captcha_cache")
-			}); err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}
+		b.Left = func(t *testing.T) int { return rows(t, replicas[0]) }
 		return b
 	})
 }
@@ -121,6 +119,9 @@ func TestOnAServer(t *testing.T) {
 		"FourConnections":        testFourConnections,
 		"OldDays":                testOldDays,
 		"DroppedTable":           testDroppedTable,
+		"OldAndNewReplicas":      testOldAndNewReplicas,
+		"UnderAnOldReplica":      testTheSchemaChangesUnderAnOldReplica,
+		"InstallationsAreApart":  testInstallationsAreApart,
 		"TheClockIsSetBack":      testTheClockIsSetBack,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, server) })

@@ -18,6 +18,7 @@ const setBack = 10 * time.Second
 // row is a claim as it stands; where there is none, it has ended at the zero time.
 type row struct {
 	now time.Time // of the server
+	key string    // by which the table has the row, or would have it
 
 	solve    string
 	fence    int64
@@ -35,16 +36,29 @@ type row struct {
 	failedUntil time.Time
 }
 
+// marked is the text of a key or a source with the prefix of this installation.
+func (c *Claims) marked(text string) string { return c.o.Prefix + ":" + text }
+
+// unmarked is an expression: the parameter is the prefix of the installation whose rows are
+// without it in their keys, because its replicas of the version before prefixes share them.
+// It is the default of the table's column.
+func unmarked(table, parameter string) string {
+	return `coalesce((select pg_get_expr(adbin, adrelid) = quote_literal(` + parameter + `::text) || '::text'
+		from pg_attrdef join pg_attribute on attrelid = adrelid and attnum = adnum
+		where adrelid = '` + table + `'::regclass and attname = 'prefix'), false)`
+}
+
 // read reads the row of a key in a transaction that is alone for it.
 func (c *Claims) read(ctx context.Context, tx postgres.Tx, key captcha.ID) (*row, error) {
 	r := &row{}
 	var identity string
-	err := tx.First(ctx, []any{&r.now, &r.solve, &r.fence, &r.holder, &identity, &r.solution, &r.ends, &r.leased, &r.wanted,
+	err := tx.First(ctx, []any{&r.now, &r.key, &r.solve, &r.fence, &r.holder, &identity, &r.solution, &r.ends, &r.leased, &r.wanted,
 		&r.outcome, &r.failedSolve, &r.failure, &r.failedUntil},
-		`select clock_timestamp(), coalesce(solve, ''), coalesce(fence, 0), coalesce(holder, ''), coalesce(identity, ''), solution,
+		`select clock_timestamp(), coalesce(key, case when `+unmarked("captcha_cache", "$3")+` then $1::text else $2::text end), coalesce(solve, ''), coalesce(fence, 0), coalesce(holder, ''), coalesce(identity, ''), solution,
 			coalesce(ends_at, to_timestamp(0)), coalesce(leased_until, to_timestamp(0)), coalesce(wanted_until, to_timestamp(0)),
 			outcome, coalesce(failed_solve, ''), failure, coalesce(failed_until, to_timestamp(0))
-		from (values (1)) always left join captcha_cache on key = $1`, string(key))
+		from (values (1)) always left join captcha_cache on key in ($1::text, $2::text) and prefix = $3::text`,
+		string(key), c.marked(string(key)), c.o.Prefix)
 	r.identity = captcha.ID(identity)
 	longest := c.o.Times.Longest
 	if r.outcome != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"poold/internal/pool"
 	"poold/internal/postgres"
@@ -21,7 +22,7 @@ func (c *Claims) Count(ctx context.Context, requests map[pool.SavingsSource]int)
 	return failed("counting savings", c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		// In one order on all replicas, so that none waits for another that waits for it.
 		for _, source := range slices.Sorted(maps.Keys(requests)) {
-			if err := count(ctx, tx, source, requests[source]); err != nil {
+			if err := c.count(ctx, tx, source, requests[source]); err != nil {
 				return err
 			}
 		}
@@ -29,12 +30,14 @@ func (c *Claims) Count(ctx context.Context, requests map[pool.SavingsSource]int)
 	}))
 }
 
-func count(ctx context.Context, tx postgres.Tx, source pool.SavingsSource, requests int) error {
+func (c *Claims) count(ctx context.Context, tx postgres.Tx, source pool.SavingsSource, requests int) error {
 	if requests == 0 {
 		return nil
 	}
-	_, err := tx.Exec(ctx, `insert into captcha_savings as s (day, source, requests) values (`+today+`, $1, $2)
-		on conflict (day, source) do update set requests = s.requests + excluded.requests`, string(source), requests)
+	_, err := tx.Exec(ctx, `insert into captcha_savings as s (day, source, requests, prefix)
+			values (`+today+`, case when `+unmarked("captcha_savings", "$3")+` then $1::text else $4::text end, $2, $3)
+		on conflict (day, source) do update set requests = s.requests + excluded.requests`,
+		string(source), requests, c.o.Prefix, c.marked(string(source)))
 	return err
 }
 
@@ -51,10 +54,11 @@ func (c *Claims) Days(ctx context.Context) ([]pool.SavingsDay, error) {
 				days = append(days, pool.SavingsDay{Date: date, BySource: map[pool.SavingsSource]int64{}})
 			}
 			if source != "" {
-				days[len(days)-1].BySource[pool.SavingsSource(source)] = requests
+				days[len(days)-1].BySource[pool.SavingsSource(strings.TrimPrefix(source, c.marked("")))] = requests
 			}
 		}, `select to_char(`+today+` - ago, 'YYYY-MM-DD'), coalesce(source, ''), coalesce(requests, 0)
-			from generate_series(0, $1::integer - 1) ago left join captcha_savings on day = `+today+` - ago order by ago`, keptDays)
+			from generate_series(0, $1::integer - 1) ago left join captcha_savings on day = `+today+` - ago and prefix = $2
+			order by ago`, keptDays, c.o.Prefix)
 	})
 	if err != nil {
 		return nil, failed("reading savings", err)

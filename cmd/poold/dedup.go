@@ -19,8 +19,9 @@ type claims struct {
 	ondemand.Claims
 	savings
 
-	run   part   // nil = nothing is to be run
-	close func() // what it opened
+	look  *firstLook // nil = none is needed
+	run   part       // nil = nothing is to be run
+	close func()     // what it opened
 }
 
 // savings counts them.
@@ -29,30 +30,32 @@ type savings interface {
 	Days(ctx context.Context) ([]pool.SavingsDay, error)
 }
 
-// openClaims opens what the section dedup names. A database that is away is no error: it
-// may come later; one of a newer version is. wake is told of claims that changed.
+// openClaims opens what the section dedup names, without waiting for it. wake is called with
+// the keys of claims that changed.
 func openClaims(ctx context.Context, wanted targets.Dedup, prefix string, store *pool.Store, wake func(captcha.ID), log *slog.Logger) (claims, error) {
 	if wanted.Backend != targets.DedupPostgres {
 		return claims{Claims: store.Claims, savings: store.Claims, close: func() {}}, nil
 	}
-	db, err := openPostgres(ctx, "dedup.url", wanted.URL, prefix, log)
+	db, look, err := openPostgres(ctx, "dedup.url", wanted.URL, prefix, log)
 	if err != nil {
 		return claims{}, err
 	}
 	kept := pgclaims.New(db, pgclaims.Options{Log: log, Prefix: prefix, Wake: wake})
-	return claims{Claims: kept, savings: kept, run: kept.Run, close: db.Close}, nil
+	return claims{Claims: kept, savings: kept, look: look, run: kept.Run, close: func() { look.end(); db.Close() }}, nil
 }
 
-// openPostgres opens the database that a key of the file names. One that is away is no
-// error: it may come later.
-func openPostgres(ctx context.Context, key string, url captcha.Secret, prefix string, log *slog.Logger) (*postgres.DB, error) {
+// openPostgres opens the database that a key of the file names, and begins a look that makes
+// its tables. A newer schema is the look's fault. A database that is away is none, because it
+// may come later.
+func openPostgres(ctx context.Context, key string, url captcha.Secret, prefix string, log *slog.Logger) (*postgres.DB, *firstLook, error) {
 	db, err := postgres.Open(url.Reveal(), postgres.Options{Log: log, Prefix: prefix}) //nolint:contextcheck // it connects to nothing
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", key, err)
+		return nil, nil, fmt.Errorf("%s: %w", key, err)
 	}
-	if err := db.Migrate(ctx); errors.Is(err, postgres.ErrNewer) {
-		db.Close()
-		return nil, fmt.Errorf("%s: %w", key, err)
-	}
-	return db, nil
+	return db, lookAt(ctx, key, func(ctx context.Context) error {
+		if err := db.Migrate(ctx); errors.Is(err, postgres.ErrNewer) {
+			return err
+		}
+		return nil
+	}), nil
 }

@@ -33,6 +33,7 @@ func endings(wanted targets.History) int {
 // keeper keeps the history and the audit. What is not kept is nil.
 type keeper struct {
 	store    store
+	look     *firstLook // nil = none is needed
 	sender   *history.Sender
 	auditor  *history.Auditor
 	arrivals *history.Arrivals
@@ -47,26 +48,26 @@ type store interface {
 	history.Audit
 }
 
-// openHistory opens what the section history names. A store that is away is no error: what
-// ends meanwhile waits in Redis.
+// openHistory opens what the section history names, without waiting for it. If the store is
+// away, what ends meanwhile waits in Redis.
 func openHistory(ctx context.Context, wanted targets.History, prefix string, stock *pool.Store, log *slog.Logger) (k keeper, err error) {
 	k.close = func() {}
 	switch wanted.Backend {
 	case targets.HistoryNone:
 		return k, nil
 	case targets.HistoryPostgres:
-		db, err := openPostgres(ctx, "history.url", wanted.URL, prefix, log)
+		db, look, err := openPostgres(ctx, "history.url", wanted.URL, prefix, log)
 		if err != nil {
 			return k, err
 		}
 		kept := pgstore.New(db, pgstore.Options{Log: log, Keep: wanted.Keep, KeepAudit: wanted.Audit})
-		k.store, k.close, k.runs = kept, db.Close, append(k.runs, kept.Run)
+		k.store, k.look, k.close, k.runs = kept, look, func() { look.end(); db.Close() }, append(k.runs, kept.Run)
 	case targets.HistoryDynamoDB:
-		table, err := openTable(ctx, wanted, log)
+		table, look, err := openTable(ctx, wanted, log)
 		if err != nil {
 			return k, err
 		}
-		k.store, k.close = table, table.Close
+		k.store, k.look, k.close = table, look, func() { look.end(); table.Close() }
 	default:
 		k.store = redisstore.New(stock.Archive, redisstore.Options{Keep: wanted.Keep, KeepAudit: wanted.Audit})
 	}
@@ -80,28 +81,30 @@ func openHistory(ctx context.Context, wanted targets.History, prefix string, sto
 	return k, nil
 }
 
-// tableLimit is how long the start waits for DynamoDB to tell of its table.
-const tableLimit = 5 * time.Second
+// tableLimit limits the look at the table in DynamoDB.
+const tableLimit = 10 * time.Second
 
-// openTable opens the DynamoDB table that the file names. One that cannot be looked at is
-// no error: it may come later; one of another shape is.
-func openTable(ctx context.Context, wanted targets.History, log *slog.Logger) (*dynamostore.Store, error) {
+// openTable opens the DynamoDB table that the file names, and begins a look at it. Another
+// shape of the table is the look's fault. A table that cannot be looked at is none, because it
+// may come later.
+func openTable(ctx context.Context, wanted targets.History, log *slog.Logger) (*dynamostore.Store, *firstLook, error) {
 	table, err := dynamostore.Open(ctx, tableOptions(wanted))
 	if err != nil {
-		return nil, fmt.Errorf("history: %w", err)
+		return nil, nil, fmt.Errorf("history: %w", err)
 	}
-	limited, cancel := context.WithTimeout(ctx, tableLimit)
-	defer cancel()
-	err = table.Check(limited)
-	switch {
-	case err == nil:
-	case errors.Is(err, history.ErrDown), limited.Err() != nil:
-		log.Warn("the table of the history cannot be looked at", "err", err)
-	default:
-		table.Close()
-		return nil, fmt.Errorf("history: %w", err)
-	}
-	return table, nil
+	return table, lookAt(ctx, "history", func(ctx context.Context) error {
+		limited, cancel := context.WithTimeout(ctx, tableLimit)
+		defer cancel()
+		err := table.Check(limited)
+		if ctx.Err() != nil { // the daemon ends
+			return nil
+		}
+		if errors.Is(err, history.ErrDown) || limited.Err() != nil {
+			log.Warn("the table of the history cannot be looked at", "err", err)
+			return nil
+		}
+		return err
+	}), nil
 }
 
 func tableOptions(wanted targets.History) dynamostore.Options {

@@ -186,6 +186,9 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	if d.claims, err = openClaims(ctx, set.Dedup, set.Redis.Prefix, d.store, func(key captcha.ID) { d.solver.Kick(key) }, d.log); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
+	if err := await(ctx, d.log, d.history.look, d.claims.look); err != nil {
+		return errors.Join(err, d.disconnect())
+	}
 	d.solver = ondemand.New(ondemand.Parts{
 		Tokens: d.store.Tokens, Guests: d.store.Guests, Buyer: d.buyer, Claims: d.claims, Savings: d.claims,
 		HasTarget: func(id captcha.ID) bool { return d.manager.Has(id) }, Log: d.log,

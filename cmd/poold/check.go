@@ -25,7 +25,7 @@ func newCheck(c *console) *cobra.Command {
 	}
 	var with checks
 	config := configFlag(command, c)
-	command.Flags().BoolVar(&with.live, "live", false, "also try Redis and each provider's key, buying nothing")
+	command.Flags().BoolVar(&with.live, "live", false, "also try Redis, PostgreSQL, DynamoDB and each provider's key, buying and changing nothing")
 	command.Flags().BoolVar(&with.differences, "diff", false, "also say what applying the file to the running daemon would change")
 	with.connect = clientFlags(command, c)
 	command.RunE = func(command *cobra.Command, _ []string) error {

@@ -88,11 +88,20 @@ func databasesOf(set *targets.Set) []database {
 	return all
 }
 
+// open connects to nothing yet.
+func (d database) open(log *slog.Logger) (*postgres.DB, error) {
+	db, err := postgres.Open(d.url.Reveal(), postgres.Options{Log: log, Prefix: d.prefix})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.key, err)
+	}
+	return db, nil
+}
+
 // prepare makes the tables that the database lacks.
 func (d database) prepare(ctx context.Context, log *slog.Logger) error {
-	db, err := postgres.Open(d.url.Reveal(), postgres.Options{Log: log, Prefix: d.prefix}) //nolint:contextcheck // it connects to nothing
+	db, err := d.open(log) //nolint:contextcheck // it connects to nothing
 	if err != nil {
-		return fmt.Errorf("%s: %w", d.key, err)
+		return err
 	}
 	defer db.Close()
 	if err := db.Migrate(ctx); err != nil {

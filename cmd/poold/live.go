@@ -18,8 +18,9 @@ import (
 // liveLimit is how long one provider has to answer.
 const liveLimit = 20 * time.Second
 
-// checkLive tries Redis and each provider's key, buying nothing, and writes a line about
-// each, or about each thing that is wrong. It returns how many of them are wrong.
+// checkLive tries Redis, the stores of dedup and history, and each provider's key. It buys
+// and changes nothing, and writes a line about each of them or about each fault. It returns
+// the number of faults.
 func checkLive(ctx context.Context, w io.Writer, set *targets.Set) (wrong int, err error) {
 	say := func(who, what string, bad bool) {
 		mark := "ok"
@@ -36,6 +37,7 @@ func checkLive(ctx context.Context, w io.Writer, set *targets.Set) (wrong int, e
 	} else if err := tryRedis(ctx, set.Redis, say); err != nil {
 		return wrong, err
 	}
+	tryStores(ctx, set, say)
 	for _, p := range set.Providers {
 		what, fault := tryProvider(ctx, p)
 		if fault != nil {

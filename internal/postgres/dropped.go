@@ -87,5 +87,10 @@ func missing(answer *pgconn.PgError) *fault {
 	if named == "" {
 		return refusal(answer.Code)
 	}
-	return &fault{reason: "the table " + named + " does not exist: poold history init makes it", down: true, lost: true}
+	return noTable(named)
+}
+
+// noTable is the error of a table that does not exist.
+func noTable(name string) *fault {
+	return &fault{reason: "the table " + name + " does not exist: poold history init makes it", down: true, lost: true}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"errors"
-	"fmt"
 	"io/fs"
 	"strconv"
 	"strings"
@@ -122,7 +121,7 @@ func (db *DB) migrate(ctx context.Context, on beginner, all []step) error {
 		}
 		switch {
 		case version > len(all):
-			return fmt.Errorf("%w: the database has version %d, this program knows %d", ErrNewer, version, len(all))
+			return newer(version, len(all))
 		case version == len(all) && lost == 0:
 			return nil
 		}

@@ -21,9 +21,9 @@ const (
 	SchemaNone         // Migrate makes it
 )
 
-// Try reports whether the server would serve, and changes nothing. Its errors are those of
-// Migrate and of later calls: no answer, no changes, a newer schema, a table that was dropped,
-// a right that the user lacks.
+// Try reports whether the server would serve, and changes nothing. It fails if Migrate or a
+// later call would fail: no answer, no changes, a newer schema, a table that was dropped, a
+// right that the user lacks.
 func (db *DB) Try(ctx context.Context) (found Trial, err error) {
 	conn, err := db.connect(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func read(ctx context.Context, tx Tx, all []step) (r reading, err error) {
 			and has_table_privilege(name, 'update') and has_table_privilege(name, 'delete')) order by name desc`, tables(all[:r.version]))
 }
 
-// fault says why the database would not serve a program that knows so many steps.
+// fault says why the database would not serve a program with this number of steps.
 func (r reading) fault(known int) error {
 	switch {
 	case r.version > known:

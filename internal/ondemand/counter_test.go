@@ -85,3 +85,31 @@ func TestEachRequestCountsOnce(t *testing.T) {
 		}
 	})
 }
+
+// A shared solve whose first caller gave up counts as bought for the caller that gets its
+// token first, at whichever replica.
+func TestASharedSolveWithoutItsFirstCaller(t *testing.T) {
+	for _, later := range []time.Duration{0, 20 * time.Second} {
+		play(t, 2, func(t *testing.T, w *scenario) {
+			leaving, leave := context.WithTimeout(t.Context(), 3*time.Second)
+			defer leave()
+			var first, others answers
+			first.call(leaving, w.replicas[0], 1, sharing(request("x")))
+			time.Sleep(time.Second + later)
+			others.call(t.Context(), w.replicas[1], 3, sharing(request("x"))).calls.Wait()
+			first.calls.Wait()
+			time.Sleep(2 * time.Second)
+			if len(first.errs) != 1 || others.sources[FromSolve]+others.sources[pool.FromPool] != 1 || others.sources[FromShared] != 2 || w.service.sold() != 1 {
+				t.Errorf("after %v: %v, the others %v, %d bought", later, first.errs, others.sources, w.service.sold())
+			}
+			days, err := w.replicas[0].store.Claims.Days(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			by := days[0].BySource
+			if by[pool.SavedMissed] != 1 || by[pool.SavedSolve]+by[pool.SavedPool] != 1 || by[pool.SavedWaiting]+by[pool.SavedAfter] != 2 {
+				t.Errorf("after %v: counted %v", later, by)
+			}
+		})
+	}
+}

@@ -152,8 +152,13 @@ func (ss *shares) former(ctx context.Context, id captcha.ID, r Request) (pool.To
 
 // settle ends a claim with a token: the caller that has waited longest gets it as its
 // own, and the others share it. If the claims do not answer, settle hands it to all callers
-// that wait at this replica.
+// that wait at this replica. If none waits here any more, it leaves the claim to the next
+// holder, whose first caller gets the token as its own.
 func (ss *shares) settle(ctx context.Context, h *holding, token pool.Token, r Request) {
+	if len(ss.waitersOf(h.claimed)) == 0 {
+		ss.letGo(ctx, h)
+		return
+	}
 	ctx = context.WithoutCancel(ctx)
 	lasts := min(token.TTL-r.Take.Margin, pool.ClaimSolved)
 	shared := pool.Claim{State: pool.ClaimShared, Value: encodeToken(token, lasts), Left: lasts}

@@ -131,7 +131,7 @@ func (b *books) lines(t *testing.T) (all []pool.EndedOrder) {
 		ids[i] = subject(i).Identity.ID()
 	}
 	for some := range slices.Chunk(ids, 100) {
-		kept, err := b.stock.Endings.Kept(t.Context(), some, len(b.sold))
+		kept, _, err := b.stock.Endings.Kept(t.Context(), some, len(b.sold))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +208,7 @@ type late struct {
 }
 
 // Kept is an Outbox's.
-func (l *late) Kept(_ context.Context, ids []captcha.ID, _ int) (kept []pool.EndedOrder, _ error) {
+func (l *late) Kept(_ context.Context, ids []captcha.ID, _ int) (kept []pool.EndedOrder, _ map[captcha.ID]error, _ error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range l.lines {
@@ -216,7 +216,7 @@ func (l *late) Kept(_ context.Context, ids []captcha.ID, _ int) (kept []pool.End
 			kept = append(kept, o)
 		}
 	}
-	return kept, nil
+	return kept, nil, nil
 }
 
 // Forget is an Outbox's.

@@ -24,7 +24,7 @@ const (
 
 // Outbox is where the ends of orders are left: pool.Endings.
 type Outbox interface {
-	Kept(ctx context.Context, ids []captcha.ID, most int) ([]pool.EndedOrder, error)
+	Kept(ctx context.Context, ids []captcha.ID, most int) (kept []pool.EndedOrder, unread map[captcha.ID]error, err error)
 	Forget(ctx context.Context, orders []pool.EndedOrder) error
 	Sweep(ctx context.Context) ([]captcha.ID, error)
 }
@@ -46,6 +46,9 @@ type Health struct {
 	Since   time.Time // then that began
 	Sent    int64     // records that the store took from this process
 	Dropped int64     // records that it refused for what is in them
+	// Unread are identities whose ends cannot be read from Redis, and so are not sent.
+	Unread int
+	Why    string // why one of them cannot be read; "" = there is none
 }
 
 // Sender brings the ends of orders to a store.
@@ -57,13 +60,14 @@ type Sender struct {
 	bell    chan struct{} // of one: something is due
 	mu      sync.Mutex
 	due     map[captcha.ID]bool
+	unread  map[captcha.ID]error // identities that are set aside until a sweep finds them readable
 	health  Health
 	pausing backoff // Run's
 }
 
 // NewSender makes one; read tells what the facts of an order say.
 func NewSender(from Outbox, to Writer, read func(facts string) (Subject, error), log *slog.Logger) *Sender {
-	return &Sender{from: from, to: to, read: read, log: log, bell: make(chan struct{}, 1), due: map[captcha.ID]bool{}}
+	return &Sender{from: from, to: to, read: read, log: log, bell: make(chan struct{}, 1), due: map[captcha.ID]bool{}, unread: map[captcha.ID]error{}}
 }
 
 // Ended says that an order of an identity ended here. It does not block.
@@ -81,7 +85,14 @@ func (s *Sender) Ended(id captcha.ID) {
 func (s *Sender) Health() Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.health
+	health := s.health
+	health.Unread = len(s.unread)
+	for _, err := range s.unread {
+		if why := err.Error(); health.Why == "" || why < health.Why { // the same one each time
+			health.Why = why
+		}
+	}
+	return health
 }
 
 // Run sends until ctx ends. What is left by then stays where it is, for any replica.
@@ -164,10 +175,8 @@ func (s *Sender) take() []captcha.ID {
 // send sends what is kept of some identities, and returns those of which there may be
 // more.
 func (s *Sender) send(ctx context.Context, ids []captcha.ID) (again []captcha.ID, err error) {
-	kept, err := s.from.Kept(ctx, ids, MostBatch)
-	if err != nil {
-		return ids, err
-	}
+	kept, unread, failed := s.from.Kept(ctx, ids, MostBatch)
+	s.setAside(ids, unread, failed)
 	count := map[captcha.ID]int{}
 	for _, order := range kept {
 		if count[order.Identity]++; count[order.Identity] == MostBatch {
@@ -181,7 +190,31 @@ func (s *Sender) send(ctx context.Context, ids []captcha.ID) (again []captcha.ID
 		}
 		kept = kept[len(batch):]
 	}
+	if failed != nil {
+		return ids, failed
+	}
 	return again, nil
+}
+
+// setAside notes which of some identities cannot be read. The others must not wait for
+// them; a sweep finds them again. failed: of some it is not known.
+func (s *Sender) setAside(ids []captcha.ID, unread map[captcha.ID]error, failed error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		err, is := unread[id]
+		_, was := s.unread[id]
+		switch {
+		case is:
+			s.unread[id] = err
+			if !was {
+				s.log.Error("the ends of an identity's orders cannot be read and are not in the history", "identity", id, "err", err)
+			}
+		case was && failed == nil:
+			delete(s.unread, id)
+			s.log.Info("the ends of an identity's orders can be read again", "identity", id)
+		}
+	}
 }
 
 // sendBatch writes orders to the store and forgets them.

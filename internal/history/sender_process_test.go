@@ -68,17 +68,17 @@ func (d *dying) pass(point string) {
 
 // Kept is an Outbox's. The first lines are held until all processes hold some. One that
 // dies sends these until it does, whoever has sent them meanwhile.
-func (d *dying) Kept(ctx context.Context, ids []captcha.ID, most int) ([]pool.EndedOrder, error) {
+func (d *dying) Kept(ctx context.Context, ids []captcha.ID, most int) ([]pool.EndedOrder, map[captcha.ID]error, error) {
 	if d.Dies != "" && d.held != nil {
-		return d.held, nil
+		return d.held, nil, nil
 	}
-	kept, err := d.from.Kept(ctx, ids, most)
+	kept, unread, err := d.from.Kept(ctx, ids, most)
 	if err == nil && d.held == nil {
 		d.held = kept
 		fmt.Println("holds", len(kept))
 		<-d.start
 	}
-	return kept, err
+	return kept, unread, err
 }
 
 // Forget is an Outbox's.

@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"poold/internal/captcha"
 	"poold/internal/history"
 	"poold/internal/history/redisstore"
@@ -153,7 +155,7 @@ func (p *place) counted() {
 		p.t.Errorf("counted %+v, want %+v", got, want)
 	}
 	for i := range 5 {
-		if left, err := p.stock.Endings.Kept(p.t.Context(), []captcha.ID{identity(i).ID()}, 100); err != nil || len(left) != 0 {
+		if left, _, err := p.stock.Endings.Kept(p.t.Context(), []captcha.ID{identity(i).ID()}, 100); err != nil || len(left) != 0 {
 			p.t.Errorf("left: %v, %v", left, err)
 		}
 	}
@@ -257,6 +259,46 @@ func TestAStoreThatIsAway(t *testing.T) {
 		if n := strings.Count(p.log.String(), "\n"); n != 2 {
 			t.Errorf("logged:\n%s", p.log.String())
 		}
+	})
+}
+
+// An identity whose ends cannot be read keeps those of no other one from the history, and is
+// told until it can be read again.
+func TestAnUnreadableKeyHoldsUpNothingElse(t *testing.T) {
+	in(t, func(t *testing.T, p *place) {
+		raw := redis.NewClient(&redis.Options{Dialer: p.dial.Dial, Protocol: 2})
+		defer func() { _ = raw.Close() }()
+		broken := p.order(1, "a", history.Solved)
+		key := "history:ended:{" + string(broken) + "}"
+		if err := raw.Del(t.Context(), key).Err(); err != nil {
+			t.Fatal(err)
+		}
+		delete(p.sold, pool.Ref{Identity: broken, Order: "a"}.String())
+		if err := raw.Set(t.Context(), key, "another program's", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		s, stop := p.sender(p.stock.Endings)
+		for _, i := range []int{0, 2, 3} {
+			s.Ended(p.order(i, "b", history.Solved))
+		}
+		s.Ended(broken)
+		time.Sleep(3 * time.Minute) // sweeps find it again and again
+		if h := s.Health(); h.Sent != 3 || h.Down != "" || h.Unread != 1 || !strings.Contains(h.Why, "the key "+key+" holds a string") {
+			t.Errorf("%+v", h)
+		}
+		if err := raw.Del(t.Context(), key).Err(); err != nil {
+			t.Fatal(err)
+		}
+		p.order(1, "c", history.Solved) // found by a sweep
+		time.Sleep(3 * time.Minute)
+		if h := s.Health(); h.Sent != 4 || h.Unread != 0 || h.Why != "" {
+			t.Errorf("afterwards %+v", h)
+		}
+		stop()
+		if n := strings.Count(p.log.String(), "cannot be read and are not in the history"); n != 1 {
+			t.Errorf("logged %d times:\n%s", n, p.log.String())
+		}
+		p.counted()
 	})
 }
 

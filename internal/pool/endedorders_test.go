@@ -20,9 +20,9 @@ func asked(code string) *Asked {
 // ends are those of one identity.
 func ends(t testing.TB, s *replica, id captcha.ID) []EndedOrder {
 	t.Helper()
-	orders, err := s.Endings.Kept(t.Context(), []captcha.ID{id}, 1000)
-	if err != nil {
-		t.Fatal(err)
+	orders, unread, err := s.Endings.Kept(t.Context(), []captcha.ID{id}, 1000)
+	if err != nil || len(unread) > 0 {
+		t.Fatal(unread, err)
 	}
 	return orders
 }

@@ -52,8 +52,11 @@ type EndedOrder struct {
 	line string // as it stands in Redis
 }
 
-// Kept are the ends that are kept of some identities, at most `most` of each, oldest first.
-func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, most int) ([]EndedOrder, error) {
+// Kept returns the ends that are kept of some identities, at most most of each, oldest first.
+// unread says of which identities none can be read, because their key holds another
+// program's value, and why. The other ends are returned even if there is an error.
+func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, most int) (all []EndedOrder, unread map[captcha.ID]error, err error) {
+	asked := ctx
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	pipe := s.slow.Pipeline()
@@ -62,14 +65,18 @@ func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, most int) ([]Ended
 		answers[i] = pipe.ZRangeWithScores(ctx, s.keys(id).ended, 0, int64(most)-1)
 	}
 	if len(ids) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	_, _ = pipe.Exec(ctx) // each answer has its own error
-	var all []EndedOrder
+	unread = map[captcha.ID]error{}
 	var failed error
 	for i, id := range ids {
 		answer := answers[i]
-		if answer.Err() != nil {
+		switch {
+		case isForeign(answer.Err()):
+			unread[id] = s.explain(asked, answer.Err(), []string{s.keys(id).ended})
+			continue
+		case answer.Err() != nil:
 			failed = down(answer.Err())
 			continue
 		}
@@ -84,8 +91,11 @@ func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, most int) ([]Ended
 			all = append(all, o)
 		}
 	}
-	return all, failed
+	return all, unread, failed
 }
+
+// isForeign reports whether a command failed because its key holds another type.
+func isForeign(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
 
 // Forget removes ends that somebody has. It may be called again.
 func (s *Endings) Forget(ctx context.Context, orders []EndedOrder) error {
@@ -179,8 +189,9 @@ func flag(is bool) string {
 	return "0"
 }
 
-// Sweep finds the identities of which ends are kept, whoever placed the orders: those
-// of targets are written down as placed, the others are on the list of guests.
+// Sweep finds the identities of which ends are kept, whichever replica placed the orders:
+// those of targets are written down as placed, the others are on the list of guests. It
+// finds those too whose ends cannot be read; see Kept.
 func (s *Endings) Sweep(ctx context.Context) (found []captcha.ID, err error) {
 	now := time.Now().UnixMilli()
 	for _, list := range []string{s.placed(), s.guests().list} {
@@ -216,7 +227,7 @@ func (s *Endings) Sweep(ctx context.Context) (found []captcha.ID, err error) {
 type swept struct {
 	id    captcha.ID
 	until int64 // its score
-	kept  int64 // how many ends
+	kept  int64 // how many ends; 1 if they cannot be read
 }
 
 // sweep looks at a batch of a list's identities.
@@ -234,11 +245,16 @@ func (s *Endings) sweep(ctx context.Context, list string, from int64) ([]swept, 
 		batch[i] = swept{id: captcha.ID(name), until: int64(m.Score)}
 		counts[i] = pipe.ZCard(ctx, s.keys(batch[i].id).ended)
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, down(err)
-	}
+	_, _ = pipe.Exec(ctx) // each answer has its own error
 	for i, count := range counts {
-		batch[i].kept = count.Val()
+		switch err := count.Err(); {
+		case isForeign(err):
+			batch[i].kept = 1
+		case err != nil:
+			return nil, down(err)
+		default:
+			batch[i].kept = count.Val()
+		}
 	}
 	return batch, nil
 }

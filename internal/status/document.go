@@ -65,6 +65,9 @@ type History struct {
 	// Unrecorded are ends that were not kept for it, because too many waited: over all
 	// replicas, of the targets below and of guests.
 	Unrecorded int64 `json:"unrecorded"`
+	// Unread are identities whose ends cannot be read from Redis, because another program's
+	// value is in their place. The others are sent.
+	Unread int `json:"unread"`
 }
 
 // Audit is about who took which token, as this replica writes it since its start.

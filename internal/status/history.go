@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 
 	"poold/internal/pool"
@@ -13,7 +14,10 @@ func (c *Collector) historyStatus(seen []observation, guests *pool.GuestStock) *
 		return nil
 	}
 	health := c.History.Health()
-	h := &History{OK: health.Down == "", Reason: health.Down, Sent: health.Sent, Dropped: health.Dropped}
+	h := &History{
+		OK: health.Down == "" && health.Unread == 0, Reason: cmp.Or(health.Down, health.Why),
+		Sent: health.Sent, Dropped: health.Dropped, Unread: health.Unread,
+	}
 	for i := range seen {
 		h.Unrecorded += seen[i].Figures.Unrecorded
 	}
@@ -36,8 +40,11 @@ func (c *Collector) auditStatus() *Audit {
 
 // notices says what is wrong with its writing.
 func (h *History) notices() []string {
-	if h == nil || h.OK {
+	switch {
+	case h == nil || h.OK:
 		return nil
+	case h.Unread > 0:
+		return []string{fmt.Sprintf("The history lacks orders, because those of %d identities cannot be read from Redis: %s", h.Unread, h.Reason)}
 	}
 	return []string{"The history cannot be written: " + h.Reason + ". What ends meanwhile is kept in Redis."}
 }

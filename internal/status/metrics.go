@@ -32,7 +32,7 @@ var (
 	descInFlight  = everyTarget("pool_in_flight", "Orders under way.")
 	descUnderWay  = everyTarget("bought_in_flight", "Orders under way that count as bought.")
 	descUnknown   = everyTarget("orders_unknown", "Orders under way of which nobody knows whether they were bought.")
-	descRequests  = everyTarget("token_requests_total", "Requests for a token since the identity was first seen: hit (was ready), waited, miss, replay (Idempotency-Key).", "outcome")
+	descRequests  = everyTarget("token_requests_total", "Requests for a token since the identity was first seen: hit (was ready), waited, miss, replay (Idempotency-Key), refused (of POST /solve: no token can come).", "outcome")
 	descReturned  = everyTarget("tokens_returned_total", "Hand-outs taken back, because the caller had hung up.")
 	descBought    = everyTarget("bought_total", "Orders that a provider accepted, or of which nobody knows, since the identity was first seen.")
 	descSolved    = everyTarget("solved_total", "Tokens that landed since the identity was first seen.")
@@ -57,6 +57,7 @@ var (
 		"shared_wait (shared a solve under way), shared_cache (shared one that had ended), replay (Idempotency-Key), missed (no token came), refused (no token can come)."+everywhere, "source")
 
 	descHistoryUp  = describe("history_up", "1 where the history can be written, as far as this replica knows; absent where none is kept.")
+	descUnread     = describe("history_unread_identities", "Identities whose orders' ends this replica cannot read from Redis, so that the history lacks them.")
 	descHistory    = describe("history_records_total", "Ends of orders that this replica sent to the history, by whether it took them: sent, dropped.", "outcome")
 	descUnrecorded = everyTarget("history_unrecorded_total", "Ends of orders that were not kept for the history, because too many waited; absent where there were none.")
 	descAudited    = describe("audit_entries_total", "Entries of the audit that this replica wrote; absent where none is kept.")
@@ -78,7 +79,7 @@ func (s *Snapshot) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descTokens, descWant, descForecast, descCredit, descWarm, descInFlight, descUnderWay, descUnknown, descRequests, descReturned, descBought, descSolved, descExpired,
 		descDiscarded, descFailed, descLost, descJunk, descReports, descSpend, descInfo, descState, descBudgetUsed, descBudgetLimit,
-		descGuests, descSavings, descHistoryUp, descHistory, descUnrecorded, descAudited, descUnaudited, descLetters, descProviderUp, descBalance, descConfigOK, descRedisUp,
+		descGuests, descSavings, descHistoryUp, descHistory, descUnread, descUnrecorded, descAudited, descUnaudited, descLetters, descProviderUp, descBalance, descConfigOK, descRedisUp,
 	} {
 		ch <- d
 	}
@@ -106,6 +107,7 @@ func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
 		gauge(ch, descHistoryUp, truth(h.OK))
 		count(ch, descHistory, float64(h.Sent), "sent")
 		count(ch, descHistory, float64(h.Dropped), "dropped")
+		gauge(ch, descUnread, float64(h.Unread))
 	}
 	if a := d.Audit; a != nil {
 		count(ch, descAudited, float64(a.Written))
@@ -144,6 +146,9 @@ func collectStock(ch chan<- prometheus.Metric, name string, fresh, orders, bough
 	count(ch, descRequests, float64(f.Waited), name, "waited")
 	count(ch, descRequests, float64(f.Misses), name, "miss")
 	count(ch, descRequests, float64(f.Replays), name, "replay")
+	if f.Refused > 0 { // of guests alone
+		count(ch, descRequests, float64(f.Refused), name, "refused")
+	}
 	count(ch, descReturned, float64(f.Returned), name)
 	count(ch, descBought, float64(f.Bought), name)
 	count(ch, descSolved, float64(f.Solved), name)

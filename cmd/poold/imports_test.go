@@ -63,6 +63,7 @@ var livesIn = map[string][]string{
 	"golang.org/x/sync":                   {"internal/purchase", "internal/ondemand", "internal/refill", "internal/status", "cmd/poold"},
 	"github.com/labstack/echo/v4":         {"internal/httpapi", "bench/baselines"},
 	"github.com/prometheus/client_golang": {"internal/status", "internal/httpapi"},
+	"github.com/prometheus/common":        {"internal/httpapi"}, // the text format of client_golang
 	"github.com/spf13/cobra":              {"cmd/poold"},
 	"github.com/spf13/pflag":              {"cmd/poold"}, // cobra's flags
 	"golang.org/x/term":                   {"cmd/poold"},

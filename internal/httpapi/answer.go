@@ -11,12 +11,14 @@ import (
 
 // Header values that never change, shared by all answers; net/http only reads them.
 var (
-	noSniff    = []string{"nosniff"}
-	noStore    = []string{"no-store"}
-	closing    = []string{"close"}
-	varyAccept = []string{"Accept"}
-	typeJSON   = []string{"application/json"}
-	typeText   = []string{"text/plain; charset=utf-8"}
+	noSniff      = []string{"nosniff"}
+	noStore      = []string{"no-store"}
+	closing      = []string{"close"}
+	varyAccept   = []string{"Accept"}
+	varyEncoding = []string{"Accept-Encoding"}
+	codingGzip   = []string{"gzip"}
+	typeJSON     = []string{"application/json"}
+	typeText     = []string{"text/plain; charset=utf-8"}
 )
 
 // respond writes a whole answer that is no token. A client that is gone is not
@@ -61,14 +63,14 @@ func prefers(accept []string, mediaType string) bool {
 	return wanted > 0 && wanted > ours
 }
 
-// quality returns the weight that an Accept header gives to exactly this media
-// type, 0 where it is not named.
-func quality(accept []string, mediaType string) float64 {
+// quality returns the weight that an Accept or Accept-Encoding header gives to exactly
+// this media type or coding, 0 if the header does not name it.
+func quality(accept []string, wanted string) float64 {
 	best := 0.0
 	for _, line := range accept {
 		for item := range strings.SplitSeq(line, ",") {
 			name, params, _ := strings.Cut(item, ";")
-			if !strings.EqualFold(strings.TrimSpace(name), mediaType) {
+			if !strings.EqualFold(strings.TrimSpace(name), wanted) {
 				continue
 			}
 			weight := 1.0

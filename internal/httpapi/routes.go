@@ -24,7 +24,7 @@ type areas struct {
 	providers providers
 	pages     pages
 	streams   streams
-	scrapes   scrapes
+	scrapes   *scrapes
 	callbacks callbacks
 	letters   letters
 	history   solveHistory

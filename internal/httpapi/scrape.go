@@ -1,31 +1,129 @@
 package httpapi
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"net/http"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/common/expfmt"
+
+	"poold/internal/status"
 )
+
+// mostBodies bounds the rendered bodies that scrapers are still reading, and so the memory
+// that slow scrapers hold. Beyond it a scrape gets the newest of them, which is older than
+// its snapshot by at most writeLimit: until then the readers of the other bodies are done
+// or cut off.
+const mostBodies = 4
 
 // scrapes is the route for Prometheus.
 type scrapes struct {
 	metrics *Metrics
 	sets    Sets
 	status  Snapshots
+
+	mu     sync.Mutex
+	newest *scrapeBody // nil = all its readers are done
+	read   int         // bodies that have readers
+}
+
+// scrapeBody is the answer to all scrapes that overlap and see one snapshot.
+type scrapeBody struct {
+	of      *status.Snapshot
+	readers int // guarded by scrapes.mu
+	// Both render once, in the goroutine of the first caller.
+	text, zipped func() ([]byte, error)
 }
 
 // scrape is GET /metrics: what this replica counts, and the figures of the status.
 func (s *scrapes) scrape(w http.ResponseWriter, r *http.Request, _ *call) error {
-	s.metrics.keep(s.sets.Current())
-	// A registry for this scrape alone: the figures belong to one snapshot.
-	state := prometheus.NewRegistry()
-	if err := state.Register(current(w, r, s.status)); err != nil {
-		return fmt.Errorf("registering the status for a scrape: %w", err)
+	shared := s.open(current(w, r, s.status))
+	defer s.close(shared)
+	w.Header()["Vary"] = varyEncoding
+	render := shared.text
+	zip := quality(r.Header["Accept-Encoding"], "gzip") > 0
+	if zip {
+		render = shared.zipped
 	}
-	w.Header()["Cache-Control"] = noStore
-	promhttp.HandlerFor(prometheus.Gatherers{s.metrics.registry, state}, promhttp.HandlerOpts{
-		ErrorHandling: promhttp.HTTPErrorOnError,
-	}).ServeHTTP(w, r)
+	body, err := render()
+	if err != nil {
+		return err
+	}
+	if zip {
+		w.Header()["Content-Encoding"] = codingGzip
+	}
+	answerWithin(w, writeLimit)
+	respond(w, string(textMetrics), body)
 	return nil
+}
+
+// open returns the body to answer a scrape of this snapshot with; the caller closes it.
+func (s *scrapes) open(snapshot *status.Snapshot) *scrapeBody {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.newest == nil || s.newest.of != snapshot && s.read < mostBodies {
+		body := &scrapeBody{of: snapshot, text: sync.OnceValues(func() ([]byte, error) { return s.render(snapshot) })}
+		body.zipped = sync.OnceValues(func() ([]byte, error) { return zipped(body.text()) })
+		s.newest = body
+		s.read++
+	}
+	s.newest.readers++
+	return s.newest
+}
+
+// close ends one reader's use of a body.
+func (s *scrapes) close(body *scrapeBody) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if body.readers--; body.readers > 0 {
+		return
+	}
+	s.read--
+	if s.newest == body {
+		s.newest = nil
+	}
+}
+
+// textMetrics is the one format of /metrics; every scraper accepts it.
+var textMetrics = expfmt.NewFormat(expfmt.TypeTextPlain)
+
+// render gathers the metrics of this replica and of a snapshot, as text.
+func (s *scrapes) render(snapshot *status.Snapshot) ([]byte, error) {
+	s.metrics.keep(s.sets.Current())
+	// A registry for this body alone: the figures belong to one snapshot.
+	state := prometheus.NewRegistry()
+	if err := state.Register(snapshot); err != nil {
+		return nil, fmt.Errorf("registering the status for a scrape: %w", err)
+	}
+	families, err := prometheus.Gatherers{s.metrics.registry, state}.Gather()
+	if err != nil {
+		return nil, fmt.Errorf("gathering the metrics: %w", err)
+	}
+	var text bytes.Buffer
+	encoder := expfmt.NewEncoder(&text, textMetrics)
+	for _, family := range families {
+		if err := encoder.Encode(family); err != nil {
+			return nil, fmt.Errorf("encoding the metrics: %w", err)
+		}
+	}
+	return text.Bytes(), nil
+}
+
+// zipped compresses a body, unless rendering it failed.
+func zipped(body []byte, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	zip := gzip.NewWriter(&out)
+	if _, err := zip.Write(body); err != nil {
+		return nil, fmt.Errorf("compressing the metrics: %w", err)
+	}
+	if err := zip.Close(); err != nil {
+		return nil, fmt.Errorf("compressing the metrics: %w", err)
+	}
+	return out.Bytes(), nil
 }

@@ -107,7 +107,7 @@ func New(d Deps) *Server {
 		providers: providers{buyer: d.Buyer, status: d.Status, log: d.Log},
 		pages:     pages{status: d.Status, page: parsePage()},
 		streams:   streams{feed: d.Feed, gate: s.gate, open: new(atomic.Int64), stopping: s.stopped},
-		scrapes:   scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},
+		scrapes:   &scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},
 		callbacks: callbacks{buyer: d.Buyer},
 		letters:   letters{buyer: d.Buyer, status: d.Status, log: d.Log},
 		history:   solveHistory{store: d.History, audit: d.Audit, journal: d.Buyer, status: d.Status},

@@ -1,0 +1,203 @@
+package httpapi
+
+import (
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// gatherings counts how often the metrics of a replica are gathered.
+type gatherings struct{ n atomic.Int64 }
+
+func (g *gatherings) Describe(chan<- *prometheus.Desc) {}
+func (g *gatherings) Collect(chan<- prometheus.Metric) { g.n.Add(1) }
+
+// stuckScraper is the connection of a scraper that does not read before it is freed.
+type stuckScraper struct {
+	*httptest.ResponseRecorder
+	began    chan<- struct{} // gets a value at each Write
+	freed    <-chan struct{}
+	deadline time.Time // of its Writes
+}
+
+func (s *stuckScraper) SetWriteDeadline(at time.Time) error {
+	s.deadline = at
+	return nil
+}
+
+func (s *stuckScraper) Write(p []byte) (int, error) {
+	s.began <- struct{}{}
+	<-s.freed
+	return s.ResponseRecorder.Write(p)
+}
+
+// scrapers are scrapers that do not read before they are freed.
+type scrapers struct {
+	handler http.Handler
+	began   chan struct{}
+	freed   chan struct{}
+	running sync.WaitGroup
+}
+
+func (d *daemon) scrapers(t *testing.T) *scrapers {
+	s := &scrapers{handler: d.Handler(), began: make(chan struct{}), freed: make(chan struct{})}
+	t.Cleanup(s.free)
+	return s
+}
+
+// scrape sends one more request, waits until its answer is being written, and returns where
+// that answer goes.
+func (s *scrapers) scrape(t *testing.T, headers ...string) *stuckScraper {
+	t.Helper()
+	stuck := &stuckScraper{ResponseRecorder: httptest.NewRecorder(), began: s.began, freed: s.freed}
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:8080/metrics", nil)
+	request.Header.Set("Authorization", "Bearer "+keyStatus)
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		request.Header.Set(name, value)
+	}
+	s.running.Go(func() { s.handler.ServeHTTP(stuck, request) })
+	select {
+	case <-s.began:
+	case <-time.After(time.Minute):
+		t.Fatal("a scrape gets no answer while others do not read theirs")
+	}
+	return stuck
+}
+
+// free lets all of them read.
+func (s *scrapers) free() {
+	select {
+	case <-s.freed:
+		return
+	default:
+		close(s.freed)
+	}
+	go func() { // a writer may write in parts
+		for range s.began {
+		}
+	}()
+	s.running.Wait()
+	close(s.began)
+}
+
+// TestScrapersThatDoNotReadShareBodies: a scraper that does not read costs no body of its
+// own, however often the status changes meanwhile.
+func TestScrapersThatDoNotReadShareBodies(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	gathered := &gatherings{}
+	d.metrics.registry.MustRegister(gathered) // which gathers once
+	before := gathered.n.Load()
+	scrapers := d.scrapers(t)
+	var all []*stuckScraper
+	for i := range 100 {
+		began := time.Now()
+		one := scrapers.scrape(t, []string{"Accept-Encoding: gzip", "Accept: text/plain"}[i%2])
+		if one.deadline.Before(began.Add(writeLimit)) || one.deadline.After(time.Now().Add(writeLimit)) {
+			t.Fatalf("scraper %d, which asked at %v, may read until %v", i, began, one.deadline)
+		}
+		all = append(all, one)
+		if i%5 == 0 {
+			d.status.Changed()
+		}
+	}
+	if n := gathered.n.Load() - before; n < 2 || n > mostBodies {
+		t.Errorf("%d bodies for 100 scrapers that do not read", n)
+	}
+	before = gathered.n.Load()
+	scrapers.free()
+	for i, one := range all {
+		if body := plain(t, one.Result()); !strings.Contains(body, `poold_pool_tokens{target="checkout"} 0`+"\n") {
+			t.Fatalf("scraper %d read %q", i, body)
+		}
+	}
+	// Once they are gone each scrape is of its own moment.
+	d.metrics.Callback("settled")
+	for range 2 {
+		if body := d.ask(t, "GET", "/metrics", bearer(keyStatus)).body; !strings.Contains(body, `poold_callbacks_total{outcome="settled"} 1`+"\n") {
+			t.Errorf("a scrape that shares with none shows old figures: %s", body)
+		}
+	}
+	if n := gathered.n.Load() - before; n != 2 {
+		t.Errorf("%d bodies for two scrapes in turn", n)
+	}
+}
+
+// TestScrapersThatDoNotReadHoldLittleMemory: the file has many targets, and 200 scrapers ask
+// and do not read.
+func TestScrapersThatDoNotReadHoldLittleMemory(t *testing.T) {
+	d := start(t, manyTargets(sampleSet(allKeys()...), 500), nil, nil)
+	scrapers := d.scrapers(t)
+	size := scrapers.scrape(t)
+	inUse := func() (m runtime.MemStats) {
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m
+	}
+	before := inUse().HeapAlloc
+	for range 200 {
+		scrapers.scrape(t)
+	}
+	after := inUse().HeapAlloc
+	scrapers.free()
+	body := uint64(size.Body.Len())
+	t.Logf("%d KiB of heap more for 200 scrapers", (int64(after)-int64(before))>>10)
+	if grown := int64(after) - int64(before); grown > int64(20*body) {
+		t.Errorf("200 scrapers that do not read hold %d MiB; a body has %d KiB", grown>>20, body>>10)
+	}
+}
+
+// TestScrapesAreCompressed: a scraper that accepts gzip gets it, no other does.
+func TestScrapesAreCompressed(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	work(t, d)
+	for accepted, coding := range map[string]string{
+		"gzip": "gzip", "deflate, gzip;q=0.5": "gzip", "identity": "", "gzip;q=0": "", "br, *": "",
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+d.addr+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Accept-Encoding", accepted)
+		answer, err := d.client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := plain(t, answer)
+		_ = answer.Body.Close()
+		if got := answer.Header.Get("Content-Encoding"); got != coding || answer.Header.Get("Vary") != "Accept-Encoding" ||
+			answer.Header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
+			t.Errorf("Accept-Encoding %q: %v", accepted, answer.Header)
+		}
+		if !strings.Contains(body, `poold_pool_tokens{target="staging-login"} 3`+"\n") {
+			t.Errorf("Accept-Encoding %q: %q", accepted, body)
+		}
+	}
+}
+
+// plain returns the body of an answer without its compression.
+func plain(t *testing.T, answer *http.Response) string {
+	t.Helper()
+	var from io.Reader = answer.Body
+	if answer.Header.Get("Content-Encoding") == "gzip" {
+		unzipped, err := gzip.NewReader(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from = unzipped
+	}
+	body, err := io.ReadAll(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}

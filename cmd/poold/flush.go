@@ -31,7 +31,7 @@ func newFlush(c *console) *cobra.Command {
 			}
 			text := tokens(int(thrown)) + " thrown away"
 			if before.Solved > 0 && before.Spent > 0 {
-				text += fmt.Sprintf(", about %s at what they cost so far", amount(float64(thrown)*before.Spent/float64(before.Solved)))
+				text += fmt.Sprintf(", about %s at what they cost so far", amount(float64(thrown)*float64(before.Spent)/float64(before.Solved)))
 			}
 			return text + fmt.Sprintf("; %d on order still land", after.InFlight)
 		},

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"poold/internal/httpapi"
+	"poold/internal/status"
 )
 
 // shown makes a view of a function that writes a document.
@@ -60,7 +61,13 @@ func cells(table *tabwriter.Writer, of ...any) {
 
 func seconds(ms int64) string { return fmt.Sprintf("%.1f", float64(ms)/1000) }
 
-func price(of float64) string { return known(of > 0, "%.6g", of) }
+// price writes an amount; "-" if nothing was spent.
+func price(of status.Money) string {
+	if !of.Known() {
+		return of.String()
+	}
+	return known(of > 0, "%.6g", float64(of))
+}
 
 func writeRecords(table *tabwriter.Writer, list *httpapi.HistoryList) string {
 	if len(list.Records) == 0 {

@@ -43,7 +43,7 @@ func (ps *providers) entries(ctx context.Context, set *targets.Set) []purchase.E
 		delete(old, wanted)
 		ps.clients[wanted] = client
 		entries = append(entries, purchase.Entry{
-			Provider: client, Account: ps.account(terms), Concurrency: terms.Concurrency, Price: terms.Price.For,
+			Provider: client, Account: ps.account(terms), Concurrency: terms.Concurrency, Price: priceOf(terms.Price),
 			Callbacks: ps.callbacks(set, terms),
 		})
 	}
@@ -112,5 +112,15 @@ func (ps *providers) callbacks(set *targets.Set, p targets.Provider) purchase.Ca
 func (ps *providers) close() {
 	for _, client := range ps.clients {
 		client.Close()
+	}
+}
+
+// priceOf is what a token costs, below 0 if the file has no price for its type.
+func priceOf(prices targets.Prices) func(captcha.Type) float64 {
+	return func(t captcha.Type) float64 {
+		if !prices.Known(t) {
+			return -1
+		}
+		return prices.For(t)
 	}
 }

@@ -21,20 +21,24 @@ const soonestCallback = 5 * time.Second
 type purchases struct {
 	name      string
 	hour, day float64 // solves
-	price     float64 // of one solve, the dearest that may be asked; 0 = unknown
+	price     float64 // of one solve, the dearest that may be asked
+	unpriced  bool    // the file lacks the price of a type at a provider that may be asked
 	bounded   bool    // a budget stands against it
 }
 
-// money is what so many solves cost, "" where no price is known.
+// money returns what so many solves cost, with a comma in front, and "" if a price is
+// unknown.
 func (p purchases) money(solves float64) string {
 	cost := solves * p.price
 	switch {
-	case cost == 0:
+	case p.unpriced:
 		return ""
+	case cost == 0:
+		return ", free"
 	case cost < 10:
-		return fmt.Sprintf("$%.2f", cost)
+		return fmt.Sprintf(", about $%.2f", cost)
 	}
-	return "$" + thousands(cost)
+	return ", about $" + thousands(cost)
 }
 
 // String says it in a sentence without its end: at most 72,000 solves an hour, about $86.
@@ -42,15 +46,9 @@ func (p purchases) String() string {
 	if p.hour == 0 {
 		return "nothing is bought"
 	}
-	text := "at most " + thousands(p.hour) + " solves an hour"
-	if money := p.money(p.hour); money != "" {
-		text += ", about " + money
-	}
+	text := "at most " + thousands(p.hour) + " solves an hour" + p.money(p.hour)
 	if p.day < 24*p.hour {
-		text += "; " + thousands(p.day) + " a day"
-		if money := p.money(p.day); money != "" {
-			text += ", about " + money
-		}
+		text += "; " + thousands(p.day) + " a day" + p.money(p.day)
 	}
 	return text
 }
@@ -70,11 +68,13 @@ type spending struct {
 	all  purchases
 	// shortfalls say which depths cannot be kept, in sentences.
 	shortfalls []string
+	// unpriced say which prices the file lacks, in sentences.
+	unpriced []string
 }
 
 // spendingOf works it out for the providers that would be used.
 func spendingOf(set *targets.Set) spending {
-	var s spending
+	s := spending{unpriced: unpriced(set)}
 	threads, shortest, needed := 0, time.Duration(math.MaxInt64), 0.0
 	for _, p := range set.Providers {
 		threads += p.Concurrency
@@ -126,9 +126,7 @@ func leadsOf(set *targets.Set, of captcha.Type, usable time.Duration) (soonest, 
 // mostOf is the most that can be bought for a target.
 func mostOf(set *targets.Set, t *targets.Target, threads int, soonest time.Duration) purchases {
 	p := purchases{name: t.Name, bounded: t.Budget != targets.Budget{} || set.Budget.PerDay > 0}
-	for _, provider := range set.Providers {
-		p.price = max(p.price, provider.Price.For(t.Identity.Type))
-	}
+	p.priceOf(set, t.Identity.Type)
 	if t.Paused {
 		p.bounded = true
 		return p
@@ -142,6 +140,46 @@ func mostOf(set *targets.Set, t *targets.Target, threads int, soonest time.Durat
 	}.PerHour()
 	p.limit(t.Budget)
 	return p
+}
+
+// priceOf adds the price of a type at the dearest provider.
+func (p *purchases) priceOf(set *targets.Set, t captcha.Type) {
+	for _, provider := range set.Providers {
+		p.price = max(p.price, provider.Price.For(t))
+		p.unpriced = p.unpriced || !provider.Price.Known(t)
+	}
+}
+
+// solvedTypes returns the types that POST /solve buys beside those of the targets.
+func solvedTypes(set *targets.Set) []captcha.Type {
+	switch {
+	case set.Solve == nil:
+		return nil
+	case set.Solve.Images:
+		return captcha.SolvableTypes()
+	}
+	return slices.DeleteFunc(captcha.SolvableTypes(), func(t captcha.Type) bool { return t == captcha.Image })
+}
+
+// unpriced says which prices the file lacks, in a sentence for each provider.
+func unpriced(set *targets.Set) (lines []string) {
+	wanted := solvedTypes(set)
+	for i := range set.Targets {
+		wanted = append(wanted, set.Targets[i].Identity.Type)
+	}
+	for _, p := range set.Providers {
+		var lacking []string
+		for _, t := range captcha.SolvableTypes() {
+			if slices.Contains(wanted, t) && !p.Price.Known(t) {
+				lacking = append(lacking, string(t))
+			}
+		}
+		if len(lacking) > 0 {
+			lines = append(lines, fmt.Sprintf("providers.%s.price_per_1000: no price for %s, so what these solves cost is unknown; write 0 for what is free",
+				p.Name, strings.Join(lacking, ", ")))
+		}
+	}
+	return lines
 }
 
 // limit applies budgets to what could be bought in an hour.
@@ -162,10 +200,8 @@ func (s *spending) add(set *targets.Set, threads int, shortest time.Duration) {
 	if set.Solve != nil {
 		solve := purchases{name: "/solve", hour: math.MaxInt32, bounded: true}
 		solve.limit(set.Solve.Budget)
-		for _, provider := range set.Providers {
-			for _, t := range captcha.Types() {
-				solve.price = max(solve.price, provider.Price.For(t))
-			}
+		for _, t := range solvedTypes(set) {
+			solve.priceOf(set, t)
 		}
 		s.each = append(s.each, solve)
 	}
@@ -175,6 +211,7 @@ func (s *spending) add(set *targets.Set, threads int, shortest time.Duration) {
 		s.all.hour += p.hour
 		s.all.day += p.day
 		s.all.bounded = s.all.bounded && p.bounded
+		s.all.unpriced = s.all.unpriced || p.unpriced && p.hour > 0
 		cost += p.hour * p.price
 	}
 	if s.all.hour > 0 {
@@ -211,6 +248,11 @@ func (s spending) report(simulated bool) string {
 	fmt.Fprintf(&text, "%s: %v\n", s.all.name, s.all)
 	for _, line := range s.shortfalls {
 		text.WriteString("warning: " + line + "\n")
+	}
+	for _, line := range s.unpriced {
+		if !simulated {
+			text.WriteString("warning: " + line + "\n")
+		}
 	}
 	return text.String()
 }

@@ -14,7 +14,7 @@ import (
 // What a file can buy at most, and what it lacks for what it wants, is said before it is
 // bought.
 func TestSpending(t *testing.T) {
-	const provider = "providers: [{name: acme, profile: 2captcha, url: 'https://s.example.com', key: k1, concurrency: 100%s, price_per_1000: {turnstile: 1.2, recaptcha_v2: 3}}]\n"
+	const provider = "providers: [{name: acme, profile: 2captcha, url: 'https://s.example.com', key: k1, concurrency: 100%s, price_per_1000: {turnstile: 1.2, recaptcha_v2: 3, recaptcha_v3: 0, hcaptcha: 0, geetest: 0, geetest_v4: 0}}]\n"
 	const redis = "redis: {url: 'redis://h'}\ndefaults: {owner: q}\n"
 	head := redis + fmt.Sprintf(provider, "")
 	target := func(name, rest string) string {
@@ -32,6 +32,12 @@ func TestSpending(t *testing.T) {
 		"together":       {head + "targets:\n" + target("a", ", depth: 1500") + target("b", ", depth: 1500"), "warning: in all, what the targets keep takes about 120 threads with the usual lead times, and there are 100\n"},
 		"adaptive":       {head + "targets:\n" + target("a", ", depth: 5000, refill: adaptive"), "in all: at most 72,000 solves an hour, about $86\n"},
 		"paused":         {head + "targets:\n" + target("a", ", depth: 5000, paused: true"), "a: nothing is bought\nin all: nothing is bought\n"},
+		"no price": {strings.Replace(head, "turnstile: 1.2, ", "", 1) + "targets:\n" + target("a", ", depth: 5"),
+			"a: at most 18,000 solves an hour (warning: no budget stands against it)\nin all: at most 18,000 solves an hour\nwarning: providers.acme.price_per_1000: no price for turnstile, so what these solves cost is unknown; write 0 for what is free\n"},
+		"a free type": {strings.Replace(head, "turnstile: 1.2", "turnstile: 0", 1) + "targets:\n" + target("a", ", budget: {per_day: 500}"),
+			"a: at most 500 solves an hour, free; 500 a day, free\nin all: at most 500 solves an hour, free; 500 a day, free\n"},
+		"no price of pictures": {strings.Replace(head, ", geetest: 0", "", 1) + "solve: {pages: ['https://e.com/*'], images: true, budget: {per_hour: 100}}\ntargets:\n" + target("a", ", budget: {per_day: 5}"),
+			"no price for geetest, image, so what"},
 		"solves on demand": {head + "solve: {pages: ['https://e.com/*'], budget: {per_hour: 100}}\ntargets:\n" + target("a", ", budget: {per_day: 5}"),
 			"/solve: at most 100 solves an hour, about $0.30\na: at most 5 solves an hour, about $0.01; 5 a day, about $0.01\nin all: at most 105 solves an hour, about $0.31; 2,405 a day"},
 		"callbacks": {redis + strings.Replace(fmt.Sprintf(provider, ", callback_url: 'https://p.example.com'"), "2captcha", "captchaai", 1) + "targets:\n" + target("a", ", depth: 5"), rateless},

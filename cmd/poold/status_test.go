@@ -134,12 +134,12 @@ func TestHostileStatus(t *testing.T) {
 		d := status.Document{Version: word, AsOf: word, Alarms: []string{word}, Notices: []string{word}, DeadLetters: 1 << 40}
 		d.Config.Problems, d.Redis.Mode, d.Redis.Reason = []string{word}, word, word
 		d.Solve, d.Dedup = &status.Solve{Reason: word}, &status.Dedup{Reason: word}
-		most := 1e300
+		most, spent := 1e300, status.Money(1e300)
 		for _, state := range []string{refill.Refused, refill.OK, word} {
 			d.Providers = append(d.Providers, status.Provider{Name: word, State: state, Reason: word, InFlight: 1 << 62, Balance: &most})
 			d.Targets = append(d.Targets, status.Target{
 				Name: word, Type: word, Owner: word, State: state, Reason: word, Marks: []string{word}, Limit: word, Refill: word, Sitekey: word, Pageurl: word,
-				Fresh: 1 << 62, Want: 1 << 62, Warm: 1 << 61, InFlight: 1 << 62, Waiting: 1 << 62, Spent: most, Requests: 1 << 62, NextExpiry: &most,
+				Fresh: 1 << 62, Want: 1 << 62, Warm: 1 << 61, InFlight: 1 << 62, Waiting: 1 << 62, Spent: spent, Requests: 1 << 62, NextExpiry: &most,
 				Shadow: &status.Shadow{Text: word}, HitRateNeeds: &status.Need{Text: word}, Windows: []status.WarmWindow{{From: word, Until: word}},
 			})
 		}

@@ -100,7 +100,7 @@ func targetTable(d *status.Document, s screen) *table {
 	t.row("TARGET", "STATE", "FRESH", "WANT", "ORDERS", "WAITING", "HITS", "REQUESTS", "LEAD", "SPENT")
 	for i := range d.Targets {
 		x := &d.Targets[i]
-		spent := 0.0
+		spent := status.Money(0)
 		if len(x.Days) > 0 && strings.HasPrefix(d.AsOf, x.Days[0].Date) {
 			spent = x.Days[0].Spent
 		}

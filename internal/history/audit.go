@@ -16,7 +16,7 @@ type Entry struct {
 	Token  string // its id, as the answer with it says; it begins with that of its order
 	Source string // of a token that was taken: as its answer says
 	Image  string // what its solve was for, where that is a picture: "sha256:<hex>, <n> bytes"
-	Price  int64  // of a token that was bought for this call, in billionths of the currency; else 0
+	Price  int64  // of a token that was bought for this call, in billionths of the currency, below 0 = unknown; else 0
 }
 
 // Keyless is what calls without a key are listed under. No key has this name.
@@ -61,14 +61,16 @@ type KeyFigures struct {
 	Bought    int64
 	Accepted  int64
 	Rejected  int64
-	Spent     int64 // in billionths of the currency: Price of those bought
+	Spent     int64 // in billionths of the currency: the sum of the known prices of those bought
+	Unpriced  int64 // of those bought, the price is unknown
 }
 
 // Figures of one entry.
 func (e Entry) Figures() KeyFigures {
 	switch e.Action {
 	case Bought:
-		return KeyFigures{HandedOut: 1, Bought: 1, Spent: e.Price}
+		spent, unpriced := costs(e.Price)
+		return KeyFigures{HandedOut: 1, Bought: 1, Spent: spent, Unpriced: unpriced}
 	case Taken:
 		return KeyFigures{HandedOut: 1}
 	case Accepted:
@@ -82,6 +84,6 @@ func (e Entry) Figures() KeyFigures {
 func (f KeyFigures) Plus(g KeyFigures) KeyFigures {
 	return KeyFigures{
 		HandedOut: f.HandedOut + g.HandedOut, Bought: f.Bought + g.Bought,
-		Accepted: f.Accepted + g.Accepted, Rejected: f.Rejected + g.Rejected, Spent: f.Spent + g.Spent,
+		Accepted: f.Accepted + g.Accepted, Rejected: f.Rejected + g.Rejected, Spent: f.Spent + g.Spent, Unpriced: f.Unpriced + g.Unpriced,
 	}
 }

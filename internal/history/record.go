@@ -28,7 +28,7 @@ type Record struct {
 	Solved   time.Time
 	Polls    int   // by the replica that ended it
 	Callback bool  // a callback ended it
-	Price    int64 // of the token, in billionths of the currency, where there is one or nobody knows
+	Price    int64 // what the order cost, in billionths of the currency; below 0 = unknown. Only orders that Costs has a price
 }
 
 // Elapsed is the time from submit to end; 0 where nothing was submitted.

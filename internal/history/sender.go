@@ -38,6 +38,7 @@ type Writer interface {
 type Subject struct {
 	Target, Owner, Provider string
 	Identity                captcha.Identity
+	Unpriced                bool // the price of the token is unknown
 }
 
 // Health is how a Sender is doing.
@@ -274,6 +275,12 @@ func (s *Sender) record(o pool.EndedOrder) (Record, error) {
 	}
 	if r.How == Lost && r.Code == "" {
 		r.Code = pool.CodeTimeout
+	}
+	switch {
+	case !r.Costs():
+		r.Price = 0
+	case about.Unpriced:
+		r.Price = pool.PriceUnknown
 	}
 	return r, err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/pool"
 )
 
 // ErrDown: the store does not answer, or does not do what it is asked. Nothing is lost.
@@ -79,26 +80,52 @@ type Figures struct {
 	Refused   int64
 	Lost      int64
 	Elapsed   time.Duration // of those that were solved or discarded
-	Spent     int64         // in billionths of the currency: Price of those solved, discarded or lost
+	Spent     int64         // in billionths of the currency: the sum of the known prices
+	Unpriced  int64         // those of which the price is unknown
 }
 
 // Orders is how many records there are.
 func (f Figures) Orders() int64 { return f.Solved + f.Discarded + f.Failed + f.Refused + f.Lost }
 
+// Costs reports whether the order has a price: the service solved it, or may have. An order
+// whose time was over here may be solved later.
+func (r Record) Costs() bool {
+	switch r.How {
+	case Solved, Discarded, Lost:
+		return true
+	case Failed:
+		return r.Code == pool.CodeTimeout
+	case Refused:
+	}
+	return false
+}
+
 // Figures of one record.
-func (r Record) Figures() Figures {
+func (r Record) Figures() (f Figures) {
+	if r.Costs() {
+		f.Spent, f.Unpriced = costs(r.Price)
+	}
 	switch r.How {
 	case Solved:
-		return Figures{Solved: 1, Elapsed: r.Elapsed(), Spent: r.Price}
+		f.Solved, f.Elapsed = 1, r.Elapsed()
 	case Discarded:
-		return Figures{Discarded: 1, Elapsed: r.Elapsed(), Spent: r.Price}
+		f.Discarded, f.Elapsed = 1, r.Elapsed()
 	case Lost:
-		return Figures{Lost: 1, Spent: r.Price}
+		f.Lost = 1
 	case Refused:
-		return Figures{Refused: 1}
+		f.Refused = 1
 	default:
-		return Figures{Failed: 1}
+		f.Failed = 1
 	}
+	return f
+}
+
+// costs is what a price adds to figures.
+func costs(price int64) (spent, unpriced int64) {
+	if price < 0 {
+		return 0, 1
+	}
+	return price, 0
 }
 
 // Plus is the sum of both.
@@ -106,5 +133,6 @@ func (f Figures) Plus(g Figures) Figures {
 	return Figures{
 		Solved: f.Solved + g.Solved, Discarded: f.Discarded + g.Discarded, Failed: f.Failed + g.Failed,
 		Refused: f.Refused + g.Refused, Lost: f.Lost + g.Lost, Elapsed: f.Elapsed + g.Elapsed, Spent: f.Spent + g.Spent,
+		Unpriced: f.Unpriced + g.Unpriced,
 	}
 }

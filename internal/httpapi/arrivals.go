@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"poold/internal/history"
@@ -99,7 +100,7 @@ func (l *ArrivalList) writeTrace(w http.ResponseWriter) {
 	w.Header().Set("Cache-Control", "no-store")
 	text := bufio.NewWriter(w)
 	for _, a := range l.Arrivals {
-		line := decimal(a.At) + "\n"
+		line := strconv.FormatFloat(a.At, 'f', -1, 64) + "\n"
 		for range a.N {
 			_, _ = text.WriteString(line)
 		}

@@ -66,14 +66,17 @@ var entryID = regexp.MustCompile(`^[A-Z2-7]{26}$`)
 func (c *caller) listed() string { return cmp.Or(c.name, history.Keyless) }
 
 // priceAt is what a token costs at a provider of the file, in billionths of the currency,
-// as an order has it.
+// as an order has it; below 0 = unknown.
 func priceAt(set *targets.Set, provider string, kind captcha.Type) int64 {
 	for i := range set.Providers {
 		if p := &set.Providers[i]; p.Name == provider {
+			if !p.Price.Known(kind) {
+				return pool.PriceUnknown
+			}
 			return int64(math.Round(p.Price.For(kind) * billionths))
 		}
 	}
-	return 0
+	return pool.PriceUnknown
 }
 
 // imageOf says what a solve was for, if that is a picture; "" = it is none.

@@ -23,7 +23,7 @@ import (
 
 // withPrices gives the provider of a set prices.
 func withPrices(set *targets.Set) *targets.Set {
-	set.Providers[0].Price = targets.Prices{RecaptchaV2: 2.99, Turnstile: 0.0004}
+	set.Providers[0].Price = targets.Prices{RecaptchaV2: targets.Costs(2.99), Turnstile: targets.Costs(0.0004)}
 	return set
 }
 
@@ -132,10 +132,10 @@ func TestAudit(t *testing.T) {
 		want     history.Entry
 	}{
 		{fmt.Sprintf(guestBody, ""), ondemand.FromSolve, "solver", history.Entry{Action: history.Bought, Target: "/solve", Price: 400}},
-		{fmt.Sprintf(guestBody, ""), ondemand.FromSolve, "former", history.Entry{Action: history.Bought, Target: "/solve"}}, // no price is known
+		{fmt.Sprintf(guestBody, ""), ondemand.FromSolve, "former", history.Entry{Action: history.Bought, Target: "/solve", Price: pool.PriceUnknown}}, // no price is known
 		{fmt.Sprintf(guestBody, ""), pool.FromPool, "solver", history.Entry{Action: history.Taken, Target: "/solve"}},
 		{fmt.Sprintf(targetBody, "checkout"), ondemand.FromSolve, "solver", history.Entry{Action: history.Bought, Target: "checkout", Price: 2_990_000}},
-		{fmt.Sprintf(imageBody, ""), ondemand.FromSolve, "solver", history.Entry{Action: history.Bought, Target: "/solve", Image: image}},
+		{fmt.Sprintf(imageBody, ""), ondemand.FromSolve, "solver", history.Entry{Action: history.Bought, Target: "/solve", Image: image, Price: pool.PriceUnknown}},
 		{fmt.Sprintf(imageBody, `,"dedup":"identity"`), ondemand.FromShared, "solver", history.Entry{Action: history.Taken, Target: "/solve", Image: image}},
 		{fmt.Sprintf(imageBody, `,"dedup":"identity"`), ondemand.FromShared, "solver", history.Entry{Action: history.Taken, Target: "/solve", Image: image}},
 	} {

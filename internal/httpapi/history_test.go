@@ -76,11 +76,11 @@ func TestOneSolve(t *testing.T) {
 	for n, want := range []string{
 		about + `"task":"t-1","status":"solved","how":"solved","code":"",` + times + `"polls":3,"by":"poll","price":0.00299}`,
 		about + `"task":"t-1","status":"solved","how":"solved","code":"",` + times + `"polls":0,"by":"callback","price":0.00299}`,
-		about + `"task":"","status":"error","how":"refused","code":"ERROR_WRONG_SITEKEY",` + times + `"polls":0,"by":"","price":0.00299}`,
+		about + `"task":"","status":"error","how":"refused","code":"ERROR_WRONG_SITEKEY",` + times + `"polls":0,"by":"","price":0}`,
 		about + `"task":"","status":"error","how":"lost","code":"","placed_at":"2026-01-02T03:03:45.678Z","submitted_at":"","solved_at":"",` +
 			`"ended_at":"2026-01-02T03:04:05.678Z","elapsed_ms":0,"polls":0,"by":"","price":0.00299}`,
 		about + `"task":"t-1","status":"error","how":"failed","code":"ERROR_CAPTCHA_UNSOLVABLE",` +
-			strings.Replace(times, `"solved_at":"2026-01-02T03:04:00.678Z"`, `"solved_at":""`, 1) + `"polls":3,"by":"poll","price":0.00299}`,
+			strings.Replace(times, `"solved_at":"2026-01-02T03:04:00.678Z"`, `"solved_at":""`, 1) + `"polls":3,"by":"poll","price":0}`,
 	} {
 		a := d.ask(t, "GET", "/history/solve/"+ofOrder(n+1).String())
 		if got := `{"id":"` + ofOrder(n+1).String() + `",` + want + "\n"; a.status != 200 || a.body != got {
@@ -239,16 +239,16 @@ func TestHistoryOfADay(t *testing.T) {
 		all[5+i].How = how
 	}
 	d.keep(t, all...)
-	one := `"orders":1,"solved":1,"discarded":0,"failed":0,"refused":0,"lost":0,"total_elapsed_ms":18250,"spent":0.00299}`
+	one := `"orders":1,"solved":1,"discarded":0,"failed":0,"refused":0,"lost":0,"total_elapsed_ms":18250,"spent":0.00299,"unpriced":0}`
 	const everything = `{"date":"2026-01-02","types":[` +
-		`{"type":"image","orders":1,"solved":1,"discarded":0,"failed":0,"refused":0,"lost":0,"total_elapsed_ms":18250,"spent":0.00299},` +
-		`{"type":"recaptcha_v2","orders":8,"solved":4,"discarded":1,"failed":1,"refused":1,"lost":1,"total_elapsed_ms":91250,"spent":0.01794}],"targets":[`
+		`{"type":"image","orders":1,"solved":1,"discarded":0,"failed":0,"refused":0,"lost":0,"total_elapsed_ms":18250,"spent":0.00299,"unpriced":0},` +
+		`{"type":"recaptcha_v2","orders":8,"solved":4,"discarded":1,"failed":1,"refused":1,"lost":1,"total_elapsed_ms":91250,"spent":0.01794,"unpriced":0}],"targets":[`
 	signup := `{"target":"staging-signup","owner":"qa@example.com",` + one
 	for _, c := range []struct{ key, date, want string }{
 		{keyAll, "2026-01-02", everything +
 			`{"target":"/solve","owner":"qa@example.com",` + one +
 			`,{"target":"checkout","owner":"other@example.com",` + one +
-			`,{"target":"checkout","owner":"qa@example.com","orders":5,"solved":1,"discarded":1,"failed":1,"refused":1,"lost":1,"total_elapsed_ms":36500,"spent":0.00897}` +
+			`,{"target":"checkout","owner":"qa@example.com","orders":5,"solved":1,"discarded":1,"failed":1,"refused":1,"lost":1,"total_elapsed_ms":36500,"spent":0.00897,"unpriced":0}` +
 			`,{"target":"gone","owner":"qa@example.com",` + one + `,` + signup + `]}`},
 		// Figures by type would tell what others do.
 		{keyStaging, "2026-01-02", `{"date":"2026-01-02","types":null,"targets":[` + signup + `]}`},
@@ -545,9 +545,9 @@ func TestHistoryAsCSV(t *testing.T) {
 	wantColumns := append([]string{"date", "type", "target", "owner"}, keysOf(t, DayFigures{})...)
 	if len(rows) != 4 || !slices.Equal(rows[0], wantColumns) ||
 		!reflect.DeepEqual(rows[1:], [][]string{
-			{"2026-01-02", "recaptcha_v2", "", "", "2", "2", "0", "0", "0", "0", "36500", "0.00598"},
-			{"2026-01-02", "", "checkout", "'+1", "1", "1", "0", "0", "0", "0", "18250", "0.00299"},
-			{"2026-01-02", "", "checkout", "Quality, \"Assurance\"\nBerlin", "1", "1", "0", "0", "0", "0", "18250", "0.00299"},
+			{"2026-01-02", "recaptcha_v2", "", "", "2", "2", "0", "0", "0", "0", "36500", "0.00598", "0"},
+			{"2026-01-02", "", "checkout", "'+1", "1", "1", "0", "0", "0", "0", "18250", "0.00299", "0"},
+			{"2026-01-02", "", "checkout", "Quality, \"Assurance\"\nBerlin", "1", "1", "0", "0", "0", "0", "18250", "0.00299", "0"},
 		}) {
 		t.Errorf("%q", rows)
 	}

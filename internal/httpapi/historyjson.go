@@ -14,6 +14,7 @@ import (
 	"poold/internal/history"
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/status"
 )
 
 // billionths of the currency make one.
@@ -49,26 +50,26 @@ type HistoryTask struct {
 // RFC 3339, UTC; "" = it did not come to that.
 type HistoryRecord struct {
 	HistoryTask
-	How         string  `json:"how"`  // solved | discarded | failed | refused | lost
-	Code        string  `json:"code"` // of the provider's error; "" = none
-	PlacedAt    string  `json:"placed_at"`
-	SubmittedAt string  `json:"submitted_at"`
-	SolvedAt    string  `json:"solved_at"` // when the token can have been solved at the earliest
-	EndedAt     string  `json:"ended_at"`
-	ElapsedMS   int64   `json:"elapsed_ms"` // from the submit to the end; 0 without a submit
-	Polls       int     `json:"polls"`      // by the replica that ended it
-	By          string  `json:"by"`         // poll | callback: what ended it; "" = neither
-	Price       float64 `json:"price"`      // of the token, in the currency of the file's prices; 0 where there was none
+	How         string       `json:"how"`  // solved | discarded | failed | refused | lost
+	Code        string       `json:"code"` // of the provider's error; "" = none
+	PlacedAt    string       `json:"placed_at"`
+	SubmittedAt string       `json:"submitted_at"`
+	SolvedAt    string       `json:"solved_at"` // when the token can have been solved at the earliest
+	EndedAt     string       `json:"ended_at"`
+	ElapsedMS   int64        `json:"elapsed_ms"` // from the submit to the end; 0 without a submit
+	Polls       int          `json:"polls"`      // by the replica that ended it
+	By          string       `json:"by"`         // poll | callback: what ended it; "" = neither
+	Price       status.Money `json:"price"`      // what it cost, in the currency of the file's prices; null = unknown, 0 = nothing
 }
 
 // ActiveRecord is one order under way.
 type ActiveRecord struct {
 	HistoryTask
-	State       string  `json:"state"` // submitting | bought | unknown
-	PlacedAt    string  `json:"placed_at"`
-	SubmittedAt string  `json:"submitted_at"`
-	ElapsedMS   int64   `json:"elapsed_ms"` // since the submit
-	Price       float64 `json:"price"`      // of the token, in the currency of the file's prices
+	State       string       `json:"state"` // submitting | bought | unknown
+	PlacedAt    string       `json:"placed_at"`
+	SubmittedAt string       `json:"submitted_at"`
+	ElapsedMS   int64        `json:"elapsed_ms"` // since the submit
+	Price       status.Money `json:"price"`      // of the token, in the currency of the file's prices; null = unknown
 }
 
 // HistoryDay is the answer of GET /history/day.
@@ -93,14 +94,15 @@ type DayTarget struct {
 
 // DayFigures count the orders that ended on a day.
 type DayFigures struct {
-	Orders         int64   `json:"orders"` // all of the following
-	Solved         int64   `json:"solved"`
-	Discarded      int64   `json:"discarded"`
-	Failed         int64   `json:"failed"`
-	Refused        int64   `json:"refused"`
-	Lost           int64   `json:"lost"`
-	TotalElapsedMS int64   `json:"total_elapsed_ms"` // from submit to end, of those solved or discarded
-	Spent          float64 `json:"spent"`            // in the currency of the file's prices
+	Orders         int64        `json:"orders"` // all of the following
+	Solved         int64        `json:"solved"`
+	Discarded      int64        `json:"discarded"`
+	Failed         int64        `json:"failed"`
+	Refused        int64        `json:"refused"`
+	Lost           int64        `json:"lost"`
+	TotalElapsedMS int64        `json:"total_elapsed_ms"` // from submit to end, of those solved or discarded
+	Spent          status.Money `json:"spent"`            // the sum of the known prices; null = all are unknown
+	Unpriced       int64        `json:"unpriced"`         // orders that cost an unknown price
 }
 
 // HistoryUsage is the answer of GET /history/usage.
@@ -137,7 +139,7 @@ func historyRecord(r *history.Record) HistoryRecord {
 		},
 		How: string(r.How), Code: r.Code, PlacedAt: stamp(r.Placed), SubmittedAt: stamp(r.Submitted),
 		SolvedAt: stamp(r.Solved), EndedAt: stamp(r.Ended), ElapsedMS: r.Elapsed().Milliseconds(), Polls: r.Polls, By: by,
-		Price: float64(r.Price) / billionths,
+		Price: costOf(r),
 	}
 }
 
@@ -151,7 +153,7 @@ func activeRecord(u *purchase.UnderWay) ActiveRecord {
 			Pageurl: u.Identity.Pageurl, Provider: u.Provider, Task: u.Task, Status: string(history.StatusPolling),
 		},
 		State: stateWords[u.State], PlacedAt: stamp(u.Placed), SubmittedAt: stamp(u.Submitted),
-		ElapsedMS: u.Age.Milliseconds(), Price: float64(u.Price) / billionths,
+		ElapsedMS: u.Age.Milliseconds(), Price: priceOf(u.Price),
 	}
 }
 
@@ -176,7 +178,7 @@ func historyDay(date time.Time, figures history.Day, sees func(target string) bo
 func dayFigures(f history.Figures) DayFigures {
 	return DayFigures{
 		Orders: f.Orders(), Solved: f.Solved, Discarded: f.Discarded, Failed: f.Failed, Refused: f.Refused, Lost: f.Lost,
-		TotalElapsedMS: f.Elapsed.Milliseconds(), Spent: float64(f.Spent) / billionths,
+		TotalElapsedMS: f.Elapsed.Milliseconds(), Spent: spentOf(f.Spent, f.Unpriced), Unpriced: f.Unpriced,
 	}
 }
 
@@ -233,7 +235,7 @@ func (d *HistoryDay) table() (columns string, rows [][]string) {
 	return "date,type,target,owner," + figureColumns, rows
 }
 
-const figureColumns = "orders,solved,discarded,failed,refused,lost,total_elapsed_ms,spent"
+const figureColumns = "orders,solved,discarded,failed,refused,lost,total_elapsed_ms,spent,unpriced"
 
 func (u *HistoryUsage) table() (columns string, rows [][]string) {
 	for i := range u.Lines {
@@ -248,7 +250,7 @@ func (f *DayFigures) cells() (cells []string) {
 	for _, n := range []int64{f.Orders, f.Solved, f.Discarded, f.Failed, f.Refused, f.Lost, f.TotalElapsedMS} {
 		cells = append(cells, strconv.FormatInt(n, 10))
 	}
-	return append(cells, decimal(f.Spent))
+	return append(cells, decimal(f.Spent), strconv.FormatInt(f.Unpriced, 10))
 }
 
 // whole formats a number; nil is "".
@@ -259,7 +261,39 @@ func whole(n *int64) string {
 	return strconv.FormatInt(*n, 10)
 }
 
-func decimal(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+// decimal writes an amount for CSV, an unknown one as an empty cell.
+func decimal(m status.Money) string {
+	if !m.Known() {
+		return ""
+	}
+	return m.String()
+}
+
+// costOf is what an order cost: nothing if the service cannot have solved it. Older
+// versions kept a price of such orders too.
+func costOf(r *history.Record) status.Money {
+	if !r.Costs() {
+		return 0
+	}
+	return priceOf(r.Price)
+}
+
+// priceOf is a price in billionths of the currency; below 0 = unknown.
+func priceOf(n int64) status.Money {
+	if n < 0 {
+		return status.UnknownMoney()
+	}
+	return status.Money(float64(n) / billionths)
+}
+
+// spentOf is a sum of known prices, in billionths of the currency. It is unknown if there
+// are only unknown ones.
+func spentOf(spent, unpriced int64) status.Money {
+	if spent == 0 && unpriced > 0 {
+		return status.UnknownMoney()
+	}
+	return priceOf(spent)
+}
 
 // respondTable answers with JSON, or with CSV where the caller asks for that.
 func respondTable(w http.ResponseWriter, r *http.Request, document any, table func() (columns string, rows [][]string)) error {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"poold/internal/history"
+	"poold/internal/status"
 )
 
 // AuditReader tells who took which token: the readable part of a history.Audit.
@@ -107,15 +108,15 @@ type AuditList struct {
 
 // AuditEntry is what a key did with a token.
 type AuditEntry struct {
-	ID      string  `json:"id"`
-	At      string  `json:"at"`     // RFC 3339, UTC
-	Key     string  `json:"key"`    // its name; "-" = without one
-	Action  string  `json:"action"` // taken | bought (taken, and bought for this call) | accepted | rejected
-	Target  string  `json:"target"` // "/solve": an identity that no target has
-	TokenID string  `json:"token_id"`
-	Source  string  `json:"source"` // as the answer with it said; "" for a report
-	Image   string  `json:"image"`  // "sha256:…, n bytes" of the picture that it was solved for; "" = none
-	Price   float64 `json:"price"`  // of one that was bought, in the currency of the file's prices; else 0
+	ID      string       `json:"id"`
+	At      string       `json:"at"`     // RFC 3339, UTC
+	Key     string       `json:"key"`    // its name; "-" = without one
+	Action  string       `json:"action"` // taken | bought (taken, and bought for this call) | accepted | rejected
+	Target  string       `json:"target"` // "/solve": an identity that no target has
+	TokenID string       `json:"token_id"`
+	Source  string       `json:"source"` // as the answer with it said; "" for a report
+	Image   string       `json:"image"`  // "sha256:…, n bytes" of the picture that it was solved for; "" = none
+	Price   status.Money `json:"price"`  // of one that was bought, in the currency of the file's prices, null = unknown; else 0
 }
 
 // KeyUsage is the answer of GET /history/usage?by=key.
@@ -128,25 +129,26 @@ type KeyUsage struct {
 
 // KeyUsageLine are the figures of a key.
 type KeyUsageLine struct {
-	Date      string  `json:"date"` // "" = of all days together
-	Key       string  `json:"key"`  // "-" = without one
-	HandedOut int64   `json:"handed_out"`
-	Accepted  int64   `json:"accepted"` // of its reports
-	Rejected  int64   `json:"rejected"`
-	Bought    int64   `json:"bought"` // of those handed out, bought for its calls
-	Spent     float64 `json:"spent"`  // on these, in the currency of the file's prices
+	Date      string       `json:"date"` // "" = of all days together
+	Key       string       `json:"key"`  // "-" = without one
+	HandedOut int64        `json:"handed_out"`
+	Accepted  int64        `json:"accepted"` // of its reports
+	Rejected  int64        `json:"rejected"`
+	Bought    int64        `json:"bought"`   // of those handed out, bought for its calls
+	Spent     status.Money `json:"spent"`    // on these: the sum of the known prices; null = all are unknown
+	Unpriced  int64        `json:"unpriced"` // those of these with an unknown price
 }
 
 func auditEntry(e *history.Entry) AuditEntry {
 	return AuditEntry{
 		ID: e.ID, At: stamp(e.At), Key: e.Key, Action: string(e.Action), Target: e.Target, TokenID: e.Token, Source: e.Source, Image: e.Image,
-		Price: float64(e.Price) / billionths,
+		Price: priceOf(e.Price),
 	}
 }
 
 func keyUsageLine(date, key string, f history.KeyFigures) KeyUsageLine {
 	return KeyUsageLine{
-		Date: date, Key: key, HandedOut: f.HandedOut, Accepted: f.Accepted, Rejected: f.Rejected, Bought: f.Bought, Spent: float64(f.Spent) / billionths,
+		Date: date, Key: key, HandedOut: f.HandedOut, Accepted: f.Accepted, Rejected: f.Rejected, Bought: f.Bought, Spent: spentOf(f.Spent, f.Unpriced), Unpriced: f.Unpriced,
 	}
 }
 
@@ -165,7 +167,7 @@ func (u *KeyUsage) table() (columns string, rows [][]string) {
 		for _, n := range []int64{l.HandedOut, l.Accepted, l.Rejected, l.Bought} {
 			row = append(row, strconv.FormatInt(n, 10))
 		}
-		rows = append(rows, append(row, decimal(l.Spent)))
+		rows = append(rows, append(row, decimal(l.Spent), strconv.FormatInt(l.Unpriced, 10)))
 	}
-	return "date,key,handed_out,accepted,rejected,bought,spent", rows
+	return "date,key,handed_out,accepted,rejected,bought,spent,unpriced", rows
 }

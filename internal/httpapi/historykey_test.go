@@ -188,7 +188,7 @@ func TestUsageByKey(t *testing.T) {
 		entryOf(6, "ci", "checkout", history.Taken, 24*time.Hour),
 	)
 	line := func(date, key string, out, accepted, rejected, bought int, spent string) string {
-		return fmt.Sprintf(`{"date":"%s","key":"%s","handed_out":%d,"accepted":%d,"rejected":%d,"bought":%d,"spent":%s}`, date, key, out, accepted, rejected, bought, spent)
+		return fmt.Sprintf(`{"date":"%s","key":"%s","handed_out":%d,"accepted":%d,"rejected":%d,"bought":%d,"spent":%s,"unpriced":0}`, date, key, out, accepted, rejected, bought, spent)
 	}
 	for query, lines := range map[string][]string{
 		"from=2025-12-30&to=2026-01-03": {line("", "-", 0, 0, 1, 0, "0"), line("", "ci", 3, 1, 0, 2, "0.00598")},
@@ -206,7 +206,7 @@ func TestUsageByKey(t *testing.T) {
 	d.audit.days = nil
 	a := d.ask(t, "GET", "/history/usage?by=key&from=2026-01-01&to=2026-01-03&per=day", "Accept: text/csv")
 	rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
-	if err != nil || len(rows) != 3 || !slices.Equal(rows[0], keysOf(t, KeyUsageLine{})) || !slices.Equal(rows[2], []string{"2026-01-02", "ci", "2", "0", "0", "1", "0.00299"}) {
+	if err != nil || len(rows) != 3 || !slices.Equal(rows[0], keysOf(t, KeyUsageLine{})) || !slices.Equal(rows[2], []string{"2026-01-02", "ci", "2", "0", "0", "1", "0.00299", "0"}) {
 		t.Errorf("%v: %s", err, a.body)
 	}
 	if !slices.Equal(d.audit.days, []string{"2026-01-01", "2026-01-02"}) {

@@ -42,7 +42,7 @@ func TestUsage(t *testing.T) {
 	d.spent(t, 6, 3, "staging-gone", "b@example.com", history.Solved)
 	d.spent(t, 7, 4, "checkout", "b@example.com", history.Solved)
 	figures := func(orders, solved, discarded, failed, refused, lost, elapsed int, spent string) string {
-		return fmt.Sprintf(`"orders":%d,"solved":%d,"discarded":%d,"failed":%d,"refused":%d,"lost":%d,"total_elapsed_ms":%d,"spent":%s`,
+		return fmt.Sprintf(`"orders":%d,"solved":%d,"discarded":%d,"failed":%d,"refused":%d,"lost":%d,"total_elapsed_ms":%d,"spent":%s,"unpriced":0`,
 			orders, solved, discarded, failed, refused, lost, elapsed, spent)
 	}
 	line := func(date, target, owner, figures string) string {
@@ -85,7 +85,7 @@ func TestUsage(t *testing.T) {
 	a := d.ask(t, "GET", "/history/usage?by=target&from=2025-12-30&to=2025-12-31&per=day", bearer(keyAll), "Accept: text/csv")
 	rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
 	if err != nil || len(rows) != 2 || !slices.Equal(rows[0], keysOf(t, UsageLine{})) ||
-		!slices.Equal(rows[1], []string{"2025-12-30", "staging-gone", "b@example.com", "1", "1", "0", "0", "0", "0", "18250", "0.00299", "", ""}) {
+		!slices.Equal(rows[1], []string{"2025-12-30", "staging-gone", "b@example.com", "1", "1", "0", "0", "0", "0", "18250", "0.00299", "0", "", ""}) {
 		t.Errorf("%v: %s", err, a.body)
 	}
 }

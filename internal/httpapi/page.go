@@ -44,8 +44,13 @@ func parsePage() *template.Template {
 		"percent":     func(f float64) string { return strconv.FormatFloat(f*100, 'f', 1, 64) + " %" },
 		"seconds":     func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) + " s" },
 		"money":       func(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) },
-		"spent":       func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) },
-		"moment":      moment,
+		"spent": func(m status.Money) string {
+			if m == 0 {
+				return "–"
+			}
+			return m.String()
+		},
+		"moment": moment,
 
 		"problemsFirst": status.ProblemsFirst,
 	}).ParseFS(web, "web/status.html"))

@@ -31,6 +31,10 @@ const (
 	EndLost      = "lost"    // nobody settled it in its time
 )
 
+// PriceUnknown is the price of a token for which the file has none. The journal has 0 in its
+// place, and the order's facts say so.
+const PriceUnknown = -1
+
 // CodeTimeout is EndedOrder.Code of an order that failed because its time was over.
 const CodeTimeout = "TIMEOUT"
 

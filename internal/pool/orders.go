@@ -212,6 +212,7 @@ type Failure struct {
 	Call     string // as of Landing
 	Bought   bool   // counts as failed; else nothing was bought, and its budget comes back
 	Lost     bool   // with Bought: the service may have solved it, so it counts as lost and its price as spent
+	Late     bool   // with Bought: its time was over, and the service may still solve it: it counts as failed and its price as spent
 	Callback bool   // said by a callback, which needs no lease
 	Tell     string // what OnEnded of other replicas is told, in a callback
 	// Asked is how the provider took part; nil = it was not asked, and nothing of the
@@ -238,6 +239,8 @@ func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
 	switch {
 	case f.Bought && f.Lost:
 		bought = "lost"
+	case f.Bought && f.Late:
+		bought = "late"
 	case f.Bought:
 		bought = "1"
 	}

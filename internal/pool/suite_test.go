@@ -71,6 +71,7 @@ var suite = map[string]func(*testing.T, Options){
 	"OrderLandsAndIsTaken":               testOrderLandsAndIsTaken,
 	"LifeIsJudgedInTheScript":            testLifeIsJudgedInTheScript,
 	"IdempotencyKeyRepeatsTheToken":      testIdempotencyKeyRepeatsTheToken,
+	"WhatAFailedOrderCosts":              testWhatAFailedOrderCosts,
 	"ReturnHappensOnce":                  testReturnHappensOnce,
 	"ATaskOfAClient":                     testATaskOfAClient,
 	"WhatAKeyGot":                        testRepeat,

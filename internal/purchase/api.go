@@ -160,7 +160,7 @@ type Entry struct {
 	Account     string // which account it is, whatever its name (Account); "" = nobody knows
 	Concurrency int    // most orders at once over all replicas
 	Callbacks   Callbacks
-	Price       func(captcha.Type) float64 // of one token; nil = 0
+	Price       func(captcha.Type) float64 // of one token; below 0 = unknown, nil = 0
 }
 
 // Callbacks says how a provider tells of the end of its tasks.

@@ -216,7 +216,7 @@ func TestRefundsBeforeTheSubmit(t *testing.T) {
 // ends it knows them.
 func TestOrderCarriesPriceBudgetsAndFacts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for price, want := range map[float64]int64{0: 0, 0.0029: 2_900_000, 1e-9: 1, 0.00013: 130000, 12.5: 12_500_000_000, math.SmallestNonzeroFloat64: 0} {
+		for price, want := range map[float64]int64{0: 0, 0.0029: 2_900_000, 1e-9: 1, 0.00013: 130000, 12.5: 12_500_000_000, math.SmallestNonzeroFloat64: 0, -1: 0} {
 			s := newTestBuyer(t, 1)
 			s.buyer.SetProviders([]Entry{{
 				Provider: s.provider, Concurrency: 1, Callbacks: calling("first"),
@@ -240,8 +240,17 @@ func TestOrderCarriesPriceBudgetsAndFacts(t *testing.T) {
 				t.Errorf("price %g: placed %+v, want %d", price, placed, want)
 			}
 			const text = `{"target":"login","owner":"qa@example.com","provider":"one","identity":{"sitekey":"k","pageurl":"https://example.com/"},"type":"hcaptcha","enterprise":true,"lifetime_ms":120000,"margin_ms":40000,"called":true,"callback_delay_ms":10000,"timeout_ms":180000}`
-			if placed.Facts != text {
-				t.Errorf("facts %s, want %s", placed.Facts, text)
+			facts := text
+			if price < 0 { // unknown
+				facts = strings.TrimSuffix(text, "}") + `,"unpriced":true}`
+			}
+			if placed.Facts != facts {
+				t.Errorf("facts %s, want %s", placed.Facts, facts)
+			}
+			about, err := ReadAbout(placed.Facts)
+			again, unread := readOrder(pool.Record{Ref: o.Ref, State: pool.Bought, Price: placed.Price, Facts: placed.Facts})
+			if err != nil || unread != nil || about.Unpriced != (price < 0) || again.price != o.price || (o.price < 0) != (price < 0) {
+				t.Errorf("price %g: %v, read again as %+v, %+v, %v", price, o.price, about, again, err)
 			}
 		}
 	})

@@ -191,7 +191,7 @@ func (b *base) carryOut(ctx context.Context, o *Order, e end, n notice, call str
 		})
 	}
 	f := pool.Failure{
-		Ref: o.Ref, Call: call, Bought: !e.refund, Lost: e.lost, Callback: n.callback,
+		Ref: o.Ref, Call: call, Bought: !e.refund, Lost: e.lost, Late: n.code == pool.CodeTimeout, Callback: n.callback,
 		Answer: e.answer(o, n), Margin: o.spec.Margin,
 		Asked: &pool.Asked{
 			Provider: o.providerName(), Task: o.task, Code: n.code, Submitted: o.submitted.Sub(o.placed), Polls: o.polls,

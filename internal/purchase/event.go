@@ -19,7 +19,7 @@ type Event struct {
 	Task     string           // the provider's id; "" = none is known
 	Outcome  Outcome          // Solved, Failed, Lost, Refused or Busy
 	Code     string           // the provider's error code; "" = none
-	Price    int64            // of the token, in billionths of the currency
+	Price    int64            // of the token, in billionths of the currency; below 0 = unknown
 	// Placed, Submitted and Solved are on this process' clock; zero = it did not come
 	// to that. Those of an adopted order are as late as they can have been.
 	Placed, Submitted, Solved time.Time

@@ -23,6 +23,7 @@ type facts struct {
 	Called     bool         `json:"called,omitempty"` // the provider was told to call back
 	Delay      int64        `json:"callback_delay_ms"`
 	Timeout    int64        `json:"timeout_ms"`
+	Unpriced   bool         `json:"unpriced,omitempty"` // the price is unknown, not 0
 }
 
 // identity is a captcha.Identity in the journal: without its proxy, which is a secret,
@@ -90,6 +91,7 @@ func (f facts) identity() captcha.Identity {
 type About struct {
 	Target, Owner, Provider string
 	Identity                captcha.Identity // without its proxy
+	Unpriced                bool             // the price of its token is unknown
 }
 
 // ReadAbout reads the facts of an order, of this version or the one before.
@@ -98,7 +100,7 @@ func ReadAbout(text string) (About, error) {
 	if err := json.Unmarshal([]byte(text), &f); err != nil {
 		return About{}, fmt.Errorf("reading what the journal knows of an order: %w", err)
 	}
-	return About{Target: f.Target, Owner: f.Owner, Provider: f.Provider, Identity: f.identity()}, nil
+	return About{Target: f.Target, Owner: f.Owner, Provider: f.Provider, Identity: f.identity(), Unpriced: f.Unpriced}, nil
 }
 
 func (o *Order) facts() string {
@@ -107,7 +109,7 @@ func (o *Order) facts() string {
 		Target: o.spec.Target, Owner: o.spec.Owner, Provider: o.provider, Account: o.accountID,
 		Identity: journalIdentity(i), Type: i.Type, Enterprise: i.Enterprise,
 		Lifetime: o.spec.Lifetime.Milliseconds(), Margin: o.spec.Margin.Milliseconds(),
-		Called: o.called, Delay: o.delay.Milliseconds(), Timeout: o.timeout.Milliseconds(),
+		Called: o.called, Delay: o.delay.Milliseconds(), Timeout: o.timeout.Milliseconds(), Unpriced: o.price < 0,
 	})
 	return string(text)
 }

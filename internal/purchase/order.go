@@ -45,7 +45,7 @@ type Order struct {
 	called    bool          // the provider was told to call
 	fallback  time.Duration // how long to wait for that before polling
 	delay     time.Duration // how old a token is when the call comes
-	price     int64         // of the token, in billionths of the currency
+	price     int64         // of the token, in billionths of the currency; below 0 = unknown
 	// deadline is when Redis forgets the order, or a little before.
 	deadline time.Time
 
@@ -82,6 +82,9 @@ func readOrder(r pool.Record) (*Order, error) {
 		return nil, fmt.Errorf("reading what the journal knows of an order: its state is %q", r.State)
 	}
 	submitted := r.Placed.Add(r.Unsolved)
+	if f.Unpriced {
+		r.Price = pool.PriceUnknown
+	}
 	return &Order{
 		Ref: r.Ref, provider: f.Provider, accountID: f.Account,
 		timeout: milliseconds(f.Timeout), called: f.Called, delay: milliseconds(f.Delay), price: r.Price,

@@ -81,7 +81,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	}
 	placing, err := p.stock.Place(bounded, pool.Order{
 		Ref: o.Ref, Guest: spec.isGuest(), Depth: spec.Depth, Margin: spec.Margin, Lead: spec.Lead, TTL: lifetime(o.account),
-		Price: o.price, Facts: o.facts(),
+		Price: max(0, o.price), Facts: o.facts(),
 		PerHour: spec.PerHour, PerDay: spec.PerDay, NotAfter: notAfter,
 	})
 	switch {
@@ -128,13 +128,21 @@ func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at 
 	return permit.At, nil
 }
 
+// billionths is a price of the file in billionths of the currency.
+func billionths(price float64) int64 {
+	if price < 0 {
+		return pool.PriceUnknown
+	}
+	return int64(math.Round(price * currency))
+}
+
 // newOrder is one that is about to be placed.
 func newOrder(slot *Slot, spec Spec, terms accountTerms) *Order {
 	o := &Order{
 		Ref:  pool.Ref{Identity: spec.ID, Order: rand.Text()},
 		spec: spec, slot: slot, account: slot.account, provider: slot.account.Name(), accountID: terms.id,
 		timeout: slot.account.Timeout(), deadline: time.Now().Add(lifetime(slot.account)),
-		delay: terms.callbacks.Delay, price: int64(math.Round(terms.price(spec.Identity.Type) * currency)),
+		delay: terms.callbacks.Delay, price: billionths(terms.price(spec.Identity.Type)),
 	}
 	o.pingback = terms.callbacks.address(o.provider, o.Ref)
 	o.called = o.pingback != ""

@@ -18,7 +18,7 @@ type UnderWay struct {
 	Provider string           // under whose name it was placed
 	Task     string           // the provider's id; "" = none is known
 	State    pool.State       // Submitting, Bought or Unknown
-	Price    int64            // of the token, in billionths of the currency
+	Price    int64            // of the token, in billionths of the currency; below 0 = unknown
 	// Placed and Submitted are in whole milliseconds, UTC, on Redis' clock.
 	Placed, Submitted time.Time
 	Age               time.Duration // since the submit, at the least

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/compat"
 	"poold/internal/history"
 	"poold/internal/pool"
@@ -265,6 +266,9 @@ func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
 	for i := range seen {
 		target := &document.Targets[i]
 		*target = targetStatus(&set.Targets[i], statuses[i], &seen[i])
+		if lacksPrice(set, set.Targets[i].Identity.Type) {
+			target.unprice()
+		}
 		target.NearMisses = nearMisses(c.NearMisses.Of(set.Targets[i].ID))
 		cause := CauseOf(&set.Targets[i], statuses[i], &seen[i].Stock, why)
 		target.State, target.Reason = cause.State, cause.Reason
@@ -273,6 +277,9 @@ func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
 		}
 	}
 	guests := onDemand.tell(&document)
+	if s := document.Solve; s != nil && s.Solved+s.Lost > 0 && lacksPrice(set, captcha.SolvableTypes()...) {
+		s.Spent = s.Spent.orUnknown()
+	}
 	document.History, document.Audit = c.historyStatus(seen, guests), c.auditStatus()
 	document.Notices = append(append(document.Notices, document.History.notices()...), document.Audit.notices()...)
 	return newSnapshot(&document, seen, read, guests)

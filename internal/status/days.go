@@ -2,7 +2,6 @@ package status
 
 import (
 	"maps"
-	"math"
 	"slices"
 )
 
@@ -16,7 +15,7 @@ func (d *Document) DayTotals() []TargetDay {
 				Date: day.Date, Requests: sum.Requests + day.Requests, Hits: sum.Hits + day.Hits, Waited: sum.Waited + day.Waited,
 				Misses: sum.Misses + day.Misses, Bought: sum.Bought + day.Bought, Solved: sum.Solved + day.Solved,
 				Failed: sum.Failed + day.Failed, Lost: sum.Lost + day.Lost, Expired: sum.Expired + day.Expired,
-				Spent: math.Round((sum.Spent+day.Spent)*spentShown) / spentShown,
+				Spent: sum.Spent.plus(day.Spent),
 			}
 		}
 	}

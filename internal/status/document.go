@@ -148,7 +148,7 @@ type Target struct {
 	HitRate         float64  `json:"hit_rate"`          // hits by requests that have an outcome; 0 without any
 	BoughtPerServed float64  `json:"bought_per_served"` // bought by handed out; 0 where none was
 	LeadTime        LeadTime `json:"lead_time_s"`
-	Spent           float64  `json:"spent"` // in the currency of the file's prices
+	Spent           Money    `json:"spent"` // by the prices of the file; null = the file has no price for it
 	// Days are the UTC days of the last seven on which there was anything, today first;
 	// never null.
 	Days []TargetDay `json:"days"`
@@ -211,17 +211,17 @@ type TargetMinute struct {
 
 // TargetDay are the figures of one day, over all replicas.
 type TargetDay struct {
-	Date     string  `json:"date"` // 2006-01-02
-	Requests int64   `json:"requests"`
-	Hits     int64   `json:"hits"`
-	Waited   int64   `json:"waited"`
-	Misses   int64   `json:"misses"`
-	Bought   int64   `json:"bought"`
-	Solved   int64   `json:"solved"`
-	Failed   int64   `json:"failed"`
-	Lost     int64   `json:"lost"`
-	Expired  int64   `json:"expired"`
-	Spent    float64 `json:"spent"` // in the currency of the file's prices
+	Date     string `json:"date"` // 2006-01-02
+	Requests int64  `json:"requests"`
+	Hits     int64  `json:"hits"`
+	Waited   int64  `json:"waited"`
+	Misses   int64  `json:"misses"`
+	Bought   int64  `json:"bought"`
+	Solved   int64  `json:"solved"`
+	Failed   int64  `json:"failed"`
+	Lost     int64  `json:"lost"`
+	Expired  int64  `json:"expired"`
+	Spent    Money  `json:"spent"` // null = the file has no price for it
 }
 
 // StateIdle is the state of a target that wants nothing because nobody asks; the other
@@ -253,31 +253,31 @@ type Budget struct {
 // all of them and all replicas. The counters are those of a target, never go back, and
 // hold its ledger: docs/metrics.md.
 type Solve struct {
-	Owner          string  `json:"owner"`  // "" = the file has no section
-	Reason         string  `json:"reason"` // why the figures are not those of now but the last known ones; "" = they are of now
-	Guests         int     `json:"guests"` // those that anything is still known of
-	Fresh          int     `json:"fresh"`
-	InFlight       int     `json:"in_flight"`
-	BoughtInFlight int     `json:"bought_in_flight"`
-	Waiting        int     `json:"waiting"`
-	Requests       int64   `json:"requests"`
-	Hits           int64   `json:"hits"`
-	Waited         int64   `json:"waited"`
-	Misses         int64   `json:"misses"`
-	Refused        int64   `json:"refused"` // answered that no token can come
-	Replays        int64   `json:"replays"` // repeated by Idempotency-Key; not among the requests
-	Bought         int64   `json:"bought"`
-	Solved         int64   `json:"solved"`
-	Expired        int64   `json:"expired"`
-	Discarded      int64   `json:"discarded"`
-	Failed         int64   `json:"failed"`
-	Lost           int64   `json:"lost"`
-	Junk           int64   `json:"junk"`
-	Returned       int64   `json:"returned"`
-	Accepted       int64   `json:"accepted"`
-	Rejected       int64   `json:"rejected"`
-	Spent          float64 `json:"spent"`
-	Budget         Budget  `json:"budget"`
+	Owner          string `json:"owner"`  // "" = the file has no section
+	Reason         string `json:"reason"` // why the figures are not those of now but the last known ones; "" = they are of now
+	Guests         int    `json:"guests"` // those that anything is still known of
+	Fresh          int    `json:"fresh"`
+	InFlight       int    `json:"in_flight"`
+	BoughtInFlight int    `json:"bought_in_flight"`
+	Waiting        int    `json:"waiting"`
+	Requests       int64  `json:"requests"`
+	Hits           int64  `json:"hits"`
+	Waited         int64  `json:"waited"`
+	Misses         int64  `json:"misses"`
+	Refused        int64  `json:"refused"` // answered that no token can come
+	Replays        int64  `json:"replays"` // repeated by Idempotency-Key; not among the requests
+	Bought         int64  `json:"bought"`
+	Solved         int64  `json:"solved"`
+	Expired        int64  `json:"expired"`
+	Discarded      int64  `json:"discarded"`
+	Failed         int64  `json:"failed"`
+	Lost           int64  `json:"lost"`
+	Junk           int64  `json:"junk"`
+	Returned       int64  `json:"returned"`
+	Accepted       int64  `json:"accepted"`
+	Rejected       int64  `json:"rejected"`
+	Spent          Money  `json:"spent"` // null = the file lacks a price for it
+	Budget         Budget `json:"budget"`
 }
 
 // Used reports whether there is anything to tell.

@@ -37,8 +37,8 @@ const (
 )
 
 // money turns billionths of the currency into the currency, to six places.
-func money(n int64) float64 {
-	return math.Round(float64(n)/(billionths/spentShown)) / spentShown
+func money(n int64) Money {
+	return Money(math.Round(float64(n)/(billionths/spentShown)) / spentShown)
 }
 
 // seconds rounds to the millisecond. It divides once: Duration.Seconds adds the fraction

@@ -7,7 +7,7 @@ import (
 )
 
 func TestMoney(t *testing.T) {
-	for n, want := range map[int64]float64{0: 0, 499: 0, 500: 0.000001, 1_000_000_000: 1, 1_234_567_499: 1.234567, 123_456_789_000_000_500: 123456789.000001} {
+	for n, want := range map[int64]Money{0: 0, 499: 0, 500: 0.000001, 1_000_000_000: 1, 1_234_567_499: 1.234567, 123_456_789_000_000_500: 123456789.000001} {
 		if got := money(n); got != want {
 			t.Errorf("%d billionths: %v, want %v", n, got, want)
 		}

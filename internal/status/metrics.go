@@ -159,7 +159,7 @@ func collectStock(ch chan<- prometheus.Metric, name string, fresh, orders, bough
 	count(ch, descJunk, float64(f.Junk), name)
 	count(ch, descReports, float64(f.Accepted), name, "accepted")
 	count(ch, descReports, float64(f.Rejected), name, "rejected")
-	count(ch, descSpend, money(f.Spent), name)
+	count(ch, descSpend, float64(money(f.Spent)), name)
 	if f.Unrecorded > 0 {
 		count(ch, descUnrecorded, float64(f.Unrecorded), name)
 	}

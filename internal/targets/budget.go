@@ -22,11 +22,15 @@ func (rec record) budgetRules(b Budget) {
 
 // pricesOf makes prices of one for all types, or of a section with some of them.
 func pricesOf(m mark) (p Prices) {
-	if one, ok := m.got.(float64); ok {
-		for _, t := range captcha.Types() {
-			*p.of(t) = one
+	of := m.record()
+	for _, t := range captcha.SolvableTypes() {
+		named := m
+		if len(of.marks) > 0 {
+			named = of.marks[string(t)]
+		}
+		if per1000, ok := named.got.(float64); ok && named.ok {
+			*p.of(t) = Costs(per1000)
 		}
 	}
-	m.record().into(&p)
 	return p
 }

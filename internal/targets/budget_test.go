@@ -1,7 +1,6 @@
 package targets
 
 import (
-	"math"
 	"strings"
 	"testing"
 
@@ -72,32 +71,38 @@ func TestBudgetThatCannotBeUsedUp(t *testing.T) {
 	}
 }
 
-// The file names the price of a thousand solves, and everybody else asks for one.
+// A price is known, free or unknown for each type, also for those that cannot be pooled.
 func TestPrices(t *testing.T) {
-	each := func(price float64) Prices { return Prices{price, price, price, price} }
+	each := func(per1000 float64) Prices {
+		p := Costs(per1000)
+		return Prices{p, p, p, p, p, p, p}
+	}
 	for _, tc := range []struct {
 		keys string
 		want Prices
 	}{
-		{"price_per_1000: 0", Prices{}},
+		{"concurrency: 1", Prices{}},
+		{"price_per_1000: 0", each(0)},
 		{"price_per_1000: 2.99", each(2.99)},
 		{"price_per_1000: 1000000", each(1000000)},
 		{"price_per_1000: '${PRICE:-1.5}'", each(1.5)},
 		{"price_per_1000: {}", Prices{}},
-		{"price_per_1000: {turnstile: 1.2, recaptcha_v2: 2.9}", Prices{RecaptchaV2: 2.9, Turnstile: 1.2}},
-		{"price_per_1000: {recaptcha_v3: 1, hcaptcha: '${PRICE:-4}'}", Prices{RecaptchaV3: 1, HCaptcha: 4}},
+		{"price_per_1000: {turnstile: 1.2, recaptcha_v2: 2.9}", Prices{RecaptchaV2: Costs(2.9), Turnstile: Costs(1.2)}},
+		{"price_per_1000: {recaptcha_v3: 0, hcaptcha: '${PRICE:-4}'}", Prices{RecaptchaV3: Costs(0), HCaptcha: Costs(4)}},
+		{"price_per_1000: {image: 0.5, geetest: 3, geetest_v4: 0}", Prices{Image: Costs(0.5), GeeTest: Costs(3), GeeTestV4: Costs(0)}},
 	} {
 		if got := mustParse(t, provided(tc.keys), nil).Providers[0].Price; got != tc.want {
 			t.Errorf("%s: %+v, want %+v", tc.keys, got, tc.want)
 		}
 	}
-	prices := Prices{RecaptchaV2: 1, RecaptchaV3: 2, HCaptcha: 3, Turnstile: 4}
-	sum := 0.0
-	for _, kind := range captcha.Types() {
-		sum += prices.For(kind)
+	prices := Prices{Costs(1), Costs(2), Costs(3), Costs(4), Costs(5), Costs(6), Costs(7)}
+	for i, kind := range captcha.SolvableTypes() {
+		if got, want := prices.For(kind), float64(i+1)/1000; got != want || !prices.Known(kind) || (Prices{}).Known(kind) || (Prices{}).For(kind) != 0 {
+			t.Errorf("%s: %v, want %v, which is known", kind, got, want)
+		}
 	}
-	if got := prices.For(captcha.Turnstile); got != 0.004 || math.Abs(sum-0.010) > 1e-12 || prices.For("image") != 0 {
-		t.Errorf("one turnstile %v, one of each %v, an image %v", got, sum, prices.For("image"))
+	if prices.For("audio") != 0 || prices.Known("audio") {
+		t.Error("an unknown type has a price")
 	}
 }
 

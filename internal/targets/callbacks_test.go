@@ -50,7 +50,7 @@ func TestSimulatedKeepsCallbacks(t *testing.T) {
 	set := mustParse(t, strings.Replace(minimal(), `url: "https://solver.example.com", key: k1`,
 		"api: simulated, callback_url: 'http://127.0.0.1:1/', fallback_after: 1s, callback_delay: 2s, price_per_1000: 3", 1), nil)
 	p := set.Providers[0]
-	if p.API != APISimulated || p.CallbackURL != "http://127.0.0.1:1" || p.FallbackAfter != time.Second || p.CallbackDelay != 2*time.Second || p.Price.HCaptcha != 3 {
+	if p.API != APISimulated || p.CallbackURL != "http://127.0.0.1:1" || p.FallbackAfter != time.Second || p.CallbackDelay != 2*time.Second || p.Price.HCaptcha != Costs(3) {
 		t.Errorf("provider %+v", p)
 	}
 	if got := warnings(set); strings.Contains(got, "is not used") {

@@ -103,12 +103,12 @@ var provider = section{fields: []field{
 	{key: "fallback_after", kind: duration{0, longest},
 		doc: "Poll a task that had no callback for this long, at least 50ms and below timeout. Default: the least of 120s, half the timeout and half the tokens' usable life."},
 	{key: "callback_delay", kind: duration{0, longest}, preset: 10 * time.Second, doc: "How old a callback's token is taken to be when it first arrives."},
-	{key: "price_per_1000", kind: prices, preset: 0.0,
-		doc: "What 1000 solves cost, for the spend figures: one number, or numbers by type, of which one that is left out is 0."},
+	{key: "price_per_1000", kind: prices,
+		doc: "What 1000 solves cost, for the spend figures: one number, or numbers by type. 0 is free. Without a number the price is unknown, and so is what is spent."},
 }}
 
-var prices = numberOr{number{0, maxPrice}, section{fields: byType(func(captcha.Type) field {
-	return field{kind: number{0, maxPrice}, preset: 0.0, doc: "What 1000 solves of this type cost."}
+var prices = numberOr{number{0, maxPrice}, section{fields: byType(captcha.SolvableTypes(), func(captcha.Type) field {
+	return field{kind: number{0, maxPrice}, doc: "What 1000 solves of this type cost; 0 is free."}
 })}}
 
 var totalBudget = section{explain: noHourlyTotal, fields: []field{
@@ -154,7 +154,7 @@ var history = section{fields: []field{
 		doc: "dynamodb alone: whether the table has an item of each order under way, for other programs. false saves 4 write units an order."},
 }}
 
-var lives = section{explain: unpoolableType, fields: byType(func(t captcha.Type) field {
+var lives = section{explain: unpoolableType, fields: byType(captcha.Types(), func(t captcha.Type) field {
 	l := builtInLife(t)
 	return field{doc: "Tokens of this type.", kind: section{fields: []field{
 		{key: "lifetime", kind: duration{time.Second, longest}, preset: l.Lifetime, doc: "A token is dead this long after it was solved."},
@@ -163,8 +163,8 @@ var lives = section{explain: unpoolableType, fields: byType(func(t captcha.Type)
 })}
 
 // byType makes a field for each type of token.
-func byType(of func(captcha.Type) field) (fields []field) {
-	for _, t := range captcha.Types() {
+func byType(types []captcha.Type, of func(captcha.Type) field) (fields []field) {
+	for _, t := range types {
 		f := of(t)
 		f.key = string(t)
 		fields = append(fields, f)

@@ -91,10 +91,10 @@ func TestEveryKey(t *testing.T) {
 		{Name: "first", API: APITasks, Profile: "2captcha", URL: "https://solver.example.com/base", Key: "bearer-of-ci-0123", Concurrency: 7,
 			FirstPoll: 10 * time.Second, PollInterval: 3 * time.Second, Timeout: 2 * time.Minute, Balance: true,
 			CallbackURL: "https://pools.example.com/captcha", FallbackAfter: 40 * time.Second,
-			Price: Prices{Turnstile: 1.2, RecaptchaV2: 2.99}, Line: 71},
+			Price: Prices{Turnstile: Costs(1.2), RecaptchaV2: Costs(2.99)}, Line: 71},
 		{Name: "second", API: APILegacy, Profile: "generic", URL: "http://127.0.0.1:9", Key: "bearer-of-ci-0123", Concurrency: 7,
 			Timeout: 3 * time.Minute, CallbackDelay: 10 * time.Second,
-			Price: Prices{RecaptchaV2: 0.5, RecaptchaV3: 0.5, HCaptcha: 0.5, Turnstile: 0.5}, Line: 85},
+			Price: Prices{Costs(0.5), Costs(0.5), Costs(0.5), Costs(0.5), Costs(0.5), Costs(0.5), Costs(0.5)}, Line: 85},
 	}; !reflect.DeepEqual(got, want) {
 		t.Errorf("providers:\n%+v\nwant:\n%+v", got, want)
 	}

@@ -114,7 +114,7 @@ type Provider struct {
 	CallbackURL   string        // public base of this daemon, without the last slash; "" = polling alone (default)
 	FallbackAfter time.Duration // a task without a callback is polled after this long; 50ms to below Timeout, 0 = not set
 	CallbackDelay time.Duration // a callback's token is taken to be this old when it first arrives; 0s to 24h, default 10s
-	Price         Prices        // what it charges; default nothing
+	Price         Prices        // what it charges; default unknown
 
 	Line int // in the file
 }
@@ -122,21 +122,35 @@ type Provider struct {
 // solvesPerPrice is how many solves the file's prices are for.
 const solvesPerPrice = 1000
 
-// Prices is what 1000 solves of each type cost, as services list it: 0 to
-// 1000000, in whatever money the account is kept.
-type Prices struct{ RecaptchaV2, RecaptchaV3, HCaptcha, Turnstile float64 }
+// Prices is what 1000 solves of each type cost, as services list it.
+type Prices struct{ RecaptchaV2, RecaptchaV3, HCaptcha, Turnstile, GeeTest, GeeTestV4, Image Price }
 
-// For returns the price of one solve, a thousandth of what the file names; 0 for
-// a type that is not known.
+// Price is what 1000 solves of one type cost. The zero value is an unknown price.
+type Price struct {
+	Known   bool    // the file names the price
+	Per1000 float64 // 0 to 1000000, in the account's currency; 0 = free if Known
+}
+
+// Costs returns a known price.
+func Costs(per1000 float64) Price { return Price{Known: true, Per1000: per1000} }
+
+// For returns the price of one solve, a thousandth of what the file names, and 0 if the
+// price is unknown.
 func (p Prices) For(t captcha.Type) float64 {
 	if per := p.of(t); per != nil {
-		return *per / solvesPerPrice
+		return per.Per1000 / solvesPerPrice
 	}
 	return 0
 }
 
+// Known reports whether the file names a price for the type.
+func (p Prices) Known(t captcha.Type) bool {
+	per := p.of(t)
+	return per != nil && per.Known
+}
+
 // of returns the place of a type's price, nil for a type that is not known.
-func (p *Prices) of(t captcha.Type) *float64 {
+func (p *Prices) of(t captcha.Type) *Price {
 	switch t {
 	case captcha.RecaptchaV2:
 		return &p.RecaptchaV2
@@ -146,6 +160,12 @@ func (p *Prices) of(t captcha.Type) *float64 {
 		return &p.HCaptcha
 	case captcha.Turnstile:
 		return &p.Turnstile
+	case captcha.GeeTest:
+		return &p.GeeTest
+	case captcha.GeeTestV4:
+		return &p.GeeTestV4
+	case captcha.Image:
+		return &p.Image
 	}
 	return nil
 }

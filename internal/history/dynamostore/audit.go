@@ -67,7 +67,7 @@ func keyAddition(e history.Entry, keep time.Duration) addition {
 	names := item{"key": &types.AttributeValueMemberS{Value: e.Key}}
 	names.setNumber("ttl", e.At.UTC().Truncate(24*time.Hour).Add(24*time.Hour+keep).Unix())
 	return addition{sum{date(e.At), keyed(keyPrefix, e.Key, mostSortKey)}, names, counts{
-		"handed_out": f.HandedOut, "bought": f.Bought, "accepted": f.Accepted, "rejected": f.Rejected, "spent": f.Spent,
+		"handed_out": f.HandedOut, "bought": f.Bought, "accepted": f.Accepted, "rejected": f.Rejected, "spent": f.Spent, "unpriced": f.Unpriced,
 	}}
 }
 
@@ -92,12 +92,12 @@ func (s *Store) Entries(ctx context.Context, key string, q history.Query) (page 
 // KeyDay implements history.Audit.
 func (s *Store) KeyDay(ctx context.Context, day time.Time) (map[string]history.KeyFigures, error) {
 	keys, now := map[string]history.KeyFigures{}, time.Now()
-	attributes := []string{"key", "handed_out", "bought", "accepted", "rejected", "spent", "ttl"}
+	attributes := []string{"key", "handed_out", "bought", "accepted", "rejected", "spent", "unpriced", "ttl"}
 	err := s.sums(ctx, day, keyPrefix, attributes, func(i item) {
 		if i.number("ttl") > now.Unix() {
 			keys[i.text("key")] = keys[i.text("key")].Plus(history.KeyFigures{
 				HandedOut: i.number("handed_out"), Bought: i.number("bought"),
-				Accepted: i.number("accepted"), Rejected: i.number("rejected"), Spent: i.number("spent"),
+				Accepted: i.number("accepted"), Rejected: i.number("rejected"), Spent: i.number("spent"), Unpriced: i.number("unpriced"),
 			})
 		}
 	})

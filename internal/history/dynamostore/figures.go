@@ -76,6 +76,7 @@ func counted(f history.Figures) counts {
 		"lost":          f.Lost,
 		"total_elapsed": f.Elapsed.Milliseconds(),
 		"spent":         f.Spent,
+		"unpriced":      f.Unpriced,
 	}
 }
 
@@ -93,6 +94,7 @@ func (i item) figures() history.Figures {
 		Lost:      i.number("lost"),
 		Elapsed:   time.Duration(i.number("total_elapsed")) * time.Millisecond,
 		Spent:     i.number("spent"),
+		Unpriced:  i.number("unpriced"),
 	}
 }
 
@@ -123,7 +125,7 @@ func (a addition) update(table string) *types.Update {
 func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 	found := history.Day{Types: map[captcha.Type]history.Figures{}, Targets: map[history.Owned]history.Figures{}}
 	err := s.sums(ctx, day, dayPrefix, []string{
-		"PK", "SK", "captcha_type", "target", "project", "successful", "failed", "discarded", "refused", "lost", "total_elapsed", "spent",
+		"PK", "SK", "captcha_type", "target", "project", "successful", "failed", "discarded", "refused", "lost", "total_elapsed", "spent", "unpriced",
 	}, func(i item) { add(found, i) })
 	if err != nil {
 		return history.Day{}, s.down(ctx, "reading the figures of a day", err)

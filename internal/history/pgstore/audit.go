@@ -63,6 +63,7 @@ type keyFigures struct {
 	Accepted  int64 `json:"accepted"`
 	Rejected  int64 `json:"rejected"`
 	Spent     int64 `json:"spent"`
+	Unpriced  int64 `json:"unpriced"`
 }
 
 // WriteEntries keeps a batch; history.Audit says more.
@@ -102,17 +103,18 @@ func (s *Store) insertEntries(ctx context.Context, tx postgres.Tx, rows string) 
 func addToKeys(ctx context.Context, tx postgres.Tx, sums map[keyDay]history.KeyFigures) error {
 	rows := make([]keyFigures, 0, len(sums))
 	for d, f := range sums {
-		rows = append(rows, keyFigures{d, f.HandedOut, f.Bought, f.Accepted, f.Rejected, f.Spent})
+		rows = append(rows, keyFigures{d, f.HandedOut, f.Bought, f.Accepted, f.Rejected, f.Spent, f.Unpriced})
 	}
 	text, err := json.Marshal(rows)
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `insert into captcha_audit_figures as f (day, key, handed_out, bought, accepted, rejected, spent)
-			select day, key, handed_out, bought, accepted, rejected, spent
+	_, err = tx.Exec(ctx, `insert into captcha_audit_figures as f (day, key, handed_out, bought, accepted, rejected, spent, unpriced)
+			select day, key, handed_out, bought, accepted, rejected, spent, unpriced
 			from json_populate_recordset(null::captcha_audit_figures, $1::json) order by day, key
 		on conflict (day, key) do update set handed_out = f.handed_out + excluded.handed_out, bought = f.bought + excluded.bought,
-			accepted = f.accepted + excluded.accepted, rejected = f.rejected + excluded.rejected, spent = f.spent + excluded.spent`, string(text))
+			accepted = f.accepted + excluded.accepted, rejected = f.rejected + excluded.rejected, spent = f.spent + excluded.spent,
+			unpriced = f.unpriced + excluded.unpriced`, string(text))
 	return err
 }
 
@@ -141,7 +143,7 @@ func (s *Store) KeyDay(ctx context.Context, day time.Time) (map[string]history.K
 		keys = map[string]history.KeyFigures{}
 		var key string
 		var f history.KeyFigures
-		return tx.Each(ctx, []any{&key, &f.HandedOut, &f.Bought, &f.Accepted, &f.Rejected, &f.Spent},
+		return tx.Each(ctx, []any{&key, &f.HandedOut, &f.Bought, &f.Accepted, &f.Rejected, &f.Spent, &f.Unpriced},
 			func() { keys[key] = f }, readKeyDay, day.UTC().Format(time.DateOnly), s.o.KeepAudit)
 	})
 	if err != nil {
@@ -150,7 +152,7 @@ func (s *Store) KeyDay(ctx context.Context, day time.Time) (map[string]history.K
 	return keys, nil
 }
 
-const readKeyDay = `select key, handed_out, bought, accepted, rejected, spent from captcha_audit_figures
+const readKeyDay = `select key, handed_out, bought, accepted, rejected, spent, unpriced from captcha_audit_figures
 	where day = $1::date and day >= ((now() - $2::interval) at time zone 'UTC')::date`
 
 // The statements of forgetAudit. There are few keys, and each is found by one step in the

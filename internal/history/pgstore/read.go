@@ -103,7 +103,7 @@ func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 		sums = history.Day{Types: map[captcha.Type]history.Figures{}, Targets: map[history.Owned]history.Figures{}}
 		var w figures
 		return tx.Each(ctx, []any{
-			&w.Target, &w.Owner, &w.Type, &w.Solved, &w.Discarded, &w.Failed, &w.Refused, &w.Lost, &w.Elapsed, &w.Spent,
+			&w.Target, &w.Owner, &w.Type, &w.Solved, &w.Discarded, &w.Failed, &w.Refused, &w.Lost, &w.Elapsed, &w.Spent, &w.Unpriced,
 		}, func() {
 			owned := history.Owned{Target: w.Target, Owner: w.Owner}
 			sums.Types[w.Type] = sums.Types[w.Type].Plus(w.sum())
@@ -116,7 +116,7 @@ func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 	return sums, nil
 }
 
-const readDay = `select target, owner, type, solved, discarded, failed, refused, lost, elapsed_ms, spent from captcha_figures
+const readDay = `select target, owner, type, solved, discarded, failed, refused, lost, elapsed_ms, spent, unpriced from captcha_figures
 	where day = $1::date and day >= ((now() - $2::interval) at time zone 'UTC')::date`
 
 // Solve is one record; false where there is none, or no more.

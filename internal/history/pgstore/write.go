@@ -28,18 +28,19 @@ type figures struct {
 	Lost      int64 `json:"lost"`
 	Elapsed   int64 `json:"elapsed_ms"`
 	Spent     int64 `json:"spent"`
+	Unpriced  int64 `json:"unpriced"`
 }
 
 // figuresOf is the row of a place.
 func figuresOf(p place, f history.Figures) figures {
-	return figures{p, f.Solved, f.Discarded, f.Failed, f.Refused, f.Lost, f.Elapsed.Milliseconds(), f.Spent}
+	return figures{p, f.Solved, f.Discarded, f.Failed, f.Refused, f.Lost, f.Elapsed.Milliseconds(), f.Spent, f.Unpriced}
 }
 
 // sum is what the row says.
 func (w *figures) sum() history.Figures {
 	return history.Figures{
 		Solved: w.Solved, Discarded: w.Discarded, Failed: w.Failed, Refused: w.Refused, Lost: w.Lost,
-		Elapsed: time.Duration(w.Elapsed) * time.Millisecond, Spent: w.Spent,
+		Elapsed: time.Duration(w.Elapsed) * time.Millisecond, Spent: w.Spent, Unpriced: w.Unpriced,
 	}
 }
 
@@ -88,11 +89,12 @@ func add(ctx context.Context, tx postgres.Tx, records []history.Record) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `insert into captcha_figures as f (day, target, owner, type, solved, discarded, failed, refused, lost, elapsed_ms, spent)
-			select day, target, owner, type, solved, discarded, failed, refused, lost, elapsed_ms, spent
+	_, err = tx.Exec(ctx, `insert into captcha_figures as f (day, target, owner, type, solved, discarded, failed, refused, lost, elapsed_ms, spent, unpriced)
+			select day, target, owner, type, solved, discarded, failed, refused, lost, elapsed_ms, spent, unpriced
 			from json_populate_recordset(null::captcha_figures, $1::json) order by day, target, owner, type
 		on conflict (day, target, owner, type) do update set solved = f.solved + excluded.solved, discarded = f.discarded + excluded.discarded,
 			failed = f.failed + excluded.failed, refused = f.refused + excluded.refused, lost = f.lost + excluded.lost,
-			elapsed_ms = f.elapsed_ms + excluded.elapsed_ms, spent = f.spent + excluded.spent`, string(text))
+			elapsed_ms = f.elapsed_ms + excluded.elapsed_ms, spent = f.spent + excluded.spent,
+			unpriced = f.unpriced + excluded.unpriced`, string(text))
 	return err
 }

@@ -94,7 +94,7 @@ func keyFigures(e history.Entry) map[string]int64 {
 	f := e.Figures()
 	of := map[string]int64{}
 	for name, n := range map[string]int64{
-		handedOut: f.HandedOut, bought: f.Bought, accepted: f.Accepted, rejected: f.Rejected, spent: f.Spent,
+		handedOut: f.HandedOut, bought: f.Bought, accepted: f.Accepted, rejected: f.Rejected, spent: f.Spent, unpriced: f.Unpriced,
 	} {
 		if n != 0 {
 			of[escape(e.Key, name)] = n
@@ -116,6 +116,8 @@ func keyFigure(name string, n int64) (f history.KeyFigures) {
 		f.Rejected = n
 	case spent:
 		f.Spent = n
+	case unpriced:
+		f.Unpriced = n
 	}
 	return f
 }

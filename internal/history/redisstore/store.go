@@ -185,6 +185,7 @@ const (
 	lost      = "lost"
 	elapsed   = "elapsed_ms"
 	spent     = "spent"
+	unpriced  = "unpriced"
 )
 
 // figures are what a record adds to those of its type and of its target.
@@ -193,7 +194,7 @@ func figures(r history.Record) map[string]int64 {
 	of := map[string]int64{}
 	for name, n := range map[string]int64{
 		solved: f.Solved, discarded: f.Discarded, failedOf: f.Failed, refused: f.Refused, lost: f.Lost,
-		elapsed: f.Elapsed.Milliseconds(), spent: f.Spent,
+		elapsed: f.Elapsed.Milliseconds(), spent: f.Spent, unpriced: f.Unpriced,
 	} {
 		if n != 0 {
 			of[escape("type", string(r.Type), name)] = n
@@ -220,6 +221,8 @@ func plus(f history.Figures, name string, n int64) history.Figures {
 		f.Elapsed += time.Duration(n) * time.Millisecond
 	case spent:
 		f.Spent += n
+	case unpriced:
+		f.Unpriced += n
 	}
 	return f
 }

@@ -39,7 +39,7 @@ const whole = new Intl.NumberFormat('en');
 const count = (n) => whole.format(n);
 const plural = (n, one, many) => count(n) + ' ' + (n === 1 ? one : many || one + 's');
 const percent = (f) => (f >= 0.9995 ? '100' : (100 * f).toFixed(1)) + ' %';
-const money = (f) => (f === 0 ? '0' : f < 0.01 ? f.toPrecision(2) : f.toFixed(2));
+const money = (f) => (f === null ? 'unknown' : f === 0 ? '0' : f < 0.01 ? f.toPrecision(2) : f.toFixed(2));
 
 function seconds(n) {
   if (n < 10) return n.toFixed(1) + ' s';
@@ -487,7 +487,7 @@ function drawRow(row, t) {
   drawSpark(row, t);
   put(row.lead, t.lead_time_s.p50 > 0 ? seconds(t.lead_time_s.p50) : '–');
   const spent = spentToday(t);
-  put(row.spent, spent > 0 ? money(spent) : '–');
+  put(row.spent, spent === null || spent > 0 ? money(spent) : '–');
   if (row.detail) drawDetail(row, t);
 }
 

@@ -2,8 +2,9 @@
 --
 -- KEYS  1 orders  2 journal  3 stats  4 leases  5 spend  6 sale
 --       7 ended  8 tokens  9 tickets  10 seen  11 untold  12 attempts
--- ARGV  1 order id  2 '1' if it was bought and counts as failed, 'lost' if the service may
---       have solved it, '0' if nothing was bought and its budget comes back  3 owner ('' = a callback)
+-- ARGV  1 order id  2 '1' if it was bought and counts as failed, 'late' if its price is
+--       spent beside that, 'lost' if the service may have solved it, '0' if nothing was
+--       bought and its budget comes back  3 owner ('' = a callback)
 --       4 channel  5 identity  6 number of this call  7 what to tell others
 --       8 how|code|provider|task|ms from placing to submit|polls|callback (1/0), for the
 --       history ('' = nothing to be told)  9 what a caller is answered that lacks the
@@ -26,7 +27,7 @@ end
 remove(KEYS[1], KEYS[2], KEYS[4], ARGV[1])
 redis.call('SET', KEYS[6], ARGV[6] .. '|', 'PX', 60000)
 if bought then
-  count(KEYS[3], {failed = lost and 0 or 1, lost = lost and 1 or 0, spent = lost and e.price or 0,
+  count(KEYS[3], {failed = lost and 0 or 1, lost = lost and 1 or 0, spent = (lost or ARGV[2] == 'late') and e.price or 0,
     bought = is_bought(e.state) and 0 or 1})
 else
   redis.call('ZREM', KEYS[5], ARGV[1])

@@ -1,0 +1,33 @@
+package pool
+
+import (
+	"testing"
+	"time"
+)
+
+// A failed order whose time was over may be solved later: its price is spent, as that of a
+// lost one. One that the service says brings nothing costs nothing.
+func testWhatAFailedOrderCosts(t *testing.T, o Options) {
+	o.Prefix = "cost"
+	s, id := open(t, o), identity("cost")
+	for _, step := range []struct {
+		failure    Failure
+		spent      int64
+		failed, of int64
+	}{
+		{Failure{Bought: true}, 0, 1, 0},
+		{Failure{Bought: true, Late: true}, 7, 2, 0},
+		{Failure{Bought: true, Lost: true, Late: true}, 14, 2, 1},
+	} {
+		step.failure.Ref = Ref{id, string('a' + rune(step.spent))}
+		if got, err := s.Place(t.Context(), Order{Ref: step.failure.Ref, Depth: 9, TTL: time.Minute, Price: 7}); err != nil || !got.Placed {
+			t.Fatal(got, err)
+		}
+		if how, err := s.Fail(t.Context(), step.failure); err != nil || how != Ended {
+			t.Fatal(how, err)
+		}
+		if f := look(t, s, id).Figures; f.Spent != step.spent || f.Failed != step.failed || f.Lost != step.of {
+			t.Errorf("%+v: spent %d, %d failed, %d lost", step.failure, f.Spent, f.Failed, f.Lost)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package status
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strconv"
+
+	"poold/internal/captcha"
+	"poold/internal/targets"
+)
+
+// Money is an amount in the currency of the file's prices. Below 0 it is unknown, and null
+// in JSON.
+type Money float64
+
+// UnknownMoney returns an unknown amount.
+func UnknownMoney() Money { return -1 }
+
+// Known reports whether the amount is known.
+func (m Money) Known() bool { return m >= 0 }
+
+// String writes the digits that the amount has; "unknown" for an unknown one.
+func (m Money) String() string {
+	if !m.Known() {
+		return "unknown"
+	}
+	return strconv.FormatFloat(float64(m), 'f', -1, 64)
+}
+
+// MarshalJSON implements json.Marshaler.
+func (m Money) MarshalJSON() ([]byte, error) {
+	if !m.Known() {
+		return []byte("null"), nil
+	}
+	return []byte(m.String()), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *Money) UnmarshalJSON(text []byte) error {
+	if bytes.Equal(text, []byte("null")) {
+		*m = UnknownMoney()
+		return nil
+	}
+	n, err := strconv.ParseFloat(string(text), 64)
+	*m = Money(n)
+	return err
+}
+
+// orUnknown is the amount, or an unknown one in place of 0.
+func (m Money) orUnknown() Money {
+	if m == 0 {
+		return UnknownMoney()
+	}
+	return m
+}
+
+// plus is the sum of what is known, to six places.
+func (m Money) plus(n Money) Money {
+	switch {
+	case !n.Known() && m == 0:
+		return n
+	case !n.Known():
+		return m
+	case !m.Known() && n == 0:
+		return m
+	case !m.Known():
+		m = 0
+	}
+	return Money(math.Round(float64(m+n)*spentShown) / spentShown)
+}
+
+// lacksPrice reports whether a provider of the file lacks the price of one of the types.
+func lacksPrice(set *targets.Set, types ...captcha.Type) bool {
+	return slices.ContainsFunc(set.Providers, func(p targets.Provider) bool {
+		return slices.ContainsFunc(types, func(t captcha.Type) bool { return !p.Price.Known(t) })
+	})
+}
+
+// unprice makes amounts unknown that are 0 although something was bought, because the file
+// lacks a price for it.
+func (t *Target) unprice() {
+	if t.Solved+t.Lost > 0 {
+		t.Spent = t.Spent.orUnknown()
+	}
+	for i := range t.Days {
+		if d := &t.Days[i]; d.Solved+d.Lost > 0 {
+			d.Spent = d.Spent.orUnknown()
+		}
+	}
+}

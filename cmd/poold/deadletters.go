@@ -78,10 +78,10 @@ func letterTable(body []byte) (string, error) {
 	}
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	row := func(format string, args ...any) { _, _ = fmt.Fprintf(table, format, args...) } // into memory
-	row("ORDER\tPROVIDER\tKIND\tCODE\tARRIVED\tUSELESS AFTER\tBYTES\n")
+	row("ORDER\tPROVIDER\tTASK\tKIND\tCODE\tARRIVED\tAGE\tUSELESS AFTER\tBYTES\tREASON\n")
 	for _, l := range list.Letters {
-		row("%s\t%s\t%s\t%s\t%s\t%s\t%d\n", plain(l.Order), plain(l.Provider), plain(l.Kind), plain(l.Code),
-			l.Arrived.UTC().Format(time.RFC3339), l.Until.UTC().Format(time.RFC3339), l.Size)
+		row("%s\t%s\t%s\t%s\t%s\t%s\t%v\t%s\t%d\t%s\n", plain(l.Order), plain(l.Provider), plain(l.Task), plain(l.Kind), plain(l.Code),
+			l.Arrived.UTC().Format(time.RFC3339), time.Duration(l.Age)*time.Second, l.Until.UTC().Format(time.RFC3339), l.Size, plain(l.Reason))
 	}
 	err := table.Flush()
 	return text.String(), err

@@ -25,7 +25,7 @@ func askDaemon(t *testing.T, status int, answer string, args ...string) (printed
 }
 
 const someLetters = `{"letters":[
- {"order":"0123.o-1","provider":"service","kind":"token","code":"","arrived":"2026-01-02T03:04:05Z","until":"2026-01-02T04:06:05+01:00","bytes":512},
+ {"order":"0123.o-1","provider":"service","task":"t-1\u202e","kind":"token","code":"","reason":"redis does not answer (127.0.0.1:6379)","arrived":"2026-01-02T03:04:05Z","age_s":75,"until":"2026-01-02T04:06:05+01:00","bytes":512},
  {"order":"0123.o-2","provider":"service","kind":"error","code":"ERROR_\u001b[2J","arrived":"2026-01-02T03:04:06Z","until":"2026-01-02T03:06:06Z","bytes":0}]}
 `
 
@@ -40,7 +40,8 @@ func TestDeadLettersCommand(t *testing.T) {
 		never      string
 	}{
 		{"list", "list", 200, someLetters, exitDone, "GET /dead-letters Bearer key1",
-			[]string{"ORDER", "USELESS AFTER", "0123.o-1", "token", "2026-01-02T03:06:05Z", "512", `ERROR_\x1b[2J`}, "\x1b"},
+			[]string{"ORDER", "TASK", "AGE", "USELESS AFTER", "REASON", "0123.o-1", `t-1\u202e`, "token", "1m15s", "2026-01-02T03:06:05Z", "512",
+				"redis does not answer (127.0.0.1:6379)\n", `ERROR_\x1b[2J`, " 0      -\n"}, "\x1b"},
 		{"list as JSON, flags first", "--json list", 200, someLetters, exitDone, "GET /dead-letters Bearer key1", []string{strings.TrimSpace(someLetters) + "\n"}, "USELESS"},
 		{"none", "list", 200, `{"letters":[]}`, exitDone, "GET /dead-letters Bearer key1", []string{"there are no dead letters\n"}, "ORDER"},
 		{"some", "list", 200, `{"letters":[],"incomplete":true}`, exitDone, "GET /dead-letters Bearer key1", []string{"cannot be read"}, "no dead letters"},

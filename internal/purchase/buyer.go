@@ -204,7 +204,7 @@ func (b *Buyer) OpenDeadLetters() error { return b.replay.open() }
 
 // DeadLetters lists the callbacks that could not be stored yet, without their
 // tokens; with an error, those that can be read.
-func (b *Buyer) DeadLetters() ([]DeadLetter, error) { return b.callbacks.kept.show() }
+func (b *Buyer) DeadLetters() ([]DeadLetter, error) { return b.callbacks.kept.show(time.Now()) }
 
 // DeadLetterCount is how many there are.
 func (b *Buyer) DeadLetterCount() int { return b.callbacks.kept.Count() }

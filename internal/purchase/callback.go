@@ -92,6 +92,7 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 		}
 	}
 	crash.At("received")
+	cs.orders.callbackArrived(order)
 	outcome, err = cs.deliver(ctx, l, cs.arrivals.first(order, c.At))
 	crash.At("delivered")
 	if a := cs.accounts.named(c.Provider); a != nil {
@@ -101,7 +102,7 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 		cs.arrivals.forget(order)
 		return outcome, nil
 	}
-	l.Until = c.At.Add(cs.lives.get(order.Identity))
+	l.Until, l.Reason = c.At.Add(cs.lives.get(order.Identity)), pool.Reason(err)
 	if kept := cs.kept.keep(l); kept != nil {
 		cs.log.Error("a callback was refused with 503: neither redis nor the disk took it", "provider", c.Provider, "task", l.Task,
 			"err", errors.Join(err, kept))

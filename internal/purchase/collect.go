@@ -42,10 +42,18 @@ func (ords *orders) collect(ctx context.Context, o *Order) (r Result) {
 	if outside := o.outside.Load(); n.news == stopped && outside != nil {
 		return *outside
 	}
-	if n.news == solved && o.called && time.Since(o.submitted) >= o.fallback {
+	late := o.called && time.Since(o.submitted) >= o.fallback
+	r = ords.conclude(ctx, o, pool.Bought, n)
+	if late && n.news == solved && r.Outcome != Elsewhere && !o.maybeCalled() {
 		ords.accounts.called(o.account, false)
 	}
-	return ords.conclude(ctx, o, pool.Bought, n)
+	return r
+}
+
+// maybeCalled reports whether a callback about the order came to a replica. Another
+// replica may have kept one on disk while Redis did not take a step of this order.
+func (o *Order) maybeCalled() bool {
+	return o.hampered || o.arrived.Load() || o.outside.Load() != nil
 }
 
 // buy submits the order and stores its task, unless it ends over that.

@@ -16,6 +16,8 @@ const (
 	deadLetterVersion = 1
 	// mostShownText is how many characters of a text from outside a list shows.
 	mostShownText = 100
+	// mostShownReason is how many of a reason.
+	mostShownReason = 300
 )
 
 // deadLetter is a provider's callback that Redis could not take: a token that is
@@ -29,6 +31,7 @@ type deadLetter struct {
 	UserAgent string     `json:"user_agent,omitempty"`
 	Code      string     `json:"code,omitempty"`    // instead of a token
 	Refused   bool       `json:"refused,omitempty"` // with Code: a fault of the target's parameters
+	Reason    string     `json:"reason,omitempty"`  // why Redis did not take it, as pool.Reason says
 	Arrived   time.Time  `json:"arrived"`           // the first time, by the wall clock
 	Until     time.Time  `json:"until"`             // of no use afterwards
 }
@@ -43,11 +46,14 @@ type deadLetterFile struct {
 type DeadLetter struct {
 	Order    string    `json:"order"` // the part of the id before the first dot
 	Provider string    `json:"provider"`
-	Kind     string    `json:"kind"`           // token | error
-	Code     string    `json:"code,omitempty"` // of an error; printable ASCII, 100 characters at most
-	Arrived  time.Time `json:"arrived"`        // UTC
-	Until    time.Time `json:"until"`          // UTC; of no use afterwards
-	Size     int64     `json:"bytes"`          // of the file
+	Task     string    `json:"task,omitempty"`   // the provider's id; a callback may lack it
+	Kind     string    `json:"kind"`             // token | error
+	Code     string    `json:"code,omitempty"`   // of an error; printable ASCII, 100 characters at most
+	Reason   string    `json:"reason,omitempty"` // why Redis did not take it; absent in letters of older versions
+	Arrived  time.Time `json:"arrived"`          // UTC
+	Age      int64     `json:"age_s"`            // since Arrived, in seconds
+	Until    time.Time `json:"until"`            // UTC; of no use afterwards
+	Size     int64     `json:"bytes"`            // of the file
 }
 
 // encode is the file of a dead letter. It fails where l is none.
@@ -88,27 +94,28 @@ func (l deadLetter) fault() error {
 	return nil
 }
 
-// shown is the part of a dead letter that is no secret.
-func (l deadLetter) shown(size int64) DeadLetter {
+// shown is the part of a dead letter that is no secret, at the given moment.
+func (l deadLetter) shown(size int64, at time.Time) DeadLetter {
 	order, _, _ := strings.Cut(l.Order, ".")
 	s := DeadLetter{
-		Order: printable(order), Provider: printable(l.Provider), Kind: "token",
-		Arrived: l.Arrived.UTC(), Until: l.Until.UTC(), Size: size,
+		Order: printable(order, mostShownText), Provider: printable(l.Provider, mostShownText),
+		Task: printable(l.Task, mostShownText), Kind: "token", Reason: printable(l.Reason, mostShownReason),
+		Arrived: l.Arrived.UTC(), Age: max(0, int64(at.Sub(l.Arrived).Seconds())), Until: l.Until.UTC(), Size: size,
 	}
 	if l.Token == "" {
-		s.Kind, s.Code = "error", printable(l.Code)
+		s.Kind, s.Code = "error", printable(l.Code, mostShownText)
 	}
 	return s
 }
 
-// printable makes a text fit for a terminal and a page: what others wrote may
-// be in it.
-func printable(text string) string {
+// printable makes a text fit for a terminal and a page: it may hold what others wrote.
+// It keeps at most so many characters, those of printable ASCII.
+func printable(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
 			return -1
 		}
 		return r
 	}, text)
-	return text[:min(len(text), mostShownText)]
+	return text[:min(len(text), most)]
 }

@@ -76,12 +76,12 @@ func byIdentity(orders []string, order func(x, y captcha.ID) int) []string {
 	return slices.SortedStableFunc(slices.Values(orders), func(x, y string) int { return order(refs[x], refs[y]) })
 }
 
-// show is the dead letters as they may be shown, oldest first; never nil. With an error, as
-// of each, it shows those that can be read.
-func (d deadLetters) show() ([]DeadLetter, error) {
+// show returns the dead letters as they may be shown at the given moment, oldest first;
+// never nil. With an error, as of each, it shows those that can be read.
+func (d deadLetters) show(at time.Time) ([]DeadLetter, error) {
 	shown := []DeadLetter{}
 	err := d.each(nil, func(l deadLetter, size int64) bool {
-		shown = append(shown, l.shown(size))
+		shown = append(shown, l.shown(size, at))
 		return true
 	})
 	return shown, err

@@ -238,7 +238,7 @@ func TestFilesThatAreNoLetters(t *testing.T) {
 					return read, err
 				},
 				"show": func(d deadLetters) (read []string, err error) {
-					shown, err := d.show()
+					shown, err := d.show(letterTime)
 					for _, l := range shown {
 						read = append(read, l.Arrived.String())
 					}
@@ -316,13 +316,14 @@ func TestAListShowsNoSecret(t *testing.T) {
 	const canary = "canary-4711"
 	d, folder := openDeadLetters(t)
 	token := exampleDeadLetter(1)
-	token.Order, token.Task, token.Token, token.UserAgent = "visible\x1b[2J."+canary, canary, canary, canary
+	token.Order, token.Token, token.UserAgent = "visible\x1b[2J."+canary, canary, canary
+	token.Task, token.Reason = "t\x1b[2J-1", "redis does not answer (\u202e127.0.0.1:6379)"
 	token.Identity = canary
 	token.Arrived = token.Arrived.In(time.FixedZone("elsewhere", 3600))
 	fault := exampleDeadLetter(2)
 	fault.Token, fault.Code = "", "<ERROR>\x1b\r\n\u202e"+strings.Repeat("x", 2*mostShownText)
 	d.mustKeep(t, fault, token)
-	shown, err := d.show()
+	shown, err := d.show(fault.Arrived.Add(90 * time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,8 +341,8 @@ func TestAListShowsNoSecret(t *testing.T) {
 		}
 		return info.Size()
 	}
-	want := fmt.Sprintf(`[{"order":"visible[2J","provider":"one","kind":"token","arrived":"2026-01-02T03:04:06.678Z","until":"2026-01-02T03:05:06.678Z","bytes":%d},`+
-		`{"order":"order-2","provider":"one","kind":"error","code":"\u003cERROR\u003e%s","arrived":"2026-01-02T03:04:07.678Z","until":"2026-01-02T03:05:07.678Z","bytes":%d}]`,
+	want := fmt.Sprintf(`[{"order":"visible[2J","provider":"one","task":"t[2J-1","kind":"token","reason":"redis does not answer (127.0.0.1:6379)","arrived":"2026-01-02T03:04:06.678Z","age_s":91,"until":"2026-01-02T03:05:06.678Z","bytes":%d},`+
+		`{"order":"order-2","provider":"one","task":"t2","kind":"error","code":"\u003cERROR\u003e%s","arrived":"2026-01-02T03:04:07.678Z","age_s":90,"until":"2026-01-02T03:05:07.678Z","bytes":%d}]`,
 		size(token), strings.Repeat("x", mostShownText-len("<ERROR>")), size(fault))
 	if string(text) != want {
 		t.Errorf("list:\n%s\nwant:\n%s", text, want)
@@ -351,7 +352,7 @@ func TestAListShowsNoSecret(t *testing.T) {
 // No folder holds no dead letters: the list is empty, not null.
 func TestAListOfNoFolder(t *testing.T) {
 	d := newDeadLetters(filepath.Join(t.TempDir(), "none"))
-	if shown, err := d.show(); err != nil || shown == nil || len(shown) != 0 {
+	if shown, err := d.show(letterTime); err != nil || shown == nil || len(shown) != 0 {
 		t.Errorf("list: %v, %v", shown, err)
 	}
 }

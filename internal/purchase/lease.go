@@ -55,6 +55,13 @@ func (ords *orders) holds(ref pool.Ref) *Order {
 	return ords.held[ref]
 }
 
+// callbackArrived notes that a callback about an order came to this replica.
+func (ords *orders) callbackArrived(order pool.Ref) {
+	if o := ords.holds(order); o != nil {
+		o.arrived.Store(true)
+	}
+}
+
 // endedByCallback takes notice that an order ended by a callback at some replica, and how:
 // pool.Solved, or the code of its failure.
 func (ords *orders) endedByCallback(order pool.Ref, how string) {

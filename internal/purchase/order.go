@@ -58,10 +58,12 @@ type Order struct {
 	polls     int       // so far, here
 	asked     time.Time // of the last poll, else of the submit
 	slowly    int       // polls that were sent although an account fault lasts
+	hampered  bool      // Redis did not take a step at once
 
 	stop       context.CancelFunc     // ends collect; set while the buyer holds the order
 	outside    atomic.Pointer[Result] // an end that a callback or another replica brought
 	submitting atomic.Bool            // a task may be about to become known
+	arrived    atomic.Bool            // a callback about it came to this replica, of use or not
 }
 
 // providerName is the name of who is asked about the order, now.

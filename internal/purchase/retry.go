@@ -29,6 +29,7 @@ func (ords *orders) retryUntil(ctx context.Context, o *Order, until time.Time, d
 		if err == nil {
 			return nil
 		}
+		o.hampered = true
 		// The store itself says when Redis goes away; this is one of many orders.
 		ords.log.Debug("redis did not take a step of an order", "target", o.spec.Target,
 			"provider", o.account.Name(), "task", o.task, "doing", doing, "err", err)

@@ -3,12 +3,11 @@ package httpapi
 import (
 	"encoding/json"
 	"net/http"
-	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"poold/internal/pool"
+	"poold/internal/targets"
 )
 
 const (
@@ -41,8 +40,11 @@ func readPause(r *http.Request, w http.ResponseWriter) (p pool.Pause, err error)
 			}
 			p.Until = time.Now().Add(length)
 		case "reason":
-			if !isText || utf8.RuneCountInString(text) > mostReason || strings.ContainsFunc(text, unicode.IsControl) {
+			if !isText || utf8.RuneCountInString(text) > mostReason {
 				return wantPauseReason
+			}
+			if fault := targets.TextFault(text); fault != "" {
+				return `"reason" ` + fault
 			}
 			p.Reason = text
 		default:

@@ -16,8 +16,11 @@ func TestPauseBody(t *testing.T) {
 	}
 	for body, want := range map[string]string{
 		`{"for":"2"}`: wantPauseFor, `{"for":7200}`: wantPauseFor, `{"for":"0s"}`: wantPauseFor, `{"for":"-1h"}`: wantPauseFor, `{"for":"721h"}`: wantPauseFor, `{"for":null}`: wantPauseFor,
-		`{"reason":7}`: wantPauseReason, `{"reason":"a\nb"}`: wantPauseReason, `{"reason":"` + strings.Repeat("x", 201) + `"}`: wantPauseReason,
-		`{"until":"2h"}`: wantPause, `{"for":"2h","for":"3h"}`: wantPause, `[]`: wantPause, `{"for":{}}`: wantPauseFor,
+		`{"reason":7}`: wantPauseReason, `{"reason":"` + strings.Repeat("x", 201) + `"}`: wantPauseReason,
+		`{"reason":"a\nb"}`:       `"reason" must not hold line breaks or other control characters`,
+		`{"reason":"a\u202Eb"}`:   `"reason" must not hold U+202E, which turns the direction of the text around it: remove it`,
+		"{\"reason\":\"\u2066\"}": `"reason" must not hold U+2066, which turns the direction of the text around it: remove it`,
+		`{"until":"2h"}`:          wantPause, `{"for":"2h","for":"3h"}`: wantPause, `[]`: wantPause, `{"for":{}}`: wantPauseFor,
 	} {
 		a := send(body)
 		checkProblem(t, body, a, 400, codeBadRequest, "checkout")
@@ -35,7 +38,8 @@ func TestPauseBody(t *testing.T) {
 		return target.Reason
 	}
 	for _, c := range []struct{ body, want string }{
-		{``, `^paused by all$`}, {`{}`, `^paused by all$`}, {`{"reason":"the page <b>changes</b>"}`, `^paused by all: the page <b>changes</b>$`},
+		{``, `^paused by all$`}, {`{}`, `^paused by all$`}, {`{"reason":"הדף משתנה \u200f!"}`, `^paused by all: הדף משתנה \x{200f}!$`},
+		{`{"reason":"the page <b>changes</b>"}`, `^paused by all: the page <b>changes</b>$`},
 		{`{"for":"2h","reason":"release"}`, `^paused by all until \d{4}-\d\d-\d\d \d\d:\d\d UTC: release$`},
 	} {
 		if a := send(c.body); a.status != 204 {

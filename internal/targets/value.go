@@ -125,14 +125,29 @@ func (v value) text(most int) (expansion, bool) {
 	switch {
 	case v.r.request && v.node.Style&quotedStyle == 0:
 		return e, v.fail("must be text, in quotes")
-	case strings.IndexFunc(e.text, isControl) >= 0:
-		return e, v.fail("must not hold line breaks or other control characters")
+	case TextFault(e.text) != "":
+		return e, v.fail("%s", TextFault(e.text))
 	case strings.TrimSpace(e.text) != e.text:
 		return e, v.fail("must not begin or end with a space")
 	case len(e.text) > most:
 		return e, v.fail("must not be longer than %d bytes", most)
 	}
 	return e, true
+}
+
+// TextFault says what keeps a text of an operator from being shown in one line, such as an
+// owner or the reason for a pause; "" = nothing. The characters that turn the direction of
+// text would let the rest of a line be read as something else.
+func TextFault(text string) string {
+	for _, c := range text {
+		switch {
+		case isControl(c):
+			return "must not hold line breaks or other control characters"
+		case 0x202a <= c && c <= 0x202e, 0x2066 <= c && c <= 0x2069:
+			return fmt.Sprintf("must not hold U+%04X, which turns the direction of the text around it: remove it", c)
+		}
+	}
+	return ""
 }
 
 const quotedStyle = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle

@@ -120,6 +120,9 @@ func (r Record) Figures() (f Figures) {
 	return f
 }
 
+// PriceUnknown is the price of a token for which the file has none.
+const PriceUnknown = pool.PriceUnknown
+
 // costs is what a price adds to figures.
 func costs(price int64) (spent, unpriced int64) {
 	if price < 0 {

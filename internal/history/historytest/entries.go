@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"poold/internal/history"
-	"poold/internal/pool"
 )
 
 // All fields of an entry come back as they were.
@@ -261,7 +260,7 @@ func testADayByKey(t *testing.T, open OpenAudit) {
 	for i := range entries {
 		entries[i].Price *= int64(i) * 123_456
 		if entries[i].Action == history.Bought && i%3 == 0 {
-			entries[i].Price = pool.PriceUnknown
+			entries[i].Price = history.PriceUnknown
 		}
 	}
 	for _, off := range []time.Duration{0, -time.Millisecond, time.Millisecond, -time.Second, 24*time.Hour - time.Millisecond, -24 * time.Hour} {

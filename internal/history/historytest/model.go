@@ -10,7 +10,6 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/history"
-	"poold/internal/pool"
 )
 
 // model is a store in a few lines: the records by their ID.
@@ -136,7 +135,7 @@ func (s story) record(rt *rapid.T) history.Record {
 		r.Owner = rapid.SampledFrom([]string{"a@example.com", "b@example.com"}).Draw(rt, "owner")
 		r.Type = rapid.SampledFrom([]captcha.Type{captcha.RecaptchaV2, captcha.Turnstile}).Draw(rt, "type")
 		r.How = rapid.SampledFrom(hows).Draw(rt, "how")
-		r.Price = rapid.Int64Range(pool.PriceUnknown, 1<<40).Draw(rt, "price")
+		r.Price = rapid.Int64Range(history.PriceUnknown, 1<<40).Draw(rt, "price")
 		if rapid.Bool().Draw(rt, "never submitted") {
 			r.Submitted = time.Time{}
 		}

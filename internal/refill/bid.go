@@ -63,7 +63,11 @@ func (w *worker) place(ctx context.Context, o *ordering, g grant) (next rest, le
 	}
 	err := w.buy(w, g.slot, o.on(o.nth))
 	if errors.Is(err, purchase.ErrDepth) {
-		return o.rest(), nil
+		// Another replica has ordered since the look. Its landings wake only itself, so
+		// what this one planned to see of its own orders will not come: look again.
+		pause := o.rest()
+		pause.most = min(pause.most, bidFor)
+		return pause, nil
 	}
 	if err != nil {
 		return w.hindered(ctx, err), nil

@@ -18,12 +18,14 @@ import (
 // endedOrder is one of an answer of /history.
 type endedOrder struct {
 	ID, Target, Owner, Task, How, Code string
+	Price                              float64
 }
 
 // dayFigures are those of a day.
 type dayFigures struct {
 	Target, Type                                     string
 	Orders, Solved, Discarded, Failed, Refused, Lost int
+	Spent                                            float64
 }
 
 // day is what the history says of today.
@@ -33,6 +35,32 @@ func (p *process) day() (of struct {
 	p.t.Helper()
 	getJSON(p.t, p.url+"/history/day/"+time.Now().UTC().Format(time.DateOnly), p.key, &of)
 	return of
+}
+
+// usage is what all owners spent today.
+func (p *process) usage() (spent float64) {
+	p.t.Helper()
+	var of struct{ Lines []struct{ Spent float64 } }
+	today := time.Now().UTC()
+	getJSON(p.t, p.url+"/history/usage?by=owner&from="+today.Format(time.DateOnly)+"&to="+today.AddDate(0, 0, 1).Format(time.DateOnly), p.key, &of)
+	for _, line := range of.Lines {
+		spent += line.Spent
+	}
+	return spent
+}
+
+// spent is what /status says was spent on targets and guests.
+func (p *process) spent() (sum float64) {
+	p.t.Helper()
+	var of struct {
+		Targets []struct{ Spent float64 }
+		Solve   struct{ Spent float64 }
+	}
+	getJSON(p.t, p.url+"/status.json", p.key, &of)
+	for _, target := range of.Targets {
+		sum += target.Spent
+	}
+	return sum + of.Solve.Spent
 }
 
 // records are those of a status, page by page.
@@ -85,7 +113,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 			t.Parallel()
 			o := quick()
 			o.FailShare = 0.3
-			with := terms{top: buying, depth: 5}
+			with := terms{top: buying, depth: 5, provider: ", price_per_1000: 1000"}
 			if b.section != nil {
 				with.top += b.section(t)
 			}
@@ -147,8 +175,10 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 			if lost := len(sold) + len(failed) - f.Solved - f.Discarded - f.Failed; lost < 0 || lost > f.Lost || 4*f.Lost > f.Orders || f.Refused != 0 {
 				t.Errorf("figures %+v; %d sold, %d failed", f, len(sold), len(failed))
 			}
+			cost := 0.0
 			for status, tasks := range map[string]map[string]bool{"solved": sold, "error": failed} {
 				for _, r := range living.records(status) {
+					cost += r.Price
 					if r.How == "lost" {
 						delete(sold, r.Task)
 						delete(failed, r.Task)
@@ -165,6 +195,10 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 				if len(tasks) > f.Lost {
 					t.Errorf("%d of the service's tasks are not recorded as %s", len(tasks), status)
 				}
+			}
+			// Each order that costs costs 1.
+			if day, usage, status := f.Spent, living.usage(), living.spent(); cost != float64(f.Solved+f.Discarded+f.Lost) || day != cost || usage != cost || status != cost {
+				t.Errorf("the records cost %v, the day %v, the usage %v, and /status says %v; %+v", cost, day, usage, status, f)
 			}
 		})
 	}

@@ -47,9 +47,13 @@ func (as *accounts) share(ctx context.Context, a *account) {
 			return as.stock.ReportUp(ctx, a.Name(), time.Since(a.Answered()))
 		}
 		at := time.Now()
+		next := f.Next.Sub(at)
+		if known.polls = now.polls; now == known {
+			next = 0 // the fault was not met again, so the next probe keeps its time
+		}
 		return as.stock.ReportFault(ctx, a.Name(), pool.ProviderFault{
 			Kind: string(f.Kind), Code: f.Code, Reason: f.Reason, Action: f.Action,
-			Since: at.Sub(f.Since), Next: f.Next.Sub(at), Every: f.Every, Polls: f.Polls,
+			Since: at.Sub(f.Since), Next: next, Every: f.Every, Polls: f.Polls,
 		})
 	})
 	if err != nil {

@@ -93,7 +93,7 @@ type targetSupply struct {
 }
 
 func (s targetSupply) Out(ctx context.Context) bool {
-	return (s.isBarred(s.target) || s.isOut(ctx)) && s.isEmpty(ctx, s.target)
+	return (s.isBarred(ctx, s.target) || s.isOut(ctx)) && s.isEmpty(ctx, s.target)
 }
 
 func (s targetSupply) Attend(ctx context.Context, r *pool.Request) { s.attend(ctx, s.target, r) }

@@ -347,6 +347,10 @@ func (f *fakeRefill) Status(name string) (refill.Status, bool) {
 	return now, ok
 }
 
+func (f *fakeRefill) Current(_ context.Context, name string) (refill.Status, bool) {
+	return f.Status(name)
+}
+
 func (f *fakeRefill) Kick(id captcha.ID) { f.kicked = append(f.kicked, id) }
 
 // fakeBuyer answers with what a test puts into its fields, and notes what it

@@ -28,8 +28,8 @@ const (
 
 // Notes gives what refill knows of a target; *refill.Manager implements it.
 type Notes interface {
-	// Status is false while no worker refills the target.
-	Status(name string) (refill.Status, bool)
+	// Current is how a target does, as all replicas know it; false while no worker refills it.
+	Current(ctx context.Context, name string) (refill.Status, bool)
 }
 
 // Outages knows whether any provider can be asked; *status.Collector implements it.
@@ -125,7 +125,7 @@ func (x *explainer) explainEmpty(ctx context.Context, c *call, e *pool.EmptyErro
 	if c.target == nil { // of /solve, where an empty stock is no reason
 		return problem(codePoolEmpty, "too many callers are waiting already").after(jitter(unknownLead))
 	}
-	note, known := x.refill.Status(c.target.Name)
+	note, known := x.refill.Current(ctx, c.target.Name)
 	if !known {
 		note = status.Starting
 	}

@@ -204,7 +204,7 @@ func (s *solves) explain(ctx context.Context, c *call, err error) error {
 	if c.target == nil {
 		return solveTimeout()
 	}
-	note, _ := s.supply.refill.Status(c.target.Name)
+	note, _ := s.supply.refill.Current(ctx, c.target.Name)
 	switch note.State {
 	case refill.Refused:
 		return problem(codeSolveRefused, note.Reason)
@@ -219,7 +219,7 @@ func (s *solves) explain(ctx context.Context, c *call, err error) error {
 		return err // says so
 	case refill.OK:
 	}
-	if s.supply.isBarred(c.target) || s.supply.isOut(ctx) {
+	if s.supply.isBarred(ctx, c.target) || s.supply.isOut(ctx) {
 		return err
 	}
 	return solveTimeout()

@@ -32,7 +32,7 @@ type supply struct {
 
 // attend ends the wait of a request when no token can come for it. ctx is the request's.
 func (s *supply) attend(ctx context.Context, t *target, r *pool.Request) {
-	if s.isHeld(t) {
+	if s.isHeld(ctx, t) {
 		r.Wait = 0
 		return
 	}
@@ -50,7 +50,7 @@ func (s *supply) attend(ctx context.Context, t *target, r *pool.Request) {
 			case <-ticker.C:
 			}
 			out := time.Since(began) >= outagePatience && s.isOut(ctx)
-			if (out || s.isBarred(t)) && s.isEmpty(ctx, t) {
+			if (out || s.isBarred(ctx, t)) && s.isEmpty(ctx, t) {
 				empty++
 			} else {
 				empty = 0
@@ -61,18 +61,18 @@ func (s *supply) attend(ctx context.Context, t *target, r *pool.Request) {
 }
 
 // isHeld reports whether nothing is bought for a target until a person does something.
-func (s *supply) isHeld(t *target) bool {
+func (s *supply) isHeld(ctx context.Context, t *target) bool {
 	if t.Paused {
 		return true
 	}
-	note, known := s.refill.Status(t.Name)
+	note, known := s.refill.Current(ctx, t.Name)
 	return known && (note.State == refill.Refused || note.State == refill.Paused)
 }
 
 // isBarred reports whether nothing may be bought for a target now.
-func (s *supply) isBarred(t *target) bool {
-	note, known := s.refill.Status(t.Name)
-	return s.isHeld(t) || known && note.State == refill.Budget && time.Now().Before(note.Until)
+func (s *supply) isBarred(ctx context.Context, t *target) bool {
+	note, known := s.refill.Current(ctx, t.Name)
+	return s.isHeld(ctx, t) || known && note.State == refill.Budget && time.Now().Before(note.Until)
 }
 
 // isOut reports whether no provider can be asked.

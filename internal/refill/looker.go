@@ -57,6 +57,7 @@ type handle struct {
 
 	watched   atomic.Bool          // by this replica
 	elsewhere atomic.Pointer[said] // what the replica says that watches it
+	asked     atomic.Int64         // when Current last read that, Unix ns
 
 	// Of the goroutine that takes the turn alone: what was shared last.
 	shared   Status

@@ -33,6 +33,9 @@ const (
 	sharedAgain = 30 * time.Minute
 	// saidFor is how long what another replica said is believed without being read again.
 	saidFor = 20 * time.Second
+	// Current reads what another replica said again after currentFor, whether it could be
+	// read then or not.
+	currentFor = time.Second
 )
 
 // Replicas are the daemons that work on the same stock; *pool.Replicas implements it.
@@ -139,6 +142,27 @@ func (m *Manager) Refresh(ctx context.Context) error {
 			handles, ids = append(handles, h), append(ids, id)
 		}
 	}
+	return m.refresh(ctx, handles, ids)
+}
+
+// Current is Status for a caller that gets no token: it first reads what another replica
+// says of the target, unless a caller has done so within currentFor.
+func (m *Manager) Current(ctx context.Context, name string) (Status, bool) {
+	h := m.workers.Load().byName[name]
+	if h == nil {
+		return Status{}, false
+	}
+	now, last := time.Now().UnixNano(), h.asked.Load()
+	if !h.watched.Load() && now-last >= int64(currentFor) && h.asked.CompareAndSwap(last, now) {
+		if err := m.refresh(ctx, []*handle{h}, []captcha.ID{h.target.ID}); err != nil {
+			h.log.Debug("what other replicas say is not known", "err", err)
+		}
+	}
+	return h.shown(), true
+}
+
+// refresh reads what other replicas say of these targets.
+func (m *Manager) refresh(ctx context.Context, handles []*handle, ids []captcha.ID) error {
 	at := time.Now()
 	texts, err := m.replicas.Shared(ctx, ids)
 	if err != nil {

@@ -179,6 +179,47 @@ func TestStatusOfWhatOthersWatch(t *testing.T) {
 	})
 }
 
+// A caller gets the reason why there is no token from each replica, although no status is
+// read and one replica alone watches the target and has placed its orders.
+func TestCallersLearnWhatOthersWatch(t *testing.T) {
+	play(t, 4, func(t *testing.T, w *scenario) {
+		x := target("x", 2)
+		fails := false
+		w.provider.fail = func(captcha.Identity) bool { return fails }
+		w.apply(x)
+		w.start(x)
+		w.start(x)
+		w.after(time.Minute)
+		agree := func(state string) {
+			t.Helper()
+			for n, r := range w.all {
+				if now, known := r.manager.Current(t.Context(), "x"); !known || now.State != state {
+					t.Errorf("replica %d tells a caller %+v, want %s", n, now, state)
+				}
+			}
+		}
+		agree(OK)
+		fails = true
+		w.take(x)
+		w.after(5 * time.Minute)
+		agree(Starved)
+		w.redis.SetDown(true)
+		w.after(currentFor)
+		for _, r := range w.all { // what was read last
+			if _, known := r.manager.Current(t.Context(), "x"); !known {
+				t.Error("nothing is known while Redis is away")
+			}
+		}
+		w.redis.SetDown(false)
+		fails = false
+		w.after(time.Minute)
+		agree(OK)
+		if _, known := w.manager.Current(t.Context(), "none"); known {
+			t.Error("a target that is not in the file is known")
+		}
+	})
+}
+
 // watchesNot reports whether the replica leaves anything to others.
 func (r *replica) watchesNot() bool {
 	for _, h := range r.manager.workers.Load().byID {

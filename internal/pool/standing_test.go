@@ -73,6 +73,25 @@ func testStandings(t *testing.T, o Options) {
 	if waited, err := two.ProbeNow(t.Context(), "main"); err != nil || waited {
 		t.Errorf("a provider that is up: %v, %v", waited, err)
 	}
+	// A replica that has not heard of the end learns that polls are answered.
+	late := fault
+	late.Since, late.Polls = time.Hour, true
+	if err := one.ReportFault(t.Context(), "main", late); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := one.Standing(t.Context(), "main"); err != nil || s.Fault != nil {
+		t.Errorf("a fault that was over is back: %+v, %v", s.Fault, err)
+	}
+	fault.Since = 0
+	if err := one.ReportFault(t.Context(), "main", fault); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := two.Standing(t.Context(), "main"); err != nil || s.Fault == nil {
+		t.Errorf("a new fault is not known: %v", err)
+	}
+	if err := two.ReportUp(t.Context(), "main", 0); err != nil {
+		t.Fatal(err)
+	}
 	if p := acquire(one, "d", -1); !p.OK {
 		t.Errorf("after the fault: %+v", p)
 	}

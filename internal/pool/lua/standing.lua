@@ -5,7 +5,8 @@
 -- fault), since, next (Unix ms of the next probe), every (ms between two probes), polls (1:
 -- polls are answered all the same), refusals (submits in a row that were refused), turn (Unix
 -- ms before which no order is placed while the last submits were all refused), holder (the
--- order that took the last probe).
+-- order that took the last probe), up (Unix ms when the call was sent whose answer ended the
+-- last fault).
 
 -- So many refused submits in a row bound the submits of all targets to one in turn_every ms.
 local most_refusals, turn_every, standing_ttl = 20, 5000, 86400000
@@ -16,7 +17,7 @@ local function standing_of(key)
   for i = 1, #v, 2 do
     s[v[i]] = v[i + 1]
   end
-  for _, name in ipairs({'since', 'next', 'every', 'refusals', 'turn'}) do
+  for _, name in ipairs({'since', 'next', 'every', 'refusals', 'turn', 'up'}) do
     s[name] = tonumber(s[name] or 0) or 0
   end
   s.kind, s.holder = s.kind or '', s.holder or ''

@@ -12,10 +12,12 @@ if ARGV[1] == '' then
   if s.kind == '' or at < s.since then
     return 0
   end
-  standing_set(KEYS[1], 'kind', '')
+  standing_set(KEYS[1], 'kind', '', 'up', ms(at))
   return 1
 end
-if s.kind == 'account' and ARGV[1] == 'outage' then
+-- A replica that has not heard of the fault's end must not bring it back.
+local over = s.kind == '' and at < s.up and s.up <= now
+if over or (s.kind == 'account' and ARGV[1] == 'outage') then
   return 0
 end
 local next, since = now + tonumber(ARGV[5]), at

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// storyCallers ask for tokens and solves, and remember what they got.
+type storyCallers struct {
+	s      *everyFault
+	client *http.Client
+	over   chan struct{}
+	end    func() // waits for the last answers
+	all    sync.WaitGroup
+
+	mu     sync.Mutex
+	bought map[string]int // tokens by text: how often one was handed out as no other caller's
+	shared map[string]int // and how often as a shared or a repeated one
+	codes  map[string]int // what else was answered
+}
+
+// startStoryCallers starts callers of each kind.
+func startStoryCallers(s *everyFault) *storyCallers {
+	c := &storyCallers{
+		s: s, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 50}}, over: make(chan struct{}),
+		bought: map[string]int{}, shared: map[string]int{}, codes: map[string]int{},
+	}
+	c.end = sync.OnceFunc(func() {
+		close(c.over)
+		c.all.Wait()
+		c.client.CloseIdleConnections()
+		s.Logf("answers: %v", c.codes)
+	})
+	s.Cleanup(c.end)
+	for range 2 {
+		c.each(300*time.Millisecond, func(i int, p *process) { c.take(p, "login", "?wait=5s") })
+	}
+	c.each(500*time.Millisecond, func(_ int, p *process) { c.take(p, "small", "?wait=0s") })
+	c.each(2*time.Second, func(_ int, p *process) { c.take(p, "refusable", "?wait=0s") })
+	c.each(500*time.Millisecond, func(i int, p *process) { c.solve(p, guest(fmt.Sprint("guest-", i%5))) })
+	c.each(700*time.Millisecond, func(i int, p *process) { c.solve(p, picture(fmt.Sprint("picture-", i), 2<<10)) })
+	c.each(time.Second, func(i int, p *process) {
+		var both sync.WaitGroup
+		for k := range 2 {
+			both.Go(func() { c.solve(s.replicas[(i+k)%3], guest(fmt.Sprint("shared-", i), sharing)) })
+		}
+		both.Wait()
+	})
+	c.each(1500*time.Millisecond, func(i int, p *process) {
+		key := fmt.Sprint("job-", i)
+		first, code := c.solve(p, guest("repeated"), "Idempotency-Key", key)
+		again, repeated := c.solve(s.replicas[(i+1)%3], guest("repeated"), "Idempotency-Key", key)
+		if code == http.StatusOK && repeated == http.StatusOK && (again.Token != first.Token || again.Source != "replay") {
+			s.Errorf("a repeat got another token: %s, %s", again.ID, again.Source)
+		}
+	})
+	return c
+}
+
+// each has a caller ask the replicas in turn, with pauses, until the end.
+func (c *storyCallers) each(pause time.Duration, asks func(i int, p *process)) {
+	c.all.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-c.over:
+				return
+			case <-time.After(pause):
+			}
+			asks(i, c.s.replicas[i%len(c.s.replicas)])
+		}
+	})
+}
+
+// take takes a token; the status code tells how that went.
+func (c *storyCallers) take(p *process, target, query string) int {
+	h, code, err := p.take(context.Background(), c.client, target, query)
+	c.note(h.Token, "take", code, "", err)
+	return code
+}
+
+// solve solves a captcha.
+func (c *storyCallers) solve(p *process, body string, headers ...string) (solveAnswer, int) {
+	a, code, err := p.solve(context.Background(), c.client, body, headers...)
+	c.note(a.Token, a.Source, code, a.Code, err)
+	return a, code
+}
+
+func (c *storyCallers) note(token, source string, code int, problem string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err != nil:
+		c.s.Errorf("a caller got no answer: %v", err)
+	case code != http.StatusOK:
+		c.codes[fmt.Sprint(code, " ", problem)]++
+	case source == "shared" || source == "replay":
+		c.codes[source]++
+		c.shared[token]++
+	default:
+		c.codes[source]++
+		if c.bought[token]++; c.bought[token] > 1 {
+			c.s.Errorf("a token was handed out twice")
+		}
+	}
+}
+
+// picture is a body with a picture of a size that no other name has.
+func picture(name string, size int) string {
+	pixel := []byte("\x89PNG\r\n\x1a\n" + name)
+	return fmt.Sprintf(`{"type":"image","image":%q}`, base64.StdEncoding.EncodeToString(append(pixel, make([]byte, size)...)))
+}
+
+// guestIdentity is the identity of guest.
+func guestIdentity(name string) captcha.Identity {
+	return captcha.Identity{Type: captcha.Turnstile, Sitekey: "1x00000000000000000000AA", Pageurl: "https://example.com/" + name}
+}
+
+// comparesBooks compares the service's ledger with each figure of ours.
+func (s *everyFault) comparesBooks() {
+	living := s.replicas[0]
+	var day struct{ Types, Targets []dayFigures }
+	var f dayFigures
+	within(s, 90*time.Second, "each order to be in the history", func() bool {
+		day, f = living.day(), dayFigures{}
+		for _, of := range day.Types {
+			f.add(of)
+		}
+		m := living.metrics()
+		return m["poold_bought_in_flight"] == 0 && f.Orders-f.Refused == int(m["poold_bought_total"])
+	})
+	totals, sold := s.service.Totals(), sales(ledger(s, s.w.provider))
+	s.Logf("sold %+v, recorded %+v", totals, f)
+	for i, p := range s.replicas {
+		if bought := p.balance(); bought != totals.Submitted {
+			s.Errorf("replica %d counts %d bought, the service sold %d", i, bought, totals.Submitted)
+		}
+	}
+	if f.Solved+f.Discarded != totals.Solved || f.Failed != totals.Failed || f.Lost != 0 || totals.InFlight != 0 {
+		s.Error("the day and the ledger differ")
+	}
+	// The records, one for each task.
+	cost, tasks := 0.0, map[string]bool{}
+	hows := map[string]int{}
+	for _, status := range []string{"solved", "error"} {
+		for _, r := range living.records(status) {
+			hows[r.How]++
+			cost += r.Price
+			if r.How == "refused" {
+				continue
+			}
+			if r.Task == "" || tasks[r.Task] {
+				s.Errorf("a record of no task, or of one that has another: %+v", r)
+			}
+			tasks[r.Task] = true
+		}
+	}
+	small := 0
+	for _, sale := range s.service.Sold() {
+		if sale.Identity.Sitekey == smallKey {
+			small++
+		}
+		if !tasks[sale.Task] {
+			s.Errorf("a task without a record: %+v", sale)
+		}
+	}
+	want := dayFigures{Solved: hows["solved"], Discarded: hows["discarded"], Failed: hows["failed"], Refused: hows["refused"], Lost: hows["lost"]}
+	if want.Orders, want.Spent = len(tasks)+want.Refused, f.Spent; want != f {
+		s.Errorf("the records say %+v, the day %+v", want, f)
+	}
+	lines, csvCost := living.csv("solved")
+	errors, errorCost := living.csv("error")
+	if lines+errors != f.Orders {
+		s.Errorf("the CSV has %d lines, the day %d orders", lines+errors, f.Orders)
+	}
+	// Each order that was solved costs 1.
+	for of, spent := range map[string]float64{
+		"day": f.Spent, "records": cost, "CSV": csvCost + errorCost, "usage": living.usage(), "status": living.spent(),
+	} {
+		if spent != float64(totals.Solved) {
+			s.Errorf("%s: %v was spent, %d were solved", of, spent, totals.Solved)
+		}
+	}
+	// What callers have and what is in stock are the tokens that were sold.
+	m := living.metrics()
+	if n := int(m["poold_solved_total"] - m["poold_tokens_expired_total"] - m["poold_pool_tokens"]); n != len(s.callers.bought) {
+		s.Errorf("%d tokens were handed out, the callers got %d", n, len(s.callers.bought))
+	}
+	for _, tokens := range []map[string]int{s.callers.bought, s.callers.shared} {
+		for token := range tokens {
+			if _, ok := sold[hash(token)]; !ok {
+				s.Error("a token that was not sold")
+			}
+			if s.callers.bought[token] == 0 {
+				s.Error("a shared token that was handed out to no first caller")
+			}
+		}
+	}
+	if small != smallBudget {
+		s.Errorf("%d orders were placed of a budget of %d", small, smallBudget)
+	}
+	if totals.ByAction["poll"] == 0 || m[`poold_callbacks_total{outcome="settled"}`] == 0 {
+		s.Error("the tokens came in one way only")
+	}
+}
+
+// add sums figures, of whatever they are.
+func (f *dayFigures) add(o dayFigures) {
+	f.Orders += o.Orders
+	f.Solved += o.Solved
+	f.Discarded += o.Discarded
+	f.Failed += o.Failed
+	f.Refused += o.Refused
+	f.Lost += o.Lost
+	f.Spent += o.Spent
+}
+
+// csv reads the records of a status as CSV, page by page, and returns how many there are
+// and what they cost.
+func (p *process) csv(status string) (lines int, cost float64) {
+	p.t.Helper()
+	for query := "?limit=100&status=" + status; ; {
+		request, err := http.NewRequest(http.MethodGet, p.url+"/history/tasks"+query, nil)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+p.key)
+		request.Header.Set("Accept", "text/csv")
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if err != nil || answer.StatusCode != http.StatusOK {
+			p.t.Fatalf("%s: %v: %s", answer.Status, err, text)
+		}
+		n, sum := readCSV(p.t, string(text))
+		lines, cost = lines+n, cost+sum
+		next, _, more := strings.Cut(strings.TrimPrefix(answer.Header.Get("Link"), "<"), ">")
+		if !more {
+			return lines, cost
+		}
+		query = next
+	}
+}
+
+// readCSV counts the lines below the head, and sums their prices.
+func readCSV(t testing.TB, text string) (lines int, cost float64) {
+	t.Helper()
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil || len(rows) == 0 {
+		t.Fatal(rows, err)
+	}
+	column := -1
+	for i, name := range rows[0] {
+		if name == "price" {
+			column = i
+		}
+	}
+	for _, row := range rows[1:] {
+		price, err := strconv.ParseFloat(row[column], 64)
+		if err != nil {
+			t.Fatalf("%v: %v", row, err)
+		}
+		cost += price
+	}
+	return len(rows) - 1, cost
+}

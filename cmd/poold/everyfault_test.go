@@ -1,0 +1,382 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
+	"poold/internal/pool/redistest"
+	"poold/internal/postgres/postgrestest"
+	"poold/internal/provider/simulated"
+)
+
+// The keys of the story: its own, and one that may solve and nothing else.
+const (
+	storyKey  = "key-of-the-story-0123456789"
+	solverKey = "key-of-a-solver-0123456789"
+)
+
+// everyFault is three replicas that share a Redis, a PostgreSQL for claims and history, and a
+// solving service, and callers of each kind that never stop.
+type everyFault struct {
+	*testing.T
+
+	w        *world
+	service  *simulated.Service
+	server   *postgrestest.Server
+	database string // address
+	redis    *redis.Client
+	replicas []*process
+	callers  *storyCallers
+}
+
+// The file's targets, beside login: refusable is the one whose site key the service refuses
+// for a while, small has a budget that its caller wants more than.
+const (
+	smallKey     = "1x00000000000000000000CC"
+	smallBudget  = 12
+	refusableKey = "1x00000000000000000000BB"
+	storyTargets = `targets:
+  small: {type: turnstile, sitekey: %s, pageurl: "https://example.com/", owner: small@example.com, depth: 2, budget: {per_day: %d}}
+  refusable: {type: turnstile, sitekey: %s, pageurl: "https://example.com/", owner: qa@example.com, depth: 2}
+`
+)
+
+func newEveryFault(t *testing.T) *everyFault {
+	s := &everyFault{T: t, server: postgrestest.Start(t)}
+	s.database = s.server.Database(t)
+	o := quick()
+	o.FailShare, o.PingShare = 0.1, 0.7
+	door := newCallbackDoor(t)
+	s.service = simulated.New(o) // in this process, so that its faults can choose calls
+	listening := httptest.NewServer(s.service)
+	t.Cleanup(func() { s.service.Close(); listening.Close() })
+	address := redistest.Server(t)
+	s.redis = redis.NewClient(&redis.Options{Addr: address})
+	t.Cleanup(func() { _ = s.redis.Close() })
+	s.w = newWorld(t, o, terms{
+		service: listening.URL, redis: "redis://" + address, depth: 5, timeout: "20s",
+		provider: `, concurrency: 40, price_per_1000: 1000, callback_url: "` + door.url + `", fallback_after: 2s`,
+		top: buying + fmt.Sprintf(`
+dedup: {backend: postgres, url: %q}
+history: {backend: postgres, url: %q}
+server: {body_budget: 4MiB, keys: [{name: story, key: %s, scopes: [token, solve, status, admin]}, {name: solver, key: %s, scopes: [solve]}]}`,
+			s.database, s.database, storyKey, solverKey),
+	})
+	s.w.edit(t, "targets:\n", fmt.Sprintf(storyTargets, smallKey, smallBudget, refusableKey))
+	s.w.initHistory(t, nil)
+	for range 3 {
+		s.replicas = append(s.replicas, startPoold(t, s.w.config, storyKey))
+	}
+	door.leadsTo(s.replicas...)
+	s.callers = startStoryCallers(s)
+	return s
+}
+
+// TestEveryFaultInTurn: three replicas meet each fault after the other while callers take
+// tokens, buy, share and repeat solves and send pictures. Each time all is well again by
+// itself or after what an operator does about it. In the end the books of the service,
+// the figures of /metrics and /status, and the history as records, CSV, day and usage agree.
+func TestEveryFaultInTurn(t *testing.T) {
+	t.Parallel()
+	s := newEveryFault(t)
+	s.heals("the start")
+	for _, fault := range []struct {
+		name  string
+		plays func(*everyFault)
+	}{
+		{"the service refuses each submit with an unknown code", (*everyFault).refusesSubmits},
+		{"a caller reports tokens that do not exist", (*everyFault).reportsInventedTokens},
+		{"a burst of pictures", (*everyFault).sendsPictures},
+		{"PostgreSQL's clock goes back", (*everyFault).setsTheClockBack},
+		{"PostgreSQL takes no changes", (*everyFault).takesNoChanges},
+		{"PostgreSQL freezes as solves end, and a key cannot be read", (*everyFault).freezes},
+		{"a site key is refused", (*everyFault).refusesASitekey},
+		{"the account is refused", (*everyFault).refusesTheAccount},
+		{"polls are refused", (*everyFault).refusesPolls},
+		{"a replica stops and returns", (*everyFault).stopsAReplica},
+	} {
+		began := time.Now()
+		fault.plays(s)
+		s.heals(fault.name)
+		t.Logf("%s: %v", fault.name, time.Since(began).Round(100*time.Millisecond))
+		if t.Failed() {
+			t.Fatalf("after: %s", fault.name)
+		}
+	}
+	s.callers.end()
+	s.comparesBooks()
+}
+
+// heals waits until each replica hands out a token and a shared solve.
+func (s *everyFault) heals(what string) {
+	s.Helper()
+	for i, p := range s.replicas {
+		within(s, 40*time.Second, what+fmt.Sprintf(": replica %d to hand out a token", i), func() bool {
+			return s.callers.take(p, "login", "?wait=5s") == http.StatusOK
+		})
+		within(s, 40*time.Second, what+fmt.Sprintf(": replica %d to share a solve", i), func() bool {
+			_, code := s.callers.solve(p, guest("healed", sharing))
+			return code == http.StatusOK
+		})
+	}
+}
+
+// sits waits while the callers go on.
+func (s *everyFault) sits(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-s.Context().Done():
+	}
+}
+
+// submits is how many submits the service met so far, refused ones among them.
+func (s *everyFault) submits() int { return s.service.Totals().ByAction[simulated.Submit] }
+
+// refusesSubmits has the service refuse each submit with a code that no profile knows.
+func (s *everyFault) refusesSubmits() {
+	const lasts = 12 * time.Second
+	s.service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_VISIBLE_RECAPTCHA"})
+	before := s.submits()
+	s.sits(lasts)
+	// Each identity has three before it is slowed down, the account 20; then there is one in 5 s.
+	// What was under way when the last of them was answered comes on top.
+	if n := s.submits() - before; n > 50 {
+		s.Errorf("%d submits in %v", n, lasts)
+	}
+	s.service.SetFaults()
+}
+
+// reportsInventedTokens has a caller report a thousand tokens of a thousand identities.
+func (s *everyFault) reportsInventedTokens() {
+	p := s.replicas[0]
+	var refused int
+	for i := range 1000 {
+		name := fmt.Sprintf("%026d.%032x.turnstile", i, i)
+		_, code, err := p.request(s.Context(), http.DefaultClient, "/solve/"+name+"/report", `{"outcome":"rejected"}`,
+			"Content-Type", "application/json", "Authorization", "Bearer "+solverKey)
+		switch {
+		case err == nil && code == http.StatusTooManyRequests:
+			refused++
+		case err != nil || code != http.StatusNotFound:
+			s.Fatal(code, err)
+		}
+	}
+	if refused < 900 {
+		s.Errorf("%d of 1000 reports were refused for their number", refused)
+	}
+	if _, code := s.callers.solve(p, guest("after-the-reports")); code == http.StatusServiceUnavailable {
+		s.Error("a new guest finds no room")
+	}
+}
+
+// sendsPictures sends more pictures at once than the replicas' budgets for bodies hold.
+func (s *everyFault) sendsPictures() {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	codes := map[int]int{}
+	for i := range 210 {
+		all.Go(func() {
+			_, code := s.callers.solve(s.replicas[i%3], picture(fmt.Sprint("burst-", i), 90<<10))
+			mu.Lock()
+			defer mu.Unlock()
+			codes[code]++
+		})
+	}
+	all.Wait()
+	if codes[http.StatusOK] == 0 || codes[http.StatusServiceUnavailable] == 0 {
+		s.Errorf("pictures: %v", codes)
+	}
+}
+
+// setsTheClockBack moves all times of the claims as if PostgreSQL's clock had gone back.
+func (s *everyFault) setsTheClockBack() {
+	body := guest("clock", sharing)
+	before := ""
+	within(s, 20*time.Second, "a shared token", func() bool {
+		a, code := s.callers.solve(s.replicas[0], body)
+		before = a.Token
+		return code == http.StatusOK
+	})
+	s.server.SQL(s, s.database, `update captcha_cache set ends_at = ends_at + interval '10 minutes',
+		kept_until = kept_until + interval '10 minutes', leased_until = leased_until + interval '10 minutes'`)
+	within(s, 20*time.Second, "another token", func() bool {
+		a, code := s.callers.solve(s.replicas[1], body)
+		if code == http.StatusOK && a.Token == before {
+			s.Error("a token is shared whose end nobody knows")
+		}
+		return code == http.StatusOK
+	})
+}
+
+// takesNoChanges has PostgreSQL refuse changes for a while, as one that is not the primary.
+func (s *everyFault) takesNoChanges() {
+	name := s.server.SQL(s, s.database, "select current_database()")
+	admin := s.server.Database(s) + "?options=-cdefault_transaction_read_only%3Doff"
+	s.server.SQL(s, admin, "alter database "+name+" set default_transaction_read_only = on")
+	s.server.SQL(s, admin, "select pg_terminate_backend(pid) from pg_stat_activity where datname = '"+name+"'")
+	within(s, 20*time.Second, "a solve that cannot be shared", func() bool {
+		a, _ := s.callers.solve(s.replicas[0], guest("refused", sharing))
+		return a.Code == "store_down"
+	})
+	s.sits(3 * time.Second)
+	s.server.SQL(s, admin, "alter database "+name+" reset default_transaction_read_only")
+}
+
+// freezes stops PostgreSQL as a shared solve ends, and puts another program's value in the
+// place of what waits for the history.
+func (s *everyFault) freezes() {
+	ended := s.historyKey(guestIdentity("frozen"))
+	s.redis.Del(s.Context(), ended) // not there before: an identity of this fault alone
+	var sharers sync.WaitGroup
+	var mu sync.Mutex
+	tokens := map[string]int{}
+	for i := range 6 {
+		sharers.Go(func() {
+			a, code := s.callers.solve(s.replicas[i%3], guest("frozen", sharing))
+			mu.Lock()
+			defer mu.Unlock()
+			if code == http.StatusOK {
+				tokens[a.Token]++
+			}
+		})
+	}
+	within(s, 10*time.Second, "the claim", func() bool {
+		return s.server.SQL(s, s.database, "select count(*) from captcha_cache where pageurl like '%/frozen' and wanted_until > now()") == "1"
+	})
+	s.server.Freeze()
+	// The end of the solve waits in Redis for the history. Its line is put aside.
+	waits := time.Now().Add(8 * time.Second)
+	for s.redis.Exists(s.Context(), ended).Val() == 0 && time.Now().Before(waits) {
+		s.sits(50 * time.Millisecond)
+	}
+	aside := s.redis.RenameNX(s.Context(), ended, "aside").Val()
+	if aside {
+		s.redis.Set(s.Context(), ended, "of another program", time.Minute)
+	}
+	s.sits(2 * time.Second) // the solve's end waits for PostgreSQL too
+	s.server.Thaw()
+	if aside {
+		within(s, 30*time.Second, "the status to name the key", func() bool {
+			return slices.ContainsFunc(s.replicas, func(p *process) bool {
+				var document struct{ History struct{ Unread int } }
+				getJSON(s, p.url+"/status.json", storyKey, &document)
+				return document.History.Unread > 0
+			})
+		})
+		if err := s.redis.Rename(s.Context(), "aside", ended).Err(); err != nil {
+			s.Error(err)
+		}
+	} else {
+		s.Error("no end waited for the history while PostgreSQL was frozen")
+	}
+	sharers.Wait()
+	if len(tokens) > 1 {
+		s.Errorf("%d tokens for callers that share one solve", len(tokens))
+	}
+}
+
+// historyKey is where the ends of an identity wait for the history.
+func (s *everyFault) historyKey(id captcha.Identity) string {
+	return "world:ended:{" + string(id.ID()) + "}"
+}
+
+// refusesASitekey has the service refuse one target's site key until it is corrected there.
+func (s *everyFault) refusesASitekey() {
+	s.service.SetFaults(simulated.Fault{
+		On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY",
+		When: func(c simulated.Call) bool { return c.Identity.Sitekey == refusableKey },
+	})
+	within(s, 20*time.Second, "the target to be refused", func() bool {
+		s.callers.take(s.replicas[0], "refusable", "?wait=0s") // so that it wants some
+		return s.replicas[1].target("refusable").State == "refused"
+	})
+	within(s, 5*time.Second, "each replica to tell so", func() bool {
+		for _, p := range s.replicas {
+			if s.callers.take(p, "refusable", "?wait=0s") != http.StatusUnprocessableEntity {
+				return false
+			}
+		}
+		return true
+	})
+	s.service.SetFaults()
+	// The order that is tried may be one of the few that the service cannot solve.
+	var resumed time.Time
+	within(s, 30*time.Second, "the target to be bought for", func() bool {
+		if time.Since(resumed) > 5*time.Second {
+			s.replicas[0].order(http.MethodPost, "/pool/refusable/resume", "", http.StatusNoContent)
+			resumed = time.Now()
+		}
+		return s.replicas[1].target("refusable").State == "ok"
+	})
+}
+
+// refusesTheAccount has the service refuse submits while orders are under way. What it
+// solves is collected all the same.
+func (s *everyFault) refusesTheAccount() {
+	within(s, 20*time.Second, "orders under way", func() bool { return s.replicas[0].target("login").InFlight > 1 })
+	s.service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "IP_BANNED"})
+	for i, p := range s.replicas {
+		within(s, 15*time.Second, fmt.Sprintf("replica %d to know", i), func() bool { return p.providerState() == "down" })
+	}
+	before := s.submits()
+	s.sits(4 * time.Second)
+	if n := s.submits() - before; n > 3 {
+		s.Errorf("%d submits at an account that is refused", n)
+	}
+	s.service.SetFaults()
+	s.replicas[2].order(http.MethodPost, "/providers/service/probe", "", http.StatusOK)
+	for i, p := range s.replicas {
+		within(s, 20*time.Second, fmt.Sprintf("replica %d to know of its end", i), func() bool { return p.providerState() != "down" })
+	}
+}
+
+// providerState is what a replica says of the service.
+func (p *process) providerState() string {
+	p.t.Helper()
+	var document struct{ Providers []struct{ State string } }
+	getJSON(p.t, p.url+"/status.json", p.key, &document)
+	return document.Providers[0].State
+}
+
+// refusesPolls has the service refuse the account at polls only.
+func (s *everyFault) refusesPolls() {
+	s.service.SetFaults(simulated.Fault{On: simulated.Poll, Kind: simulated.Code, Code: "IP_BANNED"})
+	s.sits(4 * time.Second)
+	s.service.SetFaults()
+	if s.replicas[0].providerState() == "down" {
+		_, _, _ = s.replicas[0].request(s.Context(), http.DefaultClient, "/providers/service/probe", "")
+	}
+}
+
+// stopsAReplica stops one of three for a moment, again and again.
+func (s *everyFault) stopsAReplica() {
+	longest, since := time.Duration(0), time.Time{}
+	for range 3 {
+		s.replicas[1].signal(syscall.SIGSTOP)
+		for at := time.Now(); time.Since(at) < 6*time.Second; s.sits(50 * time.Millisecond) {
+			if time.Since(at) > 2500*time.Millisecond {
+				s.replicas[1].signal(syscall.SIGCONT)
+			}
+			switch t := s.replicas[0].target("login"); {
+			case t.Fresh > 0 || t.InFlight > 0:
+				since = time.Time{}
+			case since.IsZero():
+				since = time.Now()
+			default:
+				longest = max(longest, time.Since(since))
+			}
+		}
+	}
+	if longest > 5*time.Second {
+		s.Errorf("nothing was bought for %v while no token was there", longest)
+	}
+}

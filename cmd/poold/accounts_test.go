@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"poold/internal/provider/simulated"
+	"poold/internal/testkit"
 )
 
 // slow is a provider whose tasks take some seconds.
@@ -62,6 +63,7 @@ func (p *process) notices() string {
 // A provider that has another name after a restart is the same account: all that
 // was under way there is collected, and nothing is bought again.
 func TestARenamedProvider(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	w := newWorld(t, slow(), terms{depth: 6})
 	w.underWay(t)
@@ -82,6 +84,7 @@ func TestARenamedProvider(t *testing.T) {
 // Callbacks for tasks of a provider that has another name after a restart name the
 // old one, and are signed by the same key.
 func TestCallbacksOfARenamedProvider(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	door := newCallbackDoor(t)
 	w := newWorld(t, slow(), terms{depth: 6, provider: `, callback_url: "` + door.url + `", fallback_after: 7s`})
@@ -101,6 +104,7 @@ func TestCallbacksOfARenamedProvider(t *testing.T) {
 // A provider that is not in the file any more leaves its tasks to nobody: the
 // status and the log say how many, once, until it is listed again.
 func TestARemovedProvider(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	w := newWorld(t, slow(), terms{depth: 6, provider: ", concurrency: 7"})
 	other := startProvider(t, quick())

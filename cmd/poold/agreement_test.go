@@ -17,6 +17,7 @@ import (
 	"poold/internal/pool/redistest"
 	"poold/internal/provider/simulated"
 	"poold/internal/refill/policy"
+	"poold/internal/testkit"
 )
 
 // A daemon and its simulation must come to the same. Over 60 seeds of these demands the
@@ -174,6 +175,7 @@ func (c *customer) simulated(t *testing.T, file string) (mean outcome) {
 // the hits and the waste that `poold simulate` foretells for the requests that it
 // got.
 func TestTheDaemonDoesAsSimulated(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	address := redistest.FreeAddress(t)
 	provider := startProvider(t, crowdProvider)

@@ -18,6 +18,7 @@ import (
 
 	"poold/internal/pool/redistest"
 	"poold/internal/provider/simulated"
+	"poold/internal/testkit"
 )
 
 // clientKey is a key as the clients of solving services take one.
@@ -241,6 +242,7 @@ func operate(t *testing.T, method, address, key string, body string) {
 // One poold buys from another one: the second one's pools fill from the first one's, no
 // token comes twice or dead, and both ledgers balance.
 func TestPooldBuysFromPoold(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	tokens := 1000
 	if testing.Short() {

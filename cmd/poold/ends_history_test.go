@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"poold/internal/provider/simulated"
+	"poold/internal/testkit"
 )
 
 // Each kind of end has its record, and the right one: solved, unsolvable, refused at the
 // submit, out of time, lost, called back two times, and adopted from a replica that died.
 func TestEachEndHasItsRecord(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	on := func(page string) func(simulated.Call) bool {
 		return func(c simulated.Call) bool { return strings.HasPrefix(c.Identity.Pageurl, "https://example.com/"+page) }

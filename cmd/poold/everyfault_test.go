@@ -16,6 +16,7 @@ import (
 	"poold/internal/pool/redistest"
 	"poold/internal/postgres/postgrestest"
 	"poold/internal/provider/simulated"
+	"poold/internal/testkit"
 )
 
 // The keys of the story: its own, and one that may solve and nothing else.
@@ -86,6 +87,7 @@ server: {body_budget: 4MiB, keys: [{name: story, key: %s, scopes: [token, solve,
 // itself or after what an operator does about it. In the end the books of the service,
 // the figures of /metrics and /status, and the history as records, CSV, day and usage agree.
 func TestEveryFaultInTurn(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	s := newEveryFault(t)
 	s.heals("the start")

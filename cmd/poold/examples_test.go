@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"poold/internal/provider/simulated"
+	"poold/internal/testkit"
 )
 
 // Examples of README.md and docs/*.md are run. A page is a story: its fenced blocks are run
@@ -32,6 +33,7 @@ import (
 // daemon wants; else it wants none. A curl that is answered with an error fails. What cannot
 // be run here stands in notRun.
 func TestExamples(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	pages := examples(t)
 	checkNotRun(t, pages)

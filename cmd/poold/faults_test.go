@@ -17,6 +17,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool/redistest"
 	"poold/internal/provider/simulated"
+	"poold/internal/testkit"
 )
 
 const faultConfig = `
@@ -45,6 +46,7 @@ func startFaulty(t *testing.T, concurrency, depth int) (service string, replica 
 // Four replicas start at once on an empty Redis and together keep one depth,
 // within the provider's concurrency.
 func TestReplicasKeepOneDepth(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	const concurrency, depth = 7, 25
 	service, replica := startFaulty(t, concurrency, depth)

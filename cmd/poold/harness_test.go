@@ -43,7 +43,7 @@ type program func(t testing.TB, args ...string) *exec.Cmd
 // of a poold do at once: callers at tokens and at /solve, reloads, callbacks, operators,
 // stops and other replicas. Tests that count what was bought while processes die, Redis is
 // away or the service is rude look for lost money, not for races: their many processes cost
-// half as much without it, and are as users have them. scripts/test lists these (unraced).
+// half as much without it, and are as users have them (testkit.WithoutRace).
 func poold(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	return alone(os.Args[0], args)

@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 	"internal/httpapi": {"internal/captcha", "internal/targets", "internal/pool", "internal/history", "internal/compat", "internal/provider/wire",
 		"internal/purchase", "internal/ondemand", "internal/refill", "internal/refill/policy", "internal/status"},
 	"internal/httpapi/browsertest": {},
+	"internal/testkit":             {},
 	"scripts/page":                 {"internal/captcha", "internal/httpapi/browsertest", "internal/provider/simulated"},
 	"cmd/poold": {"internal/captcha", "internal/targets", "internal/provider", "internal/provider/simulated",
 		"internal/pool", "internal/purchase", "internal/ondemand", "internal/ondemand/pgclaims", "internal/postgres",

@@ -13,6 +13,7 @@ import (
 	"poold/internal/history/dynamotest"
 	"poold/internal/pool/redistest"
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/testkit"
 )
 
 // endedOrder is one of an answer of /history.
@@ -93,6 +94,7 @@ func (w *world) initHistory(t testing.TB, env []string) {
 // Whatever becomes of orders and replicas, each order has one record, and the figures of
 // the day are those of the service's own ledger.
 func TestTheHistoryEqualsTheLedger(t *testing.T) {
+	testkit.WithoutRace(t)
 	server, emulator := postgrestest.Start(t), dynamotest.Start(t)
 	credentials := []string{"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=" + dynamotest.Secret}
 	for name, b := range map[string]struct {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"poold/internal/testkit"
 )
 
 // order asks for something that an operator or a caller may ask for, and wants a
@@ -85,6 +87,7 @@ func TestOperatorsActOnAllReplicas(t *testing.T) {
 // less the callers waiting never go above depth, the ledger balances with the
 // provider's, and what was learned is there for the next start.
 func TestAdaptiveOverReplicas(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	const depth = 8
 	w := newWorld(t, quick(), terms{depth: depth, target: ", refill: adaptive"})

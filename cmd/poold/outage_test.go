@@ -16,11 +16,13 @@ import (
 
 	"poold/internal/pool/redistest"
 	"poold/internal/provider/simulated"
+	"poold/internal/testkit"
 )
 
 // A provider answers one target's calls in every way that a service should not.
 // The other target does not notice, calls stay bounded and nothing leaks.
 func TestARudeProvider(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	const rude = "1x00000000000000000000BB"
 	isRude := func(c simulated.Call) bool { return c.Identity.Sitekey == rude }
@@ -161,6 +163,7 @@ func (l *load) run(ctx context.Context, callers int, pause time.Duration) {
 // nothing is bought, and within two seconds of its return tokens are handed out. It
 // runs alone: it measures tenths of a second.
 func TestRedisIsGoneUnderLoad(t *testing.T) {
+	testkit.WithoutRace(t)
 	address, network := cuttable(t)
 	w := newWorld(t, quick(), terms{depth: 40, redis: address, provider: ", concurrency: 30"})
 	p := w.start(t)

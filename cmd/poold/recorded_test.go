@@ -18,10 +18,12 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/history"
 	"poold/internal/pool"
+	"poold/internal/testkit"
 )
 
 // A recorded hour and the trace of the same requests give the same figures.
 func TestSimulateFromHistory(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	w := newWorld(t, quick(), terms{depth: 3, provider: ", price_per_1000: 2.5", target: ", refill: adaptive"})
 	stock, err := pool.Open(pool.Options{Addresses: w.redis, Prefix: "world", Log: slog.New(slog.DiscardHandler)})
@@ -112,6 +114,7 @@ func TestSimulateFromHistory(t *testing.T) {
 // A daemon's answer is replayed from its start: the windows of the target are those of that
 // day, and the whole time counts for what is spent a day.
 func TestSimulateWhatADaemonTells(t *testing.T) {
+	testkit.WithoutRace(t)
 	answer := ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/history/arrivals/login" || r.Header.Get("Authorization") != "Bearer the key" {

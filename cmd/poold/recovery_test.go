@@ -16,6 +16,7 @@ import (
 
 	"poold/internal/pool/redistest"
 	"poold/internal/provider/simulated"
+	"poold/internal/testkit"
 )
 
 // world is what a test of faults plays in: a Redis, a provider and the file that
@@ -134,6 +135,7 @@ func (w *world) atRest(t testing.TB, p *process, limit time.Duration) targetStat
 // over: nothing is bought twice and every solved task is collected, but for the
 // one submit that was cut in flight.
 func TestKillAtEveryStepOfAnOrder(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	const depth = 3
 	for _, step := range []struct {
@@ -203,6 +205,7 @@ func TestKillAtEveryStepOfAnOrder(t *testing.T) {
 // A single replica that is killed with orders under way collects them when it is
 // started again.
 func TestTheRestartedCollects(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	o := quick()
 	o.Median, o.Min, o.Max = 5*time.Second, 4*time.Second, 7*time.Second
@@ -233,6 +236,7 @@ func TestTheRestartedCollects(t *testing.T) {
 // A replica that is stopped for longer than its leases finds its orders taken
 // over when it goes on, and buys and settles nothing for them.
 func TestAStoppedReplicaLosesItsOrders(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	o := quick()
 	o.Median, o.Min, o.Max = 2*time.Second, time.Second, 4*time.Second
@@ -269,6 +273,7 @@ func TestAStoppedReplicaLosesItsOrders(t *testing.T) {
 // what was bought is never more than what was wanted and what is unknown; with
 // callbacks all of it is collected.
 func TestLostSubmitAnswers(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	const depth, demand = 10, 60
 	for _, callbacks := range []bool{false, true} {
@@ -322,6 +327,7 @@ func TestLostSubmitAnswers(t *testing.T) {
 // are never more tasks than its concurrency allows, nor orders beyond the depth
 // or a budget.
 func TestEightReplicasStartAtOnce(t *testing.T) {
+	testkit.WithoutRace(t)
 	const concurrency, depth, budget = 7, 25, 32
 	for _, server := range []string{"single", "cluster"} {
 		t.Run(server, func(t *testing.T) {
@@ -377,6 +383,7 @@ func TestEightReplicasStartAtOnce(t *testing.T) {
 // adopted, and the service says at their polls that it is bad: no fault of the
 // target that has the name now.
 func TestAdoptedOrdersSayNothingOfACorrectedTarget(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	o := quick()
 	o.Faults = []simulated.Fault{{On: simulated.Poll, Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY", Times: 2}}

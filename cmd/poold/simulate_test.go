@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"poold/internal/testkit"
 )
 
 // simulateWith runs `poold simulate` and returns its exit code and output.
@@ -37,6 +39,7 @@ targets:
 // A target's run has every field of the contract, is the same each time, and a
 // flag beats the file.
 func TestSimulateTarget(t *testing.T) {
+	testkit.WithoutRace(t)
 	dir := t.TempDir()
 	file, trace := filepath.Join(dir, "pools.yaml"), filepath.Join(dir, "trace.txt")
 	arrivals := strings.Repeat("10.5\n", 3) + strings.Repeat("400\n", 3)
@@ -81,6 +84,7 @@ func TestSimulateTarget(t *testing.T) {
 
 // A target's warm windows are part of its policy: second 0 is a Monday, 00:00.
 func TestSimulateWarmWindows(t *testing.T) {
+	testkit.WithoutRace(t)
 	dir := t.TempDir()
 	file, trace := filepath.Join(dir, "pools.yaml"), filepath.Join(dir, "trace.txt")
 	slow := strings.Replace(simulatedFile, "simulated}", "simulated, first_poll: 17s}", 1)
@@ -104,6 +108,7 @@ func TestSimulateWarmWindows(t *testing.T) {
 
 // Without a target no file is read.
 func TestSimulateWithoutFile(t *testing.T) {
+	testkit.WithoutRace(t)
 	code, out, problems := simulateWith(t, "--depth", "50", "--refill", "adaptive", "--demand", "poisson:0.2", "--length", "2h", "--config", "/nowhere")
 	if code != exitDone || problems != "" || !strings.Contains(out, "handed out stale   0") {
 		t.Errorf("exit %d: %s%s", code, out, problems)
@@ -112,6 +117,7 @@ func TestSimulateWithoutFile(t *testing.T) {
 
 // Below the wanted hit rate it says what that needs, and nothing where it is reached.
 func TestSimulateNeeds(t *testing.T) {
+	testkit.WithoutRace(t)
 	args := []string{"--depth", "50", "--refill", "adaptive", "--demand", "poisson:0.05", "--length", "1h"}
 	needs := func(hitRate string) (text string, price float64) {
 		wanted := append(args, "--hit-rate", hitRate)
@@ -154,6 +160,7 @@ func TestSimulateNeeds(t *testing.T) {
 
 // --compare tells fixed depths and the adaptive policy apart, --plot draws them.
 func TestSimulateCompare(t *testing.T) {
+	testkit.WithoutRace(t)
 	picture := filepath.Join(t.TempDir(), "plot.svg")
 	args := []string{"--depth", "50", "--demand", "onoff:0.5", "--length", "1h", "--max-waste", "7", "--compare", "--plot", picture}
 	code, out, problems := simulateWith(t, args...)

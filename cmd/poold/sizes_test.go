@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"poold/internal/testkit"
 )
 
 // What can be read at once: tests are not measured.
@@ -23,6 +25,7 @@ const (
 
 // No file, function or type is too large to be read at once.
 func TestSizes(t *testing.T) {
+	testkit.WithoutRace(t)
 	sizes, err := sizesBelow(filepath.Join("..", ".."))
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 
 	"poold/internal/pool/redistest"
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/testkit"
 )
 
 // buying is a file in which /solve may buy.
@@ -118,6 +119,7 @@ func backends(t *testing.T) map[string]backend {
 // Equal requests that share their solve buy one, over all replicas, also where the one
 // that solves is killed at any point.
 func TestEqualSolvesBuyOne(t *testing.T) {
+	testkit.WithoutRace(t)
 	for name, b := range backends(t) {
 		for _, crash := range b.crashes {
 			t.Run(name+"/killed when "+crash, func(t *testing.T) {
@@ -253,6 +255,7 @@ func TestSharersHangUp(t *testing.T) {
 // The budget of /solve holds over eight replicas, also where some are killed in the
 // placing.
 func TestSolveBudgetHolds(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	w := newWorld(t, quick(), terms{top: `solve: {owner: qa@example.com, pages: ["https://example.com/*"], budget: {per_day: 20}}`})
 	var replicas []*process
@@ -280,6 +283,7 @@ func TestSolveBudgetHolds(t *testing.T) {
 // At most one slot in four goes to a target without callers while callers wait for
 // guests.
 func TestGuestsComeBeforeStock(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	o := quick()
 	o.Median, o.Sigma, o.Min, o.Max = time.Second, 0, time.Second, time.Second
@@ -408,6 +412,7 @@ func TestOnEmptySolveWithoutABudget(t *testing.T) {
 // on, and sharing does when the server is back. An error names a table that was dropped, and
 // `poold history init` makes it again. A schema of a newer version ends the start.
 func TestPostgresGoesAway(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	server := postgrestest.Start(t)
 	address := server.Database(t)
@@ -472,6 +477,7 @@ func TestPostgresGoesAway(t *testing.T) {
 // What a caller or the file keeps secret is in no log, metric, status or error: proxies,
 // the database's address, pictures and tokens.
 func TestSolvesTellNoSecrets(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	server := postgrestest.Start(t)
 	address := server.Database(t)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"poold/internal/history/dynamotest"
+	"poold/internal/testkit"
 )
 
 // storeFaults are what can be wrong with the store of a history.
@@ -150,6 +151,7 @@ func (s *side) quantile(share float64) float64 {
 // A store that is dead, slow or throttling holds up no hand-out and no order, and has each
 // order in the end. bench/outage shows it for longer, beside a daemon whose store is well.
 func TestTheStoreIsAway(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	const each = 40
 	store := newShakyStore(t)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"poold/internal/testkit"
 )
 
 // lastLine runs `poold simulate` and returns the last line of what it says.
@@ -22,6 +24,7 @@ func lastLine(t *testing.T, args ...string) string {
 
 // The last line is a verdict: what the run gives, and what the other way of refilling does.
 func TestVerdicts(t *testing.T) {
+	testkit.WithoutRace(t)
 	trace := filepath.Join(t.TempDir(), "trace.txt")
 	writeFile(t, trace, "0\n43200\n86400\n")
 	// Each solve takes 20 s, none fails, and tokens can be used for 80 s: a depth of one buys 1080 a
@@ -72,6 +75,7 @@ func TestVerdicts(t *testing.T) {
 
 // The example of docs/refill.md is what the command says.
 func TestRefillPageHasAVerdict(t *testing.T) {
+	testkit.WithoutRace(t)
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "refill.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -87,6 +91,7 @@ func TestRefillPageHasAVerdict(t *testing.T) {
 
 // As JSON money is three fields, which nothing else goes with; as text it is a line.
 func TestSimulatedMoney(t *testing.T) {
+	testkit.WithoutRace(t)
 	trace := filepath.Join(t.TempDir(), "trace.txt")
 	writeFile(t, trace, "0\n10000\n43200\n")
 	args := []string{"--fail", "0", "--depth", "2", "--lead", "lognormal:20s,0,20s,20s", "--trace", trace}
@@ -121,6 +126,7 @@ func TestSimulatedMoney(t *testing.T) {
 
 // The price is the provider's for the target's type, unless a flag says another.
 func TestSimulatedPriceOfTheFile(t *testing.T) {
+	testkit.WithoutRace(t)
 	dir := t.TempDir()
 	trace := filepath.Join(dir, "trace.txt")
 	writeFile(t, trace, "0\n1000\n")
@@ -157,6 +163,7 @@ func TestSimulatedPriceOfTheFile(t *testing.T) {
 
 // A comparison has what each run spends a day, where there is a price.
 func TestComparedMoney(t *testing.T) {
+	testkit.WithoutRace(t)
 	args := []string{"--depth", "50", "--demand", "onoff:0.5", "--length", "1h", "--compare"}
 	_, with, _ := simulateWith(t, append(args, "--price", "2.99")...)
 	_, without, _ := simulateWith(t, args...)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"poold/internal/provider/simulated"
+	"poold/internal/testkit"
 )
 
 // punctual is a provider whose solves all take as long, and that keeps books.
@@ -35,6 +36,7 @@ func (p *process) windows() windows {
 // A window made by POST at one of two replicas holds at both: the tokens are
 // there soon, never more of them, and when it is over what dies is not replaced.
 func TestWarmWindowByPost(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	const depth, tokens = 1, 5
 	w := newWorld(t, punctual(300*time.Millisecond), terms{depth: depth, target: ", lifetime: 16s, margin: 1s"})
@@ -78,6 +80,7 @@ func TestWarmWindowByPost(t *testing.T) {
 // An adaptive target whose file has a window that never ends keeps its tokens
 // although nobody asks, and renews them.
 func TestWarmWindowOfTheFile(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	const tokens = 3
 	w := newWorld(t, punctual(300*time.Millisecond), terms{
@@ -105,6 +108,7 @@ func TestWarmWindowOfTheFile(t *testing.T) {
 
 // A window to come is ordered for a lead time before it begins, no earlier.
 func TestWarmWindowToCome(t *testing.T) {
+	testkit.WithoutRace(t)
 	t.Parallel()
 	const tokens = 4
 	// Until some are known a lead time is taken to be about first_poll + poll_interval,

@@ -25,6 +25,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/pool/redistest"
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/testkit"
 )
 
 // books are what was sold: how each order ended, and for what.
@@ -369,6 +370,7 @@ func (n size) spawn(ctx context.Context, t *testing.T, redis, store string) (liv
 //
 //	go test ./internal/history -run SendersAreKilled -v
 func TestSendersAreKilled(t *testing.T) {
+	testkit.WithoutRace(t)
 	if told := os.Getenv(sendingEnv); told != "" {
 		send(t, told)
 		return

@@ -12,6 +12,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool/redistest"
+	"poold/internal/testkit"
 )
 
 // claimed makes a replica hold a key that nobody holds.
@@ -364,6 +365,7 @@ func TestSavingsByDay(t *testing.T) {
 
 // The scripts' calendar is that of everybody, over two centuries.
 func TestDates(t *testing.T) {
+	testkit.WithoutRace(t)
 	s := open(t, Options{Addresses: "redis://embedded", Dial: redistest.Embedded(t).Dial})
 	first, days := time.Date(2000, 1, 1, 23, 59, 59, 999e6, time.UTC), 200*365
 	script := source("savings.lua") + `

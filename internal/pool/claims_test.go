@@ -13,6 +13,7 @@ import (
 	"poold/internal/ondemand/claimtest"
 	"poold/internal/pool"
 	"poold/internal/pool/redistest"
+	"poold/internal/testkit"
 )
 
 // inBubble is the address of a server in a bubble.
@@ -22,6 +23,7 @@ const inBubble = "redis://bubble"
 // the bubble.
 func TestClaims(t *testing.T) {
 	t.Run("bubble", func(t *testing.T) {
+		testkit.WithoutRace(t)
 		for name, test := range claimtest.Suite {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -40,6 +42,9 @@ func TestClaims(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "single" {
+				testkit.WithoutRace(t)
+			}
 			t.Parallel()
 			claimtest.Test(t, claims(options(t)))
 		})

@@ -18,6 +18,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool/redistest"
+	"poold/internal/testkit"
 )
 
 // use notes that a guest is asked for, without limits.
@@ -701,6 +702,7 @@ func testGuestsComeAndGo(t *testing.T, o Options) {
 // Many guests come and go: a while after their lives Redis has as many keys as
 // before.
 func TestGuestsLeaveNoKeys(t *testing.T) {
+	testkit.WithoutRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
 		s := open(t, Options{Addresses: "redis://bubble", Dial: bubble.Dial})

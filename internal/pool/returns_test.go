@@ -12,6 +12,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool/redistest"
+	"poold/internal/testkit"
 )
 
 // take takes n tokens.
@@ -129,6 +130,7 @@ func TestTokensThatComeWhileTheStoreCloses(t *testing.T) {
 
 // The tokens that wait to be returned are bounded.
 func TestOnlySoManyTokensWaitToBeReturned(t *testing.T) {
+	testkit.WithoutRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
 		s, id := open(t, Options{Addresses: "redis://bubble", Dial: redis.Dial}), identity("many")

@@ -22,6 +22,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool/redistest"
+	"poold/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -47,7 +48,7 @@ type server struct {
 }
 
 func servers() []server {
-	return []server{
+	all := []server{
 		{"single", false, func(t testing.TB) Options {
 			return Options{Addresses: "redis://" + redistest.Server(t)}
 		}},
@@ -64,6 +65,10 @@ func servers() []server {
 			return Options{Addresses: "redis://" + miniredis.RunT(t).Addr()}
 		}},
 	}
+	if testkit.RaceEnabled {
+		return all[:1] // our own code is the same with each of them
+	}
+	return all
 }
 
 // suite is what every kind of server must pass.
@@ -165,6 +170,7 @@ var reached = []string{
 // a cluster and, in bubbles, on the embedded server; elsewhere what depends on how it is reached.
 func TestOnEveryServer(t *testing.T) {
 	t.Run("bubble", func(t *testing.T) {
+		testkit.WithoutRace(t)
 		for name, test := range suite {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {

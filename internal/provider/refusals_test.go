@@ -25,9 +25,6 @@ const mostAMinute = 12
 func TestNoCodeMakesPooldHammer(t *testing.T) {
 	t.Parallel()
 	codes := append(provider.Codes("captchaai"), "ERROR_OF_TOMORROW", "https://example.com/help")
-	if testing.Short() {
-		codes = codes[:3] // the others need no other code, and the race detector makes them slow
-	}
 	for _, code := range codes {
 		hammer(t, provider.APILegacy, "captchaai", code, simulated.Fault{Kind: simulated.Code, Code: code}, 1, false)
 	}
@@ -36,9 +33,6 @@ func TestNoCodeMakesPooldHammer(t *testing.T) {
 	} {
 		for _, n := range []int{1, 3} {
 			for _, adaptive := range []bool{false, true} {
-				if testing.Short() && adaptive != (n == 3) {
-					continue
-				}
 				for name, fault := range map[string]simulated.Fault{
 					"a refusal": {Kind: simulated.Code, Code: "ERROR_CAPTCHA_UNSOLVABLE"}, "unknown code": {Kind: simulated.Code, Code: "ERROR_VISIBLE_RECAPTCHA"},
 					"parameters": {Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY"}, "account": {Kind: simulated.Code, Code: "IP_BANNED"},

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -26,6 +25,7 @@ import (
 	"poold/internal/pool/redistest"
 	"poold/internal/purchase"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -92,19 +92,12 @@ func (j *journal) count(text string) int {
 	return strings.Count(j.text.String(), text)
 }
 
-// long is called by stories and simulations of many virtual minutes. The race detector
-// makes them five times slower, so scripts/test runs them without it. It finds them by
-// this call, which must stand in the test itself.
+// long begins a story of many virtual minutes, which the race detector makes five times
+// slower.
 func long(t *testing.T) {
 	t.Helper()
-	caller, _, _, _ := runtime.Caller(1)
-	if name := runtime.FuncForPC(caller).Name(); !strings.HasSuffix(name, "."+t.Name()) {
-		t.Fatalf("%s calls long for %s: scripts/test would not find it", name, t.Name())
-	}
-	if testing.Short() {
-		t.Skip("a long story, not with -short")
-	}
-	t.Parallel() // time is virtual, so that a busy machine changes nothing
+	testkit.WithoutRace(t)
+	t.Parallel() // time is virtual, so a busy machine changes nothing
 }
 
 // lasting are n targets whose tokens live for long.

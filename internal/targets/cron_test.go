@@ -10,6 +10,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 	"pgregory.net/rapid"
+
+	"poold/internal/testkit"
 )
 
 // drawnField is one field of a drawn expression: its text, and the values that
@@ -153,6 +155,7 @@ type failer interface {
 
 // Next agrees with somebody who looks at the clock every minute for a week.
 func TestWarmNextAgainstClock(t *testing.T) {
+	testkit.WithoutRace(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		place := rapid.SampledFrom(clockwork).Draw(rt, "zone")
 		start, err := time.Parse(time.DateOnly, rapid.SampledFrom(place.days).Draw(rt, "start"))
@@ -181,6 +184,7 @@ func TestWarmNextAgainstClock(t *testing.T) {
 // The same all through the hours in which clocks are set, and for those
 // expressions that they matter to.
 func TestWarmNextAroundTheChange(t *testing.T) {
+	testkit.WithoutRace(t)
 	some := func(values ...int) drawnField {
 		f := drawnField{values: map[int]bool{}}
 		var items []string

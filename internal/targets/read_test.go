@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"poold/internal/testkit"
 )
 
 // What is no regular file is refused at once: a pipe would wait for a writer.
@@ -185,6 +187,7 @@ func TestStopWhileTheDiskHangs(t *testing.T) {
 
 // The limit is the contract's 16 MiB, to the byte.
 func TestTooLarge(t *testing.T) {
+	testkit.WithoutRace(t)
 	b := newBench(t, "")
 	for size, want := range map[int]string{
 		16777216: "",

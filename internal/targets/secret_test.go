@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/testkit"
 )
 
 // A secret shows in no problem and no warning, whatever is wrong with it and
 // however it came into the file: literally, from the environment, in a value of
 // the wrong kind, or in a line that is no YAML.
 func TestNoSecretInAnyProblem(t *testing.T) {
+	testkit.WithoutRace(t)
 	const secret = "CANARY"
 	places := []string{
 		"server: {keys: [{name: ci, scopes: [token], key: %s}]}\n",

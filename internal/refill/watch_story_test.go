@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,8 +185,8 @@ func TestStatusOfWhatOthersWatch(t *testing.T) {
 func TestCallersLearnWhatOthersWatch(t *testing.T) {
 	play(t, 4, func(t *testing.T, w *scenario) {
 		x := target("x", 2)
-		fails := false
-		w.provider.fail = func(captcha.Identity) bool { return fails }
+		var fails atomic.Bool
+		w.provider.fail = func(captcha.Identity) bool { return fails.Load() }
 		w.apply(x)
 		w.start(x)
 		w.start(x)
@@ -199,7 +200,7 @@ func TestCallersLearnWhatOthersWatch(t *testing.T) {
 			}
 		}
 		agree(OK)
-		fails = true
+		fails.Store(true)
 		w.take(x)
 		w.after(5 * time.Minute)
 		agree(Starved)
@@ -211,7 +212,7 @@ func TestCallersLearnWhatOthersWatch(t *testing.T) {
 			}
 		}
 		w.redis.SetDown(false)
-		fails = false
+		fails.Store(false)
 		w.after(time.Minute)
 		agree(OK)
 		if _, known := w.manager.Current(t.Context(), "none"); known {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"poold/internal/cli"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -17,7 +19,7 @@ var update = flag.Bool("update", false, "write the reference part of docs/cli.md
 
 // bareRoot is the tree in an empty environment.
 func bareRoot() *cobra.Command {
-	return newRoot(&console{lookup: func(string) (string, bool) { return "", false }})
+	return commands().Root(&cli.Console{Lookup: func(string) (string, bool) { return "", false }})
 }
 
 // allCommands are the commands of the tree that help lists, but the root.
@@ -121,6 +123,13 @@ func TestHelpOfEveryCommand(t *testing.T) {
 	}
 }
 
+// helpOf returns what `poold help` prints about a command.
+func helpOf(t *testing.T, command *cobra.Command) string {
+	t.Helper()
+	_, help, _ := runCommand(t, nil, append([]string{"help"}, strings.Fields(command.CommandPath())[1:]...)...)
+	return help
+}
+
 // The reference in docs/cli.md is what help says; -update writes it.
 func TestReference(t *testing.T) {
 	const mark = "<!-- From here on it is made: go test ./cmd/poold -run TestReference -update -->\n"
@@ -135,7 +144,7 @@ func TestReference(t *testing.T) {
 	}
 	reference := strings.Builder{}
 	for _, command := range allCommands(bareRoot()) {
-		reference.WriteString("\n### " + command.CommandPath() + "\n\n```text\n" + helpOf(command) + "```\n")
+		reference.WriteString("\n### " + command.CommandPath() + "\n\n```text\n" + helpOf(t, command) + "```\n")
 	}
 	want := written + mark + reference.String()
 	if *update {

@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 
+	"poold/internal/backend"
 	"poold/internal/captcha"
 	"poold/internal/ondemand"
 	"poold/internal/ondemand/pgclaims"
@@ -48,9 +48,9 @@ func openClaims(ctx context.Context, wanted targets.Dedup, prefix string, store 
 // its tables. A newer schema is the look's fault. A database that is away is none, because it
 // may come later.
 func openPostgres(ctx context.Context, key string, url captcha.Secret, prefix string, log *slog.Logger) (*postgres.DB, *firstLook, error) {
-	db, err := postgres.Open(url.Reveal(), postgres.Options{Log: log, Prefix: prefix}) //nolint:contextcheck // it connects to nothing
+	db, err := backend.Database{Key: key, URL: url, Prefix: prefix}.Open(log) //nolint:contextcheck // it connects to nothing
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", key, err)
+		return nil, nil, err
 	}
 	return db, lookAt(ctx, key, func(ctx context.Context) error {
 		if err := db.Migrate(ctx); errors.Is(err, postgres.ErrNewer) {

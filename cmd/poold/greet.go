@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"poold/internal/check"
 	"poold/internal/targets"
 )
 
@@ -32,7 +33,7 @@ func (d *daemon) greet(set *targets.Set) {
 	address := d.listener.Addr().String()
 	d.log.Info("serving", "address", address, "targets", len(set.Targets), "redis", d.mode, "providers", names)
 	if !set.Simulated() {
-		d.warnOfSpending(spendingOf(set))
+		d.warnOfSpending(check.SpendingOf(set))
 	}
 	url := baseOf(address, set.Server.TLS.Cert != "")
 	d.log.Info("the status page", "url", url+"/status")
@@ -43,17 +44,17 @@ func (d *daemon) greet(set *targets.Set) {
 const mostLogged = 10
 
 // warnOfSpending logs what can be bought at most, and what is unwise about it.
-func (d *daemon) warnOfSpending(s spending) {
+func (d *daemon) warnOfSpending(s check.Spending) {
 	var each []string
-	for _, p := range s.each[:min(mostLogged, len(s.each))] {
-		each = append(each, p.name+": "+p.String())
+	for _, p := range s.Each[:min(mostLogged, len(s.Each))] {
+		each = append(each, p.Name+": "+p.String())
 	}
-	d.log.Info(s.all.String(), "targets", fewOf(each, len(s.each)))
-	if names := s.unbounded(); len(names) > 0 {
+	d.log.Info(s.All.String(), "targets", fewOf(each, len(s.Each)))
+	if names := s.Unbounded(); len(names) > 0 {
 		d.log.Warn("no budget stands against what is bought", "targets", fewOf(names[:min(mostLogged, len(names))], len(names)))
 	}
-	if n := len(s.shortfalls); n > 0 {
-		d.log.Warn("the providers' threads are too few for what is to be kept", "targets", fewOf(s.shortfalls[:min(mostLogged, n)], n))
+	if n := len(s.Shortfalls); n > 0 {
+		d.log.Warn("the providers' threads are too few for what is to be kept", "targets", fewOf(s.Shortfalls[:min(mostLogged, n)], n))
 	}
 }
 

@@ -8,14 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"poold/internal/captcha"
+	"poold/internal/backend"
+	"poold/internal/cli"
 	"poold/internal/history/dynamostore"
-	"poold/internal/postgres"
 	"poold/internal/targets"
 )
 
 // newHistoryInit is `poold history init`.
-func newHistoryInit(c *console) *cobra.Command {
+func newHistoryInit(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "init",
 		Short: "prepare the place that the file wants the history kept in",
@@ -23,9 +23,9 @@ func newHistoryInit(c *console) *cobra.Command {
 			"dedup uses the same tables in its own database. The command may be repeated: it makes tables that were dropped\n" +
 			"and keeps all others. A table of DynamoDB that differs is an error that names the differences.",
 		Example: "  poold history init --config pools.yaml",
-		Args:    words(0),
+		Args:    cli.Words(0),
 	}
-	config := configFlag(command, c)
+	config := cli.ConfigFlag(command, c)
 	stream := command.Flags().Bool("stream", false, "DynamoDB: with a stream of new images, for functions of your own")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		return initHistory(command.Context(), c, *config, *stream)
@@ -33,18 +33,18 @@ func newHistoryInit(c *console) *cobra.Command {
 	return command
 }
 
-func initHistory(ctx context.Context, c *console, config string, stream bool) error {
+func initHistory(ctx context.Context, c *cli.Console, config string, stream bool) error {
 	log := slog.New(slog.DiscardHandler)
-	set, err := targets.NewFile(config, c.lookup, log).Load(ctx)
+	set, err := targets.NewFile(config, c.Lookup, log).Load(ctx)
 	if err != nil {
 		return err
 	}
 	if stream && set.History.Backend != targets.HistoryDynamoDB {
-		return usageError{"--stream is of the backend dynamodb, and the history of " + config + " has " + string(set.History.Backend)}
+		return cli.UsageError("--stream is of the backend dynamodb, and the history of " + config + " has " + string(set.History.Backend))
 	}
 	done := "nothing is to be prepared for the backend " + string(set.History.Backend)
 	if set.History.Backend == targets.HistoryDynamoDB {
-		table, err := dynamostore.Open(ctx, tableOptions(set.History))
+		table, err := dynamostore.Open(ctx, backend.TableOptions(set.History))
 		if err != nil {
 			return fmt.Errorf("history: %w", err)
 		}
@@ -54,9 +54,9 @@ func initHistory(ctx context.Context, c *console, config string, stream bool) er
 		}
 		done = "the table " + set.History.Table + " is ready"
 	}
-	databases := databasesOf(set)
+	databases := backend.Databases(set)
 	for _, d := range databases {
-		if err := d.prepare(ctx, log); err != nil {
+		if err := prepare(ctx, d, log); err != nil {
 			return err
 		}
 	}
@@ -65,47 +65,19 @@ func initHistory(ctx context.Context, c *console, config string, stream bool) er
 	} else if len(databases) > 0 {
 		done = "the tables are ready"
 	}
-	_, err = io.WriteString(c.stdout, done+"\n")
+	_, err = io.WriteString(c.Stdout, done+"\n")
 	return err
 }
 
-// database is a PostgreSQL database that the file uses.
-type database struct {
-	key    string // of its address in the file
-	url    captcha.Secret
-	prefix string // of the installation
-}
-
-// databasesOf lists the databases that the file uses.
-func databasesOf(set *targets.Set) []database {
-	var all []database
-	if set.Dedup.Backend == targets.DedupPostgres {
-		all = append(all, database{"dedup.url", set.Dedup.URL, set.Redis.Prefix})
-	}
-	if set.History.Backend == targets.HistoryPostgres {
-		all = append(all, database{"history.url", set.History.URL, set.Redis.Prefix})
-	}
-	return all
-}
-
-// open connects to nothing yet.
-func (d database) open(log *slog.Logger) (*postgres.DB, error) {
-	db, err := postgres.Open(d.url.Reveal(), postgres.Options{Log: log, Prefix: d.prefix})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", d.key, err)
-	}
-	return db, nil
-}
-
 // prepare makes the tables that the database lacks.
-func (d database) prepare(ctx context.Context, log *slog.Logger) error {
-	db, err := d.open(log) //nolint:contextcheck // it connects to nothing
+func prepare(ctx context.Context, d backend.Database, log *slog.Logger) error {
+	db, err := d.Open(log) //nolint:contextcheck // it connects to nothing
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	if err := db.Migrate(ctx); err != nil {
-		return fmt.Errorf("%s: %w", d.key, err)
+		return fmt.Errorf("%s: %w", d.Key, err)
 	}
 	return nil
 }

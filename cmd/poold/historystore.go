@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"poold/internal/backend"
 	"poold/internal/history"
 	"poold/internal/history/dynamostore"
 	"poold/internal/history/pgstore"
@@ -88,7 +89,7 @@ const tableLimit = 10 * time.Second
 // shape of the table is the look's fault. A table that cannot be looked at is none, because it
 // may come later.
 func openTable(ctx context.Context, wanted targets.History, log *slog.Logger) (*dynamostore.Store, *firstLook, error) {
-	table, err := dynamostore.Open(ctx, tableOptions(wanted))
+	table, err := dynamostore.Open(ctx, backend.TableOptions(wanted))
 	if err != nil {
 		return nil, nil, fmt.Errorf("history: %w", err)
 	}
@@ -105,10 +106,6 @@ func openTable(ctx context.Context, wanted targets.History, log *slog.Logger) (*
 		}
 		return err
 	}), nil
-}
-
-func tableOptions(wanted targets.History) dynamostore.Options {
-	return dynamostore.Options{Table: wanted.Table, Endpoint: wanted.Endpoint, Region: wanted.Region, Keep: wanted.Keep, KeepAudit: wanted.Audit}
 }
 
 // show makes the orders under way known to those who read the store by themselves, if the file

@@ -8,6 +8,8 @@ import (
 	"net"
 	"strconv"
 
+	"poold/internal/backend"
+	"poold/internal/cli"
 	"poold/internal/httpapi"
 	"poold/internal/targets"
 )
@@ -22,7 +24,7 @@ func checkAddress(address string) error {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		return usageError{fmt.Sprintf("--listen (or POOLD_LISTEN) is host:port with a port up to 65535, not %q", address)}
+		return cli.UsageError(fmt.Sprintf("--listen (or POOLD_LISTEN) is host:port with a port up to 65535, not %q", address))
 	}
 	return nil
 }
@@ -42,18 +44,9 @@ func bind(ctx context.Context, address string, files targets.TLS) (net.Listener,
 	if files.Cert == "" {
 		return listener, nil
 	}
-	pair, err := loadCertificate(files)
+	pair, err := backend.LoadCertificate(files)
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	return tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}), nil
-}
-
-// loadCertificate reads the files of server.tls.
-func loadCertificate(files targets.TLS) (tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
-	if err != nil {
-		return pair, fmt.Errorf("server.tls: %w", err)
-	}
-	return pair, nil
 }

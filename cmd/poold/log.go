@@ -4,21 +4,23 @@ import (
 	"fmt"
 	"log/slog"
 
+	"poold/internal/cli"
+
 	"github.com/spf13/cobra"
 )
 
 // logFlags adds --log-format and --log-level and returns a function that makes
 // the logger they describe.
-func logFlags(command *cobra.Command, c *console) func() (*slog.Logger, error) {
+func logFlags(command *cobra.Command, c *cli.Console) func() (*slog.Logger, error) {
 	format := command.Flags().String("log-format", "text", "`text` or json")
 	level := command.Flags().String("log-level", "info", "`level` from which on lines are written: debug, info, warn or error")
-	oneOf(command, "log-format", "text", "json")
-	oneOf(command, "log-level", "debug", "info", "warn", "error")
+	cli.OneOf(command, "log-format", "text", "json")
+	cli.OneOf(command, "log-level", "debug", "info", "warn", "error")
 	return func() (*slog.Logger, error) {
 		var options slog.HandlerOptions
 		var wanted slog.Level
 		if err := wanted.UnmarshalText([]byte(*level)); err != nil {
-			return nil, usageError{fmt.Sprintf("--log-level is debug, info, warn or error, not %q", *level)}
+			return nil, cli.UsageError(fmt.Sprintf("--log-level is debug, info, warn or error, not %q", *level))
 		}
 		options.Level = wanted
 		// As text everywhere: a JSON number of nanoseconds names no unit.
@@ -30,10 +32,10 @@ func logFlags(command *cobra.Command, c *console) func() (*slog.Logger, error) {
 		}
 		switch *format {
 		case "text":
-			return slog.New(slog.NewTextHandler(c.stderr, &options)), nil
+			return slog.New(slog.NewTextHandler(c.Stderr, &options)), nil
 		case "json":
-			return slog.New(slog.NewJSONHandler(c.stderr, &options)), nil
+			return slog.New(slog.NewJSONHandler(c.Stderr, &options)), nil
 		}
-		return nil, usageError{fmt.Sprintf("--log-format is text or json, not %q", *format)}
+		return nil, cli.UsageError(fmt.Sprintf("--log-format is text or json, not %q", *format))
 	}
 }

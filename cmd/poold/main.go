@@ -8,6 +8,12 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"poold/internal/check"
+	"poold/internal/cli"
+	"poold/internal/simulate"
 )
 
 // Exit codes; docs/operating.md.
@@ -27,38 +33,27 @@ func main() {
 	os.Exit(code)
 }
 
-// console is what the commands see of the world around the process.
-type console struct {
-	lookup func(string) (string, bool) // of the environment
-	stdout io.Writer
-	stderr io.Writer
-}
-
-// env returns the variable's value, or the default where it is unset or empty.
-func (c *console) env(name, otherwise string) string {
-	if value, ok := c.lookup(name); ok && value != "" {
-		return value
+// commands returns poold's commands.
+func commands() cli.Program {
+	return cli.Program{
+		Version: version, Commit: commit(),
+		Serve: newServe, HistoryInit: newHistoryInit,
+		Others: []func(*cli.Console) *cobra.Command{check.Command, simulate.Command},
 	}
-	return otherwise
 }
-
-// usageError is a mistake on the command line.
-type usageError struct{ text string }
-
-func (e usageError) Error() string { return e.text }
 
 // run does what the arguments say and returns the exit code. It blocks until
 // that is done or ctx ends.
 func run(ctx context.Context, args []string, lookup func(string) (string, bool), stdout, stderr io.Writer) int {
-	root := newRoot(&console{lookup: lookup, stdout: stdout, stderr: stderr}) //nolint:contextcheck // the commands get it by ExecuteContextC
-	root.SetArgs(append([]string{}, args...))                                 // nil would be the arguments of the process
+	root := commands().Root(&cli.Console{Lookup: lookup, Stdout: stdout, Stderr: stderr}) //nolint:contextcheck // the commands get it by ExecuteContextC
+	root.SetArgs(append([]string{}, args...))                                             // nil would be the arguments of the process
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitDone
 	}
 	// What cannot be said on stderr cannot be said anywhere: its errors are ignored.
-	_, _ = fmt.Fprintf(stderr, "%s: %s\n", command.CommandPath(), printableLines(err.Error()))
-	if errors.As(err, new(usageError)) {
+	_, _ = fmt.Fprintf(stderr, "%s: %s\n", command.CommandPath(), cli.PrintableLines(err.Error()))
+	if errors.As(err, new(cli.UsageError)) {
 		return exitUsage
 	}
 	return exitFailed

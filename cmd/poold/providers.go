@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"poold/internal/backend"
 	"poold/internal/captcha"
 	"poold/internal/provider"
 	"poold/internal/purchase"
@@ -56,7 +57,7 @@ func (ps *providers) entries(ctx context.Context, set *targets.Set) []purchase.E
 
 // open makes the client of a provider.
 func (ps *providers) open(ctx context.Context, p targets.Provider) (*provider.Client, error) {
-	config := clientConfig(p)
+	config := backend.ProviderConfig(p)
 	config.Observe, config.Log = ps.observe(p.Name), ps.log
 	if p.API == targets.APISimulated {
 		if err := ps.simulated.open(ctx); err != nil {
@@ -65,24 +66,6 @@ func (ps *providers) open(ctx context.Context, p targets.Provider) (*provider.Cl
 		config.URL, config.Key = "http://"+ps.simulated.address, ps.simulated.key
 	}
 	return provider.New(config)
-}
-
-// clientConfig is what the file says about a provider, for its client.
-func clientConfig(p targets.Provider) provider.Config {
-	config := provider.Config{
-		Name: p.Name, API: string(p.API), Profile: p.Profile, URL: p.URL, Key: p.Key,
-		FirstPoll: p.FirstPoll, PollInterval: p.PollInterval, Timeout: p.Timeout, Balance: p.Balance,
-	}
-	if p.API == targets.APISimulated {
-		config.API, config.Profile = provider.APILegacy, "2captcha"
-		if config.FirstPoll == 0 {
-			config.FirstPoll = simulatedFirst
-		}
-		if config.PollInterval == 0 {
-			config.PollInterval = simulatedInterval
-		}
-	}
-	return config
 }
 
 // account says which account a provider's entry is about.

@@ -18,6 +18,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/history"
 	"poold/internal/pool"
+	"poold/internal/simulate"
 	"poold/internal/testkit"
 )
 
@@ -140,7 +141,7 @@ func TestSimulateWhatADaemonTells(t *testing.T) {
 	// A fixed depth buys in silence too: of the 12 hours, then of as much as --length says.
 	perDay := func(args ...string) float64 {
 		_, out, _ := tell("2026-01-07T01:59:00.000Z", append(args, "--price", "1000", "--refill", "fixed", "--depth", "1")...)
-		var of Money
+		var of simulate.Money
 		if err := json.Unmarshal([]byte(out), &of); err != nil {
 			t.Fatal(err)
 		}

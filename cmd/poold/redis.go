@@ -9,6 +9,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"poold/internal/backend"
 	"poold/internal/targets"
 )
 
@@ -22,7 +23,7 @@ type embeddedRedis struct{ *miniredis.Miniredis }
 // openRedis returns the address of the file's Redis. Where that is the embedded
 // one it is started, and returned too: the caller closes it.
 func openRedis(wanted targets.Redis, log *slog.Logger) (address string, own *embeddedRedis, err error) {
-	redis.SetLogger(redisLog{log})
+	redis.SetLogger(backend.RedisLog{Log: log})
 	if !wanted.Embedded() {
 		return wanted.URL.Reveal(), nil, nil
 	}
@@ -47,13 +48,4 @@ func (e *embeddedRedis) run(ctx context.Context) error {
 			last = now
 		}
 	}
-}
-
-// redisLog sends what go-redis reports to the daemon's log. It tells of each
-// failed dial; the store says once that Redis is away.
-type redisLog struct{ log *slog.Logger }
-
-// Printf implements go-redis' logger.
-func (r redisLog) Printf(ctx context.Context, format string, args ...any) {
-	r.log.DebugContext(ctx, fmt.Sprintf(format, args...))
 }

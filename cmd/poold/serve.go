@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"poold/internal/captcha"
+	"poold/internal/cli"
 	"poold/internal/compat"
 	"poold/internal/httpapi"
 	"poold/internal/ondemand"
@@ -44,17 +45,17 @@ func tuneGC(manyBodies bool) {
 }
 
 // newServe is `poold serve`.
-func newServe(c *console) *cobra.Command {
+func newServe(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "serve",
 		Short: "run the daemon in the foreground",
 		Long: "Runs the daemon in the foreground. SIGINT and SIGTERM stop it in stages, SIGHUP reads the file again.\n" +
 			"poold without a command is the same.",
 		Example: "  poold serve --config pools.yaml\n  poold serve --listen 127.0.0.1:9090 --log-format json",
-		Args:    words(0),
+		Args:    cli.Words(0),
 	}
-	config := configFlag(command, c)
-	listen := command.Flags().String("listen", c.env("POOLD_LISTEN", ""), "`host:port` to listen on instead of the file's (env POOLD_LISTEN)")
+	config := cli.ConfigFlag(command, c)
+	listen := command.Flags().String("listen", c.Env("POOLD_LISTEN", ""), "`host:port` to listen on instead of the file's (env POOLD_LISTEN)")
 	logger := logFlags(command, c)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := checkAddress(*listen); err != nil {
@@ -70,13 +71,13 @@ func newServe(c *console) *cobra.Command {
 }
 
 // serve runs the daemon until ctx ends.
-func serve(ctx context.Context, c *console, config, listen string, log *slog.Logger) error {
+func serve(ctx context.Context, c *cli.Console, config, listen string, log *slog.Logger) error {
 	// From here to the very end: without a reader SIGHUP would end the process,
 	// also while it stops.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	file := targets.NewFile(config, c.lookup, log)
+	file := targets.NewFile(config, c.Lookup, log)
 	file.OverrideListen(listen)
 	set, err := file.Load(ctx)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"poold/internal/simulate"
 	"poold/internal/testkit"
 )
 
@@ -186,11 +186,11 @@ func TestSimulateCompare(t *testing.T) {
 		}
 	}
 	_, out, _ = simulateWith(t, append(args, "--json")...)
-	var all struct{ Runs []row }
+	var all struct{ Runs []simulate.Row }
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(all.Runs, func(r row) bool { return r.Refill == "adaptive" && r.MaxWaste == 7 && r.Requests > 0 }) {
+	if !slices.ContainsFunc(all.Runs, func(r simulate.Row) bool { return r.Refill == "adaptive" && r.MaxWaste == 7 && r.Requests > 0 }) {
 		t.Errorf("got %+v", all.Runs)
 	}
 }
@@ -241,36 +241,5 @@ func TestSimulateUsage(t *testing.T) {
 	}
 	if code, _, problems := simulateWith(t, "--depth", "1", "--trace", "/nowhere/trace"); code != exitFailed || !strings.Contains(problems, "reading the trace") {
 		t.Errorf("exit %d: %s", code, problems)
-	}
-}
-
-// Until it has seen solves a simulated target takes for their time what the daemon
-// does: what the file says of the first provider, or what suits the type.
-func TestSimulateBeginsAsTheDaemon(t *testing.T) {
-	none := func(string) (string, bool) { return "", false }
-	for name, c := range map[string]struct {
-		providers       string
-		first, interval time.Duration
-	}{
-		"no file":   {"", 15 * time.Second, 5 * time.Second},
-		"simulated": {"{name: s, api: simulated}", simulatedFirst, simulatedInterval},
-		"tasks": {"{name: s, api: tasks, url: \"https://solver.example.com\", key: 0123456789abcdef0123456789abcdef}",
-			10 * time.Second, 3 * time.Second},
-		"said": {"{name: s, url: \"https://solver.example.com\", key: 0123456789abcdef0123456789abcdef, first_poll: 7s, poll_interval: 2s}",
-			7 * time.Second, 2 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var s simulation
-			if c.providers != "" {
-				s.config, s.target = filepath.Join(t.TempDir(), "pools.yaml"), "login"
-				writeFile(t, s.config, strings.Replace(simulatedFile, "{name: s, api: simulated}", c.providers, 1))
-			}
-			if err := s.complete(t.Context(), &console{lookup: none}, func(flag string) bool { return flag == "depth" || flag == "target" }); err != nil {
-				t.Fatal(err)
-			}
-			if k := s.params; k.FirstPoll != c.first || k.PollInterval != c.interval {
-				t.Errorf("first poll %v, interval %v", k.FirstPoll, k.PollInterval)
-			}
-		})
 	}
 }

@@ -18,8 +18,6 @@ const (
 	simulatedLeast    = 2 * time.Second
 	simulatedMost     = 20 * time.Second
 	simulatedFailures = 0.05
-	simulatedFirst    = 2 * time.Second
-	simulatedInterval = time.Second
 )
 
 // simulatedProvider is the provider in this process, on a loopback port. The first

@@ -97,15 +97,15 @@ func same(body string) func(int) string { return func(int) string { return body 
 
 func noHeaders(int) []string { return nil }
 
-// backend is where claims are kept, and the crashes that are tried with it.
-type backend struct {
+// claimStore is where claims are kept, and the crashes that are tried with it.
+type claimStore struct {
 	redis, section func(t *testing.T) string // of the file; nil = the usual one
 	crashes        []string                  // points of internal/purchase; "" = none
 }
 
-func backends(t *testing.T) map[string]backend {
+func claimStores(t *testing.T) map[string]claimStore {
 	server := postgrestest.Start(t)
-	return map[string]backend{
+	return map[string]claimStore{
 		"redis": {crashes: []string{"", "placed", "stored", "settled"}},
 		"a cluster": {crashes: []string{"stored"}, redis: func(t *testing.T) string {
 			return "redis://" + strings.Join(redistest.Cluster(t), ",redis://")
@@ -120,7 +120,7 @@ func backends(t *testing.T) map[string]backend {
 // that solves is killed at any point.
 func TestEqualSolvesBuyOne(t *testing.T) {
 	testkit.WithoutRace(t)
-	for name, b := range backends(t) {
+	for name, b := range claimStores(t) {
 		for _, crash := range b.crashes {
 			t.Run(name+"/killed when "+crash, func(t *testing.T) {
 				t.Parallel()

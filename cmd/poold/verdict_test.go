@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"poold/internal/cli"
+	"poold/internal/simulate"
 	"poold/internal/testkit"
 )
 
@@ -171,25 +173,14 @@ func TestComparedMoney(t *testing.T) {
 		t.Errorf("got:\n%s%s", with, without)
 	}
 	_, out, _ := simulateWith(t, append(args, "--price", "2.99", "--json")...)
-	var all struct{ Runs []row }
+	var all struct{ Runs []simulate.Row }
 	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all.Runs) < 5 {
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	lines := strings.Split(with, "\n")[1:]
 	for i, r := range all.Runs {
-		if r.Money == nil || r.Price != 2.99 || r.PerDay <= 0 || !strings.HasSuffix(lines[i], " "+amount(r.PerDay)) {
+		if r.Money == nil || r.Price != 2.99 || r.PerDay <= 0 || !strings.HasSuffix(lines[i], " "+cli.Amount(r.PerDay)) {
 			t.Errorf("%+v, %s", r, lines[i])
-		}
-	}
-}
-
-// Money is written without a currency, and small amounts with more digits.
-func TestAmount(t *testing.T) {
-	for x, want := range map[float64]string{
-		0: "0.00", 4.1: "4.10", 1234567.891: "1234567.89", 0.1: "0.10", 0.0996: "0.100", 0.0299: "0.030", 0.000123: "0.00012", 0.000001: "0.0000010",
-	} {
-		if got := amount(x); got != want {
-			t.Errorf("%g: %s, want %s", x, got, want)
 		}
 	}
 }

@@ -1,0 +1,77 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"poold/internal/captcha"
+	"poold/internal/cli"
+	"poold/internal/status"
+	"poold/internal/targets"
+)
+
+// diff says what a running daemon would make of the file if it were applied: which targets
+// come, go or get another stock, and what would need a restart.
+func diff(ctx context.Context, w io.Writer, daemon *cli.Client, set *targets.Set) error {
+	running, err := cli.AskStatus(ctx, daemon, cli.StatusTime)
+	if err != nil {
+		return err
+	}
+	if running.Config.Lasting == nil {
+		return errors.New("the daemon does not tell all that it runs with: the key is limited to some targets, or the daemon is older")
+	}
+	_, err = io.WriteString(w, differences(running, set))
+	return err
+}
+
+// differences are a line each, targets first. A target that keeps its identity keeps its
+// tokens, whatever else of it changes and whatever its name.
+func differences(running *status.Document, set *targets.Set) string {
+	var text strings.Builder
+	before, names := map[string]*status.Target{}, map[captcha.ID]string{}
+	for i := range running.Targets {
+		t := &running.Targets[i]
+		before[t.Name], names[captcha.ID(t.Identity)] = t, t.Name
+	}
+	stays, after := 0, map[captcha.ID]string{}
+	for i := range set.Targets {
+		after[set.Targets[i].ID] = set.Targets[i].Name
+	}
+	given := func(t *status.Target) string { // what becomes of the stock that a target leaves
+		if name, kept := after[captcha.ID(t.Identity)]; kept {
+			return "its tokens go to " + name
+		}
+		return fmt.Sprintf("thrown away: tokens %d, orders under way %d", t.Fresh, t.InFlight)
+	}
+	for i := range set.Targets {
+		t := &set.Targets[i]
+		was, known := before[t.Name]
+		delete(before, t.Name)
+		switch {
+		case known && was.Identity == string(t.ID):
+			stays++
+		case known:
+			fmt.Fprintf(&text, "~ %s changes its identity; %s\n", t.Name, given(was))
+		case names[t.ID] != "":
+			fmt.Fprintf(&text, "+ %s comes, with the tokens of %s\n", t.Name, cli.Printable(names[t.ID]))
+		default:
+			fmt.Fprintf(&text, "+ %s comes\n", t.Name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		fmt.Fprintf(&text, "- %s goes; %s\n", cli.Printable(name), given(before[name]))
+	}
+	wanted := set.Lasting()
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		if now, told := running.Config.Lasting[key]; told && now != wanted[key] {
+			fmt.Fprintf(&text, "! %s needs a restart: now %s, in the file %s\n", key, cli.Printable(now), cli.Printable(wanted[key]))
+		}
+	}
+	fmt.Fprintf(&text, "targets that keep their tokens under their names: %d of %d\n", stays, len(set.Targets))
+	return text.String()
+}

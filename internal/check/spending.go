@@ -1,0 +1,269 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"poold/internal/backend"
+	"poold/internal/captcha"
+	"poold/internal/refill/policy"
+	"poold/internal/targets"
+)
+
+// soonestCallback is taken for the shortest time from submit to token where the service
+// calls back: no CAPTCHA that people solve is solved sooner.
+const soonestCallback = 5 * time.Second
+
+// Purchases is the most that can be bought for something.
+type Purchases struct {
+	Name      string
+	hour, day float64 // solves
+	price     float64 // of one solve, the dearest that may be asked
+	unpriced  bool    // the file lacks the price of a type at a provider that may be asked
+	bounded   bool    // a budget stands against it
+}
+
+// money returns what so many solves cost, with a comma in front, and "" if a price is
+// unknown.
+func (p Purchases) money(solves float64) string {
+	cost := solves * p.price
+	switch {
+	case p.unpriced:
+		return ""
+	case cost == 0:
+		return ", free"
+	case cost < 10:
+		return fmt.Sprintf(", about $%.2f", cost)
+	}
+	return ", about $" + thousands(cost)
+}
+
+// String says it in a sentence without its end: at most 72,000 solves an hour, about $86.
+func (p Purchases) String() string {
+	if p.hour == 0 {
+		return "nothing is bought"
+	}
+	text := "at most " + thousands(p.hour) + " solves an hour" + p.money(p.hour)
+	if p.day < 24*p.hour {
+		text += "; " + thousands(p.day) + " a day" + p.money(p.day)
+	}
+	return text
+}
+
+// thousands writes a whole number with commas.
+func thousands(n float64) string {
+	digits := fmt.Sprintf("%.0f", math.Round(n))
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return digits
+}
+
+// Spending is what a file can buy at most.
+type Spending struct {
+	Each []Purchases // a target each, and what POST /solve may buy; the dearest first
+	All  Purchases
+	// Shortfalls say which depths cannot be kept, in sentences.
+	Shortfalls []string
+	// unpriced say which prices the file lacks, in sentences.
+	unpriced []string
+}
+
+// SpendingOf works it out for the providers that would be used.
+func SpendingOf(set *targets.Set) Spending {
+	s := Spending{unpriced: unpriced(set)}
+	threads, shortest, needed := 0, time.Duration(math.MaxInt64), 0.0
+	for _, p := range set.Providers {
+		threads += p.Concurrency
+	}
+	for i := range set.Targets {
+		t := &set.Targets[i]
+		soonest, usual := leadsOf(set, t.Identity.Type, t.Usable())
+		p := mostOf(set, t, threads, soonest)
+		s.Each = append(s.Each, p)
+		if t.Paused {
+			continue
+		}
+		shortest = min(shortest, soonest)
+		kept := t.Depth
+		if t.Refill == targets.RefillAdaptive {
+			kept = t.Min
+		}
+		takes := policy.ThreadsToKeep(kept, usual, t.Usable())
+		needed += takes
+		if takes > float64(threads) {
+			s.Shortfalls = append(s.Shortfalls, fmt.Sprintf("%s: %d tokens cannot be kept: with the usual %v a solve that takes about %s threads, and there are %d, enough for about %s",
+				t.Name, kept, usual, thousands(math.Ceil(takes)), threads, thousands(math.Floor(float64(kept)*float64(threads)/takes))))
+		}
+	}
+	if len(s.Shortfalls) == 0 && needed > float64(threads) {
+		s.Shortfalls = append(s.Shortfalls, fmt.Sprintf("in all, what the targets keep takes about %s threads with the usual lead times, and there are %d", thousands(math.Ceil(needed)), threads))
+	}
+	s.add(set, threads, shortest)
+	return s
+}
+
+// leadsOf are the shortest time from submit to token and the usual one, as far as the
+// file tells, over its providers.
+func leadsOf(set *targets.Set, of captcha.Type, usable time.Duration) (soonest, usual time.Duration) {
+	soonest = time.Duration(math.MaxInt64)
+	for _, p := range set.Providers {
+		first, interval := backend.ProviderConfig(p).Pace(of)
+		if usual == 0 { // the first one is asked while it is up
+			usual = policy.Params{FirstPoll: first, PollInterval: interval, Usable: usable}.Lead()
+		}
+		if p.CallbackURL != "" {
+			first = min(first, soonestCallback)
+		}
+		soonest = min(soonest, first)
+	}
+	return soonest, usual
+}
+
+// mostOf is the most that can be bought for a target.
+func mostOf(set *targets.Set, t *targets.Target, threads int, soonest time.Duration) Purchases {
+	p := Purchases{Name: t.Name, bounded: t.Budget != targets.Budget{} || set.Budget.PerDay > 0}
+	p.priceOf(set, t.Identity.Type)
+	if t.Paused {
+		p.bounded = true
+		return p
+	}
+	deepest := t.Depth
+	for _, w := range t.Warm {
+		deepest = max(deepest, w.Tokens)
+	}
+	p.hour = policy.Ceiling{
+		Depth: deepest, Waiting: 2*t.Depth + 10, Threads: threads, Lead: soonest, Usable: t.Usable(), Rate: t.Rate.PerSecond(),
+	}.PerHour()
+	p.limit(t.Budget)
+	return p
+}
+
+// priceOf adds the price of a type at the dearest provider.
+func (p *Purchases) priceOf(set *targets.Set, t captcha.Type) {
+	for _, provider := range set.Providers {
+		p.price = max(p.price, provider.Price.For(t))
+		p.unpriced = p.unpriced || !provider.Price.Known(t)
+	}
+}
+
+// solvedTypes returns the types that POST /solve buys beside those of the targets.
+func solvedTypes(set *targets.Set) []captcha.Type {
+	switch {
+	case set.Solve == nil:
+		return nil
+	case set.Solve.Images:
+		return captcha.SolvableTypes()
+	}
+	return slices.DeleteFunc(captcha.SolvableTypes(), func(t captcha.Type) bool { return t == captcha.Image })
+}
+
+// unpriced says which prices the file lacks, in a sentence for each provider.
+func unpriced(set *targets.Set) (lines []string) {
+	wanted := solvedTypes(set)
+	for i := range set.Targets {
+		wanted = append(wanted, set.Targets[i].Identity.Type)
+	}
+	for _, p := range set.Providers {
+		var lacking []string
+		for _, t := range captcha.SolvableTypes() {
+			if slices.Contains(wanted, t) && !p.Price.Known(t) {
+				lacking = append(lacking, string(t))
+			}
+		}
+		if len(lacking) > 0 {
+			lines = append(lines, fmt.Sprintf("providers.%s.price_per_1000: no price for %s, so what these solves cost is unknown; write 0 for what is free",
+				p.Name, strings.Join(lacking, ", ")))
+		}
+	}
+	return lines
+}
+
+// limit applies budgets to what could be bought in an hour.
+func (p *Purchases) limit(b targets.Budget) {
+	if b.PerHour > 0 {
+		p.hour = min(p.hour, float64(b.PerHour))
+	}
+	p.day = 24 * p.hour
+	if b.PerDay > 0 {
+		p.day = min(p.day, float64(b.PerDay))
+		p.hour = min(p.hour, p.day)
+	}
+}
+
+// add sums up: all targets, and what POST /solve may buy beyond them, share the threads
+// and the overall budget.
+func (s *Spending) add(set *targets.Set, threads int, shortest time.Duration) {
+	if set.Solve != nil {
+		solve := Purchases{Name: "/solve", hour: math.MaxInt32, bounded: true}
+		solve.limit(set.Solve.Budget)
+		for _, t := range solvedTypes(set) {
+			solve.priceOf(set, t)
+		}
+		s.Each = append(s.Each, solve)
+	}
+	s.All = Purchases{Name: "in all", bounded: true}
+	cost := 0.0
+	for _, p := range s.Each {
+		s.All.hour += p.hour
+		s.All.day += p.day
+		s.All.bounded = s.All.bounded && p.bounded
+		s.All.unpriced = s.All.unpriced || p.unpriced && p.hour > 0
+		cost += p.hour * p.price
+	}
+	if s.All.hour > 0 {
+		s.All.price = cost / s.All.hour // on average
+	}
+	day := s.All.day
+	if set.Solve == nil { // whose lead times nobody knows
+		s.All.hour = min(s.All.hour, float64(threads)*time.Hour.Seconds()/shortest.Seconds())
+	}
+	s.All.limit(targets.Budget{PerDay: set.Budget.PerDay})
+	s.All.day = min(s.All.day, day)
+	slices.SortStableFunc(s.Each, func(a, b Purchases) int {
+		return cmp.Or(cmp.Compare(b.hour*b.price, a.hour*a.price), cmp.Compare(b.hour, a.hour))
+	})
+}
+
+// mostSpoken is how many targets check tells of, the dearest ones.
+const mostSpoken = 50
+
+// report is what check prints. Where the provider is simulated nothing costs anything.
+func (s Spending) report(simulated bool) string {
+	var text strings.Builder
+	for i, p := range s.Each {
+		if i == mostSpoken {
+			fmt.Fprintf(&text, "and %d more\n", len(s.Each)-i)
+			break
+		}
+		against := ""
+		if !p.bounded && !simulated {
+			against = " (warning: no budget stands against it)"
+		}
+		fmt.Fprintf(&text, "%s: %v%s\n", p.Name, p, against)
+	}
+	fmt.Fprintf(&text, "%s: %v\n", s.All.Name, s.All)
+	for _, line := range s.Shortfalls {
+		text.WriteString("warning: " + line + "\n")
+	}
+	for _, line := range s.unpriced {
+		if !simulated {
+			text.WriteString("warning: " + line + "\n")
+		}
+	}
+	return text.String()
+}
+
+// Unbounded names the targets against which no budget stands, the dearest first.
+func (s Spending) Unbounded() (names []string) {
+	for _, p := range s.Each {
+		if !p.bounded {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}

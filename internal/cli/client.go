@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"poold/internal/captcha"
+	"poold/internal/httpapi"
+)
+
+// client asks a running daemon.
+type Client struct {
+	base string
+	key  captcha.Secret
+}
+
+// clientFlags adds --url and --key-file and returns a function that makes the
+// client they describe. A key is never an argument, which others could read.
+func ClientFlags(command *cobra.Command, c *Console) func() (*Client, error) {
+	base := command.Flags().String("url", c.Env("POOLD_URL", "http://127.0.0.1:8080"), "the daemon's `address` (env POOLD_URL)")
+	keyFile := command.Flags().String("key-file", "", "`file` with the key to use (env POOLD_KEY holds the key itself)")
+	FilesFor(command, "key-file")
+	return func() (*Client, error) {
+		parsed, err := url.Parse(*base)
+		switch {
+		case err == nil && parsed.User != nil:
+			return nil, UsageError("--url holds a user or a password, which others could read; the key is told by --key-file or POOLD_KEY")
+		case err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https"):
+			return nil, UsageError(fmt.Sprintf("--url must be like http://127.0.0.1:8080, not %q", *base))
+		}
+		key, err := readSecret(*keyFile, c.Env("POOLD_KEY", ""))
+		if err != nil {
+			return nil, fmt.Errorf("reading the key: %w", err)
+		}
+		return &Client{base: strings.TrimSuffix(*base, "/"), key: captcha.Secret(key)}, nil
+	}
+}
+
+// readSecret returns the text of a file, without the space around it; without a file it
+// is the other one.
+func readSecret(file, otherwise string) (string, error) {
+	if file == "" {
+		return otherwise, nil
+	}
+	text, err := os.ReadFile(file) //nolint:gosec // G304: the user names it
+	secret := strings.TrimSpace(string(text))
+	if err == nil && secret == "" {
+		err = fmt.Errorf("%s is empty", file)
+	}
+	return secret, err
+}
+
+// answerLimit is the most that is read of an answer.
+const answerLimit = 64 << 20
+
+// question is one request to the daemon.
+type question struct {
+	method, path string
+	header       http.Header // without the key; nil = none
+	body         []byte
+	limit        time.Duration // for the whole exchange
+	success      int           // the status of an answer that is no error; 0 = 200
+}
+
+// refusal is an answer that is none, in the daemon's own words.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+// ask sends a request without a body and returns the body of a 200.
+func (c *Client) Ask(ctx context.Context, method, path, accept string, limit time.Duration) ([]byte, error) {
+	_, answer, err := c.exchange(ctx, question{method: method, path: path, header: http.Header{"Accept": {accept}}, limit: limit})
+	return answer, err
+}
+
+// exchange sends one request and returns headers and body of the answer; one without
+// success is a *refusal.
+func (c *Client) exchange(ctx context.Context, q question) (http.Header, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, q.limit)
+	defer cancel()
+	response, err := c.open(ctx, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := readAnswer(response.Body)
+	return response.Header, answer, err
+}
+
+// open is exchange that leaves the body to be read, and closed, and has no limit.
+func (c *Client) open(ctx context.Context, q question) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, q.method, c.base+q.path, bytes.NewReader(q.body))
+	if err != nil {
+		return nil, err
+	}
+	if q.header != nil {
+		request.Header = q.header
+	}
+	if c.key != "" {
+		request.Header.Set("Authorization", "Bearer "+c.key.Reveal())
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("asking the daemon: %w", err)
+	}
+	if response.StatusCode == max(q.success, http.StatusOK) {
+		return response, nil
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := readAnswer(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	return nil, refusalOf(response, answer)
+}
+
+// readAnswer reads the body of an answer.
+func readAnswer(body io.Reader) ([]byte, error) {
+	answer, err := io.ReadAll(io.LimitReader(body, answerLimit))
+	if err != nil {
+		return nil, fmt.Errorf("reading the daemon's answer: %w", err)
+	}
+	return answer, nil
+}
+
+// refusalOf is an answer without success as an error.
+func refusalOf(response *http.Response, answer []byte) *refusal {
+	r := &refusal{status: response.StatusCode}
+	var problem httpapi.Problem
+	if json.Unmarshal(answer, &problem) != nil || problem.Code == "" {
+		r.text = "the daemon answered " + Printable(response.Status)
+		return r
+	}
+	r.text = Printable(string(problem.Code))
+	if problem.Detail != "" {
+		r.text += ": " + Printable(problem.Detail)
+	}
+	if after := response.Header.Get("Retry-After"); after != "" {
+		r.text += "; try again in " + Printable(after) + " s"
+	}
+	for _, line := range problem.Problems {
+		r.text += "\n  " + Printable(line)
+	}
+	return r
+}

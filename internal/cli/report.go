@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/spf13/cobra"
+)
+
+// newReport is `poold report`.
+func newReport(c *Console) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "report [TARGET] ID accepted|rejected",
+		Short: "say how a token did",
+		Long: "Says how a token did, once, with the key that took it. ID is that of the answer to poold token --json; the\n" +
+			"id of poold solve --json is given without a TARGET.",
+		Example: "  poold report staging-login 0123456789 rejected\n" +
+			"  poold report 0123456789 accepted",
+		Args: Words(1, "the id of a token", "the word accepted or rejected"),
+	}
+	asJSON := command.Flags().Bool("json", false, "print what was reported as JSON")
+	connect := ClientFlags(command, c)
+	completeReport(command, connect)
+	command.RunE = func(command *cobra.Command, words []string) error {
+		outcome, id := words[len(words)-1], words[len(words)-2]
+		if outcome != "accepted" && outcome != "rejected" {
+			return UsageError(fmt.Sprintf("the last word is accepted or rejected, not %q", outcome))
+		}
+		daemon, err := connect()
+		if err != nil {
+			return err
+		}
+		told := struct {
+			Target  string `json:"target,omitempty"`
+			ID      string `json:"id"`
+			Outcome string `json:"outcome"`
+		}{ID: id, Outcome: outcome}
+		path := "/solve/" + url.PathEscape(id) + "/report"
+		if len(words) > 2 {
+			told.Target = words[0]
+			path = "/pool/" + url.PathEscape(words[0]) + "/token/" + url.PathEscape(id) + "/report"
+		}
+		if _, _, err := daemon.exchange(command.Context(), question{
+			method: http.MethodPost, path: path, header: http.Header{"Content-Type": {"application/json"}},
+			body: []byte(`{"outcome":"` + outcome + `"}`), limit: changeTime, success: http.StatusNoContent,
+		}); err != nil {
+			return err
+		}
+		if *asJSON {
+			text, err := json.Marshal(told)
+			if err != nil {
+				return err
+			}
+			return c.printAlone(text)
+		}
+		_, err = fmt.Fprintf(c.Stdout, "1 token reported as %s\n", outcome)
+		return err
+	}
+	return command
+}
+
+// completeReport has a shell complete the target and the outcome.
+func completeReport(command *cobra.Command, connect func() (*Client, error)) {
+	completeTargets(command, connect)
+	first := command.ValidArgsFunction
+	command.ValidArgsFunction = func(command *cobra.Command, words []string, begin string) ([]string, cobra.ShellCompDirective) {
+		if len(words) == 0 {
+			return first(command, words, begin)
+		}
+		return []string{"accepted", "rejected"}, cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"strings"
+
+	"golang.org/x/term"
+
+	"poold/internal/provider"
+	"poold/internal/refill"
+	"poold/internal/status"
+)
+
+// screen is how the status is shown on stdout.
+type screen struct {
+	columns int
+	lines   int  // of a terminal that can be drawn on again; 0 = it is none
+	colours bool // of the states, and of nothing else
+}
+
+// screen looks at stdout. Anything but a terminal gets lines alone, of mostColumns.
+func (c *Console) screen() screen {
+	s := screen{columns: mostColumns}
+	file := TerminalOf(c.Stdout)
+	if file == nil {
+		return s
+	}
+	s.colours = c.Env("NO_COLOR", "") == ""
+	if columns, lines, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
+		s.columns, s.lines = min(columns, mostColumns), lines
+	}
+	return s
+}
+
+// paintState colours the states that stand in a column.
+func (s screen) paintState(column int) func(int, string, string) string {
+	if !s.colours {
+		return nil
+	}
+	const red, green, yellow, grey = "31", "32", "33", "90"
+	colours := map[string]string{
+		refill.Refused: red, refill.Starved: red, refill.Budget: yellow, refill.Paused: yellow,
+		refill.OK: green, status.StateIdle: grey, string(provider.StateBusy): yellow,
+	}
+	return func(i int, cell, padded string) string {
+		colour, known := colours[cell]
+		if i != column || !known {
+			return padded
+		}
+		return "\x1b[" + colour + "m" + cell + "\x1b[0m" + strings.TrimPrefix(padded, cell)
+	}
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"poold/internal/status"
+)
+
+// StatusTime is the most that a look at the status may take.
+const StatusTime = 10 * time.Second
+
+// newStatus is `poold status`.
+func newStatus(c *Console) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "status [GLOB]",
+		Short: "show a running daemon's status, problems first",
+		Long: "Shows a running daemon's status, the targets that need a person first. GLOB chooses targets by name;\n" +
+			"one that is alone is shown with all its figures. HITS, REQUESTS are of the last hour, SPENT of today (UTC).",
+		Example: "  poold status\n" +
+			"  poold status 'staging-*' --state starved\n" +
+			"  poold status --watch",
+		Args: Words(1),
+	}
+	flags := command.Flags()
+	var v statusView
+	flags.StringVar(&v.state, "state", "", "only the targets in this `state`: "+strings.Join(status.States(), ", "))
+	flags.BoolVar(&v.json, "json", false, "print the document itself; with --watch one in a line whenever it changes")
+	watched := flags.Bool("watch", false, "show it again whenever it changes, until interrupted")
+	connect := ClientFlags(command, c)
+	OneOf(command, "state", status.States()...)
+	completeTargets(command, connect)
+	command.RunE = func(command *cobra.Command, words []string) error {
+		if err := v.choose(words, flags.Changed("state")); err != nil {
+			return err
+		}
+		daemon, err := connect()
+		if err != nil {
+			return err
+		}
+		if *watched {
+			return watch(command.Context(), c, daemon, &v)
+		}
+		return v.show(command.Context(), c, daemon)
+	}
+	return command
+}
+
+// statusView is what of the status is shown, and how.
+type statusView struct {
+	glob  string // "" = all targets
+	state string // "" = all states
+	json  bool
+}
+
+// choose takes the words and checks what was chosen.
+func (v *statusView) choose(words []string, byState bool) error {
+	v.glob = strings.Join(words, "")
+	if _, err := path.Match(v.glob, ""); err != nil || len(words) > 0 && v.glob == "" {
+		return UsageError(fmt.Sprintf("a GLOB has *, ? and [a-z], and %q is none", v.glob))
+	}
+	if states := status.States(); byState && !slices.Contains(states, v.state) {
+		return UsageError(fmt.Sprintf("--state is one of %s, not %q%s", strings.Join(states, ", "), v.state, meant(v.state, "", states)))
+	}
+	return nil
+}
+
+// part is a document with the targets that were chosen, problems first.
+func (v *statusView) part(d *status.Document) *status.Document {
+	part := *d
+	part.Targets = []status.Target{}
+	for _, t := range status.ProblemsFirst(d.Targets) {
+		named, err := path.Match(v.glob, t.Name)
+		if (v.glob == "" || named && err == nil) && (v.state == "" || t.State == v.state) {
+			part.Targets = append(part.Targets, t)
+		}
+	}
+	return &part
+}
+
+// show prints the status once.
+func (v *statusView) show(ctx context.Context, c *Console, daemon *Client) error {
+	body, err := daemon.Ask(ctx, http.MethodGet, "/status.json", "application/json", StatusTime)
+	if err != nil {
+		return err
+	}
+	if v.json && v.glob == "" && v.state == "" {
+		return c.printRaw(string(body))
+	}
+	document, err := readStatus(body)
+	if err != nil {
+		return err
+	}
+	if !v.json {
+		_, err := io.WriteString(c.Stdout, v.text(document, c.screen()))
+		return err
+	}
+	text, err := json.Marshal(v.part(document))
+	if err != nil {
+		return err
+	}
+	return c.printAlone(text)
+}
+
+// text is what people are shown of a document.
+func (v *statusView) text(d *status.Document, s screen) string {
+	return statusText(v.part(d), v.glob != "", s)
+}
+
+// askStatus reads the whole document of a running daemon.
+func AskStatus(ctx context.Context, daemon *Client, limit time.Duration) (*status.Document, error) {
+	body, err := daemon.Ask(ctx, http.MethodGet, "/status.json", "application/json", limit)
+	if err != nil {
+		return nil, err
+	}
+	return readStatus(body)
+}
+
+func readStatus(body []byte) (*status.Document, error) {
+	document := new(status.Document)
+	if err := json.Unmarshal(body, document); err != nil {
+		return nil, fmt.Errorf("reading the status: %w", err)
+	}
+	return document, nil
+}

@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"poold/internal/refill"
+	"poold/internal/status"
+)
+
+// statusText is the status for people: what keeps the daemon from its work, the tables of
+// providers and targets, then what else is to be known. A target that is alone and was
+// asked for is shown with all its figures.
+func statusText(d *status.Document, asked bool, s screen) string {
+	var text strings.Builder
+	say := func(line string) { text.WriteString(wrapped(Printable(line), s.columns) + "\n") }
+	for _, alarm := range append(refusedFile(d.Config), d.Alarms...) {
+		say(alarm)
+		say("")
+	}
+	providerTable(d.Providers, s).write(&text, s.columns)
+	for _, p := range d.Providers {
+		if p.Reason != "" {
+			say(providerLine(p))
+		}
+	}
+	text.WriteString("\n")
+	targetTable(d, s).write(&text, s.columns)
+	if asked && len(d.Targets) == 0 {
+		text.WriteString("\n")
+		say("no target matches")
+	}
+	for i := range d.Targets {
+		for n, line := range remarks(&d.Targets[i]) {
+			if n == 0 {
+				text.WriteString("\n")
+			}
+			say(d.Targets[i].Name + ": " + line)
+		}
+	}
+	if asked && len(d.Targets) == 1 {
+		text.WriteString("\n")
+		figures(&d.Targets[0]).write(&text, s.columns)
+	}
+	text.WriteString("\n")
+	for _, line := range daemonLines(d) {
+		say(line)
+	}
+	return text.String()
+}
+
+// refusedFile tells that the file was refused, and why; nothing if it was taken.
+func refusedFile(c status.Config) (lines []string) {
+	if c.OK || len(c.Problems) == 0 {
+		return nil
+	}
+	lines = append(lines, "The configuration file was not applied; the last good one, of "+c.LoadedAt+", is in use:")
+	return append(lines, c.Problems...)
+}
+
+// providerLine tells why a provider is not ok, since when, when it is tried again, and what
+// an operator can do about it.
+func providerLine(p status.Provider) string {
+	line := p.Name + ": " + p.Reason
+	if p.Since != "" {
+		line += "; since " + p.Since
+	}
+	if p.RetryAt != "" {
+		line += "; next try at " + p.RetryAt
+	}
+	if p.Remedy != "" {
+		line += "; " + p.Remedy
+	}
+	return line
+}
+
+func providerTable(providers []status.Provider, s screen) *table {
+	const state = 1
+	t := &table{paint: s.paintState(state)}
+	t.row("PROVIDER", "STATE", "ORDERS", "LIMIT", "BALANCE", "CALLBACKS")
+	for _, p := range providers {
+		balance, callbacks := "-", "no"
+		if p.Balance != nil {
+			balance = fmt.Sprintf("%.6g", *p.Balance)
+		}
+		if p.Callbacks {
+			callbacks = "yes"
+		}
+		t.row(Printable(p.Name), Printable(p.State), strconv.Itoa(p.InFlight), strconv.Itoa(p.Concurrency), balance, callbacks)
+	}
+	return t
+}
+
+// targetTable has what the page shows at a glance.
+func targetTable(d *status.Document, s screen) *table {
+	const state = 1
+	t := &table{paint: s.paintState(state)}
+	t.row("TARGET", "STATE", "FRESH", "WANT", "ORDERS", "WAITING", "HITS", "REQUESTS", "LEAD", "SPENT")
+	for i := range d.Targets {
+		x := &d.Targets[i]
+		spent := status.Money(0)
+		if len(x.Days) > 0 && strings.HasPrefix(d.AsOf, x.Days[0].Date) {
+			spent = x.Days[0].Spent
+		}
+		hour := &x.Hour
+		t.row(Printable(x.Name), Printable(x.State), strconv.Itoa(x.Fresh), wanted(x.Want, x.Warm), strconv.Itoa(x.InFlight), strconv.Itoa(x.Waiting),
+			known(hour.Hits+hour.Waited+hour.Misses > 0, "%.1f %%", 100*hour.HitRate), strconv.FormatInt(hour.Requests, 10),
+			known(x.LeadTime.P50 > 0, "%.1f s", x.LeadTime.P50), price(spent))
+	}
+	return t
+}
+
+// remarks tell of a target what the table has no room for: why it is as it is, what holds
+// it back, what another way of refilling would have done, and what its hit rate needs.
+func remarks(t *status.Target) (lines []string) {
+	if t.Reason != "" {
+		lines = append(lines, t.Reason)
+	}
+	if len(t.Marks) > 0 {
+		lines = append(lines, "marked "+strings.Join(t.Marks, ", "))
+	}
+	if t.Limit != "" && t.State != refill.Paused { // the reason says that
+		lines = append(lines, "held by "+t.Limit)
+	}
+	if t.Shadow != nil {
+		lines = append(lines, t.Shadow.Text)
+	}
+	if t.HitRateNeeds != nil {
+		lines = append(lines, t.HitRateNeeds.Text)
+	}
+	return lines
+}
+
+// figures are all that is known of one target.
+func figures(t *status.Target) *table {
+	of := &table{}
+	line := func(name, format string, args ...any) { of.row(name, Printable(fmt.Sprintf(format, args...))) }
+	line("type", "%s", t.Type)
+	line("sitekey", "%s", t.Sitekey)
+	line("pageurl", "%s", t.Pageurl)
+	line("owner", "%s", t.Owner)
+	line("refill", "%s, depth %d, wanted %d", t.Refill, t.Depth, t.Want)
+	line("fresh", "%d, ending soon %d, next end in %s", t.Fresh, t.Ageing, expiry(t.NextExpiry))
+	line("orders", "%d, of unknown fate %d, callers waiting %d", t.InFlight, t.Unknown, t.Waiting)
+	line("requests", "%d, hits %d, waited %d, misses %d, hit rate %s", t.Requests, t.Hits, t.Waited, t.Misses,
+		known(t.Hits+t.Waited+t.Misses > 0, "%.1f %%", 100*t.HitRate))
+	line("bought", "%d, solved %d, expired %d, thrown away %d, failed %d, lost %d", t.Bought, t.Solved, t.Expired, t.Discarded, t.Failed, t.Lost)
+	line("bought each", "%s for one served", known(t.BoughtPerServed > 0, "%.2f", t.BoughtPerServed))
+	line("reports", "accepted %d, rejected %d", t.Accepted, t.Rejected)
+	line("lead time", "p50 %s, p90 %s", known(t.LeadTime.P50 > 0, "%.1f s", t.LeadTime.P50), known(t.LeadTime.P90 > 0, "%.1f s", t.LeadTime.P90))
+	line("spent", "%s in all", price(t.Spent))
+	budget := "-"
+	if t.Budget != nil {
+		budget = usedOf(*t.Budget)
+	}
+	line("budget", "%s", budget)
+	for _, w := range t.Windows {
+		line("warm", "%d tokens from %s to %s", w.Tokens, w.From, w.Until)
+	}
+	for _, f := range t.LastFailures {
+		line("failed", "%s: %s", f.At, f.Reason)
+	}
+	return of
+}
+
+func expiry(seconds *float64) string {
+	if seconds == nil {
+		return "-"
+	}
+	return time.Duration(*seconds * float64(time.Second)).Round(time.Second).String()
+}
+
+// daemonLines tell of the daemon itself.
+func daemonLines(d *status.Document) (lines []string) {
+	ready, redis := "ready", "answers"
+	if !d.Ready {
+		ready = "not ready"
+	}
+	if !d.Redis.OK {
+		redis = "cannot be used"
+	}
+	lines = append(lines, fmt.Sprintf("poold %s, %s; redis (%s) %s", d.Version, ready, d.Redis.Mode, redis))
+	if d.Redis.Reason != "" {
+		lines = append(lines, d.Redis.Reason)
+	}
+	if d.Budget != nil {
+		lines = append(lines, "overall budget: "+used(d.Budget, "a day"))
+	}
+	lines = append(lines, onDemandLines(d)...)
+	if d.DeadLetters > 0 {
+		lines = append(lines, fmt.Sprintf("dead letters: %d (poold dead-letters list)", d.DeadLetters))
+	}
+	lines = append(lines, d.Notices...)
+	if d.Config.OK {
+		lines = append(lines, d.Config.Problems...)
+	}
+	return lines
+}
+
+// onDemandLines tell of on-demand solves and of what sharing saved, nothing where there
+// were none.
+func onDemandLines(d *status.Document) (lines []string) {
+	if s := d.Solve; s != nil && s.Used() {
+		lines = append(lines, fmt.Sprintf("on-demand solves: guests %d, fresh %d, orders %d, waiting %d, requests %d, bought %d, solved %d, failed %d, spent %s; budget %s",
+			s.Guests, s.Fresh, s.InFlight, s.Waiting, s.Requests, s.Bought, s.Solved, s.Failed, price(s.Spent), usedOf(s.Budget)))
+		if s.Reason != "" {
+			lines = append(lines, "on-demand solves: "+s.Reason)
+		}
+	}
+	if s := d.Dedup; s != nil && (s.Requests > 0 || s.Reason != "") {
+		lines = append(lines, fmt.Sprintf("savings: %d of %d tokens in the last 7 days were another request's too (%.1f %%); %d requests missed, %d were refused",
+			s.Saved, s.Served(), s.SavedPct, s.Missed, s.Refused))
+		if s.Reason != "" {
+			lines = append(lines, "savings: "+s.Reason)
+		}
+	}
+	return lines
+}
+
+// used shows a budget, nothing where there is none.
+func used(u *status.Usage, of string) string {
+	if u == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d %s", u.Used, u.Limit, of)
+}
+
+// usedOf shows the budgets of a target, or of all guests.
+func usedOf(b status.Budget) string {
+	return strings.Trim(used(b.Hour, "an hour")+", "+used(b.Day, "a day"), ", ")
+}
+
+// wanted tells also that a warm window wants tokens.
+func wanted(want, warm int) string {
+	switch warm {
+	case 0:
+		return strconv.Itoa(want)
+	case want:
+		return fmt.Sprintf("%d (warm)", want)
+	}
+	return fmt.Sprintf("%d (warm %d)", want, warm)
+}

@@ -1,0 +1,372 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"poold/internal/backend"
+	"poold/internal/captcha"
+	"poold/internal/cli"
+	"poold/internal/refill"
+	"poold/internal/refill/policy"
+	"poold/internal/targets"
+)
+
+const (
+	defaultConcurrency = 64
+	mostConcurrency    = 10000
+	mostWait           = time.Hour
+	mostLength         = 366 * 24 * time.Hour
+	mostPrice          = 1e6 // of 1000 solves, as in pools.yaml
+	// modelLength is how long a demand model runs where nobody says.
+	modelLength = 24 * time.Hour
+)
+
+// simulation is what the flags of `poold simulate` say.
+type simulation struct {
+	config, target, trace, demand string
+	recorded                      recording
+	length                        time.Duration
+	lead                          string
+	fail                          float64
+	concurrency                   int
+	wait, lifetime, margin        time.Duration
+	refill                        string
+	params                        policy.Params
+	warm                          []policy.Warm // of the target
+	seed                          uint64
+	price                         float64 // of 1000 solves; 0 = none is known
+	json, compare                 bool
+	plot                          string
+}
+
+// simulationFlags adds the flags; those that a target's definition has default
+// to it.
+func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
+	s := new(simulation)
+	flags := command.Flags()
+	flags.StringVar(&s.config, "config", c.Env("POOLD_CONFIG", "pools.yaml"), "the `file` that --target is in (env POOLD_CONFIG)")
+	flags.StringVar(&s.target, "target", "", "the `name` of a target; without it give --depth, and no file is read; its warm windows count with second 0 as Monday, 00:00 UTC, with --from-history as they were")
+	flags.StringVar(&s.trace, "trace", "", "`file` with one arrival per line, in seconds from the start")
+	flags.StringVar(&s.demand, "demand", "", "instead of a trace, a `model`: "+policy.DemandHelp)
+	s.recorded.addFlags(command, c)
+	flags.DurationVar(&s.length, "length", modelLength, "how long --demand goes on; what is spent a day is counted over it (default with --trace to its last arrival, with --from-history from --from to --to)")
+	flags.StringVar(&s.lead, "lead", "lognormal:18s,0.45,6s,120s", "lead times, as `model`:MEDIAN,SIGMA,LEAST,MOST")
+	flags.Float64Var(&s.fail, "fail", policy.DefaultSolves().Fail, "share of solves that fail, 0 to 1")
+	flags.IntVar(&s.concurrency, "concurrency", defaultConcurrency, "most orders at once")
+	flags.DurationVar(&s.wait, "wait", 0, "how long a request waits for a token; 0 = it is lost at once")
+	flags.DurationVar(&s.lifetime, "lifetime", 0, "of a token (default the target's, else 2m)")
+	flags.DurationVar(&s.margin, "margin", 0, "last part of the lifetime that is not used (default the target's, else 40s)")
+	flags.StringVar(&s.refill, "refill", "", "fixed or adaptive (default the target's, else fixed)")
+	flags.IntVar(&s.params.Depth, "depth", 0, "fixed: kept; adaptive: the most ever kept and on order (default the target's)")
+	flags.IntVar(&s.params.Min, "min", 0, "adaptive: kept even when nobody asks (default the target's, else 0)")
+	flags.Float64Var(&s.params.HitRate, "hit-rate", 0, "adaptive: wanted share of hits (default the target's, else 0.97)")
+	flags.Float64Var(&s.params.MaxWaste, "max-waste", 0, "adaptive: spare tokens to save one caller a wait (default the target's, else 3)")
+	flags.DurationVar(&s.params.IdleAfter, "idle-after", 0, "no demand for this long: fall to --min; 0 = never (default the target's)")
+	flags.Uint64Var(&s.seed, "seed", 1, "of what is drawn at random; the same one gives the same answer")
+	flags.Float64Var(&s.price, "price", 0, "of 1000 solves, in any currency; 0 = say no money (default price_per_1000 of the target's provider)")
+	flags.BoolVar(&s.json, "json", false, "answer as JSON")
+	flags.BoolVar(&s.compare, "compare", false, "fixed depths and the adaptive policy side by side")
+	flags.StringVar(&s.plot, "plot", "", "write hit rate against waste to an SVG `file`: fixed depths as a line, adaptive as points")
+	cli.FilesFor(command, "config", "trace", "plot")
+	cli.OneOf(command, "refill", string(targets.RefillFixed), string(targets.RefillAdaptive))
+	return s
+}
+
+// Command is `poold simulate`.
+func Command(c *cli.Console) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "simulate",
+		Short: "replay demand against a refill policy",
+		Long: "Replays demand against a target's refill policy, in virtual time and without a provider. The demand is a\n" +
+			"trace, a model, or what a running daemon has counted.",
+		Example: "  poold simulate --target staging-login --trace requests.txt\n" +
+			"  poold simulate --depth 5 --demand office:0.1 --compare\n" +
+			"  poold simulate --from-history staging-login",
+		Args: cli.Words(0),
+	}
+	s := simulationFlags(command, c)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		base, err := s.base(command.Context(), c, command.Flags().Changed)
+		if err != nil {
+			return err
+		}
+		return s.simulate(command.Context(), c, base)
+	}
+	return command
+}
+
+// simulate prints what comes of the demand.
+func (s *simulation) simulate(ctx context.Context, c *cli.Console, base policy.Simulation) error {
+	bar := newBar(c.Stderr)
+	defer bar.clear()
+	if !s.compare && s.plot == "" {
+		return s.runOne(ctx, base, bar, c.Stdout)
+	}
+	rows, err := compare(ctx, base, s.price, bar)
+	bar.clear()
+	if err != nil {
+		return err
+	}
+	if s.plot != "" {
+		if err := os.WriteFile(s.plot, []byte(plot(rows)), 0o644); err != nil { //nolint:gosec // G306: a picture for everybody
+			return fmt.Errorf("writing the plot: %w", err)
+		}
+	}
+	return printRows(c.Stdout, rows, s.json)
+}
+
+// runOne prints what comes of the one run, as text with a verdict.
+func (s *simulation) runOne(ctx context.Context, base policy.Simulation, bar *bar, w io.Writer) error {
+	base.Progress = bar.show
+	result, err := base.Run(ctx)
+	if err != nil {
+		return err
+	}
+	need, err := base.Need(ctx, result)
+	if err != nil {
+		return err
+	}
+	if s.json {
+		bar.clear()
+		return printJSON(w, struct {
+			policy.Result
+			Need *policy.Need `json:"hit_rate_needs,omitempty"`
+			*Money
+		}{result, need, newMoney(result, s.price)})
+	}
+	says, err := verdict(ctx, base, result, s.price)
+	bar.clear()
+	if err != nil {
+		return err
+	}
+	return printResult(w, result, newMoney(result, s.price), need, says)
+}
+
+// base is the one run that the flags and the file describe.
+func (s *simulation) base(ctx context.Context, c *cli.Console, given func(flag string) bool) (policy.Simulation, error) {
+	none := policy.Simulation{}
+	if err := s.complete(ctx, c, given); err != nil {
+		return none, err
+	}
+	if err := s.check(); err != nil {
+		return none, err
+	}
+	solves := policy.Solves{Fail: s.fail}
+	if err := solves.ParseLead(s.lead); err != nil {
+		return none, cli.UsageError("--lead: " + err.Error())
+	}
+	asked, err := s.load(ctx)
+	if err != nil {
+		return none, err
+	}
+	if len(asked.arrivals) == 0 {
+		return none, errors.New("the demand holds no request")
+	}
+	if given("length") {
+		asked.length = s.length
+	}
+	k := s.params
+	k.Adaptive = s.refill == string(targets.RefillAdaptive)
+	k.Usable = s.lifetime - s.margin
+	return policy.Simulation{
+		Params: k, Solves: solves, Concurrency: s.concurrency, Wait: s.wait,
+		Arrivals: asked.arrivals, Length: asked.length.Seconds(), Start: asked.start, Warm: s.warm, Seed: s.seed,
+	}, nil
+}
+
+// complete takes what no flag says from the target, or from the built-in
+// defaults of one.
+func (s *simulation) complete(ctx context.Context, c *cli.Console, given func(flag string) bool) error {
+	t := targets.Target{Lifetime: 120 * time.Second, Margin: 40 * time.Second, Refill: targets.RefillFixed,
+		HitRate: targets.DefaultHitRate, MaxWaste: targets.DefaultMaxWaste}
+	// What a target takes for its lead time until it has seen some is its provider's
+	// pace, as in the daemon.
+	p := targets.Provider{API: targets.APILegacy, Profile: "generic"}
+	t.Identity.Type = captcha.RecaptchaV2
+	if !given("target") {
+		s.target = s.recorded.target
+	}
+	switch {
+	case s.target != "":
+		set, err := targets.NewFile(s.config, c.Lookup, slog.New(slog.DiscardHandler)).Load(ctx)
+		if err != nil {
+			return err
+		}
+		found := false
+		for _, candidate := range set.Targets {
+			if candidate.Name == s.target {
+				t, found = candidate, true
+			}
+		}
+		if !found {
+			return fmt.Errorf("%s has no target %q", s.config, s.target)
+		}
+		if len(set.Providers) > 0 {
+			p = set.Providers[0]
+		}
+	case !given("depth"):
+		return cli.UsageError("needs --target, or at least --depth")
+	}
+	s.warm = refill.Windows(t)
+	s.params.FirstPoll, s.params.PollInterval = backend.ProviderConfig(p).Pace(t.Identity.Type)
+	for flag, take := range map[string]func(){
+		"lifetime":   func() { s.lifetime = t.Lifetime },
+		"margin":     func() { s.margin = t.Margin },
+		"refill":     func() { s.refill = string(t.Refill) },
+		"depth":      func() { s.params.Depth = t.Depth },
+		"min":        func() { s.params.Min = t.Min },
+		"hit-rate":   func() { s.params.HitRate = t.HitRate },
+		"max-waste":  func() { s.params.MaxWaste = t.MaxWaste },
+		"idle-after": func() { s.params.IdleAfter = t.IdleAfter },
+		"price":      func() { s.price = perPrice * p.Price.For(t.Identity.Type) },
+	} {
+		if !given(flag) {
+			take()
+		}
+	}
+	return nil
+}
+
+// check refuses flags outside the ranges that pools.yaml has for them.
+func (s *simulation) check() error {
+	k := s.params
+	for _, rule := range []struct {
+		holds bool
+		text  string
+	}{
+		{s.sources() == 1, "needs one of --trace, --demand and --from-history, and only one"},
+		{s.recorded.target != "" || len(s.recorded.within) == 0, "--from and --to go with --from-history"},
+		{s.refill == string(targets.RefillFixed) || s.refill == string(targets.RefillAdaptive), "--refill is fixed or adaptive"},
+		{s.lifetime >= time.Second && s.lifetime <= 24*time.Hour, "--lifetime is from 1s to 24h"},
+		{s.margin >= 0 && s.margin < s.lifetime, "--margin is from 0s to below the lifetime"},
+		{k.Depth >= 0 && k.Depth <= targets.MostDepth, "--depth is from 0 to 10000"},
+		{k.Min >= 0 && k.Min <= k.Depth, "--min is from 0 to the depth"},
+		{k.HitRate >= 0.5 && k.HitRate <= 0.9999, "--hit-rate is from 0.5 to 0.9999"},
+		{k.MaxWaste >= 0.1 && k.MaxWaste <= targets.MostMaxWaste, "--max-waste is from 0.1 to 1000"},
+		{k.IdleAfter >= 0, "--idle-after is not below 0s"},
+		{s.fail >= 0 && s.fail <= 1, "--fail is a share from 0 to 1"},
+		{s.concurrency >= 1 && s.concurrency <= mostConcurrency, "--concurrency is from 1 to 10000"},
+		{s.price >= 0 && s.price <= mostPrice, "--price is what 1000 solves cost, a number from 0 to 1000000"},
+		{s.wait >= 0 && s.wait <= mostWait, "--wait is from 0s to 1h"},
+		{s.length > 0 && s.length <= mostLength, "--length is above 0s and up to a year, 8784h"},
+	} {
+		if !rule.holds {
+			return cli.UsageError(rule.text)
+		}
+	}
+	return nil
+}
+
+// sources are how many demands the flags name.
+func (s *simulation) sources() (n int) {
+	for _, source := range []string{s.trace, s.demand, s.recorded.target} {
+		if source != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// demand is when requests come.
+type demand struct {
+	arrivals []float64     // seconds from the start
+	start    time.Time     // zero = a Monday, 00:00 UTC
+	length   time.Duration // 0 = to the last arrival
+}
+
+// load is the demand that the flags name.
+func (s *simulation) load(ctx context.Context) (demand, error) {
+	switch {
+	case s.demand != "":
+		arrivals, err := policy.Demand(s.demand, s.length.Seconds(), s.seed)
+		if err != nil {
+			return demand{}, cli.UsageError("--demand: " + err.Error())
+		}
+		return demand{arrivals: arrivals, length: s.length}, nil
+	case s.recorded.target != "":
+		return s.recorded.load(ctx)
+	}
+	file, err := os.Open(s.trace)
+	if err != nil {
+		return demand{}, fmt.Errorf("reading the trace: %w", err)
+	}
+	arrivals, err := policy.ReadTrace(file)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return demand{}, fmt.Errorf("%s: %w", s.trace, err)
+	}
+	return demand{arrivals: arrivals}, nil
+}
+
+// printResult prints what came of a run, what the wanted hit rate needs, and the
+// verdict.
+func printResult(w io.Writer, r policy.Result, spent *Money, need *policy.Need, verdict string) error {
+	var money, needs string
+	if spent != nil {
+		money = fmt.Sprintf("spent              %s (%s a day)\n", cli.Amount(spent.Spent), cli.Amount(spent.PerDay))
+	}
+	if need != nil {
+		needs = need.Text + "\n"
+	}
+	_, err := fmt.Fprintf(w, `requests           %d
+hits               %d (%.2f %%)
+waited             %d (p50 %.1fs, p95 %.1fs, p99 %.1fs)
+misses             %d
+bought             %d (%.3f per token served)
+%sexpired            %d (%.3f per request)
+failed solves      %d
+peak               %d tokens, %d orders, %d of both less callers waiting
+handed out stale   %d
+%s%s
+`, r.Requests, r.Hits, 100*r.HitRate, r.Waited, r.WaitP50, r.WaitP95, r.WaitP99, r.Misses, r.Bought, r.BoughtPerServed,
+		money, r.Expired, r.WastePerRequest, r.Failed, r.PeakStock, r.PeakInFlight, r.PeakHeld, r.StaleServed, needs, verdict)
+	return err
+}
+
+func printJSON(w io.Writer, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s\n", text)
+	return err
+}
+
+func printRows(w io.Writer, rows []Row, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, map[string]any{"runs": rows})
+	}
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	head := "refill\tdepth\tmax_waste\thits\twaste/request\tbought/served\tmisses\twait p95\tpeak\t"
+	if rows[0].Money != nil {
+		head += "spent/day\t"
+	}
+	_, _ = fmt.Fprintln(table, head)
+	for _, r := range rows {
+		price, spent := "-", ""
+		if r.Refill == string(targets.RefillAdaptive) {
+			price = fmt.Sprintf("%g", r.MaxWaste)
+		}
+		if r.Money != nil {
+			spent = cli.Amount(r.PerDay) + "\t"
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%.2f %%\t%.3f\t%.3f\t%d\t%.1fs\t%d\t%s\n", r.Refill, r.Depth, price,
+			100*r.HitRate, r.WastePerRequest, r.BoughtPerServed, r.Misses, r.WaitP95, r.PeakHeld, spent)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}

@@ -1,0 +1,45 @@
+package simulate
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"poold/internal/cli"
+)
+
+// Before its first solve a simulated target expects the same lead time as in the daemon: the
+// pace of the file's first provider, or the default of the type.
+func TestSimulateBeginsAsTheDaemon(t *testing.T) {
+	none := func(string) (string, bool) { return "", false }
+	for name, c := range map[string]struct {
+		providers       string
+		first, interval time.Duration
+	}{
+		"no file":   {"", 15 * time.Second, 5 * time.Second},
+		"simulated": {"{name: s, api: simulated}", 2 * time.Second, time.Second},
+		"tasks": {"{name: s, api: tasks, url: \"https://solver.example.com\", key: 0123456789abcdef0123456789abcdef}",
+			10 * time.Second, 3 * time.Second},
+		"said": {"{name: s, url: \"https://solver.example.com\", key: 0123456789abcdef0123456789abcdef, first_poll: 7s, poll_interval: 2s}",
+			7 * time.Second, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s simulation
+			if c.providers != "" {
+				s.config, s.target = filepath.Join(t.TempDir(), "pools.yaml"), "login"
+				file := "providers: [" + c.providers + "]\n" +
+					"targets: {login: {type: recaptcha_v2, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com}}\n"
+				if err := os.WriteFile(s.config, []byte(file), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.complete(t.Context(), &cli.Console{Lookup: none}, func(flag string) bool { return flag == "depth" || flag == "target" }); err != nil {
+				t.Fatal(err)
+			}
+			if k := s.params; k.FirstPoll != c.first || k.PollInterval != c.interval {
+				t.Errorf("first poll %v, interval %v", k.FirstPoll, k.PollInterval)
+			}
+		})
+	}
+}

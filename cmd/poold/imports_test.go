@@ -16,7 +16,8 @@ import (
 var mayImport = map[string][]string{
 	"internal/captcha":               {},
 	"internal/crash":                 {},
-	"internal/targets":               {"internal/captcha"},
+	"internal/targets":               {"internal/captcha", "internal/targets/cron"},
+	"internal/targets/cron":          {},
 	"internal/provider":              {"internal/captcha"},
 	"internal/provider/simulated":    {"internal/captcha", "internal/provider/wire"},
 	"internal/provider/wire":         {"internal/captcha"},

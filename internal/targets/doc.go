@@ -44,11 +44,7 @@
 //
 // # Windows
 //
-// A window of `warm` begins by a cron expression, as crontab reads it: where day
-// and weekday are both given, either will do. It is UTC unless it names a zone,
-// never the machine's. A time that clocks skip when they are set forward begins
-// its window as they are set; one that they show twice when they are set back
-// begins it once, or twice where the minute or the hour is a *.
+// A window of `warm` begins by a cron expression; package cron describes them.
 //
 // # Guests
 //

@@ -224,7 +224,7 @@ var (
 )
 
 var warmWindow = section{fields: []field{
-	{key: "cron", kind: cron, must: true,
+	{key: "cron", kind: cronText, must: true,
 		doc: `When it begins: "minute hour day month weekday", or @hourly, @daily, @weekly, @monthly, @yearly; UTC unless it begins with CRON_TZ=Europe/Berlin or the like.`},
 	{key: "tokens", kind: integer{1, MostDepth}, must: true, doc: "How many are kept ready."},
 	{key: "for", kind: duration{ShortestWindow, LongestWindow}, must: true, doc: "How long it lasts."},

@@ -1,6 +1,11 @@
 package targets
 
-import "time"
+import (
+	"errors"
+	"time"
+
+	"poold/internal/targets/cron"
+)
 
 const (
 	// mostWindows bounds what each look at a target has to go through.
@@ -14,11 +19,9 @@ const (
 // Warm is a window in which at least Tokens are kept ready, again and again. Only
 // a file makes one, and nobody writes to it: targets share those of the defaults.
 type Warm struct {
-	Cron   string        // when it begins: five fields, or @daily and its like; UTC unless it begins with CRON_TZ=
+	Cron   cron.Schedule // when it begins
 	Tokens int           // 1 to 10000
 	For    time.Duration // how long it runs; 1s to 24h
-
-	schedule schedule // what Cron says; deeply equal for equal text
 }
 
 // Next is the first window that is not over at `at`: from is when it begins,
@@ -27,11 +30,7 @@ type Warm struct {
 // the one that began first is told. A Warm that no file made has no windows: both
 // times are zero.
 func (w Warm) Next(at time.Time) (from, until time.Time) {
-	if w.schedule.zone == nil {
-		return time.Time{}, time.Time{}
-	}
-	from = w.schedule.after(at.Add(-w.For))
-	return from, from.Add(w.For)
+	return w.Cron.Window(at, w.For)
 }
 
 // windows takes the windows of a target, or those of the defaults, into a list of
@@ -45,11 +44,8 @@ func (t *rawTarget) windows() {
 	for _, item := range t.items("warm") {
 		rec := item.record()
 		w := decode[Warm](warmWindow, rec)
-		if s, ok := rec.marks["cron"].got.(schedule); ok {
-			w.Cron, w.schedule = s.text, s
-		}
 		t.Warm = append(t.Warm, w)
-		if gap := w.schedule.longestGap(); item.ok && gap > 0 && gap <= w.For {
+		if gap := w.Cron.LongestGap(); item.ok && gap > 0 && gap <= w.For {
 			rec.at("for").warn("the next window begins before this one is over (%s), so the tokens are always kept: "+
 				"depth says that better, or min with refill: adaptive", short(gap))
 		}
@@ -77,3 +73,14 @@ func (t *rawTarget) warmRules(inherited rawTarget) {
 		}
 	}
 }
+
+// cronText is when windows begin, as a cron.Schedule.
+var cronText = textual{parse: func(e expansion) (any, string) {
+	s, err := cron.Parse(e.text)
+	var invalid *cron.Error
+	if errors.As(err, &invalid) {
+		e.text = invalid.Value
+		return nil, invalid.Rule + e.not()
+	}
+	return s, ""
+}}

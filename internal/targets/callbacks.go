@@ -16,8 +16,8 @@ const (
 	minCallbackSecret = 16
 )
 
-// callbackRules checks them against each other and the timeout.
-func (p *rawProvider) callbackRules() {
+// callbackRules checks the keys of callbacks against each other and the timeout.
+func (p *providerEntry) callbackRules() {
 	if unencrypted(p.CallbackURL) {
 		p.at("callback_url").warn("over http tokens and the addresses that accept them travel unencrypted: use https")
 	}
@@ -38,9 +38,9 @@ func (p *rawProvider) callbackRules() {
 	}
 }
 
-// callbackURL is where the providers find this daemon, or nothing, as a string
-// without the last slash. No message quotes it.
-var callbackURL = textual{parse: func(e expansion) (any, string) {
+// callbackURL is where the providers find this daemon, or nothing, without the last slash.
+// No message quotes it.
+func callbackURL(e scalar) (any, string) {
 	if e.text == "" {
 		return "", ""
 	}
@@ -56,17 +56,16 @@ var callbackURL = textual{parse: func(e expansion) (any, string) {
 		return nil, "must be printable ASCII without spaces: write other characters as %XX"
 	}
 	return strings.TrimRight(e.text, "/"), ""
-}}
+}
 
-// callbackSecrets takes what signs the addresses of callbacks and leaves out what
-// is empty.
-func (r *reader) callbackSecrets(items []mark) (all []captcha.Secret) {
+// callbackSecrets returns the secrets that are not empty.
+func callbackSecrets(items []entry, secrets []captcha.Secret) (all []captcha.Secret) {
 	paths := make(map[captcha.Secret]string)
-	for _, item := range items {
+	for i, item := range items {
 		if !item.ok {
 			continue
 		}
-		s := item.got.(captcha.Secret)
+		s := secrets[i]
 		first, known := paths[s]
 		switch {
 		case s == "":
@@ -88,10 +87,4 @@ func (r *reader) callbackSecrets(items []mark) (all []captcha.Secret) {
 
 func printable(s captcha.Secret) bool {
 	return !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < ' ' || c > '~' })
-}
-
-// deadLetters takes the section `dead_letters`.
-func (r *reader) deadLetters(rec record, set *Set) {
-	set.DeadLetters = decode[struct{ Dir string }](deadLetters, rec).Dir
-	set.lines.deadLetters = rec.at("dir").line
 }

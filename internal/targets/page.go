@@ -18,7 +18,7 @@ type page struct {
 }
 
 // pagePattern is a pattern of pages, as a page.
-var pagePattern = textual{parse: func(e expansion) (any, string) {
+func pagePattern(e scalar) (any, string) {
 	if e.text == "" {
 		return nil, "must not be empty"
 	}
@@ -27,7 +27,7 @@ var pagePattern = textual{parse: func(e expansion) (any, string) {
 		return nil, rule
 	}
 	return p, ""
-}}
+}
 
 // splitPage takes an address, or a pattern, apart, or says what is wrong with it. It
 // does not quote it.

@@ -16,7 +16,7 @@ const (
 var adaptiveKeys = []string{"min", "hit_rate", "max_waste"}
 
 // refillRules checks what the keys of refilling say together.
-func (t *rawTarget) refillRules(inherited rawTarget) {
+func (t *targetEntry) refillRules(inherited entry) {
 	if t.bad("refill") || inherited.bad("refill") {
 		return
 	}
@@ -52,7 +52,7 @@ func (t *rawTarget) refillRules(inherited rawTarget) {
 
 // roomRule warns where tokens that are to be there at any time cannot be replaced
 // before they die, because depth counts the orders too.
-func (t *rawTarget) roomRule() {
+func (t *targetEntry) roomRule() {
 	kept := t.Min
 	for _, w := range t.Warm {
 		kept = max(kept, w.Tokens)

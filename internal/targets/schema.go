@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"poold/internal/captcha"
 )
 
 // schema is a JSON Schema, or a part of one.
 type schema map[string]any
 
-// reference is a pattern of what the environment fills in. A value that holds one
-// may be anything, to those that do not know the environment.
+// reference matches a reference to the environment. A value that holds one may be anything.
 const reference = `\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}`
 
 // Schema returns the JSON Schema (draft 2020-12) of the file: its keys, their
@@ -42,12 +43,16 @@ func (f field) schema() schema {
 	if d, ok := f.kind.(duration); ok { // whose range no keyword tells
 		s["description"] = fmt.Sprintf("%s From %s to %s.", f.doc, short(d.lo), short(d.hi))
 	}
-	switch preset := f.preset.(type) {
-	case nil:
+	if !f.preset.IsValid() {
+		return s
+	}
+	switch preset := f.preset.Interface().(type) {
 	case time.Duration:
 		s["default"] = short(preset)
 	case Size:
 		s["default"] = preset.String()
+	case captcha.Secret: // the default is public
+		s["default"] = preset.Reveal()
 	default:
 		s["default"] = preset
 	}

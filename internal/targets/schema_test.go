@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -83,7 +84,7 @@ func readsAlone(data []byte) bool {
 	if node == nil {
 		return false
 	}
-	pools.read(value{r: r, node: node, line: node.Line})
+	pools.read(value{r: r, node: node, line: node.Line}, reflect.ValueOf(new(file)).Elem())
 	return len(r.problems) == 0
 }
 
@@ -240,7 +241,7 @@ func (d *drawn) value(k kind, key string) string {
 		return "[" + strings.Join(d.items(k, key), ", ") + "]"
 	case numberOr:
 		if rapid.Bool().Draw(d.T, "one number") {
-			return d.scalar(k.number, key)
+			return d.scalar(k.section.fields[0].kind, key)
 		}
 		return "{" + strings.Join(d.fields(k.section), ", ") + "}"
 	}
@@ -260,7 +261,7 @@ func (d *drawn) fields(s section) (texts []string) {
 		if f.must || rapid.Bool().Draw(d.T, f.key) {
 			key := f.key
 			switch {
-			case key == "url" && f.preset != nil:
+			case key == "url" && f.preset.IsValid():
 				key = "redis.url"
 			case key == "url" && s.fields[0].key == "backend": // of history too
 				key = "dedup.url"
@@ -273,7 +274,7 @@ func (d *drawn) fields(s section) (texts []string) {
 
 func (d *drawn) items(k list, key string) (texts []string) {
 	n := rapid.IntRange(0, 3).Draw(d.T, "items")
-	if k.words {
+	if k.set {
 		n = 1 // two might be the same
 	}
 	for range n {
@@ -320,7 +321,7 @@ func faults(k kind) []string {
 		return []string{"5", "[]", "{}", "null", "{'A b': null}"}
 	case list:
 		all := []string{"5", "{a: 1}", "'${UNSET:-}'", "[[]]"}
-		if k.words {
+		if k.set {
 			all = append(all, "[]", "null")
 		}
 		if k.most > 0 {
@@ -341,7 +342,7 @@ func faults(k kind) []string {
 		all := []string{"[]", "{a: 1}"}
 		if k.words != nil || k.pattern != "" {
 			all = append(all, "null", "''", "'no such word!'")
-		} else if _, rule := k.parse(expansion{}); rule != "" {
+		} else if _, rule := k.parse(scalar{}); rule != "" {
 			all = append(all, "null", "''")
 		}
 		return all

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"poold/internal/captcha"
 )
 
 // A key can be guessed by whoever reaches the port. What is shorter than leastKey
@@ -56,42 +54,33 @@ func isLoopback(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// server checks the section `server`. It comes last, because keys name targets.
-func (r *reader) server(rec record, set *Set) {
-	s := &set.Server
-	set.lines.listen, set.lines.tls = rec.marks["listen"].line, rec.marks["tls"].line
-	if tls := rec.section("tls"); !tls.bad("cert", "key") && (s.TLS.Cert == "") != (s.TLS.Key == "") {
+// check checks the section. It comes last, because keys name targets.
+func (s *serverSection) check(e entry, set *Set) {
+	if tls := e.at("tls"); !tls.bad("cert", "key") && (s.TLS.Cert == "") != (s.TLS.Key == "") {
 		tls.fail("cert and key go together: give both files, or neither")
 	}
-	s.CallbackSecrets = r.callbackSecrets(rec.items("callback_secrets"))
-	sound := r.serverKeys(rec.items("keys"), set) && !rec.bad("keys")
+	s.CallbackSecrets = callbackSecrets(e.at("callback_secrets").items, s.CallbackSecrets)
+	sound := s.checkKeys(e.at("keys"), set.Targets) && !e.bad("keys")
 	count := len(s.Keys)
 	if !sound {
-		count++ // a key that must be mended first is no reason to complain here
+		count++ // the invalid key is the problem, not the address
 	}
-	if !rec.bad("listen") {
+	if !e.bad("listen") {
 		if err := CheckListen(s.Listen, count); err != nil {
-			rec.at("listen").fail("%v", err)
+			e.at("listen").fail("%v", err)
 		}
 	}
+	set.Server = s.Server
 }
 
-// rawKey is one entry of server.keys as it was read.
-type rawKey struct {
-	Key
-	record
-	digest bool // SHA256 is known; else the key is empty or bad
-}
-
-// serverKeys checks the callers, leaves out those whose key is empty, and reports
-// whether all are well.
-func (r *reader) serverKeys(items []mark, set *Set) bool {
-	before := len(r.problems)
+// checkKeys checks the callers, leaves out those whose key is empty, and reports whether
+// all are valid.
+func (s *serverSection) checkKeys(e entry, targets []Target) bool {
+	before := len(e.r.problems)
 	byName, byHash := make(map[string]int), make(map[[sha256.Size]byte]int)
-	for _, item := range items {
-		k := rawKey{record: item.record()}
-		k.into(&k.Key)
-		if item.got != nil {
+	for i, item := range e.items {
+		k := rawKey{&s.Entries[i], item, false}
+		if item.read {
 			k.credential()
 		}
 		if line := byName[k.Name]; line > 0 {
@@ -104,18 +93,24 @@ func (r *reader) serverKeys(items []mark, set *Set) bool {
 				k.fail("is the same key as in line %d: give each caller its own", line)
 			}
 			byHash[k.SHA256] = k.line
-			set.Server.Keys = append(set.Server.Keys, k.Key)
-			k.warnGlobs(set.Targets)
+			s.Keys = append(s.Keys, k.Key)
+			k.warnGlobs(targets)
 			k.warnLength()
 		}
 	}
-	return len(r.problems) == before
+	return len(e.r.problems) == before
+}
+
+// rawKey is one entry of server.keys as it was read.
+type rawKey struct {
+	*keyEntry
+	entry
+	digest bool // SHA256 is known; else the key is empty or bad
 }
 
 // credential turns the entry's key into the digest that is kept of it.
 func (k *rawKey) credential() {
-	bearer, _ := k.marks["key"].got.(captcha.Secret)
-	hash, _ := k.marks["key_sha256"].got.(captcha.Secret)
+	bearer, hash := k.Bearer, k.Hash
 	switch at := k.at("key", "key_sha256"); {
 	case k.bad("key", "key_sha256"):
 	case k.has("key") == k.has("key_sha256"):
@@ -155,29 +150,18 @@ const clientKey = 32
 // warnLength tells of keys that such a client may refuse, where their callers may use one
 // to the full.
 func (k *rawKey) warnLength() {
-	bearer, _ := k.marks["key"].got.(captcha.Secret)
-	if k.has("key") && len(bearer) != clientKey && slices.Contains(k.Scopes, ScopeSolve) {
+	if k.has("key") && len(k.Bearer) != clientKey && slices.Contains(k.Scopes, ScopeSolve) {
 		k.at("key").warn("has not %d characters: clients of solving services may refuse it, at the endpoints that are compatible with them", clientKey)
 	}
 }
 
-var scopes = []string{string(ScopeToken), string(ScopeSolve), string(ScopeStatus), string(ScopeAdmin)}
-
-// scope is a Scope, as a string.
-var scope = textual{words: scopes, parse: func(e expansion) (any, string) {
-	if !slices.Contains(scopes, e.text) {
-		return nil, "a scope must be " + orList(scopes) + e.not()
-	}
-	return e.text, ""
-}}
-
-// glob is a pattern of targets' names, as a string.
-var glob = textual{parse: func(e expansion) (any, string) {
+// glob is a pattern of targets' names.
+func glob(e scalar) (any, string) {
 	if _, err := path.Match(e.text, ""); err != nil || e.text == "" {
 		return nil, `must be a target's name or a pattern such as "staging-*"` + e.not()
 	}
 	return e.text, ""
-}}
+}
 
 // warnGlobs tells of patterns that no target matches: usually a slip, and
 // allowed because targets come and go.

@@ -2,7 +2,9 @@ package targets
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 )
@@ -17,7 +19,7 @@ const (
 type reader struct {
 	file     string // "" for a request
 	lookup   func(string) (string, bool)
-	request  bool // the body of a request is read, not a file: no reference is replaced, and texts stand in quotes
+	request  bool // a request is read, not a file: texts are in quotes
 	problems Problems
 	warnings Problems
 }
@@ -41,10 +43,13 @@ func (r *reader) warnOfDemo(line int, format string, args ...any) {
 // value is one node of the file and what is needed to complain about it.
 type value struct {
 	r    *reader
-	node *yaml.Node // nil where the file has none
-	path string     // of keys, such as targets.login.depth; "" for the whole file
-	key  string     // the last of them; "" for the whole file and for an item of a list
-	line int        // of the key, or of the item in a list
+	node *yaml.Node // nil if the file has none
+
+	given *scalar // the value, if no file holds it: of a request, of an identity or of a default
+
+	path string // of keys, such as targets.login.depth; "" for the whole file
+	key  string // the last of them; "" for the whole file and for an item of a list
+	line int    // of the key, or of the item in a list
 }
 
 // fail reports a fault of this value and returns false, for `return v.fail(…)`.
@@ -64,6 +69,47 @@ func (v value) told(format string, args []any) string {
 	return v.path + ": " + text
 }
 
+// entry is a value that was written, and the entries inside it.
+type entry struct {
+	value
+	ok    bool             // it may be used
+	read  bool             // keys are complete: the value is a mapping, or null
+	keys  map[string]entry // of a section
+	items []entry          // of a list, or of a mapping of names
+}
+
+// has reports whether a key was written at all, with a good value or a bad one.
+func (e entry) has(key string) bool {
+	_, written := e.keys[key]
+	return written
+}
+
+// bad reports whether a value among these keys was refused. Rules over several values
+// are silent then, because one report is enough.
+func (e entry) bad(keys ...string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { return e.has(key) && !e.keys[key].ok })
+}
+
+// needs reports those of the keys that were not written.
+func (e entry) needs(keys ...string) {
+	for _, key := range keys {
+		if !e.has(key) {
+			e.child(key).fail("is missing")
+		}
+	}
+}
+
+// at returns the first of the keys that was written. If none was, it returns the last one,
+// at the line of the section.
+func (e entry) at(keys ...string) entry {
+	for _, key := range keys {
+		if e.has(key) {
+			return e.keys[key]
+		}
+	}
+	return entry{value: e.child(keys[len(keys)-1])}
+}
+
 // child is a value of the same line one step down the path; it has no node.
 func (v value) child(key string) value {
 	key = pathPart(key)
@@ -81,6 +127,7 @@ func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!
 // their characters and was not quoted ends up here too.
 func (v value) noTags() bool {
 	switch {
+	case v.node == nil:
 	case v.node.Kind == yaml.AliasNode, v.node.Anchor != "":
 		return v.fail("anchors (&) and aliases (*) are not read: quote a value that begins so, and put what targets share under defaults")
 	case v.node.Style&yaml.TaggedStyle != 0:
@@ -91,40 +138,43 @@ func (v value) noTags() bool {
 
 // scalar returns the single value with its references replaced; want says what
 // was expected here, for the message.
-func (v value) scalar(want string) (expansion, bool) {
+func (v value) scalar(want string) (scalar, bool) {
 	if !v.noTags() {
-		return expansion{}, false
+		return scalar{}, false
+	}
+	if v.given != nil {
+		if v.given.null {
+			return scalar{}, v.fail("is null: give %s, or leave it out", want)
+		}
+		return *v.given, true
 	}
 	if v.node.Kind != yaml.ScalarNode {
-		return expansion{}, v.fail("must be %s", want)
-	}
-	if v.r.request {
-		if isNull(v.node) {
-			return expansion{}, v.fail("is null: give %s, or leave it out", want)
-		}
-		return expansion{text: v.node.Value}, true
+		return scalar{}, v.fail("must be %s", want)
 	}
 	e, problem := expand(v.node.Value, v.r.lookup)
 	if problem != "" {
-		return expansion{}, v.fail("%s", problem)
+		return scalar{}, v.fail("%s", problem)
 	}
+	e.null, e.quoted = isNull(v.node), v.node.Style&quotedStyle != 0
 	return e, true
 }
 
 // text returns a text, which no message here shows: it may be a secret. Numbers
 // and truth values are taken as they are written, because an identifier may look
 // like one. A key without a value is "".
-func (v value) text(most int) (expansion, bool) {
+func (v value) text(most int) (scalar, bool) {
 	e, ok := v.scalar("text")
 	if !ok {
 		return e, false
 	}
-	if isNull(v.node) {
+	if e.null {
 		e.text = ""
 	}
 	switch {
-	case v.r.request && v.node.Style&quotedStyle == 0:
+	case v.r.request && !e.quoted:
 		return e, v.fail("must be text, in quotes")
+	case v.r.request && strings.ContainsRune(e.text, utf8.RuneError): // for which the JSON decoder takes invalid bytes
+		return e, v.fail("must be valid UTF-8")
 	case TextFault(e.text) != "":
 		return e, v.fail("%s", TextFault(e.text))
 	case strings.TrimSpace(e.text) != e.text:
@@ -155,14 +205,14 @@ const quotedStyle = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.Liter
 // bare returns a value that is no text. An empty one is refused, and a quoted one
 // without a reference, which YAML would call a text. With a reference, quotes are
 // needed inside { } and [ ].
-func (v value) bare(want string) (expansion, bool) {
+func (v value) bare(want string) (scalar, bool) {
 	e, ok := v.scalar(want)
 	switch {
 	case !ok:
 		return e, false
-	case isNull(v.node):
+	case e.null:
 		return e, v.fail("has no value: give %s, or remove the line", want)
-	case e.literal() && v.node.Style&quotedStyle != 0:
+	case e.literal() && e.quoted:
 		return e, v.fail("must be %s, not text in quotes", want)
 	}
 	return e, true

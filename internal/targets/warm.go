@@ -7,21 +7,18 @@ import (
 	"poold/internal/targets/cron"
 )
 
+// ShortestWindow and LongestWindow are how long a window can run.
 const (
-	// mostWindows bounds what each look at a target has to go through.
-	mostWindows = 20
-
-	// ShortestWindow and LongestWindow are how long a window can run.
 	ShortestWindow = time.Second
 	LongestWindow  = 24 * time.Hour
 )
 
-// Warm is a window in which at least Tokens are kept ready, again and again. Only
-// a file makes one, and nobody writes to it: targets share those of the defaults.
+// Warm is a window in which at least Tokens are kept ready, again and again. Only a file
+// makes one. Targets share those of the defaults, so nothing may write to it.
 type Warm struct {
-	Cron   cron.Schedule // when it begins
-	Tokens int           // 1 to 10000
-	For    time.Duration // how long it runs; 1s to 24h
+	Cron   cron.Schedule `key:"cron" must:"yes" as:"cron" doc:"When it begins: 'minute hour day month weekday', or @hourly, @daily, @weekly, @monthly, @yearly; UTC unless it begins with CRON_TZ=Europe/Berlin or the like."`
+	Tokens int           `key:"tokens" must:"yes" range:"1 10000" doc:"How many are kept ready."`
+	For    time.Duration `key:"for" must:"yes" range:"1s 24h" doc:"How long it lasts."`
 }
 
 // Next is the first window that is not over at `at`: from is when it begins,
@@ -33,27 +30,19 @@ func (w Warm) Next(at time.Time) (from, until time.Time) {
 	return w.Cron.Window(at, w.For)
 }
 
-// windows takes the windows of a target, or those of the defaults, into a list of
-// its own, because the one that is there may be shared. An empty one switches those
-// of the defaults off.
-func (t *rawTarget) windows() {
-	if !t.has("warm") {
-		return
-	}
-	t.Warm = nil
-	for _, item := range t.items("warm") {
-		rec := item.record()
-		w := decode[Warm](warmWindow, rec)
-		t.Warm = append(t.Warm, w)
+// windowRules warns of windows that never end.
+func (t *targetEntry) windowRules() {
+	for i, item := range t.at("warm").items {
+		w := t.Warm[i]
 		if gap := w.Cron.LongestGap(); item.ok && gap > 0 && gap <= w.For {
-			rec.at("for").warn("the next window begins before this one is over (%s), so the tokens are always kept: "+
+			item.at("for").warn("the next window begins before this one is over (%s), so the tokens are always kept: "+
 				"depth says that better, or min with refill: adaptive", short(gap))
 		}
 	}
 }
 
 // warmRules warns of windows in which no more is kept than at any other time.
-func (t *rawTarget) warmRules(inherited rawTarget) {
+func (t *targetEntry) warmRules(inherited entry) {
 	others := []string{"refill", "depth", "min", "idle_after"}
 	// The windows of the defaults are for targets of every depth.
 	if !t.has("warm") || t.bad("warm") || t.bad(others...) || inherited.bad(others...) {
@@ -68,14 +57,14 @@ func (t *rawTarget) warmRules(inherited rawTarget) {
 	}
 	for i, w := range t.Warm {
 		if w.Tokens <= always {
-			t.r.warn(t.items("warm")[i].line, "%s.warm[%d].tokens: is not above %s (%d of %d), so the window changes nothing",
+			t.r.warn(t.at("warm").items[i].line, "%s.warm[%d].tokens: is not above %s (%d of %d), so the window changes nothing",
 				t.path, i, key, w.Tokens, always)
 		}
 	}
 }
 
 // cronText is when windows begin, as a cron.Schedule.
-var cronText = textual{parse: func(e expansion) (any, string) {
+func cronText(e scalar) (any, string) {
 	s, err := cron.Parse(e.text)
 	var invalid *cron.Error
 	if errors.As(err, &invalid) {
@@ -83,4 +72,4 @@ var cronText = textual{parse: func(e expansion) (any, string) {
 		return nil, invalid.Rule + e.not()
 	}
 	return s, ""
-}}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"poold/internal/targets"
+	"poold/internal/targets/reload"
 )
 
 // newCheck is `poold check`.
@@ -42,7 +43,7 @@ type checks struct {
 
 // check validates the file and prints every problem with its line.
 func check(ctx context.Context, c *console, config string, with checks) error {
-	set, err := targets.NewFile(config, c.lookup, slog.New(slog.DiscardHandler)).Load(ctx)
+	set, err := reload.NewFile(config, c.lookup, slog.New(slog.DiscardHandler)).Load(ctx)
 	var problems targets.Problems
 	if errors.As(err, &problems) {
 		if _, err := fmt.Fprintln(c.stdout, problems); err != nil {

@@ -12,6 +12,7 @@ import (
 	"poold/internal/history/dynamostore"
 	"poold/internal/postgres"
 	"poold/internal/targets"
+	"poold/internal/targets/reload"
 )
 
 // newHistoryInit is `poold history init`.
@@ -35,7 +36,7 @@ func newHistoryInit(c *console) *cobra.Command {
 
 func initHistory(ctx context.Context, c *console, config string, stream bool) error {
 	log := slog.New(slog.DiscardHandler)
-	set, err := targets.NewFile(config, c.lookup, log).Load(ctx)
+	set, err := reload.NewFile(config, c.lookup, log).Load(ctx)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ var mayImport = map[string][]string{
 	"internal/crash":                 {},
 	"internal/targets":               {"internal/captcha", "internal/targets/cron"},
 	"internal/targets/cron":          {},
+	"internal/targets/reload":        {"internal/targets"},
 	"internal/provider":              {"internal/captcha"},
 	"internal/provider/simulated":    {"internal/captcha", "internal/provider/wire"},
 	"internal/provider/wire":         {"internal/captcha"},
@@ -47,7 +48,7 @@ var mayImport = map[string][]string{
 	"internal/httpapi/browsertest": {},
 	"internal/testkit":             {},
 	"scripts/page":                 {"internal/captcha", "internal/httpapi/browsertest", "internal/provider/simulated"},
-	"cmd/poold": {"internal/captcha", "internal/targets", "internal/provider", "internal/provider/simulated",
+	"cmd/poold": {"internal/captcha", "internal/targets", "internal/targets/reload", "internal/provider", "internal/provider/simulated",
 		"internal/pool", "internal/purchase", "internal/ondemand", "internal/ondemand/pgclaims", "internal/postgres",
 		"internal/history", "internal/history/redisstore", "internal/history/pgstore", "internal/history/dynamostore",
 		"internal/refill", "internal/refill/policy", "internal/status", "internal/httpapi", "internal/compat"},
@@ -57,7 +58,7 @@ var mayImport = map[string][]string{
 // livesIn says where an outside library may be imported.
 var livesIn = map[string][]string{
 	"gopkg.in/yaml.v3":                    {"internal/targets"},
-	"github.com/fsnotify/fsnotify":        {"internal/targets"},
+	"github.com/fsnotify/fsnotify":        {"internal/targets/reload"},
 	"github.com/sony/gobreaker/v2":        {"internal/provider"},
 	"golang.org/x/time":                   {"internal/provider", "internal/httpapi"},
 	"github.com/redis/go-redis/v9":        {"internal/pool", "cmd/poold", "bench/baselines", "scripts/page"},

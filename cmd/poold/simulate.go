@@ -18,6 +18,7 @@ import (
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
+	"poold/internal/targets/reload"
 )
 
 const (
@@ -197,7 +198,7 @@ func (s *simulation) complete(ctx context.Context, c *console, given func(flag s
 	}
 	switch {
 	case s.target != "":
-		set, err := targets.NewFile(s.config, c.lookup, slog.New(slog.DiscardHandler)).Load(ctx)
+		set, err := reload.NewFile(s.config, c.lookup, slog.New(slog.DiscardHandler)).Load(ctx)
 		if err != nil {
 			return err
 		}

@@ -21,6 +21,9 @@ func Parse(file string, data []byte, lookup func(string) (string, bool)) (*Set, 
 	return set, nil
 }
 
+// IsOf reports whether the Set was parsed from these bytes.
+func (s *Set) IsOf(data []byte) bool { return s.Digest == digest(data) }
+
 func digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])

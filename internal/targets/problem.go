@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // maxProblems bounds what one file can make the daemon say; a broken megabyte
@@ -56,6 +57,25 @@ func (ps Problems) sorted() Problems {
 	return append(ps[:maxProblems:maxProblems], Problem{
 		File: ps[0].File, Line: ps[maxProblems].Line, Text: fmt.Sprintf("and %d more problems", rest),
 	})
+}
+
+// Status is how the last attempt to read the file went.
+type Status struct {
+	LoadedAt time.Time // when the Set in use was read; zero before the first
+	OK       bool      // the last attempt brought a good Set, or the same one
+	Problems []Problem // of the last attempt; with OK: what needs a restart
+}
+
+// NewWarnings returns the warnings that old does not have; old may be nil. Of a demo those
+// are left out that only say why it is one.
+func (s *Set) NewWarnings(old *Set) (all []Problem) {
+	for _, w := range s.Warnings {
+		known := old != nil && slices.ContainsFunc(old.Warnings, func(o Problem) bool { return o.Text == w.Text })
+		if !known && (!w.demo || !s.Demo()) {
+			all = append(all, w)
+		}
+	}
+	return all
 }
 
 // quote shows a literal of the file: short, and with control characters escaped

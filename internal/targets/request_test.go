@@ -355,7 +355,9 @@ func TestSolveOf(t *testing.T) {
 	hash := strings.Repeat("0f", 32)
 	for _, good := range []captcha.Identity{
 		v2,
-		with(func(id *captcha.Identity) { id.Invisible, id.DataS, id.Proxy, id.ProxyType = true, "d", "u:p@h:1", "http" }),
+		with(func(id *captcha.Identity) {
+			id.Invisible, id.DataS, id.Proxy, id.ProxyType = true, "d", "u:p@h:1", "http"
+		}),
 		{Type: captcha.RecaptchaV3, Sitekey: "k", Pageurl: page, MinScore: 0.3},
 		{Type: captcha.Image, Picture: captcha.Picture{SHA256: hash, MinLength: 4, Math: true, Charset: captcha.Digits}},
 	} {

@@ -51,9 +51,6 @@ func (s *Set) Simulated() bool {
 // Demo reports whether nothing outside the daemon is used: no Redis and no provider.
 func (s *Set) Demo() bool { return s.Redis.Embedded() && s.Simulated() }
 
-// restartLines has the lines of what only a restart applies; 0 if the file lacks it.
-type restartLines struct{ listen, tls, redis, deadLetters, dedup, history int }
-
 // Server is the section server. A reload applies all but Listen and TLS.
 type Server struct {
 	Listen          string           `key:"listen" as:"filled" default:"127.0.0.1:8080" doc:"host:port to listen on; --listen and POOLD_LISTEN beat it. Without a usable key only loopback addresses are allowed. Needs a restart."`

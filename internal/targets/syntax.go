@@ -13,9 +13,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxSize is the most that a configuration file may hold, in bytes: 16 MiB. A
+// MaxSize is the most that a configuration file may hold, in bytes: 16 MiB. A
 // file with ten thousand targets stays far below it.
-const maxSize = 16 << 20
+const MaxSize = 16 << 20
 
 var errNotYAML = errors.New("not valid YAML")
 
@@ -69,8 +69,8 @@ func nextDocument(d *yaml.Decoder) (node *yaml.Node, err error) {
 // library refuses most of it too, but names no line.
 func unreadable(data []byte) (line int, text string) {
 	switch {
-	case len(data) > maxSize:
-		return 1, fmt.Sprintf("the file is larger than %d MiB", maxSize>>20)
+	case len(data) > MaxSize:
+		return 1, fmt.Sprintf("the file is larger than %d MiB", MaxSize>>20)
 	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
 		return 1, "the file begins with a byte order mark: save it as UTF-8 without one"
 	case bytes.HasPrefix(data, []byte("\xff\xfe")), bytes.HasPrefix(data, []byte("\xfe\xff")):

@@ -1,4 +1,4 @@
-package targets
+package reload
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"poold/internal/targets"
 )
 
 var errIrregular = errors.New("it is not a regular file, but a directory, a pipe, a socket or a device")
@@ -46,14 +48,14 @@ func (r *reading) wait(ctx context.Context, limit time.Duration) error {
 
 // read returns the bytes of the file, a little more than Parse takes, so that
 // Parse sees the excess. What else touches the disk, and so may hang, is done
-// before it. The error is Problems, or ctx.Err(). The caller has the turn.
+// before it. The error is targets.Problems, or ctx.Err(). The caller has the turn.
 func (f *File) read(ctx context.Context, before func()) ([]byte, error) {
 	data, err := f.bytes(ctx, before)
 	if ctx.Err() != nil {
 		return nil, ctx.Err() // nobody asks any more, and the file is not to blame
 	}
 	if err != nil {
-		return nil, Problems{{File: f.path, Text: "the file cannot be read: " + reason(err)}}
+		return nil, targets.Problems{{File: f.path, Text: "the file cannot be read: " + reason(err)}}
 	}
 	return data, nil
 }
@@ -95,7 +97,7 @@ func readFile(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errIrregular
 	}
-	return io.ReadAll(io.LimitReader(file, maxSize+1))
+	return io.ReadAll(io.LimitReader(file, targets.MaxSize+1))
 }
 
 // reason is an error of the file system without the path, which the problem

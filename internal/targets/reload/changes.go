@@ -1,8 +1,10 @@
-package targets
+package reload
 
 import (
 	"fmt"
 	"reflect"
+
+	"poold/internal/targets"
 )
 
 // mostNamed is how many targets of a kind the log names of a reload.
@@ -11,11 +13,11 @@ const mostNamed = 20
 // changes are the attributes of the log line of a reload: which targets came, went and
 // are others now, and which sections beside them. What stayed as it was is not there; of
 // a reload that changed comments alone nothing is. old may be nil.
-func changes(old, set *Set) (attributes []any) {
+func changes(old, set *targets.Set) (attributes []any) {
 	if old == nil {
 		return nil
 	}
-	before := make(map[string]Target, len(old.Targets))
+	before := make(map[string]targets.Target, len(old.Targets))
 	for _, t := range old.Targets {
 		before[t.Name] = t
 	}
@@ -49,7 +51,7 @@ func changes(old, set *Set) (attributes []any) {
 
 // sections are those of the file, beside the targets and what they are made of, that a
 // reload applied and that differ.
-func sections(old, set *Set) (names []string) {
+func sections(old, set *targets.Set) (names []string) {
 	for _, section := range []struct {
 		name    string
 		was, is any
@@ -68,7 +70,7 @@ func sections(old, set *Set) (names []string) {
 	return names
 }
 
-func withoutLines(all []Provider) (same []Provider) {
+func withoutLines(all []targets.Provider) (same []targets.Provider) {
 	for _, p := range all {
 		p.Line = 0
 		same = append(same, p)

@@ -16,9 +16,10 @@ import (
 var mayImport = map[string][]string{
 	"internal/captcha":               {},
 	"internal/crash":                 {},
-	"internal/targets":               {"internal/captcha", "internal/targets/cron"},
+	"internal/targets":               {"internal/captcha", "internal/targets/cron", "internal/targets/syntax"},
 	"internal/targets/cron":          {},
 	"internal/targets/reload":        {"internal/targets"},
+	"internal/targets/syntax":        {},
 	"internal/provider":              {"internal/captcha"},
 	"internal/provider/simulated":    {"internal/captcha", "internal/provider/wire"},
 	"internal/provider/wire":         {"internal/captcha"},
@@ -57,7 +58,7 @@ var mayImport = map[string][]string{
 
 // livesIn says where an outside library may be imported.
 var livesIn = map[string][]string{
-	"gopkg.in/yaml.v3":                    {"internal/targets"},
+	"gopkg.in/yaml.v3":                    {"internal/targets", "internal/targets/syntax"},
 	"github.com/fsnotify/fsnotify":        {"internal/targets/reload"},
 	"github.com/sony/gobreaker/v2":        {"internal/provider"},
 	"golang.org/x/time":                   {"internal/provider", "internal/httpapi"},

@@ -9,8 +9,8 @@
 //
 // Parse is a pure function of the bytes and of the environment, in three steps:
 //
-//   - syntax.go makes a tree of nodes. The nodes carry lines, and the YAML library's own
-//     decoder would quote values in its errors.
+//   - Package syntax makes a tree of nodes. The nodes carry lines, and the YAML library's
+//     own decoder would quote values in its errors.
 //   - section.go walks the tree and fills the structs. The tags of their fields (tags.go)
 //     say what each key may hold; kinds.go reads the values and describes them, for Schema.
 //   - The rules in targets.go, providers.go, server.go and others check what the keys say

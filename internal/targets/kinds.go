@@ -40,22 +40,28 @@ func (k textual) read(v value, dst reflect.Value) entry {
 		return entry{value: v}
 	}
 	got, rule := k.parse(e)
-	if rule != "" {
-		v.fail("%s", rule)
+	read := entry{value: v}
+	if got != nil { // perhaps of an invalid text too
+		read = v.store(dst, got)
 	}
-	return v.store(dst, got, rule == "")
+	if rule != "" {
+		read.ok = v.fail("%s", rule)
+	}
+	return read
 }
 
 // store puts what was read into dst.
-func (v value) store(dst reflect.Value, got any, ok bool) entry {
-	switch {
-	case got == nil:
-	case dst.Type() == reflect.TypeFor[Price]():
-		dst.Set(reflect.ValueOf(Costs(got.(float64))))
-	default:
-		dst.Set(reflect.ValueOf(got).Convert(dst.Type()))
+func (v value) store(dst reflect.Value, got any) entry {
+	if dst.Type() == reflect.TypeFor[Price]() {
+		got = Costs(got.(float64))
 	}
-	return entry{value: v, ok: ok}
+	dst.Set(reflect.ValueOf(got).Convert(dst.Type()))
+	return entry{value: v, ok: true}
+}
+
+// refuse reports a fault and returns the entry of an unusable value.
+func (v value) refuse(format string, args ...any) entry {
+	return entry{value: v, ok: v.fail(format, args...)}
 }
 
 // texts are the texts that the tag as names; "VIEW NAME" is that of one view.
@@ -191,88 +197,57 @@ func (k textual) schema() schema {
 // boolean is true or false.
 type boolean struct{}
 
-func (k boolean) read(v value, dst reflect.Value) entry {
-	got, ok := k.scan(v)
-	return v.store(dst, got, ok)
-}
-
-func (boolean) scan(v value) (any, bool) {
+func (boolean) read(v value, dst reflect.Value) entry {
 	const want = "true or false"
 	e, ok := v.bare(want)
 	if !ok {
-		return nil, false
+		return entry{value: v}
 	}
 	switch e.text {
 	case "true", "True", "TRUE":
-		return true, true
+		return v.store(dst, true)
 	case "false", "False", "FALSE":
-		return false, true
+		return v.store(dst, false)
 	}
-	return nil, v.fail("must be %s%s", want, e.not())
+	return v.refuse("must be %s%s", want, e.not())
 }
 
 func (boolean) schema() schema { return orReference("boolean") }
 
-// integer is a whole number from lo to hi.
-type integer struct{ lo, hi int }
-
-func (k integer) read(v value, dst reflect.Value) entry {
-	got, ok := k.scan(v)
-	return v.store(dst, got, ok)
+// number is a decimal number from lo to hi, or a whole one.
+type number struct {
+	lo, hi float64
+	whole  bool
 }
-
-func (k integer) scan(v value) (any, bool) {
-	want := fmt.Sprintf("a whole number from %d to %d", k.lo, k.hi)
-	e, ok := v.bare(want)
-	if !ok {
-		return nil, false
-	}
-	// YAML reads 010 as eight and people read it as ten.
-	if len(e.text) > 1 && e.text[0] == '0' && digits(e.text) {
-		return nil, v.fail("must be %s without a zero in front, which YAML takes for an octal number", want)
-	}
-	n, err := strconv.Atoi(e.text)
-	if err != nil || !digits(e.text) || n < k.lo || n > k.hi {
-		return nil, v.fail("must be %s%s", want, e.not())
-	}
-	return n, true
-}
-
-func digits(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789") == ""
-}
-
-func (k integer) schema() schema {
-	s := orReference("integer")
-	s["minimum"], s["maximum"] = k.lo, k.hi
-	return s
-}
-
-// number is a decimal number from lo to hi.
-type number struct{ lo, hi float64 }
 
 func (k number) read(v value, dst reflect.Value) entry {
-	got, ok := k.scan(v)
-	return v.store(dst, got, ok)
-}
-
-func (k number) scan(v value) (any, bool) {
-	// %g would write a million as 1e+06, which the rule below refuses.
+	// %g would write a million as 1e+06, which is not accepted.
 	written := func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 	want := fmt.Sprintf("a number from %s to %s", written(k.lo), written(k.hi))
+	if k.whole {
+		want = strings.Replace(want, "number", "whole number", 1)
+	}
 	e, ok := v.bare(want)
 	if !ok {
-		return nil, false
+		return entry{value: v}
+	}
+	if k.whole && digits(e.text) && len(e.text) > 1 && e.text[0] == '0' { // YAML reads 010 as eight, people as ten
+		return v.refuse("must be %s without a zero in front, which YAML takes for an octal number", want)
 	}
 	n, err := strconv.ParseFloat(e.text, 64)
-	if err != nil || !decimal.MatchString(e.text) || n < k.lo || n > k.hi {
-		return nil, v.fail("must be %s%s", want, e.not())
+	if err != nil || !decimal.MatchString(e.text) || k.whole && !digits(e.text) || n < k.lo || n > k.hi {
+		return v.refuse("must be %s%s", want, e.not())
 	}
-	return n, true
+	return v.store(dst, n)
 }
+
+func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 func (k number) schema() schema {
 	s := orReference("number")
+	if k.whole {
+		s = orReference("integer")
+	}
 	s["minimum"], s["maximum"] = k.lo, k.hi
 	return s
 }
@@ -282,11 +257,6 @@ func (k number) schema() schema {
 type duration struct{ lo, hi time.Duration }
 
 func (k duration) read(v value, dst reflect.Value) entry {
-	got, ok := k.scan(v)
-	return v.store(dst, got, ok)
-}
-
-func (k duration) scan(v value) (any, bool) {
 	want := fmt.Sprintf("a duration from %s to %s", short(k.lo), short(k.hi))
 	unit, such := "s", "90s or 1m30s"
 	if k.hi > 24*time.Hour {
@@ -294,26 +264,26 @@ func (k duration) scan(v value) (any, bool) {
 	}
 	e, ok := v.scalar(want)
 	if !ok {
-		return nil, false
+		return entry{value: v}
 	}
 	if e.null {
-		return nil, v.fail("has no value: give %s, or remove the line", want)
+		return v.refuse("has no value: give %s, or remove the line", want)
 	}
 	if decimal.MatchString(e.text) {
 		example := "80" + unit
 		if e.literal() {
 			example = e.text + unit
 		}
-		return nil, v.fail("needs a unit (ms, s, m or h): write %s, for example", example)
+		return v.refuse("needs a unit (ms, s, m or h): write %s, for example", example)
 	}
 	d, err := time.ParseDuration(e.text)
 	if err != nil || d < k.lo || d > k.hi || strings.ContainsAny(e.text[:1], "+-") {
-		return nil, v.fail("must be %s, such as %s%s", want, such, e.not())
+		return v.refuse("must be %s, such as %s%s", want, such, e.not())
 	}
-	return d, true
+	return v.store(dst, d)
 }
 
-// schema tells the form and not the range, which no pattern can.
+// schema has the form and not the range, which no pattern can express.
 func (duration) schema() schema {
 	return schema{"type": "string", "pattern": `^(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$|` + reference}
 }
@@ -340,8 +310,7 @@ func (k numberOr) read(v value, dst reflect.Value) entry {
 	case v.node.Kind == yaml.MappingNode:
 		return k.section.read(v, dst)
 	case v.node.Kind != yaml.ScalarNode:
-		v.fail("must be a number, or a mapping of types to numbers such as {turnstile: 1.2}")
-		return entry{value: v}
+		return v.refuse("must be a number, or a mapping of types to numbers such as {turnstile: 1.2}")
 	}
 	var e entry
 	for i, f := range k.section.fields {

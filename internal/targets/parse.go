@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"reflect"
+
+	"poold/internal/targets/syntax"
 )
 
 // Parse reads the bytes of a configuration file. file is its name in messages.
@@ -29,6 +31,9 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// MaxSize is the most bytes that a file may have.
+const MaxSize = syntax.MaxSize
+
 // pools describes the whole file.
 var pools = sectionOf(reflect.TypeFor[file](), "")
 
@@ -38,8 +43,9 @@ var pools = sectionOf(reflect.TypeFor[file](), "")
 // targets need the defaults, providers the Redis that they sell to, server keys the
 // targets, and solve the server keys.
 func (r *reader) set(data []byte) *Set {
-	node := r.document(data)
-	if node == nil {
+	node, problem := syntax.Document(data)
+	if problem != nil {
+		r.fail(problem.Line, "%s", problem.Text)
 		return nil
 	}
 	f := new(file)

@@ -17,6 +17,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"gopkg.in/yaml.v3"
 	"pgregory.net/rapid"
+
+	"poold/internal/targets/syntax"
 )
 
 // compiled is the schema, which is itself held against that of the draft.
@@ -40,9 +42,8 @@ func compiled(t *testing.T) *jsonschema.Schema {
 // asEditorsSee turns a file into what a schema is held against: references are
 // texts. ok is false where the file has no tree.
 func asEditorsSee(data []byte) (doc any, ok bool) {
-	r := &reader{}
-	node := r.document(data)
-	if node == nil {
+	node, problem := syntax.Document(data)
+	if problem != nil {
 		return nil, false
 	}
 	return plainValue(node), true
@@ -79,11 +80,11 @@ func plainValue(n *yaml.Node) any {
 // readsAlone reports whether every key of a file is well by itself, whatever they
 // say together.
 func readsAlone(data []byte) bool {
-	r := &reader{}
-	node := r.document(data)
-	if node == nil {
+	node, problem := syntax.Document(data)
+	if problem != nil {
 		return false
 	}
+	r := &reader{}
 	pools.read(value{r: r, node: node, line: node.Line}, reflect.ValueOf(new(file)).Elem())
 	return len(r.problems) == 0
 }
@@ -287,9 +288,10 @@ func (d *drawn) scalar(k kind, key string) string {
 	switch k := k.(type) {
 	case boolean:
 		return rapid.SampledFrom([]string{"true", "false", "True"}).Draw(d.T, key)
-	case integer:
-		return strconv.Itoa(rapid.IntRange(k.lo, k.hi).Draw(d.T, key))
 	case number:
+		if k.whole {
+			return strconv.Itoa(rapid.IntRange(int(k.lo), int(k.hi)).Draw(d.T, key))
+		}
 		return strconv.FormatFloat(rapid.Float64Range(k.lo, k.hi).Draw(d.T, key), 'f', 4, 64)
 	case duration:
 		return time.Duration(rapid.Int64Range(int64(k.lo), int64(k.hi)).Draw(d.T, key)).String()
@@ -332,9 +334,10 @@ func faults(k kind) []string {
 		return []string{"-1", "1000001", "'5'", "null", "[]", "{nonsense: 1}", "{turnstile: x}"}
 	case boolean:
 		return []string{"yes", "1", "'true'", "null", "[]", "{}", "'$UNSET'", "'${UN-SET}'"}
-	case integer:
-		return []string{strconv.Itoa(k.lo - 1), strconv.Itoa(k.hi + 1), "1.5", "'5'", "null", "[]", "{}", "x", "true"}
 	case number:
+		if k.whole {
+			return []string{fmt.Sprint(k.lo - 1), fmt.Sprint(int(k.hi) + 1), "1.5", "'5'", "null", "[]", "{}", "x", "true"}
+		}
 		return []string{fmt.Sprint(k.lo - 0.01), fmt.Sprint(k.hi + 0.01), "'0.9'", "null", "[]", "x", "true"}
 	case duration:
 		return []string{"5", "'5'", "1.5", "-5s", "+5s", "''", "null", "[5s]", "5x", "5s 1m", "s", ".s", "true"}

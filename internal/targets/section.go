@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"poold/internal/targets/syntax"
 )
 
 // A section is a mapping with known keys, read into a struct. One without a value is a
@@ -155,12 +157,11 @@ type list struct {
 func (k list) read(v value, dst reflect.Value) entry {
 	before := len(v.r.problems)
 	e := entry{value: v}
-	if !v.noTags() {
+	switch {
+	case !v.noTags():
 		return e
-	}
-	if v.node == nil || !isNull(v.node) && v.node.Kind != yaml.SequenceNode {
-		v.fail("must be a list: [a, b], or lines that begin with a dash")
-		return e
+	case !syntax.IsNull(v.node) && v.node.Kind != yaml.SequenceNode:
+		return v.refuse("must be a list: [a, b], or lines that begin with a dash")
 	}
 	sections, _ := k.item.(section)
 	for i, node := range v.node.Content {
@@ -219,7 +220,7 @@ func (v value) each(example string, fn func(key string, item value)) bool {
 	if !v.noTags() {
 		return false
 	}
-	if isNull(v.node) {
+	if syntax.IsNull(v.node) {
 		return true
 	}
 	if v.node.Kind == yaml.SequenceNode && v.key != "" {

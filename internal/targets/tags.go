@@ -86,7 +86,7 @@ func kindOf(t reflect.Type, tag reflect.StructTag, view string) kind {
 	case reflect.TypeFor[Prices]():
 		return numberOr{sectionOf(t, "")}
 	case reflect.TypeFor[Price]():
-		return number{must(strconv.ParseFloat(lo, 64)), must(strconv.ParseFloat(hi, 64))}
+		return rangeOf(lo, hi, false)
 	case reflect.TypeFor[[]byte]():
 		return textOf(tag, view)
 	}
@@ -94,9 +94,9 @@ func kindOf(t reflect.Type, tag reflect.StructTag, view string) kind {
 	case reflect.Bool:
 		return boolean{}
 	case reflect.Int:
-		return integer{must(strconv.Atoi(lo)), must(strconv.Atoi(hi))}
+		return rangeOf(lo, hi, true)
 	case reflect.Float64:
-		return number{must(strconv.ParseFloat(lo, 64)), must(strconv.ParseFloat(hi, 64))}
+		return rangeOf(lo, hi, false)
 	case reflect.Pointer:
 		return kindOf(t.Elem(), tag, view)
 	case reflect.Slice:
@@ -131,6 +131,10 @@ func textOf(tag reflect.StructTag, view string) textual {
 		panic("no text is called " + as)
 	}
 	return text
+}
+
+func rangeOf(lo, hi string, whole bool) number {
+	return number{must(strconv.ParseFloat(lo, 64)), must(strconv.ParseFloat(hi, 64)), whole}
 }
 
 // must returns a number of a tag.

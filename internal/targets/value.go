@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
+
+	"poold/internal/targets/syntax"
 )
 
 // The longest text values, in bytes.
@@ -120,9 +122,6 @@ func (v value) child(key string) value {
 	return value{r: v.r, path: path, key: key, line: v.line}
 }
 
-// isNull reports whether a key was written without a value.
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
-
 // noTags refuses anchors, aliases and tags. A secret that begins with one of
 // their characters and was not quoted ends up here too.
 func (v value) noTags() bool {
@@ -155,7 +154,7 @@ func (v value) scalar(want string) (scalar, bool) {
 	if problem != "" {
 		return scalar{}, v.fail("%s", problem)
 	}
-	e.null, e.quoted = isNull(v.node), v.node.Style&quotedStyle != 0
+	e.null, e.quoted = syntax.IsNull(v.node), v.node.Style&quotedStyle != 0
 	return e, true
 }
 
@@ -191,7 +190,7 @@ func (v value) text(most int) (scalar, bool) {
 func TextFault(text string) string {
 	for _, c := range text {
 		switch {
-		case isControl(c):
+		case syntax.IsControl(c):
 			return "must not hold line breaks or other control characters"
 		case 0x202a <= c && c <= 0x202e, 0x2066 <= c && c <= 0x2069:
 			return fmt.Sprintf("must not hold U+%04X, which turns the direction of the text around it: remove it", c)

@@ -12,14 +12,14 @@ import (
 // Type is a kind of CAPTCHA.
 type Type string
 
-// The types. Their text is what pools.yaml and the HTTP API use.
+// The types, as pools.yaml and the HTTP API write them.
 const (
 	RecaptchaV2 Type = "recaptcha_v2"
 	RecaptchaV3 Type = "recaptcha_v3"
 	HCaptcha    Type = "hcaptcha"
 	Turnstile   Type = "turnstile"
 
-	// What follows belongs to one visit of a page, so that it cannot be solved ahead.
+	// The following types belong to one visit of a page and cannot be solved ahead.
 	GeeTest   Type = "geetest"
 	GeeTestV4 Type = "geetest_v4"
 	Image     Type = "image" // a picture of letters, whose answer is its text
@@ -39,8 +39,8 @@ func SolvableTypes() []Type {
 // Identity is everything that shapes a solve. A token bought for one identity
 // is never handed out for another. It is comparable; the zero value names nothing.
 //
-// The tags say what a field may hold in pools.yaml, in the body of POST /solve and in a
-// submitted task; package targets reads them.
+// The tags describe the fields for pools.yaml, the body of POST /solve and submitted tasks;
+// package targets reads them.
 type Identity struct {
 	Type       Type    `key:"type" must:"yes" as:"type" not:"defaults" doc:"The kind of CAPTCHA."`
 	Sitekey    string  `key:"sitekey" must:"yes" form:"[!-~]{1,256}" want:"1 to 256 characters without spaces" of:"recaptcha_v2 recaptcha_v3 hcaptcha turnstile" not:"defaults" doc:"The site key that the page shows to the CAPTCHA's vendor."`
@@ -92,7 +92,7 @@ const (
 // ID names an identity in Redis keys and on the wire: 32 lower-case hex digits.
 type ID string
 
-// Site is what names the site at the vendor: its site key, gt or captcha_id; "" for a
+// Site returns the vendor's name of the site: its site key, gt or captcha_id; "" for a
 // picture.
 func (i Identity) Site() string { return cmp.Or(i.Sitekey, i.GT, i.CaptchaID) }
 
@@ -114,8 +114,8 @@ func (i Identity) ID() ID {
 	} {
 		add(field)
 	}
-	// Fields that came later stand behind, with their names, and only where they say
-	// something, so that the IDs of before are as they were.
+	// Later fields follow with their names, and only if they are not zero, so that older IDs
+	// stay the same. A new field goes here.
 	for _, field := range []struct{ name, value string }{
 		{"data_s", i.DataS}, {"rqdata", i.RQData}, {"gt", i.GT}, {"challenge", i.Challenge},
 		{"captcha_id", i.CaptchaID}, {"api_server", i.APIServer},

@@ -6,7 +6,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// DedupBackend says where equal requests find each other.
+// DedupBackend is the store in which equal requests find each other.
 type DedupBackend string
 
 // The values of `dedup.backend`.

@@ -13,11 +13,10 @@ type scalar struct {
 	null   bool
 }
 
-// literal reports whether the value stood in the file as it is, so that a
-// message may show it.
+// literal reports whether the file has the value as it is, so that a message may show it.
 func (e scalar) literal() bool { return len(e.names) == 0 }
 
-// not ends a rule with the offending value, where it may be shown.
+// not ends a rule with the invalid value, if it may be shown.
 func (e scalar) not() string {
 	if !e.literal() {
 		return fmt.Sprintf("; ${%s} gives something else", e.names[0])
@@ -25,8 +24,8 @@ func (e scalar) not() string {
 	return ", not " + quote(e.text)
 }
 
-// expand replaces the references of one value. What is wrong is told without the
-// value, which may hold a secret beside the reference.
+// expand replaces the references of one value. The problem does not quote the value, which
+// may hold a secret beside the reference.
 func expand(value string, lookup func(string) (string, bool)) (e scalar, problem string) {
 	var out strings.Builder
 	for {
@@ -70,8 +69,8 @@ func expand(value string, lookup func(string) (string, bool)) (e scalar, problem
 	}
 }
 
-// isVariable reports whether name can be that of an environment variable. Its
-// length is bounded because messages show it.
+// isVariable reports whether name is a valid name of an environment variable. Its length is
+// limited because messages show it.
 func isVariable(name string) bool {
 	if name == "" || len(name) > 100 || '0' <= name[0] && name[0] <= '9' {
 		return false

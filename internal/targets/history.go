@@ -8,7 +8,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// HistoryBackend says where the history is kept.
+// HistoryBackend is the store of the history.
 type HistoryBackend string
 
 // The values of `history.backend`.

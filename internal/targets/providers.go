@@ -55,7 +55,7 @@ func (r *reader) checkProviders(e entry, set *Set) {
 	}
 }
 
-// rules checks what concerns several keys of one entry.
+// rules checks the keys of one entry against each other.
 func (p *providerEntry) rules() {
 	if unencrypted(p.URL) {
 		p.at("url").warn("http sends the account's key unencrypted: use https")
@@ -100,7 +100,7 @@ func providerURL(e scalar) (any, string) {
 	return strings.TrimRight(e.text, "/"), ""
 }
 
-// baseURL takes a web address apart, or says what is wrong with it.
+// baseURL parses a web address.
 func baseURL(address string) (u *url.URL, rule string) {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
@@ -109,13 +109,13 @@ func baseURL(address string) (u *url.URL, rule string) {
 	return u, ""
 }
 
-// unencrypted reports whether what is sent to an address can be read on the way.
+// unencrypted reports whether requests to an address can be read on the way.
 func unencrypted(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Scheme == "http" && !isLoopback(u.Hostname())
 }
 
-// simulatedRules keeps worthless tokens away from real ones.
+// simulatedRules keeps simulated tokens apart from real ones.
 func (r *reader) simulatedRules(all []providerEntry, embedded bool) {
 	first := 0
 	for i := range all {
@@ -133,9 +133,8 @@ func (r *reader) simulatedRules(all []providerEntry, embedded bool) {
 	}
 }
 
-// choose fills the Set with the providers that can be used: real ones with a
-// key, else the simulated one that is listed, else, for an embedded Redis, the
-// built-in one.
+// choose fills the Set with the usable providers: the real ones with a key, else the listed
+// simulated one, else, with the embedded Redis, the built-in one.
 func (r *reader) choose(v value, all []providerEntry, set *Set) {
 	var listed *providerEntry
 	var unset []string
@@ -172,8 +171,8 @@ func (r *reader) choose(v value, all []providerEntry, set *Set) {
 	}
 }
 
-// agedRules refuses targets whose tokens may be dead while they are taken for young: by the
-// legacy protocol another poold does not say how old a token is.
+// agedRules refuses targets whose tokens may have expired before they seem to: over the
+// legacy protocol another poold does not report how old a token is.
 func (r *reader) agedRules(set *Set) {
 	aged := slices.ContainsFunc(set.Providers, func(p Provider) bool { return p.Profile == profilePoold && p.API == APILegacy })
 	if !aged {
@@ -187,7 +186,7 @@ func (r *reader) agedRules(set *Set) {
 	}
 }
 
-// unusual warns of combinations that are allowed and rarely meant.
+// unusual warns of combinations that are allowed but rarely meant.
 func (r *reader) unusual(set *Set) {
 	real := slices.ContainsFunc(set.Providers, func(p Provider) bool { return p.API != APISimulated })
 	if real && set.Redis.Embedded() {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// embeddedRedis is the URL that stands for the server inside the daemon.
+// embeddedRedis is the URL of the server inside the daemon.
 const embeddedRedis = "embedded"
 
 // check checks the section.
@@ -54,7 +54,7 @@ func redisURL(e scalar) (any, string) {
 	return strings.Join(clean, ","), ""
 }
 
-// redisAddress takes one address apart, or says what is wrong with it.
+// redisAddress parses one address.
 func redisAddress(address string) (u *url.URL, rule string) {
 	u, err := url.Parse(address)
 	switch {

@@ -15,7 +15,7 @@ import (
 // MostPicture is how many bytes a picture can have, as the services say.
 const MostPicture = 1 << 20
 
-// DedupMode says with whom a request shares its solve.
+// DedupMode decides which requests share a solve.
 type DedupMode string
 
 // The values of `dedup` in a request.
@@ -99,7 +99,7 @@ func (s *SolveRequest) read(r *reader, fields []requestValue) entry {
 	})
 }
 
-// rules checks what the fields say together.
+// rules checks the fields against each other.
 func (s *SolveRequest) rules(e entry) {
 	id := &s.Identity
 	e.proxyRules(entry{}, id)
@@ -135,7 +135,7 @@ func picture(e scalar) (any, string) {
 	return bytes, ""
 }
 
-// meant are the names that solving services have for fields of a request.
+// meant maps the names that solving services use to fields of a request.
 var meant = map[string]string{
 	"method": "type", "googlekey": "sitekey", "websitekey": "sitekey", "websiteurl": "pageurl", "url": "pageurl", "body": "image", "base64": "image", "file": "image",
 	"score": "min_score", "useragent": "user_agent", "regsense": "case_sensitive", "case": "case_sensitive", "calc": "math", "lang": "language",
@@ -154,8 +154,8 @@ func otherSpelling(key string) string {
 type RequestField struct {
 	Key string
 	Doc string
-	// Default is a string, bool, int, float64 or time.Duration, as the value is; the zero
-	// value where there is none.
+	// Default is a string, bool, int, float64 or time.Duration; the zero value if the field
+	// has no default.
 	Default any
 }
 

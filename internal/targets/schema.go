@@ -15,10 +15,9 @@ type schema map[string]any
 // reference matches a reference to the environment. A value that holds one may be anything.
 const reference = `\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}`
 
-// Schema returns the JSON Schema (draft 2020-12) of the file: its keys, their
-// kinds, ranges and defaults. It takes every file that Parse takes. What Parse
-// refuses beyond it are the ranges of durations, the forms of addresses and cron
-// expressions, and whatever keys must be together.
+// Schema returns the JSON Schema (draft 2020-12) of the file: its keys, their kinds, ranges
+// and defaults. It accepts every file that Parse accepts. Parse alone checks the ranges of
+// durations, the forms of addresses and cron expressions, and rules between keys.
 func Schema() []byte {
 	s := pools.schema()
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -31,7 +30,7 @@ func Schema() []byte {
 	to.SetEscapeHTML(false)
 	to.SetIndent("", "  ")
 	if err := to.Encode(s); err != nil {
-		panic(err) // the table holds something that JSON cannot
+		panic(err) // a tag has a value that JSON lacks
 	}
 	return text.Bytes()
 }
@@ -40,7 +39,7 @@ func Schema() []byte {
 func (f field) schema() schema {
 	s := f.kind.schema()
 	s["description"] = f.doc
-	if d, ok := f.kind.(duration); ok { // whose range no keyword tells
+	if d, ok := f.kind.(duration); ok { // JSON Schema has no keyword for its range
 		s["description"] = fmt.Sprintf("%s From %s to %s.", f.doc, short(d.lo), short(d.hi))
 	}
 	if !f.preset.IsValid() {
@@ -59,9 +58,8 @@ func (f field) schema() schema {
 	return s
 }
 
-// orReference describes a value that is no text: one that stands in the file as it
-// is, or a text with a reference. (A pattern is for texts alone, as a minimum is
-// for numbers alone.)
+// orReference describes a number or a truth value: the value itself, or a text with a
+// reference. In JSON Schema a pattern applies to texts alone, a minimum to numbers alone.
 func orReference(kind string) schema {
 	return schema{"type": []string{kind, "string"}, "pattern": reference}
 }

@@ -18,6 +18,7 @@ import (
 	"gopkg.in/yaml.v3"
 	"pgregory.net/rapid"
 
+	"poold/internal/captcha"
 	"poold/internal/targets/syntax"
 )
 
@@ -116,9 +117,9 @@ func TestSchemaOverFiles(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
-	want := []string{"aged", "dedup-empty", "dedup-escape", "dedup-host", "dedup-keywords", "dedup-missing", "dedup-redis", "direction", "duplicate-keys", "duplicate-names", "fields-by-type",
-		"history-dynamodb", "history-keep", "history-none", "history-postgres", "history-redis", "listen-without-keys", "listen", "no-owner", "providers-no-key",
-		"providers-none", "redis-addresses", "redis-cluster-db", "redis-comma", "redis-db", "redis-embedded-sentinel", "redis-empty", "redis-host",
+	want := []string{"aged", "dedup-empty", "dedup-escape", "dedup-host", "dedup-redis", "direction", "duplicate-keys", "duplicate-names", "fields-by-type",
+		"history-dynamodb", "history-keep", "history-none", "history-postgres", "listen-without-keys", "listen", "no-owner", "providers-no-key",
+		"redis-addresses", "redis-cluster-db", "redis-comma", "redis-db", "redis-embedded-sentinel", "redis-empty", "redis-host",
 		"redis-mixed", "redis-scheme", "redis-unix-sentinel", "simulated-beside", "simulated-twice"}
 	if !slices.Equal(taken, want) {
 		t.Errorf("the schema takes these bad files:\n%q\nwant\n%q", taken, want)
@@ -405,5 +406,29 @@ func TestSchemaTakesWhatTheReaderTakes(t *testing.T) {
 	}
 	if taken < enough {
 		t.Errorf("the reader took %d of the files: this test looks at nothing", taken)
+	}
+}
+
+// The constants for other packages are those of the tags.
+func TestConstantsAreThoseOfTheTags(t *testing.T) {
+	depth, waste, long := targetSection.field("depth").kind.(number), targetSection.field("max_waste").kind.(number),
+		targetSection.field("warm").kind.(list).item.(section).field("for").kind.(duration)
+	defaults := new(Target)
+	defaultsSection.preset(reflect.ValueOf(defaults).Elem())
+	if depth.hi != MostDepth || waste.hi != MostMaxWaste || long != (duration{ShortestWindow, LongestWindow}) ||
+		defaults.HitRate != DefaultHitRate || defaults.MaxWaste != DefaultMaxWaste {
+		t.Errorf("depth %v, max_waste %v, for %v, defaults %+v", depth, waste, long, defaults)
+	}
+}
+
+// Every field of an identity is a key, or nobody could ask for it.
+func TestEveryFieldOfAnIdentityIsAKey(t *testing.T) {
+	fields := reflect.VisibleFields(reflect.TypeFor[captcha.Identity]())
+	fields = append(fields, reflect.VisibleFields(reflect.TypeFor[captcha.Picture]())...)
+	for _, f := range fields {
+		key, doc := f.Tag.Get("key"), f.Tag.Get("doc")
+		if f.Name != "Picture" && f.Name != "SHA256" && (doc == "" || !slices.ContainsFunc(solveSection.fields, func(s field) bool { return s.key == key })) {
+			t.Errorf("%s has no key or no doc: %s", f.Name, f.Tag)
+		}
 	}
 }

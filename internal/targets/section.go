@@ -34,12 +34,11 @@ func (s section) fill(v value, dst reflect.Value, each func(fn func(key string, 
 	before := len(v.r.problems)
 	e := entry{value: v, keys: make(map[string]entry)}
 	e.read = each(func(key string, item value) {
-		i := slices.IndexFunc(s.fields, func(f field) bool { return f.key == key })
-		if i < 0 {
+		if f := s.field(key); f != nil {
+			e.keys[key] = f.kind.read(item, dst.FieldByIndex(f.index))
+		} else {
 			item.fail("%s", s.unknown(key))
-			return
 		}
-		e.keys[key] = s.fields[i].kind.read(item, dst.FieldByIndex(s.fields[i].index))
 	})
 	if !e.read {
 		return e

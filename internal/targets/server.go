@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// A key can be guessed by whoever reaches the port. What is shorter than leastKey
-// can be tried out, and what is shorter than soundKey is worth a warning.
+// An attacker who reaches the port can try keys. A key shorter than leastKey is refused,
+// one shorter than soundKey is worth a warning.
 const (
 	leastKey = 8
 	soundKey = 16
 )
 
-// newKey makes a key that nobody guesses.
+// newKey is the remedy for a weak key.
 const newKey = "make one with `openssl rand -hex 16`"
 
 var errListenForm = errors.New("must be host:port, such as 127.0.0.1:8080 or :8080")
@@ -28,8 +28,8 @@ var errOpenWithoutKeys = errors.New("without server.keys only a loopback address
 	"because whoever reaches the port could take tokens and spend money: " +
 	"listen on 127.0.0.1 or [::1], or give server.keys an entry whose key is not empty")
 
-// CheckListen says whether an address may be listened on by a daemon with so
-// many usable server keys: any host:port with keys, a loopback one without.
+// CheckListen returns an error if a daemon with this number of usable server keys may not
+// listen on an address: with keys any host:port is allowed, without keys a loopback one.
 func CheckListen(listen string, keys int) error {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -44,8 +44,8 @@ func CheckListen(listen string, keys int) error {
 	return nil
 }
 
-// isLoopback reports whether a host can be reached from this machine alone. An
-// empty host is every address that there is.
+// isLoopback reports whether only this machine can reach a host. An empty host is every
+// address of the machine.
 func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true
@@ -108,7 +108,7 @@ type rawKey struct {
 	digest bool // SHA256 is known; else the key is empty or bad
 }
 
-// credential turns the entry's key into the digest that is kept of it.
+// credential replaces the entry's key by its digest.
 func (k *rawKey) credential() {
 	bearer, hash := k.Bearer, k.Hash
 	switch at := k.at("key", "key_sha256"); {
@@ -137,18 +137,18 @@ func (k *rawKey) credential() {
 			return
 		}
 		k.SHA256, k.digest = [sha256.Size]byte(sum), true
-		// The hash of nothing would let an empty bearer in.
+		// The hash of the empty text would admit an empty bearer.
 		if k.SHA256 == sha256.Sum256(nil) {
 			k.digest = at.fail("is the hash of an empty key")
 		}
 	}
 }
 
-// clientKey is how long the keys are that clients of solving services take.
+// clientKey is the length of the keys that clients of solving services accept.
 const clientKey = 32
 
-// warnLength tells of keys that such a client may refuse, where their callers may use one
-// to the full.
+// warnLength warns of a key that such a client may refuse, if its scopes allow all that
+// the client does.
 func (k *rawKey) warnLength() {
 	if k.has("key") && len(k.Bearer) != clientKey && slices.Contains(k.Scopes, ScopeSolve) {
 		k.at("key").warn("has not %d characters: clients of solving services may refuse it, at the endpoints that are compatible with them", clientKey)
@@ -163,8 +163,8 @@ func glob(e scalar) (any, string) {
 	return e.text, ""
 }
 
-// warnGlobs tells of patterns that no target matches: usually a slip, and
-// allowed because targets come and go.
+// warnGlobs warns of patterns that match no target: usually a slip, and allowed because
+// targets come and go.
 func (k *rawKey) warnGlobs(targets []Target) {
 	for i, glob := range k.Targets {
 		used := slices.ContainsFunc(targets, func(t Target) bool {

@@ -9,8 +9,7 @@ import (
 // Set is one valid pools.yaml, immutable after Parse returns it. Defaults are applied and
 // references are replaced, so that no reader looks anything up again.
 //
-// The tags of its types say what each key may hold (tags.go). What they leave out, the
-// fields' comments add.
+// The tags of its types describe the keys (tags.go); comments add what tags cannot say.
 type Set struct {
 	Server      Server     // section server; see file
 	Redis       Redis      `key:"redis" doc:"Where tokens wait. All of it needs a restart."`
@@ -21,7 +20,7 @@ type Set struct {
 	History     History    `key:"history" doc:"Where it is kept how orders ended and who took their tokens, and for how long. Needs a restart."`
 	DeadLetters string     // directory for callbacks that could not be stored; never ""; needs a restart
 	Targets     []Target   `key:"targets" must:"yes" view:"target" names:"[a-z0-9][a-z0-9._-]{0,62}" want:"a target's name is 1 to 63 of a-z, 0-9, ., _ and -, beginning with a letter or digit" doc:"What is kept ready. The name is the one in the URL, GET /pool/NAME/token."` // sorted by name
-	Warnings    []Problem  // unusual but allowed, and what was left out for want of a key
+	Warnings    []Problem  // unusual but allowed, and entries left out because their key is empty
 	Digest      string     // SHA-256 of the file's bytes, in hex; the environment does not change it
 
 	lives map[captcha.Type]life // of the poolable types; read only
@@ -43,7 +42,7 @@ type deadLetters struct {
 	Dir string `key:"dir" as:"filled" default:"./dead-letters" doc:"The directory; it holds live tokens."`
 }
 
-// Simulated reports whether the provider inside the daemon is the one that is used.
+// Simulated reports whether the provider inside the daemon is used.
 func (s *Set) Simulated() bool {
 	return len(s.Providers) == 1 && s.Providers[0].API == APISimulated
 }
@@ -147,7 +146,7 @@ type Provider struct {
 // solvesPerPrice is how many solves the file's prices are for.
 const solvesPerPrice = 1000
 
-// Prices is what 1000 solves of each type cost, as services list it.
+// Prices are the prices of 1000 solves, by type, as services list them.
 type Prices struct {
 	RecaptchaV2 Price `key:"recaptcha_v2" range:"0 1000000" doc:"What 1000 solves of this type cost; 0 is free."`
 	RecaptchaV3 Price `key:"recaptcha_v3" range:"0 1000000" doc:"What 1000 solves of this type cost; 0 is free."`
@@ -158,7 +157,7 @@ type Prices struct {
 	Image       Price `key:"image" range:"0 1000000" doc:"What 1000 solves of this type cost; 0 is free."`
 }
 
-// Price is what 1000 solves of one type cost. The zero value is an unknown price.
+// Price is the price of 1000 solves of one type. The zero value is an unknown price.
 type Price struct {
 	Known   bool    // the file names the price
 	Per1000 float64 // 0 to 1000000, in the account's currency; 0 = free if Known
@@ -167,8 +166,7 @@ type Price struct {
 // Costs returns a known price.
 func Costs(per1000 float64) Price { return Price{Known: true, Per1000: per1000} }
 
-// For returns the price of one solve, a thousandth of what the file names, and 0 if the
-// price is unknown.
+// For returns the price of one solve, or 0 if it is unknown.
 func (p Prices) For(t captcha.Type) float64 {
 	if per := p.of(t); per != nil {
 		return per.Per1000 / solvesPerPrice
@@ -176,31 +174,18 @@ func (p Prices) For(t captcha.Type) float64 {
 	return 0
 }
 
-// Known reports whether the file names a price for the type.
+// Known reports whether the file has a price for the type.
 func (p Prices) Known(t captcha.Type) bool {
 	per := p.of(t)
 	return per != nil && per.Known
 }
 
-// of returns the place of a type's price, nil for a type that is not known.
+// of returns the price of a type, nil for an unknown type.
 func (p *Prices) of(t captcha.Type) *Price {
-	switch t {
-	case captcha.RecaptchaV2:
-		return &p.RecaptchaV2
-	case captcha.RecaptchaV3:
-		return &p.RecaptchaV3
-	case captcha.HCaptcha:
-		return &p.HCaptcha
-	case captcha.Turnstile:
-		return &p.Turnstile
-	case captcha.GeeTest:
-		return &p.GeeTest
-	case captcha.GeeTestV4:
-		return &p.GeeTestV4
-	case captcha.Image:
-		return &p.Image
-	}
-	return nil
+	return map[captcha.Type]*Price{
+		captcha.RecaptchaV2: &p.RecaptchaV2, captcha.RecaptchaV3: &p.RecaptchaV3, captcha.HCaptcha: &p.HCaptcha, captcha.Turnstile: &p.Turnstile,
+		captcha.GeeTest: &p.GeeTest, captcha.GeeTestV4: &p.GeeTestV4, captcha.Image: &p.Image,
+	}[t]
 }
 
 // Budget caps the solves that are bought. 0 is no cap. PerHour may be above PerDay, which
@@ -224,7 +209,7 @@ func (r Rate) PerSecond() float64 {
 	return r.Count / r.Per.Seconds()
 }
 
-// OnEmpty says what a request without ?wait= meets where no token is ready.
+// OnEmpty is the answer to a request without ?wait= if no token is ready.
 type OnEmpty string
 
 // The values of `on_empty`.
@@ -234,7 +219,7 @@ const (
 	OnEmptySolve OnEmpty = "solve" // one is bought for it; to a key without ScopeSolve it is fail
 )
 
-// Refill says by which policy a target is kept filled.
+// Refill is the policy by which a target is kept filled.
 type Refill string
 
 // The values of `refill`.
@@ -243,7 +228,7 @@ const (
 	RefillAdaptive Refill = "adaptive" // as many as the demand asks for
 )
 
-// Target is one named wish, or the section defaults. A reload applies all of it; another
+// Target is one wanted stock of tokens, or the section defaults. A reload applies all of it; another
 // Identity is another stock, another name is not. Two of them can be compared with
 // reflect.DeepEqual.
 type Target struct {

@@ -18,17 +18,17 @@ type Solve struct {
 	Rate     Rate     `key:"rate" doc:"Most requests for these identities, such as 20/s, 30/m or 500/h, over all replicas; those that share a solve are one. Default: no limit."`
 }
 
-// Why an identity may not be asked for. The texts, here and below, name the field and
-// the remedy, and nothing of the request.
+// Why an identity may not be asked for. The texts, here and below, name the field and the
+// remedy, and quote nothing of the request.
 var (
 	errNoSolve   = errors.New("type: only what a target has can be asked for: add the section solve to the configuration, with its pages and budget")
 	errNoImages  = errors.New("image: pictures may not be asked for: set solve.images to true")
 	errOtherPage = errors.New("pageurl: is outside solve.pages: ask for a page that is listed there, or add this one")
 )
 
-// Allows returns nil where an identity may be asked for that no target has, else why it
-// may not. Without the section s is nil, and nothing may. The page is the caller's word:
-// it says where the token is to be used, and nobody can check that.
+// Allows returns an error if an identity that no target has may not be asked for. It says
+// why. s is nil if the file lacks the section; then nothing is allowed. The page is the
+// caller's claim: poold cannot check on which page the token is used.
 func (s *Solve) Allows(id captcha.Identity) error {
 	if s == nil {
 		return errNoSolve

@@ -169,5 +169,13 @@ func (s section) inherit(e entry, dst, from reflect.Value) {
 	}
 }
 
+// field returns the field of a key, or nil.
+func (s section) field(key string) *field {
+	if i := slices.IndexFunc(s.fields, func(f field) bool { return f.key == key }); i >= 0 {
+		return &s.fields[i]
+	}
+	return nil
+}
+
 // belongs reports whether the field belongs to a type of CAPTCHA.
 func (f field) belongs(t captcha.Type) bool { return f.of == nil || slices.Contains(f.of, t) }

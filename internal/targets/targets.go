@@ -4,18 +4,16 @@ import (
 	"net"
 	"net/url"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
 	"poold/internal/captcha"
 )
 
-// targetName is told in words by the rule of the key targets.
-var targetName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
-
-// IsName says whether a target may be called so.
-func IsName(text string) bool { return targetName.MatchString(text) }
+// IsName reports whether text is a valid name of a target.
+func IsName(text string) bool {
+	return pools.field("targets").kind.(mapping).form.MatchString(text)
+}
 
 // targetEntry is a target, or the defaults, as it was read.
 type targetEntry struct {
@@ -31,7 +29,7 @@ var (
 
 // unknownDefault explains a key that the defaults cannot have.
 func unknownDefault(key string) string {
-	if slices.ContainsFunc(targetSection.fields, func(f field) bool { return f.key == key }) {
+	if targetSection.field(key) != nil {
 		return "belongs in each target, not in the defaults"
 	}
 	return unpoolableField(key)
@@ -121,6 +119,22 @@ func (e entry) typeRules(id *captcha.Identity, fields []field) {
 		default:
 			e.at(f.key).fail("belongs to %s, not to %s: remove it", orList(f.of), id.Type)
 		}
+	}
+}
+
+// noHourlyTotal explains a key that only the budget of a target has.
+func noHourlyTotal(key string) string {
+	if key == "per_hour" {
+		return "over all targets only a day has a budget: write per_day, or give targets or the defaults a per_hour"
+	}
+	return ""
+}
+
+// budgetRules warns of a budget that cannot be used up. If the section wrote neither key,
+// the warning of the defaults is enough.
+func (e entry) budgetRules(b Budget) {
+	if e = e.at("budget"); len(e.keys) > 0 && b.PerDay > 0 && b.PerHour > b.PerDay {
+		e.r.warn(e.at("per_hour", "per_day").line, "%s.per_hour: is above per_day (%d of %d), so an hour can never use it up", e.path, b.PerHour, b.PerDay)
 	}
 }
 

@@ -42,9 +42,9 @@ func (l *lives) byType(e entry) map[captcha.Type]life {
 	return all
 }
 
-// Life is how long a token of a type lives, and how much of the end of its life is not
-// handed out, where no target says so itself: the values of the section `types`, else
-// the built-in ones. What cannot be pooled has the built-in ones always, 120 s and 40 s.
+// Life returns the lifetime and the margin of a type's tokens: those of the section types,
+// else the built-in ones. A target may have its own. Types that cannot be pooled always
+// have 120 s and 40 s.
 func (s *Set) Life(t captcha.Type) (lifetime, margin time.Duration) {
 	l, known := s.lives[t]
 	if !known {
@@ -53,8 +53,8 @@ func (s *Set) Life(t captcha.Type) (lifetime, margin time.Duration) {
 	return l.Lifetime, l.Margin
 }
 
-// builtIn is the section types of a file that has none: what the vendors say of their
-// tokens' life, and a margin in which a token still arrives at the site in time.
+// builtIn is the section types with its defaults: the lifetimes that the vendors document,
+// and margins in which a token still arrives at the site in time.
 var builtIn = func() (l lives) {
 	sectionOf(reflect.TypeFor[lives](), viewTypes).preset(reflect.ValueOf(&l).Elem())
 	return l
@@ -67,8 +67,8 @@ func builtInLife(t captcha.Type) life {
 	return builtIn.RecaptchaV2
 }
 
-// poolableType is a type that can be solved ahead. What is none is read too: it may
-// explain why other keys are missing.
+// poolableType is a type that can be solved ahead. Another type is stored too, because it
+// explains why other keys are missing.
 var poolableType = textual{words: poolableWord.words, parse: func(e scalar) (any, string) {
 	if reason := unpoolableType(e.text); reason != "" {
 		return e.text, reason
@@ -83,13 +83,13 @@ const (
 	oneVisit   = "it is made for one visit of the page, so it cannot be solved ahead"
 )
 
-// simple removes the differences of spelling between services.
+// simple removes differences of spelling between services.
 func simple(word string) string {
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(word))
 }
 
-// unpoolableType says why a kind of challenge that a solving service offers
-// cannot be kept ready, "" for one that is not known as such.
+// unpoolableType returns why a kind of challenge that a solving service offers cannot be
+// kept ready, or "" for other words.
 func unpoolableType(name string) string {
 	var reason string
 	switch simple(name) {
@@ -107,7 +107,7 @@ func unpoolableType(name string) string {
 	return "this type cannot be pooled: " + reason
 }
 
-// unpoolableField is the same for a key of a target.
+// unpoolableField does so for a key of a target.
 func unpoolableField(name string) string {
 	var reason string
 	switch simple(name) {

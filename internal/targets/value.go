@@ -17,7 +17,7 @@ const (
 	maxLongText = 16 << 10
 )
 
-// reader collects what is wrong while the nodes are walked.
+// reader collects problems while the nodes are walked.
 type reader struct {
 	file     string // "" for a request
 	lookup   func(string) (string, bool)
@@ -26,23 +26,23 @@ type reader struct {
 	warnings Problems
 }
 
-// fail notes something that makes the file invalid.
+// fail reports a fault that makes the file invalid.
 func (r *reader) fail(line int, format string, args ...any) {
 	r.problems = append(r.problems, Problem{File: r.file, Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
-// warn notes something that is unusual and allowed.
+// warn reports something unusual that is allowed.
 func (r *reader) warn(line int, format string, args ...any) {
 	r.warnings = append(r.warnings, Problem{File: r.file, Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
-// warnOfDemo notes why nothing real is bought.
+// warnOfDemo reports why nothing real is bought.
 func (r *reader) warnOfDemo(line int, format string, args ...any) {
 	r.warn(line, format, args...)
 	r.warnings[len(r.warnings)-1].demo = true
 }
 
-// value is one node of the file and what is needed to complain about it.
+// value is one node of the file, with its place for problems.
 type value struct {
 	r    *reader
 	node *yaml.Node // nil if the file has none
@@ -92,7 +92,7 @@ func (e entry) bad(keys ...string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return e.has(key) && !e.keys[key].ok })
 }
 
-// needs reports those of the keys that were not written.
+// needs reports the keys that were not written.
 func (e entry) needs(keys ...string) {
 	for _, key := range keys {
 		if !e.has(key) {
@@ -122,8 +122,8 @@ func (v value) child(key string) value {
 	return value{r: v.r, path: path, key: key, line: v.line}
 }
 
-// noTags refuses anchors, aliases and tags. A secret that begins with one of
-// their characters and was not quoted ends up here too.
+// noTags refuses anchors, aliases and tags. An unquoted secret that begins with one of
+// their characters is refused too.
 func (v value) noTags() bool {
 	switch {
 	case v.node == nil:
@@ -135,8 +135,8 @@ func (v value) noTags() bool {
 	return true
 }
 
-// scalar returns the single value with its references replaced; want says what
-// was expected here, for the message.
+// scalar returns the single value with its references replaced. want is the expected value,
+// for the message.
 func (v value) scalar(want string) (scalar, bool) {
 	if !v.noTags() {
 		return scalar{}, false
@@ -158,9 +158,9 @@ func (v value) scalar(want string) (scalar, bool) {
 	return e, true
 }
 
-// text returns a text, which no message here shows: it may be a secret. Numbers
-// and truth values are taken as they are written, because an identifier may look
-// like one. A key without a value is "".
+// text returns a text, which no message shows: it may be a secret. Numbers and truth values
+// are taken as they are written, because an identifier may look like one. A key without a
+// value is "".
 func (v value) text(most int) (scalar, bool) {
 	e, ok := v.scalar("text")
 	if !ok {
@@ -184,9 +184,9 @@ func (v value) text(most int) (scalar, bool) {
 	return e, true
 }
 
-// TextFault says what keeps a text of an operator from being shown in one line, such as an
-// owner or the reason for a pause; "" = nothing. The characters that turn the direction of
-// text would let the rest of a line be read as something else.
+// TextFault returns why a text of an operator, such as an owner or the reason for a pause,
+// cannot be shown in one line, or "". Characters that turn the direction of text would make
+// the rest of a line read as something else.
 func TextFault(text string) string {
 	for _, c := range text {
 		switch {
@@ -201,9 +201,9 @@ func TextFault(text string) string {
 
 const quotedStyle = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 
-// bare returns a value that is no text. An empty one is refused, and a quoted one
-// without a reference, which YAML would call a text. With a reference, quotes are
-// needed inside { } and [ ].
+// bare returns a number or a truth value. It refuses an empty value, and a quoted one
+// without a reference, which YAML calls a text. With a reference, quotes are needed inside
+// { } and [ ].
 func (v value) bare(want string) (scalar, bool) {
 	e, ok := v.scalar(want)
 	switch {
@@ -217,7 +217,7 @@ func (v value) bare(want string) (scalar, bool) {
 	return e, true
 }
 
-// remedy names the variables that would fill an empty value.
+// remedy returns the end of a message that names the variables to set.
 func (v value) remedy() string { return toSet(v.variables()) }
 
 func toSet(variables []string) string {
@@ -227,7 +227,7 @@ func toSet(variables []string) string {
 	return ": set " + orList(variables)
 }
 
-// variables are those that the value refers to.
+// variables returns the variables that the value refers to.
 func (v value) variables() []string {
 	if v.node == nil {
 		return nil

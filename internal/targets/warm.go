@@ -21,11 +21,7 @@ type Warm struct {
 	For    time.Duration `key:"for" must:"yes" range:"1s 24h" doc:"How long it lasts."`
 }
 
-// Next is the first window that is not over at `at`: from is when it begins,
-// which may lie before at; until is when it ends, always after at. Both are UTC.
-// Where For is longer than the time between two beginnings, windows overlap, and
-// the one that began first is told. A Warm that no file made has no windows: both
-// times are zero.
+// Next returns the first window that ends after at; see cron.Schedule.Window.
 func (w Warm) Next(at time.Time) (from, until time.Time) {
 	return w.Cron.Window(at, w.For)
 }
@@ -41,7 +37,7 @@ func (t *targetEntry) windowRules() {
 	}
 }
 
-// warmRules warns of windows in which no more is kept than at any other time.
+// warmRules warns of windows that keep no more tokens than the target always keeps.
 func (t *targetEntry) warmRules(inherited entry) {
 	others := []string{"refill", "depth", "min", "idle_after"}
 	// The windows of the defaults are for targets of every depth.
@@ -53,7 +49,7 @@ func (t *targetEntry) warmRules(inherited entry) {
 	case t.Refill == RefillAdaptive:
 		always, key = t.Min, "min"
 	case t.IdleAfter > 0:
-		return // it is the window that keeps them when nobody asks
+		return // outside its windows the target may be empty
 	}
 	for i, w := range t.Warm {
 		if w.Tokens <= always {

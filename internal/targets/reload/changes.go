@@ -7,12 +7,12 @@ import (
 	"poold/internal/targets"
 )
 
-// mostNamed is how many targets of a kind the log names of a reload.
+// mostNamed is the most names in one attribute of the log line.
 const mostNamed = 20
 
-// changes are the attributes of the log line of a reload: which targets came, went and
-// are others now, and which sections beside them. What stayed as it was is not there; of
-// a reload that changed comments alone nothing is. old may be nil.
+// changes returns the attributes of the log line of a reload: the targets that were added,
+// changed and removed, and the other sections that changed. It is empty if only comments
+// changed. old may be nil.
 func changes(old, set *targets.Set) (attributes []any) {
 	if old == nil {
 		return nil
@@ -49,8 +49,8 @@ func changes(old, set *targets.Set) (attributes []any) {
 	return attributes
 }
 
-// sections are those of the file, beside the targets and what they are made of, that a
-// reload applied and that differ.
+// sections returns the sections that a reload applied and that differ. changes lists the
+// targets themselves.
 func sections(old, set *targets.Set) (names []string) {
 	for _, section := range []struct {
 		name    string

@@ -10,8 +10,8 @@ import (
 	"poold/internal/targets"
 )
 
-// File is one configuration file and the last good Set that it held. Its methods
-// may be called by many goroutines, but for those that prepare it.
+// File is one configuration file and its last valid Set. OverrideListen and OnApply prepare
+// it; the other methods may be called by many goroutines.
 type File struct {
 	path   string
 	lookup func(string) (string, bool)
@@ -19,17 +19,17 @@ type File struct {
 	apply  func(ctx context.Context, s *targets.Set)
 	listen string // beats the file's; "" = the file decides
 
-	quiet  time.Duration // how long no event must come before the file is read
-	latest time.Duration // after the first event, it is read even if they go on
-	every  time.Duration // the content is looked at this often without any event
-	limit  time.Duration // a read that takes longer is let go
+	quiet  time.Duration // without an event before the file is read
+	latest time.Duration // from the first event to the read, even if events go on
+	every  time.Duration // between two polls of the content
+	limit  time.Duration // for one read
 
-	// turn holds one element while somebody reads and applies, so that a later
-	// Set cannot be overtaken by an earlier one. It is a channel, not a mutex,
-	// because a caller of Reload may give up waiting.
+	// turn holds one element while a goroutine reads and applies, so that an earlier Set
+	// cannot overtake a later one. It is a channel, not a mutex, because a caller of Reload
+	// may give up waiting.
 	turn    chan struct{}
 	refused string           // why the last attempt was refused, "" if it was not; guarded by turn
-	remarks targets.Problems // what of the Set in use needs a restart; guarded by turn
+	remarks targets.Problems // the changes in the Set in use that need a restart; guarded by turn
 	reading *reading         // the last that was begun, nil before it; guarded by turn
 
 	content func(path string) ([]byte, error) // reads the file; a test's may hang as a file system does
@@ -37,7 +37,7 @@ type File struct {
 	state atomic.Pointer[state] // nil before the first attempt; replaced whole
 }
 
-// state is what readers see, as one value so that a Set and its Status agree.
+// state is one value, so that a Set and its Status agree.
 type state struct {
 	current *targets.Set
 	status  targets.Status
@@ -102,7 +102,7 @@ func (f *File) Current() *targets.Set {
 	return nil
 }
 
-// Status tells how the last attempt went. The caller must not change Problems.
+// Status returns how the last attempt went. The caller must not change Problems.
 func (f *File) Status() targets.Status {
 	if s := f.state.Load(); s != nil {
 		return s.status
@@ -124,8 +124,7 @@ func (f *File) Reload(ctx context.Context) error {
 	return f.attempt(ctx, nil)
 }
 
-// attempt reads, after it has done what is to be done on the disk before, and
-// applies. The caller has the turn.
+// attempt calls before, reads the file and applies it. The caller has the turn.
 func (f *File) attempt(ctx context.Context, before func()) error {
 	old := f.Current()
 	data, err := f.read(ctx, before)
@@ -149,7 +148,7 @@ func (f *File) attempt(ctx context.Context, before func()) error {
 		return err
 	}
 	if f.apply != nil {
-		// Whoever asked may hang up, and the Set must be applied whole all the same.
+		// The Set must be applied whole, even if the caller of Reload hangs up.
 		f.apply(context.WithoutCancel(ctx), set)
 	}
 	f.refused, f.remarks = "", remarks
@@ -162,7 +161,7 @@ func (f *File) attempt(ctx context.Context, before func()) error {
 	return nil
 }
 
-// refuse notes a bad file. The Set stays.
+// refuse reports an invalid file. The Set stays.
 func (f *File) refuse(err error) {
 	f.publish(f.Current(), targets.Status{LoadedAt: f.Status().LoadedAt, Problems: problemsOf(err)})
 	if text := err.Error(); text != f.refused {
@@ -171,8 +170,7 @@ func (f *File) refuse(err error) {
 	}
 }
 
-// recover notes that the file holds again what is in use. An unchanged file is
-// silence.
+// recover reports that the file is again the one in use. An unchanged file is silent.
 func (f *File) recover(inUse *targets.Set) {
 	if f.refused == "" {
 		return
@@ -192,7 +190,7 @@ func (f *File) warn(set, old *targets.Set) {
 	}
 }
 
-// problemsOf returns an error of Parse as what it is.
+// problemsOf returns the problems of an error.
 func problemsOf(err error) targets.Problems {
 	var ps targets.Problems
 	if errors.As(err, &ps) {

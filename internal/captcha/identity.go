@@ -37,7 +37,8 @@ func SolvableTypes() []Type {
 }
 
 // Identity is everything that shapes a solve. A token bought for one identity
-// is never handed out for another. It is comparable; the zero value names nothing.
+// is never handed out for another. It is comparable; the zero value names nothing, and the
+// zero value of a field means that nothing is asked for. ProxyType is "" without a Proxy.
 //
 // The tags describe the fields for pools.yaml, the body of POST /solve and submitted tasks;
 // package targets reads them.
@@ -52,7 +53,7 @@ type Identity struct {
 	Data       string  `key:"data" of:"turnstile" not:"defaults" doc:"What the page gives as cData. turnstile alone."`
 	UserAgent  string  `key:"user_agent" of:"recaptcha_v2 recaptcha_v3 hcaptcha turnstile geetest geetest_v4" doc:"The browser that the solver shall pretend to be. Default: its choice."`
 	Proxy      Secret  `key:"proxy" as:"proxy" of:"recaptcha_v2 recaptcha_v3 hcaptcha turnstile geetest geetest_v4" doc:"host:port or user:password@host:port that the solver shall use; empty is none. Default: its own."`
-	ProxyType  string  `key:"proxy_type" words:"http https socks4 socks5" of:"recaptcha_v2 recaptcha_v3 hcaptcha turnstile geetest geetest_v4" doc:"Required with proxy."` // "" without a proxy
+	ProxyType  string  `key:"proxy_type" words:"http https socks4 socks5" of:"recaptcha_v2 recaptcha_v3 hcaptcha turnstile geetest geetest_v4" doc:"Required with proxy."`
 
 	// The following fields belong to one visit of a page: no target has them.
 	DataS     string  `key:"data_s" as:"long" of:"recaptcha_v2" not:"defaults target" doc:"What the page gives as data-s. recaptcha_v2 alone."`
@@ -70,8 +71,8 @@ type Picture struct {
 	SHA256        string  // of the bytes, 64 lower-case hex digits
 	Charset       Charset `key:"charset" words:"digits letters digits_or_letters digits_and_letters" of:"image" not:"defaults target" doc:"The characters of a picture's text. Default: not said."`
 	CaseSensitive bool    `key:"case_sensitive" of:"image" not:"defaults target" doc:"Whether small and capital letters of a picture differ."`
-	MinLength     int     `key:"min_length" range:"1 100" of:"image" not:"defaults target" doc:"Of a picture's text. Default: not said."`                       // 0 = not said
-	MaxLength     int     `key:"max_length" range:"1 100" of:"image" not:"defaults target" doc:"Of a picture's text; not below min_length. Default: not said."` // 0 = not said
+	MinLength     int     `key:"min_length" range:"1 100" of:"image" not:"defaults target" doc:"Of a picture's text. Default: not said."`
+	MaxLength     int     `key:"max_length" range:"1 100" of:"image" not:"defaults target" doc:"Of a picture's text; not below min_length. Default: not said."`
 	Phrase        bool    `key:"phrase" of:"image" not:"defaults target" doc:"Whether a picture's text has several words."`
 	Math          bool    `key:"math" of:"image" not:"defaults target" doc:"Whether a picture's text is a sum, whose result is wanted."`
 	Language      string  `key:"language" form:"[a-z]{2}" want:"a code of ISO 639-1 such as en" of:"image" not:"defaults target" doc:"Of a picture's text. Default: not said."`

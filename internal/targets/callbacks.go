@@ -1,7 +1,6 @@
 package targets
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -52,7 +51,7 @@ func callbackURL(e scalar) (any, string) {
 		return nil, "must not hold a user and password: callbacks carry a signature instead"
 	case strings.ContainsAny(e.text, "?#"):
 		return nil, "must not hold a ? or #: the path of a callback is added to it"
-	case strings.IndexFunc(e.text, func(c rune) bool { return c <= ' ' || c > '~' }) >= 0:
+	case !printable(e.text, '!'):
 		return nil, "must be printable ASCII without spaces: write other characters as %XX"
 	}
 	return strings.TrimRight(e.text, "/"), ""
@@ -71,7 +70,7 @@ func callbackSecrets(items []entry, secrets []captcha.Secret) (all []captcha.Sec
 		case s == "":
 			item.warn("the secret is empty, so it is left out%s", item.remedy())
 			continue
-		case !printable(s):
+		case !printable(s.Reveal(), ' '):
 			item.fail("must be printable ASCII")
 		case len(s) < minCallbackSecret:
 			item.fail("must be at least %d characters long: whoever guesses it can forge callbacks", minCallbackSecret)
@@ -83,8 +82,4 @@ func callbackSecrets(items []entry, secrets []captcha.Secret) (all []captcha.Sec
 		all = append(all, s)
 	}
 	return all
-}
-
-func printable(s captcha.Secret) bool {
-	return !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < ' ' || c > '~' })
 }

@@ -31,8 +31,8 @@ const (
 // backend are zero with the others.
 type History struct {
 	Backend     HistoryBackend `key:"backend" words:"redis postgres dynamodb none" default:"redis" doc:"redis: the one of the section redis; postgres: the database of url; dynamodb: the table; none: no history is kept."`
-	Keep        time.Duration  `key:"keep" range:"24h 43800h" doc:"How long. Default: 168h (7 days) in redis, 2160h (90 days) in postgres and dynamodb."`                                                // 0 with none
-	Audit       time.Duration  `key:"audit" range:"0s 43800h" default:"168h" doc:"How long it is kept which key took which token, and how that was reported: 24h at least, or 0s, which is not at all."` // 0 with none
+	Keep        time.Duration  `key:"keep" range:"24h 43800h" doc:"How long. Default: 168h (7 days) in redis, 2160h (90 days) in postgres and dynamodb."`
+	Audit       time.Duration  `key:"audit" range:"0s 43800h" default:"168h" doc:"How long it is kept which key took which token, and how that was reported: 24h at least, or 0s, which is not at all."`
 	URL         captcha.Secret `key:"url" as:"postgres" doc:"Address of the database, beginning with postgres://. Required with postgres."`
 	Table       string         `key:"table" form:"[A-Za-z0-9_.-]{3,255}" want:"a table's name: 3 to 255 letters, digits, _, . and -" doc:"dynamodb alone. Default: CaptchaSolves."`
 	Endpoint    string         `key:"endpoint" as:"endpoint" doc:"dynamodb alone: address of another server than that of AWS, such as an emulator. Default: that of AWS."`
@@ -61,6 +61,8 @@ func (h *History) check(e entry) {
 		if e.has("active_items") && !e.bad("active_items") {
 			e.at("active_items").fail("belongs to backend: %s: remove it, or set backend", HistoryDynamoDB)
 		}
+	} else {
+		h.Table = cmp.Or(h.Table, defaultTable)
 	}
 	if at := e.at("url"); h.Backend == HistoryPostgres && h.URL == "" && !e.bad("url") {
 		at.fail("is required with backend: postgres, as postgres://USER:PASSWORD@HOST/DATABASE%s", at.remedy())
@@ -83,10 +85,7 @@ func (h *History) keeping(e entry) {
 		}
 	case HistoryRedis:
 		h.Keep = cmp.Or(h.Keep, keepInRedis)
-	case HistoryDynamoDB:
-		h.Table = cmp.Or(h.Table, defaultTable)
-		h.Keep = cmp.Or(h.Keep, keepElsewhere)
-	case HistoryPostgres:
+	case HistoryDynamoDB, HistoryPostgres:
 		h.Keep = cmp.Or(h.Keep, keepElsewhere)
 	}
 }

@@ -2,6 +2,7 @@ package targets
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -30,7 +31,7 @@ func pagePattern(e scalar) (any, string) {
 
 // splitPage parses an address or a pattern. The rule does not quote it.
 func splitPage(address string, pattern bool) (p page, rule string) {
-	if strings.IndexFunc(address, func(c rune) bool { return c <= ' ' || c > '~' || c == '\\' }) >= 0 {
+	if !printable(address, '!') || strings.Contains(address, `\`) {
 		return p, "must be ASCII without spaces and backslashes: write a host of another script as xn--…, and other characters as %XX"
 	}
 	scheme, rest, whole := strings.Cut(address, "://")
@@ -144,16 +145,7 @@ func (p page) matches(other page) bool {
 
 // matchHost compares label by label, because a star does not cross a dot.
 func matchHost(pattern, host string) bool {
-	patterns, labels := strings.Split(pattern, "."), strings.Split(host, ".")
-	if len(patterns) != len(labels) {
-		return false
-	}
-	for i, p := range patterns {
-		if !matchStars(p, labels[i]) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(strings.Split(pattern, "."), strings.Split(host, "."), matchStars)
 }
 
 // matchStars compares a text with a pattern. A star matches any text, also an empty one.

@@ -37,11 +37,7 @@ func (r *reader) checkProviders(e entry, set *Set) {
 		if item.read {
 			p.rules()
 		}
-		if line := byName[p.Name]; line > 0 {
-			p.fail("has the name of the provider in line %d: give each its own", line)
-		} else if p.Name != "" {
-			byName[p.Name] = p.line
-		}
+		p.unique("provider", p.Name, byName)
 		all = append(all, p)
 	}
 	if set.Redis.URL == "" {

@@ -11,16 +11,13 @@ const (
 	MostMaxWaste = 1000
 )
 
-// adaptiveKeys are the keys that `refill: fixed` ignores.
-var adaptiveKeys = []string{"min", "hit_rate", "max_waste"}
-
 // refillRules checks the keys of refilling against each other.
 func (t *targetEntry) refillRules(inherited entry) {
 	if t.bad("refill") || inherited.bad("refill") {
 		return
 	}
 	if t.Refill == RefillFixed {
-		for _, name := range adaptiveKeys {
+		for _, name := range []string{"min", "hit_rate", "max_waste"} {
 			// The defaults may have them for the adaptive targets.
 			if t.has(name) {
 				t.at(name).fail("belongs to refill: adaptive: remove it, or set refill")

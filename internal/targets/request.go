@@ -24,11 +24,11 @@ const (
 	DedupIdentity DedupMode = "identity" // with all that ask for the same
 )
 
-// SolveRequest is the body of POST /solve. Solve.Allows knows whether it may be asked
-// for.
+// SolveRequest is the body of POST /solve. Solve.Allows decides whether it may be asked
+// for. Identity has only fields of its type, and the hash of Image.
 type SolveRequest struct {
-	Identity   captcha.Identity `inline:"yes"`                                                                                        // holds only fields that its type knows
-	Image      []byte           `key:"image" must:"yes" as:"picture" of:"image" doc:"The picture as base64, at most 1 MiB of bytes."` // Identity has its hash
+	Identity   captcha.Identity `inline:"yes"`
+	Image      []byte           `key:"image" must:"yes" as:"picture" of:"image" doc:"The picture as base64, at most 1 MiB of bytes."`
 	Timeout    time.Duration    `key:"timeout" range:"1s 300s" default:"2m" doc:"How long the caller waits."`
 	Dedup      DedupMode        `key:"dedup" words:"request identity" default:"request" doc:"request: a solve is shared by one Idempotency-Key alone; identity: by all that ask for the same."`
 	DedupProxy bool             `key:"dedup_proxy" default:"false" doc:"Whether the proxy counts for dedup: identity."`
@@ -46,10 +46,15 @@ func ReadSolve(body []byte) (SolveRequest, error) {
 	if fields, ok := r.object(body); ok {
 		request.rules(request.read(r, fields))
 	}
-	if len(r.problems) > 0 {
-		return SolveRequest{}, r.problems.sorted()
+	return request.unless(r.problems)
+}
+
+// unless returns the request, or the problems if there are any.
+func (s *SolveRequest) unless(problems Problems) (SolveRequest, error) {
+	if len(problems) > 0 {
+		return SolveRequest{}, problems.sorted()
 	}
-	return request, nil
+	return *s, nil
 }
 
 // SolveOf returns the request for an identity, after it has checked the identity by the
@@ -74,11 +79,8 @@ func SolveOf(id captcha.Identity, image []byte) (SolveRequest, error) {
 		e.keys["image"] = entry{ok: true}
 	}
 	request.rules(e)
-	if len(r.problems) > 0 {
-		return SolveRequest{}, r.problems.sorted()
-	}
 	request.Image, request.Identity.Picture.SHA256 = image, id.Picture.SHA256
-	return request, nil
+	return request.unless(r.problems)
 }
 
 // read stores the fields in s.
@@ -161,24 +163,19 @@ type RequestField struct {
 
 // RequestFields lists the fields of a request.
 func RequestFields() []RequestField {
-	list := make([]RequestField, len(solveSection.fields))
-	for i, f := range solveSection.fields {
-		list[i] = RequestField{Key: f.key, Doc: f.doc}
-		preset := f.preset
-		if !preset.IsValid() {
-			preset = reflect.Zero(reflect.TypeFor[SolveRequest]().FieldByIndex(f.index).Type)
+	var list []RequestField
+	presets := reflect.New(reflect.TypeFor[SolveRequest]()).Elem()
+	solveSection.preset(presets)
+	for _, f := range solveSection.fields {
+		preset := presets.FieldByIndex(f.index)
+		field := RequestField{Key: f.key, Doc: f.doc, Default: preset.Interface()}
+		if text, is := f.kind.(textual); is {
+			field.Default = preset.Convert(reflect.TypeFor[string]()).Interface()
+			if text.words != nil {
+				field.Doc += " One of " + strings.Join(text.words, ", ") + "."
+			}
 		}
-		text, is := f.kind.(textual)
-		if !is {
-			list[i].Default = preset.Interface()
-			continue
-		}
-		if text.words != nil {
-			list[i].Doc += " One of " + strings.Join(text.words, ", ") + "."
-		}
-		if list[i].Default = ""; preset.Kind() == reflect.String {
-			list[i].Default = preset.String()
-		}
+		list = append(list, field)
 	}
 	return list
 }

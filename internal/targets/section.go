@@ -56,10 +56,8 @@ func (s section) fill(v value, dst reflect.Value, each func(fn func(key string, 
 	return e
 }
 
-// The views (see the tag) that know more of some keys than that they are unknown.
+// The views with rules of their own.
 const (
-	viewTotal    = "total"
-	viewTypes    = "types"
 	viewDefaults = "defaults"
 	viewTarget   = "target"
 	viewRequest  = "request"
@@ -67,7 +65,7 @@ const (
 
 // explanations returns for a view why a key is not one of its section, or "".
 var explanations = map[string]func(key string) string{
-	viewTotal: noHourlyTotal, viewTypes: unpoolableType, viewDefaults: unknownDefault, viewTarget: unpoolableField, viewRequest: otherSpelling,
+	"total": noHourlyTotal, "types": unpoolableType, viewDefaults: unknownDefault, viewTarget: unpoolableField, viewRequest: otherSpelling,
 }
 
 // unknown returns the problem of an unknown key.

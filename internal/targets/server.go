@@ -9,7 +9,6 @@ import (
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // An attacker who reaches the port can try keys. A key shorter than leastKey is refused,
@@ -83,11 +82,7 @@ func (s *serverSection) checkKeys(e entry, targets []Target) bool {
 		if item.read {
 			k.credential()
 		}
-		if line := byName[k.Name]; line > 0 {
-			k.fail("has the name of the key in line %d: give each its own", line)
-		} else if k.Name != "" {
-			byName[k.Name] = k.line
-		}
+		k.unique("key", k.Name, byName)
 		if k.digest {
 			if line := byHash[k.SHA256]; line > 0 {
 				k.fail("is the same key as in line %d: give each caller its own", line)
@@ -118,7 +113,7 @@ func (k *rawKey) credential() {
 	case bearer == "" && hash == "":
 		k.r.warnOfDemo(at.line, "%s: the key is empty, so this entry is left out%s", k.path, at.remedy())
 	case k.has("key"):
-		if strings.IndexFunc(bearer.Reveal(), func(c rune) bool { return c <= ' ' || c > '~' }) >= 0 {
+		if !printable(bearer.Reveal(), '!') {
 			at.fail("must be printable ASCII without spaces, or no header can carry it")
 			return
 		}
@@ -168,8 +163,8 @@ func glob(e scalar) (any, string) {
 func (k *rawKey) warnGlobs(targets []Target) {
 	for i, glob := range k.Targets {
 		used := slices.ContainsFunc(targets, func(t Target) bool {
-			ok, err := path.Match(glob, t.Name)
-			return ok && err == nil
+			ok, _ := path.Match(glob, t.Name) // the glob was read without an error
+			return ok
 		})
 		if !used {
 			k.r.warn(k.at("targets").line, "%s.targets[%d]: no target matches this", k.path, i)

@@ -10,16 +10,18 @@ import (
 // references are replaced, so that no reader looks anything up again.
 //
 // The tags of its types describe the keys (tags.go); comments add what tags cannot say.
+// Providers are the usable ones. Budget.PerHour is 0. Solve is nil if nothing may be bought
+// beyond the targets. Targets are sorted by name.
 type Set struct {
 	Server      Server     // section server; see file
 	Redis       Redis      `key:"redis" doc:"Where tokens wait. All of it needs a restart."`
-	Providers   []Provider `key:"providers" doc:"The solving services, in the order in which they are tried. One whose key is empty is left out. Without any, and with the embedded Redis, a simulated one serves."` // only those that can be used
-	Budget      Budget     `key:"budget" view:"total" doc:"The most solves that are bought over all targets, and by POST /solve."`                                                                                   // PerHour is always 0
-	Solve       *Solve     `key:"solve" doc:"What POST /solve may buy beyond the targets' identities. Without this section: nothing."`                                                                               // nil = nothing
+	Providers   []Provider `key:"providers" doc:"The solving services, in the order in which they are tried. One whose key is empty is left out. Without any, and with the embedded Redis, a simulated one serves."`
+	Budget      Budget     `key:"budget" view:"total" doc:"The most solves that are bought over all targets, and by POST /solve."`
+	Solve       *Solve     `key:"solve" doc:"What POST /solve may buy beyond the targets' identities. Without this section: nothing."`
 	Dedup       Dedup      `key:"dedup" doc:"Where callers of POST /solve that ask for 'dedup: identity' find each other. Needs a restart."`
 	History     History    `key:"history" doc:"Where it is kept how orders ended and who took their tokens, and for how long. Needs a restart."`
 	DeadLetters string     // directory for callbacks that could not be stored; never ""; needs a restart
-	Targets     []Target   `key:"targets" must:"yes" view:"target" names:"[a-z0-9][a-z0-9._-]{0,62}" want:"a target's name is 1 to 63 of a-z, 0-9, ., _ and -, beginning with a letter or digit" doc:"What is kept ready. The name is the one in the URL, GET /pool/NAME/token."` // sorted by name
+	Targets     []Target   `key:"targets" must:"yes" view:"target" names:"[a-z0-9][a-z0-9._-]{0,62}" want:"a target's name is 1 to 63 of a-z, 0-9, ., _ and -, beginning with a letter or digit" doc:"What is kept ready. The name is the one in the URL, GET /pool/NAME/token."`
 	Warnings    []Problem  // unusual but allowed, and entries left out because their key is empty
 	Digest      string     // SHA-256 of the file's bytes, in hex; the environment does not change it
 
@@ -50,13 +52,14 @@ func (s *Set) Simulated() bool {
 // Demo reports whether nothing outside the daemon is used: no Redis and no provider.
 func (s *Set) Demo() bool { return s.Redis.Embedded() && s.Simulated() }
 
-// Server is the section server. A reload applies all but Listen and TLS.
+// Server is the section server. A reload applies all but Listen and TLS. CallbackSecrets
+// are printable ASCII, none is empty and no two are the same.
 type Server struct {
 	Listen          string           `key:"listen" as:"filled" default:"127.0.0.1:8080" doc:"host:port to listen on; --listen and POOLD_LISTEN beat it. Without a usable key only loopback addresses are allowed. Needs a restart."`
 	TLS             TLS              `key:"tls" doc:"Certificate and key, both or neither. Default: plain HTTP. Needs a restart."`
 	Keys            []Key            // those with a key, in the order of the file; none: callers need no key
 	BodyBudget      Size             `key:"body_budget" range:"4MiB 1024GiB" default:"256MiB" doc:"The most bytes that bodies above 64 KiB may take at a replica until their requests end; beyond it 503 with Retry-After. Pictures are such bodies."`
-	CallbackSecrets []captcha.Secret `key:"callback_secrets" doc:"What signs the addresses that providers call back: the first signs, all verify; 16 characters at least. Default: derived from each provider's key."` // no empty one, no two the same, printable ASCII
+	CallbackSecrets []captcha.Secret `key:"callback_secrets" doc:"What signs the addresses that providers call back: the first signs, all verify; 16 characters at least. Default: derived from each provider's key."`
 }
 
 // TLS names the certificate and key files; both or neither. Parse does not read them.
@@ -82,12 +85,13 @@ const (
 	ScopeAdmin  Scope = "admin"
 )
 
-// Key is one caller that may use the HTTP API. Names and hashes are unique.
+// Key is one caller that may use the HTTP API. Names and hashes are unique. Targets are
+// patterns of path.Match.
 type Key struct {
 	Name    string   `key:"name" must:"yes" form:"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}" want:"1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit" doc:"What the log calls this caller."`
 	SHA256  [32]byte // of the bearer, never that of ""; the text itself is not kept
 	Scopes  []Scope  `key:"scopes" must:"yes" set:"yes" words:"token solve status admin" doc:"What the caller may do. token: take tokens and report on them; solve: POST /solve, and on_empty: solve; status: read; admin: pause, resume, flush, reload, dead letters."`
-	Targets []string `key:"targets" set:"yes" as:"glob" doc:"Names or patterns of the targets that this key may use. Default: all."` // path.Match
+	Targets []string `key:"targets" set:"yes" as:"glob" doc:"Names or patterns of the targets that this key may use. Default: all."`
 	Rate    Rate     `key:"rate" doc:"Most requests, such as 50/s, 30/m or 500/h, for each replica. Default: no limit."`
 }
 
@@ -122,21 +126,23 @@ const (
 )
 
 // Provider is one entry of providers. A reload applies all of it. Two of them can be
-// compared with ==.
+// compared with ==. Names are unique. The URLs have no last slash. URL and Key are "" if API
+// is simulated, which is then the only provider of a Set. The zero FirstPoll, PollInterval
+// and FallbackAfter are the defaults that their docs name.
 type Provider struct {
-	Name         string         `key:"name" must:"yes" form:"[a-z0-9][a-z0-9-]{0,30}" want:"1 to 31 of a-z, 0-9 and -, beginning with a letter or digit" doc:"Yours to choose."`                             // unique
-	API          API            `key:"api" words:"legacy tasks simulated" default:"legacy" doc:"The protocol: legacy (in.php and res.php), tasks (createTask), or simulated, whose tokens no site accepts."` // simulated is the only provider of a Set
+	Name         string         `key:"name" must:"yes" form:"[a-z0-9][a-z0-9-]{0,30}" want:"1 to 31 of a-z, 0-9 and -, beginning with a letter or digit" doc:"Yours to choose."`
+	API          API            `key:"api" words:"legacy tasks simulated" default:"legacy" doc:"The protocol: legacy (in.php and res.php), tasks (createTask), or simulated, whose tokens no site accepts."`
 	Profile      string         `key:"profile" words:"captchaai 2captcha generic poold" default:"generic" doc:"What the service's error codes mean."`
-	URL          string         `key:"url" as:"provider" doc:"Base address of the service, without in.php. Required but for simulated."`      // without the last slash; "" for simulated
-	Key          captcha.Secret `key:"key" doc:"The account's key. Required but for simulated; where it is empty, the provider is left out."` // "" for simulated
+	URL          string         `key:"url" as:"provider" doc:"Base address of the service, without in.php. Required but for simulated."`
+	Key          captcha.Secret `key:"key" doc:"The account's key. Required but for simulated; where it is empty, the provider is left out."`
 	Concurrency  int            `key:"concurrency" range:"1 10000" default:"20" doc:"Most tasks at once, over all targets and replicas; where the service tells its threads, the smaller of the two."`
-	FirstPoll    time.Duration  `key:"first_poll" range:"50ms 24h" doc:"From a submit to the first question. Default: by type."` // 0 = by type
-	PollInterval time.Duration  `key:"poll_interval" range:"50ms 24h" doc:"Between the next questions. Default: by type."`       // 0 = by type
+	FirstPoll    time.Duration  `key:"first_poll" range:"50ms 24h" doc:"From a submit to the first question. Default: by type."`
+	PollInterval time.Duration  `key:"poll_interval" range:"50ms 24h" doc:"Between the next questions. Default: by type."`
 	Timeout      time.Duration  `key:"timeout" range:"50ms 24h" default:"3m" doc:"A task older than this is given up; above first_poll."`
 	Balance      bool           `key:"balance" default:"false" doc:"Whether the account's balance is read, at most once a minute."`
 
-	CallbackURL   string        `key:"callback_url" as:"callback" default:"" doc:"Where the service reaches this daemon from outside, without /callback. Empty: polling alone."`                                                            // without the last slash
-	FallbackAfter time.Duration `key:"fallback_after" range:"0s 24h" doc:"Poll a task that had no callback for this long, at least 50ms and below timeout. Default: the least of 120s, half the timeout and half the tokens' usable life."` // 0 = not set
+	CallbackURL   string        `key:"callback_url" as:"callback" default:"" doc:"Where the service reaches this daemon from outside, without /callback. Empty: polling alone."`
+	FallbackAfter time.Duration `key:"fallback_after" range:"0s 24h" doc:"Poll a task that had no callback for this long, at least 50ms and below timeout. Default: the least of 120s, half the timeout and half the tokens' usable life."`
 	CallbackDelay time.Duration `key:"callback_delay" range:"0s 24h" default:"10s" doc:"How old a callback's token is taken to be when it first arrives."`
 	Price         Prices        `key:"price_per_1000" doc:"What 1000 solves cost, for the spend figures: one number, or numbers by type. 0 is free. Without a number the price is unknown, and so is what is spent."`
 
@@ -230,26 +236,27 @@ const (
 
 // Target is one wanted stock of tokens, or the section defaults. A reload applies all of it; another
 // Identity is another stock, another name is not. Two of them can be compared with
-// reflect.DeepEqual.
+// reflect.DeepEqual. Name and Identity are unique, Owner is never "", Min is 0 if Refill is
+// fixed, and nothing may write to Warm, which targets share.
 type Target struct {
 	Name     string           // unique
-	Identity captcha.Identity `inline:"yes"` // unique; holds only fields that its type knows
+	Identity captcha.Identity `inline:"yes"`
 	ID       captcha.ID       // Identity.ID(), computed once
 	Depth    int              `key:"depth" range:"0 10000" default:"5" doc:"How many tokens are kept fresh; with refill: adaptive the most ever kept and on order."`
 	Refill   Refill           `key:"refill" words:"fixed adaptive" default:"fixed" doc:"fixed: the depth is kept at all times; adaptive: learns the demand and buys just as much."`
-	Min      int              `key:"min" range:"0 10000" default:"0" doc:"Adaptive: how many are kept even when nobody asks, at most depth."` // 0 if fixed
+	Min      int              `key:"min" range:"0 10000" default:"0" doc:"Adaptive: how many are kept even when nobody asks, at most depth."`
 	HitRate  float64          `key:"hit_rate" range:"0.5 0.9999" default:"0.97" doc:"Adaptive: wanted share of requests that find a token."`
 	MaxWaste float64          `key:"max_waste" range:"0.1 1000" default:"3" doc:"Adaptive: how many spare tokens you would spend to save one caller a wait."`
 
 	IdleAfter time.Duration `key:"idle_after" range:"0s 24h" default:"0s" doc:"No request for this long: buy nothing; adaptive keeps min. 0s is never."`
-	Warm      []Warm        `key:"warm" max:"20" doc:"Windows in which at least so many tokens are kept ready. A target's own list replaces that of the defaults, and [] is none."` // read only
+	Warm      []Warm        `key:"warm" max:"20" doc:"Windows in which at least so many tokens are kept ready. A target's own list replaces that of the defaults, and [] is none."`
 
 	Lifetime time.Duration `key:"lifetime" range:"1s 24h" doc:"A token is dead this long after it was solved. Default: by type."`
 	Margin   time.Duration `key:"margin" range:"0s 24h" doc:"How long before its end a token is no longer handed out; below the lifetime. Default: by type."`
 	OnEmpty  OnEmpty       `key:"on_empty" words:"fail wait solve" default:"fail" doc:"What a request without ?wait= meets where no token is ready: fail (503 at once), wait (as ?wait=20s) or solve (one is bought for it, up to 60s; to a key without the scope solve it is fail)."`
 	Rate     Rate          `key:"rate" doc:"Most tokens handed out, such as 20/s, 30/m or 500/h, over all replicas. Default: no limit."`
 	Budget   Budget        `key:"budget" doc:"The most solves that are bought for a target; one that names a single cap keeps the other of the defaults."`
-	Owner    string        `key:"owner" as:"filled" doc:"Who answers for the target; required, here or in the defaults."` // never ""
+	Owner    string        `key:"owner" as:"filled" doc:"Who answers for the target; required, here or in the defaults."`
 	Paused   bool          `key:"paused" default:"false" doc:"true: buy nothing; what is in stock is still handed out."`
 	Line     int           // in the file
 }

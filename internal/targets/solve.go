@@ -8,9 +8,9 @@ import (
 )
 
 // Solve is the section solve: what POST /solve may buy for identities that no target has.
-// A reload applies all of it.
+// A reload applies all of it. Owner is never "".
 type Solve struct {
-	Owner    string   `key:"owner" as:"filled" doc:"Who answers for these solves; required, here or in the defaults."` // never ""
+	Owner    string   `key:"owner" as:"filled" doc:"Who answers for these solves; required, here or in the defaults."`
 	Pages    []page   `key:"pages" must:"yes" set:"yes" as:"page" doc:"Patterns of the pages that may be asked for, such as https://*.example.com/*. A * in the host crosses no dot, one in the path crosses slashes; queries are not compared."`
 	Sitekeys []string `key:"sitekeys" set:"yes" form:"[!-~]{1,256}" want:"a site key or a pattern such as 6Le*, 1 to 256 characters without spaces" doc:"Patterns of the site keys that may be asked for; GeeTest's gt and captcha_id count as such. Default: all."`
 	Images   bool     `key:"images" default:"false" doc:"Whether pictures may be asked for, which have neither page nor site key."`

@@ -1,8 +1,8 @@
 package targets
 
 import (
+	"cmp"
 	"net"
-	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -144,9 +144,7 @@ func (t *targetEntry) live(l life, inherited entry) {
 	if t.bad("lifetime", "margin") || inherited.bad("lifetime", "margin") {
 		return
 	}
-	if t.Lifetime == 0 {
-		t.Lifetime = l.Lifetime
-	}
+	t.Lifetime = cmp.Or(t.Lifetime, l.Lifetime)
 	if !t.has("margin") && !inherited.has("margin") { // 0s is a margin too
 		t.Margin = l.Margin
 	}
@@ -160,14 +158,13 @@ func (e entry) proxyRules(inherited entry, id *captcha.Identity) {
 	has := func(name string) bool { return e.has(name) || inherited.has(name) }
 	switch {
 	case e.bad(both...) || inherited.bad(both...):
+		return
 	case id.Proxy != "" && !has("proxy_type"):
 		e.at("proxy").fail("needs proxy_type: http, https, socks4 or socks5")
-	case id.Proxy == "" && !has("proxy"):
-		if e.has("proxy_type") {
-			e.at("proxy_type").fail("needs proxy: remove it, or give host:port")
-		}
-		id.ProxyType = ""
-	case id.Proxy == "":
+	case e.has("proxy_type") && !has("proxy"):
+		e.at("proxy_type").fail("needs proxy: remove it, or give host:port")
+	}
+	if id.Proxy == "" {
 		id.ProxyType = ""
 	}
 }
@@ -194,9 +191,9 @@ func proxy(e scalar) (any, string) {
 
 // pageURL is the address of the page that shows the challenge.
 func pageURL(e scalar) (any, string) {
-	u, err := url.Parse(e.text)
+	u, rule := baseURL(e.text)
 	switch {
-	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "":
+	case rule != "":
 		return nil, "must be the page's whole address, with http:// or https:// and a host"
 	case u.User != nil:
 		return nil, "must not hold a user and password"

@@ -56,7 +56,7 @@ func (s *Set) Life(t captcha.Type) (lifetime, margin time.Duration) {
 // builtIn is the section types with its defaults: the lifetimes that the vendors document,
 // and margins in which a token still arrives at the site in time.
 var builtIn = func() (l lives) {
-	sectionOf(reflect.TypeFor[lives](), viewTypes).preset(reflect.ValueOf(&l).Elem())
+	sectionOf(reflect.TypeFor[lives](), "").preset(reflect.ValueOf(&l).Elem())
 	return l
 }()
 

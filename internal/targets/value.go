@@ -101,6 +101,15 @@ func (e entry) needs(keys ...string) {
 	}
 }
 
+// unique reports a name that an earlier entry has. lines maps the names to lines.
+func (e entry) unique(what, name string, lines map[string]int) {
+	if line := lines[name]; line > 0 {
+		e.fail("has the name of the %s in line %d: give each its own", what, line)
+	} else if name != "" {
+		lines[name] = e.line
+	}
+}
+
 // at returns the first of the keys that was written. If none was, it returns the last one,
 // at the line of the section.
 func (e entry) at(keys ...string) entry {
@@ -197,6 +206,11 @@ func TextFault(text string) string {
 		}
 	}
 	return ""
+}
+
+// printable reports whether a text is printable ASCII, without spaces if least is '!'.
+func printable(text string, least rune) bool {
+	return strings.IndexFunc(text, func(c rune) bool { return c < least || c > '~' }) < 0
 }
 
 const quotedStyle = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle

@@ -106,16 +106,13 @@ func isWord(c rune) bool {
 
 // orList joins words: "a", "a or b", "a, b or c".
 func orList[T ~string](words []T) string {
-	var list strings.Builder
-	for i, word := range words {
-		switch {
-		case i == 0:
-		case i == len(words)-1:
-			list.WriteString(" or ")
-		default:
-			list.WriteString(", ")
+	list := string(words[0])
+	for i, word := range words[1:] {
+		separator := ", "
+		if i == len(words)-2 {
+			separator = " or "
 		}
-		list.WriteString(string(word))
+		list += separator + string(word)
 	}
-	return list.String()
+	return list
 }

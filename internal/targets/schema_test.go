@@ -421,7 +421,7 @@ func TestConstantsAreThoseOfTheTags(t *testing.T) {
 	}
 }
 
-// Every field of an identity is a key, or nobody could ask for it.
+// Every field of an identity is a key with a doc.
 func TestEveryFieldOfAnIdentityIsAKey(t *testing.T) {
 	fields := reflect.VisibleFields(reflect.TypeFor[captcha.Identity]())
 	fields = append(fields, reflect.VisibleFields(reflect.TypeFor[captcha.Picture]())...)

@@ -64,11 +64,7 @@ func (v value) fail(format string, args ...any) bool {
 func (v value) warn(format string, args ...any) { v.r.warn(v.line, "%s", v.told(format, args)) }
 
 func (v value) told(format string, args []any) string {
-	text := fmt.Sprintf(format, args...)
-	if v.path == "" {
-		return text
-	}
-	return v.path + ": " + text
+	return strings.TrimPrefix(v.path+": ", ": ") + fmt.Sprintf(format, args...)
 }
 
 // entry is a value that was written, and the entries inside it.
@@ -124,11 +120,7 @@ func (e entry) at(keys ...string) entry {
 // child is a value of the same line one step down the path; it has no node.
 func (v value) child(key string) value {
 	key = pathPart(key)
-	path := key
-	if v.path != "" {
-		path = v.path + "." + key
-	}
-	return value{r: v.r, path: path, key: key, line: v.line}
+	return value{r: v.r, path: strings.TrimPrefix(v.path+"."+key, "."), key: key, line: v.line}
 }
 
 // noTags refuses anchors, aliases and tags. An unquoted secret that begins with one of

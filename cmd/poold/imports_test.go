@@ -18,7 +18,7 @@ var mayImport = map[string][]string{
 	"internal/crash":                 {},
 	"internal/targets":               {"internal/captcha", "internal/targets/cron", "internal/targets/syntax"},
 	"internal/targets/cron":          {},
-	"internal/targets/reload":        {"internal/targets"},
+	"internal/targets/reload":        {"internal/targets", "internal/targets/syntax"},
 	"internal/targets/syntax":        {},
 	"internal/provider":              {"internal/captcha"},
 	"internal/provider/simulated":    {"internal/captcha", "internal/provider/wire"},

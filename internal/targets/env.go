@@ -69,8 +69,7 @@ func expand(value string, lookup func(string) (string, bool)) (e scalar, problem
 	}
 }
 
-// isVariable reports whether name is a valid name of an environment variable. Its length is
-// limited because messages show it.
+// isVariable reports whether name is a valid environment variable, short enough for messages.
 func isVariable(name string) bool {
 	if name == "" || len(name) > 100 || '0' <= name[0] && name[0] <= '9' {
 		return false

@@ -21,7 +21,6 @@ const (
 
 const (
 	shortestHistory = 24 * time.Hour
-	longestHistory  = 5 * 365 * 24 * time.Hour
 	keepInRedis     = 7 * 24 * time.Hour
 	keepElsewhere   = 90 * 24 * time.Hour
 	defaultTable    = "CaptchaSolves"
@@ -73,7 +72,7 @@ func (h *History) check(e entry) {
 // keeping does so for how long history and audit are kept.
 func (h *History) keeping(e entry) {
 	if h.Audit > 0 && h.Audit < shortestHistory {
-		e.at("audit").fail("must be 0s, which is off, or a duration from %s to %s", short(shortestHistory), short(longestHistory))
+		e.at("audit").fail("must be 0s, which is off, or a duration from 24h to 43800h")
 	}
 	switch h.Backend {
 	case HistoryNone:

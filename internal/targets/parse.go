@@ -31,9 +31,6 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// MaxSize is the most bytes that a file may have.
-const MaxSize = syntax.MaxSize
-
 // pools describes the whole file.
 var pools = sectionOf(reflect.TypeFor[file](), "")
 

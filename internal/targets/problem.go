@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// maxProblems limits the problems of one file. Without it a broken megabyte would fill the
-// log and the answer of POST /-/reload.
+// maxProblems limits what a broken file adds to the log and to the answer of POST /-/reload.
 const maxProblems = 200
 
 // maxQuoted is how much of a literal value or key a message shows, in bytes.

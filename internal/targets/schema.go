@@ -45,15 +45,14 @@ func (f field) schema() schema {
 	if !f.preset.IsValid() {
 		return s
 	}
-	switch preset := f.preset.Interface().(type) {
+	s["default"] = f.preset.Interface()
+	switch preset := s["default"].(type) {
 	case time.Duration:
 		s["default"] = short(preset)
 	case Size:
 		s["default"] = preset.String()
 	case captcha.Secret: // the default is public
 		s["default"] = preset.Reveal()
-	default:
-		s["default"] = preset
 	}
 	return s
 }

@@ -35,13 +35,11 @@ type Set struct {
 type file struct {
 	Set      `inline:"yes"`
 	Listener serverSection `key:"server" doc:"Where the daemon listens, and who may call it."`
-	Letters  deadLetters   `key:"dead_letters" doc:"Callbacks that came while Redis was away. Needs a restart."`
-	Types    lives         `key:"types" view:"types" doc:"How long tokens live, by type, in place of the built-in values."`
-	Defaults Target        `key:"defaults" view:"defaults" doc:"What a target says when it says nothing."`
-}
-
-type deadLetters struct {
-	Dir string `key:"dir" as:"filled" default:"./dead-letters" doc:"The directory; it holds live tokens."`
+	Letters  struct {
+		Dir string `key:"dir" as:"filled" default:"./dead-letters" doc:"The directory; it holds live tokens."`
+	} `key:"dead_letters" doc:"Callbacks that came while Redis was away. Needs a restart."`
+	Types    lives  `key:"types" view:"types" doc:"How long tokens live, by type, in place of the built-in values."`
+	Defaults Target `key:"defaults" view:"defaults" doc:"What a target says when it says nothing."`
 }
 
 // Simulated reports whether the provider inside the daemon is used.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"poold/internal/targets"
+	"poold/internal/targets/syntax"
 )
 
 var errIrregular = errors.New("it is not a regular file, but a directory, a pipe, a socket or a device")
@@ -95,7 +96,7 @@ func readFile(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errIrregular
 	}
-	return io.ReadAll(io.LimitReader(file, targets.MaxSize+1))
+	return io.ReadAll(io.LimitReader(file, syntax.MaxSize+1))
 }
 
 // reason returns an error of the file system without the path, which the problem has.

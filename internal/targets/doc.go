@@ -1,5 +1,5 @@
-// Package targets turns pools.yaml into an immutable Set: what is wanted, and from whom it
-// is bought.
+// Package targets turns pools.yaml into an immutable Set: the wanted stocks of tokens, and
+// the providers that sell them.
 //
 // It is the beginning of the flow: pools.yaml → Set → refill → purchase → provider →
 // purchase → pool → httpapi → caller. No other package reads the file. Package reload, below
@@ -36,7 +36,7 @@
 //   - Anchors, aliases, merges and tags are refused: `defaults` replaces them, and no file
 //     can grow in memory.
 //
-// A target inherits what it does not say from `defaults`, then (lifetime and margin) from
+// A target inherits missing keys from `defaults`, then (lifetime and margin) from
 // `types`, then from the built-in values. A budget is inherited key by key. A list of
 // windows (`warm`) is inherited whole; an empty one switches them off.
 //

@@ -17,7 +17,7 @@ type requestValue struct {
 	value scalar
 }
 
-// object reads a JSON object of single values. It reports what is wrong with it, and
+// object reads a JSON object of single values. It reports its faults, and
 // returns false if its fields are not complete.
 func (r *reader) object(body []byte) (fields []requestValue, ok bool) {
 	from := json.NewDecoder(bytes.NewReader(body))

@@ -16,13 +16,13 @@ import (
 	"poold/internal/captcha"
 )
 
-// A kind is what a value may be. It reads one and describes it to editors.
+// A kind reads values of one sort and describes them to editors.
 type kind interface {
 	// read stores what the value says in dst, if it may be used, and reports its faults.
 	read(v value, dst reflect.Value) entry
 
 	// schema describes the values that read accepts, and perhaps more. A text with a
-	// ${reference} is always among them: only the daemon knows what it refers to.
+	// ${reference} is always among them: only the daemon knows its value.
 	schema() schema
 }
 
@@ -50,7 +50,7 @@ func (k textual) read(v value, dst reflect.Value) entry {
 	return read
 }
 
-// store puts what was read into dst.
+// store puts a value into dst.
 func (v value) store(dst reflect.Value, got any) entry {
 	if dst.Type() == reflect.TypeFor[Price]() {
 		got = Costs(got.(float64))
@@ -64,7 +64,7 @@ func (v value) refuse(format string, args ...any) entry {
 	return entry{value: v, ok: v.fail(format, args...)}
 }
 
-// texts are the texts that the tag as names; "VIEW NAME" is that of one view.
+// texts has the texts that the tag as names, by their names; "VIEW NAME" is for one view.
 var texts = map[string]textual{
 	"":       {parse: anyText},
 	"filled": {parse: filledText},
@@ -121,7 +121,7 @@ const decimalPattern = `(0|[1-9][0-9]*)(\.[0-9]+)?`
 
 var decimal = regexp.MustCompile(`^` + decimalPattern + `$`)
 
-// rate is "so many per second, minute or hour", as a Rate.
+// rate is a number per second, minute or hour, as a Rate.
 var rate = textual{pattern: `^` + decimalPattern + `/[smh]$`, parse: func(e scalar) (any, string) {
 	count, unit, _ := strings.Cut(e.text, "/")
 	per := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}[unit]

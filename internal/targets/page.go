@@ -12,7 +12,7 @@ import (
 // So only an address in which all of them find the same host and path is accepted.
 type page struct {
 	scheme string // http or https
-	host   string // lower case; an IP address in its one usual form, that of version 6 in brackets
+	host   string // lower case; an IP address in canonical form, version 6 in brackets
 	port   string // always there; "*" = any
 	path   string // as it is written, without the query
 }

@@ -72,6 +72,6 @@ func (r *reader) set(data []byte) *Set {
 	}
 	r.agedRules(set)
 	r.unusual(set)
-	kept := *set // without the rest of f, which has the bearers of the server keys
+	kept := *set // a copy, because f has the bearers of the server keys
 	return &kept
 }

@@ -65,8 +65,8 @@ type Status struct {
 	Problems []Problem // of the last attempt; with OK: what needs a restart
 }
 
-// NewWarnings returns the warnings that old does not have; old may be nil. Of a demo those
-// are left out that only say why it is one.
+// NewWarnings returns the warnings that old does not have; old may be nil. It leaves out
+// the warnings that only explain why s is a demo.
 func (s *Set) NewWarnings(old *Set) (all []Problem) {
 	for _, w := range s.Warnings {
 		known := old != nil && slices.ContainsFunc(old.Warnings, func(o Problem) bool { return o.Text == w.Text })

@@ -56,8 +56,8 @@ func (s *Set) Succeed(old *Set, file string) (remarks Problems, err error) {
 }
 
 // Lasting returns what only a restart changes, by the path of its key, as a text for
-// people. The text leaves out users, passwords and queries, so two equal texts may stand
-// for different addresses. An address given by --listen or POOLD_LISTEN is left out.
+// people. The text leaves out users, passwords and queries, so two different
+// addresses may have equal texts. An address given by --listen or POOLD_LISTEN is left out.
 func (s *Set) Lasting() map[string]string {
 	items := ""
 	if s.History.Backend == HistoryDynamoDB && !s.History.ActiveItems {

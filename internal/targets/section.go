@@ -56,7 +56,7 @@ func (s section) fill(v value, dst reflect.Value, each func(fn func(key string, 
 	return e
 }
 
-// The views with rules of their own.
+// The views that the code refers to.
 const (
 	viewDefaults = "defaults"
 	viewTarget   = "target"
@@ -111,7 +111,7 @@ func (s section) schema() schema {
 type mapping struct {
 	item kind
 	form *regexp.Regexp // of the names
-	rule string         // says what they must be
+	rule string         // describes them
 }
 
 func (k mapping) read(v value, dst reflect.Value) entry {

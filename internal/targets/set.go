@@ -199,7 +199,7 @@ type Budget struct {
 	PerDay  int `key:"per_day" range:"0 1000000" default:"0" doc:"In the last 24 hours; 0 is no cap."`
 }
 
-// Rate is "so many per so long"; the zero value means no limit.
+// Rate is a number of events per period; the zero value means no limit.
 type Rate struct {
 	Count float64
 	Per   time.Duration

@@ -73,7 +73,7 @@ func sectionOf(t reflect.Type, view string) section {
 	return s
 }
 
-// kindOf returns what a Go field of this type and with these tags may hold.
+// kindOf returns the kind of a Go field of this type with these tags.
 func kindOf(t reflect.Type, tag reflect.StructTag, view string) kind {
 	lo, hi, _ := strings.Cut(tag.Get("range"), " ")
 	switch t {

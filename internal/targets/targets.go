@@ -43,8 +43,8 @@ func (e entry) outlives(l life) bool {
 	return e.at("margin", "lifetime").fail("the margin must be below the lifetime, or no token is ever handed out (built in: 40s of 120s, for turnstile 50s of 300s)")
 }
 
-// checkTargets gives the targets what they inherit, and checks them one by one and against
-// each other.
+// checkTargets completes the targets by the defaults, and checks them one by one and
+// against each other.
 func (r *reader) checkTargets(items []entry, set *Set, defaults *targetEntry) {
 	all := set.Targets
 	set.Targets = nil

@@ -42,8 +42,8 @@ func (l *lives) byType(e entry) map[captcha.Type]life {
 	return all
 }
 
-// Life returns the lifetime and the margin of a type's tokens: those of the section types,
-// else the built-in ones. A target may have its own. Types that cannot be pooled always
+// Life returns the lifetime and the margin of a type's tokens: from the section types, else
+// the built-in ones. A target may have its own. Types that cannot be pooled always
 // have 120 s and 40 s.
 func (s *Set) Life(t captcha.Type) (lifetime, margin time.Duration) {
 	l, known := s.lives[t]

@@ -14,7 +14,7 @@ const (
 )
 
 // Warm is a window in which at least Tokens are kept ready, again and again. Only a file
-// makes one. Targets share those of the defaults, so nothing may write to it.
+// makes one. Targets share the windows of the defaults, so nothing may write to one.
 type Warm struct {
 	Cron   cron.Schedule `key:"cron" must:"yes" as:"cron" doc:"When it begins: 'minute hour day month weekday', or @hourly, @daily, @weekly, @monthly, @yearly; UTC unless it begins with CRON_TZ=Europe/Berlin or the like."`
 	Tokens int           `key:"tokens" must:"yes" range:"1 10000" doc:"How many are kept ready."`

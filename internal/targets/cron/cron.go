@@ -14,7 +14,7 @@ import (
 // Schedule is a parsed cron expression. The zero value has no windows.
 type Schedule struct {
 	text                              string
-	minute, hour, day, month, weekday uint64         // the values of each field: bit n stands for the value n
+	minute, hour, day, month, weekday uint64         // the values of each field: bit n is the value n
 	either                            bool           // day and weekday are both restricted: either one matches
 	repeats                           bool           // a time that clocks show twice counts twice
 	zone                              *time.Location // nil for the zero value
@@ -61,8 +61,8 @@ func Parse(text string) (Schedule, error) {
 func (s Schedule) String() string { return s.text }
 
 // Window returns the first window of this length that ends after at. It may have begun
-// before at. Both times are UTC. If windows overlap, the one that began first is
-// returned. The zero Schedule returns zero times.
+// before at. Both times are UTC. If windows overlap, Window returns the
+// first of them. The zero Schedule returns zero times.
 func (s Schedule) Window(at time.Time, length time.Duration) (from, until time.Time) {
 	if s.zone == nil {
 		return time.Time{}, time.Time{}

@@ -1,7 +1,7 @@
 // Package cron computes when the warm windows of a target begin and end.
 //
-// It stands beside internal/targets, which reads the expressions in pools.yaml, and
-// imports nothing of the project. refill asks through targets.Warm.
+// internal/targets reads the expressions in pools.yaml with it, and refill asks for windows
+// through targets.Warm. It imports nothing of the project.
 //
 // # Expressions
 //

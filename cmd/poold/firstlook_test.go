@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"poold/internal/history/dynamotest"
-	"poold/internal/targets"
+	"poold/internal/targets/reload"
 )
 
 // silentServer is the address of a server that takes connections and answers nothing.
@@ -53,7 +53,7 @@ func TestAStartWithSilentStores(t *testing.T) {
 			var took time.Duration
 			for range 3 { // a busy machine gets another try
 				log := slog.New(slog.NewTextHandler(&output, nil))
-				file := targets.NewFile(path, func(string) (string, bool) { return "", false }, log)
+				file := reload.NewFile(path, func(string) (string, bool) { return "", false }, log)
 				file.OverrideListen("127.0.0.1:0")
 				set, err := file.Load(t.Context())
 				if err != nil {

@@ -12,6 +12,7 @@ import (
 	"poold/internal/cli"
 	"poold/internal/history/dynamostore"
 	"poold/internal/targets"
+	"poold/internal/targets/reload"
 )
 
 // newHistoryInit is `poold history init`.
@@ -35,7 +36,7 @@ func newHistoryInit(c *cli.Console) *cobra.Command {
 
 func initHistory(ctx context.Context, c *cli.Console, config string, stream bool) error {
 	log := slog.New(slog.DiscardHandler)
-	set, err := targets.NewFile(config, c.Lookup, log).Load(ctx)
+	set, err := reload.NewFile(config, c.Lookup, log).Load(ctx)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,10 @@ import (
 var mayImport = map[string][]string{
 	"internal/captcha":               {},
 	"internal/crash":                 {},
-	"internal/targets":               {"internal/captcha"},
+	"internal/targets":               {"internal/captcha", "internal/targets/cron", "internal/targets/syntax"},
+	"internal/targets/cron":          {},
+	"internal/targets/reload":        {"internal/targets", "internal/targets/syntax"},
+	"internal/targets/syntax":        {},
 	"internal/provider":              {"internal/captcha"},
 	"internal/provider/simulated":    {"internal/captcha", "internal/provider/wire"},
 	"internal/provider/wire":         {"internal/captcha"},
@@ -49,19 +52,19 @@ var mayImport = map[string][]string{
 	"internal/backend":             {"internal/captcha", "internal/history/dynamostore", "internal/postgres", "internal/provider", "internal/targets"},
 	"internal/cli":                 {"internal/captcha", "internal/httpapi", "internal/provider", "internal/purchase", "internal/refill", "internal/status", "internal/targets"},
 	"internal/check": {"internal/backend", "internal/captcha", "internal/cli", "internal/history/dynamostore", "internal/pool", "internal/postgres",
-		"internal/provider", "internal/refill/policy", "internal/status", "internal/targets"},
-	"internal/simulate": {"internal/backend", "internal/captcha", "internal/cli", "internal/httpapi", "internal/refill", "internal/refill/policy", "internal/targets"},
+		"internal/provider", "internal/refill/policy", "internal/status", "internal/targets", "internal/targets/reload"},
+	"internal/simulate": {"internal/backend", "internal/captcha", "internal/cli", "internal/httpapi", "internal/refill", "internal/refill/policy", "internal/targets", "internal/targets/reload"},
 	"cmd/poold": {"internal/backend", "internal/captcha", "internal/check", "internal/cli", "internal/compat", "internal/history",
 		"internal/history/dynamostore", "internal/history/pgstore", "internal/history/redisstore", "internal/httpapi", "internal/ondemand",
 		"internal/ondemand/pgclaims", "internal/pool", "internal/postgres", "internal/provider", "internal/provider/simulated", "internal/purchase",
-		"internal/refill", "internal/simulate", "internal/status", "internal/targets"},
+		"internal/refill", "internal/simulate", "internal/status", "internal/targets", "internal/targets/reload"},
 	"bench/baselines": {},
 }
 
 // livesIn says where an outside library may be imported.
 var livesIn = map[string][]string{
-	"gopkg.in/yaml.v3":                    {"internal/targets"},
-	"github.com/fsnotify/fsnotify":        {"internal/targets"},
+	"gopkg.in/yaml.v3":                    {"internal/targets", "internal/targets/syntax"},
+	"github.com/fsnotify/fsnotify":        {"internal/targets/reload"},
 	"github.com/sony/gobreaker/v2":        {"internal/provider"},
 	"golang.org/x/time":                   {"internal/provider", "internal/httpapi"},
 	"github.com/redis/go-redis/v9":        {"internal/pool", "internal/check", "cmd/poold", "bench/baselines", "scripts/page"},

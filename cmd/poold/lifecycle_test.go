@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"poold/internal/targets"
+	"poold/internal/targets/reload"
 )
 
 // A part that fails ends the daemon, in the same stages as a signal does, and the
@@ -18,7 +18,7 @@ func TestAPartThatFails(t *testing.T) {
 	writeFile(t, path, serverless)
 	var output syncBuffer
 	log := slog.New(slog.NewTextHandler(&output, nil))
-	file := targets.NewFile(path, func(string) (string, bool) { return "", false }, log)
+	file := reload.NewFile(path, func(string) (string, bool) { return "", false }, log)
 	file.OverrideListen("127.0.0.1:0")
 	set, err := file.Load(t.Context())
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 	"poold/internal/refill"
 	"poold/internal/status"
 	"poold/internal/targets"
+	"poold/internal/targets/reload"
 )
 
 // gcPercent replaces Go's 100. The heap is a few megabytes, most of it what
@@ -77,7 +78,7 @@ func serve(ctx context.Context, c *cli.Console, config, listen string, log *slog
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	file := targets.NewFile(config, c.Lookup, log)
+	file := reload.NewFile(config, c.Lookup, log)
 	file.OverrideListen(listen)
 	set, err := file.Load(ctx)
 	if err != nil {
@@ -93,7 +94,7 @@ func serve(ctx context.Context, c *cli.Console, config, listen string, log *slog
 
 // daemon is everything that runs while poold serves.
 type daemon struct {
-	file      *targets.File
+	file      *reload.File
 	log       *slog.Logger
 	listener  net.Listener
 	embedded  *embeddedRedis // nil with a real Redis
@@ -128,7 +129,7 @@ type orders struct {
 
 // newDaemon builds everything and binds the port; nothing runs yet but the embedded
 // Redis. The port comes first, so that one that is taken ends the start at once.
-func newDaemon(ctx context.Context, file *targets.File, set *targets.Set, log *slog.Logger) (*daemon, error) {
+func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, log *slog.Logger) (*daemon, error) {
 	listener, err := bind(ctx, set.Server.Listen, set.Server.TLS)
 	if err != nil {
 		return nil, err

@@ -12,14 +12,14 @@ import (
 // Type is a kind of CAPTCHA.
 type Type string
 
-// The types. Their text is what pools.yaml and the HTTP API use.
+// The types, as pools.yaml and the HTTP API write them.
 const (
 	RecaptchaV2 Type = "recaptcha_v2"
 	RecaptchaV3 Type = "recaptcha_v3"
 	HCaptcha    Type = "hcaptcha"
 	Turnstile   Type = "turnstile"
 
-	// What follows belongs to one visit of a page, so that it cannot be solved ahead.
+	// The following types belong to one visit of a page and cannot be solved ahead.
 	GeeTest   Type = "geetest"
 	GeeTestV4 Type = "geetest_v4"
 	Image     Type = "image" // a picture of letters, whose answer is its text
@@ -37,42 +37,46 @@ func SolvableTypes() []Type {
 }
 
 // Identity is everything that shapes a solve. A token bought for one identity
-// is never handed out for another. It is comparable; the zero value names nothing.
+// is never handed out for another. It is comparable; the zero value names nothing, and the
+// zero value of a field means that nothing is asked for. ProxyType is "" without a Proxy.
+//
+// The tags describe the fields for pools.yaml, the body of POST /solve and submitted tasks;
+// package targets reads them.
 type Identity struct {
-	Type       Type
-	Sitekey    string
-	Pageurl    string
-	Invisible  bool    // reCAPTCHA v2 without the checkbox
-	Enterprise bool    // reCAPTCHA Enterprise
-	Action     string  // reCAPTCHA v3 and Turnstile; "" = none
-	MinScore   float64 // reCAPTCHA v3; 0 = not asked for
-	Data       string  // Turnstile's cData; "" = none
-	UserAgent  string  // the browser that the solver shall pretend to be; "" = its choice
-	Proxy      Secret  // user:password@host:port; "" = the service's own address
-	ProxyType  string  // http | https | socks4 | socks5; "" without a proxy
+	Type       Type    `key:"type" must:"yes" as:"type" not:"defaults" doc:"The kind of CAPTCHA."`
+	Sitekey    string  `key:"sitekey" must:"yes" form:"[!-~]{1,256}" want:"1 to 256 characters without spaces" of:"recaptcha_v2 recaptcha_v3 hcaptcha turnstile" not:"defaults" doc:"The site key that the page shows to the CAPTCHA's vendor."`
+	Pageurl    string  `key:"pageurl" must:"yes" as:"pageurl" of:"recaptcha_v2 recaptcha_v3 hcaptcha turnstile geetest geetest_v4" not:"defaults" doc:"The whole address of the page that shows the CAPTCHA."`
+	Invisible  bool    `key:"invisible" default:"false" of:"recaptcha_v2" not:"defaults" doc:"The variant without the checkbox. recaptcha_v2 alone."`
+	Enterprise bool    `key:"enterprise" default:"false" of:"recaptcha_v2 recaptcha_v3" not:"defaults" doc:"reCAPTCHA Enterprise. recaptcha_v2 and recaptcha_v3 alone."`
+	Action     string  `key:"action" of:"recaptcha_v3 turnstile" not:"defaults" doc:"The action that the page names. recaptcha_v3 and turnstile alone."`
+	MinScore   float64 `key:"min_score" range:"0.1 0.9" of:"recaptcha_v3" not:"defaults" doc:"The least score that is asked for. recaptcha_v3 alone."`
+	Data       string  `key:"data" of:"turnstile" not:"defaults" doc:"What the page gives as cData. turnstile alone."`
+	UserAgent  string  `key:"user_agent" of:"recaptcha_v2 recaptcha_v3 hcaptcha turnstile geetest geetest_v4" doc:"The browser that the solver shall pretend to be. Default: its choice."`
+	Proxy      Secret  `key:"proxy" as:"proxy" of:"recaptcha_v2 recaptcha_v3 hcaptcha turnstile geetest geetest_v4" doc:"host:port or user:password@host:port that the solver shall use; empty is none. Default: its own."`
+	ProxyType  string  `key:"proxy_type" words:"http https socks4 socks5" of:"recaptcha_v2 recaptcha_v3 hcaptcha turnstile geetest geetest_v4" doc:"Required with proxy."`
 
-	// What follows is of one visit of a page: no target has it.
-	DataS     string // reCAPTCHA v2's data-s; "" = none
-	RQData    string // hCaptcha's rqdata; "" = none
-	GT        string // of GeeTest v3
-	Challenge string // of GeeTest v3; serves once, and not for long
-	CaptchaID string // of GeeTest v4
-	APIServer string // of GeeTest v3; "" = the usual one
-	Picture   Picture
+	// The following fields belong to one visit of a page: no target has them.
+	DataS     string  `key:"data_s" as:"long" of:"recaptcha_v2" not:"defaults target" doc:"What the page gives as data-s. recaptcha_v2 alone."`
+	RQData    string  `key:"rqdata" as:"long" of:"hcaptcha" not:"defaults target" doc:"What the page gives as rqdata. hcaptcha alone."`
+	GT        string  `key:"gt" must:"yes" form:"[!-~]{1,256}" want:"1 to 256 characters without spaces" of:"geetest" not:"defaults target" doc:"The site's key. geetest alone."`
+	Challenge string  `key:"challenge" must:"yes" form:"[!-~]{1,256}" want:"1 to 256 characters without spaces" of:"geetest" not:"defaults target" doc:"That of this visit of the page. geetest alone."`
+	APIServer string  `key:"api_server" form:"[A-Za-z0-9.-]{1,253}" want:"a host's name such as api-na.geetest.com" of:"geetest" not:"defaults target" doc:"Where the page loads GeeTest from. Default: the usual one. geetest alone."`
+	CaptchaID string  `key:"captcha_id" must:"yes" form:"[!-~]{1,256}" want:"1 to 256 characters without spaces" of:"geetest_v4" not:"defaults target" doc:"The site's key. geetest_v4 alone."`
+	Picture   Picture `inline:"yes"`
 }
 
 // Picture is the image of an Image, and how its text is to be read. The zero value is
-// none. Its bytes are not in here: they belong to who asks, until the submit.
+// none. The caller keeps the bytes until the submit.
 type Picture struct {
-	SHA256        string // of the bytes, 64 lower-case hex digits
-	Charset       Charset
-	CaseSensitive bool
-	MinLength     int    // of the text; 0 = not said
-	MaxLength     int    // of the text; 0 = not said
-	Phrase        bool   // the text has several words
-	Math          bool   // the text is a sum, and its result is wanted
-	Language      string // ISO 639-1 code of the text; "" = not said
-	Instructions  string // for the person who reads it; "" = none
+	SHA256        string  // of the bytes, 64 lower-case hex digits
+	Charset       Charset `key:"charset" words:"digits letters digits_or_letters digits_and_letters" of:"image" not:"defaults target" doc:"The characters of a picture's text. Default: not said."`
+	CaseSensitive bool    `key:"case_sensitive" of:"image" not:"defaults target" doc:"Whether small and capital letters of a picture differ."`
+	MinLength     int     `key:"min_length" range:"1 100" of:"image" not:"defaults target" doc:"Of a picture's text. Default: not said."`
+	MaxLength     int     `key:"max_length" range:"1 100" of:"image" not:"defaults target" doc:"Of a picture's text; not below min_length. Default: not said."`
+	Phrase        bool    `key:"phrase" of:"image" not:"defaults target" doc:"Whether a picture's text has several words."`
+	Math          bool    `key:"math" of:"image" not:"defaults target" doc:"Whether a picture's text is a sum, whose result is wanted."`
+	Language      string  `key:"language" form:"[a-z]{2}" want:"a code of ISO 639-1 such as en" of:"image" not:"defaults target" doc:"Of a picture's text. Default: not said."`
+	Instructions  string  `key:"instructions" of:"image" not:"defaults target" doc:"For the person who reads the picture."`
 }
 
 // Charset says which characters the text of a picture has.
@@ -89,7 +93,7 @@ const (
 // ID names an identity in Redis keys and on the wire: 32 lower-case hex digits.
 type ID string
 
-// Site is what names the site at the vendor: its site key, gt or captcha_id; "" for a
+// Site returns the vendor's name of the site: its site key, gt or captcha_id; "" for a
 // picture.
 func (i Identity) Site() string { return cmp.Or(i.Sitekey, i.GT, i.CaptchaID) }
 
@@ -111,8 +115,8 @@ func (i Identity) ID() ID {
 	} {
 		add(field)
 	}
-	// Fields that came later stand behind, with their names, and only where they say
-	// something, so that the IDs of before are as they were.
+	// Later fields follow with their names, and only if they are not zero, so that older IDs
+	// stay the same. A new field goes here.
 	for _, field := range []struct{ name, value string }{
 		{"data_s", i.DataS}, {"rqdata", i.RQData}, {"gt", i.GT}, {"challenge", i.Challenge},
 		{"captcha_id", i.CaptchaID}, {"api_server", i.APIServer},

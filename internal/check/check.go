@@ -13,6 +13,7 @@ import (
 	"poold/internal/backend"
 	"poold/internal/cli"
 	"poold/internal/targets"
+	"poold/internal/targets/reload"
 )
 
 // Command is `poold check`.
@@ -44,7 +45,7 @@ type checks struct {
 
 // check validates the file and prints every problem with its line.
 func check(ctx context.Context, c *cli.Console, config string, with checks) error {
-	set, err := targets.NewFile(config, c.Lookup, slog.New(slog.DiscardHandler)).Load(ctx)
+	set, err := reload.NewFile(config, c.Lookup, slog.New(slog.DiscardHandler)).Load(ctx)
 	var problems targets.Problems
 	if errors.As(err, &problems) {
 		if _, err := fmt.Fprintln(c.Stdout, problems); err != nil {

@@ -1,7 +1,7 @@
 package compat
 
 import (
-	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -65,21 +65,17 @@ func (n *NearMisses) Of(target captcha.ID) []NearMiss {
 	return slices.Clone(n.of[target])
 }
 
-// Differences names the fields in which two identities of one type, sitekey and page
-// differ; nil where those do, or nothing does.
+// Differences returns the keys of the fields in which two identities of one type, site key
+// and page differ. It returns nil if those differ or nothing does.
 func Differences(a, b captcha.Identity) (fields []string) {
 	if a.Type != b.Type || a.Sitekey != b.Sitekey || a.Pageurl != b.Pageurl {
 		return nil
 	}
-	for _, f := range []struct{ name, a, b string }{
-		{"invisible", fmt.Sprint(a.Invisible), fmt.Sprint(b.Invisible)}, {"enterprise", fmt.Sprint(a.Enterprise), fmt.Sprint(b.Enterprise)},
-		{"action", a.Action, b.Action}, {"min_score", fmt.Sprint(a.MinScore), fmt.Sprint(b.MinScore)},
-		{"data", a.Data, b.Data}, {"user_agent", a.UserAgent, b.UserAgent},
-		{"proxy", a.Proxy.Reveal(), b.Proxy.Reveal()}, {"proxy_type", a.ProxyType, b.ProxyType},
-		{"data_s", a.DataS, b.DataS}, {"rqdata", a.RQData, b.RQData},
-	} {
-		if f.a != f.b {
-			fields = append(fields, f.name)
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	for i := range x.NumField() {
+		key, named := x.Type().Field(i).Tag.Lookup("key")
+		if named && !x.Field(i).Equal(y.Field(i)) {
+			fields = append(fields, key)
 		}
 	}
 	return fields

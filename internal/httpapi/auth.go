@@ -18,7 +18,7 @@ import (
 )
 
 // Sets gives the Set in use, never nil, and says how the file was read last;
-// *targets.File implements it.
+// *reload.File implements it.
 type Sets interface {
 	Current() *targets.Set
 	Status() targets.Status

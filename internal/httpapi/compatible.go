@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/compat"
 	"poold/internal/pool"
 	"poold/internal/provider/wire"
@@ -279,38 +277,6 @@ func auditID(c *call, id solveID) string {
 
 // writeReply writes an answer that has no token.
 func writeReply(w http.ResponseWriter, reply wire.Reply) { respond(w, reply.Type, reply.Body) }
-
-// anyPicture stands for the picture of an order in the body of POST /solve: the order's own
-// was decoded and checked when the call was read.
-const anyPicture = "AA=="
-
-// solveBody is an identity as the body of POST /solve, by whose rules guests are read.
-func solveBody(o wire.Order) ([]byte, error) {
-	id := o.Identity
-	fields := map[string]any{
-		"type": id.Type, "sitekey": id.Sitekey, "pageurl": id.Pageurl, "invisible": id.Invisible, "enterprise": id.Enterprise,
-		"action": id.Action, "min_score": id.MinScore, "data": id.Data, "user_agent": id.UserAgent,
-		"proxy": id.Proxy.Reveal(), "proxy_type": id.ProxyType, "data_s": id.DataS, "rqdata": id.RQData,
-		"gt": id.GT, "challenge": id.Challenge, "captcha_id": id.CaptchaID, "api_server": id.APIServer,
-	}
-	if id.Type == captcha.Image {
-		picture := id.Picture
-		for name, value := range map[string]any{
-			"image": anyPicture, "charset": picture.Charset, "case_sensitive": picture.CaseSensitive, "min_length": picture.MinLength,
-			"max_length": picture.MaxLength, "phrase": picture.Phrase, "math": picture.Math, "language": picture.Language,
-			"instructions": picture.Instructions,
-		} {
-			fields[name] = value
-		}
-	}
-	for name, value := range fields {
-		switch value {
-		case "", false, 0, 0.0, captcha.Charset(""):
-			delete(fields, name)
-		}
-	}
-	return json.Marshal(fields)
-}
 
 // unixSeconds is a moment in whole seconds, not after it; where up is set, not before it.
 func unixSeconds(at time.Time, up bool) int64 {

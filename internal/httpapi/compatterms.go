@@ -31,11 +31,7 @@ func (p *compatible) submitTerms(c *call, o wire.Order) (compat.Terms, error) {
 	case !buys:
 		return compat.Terms{}, compat.NotAllowed
 	}
-	body, err := solveBody(o)
-	if err != nil {
-		return compat.Terms{}, err
-	}
-	asked, err := targets.ReadSolve(body)
+	asked, err := targets.SolveOf(o.Identity, o.Image)
 	var invalid targets.Problems
 	switch {
 	case errors.As(err, &invalid):
@@ -43,7 +39,6 @@ func (p *compatible) submitTerms(c *call, o wire.Order) (compat.Terms, error) {
 	case err != nil:
 		return compat.Terms{}, err
 	}
-	asked.Image, asked.Identity.Picture.SHA256 = o.Image, o.Identity.Picture.SHA256
 	if err := c.access.set.Solve.Allows(asked.Identity); err != nil {
 		if asked.Identity.Type == captcha.Image {
 			return compat.Terms{}, compat.NotSupported

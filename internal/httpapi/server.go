@@ -15,7 +15,7 @@ import (
 // needs longer is not reading.
 const writeLimit = 10 * time.Second
 
-// Config is the configuration file; *targets.File implements it.
+// Config is the configuration file; *reload.File implements it.
 type Config interface {
 	Sets
 	Reloader

@@ -20,6 +20,7 @@ import (
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
+	"poold/internal/targets/reload"
 )
 
 const (
@@ -199,7 +200,7 @@ func (s *simulation) complete(ctx context.Context, c *cli.Console, given func(fl
 	}
 	switch {
 	case s.target != "":
-		set, err := targets.NewFile(s.config, c.Lookup, slog.New(slog.DiscardHandler)).Load(ctx)
+		set, err := reload.NewFile(s.config, c.Lookup, slog.New(slog.DiscardHandler)).Load(ctx)
 		if err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ const (
 	unknownLead = 15 * time.Second
 )
 
-// File is the configuration file; *targets.File implements it. Current must not be nil
+// File is the configuration file; *reload.File implements it. Current must not be nil
 // by the time the first snapshot is taken.
 type File interface {
 	Current() *targets.Set

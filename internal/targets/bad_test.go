@@ -77,25 +77,6 @@ func TestSyntaxSentences(t *testing.T) {
 	}
 }
 
-// A text in quotes may span lines, and a comment may hold a quote: neither is taken for
-// one that was left open.
-func TestOpenQuoteFindsTheOpenOne(t *testing.T) {
-	for text, want := range map[string]int{
-		"a: \"x\n  y\"\nb: @\n":           0,
-		"a: [\"x\n  y\", z]\nb: @\n":      0,
-		"a: \"x\n  y\" # c\nb: \"@\n":     3,
-		"# it's \"\na: b # \"\nc: 'd\n":   3,
-		"a: it's\nb: 'c\nd: 'e'\n":        2,
-		"a: \"x\\\"\nb: \"y\"\n":          1,
-		"a: ''\nb: \"\"\nc: @\n":          0,
-		"a: \"" + strings.Repeat("x", 99): 1,
-	} {
-		if got := openQuote([]byte(text)); got != want {
-			t.Errorf("%.40q: line %d, want %d", text, got, want)
-		}
-	}
-}
-
 // A file with too many faults does not flood whoever reads them.
 func TestProblemsAreCapped(t *testing.T) {
 	_, err := Parse("pools.yaml", []byte(minimal()+strings.Repeat("    x y: 1\n    z: 2\n", 400)), nil)

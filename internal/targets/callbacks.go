@@ -1,7 +1,6 @@
 package targets
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +15,8 @@ const (
 	minCallbackSecret = 16
 )
 
-// callbackRules checks them against each other and the timeout.
-func (p *rawProvider) callbackRules() {
+// callbackRules checks the keys of callbacks against each other and the timeout.
+func (p *providerEntry) callbackRules() {
 	if unencrypted(p.CallbackURL) {
 		p.at("callback_url").warn("over http tokens and the addresses that accept them travel unencrypted: use https")
 	}
@@ -38,9 +37,9 @@ func (p *rawProvider) callbackRules() {
 	}
 }
 
-// callbackURL is where the providers find this daemon, or nothing, as a string
-// without the last slash. No message quotes it.
-var callbackURL = textual{parse: func(e expansion) (any, string) {
+// callbackURL is where the providers find this daemon, or nothing, without the last slash.
+// No message quotes it.
+func callbackURL(e scalar) (any, string) {
 	if e.text == "" {
 		return "", ""
 	}
@@ -52,27 +51,26 @@ var callbackURL = textual{parse: func(e expansion) (any, string) {
 		return nil, "must not hold a user and password: callbacks carry a signature instead"
 	case strings.ContainsAny(e.text, "?#"):
 		return nil, "must not hold a ? or #: the path of a callback is added to it"
-	case strings.IndexFunc(e.text, func(c rune) bool { return c <= ' ' || c > '~' }) >= 0:
+	case !printable(e.text, '!'):
 		return nil, "must be printable ASCII without spaces: write other characters as %XX"
 	}
 	return strings.TrimRight(e.text, "/"), ""
-}}
+}
 
-// callbackSecrets takes what signs the addresses of callbacks and leaves out what
-// is empty.
-func (r *reader) callbackSecrets(items []mark) (all []captcha.Secret) {
+// callbackSecrets returns the secrets that are not empty.
+func callbackSecrets(items []entry, secrets []captcha.Secret) (all []captcha.Secret) {
 	paths := make(map[captcha.Secret]string)
-	for _, item := range items {
+	for i, item := range items {
 		if !item.ok {
 			continue
 		}
-		s := item.got.(captcha.Secret)
+		s := secrets[i]
 		first, known := paths[s]
 		switch {
 		case s == "":
 			item.warn("the secret is empty, so it is left out%s", item.remedy())
 			continue
-		case !printable(s):
+		case !printable(s.Reveal(), ' '):
 			item.fail("must be printable ASCII")
 		case len(s) < minCallbackSecret:
 			item.fail("must be at least %d characters long: whoever guesses it can forge callbacks", minCallbackSecret)
@@ -84,14 +82,4 @@ func (r *reader) callbackSecrets(items []mark) (all []captcha.Secret) {
 		all = append(all, s)
 	}
 	return all
-}
-
-func printable(s captcha.Secret) bool {
-	return !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < ' ' || c > '~' })
-}
-
-// deadLetters takes the section `dead_letters`.
-func (r *reader) deadLetters(rec record, set *Set) {
-	set.DeadLetters = decode[struct{ Dir string }](deadLetters, rec).Dir
-	set.lines.deadLetters = rec.at("dir").line
 }

@@ -6,7 +6,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// DedupBackend says where equal requests find each other.
+// DedupBackend is the store in which equal requests find each other.
 type DedupBackend string
 
 // The values of `dedup.backend`.
@@ -15,17 +15,16 @@ const (
 	DedupPostgres DedupBackend = "postgres"
 )
 
-// Dedup is the section `dedup`. A change of it needs a restart.
+// Dedup is the section dedup. A change of it needs a restart.
 type Dedup struct {
-	Backend DedupBackend   // default redis
-	URL     captcha.Secret // of the database; set with postgres alone; may hold a password
+	Backend DedupBackend   `key:"backend" words:"redis postgres" default:"redis" doc:"redis: the one of the section redis; postgres: the database of url."`
+	URL     captcha.Secret `key:"url" as:"postgres" doc:"Address of the database, beginning with postgres://. Required with postgres."`
 }
 
-// dedup checks the section `dedup`.
-func (r *reader) dedup(rec record, set *Set) {
-	set.lines.dedup = rec.at("url", "backend").line
-	switch d, at := set.Dedup, rec.at("url"); {
-	case rec.bad("backend", "url"):
+// check checks the section.
+func (d *Dedup) check(e entry) {
+	switch at := e.at("url"); {
+	case e.bad("backend", "url"):
 	case d.Backend == DedupPostgres && d.URL == "":
 		at.fail("is required with backend: postgres, as postgres://USER:PASSWORD@HOST/DATABASE%s", at.remedy())
 	case d.Backend == DedupRedis && d.URL != "":
@@ -33,9 +32,9 @@ func (r *reader) dedup(rec record, set *Set) {
 	}
 }
 
-// postgresURL is the address of a database or nothing, as a captcha.Secret. No message
-// quotes it: it may hold a password.
-var postgresURL = textual{parse: func(e expansion) (any, string) {
+// postgresURL is the address of a database or nothing. No message quotes it: it may hold a
+// password.
+func postgresURL(e scalar) (any, string) {
 	u, err := url.Parse(e.text)
 	switch {
 	case e.text == "":
@@ -46,5 +45,5 @@ var postgresURL = textual{parse: func(e expansion) (any, string) {
 	case u.Hostname() == "" && u.Query().Get("host") == "":
 		return nil, "names no host: write postgres://USER:PASSWORD@HOST/DATABASE, or ?host=/DIRECTORY for a socket"
 	}
-	return captcha.Secret(e.text), ""
-}}
+	return e.text, ""
+}

@@ -5,27 +5,28 @@ import (
 	"strings"
 )
 
-// expansion is a value of the file after its references were replaced.
-type expansion struct {
-	text  string
-	names []string // of the variables that it refers to, in order
+// scalar is a single value, after its references were replaced.
+type scalar struct {
+	text   string
+	names  []string // of the variables that it refers to, in order
+	quoted bool     // it was written as a text
+	null   bool
 }
 
-// literal reports whether the value stood in the file as it is, so that a
-// message may show it.
-func (e expansion) literal() bool { return len(e.names) == 0 }
+// literal reports whether the file has the value as it is, so that a message may show it.
+func (e scalar) literal() bool { return len(e.names) == 0 }
 
-// not ends a rule with the offending value, where it may be shown.
-func (e expansion) not() string {
+// not ends a rule with the invalid value, if it may be shown.
+func (e scalar) not() string {
 	if !e.literal() {
 		return fmt.Sprintf("; ${%s} gives something else", e.names[0])
 	}
 	return ", not " + quote(e.text)
 }
 
-// expand replaces the references of one value. What is wrong is told without the
-// value, which may hold a secret beside the reference.
-func expand(value string, lookup func(string) (string, bool)) (e expansion, problem string) {
+// expand replaces the references of one value. The problem does not quote the value, which
+// may hold a secret beside the reference.
+func expand(value string, lookup func(string) (string, bool)) (e scalar, problem string) {
 	var out strings.Builder
 	for {
 		before, rest, has := strings.Cut(value, "${")
@@ -68,8 +69,7 @@ func expand(value string, lookup func(string) (string, bool)) (e expansion, prob
 	}
 }
 
-// isVariable reports whether name can be that of an environment variable. Its
-// length is bounded because messages show it.
+// isVariable reports whether name is a valid environment variable, short enough for messages.
 func isVariable(name string) bool {
 	if name == "" || len(name) > 100 || '0' <= name[0] && name[0] <= '9' {
 		return false

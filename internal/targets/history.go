@@ -8,7 +8,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// HistoryBackend says where the history is kept.
+// HistoryBackend is the store of the history.
 type HistoryBackend string
 
 // The values of `history.backend`.
@@ -21,34 +21,29 @@ const (
 
 const (
 	shortestHistory = 24 * time.Hour
-	longestHistory  = 5 * 365 * 24 * time.Hour
 	keepInRedis     = 7 * 24 * time.Hour
 	keepElsewhere   = 90 * 24 * time.Hour
-	keepAudit       = 7 * 24 * time.Hour
 	defaultTable    = "CaptchaSolves"
 )
 
-// History is the section `history`. A change of it needs a restart.
+// History is the section history. A change of it needs a restart. Fields that are of one
+// backend are zero with the others.
 type History struct {
-	Backend  HistoryBackend // default redis
-	Keep     time.Duration  // 24h to 43800h; default 168h in redis, else 2160h; 0 with none
-	Audit    time.Duration  // how long the audit is kept: 24h to 43800h, default 168h; 0 = there is none, as with none
-	URL      captcha.Secret // of the database; set with postgres alone; may hold a password
-	Table    string         // set with dynamodb alone; default CaptchaSolves
-	Endpoint string         // with dynamodb alone; "" = that of AWS
-	Region   string         // with dynamodb alone; "" = as the environment of AWS says
-	// ActiveItems reports whether the table has an item of each order under way. Default true
-	// with dynamodb, else false.
-	ActiveItems bool
+	Backend     HistoryBackend `key:"backend" words:"redis postgres dynamodb none" default:"redis" doc:"redis: the one of the section redis; postgres: the database of url; dynamodb: the table; none: no history is kept."`
+	Keep        time.Duration  `key:"keep" range:"24h 43800h" doc:"How long. Default: 168h (7 days) in redis, 2160h (90 days) in postgres and dynamodb."`
+	Audit       time.Duration  `key:"audit" range:"0s 43800h" default:"168h" doc:"How long it is kept which key took which token, and how that was reported: 24h at least, or 0s, which is not at all."`
+	URL         captcha.Secret `key:"url" as:"postgres" doc:"Address of the database, beginning with postgres://. Required with postgres."`
+	Table       string         `key:"table" form:"[A-Za-z0-9_.-]{3,255}" want:"a table's name: 3 to 255 letters, digits, _, . and -" doc:"dynamodb alone. Default: CaptchaSolves."`
+	Endpoint    string         `key:"endpoint" as:"endpoint" doc:"dynamodb alone: address of another server than that of AWS, such as an emulator. Default: that of AWS."`
+	Region      string         `key:"region" form:"[a-z0-9-]{1,63}" want:"a region's name such as eu-central-1" doc:"dynamodb alone. Default: what AWS_REGION or the configuration of AWS says."`
+	ActiveItems bool           `key:"active_items" default:"true" doc:"dynamodb alone: whether the table has an item of each order under way, for other programs. false saves 4 write units an order."`
 }
 
-// history checks the section `history`.
-func (r *reader) history(rec record, set *Set) {
-	set.lines.history = rec.at("keep", "audit", "url", "table", "endpoint", "region", "active_items", "backend").line
-	if rec.bad("backend") {
+// check checks the section and fills in what depends on the backend.
+func (h *History) check(e entry) {
+	if e.bad("backend") {
 		return
 	}
-	h := &set.History
 	for _, given := range []struct {
 		key, value string
 		of         HistoryBackend
@@ -57,47 +52,45 @@ func (r *reader) history(rec record, set *Set) {
 		{"endpoint", h.Endpoint, HistoryDynamoDB}, {"region", h.Region, HistoryDynamoDB},
 	} {
 		if given.value != "" && h.Backend != given.of {
-			rec.at(given.key).fail("belongs to backend: %s: remove it, or set backend", given.of)
+			e.at(given.key).fail("belongs to backend: %s: remove it, or set backend", given.of)
 		}
 	}
 	if h.Backend != HistoryDynamoDB {
 		h.ActiveItems = false
-		if rec.has("active_items") && !rec.bad("active_items") {
-			rec.at("active_items").fail("belongs to backend: %s: remove it, or set backend", HistoryDynamoDB)
+		if e.has("active_items") && !e.bad("active_items") {
+			e.at("active_items").fail("belongs to backend: %s: remove it, or set backend", HistoryDynamoDB)
 		}
+	} else {
+		h.Table = cmp.Or(h.Table, defaultTable)
 	}
-	if at := rec.at("url"); h.Backend == HistoryPostgres && h.URL == "" && !rec.bad("url") {
+	if at := e.at("url"); h.Backend == HistoryPostgres && h.URL == "" && !e.bad("url") {
 		at.fail("is required with backend: postgres, as postgres://USER:PASSWORD@HOST/DATABASE%s", at.remedy())
 	}
-	keeping(rec, h)
+	h.keeping(e)
 }
 
-// keeping checks how long history and audit are kept, and fills in what depends on the
-// backend.
-func keeping(rec record, h *History) {
+// keeping does so for how long history and audit are kept.
+func (h *History) keeping(e entry) {
 	if h.Audit > 0 && h.Audit < shortestHistory {
-		rec.at("audit").fail("must be 0s, which is off, or a duration from %s to %s", short(shortestHistory), short(longestHistory))
+		e.at("audit").fail("must be 0s, which is off, or a duration from 24h to 43800h")
 	}
 	switch h.Backend {
 	case HistoryNone:
 		h.Audit = 0
 		for _, key := range []string{"keep", "audit"} {
-			if rec.has(key) && !rec.bad(key) {
-				rec.at(key).fail("belongs to a backend that keeps something: remove it, or set backend")
+			if e.has(key) && !e.bad(key) {
+				e.at(key).fail("belongs to a backend that keeps something: remove it, or set backend")
 			}
 		}
 	case HistoryRedis:
 		h.Keep = cmp.Or(h.Keep, keepInRedis)
-	case HistoryDynamoDB:
-		h.Table = cmp.Or(h.Table, defaultTable)
-		h.Keep = cmp.Or(h.Keep, keepElsewhere)
-	case HistoryPostgres:
+	case HistoryDynamoDB, HistoryPostgres:
 		h.Keep = cmp.Or(h.Keep, keepElsewhere)
 	}
 }
 
-// endpointURL is the address of a server or nothing, as a string. No message quotes it.
-var endpointURL = textual{parse: func(e expansion) (any, string) {
+// endpointURL is the address of a server or nothing. No message quotes it.
+func endpointURL(e scalar) (any, string) {
 	if e.text == "" {
 		return "", ""
 	}
@@ -109,4 +102,4 @@ var endpointURL = textual{parse: func(e expansion) (any, string) {
 		return nil, "must be the address alone: credentials come from the environment of AWS"
 	}
 	return e.text, ""
-}}
+}

@@ -2,7 +2,9 @@ package targets
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,65 +16,81 @@ import (
 	"poold/internal/captcha"
 )
 
-// A kind is what a value may be. It reads one and describes it to editors.
+// A kind reads values of one sort and describes them to editors.
 type kind interface {
-	// read returns what the value says, in the type that the kind names, and whether
-	// it may be used. What is wrong it has reported.
-	read(v value) (got any, ok bool)
+	// read stores what the value says in dst, if it may be used, and reports its faults.
+	read(v value, dst reflect.Value) entry
 
-	// schema describes the values that read takes, and perhaps more. A text with a
-	// ${reference} is always one: what it stands for is known to the daemon alone.
+	// schema describes the values that read accepts, and perhaps more. A text with a
+	// ${reference} is always among them: only the daemon knows its value.
 	schema() schema
 }
 
-// textual is a kind of text, as whatever parse makes of it.
+// textual is a kind of text.
 type textual struct {
-	parse   func(e expansion) (got any, rule string) // rule says what is wrong, "" for nothing
-	words   []string                                 // where these are all the texts that there are
-	pattern string                                   // a regular expression of the texts; "" = not told
-	most    int                                      // bytes that a text may have; 0 = maxText
+	parse   func(e scalar) (got any, rule string) // rule says what is wrong, or ""
+	words   []string                              // all texts that are allowed; nil = see parse
+	pattern string                                // a regular expression of the texts; "" = none
+	most    int                                   // bytes that a text may have; 0 = maxText
 }
 
-func (k textual) read(v value) (any, bool) {
+func (k textual) read(v value, dst reflect.Value) entry {
 	e, ok := v.text(cmp.Or(k.most, maxText))
 	if !ok {
-		return nil, false
+		return entry{value: v}
 	}
 	got, rule := k.parse(e)
-	if rule != "" {
-		return got, v.fail("%s", rule)
+	read := entry{value: v}
+	if got != nil { // perhaps of an invalid text too
+		read = v.store(dst, got)
 	}
-	return got, true
+	if rule != "" {
+		read.ok = v.fail("%s", rule)
+	}
+	return read
 }
 
-var (
-	// anyText is a text, also an empty one, as a string.
-	anyText = textual{parse: func(e expansion) (any, string) { return e.text, "" }}
+// store puts a value into dst.
+func (v value) store(dst reflect.Value, got any) entry {
+	if dst.Type() == reflect.TypeFor[Price]() {
+		got = Costs(got.(float64))
+	}
+	dst.Set(reflect.ValueOf(got).Convert(dst.Type()))
+	return entry{value: v, ok: true}
+}
 
-	// someText is a text that is not empty, as a string.
-	someText = textual{parse: func(e expansion) (any, string) {
-		if e.text == "" {
-			return nil, "must not be empty"
-		}
-		return e.text, ""
-	}}
+// refuse reports a fault and returns the entry of an unusable value.
+func (v value) refuse(format string, args ...any) entry {
+	return entry{value: v, ok: v.fail(format, args...)}
+}
 
-	// longText is a text, also an empty one, that a page computes for one visit, as a
-	// string.
-	longText = textual{most: maxLongText, parse: anyText.parse}
+// texts has the texts that the tag as names, by their names; "VIEW NAME" is for one view.
+var texts = map[string]textual{
+	"":       {parse: anyText},
+	"filled": {parse: filledText},
+	"long":   {parse: anyText, most: maxLongText},
+	"type":   word(captcha.SolvableTypes()...),
 
-	// siteKey is what a vendor knows a site by, as a string.
-	siteKey = form(`^[!-~]{1,256}$`, "1 to 256 characters without spaces")
+	viewTarget + " type": poolableType,
 
-	// secret is a text, also an empty one, as a captcha.Secret. What is wrong with one
-	// is told without the value.
-	secret = textual{parse: func(e expansion) (any, string) { return captcha.Secret(e.text), "" }}
-)
+	"callback": {parse: callbackURL}, "cron": {parse: cronText}, "endpoint": {parse: endpointURL}, "glob": {parse: glob},
+	"page": {parse: pagePattern}, "pageurl": {parse: pageURL}, "picture": {parse: picture, most: 2 * MostPicture},
+	"postgres": {parse: postgresURL}, "provider": {parse: providerURL}, "proxy": {parse: proxy}, "redis": {parse: redisURL},
+}
 
-// form is a text of a certain form, as a string; rule describes it.
-func form(pattern, rule string) textual {
+func anyText(e scalar) (any, string) { return e.text, "" }
+
+func filledText(e scalar) (any, string) {
+	if e.text == "" {
+		return nil, "must not be empty"
+	}
+	return e.text, ""
+}
+
+// formed is a text that matches a pattern; rule describes it.
+func formed(pattern, rule string) textual {
 	matches := regexp.MustCompile(pattern).MatchString
-	return textual{pattern: pattern, parse: func(e expansion) (any, string) {
+	return textual{pattern: pattern, parse: func(e scalar) (any, string) {
 		if !matches(e.text) {
 			return nil, "must be " + rule + e.not()
 		}
@@ -80,13 +98,13 @@ func form(pattern, rule string) textual {
 	}}
 }
 
-// word is one of a few words, as a string.
+// word is one of a few words.
 func word[T ~string](words ...T) textual {
 	var known []string
 	for _, w := range words {
 		known = append(known, string(w))
 	}
-	return textual{words: known, parse: func(e expansion) (any, string) {
+	return textual{words: known, parse: func(e scalar) (any, string) {
 		if slices.Contains(known, e.text) {
 			return e.text, ""
 		}
@@ -103,8 +121,8 @@ const decimalPattern = `(0|[1-9][0-9]*)(\.[0-9]+)?`
 
 var decimal = regexp.MustCompile(`^` + decimalPattern + `$`)
 
-// rate is "so many per second, minute or hour", as a Rate.
-var rate = textual{pattern: `^` + decimalPattern + `/[smh]$`, parse: func(e expansion) (any, string) {
+// rate is a number per second, minute or hour, as a Rate.
+var rate = textual{pattern: `^` + decimalPattern + `/[smh]$`, parse: func(e scalar) (any, string) {
 	count, unit, _ := strings.Cut(e.text, "/")
 	per := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}[unit]
 	n, err := strconv.ParseFloat(count, 64)
@@ -139,16 +157,25 @@ var sizeUnits = []struct {
 
 // size is a number of bytes from lo to hi with its unit, as a Size.
 func size(lo, hi Size) textual {
-	return textual{pattern: `^[1-9][0-9]*(KiB|MiB|GiB)$`, parse: func(e expansion) (any, string) {
-		for _, unit := range sizeUnits {
-			count, is := strings.CutSuffix(e.text, unit.name)
-			n, err := strconv.ParseInt(count, 10, 32)
-			if is && err == nil && digits(count) && count[0] != '0' && Size(n) <= hi/unit.bytes && Size(n)*unit.bytes >= lo {
-				return Size(n) * unit.bytes, ""
-			}
+	return textual{pattern: `^[1-9][0-9]*(KiB|MiB|GiB)$`, parse: func(e scalar) (any, string) {
+		n, err := parseSize(e.text)
+		if err != nil || n < lo || n > hi {
+			return nil, fmt.Sprintf("must be a size from %s to %s with its unit (KiB, MiB or GiB), such as 256MiB%s", lo, hi, e.not())
 		}
-		return nil, fmt.Sprintf("must be a size from %s to %s with its unit (KiB, MiB or GiB), such as 256MiB%s", lo, hi, e.not())
+		return n, ""
 	}}
+}
+
+var errSize = errors.New("not a size")
+
+func parseSize(text string) (Size, error) {
+	for _, unit := range sizeUnits {
+		count, is := strings.CutSuffix(text, unit.name)
+		if n, err := strconv.ParseInt(count, 10, 32); is && err == nil && digits(count) && count[0] != '0' {
+			return Size(n) * unit.bytes, nil
+		}
+	}
+	return 0, errSize
 }
 
 func (k textual) schema() schema {
@@ -157,7 +184,7 @@ func (k textual) schema() schema {
 	}
 	// Without quotes, a text may look like a number or a truth value.
 	types := []string{"string", "number", "boolean"}
-	_, empty := k.parse(expansion{})
+	_, empty := k.parse(scalar{})
 	switch {
 	case k.pattern != "":
 		return schema{"type": types, "pattern": k.pattern + "|" + reference}
@@ -167,112 +194,96 @@ func (k textual) schema() schema {
 	return schema{"type": append(types, "null")}
 }
 
-// boolean is true or false, as a bool.
+// boolean is true or false.
 type boolean struct{}
 
-func (boolean) read(v value) (any, bool) {
+func (boolean) read(v value, dst reflect.Value) entry {
 	const want = "true or false"
 	e, ok := v.bare(want)
 	if !ok {
-		return nil, false
+		return entry{value: v}
 	}
 	switch e.text {
 	case "true", "True", "TRUE":
-		return true, true
+		return v.store(dst, true)
 	case "false", "False", "FALSE":
-		return false, true
+		return v.store(dst, false)
 	}
-	return nil, v.fail("must be %s%s", want, e.not())
+	return v.refuse("must be %s%s", want, e.not())
 }
 
 func (boolean) schema() schema { return orReference("boolean") }
 
-// integer is a whole number from lo to hi, as an int.
-type integer struct{ lo, hi int }
-
-func (k integer) read(v value) (any, bool) {
-	want := fmt.Sprintf("a whole number from %d to %d", k.lo, k.hi)
-	e, ok := v.bare(want)
-	if !ok {
-		return nil, false
-	}
-	// YAML reads 010 as eight and people read it as ten.
-	if len(e.text) > 1 && e.text[0] == '0' && digits(e.text) {
-		return nil, v.fail("must be %s without a zero in front, which YAML takes for an octal number", want)
-	}
-	n, err := strconv.Atoi(e.text)
-	if err != nil || !digits(e.text) || n < k.lo || n > k.hi {
-		return nil, v.fail("must be %s%s", want, e.not())
-	}
-	return n, true
+// number is a decimal number from lo to hi, or a whole one.
+type number struct {
+	lo, hi float64
+	whole  bool
 }
 
-func digits(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789") == ""
-}
-
-func (k integer) schema() schema {
-	s := orReference("integer")
-	s["minimum"], s["maximum"] = k.lo, k.hi
-	return s
-}
-
-// number is a decimal number from lo to hi, as a float64.
-type number struct{ lo, hi float64 }
-
-func (k number) read(v value) (any, bool) {
-	// %g would write a million as 1e+06, which the rule below refuses.
+func (k number) read(v value, dst reflect.Value) entry {
+	// %g would write a million as 1e+06, which is not accepted.
 	written := func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 	want := fmt.Sprintf("a number from %s to %s", written(k.lo), written(k.hi))
+	if k.whole {
+		want = strings.Replace(want, "number", "whole number", 1)
+	}
 	e, ok := v.bare(want)
 	if !ok {
-		return nil, false
+		return entry{value: v}
+	}
+	if k.whole && digits(e.text) && len(e.text) > 1 && e.text[0] == '0' { // YAML reads 010 as eight, people as ten
+		return v.refuse("must be %s without a zero in front, which YAML takes for an octal number", want)
 	}
 	n, err := strconv.ParseFloat(e.text, 64)
-	if err != nil || !decimal.MatchString(e.text) || n < k.lo || n > k.hi {
-		return nil, v.fail("must be %s%s", want, e.not())
+	if err != nil || !decimal.MatchString(e.text) || k.whole && !digits(e.text) || n < k.lo || n > k.hi {
+		return v.refuse("must be %s%s", want, e.not())
 	}
-	return n, true
+	return v.store(dst, n)
 }
+
+func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 func (k number) schema() schema {
 	s := orReference("number")
+	if k.whole {
+		s = orReference("integer")
+	}
 	s["minimum"], s["maximum"] = k.lo, k.hi
 	return s
 }
 
-// duration is a length of time from lo to hi, as a time.Duration. A bare number is
-// refused: nobody should have to guess whether 80 means seconds.
+// duration is a length of time from lo to hi. A number without a unit is refused, because
+// 80 may mean seconds or milliseconds.
 type duration struct{ lo, hi time.Duration }
 
-func (k duration) read(v value) (any, bool) {
+func (k duration) read(v value, dst reflect.Value) entry {
 	want := fmt.Sprintf("a duration from %s to %s", short(k.lo), short(k.hi))
 	unit, such := "s", "90s or 1m30s"
-	if k.hi > longest {
+	if k.hi > 24*time.Hour {
 		unit, such = "h", "168h"
 	}
 	e, ok := v.scalar(want)
 	if !ok {
-		return nil, false
+		return entry{value: v}
 	}
-	if isNull(v.node) {
-		return nil, v.fail("has no value: give %s, or remove the line", want)
+	if e.null {
+		return v.refuse("has no value: give %s, or remove the line", want)
 	}
 	if decimal.MatchString(e.text) {
 		example := "80" + unit
 		if e.literal() {
 			example = e.text + unit
 		}
-		return nil, v.fail("needs a unit (ms, s, m or h): write %s, for example", example)
+		return v.refuse("needs a unit (ms, s, m or h): write %s, for example", example)
 	}
 	d, err := time.ParseDuration(e.text)
 	if err != nil || d < k.lo || d > k.hi || strings.ContainsAny(e.text[:1], "+-") {
-		return nil, v.fail("must be %s, such as %s%s", want, such, e.not())
+		return v.refuse("must be %s, such as %s%s", want, such, e.not())
 	}
-	return d, true
+	return v.store(dst, d)
 }
 
-// schema tells the form and not the range, which no pattern can.
+// schema has the form and not the range, which no pattern can express.
 func (duration) schema() schema {
 	return schema{"type": "string", "pattern": `^(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$|` + reference}
 }
@@ -289,27 +300,32 @@ func short(d time.Duration) string {
 	return s
 }
 
-// numberOr is one number, as a float64, or a section, as a record.
-type numberOr struct {
-	number  number
-	section section
-}
+// numberOr is one number for all fields of a struct, or a section. The fields are alike.
+type numberOr struct{ section section }
 
-func (k numberOr) read(v value) (any, bool) {
+func (k numberOr) read(v value, dst reflect.Value) entry {
 	switch {
 	case !v.noTags():
-		return nil, false
+		return entry{value: v}
 	case v.node.Kind == yaml.MappingNode:
-		return k.section.read(v)
+		return k.section.read(v, dst)
 	case v.node.Kind != yaml.ScalarNode:
-		return nil, v.fail("must be a number, or a mapping of types to numbers such as {turnstile: 1.2}")
+		return v.refuse("must be a number, or a mapping of types to numbers such as {turnstile: 1.2}")
 	}
-	return k.number.read(v)
+	var e entry
+	for i, f := range k.section.fields {
+		if to := dst.FieldByIndex(f.index); i == 0 {
+			e = f.kind.read(v, to)
+		} else if e.ok {
+			to.Set(dst.FieldByIndex(k.section.fields[0].index))
+		}
+	}
+	return e
 }
 
 func (k numberOr) schema() schema {
 	s := k.section.schema()
-	for key, rule := range k.number.schema() {
+	for key, rule := range k.section.fields[0].kind.schema() {
 		s[key] = rule
 	}
 	s["type"] = []string{"number", "string", "object"}

@@ -2,9 +2,9 @@ package targets
 
 import "strings"
 
-// Nearest returns the known word that was probably meant by another one, "" for none. Of
-// a beginning of several words it is the first one. What a stranger sent may be asked
-// about: a word that is longer than any known one costs next to nothing.
+// Nearest returns the known word that was probably meant by another one, or "". If word is
+// the beginning of several known words, it returns the first of them. Words of strangers
+// are welcome: one that is longer than any known word costs next to nothing.
 func Nearest(word string, known []string) string {
 	same := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "-", "_") }
 	word = same(word)

@@ -2,23 +2,23 @@ package targets
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// page is the address of a page, or a pattern of such addresses, taken apart. Programs
-// read odd addresses in different ways, and the service may read one in another way
-// than this package. So an address is a page only where all of them find the same host
-// in it, and the same path.
+// page is a parsed address of a page, or a pattern of such addresses. Programs read odd
+// addresses in different ways, and the service may read one differently than this package.
+// So only an address in which all of them find the same host and path is accepted.
 type page struct {
 	scheme string // http or https
-	host   string // lower case; an IP address in its one usual form, that of version 6 in brackets
+	host   string // lower case; an IP address in canonical form, version 6 in brackets
 	port   string // always there; "*" = any
 	path   string // as it is written, without the query
 }
 
 // pagePattern is a pattern of pages, as a page.
-var pagePattern = textual{parse: func(e expansion) (any, string) {
+func pagePattern(e scalar) (any, string) {
 	if e.text == "" {
 		return nil, "must not be empty"
 	}
@@ -27,12 +27,11 @@ var pagePattern = textual{parse: func(e expansion) (any, string) {
 		return nil, rule
 	}
 	return p, ""
-}}
+}
 
-// splitPage takes an address, or a pattern, apart, or says what is wrong with it. It
-// does not quote it.
+// splitPage parses an address or a pattern. The rule does not quote it.
 func splitPage(address string, pattern bool) (p page, rule string) {
-	if strings.IndexFunc(address, func(c rune) bool { return c <= ' ' || c > '~' || c == '\\' }) >= 0 {
+	if !printable(address, '!') || strings.Contains(address, `\`) {
 		return p, "must be ASCII without spaces and backslashes: write a host of another script as xn--…, and other characters as %XX"
 	}
 	scheme, rest, whole := strings.Cut(address, "://")
@@ -75,7 +74,7 @@ func splitAuthority(authority, scheme string, pattern bool) (host, port, rule st
 	return host, port, rule
 }
 
-// cleanHost returns a host in its one usual form.
+// cleanHost returns the canonical form of a host.
 func cleanHost(host string, pattern bool) (clean, rule string) {
 	const ipForm = "an IP address must be written in full, as 192.0.2.1 or [2001:db8::1], without wildcards"
 	if inner, bracket := strings.CutPrefix(host, "["); bracket {
@@ -96,7 +95,7 @@ func cleanHost(host string, pattern bool) (clean, rule string) {
 	if wild && !strings.ContainsAny(host, "abcdefghijklmnopqrstuvwxyz") {
 		return "", "the host must not be of wildcards alone: name the domain, as in https://*.example.com/*"
 	}
-	// What ends so is an IP address to some programs, in forms that others do not know.
+	// Some programs read such an ending as an IP address, in forms that others do not know.
 	if last := labels[len(labels)-1]; digits(last) || strings.HasPrefix(last, "0x") {
 		if addr, err := netip.ParseAddr(host); err != nil || addr.String() != host {
 			return "", ipForm
@@ -130,7 +129,7 @@ func splitPath(tail string, pattern bool) (path, rule string) {
 		at += 3 + next
 	}
 	for segment := range strings.SplitSeq(path, "/") {
-		// Some servers take off what stands behind a semicolon.
+		// Some servers cut a segment at a semicolon.
 		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {
 			return "", "the path must not hold the steps . and .."
 		}
@@ -138,28 +137,19 @@ func splitPath(tail string, pattern bool) (path, rule string) {
 	return path, ""
 }
 
-// matches reports whether a page is one of those of the pattern.
+// matches reports whether the pattern p covers a page.
 func (p page) matches(other page) bool {
 	return p.scheme == other.scheme && (p.port == "*" || p.port == other.port) &&
 		matchHost(p.host, other.host) && matchStars(p.path, other.path)
 }
 
-// matchHost compares label by label, because no star crosses a dot.
+// matchHost compares label by label, because a star does not cross a dot.
 func matchHost(pattern, host string) bool {
-	patterns, labels := strings.Split(pattern, "."), strings.Split(host, ".")
-	if len(patterns) != len(labels) {
-		return false
-	}
-	for i, p := range patterns {
-		if !matchStars(p, labels[i]) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(strings.Split(pattern, "."), strings.Split(host, "."), matchStars)
 }
 
-// matchStars compares a text with a pattern, whose stars stand for any text, also for
-// none. Its time is linear in the text for each star.
+// matchStars compares a text with a pattern. A star matches any text, also an empty one.
+// Its time is linear in the text for each star.
 func matchStars(pattern, text string) bool {
 	first, rest, starred := strings.Cut(pattern, "*")
 	text, ok := strings.CutPrefix(text, first)
@@ -176,8 +166,8 @@ func matchStars(pattern, text string) bool {
 	return strings.HasSuffix(text, parts[last])
 }
 
-// open reports whether others may own a host of the pattern: one of its last two
-// labels is not fixed.
+// open reports whether one of the last two labels of the host has a wildcard: others may
+// own such a host.
 func (p page) open() bool {
 	labels := strings.Split(p.host, ".")
 	return len(labels) > 1 && strings.Contains(strings.Join(labels[len(labels)-2:], ""), "*")

@@ -3,6 +3,9 @@ package targets
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"reflect"
+
+	"poold/internal/targets/syntax"
 )
 
 // Parse reads the bytes of a configuration file. file is its name in messages.
@@ -20,44 +23,55 @@ func Parse(file string, data []byte, lookup func(string) (string, bool)) (*Set, 
 	return set, nil
 }
 
+// IsOf reports whether the Set was parsed from these bytes.
+func (s *Set) IsOf(data []byte) bool { return s.Digest == digest(data) }
+
 func digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
-// set reads the file key by key, and then checks what its keys say together: all
-// of it, whatever is wrong elsewhere, so that one run tells everything. Parse throws
-// the Set away if anything was. The order of the sections in the file does not
-// matter, but targets need to know the defaults, providers the Redis that they
-// sell to, server keys the targets, and solve the server keys.
+// pools describes the whole file.
+var pools = sectionOf(reflect.TypeFor[file](), "")
+
+// set reads the file key by key, and then checks what its keys say together. It checks all
+// of it, whatever is wrong elsewhere, so that one run reports everything; Parse discards
+// the Set then. The order of the sections in the file does not matter. The order here does:
+// targets need the defaults, providers the Redis that they sell to, server keys the
+// targets, and solve the server keys.
 func (r *reader) set(data []byte) *Set {
-	node := r.document(data)
-	if node == nil {
+	node, problem := syntax.Document(data)
+	if problem != nil {
+		r.fail(problem.Line, "%s", problem.Text)
 		return nil
 	}
-	got, _ := pools.read(value{r: r, node: node, line: node.Line})
-	root, ok := got.(record)
-	if !ok {
-		return nil // nothing can be said of its sections
+	f := new(file)
+	e := pools.read(value{r: r, node: node, line: node.Line}, reflect.ValueOf(f).Elem())
+	if !e.read {
+		return nil // the file has no sections
 	}
-	set := new(Set)
-	pools.preset(set)
-	root.into(set)
-	r.redis(root.section("redis"), set)
-	r.deadLetters(root.section("dead_letters"), set)
-	r.providers(root, set)
-	inherited := r.defaults(root.section("defaults"))
-	set.lives = r.lives(root.section("types"))
-	r.dedup(root.section("dedup"), set)
-	r.history(root.section("history"), set)
-	if root.has("targets") {
-		r.targets(root.items("targets"), set, inherited, set.lives)
+	set := &f.Set
+	set.DeadLetters = f.Letters.Dir
+	set.lines = restartLines{
+		listen: e.at("server").keys["listen"].line, tls: e.at("server").keys["tls"].line,
+		redis: e.at("redis").at("url").line, deadLetters: e.at("dead_letters").at("dir").line, dedup: e.at("dedup").at("url", "backend").line,
+		history: e.at("history").at("keep", "audit", "url", "table", "endpoint", "region", "active_items", "backend").line,
 	}
-	r.server(root.section("server"), set)
-	if rec, written := root.marks["solve"].got.(record); written {
-		r.solve(rec, set, inherited)
+	set.Redis.check(e.at("redis"))
+	r.checkProviders(e.at("providers"), set)
+	defaults := &targetEntry{&f.Defaults, e.at("defaults")}
+	defaults.windowRules()
+	defaults.budgetRules(defaults.Budget)
+	set.lives = f.Types.byType(e.at("types"))
+	set.Dedup.check(e.at("dedup"))
+	set.History.check(e.at("history"))
+	r.checkTargets(e.at("targets").items, set, defaults)
+	f.Listener.check(e.at("server"), set)
+	if solve := e.at("solve"); solve.read {
+		set.Solve.check(solve, set, defaults)
 	}
 	r.agedRules(set)
 	r.unusual(set)
-	return set
+	kept := *set // a copy, because f has the bearers of the server keys
+	return &kept
 }

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// maxProblems bounds what one file can make the daemon say; a broken megabyte
-// would else fill the log and the answer of POST /-/reload.
+// maxProblems limits what a broken file adds to the log and to the answer of POST /-/reload.
 const maxProblems = 200
 
 // maxQuoted is how much of a literal value or key a message shows, in bytes.
@@ -17,10 +17,10 @@ const maxQuoted = 60
 // Problem is one thing that is wrong (or unusual) in the file.
 type Problem struct {
 	File string // as the operator named it; "" for the body of a request
-	Line int    // 0 where the file itself cannot be read, or its content is not to blame, and for a request
+	Line int    // 0 for a request, for an unreadable file, and if the content is not the cause
 	Text string // "key path: rule and remedy"; holds no secret and no environment value
 
-	demo bool // of a warning: it says only why Set.Demo holds
+	demo bool // a warning that only explains why Set.Demo is true
 }
 
 func (p Problem) String() string {
@@ -45,8 +45,8 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sorted orders by line and keeps the order of detection within one, so that
-// the same file always gives the same text.
+// sorted orders by line and keeps the order of detection within a line, so that the same
+// file always gives the same text.
 func (ps Problems) sorted() Problems {
 	slices.SortStableFunc(ps, func(a, b Problem) int { return a.Line - b.Line })
 	if len(ps) <= maxProblems {
@@ -58,8 +58,27 @@ func (ps Problems) sorted() Problems {
 	})
 }
 
-// quote shows a literal of the file: short, and with control characters escaped
-// so that a file cannot write to the terminal of whoever checks it.
+// Status is how the last attempt to read the file went.
+type Status struct {
+	LoadedAt time.Time // when the Set in use was read; zero before the first
+	OK       bool      // the last attempt brought a good Set, or the same one
+	Problems []Problem // of the last attempt; with OK: what needs a restart
+}
+
+// NewWarnings returns the warnings that old does not have; old may be nil. It leaves out
+// the warnings that only explain why s is a demo.
+func (s *Set) NewWarnings(old *Set) (all []Problem) {
+	for _, w := range s.Warnings {
+		known := old != nil && slices.ContainsFunc(old.Warnings, func(o Problem) bool { return o.Text == w.Text })
+		if !known && (!w.demo || !s.Demo()) {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// quote shortens a literal of the file and escapes control characters, so that a file
+// cannot control the terminal of the operator.
 func quote(s string) string {
 	if len(s) > maxQuoted {
 		return strconv.Quote(strings.ToValidUTF8(s[:maxQuoted], "")) + "…"
@@ -67,8 +86,8 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// pathPart is one step of a key path. What could be mistaken for the path's own
-// punctuation is quoted.
+// pathPart returns a key as one step of a path, quoted if it could be mistaken for the
+// path's own punctuation.
 func pathPart(key string) string {
 	plain := key != "" && len(key) <= maxQuoted && strings.IndexFunc(key, func(c rune) bool {
 		return !isWord(c) && c != '.' && c != '-'
@@ -79,23 +98,20 @@ func pathPart(key string) string {
 	return quote(key)
 }
 
-// isWord reports whether c may stand in a name in any language: a-z, A-Z, 0-9, _.
+// isWord reports whether c is one of a-z, A-Z, 0-9 and _.
 func isWord(c rune) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// orList joins words for a sentence: "a", "a or b", "a, b or c".
+// orList joins words: "a", "a or b", "a, b or c".
 func orList[T ~string](words []T) string {
-	var list strings.Builder
-	for i, word := range words {
-		switch {
-		case i == 0:
-		case i == len(words)-1:
-			list.WriteString(" or ")
-		default:
-			list.WriteString(", ")
+	list := string(words[0])
+	for i, word := range words[1:] {
+		separator := ", "
+		if i == len(words)-2 {
+			separator = " or "
 		}
-		list.WriteString(string(word))
+		list += separator + string(word)
 	}
-	return list.String()
+	return list
 }

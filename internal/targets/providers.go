@@ -3,6 +3,7 @@ package targets
 import (
 	"cmp"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -16,49 +17,45 @@ const (
 	profilePoold     = "poold" // another poold, whose tokens may be older than their submit
 )
 
-// rawProvider is one entry of the list as it was read.
-type rawProvider struct {
-	Provider
-	record
+// providerEntry is one entry of the list as it was read.
+type providerEntry struct {
+	*Provider
+	entry
 }
 
 // simulated reports whether the entry asks for the provider inside the daemon.
-func (p *rawProvider) simulated() bool { return p.API == APISimulated }
+func (p *providerEntry) simulated() bool { return p.API == APISimulated }
 
-// providers checks the list and keeps those that can be used.
-func (r *reader) providers(root record, set *Set) {
+// checkProviders checks the list and keeps the providers that can be used.
+func (r *reader) checkProviders(e entry, set *Set) {
 	before := len(r.problems)
-	var all []rawProvider
+	var all []providerEntry
 	byName := make(map[string]int)
-	for _, item := range root.items("providers") {
-		p := rawProvider{Provider: decode[Provider](provider, item.record()), record: item.record()}
+	for i, item := range e.items {
+		p := providerEntry{&set.Providers[i], item}
 		p.Line = p.line
-		if item.got != nil {
+		if item.read {
 			p.rules()
 		}
-		if line := byName[p.Name]; line > 0 {
-			p.fail("has the name of the provider in line %d: give each its own", line)
-		} else if p.Name != "" {
-			byName[p.Name] = p.line
-		}
+		p.unique("provider", p.Name, byName)
 		all = append(all, p)
 	}
 	if set.Redis.URL == "" {
-		return // nobody knows which rules apply
+		return // which rules apply depends on it
 	}
-	sound := !root.bad("providers") && len(r.problems) == before
+	sound := (e.ok || e.node == nil) && len(r.problems) == before
 	r.simulatedRules(all, set.Redis.Embedded())
 	if sound {
-		r.choose(root.at("providers"), all, set)
+		set.Providers = nil
+		r.choose(e.value, all, set)
 	}
 }
 
-// rules checks what concerns several keys of one entry.
-func (p *rawProvider) rules() {
+// rules checks the keys of one entry against each other.
+func (p *providerEntry) rules() {
 	if unencrypted(p.URL) {
 		p.at("url").warn("http sends the account's key unencrypted: use https")
 	}
-	p.Price = pricesOf(p.marks["price_per_1000"])
 	switch {
 	case p.bad("api"):
 	case p.simulated():
@@ -80,9 +77,8 @@ func (p *rawProvider) rules() {
 	p.callbackRules()
 }
 
-// providerURL is a base address, as a string without the last slash. No message
-// quotes it.
-var providerURL = textual{parse: func(e expansion) (any, string) {
+// providerURL is a base address without the last slash. No message quotes it.
+func providerURL(e scalar) (any, string) {
 	if e.text == "" {
 		return nil, "must not be empty"
 	}
@@ -98,9 +94,9 @@ var providerURL = textual{parse: func(e expansion) (any, string) {
 		return nil, "must be the base address, without in.php, createTask and the like"
 	}
 	return strings.TrimRight(e.text, "/"), ""
-}}
+}
 
-// baseURL takes a web address apart, or says what is wrong with it.
+// baseURL parses a web address.
 func baseURL(address string) (u *url.URL, rule string) {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
@@ -109,14 +105,14 @@ func baseURL(address string) (u *url.URL, rule string) {
 	return u, ""
 }
 
-// unencrypted reports whether what is sent to an address can be read on the way.
+// unencrypted reports whether requests to an address can be read on the way.
 func unencrypted(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Scheme == "http" && !isLoopback(u.Hostname())
 }
 
-// simulatedRules keeps worthless tokens away from real ones.
-func (r *reader) simulatedRules(all []rawProvider, embedded bool) {
+// simulatedRules keeps simulated tokens apart from real ones.
+func (r *reader) simulatedRules(all []providerEntry, embedded bool) {
 	first := 0
 	for i := range all {
 		p := &all[i]
@@ -133,11 +129,10 @@ func (r *reader) simulatedRules(all []rawProvider, embedded bool) {
 	}
 }
 
-// choose fills the Set with the providers that can be used: real ones with a
-// key, else the simulated one that is listed, else, for an embedded Redis, the
-// built-in one.
-func (r *reader) choose(v value, all []rawProvider, set *Set) {
-	var listed *rawProvider
+// choose fills the Set with the usable providers: the real ones with a key, else the listed
+// simulated one, else, with the embedded Redis, the built-in one.
+func (r *reader) choose(v value, all []providerEntry, set *Set) {
+	var listed *providerEntry
 	var unset []string
 	for i := range all {
 		p := &all[i]
@@ -145,11 +140,11 @@ func (r *reader) choose(v value, all []rawProvider, set *Set) {
 		case p.simulated():
 			listed = p
 		case p.Key == "":
-			key := p.at("key")
+			key := p.at("key").value
 			r.warnOfDemo(key.line, "%s: the key is empty, so this provider is left out%s", p.path, key.remedy())
 			unset = append(unset, key.variables()...)
 		default:
-			set.Providers = append(set.Providers, p.Provider)
+			set.Providers = append(set.Providers, *p.Provider)
 		}
 	}
 	switch {
@@ -158,12 +153,13 @@ func (r *reader) choose(v value, all []rawProvider, set *Set) {
 			listed.warn("is not used, because a real provider has a key")
 		}
 	case listed != nil:
-		set.Providers = []Provider{listed.Provider}
+		set.Providers = []Provider{*listed.Provider}
 		r.warnOfDemo(listed.line, "%s: tokens are simulated; no site accepts them", listed.path)
 	case set.Redis.Embedded():
 		// As if it were listed with its name and api alone.
-		built := decode[Provider](provider, record{})
-		built.Name, built.API, built.Line = "simulated", APISimulated, v.line
+		built := Provider{Name: "simulated", Line: v.line}
+		sectionOf(reflect.TypeFor[Provider](), "").preset(reflect.ValueOf(&built).Elem())
+		built.API = APISimulated
 		set.Providers = []Provider{built}
 		r.warnOfDemo(v.line, "%s: none can be used, so the simulated one inside the daemon is: no site accepts its tokens%s", v.path, toSet(unset))
 	default:
@@ -171,8 +167,8 @@ func (r *reader) choose(v value, all []rawProvider, set *Set) {
 	}
 }
 
-// agedRules refuses targets whose tokens may be dead while they are taken for young: by the
-// legacy protocol another poold does not say how old a token is.
+// agedRules refuses targets whose tokens may have expired before they seem to: over the
+// legacy protocol another poold does not report how old a token is.
 func (r *reader) agedRules(set *Set) {
 	aged := slices.ContainsFunc(set.Providers, func(p Provider) bool { return p.Profile == profilePoold && p.API == APILegacy })
 	if !aged {
@@ -186,7 +182,7 @@ func (r *reader) agedRules(set *Set) {
 	}
 }
 
-// unusual warns of combinations that are allowed and rarely meant.
+// unusual warns of combinations that are allowed but rarely meant.
 func (r *reader) unusual(set *Set) {
 	real := slices.ContainsFunc(set.Providers, func(p Provider) bool { return p.API != APISimulated })
 	if real && set.Redis.Embedded() {

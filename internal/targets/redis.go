@@ -6,40 +6,36 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"poold/internal/captcha"
 )
 
-// embeddedRedis is the URL that stands for the server inside the daemon.
+// embeddedRedis is the URL of the server inside the daemon.
 const embeddedRedis = "embedded"
 
-// redis checks the section `redis`.
-func (r *reader) redis(rec record, set *Set) {
-	d := &set.Redis
-	set.lines.redis = rec.at("url").line
-	if !rec.bad("url") && d.URL == "" {
-		rec.at("url").fail("is empty: write embedded or an address%s", rec.at("url").remedy())
+// check checks the section.
+func (d *Redis) check(e entry) {
+	if !e.bad("url") && d.URL == "" {
+		e.at("url").fail("is empty: write embedded or an address%s", e.at("url").remedy())
 	}
-	if rec.bad("url", "sentinel_master") || d.URL == "" {
+	if e.bad("url", "sentinel_master") || d.URL == "" {
 		d.URL = "" // unknown: rules that depend on it stay silent
 		return
 	}
 	addresses := strings.Split(d.URL.Reveal(), ",")
 	switch {
 	case d.SentinelMaster != "" && d.Embedded():
-		rec.at("sentinel_master").fail("needs the sentinels' addresses in redis.url, not the embedded server")
+		e.at("sentinel_master").fail("needs the sentinels' addresses in redis.url, not the embedded server")
 	case strings.HasPrefix(addresses[0], "unix:") && (len(addresses) > 1 || d.SentinelMaster != ""):
-		rec.at("url").fail("a unix socket is one server: a cluster and sentinels have redis:// or rediss:// addresses")
+		e.at("url").fail("a unix socket is one server: a cluster and sentinels have redis:// or rediss:// addresses")
 	case len(addresses) > 1 && d.SentinelMaster == "" && slices.ContainsFunc(addresses, namesDatabase):
-		rec.at("url").fail("several addresses are a cluster, which has database 0 alone: remove the number, or set sentinel_master")
+		e.at("url").fail("several addresses are a cluster, which has database 0 alone: remove the number, or set sentinel_master")
 	}
 }
 
-// redisURL is one address, several, the word for the embedded server, or nothing,
-// as a captcha.Secret. No message quotes it: it may hold a password.
-var redisURL = textual{parse: func(e expansion) (any, string) {
+// redisURL is one address, several, the word for the embedded server, or nothing. No
+// message quotes it: it may hold a password.
+func redisURL(e scalar) (any, string) {
 	if e.text == "" || e.text == embeddedRedis {
-		return captcha.Secret(e.text), ""
+		return e.text, ""
 	}
 	scheme := ""
 	var clean []string
@@ -55,10 +51,10 @@ var redisURL = textual{parse: func(e expansion) (any, string) {
 		scheme = u.Scheme
 		clean = append(clean, address)
 	}
-	return captcha.Secret(strings.Join(clean, ",")), ""
-}}
+	return strings.Join(clean, ","), ""
+}
 
-// redisAddress takes one address apart, or says what is wrong with it.
+// redisAddress parses one address.
 func redisAddress(address string) (u *url.URL, rule string) {
 	u, err := url.Parse(address)
 	switch {

@@ -4,25 +4,21 @@ const (
 	// MostDepth is the most tokens that a target can keep, in a window too.
 	MostDepth = 10000
 
-	// DefaultHitRate and DefaultMaxWaste are the values of hit_rate and max_waste
-	// where nobody says.
+	// DefaultHitRate and DefaultMaxWaste are the defaults of hit_rate and max_waste.
 	DefaultHitRate  = 0.97
 	DefaultMaxWaste = 3.0
 	// MostMaxWaste is the greatest max_waste.
 	MostMaxWaste = 1000
 )
 
-// adaptiveKeys are those that `refill: fixed` does not look at.
-var adaptiveKeys = []string{"min", "hit_rate", "max_waste"}
-
-// refillRules checks what the keys of refilling say together.
-func (t *rawTarget) refillRules(inherited rawTarget) {
+// refillRules checks the keys of refilling against each other.
+func (t *targetEntry) refillRules(inherited entry) {
 	if t.bad("refill") || inherited.bad("refill") {
 		return
 	}
 	if t.Refill == RefillFixed {
-		for _, name := range adaptiveKeys {
-			// In the defaults they may stand for those targets that are adaptive.
+		for _, name := range []string{"min", "hit_rate", "max_waste"} {
+			// The defaults may have them for the adaptive targets.
 			if t.has(name) {
 				t.at(name).fail("belongs to refill: adaptive: remove it, or set refill")
 			}
@@ -50,14 +46,14 @@ func (t *rawTarget) refillRules(inherited rawTarget) {
 	t.at("depth").fail("must not be below min (%d of %d), which is always kept", t.Depth, t.Min)
 }
 
-// roomRule warns where tokens that are to be there at any time cannot be replaced
-// before they die, because depth counts the orders too.
-func (t *rawTarget) roomRule() {
+// roomRule warns of a depth that leaves no room to replace the kept tokens before they
+// expire, because depth counts the orders too.
+func (t *targetEntry) roomRule() {
 	kept := t.Min
 	for _, w := range t.Warm {
 		kept = max(kept, w.Tokens)
 	}
-	// A lead time is about a quarter of a usual life.
+	// The lead time is about a quarter of a usual lifetime.
 	if enough := kept + (kept+3)/4; t.Depth < enough {
 		t.r.warn(t.line, "%s: min or warm keep %d tokens with a depth of %d, which counts orders too: fewer are ready while some are renewed, so say depth: %d or more",
 			t.path, kept, t.Depth, enough)

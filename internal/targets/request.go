@@ -5,24 +5,17 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
 	"poold/internal/captcha"
 )
 
-const (
-	// longestSolve is how long a caller of POST /solve can wait.
-	longestSolve = 300 * time.Second
+// MostPicture is how many bytes a picture can have, as the services say.
+const MostPicture = 1 << 20
 
-	// MostPicture is how many bytes a picture can have, as the services say.
-	MostPicture = 1 << 20
-
-	// mostLetters is how long the text of a picture can be.
-	mostLetters = 100
-)
-
-// DedupMode says with whom a request shares its solve.
+// DedupMode decides which requests share a solve.
 type DedupMode string
 
 // The values of `dedup` in a request.
@@ -31,55 +24,95 @@ const (
 	DedupIdentity DedupMode = "identity" // with all that ask for the same
 )
 
-// SolveRequest is the body of POST /solve. Solve.Allows knows whether it may be asked
-// for.
+// SolveRequest is the body of POST /solve. Solve.Allows decides whether it may be asked
+// for. Identity has only fields of its type, and the hash of Image.
 type SolveRequest struct {
-	Identity   captcha.Identity // holds only fields that its type knows
-	Image      []byte           // the picture, of which Identity has the hash; nil for other types
-	Timeout    time.Duration    // how long the caller waits; 1s to 300s, default 120s
-	Dedup      DedupMode        // default request
-	DedupProxy bool             // the proxy counts for Dedup; default false
+	Identity   captcha.Identity `inline:"yes"`
+	Image      []byte           `key:"image" must:"yes" as:"picture" of:"image" doc:"The picture as base64, at most 1 MiB of bytes."`
+	Timeout    time.Duration    `key:"timeout" range:"1s 300s" default:"2m" doc:"How long the caller waits."`
+	Dedup      DedupMode        `key:"dedup" words:"request identity" default:"request" doc:"request: a solve is shared by one Idempotency-Key alone; identity: by all that ask for the same."`
+	DedupProxy bool             `key:"dedup_proxy" default:"false" doc:"Whether the proxy counts for dedup: identity."`
 }
 
-// ReadSolve reads the body of POST /solve, a JSON object, by the rules by which a
-// target is read. The error is Problems: all that is wrong, each as "field: rule and
-// remedy". It quotes neither proxies nor pictures. Nothing of the environment is read.
+// solveSection describes the body.
+var solveSection = sectionOf(reflect.TypeFor[SolveRequest](), viewRequest)
+
+// ReadSolve reads the body of POST /solve, a JSON object, by the rules of a target. The
+// error is Problems: all that is wrong, each as "field: rule and remedy". It quotes neither
+// proxies nor pictures. A request sees no environment.
 func ReadSolve(body []byte) (SolveRequest, error) {
 	r := &reader{request: true}
 	var request SolveRequest
-	if node := r.object(body); node != nil {
-		got, _ := solveRequest.read(value{r: r, node: node})
-		rec, _ := got.(record)
-		request = decode[SolveRequest](solveRequest, rec)
-		rec.into(&request.Identity)
-		rec.into(&request.Identity.Picture)
-		request.rules(rec)
+	if fields, ok := r.object(body); ok {
+		request.rules(request.read(r, fields))
 	}
-	if len(r.problems) > 0 {
-		return SolveRequest{}, r.problems.sorted()
-	}
-	return request, nil
+	return request.unless(r.problems)
 }
 
-// rules checks what the fields say together.
-func (s *SolveRequest) rules(rec record) {
-	id := &s.Identity
-	rec.proxyRules(record{}, id)
-	if rec.has("type") && !rec.bad("type") {
-		for _, f := range solveFields {
-			switch has, fits := rec.has(f.key), f.of(id.Type); {
-			case has && !fits:
-				rec.misplaced(f, id.Type)
-			case f.must && fits && !has:
-				rec.child(f.key).fail("is missing: %s needs it", id.Type)
-			}
+// unless returns the request, or the problems if there are any.
+func (s *SolveRequest) unless(problems Problems) (SolveRequest, error) {
+	if len(problems) > 0 {
+		return SolveRequest{}, problems.sorted()
+	}
+	return *s, nil
+}
+
+// SolveOf returns the request for an identity, after it has checked the identity by the
+// rules of ReadSolve. The error is Problems. The caller has checked the image, which is
+// nil for other types.
+func SolveOf(id captcha.Identity, image []byte) (SolveRequest, error) {
+	r := &reader{request: true}
+	var given []requestValue
+	from := reflect.ValueOf(id)
+	for _, f := range identityFields {
+		switch v := from.FieldByIndex(f.index); {
+		case v.IsZero():
+		case v.Kind() == reflect.String: // fmt would hide a secret
+			given = append(given, requestValue{f.key, scalar{text: v.String(), quoted: true}})
+		default:
+			given = append(given, requestValue{f.key, scalar{text: fmt.Sprint(v)}})
 		}
 	}
-	if id.Picture.MaxLength > 0 && id.Picture.MinLength > id.Picture.MaxLength {
-		rec.at("max_length").fail("must not be below min_length (%d of %d)", id.Picture.MaxLength, id.Picture.MinLength)
+	var request SolveRequest
+	e := request.read(r, given)
+	if id.Type == captcha.Image {
+		e.keys["image"] = entry{ok: true}
 	}
-	if s.DedupProxy && s.Dedup == DedupRequest && !rec.bad("dedup") {
-		rec.at("dedup_proxy").fail("belongs to dedup: identity: remove it, or set dedup")
+	request.rules(e)
+	request.Image, request.Identity.Picture.SHA256 = image, id.Picture.SHA256
+	return request.unless(r.problems)
+}
+
+// read stores the fields in s.
+func (s *SolveRequest) read(r *reader, fields []requestValue) entry {
+	whole := value{r: r}
+	return solveSection.fill(whole, reflect.ValueOf(s).Elem(), func(fn func(key string, item value)) bool {
+		seen := make(map[string]bool)
+		for _, f := range fields {
+			item := whole.child(f.key)
+			if seen[f.key] {
+				item.fail("is written twice: remove one")
+				continue
+			}
+			seen[f.key], item.given = true, &f.value
+			fn(f.key, item)
+		}
+		return true
+	})
+}
+
+// rules checks the fields against each other.
+func (s *SolveRequest) rules(e entry) {
+	id := &s.Identity
+	e.proxyRules(entry{}, id)
+	if e.has("type") && !e.bad("type") {
+		e.typeRules(id, solveSection.fields)
+	}
+	if id.Picture.MaxLength > 0 && id.Picture.MinLength > id.Picture.MaxLength {
+		e.at("max_length").fail("must not be below min_length (%d of %d)", id.Picture.MaxLength, id.Picture.MinLength)
+	}
+	if s.DedupProxy && s.Dedup == DedupRequest && !e.bad("dedup") {
+		e.at("dedup_proxy").fail("belongs to dedup: identity: remove it, or set dedup")
 	}
 	if s.Image != nil {
 		sum := sha256.Sum256(s.Image)
@@ -87,9 +120,8 @@ func (s *SolveRequest) rules(rec record) {
 	}
 }
 
-// picture is the bytes of a picture, which are base64 in the request, as a []byte. No
-// message quotes it.
-var picture = textual{most: 2 * MostPicture, parse: func(e expansion) (any, string) {
+// picture is the bytes of a picture, as base64. No message quotes it.
+func picture(e scalar) (any, string) {
 	if strings.HasPrefix(e.text, "data:") {
 		return nil, "must be base64 alone: remove all up to the first comma"
 	}
@@ -103,9 +135,9 @@ var picture = textual{most: 2 * MostPicture, parse: func(e expansion) (any, stri
 		return nil, fmt.Sprintf("must be at most %d bytes (1 MiB), not %d", MostPicture, len(bytes))
 	}
 	return bytes, ""
-}}
+}
 
-// meant are the names that solving services have for fields of a request.
+// meant maps the names that solving services use to fields of a request.
 var meant = map[string]string{
 	"method": "type", "googlekey": "sitekey", "websitekey": "sitekey", "websiteurl": "pageurl", "url": "pageurl", "body": "image", "base64": "image", "file": "image",
 	"score": "min_score", "useragent": "user_agent", "regsense": "case_sensitive", "case": "case_sensitive", "calc": "math", "lang": "language",
@@ -124,32 +156,26 @@ func otherSpelling(key string) string {
 type RequestField struct {
 	Key string
 	Doc string
-	// Default is a string, bool, int, float64 or time.Duration, as the value is; the zero
-	// value where there is none.
+	// Default is a string, bool, int, float64 or time.Duration; the zero value if the field
+	// has no default.
 	Default any
 }
 
 // RequestFields lists the fields of a request.
 func RequestFields() []RequestField {
-	list := make([]RequestField, len(solveFields))
-	for i, f := range solveFields {
-		list[i] = RequestField{Key: f.key, Doc: f.doc, Default: f.preset}
-		switch k := f.kind.(type) {
-		case textual:
-			if k.words != nil {
-				list[i].Doc += " One of " + strings.Join(k.words, ", ") + "."
+	var list []RequestField
+	presets := reflect.New(reflect.TypeFor[SolveRequest]()).Elem()
+	solveSection.preset(presets)
+	for _, f := range solveSection.fields {
+		preset := presets.FieldByIndex(f.index)
+		field := RequestField{Key: f.key, Doc: f.doc, Default: preset.Interface()}
+		if text, is := f.kind.(textual); is {
+			field.Default = preset.Convert(reflect.TypeFor[string]()).Interface()
+			if text.words != nil {
+				field.Doc += " One of " + strings.Join(text.words, ", ") + "."
 			}
-			list[i].Default = ""
-			if f.preset != nil {
-				list[i].Default = fmt.Sprint(f.preset)
-			}
-		case boolean:
-			list[i].Default = false
-		case integer:
-			list[i].Default = 0
-		case number:
-			list[i].Default = 0.0
 		}
+		list = append(list, field)
 	}
 	return list
 }

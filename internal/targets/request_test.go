@@ -288,7 +288,7 @@ func FuzzReadSolve(f *testing.F) {
 		id := r.Identity
 		image := id.Type == captcha.Image
 		switch {
-		case !slices.Contains(captcha.SolvableTypes(), id.Type), r.Timeout < time.Second, r.Timeout > longestSolve,
+		case !slices.Contains(captcha.SolvableTypes(), id.Type), r.Timeout < time.Second, r.Timeout > 300*time.Second,
 			r.Dedup != DedupRequest && r.Dedup != DedupIdentity, (id.Proxy == "") != (id.ProxyType == ""),
 			image != (r.Image != nil), image != (id.Picture.SHA256 != ""), image == (id.Pageurl != ""), !image && id.Picture != (captcha.Picture{}),
 			(id.GT != "") != (id.Type == captcha.GeeTest), (id.CaptchaID != "") != (id.Type == captcha.GeeTestV4),
@@ -339,6 +339,48 @@ func TestDocsNameEveryRequestField(t *testing.T) {
 	for _, f := range RequestFields() {
 		if !strings.Contains(table, "`"+f.Key+"`") {
 			t.Errorf("the table of docs/solve.md has no %s", f.Key)
+		}
+	}
+}
+
+// SolveOf accepts what ReadSolve reads, and refuses the same with the same words.
+func TestSolveOf(t *testing.T) {
+	const page = "https://staging.example.com/login"
+	v2 := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "k", Pageurl: page}
+	with := func(change func(id *captcha.Identity)) captcha.Identity {
+		id := v2
+		change(&id)
+		return id
+	}
+	hash := strings.Repeat("0f", 32)
+	for _, good := range []captcha.Identity{
+		v2,
+		with(func(id *captcha.Identity) {
+			id.Invisible, id.DataS, id.Proxy, id.ProxyType = true, "d", "u:p@h:1", "http"
+		}),
+		{Type: captcha.RecaptchaV3, Sitekey: "k", Pageurl: page, MinScore: 0.3},
+		{Type: captcha.Image, Picture: captcha.Picture{SHA256: hash, MinLength: 4, Math: true, Charset: captcha.Digits}},
+	} {
+		got, err := SolveOf(good, nil)
+		if want := (SolveRequest{Identity: good, Timeout: 2 * time.Minute, Dedup: DedupRequest}); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v: %+v, %v", good, got, err)
+		}
+	}
+	for _, tc := range []struct {
+		id   captcha.Identity
+		want string
+	}{
+		{captcha.Identity{}, "type: is missing"},
+		{captcha.Identity{Type: captcha.HCaptcha, Pageurl: page}, "sitekey: is missing: hcaptcha needs it"},
+		{with(func(id *captcha.Identity) { id.Data = "d" }), "data: belongs to turnstile, not to recaptcha_v2: remove it"},
+		{with(func(id *captcha.Identity) { id.UserAgent = "a\nb" }), "user_agent: must not hold line breaks or other control characters"},
+		{with(func(id *captcha.Identity) { id.DataS = "a\xff" }), "data_s: must be valid UTF-8"},
+		{with(func(id *captcha.Identity) { id.Proxy, id.ProxyType = "u:CANARY@h", "http" }), "proxy: must be host:port or user:password@host:port"},
+		{captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "k", Pageurl: page, MinScore: 1}, `min_score: must be a number from 0.1 to 0.9, not "1"`},
+		{captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{MinLength: 5, MaxLength: 4}}, "max_length: must not be below min_length (4 of 5)"},
+	} {
+		if _, err := SolveOf(tc.id, nil); err == nil || err.Error() != tc.want {
+			t.Errorf("%+v: %v, want %s", tc.id, err, tc.want)
 		}
 	}
 }

@@ -5,19 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"poold/internal/captcha"
 )
 
 // schema is a JSON Schema, or a part of one.
 type schema map[string]any
 
-// reference is a pattern of what the environment fills in. A value that holds one
-// may be anything, to those that do not know the environment.
+// reference matches a reference to the environment. A value that holds one may be anything.
 const reference = `\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}`
 
-// Schema returns the JSON Schema (draft 2020-12) of the file: its keys, their
-// kinds, ranges and defaults. It takes every file that Parse takes. What Parse
-// refuses beyond it are the ranges of durations, the forms of addresses and cron
-// expressions, and whatever keys must be together.
+// Schema returns the JSON Schema (draft 2020-12) of the file: its keys, their kinds, ranges
+// and defaults. It accepts every file that Parse accepts. Parse alone checks the ranges of
+// durations, the forms of addresses and cron expressions, and rules between keys.
 func Schema() []byte {
 	s := pools.schema()
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -30,7 +30,7 @@ func Schema() []byte {
 	to.SetEscapeHTML(false)
 	to.SetIndent("", "  ")
 	if err := to.Encode(s); err != nil {
-		panic(err) // the table holds something that JSON cannot
+		panic(err) // a tag has a value that JSON lacks
 	}
 	return text.Bytes()
 }
@@ -39,24 +39,26 @@ func Schema() []byte {
 func (f field) schema() schema {
 	s := f.kind.schema()
 	s["description"] = f.doc
-	if d, ok := f.kind.(duration); ok { // whose range no keyword tells
+	if d, ok := f.kind.(duration); ok { // JSON Schema has no keyword for its range
 		s["description"] = fmt.Sprintf("%s From %s to %s.", f.doc, short(d.lo), short(d.hi))
 	}
-	switch preset := f.preset.(type) {
-	case nil:
+	if !f.preset.IsValid() {
+		return s
+	}
+	s["default"] = f.preset.Interface()
+	switch preset := s["default"].(type) {
 	case time.Duration:
 		s["default"] = short(preset)
 	case Size:
 		s["default"] = preset.String()
-	default:
-		s["default"] = preset
+	case captcha.Secret: // the default is public
+		s["default"] = preset.Reveal()
 	}
 	return s
 }
 
-// orReference describes a value that is no text: one that stands in the file as it
-// is, or a text with a reference. (A pattern is for texts alone, as a minimum is
-// for numbers alone.)
+// orReference describes a number or a truth value: the value itself, or a text with a
+// reference. In JSON Schema a pattern applies to texts alone, a minimum to numbers alone.
 func orReference(kind string) schema {
 	return schema{"type": []string{kind, "string"}, "pattern": reference}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,6 +17,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"gopkg.in/yaml.v3"
 	"pgregory.net/rapid"
+
+	"poold/internal/captcha"
+	"poold/internal/targets/syntax"
 )
 
 // compiled is the schema, which is itself held against that of the draft.
@@ -39,9 +43,8 @@ func compiled(t *testing.T) *jsonschema.Schema {
 // asEditorsSee turns a file into what a schema is held against: references are
 // texts. ok is false where the file has no tree.
 func asEditorsSee(data []byte) (doc any, ok bool) {
-	r := &reader{}
-	node := r.document(data)
-	if node == nil {
+	node, problem := syntax.Document(data)
+	if problem != nil {
 		return nil, false
 	}
 	return plainValue(node), true
@@ -78,12 +81,12 @@ func plainValue(n *yaml.Node) any {
 // readsAlone reports whether every key of a file is well by itself, whatever they
 // say together.
 func readsAlone(data []byte) bool {
-	r := &reader{}
-	node := r.document(data)
-	if node == nil {
+	node, problem := syntax.Document(data)
+	if problem != nil {
 		return false
 	}
-	pools.read(value{r: r, node: node, line: node.Line})
+	r := &reader{}
+	pools.read(value{r: r, node: node, line: node.Line}, reflect.ValueOf(new(file)).Elem())
 	return len(r.problems) == 0
 }
 
@@ -114,9 +117,9 @@ func TestSchemaOverFiles(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
-	want := []string{"aged", "dedup-empty", "dedup-escape", "dedup-host", "dedup-keywords", "dedup-missing", "dedup-redis", "direction", "duplicate-keys", "duplicate-names", "fields-by-type",
-		"history-dynamodb", "history-keep", "history-none", "history-postgres", "history-redis", "listen-without-keys", "listen", "no-owner", "providers-no-key",
-		"providers-none", "redis-addresses", "redis-cluster-db", "redis-comma", "redis-db", "redis-embedded-sentinel", "redis-empty", "redis-host",
+	want := []string{"aged", "dedup-empty", "dedup-escape", "dedup-host", "dedup-redis", "direction", "duplicate-keys", "duplicate-names", "fields-by-type",
+		"history-dynamodb", "history-keep", "history-none", "history-postgres", "listen-without-keys", "listen", "no-owner", "providers-no-key",
+		"redis-addresses", "redis-cluster-db", "redis-comma", "redis-db", "redis-embedded-sentinel", "redis-empty", "redis-host",
 		"redis-mixed", "redis-scheme", "redis-unix-sentinel", "simulated-beside", "simulated-twice"}
 	if !slices.Equal(taken, want) {
 		t.Errorf("the schema takes these bad files:\n%q\nwant\n%q", taken, want)
@@ -240,7 +243,7 @@ func (d *drawn) value(k kind, key string) string {
 		return "[" + strings.Join(d.items(k, key), ", ") + "]"
 	case numberOr:
 		if rapid.Bool().Draw(d.T, "one number") {
-			return d.scalar(k.number, key)
+			return d.scalar(k.section.fields[0].kind, key)
 		}
 		return "{" + strings.Join(d.fields(k.section), ", ") + "}"
 	}
@@ -260,7 +263,7 @@ func (d *drawn) fields(s section) (texts []string) {
 		if f.must || rapid.Bool().Draw(d.T, f.key) {
 			key := f.key
 			switch {
-			case key == "url" && f.preset != nil:
+			case key == "url" && f.preset.IsValid():
 				key = "redis.url"
 			case key == "url" && s.fields[0].key == "backend": // of history too
 				key = "dedup.url"
@@ -273,7 +276,7 @@ func (d *drawn) fields(s section) (texts []string) {
 
 func (d *drawn) items(k list, key string) (texts []string) {
 	n := rapid.IntRange(0, 3).Draw(d.T, "items")
-	if k.words {
+	if k.set {
 		n = 1 // two might be the same
 	}
 	for range n {
@@ -286,9 +289,10 @@ func (d *drawn) scalar(k kind, key string) string {
 	switch k := k.(type) {
 	case boolean:
 		return rapid.SampledFrom([]string{"true", "false", "True"}).Draw(d.T, key)
-	case integer:
-		return strconv.Itoa(rapid.IntRange(k.lo, k.hi).Draw(d.T, key))
 	case number:
+		if k.whole {
+			return strconv.Itoa(rapid.IntRange(int(k.lo), int(k.hi)).Draw(d.T, key))
+		}
 		return strconv.FormatFloat(rapid.Float64Range(k.lo, k.hi).Draw(d.T, key), 'f', 4, 64)
 	case duration:
 		return time.Duration(rapid.Int64Range(int64(k.lo), int64(k.hi)).Draw(d.T, key)).String()
@@ -320,7 +324,7 @@ func faults(k kind) []string {
 		return []string{"5", "[]", "{}", "null", "{'A b': null}"}
 	case list:
 		all := []string{"5", "{a: 1}", "'${UNSET:-}'", "[[]]"}
-		if k.words {
+		if k.set {
 			all = append(all, "[]", "null")
 		}
 		if k.most > 0 {
@@ -331,9 +335,10 @@ func faults(k kind) []string {
 		return []string{"-1", "1000001", "'5'", "null", "[]", "{nonsense: 1}", "{turnstile: x}"}
 	case boolean:
 		return []string{"yes", "1", "'true'", "null", "[]", "{}", "'$UNSET'", "'${UN-SET}'"}
-	case integer:
-		return []string{strconv.Itoa(k.lo - 1), strconv.Itoa(k.hi + 1), "1.5", "'5'", "null", "[]", "{}", "x", "true"}
 	case number:
+		if k.whole {
+			return []string{fmt.Sprint(k.lo - 1), fmt.Sprint(int(k.hi) + 1), "1.5", "'5'", "null", "[]", "{}", "x", "true"}
+		}
 		return []string{fmt.Sprint(k.lo - 0.01), fmt.Sprint(k.hi + 0.01), "'0.9'", "null", "[]", "x", "true"}
 	case duration:
 		return []string{"5", "'5'", "1.5", "-5s", "+5s", "''", "null", "[5s]", "5x", "5s 1m", "s", ".s", "true"}
@@ -341,7 +346,7 @@ func faults(k kind) []string {
 		all := []string{"[]", "{a: 1}"}
 		if k.words != nil || k.pattern != "" {
 			all = append(all, "null", "''", "'no such word!'")
-		} else if _, rule := k.parse(expansion{}); rule != "" {
+		} else if _, rule := k.parse(scalar{}); rule != "" {
 			all = append(all, "null", "''")
 		}
 		return all
@@ -401,5 +406,29 @@ func TestSchemaTakesWhatTheReaderTakes(t *testing.T) {
 	}
 	if taken < enough {
 		t.Errorf("the reader took %d of the files: this test looks at nothing", taken)
+	}
+}
+
+// The constants for other packages are those of the tags.
+func TestConstantsAreThoseOfTheTags(t *testing.T) {
+	depth, waste, long := targetSection.field("depth").kind.(number), targetSection.field("max_waste").kind.(number),
+		targetSection.field("warm").kind.(list).item.(section).field("for").kind.(duration)
+	defaults := new(Target)
+	defaultsSection.preset(reflect.ValueOf(defaults).Elem())
+	if depth.hi != MostDepth || waste.hi != MostMaxWaste || long != (duration{ShortestWindow, LongestWindow}) ||
+		defaults.HitRate != DefaultHitRate || defaults.MaxWaste != DefaultMaxWaste {
+		t.Errorf("depth %v, max_waste %v, for %v, defaults %+v", depth, waste, long, defaults)
+	}
+}
+
+// Every field of an identity is a key with a doc.
+func TestEveryFieldOfAnIdentityIsAKey(t *testing.T) {
+	fields := reflect.VisibleFields(reflect.TypeFor[captcha.Identity]())
+	fields = append(fields, reflect.VisibleFields(reflect.TypeFor[captcha.Picture]())...)
+	for _, f := range fields {
+		key, doc := f.Tag.Get("key"), f.Tag.Get("doc")
+		if f.Name != "Picture" && f.Name != "SHA256" && (doc == "" || !slices.ContainsFunc(solveSection.fields, func(s field) bool { return s.key == key })) {
+			t.Errorf("%s has no key or no doc: %s", f.Name, f.Tag)
+		}
 	}
 }

@@ -150,7 +150,7 @@ func checkSet(t *testing.T, set *Set) {
 			t.Fatal("a callback secret that is short or twice there")
 		}
 	}
-	if s := set.Solve; s != nil && (s.Owner == "" || len(s.allowed) == 0 || s.Budget.PerDay <= 0 && s.Budget.PerHour <= 0) {
+	if s := set.Solve; s != nil && (s.Owner == "" || len(s.Pages) == 0 || s.Budget.PerDay <= 0 && s.Budget.PerHour <= 0) {
 		t.Fatalf("an unusable section solve: %+v", s)
 	}
 	if (set.Dedup.Backend == DedupPostgres) != (set.Dedup.URL != "") {

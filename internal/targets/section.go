@@ -2,50 +2,76 @@ package targets
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"poold/internal/targets/syntax"
 )
 
-// section is a mapping with known keys, as a record. One without a value is a
+// A section is a mapping with known keys, read into a struct. One without a value is a
 // section without keys.
 type section struct {
-	fields  []field
-	explain func(key string) string // may know more of an unknown key than that it is unknown, "" = it does not; nil = never does
-	excused func(rec record) bool   // reports that nothing is missed, because another fault explains it; nil = never
+	view   string
+	fields []field
 }
 
-// read returns a record also where something in it is wrong.
-func (s section) read(v value) (any, bool) {
-	before := len(v.r.problems)
-	rec := record{value: v, marks: make(map[string]mark)}
-	ok := v.each(s.fields[0].key+": …", func(key string, item value) {
-		i := slices.IndexFunc(s.fields, func(f field) bool { return f.key == key })
-		if i < 0 {
-			item.fail("%s", s.unknown(key))
-			return
-		}
-		rec.marks[key] = newMark(s.fields[i].kind, item)
-	})
-	if !ok {
-		return nil, false
+func (s section) read(v value, dst reflect.Value) entry {
+	return s.fill(v, dst, func(fn func(key string, item value)) bool { return v.each(s.fields[0].key+": …", fn) })
+}
+
+// fill reads the values that each passes to its argument. each returns false if there are
+// no keys to read.
+func (s section) fill(v value, dst reflect.Value, each func(fn func(key string, item value)) bool) entry {
+	if dst.Kind() == reflect.Pointer {
+		dst.Set(reflect.New(dst.Type().Elem()))
+		dst = dst.Elem()
 	}
-	if s.excused == nil || !s.excused(rec) {
+	s.preset(dst)
+	before := len(v.r.problems)
+	e := entry{value: v, keys: make(map[string]entry)}
+	e.read = each(func(key string, item value) {
+		if f := s.field(key); f != nil {
+			e.keys[key] = f.kind.read(item, dst.FieldByIndex(f.index))
+		} else {
+			item.fail("%s", s.unknown(key))
+		}
+	})
+	if !e.read {
+		return e
+	}
+	target, is := dst.Addr().Interface().(*Target)
+	// A type that cannot be pooled explains why the site key and the page are missing.
+	if !is || unpoolableType(string(target.Identity.Type)) == "" {
 		for _, f := range s.fields {
-			if f.must && f.only == nil {
-				rec.needs(f.key)
+			if f.must && (f.of == nil || s.view == viewTarget) {
+				e.needs(f.key)
 			}
 		}
 	}
-	return rec, len(v.r.problems) == before
+	e.ok = len(v.r.problems) == before
+	return e
 }
 
-// unknown words the problem of a key that is not among those known.
+// The views that the code refers to.
+const (
+	viewDefaults = "defaults"
+	viewTarget   = "target"
+	viewRequest  = "request"
+)
+
+// explanations returns for a view why a key is not one of its section, or "".
+var explanations = map[string]func(key string) string{
+	"total": noHourlyTotal, "types": unpoolableType, viewDefaults: unknownDefault, viewTarget: unpoolableField, viewRequest: otherSpelling,
+}
+
+// unknown returns the problem of an unknown key.
 func (s section) unknown(key string) string {
-	if s.explain != nil {
-		if reason := s.explain(key); reason != "" {
+	if explain := explanations[s.view]; explain != nil {
+		if reason := explain(key); reason != "" {
 			return reason
 		}
 	}
@@ -80,30 +106,36 @@ func (s section) schema() schema {
 	return all
 }
 
-// mapping is names, of which there must be one at least, and what they stand for,
-// as a []mark.
+// A mapping has names, at least one, and a value for each. It is read into a slice of
+// structs with a field Name.
 type mapping struct {
 	item kind
 	form *regexp.Regexp // of the names
-	rule string         // and what is wrong with one that is not so
+	rule string         // describes them
 }
 
-func (k mapping) read(v value) (any, bool) {
+func (k mapping) read(v value, dst reflect.Value) entry {
 	before := len(v.r.problems)
-	var all []mark
-	ok := v.each("staging-login: …", func(name string, item value) {
+	e := entry{value: v}
+	e.read = v.each("staging-login: …", func(name string, item value) {
 		if !k.form.MatchString(name) {
 			item.fail("%s", k.rule)
 		}
-		m := newMark(k.item, item)
-		m.name = name
-		all = append(all, m)
+		e.items = append(e.items, k.item.read(item, grow(dst)))
+		dst.Index(dst.Len() - 1).FieldByName("Name").SetString(name)
 	})
-	if ok && len(v.node.Content) == 0 {
-		// Nobody runs a daemon for nothing: this is a file that was cut off.
+	if e.read && len(v.node.Content) == 0 {
+		// A daemon without targets does nothing: the file was probably cut off.
 		v.fail("names no target: name at least one, with paused: true to buy nothing")
 	}
-	return all, len(v.r.problems) == before
+	e.ok = len(v.r.problems) == before
+	return e
+}
+
+// grow appends a zero element to a slice and returns it.
+func grow(slice reflect.Value) reflect.Value {
+	slice.Set(reflect.Append(slice, reflect.Zero(slice.Type().Elem())))
+	return slice.Index(slice.Len() - 1)
 }
 
 func (k mapping) schema() schema {
@@ -111,47 +143,51 @@ func (k mapping) schema() schema {
 		"propertyNames": schema{"pattern": k.form.String()}, "additionalProperties": k.item.schema()}
 }
 
-// list is items of one kind, as a []mark.
+// A list has items of one kind. If they are sections with a key name, problems call
+// them by it.
 type list struct {
-	item  kind
-	words bool // texts, each once, and one at least
-	named bool // sections that are told apart by their key `name`
-	most  int  // of which there may be so many; 0 = any number
+	item kind
+	set  bool // at least one item, none twice
+	most int  // the most items; 0 = no limit
 }
 
-func (k list) read(v value) (any, bool) {
+func (k list) read(v value, dst reflect.Value) entry {
 	before := len(v.r.problems)
-	if !v.noTags() {
-		return nil, false
+	e := entry{value: v}
+	switch {
+	case !v.noTags():
+		return e
+	case !syntax.IsNull(v.node) && v.node.Kind != yaml.SequenceNode:
+		return v.refuse("must be a list: [a, b], or lines that begin with a dash")
 	}
-	if !isNull(v.node) && v.node.Kind != yaml.SequenceNode {
-		return nil, v.fail("must be a list: [a, b], or lines that begin with a dash")
-	}
-	var all []mark
+	sections, _ := k.item.(section)
 	for i, node := range v.node.Content {
 		if k.most > 0 && i == k.most {
 			v.fail("must be at most %d windows, not %d", k.most, len(v.node.Content))
 			break
 		}
 		item := value{r: v.r, node: node, path: fmt.Sprintf("%s[%d]", v.path, i), line: node.Line}
-		if k.named {
+		if len(sections.fields) > 0 && sections.fields[0].key == "name" {
 			item = item.named(v.path)
 		}
-		m := newMark(k.item, item)
-		if k.words && m.ok && slices.ContainsFunc(all, func(other mark) bool { return other.got == m.got }) {
-			m.ok = item.fail("is listed twice")
+		read := k.item.read(item, grow(dst))
+		for j := range dst.Len() - 1 {
+			if k.set && read.ok && e.items[j].ok && dst.Index(j).Equal(dst.Index(i)) {
+				read.ok = item.fail("is listed twice")
+			}
 		}
-		all = append(all, m)
+		e.items = append(e.items, read)
 	}
-	if k.words && len(all) == 0 {
+	if k.set && len(e.items) == 0 {
 		v.fail("lists nothing: name at least one, or remove the line")
 	}
-	return all, len(v.r.problems) == before
+	e.ok = len(v.r.problems) == before
+	return e
 }
 
 func (k list) schema() schema {
 	s := schema{"type": []string{"array", "null"}, "items": k.item.schema()}
-	if k.words {
+	if k.set {
 		s["type"], s["minItems"] = "array", 1
 	}
 	if k.most > 0 {
@@ -160,8 +196,7 @@ func (k list) schema() schema {
 	return s
 }
 
-// named calls an item of a list by its name where it has one, which people find
-// sooner than a number.
+// named gives an item of a list a path with its name instead of its number.
 func (v value) named(list string) value {
 	if v.node.Kind != yaml.MappingNode {
 		return v
@@ -176,14 +211,13 @@ func (v value) named(list string) value {
 	return v
 }
 
-// each calls fn for every key of a mapping, in the order of the file, and
-// refuses what is no mapping and what is written twice. example is a line of such a
-// mapping, as an example.
+// each calls fn for every key of a mapping, in the order of the file. It refuses other
+// nodes and repeated keys. example is a line of such a mapping.
 func (v value) each(example string, fn func(key string, item value)) bool {
 	if !v.noTags() {
 		return false
 	}
-	if isNull(v.node) {
+	if syntax.IsNull(v.node) {
 		return true
 	}
 	if v.node.Kind == yaml.SequenceNode && v.key != "" {
@@ -205,10 +239,7 @@ func (v value) each(example string, fn func(key string, item value)) bool {
 		}
 		item := at.child(key.Value)
 		item.node = v.node.Content[i+1]
-		if line, twice := first[key.Value]; twice && v.r.request {
-			item.fail("is written twice: remove one")
-			continue
-		} else if twice {
+		if line, twice := first[key.Value]; twice {
 			item.fail("is written twice; the first time is in line %d: remove one", line)
 			continue
 		}

@@ -9,19 +9,16 @@ import (
 	"path"
 	"slices"
 	"strconv"
-	"strings"
-
-	"poold/internal/captcha"
 )
 
-// A key can be guessed by whoever reaches the port. What is shorter than leastKey
-// can be tried out, and what is shorter than soundKey is worth a warning.
+// An attacker who reaches the port can try keys. A key shorter than leastKey is refused,
+// one shorter than soundKey is worth a warning.
 const (
 	leastKey = 8
 	soundKey = 16
 )
 
-// newKey makes a key that nobody guesses.
+// newKey is the remedy for a weak key.
 const newKey = "make one with `openssl rand -hex 16`"
 
 var errListenForm = errors.New("must be host:port, such as 127.0.0.1:8080 or :8080")
@@ -30,8 +27,8 @@ var errOpenWithoutKeys = errors.New("without server.keys only a loopback address
 	"because whoever reaches the port could take tokens and spend money: " +
 	"listen on 127.0.0.1 or [::1], or give server.keys an entry whose key is not empty")
 
-// CheckListen says whether an address may be listened on by a daemon with so
-// many usable server keys: any host:port with keys, a loopback one without.
+// CheckListen returns an error if a daemon with this number of usable server keys may not
+// listen on an address: with keys any host:port is allowed, without keys a loopback one.
 func CheckListen(listen string, keys int) error {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -46,8 +43,8 @@ func CheckListen(listen string, keys int) error {
 	return nil
 }
 
-// isLoopback reports whether a host can be reached from this machine alone. An
-// empty host is every address that there is.
+// isLoopback reports whether only this machine can reach a host. An empty host is every
+// address of the machine.
 func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true
@@ -56,66 +53,59 @@ func isLoopback(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// server checks the section `server`. It comes last, because keys name targets.
-func (r *reader) server(rec record, set *Set) {
-	s := &set.Server
-	set.lines.listen, set.lines.tls = rec.marks["listen"].line, rec.marks["tls"].line
-	if tls := rec.section("tls"); !tls.bad("cert", "key") && (s.TLS.Cert == "") != (s.TLS.Key == "") {
+// check checks the section. It comes last, because keys name targets.
+func (s *serverSection) check(e entry, set *Set) {
+	if tls := e.at("tls"); !tls.bad("cert", "key") && (s.TLS.Cert == "") != (s.TLS.Key == "") {
 		tls.fail("cert and key go together: give both files, or neither")
 	}
-	s.CallbackSecrets = r.callbackSecrets(rec.items("callback_secrets"))
-	sound := r.serverKeys(rec.items("keys"), set) && !rec.bad("keys")
+	s.CallbackSecrets = callbackSecrets(e.at("callback_secrets").items, s.CallbackSecrets)
+	sound := s.checkKeys(e.at("keys"), set.Targets) && !e.bad("keys")
 	count := len(s.Keys)
 	if !sound {
-		count++ // a key that must be mended first is no reason to complain here
+		count++ // the invalid key is the problem, not the address
 	}
-	if !rec.bad("listen") {
+	if !e.bad("listen") {
 		if err := CheckListen(s.Listen, count); err != nil {
-			rec.at("listen").fail("%v", err)
+			e.at("listen").fail("%v", err)
 		}
 	}
+	set.Server = s.Server
 }
 
-// rawKey is one entry of server.keys as it was read.
-type rawKey struct {
-	Key
-	record
-	digest bool // SHA256 is known; else the key is empty or bad
-}
-
-// serverKeys checks the callers, leaves out those whose key is empty, and reports
-// whether all are well.
-func (r *reader) serverKeys(items []mark, set *Set) bool {
-	before := len(r.problems)
+// checkKeys checks the callers, leaves out those whose key is empty, and reports whether
+// all are valid.
+func (s *serverSection) checkKeys(e entry, targets []Target) bool {
+	before := len(e.r.problems)
 	byName, byHash := make(map[string]int), make(map[[sha256.Size]byte]int)
-	for _, item := range items {
-		k := rawKey{record: item.record()}
-		k.into(&k.Key)
-		if item.got != nil {
+	for i, item := range e.items {
+		k := rawKey{&s.Entries[i], item, false}
+		if item.read {
 			k.credential()
 		}
-		if line := byName[k.Name]; line > 0 {
-			k.fail("has the name of the key in line %d: give each its own", line)
-		} else if k.Name != "" {
-			byName[k.Name] = k.line
-		}
+		k.unique("key", k.Name, byName)
 		if k.digest {
 			if line := byHash[k.SHA256]; line > 0 {
 				k.fail("is the same key as in line %d: give each caller its own", line)
 			}
 			byHash[k.SHA256] = k.line
-			set.Server.Keys = append(set.Server.Keys, k.Key)
-			k.warnGlobs(set.Targets)
+			s.Keys = append(s.Keys, k.Key)
+			k.warnGlobs(targets)
 			k.warnLength()
 		}
 	}
-	return len(r.problems) == before
+	return len(e.r.problems) == before
 }
 
-// credential turns the entry's key into the digest that is kept of it.
+// rawKey is one entry of server.keys as it was read.
+type rawKey struct {
+	*keyEntry
+	entry
+	digest bool // SHA256 is known; else the key is empty or bad
+}
+
+// credential replaces the entry's key by its digest.
 func (k *rawKey) credential() {
-	bearer, _ := k.marks["key"].got.(captcha.Secret)
-	hash, _ := k.marks["key_sha256"].got.(captcha.Secret)
+	bearer, hash := k.Bearer, k.Hash
 	switch at := k.at("key", "key_sha256"); {
 	case k.bad("key", "key_sha256"):
 	case k.has("key") == k.has("key_sha256"):
@@ -123,7 +113,7 @@ func (k *rawKey) credential() {
 	case bearer == "" && hash == "":
 		k.r.warnOfDemo(at.line, "%s: the key is empty, so this entry is left out%s", k.path, at.remedy())
 	case k.has("key"):
-		if strings.IndexFunc(bearer.Reveal(), func(c rune) bool { return c <= ' ' || c > '~' }) >= 0 {
+		if !printable(bearer.Reveal(), '!') {
 			at.fail("must be printable ASCII without spaces, or no header can carry it")
 			return
 		}
@@ -142,50 +132,39 @@ func (k *rawKey) credential() {
 			return
 		}
 		k.SHA256, k.digest = [sha256.Size]byte(sum), true
-		// The hash of nothing would let an empty bearer in.
+		// The hash of the empty text would admit an empty bearer.
 		if k.SHA256 == sha256.Sum256(nil) {
 			k.digest = at.fail("is the hash of an empty key")
 		}
 	}
 }
 
-// clientKey is how long the keys are that clients of solving services take.
+// clientKey is the length of the keys that clients of solving services accept.
 const clientKey = 32
 
-// warnLength tells of keys that such a client may refuse, where their callers may use one
-// to the full.
+// warnLength warns of a key that such a client may refuse, if its scopes allow all that
+// the client does.
 func (k *rawKey) warnLength() {
-	bearer, _ := k.marks["key"].got.(captcha.Secret)
-	if k.has("key") && len(bearer) != clientKey && slices.Contains(k.Scopes, ScopeSolve) {
+	if k.has("key") && len(k.Bearer) != clientKey && slices.Contains(k.Scopes, ScopeSolve) {
 		k.at("key").warn("has not %d characters: clients of solving services may refuse it, at the endpoints that are compatible with them", clientKey)
 	}
 }
 
-var scopes = []string{string(ScopeToken), string(ScopeSolve), string(ScopeStatus), string(ScopeAdmin)}
-
-// scope is a Scope, as a string.
-var scope = textual{words: scopes, parse: func(e expansion) (any, string) {
-	if !slices.Contains(scopes, e.text) {
-		return nil, "a scope must be " + orList(scopes) + e.not()
-	}
-	return e.text, ""
-}}
-
-// glob is a pattern of targets' names, as a string.
-var glob = textual{parse: func(e expansion) (any, string) {
+// glob is a pattern of targets' names.
+func glob(e scalar) (any, string) {
 	if _, err := path.Match(e.text, ""); err != nil || e.text == "" {
 		return nil, `must be a target's name or a pattern such as "staging-*"` + e.not()
 	}
 	return e.text, ""
-}}
+}
 
-// warnGlobs tells of patterns that no target matches: usually a slip, and
-// allowed because targets come and go.
+// warnGlobs warns of patterns that match no target: usually a slip, and allowed because
+// targets come and go.
 func (k *rawKey) warnGlobs(targets []Target) {
 	for i, glob := range k.Targets {
 		used := slices.ContainsFunc(targets, func(t Target) bool {
-			ok, err := path.Match(glob, t.Name)
-			return ok && err == nil
+			ok, _ := path.Match(glob, t.Name) // the glob was read without an error
+			return ok
 		})
 		if !used {
 			k.r.warn(k.at("targets").line, "%s.targets[%d]: no target matches this", k.path, i)

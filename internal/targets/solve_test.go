@@ -276,7 +276,7 @@ func FuzzAllows(f *testing.F) {
 		if rule != "" {
 			f.Fatal(rule)
 		}
-		s.allowed = append(s.allowed, p)
+		s.Pages = append(s.Pages, p)
 	}
 	f.Fuzz(func(t *testing.T, address string) {
 		err := s.Allows(captcha.Identity{Type: captcha.Turnstile, Sitekey: "a", Pageurl: address})

@@ -1,84 +1,62 @@
 package targets
 
 import (
+	"cmp"
 	"net"
-	"net/url"
-	"regexp"
+	"reflect"
 	"slices"
 	"strings"
 
 	"poold/internal/captcha"
 )
 
-// targetName is told in words by the rule of the key targets.
-var targetName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
-
-// IsName says whether a target may be called so.
-func IsName(text string) bool { return targetName.MatchString(text) }
-
-// rawTarget is a target, or the defaults, as it was read.
-type rawTarget struct {
-	Target
-	record
-	hasMargin bool // 0s is a margin too
+// IsName reports whether text is a valid name of a target.
+func IsName(text string) bool {
+	return pools.field("targets").kind.(mapping).form.MatchString(text)
 }
 
-// read takes over what was written; the rest stays as it was.
-func (t *rawTarget) read(rec record) {
-	t.record = rec
-	rec.into(&t.Target)
-	rec.into(&t.Identity)
-	t.hasMargin = t.hasMargin || rec.has("margin")
-	t.windows()
-	t.budgetRules(t.Budget)
+// targetEntry is a target, or the defaults, as it was read.
+type targetEntry struct {
+	*Target
+	entry
 }
 
-// unknownDefault explains a key that cannot stand in the defaults.
+// The sections that have the keys of a target.
+var (
+	targetSection   = sectionOf(reflect.TypeFor[Target](), viewTarget)
+	defaultsSection = sectionOf(reflect.TypeFor[Target](), viewDefaults)
+)
+
+// unknownDefault explains a key that the defaults cannot have.
 func unknownDefault(key string) string {
-	if slices.ContainsFunc(ownFields, func(f field) bool { return f.key == key }) {
+	if targetSection.field(key) != nil {
 		return "belongs in each target, not in the defaults"
 	}
 	return unpoolableField(key)
 }
 
-// defaults returns what targets start from.
-func (r *reader) defaults(rec record) (t rawTarget) {
-	defaults.preset(&t.Target)
-	t.read(rec)
-	return t
-}
-
-// lives returns the section `types` over the built-in lifetimes.
-func (r *reader) lives(rec record) map[captcha.Type]life {
-	byType := make(map[captcha.Type]life)
-	for _, f := range lives.fields {
-		sub, t := rec.section(f.key), captcha.Type(f.key)
-		l := decode[life](f.kind.(section), sub)
-		if sub.bad("lifetime", "margin") || !sub.outlives(l) {
-			l = builtInLife(t) // or every target would complain too
-		}
-		byType[t] = l
-	}
-	return byType
-}
-
 // outlives checks that a token can be handed out at all.
-func (rec record) outlives(l life) bool {
+func (e entry) outlives(l life) bool {
 	if l.Margin < l.Lifetime {
 		return true
 	}
-	return rec.at("margin", "lifetime").fail("the margin must be below the lifetime, or no token is ever handed out (built in: 40s of 120s, for turnstile 50s of 300s)")
+	return e.at("margin", "lifetime").fail("the margin must be below the lifetime, or no token is ever handed out (built in: 40s of 120s, for turnstile 50s of 300s)")
 }
 
-// targets checks the targets one by one and against each other.
-func (r *reader) targets(items []mark, set *Set, inherited rawTarget, byType map[captcha.Type]life) {
-	byID := make(map[captcha.ID]rawTarget)
-	for _, item := range items {
-		t := inherited // what is not written stays as it was there
-		t.Name, t.Line = item.name, item.line
-		t.read(item.record())
-		if item.got != nil {
-			t.rules(inherited, byType)
+// checkTargets completes the targets by the defaults, and checks them one by one and
+// against each other.
+func (r *reader) checkTargets(items []entry, set *Set, defaults *targetEntry) {
+	all := set.Targets
+	set.Targets = nil
+	byID := make(map[captcha.ID]entry)
+	for i, item := range items {
+		t := targetEntry{&all[i], item}
+		t.Line = item.line
+		defaultsSection.inherit(item, reflect.ValueOf(t.Target).Elem(), reflect.ValueOf(defaults.Target).Elem())
+		t.windowRules()
+		t.budgetRules(t.Budget)
+		if item.read {
+			t.rules(defaults.entry, set.lives)
 		}
 		if t.ID == "" {
 			continue
@@ -88,26 +66,25 @@ func (r *reader) targets(items []mark, set *Set, inherited rawTarget, byType map
 				"keep one, or make type, sitekey, pageurl or another such field differ", other.path, other.line)
 			continue
 		}
-		byID[t.ID] = t
-		// A Set with a faulty target is never handed out; here it helps to check the rest.
-		set.Targets = append(set.Targets, t.Target)
+		byID[t.ID] = item
+		// A Set with an invalid target is discarded; here it helps to check the rest.
+		set.Targets = append(set.Targets, *t.Target)
 	}
-	// The order of a mapping means nothing in YAML, and a fixed one keeps /status still.
+	// YAML mappings have no order, and a fixed one keeps /status stable.
 	slices.SortFunc(set.Targets, func(a, b Target) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// rules checks what concerns several keys of one target. Its ID stays empty if what
-// shapes the solve is not known for a fault; other faults leave it to be compared
-// with its neighbours.
-func (t *rawTarget) rules(inherited rawTarget, byType map[captcha.Type]life) {
+// rules checks several keys of one target. The ID stays empty if a fault leaves open what
+// shapes the solve; after other faults the target is compared with its neighbours.
+func (t *targetEntry) rules(inherited entry, byType map[captcha.Type]life) {
 	if !t.has("owner") && !inherited.has("owner") {
 		t.child("owner").fail("is missing: say who answers for this target, here or under defaults")
 	}
 	if t.has("type") && !t.bad("type") {
-		t.typeRules()
+		t.typeRules(&t.Identity, targetSection.fields)
 		t.live(byType[t.Identity.Type], inherited)
 	}
-	t.proxyRules(inherited.record, &t.Identity)
+	t.proxyRules(inherited, &t.Identity)
 	t.refillRules(inherited)
 	t.warmRules(inherited)
 	if t.shaped(inherited) {
@@ -115,79 +92,85 @@ func (t *rawTarget) rules(inherited rawTarget, byType map[captcha.Type]life) {
 	}
 }
 
-// shaped reports whether every field of the identity can be trusted.
-func (t *rawTarget) shaped(inherited rawTarget) bool {
-	for _, f := range ownFields {
-		if f.must && !t.has(f.key) || t.bad(f.key) {
+// shaped reports whether every field of the identity is valid.
+func (t *targetEntry) shaped(inherited entry) bool {
+	for _, f := range identityFields {
+		if f.must && f.belongs(t.Identity.Type) && !t.has(f.key) || t.bad(f.key) || inherited.bad(f.key) {
 			return false
 		}
 	}
-	shared := []string{"user_agent", "proxy", "proxy_type"}
-	return !t.bad(shared...) && !inherited.bad(shared...)
+	return true
 }
 
-// typeRules refuses what does not belong to the target's type. What a service would
-// ignore is refused: it would split the stock in two and promise something that
-// nobody does.
-func (t *rawTarget) typeRules() {
-	typ := t.Identity.Type
-	for _, f := range ownFields {
-		switch {
-		case !t.has(f.key) || f.of(typ):
-		case f.key == "data":
-			t.at(f.key).fail("belongs to turnstile, not to %s: data-s and rqdata are made for one visit of the page, so they cannot be solved ahead", typ)
+// identityFields are the keys of an identity.
+var identityFields = sectionOf(reflect.TypeFor[captcha.Identity](), "").fields
+
+// typeRules refuses the keys that do not belong to the identity's type. A service would
+// ignore them: they would split the stock in two and promise something that does not
+// happen. In a request it also reports the keys that the type needs.
+func (e entry) typeRules(id *captcha.Identity, fields []field) {
+	for _, f := range fields {
+		switch has, belongs := e.has(f.key), f.belongs(id.Type); {
+		case !has && belongs && f.must && e.r.request:
+			e.child(f.key).fail("is missing: %s needs it", id.Type)
+		case !has || belongs:
+		case f.key == "data" && !e.r.request:
+			e.at(f.key).fail("belongs to turnstile, not to %s: data-s and rqdata are made for one visit of the page, so they cannot be solved ahead", id.Type)
 		default:
-			t.misplaced(f, typ)
+			e.at(f.key).fail("belongs to %s, not to %s: remove it", orList(f.of), id.Type)
 		}
 	}
 }
 
-// of reports whether the field belongs to a type.
-func (f field) of(typ captcha.Type) bool { return f.only == nil || slices.Contains(f.only, typ) }
-
-// misplaced reports a field that does not belong to the type.
-func (rec record) misplaced(f field, typ captcha.Type) {
-	rec.at(f.key).fail("belongs to %s, not to %s: remove it", orList(f.only), typ)
+// noHourlyTotal explains a key that only the budget of a target has.
+func noHourlyTotal(key string) string {
+	if key == "per_hour" {
+		return "over all targets only a day has a budget: write per_day, or give targets or the defaults a per_hour"
+	}
+	return ""
 }
 
-// live settles how long a token lives: what the target says, else the defaults,
-// else its type.
-func (t *rawTarget) live(l life, inherited rawTarget) {
+// budgetRules warns of a budget that cannot be used up. If the section wrote neither key,
+// the warning of the defaults is enough.
+func (e entry) budgetRules(b Budget) {
+	if e = e.at("budget"); len(e.keys) > 0 && b.PerDay > 0 && b.PerHour > b.PerDay {
+		e.r.warn(e.at("per_hour", "per_day").line, "%s.per_hour: is above per_day (%d of %d), so an hour can never use it up", e.path, b.PerHour, b.PerDay)
+	}
+}
+
+// live settles how long a token lives: the target decides, else the defaults, else the
+// type.
+func (t *targetEntry) live(l life, inherited entry) {
 	if t.bad("lifetime", "margin") || inherited.bad("lifetime", "margin") {
 		return
 	}
-	if t.Lifetime == 0 {
-		t.Lifetime = l.Lifetime
-	}
-	if !t.hasMargin {
+	t.Lifetime = cmp.Or(t.Lifetime, l.Lifetime)
+	if !t.has("margin") && !inherited.has("margin") { // 0s is a margin too
 		t.Margin = l.Margin
 	}
 	t.outlives(life{t.Lifetime, t.Margin})
 }
 
-// proxyRules checks that proxy and proxy_type come together. An empty proxy is
-// none: so a target switches off the one of the defaults, and so does a variable
-// that is not set.
-func (rec record) proxyRules(inherited record, id *captcha.Identity) {
+// proxyRules checks that proxy and proxy_type come together. An empty proxy is none: it
+// switches off the proxy of the defaults, and so does an unset variable.
+func (e entry) proxyRules(inherited entry, id *captcha.Identity) {
 	both := []string{"proxy", "proxy_type"}
-	has := func(name string) bool { return rec.has(name) || inherited.has(name) }
+	has := func(name string) bool { return e.has(name) || inherited.has(name) }
 	switch {
-	case rec.bad(both...) || inherited.bad(both...):
+	case e.bad(both...) || inherited.bad(both...):
+		return
 	case id.Proxy != "" && !has("proxy_type"):
-		rec.at("proxy").fail("needs proxy_type: http, https, socks4 or socks5")
-	case id.Proxy == "" && !has("proxy"):
-		if rec.has("proxy_type") {
-			rec.at("proxy_type").fail("needs proxy: remove it, or give host:port")
-		}
-		id.ProxyType = ""
-	case id.Proxy == "":
+		e.at("proxy").fail("needs proxy_type: http, https, socks4 or socks5")
+	case e.has("proxy_type") && !has("proxy"):
+		e.at("proxy_type").fail("needs proxy: remove it, or give host:port")
+	}
+	if id.Proxy == "" {
 		id.ProxyType = ""
 	}
 }
 
-// proxy is a proxy or nothing, as a captcha.Secret. No message quotes it: it may
-// hold a password.
-var proxy = textual{parse: func(e expansion) (any, string) {
+// proxy is a proxy or nothing. No message quotes it: it may hold a password.
+func proxy(e scalar) (any, string) {
 	const form = "must be host:port or user:password@host:port"
 	text := e.text
 	if strings.Contains(text, "://") {
@@ -203,17 +186,17 @@ var proxy = textual{parse: func(e expansion) (any, string) {
 	if e.text != "" && (err != nil || host == "" || CheckListen(net.JoinHostPort(host, port), 1) != nil || strings.Trim(port, "0") == "") {
 		return nil, form
 	}
-	return captcha.Secret(e.text), ""
-}}
+	return e.text, ""
+}
 
-// pageURL is the address of the page that shows the challenge, as a string.
-var pageURL = textual{parse: func(e expansion) (any, string) {
-	u, err := url.Parse(e.text)
+// pageURL is the address of the page that shows the challenge.
+func pageURL(e scalar) (any, string) {
+	u, rule := baseURL(e.text)
 	switch {
-	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "":
+	case rule != "":
 		return nil, "must be the page's whole address, with http:// or https:// and a host"
 	case u.User != nil:
 		return nil, "must not hold a user and password"
 	}
 	return e.text, ""
-}}
+}

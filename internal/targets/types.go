@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"reflect"
 	"strings"
 	"time"
 
@@ -8,11 +9,42 @@ import (
 )
 
 // life is how long the tokens of a type can be used.
-type life struct{ Lifetime, Margin time.Duration }
+type life struct {
+	Lifetime time.Duration `key:"lifetime" range:"1s 24h" default:"2m" doc:"A token is dead this long after it was solved."`
+	Margin   time.Duration `key:"margin" range:"0s 24h" default:"40s" doc:"How long before its end a token is no longer handed out; below the lifetime."`
+}
 
-// Life is how long a token of a type lives, and how much of the end of its life is not
-// handed out, where no target says so itself: the values of the section `types`, else
-// the built-in ones. What cannot be pooled has the built-in ones always, 120 s and 40 s.
+// lives is the section types.
+type lives struct {
+	RecaptchaV2 life          `key:"recaptcha_v2" doc:"Tokens of this type."`
+	RecaptchaV3 life          `key:"recaptcha_v3" doc:"Tokens of this type."`
+	HCaptcha    life          `key:"hcaptcha" doc:"Tokens of this type."`
+	Turnstile   turnstileLife `key:"turnstile" doc:"Tokens of this type."`
+}
+
+// turnstileLife is a life with other defaults.
+type turnstileLife struct {
+	Lifetime time.Duration `key:"lifetime" range:"1s 24h" default:"5m" doc:"A token is dead this long after it was solved."`
+	Margin   time.Duration `key:"margin" range:"0s 24h" default:"50s" doc:"How long before its end a token is no longer handed out; below the lifetime."`
+}
+
+// byType returns the lives. One whose margin is not below the lifetime is reported and
+// replaced, because every target of that type would be reported too.
+func (l *lives) byType(e entry) map[captcha.Type]life {
+	all := make(map[captcha.Type]life)
+	for i, l := range []life{l.RecaptchaV2, l.RecaptchaV3, l.HCaptcha, life(l.Turnstile)} {
+		t := captcha.Types()[i]
+		if sub := e.at(string(t)); sub.bad("lifetime", "margin") || !sub.outlives(l) {
+			l = builtInLife(t)
+		}
+		all[t] = l
+	}
+	return all
+}
+
+// Life returns the lifetime and the margin of a type's tokens: from the section types, else
+// the built-in ones. A target may have its own. Types that cannot be pooled always
+// have 120 s and 40 s.
 func (s *Set) Life(t captcha.Type) (lifetime, margin time.Duration) {
 	l, known := s.lives[t]
 	if !known {
@@ -21,48 +53,43 @@ func (s *Set) Life(t captcha.Type) (lifetime, margin time.Duration) {
 	return l.Lifetime, l.Margin
 }
 
-// builtInLife is what the vendors say of their tokens' life, and the part of it
-// that is kept back so that a token still arrives in time at the site.
+// builtIn is the section types with its defaults: the lifetimes that the vendors document,
+// and margins in which a token still arrives at the site in time.
+var builtIn = func() (l lives) {
+	sectionOf(reflect.TypeFor[lives](), "").preset(reflect.ValueOf(&l).Elem())
+	return l
+}()
+
 func builtInLife(t captcha.Type) life {
 	if t == captcha.Turnstile {
-		return life{300 * time.Second, 50 * time.Second}
+		return life(builtIn.Turnstile)
 	}
-	return life{120 * time.Second, 40 * time.Second}
+	return builtIn.RecaptchaV2
 }
 
-// poolableType is a type that can be solved ahead, as a string.
-var poolableType = textual{words: poolableWord.words, parse: func(e expansion) (any, string) {
+// poolableType is a type that can be solved ahead. Another type is stored too, because it
+// explains why other keys are missing.
+var poolableType = textual{words: poolableWord.words, parse: func(e scalar) (any, string) {
 	if reason := unpoolableType(e.text); reason != "" {
 		return e.text, reason
 	}
 	return poolableWord.parse(e)
 }}
 
-// poolableWord is one of the poolable types, without the reasons why another is none.
 var poolableWord = word(captcha.Types()...)
-
-// solvableType is a type that can be asked for now, as a string.
-var solvableType = word(captcha.SolvableTypes()...)
-
-// namesOtherType reports whether a target is of a type that cannot be pooled. Such
-// types have neither key nor page, or other names for them.
-func namesOtherType(target record) bool {
-	name, _ := target.marks["type"].got.(string)
-	return unpoolableType(name) != ""
-}
 
 const (
 	onePicture = "its answer fits one picture or question alone, so it cannot be solved ahead"
 	oneVisit   = "it is made for one visit of the page, so it cannot be solved ahead"
 )
 
-// simple removes the differences of spelling between services.
+// simple removes differences of spelling between services.
 func simple(word string) string {
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(word))
 }
 
-// unpoolableType says why a kind of challenge that a solving service offers
-// cannot be kept ready, "" for one that is not known as such.
+// unpoolableType returns why a kind of challenge that a solving service offers cannot be
+// kept ready, or "" for other words.
 func unpoolableType(name string) string {
 	var reason string
 	switch simple(name) {
@@ -80,7 +107,7 @@ func unpoolableType(name string) string {
 	return "this type cannot be pooled: " + reason
 }
 
-// unpoolableField is the same for a key of a target.
+// unpoolableField does so for a key of a target.
 func unpoolableField(name string) string {
 	var reason string
 	switch simple(name) {

@@ -2,9 +2,13 @@ package targets
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
+
+	"poold/internal/targets/syntax"
 )
 
 // The longest text values, in bytes.
@@ -13,38 +17,41 @@ const (
 	maxLongText = 16 << 10
 )
 
-// reader collects what is wrong while the nodes are walked.
+// reader collects problems while the nodes are walked.
 type reader struct {
 	file     string // "" for a request
 	lookup   func(string) (string, bool)
-	request  bool // the body of a request is read, not a file: no reference is replaced, and texts stand in quotes
+	request  bool // a request is read, not a file: texts are in quotes
 	problems Problems
 	warnings Problems
 }
 
-// fail notes something that makes the file invalid.
+// fail reports a fault that makes the file invalid.
 func (r *reader) fail(line int, format string, args ...any) {
 	r.problems = append(r.problems, Problem{File: r.file, Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
-// warn notes something that is unusual and allowed.
+// warn reports something unusual that is allowed.
 func (r *reader) warn(line int, format string, args ...any) {
 	r.warnings = append(r.warnings, Problem{File: r.file, Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
-// warnOfDemo notes why nothing real is bought.
+// warnOfDemo reports why nothing real is bought.
 func (r *reader) warnOfDemo(line int, format string, args ...any) {
 	r.warn(line, format, args...)
 	r.warnings[len(r.warnings)-1].demo = true
 }
 
-// value is one node of the file and what is needed to complain about it.
+// value is one node of the file, with its place for problems.
 type value struct {
 	r    *reader
-	node *yaml.Node // nil where the file has none
-	path string     // of keys, such as targets.login.depth; "" for the whole file
-	key  string     // the last of them; "" for the whole file and for an item of a list
-	line int        // of the key, or of the item in a list
+	node *yaml.Node // nil if the file has none
+
+	given *scalar // the value, if no file holds it: of a request, of an identity or of a default
+
+	path string // of keys, such as targets.login.depth; "" for the whole file
+	key  string // the last of them; "" for the whole file and for an item of a list
+	line int    // of the key, or of the item in a list
 }
 
 // fail reports a fault of this value and returns false, for `return v.fail(…)`.
@@ -57,30 +64,70 @@ func (v value) fail(format string, args ...any) bool {
 func (v value) warn(format string, args ...any) { v.r.warn(v.line, "%s", v.told(format, args)) }
 
 func (v value) told(format string, args []any) string {
-	text := fmt.Sprintf(format, args...)
-	if v.path == "" {
-		return text
+	return strings.TrimPrefix(v.path+": ", ": ") + fmt.Sprintf(format, args...)
+}
+
+// entry is a value that was written, and the entries inside it.
+type entry struct {
+	value
+	ok    bool             // it may be used
+	read  bool             // keys are complete: the value is a mapping, or null
+	keys  map[string]entry // of a section
+	items []entry          // of a list, or of a mapping of names
+}
+
+// has reports whether a key was written at all, with a good value or a bad one.
+func (e entry) has(key string) bool {
+	_, written := e.keys[key]
+	return written
+}
+
+// bad reports whether a value among these keys was refused. Rules over several values
+// are silent then, because one report is enough.
+func (e entry) bad(keys ...string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { return e.has(key) && !e.keys[key].ok })
+}
+
+// needs reports the keys that were not written.
+func (e entry) needs(keys ...string) {
+	for _, key := range keys {
+		if !e.has(key) {
+			e.child(key).fail("is missing")
+		}
 	}
-	return v.path + ": " + text
+}
+
+// unique reports a name that an earlier entry has. lines maps the names to lines.
+func (e entry) unique(what, name string, lines map[string]int) {
+	if line := lines[name]; line > 0 {
+		e.fail("has the name of the %s in line %d: give each its own", what, line)
+	} else if name != "" {
+		lines[name] = e.line
+	}
+}
+
+// at returns the first of the keys that was written. If none was, it returns the last one,
+// at the line of the section.
+func (e entry) at(keys ...string) entry {
+	for _, key := range keys {
+		if e.has(key) {
+			return e.keys[key]
+		}
+	}
+	return entry{value: e.child(keys[len(keys)-1])}
 }
 
 // child is a value of the same line one step down the path; it has no node.
 func (v value) child(key string) value {
 	key = pathPart(key)
-	path := key
-	if v.path != "" {
-		path = v.path + "." + key
-	}
-	return value{r: v.r, path: path, key: key, line: v.line}
+	return value{r: v.r, path: strings.TrimPrefix(v.path+"."+key, "."), key: key, line: v.line}
 }
 
-// isNull reports whether a key was written without a value.
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
-
-// noTags refuses anchors, aliases and tags. A secret that begins with one of
-// their characters and was not quoted ends up here too.
+// noTags refuses anchors, aliases and tags. An unquoted secret that begins with one of
+// their characters is refused too.
 func (v value) noTags() bool {
 	switch {
+	case v.node == nil:
 	case v.node.Kind == yaml.AliasNode, v.node.Anchor != "":
 		return v.fail("anchors (&) and aliases (*) are not read: quote a value that begins so, and put what targets share under defaults")
 	case v.node.Style&yaml.TaggedStyle != 0:
@@ -89,42 +136,45 @@ func (v value) noTags() bool {
 	return true
 }
 
-// scalar returns the single value with its references replaced; want says what
-// was expected here, for the message.
-func (v value) scalar(want string) (expansion, bool) {
+// scalar returns the single value with its references replaced. want is the expected value,
+// for the message.
+func (v value) scalar(want string) (scalar, bool) {
 	if !v.noTags() {
-		return expansion{}, false
+		return scalar{}, false
+	}
+	if v.given != nil {
+		if v.given.null {
+			return scalar{}, v.fail("is null: give %s, or leave it out", want)
+		}
+		return *v.given, true
 	}
 	if v.node.Kind != yaml.ScalarNode {
-		return expansion{}, v.fail("must be %s", want)
-	}
-	if v.r.request {
-		if isNull(v.node) {
-			return expansion{}, v.fail("is null: give %s, or leave it out", want)
-		}
-		return expansion{text: v.node.Value}, true
+		return scalar{}, v.fail("must be %s", want)
 	}
 	e, problem := expand(v.node.Value, v.r.lookup)
 	if problem != "" {
-		return expansion{}, v.fail("%s", problem)
+		return scalar{}, v.fail("%s", problem)
 	}
+	e.null, e.quoted = syntax.IsNull(v.node), v.node.Style&quotedStyle != 0
 	return e, true
 }
 
-// text returns a text, which no message here shows: it may be a secret. Numbers
-// and truth values are taken as they are written, because an identifier may look
-// like one. A key without a value is "".
-func (v value) text(most int) (expansion, bool) {
+// text returns a text, which no message shows: it may be a secret. Numbers and truth values
+// are taken as they are written, because an identifier may look like one. A key without a
+// value is "".
+func (v value) text(most int) (scalar, bool) {
 	e, ok := v.scalar("text")
 	if !ok {
 		return e, false
 	}
-	if isNull(v.node) {
+	if e.null {
 		e.text = ""
 	}
 	switch {
-	case v.r.request && v.node.Style&quotedStyle == 0:
+	case v.r.request && !e.quoted:
 		return e, v.fail("must be text, in quotes")
+	case v.r.request && strings.ContainsRune(e.text, utf8.RuneError): // for which the JSON decoder takes invalid bytes
+		return e, v.fail("must be valid UTF-8")
 	case TextFault(e.text) != "":
 		return e, v.fail("%s", TextFault(e.text))
 	case strings.TrimSpace(e.text) != e.text:
@@ -135,13 +185,13 @@ func (v value) text(most int) (expansion, bool) {
 	return e, true
 }
 
-// TextFault says what keeps a text of an operator from being shown in one line, such as an
-// owner or the reason for a pause; "" = nothing. The characters that turn the direction of
-// text would let the rest of a line be read as something else.
+// TextFault returns why a text of an operator, such as an owner or the reason for a pause,
+// cannot be shown in one line, or "". Characters that turn the direction of text would make
+// the rest of a line read as something else.
 func TextFault(text string) string {
 	for _, c := range text {
 		switch {
-		case isControl(c):
+		case syntax.IsControl(c):
 			return "must not hold line breaks or other control characters"
 		case 0x202a <= c && c <= 0x202e, 0x2066 <= c && c <= 0x2069:
 			return fmt.Sprintf("must not hold U+%04X, which turns the direction of the text around it: remove it", c)
@@ -150,25 +200,30 @@ func TextFault(text string) string {
 	return ""
 }
 
+// printable reports whether a text is printable ASCII, without spaces if least is '!'.
+func printable(text string, least rune) bool {
+	return strings.IndexFunc(text, func(c rune) bool { return c < least || c > '~' }) < 0
+}
+
 const quotedStyle = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 
-// bare returns a value that is no text. An empty one is refused, and a quoted one
-// without a reference, which YAML would call a text. With a reference, quotes are
-// needed inside { } and [ ].
-func (v value) bare(want string) (expansion, bool) {
+// bare returns a number or a truth value. It refuses an empty value, and a quoted one
+// without a reference, which YAML calls a text. With a reference, quotes are needed inside
+// { } and [ ].
+func (v value) bare(want string) (scalar, bool) {
 	e, ok := v.scalar(want)
 	switch {
 	case !ok:
 		return e, false
-	case isNull(v.node):
+	case e.null:
 		return e, v.fail("has no value: give %s, or remove the line", want)
-	case e.literal() && v.node.Style&quotedStyle != 0:
+	case e.literal() && e.quoted:
 		return e, v.fail("must be %s, not text in quotes", want)
 	}
 	return e, true
 }
 
-// remedy names the variables that would fill an empty value.
+// remedy returns the end of a message that names the variables to set.
 func (v value) remedy() string { return toSet(v.variables()) }
 
 func toSet(variables []string) string {
@@ -178,7 +233,7 @@ func toSet(variables []string) string {
 	return ": set " + orList(variables)
 }
 
-// variables are those that the value refers to.
+// variables returns the variables that the value refers to.
 func (v value) variables() []string {
 	if v.node == nil {
 		return nil

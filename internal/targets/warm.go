@@ -1,63 +1,44 @@
 package targets
 
-import "time"
+import (
+	"errors"
+	"time"
 
+	"poold/internal/targets/cron"
+)
+
+// ShortestWindow and LongestWindow are how long a window can run.
 const (
-	// mostWindows bounds what each look at a target has to go through.
-	mostWindows = 20
-
-	// ShortestWindow and LongestWindow are how long a window can run.
 	ShortestWindow = time.Second
 	LongestWindow  = 24 * time.Hour
 )
 
-// Warm is a window in which at least Tokens are kept ready, again and again. Only
-// a file makes one, and nobody writes to it: targets share those of the defaults.
+// Warm is a window in which at least Tokens are kept ready, again and again. Only a file
+// makes one. Targets share the windows of the defaults, so nothing may write to one.
 type Warm struct {
-	Cron   string        // when it begins: five fields, or @daily and its like; UTC unless it begins with CRON_TZ=
-	Tokens int           // 1 to 10000
-	For    time.Duration // how long it runs; 1s to 24h
-
-	schedule schedule // what Cron says; deeply equal for equal text
+	Cron   cron.Schedule `key:"cron" must:"yes" as:"cron" doc:"When it begins: 'minute hour day month weekday', or @hourly, @daily, @weekly, @monthly, @yearly; UTC unless it begins with CRON_TZ=Europe/Berlin or the like."`
+	Tokens int           `key:"tokens" must:"yes" range:"1 10000" doc:"How many are kept ready."`
+	For    time.Duration `key:"for" must:"yes" range:"1s 24h" doc:"How long it lasts."`
 }
 
-// Next is the first window that is not over at `at`: from is when it begins,
-// which may lie before at; until is when it ends, always after at. Both are UTC.
-// Where For is longer than the time between two beginnings, windows overlap, and
-// the one that began first is told. A Warm that no file made has no windows: both
-// times are zero.
+// Next returns the first window that ends after at; see cron.Schedule.Window.
 func (w Warm) Next(at time.Time) (from, until time.Time) {
-	if w.schedule.zone == nil {
-		return time.Time{}, time.Time{}
-	}
-	from = w.schedule.after(at.Add(-w.For))
-	return from, from.Add(w.For)
+	return w.Cron.Window(at, w.For)
 }
 
-// windows takes the windows of a target, or those of the defaults, into a list of
-// its own, because the one that is there may be shared. An empty one switches those
-// of the defaults off.
-func (t *rawTarget) windows() {
-	if !t.has("warm") {
-		return
-	}
-	t.Warm = nil
-	for _, item := range t.items("warm") {
-		rec := item.record()
-		w := decode[Warm](warmWindow, rec)
-		if s, ok := rec.marks["cron"].got.(schedule); ok {
-			w.Cron, w.schedule = s.text, s
-		}
-		t.Warm = append(t.Warm, w)
-		if gap := w.schedule.longestGap(); item.ok && gap > 0 && gap <= w.For {
-			rec.at("for").warn("the next window begins before this one is over (%s), so the tokens are always kept: "+
+// windowRules warns of windows that never end.
+func (t *targetEntry) windowRules() {
+	for i, item := range t.at("warm").items {
+		w := t.Warm[i]
+		if gap := w.Cron.LongestGap(); item.ok && gap > 0 && gap <= w.For {
+			item.at("for").warn("the next window begins before this one is over (%s), so the tokens are always kept: "+
 				"depth says that better, or min with refill: adaptive", short(gap))
 		}
 	}
 }
 
-// warmRules warns of windows in which no more is kept than at any other time.
-func (t *rawTarget) warmRules(inherited rawTarget) {
+// warmRules warns of windows that keep no more tokens than the target always keeps.
+func (t *targetEntry) warmRules(inherited entry) {
 	others := []string{"refill", "depth", "min", "idle_after"}
 	// The windows of the defaults are for targets of every depth.
 	if !t.has("warm") || t.bad("warm") || t.bad(others...) || inherited.bad(others...) {
@@ -68,12 +49,23 @@ func (t *rawTarget) warmRules(inherited rawTarget) {
 	case t.Refill == RefillAdaptive:
 		always, key = t.Min, "min"
 	case t.IdleAfter > 0:
-		return // it is the window that keeps them when nobody asks
+		return // outside its windows the target may be empty
 	}
 	for i, w := range t.Warm {
 		if w.Tokens <= always {
-			t.r.warn(t.items("warm")[i].line, "%s.warm[%d].tokens: is not above %s (%d of %d), so the window changes nothing",
+			t.r.warn(t.at("warm").items[i].line, "%s.warm[%d].tokens: is not above %s (%d of %d), so the window changes nothing",
 				t.path, i, key, w.Tokens, always)
 		}
 	}
+}
+
+// cronText is when windows begin, as a cron.Schedule.
+func cronText(e scalar) (any, string) {
+	s, err := cron.Parse(e.text)
+	var invalid *cron.Error
+	if errors.As(err, &invalid) {
+		e.text = invalid.Value
+		return nil, invalid.Rule + e.not()
+	}
+	return s, ""
 }

@@ -1,6 +1,7 @@
-package targets
+package cron
 
 import (
+	"errors"
 	"fmt"
 	"sort"
 	"strconv"
@@ -8,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"gopkg.in/yaml.v3"
 	"pgregory.net/rapid"
 
 	"poold/internal/testkit"
@@ -136,15 +136,15 @@ var clockwork = []struct {
 }
 
 // compare asks Next at each moment and the beginnings that the oracle found until end.
-func compare(t failer, w Warm, begins []time.Time, end time.Time, moments ...time.Time) {
+func compare(t failer, w window, begins []time.Time, end time.Time, moments ...time.Time) {
 	for _, at := range moments {
 		from, until := w.Next(at)
-		i := sort.Search(len(begins), func(i int) bool { return begins[i].Add(w.For).After(at) })
+		i := sort.Search(len(begins), func(i int) bool { return begins[i].Add(w.length).After(at) })
 		switch {
 		case i == len(begins) && from.Before(end):
-			t.Fatalf("%s for %s at %s: from %s, the clock says never until %s", w.Cron, w.For, at, from, end)
-		case i < len(begins) && (!from.Equal(begins[i]) || !until.Equal(begins[i].Add(w.For))):
-			t.Fatalf("%s for %s at %s: from %s until %s, the clock says from %s", w.Cron, w.For, at, from, until, begins[i])
+			t.Fatalf("%s for %s at %s: from %s, the clock says never until %s", w.Schedule, w.length, at, from, end)
+		case i < len(begins) && (!from.Equal(begins[i]) || !until.Equal(begins[i].Add(w.length))):
+			t.Fatalf("%s for %s at %s: from %s until %s, the clock says from %s", w.Schedule, w.length, at, from, until, begins[i])
 		}
 	}
 }
@@ -164,8 +164,7 @@ func TestWarmNextAgainstClock(t *testing.T) {
 		}
 		o := drawOracle(rt)
 		long := time.Duration(rapid.SampledFrom([]int{1, 60, 1799, 3600, 3 * 3600, 24 * 3600}).Draw(rt, "for")) * time.Second
-		text := window("CRON_TZ="+place.zone+" "+o.text(), 9, long.String())
-		set, err := Parse("pools.yaml", []byte(minimal("warm: ["+text+"]")), nil)
+		s, err := Parse("CRON_TZ=" + place.zone + " " + o.text())
 		if err != nil {
 			if strings.Contains(err.Error(), "never comes") && len(o.beginnings(start, start.AddDate(4, 0, 0), time.UTC)) == 0 {
 				return
@@ -176,7 +175,7 @@ func TestWarmNextAgainstClock(t *testing.T) {
 		begins := o.beginnings(start.Add(-long-time.Minute).Truncate(time.Minute), end, zoneOf(place.zone))
 		for range 20 {
 			at := start.Add(time.Duration(rapid.Int64Range(0, int64(end.Sub(start))-1).Draw(rt, "at")))
-			compare(rt, set.Targets[0].Warm[0], begins, end, at, at.Truncate(time.Minute))
+			compare(rt, window{s, long}, begins, end, at, at.Truncate(time.Minute))
 		}
 	})
 }
@@ -218,7 +217,7 @@ func TestWarmNextAroundTheChange(t *testing.T) {
 				for _, o.minute = range []drawnField{some(30), some(0, 15, 45), all(0, 59)} {
 					begins := o.beginnings(start, end, zone)
 					for _, long := range []string{"1m", "45m", "3h"} {
-						compare(t, warm(t, "CRON_TZ="+place.zone+" "+o.text(), 9, long), begins, end, moments...)
+						compare(t, parsed(t, "CRON_TZ="+place.zone+" "+o.text(), long), begins, end, moments...)
 					}
 				}
 			}
@@ -236,23 +235,23 @@ func FuzzCron(f *testing.F) {
 		f.Add(text, int64(1774746000))
 	}
 	f.Fuzz(func(t *testing.T, text string, at int64) {
-		r := &reader{}
-		got, ok := cron.read(value{r: r, node: scalarNode(text), path: "cron", line: 1})
-		if ok != (len(r.problems) == 0) {
-			t.Fatalf("%q: %t with %v", text, ok, r.problems)
-		} else if !ok {
+		s, err := Parse(text)
+		if err != nil {
+			var invalid *Error
+			if !errors.As(err, &invalid) || invalid.Rule == "" || !strings.Contains(text, invalid.Value) {
+				t.Fatalf("%q: %v", text, err)
+			}
 			return
 		}
-		w := Warm{Tokens: 1, For: time.Minute, schedule: got.(schedule)}
 		// From 1970 to 2200, which is far beyond what any daemon sees.
 		const span = 230 * 365 * 24 * 60 * 60
-		checkWarm(t, w, time.Unix((at%span+span)%span, 999))
-		if gap := w.schedule.longestGap(); gap < 0 || gap > 24*time.Hour {
+		now := time.Unix((at%span+span)%span, 999)
+		from, until := s.Window(now, time.Minute)
+		if !until.After(now) || until.Sub(from) != time.Minute || from.Location() != time.UTC || from.Year() > now.Year()+50 {
+			t.Fatalf("%q at %s: from %s until %s", text, now, from, until)
+		}
+		if gap := s.LongestGap(); gap < 0 || gap > 24*time.Hour {
 			t.Fatalf("%q: gap %s", text, gap)
 		}
 	})
-}
-
-func scalarNode(text string) *yaml.Node {
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 }

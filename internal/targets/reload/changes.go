@@ -1,21 +1,23 @@
-package targets
+package reload
 
 import (
 	"fmt"
 	"reflect"
+
+	"poold/internal/targets"
 )
 
-// mostNamed is how many targets of a kind the log names of a reload.
+// mostNamed is the most names in one attribute of the log line.
 const mostNamed = 20
 
-// changes are the attributes of the log line of a reload: which targets came, went and
-// are others now, and which sections beside them. What stayed as it was is not there; of
-// a reload that changed comments alone nothing is. old may be nil.
-func changes(old, set *Set) (attributes []any) {
+// changes returns the attributes of the log line of a reload: the targets that were added,
+// changed and removed, and the other sections that changed. It is empty if only comments
+// changed. old may be nil.
+func changes(old, set *targets.Set) (attributes []any) {
 	if old == nil {
 		return nil
 	}
-	before := make(map[string]Target, len(old.Targets))
+	before := make(map[string]targets.Target, len(old.Targets))
 	for _, t := range old.Targets {
 		before[t.Name] = t
 	}
@@ -47,9 +49,9 @@ func changes(old, set *Set) (attributes []any) {
 	return attributes
 }
 
-// sections are those of the file, beside the targets and what they are made of, that a
-// reload applied and that differ.
-func sections(old, set *Set) (names []string) {
+// sections returns the sections that a reload applied and that differ. changes lists the
+// targets themselves.
+func sections(old, set *targets.Set) (names []string) {
 	for _, section := range []struct {
 		name    string
 		was, is any
@@ -68,7 +70,7 @@ func sections(old, set *Set) (names []string) {
 	return names
 }
 
-func withoutLines(all []Provider) (same []Provider) {
+func withoutLines(all []targets.Provider) (same []targets.Provider) {
 	for _, p := range all {
 		p.Line = 0
 		same = append(same, p)

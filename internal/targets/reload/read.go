@@ -1,4 +1,4 @@
-package targets
+package reload
 
 import (
 	"context"
@@ -9,14 +9,16 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"poold/internal/targets"
+	"poold/internal/targets/syntax"
 )
 
 var errIrregular = errors.New("it is not a regular file, but a directory, a pipe, a socket or a device")
 
-// reading is one read of the file. A disk that hangs, as one over the network
-// does, may keep it for ever, in the kernel, where nothing can end it: so it has
-// a goroutine of its own, nobody waits for that without a limit, and there is no
-// second one before it has ended.
+// reading is one read of the file. A network disk that hangs may block it forever in the
+// kernel. So it has its own goroutine, every wait for it has a limit, and no second one
+// begins before it has ended.
 type reading struct {
 	began time.Time
 	ended chan struct{} // closed once data and err are there
@@ -37,29 +39,28 @@ func (r *reading) wait(ctx context.Context, limit time.Duration) error {
 		err = fmt.Errorf("it is still being read after %s: its disk or network does not answer", limit)
 	}
 	select {
-	case <-r.ended: // whatever else may be
+	case <-r.ended: // the result counts, even if the limit is over
 		return nil
 	default:
 		return err
 	}
 }
 
-// read returns the bytes of the file, a little more than Parse takes, so that
-// Parse sees the excess. What else touches the disk, and so may hang, is done
-// before it. The error is Problems, or ctx.Err(). The caller has the turn.
+// read returns the bytes of the file, one more than Parse accepts, so that Parse reports a
+// larger file. It calls before in the same goroutine, because that touches the disk too. The error is targets.Problems, or ctx.Err(). The caller has the turn.
 func (f *File) read(ctx context.Context, before func()) ([]byte, error) {
 	data, err := f.bytes(ctx, before)
 	if ctx.Err() != nil {
-		return nil, ctx.Err() // nobody asks any more, and the file is not to blame
+		return nil, ctx.Err() // the caller gave up; the file is not the cause
 	}
 	if err != nil {
-		return nil, Problems{{File: f.path, Text: "the file cannot be read: " + reason(err)}}
+		return nil, targets.Problems{{File: f.path, Text: "the file cannot be read: " + reason(err)}}
 	}
 	return data, nil
 }
 
 func (f *File) bytes(ctx context.Context, before func()) ([]byte, error) {
-	// What an earlier reading brings that was let go may be old by now.
+	// The result of an earlier, abandoned reading may be stale.
 	if f.reading != nil {
 		if err := f.reading.wait(ctx, f.limit); err != nil {
 			return nil, err
@@ -80,8 +81,8 @@ func (f *File) bytes(ctx context.Context, before func()) ([]byte, error) {
 	return r.data, r.err
 }
 
-// readFile reads a regular file. Anything else may never end, or wait for a
-// writer as early as when it is opened.
+// readFile reads a regular file. Reading another kind may never end, and opening a pipe may
+// wait for a writer.
 func readFile(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // G304: the operator names the file
 	if err != nil {
@@ -95,11 +96,10 @@ func readFile(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errIrregular
 	}
-	return io.ReadAll(io.LimitReader(file, maxSize+1))
+	return io.ReadAll(io.LimitReader(file, syntax.MaxSize+1))
 }
 
-// reason is an error of the file system without the path, which the problem
-// names already.
+// reason returns an error of the file system without the path, which the problem has.
 func reason(err error) string {
 	var pathError *fs.PathError
 	if errors.As(err, &pathError) {

@@ -1,4 +1,4 @@
-package targets
+package cron
 
 import (
 	"math/bits"
@@ -8,41 +8,80 @@ import (
 	"strings"
 	"sync"
 	"time"
-	_ "time/tzdata" // the image holds nothing but the binary, so the zones must be in it
+	_ "time/tzdata" // the container image has no zone files
 )
 
-// schedule is a parsed cron expression. Two that were parsed from one text are
-// deeply equal.
-type schedule struct {
+// Schedule is a parsed cron expression. The zero value has no windows.
+type Schedule struct {
 	text                              string
-	minute, hour, day, month, weekday uint64         // what each field lists: bit n stands for the value n
-	either                            bool           // day and weekday are both given: either will do
-	repeats                           bool           // a time that a clock shows twice counts twice
-	zone                              *time.Location // whose clocks; nil = no schedule
+	minute, hour, day, month, weekday uint64         // the values of each field: bit n is the value n
+	either                            bool           // day and weekday are both restricted: either one matches
+	repeats                           bool           // a time that clocks show twice counts twice
+	zone                              *time.Location // nil for the zero value
 }
+
+// Error says why an expression is invalid.
+type Error struct {
+	Rule  string // never quotes the expression
+	Value string // the invalid part: the name of the zone, or the whole expression
+}
+
+func (e *Error) Error() string { return e.Rule + ", not " + strconv.Quote(e.Value) }
 
 const (
 	anyTime = "*"
 
-	// longestSearch is so long, in years, that no day is missed: a 29 February that
-	// is a given weekday may be 40 years away.
+	// longestSearch is in years. A 29 February on a given weekday may be 40 years away.
 	longestSearch = 50
 
-	maxCron = 1024 // characters
+	maxText = 1024 // characters
 )
 
-// after returns the first moment after t, in UTC.
+// Parse reads an expression. Its error is an *Error.
+func Parse(text string) (Schedule, error) {
+	s := Schedule{text: text, zone: time.UTC}
+	fields := strings.Fields(text)
+	if len(fields) > 0 && strings.Contains(fields[0], "=") {
+		prefix, name, _ := strings.Cut(fields[0], "=")
+		if prefix != "CRON_TZ" {
+			return Schedule{}, &Error{"a time zone is given by CRON_TZ= in front of the fields", text}
+		}
+		if s.zone = zoneOf(name); s.zone == nil {
+			return Schedule{}, &Error{"CRON_TZ= must name a time zone such as Europe/Berlin", name}
+		}
+		fields = fields[1:]
+	}
+	if rule := s.parse(strings.ToLower(strings.Join(fields, " "))); rule != "" {
+		return Schedule{}, &Error{rule, text}
+	}
+	return s, nil
+}
+
+// String returns the expression as it was parsed.
+func (s Schedule) String() string { return s.text }
+
+// Window returns the first window of this length that ends after at. It may have begun
+// before at. Both times are UTC. If windows overlap, Window returns the
+// first of them. The zero Schedule returns zero times.
+func (s Schedule) Window(at time.Time, length time.Duration) (from, until time.Time) {
+	if s.zone == nil {
+		return time.Time{}, time.Time{}
+	}
+	from = s.after(at.Add(-length))
+	return from, from.Add(length)
+}
+
+// after returns when the first window after t begins, in UTC.
 //
-// next finds the next time that a clock can show; the zone is put on here.
-// A time that clocks skip when they are set forward is the moment at which they
-// are set. Of a time that they show twice when they are set back only the first
-// counts, as crontab has it, unless the minute or the hour is a *.
-func (s schedule) after(t time.Time) time.Time {
+// next finds the next time that a clock can show, without a zone. after finds the moment
+// at which the clocks of the zone show it; the package comment says what happens when
+// they are set.
+func (s Schedule) after(t time.Time) time.Time {
 	at := t.In(s.zone)
 	from := shown(at)
 	if set, _ := at.ZoneBounds(); !s.repeats && !set.IsZero() {
 		if last := shown(set.Add(-1)); last.After(from) {
-			from = last // all until then was shown before
+			from = last // the clocks showed these times before
 		}
 	}
 	for {
@@ -56,16 +95,16 @@ func (s schedule) after(t time.Time) time.Time {
 		at = set
 		switch now := shown(set); {
 		case next.Before(now):
-			return set.UTC() // skipped
+			return set.UTC() // next is skipped
 		case s.repeats:
 			from = now.Add(-1)
 		}
 	}
 }
 
-// clocksSet is when the clocks of at's zone are set next, or not later than that;
-// the zero time is never. On the last day of a leap year the library answers a time
-// that is over, and asked again would answer it for ever.
+// clocksSet returns when the clocks of at's zone are set next, or an earlier moment; the
+// zero time means never. On the last day of a leap year time.ZoneBounds returns a moment
+// that is not after at; without the guard, after would loop forever.
 func clocksSet(at time.Time) time.Time {
 	_, set := at.ZoneBounds()
 	if !set.IsZero() && !set.After(at) {
@@ -74,15 +113,15 @@ func clocksSet(at time.Time) time.Time {
 	return set
 }
 
-// shown is what a clock shows at a moment, as if it were UTC.
+// shown returns what the clock of t's zone shows at t, as a time in UTC.
 func shown(t time.Time) time.Time {
 	_, offset := t.Zone()
 	return t.UTC().Add(time.Duration(offset) * time.Second)
 }
 
-// next returns the first time after from that a clock can show, the zero time
-// where there is none.
-func (s schedule) next(from time.Time) time.Time {
+// next returns the first time after from, as a clock shows it, that matches; the zero
+// time if there is none.
+func (s Schedule) next(from time.Time) time.Time {
 	t := from.Truncate(time.Minute).Add(time.Minute)
 	for end := t.AddDate(longestSearch, 0, 0); t.Before(end); {
 		switch year, month, day := t.Date(); {
@@ -101,8 +140,8 @@ func (s schedule) next(from time.Time) time.Time {
 	return time.Time{}
 }
 
-// onDay reports whether windows begin on this day of a right month.
-func (s schedule) onDay(t time.Time) bool {
+// onDay reports whether the day of t matches, regardless of its month.
+func (s Schedule) onDay(t time.Time) bool {
 	day, weekday := holds(s.day, t.Day()), holds(s.weekday, int(t.Weekday()))
 	if s.either {
 		return day || weekday
@@ -112,9 +151,9 @@ func (s schedule) onDay(t time.Time) bool {
 
 func holds(values uint64, n int) bool { return values>>n&1 == 1 }
 
-// longestGap is the longest time between one beginning and the next, 0 where it
-// is more than a day. It does not regard clocks that are set.
-func (s schedule) longestGap() time.Duration {
+// LongestGap returns the longest time between the beginnings of two windows in a row, or
+// 0 if it is more than a day. It ignores that clocks are set forward and back.
+func (s Schedule) LongestGap() time.Duration {
 	anyDay, anyWeekday := bits.OnesCount64(s.day) == 31, bits.OnesCount64(s.weekday) == 7
 	everyDay := anyDay && anyWeekday || s.either && (anyDay || anyWeekday)
 	if !everyDay || bits.OnesCount64(s.month) != 12 {
@@ -136,11 +175,11 @@ func (s schedule) longestGap() time.Duration {
 	return time.Duration(max(longest, day-last+first)) * time.Minute
 }
 
-// cronFields are the fields of an expression, in order.
+// cronFields lists the fields of an expression, in order.
 var cronFields = []struct {
 	name, values string
 	least, most  int
-	names        []string // of the values, from the least on
+	names        []string // of the values, beginning with the least
 }{
 	{"minute", "0 to 59", 0, 59, nil},
 	{"hour", "0 to 23", 0, 23, nil},
@@ -151,39 +190,18 @@ var cronFields = []struct {
 
 const weekdayField = 4
 
-// cronItem is what a field lists: *, a value or a range, and perhaps a step.
+// cronItem matches one item of a field: *, a value or a range, with an optional step.
 var cronItem = regexp.MustCompile(`^(\*|([0-9a-z]+)(?:-([0-9a-z]+))?)(?:/([0-9]+))?$`)
 
-// cronNames stand for expressions.
+// cronNames are the short forms.
 var cronNames = []struct{ name, fields string }{
 	{"@hourly", "0 * * * *"}, {"@daily", "0 0 * * *"}, {"@midnight", "0 0 * * *"}, {"@weekly", "0 0 * * 0"},
 	{"@monthly", "0 0 1 * *"}, {"@yearly", "0 0 1 1 *"}, {"@annually", "0 0 1 1 *"},
 }
 
-// cron is when windows begin, as a schedule.
-var cron = textual{parse: func(e expansion) (any, string) {
-	s := schedule{text: e.text, zone: time.UTC}
-	fields := strings.Fields(e.text)
-	if len(fields) > 0 && strings.Contains(fields[0], "=") {
-		prefix, name, _ := strings.Cut(fields[0], "=")
-		if prefix != "CRON_TZ" {
-			return nil, "a time zone is given by CRON_TZ= in front of the fields" + e.not()
-		}
-		if s.zone = zoneOf(name); s.zone == nil {
-			e.text = name
-			return nil, "CRON_TZ= must name a time zone such as Europe/Berlin" + e.not()
-		}
-		fields = fields[1:]
-	}
-	if rule := s.parse(strings.ToLower(strings.Join(fields, " "))); rule != "" {
-		return nil, rule + e.not()
-	}
-	return s, ""
-}}
-
-// parse reads the expression without its zone, in small letters and with single
-// spaces, and answers what is wrong with it, "" for nothing.
-func (s *schedule) parse(text string) (rule string) {
+// parse reads the expression without its zone, in lower case and with single spaces. It
+// returns the rule that the text breaks, or "".
+func (s *Schedule) parse(text string) (rule string) {
 	fields := strings.Fields(text)
 	if strings.HasPrefix(text, "@") {
 		var names []string
@@ -197,7 +215,8 @@ func (s *schedule) parse(text string) (rule string) {
 		case fields[0] == "@every":
 			return `@every names no moments to begin at: write fields such as "*/30 * * * *" for each half hour`
 		case fields[0][0] == '@':
-			return "must be " + orList(names) + ", or five fields"
+			last := len(names) - 1
+			return "must be " + strings.Join(names[:last], ", ") + " or " + names[last] + ", or five fields"
 		}
 	}
 	if len(fields) != len(cronFields) {
@@ -212,8 +231,8 @@ func (s *schedule) parse(text string) (rule string) {
 			return rule
 		}
 	}
-	if len(text) > maxCron {
-		return "must be a cron expression of at most " + strconv.Itoa(maxCron) + " characters"
+	if len(text) > maxText {
+		return "must be a cron expression of at most " + strconv.Itoa(maxText) + " characters"
 	}
 	s.repeats = strings.Contains(fields[0]+fields[1], anyTime)
 	s.either = !strings.Contains(fields[2]+fields[weekdayField], anyTime)
@@ -223,7 +242,7 @@ func (s *schedule) parse(text string) (rule string) {
 	return ""
 }
 
-// cronValues reads the field of that number. rule says what is wrong with it.
+// cronValues reads the field with that index in cronFields. rule is "" if it is valid.
 func cronValues(number int, field string) (values uint64, rule string) {
 	f := cronFields[number]
 	rule = "the " + f.name + " must be *, " + f.values + ", or a list, range or step of these such as 1,3-5 or */2"
@@ -260,11 +279,11 @@ func cronValues(number int, field string) (values uint64, rule string) {
 			return 0, stepRule
 		}
 		count := f.most - f.least + 1
-		through := (to - from + count) % count // as many more values are gone through, past the last one too
+		through := (to - from + count) % count // values after from; a range may wrap around
 		if step > 1 && step > through {
 			return 0, stepRule
 		}
-		// Counting on would make a week of eight days.
+		// A step across the wrap-around would count the eight values 0 to 7.
 		if number == weekdayField && parts[4] != "" && from > to {
 			return 0, "a weekday range with a step must not go past Saturday: list the days"
 		}
@@ -278,16 +297,16 @@ func cronValues(number int, field string) (values uint64, rule string) {
 	return values, ""
 }
 
-// zones holds each time zone that was ever asked for: equal schedules need the
-// same *time.Location, because two that were loaded at different times differ.
+// zones caches every loaded zone. Equal schedules need the same *time.Location, because
+// two locations of one name that were loaded at different times are not deeply equal.
 var zones sync.Map // name -> *time.Location
 
-// zoneOf loads a time zone by name, nil where there is none.
+// zoneOf returns the time zone of this name, or nil.
 func zoneOf(name string) *time.Location {
 	if zone, ok := zones.Load(name); ok {
 		return zone.(*time.Location)
 	}
-	// Local would be another zone on each machine, and "" is UTC to the library.
+	// Local differs from machine to machine, and the library reads "" as UTC.
 	if name == "" || name == "Local" {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package targets
+package reload
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"poold/internal/targets"
 	"poold/internal/testkit"
 )
 
@@ -101,7 +102,7 @@ func TestReadHangs(t *testing.T) {
 	begun, goOn := b.hang()
 	b.write(minimal("depth: 2"))
 	for range 5 {
-		var problems Problems
+		var problems targets.Problems
 		err := b.Reload(context.Background())
 		if !errors.As(err, &problems) || len(problems) != 1 || problems[0].Text != hangs || problems[0].File != b.path("pools.yaml") {
 			t.Fatalf("got %v", err)

@@ -1,4 +1,4 @@
-package targets
+package reload
 
 import (
 	"context"
@@ -10,16 +10,16 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Run reloads the file when it changes, until ctx ends, and then returns nil. It
-// begins with one look at the file, because it may have changed since Load.
+// Run reloads the file when it changes, until ctx ends, and then returns nil. It begins
+// with one read, because the file may have changed since Load.
 //
-// Any event in the directory counts, whatever the name in it: a ConfigMap is
-// swapped by renaming a link that the file's own name never shows. Reading a
-// small file too often costs nothing, and unchanged bytes change nothing.
+// Every event in the directory causes a read, whatever its name: a ConfigMap is swapped by
+// renaming a link, and the events do not have the file's name. Unchanged bytes change
+// nothing.
 func (f *File) Run(ctx context.Context) error {
-	var events <-chan fsnotify.Event // nil, which never delivers, where the system gives none
+	var events <-chan fsnotify.Event // nil, which never delivers, if the system has none
 	var lost <-chan error
-	following := make(chan struct{}, 1) // holds one element while the disk is asked what to watch
+	following := make(chan struct{}, 1) // holds one element while follow uses the disk
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		f.log.Warn("changes of the configuration file are noticed late, the system gives no events", "err", err)
@@ -28,7 +28,7 @@ func (f *File) Run(ctx context.Context) error {
 		defer unwatch(watcher, following)
 	}
 	dirs := make(map[string]bool)
-	// Watch before reading: what is written in between is then seen.
+	// Watch before reading, or a write in between would go unnoticed.
 	follow := func() {
 		following <- struct{}{}
 		f.follow(watcher, dirs)
@@ -38,20 +38,20 @@ func (f *File) Run(ctx context.Context) error {
 	return nil
 }
 
-// watch reads when events come, or when it is time, until ctx ends.
+// watch reads after events and at intervals, until ctx ends.
 func (f *File) watch(ctx context.Context, events <-chan fsnotify.Event, lost <-chan error, follow func()) {
 	look := time.NewTicker(f.every)
 	defer look.Stop()
 	settled := time.NewTimer(0) // fires at once: the first look
 	defer settled.Stop()
-	var deadline time.Time // of the reading that settled waits for; zero = none
+	var deadline time.Time // for the read that settled starts; zero = none
 
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-events:
-		case err := <-lost: // too many at once; the file's may be among them
+		case err := <-lost: // one of them may be about the file
 			f.log.Debug("events of the file system were lost", "err", err)
 		case <-look.C:
 			deadline = time.Time{}
@@ -70,12 +70,11 @@ func (f *File) watch(ctx context.Context, events <-chan fsnotify.Event, lost <-c
 	}
 }
 
-// turned makes one attempt; it has said in the log and in the Status what came
-// of it.
+// turned makes one attempt. The attempt logs its result and stores it in the Status.
 func (f *File) turned(ctx context.Context, before func()) {
 	select {
 	case f.turn <- struct{}{}:
-		if ctx.Err() == nil { // else nobody wants a new Set any more
+		if ctx.Err() == nil {
 			_ = f.attempt(ctx, before)
 		}
 		<-f.turn
@@ -83,8 +82,8 @@ func (f *File) turned(ctx context.Context, before func()) {
 	}
 }
 
-// unwatch ends the watching. Where the disk hangs, closing would hang with it:
-// then the watcher is left behind, as the reading is that waits for it.
+// unwatch closes the watcher. If the disk hangs, closing would hang too: then the watcher is
+// abandoned, like the reading that waits for the disk.
 func unwatch(watcher *fsnotify.Watcher, following chan struct{}) {
 	select {
 	case following <- struct{}{}:
@@ -94,9 +93,9 @@ func unwatch(watcher *fsnotify.Watcher, following chan struct{}) {
 	}
 }
 
-// follow watches the file's directory and, where the file is a link, the one of
-// what it leads to at present. Directories that went and came back are watched
-// anew. A nil watcher watches nothing. A failure is left to the slow look: the directory may be back by then.
+// follow watches the file's directory and, if the file is a link, the directory of its
+// target. Directories that were removed and made again are watched again. A nil watcher
+// watches nothing. After a failure the next poll tries again.
 func (f *File) follow(watcher *fsnotify.Watcher, dirs map[string]bool) {
 	if watcher == nil {
 		return

@@ -1,4 +1,9 @@
-package targets
+// Package syntax makes a tree of YAML nodes of a configuration file. If it cannot, it finds
+// the line that is wrong and a sentence for the people who write the file.
+//
+// internal/targets reads the tree. The sentences never quote the file, because any part of
+// it may be a secret.
+package syntax
 
 import (
 	"bytes"
@@ -13,24 +18,27 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxSize is the most that a configuration file may hold, in bytes: 16 MiB. A
+// MaxSize is the most that a configuration file may hold, in bytes: 16 MiB. A
 // file with ten thousand targets stays far below it.
-const maxSize = 16 << 20
+const MaxSize = 16 << 20
 
 var errNotYAML = errors.New("not valid YAML")
 
-// document returns the one YAML document of a file, nil after reporting why
-// there is none.
-func (r *reader) document(data []byte) *yaml.Node {
+// Problem is why the bytes have no tree.
+type Problem struct {
+	Line int
+	Text string // says what to do; never quotes the file
+}
+
+// Document returns the content of the one YAML document in data.
+func Document(data []byte) (*yaml.Node, *Problem) {
 	if line, text := unreadable(data); text != "" {
-		r.fail(line, "%s", text)
-		return nil
+		return nil, &Problem{line, text}
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	root, err := nextDocument(decoder)
-	if errors.Is(err, io.EOF) || err == nil && isNull(root.Content[0]) {
-		r.fail(1, "the file is empty: it needs at least the section targets")
-		return nil
+	if errors.Is(err, io.EOF) || err == nil && IsNull(root.Content[0]) {
+		return nil, &Problem{1, "the file is empty: it needs at least the section targets"}
 	}
 	second, err2 := root, err
 	if err == nil {
@@ -38,19 +46,20 @@ func (r *reader) document(data []byte) *yaml.Node {
 	}
 	switch {
 	case errors.Is(err2, io.EOF):
-		return root.Content[0]
+		return root.Content[0], nil
 	case err2 != nil:
-		r.fail(syntaxProblem(data, err2))
-	default:
-		// The library would drop it without a word.
-		r.fail(second.Line, "a second YAML document begins here; the file holds one: remove the line with ---")
+		line, text := explain(data, err2)
+		return nil, &Problem{line, text}
 	}
-	return nil
+	// The library would ignore it.
+	return nil, &Problem{second.Line, "a second YAML document begins here; the file holds one: remove the line with ---"}
 }
 
-// nextDocument reads the next document as nodes. Decoding into nodes expands no alias,
-// and the library's panics on odd input become an error here: a file being saved
-// must not take the daemon down.
+// IsNull reports whether a key was written without a value.
+func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// nextDocument reads the next document as nodes. Decoding into nodes expands no alias. A
+// panic of the library becomes an error: a half-written file must not end the daemon.
 func nextDocument(d *yaml.Decoder) (node *yaml.Node, err error) {
 	defer func() {
 		if recover() != nil {
@@ -65,12 +74,12 @@ func nextDocument(d *yaml.Decoder) (node *yaml.Node, err error) {
 	return node, err
 }
 
-// unreadable says what keeps the bytes from being a YAML text at all. The
-// library refuses most of it too, but names no line.
+// unreadable returns why the bytes are no YAML text at all, or "". The library refuses
+// most of it too, but names no line.
 func unreadable(data []byte) (line int, text string) {
 	switch {
-	case len(data) > maxSize:
-		return 1, fmt.Sprintf("the file is larger than %d MiB", maxSize>>20)
+	case len(data) > MaxSize:
+		return 1, fmt.Sprintf("the file is larger than %d MiB", MaxSize>>20)
 	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
 		return 1, "the file begins with a byte order mark: save it as UTF-8 without one"
 	case bytes.HasPrefix(data, []byte("\xff\xfe")), bytes.HasPrefix(data, []byte("\xfe\xff")):
@@ -85,7 +94,7 @@ func unreadable(data []byte) (line int, text string) {
 		case c == '\n':
 			line++
 		case c == '\r' && bytes.HasPrefix(data[i:], []byte("\r\n")), c == '\t':
-		case isControl(c), c == 0xFEFF, c == 0xFFFE, c == 0xFFFF,
+		case IsControl(c), c == 0xFEFF, c == 0xFFFE, c == 0xFFFF,
 			c == 0x2028, c == 0x2029: // YAML would count these two, and a \r alone, as the end of a line
 			return line, fmt.Sprintf("the line holds the control character U+%04X: remove it", c)
 		}
@@ -94,17 +103,17 @@ func unreadable(data []byte) (line int, text string) {
 	return 0, ""
 }
 
-// isControl reports whether c is one of the C0 or C1 control characters.
-func isControl(c rune) bool { return c < 0x20 || 0x7f <= c && c < 0xa0 }
+// IsControl reports whether c is one of the C0 or C1 control characters.
+func IsControl(c rune) bool { return c < 0x20 || 0x7f <= c && c < 0xa0 }
 
-// syntaxProblem turns the library's error into a line and a sentence. Its text
-// is not passed on, because it may quote the file ("unknown anchor …").
-func syntaxProblem(data []byte, err error) (line int, format string, text string) {
+// explain turns the library's error into a line and a sentence. The error's own text may
+// quote the file ("unknown anchor …").
+func explain(data []byte, err error) (line int, text string) {
 	if at := unquotedReference(data); at > 0 {
-		return at, "%s", `a reference inside { } or [ ] must be quoted: "${NAME}"`
+		return at, `a reference inside { } or [ ] must be quoted: "${NAME}"`
 	}
 	if at := openQuote(data); at > 0 {
-		return at, "%s", "the quote that is opened here is not closed in its line: add the closing quote"
+		return at, "the quote that is opened here is not closed in its line: add the closing quote"
 	}
 	message := err.Error()
 	// The library's lines are near the truth and may lie behind the last one.
@@ -115,9 +124,9 @@ func syntaxProblem(data []byte, err error) (line int, format string, text string
 	switch {
 	case has("',' or '}'"), has("',' or ']'"):
 		// The library names the line before the bracket.
-		return inside(namedLine(message) + 1), "%s", "the { or [ that is opened here does not end well: look for a missing bracket, comma or quote"
+		return inside(namedLine(message) + 1), "the { or [ that is opened here does not end well: look for a missing bracket, comma or quote"
 	case has("could not find expected ':'"):
-		return inside(namedLine(message)), "%s", "this is no `key: value`: add the colon and a space, or quote the text"
+		return inside(namedLine(message)), "this is no `key: value`: add the colon and a space, or quote the text"
 	case has("unknown anchor"):
 		text = "an alias (*) is not read: quote a value that begins with *"
 	case has("mapping values are not allowed"):
@@ -139,10 +148,10 @@ func syntaxProblem(data []byte, err error) (line int, format string, text string
 	if tabbed(data, line) {
 		text = "a tab indents the line: indent with spaces"
 	}
-	return line, "%s", text
+	return line, text
 }
 
-// tabbed reports whether a tab stands in the indentation of a line.
+// tabbed reports whether the indentation of a line has a tab.
 func tabbed(data []byte, line int) bool {
 	for ; line > 1; line-- {
 		_, data, _ = bytes.Cut(data, []byte("\n"))
@@ -151,7 +160,7 @@ func tabbed(data []byte, line int) bool {
 	return bytes.IndexByte(indentation, '\t') >= 0
 }
 
-// namedLine reads the line in one of the library's messages, 0 for none.
+// namedLine returns the line in one of the library's messages, or 0.
 func namedLine(message string) int {
 	_, rest, _ := strings.Cut(message, "line ")
 	number, _, _ := strings.Cut(rest, ":")
@@ -162,10 +171,10 @@ func namedLine(message string) int {
 	return line
 }
 
-// errorLine finds the line that a syntax error is about. For most errors the
-// library names where the surrounding block begins, so the file is fed to it
-// line by line: it fails at the line or, having looked ahead, a few after it. The
-// last line without which the error is another one is the culprit.
+// errorLine finds the line of a syntax error. For most errors the library names the
+// beginning of the surrounding block, so errorLine feeds it the file line by line: it fails
+// at the wrong line or, having looked ahead, a few lines later. The wrong line is the last
+// one without which the error is a different one.
 func errorLine(data []byte, message string) int {
 	lines := bytes.SplitAfter(data, []byte("\n"))
 	feed := &lineFeed{lines: lines}
@@ -181,8 +190,7 @@ func errorLine(data []byte, message string) int {
 	return line
 }
 
-// drain decodes document after document until the error that ends it, nil where
-// that is the end of the input.
+// drain decodes all documents and returns the first error, nil at the end of the input.
 func drain(from io.Reader) error {
 	decoder := yaml.NewDecoder(from)
 	for {
@@ -194,12 +202,11 @@ func drain(from io.Reader) error {
 	}
 }
 
-// lineFeed is a Reader that gives one line per Read and remembers how many it
-// has given.
+// lineFeed is a Reader that returns one line per Read and counts them.
 type lineFeed struct {
 	lines [][]byte
 	next  int
-	rest  []byte // of a line that was longer than the caller's buffer
+	rest  []byte // of a line that is longer than the caller's buffer
 }
 
 func (f *lineFeed) Read(p []byte) (int, error) {
@@ -215,13 +222,13 @@ func (f *lineFeed) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// quoteToken finds comments, and texts in quotes with what follows them in their line;
-// one that never ends goes to the end of the file.
+// quoteToken matches comments, and texts in quotes with the rest of their line. A text
+// without a closing quote goes to the end of the file.
 var quoteToken = regexp.MustCompile(`(?m)(?:^|\s)#.*$|(?:^|[\s,:\[{])((?:"(?:[^"\\]|\\[\s\S])*(?:"|\z)|'(?:[^']|'')*(?:'|\z))(.*))`)
 
-// openQuote returns the line in which a quote is opened that the next one, in another
-// line, does not close but was meant to open; 0 for none. Such a next one is followed by
-// what can follow no closing quote. It is asked about broken files alone.
+// openQuote returns the line whose quote is not closed, or 0. YAML takes the next quote, in
+// another line, for the closing one; the text after it then cannot follow a closing quote.
+// Only files with a syntax error come here.
 func openQuote(data []byte) int {
 	for _, at := range quoteToken.FindAllSubmatchIndex(data, -1) {
 		if at[2] < 0 { // a comment
@@ -237,14 +244,13 @@ func openQuote(data []byte) int {
 	return 0
 }
 
-// flowToken finds what matters for unquotedReference: quoted texts, comments,
-// references, brackets.
+// flowToken matches the tokens of unquotedReference: quoted texts, comments, references
+// and brackets.
 var flowToken = regexp.MustCompile(`(?m)(?:^|[\s,:\[{])(?:"(?:[^"\\]|\\[\s\S])*"|'(?:[^']|'')*')|(?:^|\s)#.*$|\$\{[^}\n]*\}|[\[\]{}]|\n`)
 
-// unquotedReference returns the line of the first ${ that stands inside { } or
-// [ ] without quotes, 0 for none. YAML takes its brace for a mapping, and the
-// error for that does not tell what to do. It is asked about broken files alone
-// and may be wrong about odd ones.
+// unquotedReference returns the line of the first ${ inside { } or [ ] without quotes, or
+// 0. YAML takes its brace for a mapping, and its error does not help. Only files with a
+// syntax error come here, and odd ones may get the wrong line.
 func unquotedReference(data []byte) int {
 	line, depth := 1, 0
 	for _, at := range flowToken.FindAllIndex(data, -1) {
@@ -256,7 +262,7 @@ func unquotedReference(data []byte) int {
 				return line
 			}
 		case len(first) == 1 && (first[0] == '[' || first[0] == '{'), len(first) > 1 && (token[0] == '[' || token[0] == '{'):
-			// A bracket, alone or with the quoted text that follows it.
+			// A bracket, alone or with the quoted text after it.
 			depth++
 		case len(first) == 1 && (first[0] == ']' || first[0] == '}'):
 			depth = max(0, depth-1)

@@ -1,4 +1,4 @@
-package targets
+package reload
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"poold/internal/targets"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,6 +48,14 @@ next:
 	return n
 }
 
+func env(string) (string, bool) { return "", false }
+
+// minimal is the smallest good file; extra lines belong to its target.
+func minimal(extra ...string) string {
+	return "providers: [{name: acme, url: 'https://solver.example.com', key: k1}]\ntargets:\n  login:\n    type: recaptcha_v2\n    sitekey: k\n" +
+		"    pageurl: https://staging.example.com/login\n    owner: qa@example.com\n    " + strings.Join(extra, "\n    ") + "\n"
+}
+
 // bench is a File in a directory of its own.
 type bench struct {
 	*File
@@ -54,16 +64,16 @@ type bench struct {
 	log *logBuffer
 
 	mu      sync.Mutex
-	applied []*Set
+	applied []*targets.Set
 }
 
 func newBench(t *testing.T, text string) *bench {
 	t.Helper()
 	b := &bench{t: t, dir: t.TempDir(), log: new(logBuffer)}
 	b.write(text)
-	b.File = NewFile(b.path("pools.yaml"), env(), slog.New(slog.NewTextHandler(b.log, nil)))
+	b.File = NewFile(b.path("pools.yaml"), env, slog.New(slog.NewTextHandler(b.log, nil)))
 	b.quiet, b.latest = 20*time.Millisecond, 200*time.Millisecond
-	b.OnApply(func(_ context.Context, s *Set) {
+	b.OnApply(func(_ context.Context, s *targets.Set) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.applied = append(b.applied, s)
@@ -93,7 +103,7 @@ func (b *bench) must(err error) {
 	}
 }
 
-func (b *bench) load() *Set {
+func (b *bench) load() *targets.Set {
 	b.t.Helper()
 	set, err := b.Load(context.Background())
 	b.must(err)
@@ -155,7 +165,7 @@ func TestLoad(t *testing.T) {
 func TestLoadFails(t *testing.T) {
 	b := newBench(t, "budget: 5\ntargets: {}\n")
 	_, err := b.Load(context.Background())
-	var problems Problems
+	var problems targets.Problems
 	if !errors.As(err, &problems) || len(problems) != 2 {
 		t.Errorf("bad file: %v", err)
 	}
@@ -189,7 +199,7 @@ func TestReload(t *testing.T) {
 
 	for _, bad := range []string{"", minimal("depth: many"), minimal()[:40], "\x00", minimal("sitekey: 1")} {
 		b.write(bad)
-		var problems Problems
+		var problems targets.Problems
 		for range 3 {
 			if err := b.Reload(ctx); !errors.As(err, &problems) {
 				t.Fatalf("%q: %v", bad, err)
@@ -228,7 +238,7 @@ func TestReload(t *testing.T) {
 func TestAppliedBeforeCurrent(t *testing.T) {
 	b := newBench(t, minimal("depth: 3"))
 	old := b.load()
-	b.OnApply(func(_ context.Context, s *Set) {
+	b.OnApply(func(_ context.Context, s *targets.Set) {
 		if b.Current() != old || len(b.Status().Problems) != 0 {
 			t.Error("the new set is in use before it was applied")
 		}
@@ -250,7 +260,7 @@ func TestReloadTakesTurns(t *testing.T) {
 	b.load()
 	entered, leave := make(chan struct{}), make(chan struct{})
 	var inside error
-	b.OnApply(func(ctx context.Context, _ *Set) {
+	b.OnApply(func(ctx context.Context, _ *targets.Set) {
 		close(entered)
 		<-leave
 		inside = ctx.Err()
@@ -281,8 +291,8 @@ func TestNeedsRestart(t *testing.T) {
 	b.must(b.Reload(context.Background()))
 	b.must(b.Reload(context.Background()))
 	set := b.Current()
-	if set.Server.Listen != "127.0.0.1:8080" || set.Server.TLS != (TLS{}) || !set.Redis.Embedded() || set.Targets[0].Depth != 4 ||
-		set.DeadLetters != "./dead-letters" || set.Dedup != (Dedup{Backend: DedupRedis}) || set.History != (History{Backend: HistoryRedis, Keep: 168 * time.Hour, Audit: 168 * time.Hour}) || set.Budget.PerDay != 7 {
+	if set.Server.Listen != "127.0.0.1:8080" || set.Server.TLS != (targets.TLS{}) || !set.Redis.Embedded() || set.Targets[0].Depth != 4 ||
+		set.DeadLetters != "./dead-letters" || set.Dedup != (targets.Dedup{Backend: targets.DedupRedis}) || set.History != (targets.History{Backend: targets.HistoryRedis, Keep: 168 * time.Hour, Audit: 168 * time.Hour}) || set.Budget.PerDay != 7 {
 		t.Errorf("set %+v", set)
 	}
 	s := b.Status()

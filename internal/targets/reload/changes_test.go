@@ -1,16 +1,18 @@
-package targets
+package reload
 
 import (
 	"context"
 	"fmt"
 	"strings"
 	"testing"
+
+	"poold/internal/targets"
 )
 
 // A reload says what it changed, and nothing of what it did not.
 func TestChanges(t *testing.T) {
 	const target = "  %s: {type: turnstile, sitekey: x, pageurl: 'https://example.com/%s', owner: qa@example.com, depth: %d}\n"
-	file := func(head string, names ...string) *Set {
+	file := func(head string, names ...string) *targets.Set {
 		var text strings.Builder
 		text.WriteString(head + "targets:\n")
 		for _, name := range names {
@@ -20,7 +22,11 @@ func TestChanges(t *testing.T) {
 			}
 			fmt.Fprintf(&text, target, name, name, depth)
 		}
-		return mustParse(t, text.String(), nil)
+		set, err := targets.Parse("pools.yaml", []byte(text.String()), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
 	}
 	many := make([]string, 30)
 	for i := range many {
@@ -30,7 +36,7 @@ func TestChanges(t *testing.T) {
 		return "providers: [{name: acme, url: 'https://s.example.com', key: canary1, price_per_1000: " + price + "}]\n"
 	}
 	for _, c := range []struct {
-		old, set *Set
+		old, set *targets.Set
 		want     string
 	}{
 		{nil, file("", "a"), "[]"},
@@ -51,13 +57,13 @@ func TestChanges(t *testing.T) {
 
 // Why a demo is one is not told in many warnings, by those that are no demo it is.
 func TestDemoIsSilentAboutItself(t *testing.T) {
-	const targets = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, lifetime: 1h}\n"
+	const list = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, lifetime: 1h}\n"
 	const keyless = "server: {keys: [{name: a, key: '', scopes: [token]}]}\nproviders:\n  - {name: one, url: 'https://s.example.com', key: ''}\n"
 	for text, want := range map[string]int{
-		keyless + targets: 1, // of the lifetime
-		keyless + "  - {name: own, api: simulated}\n" + targets:                           1,
-		keyless + "  - {name: two, url: 'https://s.example.com', key: k}\n" + targets:     4, // both that are left out, and the embedded Redis
-		"redis: {url: 'redis://h'}\nproviders: [{name: own, api: simulated}]\n" + targets: 2, // worthless tokens go into a real Redis
+		keyless + list: 1, // of the lifetime
+		keyless + "  - {name: own, api: simulated}\n" + list:                           1,
+		keyless + "  - {name: two, url: 'https://s.example.com', key: k}\n" + list:     4, // both that are left out, and the embedded Redis
+		"redis: {url: 'redis://h'}\nproviders: [{name: own, api: simulated}]\n" + list: 2, // worthless tokens go into a real Redis
 	} {
 		b := newBench(t, text)
 		if _, err := b.Load(context.Background()); err != nil {

@@ -1,7 +1,6 @@
 package targets
 
 import (
-	"context"
 	"fmt"
 	"testing"
 )
@@ -16,11 +15,11 @@ func TestLasting(t *testing.T) {
 	const rest = "dead_letters:./dead-letters dedup:postgres postgres://db/x history:dynamodb keep 48h audit 168h CaptchaSolves http://127.0.0.1:8000 eu-central-1 " +
 		"redis:rediss://a:1,rediss://b:2 prefix p "
 	for _, listen := range []string{"", "127.0.0.1:9"} {
-		b := newBench(t, file)
-		b.OverrideListen(listen)
-		set, err := b.Load(context.Background())
-		if err != nil {
-			t.Fatal(err)
+		set := mustParse(t, file, nil)
+		if listen != "" {
+			if err := set.OverrideListen("pools.yaml", listen); err != nil {
+				t.Fatal(err)
+			}
 		}
 		want := "map[" + rest + "server.listen:127.0.0.1:8080 server.tls:]"
 		if listen != "" {

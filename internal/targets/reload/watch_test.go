@@ -1,4 +1,4 @@
-package targets
+package reload
 
 import (
 	"context"
@@ -135,7 +135,7 @@ func TestWatchBegins(t *testing.T) {
 func inBubble(t *testing.T, test func(b *bench, events chan<- fsnotify.Event)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, minimal("depth: 1"))
-		b.File = NewFile(b.File.path, env(), b.File.log)
+		b.File = NewFile(b.File.path, env, b.File.log)
 		b.load()
 		events := make(chan fsnotify.Event)
 		ctx, cancel := context.WithCancel(context.Background())

@@ -1,0 +1,25 @@
+package syntax
+
+import (
+	"strings"
+	"testing"
+)
+
+// A text in quotes may span lines, and a comment may hold a quote: neither is taken for
+// one that was left open.
+func TestOpenQuoteFindsTheOpenOne(t *testing.T) {
+	for text, want := range map[string]int{
+		"a: \"x\n  y\"\nb: @\n":           0,
+		"a: [\"x\n  y\", z]\nb: @\n":      0,
+		"a: \"x\n  y\" # c\nb: \"@\n":     3,
+		"# it's \"\na: b # \"\nc: 'd\n":   3,
+		"a: it's\nb: 'c\nd: 'e'\n":        2,
+		"a: \"x\\\"\nb: \"y\"\n":          1,
+		"a: ''\nb: \"\"\nc: @\n":          0,
+		"a: \"" + strings.Repeat("x", 99): 1,
+	} {
+		if got := openQuote([]byte(text)); got != want {
+			t.Errorf("%.40q: line %d, want %d", text, got, want)
+		}
+	}
+}

@@ -17,7 +17,7 @@ var mayImport = map[string][]string{
 	"internal/captcha":               {},
 	"internal/crash":                 {},
 	"internal/targets":               {"internal/captcha"},
-	"internal/provider":              {"internal/captcha"},
+	"internal/provider":              {"internal/captcha", "internal/provider/wire"},
 	"internal/provider/simulated":    {"internal/captcha", "internal/provider/wire"},
 	"internal/provider/wire":         {"internal/captcha"},
 	"internal/pool":                  {"internal/captcha"},

@@ -100,7 +100,7 @@ func TestZeroBalanceByProfile(t *testing.T) {
 func TestOneWaveCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{})
-		c.wire = &wire{reply: func(n int, _ *http.Request) (int, string, error) {
+		c.wire = &scripted{reply: func(n int, _ *http.Request) (int, string, error) {
 			time.Sleep(time.Duration(n) * 100 * time.Millisecond)
 			if n == 10 {
 				return http.StatusOK, sold, nil // sent before the first refusal came back
@@ -177,7 +177,7 @@ func TestTheProbesOfAPause(t *testing.T) {
 		c, _ := newClient(t, Config{})
 		var made []time.Duration
 		began := time.Now()
-		c.wire = &wire{reply: func(n int, _ *http.Request) (int, string, error) {
+		c.wire = &scripted{reply: func(n int, _ *http.Request) (int, string, error) {
 			made = append(made, time.Since(began))
 			if n == 1 {
 				return http.StatusOK, wrongKey, nil
@@ -269,7 +269,7 @@ func TestOldAnswersProveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{Profile: twoCaptcha})
 		replies := []string{"ERROR: 1001", sold, noMoney}
-		c.wire = &wire{reply: func(n int, _ *http.Request) (int, string, error) {
+		c.wire = &scripted{reply: func(n int, _ *http.Request) (int, string, error) {
 			time.Sleep(time.Duration(n) * time.Second)
 			return http.StatusOK, replies[n-1], nil
 		}}

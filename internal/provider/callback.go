@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"poold/internal/captcha"
+	"poold/internal/provider/wire"
 )
 
 // ErrCallback is why a pingback tells nothing that can be relied upon. What it
@@ -276,7 +277,7 @@ func (f said) refusal() (string, error) {
 	case strings.Trim(id, "0123456789") != "":
 		return "", errErrorID
 	case id != "" && word == "":
-		word = cmp.Or(codeOf(id), "errorId "+id)
+		word = cmp.Or(wire.CodeOf(id), "errorId "+id)
 	}
 	status, code := f["status"], f["code"]
 	if word == "" && isRefusal(code) {

@@ -17,6 +17,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"poold/internal/captcha"
+	"poold/internal/provider/wire"
 )
 
 // The protocols that a Config can name.
@@ -255,7 +256,7 @@ const (
 func (c *Client) call(ctx context.Context, action string, q query, proxy captcha.Secret) (answer, error) {
 	q.secrets = append(q.secrets, c.cfg.Key)
 	q.hide = append(slices.Clone(q.secrets), proxy)
-	if p, ok := splitProxy(proxy.Reveal(), ""); ok {
+	if p, ok := wire.SplitProxy(proxy.Reveal()); ok {
 		q.hide = append(q.hide, captcha.Secret(p.Password))
 	}
 	if err := ctx.Err(); err != nil {

@@ -1,19 +1,33 @@
-// Package provider buys tokens from a solving service. A Client is one account
-// at one service: it sends a submit, polls the task, reports whether the token
-// was good, and says of everything that goes wrong what the caller is to do
-// about it.
+// Package provider buys tokens from a solving service. A Client is one account at one
+// service: it submits a task, polls it, and reports whether the token was good. Each error
+// says what the caller has to do about it.
 //
-// It stands outermost, below package purchase, which owns what was paid for. Two
-// things vary between services and are kept apart here:
+// It is the outermost package, below package purchase, which owns what was paid for. Services
+// vary in three ways, which are apart:
 //
-//	protocol  how calls and answers are written    legacy.go  tasks.go
-//	profile   what each error code means, the pace profiles.go
+//	protocol  how calls and answers are written      legacy.go  tasks.go  reply.go
+//	fields    how a captcha's parameters are written wire/legacyfields.go  wire/task.go
+//	profile   what each error code means, the pace   profiles.go
 //
-// A service that was asked to sends the result itself. Such a pingback can
-// take the form of any service, so ReadCallback asks for neither.
+// # Adding a service
 //
-// The protocols are "legacy" (POST form to /in.php and /res.php, JSON or plain
-// text back) and "tasks" (POST JSON to /createTask and /getTaskResult).
+// A service that speaks one of the two protocols is a profile: add its name to Profiles and
+// profileNamed, the codes that it uses differently, and its pace.
+//
+// A new protocol is one file and two lines: a type that implements the interface protocol
+// (client.go; five methods, of which tasks.go is the model), an API constant, and its case in New. Requests
+// return a query and readers return an answer; retries, the breaker, secrets and error classes
+// are the Client's. If poold itself is to answer in the new protocol, its reader is a file in
+// package wire. A row in dialects (hostile_test.go) runs every hostile answer over it.
+//
+// A new captcha type is a row in wire.legacyMethods and wire.taskNames, its fields in
+// legacyFields and Task, and a case in captcha.Named or IsAnswer if its answer is not one token.
+//
+// # Protocols
+//
+// "legacy" is POST form to /in.php and /res.php, with JSON or plain text back; "tasks" is POST
+// JSON to /createTask and /getTaskResult. A service may also send the result itself. Such a
+// pingback can have the form of any service, so ReadCallback needs no protocol.
 //
 // A solution is a text, whatever its type, so that it can be stored as one: a
 // token, what a picture says, or the named values of a GeeTest as the service

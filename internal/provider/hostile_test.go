@@ -205,7 +205,7 @@ func TestTheLargestAnswer(t *testing.T) {
 func TestHowLongACallTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{})
-		c.wire = &wire{reply: func(_ int, req *http.Request) (int, string, error) {
+		c.wire = &scripted{reply: func(_ int, req *http.Request) (int, string, error) {
 			<-req.Context().Done()
 			return 0, "", req.Context().Err()
 		}}

@@ -130,28 +130,6 @@ func faults() map[string]fault {
 	return all
 }
 
-// codeOf names the numbers of the tasks protocol, for answers that give no
-// errorCode; "" for a number without a name.
-func codeOf(errorID string) string {
-	return map[string]string{
-		"1":  "ERROR_KEY_DOES_NOT_EXIST",
-		"2":  "ERROR_NO_SLOT_AVAILABLE",
-		"3":  "ERROR_ZERO_CAPTCHA_FILESIZE",
-		"4":  "ERROR_TOO_BIG_CAPTCHA_FILESIZE",
-		"10": "ERROR_ZERO_BALANCE",
-		"11": "ERROR_IP_NOT_ALLOWED",
-		"12": "ERROR_CAPTCHA_UNSOLVABLE",
-		"13": "ERROR_BAD_DUPLICATES",
-		"14": "ERROR_NO_SUCH_METHOD",
-		"15": "ERROR_IMAGE_TYPE_NOT_SUPPORTED",
-		"16": "ERROR_NO_SUCH_CAPCHA_ID",
-		"21": "ERROR_IP_BLOCKED",
-		"22": "ERROR_TASK_ABSENT",
-		"23": "ERROR_TASK_NOT_SUPPORTED",
-		"31": "ERROR_RECAPTCHA_INVALID_SITEKEY",
-	}[errorID]
-}
-
 // pace is what suits a type where the file says nothing: reCAPTCHA takes
 // longer than the others, a picture is read soon, and no service wants polls
 // closer than this.

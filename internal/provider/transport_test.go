@@ -191,7 +191,7 @@ func TestSubmitIsSentOnce(t *testing.T) {
 // What the transport takes for repeatable it sends again by itself.
 func TestNothingLooksRepeatable(t *testing.T) {
 	c, _ := newClient(t, Config{Balance: true})
-	w := &wire{reply: func(_ int, req *http.Request) (int, string, error) {
+	w := &scripted{reply: func(_ int, req *http.Request) (int, string, error) {
 		if req.Method != http.MethodPost || req.GetBody != nil || req.Body == nil || req.ContentLength <= 0 ||
 			req.Header.Get("Idempotency-Key") != "" || req.Header.Get("X-Idempotency-Key") != "" {
 			t.Errorf("%s %s can be sent twice", req.Method, req.URL)

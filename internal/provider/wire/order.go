@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"slices"
 	"strings"
 
 	"poold/internal/captcha"
@@ -79,10 +78,4 @@ func oneOf(bad *string, texts ...string) string {
 		}
 	}
 	return found
-}
-
-// sorted gives names in the order in which they are shown.
-func sorted(names []string) []string {
-	slices.Sort(names)
-	return names
 }

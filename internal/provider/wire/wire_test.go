@@ -147,3 +147,50 @@ func TestAnswers(t *testing.T) {
 		t.Error("the codes of the tasks protocol")
 	}
 }
+
+// What a client writes, a server reads: both protocols carry each part of an identity, in the
+// manner of each service.
+func TestServersReadWhatClientsWrite(t *testing.T) {
+	const hex32 = "0123456789abcdef0123456789abcdef"
+	image := []byte("GIF89a and more")
+	sum, _ := readPicture(image, AnyClient)
+	for _, id := range []captcha.Identity{
+		{Type: captcha.RecaptchaV2, Sitekey: "s", Invisible: true, DataS: "d", UserAgent: "U"},
+		{Type: captcha.RecaptchaV2, Sitekey: "s", Enterprise: true, DataS: "d"},
+		{Type: captcha.RecaptchaV3, Sitekey: "s", Enterprise: true, Action: "a", MinScore: 0.3},
+		{Type: captcha.HCaptcha, Sitekey: "s", RQData: "r", UserAgent: "U"},
+		{Type: captcha.Turnstile, Sitekey: "s", Action: "a", Data: "d", Proxy: "u:p@s:s@[2001:db8::1]:8080", ProxyType: "socks5"},
+		{Type: captcha.GeeTest, GT: hex32, Challenge: "c", APIServer: "api"},
+		{Type: captcha.GeeTestV4, CaptchaID: hex32},
+		{Type: captcha.Image, Picture: captcha.Picture{
+			SHA256: sum, Charset: captcha.DigitsOrLetters, CaseSensitive: true, MinLength: 4, MaxLength: 6,
+			Phrase: true, Math: true, Language: "ru", Instructions: "die rötlichen",
+		}},
+	} {
+		id.Pageurl = page
+		var bytes []byte
+		if id.Type == captcha.Image {
+			id.Pageurl, bytes = "", image
+		}
+		for _, flavour := range []Flavour{CaptchaAI, TwoCaptcha, AnyClient} {
+			form, err := LegacyForm(id, bytes, flavour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			legacy := ReadLegacy(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}, flavour).Order
+			fields, err := CreateTask(id, bytes, "https://hook.example/", flavour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tasks := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: JSON(fields).Body}, flavour).Order
+			for protocol, o := range map[string]Order{"legacy": legacy, "tasks": tasks} {
+				if o.Identity != id || o.Bad != "" || o.Undone != nil || string(o.Image) != string(bytes) {
+					t.Errorf("%s, %s: %+v, want %+v", flavour, protocol, o, id)
+				}
+			}
+			if tasks.Pingback != "https://hook.example/" {
+				t.Errorf("%s: pingback %q", flavour, tasks.Pingback)
+			}
+		}
+	}
+}

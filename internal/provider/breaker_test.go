@@ -194,32 +194,6 @@ func TestTheProbesOfAPause(t *testing.T) {
 	})
 }
 
-// Once the probe has shown that the account can buy, everybody may call.
-func TestPauseIsOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, j, _, says := wired(t, Config{})
-		says(http.StatusOK, wrongKey)
-		_ = submitOne(t, c)
-		says(http.StatusOK, sold)
-		waitReady(t, c)
-		if err := submitOne(t, c); err != nil {
-			t.Fatal(err)
-		}
-		wantState(t, c, StateOK, "")
-		for range 3 {
-			if ready, _ := c.Ready(time.Now()); !ready {
-				t.Error("the pause is over and Ready says no")
-			}
-			if err := pollOne(t, c); err != nil {
-				t.Error(err)
-			}
-		}
-		if !strings.Contains(j.logged(), "called again") {
-			t.Errorf("the end of the pause is not logged:\n%s", j.logged())
-		}
-	})
-}
-
 // TestWhatEndsAPause: an account that refuses for another reason can buy.
 func TestWhatEndsAPause(t *testing.T) {
 	for _, row := range []struct {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -113,44 +112,6 @@ func buyEveryKind(t *testing.T, waiting, c *Client, service *simulated.Service) 
 		if whose, ok := simulated.IdentityOf(solution.Token); !ok || whose != id.ID() {
 			t.Errorf("%s: got the token of %s, %v: %s", id.Type, whose, ok, solution.Token)
 		}
-	}
-}
-
-// The pingbacks of the service are read for every type.
-func TestPingbacksOfAWholeService(t *testing.T) {
-	for _, row := range []struct {
-		api, profile string
-		flavour      simulated.Flavour
-	}{{APILegacy, captchaAI, simulated.CaptchaAI}, {APILegacy, twoCaptcha, simulated.TwoCaptcha}, {APITasks, twoCaptcha, simulated.TwoCaptcha}} {
-		t.Run(row.api+"/"+row.profile, func(t *testing.T) {
-			said := make(chan Callback, 1)
-			receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				var body strings.Builder
-				_, _ = bodyOf(&body, r)
-				c, err := ReadCallback(r.Header.Get("Content-Type"), r.URL.Query(), []byte(body.String()))
-				if err != nil {
-					t.Errorf("%s: %v", body.String(), err)
-				}
-				said <- c
-			}))
-			defer receiver.Close()
-			service := simulated.New(simulated.Options{Flavour: row.flavour, Median: time.Millisecond, Ledger: true})
-			defer service.Close()
-			c, _ := serve(t, Config{API: row.api, Profile: row.profile}, service.ServeHTTP)
-			for i, id := range everyKind() {
-				r := request(id)
-				r.Pingback = receiver.URL
-				task, err := c.Submit(t.Context(), r)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got := <-said
-				whose, _ := simulated.IdentityOf(got.Solution.Token)
-				if got.Err != nil || got.Task != task || !IsAnswer(id.Type, got.Solution.Token) || whose != service.Sold()[i].ID {
-					t.Errorf("%s: told of task %s: %v", id.Type, got.Task, got.Err)
-				}
-			}
-		})
 	}
 }
 

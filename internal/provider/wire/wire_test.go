@@ -194,3 +194,45 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 		}
 	}
 }
+
+// Services and their clients differ in some names; a server knows each.
+func TestOtherSpellings(t *testing.T) {
+	const base = "key=k&pageurl=https%3A%2F%2Fstaging.example.com%2Flogin&"
+	for query, want := range map[string]captcha.Identity{
+		"method=userrecaptcha&googlekey=s&version=v2&datas=d":                     {Type: captcha.RecaptchaV2, Sitekey: "s", DataS: "d"},
+		"method=userrecaptcha&googlekey=s&version=v3&min_score=0.30&enterprise=0": {Type: captcha.RecaptchaV3, Sitekey: "s", MinScore: 0.3},
+	} {
+		want.Pageurl = page
+		if o := ReadLegacy(Request{Path: "/in.php", RawQuery: base + query}, CaptchaAI).Order; o.Identity != want || o.Bad != "" {
+			t.Errorf("%s: %+v", query, o)
+		}
+	}
+	for fields, want := range map[string]captcha.Identity{
+		`"type":"NoCaptchaTaskProxyless","isInvisible":true`:                        {Type: captcha.RecaptchaV2, Invisible: true},
+		`"type":"ReCaptchaV2TaskProxyLess","userAgent":"UA"`:                        {Type: captcha.RecaptchaV2, UserAgent: "UA"},
+		`"type":"TurnstileTaskProxyless","cData":"d"`:                               {Type: captcha.Turnstile, Data: "d"},
+		`"type":"TurnstileTaskProxyless","turnstileCData":"d"`:                      {Type: captcha.Turnstile, Data: "d"},
+		`"type":"HCaptchaTaskProxyless","data":"r"`:                                 {Type: captcha.HCaptcha, RQData: "r"},
+		`"type":"RecaptchaV3TaskProxyless","isEnterprise":true`:                     {Type: captcha.RecaptchaV3, Enterprise: true},
+		`"type":"AntiTurnstileTaskProxyLess","metadata":{"action":"a","cdata":"d"}`: {Type: captcha.Turnstile, Action: "a", Data: "d"},
+		`"type":"RecaptchaV2Task","proxyType":"SOCKS5","proxyAddress":"192.0.2.1","proxyPort":"8080"`: {
+			Type: captcha.RecaptchaV2, Proxy: "192.0.2.1:8080", ProxyType: "socks5"},
+	} {
+		want.Sitekey, want.Pageurl = "s", page
+		body := `{"clientKey":"k","task":{"websiteURL":"` + page + `","websiteKey":"s",` + fields + `}}`
+		if o := ReadTasks(Request{Path: "/createTask", Body: []byte(body)}, CaptchaAI).Order; o.Identity != want || o.Bad != "" || o.Undone != nil {
+			t.Errorf("%s: %+v", fields, o)
+		}
+	}
+	// The largest picture, with captchaai's other names of its options.
+	form, err := LegacyForm(captcha.Identity{Type: captcha.Image}, append([]byte("GIF89a"), make([]byte, 1<<20-6)...), CaptchaAI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form.Set("minLen", "2")
+	form.Set("maxLen", "9")
+	o := ReadLegacy(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}, CaptchaAI).Order
+	if p := o.Identity.Picture; o.Bad != "" || p.MinLength != 2 || p.MaxLength != 9 || p.SHA256 == "" {
+		t.Errorf("%s: %+v", o.Bad, p)
+	}
+}

@@ -42,6 +42,29 @@ func (db *DB) Run(ctx context.Context, channel string, heard func(payload string
 	}
 }
 
+// Sweep calls clean at each interval until ctx ends. It logs an error of clean once, unless Run
+// logs it as an outage.
+func (db *DB) Sweep(ctx context.Context, interval time.Duration, clean func(context.Context) error) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	logged := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err, fault := clean(ctx), ""
+		if err != nil && ctx.Err() == nil && (!errors.Is(err, ErrDown) || errors.Is(err, ErrNoTable)) {
+			fault = err.Error()
+		}
+		if fault != "" && fault != logged {
+			db.log.Error("postgres does not delete old rows", "err", err)
+		}
+		logged = fault
+	}
+}
+
 // attend uses one connection until it breaks.
 func (db *DB) attend(ctx context.Context, channel string, serves func()) error {
 	conn, err := db.usable(ctx)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -16,7 +15,6 @@ import (
 
 // Options are how long something is kept.
 type Options struct {
-	Log       *slog.Logger
 	Keep      time.Duration // records, and the figures of days; 0 = 90 days
 	KeepAudit time.Duration // entries of the audit, and their figures; 0 = 90 days
 	Clean     time.Duration // between two looks for what is older; 0 = 1 minute
@@ -50,30 +48,10 @@ const mostDeleted = 1000
 func (s *Store) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
-	group.Go(func() { s.clean(ctx) })
+	group.Go(func() {
+		s.db.Sweep(ctx, s.o.Clean, func(ctx context.Context) error { return errors.Join(s.forget(ctx), s.forgetAudit(ctx)) })
+	})
 	return s.db.Run(ctx, "", nil)
-}
-
-func (s *Store) clean(ctx context.Context) {
-	ticker := time.NewTicker(s.o.Clean)
-	defer ticker.Stop()
-	logged := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		err, fault := errors.Join(s.forget(ctx), s.forgetAudit(ctx)), ""
-		// An outage of the server is logged by postgres.DB.Run.
-		if err != nil && ctx.Err() == nil && (!errors.Is(err, postgres.ErrDown) || errors.Is(err, postgres.ErrNoTable)) {
-			fault = err.Error()
-		}
-		if fault != "" && fault != logged {
-			s.o.Log.Error("postgres does not delete old records", "err", err)
-		}
-		logged = fault
-	}
 }
 
 // The statements of forget. Rows that a transaction is changing are left for the next

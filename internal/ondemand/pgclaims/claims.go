@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"poold/internal/captcha"
@@ -19,7 +18,6 @@ const channel = "poold_claims"
 
 // Options are how claims are kept.
 type Options struct {
-	Log *slog.Logger
 	// Prefix names the installation; others in the same database see nothing of its claims.
 	Prefix string
 	Wake   func(key captcha.ID) // a solve ended or was let go, on any replica; must not wait for anything

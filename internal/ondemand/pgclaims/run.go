@@ -2,12 +2,9 @@ package pgclaims
 
 import (
 	"context"
-	"errors"
 	"sync"
-	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
 	"poold/internal/postgres"
 )
 
@@ -16,30 +13,8 @@ import (
 func (c *Claims) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
-	group.Go(func() { c.clean(ctx) })
+	group.Go(func() { c.db.Sweep(ctx, c.o.Clean, c.forget) })
 	return c.db.Run(ctx, channel, func(key string) { c.o.Wake(captcha.ID(key)) })
-}
-
-func (c *Claims) clean(ctx context.Context) {
-	ticker := time.NewTicker(c.o.Clean)
-	defer ticker.Stop()
-	logged := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		err, fault := c.forget(ctx), ""
-		// An outage of the server is logged by postgres.DB.Run.
-		if err != nil && ctx.Err() == nil && (!errors.Is(err, pool.ErrDown) || errors.Is(err, postgres.ErrNoTable)) {
-			fault = err.Error()
-		}
-		if fault != "" && fault != logged {
-			c.o.Log.Error("postgres does not delete what has ended", "err", err)
-		}
-		logged = fault
-	}
 }
 
 // forget deletes what has ended. Rows that a transaction is changing are left for the

@@ -10,7 +10,7 @@
 //	/createTask, /getTaskResult, /getBalance   POST JSON
 //	/reportCorrect, /reportIncorrect           2captcha's, for every type
 //	/reportCorrectRecaptcha, /reportIncorrectRecaptcha, /reportIncorrectHcaptcha,
-//	/reportIncorrectImageCaptcha
+//	/reportIncorrectImageCaptcha, /reportIncorrectTokenCaptcha
 //	/ledger      GET: what was sold (only with Options.LedgerHTTP)
 //	/faults      PUT: the faults in force from now on (likewise)
 //
@@ -21,15 +21,14 @@
 //
 // # Parts
 //
-//	Service  the calls: which protocol, which fault (service.go, serve.go, control.go)
-//	legacy   and tasks: what a call of a protocol does (legacy.go, tasks.go); package wire
-//	         reads it and writes the answer
-//	account  what both act upon (account.go): books and pinger
-//	books    what was sold and what came of it (books.go, ledger.go, report.go), with the
-//	         limits whose breach leads to a ban (limits.go)
-//	pinger   delivers pingbacks (pingback.go)
-//	faults   which call goes wrong, and how (faults.go)
-//	life     what outlives a call, until Close (life.go)
+//	service.go, serve.go     the calls, and which protocol they are in
+//	legacy.go, tasks.go      what a call of a protocol does; package wire reads it and writes
+//	                         the answer
+//	books.go, ledger.go, report.go  what was sold and what came of it, with the limits whose
+//	                         breach leads to a ban (limits.go)
+//	pingback.go              pingbacks
+//	faults.go, control.go    which call goes wrong, and how
+//	life.go                  what outlives a call, until Close
 //
 // # Tokens
 //

@@ -6,28 +6,13 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// verdict is a caller's word on a token.
-type verdict struct {
-	wire.Verdict
-
-	key, id string
-}
-
-// word is how the ledger names it.
-func (v verdict) word() string {
-	if v.Good {
-		return "good"
-	}
-	return "bad"
-}
-
-// report takes a verdict, once a task; the code says why not.
-func (b *books) report(v verdict, at time.Time) (code string) {
-	n, ok := wire.TaskNumber(v.id)
+// report takes a verdict on a task, once; the code says why not.
+func (b *books) report(key, id string, v wire.Verdict, at time.Time) (code string) {
+	n, ok := wire.TaskNumber(id)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.advanceLocked(at)
-	if code := b.limits.admit(v.key, at); code != "" {
+	if code := b.limits.admit(key, at); code != "" {
 		return code
 	}
 	t := b.tasks[n]
@@ -43,6 +28,6 @@ func (b *books) report(v verdict, at time.Time) (code string) {
 	case t.report != "":
 		return wire.CodeDuplicate
 	}
-	t.report = v.word()
+	t.report = map[bool]string{true: "good", false: "bad"}[v.Good]
 	return ""
 }

@@ -52,6 +52,12 @@ var tasksPaths = map[string]struct {
 	"/reportIncorrectTokenCaptcha": {Report, Verdict{Fits: func(t captcha.Type) bool { return t != captcha.Image }}},
 }
 
+// IsTasksPath reports whether the protocol has a path.
+func IsTasksPath(path string) bool {
+	_, known := tasksPaths[path]
+	return known
+}
+
 // ReadTasks reads a call of the tasks protocol, a JSON object whatever its type is said
 // to be. What could be read is given also where the call is bad.
 func ReadTasks(r Request, flavour Flavour) TasksCall {

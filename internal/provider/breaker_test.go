@@ -3,7 +3,6 @@ package provider
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -167,29 +166,6 @@ func TestWrongKey(t *testing.T) {
 		}
 		if n := strings.Count(j.logged(), "account fault"); n != 1 {
 			t.Errorf("the pause is logged %d times:\n%s", n, j.logged())
-		}
-	})
-}
-
-// A paused account is probed once a minute, also where the probes have no answer.
-func TestTheProbesOfAPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _ := newClient(t, Config{})
-		var made []time.Duration
-		began := time.Now()
-		c.wire = &scripted{reply: func(n int, _ *http.Request) (int, string, error) {
-			made = append(made, time.Since(began))
-			if n == 1 {
-				return http.StatusOK, wrongKey, nil
-			}
-			return http.StatusBadGateway, "", nil
-		}}
-		for range 4 * 60 {
-			_ = submitOne(t, c)
-			time.Sleep(time.Second)
-		}
-		if want := []time.Duration{0, time.Minute, 2 * time.Minute, 3 * time.Minute}; !slices.Equal(made, want) {
-			t.Errorf("calls after %v, want %v", made, want)
 		}
 	})
 }

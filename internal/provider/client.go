@@ -165,7 +165,7 @@ func (c *Client) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 // Ready reports whether an order may be placed at the given time; if not, how
 // long it takes until asking again makes sense. While the provider is paused,
 // exactly one caller in each turn gets true: its order is the probe.
-func (c *Client) Ready(at time.Time) (bool, time.Duration) { return c.health.ready(at) }
+func (c *Client) Ready(at time.Time) (ready bool, wait time.Duration) { return c.health.ready(at) }
 
 // State tells how the provider is doing.
 func (c *Client) State(at time.Time) State {

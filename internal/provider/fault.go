@@ -37,7 +37,22 @@ type Fault struct {
 const pollSoon = 5 * time.Second
 
 // Fault returns why the provider is down; nil = it is up.
-func (c *Client) Fault() *Fault { return c.health.fault() }
+func (c *Client) Fault() *Fault {
+	h := &c.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch p := &h.account; {
+	case p.on:
+		return &Fault{
+			Kind: FaultAccount, Code: p.fault.Code, Reason: p.fault.reason(), Action: p.action,
+			Since: p.since, Next: p.turn, Every: p.every, Polls: p.polls,
+		}
+	case h.outage.on:
+		p = &h.outage
+		return &Fault{Kind: FaultOutage, Code: h.last, Reason: noAnswer + h.last, Since: p.since, Next: p.turn, Every: p.every}
+	}
+	return nil
+}
 
 // Answered returns when the latest call that got a proper answer was sent; zero = none.
 func (c *Client) Answered() time.Time {
@@ -84,23 +99,6 @@ func (c *Client) Probe(ctx context.Context) error {
 		c.health.setBalance(a.number)
 	}
 	c.health.probeNow(time.Now())
-	return nil
-}
-
-// fault is Client.Fault.
-func (h *health) fault() *Fault {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch p := &h.account; {
-	case p.on:
-		return &Fault{
-			Kind: FaultAccount, Code: p.fault.Code, Reason: p.fault.reason(), Action: p.action,
-			Since: p.since, Next: p.turn, Every: p.every, Polls: p.polls,
-		}
-	case h.outage.on:
-		p = &h.outage
-		return &Fault{Kind: FaultOutage, Code: h.last, Reason: noAnswer + h.last, Since: p.since, Next: p.turn, Every: p.every}
-	}
 	return nil
 }
 

@@ -19,19 +19,24 @@ func TestCannotBeAsked(t *testing.T) {
 		return id
 	}
 	for _, row := range []struct {
-		api string
-		id  captcha.Identity
+		api   string
+		id    captcha.Identity
+		image []byte
 	}{
-		{APILegacy, captcha.Identity{Type: "rotate"}},
-		{APITasks, captcha.Identity{Type: "rotate"}},
-		{APITasks, proxied("secret-user:secret-word@example.com")},
-		{APITasks, proxied("secret-user:secret-word@:80")},
-		{APITasks, proxied("secret-word:0")},
-		{APITasks, proxied("secret-word:70000")},
+		{APILegacy, captcha.Identity{Type: "rotate"}, nil},
+		{APITasks, captcha.Identity{Type: "rotate"}, nil},
+		{APITasks, proxied("secret-user:secret-word@example.com"), nil},
+		{APITasks, proxied("secret-user:secret-word@:80"), nil},
+		{APITasks, proxied("secret-word:0"), nil},
+		{APITasks, proxied("secret-word:70000"), nil},
+		{APILegacy, captcha.Identity{Type: captcha.Image}, nil}, // without its bytes
+		{APITasks, captcha.Identity{Type: captcha.Image}, nil},
+		{APITasks, captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "de"}}, thePicture()},
+		{APITasks, captcha.Identity{Type: captcha.Image, Proxy: "192.0.2.1:80", ProxyType: "http"}, thePicture()},
 	} {
 		c, _, w, _ := wired(t, Config{API: row.api})
-		_, err := c.Submit(context.Background(), Request{Identity: row.id})
-		if e := faultOf(t, err); e.Class != Parameters || e.Unknown || w.count() != 0 {
+		_, err := c.Submit(context.Background(), Request{Identity: row.id, Image: row.image})
+		if e := faultOf(t, err); e.Class != Parameters || e.Code != NotAsked || e.Unknown || w.count() != 0 {
 			t.Errorf("%+v: %v after %d calls", row.id, err, w.count())
 		}
 		if strings.Contains(err.Error(), "secret") {

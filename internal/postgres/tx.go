@@ -51,16 +51,15 @@ func (t Tx) First(ctx context.Context, into []any, sql string, args ...any) erro
 	return translate(t.tx.QueryRow(ctx, sql, args...).Scan(into...))
 }
 
-// Notify wakes who listens to the channel, on all replicas, once the transaction is
-// committed.
+// Notify wakes the listeners of the channel on all replicas once the transaction is committed.
 func (t Tx) Notify(ctx context.Context, channel, payload string) error {
 	_, err := t.Exec(ctx, "select pg_notify($1, $2)", channel, payload)
 	return err
 }
 
-// Do runs a transaction within the limit. It is run again, from its beginning, where the
-// connection broke, also where that was at its end: then it may have happened already,
-// and work must find that out if it matters.
+// Do runs a transaction within the limit, and again from its beginning if the connection broke.
+// If it broke during the commit, the transaction may have happened already; work must find that
+// out if it matters.
 func (db *DB) Do(ctx context.Context, work func(context.Context, Tx) error) error {
 	return db.try(ctx, func(ctx context.Context) error { return transact(ctx, db.pool, work) })
 }
@@ -109,7 +108,7 @@ type beginner interface {
 	BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error)
 }
 
-// transact runs work in a transaction in which each statement sees what was committed
+// transact runs work in a transaction in which each statement sees the commits
 // before it. Errors of work come back as they are.
 func transact(ctx context.Context, on beginner, work func(context.Context, Tx) error) error {
 	var own error

@@ -18,7 +18,7 @@ const (
 // Profiles lists what Config.Profile may be.
 func Profiles() []string { return []string{captchaAI, twoCaptcha, generic, otherPoold} }
 
-// profile is what one service means by its words, and how fast it works.
+// profile says what the codes of one service mean.
 type profile struct {
 	name   string
 	faults map[string]fault // never written to after profileNamed
@@ -53,9 +53,9 @@ func profileNamed(name string) (profile, bool) {
 	return p, true
 }
 
-// fault finds what a code means and the word to show for it. An unknown code
-// is a fault of the task, so that it cannot stop a target or an account; the
-// caller must clean it before showing it.
+// fault finds the meaning of a code and the word to show for it. An unknown code is a fault of
+// the task, so that it cannot stop a target or an account; the caller must clean it before
+// showing it.
 func (p profile) fault(code string) (word string, f fault, known bool) {
 	// Some services put a sentence behind the code, and some leave the space
 	// out of "ERROR: 1001".
@@ -130,9 +130,8 @@ func faults() map[string]fault {
 	return all
 }
 
-// pace is what suits a type where the file says nothing: reCAPTCHA takes
-// longer than the others, a picture is read soon, and no service wants polls
-// closer than this.
+// pace is the default pace: reCAPTCHA takes longer than the others, a picture is read soon, and
+// no service wants polls closer together.
 func pace(profile, api string, t captcha.Type) (firstPoll, interval time.Duration) {
 	slow := t == captcha.RecaptchaV2 || t == captcha.RecaptchaV3
 	switch {

@@ -137,11 +137,11 @@ func readResult(reply []byte, kind captcha.Type) (answer, error) {
 	return solution(kind, text, agent(s.UserAgent))
 }
 
-// mostAge bounds what a service says of a token's birth.
+// mostAge bounds the time between a token's birth and its submit.
 const mostAge = 24 * time.Hour
 
-// readAge reads when a token was solved, relative to its task: both times are the service's,
-// in whole seconds that are rounded so that the token is no older than said.
+// readAge reads when a token was solved, relative to its task. Both times are the service's, in
+// whole seconds, rounded so that the token is at most as old as they say.
 func readAge(reply []byte) (sinceSubmit time.Duration, told bool) {
 	var times struct {
 		CreateTime int64 `json:"createTime"`

@@ -78,7 +78,7 @@ func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	}))
 }
 
-// Entries are those of a key; history.Audit says more.
+// Entries reads the entries of a key; history.Audit says more.
 func (s *Store) Entries(ctx context.Context, key string, q history.Query) (page history.Entries, err error) {
 	rows, more, err := audit.page(ctx, s, "key", indexable(key), s.o.KeepAudit, q)
 	if err != nil {
@@ -129,7 +129,7 @@ const (
 		where day < ((now() - $1::interval) at time zone 'UTC')::date order by day, key limit $2 for update skip locked)`
 )
 
-// forgetAudit deletes what is older than Options.KeepAudit.
+// forgetAudit deletes rows older than Options.KeepAudit.
 func (s *Store) forgetAudit(ctx context.Context) error {
 	if err := s.delete(ctx, forgetEntries, s.o.KeepAudit); err != nil {
 		return failed("deleting old entries of the audit", err)

@@ -78,7 +78,7 @@ var always = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 // have a value in the column by and are kept. An index begins with by, at and id, another with
 // by, target, at and id.
 func (t table[R]) query(by, value string, keep time.Duration, q history.Query) (sql string, args []any) {
-	// A time is before To if its position is before that of To without an ID.
+	// A row is before To if its position is before (To, "").
 	end := history.Position{Ended: always}
 	if !q.To.IsZero() {
 		end.Ended = q.To
@@ -99,7 +99,7 @@ func (t table[R]) query(by, value string, keep time.Duration, q history.Query) (
 	}
 	args = append(args, targets)
 	if len(targets)*q.Limit > mostPages {
-		// Of so many targets the next rows are among the next of all.
+		// With that many targets the wanted rows are among the next of all rows.
 		return sql + ` and target = any($7::text[])` + newest, args
 	}
 	return `select page.* from (select distinct unnest($7::text[]) as name) seen

@@ -8,8 +8,8 @@ import (
 	"poold/internal/postgres"
 )
 
-// Run hears of solves that ended or were let go, and deletes what has ended, until ctx ends. Without it
-// a server that comes up later is not used.
+// Run receives notifications of solves that ended or were released, and deletes ended claims,
+// until ctx ends. Without it a server that comes up later is not used.
 func (c *Claims) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -17,7 +17,7 @@ func (c *Claims) Run(ctx context.Context) error {
 	return c.db.Run(ctx, channel, func(key string) { c.o.Wake(captcha.ID(key)) })
 }
 
-// forget deletes what has ended. Rows that a transaction is changing are left for the
+// forget deletes ended claims. Rows that a transaction is changing are left for the
 // next time.
 func (c *Claims) forget(ctx context.Context) error {
 	return failed("deleting what has ended", c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {

@@ -73,7 +73,7 @@ func Hidden(t testing.TB, what, text string) {
 	}
 }
 
-// Logs keeps what is written to it.
+// Logs records log lines.
 type Logs struct {
 	mu   sync.Mutex
 	text bytes.Buffer

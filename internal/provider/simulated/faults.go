@@ -12,7 +12,7 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// Action is what a call wants, in either protocol.
+// Action is the purpose of a call, in either protocol.
 type Action = wire.Action
 
 // The actions.
@@ -29,7 +29,7 @@ const (
 type Call struct {
 	Action   Action
 	Task     string           // the id that a Poll or Report names; "" otherwise
-	Identity captcha.Identity // what a Submit asks for; zero otherwise
+	Identity captcha.Identity // of a Submit; zero otherwise
 	N        int              // 1 for the first call of this Action
 }
 
@@ -52,8 +52,7 @@ const (
 	Code      Kind = "code"       // Fault.Code instead of an answer
 )
 
-// Fault says which calls go wrong and how. The first of several that matches a
-// call is the one that acts.
+// Fault says which calls go wrong and how. The first of several that matches a call acts.
 type Fault struct {
 	On    Action          // "" = every action
 	When  func(Call) bool `json:"-"` // nil = always; called without a lock, by many at once

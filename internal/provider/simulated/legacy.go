@@ -64,7 +64,7 @@ func (s *Service) parseIn(q *query, f legacyForm, c wire.LegacyCall) {
 	s.submits(q, o, f.fail)
 }
 
-// resAction does what a call of res.php wants.
+// resAction carries out a call of res.php.
 func (s *Service) resAction(f legacyForm, c wire.LegacyCall) func(time.Time) answer {
 	admitted := func(do func() answer) func(time.Time) answer {
 		return func(at time.Time) answer {
@@ -90,7 +90,7 @@ func (s *Service) resAction(f legacyForm, c wire.LegacyCall) func(time.Time) ans
 			return f.say(f.Bare("OK_REPORT_RECORDED"))
 		}
 	case Threads:
-		// Where it is not offered it is as unknown as any other word.
+		// A service without it treats it as an unknown action.
 		if s.opts.Flavour == CaptchaAI && s.opts.Threads > 0 {
 			return admitted(func() answer { return s.threads(f) })
 		}
@@ -170,7 +170,7 @@ func (s *Service) getMany(f legacyForm, key string, ids []string, at time.Time) 
 	return f.say(f.Bare(strings.Join(values, "|")))
 }
 
-// threads tells the plan. There is no plain-text form of it.
+// threads answers with the plan, always in JSON.
 func (s *Service) threads(f legacyForm) answer {
 	working := s.books.read().InFlight
 	return f.say(wire.JSON(wire.ThreadsAnswer{

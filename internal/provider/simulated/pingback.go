@@ -19,7 +19,7 @@ import (
 // pingTimeout bounds the delivery of one pingback.
 const pingTimeout = 5 * time.Second
 
-// pingback is where and how a caller wants to be told of a task's end.
+// pingback is the address and the form in which a caller wants a task's result.
 type pingback struct {
 	url  string // "" = not at all
 	form pingKind
@@ -119,7 +119,7 @@ func pingRequest(ctx context.Context, o *outcome, opts *Options) (*http.Request,
 		kind, body = "application/json", wire.JSON(v).Body
 	case pingQuery:
 		method, kind, body = http.MethodGet, "", nil
-		// What the caller put into its query stays as it is.
+		// The query of the caller's URL is kept unchanged.
 		joint := "?"
 		if strings.Contains(target, "?") {
 			joint = "&"

@@ -21,7 +21,7 @@ func (b *books) report(key, id string, v wire.Verdict, at time.Time) (code strin
 		return wire.CodeIDFormat
 	case t == nil:
 		return wire.CodeUnknownTask
-	case v.Fits != nil && !v.Fits(t.identity.Type): // to this call there is no such task
+	case v.Fits != nil && !v.Fits(t.identity.Type): // the call is for other types
 		return wire.CodeUnknownTask
 	case t.failed || at.Before(t.due):
 		return wire.CodeNotRecorded

@@ -38,9 +38,8 @@ func New(opts Options) *Service {
 	return s
 }
 
-// Close drops the pingbacks that are not delivered yet, lets go of the calls
-// that faults hold, and waits for its goroutines. Books and faults stay; the
-// service can be used again, as if it had been out of order for a while.
+// Close drops the pingbacks that are not delivered yet, ends the calls that faults hold, and
+// waits for its goroutines. Books and faults stay; the service can be used again.
 func (s *Service) Close() { s.life.end() }
 
 // ServeHTTP answers one call of either protocol.
@@ -72,7 +71,7 @@ type query struct {
 	sold   int64                     // the number that run sold; 0 = none
 }
 
-// submits makes a call one that submits an order; fail says a code in the protocol's way.
+// submits turns q into the submit of an order; fail writes a code in the protocol's form.
 func (s *Service) submits(q *query, o order, fail func(code string) answer) {
 	q.Action, q.Identity = Submit, o.identity
 	q.run = func(at time.Time) answer {

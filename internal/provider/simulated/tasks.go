@@ -8,7 +8,7 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// tasksRefuse says a code as it stands.
+// tasksRefuse answers with a code of this protocol.
 func tasksRefuse(code string) answer { return answerOf(wire.JSON(tasksError(code))) }
 
 // tasksFail says a code that both protocols share in this one's words.
@@ -78,7 +78,7 @@ func (s *Service) getResult(c wire.TasksCall, at time.Time) answer {
 	return answerOf(wire.JSON(tasksResult(&found[0], s.opts)))
 }
 
-// tasksResult is what a poll is answered with, and what a pingback says.
+// tasksResult is the answer to a poll, and the content of a pingback.
 func tasksResult(o *outcome, opts *Options) wire.TasksAnswer {
 	if o.code != "" {
 		return tasksError(tasksCode(o.code))

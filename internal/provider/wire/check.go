@@ -12,8 +12,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// checkIdentity gives the code for the first thing that is wrong with what a
-// submit asked for, "" for nothing.
+// checkIdentity returns the code for the first invalid part of an identity, "" if it is valid.
 func checkIdentity(id captcha.Identity) string {
 	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 	switch id.Type {
@@ -37,7 +36,7 @@ func checkIdentity(id captcha.Identity) string {
 	switch {
 	case id.Type != captcha.Image && !isWebURL(id.Pageurl):
 		return CodePageurl
-	case !(id.MinScore >= 0 && id.MinScore <= 1): // NaN is no score either
+	case !(id.MinScore >= 0 && id.MinScore <= 1): // NaN is invalid too
 		return CodeBadParams
 	case id.Proxy == "" && id.ProxyType != "":
 		return CodeBadParams

@@ -13,8 +13,8 @@
 //
 // Everything is a pure function of bytes: no call reads a clock, a network or a store. Calls are
 // read strictly: a field that is given twice or has an invalid value makes the call bad, and the
-// code says so. Unknown fields are listed in Order.Undone, so that a service can refuse what it
-// would not do.
+// code says so. Unknown fields are listed in Order.Undone, so that a service can refuse an
+// order that it would carry out in part only.
 //
 // The package does not judge keys and does not know tasks.
 package wire

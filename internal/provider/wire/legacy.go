@@ -34,7 +34,7 @@ type LegacyCall struct {
 // Form is how one caller of in.php and res.php wants its answers.
 type Form struct{ JSON, CORS bool }
 
-// fields are what a call was sent with.
+// fields are the parameters of a call.
 type fields struct {
 	values url.Values
 	file   []byte // of a multipart form, the part of that name; nil = none
@@ -43,7 +43,7 @@ type fields struct {
 }
 
 // ReadLegacy reads a call of in.php or res.php: a GET's query, a form, a multipart form
-// or a JSON object. What could be read is given also where the call is bad.
+// or a JSON object. A bad call is returned as far as it could be read.
 func ReadLegacy(r Request, flavour Flavour) LegacyCall {
 	f, err := sentFields(r, flavour)
 	v := f.values
@@ -138,7 +138,7 @@ func (f *fields) readObject(body []byte) error {
 	return repeated(body)
 }
 
-// readParts reads a multipart form. Of its files only the one of a picture is taken.
+// readParts reads a multipart form. It keeps one file, the picture's.
 func (f *fields) readParts(body []byte, boundary string) error {
 	parts := multipart.NewReader(bytes.NewReader(body), boundary)
 	for {

@@ -6,7 +6,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// Action is what a call wants, in either protocol.
+// Action is the purpose of a call, in either protocol.
 type Action string
 
 // The actions.
@@ -38,7 +38,7 @@ type Request struct {
 	Body                                []byte
 }
 
-// Order is what a submit asks for.
+// Order is the content of a submit.
 type Order struct {
 	Identity captcha.Identity // as complete as the fields allow, also beside Bad
 	Image    []byte           // the picture, of which Identity has the hash; nil for other types

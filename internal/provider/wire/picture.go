@@ -13,7 +13,7 @@ import (
 // largestPicture is the most bytes of a picture.
 var largestPicture = map[Flavour]int{CaptchaAI: 1 << 20, TwoCaptcha: 100_000, AnyClient: 1 << 20}
 
-// readPicture judges a picture's bytes; the code says what is wrong with them.
+// readPicture validates a picture's bytes and hashes them; bad is "" if they are valid.
 func readPicture(image []byte, flavour Flavour) (sum, bad string) {
 	switch {
 	case len(image) == 0:
@@ -40,7 +40,7 @@ func decodePicture(body string, flavour Flavour) (image []byte, sum, bad string)
 // charsets are what `numeric` means in both protocols.
 var charsets = []captcha.Charset{"", captcha.Digits, captcha.Letters, captcha.DigitsOrLetters, captcha.DigitsAndLetters}
 
-// charsetOf is what a number means; false if it means nothing.
+// charsetOf is the charset of a number; false for an unknown number.
 func charsetOf(n int) (captcha.Charset, bool) {
 	if n < 0 || n >= len(charsets) {
 		return "", false
@@ -75,7 +75,7 @@ func (f fields) picture(o *Order, upload bool) {
 // languagePools are the tasks protocol's words for the languages that its workers read.
 var languagePools = map[string]string{"": "", "en": "en", "ru": "rn"}
 
-// picture reads that of the tasks protocol.
+// picture reads a picture of the tasks protocol.
 func (t *Task) picture(o *Order, languagePool string, flavour Flavour) {
 	p := &o.Identity.Picture
 	*p = captcha.Picture{

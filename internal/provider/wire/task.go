@@ -18,7 +18,7 @@ type Task struct {
 	WebsiteURL   string  `json:"websiteURL,omitempty"`
 	WebsiteKey   string  `json:"websiteKey,omitempty"`
 	IsInvisible  bool    `json:"isInvisible,omitempty"`
-	IsEnterprise bool    `json:"isEnterprise,omitempty"` // v3 and hCaptcha; v2 has a type of its own
+	IsEnterprise bool    `json:"isEnterprise,omitempty"` // v3 and hCaptcha; v2 has another type
 	MinScore     float64 `json:"minScore,omitempty"`
 	PageAction   string  `json:"pageAction,omitempty"` // reCAPTCHA
 	Action       string  `json:"action,omitempty"`     // Turnstile
@@ -192,7 +192,6 @@ func (t *Task) read(o *Order, languagePool string, flavour Flavour) {
 	case captcha.HCaptcha: // CapMonster has it here
 		id.RQData, id.Data = oneOf(&o.Bad, id.RQData, id.Data), ""
 	case captcha.GeeTestV4:
-		// 2captcha's name for it, and that of the others.
 		id.GT, id.CaptchaID = "", t.GT
 		switch flavour {
 		case TwoCaptcha:

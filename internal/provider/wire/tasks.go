@@ -34,7 +34,7 @@ type tasksRequest struct {
 // knownCall are the fields of a call, of which softId and appId name who wrote the client.
 var knownCall = append(jsonNames[tasksRequest](), "softid", "appid")
 
-// tasksPaths are the paths of the protocol, with what they are for.
+// tasksPaths are the paths of the protocol, with their actions.
 var tasksPaths = map[string]struct {
 	action  Action
 	verdict Verdict
@@ -59,7 +59,7 @@ func IsTasksPath(path string) bool {
 }
 
 // ReadTasks reads a call of the tasks protocol, a JSON object whatever its type is said
-// to be. What could be read is given also where the call is bad.
+// to be. A bad call is returned as far as it could be read.
 func ReadTasks(r Request, flavour Flavour) TasksCall {
 	path := tasksPaths[r.Path]
 	c := TasksCall{Action: path.action, Verdict: path.verdict}

@@ -211,7 +211,7 @@ func (f fields) order() Order {
 func (f fields) kind(method string) captcha.Type {
 	for _, row := range legacyMethods {
 		if row.method == method && (row.version == "" || row.version == f.values.Get("version")) &&
-			!(row.version == "4" && f.flavour == TwoCaptcha) {
+			(row.version != "4" || f.flavour != TwoCaptcha) {
 			return row.kind
 		}
 	}

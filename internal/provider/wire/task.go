@@ -11,8 +11,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// Task is the `task` of createTask: CreateTask writes it and ReadTasks reads it. Field types
-// that differ between services are in taskAliases, which ReadTasks alone uses.
+// Task is the `task` of createTask: CreateTask writes it and ReadTasks reads it. Names that
+// differ between services are in taskAliases, which only ReadTasks uses.
 type Task struct {
 	Type         string  `json:"type"`
 	WebsiteURL   string  `json:"websiteURL,omitempty"`
@@ -133,7 +133,7 @@ func CreateTask(id captcha.Identity, image []byte, pingback string, flavour Flav
 		if t.Proxy, known = SplitProxy(id.Proxy.Reveal()); !known {
 			return nil, errors.New("the proxy is not [user:password@]host:port")
 		}
-		t.Proxy.Kind = strings.ToLower(id.ProxyType)
+		t.Kind = strings.ToLower(id.ProxyType)
 	}
 	fields := map[string]any{"task": t}
 	if pingback != "" {
@@ -200,14 +200,15 @@ func (t *Task) read(o *Order, languagePool string, flavour Flavour) {
 			id.CaptchaID = oneOf(&o.Bad, t.GT, t.Init.CaptchaID)
 		}
 	}
-	if proxy && (flavour != AnyClient || t.Proxy.given()) {
-		id.Proxy, id.ProxyType = captcha.Secret(t.Proxy.text()), strings.ToLower(t.Proxy.Kind)
+	sent := t.Proxy
+	if proxy && (flavour != AnyClient || sent.given()) {
+		id.Proxy, id.ProxyType = captcha.Secret(sent.text()), strings.ToLower(sent.Kind)
 	}
 	o.Identity = id
 	if kind == captcha.Image && o.Bad == "" {
 		t.picture(o, languagePool, flavour)
 	}
-	if !proxy && t.Proxy.given() {
+	if !proxy && sent.given() {
 		o.Undone = append(o.Undone, "proxyAddress")
 	}
 	if o.Bad == "" {

@@ -40,7 +40,7 @@ func openClaims(ctx context.Context, wanted targets.Dedup, prefix string, store 
 	if err != nil {
 		return claims{}, err
 	}
-	kept := pgclaims.New(db, pgclaims.Options{Log: log, Prefix: prefix, Wake: wake})
+	kept := pgclaims.New(db, pgclaims.Options{Prefix: prefix, Wake: wake})
 	return claims{Claims: kept, savings: kept, look: look, run: kept.Run, close: func() { look.end(); db.Close() }}, nil
 }
 

@@ -61,7 +61,7 @@ func openHistory(ctx context.Context, wanted targets.History, prefix string, sto
 		if err != nil {
 			return k, err
 		}
-		kept := pgstore.New(db, pgstore.Options{Log: log, Keep: wanted.Keep, KeepAudit: wanted.Audit})
+		kept := pgstore.New(db, pgstore.Options{Keep: wanted.Keep, KeepAudit: wanted.Audit})
 		k.store, k.look, k.close, k.runs = kept, look, func() { look.end(); db.Close() }, append(k.runs, kept.Run)
 	case targets.HistoryDynamoDB:
 		table, look, err := openTable(ctx, wanted, log)

@@ -20,7 +20,7 @@ var mayImport = map[string][]string{
 	"internal/targets/cron":          {},
 	"internal/targets/reload":        {"internal/targets", "internal/targets/syntax"},
 	"internal/targets/syntax":        {},
-	"internal/provider":              {"internal/captcha"},
+	"internal/provider":              {"internal/captcha", "internal/provider/wire"},
 	"internal/provider/simulated":    {"internal/captcha", "internal/provider/wire"},
 	"internal/provider/wire":         {"internal/captcha"},
 	"internal/pool":                  {"internal/captcha"},

@@ -210,7 +210,7 @@ func storeAt(t *testing.T, address string) history.Store {
 		if err := db.Migrate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		return pgstore.New(db, pgstore.Options{Log: log})
+		return pgstore.New(db, pgstore.Options{})
 	default:
 		table, err := dynamostore.Open(t.Context(), dynamostore.Options{Endpoint: address})
 		if err != nil {

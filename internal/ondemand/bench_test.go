@@ -97,7 +97,7 @@ func replicasOn(b *testing.B, backend string, ended *atomic.Int64) []*Service {
 			if err := db.Migrate(b.Context()); err != nil {
 				b.Fatal(err)
 			}
-			claims := pgclaims.New(db, pgclaims.Options{Log: log, Wake: func(key captcha.ID) { s.Kick(key) }})
+			claims := pgclaims.New(db, pgclaims.Options{Wake: func(key captcha.ID) { s.Kick(key) }})
 			parts.Claims, parts.Savings = timed{claims, ended}, claims
 			run(claims.Run)
 			b.Cleanup(db.Close)

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// mostConnections is how many a DB has, the one that listens among them.
+	// mostConnections is how many connections a DB has, including the listening one.
 	mostConnections = 4
 	// DefaultLimit leaves a caller time to answer within a second.
 	DefaultLimit = 900 * time.Millisecond
@@ -39,7 +39,7 @@ type DB struct {
 	state  string                    // what turn logged last; "" = it serves; Run's
 }
 
-// listening is who is told of notifications.
+// listening is the receiver of notifications.
 type listening struct {
 	channel string
 	heard   func(payload string)
@@ -62,7 +62,7 @@ func Open(url string, o Options) (*DB, error) {
 	}
 	db.fault.Store(&fault{reason: "its schema was not read yet", down: true})
 	db.tune(config)
-	// The context is that of the first connections; there are none.
+	// The context would be for initial connections; there are none.
 	if db.pool, err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
 		return nil, translate(err)
 	}
@@ -76,7 +76,7 @@ func (db *DB) tune(config *pgxpool.Config) {
 	config.ConnConfig.ConnectTimeout = db.limit
 	config.ConnConfig.DialFunc = db.dial
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
-		return conn.PgConn().Conn().SetDeadline(time.Time{}) // that of dial
+		return conn.PgConn().Conn().SetDeadline(time.Time{}) // set by dial
 	}
 	// Neither mode prepares statements under names, which a pooler would mix up.
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -93,9 +93,8 @@ func (db *DB) tune(config *pgxpool.Config) {
 func (db *DB) Close() { db.pool.Close() }
 
 // dial makes a connection that gives up on a silent server within the limit. The driver
-// would wait for 15 s before it lets go of a connection that broke, and its place among
-// the four would be taken for that long: it asks the server to cancel what is running, on
-// a connection of its own, and reads what is left.
+// would keep a broken connection, and its place among the four, for 15 s: it asks the
+// server on another connection to cancel the statement, and reads the remaining answer.
 func (db *DB) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: db.limit}
 	conn, err := dialer.DialContext(ctx, network, address)

@@ -34,7 +34,7 @@ func TestOpenQuotesNoAddress(t *testing.T) {
 				db.Close()
 				t.Fatal("opened")
 			}
-			silent(t, "the error", err.Error())
+			postgrestest.Hidden(t, "the error", err.Error())
 			if !strings.Contains(err.Error(), "postgres://") {
 				t.Errorf("does not say what an address looks like: %v", err)
 			}
@@ -69,7 +69,7 @@ func testDown(t *testing.T, server *postgrestest.Server) {
 				t.Errorf("migrating: %v", err)
 			}
 			run(t, db)
-			until(t, "logged", func() bool { return strings.Contains(l.String(), c.reason) })
+			postgrestest.Until(t, "logged", func() bool { return strings.Contains(l.String(), c.reason) })
 			if err := one(t.Context(), db); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), c.reason) {
 				t.Errorf("calling: %v", err)
 			}
@@ -77,8 +77,8 @@ func testDown(t *testing.T, server *postgrestest.Server) {
 			if n := strings.Count(l.String(), "postgres does not serve\""); n != 1 {
 				t.Errorf("logged %d times:\n%s", n, l.String())
 			}
-			silent(t, "the error", err.Error())
-			silent(t, "the log", l.String())
+			postgrestest.Hidden(t, "the error", err.Error())
+			postgrestest.Hidden(t, "the log", l.String())
 		})
 	}
 }
@@ -87,25 +87,19 @@ func testDown(t *testing.T, server *postgrestest.Server) {
 // fell silent, or the way to it did. Nothing is left behind.
 func testHeals(t *testing.T, server *postgrestest.Server) {
 	thief, through := postgrestest.Through(t, server.Database(t))
-	for name, c := range map[string]struct {
-		address    string
-		away, back func()
-	}{
-		"ended":  {server.Database(t), func() { server.Stop(t) }, func() { server.Up(t) }},
-		"killed": {server.Database(t), func() { server.Kill(t) }, func() { server.Up(t) }},
-		"silent": {server.Database(t), server.Freeze, server.Thaw},
-		// What was sent on the old connections never arrives.
-		"lost on the way": {through, func() { thief.Silence(true) }, func() { thief.Silence(false) }},
-	} {
+	ways := server.Outages(t)
+	// What was sent on the old connections never arrives.
+	ways["lost on the way"] = postgrestest.Outage{Begin: func() { thief.Silence(true) }, End: func() { thief.Silence(false) }}
+	for name, c := range ways {
 		t.Run(name, func(t *testing.T) {
 			// The server's own end with the test.
 			defer goleak.VerifyNone(t, goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"),
 				goleak.IgnoreAnyFunction("os/exec.(*Cmd).Start.func2"))
-			db, l := migrated(t, c.address, 0)
+			db, l := migrated(t, through, 0)
 			_, stop := run(t, db)
-			until(t, "the first call", func() bool { return one(t.Context(), db) == nil })
-			c.away()
-			until(t, "logged", func() bool { return strings.Contains(l.String(), `"postgres does not serve"`) })
+			postgrestest.Until(t, "the first call", func() bool { return one(t.Context(), db) == nil })
+			c.Begin()
+			postgrestest.Until(t, "logged", func() bool { return strings.Contains(l.String(), `"postgres does not serve"`) })
 			inASecond(t, func() {
 				var group sync.WaitGroup
 				for range 50 {
@@ -117,13 +111,13 @@ func testHeals(t *testing.T, server *postgrestest.Server) {
 				}
 				group.Wait()
 			})
-			c.back()
+			c.End()
 			began := time.Now()
-			until(t, "healed", func() bool { return one(t.Context(), db) == nil })
+			postgrestest.Until(t, "healed", func() bool { return one(t.Context(), db) == nil })
 			if took := time.Since(began); took > 5*time.Second {
 				t.Errorf("healed after %v", took)
 			}
-			until(t, "logged", func() bool { return strings.Contains(l.String(), `"postgres serves again"`) })
+			postgrestest.Until(t, "logged", func() bool { return strings.Contains(l.String(), `"postgres serves again"`) })
 			if n := strings.Count(l.String(), "\n"); n != 2 {
 				t.Errorf("logged more than the two changes:\n%s", l.String())
 			}
@@ -135,7 +129,7 @@ func testHeals(t *testing.T, server *postgrestest.Server) {
 
 // After a restart each connection of before is broken. No call notices.
 func testCallsOutliveARestart(t *testing.T, server *postgrestest.Server) {
-	db, _ := migrated(t, server.Database(t), patient)
+	db, _ := migrated(t, server.Database(t), postgrestest.Patience)
 	all := func() {
 		t.Helper()
 		var group sync.WaitGroup
@@ -163,7 +157,7 @@ func testCallsOutliveARestart(t *testing.T, server *postgrestest.Server) {
 // However many call at once, there are four connections at most, and one of them listens.
 func testFourConnections(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	db, _ := migrated(t, address+"?pool_max_conns=50", patient)
+	db, _ := migrated(t, address+"?pool_max_conns=50", postgrestest.Patience)
 	run(t, db)
 	var most atomic.Int32
 	var group sync.WaitGroup
@@ -201,7 +195,7 @@ func testNothingIsPrepared(t *testing.T, server *postgrestest.Server) {
 		t.Fatal(err)
 	}
 	address.RawQuery = "default_query_exec_mode=cache_statement&statement_cache_capacity=100"
-	db, _ := migrated(t, address.String(), patient)
+	db, _ := migrated(t, address.String(), postgrestest.Patience)
 	var prepared int
 	if err := db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
 		for i := range 3 {

@@ -4,9 +4,9 @@
 //
 // # Connections
 //
-// A DB has at most four, one of them that of Run, which listens. Statements are never
-// prepared under a name, so that a pooler in transaction mode (pgbouncer) can stand
-// between; notifications may be lost there, so nobody may depend on one.
+// A DB has at most four connections; Run listens on one of them. Statements are never prepared
+// under a name, so that a pooler in transaction mode (pgbouncer) can be used. Notifications may
+// be lost there, so no caller may depend on one.
 //
 // # Faults
 //
@@ -21,7 +21,7 @@
 //
 // # Schema
 //
-// Migrate applies sql/NNNN_name.sql in order, each in a transaction of its own under one
+// Migrate applies sql/NNNN_name.sql in order, each in a separate transaction under one
 // advisory lock, and records the number in the table poold_schema. Run does so too each
 // time that it connects, so a server may come up later than the program. A file that was
 // released is never changed; a change is a new file. In a file {prefix} is Options.Prefix. A database that a newer

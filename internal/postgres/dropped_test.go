@@ -19,7 +19,7 @@ const shape = `select table_name, column_name, data_type, is_nullable, column_de
 // it again as it was. The rows of the other tables stay.
 func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	db, _ := migrated(t, address, patient)
+	db, _ := migrated(t, address, postgrestest.Patience)
 	whole := server.SQL(t, address, shape)
 	server.SQL(t, address, "insert into captcha_figures values ('2026-01-02', 'login', 'qa', 'turnstile', 1, 2, 3, 4, 5, 6, 7)")
 	tables := strings.Fields(server.SQL(t, address, "select tablename from pg_tables where schemaname = 'public' and tablename not in ('poold_schema', 'captcha_figures')"))
@@ -54,7 +54,7 @@ func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 // which may change it.
 func testDroppedTableOfAnEarlierVersion(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	db, _ := open(t, address, patient)
+	db, _ := open(t, address, postgrestest.Patience)
 	conn, err := db.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 )
 
 var (
-	// ErrDown: the server does not answer, or its state keeps it from doing what it is
-	// asked. Another attempt later may succeed.
+	// ErrDown: the server does not answer, or is in a state in which the call fails. A later
+	// attempt may succeed.
 	ErrDown = errors.New("postgres does not serve")
 	// ErrNoTable: a table of the schema was dropped. It is an ErrDown too.
 	ErrNoTable = errors.New("a table of the schema does not exist")
@@ -87,8 +87,7 @@ func translate(err error) error {
 	}
 }
 
-// refusals are the errors of the server that are no fault of a statement, by SQLSTATE or
-// by its class. The first that fits counts.
+// refusals are the errors that a statement does not cause, by SQLSTATE or its class. The first that fits counts.
 var refusals = []struct {
 	code  string
 	fault fault
@@ -121,7 +120,7 @@ func refusal(code string) *fault {
 	return &fault{reason: "SQLSTATE " + code}
 }
 
-// brokenBy says why there is no connection.
+// brokenBy says why the connection failed.
 func brokenBy(err error) string {
 	var name *net.DNSError
 	var certificate *tls.CertificateVerificationError

@@ -20,7 +20,7 @@ const migrateLimit = 30 * time.Second
 // lockMigrate is the number of the advisory lock of a migration, on every replica.
 const lockMigrate = 0x706f6f6c64 // "poold"
 
-// prefixHere stands in a file for the prefix of the installation that applies it.
+// prefixHere is replaced in a file by the prefix of the installation that applies it.
 const prefixHere = "{prefix}"
 
 //go:embed sql/*.sql
@@ -93,7 +93,7 @@ func (db *DB) usable(ctx context.Context) (*pgxpool.Conn, error) {
 	return nil, err
 }
 
-// unusable is what calls are told.
+// unusable is the error of calls while the schema cannot be used.
 func unusable(err error) *fault {
 	var known *fault
 	if errors.As(err, &known) {

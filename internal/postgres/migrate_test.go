@@ -30,7 +30,7 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 		address := server.Database(t)
 		var group sync.WaitGroup
 		for range 6 {
-			db, _ := open(t, address, patient)
+			db, _ := open(t, address, postgrestest.Patience)
 			group.Go(func() {
 				for range 2 {
 					if err := db.Migrate(t.Context()); err != nil {
@@ -47,7 +47,7 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 
 	t.Run("in order, and each step on its own", func(t *testing.T) {
 		address := server.Database(t)
-		db, _ := open(t, address, patient)
+		db, _ := open(t, address, postgrestest.Patience)
 		conn, err := db.connect(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -75,22 +75,22 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 
 	t.Run("a newer schema", func(t *testing.T) {
 		address := server.Database(t)
-		old, _ := migrated(t, address, patient)
+		old, _ := migrated(t, address, postgrestest.Patience)
 		heard, _ := run(t, old)
 		server.SQL(t, address, "insert into poold_schema values (99, now())")
-		db, l := open(t, address, patient)
+		db, l := open(t, address, postgrestest.Patience)
 		err := db.Migrate(t.Context())
 		if !errors.Is(err, ErrNewer) || errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "99") {
 			t.Errorf("migrating: %v", err)
 		}
 		run(t, db)
-		until(t, "logged", func() bool { return strings.Contains(l.String(), "start a newer program") })
+		postgrestest.Until(t, "logged", func() bool { return strings.Contains(l.String(), "start a newer program") })
 		if err := one(t.Context(), db); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "newer") {
 			t.Errorf("calling: %v", err)
 		}
 		// A program that was there before goes on while its replicas are replaced.
 		server.SQL(t, address, endOthers)
-		until(t, "heard by the old program", func() bool {
+		postgrestest.Until(t, "heard by the old program", func() bool {
 			server.SQL(t, address, "notify news, 'new'")
 			return len(heard) > 0
 		})
@@ -98,18 +98,18 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 			t.Errorf("calling by the old program: %v", err)
 		}
 		server.SQL(t, address, "delete from poold_schema where version = 99")
-		until(t, "healed", func() bool { return one(t.Context(), db) == nil })
+		postgrestest.Until(t, "healed", func() bool { return one(t.Context(), db) == nil })
 	})
 
 	t.Run("without the right to make tables", func(t *testing.T) {
 		address := server.Database(t)
 		server.SQL(t, address, "create role guest_test login password '"+postgrestest.Password+"'")
 		guest := strings.Replace(address, "postgrestest:", "guest_test:", 1)
-		db, _ := open(t, guest, patient)
+		db, _ := open(t, guest, postgrestest.Patience)
 		if err := db.Migrate(t.Context()); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "lacks a right") {
 			t.Errorf("an empty database: %v", err)
 		}
-		migrated(t, address, patient)
+		migrated(t, address, postgrestest.Patience)
 		server.SQL(t, address, "grant select on poold_schema to guest_test")
 		if err := db.Migrate(t.Context()); err != nil {
 			t.Errorf("a database that is made: %v", err)
@@ -126,7 +126,7 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 		}
 		run(t, db)
 		server.Up(t)
-		until(t, "used", func() bool { return one(t.Context(), db) == nil })
+		postgrestest.Until(t, "used", func() bool { return one(t.Context(), db) == nil })
 		if got := versions(t, server, address); got != all {
 			t.Errorf("applied %q", got)
 		}

@@ -35,7 +35,7 @@ func testReadOnly(t *testing.T, server *postgrestest.Server) {
 			address := server.Database(t)
 			db, l := migrated(t, address, 0)
 			run(t, db)
-			until(t, "the first change", func() bool { return change(t.Context(), db) == nil })
+			postgrestest.Until(t, "the first change", func() bool { return change(t.Context(), db) == nil })
 			database := server.SQL(t, address, "select current_database()")
 			set := func(statement string) {
 				t.Helper()
@@ -48,18 +48,18 @@ func testReadOnly(t *testing.T, server *postgrestest.Server) {
 				server.SQL(t, address, endOthers)
 			}
 			var err error
-			until(t, "refused", func() bool {
+			postgrestest.Until(t, "refused", func() bool {
 				err = change(t.Context(), db)
 				return err != nil && strings.Contains(err.Error(), readOnly)
 			})
 			if !errors.Is(err, ErrDown) {
 				t.Errorf("changing: %v", err)
 			}
-			until(t, "logged", func() bool { return strings.Contains(l.String(), "it takes no changes") })
-			until(t, "a reading", func() bool { return one(t.Context(), db) == nil })
+			postgrestest.Until(t, "logged", func() bool { return strings.Contains(l.String(), "it takes no changes") })
+			postgrestest.Until(t, "a reading", func() bool { return one(t.Context(), db) == nil })
 			set(c.promote)
-			until(t, "healed", func() bool { return change(t.Context(), db) == nil })
-			until(t, "logged", func() bool { return strings.Contains(l.String(), `"postgres serves again"`) })
+			postgrestest.Until(t, "healed", func() bool { return change(t.Context(), db) == nil })
+			postgrestest.Until(t, "logged", func() bool { return strings.Contains(l.String(), `"postgres serves again"`) })
 		})
 	}
 }

@@ -16,10 +16,9 @@ const (
 	mostReconnect  = time.Second
 )
 
-// Run keeps one connection until ctx ends: it brings the schema up to date, tells heard
-// the payloads that come on the channel ("" = none, and heard is nil), and logs when the
-// server stops to serve and when it serves again. heard must not wait for anything. It is
-// called once.
+// Run keeps one connection until ctx ends: it brings the schema up to date, passes the
+// payloads on the channel to heard ("" = none, and heard is nil), and logs when the server stops
+// serving and when it serves again. heard must not block. Run is called once.
 func (db *DB) Run(ctx context.Context, channel string, heard func(payload string)) error {
 	db.heard.Store(&listening{channel, heard})
 	pause := firstReconnect
@@ -39,6 +38,29 @@ func (db *DB) Run(ctx context.Context, channel string, heard func(payload string
 		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // G404: jitter
 		}
 		pause = min(2*pause, mostReconnect)
+	}
+}
+
+// Sweep calls clean at each interval until ctx ends. It logs an error of clean once, unless Run
+// logs it as an outage.
+func (db *DB) Sweep(ctx context.Context, interval time.Duration, clean func(context.Context) error) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	logged := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err, fault := clean(ctx), ""
+		if err != nil && ctx.Err() == nil && (!errors.Is(err, ErrDown) || errors.Is(err, ErrNoTable)) {
+			fault = err.Error()
+		}
+		if fault != "" && fault != logged {
+			db.log.Error("postgres does not delete old rows", "err", err)
+		}
+		logged = fault
 	}
 }
 
@@ -105,7 +127,7 @@ func listen(ctx context.Context, conn *pgconn.PgConn) error {
 	limited, cancel := context.WithTimeout(ctx, probeEvery)
 	defer cancel()
 	for {
-		err := conn.WaitForNotification(limited) // tune says who is told
+		err := conn.WaitForNotification(limited) // tune sets the receiver
 		if err == nil {
 			continue
 		}

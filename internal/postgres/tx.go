@@ -35,21 +35,31 @@ func (t Tx) Each(ctx context.Context, into []any, row func(), sql string, args .
 	return translate(err)
 }
 
+// Rows reads the rows of a query into structs. A column goes to the field of its name, without
+// regard to case and underscores; a field without a column stays zero.
+func Rows[R any](ctx context.Context, t Tx, sql string, args ...any) ([]R, error) {
+	rows, err := t.tx.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, translate(err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[R])
+	return all, translate(err)
+}
+
 // First reads the first row of a query into what into points to; no row is an error.
 func (t Tx) First(ctx context.Context, into []any, sql string, args ...any) error {
 	return translate(t.tx.QueryRow(ctx, sql, args...).Scan(into...))
 }
 
-// Notify wakes who listens to the channel, on all replicas, once the transaction is
-// committed.
+// Notify wakes the listeners of the channel on all replicas once the transaction is committed.
 func (t Tx) Notify(ctx context.Context, channel, payload string) error {
 	_, err := t.Exec(ctx, "select pg_notify($1, $2)", channel, payload)
 	return err
 }
 
-// Do runs a transaction within the limit. It is run again, from its beginning, where the
-// connection broke, also where that was at its end: then it may have happened already,
-// and work must find that out if it matters.
+// Do runs a transaction within the limit, and again from its beginning if the connection broke.
+// If it broke during the commit, the transaction may have happened already; work must find that
+// out if it matters.
 func (db *DB) Do(ctx context.Context, work func(context.Context, Tx) error) error {
 	return db.try(ctx, func(ctx context.Context) error { return transact(ctx, db.pool, work) })
 }
@@ -98,7 +108,7 @@ type beginner interface {
 	BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error)
 }
 
-// transact runs work in a transaction in which each statement sees what was committed
+// transact runs work in a transaction in which each statement sees the commits
 // before it. Errors of work come back as they are.
 func transact(ctx context.Context, on beginner, work func(context.Context, Tx) error) error {
 	var own error

@@ -16,7 +16,7 @@ func scratch(t *testing.T, server *postgrestest.Server) (db *DB, address string)
 	t.Helper()
 	address = server.Database(t)
 	server.SQL(t, address, "create table numbers (n integer primary key)")
-	db, _ = migrated(t, address, patient)
+	db, _ = migrated(t, address, postgrestest.Patience)
 	return db, address
 }
 
@@ -55,7 +55,7 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 				t.Errorf("%s: %v, want %s", statement, err, code)
 				continue
 			}
-			silent(t, "the error", err.Error())
+			postgrestest.Hidden(t, "the error", err.Error())
 		}
 	})
 
@@ -86,7 +86,7 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 		address := server.Database(t)
 		server.SQL(t, address, "create table numbers (n integer primary key)")
 		thief, through := postgrestest.Through(t, address)
-		db, _ := migrated(t, through, patient)
+		db, _ := migrated(t, through, postgrestest.Patience)
 		for i, c := range []struct {
 			word string
 			runs int
@@ -111,7 +111,7 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 
 	t.Run("of one key one is alone", func(t *testing.T) {
 		db, address := scratch(t, server)
-		other, _ := migrated(t, address, patient)
+		other, _ := migrated(t, address, postgrestest.Patience)
 		var inside, entered int
 		var mu sync.Mutex
 		var group sync.WaitGroup
@@ -144,7 +144,7 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 
 	t.Run("whose turn does not come within the limit is told so", func(t *testing.T) {
 		db, address := scratch(t, server)
-		hasty, _ := migrated(t, address, patient)
+		hasty, _ := migrated(t, address, postgrestest.Patience)
 		hasty.limit = 100 * time.Millisecond
 		if err := db.Alone(t.Context(), "key", func(context.Context, Tx) error {
 			if err := hasty.Alone(t.Context(), "key", func(context.Context, Tx) error { return nil }); !errors.Is(err, ErrDown) {
@@ -167,7 +167,7 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 // otherwise; a replica whose connection broke hears again.
 func testNotifications(t *testing.T, server *postgrestest.Server) {
 	db, address := scratch(t, server)
-	other, _ := migrated(t, address, patient)
+	other, _ := migrated(t, address, postgrestest.Patience)
 	news := map[string]chan string{}
 	news["the same"], _ = run(t, db)
 	news["the other"], _ = run(t, other)
@@ -189,7 +189,7 @@ func testNotifications(t *testing.T, server *postgrestest.Server) {
 	hears := func(word string) {
 		t.Helper()
 		for name, heard := range news {
-			until(t, name, func() bool {
+			postgrestest.Until(t, name, func() bool {
 				tell(word, nil)
 				select {
 				case got := <-heard:
@@ -210,7 +210,7 @@ func testNotifications(t *testing.T, server *postgrestest.Server) {
 				if got != "first" && got != "last" {
 					t.Errorf("%s heard %q", name, got)
 				}
-			case <-time.After(patient):
+			case <-time.After(postgrestest.Patience):
 				t.Fatalf("%s did not hear", name)
 			}
 		}

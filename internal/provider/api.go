@@ -45,8 +45,7 @@ type Error struct {
 	Class Class
 	Code  string        // the provider's own word, or a short one of ours; never holds a key or a token
 	Delay time.Duration // how long to leave the provider (Capacity, Account) alone; 0 = none
-	// Unknown marks a submit of which nobody can say whether it was accepted.
-	// It must be counted as bought.
+	// Unknown marks a submit whose acceptance cannot be determined. It counts as bought.
 	Unknown bool
 	Err     error // the cause, with the key scrubbed; may be nil
 }
@@ -60,7 +59,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Request is what a task is bought for.
+// Request describes the task to buy.
 type Request struct {
 	Identity captcha.Identity
 	Image    []byte // of captcha.Image, the picture's bytes; else nil
@@ -69,12 +68,12 @@ type Request struct {
 
 // Solution is a solved task.
 type Solution struct {
-	// Token is the answer as the service wrote it, for which IsAnswer holds. Where it is
-	// named values, captcha.Named reads them from it.
+	// Token is the answer as the service wrote it; IsAnswer holds for it. If it consists of
+	// named values, captcha.Named reads them.
 	Token     string
-	UserAgent string // the browser that the solver used; "" where it does not say
-	// Dated: the service says when the token was solved, SinceSubmit after the submit; below
-	// 0 it was kept ready before. Of the services poold alone is believed.
+	UserAgent string // the browser that the solver used; "" if the service does not name it
+	// Dated reports whether the service says when the token was solved: SinceSubmit after the
+	// submit, negative if it was in stock before. Only another poold is trusted with that.
 	Dated       bool
 	SinceSubmit time.Duration
 }

@@ -11,15 +11,15 @@ import (
 
 const (
 	outageAfter = 5                // calls in a row without a proper answer
-	outageFor   = 10 * time.Second // then none for so long, and one by one
+	outageFor   = 10 * time.Second // pause before each trial call of an outage
 	backOffMost = 30 * time.Second
-	// giveAgain is when a turn that Ready gave away and nobody used is given to
-	// another one: the order that it was for was not placed.
+	// giveAgain is after how long Ready grants an unused turn again: the order that it was
+	// granted to was not placed.
 	giveAgain = 5 * time.Second
 )
 
-// newBreaker makes the breaker that counts calls without a proper answer, and
-// tells health when it opens and closes.
+// newBreaker makes the breaker that counts calls without a proper answer. It reports to
+// health when it opens and closes.
 func newBreaker(h *health) *gobreaker.CircuitBreaker[answer] {
 	return gobreaker.NewCircuitBreaker[answer](gobreaker.Settings{
 		// It lets a call in strictly after its time-out, health at its own.
@@ -55,7 +55,7 @@ type health struct {
 	backOff              time.Duration // the latest; 0 = the next fault is the first
 
 	balance *float64 // replaced, never changed
-	told    string   // what the log was told last; "" = all is well
+	told    string   // last logged reason; "" = all is well
 }
 
 // noAnswer begins the reason of an outage.
@@ -66,18 +66,18 @@ type pause struct {
 	on      bool
 	adopted bool // outage: another replica met it
 	since   time.Time
-	turn    time.Time     // nobody calls before
+	turn    time.Time     // no call before
 	every   time.Duration // from one turn to the next
 	fault   *Error        // account: why
 	action  string        // account: what met it
-	given   time.Time     // account: when Ready gave the turn away that no submit has used yet; zero = there is none
+	given   time.Time     // account: when Ready granted the turn that no submit has used yet; zero = none
 
 	polls    bool      // account: polls are answered all the same
 	pollTurn time.Time // account: no poll before, unless its order is about to expire
 }
 
-// wait is how long it takes until Ready may give a turn away: the next one, or
-// the last one again where nobody used it.
+// wait is how long it takes until Ready may grant a turn: the next one, or the last one again
+// if it was not used.
 func (p *pause) wait(at time.Time) time.Duration {
 	wait := p.turn.Sub(at)
 	if !p.given.IsZero() {
@@ -95,7 +95,7 @@ func (p *pause) take(at time.Time) bool {
 	return true
 }
 
-// ready is Client.Ready.
+// ready implements Client.Ready.
 func (h *health) ready(at time.Time) (bool, time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -118,7 +118,7 @@ func (h *health) ready(at time.Time) (bool, time.Duration) {
 	return true, 0
 }
 
-// state is Client.State.
+// state implements Client.State.
 func (h *health) state(at time.Time) State {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -163,11 +163,11 @@ func (h *health) enter(action string, at time.Time) error {
 	return &e
 }
 
-// outageFault is the error of a call that the breaker did not let through.
+// outageFault is the error of a call that the breaker rejected.
 func (h *health) outageFault(at time.Time) *Error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// While somebody else is trying, its turn is over and the next one far.
+	// During a trial call the turn has passed and the next one is far away.
 	return &Error{Class: Capacity, Code: "outage", Delay: max(h.outage.turn.Sub(at), time.Second)}
 }
 
@@ -189,15 +189,15 @@ func (h *health) setBalance(n float64) {
 	h.balance = &n
 }
 
-// event is a call that came to its end.
+// event is a finished call.
 type event struct {
 	action      string
 	started, at time.Time // sent, and over
-	trouble     *trouble  // why there was no proper answer; nil = there was one
+	trouble     *trouble  // why the answer was not a proper one; nil = it was
 	fault       *Error    // nil: the call was granted, or the task is not ready
 }
 
-// change is what the log shall be told.
+// change is a change of state for the log.
 type change struct {
 	down, account bool
 	reason        string

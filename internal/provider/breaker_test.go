@@ -3,7 +3,6 @@ package provider
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -100,7 +99,7 @@ func TestZeroBalanceByProfile(t *testing.T) {
 func TestOneWaveCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{})
-		c.wire = &wire{reply: func(n int, _ *http.Request) (int, string, error) {
+		c.wire = &scripted{reply: func(n int, _ *http.Request) (int, string, error) {
 			time.Sleep(time.Duration(n) * 100 * time.Millisecond)
 			if n == 10 {
 				return http.StatusOK, sold, nil // sent before the first refusal came back
@@ -171,55 +170,6 @@ func TestWrongKey(t *testing.T) {
 	})
 }
 
-// A paused account is probed once a minute, also where the probes have no answer.
-func TestTheProbesOfAPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _ := newClient(t, Config{})
-		var made []time.Duration
-		began := time.Now()
-		c.wire = &wire{reply: func(n int, _ *http.Request) (int, string, error) {
-			made = append(made, time.Since(began))
-			if n == 1 {
-				return http.StatusOK, wrongKey, nil
-			}
-			return http.StatusBadGateway, "", nil
-		}}
-		for range 4 * 60 {
-			_ = submitOne(t, c)
-			time.Sleep(time.Second)
-		}
-		if want := []time.Duration{0, time.Minute, 2 * time.Minute, 3 * time.Minute}; !slices.Equal(made, want) {
-			t.Errorf("calls after %v, want %v", made, want)
-		}
-	})
-}
-
-// Once the probe has shown that the account can buy, everybody may call.
-func TestPauseIsOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, j, _, says := wired(t, Config{})
-		says(http.StatusOK, wrongKey)
-		_ = submitOne(t, c)
-		says(http.StatusOK, sold)
-		waitReady(t, c)
-		if err := submitOne(t, c); err != nil {
-			t.Fatal(err)
-		}
-		wantState(t, c, StateOK, "")
-		for range 3 {
-			if ready, _ := c.Ready(time.Now()); !ready {
-				t.Error("the pause is over and Ready says no")
-			}
-			if err := pollOne(t, c); err != nil {
-				t.Error(err)
-			}
-		}
-		if !strings.Contains(j.logged(), "called again") {
-			t.Errorf("the end of the pause is not logged:\n%s", j.logged())
-		}
-	})
-}
-
 // TestWhatEndsAPause: an account that refuses for another reason can buy.
 func TestWhatEndsAPause(t *testing.T) {
 	for _, row := range []struct {
@@ -269,7 +219,7 @@ func TestOldAnswersProveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{Profile: twoCaptcha})
 		replies := []string{"ERROR: 1001", sold, noMoney}
-		c.wire = &wire{reply: func(n int, _ *http.Request) (int, string, error) {
+		c.wire = &scripted{reply: func(n int, _ *http.Request) (int, string, error) {
 			time.Sleep(time.Duration(n) * time.Second)
 			return http.StatusOK, replies[n-1], nil
 		}}

@@ -16,29 +16,29 @@ import (
 	"unicode/utf8"
 
 	"poold/internal/captcha"
+	"poold/internal/provider/wire"
 )
 
-// ErrCallback is why a pingback tells nothing that can be relied upon. What it
-// is about is as unknown as before, and a poll will tell.
+// ErrCallback is returned for a pingback that cannot be trusted. The state of its task is as
+// unknown as before; a poll will find it.
 var ErrCallback = errors.New("provider: unreadable callback")
 
-// Callback is what a pingback says about a task: exactly one of a token and an
-// error.
+// Callback is the content of a pingback about a task: either a token or an error.
 type Callback struct {
-	Task string // "" where the service did not name it
-	// Solution is zero beside Err. A pingback does not say of which type the task is, so
-	// whoever knows must ask IsAnswer.
+	Task string // "" if the service did not name it
+	// Solution is zero if Err is set. A pingback does not name the task's type, so the caller,
+	// which knows it, must check the token with IsAnswer.
 	Solution Solution
-	// Err is why the task ended without a token: an *Error of class Task, or
-	// Parameters where the service's word means that. A pingback is about one
-	// task, so it is never Capacity or Account, whatever the word.
+	// Err is why the task ended without a token: an *Error of class Task, or Parameters if the
+	// service's code means that. It is never Capacity or Account, because a pingback is about
+	// one task.
 	Err error
 }
 
 // ReadCallback reads a pingback of any service: a GET's query, a form, or a
-// JSON object with id and code or as getTaskResult answers. What the body says
-// beats the query. Nothing of the pingback is quoted in the error, which wraps
-// ErrCallback. Whoever calls must have checked that the sender knows a secret.
+// JSON object with id and code or as getTaskResult answers. The body overrides the query. The
+// error wraps ErrCallback and quotes nothing of the pingback. The caller must have checked
+// that the sender knows a secret.
 func ReadCallback(contentType string, query url.Values, body []byte) (Callback, error) {
 	c, err := readCallback(contentType, query, body)
 	if err != nil {
@@ -196,8 +196,7 @@ func (f said) readJSON(object []byte, names map[string]string) error {
 	return nil
 }
 
-// member adds one member of an object. Ids and states may be numbers; what is
-// handed out must be a text.
+// member adds one member of an object. Ids and states may be numbers; tokens must be texts.
 func (f said) member(name string, raw json.RawMessage) error {
 	value := plain(raw)
 	switch {
@@ -217,7 +216,7 @@ func (f said) member(name string, raw json.RawMessage) error {
 	return f.set(name, value)
 }
 
-// overlaid lays what the body told over what the query did.
+// overlaid returns the query's fields, overridden by the body's.
 func overlaid(query, body said) said {
 	for _, name := range verdictNames {
 		if body[name] == "" {
@@ -267,7 +266,7 @@ func (f said) judge() (Callback, error) {
 	return c, nil
 }
 
-// refusal finds the service's word for why there is no token, "" if it has none.
+// refusal finds the service's code for a task that failed, "" for a solved one.
 func (f said) refusal() (string, error) {
 	word := f["errorcode"]
 	switch id := f["errorid"]; {
@@ -276,7 +275,7 @@ func (f said) refusal() (string, error) {
 	case strings.Trim(id, "0123456789") != "":
 		return "", errErrorID
 	case id != "" && word == "":
-		word = cmp.Or(codeOf(id), "errorId "+id)
+		word = cmp.Or(wire.CodeOf(id), "errorId "+id)
 	}
 	status, code := f["status"], f["code"]
 	if word == "" && isRefusal(code) {
@@ -298,16 +297,16 @@ func (f said) refusal() (string, error) {
 	return word, nil
 }
 
-// isRefusal reports whether a code stands where a token should.
+// isRefusal reports whether the field code holds an error code instead of a token.
 func isRefusal(code string) bool {
 	_, _, known := generally.fault(code)
 	return known || isLink(code) || strings.HasPrefix(code, "ERROR")
 }
 
-// generally is what words mean where nobody says which service uses them.
+// generally maps codes whose service is unknown.
 var generally, _ = profileNamed(generic)
 
-// answers are the texts that nothing may show.
+// answers are the texts that no error may show.
 func (f said) answers() []string {
 	all := []string{f["token"], f["code"]}
 	for _, t := range []captcha.Type{captcha.GeeTest, captcha.GeeTestV4} {
@@ -316,8 +315,7 @@ func (f said) answers() []string {
 	return all
 }
 
-// fault is the error that a refusal stands for. A token that is there in spite
-// of it, or within it, is not shown.
+// fault is the error for a refusal. A token that came with it, or in it, is not shown.
 func (f said) fault(word string) *Error {
 	e := &Error{Class: Task}
 	known, meaning, ok := generally.fault(word)

@@ -17,6 +17,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"poold/internal/captcha"
+	"poold/internal/provider/wire"
 )
 
 // The protocols that a Config can name.
@@ -30,7 +31,7 @@ const (
 	defaultTimeout = 180 * time.Second
 	balanceEvery   = time.Minute
 	longCode       = 100     // characters of a service's own code that are shown
-	maxThreads     = 1 << 20 // more than that is no count of threads
+	maxThreads     = 1 << 20 // a higher count is invalid
 )
 
 // Config describes one account at one service.
@@ -45,16 +46,15 @@ type Config struct {
 	Timeout      time.Duration // a task older than this is given up; 0 = 180 s
 	Balance      bool          // ReadBalance may ask
 
-	// Observe is told of every call that was made: action is submit, poll,
-	// threads, balance, probe or report, outcome ok, not_ready, capacity, account,
-	// parameters, task, transport or unknown. It must not block; nil = nobody
-	// listens.
+	// Observe is called after every call: action is submit, poll, threads, balance, probe or
+	// report; outcome is ok, not_ready, capacity, account, parameters, task, transport or
+	// unknown. It must not block; nil = none.
 	Observe func(action, outcome string)
 	Log     *slog.Logger // changes of state; nil = silent
 }
 
-// Pace is how long to wait from a submit to its first poll, and between polls: what
-// is set, else what suits the type.
+// Pace is how long to wait from a submit to its first poll, and between polls. The defaults
+// depend on the profile, the protocol and the type.
 func (c Config) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	firstPoll, interval = pace(c.Profile, c.API, t)
 	if c.FirstPoll > 0 {
@@ -95,8 +95,8 @@ type query struct {
 
 	read    func(reply []byte) (answer, error) // the error is a garbled
 	answers captcha.Type                       // polls only: of which type the solution is
-	secrets []captcha.Secret                   // nothing that an answer gives may hold one: the key, a pingback's
-	hide    []captcha.Secret                   // what no text may show: the secrets, and the proxy
+	secrets []captcha.Secret                   // no answer may contain one: the key, a pingback's
+	hide    []captcha.Secret                   // no text may show one: the secrets, and the proxy
 	image   []byte                             // nor a piece of these
 }
 
@@ -113,7 +113,7 @@ type answer struct {
 	retryAfter  time.Duration // beside code, with HTTP 429; else 0
 }
 
-// New makes a client. It starts nothing and calls nobody.
+// New makes a client. It starts no goroutine and makes no call.
 func New(cfg Config) (*Client, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -124,7 +124,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = defaultTimeout
 	}
-	// The URL is not quoted in an error: who mistypes it may have put the key there.
+	// The URL is not quoted in an error: a mistyped one may contain the key.
 	u, err := url.Parse(cfg.URL)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" ||
 		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -164,19 +164,18 @@ func (c *Client) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 // Ready reports whether an order may be placed at the given time; if not, how
 // long it takes until asking again makes sense. While the provider is paused,
 // exactly one caller in each turn gets true: its order is the probe.
-func (c *Client) Ready(at time.Time) (bool, time.Duration) { return c.health.ready(at) }
+func (c *Client) Ready(at time.Time) (ready bool, wait time.Duration) { return c.health.ready(at) }
 
-// State tells how the provider is doing.
+// State is a snapshot of how the provider is doing.
 func (c *Client) State(at time.Time) State {
 	s := c.health.state(at)
 	s.Remedy = c.remedy(s.Code)
 	return s
 }
 
-// Submit buys one task and returns its id. Polls work beside a pingback. The
-// error is an *Error, or ctx's where the caller gave up before anything was
-// sent. With Error.Unknown nobody can say whether the task was bought. The
-// picture is not kept.
+// Submit buys one task and returns its id. A task with a pingback can be polled too. The error
+// is an *Error, or ctx's if the caller gave up before anything was sent. Error.Unknown means
+// that the task may have been bought. The picture is not kept.
 func (c *Client) Submit(ctx context.Context, r Request) (task string, err error) {
 	q, err := c.speak.submit(r)
 	if err == nil && r.Identity.Type == captcha.Image && len(r.Image) == 0 {
@@ -191,7 +190,7 @@ func (c *Client) Submit(ctx context.Context, r Request) (task string, err error)
 }
 
 // Poll asks for a task's token. The error is ErrNotReady, an *Error, or ctx's.
-// The identity must be the one that the task was bought for.
+// id is the identity that the task was bought for.
 func (c *Client) Poll(ctx context.Context, task string, id captcha.Identity) (Solution, error) {
 	q := c.speak.poll(task, id)
 	q.answers = id.Type
@@ -199,8 +198,8 @@ func (c *Client) Poll(ctx context.Context, task string, id captcha.Identity) (So
 	return Solution{Token: a.text, UserAgent: a.userAgent, Dated: a.dated, SinceSubmit: a.sinceSubmit}, err
 }
 
-// Threads asks how many tasks the account may have at once. ok is false where
-// the service has no such call; then there is no error either.
+// Threads asks how many tasks the account may have at once. ok is false, and err nil, if the
+// service does not offer the call.
 func (c *Client) Threads(ctx context.Context) (total int, ok bool, err error) {
 	q, offered := c.speak.threads()
 	if !offered {
@@ -241,7 +240,7 @@ func (c *Client) Close() {
 	}
 }
 
-// The actions, as Observe is told them.
+// The actions that Observe gets.
 const (
 	submit  = "submit"
 	poll    = "poll"
@@ -255,7 +254,7 @@ const (
 func (c *Client) call(ctx context.Context, action string, q query, proxy captcha.Secret) (answer, error) {
 	q.secrets = append(q.secrets, c.cfg.Key)
 	q.hide = append(slices.Clone(q.secrets), proxy)
-	if p, ok := splitProxy(proxy.Reveal(), ""); ok {
+	if p, ok := wire.SplitProxy(proxy.Reveal()); ok {
 		q.hide = append(q.hide, captcha.Secret(p.Password))
 	}
 	if err := ctx.Err(); err != nil {
@@ -303,7 +302,7 @@ func (c *Client) send(ctx context.Context, action string, q query) (answer, erro
 	return c.exchange(ctx, q)
 }
 
-// verdict is the error that a proper answer stands for, nil for what was asked.
+// verdict is the error in a proper answer, nil if the call was granted.
 func (c *Client) verdict(a answer, q query) error {
 	if a.notReady {
 		return ErrNotReady

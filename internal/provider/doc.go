@@ -1,32 +1,45 @@
-// Package provider buys tokens from a solving service. A Client is one account
-// at one service: it sends a submit, polls the task, reports whether the token
-// was good, and says of everything that goes wrong what the caller is to do
-// about it.
+// Package provider buys tokens from a solving service. A Client is one account at one
+// service: it submits a task, polls it, and reports whether the token was good. Each error
+// says what the caller has to do about it.
 //
-// It stands outermost, below package purchase, which owns what was paid for. Two
-// things vary between services and are kept apart here:
+// It is the outermost package, below package purchase, which owns the orders that were paid for.
+// Services vary in three ways, each in files of its own kind:
 //
-//	protocol  how calls and answers are written    legacy.go  tasks.go
-//	profile   what each error code means, the pace profiles.go
+//	protocol  how calls and answers are written      legacy.go  tasks.go  reply.go
+//	fields    how a captcha's parameters are written wire/legacyfields.go  wire/task.go
+//	profile   what each error code means, the pace   profiles.go
 //
-// A service that was asked to sends the result itself. Such a pingback can
-// take the form of any service, so ReadCallback asks for neither.
+// # Adding a service
 //
-// The protocols are "legacy" (POST form to /in.php and /res.php, JSON or plain
-// text back) and "tasks" (POST JSON to /createTask and /getTaskResult).
+// A service that speaks one of the two protocols is a profile: add its name to Profiles and
+// profileNamed, the codes that it uses differently, and its pace.
 //
-// A solution is a text, whatever its type, so that it can be stored as one: a
-// token, what a picture says, or the named values of a GeeTest as the service
-// wrote them. IsAnswer judges it, captcha.Named reads the values.
+// A new protocol is one file and two lines: a type that implements the interface protocol
+// (client.go; five methods, of which tasks.go is the model), an API constant, and its case in New. Requests
+// return a query and readers return an answer; retries, the breaker, secrets and error classes
+// are the Client's. If poold itself is to answer in the new protocol, its reader is a file in
+// package wire. A row in dialects (hostile_test.go) runs every hostile answer over it.
+//
+// A new captcha type is a row in wire.legacyMethods and wire.taskNames, its fields in
+// legacyFields and Task, and a case in captcha.Named or IsAnswer if its answer is not one token.
+//
+// # Protocols
+//
+// "legacy" is POST form to /in.php and /res.php, with JSON or plain text back; "tasks" is POST
+// JSON to /createTask and /getTaskResult. A service may also send the result itself. Such a
+// pingback can have the form of any service, so ReadCallback needs no protocol.
+//
+// A solution of any type is a text, so that it can be stored as one: a token, the text of a
+// picture, or the named values of a GeeTest as the service wrote them. IsAnswer validates it,
+// captcha.Named reads the values.
 //
 // # What an error says
 //
-// Every failure is an *Error with a Class, but ErrNotReady and the caller's own
-// cancellation. A submit that was refused in the protocol, or that never left
-// this machine, is provably not bought. Every other failed submit (time-out,
-// 5xx, an HTML page, a cut or unreadable answer) has Error.Unknown set and
-// counts as bought. A poll never decides about a task because of the network:
-// that is a Capacity fault, and the task lives on.
+// Every failure except ErrNotReady and the caller's own cancellation is an *Error with a Class.
+// A submit that was refused in the protocol, or that never left this machine, is provably not
+// bought. Every other failed submit (time-out, 5xx, an HTML page, a cut or unreadable answer)
+// has Error.Unknown set and counts as bought. A network error of a poll is a Capacity fault and
+// does not end the task.
 //
 // # When calls are made
 //
@@ -44,13 +57,11 @@
 //     and no Idempotency-Key (Go's transport re-sends what looks repeatable),
 //     HTTP/1.1, no redirects, no retry.
 //   - The key travels in the body alone. It is in no URL, error, log line or
-//     state, also when the service echoes it; nor are answers ever quoted but
-//     for an unknown error code, cleaned and cut. The same goes for the URL
-//     that a pingback is asked for at, for what a pingback says, and for the
-//     bytes of a picture, which nothing holds after its submit.
-//   - A report is made only while the provider is called at all. It opens no
-//     breaker, and of its answers only an account fault and a wish to be asked
-//     less tell anything about the provider.
+//     state, even if the service echoes it. Of answers only an unknown error code is quoted,
+//     cleaned and cut. The same holds for pingback URLs, for the contents of pingbacks, and
+//     for the bytes of pictures, which are released after the submit.
+//   - A report is made only while the provider accepts calls. It does not open the breaker.
+//     Only an account fault and a rate limit in its answer change the provider's state.
 //   - A call ends within 10 s and reads 64 KiB at most.
 //   - While an account fault lasts, at most one submit is made in each turn.
 //   - A Client starts no goroutine; Close drops its idle connections.

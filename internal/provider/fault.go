@@ -37,7 +37,22 @@ type Fault struct {
 const pollSoon = 5 * time.Second
 
 // Fault returns why the provider is down; nil = it is up.
-func (c *Client) Fault() *Fault { return c.health.fault() }
+func (c *Client) Fault() *Fault {
+	h := &c.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch p := &h.account; {
+	case p.on:
+		return &Fault{
+			Kind: FaultAccount, Code: p.fault.Code, Reason: p.fault.reason(), Action: p.action,
+			Since: p.since, Next: p.turn, Every: p.every, Polls: p.polls,
+		}
+	case h.outage.on:
+		p = &h.outage
+		return &Fault{Kind: FaultOutage, Code: h.last, Reason: noAnswer + h.last, Since: p.since, Next: p.turn, Every: p.every}
+	}
+	return nil
+}
 
 // Answered returns when the latest call that got a proper answer was sent; zero = none.
 func (c *Client) Answered() time.Time {
@@ -46,8 +61,8 @@ func (c *Client) Answered() time.Time {
 	return c.health.answered
 }
 
-// Adopt replaces what the client knows of the provider by what other replicas know; nil =
-// the provider is up. It logs a change of state.
+// Adopt replaces the client's fault by the one that other replicas share; nil = the provider is
+// up. It logs a change of state.
 func (c *Client) Adopt(ctx context.Context, f *Fault) {
 	if change, changed := c.health.adopt(f); changed {
 		c.announce(ctx, change)
@@ -73,8 +88,8 @@ func (c *Client) PollTurn(at time.Time) (ok bool, wait time.Duration) {
 }
 
 // Probe asks for the balance at once, in spite of an account fault. Without an error the
-// account can be used: the next submit is let through. The error is an *Error or ctx's, and
-// nil where the service is not asked for its balance.
+// account can be used: the next submit may pass. The error is an *Error or ctx's, and nil if
+// the service is not asked for its balance.
 func (c *Client) Probe(ctx context.Context) error {
 	if c.cfg.Balance {
 		a, err := c.call(ctx, probing, c.speak.balance(), "")
@@ -87,24 +102,7 @@ func (c *Client) Probe(ctx context.Context) error {
 	return nil
 }
 
-// fault is Client.Fault.
-func (h *health) fault() *Fault {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch p := &h.account; {
-	case p.on:
-		return &Fault{
-			Kind: FaultAccount, Code: p.fault.Code, Reason: p.fault.reason(), Action: p.action,
-			Since: p.since, Next: p.turn, Every: p.every, Polls: p.polls,
-		}
-	case h.outage.on:
-		p = &h.outage
-		return &Fault{Kind: FaultOutage, Code: h.last, Reason: noAnswer + h.last, Since: p.since, Next: p.turn, Every: p.every}
-	}
-	return nil
-}
-
-// adopt is Client.Adopt. It reports whether the provider went down or up by that.
+// adopt implements Client.Adopt and reports whether the provider went down or up.
 func (h *health) adopt(f *Fault) (change, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -131,7 +129,7 @@ func (h *health) adopt(f *Fault) (change, bool) {
 	return h.changeLocked()
 }
 
-// probeNow lets the next submit through.
+// probeNow allows the next submit.
 func (h *health) probeNow(at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -142,8 +140,8 @@ func (h *health) probeNow(at time.Time) {
 	}
 }
 
-// remedies say what an operator can do about an account fault. NAME stands for the
-// provider's name, SITE for its host.
+// remedies say what an operator can do about an account fault. NAME is replaced by the
+// provider's name, SITE by its host.
 var remedies = map[string]string{
 	"ERROR_ZERO_BALANCE":       "top up the balance at SITE, then run `poold probe NAME`",
 	"ERROR_WRONG_USER_KEY":     "check providers.NAME.key in the configuration file",

@@ -106,15 +106,15 @@ func says(status int, body string) http.HandlerFunc {
 	}
 }
 
-// wire is a transport without a network, for tests in a bubble: it answers
+// scripted is a transport without a network, for tests in a bubble: it answers
 // each call with what the function says for it.
-type wire struct {
+type scripted struct {
 	mu    sync.Mutex
 	calls int
 	reply func(n int, req *http.Request) (int, string, error)
 }
 
-func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
+func (w *scripted) RoundTrip(req *http.Request) (*http.Response, error) {
 	_, _ = io.Copy(io.Discard, req.Body)
 	if trace := httptrace.ContextClientTrace(req.Context()); trace != nil {
 		trace.WroteHeaders()
@@ -130,19 +130,19 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
-func (w *wire) count() int {
+func (w *scripted) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.calls
 }
 
-// wired gives a client of a wire whose answer the test can change.
-func wired(t *testing.T, cfg Config) (*Client, *journal, *wire, func(status int, body string)) {
+// wired gives a client of a scripted transport whose answer the test can change.
+func wired(t *testing.T, cfg Config) (*Client, *journal, *scripted, func(status int, body string)) {
 	t.Helper()
 	c, j := newClient(t, cfg)
 	var mu sync.Mutex
 	status, body := http.StatusOK, ""
-	w := &wire{reply: func(int, *http.Request) (int, string, error) {
+	w := &scripted{reply: func(int, *http.Request) (int, string, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		return status, body, nil

@@ -6,7 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,9 +143,9 @@ func TestHostileAnswers(t *testing.T) {
 
 func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 	t.Helper()
-	var calls atomicCount
+	var calls atomic.Int32
 	c, j := serve(t, Config{API: d.api, Profile: d.profile}, func(w http.ResponseWriter, r *http.Request) {
-		calls.add()
+		calls.Add(1)
 		// Read first: only then does the server notice a hang-up.
 		_, _ = io.Copy(io.Discard, r.Body)
 		row.handler(w, r)
@@ -158,7 +158,7 @@ func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 		ask, outcome = pollOne, "transport"
 	}
 	err := ask(t, c)
-	calls.reset()
+	calls.Store(0)
 	_ = ask(t, c) // once more, now that a connection may be left over
 	e := faultOf(t, err)
 	bought := row.bought && action == submit
@@ -171,7 +171,7 @@ func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 	if row.class == Account {
 		// No second submit: the provider is down until a person acts. A poll is for a paid task.
 		wantState(t, c, StateDown, row.code)
-		if n := calls.get(); n != 0 && action != poll {
+		if n := calls.Load(); n != 0 && action != poll {
 			t.Errorf("%s: %d requests after an account fault", action, n)
 		}
 		return
@@ -182,7 +182,7 @@ func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 	if want := action + " " + outcome; j.last() != want {
 		t.Errorf("observed as %q, want %q", j.last(), want)
 	}
-	if n := calls.get(); n != 1 {
+	if n := calls.Load(); n != 1 {
 		t.Errorf("%s: %d requests for one call", action, n)
 	}
 }
@@ -205,7 +205,7 @@ func TestTheLargestAnswer(t *testing.T) {
 func TestHowLongACallTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{})
-		c.wire = &wire{reply: func(_ int, req *http.Request) (int, string, error) {
+		c.wire = &scripted{reply: func(_ int, req *http.Request) (int, string, error) {
 			<-req.Context().Done()
 			return 0, "", req.Context().Err()
 		}}
@@ -214,19 +214,6 @@ func TestHowLongACallTakes(t *testing.T) {
 			t.Errorf("%v (unknown %v) after %v", e, e.Unknown, time.Since(began))
 		}
 	})
-}
-
-type atomicCount struct {
-	mu sync.Mutex
-	n  int
-}
-
-func (a *atomicCount) add()   { a.mu.Lock(); a.n++; a.mu.Unlock() }
-func (a *atomicCount) reset() { a.mu.Lock(); a.n = 0; a.mu.Unlock() }
-func (a *atomicCount) get() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.n
 }
 
 // TestCallerGivesUp: before anything was sent nothing is known and nothing

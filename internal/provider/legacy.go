@@ -3,14 +3,12 @@ package provider
 import (
 	"bytes"
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"poold/internal/captcha"
+	"poold/internal/provider/wire"
 )
 
 // legacy is the protocol of in.php and res.php. JSON is asked for; plain text
@@ -28,101 +26,14 @@ func (l legacy) form(path string, fields url.Values, read func([]byte) (answer, 
 }
 
 func (l legacy) submit(r Request) (query, error) {
-	id := r.Identity
-	fields := params{}
-	switch id.Type {
-	case captcha.RecaptchaV2, captcha.RecaptchaV3:
-		fields.set("method", "userrecaptcha")
-		fields.set("googlekey", id.Sitekey)
-		if id.Type == captcha.RecaptchaV3 {
-			fields.set("version", "v3")
-		}
-		fields.set("data-s", id.DataS)
-	case captcha.HCaptcha, captcha.Turnstile:
-		fields.set("method", string(id.Type))
-		fields.set("sitekey", id.Sitekey)
-		fields.set("data", cmp.Or(id.Data, id.RQData))
-	case captcha.GeeTest:
-		fields.set("method", "geetest")
-		fields.set("gt", id.GT)
-		fields.set("challenge", id.Challenge)
-		fields.set("api_server", id.APIServer)
-	case captcha.GeeTestV4:
-		l.geetestV4(fields, id.CaptchaID)
-	case captcha.Image:
-		l.picture(fields, id.Picture, r.Image)
-	default:
-		return query{}, fmt.Errorf("the legacy protocol has no method for type %q", id.Type)
+	fields, err := wire.LegacyForm(r.Identity, r.Image, wire.Flavour(l.profile.name))
+	if err != nil {
+		return query{}, err
 	}
-	fields.set("pageurl", id.Pageurl)
-	fields.flag("invisible", id.Invisible)
-	fields.flag("enterprise", id.Enterprise)
-	fields.set("action", id.Action)
-	if id.MinScore != 0 {
-		fields.set("min_score", strconv.FormatFloat(id.MinScore, 'f', -1, 64))
+	if r.Pingback != "" {
+		fields.Set("pingback", r.Pingback)
 	}
-	fields.set("userAgent", id.UserAgent)
-	fields.set("proxy", id.Proxy.Reveal())
-	fields.set("proxytype", strings.ToUpper(id.ProxyType))
-	fields.set("pingback", r.Pingback)
-	return l.form("/in.php", url.Values(fields), l.readSubmit), nil
-}
-
-// geetestV4 is a method of its own but at captchaai.
-func (l legacy) geetestV4(fields params, captchaID string) {
-	if l.profile.name == captchaAI {
-		fields.set("method", "geetest")
-		fields.set("version", "4")
-		fields.set("gt", captchaID)
-		return
-	}
-	fields.set("method", "geetest_v4")
-	fields.set("captcha_id", captchaID)
-}
-
-func (l legacy) picture(fields params, p captcha.Picture, image []byte) {
-	fields.set("method", "base64")
-	fields.set("body", base64.StdEncoding.EncodeToString(image))
-	fields.count("numeric", charsetNumber(p.Charset))
-	fields.flag("regsense", p.CaseSensitive)
-	fields.count("min_len", p.MinLength)
-	fields.count("max_len", p.MaxLength)
-	if l.profile.name == captchaAI { // whose clients say it this way, and whose page that way
-		fields.count("minLen", p.MinLength)
-		fields.count("maxLen", p.MaxLength)
-	}
-	fields.flag("phrase", p.Phrase)
-	fields.flag("calc", p.Math)
-	fields.set("lang", p.Language)
-	fields.set("textinstructions", p.Instructions)
-}
-
-// charsetNumber is the `numeric` of both protocols.
-func charsetNumber(c captcha.Charset) int {
-	return map[captcha.Charset]int{
-		captcha.Digits: 1, captcha.Letters: 2, captcha.DigitsOrLetters: 3, captcha.DigitsAndLetters: 4,
-	}[c]
-}
-
-// params are the fields of a submit; what says nothing is left out.
-type params url.Values
-
-func (p params) set(name, value string) {
-	if value != "" {
-		url.Values(p).Set(name, value)
-	}
-}
-
-func (p params) flag(name string, on bool) {
-	if on {
-		p.set(name, "1")
-	}
-}
-
-func (p params) count(name string, n int) {
-	if n != 0 {
-		p.set(name, strconv.Itoa(n))
-	}
+	return l.form("/in.php", fields, l.readSubmit), nil
 }
 
 func (l legacy) poll(task string, id captcha.Identity) query {

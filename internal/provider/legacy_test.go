@@ -2,8 +2,8 @@ package provider
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -16,90 +16,18 @@ import (
 // received is a request as a server saw it.
 type received struct {
 	method, uri, kind, body string
-	header                  http.Header
 }
 
 // recorder keeps each request and answers with one text.
 func recorder(t *testing.T, into *[]received, reply string) http.HandlerFunc {
 	t.Helper()
 	return func(w http.ResponseWriter, r *http.Request) {
-		var b strings.Builder
-		if _, err := bodyOf(&b, r); err != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
 			t.Errorf("reading the request: %v", err)
 		}
-		*into = append(*into, received{r.Method, r.RequestURI, r.Header.Get("Content-Type"), b.String(), r.Header})
+		*into = append(*into, received{r.Method, r.RequestURI, r.Header.Get("Content-Type"), string(body)})
 		_, _ = w.Write([]byte(reply))
-	}
-}
-
-func TestLegacyFields(t *testing.T) {
-	const site, page = "a-sitekey", "https://example.com/a?b=c&d=e"
-	for _, row := range []struct {
-		id   captcha.Identity
-		want map[string]string // beside key, json and pageurl
-	}{
-		{captcha.Identity{Type: captcha.RecaptchaV2},
-			map[string]string{"method": "userrecaptcha", "googlekey": site}},
-		{captcha.Identity{Type: captcha.RecaptchaV2, Invisible: true},
-			map[string]string{"method": "userrecaptcha", "googlekey": site, "invisible": "1"}},
-		{captcha.Identity{Type: captcha.RecaptchaV2, Enterprise: true, Action: "login"},
-			map[string]string{"method": "userrecaptcha", "googlekey": site, "enterprise": "1", "action": "login"}},
-		{captcha.Identity{Type: captcha.RecaptchaV3},
-			map[string]string{"method": "userrecaptcha", "googlekey": site, "version": "v3"}},
-		{captcha.Identity{Type: captcha.RecaptchaV3, Enterprise: true, Action: "homepage", MinScore: 0.3},
-			map[string]string{"method": "userrecaptcha", "googlekey": site, "version": "v3", "enterprise": "1", "action": "homepage", "min_score": "0.3"}},
-		{captcha.Identity{Type: captcha.HCaptcha, Invisible: true, UserAgent: "Mozilla/5.0 (X11)"},
-			map[string]string{"method": "hcaptcha", "sitekey": site, "invisible": "1", "userAgent": "Mozilla/5.0 (X11)"}},
-		{captcha.Identity{Type: captcha.Turnstile},
-			map[string]string{"method": "turnstile", "sitekey": site}},
-		{captcha.Identity{Type: captcha.Turnstile, Action: "a", Data: "c&d", Proxy: "u:p@ss@192.0.2.1:8080", ProxyType: "socks5"},
-			map[string]string{"method": "turnstile", "sitekey": site, "action": "a", "data": "c&d", "proxy": "u:p@ss@192.0.2.1:8080", "proxytype": "SOCKS5"}},
-	} {
-		var got []received
-		c, _ := serve(t, Config{}, recorder(t, &got, `{"status":1,"request":"0123"}`))
-		row.id.Sitekey, row.id.Pageurl = site, page
-		task, err := c.Submit(context.Background(), Request{Identity: row.id})
-		if err != nil || task != "0123" || len(got) != 1 {
-			t.Fatalf("%+v: task %q, error %v, %d requests", row.id, task, err, len(got))
-		}
-		want := url.Values{"key": {canary}, "json": {"1"}, "pageurl": {page}}
-		for name, value := range row.want {
-			want.Set(name, value)
-		}
-		fields, err := url.ParseQuery(got[0].body)
-		if err != nil || !reflect.DeepEqual(fields, want) {
-			t.Errorf("%+v sends\n%v, want\n%v", row.id, fields, want)
-		}
-		if r := got[0]; r.method != "POST" || r.uri != "/in.php" || r.kind != "application/x-www-form-urlencoded" ||
-			r.header.Get("Idempotency-Key") != "" {
-			t.Errorf("%+v: sent as %s %s %s", row.id, r.method, r.uri, r.kind)
-		}
-	}
-}
-
-// A pingback is asked for with every type, in a field of its own.
-func TestPingbackIsAskedFor(t *testing.T) {
-	for _, id := range everyKind() {
-		var got []received
-		r := request(id)
-		r.Pingback = pingback
-		c, _ := serve(t, Config{}, recorder(t, &got, `{"status":1,"request":"5"}`))
-		if _, err := c.Submit(context.Background(), r); err != nil {
-			t.Fatal(err)
-		}
-		if fields, err := url.ParseQuery(got[0].body); err != nil || fields.Get("pingback") != pingback {
-			t.Errorf("%+v sends %v, %v", id, fields, err)
-		}
-		c, _ = serve(t, Config{API: APITasks}, recorder(t, &got, `{"errorId":0,"taskId":5}`))
-		if _, err := c.Submit(context.Background(), r); err != nil {
-			t.Fatal(err)
-		}
-		var sent map[string]any
-		err := json.Unmarshal([]byte(got[1].body), &sent)
-		delete(sent, "languagePool") // of some pictures
-		if err != nil || sent["callbackUrl"] != pingback || len(sent) != 3 {
-			t.Errorf("%+v sends %v, %v", id, sent, err)
-		}
 	}
 }
 

@@ -98,7 +98,7 @@ func TestTheProbesOfAnOutage(t *testing.T) {
 		c, _ := newClient(t, Config{})
 		var made []time.Duration
 		began := time.Now()
-		c.wire = &wire{reply: func(int, *http.Request) (int, string, error) {
+		c.wire = &scripted{reply: func(int, *http.Request) (int, string, error) {
 			made = append(made, time.Since(began))
 			return http.StatusBadGateway, "", nil
 		}}
@@ -120,7 +120,7 @@ func TestTheProbesOfAnOutage(t *testing.T) {
 func TestOneTrialAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{})
-		w := &wire{reply: func(n int, _ *http.Request) (int, string, error) {
+		w := &scripted{reply: func(n int, _ *http.Request) (int, string, error) {
 			if n > outageAfter {
 				time.Sleep(9 * time.Second)
 			}

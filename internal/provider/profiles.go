@@ -18,7 +18,7 @@ const (
 // Profiles lists what Config.Profile may be.
 func Profiles() []string { return []string{captchaAI, twoCaptcha, generic, otherPoold} }
 
-// profile is what one service means by its words, and how fast it works.
+// profile says what the codes of one service mean.
 type profile struct {
 	name   string
 	faults map[string]fault // never written to after profileNamed
@@ -53,9 +53,9 @@ func profileNamed(name string) (profile, bool) {
 	return p, true
 }
 
-// fault finds what a code means and the word to show for it. An unknown code
-// is a fault of the task, so that it cannot stop a target or an account; the
-// caller must clean it before showing it.
+// fault finds the meaning of a code and the word to show for it. An unknown code is a fault of
+// the task, so that it cannot stop a target or an account; the caller must clean it before
+// showing it.
 func (p profile) fault(code string) (word string, f fault, known bool) {
 	// Some services put a sentence behind the code, and some leave the space
 	// out of "ERROR: 1001".
@@ -130,31 +130,8 @@ func faults() map[string]fault {
 	return all
 }
 
-// codeOf names the numbers of the tasks protocol, for answers that give no
-// errorCode; "" for a number without a name.
-func codeOf(errorID string) string {
-	return map[string]string{
-		"1":  "ERROR_KEY_DOES_NOT_EXIST",
-		"2":  "ERROR_NO_SLOT_AVAILABLE",
-		"3":  "ERROR_ZERO_CAPTCHA_FILESIZE",
-		"4":  "ERROR_TOO_BIG_CAPTCHA_FILESIZE",
-		"10": "ERROR_ZERO_BALANCE",
-		"11": "ERROR_IP_NOT_ALLOWED",
-		"12": "ERROR_CAPTCHA_UNSOLVABLE",
-		"13": "ERROR_BAD_DUPLICATES",
-		"14": "ERROR_NO_SUCH_METHOD",
-		"15": "ERROR_IMAGE_TYPE_NOT_SUPPORTED",
-		"16": "ERROR_NO_SUCH_CAPCHA_ID",
-		"21": "ERROR_IP_BLOCKED",
-		"22": "ERROR_TASK_ABSENT",
-		"23": "ERROR_TASK_NOT_SUPPORTED",
-		"31": "ERROR_RECAPTCHA_INVALID_SITEKEY",
-	}[errorID]
-}
-
-// pace is what suits a type where the file says nothing: reCAPTCHA takes
-// longer than the others, a picture is read soon, and no service wants polls
-// closer than this.
+// pace is the default pace: reCAPTCHA takes longer than the others, a picture is read soon, and
+// no service wants polls closer together.
 func pace(profile, api string, t captcha.Type) (firstPoll, interval time.Duration) {
 	slow := t == captcha.RecaptchaV2 || t == captcha.RecaptchaV3
 	switch {

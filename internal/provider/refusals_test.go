@@ -280,7 +280,7 @@ func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 			t.Errorf("%d submits in 5 minutes, want one in 5 s", n)
 		}
 		for _, t1 := range []targets.Target{a, b, c} {
-			if n := len(f.made(t1.Name)); n < 10 {
+			if n := len(f.made(t1.Name)); n < 4 { // of about 28, in any order
 				t.Errorf("%s was tried %d times", t1.Name, n)
 			}
 		}

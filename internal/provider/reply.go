@@ -11,7 +11,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// What both protocols need to read a reply that may be anything.
+// Helpers of both protocols for replies that may hold anything.
 
 const (
 	longTask  = 128     // bytes of a task id
@@ -39,8 +39,8 @@ func solution(t captcha.Type, text, agent string) (answer, error) {
 }
 
 // named finds the answer that has named values: a text, an object, or an object in a
-// text. An object becomes a text without the space between its parts. "" where none
-// of the candidates is one.
+// text. An object becomes a text without the space between its parts. "" if no candidate has
+// them.
 func named(t captcha.Type, candidates ...json.RawMessage) string {
 	for _, raw := range candidates {
 		text := cmp.Or(quoted(raw), string(raw))
@@ -55,8 +55,8 @@ func named(t captcha.Type, candidates ...json.RawMessage) string {
 	return ""
 }
 
-// sniff trims a reply and refuses what is not a protocol's at all. The
-// Content-Type is not asked: services send JSON as text/html.
+// sniff trims a reply and refuses pages and empty replies. It ignores the Content-Type, because
+// services send JSON as text/html.
 func sniff(reply []byte) ([]byte, error) {
 	reply = bytes.TrimSpace(bytes.TrimPrefix(reply, []byte("\xef\xbb\xbf")))
 	switch {
@@ -68,9 +68,8 @@ func sniff(reply []byte) ([]byte, error) {
 	return reply, nil
 }
 
-// decode reads the JSON value at the start of a reply. What comes behind it
-// (a warning of the service's own) does not make the answer less clear. The
-// library's error is not passed on, because it quotes the reply.
+// decode reads the JSON value at the start of a reply and ignores the rest, such as a PHP
+// warning. The library's error is not passed on, because it quotes the reply.
 func decode(reply []byte, into any) error {
 	err := json.NewDecoder(bytes.NewReader(reply)).Decode(into)
 	switch {

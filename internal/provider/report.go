@@ -9,8 +9,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// ErrNoReport is what Report returns where the service has no call for it, or
-// where the task is not known by its id. Nothing was called.
+// ErrNoReport is returned by Report if the service has no call for the report, or if the task's
+// id is unknown. No call was made.
 var ErrNoReport = errors.New("provider: takes no such report")
 
 const (
@@ -34,12 +34,10 @@ func (c *Client) ReportWindow() time.Duration {
 	return shortWindow
 }
 
-// Report tells the service whether a task's token was accepted where it was
-// used. One that was made before counts as made. The error is ErrNoReport, an
-// *Error, or ctx's; a report that is refused is a fault of class Task. It is
-// not made while the provider is paused. Only an account fault and a wish to be
-// asked less say something about other calls: a service may not know the call
-// at all, and answer it with a page.
+// Report sends the service whether a task's token was accepted by its site. A repeated report
+// succeeds. The error is ErrNoReport, an *Error, or ctx's; a refused report is a fault of class
+// Task. No report is made while the provider is paused. Only an account fault and a rate limit
+// affect other calls: a service may not know the call at all, and answer it with a page.
 func (c *Client) Report(ctx context.Context, task string, t captcha.Type, good bool) error {
 	q, offered := c.speak.report(task, t, good)
 	if !offered || task == "" {
@@ -53,7 +51,7 @@ func (c *Client) Report(ctx context.Context, task string, t captcha.Type, good b
 	return err
 }
 
-// reported is a read report's answer as the caller is told it.
+// reported converts the answer to a report.
 func reported(a answer, err error) (answer, error) {
 	switch {
 	case err != nil:

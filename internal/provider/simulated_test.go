@@ -7,7 +7,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -114,97 +113,6 @@ func buyEveryKind(t *testing.T, waiting, c *Client, service *simulated.Service) 
 			t.Errorf("%s: got the token of %s, %v: %s", id.Type, whose, ok, solution.Token)
 		}
 	}
-}
-
-// The pingbacks of the service are read for every type.
-func TestPingbacksOfAWholeService(t *testing.T) {
-	for _, row := range []struct {
-		api, profile string
-		flavour      simulated.Flavour
-	}{{APILegacy, captchaAI, simulated.CaptchaAI}, {APILegacy, twoCaptcha, simulated.TwoCaptcha}, {APITasks, twoCaptcha, simulated.TwoCaptcha}} {
-		t.Run(row.api+"/"+row.profile, func(t *testing.T) {
-			said := make(chan Callback, 1)
-			receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				var body strings.Builder
-				_, _ = bodyOf(&body, r)
-				c, err := ReadCallback(r.Header.Get("Content-Type"), r.URL.Query(), []byte(body.String()))
-				if err != nil {
-					t.Errorf("%s: %v", body.String(), err)
-				}
-				said <- c
-			}))
-			defer receiver.Close()
-			service := simulated.New(simulated.Options{Flavour: row.flavour, Median: time.Millisecond, Ledger: true})
-			defer service.Close()
-			c, _ := serve(t, Config{API: row.api, Profile: row.profile}, service.ServeHTTP)
-			for i, id := range everyKind() {
-				r := request(id)
-				r.Pingback = receiver.URL
-				task, err := c.Submit(t.Context(), r)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got := <-said
-				whose, _ := simulated.IdentityOf(got.Solution.Token)
-				if got.Err != nil || got.Task != task || !IsAnswer(id.Type, got.Solution.Token) || whose != service.Sold()[i].ID {
-					t.Errorf("%s: told of task %s: %v", id.Type, got.Task, got.Err)
-				}
-			}
-		})
-	}
-}
-
-// A type and its faults: what the service finds wrong is told as a fault of the
-// parameters, and nothing was bought.
-func TestRefusedByAWholeService(t *testing.T) {
-	geetest := captcha.Identity{Type: captcha.GeeTest, GT: hex32, Challenge: "c", Pageurl: "https://example.com/"}
-	v4 := captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: hex32, Pageurl: "https://example.com/"}
-	for _, row := range []struct {
-		name          string
-		request       Request
-		legacy, tasks string // codes
-	}{
-		{"no gt", Request{Identity: with(geetest, func(i *captcha.Identity) { i.GT = "" })}, "ERROR_BAD_PARAMETERS", "ERROR_BAD_PARAMETERS"},
-		{"no challenge", Request{Identity: with(geetest, func(i *captcha.Identity) { i.Challenge = "" })}, "ERROR_BAD_PARAMETERS", "ERROR_BAD_PARAMETERS"},
-		{"no page", Request{Identity: with(geetest, func(i *captcha.Identity) { i.Pageurl = "" })}, "ERROR_PAGEURL", "ERROR_BAD_PARAMETERS"},
-		{"unknown captcha id", Request{Identity: with(v4, func(i *captcha.Identity) { i.CaptchaID = "nobody's" })}, "ERROR_CAPTCHA_ID", "ERROR_CAPTCHA_ID"},
-		{"no captcha id", Request{Identity: with(v4, func(i *captcha.Identity) { i.CaptchaID = "" })}, "ERROR_CAPTCHA_ID", "ERROR_CAPTCHA_ID"},
-		{"no picture", Request{Identity: captcha.Identity{Type: captcha.Image}}, "cannot_be_asked", "cannot_be_asked"},
-		{"no image", Request{Identity: captcha.Identity{Type: captcha.Image}, Image: []byte("%PDF-1.7 and so on")}, "ERROR_IMAGE_TYPE_NOT_SUPPORTED", "ERROR_IMAGE_TYPE_NOT_SUPPORTED"},
-		{"too big", Request{Identity: captcha.Identity{Type: captcha.Image}, Image: append(thePicture(), make([]byte, 1<<20)...)}, "ERROR_TOO_BIG_CAPTCHA_FILESIZE", "ERROR_TOO_BIG_CAPTCHA_FILESIZE"},
-		{"lengths", Request{Identity: captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{MinLength: 3, MaxLength: 2}}, Image: thePicture()}, "ERROR_BAD_PARAMETERS", "ERROR_BAD_PARAMETERS"},
-		{"a language", Request{Identity: captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "de"}}, Image: thePicture()}, "", "cannot_be_asked"},
-		{"a picture with a proxy", Request{Identity: captcha.Identity{Type: captcha.Image, Proxy: "192.0.2.1:80", ProxyType: "http"}, Image: thePicture()}, "", "cannot_be_asked"},
-		{"too big for one", Request{Identity: captcha.Identity{Type: captcha.Image}, Image: append(thePicture(), make([]byte, 100_000)...)}, "", "ERROR_TOO_BIG_CAPTCHA_FILESIZE"},
-	} {
-		for _, api := range []string{APILegacy, APITasks} {
-			// captchaai and 2captcha, which differ in how large a picture may be.
-			profile, flavour, want := captchaAI, simulated.CaptchaAI, row.legacy
-			if api == APITasks {
-				profile, flavour, want = twoCaptcha, simulated.TwoCaptcha, row.tasks
-			}
-			service := simulated.New(simulated.Options{Flavour: flavour})
-			c, j := serve(t, Config{API: api, Profile: profile}, service.ServeHTTP)
-			_, err := c.Submit(t.Context(), row.request)
-			if want == "" {
-				if err != nil {
-					t.Errorf("%s, %s: %v", api, row.name, err)
-				}
-				continue
-			}
-			if e := faultOf(t, err); e.Class != Parameters || e.Code != want || e.Unknown || service.Totals().Submitted != 0 {
-				t.Errorf("%s, %s: %v, want %s", api, row.name, err, want)
-			}
-			if shownOfPicture(err.Error() + j.logged()) {
-				t.Errorf("%s, %s: the picture is shown: %v, %s", api, row.name, err, j.logged())
-			}
-		}
-	}
-}
-
-func with(id captcha.Identity, change func(*captcha.Identity)) captcha.Identity {
-	change(&id)
-	return id
 }
 
 const (

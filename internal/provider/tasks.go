@@ -3,63 +3,17 @@ package provider
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"net"
 	"strconv"
-	"strings"
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/provider/wire"
 )
 
 // tasks is the protocol of createTask and getTaskResult.
 type tasks struct {
 	key     captcha.Secret
 	profile profile
-}
-
-// taskSpec is the `task` of createTask.
-type taskSpec struct {
-	Type         string            `json:"type"`
-	WebsiteURL   string            `json:"websiteURL,omitempty"`
-	WebsiteKey   string            `json:"websiteKey,omitempty"`
-	IsInvisible  bool              `json:"isInvisible,omitempty"`
-	IsEnterprise bool              `json:"isEnterprise,omitempty"` // v3; v2 has a type of its own
-	PageAction   string            `json:"pageAction,omitempty"`   // reCAPTCHA
-	MinScore     float64           `json:"minScore,omitempty"`
-	DataS        string            `json:"recaptchaDataSValue,omitempty"`
-	Payload      map[string]string `json:"enterprisePayload,omitempty"`
-	Action       string            `json:"action,omitempty"` // Turnstile
-	Data         string            `json:"data,omitempty"`
-	GT           string            `json:"gt,omitempty"` // GeeTest, as what follows
-	Challenge    string            `json:"challenge,omitempty"`
-	APIServer    string            `json:"geetestApiServerSubdomain,omitempty"`
-	Version      int               `json:"version,omitempty"`
-	Init         map[string]string `json:"initParameters,omitempty"`
-	UserAgent    string            `json:"userAgent,omitempty"`
-	*taskPicture
-	*taskProxy
-}
-
-// taskPicture is what an ImageToTextTask has of its own.
-type taskPicture struct {
-	Body      []byte `json:"body"` // in JSON, base64
-	Numeric   int    `json:"numeric,omitempty"`
-	Case      bool   `json:"case,omitempty"`
-	MinLength int    `json:"minLength,omitempty"`
-	MaxLength int    `json:"maxLength,omitempty"`
-	Phrase    bool   `json:"phrase,omitempty"`
-	Math      bool   `json:"math,omitempty"`
-	Comment   string `json:"comment,omitempty"`
-}
-
-type taskProxy struct {
-	Type     string `json:"proxyType"`
-	Address  string `json:"proxyAddress"`
-	Port     int    `json:"proxyPort"`
-	Login    string `json:"proxyLogin,omitempty"`
-	Password string `json:"proxyPassword,omitempty"`
 }
 
 // post makes a call. Maps of plain values always marshal.
@@ -70,104 +24,11 @@ func (t tasks) post(path string, fields map[string]any, read func([]byte) (answe
 }
 
 func (t tasks) submit(r Request) (query, error) {
-	spec, err := t.spec(r)
+	fields, err := wire.CreateTask(r.Identity, r.Image, r.Pingback, wire.Flavour(t.profile.name))
 	if err != nil {
 		return query{}, err
 	}
-	fields := map[string]any{"task": spec}
-	if r.Pingback != "" {
-		fields["callbackUrl"] = r.Pingback
-	}
-	if language := r.Identity.Picture.Language; language != "" {
-		workers, known := languagePools[language]
-		if !known {
-			return query{}, fmt.Errorf("the tasks protocol knows the languages en and ru alone, not %q", language)
-		}
-		fields["languagePool"] = workers
-	}
 	return t.post("/createTask", fields, readCreated), nil
-}
-
-// languagePools are the workers who read a language.
-var languagePools = map[string]string{"en": "en", "ru": "rn"}
-
-func (t tasks) spec(r Request) (taskSpec, error) {
-	id := r.Identity
-	spec := taskSpec{
-		WebsiteURL: id.Pageurl, WebsiteKey: id.Sitekey, IsInvisible: id.Invisible,
-		MinScore: id.MinScore, Data: id.Data, UserAgent: id.UserAgent,
-	}
-	switch id.Type {
-	case captcha.RecaptchaV2:
-		spec.Type, spec.PageAction, spec.DataS = "RecaptchaV2", id.Action, id.DataS
-		if id.Enterprise {
-			spec.Type, spec.DataS = "RecaptchaV2Enterprise", ""
-			spec.Payload = payload("s", id.DataS)
-		}
-	case captcha.RecaptchaV3:
-		spec.Type, spec.PageAction, spec.IsEnterprise = "RecaptchaV3", id.Action, id.Enterprise
-	case captcha.HCaptcha:
-		spec.Type, spec.IsEnterprise, spec.Payload = "HCaptcha", id.Enterprise, payload("rqdata", id.RQData)
-	case captcha.Turnstile:
-		spec.Type, spec.Action = "Turnstile", id.Action
-	case captcha.GeeTest:
-		spec.Type, spec.GT, spec.Challenge, spec.APIServer = "GeeTest", id.GT, id.Challenge, id.APIServer
-	case captcha.GeeTestV4:
-		spec.Type, spec.Version, spec.GT = "GeeTest", 4, id.CaptchaID
-		if t.profile.name == twoCaptcha {
-			spec.GT, spec.Init = "", payload("captcha_id", id.CaptchaID)
-		}
-	case captcha.Image:
-		spec.Type, spec.taskPicture = "ImageToTextTask", pictureOf(id.Picture, r.Image)
-		if id.Proxy != "" {
-			return spec, errors.New("the tasks protocol has no picture with a proxy")
-		}
-		return spec, nil
-	default:
-		return spec, fmt.Errorf("the tasks protocol has no type for %q", id.Type)
-	}
-	spec.Type += "Task"
-	if id.Proxy == "" {
-		spec.Type += "Proxyless"
-		return spec, nil
-	}
-	proxy, ok := splitProxy(id.Proxy.Reveal(), id.ProxyType)
-	if !ok {
-		return spec, errors.New("the proxy is not [user:password@]host:port")
-	}
-	spec.taskProxy = proxy
-	return spec, nil
-}
-
-// payload is an object of one field, nil where that says nothing.
-func payload(name, value string) map[string]string {
-	if value == "" {
-		return nil
-	}
-	return map[string]string{name: value}
-}
-
-func pictureOf(p captcha.Picture, image []byte) *taskPicture {
-	return &taskPicture{
-		Body: image, Numeric: charsetNumber(p.Charset), Case: p.CaseSensitive, MinLength: p.MinLength,
-		MaxLength: p.MaxLength, Phrase: p.Phrase, Math: p.Math, Comment: p.Instructions,
-	}
-}
-
-// splitProxy takes a proxy apart. A password may hold '@' and ':'.
-func splitProxy(text, kind string) (*taskProxy, bool) {
-	p := &taskProxy{Type: strings.ToLower(kind)}
-	if at := strings.LastIndexByte(text, '@'); at >= 0 {
-		p.Login, p.Password, _ = strings.Cut(text[:at], ":")
-		text = text[at+1:]
-	}
-	host, port, err := net.SplitHostPort(text)
-	if err != nil || host == "" {
-		return nil, false
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	p.Address, p.Port = host, int(n)
-	return p, err == nil && n > 0
 }
 
 func (t tasks) poll(task string, id captcha.Identity) query {
@@ -276,11 +137,11 @@ func readResult(reply []byte, kind captcha.Type) (answer, error) {
 	return solution(kind, text, agent(s.UserAgent))
 }
 
-// mostAge bounds what a service says of a token's birth.
+// mostAge bounds the time between a token's birth and its submit.
 const mostAge = 24 * time.Hour
 
-// readAge reads when a token was solved, relative to its task: both times are the service's,
-// in whole seconds that are rounded so that the token is no older than said.
+// readAge reads when a token was solved, relative to its task. Both times are the service's, in
+// whole seconds, rounded so that the token is at most as old as they say.
 func readAge(reply []byte) (sinceSubmit time.Duration, told bool) {
 	var times struct {
 		CreateTime int64 `json:"createTime"`
@@ -324,7 +185,7 @@ func parseTasks(reply []byte) (tasksReply, answer, error) {
 	case id == "0", id == "" && code == "":
 		return r, answer{}, nil
 	case code == "":
-		if code = codeOf(id); code == "" {
+		if code = wire.CodeOf(id); code == "" {
 			code = "errorId " + id
 		}
 	}

@@ -3,61 +3,13 @@ package provider
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"poold/internal/captcha"
 )
-
-func bodyOf(into io.Writer, r *http.Request) (int64, error) { return io.Copy(into, r.Body) }
-
-func TestTasksFields(t *testing.T) {
-	const site, page = "a-sitekey", "https://example.com/login"
-	type fields = map[string]any
-	for _, row := range []struct {
-		id   captcha.Identity
-		want fields // beside websiteURL and websiteKey
-	}{
-		{captcha.Identity{Type: captcha.RecaptchaV2}, fields{"type": "RecaptchaV2TaskProxyless"}},
-		{captcha.Identity{Type: captcha.RecaptchaV2, Invisible: true},
-			fields{"type": "RecaptchaV2TaskProxyless", "isInvisible": true}},
-		{captcha.Identity{Type: captcha.RecaptchaV2, Enterprise: true},
-			fields{"type": "RecaptchaV2EnterpriseTaskProxyless"}},
-		{captcha.Identity{Type: captcha.RecaptchaV3, Enterprise: true, Action: "homepage", MinScore: 0.3},
-			fields{"type": "RecaptchaV3TaskProxyless", "isEnterprise": true, "pageAction": "homepage", "minScore": 0.3}},
-		{captcha.Identity{Type: captcha.HCaptcha, UserAgent: "U"},
-			fields{"type": "HCaptchaTaskProxyless", "userAgent": "U"}},
-		{captcha.Identity{Type: captcha.Turnstile, Action: "a", Data: "d"},
-			fields{"type": "TurnstileTaskProxyless", "action": "a", "data": "d"}},
-		{captcha.Identity{Type: captcha.Turnstile, Proxy: "u:p@s:s@[2001:db8::1]:8080", ProxyType: "http"},
-			fields{"type": "TurnstileTask", "proxyType": "http", "proxyAddress": "2001:db8::1", "proxyPort": 8080.0,
-				"proxyLogin": "u", "proxyPassword": "p@s:s"}},
-		{captcha.Identity{Type: captcha.RecaptchaV2, Enterprise: true, Proxy: "192.0.2.1:1080", ProxyType: "socks5"},
-			fields{"type": "RecaptchaV2EnterpriseTask", "proxyType": "socks5", "proxyAddress": "192.0.2.1", "proxyPort": 1080.0}},
-	} {
-		var got []received
-		c, _ := serve(t, Config{API: APITasks}, recorder(t, &got, `{"errorId":0,"taskId":77}`))
-		row.id.Sitekey, row.id.Pageurl = site, page
-		if task, err := c.Submit(context.Background(), Request{Identity: row.id}); err != nil || task != "77" {
-			t.Fatalf("%+v: task %q, error %v", row.id, task, err)
-		}
-		row.want["websiteURL"], row.want["websiteKey"] = page, site
-		var sent fields
-		if err := json.Unmarshal([]byte(got[0].body), &sent); err != nil {
-			t.Fatal(err)
-		}
-		if want := (fields{"clientKey": canary, "task": row.want}); !reflect.DeepEqual(sent, want) {
-			t.Errorf("%+v sends\n%v, want\n%v", row.id, sent, want)
-		}
-		if r := got[0]; r.method != "POST" || r.uri != "/createTask" || r.kind != "application/json" {
-			t.Errorf("%+v: sent as %s %s %s", row.id, r.method, r.uri, r.kind)
-		}
-	}
-}
 
 // What cannot be expressed is the target's fault and costs no call.
 func TestCannotBeAsked(t *testing.T) {
@@ -67,19 +19,24 @@ func TestCannotBeAsked(t *testing.T) {
 		return id
 	}
 	for _, row := range []struct {
-		api string
-		id  captcha.Identity
+		api   string
+		id    captcha.Identity
+		image []byte
 	}{
-		{APILegacy, captcha.Identity{Type: "rotate"}},
-		{APITasks, captcha.Identity{Type: "rotate"}},
-		{APITasks, proxied("secret-user:secret-word@example.com")},
-		{APITasks, proxied("secret-user:secret-word@:80")},
-		{APITasks, proxied("secret-word:0")},
-		{APITasks, proxied("secret-word:70000")},
+		{APILegacy, captcha.Identity{Type: "rotate"}, nil},
+		{APITasks, captcha.Identity{Type: "rotate"}, nil},
+		{APITasks, proxied("secret-user:secret-word@example.com"), nil},
+		{APITasks, proxied("secret-user:secret-word@:80"), nil},
+		{APITasks, proxied("secret-word:0"), nil},
+		{APITasks, proxied("secret-word:70000"), nil},
+		{APILegacy, captcha.Identity{Type: captcha.Image}, nil}, // without its bytes
+		{APITasks, captcha.Identity{Type: captcha.Image}, nil},
+		{APITasks, captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "de"}}, thePicture()},
+		{APITasks, captcha.Identity{Type: captcha.Image, Proxy: "192.0.2.1:80", ProxyType: "http"}, thePicture()},
 	} {
 		c, _, w, _ := wired(t, Config{API: row.api})
-		_, err := c.Submit(context.Background(), Request{Identity: row.id})
-		if e := faultOf(t, err); e.Class != Parameters || e.Unknown || w.count() != 0 {
+		_, err := c.Submit(context.Background(), Request{Identity: row.id, Image: row.image})
+		if e := faultOf(t, err); e.Class != Parameters || e.Code != NotAsked || e.Unknown || w.count() != 0 {
 			t.Errorf("%+v: %v after %d calls", row.id, err, w.count())
 		}
 		if strings.Contains(err.Error(), "secret") {

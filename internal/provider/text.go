@@ -12,10 +12,10 @@ import (
 	"poold/internal/captcha"
 )
 
-// What a text of a service may hold, and how much of it may be shown.
+// Checks of texts that come from a service, and how they are shown.
 
-// clean makes a service's own text fit to be shown: secrets out, everything
-// but printable ASCII out, and no more characters than most.
+// clean makes a service's text fit to be shown: it removes secrets and everything but printable
+// ASCII, and cuts the text to most characters.
 func clean(text string, most int, secrets ...captcha.Secret) string {
 	text = printable(text)
 	for _, s := range secrets {

@@ -28,11 +28,10 @@ const (
 	unreached = 2 * time.Second // after a call that never left; it costs the service nothing
 )
 
-// newTransport makes a client's own pool of connections. Idle ones live
-// shorter than services keep them: a connection that the service closes in the
-// moment of a submit costs a task that nobody can place. A TLS configuration
-// of our own also keeps the transport at HTTP/1.1, whose rules about sending
-// again are the ones that the tests prove.
+// newTransport makes a pool of connections for one client. Idle connections are closed earlier
+// than services close them: if the service closed one during a submit, the task might be bought
+// and its id lost. The explicit TLS configuration also keeps the transport at HTTP/1.1; the
+// tests prove that it does not send a submit twice.
 func newTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
 	return &http.Transport{
@@ -47,8 +46,8 @@ func newTransport() *http.Transport {
 	}
 }
 
-// garbled is what a protocol says of a reply that is not its own: one short
-// word, never a piece of the reply.
+// garbled is the error of a reply that is not in the protocol: one short word, never a piece of
+// the reply.
 type garbled string
 
 func (g garbled) Error() string { return "reading the answer: " + string(g) }
@@ -96,7 +95,7 @@ func (t *trouble) verdict(action string) error {
 func (c *Client) exchange(ctx context.Context, q query) (answer, error) {
 	limited, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
-	var sent atomic.Bool // the transport calls back from a goroutine of its own
+	var sent atomic.Bool // the transport sets it from another goroutine
 	traced := httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
 		WroteHeaders: func() { sent.Store(true) },
 	})
@@ -144,8 +143,8 @@ func (c *Client) understand(resp *http.Response, reply []byte, q query) (answer,
 		_ = errors.As(err, &g)
 		return answer{}, &trouble{code: string(g), cause: g, sent: true, delay: hiccup}
 	case q.leaks(a.text):
-		// A task id is logged and a token is handed out: neither may be the key,
-		// nor where to send a forged result.
+		// A task id is logged and a token is handed out: neither may contain the key or
+		// a pingback's secret.
 		return answer{}, &trouble{code: string(echoReply), cause: echoReply, sent: true, delay: hiccup}
 	}
 	if shows(a.userAgent, q.secrets) {
@@ -175,8 +174,8 @@ func shows(text string, secrets []captcha.Secret) bool {
 	})
 }
 
-// leastSecret is the length below which a piece of a text is too common to be
-// looked for: it would be found in what is no secret.
+// leastSecret is the length below which a piece of a secret is not searched for, because other
+// texts would contain it too.
 const leastSecret = 16
 
 // pingbackSecrets are a pingback's URL, and the pieces of its path and query
@@ -200,8 +199,8 @@ func pingbackSecrets(text string) []captcha.Secret {
 	return all
 }
 
-// broken puts an error of the network into words. The error's own text is used
-// only where nothing was sent: later ones can quote what the service wrote.
+// broken describes an error of the network. It uses the error's text only if nothing was sent:
+// later errors can quote the service.
 func broken(ctx, limited context.Context, err error, sent bool, hide []captcha.Secret) error {
 	t := &trouble{sent: sent, delay: hiccup}
 	switch {

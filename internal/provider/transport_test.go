@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -102,10 +103,10 @@ func listen(t *testing.T) net.Listener {
 
 // rawServer gives each connection to handle, with a reader of its requests,
 // and counts the requests.
-func rawServer(t *testing.T, handle func(conn net.Conn, next func() bool)) (url string, requests *atomicCount) {
+func rawServer(t *testing.T, handle func(conn net.Conn, next func() bool)) (url string, requests *atomic.Int32) {
 	t.Helper()
 	l := listen(t)
-	requests = &atomicCount{}
+	requests = new(atomic.Int32)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -123,7 +124,7 @@ func rawServer(t *testing.T, handle func(conn net.Conn, next func() bool)) (url 
 						return false
 					}
 					_, err = io.Copy(io.Discard, req.Body)
-					requests.add()
+					requests.Add(1)
 					return err == nil
 				})
 			})
@@ -177,8 +178,8 @@ func TestSubmitIsSentOnce(t *testing.T) {
 			}
 			e := faultOf(t, submitOne(t, c))
 			time.Sleep(50 * time.Millisecond) // for a second sending, if there were one
-			n := requests.get()
-			if row.want >= 0 && (n != row.want || !e.Unknown) {
+			n := requests.Load()
+			if row.want >= 0 && (int(n) != row.want || !e.Unknown) {
 				t.Errorf("%d requests and %v (unknown %v), want %d and unknown", n, e, e.Unknown, row.want)
 			}
 			if row.want < 0 && (n > 1 || n == 1 && !e.Unknown) {
@@ -191,7 +192,7 @@ func TestSubmitIsSentOnce(t *testing.T) {
 // What the transport takes for repeatable it sends again by itself.
 func TestNothingLooksRepeatable(t *testing.T) {
 	c, _ := newClient(t, Config{Balance: true})
-	w := &wire{reply: func(_ int, req *http.Request) (int, string, error) {
+	w := &scripted{reply: func(_ int, req *http.Request) (int, string, error) {
 		if req.Method != http.MethodPost || req.GetBody != nil || req.Body == nil || req.ContentLength <= 0 ||
 			req.Header.Get("Idempotency-Key") != "" || req.Header.Get("X-Idempotency-Key") != "" {
 			t.Errorf("%s %s can be sent twice", req.Method, req.URL)
@@ -229,7 +230,7 @@ func TestClosedWhileIdle(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond) // until the transport has seen the end
 	}
-	if n := requests.get(); n != 3 {
+	if n := requests.Load(); n != 3 {
 		t.Errorf("%d requests for 3 submits", n)
 	}
 }

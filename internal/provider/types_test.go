@@ -16,7 +16,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// The fields of what cannot be solved ahead, in both protocols and where profiles differ.
+// A submit has these fields: for each type, in both protocols, and where profiles differ.
 func TestFieldsOfEachType(t *testing.T) {
 	const page, site = "https://example.com/login", "a-sitekey"
 	image := thePicture()
@@ -33,6 +33,20 @@ func TestFieldsOfEachType(t *testing.T) {
 		form    form
 		task    task
 	}{
+		{captchaAI, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: site, Pageurl: page, Invisible: true},
+			form{"method": "userrecaptcha", "googlekey": site, "pageurl": page, "invisible": "1"},
+			task{"type": "RecaptchaV2TaskProxyless", "websiteURL": page, "websiteKey": site, "isInvisible": true}},
+		{generic, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: site, Pageurl: page, Enterprise: true, Action: "login", Proxy: "192.0.2.1:1080", ProxyType: "socks5"},
+			form{"method": "userrecaptcha", "googlekey": site, "pageurl": page, "enterprise": "1", "action": "login", "proxy": "192.0.2.1:1080", "proxytype": "SOCKS5"},
+			task{"type": "RecaptchaV2EnterpriseTask", "websiteURL": page, "websiteKey": site, "pageAction": "login",
+				"proxyType": "socks5", "proxyAddress": "192.0.2.1", "proxyPort": 1080.0}},
+		{captchaAI, captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: site, Pageurl: page, Enterprise: true, Action: "homepage", MinScore: 0.3},
+			form{"method": "userrecaptcha", "googlekey": site, "pageurl": page, "version": "v3", "enterprise": "1", "action": "homepage", "min_score": "0.3"},
+			task{"type": "RecaptchaV3TaskProxyless", "websiteURL": page, "websiteKey": site, "isEnterprise": true, "pageAction": "homepage", "minScore": 0.3}},
+		{captchaAI, captcha.Identity{Type: captcha.Turnstile, Sitekey: site, Pageurl: page, Action: "a", Data: "c&d", Proxy: "u:p@s:s@[2001:db8::1]:8080", ProxyType: "http"},
+			form{"method": "turnstile", "sitekey": site, "pageurl": page, "action": "a", "data": "c&d", "proxy": "u:p@s:s@[2001:db8::1]:8080", "proxytype": "HTTP"},
+			task{"type": "TurnstileTask", "websiteURL": page, "websiteKey": site, "action": "a", "data": "c&d", "proxyType": "http",
+				"proxyAddress": "2001:db8::1", "proxyPort": 8080.0, "proxyLogin": "u", "proxyPassword": "p@s:s"}},
 		{twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: site, Pageurl: page, DataS: "s+/="},
 			form{"method": "userrecaptcha", "googlekey": site, "pageurl": page, "data-s": "s+/="},
 			task{"type": "RecaptchaV2TaskProxyless", "websiteURL": page, "websiteKey": site, "recaptchaDataSValue": "s+/="}},
@@ -70,16 +84,16 @@ func TestFieldsOfEachType(t *testing.T) {
 			form{"method": "base64", "body": body, "min_len": "4", "max_len": "6", "minLen": "4", "maxLen": "6"},
 			task{"type": "ImageToTextTask", "body": body, "minLength": 4.0, "maxLength": 6.0}},
 	} {
-		r := Request{Identity: row.id}
+		r := Request{Identity: row.id, Pingback: pingback}
 		if row.id.Type == captcha.Image {
 			r.Image = image
 		}
 		var got []received
-		c, _ := serve(t, Config{Profile: row.profile}, recorder(t, &got, `{"status":1,"request":"5"}`))
-		if _, err := c.Submit(t.Context(), r); err != nil {
-			t.Fatalf("%+v: %v", row.id, err)
+		c, _ := serve(t, Config{Profile: row.profile}, recorder(t, &got, `{"status":1,"request":"0123"}`))
+		if task, err := c.Submit(t.Context(), r); err != nil || task != "0123" {
+			t.Fatalf("%+v: %q, %v", row.id, task, err)
 		}
-		want := url.Values{"key": {canary}, "json": {"1"}}
+		want := url.Values{"key": {canary}, "json": {"1"}, "pingback": {pingback}}
 		for name, value := range row.form {
 			want.Set(name, value)
 		}
@@ -92,12 +106,19 @@ func TestFieldsOfEachType(t *testing.T) {
 		}
 		var sent task
 		err := json.Unmarshal([]byte(got[1].body), &sent)
-		wanted := task{"clientKey": canary, "task": row.task}
+		wanted := task{"clientKey": canary, "task": row.task, "callbackUrl": pingback}
 		if language := row.id.Picture.Language; language != "" {
 			wanted["languagePool"] = language
 		}
 		if err != nil || !reflect.DeepEqual(sent, wanted) {
 			t.Errorf("%s %+v sends\n%v, want\n%v", row.profile, row.id, sent, wanted)
+		}
+		for i, want := range []received{
+			{method: "POST", uri: "/in.php", kind: "application/x-www-form-urlencoded"}, {method: "POST", uri: "/createTask", kind: "application/json"},
+		} {
+			if want.body = got[i].body; got[i] != want {
+				t.Errorf("%+v is sent as %+v", row.id, got[i])
+			}
 		}
 	}
 }
@@ -215,20 +236,6 @@ func TestWhatIsQuotedOfEachType(t *testing.T) {
 		c, _ := serve(t, Config{}, says(200, reply))
 		if s, err := c.Poll(t.Context(), "1", captcha.Identity{Type: captcha.GeeTest}); gist(s.Token, err) != capacity {
 			t.Errorf("%s: %q, %v", reply, s.Token, err)
-		}
-	}
-}
-
-// anti-captcha's call for bad news about a picture; there is none about a GeeTest.
-func TestReportsOfEachType(t *testing.T) {
-	var got []received
-	c, _ := serve(t, Config{API: APITasks, Profile: generic}, recorder(t, &got, `{"errorId":0,"status":"success"}`))
-	if err := c.Report(t.Context(), "5", captcha.Image, false); err != nil || got[0].uri != "/reportIncorrectImageCaptcha" {
-		t.Errorf("%v, %+v", err, got)
-	}
-	for _, kind := range []captcha.Type{captcha.GeeTest, captcha.GeeTestV4} {
-		if err := c.Report(t.Context(), "5", kind, false); err == nil || len(got) != 1 {
-			t.Errorf("%s: %v after %d calls", kind, err, len(got))
 		}
 	}
 }

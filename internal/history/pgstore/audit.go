@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"poold/internal/history"
@@ -20,17 +19,6 @@ type entryRow struct {
 	Source string         `json:"source"`
 	Image  string         `json:"image"`
 	Price  int64          `json:"price"`
-}
-
-// entryColumns of captcha_audit, in the order of entryRow.fields.
-const entryColumns = `key, at, id, action, target, token, source, image, price`
-
-// entries are what Entries reads.
-var entries = listing{table: "captcha_audit", columns: entryColumns, by: "key", at: "at"}
-
-// fields are where the columns are read into.
-func (w *entryRow) fields() []any {
-	return []any{&w.Key, &w.At, &w.ID, &w.Action, &w.Target, &w.Token, &w.Source, &w.Image, &w.Price}
 }
 
 // entryRowOf is an entry's row.
@@ -72,82 +60,53 @@ func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	for _, e := range batch {
 		rows = append(rows, entryRowOf(e))
 	}
-	text, err := json.Marshal(rows)
-	if err != nil {
-		return failed("writing the audit", err)
-	}
 	return failed("writing the audit", s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
-		sums, err := s.insertEntries(ctx, tx, string(text))
-		if err != nil || len(sums) == 0 {
+		fresh, err := audit.insert(ctx, tx, rows, s.o.KeepAudit)
+		if err != nil || len(fresh) == 0 {
 			return err
 		}
-		return addToKeys(ctx, tx, sums)
+		sums := map[keyDay]history.KeyFigures{}
+		for i := range fresh {
+			d := keyDay{fresh[i].At.UTC().Format(time.DateOnly), fresh[i].Key}
+			sums[d] = sums[d].Plus(fresh[i].entry().Figures())
+		}
+		added := make([]keyFigures, 0, len(sums))
+		for d, f := range sums {
+			added = append(added, keyFigures{d, f.HandedOut, f.Bought, f.Accepted, f.Rejected, f.Spent, f.Unpriced})
+		}
+		return keyDays.add(ctx, tx, added)
 	}))
 }
 
-// insertEntries keeps the rows that are not there yet, and sums these up.
-func (s *Store) insertEntries(ctx context.Context, tx postgres.Tx, rows string) (sums map[keyDay]history.KeyFigures, err error) {
-	sums = map[keyDay]history.KeyFigures{}
-	var w entryRow
-	err = tx.Each(ctx, w.fields(), func() {
-		d := keyDay{w.At.UTC().Format(time.DateOnly), w.Key}
-		sums[d] = sums[d].Plus(w.entry().Figures())
-	}, `insert into captcha_audit (`+entryColumns+`)
-			select `+entryColumns+` from json_populate_recordset(null::captcha_audit, $1::json)
-			where at >= now() - $2::interval order by key, at, id
-		on conflict (key, at, id) do nothing returning `+entryColumns, rows, s.o.KeepAudit)
-	return sums, err
-}
-
-// addToKeys adds to the figures of keys and days.
-func addToKeys(ctx context.Context, tx postgres.Tx, sums map[keyDay]history.KeyFigures) error {
-	rows := make([]keyFigures, 0, len(sums))
-	for d, f := range sums {
-		rows = append(rows, keyFigures{d, f.HandedOut, f.Bought, f.Accepted, f.Rejected, f.Spent, f.Unpriced})
-	}
-	text, err := json.Marshal(rows)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `insert into captcha_audit_figures as f (day, key, handed_out, bought, accepted, rejected, spent, unpriced)
-			select day, key, handed_out, bought, accepted, rejected, spent, unpriced
-			from json_populate_recordset(null::captcha_audit_figures, $1::json) order by day, key
-		on conflict (day, key) do update set handed_out = f.handed_out + excluded.handed_out, bought = f.bought + excluded.bought,
-			accepted = f.accepted + excluded.accepted, rejected = f.rejected + excluded.rejected, spent = f.spent + excluded.spent,
-			unpriced = f.unpriced + excluded.unpriced`, string(text))
-	return err
-}
-
-// Entries are those of a key; history.Audit says more.
-func (s *Store) Entries(ctx context.Context, key string, q history.Query) (history.Entries, error) {
-	var page history.Entries
-	sql, args := entries.query(indexable(key), s.o.KeepAudit, q)
-	err := s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
-		page = history.Entries{}
-		var w entryRow
-		return ordered(ctx, tx, w.fields(), func() { page.List = append(page.List, w.entry()) }, sql, args...)
-	})
+// Entries reads the entries of a key; history.Audit says more.
+func (s *Store) Entries(ctx context.Context, key string, q history.Query) (page history.Entries, err error) {
+	rows, more, err := audit.page(ctx, s, "key", indexable(key), s.o.KeepAudit, q)
 	if err != nil {
 		return history.Entries{}, failed("reading the audit", err)
 	}
-	if len(page.List) > q.Limit {
-		page.List, page.More = page.List[:q.Limit], true
+	for i := range rows {
+		page.List = append(page.List, rows[i].entry())
 	}
+	page.More = more
 	return page, nil
 }
 
 // KeyDay are the figures of a UTC day by key; history.Audit says more.
 func (s *Store) KeyDay(ctx context.Context, day time.Time) (map[string]history.KeyFigures, error) {
-	var keys map[string]history.KeyFigures
-	err := s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
-		keys = map[string]history.KeyFigures{}
-		var key string
-		var f history.KeyFigures
-		return tx.Each(ctx, []any{&key, &f.HandedOut, &f.Bought, &f.Accepted, &f.Rejected, &f.Spent, &f.Unpriced},
-			func() { keys[key] = f }, readKeyDay, day.UTC().Format(time.DateOnly), s.o.KeepAudit)
-	})
-	if err != nil {
+	type keyed struct {
+		Key string
+		history.KeyFigures
+	}
+	var rows []keyed
+	if err := s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) (err error) {
+		rows, err = postgres.Rows[keyed](ctx, tx, readKeyDay, day.UTC().Format(time.DateOnly), s.o.KeepAudit)
+		return err
+	}); err != nil {
 		return nil, failed("reading the figures of keys", err)
+	}
+	keys := map[string]history.KeyFigures{}
+	for _, r := range rows {
+		keys[r.Key] = r.KeyFigures
 	}
 	return keys, nil
 }
@@ -170,7 +129,7 @@ const (
 		where day < ((now() - $1::interval) at time zone 'UTC')::date order by day, key limit $2 for update skip locked)`
 )
 
-// forgetAudit deletes what is older than Options.KeepAudit.
+// forgetAudit deletes rows older than Options.KeepAudit.
 func (s *Store) forgetAudit(ctx context.Context) error {
 	if err := s.delete(ctx, forgetEntries, s.o.KeepAudit); err != nil {
 		return failed("deleting old entries of the audit", err)

@@ -22,8 +22,8 @@ import (
 func filled(t *testing.T, server *postgrestest.Server) *Store {
 	t.Helper()
 	address := server.Database(t)
-	s, _ := opened(t, address, patient, 30*24*time.Hour)
-	server.SQL(t, address, `insert into captcha_solves (`+columns+`)
+	s, _ := opened(t, address, postgrestest.Patience, 30*24*time.Hour)
+	server.SQL(t, address, `insert into captcha_solves (`+solves.columns()+`)
 			select md5(n::text) || '.' || md5(site), md5(site),
 				case when site <> 'large' then 'target-' || site when n % 2500 = 0 then 'rare'
 					when at > now() - interval '15 days' then 'now' else 'before' end,
@@ -46,16 +46,11 @@ func filled(t *testing.T, server *postgrestest.Server) *Store {
 	return s
 }
 
-// statement is what is sent to the server.
+// statement is what is sent to the server, perhaps after unsorted.
 type statement struct {
-	sql  string
-	args []any
-	each func(ctx context.Context, tx postgres.Tx, into []any, row func(), sql string, args ...any) error
-}
-
-// plainly is Each.
-func plainly(ctx context.Context, tx postgres.Tx, into []any, row func(), sql string, args ...any) error {
-	return tx.Each(ctx, into, row, sql, args...)
+	sql     string
+	args    []any
+	ordered bool
 }
 
 // plan is how the server does it, and how many pages of 8 kB it reads.
@@ -64,8 +59,13 @@ func (q statement) plan(t *testing.T, s *Store) (text string, pages int) {
 	var lines []string
 	if err := s.db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {
 		lines = nil
+		if q.ordered {
+			if _, err := tx.Exec(ctx, unsorted); err != nil {
+				return err
+			}
+		}
 		var line string
-		return q.each(ctx, tx, []any{&line}, func() { lines = append(lines, line) }, "explain (analyze, buffers, timing off) "+q.sql, q.args...)
+		return tx.Each(ctx, []any{&line}, func() { lines = append(lines, line) }, "explain (analyze, buffers, timing off) "+q.sql, q.args...)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -92,12 +92,15 @@ func testIndexes(t *testing.T, server *postgrestest.Server) {
 	for n := range mostPages / many.Limit {
 		many.Targets = append(many.Targets, fmt.Sprintf("target-%d", 2*n+1))
 	}
-	query := func(of listing, value string, q history.Query) statement {
-		sql, args := of.query(value, s.o.Keep, q)
-		return statement{sql, args, ordered}
+	query := func(by, value string, q history.Query) statement {
+		sql, args := solves.query(by, value, s.o.Keep, q)
+		if by == "key" {
+			sql, args = audit.query(by, value, s.o.Keep, q)
+		}
+		return statement{sql, args, true}
 	}
 	forget := func(sql string, args ...any) statement {
-		return statement{sql, append([]any{s.o.Keep, 100}, args...), plainly}
+		return statement{sql, append([]any{s.o.Keep, 100}, args...), false}
 	}
 	yesterday := now.Add(-days).UTC().Format(time.DateOnly)
 	for name, c := range map[string]struct {
@@ -105,29 +108,29 @@ func testIndexes(t *testing.T, server *postgrestest.Server) {
 		index string
 		pages int // at most
 	}{
-		"a site":                     {query(ofSite, "large", top), "captcha_solves_site", 100},
-		"a site of few records":      {query(ofSite, "1001", top), "captcha_solves_site", 100},
-		"a site, a later page":       {query(ofSite, "large", page), "captcha_solves_site", 100},
-		"a site, of few targets":     {query(ofSite, "large", few), "captcha_solves_site_target", 100},
-		"a site, of one of before":   {query(ofSite, "large", before), "captcha_solves_site_target", 100},
-		"a site, of many targets":    {query(ofSite, "large", many), "captcha_solves_site", 100},
-		"a status":                   {query(ofStatus, "solved", top), "captcha_solves_status", 100},
-		"a status, a later page":     {query(ofStatus, "error", page), "captcha_solves_status", 100},
-		"a status, of few targets":   {query(ofStatus, "solved", few), "captcha_solves_status_target", 250},
-		"a status, of one of before": {query(ofStatus, "solved", before), "captcha_solves_status_target", 100},
-		"a status, of many targets":  {query(ofStatus, "solved", many), "captcha_solves_status", 100},
-		"a solve":                    {statement{readSolve, []any{"unknown", s.o.Keep}, ordered}, "captcha_solves_pkey", 10},
-		"a task":                     {statement{readTask, []any{"100", s.o.Keep}, ordered}, "captcha_solves_task", 10},
-		"a day":                      {statement{readDay, []any{yesterday, s.o.Keep}, plainly}, "captcha_figures_pkey", 100},
+		"a site":                     {query("sitekey", "large", top), "captcha_solves_site", 100},
+		"a site of few records":      {query("sitekey", "1001", top), "captcha_solves_site", 100},
+		"a site, a later page":       {query("sitekey", "large", page), "captcha_solves_site", 100},
+		"a site, of few targets":     {query("sitekey", "large", few), "captcha_solves_site_target", 100},
+		"a site, of one of before":   {query("sitekey", "large", before), "captcha_solves_site_target", 100},
+		"a site, of many targets":    {query("sitekey", "large", many), "captcha_solves_site", 100},
+		"a status":                   {query("status", "solved", top), "captcha_solves_status", 100},
+		"a status, a later page":     {query("status", "error", page), "captcha_solves_status", 100},
+		"a status, of few targets":   {query("status", "solved", few), "captcha_solves_status_target", 250},
+		"a status, of one of before": {query("status", "solved", before), "captcha_solves_status_target", 100},
+		"a status, of many targets":  {query("status", "solved", many), "captcha_solves_status", 100},
+		"a solve":                    {statement{readSolve, []any{"unknown", s.o.Keep}, true}, "captcha_solves_pkey", 10},
+		"a task":                     {statement{readTask, []any{"100", s.o.Keep}, true}, "captcha_solves_task", 10},
+		"a day":                      {statement{readDay, []any{yesterday, s.o.Keep}, false}, "captcha_figures_pkey", 100},
 		"old records":                {forget(forgetSolves, history.StatusSolved), "captcha_solves_status", 1500},
 		"old errors":                 {forget(forgetSolves, history.StatusError), "captcha_solves_status", 1500},
 		"old figures":                {forget(forgetFigures), "captcha_figures_pkey", 1500},
-		"a key":                      {query(entries, "large", top), "captcha_audit_pkey", 100},
-		"a key, a later page":        {query(entries, "large", page), "captcha_audit_pkey", 100},
-		"a key, of few targets":      {query(entries, "large", few), "captcha_audit_target", 100},
-		"a key, of one of before":    {query(entries, "large", before), "captcha_audit_target", 100},
-		"a key, of many targets":     {query(entries, "large", many), "captcha_audit_pkey", 250},
-		"a day by key":               {statement{readKeyDay, []any{yesterday, s.o.Keep}, plainly}, "captcha_audit_figures_pkey", 100},
+		"a key":                      {query("key", "large", top), "captcha_audit_pkey", 100},
+		"a key, a later page":        {query("key", "large", page), "captcha_audit_pkey", 100},
+		"a key, of few targets":      {query("key", "large", few), "captcha_audit_target", 100},
+		"a key, of one of before":    {query("key", "large", before), "captcha_audit_target", 100},
+		"a key, of many targets":     {query("key", "large", many), "captcha_audit_pkey", 250},
+		"a day by key":               {statement{readKeyDay, []any{yesterday, s.o.Keep}, false}, "captcha_audit_figures_pkey", 100},
 		"old entries":                {forget(forgetEntries), "captcha_audit_pkey", 1500},
 		"old figures of keys":        {forget(forgetKeyDays), "captcha_audit_figures_pkey", 1500},
 	} {

@@ -76,8 +76,8 @@ func testOldRecords(t *testing.T, server *postgrestest.Server) {
 	now := time.Now()
 	first := now.UTC().Truncate(24 * time.Hour).Add(-48 * time.Hour) // the day on which the time begins, at noon
 	noon := first.Add(12 * time.Hour)
-	old, _ := opened(t, address, patient, 90*24*time.Hour)
-	s, _ := opened(t, address, patient, now.Sub(noon))
+	old, _ := opened(t, address, postgrestest.Patience, 90*24*time.Hour)
+	s, _ := opened(t, address, postgrestest.Patience, now.Sub(noon))
 	records := []history.Record{
 		record("kept1", now), record("kept2", noon.Add(10*time.Minute)),
 		record("gone1", noon.Add(-time.Minute)), record("gone2", first.Add(-time.Millisecond)), record("gone3", now.Add(-10*24*time.Hour)),
@@ -95,7 +95,7 @@ func testOldRecords(t *testing.T, server *postgrestest.Server) {
 	check(s, 2, 3)
 	check(old, 5, 5)
 	// More that are old, with errors among them, and figures of many days; and a note of each deletion.
-	server.SQL(t, address, `insert into captcha_solves (`+columns+`)
+	server.SQL(t, address, `insert into captcha_solves (`+solves.columns()+`)
 			select 'old' || n, identity, target, owner, type, 'others', pageurl, provider, task, how, case when n % 4 = 0 then 'error' else 'solved' end,
 				code, placed, submitted, ended - n * interval '1 second', solved, polls, callback, price
 			from captcha_solves, generate_series(1, 3500) n where id like 'gone3%';
@@ -122,8 +122,8 @@ func testOldRecords(t *testing.T, server *postgrestest.Server) {
 	check(s, 2, 3)
 	check(old, 2, 3)
 	must(t, old, records...)
-	run(t, s) // deletes by itself
-	until(t, "deleted", func() bool { return left() == "2|2" })
+	postgrestest.Run(t, s.Run) // deletes by itself
+	postgrestest.Until(t, "deleted", func() bool { return left() == "2|2" })
 }
 
 // What is older than Options.KeepAudit is not shown, not written again, and deleted in small
@@ -134,8 +134,8 @@ func testOldEntries(t *testing.T, server *postgrestest.Server) {
 	now := time.Now()
 	first := now.UTC().Truncate(24 * time.Hour).Add(-48 * time.Hour)
 	noon := first.Add(12 * time.Hour)
-	old, _ := opened(t, address, patient, 90*24*time.Hour)
-	s, _ := opened(t, address, patient, 90*24*time.Hour)
+	old, _ := opened(t, address, postgrestest.Patience, 90*24*time.Hour)
+	s, _ := opened(t, address, postgrestest.Patience, 90*24*time.Hour)
 	s.o.KeepAudit = now.Sub(noon)
 	var batch []history.Entry
 	for i, at := range []time.Time{now, noon.Add(10 * time.Minute), noon.Add(-time.Minute), first.Add(-time.Millisecond), now.Add(-10 * 24 * time.Hour)} {
@@ -184,9 +184,9 @@ func testOldEntries(t *testing.T, server *postgrestest.Server) {
 		create function note() returns trigger language plpgsql as $$ begin insert into deletions select count(*) from gone; return null; end $$;
 		create trigger note after delete on captcha_audit referencing old table as gone for each statement execute function note();
 		create trigger note after delete on captcha_audit_figures referencing old table as gone for each statement execute function note()`)
-	run(t, s) // deletes by itself
+	postgrestest.Run(t, s.Run) // deletes by itself
 	left := "select (select count(*) from captcha_audit), (select count(*) from captcha_audit_figures), (select count(*) from captcha_solves)"
-	until(t, "deleted", func() bool {
+	postgrestest.Until(t, "deleted", func() bool {
 		return server.SQL(t, address, left) == "6|6|1"
 	})
 	if got := server.SQL(t, address, "select max(n), sum(n) >= 4500 from deletions"); got != "1000|t" {
@@ -201,7 +201,7 @@ func testOldEntries(t *testing.T, server *postgrestest.Server) {
 // written with what the server takes of them, and holds up none beside it; and who asks for
 // such a text is no fault of the store.
 func testBytesThatAreNone(t *testing.T, server *postgrestest.Server) {
-	s, _ := opened(t, server.Database(t), patient, 0)
+	s, _ := opened(t, server.Database(t), postgrestest.Patience, 0)
 	long := ""
 	for n := range 20_000 { // nothing that can be compressed
 		long += string(rune('!' + n*n%7919%90))

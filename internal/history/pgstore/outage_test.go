@@ -64,7 +64,7 @@ func again(t *testing.T, s *Store, batch []history.Record) {
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, history.ErrDown) || time.Since(began) > patient {
+		if !errors.Is(err, history.ErrDown) || time.Since(began) > postgrestest.Patience {
 			t.Errorf("writing: %v", err)
 			return
 		}
@@ -76,7 +76,7 @@ func again(t *testing.T, s *Store, batch []history.Record) {
 func testConnectionsBreak(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	thief, through := postgrestest.Through(t, address)
-	killer, _ := opened(t, address, patient, 0)
+	killer, _ := opened(t, address, postgrestest.Patience, 0)
 	records := made(1000)
 	var writers sync.WaitGroup
 	enough := make(chan struct{})
@@ -101,8 +101,8 @@ func testConnectionsBreak(t *testing.T, server *postgrestest.Server) {
 	})
 	for i := range 2 {
 		// 100 ms: some calls give up, and are made again.
-		s, _ := opened(t, through, []time.Duration{patient, 100 * time.Millisecond}[i], 0)
-		until(t, "a schema", func() bool { return s.db.Migrate(t.Context()) == nil })
+		s, _ := opened(t, through, []time.Duration{postgrestest.Patience, 100 * time.Millisecond}[i], 0)
+		postgrestest.Until(t, "a schema", func() bool { return s.db.Migrate(t.Context()) == nil })
 		mine := slices.Clone(records)
 		if i == 1 {
 			slices.Reverse(mine)
@@ -125,16 +125,6 @@ func testConnectionsBreak(t *testing.T, server *postgrestest.Server) {
 	exact(t, killer, records)
 }
 
-// until waits until something is so.
-func until(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for began := time.Now(); !so(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > patient {
-			t.Fatalf("%s: not within %v", what, patient)
-		}
-	}
-}
-
 // all calls each method and returns the errors.
 func all(t *testing.T, s *Store, batch []history.Record) []error {
 	t.Helper()
@@ -155,19 +145,15 @@ func all(t *testing.T, s *Store, batch []history.Record) []error {
 func testAway(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	s, logs := opened(t, address, 0, 0)
-	run(t, s)
-	records := made(300)
-	until(t, "the first batch", func() bool { return s.Write(t.Context(), records[:100]) == nil })
-	for i, story := range []struct {
-		name       string
-		away, back func()
-	}{
-		{"ended", func() { server.Kill(t) }, func() { server.Up(t) }},
-		{"silent", server.Freeze, server.Thaw},
-	} {
-		t.Run(story.name, func(t *testing.T) {
-			batch := records[(i+1)*100:][:100]
-			story.away()
+	postgrestest.Run(t, s.Run)
+	records := made(400)
+	postgrestest.Until(t, "the first batch", func() bool { return s.Write(t.Context(), records[:100]) == nil })
+	written := 100
+	for name, outage := range server.Outages(t) {
+		t.Run(name, func(t *testing.T) {
+			batch := records[written:][:100]
+			written += 100
+			outage.Begin()
 			began := time.Now()
 			errs := all(t, s, batch)
 			if took := time.Since(began); took > time.Duration(len(errs))*3*time.Second {
@@ -178,23 +164,13 @@ func testAway(t *testing.T, server *postgrestest.Server) {
 					t.Errorf("call %d: %v", i, err)
 					continue
 				}
-				quiet(t, err.Error())
+				postgrestest.Hidden(t, "the error", err.Error())
 			}
-			story.back()
-			until(t, "healed", func() bool { return errors.Join(all(t, s, batch)...) == nil })
+			outage.End()
+			postgrestest.Until(t, "healed", func() bool { return errors.Join(all(t, s, batch)...) == nil })
 		})
 	}
-	calm, _ := opened(t, address, patient, 0)
+	calm, _ := opened(t, address, postgrestest.Patience, 0)
 	exact(t, calm, records)
-	quiet(t, logs.String())
-}
-
-// quiet checks that a text says nothing of the address.
-func quiet(t *testing.T, text string) {
-	t.Helper()
-	for _, secret := range []string{postgrestest.Password, "postgrestest", "127.0.0.1", "test_"} {
-		if strings.Contains(text, secret) {
-			t.Errorf("says %q: %s", secret, text)
-		}
-	}
+	postgrestest.Hidden(t, "the log", logs.String())
 }

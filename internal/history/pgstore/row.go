@@ -7,10 +7,6 @@ import (
 	"poold/internal/history"
 )
 
-// columns of captcha_solves, in the order of row.fields.
-const columns = `id, identity, target, owner, type, sitekey, pageurl, provider, task, how, status, code,
-	placed, submitted, ended, solved, polls, callback, price`
-
 // row is a record as captcha_solves has it. In JSON its members are the columns.
 type row struct {
 	ID        string         `json:"id"`
@@ -32,14 +28,6 @@ type row struct {
 	Polls     int            `json:"polls"`
 	Callback  bool           `json:"callback"`
 	Price     int64          `json:"price"`
-}
-
-// fields are where the columns are read into.
-func (w *row) fields() []any {
-	return []any{
-		&w.ID, &w.Identity, &w.Target, &w.Owner, &w.Type, &w.Sitekey, &w.Pageurl, &w.Provider, &w.Task, &w.How, &w.Status, &w.Code,
-		&w.Placed, &w.Submitted, &w.Ended, &w.Solved, &w.Polls, &w.Callback, &w.Price,
-	}
 }
 
 // rowOf is a record's row.

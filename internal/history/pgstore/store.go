@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -16,10 +15,9 @@ import (
 
 // Options are how long something is kept.
 type Options struct {
-	Log       *slog.Logger
 	Keep      time.Duration // records, and the figures of days; 0 = 90 days
 	KeepAudit time.Duration // entries of the audit, and their figures; 0 = 90 days
-	Clean     time.Duration // between two looks for what is older; 0 = 1 minute
+	Clean     time.Duration // between two deletions of old rows; 0 = 1 minute
 }
 
 var (
@@ -45,35 +43,15 @@ const quarter = 90 * 24 * time.Hour
 // mostDeleted is how many rows one transaction deletes.
 const mostDeleted = 1000
 
-// Run keeps a connection, brings the schema up to date, and deletes what is older than
-// is kept, until ctx ends. A server that comes up later is used from then on.
+// Run keeps a connection, brings the schema up to date, and deletes old rows
+// until ctx ends. A server that comes up later is used from then on.
 func (s *Store) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
-	group.Go(func() { s.clean(ctx) })
+	group.Go(func() {
+		s.db.Sweep(ctx, s.o.Clean, func(ctx context.Context) error { return errors.Join(s.forget(ctx), s.forgetAudit(ctx)) })
+	})
 	return s.db.Run(ctx, "", nil)
-}
-
-func (s *Store) clean(ctx context.Context) {
-	ticker := time.NewTicker(s.o.Clean)
-	defer ticker.Stop()
-	logged := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		err, fault := errors.Join(s.forget(ctx), s.forgetAudit(ctx)), ""
-		// An outage of the server is logged by postgres.DB.Run.
-		if err != nil && ctx.Err() == nil && (!errors.Is(err, postgres.ErrDown) || errors.Is(err, postgres.ErrNoTable)) {
-			fault = err.Error()
-		}
-		if fault != "" && fault != logged {
-			s.o.Log.Error("postgres does not delete old records", "err", err)
-		}
-		logged = fault
-	}
 }
 
 // The statements of forget. Rows that a transaction is changing are left for the next
@@ -86,7 +64,7 @@ const (
 		order by day, target, owner, type limit $2 for update skip locked)`
 )
 
-// forget deletes what is older than Options.Keep.
+// forget deletes rows older than Options.Keep.
 func (s *Store) forget(ctx context.Context) error {
 	for _, status := range []history.Status{history.StatusSolved, history.StatusError} {
 		if err := s.delete(ctx, forgetSolves, s.o.Keep, status); err != nil {
@@ -96,7 +74,7 @@ func (s *Store) forget(ctx context.Context) error {
 	return failed("deleting old figures", s.delete(ctx, forgetFigures, s.o.Keep))
 }
 
-// delete runs a statement that deletes some old rows until there are no more.
+// delete repeats a statement that deletes some old rows until all are deleted.
 func (s *Store) delete(ctx context.Context, statement string, keep time.Duration, more ...any) error {
 	args := append([]any{keep, mostDeleted}, more...)
 	for deleted := int64(mostDeleted); deleted == mostDeleted; {
@@ -110,16 +88,15 @@ func (s *Store) delete(ctx context.Context, statement string, keep time.Duration
 	return nil
 }
 
-// downError is what keeps the store from doing what it is asked. It answers as
-// history.ErrDown does.
+// downError is an error of the store that is a history.ErrDown too.
 type downError struct{ error }
 
 func (e downError) Is(target error) bool { return target == history.ErrDown }
 
 func (e downError) Unwrap() error { return e.error }
 
-// failed says what was done when err came. The texts of package postgres quote nothing of
-// the server's.
+// failed adds what the store was doing. The texts of package postgres quote nothing from the
+// server.
 func failed(doing string, err error) error {
 	if err == nil {
 		return nil

@@ -3,10 +3,7 @@
 package pgstore
 
 import (
-	"bytes"
 	"context"
-	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,56 +13,19 @@ import (
 	"poold/internal/postgres/postgrestest"
 )
 
-// patient is the limit of a call where a busy machine must not fail a test.
-const patient = 20 * time.Second
-
-// logs is what was logged.
-type logs struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logs) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // opened is one daemon's store, until the test ends. The schema is made where the server
 // answers. Nothing is deleted.
-func opened(t testing.TB, address string, limit, keep time.Duration) (*Store, *logs) {
+func opened(t testing.TB, address string, limit, keep time.Duration) (*Store, *postgrestest.Logs) {
 	t.Helper()
-	l := &logs{}
-	log := slog.New(slog.NewTextHandler(l, nil))
+	l := &postgrestest.Logs{}
+	log := l.Logger()
 	db, err := postgres.Open(address, postgres.Options{Log: log, Limit: limit})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
 	_ = db.Migrate(t.Context())
-	return New(db, Options{Log: log, Keep: keep, KeepAudit: keep, Clean: 300 * time.Millisecond}), l
-}
-
-// run runs a store until the test ends.
-func run(t testing.TB, s *Store) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	var group sync.WaitGroup
-	group.Go(func() {
-		if err := s.Run(ctx); err != nil {
-			t.Errorf("running: %v", err)
-		}
-	})
-	t.Cleanup(func() {
-		cancel()
-		group.Wait()
-	})
+	return New(db, Options{Keep: keep, KeepAudit: keep, Clean: 300 * time.Millisecond}), l
 }
 
 // PostgreSQL keeps records and the audit as the suite wants it, on two replicas that delete at the same
@@ -74,8 +34,8 @@ func testRecords(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	stores := make([]*Store, 2)
 	for i := range stores {
-		s, _ := opened(t, address, patient, 7*24*time.Hour)
-		run(t, s)
+		s, _ := opened(t, address, postgrestest.Patience, 7*24*time.Hour)
+		postgrestest.Run(t, s.Run)
 		stores[i] = s
 	}
 	historytest.Test(t, func(t testing.TB) []history.Store {
@@ -98,7 +58,7 @@ func testAnotherLanguage(t *testing.T, server *postgrestest.Server) {
 	if got := server.SQL(t, "english", "select 'a' < 'B'"); got != "t" {
 		t.Fatalf("a < B: %s", got)
 	}
-	s, _ := opened(t, server.Address("english"), patient, 0)
+	s, _ := opened(t, server.Address("english"), postgrestest.Patience, 0)
 	historytest.Suite["OneMillisecond"](t, func(testing.TB) []history.Store { return []history.Store{s} })
 	historytest.AuditSuite["EntriesOfOneMillisecond"](t, func(testing.TB) []history.Audit { return []history.Audit{s} })
 }
@@ -116,8 +76,7 @@ func empty(t testing.TB, s *Store) {
 
 // One server serves all tests that need one.
 func TestOnAServer(t *testing.T) {
-	server := postgrestest.Start(t)
-	for name, test := range map[string]func(*testing.T, *postgrestest.Server){
+	postgrestest.On(t, map[string]func(*testing.T, *postgrestest.Server){
 		"Records":          testRecords,
 		"AnotherLanguage":  testAnotherLanguage,
 		"Indexes":          testIndexes,
@@ -126,7 +85,5 @@ func TestOnAServer(t *testing.T) {
 		"ConnectionsBreak": testConnectionsBreak,
 		"Away":             testAway,
 		"BytesThatAreNone": testBytesThatAreNone,
-	} {
-		t.Run(name, func(t *testing.T) { test(t, server) })
-	}
+	})
 }

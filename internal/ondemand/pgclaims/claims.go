@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"poold/internal/captcha"
@@ -14,18 +13,17 @@ import (
 	"poold/internal/postgres"
 )
 
-// channel carries the keys of solves that ended or were let go.
+// channel carries the keys of solves that ended or were released.
 const channel = "poold_claims"
 
 // Options are how claims are kept.
 type Options struct {
-	Log *slog.Logger
 	// Prefix names the installation; others in the same database see nothing of its claims.
 	Prefix string
-	Wake   func(key captcha.ID) // a solve ended or was let go, on any replica; must not wait for anything
+	Wake   func(key captcha.ID) // a solve ended or was released, on any replica; must not block
 
 	Times pool.ClaimTimes
-	Clean time.Duration // between two looks for what has ended; 0 = 5 s
+	Clean time.Duration // between two deletions of ended claims; 0 = 5 s
 }
 
 // Claims is the claims and the savings of one database. Its methods may be called at once.
@@ -51,7 +49,7 @@ func (e downError) Unwrap() error { return e.error }
 // Reason is what pool.Reason says: the texts of this package quote nothing of the server's.
 func (e downError) Reason() string { return e.Error() }
 
-// failed says what was done when err came.
+// failed adds what the claims were doing.
 func failed(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -63,7 +61,7 @@ func failed(doing string, err error) error {
 	return err
 }
 
-// Enter asks for the solve of a key. Who gets ClaimHeld must solve.
+// Enter asks for the solve of a key. A caller that gets ClaimHeld must solve.
 func (c *Claims) Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim, error) {
 	var claim pool.Claim
 	call := rand.Text()
@@ -103,7 +101,7 @@ func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e pool.Claim
 			r.key, r.fence, call, r.now.Add(c.o.Times.Lease))
 		return r.held(), err
 	default:
-		// A fence is above those of a row that was deleted too, since it is not below the clock.
+		// The clock as lower bound puts a fence above those of a row that was deleted.
 		r.solve, r.identity, r.fence, r.ends = call, e.Identity, max(r.fence+1, r.now.UnixMilli()), r.now.Add(c.o.Times.Longest)
 		_, err := tx.Exec(ctx, `insert into captcha_cache as c
 				(key, sitekey, pageurl, created_at, ends_at, kept_until, solve, fence, holder, identity, leased_until, wanted_until, prefix)
@@ -116,8 +114,8 @@ func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e pool.Claim
 	}
 }
 
-// Hold renews the lease of a solve and records whose stock it takes from. mine: it is
-// under way, and nobody took it over. wanted: some replica waits for it.
+// Hold renews the lease of a solve and records whose stock it takes from. mine: it is under way
+// and was not taken over. wanted: some replica waits for it.
 func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error) {
 	err = c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
 		r, err := c.read(ctx, tx, key)
@@ -136,8 +134,8 @@ func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity
 	return mine, wanted, nil
 }
 
-// LetGo ends the lease of a solve that this replica holds, so that who enters next goes
-// on with the same solve. Where the solve is another's it does nothing.
+// LetGo ends the lease of a solve that this replica holds, so that the next caller of Enter
+// continues it. It is a no-op if another replica holds the solve.
 func (c *Claims) LetGo(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error {
 	return failed("letting a claim go", c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
 		r, err := c.read(ctx, tx, key)
@@ -152,8 +150,8 @@ func (c *Claims) LetGo(ctx context.Context, key captcha.ID, fence int64, identit
 	}))
 }
 
-// End ends a solve and wakes who waits for it. ok: it has ended in this way, now or by
-// an earlier call with the same fence.
+// End ends a solve and wakes the replicas that wait for it. ok: it has ended in this way, now or
+// by an earlier call with the same fence.
 func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, end pool.ClaimEnd) (ok bool, err error) {
 	err = c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
 		r, err := c.read(ctx, tx, key)
@@ -164,7 +162,7 @@ func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, end pool.
 			ok = r.endedBy(fence, end)
 			return nil
 		}
-		ends, kept := r.now, r.now.Add(c.o.Times.Solved) // later nobody repeats an End
+		ends, kept := r.now, r.now.Add(c.o.Times.Solved) // an End is not repeated later
 		if end.Failed {
 			_, err = tx.Exec(ctx, `update captcha_cache set ends_at = $2, kept_until = greatest($3::timestamptz, $4::timestamptz), outcome = $5,
 				failed_solve = solve, failed_until = $4, failure = $6 where key = $1`,

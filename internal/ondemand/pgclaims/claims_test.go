@@ -3,9 +3,7 @@
 package pgclaims
 
 import (
-	"bytes"
 	"context"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -17,31 +15,10 @@ import (
 	"poold/internal/postgres/postgrestest"
 )
 
-// patient is the limit of a call where a busy machine must not fail a test.
-const patient = 20 * time.Second
-
-// logs is what was logged.
-type logs struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logs) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // replica is one daemon's claims.
 type replica struct {
 	*Claims
-	logs  *logs
+	logs  postgrestest.Logs
 	woken sync.Map // by key
 }
 
@@ -55,26 +32,16 @@ func running(t *testing.T, address string, limit time.Duration, times pool.Claim
 // is made first where the server answers.
 func runningAs(t *testing.T, address, prefix string, limit time.Duration, times pool.ClaimTimes) *replica {
 	t.Helper()
-	r := &replica{logs: &logs{}}
-	log := slog.New(slog.NewTextHandler(r.logs, nil))
+	r := &replica{}
+	log := r.logs.Logger()
 	db, err := postgres.Open(address, postgres.Options{Log: log, Limit: limit, Prefix: prefix})
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(db.Close)
 	_ = db.Migrate(t.Context())
-	r.Claims = New(db, Options{Log: log, Prefix: prefix, Times: times, Clean: 300 * time.Millisecond, Wake: func(key captcha.ID) { r.woken.Store(key, true) }})
-	ctx, cancel := context.WithCancel(context.Background())
-	var group sync.WaitGroup
-	group.Go(func() {
-		if err := r.Run(ctx); err != nil {
-			t.Errorf("running: %v", err)
-		}
-	})
-	t.Cleanup(func() {
-		cancel()
-		group.Wait()
-		db.Close()
-	})
+	r.Claims = New(db, Options{Prefix: prefix, Times: times, Clean: 300 * time.Millisecond, Wake: func(key captcha.ID) { r.woken.Store(key, true) }})
+	postgrestest.Run(t, r.Run)
 	return r
 }
 
@@ -85,7 +52,7 @@ func testClaims(t *testing.T, server *postgrestest.Server) {
 		replicas := make([]*replica, 3)
 		var b claimtest.Backend
 		for i := range replicas {
-			replicas[i] = running(t, address, patient, times)
+			replicas[i] = running(t, address, postgrestest.Patience, times)
 			b.Replicas = append(b.Replicas, replicas[i])
 		}
 		empty(t, replicas[0])
@@ -111,21 +78,15 @@ func empty(t *testing.T, r *replica) {
 
 // One server serves all tests that need one.
 func TestOnAServer(t *testing.T) {
-	server := postgrestest.Start(t)
-	for name, test := range map[string]func(*testing.T, *postgrestest.Server){
-		"Claims":                 testClaims,
-		"AClaimOutlivesRestarts": testAClaimOutlivesRestarts,
-		"AnAnswerIsLost":         testAnAnswerIsLost,
-		"Away":                   testAway,
-		"NewerSchema":            testNewerSchema,
-		"FourConnections":        testFourConnections,
-		"OldDays":                testOldDays,
-		"DroppedTable":           testDroppedTable,
-		"OldAndNewReplicas":      testOldAndNewReplicas,
-		"UnderAnOldReplica":      testTheSchemaChangesUnderAnOldReplica,
-		"InstallationsAreApart":  testInstallationsAreApart,
-		"TheClockIsSetBack":      testTheClockIsSetBack,
-	} {
-		t.Run(name, func(t *testing.T) { test(t, server) })
-	}
+	postgrestest.On(t, map[string]func(*testing.T, *postgrestest.Server){
+		"Claims":                testClaims,
+		"AnAnswerIsLost":        testAnAnswerIsLost,
+		"Away":                  testAway,
+		"OldDays":               testOldDays,
+		"DroppedTable":          testDroppedTable,
+		"OldAndNewReplicas":     testOldAndNewReplicas,
+		"UnderAnOldReplica":     testTheSchemaChangesUnderAnOldReplica,
+		"InstallationsAreApart": testInstallationsAreApart,
+		"TheClockIsSetBack":     testTheClockIsSetBack,
+	})
 }

@@ -10,15 +10,15 @@
 // A solve is under way until ends_at, while it has no outcome; its holder renews
 // leased_until, and another replica takes over once that is past. Each holder has a later
 // fence than all before it, and only the latest one can end the solve. From then on ends_at says
-// how long the solution is shared. A failure is kept beside a newer solve, for those who
-// waited for the old one. What has ended is deleted by Run.
+// how long the solution is shared. A failure is kept beside a newer solve, for the
+// callers that wait for the old one. Run deletes ended claims.
 //
-// Installations with prefixes of their own may share a database: each row carries the
+// Installations with different prefixes may share a database: each row carries the
 // prefix, and the keys and sources of all but one installation begin with it. The exception is
 // the installation whose prefix is the default of the columns. Its replicas of the version
 // before prefixes write rows without one, so both versions share them. The lock of a key and
 // the notifications have no prefix: installations only delay and wake each other by them.
 //
-// A notification on End and on LetGo wakes the replicas. One may be lost: whoever waits asks again
-// with Enter each second.
+// A notification on End and on LetGo wakes the replicas. One may be lost: waiting
+// callers ask again with Enter each second.
 package pgclaims

@@ -4,9 +4,7 @@ package pgclaims
 
 import (
 	"errors"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -46,41 +44,13 @@ func all(t *testing.T, c *replica) []error {
 	return []error{entered, held, letGo, ended, counted, read}
 }
 
-// A claim outlives restarts of the server between any two of its steps, on two replicas
-// that were connected before.
-func testAClaimOutlivesRestarts(t *testing.T, server *postgrestest.Server) {
-	address := server.Database(t)
-	long := pool.ClaimTimes{Lease: time.Minute, Wanted: time.Minute}
-	one, two := running(t, address, patient, long), running(t, address, patient, long)
-	held := must(t, one, "", pool.ClaimHeld)
-	server.Restart(t)
-	must(t, two, "", pool.ClaimSolving)
-	server.Restart(t)
-	if mine, wanted, err := one.Hold(t.Context(), key, held.Fence, "another"); err != nil || !mine || !wanted {
-		t.Fatalf("holding = %v, %v, %v", mine, wanted, err)
-	}
-	server.Restart(t)
-	if ok, err := one.End(t.Context(), key, held.Fence, pool.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
-		t.Fatalf("ending = %v, %v", ok, err)
-	}
-	server.Restart(t)
-	if got := must(t, two, held.Solve, pool.ClaimShared); string(got.Value) != "token" || got.Identity != "another" {
-		t.Errorf("shared: %+v", got)
-	}
-	// Who looks at the table finds what it is about.
-	row := server.SQL(t, address, `select sitekey, pageurl, convert_from(solution, 'UTF8'), created_at between now() - interval '5 minutes' and now() from captcha_cache`)
-	if row != "sitekey|https://example.com/login|token|t" {
-		t.Errorf("the row is %s", row)
-	}
-}
-
 // An answer that was lost changes nothing: who began a solve or took it over holds it,
 // and who ended it has ended it.
 func testAnAnswerIsLost(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	thief, through := postgrestest.Through(t, address)
 	times := pool.ClaimTimes{Lease: 3 * time.Second}
-	one, two := running(t, through, patient, times), running(t, through, patient, times)
+	one, two := running(t, through, postgrestest.Patience, times), running(t, through, postgrestest.Patience, times)
 	steal := func(what string, call func()) {
 		t.Helper()
 		before := thief.Stolen()
@@ -104,6 +74,11 @@ func testAnAnswerIsLost(t *testing.T, server *postgrestest.Server) {
 		}
 	})
 	must(t, one, first.Solve, pool.ClaimShared)
+	// An operator who looks at the table finds what it is about.
+	row := server.SQL(t, address, `select sitekey, pageurl, convert_from(solution, 'UTF8'), created_at between now() - interval '5 minutes' and now() from captcha_cache`)
+	if row != "sitekey|https://example.com/login|token|t" {
+		t.Errorf("the row is %s", row)
+	}
 }
 
 // While the server is away each call fails within a second with pool.ErrDown, and no
@@ -112,12 +87,9 @@ func testAway(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	c := running(t, address, 0, pool.ClaimTimes{})
 	must(t, c, "", pool.ClaimHeld)
-	for name, story := range map[string]struct{ away, back func() }{
-		"ended":  {func() { server.Kill(t) }, func() { server.Up(t) }},
-		"silent": {server.Freeze, server.Thaw},
-	} {
+	for name, outage := range server.Outages(t) {
 		t.Run(name, func(t *testing.T) {
-			story.away()
+			outage.Begin()
 			began := time.Now()
 			errs := all(t, c)
 			if took := time.Since(began); took > time.Duration(len(errs))*time.Second {
@@ -128,92 +100,23 @@ func testAway(t *testing.T, server *postgrestest.Server) {
 					t.Errorf("call %d: %v", i, err)
 					continue
 				}
-				quiet(t, err.Error())
+				postgrestest.Hidden(t, "the error", err.Error())
 			}
-			story.back()
-			for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-				if errs = all(t, c); slices.Equal(errs, make([]error, len(errs))) {
-					break
-				}
-				if time.Since(began) > patient {
-					t.Fatalf("does not heal: %v", errs)
-				}
-			}
+			outage.End()
+			postgrestest.Until(t, "healed", func() bool { return errors.Join(all(t, c)...) == nil })
 		})
 	}
-	quiet(t, c.logs.String())
-}
-
-// quiet checks that a text says nothing of the address.
-func quiet(t *testing.T, text string) {
-	t.Helper()
-	for _, secret := range []string{postgrestest.Password, "postgrestest", "127.0.0.1", "test_"} {
-		if strings.Contains(text, secret) {
-			t.Errorf("says %q: %s", secret, text)
-		}
-	}
-}
-
-// On a schema of a newer program every call is a pool.ErrDown that says why.
-func testNewerSchema(t *testing.T, server *postgrestest.Server) {
-	address := server.Database(t)
-	running(t, address, patient, pool.ClaimTimes{})
-	server.SQL(t, address, "insert into poold_schema values (1000, now())")
-	for i, err := range all(t, running(t, address, patient, pool.ClaimTimes{})) {
-		if !errors.Is(err, pool.ErrDown) || !strings.Contains(err.Error(), "newer than this program") {
-			t.Errorf("call %d: %v", i, err)
-		}
-	}
-}
-
-// 200 who wait for one solve, and who solves, use four connections at most.
-func testFourConnections(t *testing.T, server *postgrestest.Server) {
-	address := server.Database(t)
-	c := running(t, address, patient, pool.ClaimTimes{Lease: time.Minute})
-	held := must(t, c, "", pool.ClaimHeld)
-	var group sync.WaitGroup
-	for range 200 {
-		group.Go(func() {
-			for {
-				got, err := c.Enter(t.Context(), asking(held.Solve))
-				if err != nil || got.State != pool.ClaimSolving && got.State != pool.ClaimShared {
-					t.Errorf("waiting: %+v, %v", got, err)
-					return
-				}
-				if got.State == pool.ClaimShared {
-					return
-				}
-				time.Sleep(500 * time.Millisecond)
-			}
-		})
-	}
-	most := 0
-	for began := time.Now(); time.Since(began) < time.Second; time.Sleep(50 * time.Millisecond) {
-		most = max(most, server.Connections(t, address))
-	}
-	if most < 2 || most > 4 {
-		t.Errorf("%d connections", most)
-	}
-	if ok, err := c.End(t.Context(), key, held.Fence, pool.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
-		t.Errorf("ending = %v, %v", ok, err)
-	}
-	group.Wait()
+	postgrestest.Hidden(t, "the log", c.logs.String())
 }
 
 // Days that are over are deleted, and the last seven are not.
 func testOldDays(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	c := running(t, address, patient, pool.ClaimTimes{})
+	c := running(t, address, postgrestest.Patience, pool.ClaimTimes{})
 	server.SQL(t, address, `insert into captcha_savings select (now() at time zone 'UTC')::date - ago, 'pool', ago from generate_series(1, 10) ago`)
-	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		left := server.SQL(t, address, "select string_agg(requests::text, ' ' order by requests) from captcha_savings")
-		if left == "1 2 3 4 5 6" {
-			break
-		}
-		if time.Since(began) > patient {
-			t.Fatalf("left are the days %s ago", left)
-		}
-	}
+	postgrestest.Until(t, "deleted", func() bool {
+		return server.SQL(t, address, "select string_agg(requests::text, ' ' order by requests) from captcha_savings") == "1 2 3 4 5 6"
+	})
 	days, err := c.Days(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +132,7 @@ func testOldDays(t *testing.T, server *postgrestest.Server) {
 // server's clock was set back. The next caller solves anew.
 func testTheClockIsSetBack(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	c := running(t, address, patient, pool.ClaimTimes{Lease: time.Minute})
+	c := running(t, address, postgrestest.Patience, pool.ClaimTimes{Lease: time.Minute})
 	held := must(t, c, "", pool.ClaimHeld)
 	if ok, err := c.End(t.Context(), key, held.Fence, pool.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
 		t.Fatalf("ending = %v, %v", ok, err)
@@ -247,8 +150,8 @@ func testTheClockIsSetBack(t *testing.T, server *postgrestest.Server) {
 // back, calls succeed.
 func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	c := running(t, address, patient, pool.ClaimTimes{})
-	until(t, "Run is connected", func() bool { // it makes missing tables when it connects
+	c := running(t, address, postgrestest.Patience, pool.ClaimTimes{})
+	postgrestest.Until(t, "Run is connected", func() bool { // it makes missing tables when it connects
 		server.SQL(t, address, "notify "+channel+", 'connected'")
 		_, heard := c.woken.Load(captcha.ID("connected"))
 		return heard
@@ -259,23 +162,13 @@ func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}
-	until(t, "logged", func() bool { return strings.Contains(c.logs.String(), "does not exist: poold history init makes it") })
+	postgrestest.Until(t, "logged", func() bool { return strings.Contains(c.logs.String(), "does not exist: poold history init makes it") })
 	if err := c.db.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for i, err := range all(t, c) {
 		if err != nil {
 			t.Errorf("call %d once the tables are back: %v", i, err)
-		}
-	}
-}
-
-// until waits until so returns true.
-func until(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for began := time.Now(); !so(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > patient {
-			t.Fatalf("%s: not within %v", what, patient)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func testOldAndNewReplicas(t *testing.T, server *postgrestest.Server) {
 		var replicas []*replica
 		var b claimtest.Backend
 		for i := range 3 {
-			r := runningAs(t, address, "shop", patient, times)
+			r := runningAs(t, address, "shop", postgrestest.Patience, times)
 			replicas = append(replicas, r)
 			if i == 1 {
 				b.Replicas = append(b.Replicas, &predecessor{r})
@@ -71,7 +71,7 @@ func testTheSchemaChangesUnderAnOldReplica(t *testing.T, server *postgrestest.Se
 	server.SQL(t, address, fmt.Sprintf(`insert into captcha_cache (key, sitekey, pageurl, created_at, ends_at, kept_until, solve, fence, holder,
 		identity, leased_until, wanted_until) select '%s', 's', 'p', n, n + interval '3 minutes', n + interval '3 minutes', 'old solve', 7, 'old',
 		'identity', n + interval '1 minute', n from clock_timestamp() n; insert into captcha_savings values ((now() at time zone 'UTC')::date, 'solve', 5)`, key))
-	c := runningAs(t, address, "shop", patient, pool.ClaimTimes{Lease: time.Minute})
+	c := runningAs(t, address, "shop", postgrestest.Patience, pool.ClaimTimes{Lease: time.Minute})
 	if got := must(t, c, "", pool.ClaimSolving); got.Solve != "old solve" {
 		t.Errorf("entering: %+v", got)
 	}
@@ -89,7 +89,7 @@ func testInstallationsAreApart(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	var installations []*replica
 	for _, prefix := range []string{"captcha", "shop", "shop:2"} {
-		installations = append(installations, runningAs(t, address, prefix, patient, pool.ClaimTimes{}))
+		installations = append(installations, runningAs(t, address, prefix, postgrestest.Patience, pool.ClaimTimes{}))
 	}
 	solves := map[string]bool{}
 	for i, c := range installations {

@@ -15,7 +15,7 @@ import (
 // setBack is by how much the server's clock may be set back without notice, as in Redis.
 const setBack = 10 * time.Second
 
-// row is a claim as it stands; where there is none, it has ended at the zero time.
+// row is a claim in the table; a missing one has ended at the zero time.
 type row struct {
 	now time.Time // of the server
 	key string    // by which the table has the row, or would have it
@@ -87,8 +87,8 @@ func (r *row) underWay() bool { return r.outcome == nil && r.ends.After(r.now) }
 // shared: the solve has a token for all who ask.
 func (r *row) shared() bool { return r.solution != nil && r.ends.After(r.now) }
 
-// heldBy: the fence is that of who holds the solve, or who let its lease end and was not
-// replaced.
+// heldBy: the fence belongs to the holder, whose lease may have ended if no other replica took
+// the solve over.
 func (r *row) heldBy(fence int64) bool { return r.fence == fence && r.underWay() }
 
 // endedBy: the fence ended the solve in this way.
@@ -96,20 +96,19 @@ func (r *row) endedBy(fence int64, end pool.ClaimEnd) bool {
 	return r.fence == fence && bytes.Equal(r.outcome, digest(end))
 }
 
-// digest tells an end from others, so that a call that is repeated is known for one also
-// when its token is shared no more.
+// digest identifies an end, so that a retried call is recognised even after its token is no
+// longer shared.
 func digest(end pool.ClaimEnd) []byte {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%t %s", end.Failed, end.Value))
 	return sum[:]
 }
 
-// held is what the holder is told.
+// held is the holder's claim.
 func (r *row) held() pool.Claim {
 	return pool.Claim{State: pool.ClaimHeld, Solve: r.solve, Fence: r.fence, Identity: r.identity, Left: r.ends.Sub(r.now)}
 }
 
-// over is what those who waited for a solve are told once it has ended without a token
-// for them.
+// over is the claim of a caller whose solve ended without a token for it.
 func (r *row) over(solve string) pool.Claim {
 	claim := pool.Claim{State: pool.ClaimError, Solve: solve}
 	if r.failedSolve == solve && r.failedUntil.After(r.now) {

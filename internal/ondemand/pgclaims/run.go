@@ -2,47 +2,22 @@ package pgclaims
 
 import (
 	"context"
-	"errors"
 	"sync"
-	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
 	"poold/internal/postgres"
 )
 
-// Run hears of solves that ended or were let go, and deletes what has ended, until ctx ends. Without it
-// a server that comes up later is not used.
+// Run receives notifications of solves that ended or were released, and deletes ended claims,
+// until ctx ends. Without it a server that comes up later is not used.
 func (c *Claims) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
-	group.Go(func() { c.clean(ctx) })
+	group.Go(func() { c.db.Sweep(ctx, c.o.Clean, c.forget) })
 	return c.db.Run(ctx, channel, func(key string) { c.o.Wake(captcha.ID(key)) })
 }
 
-func (c *Claims) clean(ctx context.Context) {
-	ticker := time.NewTicker(c.o.Clean)
-	defer ticker.Stop()
-	logged := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		err, fault := c.forget(ctx), ""
-		// An outage of the server is logged by postgres.DB.Run.
-		if err != nil && ctx.Err() == nil && (!errors.Is(err, pool.ErrDown) || errors.Is(err, postgres.ErrNoTable)) {
-			fault = err.Error()
-		}
-		if fault != "" && fault != logged {
-			c.o.Log.Error("postgres does not delete what has ended", "err", err)
-		}
-		logged = fault
-	}
-}
-
-// forget deletes what has ended. Rows that a transaction is changing are left for the
+// forget deletes ended claims. Rows that a transaction is changing are left for the
 // next time.
 func (c *Claims) forget(ctx context.Context) error {
 	return failed("deleting what has ended", c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {

@@ -41,7 +41,7 @@ func (c *Claims) count(ctx context.Context, tx postgres.Tx, source pool.SavingsS
 	return err
 }
 
-// Days reads what was counted on the last seven days, today first; a day without requests
+// Days reads the counts of the last seven days, today first; a day without requests
 // is there too.
 func (c *Claims) Days(ctx context.Context) ([]pool.SavingsDay, error) {
 	var days []pool.SavingsDay

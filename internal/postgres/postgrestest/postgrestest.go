@@ -1,10 +1,9 @@
 // Package postgrestest starts a real PostgreSQL server for tests, on a free port, with
-// its files in a folder of its own. It refuses to run as root, so there it runs as the
-// user postgres or nobody. Only tests import it.
+// its files in a new folder. PostgreSQL refuses to run as root; then it runs as the user postgres
+// or nobody. Only tests import it.
 package postgrestest
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -19,7 +18,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -28,7 +26,7 @@ import (
 // missing is what to do on a machine without the server.
 const missing = "PostgreSQL's server is not on this machine (scripts/test installs it; Debian: apt-get install postgresql)"
 
-// Password is that of the user of every server. It is long and rare, so that a test may
+// Password is the password on every server. It is long and rare, so that a test may
 // look for it in logs and errors.
 const Password = "canary-7f3e1c52"
 
@@ -43,7 +41,7 @@ type Server struct {
 
 	bin, dir string
 	as       *syscall.SysProcAttr
-	output   logged
+	output   Logs
 	process  *exec.Cmd
 }
 
@@ -118,8 +116,7 @@ func (s *Server) cluster(t testing.TB) string {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// Database makes a database of its own on the server and returns its address, in which
-// Password stands.
+// Database makes a new database on the server and returns its address, which contains Password.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
 	name := "test_" + strings.ToLower(rand.Text()[:12])
@@ -280,7 +277,7 @@ func (s *Server) run(t testing.TB, program string, args ...string) string {
 func programs(t testing.TB) string {
 	t.Helper()
 	if path, err := exec.LookPath("initdb"); err == nil {
-		if path, err = filepath.EvalSymlinks(path); err == nil { // the others stand beside the file
+		if path, err = filepath.EvalSymlinks(path); err == nil { // the others are beside the file
 			return filepath.Dir(path)
 		}
 	}
@@ -352,22 +349,4 @@ func freePort(t testing.TB) int {
 	}
 	defer func() { _ = l.Close() }()
 	return l.Addr().(*net.TCPAddr).Port
-}
-
-// logged is what a server says.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Thief stands between a program and the server.
+// Thief is a proxy between a program and the server.
 type Thief struct {
 	word   atomic.Pointer[string]
 	stolen atomic.Int32
@@ -95,7 +95,7 @@ func (f *Thief) carry(client net.Conn, address string) {
 	})
 }
 
-// action is what becomes of what was read.
+// action is what pass does with the bytes that it read.
 type action int
 
 const (

@@ -8,10 +8,10 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// maxBody bounds what is read of a request, in bytes.
+// maxBody is the largest body of a request, in bytes.
 const maxBody = 4 << 20
 
-// price is what a solve costs where an answer names it.
+// price of a solve in answers that name it.
 const price = "0.00299"
 
 const (
@@ -23,7 +23,7 @@ const (
 // answer is a whole HTTP answer before anything of it is sent, so that a fault
 // can spoil it.
 type answer struct {
-	status int // 0 = 200: protocol errors are no HTTP errors
+	status int // 0 = 200, also for errors of the protocol
 	kind   string
 	body   []byte
 	cors   bool // header_acao=1 was asked for
@@ -31,7 +31,6 @@ type answer struct {
 
 func (a answer) write(w http.ResponseWriter) {
 	a.head(w)
-	// A caller that hung up is no concern of the service.
 	_, _ = w.Write(a.body)
 }
 
@@ -46,7 +45,7 @@ func (a answer) head(w http.ResponseWriter) {
 	w.WriteHeader(max(a.status, http.StatusOK))
 }
 
-// answerOf is what a protocol says.
+// answerOf wraps a reply of a protocol.
 func answerOf(r wire.Reply) answer { return answer{kind: r.Type, body: r.Body} }
 
 // statusAnswer is an answer that no protocol has a word for.
@@ -54,8 +53,8 @@ func statusAnswer(status int) answer {
 	return answer{status: status, kind: plainText, body: []byte(http.StatusText(status))}
 }
 
-// request is what a call of a protocol says; false where its body did not arrive.
-func request(r *http.Request) (wire.Request, bool) {
+// request reads a call; whole is false if its body did not arrive.
+func request(r *http.Request) (sent wire.Request, whole bool) {
 	body, err := io.ReadAll(r.Body)
 	return wire.Request{
 		Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body,

@@ -11,14 +11,14 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// books say what was sold and what came of it. All methods are safe for concurrent use.
+// books record the sales and their outcomes. All methods are safe for concurrent use.
 type books struct {
 	opts *Options
 
 	mu      sync.Mutex // guards everything below
 	lots    *rand.Rand
 	last    int64           // number of the newest task
-	tasks   map[int64]*task // by number; what is not here is unknown to callers
+	tasks   map[int64]*task // by number; callers know no others
 	working taskHeap        // in flight, the earliest due first
 	settled []*task         // due and not yet forgotten, the earliest due first
 	sold    []*task         // every sale; only with Options.Ledger
@@ -131,7 +131,7 @@ func (o *Options) pings(t *task) bool {
 	return o.PingShare == 0 || dice(t.lot, pingStream).Float64() < o.PingShare
 }
 
-// outcome is what one poll of one task found.
+// outcome is the result of one poll of one task.
 type outcome struct {
 	code  string // not "": instead of a token
 	token string
@@ -218,7 +218,7 @@ func (b *books) polled(at time.Time) {
 	b.limits.polled(at)
 }
 
-// pinging records that a task's pingback is tried, and gives what it is to say.
+// pinging records an attempt to deliver a task's pingback, and returns its content.
 func (b *books) pinging(t *task) *outcome {
 	b.mu.Lock()
 	t.pings++

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// serveFaults replaces the faults in force by a JSON list of Fault. What is no
-// such list, or names what does not exist, changes nothing.
+// serveFaults replaces the faults in force by a JSON list of Fault. An invalid list changes
+// nothing.
 func (s *Service) serveFaults(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPut {
 		w.WriteHeader(http.StatusMethodNotAllowed)
@@ -31,7 +31,7 @@ func (s *Service) serveFaults(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// check finds what a test's author mistyped.
+// check validates a fault.
 func (f Fault) check() error {
 	actions := []Action{"", Submit, Poll, Balance, Report, Threads, Other}
 	kinds := []Kind{Delayed, Drop, Cut, Hang, HTML, Status, Huge, Slow, Redirect, Types, OtherTask, Code}

@@ -2,16 +2,16 @@
 // is what an embedded poold buys from when no real provider has a key, and it
 // is the double that the tests of every package buy from.
 //
-// It stands on the other side of the wire: it knows nothing of package
-// provider, has package provider/wire in common with poold's own endpoints, and speaks both protocols of the trade,
+// It is the server's side: it does not import package provider, shares package provider/wire
+// with poold's own endpoints, and speaks both protocols,
 //
 //	/in.php      submit       GET query, POST form, multipart or JSON
 //	/res.php     action=get, get2, getbalance, reportgood, reportbad, threadsinfo
 //	/createTask, /getTaskResult, /getBalance   POST JSON
 //	/reportCorrect, /reportIncorrect           2captcha's, for every type
 //	/reportCorrectRecaptcha, /reportIncorrectRecaptcha, /reportIncorrectHcaptcha,
-//	/reportIncorrectImageCaptcha
-//	/ledger      GET: what was sold (only with Options.LedgerHTTP)
+//	/reportIncorrectImageCaptcha, /reportIncorrectTokenCaptcha
+//	/ledger      GET: the sales (only with Options.LedgerHTTP)
 //	/faults      PUT: the faults in force from now on (likewise)
 //
 // A task is accepted, takes a lead time drawn from a lognormal distribution
@@ -21,15 +21,14 @@
 //
 // # Parts
 //
-//	Service  the calls: which protocol, which fault (service.go, serve.go, control.go)
-//	legacy   and tasks: what a call of a protocol does (legacy.go, tasks.go); package wire
-//	         reads it and writes the answer
-//	account  what both act upon (account.go): books and pinger
-//	books    what was sold and what came of it (books.go, ledger.go, report.go), with the
-//	         limits whose breach leads to a ban (limits.go)
-//	pinger   delivers pingbacks (pingback.go)
-//	faults   which call goes wrong, and how (faults.go)
-//	life     what outlives a call, until Close (life.go)
+//	service.go, serve.go     the calls, and which protocol they are in
+//	legacy.go, tasks.go      the calls of each protocol; package wire reads them and writes
+//	                         the answers
+//	books.go, ledger.go, report.go  the sales and their outcomes
+//	limits.go                abuse limits, and the bans for breaking them
+//	pingback.go              pingbacks
+//	faults.go, control.go    which call goes wrong, and how
+//	life.go                  what outlives a call, until Close
 //
 // # Tokens
 //
@@ -46,8 +45,8 @@
 // # Faults
 //
 // SetFaults makes calls go wrong in the ways in which networks and services do.
-// A fault says whether the call takes effect before it goes wrong, because that
-// is the difference between a task that was bought and one that was not.
+// A fault says whether the call takes effect before it goes wrong: that decides whether a task
+// was bought.
 // Options and faults survive JSON (but for Fault.When and Options.Log), so that
 // a test can start a Service in another process and change its faults there.
 //

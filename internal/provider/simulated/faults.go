@@ -6,14 +6,13 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/provider/wire"
 )
 
-// Action is what a call wants, in either protocol.
+// Action is the purpose of a call, in either protocol.
 type Action = wire.Action
 
 // The actions.
@@ -30,7 +29,7 @@ const (
 type Call struct {
 	Action   Action
 	Task     string           // the id that a Poll or Report names; "" otherwise
-	Identity captcha.Identity // what a Submit asks for; zero otherwise
+	Identity captcha.Identity // of a Submit; zero otherwise
 	N        int              // 1 for the first call of this Action
 }
 
@@ -53,8 +52,7 @@ const (
 	Code      Kind = "code"       // Fault.Code instead of an answer
 )
 
-// Fault says which calls go wrong and how. The first of several that matches a
-// call is the one that acts.
+// Fault says which calls go wrong and how. The first of several that matches a call acts.
 type Fault struct {
 	On    Action          // "" = every action
 	When  func(Call) bool `json:"-"` // nil = always; called without a lock, by many at once
@@ -83,32 +81,20 @@ type armedFault struct {
 	left int
 }
 
-// faults are those in force.
-type faults struct {
-	seed  uint64
-	books *books
-	life  *life
-	armed atomic.Pointer[[]*armedFault]
-}
-
 // SetFaults replaces the faults in force for all calls that begin afterwards;
 // without arguments the service is well again. Equal seeds and equal orders of
 // matching calls hit the same calls.
-func (s *Service) SetFaults(faults ...Fault) { s.faults.set(faults) }
-
-func (f *faults) set(list []Fault) {
-	armed := make([]*armedFault, len(list))
-	stream := faultStream
-	for i, one := range list {
-		armed[i] = &armedFault{Fault: one, dice: dice(f.seed, stream), left: one.Times}
-		stream++
+func (s *Service) SetFaults(faults ...Fault) {
+	armed := make([]*armedFault, len(faults))
+	for i, one := range faults {
+		armed[i] = &armedFault{Fault: one, dice: dice(s.seed, faultStream+uint64(i)), left: one.Times}
 	}
-	f.armed.Store(&armed)
+	s.faults.Store(&armed)
 }
 
-// pick finds the fault that acts on a call, nil for none.
-func (f *faults) pick(c Call) *armedFault {
-	for _, one := range *f.armed.Load() {
+// fault finds the fault that acts on a call, nil for none.
+func (s *Service) fault(c Call) *armedFault {
+	for _, one := range *s.faults.Load() {
 		if one.hits(c) {
 			return one
 		}
@@ -133,19 +119,19 @@ func (f *armedFault) hits(c Call) bool {
 }
 
 // play answers a call with a fault.
-func (f *faults) play(w http.ResponseWriter, r *http.Request, q *query, fault *armedFault) {
+func (s *Service) play(w http.ResponseWriter, r *http.Request, q *query, fault *armedFault) {
 	var a answer
 	truthful := fault.Kind == Delayed || fault.Kind == Cut || fault.Kind == Slow || fault.Kind == OtherTask
 	if fault.Accepted {
 		a = q.run(time.Now())
 	}
-	waited := fault.Kind == Slow || fault.Delay == 0 || f.life.sleep(r, fault.Delay)
+	waited := fault.Kind == Slow || fault.Delay == 0 || s.life.sleep(r, fault.Delay)
 	switch {
 	case fault.Accepted:
 	case truthful && waited:
 		a = q.run(time.Now())
 	case q.Action == Submit:
-		f.books.refused()
+		s.books.refused()
 	}
 	if !waited {
 		panic(http.ErrAbortHandler)
@@ -154,14 +140,14 @@ func (f *faults) play(w http.ResponseWriter, r *http.Request, q *query, fault *a
 	case Delayed:
 		a.write(w)
 	case Slow:
-		f.dribble(w, r, a, fault.Delay)
+		s.dribble(w, r, a, fault.Delay)
 	case Cut:
 		a.head(w)
 		_, _ = w.Write(a.body[:len(a.body)/2])
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	case Hang:
-		f.life.sleep(r, 0)
+		s.life.sleep(r, 0)
 		panic(http.ErrAbortHandler)
 	case Huge:
 		flood(w)
@@ -190,7 +176,7 @@ func (f *faults) play(w http.ResponseWriter, r *http.Request, q *query, fault *a
 }
 
 // dribble sends a body byte by byte.
-func (f *faults) dribble(w http.ResponseWriter, r *http.Request, a answer, pause time.Duration) {
+func (s *Service) dribble(w http.ResponseWriter, r *http.Request, a answer, pause time.Duration) {
 	if pause == 0 {
 		pause = time.Second
 	}
@@ -203,7 +189,7 @@ func (f *faults) dribble(w http.ResponseWriter, r *http.Request, a answer, pause
 			return
 		}
 		_ = control.Flush()
-		if !f.life.sleep(r, pause) {
+		if !s.life.sleep(r, pause) {
 			panic(http.ErrAbortHandler)
 		}
 	}

@@ -26,8 +26,8 @@ var valueOrder = map[captcha.Type][]string{
 	captcha.GeeTestV4: {"captcha_id", "lot_number", "pass_token", "gen_time", "captcha_output"},
 }
 
-// values is what a GeeTest was solved to, by the names that its caller is told; nil for
-// other types. The mark of the token is in one of them.
+// values are the named values that solve a GeeTest, nil for other types. One of them contains
+// the mark of the token.
 func (t *task) values(opts *Options) map[string]string {
 	mark := t.marked(opts.TokenBytes)
 	switch t.identity.Type {

@@ -31,7 +31,7 @@ type Totals struct {
 // as answered: the service cannot know that nothing arrived.
 type Sale struct {
 	Task           string           `json:"task"`
-	Identity       captcha.Identity `json:"identity"` // as far as the parameters told; in JSON without the proxy
+	Identity       captcha.Identity `json:"identity"` // as read from the parameters; in JSON without the proxy
 	ID             captcha.ID       `json:"id"`       // of Identity, with the proxy
 	At             time.Time        `json:"at"`
 	DueAt          time.Time        `json:"due_at"`

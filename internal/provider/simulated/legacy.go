@@ -28,50 +28,47 @@ func (f legacyForm) fail(code string) answer {
 	return f.say(f.Fail(code, why))
 }
 
-// legacy is the protocol of in.php and res.php.
-type legacy struct{ account }
-
-// parse reads a call.
-func (l *legacy) parse(r *http.Request) *query {
+// parseLegacy reads a call of the legacy protocol.
+func (s *Service) parseLegacy(r *http.Request) *query {
 	sent, whole := request(r)
-	c := wire.ReadLegacy(sent, l.opts.Flavour)
+	c := wire.ReadLegacy(sent, s.opts.Flavour)
 	if !whole {
 		c.Bad, c.Order.Bad = wire.CodeBadParams, wire.CodeBadParams
 	}
 	f := legacyForm{c.Form}
 	q := &query{refuse: f.fail}
 	if c.Action == Submit {
-		l.parseIn(q, f, c)
+		s.parseIn(q, f, c)
 		return q
 	}
 	q.Action, q.Task = c.Action, strings.Join(c.IDs, ",")
-	run := l.resAction(f, c)
+	run := s.resAction(f, c)
 	if c.Bad != "" {
 		q.Action, run = Other, func(time.Time) answer { return f.fail(c.Bad) }
 	}
 	q.run = func(at time.Time) answer {
-		l.books.polled(at)
+		s.books.polled(at)
 		return run(at)
 	}
 	return q
 }
 
-func (l *legacy) parseIn(q *query, f legacyForm, c wire.LegacyCall) {
+func (s *Service) parseIn(q *query, f legacyForm, c wire.LegacyCall) {
 	o := order{key: c.Key, identity: c.Order.Identity, bad: c.Order.Bad, legacy: true, ping: pingback{url: c.Order.Pingback}}
 	o.ping.form = pingQuery
-	if l.opts.Flavour == TwoCaptcha {
+	if s.opts.Flavour == TwoCaptcha {
 		o.ping.form = pingForm
 	}
 	recaptcha := wire.IsRecaptcha(o.identity.Type)
-	q.accept = func(n int64) answer { return f.say(f.Accept(n, l.opts.NumericIDs && recaptcha)) }
-	l.submits(q, o, f.fail)
+	q.accept = func(n int64) answer { return f.say(f.Accept(n, s.opts.NumericIDs && recaptcha)) }
+	s.submits(q, o, f.fail)
 }
 
-// resAction does what a call of res.php wants.
-func (l *legacy) resAction(f legacyForm, c wire.LegacyCall) func(time.Time) answer {
+// resAction carries out a call of res.php.
+func (s *Service) resAction(f legacyForm, c wire.LegacyCall) func(time.Time) answer {
 	admitted := func(do func() answer) func(time.Time) answer {
 		return func(at time.Time) answer {
-			if code := l.books.admit(c.Key, at); code != "" {
+			if code := s.books.admit(c.Key, at); code != "" {
 				return f.fail(code)
 			}
 			return do()
@@ -80,22 +77,22 @@ func (l *legacy) resAction(f legacyForm, c wire.LegacyCall) func(time.Time) answ
 	switch c.Action {
 	case Poll:
 		if c.Many {
-			return func(at time.Time) answer { return l.getMany(f, c.Key, c.IDs, at) }
+			return func(at time.Time) answer { return s.getMany(f, c.Key, c.IDs, at) }
 		}
-		return func(at time.Time) answer { return l.getOne(f, c.Key, c.IDs[0], c.Priced, at) }
+		return func(at time.Time) answer { return s.getOne(f, c.Key, c.IDs[0], c.Priced, at) }
 	case Balance:
 		return admitted(func() answer { return f.say(f.Bare(strconv.Itoa(balance))) })
 	case Report:
 		return func(at time.Time) answer {
-			if code := l.books.report(verdict{c.Verdict, c.Key, c.IDs[0]}, at); code != "" {
+			if code := s.books.report(c.Key, c.IDs[0], c.Verdict, at); code != "" {
 				return f.fail(code)
 			}
 			return f.say(f.Bare("OK_REPORT_RECORDED"))
 		}
 	case Threads:
-		// Where it is not offered it is as unknown as any other word.
-		if l.opts.Flavour == CaptchaAI && l.opts.Threads > 0 {
-			return admitted(func() answer { return l.threads(f) })
+		// A service without it treats it as an unknown action.
+		if s.opts.Flavour == CaptchaAI && s.opts.Threads > 0 {
+			return admitted(func() answer { return s.threads(f) })
 		}
 	}
 	if c.Word == "" {
@@ -104,9 +101,9 @@ func (l *legacy) resAction(f legacyForm, c wire.LegacyCall) func(time.Time) answ
 	return admitted(func() answer { return f.fail(wire.CodeBadParams) })
 }
 
-func (l *legacy) getOne(f legacyForm, key, id string, priced bool, at time.Time) answer {
+func (s *Service) getOne(f legacyForm, key, id string, priced bool, at time.Time) answer {
 	n, ok := wire.TaskNumber(id)
-	found, code := l.books.poll(key, []int64{n}, at)
+	found, code := s.books.poll(key, []int64{n}, at)
 	switch {
 	case code != "":
 		return f.fail(code)
@@ -117,16 +114,16 @@ func (l *legacy) getOne(f legacyForm, key, id string, priced bool, at time.Time)
 	}
 	o := &found[0]
 	v := wire.LegacyAnswer{Status: 1, Request: o.token}
-	values := o.task.values(l.opts)
+	values := o.task.values(s.opts)
 	switch {
-	case values != nil && l.opts.Shape == ShapeFields:
-		return f.say(f.Say("OK|"+o.token, besideStatus(values, l.opts.userAgent(&o.task))))
-	case values != nil && l.opts.Shape == ShapeObject:
+	case values != nil && s.opts.Shape == ShapeFields:
+		return f.say(f.Say("OK|"+o.token, besideStatus(values, s.opts.userAgent(&o.task))))
+	case values != nil && s.opts.Shape == ShapeObject:
 		v.Request = values
-	case l.opts.EnterpriseInResult && o.task.identity.Enterprise:
+	case s.opts.EnterpriseInResult && o.task.identity.Enterprise:
 		v.Request, v.Result = nil, o.token
 	}
-	if agent := l.opts.userAgent(&o.task); l.opts.Flavour == TwoCaptcha {
+	if agent := s.opts.userAgent(&o.task); s.opts.Flavour == TwoCaptcha {
 		v.Useragent = agent
 	} else {
 		v.UserAgent = agent
@@ -148,7 +145,7 @@ func besideStatus(values map[string]string, agent string) map[string]any {
 }
 
 // getMany answers several ids at once: bare values in the order of the ids.
-func (l *legacy) getMany(f legacyForm, key string, ids []string, at time.Time) answer {
+func (s *Service) getMany(f legacyForm, key string, ids []string, at time.Time) answer {
 	numbers := make([]int64, len(ids))
 	wellFormed := true
 	for i, id := range ids {
@@ -159,7 +156,7 @@ func (l *legacy) getMany(f legacyForm, key string, ids []string, at time.Time) a
 	if !wellFormed {
 		numbers = nil // the key is judged first, but nothing is collected
 	}
-	found, code := l.books.poll(key, numbers, at)
+	found, code := s.books.poll(key, numbers, at)
 	switch {
 	case code != "":
 		return f.fail(code)
@@ -173,10 +170,10 @@ func (l *legacy) getMany(f legacyForm, key string, ids []string, at time.Time) a
 	return f.say(f.Bare(strings.Join(values, "|")))
 }
 
-// threads tells the plan. There is no plain-text form of it.
-func (l *legacy) threads(f legacyForm) answer {
-	working := l.books.read().InFlight
+// threads answers with the plan, always in JSON.
+func (s *Service) threads(f legacyForm) answer {
+	working := s.books.read().InFlight
 	return f.say(wire.JSON(wire.ThreadsAnswer{
-		Status: 1, Threads: l.opts.Threads, Working: working, Free: l.opts.Threads - working,
+		Status: 1, Threads: s.opts.Threads, Working: working, Free: s.opts.Threads - working,
 	}))
 }

@@ -1,17 +1,12 @@
 package simulated
 
 import (
-	"bytes"
-	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"poold/internal/captcha"
 )
 
 // constant is a lead time without chance.
@@ -64,96 +59,6 @@ func TestLegacySubmitIsStrict(t *testing.T) {
 	}
 	s := New(Options{Flavour: TwoCaptcha})
 	want(t, "2captcha's word", get(t, s, recaptcha("method", "rotate")), "ERROR_NO_SUCH_METHOD")
-}
-
-func TestLegacyParametersMakeTheIdentity(t *testing.T) {
-	proxied := []string{"proxy", "user:p@ss@192.0.2.1:8080", "proxytype", "SOCKS5"}
-	for name, c := range map[string]struct {
-		params []string
-		want   captcha.Identity
-	}{
-		"v2": {nil, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: testSitekey}},
-		"v2 in all its forms": {
-			[]string{"version", "v2", "invisible", "1", "enterprise", "1", "userAgent", "UA", "data-s", "x"},
-			captcha.Identity{
-				Type: captcha.RecaptchaV2, Sitekey: testSitekey,
-				Invisible: true, Enterprise: true, UserAgent: "UA", DataS: "x",
-			},
-		},
-		"v3": {
-			[]string{"version", "v3", "action", "login", "min_score", "0.30", "enterprise", "0"},
-			captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: testSitekey, Action: "login", MinScore: 0.3},
-		},
-		"hcaptcha": {
-			[]string{"method", "hcaptcha", "sitekey", "10000000-ffff-ffff-ffff-000000000001", "invisible", "1"},
-			captcha.Identity{
-				Type: captcha.HCaptcha, Sitekey: "10000000-ffff-ffff-ffff-000000000001", Invisible: true,
-			},
-		},
-		"turnstile through a proxy": {
-			append([]string{"method", "turnstile", "sitekey", "1x00000000000000000000AA", "action", "a", "data", "d"},
-				proxied...),
-			captcha.Identity{
-				Type: captcha.Turnstile, Sitekey: "1x00000000000000000000AA", Action: "a", Data: "d",
-				Proxy: "user:p@ss@192.0.2.1:8080", ProxyType: "socks5",
-			},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := New(with(func(o *Options) { o.Ledger = true }))
-			buy(t, s, c.params...)
-			c.want.Pageurl = testPage
-			sale := s.Sold()[0]
-			if sale.Identity != c.want {
-				t.Errorf("sold %+v, want %+v", sale.Identity, c.want)
-			}
-			want(t, "id", sale.ID, c.want.ID())
-			marked, ok := IdentityOf(sale.Token)
-			want(t, "token is marked", ok, true)
-			want(t, "identity in the token", marked, c.want.ID())
-		})
-	}
-}
-
-// Every way to carry parameters means the same.
-func TestLegacyTransports(t *testing.T) {
-	u, _ := url.Parse(recaptcha("json", "1", "version", "v3", "min_score", "0.7", "invisible", "1"))
-	form := u.Query()
-	var multi bytes.Buffer
-	parts := multipart.NewWriter(&multi)
-	for name := range form {
-		_ = parts.WriteField(name, form.Get(name))
-	}
-	_ = parts.Close()
-	object := `{"key":"k","method":"userrecaptcha","googlekey":"` + testSitekey + `","pageurl":"` + testPage +
-		`","json":1,"version":"v3","min_score":0.70,"invisible":true,"soft_id":null}`
-
-	for name, c := range map[string]struct{ method, target, kind, body string }{
-		"get":       {http.MethodGet, u.String(), "", ""},
-		"form":      {http.MethodPost, "/in.php", "application/x-www-form-urlencoded", form.Encode()},
-		"multipart": {http.MethodPost, "/in.php", parts.FormDataContentType(), multi.String()},
-		"json":      {http.MethodPost, "/in.php", "application/json; charset=utf-8", object},
-		"mixed":     {http.MethodPost, u.String(), "application/x-www-form-urlencoded", "soft_id=1"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := New(with(func(o *Options) { o.Ledger = true }))
-			v := decode(t, ask(t, s, c.method, c.target, c.kind, c.body))
-			want(t, "status", v["status"], any(1.0))
-			sale := s.Sold()[0]
-			want(t, "id", v["request"], any(sale.Task))
-			expected := captcha.Identity{
-				Type: captcha.RecaptchaV3, Sitekey: testSitekey, Pageurl: testPage, Invisible: true, MinScore: 0.7,
-			}
-			if sale.Identity != expected {
-				t.Errorf("sold %+v, want %+v", sale.Identity, expected)
-			}
-		})
-	}
-	s := New(constant)
-	want(t, "broken JSON", ask(t, s, http.MethodPost, "/in.php?key=k", "application/json", `{"method":`),
-		"ERROR_BAD_PARAMETERS")
-	want(t, "too long a body", ask(t, s, http.MethodPost, recaptcha(), "application/x-www-form-urlencoded",
-		"x="+strings.Repeat("x", maxBody)), "ERROR_BAD_PARAMETERS")
 }
 
 // The life of a task in the words of the protocol.
@@ -234,6 +139,8 @@ func TestLegacyManyAtOnce(t *testing.T) {
 		want(t, "plain", get(t, s, "/res.php?key=k&action=get&ids="+ids), joined)
 		v := decode(t, get(t, s, "/res.php?key=k&action=get&json=1&ids="+ids))
 		want(t, "json", v["request"], any(joined))
+		want(t, "report", get(t, s, "/res.php?key=k&action=reportgood&id="+b), "OK_REPORT_RECORDED")
+		want(t, "report in the ledger", s.Sold()[1].Report, "good")
 	})
 }
 
@@ -285,4 +192,6 @@ func TestOtherPathsAndMethods(t *testing.T) {
 		want(t, call, w.Code, expected)
 	}
 	want(t, "counted as other", s.Totals().ByAction[Other], 5)
+	want(t, "too long a body", ask(t, s, http.MethodPost, recaptcha(), "application/x-www-form-urlencoded",
+		"x="+strings.Repeat("x", maxBody)), "ERROR_BAD_PARAMETERS")
 }

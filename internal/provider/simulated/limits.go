@@ -9,7 +9,7 @@ import (
 // The abuse limits of the trade.
 const (
 	pollsAllowed   = 1200 // res.php calls, whatever was submitted
-	pollsPerSubmit = 20   // and so many more for each submit
+	pollsPerSubmit = 20   // more of them for each submit
 	wrongKeys      = 5
 	turnsAllowed   = 60 // in.php calls
 	turnsWithin    = 3 * time.Second
@@ -56,8 +56,7 @@ func (l *limits) admit(key string, at time.Time) string {
 	return code
 }
 
-// polled records one res.php call. The call that goes too far is the first
-// one that meets the ban.
+// polled records one res.php call. The call that exceeds the limit is the first to be banned.
 func (l *limits) polled(at time.Time) {
 	l.polls++
 	if l.opts.Bans.Polls && l.ban == "" && l.polls > pollsPerSubmit*l.submits+pollsAllowed {
@@ -70,8 +69,8 @@ func (l *limits) block(code string, at time.Time) {
 	l.ban, l.until = code, at.Add(l.opts.Bans.For)
 }
 
-// tooManyTurns records one in.php call and reports whether it is one too
-// many. Refused calls count too: who hammers on is not let in again.
+// tooManyTurns records one in.php call and reports whether it exceeds the limit. Refused calls
+// count too.
 func (l *limits) tooManyTurns(at time.Time) bool {
 	if !l.opts.Bans.Turns {
 		return false

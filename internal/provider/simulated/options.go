@@ -35,7 +35,7 @@ type Options struct {
 	Key     string // the key that is accepted; "" = any that is not empty
 
 	// Lead time: lognormal around Median, cut at Min and Max. All four zero:
-	// the defaults. Else each is taken as it stands: Sigma 0 = always the
+	// the defaults. Else each is used as given: Sigma 0 = always the
 	// median, Max 0 = no upper end.
 	Median, Min, Max time.Duration
 	Sigma            float64
@@ -61,7 +61,7 @@ type Options struct {
 	// Pingbacks, where a submit asks for one.
 	PingDelay  time.Duration // delivered this much later than due; 0 = at once
 	PingShare  float64       // of the tasks, those whose pingback is sent at all; 0 = all
-	PingRepeat int           // each is sent so many extra times
+	PingRepeat int           // extra deliveries of each
 	// PingEarly delivers the pingback before the submit is answered, with the
 	// token: the task is due at once. PingDelay does not count then. A task
 	// whose pingback is not sent takes its time as ever.

@@ -9,16 +9,17 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"poold/internal/provider/wire"
 	"strconv"
 	"strings"
 	"time"
+
+	"poold/internal/provider/wire"
 )
 
 // pingTimeout bounds the delivery of one pingback.
 const pingTimeout = 5 * time.Second
 
-// pingback is where and how a caller wants to be told of a task's end.
+// pingback is the address and the form in which a caller wants a task's result.
 type pingback struct {
 	url  string // "" = not at all
 	form pingKind
@@ -33,18 +34,6 @@ const (
 	pingJSON                  // POST, the answer of getTaskResult: the tasks protocol
 )
 
-// pinger delivers pingbacks.
-type pinger struct {
-	opts   *Options
-	books  *books
-	life   *life
-	client *http.Client
-}
-
-func newPinger(opts *Options, books *books, life *life) *pinger {
-	return &pinger{opts: opts, books: books, life: life, client: pingbackClient()}
-}
-
 // pingbackClient keeps no connection and follows no redirect, and it does not
 // go through a proxy that the environment names.
 func pingbackClient() *http.Client {
@@ -55,45 +44,51 @@ func pingbackClient() *http.Client {
 	}
 }
 
-// send has the pingback of a task, sold then, delivered when it is due; with
-// Options.PingEarly, before it returns.
-func (p *pinger) send(t *task, at time.Time) {
-	run := func(ctx context.Context) {
-		for range 1 + p.opts.PingRepeat {
-			if ctx.Err() != nil {
-				break
-			}
-			p.deliver(ctx, t)
+// ping delivers the pingback of a task that was sold at a time: when the task is due, or before
+// ping returns with Options.PingEarly.
+func (s *Service) ping(t *task, at time.Time) {
+	if t.ping.url == "" {
+		return
+	}
+	ctx, done := s.life.work()
+	if s.opts.PingEarly {
+		defer done()
+		s.deliver(ctx, t)
+		return
+	}
+	go func() {
+		defer done()
+		select {
+		case <-time.After(t.due.Sub(at) + s.opts.PingDelay):
+			s.deliver(ctx, t)
+		case <-ctx.Done():
 		}
-	}
-	switch {
-	case t.ping.url == "":
-	case p.opts.PingEarly:
-		p.life.now(run)
-	default:
-		p.life.later(t.due.Sub(at)+p.opts.PingDelay, run)
-	}
+	}()
 }
 
-// deliver sends one pingback and keeps the books about it.
-func (p *pinger) deliver(ctx context.Context, t *task) {
-	err := p.call(ctx, p.books.pinging(t))
-	if err == nil {
-		p.books.pinged(t)
-	} else if ctx.Err() == nil {
-		p.opts.Log.Warn("pingback not delivered",
-			slog.Int64("task", t.number), slog.Any("err", err))
+// deliver sends a task's pingbacks and keeps the books about them.
+func (s *Service) deliver(ctx context.Context, t *task) {
+	for range 1 + s.opts.PingRepeat {
+		if ctx.Err() != nil {
+			return
+		}
+		err := s.call(ctx, s.books.pinging(t))
+		if err == nil {
+			s.books.pinged(t)
+		} else if ctx.Err() == nil {
+			s.opts.Log.Warn("pingback not delivered", slog.Int64("task", t.number), slog.Any("err", err))
+		}
 	}
 }
 
 // call delivers one pingback. Its error never holds the URL, which may carry a
 // secret of the caller.
-func (p *pinger) call(ctx context.Context, o *outcome) error {
-	r, err := p.request(ctx, o)
+func (s *Service) call(ctx context.Context, o *outcome) error {
+	r, err := pingRequest(ctx, o, s.opts)
 	if err != nil {
 		return errors.New("making the request: the address is not usable")
 	}
-	resp, err := p.client.Do(r)
+	resp, err := s.client.Do(r)
 	if err != nil {
 		var outer *url.Error
 		if errors.As(err, &outer) {
@@ -109,7 +104,7 @@ func (p *pinger) call(ctx context.Context, o *outcome) error {
 	return nil
 }
 
-func (p *pinger) request(ctx context.Context, o *outcome) (*http.Request, error) {
+func pingRequest(ctx context.Context, o *outcome, opts *Options) (*http.Request, error) {
 	values := url.Values{
 		"id":   {strconv.FormatInt(o.task.number, 10)},
 		"code": {o.code + o.token}, // one of them is empty
@@ -119,12 +114,12 @@ func (p *pinger) request(ctx context.Context, o *outcome) (*http.Request, error)
 	switch o.task.ping.form {
 	case pingForm:
 	case pingJSON:
-		v := tasksResult(o, p.opts)
+		v := tasksResult(o, opts)
 		v.TaskID = o.task.number
 		kind, body = "application/json", wire.JSON(v).Body
 	case pingQuery:
 		method, kind, body = http.MethodGet, "", nil
-		// What the caller put into its query stays as it is.
+		// The query of the caller's URL is kept unchanged.
 		joint := "?"
 		if strings.Contains(target, "?") {
 			joint = "&"

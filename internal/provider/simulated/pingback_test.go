@@ -118,17 +118,11 @@ func TestUndeliverablePingbackHidesItsAddress(t *testing.T) {
 
 // finish waits until every pingback was delivered or given up, and closes.
 func finish(s *Service) {
-	for s.pending() > 0 {
-		time.Sleep(time.Millisecond)
-	}
-	s.Close()
-}
-
-// pending counts the pingbacks that are not delivered yet.
-func (s *Service) pending() int {
 	s.life.mu.Lock()
-	defer s.life.mu.Unlock()
-	return len(s.life.jobs)
+	running := s.life.running
+	s.life.mu.Unlock()
+	running.Wait()
+	s.Close()
 }
 
 // Close drops what is not due and ends what is under way.
@@ -139,7 +133,6 @@ func TestCloseEndsPingbacks(t *testing.T) {
 		begin := time.Now()
 		s.Close()
 		want(t, "waited", time.Since(begin), 0)
-		want(t, "pending", s.pending(), 0)
 	})
 
 	arrived, release := make(chan struct{}), make(chan struct{})

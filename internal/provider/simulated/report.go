@@ -6,28 +6,13 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// verdict is a caller's word on a token.
-type verdict struct {
-	wire.Verdict
-
-	key, id string
-}
-
-// word is how the ledger names it.
-func (v verdict) word() string {
-	if v.Good {
-		return "good"
-	}
-	return "bad"
-}
-
-// report takes a verdict, once a task; the code says why not.
-func (b *books) report(v verdict, at time.Time) (code string) {
-	n, ok := wire.TaskNumber(v.id)
+// report takes a verdict on a task, once; the code says why not.
+func (b *books) report(key, id string, v wire.Verdict, at time.Time) (code string) {
+	n, ok := wire.TaskNumber(id)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.advanceLocked(at)
-	if code := b.limits.admit(v.key, at); code != "" {
+	if code := b.limits.admit(key, at); code != "" {
 		return code
 	}
 	t := b.tasks[n]
@@ -36,13 +21,13 @@ func (b *books) report(v verdict, at time.Time) (code string) {
 		return wire.CodeIDFormat
 	case t == nil:
 		return wire.CodeUnknownTask
-	case v.Fits != nil && !v.Fits(t.identity.Type): // to this call there is no such task
+	case v.Fits != nil && !v.Fits(t.identity.Type): // the call is for other types
 		return wire.CodeUnknownTask
 	case t.failed || at.Before(t.due):
 		return wire.CodeNotRecorded
 	case t.report != "":
 		return wire.CodeDuplicate
 	}
-	t.report = v.word()
+	t.report = map[bool]string{true: "good", false: "bad"}[v.Good]
 	return ""
 }

@@ -10,14 +10,13 @@ import (
 	"time"
 )
 
-// Serve answers calls on l until ctx ends, then closes l, ends what is under
-// way and returns nil; any other end is an error. It leaves nothing behind but
-// the books: the same Service may be served again.
+// Serve answers calls on l until ctx ends, then closes l, ends the calls in flight and returns
+// nil; any other end is an error. Only the books remain: the same Service may be served again.
 func (s *Service) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler: s,
-		// Longer than a client keeps a connection that it has not used yet: the end of
-		// one in the moment of its first use leaves a submit that nobody can judge.
+		// Longer than a client keeps an unused connection: closing one during a submit
+		// would leave the client unsure whether it was accepted.
 		ReadHeaderTimeout: 30 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      30 * time.Second,
@@ -36,7 +35,7 @@ func (s *Service) Serve(ctx context.Context, l net.Listener) error {
 		return fmt.Errorf("serving the simulated provider: %w", err)
 	case <-ctx.Done():
 	}
-	// Short calls finish; who is still reading after that is cut off.
+	// Short calls finish; longer ones are cut off.
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	_ = server.Shutdown(limit)

@@ -4,7 +4,10 @@ import (
 	crand "crypto/rand"
 	"encoding/binary"
 	"net/http"
+	"sync/atomic"
 	"time"
+
+	"poold/internal/provider/wire"
 )
 
 // balance is what every account holds; nothing is ever subtracted.
@@ -14,11 +17,11 @@ const balance = 600
 // concurrent use.
 type Service struct {
 	opts   *Options
+	seed   uint64
 	books  *books
-	faults *faults
+	faults atomic.Pointer[[]*armedFault] // in force
 	life   *life
-	legacy legacy
-	tasks  tasks
+	client *http.Client // of pingbacks
 }
 
 // New makes a service. It starts nothing.
@@ -30,19 +33,13 @@ func New(opts Options) *Service {
 		_, _ = crand.Read(raw[:]) // never fails
 		seed = binary.LittleEndian.Uint64(raw[:])
 	}
-	books, life := newBooks(&opts, seed), newLife()
-	account := account{opts: &opts, books: books, pings: newPinger(&opts, books, life)}
-	s := &Service{
-		opts: &opts, books: books, faults: &faults{seed: seed, books: books, life: life}, life: life,
-		legacy: legacy{account}, tasks: tasks{account},
-	}
+	s := &Service{opts: &opts, seed: seed, books: newBooks(&opts, seed), life: newLife(), client: pingbackClient()}
 	s.SetFaults(opts.Faults...)
 	return s
 }
 
-// Close drops the pingbacks that are not delivered yet, lets go of the calls
-// that faults hold, and waits for its goroutines. Books and faults stay; the
-// service can be used again, as if it had been out of order for a while.
+// Close drops the pingbacks that are not delivered yet, ends the calls that faults hold, and
+// waits for its goroutines. Books and faults stay; the service can be used again.
 func (s *Service) Close() { s.life.end() }
 
 // ServeHTTP answers one call of either protocol.
@@ -58,8 +55,8 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	q := s.parse(r) //nolint:contextcheck // a pingback outlives the call that orders it
 	q.N = s.books.count(q.Call)
-	if f := s.faults.pick(q.Call); f != nil {
-		s.faults.play(w, r, q, f)
+	if f := s.fault(q.Call); f != nil {
+		s.play(w, r, q, f)
 		return
 	}
 	q.run(time.Now()).write(w)
@@ -74,22 +71,30 @@ type query struct {
 	sold   int64                     // the number that run sold; 0 = none
 }
 
+// submits turns q into the submit of an order; fail writes a code in the protocol's form.
+func (s *Service) submits(q *query, o order, fail func(code string) answer) {
+	q.Action, q.Identity = Submit, o.identity
+	q.run = func(at time.Time) answer {
+		t, code := s.books.sell(o, at)
+		if code != "" {
+			return fail(code)
+		}
+		s.ping(t, at)
+		q.sold = t.number
+		return q.accept(t.number)
+	}
+}
+
 // parse finds the protocol.
 func (s *Service) parse(r *http.Request) *query {
-	post := r.Method == http.MethodPost
 	status := http.StatusNotFound
-	switch r.URL.Path {
-	case "/in.php", "/res.php":
-		if post || r.Method == http.MethodGet {
-			return s.legacy.parse(r)
-		}
-		status = http.StatusMethodNotAllowed
-	case "/createTask", "/getTaskResult", "/getBalance",
-		"/reportCorrect", "/reportIncorrect", "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectHcaptcha",
-		"/reportIncorrectImageCaptcha":
-		if post {
-			return s.tasks.parse(r)
-		}
+	legacy := r.URL.Path == "/in.php" || r.URL.Path == "/res.php"
+	switch {
+	case legacy && (r.Method == http.MethodPost || r.Method == http.MethodGet):
+		return s.parseLegacy(r)
+	case !legacy && wire.IsTasksPath(r.URL.Path) && r.Method == http.MethodPost:
+		return s.parseTasks(r)
+	case legacy, wire.IsTasksPath(r.URL.Path):
 		status = http.StatusMethodNotAllowed
 	}
 	return &query{

@@ -8,7 +8,7 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// tasksRefuse says a code as it stands.
+// tasksRefuse answers with a code of this protocol.
 func tasksRefuse(code string) answer { return answerOf(wire.JSON(tasksError(code))) }
 
 // tasksFail says a code that both protocols share in this one's words.
@@ -26,13 +26,10 @@ func tasksError(code string) wire.TasksAnswer {
 	return wire.TasksError(code, "the simulated service refuses: "+code)
 }
 
-// tasks is the protocol of createTask and getTaskResult.
-type tasks struct{ account }
-
-// parse reads a call.
-func (t *tasks) parse(r *http.Request) *query {
+// parseTasks reads a call of the tasks protocol.
+func (s *Service) parseTasks(r *http.Request) *query {
 	sent, whole := request(r)
-	c := wire.ReadTasks(sent, t.opts.Flavour)
+	c := wire.ReadTasks(sent, s.opts.Flavour)
 	if !whole {
 		c.Bad, c.Order.Bad = wire.CodeBadParams, wire.CodeBadParams
 	}
@@ -44,14 +41,14 @@ func (t *tasks) parse(r *http.Request) *query {
 			key: c.Key, identity: c.Order.Identity, bad: c.Order.Bad, ping: pingback{url: c.Order.Pingback, form: pingJSON},
 		}
 		q.accept = func(n int64) answer { return answerOf(wire.JSON(wire.TasksAnswer{TaskID: n})) }
-		t.submits(q, o, tasksFail)
+		s.submits(q, o, tasksFail)
 		return q
 	case Poll:
 		q.Task = c.ID
-		q.run = func(at time.Time) answer { return t.getResult(c, at) }
+		q.run = func(at time.Time) answer { return s.getResult(c, at) }
 	case Balance:
 		q.run = func(at time.Time) answer {
-			if code := t.books.admit(c.Key, at); code != "" {
+			if code := s.books.admit(c.Key, at); code != "" {
 				return tasksFail(code)
 			}
 			left := float64(balance)
@@ -60,7 +57,7 @@ func (t *tasks) parse(r *http.Request) *query {
 	case Report:
 		q.Task = c.ID
 		q.run = func(at time.Time) answer {
-			if code := t.books.report(verdict{c.Verdict, c.Key, c.ID}, at); code != "" {
+			if code := s.books.report(c.Key, c.ID, c.Verdict, at); code != "" {
 				return tasksFail(code)
 			}
 			return answerOf(wire.JSON(wire.TasksAnswer{Status: "success"}))
@@ -72,16 +69,16 @@ func (t *tasks) parse(r *http.Request) *query {
 	return q
 }
 
-func (t *tasks) getResult(c wire.TasksCall, at time.Time) answer {
+func (s *Service) getResult(c wire.TasksCall, at time.Time) answer {
 	n, _ := wire.TaskNumber(c.ID)
-	found, code := t.books.poll(c.Key, []int64{n}, at)
+	found, code := s.books.poll(c.Key, []int64{n}, at)
 	if code != "" {
 		return tasksFail(code)
 	}
-	return answerOf(wire.JSON(tasksResult(&found[0], t.opts)))
+	return answerOf(wire.JSON(tasksResult(&found[0], s.opts)))
 }
 
-// tasksResult is what a poll is answered with, and what a pingback says.
+// tasksResult is the answer to a poll, and the content of a pingback.
 func tasksResult(o *outcome, opts *Options) wire.TasksAnswer {
 	if o.code != "" {
 		return tasksError(tasksCode(o.code))

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"poold/internal/captcha"
 )
 
 // number2text writes a JSON number that is an id.
@@ -50,40 +48,6 @@ func TestTasksSubmitIsStrict(t *testing.T) {
 	s := New(constant)
 	want(t, "flag as text", post(t, s, "/createTask", `{"clientKey":"k","task":{"isInvisible":"yes"}}`)["errorCode"],
 		any("ERROR_BAD_PARAMETERS"))
-}
-
-func TestTasksFieldsMakeTheIdentity(t *testing.T) {
-	proxy := `"proxyType":"SOCKS5","proxyAddress":"192.0.2.1","proxyPort":8080,"proxyLogin":"u","proxyPassword":"p@s"`
-	for fields, expected := range map[string]captcha.Identity{
-		`"type":"RecaptchaV2TaskProxyless"`:                       {Type: captcha.RecaptchaV2},
-		`"type":"NoCaptchaTaskProxyless","isInvisible":true`:      {Type: captcha.RecaptchaV2, Invisible: true},
-		`"type":"RecaptchaV2EnterpriseTaskProxyless"`:             {Type: captcha.RecaptchaV2, Enterprise: true},
-		`"type":"ReCaptchaV2TaskProxyLess","userAgent":"UA"`:      {Type: captcha.RecaptchaV2, UserAgent: "UA"},
-		`"type":"HCaptchaTaskProxyless"`:                          {Type: captcha.HCaptcha},
-		`"type":"TurnstileTaskProxyless","action":"a","data":"d"`: {Type: captcha.Turnstile, Action: "a", Data: "d"},
-		`"type":"TurnstileTaskProxyless","cData":"d"`:             {Type: captcha.Turnstile, Data: "d"},
-		`"type":"AntiTurnstileTaskProxyLess","metadata":{"action":"a","cdata":"d"}`: {
-			Type: captcha.Turnstile, Action: "a", Data: "d",
-		},
-		`"type":"RecaptchaV3TaskProxyless","minScore":0.3,"pageAction":"login","isEnterprise":true`: {
-			Type: captcha.RecaptchaV3, MinScore: 0.3, Action: "login", Enterprise: true,
-		},
-		`"type":"RecaptchaV2Task",` + proxy: {
-			Type: captcha.RecaptchaV2, Proxy: "u:p@s@192.0.2.1:8080", ProxyType: "socks5",
-		},
-	} {
-		t.Run(fields, func(t *testing.T) {
-			s := New(with(func(o *Options) { o.Ledger = true }))
-			id, isNumber := post(t, s, "/createTask", create(fields))["taskId"].(float64)
-			want(t, "id is a number", isNumber, true)
-			expected.Sitekey, expected.Pageurl = testSitekey, testPage
-			sale := s.Sold()[0]
-			want(t, "task", sale.Task, number2text(id))
-			if sale.Identity != expected {
-				t.Errorf("sold %+v, want %+v", sale.Identity, expected)
-			}
-		})
-	}
 }
 
 func TestTasksLife(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// tokenMark is in every token, so that nobody takes one for a real one.
+// tokenMark is in every token, so that it is not mistaken for a real one.
 const tokenMark = "SIMULATED"
 
 const fillerAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -27,7 +27,7 @@ func (t *task) token(opts *Options) string {
 	return t.marked(opts.TokenBytes)
 }
 
-// marked renders a text of so many bytes that says whose it is.
+// marked renders a text of that many bytes which names its task and identity.
 func (t *task) marked(bytes int) string {
 	var b strings.Builder
 	b.Grow(bytes)
@@ -49,8 +49,8 @@ func (t *task) marked(bytes int) string {
 	return b.String()
 }
 
-// IdentityOf reads from a token's text for which identity it was solved. It
-// reports false for what no Service made.
+// IdentityOf reads from a token for which identity it was solved. It returns false for a token
+// that was not made by a Service.
 func IdentityOf(token string) (captcha.ID, bool) {
 	_, marked, _ := strings.Cut(token, tokenMark+".")
 	parts := strings.SplitN(marked, ".", 4)

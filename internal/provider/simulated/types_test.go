@@ -1,9 +1,7 @@
 package simulated
 
 import (
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -73,36 +71,6 @@ func TestEachTypeIsStrict(t *testing.T) {
 	for code, id := range map[string]int{wire.CodeNoImage: 3, wire.CodeTooBig: 4, wire.CodeImageKind: 15} {
 		want(t, code, wire.ErrorID(code), id)
 	}
-}
-
-// The largest picture is taken, and its options make the identity.
-func TestPicturesMakeTheIdentity(t *testing.T) {
-	for flavour, most := range map[Flavour]int{CaptchaAI: 1 << 20, TwoCaptcha: 100_000} {
-		s := New(with(func(o *Options) { o.Flavour, o.Ledger = flavour, true }))
-		submit(t, s, "method=base64&numeric=4&regsense=1&min_len=2&max_len=9&phrase=1&calc=1&lang=ru&textinstructions=i&body="+
-			url.QueryEscape(testPicture(most)))
-		post(t, s, "/createTask", `{"clientKey":"k","languagePool":"rn","task":{"type":"ImageToTextTask","numeric":4,"case":true,`+
-			`"minLength":2,"maxLength":9,"phrase":true,"math":true,"comment":"i","body":"`+testPicture(most)+`"}}`)
-		sold := s.Sold()
-		if len(sold) != 2 {
-			t.Fatalf("%s: %d sold", flavour, len(sold))
-		}
-		sum := sha256.Sum256([]byte(testPNG + strings.Repeat("\x00", most-len(testPNG))))
-		picture := captcha.Picture{
-			SHA256: hex.EncodeToString(sum[:]), Charset: captcha.DigitsAndLetters, CaseSensitive: true, MinLength: 2, MaxLength: 9,
-			Phrase: true, Math: true, Language: "ru", Instructions: "i",
-		}
-		for _, sale := range sold {
-			want(t, "identity", sale.Identity, captcha.Identity{Type: captcha.Image, Picture: picture})
-			want(t, "text", sale.Token, sold[0].Token)
-		}
-	}
-	// captchaai's other spelling.
-	s := New(with(func(o *Options) { o.Ledger = true }))
-	submit(t, s, "method=base64&minLen=2&maxLen=9&body="+url.QueryEscape(testPicture(100)))
-	p := s.Sold()[0].Identity.Picture
-	want(t, "minLen", p.MinLength, 2)
-	want(t, "maxLen", p.MaxLength, 9)
 }
 
 // A GeeTest's values are written in the shape that was chosen, in plain text and in JSON.

@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"encoding/json"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -10,9 +12,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// checkIdentity gives the code for the first thing that is wrong with what a
-// submit asked for, "" for nothing. keyCode is the one for the sitekey.
-func checkIdentity(id captcha.Identity, keyCode string) string {
+// checkIdentity returns the code for the first invalid part of an identity, "" if it is valid.
+func checkIdentity(id captcha.Identity) string {
 	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 	switch id.Type {
 	case captcha.Image:
@@ -26,13 +27,16 @@ func checkIdentity(id captcha.Identity, keyCode string) string {
 		}
 	default:
 		if id.Sitekey == "" || strings.ContainsFunc(id.Sitekey, odd) {
-			return keyCode
+			if IsRecaptcha(id.Type) {
+				return CodeGooglekey
+			}
+			return CodeBadParams
 		}
 	}
 	switch {
 	case id.Type != captcha.Image && !isWebURL(id.Pageurl):
 		return CodePageurl
-	case !(id.MinScore >= 0 && id.MinScore <= 1): // NaN is no score either
+	case !(id.MinScore >= 0 && id.MinScore <= 1): // NaN is invalid too
 		return CodeBadParams
 	case id.Proxy == "" && id.ProxyType != "":
 		return CodeBadParams
@@ -49,24 +53,46 @@ func isWebURL(text string) bool {
 
 // isProxy accepts [user:password@]host:port with one of the four types.
 func isProxy(text, kind string) bool {
-	switch kind {
-	case "http", "https", "socks4", "socks5":
-	default:
-		return false
-	}
+	_, valid := SplitProxy(text)
+	at := strings.LastIndexByte(text, '@')
+	return valid && slices.Contains([]string{"http", "https", "socks4", "socks5"}, kind) && (at < 0 || strings.Contains(text[:at], ":"))
+}
+
+// Proxy is a proxy as the tasks protocol has it.
+type Proxy struct {
+	Kind     string      `json:"proxyType,omitempty"` // http, https, socks4 or socks5
+	Address  string      `json:"proxyAddress,omitempty"`
+	Port     json.Number `json:"proxyPort,omitempty"`
+	Login    string      `json:"proxyLogin,omitempty"`
+	Password string      `json:"proxyPassword,omitempty"`
+}
+
+// SplitProxy takes [user:password@]host:port apart. A password may contain '@' and ':'.
+func SplitProxy(text string) (p Proxy, ok bool) {
 	if at := strings.LastIndexByte(text, '@'); at >= 0 {
-		if !strings.Contains(text[:at], ":") {
-			return false
-		}
+		p.Login, p.Password, _ = strings.Cut(text[:at], ":")
 		text = text[at+1:]
 	}
 	host, port, err := net.SplitHostPort(text)
-	if err != nil || host == "" {
-		return false
+	n, invalid := strconv.ParseUint(port, 10, 16)
+	if err != nil || invalid != nil || host == "" || n == 0 {
+		return Proxy{}, false
 	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && n > 0
+	p.Address, p.Port = host, json.Number(strconv.FormatUint(n, 10))
+	return p, true
 }
+
+// text is the proxy as an identity has it.
+func (p Proxy) text() string {
+	address := net.JoinHostPort(p.Address, p.Port.String())
+	if p.Login != "" {
+		address = p.Login + ":" + p.Password + "@" + address
+	}
+	return address
+}
+
+// given reports whether any part of a proxy was sent.
+func (p Proxy) given() bool { return p != Proxy{} && p != Proxy{Port: "0"} }
 
 // isHex32 is what GeeTest's keys are.
 func isHex32(text string) bool {

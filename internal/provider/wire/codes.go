@@ -1,5 +1,10 @@
 package wire
 
+import (
+	"cmp"
+	"strconv"
+)
+
 // The words of the protocols that more than one service says.
 const (
 	CodeNotReady    = "CAPCHA_NOT_READY" // the protocol's own spelling
@@ -57,16 +62,20 @@ func TasksCode(code string) string {
 
 // errorIDs are the numbers beside the codes of the tasks protocol.
 var errorIDs = map[string]int{
-	CodeNoSlot: 2, CodeNoImage: 3, CodeTooBig: 4, CodeZeroBalance: 10, "ERROR_IP_NOT_ALLOWED": 11, CodeUnsolvable: 12,
-	CodeNoMethod: 14, CodeImageKind: 15, CodeNoTask: 16, CodeIPBlocked: 21, CodeTaskAbsent: 22, CodeNotSupported: 23,
-	CodeBadParams: 110, CodeBadProxy: 130,
+	CodeUnknownKey: 1, CodeNoSlot: 2, CodeNoImage: 3, CodeTooBig: 4, CodeZeroBalance: 10, "ERROR_IP_NOT_ALLOWED": 11,
+	CodeUnsolvable: 12, "ERROR_BAD_DUPLICATES": 13, CodeNoMethod: 14, CodeImageKind: 15, CodeNoTask: 16, CodeIPBlocked: 21,
+	CodeTaskAbsent: 22, CodeNotSupported: 23, "ERROR_RECAPTCHA_INVALID_SITEKEY": 31, CodeBadParams: 110, CodeBadProxy: 130,
 }
 
-// ErrorID is the number beside a code of the tasks protocol; 1 for one that has none of
-// its own.
-func ErrorID(code string) int {
-	if id := errorIDs[code]; id > 0 {
-		return id
+// ErrorID is the number beside a code of the tasks protocol; 1 for a code without a number.
+func ErrorID(code string) int { return cmp.Or(errorIDs[code], 1) }
+
+// CodeOf is the code of a number of the tasks protocol; "" for an unknown number.
+func CodeOf(errorID string) string {
+	for code, id := range errorIDs {
+		if strconv.Itoa(id) == errorID {
+			return code
+		}
 	}
-	return 1
+	return ""
 }

@@ -1,19 +1,20 @@
-// Package wire is the server's side of both protocols of the trade: it reads what a
-// client of a solving service sends, and writes what such a service answers.
+// Package wire writes and reads both protocols of solving services: the names of their calls,
+// fields and codes are here and nowhere else.
 //
-// Package provider is the client's side. Those who use this one are simulated, which is
-// a service, and httpapi, which speaks to clients as one does.
+//	legacy.go  in.php and res.php: the calls;  legacyfields.go: the fields;  legacyanswer.go
+//	tasks.go   createTask and its family;      task.go: the fields;          tasksanswer.go
+//	order.go   an order of either protocol, checked by check.go; picture.go
+//	codes.go   the error codes and their numbers
 //
-//	legacy.go  in.php and res.php: the calls;  legacyanswer.go: the answers
-//	tasks.go   createTask and its family;      tasksanswer.go
-//	order.go   what both are asked for: an identity, checked by check.go; picture.go
-//	codes.go   the words for what goes wrong
+// A client (package provider) writes orders with LegacyForm and CreateTask. A service (packages
+// simulated and httpapi) reads them with ReadLegacy and ReadTasks. One list of fields serves both
+// directions: legacyFields for in.php, Task for createTask. A new part of an identity is one
+// line in each list.
 //
-// Everything is a pure function of bytes: no call looks at a clock, a network or a
-// store. What a call asks for is read strictly; a field that is given twice, or has no
-// sense, makes the call one that cannot be carried out, and the code says so. A field that
-// nobody here knows is named (Order.Undone), so that a service can refuse what it would
-// not do.
+// Everything is a pure function of bytes: no call reads a clock, a network or a store. Calls are
+// read strictly: a field that is given twice or has an invalid value makes the call bad, and the
+// code says so. Unknown fields are listed in Order.Undone, so that a service can refuse an
+// order that it would carry out in part only.
 //
-// It does not judge a key or know a task.
+// The package does not judge keys and does not know tasks.
 package wire

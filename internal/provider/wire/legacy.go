@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"poold/internal/captcha"
@@ -35,7 +34,7 @@ type LegacyCall struct {
 // Form is how one caller of in.php and res.php wants its answers.
 type Form struct{ JSON, CORS bool }
 
-// fields are what a call was sent with.
+// fields are the parameters of a call.
 type fields struct {
 	values url.Values
 	file   []byte // of a multipart form, the part of that name; nil = none
@@ -44,9 +43,9 @@ type fields struct {
 }
 
 // ReadLegacy reads a call of in.php or res.php: a GET's query, a form, a multipart form
-// or a JSON object. What could be read is given also where the call is bad.
+// or a JSON object. A bad call is returned as far as it could be read.
 func ReadLegacy(r Request, flavour Flavour) LegacyCall {
-	f, err := legacyFields(r, flavour)
+	f, err := sentFields(r, flavour)
 	v := f.values
 	c := LegacyCall{Form: Form{JSON: v.Get("json") == "1", CORS: v.Get("header_acao") == "1"}, Key: v.Get("key")}
 	if err != nil || v.Has("clientKey") { // which is the other protocol's
@@ -82,8 +81,8 @@ func ReadLegacy(r Request, flavour Flavour) LegacyCall {
 
 var errTwice = errors.New("a field was given twice")
 
-// legacyFields merges the query with the body.
-func legacyFields(r Request, flavour Flavour) (fields, error) {
+// sentFields merges the query with the body.
+func sentFields(r Request, flavour Flavour) (fields, error) {
 	values, err := url.ParseQuery(r.RawQuery)
 	f := fields{values: values, flavour: flavour}
 	if r.Method == http.MethodPost {
@@ -139,7 +138,7 @@ func (f *fields) readObject(body []byte) error {
 	return repeated(body)
 }
 
-// readParts reads a multipart form. Of its files only the one of a picture is taken.
+// readParts reads a multipart form. It keeps one file, the picture's.
 func (f *fields) readParts(body []byte, boundary string) error {
 	parts := multipart.NewReader(bytes.NewReader(body), boundary)
 	for {
@@ -165,95 +164,56 @@ func (f *fields) readParts(body []byte, boundary string) error {
 	}
 }
 
-// flag reads the protocol's booleans; some clients send JavaScript's words.
-func (f fields) flag(name string, bad *string) bool {
-	switch text := f.values.Get(name); {
-	case text == "", text == "0", text == "false" && f.flavour == AnyClient:
-		return false
-	case text == "1", text == "true" && f.flavour == AnyClient:
-		return true
-	}
-	*bad = CodeBadParams
-	return false
-}
-
-// known are the fields of a submit that are read, or that change nothing.
-var known = strings.Fields(`key method json header_acao soft_id pingback proxy proxytype googlekey version data-s datas sitekey
-	data gt challenge api_server captcha_id pageurl invisible enterprise action userAgent min_score
-	body numeric regsense min_len max_len minLen maxLen phrase calc lang textinstructions`)
-
 // order reads a submit's parameters.
 func (f fields) order() Order {
 	v := f.values
 	o := Order{Pingback: v.Get("pingback")}
 	for name := range v {
-		if text := v.Get(name); text != "" && text != "0" && !slices.Contains(known, name) {
+		if text := v.Get(name); text != "" && text != "0" && !slices.Contains(knownLegacy, name) {
 			o.Undone = append(o.Undone, name)
 		}
 	}
-	sorted(o.Undone)
-	keyCode := f.kind(&o)
-	if o.Identity.Type == "" {
-		return o
-	}
-	id := &o.Identity
-	id.Pageurl = v.Get("pageurl")
-	id.Invisible, id.Enterprise = f.flag("invisible", &o.Bad), f.flag("enterprise", &o.Bad)
-	id.Action, id.UserAgent = v.Get("action"), v.Get("userAgent")
-	id.Proxy, id.ProxyType = captcha.Secret(v.Get("proxy")), strings.ToLower(v.Get("proxytype"))
-	if score := v.Get("min_score"); score != "" {
-		var err error
-		if id.MinScore, err = strconv.ParseFloat(score, 64); err != nil {
-			o.Bad = CodeBadParams
-		}
-	}
-	if o.Pingback != "" && !isWebURL(o.Pingback) {
-		o.Bad = CodeBadParams
-	}
-	if o.Bad == "" {
-		o.Bad = checkIdentity(*id, keyCode)
-	}
-	return o
-}
-
-// kind reads what depends on the method. The type stays "" for an unknown one.
-// keyCode is what is said of a sitekey that is none.
-func (f fields) kind(o *Order) (keyCode string) {
-	v, id := f.values, &o.Identity
-	switch v.Get("method") {
-	case "userrecaptcha":
-		id.Type, id.Sitekey, id.DataS = captcha.RecaptchaV2, v.Get("googlekey"), oneOf(&o.Bad, v.Get("data-s"), v.Get("datas"))
-		switch v.Get("version") {
-		case "", "v2":
-		case "v3":
-			id.Type = captcha.RecaptchaV3
-		default:
-			o.Bad = CodeBadParams
-		}
-		return CodeGooglekey
-	case "hcaptcha":
-		id.Type, id.Sitekey, id.RQData = captcha.HCaptcha, v.Get("sitekey"), v.Get("data")
-	case "turnstile":
-		id.Type, id.Sitekey, id.Data = captcha.Turnstile, v.Get("sitekey"), v.Get("data")
-	case "geetest":
-		if f.flavour != TwoCaptcha && v.Get("version") == "4" {
-			id.Type, id.CaptchaID = captcha.GeeTestV4, v.Get("gt")
-			break
-		}
-		id.Type, id.GT, id.Challenge, id.APIServer = captcha.GeeTest, v.Get("gt"), v.Get("challenge"), v.Get("api_server")
-	case "geetest_v4":
-		id.Type, id.CaptchaID = captcha.GeeTestV4, v.Get("captcha_id")
-	case "base64":
-		id.Type = captcha.Image
-		f.picture(o, false)
-	case "post":
-		id.Type = captcha.Image
-		f.picture(o, true)
-	default:
+	slices.Sort(o.Undone)
+	id, method := &o.Identity, v.Get("method")
+	if id.Type = f.kind(method); id.Type == "" {
 		o.Bad = CodeBadParams
 		if f.flavour != CaptchaAI {
 			o.Bad = CodeNoMethod
 		}
+		return o
 	}
-	return CodeBadParams
+	for _, field := range legacyFields(id, method, f.flavour) {
+		if text := v.Get(field.name); text != "" && !field.read(text, f.flavour) {
+			o.Bad = CodeBadParams
+		}
+	}
+	if IsRecaptcha(id.Type) {
+		if !slices.Contains([]string{"", "v2", "v3"}, v.Get("version")) {
+			o.Bad = CodeBadParams
+		}
+		id.DataS = oneOf(&o.Bad, id.DataS, v.Get("datas"))
+	}
+	if id.Type == captcha.Image {
+		f.picture(&o, method == "post")
+	}
+	id.ProxyType = strings.ToLower(v.Get("proxytype"))
+	if o.Pingback != "" && !isWebURL(o.Pingback) {
+		o.Bad = CodeBadParams
+	}
+	if o.Bad == "" {
+		o.Bad = checkIdentity(*id)
+	}
+	return o
+}
+
+// kind finds the type that a method asks for, "" if there is none. At 2captcha, version does
+// not count for geetest.
+func (f fields) kind(method string) captcha.Type {
+	for _, row := range legacyMethods {
+		if row.method == method && (row.version == "" || row.version == f.values.Get("version")) &&
+			(row.version != "4" || f.flavour != TwoCaptcha) {
+			return row.kind
+		}
+	}
+	return ""
 }

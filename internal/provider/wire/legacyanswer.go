@@ -28,7 +28,7 @@ type LegacyAnswer struct {
 	ErrorText string `json:"error_text,omitempty"`
 }
 
-// ThreadsAnswer tells a plan.
+// ThreadsAnswer is the answer to threadsinfo.
 type ThreadsAnswer struct {
 	Status  int `json:"status"`
 	Threads int `json:"threads"`

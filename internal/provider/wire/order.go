@@ -1,13 +1,12 @@
 package wire
 
 import (
-	"slices"
 	"strings"
 
 	"poold/internal/captcha"
 )
 
-// Action is what a call wants, in either protocol.
+// Action is the purpose of a call, in either protocol.
 type Action string
 
 // The actions.
@@ -39,7 +38,7 @@ type Request struct {
 	Body                                []byte
 }
 
-// Order is what a submit asks for.
+// Order is the content of a submit.
 type Order struct {
 	Identity captcha.Identity // as complete as the fields allow, also beside Bad
 	Image    []byte           // the picture, of which Identity has the hash; nil for other types
@@ -79,10 +78,4 @@ func oneOf(bad *string, texts ...string) string {
 		}
 	}
 	return found
-}
-
-// sorted gives names in the order in which they are shown.
-func sorted(names []string) []string {
-	slices.Sort(names)
-	return names
 }

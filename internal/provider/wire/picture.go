@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"net/http"
 	"slices"
-	"strconv"
 
 	"poold/internal/captcha"
 )
@@ -14,7 +13,7 @@ import (
 // largestPicture is the most bytes of a picture.
 var largestPicture = map[Flavour]int{CaptchaAI: 1 << 20, TwoCaptcha: 100_000, AnyClient: 1 << 20}
 
-// readPicture judges a picture's bytes; the code says what is wrong with them.
+// readPicture validates a picture's bytes and hashes them; bad is "" if they are valid.
 func readPicture(image []byte, flavour Flavour) (sum, bad string) {
 	switch {
 	case len(image) == 0:
@@ -41,77 +40,61 @@ func decodePicture(body string, flavour Flavour) (image []byte, sum, bad string)
 // charsets are what `numeric` means in both protocols.
 var charsets = []captcha.Charset{"", captcha.Digits, captcha.Letters, captcha.DigitsOrLetters, captcha.DigitsAndLetters}
 
-// judge finds options that no picture has.
-func judge(p captcha.Picture, numeric int) (captcha.Picture, string) {
-	if numeric < 0 || numeric >= len(charsets) || p.MinLength < 0 || p.MaxLength < 0 ||
-		p.MaxLength > 0 && p.MinLength > p.MaxLength {
-		return p, CodeBadParams
+// charsetOf is the charset of a number; false for an unknown number.
+func charsetOf(n int) (captcha.Charset, bool) {
+	if n < 0 || n >= len(charsets) {
+		return "", false
 	}
-	p.Charset = charsets[numeric]
-	return p, ""
+	return charsets[n], true
 }
 
-// picture reads the parameters of a picture of the legacy protocol. Its bytes are a file
-// where upload says so, else the text of the field body.
+// possible reports whether a text can have the lengths of a picture.
+func possible(p captcha.Picture) bool {
+	return p.MinLength >= 0 && p.MaxLength >= 0 && (p.MaxLength == 0 || p.MinLength <= p.MaxLength)
+}
+
+// picture reads the bytes of a picture of the legacy protocol: a file if upload is set, else
+// the text of the field body.
 func (f fields) picture(o *Order, upload bool) {
 	var bad string
-	count := func(names ...string) (n int) {
-		for _, name := range names {
-			text := f.values.Get(name)
-			if text == "" {
-				continue
-			}
-			var err error
-			if n, err = strconv.Atoi(text); err != nil {
-				bad = CodeBadParams
-			}
-		}
-		return n
-	}
-	numeric := count("numeric")
-	p := captcha.Picture{
-		CaseSensitive: f.flag("regsense", &bad), Phrase: f.flag("phrase", &bad), Math: f.flag("calc", &bad),
-		Language: f.values.Get("lang"), Instructions: f.values.Get("textinstructions"),
-	}
-	p.MinLength, p.MaxLength = count("min_len"), count("max_len")
-	if f.flavour != TwoCaptcha {
-		p.MinLength, p.MaxLength = count("min_len", "minLen"), count("max_len", "maxLen")
-	}
-	var worse string
+	p := &o.Identity.Picture
 	if upload {
 		o.Image = f.file
-		p.SHA256, worse = readPicture(f.file, f.flavour)
+		p.SHA256, bad = readPicture(f.file, f.flavour)
 	} else {
-		o.Image, p.SHA256, worse = decodePicture(f.values.Get("body"), f.flavour)
+		o.Image, p.SHA256, bad = decodePicture(f.values.Get("body"), f.flavour)
 	}
-	if worse != "" {
-		bad = worse
-	}
-	if bad == "" {
-		p, bad = judge(p, numeric)
-	}
-	o.Identity.Picture = p
-	if bad != "" {
+	switch {
+	case bad != "":
 		o.Bad = bad
+	case !possible(*p):
+		o.Bad = CodeBadParams
 	}
 }
 
-// languages are what a languagePool means.
-var languages = map[string]string{"": "", "en": "en", "rn": "ru"}
+// languagePools are the tasks protocol's words for the languages that its workers read.
+var languagePools = map[string]string{"": "", "en": "en", "ru": "rn"}
 
-// picture reads that of the tasks protocol.
-func (f *taskFields) picture(o *Order, languagePool string, flavour Flavour) {
-	language, known := languages[languagePool]
+// picture reads a picture of the tasks protocol.
+func (t *Task) picture(o *Order, languagePool string, flavour Flavour) {
+	p := &o.Identity.Picture
+	*p = captcha.Picture{
+		CaseSensitive: t.Case, MinLength: t.MinLength, MaxLength: t.MaxLength, Phrase: t.Phrase, Math: t.Math, Instructions: t.Comment,
+	}
+	known := false
+	for language, pool := range languagePools {
+		if pool == languagePool {
+			p.Language, known = language, true
+		}
+	}
 	if !known {
 		o.Bad = CodeBadParams
 		return
 	}
-	p := captcha.Picture{
-		CaseSensitive: f.Case, MinLength: f.MinLength, MaxLength: f.MaxLength, Phrase: f.Phrase, Math: f.Math,
-		Language: language, Instructions: f.Comment,
+	if o.Image, p.SHA256, o.Bad = decodePicture(t.Body, flavour); o.Bad == "" {
+		var valid bool
+		if p.Charset, valid = charsetOf(t.Numeric); !valid || !possible(*p) {
+			o.Bad = CodeBadParams
+		}
 	}
-	if o.Image, p.SHA256, o.Bad = decodePicture(f.Body, flavour); o.Bad == "" {
-		p, o.Bad = judge(p, f.Numeric)
-	}
-	o.Identity.Picture = p
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"net"
 	"slices"
 	"strings"
 
@@ -32,63 +31,10 @@ type tasksRequest struct {
 	Task         json.RawMessage `json:"task"`
 }
 
-// taskFields are the parameters that the vendors of this protocol use; where they
-// differ in a name, each is understood.
-type taskFields struct {
-	Type           string  `json:"type"`
-	WebsiteURL     string  `json:"websiteURL"`
-	WebsiteKey     string  `json:"websiteKey"`
-	IsInvisible    bool    `json:"isInvisible"`
-	IsEnterprise   bool    `json:"isEnterprise"`
-	MinScore       float64 `json:"minScore"`
-	PageAction     string  `json:"pageAction"` // reCAPTCHA
-	Action         string  `json:"action"`     // Turnstile
-	Data           string  `json:"data"`       // Turnstile, hCaptcha
-	CData          string  `json:"cData"`
-	TurnstileCData string  `json:"turnstileCData"`
-	Metadata       struct {
-		Action string `json:"action"`
-		CData  string `json:"cdata"`
-	} `json:"metadata"`
-	DataS   string `json:"recaptchaDataSValue"`
-	Payload struct {
-		S      string `json:"s"`
-		RQData string `json:"rqdata"`
-	} `json:"enterprisePayload"`
-	GT        string `json:"gt"` // GeeTest, and what follows
-	Challenge string `json:"challenge"`
-	APIServer string `json:"geetestApiServerSubdomain"`
-	Version   int    `json:"version"`
-	Init      struct {
-		CaptchaID string `json:"captcha_id"`
-	} `json:"initParameters"`
-	Body          string      `json:"body"` // a picture, and what follows
-	Numeric       int         `json:"numeric"`
-	Case          bool        `json:"case"`
-	MinLength     int         `json:"minLength"`
-	MaxLength     int         `json:"maxLength"`
-	Phrase        bool        `json:"phrase"`
-	Math          bool        `json:"math"`
-	Comment       string      `json:"comment"`
-	UserAgent     string      `json:"userAgent"`
-	ProxyType     string      `json:"proxyType"`
-	ProxyAddress  string      `json:"proxyAddress"`
-	ProxyPort     json.Number `json:"proxyPort"`
-	ProxyLogin    string      `json:"proxyLogin"`
-	ProxyPassword string      `json:"proxyPassword"`
-}
-
-// knownTask are the fields of a task that are read, or that change nothing, in lower
-// case: encoding/json reads them in any.
-var knownTask = strings.Fields(`type websiteurl websitekey isinvisible isenterprise minscore pageaction action data cdata turnstilecdata
-	metadata recaptchadatasvalue enterprisepayload gt challenge geetestapiserversubdomain version initparameters
-	body numeric case minlength maxlength phrase math comment useragent proxytype proxyaddress proxyport proxylogin proxypassword
-	nocache recognizingthreshold`)
-
 // knownCall are the fields of a call, of which softId and appId name who wrote the client.
-var knownCall = strings.Fields("clientkey callbackurl languagepool taskid task softid appid")
+var knownCall = append(jsonNames[tasksRequest](), "softid", "appid")
 
-// tasksPaths are the paths of the protocol, with what they are for.
+// tasksPaths are the paths of the protocol, with their actions.
 var tasksPaths = map[string]struct {
 	action  Action
 	verdict Verdict
@@ -106,8 +52,14 @@ var tasksPaths = map[string]struct {
 	"/reportIncorrectTokenCaptcha": {Report, Verdict{Fits: func(t captcha.Type) bool { return t != captcha.Image }}},
 }
 
+// IsTasksPath reports whether the protocol has a path.
+func IsTasksPath(path string) bool {
+	_, known := tasksPaths[path]
+	return known
+}
+
 // ReadTasks reads a call of the tasks protocol, a JSON object whatever its type is said
-// to be. What could be read is given also where the call is bad.
+// to be. A bad call is returned as far as it could be read.
 func ReadTasks(r Request, flavour Flavour) TasksCall {
 	path := tasksPaths[r.Path]
 	c := TasksCall{Action: path.action, Verdict: path.verdict}
@@ -138,7 +90,7 @@ func (b *tasksRequest) order(flavour Flavour) Order {
 		o.Bad = CodeTaskAbsent
 		return o
 	}
-	var f taskFields
+	var f Task
 	var members map[string]json.RawMessage
 	if json.Unmarshal(b.Task, &f) != nil || json.Unmarshal(b.Task, &members) != nil {
 		o.Bad = CodeBadParams
@@ -159,7 +111,8 @@ func unknown(members map[string]json.RawMessage, known []string) (names []string
 			names = append(names, name)
 		}
 	}
-	return sorted(names)
+	slices.Sort(names)
+	return names
 }
 
 // isNothing reports whether a field that is not known asks for nothing.
@@ -170,87 +123,4 @@ func isNothing(name string, value json.RawMessage) bool {
 	}
 	// CapMonster's word for a Turnstile that is one.
 	return name == "cloudflareTaskType" && string(value) == `"token"`
-}
-
-// taskKind takes a task's type apart: <kind>Task has a proxy of the
-// caller's, <kind>TaskProxyless uses the service's own.
-func taskKind(name string) (kind captcha.Type, enterprise, proxy, known bool) {
-	stem, proxyless := strings.CutSuffix(strings.ToLower(name), "taskproxyless")
-	if !proxyless {
-		stem, known = strings.CutSuffix(stem, "task")
-		if !known {
-			return "", false, false, false
-		}
-	}
-	stem, enterprise = strings.CutSuffix(stem, "enterprise")
-	switch stem {
-	case "recaptchav2", "nocaptcha":
-		kind = captcha.RecaptchaV2
-	case "recaptchav3":
-		kind = captcha.RecaptchaV3
-	case "hcaptcha":
-		kind = captcha.HCaptcha
-	case "turnstile", "antiturnstile":
-		kind = captcha.Turnstile
-	case "geetest":
-		kind = captcha.GeeTest
-	case "imagetotext": // there is no other
-		return captcha.Image, false, false, !enterprise && !proxyless
-	}
-	return kind, enterprise, !proxyless, kind != ""
-}
-
-// read turns a task's parameters into the identity.
-func (f *taskFields) read(o *Order, languagePool string, flavour Flavour) {
-	kind, enterprise, proxy, known := taskKind(f.Type)
-	if !known {
-		o.Bad = CodeNotSupported
-		return
-	}
-	if kind == captcha.GeeTest && f.Version == 4 {
-		kind = captcha.GeeTestV4
-	}
-	id := captcha.Identity{
-		Type: kind, Sitekey: f.WebsiteKey, Pageurl: f.WebsiteURL,
-		Invisible: f.IsInvisible, Enterprise: enterprise || f.IsEnterprise, MinScore: f.MinScore,
-		Action:    oneOf(&o.Bad, f.PageAction, f.Action, f.Metadata.Action),
-		Data:      oneOf(&o.Bad, f.Data, f.CData, f.TurnstileCData, f.Metadata.CData),
-		UserAgent: f.UserAgent, DataS: oneOf(&o.Bad, f.DataS, f.Payload.S), RQData: f.Payload.RQData,
-		GT: f.GT, Challenge: f.Challenge, APIServer: f.APIServer,
-	}
-	switch kind {
-	case captcha.HCaptcha: // CapMonster has it here
-		id.RQData, id.Data = oneOf(&o.Bad, id.RQData, id.Data), ""
-	case captcha.GeeTestV4:
-		// 2captcha's name for it, and that of the others.
-		id.GT, id.CaptchaID = "", f.GT
-		switch flavour {
-		case TwoCaptcha:
-			id.CaptchaID = f.Init.CaptchaID
-		case AnyClient:
-			id.CaptchaID = oneOf(&o.Bad, f.GT, f.Init.CaptchaID)
-		}
-	}
-	if proxy && (flavour != AnyClient || f.namesProxy()) {
-		address := net.JoinHostPort(f.ProxyAddress, f.ProxyPort.String())
-		if f.ProxyLogin != "" {
-			address = f.ProxyLogin + ":" + f.ProxyPassword + "@" + address
-		}
-		id.Proxy, id.ProxyType = captcha.Secret(address), strings.ToLower(f.ProxyType)
-	}
-	o.Identity = id
-	if kind == captcha.Image && o.Bad == "" {
-		f.picture(o, languagePool, flavour)
-	}
-	if !proxy && f.namesProxy() {
-		o.Undone = append(o.Undone, "proxyAddress")
-	}
-	if o.Bad == "" {
-		o.Bad = checkIdentity(o.Identity, CodeBadParams)
-	}
-}
-
-// namesProxy reports whether anything is said of a proxy.
-func (f *taskFields) namesProxy() bool {
-	return f.ProxyType != "" || f.ProxyAddress != "" || f.ProxyPort != "" && f.ProxyPort != "0" || f.ProxyLogin != "" || f.ProxyPassword != ""
 }

@@ -25,8 +25,8 @@ type solution struct {
 	UserAgent string `json:"userAgent,omitempty"`
 }
 
-// Solved is what a task of a type was solved to: its text, or where an answer has named
-// values these, which then get the user agent.
+// Solved is the `solution` of a task: its text, or its named values, to which the user agent is
+// added.
 func Solved(t captcha.Type, text string, values map[string]string, agent string) any {
 	switch t {
 	case captcha.Turnstile:
@@ -42,8 +42,8 @@ func Solved(t captcha.Type, text string, values map[string]string, agent string)
 	return solution{Recaptcha: text, UserAgent: agent}
 }
 
-// TasksError is the answer that says a code of this protocol as it stands; a task that is
-// not ready is no error. why is for people.
+// TasksError is the answer with a code of this protocol. "Not ready" is a status instead of an
+// error. why is for people.
 func TasksError(code, why string) TasksAnswer {
 	if code == CodeNotReady {
 		return TasksAnswer{Status: "processing"}

@@ -147,3 +147,92 @@ func TestAnswers(t *testing.T) {
 		t.Error("the codes of the tasks protocol")
 	}
 }
+
+// What a client writes, a server reads: both protocols carry each part of an identity, in the
+// manner of each service.
+func TestServersReadWhatClientsWrite(t *testing.T) {
+	const hex32 = "0123456789abcdef0123456789abcdef"
+	image := []byte("GIF89a and more")
+	sum, _ := readPicture(image, AnyClient)
+	for _, id := range []captcha.Identity{
+		{Type: captcha.RecaptchaV2, Sitekey: "s", Invisible: true, DataS: "d", UserAgent: "U"},
+		{Type: captcha.RecaptchaV2, Sitekey: "s", Enterprise: true, DataS: "d"},
+		{Type: captcha.RecaptchaV3, Sitekey: "s", Enterprise: true, Action: "a", MinScore: 0.3},
+		{Type: captcha.HCaptcha, Sitekey: "s", RQData: "r", UserAgent: "U"},
+		{Type: captcha.Turnstile, Sitekey: "s", Action: "a", Data: "d", Proxy: "u:p@s:s@[2001:db8::1]:8080", ProxyType: "socks5"},
+		{Type: captcha.GeeTest, GT: hex32, Challenge: "c", APIServer: "api"},
+		{Type: captcha.GeeTestV4, CaptchaID: hex32},
+		{Type: captcha.Image, Picture: captcha.Picture{
+			SHA256: sum, Charset: captcha.DigitsOrLetters, CaseSensitive: true, MinLength: 4, MaxLength: 6,
+			Phrase: true, Math: true, Language: "ru", Instructions: "die rötlichen",
+		}},
+	} {
+		id.Pageurl = page
+		var bytes []byte
+		if id.Type == captcha.Image {
+			id.Pageurl, bytes = "", image
+		}
+		for _, flavour := range []Flavour{CaptchaAI, TwoCaptcha, AnyClient} {
+			form, err := LegacyForm(id, bytes, flavour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			legacy := ReadLegacy(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}, flavour).Order
+			fields, err := CreateTask(id, bytes, "https://hook.example/", flavour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tasks := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: JSON(fields).Body}, flavour).Order
+			for protocol, o := range map[string]Order{"legacy": legacy, "tasks": tasks} {
+				if o.Identity != id || o.Bad != "" || o.Undone != nil || string(o.Image) != string(bytes) {
+					t.Errorf("%s, %s: %+v, want %+v", flavour, protocol, o, id)
+				}
+			}
+			if tasks.Pingback != "https://hook.example/" {
+				t.Errorf("%s: pingback %q", flavour, tasks.Pingback)
+			}
+		}
+	}
+}
+
+// Services and their clients differ in some names; a server knows each.
+func TestOtherSpellings(t *testing.T) {
+	const base = "key=k&pageurl=https%3A%2F%2Fstaging.example.com%2Flogin&"
+	for query, want := range map[string]captcha.Identity{
+		"method=userrecaptcha&googlekey=s&version=v2&datas=d":                     {Type: captcha.RecaptchaV2, Sitekey: "s", DataS: "d"},
+		"method=userrecaptcha&googlekey=s&version=v3&min_score=0.30&enterprise=0": {Type: captcha.RecaptchaV3, Sitekey: "s", MinScore: 0.3},
+	} {
+		want.Pageurl = page
+		if o := ReadLegacy(Request{Path: "/in.php", RawQuery: base + query}, CaptchaAI).Order; o.Identity != want || o.Bad != "" {
+			t.Errorf("%s: %+v", query, o)
+		}
+	}
+	for fields, want := range map[string]captcha.Identity{
+		`"type":"NoCaptchaTaskProxyless","isInvisible":true`:                        {Type: captcha.RecaptchaV2, Invisible: true},
+		`"type":"ReCaptchaV2TaskProxyLess","userAgent":"UA"`:                        {Type: captcha.RecaptchaV2, UserAgent: "UA"},
+		`"type":"TurnstileTaskProxyless","cData":"d"`:                               {Type: captcha.Turnstile, Data: "d"},
+		`"type":"TurnstileTaskProxyless","turnstileCData":"d"`:                      {Type: captcha.Turnstile, Data: "d"},
+		`"type":"HCaptchaTaskProxyless","data":"r"`:                                 {Type: captcha.HCaptcha, RQData: "r"},
+		`"type":"RecaptchaV3TaskProxyless","isEnterprise":true`:                     {Type: captcha.RecaptchaV3, Enterprise: true},
+		`"type":"AntiTurnstileTaskProxyLess","metadata":{"action":"a","cdata":"d"}`: {Type: captcha.Turnstile, Action: "a", Data: "d"},
+		`"type":"RecaptchaV2Task","proxyType":"SOCKS5","proxyAddress":"192.0.2.1","proxyPort":"8080"`: {
+			Type: captcha.RecaptchaV2, Proxy: "192.0.2.1:8080", ProxyType: "socks5"},
+	} {
+		want.Sitekey, want.Pageurl = "s", page
+		body := `{"clientKey":"k","task":{"websiteURL":"` + page + `","websiteKey":"s",` + fields + `}}`
+		if o := ReadTasks(Request{Path: "/createTask", Body: []byte(body)}, CaptchaAI).Order; o.Identity != want || o.Bad != "" || o.Undone != nil {
+			t.Errorf("%s: %+v", fields, o)
+		}
+	}
+	// The largest picture, with captchaai's other names of its options.
+	form, err := LegacyForm(captcha.Identity{Type: captcha.Image}, append([]byte("GIF89a"), make([]byte, 1<<20-6)...), CaptchaAI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form.Set("minLen", "2")
+	form.Set("maxLen", "9")
+	o := ReadLegacy(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}, CaptchaAI).Order
+	if p := o.Identity.Picture; o.Bad != "" || p.MinLength != 2 || p.MaxLength != 9 || p.SHA256 == "" {
+		t.Errorf("%s: %+v", o.Bad, p)
+	}
+}

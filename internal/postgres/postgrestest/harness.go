@@ -1,0 +1,95 @@
+package postgrestest
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Patience is the limit of a call, and of Until, that a busy machine keeps.
+const Patience = 20 * time.Second
+
+// On starts one server and runs each test on it.
+func On(t *testing.T, tests map[string]func(*testing.T, *Server)) {
+	t.Helper()
+	server := Start(t)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { test(t, server) })
+	}
+}
+
+// Outage is a time in which a server does not answer.
+type Outage struct{ Begin, End func() }
+
+// Outages are the ways in which the server goes away, by name.
+func (s *Server) Outages(t *testing.T) map[string]Outage {
+	up := func() { s.Up(t) }
+	return map[string]Outage{
+		"ended":  {func() { s.Stop(t) }, up},
+		"killed": {func() { s.Kill(t) }, up},
+		"silent": {s.Freeze, s.Thaw},
+	}
+}
+
+// Run calls run until stop is called or the test ends.
+func Run(t testing.TB, run func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := run(ctx); err != nil {
+			t.Errorf("running: %v", err)
+		}
+	})
+	stop = func() {
+		cancel()
+		group.Wait()
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// Until waits until a condition holds.
+func Until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for began := time.Now(); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > Patience {
+			t.Fatalf("%s: not within %v", what, Patience)
+		}
+	}
+}
+
+// Hidden checks that a text names no part of a server's address.
+func Hidden(t testing.TB, what, text string) {
+	t.Helper()
+	for _, secret := range []string{Password, superuser, "127.0.0.1", "test_", "no-such"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%s names %q: %s", what, secret, text)
+		}
+	}
+}
+
+// Logs records log lines.
+type Logs struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Logger logs to it.
+func (l *Logs) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *Logs) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *Logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

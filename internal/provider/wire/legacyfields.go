@@ -1,0 +1,165 @@
+package wire
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"poold/internal/captcha"
+)
+
+// legacyMethods are the values of in.php's fields method and version ("" = any), by type. A client
+// uses the first row of its type; a server, the first row that fits the call.
+var legacyMethods = []struct {
+	kind            captcha.Type
+	method, version string
+}{
+	{captcha.RecaptchaV3, "userrecaptcha", "v3"},
+	{captcha.RecaptchaV2, "userrecaptcha", ""},
+	{captcha.HCaptcha, "hcaptcha", ""},
+	{captcha.Turnstile, "turnstile", ""},
+	{captcha.GeeTestV4, "geetest_v4", ""},
+	{captcha.GeeTestV4, "geetest", "4"}, // captchaai's
+	{captcha.GeeTest, "geetest", ""},
+	{captcha.Image, "base64", ""},
+	{captcha.Image, "post", ""}, // a file of a multipart form
+}
+
+// legacyField is a field of in.php. at points to the part of an identity that it carries:
+// *string, *bool, *int, *float64, *captcha.Charset or *captcha.Secret.
+type legacyField struct {
+	name string
+	at   any
+}
+
+// legacyFields lists the fields that carry an identity of its type. LegacyForm writes by this
+// list and ReadLegacy reads by it.
+func legacyFields(id *captcha.Identity, method string, flavour Flavour) []legacyField {
+	fields := []legacyField{
+		{"pageurl", &id.Pageurl}, {"invisible", &id.Invisible}, {"enterprise", &id.Enterprise}, {"action", &id.Action},
+		{"min_score", &id.MinScore}, {"userAgent", &id.UserAgent}, {"proxy", &id.Proxy},
+	}
+	p := &id.Picture
+	switch id.Type {
+	case captcha.RecaptchaV2, captcha.RecaptchaV3:
+		return append(fields, legacyField{"googlekey", &id.Sitekey}, legacyField{"data-s", &id.DataS})
+	case captcha.HCaptcha:
+		return append(fields, legacyField{"sitekey", &id.Sitekey}, legacyField{"data", &id.RQData})
+	case captcha.Turnstile:
+		return append(fields, legacyField{"sitekey", &id.Sitekey}, legacyField{"data", &id.Data})
+	case captcha.GeeTest:
+		return append(fields, legacyField{"gt", &id.GT}, legacyField{"challenge", &id.Challenge}, legacyField{"api_server", &id.APIServer})
+	case captcha.GeeTestV4:
+		if method == "geetest" {
+			return append(fields, legacyField{"gt", &id.CaptchaID})
+		}
+		return append(fields, legacyField{"captcha_id", &id.CaptchaID})
+	case captcha.Image:
+		fields = append(fields, []legacyField{
+			{"numeric", &p.Charset}, {"regsense", &p.CaseSensitive}, {"phrase", &p.Phrase}, {"calc", &p.Math},
+			{"min_len", &p.MinLength}, {"max_len", &p.MaxLength}, {"lang", &p.Language}, {"textinstructions", &p.Instructions},
+		}...)
+		if flavour == CaptchaAI || flavour == AnyClient { // captchaai's clients and its manual differ
+			fields = append(fields, legacyField{"minLen", &p.MinLength}, legacyField{"maxLen", &p.MaxLength})
+		}
+	}
+	return fields
+}
+
+// knownLegacy are the fields of a submit that ReadLegacy reads, or that change nothing.
+var knownLegacy = func() []string {
+	known := strings.Fields("key method json header_acao soft_id pingback proxytype version datas body")
+	for _, row := range legacyMethods {
+		for _, field := range legacyFields(&captcha.Identity{Type: row.kind}, row.method, AnyClient) {
+			known = append(known, field.name)
+		}
+	}
+	return known
+}()
+
+// LegacyForm is the form that asks in.php for a task, without the key. image is a picture's
+// bytes, else nil. The error says what the protocol cannot express.
+func LegacyForm(id captcha.Identity, image []byte, flavour Flavour) (url.Values, error) {
+	form := url.Values{}
+	set := func(name, value string) {
+		if value != "" {
+			form.Set(name, value)
+		}
+	}
+	for _, row := range legacyMethods {
+		if row.kind == id.Type && (row.version == "4") == (id.Type == captcha.GeeTestV4 && flavour == CaptchaAI) {
+			set("method", row.method)
+			set("version", row.version)
+			break
+		}
+	}
+	if !form.Has("method") {
+		return nil, fmt.Errorf("the legacy protocol has no method for type %q", id.Type)
+	}
+	for _, field := range legacyFields(&id, form.Get("method"), flavour) {
+		set(field.name, field.text())
+	}
+	set("proxytype", strings.ToUpper(id.ProxyType))
+	if id.Type == captcha.Image {
+		form.Set("body", base64.StdEncoding.EncodeToString(image))
+	}
+	return form, nil
+}
+
+// text is the field as a form carries it; "" = it is left out.
+func (f legacyField) text() string {
+	n := 0
+	switch at := f.at.(type) {
+	case *string:
+		return *at
+	case *captcha.Secret:
+		return at.Reveal()
+	case *bool:
+		if *at {
+			n = 1
+		}
+	case *int:
+		n = *at
+	case *captcha.Charset:
+		n = slices.Index(charsets, *at)
+	case *float64:
+		if *at != 0 {
+			return strconv.FormatFloat(*at, 'f', -1, 64)
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+// read sets what the field carries, and reports whether the text is valid. Some clients send
+// JavaScript's words for booleans.
+func (f legacyField) read(text string, flavour Flavour) bool {
+	var err error
+	var valid bool
+	switch at := f.at.(type) {
+	case *string:
+		*at = text
+	case *captcha.Secret:
+		*at = captcha.Secret(text)
+	case *bool:
+		words := flavour == AnyClient
+		*at = text == "1" || words && text == "true"
+		return *at || text == "0" || words && text == "false"
+	case *int:
+		*at, err = strconv.Atoi(text)
+	case *float64:
+		*at, err = strconv.ParseFloat(text, 64)
+	case *captcha.Charset:
+		var n int
+		if n, err = strconv.Atoi(text); err == nil {
+			*at, valid = charsetOf(n)
+			return valid
+		}
+	}
+	return err == nil
+}

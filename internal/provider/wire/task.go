@@ -1,0 +1,217 @@
+package wire
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"poold/internal/captcha"
+)
+
+// Task is the `task` of createTask: CreateTask writes it and ReadTasks reads it. Names that
+// differ between services are in taskAliases, which only ReadTasks uses.
+type Task struct {
+	Type         string  `json:"type"`
+	WebsiteURL   string  `json:"websiteURL,omitempty"`
+	WebsiteKey   string  `json:"websiteKey,omitempty"`
+	IsInvisible  bool    `json:"isInvisible,omitempty"`
+	IsEnterprise bool    `json:"isEnterprise,omitempty"` // v3 and hCaptcha; v2 has another type
+	MinScore     float64 `json:"minScore,omitempty"`
+	PageAction   string  `json:"pageAction,omitempty"` // reCAPTCHA
+	Action       string  `json:"action,omitempty"`     // Turnstile
+	Data         string  `json:"data,omitempty"`       // Turnstile
+	DataS        string  `json:"recaptchaDataSValue,omitempty"`
+	Payload      struct {
+		S      string `json:"s,omitempty"`
+		RQData string `json:"rqdata,omitempty"`
+	} `json:"enterprisePayload,omitzero"`
+	GT        string `json:"gt,omitempty"`
+	Challenge string `json:"challenge,omitempty"`
+	APIServer string `json:"geetestApiServerSubdomain,omitempty"`
+	Version   int    `json:"version,omitempty"` // of GeeTest
+	Init      struct {
+		CaptchaID string `json:"captcha_id,omitempty"` // 2captcha's field for a GeeTest v4; others use gt
+	} `json:"initParameters,omitzero"`
+	Body      string `json:"body,omitempty"` // a picture in base64, and what follows
+	Numeric   int    `json:"numeric,omitempty"`
+	Case      bool   `json:"case,omitempty"`
+	MinLength int    `json:"minLength,omitempty"`
+	MaxLength int    `json:"maxLength,omitempty"`
+	Phrase    bool   `json:"phrase,omitempty"`
+	Math      bool   `json:"math,omitempty"`
+	Comment   string `json:"comment,omitempty"`
+	UserAgent string `json:"userAgent,omitempty"`
+	Proxy
+	taskAliases
+}
+
+// taskAliases are other services' names for fields of a Task.
+type taskAliases struct {
+	CData          string `json:"cData,omitempty"`
+	TurnstileCData string `json:"turnstileCData,omitempty"`
+	Metadata       struct {
+		Action string `json:"action"`
+		CData  string `json:"cdata"`
+	} `json:"metadata,omitzero"`
+}
+
+// knownTask are the fields of a task that ReadTasks reads, or that change nothing, in lower
+// case: encoding/json reads them in any.
+var knownTask = append(jsonNames[Task](), "nocache", "recognizingthreshold")
+
+// jsonNames lists the names of a struct's fields in JSON, in lower case.
+func jsonNames[T any]() (names []string) {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
+			names = append(names, strings.ToLower(name))
+		}
+	}
+	return names
+}
+
+// taskNames are the stems of task types. A client uses the first one of its type.
+var taskNames = []struct {
+	stem string
+	kind captcha.Type
+}{
+	{"RecaptchaV2", captcha.RecaptchaV2}, {"NoCaptcha", captcha.RecaptchaV2}, {"RecaptchaV3", captcha.RecaptchaV3},
+	{"HCaptcha", captcha.HCaptcha}, {"Turnstile", captcha.Turnstile}, {"AntiTurnstile", captcha.Turnstile},
+	{"GeeTest", captcha.GeeTest}, {"GeeTest", captcha.GeeTestV4}, {"ImageToText", captcha.Image},
+}
+
+// CreateTask is the body of createTask, without the key. image is a picture's bytes, else nil.
+// The error says what the protocol cannot express, and quotes nothing secret.
+func CreateTask(id captcha.Identity, image []byte, pingback string, flavour Flavour) (map[string]any, error) {
+	p := id.Picture
+	t := Task{
+		WebsiteURL: id.Pageurl, WebsiteKey: id.Sitekey, IsInvisible: id.Invisible, MinScore: id.MinScore, Data: id.Data,
+		GT: id.GT, Challenge: id.Challenge, APIServer: id.APIServer, UserAgent: id.UserAgent,
+		Body: base64.StdEncoding.EncodeToString(image), Numeric: max(0, slices.Index(charsets, p.Charset)), Case: p.CaseSensitive,
+		MinLength: p.MinLength, MaxLength: p.MaxLength, Phrase: p.Phrase, Math: p.Math, Comment: p.Instructions,
+	}
+	for _, name := range taskNames {
+		if name.kind == id.Type {
+			t.Type = name.stem
+			break
+		}
+	}
+	switch id.Type {
+	case captcha.RecaptchaV2:
+		t.PageAction, t.DataS = id.Action, id.DataS
+		if id.Enterprise {
+			t.Type, t.DataS, t.Payload.S = t.Type+"Enterprise", "", id.DataS
+		}
+	case captcha.RecaptchaV3:
+		t.PageAction, t.IsEnterprise = id.Action, id.Enterprise
+	case captcha.HCaptcha:
+		t.IsEnterprise, t.Payload.RQData = id.Enterprise, id.RQData
+	case captcha.Turnstile:
+		t.Action = id.Action
+	case captcha.GeeTestV4:
+		t.Version, t.GT = 4, id.CaptchaID
+		if flavour == TwoCaptcha {
+			t.GT, t.Init.CaptchaID = "", id.CaptchaID
+		}
+	}
+	pool, known := languagePools[p.Language]
+	switch {
+	case t.Type == "":
+		return nil, fmt.Errorf("the tasks protocol has no type for %q", id.Type)
+	case !known:
+		return nil, fmt.Errorf("the tasks protocol knows the languages en and ru alone, not %q", p.Language)
+	case id.Type == captcha.Image && id.Proxy != "":
+		return nil, errors.New("the tasks protocol has no picture with a proxy")
+	case id.Type == captcha.Image, id.Proxy != "":
+		t.Type += "Task"
+	default:
+		t.Type += "TaskProxyless"
+	}
+	if id.Proxy != "" {
+		if t.Proxy, known = SplitProxy(id.Proxy.Reveal()); !known {
+			return nil, errors.New("the proxy is not [user:password@]host:port")
+		}
+		t.Kind = strings.ToLower(id.ProxyType)
+	}
+	fields := map[string]any{"task": t}
+	if pingback != "" {
+		fields["callbackUrl"] = pingback
+	}
+	if pool != "" {
+		fields["languagePool"] = pool
+	}
+	return fields, nil
+}
+
+// taskKind takes a task's type apart: <stem>Task has a proxy of the caller's,
+// <stem>TaskProxyless uses the service's own. kind is "" for an unknown type.
+func taskKind(name string) (kind captcha.Type, enterprise, proxy bool) {
+	stem, proxyless := strings.CutSuffix(strings.ToLower(name), "taskproxyless")
+	if !proxyless {
+		if stem, proxy = strings.CutSuffix(stem, "task"); !proxy {
+			return "", false, false
+		}
+	}
+	stem, enterprise = strings.CutSuffix(stem, "enterprise")
+	for _, row := range taskNames {
+		if strings.EqualFold(row.stem, stem) {
+			kind = row.kind
+			break
+		}
+	}
+	if kind == captcha.Image { // it has one name alone
+		if enterprise || proxyless {
+			return "", false, false
+		}
+		proxy = false
+	}
+	return kind, enterprise, proxy
+}
+
+// read turns a task's parameters into the identity.
+func (t *Task) read(o *Order, languagePool string, flavour Flavour) {
+	kind, enterprise, proxy := taskKind(t.Type)
+	if kind == "" {
+		o.Bad = CodeNotSupported
+		return
+	}
+	if kind == captcha.GeeTest && t.Version == 4 {
+		kind = captcha.GeeTestV4
+	}
+	id := captcha.Identity{
+		Type: kind, Sitekey: t.WebsiteKey, Pageurl: t.WebsiteURL,
+		Invisible: t.IsInvisible, Enterprise: enterprise || t.IsEnterprise, MinScore: t.MinScore,
+		Action:    oneOf(&o.Bad, t.PageAction, t.Action, t.Metadata.Action),
+		Data:      oneOf(&o.Bad, t.Data, t.CData, t.TurnstileCData, t.Metadata.CData),
+		UserAgent: t.UserAgent, DataS: oneOf(&o.Bad, t.DataS, t.Payload.S), RQData: t.Payload.RQData,
+		GT: t.GT, Challenge: t.Challenge, APIServer: t.APIServer,
+	}
+	switch kind {
+	case captcha.HCaptcha: // CapMonster has it here
+		id.RQData, id.Data = oneOf(&o.Bad, id.RQData, id.Data), ""
+	case captcha.GeeTestV4:
+		id.GT, id.CaptchaID = "", t.GT
+		switch flavour {
+		case TwoCaptcha:
+			id.CaptchaID = t.Init.CaptchaID
+		case AnyClient:
+			id.CaptchaID = oneOf(&o.Bad, t.GT, t.Init.CaptchaID)
+		}
+	}
+	sent := t.Proxy
+	if proxy && (flavour != AnyClient || sent.given()) {
+		id.Proxy, id.ProxyType = captcha.Secret(sent.text()), strings.ToLower(sent.Kind)
+	}
+	o.Identity = id
+	if kind == captcha.Image && o.Bad == "" {
+		t.picture(o, languagePool, flavour)
+	}
+	if !proxy && sent.given() {
+		o.Undone = append(o.Undone, "proxyAddress")
+	}
+	if o.Bad == "" {
+		o.Bad = TasksCode(checkIdentity(o.Identity))
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/status"
 	"poold/internal/targets"
@@ -98,7 +99,7 @@ type daemon struct {
 	embedded  *embeddedRedis // nil with a real Redis
 	store     *pool.Store
 	buyer     *purchase.Buyer
-	mode      string // how Redis is run; embedded or one of pool.Mode
+	mode      string // how Redis is run; embedded or one of redisdb.Mode
 	letters   string // folder of the dead letters, as at the start; a reload does not move it
 	manager   *refill.Manager
 	claims    claims
@@ -114,7 +115,7 @@ type daemon struct {
 
 // stock is the store as those see it who hand out and refill.
 type stock struct {
-	*pool.Store
+	*redisdb.DB
 	*pool.Tokens
 	*pool.Controls
 }
@@ -158,7 +159,7 @@ func (d *daemon) openStock(set *targets.Set) error {
 	if err != nil {
 		return err // about an address of the file; the embedded one is none
 	}
-	d.mode = string(d.store.Mode())
+	d.mode = string(d.store.DB.Mode)
 	if embedded != nil {
 		d.mode = "embedded"
 	}
@@ -170,7 +171,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	if err := d.openStock(set); err != nil {
 		return err
 	}
-	stock := stock{d.store, d.store.Tokens, d.store.Controls}
+	stock := stock{d.store.DB, d.store.Tokens, d.store.Controls}
 	metrics := httpapi.NewMetrics(version, commit())
 	d.providers = &providers{observe: metrics.Provider, log: d.log, simulated: newSimulatedProvider(d.log)}
 	d.letters = set.DeadLetters

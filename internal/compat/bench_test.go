@@ -9,7 +9,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 // BenchmarkTask compares submit and poll of a pooled task with one take, in turns, on a

@@ -19,7 +19,8 @@ import (
 	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 )
 
 func TestMain(m *testing.M) {
@@ -450,7 +451,7 @@ func TestWords(t *testing.T) {
 		t.Errorf("%d causes have words", len(words))
 	}
 	for err, want := range map[error]Cause{
-		fmt.Errorf("x: %w", NotReady): NotReady, pool.ErrReported: Duplicate, pool.ErrUnknownToken: NotReported, pool.ErrDown: StoreDown,
+		fmt.Errorf("x: %w", NotReady): NotReady, pool.ErrReported: Duplicate, pool.ErrUnknownToken: NotReported, redisdb.ErrDown: StoreDown,
 		&pool.RateError{}: NoSlot, &ondemand.OutageError{}: NoSlot, &pool.FailedError{Refused: true}: Refused, &pool.FailedError{}: Unsolvable, errors.ErrUnsupported: Broken,
 	} {
 		if got := CauseOf(err); got != want {

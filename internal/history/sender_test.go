@@ -21,7 +21,7 @@ import (
 	"poold/internal/history"
 	"poold/internal/history/redisstore"
 	"poold/internal/pool"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 // place is a Redis in a bubble, with a stock and a history.

@@ -24,9 +24,10 @@ import (
 	"poold/internal/compat"
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
-	"poold/internal/pool/redistest"
 	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/refill"
 	"poold/internal/status"
 	"poold/internal/targets"
@@ -81,10 +82,10 @@ type watchedStock struct {
 	before func(ctx context.Context, call string) error
 	// taken runs between a token's leaving the store and the answer. nil = nothing.
 	taken func(ctx context.Context)
-	short bool                        // surveys tell of one target less
-	away  error                       // why surveys tell nothing of their first target; nil = they do
-	ill   atomic.Pointer[pool.Health] // what Health says instead; nil = nothing
-	crowd *crowd                      // what surveys tell instead; nil = what is there
+	short bool                           // surveys tell of one target less
+	away  error                          // why surveys tell nothing of their first target; nil = they do
+	ill   atomic.Pointer[redisdb.Health] // what Health says instead; nil = nothing
+	crowd *crowd                         // what surveys tell instead; nil = what is there
 
 	mu       sync.Mutex
 	calls    []string // their names
@@ -144,11 +145,11 @@ func (w *watchedStock) Survey(ctx context.Context, queries []pool.Query) ([]pool
 	return stocks, err
 }
 
-func (w *watchedStock) Health() pool.Health {
+func (w *watchedStock) Health() redisdb.Health {
 	if said := w.ill.Load(); said != nil {
 		return *said
 	}
-	return w.Store.Health()
+	return w.Store.DB.Health()
 }
 
 func (w *watchedStock) Pause(ctx context.Context, id captcha.ID, p pool.Pause) error {
@@ -272,7 +273,7 @@ func runStore(t testing.TB, o pool.Options) *pooltest.Store {
 // the machine had better things to do.
 func repeated[T any](call func() (T, error)) (got T, err error) {
 	for range 10 {
-		if got, err = call(); !errors.Is(err, pool.ErrDown) {
+		if got, err = call(); !errors.Is(err, redisdb.ErrDown) {
 			break
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
 	"poold/internal/status"
@@ -331,7 +332,7 @@ func TestBudgetUnread(t *testing.T) {
 	if got := show(); got != `true {"used":7,"limit":100}` {
 		t.Errorf("a budget: %s", got)
 	}
-	d.buyer.booked = func() (int, int, error) { return 0, 0, pool.ErrDown }
+	d.buyer.booked = func() (int, int, error) { return 0, 0, redisdb.ErrDown }
 	if got := show(); got != `false {"used":7,"limit":100}` {
 		t.Errorf("not to be read: %s", got)
 	}

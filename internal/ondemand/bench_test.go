@@ -13,10 +13,10 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/ondemand/pgclaims"
 	"poold/internal/pool"
-	"poold/internal/pool/redistest"
 	"poold/internal/postgres"
 	"poold/internal/postgres/postgrestest"
 	"poold/internal/purchase"
+	"poold/internal/redisdb/redistest"
 )
 
 // timed are claims that note when a solve ended.

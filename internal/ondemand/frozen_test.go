@@ -9,6 +9,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 )
 
 // freezer stands before the claims of several replicas. While it is on, each call fails
@@ -34,21 +35,21 @@ type frozen struct {
 
 func (c frozen) Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim, error) {
 	if c.f.fails() {
-		return pool.Claim{}, pool.ErrDown
+		return pool.Claim{}, redisdb.ErrDown
 	}
 	return c.Claims.Enter(ctx, e)
 }
 
 func (c frozen) Hold(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) (mine, wanted bool, err error) {
 	if c.f.fails() {
-		return false, false, pool.ErrDown
+		return false, false, redisdb.ErrDown
 	}
 	return c.Claims.Hold(ctx, key, fence, id)
 }
 
 func (c frozen) LetGo(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) error {
 	if c.f.fails() {
-		return pool.ErrDown
+		return redisdb.ErrDown
 	}
 	return c.Claims.LetGo(ctx, key, fence, id)
 }
@@ -58,7 +59,7 @@ func (c frozen) End(ctx context.Context, key captcha.ID, fence int64, e pool.Cla
 		_, _ = c.Claims.End(ctx, key, fence, e)
 	}
 	if c.f.fails() {
-		return false, pool.ErrDown
+		return false, redisdb.ErrDown
 	}
 	return c.Claims.End(ctx, key, fence, e)
 }

@@ -10,6 +10,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 )
 
 const (
@@ -67,7 +68,7 @@ func (ss *shares) hold(ctx context.Context, sh *claimed, claim pool.Claim) {
 		ss.settle(ctx, h, token, waiters[0].r)
 	case errors.Is(cause, errUnwanted), ctx.Err() != nil, errors.Is(err, pool.ErrClosed):
 		ss.letGo(ctx, h) // whoever comes next takes what has landed
-	case errors.Is(err, pool.ErrDown):
+	case errors.Is(err, redisdb.ErrDown):
 		ss.letGo(ctx, h)
 		ss.tell(sh, ss.waitersOf(sh), outcome{err: err})
 	case errors.Is(cause, errLost), errors.Is(err, errLost):

@@ -16,9 +16,9 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
-	"poold/internal/pool/redistest"
 	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/redisdb/redistest"
 )
 
 func TestMain(m *testing.M) {

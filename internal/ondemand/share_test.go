@@ -10,6 +10,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 )
 
 // Of callers at three replicas that ask for the same, one has it bought and the others
@@ -164,7 +165,7 @@ type stuck struct{ Claims }
 
 func (s stuck) End(ctx context.Context, _ captcha.ID, _ int64, _ pool.ClaimEnd) (bool, error) {
 	time.Sleep(time.Minute)
-	return false, pool.ErrDown
+	return false, redisdb.ErrDown
 }
 
 // What a dead holder had taken and not told is given to the one that replaces it.
@@ -346,14 +347,14 @@ type flaky struct {
 
 func (f *flaky) Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim, error) {
 	if f.away.Load() {
-		return pool.Claim{}, pool.ErrDown
+		return pool.Claim{}, redisdb.ErrDown
 	}
 	return f.Claims.Enter(ctx, e)
 }
 
 func (f *flaky) Hold(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) (mine, wanted bool, err error) {
 	if f.away.Load() {
-		return false, false, pool.ErrDown
+		return false, false, redisdb.ErrDown
 	}
 	return f.Claims.Hold(ctx, key, fence, id)
 }
@@ -366,7 +367,7 @@ func TestClaimsAreAway(t *testing.T) {
 		r := w.start(doubles{claims: func(c Claims) Claims { f.Claims = c; return f }})
 		f.away.Store(true)
 		began := time.Now()
-		if _, err := r.Solve(t.Context(), sharing(request("x"))); !errors.Is(err, pool.ErrDown) || time.Since(began) > time.Second {
+		if _, err := r.Solve(t.Context(), sharing(request("x"))); !errors.Is(err, redisdb.ErrDown) || time.Since(began) > time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		f.away.Store(false)
@@ -378,7 +379,7 @@ func TestClaimsAreAway(t *testing.T) {
 		f.away.Store(true)
 		time.Sleep(3 * time.Second)
 		began = time.Now()
-		if _, err := r.Solve(t.Context(), sharing(request("x"))); !errors.Is(err, pool.ErrDown) || time.Since(began) > time.Second {
+		if _, err := r.Solve(t.Context(), sharing(request("x"))); !errors.Is(err, redisdb.ErrDown) || time.Since(began) > time.Second {
 			t.Errorf("beside those who wait, after %v: %v", time.Since(began), err)
 		}
 		f.away.Store(false)

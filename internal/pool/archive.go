@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"poold/internal/redisdb"
 )
 
 const (
@@ -55,7 +57,7 @@ func (s *Archive) Add(ctx context.Context, records []Archived, keep time.Duratio
 			args = append(args, name, n)
 		}
 	}
-	_, err := s.run(ctx, s.scripts.archive.add, keys, args...)
+	_, err := s.db.Eval(ctx, s.scripts.archive.add, keys, args...)
 	return err
 }
 
@@ -71,12 +73,12 @@ func (s *Archive) OfStatus(ctx context.Context, status string, from, to time.Tim
 }
 
 func (s *Archive) listed(ctx context.Context, key string, from, to time.Time) ([]Archived, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
 	defer cancel()
 	first, last := scores(from, to)
-	members, err := s.slow.ZRangeByScoreWithScores(ctx, key, &redis.ZRangeBy{Min: first, Max: last}).Result()
+	members, err := s.db.Slow.ZRangeByScoreWithScores(ctx, key, &redis.ZRangeBy{Min: first, Max: last}).Result()
 	if err != nil {
-		return nil, down(err)
+		return nil, redisdb.Down(err)
 	}
 	slices.Reverse(members)
 	records := make([]Archived, len(members))
@@ -94,11 +96,11 @@ func (s *Archive) Day(ctx context.Context, day time.Time) (map[string]int64, err
 }
 
 func (s *Archive) figures(ctx context.Context, key string) (map[string]int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
 	defer cancel()
-	fields, err := s.slow.HGetAll(ctx, key).Result()
+	fields, err := s.db.Slow.HGetAll(ctx, key).Result()
 	if err != nil {
-		return nil, down(err)
+		return nil, redisdb.Down(err)
 	}
 	figures := make(map[string]int64, len(fields))
 	for name, text := range fields {
@@ -111,14 +113,14 @@ func (s *Archive) figures(ctx context.Context, key string) (map[string]int64, er
 
 // Find is the record of one order; false where there is none, or it is listed no more.
 func (s *Archive) Find(ctx context.Context, id string) (Archived, bool, error) {
-	limited, cancel := context.WithTimeout(ctx, callTimeout)
+	limited, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
 	defer cancel()
-	mark, err := s.slow.Get(limited, s.archive().mark+id).Result()
+	mark, err := s.db.Slow.Get(limited, s.archive().mark+id).Result()
 	if errors.Is(err, redis.Nil) {
 		return Archived{}, false, nil
 	}
 	if err != nil {
-		return Archived{}, false, down(err)
+		return Archived{}, false, redisdb.Down(err)
 	}
 	site, ended, _ := strings.Cut(mark, "|")
 	at, err := strconv.ParseInt(ended, 10, 64)
@@ -137,14 +139,14 @@ func (s *Archive) Find(ctx context.Context, id string) (Archived, bool, error) {
 // FindAlias returns the newest record of an alias, and false if there is none, or if it is no
 // longer listed.
 func (s *Archive) FindAlias(ctx context.Context, alias string) (Archived, bool, error) {
-	limited, cancel := context.WithTimeout(ctx, callTimeout)
+	limited, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
 	defer cancel()
-	id, err := s.slow.Get(limited, s.archive().alias+hashed(alias)).Result()
+	id, err := s.db.Slow.Get(limited, s.archive().alias+hashed(alias)).Result()
 	if errors.Is(err, redis.Nil) {
 		return Archived{}, false, nil
 	}
 	if err != nil {
-		return Archived{}, false, down(err)
+		return Archived{}, false, redisdb.Down(err)
 	}
 	return s.Find(ctx, id)
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"poold/internal/redisdb"
 )
 
 const (
@@ -41,16 +43,16 @@ func (s *Arrivals) Write(ctx context.Context, minutes []Arrived) error {
 }
 
 func (s *Arrivals) write(ctx context.Context, minutes []Arrived) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
 	defer cancel()
-	pipe := s.slow.Pipeline()
+	pipe := s.db.Slow.Pipeline()
 	for _, m := range minutes {
 		key := s.arrivals(m.Target, m.Minute)
 		pipe.HSet(ctx, key, strconv.Itoa(m.Minute.UTC().Minute())+":"+s.replica, m.Text)
 		pipe.PExpire(ctx, key, arrivalsKept)
 	}
 	_, err := pipe.Exec(ctx)
-	return down(err)
+	return redisdb.Down(err)
 }
 
 // Read are the minutes of a target, of all replicas, from the hour of one moment to that of
@@ -76,8 +78,8 @@ func (s *Arrivals) Read(ctx context.Context, target string, from, to time.Time) 
 }
 
 func (s *Arrivals) hour(ctx context.Context, key string) (map[string]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
 	defer cancel()
-	fields, err := s.slow.HGetAll(ctx, key).Result()
-	return fields, down(s.explain(ctx, err, []string{key}))
+	fields, err := s.db.Slow.HGetAll(ctx, key).Result()
+	return fields, redisdb.Down(s.db.Explain(ctx, err, []string{key}))
 }

@@ -166,13 +166,13 @@ func testArrivalsAreKept(t *testing.T, o Options) {
 		t.Errorf("kept for %v", left)
 	}
 	foreign := one.arrivals("foreign", noon)
-	if err := one.slow.Set(t.Context(), foreign, "another program's", time.Minute).Err(); err != nil {
+	if err := one.db.Slow.Set(t.Context(), foreign, "another program's", time.Minute).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := one.Arrivals.Read(t.Context(), "foreign", noon, noon); err == nil || !strings.Contains(err.Error(), foreign+" holds a string where a hash belongs") {
 		t.Errorf("%v", err)
 	}
-	if err := one.slow.HSet(t.Context(), one.arrivals("junk", noon), "x:y", "1").Err(); err != nil {
+	if err := one.db.Slow.HSet(t.Context(), one.arrivals("junk", noon), "x:y", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := one.Arrivals.Read(t.Context(), "junk", noon, noon); err == nil || !strings.Contains(err.Error(), "is no minute") {

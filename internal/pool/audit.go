@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"poold/internal/redisdb"
 )
 
 // mostLines is how many lines of the audit are kept of one name, the newest.
@@ -40,21 +42,21 @@ func (s *Archive) AddLines(ctx context.Context, lines []Line, keep time.Duration
 			args = append(args, name, n)
 		}
 	}
-	_, err := s.run(ctx, s.scripts.archive.lines, keys, args...)
+	_, err := s.db.Eval(ctx, s.scripts.archive.lines, keys, args...)
 	return err
 }
 
 // Lines are the newest lines about a name, of from or later and before to (zero = no
 // limit), at most so many. The newest come first, those of one millisecond by their IDs.
 func (s *Archive) Lines(ctx context.Context, name string, from, to time.Time, most int) ([]Line, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
 	defer cancel()
 	first, last := scores(from, to)
-	members, err := s.slow.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{
+	members, err := s.db.Slow.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{
 		Key: s.archive().audit + hashed(name), Start: last, Stop: first, ByScore: true, Rev: true, Count: int64(most),
 	}).Result()
 	if err != nil {
-		return nil, down(err)
+		return nil, redisdb.Down(err)
 	}
 	lines := make([]Line, len(members))
 	for i, m := range members {

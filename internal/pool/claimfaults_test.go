@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
 
@@ -76,7 +77,7 @@ func testKeysOfClaims(t *testing.T, o Options) {
 			t.Errorf("there is no %s", name)
 			return
 		}
-		if ttl := s.slow.PTTL(ctx, found[0]).Val(); ttl > at || ttl < at-5*time.Second {
+		if ttl := s.db.Slow.PTTL(ctx, found[0]).Val(); ttl > at || ttl < at-5*time.Second {
 			t.Errorf("%s lives for %v, want %v", found[0], ttl, at)
 		}
 	}
@@ -114,7 +115,7 @@ func testForeignTypesOfClaims(t *testing.T, o Options) {
 		t.Helper()
 		var all []string
 		for _, name := range KeysOf(t, s.Store, s.prefix+":*:{dedup}*") {
-			fields, _ := s.slow.HGetAll(ctx, name).Result()
+			fields, _ := s.db.Slow.HGetAll(ctx, name).Result()
 			for field, value := range fields {
 				all = append(all, name+" "+field+" "+value)
 			}
@@ -124,12 +125,12 @@ func testForeignTypesOfClaims(t *testing.T, o Options) {
 		return strings.Join(all, "\n")
 	}
 	for _, name := range []string{k.claim, k.token, k.failure, s.Claims.today()} {
-		s.slow.Del(ctx, k.claim, k.token, k.failure, s.Claims.today())
+		s.db.Slow.Del(ctx, k.claim, k.token, k.failure, s.Claims.today())
 		first := claimed(t, s, key)
 		if name == k.claim {
-			s.slow.Del(ctx, name)
+			s.db.Slow.Del(ctx, name)
 		}
-		s.slow.Set(ctx, name, "foreign", time.Minute)
+		s.db.Slow.Set(ctx, name, "foreign", time.Minute)
 		before := everything()
 		_, entering := s.Claims.Enter(ctx, ClaimEntry{Key: key, Callers: 1})
 		_, waiting := s.Claims.Enter(ctx, ClaimEntry{Key: key, Solve: first.Solve, Callers: 1})
@@ -144,14 +145,14 @@ func testForeignTypesOfClaims(t *testing.T, o Options) {
 			_, failures["telling"] = s.Claims.Days(ctx)
 		}
 		for what, err := range failures {
-			if !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "the key "+name+" holds a string where a hash belongs; delete") {
+			if !errors.Is(err, redisdb.ErrDown) || !strings.Contains(err.Error(), "the key "+name+" holds a string where a hash belongs; delete") {
 				t.Errorf("%s with a foreign %s: %v", what, name, err)
 			}
 		}
 		if after := everything(); after != before {
 			t.Errorf("with a foreign %s:\n%s\nbecame\n%s", name, before, after)
 		}
-		s.slow.Del(ctx, name)
+		s.db.Slow.Del(ctx, name)
 		if name == k.claim {
 			continue // what was in it is gone
 		}
@@ -213,7 +214,7 @@ func TestClaimsOutOfMemory(t *testing.T) {
 	t.Parallel()
 	s, key := open(t, Options{Addresses: "redis://" + redistest.Server(t, "--maxmemory-policy", "noeviction")}), identity("memory")
 	got := claimed(t, s, key)
-	if err := s.slow.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+	if err := s.db.Slow.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if mine, _, err := s.Claims.Hold(t.Context(), key, got.Fence, "x"); err != nil || !mine {
@@ -246,7 +247,7 @@ func TestClaimsWithoutRedis(t *testing.T) {
 		"entering": entering, "holding": holding, "letting go": s.Claims.LetGo(t.Context(), "k", 1, "x"), "ending": ending, "telling": telling,
 		"counting": s.Claims.Count(t.Context(), map[SavingsSource]int{SavedPool: 1}),
 	} {
-		if !errors.Is(err, ErrDown) {
+		if !errors.Is(err, redisdb.ErrDown) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -374,7 +375,7 @@ func TestDates(t *testing.T) {
 		return dates`
 	const step = 500 // a script may take a second, also on a busy machine
 	for from := 0; from < days; from += step {
-		dates, err := s.slow.Eval(t.Context(), script, nil, first.AddDate(0, 0, from).UnixMilli(), step).StringSlice()
+		dates, err := s.db.Slow.Eval(t.Context(), script, nil, first.AddDate(0, 0, from).UnixMilli(), step).StringSlice()
 		if err != nil || len(dates) != step {
 			t.Fatal(len(dates), err)
 		}

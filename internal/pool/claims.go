@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 // Claims are the solves that equal requests share, and what sharing saved.
@@ -22,7 +23,7 @@ type Claims struct {
 // solve has ended. Where a token is in the answer, its callers are counted as shared.
 func (s *Claims) Enter(ctx context.Context, e ClaimEntry) (Claim, error) {
 	k, call := s.claim(e.Key), rand.Text()
-	reply, err := s.run(ctx, s.scripts.claim.enter, []string{k.claim, k.token, k.failure, s.today(), s.counted(call)},
+	reply, err := s.db.Eval(ctx, s.scripts.claim.enter, []string{k.claim, k.token, k.failure, s.today(), s.counted(call)},
 		e.Solve, call, string(e.Identity), e.Callers, s.times.Lease.Milliseconds(), s.times.Longest.Milliseconds(),
 		s.times.Solved.Milliseconds(), s.times.Failed.Milliseconds())
 	if err != nil {
@@ -54,12 +55,12 @@ func readClaim(reply any) (Claim, error) {
 // the solve ended, or where it is under way for ClaimLongest. wanted says whether some
 // replica asked for it lately.
 func (s *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error) {
-	reply, err := s.run(ctx, s.scripts.claim.hold, []string{s.claim(key).claim}, fence, string(identity),
+	reply, err := s.db.Eval(ctx, s.scripts.claim.hold, []string{s.claim(key).claim}, fence, string(identity),
 		s.times.Lease.Milliseconds(), s.times.Wanted.Milliseconds(), s.times.Longest.Milliseconds())
 	if err != nil {
 		return false, false, err
 	}
-	n, err := integers(reply, 2)
+	n, err := redisdb.Integers(reply, 2)
 	if err != nil {
 		return false, false, err
 	}
@@ -69,7 +70,7 @@ func (s *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity
 // LetGo ends the lease of a claim that this replica holds, so that who enters next goes
 // on with the same solve. Where the claim is another's it does nothing.
 func (s *Claims) LetGo(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error {
-	_, err := s.run(ctx, s.scripts.claim.hold, []string{s.claim(key).claim}, fence, string(identity),
+	_, err := s.db.Eval(ctx, s.scripts.claim.hold, []string{s.claim(key).claim}, fence, string(identity),
 		0, s.times.Wanted.Milliseconds(), s.times.Longest.Milliseconds())
 	if err == nil {
 		s.news.announce(ctx, key)
@@ -85,8 +86,8 @@ func (s *Claims) End(ctx context.Context, key captcha.ID, fence int64, e ClaimEn
 	if e.Failed {
 		failed, lasts = 1, s.times.Failed
 	}
-	n, err := s.number(ctx, s.scripts.claim.end, []string{k.claim, k.token, k.failure}, fence, failed, e.Value,
-		lasts.Milliseconds(), s.times.Longest.Milliseconds(), s.times.Solved.Milliseconds(), s.channel(), string(key))
+	n, err := s.db.Number(ctx, s.scripts.claim.end, []string{k.claim, k.token, k.failure}, fence, failed, e.Value,
+		lasts.Milliseconds(), s.times.Longest.Milliseconds(), s.times.Solved.Milliseconds(), s.db.Channel(), string(key))
 	if err != nil || n == 0 {
 		return false, err
 	}

@@ -12,7 +12,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/ondemand/claimtest"
 	"poold/internal/pool"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
 

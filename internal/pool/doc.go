@@ -3,7 +3,7 @@
 // It stands between purchase, which places orders and lands tokens, and
 // httpapi, which takes them. It knows nothing of targets, providers or HTTP.
 //
-// A Store has these faces, which share one client (client.go):
+// A Store has these faces, which share one Redis (internal/redisdb):
 //
 //	Tokens     hands out and takes back (tokens.go, take*.go, returns.go, repeat.go), looks at stocks
 //	           (look.go) and counts reports (report.go)
@@ -21,10 +21,9 @@
 //	Arrivals   when requests came, for a day (arrivals.go)
 //	Tasks      the records of the compatible endpoints' tasks (tasks.go)
 //
-// Beside them are the news between replicas (news.go), the health of Redis (health.go,
-// review.go) and the signing of tokens' names (signer.go). What must happen in one step
-// is a script in lua/. A queue of callers that is idle for a minute is forgotten
-// (tokens.go).
+// Beside them are the news between replicas (news.go) and the signing of tokens' names
+// (signer.go). Each step that must be atomic is a script in lua/. A queue of callers that is
+// idle for a minute is dropped (tokens.go).
 //
 // # Keys
 //
@@ -92,7 +91,6 @@
 //	captcha:usage:{history}:2006-01-02    hash    figures of the lines of that UTC day
 //	captcha:arrivals:{target}:2006-01-02T15   hash    "minute:REPLICA" of that UTC hour -> when requests came, in history's own format
 //	captcha:secret              string  what names of tokens are signed with, for all replicas
-//	captcha:probe:{0}           string  written twice a second to see whether Redis takes writes; in a cluster one at each master
 //
 // An element of the list is one token with everything about it:
 //

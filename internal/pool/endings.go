@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 // endedKept is how long the end of an order is kept for whoever forgets it, at most.
@@ -61,9 +62,9 @@ type EndedOrder struct {
 // program's value, and why. The other ends are returned even if there is an error.
 func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, most int) (all []EndedOrder, unread map[captcha.ID]error, err error) {
 	asked := ctx
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
 	defer cancel()
-	pipe := s.slow.Pipeline()
+	pipe := s.db.Slow.Pipeline()
 	answers := make([]*redis.ZSliceCmd, len(ids))
 	for i, id := range ids {
 		answers[i] = pipe.ZRangeWithScores(ctx, s.keys(id).ended, 0, int64(most)-1)
@@ -78,10 +79,10 @@ func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, most int) (all []E
 		answer := answers[i]
 		switch {
 		case isForeign(answer.Err()):
-			unread[id] = s.explain(asked, answer.Err(), []string{s.keys(id).ended})
+			unread[id] = s.db.Explain(asked, answer.Err(), []string{s.keys(id).ended})
 			continue
 		case answer.Err() != nil:
-			failed = down(answer.Err())
+			failed = redisdb.Down(answer.Err())
 			continue
 		}
 		for _, member := range answer.Val() {
@@ -89,7 +90,7 @@ func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, most int) (all []E
 			o, err := readEnded(id, line, int64(member.Score))
 			if err != nil {
 				s.log.Error("the end of an order cannot be read, and is dropped", "err", err)
-				s.slow.ZRem(ctx, s.keys(id).ended, line)
+				s.db.Slow.ZRem(ctx, s.keys(id).ended, line)
 				continue
 			}
 			all = append(all, o)
@@ -103,7 +104,7 @@ func isForeign(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
 
 // Forget removes ends that somebody has. It may be called again.
 func (s *Endings) Forget(ctx context.Context, orders []EndedOrder) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
 	defer cancel()
 	lines := map[captcha.ID][]any{}
 	for _, o := range orders {
@@ -112,12 +113,12 @@ func (s *Endings) Forget(ctx context.Context, orders []EndedOrder) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	pipe := s.slow.Pipeline()
+	pipe := s.db.Slow.Pipeline()
 	for id, members := range lines {
 		pipe.ZRem(ctx, s.keys(id).ended, members...)
 	}
 	_, err := pipe.Exec(ctx)
-	return down(err)
+	return redisdb.Down(err)
 }
 
 // readEnded reads a line of an identity; at is when it was written, Unix ms.
@@ -214,8 +215,8 @@ func (s *Endings) Sweep(ctx context.Context) (found []captcha.ID, err error) {
 				}
 			}
 			if len(over) > 0 {
-				if err := s.slow.ZRem(ctx, list, over...).Err(); err != nil {
-					return found, down(err)
+				if err := s.db.Slow.ZRem(ctx, list, over...).Err(); err != nil {
+					return found, redisdb.Down(err)
 				}
 				from -= int64(len(over))
 			}
@@ -236,13 +237,13 @@ type swept struct {
 
 // sweep looks at a batch of a list's identities.
 func (s *Endings) sweep(ctx context.Context, list string, from int64) ([]swept, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
 	defer cancel()
-	members, err := s.slow.ZRangeWithScores(ctx, list, from, from+sweepBatch-1).Result()
+	members, err := s.db.Slow.ZRangeWithScores(ctx, list, from, from+sweepBatch-1).Result()
 	if err != nil || len(members) == 0 {
-		return nil, down(err)
+		return nil, redisdb.Down(err)
 	}
-	pipe := s.slow.Pipeline()
+	pipe := s.db.Slow.Pipeline()
 	batch, counts := make([]swept, len(members)), make([]*redis.IntCmd, len(members))
 	for i, m := range members {
 		name, _ := m.Member.(string)
@@ -255,7 +256,7 @@ func (s *Endings) sweep(ctx context.Context, list string, from int64) ([]swept, 
 		case isForeign(err):
 			batch[i].kept = 1
 		case err != nil:
-			return nil, down(err)
+			return nil, redisdb.Down(err)
 		default:
 			batch[i].kept = count.Val()
 		}
@@ -287,15 +288,15 @@ func (s *Orders) list(ctx context.Context, o Order) error {
 	if at.Sub(last) < placedEvery {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
 	defer cancel()
-	pipe := s.slow.Pipeline()
+	pipe := s.db.Slow.Pipeline()
 	pipe.ZAddArgs(ctx, s.placed(), redis.ZAddArgs{GT: true, Members: []redis.Z{
 		{Score: float64(at.Add(o.TTL + placedKept).UnixMilli()), Member: string(o.Identity)},
 	}})
 	pipe.PExpire(ctx, s.placed(), endedKept)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return down(err)
+		return redisdb.Down(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ func KeysOf(t testing.TB, s *Store, pattern string) []string {
 	t.Helper()
 	var mu sync.Mutex
 	var found []string
-	err := s.client.eachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
+	err := s.DB.EachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
 		keys, err := node.Keys(ctx, pattern).Result()
 		mu.Lock()
 		defer mu.Unlock()

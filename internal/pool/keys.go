@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"strconv"
 	"time"
 
 	"poold/internal/captcha"
@@ -15,7 +14,7 @@ type keys struct {
 	once, back, sold, first                                                  string // + suffix
 }
 
-// keyspace names every key, and the channel.
+// keyspace names every key.
 type keyspace struct {
 	prefix  string // first part of every key
 	replica string // random name of this process
@@ -142,13 +141,3 @@ func (n *keyspace) arrivals(target string, hour time.Time) string {
 
 // secret is the key of what replicas sign the names of tokens with.
 func (n *keyspace) secret() string { return n.prefix + ":secret" }
-
-// channel carries the IDs of identities in which there is something for a waiter,
-// whose buying was paused or resumed, or whose windows changed, and the keys of claims
-// whose solve ended or was let go; after a callback the order and how it ended stand behind it.
-func (n *keyspace) channel() string { return n.prefix + ":wake" }
-
-// probed is the key that a probe writes; its number is its hash tag.
-func (n *keyspace) probed(number int) string {
-	return n.prefix + ":probe:{" + strconv.Itoa(number) + "}"
-}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 // Adopt takes over those of the orders, all of one identity, whose lease has
@@ -23,7 +24,7 @@ func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (ado
 		args = append(args, order)
 	}
 	asked := time.Now()
-	reply, err := s.run(ctx, s.scripts.adopt, []string{k.orders, k.journal, k.leases, k.stats, k.spend, k.junk, k.ended}, args...)
+	reply, err := s.db.Eval(ctx, s.scripts.adopt, []string{k.orders, k.journal, k.leases, k.stats, k.spend, k.junk, k.ended}, args...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -52,7 +53,7 @@ func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (ado
 // readRecord reads age, rest and journal line of an order. The age is as of the
 // script, which ran between asked and answered.
 func readRecord(order Ref, list []any, asked, answered time.Time) (Record, error) {
-	n, err := integers(list, 2)
+	n, err := redisdb.Integers(list, 2)
 	if err != nil {
 		return Record{}, err
 	}
@@ -109,7 +110,7 @@ func (s *Orders) lease(ctx context.Context, orders []Ref, length time.Duration) 
 		byIdentity[o.Identity] = append(byIdentity[o.Identity], o.Order)
 	}
 	answers := map[captcha.ID]*redis.Cmd{}
-	s.pipelined(ctx, s.scripts.renew, func(call func([]string, ...any) *redis.Cmd) {
+	s.db.Pipelined(ctx, s.scripts.renew, func(call func([]string, ...any) *redis.Cmd) {
 		for id, args := range byIdentity {
 			k := s.keys(id)
 			answers[id] = call([]string{k.journal, k.leases}, args...)
@@ -118,11 +119,11 @@ func (s *Orders) lease(ctx context.Context, orders []Ref, length time.Duration) 
 	for id, answer := range answers {
 		// What one node does not answer must not hide what the others say.
 		if answer.Err() != nil {
-			err = down(answer.Err())
+			err = redisdb.Down(answer.Err())
 			continue
 		}
 		names := byIdentity[id][2:]
-		mine, unread := integers(answer.Val(), len(names))
+		mine, unread := redisdb.Integers(answer.Val(), len(names))
 		if unread != nil {
 			err = unread
 			continue

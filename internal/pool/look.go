@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 // Query names one identity to look at, and how its life is to be judged.
@@ -52,7 +53,7 @@ func (q Query) kept() time.Duration {
 
 // Look tells what one identity holds, and keeps what is known of it.
 func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (Stock, error) {
-	reply, err := s.run(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), lead.Milliseconds(), kept.Milliseconds(), 0)
+	reply, err := s.db.Eval(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), lead.Milliseconds(), kept.Milliseconds(), 0)
 	if err != nil {
 		return Stock{}, err
 	}
@@ -63,7 +64,7 @@ func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Dura
 // and orders are over: how they ended is counted, and what is known of it is
 // forgotten two days later, unless it is looked at again.
 func (s *Tokens) Leave(ctx context.Context, id captcha.ID, margin time.Duration) error {
-	_, err := s.run(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), 0, keptLeft.Milliseconds(), 0)
+	_, err := s.db.Eval(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), 0, keptLeft.Milliseconds(), 0)
 	return err
 }
 
@@ -73,10 +74,10 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 	stocks := make([]Stock, len(queries))
 	for i, q := range queries {
 		// A node that hangs would hold up the others' answers.
-		stocks[i].Err = s.away(ctx, string(q.ID))
+		stocks[i].Err = s.db.Away(ctx, string(q.ID))
 	}
 	answers := make([]*redis.Cmd, len(queries))
-	s.pipelined(ctx, s.scripts.look, func(call func([]string, ...any) *redis.Cmd) {
+	s.db.Pipelined(ctx, s.scripts.look, func(call func([]string, ...any) *redis.Cmd) {
 		for i, q := range queries {
 			if stocks[i].Err == nil {
 				answers[i] = call(s.lookKeys(q.ID), q.Margin.Milliseconds(), q.Lead.Milliseconds(), q.kept().Milliseconds(), q.hour())
@@ -88,7 +89,7 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 		if stocks[i].Err != nil {
 			continue
 		}
-		stock, err := Stock{}, down(answer.Err())
+		stock, err := Stock{}, redisdb.Down(answer.Err())
 		if err == nil {
 			stock, err = detailedStock(answer.Val())
 		}
@@ -111,7 +112,7 @@ func (s *Tokens) lookKeys(id captcha.ID) []string {
 // detailedStock reads the answer of look.lua.
 func detailedStock(reply any) (Stock, error) {
 	const numbers, all = 12, 22
-	n, err := integers(reply, numbers)
+	n, err := redisdb.Integers(reply, numbers)
 	if err != nil {
 		return Stock{}, err
 	}

@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"strings"
-	"time"
 
 	"poold/internal/captcha"
 )
@@ -29,31 +28,13 @@ func (n *news) wakeWaiters(id captcha.ID) {
 // was let go, and of orders that ended elsewhere, and passes it on. Polling by the queues and the leases is the
 // backstop, so a lost message costs little.
 func (n *news) listen(ctx context.Context) {
-	messages := n.slow.Subscribe(ctx, n.channel())
-	defer func() { _ = messages.Close() }()
-	again := time.NewTicker(reviewEvery)
-	defer again.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-again.C:
-			// The right to listen may have been missing until now. Twice is once.
-			_ = messages.Subscribe(ctx, n.channel())
-		case message, ok := <-messages.Channel():
-			if !ok {
-				return
-			}
-			id, rest, _ := strings.Cut(message.Payload, " ")
-			if id == "" {
-				continue // a review's trial
-			}
-			n.wakeWaiters(captcha.ID(id))
-			if order, how, ok := strings.Cut(rest, " "); ok {
-				n.ended(Ref{Identity: captcha.ID(id), Order: order}, how)
-			}
+	n.db.Listen(ctx, func(message string) {
+		id, rest, _ := strings.Cut(message, " ")
+		n.wakeWaiters(captcha.ID(id))
+		if order, how, ok := strings.Cut(rest, " "); ok {
+			n.ended(Ref{Identity: captcha.ID(id), Order: order}, how)
 		}
-	}
+	})
 }
 
 // announce tells all replicas, this one too, that something was done to an
@@ -61,9 +42,5 @@ func (n *news) listen(ctx context.Context) {
 // would make the caller do it again. Looks and polls find it out a little later.
 func (n *news) announce(ctx context.Context, id captcha.ID) {
 	n.changed(id)
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if err := n.slow.Publish(ctx, n.channel(), string(id)).Err(); err != nil {
-		n.log.DebugContext(ctx, "other replicas were not told of a change", "err", err) // review says why
-	}
+	n.db.Announce(ctx, string(id))
 }

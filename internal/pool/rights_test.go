@@ -3,55 +3,22 @@ package pool
 import (
 	"errors"
 	"fmt"
-	"os"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"poold/internal/captcha"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 )
-
-const password = "of-a-test"
-
-// rights are the words of the line of docs/configuration.md for an aclfile, for the keys of tests.
-func rights(t *testing.T) []string {
-	t.Helper()
-	page, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	line := regexp.MustCompile(`(?m)^user poold .*$`).FindString(string(page))
-	if line == "" {
-		t.Fatal("docs/configuration.md has no line that begins with: user poold")
-	}
-	line = strings.NewReplacer("PASSWORD", password, "~captcha:*", "~test-* ~replicas:* ~leases:* ~unknown:* ~reports:*",
-		"&captcha:*", "&test-* &replicas:* &leases:* &unknown:* &reports:*").Replace(line)
-	return strings.Fields(line)[1:]
-}
-
-// askAs sends commands as the user who may do everything.
-func askAs(t *testing.T, addr string, args ...any) string {
-	t.Helper()
-	admin := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
-	defer func() { _ = admin.Close() }()
-	answer, err := admin.Do(t.Context(), args...).Result()
-	if err != nil {
-		t.Fatalf("%v: %v", args, err)
-	}
-	return fmt.Sprint(answer)
-}
 
 // Everything works with the rights that the docs name, and each of them is needed.
 func TestTheRightsThatTheDocsName(t *testing.T) {
 	t.Parallel()
-	words := rights(t)
+	words := redistest.Rights(t)
 	addr := redistest.Server(t, append([]string{"--user"}, words...)...)
-	o := Options{Addresses: "redis://poold:" + password + "@" + addr}
+	o := Options{Addresses: "redis://poold:" + redistest.Password + "@" + addr}
 	for _, name := range []string{
 		"OrderLandsAndIsTaken", "LifeIsJudgedInTheScript", "IdempotencyKeyRepeatsTheToken", "ReturnHappensOnce",
 		"RateIsAWindow", "PermitsAtAProvider", "OrdersRunOutAndPauseStopsThem", "SurveyNeedsNoLoadedScript",
@@ -66,10 +33,10 @@ func TestTheRightsThatTheDocsName(t *testing.T) {
 	t.Run("Archive", func(t *testing.T) { testArchive(t, o) })
 	t.Run("Audit", func(t *testing.T) { testAudit(t, o) })
 	t.Run("ForeignKey", func(t *testing.T) { testForeignKey(t, o) })
-	if denied := askAs(t, addr, "ACL", "LOG"); denied != "[]" {
+	if denied := redistest.Do(t, addr, "ACL", "LOG"); denied != "[]" {
 		t.Errorf("Redis denied something: %s", denied)
 	}
-	used := askAs(t, addr, "INFO", "commandstats")
+	used := redistest.Do(t, addr, "INFO", "commandstats")
 	for _, word := range words {
 		command, is := strings.CutPrefix(word, "+")
 		if is && command != "cluster|slots" && command != "command" && !strings.Contains(used, "cmdstat_"+command+":") {
@@ -143,7 +110,7 @@ func testAudit(t *testing.T, o Options) {
 		t.Errorf("of one that is too old: %v, %v", usage, err)
 	}
 	for _, key := range []string{s.archive().audit + hashed("key"), s.archive().usage + dateOf(at)} {
-		if ttl := s.slow.PTTL(t.Context(), key).Val(); ttl <= 0 || ttl > keep {
+		if ttl := s.db.Slow.PTTL(t.Context(), key).Val(); ttl <= 0 || ttl > keep {
 			t.Errorf("%s is kept for %v", key, ttl)
 		}
 	}
@@ -152,7 +119,7 @@ func testAudit(t *testing.T, o Options) {
 // testForeignKey is what the error over another program's value needs.
 func testForeignKey(t *testing.T, o Options) {
 	s, id := open(t, o), identity("f")
-	if err := s.slow.Set(t.Context(), s.keys(id).stats, "another program's", time.Minute).Err(); err != nil {
+	if err := s.db.Slow.Set(t.Context(), s.keys(id).stats, "another program's", time.Minute).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Look(t.Context(), id, 0, 0); err == nil || !strings.Contains(err.Error(), s.keys(id).stats+" holds a string") {
@@ -163,8 +130,8 @@ func testForeignKey(t *testing.T, o Options) {
 // testMemory is what the buyer and the health need.
 func testMemory(t *testing.T, o Options) {
 	s, id := open(t, o), identity("m")
-	eventually(t, "reviewed", func() bool { return s.monitor.notices.Load() != nil })
-	if h := s.Health(); !h.Up || h.Reason != "" || len(h.Notices) != 1 || !strings.Contains(h.Notices[0], "append-only") {
+	eventually(t, "reviewed", func() bool { return len(s.DB.Health().Notices) > 0 })
+	if h := s.DB.Health(); !h.Up || h.Reason != "" || len(h.Notices) != 1 || !strings.Contains(h.Notices[0], "append-only") {
 		t.Errorf("health of a server without AOF: %+v", h)
 	}
 	if err := s.Remember(t.Context(), id, []byte("x")); err != nil {
@@ -187,7 +154,7 @@ func testMemory(t *testing.T, o Options) {
 func TestWithoutTheRightToTheChannel(t *testing.T) {
 	t.Parallel()
 	var words []string
-	for _, word := range rights(t) {
+	for _, word := range redistest.Rights(t) {
 		if !strings.HasPrefix(word, "&") {
 			words = append(words, word)
 		}
@@ -195,13 +162,13 @@ func TestWithoutTheRightToTheChannel(t *testing.T) {
 	addr := redistest.Server(t, append([]string{"--user"}, words...)...)
 	var changes atomic.Int64
 	s, id := open(t, Options{
-		Addresses: "redis://poold:" + password + "@" + addr,
+		Addresses: "redis://poold:" + redistest.Password + "@" + addr,
 		OnChange:  func(captcha.ID) { changes.Add(1) },
 	}), identity("a")
 	eventually(t, "the missing right is said", func() bool {
-		return strings.Contains(strings.Join(s.Health().Notices, " "), "denies its user SUBSCRIBE or PUBLISH")
+		return strings.Contains(strings.Join(s.DB.Health().Notices, " "), "denies its user SUBSCRIBE or PUBLISH")
 	})
-	if h := s.Health(); !h.Up || h.Reason != "" {
+	if h := s.DB.Health(); !h.Up || h.Reason != "" {
 		t.Errorf("without the channel: %+v", h)
 	}
 	ctx, held := t.Context(), claimed(t, s, id)
@@ -253,7 +220,7 @@ func TestWithoutTheRightToTheChannel(t *testing.T) {
 	}
 	parkOne(t, s, Request{ID: id, MinTTL: time.Hour, Wait: 20 * time.Second, MaxWaiting: 5})
 	giveBack(t, s, token) // beside a waiter
-	if _, err := s.Take(ctx, Request{ID: id}); err != nil && !errors.Is(err, ErrDown) {
+	if _, err := s.Take(ctx, Request{ID: id}); err != nil && !errors.Is(err, redisdb.ErrDown) {
 		t.Errorf("the returned token: %v", err)
 	}
 	s.SendAway()

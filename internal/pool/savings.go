@@ -15,14 +15,14 @@ func (s *Claims) Count(ctx context.Context, requests map[SavingsSource]int) erro
 	for source, n := range requests {
 		args = append(args, string(source), n)
 	}
-	_, err := s.run(ctx, s.scripts.savings.add, []string{s.today(), s.counted(rand.Text())}, args...)
+	_, err := s.db.Eval(ctx, s.scripts.savings.add, []string{s.today(), s.counted(rand.Text())}, args...)
 	return err
 }
 
 // Days tells the requests of today and of the six days before, in UTC and on Redis'
 // clock, today first. Sources without requests are not in it.
 func (s *Claims) Days(ctx context.Context) ([]SavingsDay, error) {
-	reply, err := s.run(ctx, s.scripts.savings.days, []string{s.today()})
+	reply, err := s.db.Eval(ctx, s.scripts.savings.days, []string{s.today()})
 	if err != nil {
 		return nil, err
 	}

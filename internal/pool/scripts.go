@@ -20,7 +20,7 @@ type scripts struct {
 	standing                            standingScripts
 	place, mark, submitted, unknown     *redis.Script
 	settle, fail, find, adopt, renew    *redis.Script
-	acquire, budget, warm, probe, beat  *redis.Script
+	acquire, budget, warm, beat         *redis.Script
 	guest                               guestScripts
 	claim                               claimScripts
 	savings                             savingsScripts
@@ -72,7 +72,7 @@ func loadScripts(most int) scripts {
 		standing: standingScripts{
 			report: script("standing_report", luaStanding), read: script("standing_read"), probe: script("standing_probe", luaStanding),
 		},
-		beat: script("beat"), probe: redis.NewScript(source("probe.lua")), warm: script("warm", luaWindows),
+		beat: script("beat"), warm: script("warm", luaWindows),
 		guest: guestScripts{
 			use: script("guest_use"), count: script("guest_count"), due: script("guest_due"), fold: script("guest_fold"), release: script("guest_release"),
 			retire: script("guest_retire", luaJournal, luaGuests), leave: script("guest_leave", luaJournal, luaGuests),

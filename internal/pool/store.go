@@ -1,17 +1,14 @@
 package pool
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"errors"
 	"log/slog"
 	"net"
 	"sync"
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 // What OnEnded is told of an order that a callback settled; settle.lua says it.
@@ -38,8 +35,8 @@ type Options struct {
 	// counts, with the moment at which it came here, once Redis has counted it. It must
 	// not block. May be nil.
 	OnRequest func(id captcha.ID, came time.Time)
-	// Probe is how often Redis' health is tried; 0 = twice a second. Tests that play
-	// hours try it less often.
+	// Probe is the time between two probes of Redis' health; 0 = half a second. Tests that
+	// play hours probe less often.
 	Probe time.Duration
 	// ClaimTimes are shortened by tests that have no bubble.
 	ClaimTimes ClaimTimes
@@ -66,30 +63,23 @@ type Store struct {
 	Arrivals  *Arrivals
 	Tasks     *Tasks
 
-	client  *client
-	news    *news
-	monitor *monitor
+	// DB is the Redis that keeps all of it.
+	DB *redisdb.DB
+
+	news *news
 }
 
-// Open prepares the clients. It does no I/O: a Redis that is away makes every
-// call answer ErrDown until it is back.
+// Open opens Redis and prepares the parts. It does no I/O: while Redis is away every call
+// answers ErrDown.
 func Open(o Options) (*Store, error) {
-	var name [8]byte
-	_, _ = rand.Read(name[:]) // never fails: crypto/rand ends the program instead
-	hot, to, err := connect(o.Addresses, o.SentinelMaster, o.Dial)
+	db, err := redisdb.Open(redisdb.Options{
+		Addresses: o.Addresses, SentinelMaster: o.SentinelMaster, Prefix: o.Prefix, Log: o.Log, Probe: o.Probe, Dial: o.Dial,
+	})
 	if err != nil {
 		return nil, err
 	}
-	slow, _, err := connect(o.Addresses, o.SentinelMaster, o.Dial)
-	if err != nil {
-		_ = hot.Close()
-		return nil, err
-	}
-	c := &client{
-		keyspace: keyspace{prefix: o.Prefix, replica: hex.EncodeToString(name[:])},
-		route:    to, hot: hot, slow: slow, scripts: loadScripts(o.Endings), log: o.Log,
-	}
-	c.condition.Store(&condition{})
+	db.Declare(types)
+	c := &client{keyspace: keyspace{prefix: db.Prefix, replica: db.Replica}, db: db, scripts: loadScripts(o.Endings), log: o.Log}
 	n := &news{client: c, changed: o.OnChange, ended: o.OnEnded}
 	if n.changed == nil {
 		n.changed = func(captcha.ID) {}
@@ -113,24 +103,18 @@ func Open(o Options) (*Store, error) {
 		Archive:   &Archive{client: c},
 		Arrivals:  &Arrivals{client: c},
 		Tasks:     &Tasks{client: c},
-		client:    c, news: n,
-		monitor: &monitor{client: c, signing: secrets, every: cmp.Or(o.Probe, probeEvery), recovered: make(chan struct{}, 1)},
+		DB:        db,
+		news:      n,
 	}, nil
 }
 
-// Mode says how Redis is run.
-func (s *Store) Mode() Mode { return s.client.mode }
-
-// Health tells how Redis serves; it does not block.
-func (s *Store) Health() Health { return s.monitor.health() }
-
-// Run keeps watch over Redis, reviews how it is set up, listens for wake-ups and
-// forgets idle queues until ctx ends.
+// Run watches Redis, listens for wake-ups, keeps the secret and forgets idle queues until ctx
+// ends.
 func (s *Store) Run(ctx context.Context) error {
 	var group sync.WaitGroup
-	group.Go(func() { s.monitor.watch(ctx) })
+	group.Go(func() { _ = s.DB.Run(ctx) }) // it ends without an error
 	group.Go(func() { s.news.listen(ctx) })
-	group.Go(func() { s.monitor.review(ctx) })
+	group.Go(func() { s.Tokens.signing.keep(ctx) })
 	group.Go(func() { s.Tokens.forgetIdle(ctx) })
 	group.Wait()
 	return nil
@@ -144,5 +128,5 @@ func (s *Store) SendAway() { s.Tokens.sendAway() }
 // connections. A take whose answer is still unknown then counts as handed out.
 func (s *Store) Close() error {
 	s.Tokens.close()
-	return errors.Join(s.client.hot.Close(), s.client.slow.Close())
+	return s.DB.Close()
 }

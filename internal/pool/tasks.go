@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 const (
@@ -53,7 +54,7 @@ func (s *Tasks) Make(ctx context.Context, number string, t Task, held bool) (fre
 	if t.Guest {
 		guest = 1
 	}
-	n, err := s.number(ctx, s.scripts.task.make, []string{s.compat(number)}, t.Caller, string(t.Identity), string(t.Type), guest,
+	n, err := s.db.Number(ctx, s.scripts.task.make, []string{s.compat(number)}, t.Caller, string(t.Identity), string(t.Type), guest,
 		holder, taskLease.Milliseconds(), taskLife.Milliseconds())
 	return n == 1, err
 }
@@ -70,7 +71,7 @@ func (s *Tasks) Look(ctx context.Context, number, caller string) (state TaskStat
 }
 
 func (s *Tasks) visit(ctx context.Context, number, caller string, lease time.Duration) (state TaskState, known bool, err error) {
-	reply, err := s.run(ctx, s.scripts.task.visit, []string{s.compat(number)}, caller, s.replica, lease.Milliseconds())
+	reply, err := s.db.Eval(ctx, s.scripts.task.visit, []string{s.compat(number)}, caller, s.replica, lease.Milliseconds())
 	if err != nil {
 		return state, false, err
 	}
@@ -95,7 +96,7 @@ func (s *Tasks) visit(ctx context.Context, number, caller string, lease time.Dur
 // error says that nothing is known.
 func (s *Tasks) Hold(ctx context.Context, numbers []string) (over []string, err error) {
 	calls := make([]*redis.Cmd, len(numbers))
-	s.pipelined(ctx, s.scripts.task.hold, func(call func(keys []string, args ...any) *redis.Cmd) {
+	s.db.Pipelined(ctx, s.scripts.task.hold, func(call func(keys []string, args ...any) *redis.Cmd) {
 		for i, number := range numbers {
 			calls[i] = call([]string{s.compat(number)}, s.replica, taskLease.Milliseconds(), taskIdle.Milliseconds())
 		}
@@ -104,7 +105,7 @@ func (s *Tasks) Hold(ctx context.Context, numbers []string) (over []string, err 
 		held, failed := calls[i].Int64()
 		switch {
 		case failed != nil:
-			err = down(failed)
+			err = redisdb.Down(failed)
 		case held != 1:
 			over = append(over, number)
 		}
@@ -115,7 +116,7 @@ func (s *Tasks) Hold(ctx context.Context, numbers []string) (over []string, err 
 // LetGo ends the lease of a task that this replica holds, so that the next question at any
 // replica begins anew.
 func (s *Tasks) LetGo(ctx context.Context, number string) error {
-	_, err := s.number(ctx, s.scripts.task.hold, []string{s.compat(number)}, s.replica, 0, taskIdle.Milliseconds())
+	_, err := s.db.Number(ctx, s.scripts.task.hold, []string{s.compat(number)}, s.replica, 0, taskIdle.Milliseconds())
 	return err
 }
 
@@ -125,12 +126,12 @@ func (s *Tasks) Serve(ctx context.Context, number, order string, told bool) erro
 	if told {
 		heard = 1
 	}
-	_, err := s.number(ctx, s.scripts.task.end, []string{s.compat(number)}, order, "", heard)
+	_, err := s.db.Number(ctx, s.scripts.task.end, []string{s.compat(number)}, order, "", heard)
 	return err
 }
 
 // Fail notes that a task ends without a token, and how.
 func (s *Tasks) Fail(ctx context.Context, number, how string) error {
-	_, err := s.number(ctx, s.scripts.task.end, []string{s.compat(number)}, "", how, 0)
+	_, err := s.db.Number(ctx, s.scripts.task.end, []string{s.compat(number)}, "", how, 0)
 	return err
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"poold/internal/redisdb"
 )
 
 // A task of the compatible endpoints is its caller's, one replica at a time holds it, and it
@@ -122,7 +124,7 @@ func testRepeat(t *testing.T, o Options) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, known, err := s.Repeat(gone, id, "caller\x00k", "caller\x00"); !errors.Is(err, ErrDown) || known {
+	if _, known, err := s.Repeat(gone, id, "caller\x00k", "caller\x00"); !errors.Is(err, redisdb.ErrDown) || known {
 		t.Fatalf("without an answer: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"poold/internal/history"
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/targets"
 )
@@ -55,7 +56,7 @@ type Stock interface {
 	// Survey answers in the order of the queries; see pool.Store.Survey.
 	Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
 	// Health returns how Redis serves; it does not block.
-	Health() pool.Health
+	Health() redisdb.Health
 }
 
 // Refill knows how the refilling of a target does; *refill.Manager implements it.

@@ -13,6 +13,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/targets"
 )
@@ -76,7 +77,7 @@ func (f *fixedStock) change(id captcha.ID, s pool.Stock) {
 	f.stocks[id] = s
 }
 
-func (f *fixedStock) Health() pool.Health { return pool.Health{Up: true} }
+func (f *fixedStock) Health() redisdb.Health { return redisdb.Health{Up: true} }
 
 // fixedRefill is what refill says of each target.
 type fixedRefill map[string]refill.Status

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 	"poold/internal/targets"
 )
 
@@ -105,8 +106,8 @@ func notNow(err error) string {
 	switch {
 	case err == nil:
 		return ""
-	case errors.Is(err, pool.ErrDown):
-		return pool.Reason(err) + lastKnown
+	case errors.Is(err, redisdb.ErrDown):
+		return redisdb.Reason(err) + lastKnown
 	}
 	return "they cannot be read now" + lastKnown
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 	"poold/internal/targets"
 )
 
@@ -84,7 +85,7 @@ func testNoSection(t *testing.T) {
 	if text := metrics(snapshot); strings.Contains(text, "solve_guests") || strings.Contains(text, "/solve") {
 		t.Error(text)
 	}
-	guests.before = func(context.Context) error { return pool.ErrDown }
+	guests.before = func(context.Context) error { return redisdb.ErrDown }
 	c.Changed()
 	if d := c.Snapshot(t.Context()).Document; d.Solve != nil {
 		t.Errorf("while they cannot be read: %+v", d.Solve)
@@ -102,7 +103,7 @@ func testLastKnown(t *testing.T) {
 	if first.Solve.Requests != 3 || first.Solve.Reason != "" || first.Dedup.Requests != 3 || first.Dedup.Reason != "" {
 		t.Fatalf("%+v, %+v", first.Solve, first.Dedup)
 	}
-	guests.before = func(context.Context) error { return pool.ErrDown }
+	guests.before = func(context.Context) error { return redisdb.ErrDown }
 	savings.before = func(context.Context) error { return errors.New("dial postgres://user:canary@host") }
 	c.Changed()
 	snapshot := c.Snapshot(t.Context())

@@ -14,7 +14,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/history"
 	"poold/internal/history/redisstore"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 // measured is a store, and how many bytes its Redis uses.

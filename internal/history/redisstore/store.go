@@ -14,6 +14,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/history"
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 )
 
 // Archive is where records and entries are kept: pool.Archive.
@@ -170,8 +171,8 @@ func failed(ctx context.Context, err error) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, pool.ErrDown):
-		return fmt.Errorf("%w: %s", history.ErrDown, pool.Reason(err))
+	case errors.Is(err, redisdb.ErrDown):
+		return fmt.Errorf("%w: %s", history.ErrDown, redisdb.Reason(err))
 	}
 	return err
 }

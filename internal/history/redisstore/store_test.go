@@ -16,7 +16,7 @@ import (
 	"poold/internal/history/historytest"
 	"poold/internal/history/redisstore"
 	"poold/internal/pool"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 func TestMain(m *testing.M) {

@@ -12,6 +12,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/postgres"
+	"poold/internal/redisdb"
 )
 
 // channel carries the keys of solves that ended or were let go.
@@ -41,14 +42,14 @@ func New(db *postgres.DB, o Options) *Claims {
 	return &Claims{db, o}
 }
 
-// downError is a postgres.ErrDown that answers as pool.ErrDown does.
+// downError is a postgres.ErrDown that answers as redisdb.ErrDown does.
 type downError struct{ error }
 
-func (e downError) Is(target error) bool { return target == pool.ErrDown }
+func (e downError) Is(target error) bool { return target == redisdb.ErrDown }
 
 func (e downError) Unwrap() error { return e.error }
 
-// Reason is what pool.Reason says: the texts of this package quote nothing of the server's.
+// Reason is what redisdb.Reason says: the texts of this package quote nothing of the server's.
 func (e downError) Reason() string { return e.Error() }
 
 // failed says what was done when err came.

@@ -14,6 +14,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/postgres"
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/redisdb"
 )
 
 // key names the claim of a story.
@@ -106,7 +107,7 @@ func testAnAnswerIsLost(t *testing.T, server *postgrestest.Server) {
 	must(t, one, first.Solve, pool.ClaimShared)
 }
 
-// While the server is away each call fails within a second with pool.ErrDown, and no
+// While the server is away each call fails within a second with redisdb.ErrDown, and no
 // error and no log line holds a part of the address. Once it is back all goes on.
 func testAway(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
@@ -124,7 +125,7 @@ func testAway(t *testing.T, server *postgrestest.Server) {
 				t.Errorf("%d calls took %v", len(errs), took)
 			}
 			for i, err := range errs {
-				if !errors.Is(err, pool.ErrDown) || !errors.Is(err, postgres.ErrDown) {
+				if !errors.Is(err, redisdb.ErrDown) || !errors.Is(err, postgres.ErrDown) {
 					t.Errorf("call %d: %v", i, err)
 					continue
 				}
@@ -154,13 +155,13 @@ func quiet(t *testing.T, text string) {
 	}
 }
 
-// On a schema of a newer program every call is a pool.ErrDown that says why.
+// On a schema of a newer program every call is a redisdb.ErrDown that says why.
 func testNewerSchema(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	running(t, address, patient, pool.ClaimTimes{})
 	server.SQL(t, address, "insert into poold_schema values (1000, now())")
 	for i, err := range all(t, running(t, address, patient, pool.ClaimTimes{})) {
-		if !errors.Is(err, pool.ErrDown) || !strings.Contains(err.Error(), "newer than this program") {
+		if !errors.Is(err, redisdb.ErrDown) || !strings.Contains(err.Error(), "newer than this program") {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}
@@ -243,7 +244,7 @@ func testTheClockIsSetBack(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// Without its tables each call is a pool.ErrDown that names the remedy. Once the tables are
+// Without its tables each call is a redisdb.ErrDown that names the remedy. Once the tables are
 // back, calls succeed.
 func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
@@ -255,7 +256,7 @@ func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	})
 	server.SQL(t, address, "drop table captcha_cache, captcha_savings")
 	for i, err := range all(t, c) {
-		if !errors.Is(err, pool.ErrDown) || !strings.Contains(pool.Reason(err), "does not exist: poold history init makes it") {
+		if !errors.Is(err, redisdb.ErrDown) || !strings.Contains(redisdb.Reason(err), "does not exist: poold history init makes it") {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}

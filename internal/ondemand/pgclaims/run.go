@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
 	"poold/internal/postgres"
+	"poold/internal/redisdb"
 )
 
 // Run hears of solves that ended or were let go, and deletes what has ended, until ctx ends. Without it
@@ -32,7 +32,7 @@ func (c *Claims) clean(ctx context.Context) {
 		}
 		err, fault := c.forget(ctx), ""
 		// An outage of the server is logged by postgres.DB.Run.
-		if err != nil && ctx.Err() == nil && (!errors.Is(err, pool.ErrDown) || errors.Is(err, postgres.ErrNoTable)) {
+		if err != nil && ctx.Err() == nil && (!errors.Is(err, redisdb.ErrDown) || errors.Is(err, postgres.ErrNoTable)) {
 			fault = err.Error()
 		}
 		if fault != "" && fault != logged {

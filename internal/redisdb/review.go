@@ -1,4 +1,4 @@
-package pool
+package redisdb
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func (m *monitor) review(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if !m.up() {
+		if !m.Up() {
 			found = nil // who does not answer says nothing about its settings
 		}
 		for _, fault := range found {
@@ -56,7 +56,7 @@ func (m *monitor) review(ctx context.Context) {
 func (m *monitor) faults(ctx context.Context) []string {
 	var mu sync.Mutex
 	where := map[string][]string{}
-	err := m.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+	err := m.EachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		info, err := node.Info(ctx).Result()
 		mu.Lock()
 		defer mu.Unlock()
@@ -70,7 +70,7 @@ func (m *monitor) faults(ctx context.Context) []string {
 		m.log.DebugContext(ctx, "redis does not tell its settings", "err", err)
 	}
 	found := slices.Sorted(maps.Keys(where))
-	if m.mode == ModeCluster {
+	if m.Mode == ModeCluster {
 		for i, fault := range found {
 			slices.Sort(where[fault])
 			found[i] = strings.TrimSuffix(fault, ".") + " (" + strings.Join(where[fault], ", ") + ")."
@@ -130,17 +130,17 @@ func older(version, than string) bool {
 // missingRights tries what replicas tell each other with. Without it everything
 // works, but later: by polls, and a landing for a waiter may wait for half a second.
 func (m *monitor) missingRights(ctx context.Context) []string {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	trial := m.slow.Subscribe(ctx, m.channel())
+	trial := m.Slow.Subscribe(ctx, m.Channel())
 	_, err := trial.Receive(ctx)
 	_ = trial.Close()
 	if err == nil {
-		err = m.slow.Publish(ctx, m.channel(), "").Err() // of no identity: nobody does anything about it
+		err = m.Slow.Publish(ctx, m.Channel(), "").Err() // of no identity: nobody does anything about it
 	}
-	if err == nil || !is(down(err), reasonDenied) {
+	if err == nil || !is(Down(err), reasonDenied) {
 		return nil
 	}
-	return []string{"Redis denies its user SUBSCRIBE or PUBLISH on the channel " + m.channel() +
+	return []string{"Redis denies its user SUBSCRIBE or PUBLISH on the channel " + m.Channel() +
 		": replicas hear of landings, pauses and windows up to seconds later. docs/configuration.md, Redis, lists the rights that poold needs."}
 }

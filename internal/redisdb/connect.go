@@ -1,4 +1,4 @@
-package pool
+package redisdb
 
 import (
 	"crypto/tls"
@@ -15,21 +15,17 @@ import (
 // Mode is how Redis is run.
 type Mode string
 
-// The modes of /status.json; "embedded" is the caller's word for a single
-// server that it runs itself.
+// The modes of /status.json. cmd/poold calls a single server of its own "embedded".
 const (
 	ModeSingle   Mode = "single"
 	ModeSentinel Mode = "sentinel"
 	ModeCluster  Mode = "cluster"
 )
 
-// callTimeout bounds every exchange with Redis.
-const callTimeout = time.Second
-
 // route is where Redis is, as the file says.
 type route struct {
 	mode   Mode
-	where  string // host:port or path of each address, for people; no user and no password
+	where  string // host:port or path of each address, without user and password
 	secure bool   // by TLS
 }
 
@@ -89,7 +85,7 @@ func tune(o *redis.Options) {
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	o.ContextTimeoutEnabled = true
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = callTimeout, callTimeout, callTimeout, callTimeout
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = CallTimeout, CallTimeout, CallTimeout, CallTimeout
 	o.DialerRetries = 1
 	o.MaxRetries = 3
 	o.MaxRetryBackoff = 100 * time.Millisecond

@@ -1,4 +1,4 @@
-package pool
+package redisdb
 
 import (
 	"context"
@@ -9,11 +9,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Trial is what a Store found of its Redis when it was tried.
+// Trial is the result of Try.
 type Trial struct {
-	Where   string   // host:port of what the file names, several as a list; no password
-	Version string   // of the server, of a cluster the versions of its masters; "" = it does not tell
-	Faults  []string // what keeps poold from working, or is dangerous; empty = all is well
+	Where   string   // host:port of each address, without a password
+	Version string   // of the server, or the versions of a cluster's masters; "" = unknown
+	Faults  []string // missing rights and dangerous settings; empty = none
 }
 
 // trials are commands that poold needs, one of each, for a key that no other is for, K.
@@ -32,9 +32,9 @@ var trials = []string{
 
 // Try asks Redis whether poold can work with it. It writes nothing but the keys of the
 // probe, which live for a minute at most. Run does the same all the time but for the commands.
-func (s *Store) Try(ctx context.Context) Trial {
-	m := s.monitor
-	t := Trial{Where: m.where}
+func (db *DB) Try(ctx context.Context) Trial {
+	m := db.monitor
+	t := Trial{Where: m.route.where}
 	now := m.probe(ctx)
 	if now.err != nil {
 		t.Faults = append(t.Faults, Reason(now.err))
@@ -51,7 +51,7 @@ func (s *Store) Try(ctx context.Context) Trial {
 func (m *monitor) versions(ctx context.Context) string {
 	var mu sync.Mutex
 	var found []string
-	_ = m.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+	_ = m.EachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		info, err := node.Info(ctx, "server").Result()
 		mu.Lock()
 		defer mu.Unlock()
@@ -66,10 +66,10 @@ func (m *monitor) versions(ctx context.Context) string {
 
 // deniedCommands tells which commands a master denies the user.
 func (m *monitor) deniedCommands(ctx context.Context) []string {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	var denied []string
-	switch client := m.slow.(type) {
+	switch client := m.Slow.(type) {
 	case *redis.Client:
 		denied = deniedBy(ctx, client, m.probed(0))
 	case *redis.ClusterClient:
@@ -84,7 +84,7 @@ func (m *monitor) deniedCommands(ctx context.Context) []string {
 		return nil
 	}
 	slices.Sort(denied)
-	return []string{"Redis denies its user, on keys that begin with " + m.prefix + ":, the commands " + strings.Join(slices.Compact(denied), ", ") +
+	return []string{"Redis denies its user, on keys that begin with " + m.Prefix + ":, the commands " + strings.Join(slices.Compact(denied), ", ") +
 		". README, Redis, lists the rights that poold needs."}
 }
 
@@ -103,7 +103,7 @@ func deniedBy(ctx context.Context, node *redis.Client, key string) (denied []str
 	}
 	answers, _ := pipe.Exec(ctx) // the first of the answers' errors
 	for _, a := range answers {
-		if a.Err() != nil && is(down(a.Err()), reasonDenied) {
+		if a.Err() != nil && is(Down(a.Err()), reasonDenied) {
 			denied = append(denied, a.Name())
 		}
 	}

@@ -184,7 +184,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	if err := d.openLetters(set); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
-	if d.claims, err = openClaims(ctx, set.Dedup, set.Redis.Prefix, d.store, func(key captcha.ID) { d.solver.Kick(key) }, d.log); err != nil {
+	if d.claims, err = openClaims(ctx, set.Dedup, set.Redis.Prefix, d.store.DB, func(key captcha.ID) { d.solver.Kick(key) }, d.log); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
 	if err := await(ctx, d.log, d.history.look, d.claims.look); err != nil {

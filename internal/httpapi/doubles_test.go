@@ -22,6 +22,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/compat"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
 	"poold/internal/provider"
@@ -435,11 +436,11 @@ func (f *fakeGuests) Survey(context.Context) (pool.GuestStock, error) { return f
 
 // fakeSavings are the requests of the last days.
 type fakeSavings struct {
-	days []pool.SavingsDay
+	days []dedup.SavingsDay
 	err  error
 }
 
-func (f *fakeSavings) Days(context.Context) ([]pool.SavingsDay, error) { return f.days, f.err }
+func (f *fakeSavings) Days(context.Context) ([]dedup.SavingsDay, error) { return f.days, f.err }
 
 // day is a moment with milliseconds, so that their loss would show.
 var day = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)

@@ -14,8 +14,6 @@
 //	Controls   what is said about an identity: pauses, windows (warm.go), what was learned
 //	Guests     identities that no target has, until they are gone: guests.go, retire.go
 //	Replicas   what the daemons tell each other of themselves (replicas.go)
-//	Claims     the solves that equal requests share (claim.go, claims.go), and what that
-//	           saved (savings.go)
 //	Endings    the ends of orders, until whoever keeps the history has them (endings.go)
 //	Archive    the history that is kept in Redis itself (archive.go), with the audit (audit.go)
 //	Arrivals   when requests came, for a day (arrivals.go)
@@ -66,11 +64,7 @@
 //	captcha:task:{provider}:T   string  the order.id that task T belongs to
 //	captcha:spend:{overall}     zset    order.id -> Unix ms; the budget over all orders
 //	captcha:spend:{solve}       zset    order.id -> Unix ms; the budget over all guests
-//	captcha:claim:{dedup}:KEY           hash    the solve of a key that is under way, or ended last; see below
-//	captcha:claim:{dedup}:KEY:token     hash    solve, ends (Unix ms until which it is shared), value: of the last token
-//	captcha:claim:{dedup}:KEY:failure   hash    the same of the last failure
-//	captcha:savings:{dedup}:2006-01-02  hash    source -> requests of that UTC day; for 7 days after the last one
-//	captcha:counted:{dedup}:CALL        string  marks a call whose requests are counted; with {solve} those for guests
+//	captcha:counted:{solve}:CALL  string  marks a call whose requests for guests are counted
 //	captcha:compat:{TASK}       hash    caller, identity, type, guest, made, asked, holder, lease, order, failed, told of a task of
 //	                                    the compatible endpoints; see Tasks
 //	captcha:guests:{solve}      zset    identity that no target has -> Unix ms of the next look at it
@@ -122,17 +116,6 @@
 //
 //	requests hits waited misses bought solved|minute requests hits ...|minute requests ...
 //
-// The fields of a claim:
-//
-//	solve     names the solve, whoever holds it
-//	identity  whose stock it takes from
-//	fence     number of the last holder; grows with each
-//	lease     Unix ms after which another replica may take over
-//	stops     Unix ms after which the solve is under way no more
-//	asked     Unix ms of the last entry that was told to wait
-//	call      the entry that made the last holder
-//	ended     hash of how it ended; absent while it is under way
-//
 // # Invariants
 //
 //   - Facts are stored, policy is applied on read: an element says when the
@@ -179,13 +162,7 @@
 //   - A window that is over is never told: each script that reads the windows
 //     judges their ends, and removes what is over. Warm twice leaves one window, so
 //     its script may be sent twice.
-//   - A claim has one holder: claim_enter.lua gives it to who comes first, and to another one
-//     only after the lease, with a later fence. Hold and End of an older fence change
-//     nothing. The solve stays the same, so that a new holder goes on where the old one was.
-//   - Claims, like budgets and figures, may be sent twice: an entry is told again that it
-//     holds, an end that it ended, and requests are counted once.
-//   - Nothing of a shared token is left when it ends. What ends further away than it ever
-//     could is over: Redis' clock was set back by more than 10 s.
+//   - Bookings in budgets and figures of guests may be sent twice: each counts once.
 //   - A caller with a ticket is never overtaken by one that could use the same
 //     token, whichever replica it asked. A ticket that several replicas hold is
 //     given up with its last caller.

@@ -80,16 +80,6 @@ func (n *keyspace) task(provider, task string) string {
 // its own. No identity has the name of one.
 func (n *keyspace) shared(budget Budget) string { return n.prefix + ":spend:{" + string(budget) + "}" }
 
-// claimKeys names what is known of one claim: the claim itself, the token of its last
-// solve that brought one, and its last failure. All claims and savings are in one slot,
-// so that one script sees a claim and the savings.
-type claimKeys struct{ claim, token, failure string }
-
-func (n *keyspace) claim(key captcha.ID) claimKeys {
-	name := n.prefix + ":claim:{dedup}:" + string(key)
-	return claimKeys{claim: name, token: name + ":token", failure: name + ":failure"}
-}
-
 // compat is the key of a task of the compatible endpoints, in a slot of its own.
 func (n *keyspace) compat(number string) string { return n.prefix + ":compat:{" + number + "}" }
 
@@ -98,12 +88,6 @@ func (n *keyspace) compat(number string) string { return n.prefix + ":compat:{" 
 func (n *keyspace) bound(idempotency string) string {
 	return n.prefix + ":bound:{" + onceName(idempotency) + "}"
 }
-
-// savings is the key of what was counted on a UTC day, 2006-01-02.
-func (n *keyspace) savings(date string) string { return n.prefix + ":savings:{dedup}:" + date }
-
-// counted is the key that says that a call has counted its requests.
-func (n *keyspace) counted(call string) string { return n.prefix + ":counted:{dedup}:" + call }
 
 // guestKeys names what is kept of all guests, in a slot of its own. No identity has its
 // name.

@@ -13,38 +13,6 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// Everything works with the rights that the docs name, and each of them is needed.
-func TestTheRightsThatTheDocsName(t *testing.T) {
-	t.Parallel()
-	words := redistest.Rights(t)
-	addr := redistest.Server(t, append([]string{"--user"}, words...)...)
-	o := Options{Addresses: "redis://poold:" + redistest.Password + "@" + addr}
-	for _, name := range []string{
-		"OrderLandsAndIsTaken", "LifeIsJudgedInTheScript", "IdempotencyKeyRepeatsTheToken", "ReturnHappensOnce",
-		"RateIsAWindow", "PermitsAtAProvider", "OrdersRunOutAndPauseStopsThem", "SurveyNeedsNoLoadedScript",
-		"WaitersAreServedInOrder", "LeasesAndAdoption", "ATaskHasOneOrder", "UnknownOrders",
-		"TheBudgetOverAllTargets", "Reports", "FlushThrowsAway", "WindowsThatCoverOthers",
-		"AWindowIsToldToAllReplicas", "ATaskOfAClient", "JunkIsSetAside", "ReplicasKnowEachOther", "ReplicasShareWhatTheySay", "AClaim",
-		"ASurveyHoldsFoldsUp", "ALateFoldIsRefused", "EveryFailureIsTold", "EachEndIsKept", "EndsThatAreTooMany", "EndsAreFound", "ArrivalsAreKept",
-	} {
-		t.Run(name, func(t *testing.T) { suite[name](t, o) })
-	}
-	t.Run("Memory", func(t *testing.T) { testMemory(t, o) })
-	t.Run("Archive", func(t *testing.T) { testArchive(t, o) })
-	t.Run("Audit", func(t *testing.T) { testAudit(t, o) })
-	t.Run("ForeignKey", func(t *testing.T) { testForeignKey(t, o) })
-	if denied := redistest.Do(t, addr, "ACL", "LOG"); denied != "[]" {
-		t.Errorf("Redis denied something: %s", denied)
-	}
-	used := redistest.Do(t, addr, "INFO", "commandstats")
-	for _, word := range words {
-		command, is := strings.CutPrefix(word, "+")
-		if is && command != "cluster|slots" && command != "command" && !strings.Contains(used, "cmdstat_"+command+":") {
-			t.Errorf("the docs grant %s, which nothing needed", word)
-		}
-	}
-}
-
 // testArchive is what the history needs.
 func testArchive(t *testing.T, o Options) {
 	s := open(t, o)
@@ -171,13 +139,12 @@ func TestWithoutTheRightToTheChannel(t *testing.T) {
 	if h := s.DB.Health(); !h.Up || h.Reason != "" {
 		t.Errorf("without the channel: %+v", h)
 	}
-	ctx, held := t.Context(), claimed(t, s, id)
+	ctx := t.Context()
 	for what, do := range map[string]func() error{
 		"pause":  func() error { return s.Pause(ctx, id, Pause{By: "me"}) },
 		"resume": func() error { return s.Resume(ctx, id) },
 		"warm":   func() error { return s.Warm(ctx, id, Window{Tokens: 1, Left: time.Minute}, WindowLimit{}) },
 		"flush":  func() error { _, err := s.Flush(ctx, id, 0); return err },
-		"end":    func() error { _, err := s.Claims.End(ctx, id, held.Fence, ClaimEnd{Failed: true}); return err },
 	} {
 		before := changes.Load()
 		if err := do(); err != nil {

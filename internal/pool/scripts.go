@@ -22,8 +22,6 @@ type scripts struct {
 	settle, fail, find, adopt, renew    *redis.Script
 	acquire, budget, warm, beat         *redis.Script
 	guest                               guestScripts
-	claim                               claimScripts
-	savings                             savingsScripts
 	archive                             archiveScripts
 	task                                taskScripts
 	takeText                            string
@@ -35,14 +33,8 @@ type standingScripts struct{ report, read, probe *redis.Script }
 // guestScripts are the steps of guests.go and retire.go.
 type guestScripts struct{ use, count, due, retire, leave, fold, folded, release, tally, row, check *redis.Script }
 
-// claimScripts are the steps of claims.go.
-type claimScripts struct{ enter, hold, end *redis.Script }
-
 // taskScripts are the steps of tasks.go.
 type taskScripts struct{ make, visit, hold, end *redis.Script }
-
-// savingsScripts are the steps of savings.go.
-type savingsScripts struct{ add, days *redis.Script }
 
 // archiveScripts are the steps of archive.go and audit.go.
 type archiveScripts struct{ add, lines *redis.Script }
@@ -81,20 +73,14 @@ func loadScripts(most int) scripts {
 		},
 		archive: archiveScripts{add: script("archive_add"), lines: script("archive_lines")},
 		task:    taskScripts{make: script("task_make"), visit: script("task_visit"), hold: script("task_hold"), end: script("task_end")},
-		claim: claimScripts{
-			enter: script("claim_enter", luaClaims, luaSavings), hold: script("claim_hold", luaClaims), end: script("claim_end", luaClaims),
-		},
-		savings: savingsScripts{add: script("savings_add", luaSavings), days: script("savings_days", luaSavings)},
 	}
 }
 
 // The files that scripts share, without their ending.
 const (
 	luaAttempts = "attempts"
-	luaClaims   = "claims"
 	luaGuests   = "guests"
 	luaJournal  = "journal"
-	luaSavings  = "savings"
 	luaStanding = "standing"
 	luaUntold   = "untold"
 	luaWindows  = "windows"

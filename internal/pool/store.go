@@ -38,8 +38,6 @@ type Options struct {
 	// Probe is the time between two probes of Redis' health; 0 = half a second. Tests that
 	// play hours probe less often.
 	Probe time.Duration
-	// ClaimTimes are shortened by tests that have no bubble.
-	ClaimTimes ClaimTimes
 	// Endings is how many ends of orders are kept of an identity until they are
 	// forgotten (Endings.Forget), 600 bytes each; 0 = none are. What comes beyond is
 	// counted as Figures.Unrecorded.
@@ -57,7 +55,6 @@ type Store struct {
 	Controls  *Controls
 	Guests    *Guests
 	Replicas  *Replicas
-	Claims    *Claims
 	Endings   *Endings
 	Archive   *Archive
 	Arrivals  *Arrivals
@@ -98,7 +95,6 @@ func Open(o Options) (*Store, error) {
 		Controls:  &Controls{client: c, news: n},
 		Guests:    &Guests{client: c, most: mostGuests},
 		Replicas:  &Replicas{client: c},
-		Claims:    &Claims{client: c, news: n, times: o.ClaimTimes.OrDefault()},
 		Endings:   &Endings{client: c},
 		Archive:   &Archive{client: c},
 		Arrivals:  &Arrivals{client: c},

@@ -11,24 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
-
 	"poold/internal/captcha"
 	"poold/internal/redisdb/redistest"
 )
 
-func TestMain(m *testing.M) {
-	redis.SetLogger(silence{})
-	// Where a server was killed, go-redis tries to dial it for a second after Close.
-	dials := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
-	goleak.VerifyTestMain(m, dials)
-}
-
-// silence keeps go-redis from telling of every dial that a test makes fail.
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 // suite is what every kind of server must pass.
 var suite = map[string]func(*testing.T, Options){
@@ -91,10 +78,6 @@ var suite = map[string]func(*testing.T, Options){
 	"HoldersOfOneTicketAreTold":          testHoldersOfOneTicketAreTold,
 	"EveryFailureIsTold":                 testEveryFailureIsTold,
 	"LostRepliesOfFailures":              testLostRepliesOfFailures,
-	"AClaim":                             testAClaim,
-	"KeysOfClaims":                       testKeysOfClaims,
-	"ForeignTypesOfClaims":               testForeignTypesOfClaims,
-	"LostRepliesOfClaims":                testLostRepliesOfClaims,
 	"TextsStayAsTheyAre":                 testTextsStayAsTheyAre,
 	"SharedTokensAreReportedOnce":        testSharedTokensAreReportedOnce,
 	"GuestsAreKnownToAll":                testGuestsAreKnownToAll,
@@ -122,7 +105,7 @@ var suite = map[string]func(*testing.T, Options){
 var reached = []string{
 	"OrderLandsAndIsTaken", "SurveyNeedsNoLoadedScript", "WaitersAreServedInOrder", "SendAwayEndsWaits", "HangingUpLosesNothing",
 	"LostRepliesLoseNoToken", "LostRepliesOfEndings", "LostRepliesOfFailures", "AWindowIsToldToAllReplicas", "ReplicasKnowEachOther",
-	"HoldersOfOneTicketAreTold", "EveryFailureIsTold", "GuestsAreKnownToAll", "AClaim", "EndsAreFound", "ArrivalsAreKept",
+	"HoldersOfOneTicketAreTold", "EveryFailureIsTold", "GuestsAreKnownToAll", "EndsAreFound", "ArrivalsAreKept",
 }
 
 // TestOnEveryServer runs the suite on every kind of server.

@@ -7,21 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
+	"poold/internal/redisdb/redistest"
 )
 
-// TestMain finds goroutines that a test leaves behind.
-func TestMain(m *testing.M) {
-	redis.SetLogger(silence{})
-	// Where a server was killed, go-redis tries to dial it for a second after Close.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
-}
-
-// silence discards go-redis' own log of each dial that a test makes fail.
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 // opened opens a DB that is closed when the test ends.
 func opened(t testing.TB, o Options) *DB {

@@ -9,6 +9,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/compat"
 	"poold/internal/history"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
@@ -86,11 +87,11 @@ type Guests interface {
 	Survey(ctx context.Context) (pool.GuestStock, error)
 }
 
-// Savings knows how requests to POST /solve came by their tokens; *pool.Claims and
+// Savings knows how requests to POST /solve came by their tokens; *redisclaims.Claims and
 // *pgclaims.Claims implement it.
 type Savings interface {
 	// Days tells of the last days, today first.
-	Days(ctx context.Context) ([]pool.SavingsDay, error)
+	Days(ctx context.Context) ([]dedup.SavingsDay, error)
 }
 
 // DeadLetters counts the callbacks that could not be stored; *purchase.Buyer
@@ -140,7 +141,7 @@ type Collector struct {
 	surveyor  surveyor
 	booked    atomic.Pointer[Usage] // of the overall budget, as last read; nil = there is none
 	guests    told[guests]
-	savings   told[[]pool.SavingsDay]
+	savings   told[[]dedup.SavingsDay]
 	stopping  atomic.Bool
 	changes   atomic.Uint64 // counts what a snapshot taken before would miss
 	changed   chan struct{} // wakes Run after a change; capacity 1

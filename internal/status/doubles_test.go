@@ -10,6 +10,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/history"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
@@ -128,11 +129,11 @@ func (f *fixedGuests) Survey(ctx context.Context) (pool.GuestStock, error) {
 
 // fixedSavings are the same days at every question.
 type fixedSavings struct {
-	days   []pool.SavingsDay
+	days   []dedup.SavingsDay
 	before func(ctx context.Context) error // runs before; its error answers instead. nil = nothing
 }
 
-func (f *fixedSavings) Days(ctx context.Context) ([]pool.SavingsDay, error) {
+func (f *fixedSavings) Days(ctx context.Context) ([]dedup.SavingsDay, error) {
 	if f.before != nil {
 		if err := f.before(ctx); err != nil {
 			return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/redisdb"
 	"poold/internal/targets"
@@ -26,7 +27,7 @@ func solving() (s Sources, guests *fixedGuests, savings *fixedSavings) {
 	s, _ = sources(set)
 	guests, savings = s.Guests.(*fixedGuests), s.Savings.(*fixedSavings)
 	guests.stock = pool.GuestStock{Guests: 1, Figures: pool.Figures{Requests: 3}}
-	savings.days = []pool.SavingsDay{{Date: "2026-01-02", BySource: map[pool.SavingsSource]int64{pool.SavedSolve: 3}}}
+	savings.days = []dedup.SavingsDay{{Date: "2026-01-02", BySource: map[dedup.SavingsSource]int64{dedup.SavedSolve: 3}}}
 	return s, guests, savings
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/postgres"
 	"poold/internal/redisdb"
 )
@@ -25,7 +25,7 @@ type Options struct {
 	Prefix string
 	Wake   func(key captcha.ID) // a solve ended or was let go, on any replica; must not wait for anything
 
-	Times pool.ClaimTimes
+	Times dedup.ClaimTimes
 	Clean time.Duration // between two looks for what has ended; 0 = 5 s
 }
 
@@ -65,8 +65,8 @@ func failed(doing string, err error) error {
 }
 
 // Enter asks for the solve of a key. Who gets ClaimHeld must solve.
-func (c *Claims) Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim, error) {
-	var claim pool.Claim
+func (c *Claims) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error) {
+	var claim dedup.Claim
 	call := rand.Text()
 	err := c.db.Alone(ctx, string(e.Key), func(ctx context.Context, tx postgres.Tx) error {
 		r, err := c.read(ctx, tx, e.Key)
@@ -80,24 +80,24 @@ func (c *Claims) Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim, erro
 }
 
 // enter decides by the row. call is the same where Enter is tried again.
-func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e pool.ClaimEntry, call string) (pool.Claim, error) {
+func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e dedup.ClaimEntry, call string) (dedup.Claim, error) {
 	waits := e.Solve != ""
 	left := r.ends.Sub(r.now)
 	switch {
 	case waits && (e.Solve != r.solve || !r.underWay() && !r.shared()):
 		return r.over(e.Solve), nil
 	case r.shared():
-		source := pool.SavedAfter
+		source := dedup.SavedAfter
 		if waits {
-			source = pool.SavedWaiting
+			source = dedup.SavedWaiting
 		}
-		claim := pool.Claim{State: pool.ClaimShared, Solve: r.solve, Identity: r.identity, Left: left, Value: r.solution}
+		claim := dedup.Claim{State: dedup.ClaimShared, Solve: r.solve, Identity: r.identity, Left: left, Value: r.solution}
 		return claim, c.count(ctx, tx, source, e.Callers)
 	case r.underWay() && r.holder == call: // an attempt of this call succeeded, and its answer was lost
 		return r.held(), nil
 	case r.underWay() && r.leased.After(r.now):
 		_, err := tx.Exec(ctx, "update captcha_cache set wanted_until = $2 where key = $1", r.key, r.now.Add(c.o.Times.Wanted))
-		return pool.Claim{State: pool.ClaimSolving, Solve: r.solve, Identity: r.identity, Left: left}, err
+		return dedup.Claim{State: dedup.ClaimSolving, Solve: r.solve, Identity: r.identity, Left: left}, err
 	case r.underWay():
 		r.fence++
 		_, err := tx.Exec(ctx, "update captcha_cache set fence = $2, holder = $3, leased_until = $4 where key = $1",
@@ -155,7 +155,7 @@ func (c *Claims) LetGo(ctx context.Context, key captcha.ID, fence int64, identit
 
 // End ends a solve and wakes who waits for it. ok: it has ended in this way, now or by
 // an earlier call with the same fence.
-func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, end pool.ClaimEnd) (ok bool, err error) {
+func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, end dedup.ClaimEnd) (ok bool, err error) {
 	err = c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
 		r, err := c.read(ctx, tx, key)
 		if err != nil {

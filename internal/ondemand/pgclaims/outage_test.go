@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/postgres"
 	"poold/internal/postgres/postgrestest"
 	"poold/internal/redisdb"
@@ -21,12 +21,12 @@ import (
 const key = captcha.ID("0123456789abcdef")
 
 // asking is an entry for key; solve is "" for who comes new.
-func asking(solve string) pool.ClaimEntry {
-	return pool.ClaimEntry{Key: key, Solve: solve, Identity: "identity", Sitekey: "sitekey", Pageurl: "https://example.com/login", Callers: 1}
+func asking(solve string) dedup.ClaimEntry {
+	return dedup.ClaimEntry{Key: key, Solve: solve, Identity: "identity", Sitekey: "sitekey", Pageurl: "https://example.com/login", Callers: 1}
 }
 
 // must is Enter that may not fail.
-func must(t *testing.T, c *replica, solve string, state pool.ClaimState) pool.Claim {
+func must(t *testing.T, c *replica, solve string, state dedup.ClaimState) dedup.Claim {
 	t.Helper()
 	got, err := c.Enter(t.Context(), asking(solve))
 	if err != nil || got.State != state {
@@ -41,8 +41,8 @@ func all(t *testing.T, c *replica) []error {
 	_, entered := c.Enter(t.Context(), asking(""))
 	_, _, held := c.Hold(t.Context(), key, 1, "identity")
 	letGo := c.LetGo(t.Context(), key, 1, "identity")
-	_, ended := c.End(t.Context(), key, 1, pool.ClaimEnd{})
-	counted := c.Count(t.Context(), map[pool.SavingsSource]int{pool.SavedPool: 1})
+	_, ended := c.End(t.Context(), key, 1, dedup.ClaimEnd{})
+	counted := c.Count(t.Context(), map[dedup.SavingsSource]int{dedup.SavedPool: 1})
 	_, read := c.Days(t.Context())
 	return []error{entered, held, letGo, ended, counted, read}
 }
@@ -51,21 +51,21 @@ func all(t *testing.T, c *replica) []error {
 // that were connected before.
 func testAClaimOutlivesRestarts(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	long := pool.ClaimTimes{Lease: time.Minute, Wanted: time.Minute}
+	long := dedup.ClaimTimes{Lease: time.Minute, Wanted: time.Minute}
 	one, two := running(t, address, patient, long), running(t, address, patient, long)
-	held := must(t, one, "", pool.ClaimHeld)
+	held := must(t, one, "", dedup.ClaimHeld)
 	server.Restart(t)
-	must(t, two, "", pool.ClaimSolving)
+	must(t, two, "", dedup.ClaimSolving)
 	server.Restart(t)
 	if mine, wanted, err := one.Hold(t.Context(), key, held.Fence, "another"); err != nil || !mine || !wanted {
 		t.Fatalf("holding = %v, %v, %v", mine, wanted, err)
 	}
 	server.Restart(t)
-	if ok, err := one.End(t.Context(), key, held.Fence, pool.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
+	if ok, err := one.End(t.Context(), key, held.Fence, dedup.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
 		t.Fatalf("ending = %v, %v", ok, err)
 	}
 	server.Restart(t)
-	if got := must(t, two, held.Solve, pool.ClaimShared); string(got.Value) != "token" || got.Identity != "another" {
+	if got := must(t, two, held.Solve, dedup.ClaimShared); string(got.Value) != "token" || got.Identity != "another" {
 		t.Errorf("shared: %+v", got)
 	}
 	// Who looks at the table finds what it is about.
@@ -80,7 +80,7 @@ func testAClaimOutlivesRestarts(t *testing.T, server *postgrestest.Server) {
 func testAnAnswerIsLost(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	thief, through := postgrestest.Through(t, address)
-	times := pool.ClaimTimes{Lease: 3 * time.Second}
+	times := dedup.ClaimTimes{Lease: 3 * time.Second}
 	one, two := running(t, through, patient, times), running(t, through, patient, times)
 	steal := func(what string, call func()) {
 		t.Helper()
@@ -92,27 +92,27 @@ func testAnAnswerIsLost(t *testing.T, server *postgrestest.Server) {
 		}
 	}
 	// What has ended is deleted in transactions too, so the thief may strike at one of those.
-	var first, second pool.Claim
-	steal("begin", func() { first = must(t, one, "", pool.ClaimHeld) })
+	var first, second dedup.Claim
+	steal("begin", func() { first = must(t, one, "", dedup.ClaimHeld) })
 	time.Sleep(times.Lease)
-	steal("take over", func() { second = must(t, two, first.Solve, pool.ClaimHeld) })
+	steal("take over", func() { second = must(t, two, first.Solve, dedup.ClaimHeld) })
 	if second.Solve != first.Solve || second.Fence <= first.Fence {
 		t.Errorf("taken over: %+v from %+v", second, first)
 	}
 	steal("end", func() {
-		if ok, err := two.End(t.Context(), key, second.Fence, pool.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
+		if ok, err := two.End(t.Context(), key, second.Fence, dedup.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
 			t.Errorf("ending = %v, %v", ok, err)
 		}
 	})
-	must(t, one, first.Solve, pool.ClaimShared)
+	must(t, one, first.Solve, dedup.ClaimShared)
 }
 
 // While the server is away each call fails within a second with redisdb.ErrDown, and no
 // error and no log line holds a part of the address. Once it is back all goes on.
 func testAway(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	c := running(t, address, 0, pool.ClaimTimes{})
-	must(t, c, "", pool.ClaimHeld)
+	c := running(t, address, 0, dedup.ClaimTimes{})
+	must(t, c, "", dedup.ClaimHeld)
 	for name, story := range map[string]struct{ away, back func() }{
 		"ended":  {func() { server.Kill(t) }, func() { server.Up(t) }},
 		"silent": {server.Freeze, server.Thaw},
@@ -158,9 +158,9 @@ func quiet(t *testing.T, text string) {
 // On a schema of a newer program every call is a redisdb.ErrDown that says why.
 func testNewerSchema(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	running(t, address, patient, pool.ClaimTimes{})
+	running(t, address, patient, dedup.ClaimTimes{})
 	server.SQL(t, address, "insert into poold_schema values (1000, now())")
-	for i, err := range all(t, running(t, address, patient, pool.ClaimTimes{})) {
+	for i, err := range all(t, running(t, address, patient, dedup.ClaimTimes{})) {
 		if !errors.Is(err, redisdb.ErrDown) || !strings.Contains(err.Error(), "newer than this program") {
 			t.Errorf("call %d: %v", i, err)
 		}
@@ -170,18 +170,18 @@ func testNewerSchema(t *testing.T, server *postgrestest.Server) {
 // 200 who wait for one solve, and who solves, use four connections at most.
 func testFourConnections(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	c := running(t, address, patient, pool.ClaimTimes{Lease: time.Minute})
-	held := must(t, c, "", pool.ClaimHeld)
+	c := running(t, address, patient, dedup.ClaimTimes{Lease: time.Minute})
+	held := must(t, c, "", dedup.ClaimHeld)
 	var group sync.WaitGroup
 	for range 200 {
 		group.Go(func() {
 			for {
 				got, err := c.Enter(t.Context(), asking(held.Solve))
-				if err != nil || got.State != pool.ClaimSolving && got.State != pool.ClaimShared {
+				if err != nil || got.State != dedup.ClaimSolving && got.State != dedup.ClaimShared {
 					t.Errorf("waiting: %+v, %v", got, err)
 					return
 				}
-				if got.State == pool.ClaimShared {
+				if got.State == dedup.ClaimShared {
 					return
 				}
 				time.Sleep(500 * time.Millisecond)
@@ -195,7 +195,7 @@ func testFourConnections(t *testing.T, server *postgrestest.Server) {
 	if most < 2 || most > 4 {
 		t.Errorf("%d connections", most)
 	}
-	if ok, err := c.End(t.Context(), key, held.Fence, pool.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
+	if ok, err := c.End(t.Context(), key, held.Fence, dedup.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
 		t.Errorf("ending = %v, %v", ok, err)
 	}
 	group.Wait()
@@ -204,7 +204,7 @@ func testFourConnections(t *testing.T, server *postgrestest.Server) {
 // Days that are over are deleted, and the last seven are not.
 func testOldDays(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	c := running(t, address, patient, pool.ClaimTimes{})
+	c := running(t, address, patient, dedup.ClaimTimes{})
 	server.SQL(t, address, `insert into captcha_savings select (now() at time zone 'UTC')::date - ago, 'pool', ago from generate_series(1, 10) ago`)
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		left := server.SQL(t, address, "select string_agg(requests::text, ' ' order by requests) from captcha_savings")
@@ -220,7 +220,7 @@ func testOldDays(t *testing.T, server *postgrestest.Server) {
 		t.Fatal(err)
 	}
 	for i, day := range days {
-		if day.BySource[pool.SavedPool] != int64(i) {
+		if day.BySource[dedup.SavedPool] != int64(i) {
 			t.Errorf("%d days ago: %+v", i, day)
 		}
 	}
@@ -230,16 +230,16 @@ func testOldDays(t *testing.T, server *postgrestest.Server) {
 // server's clock was set back. The next caller solves anew.
 func testTheClockIsSetBack(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	c := running(t, address, patient, pool.ClaimTimes{Lease: time.Minute})
-	held := must(t, c, "", pool.ClaimHeld)
-	if ok, err := c.End(t.Context(), key, held.Fence, pool.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
+	c := running(t, address, patient, dedup.ClaimTimes{Lease: time.Minute})
+	held := must(t, c, "", dedup.ClaimHeld)
+	if ok, err := c.End(t.Context(), key, held.Fence, dedup.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
 		t.Fatalf("ending = %v, %v", ok, err)
 	}
-	must(t, c, "", pool.ClaimShared)
+	must(t, c, "", dedup.ClaimShared)
 	// All times of the row move as if the clock had gone back.
 	server.SQL(t, address, `update captcha_cache set ends_at = ends_at + interval '5 minutes',
 		kept_until = kept_until + interval '5 minutes', leased_until = leased_until + interval '5 minutes'`)
-	if again := must(t, c, "", pool.ClaimHeld); again.Fence <= held.Fence || again.Solve == held.Solve {
+	if again := must(t, c, "", dedup.ClaimHeld); again.Fence <= held.Fence || again.Solve == held.Solve {
 		t.Errorf("solved anew: %+v after %+v", again, held)
 	}
 }
@@ -248,7 +248,7 @@ func testTheClockIsSetBack(t *testing.T, server *postgrestest.Server) {
 // back, calls succeed.
 func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	c := running(t, address, patient, pool.ClaimTimes{})
+	c := running(t, address, patient, dedup.ClaimTimes{})
 	until(t, "Run is connected", func() bool { // it makes missing tables when it connects
 		server.SQL(t, address, "notify "+channel+", 'connected'")
 		_, heard := c.woken.Load(captcha.ID("connected"))

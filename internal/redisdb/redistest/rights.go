@@ -3,7 +3,9 @@ package redistest
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -17,7 +19,8 @@ const Password = "of-a-test"
 // poold": a user with Password, for the keys of tests.
 func Rights(t testing.TB) []string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/configuration.md")
+	_, here, _, _ := runtime.Caller(0)
+	page, err := os.ReadFile(filepath.Join(filepath.Dir(here), "../../../docs/configuration.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

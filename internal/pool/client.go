@@ -20,7 +20,7 @@ var types = map[string]string{
 	"pool": "list", "rate": "list", "last": "list", "leads": "list", "verdicts": "list",
 	"orders": "zset", "leases": "zset", "spend": "zset", "tickets": "zset", "seen": "zset", "values": "zset",
 	"untold": "zset", "warm": "zset", "places": "zset", "ended": "zset", "placed": "zset",
-	"records": "zset", "audit": "zset", "day": "hash", "usage": "hash", "solve": "string", "journal": "hash", "stats": "hash",
+	"journal": "hash", "stats": "hash",
 	"once": "string", "sold": "string", "bound": "string",
-	"arrivals": "hash", "attempts": "hash", "standing": "hash", "guests": "zset", "folded": "zset", "retired": "hash", "compat": "hash",
+	"attempts": "hash", "standing": "hash", "guests": "zset", "folded": "zset", "retired": "hash", "compat": "hash",
 }

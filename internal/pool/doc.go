@@ -15,8 +15,6 @@
 //	Guests     identities that no target has, until they are gone: guests.go, retire.go
 //	Replicas   what the daemons tell each other of themselves (replicas.go)
 //	Endings    the ends of orders, until whoever keeps the history has them (endings.go)
-//	Archive    the history that is kept in Redis itself (archive.go), with the audit (audit.go)
-//	Arrivals   when requests came, for a day (arrivals.go)
 //	Tasks      the records of the compatible endpoints' tasks (tasks.go)
 //
 // Beside them are the news between replicas (news.go) and the signing of tokens' names
@@ -76,14 +74,6 @@
 //	captcha:hold:{solve}        string  the survey that keeps everybody from folding, for some seconds
 //	captcha:ended:{id}          zset    the end of an order, see below -> Unix ms; for 7 days at most
 //	captcha:placed              zset    identity of a target for which orders were placed -> Unix ms until which ends of them may come
-//	captcha:solve:{history}:ORDER.id      string  "site|Unix ms" of a record
-//	captcha:alias:{history}:HASH          string  ORDER.id of the newest record of an alias
-//	captcha:records:{history}:site:HASH   zset    a record -> Unix ms of its end; the newest 50 of a site
-//	captcha:records:{history}:STATUS      zset    the same, the newest 1,000 of a status
-//	captcha:day:{history}:2006-01-02      hash    figures of that UTC day
-//	captcha:audit:{history}:HASH          zset    "ID text" of a line about a name -> Unix ms; the newest 10,000
-//	captcha:usage:{history}:2006-01-02    hash    figures of the lines of that UTC day
-//	captcha:arrivals:{target}:2006-01-02T15   hash    "minute:REPLICA" of that UTC hour -> when requests came, in history's own format
 //	captcha:secret              string  what names of tokens are signed with, for all replicas
 //
 // An element of the list is one token with everything about it:

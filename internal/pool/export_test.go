@@ -4,7 +4,7 @@ import "testing"
 
 // RightsSuite is what the pool does with the rights that the docs name.
 var RightsSuite = map[string]func(*testing.T, Options){
-	"Memory": testMemory, "Archive": testArchive, "Audit": testAudit, "ForeignKey": testForeignKey,
+	"Memory": testMemory, "ForeignKey": testForeignKey,
 }
 
 func init() {
@@ -14,7 +14,7 @@ func init() {
 		"WaitersAreServedInOrder", "LeasesAndAdoption", "ATaskHasOneOrder", "UnknownOrders",
 		"TheBudgetOverAllTargets", "Reports", "FlushThrowsAway", "WindowsThatCoverOthers",
 		"AWindowIsToldToAllReplicas", "ATaskOfAClient", "JunkIsSetAside", "ReplicasKnowEachOther", "ReplicasShareWhatTheySay",
-		"ASurveyHoldsFoldsUp", "ALateFoldIsRefused", "EveryFailureIsTold", "EachEndIsKept", "EndsThatAreTooMany", "EndsAreFound", "ArrivalsAreKept",
+		"ASurveyHoldsFoldsUp", "ALateFoldIsRefused", "EveryFailureIsTold", "EachEndIsKept", "EndsThatAreTooMany", "EndsAreFound",
 	} {
 		RightsSuite[name] = suite[name]
 	}

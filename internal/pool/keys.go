@@ -1,10 +1,6 @@
 package pool
 
-import (
-	"time"
-
-	"poold/internal/captcha"
-)
+import "poold/internal/captcha"
 
 // keys names every Redis key of one identity; the package comment lists them.
 type keys struct {
@@ -104,23 +100,6 @@ func (n *keyspace) guests() guestKeys {
 // guestsCounted is the key that says that a call has counted its requests for guests.
 func (n *keyspace) guestsCounted(call string) string {
 	return n.prefix + ":counted:{" + string(OfGuests) + "}:" + call
-}
-
-// archiveKeys begin the names of what is kept of orders that ended, and of who took their
-// tokens, all in one slot.
-type archiveKeys struct{ mark, alias, site, status, day, audit, usage string }
-
-func (n *keyspace) archive() archiveKeys {
-	return archiveKeys{
-		mark: n.prefix + ":solve:{history}:", alias: n.prefix + ":alias:{history}:", site: n.prefix + ":records:{history}:site:",
-		status: n.prefix + ":records:{history}:", day: n.prefix + ":day:{history}:",
-		audit: n.prefix + ":audit:{history}:", usage: n.prefix + ":usage:{history}:",
-	}
-}
-
-// arrivals is the key of when requests of a target came, in the UTC hour of a moment.
-func (n *keyspace) arrivals(target string, hour time.Time) string {
-	return n.prefix + ":arrivals:{" + target + "}:" + hour.UTC().Format("2006-01-02T15")
 }
 
 // secret is the key of what replicas sign the names of tokens with.

@@ -2,7 +2,6 @@ package pool
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,77 +11,6 @@ import (
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
 )
-
-// testArchive is what the history needs.
-func testArchive(t *testing.T, o Options) {
-	s := open(t, o)
-	ended := time.Now().UTC().Truncate(time.Millisecond)
-	var records []Archived
-	for i := range mostOfSite + 10 {
-		records = append(records, Archived{
-			ID: fmt.Sprintf("o%03d", i), Site: "site", Status: "solved", Ended: ended, Text: "text", Figures: map[string]int64{"solved": 1},
-		})
-	}
-	for range 2 {
-		if err := s.Archive.Add(t.Context(), records, time.Hour); err != nil {
-			t.Fatal(err)
-		}
-	}
-	last := records[len(records)-1]
-	found, err := s.Archive.OfSite(t.Context(), "site", time.Time{}, time.Time{})
-	if err != nil || len(found) != mostOfSite || found[0].ID != last.ID {
-		t.Errorf("%d of the site, %v", len(found), err)
-	}
-	if found, err := s.Archive.OfStatus(t.Context(), "solved", ended, ended.Add(time.Second)); err != nil || len(found) != len(records) {
-		t.Errorf("%d of the status, %v", len(found), err)
-	}
-	if day, err := s.Archive.Day(t.Context(), ended); err != nil || day["solved"] != int64(len(records)) {
-		t.Errorf("%v, %v", day, err)
-	}
-	if r, there, err := s.Archive.Find(t.Context(), last.ID); err != nil || !there || r.Text != "text" {
-		t.Errorf("%+v, %v, %v", r, there, err)
-	}
-}
-
-// testAudit is what the audit needs.
-func testAudit(t *testing.T, o Options) {
-	s := open(t, o)
-	const keep = 48 * time.Hour
-	at, figures := time.Now().UTC().Truncate(24*time.Hour), map[string]int64{"taken": 1}
-	lines := make([]Line, 1000)
-	for batch := range mostLines/len(lines) + 1 {
-		for i := range lines {
-			lines[i] = Line{ID: fmt.Sprintf("%d%03d", batch, i), Name: "key", At: at.Add(time.Duration(batch) * time.Millisecond), Text: "a text", Figures: figures}
-		}
-		for range 2 {
-			if err := s.Archive.AddLines(t.Context(), lines, keep); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	old := Line{ID: "old", Name: "key", At: at.Add(-keep), Figures: figures}
-	if err := s.Archive.AddLines(t.Context(), []Line{old}, keep); err != nil {
-		t.Error(err)
-	}
-	found, err := s.Archive.Lines(t.Context(), "key", time.Time{}, time.Time{}, 2*mostLines)
-	if err != nil || len(found) != mostLines || found[0].ID != lines[999].ID || found[0].Text != "a text" || !found[mostLines-1].At.Equal(at.Add(time.Millisecond)) {
-		t.Errorf("%d lines, %v", len(found), err)
-	}
-	if found, err := s.Archive.Lines(t.Context(), "key", at, at.Add(3*time.Millisecond), 5); err != nil || len(found) != 5 || found[0].ID != "2999" {
-		t.Errorf("%v, %v", found, err)
-	}
-	if usage, err := s.Archive.Usage(t.Context(), at); err != nil || usage["taken"] != mostLines+1000 {
-		t.Errorf("%v, %v", usage, err)
-	}
-	if usage, err := s.Archive.Usage(t.Context(), old.At); err != nil || len(usage) != 0 {
-		t.Errorf("of one that is too old: %v, %v", usage, err)
-	}
-	for _, key := range []string{s.archive().audit + hashed("key"), s.archive().usage + dateOf(at)} {
-		if ttl := s.db.Slow.PTTL(t.Context(), key).Val(); ttl <= 0 || ttl > keep {
-			t.Errorf("%s is kept for %v", key, ttl)
-		}
-	}
-}
 
 // testForeignKey is what the error over another program's value needs.
 func testForeignKey(t *testing.T, o Options) {

@@ -22,7 +22,6 @@ type scripts struct {
 	settle, fail, find, adopt, renew    *redis.Script
 	acquire, budget, warm, beat         *redis.Script
 	guest                               guestScripts
-	archive                             archiveScripts
 	task                                taskScripts
 	takeText                            string
 }
@@ -35,9 +34,6 @@ type guestScripts struct{ use, count, due, retire, leave, fold, folded, release,
 
 // taskScripts are the steps of tasks.go.
 type taskScripts struct{ make, visit, hold, end *redis.Script }
-
-// archiveScripts are the steps of archive.go and audit.go.
-type archiveScripts struct{ add, lines *redis.Script }
 
 // loadScripts reads them. most is how many ends of orders are kept of an identity. Each script
 // is common.lua, what it shares with others, and its own file.
@@ -71,8 +67,7 @@ func loadScripts(most int) scripts {
 			folded: script("guest_folded", luaJournal, luaGuests), tally: script("guest_tally", luaJournal, luaGuests),
 			row: script("guest_row"), check: script("guest_check"),
 		},
-		archive: archiveScripts{add: script("archive_add"), lines: script("archive_lines")},
-		task:    taskScripts{make: script("task_make"), visit: script("task_visit"), hold: script("task_hold"), end: script("task_end")},
+		task: taskScripts{make: script("task_make"), visit: script("task_visit"), hold: script("task_hold"), end: script("task_end")},
 	}
 }
 

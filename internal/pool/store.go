@@ -56,8 +56,6 @@ type Store struct {
 	Guests    *Guests
 	Replicas  *Replicas
 	Endings   *Endings
-	Archive   *Archive
-	Arrivals  *Arrivals
 	Tasks     *Tasks
 
 	// DB is the Redis that keeps all of it.
@@ -96,8 +94,6 @@ func Open(o Options) (*Store, error) {
 		Guests:    &Guests{client: c, most: mostGuests},
 		Replicas:  &Replicas{client: c},
 		Endings:   &Endings{client: c},
-		Archive:   &Archive{client: c},
-		Arrivals:  &Arrivals{client: c},
 		Tasks:     &Tasks{client: c},
 		DB:        db,
 		news:      n,

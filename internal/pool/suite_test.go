@@ -96,7 +96,6 @@ var suite = map[string]func(*testing.T, Options){
 	"EndsAreFound":                       testEndsAreFound,
 	"AnEndSentAgainIsOne":                testAnEndSentAgainIsOne,
 	"EachRequestIsTold":                  testEachRequestIsTold,
-	"ArrivalsAreKept":                    testArrivalsAreKept,
 }
 
 // reached are those of the suite that depend on how a server is reached: on connections that
@@ -105,7 +104,7 @@ var suite = map[string]func(*testing.T, Options){
 var reached = []string{
 	"OrderLandsAndIsTaken", "SurveyNeedsNoLoadedScript", "WaitersAreServedInOrder", "SendAwayEndsWaits", "HangingUpLosesNothing",
 	"LostRepliesLoseNoToken", "LostRepliesOfEndings", "LostRepliesOfFailures", "AWindowIsToldToAllReplicas", "ReplicasKnowEachOther",
-	"HoldersOfOneTicketAreTold", "EveryFailureIsTold", "GuestsAreKnownToAll", "EndsAreFound", "ArrivalsAreKept",
+	"HoldersOfOneTicketAreTold", "EveryFailureIsTold", "GuestsAreKnownToAll", "EndsAreFound",
 }
 
 // TestOnEveryServer runs the suite on every kind of server.

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"poold/internal/redisdb"
 )
 
 //go:embed lua/*.lua
@@ -36,19 +38,19 @@ type guestScripts struct{ use, count, due, retire, leave, fold, folded, release,
 type taskScripts struct{ make, visit, hold, end *redis.Script }
 
 // loadScripts reads them. most is how many ends of orders are kept of an identity. Each script
-// is common.lua, what it shares with others, and its own file.
+// is the prelude, what it shares with others, and its own file.
 func loadScripts(most int) scripts {
 	script := func(name string, shared ...string) *redis.Script {
-		text := source("common.lua")
+		text := prelude()
 		for _, part := range append(shared, name) {
 			if part == luaJournal {
 				text += "\n" + endings(most)
 			}
-			text += "\n" + source(part+".lua")
+			text += "\n" + redisdb.Source(sources, part)
 		}
 		return redis.NewScript(text)
 	}
-	take := source("common.lua") + "\n" + takeSource()
+	take := prelude() + "\n" + takeSource()
 	return scripts{
 		take: redis.NewScript(take), takeText: take, giveBack: script("giveback"),
 		look: script("look", luaJournal, luaWindows), flush: script("flush"), report: script("report"), bind: script("bind"),
@@ -82,17 +84,12 @@ const (
 )
 
 // takeSource is take.lua without names. Each store of a program has the same.
-var takeSource = sync.OnceValue(func() string { return resolveNames(source("take.lua")) })
+var takeSource = sync.OnceValue(func() string { return resolveNames(redisdb.Source(sources, "take")) })
+
+// prelude is the text that every script of this package begins with.
+func prelude() string { return redisdb.General() + "\n" + redisdb.Source(sources, "common") }
 
 // endings sets what journal.lua knows of the ends of orders.
 func endings(most int) string {
 	return fmt.Sprintf("local most_ended, ended_ttl = %d, %d\n", most, endedKept.Milliseconds())
-}
-
-func source(name string) string {
-	text, err := sources.ReadFile("lua/" + name)
-	if err != nil {
-		panic("pool: script missing from the binary: " + name)
-	}
-	return string(text)
 }

@@ -45,21 +45,17 @@ func (s *Orders) Book(ctx context.Context, of Budget, order Ref, caps Caps, notA
 
 // Refund takes an order out of a shared budget; it is no error if it is not in it.
 func (s *Orders) Refund(ctx context.Context, of Budget, order Ref) error {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
-	return redisdb.Down(s.db.Slow.ZRem(ctx, s.shared(of), order.String()).Err())
+	return s.db.Slow.ZRem(ctx, s.shared(of), order.String()).Err()
 }
 
 // Booked counts the solves of the last 60 min and 24 h in a shared budget, by this
 // process' clock.
 func (s *Orders) Booked(ctx context.Context, of Budget) (hour, day int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	now, pipe := time.Now(), s.db.Slow.Pipeline()
 	since := func(span time.Duration) *redis.IntCmd {
 		return pipe.ZCount(ctx, s.shared(of), "("+strconv.FormatInt(now.Add(-span).UnixMilli(), 10), "+inf")
 	}
 	inHour, inDay := since(time.Hour), since(24*time.Hour)
 	_, err = pipe.Exec(ctx)
-	return int(inHour.Val()), int(inDay.Val()), redisdb.Down(err)
+	return int(inHour.Val()), int(inDay.Val()), err
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
-	"poold/internal/redisdb"
 )
 
 // Controls are what an operator, or the buyer, says about an identity, for all
@@ -22,14 +21,12 @@ type Controls struct {
 // Pause stops the buying for an identity, for all replicas, until p ends or Resume; stock
 // is still handed out. It takes the place of a pause that there is.
 func (s *Controls) Pause(ctx context.Context, id captcha.ID, p Pause) error {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	lives := kept
 	if !p.Until.IsZero() {
 		lives = max(time.Until(p.Until), time.Millisecond)
 	}
 	if err := s.db.Slow.Set(ctx, s.keys(id).paused, p.text(), lives).Err(); err != nil {
-		return redisdb.Down(err)
+		return err
 	}
 	s.news.announce(ctx, id)
 	return nil
@@ -37,10 +34,8 @@ func (s *Controls) Pause(ctx context.Context, id captcha.ID, p Pause) error {
 
 // Resume ends a pause; it is no error if there is none.
 func (s *Controls) Resume(ctx context.Context, id captcha.ID) error {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	if err := s.db.Slow.Del(ctx, s.keys(id).paused).Err(); err != nil {
-		return redisdb.Down(err)
+		return err
 	}
 	s.news.announce(ctx, id)
 	return nil
@@ -60,20 +55,16 @@ func (s *Controls) Retry(ctx context.Context, id captcha.ID) (bounded bool, err 
 // Recall gives back what Remember was given last for an identity; nil for
 // nothing.
 func (s *Controls) Recall(ctx context.Context, id captcha.ID) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	learned, err := s.db.Slow.Get(ctx, s.keys(id).mind).Bytes()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
 	}
-	return learned, redisdb.Down(err)
+	return learned, err
 }
 
 // Remember keeps what the buyer learned about an identity's demand, for 30 days.
 func (s *Controls) Remember(ctx context.Context, id captcha.ID, learned []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
-	return redisdb.Down(s.db.Slow.Set(ctx, s.keys(id).mind, learned, kept).Err())
+	return s.db.Slow.Set(ctx, s.keys(id).mind, learned, kept).Err()
 }
 
 // Flush throws an identity's tokens away and says how many could still have been

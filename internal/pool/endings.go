@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
-	"poold/internal/redisdb"
 )
 
 // endedKept is how long the end of an order is kept for whoever forgets it, at most.
@@ -61,9 +60,6 @@ type EndedOrder struct {
 // unread says of which identities none can be read, because their key holds another
 // program's value, and why. The other ends are returned even if there is an error.
 func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, most int) (all []EndedOrder, unread map[captcha.ID]error, err error) {
-	asked := ctx
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	pipe := s.db.Slow.Pipeline()
 	answers := make([]*redis.ZSliceCmd, len(ids))
 	for i, id := range ids {
@@ -79,10 +75,10 @@ func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, most int) (all []E
 		answer := answers[i]
 		switch {
 		case isForeign(answer.Err()):
-			unread[id] = s.db.Explain(asked, answer.Err(), []string{s.keys(id).ended})
+			unread[id] = s.db.Explain(ctx, answer.Err(), []string{s.keys(id).ended})
 			continue
 		case answer.Err() != nil:
-			failed = redisdb.Down(answer.Err())
+			failed = answer.Err()
 			continue
 		}
 		for _, member := range answer.Val() {
@@ -104,8 +100,6 @@ func isForeign(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
 
 // Forget removes ends that somebody has. It may be called again.
 func (s *Endings) Forget(ctx context.Context, orders []EndedOrder) error {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	lines := map[captcha.ID][]any{}
 	for _, o := range orders {
 		lines[o.Identity] = append(lines[o.Identity], o.line)
@@ -118,7 +112,7 @@ func (s *Endings) Forget(ctx context.Context, orders []EndedOrder) error {
 		pipe.ZRem(ctx, s.keys(id).ended, members...)
 	}
 	_, err := pipe.Exec(ctx)
-	return redisdb.Down(err)
+	return err
 }
 
 // readEnded reads a line of an identity; at is when it was written, Unix ms.
@@ -216,7 +210,7 @@ func (s *Endings) Sweep(ctx context.Context) (found []captcha.ID, err error) {
 			}
 			if len(over) > 0 {
 				if err := s.db.Slow.ZRem(ctx, list, over...).Err(); err != nil {
-					return found, redisdb.Down(err)
+					return found, err
 				}
 				from -= int64(len(over))
 			}
@@ -237,11 +231,9 @@ type swept struct {
 
 // sweep looks at a batch of a list's identities.
 func (s *Endings) sweep(ctx context.Context, list string, from int64) ([]swept, error) {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	members, err := s.db.Slow.ZRangeWithScores(ctx, list, from, from+sweepBatch-1).Result()
 	if err != nil || len(members) == 0 {
-		return nil, redisdb.Down(err)
+		return nil, err
 	}
 	pipe := s.db.Slow.Pipeline()
 	batch, counts := make([]swept, len(members)), make([]*redis.IntCmd, len(members))
@@ -256,7 +248,7 @@ func (s *Endings) sweep(ctx context.Context, list string, from int64) ([]swept, 
 		case isForeign(err):
 			batch[i].kept = 1
 		case err != nil:
-			return nil, redisdb.Down(err)
+			return nil, err
 		default:
 			batch[i].kept = count.Val()
 		}
@@ -288,15 +280,13 @@ func (s *Orders) list(ctx context.Context, o Order) error {
 	if at.Sub(last) < placedEvery {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	pipe := s.db.Slow.Pipeline()
 	pipe.ZAddArgs(ctx, s.placed(), redis.ZAddArgs{GT: true, Members: []redis.Z{
 		{Score: float64(at.Add(o.TTL + placedKept).UnixMilli()), Member: string(o.Identity)},
 	}})
 	pipe.PExpire(ctx, s.placed(), endedKept)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return redisdb.Down(err)
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -173,7 +173,7 @@ func (g *Guests) tally(ctx context.Context, ids []any, stock *GuestStock, apart 
 	})
 	for _, answer := range answers {
 		if answer.Err() != nil {
-			return redisdb.Down(answer.Err())
+			return answer.Err()
 		}
 		n, err := redisdb.Integers(answer.Val(), 4)
 		if err != nil {

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"poold/internal/redisdb"
 )
 
 // findBatch is how many orders are read in one exchange.
@@ -30,7 +28,7 @@ func (s *Orders) FindAll(ctx context.Context, orders []Ref) ([]Record, error) {
 		answered := time.Now()
 		for i, answer := range answers {
 			if answer.Err() != nil {
-				return nil, redisdb.Down(answer.Err())
+				return nil, answer.Err()
 			}
 			list, _ := answer.Val().([]any)
 			if len(list) == 0 {

@@ -119,7 +119,7 @@ func (s *Orders) lease(ctx context.Context, orders []Ref, length time.Duration) 
 	for id, answer := range answers {
 		// What one node does not answer must not hide what the others say.
 		if answer.Err() != nil {
-			err = redisdb.Down(answer.Err())
+			err = answer.Err()
 			continue
 		}
 		names := byIdentity[id][2:]

@@ -89,7 +89,7 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 		if stocks[i].Err != nil {
 			continue
 		}
-		stock, err := Stock{}, redisdb.Down(answer.Err())
+		stock, err := Stock{}, answer.Err()
 		if err == nil {
 			stock, err = detailedStock(answer.Val())
 		}

@@ -129,18 +129,16 @@ func (s *Orders) Mark(ctx context.Context, order Ref) (bool, error) {
 // order has it: a service that answers with another task's id must not fill
 // two orders with one token.
 func (s *Orders) Claim(ctx context.Context, provider, task string, order Ref, ttl time.Duration) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	key := s.task(provider, task)
 	fresh, err := s.db.Slow.SetNX(ctx, key, order.String(), ttl).Result()
 	if err != nil || fresh {
-		return fresh, redisdb.Down(err)
+		return fresh, err
 	}
 	holder, err := s.db.Slow.Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) {
 		return true, nil // it ended in between; who had it is long gone
 	}
-	return holder == order.String(), redisdb.Down(err)
+	return holder == order.String(), err
 }
 
 // Submitted writes the provider's task id beside the order, which is this
@@ -264,10 +262,8 @@ func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
 // with a token for as long as a report about that is taken, without one for a
 // minute.
 func (s *Orders) Remembers(ctx context.Context, order Ref) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	n, err := s.db.Slow.Exists(ctx, s.keys(order.Identity).sold+order.Order).Result()
-	return n == 1, redisdb.Down(err)
+	return n == 1, err
 }
 
 // owner is who must hold the lease: this replica, or nobody in particular.

@@ -50,14 +50,12 @@ func (s *Orders) note(ctx context.Context, provider string) error {
 	if at.Sub(last) < nameEvery {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	pipe := s.db.Slow.Pipeline()
 	pipe.ZAdd(ctx, s.providers(), redis.Z{Score: float64(at.Add(nameKept).UnixMilli()), Member: provider})
 	pipe.ZRemRangeByScore(ctx, s.providers(), "-inf", strconv.FormatInt(at.UnixMilli(), 10))
 	pipe.PExpire(ctx, s.providers(), nameKept)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return redisdb.Down(err)
+		return err
 	}
 	s.mu.Lock()
 	s.noted[provider] = at
@@ -68,28 +66,22 @@ func (s *Orders) note(ctx context.Context, provider string) error {
 // Providers lists the names of providers at which there may be permits, of any
 // replica that bought in the last day. It judges by this process' clock.
 func (s *Orders) Providers(ctx context.Context) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	names, err := s.db.Slow.ZRangeArgs(ctx, redis.ZRangeArgs{
 		Key: s.providers(), ByScore: true, Start: strconv.FormatInt(time.Now().UnixMilli(), 10), Stop: "+inf",
 	}).Result()
-	return names, redisdb.Down(err)
+	return names, err
 }
 
 // Release gives a permit back; it is no error if the order has none.
 func (s *Orders) Release(ctx context.Context, provider string, order Ref) error {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
-	return redisdb.Down(s.db.Slow.ZRem(ctx, s.permits(provider), order.String()).Err())
+	return s.db.Slow.ZRem(ctx, s.permits(provider), order.String()).Err()
 }
 
 // Permits lists the orders that hold a permit at a provider.
 func (s *Orders) Permits(ctx context.Context, provider string) ([]Ref, error) {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	members, err := s.db.Slow.ZRange(ctx, s.permits(provider), 0, -1).Result()
 	if err != nil {
-		return nil, redisdb.Down(err)
+		return nil, err
 	}
 	refs := make([]Ref, 0, len(members))
 	for _, member := range members {
@@ -104,8 +96,6 @@ func (s *Orders) Permits(ctx context.Context, provider string) ([]Ref, error) {
 // it fails where it tells nothing. It judges by this process' clock, which is good
 // enough to be looked at.
 func (s *Orders) InFlight(ctx context.Context, providers []string) ([]int, error) {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	from := strconv.FormatInt(time.Now().UnixMilli(), 10)
 	counts := make([]int, len(providers))
 	pipe := s.db.Slow.Pipeline()
@@ -126,7 +116,7 @@ func (s *Orders) InFlight(ctx context.Context, providers []string) ([]int, error
 			continue
 		}
 		if answer.Err() != nil {
-			err = redisdb.Down(answer.Err())
+			err = answer.Err()
 			continue
 		}
 		counts[i], told = int(answer.Val()), true

@@ -66,16 +66,14 @@ func (s *Tokens) First(ctx context.Context, id captcha.ID, t Token, holder strin
 	if err := s.db.Away(ctx, string(id)); err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	key := s.keys(id).first + t.Order
 	noted, err := s.db.Slow.SetNX(ctx, key, holder, max(t.TTL, time.Second)).Result()
 	if err != nil || noted {
-		return noted, redisdb.Down(err)
+		return noted, err
 	}
 	was, err := s.db.Slow.Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) { // the token died meanwhile
 		return false, nil
 	}
-	return was == holder, redisdb.Down(err)
+	return was == holder, err
 }

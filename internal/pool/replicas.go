@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
-	"poold/internal/redisdb"
 )
 
 // sharedFor is how long what a replica says of an identity is kept.
@@ -41,17 +40,13 @@ func (s *Replicas) Beat(ctx context.Context, lasts time.Duration) (self string, 
 
 // End tells the others that this replica lives no more.
 func (s *Replicas) End(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
-	return redisdb.Down(s.db.Slow.ZRem(ctx, s.replicas(), s.replica).Err())
+	return s.db.Slow.ZRem(ctx, s.replicas(), s.replica).Err()
 }
 
 // Share keeps what this replica says of an identity, for an hour or until one says
 // something else.
 func (s *Replicas) Share(ctx context.Context, id captcha.ID, status []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
-	return redisdb.Down(s.db.Slow.Set(ctx, s.keys(id).status, status, sharedFor).Err())
+	return s.db.Slow.Set(ctx, s.keys(id).status, status, sharedFor).Err()
 }
 
 // Shared is what was said last of identities, in their order; nil where nothing was, or
@@ -60,8 +55,6 @@ func (s *Replicas) Shared(ctx context.Context, ids []captcha.ID) ([][]byte, erro
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	pipe := s.db.Slow.Pipeline()
 	answers := make([]*redis.StringCmd, len(ids))
 	for i, id := range ids {
@@ -77,7 +70,7 @@ func (s *Replicas) Shared(ctx context.Context, ids []captcha.ID) ([][]byte, erro
 		answered = answered || err == nil || errors.Is(err, redis.Nil)
 	}
 	if !answered {
-		return nil, redisdb.Down(answers[0].Err())
+		return nil, answers[0].Err()
 	}
 	return shared, nil
 }

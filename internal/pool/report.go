@@ -37,13 +37,11 @@ func (s *Tokens) Sold(ctx context.Context, id captcha.ID, token, caller string) 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	n, err := s.db.Slow.Exists(ctx, s.keys(id).sold+order).Result()
 	if err == nil && n == 0 {
 		return ErrUnknownToken
 	}
-	return redisdb.Down(err)
+	return err
 }
 
 // orderOf returns the order of a token's ID, or ErrUnknownToken if no replica gave that ID

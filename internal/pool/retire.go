@@ -45,8 +45,6 @@ const (
 // targets'. The tokens and orders that they hold go over too. Where Redis does not
 // answer, Retire does the same later.
 func (g *Guests) Leave(ctx context.Context, ids []captcha.ID) error {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	for some := range slices.Chunk(ids, leaveBatch) {
 		for range leaveTries {
 			guests, err := g.due(ctx, some...)
@@ -236,7 +234,7 @@ func (g *Guests) each(ctx context.Context, script *redis.Script, due []*leaver,
 		}
 	})
 	for l, call := range calls {
-		failed := redisdb.Down(call.Err())
+		failed := call.Err()
 		if failed == nil {
 			failed = answered(l, call.Val())
 		}

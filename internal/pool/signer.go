@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"poold/internal/redisdb"
 )
 
 // tokenSigner names tokens so that only who got one can name it. Nothing needs to be
@@ -83,17 +81,15 @@ func (s *signing) refresh(ctx context.Context) error {
 	if known := s.known.Load(); known != nil {
 		secret = known.secret
 	}
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	if err := s.db.Slow.SetNX(ctx, s.secret(), secret, kept).Err(); err != nil {
-		return redisdb.Down(err)
+		return err
 	}
 	shared, err := s.db.Slow.GetEx(ctx, s.secret(), kept).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
 		shared = secret // it ran out between two of our commands; the next turn writes it again
 	case err != nil:
-		return redisdb.Down(err)
+		return err
 	}
 	if known := s.known.Load(); known == nil || known.secret != shared {
 		s.known.Store(newTokenSigner(shared))

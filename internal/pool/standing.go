@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"poold/internal/redisdb"
 )
 
 // MostRefusals is the number of refused submits in a row, over all replicas and targets, from
@@ -74,13 +72,11 @@ func (s *Standings) ReportAccepted(ctx context.Context, provider string) error {
 }
 
 func (s *Standings) setRefusals(ctx context.Context, provider string, set func(redis.Pipeliner, string)) error {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	pipe, key := s.db.Slow.Pipeline(), s.standing(provider)
 	set(pipe, key)
 	pipe.PExpire(ctx, key, standingKept)
 	_, err := pipe.Exec(ctx)
-	return redisdb.Down(err)
+	return err
 }
 
 // Standing tells how a provider does.

@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
-	"poold/internal/redisdb"
 )
 
 const (
@@ -105,7 +104,7 @@ func (s *Tasks) Hold(ctx context.Context, numbers []string) (over []string, err 
 		held, failed := calls[i].Int64()
 		switch {
 		case failed != nil:
-			err = redisdb.Down(failed)
+			err = failed
 		case held != 1:
 			over = append(over, number)
 		}

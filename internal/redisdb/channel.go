@@ -11,8 +11,6 @@ func (db *DB) Channel() string { return db.Prefix + ":wake" }
 // Announce publishes a message on the channel. A failure is only logged: what the message
 // announces has happened, and replicas find it a little later by polling.
 func (db *DB) Announce(ctx context.Context, message string) {
-	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
-	defer cancel()
 	if err := db.Slow.Publish(ctx, db.Channel(), message).Err(); err != nil {
 		db.log.DebugContext(ctx, "other replicas were not told of a change", "err", err) // review says why
 	}

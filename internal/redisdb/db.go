@@ -58,6 +58,7 @@ func Open(o Options) (*DB, error) {
 		_ = hot.Close()
 		return nil, err
 	}
+	slow.AddHook(slowHook{})
 	var name [8]byte
 	_, _ = rand.Read(name[:]) // never fails: crypto/rand ends the program instead
 	db := &DB{Hot: hot, Slow: slow, Mode: to.mode, Prefix: o.Prefix, Replica: hex.EncodeToString(name[:]), log: o.Log}

@@ -4,6 +4,7 @@
 //
 //	db.go       Options, Open, Run, Close; calls that go to each master
 //	connect.go  addresses, and the clients of a single server, sentinels and a cluster
+//	hook.go     the limit of each exchange, and its error
 //	dial.go     connections that are not used again once one to the same server broke
 //	scripts.go  loading scripts and running them, alone or many in one exchange
 //	types.go    errors that name a key which holds another program's value
@@ -25,8 +26,9 @@
 //
 // # Errors
 //
-// Each failed exchange with Redis is an ErrDown (Down), whose Reason names neither a key nor
-// a password. Every exchange ends within CallTimeout.
+// Every exchange of the slow client ends within CallTimeout. If it fails, its error is an ErrDown,
+// whose Reason names neither a key nor a password. Callers of the hot client have limits of
+// their own, and call Down.
 //
 // # Scripts
 //

@@ -43,10 +43,8 @@ func Source(files fs.FS, name string) string {
 
 // Eval runs a script on the slow client.
 func (db *DB) Eval(ctx context.Context, script *Script, keys []string, args ...any) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
-	defer cancel()
 	reply, err := script.Run(ctx, db.Slow, keys, args...).Result()
-	return reply, Down(db.Explain(ctx, err, keys))
+	return reply, db.Explain(ctx, err, keys)
 }
 
 // Number runs a script that answers with one number.
@@ -88,31 +86,21 @@ func (db *DB) Pipelined(ctx context.Context, script *Script, fill func(call func
 		answer *redis.Cmd
 	}
 	var calls []sent
-	db.exchange(ctx, func(ctx context.Context, pipe redis.Pipeliner) {
-		fill(func(keys []string, args ...any) *redis.Cmd {
-			answer := script.EvalSha(ctx, pipe, keys, args...)
-			calls = append(calls, sent{keys, args, answer})
-			return answer
-		})
+	pipe := db.Slow.Pipeline()
+	fill(func(keys []string, args ...any) *redis.Cmd {
+		answer := script.EvalSha(ctx, pipe, keys, args...)
+		calls = append(calls, sent{keys, args, answer})
+		return answer
 	})
+	_, _ = pipe.Exec(ctx) // each call has its error
 	forgotten := slices.DeleteFunc(calls, func(call sent) bool { return !redis.HasErrorPrefix(call.answer.Err(), "NOSCRIPT") })
 	again := make([]*redis.Cmd, len(forgotten))
-	db.exchange(ctx, func(ctx context.Context, pipe redis.Pipeliner) {
-		for i, call := range forgotten {
-			again[i] = script.Eval(ctx, pipe, call.keys, call.args...)
-		}
-	})
+	for i, call := range forgotten {
+		again[i] = script.Eval(ctx, pipe, call.keys, call.args...)
+	}
+	_, _ = pipe.Exec(ctx)
 	for i, call := range forgotten {
 		call.answer.SetVal(again[i].Val())
 		call.answer.SetErr(again[i].Err())
 	}
-}
-
-// exchange sends what fill puts into a pipeline, if anything.
-func (db *DB) exchange(ctx context.Context, fill func(context.Context, redis.Pipeliner)) {
-	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
-	defer cancel()
-	pipe := db.Slow.Pipeline()
-	fill(ctx, pipe)
-	_, _ = pipe.Exec(ctx) // each call has its error
 }

@@ -38,8 +38,7 @@ func (db *DB) Explain(ctx context.Context, err error, keys []string) error {
 	if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	for _, key := range keys {
 		word, _, _ := strings.Cut(strings.TrimPrefix(key, db.Prefix+":"), ":")
 		found, unread := db.Slow.Type(ctx, key).Result()

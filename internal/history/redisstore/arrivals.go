@@ -48,8 +48,6 @@ func (s *Arrivals) Write(ctx context.Context, minutes []history.StoredMinute) er
 }
 
 func (s *Arrivals) write(ctx context.Context, minutes []history.StoredMinute) error {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	pipe := s.db.Slow.Pipeline()
 	for _, m := range minutes {
 		key := s.key(m.Target, m.Minute)
@@ -57,7 +55,7 @@ func (s *Arrivals) write(ctx context.Context, minutes []history.StoredMinute) er
 		pipe.PExpire(ctx, key, arrivalsKept)
 	}
 	_, err := pipe.Exec(ctx)
-	return redisdb.Down(err)
+	return err
 }
 
 // Read returns the minutes of a target, of all replicas, from the hour of one moment to that of
@@ -83,8 +81,6 @@ func (s *Arrivals) Read(ctx context.Context, target string, from, to time.Time) 
 }
 
 func (s *Arrivals) hour(ctx context.Context, key string) (map[string]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	fields, err := s.db.Slow.HGetAll(ctx, key).Result()
-	return fields, redisdb.Down(s.db.Explain(ctx, err, []string{key}))
+	return fields, s.db.Explain(ctx, err, []string{key})
 }

@@ -120,8 +120,6 @@ type line struct {
 // limit, nor is most 0. Lines of one millisecond are in the reverse order of their IDs. The
 // separator is between ID and text.
 func (s *Store) lines(ctx context.Context, key string, from, to time.Time, most int, separator string) ([]line, error) {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	first, last := "-inf", "+inf"
 	if !from.IsZero() {
 		first = strconv.FormatInt(ceilMilli(from), 10)
@@ -133,7 +131,7 @@ func (s *Store) lines(ctx context.Context, key string, from, to time.Time, most 
 		Key: key, Start: last, Stop: first, ByScore: true, Rev: true, Count: int64(most),
 	}).Result()
 	if err != nil {
-		return nil, redisdb.Down(err)
+		return nil, err
 	}
 	found := make([]line, len(members))
 	for i, m := range members {
@@ -199,11 +197,9 @@ func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 
 // figures reads the figures of a day.
 func (s *Store) figures(ctx context.Context, key string) (map[string]int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	fields, err := s.db.Slow.HGetAll(ctx, key).Result()
 	if err != nil {
-		return nil, redisdb.Down(err)
+		return nil, err
 	}
 	figures := make(map[string]int64, len(fields))
 	for name, text := range fields {
@@ -247,13 +243,11 @@ func (s *Store) Task(ctx context.Context, task string) (history.Record, bool, er
 
 // get reads a text; "" = there is none.
 func (s *Store) get(ctx context.Context, key string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
-	defer cancel()
 	text, err := s.db.Slow.Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) {
 		return "", nil
 	}
-	return text, redisdb.Down(err)
+	return text, err
 }
 
 // failed returns the error as history.Store demands: history.ErrDown if a later call may succeed.

@@ -194,7 +194,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 		Tokens: d.store.Tokens, Guests: d.store.Guests, Buyer: d.buyer, Claims: d.claims, Savings: d.claims,
 		HasTarget: func(id captcha.ID) bool { return d.manager.Has(id) }, Log: d.log,
 	})
-	d.tasks = compat.New(d.store.Tasks, d.store.Tokens, d.solver, d.log)
+	d.tasks = compat.New(compat.NewRecords(d.store.DB), d.store.Tokens, d.solver, d.log)
 	near := &compat.NearMisses{}
 	d.manager = refill.NewManager(stock, d.store.Replicas, d.buyer, d.solver.Ended, d.log)
 	auditor, audit, auditHealth := d.history.audit()

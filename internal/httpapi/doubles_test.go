@@ -559,7 +559,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Listener) net.Listener,
 	}
 	log := slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	near := &compat.NearMisses{}
-	tasks := compat.New(d.stock.Tasks, d.stock, d.solver, log)
+	tasks := compat.New(compat.NewRecords(d.stock.DB), d.stock, d.solver, log)
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- tasks.Run(ctx) }()

@@ -22,5 +22,5 @@ var types = map[string]string{
 	"untold": "zset", "warm": "zset", "places": "zset", "ended": "zset", "placed": "zset",
 	"journal": "hash", "stats": "hash",
 	"once": "string", "sold": "string", "bound": "string",
-	"attempts": "hash", "standing": "hash", "guests": "zset", "folded": "zset", "retired": "hash", "compat": "hash",
+	"attempts": "hash", "standing": "hash", "guests": "zset", "folded": "zset", "retired": "hash",
 }

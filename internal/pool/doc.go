@@ -15,7 +15,6 @@
 //	Guests     identities that no target has, until they are gone: guests.go, retire.go
 //	Replicas   what the daemons tell each other of themselves (replicas.go)
 //	Endings    the ends of orders, until whoever keeps the history has them (endings.go)
-//	Tasks      the records of the compatible endpoints' tasks (tasks.go)
 //
 // Beside them are the news between replicas (news.go) and the signing of tokens' names
 // (signer.go). Each step that must be atomic is a script in lua/. A queue of callers that is
@@ -63,8 +62,6 @@
 //	captcha:spend:{overall}     zset    order.id -> Unix ms; the budget over all orders
 //	captcha:spend:{solve}       zset    order.id -> Unix ms; the budget over all guests
 //	captcha:counted:{solve}:CALL  string  marks a call whose requests for guests are counted
-//	captcha:compat:{TASK}       hash    caller, identity, type, guest, made, asked, holder, lease, order, failed, told of a task of
-//	                                    the compatible endpoints; see Tasks
 //	captcha:guests:{solve}      zset    identity that no target has -> Unix ms of the next look at it
 //	captcha:rate:{solve}        list    times of the last requests for guests
 //	captcha:stats:{solve}       hash    Figures of all guests that are gone, and how many folds that took

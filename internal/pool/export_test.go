@@ -13,7 +13,7 @@ func init() {
 		"RateIsAWindow", "PermitsAtAProvider", "OrdersRunOutAndPauseStopsThem", "SurveyNeedsNoLoadedScript",
 		"WaitersAreServedInOrder", "LeasesAndAdoption", "ATaskHasOneOrder", "UnknownOrders",
 		"TheBudgetOverAllTargets", "Reports", "FlushThrowsAway", "WindowsThatCoverOthers",
-		"AWindowIsToldToAllReplicas", "ATaskOfAClient", "JunkIsSetAside", "ReplicasKnowEachOther", "ReplicasShareWhatTheySay",
+		"AWindowIsToldToAllReplicas", "JunkIsSetAside", "ReplicasKnowEachOther", "ReplicasShareWhatTheySay",
 		"ASurveyHoldsFoldsUp", "ALateFoldIsRefused", "EveryFailureIsTold", "EachEndIsKept", "EndsThatAreTooMany", "EndsAreFound",
 	} {
 		RightsSuite[name] = suite[name]

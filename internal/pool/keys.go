@@ -76,9 +76,6 @@ func (n *keyspace) task(provider, task string) string {
 // its own. No identity has the name of one.
 func (n *keyspace) shared(budget Budget) string { return n.prefix + ":spend:{" + string(budget) + "}" }
 
-// compat is the key of a task of the compatible endpoints, in a slot of its own.
-func (n *keyspace) compat(number string) string { return n.prefix + ":compat:{" + number + "}" }
-
 // bound is the key of what an Idempotency-Key of POST /solve is bound to, in a slot of its
 // own.
 func (n *keyspace) bound(idempotency string) string {

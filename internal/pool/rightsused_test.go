@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/compat"
 	"poold/internal/history"
 	"poold/internal/history/redisstore"
 	"poold/internal/ondemand/dedup"
@@ -30,6 +31,7 @@ func TestTheRightsThatTheDocsName(t *testing.T) {
 	}
 	neighbours := opened(t, o.Addresses)
 	t.Run("Claims", func(t *testing.T) { testClaims(t, neighbours) })
+	t.Run("Tasks", func(t *testing.T) { testTasks(t, neighbours) })
 	t.Run("Archive", func(t *testing.T) { testArchive(t, neighbours) })
 	t.Run("Audit", func(t *testing.T) { testAudit(t, neighbours) })
 	t.Run("Arrivals", func(t *testing.T) { testArrivals(t, neighbours) })
@@ -165,5 +167,22 @@ func testArrivals(t *testing.T, db *redisdb.DB) {
 	}
 	if found, err := s.Read(t.Context(), "login", minute, minute); err != nil || len(found) != 1 || found[0].Text != "1" {
 		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// testTasks is what the compatible endpoints need.
+func testTasks(t *testing.T, db *redisdb.DB) {
+	s, ctx := compat.NewRecords(db), t.Context()
+	if fresh, err := s.Make(ctx, "1", compat.Task{Caller: "c", Identity: "x"}, true); err != nil || !fresh {
+		t.Fatal(fresh, err)
+	}
+	if over, err := s.Hold(ctx, []string{"1"}); err != nil || len(over) != 0 {
+		t.Errorf("%v are over, %v", over, err)
+	}
+	if err := s.Serve(ctx, "1", "order", false); err != nil {
+		t.Error(err)
+	}
+	if state, known, err := s.Visit(ctx, "1", "c"); err != nil || !known || state.Told != 1 {
+		t.Errorf("%+v, %v, %v", state, known, err)
 	}
 }

@@ -24,7 +24,6 @@ type scripts struct {
 	settle, fail, find, adopt, renew    *redis.Script
 	acquire, budget, warm, beat         *redis.Script
 	guest                               guestScripts
-	task                                taskScripts
 	takeText                            string
 }
 
@@ -33,9 +32,6 @@ type standingScripts struct{ report, read, probe *redis.Script }
 
 // guestScripts are the steps of guests.go and retire.go.
 type guestScripts struct{ use, count, due, retire, leave, fold, folded, release, tally, row, check *redis.Script }
-
-// taskScripts are the steps of tasks.go.
-type taskScripts struct{ make, visit, hold, end *redis.Script }
 
 // loadScripts reads them. most is how many ends of orders are kept of an identity. Each script
 // is the prelude, what it shares with others, and its own file.
@@ -69,7 +65,6 @@ func loadScripts(most int) scripts {
 			folded: script("guest_folded", luaJournal, luaGuests), tally: script("guest_tally", luaJournal, luaGuests),
 			row: script("guest_row"), check: script("guest_check"),
 		},
-		task: taskScripts{make: script("task_make"), visit: script("task_visit"), hold: script("task_hold"), end: script("task_end")},
 	}
 }
 

@@ -56,7 +56,6 @@ type Store struct {
 	Guests    *Guests
 	Replicas  *Replicas
 	Endings   *Endings
-	Tasks     *Tasks
 
 	// DB is the Redis that keeps all of it.
 	DB *redisdb.DB
@@ -94,7 +93,6 @@ func Open(o Options) (*Store, error) {
 		Guests:    &Guests{client: c, most: mostGuests},
 		Replicas:  &Replicas{client: c},
 		Endings:   &Endings{client: c},
-		Tasks:     &Tasks{client: c},
 		DB:        db,
 		news:      n,
 	}, nil

@@ -24,7 +24,6 @@ var suite = map[string]func(*testing.T, Options){
 	"IdempotencyKeyRepeatsTheToken":      testIdempotencyKeyRepeatsTheToken,
 	"WhatAFailedOrderCosts":              testWhatAFailedOrderCosts,
 	"ReturnHappensOnce":                  testReturnHappensOnce,
-	"ATaskOfAClient":                     testATaskOfAClient,
 	"WhatAKeyGot":                        testRepeat,
 	"RateIsAWindow":                      testRateIsAWindow,
 	"PermitsAtAProvider":                 testPermitsAtAProvider,

@@ -19,6 +19,9 @@ var probeScript = Load(sources, "probe")
 // Script is a step that Redis takes at once, or not at all.
 type Script = redis.Script
 
+// Answer is the answer to one call of Pipelined, or its error.
+type Answer = redis.Cmd
+
 // Load makes one script of the files lua/NAME.lua, in this order, behind lua/general.lua of
 // this package. It panics if a file is missing from the binary.
 func Load(files fs.FS, names ...string) *Script {
@@ -79,22 +82,22 @@ func Integers(reply any, n int) ([]int64, error) {
 // its error. A pipeline does not send the text of a script that Redis forgot: calls that a
 // node refused for that reason are sent again, with the text. Calls at a cluster's other nodes
 // were carried out, and are not sent again.
-func (db *DB) Pipelined(ctx context.Context, script *Script, fill func(call func(keys []string, args ...any) *redis.Cmd)) {
+func (db *DB) Pipelined(ctx context.Context, script *Script, fill func(call func(keys []string, args ...any) *Answer)) {
 	type sent struct {
 		keys   []string
 		args   []any
-		answer *redis.Cmd
+		answer *Answer
 	}
 	var calls []sent
 	pipe := db.Slow.Pipeline()
-	fill(func(keys []string, args ...any) *redis.Cmd {
+	fill(func(keys []string, args ...any) *Answer {
 		answer := script.EvalSha(ctx, pipe, keys, args...)
 		calls = append(calls, sent{keys, args, answer})
 		return answer
 	})
 	_, _ = pipe.Exec(ctx) // each call has its error
 	forgotten := slices.DeleteFunc(calls, func(call sent) bool { return !redis.HasErrorPrefix(call.answer.Err(), "NOSCRIPT") })
-	again := make([]*redis.Cmd, len(forgotten))
+	again := make([]*Answer, len(forgotten))
 	for i, call := range forgotten {
 		again[i] = script.Eval(ctx, pipe, call.keys, call.args...)
 	}

@@ -5,9 +5,6 @@
 -- Figures live on for 30 days after the last change.
 local stats_ttl = 2592000000
 
--- The clocks of Redis' nodes may be apart by so many ms, where no margin is known.
-local clocks = 10000
-
 -- without_days takes what begin_day notes out of figures, name, value, name, value, ...
 local function without_days(figures)
   local rest = {}

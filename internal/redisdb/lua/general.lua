@@ -1,5 +1,8 @@
 -- The text that every script begins with.
 
+-- The clocks of Redis' nodes may be apart by so many ms, where no margin is known.
+local clocks = 10000
+
 local function now_ms()
   local t = redis.call('TIME')
   return t[1] * 1000 + math.floor(t[2] / 1000)

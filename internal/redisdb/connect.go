@@ -22,7 +22,7 @@ const (
 	ModeCluster  Mode = "cluster"
 )
 
-// route is where Redis is, as the file says.
+// route is the place of Redis, as the addresses give it.
 type route struct {
 	mode   Mode
 	where  string // host:port or path of each address, without user and password
@@ -79,7 +79,7 @@ func parseAddress(address string) (*redis.Options, error) {
 	return nil, errors.New("must be redis://, rediss:// or unix://, with host:port or a path")
 }
 
-// tune sets what was found to matter; the reasons are in docs/decisions.md.
+// tune sets the options of which docs/decisions.md gives the reasons.
 func tune(o *redis.Options) {
 	o.Protocol = 3
 	o.DisableIdentity = true

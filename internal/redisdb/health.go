@@ -154,7 +154,7 @@ func (m *monitor) try(ctx context.Context) *condition {
 			defer mu.Unlock()
 			if err != nil {
 				now.away[master] = true
-				// What a node says tells more than one that says nothing.
+				// The error that a node answers is more useful than its silence.
 				if now.err == nil || is(now.err, reasonSilent) {
 					now.err = err
 				}

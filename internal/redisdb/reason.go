@@ -21,8 +21,8 @@ const (
 	reasonClosed = "redis closes the connection without an answer"
 )
 
-// reasons say in plain words what an answer of Redis means. Redis 6.2 wraps what
-// a script's command was answered with, so the words may stand anywhere in it.
+// reasons translate errors of Redis into plain words. Redis 6.2 wraps the error of a script's
+// command, so the words may be anywhere in the text.
 var reasons = []struct{ words, reason string }{
 	{"OOM command", reasonMemory},
 	{"READONLY", "redis is read-only: this is a replica"},
@@ -177,8 +177,8 @@ func meaningOfCertificate(err error) string {
 	return "it is not valid"
 }
 
-// strange is the reason of a server that has never answered: it may not speak what the
-// address says.
+// strange extends the reason of a server that has never answered: it may want TLS and the
+// address does not, or the reverse.
 func strange(err error, secure bool) error {
 	var known *downError
 	switch {

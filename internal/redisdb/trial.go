@@ -16,11 +16,10 @@ type Trial struct {
 	Faults  []string // missing rights and dangerous settings; empty = none
 }
 
-// trials are commands that poold needs, one of each, for a key that no other is for, K.
-// What they do to it means nothing, and what Redis answers is well unless it denies them:
-// it looks at the user's rights before it looks at the key. README, Redis, has the same
-// list; HELLO, CLUSTER SLOTS, COMMAND, SUBSCRIBE and PUBLISH are tried by the connection,
-// the probe and missingRights.
+// trials are the commands that poold needs, on K, a key without another use. Only a denial
+// counts: Redis checks the user's rights before the key's type. docs/configuration.md has the
+// same list; the connection, the probe and missingRights try HELLO, CLUSTER SLOTS, COMMAND,
+// SUBSCRIBE and PUBLISH.
 var trials = []string{
 	"ping", "info server", "time", "eval return(1) 1 K", "evalsha 0000000000000000000000000000000000000000 1 K",
 	"get K", "getex K", "set K 1 PX 1000", "exists K", "pexpire K 1000", "pttl K", "type K",
@@ -40,7 +39,7 @@ func (db *DB) Try(ctx context.Context) Trial {
 		t.Faults = append(t.Faults, Reason(now.err))
 	}
 	if !now.up() && !is(now.err, reasonDenied) && !is(now.err, reasonMemory) {
-		return t // nobody to ask
+		return t // no server to ask
 	}
 	t.Version = m.versions(ctx)
 	t.Faults = append(append(append(t.Faults, m.deniedCommands(ctx)...), m.faults(ctx)...), m.missingRights(ctx)...)
@@ -58,13 +57,13 @@ func (m *monitor) versions(ctx context.Context) string {
 		if version := settingsOf(info)["redis_version"]; version != "" {
 			found = append(found, version)
 		}
-		return err // one that denies INFO is told by deniedCommands
+		return err // deniedCommands reports a denied INFO
 	})
 	slices.Sort(found)
 	return strings.Join(slices.Compact(found), ", ")
 }
 
-// deniedCommands tells which commands a master denies the user.
+// deniedCommands reports the commands that a master denies the user.
 func (m *monitor) deniedCommands(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -73,7 +72,7 @@ func (m *monitor) deniedCommands(ctx context.Context) []string {
 	case *redis.Client:
 		denied = deniedBy(ctx, client, m.probed(0))
 	case *redis.ClusterClient:
-		keys, _ := m.probedMasters(ctx, client) // where it fails the probe did too
+		keys, _ := m.probedMasters(ctx, client) // if it fails, the probe failed too
 		for _, key := range keys {
 			if node, err := client.MasterForKey(ctx, key); err == nil {
 				denied = append(denied, deniedBy(ctx, node, key)...)

@@ -63,9 +63,9 @@ var (
 	readDaysScript   = redisdb.Load(sources, "savings", "savings_days")
 )
 
-// Enter asks for the solve of a key: it shares the token of one, learns who is at it, or
-// makes this replica the one that solves. A replica that waits enters again until the
-// solve has ended. Where a token is in the answer, its callers are counted as shared.
+// Enter joins the solve of a key: it returns the token of a solve that has ended, or the state of
+// the solve under way, or makes this replica the holder, which must solve. A waiting replica
+// enters again until the solve has ended. If the answer has a token, the callers are counted.
 func (c *Claims) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error) {
 	k, call := c.keys(e.Key), rand.Text()
 	reply, err := c.db.Eval(ctx, enterScript, []string{k.claim, k.token, k.failure, c.today(), c.counted(call)},
@@ -95,10 +95,9 @@ func readClaim(reply any) (dedup.Claim, error) {
 	return c, nil
 }
 
-// Hold renews the lease of a claim that this replica holds, and notes whose stock its
-// solve takes from. The claim is not its own any more where another one holds it, where
-// the solve ended, or where it is under way for ClaimLongest. wanted says whether some
-// replica asked for it lately.
+// Hold renews the lease of a claim that this replica holds, and notes the identity that its
+// solve takes from. mine is false if another replica holds the claim, or the solve has ended
+// or reached ClaimLongest. wanted reports whether a replica entered within ClaimWanted.
 func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error) {
 	reply, err := c.db.Eval(ctx, holdScript, []string{c.keys(key).claim}, fence, string(identity),
 		c.times.Lease.Milliseconds(), c.times.Wanted.Milliseconds(), c.times.Longest.Milliseconds())
@@ -112,8 +111,8 @@ func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity
 	return n[0] == 1, n[1] == 1, nil
 }
 
-// LetGo ends the lease of a claim that this replica holds, so that who enters next goes
-// on with the same solve. Where the claim is another's it does nothing.
+// LetGo ends the lease of a claim that this replica holds, so that the next replica to enter
+// continues the solve. It is a no-op if another replica holds the claim.
 func (c *Claims) LetGo(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error {
 	_, err := c.db.Eval(ctx, holdScript, []string{c.keys(key).claim}, fence, string(identity),
 		0, c.times.Wanted.Milliseconds(), c.times.Longest.Milliseconds())
@@ -124,9 +123,9 @@ func (c *Claims) LetGo(ctx context.Context, key captcha.ID, fence int64, identit
 	return err
 }
 
-// End ends the solve of a claim and wakes those who wait for it, at all replicas. It
-// returns false and changes nothing where the claim is not this holder's (see Hold). It
-// may be called again with the same end, within ClaimSolved.
+// End ends the solve of a claim and wakes the waiting replicas. It returns false and changes
+// nothing if this replica no longer holds the claim (see Hold). It may be repeated with the
+// same end within ClaimSolved.
 func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (ok bool, err error) {
 	k, failed, lasts := c.keys(key), 0, min(e.Lasts, c.times.Solved)
 	if e.Failed {

@@ -10,8 +10,8 @@ import (
 	"poold/internal/ondemand/dedup"
 )
 
-// Count adds requests to those of today, on Redis' clock. An error leaves open whether
-// they were counted.
+// Count adds requests to the current day, by Redis' clock. After an error they may or may not
+// be counted.
 func (c *Claims) Count(ctx context.Context, requests map[dedup.SavingsSource]int) error {
 	args := make([]any, 0, 2*len(requests))
 	for source, n := range requests {
@@ -21,8 +21,8 @@ func (c *Claims) Count(ctx context.Context, requests map[dedup.SavingsSource]int
 	return err
 }
 
-// Days tells the requests of today and of the six days before, in UTC and on Redis'
-// clock, today first. Sources without requests are not in it.
+// Days returns the requests of today and of the six days before, in UTC and by Redis' clock,
+// today first. Sources without requests are left out.
 func (c *Claims) Days(ctx context.Context) ([]dedup.SavingsDay, error) {
 	reply, err := c.db.Eval(ctx, readDaysScript, []string{c.today()})
 	if err != nil {

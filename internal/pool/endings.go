@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -260,39 +259,25 @@ func (s *Endings) sweep(ctx context.Context, list string, from int64) ([]swept, 
 const sweepBatch = 500
 
 const (
-	// placedEvery is how often a process writes down that orders are placed for an
-	// identity.
+	// placedEvery is the time between two writes of an identity by one process.
 	placedEvery = 10 * time.Minute
-	// placedKept outlives that, and an order's end that nobody has seen by then.
+	// placedKept outlives that, and an order's end that no replica has seen by then.
 	placedKept = 2 * time.Hour
 )
 
-// list writes down that orders are placed for an identity, so that the ends of those
-// that nobody settles are found. Once in placedEvery it costs an order another exchange.
+// list writes to Redis that orders are placed for an identity, so that Sweep finds the ends of
+// those that no replica settles. Once in placedEvery this costs an order one more exchange.
 func (s *Orders) list(ctx context.Context, o Order) error {
 	if o.Guest || s.endings == 0 {
 		return nil
 	}
-	at := time.Now()
-	s.mu.Lock()
-	last := s.listed[o.Identity]
-	s.mu.Unlock()
-	if at.Sub(last) < placedEvery {
-		return nil
-	}
-	pipe := s.db.Slow.Pipeline()
-	pipe.ZAddArgs(ctx, s.placed(), redis.ZAddArgs{GT: true, Members: []redis.Z{
-		{Score: float64(at.Add(o.TTL + placedKept).UnixMilli()), Member: string(o.Identity)},
-	}})
-	pipe.PExpire(ctx, s.placed(), endedKept)
-	if _, err := pipe.Exec(ctx); err != nil {
+	return s.listed.do(string(o.Identity), func(at time.Time) error {
+		pipe := s.db.Slow.Pipeline()
+		pipe.ZAddArgs(ctx, s.placed(), redis.ZAddArgs{GT: true, Members: []redis.Z{
+			{Score: float64(at.Add(o.TTL + placedKept).UnixMilli()), Member: string(o.Identity)},
+		}})
+		pipe.PExpire(ctx, s.placed(), endedKept)
+		_, err := pipe.Exec(ctx)
 		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.listed) >= sweepBatch {
-		maps.DeleteFunc(s.listed, func(_ captcha.ID, last time.Time) bool { return at.Sub(last) >= placedEvery })
-	}
-	s.listed[o.Identity] = at
-	return nil
+	})
 }

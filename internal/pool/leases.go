@@ -62,28 +62,22 @@ func readRecord(order Ref, list []any, asked, answered time.Time) (Record, error
 	if len(fields) != 7 || len(fields[1]) != 1 {
 		return Record{}, errors.New("pool: a line of the journal has too few fields")
 	}
-	at, err := strconv.ParseInt(fields[0], 10, 64)
-	if err != nil {
-		return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
-	}
-	unsolved, err := strconv.ParseInt(fields[3], 10, 64)
-	if err != nil {
-		return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
-	}
-	price, err := strconv.ParseInt(fields[4], 10, 64)
-	if err != nil {
-		return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
+	var numbers [3]int64
+	for i, field := range []int{0, 3, 4} {
+		if numbers[i], err = strconv.ParseInt(fields[field], 10, 64); err != nil {
+			return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
+		}
 	}
 	task, err := url.QueryUnescape(fields[5])
 	if err != nil {
 		return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
 	}
 	return Record{
-		Ref: order, State: State(fields[1][0]), Price: price, Task: task, Facts: fields[6],
+		Ref: order, State: State(fields[1][0]), Price: numbers[2], Task: task, Facts: fields[6],
 		Placed:   answered.Add(-time.Duration(n[0]) * time.Millisecond),
 		Until:    asked.Add(time.Duration(n[1]) * time.Millisecond),
-		Unsolved: time.Duration(unsolved) * time.Millisecond,
-		At:       Moment(at),
+		Unsolved: time.Duration(numbers[1]) * time.Millisecond,
+		At:       Moment(numbers[0]),
 	}, nil
 }
 

@@ -170,52 +170,31 @@ func pairs(list any) iter.Seq2[string, string] {
 // another version and are ignored.
 func (f *Figures) add(name, value string) {
 	count, _ := strconv.ParseInt(value, 10, 64)
-	if counter := f.counter(name); counter != nil {
-		*counter += count
+	if counter := counters[name]; counter != nil {
+		*counter(f) += count
 	}
 }
 
-// counter is the one of a name in the stats hash; nil where there is none.
-func (f *Figures) counter(name string) *int64 {
-	switch name {
-	case "requests":
-		return &f.Requests
-	case "hits":
-		return &f.Hits
-	case "waited":
-		return &f.Waited
-	case "misses":
-		return &f.Misses
-	case "refused":
-		return &f.Refused
-	case "replays":
-		return &f.Replays
-	case "solved":
-		return &f.Solved
-	case "expired":
-		return &f.Expired
-	case "failed":
-		return &f.Failed
-	case "lost":
-		return &f.Lost
-	case "returned":
-		return &f.Returned
-	case "bought":
-		return &f.Bought
-	case "discarded":
-		return &f.Discarded
-	case "accepted":
-		return &f.Accepted
-	case "rejected":
-		return &f.Rejected
-	case "junk":
-		return &f.Junk
-	case "spent":
-		return &f.Spent
-	case "unrecorded":
-		return &f.Unrecorded
-	}
-	return nil
+// counters are the figures by their names in the stats hash.
+var counters = map[string]func(*Figures) *int64{
+	"requests":   func(f *Figures) *int64 { return &f.Requests },
+	"hits":       func(f *Figures) *int64 { return &f.Hits },
+	"waited":     func(f *Figures) *int64 { return &f.Waited },
+	"misses":     func(f *Figures) *int64 { return &f.Misses },
+	"refused":    func(f *Figures) *int64 { return &f.Refused },
+	"replays":    func(f *Figures) *int64 { return &f.Replays },
+	"solved":     func(f *Figures) *int64 { return &f.Solved },
+	"expired":    func(f *Figures) *int64 { return &f.Expired },
+	"failed":     func(f *Figures) *int64 { return &f.Failed },
+	"lost":       func(f *Figures) *int64 { return &f.Lost },
+	"returned":   func(f *Figures) *int64 { return &f.Returned },
+	"bought":     func(f *Figures) *int64 { return &f.Bought },
+	"discarded":  func(f *Figures) *int64 { return &f.Discarded },
+	"accepted":   func(f *Figures) *int64 { return &f.Accepted },
+	"rejected":   func(f *Figures) *int64 { return &f.Rejected },
+	"junk":       func(f *Figures) *int64 { return &f.Junk },
+	"spent":      func(f *Figures) *int64 { return &f.Spent },
+	"unrecorded": func(f *Figures) *int64 { return &f.Unrecorded },
 }
 
 // durations reads a list of milliseconds, which Lua gives as numbers and Redis

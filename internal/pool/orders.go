@@ -9,7 +9,6 @@ import (
 	"errors"
 	"net/url"
 	"regexp"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,9 +32,8 @@ type Orders struct {
 
 	endings int // Options.Endings
 
-	mu     sync.Mutex
-	noted  map[string]time.Time     // when a provider's name was written down
-	listed map[captcha.ID]time.Time // when that orders are placed for an identity was written down
+	noted  seldom // names of providers
+	listed seldom // identities for which orders are placed
 }
 
 // Ref names one order everywhere.

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// nameEvery is how often a process writes down that it buys at a provider.
+	// nameEvery is the time between two writes of a provider's name by one process.
 	nameEvery = time.Hour
 	// nameKept outlives that and the longest permit: a task may take a day.
 	nameKept = 26 * time.Hour
@@ -39,28 +39,18 @@ func (s *Orders) Acquire(ctx context.Context, provider string, order Ref, limit 
 	return Permit{OK: n[0] == 1, At: Moment(n[1]), Wait: time.Duration(n[2]) * time.Millisecond, Refusals: int(n[3])}, nil
 }
 
-// note writes down that there may be permits at a provider, so that they are found
-// by replicas whose configuration does not name it any more. Once in nameEvery it
-// costs a permit another exchange.
+// note writes the provider's name to Redis, so that replicas find its permits also if their
+// configuration no longer has the provider. Once in nameEvery this costs a permit one more
+// exchange.
 func (s *Orders) note(ctx context.Context, provider string) error {
-	at := time.Now()
-	s.mu.Lock()
-	last := s.noted[provider]
-	s.mu.Unlock()
-	if at.Sub(last) < nameEvery {
-		return nil
-	}
-	pipe := s.db.Slow.Pipeline()
-	pipe.ZAdd(ctx, s.providers(), redis.Z{Score: float64(at.Add(nameKept).UnixMilli()), Member: provider})
-	pipe.ZRemRangeByScore(ctx, s.providers(), "-inf", strconv.FormatInt(at.UnixMilli(), 10))
-	pipe.PExpire(ctx, s.providers(), nameKept)
-	if _, err := pipe.Exec(ctx); err != nil {
+	return s.noted.do(provider, func(at time.Time) error {
+		pipe := s.db.Slow.Pipeline()
+		pipe.ZAdd(ctx, s.providers(), redis.Z{Score: float64(at.Add(nameKept).UnixMilli()), Member: provider})
+		pipe.ZRemRangeByScore(ctx, s.providers(), "-inf", strconv.FormatInt(at.UnixMilli(), 10))
+		pipe.PExpire(ctx, s.providers(), nameKept)
+		_, err := pipe.Exec(ctx)
 		return err
-	}
-	s.mu.Lock()
-	s.noted[provider] = at
-	s.mu.Unlock()
-	return nil
+	})
 }
 
 // Providers lists the names of providers at which there may be permits, of any

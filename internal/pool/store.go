@@ -87,7 +87,7 @@ func Open(o Options) (*Store, error) {
 	n.wake = tokens.wake
 	return &Store{
 		Tokens:    tokens,
-		Orders:    &Orders{client: c, news: n, endings: o.Endings, noted: map[string]time.Time{}, listed: map[captcha.ID]time.Time{}},
+		Orders:    &Orders{client: c, news: n, endings: o.Endings, noted: seldom{every: nameEvery}, listed: seldom{every: placedEvery}},
 		Standings: &Standings{c},
 		Controls:  &Controls{client: c, news: n},
 		Guests:    &Guests{client: c, most: mostGuests},

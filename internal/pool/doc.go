@@ -5,16 +5,15 @@
 //
 // A Store has these faces, which share one Redis (internal/redisdb):
 //
-//	Tokens     hands out and takes back (tokens.go, take*.go, returns.go, repeat.go), looks at stocks
-//	           (look.go) and counts reports (report.go)
-//	Orders     keeps what is bought until it is a token: orders.go, their leases
-//	           (leases.go), many of them at once (journal.go), permits at providers
-//	           (permits.go), budgets (budget.go)
-//	Standings  how the providers do: their faults and the submits that they refused (standing.go)
-//	Controls   what is said about an identity: pauses, windows (warm.go), what was learned
-//	Guests     identities that no target has, until they are gone: guests.go, retire.go
-//	Replicas   what the daemons tell each other of themselves (replicas.go)
-//	Endings    the ends of orders, until whoever keeps the history has them (endings.go)
+//	Tokens     takes and returns (tokens.go, take*.go, returns.go, repeat.go), the state of
+//	           stocks (look.go), reports (report.go)
+//	Orders     orders until they end (orders.go), their leases (leases.go), many of them in one
+//	           exchange (journal.go), permits at providers (permits.go), budgets (budget.go)
+//	Standings  the faults of providers, and the submits that they refused (standing.go)
+//	Controls   pauses, windows (warm.go) and the learned state of an identity
+//	Guests     identities without a target: guests.go, retire.go
+//	Replicas   the live replicas, and the status that each shares (replicas.go)
+//	Endings    the ends of orders, until the history has them (endings.go)
 //
 // Beside them are the news between replicas (news.go) and the signing of tokens' names
 // (signer.go). Each step that must be atomic is a script in lua/. A queue of callers that is

@@ -7,26 +7,23 @@ import (
 	"poold/internal/captcha"
 )
 
-// news carries what happens to identities and to claims between the parts of a store,
-// and between the replicas.
+// news passes changes of identities between the parts of a store, and between the replicas.
 type news struct {
 	*client
 
-	wake    func(captcha.ID) // makes the waiters of this replica ask again
+	wake    func(captcha.ID) // makes this replica's waiting callers ask again
 	changed func(captcha.ID) // Options.OnChange
 	ended   func(Ref, string)
 }
 
-// wakeWaiters wakes the waiters of an identity in which there may be something for them.
+// wakeWaiters makes the waiting callers of an identity ask again, and calls OnChange.
 func (n *news) wakeWaiters(id captcha.ID) {
 	n.wake(id)
 	n.changed(id)
 }
 
-// listen hears of the identities in which a token landed for a waiter, whose
-// buying was paused or resumed, or whose windows changed, of claims whose solve ended or
-// was let go, and of orders that ended elsewhere, and passes it on. Polling by the queues and the leases is the
-// backstop, so a lost message costs little.
+// listen passes on the messages of the channel until ctx ends: changes of identities, keys of
+// claims, and ends of orders. A lost message costs little, because queues and leases poll.
 func (n *news) listen(ctx context.Context) {
 	n.db.Listen(ctx, func(message string) {
 		id, rest, _ := strings.Cut(message, " ")
@@ -37,9 +34,7 @@ func (n *news) listen(ctx context.Context) {
 	})
 }
 
-// announce tells all replicas, this one too, that something was done to an
-// identity, or to a claim (by its key). What was done holds also where nobody can be told: to fail for that
-// would make the caller do it again. Looks and polls find it out a little later.
+// announce reports a change of an identity to this replica and to the others.
 func (n *news) announce(ctx context.Context, id captcha.ID) {
 	n.changed(id)
 	n.db.Announce(ctx, string(id))

@@ -23,10 +23,10 @@ type Options struct {
 	SentinelMaster string // set: the addresses are sentinels
 	Prefix         string // first part of every key
 	Log            *slog.Logger
-	// OnChange is called after something happened to an identity here (a take, a
-	// new waiter, an order's end, a return) or elsewhere what others must know (a
-	// landing for a waiter, a pause, a window). The solve of a claim that ended or was
-	// let go, here or elsewhere, is told by the claim's key. It must not block. May be nil.
+	// OnChange is called after a change of an identity at this replica (a take, a new
+	// waiter, the end of an order, a return), and with each message of the channel: the
+	// identities that changed elsewhere (a landing for a waiter, a pause, a window), and the
+	// keys of claims that ended or were let go (redisclaims). It must not block. May be nil.
 	OnChange func(captcha.ID)
 	// OnEnded is called when a callback ended an order at any replica: with Solved,
 	// or with what Failure.Tell says. It must not block. May be nil.

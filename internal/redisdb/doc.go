@@ -22,7 +22,8 @@
 // # Keys
 //
 //	PREFIX:probe:{0}  string  written by the probe; in a cluster one at each master
-//	PREFIX:wake       the channel; an empty message means nothing
+//	PREFIX:wake       the channel. A message is an identity or the key of a claim, or
+//	                  "identity order how" after a callback; an empty one has no meaning
 //
 // # Errors
 //

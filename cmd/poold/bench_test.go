@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
-	"poold/internal/pool/redistest"
 	"poold/internal/provider/simulated"
+	"poold/internal/redisdb/redistest"
 )
 
 // BenchmarkHandOut is one request after the other for a token that is waiting: a

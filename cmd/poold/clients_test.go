@@ -16,8 +16,8 @@ import (
 
 	api2captcha "github.com/2captcha/2captcha-go"
 
-	"poold/internal/pool/redistest"
 	"poold/internal/provider/simulated"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
 

@@ -8,9 +8,11 @@ import (
 	"poold/internal/backend"
 	"poold/internal/captcha"
 	"poold/internal/ondemand"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/ondemand/pgclaims"
-	"poold/internal/pool"
+	"poold/internal/ondemand/redisclaims"
 	"poold/internal/postgres"
+	"poold/internal/redisdb"
 	"poold/internal/targets"
 )
 
@@ -27,14 +29,15 @@ type claims struct {
 // savings counts them.
 type savings interface {
 	ondemand.Savings
-	Days(ctx context.Context) ([]pool.SavingsDay, error)
+	Days(ctx context.Context) ([]dedup.SavingsDay, error)
 }
 
 // openClaims opens what the section dedup names, without waiting for it. wake is called with
 // the keys of claims that changed.
-func openClaims(ctx context.Context, wanted targets.Dedup, prefix string, store *pool.Store, wake func(captcha.ID), log *slog.Logger) (claims, error) {
+func openClaims(ctx context.Context, wanted targets.Dedup, prefix string, redis *redisdb.DB, wake func(captcha.ID), log *slog.Logger) (claims, error) {
 	if wanted.Backend != targets.DedupPostgres {
-		return claims{Claims: store.Claims, savings: store.Claims, close: func() {}}, nil
+		kept := redisclaims.New(redis, redisclaims.Options{Wake: wake})
+		return claims{Claims: kept, savings: kept, close: func() {}}, nil
 	}
 	db, look, err := openPostgres(ctx, "dedup.url", wanted.URL, prefix, log)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool/redistest"
 	"poold/internal/provider/simulated"
+	"poold/internal/redisdb/redistest"
 )
 
 // What must not be printed by anybody, whatever happens.

@@ -13,9 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
-	"poold/internal/pool/redistest"
 	"poold/internal/postgres/postgrestest"
 	"poold/internal/provider/simulated"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
 

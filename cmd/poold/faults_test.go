@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool/redistest"
 	"poold/internal/provider/simulated"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
 

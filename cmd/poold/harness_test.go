@@ -22,8 +22,8 @@ import (
 	"time"
 
 	"poold/internal/crash"
-	"poold/internal/pool/redistest"
 	"poold/internal/provider/simulated"
+	"poold/internal/redisdb/redistest"
 )
 
 // The test binary plays other processes too. With the first variable, which holds its

@@ -70,10 +70,10 @@ func openHistory(ctx context.Context, wanted targets.History, prefix string, sto
 		}
 		k.store, k.look, k.close = table, look, func() { look.end(); table.Close() }
 	default:
-		k.store = redisstore.New(stock.Archive, redisstore.Options{Keep: wanted.Keep, KeepAudit: wanted.Audit})
+		k.store = redisstore.New(stock.DB, redisstore.Options{Keep: wanted.Keep, KeepAudit: wanted.Audit})
 	}
 	k.sender = history.NewSender(stock.Endings, k.store, readSubject, log)
-	k.arrivals = history.NewArrivals(stock.Arrivals, log)
+	k.arrivals = history.NewArrivals(redisstore.NewArrivals(stock.DB), log)
 	k.runs, k.notes = append(k.runs, k.sender.Run), append(k.notes, k.arrivals.Run)
 	if wanted.Audit > 0 {
 		k.auditor = history.NewAuditor(k.store, log)

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"poold/internal/history/dynamotest"
-	"poold/internal/pool/redistest"
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"poold/internal/pool/redistest"
 	"poold/internal/provider/simulated"
+	"poold/internal/redisdb/redistest"
 )
 
 // `poold check --live` tries Redis and each provider's key, buys nothing and says what is

@@ -17,6 +17,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/history"
+	"poold/internal/history/redisstore"
 	"poold/internal/pool"
 	"poold/internal/simulate"
 	"poold/internal/testkit"
@@ -38,7 +39,7 @@ func TestSimulateFromHistory(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var replicas []*history.Arrivals
 	for range 2 {
-		a := history.NewArrivals(stock.Arrivals, slog.New(slog.DiscardHandler))
+		a := history.NewArrivals(redisstore.NewArrivals(stock.DB), slog.New(slog.DiscardHandler))
 		a.SetTargets(map[captcha.ID]string{login: "login"})
 		replicas = append(replicas, a)
 	}

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/pool/redistest"
 	"poold/internal/provider/simulated"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
 

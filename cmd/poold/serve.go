@@ -21,6 +21,7 @@ import (
 	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/status"
 	"poold/internal/targets"
@@ -100,7 +101,7 @@ type daemon struct {
 	embedded  *embeddedRedis // nil with a real Redis
 	store     *pool.Store
 	buyer     *purchase.Buyer
-	mode      string // how Redis is run; embedded or one of pool.Mode
+	mode      string // how Redis is run; embedded or one of redisdb.Mode
 	letters   string // folder of the dead letters, as at the start; a reload does not move it
 	manager   *refill.Manager
 	claims    claims
@@ -116,7 +117,7 @@ type daemon struct {
 
 // stock is the store as those see it who hand out and refill.
 type stock struct {
-	*pool.Store
+	*redisdb.DB
 	*pool.Tokens
 	*pool.Controls
 }
@@ -160,7 +161,7 @@ func (d *daemon) openStock(set *targets.Set) error {
 	if err != nil {
 		return err // about an address of the file; the embedded one is none
 	}
-	d.mode = string(d.store.Mode())
+	d.mode = string(d.store.DB.Mode)
 	if embedded != nil {
 		d.mode = "embedded"
 	}
@@ -172,7 +173,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	if err := d.openStock(set); err != nil {
 		return err
 	}
-	stock := stock{d.store, d.store.Tokens, d.store.Controls}
+	stock := stock{d.store.DB, d.store.Tokens, d.store.Controls}
 	metrics := httpapi.NewMetrics(version, commit())
 	d.providers = &providers{observe: metrics.Provider, log: d.log, simulated: newSimulatedProvider(d.log)}
 	d.letters = set.DeadLetters
@@ -185,7 +186,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	if err := d.openLetters(set); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
-	if d.claims, err = openClaims(ctx, set.Dedup, set.Redis.Prefix, d.store, func(key captcha.ID) { d.solver.Kick(key) }, d.log); err != nil {
+	if d.claims, err = openClaims(ctx, set.Dedup, set.Redis.Prefix, d.store.DB, func(key captcha.ID) { d.solver.Kick(key) }, d.log); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
 	if err := await(ctx, d.log, d.history.look, d.claims.look); err != nil {
@@ -195,7 +196,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 		Tokens: d.store.Tokens, Guests: d.store.Guests, Buyer: d.buyer, Claims: d.claims, Savings: d.claims,
 		HasTarget: func(id captcha.ID) bool { return d.manager.Has(id) }, Log: d.log,
 	})
-	d.tasks = compat.New(d.store.Tasks, d.store.Tokens, d.solver, d.log)
+	d.tasks = compat.New(compat.NewRecords(d.store.DB), d.store.Tokens, d.solver, d.log)
 	near := &compat.NearMisses{}
 	d.manager = refill.NewManager(stock, d.store.Replicas, d.buyer, d.solver.Ended, d.log)
 	auditor, audit, auditHealth := d.history.audit()

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/pool/redistest"
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"poold/internal/httpapi/browsertest"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 // A page whose daemon is killed says so, and is live again without a hand when another one is

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/backend"
-	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/redisdb"
 	"poold/internal/targets"
 )
 
@@ -53,7 +53,7 @@ func checkLive(ctx context.Context, w io.Writer, set *targets.Set) (wrong int, e
 func tryRedis(ctx context.Context, wanted targets.Redis, say func(who, what string, bad bool)) error {
 	quiet := slog.New(slog.DiscardHandler)
 	redis.SetLogger(backend.RedisLog{Log: quiet})
-	store, err := pool.Open(pool.Options{
+	store, err := redisdb.Open(redisdb.Options{
 		Addresses: wanted.URL.Reveal(), SentinelMaster: wanted.SentinelMaster, Prefix: wanted.Prefix, Log: quiet,
 	})
 	if err != nil {

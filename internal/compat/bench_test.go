@@ -9,7 +9,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 // BenchmarkTask compares submit and poll of a pooled task with one take, in turns, on a
@@ -21,9 +21,9 @@ func BenchmarkTask(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer func() { _ = store.Close() }()
-	tasks := New(store.Tasks, store.Tokens, nil, log)
+	tasks := New(NewRecords(store.DB), store.Tokens, nil, log)
 	on := Terms{Take: pool.Request{ID: target, Caller: caller, MaxWaiting: 20}, Supply: &supply{}}
-	terms := func(pool.Task) (Terms, error) { return on, nil }
+	terms := func(Task) (Terms, error) { return on, nil }
 	var takes, both time.Duration
 	orders := 0
 	for b.Loop() {
@@ -42,7 +42,7 @@ func BenchmarkTask(b *testing.B) {
 			b.Fatal(err)
 		}
 		taken := time.Now()
-		number, err := tasks.Submit(b.Context(), pool.Task{Caller: caller, Identity: target, Type: captcha.Turnstile}, on)
+		number, err := tasks.Submit(b.Context(), Task{Caller: caller, Identity: target, Type: captcha.Turnstile}, on)
 		if err == nil {
 			_, err = tasks.Poll(b.Context(), number, caller, terms)
 		}

@@ -7,6 +7,7 @@ import (
 	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/provider/wire"
+	"poold/internal/redisdb"
 )
 
 // Cause is why a call does not get what it asks for. It is an error.
@@ -97,7 +98,7 @@ func CauseOf(err error) Cause {
 		return Duplicate
 	case errors.Is(err, pool.ErrUnknownToken):
 		return NotReported
-	case errors.Is(err, pool.ErrDown), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, redisdb.ErrDown), errors.Is(err, context.DeadlineExceeded):
 		return StoreDown
 	}
 	return Broken

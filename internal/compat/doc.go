@@ -7,19 +7,24 @@
 //
 //	tasks.go    the calls
 //	waiting.go  the tasks that wait for a token at this replica
+//	records.go  the records of tasks in Redis
 //	causes.go   what goes wrong, and the words of both protocols for it: one table
 //	nearmiss.go submits that nearly had a target
 //
 // # A task
 //
 // Its number is part of the Idempotency-Key of its take, so that the receipt of the take
-// gives the same token to the same caller as long as it lives. Its record (pool.Tasks) is
+// gives the same token to the same caller as long as it lives. Its record (records.go) is
 // the same at all replicas and after a restart.
 //
 //	a target's   takes at its first poll, not before, so that the token does not age while
 //	             the client sleeps. Where the stock is empty at the submit or at a poll, it
 //	             holds a ticket from then on.
 //	a guest's    is bought at the submit.
+//
+// # Keys
+//
+//	captcha:compat:{TASK}  hash  caller, identity, type, guest, made, asked, holder, lease, order, failed, told; for 15 min
 //
 // # Invariants
 //

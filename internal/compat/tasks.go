@@ -22,17 +22,6 @@ const guestWait = 300 * time.Second
 // targetWait is how long a target's task waits: as long as its record lives.
 const targetWait = 15 * time.Minute
 
-// Records are the tasks' records; *pool.Tasks implements it.
-type Records interface {
-	Make(ctx context.Context, number string, t pool.Task, held bool) (fresh bool, err error)
-	Visit(ctx context.Context, number, caller string) (state pool.TaskState, known bool, err error)
-	Look(ctx context.Context, number, caller string) (state pool.TaskState, known bool, err error)
-	Hold(ctx context.Context, numbers []string) (over []string, err error)
-	LetGo(ctx context.Context, number string) error
-	Serve(ctx context.Context, number, order string, told bool) error
-	Fail(ctx context.Context, number, how string) error
-}
-
 // Stock hands out; *pool.Tokens implements it.
 type Stock interface {
 	Take(ctx context.Context, r pool.Request) (pool.Token, error)
@@ -69,7 +58,7 @@ type Supply interface {
 
 // Tasks are those of the compatible endpoints. It is safe for concurrent use.
 type Tasks struct {
-	records Records
+	records *Records
 	stock   Stock
 	solver  Solver
 	log     *slog.Logger
@@ -84,7 +73,7 @@ type Tasks struct {
 }
 
 // New makes it; nothing runs yet.
-func New(records Records, stock Stock, solver Solver, log *slog.Logger) *Tasks {
+func New(records *Records, stock Stock, solver Solver, log *slog.Logger) *Tasks {
 	working, stop := context.WithCancel(context.Background())
 	return &Tasks{
 		records: records, stock: stock, solver: solver, log: log,
@@ -103,7 +92,7 @@ type Result struct {
 // Submit makes a task and returns its number. Where it must wait or be bought that has
 // begun when it returns; where that cannot be, the error says why and there is no task. If
 // ctx ends while it finds that out, it returns the number beside the error of ctx.
-func (t *Tasks) Submit(ctx context.Context, task pool.Task, terms Terms) (number string, err error) {
+func (t *Tasks) Submit(ctx context.Context, task Task, terms Terms) (number string, err error) {
 	task.Guest = terms.Guest != nil
 	waits := task.Guest
 	if !waits {
@@ -168,7 +157,7 @@ func idempotency(caller, number string) string { return caller + "\x00task\x00" 
 // Poll asks for the token of a task. terms are asked for where it is to be taken now. Each
 // but the first one that tells a token has the source replay. The error is a Cause
 // (NotReady, UnknownTask, ...) or what CauseOf knows.
-func (t *Tasks) Poll(ctx context.Context, number, caller string, terms func(pool.Task) (Terms, error)) (Result, error) {
+func (t *Tasks) Poll(ctx context.Context, number, caller string, terms func(Task) (Terms, error)) (Result, error) {
 	state, known, err := t.records.Visit(ctx, number, caller)
 	switch {
 	case err != nil:
@@ -194,7 +183,7 @@ func (t *Tasks) Poll(ctx context.Context, number, caller string, terms func(pool
 }
 
 // repeat tells what a task got, where another replica or an earlier moment saw to it.
-func (t *Tasks) repeat(ctx context.Context, number string, state pool.TaskState) (Result, error) {
+func (t *Tasks) repeat(ctx context.Context, number string, state TaskState) (Result, error) {
 	token, there, err := t.stock.Repeat(ctx, state.Identity, idempotency(state.Caller, number), state.Caller)
 	switch {
 	case err != nil:
@@ -214,7 +203,7 @@ func (t *Tasks) repeat(ctx context.Context, number string, state pool.TaskState)
 }
 
 // take begins to take for a task that nobody waits for.
-func (t *Tasks) take(ctx context.Context, number string, state pool.TaskState, terms func(pool.Task) (Terms, error)) (*waiter, error) {
+func (t *Tasks) take(ctx context.Context, number string, state TaskState, terms func(Task) (Terms, error)) (*waiter, error) {
 	on, err := terms(state.Task)
 	if err == nil && on.Supply != nil && on.Supply.Out(ctx) {
 		err = NoSlot // and nobody asked for a token
@@ -228,7 +217,7 @@ func (t *Tasks) take(ctx context.Context, number string, state pool.TaskState, t
 }
 
 // Report says which token a caller's task got, so that it can be reported on.
-func (t *Tasks) Report(ctx context.Context, number, caller string) (state pool.TaskState, token string, err error) {
+func (t *Tasks) Report(ctx context.Context, number, caller string) (state TaskState, token string, err error) {
 	state, known, err := t.records.Look(ctx, number, caller)
 	switch {
 	case err != nil:

@@ -19,7 +19,8 @@ import (
 	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 )
 
 func TestMain(m *testing.M) {
@@ -82,7 +83,7 @@ func start(t *testing.T, bubble *redistest.Bubble) *replica {
 		t.Fatal(err)
 	}
 	r := &replica{t: t, store: store, solver: &fakeSolver{}, supply: &supply{over: make(chan struct{})}}
-	r.Tasks = New(store.Tasks, store.Tokens, r.solver, log)
+	r.Tasks = New(NewRecords(store.DB), store.Tokens, r.solver, log)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = store.Run(ctx) })
@@ -100,14 +101,14 @@ func start(t *testing.T, bubble *redistest.Bubble) *replica {
 }
 
 // terms are those of the target.
-func (r *replica) terms(pool.Task) (Terms, error) {
+func (r *replica) terms(Task) (Terms, error) {
 	return Terms{Take: pool.Request{ID: target, Margin: 10 * time.Second, Caller: caller, MaxWaiting: 20}, Supply: r.supply}, nil
 }
 
 func (r *replica) submit() string {
 	r.t.Helper()
-	on, _ := r.terms(pool.Task{})
-	number, err := r.Submit(r.t.Context(), pool.Task{Caller: caller, Identity: target, Type: captcha.Turnstile}, on)
+	on, _ := r.terms(Task{})
+	number, err := r.Submit(r.t.Context(), Task{Caller: caller, Identity: target, Type: captcha.Turnstile}, on)
 	if err != nil || len(number) != 11 || strings.Trim(number, "0123456789") != "" || number[0] == '0' {
 		r.t.Fatalf("the submit: %q, %v", number, err)
 	}
@@ -295,7 +296,7 @@ func TestKilledAfterTheTake(t *testing.T) {
 		one.land(time.Minute)
 		one.land(time.Minute)
 		number := one.submit()
-		on, _ := one.terms(pool.Task{})
+		on, _ := one.terms(Task{})
 		on.Take.Idempotency = idempotency(caller, number)
 		token, err := one.store.Take(t.Context(), on.Take)
 		if err != nil {
@@ -322,8 +323,8 @@ func TestNothingCanCome(t *testing.T) {
 		one.supply.mu.Lock()
 		one.supply.out = true
 		one.supply.mu.Unlock()
-		on, _ := one.terms(pool.Task{})
-		if _, err := one.Submit(t.Context(), pool.Task{Caller: caller, Identity: target, Type: captcha.Turnstile}, on); CauseOf(err) != NoSlot {
+		on, _ := one.terms(Task{})
+		if _, err := one.Submit(t.Context(), Task{Caller: caller, Identity: target, Type: captcha.Turnstile}, on); CauseOf(err) != NoSlot {
 			t.Errorf("the submit: %v", err)
 		}
 		one.poll(pooled, NoSlot)
@@ -345,8 +346,8 @@ func TestTooManyWait(t *testing.T) {
 		for range 20 {
 			rs[0].submit()
 		}
-		on, _ := rs[0].terms(pool.Task{})
-		if _, err := rs[0].Submit(t.Context(), pool.Task{Caller: caller, Identity: target, Type: captcha.Turnstile}, on); CauseOf(err) != NoSlot {
+		on, _ := rs[0].terms(Task{})
+		if _, err := rs[0].Submit(t.Context(), Task{Caller: caller, Identity: target, Type: captcha.Turnstile}, on); CauseOf(err) != NoSlot {
 			t.Errorf("the one too many: %v", err)
 		}
 	})
@@ -357,11 +358,11 @@ func TestAGuestsTask(t *testing.T) {
 	story(t, 1, func(t *testing.T, rs []*replica) {
 		one := rs[0]
 		guest := Terms{Take: pool.Request{ID: target, Caller: caller, MaxWaiting: 20}, Guest: &ondemand.Guest{}}
-		plain := func(pool.Task) (Terms, error) {
+		plain := func(Task) (Terms, error) {
 			return Terms{Take: guest.Take}, nil
 		}
 		submit := func() (string, error) {
-			return one.Submit(t.Context(), pool.Task{Caller: caller, Identity: target, Type: captcha.Turnstile}, guest)
+			return one.Submit(t.Context(), Task{Caller: caller, Identity: target, Type: captcha.Turnstile}, guest)
 		}
 		one.solver.answer = func(context.Context, ondemand.Request) (pool.Token, error) {
 			return pool.Token{}, &ondemand.BudgetError{Reason: "used up"}
@@ -427,8 +428,8 @@ func TestRedisGoes(t *testing.T) {
 		if _, err := one.Poll(t.Context(), number, caller, one.terms); CauseOf(err) != StoreDown {
 			t.Errorf("the poll: %v", err)
 		}
-		on, _ := one.terms(pool.Task{})
-		if _, err := one.Submit(t.Context(), pool.Task{Caller: caller, Identity: target}, on); CauseOf(err) != StoreDown {
+		on, _ := one.terms(Task{})
+		if _, err := one.Submit(t.Context(), Task{Caller: caller, Identity: target}, on); CauseOf(err) != StoreDown {
 			t.Errorf("the submit: %v", err)
 		}
 		bubble.SetDown(false)
@@ -450,7 +451,7 @@ func TestWords(t *testing.T) {
 		t.Errorf("%d causes have words", len(words))
 	}
 	for err, want := range map[error]Cause{
-		fmt.Errorf("x: %w", NotReady): NotReady, pool.ErrReported: Duplicate, pool.ErrUnknownToken: NotReported, pool.ErrDown: StoreDown,
+		fmt.Errorf("x: %w", NotReady): NotReady, pool.ErrReported: Duplicate, pool.ErrUnknownToken: NotReported, redisdb.ErrDown: StoreDown,
 		&pool.RateError{}: NoSlot, &ondemand.OutageError{}: NoSlot, &pool.FailedError{Refused: true}: Refused, &pool.FailedError{}: Unsolvable, errors.ErrUnsupported: Broken,
 	} {
 		if got := CauseOf(err); got != want {

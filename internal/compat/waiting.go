@@ -26,7 +26,7 @@ const (
 
 // waiter is a task that waits for its token here.
 type waiter struct {
-	task   pool.Task
+	task   Task
 	number string
 	end    context.CancelFunc // gives it up
 	parked chan struct{}      // closed once it holds a ticket
@@ -54,7 +54,7 @@ func (t *Tasks) find(number string) *waiter {
 
 // begin has a task wait, or finds it waiting. The caller must hear it; polled: it will tell
 // its client what it hears.
-func (t *Tasks) begin(number string, task pool.Task, terms Terms, polled bool) (*waiter, error) {
+func (t *Tasks) begin(number string, task Task, terms Terms, polled bool) (*waiter, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := t.waiting[number]

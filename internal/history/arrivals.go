@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
 )
 
 const (
@@ -29,11 +28,18 @@ const (
 	stepsAMinute = int64(time.Minute / ArrivalStep)
 )
 
-// ArrivalStore keeps minutes of requests; *pool.Arrivals implements it. A minute that is
+// StoredMinute is the requests for a target in one minute, at one replica.
+type StoredMinute struct {
+	Target string
+	Minute time.Time // UTC, a whole minute
+	Text   string    // the moments, see encodeSteps
+}
+
+// ArrivalStore keeps minutes of requests; *redisstore.Arrivals implements it. A minute that is
 // written again replaces what was written of it before by the same process.
 type ArrivalStore interface {
-	Write(ctx context.Context, minutes []pool.Arrived) error
-	Read(ctx context.Context, target string, from, to time.Time) ([]pool.Arrived, error)
+	Write(ctx context.Context, minutes []StoredMinute) error
+	Read(ctx context.Context, target string, from, to time.Time) ([]StoredMinute, error)
 }
 
 // Arrivals counts when requests for the tokens of targets come, and writes it now and
@@ -164,9 +170,9 @@ type unwritten struct {
 // calls it.
 func (a *Arrivals) write(ctx context.Context, at time.Time) {
 	if batch := a.unwritten(); len(batch) > 0 {
-		minutes := make([]pool.Arrived, len(batch))
+		minutes := make([]StoredMinute, len(batch))
 		for i, u := range batch {
-			minutes[i] = pool.Arrived{Target: u.target, Minute: time.Unix(u.number*60, 0).UTC(), Text: encodeSteps(u.steps)}
+			minutes[i] = StoredMinute{Target: u.target, Minute: time.Unix(u.number*60, 0).UTC(), Text: encodeSteps(u.steps)}
 		}
 		err := a.store.Write(ctx, minutes)
 		if err == nil {

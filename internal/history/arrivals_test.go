@@ -15,6 +15,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/history"
+	"poold/internal/history/redisstore"
 	"poold/internal/pool"
 )
 
@@ -37,7 +38,7 @@ func (p *place) count() *counter {
 	}
 	p.t.Cleanup(func() { _ = stock.Close() })
 	c.stock = stock
-	c.Arrivals, c.stop = p.runCounter(stock.Arrivals)
+	c.Arrivals, c.stop = p.runCounter(redisstore.NewArrivals(stock.DB))
 	return c
 }
 
@@ -200,7 +201,7 @@ func (u *unwritable) fail(err error) {
 	u.err = err
 }
 
-func (u *unwritable) Write(ctx context.Context, minutes []pool.Arrived) error {
+func (u *unwritable) Write(ctx context.Context, minutes []history.StoredMinute) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.writes++; u.err != nil {
@@ -215,7 +216,7 @@ func TestArrivalsThatCannotBeWritten(t *testing.T) {
 	in(t, func(t *testing.T, p *place) {
 		from, id := time.Now().Truncate(time.Minute).Add(time.Minute), identity(1).ID()
 		time.Sleep(time.Until(from))
-		store := &unwritable{ArrivalStore: p.stock.Arrivals, err: errors.New("full")}
+		store := &unwritable{ArrivalStore: redisstore.NewArrivals(p.stock.DB), err: errors.New("full")}
 		a, stop := p.runCounter(store)
 		c := &counter{Arrivals: a}
 		time.Sleep(time.Millisecond) // behind the moments of writing
@@ -271,8 +272,8 @@ type kept struct {
 	text string
 }
 
-func (k kept) Read(_ context.Context, target string, from, _ time.Time) ([]pool.Arrived, error) {
-	return []pool.Arrived{{Target: target, Minute: from.Truncate(time.Minute), Text: k.text}}, nil
+func (k kept) Read(_ context.Context, target string, from, _ time.Time) ([]history.StoredMinute, error) {
+	return []history.StoredMinute{{Target: target, Minute: from.Truncate(time.Minute), Text: k.text}}, nil
 }
 
 // A text in Redis that is none of ours is told, not guessed at.

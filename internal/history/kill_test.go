@@ -23,8 +23,8 @@ import (
 	"poold/internal/history/dynamostore"
 	"poold/internal/history/dynamotest"
 	"poold/internal/pool"
-	"poold/internal/pool/redistest"
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
 

@@ -12,6 +12,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 )
 
 const (
@@ -243,7 +244,7 @@ func (s *Sender) sendBatch(ctx context.Context, orders []pool.EndedOrder) error 
 // others: it is dropped.
 func (s *Sender) write(ctx context.Context, records []Record) (sent int, err error) {
 	err = s.to.Write(ctx, records)
-	if err == nil || errors.Is(err, ErrDown) || errors.Is(err, pool.ErrDown) || ctx.Err() != nil {
+	if err == nil || errors.Is(err, ErrDown) || errors.Is(err, redisdb.ErrDown) || ctx.Err() != nil {
 		return len(records), err
 	}
 	if len(records) == 1 {
@@ -288,7 +289,7 @@ func (s *Sender) record(o pool.EndedOrder) (Record, error) {
 // turn notes whether the store serves, and logs each change. What is wrong with Redis
 // is told by pool.
 func (s *Sender) turn(err error) {
-	if errors.Is(err, pool.ErrDown) {
+	if errors.Is(err, redisdb.ErrDown) {
 		return
 	}
 	s.mu.Lock()

@@ -200,7 +200,7 @@ func storeAt(t *testing.T, address string) history.Store {
 	scheme, _, _ := strings.Cut(address, ":")
 	switch log := slog.New(slog.DiscardHandler); scheme {
 	case "redis":
-		return redisstore.New(stockAt(t, address).Archive, redisstore.Options{})
+		return redisstore.New(stockAt(t, address).DB, redisstore.Options{})
 	case "postgres":
 		db, err := postgres.Open(address, postgres.Options{Log: log, Limit: patience})
 		if err != nil {

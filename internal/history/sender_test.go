@@ -21,7 +21,7 @@ import (
 	"poold/internal/history"
 	"poold/internal/history/redisstore"
 	"poold/internal/pool"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 // place is a Redis in a bubble, with a stock and a history.
@@ -42,7 +42,7 @@ func in(t *testing.T, do func(t *testing.T, p *place)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &place{t: t, dial: redistest.InBubble(t), sold: map[string]history.How{}}
 		p.stock = p.open()
-		p.store = redisstore.New(p.stock.Archive, redisstore.Options{})
+		p.store = redisstore.New(p.stock.DB, redisstore.Options{})
 		do(t, p)
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"poold/internal/history"
-	"poold/internal/pool"
+	"poold/internal/redisdb"
 )
 
 // fakeArrivals knows when requests came, and what it was asked.
@@ -140,7 +140,7 @@ func TestArrivalsAreAskedWrongly(t *testing.T) {
 	if a := d.ask(t, "GET", "/history/arrivals/staging-login", bearer(keyStaging)); a.status != 200 {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	d.arrivals.err = pool.ErrDown
+	d.arrivals.err = redisdb.ErrDown
 	checkProblem(t, "away", d.ask(t, "GET", "/history/arrivals/staging-login", bearer(keyAll)), 503, codeStoreDown, "staging-login")
 }
 

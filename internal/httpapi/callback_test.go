@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 )
 
 // arrived returns the callbacks that reached the buyer.
@@ -177,7 +177,7 @@ func TestDeadLetters(t *testing.T) {
 		t.Error("the status does not tell at once")
 	}
 	d.buyer.replay = func(context.Context) (purchase.Replayed, error) {
-		return purchase.Replayed{Left: 2}, fmt.Errorf("replaying: %w", pool.ErrDown)
+		return purchase.Replayed{Left: 2}, fmt.Errorf("replaying: %w", redisdb.ErrDown)
 	}
 	checkProblem(t, "without redis", d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)), 503, codeStoreDown, "")
 }

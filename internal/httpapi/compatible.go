@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"poold/internal/compat"
-	"poold/internal/pool"
 	"poold/internal/provider/wire"
 	"poold/internal/status"
 	"poold/internal/targets"
@@ -24,10 +23,10 @@ const clientKey = 32
 
 // ClientTasks are the tasks of the compatible endpoints; *compat.Tasks implements it.
 type ClientTasks interface {
-	Submit(ctx context.Context, task pool.Task, terms compat.Terms) (number string, err error)
+	Submit(ctx context.Context, task compat.Task, terms compat.Terms) (number string, err error)
 	Open(ctx context.Context, number, caller string) (bool, error)
-	Poll(ctx context.Context, number, caller string, terms func(pool.Task) (compat.Terms, error)) (compat.Result, error)
-	Report(ctx context.Context, number, caller string) (state pool.TaskState, token string, err error)
+	Poll(ctx context.Context, number, caller string, terms func(compat.Task) (compat.Terms, error)) (compat.Result, error)
+	Report(ctx context.Context, number, caller string) (state compat.TaskState, token string, err error)
 }
 
 // compatible are the routes that speak the solving services' own protocols: what they have
@@ -147,7 +146,7 @@ func (p *compatible) submit(w http.ResponseWriter, r *http.Request, c *call, o w
 		return compat.NoSlot
 	}
 	terms.Hold = taken.hold
-	task := pool.Task{Caller: c.caller.stable, Identity: terms.Take.ID, Type: o.Identity.Type}
+	task := compat.Task{Caller: c.caller.stable, Identity: terms.Take.ID, Type: o.Identity.Type}
 	key := submitKey{task.Caller, task.Identity}
 	s := p.submits.begin(r.Context(), key)
 	err = p.number(r.Context(), s, task, terms)
@@ -160,7 +159,7 @@ func (p *compatible) submit(w http.ResponseWriter, r *http.Request, c *call, o w
 
 // number gives a submit its task: that of an earlier submit whose answer was lost, while it
 // can bring a token, else a new one. A task whose client hung up has its number too.
-func (p *compatible) number(ctx context.Context, s *submit, task pool.Task, terms compat.Terms) error {
+func (p *compatible) number(ctx context.Context, s *submit, task compat.Task, terms compat.Terms) error {
 	if s.number != "" {
 		open, err := p.tasks.Open(ctx, s.number, task.Caller)
 		if err != nil || open {
@@ -200,7 +199,7 @@ func (p *compatible) poll(r *http.Request, c *call, id string) (compat.Result, e
 	if n < 1e10 || n >= 1e11 || id[0] == '0' {
 		return compat.Result{}, compat.UnknownTask
 	}
-	return p.tasks.Poll(r.Context(), id, c.caller.stable, func(t pool.Task) (compat.Terms, error) { return p.pollTerms(c, t) })
+	return p.tasks.Poll(r.Context(), id, c.caller.stable, func(t compat.Task) (compat.Terms, error) { return p.pollTerms(c, t) })
 }
 
 // report counts what a caller says of the token of a task.

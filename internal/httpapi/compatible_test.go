@@ -12,8 +12,8 @@ import (
 
 	"poold/internal/compat"
 	"poold/internal/ondemand"
-	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/targets"
 )
@@ -232,7 +232,7 @@ func TestClientsBalance(t *testing.T) {
 		"20":                      {set: sampleSet(allKeys()...)},
 		"12.5":                    {set: sampleSet(allKeys()...), says: &balance},
 		"18766":                   {set: &capped, says: &balance, booked: func() (int, int, error) { return 1234, 20000, nil }},
-		"ERROR_NO_SLOT_AVAILABLE": {set: &capped, says: &balance, booked: func() (int, int, error) { return 0, 0, pool.ErrDown }},
+		"ERROR_NO_SLOT_AVAILABLE": {set: &capped, says: &balance, booked: func() (int, int, error) { return 0, 0, redisdb.ErrDown }},
 	} {
 		d := start(t, row.set, nil, nil)
 		d.provider.State.Balance = row.says
@@ -379,7 +379,7 @@ func TestNearMissesAndGuests(t *testing.T) {
 // Redis away is no slot, in both protocols.
 func TestClientsWithoutRedis(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
-	d.stock.breaks("take", pool.ErrDown)
+	d.stock.breaks("take", redisdb.ErrDown)
 	d.fill(t, "checkout", 1)
 	id, _ := strings.CutPrefix(d.get(t, in(keyAll, "checkout")), "OK|")
 	if got := d.get(t, "/res.php?action=get&key="+keyAll+"&id="+id); got != compat.StoreDown.Legacy() {

@@ -52,10 +52,11 @@ func TestLostSubmitIsRepeated(t *testing.T) {
 // A failed task is not repeated.
 func TestLostSubmitOfAFailedTask(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
-	tasks := compat.New(d.stock.Tasks, d.stock, d.solver, d.log)
+	records := compat.NewRecords(d.stock.DB)
+	tasks := compat.New(records, d.stock, d.solver, d.log)
 	login := d.target("checkout")
-	task := pool.Task{Caller: "key\x00all\x00", Identity: login.ID, Type: login.Identity.Type}
-	if fresh, err := d.stock.Tasks.Make(t.Context(), "12345678901", task, false); err != nil || !fresh {
+	task := compat.Task{Caller: "key\x00all\x00", Identity: login.ID, Type: login.Identity.Type}
+	if fresh, err := records.Make(t.Context(), "12345678901", task, false); err != nil || !fresh {
 		t.Fatal(fresh, err)
 	}
 	open := func() bool {
@@ -68,7 +69,7 @@ func TestLostSubmitOfAFailedTask(t *testing.T) {
 	if !open() {
 		t.Error("a task under way is not open")
 	}
-	if err := d.stock.Tasks.Fail(t.Context(), "12345678901", "refused"); err != nil {
+	if err := records.Fail(t.Context(), "12345678901", "refused"); err != nil {
 		t.Fatal(err)
 	}
 	if open() {

@@ -51,7 +51,7 @@ func (p *compatible) submitTerms(c *call, o wire.Order) (compat.Terms, error) {
 
 // pollTerms says on which terms a task takes now: a reload may have changed them since its
 // submit.
-func (p *compatible) pollTerms(c *call, task pool.Task) (compat.Terms, error) {
+func (p *compatible) pollTerms(c *call, task compat.Task) (compat.Terms, error) {
 	t := c.access.byID[task.Identity]
 	switch {
 	case t != nil && c.caller.mayUse(t.Name):

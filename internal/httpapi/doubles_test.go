@@ -22,11 +22,13 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/compat"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
-	"poold/internal/pool/redistest"
 	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/refill"
 	"poold/internal/status"
 	"poold/internal/targets"
@@ -81,10 +83,10 @@ type watchedStock struct {
 	before func(ctx context.Context, call string) error
 	// taken runs between a token's leaving the store and the answer. nil = nothing.
 	taken func(ctx context.Context)
-	short bool                        // surveys tell of one target less
-	away  error                       // why surveys tell nothing of their first target; nil = they do
-	ill   atomic.Pointer[pool.Health] // what Health says instead; nil = nothing
-	crowd *crowd                      // what surveys tell instead; nil = what is there
+	short bool                           // surveys tell of one target less
+	away  error                          // why surveys tell nothing of their first target; nil = they do
+	ill   atomic.Pointer[redisdb.Health] // what Health says instead; nil = nothing
+	crowd *crowd                         // what surveys tell instead; nil = what is there
 
 	mu       sync.Mutex
 	calls    []string // their names
@@ -144,11 +146,11 @@ func (w *watchedStock) Survey(ctx context.Context, queries []pool.Query) ([]pool
 	return stocks, err
 }
 
-func (w *watchedStock) Health() pool.Health {
+func (w *watchedStock) Health() redisdb.Health {
 	if said := w.ill.Load(); said != nil {
 		return *said
 	}
-	return w.Store.Health()
+	return w.Store.DB.Health()
 }
 
 func (w *watchedStock) Pause(ctx context.Context, id captcha.ID, p pool.Pause) error {
@@ -272,7 +274,7 @@ func runStore(t testing.TB, o pool.Options) *pooltest.Store {
 // the machine had better things to do.
 func repeated[T any](call func() (T, error)) (got T, err error) {
 	for range 10 {
-		if got, err = call(); !errors.Is(err, pool.ErrDown) {
+		if got, err = call(); !errors.Is(err, redisdb.ErrDown) {
 			break
 		}
 	}
@@ -434,11 +436,11 @@ func (f *fakeGuests) Survey(context.Context) (pool.GuestStock, error) { return f
 
 // fakeSavings are the requests of the last days.
 type fakeSavings struct {
-	days []pool.SavingsDay
+	days []dedup.SavingsDay
 	err  error
 }
 
-func (f *fakeSavings) Days(context.Context) ([]pool.SavingsDay, error) { return f.days, f.err }
+func (f *fakeSavings) Days(context.Context) ([]dedup.SavingsDay, error) { return f.days, f.err }
 
 // day is a moment with milliseconds, so that their loss would show.
 var day = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
@@ -557,7 +559,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Listener) net.Listener,
 	}
 	log := slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	near := &compat.NearMisses{}
-	tasks := compat.New(d.stock.Tasks, d.stock, d.solver, log)
+	tasks := compat.New(compat.NewRecords(d.stock.DB), d.stock, d.solver, log)
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- tasks.Run(ctx) }()

@@ -14,6 +14,7 @@ import (
 	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/status"
 	"poold/internal/targets"
@@ -102,8 +103,8 @@ func (x *explainer) explain(ctx context.Context, c *call, err error) *Problem {
 	if errors.Is(err, history.ErrDown) {
 		return problem(codeStoreDown, historyReason(err)).after(jitter(soon))
 	}
-	if errors.Is(err, pool.ErrDown) || errors.Is(err, context.DeadlineExceeded) {
-		return problem(codeStoreDown, pool.Reason(err)).after(jitter(soon))
+	if errors.Is(err, redisdb.ErrDown) || errors.Is(err, context.DeadlineExceeded) {
+		return problem(codeStoreDown, redisdb.Reason(err)).after(jitter(soon))
 	}
 	p := problem(codeInternal, "the daemon's log says more")
 	p.cause = err

@@ -17,6 +17,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/status"
 	"poold/internal/targets"
@@ -42,7 +43,7 @@ func TestErrorAnswers(t *testing.T) {
 		{"target rate", &pool.RateError{RetryAfter: 1500 * time.Millisecond}, 429, codeRateLimited, 2, 2},
 		{"target rate, now", &pool.RateError{}, 429, codeRateLimited, 1, 1},
 		{"conflict", pool.ErrConflict, 409, codeConflict, 0, 0},
-		{"down", fmt.Errorf("taking: %w", pool.ErrDown), 503, codeStoreDown, 1, 3},
+		{"down", fmt.Errorf("taking: %w", redisdb.ErrDown), 503, codeStoreDown, 1, 3},
 		{"too slow", context.DeadlineExceeded, 503, codeStoreDown, 1, 3},
 		{"closing", fmt.Errorf("taking: %w", pool.ErrClosed), 503, codeShuttingDown, 1, 3},
 		{"anything else", errors.New("canary-cause"), 500, codeInternal, 0, 0},

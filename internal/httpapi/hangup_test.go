@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 )
 
 // dial opens a raw connection to a daemon.
@@ -297,7 +298,7 @@ func TestManyHangUps(t *testing.T) {
 	left := map[string]bool{}
 	for {
 		token, err := d.stock.Store.Take(t.Context(), pool.Request{ID: d.target("staging-login").ID, Margin: 40 * time.Second, Caller: anyone.stable})
-		if errors.Is(err, pool.ErrDown) { // slow, and the machine is busy
+		if errors.Is(err, redisdb.ErrDown) { // slow, and the machine is busy
 			continue
 		}
 		if err != nil {

@@ -4,12 +4,12 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"poold/internal/pool"
+	"poold/internal/redisdb"
 )
 
 // Health returns how Redis serves, without asking it; see pool.Store.Health.
 type Health interface {
-	Health() pool.Health
+	Health() redisdb.Health
 }
 
 // probes are the routes for balancers and supervisors.

@@ -20,6 +20,7 @@ import (
 	"poold/internal/history"
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 )
 
 // ofOrder is the id of a test's order.
@@ -433,7 +434,7 @@ func TestTheHistoryIsAway(t *testing.T) {
 			}
 		}
 	}
-	d.buyer.unlisted = pool.ErrDown
+	d.buyer.unlisted = redisdb.ErrDown
 	a := d.ask(t, "GET", "/history/active")
 	checkProblem(t, "active without redis", a, 503, codeStoreDown, "")
 	if !strings.Contains(a.body, "redis does not answer") {

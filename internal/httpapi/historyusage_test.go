@@ -10,6 +10,7 @@ import (
 
 	"poold/internal/history"
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 	"poold/internal/targets"
 )
 
@@ -212,7 +213,7 @@ func TestUsageOfTokens(t *testing.T) {
 		}
 	}
 
-	d.stock.ill.Store(&pool.Health{Up: true, Reason: "a master is away"})
+	d.stock.ill.Store(&redisdb.Health{Up: true, Reason: "a master is away"})
 	d.status.Changed()
 	if got, want := told(keyAll, "by=target&from="+date(2)+"&to="+date(-1)), []string{" /solve : 1, , ", " /solve ops: 1, , ", " checkout qa: 1, , ", " staging-login old: 1, , ", " staging-login qa: 1, , "}; !slices.Equal(got, want) {
 		t.Errorf("without redis: %q, want %q", got, want)

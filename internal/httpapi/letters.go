@@ -13,7 +13,7 @@ import (
 type DeadLetters interface {
 	// DeadLetters returns those that can be read, with an error where some cannot.
 	DeadLetters() ([]purchase.DeadLetter, error)
-	// Replay tries all of them now; pool.ErrDown where Redis is away.
+	// Replay tries all of them now; redisdb.ErrDown where Redis is away.
 	Replay(ctx context.Context) (purchase.Replayed, error)
 }
 

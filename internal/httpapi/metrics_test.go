@@ -12,9 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 )
 
 // work makes every metric have a series.
@@ -199,7 +199,7 @@ func TestMetricsWithoutRedis(t *testing.T) {
 	d.provider.State.Kind = provider.StateDown
 	d.config.refused = true
 	d.stock.redis.SetDown(true)
-	d.guests.err, d.savings.err = pool.ErrDown, pool.ErrDown
+	d.guests.err, d.savings.err = redisdb.ErrDown, redisdb.ErrDown
 	body := d.ask(t, "GET", "/metrics").body
 	for _, name := range []string{
 		"poold_token_requests_total", "poold_tokens_expired_total", "poold_pool_tokens", "poold_pool_in_flight", "poold_bought_in_flight", "poold_orders_unknown",

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 )
 
 // TestProbeOfAProvider: an operator gets the state after the probe; a name that is not in the
@@ -19,7 +19,7 @@ func TestProbeOfAProvider(t *testing.T) {
 		case "main":
 			return purchase.Status{Name: name, State: provider.State{Kind: provider.StateDown, Reason: "ERROR_ZERO_BALANCE", Remedy: "top up the balance"}}, nil
 		case "away":
-			return purchase.Status{Name: name}, fmt.Errorf("probing: %w", pool.ErrDown)
+			return purchase.Status{Name: name}, fmt.Errorf("probing: %w", redisdb.ErrDown)
 		}
 		return purchase.Status{}, purchase.ErrUnknownProvider
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/pool"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/targets"
 )
 
@@ -70,8 +71,8 @@ func TestAPartOfRedisIsAway(t *testing.T) {
 	}
 	d.status.Changed()
 	before := d.ask(t, "GET", "/pool/checkout").body
-	d.stock.away = pool.ErrDown
-	d.stock.ill.Store(&pool.Health{Up: true, Reason: "a node is away"})
+	d.stock.away = redisdb.ErrDown
+	d.stock.ill.Store(&redisdb.Health{Up: true, Reason: "a node is away"})
 	if _, err := d.stock.Take(t.Context(), pool.Request{ID: here.ID}); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 	"poold/internal/targets"
 )
 
@@ -112,7 +113,7 @@ func TestReportRefused(t *testing.T) {
 	}{
 		{fmt.Errorf("x: %w", pool.ErrUnknownToken), 404, codeUnknownToken},
 		{fmt.Errorf("x: %w", pool.ErrReported), 409, codeReported},
-		{pool.ErrDown, 503, codeStoreDown},
+		{redisdb.ErrDown, 503, codeStoreDown},
 	} {
 		d.stock.breaks("report", c.err)
 		checkProblem(t, c.err.Error(), d.report(t, reportPath, `{"outcome":"accepted"}`), c.status, c.code, "staging-login")

@@ -17,6 +17,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/targets"
 )
@@ -219,7 +220,7 @@ func TestSolveFails(t *testing.T) {
 		"rate":     {&pool.RateError{RetryAfter: 3 * time.Second}, 429, codeRateLimited, "3"},
 		"budget":   {&ondemand.BudgetError{Reason: "used up", RetryAfter: 40 * time.Second}, 503, codeBudget, "40"},
 		"outage":   {&ondemand.OutageError{Reason: "ERROR_ZERO_BALANCE"}, 503, codeProviderDown, "any"},
-		"away":     {pool.ErrDown, 503, codeStoreDown, "any"},
+		"away":     {redisdb.ErrDown, 503, codeStoreDown, "any"},
 		"stopping": {pool.ErrClosed, 503, codeShuttingDown, "any"},
 		"conflict": {pool.ErrConflict, 409, codeConflict, ""},
 		"other":    {errors.New("unheard of"), 500, codeInternal, ""},
@@ -284,7 +285,7 @@ func TestOnEmptySolve(t *testing.T) {
 		set.Targets[i].OnEmpty = targets.OnEmptySolve
 	}
 	d := start(t, set, nil, nil)
-	d.stock.breaks("take", pool.ErrDown)
+	d.stock.breaks("take", redisdb.ErrDown)
 	for _, c := range []struct {
 		key, query string
 		wait       time.Duration

@@ -17,9 +17,11 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
 	"poold/internal/status"
@@ -53,9 +55,9 @@ func busyDay(t *testing.T, d *daemon) {
 		Guests: 7, Fresh: 2, Orders: 5, Bought: 4, Waiting: 3,
 		Figures: pool.Figures{Requests: 90, Hits: 20, Waited: 60, Misses: 6, Bought: 96, Solved: 84, Expired: 3, Failed: 7, Spent: 250_000_000},
 	}
-	d.savings.days = []pool.SavingsDay{
-		{Date: "2026-01-02", BySource: map[pool.SavingsSource]int64{pool.SavedSolve: 40, pool.SavedWaiting: 19, pool.SavedAfter: 1}},
-		{Date: "2026-01-01", BySource: map[pool.SavingsSource]int64{}},
+	d.savings.days = []dedup.SavingsDay{
+		{Date: "2026-01-02", BySource: map[dedup.SavingsSource]int64{dedup.SavedSolve: 40, dedup.SavedWaiting: 19, dedup.SavedAfter: 1}},
+		{Date: "2026-01-01", BySource: map[dedup.SavingsSource]int64{}},
 	}
 	d.buyer.letters = make([]purchase.DeadLetter, 2)
 	checkout, login, signup := d.target("checkout"), d.target("staging-login"), d.target("staging-signup")
@@ -331,7 +333,7 @@ func TestBudgetUnread(t *testing.T) {
 	if got := show(); got != `true {"used":7,"limit":100}` {
 		t.Errorf("a budget: %s", got)
 	}
-	d.buyer.booked = func() (int, int, error) { return 0, 0, pool.ErrDown }
+	d.buyer.booked = func() (int, int, error) { return 0, 0, redisdb.ErrDown }
 	if got := show(); got != `false {"used":7,"limit":100}` {
 		t.Errorf("not to be read: %s", got)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/pool"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 // readers are open streams that read what they are sent.

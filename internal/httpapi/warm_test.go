@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 	"poold/internal/targets"
 )
 
@@ -239,7 +240,7 @@ func TestWarmRefused(t *testing.T) {
 		code   code
 	}{
 		{fmt.Errorf("x: %w", pool.ErrWindows), 409, codeWindows},
-		{fmt.Errorf("x: %w", pool.ErrDown), 503, codeStoreDown},
+		{fmt.Errorf("x: %w", redisdb.ErrDown), 503, codeStoreDown},
 		{fmt.Errorf("canary-cause"), 500, codeInternal},
 	} {
 		d.stock.breaks("warm", c.err)

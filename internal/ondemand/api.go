@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 )
@@ -93,21 +94,21 @@ type Buyer interface {
 	Providers(ctx context.Context, at time.Time) []purchase.Status
 }
 
-// Claims says who solves for a key, over all replicas; *pool.Claims and *pgclaims.Claims
+// Claims says who solves for a key, over all replicas; *redisclaims.Claims and *pgclaims.Claims
 // implement it. A call that wakes those who wait makes Service.Kick be called with the key
 // at each replica.
 type Claims interface {
-	Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim, error)
+	Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error)
 	// Hold renews the lease and says whose stock the holder takes from. wanted: other
 	// replicas wait.
 	Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error)
 	// LetGo ends the lease; who asks next goes on with the same solve.
 	LetGo(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error
-	End(ctx context.Context, key captcha.ID, fence int64, e pool.ClaimEnd) (ok bool, err error)
+	End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (ok bool, err error)
 }
 
 // Savings counts the requests by how they ended; each implementation of Claims is one of
 // Savings. Claims.Enter counts the requests that shared a token.
 type Savings interface {
-	Count(ctx context.Context, requests map[pool.SavingsSource]int) error
+	Count(ctx context.Context, requests map[dedup.SavingsSource]int) error
 }

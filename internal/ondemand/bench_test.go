@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/ondemand/pgclaims"
+	"poold/internal/ondemand/redisclaims"
 	"poold/internal/pool"
-	"poold/internal/pool/redistest"
 	"poold/internal/postgres"
 	"poold/internal/postgres/postgrestest"
 	"poold/internal/purchase"
+	"poold/internal/redisdb/redistest"
 )
 
 // timed are claims that note when a solve ended.
@@ -25,7 +27,7 @@ type timed struct {
 	ended *atomic.Int64 // Unix ns
 }
 
-func (c timed) End(ctx context.Context, key captcha.ID, fence int64, e pool.ClaimEnd) (bool, error) {
+func (c timed) End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (bool, error) {
 	c.ended.Store(time.Now().UnixNano())
 	return c.Claims.End(ctx, key, fence, e)
 }
@@ -84,11 +86,12 @@ func replicasOn(b *testing.B, backend string, ended *atomic.Int64) []*Service {
 			*pool.Standings
 		}{store.Orders, store.Standings}, b.TempDir(), noObserver{}, log)
 		buyer.SetProviders([]purchase.Entry{{Provider: seller, Concurrency: 50}})
+		kept := redisclaims.New(store.DB, redisclaims.Options{Wake: func(key captcha.ID) { s.Kick(key) }})
 		parts := Parts{
-			Tokens: store.Tokens, Guests: store.Guests, Buyer: buyer, Savings: store.Claims,
+			Tokens: store.Tokens, Guests: store.Guests, Buyer: buyer, Savings: kept,
 			HasTarget: func(captcha.ID) bool { return false }, Log: log,
 		}
-		parts.Claims = timed{store.Claims, ended}
+		parts.Claims = timed{kept, ended}
 		if database != "" {
 			db, err := postgres.Open(database, postgres.Options{Log: log})
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 )
 
@@ -21,15 +22,15 @@ type counter struct {
 	log     *slog.Logger
 
 	mu       sync.Mutex
-	requests map[pool.SavingsSource]int // not written down yet
+	requests map[dedup.SavingsSource]int // not written down yet
 	// Requests for guests that their stock does not count, not written down yet.
 	refused, replays int
 }
 
 // savedBy is what a source is counted as. A token is shared from memory only with callers
 // that waited for its solve.
-var savedBy = map[pool.Source]pool.SavingsSource{
-	pool.FromPool: pool.SavedPool, FromSolve: pool.SavedSolve, FromShared: pool.SavedWaiting, pool.FromReplay: pool.SavedReplay,
+var savedBy = map[pool.Source]dedup.SavingsSource{
+	pool.FromPool: dedup.SavedPool, FromSolve: dedup.SavedSolve, FromShared: dedup.SavedWaiting, pool.FromReplay: dedup.SavedReplay,
 }
 
 // failed counts a request that got no token.
@@ -40,14 +41,14 @@ func (c *counter) failed(err error) {
 }
 
 // failedBy is what a request that got no token is counted as.
-func failedBy(err error) pool.SavingsSource {
+func failedBy(err error) dedup.SavingsSource {
 	empty, solve := (*pool.EmptyError)(nil), (*SolveError)(nil)
 	switch {
 	case errors.As(err, &empty), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
 		errors.As(err, &solve) && !solve.Refused:
-		return pool.SavedMissed
+		return dedup.SavedMissed
 	}
-	return pool.SavedRefused
+	return dedup.SavedRefused
 }
 
 // refusedGuest counts a request for a guest that was refused before it asked the stock.
@@ -82,7 +83,7 @@ func (c *counter) run(ctx context.Context) {
 func (c *counter) write(ctx context.Context) {
 	c.mu.Lock()
 	counted, refused, replays := c.requests, c.refused, c.replays
-	c.requests, c.refused, c.replays = map[pool.SavingsSource]int{}, 0, 0
+	c.requests, c.refused, c.replays = map[dedup.SavingsSource]int{}, 0, 0
 	c.mu.Unlock()
 	if len(counted) > 0 {
 		if err := c.savings.Count(ctx, counted); err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/provider"
 )
@@ -59,7 +60,7 @@ func TestEachRequestCountsOnce(t *testing.T) {
 		stopped.calls.Wait()
 		time.Sleep(5 * time.Second)
 
-		days, err := one.store.Claims.Days(t.Context())
+		days, err := one.claims.Days(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,15 +74,15 @@ func TestEachRequestCountsOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := stock.Figures
-		if saved != int64(asked) || by[""] != 0 || by[pool.SavedMissed] == 0 || by[pool.SavedRefused] == 0 {
+		if saved != int64(asked) || by[""] != 0 || by[dedup.SavedMissed] == 0 || by[dedup.SavedRefused] == 0 {
 			t.Errorf("%d requests are counted as %v", asked, by)
 		}
 		if f.Requests != f.Hits+f.Waited+f.Misses+f.Refused || stock.Waiting != 0 {
 			t.Errorf("%d requests ended as %d hits, %d waited, %d misses and %d refused; %d wait",
 				f.Requests, f.Hits, f.Waited, f.Misses, f.Refused, stock.Waiting)
 		}
-		if f.Replays != by[pool.SavedReplay] || f.Requests+f.Replays != int64(asked) {
-			t.Errorf("%d requests and %d replays of %d; the savings have %d replays", f.Requests, f.Replays, asked, by[pool.SavedReplay])
+		if f.Replays != by[dedup.SavedReplay] || f.Requests+f.Replays != int64(asked) {
+			t.Errorf("%d requests and %d replays of %d; the savings have %d replays", f.Requests, f.Replays, asked, by[dedup.SavedReplay])
 		}
 	})
 }
@@ -102,12 +103,12 @@ func TestASharedSolveWithoutItsFirstCaller(t *testing.T) {
 			if len(first.errs) != 1 || others.sources[FromSolve]+others.sources[pool.FromPool] != 1 || others.sources[FromShared] != 2 || w.service.sold() != 1 {
 				t.Errorf("after %v: %v, the others %v, %d bought", later, first.errs, others.sources, w.service.sold())
 			}
-			days, err := w.replicas[0].store.Claims.Days(t.Context())
+			days, err := w.replicas[0].claims.Days(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			by := days[0].BySource
-			if by[pool.SavedMissed] != 1 || by[pool.SavedSolve]+by[pool.SavedPool] != 1 || by[pool.SavedWaiting]+by[pool.SavedAfter] != 2 {
+			if by[dedup.SavedMissed] != 1 || by[dedup.SavedSolve]+by[dedup.SavedPool] != 1 || by[dedup.SavedWaiting]+by[dedup.SavedAfter] != 2 {
 				t.Errorf("after %v: counted %v", later, by)
 			}
 		})

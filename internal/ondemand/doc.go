@@ -40,7 +40,7 @@
 // Others ask Tokens.First, which Redis answers also if the claims do not answer. In that case
 // the holder serves all callers that wait at its replica from memory.
 //
-// Claims are kept in Redis (pool.Claims) or in PostgreSQL (package pgclaims).
+// Claims are kept in Redis (package redisclaims) or in PostgreSQL (package pgclaims).
 //
 // # What it does not do
 //

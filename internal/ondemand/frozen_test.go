@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
+	"poold/internal/ondemand/dedup"
+	"poold/internal/redisdb"
 )
 
 // freezer stands before the claims of several replicas. While it is on, each call fails
@@ -32,46 +33,46 @@ type frozen struct {
 	f *freezer
 }
 
-func (c frozen) Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim, error) {
+func (c frozen) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error) {
 	if c.f.fails() {
-		return pool.Claim{}, pool.ErrDown
+		return dedup.Claim{}, redisdb.ErrDown
 	}
 	return c.Claims.Enter(ctx, e)
 }
 
 func (c frozen) Hold(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) (mine, wanted bool, err error) {
 	if c.f.fails() {
-		return false, false, pool.ErrDown
+		return false, false, redisdb.ErrDown
 	}
 	return c.Claims.Hold(ctx, key, fence, id)
 }
 
 func (c frozen) LetGo(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) error {
 	if c.f.fails() {
-		return pool.ErrDown
+		return redisdb.ErrDown
 	}
 	return c.Claims.LetGo(ctx, key, fence, id)
 }
 
-func (c frozen) End(ctx context.Context, key captcha.ID, fence int64, e pool.ClaimEnd) (bool, error) {
+func (c frozen) End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (bool, error) {
 	if c.f.carried.Load() {
 		_, _ = c.Claims.End(ctx, key, fence, e)
 	}
 	if c.f.fails() {
-		return false, pool.ErrDown
+		return false, redisdb.ErrDown
 	}
 	return c.Claims.End(ctx, key, fence, e)
 }
 
 // counted sums the savings of all days.
-func (w *scenario) counted(t *testing.T) map[pool.SavingsSource]int64 {
+func (w *scenario) counted(t *testing.T) map[dedup.SavingsSource]int64 {
 	t.Helper()
 	time.Sleep(2 * countEvery)
-	days, err := w.replicas[0].store.Claims.Days(t.Context())
+	days, err := w.replicas[0].claims.Days(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum := map[pool.SavingsSource]int64{}
+	sum := map[dedup.SavingsSource]int64{}
 	for _, day := range days {
 		for source, n := range day.BySource {
 			sum[source] += n
@@ -114,7 +115,7 @@ func TestTheClaimsFreezeAsASolveEnds(t *testing.T) {
 				if len(first.tokens) != 1 || w.service.sold() != 1 {
 					t.Errorf("%d tokens, %d bought", len(first.tokens), w.service.sold())
 				}
-				if sum := w.counted(t); sum[pool.SavedSolve] != 1 || sum[pool.SavedWaiting]+sum[pool.SavedAfter] != 9 || len(sum) > 3 {
+				if sum := w.counted(t); sum[dedup.SavedSolve] != 1 || sum[dedup.SavedWaiting]+sum[dedup.SavedAfter] != 9 || len(sum) > 3 {
 					t.Errorf("counted %v of 10 requests", sum)
 				}
 			})
@@ -135,7 +136,7 @@ func TestAHolderIsReplacedAsItEnds(t *testing.T) {
 		if a.sources[FromSolve] != 1 || a.sources[FromShared] != 4 || early.sources[FromShared] != 1 || w.service.sold() != 1 {
 			t.Errorf("the late one %v %v, the others %v %v, %d bought", early.sources, early.errs, a.sources, a.errs, w.service.sold())
 		}
-		if sum := w.counted(t); sum[pool.SavedSolve] != 1 || sum[pool.SavedWaiting] != 5 {
+		if sum := w.counted(t); sum[dedup.SavedSolve] != 1 || sum[dedup.SavedWaiting] != 5 {
 			t.Errorf("counted %v of 6 requests", sum)
 		}
 	})

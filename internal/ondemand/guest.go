@@ -14,6 +14,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 )
 
 const (
@@ -153,7 +154,7 @@ func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
 	g := gs.enter(r.Take.ID, c)
 	defer gs.leave(g, c)
 	token, err := gs.tokens.Take(waiting, r.Take)
-	if limited := (*pool.RateError)(nil); errors.As(err, &limited) || errors.Is(err, pool.ErrConflict) || errors.Is(err, pool.ErrDown) {
+	if limited := (*pool.RateError)(nil); errors.As(err, &limited) || errors.Is(err, pool.ErrConflict) || errors.Is(err, redisdb.ErrDown) {
 		gs.uncounted()
 	}
 	var failed *pool.FailedError

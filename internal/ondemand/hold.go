@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 )
 
 const (
 	// holdEvery is how often the lease of a claim is renewed.
-	holdEvery = pool.ClaimLease * 3 / 10
+	holdEvery = dedup.ClaimLease * 3 / 10
 	// formerWait is for how long at a time a new holder waits for what the former one
 	// had bought for an identity that is not its own.
 	formerWait = 10 * time.Second
@@ -29,7 +31,7 @@ var (
 type holding struct {
 	*claimed
 
-	claim pool.Claim
+	claim dedup.Claim
 	mu    sync.Mutex
 	from  captcha.ID // whose stock it takes from
 }
@@ -48,7 +50,7 @@ func (h *holding) identity() captcha.ID {
 
 // hold solves for a claim, and ends it. It returns early where the claim has become
 // another replica's, or nobody waits any more.
-func (ss *shares) hold(ctx context.Context, sh *claimed, claim pool.Claim) {
+func (ss *shares) hold(ctx context.Context, sh *claimed, claim dedup.Claim) {
 	h := &holding{claimed: sh, claim: claim, from: claim.Identity}
 	waiters := ss.waitersOf(sh)
 	if len(waiters) == 0 {
@@ -67,13 +69,13 @@ func (ss *shares) hold(ctx context.Context, sh *claimed, claim pool.Claim) {
 		ss.settle(ctx, h, token, waiters[0].r)
 	case errors.Is(cause, errUnwanted), ctx.Err() != nil, errors.Is(err, pool.ErrClosed):
 		ss.letGo(ctx, h) // whoever comes next takes what has landed
-	case errors.Is(err, pool.ErrDown):
+	case errors.Is(err, redisdb.ErrDown):
 		ss.letGo(ctx, h)
 		ss.tell(sh, ss.waitersOf(sh), outcome{err: err})
 	case errors.Is(cause, errLost), errors.Is(err, errLost):
 	default:
 		if empty := (*pool.EmptyError)(nil); errors.As(err, &empty) && !empty.Full {
-			err = &SolveError{Reason: fmt.Sprintf("no token came within %v", pool.ClaimLongest)}
+			err = &SolveError{Reason: fmt.Sprintf("no token came within %v", dedup.ClaimLongest)}
 		}
 		ss.fail(ctx, h, err)
 	}
@@ -94,7 +96,7 @@ func (ss *shares) keepHolding(ctx context.Context, h *holding, cancel context.Ca
 		asked := time.Now()
 		mine, wanted, err := ss.claims.Hold(ctx, h.key, h.claim.Fence, h.identity())
 		switch {
-		case err != nil && time.Since(held) < pool.ClaimLease:
+		case err != nil && time.Since(held) < dedup.ClaimLease:
 			continue
 		case err != nil, !mine:
 			cancel(errLost)
@@ -160,9 +162,9 @@ func (ss *shares) settle(ctx context.Context, h *holding, token pool.Token, r Re
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	lasts := min(token.TTL-r.Take.Margin, pool.ClaimSolved)
-	shared := pool.Claim{State: pool.ClaimShared, Value: encodeToken(token, lasts), Left: lasts}
-	ended, err := ss.claims.End(ctx, h.key, h.claim.Fence, pool.ClaimEnd{Value: shared.Value, Lasts: lasts})
+	lasts := min(token.TTL-r.Take.Margin, dedup.ClaimSolved)
+	shared := dedup.Claim{State: dedup.ClaimShared, Value: encodeToken(token, lasts), Left: lasts}
+	ended, err := ss.claims.End(ctx, h.key, h.claim.Fence, dedup.ClaimEnd{Value: shared.Value, Lasts: lasts})
 	if err != nil {
 		ss.log.Warn("a shared solve cannot be shared with other replicas", "err", err)
 	}
@@ -217,7 +219,7 @@ func (ss *shares) sourceOf(ctx context.Context, h *holding, token pool.Token, en
 // fail ends a claim without a token. Who came before its end is told.
 func (ss *shares) fail(ctx context.Context, h *holding, cause error) {
 	waiters := ss.waitersOf(h.claimed)
-	_, err := ss.claims.End(context.WithoutCancel(ctx), h.key, h.claim.Fence, pool.ClaimEnd{Value: encodeError(cause), Failed: true})
+	_, err := ss.claims.End(context.WithoutCancel(ctx), h.key, h.claim.Fence, dedup.ClaimEnd{Value: encodeError(cause), Failed: true})
 	if err != nil {
 		ss.log.Debug("the end of a shared solve was not noted", "err", err)
 	}

@@ -15,10 +15,11 @@ import (
 	"go.uber.org/goleak"
 
 	"poold/internal/captcha"
+	"poold/internal/ondemand/redisclaims"
 	"poold/internal/pool"
-	"poold/internal/pool/redistest"
 	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/redisdb/redistest"
 )
 
 func TestMain(m *testing.M) {
@@ -145,11 +146,12 @@ type scenario struct {
 type replica struct {
 	*Service
 
-	store *pool.Store
-	buyer *purchase.Buyer
-	stop  context.CancelFunc
-	done  chan struct{}
-	ended bool
+	store  *pool.Store
+	claims *redisclaims.Claims
+	buyer  *purchase.Buyer
+	stop   context.CancelFunc
+	done   chan struct{}
+	ended  bool
 }
 
 // play runs a story with so many replicas in a bubble: time in it is virtual, and a
@@ -188,6 +190,7 @@ func (w *scenario) start(with doubles) *replica {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	r.claims = redisclaims.New(r.store.DB, redisclaims.Options{Wake: func(key captcha.ID) { r.Kick(key) }})
 	orders := purchase.Orders(struct {
 		*pool.Orders
 		*pool.Standings
@@ -197,7 +200,7 @@ func (w *scenario) start(with doubles) *replica {
 	}
 	r.buyer = purchase.NewBuyer(orders, "no letters", noObserver{}, log)
 	r.buyer.SetProviders([]purchase.Entry{{Provider: w.service, Concurrency: 50}})
-	parts := Parts{Tokens: r.store.Tokens, Guests: r.store.Guests, Buyer: r.buyer, Claims: r.store.Claims, Savings: r.store.Claims, HasTarget: func(captcha.ID) bool { return false }, Log: log}
+	parts := Parts{Tokens: r.store.Tokens, Guests: r.store.Guests, Buyer: r.buyer, Claims: r.claims, Savings: r.claims, HasTarget: func(captcha.ID) bool { return false }, Log: log}
 	if with.claims != nil {
 		parts.Claims = with.claims(parts.Claims)
 	}

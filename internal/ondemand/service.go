@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 )
@@ -45,7 +46,7 @@ func New(p Parts) *Service {
 		tokens: p.Tokens, list: p.Guests, buyer: p.Buyer, log: p.Log,
 		refusals: refusals{of: map[captcha.ID]refusal{}}, dueBell: make(chan struct{}, 1), of: map[captcha.ID]*guest{},
 	}
-	c := &counter{savings: p.Savings, guests: p.Guests, log: p.Log, requests: map[pool.SavingsSource]int{}}
+	c := &counter{savings: p.Savings, guests: p.Guests, log: p.Log, requests: map[dedup.SavingsSource]int{}}
 	gs.uncounted = c.refusedGuest
 	return &Service{
 		guests: gs, counter: c, list: p.Guests, hasTarget: p.HasTarget, log: p.Log,

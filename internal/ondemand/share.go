@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"poold/internal/captcha"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 )
 
@@ -196,7 +197,7 @@ func (ss *shares) seeThrough(ctx context.Context, sh *claimed) {
 			return
 		}
 		r := waiters[0].r
-		claim, err := ss.claims.Enter(ctx, pool.ClaimEntry{
+		claim, err := ss.claims.Enter(ctx, dedup.ClaimEntry{
 			Key: sh.key, Solve: solve, Identity: r.Take.ID, Callers: len(waiters),
 			Sitekey: r.Share.Sitekey, Pageurl: r.Share.Pageurl,
 		})
@@ -210,22 +211,22 @@ func (ss *shares) seeThrough(ctx context.Context, sh *claimed) {
 		}
 		answered = time.Now()
 		switch claim.State {
-		case pool.ClaimShared:
+		case dedup.ClaimShared:
 			for _, w := range waiters {
 				ss.tell(sh, []*waiter{w}, readVerdict(claim, w.r.Take.Margin))
 			}
 			solve = ""
-		case pool.ClaimError:
+		case dedup.ClaimError:
 			// Who came after the solve had ended may try anew.
 			waiters = slices.DeleteFunc(waiters, func(w *waiter) bool { return w.solve != solve })
 			ss.tell(sh, waiters, readVerdict(claim, r.Take.Margin))
 			solve = ""
-		case pool.ClaimSolving, pool.ClaimHeld:
+		case dedup.ClaimSolving, dedup.ClaimHeld:
 			solve = claim.Solve
 			for _, w := range waiters {
 				w.solve = solve
 			}
-			if claim.State == pool.ClaimSolving {
+			if claim.State == dedup.ClaimSolving {
 				ss.rest(ctx, sh)
 			} else {
 				ss.hold(ctx, sh, claim)

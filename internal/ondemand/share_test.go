@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 )
 
 // Of callers at three replicas that ask for the same, one has it bought and the others
@@ -50,17 +52,17 @@ func TestSavingsAreCounted(t *testing.T) {
 			a.call(t.Context(), w.replicas[0], 1, keyed).calls.Wait()
 		}
 		time.Sleep(3 * time.Second)
-		days, err := w.replicas[0].store.Claims.Days(t.Context())
+		days, err := w.replicas[0].claims.Days(t.Context())
 		if err != nil || len(days) == 0 {
 			t.Fatalf("%v, %v", days, err)
 		}
-		sum := map[pool.SavingsSource]int64{}
+		sum := map[dedup.SavingsSource]int64{}
 		for _, day := range days {
 			for source, n := range day.BySource {
 				sum[source] += n
 			}
 		}
-		if sum[pool.SavedSolve] != 2 || sum[pool.SavedWaiting] != 19 || sum[pool.SavedAfter] != 5 || sum[pool.SavedReplay] != 2 || sum[pool.SavedPool] != 0 {
+		if sum[dedup.SavedSolve] != 2 || sum[dedup.SavedWaiting] != 19 || sum[dedup.SavedAfter] != 5 || sum[dedup.SavedReplay] != 2 || sum[dedup.SavedPool] != 0 {
 			t.Errorf("counted %v, errors %v", sum, a.errs)
 		}
 	})
@@ -162,9 +164,9 @@ func TestAStoppedHolderIsReplaced(t *testing.T) {
 // stuck are claims of a replica that dies before it can end one.
 type stuck struct{ Claims }
 
-func (s stuck) End(ctx context.Context, _ captcha.ID, _ int64, _ pool.ClaimEnd) (bool, error) {
+func (s stuck) End(ctx context.Context, _ captcha.ID, _ int64, _ dedup.ClaimEnd) (bool, error) {
 	time.Sleep(time.Minute)
-	return false, pool.ErrDown
+	return false, redisdb.ErrDown
 }
 
 // What a dead holder had taken and not told is given to the one that replaces it.
@@ -189,23 +191,23 @@ func TestWhatADeadHolderHadTaken(t *testing.T) {
 // are asked.
 type told struct {
 	Claims
-	answers chan pool.Claim
+	answers chan dedup.Claim
 }
 
-func (c told) Enter(context.Context, pool.ClaimEntry) (pool.Claim, error) { return <-c.answers, nil }
+func (c told) Enter(context.Context, dedup.ClaimEntry) (dedup.Claim, error) { return <-c.answers, nil }
 
 // Who comes after the end of a solve is not told its error, also where the replica has
 // not heard of the end.
 func TestWhoComesAfterAnErrorTriesAnew(t *testing.T) {
 	play(t, 0, func(t *testing.T, w *scenario) {
-		claims := told{answers: make(chan pool.Claim, 3)}
+		claims := told{answers: make(chan dedup.Claim, 3)}
 		r := w.start(doubles{claims: func(Claims) Claims { return claims }})
 		var early, late answers
-		claims.answers <- pool.Claim{State: pool.ClaimSolving, Solve: "one"}
+		claims.answers <- dedup.Claim{State: dedup.ClaimSolving, Solve: "one"}
 		early.call(t.Context(), r, 1, sharing(request("x")))
 		time.Sleep(100 * time.Millisecond)
-		claims.answers <- pool.Claim{State: pool.ClaimError, Solve: "one", Value: encodeError(&SolveError{Reason: "unsolvable"})}
-		claims.answers <- pool.Claim{State: pool.ClaimShared, Value: encodeToken(pool.Token{Order: "o", Value: "another", Dies: time.Now().Add(time.Minute)}, time.Minute), Left: time.Minute}
+		claims.answers <- dedup.Claim{State: dedup.ClaimError, Solve: "one", Value: encodeError(&SolveError{Reason: "unsolvable"})}
+		claims.answers <- dedup.Claim{State: dedup.ClaimShared, Value: encodeToken(pool.Token{Order: "o", Value: "another", Dies: time.Now().Add(time.Minute)}, time.Minute), Left: time.Minute}
 		late.call(t.Context(), r, 1, sharing(request("x")))
 		early.calls.Wait()
 		late.calls.Wait()
@@ -242,7 +244,7 @@ func TestSharedErrorsKeepTheirKind(t *testing.T) {
 		"rate":    &pool.RateError{RetryAfter: time.Second},
 		"full":    &pool.EmptyError{Full: true},
 	} {
-		got := readVerdict(pool.Claim{State: pool.ClaimError, Value: encodeError(err)}, 0).err
+		got := readVerdict(dedup.Claim{State: dedup.ClaimError, Value: encodeError(err)}, 0).err
 		if got == nil || got.Error() != err.Error() {
 			t.Errorf("%s: %v for %v", name, got, err)
 		}
@@ -253,7 +255,7 @@ func TestSharedErrorsKeepTheirKind(t *testing.T) {
 	}
 	for _, value := range []string{"", "{", "{}", `{"token":null}`} {
 		var failed *SolveError
-		if got := readVerdict(pool.Claim{State: pool.ClaimError, Value: []byte(value)}, 0); !errors.As(got.err, &failed) {
+		if got := readVerdict(dedup.Claim{State: dedup.ClaimError, Value: []byte(value)}, 0); !errors.As(got.err, &failed) {
 			t.Errorf("%q: %+v", value, got)
 		}
 	}
@@ -344,16 +346,16 @@ type flaky struct {
 	away atomic.Bool
 }
 
-func (f *flaky) Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim, error) {
+func (f *flaky) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error) {
 	if f.away.Load() {
-		return pool.Claim{}, pool.ErrDown
+		return dedup.Claim{}, redisdb.ErrDown
 	}
 	return f.Claims.Enter(ctx, e)
 }
 
 func (f *flaky) Hold(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) (mine, wanted bool, err error) {
 	if f.away.Load() {
-		return false, false, pool.ErrDown
+		return false, false, redisdb.ErrDown
 	}
 	return f.Claims.Hold(ctx, key, fence, id)
 }
@@ -366,7 +368,7 @@ func TestClaimsAreAway(t *testing.T) {
 		r := w.start(doubles{claims: func(c Claims) Claims { f.Claims = c; return f }})
 		f.away.Store(true)
 		began := time.Now()
-		if _, err := r.Solve(t.Context(), sharing(request("x"))); !errors.Is(err, pool.ErrDown) || time.Since(began) > time.Second {
+		if _, err := r.Solve(t.Context(), sharing(request("x"))); !errors.Is(err, redisdb.ErrDown) || time.Since(began) > time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		f.away.Store(false)
@@ -378,7 +380,7 @@ func TestClaimsAreAway(t *testing.T) {
 		f.away.Store(true)
 		time.Sleep(3 * time.Second)
 		began = time.Now()
-		if _, err := r.Solve(t.Context(), sharing(request("x"))); !errors.Is(err, pool.ErrDown) || time.Since(began) > time.Second {
+		if _, err := r.Solve(t.Context(), sharing(request("x"))); !errors.Is(err, redisdb.ErrDown) || time.Since(began) > time.Second {
 			t.Errorf("beside those who wait, after %v: %v", time.Since(began), err)
 		}
 		f.away.Store(false)

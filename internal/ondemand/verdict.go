@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 )
 
@@ -93,13 +94,13 @@ func encode(v verdict) []byte {
 // readVerdict returns the outcome of a solve that has ended. A token that outlives the
 // margin no more is an error whatever the store says, because the store's clock may have
 // been set back.
-func readVerdict(c pool.Claim, margin time.Duration) outcome {
+func readVerdict(c dedup.Claim, margin time.Duration) outcome {
 	var v verdict
 	_ = json.Unmarshal(c.Value, &v) // what cannot be read says nothing
 	switch {
-	case c.State == pool.ClaimShared && v.Token != nil && time.Until(time.UnixMilli(v.Token.Dies)) <= margin:
+	case c.State == dedup.ClaimShared && v.Token != nil && time.Until(time.UnixMilli(v.Token.Dies)) <= margin:
 		return outcome{err: &SolveError{Reason: "the token of the shared solve has expired"}}
-	case c.State == pool.ClaimShared && v.Token != nil:
+	case c.State == dedup.ClaimShared && v.Token != nil:
 		return outcome{token: v.Token.token(c.Left)}
 	case v.Error != nil:
 		return outcome{err: v.Error.err()}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 )
 
@@ -22,7 +23,7 @@ func TestAnExpiredTokenIsNotShared(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dies := time.Now().Add(c.left)
 			value := encodeToken(pool.Token{Order: "o", Value: "v", Dies: dies, TTL: c.left}, time.Minute)
-			got := readVerdict(pool.Claim{State: pool.ClaimShared, Left: 50 * time.Second, Value: value}, 10*time.Second)
+			got := readVerdict(dedup.Claim{State: dedup.ClaimShared, Left: 50 * time.Second, Value: value}, 10*time.Second)
 			var expired *SolveError
 			if c.ok != (got.err == nil) || !c.ok && !errors.As(got.err, &expired) {
 				t.Errorf("%+v", got)

@@ -7,10 +7,8 @@ import (
 	"poold/internal/captcha"
 )
 
+// The errors of the calls of this package, beside redisdb.ErrDown.
 var (
-	// ErrDown: Redis does not answer, or does not do what it is asked; Reason says
-	// which. Nothing was handed out, nothing is lost.
-	ErrDown = errors.New("pool: redis does not answer")
 	// ErrConflict: the Idempotency-Key was used with another min_ttl, or for another identity.
 	ErrConflict = errors.New("pool: idempotency key used for another request")
 	// ErrClosed: the store is stopping; waiters were sent away.

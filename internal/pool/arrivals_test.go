@@ -3,9 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -109,73 +107,4 @@ func testEachRequestIsTold(t *testing.T, o Options) {
 		t.Error(err)
 	}
 	check("one hit and two over the rate", limited, 1)
-}
-
-// A minute that is written again replaces what was there of the same replica, and is read
-// with those of the others, for as long as a day matters.
-func testArrivalsAreKept(t *testing.T, o Options) {
-	o.Prefix = "test-" + t.Name()
-	one, two := open(t, o), open(t, o)
-	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	var many []Arrived
-	for i := range 2*arrivalsBatch + 1 {
-		many = append(many, Arrived{Target: "many", Minute: noon.Add(time.Duration(i) * time.Minute), Text: fmt.Sprint(i % 600)})
-	}
-	at := func(minute time.Duration, text string) []Arrived {
-		return []Arrived{{Target: "login", Minute: noon.Add(minute * time.Minute), Text: text}}
-	}
-	for _, write := range []struct {
-		by *replica
-		of []Arrived
-	}{
-		{one, at(59, "1")},
-		{two, at(59, "2")},
-		{one, at(59, "1 3")},
-		{one, at(60, "5")},
-		{one, at(0, "0")},
-		{one, at(-1, "9")},
-		{one, many},
-		{one, nil},
-	} {
-		if err := write.by.Arrivals.Write(t.Context(), write.of); err != nil {
-			t.Fatal(err)
-		}
-	}
-	read := func(target string, from, to time.Time) (texts []string) {
-		t.Helper()
-		found, err := two.Arrivals.Read(t.Context(), target, from, to)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, a := range found {
-			texts = append(texts, a.Minute.Format("15:04 ")+a.Text)
-		}
-		slices.Sort(texts)
-		return texts
-	}
-	if got, want := read("login", noon.Add(time.Minute), noon.Add(time.Hour)), []string{"12:00 0", "12:59 1 3", "12:59 2", "13:00 5"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if got := read("many", noon, noon.Add(24*time.Hour)); len(got) != len(many) {
-		t.Errorf("%d of %d minutes", len(got), len(many))
-	}
-	if got := read("other", noon, noon); got != nil {
-		t.Errorf("%q", got)
-	}
-	if left := ttl(t, one, one.arrivals("login", noon)); left > 25*time.Hour || left < 24*time.Hour+59*time.Minute {
-		t.Errorf("kept for %v", left)
-	}
-	foreign := one.arrivals("foreign", noon)
-	if err := one.slow.Set(t.Context(), foreign, "another program's", time.Minute).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := one.Arrivals.Read(t.Context(), "foreign", noon, noon); err == nil || !strings.Contains(err.Error(), foreign+" holds a string where a hash belongs") {
-		t.Errorf("%v", err)
-	}
-	if err := one.slow.HSet(t.Context(), one.arrivals("junk", noon), "x:y", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := one.Arrivals.Read(t.Context(), "junk", noon, noon); err == nil || !strings.Contains(err.Error(), "is no minute") {
-		t.Errorf("%v", err)
-	}
 }

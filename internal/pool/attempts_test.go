@@ -142,7 +142,7 @@ func TestRejectedParametersAreProbed(t *testing.T) {
 			}
 			time.Sleep(want * time.Minute)
 		}
-		if ttl := one.slow.PTTL(t.Context(), one.keys(id).attempts).Val(); ttl < 22*time.Hour {
+		if ttl := one.db.Slow.PTTL(t.Context(), one.keys(id).attempts).Val(); ttl < 22*time.Hour {
 			t.Errorf("it is forgotten in %v", ttl)
 		}
 		// A try on request begins again with short intervals, and one that is refused for
@@ -163,7 +163,7 @@ func TestRejectedParametersAreProbed(t *testing.T) {
 		if _, err := one.Fail(t.Context(), Failure{Ref: Ref{guest, "g"}, Callback: true, Attempt: Hopeless, Guest: true}); err != nil {
 			t.Fatal(err)
 		}
-		if ttl := one.slow.PTTL(t.Context(), one.keys(guest).attempts).Val(); ttl <= 0 || ttl > 2*time.Minute {
+		if ttl := one.db.Slow.PTTL(t.Context(), one.keys(guest).attempts).Val(); ttl <= 0 || ttl > 2*time.Minute {
 			t.Errorf("a guest is forgotten in %v", ttl)
 		}
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 // fill puts n tokens of 600 bytes into the list directly.
@@ -23,7 +23,7 @@ func fill(b *testing.B, s *replica, list string, n int) {
 	now := time.Now()
 	element := fmt.Sprintf("%d|%d|x|bench||%0600d", now.Add(time.Hour).UnixMilli(), now.UnixMilli(), 0)
 	for n > 0 {
-		pipe := s.slow.Pipeline()
+		pipe := s.db.Slow.Pipeline()
 		for range min(n, 1000) {
 			pipe.RPush(b.Context(), list, element)
 			n--
@@ -49,7 +49,7 @@ func BenchmarkTakeAtLowLoad(b *testing.B) {
 		}
 		takes = append(takes, time.Since(began))
 		began = time.Now()
-		if err := s.hot.LPop(b.Context(), "plain").Err(); err != nil {
+		if err := s.db.Hot.LPop(b.Context(), "plain").Err(); err != nil {
 			b.Fatal(err)
 		}
 		pops = append(pops, time.Since(began))
@@ -81,7 +81,7 @@ func BenchmarkLook(b *testing.B) {
 	for _, windows := range []int{0, 5, mostWindows} {
 		b.Run(strconv.Itoa(windows), func(b *testing.B) {
 			id := captcha.ID("look" + strconv.Itoa(windows))
-			s.slow.Del(b.Context(), s.keys(id).tokens)
+			s.db.Slow.Del(b.Context(), s.keys(id).tokens)
 			fill(b, s, s.keys(id).tokens, 5)
 			for i := range time.Duration(windows) {
 				warm(b, s, id, Window{Tokens: 1, In: i * time.Hour, Left: i*time.Hour + time.Minute})
@@ -113,7 +113,7 @@ func BenchmarkGuests(b *testing.B) {
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return s.slow.DBSize(b.Context()).Val(), m.HeapInuse
+		return s.db.Slow.DBSize(b.Context()).Val(), m.HeapInuse
 	}
 	keysBefore, heapBefore := size()
 	var next atomic.Int64
@@ -141,7 +141,7 @@ func BenchmarkGuests(b *testing.B) {
 	b.StopTimer()
 	for listed(b, s) > 0 {
 		time.Sleep(time.Second) // until tokens that nobody took are dead, and claims are over
-		for _, id := range s.slow.ZRange(b.Context(), s.guests().list, 0, -1).Val() {
+		for _, id := range s.db.Slow.ZRange(b.Context(), s.guests().list, 0, -1).Val() {
 			makeDue(b, s, captcha.ID(id))
 		}
 		if _, err := s.Guests.Retire(b.Context(), noTargets); err != nil {
@@ -154,7 +154,7 @@ func BenchmarkGuests(b *testing.B) {
 	s.forget(time.Now().Add(time.Hour), queueIdle)
 	// What can be said of a token is known for 15 min after it; nobody waits for that.
 	left := 0
-	for it := s.slow.Scan(b.Context(), 0, "bench:*", 10_000).Iterator(); it.Next(b.Context()); {
+	for it := s.db.Slow.Scan(b.Context(), 0, "bench:*", 10_000).Iterator(); it.Next(b.Context()); {
 		if key := it.Val(); !strings.Contains(key, ":sold:") && !strings.Contains(key, ":last:") && !strings.Contains(key, ":values:") {
 			left++
 		}
@@ -184,7 +184,7 @@ func BenchmarkLandings(b *testing.B) {
 				}
 				if i%100 == 99 { // what a sender removes
 					for n := range 100 {
-						s.slow.Del(b.Context(), s.keys(identity(fmt.Sprint("landings ", n))).ended)
+						s.db.Slow.Del(b.Context(), s.keys(identity(fmt.Sprint("landings ", n))).ended)
 					}
 				}
 			}
@@ -207,7 +207,7 @@ func BenchmarkSurveyWithTheHour(b *testing.B) {
 			minute := time.Now().Unix() / 60
 			each := func(do func(pipe redis.Pipeliner, k keys)) {
 				for some := range slices.Chunk(queries, 1000) {
-					pipe := s.slow.Pipeline()
+					pipe := s.db.Slow.Pipeline()
 					for _, q := range some {
 						do(pipe, s.keys(q.ID))
 					}

@@ -81,8 +81,8 @@ func TestHalfAnOrder(t *testing.T) {
 			name string
 			cut  func(order string) error
 		}{
-			{"without a deadline", func(order string) error { return one.slow.ZRem(t.Context(), k.orders, order).Err() }},
-			{"without a line", func(order string) error { return one.slow.HDel(t.Context(), k.journal, order).Err() }},
+			{"without a deadline", func(order string) error { return one.db.Slow.ZRem(t.Context(), k.orders, order).Err() }},
+			{"without a line", func(order string) error { return one.db.Slow.HDel(t.Context(), k.journal, order).Err() }},
 		} {
 			place(t, one, id, half.name)
 			order := Ref{id, half.name}
@@ -149,10 +149,10 @@ func TestWhereAnOrderEnds(t *testing.T) {
 			t.Errorf("adopted %+v, gone %+v, %v", adopted, gone, err)
 		}
 		// Whoever comes first counts it as lost, and nothing of it is left.
-		if lost, err := one.slow.HGet(t.Context(), k.stats, "lost").Int(); err != nil || lost != 1 {
+		if lost, err := one.db.Slow.HGet(t.Context(), k.stats, "lost").Int(); err != nil || lost != 1 {
 			t.Errorf("%d lost: %v", lost, err)
 		}
-		if n, err := one.slow.Exists(t.Context(), k.orders, k.journal, k.leases).Result(); err != nil || n != 0 {
+		if n, err := one.db.Slow.Exists(t.Context(), k.orders, k.journal, k.leases).Result(); err != nil || n != 0 {
 			t.Errorf("%d keys are left: %v", n, err)
 		}
 	})
@@ -173,7 +173,7 @@ func TestWhatAnEndLeaves(t *testing.T) {
 			if how, err := end(Ref{id, "a"}); err != nil || how != Ended {
 				t.Fatal(how, err)
 			}
-			if n, err := s.slow.Exists(t.Context(), k.orders, k.journal, k.leases).Result(); err != nil || n != 0 {
+			if n, err := s.db.Slow.Exists(t.Context(), k.orders, k.journal, k.leases).Result(); err != nil || n != 0 {
 				t.Errorf("end %d: %d keys are left: %v", i, n, err)
 			}
 		}
@@ -223,7 +223,7 @@ func TestWhatABudgetKeeps(t *testing.T) {
 		if got, err := s.Place(t.Context(), order); err != nil || !got.Placed {
 			t.Fatal(got, err)
 		}
-		if at, err := s.slow.ZScore(t.Context(), spend, "a").Result(); err != nil || !time.UnixMilli(int64(at)).Equal(began) {
+		if at, err := s.db.Slow.ZScore(t.Context(), spend, "a").Result(); err != nil || !time.UnixMilli(int64(at)).Equal(began) {
 			t.Errorf("it counts from %v, want %v: %v", time.UnixMilli(int64(at)), began, err)
 		}
 		shift(t, s, spend, 24*time.Hour)
@@ -231,7 +231,7 @@ func TestWhatABudgetKeeps(t *testing.T) {
 		if got, err := s.Place(t.Context(), order); err != nil || !got.Placed {
 			t.Fatal(got, err)
 		}
-		if n, err := s.slow.ZCard(t.Context(), spend).Result(); err != nil || n != 1 {
+		if n, err := s.db.Slow.ZCard(t.Context(), spend).Result(); err != nil || n != 1 {
 			t.Errorf("%d solves are kept a day later, want 1: %v", n, err)
 		}
 	})
@@ -286,10 +286,10 @@ func TestWhatALookKeeps(t *testing.T) {
 			t.Fatal(how, err)
 		}
 
-		if err := s.slow.HSet(t.Context(), k.journal, "odd", "of a later version").Err(); err != nil {
+		if err := s.db.Slow.HSet(t.Context(), k.journal, "odd", "of a later version").Err(); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.slow.ZAdd(t.Context(), k.orders, redis.Z{Score: float64(time.Now().Add(time.Minute).UnixMilli()), Member: "odd"}).Err(); err != nil {
+		if err := s.db.Slow.ZAdd(t.Context(), k.orders, redis.Z{Score: float64(time.Now().Add(time.Minute).UnixMilli()), Member: "odd"}).Err(); err != nil {
 			t.Fatal(err)
 		}
 		if got := look(t, s, id); got.Orders != 1 || got.Figures.Junk != 0 {
@@ -328,16 +328,16 @@ func TestNoHalfOrderBesideAForeignKey(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		k := s.keys(id)
 		for _, foreign := range []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.leases, k.spend} {
-			if err := s.slow.Set(t.Context(), foreign, "another program's", time.Hour).Err(); err != nil {
+			if err := s.db.Slow.Set(t.Context(), foreign, "another program's", time.Hour).Err(); err != nil {
 				t.Fatal(err)
 			}
 			if got, err := s.Place(t.Context(), Order{Ref: Ref{id, "a"}, Depth: 9, TTL: time.Minute, PerDay: 9}); err == nil {
 				t.Errorf("placed beside %s: %+v", foreign, got)
 			}
-			if err := s.slow.Del(t.Context(), foreign).Err(); err != nil {
+			if err := s.db.Slow.Del(t.Context(), foreign).Err(); err != nil {
 				t.Fatal(err)
 			}
-			if n, err := s.slow.Exists(t.Context(), k.orders, k.journal, k.leases, k.spend).Result(); err != nil || n != 0 {
+			if n, err := s.db.Slow.Exists(t.Context(), k.orders, k.journal, k.leases, k.spend).Result(); err != nil || n != 0 {
 				t.Errorf("beside %s: %d keys are left, %v", foreign, n, err)
 			}
 		}
@@ -354,7 +354,7 @@ func TestWhatLandsAndIsReported(t *testing.T) {
 		if got := look(t, s, id); got.Fresh != 0 || got.Figures.Solved != 1 || got.Figures.Expired != 1 {
 			t.Errorf("landed dead: %+v", got)
 		}
-		if n, err := s.slow.Exists(t.Context(), k.tokens, k.values).Result(); err != nil || n != 0 {
+		if n, err := s.db.Slow.Exists(t.Context(), k.tokens, k.values).Result(); err != nil || n != 0 {
 			t.Errorf("landed dead, and %d keys are there: %v", n, err)
 		}
 		for i := range 50 {
@@ -530,17 +530,17 @@ func TestNoHalfTakeBesideAForeignKey(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 1, 0, time.Hour)
 		k := s.keys(id)
-		if err := s.slow.Set(t.Context(), k.tickets, "another program's", time.Hour).Err(); err != nil {
+		if err := s.db.Slow.Set(t.Context(), k.tickets, "another program's", time.Hour).Err(); err != nil {
 			t.Fatal(err)
 		}
 		reply, err := call(t, s, Request{ID: id, Idempotency: "k"}, Request{ID: id, Wait: time.Minute, MaxWaiting: 9, MinTTL: 2 * time.Hour})
 		if err == nil {
 			t.Errorf("answered %v", reply)
 		}
-		if err := s.slow.Del(t.Context(), k.tickets).Err(); err != nil {
+		if err := s.db.Slow.Del(t.Context(), k.tickets).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if receipts, err := s.slow.Keys(t.Context(), k.once+"*").Result(); err != nil || len(receipts) != 0 {
+		if receipts, err := s.db.Slow.Keys(t.Context(), k.once+"*").Result(); err != nil || len(receipts) != 0 {
 			t.Errorf("receipts: %v, %v", receipts, err)
 		}
 		if got := look(t, s, id); got.Fresh != 1 || got.Figures.Hits != 0 {

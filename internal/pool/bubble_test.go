@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 // The scripts run in a bubble's time: what takes two minutes there takes none here.
@@ -22,7 +22,7 @@ func TestTheScriptsInABubble(t *testing.T) {
 		}
 		redis.SetDown(true)
 		time.Sleep(5 * time.Second)
-		if s.Health().Up {
+		if s.DB.Health().Up {
 			t.Error("up without a server")
 		}
 		redis.SetDown(false)

@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"poold/internal/redisdb"
 )
 
 // errLate: Redis carried a step out after its NotAfter.
-var errLate = fmt.Errorf("%w in time, or the clocks of its nodes do not agree", ErrDown)
+var errLate = fmt.Errorf("%w in time, or the clocks of its nodes do not agree", redisdb.ErrDown)
 
 // Moment is a time on Redis' clock, in Unix ms; 0 = none.
 type Moment int64
@@ -34,7 +36,7 @@ type Caps struct{ PerHour, PerDay int }
 // counts once. wait is 0 where it is reserved, else how long it takes until there is
 // room. Carried out after notAfter it does nothing and fails with ErrDown.
 func (s *Orders) Book(ctx context.Context, of Budget, order Ref, caps Caps, notAfter Moment) (wait time.Duration, err error) {
-	reply, err := s.number(ctx, s.scripts.budget, []string{s.shared(of)}, order.String(), caps.PerHour, caps.PerDay, int64(notAfter))
+	reply, err := s.db.Number(ctx, s.scripts.budget, []string{s.shared(of)}, order.String(), caps.PerHour, caps.PerDay, int64(notAfter))
 	if err == nil && reply < 0 {
 		err = errLate
 	}
@@ -43,21 +45,17 @@ func (s *Orders) Book(ctx context.Context, of Budget, order Ref, caps Caps, notA
 
 // Refund takes an order out of a shared budget; it is no error if it is not in it.
 func (s *Orders) Refund(ctx context.Context, of Budget, order Ref) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return down(s.slow.ZRem(ctx, s.shared(of), order.String()).Err())
+	return s.db.Slow.ZRem(ctx, s.shared(of), order.String()).Err()
 }
 
 // Booked counts the solves of the last 60 min and 24 h in a shared budget, by this
 // process' clock.
 func (s *Orders) Booked(ctx context.Context, of Budget) (hour, day int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	now, pipe := time.Now(), s.slow.Pipeline()
+	now, pipe := time.Now(), s.db.Slow.Pipeline()
 	since := func(span time.Duration) *redis.IntCmd {
 		return pipe.ZCount(ctx, s.shared(of), "("+strconv.FormatInt(now.Add(-span).UnixMilli(), 10), "+inf")
 	}
 	inHour, inDay := since(time.Hour), since(24*time.Hour)
 	_, err = pipe.Exec(ctx)
-	return int(inHour.Val()), int(inDay.Val()), down(err)
+	return int(inHour.Val()), int(inDay.Val()), err
 }

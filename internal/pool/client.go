@@ -1,172 +1,26 @@
 package pool
 
 import (
-	"context"
-	"fmt"
 	"log/slog"
-	"slices"
-	"strings"
-	"sync/atomic"
 
-	"github.com/redis/go-redis/v9"
+	"poold/internal/redisdb"
 )
 
 // client is the way to Redis, which all parts of a store share.
 type client struct {
 	keyspace
-	route
 
-	hot       redis.UniversalClient // takes and returns
-	slow      redis.UniversalClient // everything else, so that refilling cannot starve hand-outs
-	scripts   scripts
-	log       *slog.Logger
-	condition atomic.Pointer[condition] // what the monitor saw last; never nil
+	db      *redisdb.DB
+	scripts scripts
+	log     *slog.Logger
 }
 
-// run executes a script off the hot path.
-func (c *client) run(ctx context.Context, script *redis.Script, keys []string, args ...any) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	reply, err := script.Run(ctx, c.slow, keys, args...).Result()
-	return reply, down(c.explain(ctx, err, keys))
-}
-
-// number runs a script that answers with one number.
-func (c *client) number(ctx context.Context, script *redis.Script, keys []string, args ...any) (int64, error) {
-	reply, err := c.run(ctx, script, keys, args...)
-	if err != nil {
-		return 0, err
-	}
-	n, ok := reply.(int64)
-	if !ok {
-		return 0, fmt.Errorf("pool: script answered %T where a number belongs", reply)
-	}
-	return n, nil
-}
-
-// integers reads the first n numbers of a script's answer.
-func integers(reply any, n int) ([]int64, error) {
-	list, ok := reply.([]any)
-	if !ok || len(list) < n {
-		return nil, fmt.Errorf("pool: script answered %T with too little in it", reply)
-	}
-	numbers := make([]int64, n)
-	for i := range numbers {
-		if numbers[i], ok = list[i].(int64); !ok {
-			return nil, fmt.Errorf("pool: script answered %T where a number belongs", list[i])
-		}
-	}
-	return numbers, nil
-}
-
-// pipelined sends many calls of one script in one exchange; each call then has
-// its answer or its error. A pipeline has no fall-back of its own for a script that
-// Redis forgot: calls that a node refused for that are sent again, with the text. The
-// calls at a cluster's other nodes were carried out, and are not.
-func (c *client) pipelined(ctx context.Context, script *redis.Script, fill func(call func(keys []string, args ...any) *redis.Cmd)) {
-	type sent struct {
-		keys   []string
-		args   []any
-		answer *redis.Cmd
-	}
-	var calls []sent
-	c.exchange(ctx, func(ctx context.Context, pipe redis.Pipeliner) {
-		fill(func(keys []string, args ...any) *redis.Cmd {
-			answer := script.EvalSha(ctx, pipe, keys, args...)
-			calls = append(calls, sent{keys, args, answer})
-			return answer
-		})
-	})
-	forgotten := slices.DeleteFunc(calls, func(call sent) bool { return !redis.HasErrorPrefix(call.answer.Err(), "NOSCRIPT") })
-	again := make([]*redis.Cmd, len(forgotten))
-	c.exchange(ctx, func(ctx context.Context, pipe redis.Pipeliner) {
-		for i, call := range forgotten {
-			again[i] = script.Eval(ctx, pipe, call.keys, call.args...)
-		}
-	})
-	for i, call := range forgotten {
-		call.answer.SetVal(again[i].Val())
-		call.answer.SetErr(again[i].Err())
-	}
-}
-
-// exchange sends what fill puts into a pipeline, if anything.
-func (c *client) exchange(ctx context.Context, fill func(context.Context, redis.Pipeliner)) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	pipe := c.slow.Pipeline()
-	fill(ctx, pipe)
-	_, _ = pipe.Exec(ctx) // each call has its error
-}
-
-// eachMaster does something at each node that takes writes, in a cluster at all
-// of them at once.
-func (c *client) eachMaster(ctx context.Context, do func(ctx context.Context, node *redis.Client) error) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	switch client := c.slow.(type) {
-	case *redis.ClusterClient:
-		return down(client.ForEachMaster(ctx, do))
-	case *redis.Client:
-		return down(do(ctx, client))
-	}
-	return fmt.Errorf("pool: a client of type %T", c.slow)
-}
-
-// up reports whether Redis serves at least a part of the stock.
-func (c *client) up() bool { return c.condition.Load().up() }
-
-// condition is what a probe found. It is not altered once it is made.
-type condition struct {
-	err  error           // what is wrong; nil = all of Redis serves
-	away map[string]bool // masters of a cluster that do not serve; nil where all do, or none does
-}
-
-func (s *condition) up() bool { return s.err == nil || s.away != nil }
-
-// away tells why nothing can be done now for what is under a hash tag; nil where
-// nothing is known to be wrong with its part of Redis. A full memory is left to
-// the call: Redis lets a take that frees some.
-func (c *client) away(ctx context.Context, tag string) error {
-	now := c.condition.Load()
-	if now.err == nil || is(now.err, reasonMemory) {
-		return nil
-	}
-	if cluster, ok := c.slow.(*redis.ClusterClient); ok && now.away != nil {
-		// The client knows the slots by heart: this is no exchange with Redis.
-		master, err := cluster.MasterForKey(ctx, "{"+tag+"}")
-		if known := err == nil; !known || !now.away[master.Options().Addr] {
-			return nil
-		}
-	}
-	return now.err
-}
-
-// types are the types of the keys that another type makes scripts fail at, by the
-// word behind the prefix.
+// types are the Redis types of keys by the word after the prefix, for redisdb.DB.Explain.
 var types = map[string]string{
 	"pool": "list", "rate": "list", "last": "list", "leads": "list", "verdicts": "list",
 	"orders": "zset", "leases": "zset", "spend": "zset", "tickets": "zset", "seen": "zset", "values": "zset",
 	"untold": "zset", "warm": "zset", "places": "zset", "ended": "zset", "placed": "zset",
-	"records": "zset", "audit": "zset", "day": "hash", "usage": "hash", "solve": "string", "journal": "hash", "stats": "hash", "claim": "hash", "savings": "hash",
+	"journal": "hash", "stats": "hash",
 	"once": "string", "sold": "string", "bound": "string",
-	"arrivals": "hash", "attempts": "hash", "standing": "hash", "guests": "zset", "folded": "zset", "retired": "hash", "compat": "hash",
-}
-
-// explain names the key over which a script failed, where it holds another
-// program's value.
-func (c *client) explain(ctx context.Context, err error, keys []string) error {
-	if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-	defer cancel()
-	for _, key := range keys {
-		word, _, _ := strings.Cut(strings.TrimPrefix(key, c.prefix+":"), ":")
-		found, unread := c.slow.Type(ctx, key).Result()
-		if want := types[word]; unread == nil && found != "none" && want != "" && found != want {
-			return fmt.Errorf("the key %s holds a %s where a %s belongs; delete or rename it: %w", key, found, want, err)
-		}
-	}
-	return err
+	"attempts": "hash", "standing": "hash", "guests": "zset", "folded": "zset", "retired": "hash",
 }

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 // Redis' clock is set back. A jump within the margin lets no token outlive its true

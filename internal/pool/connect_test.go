@@ -3,23 +3,15 @@ package pool
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 // A unix socket and TLS are other ways to the same server. Lost replies and cut
@@ -27,7 +19,7 @@ import (
 func TestUnixSocketAndTLS(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "redis.sock")
 	redistest.Server(t, "--unixsocket", socket)
-	dir := certificates()
+	dir := redistest.Certificates(t)
 	// The only certificate that this process trusts from here on; Go reads it once.
 	t.Setenv("SSL_CERT_FILE", filepath.Join(dir, "cert.pem"))
 	_, port, err := net.SplitHostPort(redistest.FreeAddress(t))
@@ -102,23 +94,6 @@ func TestUnixSocketAndTLS(t *testing.T) {
 	}
 }
 
-// Addresses may hold passwords: an error never shows them.
-func TestBadAddressesAreNotQuoted(t *testing.T) {
-	const canary = "canary-password"
-	for _, address := range []string{
-		"http://:" + canary + "@127.0.0.1:1", "redis://:" + canary + "@127.0.0.1:1/x/y", "redis://:" + canary + "@[::1", canary,
-		"redis://127.0.0.1:1,nonsense://:" + canary + "@127.0.0.1:2", "redis://:" + canary + "@127.0.0.1:1/3,redis://127.0.0.1:2",
-	} {
-		s, err := openStore(Options{Addresses: address})
-		if err == nil {
-			_ = s.Close()
-			t.Errorf("%q was accepted", address)
-		} else if strings.Contains(err.Error(), canary) {
-			t.Errorf("%q: the error shows the password: %v", address, err)
-		}
-	}
-}
-
 // Every key that a store leaves behind runs out by itself.
 func TestEveryKeyHasATTL(t *testing.T) {
 	options := Options{Addresses: "redis://" + redistest.Server(t), Prefix: "ttl"}
@@ -155,7 +130,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	if ok, err := s.First(t.Context(), id, got, "1"); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	if err := s.slow.LPush(t.Context(), s.keys(id).tokens, "junk").Err(); err != nil {
+	if err := s.db.Slow.LPush(t.Context(), s.keys(id).tokens, "junk").Err(); err != nil {
 		t.Fatal(err)
 	}
 	take(t, s, Request{ID: id}, 1)
@@ -187,14 +162,14 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	}
 	place(t, s, refused, "failed")
 	fail(t, s, refused, "failed", "x")
-	keys, err := s.slow.Keys(t.Context(), "*").Result()
+	keys, err := s.db.Slow.Keys(t.Context(), "*").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
 	kinds := map[string]bool{}
 	for _, key := range keys {
 		kinds[strings.Split(key, ":")[1]] = true
-		if ttl := s.slow.PTTL(t.Context(), key).Val(); ttl <= 0 {
+		if ttl := s.db.Slow.PTTL(t.Context(), key).Val(); ttl <= 0 {
 			t.Errorf("%s has the TTL %v", key, ttl)
 		}
 	}
@@ -211,38 +186,3 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	s.SendAway()
 	<-waiter
 }
-
-// certificateDir is what certificates made, to be removed at the end.
-var certificateDir string
-
-// certificates is a folder with a self-signed certificate for 127.0.0.1, made
-// once for the process. It panics where it cannot be made.
-var certificates = sync.OnceValue(func() string {
-	must := func(err error) {
-		if err != nil {
-			panic(err)
-		}
-	}
-	dir, err := os.MkdirTemp("", "poold-tls-")
-	must(err)
-	certificateDir = dir
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redis"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	must(err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	must(err)
-	for name, block := range map[string]*pem.Block{
-		"cert.pem": {Type: "CERTIFICATE", Bytes: der},
-		"key.pem":  {Type: "PRIVATE KEY", Bytes: private},
-	} {
-		must(os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600))
-	}
-	return dir
-})

@@ -21,14 +21,12 @@ type Controls struct {
 // Pause stops the buying for an identity, for all replicas, until p ends or Resume; stock
 // is still handed out. It takes the place of a pause that there is.
 func (s *Controls) Pause(ctx context.Context, id captcha.ID, p Pause) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	lives := kept
 	if !p.Until.IsZero() {
 		lives = max(time.Until(p.Until), time.Millisecond)
 	}
-	if err := s.slow.Set(ctx, s.keys(id).paused, p.text(), lives).Err(); err != nil {
-		return down(err)
+	if err := s.db.Slow.Set(ctx, s.keys(id).paused, p.text(), lives).Err(); err != nil {
+		return err
 	}
 	s.news.announce(ctx, id)
 	return nil
@@ -36,10 +34,8 @@ func (s *Controls) Pause(ctx context.Context, id captcha.ID, p Pause) error {
 
 // Resume ends a pause; it is no error if there is none.
 func (s *Controls) Resume(ctx context.Context, id captcha.ID) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if err := s.slow.Del(ctx, s.keys(id).paused).Err(); err != nil {
-		return down(err)
+	if err := s.db.Slow.Del(ctx, s.keys(id).paused).Err(); err != nil {
+		return err
 	}
 	s.news.announce(ctx, id)
 	return nil
@@ -48,7 +44,7 @@ func (s *Controls) Resume(ctx context.Context, id captcha.ID) error {
 // Retry lets an identity whose orders fail place its next order at once. It reports
 // whether a bound had kept the identity from that.
 func (s *Controls) Retry(ctx context.Context, id captcha.ID) (bounded bool, err error) {
-	n, err := s.number(ctx, s.scripts.retry, []string{s.keys(id).attempts})
+	n, err := s.db.Number(ctx, s.scripts.retry, []string{s.keys(id).attempts})
 	if err != nil {
 		return false, err
 	}
@@ -59,27 +55,23 @@ func (s *Controls) Retry(ctx context.Context, id captcha.ID) (bounded bool, err 
 // Recall gives back what Remember was given last for an identity; nil for
 // nothing.
 func (s *Controls) Recall(ctx context.Context, id captcha.ID) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	learned, err := s.slow.Get(ctx, s.keys(id).mind).Bytes()
+	learned, err := s.db.Slow.Get(ctx, s.keys(id).mind).Bytes()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
 	}
-	return learned, down(err)
+	return learned, err
 }
 
 // Remember keeps what the buyer learned about an identity's demand, for 30 days.
 func (s *Controls) Remember(ctx context.Context, id captcha.ID, learned []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return down(s.slow.Set(ctx, s.keys(id).mind, learned, kept).Err())
+	return s.db.Slow.Set(ctx, s.keys(id).mind, learned, kept).Err()
 }
 
 // Flush throws an identity's tokens away and says how many could still have been
 // handed out.
 func (s *Controls) Flush(ctx context.Context, id captcha.ID, margin time.Duration) (thrown int, err error) {
 	k := s.keys(id)
-	n, err := s.number(ctx, s.scripts.flush, []string{k.tokens, k.stats, k.junk}, margin.Milliseconds())
+	n, err := s.db.Number(ctx, s.scripts.flush, []string{k.tokens, k.stats, k.junk}, margin.Milliseconds())
 	if err != nil {
 		return 0, err
 	}

@@ -49,7 +49,7 @@ func (s *Stock) note(day int64, figures string) {
 // minus is what f has more than g, counter by counter.
 func (f Figures) minus(g Figures) Figures {
 	for _, name := range figureNames {
-		*f.counter(name) -= *g.counter(name)
+		*counters[name](&f) -= *counters[name](&g)
 	}
 	return f
 }

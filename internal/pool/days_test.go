@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 // openIdle opens a store in a bubble that does nothing by itself, so that days pass in no
@@ -71,7 +71,7 @@ func TestDaysOfAnIdentity(t *testing.T) {
 			}
 		}
 		noted := 0
-		for field := range s.slow.HGetAll(t.Context(), s.keys(id).stats).Val() {
+		for field := range s.db.Slow.HGetAll(t.Context(), s.keys(id).stats).Val() {
 			if _, is := dayOf(field); is {
 				noted++
 			}
@@ -86,7 +86,7 @@ func TestDaysOfAnIdentity(t *testing.T) {
 func TestDaysBeganLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("older")
-		s.slow.HSet(t.Context(), s.keys(id).stats, "requests", 70, "misses", 60, "hits", 10)
+		s.db.Slow.HSet(t.Context(), s.keys(id).stats, "requests", 70, "misses", 60, "hits", 10)
 		if _, err := s.Take(t.Context(), Request{ID: id}); err == nil {
 			t.Fatal("a token that nobody bought")
 		}

@@ -3,28 +3,21 @@
 // It stands between purchase, which places orders and lands tokens, and
 // httpapi, which takes them. It knows nothing of targets, providers or HTTP.
 //
-// A Store has these faces, which share one client (client.go):
+// A Store has these faces, which share one Redis (internal/redisdb):
 //
-//	Tokens     hands out and takes back (tokens.go, take*.go, returns.go, repeat.go), looks at stocks
-//	           (look.go) and counts reports (report.go)
-//	Orders     keeps what is bought until it is a token: orders.go, their leases
-//	           (leases.go), many of them at once (journal.go), permits at providers
-//	           (permits.go), budgets (budget.go)
-//	Standings  how the providers do: their faults and the submits that they refused (standing.go)
-//	Controls   what is said about an identity: pauses, windows (warm.go), what was learned
-//	Guests     identities that no target has, until they are gone: guests.go, retire.go
-//	Replicas   what the daemons tell each other of themselves (replicas.go)
-//	Claims     the solves that equal requests share (claim.go, claims.go), and what that
-//	           saved (savings.go)
-//	Endings    the ends of orders, until whoever keeps the history has them (endings.go)
-//	Archive    the history that is kept in Redis itself (archive.go), with the audit (audit.go)
-//	Arrivals   when requests came, for a day (arrivals.go)
-//	Tasks      the records of the compatible endpoints' tasks (tasks.go)
+//	Tokens     takes and returns (tokens.go, take*.go, returns.go, repeat.go), the state of
+//	           stocks (look.go), reports (report.go)
+//	Orders     orders until they end (orders.go), their leases (leases.go), many of them in one
+//	           exchange (journal.go), permits at providers (permits.go), budgets (budget.go)
+//	Standings  the faults of providers, and the submits that they refused (standing.go)
+//	Controls   pauses, windows (warm.go) and the learned state of an identity
+//	Guests     identities without a target: guests.go, retire.go
+//	Replicas   the live replicas, and the status that each shares (replicas.go)
+//	Endings    the ends of orders, until the history has them (endings.go)
 //
-// Beside them are the news between replicas (news.go), the health of Redis (health.go,
-// review.go) and the signing of tokens' names (signer.go). What must happen in one step
-// is a script in lua/. A queue of callers that is idle for a minute is forgotten
-// (tokens.go).
+// Beside them are the news between replicas (news.go) and the signing of tokens' names
+// (signer.go). Each step that must be atomic is a script in lua/. A queue of callers that is
+// idle for a minute is dropped (tokens.go).
 //
 // # Keys
 //
@@ -67,13 +60,7 @@
 //	captcha:task:{provider}:T   string  the order.id that task T belongs to
 //	captcha:spend:{overall}     zset    order.id -> Unix ms; the budget over all orders
 //	captcha:spend:{solve}       zset    order.id -> Unix ms; the budget over all guests
-//	captcha:claim:{dedup}:KEY           hash    the solve of a key that is under way, or ended last; see below
-//	captcha:claim:{dedup}:KEY:token     hash    solve, ends (Unix ms until which it is shared), value: of the last token
-//	captcha:claim:{dedup}:KEY:failure   hash    the same of the last failure
-//	captcha:savings:{dedup}:2006-01-02  hash    source -> requests of that UTC day; for 7 days after the last one
-//	captcha:counted:{dedup}:CALL        string  marks a call whose requests are counted; with {solve} those for guests
-//	captcha:compat:{TASK}       hash    caller, identity, type, guest, made, asked, holder, lease, order, failed, told of a task of
-//	                                    the compatible endpoints; see Tasks
+//	captcha:counted:{solve}:CALL  string  marks a call whose requests for guests are counted
 //	captcha:guests:{solve}      zset    identity that no target has -> Unix ms of the next look at it
 //	captcha:rate:{solve}        list    times of the last requests for guests
 //	captcha:stats:{solve}       hash    Figures of all guests that are gone, and how many folds that took
@@ -83,16 +70,7 @@
 //	captcha:hold:{solve}        string  the survey that keeps everybody from folding, for some seconds
 //	captcha:ended:{id}          zset    the end of an order, see below -> Unix ms; for 7 days at most
 //	captcha:placed              zset    identity of a target for which orders were placed -> Unix ms until which ends of them may come
-//	captcha:solve:{history}:ORDER.id      string  "site|Unix ms" of a record
-//	captcha:alias:{history}:HASH          string  ORDER.id of the newest record of an alias
-//	captcha:records:{history}:site:HASH   zset    a record -> Unix ms of its end; the newest 50 of a site
-//	captcha:records:{history}:STATUS      zset    the same, the newest 1,000 of a status
-//	captcha:day:{history}:2006-01-02      hash    figures of that UTC day
-//	captcha:audit:{history}:HASH          zset    "ID text" of a line about a name -> Unix ms; the newest 10,000
-//	captcha:usage:{history}:2006-01-02    hash    figures of the lines of that UTC day
-//	captcha:arrivals:{target}:2006-01-02T15   hash    "minute:REPLICA" of that UTC hour -> when requests came, in history's own format
 //	captcha:secret              string  what names of tokens are signed with, for all replicas
-//	captcha:probe:{0}           string  written twice a second to see whether Redis takes writes; in a cluster one at each master
 //
 // An element of the list is one token with everything about it:
 //
@@ -123,17 +101,6 @@
 // was counted in each minute since 1970 in which anything was:
 //
 //	requests hits waited misses bought solved|minute requests hits ...|minute requests ...
-//
-// The fields of a claim:
-//
-//	solve     names the solve, whoever holds it
-//	identity  whose stock it takes from
-//	fence     number of the last holder; grows with each
-//	lease     Unix ms after which another replica may take over
-//	stops     Unix ms after which the solve is under way no more
-//	asked     Unix ms of the last entry that was told to wait
-//	call      the entry that made the last holder
-//	ended     hash of how it ended; absent while it is under way
 //
 // # Invariants
 //
@@ -181,13 +148,7 @@
 //   - A window that is over is never told: each script that reads the windows
 //     judges their ends, and removes what is over. Warm twice leaves one window, so
 //     its script may be sent twice.
-//   - A claim has one holder: claim_enter.lua gives it to who comes first, and to another one
-//     only after the lease, with a later fence. Hold and End of an older fence change
-//     nothing. The solve stays the same, so that a new holder goes on where the old one was.
-//   - Claims, like budgets and figures, may be sent twice: an entry is told again that it
-//     holds, an end that it ended, and requests are counted once.
-//   - Nothing of a shared token is left when it ends. What ends further away than it ever
-//     could is over: Redis' clock was set back by more than 10 s.
+//   - Bookings in budgets and figures of guests may be sent twice: each counts once.
 //   - A caller with a ticket is never overtaken by one that could use the same
 //     token, whichever replica it asked. A ticket that several replicas hold is
 //     given up with its last caller.

@@ -83,7 +83,7 @@ func testEachEndIsKept(t *testing.T, o Options) {
 	time.Sleep(50 * time.Millisecond)
 	look(t, s, id) // purges
 
-	lines := s.slow.ZCard(t.Context(), s.keys(id).ended).Val()
+	lines := s.db.Slow.ZCard(t.Context(), s.keys(id).ended).Val()
 	orders := ends(t, s, id)
 	if lines != int64(len(orders)) {
 		t.Errorf("%d of %d lines can be read", len(orders), lines)
@@ -183,17 +183,17 @@ func testEndsAreFound(t *testing.T, o Options) {
 	}
 	// What nobody buys for any more is written down no longer than it may matter.
 	listed := s.placed()
-	if n := s.slow.ZCard(t.Context(), listed).Val(); n != 2 {
+	if n := s.db.Slow.ZCard(t.Context(), listed).Val(); n != 2 {
 		t.Errorf("%d are written down", n)
 	}
 	for _, id := range []captcha.ID{target, idle} {
-		s.slow.ZAdd(t.Context(), listed, redis.Z{Score: float64(time.Now().UnixMilli() - 1000), Member: string(id)})
+		s.db.Slow.ZAdd(t.Context(), listed, redis.Z{Score: float64(time.Now().UnixMilli() - 1000), Member: string(id)})
 	}
 	stock(t, s, target, 1, 0, time.Minute)
 	if found, err := other.Endings.Sweep(t.Context()); err != nil || !slices.Equal(found, []captcha.ID{target}) {
 		t.Errorf("found %v, %v", found, err)
 	}
-	if left := s.slow.ZRange(t.Context(), listed, 0, -1).Val(); !slices.Equal(left, []string{string(target)}) {
+	if left := s.db.Slow.ZRange(t.Context(), listed, 0, -1).Val(); !slices.Equal(left, []string{string(target)}) {
 		t.Errorf("%q are written down", left)
 	}
 }

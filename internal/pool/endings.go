@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -60,10 +59,7 @@ type EndedOrder struct {
 // unread says of which identities none can be read, because their key holds another
 // program's value, and why. The other ends are returned even if there is an error.
 func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, most int) (all []EndedOrder, unread map[captcha.ID]error, err error) {
-	asked := ctx
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	pipe := s.slow.Pipeline()
+	pipe := s.db.Slow.Pipeline()
 	answers := make([]*redis.ZSliceCmd, len(ids))
 	for i, id := range ids {
 		answers[i] = pipe.ZRangeWithScores(ctx, s.keys(id).ended, 0, int64(most)-1)
@@ -78,10 +74,10 @@ func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, most int) (all []E
 		answer := answers[i]
 		switch {
 		case isForeign(answer.Err()):
-			unread[id] = s.explain(asked, answer.Err(), []string{s.keys(id).ended})
+			unread[id] = s.db.Explain(ctx, answer.Err(), []string{s.keys(id).ended})
 			continue
 		case answer.Err() != nil:
-			failed = down(answer.Err())
+			failed = answer.Err()
 			continue
 		}
 		for _, member := range answer.Val() {
@@ -89,7 +85,7 @@ func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, most int) (all []E
 			o, err := readEnded(id, line, int64(member.Score))
 			if err != nil {
 				s.log.Error("the end of an order cannot be read, and is dropped", "err", err)
-				s.slow.ZRem(ctx, s.keys(id).ended, line)
+				s.db.Slow.ZRem(ctx, s.keys(id).ended, line)
 				continue
 			}
 			all = append(all, o)
@@ -103,8 +99,6 @@ func isForeign(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
 
 // Forget removes ends that somebody has. It may be called again.
 func (s *Endings) Forget(ctx context.Context, orders []EndedOrder) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	lines := map[captcha.ID][]any{}
 	for _, o := range orders {
 		lines[o.Identity] = append(lines[o.Identity], o.line)
@@ -112,12 +106,12 @@ func (s *Endings) Forget(ctx context.Context, orders []EndedOrder) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	pipe := s.slow.Pipeline()
+	pipe := s.db.Slow.Pipeline()
 	for id, members := range lines {
 		pipe.ZRem(ctx, s.keys(id).ended, members...)
 	}
 	_, err := pipe.Exec(ctx)
-	return down(err)
+	return err
 }
 
 // readEnded reads a line of an identity; at is when it was written, Unix ms.
@@ -214,8 +208,8 @@ func (s *Endings) Sweep(ctx context.Context) (found []captcha.ID, err error) {
 				}
 			}
 			if len(over) > 0 {
-				if err := s.slow.ZRem(ctx, list, over...).Err(); err != nil {
-					return found, down(err)
+				if err := s.db.Slow.ZRem(ctx, list, over...).Err(); err != nil {
+					return found, err
 				}
 				from -= int64(len(over))
 			}
@@ -236,13 +230,11 @@ type swept struct {
 
 // sweep looks at a batch of a list's identities.
 func (s *Endings) sweep(ctx context.Context, list string, from int64) ([]swept, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	members, err := s.slow.ZRangeWithScores(ctx, list, from, from+sweepBatch-1).Result()
+	members, err := s.db.Slow.ZRangeWithScores(ctx, list, from, from+sweepBatch-1).Result()
 	if err != nil || len(members) == 0 {
-		return nil, down(err)
+		return nil, err
 	}
-	pipe := s.slow.Pipeline()
+	pipe := s.db.Slow.Pipeline()
 	batch, counts := make([]swept, len(members)), make([]*redis.IntCmd, len(members))
 	for i, m := range members {
 		name, _ := m.Member.(string)
@@ -255,7 +247,7 @@ func (s *Endings) sweep(ctx context.Context, list string, from int64) ([]swept, 
 		case isForeign(err):
 			batch[i].kept = 1
 		case err != nil:
-			return nil, down(err)
+			return nil, err
 		default:
 			batch[i].kept = count.Val()
 		}
@@ -267,41 +259,25 @@ func (s *Endings) sweep(ctx context.Context, list string, from int64) ([]swept, 
 const sweepBatch = 500
 
 const (
-	// placedEvery is how often a process writes down that orders are placed for an
-	// identity.
+	// placedEvery is the time between two writes of an identity by one process.
 	placedEvery = 10 * time.Minute
-	// placedKept outlives that, and an order's end that nobody has seen by then.
+	// placedKept outlives that, and an order's end that no replica has seen by then.
 	placedKept = 2 * time.Hour
 )
 
-// list writes down that orders are placed for an identity, so that the ends of those
-// that nobody settles are found. Once in placedEvery it costs an order another exchange.
+// list writes to Redis that orders are placed for an identity, so that Sweep finds the ends of
+// those that no replica settles. Once in placedEvery this costs an order one more exchange.
 func (s *Orders) list(ctx context.Context, o Order) error {
 	if o.Guest || s.endings == 0 {
 		return nil
 	}
-	at := time.Now()
-	s.mu.Lock()
-	last := s.listed[o.Identity]
-	s.mu.Unlock()
-	if at.Sub(last) < placedEvery {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	pipe := s.slow.Pipeline()
-	pipe.ZAddArgs(ctx, s.placed(), redis.ZAddArgs{GT: true, Members: []redis.Z{
-		{Score: float64(at.Add(o.TTL + placedKept).UnixMilli()), Member: string(o.Identity)},
-	}})
-	pipe.PExpire(ctx, s.placed(), endedKept)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return down(err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.listed) >= sweepBatch {
-		maps.DeleteFunc(s.listed, func(_ captcha.ID, last time.Time) bool { return at.Sub(last) >= placedEvery })
-	}
-	s.listed[o.Identity] = at
-	return nil
+	return s.listed.do(string(o.Identity), func(at time.Time) error {
+		pipe := s.db.Slow.Pipeline()
+		pipe.ZAddArgs(ctx, s.placed(), redis.ZAddArgs{GT: true, Members: []redis.Z{
+			{Score: float64(at.Add(o.TTL + placedKept).UnixMilli()), Member: string(o.Identity)},
+		}})
+		pipe.PExpire(ctx, s.placed(), endedKept)
+		_, err := pipe.Exec(ctx)
+		return err
+	})
 }

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 // An ending that is sent again under its name ends the order once and says so each

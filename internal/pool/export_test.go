@@ -1,28 +1,21 @@
 package pool
 
-import (
-	"context"
-	"sync"
-	"testing"
+import "testing"
 
-	"github.com/redis/go-redis/v9"
-)
+// RightsSuite is what the pool does with the rights that the docs name.
+var RightsSuite = map[string]func(*testing.T, Options){
+	"Memory": testMemory, "ForeignKey": testForeignKey,
+}
 
-// KeysOf lists the keys of a store's Redis that a pattern names, for tests outside of
-// this package.
-func KeysOf(t testing.TB, s *Store, pattern string) []string {
-	t.Helper()
-	var mu sync.Mutex
-	var found []string
-	err := s.client.eachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
-		keys, err := node.Keys(ctx, pattern).Result()
-		mu.Lock()
-		defer mu.Unlock()
-		found = append(found, keys...)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+func init() {
+	for _, name := range []string{
+		"OrderLandsAndIsTaken", "LifeIsJudgedInTheScript", "IdempotencyKeyRepeatsTheToken", "ReturnHappensOnce",
+		"RateIsAWindow", "PermitsAtAProvider", "OrdersRunOutAndPauseStopsThem", "SurveyNeedsNoLoadedScript",
+		"WaitersAreServedInOrder", "LeasesAndAdoption", "ATaskHasOneOrder", "UnknownOrders",
+		"TheBudgetOverAllTargets", "Reports", "FlushThrowsAway", "WindowsThatCoverOthers",
+		"AWindowIsToldToAllReplicas", "JunkIsSetAside", "ReplicasKnowEachOther", "ReplicasShareWhatTheySay",
+		"ASurveyHoldsFoldsUp", "ALateFoldIsRefused", "EveryFailureIsTold", "EachEndIsKept", "EndsThatAreTooMany", "EndsAreFound",
+	} {
+		RightsSuite[name] = suite[name]
 	}
-	return found
 }

@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 )
 
 // A master is killed while tokens are landed and taken: everything goes on with its
@@ -21,10 +22,10 @@ func TestFailover(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		// The nodes ask for the rights that the docs name, also for a cluster.
-		nodes := redistest.ClusterOf(t, 1, append([]string{"--user"}, rights(t)...)...)
+		nodes := redistest.ClusterOf(t, 1, append([]string{"--user"}, redistest.Rights(t)...)...)
 		var addrs []string
 		for _, node := range nodes {
-			addrs = append(addrs, "redis://poold:"+password+"@"+node.Addr)
+			addrs = append(addrs, "redis://poold:"+redistest.Password+"@"+node.Addr)
 		}
 		failover(t, Options{Addresses: strings.Join(addrs, ",")}, func(s *replica) (*os.Process, []captcha.ID) {
 			ids, _ := homes(t, s)
@@ -49,7 +50,7 @@ func TestFailover(t *testing.T) {
 func failover(t *testing.T, o Options, prepare func(*replica) (*os.Process, []captcha.ID)) {
 	o.Prefix = "test-failover"
 	s, buyer := open(t, o), open(t, o)
-	eventually(t, "healthy", func() bool { return s.Health().Up && s.Health().Reason == "" })
+	eventually(t, "healthy", func() bool { return s.DB.Health().Up && s.DB.Health().Reason == "" })
 	doomed, ids := prepare(s)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -84,7 +85,7 @@ func failover(t *testing.T, o Options, prepare func(*replica) (*os.Process, []ca
 			for ctx.Err() == nil {
 				token, err := s.Take(ctx, Request{ID: id, Wait: time.Second, MaxWaiting: 9})
 				if err != nil {
-					if !isEmpty(err) && !errors.Is(err, ErrDown) && ctx.Err() == nil {
+					if !isEmpty(err) && !errors.Is(err, redisdb.ErrDown) && ctx.Err() == nil {
 						t.Errorf("a take: %v", err)
 					}
 					time.Sleep(5 * time.Millisecond)
@@ -114,7 +115,7 @@ func failover(t *testing.T, o Options, prepare func(*replica) (*os.Process, []ca
 			t.Errorf("identity %d: nothing that was bought after the failover was taken within 20 s", i)
 		}
 	}
-	eventually(t, "healthy again", func() bool { return s.Health().Up && s.Health().Reason == "" })
+	eventually(t, "healthy again", func() bool { return s.DB.Health().Up && s.DB.Health().Reason == "" })
 	cancel()
 	working.Wait()
 	// Replicas lag by what the master wrote last: a token whose take was lost with it

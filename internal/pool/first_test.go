@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 // The first holder that asks about a token stays the first, also if it asks again and at
@@ -26,11 +26,11 @@ func TestFirst(t *testing.T) {
 		t.Errorf("another token: %v, %v", got, err)
 	}
 	key := one.keys(id).first + token.Order
-	if left := one.slow.PTTL(t.Context(), key).Val(); left <= 0 || left > token.TTL {
+	if left := one.db.Slow.PTTL(t.Context(), key).Val(); left <= 0 || left > token.TTL {
 		t.Errorf("kept for %v", left)
 	}
 	foreign := Token{Order: "foreign", TTL: time.Minute}
-	if err := one.slow.RPush(t.Context(), one.keys(id).first+foreign.Order, "x").Err(); err != nil {
+	if err := one.db.Slow.RPush(t.Context(), one.keys(id).first+foreign.Order, "x").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := one.First(t.Context(), id, foreign, "1"); err == nil || got {

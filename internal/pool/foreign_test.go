@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"poold/internal/redisdb"
 )
 
 // What is no token stops nobody, wherever it stands in the list: it is set aside
@@ -21,13 +23,13 @@ func testJunkIsSetAside(t *testing.T, o Options) {
 	}
 	junk := []string{"junk", "", "1795306466343|no fields", "9999999999999"}
 	push(2, 40*time.Second)
-	s.slow.RPush(ctx, k.tokens, junk[0], junk[1])
+	s.db.Slow.RPush(ctx, k.tokens, junk[0], junk[1])
 	push(2, 20*time.Second) // lands behind it
-	s.slow.RPush(ctx, k.tokens, junk[0])
+	s.db.Slow.RPush(ctx, k.tokens, junk[0])
 	push(3, 30*time.Second) // lands between
 	push(2, 0)
-	s.slow.LPush(ctx, k.tokens, junk[2])
-	s.slow.RPush(ctx, k.tokens, junk[3])
+	s.db.Slow.LPush(ctx, k.tokens, junk[2])
+	s.db.Slow.RPush(ctx, k.tokens, junk[3])
 	if got, err := s.Look(ctx, id, 0, 35*time.Second); err != nil || got.Outliving < 2 {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -49,7 +51,7 @@ func testJunkIsSetAside(t *testing.T, o Options) {
 		t.Errorf("the tenth: %v", err)
 	}
 	got := look(t, s, id)
-	kept, err := s.slow.LLen(ctx, k.junk).Result()
+	kept, err := s.db.Slow.LLen(ctx, k.junk).Result()
 	if err != nil || kept != 5 || got.Figures.Junk != 5 || got.Fresh != 0 {
 		t.Errorf("%d kept, %v: %+v", kept, err, got)
 	}
@@ -60,7 +62,7 @@ func testJunkIsSetAside(t *testing.T, o Options) {
 func testJunkAmongManyImmediateTakes(t *testing.T, o Options) {
 	s, id := open(t, o), identity("much junk")
 	stock(t, s, id, 2, 40*time.Second, time.Minute)
-	s.slow.RPush(t.Context(), s.keys(id).tokens, "a", "b", "c")
+	s.db.Slow.RPush(t.Context(), s.keys(id).tokens, "a", "b", "c")
 	stock(t, s, id, 4, 0, time.Minute)
 	results := make(chan error, 6)
 	q := s.queue(id)
@@ -88,12 +90,12 @@ func testJunkAmongManyImmediateTakes(t *testing.T, o Options) {
 func testJunkIsBounded(t *testing.T, o Options) {
 	s, id := open(t, o), identity("bounded junk")
 	for range 50 {
-		s.slow.RPush(t.Context(), s.keys(id).tokens, "junk")
+		s.db.Slow.RPush(t.Context(), s.keys(id).tokens, "junk")
 	}
 	if got := look(t, s, id); got.Fresh != 0 || got.Figures.Junk != 50 {
 		t.Errorf("%+v", got)
 	}
-	if kept := s.slow.LLen(t.Context(), s.keys(id).junk).Val(); kept != 20 {
+	if kept := s.db.Slow.LLen(t.Context(), s.keys(id).junk).Val(); kept != 20 {
 		t.Errorf("%d are kept", kept)
 	}
 }
@@ -107,12 +109,12 @@ func testJunkInTheJournal(t *testing.T, o Options) {
 	if err != nil || !got.Placed {
 		t.Fatal(got, err)
 	}
-	s.slow.HSet(ctx, k.journal, "a", "what is this", "foreign", "1|x")
+	s.db.Slow.HSet(ctx, k.journal, "a", "what is this", "foreign", "1|x")
 	if how, err := s.Settle(ctx, Landing{Ref: Ref{id, "a"}, Value: "v", Lifetime: time.Minute}); err != nil || how != Gone {
 		t.Errorf("settled an order that cannot be read: %v, %v", how, err)
 	}
 	eventually(t, "both to be set aside", func() bool { return look(t, s, id).Figures.Junk == 2 })
-	if n := s.slow.HLen(ctx, k.journal).Val(); n != 0 {
+	if n := s.db.Slow.HLen(ctx, k.journal).Val(); n != 0 {
 		t.Errorf("%d lines are left", n)
 	}
 	balanced(t, look(t, s, id))
@@ -140,22 +142,22 @@ func testForeignTypes(t *testing.T, o Options) {
 		}
 		held := take(t, s, Request{ID: id}, 1)[0]
 		before := look(t, s, id)
-		if s.slow.Exists(ctx, name).Val() == 1 {
-			if err := s.slow.Rename(ctx, name, k.back+"aside").Err(); err != nil {
+		if s.db.Slow.Exists(ctx, name).Val() == 1 {
+			if err := s.db.Slow.Rename(ctx, name, k.back+"aside").Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if name == once {
-			s.slow.RPush(ctx, name, "foreign")
+			s.db.Slow.RPush(ctx, name, "foreign")
 		} else {
-			s.slow.Set(ctx, name, "foreign", 0)
+			s.db.Slow.Set(ctx, name, "foreign", 0)
 		}
 		s.queue(id).look = nil // the look of the last round says nothing of this one
 		failed, got := 0, 0
 		check := func(what string, err error) {
 			switch {
 			case err == nil || isEmpty(err):
-			case errors.Is(err, ErrDown) && strings.Contains(err.Error(), name) && strings.Contains(err.Error(), "delete"):
+			case errors.Is(err, redisdb.ErrDown) && strings.Contains(err.Error(), name) && strings.Contains(err.Error(), "delete"):
 				failed++
 			default:
 				t.Errorf("%s with a foreign %s: %v", what, name, err)
@@ -195,11 +197,11 @@ func testForeignTypes(t *testing.T, o Options) {
 		take(t, s, Request{ID: other}, 1)
 
 		// In one step: a token that is returned meanwhile must not be overwritten.
-		if s.slow.Exists(ctx, k.back+"aside").Val() == 1 {
-			if err := s.slow.Rename(ctx, k.back+"aside", name).Err(); err != nil {
+		if s.db.Slow.Exists(ctx, k.back+"aside").Val() == 1 {
+			if err := s.db.Slow.Rename(ctx, k.back+"aside", name).Err(); err != nil {
 				t.Fatal(err)
 			}
-		} else if err := s.slow.Del(ctx, name).Err(); err != nil {
+		} else if err := s.db.Slow.Del(ctx, name).Err(); err != nil {
 			t.Fatal(err)
 		}
 		// Also what could not be returned then.

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 const (
@@ -55,12 +56,12 @@ type GuestUse struct {
 // there are 100,000 others.
 func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error {
 	k := g.guests()
-	reply, err := g.run(ctx, g.scripts.guest.use, []string{k.list, k.rate},
+	reply, err := g.db.Eval(ctx, g.scripts.guest.use, []string{k.list, k.rate},
 		string(id), (u.Wait + guestUnused).Milliseconds(), g.most, u.Rate, u.RatePer.Milliseconds())
 	if err != nil {
 		return err
 	}
-	n, err := integers(reply, 2)
+	n, err := redisdb.Integers(reply, 2)
 	switch {
 	case err != nil:
 		return err
@@ -76,7 +77,7 @@ func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error {
 // asked it, and replays of callers that joined a wait. An error leaves open whether they
 // were counted.
 func (g *Guests) Count(ctx context.Context, refused, replays int) error {
-	_, err := g.run(ctx, g.scripts.guest.count, []string{g.guests().row, g.guestsCounted(rand.Text())},
+	_, err := g.db.Eval(ctx, g.scripts.guest.count, []string{g.guests().row, g.guestsCounted(rand.Text())},
 		"requests", refused, "refused", refused, "replays", replays)
 	return err
 }
@@ -117,7 +118,7 @@ func (g *Guests) Survey(ctx context.Context) (GuestStock, error) {
 // row meanwhile, which are missing then, or counted twice. Nobody adds any for hold.
 func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestStock, settled bool, err error) {
 	k, name := g.guests(), rand.Text()
-	reply, err := g.run(ctx, g.scripts.guest.row, []string{k.list, k.row, k.hold}, name, hold.Milliseconds())
+	reply, err := g.db.Eval(ctx, g.scripts.guest.row, []string{k.list, k.row, k.hold}, name, hold.Milliseconds())
 	if err != nil {
 		return stock, false, err
 	}
@@ -144,11 +145,11 @@ func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestSto
 	for nonce := range apart {
 		args = append(args, nonce)
 	}
-	reply, err = g.run(ctx, g.scripts.guest.check, []string{k.row, k.folded, k.hold}, args...)
+	reply, err = g.db.Eval(ctx, g.scripts.guest.check, []string{k.row, k.folded, k.hold}, args...)
 	if err != nil {
 		return stock, false, err
 	}
-	n, err := integers(reply, len(args))
+	n, err := redisdb.Integers(reply, len(args))
 	if err != nil {
 		return stock, false, err
 	}
@@ -165,16 +166,16 @@ func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestSto
 // tally adds what a batch of guests holds.
 func (g *Guests) tally(ctx context.Context, ids []any, stock *GuestStock, apart map[string]any) error {
 	answers := make([]*redis.Cmd, len(ids))
-	g.pipelined(ctx, g.scripts.guest.tally, func(call func([]string, ...any) *redis.Cmd) {
+	g.db.Pipelined(ctx, g.scripts.guest.tally, func(call func([]string, ...any) *redis.Cmd) {
 		for i, id := range ids {
 			answers[i] = call(g.stockKeys(id))
 		}
 	})
 	for _, answer := range answers {
 		if answer.Err() != nil {
-			return down(answer.Err())
+			return answer.Err()
 		}
-		n, err := integers(answer.Val(), 4)
+		n, err := redisdb.Integers(answer.Val(), 4)
 		if err != nil {
 			return err
 		}

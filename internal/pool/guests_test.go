@@ -17,7 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
 
@@ -35,7 +35,7 @@ func use(t testing.TB, s *replica, ids ...captcha.ID) {
 func makeDue(t testing.TB, s *replica, ids ...captcha.ID) {
 	t.Helper()
 	for _, id := range ids {
-		if err := s.slow.ZAddXX(t.Context(), s.guests().list, redis.Z{Score: 1, Member: string(id)}).Err(); err != nil {
+		if err := s.db.Slow.ZAddXX(t.Context(), s.guests().list, redis.Z{Score: 1, Member: string(id)}).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,7 +72,7 @@ func served(t testing.TB, s *replica, id captcha.ID) {
 // listed is how many guests are known.
 func listed(t testing.TB, s *replica) int {
 	t.Helper()
-	n, err := s.slow.ZCard(t.Context(), s.guests().list).Result()
+	n, err := s.db.Slow.ZCard(t.Context(), s.guests().list).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func listed(t testing.TB, s *replica) int {
 // dueIn is when a guest is to be looked at.
 func dueIn(t testing.TB, s *replica, id captcha.ID) time.Duration {
 	t.Helper()
-	at, err := s.slow.ZScore(t.Context(), s.guests().list, string(id)).Result()
+	at, err := s.db.Slow.ZScore(t.Context(), s.guests().list, string(id)).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func dueIn(t testing.TB, s *replica, id captcha.ID) time.Duration {
 func keysWith(t testing.TB, s *replica, text string) (found []string) {
 	t.Helper()
 	var mu sync.Mutex
-	err := s.eachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
+	err := s.db.EachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
 		keys, err := node.Keys(ctx, s.prefix+":*").Result()
 		mu.Lock()
 		defer mu.Unlock()
@@ -155,7 +155,7 @@ func testGuestsAreRetired(t *testing.T, o Options) {
 	}
 	served(t, s, gone)
 	for _, key := range []string{s.keys(gone).paused, s.keys(gone).mind, s.keys(gone).status} {
-		if err := s.slow.Set(ctx, key, "1", kept).Err(); err != nil {
+		if err := s.db.Slow.Set(ctx, key, "1", kept).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -229,7 +229,7 @@ func testAForgottenScriptRunsOnce(t *testing.T, o Options) {
 		served(t, s, guests[i])
 	}
 	var nodes atomic.Int64
-	err := s.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+	err := s.db.EachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		if nodes.Add(1) == 1 {
 			return node.ScriptFlush(ctx).Err()
 		}
@@ -301,7 +301,7 @@ func testAGuestThatBecameATarget(t *testing.T, o Options) {
 	check("looked at by this one", after)
 
 	// The target goes, and the identity is asked for again.
-	if err := s.slow.Del(ctx, s.keys(id).retired).Err(); err != nil { // leftFor passes
+	if err := s.db.Slow.Del(ctx, s.keys(id).retired).Err(); err != nil { // leftFor passes
 		t.Fatal(err)
 	}
 	use(t, s, id)
@@ -422,7 +422,7 @@ func testAGuestsEndIsCutAnywhere(t *testing.T, o Options) {
 			if i > 3 {
 				t.Fatal("the guest stays")
 			}
-			for _, id := range one.slow.ZRange(ctx, one.guests().list, 0, -1).Val() {
+			for _, id := range one.db.Slow.ZRange(ctx, one.guests().list, 0, -1).Val() {
 				makeDue(t, one, captcha.ID(id))
 			}
 			if _, err := two.Guests.Retire(ctx, noTargets); err != nil {
@@ -521,7 +521,7 @@ func testASurveyHoldsFoldsUp(t *testing.T, o Options) {
 	s, id := open(t, o), identity("held")
 	served(t, s, id)
 	k, ctx := s.guests(), t.Context()
-	if _, err := s.run(ctx, s.scripts.guest.row, []string{k.list, k.row, k.hold}, "slow", surveyHold.Milliseconds()); err != nil {
+	if _, err := s.db.Eval(ctx, s.scripts.guest.row, []string{k.list, k.row, k.hold}, "slow", surveyHold.Milliseconds()); err != nil {
 		t.Fatal(err)
 	}
 	makeDue(t, s, id)
@@ -548,10 +548,10 @@ func testASurveyHoldsFoldsUp(t *testing.T, o Options) {
 // in each answer, and everything is counted once.
 func TestGuestsComeAndGo(t *testing.T) {
 	t.Parallel()
-	for _, server := range servers() {
-		t.Run(server.name, func(t *testing.T) {
+	for _, server := range redistest.Kinds() {
+		t.Run(server.Name, func(t *testing.T) {
 			t.Parallel()
-			testGuestsComeAndGo(t, server.options(t))
+			testGuestsComeAndGo(t, at(server.Start(t)))
 		})
 	}
 }
@@ -626,7 +626,7 @@ func testGuestsComeAndGo(t *testing.T, o Options) {
 		last := map[captcha.ID]Figures{}
 		until(func() {
 			for _, id := range promoted {
-				if !all[3].slow.HExists(t.Context(), all[3].keys(id).retired, leftField).Val() {
+				if !all[3].db.Slow.HExists(t.Context(), all[3].keys(id).retired, leftField).Val() {
 					continue // a guest
 				}
 				if err := all[3].Guests.Leave(t.Context(), []captcha.ID{id}); err != nil {
@@ -671,7 +671,7 @@ func testGuestsComeAndGo(t *testing.T, o Options) {
 	}
 	work.Wait()
 	for range 20 { // what a replica holds now is left to it for a while
-		for _, id := range all[0].slow.ZRange(t.Context(), all[0].guests().list, 0, -1).Val() {
+		for _, id := range all[0].db.Slow.ZRange(t.Context(), all[0].guests().list, 0, -1).Val() {
 			makeDue(t, all[0], captcha.ID(id))
 		}
 		if listed(t, all[0]) == 0 {
@@ -684,7 +684,7 @@ func testGuestsComeAndGo(t *testing.T, o Options) {
 	handedOver := f.Discarded
 	for _, id := range promoted {
 		target := look(t, all[0], id).Figures
-		if fields := all[0].slow.HKeys(t.Context(), all[0].keys(id).retired).Val(); len(fields) != 1 || fields[0] != leftField {
+		if fields := all[0].db.Slow.HKeys(t.Context(), all[0].keys(id).retired).Val(); len(fields) != 1 || fields[0] != leftField {
 			t.Errorf("%s was handed over: %q", id, fields)
 		}
 		f.Bought, f.Failed, f.Expired = f.Bought+target.Bought, f.Failed+target.Failed, f.Expired+target.Expired
@@ -737,7 +737,7 @@ func TestGuestsLeaveNoKeys(t *testing.T) {
 			if f := survey(t, s).Figures; f.Solved != int64(guests*(round+1)) || f.Expired != int64(guests/2*(round+1)) {
 				t.Errorf("%+v", f)
 			}
-			if n := s.slow.ZCard(t.Context(), s.guests().folded).Val(); n > guests {
+			if n := s.db.Slow.ZCard(t.Context(), s.guests().folded).Val(); n > guests {
 				t.Errorf("%d names are known", n)
 			}
 		}

@@ -11,7 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 )
 
 // What keeps tokens from being handed out or landed is seen without anybody
@@ -32,20 +33,21 @@ func TestHealthNamesWhatIsWrong(t *testing.T) {
 	}
 	s, id := open(t, Options{Addresses: "redis://" + addr}), identity("a")
 	stock(t, s, id, 20, 0, time.Minute)
+	const denied = "redis denies its user a command, a key or a channel that poold needs"
 	for _, c := range []struct {
 		fault, mended, reason string
 		takes                 bool
 	}{
-		{"CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0", reasonMemory, true},
+		{"CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0", "redis is out of memory", true},
 		{"CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0", "redis takes no writes: too few of its replicas follow it (min-replicas-to-write)", false},
 		{"REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "redis is read-only: this is a replica", false},
-		{"ACL SETUSER default resetkeys ~nothing", "ACL SETUSER default ~*", reasonDenied, false},
-		{"ACL SETUSER default -evalsha", "ACL SETUSER default +evalsha", reasonDenied, false},
+		{"ACL SETUSER default resetkeys ~nothing", "ACL SETUSER default ~*", denied, false},
+		{"ACL SETUSER default -evalsha", "ACL SETUSER default +evalsha", denied, false},
 	} {
 		do(c.fault)
 		began := time.Now()
-		eventually(t, c.fault, func() bool { return !s.Health().Up })
-		if h := s.Health(); h.Reason != c.reason+" ("+addr+")" {
+		eventually(t, c.fault, func() bool { return !s.DB.Health().Up })
+		if h := s.DB.Health(); h.Reason != c.reason+" ("+addr+")" {
 			t.Errorf("%s: %+v", c.fault, h)
 		}
 		t.Logf("%s: known after %v", c.fault, time.Since(began))
@@ -54,25 +56,25 @@ func TestHealthNamesWhatIsWrong(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: what is there was not handed out: %v", c.fault, err)
 			}
-		} else if !errors.Is(err, ErrDown) || !is(err, c.reason) {
+		} else if !errors.Is(err, redisdb.ErrDown) || redisdb.Reason(err) != c.reason && redisdb.Reason(err) != c.reason+" ("+addr+")" {
 			t.Errorf("%s: took %v", c.fault, err)
 		}
 		do(c.mended)
-		eventually(t, c.mended, func() bool { return s.Health().Up && s.Health().Reason == "" })
+		eventually(t, c.mended, func() bool { return s.DB.Health().Up && s.DB.Health().Reason == "" })
 		if _, err := s.Take(t.Context(), Request{ID: id}); err != nil {
 			t.Errorf("after %s: %v", c.mended, err)
 		}
 	}
 	do("CONFIG SET requirepass secret")
 	do("CLIENT KILL TYPE normal SKIPME yes")
-	eventually(t, "a password is wanted", func() bool { return s.Health().Reason == "redis wants a password ("+addr+")" })
+	eventually(t, "a password is wanted", func() bool { return s.DB.Health().Reason == "redis wants a password ("+addr+")" })
 }
 
 // homes names identities and providers by the master of a cluster that has them.
 func homes(t *testing.T, s *replica) (ids map[string]captcha.ID, providers map[string]string) {
 	t.Helper()
 	ids, providers = map[string]captcha.ID{}, map[string]string{}
-	cluster := s.slow.(*redis.ClusterClient)
+	cluster := s.db.Slow.(*redis.ClusterClient)
 	for _, name := range strings.Split("abcdefghijklmnopqrstuvwxyz", "") {
 		for _, tag := range []string{string(identity(name)), name} {
 			master, err := cluster.MasterForKey(t.Context(), "{"+tag+"}")
@@ -106,14 +108,14 @@ func TestAPartOfAClusterServes(t *testing.T) {
 		queries = append(queries, Query{ID: ids[node.Addr]})
 		names = append(names, providers[node.Addr])
 	}
-	eventually(t, "all is well", func() bool { return s.Health().Up && s.Health().Reason == "" })
-	eventually(t, "reviewed", func() bool { return len(s.Health().Notices) == 1 })
+	eventually(t, "all is well", func() bool { return s.DB.Health().Up && s.DB.Health().Reason == "" })
+	eventually(t, "reviewed", func() bool { return len(s.DB.Health().Notices) == 1 })
 	for _, node := range nodes {
-		if notice := s.Health().Notices[0]; !strings.Contains(notice, node.Addr) || !strings.Contains(notice, "append-only") {
+		if notice := s.DB.Health().Notices[0]; !strings.Contains(notice, node.Addr) || !strings.Contains(notice, "append-only") {
 			t.Errorf("%s is not in: %s", node.Addr, notice)
 		}
 	}
-	if found := try(t, "redis://"+nodes[0].Addr+",redis://"+nodes[1].Addr); found.Version == "" || len(found.Faults) != 1 || !strings.Contains(found.Faults[0], nodes[2].Addr) {
+	if found := s.DB.Try(t.Context()); found.Version == "" || len(found.Faults) != 1 || !strings.Contains(found.Faults[0], nodes[2].Addr) {
 		t.Errorf("a trial of a cluster: %+v", found)
 	}
 	if _, err := s.Take(t.Context(), Request{ID: queries[1].ID}); err != nil { // the secret is known from here on
@@ -124,9 +126,9 @@ func TestAPartOfAClusterServes(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = nodes[0].Process.Signal(syscall.SIGCONT) })
 	// By default a cluster wants all slots served, and answers for none.
-	eventually(t, "the cluster is down", func() bool { return strings.Contains(s.Health().Reason, "the redis cluster is down") })
-	if s.Health().Up {
-		t.Errorf("a cluster that is down: %+v", s.Health())
+	eventually(t, "the cluster is down", func() bool { return strings.Contains(s.DB.Health().Reason, "the redis cluster is down") })
+	if s.DB.Health().Up {
+		t.Errorf("a cluster that is down: %+v", s.DB.Health())
 	}
 	for _, node := range nodes[1:] {
 		admin := redis.NewClient(&redis.Options{Addr: node.Addr, Protocol: 2, DisableIdentity: true})
@@ -136,9 +138,9 @@ func TestAPartOfAClusterServes(t *testing.T) {
 		_ = admin.Close()
 	}
 	missed := "1 of the 3 masters of the redis cluster cannot be used (" + nodes[0].Addr + "): "
-	eventually(t, "the node is missed", func() bool { return strings.Contains(s.Health().Reason, missed) })
-	if !s.Health().Up {
-		t.Fatalf("two of three masters serve: %+v", s.Health())
+	eventually(t, "the node is missed", func() bool { return strings.Contains(s.DB.Health().Reason, missed) })
+	if !s.DB.Health().Up {
+		t.Fatalf("two of three masters serve: %+v", s.DB.Health())
 	}
 	soon := func() context.Context {
 		limited, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -146,7 +148,7 @@ func TestAPartOfAClusterServes(t *testing.T) {
 		return limited
 	}
 	_, err := s.Take(soon(), Request{ID: queries[0].ID})
-	if !errors.Is(err, ErrDown) || !strings.Contains(Reason(err), "1 of the 3 masters") {
+	if !errors.Is(err, redisdb.ErrDown) || !strings.Contains(redisdb.Reason(err), "1 of the 3 masters") {
 		t.Errorf("a take from the node that hangs: %v", err)
 	}
 	if _, err := s.Take(soon(), Request{ID: queries[1].ID}); err != nil {
@@ -154,7 +156,7 @@ func TestAPartOfAClusterServes(t *testing.T) {
 	}
 	stock(t, s, queries[2].ID, 1, 0, time.Minute)
 	stocks, err := s.Survey(soon(), queries)
-	if err != nil || !errors.Is(stocks[0].Err, ErrDown) || stocks[1].Err != nil || stocks[1].Fresh != 0 || stocks[2].Err != nil || stocks[2].Fresh != 3 {
+	if err != nil || !errors.Is(stocks[0].Err, redisdb.ErrDown) || stocks[1].Err != nil || stocks[1].Fresh != 0 || stocks[2].Err != nil || stocks[2].Fresh != 3 {
 		t.Errorf("the survey: %+v, %v", stocks, err)
 	}
 	counts, err := s.InFlight(soon(), names)
@@ -164,7 +166,7 @@ func TestAPartOfAClusterServes(t *testing.T) {
 	if err := nodes[0].Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "all is well again", func() bool { return s.Health().Up && s.Health().Reason == "" })
+	eventually(t, "all is well again", func() bool { return s.DB.Health().Up && s.DB.Health().Reason == "" })
 	if _, err := s.Take(t.Context(), Request{ID: queries[0].ID}); err != nil {
 		t.Errorf("a take after all came back: %v", err)
 	}

@@ -77,7 +77,7 @@ func TestTheLastHour(t *testing.T) {
 			miss(1)
 			look(t, s, id)
 		}
-		if n := strings.Count(s.slow.Get(t.Context(), s.keys(id).hour).Val(), "|"); n != 60 {
+		if n := strings.Count(s.db.Slow.Get(t.Context(), s.keys(id).hour).Val(), "|"); n != 60 {
 			t.Errorf("%d minutes are kept", n)
 		}
 		if list := hour(t, s, Query{ID: id}); len(list) != 60 || list[0] != misses(140, 1) {
@@ -90,16 +90,16 @@ func TestTheLastHour(t *testing.T) {
 func TestTheHourBeginsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("later")
-		s.slow.HSet(t.Context(), s.keys(id).stats, "requests", 70, "misses", 70)
+		s.db.Slow.HSet(t.Context(), s.keys(id).stats, "requests", 70, "misses", 70)
 		look(t, s, id)
 		if list := hour(t, s, Query{ID: id}); len(list) != 0 {
 			t.Errorf("%+v", list)
 		}
-		s.slow.HSet(t.Context(), s.keys(id).stats, "requests", 3, "misses", 3)
+		s.db.Slow.HSet(t.Context(), s.keys(id).stats, "requests", 3, "misses", 3)
 		if list := hour(t, s, Query{ID: id}); len(list) != 0 {
 			t.Errorf("%+v", list)
 		}
-		s.slow.HSet(t.Context(), s.keys(id).stats, "requests", 4, "misses", 4)
+		s.db.Slow.HSet(t.Context(), s.keys(id).stats, "requests", 4, "misses", 4)
 		if list := hour(t, s, Query{ID: id}); len(list) != 1 || list[0].Figures != (Figures{Requests: 1, Misses: 1}) {
 			t.Errorf("%+v", list)
 		}

@@ -19,7 +19,7 @@ func (s *Orders) FindAll(ctx context.Context, orders []Ref) ([]Record, error) {
 	for batch := range slices.Chunk(orders, findBatch) {
 		answers := make([]*redis.Cmd, len(batch))
 		asked := time.Now()
-		s.pipelined(ctx, s.scripts.find, func(call func([]string, ...any) *redis.Cmd) {
+		s.db.Pipelined(ctx, s.scripts.find, func(call func([]string, ...any) *redis.Cmd) {
 			for i, order := range batch {
 				k := s.keys(order.Identity)
 				answers[i] = call([]string{k.orders, k.journal}, order.Order)
@@ -28,7 +28,7 @@ func (s *Orders) FindAll(ctx context.Context, orders []Ref) ([]Record, error) {
 		answered := time.Now()
 		for i, answer := range answers {
 			if answer.Err() != nil {
-				return nil, down(answer.Err())
+				return nil, answer.Err()
 			}
 			list, _ := answer.Val().([]any)
 			if len(list) == 0 {

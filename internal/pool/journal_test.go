@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"poold/internal/redisdb"
 )
 
 // Orders of several identities, in whichever part of a cluster, are read in more than
@@ -64,7 +66,7 @@ func testManyOrdersAreRead(t *testing.T, o Options) {
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if list, err := s.FindAll(cancelled, asked[:1]); !errors.Is(err, ErrDown) || list != nil {
+	if list, err := s.FindAll(cancelled, asked[:1]); !errors.Is(err, redisdb.ErrDown) || list != nil {
 		t.Errorf("without Redis %v, %v", list, err)
 	}
 }

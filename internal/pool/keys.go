@@ -1,11 +1,6 @@
 package pool
 
-import (
-	"strconv"
-	"time"
-
-	"poold/internal/captcha"
-)
+import "poold/internal/captcha"
 
 // keys names every Redis key of one identity; the package comment lists them.
 type keys struct {
@@ -15,7 +10,7 @@ type keys struct {
 	once, back, sold, first                                                  string // + suffix
 }
 
-// keyspace names every key, and the channel.
+// keyspace names every key.
 type keyspace struct {
 	prefix  string // first part of every key
 	replica string // random name of this process
@@ -81,30 +76,11 @@ func (n *keyspace) task(provider, task string) string {
 // its own. No identity has the name of one.
 func (n *keyspace) shared(budget Budget) string { return n.prefix + ":spend:{" + string(budget) + "}" }
 
-// claimKeys names what is known of one claim: the claim itself, the token of its last
-// solve that brought one, and its last failure. All claims and savings are in one slot,
-// so that one script sees a claim and the savings.
-type claimKeys struct{ claim, token, failure string }
-
-func (n *keyspace) claim(key captcha.ID) claimKeys {
-	name := n.prefix + ":claim:{dedup}:" + string(key)
-	return claimKeys{claim: name, token: name + ":token", failure: name + ":failure"}
-}
-
-// compat is the key of a task of the compatible endpoints, in a slot of its own.
-func (n *keyspace) compat(number string) string { return n.prefix + ":compat:{" + number + "}" }
-
 // bound is the key of what an Idempotency-Key of POST /solve is bound to, in a slot of its
 // own.
 func (n *keyspace) bound(idempotency string) string {
 	return n.prefix + ":bound:{" + onceName(idempotency) + "}"
 }
-
-// savings is the key of what was counted on a UTC day, 2006-01-02.
-func (n *keyspace) savings(date string) string { return n.prefix + ":savings:{dedup}:" + date }
-
-// counted is the key that says that a call has counted its requests.
-func (n *keyspace) counted(call string) string { return n.prefix + ":counted:{dedup}:" + call }
 
 // guestKeys names what is kept of all guests, in a slot of its own. No identity has its
 // name.
@@ -123,32 +99,5 @@ func (n *keyspace) guestsCounted(call string) string {
 	return n.prefix + ":counted:{" + string(OfGuests) + "}:" + call
 }
 
-// archiveKeys begin the names of what is kept of orders that ended, and of who took their
-// tokens, all in one slot.
-type archiveKeys struct{ mark, alias, site, status, day, audit, usage string }
-
-func (n *keyspace) archive() archiveKeys {
-	return archiveKeys{
-		mark: n.prefix + ":solve:{history}:", alias: n.prefix + ":alias:{history}:", site: n.prefix + ":records:{history}:site:",
-		status: n.prefix + ":records:{history}:", day: n.prefix + ":day:{history}:",
-		audit: n.prefix + ":audit:{history}:", usage: n.prefix + ":usage:{history}:",
-	}
-}
-
-// arrivals is the key of when requests of a target came, in the UTC hour of a moment.
-func (n *keyspace) arrivals(target string, hour time.Time) string {
-	return n.prefix + ":arrivals:{" + target + "}:" + hour.UTC().Format("2006-01-02T15")
-}
-
 // secret is the key of what replicas sign the names of tokens with.
 func (n *keyspace) secret() string { return n.prefix + ":secret" }
-
-// channel carries the IDs of identities in which there is something for a waiter,
-// whose buying was paused or resumed, or whose windows changed, and the keys of claims
-// whose solve ended or was let go; after a callback the order and how it ended stand behind it.
-func (n *keyspace) channel() string { return n.prefix + ":wake" }
-
-// probed is the key that a probe writes; its number is its hash tag.
-func (n *keyspace) probed(number int) string {
-	return n.prefix + ":probe:{" + strconv.Itoa(number) + "}"
-}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 // Adopt takes over those of the orders, all of one identity, whose lease has
@@ -23,7 +24,7 @@ func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (ado
 		args = append(args, order)
 	}
 	asked := time.Now()
-	reply, err := s.run(ctx, s.scripts.adopt, []string{k.orders, k.journal, k.leases, k.stats, k.spend, k.junk, k.ended}, args...)
+	reply, err := s.db.Eval(ctx, s.scripts.adopt, []string{k.orders, k.journal, k.leases, k.stats, k.spend, k.junk, k.ended}, args...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -52,7 +53,7 @@ func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (ado
 // readRecord reads age, rest and journal line of an order. The age is as of the
 // script, which ran between asked and answered.
 func readRecord(order Ref, list []any, asked, answered time.Time) (Record, error) {
-	n, err := integers(list, 2)
+	n, err := redisdb.Integers(list, 2)
 	if err != nil {
 		return Record{}, err
 	}
@@ -61,28 +62,22 @@ func readRecord(order Ref, list []any, asked, answered time.Time) (Record, error
 	if len(fields) != 7 || len(fields[1]) != 1 {
 		return Record{}, errors.New("pool: a line of the journal has too few fields")
 	}
-	at, err := strconv.ParseInt(fields[0], 10, 64)
-	if err != nil {
-		return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
-	}
-	unsolved, err := strconv.ParseInt(fields[3], 10, 64)
-	if err != nil {
-		return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
-	}
-	price, err := strconv.ParseInt(fields[4], 10, 64)
-	if err != nil {
-		return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
+	var numbers [3]int64
+	for i, field := range []int{0, 3, 4} {
+		if numbers[i], err = strconv.ParseInt(fields[field], 10, 64); err != nil {
+			return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
+		}
 	}
 	task, err := url.QueryUnescape(fields[5])
 	if err != nil {
 		return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
 	}
 	return Record{
-		Ref: order, State: State(fields[1][0]), Price: price, Task: task, Facts: fields[6],
+		Ref: order, State: State(fields[1][0]), Price: numbers[2], Task: task, Facts: fields[6],
 		Placed:   answered.Add(-time.Duration(n[0]) * time.Millisecond),
 		Until:    asked.Add(time.Duration(n[1]) * time.Millisecond),
-		Unsolved: time.Duration(unsolved) * time.Millisecond,
-		At:       Moment(at),
+		Unsolved: time.Duration(numbers[1]) * time.Millisecond,
+		At:       Moment(numbers[0]),
 	}, nil
 }
 
@@ -109,7 +104,7 @@ func (s *Orders) lease(ctx context.Context, orders []Ref, length time.Duration) 
 		byIdentity[o.Identity] = append(byIdentity[o.Identity], o.Order)
 	}
 	answers := map[captcha.ID]*redis.Cmd{}
-	s.pipelined(ctx, s.scripts.renew, func(call func([]string, ...any) *redis.Cmd) {
+	s.db.Pipelined(ctx, s.scripts.renew, func(call func([]string, ...any) *redis.Cmd) {
 		for id, args := range byIdentity {
 			k := s.keys(id)
 			answers[id] = call([]string{k.journal, k.leases}, args...)
@@ -118,11 +113,11 @@ func (s *Orders) lease(ctx context.Context, orders []Ref, length time.Duration) 
 	for id, answer := range answers {
 		// What one node does not answer must not hide what the others say.
 		if answer.Err() != nil {
-			err = down(answer.Err())
+			err = answer.Err()
 			continue
 		}
 		names := byIdentity[id][2:]
-		mine, unread := integers(answer.Val(), len(names))
+		mine, unread := redisdb.Integers(answer.Val(), len(names))
 		if unread != nil {
 			err = unread
 			continue

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 // Query names one identity to look at, and how its life is to be judged.
@@ -52,7 +53,7 @@ func (q Query) kept() time.Duration {
 
 // Look tells what one identity holds, and keeps what is known of it.
 func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (Stock, error) {
-	reply, err := s.run(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), lead.Milliseconds(), kept.Milliseconds(), 0)
+	reply, err := s.db.Eval(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), lead.Milliseconds(), kept.Milliseconds(), 0)
 	if err != nil {
 		return Stock{}, err
 	}
@@ -63,7 +64,7 @@ func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Dura
 // and orders are over: how they ended is counted, and what is known of it is
 // forgotten two days later, unless it is looked at again.
 func (s *Tokens) Leave(ctx context.Context, id captcha.ID, margin time.Duration) error {
-	_, err := s.run(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), 0, keptLeft.Milliseconds(), 0)
+	_, err := s.db.Eval(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), 0, keptLeft.Milliseconds(), 0)
 	return err
 }
 
@@ -73,10 +74,10 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 	stocks := make([]Stock, len(queries))
 	for i, q := range queries {
 		// A node that hangs would hold up the others' answers.
-		stocks[i].Err = s.away(ctx, string(q.ID))
+		stocks[i].Err = s.db.Away(ctx, string(q.ID))
 	}
 	answers := make([]*redis.Cmd, len(queries))
-	s.pipelined(ctx, s.scripts.look, func(call func([]string, ...any) *redis.Cmd) {
+	s.db.Pipelined(ctx, s.scripts.look, func(call func([]string, ...any) *redis.Cmd) {
 		for i, q := range queries {
 			if stocks[i].Err == nil {
 				answers[i] = call(s.lookKeys(q.ID), q.Margin.Milliseconds(), q.Lead.Milliseconds(), q.kept().Milliseconds(), q.hour())
@@ -88,7 +89,7 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 		if stocks[i].Err != nil {
 			continue
 		}
-		stock, err := Stock{}, down(answer.Err())
+		stock, err := Stock{}, answer.Err()
 		if err == nil {
 			stock, err = detailedStock(answer.Val())
 		}
@@ -111,7 +112,7 @@ func (s *Tokens) lookKeys(id captcha.ID) []string {
 // detailedStock reads the answer of look.lua.
 func detailedStock(reply any) (Stock, error) {
 	const numbers, all = 12, 22
-	n, err := integers(reply, numbers)
+	n, err := redisdb.Integers(reply, numbers)
 	if err != nil {
 		return Stock{}, err
 	}
@@ -169,52 +170,31 @@ func pairs(list any) iter.Seq2[string, string] {
 // another version and are ignored.
 func (f *Figures) add(name, value string) {
 	count, _ := strconv.ParseInt(value, 10, 64)
-	if counter := f.counter(name); counter != nil {
-		*counter += count
+	if counter := counters[name]; counter != nil {
+		*counter(f) += count
 	}
 }
 
-// counter is the one of a name in the stats hash; nil where there is none.
-func (f *Figures) counter(name string) *int64 {
-	switch name {
-	case "requests":
-		return &f.Requests
-	case "hits":
-		return &f.Hits
-	case "waited":
-		return &f.Waited
-	case "misses":
-		return &f.Misses
-	case "refused":
-		return &f.Refused
-	case "replays":
-		return &f.Replays
-	case "solved":
-		return &f.Solved
-	case "expired":
-		return &f.Expired
-	case "failed":
-		return &f.Failed
-	case "lost":
-		return &f.Lost
-	case "returned":
-		return &f.Returned
-	case "bought":
-		return &f.Bought
-	case "discarded":
-		return &f.Discarded
-	case "accepted":
-		return &f.Accepted
-	case "rejected":
-		return &f.Rejected
-	case "junk":
-		return &f.Junk
-	case "spent":
-		return &f.Spent
-	case "unrecorded":
-		return &f.Unrecorded
-	}
-	return nil
+// counters are the figures by their names in the stats hash.
+var counters = map[string]func(*Figures) *int64{
+	"requests":   func(f *Figures) *int64 { return &f.Requests },
+	"hits":       func(f *Figures) *int64 { return &f.Hits },
+	"waited":     func(f *Figures) *int64 { return &f.Waited },
+	"misses":     func(f *Figures) *int64 { return &f.Misses },
+	"refused":    func(f *Figures) *int64 { return &f.Refused },
+	"replays":    func(f *Figures) *int64 { return &f.Replays },
+	"solved":     func(f *Figures) *int64 { return &f.Solved },
+	"expired":    func(f *Figures) *int64 { return &f.Expired },
+	"failed":     func(f *Figures) *int64 { return &f.Failed },
+	"lost":       func(f *Figures) *int64 { return &f.Lost },
+	"returned":   func(f *Figures) *int64 { return &f.Returned },
+	"bought":     func(f *Figures) *int64 { return &f.Bought },
+	"discarded":  func(f *Figures) *int64 { return &f.Discarded },
+	"accepted":   func(f *Figures) *int64 { return &f.Accepted },
+	"rejected":   func(f *Figures) *int64 { return &f.Rejected },
+	"junk":       func(f *Figures) *int64 { return &f.Junk },
+	"spent":      func(f *Figures) *int64 { return &f.Spent },
+	"unrecorded": func(f *Figures) *int64 { return &f.Unrecorded },
 }
 
 // durations reads a list of milliseconds, which Lua gives as numbers and Redis

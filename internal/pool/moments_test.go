@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 // inBubble runs a test with two stores of one prefix on a server in the bubble's
@@ -27,7 +27,7 @@ func inBubble(t *testing.T, test func(t *testing.T, one, two *replica, id captch
 // ttl is how long a key lives.
 func ttl(t testing.TB, s *replica, key string) time.Duration {
 	t.Helper()
-	got, err := s.slow.PTTL(t.Context(), key).Result()
+	got, err := s.db.Slow.PTTL(t.Context(), key).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestHowLongKeysLive(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, key := range []string{k.stats, k.paused, k.leads} {
-			if err := s.slow.PExpire(t.Context(), key, time.Hour).Err(); err != nil {
+			if err := s.db.Slow.PExpire(t.Context(), key, time.Hour).Err(); err != nil {
 				t.Fatal(err)
 			}
 			look(t, s, id)
@@ -125,7 +125,7 @@ func TestEveryStepRenewsTheLease(t *testing.T) {
 		order := Ref{id, "a"}
 		lease := func(after string, want time.Duration) {
 			t.Helper()
-			score, err := one.slow.ZScore(t.Context(), one.keys(id).leases, "a").Result()
+			score, err := one.db.Slow.ZScore(t.Context(), one.keys(id).leases, "a").Result()
 			if got := time.Until(time.UnixMilli(int64(score))); err != nil || got != want {
 				t.Errorf("after %s the lease is %v, want %v: %v", after, got, want, err)
 			}
@@ -255,7 +255,7 @@ func TestTheListIsSorted(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		for i, lifetime := range []time.Duration{50, 60, 70, 70, 55, 40, 70, 65, 100, 41, 40} {
 			stock(t, s, id, 1, 0, lifetime*time.Second)
-			list, err := s.slow.LRange(t.Context(), s.keys(id).tokens, 0, -1).Result()
+			list, err := s.db.Slow.LRange(t.Context(), s.keys(id).tokens, 0, -1).Result()
 			deaths := make([]string, len(list))
 			for j, element := range list {
 				deaths[j] = element[:13]

@@ -9,12 +9,12 @@ import (
 	"errors"
 	"net/url"
 	"regexp"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 // Lease is how long an order stays with the replica that works on it without
@@ -32,9 +32,8 @@ type Orders struct {
 
 	endings int // Options.Endings
 
-	mu     sync.Mutex
-	noted  map[string]time.Time     // when a provider's name was written down
-	listed map[captcha.ID]time.Time // when that orders are placed for an identity was written down
+	noted  seldom // names of providers
+	listed seldom // identities for which orders are placed
 }
 
 // Ref names one order everywhere.
@@ -92,14 +91,14 @@ func (s *Orders) Place(ctx context.Context, o Order) (Placing, error) {
 		return Placing{}, err
 	}
 	k := s.keys(o.Identity)
-	reply, err := s.run(ctx, s.scripts.place,
+	reply, err := s.db.Eval(ctx, s.scripts.place,
 		[]string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leases, k.spend, k.junk, k.ended, k.attempts},
 		o.Order, o.Depth, o.Margin.Milliseconds(), o.Lead.Milliseconds(), o.TTL.Milliseconds(),
 		s.replica, Lease.Milliseconds(), o.Price, o.Facts, o.PerHour, o.PerDay, int64(o.NotAfter))
 	if err != nil {
 		return Placing{}, err
 	}
-	n, err := integers(reply, 2)
+	n, err := redisdb.Integers(reply, 2)
 	if err != nil {
 		return Placing{}, err
 	}
@@ -119,7 +118,7 @@ func (s *Orders) Place(ctx context.Context, o Order) (Placing, error) {
 // bought for it.
 func (s *Orders) Mark(ctx context.Context, order Ref) (bool, error) {
 	k := s.keys(order.Identity)
-	reply, err := s.number(ctx, s.scripts.mark, []string{k.orders, k.journal, k.leases},
+	reply, err := s.db.Number(ctx, s.scripts.mark, []string{k.orders, k.journal, k.leases},
 		order.Order, s.replica, Lease.Milliseconds())
 	return reply == 1, err
 }
@@ -128,18 +127,16 @@ func (s *Orders) Mark(ctx context.Context, order Ref) (bool, error) {
 // order has it: a service that answers with another task's id must not fill
 // two orders with one token.
 func (s *Orders) Claim(ctx context.Context, provider, task string, order Ref, ttl time.Duration) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	key := s.task(provider, task)
-	fresh, err := s.slow.SetNX(ctx, key, order.String(), ttl).Result()
+	fresh, err := s.db.Slow.SetNX(ctx, key, order.String(), ttl).Result()
 	if err != nil || fresh {
-		return fresh, down(err)
+		return fresh, err
 	}
-	holder, err := s.slow.Get(ctx, key).Result()
+	holder, err := s.db.Slow.Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) {
 		return true, nil // it ended in between; who had it is long gone
 	}
-	return holder == order.String(), down(err)
+	return holder == order.String(), err
 }
 
 // Submitted writes the provider's task id beside the order, which is this
@@ -147,7 +144,7 @@ func (s *Orders) Claim(ctx context.Context, provider, task string, order Ref, tt
 // faster, or its time was over.
 func (s *Orders) Submitted(ctx context.Context, order Ref, task string) (bool, error) {
 	k := s.keys(order.Identity)
-	reply, err := s.number(ctx, s.scripts.submitted, []string{k.orders, k.journal, k.leases, k.stats},
+	reply, err := s.db.Number(ctx, s.scripts.submitted, []string{k.orders, k.journal, k.leases, k.stats},
 		order.Order, url.QueryEscape(task), s.replica, Lease.Milliseconds())
 	return reply == 1, err
 }
@@ -157,7 +154,7 @@ func (s *Orders) Submitted(ctx context.Context, order Ref, task string) (bool, e
 // is false where the order is gone or its task is known by now.
 func (s *Orders) Unknown(ctx context.Context, order Ref, hold time.Duration) (bool, error) {
 	k := s.keys(order.Identity)
-	reply, err := s.number(ctx, s.scripts.unknown, []string{k.orders, k.journal, k.leases, k.stats},
+	reply, err := s.db.Number(ctx, s.scripts.unknown, []string{k.orders, k.journal, k.leases, k.stats},
 		order.Order, s.replica, hold.Milliseconds())
 	return reply == 1, err
 }
@@ -193,10 +190,10 @@ func (s *Orders) Settle(ctx context.Context, l Landing) (Ending, error) {
 		value := sha256.Sum256([]byte(l.Value))
 		hash = hex.EncodeToString(value[:16])
 	}
-	reply, err := s.number(ctx, s.scripts.settle,
+	reply, err := s.db.Number(ctx, s.scripts.settle,
 		[]string{k.tokens, k.orders, k.journal, k.tickets, k.stats, k.leads, k.leases, k.sold + l.Order, k.values, k.ended, k.seen, k.untold, k.attempts},
 		l.Order, l.SincePlaced.Milliseconds(), l.Lifetime.Milliseconds(), l.Lead.Milliseconds(),
-		elementTail(l), s.channel(), string(l.Identity), s.owner(l.Callback), cmp.Or(l.Call, rand.Text()),
+		elementTail(l), s.db.Channel(), string(l.Identity), s.owner(l.Callback), cmp.Or(l.Call, rand.Text()),
 		l.Provider+"|"+url.QueryEscape(l.Task), saleKept.Milliseconds(), hash, l.told(),
 		l.Answer.text(), l.Margin.Milliseconds(), attemptsLife.Milliseconds())
 	if err != nil {
@@ -244,9 +241,9 @@ func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
 	case f.Bought:
 		bought = "1"
 	}
-	reply, err := s.number(ctx, s.scripts.fail,
+	reply, err := s.db.Number(ctx, s.scripts.fail,
 		[]string{k.orders, k.journal, k.stats, k.leases, k.spend, k.sold + f.Order, k.ended, k.tokens, k.tickets, k.seen, k.untold, k.attempts},
-		f.Order, bought, s.owner(f.Callback), s.channel(), string(f.Identity), cmp.Or(f.Call, rand.Text()), f.Tell, f.told(),
+		f.Order, bought, s.owner(f.Callback), s.db.Channel(), string(f.Identity), cmp.Or(f.Call, rand.Text()), f.Tell, f.told(),
 		f.Answer.text(), f.Margin.Milliseconds(), string(f.Attempt), cut(f.Reason), attemptsKept(f.Attempt, f.Guest).Milliseconds())
 	if err != nil {
 		return Gone, err
@@ -263,10 +260,8 @@ func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
 // with a token for as long as a report about that is taken, without one for a
 // minute.
 func (s *Orders) Remembers(ctx context.Context, order Ref) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	n, err := s.slow.Exists(ctx, s.keys(order.Identity).sold+order.Order).Result()
-	return n == 1, down(err)
+	n, err := s.db.Slow.Exists(ctx, s.keys(order.Identity).sold+order.Order).Result()
+	return n == 1, err
 }
 
 // owner is who must hold the lease: this replica, or nobody in particular.
@@ -308,7 +303,7 @@ type Record struct {
 func (s *Orders) Find(ctx context.Context, order Ref) (Record, bool, error) {
 	k := s.keys(order.Identity)
 	asked := time.Now()
-	reply, err := s.run(ctx, s.scripts.find, []string{k.orders, k.journal}, order.Order)
+	reply, err := s.db.Eval(ctx, s.scripts.find, []string{k.orders, k.journal}, order.Order)
 	if err != nil {
 		return Record{}, false, err
 	}

@@ -17,7 +17,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 )
 
 // expire lets the lease of an order end now.
@@ -220,11 +221,11 @@ func listening(t *testing.T, s *replica, stores int64) {
 	eventually(t, "the stores listen", func() bool {
 		var hear int64
 		count := func(ctx context.Context, node redis.Cmdable) error {
-			n, err := node.PubSubNumSub(ctx, s.channel()).Result()
-			hear += n[s.channel()]
+			n, err := node.PubSubNumSub(ctx, s.db.Channel()).Result()
+			hear += n[s.db.Channel()]
 			return err
 		}
-		if cluster, ok := s.slow.(*redis.ClusterClient); ok {
+		if cluster, ok := s.db.Slow.(*redis.ClusterClient); ok {
 			var mu sync.Mutex
 			return cluster.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
 				mu.Lock()
@@ -232,7 +233,7 @@ func listening(t *testing.T, s *replica, stores int64) {
 				return count(ctx, node)
 			}) == nil && hear >= stores
 		}
-		return count(t.Context(), s.slow) == nil && hear >= stores
+		return count(t.Context(), s.db.Slow) == nil && hear >= stores
 	})
 }
 
@@ -297,13 +298,13 @@ func testCallbacksNeedNoLease(t *testing.T, o Options) {
 // shift moves the moments in a zset into the past, so that a test can let time pass.
 func shift(t *testing.T, s *replica, key string, by time.Duration) {
 	t.Helper()
-	entries, err := s.slow.ZRangeWithScores(t.Context(), key, 0, -1).Result()
+	entries, err := s.db.Slow.ZRangeWithScores(t.Context(), key, 0, -1).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
 		entry.Score -= float64(by.Milliseconds())
-		if err := s.slow.ZAdd(t.Context(), key, entry).Err(); err != nil {
+		if err := s.db.Slow.ZAdd(t.Context(), key, entry).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -547,7 +548,7 @@ func testATextSoldTwiceLandsOnce(t *testing.T, o Options) {
 	}
 	balanced(t, got)
 	// The text is not kept a second time.
-	if hashes := one.slow.ZRange(t.Context(), one.keys(id).values, 0, -1).Val(); len(hashes) != 1 || len(hashes[0]) != 32 {
+	if hashes := one.db.Slow.ZRange(t.Context(), one.keys(id).values, 0, -1).Val(); len(hashes) != 1 || len(hashes[0]) != 32 {
 		t.Errorf("kept: %v", hashes)
 	}
 	time.Sleep(time.Until(began.Add(1700 * time.Millisecond)))
@@ -723,11 +724,11 @@ func testLateStepsDoNothing(t *testing.T, o Options) {
 		t.Fatal(p, err)
 	}
 	late, soon := at.After(-time.Second), at.After(time.Minute)
-	if _, err := s.Book(t.Context(), Overall, order, Caps{PerDay: 5}, late); !errors.Is(err, ErrDown) {
+	if _, err := s.Book(t.Context(), Overall, order, Caps{PerDay: 5}, late); !errors.Is(err, redisdb.ErrDown) {
 		t.Errorf("booked late: %v", err)
 	}
 	placing, err := s.Place(t.Context(), Order{Ref: order, Depth: 5, TTL: time.Minute, NotAfter: late})
-	if _, n, _ := s.Booked(t.Context(), Overall); !errors.Is(err, ErrDown) || placing.Placed || n != 0 || look(t, s, order.Identity).Orders != 0 {
+	if _, n, _ := s.Booked(t.Context(), Overall); !errors.Is(err, redisdb.ErrDown) || placing.Placed || n != 0 || look(t, s, order.Identity).Orders != 0 {
 		t.Errorf("placed late: %+v, %v, %d booked", placing, err, n)
 	}
 	if wait, err := s.Book(t.Context(), Overall, order, Caps{PerDay: 5}, soon); err != nil || wait != 0 {

@@ -47,7 +47,7 @@ func TestAPause(t *testing.T) {
 			t.Errorf("after its end: %+v", got.Pause)
 		}
 		// What an older version left says only that there is a pause.
-		s.slow.Set(t.Context(), s.keys(id).paused, "1", 0)
+		s.db.Slow.Set(t.Context(), s.keys(id).paused, "1", 0)
 		if got := look(t, s, id); !got.Paused || got.Pause != (Pause{}) {
 			t.Errorf("of an older version: %v %+v", got.Paused, got.Pause)
 		}

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"poold/internal/redisdb"
 )
 
 const (
-	// nameEvery is how often a process writes down that it buys at a provider.
+	// nameEvery is the time between two writes of a provider's name by one process.
 	nameEvery = time.Hour
 	// nameKept outlives that and the longest permit: a task may take a day.
 	nameKept = 26 * time.Hour
@@ -26,68 +28,50 @@ func (s *Orders) Acquire(ctx context.Context, provider string, order Ref, limit 
 	if answered >= 0 {
 		since = answered.Milliseconds()
 	}
-	reply, err := s.run(ctx, s.scripts.acquire, []string{s.permits(provider), s.standing(provider)}, order.String(), limit, ttl.Milliseconds(), since)
+	reply, err := s.db.Eval(ctx, s.scripts.acquire, []string{s.permits(provider), s.standing(provider)}, order.String(), limit, ttl.Milliseconds(), since)
 	if err != nil {
 		return Permit{}, err
 	}
-	n, err := integers(reply, 4)
+	n, err := redisdb.Integers(reply, 4)
 	if err != nil {
 		return Permit{}, err
 	}
 	return Permit{OK: n[0] == 1, At: Moment(n[1]), Wait: time.Duration(n[2]) * time.Millisecond, Refusals: int(n[3])}, nil
 }
 
-// note writes down that there may be permits at a provider, so that they are found
-// by replicas whose configuration does not name it any more. Once in nameEvery it
-// costs a permit another exchange.
+// note writes the provider's name to Redis, so that replicas find its permits also if their
+// configuration no longer has the provider. Once in nameEvery this costs a permit one more
+// exchange.
 func (s *Orders) note(ctx context.Context, provider string) error {
-	at := time.Now()
-	s.mu.Lock()
-	last := s.noted[provider]
-	s.mu.Unlock()
-	if at.Sub(last) < nameEvery {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	pipe := s.slow.Pipeline()
-	pipe.ZAdd(ctx, s.providers(), redis.Z{Score: float64(at.Add(nameKept).UnixMilli()), Member: provider})
-	pipe.ZRemRangeByScore(ctx, s.providers(), "-inf", strconv.FormatInt(at.UnixMilli(), 10))
-	pipe.PExpire(ctx, s.providers(), nameKept)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return down(err)
-	}
-	s.mu.Lock()
-	s.noted[provider] = at
-	s.mu.Unlock()
-	return nil
+	return s.noted.do(provider, func(at time.Time) error {
+		pipe := s.db.Slow.Pipeline()
+		pipe.ZAdd(ctx, s.providers(), redis.Z{Score: float64(at.Add(nameKept).UnixMilli()), Member: provider})
+		pipe.ZRemRangeByScore(ctx, s.providers(), "-inf", strconv.FormatInt(at.UnixMilli(), 10))
+		pipe.PExpire(ctx, s.providers(), nameKept)
+		_, err := pipe.Exec(ctx)
+		return err
+	})
 }
 
 // Providers lists the names of providers at which there may be permits, of any
 // replica that bought in the last day. It judges by this process' clock.
 func (s *Orders) Providers(ctx context.Context) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	names, err := s.slow.ZRangeArgs(ctx, redis.ZRangeArgs{
+	names, err := s.db.Slow.ZRangeArgs(ctx, redis.ZRangeArgs{
 		Key: s.providers(), ByScore: true, Start: strconv.FormatInt(time.Now().UnixMilli(), 10), Stop: "+inf",
 	}).Result()
-	return names, down(err)
+	return names, err
 }
 
 // Release gives a permit back; it is no error if the order has none.
 func (s *Orders) Release(ctx context.Context, provider string, order Ref) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return down(s.slow.ZRem(ctx, s.permits(provider), order.String()).Err())
+	return s.db.Slow.ZRem(ctx, s.permits(provider), order.String()).Err()
 }
 
 // Permits lists the orders that hold a permit at a provider.
 func (s *Orders) Permits(ctx context.Context, provider string) ([]Ref, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	members, err := s.slow.ZRange(ctx, s.permits(provider), 0, -1).Result()
+	members, err := s.db.Slow.ZRange(ctx, s.permits(provider), 0, -1).Result()
 	if err != nil {
-		return nil, down(err)
+		return nil, err
 	}
 	refs := make([]Ref, 0, len(members))
 	for _, member := range members {
@@ -102,15 +86,13 @@ func (s *Orders) Permits(ctx context.Context, provider string) ([]Ref, error) {
 // it fails where it tells nothing. It judges by this process' clock, which is good
 // enough to be looked at.
 func (s *Orders) InFlight(ctx context.Context, providers []string) ([]int, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	from := strconv.FormatInt(time.Now().UnixMilli(), 10)
 	counts := make([]int, len(providers))
-	pipe := s.slow.Pipeline()
+	pipe := s.db.Slow.Pipeline()
 	answers := make([]*redis.IntCmd, len(providers))
 	var err error
 	for i, provider := range providers {
-		if err = s.away(ctx, provider); err == nil {
+		if err = s.db.Away(ctx, provider); err == nil {
 			answers[i] = pipe.ZCount(ctx, s.permits(provider), from, "+inf")
 		}
 	}
@@ -124,7 +106,7 @@ func (s *Orders) InFlight(ctx context.Context, providers []string) ([]int, error
 			continue
 		}
 		if answer.Err() != nil {
-			err = down(answer.Err())
+			err = answer.Err()
 			continue
 		}
 		counts[i], told = int(answer.Val()), true

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 func testOrderLandsAndIsTaken(t *testing.T, o Options) {
@@ -188,15 +189,15 @@ func testRateIsAWindow(t *testing.T, o Options) {
 	request := Request{ID: id, Rate: 2, RatePer: time.Minute}
 	move := func(by time.Duration) {
 		t.Helper()
-		times, err := s.slow.LRange(t.Context(), s.keys(id).rate, 0, -1).Result()
+		times, err := s.db.Slow.LRange(t.Context(), s.keys(id).rate, 0, -1).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, at := range times {
 			ms, _ := strconv.ParseInt(at, 10, 64)
 			// Pushed before the old one goes, so that there is never room in between.
-			if err := errors.Join(s.slow.RPush(t.Context(), s.keys(id).rate, ms-by.Milliseconds()).Err(),
-				s.slow.LPop(t.Context(), s.keys(id).rate).Err()); err != nil {
+			if err := errors.Join(s.db.Slow.RPush(t.Context(), s.keys(id).rate, ms-by.Milliseconds()).Err(),
+				s.db.Slow.LPop(t.Context(), s.keys(id).rate).Err()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -335,12 +336,12 @@ func testAForgottenScriptSaysWhatFails(t *testing.T, o Options) {
 	s, ctx := open(t, o), t.Context()
 	queries := []Query{{ID: identity("foreign")}, {ID: identity("stocked")}}
 	stock(t, s, queries[1].ID, 2, 0, time.Minute)
-	s.slow.Set(ctx, s.keys(queries[0].ID).tokens, "foreign", 0)
-	if err := s.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return node.ScriptFlush(ctx).Err() }); err != nil {
+	s.db.Slow.Set(ctx, s.keys(queries[0].ID).tokens, "foreign", 0)
+	if err := s.db.EachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return node.ScriptFlush(ctx).Err() }); err != nil {
 		t.Fatal(err)
 	}
 	stocks, err := s.Survey(ctx, queries)
-	if err != nil || !errors.Is(stocks[0].Err, ErrDown) || stocks[1].Err != nil || stocks[1].Fresh != 2 {
+	if err != nil || !errors.Is(stocks[0].Err, redisdb.ErrDown) || stocks[1].Err != nil || stocks[1].Fresh != 2 {
 		t.Errorf("%+v, %v", stocks, err)
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 )
 
 // idle is a store that does not look after Redis, so that days pass quickly.
@@ -90,10 +91,10 @@ func TestNoPlaceWithoutItsName(t *testing.T) {
 			t.Fatal(err)
 		}
 		order := Ref{identity("x"), "order"}
-		if p, err := s.Acquire(t.Context(), "one", order, 9, time.Minute, -1); p.OK || !errors.Is(err, ErrDown) {
+		if p, err := s.Acquire(t.Context(), "one", order, 9, time.Minute, -1); p.OK || !errors.Is(err, redisdb.ErrDown) {
 			t.Errorf("reserve = %v, %v", p.OK, err)
 		}
-		if _, err := s.Providers(t.Context()); !errors.Is(err, ErrDown) {
+		if _, err := s.Providers(t.Context()); !errors.Is(err, redisdb.ErrDown) {
 			t.Errorf("providers: %v", err)
 		}
 		if redis.Exists("test:places:{one}") {

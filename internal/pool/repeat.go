@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 // onceName is the end of the key of what an Idempotency-Key got.
@@ -23,7 +24,7 @@ func onceName(idempotency string) string {
 // ErrConflict while the key is bound to another identity. A take needs no binding: a
 // caller that names a target has one for each target.
 func (s *Tokens) Bind(ctx context.Context, idempotency string, id captcha.ID, life time.Duration) error {
-	ours, err := s.number(ctx, s.scripts.bind, []string{s.bound(idempotency)}, string(id), life.Milliseconds())
+	ours, err := s.db.Number(ctx, s.scripts.bind, []string{s.bound(idempotency)}, string(id), life.Milliseconds())
 	if err == nil && ours == 0 {
 		return ErrConflict
 	}
@@ -33,21 +34,21 @@ func (s *Tokens) Bind(ctx context.Context, idempotency string, id captcha.ID, li
 // Repeat tells what an Idempotency-Key got of an identity, as long as the token lives. It
 // takes nothing and counts nothing. The token's TTL is by this process' clock.
 func (s *Tokens) Repeat(ctx context.Context, id captcha.ID, idempotency, caller string) (token Token, known bool, err error) {
-	if err := s.away(ctx, string(id)); err != nil {
+	if err := s.db.Away(ctx, string(id)); err != nil {
 		return Token{}, false, err
 	}
 	signer, err := s.signing.signer(ctx)
 	if err != nil {
 		return Token{}, false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
 	defer cancel()
-	handed, err := s.hot.Get(ctx, s.keys(id).once+onceName(idempotency)).Result()
+	handed, err := s.db.Hot.Get(ctx, s.keys(id).once+onceName(idempotency)).Result()
 	if errors.Is(err, redis.Nil) {
 		return Token{}, false, nil
 	}
 	if err != nil {
-		return Token{}, false, down(err)
+		return Token{}, false, redisdb.Down(err)
 	}
 	_, element, _ := strings.Cut(handed, "|") // behind the min_ttl
 	token, err = parseElement(element, time.Now().UnixMilli())
@@ -62,19 +63,17 @@ func (s *Tokens) Repeat(ctx context.Context, id captcha.ID, idempotency, caller 
 // the first holder until the token dies. A repeated call of the same holder gets the same
 // answer.
 func (s *Tokens) First(ctx context.Context, id captcha.ID, t Token, holder string) (bool, error) {
-	if err := s.away(ctx, string(id)); err != nil {
+	if err := s.db.Away(ctx, string(id)); err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	key := s.keys(id).first + t.Order
-	noted, err := s.slow.SetNX(ctx, key, holder, max(t.TTL, time.Second)).Result()
+	noted, err := s.db.Slow.SetNX(ctx, key, holder, max(t.TTL, time.Second)).Result()
 	if err != nil || noted {
-		return noted, down(err)
+		return noted, err
 	}
-	was, err := s.slow.Get(ctx, key).Result()
+	was, err := s.db.Slow.Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) { // the token died meanwhile
 		return false, nil
 	}
-	return was == holder, down(err)
+	return was == holder, err
 }

@@ -21,7 +21,7 @@ type Replicas struct{ *client }
 // Beat says that this replica lives for so long from now on. It returns its name, and
 // the names of all that live, sorted, its own among them.
 func (s *Replicas) Beat(ctx context.Context, lasts time.Duration) (self string, live []string, err error) {
-	reply, err := s.run(ctx, s.scripts.beat, []string{s.replicas()}, s.replica, lasts.Milliseconds())
+	reply, err := s.db.Eval(ctx, s.scripts.beat, []string{s.replicas()}, s.replica, lasts.Milliseconds())
 	if err != nil {
 		return "", nil, err
 	}
@@ -40,17 +40,13 @@ func (s *Replicas) Beat(ctx context.Context, lasts time.Duration) (self string, 
 
 // End tells the others that this replica lives no more.
 func (s *Replicas) End(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return down(s.slow.ZRem(ctx, s.replicas(), s.replica).Err())
+	return s.db.Slow.ZRem(ctx, s.replicas(), s.replica).Err()
 }
 
 // Share keeps what this replica says of an identity, for an hour or until one says
 // something else.
 func (s *Replicas) Share(ctx context.Context, id captcha.ID, status []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return down(s.slow.Set(ctx, s.keys(id).status, status, sharedFor).Err())
+	return s.db.Slow.Set(ctx, s.keys(id).status, status, sharedFor).Err()
 }
 
 // Shared is what was said last of identities, in their order; nil where nothing was, or
@@ -59,9 +55,7 @@ func (s *Replicas) Shared(ctx context.Context, ids []captcha.ID) ([][]byte, erro
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	pipe := s.slow.Pipeline()
+	pipe := s.db.Slow.Pipeline()
 	answers := make([]*redis.StringCmd, len(ids))
 	for i, id := range ids {
 		answers[i] = pipe.Get(ctx, s.keys(id).status)
@@ -76,7 +70,7 @@ func (s *Replicas) Shared(ctx context.Context, ids []captcha.ID) ([][]byte, erro
 		answered = answered || err == nil || errors.Is(err, redis.Nil)
 	}
 	if !answered {
-		return nil, down(answers[0].Err())
+		return nil, answers[0].Err()
 	}
 	return shared, nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 // Sale is what is known of a token that was handed out.
@@ -36,13 +37,11 @@ func (s *Tokens) Sold(ctx context.Context, id captcha.ID, token, caller string) 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	n, err := s.slow.Exists(ctx, s.keys(id).sold+order).Result()
+	n, err := s.db.Slow.Exists(ctx, s.keys(id).sold+order).Result()
 	if err == nil && n == 0 {
 		return ErrUnknownToken
 	}
-	return down(err)
+	return err
 }
 
 // orderOf returns the order of a token's ID, or ErrUnknownToken if no replica gave that ID
@@ -72,11 +71,11 @@ func (s *Tokens) Report(ctx context.Context, id captcha.ID, token, caller string
 		verdict = "1"
 	}
 	k := s.keys(id)
-	reply, err := s.run(ctx, s.scripts.report, []string{k.sold + order, k.stats, k.verdicts}, verdict, rand.Text())
+	reply, err := s.db.Eval(ctx, s.scripts.report, []string{k.sold + order, k.stats, k.verdicts}, verdict, rand.Text())
 	if err != nil {
 		return Sale{}, err
 	}
-	n, err := integers(reply, 2)
+	n, err := redisdb.Integers(reply, 2)
 	if err != nil {
 		return Sale{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 const (
@@ -44,8 +45,6 @@ const (
 // targets'. The tokens and orders that they hold go over too. Where Redis does not
 // answer, Retire does the same later.
 func (g *Guests) Leave(ctx context.Context, ids []captcha.ID) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	for some := range slices.Chunk(ids, leaveBatch) {
 		for range leaveTries {
 			guests, err := g.due(ctx, some...)
@@ -119,11 +118,11 @@ func (g *Guests) due(ctx context.Context, of ...captcha.ID) ([]*leaver, error) {
 	for _, id := range of {
 		args = append(args, string(id))
 	}
-	reply, err := g.run(ctx, g.scripts.guest.due, []string{g.guests().list}, args...)
+	reply, err := g.db.Eval(ctx, g.scripts.guest.due, []string{g.guests().list}, args...)
 	if err != nil {
 		return nil, err
 	}
-	now, err := integers(reply, 1)
+	now, err := redisdb.Integers(reply, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +156,7 @@ func (g *Guests) look(ctx context.Context, due []*leaver) error {
 
 // looked reads what was seen of a guest.
 func (l *leaver) looked(reply any) error {
-	n, err := integers(reply, 1)
+	n, err := redisdb.Integers(reply, 1)
 	if err != nil {
 		return err
 	}
@@ -227,7 +226,7 @@ func (g *Guests) each(ctx context.Context, script *redis.Script, due []*leaver,
 	ask func(*leaver) (keys []string, args []any), answered func(*leaver, any) error,
 ) (err error) {
 	calls := map[*leaver]*redis.Cmd{}
-	g.pipelined(ctx, script, func(call func([]string, ...any) *redis.Cmd) {
+	g.db.Pipelined(ctx, script, func(call func([]string, ...any) *redis.Cmd) {
 		for _, l := range due {
 			if keys, args := ask(l); keys != nil {
 				calls[l] = call(keys, args...)
@@ -235,7 +234,7 @@ func (g *Guests) each(ctx context.Context, script *redis.Script, due []*leaver,
 		}
 	})
 	for l, call := range calls {
-		failed := down(call.Err())
+		failed := call.Err()
 		if failed == nil {
 			failed = answered(l, call.Val())
 		}

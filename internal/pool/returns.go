@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 // mostBack bounds the tokens of one identity that wait to be returned.
@@ -114,14 +115,14 @@ func (r *returns) putBackAll(id captcha.ID) {
 
 // putBack runs the script once.
 func (r *returns) putBack(t Token) error {
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), redisdb.CallTimeout)
 	defer cancel()
-	if err := r.away(ctx, string(t.identity)); err != nil {
+	if err := r.db.Away(ctx, string(t.identity)); err != nil {
 		return err
 	}
 	k := r.keys(t.identity)
-	err := r.scripts.giveBack.Run(ctx, r.hot, []string{k.tokens, k.back + t.handout, k.tickets, k.stats},
-		t.element, t.margin.Milliseconds(), r.channel(), string(t.identity)).Err()
+	err := r.scripts.giveBack.Run(ctx, r.db.Hot, []string{k.tokens, k.back + t.handout, k.tickets, k.stats},
+		t.element, t.margin.Milliseconds(), r.db.Channel(), string(t.identity)).Err()
 	if err == nil {
 		r.news.wakeWaiters(t.identity)
 	}

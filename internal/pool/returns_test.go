@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
 
@@ -166,7 +167,7 @@ func TestOutOfMemory(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	take(t, s, Request{ID: id}, 1)
-	if err := s.slow.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+	if err := s.db.Slow.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {
@@ -186,7 +187,7 @@ func TestOutOfMemory(t *testing.T) {
 		t.Errorf("with a key: %+v, %v", again, err)
 	}
 	// What is under way goes on; nothing new is bought.
-	if got, err := s.Place(t.Context(), Order{Ref: Ref{id, "new"}, Depth: 100, TTL: time.Minute}); !errors.Is(err, ErrDown) {
+	if got, err := s.Place(t.Context(), Order{Ref: Ref{id, "new"}, Depth: 100, TTL: time.Minute}); !errors.Is(err, redisdb.ErrDown) {
 		t.Errorf("a new order: %+v, %v", got, err)
 	}
 	if ok, err := s.Submitted(t.Context(), paid, "4711"); err != nil || !ok {
@@ -208,24 +209,24 @@ func TestARefusalIsNoLostReply(t *testing.T) {
 	token := take(t, s, Request{ID: id}, 1)[0]
 	waiter := parkOne(t, s, Request{ID: id, MinTTL: time.Hour, Wait: 20 * time.Second, MaxWaiting: 5})
 	for round := range 3 {
-		if err := s.slow.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
+		if err := s.db.Slow.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
 			t.Fatal(err)
 		}
 		if round == 0 { // who waits is told too
 			s.wake(id)
-			if got := <-waiter; !errors.Is(got.err, ErrDown) {
+			if got := <-waiter; !errors.Is(got.err, redisdb.ErrDown) {
 				t.Errorf("the caller that waited: %v", got.err)
 			}
 		}
 		for _, request := range []Request{{ID: id, Idempotency: "k"}, {ID: id}} {
-			if _, err := s.Take(t.Context(), request); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "NOREPLICAS") {
+			if _, err := s.Take(t.Context(), request); !errors.Is(err, redisdb.ErrDown) || !strings.Contains(err.Error(), "NOREPLICAS") {
 				t.Errorf("refused: %v", err)
 			}
 		}
 		if err := s.Return(token); err != nil {
 			t.Error(err)
 		}
-		if err := s.slow.ConfigSet(t.Context(), "min-replicas-to-write", "0").Err(); err != nil {
+		if err := s.db.Slow.ConfigSet(t.Context(), "min-replicas-to-write", "0").Err(); err != nil {
 			t.Fatal(err)
 		}
 		take(t, s, Request{ID: id}, 1)
@@ -298,7 +299,7 @@ func TestRefusalsLoseNoToken(t *testing.T) {
 		})
 	}
 	for i := range 20 {
-		if err := s.slow.ConfigSet(t.Context(), "min-replicas-to-write", []string{"1", "0"}[i%2]).Err(); err != nil {
+		if err := s.db.Slow.ConfigSet(t.Context(), "min-replicas-to-write", []string{"1", "0"}[i%2]).Err(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -2,157 +2,20 @@ package pool
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"poold/internal/captcha"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 )
-
-const password = "of-a-test"
-
-// rights are the words of the line of docs/configuration.md for an aclfile, for the keys of tests.
-func rights(t *testing.T) []string {
-	t.Helper()
-	page, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	line := regexp.MustCompile(`(?m)^user poold .*$`).FindString(string(page))
-	if line == "" {
-		t.Fatal("docs/configuration.md has no line that begins with: user poold")
-	}
-	line = strings.NewReplacer("PASSWORD", password, "~captcha:*", "~test-* ~replicas:* ~leases:* ~unknown:* ~reports:*",
-		"&captcha:*", "&test-* &replicas:* &leases:* &unknown:* &reports:*").Replace(line)
-	return strings.Fields(line)[1:]
-}
-
-// askAs sends commands as the user who may do everything.
-func askAs(t *testing.T, addr string, args ...any) string {
-	t.Helper()
-	admin := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
-	defer func() { _ = admin.Close() }()
-	answer, err := admin.Do(t.Context(), args...).Result()
-	if err != nil {
-		t.Fatalf("%v: %v", args, err)
-	}
-	return fmt.Sprint(answer)
-}
-
-// Everything works with the rights that the docs name, and each of them is needed.
-func TestTheRightsThatTheDocsName(t *testing.T) {
-	t.Parallel()
-	words := rights(t)
-	addr := redistest.Server(t, append([]string{"--user"}, words...)...)
-	o := Options{Addresses: "redis://poold:" + password + "@" + addr}
-	for _, name := range []string{
-		"OrderLandsAndIsTaken", "LifeIsJudgedInTheScript", "IdempotencyKeyRepeatsTheToken", "ReturnHappensOnce",
-		"RateIsAWindow", "PermitsAtAProvider", "OrdersRunOutAndPauseStopsThem", "SurveyNeedsNoLoadedScript",
-		"WaitersAreServedInOrder", "LeasesAndAdoption", "ATaskHasOneOrder", "UnknownOrders",
-		"TheBudgetOverAllTargets", "Reports", "FlushThrowsAway", "WindowsThatCoverOthers",
-		"AWindowIsToldToAllReplicas", "ATaskOfAClient", "JunkIsSetAside", "ReplicasKnowEachOther", "ReplicasShareWhatTheySay", "AClaim",
-		"ASurveyHoldsFoldsUp", "ALateFoldIsRefused", "EveryFailureIsTold", "EachEndIsKept", "EndsThatAreTooMany", "EndsAreFound", "ArrivalsAreKept",
-	} {
-		t.Run(name, func(t *testing.T) { suite[name](t, o) })
-	}
-	t.Run("Memory", func(t *testing.T) { testMemory(t, o) })
-	t.Run("Archive", func(t *testing.T) { testArchive(t, o) })
-	t.Run("Audit", func(t *testing.T) { testAudit(t, o) })
-	t.Run("ForeignKey", func(t *testing.T) { testForeignKey(t, o) })
-	if denied := askAs(t, addr, "ACL", "LOG"); denied != "[]" {
-		t.Errorf("Redis denied something: %s", denied)
-	}
-	used := askAs(t, addr, "INFO", "commandstats")
-	for _, word := range words {
-		command, is := strings.CutPrefix(word, "+")
-		if is && command != "cluster|slots" && command != "command" && !strings.Contains(used, "cmdstat_"+command+":") {
-			t.Errorf("the docs grant %s, which nothing needed", word)
-		}
-	}
-}
-
-// testArchive is what the history needs.
-func testArchive(t *testing.T, o Options) {
-	s := open(t, o)
-	ended := time.Now().UTC().Truncate(time.Millisecond)
-	var records []Archived
-	for i := range mostOfSite + 10 {
-		records = append(records, Archived{
-			ID: fmt.Sprintf("o%03d", i), Site: "site", Status: "solved", Ended: ended, Text: "text", Figures: map[string]int64{"solved": 1},
-		})
-	}
-	for range 2 {
-		if err := s.Archive.Add(t.Context(), records, time.Hour); err != nil {
-			t.Fatal(err)
-		}
-	}
-	last := records[len(records)-1]
-	found, err := s.Archive.OfSite(t.Context(), "site", time.Time{}, time.Time{})
-	if err != nil || len(found) != mostOfSite || found[0].ID != last.ID {
-		t.Errorf("%d of the site, %v", len(found), err)
-	}
-	if found, err := s.Archive.OfStatus(t.Context(), "solved", ended, ended.Add(time.Second)); err != nil || len(found) != len(records) {
-		t.Errorf("%d of the status, %v", len(found), err)
-	}
-	if day, err := s.Archive.Day(t.Context(), ended); err != nil || day["solved"] != int64(len(records)) {
-		t.Errorf("%v, %v", day, err)
-	}
-	if r, there, err := s.Archive.Find(t.Context(), last.ID); err != nil || !there || r.Text != "text" {
-		t.Errorf("%+v, %v, %v", r, there, err)
-	}
-}
-
-// testAudit is what the audit needs.
-func testAudit(t *testing.T, o Options) {
-	s := open(t, o)
-	const keep = 48 * time.Hour
-	at, figures := time.Now().UTC().Truncate(24*time.Hour), map[string]int64{"taken": 1}
-	lines := make([]Line, 1000)
-	for batch := range mostLines/len(lines) + 1 {
-		for i := range lines {
-			lines[i] = Line{ID: fmt.Sprintf("%d%03d", batch, i), Name: "key", At: at.Add(time.Duration(batch) * time.Millisecond), Text: "a text", Figures: figures}
-		}
-		for range 2 {
-			if err := s.Archive.AddLines(t.Context(), lines, keep); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	old := Line{ID: "old", Name: "key", At: at.Add(-keep), Figures: figures}
-	if err := s.Archive.AddLines(t.Context(), []Line{old}, keep); err != nil {
-		t.Error(err)
-	}
-	found, err := s.Archive.Lines(t.Context(), "key", time.Time{}, time.Time{}, 2*mostLines)
-	if err != nil || len(found) != mostLines || found[0].ID != lines[999].ID || found[0].Text != "a text" || !found[mostLines-1].At.Equal(at.Add(time.Millisecond)) {
-		t.Errorf("%d lines, %v", len(found), err)
-	}
-	if found, err := s.Archive.Lines(t.Context(), "key", at, at.Add(3*time.Millisecond), 5); err != nil || len(found) != 5 || found[0].ID != "2999" {
-		t.Errorf("%v, %v", found, err)
-	}
-	if usage, err := s.Archive.Usage(t.Context(), at); err != nil || usage["taken"] != mostLines+1000 {
-		t.Errorf("%v, %v", usage, err)
-	}
-	if usage, err := s.Archive.Usage(t.Context(), old.At); err != nil || len(usage) != 0 {
-		t.Errorf("of one that is too old: %v, %v", usage, err)
-	}
-	for _, key := range []string{s.archive().audit + hashed("key"), s.archive().usage + dateOf(at)} {
-		if ttl := s.slow.PTTL(t.Context(), key).Val(); ttl <= 0 || ttl > keep {
-			t.Errorf("%s is kept for %v", key, ttl)
-		}
-	}
-}
 
 // testForeignKey is what the error over another program's value needs.
 func testForeignKey(t *testing.T, o Options) {
 	s, id := open(t, o), identity("f")
-	if err := s.slow.Set(t.Context(), s.keys(id).stats, "another program's", time.Minute).Err(); err != nil {
+	if err := s.db.Slow.Set(t.Context(), s.keys(id).stats, "another program's", time.Minute).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Look(t.Context(), id, 0, 0); err == nil || !strings.Contains(err.Error(), s.keys(id).stats+" holds a string") {
@@ -163,8 +26,8 @@ func testForeignKey(t *testing.T, o Options) {
 // testMemory is what the buyer and the health need.
 func testMemory(t *testing.T, o Options) {
 	s, id := open(t, o), identity("m")
-	eventually(t, "reviewed", func() bool { return s.monitor.notices.Load() != nil })
-	if h := s.Health(); !h.Up || h.Reason != "" || len(h.Notices) != 1 || !strings.Contains(h.Notices[0], "append-only") {
+	eventually(t, "reviewed", func() bool { return len(s.DB.Health().Notices) > 0 })
+	if h := s.DB.Health(); !h.Up || h.Reason != "" || len(h.Notices) != 1 || !strings.Contains(h.Notices[0], "append-only") {
 		t.Errorf("health of a server without AOF: %+v", h)
 	}
 	if err := s.Remember(t.Context(), id, []byte("x")); err != nil {
@@ -187,7 +50,7 @@ func testMemory(t *testing.T, o Options) {
 func TestWithoutTheRightToTheChannel(t *testing.T) {
 	t.Parallel()
 	var words []string
-	for _, word := range rights(t) {
+	for _, word := range redistest.Rights(t) {
 		if !strings.HasPrefix(word, "&") {
 			words = append(words, word)
 		}
@@ -195,22 +58,21 @@ func TestWithoutTheRightToTheChannel(t *testing.T) {
 	addr := redistest.Server(t, append([]string{"--user"}, words...)...)
 	var changes atomic.Int64
 	s, id := open(t, Options{
-		Addresses: "redis://poold:" + password + "@" + addr,
+		Addresses: "redis://poold:" + redistest.Password + "@" + addr,
 		OnChange:  func(captcha.ID) { changes.Add(1) },
 	}), identity("a")
 	eventually(t, "the missing right is said", func() bool {
-		return strings.Contains(strings.Join(s.Health().Notices, " "), "denies its user SUBSCRIBE or PUBLISH")
+		return strings.Contains(strings.Join(s.DB.Health().Notices, " "), "denies its user SUBSCRIBE or PUBLISH")
 	})
-	if h := s.Health(); !h.Up || h.Reason != "" {
+	if h := s.DB.Health(); !h.Up || h.Reason != "" {
 		t.Errorf("without the channel: %+v", h)
 	}
-	ctx, held := t.Context(), claimed(t, s, id)
+	ctx := t.Context()
 	for what, do := range map[string]func() error{
 		"pause":  func() error { return s.Pause(ctx, id, Pause{By: "me"}) },
 		"resume": func() error { return s.Resume(ctx, id) },
 		"warm":   func() error { return s.Warm(ctx, id, Window{Tokens: 1, Left: time.Minute}, WindowLimit{}) },
 		"flush":  func() error { _, err := s.Flush(ctx, id, 0); return err },
-		"end":    func() error { _, err := s.Claims.End(ctx, id, held.Fence, ClaimEnd{Failed: true}); return err },
 	} {
 		before := changes.Load()
 		if err := do(); err != nil {
@@ -253,7 +115,7 @@ func TestWithoutTheRightToTheChannel(t *testing.T) {
 	}
 	parkOne(t, s, Request{ID: id, MinTTL: time.Hour, Wait: 20 * time.Second, MaxWaiting: 5})
 	giveBack(t, s, token) // beside a waiter
-	if _, err := s.Take(ctx, Request{ID: id}); err != nil && !errors.Is(err, ErrDown) {
+	if _, err := s.Take(ctx, Request{ID: id}); err != nil && !errors.Is(err, redisdb.ErrDown) {
 		t.Errorf("the returned token: %v", err)
 	}
 	s.SendAway()

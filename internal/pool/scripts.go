@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"poold/internal/redisdb"
 )
 
 //go:embed lua/*.lua
@@ -20,12 +22,8 @@ type scripts struct {
 	standing                            standingScripts
 	place, mark, submitted, unknown     *redis.Script
 	settle, fail, find, adopt, renew    *redis.Script
-	acquire, budget, warm, probe, beat  *redis.Script
+	acquire, budget, warm, beat         *redis.Script
 	guest                               guestScripts
-	claim                               claimScripts
-	savings                             savingsScripts
-	archive                             archiveScripts
-	task                                taskScripts
 	takeText                            string
 }
 
@@ -35,32 +33,20 @@ type standingScripts struct{ report, read, probe *redis.Script }
 // guestScripts are the steps of guests.go and retire.go.
 type guestScripts struct{ use, count, due, retire, leave, fold, folded, release, tally, row, check *redis.Script }
 
-// claimScripts are the steps of claims.go.
-type claimScripts struct{ enter, hold, end *redis.Script }
-
-// taskScripts are the steps of tasks.go.
-type taskScripts struct{ make, visit, hold, end *redis.Script }
-
-// savingsScripts are the steps of savings.go.
-type savingsScripts struct{ add, days *redis.Script }
-
-// archiveScripts are the steps of archive.go and audit.go.
-type archiveScripts struct{ add, lines *redis.Script }
-
 // loadScripts reads them. most is how many ends of orders are kept of an identity. Each script
-// is common.lua, what it shares with others, and its own file.
+// is the prelude, what it shares with others, and its own file.
 func loadScripts(most int) scripts {
 	script := func(name string, shared ...string) *redis.Script {
-		text := source("common.lua")
+		text := prelude()
 		for _, part := range append(shared, name) {
 			if part == luaJournal {
 				text += "\n" + endings(most)
 			}
-			text += "\n" + source(part+".lua")
+			text += "\n" + redisdb.Source(sources, part)
 		}
 		return redis.NewScript(text)
 	}
-	take := source("common.lua") + "\n" + takeSource()
+	take := prelude() + "\n" + takeSource()
 	return scripts{
 		take: redis.NewScript(take), takeText: take, giveBack: script("giveback"),
 		look: script("look", luaJournal, luaWindows), flush: script("flush"), report: script("report"), bind: script("bind"),
@@ -72,46 +58,33 @@ func loadScripts(most int) scripts {
 		standing: standingScripts{
 			report: script("standing_report", luaStanding), read: script("standing_read"), probe: script("standing_probe", luaStanding),
 		},
-		beat: script("beat"), probe: redis.NewScript(source("probe.lua")), warm: script("warm", luaWindows),
+		beat: script("beat"), warm: script("warm", luaWindows),
 		guest: guestScripts{
 			use: script("guest_use"), count: script("guest_count"), due: script("guest_due"), fold: script("guest_fold"), release: script("guest_release"),
 			retire: script("guest_retire", luaJournal, luaGuests), leave: script("guest_leave", luaJournal, luaGuests),
 			folded: script("guest_folded", luaJournal, luaGuests), tally: script("guest_tally", luaJournal, luaGuests),
 			row: script("guest_row"), check: script("guest_check"),
 		},
-		archive: archiveScripts{add: script("archive_add"), lines: script("archive_lines")},
-		task:    taskScripts{make: script("task_make"), visit: script("task_visit"), hold: script("task_hold"), end: script("task_end")},
-		claim: claimScripts{
-			enter: script("claim_enter", luaClaims, luaSavings), hold: script("claim_hold", luaClaims), end: script("claim_end", luaClaims),
-		},
-		savings: savingsScripts{add: script("savings_add", luaSavings), days: script("savings_days", luaSavings)},
 	}
 }
 
 // The files that scripts share, without their ending.
 const (
 	luaAttempts = "attempts"
-	luaClaims   = "claims"
 	luaGuests   = "guests"
 	luaJournal  = "journal"
-	luaSavings  = "savings"
 	luaStanding = "standing"
 	luaUntold   = "untold"
 	luaWindows  = "windows"
 )
 
 // takeSource is take.lua without names. Each store of a program has the same.
-var takeSource = sync.OnceValue(func() string { return resolveNames(source("take.lua")) })
+var takeSource = sync.OnceValue(func() string { return resolveNames(redisdb.Source(sources, "take")) })
+
+// prelude is the text that every script of this package begins with.
+func prelude() string { return redisdb.General() + "\n" + redisdb.Source(sources, "common") }
 
 // endings sets what journal.lua knows of the ends of orders.
 func endings(most int) string {
 	return fmt.Sprintf("local most_ended, ended_ttl = %d, %d\n", most, endedKept.Milliseconds())
-}
-
-func source(name string) string {
-	text, err := sources.ReadFile("lua/" + name)
-	if err != nil {
-		panic("pool: script missing from the binary: " + name)
-	}
-	return string(text)
 }

@@ -138,12 +138,12 @@ func testADeadReplicaLeavesASharedTicket(t *testing.T, o Options) {
 	eventually(t, "a ticket", func() bool { return look(t, s, id).Waiting == 1 })
 	patient := gather(t, s, request, 1)
 	eventually(t, "both places", func() bool { return look(t, s, id).Figures.Requests == 2 })
-	_, _ = dead.hot.Close(), dead.slow.Close() // it can say nothing any more
+	_, _ = dead.db.Hot.Close(), dead.db.Slow.Close() // it can say nothing any more
 	short := request
 	short.Idempotency, short.Wait = "other", 10*time.Millisecond
 	_, _ = s.Take(t.Context(), short)
 	eventually(t, "the dead replica to be forgotten", func() bool {
-		members, err := s.slow.ZCard(t.Context(), s.keys(id).seen).Result()
+		members, err := s.db.Slow.ZCard(t.Context(), s.keys(id).seen).Result()
 		return err == nil && members == 2 // the ticket, and this replica's part of it
 	})
 	if got := look(t, s, id); got.Waiting != 1 {

@@ -10,6 +10,7 @@ import (
 	"hash"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -59,24 +60,36 @@ func (s *signing) signer(ctx context.Context) (*tokenSigner, error) {
 	return s.known.Load(), nil
 }
 
-// refresh reads the secret; the first replica makes it. It must be done now and
-// then, so that Redis does not forget it.
+// keep refreshes the secret every hour until ctx ends.
+func (s *signing) keep(ctx context.Context) {
+	for {
+		wait := time.Hour
+		if !s.db.Up() || s.refresh(ctx) != nil {
+			wait = time.Second
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// refresh reads the secret and prolongs its life; the first replica makes it.
 func (s *signing) refresh(ctx context.Context) error {
 	secret := rand.Text()
 	if known := s.known.Load(); known != nil {
 		secret = known.secret
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if err := s.slow.SetNX(ctx, s.secret(), secret, kept).Err(); err != nil {
-		return down(err)
+	if err := s.db.Slow.SetNX(ctx, s.secret(), secret, kept).Err(); err != nil {
+		return err
 	}
-	shared, err := s.slow.GetEx(ctx, s.secret(), kept).Result()
+	shared, err := s.db.Slow.GetEx(ctx, s.secret(), kept).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
 		shared = secret // it ran out between two of our commands; the next turn writes it again
 	case err != nil:
-		return down(err)
+		return err
 	}
 	if known := s.known.Load(); known == nil || known.secret != shared {
 		s.known.Store(newTokenSigner(shared))

@@ -49,7 +49,7 @@ type Standings struct{ *client }
 
 // ReportFault notes that a provider is down.
 func (s *Standings) ReportFault(ctx context.Context, provider string, f ProviderFault) error {
-	_, err := s.number(ctx, s.scripts.standing.report, []string{s.standing(provider)},
+	_, err := s.db.Number(ctx, s.scripts.standing.report, []string{s.standing(provider)},
 		f.Kind, f.Code, cut(f.Reason), f.Action, f.Next.Milliseconds(), f.Every.Milliseconds(), flag(f.Polls), f.Since.Milliseconds())
 	return err
 }
@@ -57,7 +57,7 @@ func (s *Standings) ReportFault(ctx context.Context, provider string, f Provider
 // ReportUp notes that a provider answered a call that proves it up, sent that long ago. An
 // older fault is over then.
 func (s *Standings) ReportUp(ctx context.Context, provider string, sent time.Duration) error {
-	_, err := s.number(ctx, s.scripts.standing.report, []string{s.standing(provider)}, "", "", "", "", 0, 0, 0, sent.Milliseconds())
+	_, err := s.db.Number(ctx, s.scripts.standing.report, []string{s.standing(provider)}, "", "", "", "", 0, 0, 0, sent.Milliseconds())
 	return err
 }
 
@@ -72,18 +72,16 @@ func (s *Standings) ReportAccepted(ctx context.Context, provider string) error {
 }
 
 func (s *Standings) setRefusals(ctx context.Context, provider string, set func(redis.Pipeliner, string)) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	pipe, key := s.slow.Pipeline(), s.standing(provider)
+	pipe, key := s.db.Slow.Pipeline(), s.standing(provider)
 	set(pipe, key)
 	pipe.PExpire(ctx, key, standingKept)
 	_, err := pipe.Exec(ctx)
-	return down(err)
+	return err
 }
 
 // Standing tells how a provider does.
 func (s *Standings) Standing(ctx context.Context, provider string) (Standing, error) {
-	reply, err := s.run(ctx, s.scripts.standing.read, []string{s.standing(provider)})
+	reply, err := s.db.Eval(ctx, s.scripts.standing.read, []string{s.standing(provider)})
 	if err != nil {
 		return Standing{}, err
 	}
@@ -98,13 +96,13 @@ func (s *Standings) Standing(ctx context.Context, provider string) (Standing, er
 // ProbeNow lets the next order at a provider be placed at once. It reports whether the
 // provider was down, or bounded for its refusals.
 func (s *Standings) ProbeNow(ctx context.Context, provider string) (waited bool, err error) {
-	n, err := s.number(ctx, s.scripts.standing.probe, []string{s.standing(provider)})
+	n, err := s.db.Number(ctx, s.scripts.standing.probe, []string{s.standing(provider)})
 	return n == 1, err
 }
 
 // GiveBack gives back the permit of an order that was not placed, and the probe that it took.
 func (s *Orders) GiveBack(ctx context.Context, provider string, order Ref) error {
-	_, err := s.number(ctx, s.scripts.release, []string{s.permits(provider), s.standing(provider)}, order.String())
+	_, err := s.db.Number(ctx, s.scripts.release, []string{s.permits(provider), s.standing(provider)}, order.String())
 	return err
 }
 

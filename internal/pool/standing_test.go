@@ -150,7 +150,7 @@ func TestRefusalsOfAProvider(t *testing.T) {
 				t.Errorf("%+v, %v", p, err)
 			}
 		}
-		if ttl := one.slow.PTTL(t.Context(), one.keyspace.standing("main")).Val(); ttl <= 23*time.Hour {
+		if ttl := one.db.Slow.PTTL(t.Context(), one.keyspace.standing("main")).Val(); ttl <= 23*time.Hour {
 			t.Errorf("it is forgotten in %v", ttl)
 		}
 	})

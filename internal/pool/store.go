@@ -1,17 +1,14 @@
 package pool
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"errors"
 	"log/slog"
 	"net"
 	"sync"
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 // What OnEnded is told of an order that a callback settled; settle.lua says it.
@@ -26,10 +23,10 @@ type Options struct {
 	SentinelMaster string // set: the addresses are sentinels
 	Prefix         string // first part of every key
 	Log            *slog.Logger
-	// OnChange is called after something happened to an identity here (a take, a
-	// new waiter, an order's end, a return) or elsewhere what others must know (a
-	// landing for a waiter, a pause, a window). The solve of a claim that ended or was
-	// let go, here or elsewhere, is told by the claim's key. It must not block. May be nil.
+	// OnChange is called after a change of an identity at this replica (a take, a new
+	// waiter, the end of an order, a return), and with each message of the channel: the
+	// identities that changed elsewhere (a landing for a waiter, a pause, a window), and the
+	// keys of claims that ended or were let go (redisclaims). It must not block. May be nil.
 	OnChange func(captcha.ID)
 	// OnEnded is called when a callback ended an order at any replica: with Solved,
 	// or with what Failure.Tell says. It must not block. May be nil.
@@ -38,11 +35,9 @@ type Options struct {
 	// counts, with the moment at which it came here, once Redis has counted it. It must
 	// not block. May be nil.
 	OnRequest func(id captcha.ID, came time.Time)
-	// Probe is how often Redis' health is tried; 0 = twice a second. Tests that play
-	// hours try it less often.
+	// Probe is the time between two probes of Redis' health; 0 = half a second. Tests that
+	// play hours probe less often.
 	Probe time.Duration
-	// ClaimTimes are shortened by tests that have no bubble.
-	ClaimTimes ClaimTimes
 	// Endings is how many ends of orders are kept of an identity until they are
 	// forgotten (Endings.Forget), 600 bytes each; 0 = none are. What comes beyond is
 	// counted as Figures.Unrecorded.
@@ -60,36 +55,25 @@ type Store struct {
 	Controls  *Controls
 	Guests    *Guests
 	Replicas  *Replicas
-	Claims    *Claims
 	Endings   *Endings
-	Archive   *Archive
-	Arrivals  *Arrivals
-	Tasks     *Tasks
 
-	client  *client
-	news    *news
-	monitor *monitor
+	// DB is the Redis that keeps all of it.
+	DB *redisdb.DB
+
+	news *news
 }
 
-// Open prepares the clients. It does no I/O: a Redis that is away makes every
-// call answer ErrDown until it is back.
+// Open opens Redis and prepares the parts. It does no I/O: while Redis is away every call
+// answers ErrDown.
 func Open(o Options) (*Store, error) {
-	var name [8]byte
-	_, _ = rand.Read(name[:]) // never fails: crypto/rand ends the program instead
-	hot, to, err := connect(o.Addresses, o.SentinelMaster, o.Dial)
+	db, err := redisdb.Open(redisdb.Options{
+		Addresses: o.Addresses, SentinelMaster: o.SentinelMaster, Prefix: o.Prefix, Log: o.Log, Probe: o.Probe, Dial: o.Dial,
+	})
 	if err != nil {
 		return nil, err
 	}
-	slow, _, err := connect(o.Addresses, o.SentinelMaster, o.Dial)
-	if err != nil {
-		_ = hot.Close()
-		return nil, err
-	}
-	c := &client{
-		keyspace: keyspace{prefix: o.Prefix, replica: hex.EncodeToString(name[:])},
-		route:    to, hot: hot, slow: slow, scripts: loadScripts(o.Endings), log: o.Log,
-	}
-	c.condition.Store(&condition{})
+	db.Declare(types)
+	c := &client{keyspace: keyspace{prefix: db.Prefix, replica: db.Replica}, db: db, scripts: loadScripts(o.Endings), log: o.Log}
 	n := &news{client: c, changed: o.OnChange, ended: o.OnEnded}
 	if n.changed == nil {
 		n.changed = func(captcha.ID) {}
@@ -103,34 +87,24 @@ func Open(o Options) (*Store, error) {
 	n.wake = tokens.wake
 	return &Store{
 		Tokens:    tokens,
-		Orders:    &Orders{client: c, news: n, endings: o.Endings, noted: map[string]time.Time{}, listed: map[captcha.ID]time.Time{}},
+		Orders:    &Orders{client: c, news: n, endings: o.Endings, noted: seldom{every: nameEvery}, listed: seldom{every: placedEvery}},
 		Standings: &Standings{c},
 		Controls:  &Controls{client: c, news: n},
 		Guests:    &Guests{client: c, most: mostGuests},
 		Replicas:  &Replicas{client: c},
-		Claims:    &Claims{client: c, news: n, times: o.ClaimTimes.OrDefault()},
 		Endings:   &Endings{client: c},
-		Archive:   &Archive{client: c},
-		Arrivals:  &Arrivals{client: c},
-		Tasks:     &Tasks{client: c},
-		client:    c, news: n,
-		monitor: &monitor{client: c, signing: secrets, every: cmp.Or(o.Probe, probeEvery), recovered: make(chan struct{}, 1)},
+		DB:        db,
+		news:      n,
 	}, nil
 }
 
-// Mode says how Redis is run.
-func (s *Store) Mode() Mode { return s.client.mode }
-
-// Health tells how Redis serves; it does not block.
-func (s *Store) Health() Health { return s.monitor.health() }
-
-// Run keeps watch over Redis, reviews how it is set up, listens for wake-ups and
-// forgets idle queues until ctx ends.
+// Run watches Redis, listens for wake-ups, keeps the secret and forgets idle queues until ctx
+// ends.
 func (s *Store) Run(ctx context.Context) error {
 	var group sync.WaitGroup
-	group.Go(func() { s.monitor.watch(ctx) })
+	group.Go(func() { _ = s.DB.Run(ctx) }) // it ends without an error
 	group.Go(func() { s.news.listen(ctx) })
-	group.Go(func() { s.monitor.review(ctx) })
+	group.Go(func() { s.Tokens.signing.keep(ctx) })
 	group.Go(func() { s.Tokens.forgetIdle(ctx) })
 	group.Wait()
 	return nil
@@ -144,5 +118,5 @@ func (s *Store) SendAway() { s.Tokens.sendAway() }
 // connections. A take whose answer is still unknown then counts as handed out.
 func (s *Store) Close() error {
 	s.Tokens.close()
-	return errors.Join(s.client.hot.Close(), s.client.slow.Close())
+	return s.DB.Close()
 }

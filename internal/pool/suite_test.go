@@ -5,71 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"os"
 	"runtime"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
-
 	"poold/internal/captcha"
-	"poold/internal/pool/redistest"
-	"poold/internal/testkit"
+	"poold/internal/redisdb/redistest"
 )
 
-func TestMain(m *testing.M) {
-	redis.SetLogger(silence{})
-	// Where a server was killed, go-redis tries to dial it for a second after Close.
-	dials := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
-	goleak.VerifyTestMain(m, dials, goleak.Cleanup(func(code int) {
-		_ = os.RemoveAll(certificateDir)
-		os.Exit(code)
-	}))
-}
-
-// silence keeps go-redis from telling of every dial that a test makes fail.
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
-
-// server is one way of running Redis on which every script must behave alike.
-type server struct {
-	name    string
-	known   bool // scripts run there as on another one: only how it is reached is its own
-	options func(t testing.TB) Options
-}
-
-func servers() []server {
-	all := []server{
-		{"single", false, func(t testing.TB) Options {
-			return Options{Addresses: "redis://" + redistest.Server(t)}
-		}},
-		{"cluster", false, func(t testing.TB) Options {
-			return Options{Addresses: "redis://" + strings.Join(redistest.Cluster(t), ",redis://")}
-		}},
-		{"sentinel", true, func(t testing.TB) Options {
-			return Options{
-				Addresses:      "redis://" + strings.Join(redistest.Sentinel(t), ",redis://"),
-				SentinelMaster: redistest.MasterName,
-			}
-		}},
-		{"embedded", true, func(t testing.TB) Options {
-			return Options{Addresses: "redis://" + miniredis.RunT(t).Addr()}
-		}},
-	}
-	if testkit.RaceEnabled {
-		return all[:1] // our own code is the same with each of them
-	}
-	return all
-}
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 // suite is what every kind of server must pass.
 var suite = map[string]func(*testing.T, Options){
@@ -78,7 +24,6 @@ var suite = map[string]func(*testing.T, Options){
 	"IdempotencyKeyRepeatsTheToken":      testIdempotencyKeyRepeatsTheToken,
 	"WhatAFailedOrderCosts":              testWhatAFailedOrderCosts,
 	"ReturnHappensOnce":                  testReturnHappensOnce,
-	"ATaskOfAClient":                     testATaskOfAClient,
 	"WhatAKeyGot":                        testRepeat,
 	"RateIsAWindow":                      testRateIsAWindow,
 	"PermitsAtAProvider":                 testPermitsAtAProvider,
@@ -132,10 +77,6 @@ var suite = map[string]func(*testing.T, Options){
 	"HoldersOfOneTicketAreTold":          testHoldersOfOneTicketAreTold,
 	"EveryFailureIsTold":                 testEveryFailureIsTold,
 	"LostRepliesOfFailures":              testLostRepliesOfFailures,
-	"AClaim":                             testAClaim,
-	"KeysOfClaims":                       testKeysOfClaims,
-	"ForeignTypesOfClaims":               testForeignTypesOfClaims,
-	"LostRepliesOfClaims":                testLostRepliesOfClaims,
 	"TextsStayAsTheyAre":                 testTextsStayAsTheyAre,
 	"SharedTokensAreReportedOnce":        testSharedTokensAreReportedOnce,
 	"GuestsAreKnownToAll":                testGuestsAreKnownToAll,
@@ -154,7 +95,6 @@ var suite = map[string]func(*testing.T, Options){
 	"EndsAreFound":                       testEndsAreFound,
 	"AnEndSentAgainIsOne":                testAnEndSentAgainIsOne,
 	"EachRequestIsTold":                  testEachRequestIsTold,
-	"ArrivalsAreKept":                    testArrivalsAreKept,
 }
 
 // reached are those of the suite that depend on how a server is reached: on connections that
@@ -163,36 +103,23 @@ var suite = map[string]func(*testing.T, Options){
 var reached = []string{
 	"OrderLandsAndIsTaken", "SurveyNeedsNoLoadedScript", "WaitersAreServedInOrder", "SendAwayEndsWaits", "HangingUpLosesNothing",
 	"LostRepliesLoseNoToken", "LostRepliesOfEndings", "LostRepliesOfFailures", "AWindowIsToldToAllReplicas", "ReplicasKnowEachOther",
-	"HoldersOfOneTicketAreTold", "EveryFailureIsTold", "GuestsAreKnownToAll", "AClaim", "EndsAreFound", "ArrivalsAreKept",
+	"HoldersOfOneTicketAreTold", "EveryFailureIsTold", "GuestsAreKnownToAll", "EndsAreFound",
 }
 
-// TestOnEveryServer runs the suite on every kind of server: the whole one on a single server, on
-// a cluster and, in bubbles, on the embedded server; elsewhere what depends on how it is reached.
+// TestOnEveryServer runs the suite on every kind of server.
 func TestOnEveryServer(t *testing.T) {
-	t.Run("bubble", func(t *testing.T) {
-		testkit.WithoutRace(t)
-		for name, test := range suite {
-			t.Run(name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					redis := redistest.InBubble(t)
-					test(t, Options{Addresses: "redis://bubble", Dial: redis.Dial})
-				})
-			})
+	tests := map[string]func(*testing.T, redistest.Place){}
+	for name, test := range suite {
+		tests[name] = func(t *testing.T, p redistest.Place) {
+			test(t, at(p))
 		}
-	})
-	for _, server := range servers() {
-		t.Run(server.name, func(t *testing.T) {
-			t.Parallel()
-			options := server.options(t)
-			names := slices.Collect(maps.Keys(suite))
-			if server.known {
-				names = reached
-			}
-			for _, name := range names {
-				t.Run(name, func(t *testing.T) { suite[name](t, options) })
-			}
-		})
 	}
+	redistest.OnEvery(t, tests, reached)
+}
+
+// at are the options of a store on a server.
+func at(p redistest.Place) Options {
+	return Options{Addresses: p.Addresses, SentinelMaster: p.SentinelMaster, Dial: p.Dial}
 }
 
 // replica is a store and its parts, with the methods of all of them.
@@ -212,7 +139,7 @@ func openStore(o Options) (*replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &replica{s.client, s, s.Tokens, s.Orders, s.Standings, s.Controls, s.Replicas}, nil
+	return &replica{s.news.client, s, s.Tokens, s.Orders, s.Standings, s.Controls, s.Replicas}, nil
 }
 
 // open makes a store with a prefix of its own that runs until the test ends.

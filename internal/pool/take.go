@@ -19,7 +19,7 @@ func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
 	if r.Wait > 0 && s.draining.Load() {
 		return Token{}, ErrClosed
 	}
-	if err := s.away(ctx, string(r.ID)); err != nil {
+	if err := s.db.Away(ctx, string(r.ID)); err != nil {
 		return Token{}, err
 	}
 	signer, err := s.signing.signer(ctx)

@@ -4,12 +4,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"poold/internal/redisdb"
 )
 
 // Both sides of a take mean the same: each value has a name, and take.lua reads each of
 // them. That it reads no other is checked whenever the script is loaded.
 func TestBothSidesOfATake(t *testing.T) {
-	script := source("take.lua")
+	script := redisdb.Source(sources, "take")
 	sizes := map[string]int{"KEY": keySize, "CALL": callSize, "DEPARTURE": departureSize, "OUTCOME": outcomeRefused, "WAITER": waiterSize, "REPLY": replyHead}
 	for group, names := range takeNames {
 		if len(names) != sizes[group] || slices.Contains(names, "") {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 const (
@@ -66,7 +67,7 @@ func (q *takeQueue) join(w *waiter) (*waiter, error) {
 		return nil, errForgotten
 	}
 	if q.stuck {
-		return nil, ErrDown
+		return nil, redisdb.ErrDown
 	}
 	shares := w.waits && w.once != ""
 	if twin := q.shared[w.once]; shares && twin != nil {

@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 )
 
 // size is how many queues a replica keeps.
@@ -128,7 +129,7 @@ func TestALookThatHangsHoldsNobody(t *testing.T) {
 					return
 				}
 				_, err := s.Take(t.Context(), Request{ID: id})
-				if held := time.Since(began); !errors.Is(err, ErrDown) || held != time.Second {
+				if held := time.Since(began); !errors.Is(err, redisdb.ErrDown) || held != time.Second {
 					t.Errorf("who stayed got %v after %v", err, held)
 				}
 			})

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"poold/internal/redisdb"
 )
 
 // serve makes script calls for as long as somebody is in the queue.
@@ -64,7 +66,7 @@ func (q *takeQueue) call(c *takeCall) {
 	keys, args := q.encode(c, q.tokens.calls.Add(1))
 	began, lost := time.Now(), false
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		limit := callTimeout
+		limit := redisdb.CallTimeout
 		if !c.failed {
 			limit -= time.Since(began)
 		}
@@ -74,11 +76,11 @@ func (q *takeQueue) call(c *takeCall) {
 			return
 		}
 		if isOver(err, q.tokens.scripts.take, lost) {
-			q.refuse(c, q.tokens.explain(context.Background(), err, keys))
+			q.refuse(c, q.tokens.db.Explain(context.Background(), err, keys))
 			return
 		}
 		lost = true
-		if wait >= 80*time.Millisecond || time.Since(began)+wait >= callTimeout {
+		if wait >= 80*time.Millisecond || time.Since(began)+wait >= redisdb.CallTimeout {
 			q.fail(c, err)
 		}
 		if time.Since(began) > receiptLife {
@@ -115,7 +117,7 @@ func (q *takeQueue) refuse(c *takeCall, err error) {
 	}
 	for _, w := range slices.Concat(c.immediate, c.waiters) {
 		w.asked = false
-		q.finishLocked(w, answer{err: down(err)})
+		q.finishLocked(w, answer{err: redisdb.Down(err)})
 		q.unparkLocked(w)
 	}
 }
@@ -129,7 +131,7 @@ func (q *takeQueue) fail(c *takeCall, err error) {
 	}
 	c.failed, q.stuck = true, true
 	q.tokens.log.Warn("a take has no answer yet; its tokens will be put back", "err", err)
-	down := answer{err: down(err)}
+	down := answer{err: redisdb.Down(err)}
 	for _, group := range [][]*waiter{c.immediate, c.waiters, q.newcomers, q.parked} {
 		for _, w := range group {
 			w.parked = false
@@ -161,7 +163,7 @@ func (q *takeQueue) deliver(c *takeCall, reply []string) {
 	}
 	q.stuck = false
 	for i, w := range callers {
-		got := answer{err: down(err)}
+		got := answer{err: redisdb.Down(err)}
 		if err == nil {
 			got = answers[i]
 		}
@@ -222,10 +224,10 @@ func (s *Tokens) takeOnce(limit time.Duration, keys []string, args []any) ([]str
 	}
 	command = append(command, args...)
 	call := sentOnce{redis.NewCmd(ctx, command...)}
-	if err := s.hot.Process(ctx, call); redis.HasErrorPrefix(err, "NOSCRIPT") {
+	if err := s.db.Hot.Process(ctx, call); redis.HasErrorPrefix(err, "NOSCRIPT") {
 		command[0], command[1] = "eval", s.scripts.takeText
 		call = sentOnce{redis.NewCmd(ctx, command...)}
-		_ = s.hot.Process(ctx, call) // the call has its error
+		_ = s.db.Hot.Process(ctx, call) // the call has its error
 	}
 	return call.StringSlice()
 }

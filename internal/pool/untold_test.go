@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 )
 
 // asking is a request that hears of failed orders.
@@ -75,7 +76,7 @@ func testAFailedOrderAnswersOneCaller(t *testing.T, o Options) {
 	}
 	balanced(t, got)
 	k := one.keys(id)
-	if n := one.slow.Exists(t.Context(), k.tickets, k.seen, k.untold).Val(); n != 0 {
+	if n := one.db.Slow.Exists(t.Context(), k.tickets, k.seen, k.untold).Val(); n != 0 {
 		t.Errorf("%d keys are left", n)
 	}
 }
@@ -142,7 +143,7 @@ func testHoldersOfOneTicketAreTold(t *testing.T, o Options) {
 		wantFailed(t, caller, FailedError{Reason: "for one"})
 	}
 	k := one.keys(id)
-	if names := one.slow.ZRange(t.Context(), k.seen, 0, -1).Val(); len(names) != 1 || strings.Contains(names[0], ":key:") {
+	if names := one.db.Slow.ZRange(t.Context(), k.seen, 0, -1).Val(); len(names) != 1 || strings.Contains(names[0], ":key:") {
 		t.Errorf("in the queue: %q", names)
 	}
 	again := gather(t, one, request, 1)
@@ -240,7 +241,7 @@ func testLostRepliesOfFailures(t *testing.T, o Options) {
 		}
 	}
 	for _, caller := range waiting {
-		if got := <-caller; !errors.Is(got.err, ErrDown) {
+		if got := <-caller; !errors.Is(got.err, redisdb.ErrDown) {
 			var failed *FailedError
 			if !errors.As(got.err, &failed) {
 				t.Errorf("a caller got %+v, %v", got.token, got.err)
@@ -291,7 +292,7 @@ func TestHowLongAFailureIsKept(t *testing.T) {
 		fail(t, s, id, "b", "x")
 		untold := func(want int64) {
 			t.Helper()
-			if got := s.slow.ZCard(t.Context(), s.keys(id).untold).Val(); got != want {
+			if got := s.db.Slow.ZCard(t.Context(), s.keys(id).untold).Val(); got != want {
 				t.Errorf("%d failures are kept, want %d", got, want)
 			}
 		}
@@ -341,7 +342,7 @@ func TestANewcomerIsNotTold(t *testing.T) {
 func TestJunkAmongFailures(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		for _, junk := range []string{"junk", "a|b|c", ""} {
-			if err := s.slow.Do(t.Context(), "zadd", s.keys(id).untold, 9e15, junk).Err(); err != nil {
+			if err := s.db.Slow.Do(t.Context(), "zadd", s.keys(id).untold, 9e15, junk).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 const (
@@ -13,7 +14,7 @@ const (
 	mostWindows = 100
 	// windowSlack is how far apart the same moment may come out in two calls: the
 	// way to Redis, or an answer that was lost and a call that was sent again.
-	windowSlack = 2 * callTimeout
+	windowSlack = 2 * redisdb.CallTimeout
 )
 
 // Warm keeps a window, on Redis' clock and for all replicas, until it is over. No
@@ -33,7 +34,7 @@ func (s *Controls) Warm(ctx context.Context, id captcha.ID, w Window, limit Wind
 		return fmt.Errorf("pool: a window of %d tokens", w.Tokens)
 	}
 	k := s.keys(id)
-	kept, err := s.number(ctx, s.scripts.warm, []string{k.warm, k.warmers},
+	kept, err := s.db.Number(ctx, s.scripts.warm, []string{k.warm, k.warmers},
 		w.Tokens, w.In.Milliseconds(), w.Left.Milliseconds(), mostWindows, windowSlack.Milliseconds(), limit.Caller, limit.Most)
 	if err != nil {
 		return err
@@ -51,7 +52,7 @@ func windows(list any) ([]Window, error) {
 	if len(items) == 0 {
 		return nil, nil // as for nearly every identity
 	}
-	n, err := integers(list, len(items))
+	n, err := redisdb.Integers(list, len(items))
 	if err != nil {
 		return nil, err
 	}

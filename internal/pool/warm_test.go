@@ -11,7 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 )
 
 func warm(t testing.TB, s *replica, id captcha.ID, windows ...Window) {
@@ -60,7 +61,7 @@ func testWindowsAreToldUntilTheyAreOver(t *testing.T, o Options) {
 	asked := []Window{{2, 0, time.Second}, {4, time.Second, time.Hour}}
 	warm(t, s, id, asked[1], asked[0])
 	checkWindows(t, look(t, s, id).Windows, asked, began)
-	if ttl := s.slow.PTTL(t.Context(), s.keys(id).warm).Val(); ttl < 59*time.Minute {
+	if ttl := s.db.Slow.PTTL(t.Context(), s.keys(id).warm).Val(); ttl < 59*time.Minute {
 		t.Errorf("the later window is forgotten in %v", ttl)
 	}
 	stocks, err := s.Survey(t.Context(), []Query{{ID: other}, {ID: id}})
@@ -73,7 +74,7 @@ func testWindowsAreToldUntilTheyAreOver(t *testing.T, o Options) {
 	if took := time.Since(began); took < asked[0].Left-2*time.Millisecond { // Redis counts whole ones
 		t.Errorf("a window of %v was over after %v", asked[0].Left, took)
 	}
-	if n := s.slow.ZCard(t.Context(), s.keys(id).warm).Val(); n != 1 {
+	if n := s.db.Slow.ZCard(t.Context(), s.keys(id).warm).Val(); n != 1 {
 		t.Errorf("%d windows are kept", n)
 	}
 	eventually(t, "the begin of the second", func() bool { return look(t, s, id).Windows[0].In <= 0 })
@@ -129,7 +130,7 @@ func testWindowsThatCoverOthers(t *testing.T, o Options) {
 	// One that has run for an hour counts as beginning now.
 	began, id := time.Now(), identity("cover running")
 	running := redis.Z{Score: float64(began.Add(5 * m).UnixMilli()), Member: fmt.Sprintf("%d|5", began.Add(-time.Hour).UnixMilli())}
-	if err := s.slow.ZAdd(t.Context(), s.keys(id).warm, running).Err(); err != nil {
+	if err := s.db.Slow.ZAdd(t.Context(), s.keys(id).warm, running).Err(); err != nil {
 		t.Fatal(err)
 	}
 	warm(t, s, id, Window{5, 0, 20 * m})
@@ -167,12 +168,12 @@ func testNoMoreWindowsThanAHundred(t *testing.T, o Options) {
 
 	// One that is over makes room, also where nobody has looked since.
 	k := s.keys(id).warm
-	first, err := s.slow.ZRange(t.Context(), k, 0, 0).Result()
+	first, err := s.db.Slow.ZRange(t.Context(), k, 0, 0).Result()
 	if err != nil || len(first) != 1 {
 		t.Fatal(first, err)
 	}
 	over := redis.Z{Score: float64(time.Now().Add(-time.Second).UnixMilli()), Member: first[0]}
-	if err := s.slow.ZAdd(t.Context(), k, over).Err(); err != nil {
+	if err := s.db.Slow.ZAdd(t.Context(), k, over).Err(); err != nil {
 		t.Fatal(err)
 	}
 	warm(t, s, id, further)
@@ -216,21 +217,21 @@ func testWindowsOfACallerWithALimit(t *testing.T, o Options) {
 	asks("a covering one of somebody else", first, free, true)
 	asks("in the place of that", further(), one, true)
 	asks("its fourth now", further(), one, false)
-	if ttl, life := s.slow.PTTL(t.Context(), s.keys(id).warmers).Val(), s.slow.PTTL(t.Context(), s.keys(id).warm).Val(); ttl <= 0 || (ttl-life).Abs() > time.Second {
+	if ttl, life := s.db.Slow.PTTL(t.Context(), s.keys(id).warmers).Val(), s.db.Slow.PTTL(t.Context(), s.keys(id).warm).Val(); ttl <= 0 || (ttl-life).Abs() > time.Second {
 		t.Errorf("known for %v whose the windows are, which are kept for %v", ttl, life)
 	}
 
 	// An older replica ends one without knowing whose it is.
-	mine := s.slow.HGetAll(t.Context(), s.keys(id).warmers).Val()
+	mine := s.db.Slow.HGetAll(t.Context(), s.keys(id).warmers).Val()
 	for member, caller := range mine {
 		if caller == "one" {
-			s.slow.ZRem(t.Context(), s.keys(id).warm, member)
+			s.db.Slow.ZRem(t.Context(), s.keys(id).warm, member)
 			break
 		}
 	}
 	asks("after an older replica ended one", further(), one, true)
 	asks("and then", further(), one, false)
-	if got := s.slow.HLen(t.Context(), s.keys(id).warmers).Val(); got != 4 {
+	if got := s.db.Slow.HLen(t.Context(), s.keys(id).warmers).Val(); got != 4 {
 		t.Errorf("it is known of %d windows whose they are, want 3 and 1", got)
 	}
 
@@ -244,7 +245,7 @@ func testWindowsOfACallerWithALimit(t *testing.T, o Options) {
 	asks("with a limit, while all is full", further(), other, false)
 	warm(t, s, id, Window{})
 	asks("after all were ended", further(), one, true)
-	if got := s.slow.HLen(t.Context(), s.keys(id).warmers).Val(); got != 1 {
+	if got := s.db.Slow.HLen(t.Context(), s.keys(id).warmers).Val(); got != 1 {
 		t.Errorf("of the windows that were ended it is known whose they were: %d", got)
 	}
 }
@@ -271,7 +272,7 @@ func testAWindowIsToldToAllReplicas(t *testing.T, o Options) {
 	}
 	two := open(t, o)
 	eventually(t, "the other replica to listen", func() bool {
-		_ = one.slow.Publish(t.Context(), one.channel(), string(ready)).Err()
+		_ = one.db.Slow.Publish(t.Context(), one.db.Channel(), string(ready)).Err()
 		return listens.Load() > 0
 	})
 	began := time.Now()
@@ -302,8 +303,8 @@ func testACallMadeAgainLeavesOneWindow(t *testing.T, o Options) {
 		w := Window{Tokens: 9 - i, In: in, Left: in + 5*time.Minute}
 		want = append(want, w)
 		for range 8 {
-			for err := error(ErrDown); errors.Is(err, ErrDown); {
-				if err = s.Warm(t.Context(), id, w, WindowLimit{}); err != nil && !errors.Is(err, ErrDown) {
+			for err := error(redisdb.ErrDown); errors.Is(err, redisdb.ErrDown); {
+				if err = s.Warm(t.Context(), id, w, WindowLimit{}); err != nil && !errors.Is(err, redisdb.ErrDown) {
 					t.Fatal(err)
 				}
 			}

@@ -18,10 +18,10 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
-	"poold/internal/pool/redistest"
 	"poold/internal/provider"
 	"poold/internal/provider/simulated"
 	"poold/internal/purchase"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/refill"
 	"poold/internal/targets"
 )

@@ -14,6 +14,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/redisdb"
 )
 
 // found is an order of a replica that is gone: it was marked 2 s after it was
@@ -239,12 +240,12 @@ func TestAdoptWhileRedisGoesAway(t *testing.T) {
 				looks := 0
 				s.stock.fault = func(string) error {
 					if looks++; looks > c.looks {
-						return pool.ErrDown
+						return redisdb.ErrDown
 					}
 					return nil
 				}
 				got, err := heir.buyer.recovery.adopt(t.Context())
-				if !errors.Is(err, pool.ErrDown) || len(got) != c.adopted || heir.buyer.slots()[0] != c.adopted {
+				if !errors.Is(err, redisdb.ErrDown) || len(got) != c.adopted || heir.buyer.slots()[0] != c.adopted {
 					t.Errorf("adopt = %d orders, %v, %v slots; want %d and ErrDown", len(got), err, heir.buyer.slots(), c.adopted)
 				}
 			})
@@ -366,11 +367,11 @@ func TestAdoptionGivesUp(t *testing.T) {
 		s.stock.fault = func(step string) error {
 			if step == "look adopt" {
 				asked++
-				return pool.ErrDown
+				return redisdb.ErrDown
 			}
 			return nil
 		}
-		if got, err := s.replica("no letters").buyer.recovery.adopt(t.Context()); len(got) != 0 || !errors.Is(err, pool.ErrDown) || asked != 3 {
+		if got, err := s.replica("no letters").buyer.recovery.adopt(t.Context()); len(got) != 0 || !errors.Is(err, redisdb.ErrDown) || asked != 3 {
 			t.Errorf("adopted %d orders, %v, after %d questions", len(got), err, asked)
 		}
 	})
@@ -467,7 +468,7 @@ func TestOneBadIdentityDoesNotStopAdoption(t *testing.T) {
 		heir := s.replica("no letters")
 		heir.buyer.stock = halfStock{heir.stock, first.Identity}
 		got, err := heir.buyer.recovery.adopt(t.Context())
-		if !errors.Is(err, pool.ErrDown) || len(got) != 1 || got[0].Ref != second.Ref {
+		if !errors.Is(err, redisdb.ErrDown) || len(got) != 1 || got[0].Ref != second.Ref {
 			t.Errorf("adopted %d orders, %v", len(got), err)
 		}
 	})
@@ -481,7 +482,7 @@ type halfStock struct {
 
 func (s halfStock) Adopt(ctx context.Context, id captcha.ID, orders []string) ([]pool.Record, []pool.Ref, error) {
 	if id == s.bad {
-		return nil, nil, pool.ErrDown
+		return nil, nil, redisdb.ErrDown
 	}
 	return s.stock.Adopt(ctx, id, orders)
 }

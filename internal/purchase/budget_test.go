@@ -13,6 +13,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/redisdb"
 )
 
 // A budget that is used up refuses the order, says until when, and keeps
@@ -104,7 +105,7 @@ func TestBooked(t *testing.T) {
 			t.Errorf("booked = %d of %d, %v; want 1 of 7", used, perDay, err)
 		}
 		s.stock.away("look")
-		if _, perDay, err := s.buyer.Booked(t.Context()); perDay != 7 || !errors.Is(err, pool.ErrDown) {
+		if _, perDay, err := s.buyer.Booked(t.Context()); perDay != 7 || !errors.Is(err, redisdb.ErrDown) {
 			t.Errorf("booked of %d, %v while redis is away", perDay, err)
 		}
 	})
@@ -174,10 +175,10 @@ func TestRefundsBeforeTheSubmit(t *testing.T) {
 		want  error
 	}{
 		"depth":               {func(_ *testBuyer, target *Spec) { target.Depth = 0 }, ErrDepth},
-		"no answer to book":   {func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("book", pool.ErrDown) }, pool.ErrDown},
-		"nor to the other":    {func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("book of solve", pool.ErrDown) }, pool.ErrDown},
-		"no answer to place":  {func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("place", pool.ErrDown) }, pool.ErrDown},
-		"redis away at place": {func(s *testBuyer, _ *Spec) { s.stock.away("place") }, pool.ErrDown},
+		"no answer to book":   {func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("book", redisdb.ErrDown) }, redisdb.ErrDown},
+		"nor to the other":    {func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("book of solve", redisdb.ErrDown) }, redisdb.ErrDown},
+		"no answer to place":  {func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("place", redisdb.ErrDown) }, redisdb.ErrDown},
+		"redis away at place": {func(s *testBuyer, _ *Spec) { s.stock.away("place") }, redisdb.ErrDown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

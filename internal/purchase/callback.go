@@ -11,6 +11,7 @@ import (
 	"poold/internal/crash"
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/redisdb"
 	"poold/internal/spool"
 )
 
@@ -102,7 +103,7 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 		cs.arrivals.forget(order)
 		return outcome, nil
 	}
-	l.Until, l.Reason = c.At.Add(cs.lives.get(order.Identity)), pool.Reason(err)
+	l.Until, l.Reason = c.At.Add(cs.lives.get(order.Identity)), redisdb.Reason(err)
 	if kept := cs.kept.keep(l); kept != nil {
 		cs.log.Error("a callback was refused with 503: neither redis nor the disk took it", "provider", c.Provider, "task", l.Task,
 			"err", errors.Join(err, kept))

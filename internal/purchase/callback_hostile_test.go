@@ -15,6 +15,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/redisdb"
 )
 
 // Whatever comes to the door is answered in the same way and counted, and
@@ -158,7 +159,7 @@ func TestCallbacksLogNoSecrets(t *testing.T) {
 		genuine := callbackTo(o.address(), "id=t1&code="+canary)
 		forged := genuine
 		forged.Secret = "guess-4711"
-		s.stock.fault = func(string) error { return pool.ErrDown }
+		s.stock.fault = func(string) error { return redisdb.ErrDown }
 		s.mustCall(t, genuine)
 		s.buyer.callbacks.kept = newDeadLetters("")
 		if err := s.buyer.Callback(t.Context(), genuine); !errors.Is(err, ErrNotKept) {

@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/redisdb"
 )
 
 // notReady makes the task ready at the n-th poll.
@@ -220,7 +220,7 @@ func TestRedisBlinks(t *testing.T) {
 						since = time.Now()
 					}
 					if time.Since(since) < gap {
-						return pool.ErrDown
+						return redisdb.ErrDown
 					}
 					return nil
 				}
@@ -259,7 +259,7 @@ func TestLostRepliesOfRedis(t *testing.T) {
 		s.stock.lostReply = func(step string) error {
 			if !lost[step] {
 				lost[step] = true
-				return pool.ErrDown
+				return redisdb.ErrDown
 			}
 			return nil
 		}
@@ -294,13 +294,13 @@ func TestRedisStaysAway(t *testing.T) {
 				s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
 				s.stock.fault = func(now string) error {
 					if now == step {
-						return pool.ErrDown
+						return redisdb.ErrDown
 					}
 					return nil
 				}
 				o := s.order(t)
-				if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != Lost || !errors.Is(r.Err, pool.ErrDown) {
-					t.Errorf("collect = %v, want Lost and pool.ErrDown", r.Err)
+				if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != Lost || !errors.Is(r.Err, redisdb.ErrDown) {
+					t.Errorf("collect = %v, want Lost and redisdb.ErrDown", r.Err)
 				}
 				if left := time.Until(o.deadline); left < 0 || left > 3*time.Second {
 					t.Errorf("ended %v before the deadline", left)
@@ -368,7 +368,7 @@ func TestAFailureThatIsTold(t *testing.T) {
 			s.stock.lostReply = func(step string) error {
 				if step == "fail bought=true" && !lost {
 					lost = true
-					return pool.ErrDown
+					return redisdb.ErrDown
 				}
 				return nil
 			}

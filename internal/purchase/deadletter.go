@@ -31,7 +31,7 @@ type deadLetter struct {
 	UserAgent string     `json:"user_agent,omitempty"`
 	Code      string     `json:"code,omitempty"`    // instead of a token
 	Refused   bool       `json:"refused,omitempty"` // with Code: a fault of the target's parameters
-	Reason    string     `json:"reason,omitempty"`  // why Redis did not take it, as pool.Reason says
+	Reason    string     `json:"reason,omitempty"`  // why Redis did not take it, as redisdb.Reason says
 	Arrived   time.Time  `json:"arrived"`           // the first time, by the wall clock
 	Until     time.Time  `json:"until"`             // of no use afterwards
 }

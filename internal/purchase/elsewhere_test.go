@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"poold/internal/pool"
-	"poold/internal/pool/redistest"
 	"poold/internal/provider"
+	"poold/internal/redisdb/redistest"
 )
 
 // stall is the way of one replica to Redis, which can hang: nothing is refused, and

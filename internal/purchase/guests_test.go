@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 )
 
 // guest is an order for an identity that no target has.
@@ -68,7 +69,7 @@ func TestTheBudgetOverAllGuests(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		refused(21*time.Hour - 2*askAgain)
 		s.stock.away("look")
-		if _, _, err := s.buyer.BookedForGuests(t.Context()); !errors.Is(err, pool.ErrDown) {
+		if _, _, err := s.buyer.BookedForGuests(t.Context()); !errors.Is(err, redisdb.ErrDown) {
 			t.Errorf("while redis is away: %v", err)
 		}
 	})
@@ -122,7 +123,7 @@ func TestSharedBudgetsHoldOverReplicas(t *testing.T) {
 					first.stock.fault = func(step string) error {
 						switch {
 						case chance(0.1):
-							return pool.ErrDown
+							return redisdb.ErrDown
 						case chance(0.05) && (strings.HasPrefix(step, "book") || step == "place" || step == "mark"):
 							panic("killed before " + step)
 						}
@@ -130,7 +131,7 @@ func TestSharedBudgetsHoldOverReplicas(t *testing.T) {
 					}
 					first.stock.lostReply = func(string) error {
 						if chance(0.1) {
-							return pool.ErrDown
+							return redisdb.ErrDown
 						}
 						return nil
 					}

@@ -10,6 +10,7 @@ import (
 
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/redisdb"
 )
 
 // renewals writes down which leases were renewed when.
@@ -285,9 +286,9 @@ func TestReservationsOfAnotherReplicaStay(t *testing.T) {
 			s.stock.steal(s.stock.t.Context(), o.Ref)
 			stop()
 		}},
-		"a mark without an answer": {Interrupted, pool.ErrDown, func(s *testBuyer, o *Order, _ context.CancelFunc) {
+		"a mark without an answer": {Interrupted, redisdb.ErrDown, func(s *testBuyer, o *Order, _ context.CancelFunc) {
 			s.stock.steal(s.stock.t.Context(), o.Ref)
-			s.stock.lostReply = lose("mark", pool.ErrDown)
+			s.stock.lostReply = lose("mark", redisdb.ErrDown)
 		}},
 		"a submit that was refused": {Busy, nil, func(s *testBuyer, o *Order, _ context.CancelFunc) {
 			s.provider.submit = func(ctx context.Context) (string, error) {

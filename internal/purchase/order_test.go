@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 )
 
 // The place at the provider comes before the order, and what was reserved
@@ -65,7 +66,7 @@ func TestPlaceDuringAReload(t *testing.T) {
 }
 
 func TestPlaceLeavesNothingBehind(t *testing.T) {
-	away := fmt.Errorf("%w: i/o timeout", pool.ErrDown)
+	away := fmt.Errorf("%w: i/o timeout", redisdb.ErrDown)
 	cases := map[string]struct {
 		prepare func(s *testBuyer, target *Spec)
 		want    error
@@ -80,7 +81,7 @@ func TestPlaceLeavesNothingBehind(t *testing.T) {
 			[]string{"reserve", "place", "release"},
 		},
 		"redis away": {
-			func(s *testBuyer, _ *Spec) { s.stock.fault = func(string) error { return away } }, pool.ErrDown,
+			func(s *testBuyer, _ *Spec) { s.stock.fault = func(string) error { return away } }, redisdb.ErrDown,
 			nil,
 		},
 		"redis away at the second step": {
@@ -91,15 +92,15 @@ func TestPlaceLeavesNothingBehind(t *testing.T) {
 					}
 					return nil
 				}
-			}, pool.ErrDown,
+			}, redisdb.ErrDown,
 			[]string{"reserve", "fail bought=false", "release"},
 		},
 		"answer to reserve lost": {
-			func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("reserve", away) }, pool.ErrDown,
+			func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("reserve", away) }, redisdb.ErrDown,
 			[]string{"reserve", "fail bought=false", "release"},
 		},
 		"answer to place lost": {
-			func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("place", away) }, pool.ErrDown,
+			func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("place", away) }, redisdb.ErrDown,
 			[]string{"reserve", "place", "fail bought=false", "release"},
 		},
 	}

@@ -20,6 +20,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/redisdb"
 )
 
 const pictureCanary = "picture-canary-4711-"
@@ -145,12 +146,12 @@ func (s *testBuyer) buyPicture(t *testing.T) (weak.Pointer[byte], <-chan Result)
 func TestAPictureThatWasNotPlacedIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestBuyer(t, 5)
-		s.stock.lostReply = lose("place", fmt.Errorf("%w: i/o timeout", pool.ErrDown))
+		s.stock.lostReply = lose("place", fmt.Errorf("%w: i/o timeout", redisdb.ErrDown))
 		slot, err := s.buyer.Admit(t.Context(), Bid{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.buyer.placer.place(t.Context(), slot, pictureSpec()); !errors.Is(err, pool.ErrDown) {
+		if _, err := s.buyer.placer.place(t.Context(), slot, pictureSpec()); !errors.Is(err, redisdb.ErrDown) {
 			t.Fatal(err)
 		}
 		if left := s.buyer.placer.leftovers; len(left) != 1 || left[0].order.spec.Image != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 )
 
 // Redis hangs while an order is placed, carries the step out after the order was
@@ -24,8 +25,8 @@ func TestStepsThatAreCarriedOutLateAreTakenBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.stock.change(func() { s.stock.fault = func(string) error { return fmt.Errorf("%w: i/o timeout", pool.ErrDown) } })
-		if _, err := s.buyer.placer.place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
+		s.stock.change(func() { s.stock.fault = func(string) error { return fmt.Errorf("%w: i/o timeout", redisdb.ErrDown) } })
+		if _, err := s.buyer.placer.place(t.Context(), slot, spec()); !errors.Is(err, redisdb.ErrDown) {
 			t.Fatalf("place = %v", err)
 		}
 		time.Sleep(5 * time.Second)
@@ -86,9 +87,9 @@ func TestLeftoversAreTakenBackTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestBuyer(t, 1)
 		s.buyer.SetBudget(5)
-		s.stock.lostReply = lose("place", pool.ErrDown)
+		s.stock.lostReply = lose("place", redisdb.ErrDown)
 		slot, _, _ := mustAdmit(t, s.buyer)
-		if _, err := s.buyer.placer.place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
+		if _, err := s.buyer.placer.place(t.Context(), slot, spec()); !errors.Is(err, redisdb.ErrDown) {
 			t.Fatalf("place = %v", err)
 		}
 		s.stock.lostReply = nil

@@ -9,8 +9,8 @@ import (
 
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
-	"poold/internal/pool/redistest"
 	"poold/internal/provider"
+	"poold/internal/redisdb/redistest"
 )
 
 // A service answers with one token for two tasks. The first order lands it, the

@@ -14,7 +14,8 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 )
 
 // partly is a stock of which the slots of some identities do not answer.
@@ -27,7 +28,7 @@ type partly struct {
 func (p *partly) Find(ctx context.Context, order pool.Ref) (pool.Record, bool, error) {
 	p.asked = append(p.asked, order.Identity)
 	if p.away[order.Identity] {
-		return pool.Record{}, false, pool.ErrDown
+		return pool.Record{}, false, redisdb.ErrDown
 	}
 	return p.Orders.Find(ctx, order)
 }
@@ -116,7 +117,7 @@ func TestALetterThatIsStuckBlocksNoOther(t *testing.T) {
 		// Those that are left have their turns.
 		turns := map[captcha.ID]bool{}
 		for range 3 {
-			if got, err := replay(); !errors.Is(err, pool.ErrDown) || got != (Replayed{Left: 24}) || len(p.asked) != mostStuck {
+			if got, err := replay(); !errors.Is(err, redisdb.ErrDown) || got != (Replayed{Left: 24}) || len(p.asked) != mostStuck {
 				t.Errorf("replay = %+v, %v after %d questions", got, err, len(p.asked))
 			}
 			for _, id := range p.asked {
@@ -172,7 +173,7 @@ func TestAReplayGoesOnBehindWhatIsStuck(t *testing.T) {
 		}
 		r.buyer.stock = p
 		for n, want := range []Replayed{{Left: 24}, {Left: 24}, {Replayed: 12, Left: 12, Reason: others}} {
-			if got, err := r.buyer.Replay(t.Context()); got != want || errors.Is(err, pool.ErrDown) != (want.Replayed == 0) {
+			if got, err := r.buyer.Replay(t.Context()); got != want || errors.Is(err, redisdb.ErrDown) != (want.Replayed == 0) {
 				t.Errorf("replay %d = %+v, %v, want %+v", n, got, err, want)
 			}
 			time.Sleep(replayEvery)
@@ -190,7 +191,7 @@ func TestExpiredLettersAreNoAnswerOfRedis(t *testing.T) {
 		time.Sleep(time.Hour)
 		p := &partly{Orders: r.store, away: map[captcha.ID]bool{r.kept(t, "away", 3): true}}
 		r.buyer.stock = p
-		if got, err := r.buyer.Replay(t.Context()); !errors.Is(err, pool.ErrDown) || got != (Replayed{Expired: 3, Left: 3}) || len(p.asked) != 1 {
+		if got, err := r.buyer.Replay(t.Context()); !errors.Is(err, redisdb.ErrDown) || got != (Replayed{Expired: 3, Left: 3}) || len(p.asked) != 1 {
 			t.Errorf("replay = %+v, %v after %d questions", got, err, len(p.asked))
 		}
 	})
@@ -235,14 +236,14 @@ func TestReplayWithADeadNode(t *testing.T) {
 	// As Run does, again and again.
 	for deadline := time.Now().Add(30 * time.Second); r.buyer.DeadLetterCount() > left; {
 		got, err := r.buyer.Replay(t.Context())
-		if err != nil && !errors.Is(err, pool.ErrDown) || err == nil && got.Left > 0 && got.Reason != others {
+		if err != nil && !errors.Is(err, redisdb.ErrDown) || err == nil && got.Left > 0 && got.Reason != others {
 			t.Errorf("replay = %+v, %v", got, err)
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("%d letters are left, want %d", r.buyer.DeadLetterCount(), left)
 		}
 	}
-	if got, err := r.buyer.Replay(t.Context()); !errors.Is(err, pool.ErrDown) || got != (Replayed{Left: left}) || left == 0 || left == 24 {
+	if got, err := r.buyer.Replay(t.Context()); !errors.Is(err, redisdb.ErrDown) || got != (Replayed{Left: left}) || left == 0 || left == 24 {
 		t.Errorf("replay = %+v, %v, want %d left", got, err, left)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/redisdb"
 )
 
 // mustReplay replays the dead letters and compares how that went.
@@ -119,7 +119,7 @@ func TestCallbackWhoseSettlingHadNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackBuyer(t, t.TempDir())
 		o := s.order(t)
-		s.stock.lostReply = lose("settle", pool.ErrDown)
+		s.stock.lostReply = lose("settle", redisdb.ErrDown)
 		s.mustCall(t, callbackTo(o.address(), "code=03AFcallback"))
 		s.stock.lostReply = nil
 		s.mustReplay(t, Replayed{Dropped: 1})
@@ -193,7 +193,7 @@ func TestLettersOfNoUse(t *testing.T) {
 					t.Fatalf("letters %+v, %v", shown, err)
 				}
 				time.Sleep(c.life - time.Millisecond)
-				if _, err := keeper.buyer.Replay(t.Context()); !errors.Is(err, pool.ErrDown) || keeper.buyer.DeadLetterCount() != 1 {
+				if _, err := keeper.buyer.Replay(t.Context()); !errors.Is(err, redisdb.ErrDown) || keeper.buyer.DeadLetterCount() != 1 {
 					t.Errorf("replay = %v, %d letters", err, keeper.buyer.DeadLetterCount())
 				}
 				time.Sleep(time.Millisecond)
@@ -219,7 +219,7 @@ func TestReplayWhileRedisGoesAway(t *testing.T) {
 			s.stock.fault = func(step string) error {
 				if strings.HasPrefix(step, "look") {
 					if looks++; looks > 2 {
-						return pool.ErrDown
+						return redisdb.ErrDown
 					}
 				}
 				return nil

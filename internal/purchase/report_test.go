@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/redisdb"
 )
 
 // A report is passed on once, while the provider takes it; what it answers
@@ -214,7 +214,7 @@ func TestTidyOutlivesPanics(t *testing.T) {
 		s := newTestBuyer(t, 1)
 		s.stock.away("")
 		slot, _, _ := mustAdmit(t, s.buyer)
-		if _, err := s.buyer.placer.place(t.Context(), slot, spec()); !errors.Is(err, pool.ErrDown) {
+		if _, err := s.buyer.placer.place(t.Context(), slot, spec()); !errors.Is(err, redisdb.ErrDown) {
 			t.Fatalf("place = %v", err)
 		}
 		s.stock.change(func() { s.stock.fault = func(string) error { panic("a fault of ours") } })

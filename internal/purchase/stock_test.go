@@ -12,7 +12,8 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 )
 
 // testRedis is the Redis of a test, which all its replicas share, and its weather.
@@ -82,7 +83,7 @@ func (w *testRedis) away(names ...string) {
 		w.fault = func(step string) error {
 			for _, name := range names {
 				if strings.HasPrefix(step, name) {
-					return pool.ErrDown
+					return redisdb.ErrDown
 				}
 			}
 			return nil

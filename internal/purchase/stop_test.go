@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/redisdb"
 )
 
 // A stop lets a submit in flight finish and stores its task id, then leaves
@@ -103,7 +103,7 @@ func TestStopWithATokenInHand(t *testing.T) {
 				}
 				s.stock.fault = func(step string) error {
 					if step == "settle" && time.Since(began) < away {
-						return pool.ErrDown
+						return redisdb.ErrDown
 					}
 					return nil
 				}

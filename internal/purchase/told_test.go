@@ -9,8 +9,8 @@ import (
 
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
-	"poold/internal/pool/redistest"
 	"poold/internal/provider"
+	"poold/internal/redisdb/redistest"
 )
 
 // Where an order of a guest failed a caller is told why, with the words that its buyer

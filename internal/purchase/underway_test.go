@@ -8,6 +8,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 )
 
 // Any replica lists what may have been bought, under whatever name of a provider and for
@@ -69,7 +70,7 @@ func TestOrdersUnderWayAreListed(t *testing.T) {
 		}
 		for _, step := range []string{"look places", "look find"} {
 			s.stock.away(step)
-			if list, err := elsewhere.buyer.UnderWay(t.Context()); !errors.Is(err, pool.ErrDown) || list != nil {
+			if list, err := elsewhere.buyer.UnderWay(t.Context()); !errors.Is(err, redisdb.ErrDown) || list != nil {
 				t.Errorf("without %s: %v, %v", step, list, err)
 			}
 		}

@@ -26,14 +26,14 @@ type clients struct {
 	*compat.Tasks
 
 	t     *testing.T
-	task  pool.Task
+	task  compat.Task
 	terms compat.Terms
 }
 
 func (w *scenario) clientsOf(target targets.Target) *clients {
 	c := &clients{
-		Tasks: compat.New(w.store.Tasks, w.store.Tokens, nil, slog.New(slog.DiscardHandler)), t: w.t,
-		task: pool.Task{Caller: "c", Identity: target.ID, Type: target.Identity.Type},
+		Tasks: compat.New(compat.NewRecords(w.store.DB), w.store.Tokens, nil, slog.New(slog.DiscardHandler)), t: w.t,
+		task: compat.Task{Caller: "c", Identity: target.ID, Type: target.Identity.Type},
 		terms: compat.Terms{
 			Take: pool.Request{ID: target.ID, Margin: target.Margin, Caller: "c", MaxWaiting: 410}, Supply: always{},
 		},
@@ -60,7 +60,7 @@ func (c *clients) submit() string {
 
 // poll is the token; "" = not yet.
 func (c *clients) poll(number string) string {
-	got, err := c.Poll(c.t.Context(), number, c.task.Caller, func(pool.Task) (compat.Terms, error) { return c.terms, nil })
+	got, err := c.Poll(c.t.Context(), number, c.task.Caller, func(compat.Task) (compat.Terms, error) { return c.terms, nil })
 	if err != nil && !errors.Is(err, compat.NotReady) {
 		c.t.Errorf("a poll: %v", err)
 	}

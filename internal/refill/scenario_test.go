@@ -22,8 +22,8 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
-	"poold/internal/pool/redistest"
 	"poold/internal/purchase"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )

@@ -12,7 +12,8 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/targets"
 )
 
@@ -166,7 +167,7 @@ func (w *scenario) takeAt(replica *pooltest.Store, t targets.Target) bool {
 	defer func() { <-w.book.turn }()
 	_, err := replica.Take(w.t.Context(), pool.Request{ID: t.ID, Margin: t.Margin})
 	var empty *pool.EmptyError
-	if err != nil && !errors.As(err, &empty) && !errors.Is(err, pool.ErrDown) {
+	if err != nil && !errors.As(err, &empty) && !errors.Is(err, redisdb.ErrDown) {
 		w.t.Errorf("a take: %v", err)
 	}
 	return err == nil

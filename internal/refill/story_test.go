@@ -10,6 +10,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/targets"
 )
 
@@ -281,7 +282,7 @@ func TestRedisAway(t *testing.T) {
 		if looks, _ := w.store.lookCount(login.ID); looks < 25 || looks > 60 {
 			t.Errorf("%d looks in a minute without Redis, want about 35", looks)
 		}
-		if n := w.status("login"); n.State != Starved || !strings.HasPrefix(n.Reason, pool.Reason(pool.ErrDown)) {
+		if n := w.status("login"); n.State != Starved || !strings.HasPrefix(n.Reason, redisdb.Reason(redisdb.ErrDown)) {
 			t.Errorf("status %+v", n)
 		}
 		w.redis.SetDown(false)

@@ -11,6 +11,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
@@ -314,8 +315,8 @@ func (w *worker) stockAway(ctx context.Context, err error) rest {
 		return rest{} // not Redis' fault: this worker is being stopped
 	}
 	reason := err.Error()
-	if errors.Is(err, pool.ErrDown) {
-		reason = pool.Reason(err)
+	if errors.Is(err, redisdb.ErrDown) {
+		reason = redisdb.Reason(err)
 	}
 	w.log.Debug("stock not reached", "err", err)
 	w.status.set(Starved, reason)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
@@ -34,7 +35,7 @@ func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outa
 	case stock.Paused:
 		return Cause{State: refill.Paused, Reason: pauseReason(t.Name, stock.Pause)}
 	case stock.Err != nil && (state == refill.OK || state == refill.Starved):
-		return Cause{State: refill.Starved, Reason: pool.Reason(stock.Err) + "; the figures are the last known ones"}
+		return Cause{State: refill.Starved, Reason: redisdb.Reason(stock.Err) + "; the figures are the last known ones"}
 	case state == refill.Paused && stock.Err == nil:
 		// Whether it still is, the file and the stock know better: a worker notices the
 		// end of a pause a moment later.

@@ -9,8 +9,10 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/compat"
 	"poold/internal/history"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/targets"
 )
@@ -55,7 +57,7 @@ type Stock interface {
 	// Survey answers in the order of the queries; see pool.Store.Survey.
 	Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
 	// Health returns how Redis serves; it does not block.
-	Health() pool.Health
+	Health() redisdb.Health
 }
 
 // Refill knows how the refilling of a target does; *refill.Manager implements it.
@@ -85,11 +87,11 @@ type Guests interface {
 	Survey(ctx context.Context) (pool.GuestStock, error)
 }
 
-// Savings knows how requests to POST /solve came by their tokens; *pool.Claims and
+// Savings knows how requests to POST /solve came by their tokens; *redisclaims.Claims and
 // *pgclaims.Claims implement it.
 type Savings interface {
 	// Days tells of the last days, today first.
-	Days(ctx context.Context) ([]pool.SavingsDay, error)
+	Days(ctx context.Context) ([]dedup.SavingsDay, error)
 }
 
 // DeadLetters counts the callbacks that could not be stored; *purchase.Buyer
@@ -139,7 +141,7 @@ type Collector struct {
 	surveyor  surveyor
 	booked    atomic.Pointer[Usage] // of the overall budget, as last read; nil = there is none
 	guests    told[guests]
-	savings   told[[]pool.SavingsDay]
+	savings   told[[]dedup.SavingsDay]
 	stopping  atomic.Bool
 	changes   atomic.Uint64 // counts what a snapshot taken before would miss
 	changed   chan struct{} // wakes Run after a change; capacity 1

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/targets"
 )
@@ -126,7 +127,7 @@ func TestFewTargets(t *testing.T) {
 // TestPartOfASurvey: what Redis says of some is shown as it is, of the others what it
 // said last. Where it hangs, it is not asked again.
 func TestPartOfASurvey(t *testing.T) {
-	fails := func(context.Context) error { return pool.ErrDown }
+	fails := func(context.Context) error { return redisdb.ErrDown }
 	hangs := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	for name, test := range map[string]struct {
 		second  func(context.Context) error // the second part of three

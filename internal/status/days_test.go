@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"poold/internal/pool"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 // The days of a target are what the stock tells of them.

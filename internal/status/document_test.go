@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
@@ -37,11 +38,11 @@ func busySources() Sources {
 			Returned: 2, Discarded: 3, Accepted: 12, Rejected: 8, Junk: 13, Spent: 250_000_001, Unrecorded: 20,
 		},
 	}
-	s.Savings.(*fixedSavings).days = []pool.SavingsDay{
-		{Date: "2026-01-02", BySource: map[pool.SavingsSource]int64{
-			pool.SavedPool: 1, pool.SavedSolve: 2, pool.SavedWaiting: 3, pool.SavedAfter: 4, pool.SavedReplay: 5, pool.SavedMissed: 2, pool.SavedRefused: 1,
+	s.Savings.(*fixedSavings).days = []dedup.SavingsDay{
+		{Date: "2026-01-02", BySource: map[dedup.SavingsSource]int64{
+			dedup.SavedPool: 1, dedup.SavedSolve: 2, dedup.SavedWaiting: 3, dedup.SavedAfter: 4, dedup.SavedReplay: 5, dedup.SavedMissed: 2, dedup.SavedRefused: 1,
 		}},
-		{Date: "2026-01-01", BySource: map[pool.SavingsSource]int64{pool.SavedSolve: 6}},
+		{Date: "2026-01-01", BySource: map[dedup.SavingsSource]int64{dedup.SavedSolve: 6}},
 		{Date: "2025-12-31"},
 	}
 	s.File.(*fixedFile).problems = []targets.Problem{{File: "pools.yaml", Line: 12, Text: "server.listen changed: it needs a restart"}}

@@ -10,9 +10,11 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/history"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/targets"
 )
@@ -76,7 +78,7 @@ func (f *fixedStock) change(id captcha.ID, s pool.Stock) {
 	f.stocks[id] = s
 }
 
-func (f *fixedStock) Health() pool.Health { return pool.Health{Up: true} }
+func (f *fixedStock) Health() redisdb.Health { return redisdb.Health{Up: true} }
 
 // fixedRefill is what refill says of each target.
 type fixedRefill map[string]refill.Status
@@ -127,11 +129,11 @@ func (f *fixedGuests) Survey(ctx context.Context) (pool.GuestStock, error) {
 
 // fixedSavings are the same days at every question.
 type fixedSavings struct {
-	days   []pool.SavingsDay
+	days   []dedup.SavingsDay
 	before func(ctx context.Context) error // runs before; its error answers instead. nil = nothing
 }
 
-func (f *fixedSavings) Days(ctx context.Context) ([]pool.SavingsDay, error) {
+func (f *fixedSavings) Days(ctx context.Context) ([]dedup.SavingsDay, error) {
 	if f.before != nil {
 		if err := f.before(ctx); err != nil {
 			return nil, err

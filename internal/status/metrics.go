@@ -3,6 +3,7 @@ package status
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
@@ -177,9 +178,9 @@ func collectBudget(ch chan<- prometheus.Metric, b *Budget, name string) {
 // collectSavings sends the counts of a day.
 func collectSavings(ch chan<- prometheus.Metric, day *DedupDay) {
 	by := &day.BySource
-	for source, n := range map[pool.SavingsSource]int64{
-		pool.SavedPool: by.Pool, pool.SavedSolve: by.Solve, pool.SavedWaiting: by.SharedWait, pool.SavedAfter: by.SharedCache, pool.SavedReplay: by.Replay,
-		pool.SavedMissed: day.Missed, pool.SavedRefused: day.Refused,
+	for source, n := range map[dedup.SavingsSource]int64{
+		dedup.SavedPool: by.Pool, dedup.SavedSolve: by.Solve, dedup.SavedWaiting: by.SharedWait, dedup.SavedAfter: by.SharedCache, dedup.SavedReplay: by.Replay,
+		dedup.SavedMissed: day.Missed, dedup.SavedRefused: day.Refused,
 	} {
 		gauge(ch, descSavings, float64(n), string(source))
 	}

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"slices"
 
-	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/targets"
 )
 
 // notices lists what an operator should know about this way of running poold; never
 // nil.
-func (c *Collector) notices(set *targets.Set, providers []purchase.Status, health pool.Health) []string {
+func (c *Collector) notices(set *targets.Set, providers []purchase.Status, health redisdb.Health) []string {
 	list := append(waysOfRunning(set, providers), health.Notices...)
 	if n := c.DeadLetters.DeadLettersSetAside(); n > 0 {
 		list = append(list, fmt.Sprintf("%d files of the dead letters could not be read and were set aside as *.bad: they may hold paid tokens.", n))

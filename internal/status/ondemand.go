@@ -5,7 +5,9 @@ import (
 	"errors"
 	"math"
 
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 	"poold/internal/targets"
 )
 
@@ -22,7 +24,7 @@ type guests struct {
 type onDemand struct {
 	section *targets.Solve // nil without it
 	guests  func() (guests, error)
-	savings func() ([]pool.SavingsDay, error)
+	savings func() ([]dedup.SavingsDay, error)
 }
 
 // askOnDemand begins to ask.
@@ -77,16 +79,16 @@ func solveStatus(section *targets.Solve, g guests, err error) *Solve {
 }
 
 // dedupStatus is what sharing saved; err is why the days are not as they are now.
-func dedupStatus(days []pool.SavingsDay, err error) *Dedup {
+func dedupStatus(days []dedup.SavingsDay, err error) *Dedup {
 	d := Dedup{Days: make([]DedupDay, len(days)), Reason: notNow(err)}
 	for i, day := range days {
 		by := BySource{
-			Pool: day.BySource[pool.SavedPool], Solve: day.BySource[pool.SavedSolve],
-			SharedWait: day.BySource[pool.SavedWaiting], SharedCache: day.BySource[pool.SavedAfter],
-			Replay: day.BySource[pool.SavedReplay],
+			Pool: day.BySource[dedup.SavedPool], Solve: day.BySource[dedup.SavedSolve],
+			SharedWait: day.BySource[dedup.SavedWaiting], SharedCache: day.BySource[dedup.SavedAfter],
+			Replay: day.BySource[dedup.SavedReplay],
 		}
 		served := by.Pool + by.Solve + by.SharedWait + by.SharedCache + by.Replay
-		missed, refused := day.BySource[pool.SavedMissed], day.BySource[pool.SavedRefused]
+		missed, refused := day.BySource[dedup.SavedMissed], day.BySource[dedup.SavedRefused]
 		d.Days[i] = DedupDay{Date: day.Date, Requests: served + missed + refused, BySource: by, Missed: missed, Refused: refused}
 		d.Requests += d.Days[i].Requests
 		d.Missed += missed
@@ -105,8 +107,8 @@ func notNow(err error) string {
 	switch {
 	case err == nil:
 		return ""
-	case errors.Is(err, pool.ErrDown):
-		return pool.Reason(err) + lastKnown
+	case errors.Is(err, redisdb.ErrDown):
+		return redisdb.Reason(err) + lastKnown
 	}
 	return "they cannot be read now" + lastKnown
 }

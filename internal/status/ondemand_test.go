@@ -14,7 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 	"poold/internal/targets"
 )
 
@@ -25,7 +27,7 @@ func solving() (s Sources, guests *fixedGuests, savings *fixedSavings) {
 	s, _ = sources(set)
 	guests, savings = s.Guests.(*fixedGuests), s.Savings.(*fixedSavings)
 	guests.stock = pool.GuestStock{Guests: 1, Figures: pool.Figures{Requests: 3}}
-	savings.days = []pool.SavingsDay{{Date: "2026-01-02", BySource: map[pool.SavingsSource]int64{pool.SavedSolve: 3}}}
+	savings.days = []dedup.SavingsDay{{Date: "2026-01-02", BySource: map[dedup.SavingsSource]int64{dedup.SavedSolve: 3}}}
 	return s, guests, savings
 }
 
@@ -84,7 +86,7 @@ func testNoSection(t *testing.T) {
 	if text := metrics(snapshot); strings.Contains(text, "solve_guests") || strings.Contains(text, "/solve") {
 		t.Error(text)
 	}
-	guests.before = func(context.Context) error { return pool.ErrDown }
+	guests.before = func(context.Context) error { return redisdb.ErrDown }
 	c.Changed()
 	if d := c.Snapshot(t.Context()).Document; d.Solve != nil {
 		t.Errorf("while they cannot be read: %+v", d.Solve)
@@ -102,7 +104,7 @@ func testLastKnown(t *testing.T) {
 	if first.Solve.Requests != 3 || first.Solve.Reason != "" || first.Dedup.Requests != 3 || first.Dedup.Reason != "" {
 		t.Fatalf("%+v, %+v", first.Solve, first.Dedup)
 	}
-	guests.before = func(context.Context) error { return pool.ErrDown }
+	guests.before = func(context.Context) error { return redisdb.ErrDown }
 	savings.before = func(context.Context) error { return errors.New("dial postgres://user:canary@host") }
 	c.Changed()
 	snapshot := c.Snapshot(t.Context())

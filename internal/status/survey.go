@@ -9,6 +9,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 )
 
 const (
@@ -73,7 +74,7 @@ func (s *surveyor) ask(ctx context.Context, queries []pool.Query) ([]pool.Stock,
 	defer cancel()
 	stocks, err := s.stock.Survey(ctx, queries)
 	if err == nil && len(stocks) != len(queries) {
-		return nil, pool.ErrDown
+		return nil, redisdb.ErrDown
 	}
 	return stocks, err
 }

@@ -8,6 +8,7 @@ import (
 	"poold/internal/compat"
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
@@ -50,10 +51,10 @@ func (c *Collector) providerStatuses(states []purchase.Status, set *targets.Set)
 }
 
 // redisStatus is how the store is doing; failed is why it could not be surveyed.
-func redisStatus(mode string, health pool.Health, failed error) Redis {
+func redisStatus(mode string, health redisdb.Health, failed error) Redis {
 	r := Redis{Mode: mode, OK: failed == nil && health.Up, Reason: health.Reason}
 	if failed != nil && r.Reason == "" {
-		r.Reason = pool.Reason(failed)
+		r.Reason = redisdb.Reason(failed)
 	}
 	return r
 }

@@ -4,67 +4,59 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"poold/internal/history"
-	"poold/internal/pool"
 )
 
-// WriteEntries is history.Audit's.
+// mostEntries limits how many entries of the audit are kept of one key, the newest.
+const mostEntries = 10_000
+
+// WriteEntries is history.Audit's. An entry that is there already, with its text, changes
+// nothing, nor does one that is older than the audit is kept.
 func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
-	lines := make([]pool.Line, len(batch))
-	for i, e := range batch {
-		lines[i] = pool.Line{ID: e.ID, Name: e.Key, At: e.At, Text: encodeEntry(e), Figures: keyFigures(e)}
+	if len(batch) == 0 {
+		return nil
 	}
-	return failed(ctx, s.archive.AddLines(ctx, lines, s.o.KeepAudit))
+	k := keysOf(s.db)
+	var keys []string
+	args := []any{s.o.KeepAudit.Milliseconds(), mostEntries}
+	for _, e := range batch {
+		keys = append(keys, k.audit+hashed(e.Key), k.usage+dateOf(e.At))
+		// A space sorts before each character of an ID, so that lines of one millisecond are
+		// in the order of their IDs.
+		args = append(args, e.At.UnixMilli(), e.ID+" "+encodeEntry(e))
+		args = appendFigures(args, keyFigures(e))
+	}
+	_, err := s.db.Eval(ctx, linesScript, keys, args...)
+	return failed(ctx, err)
 }
 
 // Entries is history.Audit's. The newest 10,000 of each key are kept.
 func (s *Store) Entries(ctx context.Context, key string, q history.Query) (history.Entries, error) {
 	from, to := since(q.From, s.o.KeepAudit), q.To
-	if behind := q.Before.Ended.Add(time.Millisecond); q.Before != (history.Position{}) && (to.IsZero() || behind.Before(to)) {
+	if behind := q.Before.Ended.Add(time.Millisecond); !q.Before.Ended.IsZero() && (to.IsZero() || behind.Before(to)) {
 		to = behind
 	}
-	// Mostly one look is enough. Where it is not, a longer one is a look at one moment again.
+	decode := func(l line) (history.Entry, error) { return decodeEntry(key, l) }
+	// Mostly one look is enough. If not, a longer one begins anew, so that both see one moment.
 	for most := q.Limit + 2; ; most *= 4 {
-		lines, err := s.archive.Lines(ctx, key, from, to, most)
+		lines, err := s.lines(ctx, keysOf(s.db).audit+hashed(key), from, to, most, " ")
 		if err != nil {
 			return history.Entries{}, failed(ctx, err)
 		}
-		if found, err := entries(lines, q); err != nil || found.More || len(lines) < most {
-			return found, err
+		list, more, err := matching(lines, q, decode, func(e history.Entry) string { return e.Target })
+		if err != nil || more || len(lines) < most {
+			return history.Entries{List: list, More: more}, err
 		}
 	}
-}
-
-// entries is what a query finds among the newest lines.
-func entries(lines []pool.Line, q history.Query) (found history.Entries, _ error) {
-	for _, l := range lines {
-		if q.Before != (history.Position{}) && !before(l.At, l.ID, q.Before) {
-			continue
-		}
-		e, err := decodeEntry(l)
-		if err != nil {
-			return history.Entries{}, err
-		}
-		if q.Targets != nil && !slices.Contains(q.Targets, e.Target) {
-			continue
-		}
-		if len(found.List) == q.Limit {
-			found.More = true
-			break
-		}
-		found.List = append(found.List, e)
-	}
-	return found, nil
 }
 
 // KeyDay is history.Audit's.
 func (s *Store) KeyDay(ctx context.Context, day time.Time) (map[string]history.KeyFigures, error) {
-	found, err := s.archive.Usage(ctx, day)
+	found, err := s.figures(ctx, keysOf(s.db).usage+dateOf(day))
 	if err != nil {
 		return nil, failed(ctx, err)
 	}
@@ -122,14 +114,14 @@ func keyFigure(name string, n int64) (f history.KeyFigures) {
 	return f
 }
 
-// encodeEntry writes an entry but for its ID, time and key, which stand beside it.
+// encodeEntry writes an entry without its ID, time and key, which line and list have.
 func encodeEntry(e history.Entry) string {
 	return escape(string(e.Action), e.Target, e.Token, e.Source, e.Image, strconv.FormatInt(e.Price, 10))
 }
 
 // decodeEntry is the inverse of encodeEntry.
-func decodeEntry(l pool.Line) (history.Entry, error) {
-	f, err := unescape(strings.Split(l.Text, "|"))
+func decodeEntry(key string, l line) (history.Entry, error) {
+	f, err := unescape(strings.Split(l.text, "|"))
 	if err != nil || len(f) != 6 {
 		return history.Entry{}, errors.Join(errors.New("history: an entry of the audit in Redis cannot be read"), err)
 	}
@@ -138,6 +130,6 @@ func decodeEntry(l pool.Line) (history.Entry, error) {
 		return history.Entry{}, fmt.Errorf("history: an entry of the audit in Redis cannot be read: %w", err)
 	}
 	return history.Entry{
-		ID: l.ID, At: l.At, Key: l.Name, Action: history.Action(f[0]), Target: f[1], Token: f[2], Source: f[3], Image: f[4], Price: price,
+		ID: l.id, At: l.at, Key: key, Action: history.Action(f[0]), Target: f[1], Token: f[2], Source: f[3], Image: f[4], Price: price,
 	}, nil
 }

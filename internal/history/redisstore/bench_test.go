@@ -14,7 +14,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/history"
 	"poold/internal/history/redisstore"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 // measured is a store, and how many bytes its Redis uses.
@@ -22,7 +22,7 @@ func measured(b *testing.B) (store *redisstore.Store, used func() int64) {
 	address := redistest.Server(b)
 	client := redis.NewClient(&redis.Options{Addr: address})
 	b.Cleanup(func() { _ = client.Close() })
-	return redisstore.New(archive(b, "redis://"+address, "bench", nil), redisstore.Options{}), func() int64 {
+	return redisstore.New(opened(b, redistest.Place{Addresses: "redis://" + address}, "bench"), redisstore.Options{}), func() int64 {
 		info := client.Info(b.Context(), "memory").Val()
 		_, rest, _ := strings.Cut(info, "used_memory:")
 		n, err := strconv.ParseInt(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]), 10, 64)

@@ -5,29 +5,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"poold/internal/captcha"
 	"poold/internal/history"
-	"poold/internal/pool"
+	"poold/internal/redisdb"
 )
 
-// Archive is where records and entries are kept: pool.Archive.
-type Archive interface {
-	Add(ctx context.Context, records []pool.Archived, keep time.Duration) error
-	OfSite(ctx context.Context, site string, from, to time.Time) ([]pool.Archived, error)
-	OfStatus(ctx context.Context, status string, from, to time.Time) ([]pool.Archived, error)
-	Day(ctx context.Context, day time.Time) (map[string]int64, error)
-	Find(ctx context.Context, id string) (pool.Archived, bool, error)
-	FindAlias(ctx context.Context, alias string) (pool.Archived, bool, error)
-	AddLines(ctx context.Context, lines []pool.Line, keep time.Duration) error
-	Lines(ctx context.Context, name string, from, to time.Time, most int) ([]pool.Line, error)
-	Usage(ctx context.Context, day time.Time) (map[string]int64, error)
-}
+const (
+	// mostOfSite and mostOfStatus limit how many records are listed, the newest.
+	mostOfSite   = 50
+	mostOfStatus = 1000
+	week         = 7 * 24 * time.Hour
+)
 
 // Options are how long something is kept.
 type Options struct {
@@ -36,42 +31,57 @@ type Options struct {
 }
 
 var (
-	_ history.Store = (*Store)(nil)
-	_ history.Audit = (*Store)(nil)
+	_ history.Store        = (*Store)(nil)
+	_ history.Audit        = (*Store)(nil)
+	_ history.ArrivalStore = (*Arrivals)(nil)
 )
 
 // Store is a history.Store and a history.Audit.
 type Store struct {
-	archive Archive
-	o       Options
+	db *redisdb.DB
+	o  Options
 }
 
-// New keeps records and entries in an archive.
-func New(archive Archive, o Options) *Store {
+// New keeps records and entries in a Redis that the caller opened, runs and closes.
+func New(db *redisdb.DB, o Options) *Store {
 	o.Keep, o.KeepAudit = cmp.Or(o.Keep, week), cmp.Or(o.KeepAudit, week)
-	return &Store{archive, o}
+	declare(db)
+	return &Store{db, o}
 }
 
-const week = 7 * 24 * time.Hour
-
-// Write is history.Store's.
+// Write is history.Store's. A record that is there already changes nothing.
 func (s *Store) Write(ctx context.Context, batch []history.Record) error {
-	records := make([]pool.Archived, len(batch))
-	for i, r := range batch {
-		records[i] = pool.Archived{
-			ID: r.ID, Alias: r.Task, Site: r.Sitekey, Status: string(r.Status()), Ended: r.Ended, Text: encode(r), Figures: figures(r),
-		}
-		if history.IsOrder(r.Task) {
-			records[i].Alias = ""
-		}
+	if len(batch) == 0 {
+		return nil
 	}
-	return failed(ctx, s.archive.Add(ctx, records, s.o.Keep))
+	k := keysOf(s.db)
+	var keys []string
+	args := []any{s.o.Keep.Milliseconds(), mostOfSite, mostOfStatus}
+	for _, r := range batch {
+		site, ended, task, alias := hashed(r.Sitekey), strconv.FormatInt(r.Ended.UnixMilli(), 10), "", ""
+		if r.Task != "" && !history.IsOrder(r.Task) {
+			task, alias = r.Task, r.ID
+		}
+		keys = append(keys, k.mark+r.ID, k.site+site, k.status+string(r.Status()), k.day+dateOf(r.Ended), k.alias+hashed(task))
+		args = append(args, ended, r.ID+"|"+encode(r), site+"|"+ended, alias)
+		args = appendFigures(args, figures(r))
+	}
+	_, err := s.db.Eval(ctx, addScript, keys, args...)
+	return failed(ctx, err)
+}
+
+// appendFigures appends the number of figures, and name and value of each.
+func appendFigures(args []any, figures map[string]int64) []any {
+	args = append(args, len(figures))
+	for name, n := range figures {
+		args = append(args, name, n)
+	}
+	return args
 }
 
 // Site is history.Store's. The newest 50 records are kept.
 func (s *Store) Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error) {
-	found, err := s.archive.OfSite(ctx, sitekey, since(q.From, s.o.Keep), q.To)
-	return page(found, q, failed(ctx, err))
+	return s.page(ctx, keysOf(s.db).site+hashed(sitekey), q)
 }
 
 // Tasks is history.Store's. The newest 1,000 records are kept.
@@ -79,12 +89,19 @@ func (s *Store) Tasks(ctx context.Context, status history.Status, q history.Quer
 	if status != history.StatusSolved && status != history.StatusError {
 		return history.Page{}, fmt.Errorf("history: no record is %q", status)
 	}
-	found, err := s.archive.OfStatus(ctx, string(status), since(q.From, s.o.Keep), q.To)
-	return page(found, q, failed(ctx, err))
+	return s.page(ctx, keysOf(s.db).status+string(status), q)
 }
 
-// since is from when on something is read that is kept for so long. This process' clock
-// judges that.
+func (s *Store) page(ctx context.Context, key string, q history.Query) (history.Page, error) {
+	lines, err := s.lines(ctx, key, since(q.From, s.o.Keep), q.To, 0, "|")
+	if err != nil {
+		return history.Page{}, failed(ctx, err)
+	}
+	records, more, err := matching(lines, q, decode, func(r history.Record) string { return r.Target })
+	return history.Page{Records: records, More: more}, err
+}
+
+// since is the later one of from and the oldest moment that is kept, by this process' clock.
 func since(from time.Time, keep time.Duration) time.Time {
 	if oldest := time.Now().Add(-keep); from.Before(oldest) {
 		return oldest
@@ -92,39 +109,72 @@ func since(from time.Time, keep time.Duration) time.Time {
 	return from
 }
 
-// page is what a query finds among the records of a list.
-func page(found []pool.Archived, q history.Query, err error) (p history.Page, _ error) {
-	if err != nil {
-		return history.Page{}, err
-	}
-	for _, a := range found {
-		if !q.Before.Ended.IsZero() && !before(a.Ended, a.ID, q.Before) {
-			continue
-		}
-		r, err := decode(a)
-		if err != nil {
-			return history.Page{}, err
-		}
-		if q.Targets != nil && !slices.Contains(q.Targets, r.Target) {
-			continue
-		}
-		if len(p.Records) == q.Limit {
-			p.More = true
-			break
-		}
-		p.Records = append(p.Records, r)
-	}
-	return p, nil
+// line is a member of a list: a record or an entry, with its time.
+type line struct {
+	id   string
+	at   time.Time
+	text string
 }
 
-// before reports whether what has a time and an ID comes behind a position, newest first.
-func before(at time.Time, id string, p history.Position) bool {
-	return at.Before(p.Ended) || at.Equal(p.Ended) && id < p.ID
+// lines returns the newest lines of a list in [from, to), the newest first; a zero time is no
+// limit, nor is most 0. Lines of one millisecond are in the reverse order of their IDs. The
+// separator is between ID and text.
+func (s *Store) lines(ctx context.Context, key string, from, to time.Time, most int, separator string) ([]line, error) {
+	first, last := "-inf", "+inf"
+	if !from.IsZero() {
+		first = strconv.FormatInt(ceilMilli(from), 10)
+	}
+	if !to.IsZero() {
+		last = "(" + strconv.FormatInt(ceilMilli(to), 10)
+	}
+	members, err := s.db.Slow.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{
+		Key: key, Start: last, Stop: first, ByScore: true, Rev: true, Count: int64(most),
+	}).Result()
+	if err != nil {
+		return nil, err
+	}
+	found := make([]line, len(members))
+	for i, m := range members {
+		text, _ := m.Member.(string)
+		found[i].at = time.UnixMilli(int64(m.Score)).UTC()
+		found[i].id, found[i].text, _ = strings.Cut(text, separator)
+	}
+	return found, nil
+}
+
+// ceilMilli is the first whole millisecond that is not before, in Unix ms.
+func ceilMilli(at time.Time) int64 { return at.Add(time.Millisecond - time.Nanosecond).UnixMilli() }
+
+// matching returns the first q.Limit of the newest lines that match a query, and whether there
+// are more.
+func matching[T any](lines []line, q history.Query, decode func(line) (T, error), target func(T) string) (found []T, more bool, _ error) {
+	for _, l := range lines {
+		if !q.Before.Ended.IsZero() && !before(l, q.Before) {
+			continue
+		}
+		item, err := decode(l)
+		if err != nil {
+			return nil, false, err
+		}
+		if q.Targets != nil && !slices.Contains(q.Targets, target(item)) {
+			continue
+		}
+		if len(found) == q.Limit {
+			return found, true, nil
+		}
+		found = append(found, item)
+	}
+	return found, false, nil
+}
+
+// before reports whether a line comes behind a position, newest first.
+func before(l line, p history.Position) bool {
+	return l.at.Before(p.Ended) || l.at.Equal(p.Ended) && l.id < p.ID
 }
 
 // Day is history.Store's.
 func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
-	found, err := s.archive.Day(ctx, day)
+	found, err := s.figures(ctx, keysOf(s.db).day+dateOf(day))
 	if err != nil {
 		return history.Day{}, failed(ctx, err)
 	}
@@ -145,149 +195,68 @@ func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 	return d, nil
 }
 
-// Solve is history.Store's.
+// figures reads the figures of a day.
+func (s *Store) figures(ctx context.Context, key string) (map[string]int64, error) {
+	fields, err := s.db.Slow.HGetAll(ctx, key).Result()
+	if err != nil {
+		return nil, err
+	}
+	figures := make(map[string]int64, len(fields))
+	for name, text := range fields {
+		if figures[name], err = strconv.ParseInt(text, 10, 64); err != nil {
+			return nil, fmt.Errorf("history: the figure %q of a day: %w", name, err)
+		}
+	}
+	return figures, nil
+}
+
+// Solve is history.Store's. A record that is no longer listed is not found.
 func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, error) {
-	return one(ctx, id, s.archive.Find)
-}
-
-// Task is history.Store's.
-func (s *Store) Task(ctx context.Context, task string) (history.Record, bool, error) {
-	return one(ctx, task, s.archive.FindAlias)
-}
-
-// one reads the record that find finds by a name.
-func one(ctx context.Context, name string, find func(context.Context, string) (pool.Archived, bool, error)) (history.Record, bool, error) {
-	a, there, err := find(ctx, name)
-	if err != nil || !there {
+	k := keysOf(s.db)
+	mark, err := s.get(ctx, k.mark+id)
+	if err != nil || mark == "" {
 		return history.Record{}, false, failed(ctx, err)
 	}
-	r, err := decode(a)
-	return r, err == nil, err
+	site, text, _ := strings.Cut(mark, "|")
+	ended, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return history.Record{}, false, errors.New("history: the mark of a record in Redis has no time")
+	}
+	lines, err := s.lines(ctx, k.site+site, time.UnixMilli(ended), time.UnixMilli(ended+1), 0, "|")
+	for _, l := range lines {
+		if l.id == id {
+			r, err := decode(l)
+			return r, err == nil, err
+		}
+	}
+	return history.Record{}, false, failed(ctx, err)
 }
 
-// failed says which errors may go away.
+// Task is history.Store's. It finds the newest record of the task.
+func (s *Store) Task(ctx context.Context, task string) (history.Record, bool, error) {
+	id, err := s.get(ctx, keysOf(s.db).alias+hashed(task))
+	if err != nil || id == "" {
+		return history.Record{}, false, failed(ctx, err)
+	}
+	return s.Solve(ctx, id)
+}
+
+// get reads a text; "" = there is none.
+func (s *Store) get(ctx context.Context, key string) (string, error) {
+	text, err := s.db.Slow.Get(ctx, key).Result()
+	if errors.Is(err, redis.Nil) {
+		return "", nil
+	}
+	return text, err
+}
+
+// failed returns the error as history.Store demands: history.ErrDown if a later call may succeed.
 func failed(ctx context.Context, err error) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, pool.ErrDown):
-		return fmt.Errorf("%w: %s", history.ErrDown, pool.Reason(err))
+	case errors.Is(err, redisdb.ErrDown):
+		return fmt.Errorf("%w: %s", history.ErrDown, redisdb.Reason(err))
 	}
 	return err
-}
-
-// The names of figures in Redis.
-const (
-	solved    = "solved"
-	discarded = "discarded"
-	failedOf  = "failed"
-	refused   = "refused"
-	lost      = "lost"
-	elapsed   = "elapsed_ms"
-	spent     = "spent"
-	unpriced  = "unpriced"
-)
-
-// figures are what a record adds to those of its type and of its target.
-func figures(r history.Record) map[string]int64 {
-	f := r.Figures()
-	of := map[string]int64{}
-	for name, n := range map[string]int64{
-		solved: f.Solved, discarded: f.Discarded, failedOf: f.Failed, refused: f.Refused, lost: f.Lost,
-		elapsed: f.Elapsed.Milliseconds(), spent: f.Spent, unpriced: f.Unpriced,
-	} {
-		if n != 0 {
-			of[escape("type", string(r.Type), name)] = n
-			of[escape("target", r.Target, r.Owner, name)] = n
-		}
-	}
-	return of
-}
-
-// plus adds to one figure, by its name; those of another version are ignored.
-func plus(f history.Figures, name string, n int64) history.Figures {
-	switch name {
-	case solved:
-		f.Solved += n
-	case discarded:
-		f.Discarded += n
-	case failedOf:
-		f.Failed += n
-	case refused:
-		f.Refused += n
-	case lost:
-		f.Lost += n
-	case elapsed:
-		f.Elapsed += time.Duration(n) * time.Millisecond
-	case spent:
-		f.Spent += n
-	case unpriced:
-		f.Unpriced += n
-	}
-	return f
-}
-
-// encode writes a record but for its ID and end, which stand beside it.
-func encode(r history.Record) string {
-	callback := "0"
-	if r.Callback {
-		callback = "1"
-	}
-	return escape(
-		string(r.Identity), r.Target, r.Owner, string(r.Type), r.Sitekey, r.Pageurl, r.Provider, r.Task,
-		string(r.How), r.Code, moment(r.Placed), moment(r.Submitted), moment(r.Solved),
-		strconv.Itoa(r.Polls), callback, strconv.FormatInt(r.Price, 10),
-	)
-}
-
-// decode is the inverse of encode.
-func decode(a pool.Archived) (history.Record, error) {
-	f, err := unescape(strings.Split(a.Text, "|"))
-	if err != nil || len(f) != 16 {
-		return history.Record{}, errors.Join(errors.New("history: a record in Redis cannot be read"), err)
-	}
-	var n [5]int64
-	for i, field := range []int{10, 11, 12, 13, 15} {
-		if n[i], err = strconv.ParseInt(f[field], 10, 64); err != nil {
-			return history.Record{}, fmt.Errorf("history: a record in Redis cannot be read: %w", err)
-		}
-	}
-	return history.Record{
-		ID: a.ID, Ended: a.Ended, Identity: captcha.ID(f[0]), Target: f[1], Owner: f[2], Type: captcha.Type(f[3]),
-		Sitekey: f[4], Pageurl: f[5], Provider: f[6], Task: f[7], How: history.How(f[8]), Code: f[9],
-		Placed: at(n[0]), Submitted: at(n[1]), Solved: at(n[2]), Polls: int(n[3]), Callback: f[14] == "1", Price: n[4],
-	}, nil
-}
-
-// moment is a time in Unix ms; 0 = none.
-func moment(t time.Time) string {
-	if t.IsZero() {
-		return "0"
-	}
-	return strconv.FormatInt(t.UnixMilli(), 10)
-}
-
-// at is the inverse of moment.
-func at(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms).UTC()
-}
-
-func escape(fields ...string) string {
-	for i := range fields {
-		fields[i] = url.QueryEscape(fields[i])
-	}
-	return strings.Join(fields, "|")
-}
-
-func unescape(fields []string) ([]string, error) {
-	for i := range fields {
-		var err error
-		if fields[i], err = url.QueryUnescape(fields[i]); err != nil {
-			return nil, fmt.Errorf("history: a text in Redis is not escaped: %w", err)
-		}
-	}
-	return fields, nil
 }

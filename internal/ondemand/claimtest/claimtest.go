@@ -1,4 +1,4 @@
-// Package claimtest is what every store of claims must pass: Redis' (pool.Claims) and
+// Package claimtest is what every store of claims must pass: Redis' (redisclaims) and
 // PostgreSQL's. Only tests import it.
 //
 // A test opens a store with the times that it needs. Where it watches how time passes, it
@@ -13,17 +13,17 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
+	"poold/internal/ondemand/dedup"
 )
 
-// Claims is a store of claims, as one replica has it; pool.Claims says what each does.
+// Claims is a store of claims, as one replica has it; redisclaims.Claims documents each method.
 type Claims interface {
-	Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim, error)
+	Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error)
 	Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error)
 	LetGo(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error
-	End(ctx context.Context, key captcha.ID, fence int64, e pool.ClaimEnd) (ok bool, err error)
-	Count(ctx context.Context, requests map[pool.SavingsSource]int) error
-	Days(ctx context.Context) ([]pool.SavingsDay, error)
+	End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (ok bool, err error)
+	Count(ctx context.Context, requests map[dedup.SavingsSource]int) error
+	Days(ctx context.Context) ([]dedup.SavingsDay, error)
 }
 
 // Backend is a store that nobody else uses.
@@ -38,7 +38,7 @@ type Backend struct {
 }
 
 // Open opens a backend with these times that ends with the test.
-type Open func(t *testing.T, times pool.ClaimTimes) Backend
+type Open func(t *testing.T, times dedup.ClaimTimes) Backend
 
 // Suite is what a store must pass. Each of them may run in a bubble of its own.
 var Suite = map[string]func(*testing.T, Open){
@@ -75,12 +75,12 @@ func Test(t *testing.T, open Open) {
 }
 
 // long are times that do not end while a test runs on a busy machine.
-var long = pool.ClaimTimes{
+var long = dedup.ClaimTimes{
 	Lease: time.Minute, Wanted: time.Minute, Longest: 3 * time.Minute, Solved: time.Minute, Failed: time.Minute,
 }
 
 // with is long with another time or two.
-func with(change func(*pool.ClaimTimes)) pool.ClaimTimes {
+func with(change func(*dedup.ClaimTimes)) dedup.ClaimTimes {
 	times := long
 	change(&times)
 	return times
@@ -92,7 +92,7 @@ func newKey() captcha.ID {
 }
 
 // enter is Enter of a replica; solve is "" for who comes new.
-func enter(t *testing.T, c Claims, key captcha.ID, solve string) pool.Claim {
+func enter(t *testing.T, c Claims, key captcha.ID, solve string) dedup.Claim {
 	t.Helper()
 	got, err := c.Enter(t.Context(), entry(key, solve, 1))
 	if err != nil {
@@ -102,8 +102,8 @@ func enter(t *testing.T, c Claims, key captcha.ID, solve string) pool.Claim {
 }
 
 // entry is an entry whose identity is the key's own.
-func entry(key captcha.ID, solve string, callers int) pool.ClaimEntry {
-	return pool.ClaimEntry{
+func entry(key captcha.ID, solve string, callers int) dedup.ClaimEntry {
+	return dedup.ClaimEntry{
 		Key: key, Solve: solve, Identity: identityOf(key), Sitekey: "sitekey", Pageurl: "https://example.com", Callers: callers,
 	}
 }
@@ -114,17 +114,17 @@ func identityOf(key captcha.ID) captcha.ID {
 }
 
 // begin makes a replica hold a key that nobody holds.
-func begin(t *testing.T, c Claims, key captcha.ID) pool.Claim {
+func begin(t *testing.T, c Claims, key captcha.ID) dedup.Claim {
 	t.Helper()
 	got := enter(t, c, key, "")
-	if got.State != pool.ClaimHeld || got.Solve == "" || got.Fence <= 0 {
+	if got.State != dedup.ClaimHeld || got.Solve == "" || got.Fence <= 0 {
 		t.Fatalf("a key that nobody holds: %+v", got)
 	}
 	return got
 }
 
 // is checks the state and the solve of an answer.
-func is(t *testing.T, what string, got pool.Claim, state pool.ClaimState, solve string) {
+func is(t *testing.T, what string, got dedup.Claim, state dedup.ClaimState, solve string) {
 	t.Helper()
 	if got.State != state || got.Solve != solve {
 		t.Fatalf("%s: %+v; want %s of %q", what, got, state, solve)
@@ -151,7 +151,7 @@ func letGo(t *testing.T, c Claims, key captcha.ID, fence int64, identity captcha
 }
 
 // end checks whether a replica may end the solve.
-func end(t *testing.T, c Claims, key captcha.ID, fence int64, e pool.ClaimEnd, want bool) {
+func end(t *testing.T, c Claims, key captcha.ID, fence int64, e dedup.ClaimEnd, want bool) {
 	t.Helper()
 	if ok, err := c.End(t.Context(), key, fence, e); err != nil || ok != want {
 		t.Fatalf("ending by %+v = %v, %v; want %v", e, ok, err, want)
@@ -159,12 +159,12 @@ func end(t *testing.T, c Claims, key captcha.ID, fence int64, e pool.ClaimEnd, w
 }
 
 // token is an end with a token that may be shared for that long.
-func token(value string, lasts time.Duration) pool.ClaimEnd {
-	return pool.ClaimEnd{Value: []byte(value), Lasts: lasts}
+func token(value string, lasts time.Duration) dedup.ClaimEnd {
+	return dedup.ClaimEnd{Value: []byte(value), Lasts: lasts}
 }
 
 // failure is an end without a token.
-func failure(value string) pool.ClaimEnd { return pool.ClaimEnd{Value: []byte(value), Failed: true} }
+func failure(value string) dedup.ClaimEnd { return dedup.ClaimEnd{Value: []byte(value), Failed: true} }
 
 // rounding is how much sooner something may be over, since a store may count in whole
 // milliseconds.

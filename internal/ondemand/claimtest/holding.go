@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
+	"poold/internal/ondemand/dedup"
 )
 
 // crowd lets 50 callers enter at once, over all replicas, and returns their answers.
-func crowd(t *testing.T, b Backend, key captcha.ID, solve string) []pool.Claim {
+func crowd(t *testing.T, b Backend, key captcha.ID, solve string) []dedup.Claim {
 	t.Helper()
-	answers := make([]pool.Claim, 50)
+	answers := make([]dedup.Claim, 50)
 	var all sync.WaitGroup
 	start := make(chan struct{})
 	for i := range answers {
@@ -31,12 +31,12 @@ func crowd(t *testing.T, b Backend, key captcha.ID, solve string) []pool.Claim {
 }
 
 // held is the one of many answers that holds; the others wait for the same solve.
-func held(t *testing.T, answers []pool.Claim) pool.Claim {
+func held(t *testing.T, answers []dedup.Claim) dedup.Claim {
 	t.Helper()
-	var holder pool.Claim
+	var holder dedup.Claim
 	n := 0
 	for _, a := range answers {
-		if a.State == pool.ClaimHeld {
+		if a.State == dedup.ClaimHeld {
 			holder = a
 			n++
 		}
@@ -45,7 +45,7 @@ func held(t *testing.T, answers []pool.Claim) pool.Claim {
 		t.Fatalf("%d hold it, want 1", n)
 	}
 	for _, a := range answers {
-		if a.Solve != holder.Solve || a.Identity != holder.Identity || a.State != pool.ClaimHeld && a.State != pool.ClaimSolving {
+		if a.Solve != holder.Solve || a.Identity != holder.Identity || a.State != dedup.ClaimHeld && a.State != dedup.ClaimSolving {
 			t.Errorf("told %+v beside %+v", a, holder)
 		}
 	}
@@ -70,21 +70,21 @@ func testAReplicaHoldsOnce(t *testing.T, open Open) {
 	b := open(t, long)
 	key := newKey()
 	first := begin(t, b.Replicas[0], key)
-	is(t, "the same replica", enter(t, b.Replicas[0], key, ""), pool.ClaimSolving, first.Solve)
-	is(t, "the same replica for its solve", enter(t, b.Replicas[0], key, first.Solve), pool.ClaimSolving, first.Solve)
+	is(t, "the same replica", enter(t, b.Replicas[0], key, ""), dedup.ClaimSolving, first.Solve)
+	is(t, "the same replica for its solve", enter(t, b.Replicas[0], key, first.Solve), dedup.ClaimSolving, first.Solve)
 	hold(t, b.Replicas[0], key, first.Fence, true)
 }
 
 // The fence of a holder is above all before it, also when nothing is known of them.
 func testFencesGrow(t *testing.T, open Open) {
-	b := open(t, with(func(c *pool.ClaimTimes) {
+	b := open(t, with(func(c *dedup.ClaimTimes) {
 		c.Lease, c.Solved, c.Failed = 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond
 	}))
 	key, last := newKey(), int64(0)
 	for i := range 20 {
 		c := b.Replicas[i%len(b.Replicas)]
-		var got pool.Claim
-		after(t, "held", time.Now(), 0, func() bool { got = enter(t, c, key, ""); return got.State == pool.ClaimHeld })
+		var got dedup.Claim
+		after(t, "held", time.Now(), 0, func() bool { got = enter(t, c, key, ""); return got.State == dedup.ClaimHeld })
 		if got.Fence <= last {
 			t.Fatalf("fence %d after %d", got.Fence, last)
 		}
@@ -107,7 +107,7 @@ func testFencesGrow(t *testing.T, open Open) {
 // A holder that is not heard of for a lease is replaced, and no earlier; who takes over
 // has its solve and is told whose stock it took from last.
 func testTakeoverAfterTheLease(t *testing.T, open Open) {
-	times := with(func(c *pool.ClaimTimes) { c.Lease = 300 * time.Millisecond })
+	times := with(func(c *dedup.ClaimTimes) { c.Lease = 300 * time.Millisecond })
 	for _, waits := range []bool{true, false} {
 		b := open(t, times)
 		key, other := newKey(), newKey()
@@ -121,12 +121,12 @@ func testTakeoverAfterTheLease(t *testing.T, open Open) {
 		if err != nil || !mine {
 			t.Fatal(mine, err)
 		}
-		var got pool.Claim
+		var got dedup.Claim
 		after(t, "taken over", asked, times.Lease, func() bool {
 			got = enter(t, b.Replicas[1], key, solve)
-			return got.State != pool.ClaimSolving
+			return got.State != dedup.ClaimSolving
 		})
-		is(t, "taken over", got, pool.ClaimHeld, first.Solve)
+		is(t, "taken over", got, dedup.ClaimHeld, first.Solve)
 		if got.Identity != other || got.Fence <= first.Fence || got.Left <= 0 || got.Left > times.Longest-times.Lease+rounding {
 			t.Errorf("taken over: %+v from %+v", got, first)
 		}
@@ -137,7 +137,7 @@ func testTakeoverAfterTheLease(t *testing.T, open Open) {
 
 // Who holds again and again keeps the claim for longer than a lease.
 func testAHolderThatHoldsKeepsIt(t *testing.T, open Open) {
-	times := with(func(c *pool.ClaimTimes) { c.Lease = time.Second })
+	times := with(func(c *dedup.ClaimTimes) { c.Lease = time.Second })
 	b := open(t, times)
 	inTime(t, times.Lease, func() (longest time.Duration) {
 		key := newKey()
@@ -149,7 +149,7 @@ func testAHolderThatHoldsKeepsIt(t *testing.T, open Open) {
 			got := enter(t, b.Replicas[1], key, first.Solve)
 			longest = max(longest, time.Since(renewed))
 			if longest < times.Lease {
-				is(t, "while it is held", got, pool.ClaimSolving, first.Solve)
+				is(t, "while it is held", got, dedup.ClaimSolving, first.Solve)
 			}
 		}
 		return longest
@@ -170,7 +170,7 @@ func inTime(t *testing.T, limit time.Duration, do func() (took time.Duration)) {
 
 // Of many that find a lease over, one takes over.
 func testOneOfManyTakesOver(t *testing.T, open Open) {
-	times := with(func(c *pool.ClaimTimes) { c.Lease = time.Second })
+	times := with(func(c *dedup.ClaimTimes) { c.Lease = time.Second })
 	b := open(t, times)
 	inTime(t, times.Lease, func() time.Duration {
 		key := newKey()
@@ -199,33 +199,33 @@ func testAClaimIsLetGo(t *testing.T, open Open) {
 			solve = first.Solve
 		}
 		letGo(t, b.Replicas[0], key, first.Fence+1, other)
-		is(t, "let go by who does not hold it", enter(t, b.Replicas[1], key, solve), pool.ClaimSolving, first.Solve)
+		is(t, "let go by who does not hold it", enter(t, b.Replicas[1], key, solve), dedup.ClaimSolving, first.Solve)
 		letGo(t, b.Replicas[0], key, first.Fence, other)
 		got := enter(t, b.Replicas[1], key, solve)
-		is(t, "let go", got, pool.ClaimHeld, first.Solve)
+		is(t, "let go", got, dedup.ClaimHeld, first.Solve)
 		if got.Identity != other || got.Fence <= first.Fence {
 			t.Errorf("taken over: %+v from %+v", got, first)
 		}
 		letGo(t, b.Replicas[0], key, first.Fence, other)
-		is(t, "let go by who was replaced", enter(t, b.Replicas[2], key, solve), pool.ClaimSolving, first.Solve)
+		is(t, "let go by who was replaced", enter(t, b.Replicas[2], key, solve), dedup.ClaimSolving, first.Solve)
 		hold(t, b.Replicas[1], key, got.Fence, true)
 	}
 }
 
 // Who was replaced can neither hold nor end, whatever it brings; nor can who never held.
 func testAnOldHolderChangesNothing(t *testing.T, open Open) {
-	b := open(t, with(func(c *pool.ClaimTimes) { c.Lease = 50 * time.Millisecond }))
+	b := open(t, with(func(c *dedup.ClaimTimes) { c.Lease = 50 * time.Millisecond }))
 	key := newKey()
 	end(t, b.Replicas[0], key, 7, token("of nothing", time.Minute), false)
 	hold(t, b.Replicas[0], key, 7, false)
 	first := begin(t, b.Replicas[0], key)
-	var second pool.Claim
+	var second dedup.Claim
 	after(t, "taken over", time.Now(), 0, func() bool {
 		second = enter(t, b.Replicas[1], key, first.Solve)
-		return second.State == pool.ClaimHeld
+		return second.State == dedup.ClaimHeld
 	})
 	old, now := b.Replicas[0], b.Replicas[1]
-	for _, e := range []pool.ClaimEnd{token("late", time.Minute), failure("late")} {
+	for _, e := range []dedup.ClaimEnd{token("late", time.Minute), failure("late")} {
 		end(t, old, key, first.Fence, e, false)
 		end(t, old, key, second.Fence+1, e, false)
 		hold(t, old, key, first.Fence, false)
@@ -234,7 +234,7 @@ func testAnOldHolderChangesNothing(t *testing.T, open Open) {
 	end(t, now, key, second.Fence, token("in time", time.Minute), true)
 	end(t, old, key, first.Fence, token("late", time.Minute), false)
 	got := enter(t, b.Replicas[2], key, first.Solve)
-	is(t, "the token", got, pool.ClaimShared, first.Solve)
+	is(t, "the token", got, dedup.ClaimShared, first.Solve)
 	if string(got.Value) != "in time" {
 		t.Errorf("told %q", got.Value)
 	}
@@ -243,7 +243,7 @@ func testAnOldHolderChangesNothing(t *testing.T, open Open) {
 // An end whose answer was lost is ended by the same call again; by no other.
 func testAnEndIsOnce(t *testing.T, open Open) {
 	b := open(t, long)
-	for _, e := range []pool.ClaimEnd{token("a", time.Minute), failure("a")} {
+	for _, e := range []dedup.ClaimEnd{token("a", time.Minute), failure("a")} {
 		key := newKey()
 		got := begin(t, b.Replicas[0], key)
 		end(t, b.Replicas[0], key, got.Fence, e, true)
@@ -255,7 +255,7 @@ func testAnEndIsOnce(t *testing.T, open Open) {
 		end(t, b.Replicas[0], key, got.Fence, other, false)
 		hold(t, b.Replicas[0], key, got.Fence, false)
 		told := enter(t, b.Replicas[1], key, got.Solve)
-		if string(told.Value) != "a" || (told.State == pool.ClaimError) != e.Failed {
+		if string(told.Value) != "a" || (told.State == dedup.ClaimError) != e.Failed {
 			t.Errorf("ended by %+v: told %+v", e, told)
 		}
 	}
@@ -263,7 +263,7 @@ func testAnEndIsOnce(t *testing.T, open Open) {
 
 // A solve that is under way for too long is nobody's any more, however well it is held.
 func testASolveHasALongest(t *testing.T, open Open) {
-	times := with(func(c *pool.ClaimTimes) { c.Longest = 500 * time.Millisecond })
+	times := with(func(c *dedup.ClaimTimes) { c.Longest = 500 * time.Millisecond })
 	b := open(t, times)
 	key, began := newKey(), time.Now()
 	first := begin(t, b.Replicas[0], key)
@@ -273,12 +273,12 @@ func testASolveHasALongest(t *testing.T, open Open) {
 	})
 	end(t, b.Replicas[0], key, first.Fence, token("late", time.Minute), false)
 	got := enter(t, b.Replicas[1], key, first.Solve)
-	is(t, "who waited", got, pool.ClaimError, first.Solve)
+	is(t, "who waited", got, dedup.ClaimError, first.Solve)
 	if got.Value != nil {
 		t.Errorf("told %q", got.Value)
 	}
 	next := enter(t, b.Replicas[1], key, "")
-	if next.State != pool.ClaimHeld || next.Solve == first.Solve || next.Fence <= first.Fence {
+	if next.State != dedup.ClaimHeld || next.Solve == first.Solve || next.Fence <= first.Fence {
 		t.Errorf("who comes new: %+v after %+v", next, first)
 	}
 	hold(t, b.Replicas[0], key, first.Fence, false)
@@ -286,7 +286,7 @@ func testASolveHasALongest(t *testing.T, open Open) {
 
 // The holder learns whether some replica asked lately.
 func testWantedWhileSomebodyAsks(t *testing.T, open Open) {
-	times := with(func(c *pool.ClaimTimes) { c.Wanted = 500 * time.Millisecond })
+	times := with(func(c *dedup.ClaimTimes) { c.Wanted = 500 * time.Millisecond })
 	b := open(t, times)
 	for _, waits := range []bool{true, false} {
 		key := newKey()
@@ -299,7 +299,7 @@ func testWantedWhileSomebodyAsks(t *testing.T, open Open) {
 			solve = got.Solve
 		}
 		asked := time.Now()
-		is(t, "who asks", enter(t, b.Replicas[1], key, solve), pool.ClaimSolving, got.Solve)
+		is(t, "who asks", enter(t, b.Replicas[1], key, solve), dedup.ClaimSolving, got.Solve)
 		wanted := hold(t, b.Replicas[0], key, got.Fence, true)
 		if !wanted && time.Since(asked) < times.Wanted {
 			t.Error("asked for, and not wanted")

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
+	"poold/internal/ondemand/dedup"
 )
 
 // outcome is how a solve ended, for as long as it is known.
@@ -25,16 +25,16 @@ func (o outcome) known(solve string, now time.Time) bool {
 
 // model is a key's claim as a test sees it, in a few lines and without a store.
 type model struct {
-	times         pool.ClaimTimes
+	times         dedup.ClaimTimes
 	solve         string // under way; "" = none
 	identity      captcha.ID
 	fence         int64 // the last one
 	lease, stops  time.Time
 	asked         time.Time
 	token, failed outcome
-	last          *pool.ClaimEnd // of the fence, if it ended the solve
-	ended         time.Time      // when
-	saved         map[pool.SavingsSource]int64
+	last          *dedup.ClaimEnd // of the fence, if it ended the solve
+	ended         time.Time       // when
+	saved         map[dedup.SavingsSource]int64
 }
 
 // running reports whether a solve is under way.
@@ -42,32 +42,32 @@ func (m *model) running(now time.Time) bool { return m.solve != "" && now.Before
 
 // enter is what the answer to an entry must be; of one that holds, fence and, where it
 // begins, solve are the store's to choose.
-func (m *model) enter(e pool.ClaimEntry, now time.Time) pool.Claim {
-	share := func(as pool.SavingsSource) pool.Claim {
+func (m *model) enter(e dedup.ClaimEntry, now time.Time) dedup.Claim {
+	share := func(as dedup.SavingsSource) dedup.Claim {
 		if e.Callers > 0 {
 			m.saved[as] += int64(e.Callers)
 		}
-		return pool.Claim{State: pool.ClaimShared, Solve: m.token.solve, Left: m.token.ends.Sub(now), Value: []byte(m.token.value)}
+		return dedup.Claim{State: dedup.ClaimShared, Solve: m.token.solve, Left: m.token.ends.Sub(now), Value: []byte(m.token.value)}
 	}
 	switch {
 	case e.Solve == "" && m.token.known(m.token.solve, now):
-		return share(pool.SavedAfter)
+		return share(dedup.SavedAfter)
 	case e.Solve != "" && m.token.known(e.Solve, now):
-		return share(pool.SavedWaiting)
+		return share(dedup.SavedWaiting)
 	case m.running(now) && (e.Solve == "" || e.Solve == m.solve):
 		if now.Before(m.lease) {
 			m.asked = now
-			return pool.Claim{State: pool.ClaimSolving, Solve: m.solve, Identity: m.identity, Left: m.stops.Sub(now)}
+			return dedup.Claim{State: dedup.ClaimSolving, Solve: m.solve, Identity: m.identity, Left: m.stops.Sub(now)}
 		}
 	case e.Solve == "":
 		m.solve, m.identity, m.stops, m.asked = "", e.Identity, now.Add(m.times.Longest), time.Time{}
 	case m.failed.known(e.Solve, now):
-		return pool.Claim{State: pool.ClaimError, Solve: e.Solve, Value: []byte(m.failed.value)}
+		return dedup.Claim{State: dedup.ClaimError, Solve: e.Solve, Value: []byte(m.failed.value)}
 	default:
-		return pool.Claim{State: pool.ClaimError, Solve: e.Solve}
+		return dedup.Claim{State: dedup.ClaimError, Solve: e.Solve}
 	}
 	m.lease, m.last = now.Add(m.times.Lease), nil
-	return pool.Claim{State: pool.ClaimHeld, Solve: m.solve, Identity: m.identity, Left: m.stops.Sub(now)}
+	return dedup.Claim{State: dedup.ClaimHeld, Solve: m.solve, Identity: m.identity, Left: m.stops.Sub(now)}
 }
 
 // hold is what Hold must answer.
@@ -87,7 +87,7 @@ func (m *model) letGo(fence int64, identity captcha.ID, now time.Time) {
 }
 
 // end is what End must answer.
-func (m *model) end(fence int64, e pool.ClaimEnd, now time.Time) bool {
+func (m *model) end(fence int64, e dedup.ClaimEnd, now time.Time) bool {
 	switch {
 	case fence != m.fence || fence == 0:
 		return false
@@ -110,7 +110,7 @@ func testAnythingThatMayHappen(t *testing.T, open Open) {
 	times := long
 	b := open(t, long)
 	if b.Exact {
-		times = pool.ClaimTimes{
+		times = dedup.ClaimTimes{
 			Lease: 50 * time.Millisecond, Wanted: 30 * time.Millisecond, Longest: 200 * time.Millisecond,
 			Solved: 100 * time.Millisecond, Failed: 80 * time.Millisecond,
 		}
@@ -157,14 +157,14 @@ func late[T any](rt *rapid.T, list []T, name string) T {
 }
 
 func (s *story) enter(rt *rapid.T) {
-	e := pool.ClaimEntry{Key: s.key, Solve: rapid.SampledFrom([]string{"", late(rt, s.solves, "solve")}).Draw(rt, "new or not"),
+	e := dedup.ClaimEntry{Key: s.key, Solve: rapid.SampledFrom([]string{"", late(rt, s.solves, "solve")}).Draw(rt, "new or not"),
 		Identity: s.identity(rt), Callers: rapid.IntRange(0, 3).Draw(rt, "callers")}
 	want := s.m.enter(e, time.Now())
 	got, err := s.replica(rt).Enter(s.t.Context(), e)
 	if err != nil {
 		rt.Fatalf("entering %+v: %v", e, err)
 	}
-	if want.State == pool.ClaimHeld {
+	if want.State == dedup.ClaimHeld {
 		if got.Fence <= s.m.fence {
 			rt.Fatalf("fence %d after %d", got.Fence, s.m.fence)
 		}
@@ -182,7 +182,7 @@ func (s *story) enter(rt *rapid.T) {
 	}
 	same := want.State == got.State && want.Solve == got.Solve && want.Fence == got.Fence && want.Left == got.Left
 	same = same && string(want.Value) == string(got.Value) && (want.Value == nil) == (got.Value == nil)
-	if same && (want.State == pool.ClaimHeld || want.State == pool.ClaimSolving) {
+	if same && (want.State == dedup.ClaimHeld || want.State == dedup.ClaimSolving) {
 		same = want.Identity == got.Identity
 	}
 	if !same {
@@ -209,7 +209,7 @@ func (s *story) letGo(rt *rapid.T) {
 
 func (s *story) end(rt *rapid.T) {
 	fence := late(rt, s.fences, "fence")
-	e := pool.ClaimEnd{
+	e := dedup.ClaimEnd{
 		Value:  []byte(rapid.SampledFrom([]string{"", "a", "b"}).Draw(rt, "value")),
 		Failed: rapid.Bool().Draw(rt, "failed"),
 		Lasts:  time.Duration(rapid.SampledFrom([]int{0, 20, 60, 100_000_000}).Draw(rt, "lasts")) * time.Millisecond,

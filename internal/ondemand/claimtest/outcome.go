@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
+	"poold/internal/ondemand/dedup"
 )
 
 // A token is told to who waited and to who comes later, as it is.
@@ -16,18 +16,18 @@ func testATokenIsShared(t *testing.T, open Open) {
 	for _, value := range [][]byte{[]byte("token"), {0, 255, '\n', '|', '\r', 0}, bytes.Repeat([]byte("long"), 10_000), {}} {
 		key := newKey()
 		first := begin(t, b.Replicas[0], key)
-		end(t, b.Replicas[0], key, first.Fence, pool.ClaimEnd{Value: value, Lasts: time.Hour}, true)
+		end(t, b.Replicas[0], key, first.Fence, dedup.ClaimEnd{Value: value, Lasts: time.Hour}, true)
 		for i, c := range b.Replicas {
 			for _, solve := range []string{first.Solve, ""} {
 				got := enter(t, c, key, solve)
-				is(t, "the token", got, pool.ClaimShared, first.Solve)
+				is(t, "the token", got, dedup.ClaimShared, first.Solve)
 				if got.Value == nil || !bytes.Equal(got.Value, value) || got.Left > long.Solved || got.Left < long.Solved/2 {
 					t.Errorf("replica %d: %+v", i, got)
 				}
 			}
 		}
 		got := enter(t, b.Replicas[1], key, "another solve")
-		is(t, "who waited for another one", got, pool.ClaimError, "another solve")
+		is(t, "who waited for another one", got, dedup.ClaimError, "another solve")
 		if got.Value != nil {
 			t.Errorf("told %q", got.Value)
 		}
@@ -36,7 +36,7 @@ func testATokenIsShared(t *testing.T, open Open) {
 
 // A token is shared for as long as it lasts, and never for longer than Solved.
 func testATokenIsSharedForItsTime(t *testing.T, open Open) {
-	times := with(func(c *pool.ClaimTimes) { c.Solved = time.Second })
+	times := with(func(c *dedup.ClaimTimes) { c.Solved = time.Second })
 	b := open(t, times)
 	for lasts, shared := range map[time.Duration]time.Duration{
 		400 * time.Millisecond: 400 * time.Millisecond,
@@ -50,13 +50,13 @@ func testATokenIsSharedForItsTime(t *testing.T, open Open) {
 		end(t, b.Replicas[0], key, first.Fence, token("t", lasts), true)
 		got := enter(t, b.Replicas[2], key, first.Solve)
 		if shared > 0 && time.Since(ended) < shared {
-			is(t, "at once", got, pool.ClaimShared, first.Solve)
+			is(t, "at once", got, dedup.ClaimShared, first.Solve)
 		}
 		after(t, "over for who waited", ended, shared, func() bool {
 			got = enter(t, b.Replicas[1], key, first.Solve)
-			return got.State != pool.ClaimShared
+			return got.State != dedup.ClaimShared
 		})
-		is(t, "who comes late", got, pool.ClaimError, first.Solve)
+		is(t, "who comes late", got, dedup.ClaimError, first.Solve)
 		if got.Value != nil {
 			t.Errorf("told %q", got.Value)
 		}
@@ -72,11 +72,11 @@ func testAnErrorIsForThoseWhoWaited(t *testing.T, open Open) {
 	for _, value := range []string{"why", ""} {
 		key := newKey()
 		first := begin(t, b.Replicas[0], key)
-		is(t, "who waits", enter(t, b.Replicas[1], key, ""), pool.ClaimSolving, first.Solve)
+		is(t, "who waits", enter(t, b.Replicas[1], key, ""), dedup.ClaimSolving, first.Solve)
 		end(t, b.Replicas[0], key, first.Fence, failure(value), true)
 		for _, c := range b.Replicas {
 			got := enter(t, c, key, first.Solve)
-			is(t, "who waited", got, pool.ClaimError, first.Solve)
+			is(t, "who waited", got, dedup.ClaimError, first.Solve)
 			if got.Value == nil || string(got.Value) != value {
 				t.Errorf("told %q, want %q", got.Value, value)
 			}
@@ -89,7 +89,7 @@ func testAnErrorIsForThoseWhoWaited(t *testing.T, open Open) {
 
 // How a solve failed is known for Failed, and nobody knows afterwards.
 func testAnErrorIsForgotten(t *testing.T, open Open) {
-	times := with(func(c *pool.ClaimTimes) { c.Failed = 400 * time.Millisecond })
+	times := with(func(c *dedup.ClaimTimes) { c.Failed = 400 * time.Millisecond })
 	b := open(t, times)
 	key := newKey()
 	first := begin(t, b.Replicas[0], key)
@@ -97,7 +97,7 @@ func testAnErrorIsForgotten(t *testing.T, open Open) {
 	end(t, b.Replicas[0], key, first.Fence, failure("why"), true)
 	after(t, "forgotten", ended, times.Failed, func() bool {
 		got := enter(t, b.Replicas[1], key, first.Solve)
-		is(t, "who waited", got, pool.ClaimError, first.Solve)
+		is(t, "who waited", got, dedup.ClaimError, first.Solve)
 		return got.Value == nil
 	})
 }
@@ -113,17 +113,17 @@ func testAFailureBesideANewerSolve(t *testing.T, open Open) {
 	learns := func(what, solve, want string) {
 		t.Helper()
 		got := enter(t, b.Replicas[2], key, solve)
-		is(t, what, got, pool.ClaimError, solve)
+		is(t, what, got, dedup.ClaimError, solve)
 		if string(got.Value) != want || (got.Value == nil) != (want == "") {
 			t.Errorf("%s: told %q, want %q", what, got.Value, want)
 		}
 	}
 	learns("beside a newer one", first.Solve, "the first")
 	learns("of no such solve", "another", "")
-	is(t, "who waits for the newer one", enter(t, b.Replicas[0], key, second.Solve), pool.ClaimSolving, second.Solve)
+	is(t, "who waits for the newer one", enter(t, b.Replicas[0], key, second.Solve), dedup.ClaimSolving, second.Solve)
 	end(t, b.Replicas[1], key, second.Fence, token("of the second", time.Minute), true)
 	learns("beside a token", first.Solve, "the first")
-	is(t, "who waited for the newer one", enter(t, b.Replicas[0], key, second.Solve), pool.ClaimShared, second.Solve)
+	is(t, "who waited for the newer one", enter(t, b.Replicas[0], key, second.Solve), dedup.ClaimShared, second.Solve)
 }
 
 // What happens to one key is nothing to another.
@@ -136,7 +136,7 @@ func testKeysAreApart(t *testing.T, open Open) {
 	}
 	end(t, b.Replicas[0], one, first.Fence, failure("why"), true)
 	hold(t, b.Replicas[0], two, second.Fence, true)
-	is(t, "the other key", enter(t, b.Replicas[1], two, ""), pool.ClaimSolving, second.Solve)
+	is(t, "the other key", enter(t, b.Replicas[1], two, ""), dedup.ClaimSolving, second.Solve)
 }
 
 // Every replica is woken when a solve ends or is let go, the one that did it too.
@@ -170,7 +170,7 @@ func testAllReplicasAreWoken(t *testing.T, open Open) {
 
 // After the lives of claims, however they ended, the store has nothing of them.
 func testNothingIsLeft(t *testing.T, open Open) {
-	b := open(t, pool.ClaimTimes{
+	b := open(t, dedup.ClaimTimes{
 		Lease: 100 * time.Millisecond, Wanted: 100 * time.Millisecond, Longest: 500 * time.Millisecond,
 		Solved: 200 * time.Millisecond, Failed: 200 * time.Millisecond,
 	})

@@ -6,17 +6,17 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/pool"
+	"poold/internal/ondemand/dedup"
 )
 
 // saved adds the days up.
-func saved(t *testing.T, c Claims) map[pool.SavingsSource]int64 {
+func saved(t *testing.T, c Claims) map[dedup.SavingsSource]int64 {
 	t.Helper()
 	days, err := c.Days(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum := map[pool.SavingsSource]int64{}
+	sum := map[dedup.SavingsSource]int64{}
 	for _, day := range days {
 		for source, n := range day.BySource {
 			sum[source] += n
@@ -35,7 +35,7 @@ func testSharedRequestsAreCounted(t *testing.T, open Open) {
 			t.Fatal(err)
 		}
 	}
-	want := map[pool.SavingsSource]int64{}
+	want := map[dedup.SavingsSource]int64{}
 	check := func(what string) {
 		t.Helper()
 		if got := saved(t, b.Replicas[2]); !maps.Equal(got, want) {
@@ -51,10 +51,10 @@ func testSharedRequestsAreCounted(t *testing.T, open Open) {
 	check("before there is a token")
 	end(t, b.Replicas[0], key, second.Fence, token("t", time.Minute), true)
 	with(second.Solve, 7)
-	want[pool.SavedWaiting] = 7
+	want[dedup.SavedWaiting] = 7
 	check("who waited")
 	with("", 3)
-	want[pool.SavedAfter] = 3
+	want[dedup.SavedAfter] = 3
 	check("who came later")
 	with(first.Solve, 5)
 	with("", 0)
@@ -78,19 +78,19 @@ func testRequestsAreCountedExactly(t *testing.T, open Open) {
 				if n%2 == 0 {
 					solve = first.Solve
 				}
-				if got, err := c.Enter(t.Context(), entry(key, solve, n+1)); err != nil || got.State != pool.ClaimShared {
+				if got, err := c.Enter(t.Context(), entry(key, solve, n+1)); err != nil || got.State != dedup.ClaimShared {
 					t.Errorf("sharing: %+v, %v", got, err)
 				}
-				if err := c.Count(t.Context(), map[pool.SavingsSource]int{pool.SavedPool: 1, pool.SavedSolve: 2, pool.SavedReplay: 0}); err != nil {
+				if err := c.Count(t.Context(), map[dedup.SavingsSource]int{dedup.SavedPool: 1, dedup.SavedSolve: 2, dedup.SavedReplay: 0}); err != nil {
 					t.Errorf("counting: %v", err)
 				}
 			}
 		})
 	}
 	all.Wait()
-	want := map[pool.SavingsSource]int64{
-		pool.SavedPool: workers * each, pool.SavedSolve: 2 * workers * each,
-		pool.SavedWaiting: workers * (1 + 3 + 5), pool.SavedAfter: workers * (2 + 4 + 6),
+	want := map[dedup.SavingsSource]int64{
+		dedup.SavedPool: workers * each, dedup.SavedSolve: 2 * workers * each,
+		dedup.SavedWaiting: workers * (1 + 3 + 5), dedup.SavedAfter: workers * (2 + 4 + 6),
 	}
 	for i, c := range b.Replicas {
 		if got := saved(t, c); !maps.Equal(got, want) {
@@ -102,11 +102,11 @@ func testRequestsAreCountedExactly(t *testing.T, open Open) {
 // Today stands in front, with six days behind it that had no requests.
 func testDaysBeginWithToday(t *testing.T, open Open) {
 	var today time.Time
-	var days []pool.SavingsDay
+	var days []dedup.SavingsDay
 	for again := true; again; { // where midnight passed meanwhile
 		b := open(t, long)
 		today = time.Now().UTC()
-		for _, requests := range []map[pool.SavingsSource]int{nil, {pool.SavedReplay: 4}} {
+		for _, requests := range []map[dedup.SavingsSource]int{nil, {dedup.SavedReplay: 4}} {
 			if err := b.Replicas[0].Count(t.Context(), requests); err != nil {
 				t.Fatal(err)
 			}
@@ -118,9 +118,9 @@ func testDaysBeginWithToday(t *testing.T, open Open) {
 		again = time.Now().UTC().Day() != today.Day()
 	}
 	for i, day := range days {
-		want := map[pool.SavingsSource]int64{}
+		want := map[dedup.SavingsSource]int64{}
 		if i == 0 {
-			want[pool.SavedReplay] = 4
+			want[dedup.SavedReplay] = 4
 		}
 		if day.Date != today.AddDate(0, 0, -i).Format(time.DateOnly) || day.BySource == nil || !maps.Equal(day.BySource, want) {
 			t.Errorf("day %d: %+v, want %v", i, day, want)

@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/postgres"
+	"poold/internal/redisdb"
 )
 
 // channel carries the keys of solves that ended or were released.
@@ -22,7 +23,7 @@ type Options struct {
 	Prefix string
 	Wake   func(key captcha.ID) // a solve ended or was released, on any replica; must not block
 
-	Times pool.ClaimTimes
+	Times dedup.ClaimTimes
 	Clean time.Duration // between two deletions of ended claims; 0 = 5 s
 }
 
@@ -39,14 +40,14 @@ func New(db *postgres.DB, o Options) *Claims {
 	return &Claims{db, o}
 }
 
-// downError is a postgres.ErrDown that answers as pool.ErrDown does.
+// downError is a postgres.ErrDown that answers as redisdb.ErrDown does.
 type downError struct{ error }
 
-func (e downError) Is(target error) bool { return target == pool.ErrDown }
+func (e downError) Is(target error) bool { return target == redisdb.ErrDown }
 
 func (e downError) Unwrap() error { return e.error }
 
-// Reason is what pool.Reason says: the texts of this package quote nothing of the server's.
+// Reason is what redisdb.Reason says: the texts of this package quote nothing of the server's.
 func (e downError) Reason() string { return e.Error() }
 
 // failed adds what the claims were doing.
@@ -62,8 +63,8 @@ func failed(doing string, err error) error {
 }
 
 // Enter asks for the solve of a key. A caller that gets ClaimHeld must solve.
-func (c *Claims) Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim, error) {
-	var claim pool.Claim
+func (c *Claims) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error) {
+	var claim dedup.Claim
 	call := rand.Text()
 	err := c.db.Alone(ctx, string(e.Key), func(ctx context.Context, tx postgres.Tx) error {
 		r, err := c.read(ctx, tx, e.Key)
@@ -77,24 +78,24 @@ func (c *Claims) Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim, erro
 }
 
 // enter decides by the row. call is the same where Enter is tried again.
-func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e pool.ClaimEntry, call string) (pool.Claim, error) {
+func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e dedup.ClaimEntry, call string) (dedup.Claim, error) {
 	waits := e.Solve != ""
 	left := r.ends.Sub(r.now)
 	switch {
 	case waits && (e.Solve != r.solve || !r.underWay() && !r.shared()):
 		return r.over(e.Solve), nil
 	case r.shared():
-		source := pool.SavedAfter
+		source := dedup.SavedAfter
 		if waits {
-			source = pool.SavedWaiting
+			source = dedup.SavedWaiting
 		}
-		claim := pool.Claim{State: pool.ClaimShared, Solve: r.solve, Identity: r.identity, Left: left, Value: r.solution}
+		claim := dedup.Claim{State: dedup.ClaimShared, Solve: r.solve, Identity: r.identity, Left: left, Value: r.solution}
 		return claim, c.count(ctx, tx, source, e.Callers)
 	case r.underWay() && r.holder == call: // an attempt of this call succeeded, and its answer was lost
 		return r.held(), nil
 	case r.underWay() && r.leased.After(r.now):
 		_, err := tx.Exec(ctx, "update captcha_cache set wanted_until = $2 where key = $1", r.key, r.now.Add(c.o.Times.Wanted))
-		return pool.Claim{State: pool.ClaimSolving, Solve: r.solve, Identity: r.identity, Left: left}, err
+		return dedup.Claim{State: dedup.ClaimSolving, Solve: r.solve, Identity: r.identity, Left: left}, err
 	case r.underWay():
 		r.fence++
 		_, err := tx.Exec(ctx, "update captcha_cache set fence = $2, holder = $3, leased_until = $4 where key = $1",
@@ -152,7 +153,7 @@ func (c *Claims) LetGo(ctx context.Context, key captcha.ID, fence int64, identit
 
 // End ends a solve and wakes the replicas that wait for it. ok: it has ended in this way, now or
 // by an earlier call with the same fence.
-func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, end pool.ClaimEnd) (ok bool, err error) {
+func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, end dedup.ClaimEnd) (ok bool, err error) {
 	err = c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
 		r, err := c.read(ctx, tx, key)
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/ondemand/claimtest"
-	"poold/internal/pool"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/postgres"
 	"poold/internal/postgres/postgrestest"
 )
@@ -23,14 +23,14 @@ type replica struct {
 }
 
 // running is runningAs with the usual prefix.
-func running(t *testing.T, address string, limit time.Duration, times pool.ClaimTimes) *replica {
+func running(t *testing.T, address string, limit time.Duration, times dedup.ClaimTimes) *replica {
 	t.Helper()
 	return runningAs(t, address, "captcha", limit, times)
 }
 
 // runningAs runs the claims of an installation on a database until the test ends. Its schema
 // is made first where the server answers.
-func runningAs(t *testing.T, address, prefix string, limit time.Duration, times pool.ClaimTimes) *replica {
+func runningAs(t *testing.T, address, prefix string, limit time.Duration, times dedup.ClaimTimes) *replica {
 	t.Helper()
 	r := &replica{}
 	log := r.logs.Logger()
@@ -48,7 +48,7 @@ func runningAs(t *testing.T, address, prefix string, limit time.Duration, times 
 // PostgreSQL keeps claims as the suite wants it.
 func testClaims(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	claimtest.Test(t, func(t *testing.T, times pool.ClaimTimes) claimtest.Backend {
+	claimtest.Test(t, func(t *testing.T, times dedup.ClaimTimes) claimtest.Backend {
 		replicas := make([]*replica, 3)
 		var b claimtest.Backend
 		for i := range replicas {

@@ -9,21 +9,22 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/postgres"
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/redisdb"
 )
 
 // key names the claim of a story.
 const key = captcha.ID("0123456789abcdef")
 
 // asking is an entry for key; solve is "" for who comes new.
-func asking(solve string) pool.ClaimEntry {
-	return pool.ClaimEntry{Key: key, Solve: solve, Identity: "identity", Sitekey: "sitekey", Pageurl: "https://example.com/login", Callers: 1}
+func asking(solve string) dedup.ClaimEntry {
+	return dedup.ClaimEntry{Key: key, Solve: solve, Identity: "identity", Sitekey: "sitekey", Pageurl: "https://example.com/login", Callers: 1}
 }
 
 // must is Enter that may not fail.
-func must(t *testing.T, c *replica, solve string, state pool.ClaimState) pool.Claim {
+func must(t *testing.T, c *replica, solve string, state dedup.ClaimState) dedup.Claim {
 	t.Helper()
 	got, err := c.Enter(t.Context(), asking(solve))
 	if err != nil || got.State != state {
@@ -38,8 +39,8 @@ func all(t *testing.T, c *replica) []error {
 	_, entered := c.Enter(t.Context(), asking(""))
 	_, _, held := c.Hold(t.Context(), key, 1, "identity")
 	letGo := c.LetGo(t.Context(), key, 1, "identity")
-	_, ended := c.End(t.Context(), key, 1, pool.ClaimEnd{})
-	counted := c.Count(t.Context(), map[pool.SavingsSource]int{pool.SavedPool: 1})
+	_, ended := c.End(t.Context(), key, 1, dedup.ClaimEnd{})
+	counted := c.Count(t.Context(), map[dedup.SavingsSource]int{dedup.SavedPool: 1})
 	_, read := c.Days(t.Context())
 	return []error{entered, held, letGo, ended, counted, read}
 }
@@ -49,7 +50,7 @@ func all(t *testing.T, c *replica) []error {
 func testAnAnswerIsLost(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	thief, through := postgrestest.Through(t, address)
-	times := pool.ClaimTimes{Lease: 3 * time.Second}
+	times := dedup.ClaimTimes{Lease: 3 * time.Second}
 	one, two := running(t, through, postgrestest.Patience, times), running(t, through, postgrestest.Patience, times)
 	steal := func(what string, call func()) {
 		t.Helper()
@@ -61,19 +62,19 @@ func testAnAnswerIsLost(t *testing.T, server *postgrestest.Server) {
 		}
 	}
 	// What has ended is deleted in transactions too, so the thief may strike at one of those.
-	var first, second pool.Claim
-	steal("begin", func() { first = must(t, one, "", pool.ClaimHeld) })
+	var first, second dedup.Claim
+	steal("begin", func() { first = must(t, one, "", dedup.ClaimHeld) })
 	time.Sleep(times.Lease)
-	steal("take over", func() { second = must(t, two, first.Solve, pool.ClaimHeld) })
+	steal("take over", func() { second = must(t, two, first.Solve, dedup.ClaimHeld) })
 	if second.Solve != first.Solve || second.Fence <= first.Fence {
 		t.Errorf("taken over: %+v from %+v", second, first)
 	}
 	steal("end", func() {
-		if ok, err := two.End(t.Context(), key, second.Fence, pool.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
+		if ok, err := two.End(t.Context(), key, second.Fence, dedup.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
 			t.Errorf("ending = %v, %v", ok, err)
 		}
 	})
-	must(t, one, first.Solve, pool.ClaimShared)
+	must(t, one, first.Solve, dedup.ClaimShared)
 	// An operator who looks at the table finds what it is about.
 	row := server.SQL(t, address, `select sitekey, pageurl, convert_from(solution, 'UTF8'), created_at between now() - interval '5 minutes' and now() from captcha_cache`)
 	if row != "sitekey|https://example.com/login|token|t" {
@@ -81,12 +82,12 @@ func testAnAnswerIsLost(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// While the server is away each call fails within a second with pool.ErrDown, and no
+// While the server is away each call fails within a second with redisdb.ErrDown, and no
 // error and no log line holds a part of the address. Once it is back all goes on.
 func testAway(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	c := running(t, address, 0, pool.ClaimTimes{})
-	must(t, c, "", pool.ClaimHeld)
+	c := running(t, address, 0, dedup.ClaimTimes{})
+	must(t, c, "", dedup.ClaimHeld)
 	for name, outage := range server.Outages(t) {
 		t.Run(name, func(t *testing.T) {
 			outage.Begin()
@@ -96,7 +97,7 @@ func testAway(t *testing.T, server *postgrestest.Server) {
 				t.Errorf("%d calls took %v", len(errs), took)
 			}
 			for i, err := range errs {
-				if !errors.Is(err, pool.ErrDown) || !errors.Is(err, postgres.ErrDown) {
+				if !errors.Is(err, redisdb.ErrDown) || !errors.Is(err, postgres.ErrDown) {
 					t.Errorf("call %d: %v", i, err)
 					continue
 				}
@@ -112,7 +113,7 @@ func testAway(t *testing.T, server *postgrestest.Server) {
 // Days that are over are deleted, and the last seven are not.
 func testOldDays(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	c := running(t, address, postgrestest.Patience, pool.ClaimTimes{})
+	c := running(t, address, postgrestest.Patience, dedup.ClaimTimes{})
 	server.SQL(t, address, `insert into captcha_savings select (now() at time zone 'UTC')::date - ago, 'pool', ago from generate_series(1, 10) ago`)
 	postgrestest.Until(t, "deleted", func() bool {
 		return server.SQL(t, address, "select string_agg(requests::text, ' ' order by requests) from captcha_savings") == "1 2 3 4 5 6"
@@ -122,7 +123,7 @@ func testOldDays(t *testing.T, server *postgrestest.Server) {
 		t.Fatal(err)
 	}
 	for i, day := range days {
-		if day.BySource[pool.SavedPool] != int64(i) {
+		if day.BySource[dedup.SavedPool] != int64(i) {
 			t.Errorf("%d days ago: %+v", i, day)
 		}
 	}
@@ -132,25 +133,25 @@ func testOldDays(t *testing.T, server *postgrestest.Server) {
 // server's clock was set back. The next caller solves anew.
 func testTheClockIsSetBack(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	c := running(t, address, postgrestest.Patience, pool.ClaimTimes{Lease: time.Minute})
-	held := must(t, c, "", pool.ClaimHeld)
-	if ok, err := c.End(t.Context(), key, held.Fence, pool.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
+	c := running(t, address, postgrestest.Patience, dedup.ClaimTimes{Lease: time.Minute})
+	held := must(t, c, "", dedup.ClaimHeld)
+	if ok, err := c.End(t.Context(), key, held.Fence, dedup.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
 		t.Fatalf("ending = %v, %v", ok, err)
 	}
-	must(t, c, "", pool.ClaimShared)
+	must(t, c, "", dedup.ClaimShared)
 	// All times of the row move as if the clock had gone back.
 	server.SQL(t, address, `update captcha_cache set ends_at = ends_at + interval '5 minutes',
 		kept_until = kept_until + interval '5 minutes', leased_until = leased_until + interval '5 minutes'`)
-	if again := must(t, c, "", pool.ClaimHeld); again.Fence <= held.Fence || again.Solve == held.Solve {
+	if again := must(t, c, "", dedup.ClaimHeld); again.Fence <= held.Fence || again.Solve == held.Solve {
 		t.Errorf("solved anew: %+v after %+v", again, held)
 	}
 }
 
-// Without its tables each call is a pool.ErrDown that names the remedy. Once the tables are
+// Without its tables each call is a redisdb.ErrDown that names the remedy. Once the tables are
 // back, calls succeed.
 func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	c := running(t, address, postgrestest.Patience, pool.ClaimTimes{})
+	c := running(t, address, postgrestest.Patience, dedup.ClaimTimes{})
 	postgrestest.Until(t, "Run is connected", func() bool { // it makes missing tables when it connects
 		server.SQL(t, address, "notify "+channel+", 'connected'")
 		_, heard := c.woken.Load(captcha.ID("connected"))
@@ -158,7 +159,7 @@ func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	})
 	server.SQL(t, address, "drop table captcha_cache, captcha_savings")
 	for i, err := range all(t, c) {
-		if !errors.Is(err, pool.ErrDown) || !strings.Contains(pool.Reason(err), "does not exist: poold history init makes it") {
+		if !errors.Is(err, redisdb.ErrDown) || !strings.Contains(redisdb.Reason(err), "does not exist: poold history init makes it") {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/postgres"
 )
 
@@ -18,8 +18,8 @@ import (
 // replaces one replica after the other.
 type predecessor struct{ *replica }
 
-func (c *predecessor) Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim, error) {
-	var claim pool.Claim
+func (c *predecessor) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error) {
+	var claim dedup.Claim
 	call := rand.Text()
 	err := c.db.Alone(ctx, string(e.Key), func(ctx context.Context, tx postgres.Tx) error {
 		r, err := c.read(ctx, tx, e.Key)
@@ -32,24 +32,24 @@ func (c *predecessor) Enter(ctx context.Context, e pool.ClaimEntry) (pool.Claim,
 	return claim, failed("entering a claim", err)
 }
 
-func (c *predecessor) enter(ctx context.Context, tx postgres.Tx, r *row, e pool.ClaimEntry, call string) (pool.Claim, error) {
+func (c *predecessor) enter(ctx context.Context, tx postgres.Tx, r *row, e dedup.ClaimEntry, call string) (dedup.Claim, error) {
 	waits := e.Solve != ""
 	left := r.ends.Sub(r.now)
 	switch {
 	case waits && (e.Solve != r.solve || !r.underWay() && !r.shared()):
 		return r.over(e.Solve), nil
 	case r.shared():
-		source := pool.SavedAfter
+		source := dedup.SavedAfter
 		if waits {
-			source = pool.SavedWaiting
+			source = dedup.SavedWaiting
 		}
-		claim := pool.Claim{State: pool.ClaimShared, Solve: r.solve, Identity: r.identity, Left: left, Value: r.solution}
+		claim := dedup.Claim{State: dedup.ClaimShared, Solve: r.solve, Identity: r.identity, Left: left, Value: r.solution}
 		return claim, c.count(ctx, tx, source, e.Callers)
 	case r.underWay() && r.holder == call: // an attempt of this call succeeded, and its answer was lost
 		return r.held(), nil
 	case r.underWay() && r.leased.After(r.now):
 		_, err := tx.Exec(ctx, "update captcha_cache set wanted_until = $2 where key = $1", string(e.Key), r.now.Add(c.o.Times.Wanted))
-		return pool.Claim{State: pool.ClaimSolving, Solve: r.solve, Identity: r.identity, Left: left}, err
+		return dedup.Claim{State: dedup.ClaimSolving, Solve: r.solve, Identity: r.identity, Left: left}, err
 	case r.underWay():
 		r.fence++
 		_, err := tx.Exec(ctx, "update captcha_cache set fence = $2, holder = $3, leased_until = $4 where key = $1",
@@ -101,7 +101,7 @@ func (c *predecessor) LetGo(ctx context.Context, key captcha.ID, fence int64, id
 	}))
 }
 
-func (c *predecessor) End(ctx context.Context, key captcha.ID, fence int64, end pool.ClaimEnd) (ok bool, err error) {
+func (c *predecessor) End(ctx context.Context, key captcha.ID, fence int64, end dedup.ClaimEnd) (ok bool, err error) {
 	err = c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
 		r, err := c.read(ctx, tx, key)
 		if err != nil {
@@ -155,7 +155,7 @@ func (c *predecessor) read(ctx context.Context, tx postgres.Tx, key captcha.ID) 
 	return r, err
 }
 
-func (c *predecessor) Count(ctx context.Context, requests map[pool.SavingsSource]int) error {
+func (c *predecessor) Count(ctx context.Context, requests map[dedup.SavingsSource]int) error {
 	return failed("counting savings", c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		// In one order on all replicas, so that none waits for another that waits for it.
 		for _, source := range slices.Sorted(maps.Keys(requests)) {
@@ -167,7 +167,7 @@ func (c *predecessor) Count(ctx context.Context, requests map[pool.SavingsSource
 	}))
 }
 
-func (c *predecessor) count(ctx context.Context, tx postgres.Tx, source pool.SavingsSource, requests int) error {
+func (c *predecessor) count(ctx context.Context, tx postgres.Tx, source dedup.SavingsSource, requests int) error {
 	if requests == 0 {
 		return nil
 	}
@@ -176,18 +176,18 @@ func (c *predecessor) count(ctx context.Context, tx postgres.Tx, source pool.Sav
 	return err
 }
 
-func (c *predecessor) Days(ctx context.Context) ([]pool.SavingsDay, error) {
-	var days []pool.SavingsDay
+func (c *predecessor) Days(ctx context.Context) ([]dedup.SavingsDay, error) {
+	var days []dedup.SavingsDay
 	err := c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		days = nil
 		var date, source string
 		var requests int64
 		return tx.Each(ctx, []any{&date, &source, &requests}, func() {
 			if len(days) == 0 || days[len(days)-1].Date != date {
-				days = append(days, pool.SavingsDay{Date: date, BySource: map[pool.SavingsSource]int64{}})
+				days = append(days, dedup.SavingsDay{Date: date, BySource: map[dedup.SavingsSource]int64{}})
 			}
 			if source != "" {
-				days[len(days)-1].BySource[pool.SavingsSource(source)] = requests
+				days[len(days)-1].BySource[dedup.SavingsSource(source)] = requests
 			}
 		}, `select to_char(`+today+` - ago, 'YYYY-MM-DD'), coalesce(source, ''), coalesce(requests, 0)
 			from generate_series(0, $1::integer - 1) ago left join captcha_savings on day = `+today+` - ago order by ago`, keptDays)

@@ -12,7 +12,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/ondemand/claimtest"
-	"poold/internal/pool"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/postgres"
 	"poold/internal/postgres/postgrestest"
 )
@@ -43,7 +43,7 @@ func earlier(t *testing.T, server *postgrestest.Server) (address string) {
 // their calls: both pass the suite together.
 func testOldAndNewReplicas(t *testing.T, server *postgrestest.Server) {
 	address := earlier(t, server)
-	claimtest.Test(t, func(t *testing.T, times pool.ClaimTimes) claimtest.Backend {
+	claimtest.Test(t, func(t *testing.T, times dedup.ClaimTimes) claimtest.Backend {
 		var replicas []*replica
 		var b claimtest.Backend
 		for i := range 3 {
@@ -71,14 +71,14 @@ func testTheSchemaChangesUnderAnOldReplica(t *testing.T, server *postgrestest.Se
 	server.SQL(t, address, fmt.Sprintf(`insert into captcha_cache (key, sitekey, pageurl, created_at, ends_at, kept_until, solve, fence, holder,
 		identity, leased_until, wanted_until) select '%s', 's', 'p', n, n + interval '3 minutes', n + interval '3 minutes', 'old solve', 7, 'old',
 		'identity', n + interval '1 minute', n from clock_timestamp() n; insert into captcha_savings values ((now() at time zone 'UTC')::date, 'solve', 5)`, key))
-	c := runningAs(t, address, "shop", postgrestest.Patience, pool.ClaimTimes{Lease: time.Minute})
-	if got := must(t, c, "", pool.ClaimSolving); got.Solve != "old solve" {
+	c := runningAs(t, address, "shop", postgrestest.Patience, dedup.ClaimTimes{Lease: time.Minute})
+	if got := must(t, c, "", dedup.ClaimSolving); got.Solve != "old solve" {
 		t.Errorf("entering: %+v", got)
 	}
-	if days, err := c.Days(t.Context()); err != nil || days[0].BySource[pool.SavedSolve] != 5 {
+	if days, err := c.Days(t.Context()); err != nil || days[0].BySource[dedup.SavedSolve] != 5 {
 		t.Errorf("savings: %+v, %v", days, err)
 	}
-	if ok, err := c.End(t.Context(), key, 7, pool.ClaimEnd{Value: []byte("token"), Lasts: pool.ClaimSolved}); err != nil || !ok {
+	if ok, err := c.End(t.Context(), key, 7, dedup.ClaimEnd{Value: []byte("token"), Lasts: dedup.ClaimSolved}); err != nil || !ok {
 		t.Errorf("ending: %v, %v", ok, err)
 	}
 }
@@ -89,33 +89,33 @@ func testInstallationsAreApart(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	var installations []*replica
 	for _, prefix := range []string{"captcha", "shop", "shop:2"} {
-		installations = append(installations, runningAs(t, address, prefix, postgrestest.Patience, pool.ClaimTimes{}))
+		installations = append(installations, runningAs(t, address, prefix, postgrestest.Patience, dedup.ClaimTimes{}))
 	}
 	solves := map[string]bool{}
 	for i, c := range installations {
-		held := must(t, c, "", pool.ClaimHeld)
+		held := must(t, c, "", dedup.ClaimHeld)
 		solves[held.Solve] = true
 		if err := c.LetGo(t.Context(), key, held.Fence, "identity"); err != nil {
 			t.Fatal(err)
 		}
-		held = must(t, c, held.Solve, pool.ClaimHeld)
+		held = must(t, c, held.Solve, dedup.ClaimHeld)
 		if mine, _, err := c.Hold(t.Context(), key, held.Fence, "identity"); err != nil || !mine {
 			t.Errorf("holding: %v, %v", mine, err)
 		}
 		value := fmt.Sprint("token ", i)
-		if ok, err := c.End(t.Context(), key, held.Fence, pool.ClaimEnd{Value: []byte(value), Lasts: pool.ClaimSolved}); err != nil || !ok {
+		if ok, err := c.End(t.Context(), key, held.Fence, dedup.ClaimEnd{Value: []byte(value), Lasts: dedup.ClaimSolved}); err != nil || !ok {
 			t.Errorf("ending: %v, %v", ok, err)
 		}
-		if err := c.Count(t.Context(), map[pool.SavingsSource]int{pool.SavedSolve: i + 1}); err != nil {
+		if err := c.Count(t.Context(), map[dedup.SavingsSource]int{dedup.SavedSolve: i + 1}); err != nil {
 			t.Error(err)
 		}
 	}
 	for i, c := range installations {
-		if got := must(t, c, "", pool.ClaimShared); string(got.Value) != fmt.Sprint("token ", i) {
+		if got := must(t, c, "", dedup.ClaimShared); string(got.Value) != fmt.Sprint("token ", i) {
 			t.Errorf("installation %d shares %q", i, got.Value)
 		}
 		days, err := c.Days(t.Context())
-		if err != nil || days[0].BySource[pool.SavedSolve] != int64(i+1) || days[0].BySource[pool.SavedAfter] != 1 || len(days[0].BySource) != 2 {
+		if err != nil || days[0].BySource[dedup.SavedSolve] != int64(i+1) || days[0].BySource[dedup.SavedAfter] != 1 || len(days[0].BySource) != 2 {
 			t.Errorf("installation %d counted %+v, %v", i, days[0], err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/postgres"
 )
 
@@ -92,25 +92,25 @@ func (r *row) shared() bool { return r.solution != nil && r.ends.After(r.now) }
 func (r *row) heldBy(fence int64) bool { return r.fence == fence && r.underWay() }
 
 // endedBy: the fence ended the solve in this way.
-func (r *row) endedBy(fence int64, end pool.ClaimEnd) bool {
+func (r *row) endedBy(fence int64, end dedup.ClaimEnd) bool {
 	return r.fence == fence && bytes.Equal(r.outcome, digest(end))
 }
 
 // digest identifies an end, so that a retried call is recognised even after its token is no
 // longer shared.
-func digest(end pool.ClaimEnd) []byte {
+func digest(end dedup.ClaimEnd) []byte {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%t %s", end.Failed, end.Value))
 	return sum[:]
 }
 
 // held is the holder's claim.
-func (r *row) held() pool.Claim {
-	return pool.Claim{State: pool.ClaimHeld, Solve: r.solve, Fence: r.fence, Identity: r.identity, Left: r.ends.Sub(r.now)}
+func (r *row) held() dedup.Claim {
+	return dedup.Claim{State: dedup.ClaimHeld, Solve: r.solve, Fence: r.fence, Identity: r.identity, Left: r.ends.Sub(r.now)}
 }
 
 // over is the claim of a caller whose solve ended without a token for it.
-func (r *row) over(solve string) pool.Claim {
-	claim := pool.Claim{State: pool.ClaimError, Solve: solve}
+func (r *row) over(solve string) dedup.Claim {
+	claim := dedup.Claim{State: dedup.ClaimError, Solve: solve}
 	if r.failedSolve == solve && r.failedUntil.After(r.now) {
 		claim.Value = r.failure
 	}

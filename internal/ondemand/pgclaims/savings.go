@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"poold/internal/pool"
+	"poold/internal/ondemand/dedup"
 	"poold/internal/postgres"
 )
 
@@ -18,7 +18,7 @@ const today = "(now() at time zone 'UTC')::date"
 
 // Count counts requests under today's date. Where the connection broke as a count was
 // stored, it may be counted twice.
-func (c *Claims) Count(ctx context.Context, requests map[pool.SavingsSource]int) error {
+func (c *Claims) Count(ctx context.Context, requests map[dedup.SavingsSource]int) error {
 	return failed("counting savings", c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		// In one order on all replicas, so that none waits for another that waits for it.
 		for _, source := range slices.Sorted(maps.Keys(requests)) {
@@ -30,7 +30,7 @@ func (c *Claims) Count(ctx context.Context, requests map[pool.SavingsSource]int)
 	}))
 }
 
-func (c *Claims) count(ctx context.Context, tx postgres.Tx, source pool.SavingsSource, requests int) error {
+func (c *Claims) count(ctx context.Context, tx postgres.Tx, source dedup.SavingsSource, requests int) error {
 	if requests == 0 {
 		return nil
 	}
@@ -43,18 +43,18 @@ func (c *Claims) count(ctx context.Context, tx postgres.Tx, source pool.SavingsS
 
 // Days reads the counts of the last seven days, today first; a day without requests
 // is there too.
-func (c *Claims) Days(ctx context.Context) ([]pool.SavingsDay, error) {
-	var days []pool.SavingsDay
+func (c *Claims) Days(ctx context.Context) ([]dedup.SavingsDay, error) {
+	var days []dedup.SavingsDay
 	err := c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		days = nil
 		var date, source string
 		var requests int64
 		return tx.Each(ctx, []any{&date, &source, &requests}, func() {
 			if len(days) == 0 || days[len(days)-1].Date != date {
-				days = append(days, pool.SavingsDay{Date: date, BySource: map[pool.SavingsSource]int64{}})
+				days = append(days, dedup.SavingsDay{Date: date, BySource: map[dedup.SavingsSource]int64{}})
 			}
 			if source != "" {
-				days[len(days)-1].BySource[pool.SavingsSource(strings.TrimPrefix(source, c.marked("")))] = requests
+				days[len(days)-1].BySource[dedup.SavingsSource(strings.TrimPrefix(source, c.marked("")))] = requests
 			}
 		}, `select to_char(`+today+` - ago, 'YYYY-MM-DD'), coalesce(source, ''), coalesce(requests, 0)
 			from generate_series(0, $1::integer - 1) ago left join captcha_savings on day = `+today+` - ago and prefix = $2

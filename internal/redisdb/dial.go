@@ -1,4 +1,4 @@
-package pool
+package redisdb
 
 import (
 	"context"
@@ -13,11 +13,10 @@ import (
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// watchful makes a dialer of connections that know of each other's end: where one breaks,
-// those to the same address that were opened before are not used again. After a restart of
-// Redis they have ended as well. go-redis finds that out by a look at the socket, but not
-// behind TLS: there a call would meet one dead connection after the other, and be given up
-// at the fourth.
+// watchful wraps a dialer. If a connection breaks, older ones to the same address are not used
+// again, because a restart of Redis has ended them too. go-redis finds a dead connection by a
+// look at the socket, but not behind TLS: there a call would try one dead connection after the
+// other, and fail at the fourth.
 func watchful(dial dialFunc) dialFunc {
 	var mu sync.Mutex
 	servers := map[string]*peer{}
@@ -35,13 +34,13 @@ func watchful(dial dialFunc) dialFunc {
 	}
 }
 
-// peer is an address that connections lead to.
+// peer is the state of one address.
 type peer struct {
-	opened atomic.Int64 // how many
-	broken atomic.Int64 // those up to this number are not used again
+	opened atomic.Int64 // connections so far
+	broken atomic.Int64 // connections up to this number are not used again
 }
 
-// watchedConn is one of them.
+// watchedConn is a connection to a peer.
 type watchedConn struct {
 	net.Conn
 
@@ -61,7 +60,7 @@ func (c *watchedConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// note finds out whether the connection has ended, and not by this side.
+// note marks the peer if the error means that Redis, or the network, ended the connection.
 func (c *watchedConn) note(err error) {
 	if err == nil || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return
@@ -69,8 +68,8 @@ func (c *watchedConn) note(err error) {
 	c.peer.broken.Store(c.peer.opened.Load())
 }
 
-// SyscallConn is what go-redis asks for before it uses an idle connection; where there is
-// an error it opens another one.
+// SyscallConn is called by go-redis before it uses an idle connection. After an error it opens
+// another one.
 func (c *watchedConn) SyscallConn() (syscall.RawConn, error) {
 	if c.number <= c.peer.broken.Load() {
 		return nil, io.EOF
@@ -81,7 +80,7 @@ func (c *watchedConn) SyscallConn() (syscall.RawConn, error) {
 	return noSocket{}, nil
 }
 
-// noSocket stands for a connection whose socket tells nothing.
+// noSocket is the RawConn of a connection without a socket.
 type noSocket struct{}
 
 func (noSocket) Control(func(uintptr)) error    { return nil }

@@ -1,4 +1,4 @@
-package pool
+package redisdb
 
 import (
 	"crypto/tls"
@@ -15,21 +15,17 @@ import (
 // Mode is how Redis is run.
 type Mode string
 
-// The modes of /status.json; "embedded" is the caller's word for a single
-// server that it runs itself.
+// The modes of /status.json. cmd/poold calls a single server of its own "embedded".
 const (
 	ModeSingle   Mode = "single"
 	ModeSentinel Mode = "sentinel"
 	ModeCluster  Mode = "cluster"
 )
 
-// callTimeout bounds every exchange with Redis.
-const callTimeout = time.Second
-
-// route is where Redis is, as the file says.
+// route is the place of Redis, as the addresses give it.
 type route struct {
 	mode   Mode
-	where  string // host:port or path of each address, for people; no user and no password
+	where  string // host:port or path of each address, without user and password
 	secure bool   // by TLS
 }
 
@@ -83,13 +79,13 @@ func parseAddress(address string) (*redis.Options, error) {
 	return nil, errors.New("must be redis://, rediss:// or unix://, with host:port or a path")
 }
 
-// tune sets what was found to matter; the reasons are in docs/decisions.md.
+// tune sets the options of which docs/decisions.md gives the reasons.
 func tune(o *redis.Options) {
 	o.Protocol = 3
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	o.ContextTimeoutEnabled = true
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = callTimeout, callTimeout, callTimeout, callTimeout
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = CallTimeout, CallTimeout, CallTimeout, CallTimeout
 	o.DialerRetries = 1
 	o.MaxRetries = 3
 	o.MaxRetryBackoff = 100 * time.Millisecond

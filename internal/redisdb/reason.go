@@ -1,4 +1,4 @@
-package pool
+package redisdb
 
 import (
 	"crypto/tls"
@@ -21,8 +21,8 @@ const (
 	reasonClosed = "redis closes the connection without an answer"
 )
 
-// reasons say in plain words what an answer of Redis means. Redis 6.2 wraps what
-// a script's command was answered with, so the words may stand anywhere in it.
+// reasons translate errors of Redis into plain words. Redis 6.2 wraps the error of a script's
+// command, so the words may be anywhere in the text.
 var reasons = []struct{ words, reason string }{
 	{"OOM command", reasonMemory},
 	{"READONLY", "redis is read-only: this is a replica"},
@@ -40,14 +40,18 @@ var reasons = []struct{ words, reason string }{
 	{"max number of clients", "redis has as many clients as it takes"},
 }
 
+// ErrDown: Redis does not answer, or refuses the call; Reason says why. The call did nothing,
+// or its answer was lost.
+var ErrDown = errors.New("redis does not answer")
+
 // downError is ErrDown with the reason in plain words.
 type downError struct {
 	reason string
-	where  string // host:port of who was asked, or several; "" = not known
+	where  string // host:port of the servers that were asked; "" = unknown
 	cause  error
 }
 
-func (e *downError) Error() string { return "pool: " + e.Reason() + ": " + e.cause.Error() }
+func (e *downError) Error() string { return e.Reason() + ": " + e.cause.Error() }
 
 func (e *downError) Reason() string {
 	if e.where == "" {
@@ -59,9 +63,8 @@ func (e *downError) Reason() string {
 func (e *downError) Unwrap() error        { return e.cause }
 func (e *downError) Is(target error) bool { return target == ErrDown }
 
-// Reason says in plain words why an exchange with Redis failed, for what is
-// ErrDown; where it is known with the address, never with a key or a password. An error
-// of another store that stands in for ErrDown says so by a method of the same name.
+// Reason says in plain words why a call answered ErrDown: with the address if it is known,
+// never with a key or a password. An ErrDown of another store may implement Reason() string.
 func Reason(err error) string {
 	var known interface{ Reason() string }
 	if errors.As(err, &known) {
@@ -70,22 +73,21 @@ func Reason(err error) string {
 	return reasonSilent
 }
 
-// down marks every failure of an exchange with Redis as ErrDown, says why in
-// plain words and keeps the cause.
-func down(err error) error {
+// Down makes an ErrDown of a failed exchange with Redis, and keeps the cause.
+func Down(err error) error {
 	if err == nil || errors.Is(err, ErrDown) {
 		return err
 	}
 	return &downError{reason: meaning(err), cause: err}
 }
 
-// is reports whether an exchange failed for this reason, wherever that was.
+// is reports whether an exchange failed for this reason, at any server.
 func is(err error, reason string) bool {
 	var known *downError
 	return errors.As(err, &known) && known.reason == reason
 }
 
-// at is a failure of down that says where it was.
+// at adds the address to an ErrDown.
 func at(where string, err error) error {
 	var known *downError
 	if !errors.As(err, &known) {
@@ -175,8 +177,8 @@ func meaningOfCertificate(err error) string {
 	return "it is not valid"
 }
 
-// strange is the reason of a server that has never answered: it may not speak what the
-// address says.
+// strange extends the reason of a server that has never answered: it may want TLS and the
+// address does not, or the reverse.
 func strange(err error, secure bool) error {
 	var known *downError
 	switch {
@@ -190,7 +192,7 @@ func strange(err error, secure bool) error {
 	return err
 }
 
-// partly is down for a part of a cluster: the masters at these addresses.
+// partly is the ErrDown of a cluster of which only the masters at these addresses are away.
 func partly(err error, away []string, all int) error {
 	slices.Sort(away)
 	return &downError{

@@ -1,4 +1,4 @@
-package pool
+package redisdb
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 // What keeps a store from Redis is named, with the address and without the password, in
@@ -64,11 +64,7 @@ func TestARefusalIsNamed(t *testing.T) {
 			}
 			var log bytes.Buffer
 			o.Log = slog.New(slog.NewTextHandler(&log, nil))
-			s, err := openStore(o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = s.Close() })
+			s := opened(t, o)
 			if c.where == "" {
 				c.where = "redis.example.com:6379"
 			}
@@ -92,7 +88,7 @@ func TestARefusalIsNamed(t *testing.T) {
 		"the sentinels know no master of the name in redis.sentinel_master": errors.Join(of(syscall.ECONNREFUSED), redis.Nil),
 		"the sentinels want a password, and poold sends them none":          errors.New("NOAUTH Authentication required."),
 	} {
-		if got := Reason(down(fmt.Errorf(sentinels, err))); got != want {
+		if got := Reason(Down(fmt.Errorf(sentinels, err))); got != want {
 			t.Errorf("%v: %s, want %s", err, got, want)
 		}
 	}

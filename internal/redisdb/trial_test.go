@@ -1,23 +1,17 @@
-package pool
+package redisdb
 
 import (
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 // try asks a Redis as `poold check --live` does.
 func try(t *testing.T, addresses string) Trial {
 	t.Helper()
-	s, err := Open(Options{Addresses: addresses, Prefix: "captcha", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
-	return s.Try(t.Context())
+	return opened(t, Options{Addresses: addresses, Prefix: "captcha"}).Try(t.Context())
 }
 
 // A trial finds each right that is missing, and what is dangerous, and leaves nothing
@@ -31,18 +25,18 @@ func TestTry(t *testing.T) {
 		for _, word := range strings.Fields(words) {
 			args = append(args, word)
 		}
-		return askAs(t, addr, args...)
+		return redistest.Do(t, addr, args...)
 	}
 	var granted []string // by README
 	words := "ACL SETUSER "
-	for _, word := range rights(t) {
+	for _, word := range redistest.Rights(t) {
 		words += " " + strings.Replace(strings.Replace(word, "~test-*", "~captcha:*", 1), "&test-*", "&captcha:*", 1)
 		if command, is := strings.CutPrefix(word, "+"); is {
 			granted = append(granted, command)
 		}
 	}
 	ask(words)
-	login := "redis://poold:" + password + "@" + addr
+	login := "redis://poold:" + redistest.Password + "@" + addr
 	found := try(t, login)
 	if found.Where != addr || !strings.Contains(found.Version, ".") || len(found.Faults) > 0 {
 		t.Errorf("all is well: %+v", found)

@@ -1,7 +1,8 @@
-package pool
+package redisdb
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -9,8 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"poold/internal/captcha"
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 func TestFaultsOfSettings(t *testing.T) {
@@ -65,9 +65,13 @@ func TestSettingsAreReviewed(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Server(t, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru")
 	var log text
-	s := openLogged(t, Options{Addresses: "redis://" + addr, OnChange: func(id captcha.ID) {
-		t.Errorf("something happened to %q", id) // what a review publishes is about nothing
-	}}, slog.New(slog.NewTextHandler(&log, nil)))
+	s := running(t, Options{Addresses: "redis://" + addr, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	listening, stop := context.WithCancel(t.Context())
+	var listener sync.WaitGroup
+	listener.Go(func() {
+		s.Listen(listening, func(message string) { t.Errorf("heard %q", message) }) // what a review publishes means nothing
+	})
+	t.Cleanup(func() { stop(); listener.Wait() })
 	holds := func(word string) func() bool {
 		return func() bool {
 			return slices.ContainsFunc(s.Health().Notices, func(n string) bool { return strings.Contains(n, word) })
@@ -79,22 +83,22 @@ func TestSettingsAreReviewed(t *testing.T) {
 	}
 	// SETRANGE makes a large value of a small request: after a large request Redis
 	// counts another buffer of its size until it sees that the connection is closed.
-	askAs(t, addr, "SETRANGE", "filler", strconv.Itoa(64<<20), "x")
-	used, _, _ := strings.Cut(strings.SplitN(askAs(t, addr, "INFO", "memory"), "used_memory:", 2)[1], "\r")
+	redistest.Do(t, addr, "SETRANGE", "filler", strconv.Itoa(64<<20), "x")
+	used, _, _ := strings.Cut(strings.SplitN(redistest.Do(t, addr, "INFO", "memory"), "used_memory:", 2)[1], "\r")
 	bytes, err := strconv.Atoi(used)
 	if err != nil {
 		t.Fatal(err)
 	}
-	askAs(t, addr, "CONFIG", "SET", "maxmemory", strconv.Itoa(bytes*107/100))
-	askAs(t, addr, "CONFIG", "SET", "min-replicas-to-write", "1")
+	redistest.Do(t, addr, "CONFIG", "SET", "maxmemory", strconv.Itoa(bytes*107/100))
+	redistest.Do(t, addr, "CONFIG", "SET", "min-replicas-to-write", "1")
 	eventually(t, "an outage", func() bool { return !s.Health().Up })
-	askAs(t, addr, "CONFIG", "SET", "min-replicas-to-write", "0")
+	redistest.Do(t, addr, "CONFIG", "SET", "min-replicas-to-write", "0")
 	eventually(t, "a full memory is seen", holds("90 %"))
 	if log.count("allkeys-lru") != 2 || log.count("level=WARN") != 5 {
 		t.Errorf("after an outage: %s", log.b.String())
 	}
 	// Who may not ask is told nothing, least of all that something is wrong.
-	askAs(t, addr, "ACL", "SETUSER", "default", "-info")
+	redistest.Do(t, addr, "ACL", "SETUSER", "default", "-info")
 	if found := s.monitor.faults(t.Context()); len(found) != 0 {
 		t.Errorf("without the right to INFO: %q", found)
 	}

@@ -1,4 +1,4 @@
-package pool
+package redisdb
 
 import (
 	"context"
@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// reviewEvery is how often Redis' settings are looked at without a reason.
+	// reviewEvery is the time between two reviews of Redis' settings.
 	reviewEvery = time.Minute
-	// oldestServer is what the scripts are written for.
+	// oldestServer is the oldest version with all commands of the scripts.
 	oldestServer = "6.2"
 )
 
-// review looks at how Redis is set up, at the start, when it is back, and every
-// minute, and warns of what is new.
+// review looks for dangerous settings and missing rights at the start, after each outage, and
+// every minute, and logs the new ones.
 func (m *monitor) review(ctx context.Context) {
 	ticker := time.NewTicker(reviewEvery)
 	defer ticker.Stop()
@@ -31,8 +31,8 @@ func (m *monitor) review(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if !m.up() {
-			found = nil // who does not answer says nothing about its settings
+		if !m.Up() {
+			found = nil // the settings of a Redis that is away are unknown
 		}
 		for _, fault := range found {
 			if !slices.Contains(warned, fault) {
@@ -51,12 +51,12 @@ func (m *monitor) review(ctx context.Context) {
 	}
 }
 
-// faults asks each master what INFO tells of dangerous settings. In a cluster
-// their addresses stand behind what was found.
+// faults reads the INFO of each master and returns its dangerous settings, in a cluster with
+// the addresses of the masters.
 func (m *monitor) faults(ctx context.Context) []string {
 	var mu sync.Mutex
 	where := map[string][]string{}
-	err := m.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+	err := m.EachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		info, err := node.Info(ctx).Result()
 		mu.Lock()
 		defer mu.Unlock()
@@ -66,11 +66,11 @@ func (m *monitor) faults(ctx context.Context) []string {
 		return err
 	})
 	if err != nil {
-		// Without the right to INFO nobody can say whether anything is wrong.
+		// Without the right to INFO the settings are unknown.
 		m.log.DebugContext(ctx, "redis does not tell its settings", "err", err)
 	}
 	found := slices.Sorted(maps.Keys(where))
-	if m.mode == ModeCluster {
+	if m.Mode == ModeCluster {
 		for i, fault := range found {
 			slices.Sort(where[fault])
 			found[i] = strings.TrimSuffix(fault, ".") + " (" + strings.Join(where[fault], ", ") + ")."
@@ -79,7 +79,7 @@ func (m *monitor) faults(ctx context.Context) []string {
 	return found
 }
 
-// faultsOf judges an answer to INFO. What it does not tell is no fault.
+// faultsOf judges an answer to INFO. A setting that is not in the answer is ignored.
 func faultsOf(info string) []string {
 	told := settingsOf(info)
 	var faults []string
@@ -127,20 +127,20 @@ func older(version, than string) bool {
 	return slices.Compare(a[:], b[:]) < 0
 }
 
-// missingRights tries what replicas tell each other with. Without it everything
-// works, but later: by polls, and a landing for a waiter may wait for half a second.
+// missingRights tries the channel. Without it replicas find changes by polling: a landing may
+// reach a waiting caller half a second later.
 func (m *monitor) missingRights(ctx context.Context) []string {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	trial := m.slow.Subscribe(ctx, m.channel())
+	trial := m.Slow.Subscribe(ctx, m.Channel())
 	_, err := trial.Receive(ctx)
 	_ = trial.Close()
 	if err == nil {
-		err = m.slow.Publish(ctx, m.channel(), "").Err() // of no identity: nobody does anything about it
+		err = m.Slow.Publish(ctx, m.Channel(), "").Err() // Listen ignores it
 	}
-	if err == nil || !is(down(err), reasonDenied) {
+	if err == nil || !is(Down(err), reasonDenied) {
 		return nil
 	}
-	return []string{"Redis denies its user SUBSCRIBE or PUBLISH on the channel " + m.channel() +
+	return []string{"Redis denies its user SUBSCRIBE or PUBLISH on the channel " + m.Channel() +
 		": replicas hear of landings, pauses and windows up to seconds later. docs/configuration.md, Redis, lists the rights that poold needs."}
 }

@@ -1,4 +1,4 @@
-package pool
+package redisdb
 
 import (
 	"context"
@@ -9,18 +9,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Trial is what a Store found of its Redis when it was tried.
+// Trial is the result of Try.
 type Trial struct {
-	Where   string   // host:port of what the file names, several as a list; no password
-	Version string   // of the server, of a cluster the versions of its masters; "" = it does not tell
-	Faults  []string // what keeps poold from working, or is dangerous; empty = all is well
+	Where   string   // host:port of each address, without a password
+	Version string   // of the server, or the versions of a cluster's masters; "" = unknown
+	Faults  []string // missing rights and dangerous settings; empty = none
 }
 
-// trials are commands that poold needs, one of each, for a key that no other is for, K.
-// What they do to it means nothing, and what Redis answers is well unless it denies them:
-// it looks at the user's rights before it looks at the key. README, Redis, has the same
-// list; HELLO, CLUSTER SLOTS, COMMAND, SUBSCRIBE and PUBLISH are tried by the connection,
-// the probe and missingRights.
+// trials are the commands that poold needs, on K, a key without another use. Only a denial
+// counts: Redis checks the user's rights before the key's type. docs/configuration.md has the
+// same list; the connection, the probe and missingRights try HELLO, CLUSTER SLOTS, COMMAND,
+// SUBSCRIBE and PUBLISH.
 var trials = []string{
 	"ping", "info server", "time", "eval return(1) 1 K", "evalsha 0000000000000000000000000000000000000000 1 K",
 	"get K", "getex K", "set K 1 PX 1000", "exists K", "pexpire K 1000", "pttl K", "type K",
@@ -32,15 +31,15 @@ var trials = []string{
 
 // Try asks Redis whether poold can work with it. It writes nothing but the keys of the
 // probe, which live for a minute at most. Run does the same all the time but for the commands.
-func (s *Store) Try(ctx context.Context) Trial {
-	m := s.monitor
-	t := Trial{Where: m.where}
+func (db *DB) Try(ctx context.Context) Trial {
+	m := db.monitor
+	t := Trial{Where: m.route.where}
 	now := m.probe(ctx)
 	if now.err != nil {
 		t.Faults = append(t.Faults, Reason(now.err))
 	}
 	if !now.up() && !is(now.err, reasonDenied) && !is(now.err, reasonMemory) {
-		return t // nobody to ask
+		return t // no server to ask
 	}
 	t.Version = m.versions(ctx)
 	t.Faults = append(append(append(t.Faults, m.deniedCommands(ctx)...), m.faults(ctx)...), m.missingRights(ctx)...)
@@ -51,29 +50,29 @@ func (s *Store) Try(ctx context.Context) Trial {
 func (m *monitor) versions(ctx context.Context) string {
 	var mu sync.Mutex
 	var found []string
-	_ = m.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+	_ = m.EachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		info, err := node.Info(ctx, "server").Result()
 		mu.Lock()
 		defer mu.Unlock()
 		if version := settingsOf(info)["redis_version"]; version != "" {
 			found = append(found, version)
 		}
-		return err // one that denies INFO is told by deniedCommands
+		return err // deniedCommands reports a denied INFO
 	})
 	slices.Sort(found)
 	return strings.Join(slices.Compact(found), ", ")
 }
 
-// deniedCommands tells which commands a master denies the user.
+// deniedCommands reports the commands that a master denies the user.
 func (m *monitor) deniedCommands(ctx context.Context) []string {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	var denied []string
-	switch client := m.slow.(type) {
+	switch client := m.Slow.(type) {
 	case *redis.Client:
 		denied = deniedBy(ctx, client, m.probed(0))
 	case *redis.ClusterClient:
-		keys, _ := m.probedMasters(ctx, client) // where it fails the probe did too
+		keys, _ := m.probedMasters(ctx, client) // if it fails, the probe failed too
 		for _, key := range keys {
 			if node, err := client.MasterForKey(ctx, key); err == nil {
 				denied = append(denied, deniedBy(ctx, node, key)...)
@@ -84,7 +83,7 @@ func (m *monitor) deniedCommands(ctx context.Context) []string {
 		return nil
 	}
 	slices.Sort(denied)
-	return []string{"Redis denies its user, on keys that begin with " + m.prefix + ":, the commands " + strings.Join(slices.Compact(denied), ", ") +
+	return []string{"Redis denies its user, on keys that begin with " + m.Prefix + ":, the commands " + strings.Join(slices.Compact(denied), ", ") +
 		". README, Redis, lists the rights that poold needs."}
 }
 
@@ -103,7 +102,7 @@ func deniedBy(ctx context.Context, node *redis.Client, key string) (denied []str
 	}
 	answers, _ := pipe.Exec(ctx) // the first of the answers' errors
 	for _, a := range answers {
-		if a.Err() != nil && is(down(a.Err()), reasonDenied) {
+		if a.Err() != nil && is(Down(a.Err()), reasonDenied) {
 			denied = append(denied, a.Name())
 		}
 	}

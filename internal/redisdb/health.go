@@ -1,9 +1,10 @@
-package pool
+package redisdb
 
 import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,7 +13,7 @@ import (
 )
 
 const (
-	// probeEvery and callTimeout are how late a change of Redis' health is seen.
+	// A change of Redis' health is seen within probeEvery and CallTimeout.
 	probeEvery = 500 * time.Millisecond
 	probeLife  = time.Minute
 	// probeTags is how many hash tags are tried to find one for each master of a
@@ -21,46 +22,72 @@ const (
 	probeTags = 1024
 )
 
-// Health is how Redis serves, as it was seen last.
+// Health is how Redis serves, as the last probe found it.
 type Health struct {
-	Up      bool     // for all of the stock, or for a part of it
+	Up      bool     // at least a part of Redis serves
 	Reason  string   // what is wrong, in plain words; "" = nothing
-	Notices []string // what is dangerous about how Redis is set up, in sentences
+	Notices []string // dangerous settings and missing rights, in sentences
 }
 
-// monitor watches how Redis serves and how it is set up.
-type monitor struct {
-	*client
-
-	signing   *signing
-	every     time.Duration // between two probes
-	met       bool          // Redis has served once; of the goroutine that probes
-	recovered chan struct{} // rings when Redis is back; capacity 1
-	notices   atomic.Pointer[[]string]
+// condition is the result of a probe. It is immutable.
+type condition struct {
+	err  error           // what is wrong; nil = all of Redis serves
+	away map[string]bool // masters of a cluster that do not serve; nil if all do, or none does
 }
 
-func (m *monitor) health() Health {
-	h := Health{Up: m.up()}
-	if err := m.condition.Load().err; err != nil {
+func (c *condition) up() bool { return c.err == nil || c.away != nil }
+
+// Up reports whether at least a part of Redis serves. It does not block.
+func (db *DB) Up() bool { return db.condition.Load().up() }
+
+// Health returns how Redis serves. It does not block.
+func (db *DB) Health() Health {
+	h := Health{Up: db.Up()}
+	if err := db.condition.Load().err; err != nil {
 		h.Reason = Reason(err)
 	}
-	if found := m.notices.Load(); found != nil {
+	if found := db.monitor.notices.Load(); found != nil {
 		h.Notices = *found
 	}
 	return h
 }
 
-// watch probes Redis now and then, so that after the first failure callers are
-// told at once, and Redis' return is noticed without one of them having to try.
+// Away returns why the part of Redis that has a hash tag's keys does not serve; nil if nothing
+// is known to be wrong with it. A full memory is left to the call, because Redis allows
+// scripts that free memory. It does not block.
+func (db *DB) Away(ctx context.Context, tag string) error {
+	now := db.condition.Load()
+	if now.err == nil || is(now.err, reasonMemory) {
+		return nil
+	}
+	if cluster, ok := db.Slow.(*redis.ClusterClient); ok && now.away != nil {
+		// The client has the slots in memory: this is no exchange with Redis.
+		master, err := cluster.MasterForKey(ctx, "{"+tag+"}")
+		if known := err == nil; !known || !now.away[master.Options().Addr] {
+			return nil
+		}
+	}
+	return now.err
+}
+
+// monitor watches how Redis serves and how it is set up.
+type monitor struct {
+	*DB
+
+	route     route
+	every     time.Duration // between two probes
+	met       bool          // Redis has served once; owned by the goroutine that probes
+	recovered chan struct{} // rings when Redis is back; capacity 1
+	notices   atomic.Pointer[[]string]
+}
+
+// watch probes Redis periodically, so that callers are refused at once while it is away, and
+// its return is seen without a call.
 func (m *monitor) watch(ctx context.Context) {
 	ticker := time.NewTicker(m.every)
 	defer ticker.Stop()
-	var read time.Time // when the secret was read last
 	for {
 		now := m.probe(ctx)
-		if now.up() && time.Since(read) > time.Hour && m.signing.refresh(ctx) == nil {
-			read = time.Now()
-		}
 		if ctx.Err() != nil {
 			return
 		}
@@ -92,30 +119,30 @@ func (m *monitor) turn(was, now *condition) {
 	}
 }
 
-// probe finds how Redis serves, and says of what is wrong where that is.
+// probe finds how Redis serves, and adds the address to an error.
 func (m *monitor) probe(ctx context.Context) *condition {
 	now := m.try(ctx)
 	m.met = m.met || now.up()
 	if now.err != nil && now.away == nil {
 		if !m.met {
-			now.err = strange(now.err, m.secure)
+			now.err = strange(now.err, m.route.secure)
 		}
-		now.err = at(m.where, now.err)
+		now.err = at(m.route.where, now.err)
 	}
 	return now
 }
 
 // try writes a key through a script, in each master of a cluster.
 func (m *monitor) try(ctx context.Context) *condition {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	cluster, ok := m.slow.(*redis.ClusterClient)
+	cluster, ok := m.Slow.(*redis.ClusterClient)
 	if !ok {
 		return &condition{err: m.tryWrite(ctx, m.probed(0))}
 	}
 	keys, err := m.probedMasters(ctx, cluster)
 	if err != nil {
-		return &condition{err: down(err)}
+		return &condition{err: Down(err)}
 	}
 	var mu sync.Mutex
 	var group sync.WaitGroup
@@ -127,7 +154,7 @@ func (m *monitor) try(ctx context.Context) *condition {
 			defer mu.Unlock()
 			if err != nil {
 				now.away[master] = true
-				// What a node says tells more than one that says nothing.
+				// The error that a node answers is more useful than its silence.
 				if now.err == nil || is(now.err, reasonSilent) {
 					now.err = err
 				}
@@ -145,7 +172,7 @@ func (m *monitor) try(ctx context.Context) *condition {
 }
 
 func (m *monitor) tryWrite(ctx context.Context, key string) error {
-	return down(m.scripts.probe.Run(ctx, m.slow, []string{key}, probeLife.Milliseconds()).Err())
+	return Down(probeScript.Run(ctx, m.Slow, []string{key}, probeLife.Milliseconds()).Err())
 }
 
 // probedMasters names for each master of a cluster a key that it has.
@@ -162,4 +189,9 @@ func (m *monitor) probedMasters(ctx context.Context, cluster *redis.ClusterClien
 		}
 	}
 	return keys, nil
+}
+
+// probed is the key that a probe writes; its number is its hash tag.
+func (m *monitor) probed(number int) string {
+	return m.Prefix + ":probe:{" + strconv.Itoa(number) + "}"
 }

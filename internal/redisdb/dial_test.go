@@ -1,13 +1,12 @@
-package pool
+package redisdb
 
 import (
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"poold/internal/pool/redistest"
+	"poold/internal/redisdb/redistest"
 )
 
 // Redis cuts all connections at once, of which nothing can be seen before they are used, as
@@ -15,10 +14,9 @@ import (
 func TestManyConnectionsBreakAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
-		s, id := open(t, Options{Addresses: "redis://bubble", Dial: bubble.Dial, Probe: time.Hour}), identity("broken")
-		synctest.Wait()
+		db := opened(t, Options{Addresses: redistest.BubbleAddress, Dial: bubble.Dial})
 		const most = 9
-		for _, client := range []redis.UniversalClient{s.slow, s.hot} {
+		for _, client := range []redis.UniversalClient{db.Slow, db.Hot} {
 			var taken []*redis.Conn
 			for range most {
 				conn := client.(*redis.Client).Conn()
@@ -38,11 +36,11 @@ func TestManyConnectionsBreakAtOnce(t *testing.T) {
 		}
 		bubble.SetDown(true)
 		bubble.SetDown(false)
-		if _, _, err := s.Tasks.Visit(t.Context(), "12345678901", "caller"); err != nil {
-			t.Errorf("a question for a task: %v", err)
+		if _, err := db.Eval(t.Context(), probeScript, []string{"a key"}, 1000); err != nil {
+			t.Errorf("a script: %v", err)
 		}
-		if _, _, err := s.Repeat(t.Context(), id, "key", "caller"); err != nil {
-			t.Errorf("a repeat: %v", err)
+		if err := db.Hot.Get(t.Context(), "a key").Err(); err != nil {
+			t.Errorf("a command: %v", err)
 		}
 	})
 }

@@ -1,0 +1,86 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"poold/internal/history"
+	"poold/internal/redisdb"
+)
+
+const (
+	// arrivalsKept is the life of a UTC hour after its last write, so that the last 24 h are
+	// complete.
+	arrivalsKept = 25 * time.Hour
+	// arrivalsBatch limits how many minutes are written in one exchange.
+	arrivalsBatch = 200
+)
+
+// Arrivals is a history.ArrivalStore: when requests came, by the name of a target, so that it
+// outlives the target's identity.
+type Arrivals struct{ db *redisdb.DB }
+
+// NewArrivals keeps arrivals in a Redis that the caller opened, runs and closes.
+func NewArrivals(db *redisdb.DB) *Arrivals {
+	declare(db)
+	return &Arrivals{db}
+}
+
+// key is the key of a UTC hour of a target.
+func (s *Arrivals) key(target string, hour time.Time) string {
+	return s.db.Prefix + ":arrivals:{" + target + "}:" + hour.UTC().Format("2006-01-02T15")
+}
+
+// Write keeps minutes of this process; each replaces what the process wrote of it before. After
+// an error any part of them may be kept.
+func (s *Arrivals) Write(ctx context.Context, minutes []history.StoredMinute) error {
+	for len(minutes) > 0 {
+		n := min(len(minutes), arrivalsBatch)
+		if err := s.write(ctx, minutes[:n]); err != nil {
+			return err
+		}
+		minutes = minutes[n:]
+	}
+	return nil
+}
+
+func (s *Arrivals) write(ctx context.Context, minutes []history.StoredMinute) error {
+	pipe := s.db.Slow.Pipeline()
+	for _, m := range minutes {
+		key := s.key(m.Target, m.Minute)
+		pipe.HSet(ctx, key, strconv.Itoa(m.Minute.UTC().Minute())+":"+s.db.Replica, m.Text)
+		pipe.PExpire(ctx, key, arrivalsKept)
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+// Read returns the minutes of a target, of all replicas, from the hour of one moment to that of
+// another, hour by hour.
+func (s *Arrivals) Read(ctx context.Context, target string, from, to time.Time) ([]history.StoredMinute, error) {
+	var all []history.StoredMinute
+	for hour := from.UTC().Truncate(time.Hour); !hour.After(to); hour = hour.Add(time.Hour) {
+		key := s.key(target, hour)
+		fields, err := s.hour(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		for name, text := range fields {
+			number, _, _ := strings.Cut(name, ":")
+			minute, err := strconv.ParseUint(number, 10, 8)
+			if err != nil {
+				return nil, fmt.Errorf("history: %q in %s is no minute: %w", name, key, err)
+			}
+			all = append(all, history.StoredMinute{Target: target, Minute: hour.Add(time.Duration(minute) * time.Minute), Text: text})
+		}
+	}
+	return all, nil
+}
+
+func (s *Arrivals) hour(ctx context.Context, key string) (map[string]string, error) {
+	fields, err := s.db.Slow.HGetAll(ctx, key).Result()
+	return fields, s.db.Explain(ctx, err, []string{key})
+}

@@ -1,0 +1,66 @@
+package redisclaims
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"time"
+
+	"poold/internal/ondemand/dedup"
+)
+
+// Count adds requests to the current day, by Redis' clock. After an error they may or may not
+// be counted.
+func (c *Claims) Count(ctx context.Context, requests map[dedup.SavingsSource]int) error {
+	args := make([]any, 0, 2*len(requests))
+	for source, n := range requests {
+		args = append(args, string(source), n)
+	}
+	_, err := c.db.Eval(ctx, addSavingsScript, []string{c.today(), c.counted(rand.Text())}, args...)
+	return err
+}
+
+// Days returns the requests of today and of the six days before, in UTC and by Redis' clock,
+// today first. Sources without requests are left out.
+func (c *Claims) Days(ctx context.Context) ([]dedup.SavingsDay, error) {
+	reply, err := c.db.Eval(ctx, readDaysScript, []string{c.today()})
+	if err != nil {
+		return nil, err
+	}
+	lists, _ := reply.([]any)
+	days := make([]dedup.SavingsDay, 0, len(lists))
+	for _, list := range lists {
+		pair, _ := list.([]any)
+		if len(pair) != 2 {
+			return nil, fmt.Errorf("redisclaims: days answered %T where a day belongs", list)
+		}
+		date, _ := pair[0].(string)
+		requests, err := readSavings(pair[1])
+		if err != nil {
+			return nil, err
+		}
+		days = append(days, dedup.SavingsDay{Date: date, BySource: requests})
+	}
+	return days, nil
+}
+
+// readSavings reads source, number, source, number, ...
+func readSavings(reply any) (map[dedup.SavingsSource]int64, error) {
+	list, _ := reply.([]any)
+	requests := map[dedup.SavingsSource]int64{}
+	for ; len(list) >= 2; list = list[2:] {
+		source, _ := list[0].(string)
+		text, _ := list[1].(string)
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("redisclaims: the savings by %q: %w", source, err)
+		}
+		requests[dedup.SavingsSource(source)] = n
+	}
+	return requests, nil
+}
+
+// today is the key of this process' day. The scripts take the day of Redis' clock, which
+// is nearly always the same; so the key that they use is nearly always one they are told.
+func (c *Claims) today() string { return c.savings(time.Now().UTC().Format(time.DateOnly)) }

@@ -1,0 +1,42 @@
+package redisdb
+
+import (
+	"context"
+	"time"
+)
+
+// Channel names the channel by which replicas wake each other.
+func (db *DB) Channel() string { return db.Prefix + ":wake" }
+
+// Announce publishes a message on the channel. A failure is only logged: what the message
+// announces has happened, and replicas find it a little later by polling.
+func (db *DB) Announce(ctx context.Context, message string) {
+	if err := db.Slow.Publish(ctx, db.Channel(), message).Err(); err != nil {
+		db.log.DebugContext(ctx, "other replicas were not told of a change", "err", err) // review says why
+	}
+}
+
+// Listen calls hear with each message of the channel, one at a time, until ctx ends. Messages
+// are lost while the connection is.
+func (db *DB) Listen(ctx context.Context, hear func(message string)) {
+	messages := db.Slow.Subscribe(ctx, db.Channel())
+	defer func() { _ = messages.Close() }()
+	again := time.NewTicker(reviewEvery)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+			// The right to listen may have been missing until now. Twice is once.
+			_ = messages.Subscribe(ctx, db.Channel())
+		case message, ok := <-messages.Channel():
+			if !ok {
+				return
+			}
+			if message.Payload != "" { // else the trial of a review
+				hear(message.Payload)
+			}
+		}
+	}
+}

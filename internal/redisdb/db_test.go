@@ -1,0 +1,58 @@
+package redisdb
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"poold/internal/redisdb/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// opened opens a DB that is closed when the test ends.
+func opened(t testing.TB, o Options) *DB {
+	t.Helper()
+	if o.Prefix == "" {
+		o.Prefix = "test-" + t.Name()
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	db, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Errorf("closing: %v", err)
+		}
+	})
+	return db
+}
+
+// running opens a DB that runs until the test ends.
+func running(t testing.TB, o Options) *DB {
+	t.Helper()
+	db := opened(t, o)
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	group.Go(func() { _ = db.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		group.Wait()
+	})
+	return db
+}
+
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if is() {
+			return
+		}
+	}
+	t.Fatalf("%s: not within 10 s", what)
+}

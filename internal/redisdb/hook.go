@@ -1,0 +1,44 @@
+package redisdb
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// slowHook limits each exchange of the slow client by CallTimeout, and makes an ErrDown of its
+// error. redis.Nil is an answer and stays as it is.
+type slowHook struct{}
+
+// DialHook changes nothing.
+func (slowHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook is for one command.
+func (slowHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+		defer cancel()
+		return failure(next(ctx, command))
+	}
+}
+
+// ProcessPipelineHook is for the commands of a pipeline.
+func (slowHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+		defer cancel()
+		err := next(ctx, commands)
+		for _, command := range commands {
+			command.SetErr(failure(command.Err()))
+		}
+		return failure(err)
+	}
+}
+
+func failure(err error) error {
+	if errors.Is(err, redis.Nil) {
+		return err
+	}
+	return Down(err)
+}

@@ -1,0 +1,78 @@
+package redistest
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"poold/internal/testkit"
+)
+
+// Place is where a server is reached, for the options of the same names.
+type Place struct {
+	Addresses      string
+	SentinelMaster string
+	Dial           Dialer // nil = the network
+}
+
+// Kind is one way of running Redis on which every script must behave alike.
+type Kind struct {
+	Name  string
+	Known bool // scripts run there as on another kind: only how it is reached differs
+	Start func(t testing.TB) Place
+}
+
+// Kinds returns them, the single server first; with the race detector it alone.
+func Kinds() []Kind {
+	all := []Kind{
+		{"single", false, func(t testing.TB) Place { return Place{Addresses: "redis://" + Server(t)} }},
+		{"cluster", false, func(t testing.TB) Place {
+			return Place{Addresses: "redis://" + strings.Join(Cluster(t), ",redis://")}
+		}},
+		{"sentinel", true, func(t testing.TB) Place {
+			return Place{Addresses: "redis://" + strings.Join(Sentinel(t), ",redis://"), SentinelMaster: MasterName}
+		}},
+		{"embedded", true, func(t testing.TB) Place { return Place{Addresses: "redis://" + miniredis.RunT(t).Addr()} }},
+	}
+	if testkit.RaceEnabled {
+		return all[:1] // our own code is the same with each of them
+	}
+	return all
+}
+
+// BubbleAddress is the address of the server of InBubble in a Place.
+const BubbleAddress = "redis://bubble"
+
+// OnEvery runs a suite on every kind of server: all of it on a single server, on a cluster and,
+// in bubbles, on the embedded server. Behind sentinels, and on the embedded server over TCP, it
+// runs the tests named in reached: those that depend on how a server is reached.
+func OnEvery(t *testing.T, suite map[string]func(*testing.T, Place), reached []string) {
+	t.Run("bubble", func(t *testing.T) {
+		testkit.WithoutRace(t)
+		for name, test := range suite {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { test(t, Place{Addresses: BubbleAddress, Dial: InBubble(t).Dial}) })
+			})
+		}
+	})
+	for _, kind := range Kinds() {
+		if kind.Known && len(reached) == 0 {
+			continue
+		}
+		t.Run(kind.Name, func(t *testing.T) {
+			t.Parallel()
+			place := kind.Start(t)
+			names := slices.Collect(maps.Keys(suite))
+			if kind.Known {
+				names = reached
+			}
+			for _, name := range names {
+				t.Run(name, func(t *testing.T) { suite[name](t, place) })
+			}
+		})
+	}
+}

@@ -1,0 +1,46 @@
+package redistest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Password is that of the user of Rights.
+const Password = "of-a-test"
+
+// Rights returns the words of the line of docs/configuration.md for an aclfile, without "user
+// poold": a user with Password, for the keys of tests.
+func Rights(t testing.TB) []string {
+	t.Helper()
+	_, here, _, _ := runtime.Caller(0)
+	page, err := os.ReadFile(filepath.Join(filepath.Dir(here), "../../../docs/configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^user poold .*$`).FindString(string(page))
+	if line == "" {
+		t.Fatal("docs/configuration.md has no line that begins with: user poold")
+	}
+	line = strings.NewReplacer("PASSWORD", Password, "~captcha:*", "~test-* ~replicas:* ~leases:* ~unknown:* ~reports:*",
+		"&captcha:*", "&test-* &replicas:* &leases:* &unknown:* &reports:*").Replace(line)
+	return strings.Fields(line)[1:]
+}
+
+// Do sends a command as the user who may do everything, and returns the answer as text.
+func Do(t testing.TB, addr string, args ...any) string {
+	t.Helper()
+	admin := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
+	defer func() { _ = admin.Close() }()
+	answer, err := admin.Do(t.Context(), args...).Result()
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return fmt.Sprint(answer)
+}

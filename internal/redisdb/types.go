@@ -1,0 +1,50 @@
+package redisdb
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+)
+
+// keyTypes are the Redis types of keys by the word after the prefix.
+type keyTypes struct {
+	mu     sync.Mutex
+	byWord map[string]string
+}
+
+// Declare states the Redis types of keys by the word after the prefix, so that Explain can
+// name a key of another type.
+func (db *DB) Declare(types map[string]string) {
+	db.types.mu.Lock()
+	defer db.types.mu.Unlock()
+	if db.types.byWord == nil {
+		db.types.byWord = map[string]string{}
+	}
+	maps.Copy(db.types.byWord, types)
+}
+
+// of returns the declared type of the keys with a word, or "".
+func (k *keyTypes) of(word string) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.byWord[word]
+}
+
+// Explain returns err, with the name of the key that made a call fail because it holds
+// another program's value.
+func (db *DB) Explain(ctx context.Context, err error, keys []string) error {
+	if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	for _, key := range keys {
+		word, _, _ := strings.Cut(strings.TrimPrefix(key, db.Prefix+":"), ":")
+		found, unread := db.Slow.Type(ctx, key).Result()
+		if want := db.types.of(word); unread == nil && found != "none" && want != "" && found != want {
+			return fmt.Errorf("the key %s holds a %s where a %s belongs; delete or rename it: %w", key, found, want, err)
+		}
+	}
+	return err
+}

@@ -150,7 +150,7 @@ func (w *watchedStock) Health() redisdb.Health {
 	if said := w.ill.Load(); said != nil {
 		return *said
 	}
-	return w.Store.DB.Health()
+	return w.DB.Health()
 }
 
 func (w *watchedStock) Pause(ctx context.Context, id captcha.ID, p pool.Pause) error {

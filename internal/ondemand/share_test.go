@@ -177,7 +177,7 @@ func TestWhatADeadHolderHadTaken(t *testing.T) {
 		dead.call(t.Context(), r, 1, sharing(request("x")))
 		time.Sleep(time.Second)
 		a.call(t.Context(), w.replicas[0], 5, sharing(request("x")))
-		time.Sleep(10 * time.Second) // it has landed, and is taken
+		time.Sleep(11 * time.Second) // the token has landed, and the holder has taken it
 		w.kill(r)
 		dead.calls.Wait()
 		a.calls.Wait()

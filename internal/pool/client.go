@@ -18,13 +18,13 @@ type client struct {
 
 	hot       redis.UniversalClient // takes and returns
 	slow      redis.UniversalClient // everything else, so that refilling cannot starve hand-outs
-	scripts   scripts
+	scripts   *scripts
 	log       *slog.Logger
 	condition atomic.Pointer[condition] // what the monitor saw last; never nil
 }
 
 // run executes a script off the hot path.
-func (c *client) run(ctx context.Context, script *redis.Script, keys []string, args ...any) (any, error) {
+func (c *client) run(ctx context.Context, script *script, keys []string, args ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	reply, err := script.Run(ctx, c.slow, keys, args...).Result()
@@ -32,7 +32,7 @@ func (c *client) run(ctx context.Context, script *redis.Script, keys []string, a
 }
 
 // number runs a script that answers with one number.
-func (c *client) number(ctx context.Context, script *redis.Script, keys []string, args ...any) (int64, error) {
+func (c *client) number(ctx context.Context, script *script, keys []string, args ...any) (int64, error) {
 	reply, err := c.run(ctx, script, keys, args...)
 	if err != nil {
 		return 0, err
@@ -63,7 +63,7 @@ func integers(reply any, n int) ([]int64, error) {
 // its answer or its error. A pipeline has no fall-back of its own for a script that
 // Redis forgot: calls that a node refused for that are sent again, with the text. The
 // calls at a cluster's other nodes were carried out, and are not.
-func (c *client) pipelined(ctx context.Context, script *redis.Script, fill func(call func(keys []string, args ...any) *redis.Cmd)) {
+func (c *client) pipelined(ctx context.Context, script *script, fill func(call func(keys []string, args ...any) *redis.Cmd)) {
 	type sent struct {
 		keys   []string
 		args   []any

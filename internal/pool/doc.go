@@ -23,8 +23,8 @@
 //
 // Beside them are the news between replicas (news.go), the health of Redis (health.go,
 // review.go) and the signing of tokens' names (signer.go). What must happen in one step
-// is a script in lua/. A queue of callers that is idle for a minute is forgotten
-// (tokens.go).
+// is a script in lua/; its header declares the names of its keys, arguments and reply
+// (script.go). A queue of callers that is idle for a minute is forgotten (tokens.go).
 //
 // # Keys
 //
@@ -192,7 +192,7 @@
 //     token, whichever replica it asked. A ticket that several replicas hold is
 //     given up with its last caller.
 //   - A failed order of a guest and the ticket of the caller that lacks it go in one step
-//     (untold.lua), so that no replica places another one for it. The caller, named by
+//     (ending.lua), so that no replica places another one for it. The caller, named by
 //     ticket and arrival, hears of it in its next take.
 //
 // # Limits

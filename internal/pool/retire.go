@@ -223,7 +223,7 @@ func (g *Guests) release(ctx context.Context, due []*leaver) error {
 
 // each runs one step of all guests in one exchange: for those for which ask names keys.
 // An error is that of the first whose step has no answer.
-func (g *Guests) each(ctx context.Context, script *redis.Script, due []*leaver,
+func (g *Guests) each(ctx context.Context, script *script, due []*leaver,
 	ask func(*leaver) (keys []string, args []any), answered func(*leaver, any) error,
 ) (err error) {
 	calls := map[*leaver]*redis.Cmd{}

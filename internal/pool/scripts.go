@@ -1,117 +1,74 @@
 package pool
 
 import (
-	"embed"
-	"fmt"
+	"strconv"
 	"sync"
-
-	"github.com/redis/go-redis/v9"
 )
-
-//go:embed lua/*.lua
-var sources embed.FS
 
 // scripts are the steps that must be atomic. They use only commands that
 // Redis 6.2, 7.0 and the embedded server share.
 type scripts struct {
-	take, giveBack, look, flush, report *redis.Script
-	bind                                *redis.Script
-	retry, release                      *redis.Script
+	take, giveBack, look, flush, report *script
+	bind                                *script
+	retry, release                      *script
 	standing                            standingScripts
-	place, mark, submitted, unknown     *redis.Script
-	settle, fail, find, adopt, renew    *redis.Script
-	acquire, budget, warm, probe, beat  *redis.Script
+	place, mark, submitted, unknown     *script
+	settle, fail, find, adopt, renew    *script
+	acquire, budget, warm, probe, beat  *script
 	guest                               guestScripts
 	claim                               claimScripts
 	savings                             savingsScripts
 	archive                             archiveScripts
 	task                                taskScripts
-	takeText                            string
 }
 
 // standingScripts are the steps of standing.go.
-type standingScripts struct{ report, read, probe *redis.Script }
+type standingScripts struct{ report, read, probe *script }
 
 // guestScripts are the steps of guests.go and retire.go.
-type guestScripts struct{ use, count, due, retire, leave, fold, folded, release, tally, row, check *redis.Script }
+type guestScripts struct{ use, count, due, retire, leave, fold, folded, release, tally, row, check *script }
 
 // claimScripts are the steps of claims.go.
-type claimScripts struct{ enter, hold, end *redis.Script }
+type claimScripts struct{ enter, hold, end *script }
 
 // taskScripts are the steps of tasks.go.
-type taskScripts struct{ make, visit, hold, end *redis.Script }
+type taskScripts struct{ make, visit, hold, end *script }
 
 // savingsScripts are the steps of savings.go.
-type savingsScripts struct{ add, days *redis.Script }
+type savingsScripts struct{ add, days *script }
 
 // archiveScripts are the steps of archive.go and audit.go.
-type archiveScripts struct{ add, lines *redis.Script }
+type archiveScripts struct{ add, lines *script }
 
-// loadScripts reads them. most is how many ends of orders are kept of an identity. Each script
-// is common.lua, what it shares with others, and its own file.
-func loadScripts(most int) scripts {
-	script := func(name string, shared ...string) *redis.Script {
-		text := source("common.lua")
-		for _, part := range append(shared, name) {
-			if part == luaJournal {
-				text += "\n" + endings(most)
-			}
-			text += "\n" + source(part+".lua")
-		}
-		return redis.NewScript(text)
+// loadScripts loads them. most is how many ends of orders are kept of an identity. Stores with
+// the same number share the scripts.
+func loadScripts(most int) *scripts {
+	if loaded, is := loadedScripts.Load(most); is {
+		return loaded.(*scripts)
 	}
-	take := source("common.lua") + "\n" + takeSource()
-	return scripts{
-		take: redis.NewScript(take), takeText: take, giveBack: script("giveback"),
-		look: script("look", luaJournal, luaWindows), flush: script("flush"), report: script("report"), bind: script("bind"),
-		place: script("place", luaJournal, luaAttempts), mark: script("mark", luaJournal),
-		submitted: script("submitted", luaJournal), unknown: script("unknown", luaJournal),
-		settle: script("settle", luaJournal, luaAttempts, luaUntold), fail: script("fail", luaJournal, luaAttempts, luaUntold), retry: script("retry", luaAttempts),
-		find: script("find", luaJournal), adopt: script("adopt", luaJournal), renew: script("renew", luaJournal),
-		acquire: script("acquire", luaStanding), release: script("release", luaStanding), budget: script("budget", luaJournal),
-		standing: standingScripts{
-			report: script("standing_report", luaStanding), read: script("standing_read"), probe: script("standing_probe", luaStanding),
-		},
-		beat: script("beat"), probe: redis.NewScript(source("probe.lua")), warm: script("warm", luaWindows),
+	limits := map[string]string{
+		"LIMIT.endings": strconv.Itoa(most), "LIMIT.endings_ms": strconv.FormatInt(endedKept.Milliseconds(), 10),
+	}
+	script := func(name string) *script { return newScript(name, limits) }
+	all := &scripts{
+		take: script("take"), giveBack: script("giveback"), look: script("look"), flush: script("flush"), report: script("report"),
+		bind: script("bind"), place: script("place"), mark: script("mark"), submitted: script("submitted"), unknown: script("unknown"),
+		settle: script("settle"), fail: script("fail"), retry: script("retry"), find: script("find"), adopt: script("adopt"),
+		renew: script("renew"), acquire: script("acquire"), release: script("release"), budget: script("budget"),
+		beat: script("beat"), probe: script("probe"), warm: script("warm"),
+		standing: standingScripts{report: script("standing_report"), read: script("standing_read"), probe: script("standing_probe")},
 		guest: guestScripts{
-			use: script("guest_use"), count: script("guest_count"), due: script("guest_due"), fold: script("guest_fold"), release: script("guest_release"),
-			retire: script("guest_retire", luaJournal, luaGuests), leave: script("guest_leave", luaJournal, luaGuests),
-			folded: script("guest_folded", luaJournal, luaGuests), tally: script("guest_tally", luaJournal, luaGuests),
-			row: script("guest_row"), check: script("guest_check"),
+			use: script("guest_use"), count: script("guest_count"), due: script("guest_due"), fold: script("guest_fold"),
+			release: script("guest_release"), retire: script("guest_retire"), leave: script("guest_leave"),
+			folded: script("guest_folded"), tally: script("guest_tally"), row: script("guest_row"), check: script("guest_check"),
 		},
 		archive: archiveScripts{add: script("archive_add"), lines: script("archive_lines")},
 		task:    taskScripts{make: script("task_make"), visit: script("task_visit"), hold: script("task_hold"), end: script("task_end")},
-		claim: claimScripts{
-			enter: script("claim_enter", luaClaims, luaSavings), hold: script("claim_hold", luaClaims), end: script("claim_end", luaClaims),
-		},
-		savings: savingsScripts{add: script("savings_add", luaSavings), days: script("savings_days", luaSavings)},
+		claim:   claimScripts{enter: script("claim_enter"), hold: script("claim_hold"), end: script("claim_end")},
+		savings: savingsScripts{add: script("savings_add"), days: script("savings_days")},
 	}
+	loaded, _ := loadedScripts.LoadOrStore(most, all)
+	return loaded.(*scripts)
 }
 
-// The files that scripts share, without their ending.
-const (
-	luaAttempts = "attempts"
-	luaClaims   = "claims"
-	luaGuests   = "guests"
-	luaJournal  = "journal"
-	luaSavings  = "savings"
-	luaStanding = "standing"
-	luaUntold   = "untold"
-	luaWindows  = "windows"
-)
-
-// takeSource is take.lua without names. Each store of a program has the same.
-var takeSource = sync.OnceValue(func() string { return resolveNames(source("take.lua")) })
-
-// endings sets what journal.lua knows of the ends of orders.
-func endings(most int) string {
-	return fmt.Sprintf("local most_ended, ended_ttl = %d, %d\n", most, endedKept.Milliseconds())
-}
-
-func source(name string) string {
-	text, err := sources.ReadFile("lua/" + name)
-	if err != nil {
-		panic("pool: script missing from the binary: " + name)
-	}
-	return string(text)
-}
+var loadedScripts sync.Map // int -> *scripts

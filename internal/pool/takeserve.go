@@ -98,7 +98,7 @@ func (q *takeQueue) call(c *takeCall) {
 // known that nothing was handed out. An error that the script raised names it; it
 // had looked for the receipt of an earlier try by then. Others were answered
 // without running it, which says nothing of an earlier try whose answer was lost.
-func isOver(err error, script *redis.Script, lost bool) bool {
+func isOver(err error, script *script, lost bool) bool {
 	var answer redis.Error
 	return errors.As(err, &answer) && (!lost || strings.Contains(answer.Error(), script.Hash()))
 }
@@ -223,7 +223,7 @@ func (s *Tokens) takeOnce(limit time.Duration, keys []string, args []any) ([]str
 	command = append(command, args...)
 	call := sentOnce{redis.NewCmd(ctx, command...)}
 	if err := s.hot.Process(ctx, call); redis.HasErrorPrefix(err, "NOSCRIPT") {
-		command[0], command[1] = "eval", s.scripts.takeText
+		command[0], command[1] = "eval", s.scripts.take.text
 		call = sentOnce{redis.NewCmd(ctx, command...)}
 		_ = s.hot.Process(ctx, call) // the call has its error
 	}

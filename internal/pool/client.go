@@ -63,7 +63,7 @@ func integers(reply any, n int) ([]int64, error) {
 // its answer or its error. A pipeline has no fall-back of its own for a script that
 // Redis forgot: calls that a node refused for that are sent again, with the text. The
 // calls at a cluster's other nodes were carried out, and are not.
-func (c *client) pipelined(ctx context.Context, script *script, fill func(call func(keys []string, args ...any) *redis.Cmd)) {
+func (c *client) pipelined(ctx context.Context, script *script, fill func(call func(keys any, a args, tail ...any) *redis.Cmd)) {
 	type sent struct {
 		keys   []string
 		args   []any
@@ -71,9 +71,10 @@ func (c *client) pipelined(ctx context.Context, script *script, fill func(call f
 	}
 	var calls []sent
 	c.exchange(ctx, func(ctx context.Context, pipe redis.Pipeliner) {
-		fill(func(keys []string, args ...any) *redis.Cmd {
-			answer := script.EvalSha(ctx, pipe, keys, args...)
-			calls = append(calls, sent{keys, args, answer})
+		fill(func(keys any, a args, tail ...any) *redis.Cmd {
+			names, values := script.input(keys, a, tail...)
+			answer := script.EvalSha(ctx, pipe, names, values...)
+			calls = append(calls, sent{names, values, answer})
 			return answer
 		})
 	})

@@ -48,7 +48,7 @@ func (s *Controls) Resume(ctx context.Context, id captcha.ID) error {
 // Retry lets an identity whose orders fail place its next order at once. It reports
 // whether a bound had kept the identity from that.
 func (s *Controls) Retry(ctx context.Context, id captcha.ID) (bounded bool, err error) {
-	n, err := s.number(ctx, s.scripts.retry, []string{s.keys(id).attempts})
+	n, err := s.callNumber(ctx, s.scripts.retry, s.keys(id), nil)
 	if err != nil {
 		return false, err
 	}
@@ -61,7 +61,7 @@ func (s *Controls) Retry(ctx context.Context, id captcha.ID) (bounded bool, err 
 func (s *Controls) Recall(ctx context.Context, id captcha.ID) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	learned, err := s.slow.Get(ctx, s.keys(id).mind).Bytes()
+	learned, err := s.slow.Get(ctx, s.keys(id).learned).Bytes()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
 	}
@@ -72,14 +72,13 @@ func (s *Controls) Recall(ctx context.Context, id captcha.ID) ([]byte, error) {
 func (s *Controls) Remember(ctx context.Context, id captcha.ID, learned []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return down(s.slow.Set(ctx, s.keys(id).mind, learned, kept).Err())
+	return down(s.slow.Set(ctx, s.keys(id).learned, learned, kept).Err())
 }
 
 // Flush throws an identity's tokens away and says how many could still have been
 // handed out.
 func (s *Controls) Flush(ctx context.Context, id captcha.ID, margin time.Duration) (thrown int, err error) {
-	k := s.keys(id)
-	n, err := s.number(ctx, s.scripts.flush, []string{k.tokens, k.stats, k.junk}, margin.Milliseconds())
+	n, err := s.callNumber(ctx, s.scripts.flush, s.keys(id), args{"margin_ms": margin})
 	if err != nil {
 		return 0, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -54,19 +53,18 @@ type GuestUse struct {
 // *RateError where the rate is used up, and with an *EmptyError that says Full where
 // there are 100,000 others.
 func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error {
-	k := g.guests()
-	reply, err := g.run(ctx, g.scripts.guest.use, []string{k.list, k.rate},
-		string(id), (u.Wait + guestUnused).Milliseconds(), g.most, u.Rate, u.RatePer.Milliseconds())
+	r, err := g.call(ctx, g.scripts.guest.use, g.guests(), args{
+		"identity": id, "due_ms": u.Wait + guestUnused, "limit": g.most, "rate": u.Rate, "rate_per_ms": u.RatePer,
+	})
 	if err != nil {
 		return err
 	}
-	n, err := integers(reply, 2)
-	switch {
-	case err != nil:
-		return err
-	case n[0] == 0:
-		return &RateError{RetryAfter: time.Duration(n[1]) * time.Millisecond}
-	case n[0] < 0:
+	switch outcome, wait := r.int("outcome"), r.ms("wait_ms"); {
+	case r.err != nil:
+		return r.err
+	case outcome == 0:
+		return &RateError{RetryAfter: wait}
+	case outcome < 0:
 		return &EmptyError{Full: true}
 	}
 	return nil
@@ -76,8 +74,9 @@ func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error {
 // asked it, and replays of callers that joined a wait. An error leaves open whether they
 // were counted.
 func (g *Guests) Count(ctx context.Context, refused, replays int) error {
-	_, err := g.run(ctx, g.scripts.guest.count, []string{g.guests().row, g.guestsCounted(rand.Text())},
-		"requests", refused, "refused", refused, "replays", replays)
+	k := g.guests()
+	k.mark += rand.Text()
+	_, err := g.callNumber(ctx, g.scripts.guest.count, k, nil, "requests", refused, "refused", refused, "replays", replays)
 	return err
 }
 
@@ -117,42 +116,41 @@ func (g *Guests) Survey(ctx context.Context) (GuestStock, error) {
 // row meanwhile, which are missing then, or counted twice. Nobody adds any for hold.
 func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestStock, settled bool, err error) {
 	k, name := g.guests(), rand.Text()
-	reply, err := g.run(ctx, g.scripts.guest.row, []string{k.list, k.row, k.hold}, name, hold.Milliseconds())
+	r, err := g.call(ctx, g.scripts.guest.row, k, args{"survey": name, "hold_ms": hold})
 	if err != nil {
 		return stock, false, err
 	}
-	lists, _ := reply.([]any)
-	if len(lists) != 2 {
-		return stock, false, fmt.Errorf("pool: a survey was answered %d lists", len(lists))
+	row, ids := r.items("row"), r.items("identities")
+	if r.err != nil {
+		return stock, false, r.err
 	}
 	var folds string
-	for name, value := range pairs(lists[0]) {
+	for name, value := range pairs(row) {
 		if name == "folds" {
 			folds = value
 		}
 		stock.Figures.add(name, value)
 	}
-	ids, _ := lists[1].([]any)
 	stock.Guests = len(ids)
-	apart := map[string]any{} // figures that may be in the row by now, by their names
+	apart := map[string][]any{} // figures that may be in the row by now, by their names
 	for batch := range slices.Chunk(ids, guestBatch) {
 		if err := g.tally(ctx, batch, &stock, apart); err != nil {
 			return stock, false, err
 		}
 	}
-	args := []any{name}
+	var nonces []any
 	for nonce := range apart {
-		args = append(args, nonce)
+		nonces = append(nonces, nonce)
 	}
-	reply, err = g.run(ctx, g.scripts.guest.check, []string{k.row, k.folded, k.hold}, args...)
+	r, err = g.call(ctx, g.scripts.guest.check, k, args{"survey": name}, nonces...)
 	if err != nil {
 		return stock, false, err
 	}
-	n, err := integers(reply, len(args))
+	n, err := integers(r.list, 1+len(nonces))
 	if err != nil {
 		return stock, false, err
 	}
-	for i, nonce := range args[1:] {
+	for i, nonce := range nonces {
 		if n[i+1] == 0 {
 			for name, value := range pairs(apart[nonce.(string)]) { //nolint:forcetypeassert // put in above
 				stock.Figures.add(name, value)
@@ -163,44 +161,35 @@ func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestSto
 }
 
 // tally adds what a batch of guests holds.
-func (g *Guests) tally(ctx context.Context, ids []any, stock *GuestStock, apart map[string]any) error {
+func (g *Guests) tally(ctx context.Context, ids []any, stock *GuestStock, apart map[string][]any) error {
 	answers := make([]*redis.Cmd, len(ids))
-	g.pipelined(ctx, g.scripts.guest.tally, func(call func([]string, ...any) *redis.Cmd) {
+	g.pipelined(ctx, g.scripts.guest.tally, func(call func(any, args, ...any) *redis.Cmd) {
 		for i, id := range ids {
-			answers[i] = call(g.stockKeys(id))
+			name, _ := id.(string)
+			answers[i] = call(g.keys(captcha.ID(name)), nil)
 		}
 	})
 	for _, answer := range answers {
 		if answer.Err() != nil {
 			return down(answer.Err())
 		}
-		n, err := integers(answer.Val(), 4)
-		if err != nil {
-			return err
-		}
-		list, _ := answer.Val().([]any)
-		if len(list) != 6 {
-			return fmt.Errorf("pool: a tally was answered %d values", len(list))
-		}
-		stock.Fresh += int(n[0])
-		stock.Orders += int(n[1])
-		stock.Bought += int(n[2])
-		stock.Waiting += int(n[3])
-		for name, value := range pairs(list[4]) {
+		r := g.scripts.guest.tally.read(answer.Val())
+		stock.Fresh += r.int("tokens")
+		stock.Orders += r.int("orders")
+		stock.Bought += r.int("bought")
+		stock.Waiting += r.int("waiting")
+		for name, value := range pairs(r.items("figures")) {
 			stock.Figures.add(name, value)
 		}
-		for name, value := range pairs(list[5]) {
+		setApart := r.items("apart")
+		for name, value := range pairs(setApart) {
 			if name == nonceField {
-				apart[value] = list[5]
+				apart[value] = setApart
 			}
+		}
+		if r.err != nil {
+			return r.err
 		}
 	}
 	return nil
-}
-
-// stockKeys are the first keys of the scripts that look at a guest.
-func (g *Guests) stockKeys(id any) []string {
-	name, _ := id.(string)
-	k := g.keys(captcha.ID(name))
-	return []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.leases, k.spend, k.junk, k.retired, k.ended}
 }

@@ -19,10 +19,9 @@ func (s *Orders) FindAll(ctx context.Context, orders []Ref) ([]Record, error) {
 	for batch := range slices.Chunk(orders, findBatch) {
 		answers := make([]*redis.Cmd, len(batch))
 		asked := time.Now()
-		s.pipelined(ctx, s.scripts.find, func(call func([]string, ...any) *redis.Cmd) {
+		s.pipelined(ctx, s.scripts.find, func(call func(any, args, ...any) *redis.Cmd) {
 			for i, order := range batch {
-				k := s.keys(order.Identity)
-				answers[i] = call([]string{k.orders, k.journal}, order.Order)
+				answers[i] = call(s.keys(order.Identity), args{"order": order.Order})
 			}
 		})
 		answered := time.Now()
@@ -30,11 +29,11 @@ func (s *Orders) FindAll(ctx context.Context, orders []Ref) ([]Record, error) {
 			if answer.Err() != nil {
 				return nil, down(answer.Err())
 			}
-			list, _ := answer.Val().([]any)
-			if len(list) == 0 {
+			reply := s.scripts.find.read(answer.Val())
+			if len(reply.list) == 0 {
 				continue
 			}
-			r, err := readRecord(batch[i], list, asked, answered)
+			r, err := readRecord(batch[i], reply, asked, answered)
 			if err != nil {
 				return nil, err
 			}

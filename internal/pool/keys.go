@@ -7,12 +7,13 @@ import (
 	"poold/internal/captcha"
 )
 
-// keys names every Redis key of one identity; the package comment lists them.
+// keys are the Redis keys of one identity, by the names that the scripts use; the package
+// comment lists them.
 type keys struct {
-	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, last string
-	leases, spend, verdicts, mind, warm, warmers, values, junk, status       string
-	retired, ended, untold, hour, attempts                                   string
-	once, back, sold, first                                                  string // + suffix
+	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, receipt string
+	leases, spend, verdicts, learned, warm, warmers, values, junk, status       string
+	retired, ended, untold, hour, attempts                                      string
+	once, handout, sale, first                                                  string // the caller adds the last part
 }
 
 // keyspace names every key, and the channel.
@@ -36,7 +37,7 @@ func (n *keyspace) keys(id captcha.ID) keys {
 		leases:   n.prefix + ":leases" + tag,
 		spend:    n.prefix + ":spend" + tag,
 		verdicts: n.prefix + ":verdicts" + tag,
-		mind:     n.prefix + ":mind" + tag,
+		learned:  n.prefix + ":mind" + tag,
 		warm:     n.prefix + ":warm" + tag,
 		warmers:  n.prefix + ":warmers" + tag,
 		values:   n.prefix + ":values" + tag,
@@ -47,11 +48,11 @@ func (n *keyspace) keys(id captcha.ID) keys {
 		untold:   n.prefix + ":untold" + tag,
 		hour:     n.prefix + ":hour" + tag,
 		attempts: n.prefix + ":attempts" + tag,
-		last:     n.prefix + ":last" + tag + ":" + n.replica,
+		receipt:  n.prefix + ":last" + tag + ":" + n.replica,
 		once:     n.prefix + ":once" + tag + ":",
-		back:     n.prefix + ":back" + tag + ":",
+		handout:  n.prefix + ":back" + tag + ":",
 		first:    n.prefix + ":first" + tag + ":",
-		sold:     n.prefix + ":sold" + tag + ":",
+		sale:     n.prefix + ":sold" + tag + ":",
 	}
 }
 
@@ -64,6 +65,11 @@ func (n *keyspace) permits(provider string) string { return n.prefix + ":places:
 
 // standing is the key of how a provider does, in the slot of its permits.
 func (n *keyspace) standing(provider string) string { return n.prefix + ":standing:{" + provider + "}" }
+
+// providerKeys are the keys of a provider's scripts.
+func (n *keyspace) providerKeys(provider string) named {
+	return named{"permits": n.permits(provider), "standing": n.standing(provider)}
+}
 
 // providers is the key of the names at which there may be permits, in a slot of
 // its own.
@@ -92,7 +98,9 @@ func (n *keyspace) claim(key captcha.ID) claimKeys {
 }
 
 // compat is the key of a task of the compatible endpoints, in a slot of its own.
-func (n *keyspace) compat(number string) string { return n.prefix + ":compat:{" + number + "}" }
+func (n *keyspace) compat(number string) named {
+	return named{"task": n.prefix + ":compat:{" + number + "}"}
+}
 
 // bound is the key of what an Idempotency-Key of POST /solve is bound to, in a slot of its
 // own.
@@ -106,21 +114,19 @@ func (n *keyspace) savings(date string) string { return n.prefix + ":savings:{de
 // counted is the key that says that a call has counted its requests.
 func (n *keyspace) counted(call string) string { return n.prefix + ":counted:{dedup}:" + call }
 
-// guestKeys names what is kept of all guests, in a slot of its own. No identity has its
+// guestKeys are the keys of all guests together, in a slot of its own. No identity has its
 // name.
-type guestKeys struct{ list, rate, row, folded, hold string }
+type guestKeys struct {
+	guests, uses, row, folded, hold string
+	mark                            string // the caller adds the last part
+}
 
 func (n *keyspace) guests() guestKeys {
 	const tag = ":{" + string(OfGuests) + "}"
 	return guestKeys{
-		list: n.prefix + ":guests" + tag, rate: n.prefix + ":rate" + tag, row: n.prefix + ":stats" + tag,
-		folded: n.prefix + ":folded" + tag, hold: n.prefix + ":hold" + tag,
+		guests: n.prefix + ":guests" + tag, uses: n.prefix + ":rate" + tag, row: n.prefix + ":stats" + tag,
+		folded: n.prefix + ":folded" + tag, hold: n.prefix + ":hold" + tag, mark: n.prefix + ":counted" + tag + ":",
 	}
-}
-
-// guestsCounted is the key that says that a call has counted its requests for guests.
-func (n *keyspace) guestsCounted(call string) string {
-	return n.prefix + ":counted:{" + string(OfGuests) + "}:" + call
 }
 
 // archiveKeys begin the names of what is kept of orders that ended, and of who took their

@@ -17,47 +17,39 @@ import (
 // Adopt takes over those of the orders, all of one identity, whose lease has
 // ended, and tells which of them do not exist.
 func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (adopted []Record, gone []Ref, err error) {
-	k := s.keys(id)
-	args := []any{s.replica, Lease.Milliseconds()}
-	for _, order := range orders {
-		args = append(args, order)
+	ids := make([]any, len(orders))
+	for i, order := range orders {
+		ids[i] = order
 	}
 	asked := time.Now()
-	reply, err := s.run(ctx, s.scripts.adopt, []string{k.orders, k.journal, k.leases, k.stats, k.spend, k.junk, k.ended}, args...)
+	reply, err := s.call(ctx, s.scripts.adopt, s.keys(id), args{"owner": s.replica, "lease_ms": Lease}, ids...)
 	if err != nil {
 		return nil, nil, err
 	}
 	answered := time.Now()
-	lists, _ := reply.([]any)
-	if len(lists) != 2 {
-		return nil, nil, fmt.Errorf("pool: adopt answered %d lists", len(lists))
-	}
-	missing, _ := lists[1].([]any)
-	for _, name := range missing {
+	for _, name := range reply.items("gone") {
 		order, _ := name.(string)
 		gone = append(gone, Ref{Identity: id, Order: order})
 	}
-	taken, _ := lists[0].([]any)
+	taken := reply.items("taken")
 	for ; len(taken) >= 4; taken = taken[4:] {
 		order, _ := taken[0].(string)
-		r, err := readRecord(Ref{Identity: id, Order: order}, taken[1:4], asked, answered)
+		r, err := readRecord(Ref{Identity: id, Order: order}, s.scripts.find.read(taken[1:4]), asked, answered)
 		if err != nil {
 			return adopted, gone, err
 		}
 		adopted = append(adopted, r)
 	}
-	return adopted, gone, nil
+	return adopted, gone, reply.err
 }
 
-// readRecord reads age, rest and journal line of an order. The age is as of the
-// script, which ran between asked and answered.
-func readRecord(order Ref, list []any, asked, answered time.Time) (Record, error) {
-	n, err := integers(list, 2)
-	if err != nil {
-		return Record{}, err
+// readRecord reads the reply of find.lua, which ran between asked and answered.
+func readRecord(order Ref, r *reply, asked, answered time.Time) (Record, error) {
+	age, left := r.ms("age_ms"), r.ms("left_ms")
+	fields := strings.SplitN(r.text("line"), "|", 7)
+	if r.err != nil {
+		return Record{}, r.err
 	}
-	line, _ := list[2].(string)
-	fields := strings.SplitN(line, "|", 7)
 	if len(fields) != 7 || len(fields[1]) != 1 {
 		return Record{}, errors.New("pool: a line of the journal has too few fields")
 	}
@@ -79,8 +71,8 @@ func readRecord(order Ref, list []any, asked, answered time.Time) (Record, error
 	}
 	return Record{
 		Ref: order, State: State(fields[1][0]), Price: price, Task: task, Facts: fields[6],
-		Placed:   answered.Add(-time.Duration(n[0]) * time.Millisecond),
-		Until:    asked.Add(time.Duration(n[1]) * time.Millisecond),
+		Placed:   answered.Add(-age),
+		Until:    asked.Add(left),
 		Unsolved: time.Duration(unsolved) * time.Millisecond,
 		At:       Moment(at),
 	}, nil
@@ -103,16 +95,12 @@ func (s *Orders) LetGo(ctx context.Context, orders []Ref) error {
 func (s *Orders) lease(ctx context.Context, orders []Ref, length time.Duration) (lost []Ref, err error) {
 	byIdentity := map[captcha.ID][]any{}
 	for _, o := range orders {
-		if byIdentity[o.Identity] == nil {
-			byIdentity[o.Identity] = []any{s.replica, length.Milliseconds()}
-		}
 		byIdentity[o.Identity] = append(byIdentity[o.Identity], o.Order)
 	}
 	answers := map[captcha.ID]*redis.Cmd{}
-	s.pipelined(ctx, s.scripts.renew, func(call func([]string, ...any) *redis.Cmd) {
-		for id, args := range byIdentity {
-			k := s.keys(id)
-			answers[id] = call([]string{k.journal, k.leases}, args...)
+	s.pipelined(ctx, s.scripts.renew, func(call func(any, args, ...any) *redis.Cmd) {
+		for id, orders := range byIdentity {
+			answers[id] = call(s.keys(id), args{"owner": s.replica, "lease_ms": length}, orders...)
 		}
 	})
 	for id, answer := range answers {
@@ -121,7 +109,7 @@ func (s *Orders) lease(ctx context.Context, orders []Ref, length time.Duration) 
 			err = down(answer.Err())
 			continue
 		}
-		names := byIdentity[id][2:]
+		names := byIdentity[id]
 		mine, unread := integers(answer.Val(), len(names))
 		if unread != nil {
 			err = unread

@@ -1,10 +1,10 @@
 package pool
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"iter"
-	"sort"
+	"slices"
 	"strconv"
 	"time"
 
@@ -34,14 +34,6 @@ const (
 	keptLeft = 50 * time.Hour
 )
 
-// hour is 1 where the last hour is told.
-func (q Query) hour() int {
-	if q.Hour {
-		return 1
-	}
-	return 0
-}
-
 // kept is how long what is known is kept; 0 = as long as it was.
 func (q Query) kept() time.Duration {
 	if q.Keep {
@@ -52,18 +44,18 @@ func (q Query) kept() time.Duration {
 
 // Look tells what one identity holds, and keeps what is known of it.
 func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (Stock, error) {
-	reply, err := s.run(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), lead.Milliseconds(), kept.Milliseconds(), 0)
+	r, err := s.call(ctx, s.scripts.look, s.keys(id), args{"margin_ms": margin, "lead_ms": lead, "keep_ms": kept, "hour": false})
 	if err != nil {
 		return Stock{}, err
 	}
-	return detailedStock(reply)
+	return detailedStock(r)
 }
 
 // Leave looks a last time at an identity that nobody wants any more, when its tokens
 // and orders are over: how they ended is counted, and what is known of it is
 // forgotten two days later, unless it is looked at again.
 func (s *Tokens) Leave(ctx context.Context, id captcha.ID, margin time.Duration) error {
-	_, err := s.run(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), 0, keptLeft.Milliseconds(), 0)
+	_, err := s.call(ctx, s.scripts.look, s.keys(id), args{"margin_ms": margin, "lead_ms": 0, "keep_ms": keptLeft, "hour": false})
 	return err
 }
 
@@ -76,10 +68,10 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 		stocks[i].Err = s.away(ctx, string(q.ID))
 	}
 	answers := make([]*redis.Cmd, len(queries))
-	s.pipelined(ctx, s.scripts.look, func(call func([]string, ...any) *redis.Cmd) {
+	s.pipelined(ctx, s.scripts.look, func(call func(any, args, ...any) *redis.Cmd) {
 		for i, q := range queries {
 			if stocks[i].Err == nil {
-				answers[i] = call(s.lookKeys(q.ID), q.Margin.Milliseconds(), q.Lead.Milliseconds(), q.kept().Milliseconds(), q.hour())
+				answers[i] = call(s.keys(q.ID), args{"margin_ms": q.Margin, "lead_ms": q.Lead, "keep_ms": q.kept(), "hour": q.Hour})
 			}
 		}
 	})
@@ -90,7 +82,7 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 		}
 		stock, err := Stock{}, down(answer.Err())
 		if err == nil {
-			stock, err = detailedStock(answer.Val())
+			stock, err = detailedStock(s.scripts.look.read(answer.Val()))
 		}
 		stocks[i], stocks[i].Err = stock, err
 		if err == nil {
@@ -103,58 +95,37 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 	return stocks, nil
 }
 
-func (s *Tokens) lookKeys(id captcha.ID) []string {
-	k := s.keys(id)
-	return []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leads, k.leases, k.spend, k.verdicts, k.warm, k.junk, k.mind, k.ended, k.hour, k.attempts}
-}
-
-// detailedStock reads the answer of look.lua.
-func detailedStock(reply any) (Stock, error) {
-	const numbers, all = 12, 22
-	n, err := integers(reply, numbers)
-	if err != nil {
-		return Stock{}, err
-	}
-	list := reply.([]any)
-	if len(list) != all {
-		return Stock{}, fmt.Errorf("pool: look answered %d values", len(list))
-	}
+// detailedStock reads the reply of look.lua.
+func detailedStock(r *reply) (Stock, error) {
 	stock := Stock{
-		Paused: n[0] == 1,
-		Fresh:  int(n[1]), Outliving: int(n[2]), Orders: int(n[3]), Waiting: int(n[4]),
-		NextExpiry: time.Duration(n[5]) * time.Millisecond,
-		NextLook:   time.Duration(n[6]) * time.Millisecond,
-		NextEnd:    time.Duration(n[7]) * time.Millisecond,
-		Unknown:    int(n[8]), Bought: int(n[9]), HourUsed: int(n[10]), DayUsed: int(n[11]),
-		OrderAges: durations(list[12]), Leads: durations(list[13]),
+		Paused: r.is("paused"), Pause: readPause(r.text("pause")), Resumes: r.ms("resumes_ms"),
+		Fresh: r.int("fresh"), Outliving: r.int("outliving"), Waiting: r.int("waiting"),
+		Orders: r.int("orders"), Unknown: r.int("unknown"), Bought: r.int("bought"),
+		NextExpiry: r.ms("next_expiry_ms"), NextLook: r.ms("next_look_ms"), NextEnd: r.ms("next_end_ms"),
+		HourUsed: r.int("hour_used"), DayUsed: r.int("day_used"),
+		OrderAges: durations(r.items("ages")), Leads: durations(r.items("leads")),
+		Attempts: readAttempts(r.items("attempts"), int64(r.moment("now"))), hour: r.text("hour"),
 	}
-	sort.Slice(stock.OrderAges, func(i, j int) bool { return stock.OrderAges[i] > stock.OrderAges[j] })
-	verdicts, _ := list[14].([]any)
-	for _, v := range verdicts {
+	slices.SortFunc(stock.OrderAges, func(a, b time.Duration) int { return cmp.Compare(b, a) })
+	for _, v := range r.items("verdicts") {
 		stock.Verdicts = append(stock.Verdicts, v == "1")
 	}
-	for name, value := range pairs(list[15]) {
+	for name, value := range pairs(r.items("figures")) {
 		if day, is := dayOf(name); is {
 			stock.note(day, value)
 			continue
 		}
 		stock.Figures.add(name, value)
 	}
-	stock.hour, _ = list[17].(string)
-	pause, _ := list[18].(string)
-	stock.Pause = readPause(pause)
-	resumes, _ := list[19].(int64)
-	stock.Resumes = time.Duration(resumes) * time.Millisecond
-	now, _ := list[21].(int64)
-	stock.Attempts = readAttempts(list[20], now)
-	stock.Windows, err = windows(list[16])
-	return stock, err
+	if windows := r.items("windows"); r.err == nil {
+		stock.Windows, r.err = readWindows(windows)
+	}
+	return stock, r.err
 }
 
 // pairs reads a hash as a script answers it.
-func pairs(list any) iter.Seq2[string, string] {
+func pairs(items []any) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
-		items, _ := list.([]any)
 		for i := 0; i+1 < len(items); i += 2 {
 			name, _ := items[i].(string)
 			value, _ := items[i+1].(string)
@@ -219,8 +190,7 @@ func (f *Figures) counter(name string) *int64 {
 
 // durations reads a list of milliseconds, which Lua gives as numbers and Redis
 // lists as text.
-func durations(list any) []time.Duration {
-	items, _ := list.([]any)
+func durations(items []any) []time.Duration {
 	out := make([]time.Duration, 0, len(items))
 	for _, item := range items {
 		var ms int64

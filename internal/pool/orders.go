@@ -91,37 +91,31 @@ func (s *Orders) Place(ctx context.Context, o Order) (Placing, error) {
 	if err := s.list(ctx, o); err != nil {
 		return Placing{}, err
 	}
-	k := s.keys(o.Identity)
-	reply, err := s.run(ctx, s.scripts.place,
-		[]string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leases, k.spend, k.junk, k.ended, k.attempts},
-		o.Order, o.Depth, o.Margin.Milliseconds(), o.Lead.Milliseconds(), o.TTL.Milliseconds(),
-		s.replica, Lease.Milliseconds(), o.Price, o.Facts, o.PerHour, o.PerDay, int64(o.NotAfter))
+	r, err := s.call(ctx, s.scripts.place, s.keys(o.Identity), args{
+		"order": o.Order, "depth": o.Depth, "margin_ms": o.Margin, "lead_ms": o.Lead, "life_ms": o.TTL,
+		"owner": s.replica, "lease_ms": Lease, "price": o.Price, "facts": o.Facts,
+		"per_hour": o.PerHour, "per_day": o.PerDay, "not_after": o.NotAfter,
+	})
 	if err != nil {
 		return Placing{}, err
 	}
-	n, err := integers(reply, 2)
-	if err != nil {
-		return Placing{}, err
-	}
-	switch n[0] {
+	switch outcome := r.int("outcome"); outcome {
 	case -3:
 		return Placing{}, errLate
 	case -4:
-		return Placing{Held: readHeld(reply)}, nil
+		held := &HeldError{RetryAfter: r.ms("wait_ms"), Hopeless: r.is("hopeless"), Reason: r.text("reason")}
+		return Placing{Held: held}, r.err
+	default:
+		return Placing{Placed: outcome == 1, Paused: outcome == -1, BudgetWait: r.ms("wait_ms")}, r.err
 	}
-	return Placing{
-		Placed: n[0] == 1, Paused: n[0] == -1, BudgetWait: time.Duration(n[1]) * time.Millisecond,
-	}, nil
 }
 
 // Mark notes that the order's submit is about to leave, and renews its lease.
 // Where it is false the order is gone or another replica's, and nothing may be
 // bought for it.
 func (s *Orders) Mark(ctx context.Context, order Ref) (bool, error) {
-	k := s.keys(order.Identity)
-	reply, err := s.number(ctx, s.scripts.mark, []string{k.orders, k.journal, k.leases},
-		order.Order, s.replica, Lease.Milliseconds())
-	return reply == 1, err
+	n, err := s.callNumber(ctx, s.scripts.mark, s.keys(order.Identity), args{"order": order.Order, "owner": s.replica, "lease_ms": Lease})
+	return n == 1, err
 }
 
 // Claim makes a task of a provider the order's, and is false where another
@@ -146,20 +140,18 @@ func (s *Orders) Claim(ctx context.Context, provider, task string, order Ref, tt
 // replica's from then on. It is false where the order is gone: a callback was
 // faster, or its time was over.
 func (s *Orders) Submitted(ctx context.Context, order Ref, task string) (bool, error) {
-	k := s.keys(order.Identity)
-	reply, err := s.number(ctx, s.scripts.submitted, []string{k.orders, k.journal, k.leases, k.stats},
-		order.Order, url.QueryEscape(task), s.replica, Lease.Milliseconds())
-	return reply == 1, err
+	n, err := s.callNumber(ctx, s.scripts.submitted, s.keys(order.Identity), args{
+		"order": order.Order, "task": url.QueryEscape(task), "owner": s.replica, "lease_ms": Lease,
+	})
+	return n == 1, err
 }
 
 // Unknown notes that nobody can say whether the order's submit was accepted.
 // It counts as bought, needs no lease any more, and is forgotten after hold. It
 // is false where the order is gone or its task is known by now.
 func (s *Orders) Unknown(ctx context.Context, order Ref, hold time.Duration) (bool, error) {
-	k := s.keys(order.Identity)
-	reply, err := s.number(ctx, s.scripts.unknown, []string{k.orders, k.journal, k.leases, k.stats},
-		order.Order, s.replica, hold.Milliseconds())
-	return reply == 1, err
+	n, err := s.callNumber(ctx, s.scripts.unknown, s.keys(order.Identity), args{"order": order.Order, "owner": s.replica, "left_ms": hold})
+	return n == 1, err
 }
 
 // Asked is how a provider took part in an order that ended.
@@ -188,17 +180,18 @@ const (
 // the token into the stock, unless a service sold the same text before.
 func (s *Orders) Settle(ctx context.Context, l Landing) (Ending, error) {
 	k := s.keys(l.Identity)
+	k.sale += l.Order
 	hash := ""
 	if !l.Repeats {
 		value := sha256.Sum256([]byte(l.Value))
 		hash = hex.EncodeToString(value[:16])
 	}
-	reply, err := s.number(ctx, s.scripts.settle,
-		[]string{k.tokens, k.orders, k.journal, k.tickets, k.stats, k.leads, k.leases, k.sold + l.Order, k.values, k.ended, k.seen, k.untold, k.attempts},
-		l.Order, l.SincePlaced.Milliseconds(), l.Lifetime.Milliseconds(), l.Lead.Milliseconds(),
-		elementTail(l), s.channel(), string(l.Identity), s.owner(l.Callback), cmp.Or(l.Call, rand.Text()),
-		l.Provider+"|"+url.QueryEscape(l.Task), saleKept.Milliseconds(), hash, l.told(),
-		l.Answer.text(), l.Margin.Milliseconds(), attemptsLife.Milliseconds())
+	reply, err := s.callNumber(ctx, s.scripts.settle, k, args{
+		"order": l.Order, "birth_ms": l.SincePlaced, "lifetime_ms": l.Lifetime, "lead_ms": l.Lead, "rest": elementTail(l), "hash": hash,
+		"channel": s.channel(), "identity": l.Identity, "owner": s.owner(l.Callback), "call": cmp.Or(l.Call, rand.Text()),
+		"seller": l.Provider + "|" + url.QueryEscape(l.Task), "sale_ms": saleKept, "submit": l.told(),
+		"answer": l.Answer.text(), "margin_ms": l.Margin, "attempts_ms": attemptsLife,
+	})
 	if err != nil {
 		return Gone, err
 	}
@@ -235,19 +228,22 @@ type Failure struct {
 // not bought; that is Stolen too.
 func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
 	k := s.keys(f.Identity)
-	bought := "0"
+	k.sale += f.Order
+	kind := "0"
 	switch {
 	case f.Bought && f.Lost:
-		bought = "lost"
+		kind = "lost"
 	case f.Bought && f.Late:
-		bought = "late"
+		kind = "late"
 	case f.Bought:
-		bought = "1"
+		kind = "1"
 	}
-	reply, err := s.number(ctx, s.scripts.fail,
-		[]string{k.orders, k.journal, k.stats, k.leases, k.spend, k.sold + f.Order, k.ended, k.tokens, k.tickets, k.seen, k.untold, k.attempts},
-		f.Order, bought, s.owner(f.Callback), s.channel(), string(f.Identity), cmp.Or(f.Call, rand.Text()), f.Tell, f.told(),
-		f.Answer.text(), f.Margin.Milliseconds(), string(f.Attempt), cut(f.Reason), attemptsKept(f.Attempt, f.Guest).Milliseconds())
+	reply, err := s.callNumber(ctx, s.scripts.fail, k, args{
+		"order": f.Order, "kind": kind, "owner": s.owner(f.Callback), "call": cmp.Or(f.Call, rand.Text()),
+		"channel": s.channel(), "identity": f.Identity, "message": f.Tell, "ending": f.told(),
+		"answer": f.Answer.text(), "margin_ms": f.Margin,
+		"effect": f.Attempt, "reason": cut(f.Reason), "attempts_ms": attemptsKept(f.Attempt, f.Guest),
+	})
 	if err != nil {
 		return Gone, err
 	}
@@ -265,7 +261,7 @@ func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
 func (s *Orders) Remembers(ctx context.Context, order Ref) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	n, err := s.slow.Exists(ctx, s.keys(order.Identity).sold+order.Order).Result()
+	n, err := s.slow.Exists(ctx, s.keys(order.Identity).sale+order.Order).Result()
 	return n == 1, down(err)
 }
 
@@ -306,16 +302,11 @@ type Record struct {
 
 // Find reads one order; false where there is none.
 func (s *Orders) Find(ctx context.Context, order Ref) (Record, bool, error) {
-	k := s.keys(order.Identity)
 	asked := time.Now()
-	reply, err := s.run(ctx, s.scripts.find, []string{k.orders, k.journal}, order.Order)
-	if err != nil {
+	found, err := s.call(ctx, s.scripts.find, s.keys(order.Identity), args{"order": order.Order})
+	if err != nil || len(found.list) == 0 {
 		return Record{}, false, err
 	}
-	list, _ := reply.([]any)
-	if len(list) == 0 {
-		return Record{}, false, nil
-	}
-	r, err := readRecord(order, list, asked, time.Now())
+	r, err := readRecord(order, found, asked, time.Now())
 	return r, err == nil, err
 }

@@ -22,19 +22,16 @@ func (s *Orders) Acquire(ctx context.Context, provider string, order Ref, limit 
 	if err := s.note(ctx, provider); err != nil {
 		return Permit{}, err
 	}
-	since := int64(-1)
-	if answered >= 0 {
-		since = answered.Milliseconds()
+	if answered < 0 {
+		answered = -time.Millisecond
 	}
-	reply, err := s.run(ctx, s.scripts.acquire, []string{s.permits(provider), s.standing(provider)}, order.String(), limit, ttl.Milliseconds(), since)
+	r, err := s.call(ctx, s.scripts.acquire, s.providerKeys(provider), args{
+		"order": order.String(), "limit": limit, "ttl_ms": ttl, "answered_ms": answered,
+	})
 	if err != nil {
 		return Permit{}, err
 	}
-	n, err := integers(reply, 4)
-	if err != nil {
-		return Permit{}, err
-	}
-	return Permit{OK: n[0] == 1, At: Moment(n[1]), Wait: time.Duration(n[2]) * time.Millisecond, Refusals: int(n[3])}, nil
+	return Permit{OK: r.is("outcome"), At: r.moment("now"), Wait: r.ms("wait_ms"), Refusals: r.int("refusals")}, r.err
 }
 
 // note writes down that there may be permits at a provider, so that they are found

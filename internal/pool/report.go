@@ -38,7 +38,7 @@ func (s *Tokens) Sold(ctx context.Context, id captcha.ID, token, caller string) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	n, err := s.slow.Exists(ctx, s.keys(id).sold+order).Result()
+	n, err := s.slow.Exists(ctx, s.keys(id).sale+order).Result()
 	if err == nil && n == 0 {
 		return ErrUnknownToken
 	}
@@ -67,29 +67,23 @@ func (s *Tokens) Report(ctx context.Context, id captcha.ID, token, caller string
 	if err != nil {
 		return Sale{}, err
 	}
-	verdict := "0"
-	if accepted {
-		verdict = "1"
-	}
 	k := s.keys(id)
-	reply, err := s.run(ctx, s.scripts.report, []string{k.sold + order, k.stats, k.verdicts}, verdict, rand.Text())
+	k.sale += order
+	r, err := s.call(ctx, s.scripts.report, k, args{"accepted": accepted, "call": rand.Text()})
 	if err != nil {
 		return Sale{}, err
 	}
-	n, err := integers(reply, 2)
-	if err != nil {
-		return Sale{}, err
-	}
-	switch {
-	case n[0] == 0:
+	switch outcome := r.int("outcome"); {
+	case r.err != nil:
+		return Sale{}, r.err
+	case outcome == 0:
 		return Sale{}, ErrUnknownToken
-	case n[0] < 0:
+	case outcome < 0:
 		return Sale{}, ErrReported
 	}
-	text, _ := reply.([]any)[2].(string)
-	provider, task, _ := strings.Cut(text, "|")
+	provider, task, _ := strings.Cut(r.text("seller"), "|")
 	if task, err = url.QueryUnescape(task); err != nil {
 		return Sale{}, fmt.Errorf("pool: a sale's task: %w", err)
 	}
-	return Sale{Provider: provider, Task: task, Age: time.Duration(n[1]) * time.Millisecond}, nil
+	return Sale{Provider: provider, Task: task, Age: r.ms("age_ms")}, nil
 }

@@ -115,21 +115,20 @@ type leaver struct {
 // due takes a batch of guests: those of the identities that are guests, or, where none is
 // named, those that are to be looked at.
 func (g *Guests) due(ctx context.Context, of ...captcha.ID) ([]*leaver, error) {
-	args := []any{guestBatch, guestLease.Milliseconds()}
-	for _, id := range of {
-		args = append(args, string(id))
+	identities := make([]any, len(of))
+	for i, id := range of {
+		identities[i] = string(id)
 	}
-	reply, err := g.run(ctx, g.scripts.guest.due, []string{g.guests().list}, args...)
+	r, err := g.call(ctx, g.scripts.guest.due, g.guests(), args{"limit": guestBatch, "retry_ms": guestLease}, identities...)
 	if err != nil {
 		return nil, err
 	}
-	now, err := integers(reply, 1)
+	now, err := integers(r.list, 1)
 	if err != nil {
 		return nil, err
 	}
-	ids, _ := reply.([]any)
-	due := make([]*leaver, 0, len(ids)-1)
-	for _, id := range ids[1:] {
+	due := make([]*leaver, 0, len(r.list)-1)
+	for _, id := range r.list[1:] {
 		name, _ := id.(string)
 		due = append(due, &leaver{id: captcha.ID(name), leased: Moment(now[0]).After(guestLease)})
 	}
@@ -139,30 +138,28 @@ func (g *Guests) due(ctx context.Context, of ...captcha.ID) ([]*leaver, error) {
 // look sets the figures of those guests apart that hold nothing, or that targets have.
 func (g *Guests) look(ctx context.Context, due []*leaver) error {
 	return errors.Join(
-		g.each(ctx, g.scripts.guest.retire, due, func(l *leaver) (keys []string, args []any) {
+		g.each(ctx, g.scripts.guest.retire, due, func(l *leaver) (keys any, a args, tail []any) {
 			if l.leave {
-				return nil, nil
+				return nil, nil, nil
 			}
-			k := g.keys(l.id)
-			keys = append(g.stockKeys(string(l.id)), k.leads, k.verdicts, k.mind, k.paused, k.warm, k.warmers, k.status, k.hour)
-			return keys, []any{rand.Text(), guestLook.Milliseconds()}
-		}, (*leaver).looked),
-		g.each(ctx, g.scripts.guest.leave, due, func(l *leaver) (keys []string, args []any) {
+			return g.keys(l.id), args{"name": rand.Text(), "again_ms": guestLook}, nil
+		}, func(l *leaver, answer any) error { return l.looked(g.scripts.guest.retire.read(answer)) }),
+		g.each(ctx, g.scripts.guest.leave, due, func(l *leaver) (keys any, a args, tail []any) {
 			if !l.leave {
-				return nil, nil
+				return nil, nil, nil
 			}
-			return g.stockKeys(string(l.id)), []any{rand.Text()}
-		}, (*leaver).looked))
+			return g.keys(l.id), args{"name": rand.Text()}, nil
+		}, func(l *leaver, answer any) error { return l.looked(g.scripts.guest.leave.read(answer)) }))
 }
 
 // looked reads what was seen of a guest.
-func (l *leaver) looked(reply any) error {
-	n, err := integers(reply, 1)
-	if err != nil {
-		return err
+func (l *leaver) looked(r *reply) error {
+	outcome, figures := r.ms("outcome"), r.items("figures")
+	if r.err != nil {
+		return r.err
 	}
-	l.gone, l.again = n[0] < 0, time.Duration(n[0])*time.Millisecond
-	for name, value := range pairs(reply.([]any)[1]) { //nolint:forcetypeassert // integers saw a list
+	l.gone, l.again = outcome < 0, outcome
+	for name, value := range pairs(figures) {
 		switch name {
 		case nonceField:
 			l.nonce = value
@@ -177,12 +174,11 @@ func (l *leaver) looked(reply any) error {
 
 // fold adds the figures that are set apart to the row.
 func (g *Guests) fold(ctx context.Context, due []*leaver) error {
-	k := g.guests()
-	return g.each(ctx, g.scripts.guest.fold, due, func(l *leaver) (keys []string, args []any) {
+	return g.each(ctx, g.scripts.guest.fold, due, func(l *leaver) (keys any, a args, tail []any) {
 		if l.nonce == "" {
-			return nil, nil
+			return nil, nil, nil
 		}
-		return []string{k.row, k.folded, k.hold}, append([]any{l.nonce, int64(l.leased), nonceApart.Milliseconds()}, l.figures...)
+		return g.guests(), args{"name": l.nonce, "not_after": l.leased, "known_ms": nonceApart}, l.figures
 	}, func(l *leaver, reply any) error {
 		n, _ := reply.(int64)
 		l.folded = n >= 0
@@ -192,11 +188,11 @@ func (g *Guests) fold(ctx context.Context, due []*leaver) error {
 
 // forget drops the figures that are in the row.
 func (g *Guests) forget(ctx context.Context, due []*leaver) error {
-	return g.each(ctx, g.scripts.guest.folded, due, func(l *leaver) (keys []string, args []any) {
+	return g.each(ctx, g.scripts.guest.folded, due, func(l *leaver) (keys any, a args, tail []any) {
 		if !l.folded {
-			return nil, nil
+			return nil, nil, nil
 		}
-		return []string{g.keys(l.id).retired}, []any{l.nonce, leftFor.Milliseconds()}
+		return g.keys(l.id), args{"name": l.nonce, "left_ms": leftFor}, nil
 	}, func(l *leaver, _ any) error {
 		l.free = true
 		return nil
@@ -205,16 +201,15 @@ func (g *Guests) forget(ctx context.Context, due []*leaver) error {
 
 // release lets go of the guests, unless they were used meanwhile.
 func (g *Guests) release(ctx context.Context, due []*leaver) error {
-	k := g.guests()
-	return g.each(ctx, g.scripts.guest.release, due, func(l *leaver) (keys []string, args []any) {
+	return g.each(ctx, g.scripts.guest.release, due, func(l *leaver) (keys any, a args, tail []any) {
 		if !l.free {
-			return nil, nil
+			return nil, nil, nil
 		}
-		again := l.again.Milliseconds()
+		again := l.again
 		if l.gone {
-			again = -1
+			again = -time.Millisecond
 		}
-		return []string{k.list, k.folded}, []any{string(l.id), int64(l.leased), again, l.nonce, nonceKept.Milliseconds()}
+		return g.guests(), args{"identity": l.id, "due": l.leased, "again_ms": again, "name": l.nonce, "known_ms": nonceKept}, nil
 	}, func(l *leaver, reply any) error {
 		l.released = reply == int64(1)
 		return nil
@@ -224,13 +219,13 @@ func (g *Guests) release(ctx context.Context, due []*leaver) error {
 // each runs one step of all guests in one exchange: for those for which ask names keys.
 // An error is that of the first whose step has no answer.
 func (g *Guests) each(ctx context.Context, script *script, due []*leaver,
-	ask func(*leaver) (keys []string, args []any), answered func(*leaver, any) error,
+	ask func(*leaver) (keys any, a args, tail []any), answered func(*leaver, any) error,
 ) (err error) {
 	calls := map[*leaver]*redis.Cmd{}
-	g.pipelined(ctx, script, func(call func([]string, ...any) *redis.Cmd) {
+	g.pipelined(ctx, script, func(call func(any, args, ...any) *redis.Cmd) {
 		for _, l := range due {
-			if keys, args := ask(l); keys != nil {
-				calls[l] = call(keys, args...)
+			if keys, a, tail := ask(l); keys != nil {
+				calls[l] = call(keys, a, tail...)
 			}
 		}
 	})

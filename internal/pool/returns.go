@@ -120,8 +120,9 @@ func (r *returns) putBack(t Token) error {
 		return err
 	}
 	k := r.keys(t.identity)
-	err := r.scripts.giveBack.Run(ctx, r.hot, []string{k.tokens, k.back + t.handout, k.tickets, k.stats},
-		t.element, t.margin.Milliseconds(), r.channel(), string(t.identity)).Err()
+	k.handout += t.handout
+	keys, values := r.scripts.giveBack.input(k, args{"element": t.element, "margin_ms": t.margin, "channel": r.channel(), "identity": t.identity})
+	err := r.scripts.giveBack.Run(ctx, r.hot, keys, values...).Err()
 	if err == nil {
 		r.news.wakeWaiters(t.identity)
 	}

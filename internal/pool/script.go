@@ -30,8 +30,9 @@ var sources embed.FS
 // number of names, 2. A shared file uses the names of the script that includes it.
 type script struct {
 	*redis.Script
-	name, text        string
-	keys, args, reply []string
+	name, text string
+	keys, args []string
+	fields     map[string]int // of the reply, by their names
 }
 
 var (
@@ -49,8 +50,10 @@ func newScript(name string, constants map[string]string) *script {
 	for _, part := range slices.Concat([]string{"common"}, lists["Uses"], []string{name}) {
 		text.WriteString(resolveNames(part, source(part+".lua"), lists, constants) + "\n")
 	}
-	s := &script{Script: redis.NewScript(text.String()), name: name, text: text.String()}
-	s.keys, s.args, s.reply = lists["KEYS"], lists["ARGV"], lists["Reply"]
+	s := &script{Script: redis.NewScript(text.String()), name: name, text: text.String(), keys: lists["KEYS"], args: lists["ARGV"], fields: map[string]int{}}
+	for i, field := range lists["Reply"] {
+		s.fields[field] = i
+	}
 	return s
 }
 

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"poold/internal/captcha"
 )
 
 // Each script and shared file uses names in place of numbers, and each name that the header
@@ -83,6 +86,44 @@ local order = 1
 				}
 			}()
 			resolveNames("x", wrong, lists, limits)
+		}()
+	}
+}
+
+// A call gives a script exactly the arguments and at least the keys that its header names, in
+// that order, and reads fields that it names.
+func TestCallsUseTheNamesOfTheHeader(t *testing.T) {
+	s := &script{name: "x", keys: []string{"orders", "spend"}, args: []string{"order", "lease_ms"}, fields: map[string]int{"placed": 0, "wait_ms": 1}}
+	all := args{"order": captcha.ID("a"), "lease_ms": time.Second}
+	keys, values := s.input(named{"spend": "S", "orders": "O", "other": "-"}, all, 7)
+	if !slices.Equal(keys, []string{"O", "S"}) || !slices.Equal(values, []any{"a", int64(1000), 7}) {
+		t.Errorf("%q, %v", keys, values)
+	}
+	if keys := s.keysOf((&keyspace{prefix: "p"}).keys("id")); !slices.Equal(keys, []string{"p:orders:{id}", "p:spend:{id}"}) {
+		t.Errorf("of an identity: %q", keys)
+	}
+	r := s.read([]any{int64(1), int64(250)})
+	if !r.is("placed") || r.ms("wait_ms") != 250*time.Millisecond || r.err != nil {
+		t.Error(r.list, r.err)
+	}
+	for name, value := range map[string]any{"too short": []any{int64(1)}, "another type": []any{int64(1), "250"}, "no list": int64(1)} {
+		if r := s.read(value); r.ms("wait_ms") != 0 || r.err == nil || !strings.Contains(r.err.Error(), "x.lua") {
+			t.Errorf("%s: %v", name, r.err)
+		}
+	}
+	for name, wrong := range map[string]func(){
+		"a missing key":       func() { s.input(named{"orders": "O"}, all) },
+		"a missing argument":  func() { s.input(named{"orders": "O", "spend": "S"}, args{"order": "a"}) },
+		"an unknown argument": func() { s.input(named{"orders": "O", "spend": "S"}, args{"order": "a", "lease_ms": 1, "lease": 1}) },
+		"an unknown field":    func() { r.int("wait") },
+	} {
+		func() {
+			defer func() {
+				if said, _ := recover().(string); !strings.Contains(said, "x.lua") {
+					t.Errorf("%s: %q", name, said)
+				}
+			}()
+			wrong()
 		}()
 	}
 }

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -49,11 +50,7 @@ func (q *takeQueue) encode(c *takeCall, number int64) (keys []string, args []any
 		}
 	}
 	head[callMargin] = margin
-	k := [keySize]string{
-		keyTokens: q.keys.tokens, keyTickets: q.keys.tickets, keySeen: q.keys.seen, keyStats: q.keys.stats,
-		keyReceipt: q.keys.last, keyRate: q.keys.rate, keyJunk: q.keys.junk, keyUntold: q.keys.untold,
-	}
-	keys = k[:]
+	keys = slices.Clone(q.keys)
 	args = make([]any, 0, callSize+departureSize*len(c.departures)+waiterSize*len(c.waiters))
 	args = append(args, head[:]...)
 	for _, d := range c.departures {

@@ -3,19 +3,6 @@ package pool
 // The protocol of take.lua, which explains each value: the positions of the names in the
 // script's header, and the words of its answers. TestBothSidesOfATake compares them.
 
-// The keys, before those of Idempotency-Keys.
-const (
-	keyTokens = iota
-	keyTickets
-	keySeen
-	keyStats
-	keyReceipt
-	keyRate
-	keyJunk
-	keyUntold
-	keySize
-)
-
 // The arguments, before the departures and waiters.
 const (
 	callNumber = iota

@@ -12,10 +12,6 @@ func TestBothSidesOfATake(t *testing.T) {
 	text := source("take.lua")
 	lists := headerOf(text)
 	for label, want := range map[string][]string{
-		"KEYS": {
-			keyTokens: "tokens", keyTickets: "tickets", keySeen: "seen", keyStats: "stats",
-			keyReceipt: "receipt", keyRate: "rate", keyJunk: "junk", keyUntold: "untold", keySize: "",
-		},
 		"ARGV": {
 			callNumber: "number", callReceiptLife: "receipt_ms", callMargin: "margin_ms", callRate: "rate", callRatePer: "rate_per_ms",
 			callMostWaiting: "most_waiting", callImmediate: "immediate", callDepartures: "departures", callWaiters: "waiters", callSize: "",

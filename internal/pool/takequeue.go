@@ -37,7 +37,8 @@ var (
 type takeQueue struct {
 	tokens *Tokens
 	id     captcha.ID
-	keys   keys
+	keys   []string      // of take.lua, before those of Idempotency-Keys
+	once   string        // begins the keys of Idempotency-Keys
 	bell   chan struct{} // wakes serve while it sleeps; capacity 1
 
 	mu         sync.Mutex

@@ -2,7 +2,6 @@ package pool
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -46,15 +45,14 @@ type TaskState struct {
 
 // Make makes a record; false where there is one of this number. held: this replica holds it.
 func (s *Tasks) Make(ctx context.Context, number string, t Task, held bool) (fresh bool, err error) {
-	holder, guest := "", 0
+	holder := ""
 	if held {
 		holder = s.replica
 	}
-	if t.Guest {
-		guest = 1
-	}
-	n, err := s.number(ctx, s.scripts.task.make, []string{s.compat(number)}, t.Caller, string(t.Identity), string(t.Type), guest,
-		holder, taskLease.Milliseconds(), taskLife.Milliseconds())
+	n, err := s.callNumber(ctx, s.scripts.task.make, s.compat(number), args{
+		"caller": t.Caller, "identity": t.Identity, "type": t.Type, "guest": t.Guest,
+		"holder": holder, "lease_ms": taskLease, "life_ms": taskLife,
+	})
 	return n == 1, err
 }
 
@@ -70,24 +68,16 @@ func (s *Tasks) Look(ctx context.Context, number, caller string) (state TaskStat
 }
 
 func (s *Tasks) visit(ctx context.Context, number, caller string, lease time.Duration) (state TaskState, known bool, err error) {
-	reply, err := s.run(ctx, s.scripts.task.visit, []string{s.compat(number)}, caller, s.replica, lease.Milliseconds())
-	if err != nil {
+	r, err := s.call(ctx, s.scripts.task.visit, s.compat(number), args{"caller": caller, "replica": s.replica, "lease_ms": lease})
+	if err != nil || len(r.list) == 0 {
 		return state, false, err
 	}
-	list, ok := reply.([]any)
-	if ok && len(list) == 0 {
-		return state, false, nil
+	state = TaskState{
+		Task: Task{Caller: caller, Identity: captcha.ID(r.text("identity")), Type: captcha.Type(r.text("type")), Guest: r.text("guest") == "1"},
+		Made: time.UnixMilli(int64(r.moment("made"))).UTC(), Left: r.ms("left_ms"),
+		Order: r.text("order"), Failed: r.text("failed"), Mine: r.is("held"), Told: r.int("asked"),
 	}
-	if !ok || len(list) != 9 {
-		return state, false, fmt.Errorf("pool: a task's record is %T with %d values", reply, len(list))
-	}
-	text := func(i int) string { s, _ := list[i].(string); return s }
-	number64 := func(i int) int64 { n, _ := list[i].(int64); return n }
-	return TaskState{
-		Task: Task{Caller: caller, Identity: captcha.ID(text(0)), Type: captcha.Type(text(1)), Guest: text(2) == "1"},
-		Made: time.UnixMilli(number64(3)).UTC(), Left: time.Duration(number64(4)) * time.Millisecond,
-		Order: text(5), Failed: text(6), Mine: number64(7) == 1, Told: int(number64(8)),
-	}, true, nil
+	return state, r.err == nil, r.err
 }
 
 // Hold renews the leases of tasks that this replica holds. over are those that it does not
@@ -95,9 +85,9 @@ func (s *Tasks) visit(ctx context.Context, number, caller string, lease time.Dur
 // error says that nothing is known.
 func (s *Tasks) Hold(ctx context.Context, numbers []string) (over []string, err error) {
 	calls := make([]*redis.Cmd, len(numbers))
-	s.pipelined(ctx, s.scripts.task.hold, func(call func(keys []string, args ...any) *redis.Cmd) {
+	s.pipelined(ctx, s.scripts.task.hold, func(call func(any, args, ...any) *redis.Cmd) {
 		for i, number := range numbers {
-			calls[i] = call([]string{s.compat(number)}, s.replica, taskLease.Milliseconds(), taskIdle.Milliseconds())
+			calls[i] = call(s.compat(number), args{"replica": s.replica, "lease_ms": taskLease, "idle_ms": taskIdle})
 		}
 	})
 	for i, number := range numbers {
@@ -115,22 +105,18 @@ func (s *Tasks) Hold(ctx context.Context, numbers []string) (over []string, err 
 // LetGo ends the lease of a task that this replica holds, so that the next question at any
 // replica begins anew.
 func (s *Tasks) LetGo(ctx context.Context, number string) error {
-	_, err := s.number(ctx, s.scripts.task.hold, []string{s.compat(number)}, s.replica, 0, taskIdle.Milliseconds())
+	_, err := s.callNumber(ctx, s.scripts.task.hold, s.compat(number), args{"replica": s.replica, "lease_ms": 0, "idle_ms": taskIdle})
 	return err
 }
 
 // Serve notes which order's token a task got. told: its caller hears of it at once.
 func (s *Tasks) Serve(ctx context.Context, number, order string, told bool) error {
-	heard := 0
-	if told {
-		heard = 1
-	}
-	_, err := s.number(ctx, s.scripts.task.end, []string{s.compat(number)}, order, "", heard)
+	_, err := s.callNumber(ctx, s.scripts.task.end, s.compat(number), args{"order": order, "failed": "", "heard": told})
 	return err
 }
 
 // Fail notes that a task ends without a token, and how.
 func (s *Tasks) Fail(ctx context.Context, number, how string) error {
-	_, err := s.number(ctx, s.scripts.task.end, []string{s.compat(number)}, "", how, 0)
+	_, err := s.callNumber(ctx, s.scripts.task.end, s.compat(number), args{"order": "", "failed": how, "heard": false})
 	return err
 }

@@ -6,9 +6,10 @@
 -- refused, failed (orders in a row), hopeless (1: the provider rejects the parameters),
 -- reason, since (Unix ms of the bound's begin), next (Unix ms before which no order is
 -- placed), every (ms between two probes), left (probes of the bound's first minute).
--- Without `since` there is no bound.
+-- Without `since` the identity is not bounded.
 
--- The bound begins after so many refusals, or after so many failures and refusals together.
+-- The bound begins after refusals_in_a_row refusals, or after failures_in_a_row failures and
+-- refusals together.
 local refusals_in_a_row, failures_in_a_row = 3, 8
 
 -- A bounded identity places one order each probe_every ms. If the provider rejects its

@@ -2,7 +2,7 @@
 -- identity, fence, lease, stops, asked, call, ended), the token of its last successful solve,
 -- and its last failure (both: solve, ends, value).
 
--- Redis' clock may be set back by so many ms without notice.
+-- set_back is the assumed largest step back of Redis' clock, in ms.
 local set_back = 10000
 
 -- left returns the ms until `ends` of a span of at most `most` ms; nil if it is over. An end

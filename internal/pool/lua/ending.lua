@@ -3,7 +3,7 @@
 -- KEYS   tickets seen untold sale
 -- ARGV   call channel identity owner margin_ms answer
 
--- A failed caller's answer is kept for so many ms; it asks twice a second.
+-- untold_ms is how long a failed caller's answer is kept; the caller asks twice a second.
 local untold_ms = 60000
 
 -- ended_before returns the reply for an order that is gone: the first reply to this very
@@ -50,8 +50,8 @@ local function answer_one(replica)
   return not alone
 end
 
--- notify tells other replicas: of how the order ended if a callback ended it, which has no
--- owner, else of the identity if they have something to do.
+-- notify publishes how the order ended if a callback ended it, which has no owner. Otherwise
+-- it publishes the identity if `wanted`.
 local function notify(how, wanted)
   if ARGV.owner == '' then
     publish(ARGV.channel, ARGV.identity .. ' ' .. ARGV.order .. ' ' .. how)

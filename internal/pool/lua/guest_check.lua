@@ -1,4 +1,4 @@
--- Ends a survey of all guests: tells which figures were added to the row meanwhile.
+-- Ends a survey of all guests: reads which figures were added to the row meanwhile.
 --
 -- KEYS   row folded hold
 -- ARGV   survey, then names of figures

@@ -3,7 +3,7 @@
 --
 -- KEYS   guests
 -- ARGV   limit retry_ms, then identities;
---        those of them that are guests are taken, due or not; without any, those that are due
+--        named guests are taken, due or not; without identities, the guests that are due
 -- Reply  the time, Unix ms; then their identities
 local now = now_ms()
 local due = {unpack(ARGV, ARGV.size + 1)}

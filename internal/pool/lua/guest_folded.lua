@@ -3,7 +3,7 @@
 --
 -- KEYS   retired
 -- ARGV   name left_ms
--- Reply  1 deleted, 0 there are no figures of this name
+-- Reply  1 deleted, 0 its figures have another name
 if redis.call('HGET', KEYS.retired, 'nonce') ~= ARGV.name then
   return 0
 end

@@ -1,5 +1,5 @@
 -- Hands a guest over to the target that has its identity now. Its figures are set apart under
--- a name, for the row of all guests, and those of the target begin. The guests count its
+-- a name, for the row of all guests, and the target's figures begin. The guests count its
 -- tokens and bought orders as discarded and the target as bought, so that both balance.
 --
 -- Uses   journal ended purge guests

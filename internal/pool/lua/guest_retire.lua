@@ -2,8 +2,8 @@
 -- name, for the row of all guests, and everything else of it is deleted.
 --
 -- Uses   journal ended purge guests
--- KEYS   tokens orders journal tickets seen stats leases spend junk retired ended, then
---        further keys to delete
+-- KEYS   tokens orders journal tickets seen stats leases spend junk retired ended leads verdicts
+--        learned paused warm warmers status hour
 -- ARGV   name again_ms; again_ms: until it is due again, at most
 -- Reply  {outcome figures}; outcome: above 0 ms until it is due again, because it holds
 --        something or was handed over; 0 figures of an earlier time must be added first;
@@ -32,10 +32,8 @@ if held then
   return {math.max(1, rest), {}}
 end
 local figures = without_days(redis.call('HGETALL', KEYS.stats))
-redis.call('DEL', KEYS.journal, KEYS.tickets, KEYS.seen, KEYS.stats, KEYS.leases)
-for i = KEYS.size + 1, #KEYS do
-  redis.call('DEL', KEYS[i])
-end
+redis.call('DEL', KEYS.journal, KEYS.tickets, KEYS.seen, KEYS.stats, KEYS.leases, KEYS.leads, KEYS.verdicts,
+  KEYS.learned, KEYS.paused, KEYS.warm, KEYS.warmers, KEYS.status, KEYS.hour)
 if #figures == 0 then
   return {-1, {}}
 end

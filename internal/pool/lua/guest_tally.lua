@@ -1,4 +1,4 @@
--- Reads what a guest holds, and its figures.
+-- Reads a guest's stock and figures.
 --
 -- Uses   journal ended purge guests
 -- KEYS   tokens orders journal tickets seen stats leases spend junk retired ended

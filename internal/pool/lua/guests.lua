@@ -1,4 +1,4 @@
--- Shared: what a guest holds. Needs journal, ended and purge.
+-- Shared: the stock of a guest. Needs journal, ended and purge.
 --
 -- KEYS   tokens orders journal tickets seen stats leases spend junk retired ended
 

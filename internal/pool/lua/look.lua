@@ -1,11 +1,11 @@
--- Reads what an identity holds, for the refill and for the status, and extends the life of
--- what is known of it.
+-- Reads an identity's stock, orders and figures, for the refill and for the status, and
+-- extends the life of its keys.
 --
 -- Uses   journal ended purge spend counts windows
 -- KEYS   tokens orders journal tickets seen stats paused leads leases spend verdicts warm junk
 --        learned ended hour attempts
 -- ARGV   margin_ms lead_ms keep_ms hour;
---        keep_ms: new life of what is known, 0 = unchanged; hour: 1 = the last hour, too
+--        keep_ms: new life of the keys, 0 = unchanged; hour: 1 = reply the last hour
 -- Reply  {paused fresh outliving orders waiting next_expiry_ms next_look_ms next_end_ms unknown
 --        bought hour_used day_used ages leads verdicts figures windows hour pause resumes_ms
 --        attempts now};
@@ -97,7 +97,7 @@ local paused = pause and 1 or 0 -- a value of another type pauses, too
 pause = type(pause) == 'string' and pause or ''
 -- A pause that has an end keeps it.
 local resumes = string.find(pause, '^[1-9]%d*|') and math.max(1, redis.call('PTTL', KEYS.paused)) or 0
--- What is known of an identity in use must not expire; that of an abandoned one must.
+-- Keys of an identity in use must not expire; keys of an abandoned one must.
 if ARGV.keep_ms ~= '0' then
   for _, key in ipairs({KEYS.tokens, KEYS.orders, KEYS.journal, KEYS.stats, KEYS.leads, KEYS.leases,
     KEYS.verdicts, KEYS.learned, KEYS.hour}) do

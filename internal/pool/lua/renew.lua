@@ -1,8 +1,8 @@
--- Renews the leases of one replica's orders, or lets go of them.
+-- Renews or ends the leases of one replica's orders.
 --
 -- Uses   journal
 -- KEYS   journal leases
--- ARGV   owner lease_ms, then ids of orders; lease_ms: 0 = let go
+-- ARGV   owner lease_ms, then ids of orders; lease_ms: 0 = end
 -- Reply  for each order 1 if this owner still has it, else 0
 -- Errors WRONGTYPE before any change; works without free memory
 local now = now_ms()

@@ -22,8 +22,8 @@ local function date(now)
   return string.format('%04d-%02d-%02d', cycle * 400 + year, month + 3, day)
 end
 
--- savings_of returns the key of a moment's day. The caller's key is that of its own today;
--- Redis' clock decides.
+-- savings_of returns the key of a moment's day on Redis' clock. KEYS.savings names the day on
+-- the caller's clock.
 local function savings_of(moment)
   return string.sub(KEYS.savings, 1, -11) .. date(moment)
 end

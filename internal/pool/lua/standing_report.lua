@@ -16,7 +16,7 @@ if ARGV.kind == '' then
   standing_set('kind', '', 'up', ms(at))
   return 1
 end
--- A replica that has not heard of the fault's end must not bring it back.
+-- A replica with stale knowledge must not revive a fault that ended.
 local over = s.kind == '' and at < s.up and s.up <= now
 if over or (s.kind == 'account' and ARGV.kind == 'outage') then
   return 0

@@ -9,7 +9,7 @@
 --        departures, waiters: how many there are
 -- DEPARTURE  ticket outcome holder, of a ticket to be given up;
 --        holder: as of a waiter; outcome: an OUTCOME, 0 = the request is not counted
--- OUTCOME  missed refused: its wait ended, it was told that no token can come
+-- OUTCOME  missed refused; missed: its wait ended; refused: no token could come
 -- WAITER  ticket arrival need_ms once min_ttl holder told;
 --        ticket: '' = does not wait; arrival: '' = asks for the first time; need_ms: life of
 --        the token; once: number of its Idempotency-Key's key, 0 = none; min_ttl: as requested;
@@ -168,8 +168,8 @@ local function use(index)
   end
 end
 
--- fit finds the index and the element of a token with so much life. It sets aside elements on
--- its way that are not tokens.
+-- fit finds the index and the element of a token that lives for `need` ms. On its way it sets
+-- aside elements that are not tokens.
 local function fit(need)
   local index = first_free
   if need > margin then
@@ -201,8 +201,8 @@ local function replay(waiter, handed)
   return {'replay', element}
 end
 
--- serve answers a waiter; nil if there is no token for it now, or if it has a ticket and the
--- rate keeps the token from it.
+-- serve answers a waiter; nil if no token fits it now, or if it has a ticket and the rate keeps
+-- the token from it.
 local function serve(waiter)
   local handed = waiter.once and once[waiter.once]
   if handed then

@@ -1,8 +1,9 @@
--- Renews the lease of a task, or lets go of it, also if its caller has not asked for idle_ms.
+-- Renews or ends the lease of a task. It also ends a lease whose caller has not asked for
+-- idle_ms.
 --
 -- KEYS   task
--- ARGV   replica lease_ms idle_ms; lease_ms: 0 = let go
--- Reply  1 the replica holds it, 0 it let go, -1 it did not hold it
+-- ARGV   replica lease_ms idle_ms; lease_ms: 0 = end
+-- Reply  1 renewed, 0 ended, -1 another replica holds the task
 expect('HLEN', KEYS.task)
 local now = now_ms()
 if redis.call('HGET', KEYS.task, 'holder') ~= ARGV.replica then

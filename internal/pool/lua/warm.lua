@@ -3,7 +3,7 @@
 -- Uses   windows
 -- KEYS   warm warmers
 -- ARGV   tokens begins_ms ends_ms limit slack_ms caller caller_limit;
---        tokens: 0 = end all; caller: '' = one without a limit of its own
+--        tokens: 0 = end all; caller: '' = one without a caller_limit
 -- Reply  1 done, 0 there are too many windows
 local now = now_ms()
 local new = {tokens = tonumber(ARGV.tokens), begins = now + math.max(0, tonumber(ARGV.begins_ms)),

@@ -34,7 +34,7 @@ type Caps struct{ PerHour, PerDay int }
 // counts once. wait is 0 where it is reserved, else how long it takes until there is
 // room. Carried out after notAfter it does nothing and fails with ErrDown.
 func (s *Orders) Book(ctx context.Context, of Budget, order Ref, caps Caps, notAfter Moment) (wait time.Duration, err error) {
-	reply, err := s.callNumber(ctx, s.scripts.budget, named{"spend": s.shared(of)}, args{
+	reply, err := s.callNumber(ctx, "budget", named{"spend": s.shared(of)}, args{
 		"order": order.String(), "per_hour": caps.PerHour, "per_day": caps.PerDay, "not_after": notAfter,
 	})
 	if err == nil && reply < 0 {

@@ -15,7 +15,8 @@ type named map[string]string
 
 // call executes a script off the hot path. keys is a struct or a map with the names in the
 // script's header; tail follows the named arguments.
-func (c *client) call(ctx context.Context, s *script, keys any, a args, tail ...any) (*reply, error) {
+func (c *client) call(ctx context.Context, name string, keys any, a args, tail ...any) (*reply, error) {
+	s := c.script(name)
 	names, values := s.input(keys, a, tail...)
 	value, err := c.run(ctx, s, names, values...)
 	if err != nil {
@@ -26,7 +27,8 @@ func (c *client) call(ctx context.Context, s *script, keys any, a args, tail ...
 }
 
 // callNumber executes a script that replies with one number.
-func (c *client) callNumber(ctx context.Context, s *script, keys any, a args, tail ...any) (int64, error) {
+func (c *client) callNumber(ctx context.Context, name string, keys any, a args, tail ...any) (int64, error) {
+	s := c.script(name)
 	names, values := s.input(keys, a, tail...)
 	return c.number(ctx, s, names, values...)
 }

@@ -63,12 +63,13 @@ func integers(reply any, n int) ([]int64, error) {
 // its answer or its error. A pipeline has no fall-back of its own for a script that
 // Redis forgot: calls that a node refused for that are sent again, with the text. The
 // calls at a cluster's other nodes were carried out, and are not.
-func (c *client) pipelined(ctx context.Context, script *script, fill func(call func(keys any, a args, tail ...any) *redis.Cmd)) {
+func (c *client) pipelined(ctx context.Context, name string, fill func(call func(keys any, a args, tail ...any) *redis.Cmd)) {
 	type sent struct {
 		keys   []string
 		args   []any
 		answer *redis.Cmd
 	}
+	script := c.script(name)
 	var calls []sent
 	c.exchange(ctx, func(ctx context.Context, pipe redis.Pipeliner) {
 		fill(func(keys any, a args, tail ...any) *redis.Cmd {

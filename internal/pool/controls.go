@@ -48,7 +48,7 @@ func (s *Controls) Resume(ctx context.Context, id captcha.ID) error {
 // Retry lets an identity whose orders fail place its next order at once. It reports
 // whether a bound had kept the identity from that.
 func (s *Controls) Retry(ctx context.Context, id captcha.ID) (bounded bool, err error) {
-	n, err := s.callNumber(ctx, s.scripts.retry, s.keys(id), nil)
+	n, err := s.callNumber(ctx, "retry", s.keys(id), nil)
 	if err != nil {
 		return false, err
 	}
@@ -78,7 +78,7 @@ func (s *Controls) Remember(ctx context.Context, id captcha.ID, learned []byte) 
 // Flush throws an identity's tokens away and says how many could still have been
 // handed out.
 func (s *Controls) Flush(ctx context.Context, id captcha.ID, margin time.Duration) (thrown int, err error) {
-	n, err := s.callNumber(ctx, s.scripts.flush, s.keys(id), args{"margin_ms": margin})
+	n, err := s.callNumber(ctx, "flush", s.keys(id), args{"margin_ms": margin})
 	if err != nil {
 		return 0, err
 	}

@@ -53,7 +53,7 @@ type GuestUse struct {
 // *RateError where the rate is used up, and with an *EmptyError that says Full where
 // there are 100,000 others.
 func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error {
-	r, err := g.call(ctx, g.scripts.guest.use, g.guests(), args{
+	r, err := g.call(ctx, "guest_use", g.guests(), args{
 		"identity": id, "due_ms": u.Wait + guestUnused, "limit": g.most, "rate": u.Rate, "rate_per_ms": u.RatePer,
 	})
 	if err != nil {
@@ -76,7 +76,7 @@ func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error {
 func (g *Guests) Count(ctx context.Context, refused, replays int) error {
 	k := g.guests()
 	k.mark += rand.Text()
-	_, err := g.callNumber(ctx, g.scripts.guest.count, k, nil, "requests", refused, "refused", refused, "replays", replays)
+	_, err := g.callNumber(ctx, "guest_count", k, nil, "requests", refused, "refused", refused, "replays", replays)
 	return err
 }
 
@@ -116,7 +116,7 @@ func (g *Guests) Survey(ctx context.Context) (GuestStock, error) {
 // row meanwhile, which are missing then, or counted twice. Nobody adds any for hold.
 func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestStock, settled bool, err error) {
 	k, name := g.guests(), rand.Text()
-	r, err := g.call(ctx, g.scripts.guest.row, k, args{"survey": name, "hold_ms": hold})
+	r, err := g.call(ctx, "guest_row", k, args{"survey": name, "hold_ms": hold})
 	if err != nil {
 		return stock, false, err
 	}
@@ -142,7 +142,7 @@ func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestSto
 	for nonce := range apart {
 		nonces = append(nonces, nonce)
 	}
-	r, err = g.call(ctx, g.scripts.guest.check, k, args{"survey": name}, nonces...)
+	r, err = g.call(ctx, "guest_check", k, args{"survey": name}, nonces...)
 	if err != nil {
 		return stock, false, err
 	}
@@ -163,7 +163,7 @@ func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestSto
 // tally adds what a batch of guests holds.
 func (g *Guests) tally(ctx context.Context, ids []any, stock *GuestStock, apart map[string][]any) error {
 	answers := make([]*redis.Cmd, len(ids))
-	g.pipelined(ctx, g.scripts.guest.tally, func(call func(any, args, ...any) *redis.Cmd) {
+	g.pipelined(ctx, "guest_tally", func(call func(any, args, ...any) *redis.Cmd) {
 		for i, id := range ids {
 			name, _ := id.(string)
 			answers[i] = call(g.keys(captcha.ID(name)), nil)
@@ -173,7 +173,7 @@ func (g *Guests) tally(ctx context.Context, ids []any, stock *GuestStock, apart 
 		if answer.Err() != nil {
 			return down(answer.Err())
 		}
-		r := g.scripts.guest.tally.read(answer.Val())
+		r := g.script("guest_tally").read(answer.Val())
 		stock.Fresh += r.int("tokens")
 		stock.Orders += r.int("orders")
 		stock.Bought += r.int("bought")

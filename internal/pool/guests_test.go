@@ -233,7 +233,7 @@ func testAForgottenScriptRunsOnce(t *testing.T, o Options) {
 		if nodes.Add(1) == 1 {
 			return node.ScriptFlush(ctx).Err()
 		}
-		return s.scripts.guest.retire.Load(ctx, node).Err()
+		return s.script("guest_retire").Load(ctx, node).Err()
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -521,7 +521,7 @@ func testASurveyHoldsFoldsUp(t *testing.T, o Options) {
 	s, id := open(t, o), identity("held")
 	served(t, s, id)
 	ctx := t.Context()
-	if _, err := s.call(ctx, s.scripts.guest.row, s.guests(), args{"survey": "slow", "hold_ms": surveyHold}); err != nil {
+	if _, err := s.call(ctx, "guest_row", s.guests(), args{"survey": "slow", "hold_ms": surveyHold}); err != nil {
 		t.Fatal(err)
 	}
 	makeDue(t, s, id)

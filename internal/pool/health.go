@@ -145,7 +145,7 @@ func (m *monitor) try(ctx context.Context) *condition {
 }
 
 func (m *monitor) tryWrite(ctx context.Context, key string) error {
-	return down(m.scripts.probe.Run(ctx, m.slow, []string{key}, probeLife.Milliseconds()).Err())
+	return down(m.script("probe").Run(ctx, m.slow, []string{key}, probeLife.Milliseconds()).Err())
 }
 
 // probedMasters names for each master of a cluster a key that it has.

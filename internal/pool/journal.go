@@ -19,7 +19,7 @@ func (s *Orders) FindAll(ctx context.Context, orders []Ref) ([]Record, error) {
 	for batch := range slices.Chunk(orders, findBatch) {
 		answers := make([]*redis.Cmd, len(batch))
 		asked := time.Now()
-		s.pipelined(ctx, s.scripts.find, func(call func(any, args, ...any) *redis.Cmd) {
+		s.pipelined(ctx, "find", func(call func(any, args, ...any) *redis.Cmd) {
 			for i, order := range batch {
 				answers[i] = call(s.keys(order.Identity), args{"order": order.Order})
 			}
@@ -29,7 +29,7 @@ func (s *Orders) FindAll(ctx context.Context, orders []Ref) ([]Record, error) {
 			if answer.Err() != nil {
 				return nil, down(answer.Err())
 			}
-			reply := s.scripts.find.read(answer.Val())
+			reply := s.script("find").read(answer.Val())
 			if len(reply.list) == 0 {
 				continue
 			}

@@ -23,36 +23,14 @@ type keyspace struct {
 }
 
 func (n *keyspace) keys(id captcha.ID) keys {
-	tag := ":{" + string(id) + "}"
+	key := func(word string) string { return n.prefix + ":" + word + ":{" + string(id) + "}" }
 	return keys{
-		tokens:   n.prefix + ":pool" + tag,
-		orders:   n.prefix + ":orders" + tag,
-		journal:  n.prefix + ":journal" + tag,
-		tickets:  n.prefix + ":tickets" + tag,
-		seen:     n.prefix + ":seen" + tag,
-		stats:    n.prefix + ":stats" + tag,
-		leads:    n.prefix + ":leads" + tag,
-		paused:   n.prefix + ":paused" + tag,
-		rate:     n.prefix + ":rate" + tag,
-		leases:   n.prefix + ":leases" + tag,
-		spend:    n.prefix + ":spend" + tag,
-		verdicts: n.prefix + ":verdicts" + tag,
-		learned:  n.prefix + ":mind" + tag,
-		warm:     n.prefix + ":warm" + tag,
-		warmers:  n.prefix + ":warmers" + tag,
-		values:   n.prefix + ":values" + tag,
-		junk:     n.prefix + ":junk" + tag,
-		status:   n.prefix + ":status" + tag,
-		retired:  n.prefix + ":retired" + tag,
-		ended:    n.prefix + ":ended" + tag,
-		untold:   n.prefix + ":untold" + tag,
-		hour:     n.prefix + ":hour" + tag,
-		attempts: n.prefix + ":attempts" + tag,
-		receipt:  n.prefix + ":last" + tag + ":" + n.replica,
-		once:     n.prefix + ":once" + tag + ":",
-		handout:  n.prefix + ":back" + tag + ":",
-		first:    n.prefix + ":first" + tag + ":",
-		sale:     n.prefix + ":sold" + tag + ":",
+		tokens: key("pool"), tickets: key("tickets"), seen: key("seen"), rate: key("rate"), untold: key("untold"),
+		receipt: key("last") + ":" + n.replica, once: key("once") + ":", handout: key("back") + ":", first: key("first") + ":",
+		orders: key("orders"), journal: key("journal"), leases: key("leases"), spend: key("spend"), attempts: key("attempts"),
+		ended: key("ended"), sale: key("sold") + ":", values: key("values"), verdicts: key("verdicts"), junk: key("junk"),
+		stats: key("stats"), hour: key("hour"), leads: key("leads"), learned: key("mind"), status: key("status"),
+		paused: key("paused"), warm: key("warm"), warmers: key("warmers"), retired: key("retired"),
 	}
 }
 

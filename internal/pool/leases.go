@@ -22,7 +22,7 @@ func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (ado
 		ids[i] = order
 	}
 	asked := time.Now()
-	reply, err := s.call(ctx, s.scripts.adopt, s.keys(id), args{"owner": s.replica, "lease_ms": Lease}, ids...)
+	reply, err := s.call(ctx, "adopt", s.keys(id), args{"owner": s.replica, "lease_ms": Lease}, ids...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -34,7 +34,7 @@ func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (ado
 	taken := reply.items("taken")
 	for ; len(taken) >= 4; taken = taken[4:] {
 		order, _ := taken[0].(string)
-		r, err := readRecord(Ref{Identity: id, Order: order}, s.scripts.find.read(taken[1:4]), asked, answered)
+		r, err := readRecord(Ref{Identity: id, Order: order}, s.script("find").read(taken[1:4]), asked, answered)
 		if err != nil {
 			return adopted, gone, err
 		}
@@ -98,7 +98,7 @@ func (s *Orders) lease(ctx context.Context, orders []Ref, length time.Duration) 
 		byIdentity[o.Identity] = append(byIdentity[o.Identity], o.Order)
 	}
 	answers := map[captcha.ID]*redis.Cmd{}
-	s.pipelined(ctx, s.scripts.renew, func(call func(any, args, ...any) *redis.Cmd) {
+	s.pipelined(ctx, "renew", func(call func(any, args, ...any) *redis.Cmd) {
 		for id, orders := range byIdentity {
 			answers[id] = call(s.keys(id), args{"owner": s.replica, "lease_ms": length}, orders...)
 		}

@@ -44,7 +44,7 @@ func (q Query) kept() time.Duration {
 
 // Look tells what one identity holds, and keeps what is known of it.
 func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (Stock, error) {
-	r, err := s.call(ctx, s.scripts.look, s.keys(id), args{"margin_ms": margin, "lead_ms": lead, "keep_ms": kept, "hour": false})
+	r, err := s.call(ctx, "look", s.keys(id), args{"margin_ms": margin, "lead_ms": lead, "keep_ms": kept, "hour": false})
 	if err != nil {
 		return Stock{}, err
 	}
@@ -55,7 +55,7 @@ func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Dura
 // and orders are over: how they ended is counted, and what is known of it is
 // forgotten two days later, unless it is looked at again.
 func (s *Tokens) Leave(ctx context.Context, id captcha.ID, margin time.Duration) error {
-	_, err := s.call(ctx, s.scripts.look, s.keys(id), args{"margin_ms": margin, "lead_ms": 0, "keep_ms": keptLeft, "hour": false})
+	_, err := s.call(ctx, "look", s.keys(id), args{"margin_ms": margin, "lead_ms": 0, "keep_ms": keptLeft, "hour": false})
 	return err
 }
 
@@ -68,7 +68,7 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 		stocks[i].Err = s.away(ctx, string(q.ID))
 	}
 	answers := make([]*redis.Cmd, len(queries))
-	s.pipelined(ctx, s.scripts.look, func(call func(any, args, ...any) *redis.Cmd) {
+	s.pipelined(ctx, "look", func(call func(any, args, ...any) *redis.Cmd) {
 		for i, q := range queries {
 			if stocks[i].Err == nil {
 				answers[i] = call(s.keys(q.ID), args{"margin_ms": q.Margin, "lead_ms": q.Lead, "keep_ms": q.kept(), "hour": q.Hour})
@@ -82,7 +82,7 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 		}
 		stock, err := Stock{}, down(answer.Err())
 		if err == nil {
-			stock, err = detailedStock(s.scripts.look.read(answer.Val()))
+			stock, err = detailedStock(s.script("look").read(answer.Val()))
 		}
 		stocks[i], stocks[i].Err = stock, err
 		if err == nil {

@@ -91,7 +91,7 @@ func (s *Orders) Place(ctx context.Context, o Order) (Placing, error) {
 	if err := s.list(ctx, o); err != nil {
 		return Placing{}, err
 	}
-	r, err := s.call(ctx, s.scripts.place, s.keys(o.Identity), args{
+	r, err := s.call(ctx, "place", s.keys(o.Identity), args{
 		"order": o.Order, "depth": o.Depth, "margin_ms": o.Margin, "lead_ms": o.Lead, "life_ms": o.TTL,
 		"owner": s.replica, "lease_ms": Lease, "price": o.Price, "facts": o.Facts,
 		"per_hour": o.PerHour, "per_day": o.PerDay, "not_after": o.NotAfter,
@@ -114,7 +114,7 @@ func (s *Orders) Place(ctx context.Context, o Order) (Placing, error) {
 // Where it is false the order is gone or another replica's, and nothing may be
 // bought for it.
 func (s *Orders) Mark(ctx context.Context, order Ref) (bool, error) {
-	n, err := s.callNumber(ctx, s.scripts.mark, s.keys(order.Identity), args{"order": order.Order, "owner": s.replica, "lease_ms": Lease})
+	n, err := s.callNumber(ctx, "mark", s.keys(order.Identity), args{"order": order.Order, "owner": s.replica, "lease_ms": Lease})
 	return n == 1, err
 }
 
@@ -140,7 +140,7 @@ func (s *Orders) Claim(ctx context.Context, provider, task string, order Ref, tt
 // replica's from then on. It is false where the order is gone: a callback was
 // faster, or its time was over.
 func (s *Orders) Submitted(ctx context.Context, order Ref, task string) (bool, error) {
-	n, err := s.callNumber(ctx, s.scripts.submitted, s.keys(order.Identity), args{
+	n, err := s.callNumber(ctx, "submitted", s.keys(order.Identity), args{
 		"order": order.Order, "task": url.QueryEscape(task), "owner": s.replica, "lease_ms": Lease,
 	})
 	return n == 1, err
@@ -150,7 +150,7 @@ func (s *Orders) Submitted(ctx context.Context, order Ref, task string) (bool, e
 // It counts as bought, needs no lease any more, and is forgotten after hold. It
 // is false where the order is gone or its task is known by now.
 func (s *Orders) Unknown(ctx context.Context, order Ref, hold time.Duration) (bool, error) {
-	n, err := s.callNumber(ctx, s.scripts.unknown, s.keys(order.Identity), args{"order": order.Order, "owner": s.replica, "left_ms": hold})
+	n, err := s.callNumber(ctx, "unknown", s.keys(order.Identity), args{"order": order.Order, "owner": s.replica, "left_ms": hold})
 	return n == 1, err
 }
 
@@ -186,7 +186,7 @@ func (s *Orders) Settle(ctx context.Context, l Landing) (Ending, error) {
 		value := sha256.Sum256([]byte(l.Value))
 		hash = hex.EncodeToString(value[:16])
 	}
-	reply, err := s.callNumber(ctx, s.scripts.settle, k, args{
+	reply, err := s.callNumber(ctx, "settle", k, args{
 		"order": l.Order, "birth_ms": l.SincePlaced, "lifetime_ms": l.Lifetime, "lead_ms": l.Lead, "rest": elementTail(l), "hash": hash,
 		"channel": s.channel(), "identity": l.Identity, "owner": s.owner(l.Callback), "call": cmp.Or(l.Call, rand.Text()),
 		"seller": l.Provider + "|" + url.QueryEscape(l.Task), "sale_ms": saleKept, "submit": l.told(),
@@ -238,7 +238,7 @@ func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
 	case f.Bought:
 		kind = "1"
 	}
-	reply, err := s.callNumber(ctx, s.scripts.fail, k, args{
+	reply, err := s.callNumber(ctx, "fail", k, args{
 		"order": f.Order, "kind": kind, "owner": s.owner(f.Callback), "call": cmp.Or(f.Call, rand.Text()),
 		"channel": s.channel(), "identity": f.Identity, "message": f.Tell, "ending": f.told(),
 		"answer": f.Answer.text(), "margin_ms": f.Margin,
@@ -303,7 +303,7 @@ type Record struct {
 // Find reads one order; false where there is none.
 func (s *Orders) Find(ctx context.Context, order Ref) (Record, bool, error) {
 	asked := time.Now()
-	found, err := s.call(ctx, s.scripts.find, s.keys(order.Identity), args{"order": order.Order})
+	found, err := s.call(ctx, "find", s.keys(order.Identity), args{"order": order.Order})
 	if err != nil || len(found.list) == 0 {
 		return Record{}, false, err
 	}

@@ -25,7 +25,7 @@ func (s *Orders) Acquire(ctx context.Context, provider string, order Ref, limit 
 	if answered < 0 {
 		answered = -time.Millisecond
 	}
-	r, err := s.call(ctx, s.scripts.acquire, s.providerKeys(provider), args{
+	r, err := s.call(ctx, "acquire", s.providerKeys(provider), args{
 		"order": order.String(), "limit": limit, "ttl_ms": ttl, "answered_ms": answered,
 	})
 	if err != nil {

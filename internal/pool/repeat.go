@@ -23,7 +23,7 @@ func onceName(idempotency string) string {
 // ErrConflict while the key is bound to another identity. A take needs no binding: a
 // caller that names a target has one for each target.
 func (s *Tokens) Bind(ctx context.Context, idempotency string, id captcha.ID, life time.Duration) error {
-	ours, err := s.callNumber(ctx, s.scripts.bind, named{"bound": s.bound(idempotency)}, args{"identity": id, "life_ms": life})
+	ours, err := s.callNumber(ctx, "bind", named{"bound": s.bound(idempotency)}, args{"identity": id, "life_ms": life})
 	if err == nil && ours == 0 {
 		return ErrConflict
 	}

@@ -20,7 +20,7 @@ type Replicas struct{ *client }
 // Beat says that this replica lives for so long from now on. It returns its name, and
 // the names of all that live, sorted, its own among them.
 func (s *Replicas) Beat(ctx context.Context, lasts time.Duration) (self string, live []string, err error) {
-	r, err := s.call(ctx, s.scripts.beat, named{"replicas": s.replicas()}, args{"replica": s.replica, "life_ms": lasts})
+	r, err := s.call(ctx, "beat", named{"replicas": s.replicas()}, args{"replica": s.replica, "life_ms": lasts})
 	if err != nil {
 		return "", nil, err
 	}

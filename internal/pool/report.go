@@ -69,7 +69,7 @@ func (s *Tokens) Report(ctx context.Context, id captcha.ID, token, caller string
 	}
 	k := s.keys(id)
 	k.sale += order
-	r, err := s.call(ctx, s.scripts.report, k, args{"accepted": accepted, "call": rand.Text()})
+	r, err := s.call(ctx, "report", k, args{"accepted": accepted, "call": rand.Text()})
 	if err != nil {
 		return Sale{}, err
 	}

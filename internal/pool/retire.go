@@ -119,7 +119,7 @@ func (g *Guests) due(ctx context.Context, of ...captcha.ID) ([]*leaver, error) {
 	for i, id := range of {
 		identities[i] = string(id)
 	}
-	r, err := g.call(ctx, g.scripts.guest.due, g.guests(), args{"limit": guestBatch, "retry_ms": guestLease}, identities...)
+	r, err := g.call(ctx, "guest_due", g.guests(), args{"limit": guestBatch, "retry_ms": guestLease}, identities...)
 	if err != nil {
 		return nil, err
 	}
@@ -138,18 +138,18 @@ func (g *Guests) due(ctx context.Context, of ...captcha.ID) ([]*leaver, error) {
 // look sets the figures of those guests apart that hold nothing, or that targets have.
 func (g *Guests) look(ctx context.Context, due []*leaver) error {
 	return errors.Join(
-		g.each(ctx, g.scripts.guest.retire, due, func(l *leaver) (keys any, a args, tail []any) {
+		g.each(ctx, "guest_retire", due, func(l *leaver) (keys any, a args, tail []any) {
 			if l.leave {
 				return nil, nil, nil
 			}
 			return g.keys(l.id), args{"name": rand.Text(), "again_ms": guestLook}, nil
-		}, func(l *leaver, answer any) error { return l.looked(g.scripts.guest.retire.read(answer)) }),
-		g.each(ctx, g.scripts.guest.leave, due, func(l *leaver) (keys any, a args, tail []any) {
+		}, func(l *leaver, answer any) error { return l.looked(g.script("guest_retire").read(answer)) }),
+		g.each(ctx, "guest_leave", due, func(l *leaver) (keys any, a args, tail []any) {
 			if !l.leave {
 				return nil, nil, nil
 			}
 			return g.keys(l.id), args{"name": rand.Text()}, nil
-		}, func(l *leaver, answer any) error { return l.looked(g.scripts.guest.leave.read(answer)) }))
+		}, func(l *leaver, answer any) error { return l.looked(g.script("guest_leave").read(answer)) }))
 }
 
 // looked reads what was seen of a guest.
@@ -174,7 +174,7 @@ func (l *leaver) looked(r *reply) error {
 
 // fold adds the figures that are set apart to the row.
 func (g *Guests) fold(ctx context.Context, due []*leaver) error {
-	return g.each(ctx, g.scripts.guest.fold, due, func(l *leaver) (keys any, a args, tail []any) {
+	return g.each(ctx, "guest_fold", due, func(l *leaver) (keys any, a args, tail []any) {
 		if l.nonce == "" {
 			return nil, nil, nil
 		}
@@ -188,7 +188,7 @@ func (g *Guests) fold(ctx context.Context, due []*leaver) error {
 
 // forget drops the figures that are in the row.
 func (g *Guests) forget(ctx context.Context, due []*leaver) error {
-	return g.each(ctx, g.scripts.guest.folded, due, func(l *leaver) (keys any, a args, tail []any) {
+	return g.each(ctx, "guest_folded", due, func(l *leaver) (keys any, a args, tail []any) {
 		if !l.folded {
 			return nil, nil, nil
 		}
@@ -201,7 +201,7 @@ func (g *Guests) forget(ctx context.Context, due []*leaver) error {
 
 // release lets go of the guests, unless they were used meanwhile.
 func (g *Guests) release(ctx context.Context, due []*leaver) error {
-	return g.each(ctx, g.scripts.guest.release, due, func(l *leaver) (keys any, a args, tail []any) {
+	return g.each(ctx, "guest_release", due, func(l *leaver) (keys any, a args, tail []any) {
 		if !l.free {
 			return nil, nil, nil
 		}
@@ -218,7 +218,7 @@ func (g *Guests) release(ctx context.Context, due []*leaver) error {
 
 // each runs one step of all guests in one exchange: for those for which ask names keys.
 // An error is that of the first whose step has no answer.
-func (g *Guests) each(ctx context.Context, script *script, due []*leaver,
+func (g *Guests) each(ctx context.Context, script string, due []*leaver,
 	ask func(*leaver) (keys any, a args, tail []any), answered func(*leaver, any) error,
 ) (err error) {
 	calls := map[*leaver]*redis.Cmd{}

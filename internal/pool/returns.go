@@ -121,8 +121,8 @@ func (r *returns) putBack(t Token) error {
 	}
 	k := r.keys(t.identity)
 	k.handout += t.handout
-	keys, values := r.scripts.giveBack.input(k, args{"element": t.element, "margin_ms": t.margin, "channel": r.channel(), "identity": t.identity})
-	err := r.scripts.giveBack.Run(ctx, r.hot, keys, values...).Err()
+	keys, values := r.script("giveback").input(k, args{"element": t.element, "margin_ms": t.margin, "channel": r.channel(), "identity": t.identity})
+	err := r.script("giveback").Run(ctx, r.hot, keys, values...).Err()
 	if err == nil {
 		r.news.wakeWaiters(t.identity)
 	}

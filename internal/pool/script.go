@@ -35,6 +35,9 @@ type script struct {
 	fields     map[string]int // of the reply, by their names
 }
 
+// sharedFile begins the files that are part of scripts and none by themselves.
+const sharedFile = "-- Shared: "
+
 var (
 	header      = regexp.MustCompile(`\A(?:--.*\n)*`)
 	headerList  = regexp.MustCompile(`(?m)^-- (?:(Uses|[A-Z]{2,}) +|(Reply) +\{)([a-z0-9_]+(?:(?: |\n-- {3,})[a-z0-9_]+)*)`)

@@ -23,7 +23,7 @@ func TestScriptsUseTheirNames(t *testing.T) {
 		if bare := number.FindAllString(text, -1); bare != nil {
 			t.Errorf("%s uses numbers: %q", file.Name(), bare)
 		}
-		shared := strings.HasPrefix(text, "-- Shared: ") || file.Name() == "common.lua"
+		shared := strings.HasPrefix(text, sharedFile)
 		lists := headerOf(text)
 		for _, part := range lists["Uses"] {
 			text += source(part + ".lua")

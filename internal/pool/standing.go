@@ -48,7 +48,7 @@ type Standings struct{ *client }
 
 // ReportFault notes that a provider is down.
 func (s *Standings) ReportFault(ctx context.Context, provider string, f ProviderFault) error {
-	_, err := s.callNumber(ctx, s.scripts.standing.report, s.providerKeys(provider), args{
+	_, err := s.callNumber(ctx, "standing_report", s.providerKeys(provider), args{
 		"kind": f.Kind, "code": f.Code, "reason": cut(f.Reason), "action": f.Action,
 		"next_ms": f.Next, "every_ms": f.Every, "polls": f.Polls, "ago_ms": f.Since,
 	})
@@ -83,7 +83,7 @@ func (s *Standings) setRefusals(ctx context.Context, provider string, set func(r
 
 // Standing tells how a provider does.
 func (s *Standings) Standing(ctx context.Context, provider string) (Standing, error) {
-	r, err := s.call(ctx, s.scripts.standing.read, s.providerKeys(provider), nil)
+	r, err := s.call(ctx, "standing_read", s.providerKeys(provider), nil)
 	if err != nil {
 		return Standing{}, err
 	}
@@ -93,13 +93,13 @@ func (s *Standings) Standing(ctx context.Context, provider string) (Standing, er
 // ProbeNow lets the next order at a provider be placed at once. It reports whether the
 // provider was down, or bounded for its refusals.
 func (s *Standings) ProbeNow(ctx context.Context, provider string) (waited bool, err error) {
-	n, err := s.callNumber(ctx, s.scripts.standing.probe, s.providerKeys(provider), nil)
+	n, err := s.callNumber(ctx, "standing_probe", s.providerKeys(provider), nil)
 	return n == 1, err
 }
 
 // GiveBack gives back the permit of an order that was not placed, and the probe that it took.
 func (s *Orders) GiveBack(ctx context.Context, provider string, order Ref) error {
-	_, err := s.callNumber(ctx, s.scripts.release, s.providerKeys(provider), args{"order": order.String()})
+	_, err := s.callNumber(ctx, "release", s.providerKeys(provider), args{"order": order.String()})
 	return err
 }
 

@@ -73,7 +73,7 @@ func (q *takeQueue) call(c *takeCall) {
 			q.deliver(c, reply)
 			return
 		}
-		if isOver(err, q.tokens.scripts.take, lost) {
+		if isOver(err, q.tokens.script("take"), lost) {
 			q.refuse(c, q.tokens.explain(context.Background(), err, keys))
 			return
 		}
@@ -216,14 +216,14 @@ func (s *Tokens) takeOnce(limit time.Duration, keys []string, args []any) ([]str
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	command := make([]any, 0, 3+len(keys)+len(args))
-	command = append(command, "evalsha", s.scripts.take.Hash(), len(keys))
+	command = append(command, "evalsha", s.script("take").Hash(), len(keys))
 	for _, key := range keys {
 		command = append(command, key)
 	}
 	command = append(command, args...)
 	call := sentOnce{redis.NewCmd(ctx, command...)}
 	if err := s.hot.Process(ctx, call); redis.HasErrorPrefix(err, "NOSCRIPT") {
-		command[0], command[1] = "eval", s.scripts.take.text
+		command[0], command[1] = "eval", s.script("take").text
 		call = sentOnce{redis.NewCmd(ctx, command...)}
 		_ = s.hot.Process(ctx, call) // the call has its error
 	}

@@ -49,7 +49,7 @@ func (s *Tasks) Make(ctx context.Context, number string, t Task, held bool) (fre
 	if held {
 		holder = s.replica
 	}
-	n, err := s.callNumber(ctx, s.scripts.task.make, s.compat(number), args{
+	n, err := s.callNumber(ctx, "task_make", s.compat(number), args{
 		"caller": t.Caller, "identity": t.Identity, "type": t.Type, "guest": t.Guest,
 		"holder": holder, "lease_ms": taskLease, "life_ms": taskLife,
 	})
@@ -68,7 +68,7 @@ func (s *Tasks) Look(ctx context.Context, number, caller string) (state TaskStat
 }
 
 func (s *Tasks) visit(ctx context.Context, number, caller string, lease time.Duration) (state TaskState, known bool, err error) {
-	r, err := s.call(ctx, s.scripts.task.visit, s.compat(number), args{"caller": caller, "replica": s.replica, "lease_ms": lease})
+	r, err := s.call(ctx, "task_visit", s.compat(number), args{"caller": caller, "replica": s.replica, "lease_ms": lease})
 	if err != nil || len(r.list) == 0 {
 		return state, false, err
 	}
@@ -85,7 +85,7 @@ func (s *Tasks) visit(ctx context.Context, number, caller string, lease time.Dur
 // error says that nothing is known.
 func (s *Tasks) Hold(ctx context.Context, numbers []string) (over []string, err error) {
 	calls := make([]*redis.Cmd, len(numbers))
-	s.pipelined(ctx, s.scripts.task.hold, func(call func(any, args, ...any) *redis.Cmd) {
+	s.pipelined(ctx, "task_hold", func(call func(any, args, ...any) *redis.Cmd) {
 		for i, number := range numbers {
 			calls[i] = call(s.compat(number), args{"replica": s.replica, "lease_ms": taskLease, "idle_ms": taskIdle})
 		}
@@ -105,18 +105,18 @@ func (s *Tasks) Hold(ctx context.Context, numbers []string) (over []string, err 
 // LetGo ends the lease of a task that this replica holds, so that the next question at any
 // replica begins anew.
 func (s *Tasks) LetGo(ctx context.Context, number string) error {
-	_, err := s.callNumber(ctx, s.scripts.task.hold, s.compat(number), args{"replica": s.replica, "lease_ms": 0, "idle_ms": taskIdle})
+	_, err := s.callNumber(ctx, "task_hold", s.compat(number), args{"replica": s.replica, "lease_ms": 0, "idle_ms": taskIdle})
 	return err
 }
 
 // Serve notes which order's token a task got. told: its caller hears of it at once.
 func (s *Tasks) Serve(ctx context.Context, number, order string, told bool) error {
-	_, err := s.callNumber(ctx, s.scripts.task.end, s.compat(number), args{"order": order, "failed": "", "heard": told})
+	_, err := s.callNumber(ctx, "task_end", s.compat(number), args{"order": order, "failed": "", "heard": told})
 	return err
 }
 
 // Fail notes that a task ends without a token, and how.
 func (s *Tasks) Fail(ctx context.Context, number, how string) error {
-	_, err := s.callNumber(ctx, s.scripts.task.end, s.compat(number), args{"order": "", "failed": how, "heard": false})
+	_, err := s.callNumber(ctx, "task_end", s.compat(number), args{"order": "", "failed": how, "heard": false})
 	return err
 }

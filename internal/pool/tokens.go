@@ -40,7 +40,7 @@ func (s *Tokens) queue(id captcha.ID) *takeQueue {
 	q := s.queues[id]
 	if q == nil {
 		k := s.keys(id)
-		q = &takeQueue{tokens: s, id: id, keys: s.scripts.take.keysOf(k), once: k.once, bell: make(chan struct{}, 1), shared: map[string]*waiter{}}
+		q = &takeQueue{tokens: s, id: id, keys: s.script("take").keysOf(k), once: k.once, bell: make(chan struct{}, 1), shared: map[string]*waiter{}}
 		s.queues[id] = q
 	}
 	return q

@@ -32,7 +32,7 @@ func (s *Controls) Warm(ctx context.Context, id captcha.ID, w Window, limit Wind
 	if w.Tokens < 0 {
 		return fmt.Errorf("pool: a window of %d tokens", w.Tokens)
 	}
-	kept, err := s.callNumber(ctx, s.scripts.warm, s.keys(id), args{
+	kept, err := s.callNumber(ctx, "warm", s.keys(id), args{
 		"tokens": w.Tokens, "begins_ms": w.In, "ends_ms": w.Left, "limit": mostWindows, "slack_ms": windowSlack,
 		"caller": limit.Caller, "caller_limit": limit.Most,
 	})

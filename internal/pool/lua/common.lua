@@ -1,4 +1,4 @@
--- The prelude of every script.
+-- Shared: the prelude of every script.
 --
 -- A token is a list element: death|birth|… with both moments as 13 digits of Unix ms. The
 -- list of tokens is sorted by death, soonest first. Times come from Redis' clock, in ms.

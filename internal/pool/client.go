@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// client is the way to Redis, which all parts of a store share.
+// client is the connection to Redis that all parts of a store share.
 type client struct {
 	keyspace
 	route
@@ -23,7 +23,7 @@ type client struct {
 	condition atomic.Pointer[condition] // what the monitor saw last; never nil
 }
 
-// run executes a script off the hot path.
+// run executes a script off the hot path, with keys and arguments by position.
 func (c *client) run(ctx context.Context, script *script, keys []string, args ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -31,7 +31,7 @@ func (c *client) run(ctx context.Context, script *script, keys []string, args ..
 	return reply, down(c.explain(ctx, err, keys))
 }
 
-// number runs a script that answers with one number.
+// number runs a script that replies with one number.
 func (c *client) number(ctx context.Context, script *script, keys []string, args ...any) (int64, error) {
 	reply, err := c.run(ctx, script, keys, args...)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *client) number(ctx context.Context, script *script, keys []string, args
 	return n, nil
 }
 
-// integers reads the first n numbers of a script's answer.
+// integers reads the first n numbers of a script's reply.
 func integers(reply any, n int) ([]int64, error) {
 	list, ok := reply.([]any)
 	if !ok || len(list) < n {
@@ -59,10 +59,10 @@ func integers(reply any, n int) ([]int64, error) {
 	return numbers, nil
 }
 
-// pipelined sends many calls of one script in one exchange; each call then has
-// its answer or its error. A pipeline has no fall-back of its own for a script that
-// Redis forgot: calls that a node refused for that are sent again, with the text. The
-// calls at a cluster's other nodes were carried out, and are not.
+// pipelined sends many calls of one script in one exchange; each call then has its reply or its
+// error. A pipeline does not load a script that a node lacks, so pipelined sends the calls that
+// a node refused for it again, with the text. Calls at other nodes of a cluster were executed,
+// and are not repeated.
 func (c *client) pipelined(ctx context.Context, name string, fill func(call func(keys any, a args, tail ...any) *redis.Cmd)) {
 	type sent struct {
 		keys   []string
@@ -92,7 +92,7 @@ func (c *client) pipelined(ctx context.Context, name string, fill func(call func
 	}
 }
 
-// exchange sends what fill puts into a pipeline, if anything.
+// exchange sends the commands that fill puts into a pipeline.
 func (c *client) exchange(ctx context.Context, fill func(context.Context, redis.Pipeliner)) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -101,8 +101,7 @@ func (c *client) exchange(ctx context.Context, fill func(context.Context, redis.
 	_, _ = pipe.Exec(ctx) // each call has its error
 }
 
-// eachMaster does something at each node that takes writes, in a cluster at all
-// of them at once.
+// eachMaster calls do for each node that takes writes, in a cluster concurrently.
 func (c *client) eachMaster(ctx context.Context, do func(ctx context.Context, node *redis.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -118,24 +117,23 @@ func (c *client) eachMaster(ctx context.Context, do func(ctx context.Context, no
 // up reports whether Redis serves at least a part of the stock.
 func (c *client) up() bool { return c.condition.Load().up() }
 
-// condition is what a probe found. It is not altered once it is made.
+// condition is the result of a probe. It is immutable.
 type condition struct {
-	err  error           // what is wrong; nil = all of Redis serves
-	away map[string]bool // masters of a cluster that do not serve; nil where all do, or none does
+	err  error           // why Redis does not serve; nil = all of it serves
+	away map[string]bool // masters of a cluster that do not serve; nil = all of them, or none
 }
 
 func (s *condition) up() bool { return s.err == nil || s.away != nil }
 
-// away tells why nothing can be done now for what is under a hash tag; nil where
-// nothing is known to be wrong with its part of Redis. A full memory is left to
-// the call: Redis lets a take that frees some.
+// away returns why the part of Redis with a hash tag does not serve; nil if it is not known to
+// fail. A full memory does not count: Redis still executes a take that frees memory.
 func (c *client) away(ctx context.Context, tag string) error {
 	now := c.condition.Load()
 	if now.err == nil || is(now.err, reasonMemory) {
 		return nil
 	}
 	if cluster, ok := c.slow.(*redis.ClusterClient); ok && now.away != nil {
-		// The client knows the slots by heart: this is no exchange with Redis.
+		// The client caches the slots: this does not ask Redis.
 		master, err := cluster.MasterForKey(ctx, "{"+tag+"}")
 		if known := err == nil; !known || !now.away[master.Options().Addr] {
 			return nil
@@ -144,8 +142,7 @@ func (c *client) away(ctx context.Context, tag string) error {
 	return now.err
 }
 
-// types are the types of the keys that another type makes scripts fail at, by the
-// word behind the prefix.
+// types are the types that scripts expect of keys, by the word behind the prefix.
 var types = map[string]string{
 	"pool": "list", "rate": "list", "last": "list", "leads": "list", "verdicts": "list",
 	"orders": "zset", "leases": "zset", "spend": "zset", "tickets": "zset", "seen": "zset", "values": "zset",
@@ -155,8 +152,7 @@ var types = map[string]string{
 	"arrivals": "hash", "attempts": "hash", "standing": "hash", "guests": "zset", "folded": "zset", "retired": "hash", "compat": "hash",
 }
 
-// explain names the key over which a script failed, where it holds another
-// program's value.
+// explain adds to a WRONGTYPE error which key holds another program's value.
 func (c *client) explain(ctx context.Context, err error, keys []string) error {
 	if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 		return err

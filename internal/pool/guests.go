@@ -14,44 +14,42 @@ import (
 )
 
 const (
-	// mostGuests is how many there may be.
+	// mostGuests limits the number of guests.
 	mostGuests = 100_000
-	// guestUnused is how long after the Wait of its last use a guest is looked at.
+	// guestUnused is the time from the end of the last use's Wait until a guest is due for a look.
 	guestUnused = time.Minute
-	// guestBatch is how many are seen to in one exchange.
+	// guestBatch limits the guests of one exchange.
 	guestBatch = 128
-	// surveyTries is how often guests are counted while others come to their ends. The
-	// last time these wait for it, for surveyHold at most.
+	// surveyTries limits the tries of a survey while guests retire. The last try makes their
+	// figures wait, for surveyHold at most.
 	surveyTries = 4
 	surveyHold  = 10 * time.Second
 )
 
-// errRestless: guests came to their ends all the time while they were counted.
+// errRestless: guests retired during each try of a survey.
 var errRestless = errors.New("pool: guests come and go too fast to be counted")
 
-// Guests are the identities that are asked for and that no target has. All replicas know
-// them, until their last token and order are over; then they are counted together. It
-// is safe for concurrent use.
+// Guests are the requested identities that no target has. All replicas share them until their
+// last token and order have ended; then their figures join one common row. It is safe for
+// concurrent use.
 type Guests struct {
 	*client
 
 	most int // mostGuests, but in tests
 }
 
-// GuestUse says how a guest is used, and the limits that it must keep.
+// GuestUse describes one use of a guest and the limits on all uses.
 type GuestUse struct {
-	// Wait is how long its caller may wait, and a token that it is given may come back.
+	// Wait is how long the caller may wait, and how long its token may be returned.
 	Wait time.Duration
-	// Rate guests are asked for at most within any RatePer, over all replicas; 0 = no
-	// limit.
+	// Rate limits the uses of all guests within any RatePer, over all replicas; 0 = no limit.
 	Rate    int
 	RatePer time.Duration
 }
 
-// Use notes that a guest is asked for, before anything else is done with it: also
-// before a report on its token is counted, with a zero GuestUse. It fails with a
-// *RateError where the rate is used up, and with an *EmptyError that says Full where
-// there are 100,000 others.
+// Use notes a request for a guest. The caller calls it before any other use of the guest, also
+// before a report on its token, with a zero GuestUse. It fails with a *RateError above the rate,
+// and with an *EmptyError with Full if there are 100,000 other guests.
 func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error {
 	r, err := g.call(ctx, "guest_use", g.guests(), args{
 		"identity": id, "due_ms": u.Wait + guestUnused, "limit": g.most, "rate": u.Rate, "rate_per_ms": u.RatePer,
@@ -70,9 +68,8 @@ func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error {
 	return nil
 }
 
-// Count adds requests for guests that the stock does not count: refused ones, which never
-// asked it, and replays of callers that joined a wait. An error leaves open whether they
-// were counted.
+// Count adds requests for guests that the stock does not see: refused ones, and replays of
+// callers that joined a wait. After an error it is unknown whether they were counted.
 func (g *Guests) Count(ctx context.Context, refused, replays int) error {
 	k := g.guests()
 	k.mark += rand.Text()
@@ -80,20 +77,20 @@ func (g *Guests) Count(ctx context.Context, refused, replays int) error {
 	return err
 }
 
-// GuestStock is what all guests hold together.
+// GuestStock is the stock of all guests together.
 type GuestStock struct {
 	Guests  int // that are asked for, or hold something
 	Fresh   int // tokens that live; no margin is taken off
 	Orders  int // under way
 	Bought  int // of the orders: count as bought
 	Waiting int // live tickets
-	// Figures are those of all guests that ever were. They balance as those of one
-	// identity do: what targets took over is Discarded.
+	// Figures sum up all guests, former ones included. They balance like the figures of one
+	// identity: tokens and orders that targets took over count as Discarded.
 	Figures Figures
 }
 
-// Survey tells what all guests hold. What it counts never goes back from one answer to
-// the next. It fails where anything is not known.
+// Survey returns the stock of all guests. Its counters never decrease from one call to the next.
+// It fails if any part is unknown.
 func (g *Guests) Survey(ctx context.Context) (GuestStock, error) {
 	for try := 1; ; try++ {
 		var hold time.Duration
@@ -112,8 +109,8 @@ func (g *Guests) Survey(ctx context.Context) (GuestStock, error) {
 	}
 }
 
-// survey counts once; settled is false where the figures of a guest were added to the
-// row meanwhile, which are missing then, or counted twice. Nobody adds any for hold.
+// survey counts once; settled is false if a guest's figures were added to the row meanwhile, so
+// that they are missing or counted twice. No replica adds figures for hold.
 func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestStock, settled bool, err error) {
 	k, name := g.guests(), rand.Text()
 	r, err := g.call(ctx, "guest_row", k, args{"survey": name, "hold_ms": hold})
@@ -160,7 +157,7 @@ func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestSto
 	return stock, strconv.FormatInt(n[0], 10) == folds || n[0] == 0, nil
 }
 
-// tally adds what a batch of guests holds.
+// tally adds the stock of a batch of guests.
 func (g *Guests) tally(ctx context.Context, ids []any, stock *GuestStock, apart map[string][]any) error {
 	answers := make([]*redis.Cmd, len(ids))
 	g.pipelined(ctx, "guest_tally", func(call func(any, args, ...any) *redis.Cmd) {

@@ -34,35 +34,34 @@ func (n *keyspace) keys(id captcha.ID) keys {
 	}
 }
 
-// placed is the key of the targets' identities for which orders were placed, in a slot
-// of its own.
+// Each of the following keys has its own slot unless its comment says otherwise.
+
+// placed holds the targets' identities for which orders were placed.
 func (n *keyspace) placed() string { return n.prefix + ":placed" }
 
-// permits is the key of a provider's permits, in a slot of its own.
+// permits holds a provider's permits.
 func (n *keyspace) permits(provider string) string { return n.prefix + ":places:{" + provider + "}" }
 
-// standing is the key of how a provider does, in the slot of its permits.
+// standing describes a provider's state, in the slot of its permits.
 func (n *keyspace) standing(provider string) string { return n.prefix + ":standing:{" + provider + "}" }
 
-// providerKeys are the keys of a provider's scripts.
+// providerKeys returns the keys of the scripts about a provider.
 func (n *keyspace) providerKeys(provider string) named {
 	return named{"permits": n.permits(provider), "standing": n.standing(provider)}
 }
 
-// providers is the key of the names at which there may be permits, in a slot of
-// its own.
+// providers holds the names of the providers that may have permits.
 func (n *keyspace) providers() string { return n.prefix + ":providers" }
 
-// replicas is the key of the replicas that live, in a slot of its own.
+// replicas holds the names of the live replicas.
 func (n *keyspace) replicas() string { return n.prefix + ":replicas" }
 
-// task is the key that says whose a provider's task is.
+// task names the order that a provider's task belongs to.
 func (n *keyspace) task(provider, task string) string {
 	return n.prefix + ":task:{" + provider + "}:" + task
 }
 
-// shared is the key of a budget that orders of many identities share, in a slot of
-// its own. No identity has the name of one.
+// shared holds a budget that orders of many identities share. No identity has its name.
 func (n *keyspace) shared(budget Budget) string { return n.prefix + ":spend:{" + string(budget) + "}" }
 
 // claimKeys names what is known of one claim: the claim itself, the token of its last
@@ -75,13 +74,12 @@ func (n *keyspace) claim(key captcha.ID) claimKeys {
 	return claimKeys{claim: name, token: name + ":token", failure: name + ":failure"}
 }
 
-// compat is the key of a task of the compatible endpoints, in a slot of its own.
+// compat holds a task of the compatible endpoints.
 func (n *keyspace) compat(number string) named {
 	return named{"task": n.prefix + ":compat:{" + number + "}"}
 }
 
-// bound is the key of what an Idempotency-Key of POST /solve is bound to, in a slot of its
-// own.
+// bound holds the identity that an Idempotency-Key of POST /solve is bound to.
 func (n *keyspace) bound(idempotency string) string {
 	return n.prefix + ":bound:{" + onceName(idempotency) + "}"
 }
@@ -92,8 +90,7 @@ func (n *keyspace) savings(date string) string { return n.prefix + ":savings:{de
 // counted is the key that says that a call has counted its requests.
 func (n *keyspace) counted(call string) string { return n.prefix + ":counted:{dedup}:" + call }
 
-// guestKeys are the keys of all guests together, in a slot of its own. No identity has its
-// name.
+// guestKeys are the keys of all guests together, in one slot. No identity has its name.
 type guestKeys struct {
 	guests, uses, row, folded, hold string
 	mark                            string // the caller adds the last part
@@ -119,20 +116,20 @@ func (n *keyspace) archive() archiveKeys {
 	}
 }
 
-// arrivals is the key of when requests of a target came, in the UTC hour of a moment.
+// arrivals counts the requests of a target in the UTC hour of a moment.
 func (n *keyspace) arrivals(target string, hour time.Time) string {
 	return n.prefix + ":arrivals:{" + target + "}:" + hour.UTC().Format("2006-01-02T15")
 }
 
-// secret is the key of what replicas sign the names of tokens with.
+// secret holds the secret that replicas sign the IDs of tokens with.
 func (n *keyspace) secret() string { return n.prefix + ":secret" }
 
-// channel carries the IDs of identities in which there is something for a waiter,
-// whose buying was paused or resumed, or whose windows changed, and the keys of claims
-// whose solve ended or was let go; after a callback the order and how it ended stand behind it.
+// channel carries notifications between replicas: the ID of an identity that has something for
+// a waiter, was paused or resumed, or whose windows changed, or the key of a claim whose solve
+// ended or was released. After a callback the message continues with the order and how it ended.
 func (n *keyspace) channel() string { return n.prefix + ":wake" }
 
-// probed is the key that a probe writes; its number is its hash tag.
+// probed is the key that a health probe writes; its number is its hash tag.
 func (n *keyspace) probed(number int) string {
 	return n.prefix + ":probe:{" + strconv.Itoa(number) + "}"
 }

@@ -14,8 +14,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// Adopt takes over those of the orders, all of one identity, whose lease has
-// ended, and tells which of them do not exist.
+// Adopt takes over the orders of one identity whose lease has ended. gone are the orders that
+// do not exist.
 func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (adopted []Record, gone []Ref, err error) {
 	ids := make([]any, len(orders))
 	for i, order := range orders {
@@ -78,20 +78,19 @@ func readRecord(order Ref, r *reply, asked, answered time.Time) (Record, error) 
 	}, nil
 }
 
-// Renew renews the leases of this replica's orders and returns those that are
-// not its own any more, or have ended.
+// Renew renews the leases of this replica's orders and returns the orders that ended or that
+// another replica owns.
 func (s *Orders) Renew(ctx context.Context, orders []Ref) (lost []Ref, err error) {
 	return s.lease(ctx, orders, Lease)
 }
 
-// LetGo ends the leases of this replica's orders, so that others may adopt them
-// at once.
+// LetGo ends the leases of this replica's orders, so that other replicas can adopt them at once.
 func (s *Orders) LetGo(ctx context.Context, orders []Ref) error {
 	_, err := s.lease(ctx, orders, 0)
 	return err
 }
 
-// lease sets the leases of orders in one exchange, one script an identity.
+// lease sets the leases of orders in one exchange, with one call for each identity.
 func (s *Orders) lease(ctx context.Context, orders []Ref, length time.Duration) (lost []Ref, err error) {
 	byIdentity := map[captcha.ID][]any{}
 	for _, o := range orders {
@@ -104,7 +103,7 @@ func (s *Orders) lease(ctx context.Context, orders []Ref, length time.Duration) 
 		}
 	})
 	for id, answer := range answers {
-		// What one node does not answer must not hide what the others say.
+		// A node without an answer must not hide the answers of the others.
 		if answer.Err() != nil {
 			err = down(answer.Err())
 			continue

@@ -13,28 +13,27 @@ import (
 	"poold/internal/captcha"
 )
 
-// Query names one identity to look at, and how its life is to be judged.
+// Query asks for the Stock of one identity.
 type Query struct {
 	ID     captcha.ID
 	Margin time.Duration
 	Lead   time.Duration
-	// Keep: what is known of the identity is kept for 30 days from now on. It need not
-	// be said at every look.
+	// Keep extends the life of the identity's keys to 30 days. One look an hour with it is
+	// enough.
 	Keep bool
-	Hour bool // its last hour is told too
+	Hour bool // the Stock includes the last hour
 }
 
 const (
-	// kept is how long what is known of an identity outlives the last look that keeps it.
-	// It is longer than any stop of all replicas.
+	// kept is how long an identity's keys outlive the last look with Keep. It exceeds any
+	// downtime of all replicas.
 	kept = 30 * 24 * time.Hour
-	// keptLeft is the same where nobody wants the identity any more. A token and an
-	// order live for a day at most: what a replica still buys that has not heard of
-	// it is counted to its end.
+	// keptLeft is how long the keys outlive the last target. A token and an order live for a
+	// day each, so the figures also cover the purchases of a replica with an older file.
 	keptLeft = 50 * time.Hour
 )
 
-// kept is how long what is known is kept; 0 = as long as it was.
+// kept returns the new life of the keys; 0 = unchanged.
 func (q Query) kept() time.Duration {
 	if q.Keep {
 		return kept
@@ -42,7 +41,7 @@ func (q Query) kept() time.Duration {
 	return 0
 }
 
-// Look tells what one identity holds, and keeps what is known of it.
+// Look returns the Stock of one identity and extends the life of its keys.
 func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (Stock, error) {
 	r, err := s.call(ctx, "look", s.keys(id), args{"margin_ms": margin, "lead_ms": lead, "keep_ms": kept, "hour": false})
 	if err != nil {
@@ -51,20 +50,20 @@ func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Dura
 	return detailedStock(r)
 }
 
-// Leave looks a last time at an identity that nobody wants any more, when its tokens
-// and orders are over: how they ended is counted, and what is known of it is
-// forgotten two days later, unless it is looked at again.
+// Leave is the last look at an identity without a target, after its tokens and orders have
+// ended: it counts how they ended and lets the keys expire in two days, unless another look
+// keeps them.
 func (s *Tokens) Leave(ctx context.Context, id captcha.ID, margin time.Duration) error {
 	_, err := s.call(ctx, "look", s.keys(id), args{"margin_ms": margin, "lead_ms": 0, "keep_ms": keptLeft, "hour": false})
 	return err
 }
 
-// Survey looks at many identities in one exchange. It fails where nothing can be
-// told of any of them; where that is so of some, their Stock says why in Err.
+// Survey looks at many identities in one exchange. An identity without an answer has the cause
+// in its Stock's Err. Survey fails if none has an answer.
 func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 	stocks := make([]Stock, len(queries))
 	for i, q := range queries {
-		// A node that hangs would hold up the others' answers.
+		// A node that hangs would delay the answers of the others.
 		stocks[i].Err = s.away(ctx, string(q.ID))
 	}
 	answers := make([]*redis.Cmd, len(queries))
@@ -123,7 +122,7 @@ func detailedStock(r *reply) (Stock, error) {
 	return stock, r.err
 }
 
-// pairs reads a hash as a script answers it.
+// pairs iterates over a hash as a script replies it.
 func pairs(items []any) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for i := 0; i+1 < len(items); i += 2 {
@@ -136,8 +135,7 @@ func pairs(items []any) iter.Seq2[string, string] {
 	}
 }
 
-// add adds to one counter, by its name in the stats hash; unknown names belong to
-// another version and are ignored.
+// add adds to the counter of a name in the stats hash. It ignores names of other versions.
 func (f *Figures) add(name, value string) {
 	count, _ := strconv.ParseInt(value, 10, 64)
 	if counter := f.counter(name); counter != nil {
@@ -145,7 +143,7 @@ func (f *Figures) add(name, value string) {
 	}
 }
 
-// counter is the one of a name in the stats hash; nil where there is none.
+// counter returns the counter of a name in the stats hash; nil if the name is unknown.
 func (f *Figures) counter(name string) *int64 {
 	switch name {
 	case "requests":
@@ -188,8 +186,7 @@ func (f *Figures) counter(name string) *int64 {
 	return nil
 }
 
-// durations reads a list of milliseconds, which Lua gives as numbers and Redis
-// lists as text.
+// durations reads a list of milliseconds: numbers from Lua, texts from a Redis list.
 func durations(items []any) []time.Duration {
 	out := make([]time.Duration, 0, len(items))
 	for _, item := range items {

@@ -17,14 +17,14 @@ import (
 	"poold/internal/captcha"
 )
 
-// Lease is how long an order stays with the replica that works on it without
-// being renewed. After it any replica may adopt the order.
+// Lease is how long an order belongs to its owner after the last renewal. Then any replica may
+// adopt it.
 const Lease = 5 * time.Second
 
-// saleKept is how long after a token's death a report about it is still taken.
+// saleKept is how long after a token's death a report about it is accepted.
 const saleKept = 15 * time.Minute
 
-// Orders keeps what is bought until it is a token, and says what may be bought.
+// Orders keeps orders until they end, and decides which may be placed.
 type Orders struct {
 	*client
 
@@ -48,7 +48,7 @@ func (r Ref) String() string { return r.Order + "." + string(r.Identity) }
 
 var refForm = regexp.MustCompile(`^([A-Za-z0-9]{1,64})\.([0-9a-f]{32})$`)
 
-// ParseRef is the inverse of String; false where the text is none.
+// ParseRef is the inverse of String; false if the text is invalid.
 func ParseRef(text string) (Ref, bool) {
 	parts := refForm.FindStringSubmatch(text)
 	if parts == nil {
@@ -66,15 +66,15 @@ type Order struct {
 	Lead   time.Duration // fresh tokens that do not outlive it do not count
 	TTL    time.Duration // after this it no longer counts, settled or not
 	Price  int64         // of its token, in billionths of the currency
-	// Facts are what an adopter needs to know; the stock only keeps them.
+	// Facts are for an adopter; the stock only keeps them.
 	Facts string
 	// PerHour and PerDay are the target's budgets, in solves; 0 = no cap.
 	PerHour, PerDay int
-	// NotAfter: carried out later than that, Place does nothing and fails with ErrDown.
+	// NotAfter: executed later, Place does nothing and fails with ErrDown.
 	NotAfter Moment
 }
 
-// Placing is how Place went. Where all is zero the depth sentence refused.
+// Placing is the result of Place. The zero value says that the stock is deep enough.
 type Placing struct {
 	Placed     bool
 	Paused     bool          // buying is paused
@@ -83,10 +83,9 @@ type Placing struct {
 	Held *HeldError
 }
 
-// Place creates an order beside the stock if the depth sentence allows it,
-// outliving + orders - waiting < depth, and the target's budgets do, judged in
-// one script. The same order may be placed again and counts once. It is this
-// replica's, for as long as the lease is renewed.
+// Place creates an order beside the stock while outliving + orders - waiting < depth, within the
+// target's budgets, in one script. A retry for the same order counts once. This replica owns the
+// order while it renews the lease.
 func (s *Orders) Place(ctx context.Context, o Order) (Placing, error) {
 	if err := s.list(ctx, o); err != nil {
 		return Placing{}, err
@@ -110,17 +109,15 @@ func (s *Orders) Place(ctx context.Context, o Order) (Placing, error) {
 	}
 }
 
-// Mark notes that the order's submit is about to leave, and renews its lease.
-// Where it is false the order is gone or another replica's, and nothing may be
-// bought for it.
+// Mark notes that the order's submit is about to leave, and renews its lease. If it returns
+// false, the order is gone or another replica's, and must not be submitted.
 func (s *Orders) Mark(ctx context.Context, order Ref) (bool, error) {
 	n, err := s.callNumber(ctx, "mark", s.keys(order.Identity), args{"order": order.Order, "owner": s.replica, "lease_ms": Lease})
 	return n == 1, err
 }
 
-// Claim makes a task of a provider the order's, and is false where another
-// order has it: a service that answers with another task's id must not fill
-// two orders with one token.
+// Claim assigns a provider's task to the order; false if another order has it. A service that
+// answers with the id of another task must not fill two orders with one token.
 func (s *Orders) Claim(ctx context.Context, provider, task string, order Ref, ttl time.Duration) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -131,14 +128,13 @@ func (s *Orders) Claim(ctx context.Context, provider, task string, order Ref, tt
 	}
 	holder, err := s.slow.Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) {
-		return true, nil // it ended in between; who had it is long gone
+		return true, nil // it expired in between, with its order
 	}
 	return holder == order.String(), down(err)
 }
 
-// Submitted writes the provider's task id beside the order, which is this
-// replica's from then on. It is false where the order is gone: a callback was
-// faster, or its time was over.
+// Submitted writes the provider's task id into the journal and makes this replica the owner. It
+// returns false if the order is gone: a callback was faster, or its deadline passed.
 func (s *Orders) Submitted(ctx context.Context, order Ref, task string) (bool, error) {
 	n, err := s.callNumber(ctx, "submitted", s.keys(order.Identity), args{
 		"order": order.Order, "task": url.QueryEscape(task), "owner": s.replica, "lease_ms": Lease,
@@ -146,9 +142,9 @@ func (s *Orders) Submitted(ctx context.Context, order Ref, task string) (bool, e
 	return n == 1, err
 }
 
-// Unknown notes that nobody can say whether the order's submit was accepted.
-// It counts as bought, needs no lease any more, and is forgotten after hold. It
-// is false where the order is gone or its task is known by now.
+// Unknown notes that it is unknown whether the order's submit was accepted. The order counts as
+// bought, needs no lease and ends after hold. Unknown returns false if the order is gone or its
+// task is known by now.
 func (s *Orders) Unknown(ctx context.Context, order Ref, hold time.Duration) (bool, error) {
 	n, err := s.callNumber(ctx, "unknown", s.keys(order.Identity), args{"order": order.Order, "owner": s.replica, "left_ms": hold})
 	return n == 1, err
@@ -163,7 +159,7 @@ type Asked struct {
 	Polls     int
 }
 
-// Ending is how Settle or Fail went.
+// Ending is the result of Settle or Fail.
 type Ending int
 
 // The endings.
@@ -171,8 +167,8 @@ const (
 	Gone   Ending = 0  // there is no such order: it had ended before
 	Ended  Ending = 1  // this call ended it
 	Stolen Ending = -1 // it is another replica's by now, and stands
-	// Repeated: Settle ended it as failed. A token of the identity that still
-	// lives, taken or not, has the same text.
+	// Repeated: Settle ended it as failed, because a living token of the identity, taken or
+	// not, has the same text.
 	Repeated Ending = 2
 )
 
@@ -208,24 +204,23 @@ type Failure struct {
 	Late     bool   // with Bought: its time was over, and the service may still solve it: it counts as failed and its price as spent
 	Callback bool   // said by a callback, which needs no lease
 	Tell     string // what OnEnded of other replicas is told, in a callback
-	// Asked is how the provider took part; nil = it was not asked, and nothing of the
-	// end is kept.
+	// Asked is how the provider took part; nil = it was not asked, and the history gets no
+	// record.
 	Asked *Asked
-	// Answer ends the wait of a caller that lacks the order now: where more callers wait
-	// than orders and fresh tokens are left, of those at the replica that worked on the
-	// order the one that has waited longest, else of all. Its ticket is given up in the
-	// same step, so that no other order is placed for it; the caller hears of it in its
-	// next take, if it asked to (Request.Told). nil = nobody is answered.
+	// Answer ends the wait of one caller if more callers wait than orders and fresh tokens
+	// are left: of the caller that has waited longest at the order's owner, else at all
+	// replicas. The same step removes its ticket, so that no other order is placed for it.
+	// Its next take returns the answer if it asked for it (Request.Told). nil = no answer.
 	Answer *FailedError
 	Margin time.Duration // of the identity, with Answer
-	// Attempt is what the end says of the identity, and Reason why.
+	// Attempt is the effect of the end on the identity's bound, and Reason its cause.
 	Attempt Attempt
 	Reason  string
 	Guest   bool // no target has the identity
 }
 
-// Fail ends an order without a token. One that counts as bought cannot end as
-// not bought; that is Stolen too.
+// Fail ends an order without a token. An order that counts as bought cannot end as not bought:
+// that returns Stolen, too.
 func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
 	k := s.keys(f.Identity)
 	k.sale += f.Order
@@ -255,9 +250,8 @@ func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
 	return Ending(reply), nil
 }
 
-// Remembers reports whether it is known that an order ended, at whichever replica:
-// with a token for as long as a report about that is taken, without one for a
-// minute.
+// Remembers reports whether an order ended, at any replica. It remembers an end with a token
+// for as long as reports about the token are accepted, and an end without one for a minute.
 func (s *Orders) Remembers(ctx context.Context, order Ref) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -265,7 +259,7 @@ func (s *Orders) Remembers(ctx context.Context, order Ref) (bool, error) {
 	return n == 1, down(err)
 }
 
-// owner is who must hold the lease: this replica, or nobody in particular.
+// owner returns the replica that must hold the lease; "" = any.
 func (s *Orders) owner(callback bool) string {
 	if callback {
 		return ""
@@ -273,7 +267,7 @@ func (s *Orders) owner(callback bool) string {
 	return s.replica
 }
 
-// State is how far an order got.
+// State is the progress of an order.
 type State byte
 
 // The states of an order.
@@ -291,16 +285,16 @@ type Record struct {
 	Price int64  // of its token, in billionths of the currency
 	Task  string // the provider's id; "" before it is known
 	Facts string // as they were placed
-	// Placed and Until are on this process' clock, as late and as early as they
-	// can have been.
+	// Placed and Until are on this process' clock: the latest and the earliest possible
+	// moment.
 	Placed time.Time
 	Until  time.Time // then it is forgotten
-	// Unsolved is how long after Placed it is known to have been unsolved.
+	// Unsolved is the time from Placed to the last moment at which it was surely unsolved.
 	Unsolved time.Duration
 	At       Moment // when it was placed, the same whoever asks
 }
 
-// Find reads one order; false where there is none.
+// Find reads one order; false if there is none.
 func (s *Orders) Find(ctx context.Context, order Ref) (Record, bool, error) {
 	asked := time.Now()
 	found, err := s.call(ctx, "find", s.keys(order.Identity), args{"order": order.Order})

@@ -13,21 +13,20 @@ import (
 )
 
 const (
-	// guestLook is how long a guest that holds something is left alone, at most.
+	// guestLook is the longest time between two looks at a guest.
 	guestLook = time.Minute
-	// guestLease is how long those that are due are left to the replica that took them:
-	// within it their figures are added to the row, or another replica does so.
+	// guestLease is how long a due guest belongs to the replica that took it. Later another
+	// replica adds its figures to the row.
 	guestLease = 10 * time.Second
-	// nonceKept outlives a lease: who took a guest before its figures were forgotten
-	// cannot add them a second time.
+	// nonceKept outlives a lease, so that a replica that took a guest before its figures were
+	// deleted cannot add them twice.
 	nonceKept = 3 * guestLease
-	// nonceApart outlives figures that are set apart, which Redis keeps for as long as
-	// all that is known of an identity.
+	// nonceApart outlives figures that are set apart, which live as long as an identity's keys.
 	nonceApart = kept + 24*time.Hour
-	// leftFor is how long an identity is a target's although it is used as a guest again:
-	// by a replica that has not read the file yet. It outlives such a use on the list.
+	// leftFor is how long a handed-over identity stays the target's although a replica with an
+	// older file uses it as a guest. It outlives such a use on the list.
 	leftFor = 15 * time.Minute
-	// leaveBatch of a file's targets are looked for among the guests in one exchange.
+	// leaveBatch limits the targets that one exchange looks up among the guests.
 	leaveBatch = 1000
 	// leaveTries: figures of an earlier time go first.
 	leaveTries = 2
@@ -39,10 +38,9 @@ const (
 	leftField  = "left"  // a target has the identity
 )
 
-// Leave hands identities over that targets have, before these are shown: what was counted
-// of them stays in the common row, and what is counted of them from now on is the
-// targets'. The tokens and orders that they hold go over too. Where Redis does not
-// answer, Retire does the same later.
+// Leave hands guests over to new targets before these are shown: their figures so far join the
+// common row, and later ones are the targets'. Their tokens and orders become the targets', too.
+// If Redis does not answer, Retire does the same later.
 func (g *Guests) Leave(ctx context.Context, ids []captcha.ID) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -66,9 +64,9 @@ func (g *Guests) Leave(ctx context.Context, ids []captcha.ID) error {
 	return nil
 }
 
-// Retire looks once at each guest that is due: those that hold nothing any more are
-// counted in the common row and forgotten. Identities that have a target by now are
-// handed over to it, see Leave. It ends when no more are due, or Redis does not answer.
+// Retire looks once at each due guest. The figures of an empty one join the common row, and the
+// guest is deleted. A guest that has a target now is handed over, as by Leave. Retire ends when
+// no guest is due, or Redis does not answer.
 func (g *Guests) Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (retired int, err error) {
 	for {
 		due, err := g.due(ctx)
@@ -90,13 +88,12 @@ func (g *Guests) Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (r
 	}
 }
 
-// seeTo takes guests as far towards their ends as they can come now.
+// seeTo takes each guest as many steps towards its end as possible now.
 func (g *Guests) seeTo(ctx context.Context, due []*leaver) error {
 	return errors.Join(g.look(ctx, due), g.fold(ctx, due), g.forget(ctx, due), g.release(ctx, due))
 }
 
-// leaver is a guest that is due. What is not known of it by the end of a batch is found
-// out by who takes it next.
+// leaver is a due guest. The replica that takes it next repeats the steps that failed.
 type leaver struct {
 	id     captcha.ID
 	leased Moment // until then it is left to this replica
@@ -112,8 +109,8 @@ type leaver struct {
 	released bool // off the list, or to be looked at again
 }
 
-// due takes a batch of guests: those of the identities that are guests, or, where none is
-// named, those that are to be looked at.
+// due takes a batch of guests: the ones among the named identities or, without names, the ones
+// that are due for a look.
 func (g *Guests) due(ctx context.Context, of ...captcha.ID) ([]*leaver, error) {
 	identities := make([]any, len(of))
 	for i, id := range of {
@@ -135,7 +132,7 @@ func (g *Guests) due(ctx context.Context, of ...captcha.ID) ([]*leaver, error) {
 	return due, nil
 }
 
-// look sets the figures of those guests apart that hold nothing, or that targets have.
+// look sets the figures of empty and of handed-over guests apart.
 func (g *Guests) look(ctx context.Context, due []*leaver) error {
 	return errors.Join(
 		g.each(ctx, "guest_retire", due, func(l *leaver) (keys any, a args, tail []any) {
@@ -152,7 +149,7 @@ func (g *Guests) look(ctx context.Context, due []*leaver) error {
 		}, func(l *leaver, answer any) error { return l.looked(g.script("guest_leave").read(answer)) }))
 }
 
-// looked reads what was seen of a guest.
+// looked reads the reply of guest_retire.lua and guest_leave.lua.
 func (l *leaver) looked(r *reply) error {
 	outcome, figures := r.ms("outcome"), r.items("figures")
 	if r.err != nil {
@@ -172,7 +169,7 @@ func (l *leaver) looked(r *reply) error {
 	return nil
 }
 
-// fold adds the figures that are set apart to the row.
+// fold adds the figures that were set apart to the row.
 func (g *Guests) fold(ctx context.Context, due []*leaver) error {
 	return g.each(ctx, "guest_fold", due, func(l *leaver) (keys any, a args, tail []any) {
 		if l.nonce == "" {
@@ -186,7 +183,7 @@ func (g *Guests) fold(ctx context.Context, due []*leaver) error {
 	})
 }
 
-// forget drops the figures that are in the row.
+// forget deletes the figures that are in the row.
 func (g *Guests) forget(ctx context.Context, due []*leaver) error {
 	return g.each(ctx, "guest_folded", due, func(l *leaver) (keys any, a args, tail []any) {
 		if !l.folded {
@@ -199,7 +196,7 @@ func (g *Guests) forget(ctx context.Context, due []*leaver) error {
 	})
 }
 
-// release lets go of the guests, unless they were used meanwhile.
+// release ends the lease of each guest that was not used meanwhile.
 func (g *Guests) release(ctx context.Context, due []*leaver) error {
 	return g.each(ctx, "guest_release", due, func(l *leaver) (keys any, a args, tail []any) {
 		if !l.free {
@@ -216,8 +213,8 @@ func (g *Guests) release(ctx context.Context, due []*leaver) error {
 	})
 }
 
-// each runs one step of all guests in one exchange: for those for which ask names keys.
-// An error is that of the first whose step has no answer.
+// each runs one script for all guests for which ask returns keys, in one exchange. It returns
+// the first error.
 func (g *Guests) each(ctx context.Context, script string, due []*leaver,
 	ask func(*leaver) (keys any, a args, tail []any), answered func(*leaver, any) error,
 ) (err error) {

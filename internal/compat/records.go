@@ -3,7 +3,6 @@ package compat
 import (
 	"context"
 	"embed"
-	"fmt"
 	"time"
 
 	"poold/internal/captcha"
@@ -22,12 +21,7 @@ const (
 //go:embed lua/*.lua
 var sources embed.FS
 
-var (
-	makeScript  = redisdb.Load(sources, "task_make")
-	visitScript = redisdb.Load(sources, "task_visit")
-	holdScript  = redisdb.Load(sources, "task_hold")
-	endScript   = redisdb.Load(sources, "task_end")
-)
+var scripts = redisdb.LoadScripts(sources, nil)
 
 // Records are the records of tasks in Redis: the caller and its request, the replica that waits
 // for the token, and the end. The token itself is not in there: it is taken under an
@@ -40,8 +34,10 @@ func NewRecords(db *redisdb.DB) *Records {
 	return &Records{db}
 }
 
-// key is the key of a task, in a slot of its own.
-func (s *Records) key(number string) string { return s.db.Prefix + ":compat:{" + number + "}" }
+// keys are the keys of a task, in a slot of its own.
+func (s *Records) keys(number string) redisdb.Keys {
+	return redisdb.Keys{"task": s.db.Prefix + ":compat:{" + number + "}"}
+}
 
 // Task is the part of a record that never changes.
 type Task struct {
@@ -64,15 +60,14 @@ type TaskState struct {
 
 // Make makes a record; false if there is one of this number. held: this replica holds it.
 func (s *Records) Make(ctx context.Context, number string, t Task, held bool) (fresh bool, err error) {
-	holder, guest := "", 0
+	holder := ""
 	if held {
 		holder = s.db.Replica
 	}
-	if t.Guest {
-		guest = 1
-	}
-	n, err := s.db.Number(ctx, makeScript, []string{s.key(number)}, t.Caller, string(t.Identity), string(t.Type), guest,
-		holder, taskLease.Milliseconds(), taskLife.Milliseconds())
+	n, err := s.db.CallNumber(ctx, scripts.Get("task_make"), s.keys(number), redisdb.Args{
+		"caller": t.Caller, "identity": t.Identity, "type": t.Type, "guest": t.Guest,
+		"holder": holder, "lease_ms": taskLease, "life_ms": taskLife,
+	})
 	return n == 1, err
 }
 
@@ -88,24 +83,16 @@ func (s *Records) Look(ctx context.Context, number, caller string) (state TaskSt
 }
 
 func (s *Records) visit(ctx context.Context, number, caller string, lease time.Duration) (state TaskState, known bool, err error) {
-	reply, err := s.db.Eval(ctx, visitScript, []string{s.key(number)}, caller, s.db.Replica, lease.Milliseconds())
-	if err != nil {
+	r, err := s.db.Call(ctx, scripts.Get("task_visit"), s.keys(number), redisdb.Args{"caller": caller, "replica": s.db.Replica, "lease_ms": lease})
+	if err != nil || len(r.List()) == 0 {
 		return state, false, err
 	}
-	list, ok := reply.([]any)
-	if ok && len(list) == 0 {
-		return state, false, nil
+	state = TaskState{
+		Task: Task{Caller: caller, Identity: captcha.ID(r.Text("identity")), Type: captcha.Type(r.Text("type")), Guest: r.Text("guest") == "1"},
+		Made: time.UnixMilli(int64(r.Int("made"))).UTC(), Left: r.Duration("left_ms"),
+		Order: r.Text("order"), Failed: r.Text("failed"), Mine: r.Is("held"), Told: r.Int("asked"),
 	}
-	if !ok || len(list) != 9 {
-		return state, false, fmt.Errorf("compat: a task's record is %T with %d values", reply, len(list))
-	}
-	text := func(i int) string { s, _ := list[i].(string); return s }
-	number64 := func(i int) int64 { n, _ := list[i].(int64); return n }
-	return TaskState{
-		Task: Task{Caller: caller, Identity: captcha.ID(text(0)), Type: captcha.Type(text(1)), Guest: text(2) == "1"},
-		Made: time.UnixMilli(number64(3)).UTC(), Left: time.Duration(number64(4)) * time.Millisecond,
-		Order: text(5), Failed: text(6), Mine: number64(7) == 1, Told: int(number64(8)),
-	}, true, nil
+	return state, r.Err == nil, r.Err
 }
 
 // Hold renews the leases of tasks that this replica holds. over are those that it no longer
@@ -113,9 +100,9 @@ func (s *Records) visit(ctx context.Context, number, caller string, lease time.D
 // the state of the others is unknown.
 func (s *Records) Hold(ctx context.Context, numbers []string) (over []string, err error) {
 	calls := make([]*redisdb.Answer, len(numbers))
-	s.db.Pipelined(ctx, holdScript, func(call func(keys []string, args ...any) *redisdb.Answer) {
+	s.db.Pipelined(ctx, scripts.Get("task_hold"), func(call redisdb.Add) {
 		for i, number := range numbers {
-			calls[i] = call([]string{s.key(number)}, s.db.Replica, taskLease.Milliseconds(), taskIdle.Milliseconds())
+			calls[i] = call(s.keys(number), redisdb.Args{"replica": s.db.Replica, "lease_ms": taskLease, "idle_ms": taskIdle})
 		}
 	})
 	for i, number := range numbers {
@@ -133,22 +120,18 @@ func (s *Records) Hold(ctx context.Context, numbers []string) (over []string, er
 // LetGo ends the lease of a task that this replica holds, so that the replica of the next
 // question can hold it.
 func (s *Records) LetGo(ctx context.Context, number string) error {
-	_, err := s.db.Number(ctx, holdScript, []string{s.key(number)}, s.db.Replica, 0, taskIdle.Milliseconds())
+	_, err := s.db.CallNumber(ctx, scripts.Get("task_hold"), s.keys(number), redisdb.Args{"replica": s.db.Replica, "lease_ms": 0, "idle_ms": taskIdle})
 	return err
 }
 
 // Serve notes which order's token a task got. told: its caller gets it at once.
 func (s *Records) Serve(ctx context.Context, number, order string, told bool) error {
-	heard := 0
-	if told {
-		heard = 1
-	}
-	_, err := s.db.Number(ctx, endScript, []string{s.key(number)}, order, "", heard)
+	_, err := s.db.CallNumber(ctx, scripts.Get("task_end"), s.keys(number), redisdb.Args{"order": order, "failed": "", "heard": told})
 	return err
 }
 
 // Fail notes that a task ends without a token, and why.
 func (s *Records) Fail(ctx context.Context, number, how string) error {
-	_, err := s.db.Number(ctx, endScript, []string{s.key(number)}, "", how, 0)
+	_, err := s.db.CallNumber(ctx, scripts.Get("task_end"), s.keys(number), redisdb.Args{"order": "", "failed": how, "heard": false})
 	return err
 }

@@ -47,7 +47,7 @@ type Attempts struct {
 }
 
 // readAttempts reads the hash of attempts as look.lua answers it at a time, Unix ms.
-func readAttempts(list any, now int64) (a Attempts) {
+func readAttempts(list []any, now int64) (a Attempts) {
 	var since, next int64
 	for name, value := range pairs(list) {
 		n, _ := strconv.ParseInt(value, 10, 64)
@@ -86,17 +86,4 @@ type HeldError struct {
 
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("the last orders failed, the next one is placed in %v: %s", e.RetryAfter.Round(time.Second), e.Reason)
-}
-
-// readHeld reads the reply of place.lua that refuses a bounded identity.
-func readHeld(reply any) *HeldError {
-	list, _ := reply.([]any)
-	held := &HeldError{}
-	if len(list) == 4 {
-		wait, _ := list[1].(int64)
-		hopeless, _ := list[2].(int64)
-		held.RetryAfter, held.Hopeless = time.Duration(wait)*time.Millisecond, hopeless == 1
-		held.Reason, _ = list[3].(string)
-	}
-	return held
 }

@@ -141,7 +141,7 @@ func BenchmarkGuests(b *testing.B) {
 	b.StopTimer()
 	for listed(b, s) > 0 {
 		time.Sleep(time.Second) // until tokens that nobody took are dead, and claims are over
-		for _, id := range s.db.Slow.ZRange(b.Context(), s.guests().list, 0, -1).Val() {
+		for _, id := range s.db.Slow.ZRange(b.Context(), s.guests().guests, 0, -1).Val() {
 			makeDue(b, s, captcha.ID(id))
 		}
 		if _, err := s.Guests.Retire(b.Context(), noTargets); err != nil {

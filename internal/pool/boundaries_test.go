@@ -257,7 +257,7 @@ func TestWhatALookKeeps(t *testing.T) {
 		if err := s.Remember(t.Context(), id, []byte("learned")); err != nil {
 			t.Fatal(err)
 		}
-		all := []string{k.tokens, k.orders, k.journal, k.leases, k.stats, k.paused, k.leads, k.verdicts, k.mind, k.hour}
+		all := []string{k.tokens, k.orders, k.journal, k.leases, k.stats, k.paused, k.leads, k.verdicts, k.learned, k.hour}
 		lives := func(after string, want time.Duration) {
 			t.Helper()
 			for _, key := range all {
@@ -366,11 +366,11 @@ func TestWhatLandsAndIsReported(t *testing.T) {
 			if i < 22 {
 				token := take(t, s, Request{ID: id, Caller: "me"}, 1)[0]
 				time.Sleep(time.Second)
-				kept := ttl(t, s, k.sold+order.Order)
+				kept := ttl(t, s, k.sale+order.Order)
 				if sale, err := s.Report(t.Context(), id, token.ID, "me", i != 21); err != nil || sale.Age != time.Second {
 					t.Fatal(sale, err)
 				}
-				if got := ttl(t, s, k.sold+order.Order); got != kept {
+				if got := ttl(t, s, k.sale+order.Order); got != kept {
 					t.Errorf("a sale is kept for %v after its report, before for %v", got, kept)
 				}
 			}
@@ -399,7 +399,7 @@ func TestATextMayComeAgain(t *testing.T) {
 		sold("b", "long", 100*time.Second, Ended)
 		time.Sleep(10*time.Second - time.Millisecond)
 		sold("c", "short", 10*time.Second, Repeated)
-		if got := ttl(t, s, s.keys(id).sold+"c"); got != time.Minute {
+		if got := ttl(t, s, s.keys(id).sale+"c"); got != time.Minute {
 			t.Errorf("the answer to it is kept for %v", got)
 		}
 		time.Sleep(time.Millisecond)

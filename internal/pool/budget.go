@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"poold/internal/redisdb"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // errLate: Redis carried a step out after its NotAfter.
@@ -34,9 +34,11 @@ type Caps struct{ PerHour, PerDay int }
 
 // Book reserves one solve in a shared budget; the same order may ask again and
 // counts once. wait is 0 where it is reserved, else how long it takes until there is
-// room. Carried out after notAfter it does nothing and fails with ErrDown.
+// room. Carried out after notAfter it does nothing and fails with redisdb.ErrDown.
 func (s *Orders) Book(ctx context.Context, of Budget, order Ref, caps Caps, notAfter Moment) (wait time.Duration, err error) {
-	reply, err := s.db.Number(ctx, s.scripts.budget, []string{s.shared(of)}, order.String(), caps.PerHour, caps.PerDay, int64(notAfter))
+	reply, err := s.callNumber(ctx, "budget", redisdb.Keys{"spend": s.shared(of)}, args{
+		"order": order.String(), "per_hour": caps.PerHour, "per_day": caps.PerDay, "not_after": notAfter,
+	})
 	if err == nil && reply < 0 {
 		err = errLate
 	}

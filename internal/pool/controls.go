@@ -44,7 +44,7 @@ func (s *Controls) Resume(ctx context.Context, id captcha.ID) error {
 // Retry lets an identity whose orders fail place its next order at once. It reports
 // whether a bound had kept the identity from that.
 func (s *Controls) Retry(ctx context.Context, id captcha.ID) (bounded bool, err error) {
-	n, err := s.db.Number(ctx, s.scripts.retry, []string{s.keys(id).attempts})
+	n, err := s.callNumber(ctx, "retry", s.keys(id), nil)
 	if err != nil {
 		return false, err
 	}
@@ -55,7 +55,7 @@ func (s *Controls) Retry(ctx context.Context, id captcha.ID) (bounded bool, err 
 // Recall gives back what Remember was given last for an identity; nil for
 // nothing.
 func (s *Controls) Recall(ctx context.Context, id captcha.ID) ([]byte, error) {
-	learned, err := s.db.Slow.Get(ctx, s.keys(id).mind).Bytes()
+	learned, err := s.db.Slow.Get(ctx, s.keys(id).learned).Bytes()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
 	}
@@ -64,14 +64,13 @@ func (s *Controls) Recall(ctx context.Context, id captcha.ID) ([]byte, error) {
 
 // Remember keeps what the buyer learned about an identity's demand, for 30 days.
 func (s *Controls) Remember(ctx context.Context, id captcha.ID, learned []byte) error {
-	return s.db.Slow.Set(ctx, s.keys(id).mind, learned, kept).Err()
+	return s.db.Slow.Set(ctx, s.keys(id).learned, learned, kept).Err()
 }
 
 // Flush throws an identity's tokens away and says how many could still have been
 // handed out.
 func (s *Controls) Flush(ctx context.Context, id captcha.ID, margin time.Duration) (thrown int, err error) {
-	k := s.keys(id)
-	n, err := s.db.Number(ctx, s.scripts.flush, []string{k.tokens, k.stats, k.junk}, margin.Milliseconds())
+	n, err := s.callNumber(ctx, "flush", s.keys(id), args{"margin_ms": margin})
 	if err != nil {
 		return 0, err
 	}

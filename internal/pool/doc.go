@@ -16,8 +16,9 @@
 //	Endings    the ends of orders, until the history has them (endings.go)
 //
 // Beside them are the news between replicas (news.go) and the signing of tokens' names
-// (signer.go). Each step that must be atomic is a script in lua/. A queue of callers that is
-// idle for a minute is dropped (tokens.go).
+// (signer.go). Each step that must be atomic is a script in lua/; its header declares the
+// names of its keys, arguments and reply (redisdb.Script). A queue of callers that is idle
+// for a minute is dropped (tokens.go).
 //
 // # Keys
 //
@@ -153,7 +154,7 @@
 //     token, whichever replica it asked. A ticket that several replicas hold is
 //     given up with its last caller.
 //   - A failed order of a guest and the ticket of the caller that lacks it go in one step
-//     (untold.lua), so that no replica places another one for it. The caller, named by
+//     (ending.lua), so that no replica places another one for it. The caller, named by
 //     ticket and arrival, hears of it in its next take.
 //
 // # Limits

@@ -192,7 +192,7 @@ func flag(is bool) string {
 // finds those too whose ends cannot be read; see Kept.
 func (s *Endings) Sweep(ctx context.Context) (found []captcha.ID, err error) {
 	now := time.Now().UnixMilli()
-	for _, list := range []string{s.placed(), s.guests().list} {
+	for _, list := range []string{s.placed(), s.guests().guests} {
 		for from := int64(0); ; from += sweepBatch {
 			members, err := s.sweep(ctx, list, from)
 			if err != nil {

@@ -143,7 +143,7 @@ func testForeignTypes(t *testing.T, o Options) {
 		held := take(t, s, Request{ID: id}, 1)[0]
 		before := look(t, s, id)
 		if s.db.Slow.Exists(ctx, name).Val() == 1 {
-			if err := s.db.Slow.Rename(ctx, name, k.back+"aside").Err(); err != nil {
+			if err := s.db.Slow.Rename(ctx, name, k.handout+"aside").Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -197,8 +197,8 @@ func testForeignTypes(t *testing.T, o Options) {
 		take(t, s, Request{ID: other}, 1)
 
 		// In one step: a token that is returned meanwhile must not be overwritten.
-		if s.db.Slow.Exists(ctx, k.back+"aside").Val() == 1 {
-			if err := s.db.Slow.Rename(ctx, k.back+"aside", name).Err(); err != nil {
+		if s.db.Slow.Exists(ctx, k.handout+"aside").Val() == 1 {
+			if err := s.db.Slow.Rename(ctx, k.handout+"aside", name).Err(); err != nil {
 				t.Fatal(err)
 			}
 		} else if err := s.db.Slow.Del(ctx, name).Err(); err != nil {

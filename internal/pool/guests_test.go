@@ -35,7 +35,7 @@ func use(t testing.TB, s *replica, ids ...captcha.ID) {
 func makeDue(t testing.TB, s *replica, ids ...captcha.ID) {
 	t.Helper()
 	for _, id := range ids {
-		if err := s.db.Slow.ZAddXX(t.Context(), s.guests().list, redis.Z{Score: 1, Member: string(id)}).Err(); err != nil {
+		if err := s.db.Slow.ZAddXX(t.Context(), s.guests().guests, redis.Z{Score: 1, Member: string(id)}).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,7 +72,7 @@ func served(t testing.TB, s *replica, id captcha.ID) {
 // listed is how many guests are known.
 func listed(t testing.TB, s *replica) int {
 	t.Helper()
-	n, err := s.db.Slow.ZCard(t.Context(), s.guests().list).Result()
+	n, err := s.db.Slow.ZCard(t.Context(), s.guests().guests).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func listed(t testing.TB, s *replica) int {
 // dueIn is when a guest is to be looked at.
 func dueIn(t testing.TB, s *replica, id captcha.ID) time.Duration {
 	t.Helper()
-	at, err := s.db.Slow.ZScore(t.Context(), s.guests().list, string(id)).Result()
+	at, err := s.db.Slow.ZScore(t.Context(), s.guests().guests, string(id)).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func testGuestsAreRetired(t *testing.T, o Options) {
 		t.Errorf("before all: %+v", got)
 	}
 	served(t, s, gone)
-	for _, key := range []string{s.keys(gone).paused, s.keys(gone).mind, s.keys(gone).status} {
+	for _, key := range []string{s.keys(gone).paused, s.keys(gone).learned, s.keys(gone).status} {
 		if err := s.db.Slow.Set(ctx, key, "1", kept).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +233,7 @@ func testAForgottenScriptRunsOnce(t *testing.T, o Options) {
 		if nodes.Add(1) == 1 {
 			return node.ScriptFlush(ctx).Err()
 		}
-		return s.scripts.guest.retire.Load(ctx, node).Err()
+		return s.script("guest_retire").Load(ctx, node).Err()
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -422,7 +422,7 @@ func testAGuestsEndIsCutAnywhere(t *testing.T, o Options) {
 			if i > 3 {
 				t.Fatal("the guest stays")
 			}
-			for _, id := range one.db.Slow.ZRange(ctx, one.guests().list, 0, -1).Val() {
+			for _, id := range one.db.Slow.ZRange(ctx, one.guests().guests, 0, -1).Val() {
 				makeDue(t, one, captcha.ID(id))
 			}
 			if _, err := two.Guests.Retire(ctx, noTargets); err != nil {
@@ -520,8 +520,8 @@ func testALateForgetTakesNothingElse(t *testing.T, o Options) {
 func testASurveyHoldsFoldsUp(t *testing.T, o Options) {
 	s, id := open(t, o), identity("held")
 	served(t, s, id)
-	k, ctx := s.guests(), t.Context()
-	if _, err := s.db.Eval(ctx, s.scripts.guest.row, []string{k.list, k.row, k.hold}, "slow", surveyHold.Milliseconds()); err != nil {
+	ctx := t.Context()
+	if _, err := s.call(ctx, "guest_row", s.guests(), args{"survey": "slow", "hold_ms": surveyHold}); err != nil {
 		t.Fatal(err)
 	}
 	makeDue(t, s, id)
@@ -671,7 +671,7 @@ func testGuestsComeAndGo(t *testing.T, o Options) {
 	}
 	work.Wait()
 	for range 20 { // what a replica holds now is left to it for a while
-		for _, id := range all[0].db.Slow.ZRange(t.Context(), all[0].guests().list, 0, -1).Val() {
+		for _, id := range all[0].db.Slow.ZRange(t.Context(), all[0].guests().guests, 0, -1).Val() {
 			makeDue(t, all[0], captcha.ID(id))
 		}
 		if listed(t, all[0]) == 0 {

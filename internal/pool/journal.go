@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"poold/internal/redisdb"
 )
 
 // findBatch is how many orders are read in one exchange.
@@ -17,12 +17,11 @@ const findBatch = 500
 func (s *Orders) FindAll(ctx context.Context, orders []Ref) ([]Record, error) {
 	var found []Record
 	for batch := range slices.Chunk(orders, findBatch) {
-		answers := make([]*redis.Cmd, len(batch))
+		answers := make([]*redisdb.Answer, len(batch))
 		asked := time.Now()
-		s.db.Pipelined(ctx, s.scripts.find, func(call func([]string, ...any) *redis.Cmd) {
+		s.pipelined(ctx, "find", func(call redisdb.Add) {
 			for i, order := range batch {
-				k := s.keys(order.Identity)
-				answers[i] = call([]string{k.orders, k.journal}, order.Order)
+				answers[i] = call(s.keys(order.Identity), args{"order": order.Order})
 			}
 		})
 		answered := time.Now()
@@ -30,11 +29,11 @@ func (s *Orders) FindAll(ctx context.Context, orders []Ref) ([]Record, error) {
 			if answer.Err() != nil {
 				return nil, answer.Err()
 			}
-			list, _ := answer.Val().([]any)
-			if len(list) == 0 {
+			reply := s.script("find").Read(answer.Val())
+			if len(reply.List()) == 0 {
 				continue
 			}
-			r, err := readRecord(batch[i], list, asked, answered)
+			r, err := readRecord(batch[i], reply, asked, answered)
 			if err != nil {
 				return nil, err
 			}

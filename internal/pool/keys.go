@@ -1,13 +1,17 @@
 package pool
 
-import "poold/internal/captcha"
+import (
+	"poold/internal/captcha"
+	"poold/internal/redisdb"
+)
 
-// keys names every Redis key of one identity; the package comment lists them.
+// keys are the Redis keys of one identity, by the names that the scripts use; the package
+// comment lists them.
 type keys struct {
-	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, last string
-	leases, spend, verdicts, mind, warm, warmers, values, junk, status       string
-	retired, ended, untold, hour, attempts                                   string
-	once, back, sold, first                                                  string // + suffix
+	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, receipt string
+	leases, spend, verdicts, learned, warm, warmers, values, junk, status       string
+	retired, ended, untold, hour, attempts                                      string
+	once, handout, sale, first                                                  string // the caller adds the last part
 }
 
 // keyspace names every key.
@@ -17,87 +21,65 @@ type keyspace struct {
 }
 
 func (n *keyspace) keys(id captcha.ID) keys {
-	tag := ":{" + string(id) + "}"
+	key := func(word string) string { return n.prefix + ":" + word + ":{" + string(id) + "}" }
 	return keys{
-		tokens:   n.prefix + ":pool" + tag,
-		orders:   n.prefix + ":orders" + tag,
-		journal:  n.prefix + ":journal" + tag,
-		tickets:  n.prefix + ":tickets" + tag,
-		seen:     n.prefix + ":seen" + tag,
-		stats:    n.prefix + ":stats" + tag,
-		leads:    n.prefix + ":leads" + tag,
-		paused:   n.prefix + ":paused" + tag,
-		rate:     n.prefix + ":rate" + tag,
-		leases:   n.prefix + ":leases" + tag,
-		spend:    n.prefix + ":spend" + tag,
-		verdicts: n.prefix + ":verdicts" + tag,
-		mind:     n.prefix + ":mind" + tag,
-		warm:     n.prefix + ":warm" + tag,
-		warmers:  n.prefix + ":warmers" + tag,
-		values:   n.prefix + ":values" + tag,
-		junk:     n.prefix + ":junk" + tag,
-		status:   n.prefix + ":status" + tag,
-		retired:  n.prefix + ":retired" + tag,
-		ended:    n.prefix + ":ended" + tag,
-		untold:   n.prefix + ":untold" + tag,
-		hour:     n.prefix + ":hour" + tag,
-		attempts: n.prefix + ":attempts" + tag,
-		last:     n.prefix + ":last" + tag + ":" + n.replica,
-		once:     n.prefix + ":once" + tag + ":",
-		back:     n.prefix + ":back" + tag + ":",
-		first:    n.prefix + ":first" + tag + ":",
-		sold:     n.prefix + ":sold" + tag + ":",
+		tokens: key("pool"), tickets: key("tickets"), seen: key("seen"), rate: key("rate"), untold: key("untold"),
+		receipt: key("last") + ":" + n.replica, once: key("once") + ":", handout: key("back") + ":", first: key("first") + ":",
+		orders: key("orders"), journal: key("journal"), leases: key("leases"), spend: key("spend"), attempts: key("attempts"),
+		ended: key("ended"), sale: key("sold") + ":", values: key("values"), verdicts: key("verdicts"), junk: key("junk"),
+		stats: key("stats"), hour: key("hour"), leads: key("leads"), learned: key("mind"), status: key("status"),
+		paused: key("paused"), warm: key("warm"), warmers: key("warmers"), retired: key("retired"),
 	}
 }
 
-// placed is the key of the targets' identities for which orders were placed, in a slot
-// of its own.
+// Each of the following keys has its own slot unless its comment says otherwise.
+
+// placed holds the targets' identities for which orders were placed.
 func (n *keyspace) placed() string { return n.prefix + ":placed" }
 
-// permits is the key of a provider's permits, in a slot of its own.
+// permits holds a provider's permits.
 func (n *keyspace) permits(provider string) string { return n.prefix + ":places:{" + provider + "}" }
 
-// standing is the key of how a provider does, in the slot of its permits.
+// standing describes a provider's state, in the slot of its permits.
 func (n *keyspace) standing(provider string) string { return n.prefix + ":standing:{" + provider + "}" }
 
-// providers is the key of the names at which there may be permits, in a slot of
-// its own.
+// providerKeys returns the keys of the scripts about a provider.
+func (n *keyspace) providerKeys(provider string) redisdb.Keys {
+	return redisdb.Keys{"permits": n.permits(provider), "standing": n.standing(provider)}
+}
+
+// providers holds the names of the providers that may have permits.
 func (n *keyspace) providers() string { return n.prefix + ":providers" }
 
-// replicas is the key of the replicas that live, in a slot of its own.
+// replicas holds the names of the live replicas.
 func (n *keyspace) replicas() string { return n.prefix + ":replicas" }
 
-// task is the key that says whose a provider's task is.
+// task names the order that a provider's task belongs to.
 func (n *keyspace) task(provider, task string) string {
 	return n.prefix + ":task:{" + provider + "}:" + task
 }
 
-// shared is the key of a budget that orders of many identities share, in a slot of
-// its own. No identity has the name of one.
+// shared holds a budget that orders of many identities share. No identity has its name.
 func (n *keyspace) shared(budget Budget) string { return n.prefix + ":spend:{" + string(budget) + "}" }
 
-// bound is the key of what an Idempotency-Key of POST /solve is bound to, in a slot of its
-// own.
+// bound holds the identity that an Idempotency-Key of POST /solve is bound to.
 func (n *keyspace) bound(idempotency string) string {
 	return n.prefix + ":bound:{" + onceName(idempotency) + "}"
 }
 
-// guestKeys names what is kept of all guests, in a slot of its own. No identity has its
-// name.
-type guestKeys struct{ list, rate, row, folded, hold string }
+// guestKeys are the keys of all guests together, in one slot. No identity has its name.
+type guestKeys struct {
+	guests, uses, row, folded, hold string
+	mark                            string // the caller adds the last part
+}
 
 func (n *keyspace) guests() guestKeys {
 	const tag = ":{" + string(OfGuests) + "}"
 	return guestKeys{
-		list: n.prefix + ":guests" + tag, rate: n.prefix + ":rate" + tag, row: n.prefix + ":stats" + tag,
-		folded: n.prefix + ":folded" + tag, hold: n.prefix + ":hold" + tag,
+		guests: n.prefix + ":guests" + tag, uses: n.prefix + ":rate" + tag, row: n.prefix + ":stats" + tag,
+		folded: n.prefix + ":folded" + tag, hold: n.prefix + ":hold" + tag, mark: n.prefix + ":counted" + tag + ":",
 	}
 }
 
-// guestsCounted is the key that says that a call has counted its requests for guests.
-func (n *keyspace) guestsCounted(call string) string {
-	return n.prefix + ":counted:{" + string(OfGuests) + "}:" + call
-}
-
-// secret is the key of what replicas sign the names of tokens with.
+// secret holds the secret that replicas sign the IDs of tokens with.
 func (n *keyspace) secret() string { return n.prefix + ":secret" }

@@ -1,49 +1,38 @@
 package pool
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"iter"
-	"sort"
+	"slices"
 	"strconv"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
 	"poold/internal/redisdb"
 )
 
-// Query names one identity to look at, and how its life is to be judged.
+// Query asks for the Stock of one identity.
 type Query struct {
 	ID     captcha.ID
 	Margin time.Duration
 	Lead   time.Duration
-	// Keep: what is known of the identity is kept for 30 days from now on. It need not
-	// be said at every look.
+	// Keep extends the life of the identity's keys to 30 days. One look an hour with it is
+	// enough.
 	Keep bool
-	Hour bool // its last hour is told too
+	Hour bool // the Stock includes the last hour
 }
 
 const (
-	// kept is how long what is known of an identity outlives the last look that keeps it.
-	// It is longer than any stop of all replicas.
+	// kept is how long an identity's keys outlive the last look with Keep. It exceeds any
+	// downtime of all replicas.
 	kept = 30 * 24 * time.Hour
-	// keptLeft is the same where nobody wants the identity any more. A token and an
-	// order live for a day at most: what a replica still buys that has not heard of
-	// it is counted to its end.
+	// keptLeft is how long the keys outlive the last target. A token and an order live for a
+	// day each, so the figures also cover the purchases of a replica with an older file.
 	keptLeft = 50 * time.Hour
 )
 
-// hour is 1 where the last hour is told.
-func (q Query) hour() int {
-	if q.Hour {
-		return 1
-	}
-	return 0
-}
-
-// kept is how long what is known is kept; 0 = as long as it was.
+// kept returns the new life of the keys; 0 = unchanged.
 func (q Query) kept() time.Duration {
 	if q.Keep {
 		return kept
@@ -51,36 +40,36 @@ func (q Query) kept() time.Duration {
 	return 0
 }
 
-// Look tells what one identity holds, and keeps what is known of it.
+// Look returns the Stock of one identity and extends the life of its keys.
 func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (Stock, error) {
-	reply, err := s.db.Eval(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), lead.Milliseconds(), kept.Milliseconds(), 0)
+	r, err := s.call(ctx, "look", s.keys(id), args{"margin_ms": margin, "lead_ms": lead, "keep_ms": kept, "hour": false})
 	if err != nil {
 		return Stock{}, err
 	}
-	return detailedStock(reply)
+	return detailedStock(r)
 }
 
-// Leave looks a last time at an identity that nobody wants any more, when its tokens
-// and orders are over: how they ended is counted, and what is known of it is
-// forgotten two days later, unless it is looked at again.
+// Leave is the last look at an identity without a target, after its tokens and orders have
+// ended: it counts how they ended and lets the keys expire in two days, unless another look
+// keeps them.
 func (s *Tokens) Leave(ctx context.Context, id captcha.ID, margin time.Duration) error {
-	_, err := s.db.Eval(ctx, s.scripts.look, s.lookKeys(id), margin.Milliseconds(), 0, keptLeft.Milliseconds(), 0)
+	_, err := s.call(ctx, "look", s.keys(id), args{"margin_ms": margin, "lead_ms": 0, "keep_ms": keptLeft, "hour": false})
 	return err
 }
 
-// Survey looks at many identities in one exchange. It fails where nothing can be
-// told of any of them; where that is so of some, their Stock says why in Err.
+// Survey looks at many identities in one exchange. An identity without an answer has the cause
+// in its Stock's Err. Survey fails if none has an answer.
 func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 	stocks := make([]Stock, len(queries))
 	for i, q := range queries {
-		// A node that hangs would hold up the others' answers.
+		// A node that hangs would delay the answers of the others.
 		stocks[i].Err = s.db.Away(ctx, string(q.ID))
 	}
-	answers := make([]*redis.Cmd, len(queries))
-	s.db.Pipelined(ctx, s.scripts.look, func(call func([]string, ...any) *redis.Cmd) {
+	answers := make([]*redisdb.Answer, len(queries))
+	s.pipelined(ctx, "look", func(call redisdb.Add) {
 		for i, q := range queries {
 			if stocks[i].Err == nil {
-				answers[i] = call(s.lookKeys(q.ID), q.Margin.Milliseconds(), q.Lead.Milliseconds(), q.kept().Milliseconds(), q.hour())
+				answers[i] = call(s.keys(q.ID), args{"margin_ms": q.Margin, "lead_ms": q.Lead, "keep_ms": q.kept(), "hour": q.Hour})
 			}
 		}
 	})
@@ -91,7 +80,7 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 		}
 		stock, err := Stock{}, answer.Err()
 		if err == nil {
-			stock, err = detailedStock(answer.Val())
+			stock, err = detailedStock(s.script("look").Read(answer.Val()))
 		}
 		stocks[i], stocks[i].Err = stock, err
 		if err == nil {
@@ -104,58 +93,37 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 	return stocks, nil
 }
 
-func (s *Tokens) lookKeys(id captcha.ID) []string {
-	k := s.keys(id)
-	return []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leads, k.leases, k.spend, k.verdicts, k.warm, k.junk, k.mind, k.ended, k.hour, k.attempts}
-}
-
-// detailedStock reads the answer of look.lua.
-func detailedStock(reply any) (Stock, error) {
-	const numbers, all = 12, 22
-	n, err := redisdb.Integers(reply, numbers)
-	if err != nil {
-		return Stock{}, err
-	}
-	list := reply.([]any)
-	if len(list) != all {
-		return Stock{}, fmt.Errorf("pool: look answered %d values", len(list))
-	}
+// detailedStock reads the reply of look.lua.
+func detailedStock(r *redisdb.Reply) (Stock, error) {
 	stock := Stock{
-		Paused: n[0] == 1,
-		Fresh:  int(n[1]), Outliving: int(n[2]), Orders: int(n[3]), Waiting: int(n[4]),
-		NextExpiry: time.Duration(n[5]) * time.Millisecond,
-		NextLook:   time.Duration(n[6]) * time.Millisecond,
-		NextEnd:    time.Duration(n[7]) * time.Millisecond,
-		Unknown:    int(n[8]), Bought: int(n[9]), HourUsed: int(n[10]), DayUsed: int(n[11]),
-		OrderAges: durations(list[12]), Leads: durations(list[13]),
+		Paused: r.Is("paused"), Pause: readPause(r.Text("pause")), Resumes: r.Duration("resumes_ms"),
+		Fresh: r.Int("fresh"), Outliving: r.Int("outliving"), Waiting: r.Int("waiting"),
+		Orders: r.Int("orders"), Unknown: r.Int("unknown"), Bought: r.Int("bought"),
+		NextExpiry: r.Duration("next_expiry_ms"), NextLook: r.Duration("next_look_ms"), NextEnd: r.Duration("next_end_ms"),
+		HourUsed: r.Int("hour_used"), DayUsed: r.Int("day_used"),
+		OrderAges: durations(r.Items("ages")), Leads: durations(r.Items("leads")),
+		Attempts: readAttempts(r.Items("attempts"), int64(r.Int("now"))), hour: r.Text("hour"),
 	}
-	sort.Slice(stock.OrderAges, func(i, j int) bool { return stock.OrderAges[i] > stock.OrderAges[j] })
-	verdicts, _ := list[14].([]any)
-	for _, v := range verdicts {
+	slices.SortFunc(stock.OrderAges, func(a, b time.Duration) int { return cmp.Compare(b, a) })
+	for _, v := range r.Items("verdicts") {
 		stock.Verdicts = append(stock.Verdicts, v == "1")
 	}
-	for name, value := range pairs(list[15]) {
+	for name, value := range pairs(r.Items("figures")) {
 		if day, is := dayOf(name); is {
 			stock.note(day, value)
 			continue
 		}
 		stock.Figures.add(name, value)
 	}
-	stock.hour, _ = list[17].(string)
-	pause, _ := list[18].(string)
-	stock.Pause = readPause(pause)
-	resumes, _ := list[19].(int64)
-	stock.Resumes = time.Duration(resumes) * time.Millisecond
-	now, _ := list[21].(int64)
-	stock.Attempts = readAttempts(list[20], now)
-	stock.Windows, err = windows(list[16])
-	return stock, err
+	if windows := r.Items("windows"); r.Err == nil {
+		stock.Windows, r.Err = readWindows(windows)
+	}
+	return stock, r.Err
 }
 
-// pairs reads a hash as a script answers it.
-func pairs(list any) iter.Seq2[string, string] {
+// pairs iterates over a hash as a script replies it.
+func pairs(items []any) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
-		items, _ := list.([]any)
 		for i := 0; i+1 < len(items); i += 2 {
 			name, _ := items[i].(string)
 			value, _ := items[i+1].(string)
@@ -166,8 +134,7 @@ func pairs(list any) iter.Seq2[string, string] {
 	}
 }
 
-// add adds to one counter, by its name in the stats hash; unknown names belong to
-// another version and are ignored.
+// add adds to the counter of a name in the stats hash. It ignores names of other versions.
 func (f *Figures) add(name, value string) {
 	count, _ := strconv.ParseInt(value, 10, 64)
 	if counter := counters[name]; counter != nil {
@@ -197,10 +164,8 @@ var counters = map[string]func(*Figures) *int64{
 	"unrecorded": func(f *Figures) *int64 { return &f.Unrecorded },
 }
 
-// durations reads a list of milliseconds, which Lua gives as numbers and Redis
-// lists as text.
-func durations(list any) []time.Duration {
-	items, _ := list.([]any)
+// durations reads a list of milliseconds: numbers from Lua, texts from a Redis list.
+func durations(items []any) []time.Duration {
 	out := make([]time.Duration, 0, len(items))
 	for _, item := range items {
 		var ms int64

@@ -74,7 +74,7 @@ func TestHowLongKeysLive(t *testing.T) {
 		land(t, s, id, "a", 0, 100*time.Second) // born when it was placed
 		for key, want := range map[string]time.Duration{
 			k.tokens: month, k.stats: month, k.leads: month, k.values: 100 * time.Second,
-			k.sold + "a": 100*time.Second + saleKept,
+			k.sale + "a": 100*time.Second + saleKept,
 		} {
 			if got := ttl(t, s, key); got != want {
 				t.Errorf("%s lives for %v, want %v", key, got, want)
@@ -86,7 +86,7 @@ func TestHowLongKeysLive(t *testing.T) {
 			t.Fatal(token.TTL, err)
 		}
 		for key, want := range map[string]time.Duration{
-			s.queue(id).newWaiter(request, nil).once: 90 * time.Second, k.last: receiptLife, k.rate: 7 * time.Second,
+			s.queue(id).newWaiter(request, nil).once: 90 * time.Second, k.receipt: receiptLife, k.rate: 7 * time.Second,
 		} {
 			if got := ttl(t, s, key); got != want {
 				t.Errorf("%s lives for %v, want %v", key, got, want)
@@ -98,7 +98,7 @@ func TestHowLongKeysLive(t *testing.T) {
 		for _, want := range []time.Duration{time.Minute, 200 * time.Second} {
 			token := take(t, s, Request{ID: id}, 1)[0]
 			giveBack(t, s, token)
-			if got := ttl(t, s, k.back+token.handout); got != want {
+			if got := ttl(t, s, k.handout+token.handout); got != want {
 				t.Errorf("the mark of a hand-out lives for %v, want %v", got, want)
 			}
 			take(t, s, Request{ID: id}, 1)

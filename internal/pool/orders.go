@@ -14,17 +14,16 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
-	"poold/internal/redisdb"
 )
 
-// Lease is how long an order stays with the replica that works on it without
-// being renewed. After it any replica may adopt the order.
+// Lease is how long an order belongs to its owner after the last renewal. Then any replica may
+// adopt it.
 const Lease = 5 * time.Second
 
-// saleKept is how long after a token's death a report about it is still taken.
+// saleKept is how long after a token's death a report about it is accepted.
 const saleKept = 15 * time.Minute
 
-// Orders keeps what is bought until it is a token, and says what may be bought.
+// Orders keeps orders until they end, and decides which may be placed.
 type Orders struct {
 	*client
 
@@ -47,7 +46,7 @@ func (r Ref) String() string { return r.Order + "." + string(r.Identity) }
 
 var refForm = regexp.MustCompile(`^([A-Za-z0-9]{1,64})\.([0-9a-f]{32})$`)
 
-// ParseRef is the inverse of String; false where the text is none.
+// ParseRef is the inverse of String; false if the text is invalid.
 func ParseRef(text string) (Ref, bool) {
 	parts := refForm.FindStringSubmatch(text)
 	if parts == nil {
@@ -65,15 +64,15 @@ type Order struct {
 	Lead   time.Duration // fresh tokens that do not outlive it do not count
 	TTL    time.Duration // after this it no longer counts, settled or not
 	Price  int64         // of its token, in billionths of the currency
-	// Facts are what an adopter needs to know; the stock only keeps them.
+	// Facts are for an adopter; the stock only keeps them.
 	Facts string
 	// PerHour and PerDay are the target's budgets, in solves; 0 = no cap.
 	PerHour, PerDay int
-	// NotAfter: carried out later than that, Place does nothing and fails with ErrDown.
+	// NotAfter: executed later, Place does nothing and fails with redisdb.ErrDown.
 	NotAfter Moment
 }
 
-// Placing is how Place went. Where all is zero the depth sentence refused.
+// Placing is the result of Place. The zero value says that the stock is deep enough.
 type Placing struct {
 	Placed     bool
 	Paused     bool          // buying is paused
@@ -82,50 +81,41 @@ type Placing struct {
 	Held *HeldError
 }
 
-// Place creates an order beside the stock if the depth sentence allows it,
-// outliving + orders - waiting < depth, and the target's budgets do, judged in
-// one script. The same order may be placed again and counts once. It is this
-// replica's, for as long as the lease is renewed.
+// Place creates an order beside the stock while outliving + orders - waiting < depth, within the
+// target's budgets, in one script. A retry for the same order counts once. This replica owns the
+// order while it renews the lease.
 func (s *Orders) Place(ctx context.Context, o Order) (Placing, error) {
 	if err := s.list(ctx, o); err != nil {
 		return Placing{}, err
 	}
-	k := s.keys(o.Identity)
-	reply, err := s.db.Eval(ctx, s.scripts.place,
-		[]string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.paused, k.leases, k.spend, k.junk, k.ended, k.attempts},
-		o.Order, o.Depth, o.Margin.Milliseconds(), o.Lead.Milliseconds(), o.TTL.Milliseconds(),
-		s.replica, Lease.Milliseconds(), o.Price, o.Facts, o.PerHour, o.PerDay, int64(o.NotAfter))
+	r, err := s.call(ctx, "place", s.keys(o.Identity), args{
+		"order": o.Order, "depth": o.Depth, "margin_ms": o.Margin, "lead_ms": o.Lead, "life_ms": o.TTL,
+		"owner": s.replica, "lease_ms": Lease, "price": o.Price, "facts": o.Facts,
+		"per_hour": o.PerHour, "per_day": o.PerDay, "not_after": o.NotAfter,
+	})
 	if err != nil {
 		return Placing{}, err
 	}
-	n, err := redisdb.Integers(reply, 2)
-	if err != nil {
-		return Placing{}, err
-	}
-	switch n[0] {
+	switch outcome := r.Int("outcome"); outcome {
 	case -3:
 		return Placing{}, errLate
 	case -4:
-		return Placing{Held: readHeld(reply)}, nil
+		held := &HeldError{RetryAfter: r.Duration("wait_ms"), Hopeless: r.Is("hopeless"), Reason: r.Text("reason")}
+		return Placing{Held: held}, r.Err
+	default:
+		return Placing{Placed: outcome == 1, Paused: outcome == -1, BudgetWait: r.Duration("wait_ms")}, r.Err
 	}
-	return Placing{
-		Placed: n[0] == 1, Paused: n[0] == -1, BudgetWait: time.Duration(n[1]) * time.Millisecond,
-	}, nil
 }
 
-// Mark notes that the order's submit is about to leave, and renews its lease.
-// Where it is false the order is gone or another replica's, and nothing may be
-// bought for it.
+// Mark notes that the order's submit is about to leave, and renews its lease. If it returns
+// false, the order is gone or another replica's, and must not be submitted.
 func (s *Orders) Mark(ctx context.Context, order Ref) (bool, error) {
-	k := s.keys(order.Identity)
-	reply, err := s.db.Number(ctx, s.scripts.mark, []string{k.orders, k.journal, k.leases},
-		order.Order, s.replica, Lease.Milliseconds())
-	return reply == 1, err
+	n, err := s.callNumber(ctx, "mark", s.keys(order.Identity), args{"order": order.Order, "owner": s.replica, "lease_ms": Lease})
+	return n == 1, err
 }
 
-// Claim makes a task of a provider the order's, and is false where another
-// order has it: a service that answers with another task's id must not fill
-// two orders with one token.
+// Claim assigns a provider's task to the order; false if another order has it. A service that
+// answers with the id of another task must not fill two orders with one token.
 func (s *Orders) Claim(ctx context.Context, provider, task string, order Ref, ttl time.Duration) (bool, error) {
 	key := s.task(provider, task)
 	fresh, err := s.db.Slow.SetNX(ctx, key, order.String(), ttl).Result()
@@ -134,29 +124,26 @@ func (s *Orders) Claim(ctx context.Context, provider, task string, order Ref, tt
 	}
 	holder, err := s.db.Slow.Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) {
-		return true, nil // it ended in between; who had it is long gone
+		return true, nil // it expired in between, with its order
 	}
 	return holder == order.String(), err
 }
 
-// Submitted writes the provider's task id beside the order, which is this
-// replica's from then on. It is false where the order is gone: a callback was
-// faster, or its time was over.
+// Submitted writes the provider's task id into the journal and makes this replica the owner. It
+// returns false if the order is gone: a callback was faster, or its deadline passed.
 func (s *Orders) Submitted(ctx context.Context, order Ref, task string) (bool, error) {
-	k := s.keys(order.Identity)
-	reply, err := s.db.Number(ctx, s.scripts.submitted, []string{k.orders, k.journal, k.leases, k.stats},
-		order.Order, url.QueryEscape(task), s.replica, Lease.Milliseconds())
-	return reply == 1, err
+	n, err := s.callNumber(ctx, "submitted", s.keys(order.Identity), args{
+		"order": order.Order, "task": url.QueryEscape(task), "owner": s.replica, "lease_ms": Lease,
+	})
+	return n == 1, err
 }
 
-// Unknown notes that nobody can say whether the order's submit was accepted.
-// It counts as bought, needs no lease any more, and is forgotten after hold. It
-// is false where the order is gone or its task is known by now.
+// Unknown notes that it is unknown whether the order's submit was accepted. The order counts as
+// bought, needs no lease and ends after hold. Unknown returns false if the order is gone or its
+// task is known by now.
 func (s *Orders) Unknown(ctx context.Context, order Ref, hold time.Duration) (bool, error) {
-	k := s.keys(order.Identity)
-	reply, err := s.db.Number(ctx, s.scripts.unknown, []string{k.orders, k.journal, k.leases, k.stats},
-		order.Order, s.replica, hold.Milliseconds())
-	return reply == 1, err
+	n, err := s.callNumber(ctx, "unknown", s.keys(order.Identity), args{"order": order.Order, "owner": s.replica, "left_ms": hold})
+	return n == 1, err
 }
 
 // Asked is how a provider took part in an order that ended.
@@ -168,7 +155,7 @@ type Asked struct {
 	Polls     int
 }
 
-// Ending is how Settle or Fail went.
+// Ending is the result of Settle or Fail.
 type Ending int
 
 // The endings.
@@ -176,8 +163,8 @@ const (
 	Gone   Ending = 0  // there is no such order: it had ended before
 	Ended  Ending = 1  // this call ended it
 	Stolen Ending = -1 // it is another replica's by now, and stands
-	// Repeated: Settle ended it as failed. A token of the identity that still
-	// lives, taken or not, has the same text.
+	// Repeated: Settle ended it as failed, because a living token of the identity, taken or
+	// not, has the same text.
 	Repeated Ending = 2
 )
 
@@ -185,17 +172,18 @@ const (
 // the token into the stock, unless a service sold the same text before.
 func (s *Orders) Settle(ctx context.Context, l Landing) (Ending, error) {
 	k := s.keys(l.Identity)
+	k.sale += l.Order
 	hash := ""
 	if !l.Repeats {
 		value := sha256.Sum256([]byte(l.Value))
 		hash = hex.EncodeToString(value[:16])
 	}
-	reply, err := s.db.Number(ctx, s.scripts.settle,
-		[]string{k.tokens, k.orders, k.journal, k.tickets, k.stats, k.leads, k.leases, k.sold + l.Order, k.values, k.ended, k.seen, k.untold, k.attempts},
-		l.Order, l.SincePlaced.Milliseconds(), l.Lifetime.Milliseconds(), l.Lead.Milliseconds(),
-		elementTail(l), s.db.Channel(), string(l.Identity), s.owner(l.Callback), cmp.Or(l.Call, rand.Text()),
-		l.Provider+"|"+url.QueryEscape(l.Task), saleKept.Milliseconds(), hash, l.told(),
-		l.Answer.text(), l.Margin.Milliseconds(), attemptsLife.Milliseconds())
+	reply, err := s.callNumber(ctx, "settle", k, args{
+		"order": l.Order, "birth_ms": l.SincePlaced, "lifetime_ms": l.Lifetime, "lead_ms": l.Lead, "rest": elementTail(l), "hash": hash,
+		"channel": s.db.Channel(), "identity": l.Identity, "owner": s.owner(l.Callback), "call": cmp.Or(l.Call, rand.Text()),
+		"seller": l.Provider + "|" + url.QueryEscape(l.Task), "sale_ms": saleKept, "submit": l.told(),
+		"answer": l.Answer.text(), "margin_ms": l.Margin, "attempts_ms": attemptsLife,
+	})
 	if err != nil {
 		return Gone, err
 	}
@@ -212,39 +200,41 @@ type Failure struct {
 	Late     bool   // with Bought: its time was over, and the service may still solve it: it counts as failed and its price as spent
 	Callback bool   // said by a callback, which needs no lease
 	Tell     string // what OnEnded of other replicas is told, in a callback
-	// Asked is how the provider took part; nil = it was not asked, and nothing of the
-	// end is kept.
+	// Asked is how the provider took part; nil = it was not asked, and the history gets no
+	// record.
 	Asked *Asked
-	// Answer ends the wait of a caller that lacks the order now: where more callers wait
-	// than orders and fresh tokens are left, of those at the replica that worked on the
-	// order the one that has waited longest, else of all. Its ticket is given up in the
-	// same step, so that no other order is placed for it; the caller hears of it in its
-	// next take, if it asked to (Request.Told). nil = nobody is answered.
+	// Answer ends the wait of one caller if more callers wait than orders and fresh tokens
+	// are left: of the caller that has waited longest at the order's owner, else at all
+	// replicas. The same step removes its ticket, so that no other order is placed for it.
+	// Its next take returns the answer if it asked for it (Request.Told). nil = no answer.
 	Answer *FailedError
 	Margin time.Duration // of the identity, with Answer
-	// Attempt is what the end says of the identity, and Reason why.
+	// Attempt is the effect of the end on the identity's bound, and Reason its cause.
 	Attempt Attempt
 	Reason  string
 	Guest   bool // no target has the identity
 }
 
-// Fail ends an order without a token. One that counts as bought cannot end as
-// not bought; that is Stolen too.
+// Fail ends an order without a token. An order that counts as bought cannot end as not bought:
+// that returns Stolen, too.
 func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
 	k := s.keys(f.Identity)
-	bought := "0"
+	k.sale += f.Order
+	kind := "0"
 	switch {
 	case f.Bought && f.Lost:
-		bought = "lost"
+		kind = "lost"
 	case f.Bought && f.Late:
-		bought = "late"
+		kind = "late"
 	case f.Bought:
-		bought = "1"
+		kind = "1"
 	}
-	reply, err := s.db.Number(ctx, s.scripts.fail,
-		[]string{k.orders, k.journal, k.stats, k.leases, k.spend, k.sold + f.Order, k.ended, k.tokens, k.tickets, k.seen, k.untold, k.attempts},
-		f.Order, bought, s.owner(f.Callback), s.db.Channel(), string(f.Identity), cmp.Or(f.Call, rand.Text()), f.Tell, f.told(),
-		f.Answer.text(), f.Margin.Milliseconds(), string(f.Attempt), cut(f.Reason), attemptsKept(f.Attempt, f.Guest).Milliseconds())
+	reply, err := s.callNumber(ctx, "fail", k, args{
+		"order": f.Order, "kind": kind, "owner": s.owner(f.Callback), "call": cmp.Or(f.Call, rand.Text()),
+		"channel": s.db.Channel(), "identity": f.Identity, "message": f.Tell, "ending": f.told(),
+		"answer": f.Answer.text(), "margin_ms": f.Margin,
+		"effect": f.Attempt, "reason": cut(f.Reason), "attempts_ms": attemptsKept(f.Attempt, f.Guest),
+	})
 	if err != nil {
 		return Gone, err
 	}
@@ -256,15 +246,14 @@ func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
 	return Ending(reply), nil
 }
 
-// Remembers reports whether it is known that an order ended, at whichever replica:
-// with a token for as long as a report about that is taken, without one for a
-// minute.
+// Remembers reports whether an order ended, at any replica. It remembers an end with a token
+// for as long as reports about the token are accepted, and an end without one for a minute.
 func (s *Orders) Remembers(ctx context.Context, order Ref) (bool, error) {
-	n, err := s.db.Slow.Exists(ctx, s.keys(order.Identity).sold+order.Order).Result()
+	n, err := s.db.Slow.Exists(ctx, s.keys(order.Identity).sale+order.Order).Result()
 	return n == 1, err
 }
 
-// owner is who must hold the lease: this replica, or nobody in particular.
+// owner returns the replica that must hold the lease; "" = any.
 func (s *Orders) owner(callback bool) string {
 	if callback {
 		return ""
@@ -272,7 +261,7 @@ func (s *Orders) owner(callback bool) string {
 	return s.replica
 }
 
-// State is how far an order got.
+// State is the progress of an order.
 type State byte
 
 // The states of an order.
@@ -290,27 +279,22 @@ type Record struct {
 	Price int64  // of its token, in billionths of the currency
 	Task  string // the provider's id; "" before it is known
 	Facts string // as they were placed
-	// Placed and Until are on this process' clock, as late and as early as they
-	// can have been.
+	// Placed and Until are on this process' clock: the latest and the earliest possible
+	// moment.
 	Placed time.Time
 	Until  time.Time // then it is forgotten
-	// Unsolved is how long after Placed it is known to have been unsolved.
+	// Unsolved is the time from Placed to the last moment at which it was surely unsolved.
 	Unsolved time.Duration
 	At       Moment // when it was placed, the same whoever asks
 }
 
-// Find reads one order; false where there is none.
+// Find reads one order; false if there is none.
 func (s *Orders) Find(ctx context.Context, order Ref) (Record, bool, error) {
-	k := s.keys(order.Identity)
 	asked := time.Now()
-	reply, err := s.db.Eval(ctx, s.scripts.find, []string{k.orders, k.journal}, order.Order)
-	if err != nil {
+	found, err := s.call(ctx, "find", s.keys(order.Identity), args{"order": order.Order})
+	if err != nil || len(found.List()) == 0 {
 		return Record{}, false, err
 	}
-	list, _ := reply.([]any)
-	if len(list) == 0 {
-		return Record{}, false, nil
-	}
-	r, err := readRecord(order, list, asked, time.Now())
+	r, err := readRecord(order, found, asked, time.Now())
 	return r, err == nil, err
 }

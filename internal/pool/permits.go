@@ -6,12 +6,10 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"poold/internal/redisdb"
 )
 
 const (
-	// nameEvery is the time between two writes of a provider's name by one process.
+	// nameEvery is how often a process writes down that it buys at a provider.
 	nameEvery = time.Hour
 	// nameKept outlives that and the longest permit: a task may take a day.
 	nameKept = 26 * time.Hour
@@ -24,19 +22,16 @@ func (s *Orders) Acquire(ctx context.Context, provider string, order Ref, limit 
 	if err := s.note(ctx, provider); err != nil {
 		return Permit{}, err
 	}
-	since := int64(-1)
-	if answered >= 0 {
-		since = answered.Milliseconds()
+	if answered < 0 {
+		answered = -time.Millisecond
 	}
-	reply, err := s.db.Eval(ctx, s.scripts.acquire, []string{s.permits(provider), s.standing(provider)}, order.String(), limit, ttl.Milliseconds(), since)
+	r, err := s.call(ctx, "acquire", s.providerKeys(provider), args{
+		"order": order.String(), "limit": limit, "ttl_ms": ttl, "answered_ms": answered,
+	})
 	if err != nil {
 		return Permit{}, err
 	}
-	n, err := redisdb.Integers(reply, 4)
-	if err != nil {
-		return Permit{}, err
-	}
-	return Permit{OK: n[0] == 1, At: Moment(n[1]), Wait: time.Duration(n[2]) * time.Millisecond, Refusals: int(n[3])}, nil
+	return Permit{OK: r.Is("outcome"), At: Moment(r.Int("now")), Wait: r.Duration("wait_ms"), Refusals: r.Int("refusals")}, r.Err
 }
 
 // note writes the provider's name to Redis, so that replicas find its permits also if their

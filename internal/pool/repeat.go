@@ -24,7 +24,7 @@ func onceName(idempotency string) string {
 // ErrConflict while the key is bound to another identity. A take needs no binding: a
 // caller that names a target has one for each target.
 func (s *Tokens) Bind(ctx context.Context, idempotency string, id captcha.ID, life time.Duration) error {
-	ours, err := s.db.Number(ctx, s.scripts.bind, []string{s.bound(idempotency)}, string(id), life.Milliseconds())
+	ours, err := s.callNumber(ctx, "bind", redisdb.Keys{"bound": s.bound(idempotency)}, args{"identity": id, "life_ms": life})
 	if err == nil && ours == 0 {
 		return ErrConflict
 	}

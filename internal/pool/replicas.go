@@ -3,13 +3,13 @@ package pool
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 // sharedFor is how long what a replica says of an identity is kept.
@@ -21,15 +21,11 @@ type Replicas struct{ *client }
 // Beat says that this replica lives for so long from now on. It returns its name, and
 // the names of all that live, sorted, its own among them.
 func (s *Replicas) Beat(ctx context.Context, lasts time.Duration) (self string, live []string, err error) {
-	reply, err := s.db.Eval(ctx, s.scripts.beat, []string{s.replicas()}, s.replica, lasts.Milliseconds())
+	r, err := s.call(ctx, "beat", redisdb.Keys{"replicas": s.replicas()}, args{"replica": s.replica, "life_ms": lasts})
 	if err != nil {
 		return "", nil, err
 	}
-	names, ok := reply.([]any)
-	if !ok {
-		return "", nil, fmt.Errorf("pool: script answered %T where names belong", reply)
-	}
-	for _, name := range names {
+	for _, name := range r.List() {
 		if text, ok := name.(string); ok {
 			live = append(live, text)
 		}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/redisdb"
 )
 
 // Sale is what is known of a token that was handed out.
@@ -37,7 +36,7 @@ func (s *Tokens) Sold(ctx context.Context, id captcha.ID, token, caller string) 
 	if err != nil {
 		return err
 	}
-	n, err := s.db.Slow.Exists(ctx, s.keys(id).sold+order).Result()
+	n, err := s.db.Slow.Exists(ctx, s.keys(id).sale+order).Result()
 	if err == nil && n == 0 {
 		return ErrUnknownToken
 	}
@@ -66,29 +65,23 @@ func (s *Tokens) Report(ctx context.Context, id captcha.ID, token, caller string
 	if err != nil {
 		return Sale{}, err
 	}
-	verdict := "0"
-	if accepted {
-		verdict = "1"
-	}
 	k := s.keys(id)
-	reply, err := s.db.Eval(ctx, s.scripts.report, []string{k.sold + order, k.stats, k.verdicts}, verdict, rand.Text())
+	k.sale += order
+	r, err := s.call(ctx, "report", k, args{"accepted": accepted, "call": rand.Text()})
 	if err != nil {
 		return Sale{}, err
 	}
-	n, err := redisdb.Integers(reply, 2)
-	if err != nil {
-		return Sale{}, err
-	}
-	switch {
-	case n[0] == 0:
+	switch outcome := r.Int("outcome"); {
+	case r.Err != nil:
+		return Sale{}, r.Err
+	case outcome == 0:
 		return Sale{}, ErrUnknownToken
-	case n[0] < 0:
+	case outcome < 0:
 		return Sale{}, ErrReported
 	}
-	text, _ := reply.([]any)[2].(string)
-	provider, task, _ := strings.Cut(text, "|")
+	provider, task, _ := strings.Cut(r.Text("seller"), "|")
 	if task, err = url.QueryUnescape(task); err != nil {
 		return Sale{}, fmt.Errorf("pool: a sale's task: %w", err)
 	}
-	return Sale{Provider: provider, Task: task, Age: time.Duration(n[1]) * time.Millisecond}, nil
+	return Sale{Provider: provider, Task: task, Age: r.Duration("age_ms")}, nil
 }

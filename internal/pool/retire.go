@@ -7,28 +7,25 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"poold/internal/captcha"
 	"poold/internal/redisdb"
 )
 
 const (
-	// guestLook is how long a guest that holds something is left alone, at most.
+	// guestLook is the longest time between two looks at a guest.
 	guestLook = time.Minute
-	// guestLease is how long those that are due are left to the replica that took them:
-	// within it their figures are added to the row, or another replica does so.
+	// guestLease is how long a due guest belongs to the replica that took it. Later another
+	// replica adds its figures to the row.
 	guestLease = 10 * time.Second
-	// nonceKept outlives a lease: who took a guest before its figures were forgotten
-	// cannot add them a second time.
+	// nonceKept outlives a lease, so that a replica that took a guest before its figures were
+	// deleted cannot add them twice.
 	nonceKept = 3 * guestLease
-	// nonceApart outlives figures that are set apart, which Redis keeps for as long as
-	// all that is known of an identity.
+	// nonceApart outlives figures that are set apart, which live as long as an identity's keys.
 	nonceApart = kept + 24*time.Hour
-	// leftFor is how long an identity is a target's although it is used as a guest again:
-	// by a replica that has not read the file yet. It outlives such a use on the list.
+	// leftFor is how long a handed-over identity stays the target's although a replica with an
+	// older file uses it as a guest. It outlives such a use on the list.
 	leftFor = 15 * time.Minute
-	// leaveBatch of a file's targets are looked for among the guests in one exchange.
+	// leaveBatch limits the targets that one exchange looks up among the guests.
 	leaveBatch = 1000
 	// leaveTries: figures of an earlier time go first.
 	leaveTries = 2
@@ -40,10 +37,9 @@ const (
 	leftField  = "left"  // a target has the identity
 )
 
-// Leave hands identities over that targets have, before these are shown: what was counted
-// of them stays in the common row, and what is counted of them from now on is the
-// targets'. The tokens and orders that they hold go over too. Where Redis does not
-// answer, Retire does the same later.
+// Leave hands guests over to new targets before these are shown: their figures so far join the
+// common row, and later ones are the targets'. Their tokens and orders become the targets', too.
+// If Redis does not answer, Retire does the same later.
 func (g *Guests) Leave(ctx context.Context, ids []captcha.ID) error {
 	for some := range slices.Chunk(ids, leaveBatch) {
 		for range leaveTries {
@@ -65,9 +61,9 @@ func (g *Guests) Leave(ctx context.Context, ids []captcha.ID) error {
 	return nil
 }
 
-// Retire looks once at each guest that is due: those that hold nothing any more are
-// counted in the common row and forgotten. Identities that have a target by now are
-// handed over to it, see Leave. It ends when no more are due, or Redis does not answer.
+// Retire looks once at each due guest. The figures of an empty one join the common row, and the
+// guest is deleted. A guest that has a target now is handed over, as by Leave. Retire ends when
+// no guest is due, or Redis does not answer.
 func (g *Guests) Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (retired int, err error) {
 	for {
 		due, err := g.due(ctx)
@@ -89,13 +85,12 @@ func (g *Guests) Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (r
 	}
 }
 
-// seeTo takes guests as far towards their ends as they can come now.
+// seeTo takes each guest as many steps towards its end as possible now.
 func (g *Guests) seeTo(ctx context.Context, due []*leaver) error {
 	return errors.Join(g.look(ctx, due), g.fold(ctx, due), g.forget(ctx, due), g.release(ctx, due))
 }
 
-// leaver is a guest that is due. What is not known of it by the end of a batch is found
-// out by who takes it next.
+// leaver is a due guest. The replica that takes it next repeats the steps that failed.
 type leaver struct {
 	id     captcha.ID
 	leased Moment // until then it is left to this replica
@@ -111,57 +106,54 @@ type leaver struct {
 	released bool // off the list, or to be looked at again
 }
 
-// due takes a batch of guests: those of the identities that are guests, or, where none is
-// named, those that are to be looked at.
+// due takes a batch of guests: the ones among the named identities or, without names, the ones
+// that are due for a look.
 func (g *Guests) due(ctx context.Context, of ...captcha.ID) ([]*leaver, error) {
-	args := []any{guestBatch, guestLease.Milliseconds()}
-	for _, id := range of {
-		args = append(args, string(id))
+	identities := make([]any, len(of))
+	for i, id := range of {
+		identities[i] = string(id)
 	}
-	reply, err := g.db.Eval(ctx, g.scripts.guest.due, []string{g.guests().list}, args...)
+	r, err := g.call(ctx, "guest_due", g.guests(), args{"limit": guestBatch, "retry_ms": guestLease}, identities...)
 	if err != nil {
 		return nil, err
 	}
-	now, err := redisdb.Integers(reply, 1)
+	now, err := redisdb.Integers(r.List(), 1)
 	if err != nil {
 		return nil, err
 	}
-	ids, _ := reply.([]any)
-	due := make([]*leaver, 0, len(ids)-1)
-	for _, id := range ids[1:] {
+	due := make([]*leaver, 0, len(r.List())-1)
+	for _, id := range r.List()[1:] {
 		name, _ := id.(string)
 		due = append(due, &leaver{id: captcha.ID(name), leased: Moment(now[0]).After(guestLease)})
 	}
 	return due, nil
 }
 
-// look sets the figures of those guests apart that hold nothing, or that targets have.
+// look sets the figures of empty and of handed-over guests apart.
 func (g *Guests) look(ctx context.Context, due []*leaver) error {
 	return errors.Join(
-		g.each(ctx, g.scripts.guest.retire, due, func(l *leaver) (keys []string, args []any) {
+		g.each(ctx, "guest_retire", due, func(l *leaver) (keys any, a args, tail []any) {
 			if l.leave {
-				return nil, nil
+				return nil, nil, nil
 			}
-			k := g.keys(l.id)
-			keys = append(g.stockKeys(string(l.id)), k.leads, k.verdicts, k.mind, k.paused, k.warm, k.warmers, k.status, k.hour)
-			return keys, []any{rand.Text(), guestLook.Milliseconds()}
-		}, (*leaver).looked),
-		g.each(ctx, g.scripts.guest.leave, due, func(l *leaver) (keys []string, args []any) {
+			return g.keys(l.id), args{"name": rand.Text(), "again_ms": guestLook}, nil
+		}, func(l *leaver, answer any) error { return l.looked(g.script("guest_retire").Read(answer)) }),
+		g.each(ctx, "guest_leave", due, func(l *leaver) (keys any, a args, tail []any) {
 			if !l.leave {
-				return nil, nil
+				return nil, nil, nil
 			}
-			return g.stockKeys(string(l.id)), []any{rand.Text()}
-		}, (*leaver).looked))
+			return g.keys(l.id), args{"name": rand.Text()}, nil
+		}, func(l *leaver, answer any) error { return l.looked(g.script("guest_leave").Read(answer)) }))
 }
 
-// looked reads what was seen of a guest.
-func (l *leaver) looked(reply any) error {
-	n, err := redisdb.Integers(reply, 1)
-	if err != nil {
-		return err
+// looked reads the reply of guest_retire.lua and guest_leave.lua.
+func (l *leaver) looked(r *redisdb.Reply) error {
+	outcome, figures := r.Duration("outcome"), r.Items("figures")
+	if r.Err != nil {
+		return r.Err
 	}
-	l.gone, l.again = n[0] < 0, time.Duration(n[0])*time.Millisecond
-	for name, value := range pairs(reply.([]any)[1]) { //nolint:forcetypeassert // integers saw a list
+	l.gone, l.again = outcome < 0, outcome
+	for name, value := range pairs(figures) {
 		switch name {
 		case nonceField:
 			l.nonce = value
@@ -174,14 +166,13 @@ func (l *leaver) looked(reply any) error {
 	return nil
 }
 
-// fold adds the figures that are set apart to the row.
+// fold adds the figures that were set apart to the row.
 func (g *Guests) fold(ctx context.Context, due []*leaver) error {
-	k := g.guests()
-	return g.each(ctx, g.scripts.guest.fold, due, func(l *leaver) (keys []string, args []any) {
+	return g.each(ctx, "guest_fold", due, func(l *leaver) (keys any, a args, tail []any) {
 		if l.nonce == "" {
-			return nil, nil
+			return nil, nil, nil
 		}
-		return []string{k.row, k.folded, k.hold}, append([]any{l.nonce, int64(l.leased), nonceApart.Milliseconds()}, l.figures...)
+		return g.guests(), args{"name": l.nonce, "not_after": l.leased, "known_ms": nonceApart}, l.figures
 	}, func(l *leaver, reply any) error {
 		n, _ := reply.(int64)
 		l.folded = n >= 0
@@ -189,47 +180,46 @@ func (g *Guests) fold(ctx context.Context, due []*leaver) error {
 	})
 }
 
-// forget drops the figures that are in the row.
+// forget deletes the figures that are in the row.
 func (g *Guests) forget(ctx context.Context, due []*leaver) error {
-	return g.each(ctx, g.scripts.guest.folded, due, func(l *leaver) (keys []string, args []any) {
+	return g.each(ctx, "guest_folded", due, func(l *leaver) (keys any, a args, tail []any) {
 		if !l.folded {
-			return nil, nil
+			return nil, nil, nil
 		}
-		return []string{g.keys(l.id).retired}, []any{l.nonce, leftFor.Milliseconds()}
+		return g.keys(l.id), args{"name": l.nonce, "left_ms": leftFor}, nil
 	}, func(l *leaver, _ any) error {
 		l.free = true
 		return nil
 	})
 }
 
-// release lets go of the guests, unless they were used meanwhile.
+// release ends the lease of each guest that was not used meanwhile.
 func (g *Guests) release(ctx context.Context, due []*leaver) error {
-	k := g.guests()
-	return g.each(ctx, g.scripts.guest.release, due, func(l *leaver) (keys []string, args []any) {
+	return g.each(ctx, "guest_release", due, func(l *leaver) (keys any, a args, tail []any) {
 		if !l.free {
-			return nil, nil
+			return nil, nil, nil
 		}
-		again := l.again.Milliseconds()
+		again := l.again
 		if l.gone {
-			again = -1
+			again = -time.Millisecond
 		}
-		return []string{k.list, k.folded}, []any{string(l.id), int64(l.leased), again, l.nonce, nonceKept.Milliseconds()}
+		return g.guests(), args{"identity": l.id, "due": l.leased, "again_ms": again, "name": l.nonce, "known_ms": nonceKept}, nil
 	}, func(l *leaver, reply any) error {
 		l.released = reply == int64(1)
 		return nil
 	})
 }
 
-// each runs one step of all guests in one exchange: for those for which ask names keys.
-// An error is that of the first whose step has no answer.
-func (g *Guests) each(ctx context.Context, script *redis.Script, due []*leaver,
-	ask func(*leaver) (keys []string, args []any), answered func(*leaver, any) error,
+// each runs one script for all guests for which ask returns keys, in one exchange. It returns
+// the first error.
+func (g *Guests) each(ctx context.Context, script string, due []*leaver,
+	ask func(*leaver) (keys any, a args, tail []any), answered func(*leaver, any) error,
 ) (err error) {
-	calls := map[*leaver]*redis.Cmd{}
-	g.db.Pipelined(ctx, script, func(call func([]string, ...any) *redis.Cmd) {
+	calls := map[*leaver]*redisdb.Answer{}
+	g.pipelined(ctx, script, func(call redisdb.Add) {
 		for _, l := range due {
-			if keys, args := ask(l); keys != nil {
-				calls[l] = call(keys, args...)
+			if keys, a, tail := ask(l); keys != nil {
+				calls[l] = call(keys, a, tail...)
 			}
 		}
 	})

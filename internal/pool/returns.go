@@ -121,8 +121,9 @@ func (r *returns) putBack(t Token) error {
 		return err
 	}
 	k := r.keys(t.identity)
-	err := r.scripts.giveBack.Run(ctx, r.db.Hot, []string{k.tokens, k.back + t.handout, k.tickets, k.stats},
-		t.element, t.margin.Milliseconds(), r.db.Channel(), string(t.identity)).Err()
+	k.handout += t.handout
+	keys, values := r.script("giveback").Input(k, args{"element": t.element, "margin_ms": t.margin, "channel": r.db.Channel(), "identity": t.identity})
+	err := r.script("giveback").Run(ctx, r.db.Hot, keys, values...).Err()
 	if err == nil {
 		r.news.wakeWaiters(t.identity)
 	}

@@ -247,7 +247,7 @@ func TestARefusalAfterALostReply(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	hash := s.scripts.take.Hash()
+	hash := s.script("take").Hash()
 	for _, c := range []struct {
 		err  error
 		lost bool
@@ -258,7 +258,7 @@ func TestARefusalAfterALostReply(t *testing.T) {
 		{refusal("LOADING Redis is loading the dataset in memory"), true, false},
 		{refusal("READONLY You can't write against a read only replica. script: " + hash + ", on @user_script:1."), true, true},
 	} {
-		if over := isOver(c.err, s.scripts.take, c.lost); over != c.over {
+		if over := isOver(c.err, s.script("take"), c.lost); over != c.over {
 			t.Errorf("%v, lost %v: over %v", c.err, c.lost, over)
 		}
 	}

@@ -2,7 +2,6 @@ package pool
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -49,16 +48,17 @@ type Standings struct{ *client }
 
 // ReportFault notes that a provider is down.
 func (s *Standings) ReportFault(ctx context.Context, provider string, f ProviderFault) error {
-	_, err := s.db.Number(ctx, s.scripts.standing.report, []string{s.standing(provider)},
-		f.Kind, f.Code, cut(f.Reason), f.Action, f.Next.Milliseconds(), f.Every.Milliseconds(), flag(f.Polls), f.Since.Milliseconds())
+	_, err := s.callNumber(ctx, "standing_report", s.providerKeys(provider), args{
+		"kind": f.Kind, "code": f.Code, "reason": cut(f.Reason), "action": f.Action,
+		"next_ms": f.Next, "every_ms": f.Every, "polls": f.Polls, "ago_ms": f.Since,
+	})
 	return err
 }
 
 // ReportUp notes that a provider answered a call that proves it up, sent that long ago. An
 // older fault is over then.
 func (s *Standings) ReportUp(ctx context.Context, provider string, sent time.Duration) error {
-	_, err := s.db.Number(ctx, s.scripts.standing.report, []string{s.standing(provider)}, "", "", "", "", 0, 0, 0, sent.Milliseconds())
-	return err
+	return s.ReportFault(ctx, provider, ProviderFault{Since: sent})
 }
 
 // ReportRefusal counts a submit that the provider refused.
@@ -81,33 +81,28 @@ func (s *Standings) setRefusals(ctx context.Context, provider string, set func(r
 
 // Standing tells how a provider does.
 func (s *Standings) Standing(ctx context.Context, provider string) (Standing, error) {
-	reply, err := s.db.Eval(ctx, s.scripts.standing.read, []string{s.standing(provider)})
+	r, err := s.call(ctx, "standing_read", s.providerKeys(provider), nil)
 	if err != nil {
 		return Standing{}, err
 	}
-	list, _ := reply.([]any)
-	if len(list) != 2 {
-		return Standing{}, fmt.Errorf("pool: script answered %T with too little in it", reply)
-	}
-	now, _ := list[1].(int64)
-	return readStanding(list[0], now), nil
+	return readStanding(r.Items("fields"), int64(r.Int("now"))), r.Err
 }
 
 // ProbeNow lets the next order at a provider be placed at once. It reports whether the
 // provider was down, or bounded for its refusals.
 func (s *Standings) ProbeNow(ctx context.Context, provider string) (waited bool, err error) {
-	n, err := s.db.Number(ctx, s.scripts.standing.probe, []string{s.standing(provider)})
+	n, err := s.callNumber(ctx, "standing_probe", s.providerKeys(provider), nil)
 	return n == 1, err
 }
 
 // GiveBack gives back the permit of an order that was not placed, and the probe that it took.
 func (s *Orders) GiveBack(ctx context.Context, provider string, order Ref) error {
-	_, err := s.db.Number(ctx, s.scripts.release, []string{s.permits(provider), s.standing(provider)}, order.String())
+	_, err := s.callNumber(ctx, "release", s.providerKeys(provider), args{"order": order.String()})
 	return err
 }
 
 // readStanding reads the hash of a standing as a script answers it at a time, Unix ms.
-func readStanding(list any, now int64) (s Standing) {
+func readStanding(list []any, now int64) (s Standing) {
 	f, since, next := ProviderFault{}, int64(0), int64(0)
 	for name, value := range pairs(list) {
 		n, _ := strconv.ParseInt(value, 10, 64)

@@ -262,5 +262,5 @@ func eventually(t testing.TB, what string, is func() bool) {
 
 // thiefOfTakes steals a fifth of the replies to take.lua.
 func thiefOfTakes(s *replica) *redistest.Thief {
-	return redistest.NewThief(0.2, s.scripts.take.Hash())
+	return redistest.NewThief(0.2, s.script("take").Hash())
 }

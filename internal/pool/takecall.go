@@ -2,6 +2,7 @@ package pool
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -11,10 +12,10 @@ type takeCall struct {
 	immediate  []*waiter
 	waiters    []*waiter
 	departures []departure
-	failed     bool // its callers were told ErrDown: what comes back belongs to nobody
+	failed     bool // its callers got ErrDown: its tokens go back into the stock
 }
 
-// admit takes those into the call for whom there is room and returns the others.
+// admit adds waiters to the call while it has room and returns the others.
 func (c *takeCall) admit(waiters []*waiter) []*waiter {
 	for i, w := range waiters {
 		switch {
@@ -42,18 +43,14 @@ func (q *takeQueue) encode(c *takeCall, number int64) (keys []string, args []any
 	var margin int64
 	for _, group := range [][]*waiter{c.immediate, c.waiters} {
 		for _, w := range group {
-			// They differ only around a reload: the longest margin is safe, and
-			// of the others any is as good.
+			// Callers differ only around a reload. The longest margin is safe; of the
+			// other values any one is.
 			margin = max(margin, w.margin)
 			head[callRate], head[callRatePer], head[callMostWaiting] = w.rate, w.ratePer, w.maxWaiting
 		}
 	}
 	head[callMargin] = margin
-	k := [keySize]string{
-		keyTokens: q.keys.tokens, keyTickets: q.keys.tickets, keySeen: q.keys.seen, keyStats: q.keys.stats,
-		keyReceipt: q.keys.last, keyRate: q.keys.rate, keyJunk: q.keys.junk, keyUntold: q.keys.untold,
-	}
-	keys = k[:]
+	keys = slices.Clone(q.keys)
 	args = make([]any, 0, callSize+departureSize*len(c.departures)+waiterSize*len(c.waiters))
 	args = append(args, head[:]...)
 	for _, d := range c.departures {
@@ -77,8 +74,7 @@ func (q *takeQueue) encode(c *takeCall, number int64) (keys []string, args []any
 	return keys, args
 }
 
-// decode translates a script's answer into one answer for each waiter, the
-// immediate ones last.
+// decode reads the reply of take.lua: one answer for each waiter, then for each immediate one.
 func (q *takeQueue) decode(c *takeCall, reply []string) ([]answer, error) {
 	head := replyHead + 2*len(c.waiters)
 	if len(reply) < head || len(reply) > head+len(c.immediate) {
@@ -111,7 +107,7 @@ func (q *takeQueue) decode(c *takeCall, reply []string) ([]answer, error) {
 	return answers, nil
 }
 
-// answer reads what one waiter is answered, and what belongs to it.
+// answer reads the answer of one waiter and its value.
 func (q *takeQueue) answer(w *waiter, word, with string, now int64, limited answer) answer {
 	switch word {
 	case answerToken:
@@ -142,7 +138,8 @@ func (q *takeQueue) answer(w *waiter, word, with string, now int64, limited answ
 	return answer{err: fmt.Errorf("pool: take answered %q", word)}
 }
 
-// token reads a token; one that may be returned gets a name for this hand-out.
+// token reads a token. Unless an Idempotency-Key owns it, it gets a number by which it can be
+// returned once.
 func (q *takeQueue) token(w *waiter, element string, now int64, source Source) answer {
 	token, err := parseElement(element, now)
 	token.Source = source

@@ -1,48 +1,42 @@
 package pool
 
 import (
+	"regexp"
 	"slices"
-	"strings"
 	"testing"
-
-	"poold/internal/redisdb"
 )
 
-// Both sides of a take mean the same: each value has a name, and take.lua reads each of
-// them. That it reads no other is checked whenever the script is loaded.
+// The constants of takeprotocol.go have the positions of the names in take.lua's header, and
+// take.lua answers with the same words.
 func TestBothSidesOfATake(t *testing.T) {
-	script := redisdb.Source(sources, "take")
-	sizes := map[string]int{"KEY": keySize, "CALL": callSize, "DEPARTURE": departureSize, "OUTCOME": outcomeRefused, "WAITER": waiterSize, "REPLY": replyHead}
-	for group, names := range takeNames {
-		if len(names) != sizes[group] || slices.Contains(names, "") {
-			t.Errorf("%s has %d values, of which these have a name: %q", group, sizes[group], names)
-		}
-		for i, name := range names {
-			if slices.Index(names, name) != i {
-				t.Errorf("%s.%s stands for two values", group, name)
-			}
-			// What the answer begins with is written as it stands.
-			if group != "REPLY" && !strings.Contains(script, group+"."+name) {
-				t.Errorf("take.lua does not read %s.%s", group, name)
-			}
+	take := loadScripts(0).Get("take")
+	for label, want := range map[string][]string{
+		"ARGV": {
+			callNumber: "number", callReceiptLife: "receipt_ms", callMargin: "margin_ms", callRate: "rate", callRatePer: "rate_per_ms",
+			callMostWaiting: "most_waiting", callImmediate: "immediate", callDepartures: "departures", callWaiters: "waiters", callSize: "",
+		},
+		"DEPARTURE": {departureTicket: "ticket", departureOutcome: "outcome", departureHolder: "holder", departureSize: ""},
+		"OUTCOME":   {outcomeMissed - 1: "missed", outcomeRefused - 1: "refused", outcomeRefused: ""},
+		"WAITER": {
+			waiterTicket: "ticket", waiterArrival: "arrival", waiterNeed: "need_ms",
+			waiterOnce: "once", waiterMinTTL: "min_ttl", waiterHolder: "holder", waiterTold: "told", waiterSize: "",
+		},
+		"Reply": {replyNow: "now", replyRateWait: "rate_wait_ms", replyHead: ""},
+	} {
+		if got := append(take.Names(label), ""); !slices.Equal(got, want) {
+			t.Errorf("%s of take.lua: %q, want %q", label, got, want)
 		}
 	}
-	for _, word := range answerWords {
-		if !strings.Contains(script, "ANSWER."+word) {
+	words := []string{
+		answerToken, answerReplay, answerParked, answerHeld, answerNone, answerFull, answerConflict, answerLimited, answerFailed,
+	}
+	var answers []string
+	for _, found := range regexp.MustCompile(`(?:\{|and |or )'([a-z]+)'[ ,]`).FindAllStringSubmatch(take.Text, -1) {
+		answers = append(answers, found[1])
+	}
+	for _, word := range words {
+		if !slices.Contains(answers, word) {
 			t.Errorf("take.lua never answers %q", word)
 		}
-	}
-	if got := resolveNames("KEYS[KEY.tokens], ARGV[at + WAITER.holder], at + WAITER.size, {ANSWER.none, ''}"); got != "KEYS[1], ARGV[at + 6], at + 7, {'none', ''}" {
-		t.Errorf("the names are resolved to %s", got)
-	}
-	for _, wrong := range []string{"CALL.nothing", "WATER.ticket", "ANSWER.size"} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s is not refused", wrong)
-				}
-			}()
-			resolveNames(wrong)
-		}()
 	}
 }

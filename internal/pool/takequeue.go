@@ -11,14 +11,13 @@ import (
 )
 
 const (
-	// mostImmediate and mostWaiters bound what one script call has to do.
+	// mostImmediate and mostWaiters bound the work of one script call.
 	mostImmediate = 128
 	mostWaiters   = 500
-	// pollEvery is how often waiting callers ask although nothing woke them; it
-	// also keeps their tickets alive, which other replicas forget after 2 s.
+	// pollEvery is how often waiting callers ask without a wake-up. It also keeps their
+	// tickets alive, which expire after 2 s.
 	pollEvery = 500 * time.Millisecond
-	// receiptLife is how long the answer of a take can be asked for again. Any
-	// token in it that matters dies earlier.
+	// receiptLife is how long a take can be retried. The tokens in its reply expire earlier.
 	receiptLife = 10 * time.Minute
 )
 
@@ -33,33 +32,33 @@ var (
 // takeQueue is the queue of this replica's callers of one identity. Callers that
 // arrive while a script call is under way go together in the next one, so that
 // under load Redis does a fraction of the work and an idle daemon adds no
-// delay. One call is under way at a time; that is what makes its receipt, which
-// remembers the last call alone, enough.
+// delay. One call is under way at a time, because the receipt holds the reply of the last call
+// alone.
 type takeQueue struct {
 	tokens *Tokens
 	id     captcha.ID
-	keys   keys
+	keys   []string      // of take.lua, before the ones of Idempotency-Keys
+	once   string        // begins the keys of Idempotency-Keys
 	bell   chan struct{} // wakes serve while it sleeps; capacity 1
 
 	mu         sync.Mutex
-	shared     map[string]*waiter // those that wait with an Idempotency-Key, by waiter.once
+	shared     map[string]*waiter // waiters with an Idempotency-Key, by waiter.once
 	newcomers  []*waiter          // not asked for yet
 	parked     []*waiter          // hold a ticket, in the order of their arrival
-	round      []*waiter          // those of parked that are still to be asked in this round
+	round      []*waiter          // parked waiters that have not asked in this round yet
 	began      time.Time          // when the last round began
-	awake      bool               // something landed: begin a round as soon as this one is over
+	awake      bool               // a token landed: begin the next round after this one
 	departures []departure        // tickets to be given up
 	serving    bool               // a goroutine runs serve
-	stuck      bool               // the last call has no answer yet; nobody else is let in
+	stuck      bool               // the last call has no answer yet; the queue refuses new callers
 	refused    bool               // Redis refused the last call
-	forgotten  bool               // idle for so long that nobody is let in any more; see Tokens.forget
-	idleSince  time.Time          // while nobody serves
+	forgotten  bool               // was idle and takes no callers any more; see Tokens.forget
+	idleSince  time.Time          // while serve does not run
 	look       *sharedLook        // the last one; nil = none
 }
 
-// join puts a caller into the queue and makes sure that somebody serves it. It
-// answers the caller's waiter: a new one, or that of the callers that wait with its key
-// already.
+// join adds a caller to the queue and starts serve if needed. It returns the caller's waiter: a
+// new one, or the one of the callers that wait with the same Idempotency-Key.
 func (q *takeQueue) join(w *waiter) (*waiter, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -91,7 +90,7 @@ func (q *takeQueue) join(w *waiter) (*waiter, error) {
 	return w, nil
 }
 
-// serveLocked rings for the goroutine that serves the queue, or starts it.
+// serveLocked wakes the goroutine that runs serve, or starts it.
 func (q *takeQueue) serveLocked() error {
 	if q.serving {
 		q.ring()
@@ -111,7 +110,7 @@ func (q *takeQueue) ring() {
 	}
 }
 
-// forget ends a queue that was idle for so long, and is false where it was not.
+// forget ends a queue that was idle for this long; false if it was not.
 func (q *takeQueue) forget(at time.Time, idle time.Duration) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -129,7 +128,7 @@ func (q *takeQueue) wake() {
 	}
 }
 
-// sendAway answers everybody who waits with ErrClosed.
+// sendAway answers every waiting caller with ErrClosed.
 func (q *takeQueue) sendAway() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -147,14 +146,14 @@ func (q *takeQueue) sendAway() {
 	q.ring()
 }
 
-// abandon is called by a caller that stops listening: it hung up, it was refused, or its
-// wait is over. Whatever is on its way to it goes back. It answers what kept the caller
-// from a token: errNothing, or a *RateError.
+// abandon removes a caller that stops waiting: it hung up, was refused, or its wait is over. A
+// token that is on its way to it goes back into the stock. It returns what kept the token from
+// the caller: errNothing or a *RateError.
 func (q *takeQueue) abandon(w *waiter, mine listener, outcome int) error {
 	q.mu.Lock()
 	if w.done {
 		q.mu.Unlock()
-		// The answer came in the very moment.
+		// The answer came in this moment.
 		if got := <-mine; got.err == nil {
 			q.tokens.giveBack(got.token)
 		}

@@ -100,7 +100,7 @@ func TestTakesWhileQueuesAreForgotten(t *testing.T) {
 type hanging struct{ net.Conn }
 
 func (d hanging) Write(b []byte) (int, error) {
-	if bytes.Contains(b, []byte(loadScripts(0).look.Hash())) {
+	if bytes.Contains(b, []byte(loadScripts(0).Get("look").Hash())) {
 		return len(b), nil
 	}
 	return d.Conn.Write(b)

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"poold/internal/redisdb"
+
+	"github.com/redis/go-redis/v9"
 )
 
-// serve makes script calls for as long as somebody is in the queue.
+// serve makes script calls until the queue is empty.
 func (q *takeQueue) serve() {
 	sleep := time.NewTimer(0)
 	defer sleep.Stop()
@@ -35,8 +35,8 @@ func (q *takeQueue) serve() {
 	}
 }
 
-// next puts together who goes into the next call. Without anybody it tells how
-// long to sleep until the waiting callers poll; ok is false where nobody is left.
+// next collects the callers of the next call. If there are none, rest is the time until the
+// waiting callers poll; ok is false if the queue is empty.
 func (q *takeQueue) next(at time.Time) (c *takeCall, rest time.Duration, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -58,10 +58,9 @@ func (q *takeQueue) next(at time.Time) (c *takeCall, rest time.Duration, ok bool
 	return nil, 0, false
 }
 
-// call runs the script until it is known what it did. Where Redis refuses it, it is
-// over. Where answers are lost for a second the callers are told so; the call itself
-// is repeated under its number until Redis answers, and what it handed out then
-// goes back into the stock.
+// call runs the script until its outcome is known. A refusal of Redis ends it. After a second
+// of lost answers the callers get redisdb.ErrDown, but the call is retried under its number until Redis
+// answers. Tokens that it handed out then go back into the stock.
 func (q *takeQueue) call(c *takeCall) {
 	keys, args := q.encode(c, q.tokens.calls.Add(1))
 	began, lost := time.Now(), false
@@ -75,7 +74,7 @@ func (q *takeQueue) call(c *takeCall) {
 			q.deliver(c, reply)
 			return
 		}
-		if isOver(err, q.tokens.scripts.take, lost) {
+		if isOver(err, q.tokens.script("take"), lost) {
 			q.refuse(c, q.tokens.db.Explain(context.Background(), err, keys))
 			return
 		}
@@ -96,17 +95,16 @@ func (q *takeQueue) call(c *takeCall) {
 	}
 }
 
-// isOver reports whether an error is Redis' own answer to a take, so that it is
-// known that nothing was handed out. An error that the script raised names it; it
-// had looked for the receipt of an earlier try by then. Others were answered
-// without running it, which says nothing of an earlier try whose answer was lost.
-func isOver(err error, script *redis.Script, lost bool) bool {
+// isOver reports whether an error proves that a take handed out no token. lost: an earlier try
+// has no answer. An error that the script raised names the script, which checked the receipt of
+// the earlier try first. Any other error of Redis came before the script ran, which proves
+// nothing about an earlier try.
+func isOver(err error, script *redisdb.Script, lost bool) bool {
 	var answer redis.Error
 	return errors.As(err, &answer) && (!lost || strings.Contains(answer.Error(), script.Hash()))
 }
 
-// refuse ends a call that Redis refused. Its tickets are forgotten like those of a
-// replica that is gone.
+// refuse ends a call that Redis refused. Its tickets expire like the tickets of a dead replica.
 func (q *takeQueue) refuse(c *takeCall, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -122,7 +120,7 @@ func (q *takeQueue) refuse(c *takeCall, err error) {
 	}
 }
 
-// fail tells the callers of a call, and those behind it, that Redis is away.
+// fail answers the callers of a call, and all later ones in the queue, with redisdb.ErrDown.
 func (q *takeQueue) fail(c *takeCall, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -144,8 +142,7 @@ func (q *takeQueue) fail(c *takeCall, err error) {
 	q.newcomers, q.parked, q.round = nil, nil, nil
 }
 
-// deliver gives the answers of a call to its callers; nil stands for a call whose
-// outcome will never be known.
+// deliver gives the answers of a call to its callers; nil = the outcome stays unknown.
 func (q *takeQueue) deliver(c *takeCall, reply []string) {
 	answers, err := q.decode(c, reply)
 	if err != nil && reply != nil {
@@ -192,7 +189,7 @@ func (q *takeQueue) deliver(c *takeCall, reply []string) {
 	q.tokens.news.changed(q.id)
 }
 
-// tellRequests tells of the callers that were asked for the first time.
+// tellRequests reports the callers that take.lua saw for the first time.
 func (q *takeQueue) tellRequests(callers []*waiter, answers []answer) {
 	for i, w := range callers {
 		came := w.came
@@ -206,26 +203,26 @@ func (q *takeQueue) tellRequests(callers []*waiter, answers []answer) {
 	}
 }
 
-// sentOnce is a command that go-redis does not send again by itself.
+// sentOnce is a command that go-redis does not retry.
 type sentOnce struct{ *redis.Cmd }
 
-// NoRetry is what go-redis asks before it does.
+// NoRetry is the method that go-redis calls before a retry.
 func (sentOnce) NoRetry() bool { return true }
 
-// takeOnce runs take.lua one time, so that the caller learns of each lost answer.
-// Where Redis does not know the script, its text is sent along.
+// takeOnce runs take.lua without a retry, so that the caller sees each lost answer. If Redis
+// lacks the script, takeOnce sends its text.
 func (s *Tokens) takeOnce(limit time.Duration, keys []string, args []any) ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	command := make([]any, 0, 3+len(keys)+len(args))
-	command = append(command, "evalsha", s.scripts.take.Hash(), len(keys))
+	command = append(command, "evalsha", s.script("take").Hash(), len(keys))
 	for _, key := range keys {
 		command = append(command, key)
 	}
 	command = append(command, args...)
 	call := sentOnce{redis.NewCmd(ctx, command...)}
 	if err := s.db.Hot.Process(ctx, call); redis.HasErrorPrefix(err, "NOSCRIPT") {
-		command[0], command[1] = "eval", s.scripts.takeText
+		command[0], command[1] = "eval", s.script("take").Text
 		call = sentOnce{redis.NewCmd(ctx, command...)}
 		_ = s.db.Hot.Process(ctx, call) // the call has its error
 	}

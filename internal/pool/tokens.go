@@ -39,7 +39,8 @@ func (s *Tokens) queue(id captcha.ID) *takeQueue {
 	defer s.mu.Unlock()
 	q := s.queues[id]
 	if q == nil {
-		q = &takeQueue{tokens: s, id: id, keys: s.keys(id), bell: make(chan struct{}, 1), shared: map[string]*waiter{}}
+		k := s.keys(id)
+		q = &takeQueue{tokens: s, id: id, keys: s.script("take").KeysOf(k), once: k.once, bell: make(chan struct{}, 1), shared: map[string]*waiter{}}
 		s.queues[id] = q
 	}
 	return q

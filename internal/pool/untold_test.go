@@ -216,7 +216,7 @@ func testEveryFailureIsTold(t *testing.T, o Options) {
 func testLostRepliesOfFailures(t *testing.T, o Options) {
 	o.Prefix = "test-lost failures"
 	s, id := open(t, o), identity("lost failures")
-	ends, takes := redistest.NewThief(0.2, s.scripts.fail.Hash()), thiefOfTakes(s)
+	ends, takes := redistest.NewThief(0.2, s.script("fail").Hash()), thiefOfTakes(s)
 	o.Dial = ends.Over(takes.Over(o.Dial))
 	robbed := open(t, o)
 	const callers = 40

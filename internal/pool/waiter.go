@@ -76,7 +76,7 @@ func (q *takeQueue) newWaiter(r Request, caller listener) *waiter {
 	switch {
 	case r.Idempotency != "":
 		key := onceName(r.Idempotency)
-		w.once = q.keys.once + key
+		w.once = q.once + key
 		if w.waits {
 			w.ticket = strconv.FormatInt(w.need, 10) + ":key:" + key
 			w.holder = w.ticket + "|" + q.tokens.replica

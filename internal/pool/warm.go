@@ -33,9 +33,10 @@ func (s *Controls) Warm(ctx context.Context, id captcha.ID, w Window, limit Wind
 	if w.Tokens < 0 {
 		return fmt.Errorf("pool: a window of %d tokens", w.Tokens)
 	}
-	k := s.keys(id)
-	kept, err := s.db.Number(ctx, s.scripts.warm, []string{k.warm, k.warmers},
-		w.Tokens, w.In.Milliseconds(), w.Left.Milliseconds(), mostWindows, windowSlack.Milliseconds(), limit.Caller, limit.Most)
+	kept, err := s.callNumber(ctx, "warm", s.keys(id), args{
+		"tokens": w.Tokens, "begins_ms": w.In, "ends_ms": w.Left, "limit": mostWindows, "slack_ms": windowSlack,
+		"caller": limit.Caller, "caller_limit": limit.Most,
+	})
 	if err != nil {
 		return err
 	}
@@ -46,13 +47,12 @@ func (s *Controls) Warm(ctx context.Context, id captcha.ID, w Window, limit Wind
 	return nil
 }
 
-// windows reads the last list of look.lua.
-func windows(list any) ([]Window, error) {
-	items, _ := list.([]any)
+// readWindows reads the windows of look.lua.
+func readWindows(items []any) ([]Window, error) {
 	if len(items) == 0 {
 		return nil, nil // as for nearly every identity
 	}
-	n, err := redisdb.Integers(list, len(items))
+	n, err := redisdb.Integers(items, len(items))
 	if err != nil {
 		return nil, err
 	}

@@ -293,7 +293,7 @@ func testAWindowIsToldToAllReplicas(t *testing.T, o Options) {
 // go-redis sends a command again whose answer was lost, and callers try again.
 func testACallMadeAgainLeavesOneWindow(t *testing.T, o Options) {
 	plain := open(t, o)
-	thief := redistest.NewThief(0.4, plain.scripts.warm.Hash())
+	thief := redistest.NewThief(0.4, plain.script("warm").Hash())
 	o.Prefix, o.Dial = plain.prefix, thief.Over(o.Dial)
 	s, id := open(t, o), identity("again")
 	began := time.Now()

@@ -36,7 +36,7 @@ func TestManyConnectionsBreakAtOnce(t *testing.T) {
 		}
 		bubble.SetDown(true)
 		bubble.SetDown(false)
-		if _, err := db.Eval(t.Context(), probeScript, []string{"a key"}, 1000); err != nil {
+		if _, err := db.Eval(t.Context(), probe, []string{"a key"}, 1000); err != nil {
 			t.Errorf("a script: %v", err)
 		}
 		if err := db.Hot.Get(t.Context(), "a key").Err(); err != nil {

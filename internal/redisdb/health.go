@@ -172,7 +172,7 @@ func (m *monitor) try(ctx context.Context) *condition {
 }
 
 func (m *monitor) tryWrite(ctx context.Context, key string) error {
-	return Down(probeScript.Run(ctx, m.Slow, []string{key}, probeLife.Milliseconds()).Err())
+	return Down(probe.Run(ctx, m.Slow, []string{key}, probeLife.Milliseconds()).Err())
 }
 
 // probedMasters names for each master of a cluster a key that it has.

@@ -1,14 +1,14 @@
--- Notes how a task ended. The first end stands.
+-- Notes how a task of the compatible endpoints ended. The first end counts.
 --
--- KEYS  1 task
--- ARGV  1 order that served it ('' = it failed)  2 how it failed  3 1 = its caller hears
---       of it at once
--- Answer: 1, or 0 where there is no such task any more.
-expect('HLEN', 1)
-if redis.call('EXISTS', KEYS[1]) == 0 then
+-- KEYS   task
+-- ARGV   order failed heard;
+--        order: that served it, '' = it failed; failed: how; heard: 1 = its caller has it
+-- Reply  1, or 0 if the task no longer exists
+expect('HLEN', KEYS.task)
+if redis.call('EXISTS', KEYS.task) == 0 then
   return 0
 end
-if not redis.call('HGET', KEYS[1], 'order') then
-  redis.call('HSET', KEYS[1], 'order', ARGV[1], 'failed', ARGV[2], 'told', ARGV[3], 'holder', '')
+if not redis.call('HGET', KEYS.task, 'order') then
+  redis.call('HSET', KEYS.task, 'order', ARGV.order, 'failed', ARGV.failed, 'told', ARGV.heard, 'holder', '')
 end
 return 1

@@ -1,19 +1,18 @@
--- Renews the lease of a task, or lets go of it: also where its caller has not asked for so
--- long.
+-- Renews or ends the lease of a task. It also ends a lease whose caller has not asked for
+-- idle_ms.
 --
--- KEYS  1 task
--- ARGV  1 replica  2 lease, ms; 0 = let go  3 ms without a question after which nobody
---       waits any more
--- Answer: 1 the replica holds it, 0 it let go, -1 it did not hold it.
-expect('HLEN', 1)
+-- KEYS   task
+-- ARGV   replica lease_ms idle_ms; lease_ms: 0 = end
+-- Reply  1 renewed, 0 ended, -1 another replica holds the task
+expect('HLEN', KEYS.task)
 local now = now_ms()
-if redis.call('HGET', KEYS[1], 'holder') ~= ARGV[1] then
+if redis.call('HGET', KEYS.task, 'holder') ~= ARGV.replica then
   return -1
 end
-local asked = tonumber(redis.call('HGET', KEYS[1], 'asked'))
-if ARGV[2] == '0' or now - asked >= tonumber(ARGV[3]) then
-  redis.call('HSET', KEYS[1], 'holder', '')
+local asked = tonumber(redis.call('HGET', KEYS.task, 'asked'))
+if ARGV.lease_ms == '0' or now - asked >= tonumber(ARGV.idle_ms) then
+  redis.call('HSET', KEYS.task, 'holder', '')
   return 0
 end
-redis.call('HSET', KEYS[1], 'lease', ms(now + tonumber(ARGV[2])))
+redis.call('HSET', KEYS.task, 'lease', ms(now + tonumber(ARGV.lease_ms)))
 return 1

@@ -30,7 +30,7 @@ func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 		args = append(args, e.At.UnixMilli(), e.ID+" "+encodeEntry(e))
 		args = appendFigures(args, keyFigures(e))
 	}
-	_, err := s.db.Eval(ctx, linesScript, keys, args...)
+	_, err := s.db.Eval(ctx, scripts.Get("archive_lines"), keys, args...)
 	return failed(ctx, err)
 }
 

@@ -12,10 +12,7 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
-var (
-	addScript   = redisdb.Load(sources, "archive_add")
-	linesScript = redisdb.Load(sources, "archive_lines")
-)
+var scripts = redisdb.LoadScripts(sources, nil)
 
 // keys begin the names of the keys of records and entries, all in one slot. The package
 // comment lists them.

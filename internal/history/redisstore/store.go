@@ -66,7 +66,7 @@ func (s *Store) Write(ctx context.Context, batch []history.Record) error {
 		args = append(args, ended, r.ID+"|"+encode(r), site+"|"+ended, alias)
 		args = appendFigures(args, figures(r))
 	}
-	_, err := s.db.Eval(ctx, addScript, keys, args...)
+	_, err := s.db.Eval(ctx, scripts.Get("archive_add"), keys, args...)
 	return failed(ctx, err)
 }
 

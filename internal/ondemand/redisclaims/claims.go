@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"embed"
-	"fmt"
 	"time"
 
 	"poold/internal/captcha"
@@ -37,13 +36,13 @@ func New(db *redisdb.DB, o Options) *Claims {
 }
 
 // claimKeys are the keys of one claim: the claim itself, the token of its last successful
-// solve, and its last failure. All claims and savings are in one slot, so that one script sees
-// a claim and the savings.
-type claimKeys struct{ claim, token, failure string }
+// solve, its last failure, today's savings and, for a call that counts, its mark. All of them
+// are in one slot, so that one script sees a claim and the savings.
+type claimKeys struct{ claim, token, failure, savings, mark string }
 
 func (c *Claims) keys(key captcha.ID) claimKeys {
 	name := c.db.Prefix + ":claim:{dedup}:" + string(key)
-	return claimKeys{claim: name, token: name + ":token", failure: name + ":failure"}
+	return claimKeys{claim: name, token: name + ":token", failure: name + ":failure", savings: c.today()}
 }
 
 // savings is the key of what was counted on a UTC day, 2006-01-02.
@@ -55,67 +54,52 @@ func (c *Claims) counted(call string) string { return c.db.Prefix + ":counted:{d
 //go:embed lua/*.lua
 var sources embed.FS
 
-var (
-	enterScript      = redisdb.Load(sources, "claims", "savings", "claim_enter")
-	holdScript       = redisdb.Load(sources, "claims", "claim_hold")
-	endScript        = redisdb.Load(sources, "claims", "claim_end")
-	addSavingsScript = redisdb.Load(sources, "savings", "savings_add")
-	readDaysScript   = redisdb.Load(sources, "savings", "savings_days")
-)
+var scripts = redisdb.LoadScripts(sources, nil)
 
 // Enter joins the solve of a key: it returns the token of a solve that has ended, or the state of
 // the solve under way, or makes this replica the holder, which must solve. A waiting replica
 // enters again until the solve has ended. If the answer has a token, the callers are counted.
 func (c *Claims) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error) {
 	k, call := c.keys(e.Key), rand.Text()
-	reply, err := c.db.Eval(ctx, enterScript, []string{k.claim, k.token, k.failure, c.today(), c.counted(call)},
-		e.Solve, call, string(e.Identity), e.Callers, c.times.Lease.Milliseconds(), c.times.Longest.Milliseconds(),
-		c.times.Solved.Milliseconds(), c.times.Failed.Milliseconds())
+	k.mark = c.counted(call)
+	r, err := c.db.Call(ctx, scripts.Get("claim_enter"), k, redisdb.Args{
+		"waits_for": e.Solve, "call": call, "identity": e.Identity, "callers": e.Callers, "lease_ms": c.times.Lease,
+		"longest_ms": c.times.Longest, "shared_ms": c.times.Solved, "failure_ms": c.times.Failed,
+	})
 	if err != nil {
 		return dedup.Claim{}, err
 	}
-	return readClaim(reply)
-}
-
-// readClaim reads the answer of claim_enter.lua.
-func readClaim(reply any) (dedup.Claim, error) {
-	list, ok := reply.([]any)
-	if !ok || len(list) != 7 {
-		return dedup.Claim{}, fmt.Errorf("redisclaims: enter answered %T with %d values", reply, len(list))
+	claim := dedup.Claim{
+		State: dedup.ClaimState(r.Text("state")), Solve: r.Text("solve"), Fence: int64(r.Int("fence")),
+		Identity: captcha.ID(r.Text("identity")), Left: r.Duration("left_ms"),
 	}
-	text := func(i int) string { s, _ := list[i].(string); return s }
-	number := func(i int) int64 { n, _ := list[i].(int64); return n }
-	c := dedup.Claim{
-		State: dedup.ClaimState(text(0)), Solve: text(1), Fence: number(2), Identity: captcha.ID(text(3)),
-		Left: time.Duration(number(4)) * time.Millisecond,
+	if r.Is("known") {
+		claim.Value = []byte(r.Text("value"))
 	}
-	if known := number(5) == 1; known {
-		c.Value = []byte(text(6))
-	}
-	return c, nil
+	return claim, r.Err
 }
 
 // Hold renews the lease of a claim that this replica holds, and notes the identity that its
 // solve takes from. mine is false if another replica holds the claim, or the solve has ended
 // or reached ClaimLongest. wanted reports whether a replica entered within ClaimWanted.
 func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error) {
-	reply, err := c.db.Eval(ctx, holdScript, []string{c.keys(key).claim}, fence, string(identity),
-		c.times.Lease.Milliseconds(), c.times.Wanted.Milliseconds(), c.times.Longest.Milliseconds())
+	r, err := c.hold(ctx, key, fence, identity, c.times.Lease)
 	if err != nil {
 		return false, false, err
 	}
-	n, err := redisdb.Integers(reply, 2)
-	if err != nil {
-		return false, false, err
-	}
-	return n[0] == 1, n[1] == 1, nil
+	return r.Is("held"), r.Is("wanted"), r.Err
+}
+
+func (c *Claims) hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID, lease time.Duration) (*redisdb.Reply, error) {
+	return c.db.Call(ctx, scripts.Get("claim_hold"), c.keys(key), redisdb.Args{
+		"fence": fence, "identity": identity, "lease_ms": lease, "waiting_ms": c.times.Wanted, "longest_ms": c.times.Longest,
+	})
 }
 
 // LetGo ends the lease of a claim that this replica holds, so that the next replica to enter
 // continues the solve. It is a no-op if another replica holds the claim.
 func (c *Claims) LetGo(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error {
-	_, err := c.db.Eval(ctx, holdScript, []string{c.keys(key).claim}, fence, string(identity),
-		0, c.times.Wanted.Milliseconds(), c.times.Longest.Milliseconds())
+	_, err := c.hold(ctx, key, fence, identity, 0)
 	if err == nil {
 		c.wake(key)
 		c.db.Announce(ctx, string(key))
@@ -127,12 +111,14 @@ func (c *Claims) LetGo(ctx context.Context, key captcha.ID, fence int64, identit
 // nothing if this replica no longer holds the claim (see Hold). It may be repeated with the
 // same end within ClaimSolved.
 func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (ok bool, err error) {
-	k, failed, lasts := c.keys(key), 0, min(e.Lasts, c.times.Solved)
+	failed, lasts := 0, min(e.Lasts, c.times.Solved)
 	if e.Failed {
 		failed, lasts = 1, c.times.Failed
 	}
-	n, err := c.db.Number(ctx, endScript, []string{k.claim, k.token, k.failure}, fence, failed, e.Value,
-		lasts.Milliseconds(), c.times.Longest.Milliseconds(), c.times.Solved.Milliseconds(), c.db.Channel(), string(key))
+	n, err := c.db.CallNumber(ctx, scripts.Get("claim_end"), c.keys(key), redisdb.Args{
+		"fence": fence, "failed": failed, "value": e.Value, "keep_ms": lasts, "longest_ms": c.times.Longest,
+		"claim_ms": c.times.Solved, "channel": c.db.Channel(), "key": key,
+	})
 	if err != nil || n == 0 {
 		return false, err
 	}

@@ -378,7 +378,8 @@ func TestDates(t *testing.T) {
 	testkit.WithoutRace(t)
 	s := open(t, redisdb.Options{Addresses: "redis://embedded", Dial: redistest.Embedded(t).Dial})
 	first, days := time.Date(2000, 1, 1, 23, 59, 59, 999e6, time.UTC), 200*365
-	script := redisdb.Source(sources, "savings") + `
+	prelude, _, _ := strings.Cut(scripts.Get("savings_days").Text, "-- Reads the savings")
+	script := prelude + `
 		local dates = {}
 		for i = 0, tonumber(ARGV[2]) - 1 do dates[#dates + 1] = date(ARGV[1] + i * day_ms) end
 		return dates`

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"poold/internal/ondemand/dedup"
+	"poold/internal/redisdb"
 )
 
 // Count adds requests to the current day, by Redis' clock. After an error they may or may not
@@ -17,14 +18,14 @@ func (c *Claims) Count(ctx context.Context, requests map[dedup.SavingsSource]int
 	for source, n := range requests {
 		args = append(args, string(source), n)
 	}
-	_, err := c.db.Eval(ctx, addSavingsScript, []string{c.today(), c.counted(rand.Text())}, args...)
+	_, err := c.db.CallNumber(ctx, scripts.Get("savings_add"), redisdb.Keys{"savings": c.today(), "mark": c.counted(rand.Text())}, nil, args...)
 	return err
 }
 
 // Days returns the requests of today and of the six days before, in UTC and by Redis' clock,
 // today first. Sources without requests are left out.
 func (c *Claims) Days(ctx context.Context) ([]dedup.SavingsDay, error) {
-	reply, err := c.db.Eval(ctx, readDaysScript, []string{c.today()})
+	reply, err := c.db.Eval(ctx, scripts.Get("savings_days"), []string{c.today()})
 	if err != nil {
 		return nil, err
 	}

@@ -1,28 +1,29 @@
--- Gives an order a permit at a provider; a second try for the same order finds its
--- permit, and can shorten its life. While the provider is down, or has refused the last
--- submits, one order in an interval gets a permit: the probe.
+-- Gives an order a permit at a provider. A retry finds the order's permit and may shorten its
+-- life. While the provider is down, or refused its last submits, one order in an interval gets
+-- a permit: the probe.
 --
--- KEYS  1 permits  2 standing
--- ARGV  1 order id  2 most permits  3 life of the permit, ms  4 ms since the latest call that
---       the provider answered at this replica was sent (-1 = none)
--- Reply: 1 has a permit, 0 all are in use, -1 the provider takes none now; the time, Unix ms;
---       ms until it takes one; submits in a row that were refused.
-local now, s = now_ms(), standing_of(KEYS[2])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ms(now))
-local used = redis.call('ZCARD', KEYS[1])
-local ttl = tonumber(ARGV[3])
-local until_now = redis.call('ZSCORE', KEYS[1], ARGV[1])
+-- Uses   standing
+-- KEYS   permits standing
+-- ARGV   order limit ttl_ms answered_ms;
+--        answered_ms is the age of the latest call that the provider answered, -1 = none
+-- Reply  {outcome now wait_ms refusals}; outcome: 1 permit held, 0 all in use, -1 the provider
+--        takes no order for wait_ms; refusals: refused submits in a row
+local now, s = now_ms(), standing_of()
+redis.call('ZREMRANGEBYSCORE', KEYS.permits, '-inf', ms(now))
+local used = redis.call('ZCARD', KEYS.permits)
+local ttl = tonumber(ARGV.ttl_ms)
+local until_now = redis.call('ZSCORE', KEYS.permits, ARGV.order)
 if until_now then
-  redis.call('ZADD', KEYS[1], ms(math.min(tonumber(until_now), now + ttl)), ARGV[1])
+  redis.call('ZADD', KEYS.permits, ms(math.min(tonumber(until_now), now + ttl)), ARGV.order)
   return {1, now, 0, s.refusals}
 end
-if used >= tonumber(ARGV[2]) then
+if used >= tonumber(ARGV.limit) then
   return {0, now, 0, s.refusals}
 end
-local answered = tonumber(ARGV[4])
+local answered = tonumber(ARGV.answered_ms)
 if s.kind == 'outage' and answered >= 0 and now - answered > s.since then
   -- This replica reaches the provider: the fault was of another one's network, or is over.
-  standing_set(KEYS[2], 'kind', '')
+  standing_set('kind', '')
   s.kind = ''
 end
 local wait = standing_wait(s, now)
@@ -30,12 +31,12 @@ if wait > 0 then
   return {-1, now, wait, s.refusals}
 end
 if s.kind ~= '' then
-  standing_set(KEYS[2], 'next', ms(now + s.every), 'holder', ARGV[1])
+  standing_set('next', ms(now + s.every), 'holder', ARGV.order)
 elseif s.refusals >= most_refusals then
-  standing_set(KEYS[2], 'turn', ms(now + turn_every), 'holder', ARGV[1])
+  standing_set('turn', ms(now + turn_every), 'holder', ARGV.order)
 end
-redis.call('ZADD', KEYS[1], ms(now + ttl), ARGV[1])
-if redis.call('PTTL', KEYS[1]) < ttl + 60000 then
-  redis.call('PEXPIRE', KEYS[1], ttl + 60000)
+redis.call('ZADD', KEYS.permits, ms(now + ttl), ARGV.order)
+if redis.call('PTTL', KEYS.permits) < ttl + 60000 then
+  redis.call('PEXPIRE', KEYS.permits, ttl + 60000)
 end
 return {1, now, 0, s.refusals}

@@ -1,30 +1,28 @@
--- Shared by the scripts that place and end orders: scripts.go puts it between journal.lua
--- and theirs. It bounds the submits of one identity while its orders fail.
+-- Shared: the bound on the submits of one identity while its orders fail.
 --
--- The hash of attempts describes the orders that failed since the last solve. Its fields:
+-- KEYS   attempts
+--
+-- The hash `attempts` describes the orders that failed since the last solve. Its fields:
 -- refused, failed (orders in a row), hopeless (1: the provider rejects the parameters),
 -- reason, since (Unix ms of the bound's begin), next (Unix ms before which no order is
 -- placed), every (ms between two probes), left (probes of the bound's first minute).
--- Without `since` there is no bound.
+-- Without `since` the identity is not bounded.
 
--- refusals_in_a_row begin the bound, or so many failures and refusals together.
+-- The bound begins after refusals_in_a_row refusals, or after failures_in_a_row failures and
+-- refusals together.
 local refusals_in_a_row, failures_in_a_row = 3, 8
 
--- Once bounded, an identity places one order each probe_every ms. One whose parameters the
--- provider rejects places one after hopeless_first ms, and twice as long after each further
--- rejection, up to hopeless_last.
+-- A bounded identity places one order each probe_every ms. If the provider rejects its
+-- parameters, the interval begins with hopeless_first and doubles up to hopeless_last.
 local probe_every, hopeless_first, hopeless_last = 5000, 60000, 3600000
 
--- The failed orders and the probes of the bound's first minute are so many at most, unless
--- more were placed before it began.
+-- The failed orders and the probes of the bound's first minute are at most first_minute,
+-- unless more were placed before it began.
 local first_minute, minute_ms = 15, 60000
 
--- attempts_of reads the hash; numbers that are absent are 0.
-local function attempts_of(key)
-  local v, a = redis.call('HGETALL', key), {}
-  for i = 1, #v, 2 do
-    a[v[i]] = v[i + 1]
-  end
+-- attempts_of reads the hash; an absent number is 0.
+local function attempts_of()
+  local a = pairs_of(redis.call('HGETALL', KEYS.attempts))
   return {refused = tonumber(a.refused or 0), failed = tonumber(a.failed or 0), hopeless = a.hopeless == '1',
     reason = a.reason or '', since = tonumber(a.since or 0), next = tonumber(a.next or 0), every = tonumber(a.every or 0),
     left = tonumber(a.left or 0)}
@@ -39,7 +37,7 @@ local function attempts_wait(a, now)
   return math.max(0, math.min(a.next - now, math.max(a.every, minute_ms)))
 end
 
--- attempts_defer uses up one order of the bound's first minute. Without one left the next
+-- attempts_defer uses up one order of the bound's first minute. After the last one the next
 -- probe waits for the end of that minute.
 local function attempts_defer(a)
   a.left = math.max(0, a.left - 1)
@@ -48,8 +46,8 @@ local function attempts_defer(a)
   end
 end
 
--- attempts_probe notes that an order is placed in spite of the bound.
-local function attempts_probe(key, a, now)
+-- attempts_probe notes an order that is placed although the identity is bounded.
+local function attempts_probe(a, now)
   if a.since == 0 then
     return
   end
@@ -57,19 +55,18 @@ local function attempts_probe(key, a, now)
   if not a.hopeless then
     attempts_defer(a)
   end
-  redis.call('HSET', key, 'next', ms(a.next), 'left', ms(a.left))
+  redis.call('HSET', KEYS.attempts, 'next', ms(a.next), 'left', ms(a.left))
 end
 
 -- attempts_failed counts an order that ended without a token. `kind` is refused (at the
--- submit), failed (later), hopeless (the parameters are rejected, at either) or '' (it says
--- nothing about the identity). An order that was placed before the bound began takes the
--- place of a probe. `ttl` is how long the hash lives. It returns whether a bound began, which
--- all replicas must hear of.
-local function attempts_failed(key, now, kind, reason, placed, ttl)
+-- submit), failed (later), hopeless (the parameters are rejected, at either) or '' (nothing
+-- about the identity). An order that was placed before the bound began replaces a probe.
+-- `ttl` is the least life of the hash. Returns whether a bound began, of which all replicas must be notified.
+local function attempts_failed(now, kind, reason, placed, ttl)
   if kind == '' then
     return false
   end
-  local a = attempts_of(key)
+  local a = attempts_of()
   local before = a.since
   local probe = a.since > 0 and placed > a.since
   a.refused = a.refused + (kind == 'failed' and 0 or 1)
@@ -95,11 +92,11 @@ local function attempts_failed(key, now, kind, reason, placed, ttl)
     a.left = first_minute - a.refused - a.failed + 1
     attempts_defer(a)
   end
-  redis.call('HSET', key, 'refused', ms(a.refused), 'failed', ms(a.failed), 'since', ms(a.since),
+  redis.call('HSET', KEYS.attempts, 'refused', ms(a.refused), 'failed', ms(a.failed), 'since', ms(a.since),
     'next', ms(a.next), 'every', ms(a.every), 'left', ms(a.left), 'hopeless', a.hopeless and '1' or '0')
   if kind ~= '' then
-    redis.call('HSET', key, 'reason', reason)
+    redis.call('HSET', KEYS.attempts, 'reason', reason)
   end
-  redis.call('PEXPIRE', key, math.max(tonumber(ttl), redis.call('PTTL', key)))
+  redis.call('PEXPIRE', KEYS.attempts, math.max(tonumber(ttl), redis.call('PTTL', KEYS.attempts)))
   return a.since ~= before
 end

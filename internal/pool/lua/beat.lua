@@ -1,11 +1,11 @@
--- Notes that a replica lives.
+-- Notes that a replica is alive.
 --
--- KEYS  1 replicas
--- ARGV  1 its name  2 for how long, ms
--- Answer: the names of those that live.
+-- KEYS   replicas
+-- ARGV   replica life_ms
+-- Reply  the names of the live replicas
 local now = now_ms()
-expect('ZCARD', 1)
-redis.call('ZADD', KEYS[1], ms(now + ARGV[2]), ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ms(now))
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-return redis.call('ZRANGE', KEYS[1], 0, -1)
+expect('ZCARD', KEYS.replicas)
+redis.call('ZADD', KEYS.replicas, ms(now + ARGV.life_ms), ARGV.replica)
+redis.call('ZREMRANGEBYSCORE', KEYS.replicas, '-inf', ms(now))
+redis.call('PEXPIRE', KEYS.replicas, ARGV.life_ms)
+return redis.call('ZRANGE', KEYS.replicas, 0, -1)

@@ -1,11 +1,12 @@
--- Shared by every script of this folder: scripts.go puts this text in front of
--- theirs. The list of tokens is kept sorted by the moment of death, soonest
--- first; an element starts with that moment as 13 digits of Unix milliseconds.
+-- Shared: by every script of this folder.
+--
+-- A token is a list element: death|birth|… with both moments as 13 digits of Unix ms. The
+-- list of tokens is sorted by death, soonest first.
 
--- Figures live on for 30 days after the last change.
+-- Figures expire 30 days after their last change.
 local stats_ttl = 2592000000
 
--- without_days takes what begin_day notes out of figures, name, value, name, value, ...
+-- without_days returns figures, as a list of names and values, without the notes of begin_day.
 local function without_days(figures)
   local rest = {}
   for i = 1, #figures, 2 do
@@ -17,9 +18,8 @@ local function without_days(figures)
   return rest
 end
 
--- begin_day notes the figures as they are at the first change of a UTC day, numbered from
--- 1970 on, so that those of each day can be told without counting them a second time.
--- Seven days and the one before are kept.
+-- begin_day copies the figures at the first change of a UTC day into the field day:N, N being
+-- the days since 1970. The totals of a day follow from two such copies; eight are kept.
 local function begin_day(stats)
   local today = math.floor(now_ms() / 86400000)
   if tonumber(redis.call('HGET', stats, 'day') or 0) >= today then
@@ -35,7 +35,7 @@ local function begin_day(stats)
   redis.call('HSET', stats, 'day', ms(today), 'day:' .. ms(today), table.concat(without_days(all), ' '))
 end
 
--- count adds to figures and keeps them for stats_ttl.
+-- count adds to figures and extends their life to stats_ttl.
 local function count(stats, figures)
   begin_day(stats)
   for name, value in pairs(figures) do
@@ -46,14 +46,14 @@ local function count(stats, figures)
   redis.call('PEXPIRE', stats, stats_ttl)
 end
 
--- dies is when a token dies; nil for an element that is no token.
+-- dies returns when a token dies; nil if the element is not a token.
 local function dies(element)
   return string.find(element, '^%d%d%d%d%d%d%d%d%d%d%d%d%d|%d+|[^|]*|[^|]*|[^|]*|')
     and tonumber(string.sub(element, 1, 13))
 end
 
--- set_aside keeps what another program left where it cannot be, for whoever
--- looks for the cause, and counts it. Where even that has no room, it is dropped.
+-- set_aside counts a value of another program and keeps the latest 20 for the operator,
+-- unless Redis has no memory for it.
 local function set_aside(junk, stats, value)
   redis.pcall('LPUSH', junk, value)
   redis.pcall('LTRIM', junk, 0, 19)
@@ -61,9 +61,9 @@ local function set_aside(junk, stats, value)
   count(stats, {junk = 1})
 end
 
--- first_at_least returns the index (from 0) of the first token that dies at
--- `moment` or later; the length of the list where there is none. What is no token
--- counts as dying with the one before it.
+-- first_at_least returns the index (from 0) of the first token that dies at `moment` or
+-- later; the length of the list if there is none. An element that is not a token counts as
+-- dying with the one before it.
 local function first_at_least(list, length, moment)
   local low, high = 0, length
   while low < high do
@@ -87,10 +87,9 @@ local function born_after(element, moment)
   return tonumber(string.match(element, '^%d+|(%d+)') or 0) > moment
 end
 
--- drop_dead takes the tokens off the front that can no longer be handed out
--- and counts them; its work is what it drops. `moment` is now and the margin: where
--- the newest token was born later, Redis' clock was set back by more than the
--- margin, and nobody knows how old any of them is. `slack` is added to that alone.
+-- drop_dead removes the tokens that die before `moment`, which is now and the margin, and
+-- counts them. If the newest token was born after `moment` and `slack`, Redis' clock was set
+-- back by more than the margin: the age of every token is unknown, and all are removed.
 local function drop_dead(list, stats, junk, moment, slack)
   local dropped = 0
   local newest = redis.call('LINDEX', list, -1)
@@ -116,8 +115,7 @@ local function drop_dead(list, stats, junk, moment, slack)
   end
 end
 
--- insert keeps the order. A landing is nearly always the newest, so the walk
--- back from the end is short.
+-- insert adds a token at its place. It is nearly always the newest.
 local function insert(list, element)
   local moment = dies(element)
   local tail = redis.call('LINDEX', list, -1)
@@ -130,13 +128,12 @@ local function insert(list, element)
   else
     redis.call('RPUSH', list, element)
   end
-  -- Not only as long as its tokens live: dead ones are counted when somebody
-  -- looks, and the figures must balance also if that is much later.
+  -- Longer than its tokens: the next look counts the expired ones, however late it comes.
   redis.call('PEXPIRE', list, stats_ttl)
 end
 
--- live_tickets forgets the tickets of replicas that have not been heard of for
--- two seconds and returns how many are left.
+-- live_tickets removes the tickets of replicas that were silent for two seconds and returns
+-- the number of the others.
 local function live_tickets(tickets, seen, now)
   if redis.call('ZCARD', seen) == 0 then
     return 0
@@ -149,15 +146,14 @@ local function live_tickets(tickets, seen, now)
   return redis.call('ZCARD', tickets)
 end
 
--- rate_room is how often something may happen now that happens at most `limit` times
--- within `per` ms, and how long it takes until it may once more. It is exact: `times`
--- is the list of when it happened.
+-- rate_room returns how many events the rate of `limit` within `per` ms allows now, and the
+-- ms until it allows one more. `times` lists the moments of the recorded events.
 local function rate_room(times, now, limit, per)
   if limit <= 0 then
     return math.huge, per
   end
   local oldest = redis.call('LINDEX', times, 0)
-  -- One in the future is of before Redis' clock was set back.
+  -- A moment in the future was recorded before Redis' clock was set back.
   while oldest and (tonumber(oldest) <= now - per or tonumber(oldest) > now) do
     redis.call('LPOP', times)
     oldest = redis.call('LINDEX', times, 0)
@@ -165,7 +161,7 @@ local function rate_room(times, now, limit, per)
   return limit - redis.call('LLEN', times), oldest and tonumber(oldest) + per - now or per
 end
 
--- rate_use notes that it happened n times.
+-- rate_use records n events.
 local function rate_use(times, now, n, limit, per)
   if limit <= 0 then
     return
@@ -174,21 +170,4 @@ local function rate_use(times, now, n, limit, per)
     redis.call('RPUSH', times, ms(now))
   end
   redis.call('PEXPIRE', times, per)
-end
-
--- counts is what place and look judge by: fresh, outliving, orders, waiting, ms
--- until the first fresh token meets its margin, ms until the first outliving
--- one stops outliving (-1 where there is none).
-local function counts(list, orders, tickets, seen, now, margin, lead)
-  local length = redis.call('LLEN', list)
-  local rest = first_at_least(list, length, now + margin + lead + 1)
-  local expiry, look = -1, -1
-  if length > 0 then
-    expiry = math.max(0, dies(redis.call('LINDEX', list, 0)) - margin - now)
-  end
-  if rest < length then
-    look = math.max(0, dies(redis.call('LINDEX', list, rest)) - margin - lead - now)
-  end
-  return {length, length - rest, redis.call('ZCARD', orders),
-    live_tickets(tickets, seen, now), expiry, look}
 end

@@ -1,11 +1,12 @@
--- Throws the whole stock away.
+-- Discards the whole stock.
 --
--- KEYS  1 tokens  2 stats  3 junk
--- ARGV  1 margin, ms
--- Answer: how many tokens could still have been handed out.
-writable('HDEL', KEYS[2])
-drop_dead(KEYS[1], KEYS[2], KEYS[3], now_ms() + tonumber(ARGV[1]))
-local thrown = redis.call('LLEN', KEYS[1])
-redis.call('DEL', KEYS[1])
-count(KEYS[2], {discarded = thrown})
+-- KEYS   tokens stats junk
+-- ARGV   margin_ms
+-- Reply  the number of discarded tokens that had not expired
+-- Errors WRONGTYPE before any change; works without free memory
+writable('HDEL', KEYS.stats)
+drop_dead(KEYS.tokens, KEYS.stats, KEYS.junk, now_ms() + tonumber(ARGV.margin_ms))
+local thrown = redis.call('LLEN', KEYS.tokens)
+redis.call('DEL', KEYS.tokens)
+count(KEYS.stats, {discarded = thrown})
 return thrown

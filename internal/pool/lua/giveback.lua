@@ -1,24 +1,25 @@
--- Puts a token back whose caller hung up before a byte of the answer was
--- written. Each hand-out is taken back at most once.
+-- Returns a token whose caller hung up before a byte of the answer was written. A hand-out is
+-- returned at most once.
 --
--- KEYS  1 tokens  2 marker of this hand-out  3 tickets  4 stats
--- ARGV  1 element  2 margin, ms  3 channel  4 identity
--- Answer: 1 put back, 0 done before or no longer usable.
+-- KEYS   tokens handout tickets stats
+-- ARGV   element margin_ms channel identity
+-- Reply  1 returned, 0 returned before or expired
+-- Errors WRONGTYPE before any change; works without free memory
 local now = now_ms()
-local left = dies(ARGV[1]) - now
-expect('LLEN', 1)
-expect('ZCARD', 3)
-writable('HDEL', KEYS[4])
-if not redis.call('SET', KEYS[2], '1', 'NX', 'PX', math.max(60000, left)) then
+local left = dies(ARGV.element) - now
+expect('LLEN', KEYS.tokens)
+expect('ZCARD', KEYS.tickets)
+writable('HDEL', KEYS.stats)
+if not redis.call('SET', KEYS.handout, '1', 'NX', 'PX', math.max(60000, left)) then
   return 0
 end
-local late = left < tonumber(ARGV[2])
-count(KEYS[4], {returned = 1, expired = late and 1 or 0})
+local late = left < tonumber(ARGV.margin_ms)
+count(KEYS.stats, {returned = 1, expired = late and 1 or 0})
 if late then
   return 0
 end
-insert(KEYS[1], ARGV[1])
-if redis.call('ZCARD', KEYS[3]) > 0 then
-  publish(ARGV[3], ARGV[4])
+insert(KEYS.tokens, ARGV.element)
+if redis.call('ZCARD', KEYS.tickets) > 0 then
+  publish(ARGV.channel, ARGV.identity)
 end
 return 1

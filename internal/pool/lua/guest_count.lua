@@ -1,15 +1,15 @@
--- Adds figures of requests for guests to the row of all guests, once.
+-- Adds figures of requests for guests to the row of all guests, once a call.
 --
--- KEYS  1 row  2 mark of this call
--- ARGV  name, value, …
--- Answer: 1 added, also by this very call before.
-expect('HLEN', 1)
-writable('HDEL', KEYS[1])
-if redis.call('SET', KEYS[2], '', 'NX', 'PX', 10000) then
+-- KEYS   row mark
+-- ARGV   (of each figure: its name and value)
+-- Reply  1 added, also by an earlier try of this call
+expect('HLEN', KEYS.row)
+writable('HDEL', KEYS.row)
+if redis.call('SET', KEYS.mark, '', 'NX', 'PX', 10000) then
   local figures = {}
   for i = 1, #ARGV, 2 do
     figures[ARGV[i]] = tonumber(ARGV[i + 1])
   end
-  count(KEYS[1], figures)
+  count(KEYS.row, figures)
 end
 return 1

@@ -1,19 +1,19 @@
--- Takes guests that are to be looked at. Where who took them dies over that, they are
--- due again in a while.
+-- Takes guests that are due for a look. They are due again after retry_ms, in case their
+-- replica dies meanwhile.
 --
--- KEYS  1 guests
--- ARGV  1 how many at most  2 that while, ms  3.. identities: those of them that are
---       guests are taken, due or not; without any those that are due
--- Answer: the time, Unix ms; then their identities.
+-- KEYS   guests
+-- ARGV   limit retry_ms, then identities;
+--        named guests are taken, due or not; without identities, the guests that are due
+-- Reply  the time, Unix ms; then their identities
 local now = now_ms()
-local due = {unpack(ARGV, 3)}
+local due = {unpack(ARGV, ARGV.size + 1)}
 if #due == 0 then
-  due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ms(now), 'LIMIT', 0, ARGV[1])
+  due = redis.call('ZRANGEBYSCORE', KEYS.guests, '-inf', ms(now), 'LIMIT', 0, ARGV.limit)
 end
 local answer = {now}
 for _, id in ipairs(due) do
-  if redis.call('ZSCORE', KEYS[1], id) then
-    redis.call('ZADD', KEYS[1], ms(now + tonumber(ARGV[2])), id)
+  if redis.call('ZSCORE', KEYS.guests, id) then
+    redis.call('ZADD', KEYS.guests, ms(now + tonumber(ARGV.retry_ms)), id)
     answer[#answer + 1] = id
   end
 end

@@ -1,16 +1,16 @@
--- Forgets a guest's figures that are in the row of all guests; not those of a later
--- time. That it was handed over to a target stays known for a while.
+-- Deletes a guest's figures that were added to the row of all guests, unless they are of a
+-- later time. That the guest was handed over to a target is remembered for left_ms.
 --
--- KEYS  1 retired
--- ARGV  1 name of the figures  2 that while, ms
--- Answer: 1 forgotten, 0 there are none of this name.
-if redis.call('HGET', KEYS[1], 'nonce') ~= ARGV[1] then
+-- KEYS   retired
+-- ARGV   name left_ms
+-- Reply  1 deleted, 0 its figures have another name
+if redis.call('HGET', KEYS.retired, 'nonce') ~= ARGV.name then
   return 0
 end
-local left = handed_over(KEYS[1])
-redis.call('DEL', KEYS[1])
+local left = redis.call('HGET', KEYS.retired, 'left')
+redis.call('DEL', KEYS.retired)
 if left then
-  redis.call('HSET', KEYS[1], 'left', 1)
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  redis.call('HSET', KEYS.retired, 'left', 1)
+  redis.call('PEXPIRE', KEYS.retired, ARGV.left_ms)
 end
 return 1

@@ -1,21 +1,21 @@
--- Lets go of a guest that was due: off the list, or to be looked at again; not where
--- it was used meanwhile, or is another replica's by now.
+-- Releases a guest that was due: removes it from the list or sets when it is due again, unless
+-- it was used meanwhile or another replica took it.
 --
--- KEYS  1 guests  2 folded
--- ARGV  1 identity  2 when it was due again for who took it, Unix ms  3 ms until it is to be
---       looked at again, -1 = never  4 name of its figures, which are gone; '' = none
---       5 how long that name is still known, ms
--- Answer: 1 let go, 0 it was used meanwhile.
-local now, again = now_ms(), tonumber(ARGV[3])
-if ARGV[4] ~= '' then
-  redis.call('ZADD', KEYS[2], 'XX', ms(now + tonumber(ARGV[5])), ARGV[4])
+-- KEYS   guests folded
+-- ARGV   identity due again_ms name known_ms;
+--        due: when this replica would look again, Unix ms; again_ms: -1 = never; name: of its
+--        deleted figures, '' = none; known_ms: how long that name is still remembered
+-- Reply  1 released, 0 used meanwhile
+local now, again = now_ms(), tonumber(ARGV.again_ms)
+if ARGV.name ~= '' then
+  redis.call('ZADD', KEYS.folded, 'XX', ms(now + tonumber(ARGV.known_ms)), ARGV.name)
 end
-if tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or 0) ~= tonumber(ARGV[2]) then
+if tonumber(redis.call('ZSCORE', KEYS.guests, ARGV.identity) or 0) ~= tonumber(ARGV.due) then
   return 0
 end
 if again < 0 then
-  redis.call('ZREM', KEYS[1], ARGV[1])
+  redis.call('ZREM', KEYS.guests, ARGV.identity)
 else
-  redis.call('ZADD', KEYS[1], ms(now + again), ARGV[1])
+  redis.call('ZADD', KEYS.guests, ms(now + again), ARGV.identity)
 end
 return 1

@@ -1,12 +1,11 @@
--- Begins a survey of all guests: the row of those that are gone, and who is there.
+-- Begins a survey of all guests: reads the row of the former ones and lists the present ones.
 --
--- KEYS  1 guests  2 row  3 hold
--- ARGV  1 name of this survey  2 how long nothing may be added to the row, ms; 0 = it
---       may
--- Answer: the row as name, value, …; and the identities.
-if ARGV[2] ~= '0' then
-  redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[2])
+-- KEYS   guests row hold
+-- ARGV   survey hold_ms; hold_ms: how long nothing may be added to the row, 0 = no hold
+-- Reply  {row identities}; row: name, value, …
+if ARGV.hold_ms ~= '0' then
+  redis.call('SET', KEYS.hold, ARGV.survey, 'PX', ARGV.hold_ms)
 end
-redis.call('PEXPIRE', KEYS[1], stats_ttl)
-redis.call('PEXPIRE', KEYS[2], stats_ttl)
-return {redis.call('HGETALL', KEYS[2]), redis.call('ZRANGE', KEYS[1], 0, -1)}
+redis.call('PEXPIRE', KEYS.guests, stats_ttl)
+redis.call('PEXPIRE', KEYS.row, stats_ttl)
+return {redis.call('HGETALL', KEYS.row), redis.call('ZRANGE', KEYS.guests, 0, -1)}

@@ -1,19 +1,15 @@
--- Tells what a guest holds, and its figures.
+-- Reads a guest's stock and figures.
 --
--- KEYS  1 tokens  2 orders  3 journal  4 tickets  5 seen  6 stats  7 leases  8 spend
---       9 junk  10 retired  11 ended
--- Answer: tokens, orders, those of them that count as bought, callers waiting; its
---       figures as name, value, …; and those that are set apart. Of one that was handed
---       over to a target these alone.
+-- Uses   journal ended purge guests
+-- KEYS   tokens orders journal tickets seen stats leases spend junk retired ended
+-- Reply  {tokens orders bought waiting figures apart}; figures: name, value, …; apart: those
+--        that were set apart, and nothing else if it was handed over to a target
 local now = now_ms()
-expect('LLEN', 1)
-expect('ZCARD', 2, 4, 5, 7, 8, 11)
-expect('HLEN', 3, 6, 10)
-local apart = redis.call('HGETALL', KEYS[10])
-if handed_over(KEYS[10]) then
+expect_guest()
+local apart = redis.call('HGETALL', KEYS.retired)
+if handed_over() then
   return {0, 0, 0, 0, {}, apart}
 end
-drop_dead(KEYS[1], KEYS[6], KEYS[9], now, clocks)
-purge_orders(KEYS[2], KEYS[3], KEYS[7], KEYS[6], KEYS[8], KEYS[9], KEYS[11], now)
-return {redis.call('LLEN', KEYS[1]), redis.call('ZCARD', KEYS[2]), bought_orders(KEYS[3]),
-  live_tickets(KEYS[4], KEYS[5], now), redis.call('HGETALL', KEYS[6]), apart}
+drop_expired(now)
+return {redis.call('LLEN', KEYS.tokens), redis.call('ZCARD', KEYS.orders), bought_orders(),
+  live_tickets(KEYS.tickets, KEYS.seen, now), redis.call('HGETALL', KEYS.stats), apart}

@@ -1,22 +1,21 @@
--- Notes that a guest is asked for, unless the rate of all guests is used up, or there
--- are as many as there may be. One that is known already has its place.
+-- Notes a request for a guest, within the rate of all guests and their number. A known guest
+-- keeps its place.
 --
--- KEYS  1 guests  2 times of the last uses
--- ARGV  1 identity  2 ms until it is to be looked at  3 most guests  4 most uses
---       within 5 (0 = no limit)  5 ms
--- Answer: 1 noted / 0 too many in so short a time / -1 too many guests; and ms until
---       the rate allows the next one.
+-- KEYS   guests uses; uses: the moments of the last ones
+-- ARGV   identity due_ms limit rate rate_per_ms; limit: of guests; rate: 0 = no limit
+-- Reply  {outcome wait_ms}; outcome: 1 noted, 0 above the rate, which allows one in wait_ms,
+--        -1 too many guests
 local now = now_ms()
-local known = redis.call('ZSCORE', KEYS[1], ARGV[1])
-if not known and redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[3]) then
+local known = redis.call('ZSCORE', KEYS.guests, ARGV.identity)
+if not known and redis.call('ZCARD', KEYS.guests) >= tonumber(ARGV.limit) then
   return {-1, 0}
 end
-local rate, per = tonumber(ARGV[4]), tonumber(ARGV[5])
-local room, wait = rate_room(KEYS[2], now, rate, per)
+local rate, per = tonumber(ARGV.rate), tonumber(ARGV.rate_per_ms)
+local room, wait = rate_room(KEYS.uses, now, rate, per)
 if room <= 0 then
   return {0, wait}
 end
-redis.call('ZADD', KEYS[1], ms(math.max(tonumber(known or 0), now + tonumber(ARGV[2]))), ARGV[1])
-redis.call('PEXPIRE', KEYS[1], stats_ttl)
-rate_use(KEYS[2], now, 1, rate, per)
+redis.call('ZADD', KEYS.guests, ms(math.max(tonumber(known or 0), now + tonumber(ARGV.due_ms))), ARGV.identity)
+redis.call('PEXPIRE', KEYS.guests, stats_ttl)
+rate_use(KEYS.uses, now, 1, rate, per)
 return {1, 0}

@@ -1,17 +1,17 @@
--- Tells what an identity holds, for the refill and for /status.
+-- Reads an identity's stock, orders and figures, for the refill and for the status, and
+-- extends the life of its keys.
 --
--- KEYS  1 tokens  2 orders  3 journal  4 tickets  5 seen  6 stats  7 paused
---       8 leads  9 leases  10 spend  11 verdicts  12 warm  13 junk  14 mind
---       15 ended  16 hour  17 attempts
--- ARGV  1 margin, ms  2 lead, ms  3 how long what is known is kept after it, ms; 0 = as before
---       4 whether the last hour is told (1/0)
--- Answer: paused (1/0), the counts, ms until the first order is forgotten (0 =
---       there is none), orders of unknown fate, orders that count as
---       bought, solves of the budget's last hour and day, then five lists: ages
---       of the orders in ms, leads in ms, verdicts, figures as name, value, …,
---       windows as tokens, ms until it begins, ms until it ends, …, the text of
---       the last hour, that of the pause, ms until that ends (0 = nobody knows), the
---       attempts as name, value, …, and the time, Unix ms.
+-- Uses   journal ended purge spend counts windows
+-- KEYS   tokens orders journal tickets seen stats paused leads leases spend verdicts warm junk
+--        learned ended hour attempts
+-- ARGV   margin_ms lead_ms keep_ms hour;
+--        keep_ms: new life of the keys, 0 = unchanged; hour: 1 = reply the last hour
+-- Reply  {paused fresh outliving orders waiting next_expiry_ms next_look_ms next_end_ms unknown
+--        bought hour_used day_used ages leads verdicts figures windows hour pause resumes_ms
+--        attempts now};
+--        next_end_ms: until an order's deadline, 0 = no order; unknown, bought: orders;
+--        figures, attempts: name, value, …; windows: of each its tokens, ms until it begins
+--        and until it ends; pause: its text; resumes_ms: 0 = unknown; now: Unix ms
 
 local function numbers(text)
   local list = {}
@@ -21,14 +21,11 @@ local function numbers(text)
   return list
 end
 
--- note_minute adds what was counted since the last look to the minute of this one, so that
--- the takes need not, and returns the text of the last hour; pool/hour.go has its form.
--- Where there is no room for it, the look goes on.
-local function note_minute(key, text, figures, now, keep)
-  local value, have = {}, {}
-  for i = 1, #figures, 2 do
-    value[figures[i]] = figures[i + 1]
-  end
+-- note_minute adds the changes since the last look to the minute of this one, so that takes
+-- need not, and returns the text of the last hour; pool/hour.go describes it. Without free
+-- memory the look goes on.
+local function note_minute(text, figures, now, keep)
+  local value, have = pairs_of(figures), {}
   for i, name in ipairs({'requests', 'hits', 'waited', 'misses', 'bought', 'solved'}) do
     have[i] = value[name] or '0'
   end
@@ -52,67 +49,68 @@ local function note_minute(key, text, figures, now, keep)
       rest = table.concat(kept)
     end
     for i = 1, #have do
-      -- The figures of a guest that is gone begin anew.
+      -- The figures of a retired guest begin again.
       sum[i] = ms((had[i] or 0) + math.max(0, tonumber(have[i]) - (old[i] or 0)))
     end
     rest = '|' .. ms(minute) .. ' ' .. table.concat(sum, ' ') .. rest
   end
   text = all .. rest
-  redis.pcall('SET', key, text, 'PX', stats_ttl)
+  redis.pcall('SET', KEYS.hour, text, 'PX', stats_ttl)
   return text
 end
 
 local now = now_ms()
-local margin, lead = tonumber(ARGV[1]), tonumber(ARGV[2])
-expect('LLEN', 1)
-expect('ZCARD', 2, 4, 5, 9, 10, 15)
-expect('HLEN', 3, 6)
-local hour_text = redis.call('GET', KEYS[16])
-local attempts = redis.call('HGETALL', KEYS[17])
-drop_dead(KEYS[1], KEYS[6], KEYS[13], now + margin)
-purge_orders(KEYS[2], KEYS[3], KEYS[9], KEYS[6], KEYS[10], KEYS[13], KEYS[15], now)
-local have = counts(KEYS[1], KEYS[2], KEYS[4], KEYS[5], now, margin, lead)
+local margin, lead = tonumber(ARGV.margin_ms), tonumber(ARGV.lead_ms)
+expect('LLEN', KEYS.tokens)
+expect('ZCARD', KEYS.orders, KEYS.tickets, KEYS.seen, KEYS.leases, KEYS.spend, KEYS.ended)
+expect('HLEN', KEYS.journal, KEYS.stats)
+local hour_text = redis.call('GET', KEYS.hour)
+local attempts = redis.call('HGETALL', KEYS.attempts)
+drop_dead(KEYS.tokens, KEYS.stats, KEYS.junk, now + margin)
+purge_orders(now)
+local have = counts(now, margin, lead)
 local ages, unknown, bought = {}, 0, 0
-local lines = redis.call('HGETALL', KEYS[3])
+local lines = redis.call('HGETALL', KEYS.journal)
 for i = 1, #lines, 2 do
   local placed, state = string.match(lines[i + 1], '^(%d+)|(%a)|')
   if placed then
     ages[#ages + 1] = now - tonumber(placed)
     unknown = unknown + (state == 'u' and 1 or 0)
     bought = bought + (is_bought(state) and 1 or 0)
-  elseif not redis.call('ZSCORE', KEYS[2], lines[i]) then
-    redis.call('HDEL', KEYS[3], lines[i])
-    set_aside(KEYS[13], KEYS[6], lines[i + 1])
+  elseif not redis.call('ZSCORE', KEYS.orders, lines[i]) then
+    redis.call('HDEL', KEYS.journal, lines[i])
+    set_aside(KEYS.junk, KEYS.stats, lines[i + 1])
   end
 end
-local figures = redis.call('HGETALL', KEYS[6])
-hour_text = note_minute(KEYS[16], hour_text, figures, now, ARGV[3] ~= '0')
+local figures = redis.call('HGETALL', KEYS.stats)
+hour_text = note_minute(hour_text, figures, now, ARGV.keep_ms ~= '0')
 local warm = {}
-for _, w in ipairs(windows_of(KEYS[12], now)) do
+for _, w in ipairs(windows_of(now)) do
   warm[#warm + 1] = w.tokens
   warm[#warm + 1] = w.begins - now
   warm[#warm + 1] = w.ends - now
 end
-local next_order = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
+local next_order = redis.call('ZRANGE', KEYS.orders, 0, 0, 'WITHSCORES')
 local ends = next_order[2] and math.max(1, tonumber(next_order[2]) - now) or 0
-local pause = redis.pcall('GET', KEYS[7])
+local pause = redis.pcall('GET', KEYS.paused)
 local paused = pause and 1 or 0 -- a value of another type pauses, too
 pause = type(pause) == 'string' and pause or ''
 -- A pause that has an end keeps it.
-local resumes = string.find(pause, '^[1-9]%d*|') and math.max(1, redis.call('PTTL', KEYS[7])) or 0
--- What was learned and counted of an identity in use must not run out, and of one that
--- nobody wants any more it must.
-if ARGV[3] ~= '0' then
-  for _, i in ipairs({1, 2, 3, 6, 7, 8, 9, 11, 14, 16}) do
-    if i ~= 7 or resumes == 0 then
-      redis.call('PEXPIRE', KEYS[i], ARGV[3])
-    end
+local resumes = string.find(pause, '^[1-9]%d*|') and math.max(1, redis.call('PTTL', KEYS.paused)) or 0
+-- Keys of an identity in use must not expire; keys of an abandoned one must.
+if ARGV.keep_ms ~= '0' then
+  for _, key in ipairs({KEYS.tokens, KEYS.orders, KEYS.journal, KEYS.stats, KEYS.leads, KEYS.leases,
+    KEYS.verdicts, KEYS.learned, KEYS.hour}) do
+    redis.call('PEXPIRE', key, ARGV.keep_ms)
+  end
+  if resumes == 0 then
+    redis.call('PEXPIRE', KEYS.paused, ARGV.keep_ms)
   end
 end
-return {paused, have[1], have[2], have[3], have[4], have[5], have[6],
+return {paused, have.fresh, have.outliving, have.orders, have.waiting, have.expiry, have.look,
   ends, unknown, bought,
-  redis.call('ZCOUNT', KEYS[10], '(' .. ms(now - hour), '+inf'),
-  redis.call('ZCOUNT', KEYS[10], '(' .. ms(now - day), '+inf'),
-  ages, redis.call('LRANGE', KEYS[8], 0, -1), redis.call('LRANGE', KEYS[11], 0, -1),
-  figures, warm, ARGV[4] == '1' and hour_text or '', pause, resumes,
+  redis.call('ZCOUNT', KEYS.spend, '(' .. ms(now - hour), '+inf'),
+  redis.call('ZCOUNT', KEYS.spend, '(' .. ms(now - day), '+inf'),
+  ages, redis.call('LRANGE', KEYS.leads, 0, -1), redis.call('LRANGE', KEYS.verdicts, 0, -1),
+  figures, warm, ARGV.hour == '1' and hour_text or '', pause, resumes,
   attempts, now}

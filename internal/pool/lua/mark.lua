@@ -1,19 +1,20 @@
--- Notes that an order is about to be submitted, for its owner alone. Whoever
--- finds it in this state later cannot know whether it was bought.
+-- Notes that the owner is about to submit an order. Whether an order in this state was bought
+-- is unknown to every other replica.
 --
--- KEYS  1 orders  2 journal  3 leases
--- ARGV  1 order id  2 owner  3 lease, ms
--- Answer: 1 go ahead, 0 the order is gone or another replica's.
+-- Uses   journal
+-- KEYS   orders journal leases
+-- ARGV   order owner lease_ms
+-- Reply  1 go ahead, 0 the order is gone or another replica's
 local now = now_ms()
-expect('ZCARD', 1, 3)
-local e = entry_of(KEYS[2], ARGV[1])
-if not e or e.owner ~= ARGV[2] or not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
+expect('ZCARD', KEYS.orders, KEYS.leases)
+local e = entry_of(ARGV.order)
+if not e or e.owner ~= ARGV.owner or not redis.call('ZSCORE', KEYS.orders, ARGV.order) then
   return 0
 end
 if e.state == 'i' then
   -- Another node's clock may be a little behind.
   e.state, e.unsolved = 's', math.max(0, now - e.placed)
-  write_entry(KEYS[2], ARGV[1], e)
+  write_entry(ARGV.order, e)
 end
-redis.call('ZADD', KEYS[3], ms(now + tonumber(ARGV[3])), ARGV[1])
+redis.call('ZADD', KEYS.leases, ms(now + tonumber(ARGV.lease_ms)), ARGV.order)
 return e.state == 's' and 1 or 0

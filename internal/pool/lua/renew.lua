@@ -1,17 +1,19 @@
--- Renews the leases of one replica's orders, or lets go of them.
+-- Renews or ends the leases of one replica's orders.
 --
--- KEYS  1 journal  2 leases
--- ARGV  1 owner  2 lease, ms (0 = let go)  3.. order ids
--- Answer: for each order 1 if it is still this owner's, else 0.
+-- Uses   journal
+-- KEYS   journal leases
+-- ARGV   owner lease_ms, then ids of orders; lease_ms: 0 = end
+-- Reply  for each order 1 if this owner still has it, else 0
+-- Errors WRONGTYPE before any change; works without free memory
 local now = now_ms()
-writable('ZREM', KEYS[2])
+writable('ZREM', KEYS.leases)
 local mine = {}
-for i = 3, #ARGV do
-  local e = entry_of(KEYS[1], ARGV[i])
-  mine[i - 2] = 0
-  if e and e.owner == ARGV[1] and e.state ~= 'u' then
-    redis.call('ZADD', KEYS[2], ms(now + tonumber(ARGV[2])), ARGV[i])
-    mine[i - 2] = 1
+for i = ARGV.size + 1, #ARGV do
+  local e = entry_of(ARGV[i])
+  mine[#mine + 1] = 0
+  if e and e.owner == ARGV.owner and e.state ~= 'u' then
+    redis.call('ZADD', KEYS.leases, ms(now + tonumber(ARGV.lease_ms)), ARGV[i])
+    mine[#mine] = 1
   end
 end
 return mine

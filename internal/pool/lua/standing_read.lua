@@ -1,5 +1,5 @@
--- Tells how a provider does.
+-- Reads the standing of a provider.
 --
--- KEYS  1 standing
--- Reply: the fields as name, value, …, and the time, Unix ms.
-return {redis.call('HGETALL', KEYS[1]), now_ms()}
+-- KEYS   standing
+-- Reply  {fields now}; fields: name, value, …; now: Unix ms
+return {redis.call('HGETALL', KEYS.standing), now_ms()}

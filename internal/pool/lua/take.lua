@@ -1,37 +1,49 @@
--- Hands out tokens to the callers of one replica that asked since its last call.
+-- Hands out tokens to the callers of one replica that asked since its last call: to waiters,
+-- which may have a ticket in the queue, in the order of their tickets, and then to the
+-- immediate callers, which want nothing but a token and never queue.
 --
--- KEY, CALL, DEPARTURE, WAITER and ANSWER stand for positions and words that
--- takeprotocol.go defines for both sides and puts in here.
---
--- KEYS  those of KEY, then one for each Idempotency-Key
--- ARGV  CALL, then a DEPARTURE for each ticket to be given up, then a WAITER for
---       each caller but the immediate ones, of which CALL has the number alone
--- Answer: now in ms, ms until the rate allows the next one (0 = it refused nobody),
---       for each waiter an ANSWER and what belongs to it, then the tokens for
---       the immediate callers. 'stale' alone for a call that is older than the
---       last one.
-local receipt = KEYS[KEY.receipt]
-local number = tonumber(ARGV[CALL.number])
-local known = tonumber(redis.call('LINDEX', receipt, 0) or '')
+-- KEYS   tokens tickets seen stats receipt rate junk untold, then one for each Idempotency-Key
+-- ARGV   number receipt_ms margin_ms rate rate_per_ms most_waiting immediate departures waiters,
+--        then each DEPARTURE and each WAITER; number: of this call, grows by replica; rate:
+--        tokens within rate_per_ms, 0 = no limit; most_waiting: tickets; immediate,
+--        departures, waiters: how many there are
+-- DEPARTURE  ticket outcome holder, of a ticket to be given up;
+--        holder: as of a waiter; outcome: an OUTCOME, 0 = the request is not counted
+-- OUTCOME  missed refused; missed: its wait ended; refused: no token could come
+-- WAITER  ticket arrival need_ms once min_ttl holder told;
+--        ticket: '' = does not wait; arrival: '' = asks for the first time; need_ms: life of
+--        the token; once: number of its Idempotency-Key's key, 0 = none; min_ttl: as requested;
+--        holder: "ticket|replica" if other replicas may have the ticket, too, else '';
+--        told: 1 = its answer may be in `untold`
+-- Reply  {now rate_wait_ms}, then of each waiter an answer and its value, then the elements for
+--        the immediate callers; now: Unix ms; rate_wait_ms: 0 = the rate refused no caller.
+--        A retry gets the reply of its number again; an older number gets {'stale'}.
+--        Answers: token (element), replay (element that its Idempotency-Key got before), parked
+--        (arrival: has a ticket), held (arrival: as parked, and only the rate keeps a token from
+--        it), none (no token), full (too many tickets), conflict (its Idempotency-Key was used
+--        with another min_ttl), limited (refused by the rate), failed (text of the failure: its
+--        order failed, and its ticket is removed)
+-- Errors WRONGTYPE before any token is given away; works without free memory
+local number = tonumber(ARGV.number)
+local known = tonumber(redis.call('LINDEX', KEYS.receipt, 0) or '')
 if known and known >= number then
-  return known == number and redis.call('LRANGE', receipt, 1, -1) or {'stale'}
+  return known == number and redis.call('LRANGE', KEYS.receipt, 1, -1) or {'stale'}
 end
 
 local now = now_ms()
-local margin = tonumber(ARGV[CALL.margin])
-local immediate = tonumber(ARGV[CALL.immediate])
-local list, tickets, seen = KEYS[KEY.tokens], KEYS[KEY.tickets], KEYS[KEY.seen]
-local stats, junk, handouts = KEYS[KEY.stats], KEYS[KEY.junk], KEYS[KEY.rate]
-local requests, hits, waited, misses, refused, replays = 0, 0, 0, 0, 0, 0
-local limited = false
+local margin, limit, rate_per = tonumber(ARGV.margin_ms), tonumber(ARGV.rate), tonumber(ARGV.rate_per_ms)
+local list, tickets, seen = KEYS.tokens, KEYS.tickets, KEYS.seen
+local figures = {requests = 0, hits = 0, waited = 0, misses = 0, refused = 0, replays = 0}
+local waiting                       -- tickets in the queue
+local allowed, rate_wait            -- tokens that the rate allows now; ms until one more
+local limited = false               -- whether the rate refused a caller
+local waiters, by_ticket = {}, {}
+local once = {}                     -- what each Idempotency-Key got, by its key; false = nothing yet
+local length                        -- of the list; tokens leave it together at the end
+local used, first_free, taken = {}, 0, {} -- indexes in use, the first other one, elements to remove
 
-writable('HDEL', stats)
-drop_dead(list, stats, junk, now + margin)
-local waiting = live_tickets(tickets, seen, now)
-
--- A ticket of an Idempotency-Key can be held by several replicas. Beside the
--- ticket itself, which other versions look at, each of them is in `seen` as
--- "ticket|replica".
+-- A ticket of an Idempotency-Key can be held by several replicas. Beside the ticket, which
+-- older versions read, `seen` has the holder of each: "ticket|replica".
 local function held_elsewhere(ticket)
   for _, name in ipairs(redis.call('ZRANGE', seen, 0, -1)) do
     if string.sub(name, 1, #ticket + 1) == ticket .. '|' then
@@ -40,40 +52,124 @@ local function held_elsewhere(ticket)
   end
   return false
 end
+
 local function give_up(ticket)
   waiting = waiting - redis.call('ZREM', tickets, ticket)
   redis.call('ZREM', seen, ticket)
 end
 
-local at = CALL.size
-for _ = 1, tonumber(ARGV[CALL.departures]) do
-  local ticket, holder = ARGV[at + DEPARTURE.ticket], ARGV[at + DEPARTURE.holder]
-  if holder ~= '' then
-    redis.call('ZREM', seen, holder)
+-- leave removes a waiter that has its answer from the queue.
+local function leave(waiter)
+  if waiter.arrival ~= '' then
+    give_up(waiter.ticket)
+    if waiter.holder ~= '' then
+      redis.call('ZREM', seen, waiter.holder)
+    end
   end
-  if holder == '' or not held_elsewhere(ticket) then
-    give_up(ticket)
-  end
-  local outcome = tonumber(ARGV[at + DEPARTURE.outcome])
-  misses = misses + (outcome == OUTCOME.missed and 1 or 0)
-  refused = refused + (outcome == OUTCOME.refused and 1 or 0)
-  at = at + DEPARTURE.size
 end
 
-local limit, rate_per = tonumber(ARGV[CALL.rate]), tonumber(ARGV[CALL.rate_per])
-local allowed, rate_wait = rate_room(handouts, now, limit, rate_per)
+-- show refreshes a waiter's ticket. After a silence of its replica the ticket returns to its
+-- old place in the queue.
+local function show(waiter)
+  by_ticket[waiter.ticket] = waiter
+  waiting = waiting + redis.call('ZADD', tickets, 'NX', waiter.arrival, waiter.ticket)
+  redis.call('ZADD', seen, ms(now), waiter.ticket)
+  if waiter.holder ~= '' then
+    redis.call('ZADD', seen, ms(now), waiter.holder)
+  end
+end
 
--- Tokens are given away by index first and leave the list together at the end.
-local length = redis.call('LLEN', list)
-local used, taken, first_free = {}, {}, 0
+-- Departures: removes the tickets of callers that left. Returns where the waiters begin.
+local function remove_departed()
+  local at = ARGV.size
+  for _ = 1, tonumber(ARGV.departures) do
+    local ticket, holder = ARGV[at + DEPARTURE.ticket], ARGV[at + DEPARTURE.holder]
+    if holder ~= '' then
+      redis.call('ZREM', seen, holder)
+    end
+    if holder == '' or not held_elsewhere(ticket) then
+      give_up(ticket)
+    end
+    local outcome = tonumber(ARGV[at + DEPARTURE.outcome])
+    figures.misses = figures.misses + (outcome == OUTCOME.missed and 1 or 0)
+    figures.refused = figures.refused + (outcome == OUTCOME.refused and 1 or 0)
+    at = at + DEPARTURE.size
+  end
+  return at
+end
+
+-- Waiters: reads them from the arguments, and what their Idempotency-Keys got. Returns whether
+-- one of them may find its answer in `untold`.
+local function read_waiters(at)
+  local told = false
+  local size = tonumber(ARGV.waiters)
+  if size > 0 then
+    redis.call('ZCARD', tickets) -- another type must fail before any token is given away
+  end
+  for i = 1, size do
+    local waiter = {
+      ticket = ARGV[at + WAITER.ticket],
+      holder = ARGV[at + WAITER.holder],
+      arrival = ARGV[at + WAITER.arrival],
+      need = tonumber(ARGV[at + WAITER.need_ms]),
+      min_ttl = ARGV[at + WAITER.min_ttl],
+      once = KEYS[tonumber(ARGV[at + WAITER.once])],
+      told = ARGV[at + WAITER.told] == '1',
+    }
+    waiters[i] = waiter
+    at = at + WAITER.size
+    waiter.new = waiter.arrival == ''
+    told = told or waiter.told and not waiter.new
+    if waiter.once and once[waiter.once] == nil then
+      once[waiter.once] = redis.call('GET', waiter.once)
+    end
+  end
+  return told
+end
+
+-- Queue: refreshes the tickets, and answers the waiters whose order failed. Their tickets are
+-- removed already; a caller with the same ticket that came later has another arrival.
+local function update_queue(told)
+  local untold = {}
+  if told then
+    for _, member in ipairs(redis.call('ZRANGE', KEYS.untold, 0, -1)) do
+      local caller, answer = string.match(member, '^([^|]*|%d+)|(.*)$')
+      untold[caller or ''] = {member = member, answer = answer}
+    end
+  end
+  for _, waiter in ipairs(waiters) do
+    local failure = waiter.told and untold[waiter.ticket .. '|' .. waiter.arrival]
+    if waiter.new then
+      figures.requests = figures.requests + 1
+      local held = waiter.holder ~= '' and redis.call('ZSCORE', tickets, waiter.ticket)
+      if held then
+        waiter.arrival = ms(tonumber(held)) -- another replica's caller came first
+      end
+    end
+    if failure then
+      waiter.answer = {'failed', failure.answer}
+      figures.misses = figures.misses + 1
+      if waiter.holder == '' then
+        redis.call('ZREM', KEYS.untold, failure.member)
+      else -- other replicas may hold the same ticket, and ask too
+        redis.call('ZREM', seen, waiter.holder)
+      end
+    elseif waiter.arrival ~= '' then
+      show(waiter)
+    end
+  end
+end
+
+-- use marks the index of a token as given away.
 local function use(index)
   used[index] = true
   while used[first_free] do
     first_free = first_free + 1
   end
 end
--- fit finds the index and the element of a token with so much life; what is no
--- token is taken out on the way.
+
+-- fit finds the index and the element of a token that lives for `need` ms. On its way it sets
+-- aside elements that are not tokens.
 local function fit(need)
   local index = first_free
   if need > margin then
@@ -86,100 +182,31 @@ local function fit(need)
         return index, element
       end
       use(index)
-      set_aside(junk, stats, element)
+      set_aside(KEYS.junk, KEYS.stats, element)
       taken[#taken + 1] = element
     end
     index = index + 1
   end
 end
 
-local waiters, by_ticket, told = {}, {}, false
-local once = {} -- what each Idempotency-Key got, by its key; false = nothing yet
--- show says that the waiter's replica lives, and keeps it in the queue.
-local function show(waiter)
-  by_ticket[waiter.ticket] = waiter
-  -- A replica that was silent for a while is back where it was.
-  waiting = waiting + redis.call('ZADD', tickets, 'NX', waiter.arrival, waiter.ticket)
-  redis.call('ZADD', seen, ms(now), waiter.ticket)
-  if waiter.holder ~= '' then
-    redis.call('ZADD', seen, ms(now), waiter.holder)
+-- replay answers a waiter whose Idempotency-Key got a token before.
+local function replay(waiter, handed)
+  local min_ttl, element = string.match(handed, '^(%d+)|(.*)$')
+  leave(waiter)
+  figures.requests = figures.requests - 1 -- the caller that got the token is the request
+  if min_ttl ~= waiter.min_ttl then
+    return {'conflict', ''}
   end
-end
-local count_waiters = tonumber(ARGV[CALL.waiters])
-if count_waiters > 0 then
-  redis.call('ZCARD', tickets) -- of another type it must fail before anything is given away
-end
-for i = 1, count_waiters do
-  local waiter = {
-    ticket = ARGV[at + WAITER.ticket],
-    holder = ARGV[at + WAITER.holder],
-    arrival = ARGV[at + WAITER.arrival],
-    need = tonumber(ARGV[at + WAITER.need]),
-    min_ttl = ARGV[at + WAITER.min_ttl],
-    once = KEYS[tonumber(ARGV[at + WAITER.once])],
-    told = ARGV[at + WAITER.told] == '1',
-  }
-  waiters[i] = waiter
-  at = at + WAITER.size
-  waiter.new = waiter.arrival == ''
-  told = told or waiter.told and not waiter.new
-  if waiter.once and once[waiter.once] == nil then
-    once[waiter.once] = redis.call('GET', waiter.once)
-  end
-end
--- What callers are answered whose order failed: their tickets are given up already.
--- One that came after that has another arrival.
-local untold = {}
-if told then
-  for _, member in ipairs(redis.call('ZRANGE', KEYS[KEY.untold], 0, -1)) do
-    local caller, answer = string.match(member, '^([^|]*|%d+)|(.*)$')
-    untold[caller or ''] = {member = member, answer = answer}
-  end
-end
-for _, waiter in ipairs(waiters) do
-  local failure = waiter.told and untold[waiter.ticket .. '|' .. waiter.arrival]
-  if waiter.new then
-    requests = requests + 1
-    local held = waiter.holder ~= '' and redis.call('ZSCORE', tickets, waiter.ticket)
-    if held then
-      waiter.arrival = ms(tonumber(held)) -- another replica's caller came first
-    end
-  end
-  if failure then
-    waiter.answer = {ANSWER.failed, failure.answer}
-    misses = misses + 1
-    if waiter.holder == '' then
-      redis.call('ZREM', KEYS[KEY.untold], failure.member)
-    else -- other replicas may hold the same ticket, and ask too
-      redis.call('ZREM', seen, waiter.holder)
-    end
-  elseif waiter.arrival ~= '' then
-    show(waiter)
-  end
+  figures.replays = figures.replays + 1
+  return {'replay', element}
 end
 
-local function leave(waiter)
-  if waiter.arrival ~= '' then
-    give_up(waiter.ticket)
-    if waiter.holder ~= '' then
-      redis.call('ZREM', seen, waiter.holder)
-    end
-  end
-end
-
--- serve answers a waiter; nil where there is no token for it now, or where the
--- rate keeps one from it that can wait.
+-- serve answers a waiter; nil if no token fits it now, or if it has a ticket and the rate keeps
+-- the token from it.
 local function serve(waiter)
   local handed = waiter.once and once[waiter.once]
   if handed then
-    local min_ttl, element = string.match(handed, '^(%d+)|(.*)$')
-    leave(waiter)
-    requests = requests - 1 -- the one that got the token is the request
-    if min_ttl ~= waiter.min_ttl then
-      return {ANSWER.conflict, ''}
-    end
-    replays = replays + 1
-    return {ANSWER.replay, element}
+    return replay(waiter, handed)
   end
   local index, element = fit(waiter.need)
   if not index then
@@ -188,8 +215,8 @@ local function serve(waiter)
   if allowed <= 0 then
     limited = true
     if waiter.ticket == '' then
-      requests = requests - 1
-      return {ANSWER.limited, ''}
+      figures.requests = figures.requests - 1
+      return {'limited', ''}
     end
     waiter.held = true
     return nil
@@ -201,18 +228,18 @@ local function serve(waiter)
     once[waiter.once] = waiter.min_ttl .. '|' .. element
     redis.call('SET', waiter.once, once[waiter.once], 'PX', math.max(1, dies(element) - now))
   end
-  if waiter.new then
-    hits = hits + 1
-  else
-    waited = waited + 1
-  end
+  local figure = waiter.new and 'hits' or 'waited'
+  figures[figure] = figures[figure] + 1
   leave(waiter)
-  return {ANSWER.token, element}
+  return {'token', element}
 end
 
--- Tickets first, in the order in which they came; a token that a ticket outside
--- this call could use is set aside for it, and its part of the rate.
-if waiting > 0 and (length > 0 or next(by_ticket)) then
+-- Tickets: serves the queue in the order of arrival. A ticket of another call reserves the
+-- token that fits it, and its part of the rate.
+local function serve_tickets()
+  if waiting == 0 or (length == 0 and not next(by_ticket)) then
+    return
+  end
   for _, ticket in ipairs(redis.call('ZRANGE', tickets, 0, -1)) do
     local waiter = by_ticket[ticket]
     if waiter then
@@ -227,14 +254,14 @@ if waiting > 0 and (length > 0 or next(by_ticket)) then
   end
 end
 
--- enqueue puts a waiter into the queue; it answers who may not.
+-- enqueue gives the i-th waiter a ticket; returns the answer of a waiter that gets none.
 local function enqueue(waiter, i)
   if waiter.ticket == '' then
-    misses = misses + 1
-    return {ANSWER.none, ''}
-  elseif waiting >= tonumber(ARGV[CALL.most_waiting]) then
-    misses = misses + 1
-    return {ANSWER.full, ''}
+    figures.misses = figures.misses + 1
+    return {'none', ''}
+  elseif waiting >= tonumber(ARGV.most_waiting) then
+    figures.misses = figures.misses + 1
+    return {'full', ''}
   end
   -- Microseconds, and the position in this call, keep arrivals apart.
   local time = redis.call('TIME')
@@ -242,65 +269,78 @@ local function enqueue(waiter, i)
   show(waiter)
 end
 
-local reply = {ms(now), '0'} -- in the order of REPLY
-for i, waiter in ipairs(waiters) do
-  local answer = waiter.answer
-  if waiter.arrival == '' then
-    answer = serve(waiter) or enqueue(waiter, i)
-  end
-  answer = answer or {waiter.held and ANSWER.held or ANSWER.parked, waiter.arrival}
-  reply[#reply + 1] = answer[1]
-  reply[#reply + 1] = answer[2]
-end
-if waiting > 0 then
-  redis.call('PEXPIRE', tickets, 60000)
-  redis.call('PEXPIRE', seen, 60000)
-end
-
--- The immediate callers come last: they have no ticket that could be overtaken.
-local got = 0
-local most = math.min(immediate, allowed)
-if most > 0 and next(used) == nil then
-  repeat
-    local popped = redis.call('LPOP', list, most - got) or {}
-    for _, element in ipairs(popped) do
-      if dies(element) then
-        got = got + 1
-        reply[#reply + 1] = element
-      else
-        set_aside(junk, stats, element)
-      end
+-- Newcomers: serves or enqueues the waiters without a ticket, and writes all waiters' answers.
+local function answer_waiters(reply)
+  for i, waiter in ipairs(waiters) do
+    local answer = waiter.answer
+    if waiter.arrival == '' then
+      answer = serve(waiter) or enqueue(waiter, i)
     end
-  until got == most or #popped == 0
-elseif most > 0 then
-  local index, element = fit(margin)
-  while index and got < most do
-    use(index)
-    got = got + 1
-    taken[#taken + 1] = element
-    reply[#reply + 1] = element
-    index, element = fit(margin)
+    answer = answer or {waiter.held and 'held' or 'parked', waiter.arrival}
+    reply[#reply + 1] = answer[1]
+    reply[#reply + 1] = answer[2]
+  end
+  if waiting > 0 then
+    redis.call('PEXPIRE', tickets, 60000)
+    redis.call('PEXPIRE', seen, 60000)
   end
 end
-for _, element in ipairs(taken) do
-  redis.call('LREM', list, 1, element)
+
+-- Immediate callers: they come last, because they have no ticket that could be overtaken.
+local function serve_immediate(reply)
+  local immediate, got = tonumber(ARGV.immediate), 0
+  local most = math.min(immediate, allowed)
+  if most > 0 and next(used) == nil then
+    repeat
+      local popped = redis.call('LPOP', list, most - got) or {}
+      for _, element in ipairs(popped) do
+        if dies(element) then
+          got = got + 1
+          reply[#reply + 1] = element
+        else
+          set_aside(KEYS.junk, KEYS.stats, element)
+        end
+      end
+    until got == most or #popped == 0
+  elseif most > 0 then
+    local index, element = fit(margin)
+    while index and got < most do
+      use(index)
+      got = got + 1
+      taken[#taken + 1] = element
+      reply[#reply + 1] = element
+      index, element = fit(margin)
+    end
+  end
+  for _, element in ipairs(taken) do
+    redis.call('LREM', list, 1, element)
+  end
+  if got < immediate and got >= allowed and redis.call('LLEN', list) > 0 then
+    limited = true
+    figures.requests = figures.requests + got
+  else
+    figures.requests = figures.requests + immediate
+    figures.misses = figures.misses + immediate - got
+  end
+  figures.hits = figures.hits + got
 end
-if got < immediate and got >= allowed and redis.call('LLEN', list) > 0 then
-  limited = true
-  requests = requests + got
-else
-  requests = requests + immediate
-  misses = misses + immediate - got
-end
-hits = hits + got
 
-rate_use(handouts, now, hits + waited, limit, rate_per)
+writable('HDEL', KEYS.stats)
+drop_dead(list, KEYS.stats, KEYS.junk, now + margin)
+waiting = live_tickets(tickets, seen, now)
+local first_waiter = remove_departed()
+allowed, rate_wait = rate_room(KEYS.rate, now, limit, rate_per)
+length = redis.call('LLEN', list)
+update_queue(read_waiters(first_waiter))
+serve_tickets()
+local reply = {ms(now), '0'}
+answer_waiters(reply)
+serve_immediate(reply)
+rate_use(KEYS.rate, now, figures.hits + figures.waited, limit, rate_per)
+count(KEYS.stats, figures)
 
-count(stats, {requests = requests, hits = hits, waited = waited,
-  misses = misses, refused = refused, replays = replays})
-
-reply[REPLY.rate_wait] = ms(limited and rate_wait or 0)
-redis.call('DEL', receipt)
-redis.call('RPUSH', receipt, ARGV[CALL.number], unpack(reply))
-redis.call('PEXPIRE', receipt, ARGV[CALL.receipt_life])
+reply[2] = ms(limited and rate_wait or 0)
+redis.call('DEL', KEYS.receipt)
+redis.call('RPUSH', KEYS.receipt, ARGV.number, unpack(reply))
+redis.call('PEXPIRE', KEYS.receipt, ARGV.receipt_ms)
 return reply

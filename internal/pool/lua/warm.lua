@@ -1,35 +1,35 @@
--- Keeps a window until it is over, or ends all of them.
+-- Keeps a warm window until it is over, or ends all of them.
 --
--- KEYS  1 warm  2 warmers
--- ARGV  1 tokens (0 = end all)  2 ms until it begins  3 ms until it ends
---       4 most windows  5 slack, ms  6 caller, where it has a limit of its own, else ""
---       7 most windows of this caller
--- Answer: 1 what was asked for holds, 0 there are too many windows.
+-- Uses   windows
+-- KEYS   warm warmers
+-- ARGV   tokens begins_ms ends_ms limit slack_ms caller caller_limit;
+--        tokens: 0 = end all; caller: '' = one without a caller_limit
+-- Reply  1 done, 0 there are too many windows
 local now = now_ms()
-local new = {tokens = tonumber(ARGV[1]), begins = now + math.max(0, tonumber(ARGV[2])),
-  ends = now + tonumber(ARGV[3])}
+local new = {tokens = tonumber(ARGV.tokens), begins = now + math.max(0, tonumber(ARGV.begins_ms)),
+  ends = now + tonumber(ARGV.ends_ms)}
 if new.tokens == 0 then
-  redis.call('DEL', KEYS[1], KEYS[2])
+  redis.call('DEL', KEYS.warm, KEYS.warmers)
   return 1
 end
 
--- covers reports whether b asks for nothing that a does not, but for as long as
--- `give` at either end; what has begun begins now.
+-- covers reports whether window a includes b, give or take `give` ms at either end. A window
+-- that has begun begins now.
 local function covers(a, b, give)
   local from, start = math.max(a.begins, now), math.max(b.begins, now)
   return a.tokens >= b.tokens and from <= start + give and a.ends >= b.ends - give
     and from <= b.ends and start <= a.ends
 end
 
-local windows = windows_of(KEYS[1], now)
+local windows = windows_of(now)
 if new.begins >= new.ends then
   return 1
 end
--- The same moment asked for again, by a client or because an answer was lost,
--- comes out a little earlier or later. So the new window covers others give or
--- take the slack, and is then made as long as both. An older one that wants more
--- stays as it is: calls again and again for fewer would make it last for ever.
-local slack = tonumber(ARGV[5])
+-- A retry, or a client that asks again, means the same moment but comes a little later. So
+-- the new window covers others give or take the slack, and then takes the length of both. An
+-- older one that wants more tokens stays as it is: repeated calls for fewer would make it
+-- last for ever.
+local slack = tonumber(ARGV.slack_ms)
 local begins, ends, last, dropped, kept = new.begins, new.ends, new.ends, {}, {}
 for _, w in ipairs(windows) do
   if covers(w, new, 0) then
@@ -44,12 +44,9 @@ for _, w in ipairs(windows) do
   end
 end
 
--- Callers with a limit fill only the room that others leave, and what they have
--- takes none from those without: nobody without a limit is shut out by them.
-local caller, entries, maker = ARGV[6], redis.call('HGETALL', KEYS[2]), {}
-for i = 1, #entries, 2 do
-  maker[entries[i]] = entries[i + 1]
-end
+-- Callers with a limit fill only the room that the others leave, and their windows take none
+-- from callers without a limit.
+local caller, maker = ARGV.caller, pairs_of(redis.call('HGETALL', KEYS.warmers))
 local own, limited, makers = 0, 0, {}
 for _, member in ipairs(kept) do
   if maker[member] then
@@ -60,27 +57,26 @@ for _, member in ipairs(kept) do
     own = own + 1
   end
 end
-local most = tonumber(ARGV[4])
+local most = tonumber(ARGV.limit)
 if caller == '' and #kept - limited >= most
-  or caller ~= '' and (#kept >= most or own >= tonumber(ARGV[7])) then
+  or caller ~= '' and (#kept >= most or own >= tonumber(ARGV.caller_limit)) then
   return 0
 end
 
 for _, member in ipairs(dropped) do
-  redis.call('ZREM', KEYS[1], member)
+  redis.call('ZREM', KEYS.warm, member)
 end
 local member = ms(begins) .. '|' .. ms(new.tokens)
 if caller ~= '' then
   makers[#makers + 1] = {member, caller}
 end
-redis.call('ZADD', KEYS[1], ms(ends), member)
--- Written anew, it forgets the windows that are over, or that a replica dropped
--- which does not know of it.
-redis.call('DEL', KEYS[2])
+redis.call('ZADD', KEYS.warm, ms(ends), member)
+-- Rewriting it removes the windows that are over, or that an older version dropped.
+redis.call('DEL', KEYS.warmers)
 for _, made in ipairs(makers) do
-  redis.call('HSET', KEYS[2], made[1], made[2])
+  redis.call('HSET', KEYS.warmers, made[1], made[2])
 end
--- What is over is told by its score; the embedded server's TTLs run by the tick.
+-- The score decides when a window is over: the embedded server's TTLs are coarse.
 for _, key in ipairs(KEYS) do
   redis.call('PEXPIRE', key, ms(last - now + 60000))
 end

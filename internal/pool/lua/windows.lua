@@ -1,10 +1,11 @@
--- Shared by the scripts that know windows: scripts.go puts this text in front of
--- theirs. A window is a member "begin ms|tokens" whose score is its end.
+-- Shared: warm windows. A window is a member "begin ms|tokens" whose score is its end.
+--
+-- KEYS   warm
 
--- windows_of removes the windows that are over and returns the others, the one
--- that ends first in front. Without any it costs one command on an absent key.
-local function windows_of(warm, now)
-  local entries, windows = redis.call('ZRANGE', warm, 0, -1, 'WITHSCORES'), {}
+-- windows_of removes the windows that are over and returns the others, by their ends. If
+-- there are none, it costs one command on an absent key.
+local function windows_of(now)
+  local entries, windows = redis.call('ZRANGE', KEYS.warm, 0, -1, 'WITHSCORES'), {}
   for i = 1, #entries, 2 do
     local ends = tonumber(entries[i + 1])
     if ends > now then
@@ -14,7 +15,7 @@ local function windows_of(warm, now)
     end
   end
   if 2 * #windows < #entries then
-    redis.call('ZREMRANGEBYSCORE', warm, '-inf', ms(now))
+    redis.call('ZREMRANGEBYSCORE', KEYS.warm, '-inf', ms(now))
   end
   return windows
 end

@@ -1,6 +1,10 @@
 -- The text that every script begins with.
+--
+-- Times come from Redis' clock, in ms. A key of another type makes a script fail with WRONGTYPE
+-- before it changes anything, unless its header says otherwise.
 
--- The clocks of Redis' nodes may be apart by so many ms, where no margin is known.
+-- clocks is the assumed difference between the clocks of Redis' nodes, in ms, where no
+-- margin covers it.
 local clocks = 10000
 
 local function now_ms()
@@ -8,28 +12,37 @@ local function now_ms()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
+-- ms formats a number without an exponent.
 local function ms(n)
   return string.format('%.0f', n)
 end
 
--- writable is the first write of scripts that must do their work also where Redis
--- is out of memory: it refuses a script of which the first write needs memory, and
--- this one, with HDEL or ZREM, needs none. What does not let the script write (a
--- replica, a key of another type) ends it here, with nothing done.
+-- pairs_of reads a flat list of names and values, such as the reply of HGETALL.
+local function pairs_of(list)
+  local fields = {}
+  for i = 1, #list, 2 do
+    fields[list[i]] = list[i + 1]
+  end
+  return fields
+end
+
+-- writable is the first write of scripts that must also work when Redis is out of memory.
+-- Redis refuses a script whose first write needs memory; HDEL and ZREM need none. On a
+-- read-only replica, or if the key has another type, it ends the script before any change.
 local function writable(command, key)
   redis.call(command, key, '')
 end
 
--- expect reads each of the keys with a command for one type, so that a foreign
--- value of another type ends the script before it has written anything.
+-- expect reads each key with a command for one type, so that a value of another type ends
+-- the script before any change.
 local function expect(command, ...)
-  for _, i in ipairs({...}) do
-    redis.call(command, KEYS[i])
+  for _, key in ipairs({...}) do
+    redis.call(command, key)
   end
 end
 
--- publish tells other replicas. What a script has written by then stands, so a user
--- without the right to the channel must not make it fail.
+-- publish notifies other replicas. A user without the right to the channel must not make a
+-- script fail that has written already.
 local function publish(channel, message)
   redis.pcall('PUBLISH', channel, message)
 end

@@ -1,8 +1,8 @@
--- Tries whether this part of Redis takes writes.
+-- Tries whether this part of Redis takes writes. It fails for each cause that would fail a
+-- settle: a read-only replica, no free memory, too few replicas, no right to the keys.
 --
--- KEYS  1 a key for nothing else
--- ARGV  1 its life, ms
--- Answer: 1. What keeps a landing from being written keeps this from it: a replica,
---       no memory left, too few replicas, no right to the keys.
-redis.call('SET', KEYS[1], '1', 'PX', ARGV[1])
+-- KEYS   probe
+-- ARGV   life_ms
+-- Reply  1
+redis.call('SET', KEYS.probe, '1', 'PX', ARGV.life_ms)
 return 1

@@ -1,34 +1,33 @@
--- Keeps records of orders that ended, each once, and counts them in the figures of their
--- days.
+-- Keeps records of ended orders, each once, and adds them to the figures of their days.
 --
--- KEYS  of each record: mark of the order, records of its site, records of its status,
---       figures of its day, its alias
--- ARGV  1 how long they are kept, ms  2 most records of a site  3 most of a status;
---       of each record: Unix ms of the end, the record, which begins with the order, what
---       the mark says, what the alias says ('' = it has none), how many figures there are,
---       figure and number of each
--- Answer: how many were not there before.
-local keep = tonumber(ARGV[1])
-for i = 1, #KEYS, 5 do
-  expect('ZCARD', i + 1, i + 2)
-  expect('HLEN', i + 3)
+-- KEYS   (of each record: ITSKEYS)
+-- ARGV   keep_ms site_limit status_limit, then of each record a RECORD and its figures as
+--        name, number, …
+-- ITSKEYS  mark site status day alias
+-- RECORD  ended record marked alias figures;
+--        ended: Unix ms; marked: the mark's value; alias: '' = none; figures: their number
+-- Reply  the number of new records
+local keep = tonumber(ARGV.keep_ms)
+for i = 0, #KEYS - 1, ITSKEYS.size do
+  expect('ZCARD', KEYS[i + ITSKEYS.site], KEYS[i + ITSKEYS.status])
+  expect('HLEN', KEYS[i + ITSKEYS.day])
 end
-local new, at, most = 0, 4, {}
-for i = 1, #KEYS, 5 do
-  local figures = at + 5
-  local behind = figures + 2 * tonumber(ARGV[at + 4])
-  if redis.call('SET', KEYS[i], ARGV[at + 2], 'NX', 'PX', keep) then
+local new, at, most = 0, ARGV.size, {}
+for i = 0, #KEYS - 1, ITSKEYS.size do
+  local figures = at + RECORD.size
+  local behind = figures + 2 * tonumber(ARGV[at + RECORD.figures])
+  if redis.call('SET', KEYS[i + ITSKEYS.mark], ARGV[at + RECORD.marked], 'NX', 'PX', keep) then
     new = new + 1
-    for list = 1, 2 do
-      redis.call('ZADD', KEYS[i + list], ARGV[at], ARGV[at + 1])
-      most[KEYS[i + list]] = tonumber(ARGV[list + 1])
+    local site, status, day = KEYS[i + ITSKEYS.site], KEYS[i + ITSKEYS.status], KEYS[i + ITSKEYS.day]
+    redis.call('ZADD', site, ARGV[at + RECORD.ended], ARGV[at + RECORD.record])
+    redis.call('ZADD', status, ARGV[at + RECORD.ended], ARGV[at + RECORD.record])
+    most[site], most[status] = tonumber(ARGV.site_limit), tonumber(ARGV.status_limit)
+    for n = figures + 1, behind, 2 do
+      redis.call('HINCRBY', day, ARGV[n], ARGV[n + 1])
     end
-    for n = figures, behind - 1, 2 do
-      redis.call('HINCRBY', KEYS[i + 3], ARGV[n], ARGV[n + 1])
-    end
-    redis.call('PEXPIRE', KEYS[i + 3], keep)
-    if ARGV[at + 3] ~= '' then
-      redis.call('SET', KEYS[i + 4], ARGV[at + 3], 'PX', keep)
+    redis.call('PEXPIRE', day, keep)
+    if ARGV[at + RECORD.alias] ~= '' then
+      redis.call('SET', KEYS[i + ITSKEYS.alias], ARGV[at + RECORD.alias], 'PX', keep)
     end
   end
   at = behind

@@ -1,15 +1,16 @@
 -- Renews the lease of a claim.
 --
--- KEYS  1 claim
--- ARGV  1 fence  2 identity  3 lease, ms  4 how long a replica is waiting after it
---       asked, ms  5 longest solve, ms
--- Answer: 1 if it is still this holder's, else 0; 1 if somebody waits, else 0.
+-- Uses   claims
+-- KEYS   claim
+-- ARGV   fence identity lease_ms waiting_ms longest_ms;
+--        waiting_ms: how long after its question a replica counts as waiting
+-- Reply  {held wanted}; held: 1 if this holder still has it; wanted: 1 if a replica waits
 local now = now_ms()
-local claim = record(KEYS[1])
-writable('HDEL', KEYS[1])
-if claim.fence ~= ARGV[1] or not under_way(claim, tonumber(ARGV[5]), now) then
+local claim = pairs_of(redis.call('HGETALL', KEYS.claim))
+writable('HDEL', KEYS.claim)
+if claim.fence ~= ARGV.fence or not under_way(claim, tonumber(ARGV.longest_ms), now) then
   return {0, 0}
 end
-redis.call('HSET', KEYS[1], 'identity', ARGV[2], 'lease', ms(now + tonumber(ARGV[3])))
-local wanted = tonumber(ARGV[4])
+redis.call('HSET', KEYS.claim, 'identity', ARGV.identity, 'lease', ms(now + tonumber(ARGV.lease_ms)))
+local wanted = tonumber(ARGV.waiting_ms)
 return {1, left((tonumber(claim.asked) or 0) + wanted, wanted, now) and 1 or 0}

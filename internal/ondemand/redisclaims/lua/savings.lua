@@ -1,7 +1,8 @@
--- Shared by the scripts that know savings: scripts.go puts this text in front of
--- theirs. Each UTC day has a hash: source -> requests.
+-- Shared: savings. Each UTC day has a hash: source -> requests.
+--
+-- KEYS   savings
 
--- Today and six days before are told.
+-- Today and the six days before are kept.
 local day_ms, savings_ttl = 86400000, 604800000
 
 -- date is the UTC day of a moment, as 2006-01-02. It counts years from March on, so
@@ -21,14 +22,13 @@ local function date(now)
   return string.format('%04d-%02d-%02d', cycle * 400 + year, month + 3, day)
 end
 
--- savings_of names the hash of the day of a moment: `key` is that of the day which
--- the caller takes for today, and Redis' clock says which it is.
-local function savings_of(key, moment)
-  return string.sub(key, 1, -11) .. date(moment)
+-- savings_of returns the key of a moment's day on Redis' clock. KEYS.savings names the day on
+-- the caller's clock.
+local function savings_of(moment)
+  return string.sub(KEYS.savings, 1, -11) .. date(moment)
 end
 
--- save counts requests by source, once: `mark` says that it was done, should the call
--- be sent again.
+-- save counts requests by source. The call's mark makes a retry a no-op.
 local function save(day, mark, requests)
   if not redis.call('SET', mark, '', 'NX', 'PX', 10000) then
     return

@@ -1,13 +1,15 @@
--- Counts requests by how they came by their token.
+-- Counts requests by the source of their token.
 --
--- KEYS  1 savings of the caller's day  2 mark of this call
--- ARGV  source and number, of each source
--- Answer: 1.
-local day = savings_of(KEYS[1], now_ms())
+-- Uses   savings
+-- KEYS   savings mark; savings: of the caller's day; mark: of this call
+-- ARGV   (of each source: its name and number)
+-- Reply  1
+-- Errors WRONGTYPE before any change; works without free memory
+local day = savings_of(now_ms())
 writable('HDEL', day)
 local requests = {}
 for i = 1, #ARGV, 2 do
   requests[ARGV[i]] = tonumber(ARGV[i + 1])
 end
-save(day, KEYS[2], requests)
+save(day, KEYS.mark, requests)
 return 1

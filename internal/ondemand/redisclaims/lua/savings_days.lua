@@ -1,10 +1,11 @@
--- Tells the savings of today and of six days before.
+-- Reads the savings of today and of the six days before.
 --
--- KEYS  1 savings of the caller's day
--- Answer: of each day, today first, its date and a list: source, number, ...
+-- Uses   savings
+-- KEYS   savings; of the caller's day
+-- Reply  of each day, today first, its date and a list of source, number, …
 local now, days = now_ms(), {}
 for ago = 0, 6 do
   local moment = now - ago * day_ms
-  days[#days + 1] = {date(moment), redis.call('HGETALL', savings_of(KEYS[1], moment))}
+  days[#days + 1] = {date(moment), redis.call('HGETALL', savings_of(moment))}
 end
 return days

@@ -1,0 +1,21 @@
+-- Shared: what place and look decide by.
+--
+-- KEYS   tokens orders tickets seen
+
+-- counts returns how many tokens are fresh, how many of them outlive margin and lead, how many
+-- orders are under way and how many callers wait; the ms until the first fresh token meets its
+-- margin (expiry) and until the first outliving one stops outliving (look), -1 = no such token.
+local function counts(now, margin, lead)
+  local list = KEYS.tokens
+  local length = redis.call('LLEN', list)
+  local rest = first_at_least(list, length, now + margin + lead + 1)
+  local expiry, look = -1, -1
+  if length > 0 then
+    expiry = math.max(0, dies(redis.call('LINDEX', list, 0)) - margin - now)
+  end
+  if rest < length then
+    look = math.max(0, dies(redis.call('LINDEX', list, rest)) - margin - lead - now)
+  end
+  return {fresh = length, outliving = length - rest, orders = redis.call('ZCARD', KEYS.orders),
+    waiting = live_tickets(KEYS.tickets, KEYS.seen, now), expiry = expiry, look = look}
+end

@@ -1,0 +1,26 @@
+-- Shared: removes an order, and notes its end for the history. Needs journal.
+--
+-- KEYS   orders journal leases stats ended
+
+-- remove deletes an order everywhere but in the budget.
+local function remove(order)
+  redis.call('ZREM', KEYS.orders, order)
+  redis.call('HDEL', KEYS.journal, order)
+  redis.call('ZREM', KEYS.leases, order)
+end
+
+-- note_end notes how an order ended, in the step that ends it; at most LIMIT.endings notes
+-- are kept. `detail` has the fields that the journal lacks: how|code|provider|task|ms from
+-- placing to submit|polls|callback (1/0)|ms from placing to solve; -1 = unknown.
+local function note_end(now, order, e, detail)
+  if LIMIT.endings == 0 then
+    return
+  end
+  if redis.call('ZCARD', KEYS.ended) >= LIMIT.endings then
+    count(KEYS.stats, {unrecorded = 1})
+    return
+  end
+  redis.call('ZADD', KEYS.ended, ms(now), table.concat({order, ms(e.placed), ms(e.unsolved),
+    ms(e.price), e.task, detail, e.facts}, '|'))
+  redis.call('PEXPIRE', KEYS.ended, LIMIT.endings_ms)
+end

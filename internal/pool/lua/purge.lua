@@ -1,0 +1,21 @@
+-- Shared: ends the orders whose time is over. Needs journal and ended.
+--
+-- KEYS   orders journal stats spend junk
+
+-- purge_orders removes the orders whose deadline passed. An intent was not bought: its budget
+-- is released. Any other order counts as lost. A line that is not readable is set aside.
+local function purge_orders(now)
+  for _, order in ipairs(redis.call('ZRANGEBYSCORE', KEYS.orders, '-inf', ms(now))) do
+    local e = entry_of(order)
+    local line = redis.call('HGET', KEYS.journal, order)
+    remove(order)
+    if line and not e then
+      set_aside(KEYS.junk, KEYS.stats, line)
+    elseif e and e.state == 'i' then
+      redis.call('ZREM', KEYS.spend, order)
+    elseif e then
+      count(KEYS.stats, {lost = 1, bought = is_bought(e.state) and 0 or 1, spent = e.price})
+      note_end(now, order, e, 'lost||||-1|0|0|-1')
+    end
+  end
+end

@@ -1,0 +1,33 @@
+-- Shared: budgets. The set `spend` holds the orders of the last day with the moments at which
+-- they were reserved.
+--
+-- KEYS   spend
+
+local hour, day = 3600000, 86400000
+
+-- span_wait returns the ms until fewer than `limit` orders are left in a sliding span; 0 = now.
+local function span_wait(now, span, limit)
+  if limit <= 0 then
+    return 0
+  end
+  local from = '(' .. ms(now - span)
+  local used = redis.call('ZCOUNT', KEYS.spend, from, '+inf')
+  if used < limit then
+    return 0
+  end
+  -- After the limit was lowered, more orders than the oldest one must leave first.
+  local blocking = redis.call('ZRANGEBYSCORE', KEYS.spend, from, '+inf', 'WITHSCORES', 'LIMIT', used - limit, 1)
+  return math.max(1, tonumber(blocking[2]) + span - now)
+end
+
+-- budget_wait returns the longer wait of both spans.
+local function budget_wait(now, per_hour, per_day)
+  redis.call('ZREMRANGEBYSCORE', KEYS.spend, '-inf', ms(now - day))
+  return math.max(span_wait(now, hour, per_hour), span_wait(now, day, per_day))
+end
+
+-- book reserves an order in the budget.
+local function book(now, order)
+  redis.call('ZADD', KEYS.spend, 'NX', ms(now), order)
+  redis.call('PEXPIRE', KEYS.spend, day + 60000)
+end

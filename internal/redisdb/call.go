@@ -1,0 +1,206 @@
+package redisdb
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Args are a script's arguments by the names in its header. A time.Duration is sent in ms.
+type Args map[string]any
+
+// Keys are a script's keys by the names in its header.
+type Keys map[string]string
+
+// Call executes a script on the slow client. keys is a struct or a map with the names in the
+// script's header; tail follows the named arguments. Reply's error is also Call's.
+func (db *DB) Call(ctx context.Context, s *Script, keys any, args Args, tail ...any) (*Reply, error) {
+	names, values := s.Input(keys, args, tail...)
+	value, err := db.Eval(ctx, s, names, values...)
+	if err != nil {
+		return nil, err
+	}
+	r := s.Read(value)
+	return r, r.Err
+}
+
+// CallNumber executes a script that replies with one number.
+func (db *DB) CallNumber(ctx context.Context, s *Script, keys any, args Args, tail ...any) (int64, error) {
+	names, values := s.Input(keys, args, tail...)
+	reply, err := db.Eval(ctx, s, names, values...)
+	if err != nil {
+		return 0, err
+	}
+	n, ok := reply.(int64)
+	if !ok {
+		return 0, fmt.Errorf("redisdb: %s.lua replied %T instead of a number", s.name, reply)
+	}
+	return n, nil
+}
+
+// Eval executes a script on the slow client, with keys and arguments by position.
+func (db *DB) Eval(ctx context.Context, s *Script, keys []string, args ...any) (any, error) {
+	reply, err := s.Run(ctx, db.Slow, keys, args...).Result()
+	return reply, db.Explain(ctx, err, keys)
+}
+
+// Answer is the answer to one call of Pipelined, or its error.
+type Answer = redis.Cmd
+
+// Add adds a call to those of Pipelined, with keys and arguments as of Call.
+type Add = func(keys any, args Args, tail ...any) *Answer
+
+// Pipelined sends many calls of one script in one exchange; each call then has its answer or
+// its error. A pipeline does not load a script that a node lacks, so Pipelined sends the calls
+// that a node refused for it again, with the text. Calls at other nodes of a cluster were
+// executed, and are not repeated.
+func (db *DB) Pipelined(ctx context.Context, s *Script, fill func(call Add)) {
+	type sent struct {
+		keys   []string
+		args   []any
+		answer *Answer
+	}
+	var calls []sent
+	pipe := db.Slow.Pipeline()
+	fill(func(keys any, args Args, tail ...any) *Answer {
+		names, values := s.Input(keys, args, tail...)
+		answer := s.EvalSha(ctx, pipe, names, values...)
+		calls = append(calls, sent{names, values, answer})
+		return answer
+	})
+	_, _ = pipe.Exec(ctx) // each call has its error
+	forgotten := slices.DeleteFunc(calls, func(call sent) bool { return !redis.HasErrorPrefix(call.answer.Err(), "NOSCRIPT") })
+	again := make([]*Answer, len(forgotten))
+	for i, call := range forgotten {
+		again[i] = s.Script.Eval(ctx, pipe, call.keys, call.args...)
+	}
+	_, _ = pipe.Exec(ctx)
+	for i, call := range forgotten {
+		call.answer.SetVal(again[i].Val())
+		call.answer.SetErr(again[i].Err())
+	}
+}
+
+// Input returns keys and arguments in the order of the header. It panics over an argument that
+// is missing or that the header does not name.
+func (s *Script) Input(keys any, args Args, tail ...any) (names []string, values []any) {
+	values = make([]any, 0, len(s.Names("ARGV"))+len(tail))
+	for _, name := range s.Names("ARGV") {
+		value, is := args[name]
+		if !is {
+			panic("redisdb: " + s.name + ".lua gets no argument " + name)
+		}
+		values = append(values, plain(value))
+	}
+	if len(args) != len(values) {
+		panic(fmt.Sprintf("redisdb: %s.lua gets arguments that it does not name: %v, want %q", s.name, args, s.Names("ARGV")))
+	}
+	return s.KeysOf(keys), append(values, tail...)
+}
+
+// KeysOf returns the keys that the header names, from a struct or a map, in its order.
+func (s *Script) KeysOf(keys any) []string {
+	from := reflect.ValueOf(keys)
+	all := make([]string, len(s.Names("KEYS")))
+	for i, name := range s.Names("KEYS") {
+		var key reflect.Value
+		if from.Kind() == reflect.Map {
+			key = from.MapIndex(reflect.ValueOf(name))
+		} else {
+			key = from.FieldByName(name)
+		}
+		if !key.IsValid() {
+			panic("redisdb: " + s.name + ".lua gets no key " + name)
+		}
+		all[i] = key.String()
+	}
+	return all
+}
+
+// plain returns a duration in ms, and other numbers and texts as values of types that go-redis
+// knows.
+func plain(value any) any {
+	if span, is := value.(time.Duration); is {
+		return span.Milliseconds()
+	}
+	switch v := reflect.ValueOf(value); v.Kind() {
+	case reflect.String:
+		return v.String()
+	case reflect.Int64:
+		return v.Int()
+	}
+	return value
+}
+
+// Reply is a list that a script replied, read by the names in its header. Err is set by the
+// first field that is missing or of another type than it was read as.
+type Reply struct {
+	Err error
+
+	script *Script
+	list   []any
+}
+
+// Read wraps a list that the script replied.
+func (s *Script) Read(value any) *Reply {
+	list, is := value.([]any)
+	r := &Reply{script: s, list: list}
+	if !is {
+		r.Err = fmt.Errorf("redisdb: %s.lua replied %T instead of a list", s.name, value)
+	}
+	return r
+}
+
+// field returns a field; the zero value if it has another type.
+func field[T any](r *Reply, name string) (value T) {
+	at, is := r.script.fields[name]
+	if !is {
+		panic("redisdb: " + r.script.name + ".lua does not reply " + name)
+	}
+	if at < len(r.list) {
+		value, is = r.list[at].(T)
+	}
+	if (at >= len(r.list) || !is) && r.Err == nil {
+		r.Err = fmt.Errorf("redisdb: the %s of %s.lua is missing or not a %T", name, r.script.name, value)
+	}
+	return value
+}
+
+// List returns the list as a whole.
+func (r *Reply) List() []any { return r.list }
+
+// Int returns an integer.
+func (r *Reply) Int(name string) int { return int(field[int64](r, name)) }
+
+// Text returns a text.
+func (r *Reply) Text(name string) string { return field[string](r, name) }
+
+// Items returns a list.
+func (r *Reply) Items(name string) []any { return field[[]any](r, name) }
+
+// Is reports whether a field is 1.
+func (r *Reply) Is(name string) bool { return field[int64](r, name) == 1 }
+
+// Duration returns a span that the script replied in ms.
+func (r *Reply) Duration(name string) time.Duration {
+	return time.Duration(field[int64](r, name)) * time.Millisecond
+}
+
+// Integers reads the first n numbers of a list.
+func Integers(list any, n int) ([]int64, error) {
+	values, ok := list.([]any)
+	if !ok || len(values) < n {
+		return nil, fmt.Errorf("redisdb: a script replied %T with too few values", list)
+	}
+	numbers := make([]int64, n)
+	for i := range numbers {
+		if numbers[i], ok = values[i].(int64); !ok {
+			return nil, fmt.Errorf("redisdb: a script replied %T instead of a number", values[i])
+		}
+	}
+	return numbers, nil
+}

@@ -1,0 +1,173 @@
+package redisdb
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+// probe tries whether a part of Redis takes writes.
+var probe = LoadScripts(sources, nil).Get("probe")
+
+// A Script is one atomic step in Redis: the file lua/NAME.lua of a package. Its text is
+// lua/general.lua of this package, lua/common.lua of its package if there is one, the shared
+// files that its header lists under Uses, and the file. The header also names the keys, the
+// arguments, the fields of a reply in braces, and groups of arguments that repeat:
+//
+//	-- Uses    journal attempts
+//	-- KEYS    orders journal, then one for each caller
+//	-- ARGV    order lease_ms;
+//	--         explanations follow a comma or a semicolon
+//	-- WAITER  ticket arrival
+//	-- Reply   {placed wait_ms}, or 0 if the order is gone
+//
+// LoadScripts replaces names in the text by numbers, so that they cost Redis nothing:
+// KEYS.journal becomes KEYS[2], ARGV.order ARGV[1], WAITER.arrival 2, and KEYS.size, the
+// number of names, 2. A shared file uses the names of the script that includes it. To add a
+// script, add its file and call it by its name.
+type Script struct {
+	*redis.Script
+	Text string
+
+	name   string
+	header header
+	fields map[string]int // of the reply, by their names
+}
+
+// Scripts are the scripts of a package, by the names of their files.
+type Scripts map[string]*Script
+
+// sharedFile begins the files that are part of scripts and none by themselves.
+const sharedFile = "-- Shared: "
+
+var (
+	headerText  = regexp.MustCompile(`\A(?:--.*\n)*`)
+	headerList  = regexp.MustCompile(`(?m)^-- (?:(Uses|[A-Z]{2,}) +|(Reply) +\{)([a-z0-9_]+(?:(?: |\n-- {3,})[a-z0-9_]+)*)`)
+	headerBreak = regexp.MustCompile(`\n-- +`)
+	scriptName  = regexp.MustCompile(`\b[A-Z]+\.[a-z0-9_]+\b`)
+	bareNumber  = regexp.MustCompile(`\b(KEYS|ARGV)\[\d+\]`)
+)
+
+// LoadScripts loads every file in lua/ that is not shared. constants are further names, such as
+// LIMIT.endings, with their values. It panics if a file is missing, uses a number or an
+// undeclared name instead of a declared one, or does not use a name that it declares.
+func LoadScripts(files fs.FS, constants map[string]string) Scripts {
+	entries, err := fs.ReadDir(files, "lua")
+	if err != nil {
+		panic("redisdb: no scripts in the binary: " + err.Error())
+	}
+	all := Scripts{}
+	for _, entry := range entries {
+		name := strings.TrimSuffix(entry.Name(), ".lua")
+		if text := source(files, name); !strings.HasPrefix(text, sharedFile) {
+			all[name] = newScript(files, name, constants)
+		}
+	}
+	return all
+}
+
+// Get returns the script of a file; it panics if there is none.
+func (s Scripts) Get(name string) *Script {
+	script := s[name]
+	if script == nil {
+		panic("redisdb: no script " + name + ".lua")
+	}
+	return script
+}
+
+// newScript loads one file.
+func newScript(files fs.FS, name string, constants map[string]string) *Script {
+	h := headerOf(source(files, name))
+	parts := h["Uses"]
+	if _, err := fs.Stat(files, "lua/common.lua"); !errors.Is(err, fs.ErrNotExist) {
+		parts = append([]string{"common"}, parts...)
+	}
+	names := h.names()
+	for constant, value := range constants {
+		names[constant] = value
+	}
+	used := map[string]bool{}
+	text := resolveNames("general", source(sources, "general"), names, used)
+	for _, part := range append(parts, name) {
+		text += "\n" + resolveNames(part, source(files, part), names, used)
+	}
+	for declared := range names {
+		if _, constant := constants[declared]; !constant && !used[declared] && !strings.HasSuffix(declared, ".size") {
+			panic("redisdb: the header of " + name + ".lua declares " + declared + ", which is not used")
+		}
+	}
+	s := &Script{Script: redis.NewScript(text), Text: text, name: name, header: h, fields: map[string]int{}}
+	for i, field := range s.Names("Reply") {
+		s.fields[field] = i
+	}
+	return s
+}
+
+// Names returns the names behind a label of the header, such as KEYS.
+func (s *Script) Names(label string) []string { return s.header[label] }
+
+// A header has the lists of names in the comment that a script begins with, by their labels.
+type header map[string][]string
+
+func headerOf(text string) header {
+	h := header{}
+	for _, found := range headerList.FindAllStringSubmatch(headerText.FindString(text), -1) {
+		h[found[1]+found[2]] = strings.Fields(headerBreak.ReplaceAllString(found[3], " "))
+	}
+	return h
+}
+
+// names returns what the names of keys, arguments and groups stand for.
+func (h header) names() map[string]string {
+	numbers := map[string]string{}
+	for label, names := range h {
+		form := "%d"
+		switch label {
+		case "Uses", "Reply":
+			continue
+		case "KEYS", "ARGV":
+			form = label + "[%d]"
+		}
+		for i, name := range names {
+			if numbers[label+"."+name] != "" {
+				panic("redisdb: a header declares " + label + "." + name + " twice")
+			}
+			numbers[label+"."+name] = fmt.Sprintf(form, i+1)
+		}
+		numbers[label+".size"] = strconv.Itoa(len(names))
+	}
+	return numbers
+}
+
+// resolveNames replaces the names in the text of a file, and notes which it met.
+func resolveNames(file, text string, names map[string]string, used map[string]bool) string {
+	if bare := bareNumber.FindString(text); bare != "" {
+		panic("redisdb: " + file + ".lua uses " + bare + " instead of a name")
+	}
+	return scriptName.ReplaceAllStringFunc(text, func(name string) string {
+		value, declared := names[name]
+		if !declared {
+			panic("redisdb: " + file + ".lua uses a name that no header declares: " + name)
+		}
+		used[name] = true
+		return value
+	})
+}
+
+// source reads the file lua/NAME.lua. It panics if the file is missing from the binary.
+func source(files fs.FS, name string) string {
+	text, err := fs.ReadFile(files, "lua/"+name+".lua")
+	if err != nil {
+		panic("redisdb: script missing from the binary: " + name)
+	}
+	return string(text)
+}

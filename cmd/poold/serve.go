@@ -19,6 +19,7 @@ import (
 	"poold/internal/compat"
 	"poold/internal/httpapi"
 	"poold/internal/ondemand"
+	"poold/internal/permits"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
@@ -125,7 +126,7 @@ type stock struct {
 // orders is the store as the buyer sees it.
 type orders struct {
 	*pool.Orders
-	*pool.Standings
+	*permits.Permits
 }
 
 // newDaemon builds everything and binds the port; nothing runs yet but the embedded
@@ -181,7 +182,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	if d.history, err = openHistory(ctx, set.History, set.Redis.Prefix, d.store, d.log); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
-	d.buyer = purchase.NewBuyer(orders{d.store.Orders, d.store.Standings}, d.letters, observer{metrics, d.history.sender}, d.log)
+	d.buyer = purchase.NewBuyer(orders{d.store.Orders, permits.New(d.store.DB)}, d.letters, observer{metrics, d.history.sender}, d.log)
 	d.history.show(set.History, d.buyer, d.log)
 	if err := d.openLetters(set); err != nil {
 		return errors.Join(err, d.disconnect())

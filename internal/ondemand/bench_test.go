@@ -14,6 +14,7 @@ import (
 	"poold/internal/ondemand/dedup"
 	"poold/internal/ondemand/pgclaims"
 	"poold/internal/ondemand/redisclaims"
+	"poold/internal/permits"
 	"poold/internal/pool"
 	"poold/internal/postgres"
 	"poold/internal/postgres/postgrestest"
@@ -83,8 +84,8 @@ func replicasOn(b *testing.B, backend string, ended *atomic.Int64) []*Service {
 		}
 		buyer := purchase.NewBuyer(struct {
 			*pool.Orders
-			*pool.Standings
-		}{store.Orders, store.Standings}, b.TempDir(), noObserver{}, log)
+			*permits.Permits
+		}{store.Orders, permits.New(store.DB)}, b.TempDir(), noObserver{}, log)
 		buyer.SetProviders([]purchase.Entry{{Provider: seller, Concurrency: 50}})
 		kept := redisclaims.New(store.DB, redisclaims.Options{Wake: func(key captcha.ID) { s.Kick(key) }})
 		parts := Parts{

@@ -16,6 +16,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/ondemand/redisclaims"
+	"poold/internal/permits"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
@@ -193,8 +194,8 @@ func (w *scenario) start(with doubles) *replica {
 	r.claims = redisclaims.New(r.store.DB, redisclaims.Options{Wake: func(key captcha.ID) { r.Kick(key) }})
 	orders := purchase.Orders(struct {
 		*pool.Orders
-		*pool.Standings
-	}{r.store.Orders, r.store.Standings})
+		*permits.Permits
+	}{r.store.Orders, permits.New(r.store.DB)})
 	if with.orders != nil {
 		orders = with.orders(orders)
 	}

@@ -3,7 +3,10 @@ package pool
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
+
+	"poold/internal/redisdb"
 )
 
 // Attempt is what the end of an order without a token says of its identity.
@@ -49,7 +52,7 @@ type Attempts struct {
 // readAttempts reads the hash of attempts as look.lua answers it at a time, Unix ms.
 func readAttempts(list []any, now int64) (a Attempts) {
 	var since, next int64
-	for name, value := range pairs(list) {
+	for name, value := range redisdb.Pairs(list) {
 		n, _ := strconv.ParseInt(value, 10, 64)
 		switch name {
 		case "refused":
@@ -86,4 +89,39 @@ type HeldError struct {
 
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("the last orders failed, the next one is placed in %v: %s", e.RetryAfter.Round(time.Second), e.Reason)
+}
+
+// mostReason bounds what is kept of a reason, in bytes.
+const mostReason = 500
+
+// The words in front of a reason.
+const (
+	untoldFailed  = "failed"
+	untoldRefused = "refused"
+)
+
+// text is what scripts keep of an answer; "" = there is none.
+func (e *FailedError) text() string {
+	if e == nil {
+		return ""
+	}
+	word, reason := untoldFailed, e.Reason
+	if e.Refused {
+		word = untoldRefused
+	}
+	return word + "|" + CutReason(reason)
+}
+
+// CutReason shortens a reason to the 500 bytes that are kept.
+func CutReason(reason string) string {
+	if len(reason) > mostReason {
+		return strings.ToValidUTF8(reason[:mostReason], "") + "…"
+	}
+	return reason
+}
+
+// readFailed is the inverse of text.
+func readFailed(text string) *FailedError {
+	word, reason, _ := strings.Cut(text, "|")
+	return &FailedError{Reason: reason, Refused: word == untoldRefused}
 }

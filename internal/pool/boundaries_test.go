@@ -408,20 +408,6 @@ func TestATextMayComeAgain(t *testing.T) {
 	})
 }
 
-// A longer place makes the list of places live longer.
-func TestPlacesLiveAsLongAsTheLongest(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		for i, lasts := range []time.Duration{time.Minute, 10 * time.Minute, 2 * time.Minute} {
-			if p, err := s.Acquire(t.Context(), "p", Ref{id, strconv.Itoa(i)}, 9, lasts, -1); err != nil || !p.OK {
-				t.Fatal(p.OK, err)
-			}
-		}
-		if got := ttl(t, s, s.permits("p")); got != 11*time.Minute {
-			t.Errorf("%v", got)
-		}
-	})
-}
-
 // Who hangs up while waiting is no miss, whose wait runs out is one.
 func TestWhatAMissIs(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {

@@ -2,7 +2,13 @@ package pool
 
 import (
 	"context"
+	"embed"
 	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+
+	"poold/internal/captcha"
 
 	"poold/internal/redisdb"
 )
@@ -40,8 +46,59 @@ func (c *client) pipelined(ctx context.Context, name string, fill func(call redi
 var types = map[string]string{
 	"pool": "list", "rate": "list", "last": "list", "leads": "list", "verdicts": "list",
 	"orders": "zset", "leases": "zset", "spend": "zset", "tickets": "zset", "seen": "zset", "values": "zset",
-	"untold": "zset", "warm": "zset", "places": "zset", "ended": "zset", "placed": "zset",
+	"untold": "zset", "warm": "zset", "ended": "zset", "placed": "zset",
 	"journal": "hash", "stats": "hash",
 	"once": "string", "sold": "string", "bound": "string",
-	"attempts": "hash", "standing": "hash", "guests": "zset", "folded": "zset", "retired": "hash",
+	"attempts": "hash", "guests": "zset", "folded": "zset", "retired": "hash",
 }
+
+// news passes changes of identities between the parts of a store, and between the replicas.
+type news struct {
+	*client
+
+	wake    func(captcha.ID) // makes this replica's waiting callers ask again
+	changed func(captcha.ID) // Options.OnChange
+	ended   func(Ref, string)
+}
+
+// wakeWaiters makes the waiting callers of an identity ask again, and calls OnChange.
+func (n *news) wakeWaiters(id captcha.ID) {
+	n.wake(id)
+	n.changed(id)
+}
+
+// listen passes on the messages of the channel until ctx ends: changes of identities, keys of
+// claims, and ends of orders. A lost message costs little, because queues and leases poll.
+func (n *news) listen(ctx context.Context) {
+	n.db.Listen(ctx, func(message string) {
+		id, rest, _ := strings.Cut(message, " ")
+		n.wakeWaiters(captcha.ID(id))
+		if order, how, ok := strings.Cut(rest, " "); ok {
+			n.ended(Ref{Identity: captcha.ID(id), Order: order}, how)
+		}
+	})
+}
+
+// announce reports a change of an identity to this replica and to the others.
+func (n *news) announce(ctx context.Context, id captcha.ID) {
+	n.changed(id)
+	n.db.Announce(ctx, string(id))
+}
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+// loadScripts loads the scripts in lua/. They use only commands that Redis 6.2, 7.0 and the
+// embedded server share. endings is how many ends of orders are kept of an identity. Stores
+// with the same number share the scripts.
+func loadScripts(endings int) redisdb.Scripts {
+	if loaded, is := loadedScripts.Load(endings); is {
+		return loaded.(redisdb.Scripts)
+	}
+	loaded, _ := loadedScripts.LoadOrStore(endings, redisdb.LoadScripts(sources, map[string]string{
+		"LIMIT.endings": strconv.Itoa(endings), "LIMIT.endings_ms": strconv.FormatInt(endedKept.Milliseconds(), 10),
+	}))
+	return loaded.(redisdb.Scripts)
+}
+
+var loadedScripts sync.Map // int -> redisdb.Scripts

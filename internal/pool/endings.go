@@ -187,72 +187,60 @@ func flag(is bool) string {
 	return "0"
 }
 
-// Sweep finds the identities of which ends are kept, whichever replica placed the orders:
-// those of targets are written down as placed, the others are on the list of guests. It
-// finds those too whose ends cannot be read; see Kept.
+// Sweep finds the identities that have ends, whichever replica placed the orders: the ones of
+// targets are listed as placed, the others as guests. It also finds those whose ends cannot be
+// read; see Kept.
 func (s *Endings) Sweep(ctx context.Context) (found []captcha.ID, err error) {
-	now := time.Now().UnixMilli()
+	now := float64(time.Now().UnixMilli())
 	for _, list := range []string{s.placed(), s.guests().guests} {
-		for from := int64(0); ; from += sweepBatch {
-			members, err := s.sweep(ctx, list, from)
+		for from, more := int64(0), true; more; {
+			members, err := s.db.Slow.ZRangeWithScores(ctx, list, from, from+sweepBatch-1).Result()
+			if err != nil {
+				return found, err
+			}
+			batch, err := s.haveEnds(ctx, members)
 			if err != nil {
 				return found, err
 			}
 			var over []any
-			for _, m := range members {
-				switch {
-				case m.kept > 0:
-					found = append(found, m.id)
-				case list == s.placed() && m.until < now:
-					over = append(over, string(m.id))
+			for i, m := range members {
+				switch name, _ := m.Member.(string); {
+				case batch[i]:
+					found = append(found, captcha.ID(name))
+				case list == s.placed() && m.Score < now:
+					over = append(over, name)
 				}
 			}
 			if len(over) > 0 {
 				if err := s.db.Slow.ZRem(ctx, list, over...).Err(); err != nil {
 					return found, err
 				}
-				from -= int64(len(over))
 			}
-			if len(members) < sweepBatch {
-				break
-			}
+			from += int64(len(members) - len(over))
+			more = len(members) == sweepBatch
 		}
 	}
 	return found, nil
 }
 
-// swept is an identity of a list.
-type swept struct {
-	id    captcha.ID
-	until int64 // its score
-	kept  int64 // how many ends; 1 if they cannot be read
-}
-
-// sweep looks at a batch of a list's identities.
-func (s *Endings) sweep(ctx context.Context, list string, from int64) ([]swept, error) {
-	members, err := s.db.Slow.ZRangeWithScores(ctx, list, from, from+sweepBatch-1).Result()
-	if err != nil || len(members) == 0 {
-		return nil, err
-	}
+// haveEnds reports for each identity whether it has ends, or a value of another program in their
+// place.
+func (s *Endings) haveEnds(ctx context.Context, identities []redis.Z) ([]bool, error) {
 	pipe := s.db.Slow.Pipeline()
-	batch, counts := make([]swept, len(members)), make([]*redis.IntCmd, len(members))
-	for i, m := range members {
+	counts := make([]*redis.IntCmd, len(identities))
+	for i, m := range identities {
 		name, _ := m.Member.(string)
-		batch[i] = swept{id: captcha.ID(name), until: int64(m.Score)}
-		counts[i] = pipe.ZCard(ctx, s.keys(batch[i].id).ended)
+		counts[i] = pipe.ZCard(ctx, s.keys(captcha.ID(name)).ended)
 	}
 	_, _ = pipe.Exec(ctx) // each answer has its own error
+	have := make([]bool, len(identities))
 	for i, count := range counts {
-		switch err := count.Err(); {
-		case isForeign(err):
-			batch[i].kept = 1
-		case err != nil:
+		if err := count.Err(); err != nil && !isForeign(err) {
 			return nil, err
-		default:
-			batch[i].kept = count.Val()
 		}
+		have[i] = count.Val() > 0 || count.Err() != nil
 	}
-	return batch, nil
+	return have, nil
 }
 
 // sweepBatch is how many identities are looked at in one exchange.
@@ -271,7 +259,7 @@ func (s *Orders) list(ctx context.Context, o Order) error {
 	if o.Guest || s.endings == 0 {
 		return nil
 	}
-	return s.listed.do(string(o.Identity), func(at time.Time) error {
+	return s.listed.Do(string(o.Identity), func(at time.Time) error {
 		pipe := s.db.Slow.Pipeline()
 		pipe.ZAddArgs(ctx, s.placed(), redis.ZAddArgs{GT: true, Members: []redis.Z{
 			{Score: float64(at.Add(o.TTL + placedKept).UnixMilli()), Member: string(o.Identity)},

@@ -1,12 +1,24 @@
 package pool
 
 import (
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"poold/internal/redisdb/redistest"
 )
+
+// idle is a store that does not watch Redis, so that days pass quickly.
+func idle(t *testing.T, redis *redistest.Bubble) *replica {
+	t.Helper()
+	s, err := openStore(Options{Addresses: "redis://bubble", Prefix: "test", Dial: redis.Dial, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
 
 // An ending that is sent again under its name ends the order once and says so each
 // time; another one finds nothing. How long it is known that the order ended is how

@@ -10,7 +10,7 @@ var RightsSuite = map[string]func(*testing.T, Options){
 func init() {
 	for _, name := range []string{
 		"OrderLandsAndIsTaken", "LifeIsJudgedInTheScript", "IdempotencyKeyRepeatsTheToken", "ReturnHappensOnce",
-		"RateIsAWindow", "PermitsAtAProvider", "OrdersRunOutAndPauseStopsThem", "SurveyNeedsNoLoadedScript",
+		"RateIsAWindow", "OrdersRunOutAndPauseStopsThem", "SurveyNeedsNoLoadedScript",
 		"WaitersAreServedInOrder", "LeasesAndAdoption", "ATaskHasOneOrder", "UnknownOrders",
 		"TheBudgetOverAllTargets", "Reports", "FlushThrowsAway", "WindowsThatCoverOthers",
 		"AWindowIsToldToAllReplicas", "JunkIsSetAside", "ReplicasKnowEachOther", "ReplicasShareWhatTheySay",

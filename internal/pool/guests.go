@@ -121,7 +121,7 @@ func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestSto
 		return stock, false, r.Err
 	}
 	var folds string
-	for name, value := range pairs(row) {
+	for name, value := range redisdb.Pairs(row) {
 		if name == "folds" {
 			folds = value
 		}
@@ -148,7 +148,7 @@ func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestSto
 	}
 	for i, nonce := range nonces {
 		if n[i+1] == 0 {
-			for name, value := range pairs(apart[nonce.(string)]) { //nolint:forcetypeassert // put in above
+			for name, value := range redisdb.Pairs(apart[nonce.(string)]) { //nolint:forcetypeassert // put in above
 				stock.Figures.add(name, value)
 			}
 		}
@@ -174,11 +174,11 @@ func (g *Guests) tally(ctx context.Context, ids []any, stock *GuestStock, apart 
 		stock.Orders += r.Int("orders")
 		stock.Bought += r.Int("bought")
 		stock.Waiting += r.Int("waiting")
-		for name, value := range pairs(r.Items("figures")) {
+		for name, value := range redisdb.Pairs(r.Items("figures")) {
 			stock.Figures.add(name, value)
 		}
 		setApart := r.Items("apart")
-		for name, value := range pairs(setApart) {
+		for name, value := range redisdb.Pairs(setApart) {
 			if name == nonceField {
 				apart[value] = setApart
 			}

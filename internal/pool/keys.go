@@ -2,11 +2,10 @@ package pool
 
 import (
 	"poold/internal/captcha"
-	"poold/internal/redisdb"
 )
 
-// keys are the Redis keys of one identity, by the names that the scripts use; the package
-// comment lists them.
+// keys are the Redis keys of one identity, by the names that the scripts use; lua/README.md
+// lists them.
 type keys struct {
 	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, receipt string
 	leases, spend, verdicts, learned, warm, warmers, values, junk, status       string
@@ -36,20 +35,6 @@ func (n *keyspace) keys(id captcha.ID) keys {
 
 // placed holds the targets' identities for which orders were placed.
 func (n *keyspace) placed() string { return n.prefix + ":placed" }
-
-// permits holds a provider's permits.
-func (n *keyspace) permits(provider string) string { return n.prefix + ":places:{" + provider + "}" }
-
-// standing describes a provider's state, in the slot of its permits.
-func (n *keyspace) standing(provider string) string { return n.prefix + ":standing:{" + provider + "}" }
-
-// providerKeys returns the keys of the scripts about a provider.
-func (n *keyspace) providerKeys(provider string) redisdb.Keys {
-	return redisdb.Keys{"permits": n.permits(provider), "standing": n.standing(provider)}
-}
-
-// providers holds the names of the providers that may have permits.
-func (n *keyspace) providers() string { return n.prefix + ":providers" }
 
 // replicas holds the names of the live replicas.
 func (n *keyspace) replicas() string { return n.prefix + ":replicas" }

@@ -3,7 +3,6 @@ package pool
 import (
 	"cmp"
 	"context"
-	"iter"
 	"slices"
 	"strconv"
 	"time"
@@ -108,7 +107,7 @@ func detailedStock(r *redisdb.Reply) (Stock, error) {
 	for _, v := range r.Items("verdicts") {
 		stock.Verdicts = append(stock.Verdicts, v == "1")
 	}
-	for name, value := range pairs(r.Items("figures")) {
+	for name, value := range redisdb.Pairs(r.Items("figures")) {
 		if day, is := dayOf(name); is {
 			stock.note(day, value)
 			continue
@@ -119,49 +118,6 @@ func detailedStock(r *redisdb.Reply) (Stock, error) {
 		stock.Windows, r.Err = readWindows(windows)
 	}
 	return stock, r.Err
-}
-
-// pairs iterates over a hash as a script replies it.
-func pairs(items []any) iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) {
-		for i := 0; i+1 < len(items); i += 2 {
-			name, _ := items[i].(string)
-			value, _ := items[i+1].(string)
-			if !yield(name, value) {
-				return
-			}
-		}
-	}
-}
-
-// add adds to the counter of a name in the stats hash. It ignores names of other versions.
-func (f *Figures) add(name, value string) {
-	count, _ := strconv.ParseInt(value, 10, 64)
-	if counter := counters[name]; counter != nil {
-		*counter(f) += count
-	}
-}
-
-// counters are the figures by their names in the stats hash.
-var counters = map[string]func(*Figures) *int64{
-	"requests":   func(f *Figures) *int64 { return &f.Requests },
-	"hits":       func(f *Figures) *int64 { return &f.Hits },
-	"waited":     func(f *Figures) *int64 { return &f.Waited },
-	"misses":     func(f *Figures) *int64 { return &f.Misses },
-	"refused":    func(f *Figures) *int64 { return &f.Refused },
-	"replays":    func(f *Figures) *int64 { return &f.Replays },
-	"solved":     func(f *Figures) *int64 { return &f.Solved },
-	"expired":    func(f *Figures) *int64 { return &f.Expired },
-	"failed":     func(f *Figures) *int64 { return &f.Failed },
-	"lost":       func(f *Figures) *int64 { return &f.Lost },
-	"returned":   func(f *Figures) *int64 { return &f.Returned },
-	"bought":     func(f *Figures) *int64 { return &f.Bought },
-	"discarded":  func(f *Figures) *int64 { return &f.Discarded },
-	"accepted":   func(f *Figures) *int64 { return &f.Accepted },
-	"rejected":   func(f *Figures) *int64 { return &f.Rejected },
-	"junk":       func(f *Figures) *int64 { return &f.Junk },
-	"spent":      func(f *Figures) *int64 { return &f.Spent },
-	"unrecorded": func(f *Figures) *int64 { return &f.Unrecorded },
 }
 
 // durations reads a list of milliseconds: numbers from Lua, texts from a Redis list.

@@ -42,9 +42,6 @@ func TestHowLongKeysLive(t *testing.T) {
 		if got, err := s.Place(t.Context(), Order{Ref: order, Depth: 9, TTL: time.Minute, PerDay: 5}); err != nil || !got.Placed {
 			t.Fatal(got, err)
 		}
-		if p, err := s.Acquire(t.Context(), "p", order, 5, 10*time.Minute, -1); err != nil || !p.OK {
-			t.Fatal(p.OK, err)
-		}
 		if wait, err := s.Book(t.Context(), Overall, order, Caps{PerDay: 5}, 0); err != nil || wait != 0 {
 			t.Fatal(wait, err)
 		}
@@ -56,17 +53,12 @@ func TestHowLongKeysLive(t *testing.T) {
 		}
 		for key, want := range map[string]time.Duration{
 			k.orders: month, k.journal: month, k.leases: month, k.spend: 24*time.Hour + time.Minute,
-			s.shared(Overall): 24*time.Hour + time.Minute, s.permits("p"): 11 * time.Minute, k.paused: month,
+			s.shared(Overall): 24*time.Hour + time.Minute, k.paused: month,
 		} {
 			if got := ttl(t, s, key); got != want {
 				t.Errorf("%s lives for %v, want %v", key, got, want)
 			}
 		}
-		// A short place after a long one leaves the long one its life.
-		if p, err := s.Acquire(t.Context(), "p", Ref{id, "b"}, 5, time.Minute, -1); err != nil || !p.OK || ttl(t, s, s.permits("p")) != 11*time.Minute {
-			t.Errorf("after a short one: %v, %v, %v", ttl(t, s, s.permits("p")), p.OK, err)
-		}
-
 		if err := s.Resume(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}

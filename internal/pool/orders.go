@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
+	"poold/internal/redisdb"
 )
 
 // Lease is how long an order belongs to its owner after the last renewal. Then any replica may
@@ -31,8 +32,7 @@ type Orders struct {
 
 	endings int // Options.Endings
 
-	noted  seldom // names of providers
-	listed seldom // identities for which orders are placed
+	listed redisdb.Seldom // identities for which orders are placed
 }
 
 // Ref names one order everywhere.
@@ -233,7 +233,7 @@ func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
 		"order": f.Order, "kind": kind, "owner": s.owner(f.Callback), "call": cmp.Or(f.Call, rand.Text()),
 		"channel": s.db.Channel(), "identity": f.Identity, "message": f.Tell, "ending": f.told(),
 		"answer": f.Answer.text(), "margin_ms": f.Margin,
-		"effect": f.Attempt, "reason": cut(f.Reason), "attempts_ms": attemptsKept(f.Attempt, f.Guest),
+		"effect": f.Attempt, "reason": CutReason(f.Reason), "attempts_ms": attemptsKept(f.Attempt, f.Guest),
 	})
 	if err != nil {
 		return Gone, err

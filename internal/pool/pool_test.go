@@ -231,47 +231,6 @@ func testRateIsAWindow(t *testing.T, o Options) {
 	}
 }
 
-func testPermitsAtAProvider(t *testing.T, o Options) {
-	s, id := open(t, o), identity("p")
-	reserve := func(order string, ttl time.Duration) bool {
-		t.Helper()
-		p, err := s.Acquire(t.Context(), "captchaai", Ref{id, order}, 2, ttl, -1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p.OK
-	}
-	for _, step := range []struct {
-		order string
-		ok    bool
-	}{{"a", true}, {"b", true}, {"a", true}, {"c", false}} {
-		if ok := reserve(step.order, time.Minute); ok != step.ok {
-			t.Fatalf("%s: %v", step.order, ok)
-		}
-	}
-	if refs, err := s.Permits(t.Context(), "captchaai"); err != nil || len(refs) != 2 || refs[0].Identity != id {
-		t.Fatalf("places: %v, %v", refs, err)
-	}
-	if err := s.Release(t.Context(), "captchaai", Ref{id, "a"}); err != nil {
-		t.Fatal(err)
-	}
-	if !reserve("c", time.Hour) {
-		t.Fatal("refused after a release")
-	}
-	// A place ends with its order's time, which can become shorter.
-	if !reserve("c", 30*time.Millisecond) || !reserve("c", time.Hour) {
-		t.Fatal("has no place any more")
-	}
-	time.Sleep(40 * time.Millisecond)
-	if !reserve("d", time.Minute) {
-		t.Fatal("refused after one ran out")
-	}
-	counts, err := s.InFlight(t.Context(), []string{"captchaai", "none"})
-	if err != nil || counts[0] != 2 || counts[1] != 0 {
-		t.Fatalf("in flight: %v, %v", counts, err)
-	}
-}
-
 func testOrdersRunOutAndPauseStopsThem(t *testing.T, o Options) {
 	s, id := open(t, o), identity("f")
 	order := Order{Ref: Ref{id, "x"}, Depth: 1, TTL: 60 * time.Millisecond, PerHour: 10}

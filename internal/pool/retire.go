@@ -153,7 +153,7 @@ func (l *leaver) looked(r *redisdb.Reply) error {
 		return r.Err
 	}
 	l.gone, l.again = outcome < 0, outcome
-	for name, value := range pairs(figures) {
+	for name, value := range redisdb.Pairs(figures) {
 		switch name {
 		case nonceField:
 			l.nonce = value

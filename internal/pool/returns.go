@@ -70,43 +70,32 @@ func (r *returns) add(t Token) error {
 	return nil
 }
 
-// putBackAll works until nothing of an identity is left, or the store closes while
-// Redis does not take it.
+// putBackAll puts back the pending tokens of an identity, until none is left or the store closes
+// while Redis fails.
 func (r *returns) putBackAll(id captcha.ID) {
 	var failing error
 	var returned, dead int
 	wait := 50 * time.Millisecond
-	for {
-		next, ok := r.next(id)
-		if !ok {
-			break
+	for next, ok := r.next(id, 0); ok; next, ok = r.next(id, 1) {
+		for err := r.putBack(next.token); err != nil; err = r.putBack(next.token) {
+			if failing == nil {
+				r.log.Warn("tokens whose callers hung up cannot be put back yet", "err", err)
+			}
+			failing = err
+			if !time.Now().Before(next.until) {
+				dead++
+				returned--
+				break
+			}
+			select {
+			case <-time.After(wait):
+				wait = min(2*wait, time.Second)
+			case <-r.closing:
+				r.log.Warn("tokens whose callers hung up were not put back before the stop", "tokens", r.forget(id), "err", err)
+				return
+			}
 		}
-		err := r.putBack(next.token)
-		if err == nil {
-			returned++
-			r.drop(id)
-			continue
-		}
-		if failing == nil {
-			r.log.Warn("tokens whose callers hung up cannot be put back yet", "err", err)
-		}
-		failing = err
-		if !time.Now().Before(next.until) {
-			dead++
-			r.drop(id)
-			continue
-		}
-		select {
-		case <-time.After(wait):
-			wait = min(2*wait, time.Second)
-		case <-r.closing:
-			r.mu.Lock()
-			left := len(r.pending[id])
-			delete(r.pending, id)
-			r.mu.Unlock()
-			r.log.Warn("tokens whose callers hung up were not put back before the stop", "tokens", left, "err", err)
-			return
-		}
+		returned++
 	}
 	if failing != nil {
 		r.log.Info("tokens whose callers hung up are put back", "tokens", returned, "died", dead)
@@ -130,10 +119,12 @@ func (r *returns) putBack(t Token) error {
 	return err
 }
 
-// next is the next token to be put back; where it is false putBackAll ends.
-func (r *returns) next(id captcha.ID) (unwanted, bool) {
+// next removes the first tokens of an identity and returns the next one; false if none is left,
+// which ends putBackAll.
+func (r *returns) next(id captcha.ID, done int) (unwanted, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.pending[id] = r.pending[id][done:]
 	if len(r.pending[id]) == 0 {
 		delete(r.pending, id)
 		return unwanted{}, false
@@ -141,9 +132,10 @@ func (r *returns) next(id captcha.ID) (unwanted, bool) {
 	return r.pending[id][0], true
 }
 
-// drop takes it out.
-func (r *returns) drop(id captcha.ID) {
+// forget drops the pending tokens of an identity and returns their number.
+func (r *returns) forget(id captcha.ID) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pending[id] = r.pending[id][1:]
+	defer delete(r.pending, id)
+	return len(r.pending[id])
 }

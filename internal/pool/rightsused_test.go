@@ -3,6 +3,7 @@ package pool_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"poold/internal/history/redisstore"
 	"poold/internal/ondemand/dedup"
 	"poold/internal/ondemand/redisclaims"
+	"poold/internal/permits"
 	"poold/internal/pool"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
@@ -31,6 +33,7 @@ func TestTheRightsThatTheDocsName(t *testing.T) {
 	}
 	neighbours := opened(t, o.Addresses)
 	t.Run("Claims", func(t *testing.T) { testClaims(t, neighbours) })
+	t.Run("Permits", func(t *testing.T) { testPermits(t, neighbours) })
 	t.Run("Tasks", func(t *testing.T) { testTasks(t, neighbours) })
 	t.Run("Archive", func(t *testing.T) { testArchive(t, neighbours) })
 	t.Run("Audit", func(t *testing.T) { testAudit(t, neighbours) })
@@ -82,6 +85,32 @@ func testClaims(t *testing.T, db *redisdb.DB) {
 	}
 	if days, err := claims.Days(ctx); err != nil || days[0].BySource[dedup.SavedAfter] != 2 {
 		t.Errorf("days: %+v, %v", days, err)
+	}
+}
+
+// testPermits is what the permits and standings need.
+func testPermits(t *testing.T, db *redisdb.DB) {
+	s, ctx, order := permits.New(db), t.Context(), pool.Ref{Identity: captcha.Identity{Type: captcha.Turnstile}.ID(), Order: "o"}
+	fault := permits.Fault{Kind: "account", Next: time.Minute, Every: time.Minute}
+	if p, err := s.Acquire(ctx, "p", order, 1, time.Minute, -1); err != nil || !p.OK {
+		t.Fatal(p, err)
+	}
+	if refs, err := s.Holders(ctx, "p"); err != nil || len(refs) != 1 {
+		t.Errorf("holders: %v, %v", refs, err)
+	}
+	if counts, err := s.InFlight(ctx, []string{"p"}); err != nil || counts[0] != 1 {
+		t.Errorf("in flight: %v, %v", counts, err)
+	}
+	if names, err := s.Providers(ctx); err != nil || len(names) != 1 {
+		t.Errorf("providers: %v, %v", names, err)
+	}
+	err := errors.Join(s.GiveBack(ctx, "p", order), s.Release(ctx, "p", order), s.ReportFault(ctx, "p", fault),
+		s.ReportRefusal(ctx, "p"), s.ReportAccepted(ctx, "p"))
+	if standing, unread := s.Standing(ctx, "p"); err != nil || unread != nil || standing.Fault == nil {
+		t.Errorf("standing: %+v, %v, %v", standing, err, unread)
+	}
+	if waited, err := s.ProbeNow(ctx, "p"); err != nil || !waited {
+		t.Errorf("probe: %v, %v", waited, err)
 	}
 }
 

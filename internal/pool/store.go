@@ -49,13 +49,12 @@ type Options struct {
 // Store is the stock of all identities, behind the faces that its users see. It is
 // safe for concurrent use.
 type Store struct {
-	Tokens    *Tokens
-	Orders    *Orders
-	Standings *Standings
-	Controls  *Controls
-	Guests    *Guests
-	Replicas  *Replicas
-	Endings   *Endings
+	Tokens   *Tokens
+	Orders   *Orders
+	Controls *Controls
+	Guests   *Guests
+	Replicas *Replicas
+	Endings  *Endings
 
 	// DB is the Redis that keeps all of it.
 	DB *redisdb.DB
@@ -86,15 +85,14 @@ func Open(o Options) (*Store, error) {
 	tokens.returns = &returns{client: c, news: n, spawn: tokens.spawn, closing: tokens.closing, pending: map[captcha.ID][]unwanted{}}
 	n.wake = tokens.wake
 	return &Store{
-		Tokens:    tokens,
-		Orders:    &Orders{client: c, news: n, endings: o.Endings, noted: seldom{every: nameEvery}, listed: seldom{every: placedEvery}},
-		Standings: &Standings{c},
-		Controls:  &Controls{client: c, news: n},
-		Guests:    &Guests{client: c, most: mostGuests},
-		Replicas:  &Replicas{client: c},
-		Endings:   &Endings{client: c},
-		DB:        db,
-		news:      n,
+		Tokens:   tokens,
+		Orders:   &Orders{client: c, news: n, endings: o.Endings, listed: redisdb.Seldom{Every: placedEvery}},
+		Controls: &Controls{client: c, news: n},
+		Guests:   &Guests{client: c, most: mostGuests},
+		Replicas: &Replicas{client: c},
+		Endings:  &Endings{client: c},
+		DB:       db,
+		news:     n,
 	}, nil
 }
 

@@ -26,9 +26,7 @@ var suite = map[string]func(*testing.T, Options){
 	"ReturnHappensOnce":                  testReturnHappensOnce,
 	"WhatAKeyGot":                        testRepeat,
 	"RateIsAWindow":                      testRateIsAWindow,
-	"PermitsAtAProvider":                 testPermitsAtAProvider,
 	"AttemptsAreBounded":                 testAttemptsAreBounded,
-	"Standings":                          testStandings,
 	"OrdersRunOutAndPauseStopsThem":      testOrdersRunOutAndPauseStopsThem,
 	"SurveyNeedsNoLoadedScript":          testSurveyNeedsNoLoadedScript,
 	"WaitersAreServedInOrder":            testWaitersAreServedInOrder,
@@ -128,7 +126,6 @@ type replica struct {
 	*Store
 	*Tokens
 	*Orders
-	*Standings
 	*Controls
 	*Replicas
 }
@@ -139,7 +136,7 @@ func openStore(o Options) (*replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &replica{s.news.client, s, s.Tokens, s.Orders, s.Standings, s.Controls, s.Replicas}, nil
+	return &replica{s.news.client, s, s.Tokens, s.Orders, s.Controls, s.Replicas}, nil
 }
 
 // open makes a store with a prefix of its own that runs until the test ends.

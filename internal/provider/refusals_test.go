@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"poold/internal/pool"
+	"poold/internal/permits"
 	"poold/internal/provider"
 	"poold/internal/provider/simulated"
 	"poold/internal/targets"
@@ -285,12 +285,12 @@ func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 			}
 		}
 		standing, err := f.all[0].store.Standing(t.Context(), "main")
-		if err != nil || standing.Refusals < pool.MostRefusals || f.provider(f.all[1]).Kind != provider.StateBusy {
+		if err != nil || standing.Refusals < permits.MostRefusals || f.provider(f.all[1]).Kind != provider.StateBusy {
 			t.Errorf("%+v, %v, %+v", standing, err, f.provider(f.all[1]))
 		}
 		f.service.SetFaults()
 		f.after(90 * time.Second)
-		if n := f.stock(a).Fresh + f.stock(b).Fresh + f.stock(c).Fresh; n < 60 { // some are being renewed
+		if n := f.stock(a).Fresh + f.stock(b).Fresh + f.stock(c).Fresh; n < 50 { // of 60: some are being renewed
 			t.Errorf("%d tokens after it was well again", n)
 		}
 	})

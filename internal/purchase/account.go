@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
+	"poold/internal/permits"
 	"poold/internal/provider"
 )
 
@@ -262,7 +262,7 @@ func (as *accounts) status(a *account, at time.Time) Status {
 	state := a.State(at)
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	if state.Kind == provider.StateOK && a.refusals >= pool.MostRefusals {
+	if state.Kind == provider.StateOK && a.refusals >= permits.MostRefusals {
 		state.Kind = provider.StateBusy
 		state.Reason = "it refused the last submits of all targets, so one order is tried each 5s"
 	}

@@ -248,7 +248,7 @@ func leftAtOne(t *testing.T, redis *redistest.Bubble, n int) (deadline time.Time
 // orderDeadline is when the last order of the identity is forgotten.
 func (r *replica) orderDeadline(t *testing.T) (last time.Time) {
 	t.Helper()
-	refs, err := r.store.Permits(t.Context(), "one")
+	refs, err := r.store.Holders(t.Context(), "one")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/permits"
 	"poold/internal/pool"
 	"poold/internal/provider"
 )
@@ -81,11 +82,11 @@ type Provider interface {
 
 // Permits counts the orders at each provider over all replicas.
 type Permits interface {
-	Acquire(ctx context.Context, provider string, order pool.Ref, limit int, ttl, answered time.Duration) (pool.Permit, error)
+	Acquire(ctx context.Context, provider string, order pool.Ref, limit int, ttl, answered time.Duration) (permits.Permit, error)
 	// GiveBack releases the permit of an order that was not placed.
 	GiveBack(ctx context.Context, provider string, order pool.Ref) error
 	Release(ctx context.Context, provider string, order pool.Ref) error
-	Permits(ctx context.Context, provider string) ([]pool.Ref, error)
+	Holders(ctx context.Context, provider string) ([]pool.Ref, error)
 	// Providers lists the names at which there may be places, also of providers
 	// that other replicas know, or knew.
 	Providers(ctx context.Context) ([]string, error)
@@ -94,11 +95,11 @@ type Permits interface {
 
 // Standings tell all replicas how the providers do.
 type Standings interface {
-	ReportFault(ctx context.Context, provider string, f pool.ProviderFault) error
+	ReportFault(ctx context.Context, provider string, f permits.Fault) error
 	ReportUp(ctx context.Context, provider string, sent time.Duration) error
 	ReportRefusal(ctx context.Context, provider string) error
 	ReportAccepted(ctx context.Context, provider string) error
-	Standing(ctx context.Context, provider string) (pool.Standing, error)
+	Standing(ctx context.Context, provider string) (permits.Standing, error)
 	ProbeNow(ctx context.Context, provider string) (waited bool, err error)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"poold/internal/crash"
+	"poold/internal/permits"
 	"poold/internal/pool"
 )
 
@@ -119,7 +120,7 @@ func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at 
 	case !permit.OK:
 		o.slot.full()
 		return 0, fmt.Errorf("%s: %w: all replicas together have %d orders there", name, ErrBusy, limit)
-	case permit.Refusals >= pool.MostRefusals:
+	case permit.Refusals >= permits.MostRefusals:
 		p.accounts.yield(o.account, turnEvery+2*turnSpread) // the next turn is another replica's, if one wants it
 	}
 	if o.slot.used != nil {

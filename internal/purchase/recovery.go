@@ -79,7 +79,7 @@ func (rc *recovery) adopt(ctx context.Context) (adopted []*Order, err error) {
 // adoptAt adopts the orders that were placed under one name. What is wrong with one identity is no
 // reason to leave the others, but a Redis that is away is not asked for all.
 func (rc *recovery) adoptAt(ctx context.Context, name string) (adopted []*Order, err error) {
-	refs, err := rc.stock.Permits(ctx, name)
+	refs, err := rc.stock.Holders(ctx, name)
 	if err != nil {
 		return nil, err
 	}

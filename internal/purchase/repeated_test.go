@@ -67,7 +67,7 @@ func TestATokenThatWasSoldBefore(t *testing.T) {
 		if r := <-ended; r.Outcome != Failed || !strings.Contains(r.Err.Error(), pool.RepeatedText) {
 			t.Errorf("the order of the callback: %v", r.Err)
 		}
-		if places, err := stock.Permits(t.Context(), "one"); err != nil || len(places) != 0 || d.slots()[0] != 0 {
+		if places, err := stock.Holders(t.Context(), "one"); err != nil || len(places) != 0 || d.slots()[0] != 0 {
 			t.Errorf("left: %v, %v", places, err)
 		}
 	})

@@ -3,7 +3,7 @@ package purchase
 import (
 	"time"
 
-	"poold/internal/pool"
+	"poold/internal/permits"
 	"poold/internal/provider"
 )
 
@@ -22,7 +22,7 @@ func (as *accounts) offers(at time.Time) ([]offer, <-chan struct{}) {
 	defer as.mu.Unlock()
 	offers := make([]offer, len(as.listed))
 	for i, a := range as.listed {
-		offers[i] = offer{account: a, bounded: a.refusals >= pool.MostRefusals}
+		offers[i] = offer{account: a, bounded: a.refusals >= permits.MostRefusals}
 		if a.taken >= a.limitLocked() {
 			offers[i].full, offers[i].after = true, lookAgain
 		} else if wait := max(a.fullUntil.Sub(at), a.turnAt.Sub(at)); wait > 0 {

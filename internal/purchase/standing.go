@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"poold/internal/pool"
+	"poold/internal/permits"
 	"poold/internal/provider"
 )
 
@@ -51,7 +51,7 @@ func (as *accounts) share(ctx context.Context, a *account) {
 		if known.polls = now.polls; now == known {
 			next = 0 // the fault was not met again, so the next probe keeps its time
 		}
-		return as.stock.ReportFault(ctx, a.Name(), pool.ProviderFault{
+		return as.stock.ReportFault(ctx, a.Name(), permits.Fault{
 			Kind: string(f.Kind), Code: f.Code, Reason: f.Reason, Action: f.Action,
 			Since: at.Sub(f.Since), Next: next, Every: f.Every, Polls: f.Polls,
 		})
@@ -78,7 +78,7 @@ func (as *accounts) step(ctx context.Context) {
 	as.mu.Unlock()
 	for _, a := range listed {
 		as.share(ctx, a)
-		var standing pool.Standing
+		var standing permits.Standing
 		err := withTimeout(ctx, func(ctx context.Context) (err error) {
 			standing, err = as.stock.Standing(ctx, a.Name())
 			return err
@@ -91,9 +91,9 @@ func (as *accounts) step(ctx context.Context) {
 }
 
 // adopt takes over what the replicas know of a provider.
-func (as *accounts) adopt(ctx context.Context, a *account, s pool.Standing) {
+func (as *accounts) adopt(ctx context.Context, a *account, s permits.Standing) {
 	as.mu.Lock()
-	if a.refusals >= pool.MostRefusals && s.Refusals < pool.MostRefusals {
+	if a.refusals >= permits.MostRefusals && s.Refusals < permits.MostRefusals {
 		a.turnAt = time.Time{}
 		as.notifyLocked()
 	}
@@ -145,7 +145,7 @@ func (as *accounts) submitted(ctx context.Context, a *account, refusals int, err
 func (as *accounts) isBounded(a *account) bool {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	return a.refusals >= pool.MostRefusals
+	return a.refusals >= permits.MostRefusals
 }
 
 // yield leaves an account that is probed alone for a time.

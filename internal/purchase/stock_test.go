@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/permits"
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
 	"poold/internal/redisdb"
@@ -131,8 +132,8 @@ func silent(do func() error) func() (struct{}, error) {
 	return func() (struct{}, error) { return struct{}{}, do() }
 }
 
-func (s *stock) Acquire(ctx context.Context, name string, order pool.Ref, limit int, ttl, answered time.Duration) (pool.Permit, error) {
-	return limited(ctx, s.testRedis, "reserve", func() (pool.Permit, error) {
+func (s *stock) Acquire(ctx context.Context, name string, order pool.Ref, limit int, ttl, answered time.Duration) (permits.Permit, error) {
+	return limited(ctx, s.testRedis, "reserve", func() (permits.Permit, error) {
 		return s.Store.Acquire(ctx, name, order, limit, ttl, answered)
 	})
 }
@@ -142,8 +143,8 @@ func (s *stock) GiveBack(ctx context.Context, name string, order pool.Ref) error
 	return err
 }
 
-func (s *stock) Standing(ctx context.Context, name string) (pool.Standing, error) {
-	return limited(ctx, s.testRedis, "look standing", func() (pool.Standing, error) { return s.Store.Standing(ctx, name) })
+func (s *stock) Standing(ctx context.Context, name string) (permits.Standing, error) {
+	return limited(ctx, s.testRedis, "look standing", func() (permits.Standing, error) { return s.Store.Standing(ctx, name) })
 }
 
 func (s *stock) Release(ctx context.Context, name string, order pool.Ref) error {
@@ -156,8 +157,8 @@ func (s *stock) Release(ctx context.Context, name string, order pool.Ref) error 
 	return err
 }
 
-func (s *stock) Permits(ctx context.Context, name string) ([]pool.Ref, error) {
-	return carry(s.testRedis, "look places", func() ([]pool.Ref, error) { return s.Store.Permits(ctx, name) })
+func (s *stock) Holders(ctx context.Context, name string) ([]pool.Ref, error) {
+	return carry(s.testRedis, "look places", func() ([]pool.Ref, error) { return s.Store.Holders(ctx, name) })
 }
 
 func (s *stock) InFlight(ctx context.Context, names []string) ([]int, error) {

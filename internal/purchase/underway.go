@@ -36,7 +36,7 @@ func (b *Buyer) UnderWay(ctx context.Context) ([]UnderWay, error) {
 	slices.Sort(names)
 	var list []UnderWay
 	for _, name := range slices.Compact(names) {
-		refs, err := b.stock.Permits(ctx, name)
+		refs, err := b.stock.Holders(ctx, name)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package redisdb
 import (
 	"context"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"time"
@@ -203,4 +204,17 @@ func Integers(list any, n int) ([]int64, error) {
 		}
 	}
 	return numbers, nil
+}
+
+// Pairs iterates over a list of names and values, such as a hash that a script replied.
+func Pairs(items []any) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for i := 0; i+1 < len(items); i += 2 {
+			name, _ := items[i].(string)
+			value, _ := items[i+1].(string)
+			if !yield(name, value) {
+				return
+			}
+		}
+	}
 }

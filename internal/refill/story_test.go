@@ -87,7 +87,7 @@ func TestTwoReplicasShareDepthAndConcurrency(t *testing.T) {
 		w.start(a, b)
 		for range 60 {
 			w.after(2 * time.Second)
-			if places, err := w.elsewhere.Permits(t.Context(), "one"); err != nil || len(places) > 3 {
+			if places, err := w.elsewhere.Holders(t.Context(), "one"); err != nil || len(places) > 3 {
 				t.Errorf("%d orders at the provider, want at most 3; %v", len(places), err)
 			}
 		}

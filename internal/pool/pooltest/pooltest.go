@@ -2,14 +2,17 @@
 // taker and operator meet. Only tests import it.
 package pooltest
 
-import "poold/internal/pool"
+import (
+	"poold/internal/permits"
+	"poold/internal/pool"
+)
 
-// Store is a pool.Store with the methods of those of its parts that targets use.
+// Store is a pool.Store with the methods of those of its parts that targets use, and permits.
 type Store struct {
 	*pool.Store
 	*pool.Tokens
 	*pool.Orders
-	*pool.Standings
+	*permits.Permits
 	*pool.Controls
 	*pool.Replicas
 }
@@ -20,5 +23,5 @@ func Open(o pool.Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{s, s.Tokens, s.Orders, s.Standings, s.Controls, s.Replicas}, nil
+	return &Store{s, s.Tokens, s.Orders, permits.New(s.DB), s.Controls, s.Replicas}, nil
 }

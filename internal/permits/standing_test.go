@@ -1,26 +1,27 @@
-package pool
+package permits
 
 import (
 	"strconv"
 	"testing"
 	"time"
 
-	"poold/internal/captcha"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 )
 
 // A fault of a provider is known to all replicas, and one of them gets the probe.
-func testStandings(t *testing.T, o Options) {
+func testStanding(t *testing.T, o redisdb.Options) {
 	o.Prefix = "standings"
-	one, two, id := open(t, o), open(t, o), identity("standing")
-	acquire := func(s *replica, order string, answered time.Duration) Permit {
+	one, two := open(t, o), open(t, o)
+	acquire := func(s *Permits, name string, answered time.Duration) Permit {
 		t.Helper()
-		p, err := s.Acquire(t.Context(), "main", Ref{id, order}, 9, time.Minute, answered)
+		p, err := s.Acquire(t.Context(), "main", order(name), 9, time.Minute, answered)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return p
 	}
-	fault := ProviderFault{
+	fault := Fault{
 		Kind: "account", Code: "ERROR_ZERO_BALANCE", Reason: "no money", Action: "submit", Since: 2 * time.Second, Next: time.Minute, Every: time.Minute,
 	}
 	if err := one.ReportFault(t.Context(), "main", fault); err != nil {
@@ -38,7 +39,7 @@ func testStandings(t *testing.T, o Options) {
 		t.Errorf("during the fault: %+v", p)
 	}
 	// An outage that another replica meets now is not the cause.
-	if err := two.ReportFault(t.Context(), "main", ProviderFault{Kind: "outage", Code: "timeout", Next: time.Second, Every: time.Second}); err != nil {
+	if err := two.ReportFault(t.Context(), "main", Fault{Kind: "outage", Code: "timeout", Next: time.Second, Every: time.Second}); err != nil {
 		t.Fatal(err)
 	}
 	if waited, err := two.ProbeNow(t.Context(), "main"); err != nil || !waited {
@@ -51,7 +52,7 @@ func testStandings(t *testing.T, o Options) {
 		t.Errorf("beside the probe: %+v", p)
 	}
 	// A probe that was not placed is another order's.
-	if err := two.GiveBack(t.Context(), "main", Ref{id, "probe"}); err != nil {
+	if err := two.GiveBack(t.Context(), "main", order("probe")); err != nil {
 		t.Fatal(err)
 	}
 	if p := acquire(one, "c", -1); !p.OK {
@@ -99,16 +100,16 @@ func testStandings(t *testing.T, o Options) {
 
 // An outage that one replica meets stops no replica that reaches the provider.
 func TestAnOutageOfOneReplica(t *testing.T) {
-	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
-		fault := ProviderFault{Kind: "outage", Code: "unreachable", Next: 10 * time.Second, Every: 10 * time.Second}
+	inBubble(t, func(t *testing.T, _ *redistest.Bubble, one, two *Permits) {
+		fault := Fault{Kind: "outage", Code: "unreachable", Next: 10 * time.Second, Every: 10 * time.Second}
 		if err := one.ReportFault(t.Context(), "main", fault); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second)
-		if p, err := two.Acquire(t.Context(), "main", Ref{id, "a"}, 9, time.Minute, 5*time.Second); err != nil || p.OK || p.Wait != 7*time.Second {
+		if p, err := two.Acquire(t.Context(), "main", order("a"), 9, time.Minute, 5*time.Second); err != nil || p.OK || p.Wait != 7*time.Second {
 			t.Errorf("answered before it: %+v, %v", p, err)
 		}
-		if p, err := two.Acquire(t.Context(), "main", Ref{id, "a"}, 9, time.Minute, time.Second); err != nil || !p.OK {
+		if p, err := two.Acquire(t.Context(), "main", order("a"), 9, time.Minute, time.Second); err != nil || !p.OK {
 			t.Errorf("answered since: %+v, %v", p, err)
 		}
 		if s, err := one.Standing(t.Context(), "main"); err != nil || s.Fault != nil {
@@ -119,7 +120,7 @@ func TestAnOutageOfOneReplica(t *testing.T) {
 
 // After 20 refused submits in a row a provider gets one in 5 s; an accepted one ends that.
 func TestRefusalsOfAProvider(t *testing.T) {
-	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
+	inBubble(t, func(t *testing.T, redis *redistest.Bubble, one, two *Permits) {
 		for range MostRefusals {
 			if err := one.ReportRefusal(t.Context(), "main"); err != nil {
 				t.Fatal(err)
@@ -127,8 +128,8 @@ func TestRefusalsOfAProvider(t *testing.T) {
 		}
 		granted := 0
 		for i := range 60 {
-			for _, s := range []*replica{one, two} {
-				order := Ref{id, "o" + strconv.Itoa(i)}
+			for _, s := range []*Permits{one, two} {
+				order := order("o" + strconv.Itoa(i))
 				p, err := s.Acquire(t.Context(), "main", order, 99, 500*time.Millisecond, 0)
 				if err != nil || p.Refusals != MostRefusals || !p.OK && (p.Wait <= 0 || p.Wait > 5*time.Second) {
 					t.Fatalf("%+v, %v", p, err)
@@ -146,12 +147,12 @@ func TestRefusalsOfAProvider(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 5 {
-			if p, err := one.Acquire(t.Context(), "main", Ref{id, "later" + strconv.Itoa(i)}, 99, time.Minute, 0); err != nil || !p.OK || p.Refusals != 0 {
+			if p, err := one.Acquire(t.Context(), "main", order("later"+strconv.Itoa(i)), 99, time.Minute, 0); err != nil || !p.OK || p.Refusals != 0 {
 				t.Errorf("%+v, %v", p, err)
 			}
 		}
-		if ttl := one.db.Slow.PTTL(t.Context(), one.keyspace.standing("main")).Val(); ttl <= 23*time.Hour {
-			t.Errorf("it is forgotten in %v", ttl)
+		if ttl := redis.TTL("test:standing:{main}"); ttl <= 23*time.Hour {
+			t.Errorf("it expires in %v", ttl)
 		}
 	})
 }

@@ -1,0 +1,169 @@
+// Package permits keeps what all replicas share about the accounts at providers: the permits,
+// which bound how many tasks are in flight at an account, and its standing: the fault that it
+// has, and the submits that it refused in a row.
+//
+// purchase acquires a permit before it places an order and releases it when the order ends. A
+// permit that is not released ends with its time. While a provider is down, Acquire gives a
+// permit to one order in an interval, the probe. The package does not call providers, and
+// does not decide when a provider is down.
+//
+// # Keys
+//
+// With the prefix captcha; {provider} is the name of a provider in the file.
+//
+//	captcha:providers            zset  provider -> Unix ms until which it may have permits
+//	captcha:places:{provider}    zset  order.id -> Unix ms at which the permit ends
+//	captcha:standing:{provider}  hash  see lua/standing.lua
+package permits
+
+import (
+	"context"
+	"embed"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/pool"
+	"poold/internal/redisdb"
+)
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+var scripts = redisdb.LoadScripts(sources, nil)
+
+const (
+	// nameEvery is the time between two writes of a provider's name by one process.
+	nameEvery = time.Hour
+	// nameKept outlives that and the longest permit: a task may take a day.
+	nameKept = 26 * time.Hour
+)
+
+// Permits are the permits and standings in a Redis.
+type Permits struct {
+	db    *redisdb.DB
+	noted redisdb.Seldom // names of providers
+}
+
+// New keeps permits in a Redis that the caller opened, runs and closes.
+func New(db *redisdb.DB) *Permits {
+	db.Declare(map[string]string{"places": "zset", "standing": "hash"})
+	return &Permits{db: db, noted: redisdb.Seldom{Every: nameEvery}}
+}
+
+// keys are the keys of a provider's account, in one slot.
+type keys struct{ permits, standing string }
+
+func (s *Permits) keys(provider string) keys {
+	tag := ":{" + provider + "}"
+	return keys{permits: s.db.Prefix + ":places" + tag, standing: s.db.Prefix + ":standing" + tag}
+}
+
+// providers is the key of the names of the providers that may have permits.
+func (s *Permits) providers() string { return s.db.Prefix + ":providers" }
+
+// Permit is the result of Acquire.
+type Permit struct {
+	OK bool
+	At pool.Moment // when Redis decided
+	// Wait is the time for which the provider takes no order of any replica, because it is
+	// down or refused the last submits. 0 without OK: all permits are in use.
+	Wait     time.Duration
+	Refusals int // submits in a row that the provider refused
+}
+
+// Acquire gives an order one of limit permits at a provider, which all replicas share. An
+// order that has a permit keeps it, and may shorten its life. answered is the age of the latest
+// call of this replica that the provider answered; below 0 = there is none.
+func (s *Permits) Acquire(ctx context.Context, provider string, order pool.Ref, limit int, ttl, answered time.Duration) (Permit, error) {
+	if err := s.note(ctx, provider); err != nil {
+		return Permit{}, err
+	}
+	if answered < 0 {
+		answered = -time.Millisecond
+	}
+	r, err := s.db.Call(ctx, scripts.Get("acquire"), s.keys(provider), redisdb.Args{
+		"order": order.String(), "limit": limit, "ttl_ms": ttl, "answered_ms": answered,
+	})
+	if err != nil {
+		return Permit{}, err
+	}
+	return Permit{OK: r.Is("outcome"), At: pool.Moment(r.Int("now")), Wait: r.Duration("wait_ms"), Refusals: r.Int("refusals")}, r.Err
+}
+
+// note writes the provider's name to Redis, so that replicas find its permits also if their
+// configuration no longer has the provider. Once in nameEvery this costs a permit one more
+// exchange.
+func (s *Permits) note(ctx context.Context, provider string) error {
+	return s.noted.Do(provider, func(at time.Time) error {
+		pipe := s.db.Slow.Pipeline()
+		pipe.ZAdd(ctx, s.providers(), redis.Z{Score: float64(at.Add(nameKept).UnixMilli()), Member: provider})
+		pipe.ZRemRangeByScore(ctx, s.providers(), "-inf", strconv.FormatInt(at.UnixMilli(), 10))
+		pipe.PExpire(ctx, s.providers(), nameKept)
+		_, err := pipe.Exec(ctx)
+		return err
+	})
+}
+
+// Providers returns the names of the providers at which any replica may have permits, by this
+// process' clock.
+func (s *Permits) Providers(ctx context.Context) ([]string, error) {
+	return s.db.Slow.ZRangeArgs(ctx, redis.ZRangeArgs{
+		Key: s.providers(), ByScore: true, Start: strconv.FormatInt(time.Now().UnixMilli(), 10), Stop: "+inf",
+	}).Result()
+}
+
+// Release returns the permit of an order; it is no error if the order has none.
+func (s *Permits) Release(ctx context.Context, provider string, order pool.Ref) error {
+	return s.db.Slow.ZRem(ctx, s.keys(provider).permits, order.String()).Err()
+}
+
+// Holders returns the orders that have a permit at a provider.
+func (s *Permits) Holders(ctx context.Context, provider string) ([]pool.Ref, error) {
+	members, err := s.db.Slow.ZRange(ctx, s.keys(provider).permits, 0, -1).Result()
+	if err != nil {
+		return nil, err
+	}
+	refs := make([]pool.Ref, 0, len(members))
+	for _, member := range members {
+		if ref, ok := pool.ParseRef(member); ok {
+			refs = append(refs, ref)
+		}
+	}
+	return refs, nil
+}
+
+// InFlight returns the number of permits in use at each provider, by this process' clock; -1 if
+// the node that has it does not answer. It fails if no node answers.
+func (s *Permits) InFlight(ctx context.Context, providers []string) ([]int, error) {
+	from := strconv.FormatInt(time.Now().UnixMilli(), 10)
+	counts := make([]int, len(providers))
+	pipe := s.db.Slow.Pipeline()
+	answers := make([]*redis.IntCmd, len(providers))
+	var err error
+	for i, provider := range providers {
+		if err = s.db.Away(ctx, provider); err == nil {
+			answers[i] = pipe.ZCount(ctx, s.keys(provider).permits, from, "+inf")
+		}
+	}
+	if pipe.Len() > 0 {
+		_, _ = pipe.Exec(ctx) // each answer has its own error
+	}
+	known := len(providers) == 0
+	for i, answer := range answers {
+		counts[i] = -1
+		if answer == nil {
+			continue
+		}
+		if answer.Err() != nil {
+			err = answer.Err()
+			continue
+		}
+		counts[i], known = int(answer.Val()), true
+	}
+	if !known {
+		return nil, err
+	}
+	return counts, nil
+}

@@ -1,0 +1,126 @@
+package permits
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/redisdb"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// MostRefusals is the number of refused submits in a row, over all replicas and targets, after
+// which a provider gets one submit in 5 s.
+const MostRefusals = 20
+
+// standingKept is the life of a provider's standing after its last change.
+const standingKept = 24 * time.Hour
+
+// Fault is the cause for which a provider is down, as the replicas share it.
+type Fault struct {
+	Kind   string        // "account" or "outage"
+	Code   string        // of the provider, or a short one of poold's
+	Reason string        // a sentence
+	Action string        // the call that met it
+	Since  time.Duration // age of the fault
+	Next   time.Duration // until the next probe; below 0 = it is overdue
+	Every  time.Duration // between two probes
+	Polls  bool          // the provider still answers polls
+}
+
+// Standing is the state of a provider, over all replicas.
+type Standing struct {
+	Fault    *Fault // nil = it is up
+	Refusals int    // submits in a row that it refused
+}
+
+// ReportFault notes that a provider is down.
+func (s *Permits) ReportFault(ctx context.Context, provider string, f Fault) error {
+	_, err := s.db.CallNumber(ctx, scripts.Get("standing_report"), s.keys(provider), redisdb.Args{
+		"kind": f.Kind, "code": f.Code, "reason": pool.CutReason(f.Reason), "action": f.Action,
+		"next_ms": f.Next, "every_ms": f.Every, "polls": f.Polls, "ago_ms": f.Since,
+	})
+	return err
+}
+
+// ReportUp notes that a provider answered a call of this age which proves that it is up. It
+// ends an older fault.
+func (s *Permits) ReportUp(ctx context.Context, provider string, sent time.Duration) error {
+	return s.ReportFault(ctx, provider, Fault{Since: sent})
+}
+
+// ReportRefusal counts a submit that the provider refused.
+func (s *Permits) ReportRefusal(ctx context.Context, provider string) error {
+	return s.setRefusals(ctx, provider, func(pipe redis.Pipeliner, key string) { pipe.HIncrBy(ctx, key, "refusals", 1) })
+}
+
+// ReportAccepted notes that the provider accepted a submit after it had refused some.
+func (s *Permits) ReportAccepted(ctx context.Context, provider string) error {
+	return s.setRefusals(ctx, provider, func(pipe redis.Pipeliner, key string) { pipe.HSet(ctx, key, "refusals", 0) })
+}
+
+func (s *Permits) setRefusals(ctx context.Context, provider string, set func(redis.Pipeliner, string)) error {
+	pipe, key := s.db.Slow.Pipeline(), s.keys(provider).standing
+	set(pipe, key)
+	pipe.PExpire(ctx, key, standingKept)
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+// Standing returns the standing of a provider.
+func (s *Permits) Standing(ctx context.Context, provider string) (Standing, error) {
+	r, err := s.db.Call(ctx, scripts.Get("standing_read"), s.keys(provider), nil)
+	if err != nil {
+		return Standing{}, err
+	}
+	return readStanding(r.Items("fields"), int64(r.Int("now"))), r.Err
+}
+
+// ProbeNow lets the next order at a provider be placed at once. It reports whether the
+// provider was down, or bounded for its refusals.
+func (s *Permits) ProbeNow(ctx context.Context, provider string) (waited bool, err error) {
+	n, err := s.db.CallNumber(ctx, scripts.Get("standing_probe"), s.keys(provider), nil)
+	return n == 1, err
+}
+
+// GiveBack returns the permit of an order that was not placed, and the probe that it took.
+func (s *Permits) GiveBack(ctx context.Context, provider string, order pool.Ref) error {
+	_, err := s.db.CallNumber(ctx, scripts.Get("release"), s.keys(provider), redisdb.Args{"order": order.String()})
+	return err
+}
+
+// readStanding reads the hash of a standing as a script answers it at a time, Unix ms.
+func readStanding(list []any, now int64) (s Standing) {
+	f, since, next := Fault{}, int64(0), int64(0)
+	for name, value := range redisdb.Pairs(list) {
+		n, _ := strconv.ParseInt(value, 10, 64)
+		switch name {
+		case "kind":
+			f.Kind = value
+		case "code":
+			f.Code = value
+		case "reason":
+			f.Reason = value
+		case "action":
+			f.Action = value
+		case "polls":
+			f.Polls = n == 1
+		case "since":
+			since = n
+		case "next":
+			next = n
+		case "every":
+			f.Every = time.Duration(n) * time.Millisecond
+		case "refusals":
+			s.Refusals = int(n)
+		}
+	}
+	if f.Kind != "" {
+		f.Since = max(0, time.Duration(now-since)*time.Millisecond)
+		f.Next = time.Duration(next-now) * time.Millisecond
+		s.Fault = &f
+	}
+	return s
+}

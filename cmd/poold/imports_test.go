@@ -28,7 +28,7 @@ var mayImport = map[string][]string{
 	"internal/pool":                  {"internal/captcha", "internal/redisdb"},
 	"internal/pool/pooltest":         {"internal/permits", "internal/pool"},
 	"internal/permits":               {"internal/pool", "internal/redisdb"},
-	"internal/spool":                 {},
+	"internal/spool":                 {"internal/captcha"},
 	"internal/purchase":              {"internal/captcha", "internal/crash", "internal/permits", "internal/provider", "internal/pool", "internal/spool", "internal/redisdb"},
 	"internal/ondemand":              {"internal/captcha", "internal/purchase", "internal/pool", "internal/redisdb", "internal/ondemand/dedup"},
 	"internal/ondemand/claimtest":    {"internal/captcha", "internal/ondemand/dedup"},

@@ -8,6 +8,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/spool"
 )
 
 // Buyer buys for all targets of this replica. It is safe for concurrent use.
@@ -45,7 +46,7 @@ func NewBuyer(stock Orders, folder string, observe Observer, log *slog.Logger) *
 	orders := newOrders(b, as, placer)
 	cs := &callbacks{
 		base: b, accounts: as, orders: orders, lives: ls,
-		secrets: secrets{of: map[string][]captcha.Secret{}}, arrivals: arrivals{at: map[pool.Ref]time.Time{}}, kept: newDeadLetters(folder),
+		secrets: secrets{of: map[string][]captcha.Secret{}}, arrivals: arrivals{at: map[pool.Ref]time.Time{}}, kept: spool.NewLetters(folder),
 	}
 	return &Buyer{
 		base: b, accounts: as, scheduler: newScheduler(as), placer: placer, orders: orders,
@@ -204,7 +205,7 @@ func (b *Buyer) OpenDeadLetters() error { return b.replay.open() }
 
 // DeadLetters lists the callbacks that could not be stored yet, without their
 // tokens; with an error, those that can be read.
-func (b *Buyer) DeadLetters() ([]DeadLetter, error) { return b.callbacks.kept.show(time.Now()) }
+func (b *Buyer) DeadLetters() ([]spool.Summary, error) { return b.callbacks.kept.Show(time.Now()) }
 
 // DeadLetterCount is how many there are.
 func (b *Buyer) DeadLetterCount() int { return b.callbacks.kept.Count() }

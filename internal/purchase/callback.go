@@ -56,7 +56,7 @@ type callbacks struct {
 	lives    *lives
 	secrets  secrets
 	arrivals arrivals
-	kept     deadLetters
+	kept     spool.Letters
 }
 
 // take takes one; see Buyer.Callback.
@@ -81,7 +81,7 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 	if err != nil {
 		return CallbackMalformed, nil //nolint:nilerr // it is counted; the provider shall not send it again
 	}
-	l := deadLetter{
+	l := spool.Letter{
 		Order: order.String(), Identity: order.Identity, Provider: c.Provider, Task: said.Task,
 		Token: said.Solution.Token, UserAgent: said.Solution.UserAgent, Arrived: c.At,
 	}
@@ -104,7 +104,7 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 		return outcome, nil
 	}
 	l.Until, l.Reason = c.At.Add(cs.lives.get(order.Identity)), redisdb.Reason(err)
-	if kept := cs.kept.keep(l); kept != nil {
+	if kept := cs.kept.Keep(l); kept != nil {
 		cs.log.Error("a callback was refused with 503: neither redis nor the disk took it", "provider", c.Provider, "task", l.Task,
 			"err", errors.Join(err, kept))
 		return CallbackRefused, ErrNotKept
@@ -117,7 +117,7 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 // deliver ends the order that a callback is about, which arrived first at the
 // given moment, by this process' own clock; the zero time is unknown. Its error
 // says that Redis did not answer; the same dead letter may be delivered again.
-func (cs *callbacks) deliver(ctx context.Context, l deadLetter, arrived time.Time) (outcome string, err error) {
+func (cs *callbacks) deliver(ctx context.Context, l spool.Letter, arrived time.Time) (outcome string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
 	ref, ok := pool.ParseRef(l.Order)
@@ -147,7 +147,7 @@ func (cs *callbacks) deliver(ctx context.Context, l deadLetter, arrived time.Tim
 	}
 	o.account = cs.accounts.askable(o.provider, o.accountID) // takes reports on the token
 	o.task = cmp.Or(l.Task, o.task)
-	n := l.notice()
+	n := noticeOf(l)
 	// It cannot have been solved before its submit, nor much before the callback.
 	n.took, n.age = max(0, arrived.Sub(o.submitted)), o.delay
 	e := endOf(pool.Bought, n.news)
@@ -172,8 +172,8 @@ func (cs *callbacks) deliver(ctx context.Context, l deadLetter, arrived time.Tim
 	return CallbackFailed, nil
 }
 
-// notice is the news that a dead letter brings.
-func (l deadLetter) notice() notice {
+// noticeOf is the news that a dead letter brings.
+func noticeOf(l spool.Letter) notice {
 	if l.Code == "" {
 		return notice{news: solved, callback: true, solution: provider.Solution{Token: l.Token, UserAgent: l.UserAgent}}
 	}
@@ -183,7 +183,7 @@ func (l deadLetter) notice() notice {
 // isAbout reports whether the callback names the order's task, or one that no
 // other order has: a service that mixes tasks up must not fill a stock with
 // another target's tokens.
-func (cs *callbacks) isAbout(ctx context.Context, r pool.Record, l deadLetter) (bool, error) {
+func (cs *callbacks) isAbout(ctx context.Context, r pool.Record, l spool.Letter) (bool, error) {
 	if l.Task == "" || r.Task == l.Task {
 		return true, nil
 	}

@@ -16,6 +16,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/redisdb"
+	"poold/internal/spool"
 )
 
 // Whatever comes to the door is answered in the same way and counted, and
@@ -161,7 +162,7 @@ func TestCallbacksLogNoSecrets(t *testing.T) {
 		forged.Secret = "guess-4711"
 		s.stock.fault = func(string) error { return redisdb.ErrDown }
 		s.mustCall(t, genuine)
-		s.buyer.callbacks.kept = newDeadLetters("")
+		s.buyer.callbacks.kept = spool.NewLetters("")
 		if err := s.buyer.Callback(t.Context(), genuine); !errors.Is(err, ErrNotKept) {
 			t.Errorf("callback = %v, want ErrNotKept", err)
 		}

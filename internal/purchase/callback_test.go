@@ -13,6 +13,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/spool"
 )
 
 const (
@@ -427,7 +428,7 @@ func TestARepeatedCallbackIsNoYounger(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newCallbackBuyer(t, filepath.Join(t.TempDir(), "l"))
 				if !disk {
-					s.buyer.callbacks.kept = newDeadLetters("")
+					s.buyer.callbacks.kept = spool.NewLetters("")
 				}
 				o := s.order(t)
 				time.Sleep(15 * time.Second)

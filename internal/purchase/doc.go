@@ -1,26 +1,26 @@
-// Package purchase owns WHAT was paid for: the life of one order, from a place
-// at a provider to a token in the stock, whichever replica began it.
+// Package purchase owns WHAT was paid for: the life of an order, from a permit at a provider to a
+// token in the stock, whichever replica began it.
 //
-// It stands between refill, which decides when to buy, and provider and pool,
-// which know how to buy and where tokens wait. Buyer is the one face for all targets
-// of a replica. Each part has its own lock and files:
+// It stands between refill, which decides when to buy, and provider and pool, which know how to
+// buy and where tokens wait. Buyer serves all targets of a replica. It consists of parts, each
+// with its own lock and files:
 //
-//	accounts   the providers of the list, and those that went from it (account.go);
-//	           their threads and balances are asked for now and then (maintenance.go)
-//	scheduler  grants their slots to the best bid, and every fourth slot to the request
-//	           that has waited longest; two heaps find both (scheduler.go)
-//	placer     creates orders beside the stock with their reservations, and takes back
-//	           those that did not come about (place.go)
-//	orders     sees them through: buy.go starts the goroutine, collect.go is its life,
-//	           wait.go its polls, lease.go what keeps the order this replica's, facts.go
-//	           what the journal tells of it, underway.go of all orders
-//	callbacks  take what the providers say unasked (callback.go, signature.go), and keep
-//	           on disk what Redis does not take (deadletter.go, replay.go)
-//	recovery   finds the orders of replicas that are gone (recovery.go, stranded.go)
-//	reports    what callers say of tokens, on its way to the providers (report.go)
+//	accounts   the providers of the list and former ones (account.go, slot.go), their faults as
+//	           all replicas know them (standing.go), their threads and balances (maintenance.go)
+//	scheduler  gives slots to the best bid, and every fourth one to the oldest request
+//	           (scheduler.go)
+//	placer     places orders beside the stock with their reservations, and takes back those
+//	           that did not come about (place.go)
+//	orders     run each order in a goroutine (orders.go), from submit to end (collect.go), with
+//	           its polls (wait.go), its journal line (order.go), and the list of all orders in
+//	           flight (underway.go)
+//	callbacks  handle pingbacks (callback.go, signature.go), and replay those that Redis did not
+//	           take from disk (replay.go, package spool)
+//	recovery   adopts the orders of dead replicas (recovery.go)
+//	reports    pass callers' reports to the providers (report.go)
 //
-// How an order ends is one table, whoever brings the news: end.go. What is told of it is
-// one Event.
+// All ends of an order are one table (end.go), whether a poll, a callback, a stop or an adoption
+// brings them. Each end at this replica is one Event.
 //
 // # The life of an order
 //

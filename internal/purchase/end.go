@@ -205,3 +205,97 @@ func (b *base) carryOut(ctx context.Context, o *Order, e end, n notice, call str
 	}
 	return b.stock.Fail(ctx, f)
 }
+
+// Event tells how an order ended at this replica.
+type Event struct {
+	Order    pool.Ref         // its id, and its identity's
+	Identity captcha.Identity // without its proxy
+	Target   string           // that it was placed for
+	Owner    string           // of the target
+	Provider string           // that was asked last
+	Task     string           // the provider's id; "" = none is known
+	Outcome  Outcome          // Solved, Failed, Lost, Refused or Busy
+	Code     string           // the provider's error code; "" = none
+	Price    int64            // of the token, in billionths of the currency; below 0 = unknown
+	// Placed, Submitted and Solved are on this process' clock; zero = it did not come
+	// to that. Those of an adopted order are as late as they can have been.
+	Placed, Submitted, Solved time.Time
+	Polls                     int  // by this replica
+	Callback                  bool // a callback ended it
+}
+
+// Observer is told what happens. It must not block.
+type Observer interface {
+	// Ended is told of orders that ended here: not of those that ended at another
+	// replica or were interrupted.
+	Ended(e Event)
+	Callback(outcome string)
+	DeadLetter(outcome string)
+	Report(provider, outcome string)
+}
+
+// ended tells the observer of an order's end.
+func (b *base) ended(o *Order, outcome Outcome, n notice) {
+	e := Event{
+		Order: o.Ref, Identity: o.spec.Identity, Target: o.spec.Target, Owner: o.spec.Owner,
+		Provider: o.providerName(), Task: o.task, Outcome: outcome, Code: n.code, Price: o.price,
+		Placed: o.placed, Submitted: o.submitted, Polls: o.polls, Callback: n.callback,
+	}
+	e.Identity.Proxy = ""
+	if outcome == Solved {
+		e.Solved = o.submitted.Add(n.took)
+	}
+	b.observe.Ended(e)
+}
+
+// codeOf is the provider's code of an error; "" where it has none.
+func codeOf(err error) string {
+	if fault := (*provider.Error)(nil); errors.As(err, &fault) {
+		return fault.Code
+	}
+	return ""
+}
+
+// Outcome is how an order ended.
+type Outcome string
+
+const (
+	Solved Outcome = "solved"
+	// Failed: the task brought no token, or its submit was refused for a reason that
+	// nobody knows.
+	Failed Outcome = "failed"
+	// Lost: nobody can say what became of the order. It counts as bought.
+	Lost    Outcome = "lost"
+	Refused Outcome = "refused" // the target's parameters; not bought
+	Busy    Outcome = "busy"    // capacity or account; not bought
+	// Elsewhere: another replica ended the order or took it over; this one cannot say
+	// how it ended.
+	Elsewhere Outcome = "elsewhere"
+	// Interrupted: a stop, or Redis, came before the order had ended. It was taken
+	// back if it had not been submitted, and stays in the journal if it had.
+	Interrupted Outcome = "interrupted"
+)
+
+// sentences say for people what an order came to.
+var sentences = map[Outcome]string{
+	Failed:  "the task brought no token",
+	Lost:    "the order's fate is unknown",
+	Refused: "the provider finds fault with the parameters",
+	Busy:    "the provider can take no order now",
+}
+
+// Result is how an order ended, and why.
+type Result struct {
+	Outcome Outcome
+	// Hopeless: the provider finds fault with the target's parameters, at the submit
+	// or later, so that another order with the same ones is in vain.
+	Hopeless bool
+	Err      error // nil where Solved
+}
+
+// finish ends the work on an order with a result that came from elsewhere. The first
+// one counts.
+func (o *Order) finish(r Result) {
+	o.outside.CompareAndSwap(nil, &r)
+	o.stop()
+}

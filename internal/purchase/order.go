@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/pool"
 )
 
@@ -76,9 +77,9 @@ func (o *Order) providerName() string {
 
 // readOrder makes an order of its record in the journal. It has neither account nor slot.
 func readOrder(r pool.Record) (*Order, error) {
-	var f facts
-	if err := json.Unmarshal([]byte(r.Facts), &f); err != nil {
-		return nil, fmt.Errorf("reading what the journal knows of an order: %w", err)
+	f, err := readFacts(r.Facts)
+	if err != nil {
+		return nil, err
 	}
 	if _, known := ends[situation{r.State, abandoned}]; !known {
 		return nil, fmt.Errorf("reading what the journal knows of an order: its state is %q", r.State)
@@ -91,7 +92,7 @@ func readOrder(r pool.Record) (*Order, error) {
 		Ref: r.Ref, provider: f.Provider, accountID: f.Account,
 		timeout: milliseconds(f.Timeout), called: f.Called, delay: milliseconds(f.Delay), price: r.Price,
 		spec: Spec{
-			Target: f.Target, Owner: f.Owner, ID: r.Identity, Identity: f.identity(),
+			Target: f.Target, Owner: f.Owner, ID: r.Identity, Identity: f.Identity,
 			Margin: milliseconds(f.Margin), Lifetime: milliseconds(f.Lifetime),
 		},
 		deadline: r.Until, task: r.Task,
@@ -104,3 +105,56 @@ func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millis
 // lifetime is how long an order may be under way: the provider's own limit,
 // and a call before and after it.
 func lifetime(p Solver) time.Duration { return p.Timeout() + 2*callTime }
+
+// facts are the part of an order's journal line that purchase reads: for the replica that adopts
+// the order or gets its callback. Type and Enterprise are outside of the identity, where older
+// versions read them.
+type facts struct {
+	Target     string           `json:"target"`
+	Owner      string           `json:"owner,omitempty"`
+	Provider   string           `json:"provider"`
+	Account    string           `json:"account,omitempty"` // the provider's, under whatever name
+	Identity   captcha.Identity `json:"identity,omitzero"` // without its proxy
+	Type       captcha.Type     `json:"type"`
+	Enterprise bool             `json:"enterprise,omitempty"`
+	Lifetime   int64            `json:"lifetime_ms"`
+	Margin     int64            `json:"margin_ms"`
+	Called     bool             `json:"called,omitempty"` // the provider was asked to call back
+	Delay      int64            `json:"callback_delay_ms"`
+	Timeout    int64            `json:"timeout_ms"`
+	Unpriced   bool             `json:"unpriced,omitempty"` // the price is unknown, not 0
+}
+
+// readFacts reads the facts of this version or an older one.
+func readFacts(text string) (f facts, err error) {
+	if err := json.Unmarshal([]byte(text), &f); err != nil {
+		return f, fmt.Errorf("reading what the journal knows of an order: %w", err)
+	}
+	f.Identity.Type, f.Identity.Enterprise = f.Type, f.Enterprise
+	return f, nil
+}
+
+// About is the part of an order's facts that the history keeps.
+type About struct {
+	Target, Owner, Provider string
+	Identity                captcha.Identity // without its proxy
+	Unpriced                bool             // the price of its token is unknown
+}
+
+// ReadAbout reads the facts of an order.
+func ReadAbout(text string) (About, error) {
+	f, err := readFacts(text)
+	return About{Target: f.Target, Owner: f.Owner, Provider: f.Provider, Identity: f.Identity, Unpriced: f.Unpriced}, err
+}
+
+func (o *Order) facts() string {
+	f := facts{
+		Target: o.spec.Target, Owner: o.spec.Owner, Provider: o.provider, Account: o.accountID,
+		Identity: o.spec.Identity, Type: o.spec.Identity.Type, Enterprise: o.spec.Identity.Enterprise,
+		Lifetime: o.spec.Lifetime.Milliseconds(), Margin: o.spec.Margin.Milliseconds(),
+		Called: o.called, Delay: o.delay.Milliseconds(), Timeout: o.timeout.Milliseconds(), Unpriced: o.price < 0,
+	}
+	f.Identity.Type, f.Identity.Enterprise = "", false // outside alone
+	text, _ := json.Marshal(f)                         // strings and numbers alone
+	return string(text)
+}

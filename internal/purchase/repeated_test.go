@@ -11,6 +11,7 @@ import (
 	"poold/internal/pool/pooltest"
 	"poold/internal/provider"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/spool"
 )
 
 // A service answers with one token for two tasks. The first order lands it, the
@@ -60,7 +61,7 @@ func TestATokenThatWasSoldBefore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		how, err := d.callbacks.deliver(t.Context(), deadLetter{Order: called.String(), Provider: "one", Task: record.Task, Token: "03AFthesame"}, time.Now())
+		how, err := d.callbacks.deliver(t.Context(), spool.Letter{Order: called.String(), Provider: "one", Task: record.Task, Token: "03AFthesame"}, time.Now())
 		if err != nil || how != CallbackFailed {
 			t.Errorf("the callback: %v, %v", how, err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/spool"
 )
 
 const (
@@ -28,6 +29,9 @@ const (
 	DeadLetterDropped  = "dropped" // its order had ended before
 	DeadLetterExpired  = "expired" // it outlived its token
 )
+
+// DeadLetter is what may be shown of a dead letter.
+type DeadLetter = spool.Summary
 
 // Replayed says how a replay of the dead letters went.
 type Replayed struct {
@@ -84,11 +88,7 @@ func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 	var took bool
 	row := 0 // identities in a row that Redis did not answer for
 	tried := map[captcha.ID]bool{}
-	last := maps.Clone(rp.stuck)
-	unread := rp.callbacks.kept.each(func(x, y captcha.ID) int {
-		// Identities are hashes, so those of one node seldom come in a row.
-		return cmp.Or(last[x].Compare(last[y]), cmp.Compare(x, y))
-	}, func(l deadLetter, _ int64) bool {
+	unread := rp.callbacks.kept.Each(rp.order(), func(l spool.Letter, _ int64) bool {
 		if tried[l.Identity] {
 			return true // its slot, and so this one, is away
 		}
@@ -134,6 +134,17 @@ func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 	return r, err
 }
 
+// order sorts letters by their identities: those that Redis refused latest come last. Identities
+// are hashes, so those of one node are seldom in a row.
+func (rp *replay) order() func(x, y string) int {
+	last := maps.Clone(rp.stuck)
+	return func(x, y string) int {
+		a, _ := pool.ParseRef(x)
+		b, _ := pool.ParseRef(y)
+		return cmp.Or(last[a.Identity].Compare(last[b.Identity]), cmp.Compare(a.Identity, b.Identity))
+	}
+}
+
 // count counts a dead letter that is none any more.
 func (rp *replay) count(outcome string, r *Replayed) {
 	switch outcome {
@@ -150,7 +161,7 @@ func (rp *replay) count(outcome string, r *Replayed) {
 }
 
 // tryAgain delivers a dead letter while it is of use.
-func (rp *replay) tryAgain(ctx context.Context, l deadLetter) (outcome string, err error) {
+func (rp *replay) tryAgain(ctx context.Context, l spool.Letter) (outcome string, err error) {
 	if !time.Now().Before(l.Until) {
 		return DeadLetterExpired, nil
 	}

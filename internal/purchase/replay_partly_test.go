@@ -16,6 +16,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/spool"
 )
 
 // partly is a stock of which the slots of some identities do not answer.
@@ -57,7 +58,7 @@ func (r *replica) kept(t *testing.T, name string, letters int) captcha.ID {
 			t.Fatal(ok, err)
 		}
 		at := time.Now()
-		if err := r.buyer.callbacks.kept.keep(deadLetter{
+		if err := r.buyer.callbacks.kept.Keep(spool.Letter{
 			Order: o.String(), Identity: target.ID, Provider: "one", Task: task, Token: "03AF" + task,
 			Arrived: at, Until: at.Add(time.Hour),
 		}); err != nil {

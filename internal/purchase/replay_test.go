@@ -331,7 +331,7 @@ func TestRunReplays(t *testing.T) {
 		s.stock.away("look")
 		ended := s.collecting(t, s.order(t))
 		s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback"))
-		if err := os.WriteFile(letterPath(folder, "bad"), []byte("{"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, strings.Repeat("0", 64)+".json"), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		stop := s.running(t)
@@ -410,6 +410,25 @@ func TestAReplayEndsWithTheDaemon(t *testing.T) {
 		r, err := s.buyer.Replay(ctx)
 		if time.Since(began) > 3*time.Second {
 			t.Errorf("went on for %v after the stop: %+v, %v", time.Since(began), r, err)
+		}
+	})
+}
+
+// One broken dead letter does not stop the start.
+func TestABrokenLetterDoesNotStopTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		folder := t.TempDir()
+		if err := os.WriteFile(filepath.Join(folder, strings.Repeat("0", 64)+".json"), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := newTestBuyerWith(t, 1, folder)
+		for range 2 {
+			if err := s.buyer.OpenDeadLetters(); err != nil {
+				t.Errorf("opening: %v", err)
+			}
+		}
+		if n := s.buyer.DeadLettersSetAside(); n != 1 {
+			t.Errorf("%d files are set aside", n)
 		}
 	})
 }

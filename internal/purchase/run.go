@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -53,4 +54,82 @@ func contain(log *slog.Logger, do func()) {
 		}
 	}()
 	do()
+}
+
+const (
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 2 * time.Second
+	// stopGrace is how long a step goes on to be tried after ctx has ended.
+	// It must fit into the daemon's own patience when it stops.
+	stopGrace = 5 * time.Second
+)
+
+// retryUntilDeadline repeats one idempotent step in Redis until it succeeds or the order's
+// deadline passes; it returns the last error then. After ctx has ended there is
+// still stopGrace, because what is under way here was paid for.
+func (ords *orders) retryUntilDeadline(ctx context.Context, o *Order, doing string, step func(context.Context) error) error {
+	return ords.retryUntil(ctx, o, o.deadline, doing, step)
+}
+
+// retryUntil is retryUntilDeadline with another deadline.
+func (ords *orders) retryUntil(ctx context.Context, o *Order, until time.Time, doing string, step func(context.Context) error) error {
+	stopping := ctx.Done()
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		err := withTimeout(ctx, step)
+		if err == nil {
+			return nil
+		}
+		o.hampered = true
+		// The store itself says when Redis goes away; this is one of many orders.
+		ords.log.Debug("redis did not take a step of an order", "target", o.spec.Target,
+			"provider", o.account.Name(), "task", o.task, "doing", doing, "err", err)
+		pause := jitter(wait)
+		if !time.Now().Add(pause).Before(until) {
+			return err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-stopping:
+			stopping = nil // a closed channel would turn the wait into a spin
+			if grace := time.Now().Add(stopGrace); grace.Before(until) {
+				until = grace
+			}
+		}
+		timer.Stop()
+	}
+}
+
+// withTimeout runs one step under its own limit, out of reach of ctx's end.
+func withTimeout(ctx context.Context, step func(context.Context) error) error {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
+	defer cancel()
+	return step(bounded)
+}
+
+// sleep waits for d or for the end of ctx, whose error it returns.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// jitter spreads d over 90 to 110 per cent, so that orders that were placed
+// together do not poll together for ever.
+func jitter(d time.Duration) time.Duration {
+	spread := 0.9 + 0.2*rand.Float64() //nolint:gosec // G404: nothing secret depends on it
+	return time.Duration(float64(d) * spread)
+}
+
+// spread is a random part of d.
+func spread(d time.Duration) time.Duration {
+	return rand.N(d) //nolint:gosec // G404: nothing secret depends on it
 }

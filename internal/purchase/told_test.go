@@ -11,6 +11,7 @@ import (
 	"poold/internal/pool/pooltest"
 	"poold/internal/provider"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/spool"
 )
 
 // Where an order of a guest failed a caller is told why, with the words that its buyer
@@ -79,7 +80,7 @@ func TestWhatACallerIsToldOfAFailure(t *testing.T) {
 				go func() { ended <- d.orders.collect(t.Context(), o) }()
 				if c.called {
 					time.Sleep(2 * time.Second) // before the first poll
-					how, err := d.callbacks.deliver(t.Context(), deadLetter{Order: o.String(), Provider: "one", Task: "t2", Code: task.Code}, time.Now())
+					how, err := d.callbacks.deliver(t.Context(), spool.Letter{Order: o.String(), Provider: "one", Task: "t2", Code: task.Code}, time.Now())
 					if err != nil || how != CallbackFailed {
 						t.Errorf("the callback: %v, %v", how, err)
 					}

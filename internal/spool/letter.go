@@ -1,4 +1,4 @@
-package purchase
+package spool
 
 import (
 	"encoding/json"
@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// deadLetterVersion is the form of a file. Another one is set aside.
-	deadLetterVersion = 1
+	// letterVersion is the form of a file. Another one is set aside.
+	letterVersion = 1
 	// mostShownText is how many characters of a text from outside a list shows.
 	mostShownText = 100
 	// mostShownReason is how many of a reason.
 	mostShownReason = 300
 )
 
-// deadLetter is a provider's callback that Redis could not take: a token that is
+// Letter is a provider's callback that Redis could not take: a token that is
 // paid for, or an error code. It must not be printed.
-type deadLetter struct {
+type Letter struct {
 	Order     string     `json:"order"`
 	Identity  captcha.ID `json:"identity"`
 	Provider  string     `json:"provider"`
@@ -36,14 +36,14 @@ type deadLetter struct {
 	Until     time.Time  `json:"until"`             // of no use afterwards
 }
 
-// deadLetterFile is a dead letter as it lies on disk.
-type deadLetterFile struct {
+// letterFile is a dead letter as it lies on disk.
+type letterFile struct {
 	Version int `json:"version"`
-	deadLetter
+	Letter
 }
 
-// DeadLetter is what may be shown of a dead letter: no token and no user agent.
-type DeadLetter struct {
+// Summary is what may be shown of a dead letter: no token and no user agent.
+type Summary struct {
 	Order    string    `json:"order"` // the part of the id before the first dot
 	Provider string    `json:"provider"`
 	Task     string    `json:"task,omitempty"`   // the provider's id; a callback may lack it
@@ -57,30 +57,30 @@ type DeadLetter struct {
 }
 
 // encode is the file of a dead letter. It fails where l is none.
-func (l deadLetter) encode() ([]byte, error) {
+func (l Letter) encode() ([]byte, error) {
 	if err := l.fault(); err != nil {
 		return nil, err
 	}
 	l.Arrived, l.Until = l.Arrived.UTC(), l.Until.UTC()
 	// Only a time outside of years 0 to 9999 is an error here.
-	return json.Marshal(deadLetterFile{deadLetterVersion, l})
+	return json.Marshal(letterFile{letterVersion, l})
 }
 
-// decodeDeadLetter is the inverse of encode. Its errors quote nothing of data.
-func decodeDeadLetter(data []byte) (deadLetter, error) {
-	var l deadLetterFile
+// decodeSummary is the inverse of encode. Its errors quote nothing of data.
+func decodeLetter(data []byte) (Letter, error) {
+	var l letterFile
 	if !utf8.Valid(data) || json.Unmarshal(data, &l) != nil {
-		return deadLetter{}, errors.New("broken")
+		return Letter{}, errors.New("broken")
 	}
-	if l.Version != deadLetterVersion {
-		return deadLetter{}, fmt.Errorf("of version %d", l.Version)
+	if l.Version != letterVersion {
+		return Letter{}, fmt.Errorf("of version %d", l.Version)
 	}
-	return l.deadLetter, l.fault()
+	return l.Letter, l.fault()
 }
 
 // fault tells why l is no dead letter; nil where it is one. JSON would change what is
 // no UTF-8, and a changed token or id is of no use.
-func (l deadLetter) fault() error {
+func (l Letter) fault() error {
 	switch {
 	case l.Order == "":
 		return errors.New("without an order")
@@ -95,9 +95,9 @@ func (l deadLetter) fault() error {
 }
 
 // shown is the part of a dead letter that is no secret, at the given moment.
-func (l deadLetter) shown(size int64, at time.Time) DeadLetter {
+func (l Letter) shown(size int64, at time.Time) Summary {
 	order, _, _ := strings.Cut(l.Order, ".")
-	s := DeadLetter{
+	s := Summary{
 		Order: printable(order, mostShownText), Provider: printable(l.Provider, mostShownText),
 		Task: printable(l.Task, mostShownText), Kind: "token", Reason: printable(l.Reason, mostShownReason),
 		Arrived: l.Arrived.UTC(), Age: max(0, int64(at.Sub(l.Arrived).Seconds())), Until: l.Until.UTC(), Size: size,

@@ -1,4 +1,4 @@
-package purchase
+package spool
 
 import (
 	"crypto/sha256"
@@ -11,49 +11,46 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/pool"
-	"poold/internal/spool"
 )
 
 // letterTime is when the first dead letter of a test arrived.
 var letterTime = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
 
 // exampleDeadLetter is the n-th dead letter of a test, a second younger than the one before.
-func exampleDeadLetter(n int) deadLetter {
+func exampleDeadLetter(n int) Letter {
 	at := letterTime.Add(time.Duration(n) * time.Second)
-	return deadLetter{
-		Order: fmt.Sprintf("order-%d.0123abcd", n), Identity: spec().ID, Provider: "one", Task: fmt.Sprint("t", n),
+	return Letter{
+		Order: fmt.Sprintf("order-%d.0123abcd", n), Identity: "fc2942c577a5386e6ca58d3ddd8057bf", Provider: "one", Task: fmt.Sprint("t", n),
 		Token: fmt.Sprintf("03AF<&>ü-%d", n), UserAgent: "Mozilla/5.0", Arrived: at, Until: at.Add(time.Minute),
 	}
 }
 
 // openDeadLetters is an open spool of dead letters and its folder.
-func openDeadLetters(t *testing.T) (d deadLetters, folder string) {
+func openDeadLetters(t *testing.T) (d Letters, folder string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "deep", "dead-letters")
-	d = newDeadLetters(folder)
+	d = NewLetters(folder)
 	if err := d.Open(); err != nil {
 		t.Fatal(err)
 	}
 	return d, folder
 }
 
-func (d deadLetters) mustKeep(t *testing.T, letters ...deadLetter) {
+func (d Letters) mustKeep(t *testing.T, letters ...Letter) {
 	t.Helper()
 	for _, l := range letters {
-		if err := d.keep(l); err != nil {
+		if err := d.Keep(l); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 // all is what each gives without an order of identities.
-func (d deadLetters) all() (letters []deadLetter, err error) {
-	err = d.each(nil, func(l deadLetter, _ int64) bool {
+func (d Letters) all() (letters []Letter, err error) {
+	err = d.Each(nil, func(l Letter, _ int64) bool {
 		letters = append(letters, l)
 		return true
 	})
@@ -66,7 +63,7 @@ func letterPath(folder, order string) string {
 	return filepath.Join(folder, hex.EncodeToString(sum[:])+".json")
 }
 
-func TestLettersComeBackAsTheyWere(t *testing.T) {
+func TestDeadLettersComeBack(t *testing.T) {
 	d, folder := openDeadLetters(t)
 	fault := exampleDeadLetter(0)
 	fault.Token, fault.UserAgent, fault.Code, fault.Refused = "", "", "ERROR_CAPTCHA_UNSOLVABLE", true
@@ -75,10 +72,10 @@ func TestLettersComeBackAsTheyWere(t *testing.T) {
 	hostile.Arrived = hostile.Arrived.In(time.FixedZone("elsewhere", 3600))
 	d.mustKeep(t, exampleDeadLetter(3), hostile, exampleDeadLetter(2), fault) // not by age
 	hostile.Arrived = hostile.Arrived.UTC()
-	want := []deadLetter{fault, hostile, exampleDeadLetter(2), exampleDeadLetter(3)}
+	want := []Letter{fault, hostile, exampleDeadLetter(2), exampleDeadLetter(3)}
 
 	// A later process finds the same.
-	for _, d := range []deadLetters{d, newDeadLetters(folder)} {
+	for _, d := range []Letters{d, NewLetters(folder)} {
 		if got, err := d.all(); err != nil || !slices.Equal(got, want) {
 			t.Errorf("came back: %v\n%+v\nwant:\n%+v", err, got, want)
 		}
@@ -88,12 +85,12 @@ func TestLettersComeBackAsTheyWere(t *testing.T) {
 	}
 
 	n := 0
-	if err := d.each(nil, func(deadLetter, int64) bool { n++; return n < 2 }); err != nil || n != 2 {
+	if err := d.Each(nil, func(Letter, int64) bool { n++; return n < 2 }); err != nil || n != 2 {
 		t.Errorf("each went on to %d letters after false: %v", n, err)
 	}
 	// What a replay does: removing while it goes through them.
 	n = 0
-	if err := d.each(nil, func(l deadLetter, _ int64) bool {
+	if err := d.Each(nil, func(l Letter, _ int64) bool {
 		n++
 		for _, order := range []string{l.Order, exampleDeadLetter(3).Order} {
 			if err := d.Remove(order); err != nil {
@@ -105,7 +102,7 @@ func TestLettersComeBackAsTheyWere(t *testing.T) {
 	}); err != nil || n != 3 {
 		t.Errorf("each gave %d letters, %v", n, err)
 	}
-	if got, err := d.all(); err != nil || !slices.Equal(got, []deadLetter{exampleDeadLetter(9)}) {
+	if got, err := d.all(); err != nil || !slices.Equal(got, []Letter{exampleDeadLetter(9)}) {
 		t.Errorf("left: %+v, %v", got, err)
 	}
 }
@@ -114,7 +111,7 @@ func TestLettersComeBackAsTheyWere(t *testing.T) {
 func TestLettersOnDisk(t *testing.T) {
 	fault := exampleDeadLetter(1)
 	fault.Token, fault.UserAgent, fault.Code, fault.Refused = "", "", "ERROR_CAPTCHA_UNSOLVABLE", true
-	for text, l := range map[string]deadLetter{
+	for text, l := range map[string]Letter{
 		`{"version":1,"order":"order-1.0123abcd","identity":"fc2942c577a5386e6ca58d3ddd8057bf","provider":"one","task":"t1","token":"03AF\u003c\u0026\u003eü-1",` +
 			`"user_agent":"Mozilla/5.0","arrived":"2026-01-02T03:04:06.678Z","until":"2026-01-02T03:05:06.678Z"}`: exampleDeadLetter(1),
 		`{"version":1,"order":"order-1.0123abcd","identity":"fc2942c577a5386e6ca58d3ddd8057bf","provider":"one","task":"t1",` +
@@ -130,7 +127,7 @@ func TestLettersOnDisk(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := d.all(); err != nil || !slices.Equal(got, []deadLetter{l}) {
+		if got, err := d.all(); err != nil || !slices.Equal(got, []Letter{l}) {
 			t.Errorf("read: %+v, %v", got, err)
 		}
 	}
@@ -143,14 +140,20 @@ func TestLettersInAnOrderOfIdentities(t *testing.T) {
 	var orders []string
 	for i, id := range []captcha.ID{high, low, high, low} {
 		l := exampleDeadLetter(i)
-		l.Order = pool.Ref{Order: fmt.Sprint("o", i), Identity: id}.String()
+		l.Order = fmt.Sprintf("o%d.%s", i, id)
 		orders = append(orders, l.Order)
 		d.mustKeep(t, l)
 	}
 	foreign := exampleDeadLetter(4) // an order without an identity
 	d.mustKeep(t, foreign)
 	var got []string
-	err := d.each(func(x, y captcha.ID) int { return strings.Compare(string(x), string(y)) }, func(l deadLetter, _ int64) bool {
+	identity := func(order string) string {
+		if _, id, _ := strings.Cut(order, "."); len(id) == len(low) {
+			return id
+		}
+		return ""
+	}
+	err := d.Each(func(x, y string) int { return strings.Compare(identity(x), identity(y)) }, func(l Letter, _ int64) bool {
 		got = append(got, l.Order)
 		return true
 	})
@@ -159,26 +162,26 @@ func TestLettersInAnOrderOfIdentities(t *testing.T) {
 	}
 }
 
-func TestLettersThatAreNone(t *testing.T) {
+func TestDeadLettersThatAreNone(t *testing.T) {
 	d, _ := openDeadLetters(t)
 	for name, c := range map[string]struct {
-		change func(*deadLetter)
+		change func(*Letter)
 		want   error
 	}{
-		"no order":          {func(l *deadLetter) { l.Order = "" }, spool.ErrBad},
-		"nothing":           {func(l *deadLetter) { l.Token = "" }, spool.ErrBad},
-		"token and code":    {func(l *deadLetter) { l.Code = "ERROR" }, spool.ErrBad},
-		"no arrival":        {func(l *deadLetter) { l.Arrived = time.Time{} }, spool.ErrBad},
-		"no end":            {func(l *deadLetter) { l.Until = time.Time{} }, spool.ErrBad},
-		"no year":           {func(l *deadLetter) { l.Until = l.Until.AddDate(9000, 0, 0) }, spool.ErrBad},
-		"a broken token":    {func(l *deadLetter) { l.Token = "03AF\xff" }, spool.ErrBad},
-		"a broken order":    {func(l *deadLetter) { l.Order = "\xff" }, spool.ErrBad},
-		"a large token":     {func(l *deadLetter) { l.Token = strings.Repeat("x", 65536) }, spool.ErrTooLarge},
-		"a swollen browser": {func(l *deadLetter) { l.UserAgent = strings.Repeat("\x01", 65536/6) }, spool.ErrTooLarge},
+		"no order":          {func(l *Letter) { l.Order = "" }, ErrBad},
+		"nothing":           {func(l *Letter) { l.Token = "" }, ErrBad},
+		"token and code":    {func(l *Letter) { l.Code = "ERROR" }, ErrBad},
+		"no arrival":        {func(l *Letter) { l.Arrived = time.Time{} }, ErrBad},
+		"no end":            {func(l *Letter) { l.Until = time.Time{} }, ErrBad},
+		"no year":           {func(l *Letter) { l.Until = l.Until.AddDate(9000, 0, 0) }, ErrBad},
+		"a broken token":    {func(l *Letter) { l.Token = "03AF\xff" }, ErrBad},
+		"a broken order":    {func(l *Letter) { l.Order = "\xff" }, ErrBad},
+		"a large token":     {func(l *Letter) { l.Token = strings.Repeat("x", 65536) }, ErrTooLarge},
+		"a swollen browser": {func(l *Letter) { l.UserAgent = strings.Repeat("\x01", 65536/6) }, ErrTooLarge},
 	} {
 		l := exampleDeadLetter(1)
 		c.change(&l)
-		err := d.keep(l)
+		err := d.Keep(l)
 		if !errors.Is(err, c.want) || !strings.HasPrefix(err.Error(), "storing a dead letter: "+c.want.Error()) {
 			t.Errorf("%s: keep = %v, want %v", name, err, c.want)
 		}
@@ -194,7 +197,7 @@ func TestLettersThatAreNone(t *testing.T) {
 	}
 	l.UserAgent += strings.Repeat("x", 65536-len(data))
 	d.mustKeep(t, l)
-	if got, err := d.all(); err != nil || !slices.Equal(got, []deadLetter{l}) {
+	if got, err := d.all(); err != nil || !slices.Equal(got, []Letter{l}) {
 		t.Errorf("the largest letter: %d letters, %v", len(got), err)
 	}
 	if n := d.Count(); n != 1 {
@@ -228,17 +231,17 @@ func TestFilesThatAreNoLetters(t *testing.T) {
 		"too large":         {whole + strings.Repeat(" ", 65536), "too large"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			others := []deadLetter{exampleDeadLetter(0), exampleDeadLetter(2)}
-			for read, meet := range map[string]func(deadLetters) ([]string, error){
-				"each": func(d deadLetters) (read []string, err error) {
+			others := []Letter{exampleDeadLetter(0), exampleDeadLetter(2)}
+			for read, meet := range map[string]func(Letters) ([]string, error){
+				"each": func(d Letters) (read []string, err error) {
 					letters, err := d.all()
 					for _, l := range letters {
 						read = append(read, l.Arrived.String())
 					}
 					return read, err
 				},
-				"show": func(d deadLetters) (read []string, err error) {
-					shown, err := d.show(letterTime)
+				"show": func(d Letters) (read []string, err error) {
+					shown, err := d.Show(letterTime)
 					for _, l := range shown {
 						read = append(read, l.Arrived.String())
 					}
@@ -253,7 +256,7 @@ func TestFilesThatAreNoLetters(t *testing.T) {
 				}
 				got, err := meet(d)
 				want := filepath.Base(path) + ": not a dead letter: " + c.says
-				if !errors.Is(err, spool.ErrBad) || err.Error() != want {
+				if !errors.Is(err, ErrBad) || err.Error() != want {
 					t.Errorf("%s told %v, want %s", read, err, want)
 				}
 				if !slices.Equal(got, []string{others[0].Arrived.String(), others[1].Arrived.String()}) {
@@ -275,8 +278,8 @@ func TestFilesThatAreNoLetters(t *testing.T) {
 func TestALetterThatIsSpoiledMeanwhile(t *testing.T) {
 	d, folder := openDeadLetters(t)
 	d.mustKeep(t, exampleDeadLetter(0), exampleDeadLetter(1), exampleDeadLetter(2))
-	var got []deadLetter
-	err := d.each(nil, func(l deadLetter, _ int64) bool {
+	var got []Letter
+	err := d.Each(nil, func(l Letter, _ int64) bool {
 		if len(got) == 0 {
 			if err := os.WriteFile(letterPath(folder, exampleDeadLetter(1).Order), []byte("{"), 0o600); err != nil {
 				t.Error(err)
@@ -285,31 +288,12 @@ func TestALetterThatIsSpoiledMeanwhile(t *testing.T) {
 		got = append(got, l)
 		return true
 	})
-	if !errors.Is(err, spool.ErrBad) || !slices.Equal(got, []deadLetter{exampleDeadLetter(0), exampleDeadLetter(2)}) {
+	if !errors.Is(err, ErrBad) || !slices.Equal(got, []Letter{exampleDeadLetter(0), exampleDeadLetter(2)}) {
 		t.Errorf("each gave %+v, %v", got, err)
 	}
 	if d.Count() != 2 || d.SetAside() != 1 {
 		t.Errorf("%d letters, %d set aside", d.Count(), d.SetAside())
 	}
-}
-
-// One broken dead letter keeps nobody from starting.
-func TestABrokenLetterDoesNotStopTheStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, folder := openDeadLetters(t)
-		if err := os.WriteFile(filepath.Join(folder, strings.Repeat("0", 64)+".json"), []byte("{"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s := newTestBuyerWith(t, 1, folder)
-		for range 2 {
-			if err := s.buyer.OpenDeadLetters(); err != nil {
-				t.Errorf("opening: %v", err)
-			}
-		}
-		if n := s.buyer.DeadLettersSetAside(); n != 1 {
-			t.Errorf("%d files are set aside", n)
-		}
-	})
 }
 
 func TestAListShowsNoSecret(t *testing.T) {
@@ -323,7 +307,7 @@ func TestAListShowsNoSecret(t *testing.T) {
 	fault := exampleDeadLetter(2)
 	fault.Token, fault.Code = "", "<ERROR>\x1b\r\n\u202e"+strings.Repeat("x", 2*mostShownText)
 	d.mustKeep(t, fault, token)
-	shown, err := d.show(fault.Arrived.Add(90 * time.Second))
+	shown, err := d.Show(fault.Arrived.Add(90 * time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +318,7 @@ func TestAListShowsNoSecret(t *testing.T) {
 	if strings.Contains(string(text), canary) {
 		t.Errorf("a secret is shown: %s", text)
 	}
-	size := func(l deadLetter) int64 {
+	size := func(l Letter) int64 {
 		info, err := os.Stat(letterPath(folder, l.Order))
 		if err != nil {
 			t.Fatal(err)
@@ -351,8 +335,8 @@ func TestAListShowsNoSecret(t *testing.T) {
 
 // No folder holds no dead letters: the list is empty, not null.
 func TestAListOfNoFolder(t *testing.T) {
-	d := newDeadLetters(filepath.Join(t.TempDir(), "none"))
-	if shown, err := d.show(letterTime); err != nil || shown == nil || len(shown) != 0 {
+	d := NewLetters(filepath.Join(t.TempDir(), "none"))
+	if shown, err := d.Show(letterTime); err != nil || shown == nil || len(shown) != 0 {
 		t.Errorf("list: %v, %v", shown, err)
 	}
 }

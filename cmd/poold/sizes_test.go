@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -10,20 +11,25 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"poold/internal/testkit"
 )
 
-// What can be read at once: tests are not measured.
+// The largest unit of shipping code of each kind. Tests are not measured.
 const (
+	mostPackageLines  = 4000
+	mostMainLines     = 1500 // cmd/poold
 	mostFileLines     = 400
 	mostFunctionLines = 60
 	mostMethods       = 30
 )
 
-// No file, function or type is too large to be read at once.
+// No package, file, function or type is too large. With -v the test prints the lines of each
+// package and their sum.
 func TestSizes(t *testing.T) {
 	testkit.WithoutRace(t)
 	sizes, err := sizesBelow(filepath.Join("..", ".."))
@@ -31,16 +37,24 @@ func TestSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(sizes) < 1000 {
-		t.Fatalf("only %d files, functions and types were found", len(sizes))
+		t.Fatalf("only %d packages, files, functions and types were found", len(sizes))
 	}
-	for name, size := range sizes {
+	var table strings.Builder
+	sum := 0
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		size := sizes[name]
 		if size.is > size.most {
 			t.Errorf("%s has %d %s, more than %d", name, size.is, size.of, size.most)
 		}
+		if size.isPackage {
+			fmt.Fprintf(&table, "\n%6d  %s", size.is, name)
+			sum += size.is
+		}
 	}
+	t.Logf("lines of Go that ship, by package:%s\n%6d  in all", table.String(), sum)
 }
 
-// Files, functions and the methods of a type are counted.
+// The lines of packages, files and functions and the methods of a type are counted.
 func TestSizesAreMeasured(t *testing.T) {
 	const source = `package p
 
@@ -59,21 +73,26 @@ func alone() {
 		t.Fatal(err)
 	}
 	want := map[string]size{
-		"x/y/z.go": {11, mostFileLines, "lines"}, "x/y.a": {2, mostMethods, "methods"},
-		"x/y.a.one": {1, mostFunctionLines, "lines"}, "x/y.a.two": {2, mostFunctionLines, "lines"}, "x/y.alone": {3, mostFunctionLines, "lines"},
+		"x/y": {is: 11, most: mostPackageLines, of: "lines", isPackage: true}, "x/y/z.go": {is: 11, most: mostFileLines, of: "lines"},
+		"x/y.a": {is: 2, most: mostMethods, of: "methods"}, "x/y.a.one": {is: 1, most: mostFunctionLines, of: "lines"},
+		"x/y.a.two": {is: 2, most: mostFunctionLines, of: "lines"}, "x/y.alone": {is: 3, most: mostFunctionLines, of: "lines"},
 	}
 	if !maps.Equal(sizes, want) {
 		t.Errorf("%v, want %v", sizes, want)
 	}
 }
 
-// size is how large a file, function or type is and may be.
+// size is the size and the limit of a package, file, function or type.
 type size struct {
-	is, most int
-	of       string
+	is, most  int
+	of        string
+	isPackage bool
 }
 
-// sizesBelow measures all files of Go below a directory but the tests.
+// helps matches packages that only tests, benchmarks and scripts import.
+var helps = regexp.MustCompile(`^(bench|scripts)/|test$|testkit$`)
+
+// sizesBelow measures all Go files below root except tests and the packages that only help them.
 func sizesBelow(root string) (map[string]size, error) {
 	sizes := make(map[string]size)
 	err := filepath.WalkDir(root, func(where string, entry fs.DirEntry, err error) error {
@@ -88,13 +107,16 @@ func sizesBelow(root string) (map[string]size, error) {
 		if err != nil {
 			return err
 		}
+		if helps.MatchString(path.Dir(filepath.ToSlash(name))) {
+			return nil
+		}
 		return measure(sizes, filepath.ToSlash(name), source)
 	})
 	return sizes, err
 }
 
-// measure adds what a file holds. Of two functions of one name, in files for different
-// builds, the larger one counts.
+// measure adds the sizes of one file. If files for different builds have functions of one
+// name, the largest counts.
 func measure(sizes map[string]size, name string, source []byte) error {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)
@@ -102,7 +124,13 @@ func measure(sizes map[string]size, name string, source []byte) error {
 		return err
 	}
 	line := func(p token.Pos) int { return files.Position(p).Line }
-	sizes[name] = size{bytes.Count(source, []byte("\n")), mostFileLines, "lines"}
+	lines, in := bytes.Count(source, []byte("\n")), path.Dir(name)
+	most := mostPackageLines
+	if in == "cmd/poold" {
+		most = mostMainLines
+	}
+	sizes[in] = size{is: sizes[in].is + lines, most: most, of: "lines", isPackage: true}
+	sizes[name] = size{is: lines, most: mostFileLines, of: "lines"}
 	for _, declaration := range file.Decls {
 		function, is := declaration.(*ast.FuncDecl)
 		if !is {
@@ -111,11 +139,11 @@ func measure(sizes map[string]size, name string, source []byte) error {
 		scope := path.Dir(name)
 		if receiver := receiverOf(function); receiver != "" {
 			scope += "." + receiver
-			sizes[scope] = size{sizes[scope].is + 1, mostMethods, "methods"}
+			sizes[scope] = size{is: sizes[scope].is + 1, most: mostMethods, of: "methods"}
 		}
 		scope += "." + function.Name.Name
 		length := line(function.End()) - line(function.Pos()) + 1
-		sizes[scope] = size{max(length, sizes[scope].is), mostFunctionLines, "lines"}
+		sizes[scope] = size{is: max(length, sizes[scope].is), most: mostFunctionLines, of: "lines"}
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func slow() simulated.Options {
 func (w *world) underWay(t testing.TB) {
 	t.Helper()
 	p := w.start(t)
-	within(t, 20*time.Second, "six orders to be under way", func() bool {
+	testkit.Within(t, 20*time.Second, "six orders to be under way", func() bool {
 		s := p.target("login")
 		return s.Bought == 6 && s.InFlight == 6
 	})
@@ -112,7 +112,7 @@ func TestARemovedProvider(t *testing.T) {
 	w.edit(t, `url: "`+w.provider+`"`, `url: "`+other+`"`)
 	w.edit(t, "name: service", "name: another")
 	p := w.start(t)
-	within(t, 15*time.Second, "the status to say so", func() bool {
+	testkit.Within(t, 15*time.Second, "the status to say so", func() bool {
 		return strings.Contains(p.notices(), "6 paid tasks of provider service cannot be collected")
 	})
 	if s := p.target("login"); s.InFlight != 6 || s.Lost != 0 {
@@ -144,7 +144,7 @@ func TestAReloadAndAKilledReplica(t *testing.T) {
 	other := startProvider(t, quick())
 	dying := w.start(t)
 	living := w.start(t)
-	within(t, 20*time.Second, "six orders to be under way", func() bool {
+	testkit.Within(t, 20*time.Second, "six orders to be under way", func() bool {
 		s := living.target("login")
 		return s.Bought == 6 && s.InFlight == 6
 	})

@@ -12,6 +12,7 @@ import (
 	"poold/internal/history/dynamostore"
 	"poold/internal/history/dynamotest"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // polling are the keys of the orders under way, as a program asks for them that knows the
@@ -63,8 +64,8 @@ func TestDynamoDBShowsWhatIsUnderWay(t *testing.T) {
 	env := []string{"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=" + dynamotest.Secret, "AWS_REGION=us-east-1"}
 	w.initHistory(t, env)
 	w.start(t, env...)
-	within(t, time.Minute, "the three orders to be shown", func() bool { return len(polling(t, emulator.URL)) == 3 })
-	within(t, time.Minute, "none to be shown", func() bool { return len(polling(t, emulator.URL)) == 0 })
+	testkit.Within(t, time.Minute, "the three orders to be shown", func() bool { return len(polling(t, emulator.URL)) == 3 })
+	testkit.Within(t, time.Minute, "none to be shown", func() bool { return len(polling(t, emulator.URL)) == 0 })
 }
 
 // The file can do without the items of what is under way, which cost write units.

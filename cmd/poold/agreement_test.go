@@ -229,7 +229,7 @@ func TestTheDaemonDoesAsSimulated(t *testing.T) {
 func (p *process) outlasts(c *customer, last time.Time) outcome {
 	p.t.Helper()
 	var s targetStatus
-	within(p.t, time.Minute, c.target+" to hold nothing", func() bool {
+	testkit.Within(p.t, time.Minute, c.target+" to hold nothing", func() bool {
 		s = p.target(c.target)
 		return time.Since(last) > crowdIdle && s.Fresh == 0 && s.InFlight == 0
 	})

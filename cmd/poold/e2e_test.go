@@ -15,6 +15,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/provider/simulated"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 // What must not be printed by anybody, whatever happens.
@@ -133,14 +134,14 @@ func TestEndToEnd(t *testing.T) {
 			"",
 		} {
 			writeFile(t, config, broken)
-			within(t, 5*time.Second, "the status to tell of a broken file", func() bool { return !configOK(t, p) })
+			testkit.Within(t, 5*time.Second, "the status to tell of a broken file", func() bool { return !configOK(t, p) })
 			if h, code, err := p.take(t.Context(), http.DefaultClient, "added", "?wait=5s"); err != nil || code != http.StatusOK {
 				t.Fatalf("a target of the last good file: %d, %v", code, err)
 			} else {
 				tokens = append(tokens, h.Token)
 			}
 			writeFile(t, config, text+extraTarget)
-			within(t, 5*time.Second, "the status to be well again", func() bool { return configOK(t, p) })
+			testkit.Within(t, 5*time.Second, "the status to be well again", func() bool { return configOK(t, p) })
 		}
 	})
 
@@ -242,7 +243,7 @@ func bought(books simulated.Ledger, id captcha.ID) int {
 
 func warm(t *testing.T, p *process, target string, limit time.Duration) {
 	t.Helper()
-	within(t, limit, target+" to be warm", func() bool {
+	testkit.Within(t, limit, target+" to be warm", func() bool {
 		for _, s := range allTargets(t, p) {
 			if s.Name == target {
 				return s.Fresh == s.Depth && s.InFlight == 0
@@ -285,7 +286,7 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 		return out.String() + log.String(), code
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	var log syncBuffer
+	var log testkit.Log
 	served := make(chan int, 1)
 	go func() { served <- run(ctx, []string{"--listen", address}, lookup, &log, &log) }()
 	t.Cleanup(func() {
@@ -294,7 +295,7 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 			t.Log(log.String())
 		}
 	})
-	within(t, 10*time.Second, "the daemon", func() bool { _, code := command("healthcheck"); return code == exitDone })
+	testkit.Within(t, 10*time.Second, "the daemon", func() bool { _, code := command("healthcheck"); return code == exitDone })
 
 	var document struct {
 		Targets   []targetStatus
@@ -335,7 +336,7 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 		t.Error("the start did not say that the provider is simulated")
 	}
 	stop()
-	within(t, stopGrace, "/readyz to say that it stops, before connections are refused", func() bool {
+	testkit.Within(t, stopGrace, "/readyz to say that it stops, before connections are refused", func() bool {
 		response, err := http.Get(env["POOLD_URL"] + "/readyz")
 		if err != nil {
 			return false
@@ -378,7 +379,7 @@ func changeAll(t *testing.T, command func(args ...string) (string, int), target 
 			t.Errorf("%s: exit %d: %s", c.args, code, text)
 		}
 		if strings.HasPrefix(c.args, "pause") {
-			within(t, 10*time.Second, "the pause to be shown with its reason", func() bool {
+			testkit.Within(t, 10*time.Second, "the pause to be shown with its reason", func() bool {
 				text, _ := command("status", target, "--state", "paused")
 				return strings.Contains(text, "tried")
 			})

@@ -44,7 +44,7 @@ func TestEachEndHasItsRecord(t *testing.T) {
 	ask(t, []*process{dying, living}, len(pages), func(i int) string { return guest(pages[i], `,"timeout":"12s"`) }, noHeaders)
 	living.order("POST", "/pool/login/pause", "", 204) // or it would renew its token for ever
 	// One is lost when its token must be dead, and found within a minute then.
-	within(t, 3*time.Minute, "each order to have ended and to be in the history", func() bool {
+	testkit.Within(t, 3*time.Minute, "each order to have ended and to be in the history", func() bool {
 		bought := 0
 		for _, f := range living.day().Types {
 			bought += f.Orders - f.Refused

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/testkit"
 )
 
 // storyCallers ask for tokens and solves, and remember what they got.
@@ -131,7 +132,7 @@ func (s *everyFault) comparesBooks() {
 	living := s.replicas[0]
 	var day struct{ Types, Targets []dayFigures }
 	var f dayFigures
-	within(s, 90*time.Second, "each order to be in the history", func() bool {
+	testkit.Within(s, 90*time.Second, "each order to be in the history", func() bool {
 		day, f = living.day(), dayFigures{}
 		for _, of := range day.Types {
 			f.add(of)

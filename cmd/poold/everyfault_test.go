@@ -122,10 +122,10 @@ func TestEveryFaultInTurn(t *testing.T) {
 func (s *everyFault) heals(what string) {
 	s.Helper()
 	for i, p := range s.replicas {
-		within(s, 40*time.Second, what+fmt.Sprintf(": replica %d to hand out a token", i), func() bool {
+		testkit.Within(s, 40*time.Second, what+fmt.Sprintf(": replica %d to hand out a token", i), func() bool {
 			return s.callers.take(p, "login", "?wait=5s") == http.StatusOK
 		})
-		within(s, 40*time.Second, what+fmt.Sprintf(": replica %d to share a solve", i), func() bool {
+		testkit.Within(s, 40*time.Second, what+fmt.Sprintf(": replica %d to share a solve", i), func() bool {
 			_, code := s.callers.solve(p, guest("healed", sharing))
 			return code == http.StatusOK
 		})
@@ -203,14 +203,14 @@ func (s *everyFault) sendsPictures() {
 func (s *everyFault) setsTheClockBack() {
 	body := guest("clock", sharing)
 	before := ""
-	within(s, 20*time.Second, "a shared token", func() bool {
+	testkit.Within(s, 20*time.Second, "a shared token", func() bool {
 		a, code := s.callers.solve(s.replicas[0], body)
 		before = a.Token
 		return code == http.StatusOK
 	})
 	s.server.SQL(s, s.database, `update captcha_cache set ends_at = ends_at + interval '10 minutes',
 		kept_until = kept_until + interval '10 minutes', leased_until = leased_until + interval '10 minutes'`)
-	within(s, 20*time.Second, "another token", func() bool {
+	testkit.Within(s, 20*time.Second, "another token", func() bool {
 		a, code := s.callers.solve(s.replicas[1], body)
 		if code == http.StatusOK && a.Token == before {
 			s.Error("a token is shared whose end nobody knows")
@@ -225,7 +225,7 @@ func (s *everyFault) takesNoChanges() {
 	admin := s.server.Database(s) + "?options=-cdefault_transaction_read_only%3Doff"
 	s.server.SQL(s, admin, "alter database "+name+" set default_transaction_read_only = on")
 	s.server.SQL(s, admin, "select pg_terminate_backend(pid) from pg_stat_activity where datname = '"+name+"'")
-	within(s, 20*time.Second, "a solve that cannot be shared", func() bool {
+	testkit.Within(s, 20*time.Second, "a solve that cannot be shared", func() bool {
 		a, _ := s.callers.solve(s.replicas[0], guest("refused", sharing))
 		return a.Code == "store_down"
 	})
@@ -251,7 +251,7 @@ func (s *everyFault) freezes() {
 			}
 		})
 	}
-	within(s, 10*time.Second, "the claim", func() bool {
+	testkit.Within(s, 10*time.Second, "the claim", func() bool {
 		return s.server.SQL(s, s.database, "select count(*) from captcha_cache where pageurl like '%/frozen' and wanted_until > now()") == "1"
 	})
 	s.server.Freeze()
@@ -267,7 +267,7 @@ func (s *everyFault) freezes() {
 	s.sits(2 * time.Second) // the solve's end waits for PostgreSQL too
 	s.server.Thaw()
 	if aside {
-		within(s, 30*time.Second, "the status to name the key", func() bool {
+		testkit.Within(s, 30*time.Second, "the status to name the key", func() bool {
 			return slices.ContainsFunc(s.replicas, func(p *process) bool {
 				var document struct{ History struct{ Unread int } }
 				getJSON(s, p.url+"/status.json", storyKey, &document)
@@ -297,11 +297,11 @@ func (s *everyFault) refusesASitekey() {
 		On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY",
 		When: func(c simulated.Call) bool { return c.Identity.Sitekey == refusableKey },
 	})
-	within(s, 20*time.Second, "the target to be refused", func() bool {
+	testkit.Within(s, 20*time.Second, "the target to be refused", func() bool {
 		s.callers.take(s.replicas[0], "refusable", "?wait=0s") // so that it wants some
 		return s.replicas[1].target("refusable").State == "refused"
 	})
-	within(s, 5*time.Second, "each replica to tell so", func() bool {
+	testkit.Within(s, 5*time.Second, "each replica to tell so", func() bool {
 		for _, p := range s.replicas {
 			if s.callers.take(p, "refusable", "?wait=0s") != http.StatusUnprocessableEntity {
 				return false
@@ -312,7 +312,7 @@ func (s *everyFault) refusesASitekey() {
 	s.service.SetFaults()
 	// The order that is tried may be one of the few that the service cannot solve.
 	var resumed time.Time
-	within(s, 30*time.Second, "the target to be bought for", func() bool {
+	testkit.Within(s, 30*time.Second, "the target to be bought for", func() bool {
 		if time.Since(resumed) > 5*time.Second {
 			s.replicas[0].order(http.MethodPost, "/pool/refusable/resume", "", http.StatusNoContent)
 			resumed = time.Now()
@@ -324,10 +324,10 @@ func (s *everyFault) refusesASitekey() {
 // refusesTheAccount has the service refuse submits while orders are under way. What it
 // solves is collected all the same.
 func (s *everyFault) refusesTheAccount() {
-	within(s, 20*time.Second, "orders under way", func() bool { return s.replicas[0].target("login").InFlight > 1 })
+	testkit.Within(s, 20*time.Second, "orders under way", func() bool { return s.replicas[0].target("login").InFlight > 1 })
 	s.service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "IP_BANNED"})
 	for i, p := range s.replicas {
-		within(s, 15*time.Second, fmt.Sprintf("replica %d to know", i), func() bool { return p.providerState() == "down" })
+		testkit.Within(s, 15*time.Second, fmt.Sprintf("replica %d to know", i), func() bool { return p.providerState() == "down" })
 	}
 	before := s.submits()
 	s.sits(4 * time.Second)
@@ -337,7 +337,7 @@ func (s *everyFault) refusesTheAccount() {
 	s.service.SetFaults()
 	s.replicas[2].order(http.MethodPost, "/providers/service/probe", "", http.StatusOK)
 	for i, p := range s.replicas {
-		within(s, 20*time.Second, fmt.Sprintf("replica %d to know of its end", i), func() bool { return p.providerState() != "down" })
+		testkit.Within(s, 20*time.Second, fmt.Sprintf("replica %d to know of its end", i), func() bool { return p.providerState() != "down" })
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/testkit"
+
 	"gopkg.in/yaml.v3"
 )
 
@@ -70,11 +72,11 @@ func (s *story) use() {
 		s.t.Fatal(code, err)
 	}
 	s.daemon.order(http.MethodPost, "/pool/staging-login/token/"+h.ID+"/report", `{"outcome":"accepted"}`, http.StatusNoContent)
-	within(s.t, 20*time.Second, "full pools", func() bool {
+	testkit.Within(s.t, 20*time.Second, "full pools", func() bool {
 		at := s.daemon.target("staging-login")
 		return at.Fresh == at.Depth
 	})
-	within(s.t, 20*time.Second, "the audit", func() bool {
+	testkit.Within(s.t, 20*time.Second, "the audit", func() bool {
 		name := map[bool]string{true: "default", false: "-"}[s.daemon.key != ""]
 		var page struct{ Entries []struct{ Action string } }
 		getJSON(s.t, s.daemon.url+"/history/key/"+name, s.daemon.key, &page)

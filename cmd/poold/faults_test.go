@@ -115,7 +115,7 @@ func TestHangingUpOverHTTP(t *testing.T) {
 		depth: depth, redis: address, pace: "first_poll: 2500ms, poll_interval: 250ms", provider: ", concurrency: 200", timeout: "60s",
 	})
 	replicas := []*process{w.start(t), w.start(t)}
-	within(t, 20*time.Second, "the orders to be under way", func() bool { return replicas[0].target("login").InFlight == depth })
+	testkit.Within(t, 20*time.Second, "the orders to be under way", func() bool { return replicas[0].target("login").InFlight == depth })
 	if _, err := network.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(`{"type": "latency", "attributes": {"latency": %d}}`, delay))); err != nil {
 		t.Fatal(err)
 	}
@@ -136,11 +136,11 @@ func TestHangingUpOverHTTP(t *testing.T) {
 				}
 			})
 		}
-		within(t, 60*time.Second, "the moment to leave in", moment)
+		testkit.Within(t, 60*time.Second, "the moment to leave in", moment)
 		close(now)
 		all.Wait()
 		// Orders that were placed for callers who left stay: there may be a surplus.
-		within(t, 60*time.Second, "every token to be somewhere and nothing to be under way", func() bool {
+		testkit.Within(t, 60*time.Second, "every token to be somewhere and nothing to be under way", func() bool {
 			s = replicas[1].target("login")
 			return s.Waiting == 0 && s.InFlight == 0 && s.Fresh >= depth && s.Hits+s.Waited-s.Returned == received.Load() &&
 				int(s.Bought) == ledger(t, w.provider).Totals.Submitted

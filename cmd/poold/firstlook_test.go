@@ -14,6 +14,7 @@ import (
 
 	"poold/internal/history/dynamotest"
 	"poold/internal/targets/reload"
+	"poold/internal/testkit"
 )
 
 // silentServer is the address of a server that takes connections and answers nothing.
@@ -49,7 +50,7 @@ func TestAStartWithSilentStores(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "pools.yaml")
 			writeFile(t, path, c.top+"\n"+serverless)
-			var output syncBuffer
+			var output testkit.Log
 			var took time.Duration
 			for range 3 { // a busy machine gets another try
 				log := slog.New(slog.NewTextHandler(&output, nil))
@@ -110,7 +111,7 @@ func TestFirstLooks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var output syncBuffer
+				var output testkit.Log
 				began := time.Now()
 				one, two := lookAt(t.Context(), "one", c.one), lookAt(t.Context(), "two", c.two)
 				err := await(t.Context(), slog.New(slog.NewTextHandler(&output, nil)), one, nil, two)

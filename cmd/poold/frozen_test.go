@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/testkit"
 )
 
 // PostgreSQL freezes while a shared solve ends. All callers get the token that was bought, also
@@ -36,9 +37,9 @@ func TestPostgresFreezesAsASolveEnds(t *testing.T) {
 	claim := func(is string) func() bool {
 		return func() bool { return server.SQL(t, address, "select count(*) from captcha_cache where "+is) == "1" }
 	}
-	within(t, 20*time.Second, "the claim", claim("true"))
+	testkit.Within(t, 20*time.Second, "the claim", claim("true"))
 	go func() { waiting <- ask(t, []*process{other}, 3, same(guest("frozen", sharing)), noHeaders) }()
-	within(t, 20*time.Second, "the other replica to wait", claim("wanted_until > created_at"))
+	testkit.Within(t, 20*time.Second, "the other replica to wait", claim("wanted_until > created_at"))
 	server.Freeze()
 	add(<-begun) // the server says nothing yet
 	server.Thaw()
@@ -47,7 +48,7 @@ func TestPostgresFreezesAsASolveEnds(t *testing.T) {
 	if len(tokens) != 1 || sources["solve"] != 1 || sources["shared"] != 11 {
 		t.Errorf("12 callers: %v, %d tokens", sources, len(tokens))
 	}
-	within(t, 10*time.Second, "the savings to be counted", func() bool {
+	testkit.Within(t, 10*time.Second, "the savings to be counted", func() bool {
 		var document struct {
 			Dedup struct{ Requests, Shared int }
 		}

@@ -24,6 +24,7 @@ import (
 	"poold/internal/crash"
 	"poold/internal/provider/simulated"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 // The test binary plays other processes too. With the first variable, which holds its
@@ -177,7 +178,7 @@ type process struct {
 	key     string
 	config  string
 
-	output syncBuffer // what it prints
+	output testkit.Log // what it prints
 	ended  chan error
 }
 
@@ -212,7 +213,7 @@ func startAt(t testing.TB, address string, poold program, config, key string, en
 			t.Logf("poold printed:\n%s", tail(p.output.String(), 8000))
 		}
 	})
-	within(t, 20*time.Second, "poold to be ready", func() bool {
+	testkit.Within(t, 20*time.Second, "poold to be ready", func() bool {
 		select {
 		case err := <-p.ended:
 			t.Fatalf("poold ended: %v\n%s", err, p.output.String())
@@ -399,40 +400,9 @@ func getJSON(t testing.TB, url, key string, into any) {
 	}
 }
 
-// within polls until something is so.
-func within(t testing.TB, limit time.Duration, what string, is func() bool) {
-	t.Helper()
-	pause, longest := 20*time.Millisecond, max(250*time.Millisecond, limit/100)
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(pause) {
-		if is() {
-			return
-		}
-		pause = min(pause*5/4, longest) // what takes long is asked for less often
-	}
-	t.Fatalf("waited %v for %s in vain", limit, what)
-}
-
 func tail(text string, most int) string {
 	if len(text) > most {
 		return "…" + text[len(text)-most:]
 	}
 	return text
-}
-
-// syncBuffer is written by the daemon while the test reads it.
-type syncBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

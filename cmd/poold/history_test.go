@@ -14,6 +14,7 @@ import (
 
 	"poold/internal/httpapi"
 	"poold/internal/provider/simulated"
+	"poold/internal/testkit"
 )
 
 // someRecords is an answer with a solve and a failure, whose code a provider chose.
@@ -214,7 +215,7 @@ func TestHistoryOfARunningDaemon(t *testing.T) {
 		slices.Sort(tasks)
 		return len(tasks) == 5 && slices.Equal(tasks, sold())
 	}
-	within(t, 20*time.Second, "each replica to list the five tasks", func() bool { return same(one) && same(two) })
+	testkit.Within(t, 20*time.Second, "each replica to list the five tasks", func() bool { return same(one) && same(two) })
 	one.signal(syscall.SIGKILL)
 	one.died(5 * time.Second)
 	if !same(two) {

@@ -160,7 +160,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 				}
 			}()
 			// What a dead replica has left is found within a minute.
-			within(t, 90*time.Second, "each task to be in the history", func() bool {
+			testkit.Within(t, 90*time.Second, "each task to be in the history", func() bool {
 				return living.target("login").InFlight == 0 && equal()
 			})
 			books := ledger(t, w.provider)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"poold/internal/targets/reload"
+	"poold/internal/testkit"
 )
 
 // A part that fails ends the daemon, in the same stages as a signal does, and the
@@ -16,7 +17,7 @@ import (
 func TestAPartThatFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pools.yaml")
 	writeFile(t, path, serverless)
-	var output syncBuffer
+	var output testkit.Log
 	log := slog.New(slog.NewTextHandler(&output, nil))
 	file := reload.NewFile(path, func(string) (string, bool) { return "", false }, log)
 	file.OverrideListen("127.0.0.1:0")

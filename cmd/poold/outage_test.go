@@ -63,7 +63,7 @@ targets:
 				s := p.target("fair")
 				return s.Fresh >= s.Depth && s.InFlight == 0
 			}
-			within(t, 20*time.Second, "the pools to be full", func() bool {
+			testkit.Within(t, 20*time.Second, "the pools to be full", func() bool {
 				r := p.target("rude")
 				return calm() && r.Fresh >= r.Depth && r.InFlight == 0
 			})
@@ -95,12 +95,12 @@ targets:
 				t.Errorf("%d submits in 12 s for %d tokens of the other target", n, taken)
 			}
 			service.SetFaults()
-			within(t, 60*time.Second, "the target to heal", func() bool {
+			testkit.Within(t, 60*time.Second, "the target to heal", func() bool {
 				r := p.target("rude")
 				return calm() && r.Fresh >= r.Depth && r.InFlight == 0
 			})
 			p.balance()
-			within(t, 30*time.Second, "the goroutines to end", func() bool { return p.metrics()["go_goroutines"] <= goroutines+4 })
+			testkit.Within(t, 30*time.Second, "the goroutines to end", func() bool { return p.metrics()["go_goroutines"] <= goroutines+4 })
 			if err := p.stop(); err != nil {
 				t.Error(err)
 			}
@@ -193,7 +193,7 @@ func TestRedisIsGoneUnderLoad(t *testing.T) {
 	if err := network.Start(); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 2*time.Second, "tokens to be handed out again", func() bool { return l.served.Load() > before })
+	testkit.Within(t, 2*time.Second, "tokens to be handed out again", func() bool { return l.served.Load() > before })
 	time.Sleep(2 * time.Second)
 	end()
 	l.workers.Wait()
@@ -205,7 +205,7 @@ func TestRedisIsGoneUnderLoad(t *testing.T) {
 	if bought != books.Totals.Submitted {
 		t.Errorf("poold counts %d bought, the provider sold %d", bought, books.Totals.Submitted)
 	}
-	within(t, 20*time.Second, "the goroutines to end", func() bool { return p.metrics()["go_goroutines"] <= goroutines+4 })
+	testkit.Within(t, 20*time.Second, "the goroutines to end", func() bool { return p.metrics()["go_goroutines"] <= goroutines+4 })
 	t.Logf("%d served, %d times 503, %d bought", l.served.Load(), l.empty.Load(), bought)
 }
 

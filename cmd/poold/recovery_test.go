@@ -124,7 +124,7 @@ func (w *world) drain(t *testing.T, p *process, seen map[string]bool) int {
 func (w *world) atRest(t testing.TB, p *process, limit time.Duration) targetStatus {
 	t.Helper()
 	var s targetStatus
-	within(t, limit, "the target to be at rest", func() bool {
+	testkit.Within(t, limit, "the target to be at rest", func() bool {
 		s = p.target("login")
 		return s.InFlight == 0 && s.Fresh >= s.Depth
 	})
@@ -178,7 +178,7 @@ func TestKillAtEveryStepOfAnOrder(t *testing.T) {
 				t.Fatal(code, err)
 			}
 			dying.died(20 * time.Second)
-			within(t, time.Second, "the other replica to show the take", func() bool { return living.target("login").Hits == 1 })
+			testkit.Within(t, time.Second, "the other replica to show the take", func() bool { return living.target("login").Hits == 1 })
 			s := w.atRest(t, living, 40*time.Second)
 			bought := living.balance()
 			books := ledger(t, w.provider)
@@ -214,7 +214,7 @@ func TestTheRestartedCollects(t *testing.T) {
 	w := newWorld(t, o, terms{depth: 8, timeout: "60s"})
 	first := w.start(t)
 	// Until their ids are stored too: what dies in between costs an order (promise 6).
-	within(t, 10*time.Second, "the orders to be under way", func() bool {
+	testkit.Within(t, 10*time.Second, "the orders to be under way", func() bool {
 		s := first.target("login")
 		return ledger(t, w.provider).Totals.Submitted == 8 && s.Bought == 8 && s.InFlight == 8
 	})
@@ -354,7 +354,7 @@ func TestEightReplicasStartAtOnce(t *testing.T) {
 				all.Go(func() { _, _, _ = replicas[i%8].take(t.Context(), http.DefaultClient, "login", "?wait=5s") })
 			}
 			all.Wait()
-			within(t, 20*time.Second, "the budget to be used up", func() bool {
+			testkit.Within(t, 20*time.Second, "the budget to be used up", func() bool {
 				s := replicas[3].target("login")
 				return s.InFlight == 0 && s.State == "budget"
 			})
@@ -389,7 +389,7 @@ func TestAdoptedOrdersSayNothingOfACorrectedTarget(t *testing.T) {
 	o.Faults = []simulated.Fault{{On: simulated.Poll, Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY", Times: 2}}
 	w := newWorld(t, o, terms{depth: 2, pace: "first_poll: 4s, poll_interval: 100ms"})
 	p := w.start(t)
-	within(t, 10*time.Second, "two submits", func() bool { return ledger(t, w.provider).Totals.Submitted == 2 })
+	testkit.Within(t, 10*time.Second, "two submits", func() bool { return ledger(t, w.provider).Totals.Submitted == 2 })
 	text, err := os.ReadFile(w.config)
 	if err != nil {
 		t.Fatal(err)
@@ -399,7 +399,7 @@ func TestAdoptedOrdersSayNothingOfACorrectedTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = w.start(t)
-	within(t, 25*time.Second, "the polls of the old orders", func() bool {
+	testkit.Within(t, 25*time.Second, "the polls of the old orders", func() bool {
 		return ledger(t, w.provider).Totals.ByAction[simulated.Poll] >= 4
 	})
 	if s := w.atRest(t, p, 20*time.Second); s.State != "ok" {

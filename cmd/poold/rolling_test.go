@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"poold/internal/testkit"
 )
 
 // BenchmarkRollingReplacement replaces three replicas one after the other under load, by the
@@ -55,7 +57,7 @@ func BenchmarkRollingReplacement(b *testing.B) {
 	callers.Wait()
 
 	p := load.replicas[0].Load()
-	within(b, 40*time.Second, "rest", func() bool { s := p.target("login"); return s.InFlight == 0 && s.Fresh >= s.Depth })
+	testkit.Within(b, 40*time.Second, "rest", func() bool { s := p.target("login"); return s.InFlight == 0 && s.Fresh >= s.Depth })
 	books := ledger(b, w.provider)
 	sold := sales(books)
 	for token := range load.seen {

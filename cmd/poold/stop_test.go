@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"poold/internal/testkit"
 )
 
 // connection is one connection to a daemon, kept open by the client.
@@ -83,7 +85,7 @@ func TestConnectionsOfAStop(t *testing.T) {
 	}
 	began := time.Now()
 	p.signal(syscall.SIGTERM)
-	within(t, 10*time.Second, "the stop to begin", func() bool { return strings.Contains(p.output.String(), "msg=stopping") })
+	testkit.Within(t, 10*time.Second, "the stop to begin", func() bool { return strings.Contains(p.output.String(), "msg=stopping") })
 	used.send(token)
 	if status, last := used.answer(); status != http.StatusServiceUnavailable || !last {
 		t.Errorf("a request on a connection that was idle: %d, last %v", status, last)

@@ -99,7 +99,7 @@ func (s *side) arrived(t testing.TB) (recorded, unrecorded int) {
 			t.Logf("%d recorded and %d not, of %d", recorded, unrecorded, bought)
 		}
 	}()
-	within(t, 2*time.Minute, "each order to be accounted for", func() bool {
+	testkit.Within(t, 2*time.Minute, "each order to be accounted for", func() bool {
 		recorded, unrecorded = 0, s.p.historyStatus().Unrecorded
 		for _, f := range s.p.day().Types {
 			recorded += f.Orders
@@ -159,16 +159,16 @@ func TestTheStoreIsAway(t *testing.T) {
 	for i, fault := range storeFaults {
 		store.suffer(&fault.fate)
 		s.ask(t.Context(), 10, 0, (i+1)*each)
-		within(t, 30*time.Second, "a call to meet a "+fault.name+" store", func() bool { return store.calls.Load() > 0 })
+		testkit.Within(t, 30*time.Second, "a call to meet a "+fault.name+" store", func() bool { return store.calls.Load() > 0 })
 		if fault.name == "dead" {
-			within(t, 20*time.Second, "the status to tell", func() bool { return !s.p.historyStatus().OK })
+			testkit.Within(t, 20*time.Second, "the status to tell", func() bool { return !s.p.historyStatus().OK })
 		}
 	}
 	store.suffer(nil)
 	if recorded, unrecorded := s.arrived(t); recorded < len(storeFaults)*each || unrecorded > 0 {
 		t.Errorf("%d orders are recorded, %d are not", recorded, unrecorded)
 	}
-	within(t, 20*time.Second, "the status to be well again", func() bool { return s.p.historyStatus().OK })
+	testkit.Within(t, 20*time.Second, "the status to be well again", func() bool { return s.p.historyStatus().OK })
 }
 
 // BenchmarkTheStoreIsAway has two daemons hand out side by side, of which one has a store

@@ -56,11 +56,11 @@ func TestWarmWindowByPost(t *testing.T) {
 		}
 		return yes
 	}
-	within(t, 6*time.Second, "the tokens of the window", func() bool {
+	testkit.Within(t, 6*time.Second, "the tokens of the window", func() bool {
 		return all(func(s windows) bool { return s.Fresh == tokens && s.Want == tokens && s.Warm == tokens })
 	})
 	t.Logf("%d tokens after %v", tokens, time.Since(began).Round(time.Millisecond))
-	within(t, 15*time.Second, "the window to be over", func() bool {
+	testkit.Within(t, 15*time.Second, "the window to be over", func() bool {
 		return all(func(s windows) bool { return s.Want == depth && s.Warm == 0 })
 	})
 	if took := time.Since(began); took < 8*time.Second {
@@ -69,7 +69,7 @@ func TestWarmWindowByPost(t *testing.T) {
 	if s := replicas[0].windows(); s.Bought != tokens {
 		t.Errorf("%d tokens were bought for a window of %d", s.Bought, tokens)
 	}
-	within(t, 20*time.Second, "the tokens to die", func() bool {
+	testkit.Within(t, 20*time.Second, "the tokens to die", func() bool {
 		return all(func(s windows) bool { return s.Fresh == depth && s.InFlight == 0 && s.Expired == tokens })
 	})
 	if bought, books := replicas[1].balance(), ledger(t, w.provider); bought != tokens+depth || books.Totals.Submitted != bought {
@@ -94,8 +94,8 @@ func TestWarmWindowOfTheFile(t *testing.T) {
 			return s.Fresh >= tokens && s.Expired >= expired && s.Want == tokens && s.Warm == tokens
 		}
 	}
-	within(t, 10*time.Second, "the tokens", full(0))
-	within(t, 20*time.Second, "the tokens to be renewed, twice", full(2*tokens))
+	testkit.Within(t, 10*time.Second, "the tokens", full(0))
+	testkit.Within(t, 20*time.Second, "the tokens to be renewed, twice", full(2*tokens))
 	s := p.windows()
 	if s.Requests != 0 || s.State != "ok" || s.Refill != "adaptive" || s.Limit != "" {
 		t.Errorf("%+v", s)
@@ -120,16 +120,16 @@ func TestWarmWindowToCome(t *testing.T) {
 	at := time.Now().Add(4 * time.Second)
 	p.order(http.MethodPost, "/pool/login/warm",
 		fmt.Sprintf(`{"tokens":%d,"at":"%s","for":"1m"}`, tokens, at.Format(time.RFC3339Nano)), http.StatusNoContent)
-	within(t, 10*time.Second, "the first order", func() bool { return p.windows().InFlight > 0 })
+	testkit.Within(t, 10*time.Second, "the first order", func() bool { return p.windows().InFlight > 0 })
 	if early := time.Until(at); early > 2*time.Second {
 		t.Errorf("ordered %v before the window begins", early)
 	}
-	within(t, 10*time.Second, "the tokens", func() bool { return p.windows().Fresh >= tokens })
+	testkit.Within(t, 10*time.Second, "the tokens", func() bool { return p.windows().Fresh >= tokens })
 	if late := time.Since(at); late > time.Second {
 		t.Errorf("complete %v after the window began", late)
 	}
 	t.Logf("complete %v before the window began", time.Until(at).Round(time.Millisecond))
-	within(t, 10*time.Second, "the window to begin", func() bool {
+	testkit.Within(t, 10*time.Second, "the window to begin", func() bool {
 		s := p.windows()
 		return time.Now().After(at) && s.Warm == tokens && s.Want == tokens
 	})
@@ -137,6 +137,6 @@ func TestWarmWindowToCome(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	p.order(http.MethodPost, "/pool/login/warm", `{"tokens":0}`, http.StatusNoContent)
-	within(t, 5*time.Second, "the window to end", func() bool { s := p.windows(); return s.Warm == 0 && s.Want == 0 })
+	testkit.Within(t, 5*time.Second, "the window to end", func() bool { s := p.windows(); return s.Warm == 0 && s.Want == 0 })
 	p.balance()
 }

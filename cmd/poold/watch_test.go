@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"poold/internal/status"
+	"poold/internal/testkit"
 )
 
 // watchedDaemon streams events, as many as it is given, and answers /status.json.
@@ -53,13 +54,13 @@ func (d *watchedDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // watching runs `poold status --watch` until stop, and returns what it prints.
-func watching(t *testing.T, d *watchedDaemon, args ...string) (printed *syncBuffer, stop func() (code int, stderr string)) {
+func watching(t *testing.T, d *watchedDaemon, args ...string) (printed *testkit.Log, stop func() (code int, stderr string)) {
 	t.Helper()
 	server := httptest.NewServer(d)
 	t.Cleanup(server.Close)
 	ctx, cancel := context.WithCancel(t.Context())
-	printed = &syncBuffer{}
-	var log syncBuffer
+	printed = &testkit.Log{}
+	var log testkit.Log
 	ended := make(chan int, 1)
 	go func() {
 		lookup := func(name string) (string, bool) { return server.URL, name == "POOLD_URL" }
@@ -82,7 +83,7 @@ func TestWatch(t *testing.T) {
 	d.events <- `change {"as_of":"2026-01-02T03:04:08Z","targets":[{"name":"login","state":"starved","reason":"why\u001b[2J"}]}`
 	d.events <- `change {"as_of":"2026-01-02T03:04:09Z","gone":["login"]}`
 	d.events <- `news {}`
-	within(t, 10*time.Second, "the last event", func() bool { return strings.Contains(printed.String(), ":09Z\n") })
+	testkit.Within(t, 10*time.Second, "the last event", func() bool { return strings.Contains(printed.String(), ":09Z\n") })
 	code, stderr := stop()
 	text := printed.String()
 	if code != exitDone || stderr != "" || strings.Count(text, "as of ") != 3 || !strings.HasPrefix(text, "as of 2026-01-02T03:04:05Z\nPROVIDER") ||
@@ -98,7 +99,7 @@ func TestWatchAsJSON(t *testing.T) {
 	d.events <- `status {"version":"1","as_of":"a","targets":[{"name":"login","state":"ok","fresh":3}]}`
 	d.events <- `change {"as_of":"b"}`
 	d.events <- `change {"as_of":"c","targets":[{"name":"login","state":"ok","fresh":2}]}`
-	within(t, 10*time.Second, "two lines", func() bool { return strings.Count(printed.String(), "\n") == 2 })
+	testkit.Within(t, 10*time.Second, "two lines", func() bool { return strings.Count(printed.String(), "\n") == 2 })
 	if code, stderr := stop(); code != exitDone || stderr != "" {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
@@ -114,7 +115,7 @@ func TestWatchAsJSON(t *testing.T) {
 // stream says.
 func TestWatchWithoutStreams(t *testing.T) {
 	printed, stop := watching(t, &watchedDaemon{polled: someStatus})
-	within(t, 10*time.Second, "the status", func() bool { return strings.Contains(printed.String(), "\ndead letters: 3") })
+	testkit.Within(t, 10*time.Second, "the status", func() bool { return strings.Contains(printed.String(), "\ndead letters: 3") })
 	if code, stderr := stop(); code != exitDone || stderr != "" {
 		t.Errorf("exit %d: %s", code, stderr)
 	}

@@ -250,19 +250,9 @@ func (l *late) send(t *testing.T, to history.Store) {
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	group.Go(func() { _ = s.Run(ctx) })
-	within(t, "all to be sent a second time", l.sent)
+	testkit.Within(t, patience, "all to be sent a second time", l.sent)
 	stop()
 	group.Wait()
-}
-
-// within waits until something is so.
-func within(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for began := time.Now(); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(began) > patience {
-			t.Fatalf("waited %v for %s", patience, what)
-		}
-	}
 }
 
 // child is a process that sends.
@@ -411,7 +401,7 @@ func testSendersAreKilled(t *testing.T, n size, address string) {
 	for _, c := range dying {
 		c.died(t)
 	}
-	within(t, "nothing to be left", func() bool {
+	testkit.Within(t, patience, "nothing to be left", func() bool {
 		left, err := b.stock.Endings.Sweep(ctx)
 		return err == nil && len(left) == 0
 	})

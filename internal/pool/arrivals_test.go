@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/testkit"
 )
 
 // requests are what OnRequest told of.
@@ -41,7 +42,7 @@ func testEachRequestIsTold(t *testing.T, o Options) {
 	check := func(what string, id captcha.ID, want int64) {
 		t.Helper()
 		// It is told a moment after Redis has answered; who hangs up does not wait for that.
-		eventually(t, what+": all to be told", func() bool { return int64(len(told.of(id))) >= want })
+		testkit.Within(t, 10*time.Second, what+": all to be told", func() bool { return int64(len(told.of(id))) >= want })
 		if counted, n := look(t, s, id).Figures.Requests, int64(len(told.of(id))); counted != want || n != want {
 			t.Errorf("%s: Redis has counted %d, and %d were told; want %d", what, counted, n, want)
 		}
@@ -89,7 +90,7 @@ func testEachRequestIsTold(t *testing.T, o Options) {
 		_, err := s.Take(ctx, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})
 		gone <- err
 	}()
-	eventually(t, "somebody waits", func() bool { return look(t, s, id).Waiting == 1 })
+	testkit.Within(t, 10*time.Second, "somebody waits", func() bool { return look(t, s, id).Waiting == 1 })
 	hangUp()
 	if err := <-gone; !errors.Is(err, context.Canceled) {
 		t.Error(err)

@@ -19,6 +19,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 // expire lets the lease of an order end now.
@@ -218,7 +219,7 @@ func testUnknownOrders(t *testing.T, o Options) {
 // listening waits until so many stores hear what is told to all replicas.
 func listening(t *testing.T, s *replica, stores int64) {
 	t.Helper()
-	eventually(t, "the stores listen", func() bool {
+	testkit.Within(t, 10*time.Second, "the stores listen", func() bool {
 		var hear int64
 		count := func(ctx context.Context, node redis.Cmdable) error {
 			n, err := node.PubSubNumSub(ctx, s.db.Channel()).Result()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/testkit"
 )
 
 // A replica lives as long as it said last, and no longer than until it ends.
@@ -32,7 +33,7 @@ func testReplicasKnowEachOther(t *testing.T, o Options) {
 	}
 	live(a, time.Minute, a)
 	live(b, 100*time.Millisecond, a, b)
-	eventually(t, "forgotten", func() bool {
+	testkit.Within(t, 10*time.Second, "forgotten", func() bool {
 		_, live, err := a.Beat(t.Context(), time.Minute)
 		return err == nil && len(live) == 1
 	})

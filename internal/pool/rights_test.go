@@ -10,6 +10,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 // testForeignKey is what the error over another program's value needs.
@@ -26,7 +27,7 @@ func testForeignKey(t *testing.T, o Options) {
 // testMemory is what the buyer and the health need.
 func testMemory(t *testing.T, o Options) {
 	s, id := open(t, o), identity("m")
-	eventually(t, "reviewed", func() bool { return len(s.DB.Health().Notices) > 0 })
+	testkit.Within(t, 10*time.Second, "reviewed", func() bool { return len(s.DB.Health().Notices) > 0 })
 	if h := s.DB.Health(); !h.Up || h.Reason != "" || len(h.Notices) != 1 || !strings.Contains(h.Notices[0], "append-only") {
 		t.Errorf("health of a server without AOF: %+v", h)
 	}
@@ -61,7 +62,7 @@ func TestWithoutTheRightToTheChannel(t *testing.T) {
 		Addresses: "redis://poold:" + redistest.Password + "@" + addr,
 		OnChange:  func(captcha.ID) { changes.Add(1) },
 	}), identity("a")
-	eventually(t, "the missing right is said", func() bool {
+	testkit.Within(t, 10*time.Second, "the missing right is said", func() bool {
 		return strings.Contains(strings.Join(s.DB.Health().Notices, " "), "denies its user SUBSCRIBE or PUBLISH")
 	})
 	if h := s.DB.Health(); !h.Up || h.Reason != "" {
@@ -93,7 +94,7 @@ func TestWithoutTheRightToTheChannel(t *testing.T) {
 			_, err := s.Take(t.Context(), Request{ID: id, Wait: 5 * time.Second, MaxWaiting: 9})
 			got <- err
 		}()
-		eventually(t, "somebody waits", func() bool { return look(t, s, id).Waiting == 1 })
+		testkit.Within(t, 10*time.Second, "somebody waits", func() bool { return look(t, s, id).Waiting == 1 })
 		place(t, s, id, order)
 		land(t, s, id, order, 0, time.Minute)
 		if err := <-got; err != nil {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"poold/internal/testkit"
 )
 
 // gather starts takes that wait with one key and returns when all of them stand in
@@ -21,7 +23,7 @@ func gather(t *testing.T, s *replica, r Request, callers int) <-chan answer {
 			results <- answer{token: token, err: err}
 		}()
 	}
-	eventually(t, "all callers in one place", func() bool { return listeners(q) == before+callers })
+	testkit.Within(t, 10*time.Second, "all callers in one place", func() bool { return listeners(q) == before+callers })
 	return results
 }
 
@@ -42,7 +44,7 @@ func testCallersOfOneKeyHoldOneTicket(t *testing.T, o Options) {
 	one, two, id := open(t, o), open(t, o), identity("one ticket")
 	request := Request{ID: id, Idempotency: "k", Wait: 20 * time.Second, MaxWaiting: 1}
 	here, there := gather(t, one, request, 10), gather(t, two, request, 10)
-	eventually(t, "a place at each replica", func() bool { return look(t, one, id).Figures.Requests == 2 })
+	testkit.Within(t, 10*time.Second, "a place at each replica", func() bool { return look(t, one, id).Figures.Requests == 2 })
 	if got := look(t, one, id); got.Waiting != 1 {
 		t.Errorf("%d tickets for callers of one key", got.Waiting)
 	}
@@ -94,7 +96,7 @@ func testASharedTicketGoesWithItsLastCaller(t *testing.T, o Options) {
 			t.Fatalf("after its wait: %+v", got)
 		}
 		if replica == two { // its place at the other replica is given up by another call
-			eventually(t, "the miss", func() bool { return look(t, one, id).Figures.Misses == 1 })
+			testkit.Within(t, 10*time.Second, "the miss", func() bool { return look(t, one, id).Figures.Misses == 1 })
 		}
 		if got := look(t, one, id); got.Waiting != 1 {
 			t.Errorf("%d tickets while a caller waits", got.Waiting)
@@ -115,7 +117,7 @@ func testASharedTicketGoesWithItsLastCaller(t *testing.T, o Options) {
 	if got := <-gather(t, one, short, 3); !isEmpty(got.err) {
 		t.Errorf("after its wait: %+v", got)
 	}
-	eventually(t, "no ticket", func() bool { return look(t, one, id).Waiting == 0 })
+	testkit.Within(t, 10*time.Second, "no ticket", func() bool { return look(t, one, id).Waiting == 0 })
 	f := look(t, one, id).Figures
 	if f.Requests != f.Hits+f.Waited+f.Misses {
 		t.Errorf("requests are not what became of them: %+v", f)
@@ -135,14 +137,14 @@ func testADeadReplicaLeavesASharedTicket(t *testing.T, o Options) {
 	request := Request{ID: id, Idempotency: "k", Wait: 20 * time.Second, MaxWaiting: 10}
 	var all sync.WaitGroup
 	all.Go(func() { _, _ = dead.Take(t.Context(), request) })
-	eventually(t, "a ticket", func() bool { return look(t, s, id).Waiting == 1 })
+	testkit.Within(t, 10*time.Second, "a ticket", func() bool { return look(t, s, id).Waiting == 1 })
 	patient := gather(t, s, request, 1)
-	eventually(t, "both places", func() bool { return look(t, s, id).Figures.Requests == 2 })
+	testkit.Within(t, 10*time.Second, "both places", func() bool { return look(t, s, id).Figures.Requests == 2 })
 	_, _ = dead.db.Hot.Close(), dead.db.Slow.Close() // it can say nothing any more
 	short := request
 	short.Idempotency, short.Wait = "other", 10*time.Millisecond
 	_, _ = s.Take(t.Context(), short)
-	eventually(t, "the dead replica to be forgotten", func() bool {
+	testkit.Within(t, 10*time.Second, "the dead replica to be forgotten", func() bool {
 		members, err := s.db.Slow.ZCard(t.Context(), s.keys(id).seen).Result()
 		return err == nil && members == 2 // the ticket, and this replica's part of it
 	})
@@ -151,7 +153,7 @@ func testADeadReplicaLeavesASharedTicket(t *testing.T, o Options) {
 	}
 	s.SendAway()
 	<-patient
-	eventually(t, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
+	testkit.Within(t, 10*time.Second, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
 	_ = dead.Close()
 	all.Wait()
 }

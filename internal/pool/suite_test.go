@@ -247,16 +247,6 @@ func isEmpty(err error) bool {
 	return errors.As(err, &empty)
 }
 
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if is() {
-			return
-		}
-	}
-	t.Fatalf("%s: not within 10 s", what)
-}
-
 // thiefOfTakes steals a fifth of the replies to take.lua.
 func thiefOfTakes(s *replica) *redistest.Thief {
 	return redistest.NewThief(0.2, s.script("take").Hash())

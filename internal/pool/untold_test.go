@@ -10,6 +10,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 // asking is a request that hears of failed orders.
@@ -116,7 +117,7 @@ func testWhoLacksAFailedOrder(t *testing.T, o Options) {
 	behind := parkOne(t, s, asking(id)) // is asked for in the same take
 	place(t, s, id, "b")
 	fail(t, s, id, "b", "in vain")
-	eventually(t, "its ticket", func() bool { return look(t, s, id).Waiting == 2 })
+	testkit.Within(t, 10*time.Second, "its ticket", func() bool { return look(t, s, id).Waiting == 2 })
 	stock(t, s, id, 2, 0, time.Minute)
 	for _, caller := range []<-chan answer{patient, behind} {
 		if got := <-caller; got.err != nil {
@@ -134,7 +135,7 @@ func testHoldersOfOneTicketAreTold(t *testing.T, o Options) {
 	request.Idempotency = "k"
 	other := parkOne(t, two, asking(id)) // came before them
 	callers := []<-chan answer{gather(t, one, request, 2), gather(t, two, request, 1)}
-	eventually(t, "a place at each replica", func() bool { return look(t, one, id).Figures.Requests == 3 })
+	testkit.Within(t, 10*time.Second, "a place at each replica", func() bool { return look(t, one, id).Figures.Requests == 3 })
 	place(t, one, id, "a")
 	place(t, two, id, "b")
 	fail(t, one, id, "a", "for one")
@@ -147,7 +148,7 @@ func testHoldersOfOneTicketAreTold(t *testing.T, o Options) {
 		t.Errorf("in the queue: %q", names)
 	}
 	again := gather(t, one, request, 1)
-	eventually(t, "its ticket", func() bool { return look(t, one, id).Waiting == 2 })
+	testkit.Within(t, 10*time.Second, "its ticket", func() bool { return look(t, one, id).Waiting == 2 })
 	stock(t, one, id, 2, 0, time.Minute)
 	for _, caller := range []<-chan answer{again, other} {
 		if got := <-caller; got.err != nil {

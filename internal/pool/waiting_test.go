@@ -15,6 +15,7 @@ import (
 
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 // parkOne starts a waiting take and returns when it holds a ticket.
@@ -27,7 +28,7 @@ func parkOne(t testing.TB, s *replica, r Request) <-chan answer {
 		token, err := s.Take(t.Context(), r)
 		result <- answer{token: token, err: err}
 	}()
-	eventually(t, "a ticket", func() bool { return look(t, s, r.ID).Waiting == before+1 })
+	testkit.Within(t, 10*time.Second, "a ticket", func() bool { return look(t, s, r.ID).Waiting == before+1 })
 	return result
 }
 
@@ -45,7 +46,7 @@ func testAWaitThatIsOver(t *testing.T, o Options) {
 	if got := <-result; !errors.As(got.err, &empty) || !empty.Paused || empty.Full || empty.Orders != 1 {
 		t.Errorf("%+v", got)
 	}
-	eventually(t, "the ticket to go", func() bool { return look(t, s, id).Waiting == 0 })
+	testkit.Within(t, 10*time.Second, "the ticket to go", func() bool { return look(t, s, id).Waiting == 0 })
 	if f := look(t, s, id).Figures; f.Requests != 1 || f.Misses != 1 {
 		t.Errorf("%+v", f)
 	}
@@ -101,7 +102,7 @@ func testTheQueueHasAnEnd(t *testing.T, o Options) {
 	if got := <-waiter; !isEmpty(got.err) {
 		t.Fatalf("after its wait: %+v", got)
 	}
-	eventually(t, "no ticket", func() bool {
+	testkit.Within(t, 10*time.Second, "no ticket", func() bool {
 		got := look(t, s, id)
 		return got.Waiting == 0 && got.Figures.Misses == 2
 	})
@@ -139,7 +140,7 @@ func testSendAwayEndsWaits(t *testing.T, o Options) {
 	if _, err := s.Take(t.Context(), Request{ID: id, Wait: time.Second}); !errors.Is(err, ErrClosed) {
 		t.Fatalf("a new wait: %v", err)
 	}
-	eventually(t, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
+	testkit.Within(t, 10*time.Second, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
 	stock(t, s, id, 1, 0, time.Minute)
 	if _, err := s.Take(t.Context(), Request{ID: id}); err != nil {
 		t.Fatalf("a take without a wait: %v", err)
@@ -185,8 +186,8 @@ func testHangingUpLosesNothing(t *testing.T, o Options) {
 		time.Sleep(4 * time.Millisecond)
 	}
 	all.Wait()
-	eventually(t, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
-	eventually(t, "every token to be somewhere", func() bool { return len(taken)+look(t, s, id).Fresh == tokens })
+	testkit.Within(t, 10*time.Second, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
+	testkit.Within(t, 10*time.Second, "every token to be somewhere", func() bool { return len(taken)+look(t, s, id).Fresh == tokens })
 	got := look(t, s, id)
 	if n := got.Figures.Hits + got.Figures.Waited - got.Figures.Returned; n != int64(len(taken)) {
 		t.Fatalf("%d are with callers, counted %d: %+v", len(taken), n, got.Figures)
@@ -244,7 +245,7 @@ func testLostRepliesLoseNoToken(t *testing.T, o Options) {
 	if thief.Stolen() == 0 {
 		t.Fatal("no reply was lost: the test shows nothing")
 	}
-	eventually(t, "taken + left + expired = pushed", func() bool {
+	testkit.Within(t, 10*time.Second, "taken + left + expired = pushed", func() bool {
 		left := look(t, s, id)
 		return len(taken)+left.Fresh+int(left.Figures.Expired) == pushed
 	})
@@ -276,11 +277,11 @@ func TestRedisHangsAndHeals(t *testing.T) {
 		t.Fatalf("the next caller: %v after %v", err, time.Since(began))
 	}
 	// Redis may look before it carries out the take: both are there then, and one goes and returns.
-	eventually(t, "both tokens to be back", func() bool {
+	testkit.Within(t, 10*time.Second, "both tokens to be back", func() bool {
 		got, err := s.Look(t.Context(), id, 0, 0)
 		return err == nil && got.Fresh == 2 && got.Figures.Returned == 1
 	})
-	eventually(t, "callers to be told so", func() bool { return s.DB.Health().Up }) // by the next ping
+	testkit.Within(t, 10*time.Second, "callers to be told so", func() bool { return s.DB.Health().Up }) // by the next ping
 	if _, err := s.Take(t.Context(), Request{ID: id}); err != nil {
 		t.Fatalf("after it healed: %v", err)
 	}
@@ -328,7 +329,7 @@ func TestWaitsThatEndInAHangAreAnsweredTogether(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "20 tickets", func() bool { return look(t, s, id).Waiting == 20 })
+	testkit.Within(t, 10*time.Second, "20 tickets", func() bool { return look(t, s, id).Waiting == 20 })
 	signal(t, process, syscall.SIGSTOP)
 	defer signal(t, process, syscall.SIGCONT)
 	began := time.Now()
@@ -392,7 +393,7 @@ func testRateAndEmptinessAreToldApart(t *testing.T, o Options) {
 			t.Errorf("wait %v, with a token in stock: %v", r.Wait, err)
 		}
 	}
-	eventually(t, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
+	testkit.Within(t, 10*time.Second, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
 	if _, err := s.Take(t.Context(), Request{ID: id}); err != nil { // without the rate
 		t.Fatal(err)
 	}
@@ -401,7 +402,7 @@ func testRateAndEmptinessAreToldApart(t *testing.T, o Options) {
 			t.Errorf("wait %v, without a token: %v", r.Wait, err)
 		}
 	}
-	eventually(t, "the figures", func() bool {
+	testkit.Within(t, 10*time.Second, "the figures", func() bool {
 		f := look(t, s, id).Figures
 		return f.Hits == 2 && f.Misses == 2
 	})

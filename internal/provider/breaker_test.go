@@ -164,8 +164,8 @@ func TestWrongKey(t *testing.T) {
 		if granted < 9 || granted > 10 || w.count() != granted+1 {
 			t.Errorf("%d probes, %d calls, %d refused at the door", granted, w.count(), refused)
 		}
-		if n := strings.Count(j.logged(), "account fault"); n != 1 {
-			t.Errorf("the pause is logged %d times:\n%s", n, j.logged())
+		if n := strings.Count(j.String(), "account fault"); n != 1 {
+			t.Errorf("the pause is logged %d times:\n%s", n, j.String())
 		}
 	})
 }
@@ -355,7 +355,7 @@ func TestAdoptedFault(t *testing.T) {
 		if err := submitOne(t, c); err != nil {
 			t.Error(err)
 		}
-		if n := strings.Count(j.logged(), "provider down"); n != 1 {
+		if n := strings.Count(j.String(), "provider down"); n != 1 {
 			t.Errorf("the fault is logged %d times", n)
 		}
 		// An outage that another replica met ends with the first proper answer here.

@@ -1,11 +1,9 @@
 package provider
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
@@ -16,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"poold/internal/captcha"
+	"poold/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,27 +29,16 @@ var v2 = captcha.Identity{
 
 // journal collects what a client says about itself.
 type journal struct {
+	testkit.Log
+
 	mu       sync.Mutex
 	outcomes []string
-	log      bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.log.Write(p)
 }
 
 func (j *journal) observe(action, outcome string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.outcomes = append(j.outcomes, action+" "+outcome)
-}
-
-func (j *journal) logged() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.log.String()
 }
 
 func (j *journal) last() string {
@@ -67,7 +55,7 @@ func newClient(t *testing.T, cfg Config) (*Client, *journal) {
 	t.Helper()
 	j := &journal{}
 	cfg.Name, cfg.Observe = "test", j.observe
-	cfg.Log = slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	cfg.Log = j.Logger()
 	if cfg.API == "" {
 		cfg.API = APILegacy
 	}

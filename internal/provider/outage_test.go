@@ -84,8 +84,8 @@ func TestTrial(t *testing.T) {
 		}
 		wantState(t, c, StateOK, "")
 		for _, line := range []string{"no proper answers", "called again"} {
-			if n := strings.Count(j.logged(), line); n != 1 {
-				t.Errorf("%q is logged %d times:\n%s", line, n, j.logged())
+			if n := strings.Count(j.String(), line); n != 1 {
+				t.Errorf("%q is logged %d times:\n%s", line, n, j.String())
 			}
 		}
 	})

@@ -133,7 +133,7 @@ func exercise(t *testing.T, c *Client, j *journal, name string, id captcha.Ident
 		s := c.State(time.Now())
 		check(name+", the state", s.Reason)
 	}
-	check(name+", the log", j.logged())
+	check(name+", the log", j.String())
 	for _, line := range j.outcomes {
 		check(name+", an outcome", line)
 	}

@@ -63,8 +63,8 @@ func TestAgainstAWholeService(t *testing.T) {
 			if e := faultOf(t, err); e.Class != Parameters {
 				t.Errorf("no page: %v", e)
 			}
-			if found := shownOfPicture(j.logged()); found {
-				t.Errorf("the picture is in the log: %s", j.logged())
+			if found := shownOfPicture(j.String()); found {
+				t.Errorf("the picture is in the log: %s", j.String())
 			}
 		})
 	}

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
-	"time"
 
 	"poold/internal/redisdb/redistest"
 )
@@ -45,14 +44,4 @@ func running(t testing.TB, o Options) *DB {
 		group.Wait()
 	})
 	return db
-}
-
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if is() {
-			return
-		}
-	}
-	t.Fatalf("%s: not within 10 s", what)
 }

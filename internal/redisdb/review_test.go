@@ -1,16 +1,16 @@
 package redisdb
 
 import (
-	"bytes"
 	"context"
-	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 func TestFaultsOfSettings(t *testing.T) {
@@ -41,31 +41,13 @@ func TestFaultsOfSettings(t *testing.T) {
 	}
 }
 
-// text is a log that a test may read while it is written.
-type text struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (w *text) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.b.Write(p)
-}
-
-func (w *text) count(words string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return strings.Count(w.b.String(), words)
-}
-
 // What is dangerous about Redis' settings is warned of once at the start and once
 // each time that Redis is back, and is on the status.
 func TestSettingsAreReviewed(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Server(t, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru")
-	var log text
-	s := running(t, Options{Addresses: "redis://" + addr, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	var log testkit.Log
+	s := running(t, Options{Addresses: "redis://" + addr, Log: log.Logger()})
 	listening, stop := context.WithCancel(t.Context())
 	var listener sync.WaitGroup
 	listener.Go(func() {
@@ -77,9 +59,9 @@ func TestSettingsAreReviewed(t *testing.T) {
 			return slices.ContainsFunc(s.Health().Notices, func(n string) bool { return strings.Contains(n, word) })
 		}
 	}
-	eventually(t, "eviction is seen", holds("maxmemory-policy allkeys-lru"))
-	if !holds("no append-only file")() || holds("90 %")() || log.count("allkeys-lru") != 1 {
-		t.Errorf("at the start: %q, %d warnings", s.Health().Notices, log.count("allkeys-lru"))
+	testkit.Within(t, 10*time.Second, "eviction is seen", holds("maxmemory-policy allkeys-lru"))
+	if !holds("no append-only file")() || holds("90 %")() || log.Count("allkeys-lru") != 1 {
+		t.Errorf("at the start: %q, %d warnings", s.Health().Notices, log.Count("allkeys-lru"))
 	}
 	// SETRANGE makes a large value of a small request: after a large request Redis
 	// counts another buffer of its size until it sees that the connection is closed.
@@ -91,11 +73,11 @@ func TestSettingsAreReviewed(t *testing.T) {
 	}
 	redistest.Do(t, addr, "CONFIG", "SET", "maxmemory", strconv.Itoa(bytes*107/100))
 	redistest.Do(t, addr, "CONFIG", "SET", "min-replicas-to-write", "1")
-	eventually(t, "an outage", func() bool { return !s.Health().Up })
+	testkit.Within(t, 10*time.Second, "an outage", func() bool { return !s.Health().Up })
 	redistest.Do(t, addr, "CONFIG", "SET", "min-replicas-to-write", "0")
-	eventually(t, "a full memory is seen", holds("90 %"))
-	if log.count("allkeys-lru") != 2 || log.count("level=WARN") != 5 {
-		t.Errorf("after an outage: %s", log.b.String())
+	testkit.Within(t, 10*time.Second, "a full memory is seen", holds("90 %"))
+	if log.Count("allkeys-lru") != 2 || log.Count("level=WARN") != 5 {
+		t.Errorf("after an outage: %s", log.String())
 	}
 	// Who may not ask is told nothing, least of all that something is wrong.
 	redistest.Do(t, addr, "ACL", "SETUSER", "default", "-info")

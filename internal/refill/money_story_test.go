@@ -45,7 +45,7 @@ func TestEachBudgetHoldsAlone(t *testing.T) {
 				if now, _ := w.store.lookCount(login.ID); now > before+4 {
 					t.Errorf("%d looks within ten seconds, although nothing can be bought", now-before)
 				}
-				if said := w.log.count("nothing more is bought for now"); said != 1 {
+				if said := w.log.Count("nothing more is bought for now"); said != 1 {
 					t.Errorf("said %d times", said)
 				}
 				w.end(w.replica)
@@ -56,7 +56,7 @@ func TestEachBudgetHoldsAlone(t *testing.T) {
 					t.Errorf("%d bought within the window", bought)
 				}
 				w.after(2 * time.Second)
-				if said := w.log.count("the budget has room again"); said != 1 {
+				if said := w.log.Count("the budget has room again"); said != 1 {
 					t.Errorf("its end was said %d times", said)
 				}
 				if bought := w.provider.asked(); bought != 6 || w.status("login").State != OK {

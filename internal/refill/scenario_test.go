@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -69,27 +68,8 @@ type replica struct {
 	manager *Manager
 	stop    context.CancelFunc
 	done    chan error
-	log     *journal
+	log     *testkit.Log
 	ended   bool
-}
-
-// journal is a log that may be read while it is written.
-type journal struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (j *journal) Write(line []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(line)
-}
-
-// count is how often it says something.
-func (j *journal) count(text string) int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return strings.Count(j.text.String(), text)
 }
 
 // long begins a story of many virtual minutes, which the race detector makes five times
@@ -139,7 +119,7 @@ func newScenario(t *testing.T, concurrency int) *scenario {
 
 // newReplica prepares a daemon.
 func (w *scenario) newReplica() *replica {
-	r := &replica{store: newTestStore(w.t, w.redis, w.book), log: &journal{}, done: make(chan error, 1)}
+	r := &replica{store: newTestStore(w.t, w.redis, w.book), log: &testkit.Log{}, done: make(chan error, 1)}
 	quiet := slog.New(slog.DiscardHandler)
 	r.buyer = purchase.NewBuyer(r.store, "no letters", noObserver{}, quiet)
 	r.buyer.SetProviders([]purchase.Entry{{Provider: w.provider, Concurrency: w.concurrency}})

@@ -69,7 +69,7 @@ func TestDemoIsSilentAboutItself(t *testing.T) {
 		if _, err := b.Load(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if got := b.log.count("level=WARN"); got != want {
+		if got := b.log.Count("level=WARN"); got != want {
 			t.Errorf("%d warnings, want %d, of\n%s", got, want, text)
 		}
 	}

@@ -1,7 +1,6 @@
 package reload
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -15,38 +14,10 @@ import (
 	"go.uber.org/goleak"
 
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// logBuffer keeps what a File logs, for a test that reads along.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-// count returns how many lines hold all the words.
-func (l *logBuffer) count(words ...string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := 0
-next:
-	for _, line := range strings.Split(l.b.String(), "\n") {
-		for _, word := range words {
-			if !strings.Contains(line, word) {
-				continue next
-			}
-		}
-		n++
-	}
-	return n
-}
 
 func env(string) (string, bool) { return "", false }
 
@@ -61,7 +32,7 @@ type bench struct {
 	*File
 	t   *testing.T
 	dir string
-	log *logBuffer
+	log *testkit.Log
 
 	mu      sync.Mutex
 	applied []*targets.Set
@@ -69,7 +40,7 @@ type bench struct {
 
 func newBench(t *testing.T, text string) *bench {
 	t.Helper()
-	b := &bench{t: t, dir: t.TempDir(), log: new(logBuffer)}
+	b := &bench{t: t, dir: t.TempDir(), log: new(testkit.Log)}
 	b.write(text)
 	b.File = NewFile(b.path("pools.yaml"), env, slog.New(slog.NewTextHandler(b.log, nil)))
 	b.quiet, b.latest = 20*time.Millisecond, 200*time.Millisecond
@@ -157,7 +128,7 @@ func TestLoad(t *testing.T) {
 	if len(b.applied) != 0 {
 		t.Error("Load applied the set, which is the caller's part")
 	}
-	if b.log.count("level=WARN", "embedded Redis keeps nothing") != 1 {
+	if b.log.Count("level=WARN", "embedded Redis keeps nothing") != 1 {
 		t.Error("the warnings of the file are not in the log")
 	}
 }
@@ -193,7 +164,7 @@ func TestReload(t *testing.T) {
 	ctx := context.Background()
 
 	b.must(b.Reload(ctx))
-	if b.Current() != good || len(b.applied) != 0 || b.log.count("level=INFO") != 0 {
+	if b.Current() != good || len(b.applied) != 0 || b.log.Count("level=INFO") != 0 {
 		t.Error("an unchanged file is not silence")
 	}
 
@@ -213,7 +184,7 @@ func TestReload(t *testing.T) {
 			t.Errorf("%q changed something", bad)
 		}
 	}
-	if got := b.log.count("level=ERROR", "refused"); got != 5 {
+	if got := b.log.Count("level=ERROR", "refused"); got != 5 {
 		t.Errorf("%d errors in the log for five bad contents, each read three times", got)
 	}
 
@@ -228,7 +199,7 @@ func TestReload(t *testing.T) {
 	if b.depth() != 4 || len(b.applied) != 1 || b.applied[0] != b.Current() || !b.Status().LoadedAt.After(loadedAt) {
 		t.Errorf("a good change: %+v", b.Status())
 	}
-	if b.log.count("embedded Redis keeps nothing") != 1 {
+	if b.log.Count("embedded Redis keeps nothing") != 1 {
 		t.Error("a warning that was there before is repeated")
 	}
 }
@@ -311,7 +282,7 @@ func TestNeedsRestart(t *testing.T) {
 	if !s.OK || strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("status OK %v:\n%s", s.OK, strings.Join(got, "\n"))
 	}
-	if b.log.count("level=WARN", "needs a restart") != 1 {
+	if b.log.Count("level=WARN", "needs a restart") != 1 {
 		t.Error("the need of a restart is not said exactly once")
 	}
 

@@ -114,7 +114,7 @@ func TestReadHangs(t *testing.T) {
 	if n := begun.Load(); n != 1 {
 		t.Errorf("%d reads at once of a disk that hangs", n)
 	}
-	if n := b.log.count("level=ERROR"); n != 1 || b.depth() != 1 {
+	if n := b.log.Count("level=ERROR"); n != 1 || b.depth() != 1 {
 		t.Errorf("%d errors in the log, depth %d", n, b.depth())
 	}
 	goOn()

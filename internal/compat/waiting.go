@@ -3,12 +3,11 @@ package compat
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"time"
 
 	"poold/internal/crash"
 	"poold/internal/ondemand"
+	"poold/internal/panics"
 	"poold/internal/pool"
 )
 
@@ -122,7 +121,7 @@ func (t *Tasks) wait(ctx context.Context, w *waiter, terms Terms) {
 func (t *Tasks) get(ctx context.Context, w *waiter, terms Terms) (token pool.Token, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			t.log.Error("panic while taking for a client's task", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			panics.Log(t.log, "panic while taking for a client's task", cause)
 			err = Broken
 		}
 	}()

@@ -3,14 +3,13 @@ package history
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/panics"
 	"poold/internal/pool"
 	"poold/internal/redisdb"
 )
@@ -107,21 +106,11 @@ func (s *Sender) Run(ctx context.Context) error {
 			return nil
 		case <-s.bell:
 		case <-sweep.C:
-			s.contain(func() { s.sweep(ctx) })
+			_ = panics.Contain(s.log, "panic while sending the history", func() { s.sweep(ctx) })
 			sweep.Reset(sweepEvery + rand.N(sweepEvery)) //nolint:gosec // G404: jitter
 		}
-		s.contain(func() { s.sendAll(ctx) })
+		_ = panics.Contain(s.log, "panic while sending the history", func() { s.sendAll(ctx) })
 	}
-}
-
-// contain keeps a fault of this program from ending the daemon.
-func (s *Sender) contain(do func()) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			s.log.Error("panic while sending the history", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
-		}
-	}()
-	do()
 }
 
 func (s *Sender) sweep(ctx context.Context) {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"poold/internal/captcha"
+	"poold/internal/panics"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
@@ -77,7 +78,7 @@ func (gs *guests) run(ctx context.Context) {
 			continue
 		}
 		placers.Go(func() error { // waits while as many are at work as may be
-			if contain(gs.log, func() { gs.place(ctx, g) }) {
+			if panics.Contain(gs.log, faultMessage, func() { gs.place(ctx, g) }) != nil {
 				gs.done(g)
 			}
 			return nil

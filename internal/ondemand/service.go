@@ -2,15 +2,14 @@ package ondemand
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/ondemand/dedup"
+	"poold/internal/panics"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 )
@@ -120,7 +119,7 @@ func (s *Service) KeepCounts(ctx context.Context) error {
 func (s *Service) keepRetiring(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause(ctx, retireEvery+rand.N(retireEvery/4)) //nolint:gosec // G404: nothing secret depends on it
-		contain(s.log, func() {
+		_ = panics.Contain(s.log, faultMessage, func() {
 			if _, err := s.list.Retire(ctx, s.hasTarget); err != nil {
 				s.log.Debug("guests not retired", "err", err)
 			}
@@ -128,17 +127,8 @@ func (s *Service) keepRetiring(ctx context.Context) {
 	}
 }
 
-// contain keeps a panic from ending the daemon, and reports whether there was one.
-func contain(log *slog.Logger, do func()) (failed bool) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			log.Error("panic while seeing to a solve", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
-			failed = true
-		}
-	}()
-	do()
-	return false
-}
+// faultMessage is the log line of a panic in this package.
+const faultMessage = "panic while seeing to a solve"
 
 // pause waits, but not beyond the end of ctx.
 func pause(ctx context.Context, d time.Duration) {

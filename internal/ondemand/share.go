@@ -12,6 +12,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/ondemand/dedup"
+	"poold/internal/panics"
 	"poold/internal/pool"
 )
 
@@ -147,7 +148,7 @@ func (ss *shares) run(ctx context.Context) {
 		ss.mu.Unlock()
 		for _, sh := range begun {
 			sharers.Go(func() error {
-				contain(ss.log, func() { ss.seeThrough(ctx, sh) })
+				_ = panics.Contain(ss.log, faultMessage, func() { ss.seeThrough(ctx, sh) })
 				ss.close(sh)
 				return nil
 			})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/panics"
 	"poold/internal/pool"
 	"poold/internal/provider"
 )
@@ -334,8 +335,8 @@ func TestAPanicLeavesTheBuyer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestBuyer(t, 1)
 		s.buyer.SetProviders([]Entry{{Provider: &faulty{fakeProvider: s.provider, faults: 1}, Concurrency: 1}})
-		if _, err := s.buyer.Admit(t.Context(), Bid{}); !errors.Is(err, errFault) {
-			t.Errorf("admit = %v, want %v", err, errFault)
+		if _, err := s.buyer.Admit(t.Context(), Bid{}); !errors.Is(err, panics.ErrFault) {
+			t.Errorf("admit = %v, want %v", err, panics.ErrFault)
 		}
 		if _, _, took := mustAdmit(t, s.buyer); took != 0 {
 			t.Errorf("the next one waited %v", took)

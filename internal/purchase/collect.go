@@ -5,10 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"poold/internal/crash"
+	"poold/internal/panics"
 	"poold/internal/pool"
 	"poold/internal/provider"
 )
@@ -331,9 +331,8 @@ func (ords *orders) lost(o *Order, cause error) Result {
 // panicked turns a fault of this program into an order of unknown fate: nobody
 // knows how far it got, so it counts as bought.
 func (ords *orders) panicked(o *Order, cause any) Result {
-	ords.log.Error("panic while collecting an order", "target", o.spec.Target, "provider", o.account.Name(),
-		"task", o.task, "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	panics.Log(ords.log, "panic while collecting an order", cause, "target", o.spec.Target, "provider", o.account.Name(), "task", o.task)
 	n := notice{err: fmt.Errorf("panic: %v", cause)}
-	contain(ords.log, func() { ords.ended(o, Lost, n) }) // the fault may be there
+	ords.contain(func() { ords.ended(o, Lost, n) }) // the fault may be there
 	return end{outcome: Lost}.result(o, n)
 }

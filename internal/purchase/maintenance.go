@@ -43,7 +43,7 @@ func (as *accounts) refresh(ctx context.Context, all bool) {
 	as.mu.Unlock()
 	var calls sync.WaitGroup
 	for _, a := range due {
-		calls.Go(func() { contain(as.log, func() { as.refreshAccount(ctx, a) }) })
+		calls.Go(func() { as.contain(func() { as.refreshAccount(ctx, a) }) })
 	}
 	calls.Wait()
 }

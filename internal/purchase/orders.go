@@ -3,13 +3,13 @@ package purchase
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"poold/internal/captcha"
+	"poold/internal/panics"
 	"poold/internal/pool"
 )
 
@@ -53,7 +53,7 @@ func (ords *orders) run(ctx context.Context, slot *Slot, spec *Spec, placed chan
 	defer func() {
 		// errgroup lets a panic end the daemon.
 		if cause := recover(); cause != nil {
-			ords.log.Error("panic while buying", "target", spec.Target, "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			panics.Log(ords.log, "panic while buying", cause, "target", spec.Target)
 			slot.Free()
 			select {
 			case placed <- fmt.Errorf("panic while placing an order: %v", cause):
@@ -72,7 +72,7 @@ func (ords *orders) run(ctx context.Context, slot *Slot, spec *Spec, placed chan
 // goOn sees an adopted order through; false where as many are under way as may be.
 func (ords *orders) goOn(ctx context.Context, o *Order, ended func(captcha.ID, Result)) (started bool) {
 	return ords.group.TryGo(func() error {
-		contain(ords.log, func() { ended(o.Identity, ords.collect(ctx, o)) })
+		ords.contain(func() { ended(o.Identity, ords.collect(ctx, o)) })
 		return nil
 	})
 }

@@ -145,7 +145,7 @@ func TestAPanicForgetsNoLeftovers(t *testing.T) {
 		slot, _, _ := mustAdmit(t, s.buyer)
 		_, _ = s.buyer.placer.place(t.Context(), slot, spec())
 		s.stock.change(func() { s.stock.fault = func(string) error { panic("?") } })
-		contain(s.buyer.log, func() { s.buyer.placer.retry(t.Context()) })
+		s.buyer.contain(func() { s.buyer.placer.retry(t.Context()) })
 		if len(s.buyer.placer.leftovers) != 1 {
 			t.Errorf("%d leftovers", len(s.buyer.placer.leftovers))
 		}

@@ -70,7 +70,7 @@ func (rs *reports) send(ctx context.Context) {
 				case <-ctx.Done():
 					return
 				case r := <-rs.waiting:
-					contain(rs.log, func() { rs.observe.Report(r.provider, rs.sendOne(ctx, r)) })
+					rs.contain(func() { rs.observe.Report(r.provider, rs.sendOne(ctx, r)) })
 				}
 			}
 		})
@@ -82,7 +82,7 @@ func (rs *reports) send(ctx context.Context) {
 	for {
 		select {
 		case r := <-rs.waiting:
-			contain(rs.log, func() { rs.observe.Report(r.provider, ReportRefused) })
+			rs.contain(func() { rs.observe.Report(r.provider, ReportRefused) })
 		default:
 			return
 		}

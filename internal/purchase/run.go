@@ -2,12 +2,11 @@ package purchase
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
 	"math/rand/v2"
-	"runtime/debug"
 	"sync"
 	"time"
+
+	"poold/internal/panics"
 )
 
 // Run does what the buyer owes to the orders and to the providers, until ctx
@@ -41,20 +40,13 @@ func (b *Buyer) repeat(ctx context.Context, every time.Duration, do func(context
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			contain(b.log, func() { do(ctx) })
+			b.contain(func() { do(ctx) })
 		}
 	}
 }
 
 // contain keeps a panic from ending the daemon.
-func contain(log *slog.Logger, do func()) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			log.Error("panic at the buyer", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
-		}
-	}()
-	do()
-}
+func (b *base) contain(do func()) { _ = panics.Contain(b.log, "panic at the buyer", do) }
 
 const (
 	firstRetry = 100 * time.Millisecond

@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
-	"errors"
-	"fmt"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
+
+	"poold/internal/panics"
 )
 
 const (
@@ -283,8 +282,8 @@ func (q *scheduler) removeLocked(r *Request) {
 func (as *accounts) slot() (slot *Slot, wait time.Duration, changed <-chan struct{}, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			as.log.Error("panic in a provider", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
-			err = errFault
+			panics.Log(as.log, "panic in a provider", cause)
+			err = panics.ErrFault
 		}
 	}()
 	at := time.Now()
@@ -298,6 +297,3 @@ func (as *accounts) slot() (slot *Slot, wait time.Duration, changed <-chan struc
 	}
 	return as.take(chosen), 0, changed, nil
 }
-
-// errFault answers a request if a provider panicked.
-var errFault = errors.New("internal fault, see the log")

@@ -3,10 +3,7 @@ package refill
 import (
 	"container/heap"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"poold/internal/panics"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/refill/policy"
@@ -267,7 +265,7 @@ func (l *looker) finish(h *handle) {
 	h.withdrawLocked()
 	go l.saves.Go(func() error {
 		defer close(h.done)
-		contain(h.log, "panic in a target's worker", func() { h.save(context.WithoutCancel(h.ctx), time.Now(), 0) })
+		_ = panics.Contain(h.log, "panic in a target's worker", func() { h.save(context.WithoutCancel(h.ctx), time.Now(), 0) })
 		return nil
 	})
 }
@@ -308,8 +306,10 @@ func (l *looker) look(ctx context.Context, queries []pool.Query) (stocks []pool.
 	if len(queries) == 0 {
 		return nil
 	}
-	err := errFault
-	contain(l.log, "panic in a target's worker", func() { stocks, err = l.stock.Survey(ctx, queries) })
+	var err error
+	if fault := panics.Contain(l.log, "panic in a target's worker", func() { stocks, err = l.stock.Survey(ctx, queries) }); fault != nil {
+		err = fault
+	}
 	if err != nil {
 		stocks = make([]pool.Stock, len(queries))
 		for i := range stocks {
@@ -317,21 +317,6 @@ func (l *looker) look(ctx context.Context, queries []pool.Query) (stocks []pool.
 		}
 	}
 	return stocks
-}
-
-var errFault = errors.New("internal fault, see the log")
-
-// contain keeps a panic from ending the daemon, logs it, and reports whether there was
-// one.
-func contain(log *slog.Logger, message string, do func()) (failed bool) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			log.Error(message, "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
-			failed = true
-		}
-	}()
-	do()
-	return false
 }
 
 // queue is a heap of workers by when they are due.

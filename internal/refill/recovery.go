@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/panics"
 	"poold/internal/purchase"
 	"poold/internal/targets"
 )
@@ -29,7 +30,7 @@ func (m *Manager) keepRecovering(ctx context.Context) {
 // adopt has the orders of replicas that are gone collected here; the search for them
 // ends after within, 0 = with ctx.
 func (m *Manager) adopt(ctx context.Context, within time.Duration) {
-	contain(m.log, "panic while looking for orders", func() {
+	_ = panics.Contain(m.log, "panic while looking for orders", func() {
 		err := m.buyer.Adopt(ctx, within, func(id captcha.ID, r purchase.Result) {
 			if h := m.workers.Load().byID[id]; h != nil {
 				h.ended(r, m.Kick)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/panics"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
@@ -112,8 +113,8 @@ func (w *worker) backstop() time.Duration {
 
 // contained takes a part of a turn. A panic ends the turn, not the daemon.
 func (w *worker) contained(part func() rest) (next rest) {
-	if contain(w.log, "panic in a target's worker", func() { next = part() }) {
-		w.status.set(Starved, errFault.Error())
+	if err := panics.Contain(w.log, "panic in a target's worker", func() { next = part() }); err != nil {
+		w.status.set(Starved, err.Error())
 		return rest{least: panicWait, most: panicWait}
 	}
 	return next

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"poold/internal/panics"
 )
 
 const (
@@ -145,14 +147,13 @@ func (f *Feed) Run(ctx context.Context) error {
 		}
 		for views := f.read(); len(views) > 0; views = f.read() {
 			began := time.Now()
-			_, _ = contained(f.log, func() (struct{}, error) { // it has logged what there is to tell
+			_ = panics.Contain(f.log, statusFault, func() {
 				snapshot := f.snapshots.Snapshot(ctx)
 				for _, v := range views {
-					if err := v.publish(snapshot); err != nil {
-						return struct{}{}, err
+					if v.publish(snapshot) != nil {
+						return // publish has logged the cause
 					}
 				}
-				return struct{}{}, nil
 			})
 			select {
 			case <-ctx.Done():

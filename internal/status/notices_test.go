@@ -1,10 +1,11 @@
 package status
 
 import (
-	"poold/internal/purchase"
-	"poold/internal/targets"
 	"strings"
 	"testing"
+
+	"poold/internal/purchase"
+	"poold/internal/targets"
 )
 
 func TestNotices(t *testing.T) {

@@ -1,10 +1,11 @@
 package status
 
 import (
-	"poold/internal/purchase"
-	"poold/internal/refill"
 	"strings"
 	"testing"
+
+	"poold/internal/purchase"
+	"poold/internal/refill"
 )
 
 // TestMarks: what a person should look at, and no false alarm.

@@ -3,11 +3,11 @@ package status
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
+
+	"poold/internal/panics"
 )
 
 const (
@@ -20,6 +20,9 @@ const (
 	// is now; the next one has come by then.
 	stillNew = renewEvery + longestAnswer + time.Second
 )
+
+// statusFault is the log line of a panic in this package.
+const statusFault = "panic while making a status"
 
 // errSlow: a source has said nothing for too long.
 var errSlow = errors.New("no answer in time")
@@ -63,7 +66,11 @@ func (t *told[T]) question(ctx context.Context, log *slog.Logger, question func(
 	ctx, cancel := context.WithTimeout(ctx, longestAnswer)
 	defer cancel()
 	began := time.Now()
-	value, err := contained(log, func() (T, error) { return question(ctx) })
+	var value T
+	var err error
+	if fault := panics.Contain(log, statusFault, func() { value, err = question(ctx) }); fault != nil {
+		err = fault
+	}
 	if err != nil {
 		log.DebugContext(ctx, "asking a source of the status", slog.Any("err", err))
 	}
@@ -92,15 +99,4 @@ func (t *told[T]) last() (T, error) {
 		return t.value, errSlow
 	}
 	return t.value, t.err
-}
-
-// contained makes an error of a panic, which would end the daemon.
-func contained[T any](log *slog.Logger, do func() (T, error)) (value T, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			log.Error("panic while making a status", "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
-			err = errors.New("internal fault, see the log")
-		}
-	}()
-	return do()
 }

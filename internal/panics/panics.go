@@ -1,0 +1,30 @@
+// Package panics keeps a panic in one goroutine from ending the daemon.
+package panics
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+)
+
+// ErrFault is the error of a part that panicked.
+var ErrFault = errors.New("internal fault, see the log")
+
+// Contain calls do. If do panics, Contain logs the message with the cause and the stack, and
+// returns ErrFault.
+func Contain(log *slog.Logger, message string, do func()) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			Log(log, message, cause)
+			err = ErrFault
+		}
+	}()
+	do()
+	return nil
+}
+
+// Log logs a panic that the caller recovered from.
+func Log(log *slog.Logger, message string, cause any, attributes ...any) {
+	log.With(attributes...).Error(message, "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
+}

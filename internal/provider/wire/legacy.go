@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"poold/internal/captcha"
+	"poold/internal/strictjson"
 )
 
 // LegacyCall is a call of in.php or res.php.
@@ -136,7 +137,7 @@ func (f *fields) readObject(body []byte) error {
 		}
 	}
 	f.add(more)
-	return repeated(body)
+	return strictjson.Check(body)
 }
 
 // readParts reads a multipart form. Of its files only the one of a picture is taken.

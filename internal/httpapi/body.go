@@ -8,6 +8,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+
+	"poold/internal/strictjson"
 )
 
 // maxBody is the most that a request may carry, but for one to /solve.
@@ -66,10 +68,9 @@ func checkJSON(r *http.Request) error {
 	return nil
 }
 
-// readObject reads a body that is one JSON object of plain values, each field at
-// most once. It goes token by token: a struct would take other spellings of a
-// field, and the last of two. want says what the body must be; set takes each
-// field, and returns what is wrong with it, "" for nothing. given are the fields it took.
+// readObject reads a body that is one JSON object of single values, each field given at
+// most once. want describes the whole body. set takes each field and returns what is wrong
+// with it, or "". given holds the fields of the body.
 func readObject(r *http.Request, w http.ResponseWriter, want string, set func(field string, value json.Token) (wrong string)) (given map[string]bool, err error) {
 	body, err := readBody(r, w, maxBody)
 	if err != nil {
@@ -78,33 +79,16 @@ func readObject(r *http.Request, w http.ResponseWriter, want string, set func(fi
 	if err := checkJSON(r); err != nil {
 		return nil, err
 	}
-	malformed := problem(codeBadRequest, want)
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.UseNumber()
-	if first, err := decoder.Token(); err != nil || first != json.Delim('{') {
-		return nil, malformed
-	}
 	given = map[string]bool{}
-	for decoder.More() {
-		name, err := decoder.Token()
-		if err != nil {
-			return nil, malformed
-		}
-		value, err := decoder.Token()
-		field, _ := name.(string)
-		if err != nil || given[field] {
-			return nil, malformed
-		}
+	err = strictjson.Object(body, func(field string, value json.Token) error {
 		given[field] = true
 		if wrong := set(field, value); wrong != "" {
-			return nil, problem(codeBadRequest, wrong)
+			return problem(codeBadRequest, wrong)
 		}
+		return nil
+	})
+	if refused := (*Problem)(nil); err != nil && !errors.As(err, &refused) {
+		err = problem(codeBadRequest, want)
 	}
-	if _, err := decoder.Token(); err != nil { // the brace
-		return nil, malformed
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, malformed
-	}
-	return given, nil
+	return given, err
 }

@@ -34,6 +34,12 @@ type Reloader interface {
 	Reload(ctx context.Context) error
 }
 
+// Changes takes notice that the last snapshot is out of date; *status.Collector
+// implements it.
+type Changes interface {
+	Changed()
+}
+
 // admin are the routes of an operator, and of who warms a target.
 type admin struct {
 	stock   Controls

@@ -9,6 +9,11 @@ import (
 	"time"
 )
 
+// writeLimit is how long a request may take, from its header to the last byte of its
+// answer; the wait for a token comes on top. A token or a page is a few kilobytes; who
+// needs longer is not reading.
+const writeLimit = 10 * time.Second
+
 // Header values that never change, shared by all answers; net/http only reads them.
 var (
 	noSniff      = []string{"nosniff"}

@@ -17,11 +17,6 @@ type Arrivals interface {
 	Read(ctx context.Context, target string, from, to time.Time) ([]history.Arrival, error)
 }
 
-// demandHistory is the route that tells when requests came.
-type demandHistory struct {
-	arrivals Arrivals // nil = nobody counts them
-}
-
 // ArrivalList is the JSON of when requests came.
 type ArrivalList struct {
 	Target   string        `json:"target"`
@@ -37,9 +32,9 @@ type ArrivalStep struct {
 	N  int     `json:"n"`
 }
 
-// read is GET /history/arrivals/{target}: when requests came, as JSON or, where the caller
+// when is GET /history/arrivals/{target}: when requests came, as JSON or, where the caller
 // asks for text/plain, as a trace for `poold simulate`.
-func (h *demandHistory) read(w http.ResponseWriter, r *http.Request, c *call) error {
+func (h *solveHistory) when(w http.ResponseWriter, r *http.Request, c *call) error {
 	values, err := readValues(r.URL.RawQuery, "from", "to")
 	if err != nil {
 		return err

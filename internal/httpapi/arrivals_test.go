@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"net/http/httptest"
 	"net/url"
 	"reflect"
@@ -31,6 +30,9 @@ func (f *fakeArrivals) Read(_ context.Context, target string, from, to time.Time
 	}
 	return found, f.err
 }
+
+// stampOf is how the API writes a moment.
+func stampOf(t time.Time) string { return t.Format("2006-01-02T15:04:05.000Z07:00") }
 
 // What came is told in seconds from the start of what was asked for, as JSON or as a trace;
 // without a start that is the minute of the first request.
@@ -61,7 +63,7 @@ func TestArrivals(t *testing.T) {
 			sum += s.N
 		}
 		if c.to == "" {
-			c.to = stamp(d.arrivals.to)
+			c.to = stampOf(d.arrivals.to)
 			if d.arrivals.to.Before(before) || d.arrivals.to.After(time.Now()) {
 				t.Errorf("%s: asked until %v", name, d.arrivals.to)
 			}
@@ -81,37 +83,8 @@ func TestArrivals(t *testing.T) {
 		t.Errorf("%q", keys)
 	}
 	d.arrivals.list = nil
-	if got := decoded[ArrivalList](t, d.ask(t, "GET", "/history/arrivals/checkout")); got.Requests != 0 || got.From != stamp(d.arrivals.from) {
+	if got := decoded[ArrivalList](t, d.ask(t, "GET", "/history/arrivals/checkout")); got.Requests != 0 || got.From != stampOf(d.arrivals.from) {
 		t.Errorf("without any: %+v, asked from %v", got, d.arrivals.from)
-	}
-}
-
-// A range is limited by what is kept and by now.
-func TestKeptRange(t *testing.T) {
-	now := time.Date(2026, 1, 3, 15, 4, 5, 678, time.UTC)
-	oldest := time.Date(2026, 1, 2, 15, 4, 0, 0, time.UTC)
-	none := time.Time{}
-	for _, c := range []struct{ from, to, wantFrom, wantTo time.Time }{
-		{none, none, oldest, now},
-		{oldest, now.Add(time.Hour), oldest, now},
-		{now.Add(-time.Nanosecond), none, now.Add(-time.Nanosecond), now},
-		{none, oldest.Add(time.Nanosecond), oldest, oldest.Add(time.Nanosecond)},
-		{oldest.Add(-time.Nanosecond), none, none, none},
-		{now, none, none, none},
-		{now.Add(time.Hour), now.Add(2 * time.Hour), none, none},
-		{none, oldest, none, none},
-	} {
-		from, to, err := keptRange(c.from, c.to, now)
-		refused := (*Problem)(nil)
-		switch {
-		case c.wantFrom.IsZero():
-			if !errors.As(err, &refused) || refused.Status != 400 ||
-				refused.Detail != "from and to must span some time between 2026-01-02T15:04:00.000Z and now: it is kept for 24 hours when requests came" {
-				t.Errorf("%v to %v: %v", c.from, c.to, err)
-			}
-		case err != nil || !from.Equal(c.wantFrom) || !to.Equal(c.wantTo):
-			t.Errorf("%v to %v: %v to %v, %v", c.from, c.to, from, to, err)
-		}
 	}
 }
 

@@ -1,11 +1,9 @@
 package httpapi
 
 import (
-	"cmp"
 	"crypto/rand"
 	"fmt"
 	"math"
-	"regexp"
 	"time"
 
 	"poold/internal/captcha"
@@ -59,12 +57,6 @@ func (a audit) note(c *call, e history.Entry) {
 	a.to.Note(e)
 }
 
-// entryID is the form of an entry's id.
-var entryID = regexp.MustCompile(`^[A-Z2-7]{26}$`)
-
-// listed is what the audit and the metrics call a caller.
-func (c *caller) listed() string { return cmp.Or(c.name, history.Keyless) }
-
 // priceAt is what a token costs at a provider of the file, in billionths of the currency,
 // as an order has it; below 0 = unknown.
 func priceAt(set *targets.Set, provider string, kind captcha.Type) int64 {
@@ -73,7 +65,7 @@ func priceAt(set *targets.Set, provider string, kind captcha.Type) int64 {
 			if !p.Price.Known(kind) {
 				return pool.PriceUnknown
 			}
-			return int64(math.Round(p.Price.For(kind) * billionths))
+			return int64(math.Round(p.Price.For(kind) * 1e9))
 		}
 	}
 	return pool.PriceUnknown

@@ -53,7 +53,7 @@ func TestKeyChangesWhileACallerWaits(t *testing.T) {
 				return
 			}
 			target := "staging-login"
-			status := meanings[test.code].status
+			status := problem(test.code, "").Status
 			checkProblem(t, name, a, status, test.code, target)
 			if challenged := a.header.Get("WWW-Authenticate") != ""; challenged != (test.code == codeUnauthorized) {
 				t.Errorf("challenged: %v", challenged)

@@ -35,16 +35,16 @@ type ClientTasks interface {
 type compatible struct {
 	deliveries
 
-	tasks    ClientTasks
-	near     *compat.NearMisses
-	supply   supply
-	reports  *reports
-	gate     *gate
-	status   *status.Collector
-	stopping *atomic.Bool // of the Server
-	submits  *submits
-	bodies   *bodies
-	log      *slog.Logger
+	tasks     ClientTasks
+	near      *compat.NearMisses
+	supply    supply
+	reports   *reports
+	wrongKeys *wrongKeys
+	status    *status.Collector
+	stopping  *atomic.Bool // of the Server
+	submits   submits
+	bodies    *bodies
+	log       *slog.Logger
 }
 
 // fault is a code of the wire, in the legacy protocol's words, and why for people.
@@ -106,7 +106,7 @@ func (p *compatible) authenticate(r *http.Request, c *call, key, bad string) err
 		switch {
 		case key == "":
 			return compat.OddKey
-		case owner == nil && p.gate.wrongKeys.count(r.RemoteAddr, c.began) > 0:
+		case owner == nil && p.wrongKeys.count(r.RemoteAddr, c.began) > 0:
 			return compat.TooManyKeys
 		case owner == nil:
 			return compat.WrongKey

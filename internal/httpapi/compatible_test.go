@@ -201,7 +201,7 @@ func TestClientKeys(t *testing.T) {
 	if got := d.get(t, in(keyStaging, "checkout")); got != "ERROR_DOMAIN_NOT_ALLOWED" {
 		t.Errorf("a target of others: %s", got)
 	}
-	for range wrongKeysMost {
+	for range triesAMinute {
 		balance("canary-key-wrong")
 	}
 	if got := balance("canary-key-wrong"); got != "IP_BANNED" {
@@ -268,7 +268,7 @@ func TestClientsWithoutKeys(t *testing.T) {
 	if got := d.get(t, "/res.php?action=get&key="+strings.Repeat("l", 32)+"&id="+id); !strings.HasPrefix(got, "OK|") {
 		t.Errorf("%s", got)
 	}
-	if a := d.send(t, "POST", "/in.php", strings.NewReader(strings.Repeat("a", maxCompatibleBody+1)), isForm); a.status != 413 {
+	if a := d.send(t, "POST", "/in.php", strings.NewReader(strings.Repeat("a", 1<<20+1)), isForm); a.status != 413 {
 		t.Errorf("more than 1 MiB: %d", a.status)
 	}
 	if a := d.ask(t, "GET", "/createTask"); a.status != 405 {

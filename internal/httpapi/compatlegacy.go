@@ -141,7 +141,7 @@ func (p *compatible) legacyMany(w http.ResponseWriter, r *http.Request, c *call,
 	for i := range found[:last] {
 		d := p.delivery(c, &found[i])
 		p.audit.taken(c, d)
-		p.metrics.handedOut(c.named(), d.token, time.Since(c.began))
+		p.metrics.HandedOut(c.named(), d.token, time.Since(c.began))
 	}
 	return p.tell(w, r, c, &found[last], reply)
 }

@@ -9,7 +9,6 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
-	"poold/internal/purchase"
 )
 
 // Returner takes back tokens that nobody received.
@@ -17,12 +16,18 @@ type Returner interface {
 	Return(t pool.Token) error
 }
 
+// Counts counts what becomes of tokens; *httpapi.Metrics implements it.
+type Counts interface {
+	HandedOut(target string, token *pool.Token, waited time.Duration)
+	Reported(target, outcome string, age time.Duration)
+}
+
 // deliveries brings tokens to their callers, and back where that is certain to have
 // reached nobody.
 type deliveries struct {
 	returns Returner
 	audit   audit
-	metrics *Metrics
+	metrics Counts
 	log     *slog.Logger
 }
 
@@ -49,7 +54,7 @@ func (d *deliveries) deliver(w http.ResponseWriter, r *http.Request, c *call, t 
 	if err != nil {
 		return errHungUp // with a part of the answer
 	}
-	d.metrics.handedOut(c.named(), t.token, time.Since(c.began))
+	d.metrics.HandedOut(c.named(), t.token, time.Since(c.began))
 	return nil
 }
 
@@ -80,12 +85,4 @@ func (d *deliveries) giveBack(ctx context.Context, c *call, t *delivery) {
 	if err := d.returns.Return(*t.token); err != nil {
 		d.log.WarnContext(ctx, "returning a token that nobody received", slog.String("target", c.named()), slog.Any("err", err))
 	}
-}
-
-// named is the target of a call, or what stands for it where there is none.
-func (c *call) named() string {
-	if c.target == nil {
-		return purchase.GuestTarget
-	}
-	return c.target.Name
 }

@@ -452,6 +452,10 @@ const (
 	keyStatus  = "canary-key-status-only"
 )
 
+// triesAMinute is how many wrong keys of an address, or reports of a key on unknown tokens,
+// are answered in a minute.
+const triesAMinute = 20
+
 // tokenValue begins each token of the tests; it may be in token answers alone.
 const tokenValue = "canary-token-03AFcWeA"
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
@@ -23,22 +22,7 @@ import (
 const (
 	// unknownLead stands for a lead time that is not known yet.
 	unknownLead = 15 * time.Second
-	// soon is the Retry-After of what should be over in a moment, before its jitter.
-	soon = 2 * time.Second
 )
-
-// Notes gives what refill knows of a target; *refill.Manager implements it.
-type Notes interface {
-	// Current is how a target does, as all replicas know it; false while no worker refills it.
-	Current(ctx context.Context, name string) (refill.Status, bool)
-}
-
-// Outages knows whether any provider can be asked; *status.Collector implements it.
-type Outages interface {
-	// Outage returns why none can, and when the first of them may be asked again
-	// (zero = unknown).
-	Outage(ctx context.Context) (reason string, until time.Time, is bool)
-}
 
 // explainer turns what went wrong into the answer for it.
 type explainer struct {
@@ -159,10 +143,4 @@ func (x *explainer) explainEmpty(ctx context.Context, c *call, e *pool.EmptyErro
 		detail = cause.Reason + "; " + detail
 	}
 	return problem(codePoolEmpty, detail).after(retry)
-}
-
-// jitter spreads d over 75 % to 125 % of it, so that callers turned away at
-// one moment do not come back at one moment.
-func jitter(d time.Duration) time.Duration {
-	return d*3/4 + rand.N(d/2+1) //nolint:gosec // spreading retries needs no secrecy
 }

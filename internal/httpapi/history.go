@@ -43,10 +43,11 @@ type Journal interface {
 // solveHistory are the routes that tell how orders ended, and which are under way. What
 // is under way comes from the journal, never from a store.
 type solveHistory struct {
-	store   History     // nil = none is kept
-	audit   AuditReader // nil = none is kept
-	journal Journal
-	status  *status.Collector
+	store    History     // nil = none is kept
+	audit    AuditReader // nil = none is kept
+	journal  Journal
+	arrivals Arrivals // nil = nobody counts them
+	status   *status.Collector
 }
 
 // site is GET /history/site/{sitekey}: the orders of a site key that ended.
@@ -233,27 +234,6 @@ func read[T any](r *http.Request, ask func(context.Context) (T, error)) (T, erro
 // errNoHistory is the answer where the store would be asked and there is none.
 func errNoHistory() *Problem {
 	return problem(codeNoHistory, "no history is kept: the file says `backend: none` in its section history")
-}
-
-// visible are the targets of the file that the caller may use, sorted; nil = all that
-// ever were.
-func (c *call) visible() []string {
-	if c.caller.globs == nil {
-		return nil
-	}
-	names := []string{}
-	for name := range c.access.targets {
-		if c.caller.mayUse(name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// sees reports whether a target is visible.
-func (c *call) sees(target string) bool {
-	return c.caller.globs == nil || c.access.targets[target] != nil && c.caller.mayUse(target)
 }
 
 // linkNext adds the address of the next page, also for those who read CSV.

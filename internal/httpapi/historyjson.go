@@ -182,14 +182,6 @@ func dayFigures(f history.Figures) DayFigures {
 	}
 }
 
-// stamp formats a moment; the zero time is "".
-func stamp(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return string(appendTime(nil, t))
-}
-
 // The tables are what CSV shows: the names of the columns, then the rows.
 
 func (t *HistoryTask) cells() []string {

@@ -54,7 +54,7 @@ func TestEntriesOfAKey(t *testing.T) {
 			line(0, "05.678", "all", "taken", "checkout", "pool", "", "0"),
 		"gone%402025": line(3, "05.678", "gone@2025", "accepted", "staging-gone", "", "", "0"),
 		"-":           line(4, "05.678", "-", "taken", "checkout", "pool", "", "0"),
-		"%61ll?to=2026-01-02T03:04:06Z&limit=1&cursor=" + encodeCursor(history.Position{Ended: day, ID: picture.ID}): line(0, "05.678", "all", "taken", "checkout", "pool", "", "0"),
+		"%61ll?to=2026-01-02T03:04:06Z&limit=1&cursor=" + cursorOf(history.Position{Ended: day, ID: picture.ID}): line(0, "05.678", "all", "taken", "checkout", "pool", "", "0"),
 		"all?from=2026-01-02T03:04:06Z": line(2, "06.678", "all", "rejected", "checkout", "", "", "0"),
 		"All":                           "", "looker": "", "all.": "", strings.Repeat("k", 63): "",
 	} {
@@ -160,7 +160,7 @@ func TestTheAuditIsAskedWrongly(t *testing.T) {
 	for path, detail := range map[string]string{
 		"/history/key/ci?limit=0": "a whole number from 1 to 1000", "/history/key/ci?from=x": "from must be", "/history/key/ci?to=1969-12-31": "to must be",
 		"/history/key/ci?cursor=x": "cursor must be", "/history/key/ci?by=key": "a parameter other than from, to, limit, cursor",
-		"/history/key/ci?cursor=" + encodeCursor(history.Position{Ended: day, ID: "not-an-entry"}): "cursor must be",
+		"/history/key/ci?cursor=" + cursorOf(history.Position{Ended: day, ID: "not-an-entry"}): "cursor must be",
 		"/history/usage?by=keys": "by must be owner, target or key", "/history/usage?by=key&per=week": "per must be day", "/history/usage?by=key&limit=5": "other than by, per, from, to",
 		"/history/usage?by=key&from=2026-01-02&to=2026-01-03": "the audit keeps 720 hours", "/history/usage?by=key&from=2100-01-01": "from must not be after today",
 	} {

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -157,8 +158,8 @@ func readMoment(text string) (time.Time, bool) {
 	if day, ok := readDay(text); ok {
 		return day, true
 	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil || !rfc3339.MatchString(text) {
+	at, ok := readTime(text)
+	if !ok {
 		return time.Time{}, false
 	}
 	whole := at.UTC().Truncate(time.Millisecond)
@@ -199,3 +200,6 @@ func decodeCursor(text string) (history.Position, bool) {
 	}
 	return p, true
 }
+
+// entryID is the form of an entry's id.
+var entryID = regexp.MustCompile(`^[A-Z2-7]{26}$`)

@@ -134,8 +134,9 @@ func TestIdle(t *testing.T) {
 		if row.State != c.want {
 			t.Errorf("%s: %s", name, row.State)
 		}
-		if says := strings.Contains(expectation(*row), "risk"); says != (c.adaptive && c.want != status.StateIdle) {
-			t.Errorf("%s: %q", name, expectation(*row))
+		page := d.ask(t, "GET", "/status", "Accept: text/html").body
+		if says := strings.Contains(page, "in a lead time, risk "); says != (c.adaptive && c.want != status.StateIdle) {
+			t.Errorf("%s: the page tells of a risk: %v", name, says)
 		}
 	}
 	d := start(t, sampleSet(), nil, nil)

@@ -132,9 +132,9 @@ func (m *Metrics) providerLocked(name string) *traffic {
 	return t
 }
 
-// handedOut counts a token that reached its caller. A replay is the same
+// HandedOut counts a token that reached its caller. A replay is the same
 // hand-out again and was counted.
-func (m *Metrics) handedOut(target string, token *pool.Token, waited time.Duration) {
+func (m *Metrics) HandedOut(target string, token *pool.Token, waited time.Duration) {
 	if token.Source == pool.FromReplay {
 		return
 	}
@@ -146,8 +146,8 @@ func (m *Metrics) handedOut(target string, token *pool.Token, waited time.Durati
 	h.wait.Observe(waited.Seconds())
 }
 
-// reported counts a report on a token of this age.
-func (m *Metrics) reported(target, outcome string, age time.Duration) {
+// Reported counts a report on a token of this age.
+func (m *Metrics) Reported(target, outcome string, age time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.targetLocked(target)

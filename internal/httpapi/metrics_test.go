@@ -44,7 +44,7 @@ func work(t *testing.T, d *daemon) {
 	d.metrics.Callback(purchase.CallbackSettled)
 	d.metrics.DeadLetter(purchase.DeadLetterDropped)
 	d.metrics.Report("solver", purchase.ReportLate)
-	d.metrics.reported("checkout", outcomeRejected, 31*time.Second)
+	d.metrics.Reported("checkout", outcomeRejected, 31*time.Second)
 	// A request is counted after its answer is out.
 	eventually(t, "two requests are counted", func() bool { return testutil.ToFloat64(d.metrics.requests.WithLabelValues("200")) == 2 })
 }

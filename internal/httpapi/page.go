@@ -36,8 +36,9 @@ type pageData struct {
 	Whole  bool            // who looks may use all targets
 }
 
-func parsePage() *template.Template {
-	return template.Must(template.New("status.html").Funcs(template.FuncMap{
+// newPages panics if the template does not parse.
+func newPages(from Snapshots) *pages {
+	parsed := template.Must(template.New("status.html").Funcs(template.FuncMap{
 		"share":       share,
 		"wants":       wants,
 		"expectation": expectation,
@@ -54,6 +55,7 @@ func parsePage() *template.Template {
 
 		"problemsFirst": status.ProblemsFirst,
 	}).ParseFS(web, "web/status.html"))
+	return &pages{from, parsed}
 }
 
 // share returns how much of a target's bar n takes, in percent. The whole bar is

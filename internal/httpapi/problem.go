@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
@@ -49,6 +50,9 @@ func (p *Problem) listing(problems targets.Problems) *Problem {
 	return p
 }
 
+// errNotFound refuses an unknown path without repeating it.
+func errNotFound() *Problem { return problem(codeNotFound, "no route of poold has this path") }
+
 // errHungUp is what a handler returns when nobody is left to answer: nothing
 // (more) is written and the connection is closed.
 var errHungUp = errors.New("httpapi: the caller hung up")
@@ -73,4 +77,13 @@ func writeProblem(w *writer, p *Problem) {
 // wholeSeconds rounds up, to 1 at least: an earlier retry would be too early.
 func wholeSeconds(d time.Duration) int64 {
 	return max(1, int64((d+time.Second-1)/time.Second))
+}
+
+// soon is the Retry-After of what should be over in a moment, before its jitter.
+const soon = 2 * time.Second
+
+// jitter spreads d over 75 % to 125 % of it, so that callers turned away at
+// one moment do not come back at one moment.
+func jitter(d time.Duration) time.Duration {
+	return d*3/4 + rand.N(d/2+1) //nolint:gosec // spreading retries needs no secrecy
 }

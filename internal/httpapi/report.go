@@ -41,7 +41,7 @@ type reports struct {
 	guests  GuestList
 	buyer   ReportSender
 	audit   audit
-	metrics *Metrics
+	metrics Counts
 	unknown failures[string] // reports about unknown tokens, by caller.stable
 }
 
@@ -119,7 +119,7 @@ func (p *reports) report(r *http.Request, c *call, id solveID, said, outcome str
 		return err
 	}
 	p.buyer.Report(sale.Provider, sale.Task, id.kind, sale.Age, accepted)
-	p.metrics.reported(c.named(), outcome, sale.Age)
+	p.metrics.Reported(c.named(), outcome, sale.Age)
 	p.audit.reported(c, said, outcome)
 	return nil
 }

@@ -208,7 +208,7 @@ func TestReportsAboutUnknownTokens(t *testing.T) {
 	checkProblem(t, "of a key with globs", d.report(t, invented(0), `{"outcome":"rejected"}`, bearer("canary-limited")), 403, codeForbidden, "")
 	checkProblem(t, "another target's", d.report(t, "/solve/a.b."+string(d.target("checkout").ID)+".turnstile/report", `{"outcome":"rejected"}`,
 		bearer("canary-limited")), 403, codeForbidden, "")
-	for i := range wrongKeysMost {
+	for i := range triesAMinute {
 		checkProblem(t, "invented", d.report(t, invented(i), `{"outcome":"rejected"}`, bearer(keyAll)), 404, codeUnknownToken, "")
 	}
 	for path, target := range map[string]string{invented(99): "", "/solve/x/report": "", "/pool/staging-login/token/x/report": "staging-login"} {

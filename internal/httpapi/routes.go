@@ -11,9 +11,6 @@ import (
 	"poold/internal/targets"
 )
 
-// handler answers one request, or returns what went wrong.
-type handler func(w http.ResponseWriter, r *http.Request, c *call) error
-
 // areas are the parts of the API, each with what it needs.
 type areas struct {
 	tokens    tokens
@@ -22,39 +19,13 @@ type areas struct {
 	clients   compatible
 	admin     admin
 	providers providers
-	pages     pages
+	pages     *pages
 	streams   streams
 	scrapes   *scrapes
 	callbacks callbacks
 	letters   letters
 	history   solveHistory
-	demand    demandHistory
 	probes    probes
-}
-
-// route is one path with its rights and its handler.
-type route struct {
-	methods []string
-	path    string
-	// scope is the right that a key needs; "" = none, no key is asked for.
-	scope targets.Scope
-	// altScope is a right that suffices too, for as much as the handler grants it;
-	// "" = none.
-	altScope targets.Scope
-	// probe routes are open to any Host and Origin too: they reveal nothing
-	// and are asked by balancers that know no name for this machine, or they
-	// carry a secret of their own.
-	probe bool
-	// changes: the request takes or alters something, whatever its method.
-	changes bool
-	named   bool // the path names a target, first of all; routes sets it
-	body    bool // the handler reads the body; else there must be none
-	// whole: the answer covers all targets, so that a key limited to some of
-	// them is refused.
-	whole bool
-	// basic: 401 invites a browser to ask its user for a key.
-	basic  bool
-	handle handler
 }
 
 // The methods of a page that can be looked at. HEAD is listed by hand because
@@ -103,7 +74,7 @@ func (a *areas) table() []route {
 		{methods: reading, path: "/history/solve/:id", scope: targets.ScopeStatus, basic: true, handle: a.history.solve},
 		{methods: reading, path: "/history/usage", scope: targets.ScopeStatus, basic: true, handle: a.history.usage},
 		{methods: reading, path: "/history/key/:name", scope: targets.ScopeAdmin, basic: true, handle: a.history.key},
-		{methods: reading, path: "/history/arrivals/:target", scope: targets.ScopeStatus, basic: true, handle: a.demand.read},
+		{methods: reading, path: "/history/arrivals/:target", scope: targets.ScopeStatus, basic: true, handle: a.history.when},
 		// The key is in the call: these routes have no scope, and look for themselves.
 		{methods: []string{http.MethodGet, http.MethodPost}, path: "/in.php", changes: true, body: true, handle: a.clients.legacy},
 		{methods: []string{http.MethodGet, http.MethodPost}, path: "/res.php", changes: true, body: true, handle: a.clients.legacy},
@@ -143,7 +114,7 @@ func (s *Server) routes(a *areas) http.Handler {
 		// echo would answer 204 by itself, which reads as a yes to a preflight.
 		e.OPTIONS(rt.path, s.adapt(refuse))
 	}
-	unknown := &route{path: "", probe: true, handle: refusePath}
+	unknown := &route{path: "", probe: true, handle: func(http.ResponseWriter, *http.Request, *call) error { return errNotFound() }}
 	e.HTTPErrorHandler = func(err error, ec echo.Context) {
 		rt := unknown
 		if refuse, ok := wrongMethod[ec.Path()]; ok && errors.Is(err, echo.ErrMethodNotAllowed) {
@@ -169,9 +140,4 @@ func refuseMethod(allow string) handler {
 		w.Header().Set("Allow", allow)
 		return problem(codeMethod, "allowed here: "+allow)
 	}
-}
-
-// refusePath answers a path that does not exist, without repeating it.
-func refusePath(http.ResponseWriter, *http.Request, *call) error {
-	return problem(codeNotFound, "no route of poold has this path")
 }

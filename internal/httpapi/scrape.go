@@ -23,7 +23,7 @@ const mostBodies = 4
 type scrapes struct {
 	metrics *Metrics
 	sets    Sets
-	status  Snapshots
+	status  *status.Collector
 
 	mu     sync.Mutex
 	newest *scrapeBody // nil = all its readers are done
@@ -40,7 +40,7 @@ type scrapeBody struct {
 
 // scrape is GET /metrics: what this replica counts, and the figures of the status.
 func (s *scrapes) scrape(w http.ResponseWriter, r *http.Request, _ *call) error {
-	shared := s.open(current(w, r, s.status))
+	shared := s.open(s.status.Snapshot(r.Context()))
 	defer s.close(shared)
 	w.Header()["Vary"] = varyEncoding
 	render := shared.text

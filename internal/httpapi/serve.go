@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 
 	"poold/internal/targets"
@@ -17,51 +15,6 @@ import (
 // statusHungUp is what logs and metrics show for a caller that was gone before its
 // answer; it is never sent.
 const statusHungUp = 499
-
-// call is one request on its way; it belongs to the request's goroutine.
-type call struct {
-	w      writer
-	began  time.Time
-	route  *route
-	params []string // of the path, in its order, as they stood there
-	access *access
-	caller *caller // nil on routes that need no key
-	target *target // nil on routes that name none
-	code   code    // of the problem that is its answer; "" = none is
-	hungUp bool
-}
-
-// writer remembers the status that went out.
-type writer struct {
-	http.ResponseWriter
-	stopping *atomic.Bool // of the Server
-	status   int          // 0 = nothing written yet
-}
-
-// begin notes the status of the answer whose header is about to be written.
-func (w *writer) begin(status int) {
-	if w.status != 0 || status < http.StatusOK { // 1xx are not the answer
-		return
-	}
-	w.status = status
-	if w.stopping.Load() {
-		// The listener is about to close: the client shall not count on the connection.
-		w.Header()["Connection"] = closing
-	}
-}
-
-func (w *writer) WriteHeader(status int) {
-	w.begin(status)
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *writer) Write(b []byte) (int, error) {
-	w.begin(http.StatusOK)
-	return w.ResponseWriter.Write(b)
-}
-
-// Unwrap lets http.ResponseController reach net/http's writer.
-func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // serve answers one request to one route. params are the variable parts of its
 // path; they are not kept.
@@ -99,17 +52,6 @@ func (s *Server) admit(c *call, r *http.Request) error {
 		return nil
 	}
 	return readNothing(r, c.w.ResponseWriter)
-}
-
-// param returns a variable part of the path without percent-escapes.
-func (c *call) param(r *http.Request, i int) string {
-	if r.URL.RawPath == "" {
-		return c.params[i] // net/http has taken them away
-	}
-	if plain, err := url.PathUnescape(c.params[i]); err == nil {
-		return plain
-	}
-	return c.params[i]
 }
 
 // fail writes the answer for an error.

@@ -10,11 +10,6 @@ import (
 	"poold/internal/status"
 )
 
-// writeLimit is how long a request may take, from its header to the last byte of its
-// answer; the wait for a token comes on top. A token or a page is a few kilobytes; who
-// needs longer is not reading.
-const writeLimit = 10 * time.Second
-
 // Config is the configuration file; *reload.File implements it.
 type Config interface {
 	Sets
@@ -92,26 +87,25 @@ func New(d Deps) *Server {
 		gate: &gate{sets: d.Config}, explainer: explainer{refill: d.Refill, outages: d.Status},
 		status: d.Status, metrics: d.Metrics, log: d.Log, stopping: new(atomic.Bool), stopped: make(chan struct{}),
 	}
-	out := deliveries{returns: d.Stock, audit: audit{d.Auditor}, metrics: d.Metrics, log: d.Log}
+	out := deliveries{returns: d.Stock, audit: audit{to: d.Auditor}, metrics: d.Metrics, log: d.Log}
 	bought := supply{refill: d.Refill, outages: d.Status, stock: d.Stock}
-	reported := &reports{stock: d.Stock, guests: d.Guests, buyer: d.Buyer, audit: audit{d.Auditor}, metrics: d.Metrics}
+	reported := &reports{stock: d.Stock, guests: d.Guests, buyer: d.Buyer, audit: audit{to: d.Auditor}, metrics: d.Metrics}
 	large := newBodies(d.ManyBodies)
 	s.handler = s.routes(&areas{
 		tokens:  tokens{deliveries: out, supply: bought, stock: d.Stock, gate: s.gate, stopping: s.stopping},
 		solves:  solves{deliveries: out, supply: bought, binder: d.Stock, solver: d.Solver, bodies: large, gate: s.gate, stopping: s.stopping},
 		reports: reported,
 		clients: compatible{
-			deliveries: out, tasks: d.Tasks, near: d.Near, supply: bought, reports: reported, gate: s.gate, status: d.Status, stopping: s.stopping, submits: &submits{}, bodies: large, log: d.Log,
+			deliveries: out, tasks: d.Tasks, near: d.Near, supply: bought, reports: reported, wrongKeys: &s.gate.wrongKeys, status: d.Status, stopping: s.stopping, bodies: large, log: d.Log,
 		},
 		admin:     admin{stock: d.Stock, windows: d.Stock, refill: d.Refill, file: d.Config, status: d.Status, log: d.Log},
 		providers: providers{buyer: d.Buyer, status: d.Status, log: d.Log},
-		pages:     pages{status: d.Status, page: parsePage()},
+		pages:     newPages(d.Status),
 		streams:   streams{feed: d.Feed, gate: s.gate, open: new(atomic.Int64), stopping: s.stopped},
 		scrapes:   &scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},
 		callbacks: callbacks{buyer: d.Buyer},
 		letters:   letters{buyer: d.Buyer, status: d.Status, log: d.Log},
-		history:   solveHistory{store: d.History, audit: d.Audit, journal: d.Buyer, status: d.Status},
-		demand:    demandHistory{arrivals: d.Arrivals},
+		history:   solveHistory{store: d.History, audit: d.Audit, journal: d.Buyer, arrivals: d.Arrivals, status: d.Status},
 		probes:    probes{stock: d.Stock, stopping: s.stopping},
 	})
 	return s

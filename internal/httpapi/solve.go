@@ -10,7 +10,6 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/ondemand"
 	"poold/internal/pool"
-	"poold/internal/purchase"
 	"poold/internal/refill"
 	"poold/internal/targets"
 )
@@ -151,18 +150,6 @@ func shareKey(id captcha.Identity, withProxy bool) captcha.ID {
 	return id.ID()
 }
 
-// guestOf says on which terms an identity is bought that no target has.
-func guestOf(set *targets.Set, asked targets.SolveRequest, id captcha.ID) *ondemand.Guest {
-	lifetime, margin := set.Life(asked.Identity.Type)
-	g := &ondemand.Guest{Spec: purchase.Spec{
-		Target: purchase.GuestTarget, Owner: set.Solve.Owner, Identity: asked.Identity, ID: id, Image: asked.Image,
-		Margin: margin, Lifetime: lifetime,
-		Guests: pool.Caps{PerHour: set.Solve.Budget.PerHour, PerDay: set.Solve.Budget.PerDay},
-	}}
-	g.Use.Rate, g.Use.RatePer = wholeRate(set.Solve.Rate)
-	return g
-}
-
 // admit says whether the caller may ask for an identity, and the target that has it; nil
 // for a guest.
 func (s *solves) admit(a *access, caller *caller, id captcha.Identity) (*target, error) {
@@ -185,9 +172,9 @@ func (s *solves) readmit(r *http.Request, c *call, asked targets.SolveRequest) e
 	if now == c.access {
 		return nil
 	}
-	caller, err := now.who(c.route, r)
+	caller, err := authenticate(now, c.route, r)
 	if err == nil {
-		err = caller.entitled(c.route, r)
+		err = authorize(caller, c.route, r)
 	}
 	if err == nil {
 		_, err = s.admit(now, caller, asked.Identity)

@@ -352,7 +352,7 @@ func TestNobodyWaitsInVain(t *testing.T) {
 					t.Errorf("%s: it waited for %v", what, waited)
 				}
 			}
-			asked("a take", meanings[c.code].status, c.code, func() answer { return d.ask(t, "GET", "/pool/staging-login/token") })
+			asked("a take", problem(c.code, "").Status, c.code, func() answer { return d.ask(t, "GET", "/pool/staging-login/token") })
 			asked("a solve", c.status, c.solve, func() answer { return d.solve(t, fmt.Sprintf(targetBody, "staging-login")) })
 			if c.held {
 				return

@@ -1,10 +1,6 @@
 package httpapi
 
 import (
-	"regexp"
-	"slices"
-	"strings"
-
 	"poold/internal/captcha"
 	"poold/internal/pool"
 )
@@ -37,35 +33,4 @@ func solvedBy(d *delivery, target *target) solved {
 		a.Target = target.Name
 	}
 	return a
-}
-
-var identityID = regexp.MustCompile(`^[0-9a-f]{32}$`)
-
-// solveID names a token of /solve: its own name, and of what it is.
-type solveID struct {
-	token string
-	id    captcha.ID
-	kind  captcha.Type
-}
-
-func (s solveID) String() string { return s.token + "." + string(s.id) + "." + string(s.kind) }
-
-// readSolveID is the inverse; false where it is none.
-func readSolveID(text string) (s solveID, ok bool) {
-	rest, kind, ok := cutLast(text, ".")
-	if !ok {
-		return s, false
-	}
-	token, id, ok := cutLast(rest, ".")
-	return solveID{token, captcha.ID(id), captcha.Type(kind)},
-		ok && identityID.MatchString(id) && slices.Contains(captcha.SolvableTypes(), captcha.Type(kind))
-}
-
-// cutLast cuts a text at the last separator.
-func cutLast(text, separator string) (before, after string, found bool) {
-	at := strings.LastIndex(text, separator)
-	if at < 0 {
-		return text, "", false
-	}
-	return text[:at], text[at+len(separator):], true
 }

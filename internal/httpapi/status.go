@@ -13,12 +13,6 @@ type Snapshots interface {
 	Snapshot(ctx context.Context) *status.Snapshot
 }
 
-// Changes takes notice that the last snapshot is out of date; *status.Collector
-// implements it.
-type Changes interface {
-	Changed()
-}
-
 // pages are the routes that show how the daemon is doing, to people and to programs.
 type pages struct {
 	status Snapshots
@@ -37,7 +31,7 @@ func current(w http.ResponseWriter, r *http.Request, from Snapshots) *status.Sna
 func (p *pages) front(w http.ResponseWriter, r *http.Request, c *call) error {
 	w.Header()["Vary"] = varyAccept
 	if !prefers(r.Header["Accept"], "text/html") {
-		return refusePath(w, r, c)
+		return errNotFound()
 	}
 	http.Redirect(w, r, "/status", http.StatusFound)
 	return nil

@@ -90,21 +90,13 @@ func (g *gate) unchanged(c *call, r *http.Request) bool {
 	if now == c.access {
 		return true
 	}
-	caller, err := now.who(c.route, r)
-	if err != nil || caller.entitled(c.route, r) != nil || caller.stable != c.caller.stable ||
+	caller, err := authenticate(now, c.route, r)
+	if err != nil || authorize(caller, c.route, r) != nil || caller.stable != c.caller.stable ||
 		!slices.Equal(caller.scopes, c.caller.scopes) || !slices.Equal(caller.globs, c.caller.globs) {
 		return false
 	}
 	c.access, c.caller = now, caller
 	return true
-}
-
-// sees is mayUse, nil for a caller that may use all targets.
-func (c *caller) sees() func(target string) bool {
-	if c.globs == nil {
-		return nil
-	}
-	return c.mayUse
 }
 
 // eventWriter writes server-sent events, each within writeLimit.

@@ -86,3 +86,16 @@ func (s *supply) isEmpty(ctx context.Context, t *target) bool {
 	stock, err := s.stock.Look(ctx, t.ID, t.Margin, 0)
 	return err == nil && stock.Fresh+stock.Orders == 0
 }
+
+// Notes gives what refill knows of a target; *refill.Manager implements it.
+type Notes interface {
+	// Current is how a target does, as all replicas know it; false while no worker refills it.
+	Current(ctx context.Context, name string) (refill.Status, bool)
+}
+
+// Outages knows whether any provider can be asked; *status.Collector implements it.
+type Outages interface {
+	// Outage returns why none can, and when the first of them may be asked again
+	// (zero = unknown).
+	Outage(ctx context.Context) (reason string, until time.Time, is bool)
+}

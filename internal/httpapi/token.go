@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -20,34 +19,6 @@ const (
 	// defaultWait is what `on_empty: wait` stands for.
 	defaultWait = 20 * time.Second
 )
-
-// target is a target of the file with what every take of it needs, worked out
-// once per Set.
-type target struct {
-	*targets.Target
-
-	maxWaiting int
-	rate       int // tokens per ratePer; 0 = no limit
-	ratePer    time.Duration
-	// middle is the part of a token answer that is the same for every token.
-	middle []byte
-}
-
-func newTarget(t *targets.Target) *target {
-	own := &target{Target: t, maxWaiting: 2*t.Depth + 10, middle: appendMiddle(nil, t)}
-	own.rate, own.ratePer = wholeRate(t.Rate)
-	return own
-}
-
-// wholeRate returns the same rate with a whole count, because there is no half a token:
-// 0.5/s is 1 per 2s.
-func wholeRate(r targets.Rate) (count int, per time.Duration) {
-	if r.PerSecond() <= 0 {
-		return 0, 0
-	}
-	whole := max(1, math.Floor(r.Count))
-	return int(whole), time.Duration(float64(r.Per) * whole / r.Count)
-}
 
 // Taker hands out tokens.
 type Taker interface {
@@ -205,7 +176,7 @@ func (t *tokens) handOut(w http.ResponseWriter, r *http.Request, c *call, out *d
 		contentType = typeText
 		*buffer = append((*buffer)[:0], out.token.Value...)
 	} else {
-		*buffer = appendToken((*buffer)[:0], c.target.middle, out.token)
+		*buffer = appendToken((*buffer)[:0], c.target.Target, out.token)
 	}
 
 	return t.deliver(w, r, c, out, contentType, *buffer)

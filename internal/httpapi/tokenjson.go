@@ -10,23 +10,17 @@ import (
 )
 
 // Token answers are put together by hand: they are the one hot path of the
-// daemon, and nearly all of an answer is known before the token is. A test
-// holds the result against encoding/json.
+// daemon. A test compares the result with encoding/json's.
 
-// appendMiddle appends what lies between the token's id and its value.
-func appendMiddle(b []byte, t *targets.Target) []byte {
-	b = append(b, `,"target":`...)
-	b = appendString(b, t.Name)
-	b = append(b, `,"type":`...)
-	b = appendString(b, string(t.Identity.Type))
-	return append(b, `,"token":`...)
-}
-
-// appendToken appends the JSON answer for a token; middle is the target's.
-func appendToken(b, middle []byte, t *pool.Token) []byte {
+// appendToken appends the JSON answer with a token of a target.
+func appendToken(b []byte, of *targets.Target, t *pool.Token) []byte {
 	b = append(b, `{"id":`...)
 	b = appendString(b, t.ID)
-	b = append(b, middle...)
+	b = append(b, `,"target":`...)
+	b = appendString(b, of.Name)
+	b = append(b, `,"type":`...)
+	b = appendString(b, string(of.Identity.Type))
+	b = append(b, `,"token":`...)
 	b = appendString(b, t.Value)
 	b = append(b, `,"source":`...)
 	b = appendString(b, string(t.Source))
@@ -43,31 +37,6 @@ func appendToken(b, middle []byte, t *pool.Token) []byte {
 		b = appendString(b, t.UserAgent)
 	}
 	return append(b, "}\n"...)
-}
-
-// appendTime appends t as RFC 3339 in UTC to the millisecond, as everywhere in the API.
-// Time.AppendFormat would parse its layout anew for each token. Years beyond 9999 do not
-// occur.
-func appendTime(b []byte, t time.Time) []byte {
-	t = t.UTC()
-	year, month, day := t.Date()
-	hour, minute, second := t.Clock()
-	b = appendDigits(b, year, 1000)
-	b = appendDigits(append(b, '-'), int(month), 10)
-	b = appendDigits(append(b, '-'), day, 10)
-	b = appendDigits(append(b, 'T'), hour, 10)
-	b = appendDigits(append(b, ':'), minute, 10)
-	b = appendDigits(append(b, ':'), second, 10)
-	b = appendDigits(append(b, '.'), t.Nanosecond()/int(time.Millisecond), 100)
-	return append(b, 'Z')
-}
-
-// appendDigits appends n with leading zeros; first is the weight of the first digit.
-func appendDigits(b []byte, n, first int) []byte {
-	for ; first > 0; first /= 10 {
-		b = append(b, byte('0'+n/first%10))
-	}
-	return b
 }
 
 const hexDigits = "0123456789abcdef"

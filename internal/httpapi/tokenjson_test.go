@@ -61,7 +61,7 @@ func TestTokenLikeEncodingJSON(t *testing.T) {
 		if token.UserAgent != "" {
 			want.UserAgent = &token.UserAgent
 		}
-		if got, want := string(appendToken(nil, appendMiddle(nil, target), &token)), encoded(t, want); got != want {
+		if got, want := string(appendToken(nil, target, &token)), encoded(t, want); got != want {
 			t.Fatalf("by hand: %q\nencoded: %q", got, want)
 		}
 	})

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"regexp"
 	"strconv"
 	"time"
 
@@ -33,10 +32,6 @@ const (
 	wantWarmFor    = `"for" must be a duration with a unit from 1s to 24h, such as "5m"`
 	wantWarmAt     = `"at" must be a time in RFC 3339 with its zone, such as "2026-01-02T15:04:05Z"`
 )
-
-// rfc3339 refuses what time.Parse takes beyond the standard, such as an hour of
-// one digit.
-var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
 // warming is the body of POST /pool/{target}/warm.
 type warming struct {
@@ -139,8 +134,8 @@ func (g *warming) set(field string, value json.Token) (wrong string) {
 		}
 		g.length = length
 	case "at":
-		at, err := time.Parse(time.RFC3339, text)
-		if err != nil || !rfc3339.MatchString(text) {
+		at, ok := readTime(text)
+		if !ok {
 			return wantWarmAt
 		}
 		g.at = at

@@ -1,0 +1,56 @@
+package httpapi
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"poold/internal/captcha"
+	"poold/internal/ondemand"
+	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/targets"
+)
+
+var identityID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// solveID names a token of /solve: its own name, and of what it is.
+type solveID struct {
+	token string
+	id    captcha.ID
+	kind  captcha.Type
+}
+
+func (s solveID) String() string { return s.token + "." + string(s.id) + "." + string(s.kind) }
+
+// readSolveID is the inverse; false where it is none.
+func readSolveID(text string) (s solveID, ok bool) {
+	rest, kind, ok := cutLast(text, ".")
+	if !ok {
+		return s, false
+	}
+	token, id, ok := cutLast(rest, ".")
+	return solveID{token, captcha.ID(id), captcha.Type(kind)},
+		ok && identityID.MatchString(id) && slices.Contains(captcha.SolvableTypes(), captcha.Type(kind))
+}
+
+// cutLast cuts a text at the last separator.
+func cutLast(text, separator string) (before, after string, found bool) {
+	at := strings.LastIndex(text, separator)
+	if at < 0 {
+		return text, "", false
+	}
+	return text[:at], text[at+len(separator):], true
+}
+
+// guestOf says on which terms an identity is bought that no target has.
+func guestOf(set *targets.Set, asked targets.SolveRequest, id captcha.ID) *ondemand.Guest {
+	lifetime, margin := set.Life(asked.Identity.Type)
+	g := &ondemand.Guest{Spec: purchase.Spec{
+		Target: purchase.GuestTarget, Owner: set.Solve.Owner, Identity: asked.Identity, ID: id, Image: asked.Image,
+		Margin: margin, Lifetime: lifetime,
+		Guests: pool.Caps{PerHour: set.Solve.Budget.PerHour, PerDay: set.Solve.Budget.PerDay},
+	}}
+	g.Use.Rate, g.Use.RatePer = wholeRate(set.Solve.Rate)
+	return g
+}

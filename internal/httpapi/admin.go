@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 )
 
@@ -52,13 +53,13 @@ type admin struct {
 
 // pause is POST /pool/{target}/pause: no replica buys for the target's
 // identity any more. Stock is still handed out, orders under way still land.
-func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *call) error {
-	pause, err := readPause(r, c.w.ResponseWriter)
+func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	pause, err := readPause(r, c.W.ResponseWriter)
 	if err != nil {
 		return err
 	}
-	pause.By = c.caller.name
-	if err := a.stock.Pause(r.Context(), c.target.ID, pause); err != nil {
+	pause.By = c.Caller.Name
+	if err := a.stock.Pause(r.Context(), c.Target.ID, pause); err != nil {
 		return err
 	}
 	return a.altered(w, r, c, "the buying for a target was paused", slog.Time("until", pause.Until), slog.String("reason", pause.Reason))
@@ -67,14 +68,14 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *call) error {
 // resume is POST /pool/{target}/resume. It ends a pause that was made by POST; one in
 // the file lasts until the file is changed. A target whose orders fail, or that the provider
 // refuses, places its next order at once.
-func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *call) error {
-	if c.target.Paused {
-		return problem(codePausedInFile, "the file says `paused: true` for this target; edit the file to resume it")
+func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	if c.Target.Paused {
+		return kernel.NewProblem(kernel.CodePausedInFile, "the file says `paused: true` for this target; edit the file to resume it")
 	}
-	if err := a.stock.Resume(r.Context(), c.target.ID); err != nil {
+	if err := a.stock.Resume(r.Context(), c.Target.ID); err != nil {
 		return err
 	}
-	tried, err := a.stock.Retry(r.Context(), c.target.ID)
+	tried, err := a.stock.Retry(r.Context(), c.Target.ID)
 	if err != nil {
 		return err
 	}
@@ -83,8 +84,8 @@ func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *call) error {
 
 // flush is DELETE /pool/{target}/tokens: what is ready is thrown away and
 // bought anew, say because the page changed. Orders under way still land.
-func (a *admin) flush(w http.ResponseWriter, r *http.Request, c *call) error {
-	thrown, err := a.stock.Flush(r.Context(), c.target.ID, c.target.Margin)
+func (a *admin) flush(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	thrown, err := a.stock.Flush(r.Context(), c.Target.ID, c.Target.Margin)
 	if err != nil {
 		return err
 	}
@@ -93,26 +94,26 @@ func (a *admin) flush(w http.ResponseWriter, r *http.Request, c *call) error {
 
 // altered ends a request that changed a target: the log says who did what, the next
 // status shows it, and refill looks at the target soon.
-func (a *admin) altered(w http.ResponseWriter, r *http.Request, c *call, what string, more ...slog.Attr) error {
-	attrs := append([]slog.Attr{slog.String("target", c.target.Name), slog.String("key", c.caller.name)}, more...)
+func (a *admin) altered(w http.ResponseWriter, r *http.Request, c *kernel.Call, what string, more ...slog.Attr) error {
+	attrs := append([]slog.Attr{slog.String("target", c.Target.Name), slog.String("key", c.Caller.Name)}, more...)
 	a.log.LogAttrs(r.Context(), slog.LevelInfo, what, attrs...)
 	a.status.Changed()
-	a.refill.Kick(c.target.ID)
+	a.refill.Kick(c.Target.ID)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
 // reload is POST /-/reload. A caller that hangs up does not stop it half
 // way.
-func (a *admin) reload(w http.ResponseWriter, r *http.Request, _ *call) error {
+func (a *admin) reload(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), reloadLimit)
 	defer cancel()
 	err := a.file.Reload(ctx)
-	answerWithin(w, writeLimit)
+	kernel.AnswerWithin(w, kernel.WriteLimit)
 	a.status.Changed() // also a file that was refused is news
 	if err != nil && ctx.Err() != nil {
-		p := problem(codeInternal, "the reload did not finish in time")
-		p.cause = err
+		p := kernel.NewProblem(kernel.CodeInternal, "the reload did not finish in time")
+		p.Cause = err
 		return p
 	}
 	if err != nil {

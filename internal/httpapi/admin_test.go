@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
@@ -37,13 +38,13 @@ func TestPauseAndResume(t *testing.T) {
 		t.Errorf("refill was told of %q", d.refill.kicked)
 	}
 	a := d.ask(t, "POST", "/pool/checkout/resume", bearer(keyAll))
-	checkProblem(t, "paused in the file", a, 409, codePausedInFile, "checkout")
+	checkProblem(t, "paused in the file", a, 409, kernel.CodePausedInFile, "checkout")
 	if s := state("checkout"); !strings.Contains(s, "paused in the configuration file") || d.stock.count("pause", "resume") != 2 {
 		t.Errorf("%s; the stock saw %q", s, d.stock.calls)
 	}
 	d.stock.redis.SetDown(true)
 	for _, what := range []string{"pause", "resume"} {
-		checkProblem(t, what+" without redis", d.ask(t, "POST", "/pool/staging-login/"+what, bearer(keyAll)), 503, codeStoreDown, "staging-login")
+		checkProblem(t, what+" without redis", d.ask(t, "POST", "/pool/staging-login/"+what, bearer(keyAll)), 503, kernel.CodeStoreDown, "staging-login")
 	}
 }
 
@@ -75,7 +76,7 @@ func TestFlush(t *testing.T) {
 		t.Errorf("another target has %d left", left)
 	}
 	d.stock.redis.SetDown(true)
-	checkProblem(t, "without redis", d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)), 503, codeStoreDown, "staging-login")
+	checkProblem(t, "without redis", d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)), 503, kernel.CodeStoreDown, "staging-login")
 }
 
 // TestReload: 204, seen at once, and not cut short by the caller.
@@ -121,7 +122,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("what was wrong is not shown at once: %s", a.body)
 	}
 	d.config.reload = func(context.Context) error { return errors.New("canary-cause") }
-	checkProblem(t, "reload", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 500, codeInternal, "")
+	checkProblem(t, "reload", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 500, kernel.CodeInternal, "")
 }
 
 func TestHealth(t *testing.T) {
@@ -132,7 +133,7 @@ func TestHealth(t *testing.T) {
 		t.Errorf("healthz falls with redis: %d", a.status)
 	}
 	a := d.ask(t, "GET", "/readyz")
-	checkProblem(t, "readyz", a, 503, codeStoreDown, "")
+	checkProblem(t, "readyz", a, 503, kernel.CodeStoreDown, "")
 	if !strings.Contains(a.body, `"ready":false,"reasons":["redis does not answer (embedded:6379)"]`) || a.header.Get("Retry-After") == "" {
 		t.Errorf("%v %s", a.header, a.body)
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"poold/internal/history"
+	"poold/internal/httpapi/historyapi"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/redisdb"
 )
 
@@ -46,19 +48,19 @@ func TestArrivals(t *testing.T) {
 	at := func(later time.Duration) string { return minute.Add(later).Format("2006-01-02T15:04:05.000Z") }
 	for name, c := range map[string]struct {
 		query, from, to string // to: "" = now
-		want            []ArrivalStep
+		want            []historyapi.ArrivalStep
 		trace           string
 	}{
-		"everything": {"", at(0), "", []ArrivalStep{{10.1, 1}, {3600, 3}, {3600.1, 1}}, "10.1\n3600\n3600\n3600\n3600.1\n"},
+		"everything": {"", at(0), "", []historyapi.ArrivalStep{{At: 10.1, N: 1}, {At: 3600, N: 3}, {At: 3600.1, N: 1}}, "10.1\n3600\n3600\n3600\n3600.1\n"},
 		"from a moment on": {"from=" + at(50*time.Millisecond), at(50 * time.Millisecond), "",
-			[]ArrivalStep{{10.05, 1}, {3599.95, 3}, {3600.05, 1}}, "10.05\n3599.95\n3599.95\n3599.95\n3600.05\n"},
-		"until a moment":      {"to=" + at(time.Hour), at(0), at(time.Hour), []ArrivalStep{{10.1, 1}}, "10.1\n"},
-		"both":                {"from=" + at(time.Minute) + "&to=" + at(time.Hour), at(time.Minute), at(time.Hour), []ArrivalStep{}, ""},
-		"a time not yet over": {"from=" + at(time.Hour) + "&to=" + at(99*time.Hour), at(time.Hour), "", []ArrivalStep{{0, 3}, {0.1, 1}}, "0\n0\n0\n0.1\n"},
+			[]historyapi.ArrivalStep{{At: 10.05, N: 1}, {At: 3599.95, N: 3}, {At: 3600.05, N: 1}}, "10.05\n3599.95\n3599.95\n3599.95\n3600.05\n"},
+		"until a moment":      {"to=" + at(time.Hour), at(0), at(time.Hour), []historyapi.ArrivalStep{{At: 10.1, N: 1}}, "10.1\n"},
+		"both":                {"from=" + at(time.Minute) + "&to=" + at(time.Hour), at(time.Minute), at(time.Hour), []historyapi.ArrivalStep{}, ""},
+		"a time not yet over": {"from=" + at(time.Hour) + "&to=" + at(99*time.Hour), at(time.Hour), "", []historyapi.ArrivalStep{{At: 0, N: 3}, {At: 0.1, N: 1}}, "0\n0\n0\n0.1\n"},
 	} {
 		before := time.Now().UTC()
 		a := d.ask(t, "GET", "/history/arrivals/staging-login?"+c.query)
-		got, sum := decoded[ArrivalList](t, a), 0
+		got, sum := decoded[historyapi.ArrivalList](t, a), 0
 		for _, s := range c.want {
 			sum += s.N
 		}
@@ -68,7 +70,7 @@ func TestArrivals(t *testing.T) {
 				t.Errorf("%s: asked until %v", name, d.arrivals.to)
 			}
 		}
-		if want := (ArrivalList{Target: "staging-login", From: c.from, To: c.to, Requests: sum, Arrivals: c.want}); !reflect.DeepEqual(got, want) {
+		if want := (historyapi.ArrivalList{Target: "staging-login", From: c.from, To: c.to, Requests: sum, Arrivals: c.want}); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %s\nwant %+v", name, a.body, want)
 		}
 		if a.header.Get("Content-Type") != "application/json" || a.header.Get("Vary") != "Accept" || d.arrivals.target != "staging-login" {
@@ -79,11 +81,11 @@ func TestArrivals(t *testing.T) {
 			t.Errorf("%s: as a trace %d %v %q", name, a.status, a.header, a.body)
 		}
 	}
-	if keys := keysOf(t, ArrivalList{}); !reflect.DeepEqual(keys, []string{"target", "from", "to", "requests", "arrivals"}) {
+	if keys := keysOf(t, historyapi.ArrivalList{}); !reflect.DeepEqual(keys, []string{"target", "from", "to", "requests", "arrivals"}) {
 		t.Errorf("%q", keys)
 	}
 	d.arrivals.list = nil
-	if got := decoded[ArrivalList](t, d.ask(t, "GET", "/history/arrivals/checkout")); got.Requests != 0 || got.From != stampOf(d.arrivals.from) {
+	if got := decoded[historyapi.ArrivalList](t, d.ask(t, "GET", "/history/arrivals/checkout")); got.Requests != 0 || got.From != stampOf(d.arrivals.from) {
 		t.Errorf("without any: %+v, asked from %v", got, d.arrivals.from)
 	}
 }
@@ -97,12 +99,12 @@ func TestArrivalsAreAskedWrongly(t *testing.T) {
 		"from=2020-01-01": "kept for 24 hours", "to=2020-01-01": "kept for 24 hours", "from=9999-01-01": "kept for 24 hours",
 	} {
 		a := d.ask(t, "GET", "/history/arrivals/staging-login?"+query, bearer(keyAll))
-		checkProblem(t, query, a, 400, codeBadRequest, "staging-login")
+		checkProblem(t, query, a, 400, kernel.CodeBadRequest, "staging-login")
 		if !strings.Contains(a.body, detail) {
 			t.Errorf("%s: no %q in %s", query, detail, a.body)
 		}
 	}
-	checkProblem(t, "an unknown target", d.ask(t, "GET", "/history/arrivals/nobody", bearer(keyAll)), 404, codeUnknownTarget, "")
+	checkProblem(t, "an unknown target", d.ask(t, "GET", "/history/arrivals/nobody", bearer(keyAll)), 404, kernel.CodeUnknownTarget, "")
 	other, unknown := d.ask(t, "GET", "/history/arrivals/checkout", bearer(keyStaging)), d.ask(t, "GET", "/history/arrivals/nobody", bearer(keyStaging))
 	if other.status != 403 || strings.ReplaceAll(other.body, "checkout", "nobody") != unknown.body {
 		t.Errorf("%d %s, but %s", other.status, other.body, unknown.body)
@@ -114,7 +116,7 @@ func TestArrivalsAreAskedWrongly(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	d.arrivals.err = redisdb.ErrDown
-	checkProblem(t, "away", d.ask(t, "GET", "/history/arrivals/staging-login", bearer(keyAll)), 503, codeStoreDown, "staging-login")
+	checkProblem(t, "away", d.ask(t, "GET", "/history/arrivals/staging-login", bearer(keyAll)), 503, kernel.CodeStoreDown, "staging-login")
 }
 
 // With backend: none nobody counts.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"poold/internal/history"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/targets"
@@ -230,7 +231,7 @@ func TestAuditOfASharerThatLeaves(t *testing.T) {
 	d.solver.token = pool.Token{ID: "tok1.sig", Value: "canary-token", Source: ondemand.FromSolve}
 	d.solver.during = func() { d.config.set.Store(sampleSet(allKeys()...)) } // it may not have it any more
 	body := fmt.Sprintf(guestBody, `,"dedup":"identity"`)
-	checkProblem(t, "shared", d.solve(t, body, bearer(keyAll)), 403, codeForbidden, "")
+	checkProblem(t, "shared", d.solve(t, body, bearer(keyAll)), 403, kernel.CodeForbidden, "")
 	if got := d.audit.noted(); len(got) > 0 {
 		t.Errorf("%+v", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/targets"
 )
 
@@ -20,112 +21,112 @@ type Sets interface {
 // gate decides who may ask for what.
 type gate struct {
 	sets      Sets
-	current   atomic.Pointer[access] // derived from the Set in use
-	deriving  sync.Mutex             // held while one is derived
-	wrongKeys wrongKeys
+	current   atomic.Pointer[kernel.Access] // derived from the Set in use
+	deriving  sync.Mutex                    // held while one is derived
+	wrongKeys kernel.WrongKeys
 }
 
 // access returns what belongs to the current Set, deriving it once per Set.
-func (g *gate) access() *access {
+func (g *gate) access() *kernel.Access {
 	set := g.sets.Current()
-	if a := g.current.Load(); a != nil && a.set == set {
+	if a := g.current.Load(); a != nil && a.Set == set {
 		return a
 	}
 	g.deriving.Lock()
 	defer g.deriving.Unlock()
 	old := g.current.Load()
-	if old != nil && old.set == set {
+	if old != nil && old.Set == set {
 		return old
 	}
-	a := newAccess(set, old)
+	a := kernel.NewAccess(set, old)
 	g.current.Store(a)
 	return a
 }
 
 // identify finds out who asks and whether that caller may use the route.
-func (g *gate) identify(c *call, r *http.Request) error {
-	caller, err := authenticate(c.access, c.route, r)
+func (g *gate) identify(c *kernel.Call, r *http.Request) error {
+	caller, err := authenticate(c.Access, c.Route, r)
 	if caller == nil && err != nil {
 		return g.refuseKey(c, r, err)
 	}
-	if c.caller = caller; caller == nil || err != nil {
+	if c.Caller = caller; caller == nil || err != nil {
 		return err
 	}
-	if limiter := caller.limiter; limiter != nil {
-		if wait := overRate(limiter, c.began); wait > 0 {
-			return problem(codeRateLimited, "this key's rate is used up").after(wait)
+	if limiter := caller.Limiter; limiter != nil {
+		if wait := kernel.OverRate(limiter, c.Began); wait > 0 {
+			return kernel.NewProblem(kernel.CodeRateLimited, "this key's rate is used up").After(wait)
 		}
 	}
-	return authorize(caller, c.route, r)
+	return authorize(caller, c.Route, r)
 }
 
 // refuseKey answers who has none of the keys. Only now wrong ones are counted, so
 // that a right one is served whatever else comes from its address.
-func (g *gate) refuseKey(c *call, r *http.Request, err error) error {
+func (g *gate) refuseKey(c *kernel.Call, r *http.Request, err error) error {
 	if secret, _ := credential(r); secret == "" {
 		return err // none was tried
 	}
-	if wait := g.wrongKeys.count(r.RemoteAddr, c.began); wait > 0 {
-		return problem(codeRateLimited, "too many wrong keys came from this address").after(wait)
+	if wait := g.wrongKeys.Count(r.RemoteAddr, c.Began); wait > 0 {
+		return kernel.NewProblem(kernel.CodeRateLimited, "too many wrong keys came from this address").After(wait)
 	}
 	return err
 }
 
 // readmit checks a caller again that waited: a reload may have changed what its key may
 // do, or the target, since it was admitted.
-func (g *gate) readmit(c *call, r *http.Request) error {
+func (g *gate) readmit(c *kernel.Call, r *http.Request) error {
 	now := g.access()
-	if now == c.access {
+	if now == c.Access {
 		return nil
 	}
-	caller, err := authenticate(now, c.route, r)
+	caller, err := authenticate(now, c.Route, r)
 	if err != nil {
 		return err
 	}
-	if err := authorize(caller, c.route, r); err != nil {
+	if err := authorize(caller, c.Route, r); err != nil {
 		return err
 	}
-	target, err := g.find(now, c.target.Name, caller)
+	target, err := g.find(now, c.Target.Name, caller)
 	if err != nil {
 		return err
 	}
-	if target.ID != c.target.ID {
-		return problem(codePoolEmpty, "the target was changed while the caller waited").after(time.Second)
+	if target.ID != c.Target.ID {
+		return kernel.NewProblem(kernel.CodePoolEmpty, "the target was changed while the caller waited").After(time.Second)
 	}
 	return nil
 }
 
 // authenticate finds out who asks; nil without an error on routes that need no key.
-func authenticate(a *access, rt *route, r *http.Request) (*caller, error) {
-	if len(a.callers) == 0 {
-		return anyone, refuseStrangers(r)
+func authenticate(a *kernel.Access, rt *kernel.Route, r *http.Request) (*kernel.Caller, error) {
+	if len(a.Callers) == 0 {
+		return kernel.Anyone, refuseStrangers(r)
 	}
-	if rt.scope == "" {
+	if rt.Scope == "" {
 		return nil, nil // the style sheet: nothing to protect
 	}
 	secret, _ := credential(r)
-	if c := a.owner(secret); c != nil {
+	if c := a.Owner(secret); c != nil {
 		return c, nil
 	}
-	return nil, problem(codeUnauthorized, "send a key of the configuration file as Authorization: Bearer, or as the password of Basic")
+	return nil, kernel.NewProblem(kernel.CodeUnauthorized, "send a key of the configuration file as Authorization: Bearer, or as the password of Basic")
 }
 
 // authorize reports whether a caller may use a route, whatever target it names.
-func authorize(c *caller, rt *route, r *http.Request) error {
-	if c == anyone {
+func authorize(c *kernel.Caller, rt *kernel.Route, r *http.Request) error {
+	if c == kernel.Anyone {
 		return nil
 	}
-	if altScope := rt.altScope; !c.may(rt.scope) && (altScope == "" || !c.may(altScope)) {
-		needed := string(rt.scope)
+	if altScope := rt.AltScope; !c.May(rt.Scope) && (altScope == "" || !c.May(altScope)) {
+		needed := string(rt.Scope)
 		if altScope != "" {
 			needed += " (or " + string(altScope) + ", for as much as that allows)"
 		}
-		return problem(codeForbidden, "this key lacks the scope "+needed)
+		return kernel.NewProblem(kernel.CodeForbidden, "this key lacks the scope "+needed)
 	}
-	if rt.whole && c.globs != nil {
-		return problem(codeForbidden, "this covers all targets and the key is limited to some")
+	if rt.Whole && c.Globs != nil {
+		return kernel.NewProblem(kernel.CodeForbidden, "this covers all targets and the key is limited to some")
 	}
-	if !rt.changes {
+	if !rt.Changes {
 		return nil
 	}
 	if _, basic := credential(r); basic {
@@ -136,31 +137,31 @@ func authorize(c *caller, rt *route, r *http.Request) error {
 }
 
 // find returns the target of a name, if the caller may use it.
-func (g *gate) find(a *access, name string, c *caller) (*target, error) {
+func (g *gate) find(a *kernel.Access, name string, c *kernel.Caller) (*kernel.Target, error) {
 	// What is no name, also an escaped form of one, is unknown before it is used for anything.
-	if a.targets[name] == nil && !targets.IsName(name) {
-		return nil, problem(codeUnknownTarget, "a target's name is a-z, 0-9, dot, underscore and hyphen"+meant(a, name, c))
+	if a.Targets[name] == nil && !targets.IsName(name) {
+		return nil, kernel.NewProblem(kernel.CodeUnknownTarget, "a target's name is a-z, 0-9, dot, underscore and hyphen"+meant(a, name, c))
 	}
 	// The globs come first: a key must not learn which other names exist.
-	if !c.mayUse(name) {
-		return nil, problem(codeForbidden, "this key is limited to other targets")
+	if !c.MayUse(name) {
+		return nil, kernel.NewProblem(kernel.CodeForbidden, "this key is limited to other targets")
 	}
-	if t := a.targets[name]; t != nil {
+	if t := a.Targets[name]; t != nil {
 		return t, nil
 	}
 	where := "the configuration file has"
 	if !g.sets.Status().OK {
 		where = "the file was refused when it was read last (`poold check` says why), and the one in use has"
 	}
-	return nil, problem(codeUnknownTarget, where+" no target of this name"+meant(a, name, c))
+	return nil, kernel.NewProblem(kernel.CodeUnknownTarget, where+" no target of this name"+meant(a, name, c))
 }
 
 // meant asks whether the caller meant a target of another name, of those that it may
 // use; "" where none is near.
-func meant(a *access, name string, c *caller) string {
+func meant(a *kernel.Access, name string, c *kernel.Caller) string {
 	var known []string
-	for i := range a.set.Targets {
-		if other := a.set.Targets[i].Name; c.mayUse(other) {
+	for i := range a.Set.Targets {
+		if other := a.Set.Targets[i].Name; c.MayUse(other) {
 			known = append(known, other)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/targets"
 )
 
@@ -81,7 +82,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 
 // forgetWrongKeys makes an address new that sent wrong ones.
 func (d *daemon) forgetWrongKeys() {
-	d.gate.wrongKeys = wrongKeys{}
+	d.gate.wrongKeys = kernel.WrongKeys{}
 }
 
 func TestChallenge(t *testing.T) {
@@ -92,11 +93,11 @@ func TestChallenge(t *testing.T) {
 		"/pool/staging-login/token": {`Bearer realm="poold"`}, // a picture in a page must not open a password dialogue
 	} {
 		a := d.ask(t, "GET", path)
-		if a.status != 401 || problemCode(t, a) != codeUnauthorized || !slices.Equal(a.header.Values("WWW-Authenticate"), want) {
+		if a.status != 401 || problemCode(t, a) != kernel.CodeUnauthorized || !slices.Equal(a.header.Values("WWW-Authenticate"), want) {
 			t.Errorf("%s: %d %q %s", path, a.status, a.header.Values("WWW-Authenticate"), a.body)
 		}
 	}
-	if a := d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyStatus)); problemCode(t, a) != codeForbidden || a.header.Get("WWW-Authenticate") != "" {
+	if a := d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyStatus)); problemCode(t, a) != kernel.CodeForbidden || a.header.Get("WWW-Authenticate") != "" {
 		t.Errorf("a key without the scope: %v %s", a.header, a.body)
 	}
 }
@@ -146,7 +147,7 @@ func TestKeyRate(t *testing.T) {
 	limited := func() bool {
 		t.Helper()
 		a := d.ask(t, "GET", "/status", bearer(keyAll))
-		if a.status == 429 && (problemCode(t, a) != codeRateLimited || a.header.Get("Retry-After") != "1200") {
+		if a.status == 429 && (problemCode(t, a) != kernel.CodeRateLimited || a.header.Get("Retry-After") != "1200") {
 			t.Errorf("429: Retry-After %q, %s", a.header.Get("Retry-After"), a.body)
 		}
 		return a.status == 429
@@ -188,45 +189,45 @@ func TestOneScopeAlone(t *testing.T) {
 		keys = append(keys, targets.Key{Name: string(scope), SHA256: sha256.Sum256([]byte("canary-key-" + scope)), Scopes: []targets.Scope{scope}})
 	}
 	d := start(t, sampleSet(keys...), nil, nil)
-	ask := func(rt *route, method, path string, headers ...string) answer {
-		if rt.path == "/status/stream" { // it would not end
+	ask := func(rt *kernel.Route, method, path string, headers ...string) answer {
+		if rt.Path == "/status/stream" { // it would not end
 			return d.stream(t, headers...).refusal()
 		}
 		return d.ask(t, method, path, headers...)
 	}
 	fill := strings.NewReplacer(":target", "staging-login", ":id", "tok1", ":provider", "solver", ":order", "o", ":secret", "s", ":sitekey", "k", ":date", "2026-01-02", ":name", "ci")
 	for _, rt := range new(areas).table() {
-		for _, method := range rt.methods {
+		for _, method := range rt.Methods {
 			if method == http.MethodHead {
 				continue // it shows no more than GET, and no problem
 			}
-			if isClients := rt.scope == "" && rt.body && !rt.probe; isClients {
+			if isClients := rt.Scope == "" && rt.Body && !rt.Probe; isClients {
 				// The key belongs into the call; one elsewhere opens nothing.
 				before := d.stock.count()
-				a := d.send(t, method, rt.path, strings.NewReader("{}"), bearer("canary-key-"+string(targets.ScopeToken)))
+				a := d.send(t, method, rt.Path, strings.NewReader("{}"), bearer("canary-key-"+string(targets.ScopeToken)))
 				if a.status != 200 || !strings.Contains(a.body, "ERROR_WRONG_USER_KEY") && !strings.Contains(a.body, "ERROR_KEY_DOES_NOT_EXIST") || d.stock.count() != before {
-					t.Errorf("%s %s with a key in a header: %d %s", method, rt.path, a.status, a.body)
+					t.Errorf("%s %s with a key in a header: %d %s", method, rt.Path, a.status, a.body)
 				}
 				continue
 			}
 			for scope, paths := range may {
 				for _, headers := range [][]string{{bearer("canary-key-" + string(scope))}, {basic("canary-key-" + string(scope))}} {
 					before := d.stock.count()
-					a := ask(&rt, method, fill.Replace(rt.path), headers...)
-					if allowed := slices.Contains(open, rt.path) || slices.Contains(paths, rt.path); allowed {
+					a := ask(&rt, method, fill.Replace(rt.Path), headers...)
+					if allowed := slices.Contains(open, rt.Path) || slices.Contains(paths, rt.Path); allowed {
 						if a.status == 401 || a.status == 403 {
-							t.Errorf("%s %s with %s alone: %d %s", method, rt.path, scope, a.status, a.body)
+							t.Errorf("%s %s with %s alone: %d %s", method, rt.Path, scope, a.status, a.body)
 						}
 						continue
 					}
-					checkProblem(t, method+" "+rt.path+" with "+string(scope), a, 403, codeForbidden, "")
+					checkProblem(t, method+" "+rt.Path+" with "+string(scope), a, 403, kernel.CodeForbidden, "")
 					if d.stock.count() != before {
-						t.Errorf("%s %s with %s alone reached the stock", method, rt.path, scope)
+						t.Errorf("%s %s with %s alone reached the stock", method, rt.Path, scope)
 					}
 				}
 			}
-			if a := ask(&rt, method, fill.Replace(rt.path)); (a.status == 401) == slices.Contains(open, rt.path) {
-				t.Errorf("%s %s without a key: %d", method, rt.path, a.status)
+			if a := ask(&rt, method, fill.Replace(rt.Path)); (a.status == 401) == slices.Contains(open, rt.Path) {
+				t.Errorf("%s %s without a key: %d", method, rt.Path, a.status)
 			}
 		}
 	}

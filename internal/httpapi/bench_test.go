@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"poold/internal/history"
+	"poold/internal/httpapi/delivery"
 	"poold/internal/pool"
 	"poold/internal/status"
 )
@@ -47,7 +48,7 @@ func benchmarked(b *testing.B) (stop func(), conn net.Conn) {
 	b.Helper()
 	s := quietServer(false, audited(b))
 	server := httptest.NewUnstartedServer(nil)
-	server.Listener = CountListener(server.Listener)
+	server.Listener = delivery.CountListener(server.Listener)
 	server.Config = s.HTTPServer()
 	server.Start()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())

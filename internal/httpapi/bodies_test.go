@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/ondemand"
 	"poold/internal/targets"
 )
@@ -44,7 +45,7 @@ func TestPicturesTakeRoom(t *testing.T) {
 			if a.status == 200 {
 				return
 			}
-			checkProblem(t, "beyond the budget", a, 503, codeOverloaded, "")
+			checkProblem(t, "beyond the budget", a, 503, kernel.CodeOverloaded, "")
 			if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < 1 {
 				t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
 			}
@@ -111,7 +112,7 @@ func TestBodyBudgetIsReloaded(t *testing.T) {
 	d := start(t, set, nil, nil)
 	d.solver.token.Value = tokenValue
 	body := fmt.Sprintf(`{"type":"image","image":%q}`, base64.StdEncoding.EncodeToString(picture(1, 100<<10)))
-	checkProblem(t, "without room", d.solve(t, body), 503, codeOverloaded, "")
+	checkProblem(t, "without room", d.solve(t, body), 503, kernel.CodeOverloaded, "")
 	roomy := *set
 	roomy.Server.BodyBudget = targets.Size(1 << 20)
 	d.config.set.Store(&roomy)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 )
@@ -101,14 +102,14 @@ func TestCallbackNotKept(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.buyer.callback = func() error { return fmt.Errorf("x: %w", purchase.ErrNotKept) }
 	a := d.ask(t, "POST", "/callback/solver/o-1/s1")
-	checkProblem(t, "not kept", a, 503, codeStoreDown, "")
+	checkProblem(t, "not kept", a, 503, kernel.CodeStoreDown, "")
 	if n, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || n < 1 || n > 3 {
 		t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
 	}
 	d.buyer.callback = func() error { return errors.New("canary-cause") }
-	checkProblem(t, "a bug", d.ask(t, "POST", "/callback/solver/o-1/s1"), 500, codeInternal, "")
+	checkProblem(t, "a bug", d.ask(t, "POST", "/callback/solver/o-1/s1"), 500, kernel.CodeInternal, "")
 	d.buyer.callback = func() error { panic("a bug") }
-	checkProblem(t, "a panic", d.ask(t, "POST", "/callback/solver/o-1/canary-query"), 500, codeInternal, "")
+	checkProblem(t, "a panic", d.ask(t, "POST", "/callback/solver/o-1/canary-query"), 500, kernel.CodeInternal, "")
 }
 
 // TestCallbackInHalf: a body that does not arrive is no callback, and holds a
@@ -179,7 +180,7 @@ func TestDeadLetters(t *testing.T) {
 	d.buyer.replay = func(context.Context) (purchase.Replayed, error) {
 		return purchase.Replayed{Left: 2}, fmt.Errorf("replaying: %w", redisdb.ErrDown)
 	}
-	checkProblem(t, "without redis", d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)), 503, codeStoreDown, "")
+	checkProblem(t, "without redis", d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)), 503, kernel.CodeStoreDown, "")
 }
 
 // TestLongReplay: what took longer than an answer may is answered still.

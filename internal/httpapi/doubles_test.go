@@ -22,6 +22,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/compat"
+	"poold/internal/httpapi/delivery"
 	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
@@ -603,7 +604,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Listener) net.Listener,
 		server(srv)
 	}
 	done := make(chan error, 1)
-	go func() { done <- srv.Serve(CountListener(listener)) }()
+	go func() { done <- srv.Serve(delivery.CountListener(listener)) }()
 	t.Cleanup(func() {
 		d.client.CloseIdleConnections()
 		if err := srv.Close(); err != nil {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"poold/internal/history"
+	"poold/internal/httpapi/delivery"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/purchase"
@@ -26,29 +28,29 @@ const (
 
 // explainer turns what went wrong into the answer for it.
 type explainer struct {
-	refill  Notes
-	outages Outages
+	refill  delivery.Notes
+	outages delivery.Outages
 }
 
 // answers are those to errors that say all there is to know. The first that fits
 // counts.
 var answers = []struct {
 	err    error
-	code   code
+	Code   kernel.Code
 	detail string
 }{
-	{pool.ErrConflict, codeConflict, "this Idempotency-Key was used with another min_ttl"},
-	{pool.ErrUnknownToken, codeUnknownToken, "this caller was not given a token of this id for this target, or it died too long ago"},
-	{pool.ErrReported, codeReported, "a token is reported once, and this one was"},
-	{pool.ErrWindows, codeWindows, `the target has as many warm windows made by POST as it may have; {"tokens":0} ends all of them`},
-	{purchase.ErrNotKept, codeStoreDown, "neither redis nor the disk took the callback"}, // the buyer has logged why
-	{pool.ErrClosed, codeShuttingDown, "the daemon is stopping"},
+	{pool.ErrConflict, kernel.CodeConflict, "this Idempotency-Key was used with another min_ttl"},
+	{pool.ErrUnknownToken, kernel.CodeUnknownToken, "this caller was not given a token of this id for this target, or it died too long ago"},
+	{pool.ErrReported, kernel.CodeReported, "a token is reported once, and this one was"},
+	{pool.ErrWindows, kernel.CodeWindows, `the target has as many warm windows made by POST as it may have; {"tokens":0} ends all of them`},
+	{purchase.ErrNotKept, kernel.CodeStoreDown, "neither redis nor the disk took the callback"}, // the buyer has logged why
+	{pool.ErrClosed, kernel.CodeShuttingDown, "the daemon is stopping"},
 }
 
 // explain returns the answer for an error. What nobody expected is for the log alone.
-func (x *explainer) explain(ctx context.Context, c *call, err error) *Problem {
+func (x *explainer) explain(ctx context.Context, c *kernel.Call, err error) *kernel.Problem {
 	var (
-		own     *Problem
+		own     *kernel.Problem
 		empty   *pool.EmptyError
 		rate    *pool.RateError
 		invalid targets.Problems
@@ -62,36 +64,36 @@ func (x *explainer) explain(ctx context.Context, c *call, err error) *Problem {
 	case errors.As(err, &empty):
 		return x.explainEmpty(ctx, c, empty)
 	case errors.As(err, &rate):
-		return problem(codeRateLimited, "the rate of what is asked for is used up").after(rate.RetryAfter)
+		return kernel.NewProblem(kernel.CodeRateLimited, "the rate of what is asked for is used up").After(rate.RetryAfter)
 	case errors.As(err, &solve) && solve.Refused:
-		return problem(codeSolveRefused, solve.Reason)
+		return kernel.NewProblem(kernel.CodeSolveRefused, solve.Reason)
 	case errors.As(err, &solve):
-		return problem(codeSolveFailed, solve.Reason)
+		return kernel.NewProblem(kernel.CodeSolveFailed, solve.Reason)
 	case errors.As(err, &outage):
-		return problem(codeProviderDown, outage.Reason).after(max(time.Until(outage.Until), jitter(soon)))
+		return kernel.NewProblem(kernel.CodeProviderDown, outage.Reason).After(max(time.Until(outage.Until), kernel.Jitter(kernel.Soon)))
 	case errors.As(err, &budget):
-		return problem(codeBudget, budget.Reason).after(budget.RetryAfter)
+		return kernel.NewProblem(kernel.CodeBudget, budget.Reason).After(budget.RetryAfter)
 	case errors.As(err, &invalid):
-		return problem(codeInvalidConfig, "nothing was changed; the last good configuration stays in use").listing(invalid)
+		return kernel.NewProblem(kernel.CodeInvalidConfig, "nothing was changed; the last good configuration stays in use").Listing(invalid)
 	}
 	for _, a := range answers {
 		if !errors.Is(err, a.err) {
 			continue
 		}
-		p := problem(a.code, a.detail)
+		p := kernel.NewProblem(a.Code, a.detail)
 		if p.Status == http.StatusServiceUnavailable {
-			p.retry = jitter(soon)
+			p.Retry = kernel.Jitter(kernel.Soon)
 		}
 		return p
 	}
 	if errors.Is(err, history.ErrDown) {
-		return problem(codeStoreDown, historyReason(err)).after(jitter(soon))
+		return kernel.NewProblem(kernel.CodeStoreDown, historyReason(err)).After(kernel.Jitter(kernel.Soon))
 	}
 	if errors.Is(err, redisdb.ErrDown) || errors.Is(err, context.DeadlineExceeded) {
-		return problem(codeStoreDown, redisdb.Reason(err)).after(jitter(soon))
+		return kernel.NewProblem(kernel.CodeStoreDown, redisdb.Reason(err)).After(kernel.Jitter(kernel.Soon))
 	}
-	p := problem(codeInternal, "the daemon's log says more")
-	p.cause = err
+	p := kernel.NewProblem(kernel.CodeInternal, "the daemon's log says more")
+	p.Cause = err
 	return p
 }
 
@@ -106,41 +108,41 @@ func historyReason(err error) string {
 }
 
 // explainEmpty says why there is no token and when there may be one.
-func (x *explainer) explainEmpty(ctx context.Context, c *call, e *pool.EmptyError) *Problem {
-	if c.target == nil { // of /solve, where an empty stock is no reason
-		return problem(codePoolEmpty, "too many callers are waiting already").after(jitter(unknownLead))
+func (x *explainer) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.EmptyError) *kernel.Problem {
+	if c.Target == nil { // of /solve, where an empty stock is no reason
+		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers are waiting already").After(kernel.Jitter(unknownLead))
 	}
-	note, known := x.refill.Current(ctx, c.target.Name)
+	note, known := x.refill.Current(ctx, c.Target.Name)
 	if !known {
 		note = status.Starting
 	}
 	retry := e.RetryAfter
 	if retry <= 0 {
-		retry = jitter(cmp.Or(note.Lead, unknownLead))
+		retry = kernel.Jitter(cmp.Or(note.Lead, unknownLead))
 	}
 	if e.Full {
-		return problem(codePoolEmpty, "too many callers are waiting for this target already").after(retry)
+		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers are waiting for this target already").After(retry)
 	}
 	out, until, _ := x.outages.Outage(ctx)
-	cause := status.CauseOf(c.target.Target, note, &pool.Stock{Paused: e.Paused, Pause: e.Pause, Orders: e.Orders, Waiting: e.Waiting}, out)
+	cause := status.CauseOf(c.Target.Target, note, &pool.Stock{Paused: e.Paused, Pause: e.Pause, Orders: e.Orders, Waiting: e.Waiting}, out)
 	switch {
 	case cause.State == refill.Paused:
-		return problem(codePaused, cause.Reason).after(retry)
+		return kernel.NewProblem(kernel.CodePaused, cause.Reason).After(retry)
 	case cause.State == refill.Refused:
-		return problem(codeSolveRefused, cause.Reason).after(max(retry, time.Until(note.Until)))
+		return kernel.NewProblem(kernel.CodeSolveRefused, cause.Reason).After(max(retry, time.Until(note.Until)))
 	case cause.State == refill.Budget:
 		// Only an order that is still under way can bring a token before there is room.
 		if left := time.Until(note.Until); left > 0 {
 			retry = left // to the second: nothing is gained by coming before
 		}
-		return problem(codeBudget, cause.Reason).after(retry)
+		return kernel.NewProblem(kernel.CodeBudget, cause.Reason).After(retry)
 	case cause.Outage:
-		return problem(codeProviderDown, cause.Reason).after(max(retry, time.Until(until)))
+		return kernel.NewProblem(kernel.CodeProviderDown, cause.Reason).After(max(retry, time.Until(until)))
 	}
 	detail := fmt.Sprintf("no token is ready (orders under way: %d, callers waiting: %d); ?wait=%.0fs waits for one, %.0fs at most",
 		e.Orders, e.Waiting, defaultWait.Seconds(), maxWait.Seconds())
 	if cause.Reason != "" {
 		detail = cause.Reason + "; " + detail
 	}
-	return problem(codePoolEmpty, detail).after(retry)
+	return kernel.NewProblem(kernel.CodePoolEmpty, detail).After(retry)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
@@ -29,25 +30,25 @@ func TestErrorAnswers(t *testing.T) {
 		name     string
 		err      error
 		status   int
-		code     code
+		Code     kernel.Code
 		from, to int // Retry-After in seconds; 0 = absent
 	}{
-		{"empty", &pool.EmptyError{RetryAfter: 7001 * time.Millisecond}, 503, codePoolEmpty, 8, 8},
-		{"empty, a moment", &pool.EmptyError{RetryAfter: time.Nanosecond}, 503, codePoolEmpty, 1, 1},
-		{"empty, unknown: a lead time of 18s, spread", &pool.EmptyError{}, 503, codePoolEmpty, 14, 23},
-		{"full", &pool.EmptyError{RetryAfter: 3 * time.Second, Full: true}, 503, codePoolEmpty, 3, 3},
-		{"paused", &pool.EmptyError{RetryAfter: 2 * time.Second, Paused: true}, 503, codePaused, 2, 2},
-		{"target rate", &pool.RateError{RetryAfter: 1500 * time.Millisecond}, 429, codeRateLimited, 2, 2},
-		{"target rate, now", &pool.RateError{}, 429, codeRateLimited, 1, 1},
-		{"conflict", pool.ErrConflict, 409, codeConflict, 0, 0},
-		{"down", fmt.Errorf("taking: %w", redisdb.ErrDown), 503, codeStoreDown, 1, 3},
-		{"too slow", context.DeadlineExceeded, 503, codeStoreDown, 1, 3},
-		{"closing", fmt.Errorf("taking: %w", pool.ErrClosed), 503, codeShuttingDown, 1, 3},
-		{"anything else", errors.New("canary-cause"), 500, codeInternal, 0, 0},
+		{"empty", &pool.EmptyError{RetryAfter: 7001 * time.Millisecond}, 503, kernel.CodePoolEmpty, 8, 8},
+		{"empty, a moment", &pool.EmptyError{RetryAfter: time.Nanosecond}, 503, kernel.CodePoolEmpty, 1, 1},
+		{"empty, unknown: a lead time of 18s, spread", &pool.EmptyError{}, 503, kernel.CodePoolEmpty, 14, 23},
+		{"full", &pool.EmptyError{RetryAfter: 3 * time.Second, Full: true}, 503, kernel.CodePoolEmpty, 3, 3},
+		{"paused", &pool.EmptyError{RetryAfter: 2 * time.Second, Paused: true}, 503, kernel.CodePaused, 2, 2},
+		{"target rate", &pool.RateError{RetryAfter: 1500 * time.Millisecond}, 429, kernel.CodeRateLimited, 2, 2},
+		{"target rate, now", &pool.RateError{}, 429, kernel.CodeRateLimited, 1, 1},
+		{"conflict", pool.ErrConflict, 409, kernel.CodeConflict, 0, 0},
+		{"down", fmt.Errorf("taking: %w", redisdb.ErrDown), 503, kernel.CodeStoreDown, 1, 3},
+		{"too slow", context.DeadlineExceeded, 503, kernel.CodeStoreDown, 1, 3},
+		{"closing", fmt.Errorf("taking: %w", pool.ErrClosed), 503, kernel.CodeShuttingDown, 1, 3},
+		{"anything else", errors.New("canary-cause"), 500, kernel.CodeInternal, 0, 0},
 	} {
 		d.stock.breaks("take", c.err)
 		a := d.ask(t, "GET", "/pool/staging-login/token", "Accept: text/plain")
-		checkProblem(t, c.name, a, c.status, c.code, "staging-login")
+		checkProblem(t, c.name, a, c.status, c.Code, "staging-login")
 		retry, _ := strconv.Atoi(a.header.Get("Retry-After"))
 		if retry < c.from || retry > c.to || (c.to > 0) != (a.header.Get("Retry-After") != "") {
 			t.Errorf("%s: Retry-After %q, want %d to %d", c.name, a.header.Get("Retry-After"), c.from, c.to)
@@ -67,7 +68,7 @@ func TestErrorAnswers(t *testing.T) {
 }
 
 // checkProblem holds an answer against the shape that all errors have.
-func checkProblem(t *testing.T, name string, a answer, status int, want code, target string) {
+func checkProblem(t *testing.T, name string, a answer, status int, want kernel.Code, target string) {
 	t.Helper()
 	if a.status != status || a.header.Get("Content-Type") != "application/problem+json" || a.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%s: %d %v", name, a.status, a.header)
@@ -103,22 +104,22 @@ func TestWhyEmpty(t *testing.T) {
 		inFile    bool
 		paused    *pool.Pause
 		providers []purchase.Status
-		code      code
+		Code      kernel.Code
 		detail    string
 		retry     int // at least
 	}{
-		{name: "all is well", refilling: refill.Status{State: refill.OK, Lead: time.Second}, providers: []purchase.Status{busy}, code: codePoolEmpty, retry: 1},
-		{name: "paused in the file", inFile: true, providers: []purchase.Status{busy}, code: codePaused, retry: 1},
-		{name: "refused", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey"}, providers: []purchase.Status{busy}, code: codeSolveRefused, detail: "wrong sitekey", retry: 1},
-		{name: "down", providers: []purchase.Status{paused("no money", time.Minute)}, code: codeProviderDown, detail: "no money", retry: 55},
-		{name: "down, all of them", providers: []purchase.Status{paused("no money", time.Hour), paused("wrong key", time.Minute)}, code: codeProviderDown, detail: "solver is down: no money", retry: 55},
-		{name: "budget", refilling: refill.Status{State: refill.Budget, Reason: "the hour is full"}, providers: []purchase.Status{paused("no money", time.Hour)}, code: codeBudget, detail: "the hour is full", retry: 1},
-		{name: "budget, but paused too", inFile: true, refilling: refill.Status{State: refill.Budget}, providers: []purchase.Status{busy}, code: codePaused, retry: 1},
-		{name: "one of two down", providers: []purchase.Status{paused("no money", time.Minute), busy}, code: codePoolEmpty, retry: 1},
-		{name: "no provider at all", code: codeProviderDown, retry: 1},
-		{name: "paused by somebody", paused: &pool.Pause{By: "nightly", Reason: "the page changes", Until: time.Now().Add(time.Hour)}, code: codePaused, detail: "paused by nightly until 20", retry: 1},
-		{name: "starved", refilling: refill.Status{State: refill.Starved, Reason: "provider other is busy"}, providers: []purchase.Status{busy}, code: codePoolEmpty, detail: "provider other is busy; no token", retry: 1},
-		{name: "nobody asks", refilling: refill.Status{State: refill.OK}, providers: []purchase.Status{busy}, code: codePoolEmpty, detail: "nobody asked for a while", retry: 1},
+		{name: "all is well", refilling: refill.Status{State: refill.OK, Lead: time.Second}, providers: []purchase.Status{busy}, Code: kernel.CodePoolEmpty, retry: 1},
+		{name: "paused in the file", inFile: true, providers: []purchase.Status{busy}, Code: kernel.CodePaused, retry: 1},
+		{name: "refused", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey"}, providers: []purchase.Status{busy}, Code: kernel.CodeSolveRefused, detail: "wrong sitekey", retry: 1},
+		{name: "down", providers: []purchase.Status{paused("no money", time.Minute)}, Code: kernel.CodeProviderDown, detail: "no money", retry: 55},
+		{name: "down, all of them", providers: []purchase.Status{paused("no money", time.Hour), paused("wrong key", time.Minute)}, Code: kernel.CodeProviderDown, detail: "solver is down: no money", retry: 55},
+		{name: "budget", refilling: refill.Status{State: refill.Budget, Reason: "the hour is full"}, providers: []purchase.Status{paused("no money", time.Hour)}, Code: kernel.CodeBudget, detail: "the hour is full", retry: 1},
+		{name: "budget, but paused too", inFile: true, refilling: refill.Status{State: refill.Budget}, providers: []purchase.Status{busy}, Code: kernel.CodePaused, retry: 1},
+		{name: "one of two down", providers: []purchase.Status{paused("no money", time.Minute), busy}, Code: kernel.CodePoolEmpty, retry: 1},
+		{name: "no provider at all", Code: kernel.CodeProviderDown, retry: 1},
+		{name: "paused by somebody", paused: &pool.Pause{By: "nightly", Reason: "the page changes", Until: time.Now().Add(time.Hour)}, Code: kernel.CodePaused, detail: "paused by nightly until 20", retry: 1},
+		{name: "starved", refilling: refill.Status{State: refill.Starved, Reason: "provider other is busy"}, providers: []purchase.Status{busy}, Code: kernel.CodePoolEmpty, detail: "provider other is busy; no token", retry: 1},
+		{name: "nobody asks", refilling: refill.Status{State: refill.OK}, providers: []purchase.Status{busy}, Code: kernel.CodePoolEmpty, detail: "nobody asked for a while", retry: 1},
 	} {
 		set := sampleSet()
 		set.Targets[1].Paused = c.inFile
@@ -131,7 +132,7 @@ func TestWhyEmpty(t *testing.T) {
 			}
 		}
 		a := d.ask(t, "GET", "/pool/staging-login/token")
-		checkProblem(t, c.name, a, problem(c.code, "").Status, c.code, "staging-login")
+		checkProblem(t, c.name, a, kernel.NewProblem(c.Code, "").Status, c.Code, "staging-login")
 		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < c.retry {
 			t.Errorf("%s: Retry-After %q, want at least %d", c.name, a.header.Get("Retry-After"), c.retry)
 		}
@@ -146,7 +147,7 @@ func TestWhyEmpty(t *testing.T) {
 		if err := errors.Join(json.Unmarshal([]byte(a.body), &heard), json.Unmarshal([]byte(d.ask(t, "GET", "/pool/staging-login").body), &shown)); err != nil {
 			t.Fatal(err)
 		}
-		if rest, same := strings.CutPrefix(heard.Detail, shown.Reason); !same || rest != "" && c.code != codePoolEmpty {
+		if rest, same := strings.CutPrefix(heard.Detail, shown.Reason); !same || rest != "" && c.Code != kernel.CodePoolEmpty {
 			t.Errorf("%s: a caller hears %q, and the status shows %q", c.name, heard.Detail, shown.Reason)
 		}
 	}
@@ -165,7 +166,7 @@ func TestBudgetRetry(t *testing.T) {
 		d.refill.statuses["staging-login"] = refill.Status{State: refill.Budget, Lead: time.Hour, Until: time.Now().Add(c.left)}
 		d.stock.breaks("take", &pool.EmptyError{RetryAfter: c.known})
 		a := d.ask(t, "GET", "/pool/staging-login/token")
-		checkProblem(t, "budget", a, 503, codeBudget, "staging-login")
+		checkProblem(t, "budget", a, 503, kernel.CodeBudget, "staging-login")
 		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < c.from || retry > c.to {
 			t.Errorf("%+v: Retry-After %q", c, a.header.Get("Retry-After"))
 		}
@@ -188,15 +189,15 @@ func TestEmptyAsksProvidersRarely(t *testing.T) {
 
 // TestEveryCodeIsKnown: the codes and their statuses.
 func TestEveryCodeIsKnown(t *testing.T) {
-	for status, codes := range map[int][]code{
+	for status, codes := range map[int][]kernel.Code{
 		400: {"bad_request"}, 401: {"unauthorized"}, 403: {"forbidden"}, 404: {"unknown_target", "unknown_token", "unknown_solve", "no_history", "no_audit", "not_found"},
 		405: {"method_not_allowed"}, 409: {"idempotency_conflict", "already_reported", "paused_in_file", "too_many_windows"}, 413: {"too_large"}, 421: {"misdirected_request"},
 		422: {"invalid_config"}, 429: {"rate_limited"}, 500: {"internal"},
 		503: {"pool_empty", "paused", "budget_exhausted", "provider_down", "store_down", "shutting_down"},
 	} {
 		for _, c := range codes {
-			p := problem(c, "why")
-			if p.Status != status || p.Code != c || p.Title == "" || (c != codeInternal && p.Title == problem(codeInternal, "").Title) {
+			p := kernel.NewProblem(c, "why")
+			if p.Status != status || p.Code != c || p.Title == "" || (c != kernel.CodeInternal && p.Title == kernel.NewProblem(kernel.CodeInternal, "").Title) {
 				t.Errorf("%s: %+v", c, p)
 			}
 		}
@@ -206,7 +207,7 @@ func TestEveryCodeIsKnown(t *testing.T) {
 func TestJitter(t *testing.T) {
 	var seen []time.Duration
 	for range 200 {
-		seen = append(seen, jitter(8*time.Second))
+		seen = append(seen, kernel.Jitter(8*time.Second))
 	}
 	if low, high := slices.Min(seen), slices.Max(seen); low < 6*time.Second || high > 10*time.Second || high-low < time.Second {
 		t.Errorf("spread from %s to %s", low, high)
@@ -220,8 +221,8 @@ func TestProblemsOfTheFile(t *testing.T) {
 		return fmt.Errorf("reloading: %w", targets.Problems{{File: "pools.yaml", Line: 7, Text: "depth must be positive"}, {File: "pools.yaml", Line: 9, Text: "unknown key"}})
 	}
 	a := d.ask(t, "POST", "/-/reload", bearer(keyAll))
-	checkProblem(t, "reload", a, 422, codeInvalidConfig, "")
-	var p Problem
+	checkProblem(t, "reload", a, 422, kernel.CodeInvalidConfig, "")
+	var p kernel.Problem
 	if err := json.Unmarshal([]byte(a.body), &p); err != nil || !slices.Equal(p.Problems, []string{"pools.yaml:7: depth must be positive", "pools.yaml:9: unknown key"}) {
 		t.Errorf("%s %v", a.body, err)
 	}

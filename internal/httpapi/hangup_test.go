@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/redisdb"
 )
@@ -297,7 +298,7 @@ func TestManyHangUps(t *testing.T) {
 	// What is left is what nobody received; what went out in part counts as neither.
 	left := map[string]bool{}
 	for {
-		token, err := d.stock.Store.Take(t.Context(), pool.Request{ID: d.target("staging-login").ID, Margin: 40 * time.Second, Caller: anyone.stable})
+		token, err := d.stock.Store.Take(t.Context(), pool.Request{ID: d.target("staging-login").ID, Margin: 40 * time.Second, Caller: kernel.Anyone.StableName})
 		if errors.Is(err, redisdb.ErrDown) { // slow, and the machine is busy
 			continue
 		}

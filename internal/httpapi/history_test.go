@@ -16,6 +16,8 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/history"
+	"poold/internal/httpapi/historyapi"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
@@ -92,7 +94,7 @@ func TestOneSolve(t *testing.T) {
 		}
 	}
 	for _, id := range []string{ofOrder(9).String(), "a%2Fb", "ORDER001", "%00"} {
-		checkProblem(t, id, d.ask(t, "GET", "/history/solve/"+id), 404, codeUnknownSolve, "")
+		checkProblem(t, id, d.ask(t, "GET", "/history/solve/"+id), 404, kernel.CodeUnknownSolve, "")
 	}
 	if n := len(d.history.ids); n != 6 || d.history.ids[5] != ofOrder(9).String() {
 		t.Errorf("the store was asked for %q", d.history.ids)
@@ -109,13 +111,13 @@ func TestASolveByItsTask(t *testing.T) {
 		d.keep(t, r)
 	}
 	for path, order := range map[string]int{"73105422": 1, "a%2Fb%20%C3%BC": 2, ofOrder(1).String(): 1, strings.Repeat("9", 256): 5} {
-		if got := decoded[HistoryRecord](t, d.ask(t, "GET", "/history/solve/"+path, bearer(keyAll))); got.ID != ofOrder(order).String() {
+		if got := decoded[historyapi.Record](t, d.ask(t, "GET", "/history/solve/"+path, bearer(keyAll))); got.ID != ofOrder(order).String() {
 			t.Errorf("%.20s: order %s, want %s", path, got.ID, ofOrder(order))
 		}
-		checkProblem(t, path, d.ask(t, "GET", "/history/solve/"+path, bearer(keyStaging)), 404, codeUnknownSolve, "")
+		checkProblem(t, path, d.ask(t, "GET", "/history/solve/"+path, bearer(keyStaging)), 404, kernel.CodeUnknownSolve, "")
 	}
 	for _, path := range []string{"7310542", strings.Repeat("9", 257), "a%00", "%FF"} {
-		checkProblem(t, path, d.ask(t, "GET", "/history/solve/"+path, bearer(keyAll)), 404, codeUnknownSolve, "")
+		checkProblem(t, path, d.ask(t, "GET", "/history/solve/"+path, bearer(keyAll)), 404, kernel.CodeUnknownSolve, "")
 	}
 }
 
@@ -133,14 +135,14 @@ func TestSitekeysInPaths(t *testing.T) {
 		if key == ".." {
 			path = "%2E%2E"
 		}
-		list := decoded[HistoryList](t, d.ask(t, "GET", "/history/site/"+path))
+		list := decoded[historyapi.List](t, d.ask(t, "GET", "/history/site/"+path))
 		if len(list.Records) != 1 || list.Records[0].Sitekey != key || list.Records[0].ID != ofOrder(i).String() || list.Next != "" {
 			t.Errorf("%q: %+v", key, list)
 		}
 	}
 	for _, path := range []string{"%00", "a%0Ab", "%ff", "%7F", strings.Repeat("k", 257), "a%E2%80%A8b"} {
 		a := d.ask(t, "GET", "/history/site/"+path)
-		checkProblem(t, path, a, 400, codeBadRequest, "")
+		checkProblem(t, path, a, 400, kernel.CodeBadRequest, "")
 		if !strings.Contains(a.body, "/history/site/a%2Fb") {
 			t.Errorf("%q does not say how: %s", path, a.body)
 		}
@@ -153,7 +155,7 @@ func (d *daemon) pages(t *testing.T, path string) (ids []string, pages int) {
 	next := path
 	for range 100 {
 		a := d.ask(t, "GET", next)
-		list := decoded[HistoryList](t, a)
+		list := decoded[historyapi.List](t, a)
 		for _, r := range list.Records {
 			ids = append(ids, r.ID)
 		}
@@ -288,7 +290,7 @@ func TestHistoryOfSomeTargets(t *testing.T) {
 	} {
 		a := d.ask(t, "GET", path, bearer(keyStaging))
 		var got, want []string
-		for _, r := range decoded[HistoryList](t, a).Records {
+		for _, r := range decoded[historyapi.List](t, a).Records {
 			got = append(got, r.ID)
 		}
 		for _, n := range ids {
@@ -297,7 +299,7 @@ func TestHistoryOfSomeTargets(t *testing.T) {
 		if !slices.Equal(got, want) || strings.Contains(a.body, "checkout") || strings.Contains(a.body, "/solve") {
 			t.Errorf("%s: %s", path, a.body)
 		}
-		if a := d.ask(t, "GET", path, bearer(keyAll)); len(decoded[HistoryList](t, a).Records) != map[bool]int{true: 10, false: 5}[strings.Contains(path, "site")] {
+		if a := d.ask(t, "GET", path, bearer(keyAll)); len(decoded[historyapi.List](t, a).Records) != map[bool]int{true: 10, false: 5}[strings.Contains(path, "site")] {
 			t.Errorf("%s without limits: %s", path, a.body)
 		}
 	}
@@ -307,12 +309,12 @@ func TestHistoryOfSomeTargets(t *testing.T) {
 	for n, name := range names {
 		a := d.ask(t, "GET", "/history/solve/"+ofOrder(n).String(), bearer(keyStaging))
 		if n == 0 || n == 4 {
-			if got := decoded[HistoryRecord](t, a); got.Target != name {
+			if got := decoded[historyapi.Record](t, a); got.Target != name {
 				t.Errorf("%s: %s", name, a.body)
 			}
 			continue
 		}
-		checkProblem(t, name, a, 404, codeUnknownSolve, "")
+		checkProblem(t, name, a, 404, kernel.CodeUnknownSolve, "")
 	}
 }
 
@@ -374,7 +376,7 @@ func TestHistoryIsAskedWrongly(t *testing.T) {
 	} {
 		for _, path := range []string{"/history/site/6Le?", "/history/active?", "/history/tasks?status=error&", "/history/tasks?status=polling&"} {
 			a := d.ask(t, "GET", path+query)
-			checkProblem(t, path+query, a, 400, codeBadRequest, "")
+			checkProblem(t, path+query, a, 400, kernel.CodeBadRequest, "")
 			if !strings.Contains(a.body, detail) {
 				t.Errorf("%s%s: no %q in %s", path, query, detail, a.body)
 			}
@@ -391,7 +393,7 @@ func TestHistoryIsAskedWrongly(t *testing.T) {
 		"/history/usage?by=owner&from=2026-01-02&to=2026-01-03": "the history keeps 2160 hours",
 	} {
 		a := d.ask(t, "GET", path)
-		checkProblem(t, path, a, 400, codeBadRequest, "")
+		checkProblem(t, path, a, 400, kernel.CodeBadRequest, "")
 		if !strings.Contains(a.body, detail) {
 			t.Errorf("%s: no %q in %s", path, detail, a.body)
 		}
@@ -416,17 +418,17 @@ func TestTheHistoryIsAway(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		status int
-		code   code
+		Code   kernel.Code
 		detail string
 	}{
-		{fmt.Errorf("%w: no answer in time", history.ErrDown), 503, codeStoreDown, "the store does not answer: no answer in time"},
-		{withReason{fmt.Errorf("canary-cause: %w", history.ErrDown)}, 503, codeStoreDown, "the history cannot be read: the disk is full"},
-		{errors.New("canary-cause"), 500, codeInternal, "the daemon's log says more"},
+		{fmt.Errorf("%w: no answer in time", history.ErrDown), 503, kernel.CodeStoreDown, "the store does not answer: no answer in time"},
+		{withReason{fmt.Errorf("canary-cause: %w", history.ErrDown)}, 503, kernel.CodeStoreDown, "the history cannot be read: the disk is full"},
+		{errors.New("canary-cause"), 500, kernel.CodeInternal, "the daemon's log says more"},
 	} {
 		d.history.down = c.err
 		for _, path := range paths {
 			a := d.ask(t, "GET", path)
-			checkProblem(t, path, a, c.status, c.code, "")
+			checkProblem(t, path, a, c.status, c.Code, "")
 			if !strings.Contains(a.body, `"detail":"`+c.detail+`"`) || strings.Contains(a.body, "canary") || (a.header.Get("Retry-After") != "") != (c.status == 503) {
 				t.Errorf("%s: %v %s", path, a.header, a.body)
 			}
@@ -439,7 +441,7 @@ func TestTheHistoryIsAway(t *testing.T) {
 	}
 	d.buyer.unlisted = redisdb.ErrDown
 	a := d.ask(t, "GET", "/history/active")
-	checkProblem(t, "active without redis", a, 503, codeStoreDown, "")
+	checkProblem(t, "active without redis", a, 503, kernel.CodeStoreDown, "")
 	if !strings.Contains(a.body, "redis does not answer") {
 		t.Error(a.body)
 	}
@@ -512,7 +514,7 @@ func TestHistoryAsCSV(t *testing.T) {
 	_, rows := read("/history/solve/" + r.ID)
 	if want := []string{r.ID, "checkout", "Quality, \"Assurance\"\nBerlin", "recaptcha_v2", "6Le", "https://checkout.example.com/", "solver", "t-1", "solved", "solved", "'-1",
 		"2026-01-02T03:03:45.678Z", "2026-01-02T03:03:47.428Z", "2026-01-02T03:04:00.678Z", "2026-01-02T03:04:05.678Z", "18250", "3", "poll", "0.00299"}; len(rows) != 2 ||
-		!slices.Equal(rows[0], keysOf(t, HistoryRecord{})) || !slices.Equal(rows[1], want) {
+		!slices.Equal(rows[0], keysOf(t, historyapi.Record{})) || !slices.Equal(rows[1], want) {
 		t.Errorf("%q", rows)
 	}
 	_, rows = read("/history/site/" + url.PathEscape(formula.Sitekey))
@@ -524,11 +526,11 @@ func TestHistoryAsCSV(t *testing.T) {
 		t.Errorf("%v %q", a.header, rows)
 	}
 	_, rows = read("/history/active")
-	if len(rows) != 2 || !slices.Equal(rows[0], keysOf(t, ActiveRecord{})) || rows[1][0] != ofOrder(7).String() || rows[1][4] != "'-k" || rows[1][9] != "bought" {
+	if len(rows) != 2 || !slices.Equal(rows[0], keysOf(t, historyapi.ActiveRecord{})) || rows[1][0] != ofOrder(7).String() || rows[1][4] != "'-k" || rows[1][9] != "bought" {
 		t.Errorf("%q", rows)
 	}
 	_, rows = read("/history/day/2026-01-02")
-	wantColumns := append([]string{"date", "type", "target", "owner"}, keysOf(t, DayFigures{})...)
+	wantColumns := append([]string{"date", "type", "target", "owner"}, keysOf(t, historyapi.DayFigures{})...)
 	if len(rows) != 4 || !slices.Equal(rows[0], wantColumns) ||
 		!reflect.DeepEqual(rows[1:], [][]string{
 			{"2026-01-02", "recaptcha_v2", "", "", "2", "2", "0", "0", "0", "0", "36500", "0.00598", "0"},

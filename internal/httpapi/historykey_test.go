@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"poold/internal/history"
+	"poold/internal/httpapi/historyapi"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/targets"
 )
 
@@ -64,7 +66,7 @@ func TestEntriesOfAKey(t *testing.T) {
 	}
 	a := d.ask(t, "GET", "/history/key/all?limit=2", bearer(keyAll), "Accept: text/csv")
 	rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
-	if err != nil || len(rows) != 3 || !slices.Equal(rows[0], keysOf(t, AuditEntry{})) || !strings.Contains(a.header.Get("Link"), "cursor=") ||
+	if err != nil || len(rows) != 3 || !slices.Equal(rows[0], keysOf(t, historyapi.AuditEntry{})) || !strings.Contains(a.header.Get("Link"), "cursor=") ||
 		!slices.Equal(rows[2], []string{picture.ID, "2026-01-02T03:04:05.678Z", "all", "bought", "/solve", "tok1.sig", "solve", picture.Image, "0.00299"}) {
 		t.Errorf("%v %v: %q", err, a.header, rows)
 	}
@@ -86,7 +88,7 @@ func TestPagesOfEntries(t *testing.T) {
 		next, n := "/history/key/ci"+query, 0
 		for next != "" && n < 20 {
 			a := d.ask(t, "GET", next)
-			list := decoded[AuditList](t, a)
+			list := decoded[historyapi.AuditList](t, a)
 			for _, e := range list.Entries {
 				got = append(got, e.ID)
 			}
@@ -117,7 +119,7 @@ func TestWhoSeesTheAudit(t *testing.T) {
 	}
 	seen := func(key string) (list []string) {
 		t.Helper()
-		for _, e := range decoded[AuditList](t, d.ask(t, "GET", "/history/key/all", bearer(key))).Entries {
+		for _, e := range decoded[historyapi.AuditList](t, d.ask(t, "GET", "/history/key/all", bearer(key))).Entries {
 			list = append(list, e.Target)
 		}
 		return list
@@ -133,15 +135,15 @@ func TestWhoSeesTheAudit(t *testing.T) {
 		t.Errorf("who may see no target of the file: %q, asked for %+v", got, d.audit.asked[asked:])
 	}
 	for _, key := range []string{keyStaging, keyStatus} {
-		checkProblem(t, key, d.ask(t, "GET", "/history/usage?by=key", bearer(key)), 403, codeForbidden, "")
+		checkProblem(t, key, d.ask(t, "GET", "/history/usage?by=key", bearer(key)), 403, kernel.CodeForbidden, "")
 	}
 
 	d.config.set.Store(sampleSet(allKeys()...))
-	checkProblem(t, "without the scope admin", d.ask(t, "GET", "/history/key/all", bearer(keyStatus)), 403, codeForbidden, "")
+	checkProblem(t, "without the scope admin", d.ask(t, "GET", "/history/key/all", bearer(keyStatus)), 403, kernel.CodeForbidden, "")
 	if a := d.ask(t, "GET", "/history/usage?by=key", bearer(keyStatus)); a.status != 200 {
 		t.Errorf("the figures: %d %s", a.status, a.body)
 	}
-	checkProblem(t, "without a key", d.ask(t, "GET", "/history/key/all"), 401, codeUnauthorized, "")
+	checkProblem(t, "without a key", d.ask(t, "GET", "/history/key/all"), 401, kernel.CodeUnauthorized, "")
 }
 
 // TestTheAuditIsAskedWrongly: hostile names and malformed parameters do not reach the
@@ -152,7 +154,7 @@ func TestTheAuditIsAskedWrongly(t *testing.T) {
 		"%00", "a%0Ab", "%ff", "a%2Fb", "%2E%2E", "%20", "a%20b", "'%20or%201=1--", "a%7Cb", "%2A", "ä", "--", "-a", ".a", "_", "%25", strings.Repeat("k", 64), "a%0A",
 	} {
 		a := d.ask(t, "GET", "/history/key/"+name)
-		checkProblem(t, name, a, 400, codeBadRequest, "")
+		checkProblem(t, name, a, 400, kernel.CodeBadRequest, "")
 		if !strings.Contains(a.body, "a key's name is 1 to 63 letters") {
 			t.Errorf("%s does not say how: %s", name, a.body)
 		}
@@ -165,7 +167,7 @@ func TestTheAuditIsAskedWrongly(t *testing.T) {
 		"/history/usage?by=key&from=2026-01-02&to=2026-01-03": "the audit keeps 720 hours", "/history/usage?by=key&from=2100-01-01": "from must not be after today",
 	} {
 		a := d.ask(t, "GET", path)
-		checkProblem(t, path, a, 400, codeBadRequest, "")
+		checkProblem(t, path, a, 400, kernel.CodeBadRequest, "")
 		if !strings.Contains(a.body, detail) {
 			t.Errorf("%s: no %q in %s", path, detail, a.body)
 		}
@@ -200,13 +202,13 @@ func TestUsageByKey(t *testing.T) {
 			t.Errorf("%s: %d\n%s\nwant\n%s", query, a.status, a.body, want)
 		}
 	}
-	if got := decoded[KeyUsage](t, d.ask(t, "GET", "/history/usage?by=key")); got.Lines == nil || len(got.Lines) > 0 {
+	if got := decoded[historyapi.KeyUsage](t, d.ask(t, "GET", "/history/usage?by=key")); got.Lines == nil || len(got.Lines) > 0 {
 		t.Errorf("of the last days: %+v", got)
 	}
 	d.audit.days = nil
 	a := d.ask(t, "GET", "/history/usage?by=key&from=2026-01-01&to=2026-01-03&per=day", "Accept: text/csv")
 	rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
-	if err != nil || len(rows) != 3 || !slices.Equal(rows[0], keysOf(t, KeyUsageLine{})) || !slices.Equal(rows[2], []string{"2026-01-02", "ci", "2", "0", "0", "1", "0.00299", "0"}) {
+	if err != nil || len(rows) != 3 || !slices.Equal(rows[0], keysOf(t, historyapi.KeyUsageLine{})) || !slices.Equal(rows[2], []string{"2026-01-02", "ci", "2", "0", "0", "1", "0.00299", "0"}) {
 		t.Errorf("%v: %s", err, a.body)
 	}
 	if !slices.Equal(d.audit.days, []string{"2026-01-01", "2026-01-02"}) {
@@ -220,16 +222,16 @@ func TestTheAuditIsAway(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		status int
-		code   code
+		Code   kernel.Code
 		detail string
 	}{
-		{fmt.Errorf("%w: no answer in time", history.ErrDown), 503, codeStoreDown, "the store does not answer: no answer in time"},
-		{errors.New("canary-cause"), 500, codeInternal, "the daemon's log says more"},
+		{fmt.Errorf("%w: no answer in time", history.ErrDown), 503, kernel.CodeStoreDown, "the store does not answer: no answer in time"},
+		{errors.New("canary-cause"), 500, kernel.CodeInternal, "the daemon's log says more"},
 	} {
 		d.audit.down = c.err
 		for _, path := range []string{"/history/key/ci", "/history/usage?by=key"} {
 			a := d.ask(t, "GET", path)
-			checkProblem(t, path, a, c.status, c.code, "")
+			checkProblem(t, path, a, c.status, c.Code, "")
 			if !strings.Contains(a.body, `"detail":"`+c.detail+`"`) {
 				t.Errorf("%s: %s", path, a.body)
 			}
@@ -240,12 +242,12 @@ func TestTheAuditIsAway(t *testing.T) {
 // TestNoAuditIsKept: the answer names the setting.
 func TestNoAuditIsKept(t *testing.T) {
 	for _, c := range []struct {
-		kept History
-		code code
+		kept historyapi.Store
+		Code kernel.Code
 		says string
 	}{
-		{nil, codeNoHistory, "`backend: none`"},
-		{&memoryHistory{}, codeNoAudit, "`audit: 0s` in its section history"},
+		{nil, kernel.CodeNoHistory, "`backend: none`"},
+		{&memoryHistory{}, kernel.CodeNoAudit, "`audit: 0s` in its section history"},
 	} {
 		s := quietServer(true, func(deps *Deps) { deps.History = c.kept })
 		for _, path := range []string{"/history/key/ci", "/history/key/-", "/history/usage?by=key", "/history/usage?by=key&from=1970-01-01"} {
@@ -253,7 +255,7 @@ func TestNoAuditIsKept(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer "+keyAll)
 			w := httptest.NewRecorder()
 			s.Handler().ServeHTTP(w, r)
-			if w.Code != 404 || !strings.Contains(w.Body.String(), `"code":"`+string(c.code)+`"`) || !strings.Contains(w.Body.String(), c.says) {
+			if w.Code != 404 || !strings.Contains(w.Body.String(), `"code":"`+string(c.Code)+`"`) || !strings.Contains(w.Body.String(), c.says) {
 				t.Errorf("%s: %d %s", path, w.Code, w.Body)
 			}
 		}

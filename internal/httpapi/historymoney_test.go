@@ -9,6 +9,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/history"
+	"poold/internal/httpapi/historyapi"
 	"poold/internal/pool"
 )
 
@@ -20,14 +21,14 @@ func TestWhatOrdersCost(t *testing.T) {
 	var records []history.Record
 	for i, how := range []struct {
 		how  history.How
-		code string
+		Code string
 	}{
 		{history.Solved, ""}, {history.Discarded, ""}, {history.Lost, ""}, {history.Failed, pool.CodeTimeout},
 		{history.Failed, "ERROR_CAPTCHA_UNSOLVABLE"}, {history.Failed, ""}, {history.Refused, "ERROR_SITEKEY"},
 	} {
 		// Older versions kept a price of each.
 		r := solvedRecord(i+1, "checkout", 0)
-		r.How, r.Code = how.how, how.code
+		r.How, r.Code = how.how, how.Code
 		records = append(records, r)
 	}
 	free, unknown := solvedRecord(20, "checkout", 0), solvedRecord(21, "checkout", 0)
@@ -67,7 +68,7 @@ func TestWhatOrdersCost(t *testing.T) {
 	if math.Abs(sum-4*0.00299) > 1e-12 || unpriced != 2 {
 		t.Errorf("the records cost %v, and %d an unknown price", sum, unpriced)
 	}
-	day := decoded[HistoryDay](t, d.ask(t, "GET", "/history/day/2026-01-02"))
+	day := decoded[historyapi.Day](t, d.ask(t, "GET", "/history/day/2026-01-02"))
 	for _, of := range day.Types {
 		switch spent := of.Spent; {
 		case of.Type == "image" && (spent.Known() || of.Unpriced != 1):
@@ -76,7 +77,7 @@ func TestWhatOrdersCost(t *testing.T) {
 			t.Errorf("the day cost %v, %d of it an unknown price, the records %v", spent, of.Unpriced, sum)
 		}
 	}
-	usage := decoded[HistoryUsage](t, d.ask(t, "GET", "/history/usage?by=target&from=2026-01-02&to=2026-01-03"))
+	usage := decoded[historyapi.Usage](t, d.ask(t, "GET", "/history/usage?by=target&from=2026-01-02&to=2026-01-03"))
 	for _, line := range usage.Lines {
 		if known := line.Spent.Known(); known != (line.Target == "checkout") || known && math.Abs(float64(line.Spent)-sum) > 1e-12 {
 			t.Errorf("usage of %s is %v", line.Target, line.Spent)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"poold/internal/history"
+	"poold/internal/httpapi/historyapi"
 	"poold/internal/pool"
 	"poold/internal/redisdb"
 	"poold/internal/targets"
@@ -86,7 +87,7 @@ func TestUsage(t *testing.T) {
 
 	a := d.ask(t, "GET", "/history/usage?by=target&from=2025-12-30&to=2025-12-31&per=day", bearer(keyAll), "Accept: text/csv")
 	rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
-	if err != nil || len(rows) != 2 || !slices.Equal(rows[0], keysOf(t, UsageLine{})) ||
+	if err != nil || len(rows) != 2 || !slices.Equal(rows[0], keysOf(t, historyapi.UsageLine{})) ||
 		!slices.Equal(rows[1], []string{"2025-12-30", "staging-gone", "b@example.com", "1", "1", "0", "0", "0", "0", "18250", "0.00299", "0", "", ""}) {
 		t.Errorf("%v: %s", err, a.body)
 	}
@@ -96,7 +97,7 @@ func TestUsage(t *testing.T) {
 func TestUsageOfTheLastDays(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	before := time.Now().UTC()
-	got := decoded[HistoryUsage](t, d.ask(t, "GET", "/history/usage?by=owner"))
+	got := decoded[historyapi.Usage](t, d.ask(t, "GET", "/history/usage?by=owner"))
 	after := time.Now().UTC()
 	if got.Last != before.Format(time.DateOnly) && got.Last != after.Format(time.DateOnly) {
 		t.Errorf("the last day is %s", got.Last)
@@ -144,7 +145,7 @@ func TestUsageOfTokens(t *testing.T) {
 	}
 	told := func(key, query string) (lines []string) {
 		t.Helper()
-		for _, l := range decoded[HistoryUsage](t, d.ask(t, "GET", "/history/usage?"+query, bearer(key))).Lines {
+		for _, l := range decoded[historyapi.Usage](t, d.ask(t, "GET", "/history/usage?"+query, bearer(key))).Lines {
 			owner, _, _ := strings.Cut(l.Owner, "@")
 			lines = append(lines, fmt.Sprint(strings.Join([]string{l.Date, l.Target, owner}, " "), ": ", l.Orders, ", ", known(l.HandedOut), ", ", known(l.Expired)))
 		}

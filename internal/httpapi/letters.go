@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/purchase"
 )
 
@@ -32,21 +33,21 @@ type letters struct {
 
 // list is GET /dead-letters: callbacks that could not be stored yet, at this replica,
 // without their tokens.
-func (l *letters) list(w http.ResponseWriter, r *http.Request, _ *call) error {
+func (l *letters) list(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
 	list, err := l.buyer.DeadLetters()
 	if err != nil { // the buyer has logged it once; the error names files, not what is in them
 		l.log.DebugContext(r.Context(), "not all dead letters can be read", slog.Any("err", err))
 	}
-	return respondJSON(w, LetterList{Letters: append([]purchase.DeadLetter{}, list...), Incomplete: err != nil})
+	return kernel.RespondJSON(w, LetterList{Letters: append([]purchase.DeadLetter{}, list...), Incomplete: err != nil})
 }
 
 // replay is POST /dead-letters/replay: it tries all of them now.
-func (l *letters) replay(w http.ResponseWriter, r *http.Request, _ *call) error {
+func (l *letters) replay(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
 	replayed, err := l.buyer.Replay(r.Context())
 	l.status.Changed() // also one that failed half way changed something
-	answerWithin(w, writeLimit)
+	kernel.AnswerWithin(w, kernel.WriteLimit)
 	if err != nil {
 		return err
 	}
-	return respondJSON(w, replayed)
+	return kernel.RespondJSON(w, replayed)
 }

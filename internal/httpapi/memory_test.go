@@ -10,6 +10,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/history"
+	"poold/internal/httpapi/delivery"
 )
 
 // byNewest is the order of a history.Query.
@@ -127,8 +128,8 @@ type memoryAudit struct {
 }
 
 var (
-	_ history.Audit = (*memoryAudit)(nil)
-	_ Auditor       = (*memoryAudit)(nil)
+	_ history.Audit    = (*memoryAudit)(nil)
+	_ delivery.Auditor = (*memoryAudit)(nil)
 )
 
 func (m *memoryAudit) Note(e history.Entry) {

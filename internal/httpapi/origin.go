@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"poold/internal/httpapi/kernel"
 )
 
 // Where the file holds no keys, being on this machine is what entitles a
@@ -19,14 +21,14 @@ func refuseStrangers(r *http.Request) error {
 	// targets refuses a reload that takes the keys away while the daemon listens
 	// beyond loopback; this is the second lock. Only the socket shows it: a Host header is the caller's choice.
 	if !loopbackSocket(r) {
-		return problem(codeForbidden, "without keys only callers on this machine are answered; give the file a key")
+		return kernel.NewProblem(kernel.CodeForbidden, "without keys only callers on this machine are answered; give the file a key")
 	}
 	if !loopbackHost(r.Host) {
-		return problem(codeMisdirected, "without keys the Host must be localhost or a loopback address")
+		return kernel.NewProblem(kernel.CodeMisdirected, "without keys the Host must be localhost or a loopback address")
 	}
 	for name := range r.Header {
 		if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") {
-			return problem(codeForbidden, "without keys no request through a proxy is answered; give the file a key")
+			return kernel.NewProblem(kernel.CodeForbidden, "without keys no request through a proxy is answered; give the file a key")
 		}
 	}
 	return refuseForeignPages(r)
@@ -38,24 +40,24 @@ func refuseForeignPages(r *http.Request) error {
 	const why = "a web page of another site may not do this"
 	for _, origin := range r.Header["Origin"] {
 		if !sameHost(origin, r.Host) { // "null" is somebody else too
-			return problem(codeForbidden, why)
+			return kernel.NewProblem(kernel.CodeForbidden, why)
 		}
 	}
 	for _, site := range r.Header["Sec-Fetch-Site"] {
 		if site != "same-origin" && site != "none" { // none: typed, or a bookmark
-			return problem(codeForbidden, why)
+			return kernel.NewProblem(kernel.CodeForbidden, why)
 		}
 	}
 	for _, name := range []string{"Sec-Purpose", "Purpose", "X-Moz"} {
 		for _, purpose := range r.Header[name] {
 			if strings.Contains(strings.ToLower(purpose), "prefetch") {
-				return problem(codeForbidden, "what is not asked for yet is not prefetched")
+				return kernel.NewProblem(kernel.CodeForbidden, "what is not asked for yet is not prefetched")
 			}
 		}
 	}
 	// Browsers too old for Sec-Fetch-Site send at least this, for an image say.
 	if referer := r.Header.Get("Referer"); referer != "" && r.Header["Sec-Fetch-Site"] == nil && !sameHost(referer, r.Host) {
-		return problem(codeForbidden, why)
+		return kernel.NewProblem(kernel.CodeForbidden, why)
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"poold/internal/httpapi/kernel"
 )
 
 // hostile is a request as a browser sends it for a page of another site.
@@ -86,7 +88,7 @@ func TestHostilePages(t *testing.T) {
 		if a.status != h.status {
 			t.Errorf("%s: %d, want %d: %s", h.name, a.status, h.status, a.body)
 		}
-		if want := map[int]code{403: codeForbidden, 421: codeMisdirected, 405: codeMethod}[a.status]; problemCode(t, a) != want {
+		if want := map[int]kernel.Code{403: kernel.CodeForbidden, 421: kernel.CodeMisdirected, 405: kernel.CodeMethod}[a.status]; problemCode(t, a) != want {
 			t.Errorf("%s: %s", h.name, a.body)
 		}
 		if a.header.Get("Access-Control-Allow-Origin") != "" || a.header.Get("Access-Control-Allow-Private-Network") != "" {

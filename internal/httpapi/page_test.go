@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/refill"
@@ -142,7 +143,7 @@ func TestPageOfEveryState(t *testing.T) {
 func TestPageIsLimited(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	a := d.ask(t, "GET", "/status", "Accept: text/html")
-	checkProblem(t, "no key", a, 401, codeUnauthorized, "")
+	checkProblem(t, "no key", a, 401, kernel.CodeUnauthorized, "")
 	d.stock.breaks("take", io.EOF)
-	checkProblem(t, "token for a browser", d.ask(t, "GET", "/pool/checkout/token", "Accept: text/html", bearer(keyAll)), 500, codeInternal, "checkout")
+	checkProblem(t, "token for a browser", d.ask(t, "GET", "/pool/checkout/token", "Accept: text/html", bearer(keyAll)), 500, kernel.CodeInternal, "checkout")
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/targets"
 )
@@ -30,7 +31,7 @@ func readPause(r *http.Request, w http.ResponseWriter) (p pool.Pause, err error)
 	if r.ContentLength == 0 || r.Body == http.NoBody {
 		return p, nil
 	}
-	_, err = readObject(r, w, wantPause, func(field string, value json.Token) (wrong string) {
+	_, err = kernel.ReadObject(r, w, wantPause, func(field string, value json.Token) (wrong string) {
 		text, isText := value.(string)
 		switch field {
 		case "for":

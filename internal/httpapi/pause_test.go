@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"poold/internal/httpapi/kernel"
 )
 
 // TestPauseBody: a pause may have an end and a reason, which the status shows with who made
@@ -23,8 +25,8 @@ func TestPauseBody(t *testing.T) {
 		`{"until":"2h"}`:          wantPause, `{"for":"2h","for":"3h"}`: wantPause, `[]`: wantPause, `{"for":{}}`: wantPauseFor,
 	} {
 		a := send(body)
-		checkProblem(t, body, a, 400, codeBadRequest, "checkout")
-		var p Problem
+		checkProblem(t, body, a, 400, kernel.CodeBadRequest, "checkout")
+		var p kernel.Problem
 		if err := json.Unmarshal([]byte(a.body), &p); err != nil || p.Detail != want {
 			t.Errorf("%s: %s", body, a.body)
 		}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/purchase"
 )
 
@@ -33,17 +34,17 @@ type Probe struct {
 // probe is POST /providers/{provider}/probe: an operator has seen to the account, and the
 // provider is tried at once instead of at the next probe. It asks for the balance, where the
 // provider is asked for one, and lets the next order through.
-func (p *providers) probe(w http.ResponseWriter, r *http.Request, c *call) error {
-	name := c.param(r, 0)
+func (p *providers) probe(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	name := c.Param(r, 0)
 	s, err := p.buyer.Probe(r.Context(), name)
 	p.status.Changed()
 	if errors.Is(err, purchase.ErrUnknownProvider) {
-		return problem(codeUnknownProvider, "the configuration file lists no provider of this name")
+		return kernel.NewProblem(kernel.CodeUnknownProvider, "the configuration file lists no provider of this name")
 	}
 	if err != nil {
 		return err
 	}
 	p.log.InfoContext(r.Context(), "a provider was probed", slog.String("provider", s.Name),
-		slog.String("key", c.caller.name), slog.String("state", string(s.State.Kind)))
-	return respondJSON(w, Probe{Name: s.Name, State: string(s.State.Kind), Reason: s.State.Reason, Remedy: s.State.Remedy})
+		slog.String("key", c.Caller.Name), slog.String("state", string(s.State.Kind)))
+	return kernel.RespondJSON(w, Probe{Name: s.Name, State: string(s.State.Kind), Reason: s.State.Reason, Remedy: s.State.Remedy})
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
@@ -30,8 +31,8 @@ func TestProbeOfAProvider(t *testing.T) {
 	if !strings.Contains(d.logged.String(), `"msg":"a provider was probed","provider":"main","key":"all","state":"down"`) {
 		t.Errorf("the log does not say who probed: %s", d.logged)
 	}
-	checkProblem(t, "an unknown provider", d.ask(t, "POST", "/providers/other/probe", bearer(keyAll)), 404, codeUnknownProvider, "")
-	checkProblem(t, "without redis", d.ask(t, "POST", "/providers/away/probe", bearer(keyAll)), 503, codeStoreDown, "")
+	checkProblem(t, "an unknown provider", d.ask(t, "POST", "/providers/other/probe", bearer(keyAll)), 404, kernel.CodeUnknownProvider, "")
+	checkProblem(t, "without redis", d.ask(t, "POST", "/providers/away/probe", bearer(keyAll)), 503, kernel.CodeStoreDown, "")
 	for _, key := range []string{keyStatus, keyStaging} {
 		if a := d.ask(t, "POST", "/providers/main/probe", bearer(key)); a.status != 403 {
 			t.Errorf("another key: %d %s", a.status, a.body)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
@@ -43,7 +44,7 @@ func TestWhatIsWrongWithRedisIsNamed(t *testing.T) {
 		t.Errorf("readyz: %s", a.body)
 	}
 	a := d.ask(t, "GET", "/pool/checkout/token")
-	checkProblem(t, "token", a, 503, codeStoreDown, "checkout")
+	checkProblem(t, "token", a, 503, kernel.CodeStoreDown, "checkout")
 	if !strings.Contains(a.body, `"detail":"`+reason+`"`) {
 		t.Errorf("token: %s", a.body)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/redisdb"
 	"poold/internal/targets"
@@ -54,7 +55,7 @@ func TestReport(t *testing.T) {
 		path := "/pool/staging-login/token/" + c.written(id) + "/report"
 		// Only who took it may say how it did.
 		other := map[string]string{keyAll: keyStaging, keyStaging: keyAll}[c.key]
-		checkProblem(t, "somebody else", d.report(t, path, c.body, bearer(other)), 404, codeUnknownToken, "staging-login")
+		checkProblem(t, "somebody else", d.report(t, path, c.body, bearer(other)), 404, kernel.CodeUnknownToken, "staging-login")
 		if a := d.report(t, path, c.body, bearer(c.key)); a.status != 204 || a.body != "" {
 			t.Errorf("%+v: %d %s", c, a.status, a.body)
 		}
@@ -67,7 +68,7 @@ func TestReport(t *testing.T) {
 		if last.age = 0; last != (passed{"solver", "t-" + order, captcha.RecaptchaV2, 0, c.accepted}) {
 			t.Errorf("the buyer was told %+v", last)
 		}
-		checkProblem(t, "again", d.report(t, path, c.body, bearer(c.key)), 409, codeReported, "staging-login")
+		checkProblem(t, "again", d.report(t, path, c.body, bearer(c.key)), 409, kernel.CodeReported, "staging-login")
 	}
 	if f := d.stock.look(t, d.target("staging-login")).Figures; f.Accepted != 1 || f.Rejected != 3 {
 		t.Errorf("the stock counted %+v", f)
@@ -109,14 +110,14 @@ func TestReportRefused(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		status int
-		code   code
+		Code   kernel.Code
 	}{
-		{fmt.Errorf("x: %w", pool.ErrUnknownToken), 404, codeUnknownToken},
-		{fmt.Errorf("x: %w", pool.ErrReported), 409, codeReported},
-		{redisdb.ErrDown, 503, codeStoreDown},
+		{fmt.Errorf("x: %w", pool.ErrUnknownToken), 404, kernel.CodeUnknownToken},
+		{fmt.Errorf("x: %w", pool.ErrReported), 409, kernel.CodeReported},
+		{redisdb.ErrDown, 503, kernel.CodeStoreDown},
 	} {
 		d.stock.breaks("report", c.err)
-		checkProblem(t, c.err.Error(), d.report(t, reportPath, `{"outcome":"accepted"}`), c.status, c.code, "staging-login")
+		checkProblem(t, c.err.Error(), d.report(t, reportPath, `{"outcome":"accepted"}`), c.status, c.Code, "staging-login")
 	}
 	if told := d.buyer.told(); len(told) > 0 {
 		t.Errorf("the buyer was told %+v", told)
@@ -138,7 +139,7 @@ func TestReportBodies(t *testing.T) {
 		`{"outcome":"accepted","why":""}`, `{"why":"","outcome":"accepted"}`, `{"outcome":"accepted","outcome":"rejected"}`,
 		`{"outcome":"accepted"}{}`, `{"outcome":"accepted"}]`, `{"outcome":"accepted"`, `{"outcome":"accepted",}`, `{"outcome" "accepted"}`, `{"outcome":"acc`, "outcome=accepted", "\x00", "\xff",
 	} {
-		checkProblem(t, body, d.report(t, reportPath, body), 400, codeBadRequest, "staging-login")
+		checkProblem(t, body, d.report(t, reportPath, body), 400, kernel.CodeBadRequest, "staging-login")
 	}
 	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", ""} {
 		headers := []string{}
@@ -146,10 +147,10 @@ func TestReportBodies(t *testing.T) {
 			headers = append(headers, "Content-Type: "+kind)
 		}
 		a := d.send(t, "POST", reportPath, strings.NewReader(`{"outcome":"accepted"}`), headers...)
-		checkProblem(t, kind, a, 400, codeBadRequest, "staging-login")
+		checkProblem(t, kind, a, 400, kernel.CodeBadRequest, "staging-login")
 	}
-	long := `{"outcome":"accepted"` + strings.Repeat(" ", maxBody) + "}"
-	checkProblem(t, "too long", d.report(t, reportPath, long), 413, codeTooLarge, "staging-login")
+	long := `{"outcome":"accepted"` + strings.Repeat(" ", kernel.MaxBody) + "}"
+	checkProblem(t, "too long", d.report(t, reportPath, long), 413, kernel.CodeTooLarge, "staging-login")
 	if d.stock.count("report") > 0 {
 		t.Error("one of them was counted")
 	}
@@ -205,15 +206,15 @@ func TestReportsAboutUnknownTokens(t *testing.T) {
 	d := start(t, set, nil, nil)
 	login := d.target("staging-login")
 	invented := func(i int) string { return fmt.Sprintf("/solve/a.b.%032x.turnstile/report", i) }
-	checkProblem(t, "of a key with globs", d.report(t, invented(0), `{"outcome":"rejected"}`, bearer("canary-limited")), 403, codeForbidden, "")
+	checkProblem(t, "of a key with globs", d.report(t, invented(0), `{"outcome":"rejected"}`, bearer("canary-limited")), 403, kernel.CodeForbidden, "")
 	checkProblem(t, "another target's", d.report(t, "/solve/a.b."+string(d.target("checkout").ID)+".turnstile/report", `{"outcome":"rejected"}`,
-		bearer("canary-limited")), 403, codeForbidden, "")
+		bearer("canary-limited")), 403, kernel.CodeForbidden, "")
 	for i := range triesAMinute {
-		checkProblem(t, "invented", d.report(t, invented(i), `{"outcome":"rejected"}`, bearer(keyAll)), 404, codeUnknownToken, "")
+		checkProblem(t, "invented", d.report(t, invented(i), `{"outcome":"rejected"}`, bearer(keyAll)), 404, kernel.CodeUnknownToken, "")
 	}
 	for path, target := range map[string]string{invented(99): "", "/solve/x/report": "", "/pool/staging-login/token/x/report": "staging-login"} {
 		a := d.report(t, path, `{"outcome":"rejected"}`, bearer(keyAll))
-		checkProblem(t, path, a, 429, codeRateLimited, target)
+		checkProblem(t, path, a, 429, kernel.CodeRateLimited, target)
 		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < 30 || retry > 60 {
 			t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
 		}
@@ -223,7 +224,7 @@ func TestReportsAboutUnknownTokens(t *testing.T) {
 	if a := d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)); a.status != 204 {
 		t.Errorf("a known token: %d %s", a.status, a.body)
 	}
-	checkProblem(t, "another key's", d.report(t, "/pool/staging-login/token/x/report", `{"outcome":"rejected"}`, bearer(keyStaging)), 404, codeUnknownToken, "staging-login")
+	checkProblem(t, "another key's", d.report(t, "/pool/staging-login/token/x/report", `{"outcome":"rejected"}`, bearer(keyStaging)), 404, kernel.CodeUnknownToken, "staging-login")
 	if len(d.list.used) > 0 {
 		t.Errorf("invented identities were listed: %v", d.list.used)
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/httpapi/kernel"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -102,7 +104,7 @@ func TestScrapersThatDoNotReadShareBodies(t *testing.T) {
 	for i := range 100 {
 		began := time.Now()
 		one := scrapers.scrape(t, []string{"Accept-Encoding: gzip", "Accept: text/plain"}[i%2])
-		if one.deadline.Before(began.Add(writeLimit)) || one.deadline.After(time.Now().Add(writeLimit)) {
+		if one.deadline.Before(began.Add(kernel.WriteLimit)) || one.deadline.After(time.Now().Add(kernel.WriteLimit)) {
 			t.Fatalf("scraper %d, which asked at %v, may read until %v", i, began, one.deadline)
 		}
 		all = append(all, one)

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"poold/internal/httpapi/kernel"
 )
 
 func TestUnknownPathsAndMethods(t *testing.T) {
@@ -20,7 +22,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 		"/solve/", "/solve/x", "/solve/x/report/", "/status/stream/", "/history", "/history/", "/history/usage/", "/history/arrivals", "/history/arrivals/", "/history/key/", "/history/site/", "/history/day/", "/history/solve/", "/callback", "/callback/x/y", "/callback/x/y/", "/in.php/", "/createTask/x", "/getTaskresult", "/dead-letters/", "/status.html", "/..%2fstatus", "/canary-query",
 	} {
 		for _, method := range []string{"GET", "POST"} {
-			checkProblem(t, method+" "+path, d.ask(t, method, path), 404, codeNotFound, "")
+			checkProblem(t, method+" "+path, d.ask(t, method, path), 404, kernel.CodeNotFound, "")
 		}
 	}
 	for path, allow := range map[string]string{
@@ -37,7 +39,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 				continue
 			}
 			a := d.ask(t, method, path)
-			checkProblem(t, method+" "+path, a, 405, codeMethod, "")
+			checkProblem(t, method+" "+path, a, 405, kernel.CodeMethod, "")
 			if a.header.Get("Allow") != allow {
 				t.Errorf("%s %s: Allow %q, want %q", method, path, a.header.Values("Allow"), allow)
 			}
@@ -56,20 +58,20 @@ func TestBodies(t *testing.T) {
 	for _, c := range []struct {
 		name, kind, body string
 		status           int
-		code             code
+		Code             kernel.Code
 	}{
 		{"none", "", "", 200, ""},
 		{"white space", "text/plain", " \n", 200, ""},
 		{"an empty object", "application/json; charset=utf-8", "{ }", 200, ""},
 		{"null", "application/json", "null", 200, ""},
-		{"an empty object of no type", "", "{}", 400, codeBadRequest},
-		{"a form", "application/x-www-form-urlencoded", "wait=20s", 400, codeBadRequest},
-		{"JSON as text", "text/plain", "{}", 400, codeBadRequest},
-		{"a question", "application/json", `{"wait":"20s"}`, 400, codeBadRequest},
-		{"no JSON", "application/json", `{"wait`, 400, codeBadRequest},
-		{"two documents", "application/json", `{}{}`, 400, codeBadRequest},
+		{"an empty object of no type", "", "{}", 400, kernel.CodeBadRequest},
+		{"a form", "application/x-www-form-urlencoded", "wait=20s", 400, kernel.CodeBadRequest},
+		{"JSON as text", "text/plain", "{}", 400, kernel.CodeBadRequest},
+		{"a question", "application/json", `{"wait":"20s"}`, 400, kernel.CodeBadRequest},
+		{"no JSON", "application/json", `{"wait`, 400, kernel.CodeBadRequest},
+		{"two documents", "application/json", `{}{}`, 400, kernel.CodeBadRequest},
 		{"the largest", "application/json", "{" + strings.Repeat(" ", 65534) + "}", 200, ""},
-		{"one more", "application/json", "{" + strings.Repeat(" ", 65535) + "}", 413, codeTooLarge},
+		{"one more", "application/json", "{" + strings.Repeat(" ", 65535) + "}", 413, kernel.CodeTooLarge},
 	} {
 		for _, chunked := range []bool{false, true} {
 			var body io.Reader = strings.NewReader(c.body)
@@ -81,11 +83,11 @@ func TestBodies(t *testing.T) {
 				headers = append(headers, "Content-Type: "+c.kind)
 			}
 			a := d.send(t, "POST", "/pool/staging-login/token", body, headers...)
-			if c.code == "" && a.status != c.status {
+			if c.Code == "" && a.status != c.status {
 				t.Errorf("%s, chunked %v: %d %s", c.name, chunked, a.status, a.body)
 			}
-			if c.code != "" {
-				checkProblem(t, c.name, a, c.status, c.code, "staging-login")
+			if c.Code != "" {
+				checkProblem(t, c.name, a, c.status, c.Code, "staging-login")
 			}
 		}
 	}
@@ -189,7 +191,7 @@ func TestPanic(t *testing.T) {
 	d.stock.before = func(context.Context, string) error { panic("a bug") }
 	for range 2 {
 		a := d.ask(t, "GET", "/pool/staging-login/token")
-		checkProblem(t, "panic", a, 500, codeInternal, "")
+		checkProblem(t, "panic", a, 500, kernel.CodeInternal, "")
 		if strings.Contains(a.body, "a bug") || strings.Contains(a.body, ".go") {
 			t.Errorf("the answer says what the log is for: %s", a.body)
 		}
@@ -199,14 +201,14 @@ func TestPanic(t *testing.T) {
 	}
 	d.stock.before = func(context.Context, string) error { panic("another") }
 	for range 2 { // the second must not wait for the first for ever
-		checkProblem(t, "panic in a snapshot", d.ask(t, "GET", "/status.json"), 500, codeInternal, "")
+		checkProblem(t, "panic in a snapshot", d.ask(t, "GET", "/status.json"), 500, kernel.CodeInternal, "")
 	}
 }
 
 // TestPanicAfterTheAnswerBegan: what is out cannot be taken back, so the
 // connection ends instead of pretending.
 func TestPanicAfterTheAnswerBegan(t *testing.T) {
-	half := &route{path: "/half", probe: true, handle: func(w http.ResponseWriter, _ *http.Request, _ *call) error {
+	half := &kernel.Route{Path: "/half", Probe: true, Handle: func(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
 		_, _ = io.WriteString(w, "half")
 		_ = http.NewResponseController(w).Flush()
 		panic("a bug")

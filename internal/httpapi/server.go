@@ -7,6 +7,11 @@ import (
 	"time"
 
 	"poold/internal/compat"
+	"poold/internal/httpapi/compatapi"
+	"poold/internal/httpapi/delivery"
+	"poold/internal/httpapi/historyapi"
+	"poold/internal/httpapi/kernel"
+	"poold/internal/httpapi/page"
 	"poold/internal/status"
 )
 
@@ -19,9 +24,9 @@ type Config interface {
 // Stock is everything that is asked of the store: pool.Tokens, pool.Controls and its health.
 type Stock interface {
 	Taker
-	Looker
-	Returner
-	ReportCounter
+	delivery.Looker
+	delivery.Returner
+	delivery.ReportCounter
 	Binder
 	Controls
 	Warmer
@@ -30,16 +35,16 @@ type Stock interface {
 
 // Refill is the buying side; *refill.Manager implements it.
 type Refill interface {
-	Notes
+	delivery.Notes
 	Kicker
 }
 
 // Buyer is everything that is asked of the buying; *purchase.Buyer implements it.
 type Buyer interface {
-	ReportSender
+	delivery.ReportSender
 	CallbackTaker
 	DeadLetters
-	Journal
+	historyapi.Journal
 	Prober
 }
 
@@ -51,13 +56,13 @@ type Deps struct {
 	Refill   Refill
 	Buyer    Buyer
 	Solver   Solver
-	Guests   GuestList
-	Tasks    ClientTasks
+	Guests   delivery.GuestList
+	Tasks    compatapi.ClientTasks
 	Near     *compat.NearMisses
-	History  History     // nil = none is kept
-	Audit    AuditReader // nil = none is kept
-	Auditor  Auditor     // nil = none is kept
-	Arrivals Arrivals    // the same
+	History  historyapi.Store    // nil = none is kept
+	Audit    historyapi.Audit    // nil = none is kept
+	Auditor  delivery.Auditor    // nil = none is kept
+	Arrivals historyapi.Arrivals // the same
 	Status   *status.Collector
 	Feed     *status.Feed // of Status
 	Metrics  *Metrics
@@ -87,25 +92,25 @@ func New(d Deps) *Server {
 		gate: &gate{sets: d.Config}, explainer: explainer{refill: d.Refill, outages: d.Status},
 		status: d.Status, metrics: d.Metrics, log: d.Log, stopping: new(atomic.Bool), stopped: make(chan struct{}),
 	}
-	out := deliveries{returns: d.Stock, audit: audit{to: d.Auditor}, metrics: d.Metrics, log: d.Log}
-	bought := supply{refill: d.Refill, outages: d.Status, stock: d.Stock}
-	reported := &reports{stock: d.Stock, guests: d.Guests, buyer: d.Buyer, audit: audit{to: d.Auditor}, metrics: d.Metrics}
-	large := newBodies(d.ManyBodies)
+	out := delivery.Sender{Returns: d.Stock, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics, Log: d.Log}
+	bought := delivery.Supply{Refill: d.Refill, Outages: d.Status, Stock: d.Stock}
+	reported := &delivery.Reports{Stock: d.Stock, Guests: d.Guests, Buyer: d.Buyer, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics}
+	large := kernel.NewBodies(d.ManyBodies)
 	s.handler = s.routes(&areas{
-		tokens:  tokens{deliveries: out, supply: bought, stock: d.Stock, gate: s.gate, stopping: s.stopping},
-		solves:  solves{deliveries: out, supply: bought, binder: d.Stock, solver: d.Solver, bodies: large, gate: s.gate, stopping: s.stopping},
+		tokens:  tokens{Sender: out, supply: bought, stock: d.Stock, gate: s.gate, stopping: s.stopping},
+		solves:  solves{Sender: out, supply: bought, binder: d.Stock, solver: d.Solver, bodies: large, gate: s.gate, stopping: s.stopping},
 		reports: reported,
-		clients: compatible{
-			deliveries: out, tasks: d.Tasks, near: d.Near, supply: bought, reports: reported, wrongKeys: &s.gate.wrongKeys, status: d.Status, stopping: s.stopping, bodies: large, log: d.Log,
+		clients: compatapi.Routes{
+			Sender: out, Tasks: d.Tasks, Near: d.Near, Supply: bought, Reports: reported, WrongKeys: &s.gate.wrongKeys, Status: d.Status, Stopping: s.stopping, Bodies: large, Log: d.Log,
 		},
 		admin:     admin{stock: d.Stock, windows: d.Stock, refill: d.Refill, file: d.Config, status: d.Status, log: d.Log},
 		providers: providers{buyer: d.Buyer, status: d.Status, log: d.Log},
-		pages:     newPages(d.Status),
+		pages:     page.New(d.Status),
 		streams:   streams{feed: d.Feed, gate: s.gate, open: new(atomic.Int64), stopping: s.stopped},
 		scrapes:   &scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},
 		callbacks: callbacks{buyer: d.Buyer},
 		letters:   letters{buyer: d.Buyer, status: d.Status, log: d.Log},
-		history:   solveHistory{store: d.History, audit: d.Audit, journal: d.Buyer, arrivals: d.Arrivals, status: d.Status},
+		history:   historyapi.Routes{Store: d.History, Audit: d.Audit, Journal: d.Buyer, Arrivals: d.Arrivals, Status: d.Status},
 		probes:    probes{stock: d.Stock, stopping: s.stopping},
 	})
 	return s
@@ -128,10 +133,10 @@ func (s *Server) HTTPServer() *http.Server {
 		// One limit for header and body, and one for the answer: each further
 		// deadline is a timer to be set for every token.
 		ReadTimeout:    5 * time.Second, // net/http lifts it once the request is read, so a caller may wait longer
-		WriteTimeout:   writeLimit,
+		WriteTimeout:   kernel.WriteLimit,
 		IdleTimeout:    60 * time.Second,
 		MaxHeaderBytes: 16 << 10,
-		ConnContext:    ConnContext,
+		ConnContext:    delivery.ConnContext,
 		Protocols:      protocols,
 		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}

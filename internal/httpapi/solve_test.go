@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/provider"
@@ -159,7 +160,7 @@ func TestSolveShares(t *testing.T) {
 	if a, b := key(`,"dedup":"identity","dedup_proxy":true`+one), key(`,"dedup":"identity","dedup_proxy":true`+two); a == b || a == plain {
 		t.Error("dedup_proxy does not count the proxy")
 	}
-	checkProblem(t, "with a key", d.solve(t, fmt.Sprintf(guestBody, `,"dedup":"identity"`), "Idempotency-Key: x"), 400, codeBadRequest, "")
+	checkProblem(t, "with a key", d.solve(t, fmt.Sprintf(guestBody, `,"dedup":"identity"`), "Idempotency-Key: x"), 400, kernel.CodeBadRequest, "")
 }
 
 // What may not be asked for is refused before anything is.
@@ -169,23 +170,23 @@ func TestSolveRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		body, key string
 		status    int
-		code      code
+		Code      kernel.Code
 		says      string
 	}{
-		"another page":         {other, keyAll, 403, codeForbidden, "solve.pages"},
-		"a limited key":        {fmt.Sprintf(guestBody, ""), keyStaging, 403, codeForbidden, "limited"},
-		"another one's target": {fmt.Sprintf(targetBody, "checkout"), keyStaging, 403, codeForbidden, "limited"},
-		"without the scope":    {fmt.Sprintf(guestBody, ""), keyStatus, 403, codeForbidden, "scope solve"},
-		"an unknown field":     {fmt.Sprintf(guestBody, `,"canary":1`), keyAll, 400, codeBadRequest, "canary: unknown"},
-		"a misspelt dedup":     {fmt.Sprintf(guestBody, `,"dedup":"idendity"`), keyAll, 400, codeBadRequest, "dedup: must be"},
-		"no JSON":              {"type=turnstile", keyAll, 400, codeBadRequest, "no JSON"},
+		"another page":         {other, keyAll, 403, kernel.CodeForbidden, "solve.pages"},
+		"a limited key":        {fmt.Sprintf(guestBody, ""), keyStaging, 403, kernel.CodeForbidden, "limited"},
+		"another one's target": {fmt.Sprintf(targetBody, "checkout"), keyStaging, 403, kernel.CodeForbidden, "limited"},
+		"without the scope":    {fmt.Sprintf(guestBody, ""), keyStatus, 403, kernel.CodeForbidden, "scope solve"},
+		"an unknown field":     {fmt.Sprintf(guestBody, `,"canary":1`), keyAll, 400, kernel.CodeBadRequest, "canary: unknown"},
+		"a misspelt dedup":     {fmt.Sprintf(guestBody, `,"dedup":"idendity"`), keyAll, 400, kernel.CodeBadRequest, "dedup: must be"},
+		"no JSON":              {"type=turnstile", keyAll, 400, kernel.CodeBadRequest, "no JSON"},
 		"a large picture": {
-			`{"type":"image","image":"` + base64.StdEncoding.EncodeToString(make([]byte, 1<<20+1)) + `"}`, keyAll, 400, codeBadRequest, "1 MiB",
+			`{"type":"image","image":"` + base64.StdEncoding.EncodeToString(make([]byte, 1<<20+1)) + `"}`, keyAll, 400, kernel.CodeBadRequest, "1 MiB",
 		},
-		"a large body": {`{"type":"` + strings.Repeat("x", 2<<20) + `"}`, keyAll, 413, codeTooLarge, "2048 KiB"},
+		"a large body": {`{"type":"` + strings.Repeat("x", 2<<20) + `"}`, keyAll, 413, kernel.CodeTooLarge, "2048 KiB"},
 	} {
 		a := d.solve(t, c.body, bearer(c.key))
-		checkProblem(t, name, a, c.status, c.code, "")
+		checkProblem(t, name, a, c.status, c.Code, "")
 		if !strings.Contains(a.body, c.says) {
 			t.Errorf("%s: %s", name, a.body)
 		}
@@ -198,7 +199,7 @@ func TestSolveRefuses(t *testing.T) {
 		t.Errorf("a large body elsewhere: %d", a.status)
 	}
 	closed := start(t, sampleSet(), nil, nil)
-	checkProblem(t, "without the section", closed.solve(t, fmt.Sprintf(guestBody, "")), 403, codeForbidden, "")
+	checkProblem(t, "without the section", closed.solve(t, fmt.Sprintf(guestBody, "")), 403, kernel.CodeForbidden, "")
 	if a := closed.solve(t, fmt.Sprintf(targetBody, "checkout")); a.status != 200 {
 		t.Errorf("a target's identity without the section: %d %s", a.status, a.body)
 	}
@@ -210,24 +211,24 @@ func TestSolveFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		err    error
 		status int
-		code   code
+		Code   kernel.Code
 		retry  string
 	}{
-		"failed":   {&ondemand.SolveError{Reason: "unsolvable"}, 502, codeSolveFailed, ""},
-		"refused":  {&ondemand.SolveError{Refused: true, Reason: "ERROR_SITEKEY"}, 422, codeSolveRefused, ""},
-		"late":     {&pool.EmptyError{}, 504, codeSolveTimeout, ""},
-		"crowded":  {&pool.EmptyError{Full: true}, 503, codePoolEmpty, "any"},
-		"rate":     {&pool.RateError{RetryAfter: 3 * time.Second}, 429, codeRateLimited, "3"},
-		"budget":   {&ondemand.BudgetError{Reason: "used up", RetryAfter: 40 * time.Second}, 503, codeBudget, "40"},
-		"outage":   {&ondemand.OutageError{Reason: "ERROR_ZERO_BALANCE"}, 503, codeProviderDown, "any"},
-		"away":     {redisdb.ErrDown, 503, codeStoreDown, "any"},
-		"stopping": {pool.ErrClosed, 503, codeShuttingDown, "any"},
-		"conflict": {pool.ErrConflict, 409, codeConflict, ""},
-		"other":    {errors.New("unheard of"), 500, codeInternal, ""},
+		"failed":   {&ondemand.SolveError{Reason: "unsolvable"}, 502, kernel.CodeSolveFailed, ""},
+		"refused":  {&ondemand.SolveError{Refused: true, Reason: "ERROR_SITEKEY"}, 422, kernel.CodeSolveRefused, ""},
+		"late":     {&pool.EmptyError{}, 504, kernel.CodeSolveTimeout, ""},
+		"crowded":  {&pool.EmptyError{Full: true}, 503, kernel.CodePoolEmpty, "any"},
+		"rate":     {&pool.RateError{RetryAfter: 3 * time.Second}, 429, kernel.CodeRateLimited, "3"},
+		"budget":   {&ondemand.BudgetError{Reason: "used up", RetryAfter: 40 * time.Second}, 503, kernel.CodeBudget, "40"},
+		"outage":   {&ondemand.OutageError{Reason: "ERROR_ZERO_BALANCE"}, 503, kernel.CodeProviderDown, "any"},
+		"away":     {redisdb.ErrDown, 503, kernel.CodeStoreDown, "any"},
+		"stopping": {pool.ErrClosed, 503, kernel.CodeShuttingDown, "any"},
+		"conflict": {pool.ErrConflict, 409, kernel.CodeConflict, ""},
+		"other":    {errors.New("unheard of"), 500, kernel.CodeInternal, ""},
 	} {
 		d.solver.err = c.err
 		a := d.solve(t, fmt.Sprintf(guestBody, ""))
-		checkProblem(t, name, a, c.status, c.code, "")
+		checkProblem(t, name, a, c.status, c.Code, "")
 		if got := a.header.Get("Retry-After"); (got == "") != (c.retry == "") || c.retry != "any" && got != c.retry {
 			t.Errorf("%s: Retry-After %q", name, got)
 		}
@@ -238,18 +239,18 @@ func TestSolveFails(t *testing.T) {
 func TestSolveOfATargetThatIsHeld(t *testing.T) {
 	for name, c := range map[string]struct {
 		status refill.Status
-		code   code
+		Code   kernel.Code
 		http   int
 	}{
-		"paused":  {refill.Status{State: refill.Paused}, codePoolEmpty, 503},
-		"refused": {refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, codeSolveRefused, 422},
+		"paused":  {refill.Status{State: refill.Paused}, kernel.CodePoolEmpty, 503},
+		"refused": {refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, kernel.CodeSolveRefused, 422},
 	} {
 		d := start(t, sampleSet(), nil, nil)
 		d.refill.statuses["checkout"] = c.status
-		d.solver.err = &pool.EmptyError{Paused: c.code == codePoolEmpty}
-		want := c.code
+		d.solver.err = &pool.EmptyError{Paused: c.Code == kernel.CodePoolEmpty}
+		want := c.Code
 		if name == "paused" {
-			want = codePaused
+			want = kernel.CodePaused
 		}
 		checkProblem(t, name, d.solve(t, fmt.Sprintf(targetBody, "checkout")), c.http, want, "checkout")
 		if r := d.solver.last(); r.Take.Wait != 0 {
@@ -258,7 +259,7 @@ func TestSolveOfATargetThatIsHeld(t *testing.T) {
 	}
 	d := start(t, sampleSet(), nil, nil)
 	d.solver.err = &pool.EmptyError{}
-	checkProblem(t, "late", d.solve(t, fmt.Sprintf(targetBody, "checkout")), 504, codeSolveTimeout, "checkout")
+	checkProblem(t, "late", d.solve(t, fmt.Sprintf(targetBody, "checkout")), 504, kernel.CodeSolveTimeout, "checkout")
 }
 
 // A key that a reload takes away while its caller waits gets nothing, and its token goes
@@ -267,12 +268,12 @@ func TestSolveAfterAReload(t *testing.T) {
 	set := solving(t, allKeys()...)
 	d := start(t, set, nil, nil)
 	d.solver.during = func() { d.config.set.Store(sampleSet(allKeys()...)) }
-	checkProblem(t, "without the section", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll)), 403, codeForbidden, "")
+	checkProblem(t, "without the section", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll)), 403, kernel.CodeForbidden, "")
 	if d.stock.count("return") != 1 {
 		t.Error("the token did not go back")
 	}
 	d.config.set.Store(solving(t, allKeys()...))
-	checkProblem(t, "one that is repeatable", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), "Idempotency-Key: x"), 403, codeForbidden, "")
+	checkProblem(t, "one that is repeatable", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), "Idempotency-Key: x"), 403, kernel.CodeForbidden, "")
 	if d.stock.count("return") != 1 {
 		t.Error("a token that an Idempotency-Key keeps went back")
 	}
@@ -308,18 +309,18 @@ func TestNobodyWaitsInVain(t *testing.T) {
 	for name, c := range map[string]struct {
 		note   refill.Status
 		down   bool
-		code   code // of the target's route
-		solve  code // of POST /solve
-		status int  // of it
-		held   bool // a person must do something: no order is waited for
-		later  bool // it comes while the caller waits
+		Code   kernel.Code // of the target's route
+		solve  kernel.Code // of POST /solve
+		status int         // of it
+		held   bool        // a person must do something: no order is waited for
+		later  bool        // it comes while the caller waits
 	}{
-		"budget":       {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, code: codeBudget, solve: codeBudget, status: 503},
-		"budget later": {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, later: true, code: codeBudget, solve: codeBudget, status: 503},
-		"down":         {note: refill.Status{State: refill.OK}, down: true, code: codeProviderDown, solve: codeProviderDown, status: 503},
-		"paused":       {note: refill.Status{State: refill.Paused}, held: true, code: codePaused, solve: codePaused, status: 503},
-		"refused":      {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, code: codeSolveRefused, solve: codeSolveRefused, status: 422},
-		"refused then": {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, later: true, code: codeSolveRefused, solve: codeSolveRefused, status: 422},
+		"budget":       {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, Code: kernel.CodeBudget, solve: kernel.CodeBudget, status: 503},
+		"budget later": {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, later: true, Code: kernel.CodeBudget, solve: kernel.CodeBudget, status: 503},
+		"down":         {note: refill.Status{State: refill.OK}, down: true, Code: kernel.CodeProviderDown, solve: kernel.CodeProviderDown, status: 503},
+		"paused":       {note: refill.Status{State: refill.Paused}, held: true, Code: kernel.CodePaused, solve: kernel.CodePaused, status: 503},
+		"refused":      {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, Code: kernel.CodeSolveRefused, solve: kernel.CodeSolveRefused, status: 422},
+		"refused then": {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, later: true, Code: kernel.CodeSolveRefused, solve: kernel.CodeSolveRefused, status: 422},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -338,7 +339,7 @@ func TestNobodyWaitsInVain(t *testing.T) {
 				defer d.refill.mu.Unlock()
 				d.refill.statuses["staging-login"] = note
 			}
-			asked := func(what string, status int, want code, ask func() answer) {
+			asked := func(what string, status int, want kernel.Code, ask func() answer) {
 				t.Helper()
 				say(refill.Status{State: refill.OK})
 				if !c.later {
@@ -352,7 +353,7 @@ func TestNobodyWaitsInVain(t *testing.T) {
 					t.Errorf("%s: it waited for %v", what, waited)
 				}
 			}
-			asked("a take", problem(c.code, "").Status, c.code, func() answer { return d.ask(t, "GET", "/pool/staging-login/token") })
+			asked("a take", kernel.NewProblem(c.Code, "").Status, c.Code, func() answer { return d.ask(t, "GET", "/pool/staging-login/token") })
 			asked("a solve", c.status, c.solve, func() answer { return d.solve(t, fmt.Sprintf(targetBody, "staging-login")) })
 			if c.held {
 				return
@@ -390,7 +391,7 @@ func TestSolveReport(t *testing.T) {
 	}
 	guest := strings.Repeat("a", 32)
 	for _, odd := range []string{id + "." + guest + ".image", "x", "x.y.z", id + ".." + guest} {
-		checkProblem(t, odd, d.report(t, "/solve/"+odd+"/report", `{"outcome":"rejected"}`), 404, codeUnknownToken, "")
+		checkProblem(t, odd, d.report(t, "/solve/"+odd+"/report", `{"outcome":"rejected"}`), 404, kernel.CodeUnknownToken, "")
 	}
 	if len(d.list.used) > 0 {
 		t.Errorf("invented identities were listed: %v", d.list.used)

@@ -2,6 +2,8 @@ package httpapi
 
 import (
 	"poold/internal/captcha"
+	"poold/internal/httpapi/delivery"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 )
 
@@ -21,13 +23,13 @@ type solved struct {
 }
 
 // solvedBy is the answer with a token; target is nil where none has its identity.
-func solvedBy(d *delivery, target *target) solved {
-	token := d.token
+func solvedBy(d *delivery.Handout, target *kernel.Target) solved {
+	token := d.Token
 	a := solved{
-		ID: d.id, Type: d.kind,
-		Token: token.Value, Solution: captcha.Named(d.kind, token.Value),
-		Source: token.Source, Provider: token.Provider, SolvedAt: string(appendTime(nil, token.Born)),
-		ExpiresAt: string(appendTime(nil, token.Dies)), TTL: token.TTL.Milliseconds(), UserAgent: token.UserAgent,
+		ID: d.ID, Type: d.Kind,
+		Token: token.Value, Solution: captcha.Named(d.Kind, token.Value),
+		Source: token.Source, Provider: token.Provider, SolvedAt: string(kernel.AppendTime(nil, token.Born)),
+		ExpiresAt: string(kernel.AppendTime(nil, token.Dies)), TTL: token.TTL.Milliseconds(), UserAgent: token.UserAgent,
 	}
 	if target != nil {
 		a.Target = target.Name

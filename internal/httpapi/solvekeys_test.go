@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"poold/internal/httpapi/kernel"
 )
 
 // An Idempotency-Key of POST /solve serves one captcha: with another one it is refused
@@ -20,8 +22,8 @@ func TestSolveKeyServesOneCaptcha(t *testing.T) {
 		}
 	}
 	asked := len(d.solver.asked)
-	checkProblem(t, "another page", d.solve(t, other, bearer(keyAll), again), 409, codeConflict, "")
-	checkProblem(t, "a target's", d.solve(t, fmt.Sprintf(targetBody, "checkout"), bearer(keyAll), again), 409, codeConflict, "checkout")
+	checkProblem(t, "another page", d.solve(t, other, bearer(keyAll), again), 409, kernel.CodeConflict, "")
+	checkProblem(t, "a target's", d.solve(t, fmt.Sprintf(targetBody, "checkout"), bearer(keyAll), again), 409, kernel.CodeConflict, "checkout")
 	if len(d.solver.asked) != asked {
 		t.Errorf("%d solves were asked for", len(d.solver.asked)-asked)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/status"
 )
@@ -32,7 +33,7 @@ type streams struct {
 
 // follow sends server-sent events until the caller is gone, the daemon stops, or the
 // caller's key is changed. Whoever does not read is cut off.
-func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *call) error {
+func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	select {
 	case <-s.stopping:
 		return pool.ErrClosed
@@ -40,9 +41,9 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *call) error 
 	}
 	defer s.open.Add(-1)
 	if s.open.Add(1) > mostStreams {
-		return problem(codeStreams, "as many streams are open as may be; /status.json tells the same").after(jitter(soon))
+		return kernel.NewProblem(kernel.CodeStreams, "as many streams are open as may be; /status.json tells the same").After(kernel.Jitter(kernel.Soon))
 	}
-	reader := s.feed.Follow(strings.Join(c.caller.globs, "\n"), c.caller.sees())
+	reader := s.feed.Follow(strings.Join(c.Caller.Globs, "\n"), c.Caller.Sees())
 	defer reader.Close()
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -57,7 +58,7 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *call) error 
 	for {
 		select {
 		case <-r.Context().Done():
-			return errHungUp
+			return kernel.ErrHungUp
 		case <-s.stopping:
 			return nil
 		case <-ticker.C:
@@ -85,17 +86,17 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *call) error 
 }
 
 // unchanged reports whether a caller may still see what it could when it was admitted.
-func (g *gate) unchanged(c *call, r *http.Request) bool {
+func (g *gate) unchanged(c *kernel.Call, r *http.Request) bool {
 	now := g.access()
-	if now == c.access {
+	if now == c.Access {
 		return true
 	}
-	caller, err := authenticate(now, c.route, r)
-	if err != nil || authorize(caller, c.route, r) != nil || caller.stable != c.caller.stable ||
-		!slices.Equal(caller.scopes, c.caller.scopes) || !slices.Equal(caller.globs, c.caller.globs) {
+	caller, err := authenticate(now, c.Route, r)
+	if err != nil || authorize(caller, c.Route, r) != nil || caller.StableName != c.Caller.StableName ||
+		!slices.Equal(caller.Scopes, c.Caller.Scopes) || !slices.Equal(caller.Globs, c.Caller.Globs) {
 		return false
 	}
-	c.access, c.caller = now, caller
+	c.Access, c.Caller = now, caller
 	return true
 }
 
@@ -115,14 +116,14 @@ func (e *eventWriter) comment(text string) error { return e.write(": "+text, nil
 
 func (e *eventWriter) write(begin string, data []byte) error {
 	e.last = time.Now()
-	answerWithin(e.w, writeLimit)
+	kernel.AnswerWithin(e.w, kernel.WriteLimit)
 	for _, part := range [][]byte{[]byte(begin), data, []byte("\n\n")} {
 		if _, err := e.w.Write(part); err != nil {
-			return errors.Join(errHungUp, err)
+			return errors.Join(kernel.ErrHungUp, err)
 		}
 	}
 	if err := e.control.Flush(); err != nil {
-		return errors.Join(errHungUp, err)
+		return errors.Join(kernel.ErrHungUp, err)
 	}
 	return nil
 }

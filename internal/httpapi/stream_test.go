@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/status"
 )
 
@@ -183,7 +184,7 @@ func TestStreamsAreBounded(t *testing.T) {
 		open = append(open, s)
 	}
 	a := d.ask(t, "GET", "/status/stream")
-	checkProblem(t, "one too many", a, 503, codeStreams, "")
+	checkProblem(t, "one too many", a, 503, kernel.CodeStreams, "")
 	if a.header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
@@ -193,7 +194,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	for _, s := range open[1:] {
 		s.ends("the daemon stops")
 	}
-	checkProblem(t, "after the stop began", d.ask(t, "GET", "/status/stream"), 503, codeShuttingDown, "")
+	checkProblem(t, "after the stop began", d.ask(t, "GET", "/status/stream"), 503, kernel.CodeShuttingDown, "")
 }
 
 // TestStreamNobodyReads: who does not read is cut off, and holds up nobody else.
@@ -254,7 +255,7 @@ func (c *deafConn) SetWriteDeadline(t time.Time) error {
 
 func (c *deafConn) Write([]byte) (int, error) {
 	c.wrote.Do(func() { close(c.deaf.begun) })
-	if limit := c.deadline.Load(); limit == nil || time.Until(*limit) > writeLimit {
+	if limit := c.deadline.Load(); limit == nil || time.Until(*limit) > kernel.WriteLimit {
 		select {} // nothing would end it
 	}
 	<-c.deaf.over
@@ -272,7 +273,7 @@ func TestFront(t *testing.T) {
 	if a := d.ask(t, "GET", "/", "Accept: text/html,*/*;q=0.8"); a.status != 302 || a.header.Get("Location") != "/status" || a.header.Get("Vary") != "Accept" {
 		t.Errorf("%d %v", a.status, a.header)
 	}
-	checkProblem(t, "a program", d.ask(t, "GET", "/", "Accept: */*"), 404, codeNotFound, "")
+	checkProblem(t, "a program", d.ask(t, "GET", "/", "Accept: */*"), 404, kernel.CodeNotFound, "")
 	if a := d.ask(t, "POST", "/", "Accept: text/html"); a.status != 405 || a.header.Get("Allow") != "GET, HEAD" {
 		t.Errorf("POST: %d %v", a.status, a.header)
 	}

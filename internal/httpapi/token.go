@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"poold/internal/httpapi/delivery"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/targets"
@@ -27,9 +29,9 @@ type Taker interface {
 
 // tokens is the route that hands out.
 type tokens struct {
-	deliveries
+	delivery.Sender
 
-	supply   supply
+	supply   delivery.Supply
 	stock    Taker
 	gate     *gate
 	stopping *atomic.Bool // of the Server
@@ -37,19 +39,19 @@ type tokens struct {
 }
 
 // take is GET and POST /pool/{target}/token.
-func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *call) error {
+func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	if t.stopping.Load() {
-		return problem(codeShuttingDown, "the daemon is stopping").after(jitter(soon))
+		return kernel.NewProblem(kernel.CodeShuttingDown, "the daemon is stopping").After(kernel.Jitter(kernel.Soon))
 	}
 	request, buys, err := readRequest(r, c)
 	if err != nil {
 		return err
 	}
 	if buys {
-		t.supply.attend(r.Context(), c.target, &request)
+		t.supply.Attend(r.Context(), c.Target, &request)
 	}
 	if request.Wait > 0 {
-		answerWithin(w, request.Wait+writeLimit)
+		kernel.AnswerWithin(w, request.Wait+kernel.WriteLimit)
 	}
 	token, err := t.stock.Take(r.Context(), request)
 	if err != nil {
@@ -58,11 +60,11 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *call) error {
 	if buys && token.Source == pool.FromWait {
 		token.Source = ondemand.FromSolve
 	}
-	out := delivery{token: &token, id: token.ID, kind: c.target.Identity.Type, repeatable: request.Idempotency != ""}
+	out := delivery.Handout{Token: &token, ID: token.ID, Kind: c.Target.Identity.Type, Repeatable: request.Idempotency != ""}
 	// A reload may have taken the key or the target away, or given the name to
 	// another identity, while the caller waited.
 	if err := t.gate.readmit(c, r); err != nil {
-		t.giveBack(r.Context(), c, &out)
+		t.GiveBack(r.Context(), c, &out)
 		return err
 	}
 	return t.handOut(w, r, c, &out)
@@ -71,16 +73,16 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *call) error {
 // readRequest turns query and headers into a request to the stock. buys: where there is
 // no token, one is bought for the caller. Its ticket has the worker order one more,
 // whatever the policy wants.
-func readRequest(r *http.Request, c *call) (request pool.Request, buys bool, err error) {
-	t := c.target
+func readRequest(r *http.Request, c *kernel.Call) (request pool.Request, buys bool, err error) {
+	t := c.Target
 	request = pool.Request{
-		ID: t.ID, Margin: t.Margin, Caller: c.caller.stable, MaxWaiting: t.maxWaiting, Rate: t.rate, RatePer: t.ratePer,
+		ID: t.ID, Margin: t.Margin, Caller: c.Caller.StableName, MaxWaiting: t.MaxWaiting, Rate: t.Rate, RatePer: t.RatePer,
 	}
 	waits, err := readQuery(r.URL.RawQuery, &request, t.Lifetime)
 	if err != nil {
 		return request, false, err
 	}
-	buys = !waits && t.OnEmpty == targets.OnEmptySolve && c.caller.may(targets.ScopeSolve)
+	buys = !waits && t.OnEmpty == targets.OnEmptySolve && c.Caller.May(targets.ScopeSolve)
 	switch {
 	case buys:
 		request.Wait = maxWait
@@ -89,7 +91,7 @@ func readRequest(r *http.Request, c *call) (request pool.Request, buys bool, err
 	}
 	key, given, err := idempotencyKey(r.Header)
 	if given {
-		request.Idempotency = c.caller.stable + key
+		request.Idempotency = c.Caller.StableName + key
 	}
 	return request, buys, err
 }
@@ -101,7 +103,7 @@ func readQuery(raw string, request *pool.Request, lifetime time.Duration) (waits
 	if raw == "" {
 		return false, nil
 	}
-	query, err := parseQuery(raw, "wait", "min_ttl")
+	query, err := kernel.ParseQuery(raw, "wait", "min_ttl")
 	if err != nil {
 		return false, err
 	}
@@ -126,7 +128,7 @@ func readQuery(raw string, request *pool.Request, lifetime time.Duration) (waits
 // is seconds.
 func readDuration(name string, values []string, most time.Duration) (time.Duration, error) {
 	if len(values) > 1 {
-		return 0, problem(codeBadRequest, name+" was given more than once")
+		return 0, kernel.NewProblem(kernel.CodeBadRequest, name+" was given more than once")
 	}
 	text := values[0]
 	if strings.Trim(text, "0123456789.") == "" {
@@ -134,10 +136,10 @@ func readDuration(name string, values []string, most time.Duration) (time.Durati
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, problem(codeBadRequest, name+" must be a duration such as 20s; a bare number is seconds")
+		return 0, kernel.NewProblem(kernel.CodeBadRequest, name+" must be a duration such as 20s; a bare number is seconds")
 	}
 	if d < 0 || d > most {
-		return 0, problem(codeBadRequest, name+" must be between 0s and "+most.String())
+		return 0, kernel.NewProblem(kernel.CodeBadRequest, name+" must be between 0s and "+most.String())
 	}
 	return d, nil
 }
@@ -154,30 +156,30 @@ func idempotencyKey(h http.Header) (key string, given bool, err error) {
 		ok = key[i] >= ' ' && key[i] <= '~'
 	}
 	if !ok {
-		return "", false, problem(codeBadRequest, "Idempotency-Key must be given once, with 1 to 255 printable ASCII characters")
+		return "", false, kernel.NewProblem(kernel.CodeBadRequest, "Idempotency-Key must be given once, with 1 to 255 printable ASCII characters")
 	}
 	return key, true, nil
 }
 
 // handOut writes a token, and gives it back if that is certain to have reached
 // nobody.
-func (t *tokens) handOut(w http.ResponseWriter, r *http.Request, c *call, out *delivery) error {
+func (t *tokens) handOut(w http.ResponseWriter, r *http.Request, c *kernel.Call, out *delivery.Handout) error {
 	if r.Context().Err() != nil {
-		t.giveBack(r.Context(), c, out)
-		return errHungUp
+		t.GiveBack(r.Context(), c, out)
+		return kernel.ErrHungUp
 	}
 	buffer, _ := t.buffers.Get().(*[]byte)
 	if buffer == nil {
 		buffer = new([]byte)
 	}
 	defer t.buffers.Put(buffer)
-	contentType := typeJSON
-	if accept := r.Header["Accept"]; len(accept) > 0 && prefers(accept, "text/plain") {
-		contentType = typeText
-		*buffer = append((*buffer)[:0], out.token.Value...)
+	contentType := kernel.TypeJSON
+	if accept := r.Header["Accept"]; len(accept) > 0 && kernel.Prefers(accept, "text/plain") {
+		contentType = kernel.TypeText
+		*buffer = append((*buffer)[:0], out.Token.Value...)
 	} else {
-		*buffer = appendToken((*buffer)[:0], c.target.Target, out.token)
+		*buffer = appendToken((*buffer)[:0], c.Target.Target, out.Token)
 	}
 
-	return t.deliver(w, r, c, out, contentType, *buffer)
+	return t.Deliver(w, r, c, out, contentType, *buffer)
 }

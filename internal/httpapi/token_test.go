@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/targets"
 )
@@ -171,7 +172,7 @@ func TestMalformedTokenRequest(t *testing.T) {
 		"wait=1&wait=1", "other=1", "wait=1s&canary-query=1", "Wait=1s", "min-ttl=1s", "&canary-query", "=1s",
 	} {
 		a := d.ask(t, "GET", "/pool/staging-login/token?"+query)
-		if a.status != 400 || problemCode(t, a) != codeBadRequest {
+		if a.status != 400 || problemCode(t, a) != kernel.CodeBadRequest {
 			t.Errorf("?%s: %d %s", query, a.status, a.body)
 		}
 		if strings.Contains(a.body, "canary") {
@@ -185,11 +186,11 @@ func TestMalformedTokenRequest(t *testing.T) {
 		"not ASCII": {"Idempotency-Key: schlüssel"},
 		"tab":       {"Idempotency-Key: a\tb"},
 	} {
-		if a := d.ask(t, "GET", "/pool/staging-login/token", headers...); a.status != 400 || problemCode(t, a) != codeBadRequest {
+		if a := d.ask(t, "GET", "/pool/staging-login/token", headers...); a.status != 400 || problemCode(t, a) != kernel.CodeBadRequest {
 			t.Errorf("Idempotency-Key %s: %d %s", name, a.status, a.body)
 		}
 	}
-	if a := d.ask(t, "GET", "/pool/staging-login/token?wait=0s&min_ttl=120s", "Idempotency-Key: "+strings.Repeat("k", 255)); a.status != 503 || problemCode(t, a) != codePoolEmpty {
+	if a := d.ask(t, "GET", "/pool/staging-login/token?wait=0s&min_ttl=120s", "Idempotency-Key: "+strings.Repeat("k", 255)); a.status != 503 || problemCode(t, a) != kernel.CodePoolEmpty {
 		t.Errorf("the limits themselves: %d %s", a.status, a.body)
 	}
 	if n, _ := d.stock.asked(); n != 1 {
@@ -235,7 +236,7 @@ func TestTargetNames(t *testing.T) {
 		"/pool/:target/token", "/pool/staging-login%20/token", "/pool/staging-login%0a/token",
 	} {
 		a := d.ask(t, "GET", path)
-		if a.status != 404 || problemCode(t, a) != codeUnknownTarget {
+		if a.status != 404 || problemCode(t, a) != kernel.CodeUnknownTarget {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
 		if malformed := strings.Contains(a.body, "a target's name is"); malformed == (path == "/pool/no-such/token") {
@@ -259,7 +260,7 @@ func TestUnknownTargetNamesTheNearOne(t *testing.T) {
 		{keyAll, "%1b%5b31mcheckout", "hyphen"}, {keyAll, strings.Repeat("checkout", 1250), "hyphen"},
 	} {
 		a := d.ask(t, "GET", "/pool/"+c.name+"/token", bearer(c.key))
-		checkProblem(t, c.name[:5], a, 404, codeUnknownTarget, "")
+		checkProblem(t, c.name[:5], a, 404, kernel.CodeUnknownTarget, "")
 		if !strings.Contains(a.body, c.end+`","code"`) {
 			t.Errorf("%.20s: %s", c.name, a.body)
 		}
@@ -274,7 +275,7 @@ func TestUnknownTargetOfARefusedFile(t *testing.T) {
 			d.config.refuse(targets.Problem{File: "pools.yaml", Line: 3, Text: "secret"})
 		}
 		a := d.ask(t, "GET", "/pool/other/token")
-		checkProblem(t, "a target of the refused file", a, 404, codeUnknownTarget, "")
+		checkProblem(t, "a target of the refused file", a, 404, kernel.CodeUnknownTarget, "")
 		if strings.Contains(a.body, "the file was refused") != refused || !strings.Contains(a.body, "no target of this name") || strings.Contains(a.body, "secret") {
 			t.Errorf("refused %v: %s", refused, a.body)
 		}
@@ -307,7 +308,7 @@ func TestStopping(t *testing.T) {
 	}
 	d.Stopping()
 	a := d.ask(t, "GET", "/pool/staging-login/token?wait=5s")
-	if a.status != 503 || problemCode(t, a) != codeShuttingDown || a.header.Get("Retry-After") == "" {
+	if a.status != 503 || problemCode(t, a) != kernel.CodeShuttingDown || a.header.Get("Retry-After") == "" {
 		t.Errorf("a token while stopping: %d %v %s", a.status, a.header, a.body)
 	}
 	if !a.closing {
@@ -316,7 +317,7 @@ func TestStopping(t *testing.T) {
 	if n, _ := d.stock.asked(); n != 0 {
 		t.Error("the stock was asked while stopping")
 	}
-	if a := d.ask(t, "GET", "/readyz"); a.status != 503 || problemCode(t, a) != codeShuttingDown {
+	if a := d.ask(t, "GET", "/readyz"); a.status != 503 || problemCode(t, a) != kernel.CodeShuttingDown {
 		t.Errorf("readyz while stopping: %d %s", a.status, a.body)
 	}
 	if a := d.ask(t, "GET", "/healthz"); a.status != 200 {
@@ -347,9 +348,9 @@ func TestWaitOutlivesReadTimeout(t *testing.T) {
 }
 
 // problemCode returns the code of a problem answer.
-func problemCode(t *testing.T, a answer) code {
+func problemCode(t *testing.T, a answer) kernel.Code {
 	t.Helper()
-	var p Problem
+	var p kernel.Problem
 	if err := json.Unmarshal([]byte(a.body), &p); err != nil {
 		t.Fatalf("%d %q: %v", a.status, a.body, err)
 	}

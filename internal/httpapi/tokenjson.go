@@ -5,6 +5,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/targets"
 )
@@ -27,9 +28,9 @@ func appendToken(b []byte, of *targets.Target, t *pool.Token) []byte {
 	b = append(b, `,"provider":`...)
 	b = appendString(b, t.Provider)
 	b = append(b, `,"solved_at":"`...)
-	b = appendTime(b, t.Born)
+	b = kernel.AppendTime(b, t.Born)
 	b = append(b, `","expires_at":"`...)
-	b = appendTime(b, t.Dies)
+	b = kernel.AppendTime(b, t.Dies)
 	b = append(b, `","ttl_ms":`...)
 	b = strconv.AppendInt(b, int64(t.TTL/time.Millisecond), 10)
 	if t.UserAgent != "" {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/targets"
 )
@@ -47,27 +48,27 @@ type Warmer interface {
 
 // warm is POST /pool/{target}/warm: at least so many tokens are ready in a
 // window of time, over all replicas.
-func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *call) error {
-	asked, err := readWarm(r, c.w.ResponseWriter)
+func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	asked, err := readWarm(r, c.W.ResponseWriter)
 	if err != nil {
 		return err
 	}
 	var limit pool.WindowLimit
-	if !c.caller.may(targets.ScopeAdmin) {
-		if asked.tokens < 1 || asked.tokens > c.target.Depth {
-			return problem(codeForbidden, fmt.Sprintf(
-				"the scope token suffices for up to the target's depth, %d tokens; more of them, and 0, need the scope admin", c.target.Depth))
+	if !c.Caller.May(targets.ScopeAdmin) {
+		if asked.tokens < 1 || asked.tokens > c.Target.Depth {
+			return kernel.NewProblem(kernel.CodeForbidden, fmt.Sprintf(
+				"the scope token suffices for up to the target's depth, %d tokens; more of them, and 0, need the scope admin", c.Target.Depth))
 		}
-		limit = pool.WindowLimit{Caller: c.caller.name, Most: mostWindowsByToken}
+		limit = pool.WindowLimit{Caller: c.Caller.Name, Most: mostWindowsByToken}
 	}
 	now := time.Now()
 	window, err := asked.window(now)
 	if err != nil {
 		return err
 	}
-	err = a.windows.Warm(r.Context(), c.target.ID, window, limit)
+	err = a.windows.Warm(r.Context(), c.Target.ID, window, limit)
 	if errors.Is(err, pool.ErrWindows) && limit.Most > 0 {
-		return problem(codeWindows, fmt.Sprintf(
+		return kernel.NewProblem(kernel.CodeWindows, fmt.Sprintf(
 			"the scope token suffices for %d warm windows of a target, and only while the target has room for more: one of the two is used up", limit.Most))
 	}
 	if err != nil {
@@ -89,11 +90,11 @@ func (g warming) window(now time.Time) (pool.Window, error) {
 		g.at = now
 	}
 	if g.at.Sub(now) > warmAhead {
-		return pool.Window{}, problem(codeBadRequest, fmt.Sprintf(`"at" must be at most %d days ahead`, warmAheadDays))
+		return pool.Window{}, kernel.NewProblem(kernel.CodeBadRequest, fmt.Sprintf(`"at" must be at most %d days ahead`, warmAheadDays))
 	}
 	left := g.at.Add(g.length).Sub(now)
 	if left < time.Millisecond { // the stock counts in them
-		return pool.Window{}, problem(codeBadRequest, `the window is over: "at" and "for" lie in the past`)
+		return pool.Window{}, kernel.NewProblem(kernel.CodeBadRequest, `the window is over: "at" and "for" lie in the past`)
 	}
 	return pool.Window{Tokens: g.tokens, In: max(0, g.at.Sub(now)), Left: left}, nil
 }
@@ -101,17 +102,17 @@ func (g warming) window(now time.Time) (pool.Window, error) {
 // readWarm reads the body.
 func readWarm(r *http.Request, w http.ResponseWriter) (warming, error) {
 	var g warming
-	given, err := readObject(r, w, wantWarm, g.set)
+	given, err := kernel.ReadObject(r, w, wantWarm, g.set)
 	if err != nil {
 		return g, err
 	}
 	switch {
 	case !given["tokens"]:
-		return g, problem(codeBadRequest, wantWarm)
+		return g, kernel.NewProblem(kernel.CodeBadRequest, wantWarm)
 	case g.tokens == 0 && len(given) > 1:
-		return g, problem(codeBadRequest, `0 tokens end all windows at once: there is no "at" and no "for" then`)
+		return g, kernel.NewProblem(kernel.CodeBadRequest, `0 tokens end all windows at once: there is no "at" and no "for" then`)
 	case g.tokens > 0 && !given["for"]:
-		return g, problem(codeBadRequest, `"for" is missing: `+wantWarmFor)
+		return g, kernel.NewProblem(kernel.CodeBadRequest, `"for" is missing: `+wantWarmFor)
 	}
 	return g, nil
 }
@@ -134,7 +135,7 @@ func (g *warming) set(field string, value json.Token) (wrong string) {
 		}
 		g.length = length
 	case "at":
-		at, ok := readTime(text)
+		at, ok := kernel.ReadTime(text)
 		if !ok {
 			return wantWarmAt
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/redisdb"
 	"poold/internal/targets"
@@ -94,7 +95,7 @@ func TestWarmBodies(t *testing.T) {
 		t.Helper()
 		for _, body := range bodies {
 			a := d.warm(t, body)
-			checkProblem(t, body, a, 400, codeBadRequest, "staging-login")
+			checkProblem(t, body, a, 400, kernel.CodeBadRequest, "staging-login")
 			if !strings.Contains(strings.ReplaceAll(a.body, `\"`, `"`), want) {
 				t.Errorf("%s: no %q in %s", body, want, a.body)
 			}
@@ -129,10 +130,10 @@ func TestWarmBodies(t *testing.T) {
 		if kind != "" {
 			headers = append(headers, "Content-Type: "+kind)
 		}
-		checkProblem(t, kind, d.send(t, "POST", warmPath, strings.NewReader(`{"tokens":5,"for":"5m"}`), headers...), 400, codeBadRequest, "staging-login")
+		checkProblem(t, kind, d.send(t, "POST", warmPath, strings.NewReader(`{"tokens":5,"for":"5m"}`), headers...), 400, kernel.CodeBadRequest, "staging-login")
 	}
-	checkProblem(t, "no body at all", d.ask(t, "POST", warmPath), 400, codeBadRequest, "staging-login")
-	checkProblem(t, "too long", d.warm(t, `{"tokens":5,"for":"5m"`+strings.Repeat(" ", maxBody)+"}"), 413, codeTooLarge, "staging-login")
+	checkProblem(t, "no body at all", d.ask(t, "POST", warmPath), 400, kernel.CodeBadRequest, "staging-login")
+	checkProblem(t, "too long", d.warm(t, `{"tokens":5,"for":"5m"`+strings.Repeat(" ", kernel.MaxBody)+"}"), 413, kernel.CodeTooLarge, "staging-login")
 	if d.stock.count("warm") > 0 || len(d.refill.kicked) > 0 {
 		t.Errorf("one was made; refill was told of %q", d.refill.kicked)
 	}
@@ -176,7 +177,7 @@ func TestWhoMayWarm(t *testing.T) {
 				if want != 403 {
 					continue
 				}
-				checkProblem(t, c.key, a, 403, codeForbidden, map[bool]string{true: "staging-login"}[c.key == keyTaker])
+				checkProblem(t, c.key, a, 403, kernel.CodeForbidden, map[bool]string{true: "staging-login"}[c.key == keyTaker])
 				if c.key == keyTaker && !strings.Contains(a.body, "the scope token suffices for up to the target's depth, 5 tokens") {
 					t.Errorf("%d tokens: the text does not say so: %s", tokens, a.body)
 				}
@@ -218,7 +219,7 @@ func TestWindowsByToken(t *testing.T) {
 			warm(fmt.Sprintf("canary-key-taker-%d", i), 204)
 		}
 		a := warm(fmt.Sprintf("canary-key-taker-%d", i), 409)
-		checkProblem(t, "the eleventh", a, 409, codeWindows, "staging-login")
+		checkProblem(t, "the eleventh", a, 409, kernel.CodeWindows, "staging-login")
 		if !strings.Contains(a.body, "10 warm windows") {
 			t.Errorf("the text does not say how many: %s", a.body)
 		}
@@ -237,15 +238,15 @@ func TestWarmRefused(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		status int
-		code   code
+		Code   kernel.Code
 	}{
-		{fmt.Errorf("x: %w", pool.ErrWindows), 409, codeWindows},
-		{fmt.Errorf("x: %w", redisdb.ErrDown), 503, codeStoreDown},
-		{fmt.Errorf("canary-cause"), 500, codeInternal},
+		{fmt.Errorf("x: %w", pool.ErrWindows), 409, kernel.CodeWindows},
+		{fmt.Errorf("x: %w", redisdb.ErrDown), 503, kernel.CodeStoreDown},
+		{fmt.Errorf("canary-cause"), 500, kernel.CodeInternal},
 	} {
 		d.stock.breaks("warm", c.err)
 		for _, body := range []string{`{"tokens":5,"for":"5m"}`, `{"tokens":0}`} {
-			checkProblem(t, c.err.Error(), d.warm(t, body), c.status, c.code, "staging-login")
+			checkProblem(t, c.err.Error(), d.warm(t, body), c.status, c.Code, "staging-login")
 		}
 	}
 	if len(d.refill.kicked) > 0 || strings.Contains(d.logged.String(), "warm window") {

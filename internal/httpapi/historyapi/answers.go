@@ -1,0 +1,330 @@
+package historyapi
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"poold/internal/history"
+	"poold/internal/httpapi/kernel"
+	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/status"
+)
+
+// billionths of the currency make one.
+const billionths = 1e9
+
+// List is the answer of GET /history/site and of /history/tasks, but for those
+// under way.
+type List struct {
+	Records []Record `json:"records"`        // newest first; never null
+	Next    string   `json:"next,omitempty"` // cursor of the next page; absent: there is none
+}
+
+// ActiveList is the answer of GET /history/active.
+type ActiveList struct {
+	Records []ActiveRecord `json:"records"`        // what was placed last first; never null
+	Next    string         `json:"next,omitempty"` // cursor of the next page; absent: there is none
+}
+
+// Order is what an order is for, and who was asked.
+type Order struct {
+	ID       string `json:"id"`
+	Target   string `json:"target"` // "/solve": an identity that no target has
+	Owner    string `json:"owner"`
+	Type     string `json:"type"`
+	Sitekey  string `json:"sitekey"` // "" where the type has none
+	Pageurl  string `json:"pageurl"` // the same
+	Provider string `json:"provider"`
+	Task     string `json:"task"`   // the provider's id; "" = none is known
+	Status   string `json:"status"` // solved | error | polling
+}
+
+// Record is how one order ended; the answer of GET /history/solve. Times are
+// RFC 3339, UTC; "" = it did not come to that.
+type Record struct {
+	Order
+	How         string       `json:"how"`  // solved | discarded | failed | refused | lost
+	Code        string       `json:"code"` // of the provider's error; "" = none
+	PlacedAt    string       `json:"placed_at"`
+	SubmittedAt string       `json:"submitted_at"`
+	SolvedAt    string       `json:"solved_at"` // when the token can have been solved at the earliest
+	EndedAt     string       `json:"ended_at"`
+	ElapsedMS   int64        `json:"elapsed_ms"` // from the submit to the end; 0 without a submit
+	Polls       int          `json:"polls"`      // by the replica that ended it
+	By          string       `json:"by"`         // poll | callback: what ended it; "" = neither
+	Price       status.Money `json:"price"`      // what it cost, in the currency of the file's prices; null = unknown, 0 = nothing
+}
+
+// ActiveRecord is one order under way.
+type ActiveRecord struct {
+	Order
+	State       string       `json:"state"` // submitting | bought | unknown
+	PlacedAt    string       `json:"placed_at"`
+	SubmittedAt string       `json:"submitted_at"`
+	ElapsedMS   int64        `json:"elapsed_ms"` // since the submit
+	Price       status.Money `json:"price"`      // of the token, in the currency of the file's prices; null = unknown
+}
+
+// Day is the answer of GET /history/day.
+type Day struct {
+	Date    string      `json:"date"`    // UTC, 2006-01-02
+	Types   []DayType   `json:"types"`   // sorted; null for a key that is limited to some targets
+	Targets []DayTarget `json:"targets"` // sorted; never null
+}
+
+// DayType are the figures of a type.
+type DayType struct {
+	Type string `json:"type"`
+	DayFigures
+}
+
+// DayTarget are those of a target and who answered for it.
+type DayTarget struct {
+	Target string `json:"target"`
+	Owner  string `json:"owner"`
+	DayFigures
+}
+
+// DayFigures count the orders that ended on a day.
+type DayFigures struct {
+	Orders         int64        `json:"orders"` // all of the following
+	Solved         int64        `json:"solved"`
+	Discarded      int64        `json:"discarded"`
+	Failed         int64        `json:"failed"`
+	Refused        int64        `json:"refused"`
+	Lost           int64        `json:"lost"`
+	TotalElapsedMS int64        `json:"total_elapsed_ms"` // from submit to end, of those solved or discarded
+	Spent          status.Money `json:"spent"`            // the sum of the known prices; null = all are unknown
+	Unpriced       int64        `json:"unpriced"`         // orders that cost an unknown price
+}
+
+// Usage is the answer of GET /history/usage.
+type Usage struct {
+	By    string      `json:"by"`    // owner | target
+	First string      `json:"first"` // day that it covers; UTC, 2006-01-02
+	Last  string      `json:"last"`
+	Lines []UsageLine `json:"lines"` // sorted; never null
+}
+
+// UsageLine are the figures of an owner, or of a target and who answered for it.
+type UsageLine struct {
+	Date   string `json:"date"`   // "" = of all days together
+	Target string `json:"target"` // "" = of all that the owner answered for
+	Owner  string `json:"owner"`
+	DayFigures
+	// Null where they are not known of all that the line is about.
+	HandedOut *int64 `json:"handed_out"` // tokens, also those that came back
+	Expired   *int64 `json:"expired"`    // tokens that met their margin unused
+}
+
+func historyRecord(r *history.Record) Record {
+	by := ""
+	switch {
+	case r.Callback:
+		by = "callback"
+	case r.Polls > 0:
+		by = "poll"
+	}
+	return Record{
+		Order: Order{
+			ID: r.ID, Target: r.Target, Owner: r.Owner, Type: string(r.Type), Sitekey: r.Sitekey, Pageurl: r.Pageurl,
+			Provider: r.Provider, Task: r.Task, Status: string(r.Status()),
+		},
+		How: string(r.How), Code: r.Code, PlacedAt: kernel.Stamp(r.Placed), SubmittedAt: kernel.Stamp(r.Submitted),
+		SolvedAt: kernel.Stamp(r.Solved), EndedAt: kernel.Stamp(r.Ended), ElapsedMS: r.Elapsed().Milliseconds(), Polls: r.Polls, By: by,
+		Price: costOf(r),
+	}
+}
+
+// stateWords are the states that an order under way can be listed in.
+var stateWords = map[pool.State]string{pool.Submitting: "submitting", pool.Bought: "bought", pool.Unknown: "unknown"}
+
+func activeRecord(u *purchase.UnderWay) ActiveRecord {
+	return ActiveRecord{
+		Order: Order{
+			ID: u.Order.String(), Target: u.Target, Owner: u.Owner, Type: string(u.Identity.Type), Sitekey: u.Identity.Site(),
+			Pageurl: u.Identity.Pageurl, Provider: u.Provider, Task: u.Task, Status: string(history.StatusPolling),
+		},
+		State: stateWords[u.State], PlacedAt: kernel.Stamp(u.Placed), SubmittedAt: kernel.Stamp(u.Submitted),
+		ElapsedMS: u.Age.Milliseconds(), Price: priceOf(u.Price),
+	}
+}
+
+// historyDay is what a day's figures come to for who sees some targets.
+func historyDay(date time.Time, figures history.Day, sees func(target string) bool) Day {
+	day := Day{Date: date.Format(time.DateOnly), Types: []DayType{}, Targets: []DayTarget{}}
+	for kind, f := range figures.Types {
+		day.Types = append(day.Types, DayType{string(kind), dayFigures(f)})
+	}
+	for owned, f := range figures.Targets {
+		if sees(owned.Target) {
+			day.Targets = append(day.Targets, DayTarget{owned.Target, owned.Owner, dayFigures(f)})
+		}
+	}
+	slices.SortFunc(day.Types, func(a, b DayType) int { return strings.Compare(a.Type, b.Type) })
+	slices.SortFunc(day.Targets, func(a, b DayTarget) int {
+		return cmp.Or(strings.Compare(a.Target, b.Target), strings.Compare(a.Owner, b.Owner))
+	})
+	return day
+}
+
+func dayFigures(f history.Figures) DayFigures {
+	return DayFigures{
+		Orders: f.Orders(), Solved: f.Solved, Discarded: f.Discarded, Failed: f.Failed, Refused: f.Refused, Lost: f.Lost,
+		TotalElapsedMS: f.Elapsed.Milliseconds(), Spent: spentOf(f.Spent, f.Unpriced), Unpriced: f.Unpriced,
+	}
+}
+
+// The tables are what CSV shows: the names of the columns, then the rows.
+
+func (t *Order) cells() []string {
+	return []string{t.ID, t.Target, t.Owner, t.Type, t.Sitekey, t.Pageurl, t.Provider, t.Task, t.Status}
+}
+
+const taskColumns = "id,target,owner,type,sitekey,pageurl,provider,task,status"
+
+const recordColumns = taskColumns + ",how,code,placed_at,submitted_at,solved_at,ended_at,elapsed_ms,polls,by,price"
+
+func (r *Record) cells() []string {
+	return append(r.Order.cells(), r.How, r.Code, r.PlacedAt, r.SubmittedAt, r.SolvedAt, r.EndedAt,
+		strconv.FormatInt(r.ElapsedMS, 10), strconv.Itoa(r.Polls), r.By, decimal(r.Price))
+}
+
+func (r *Record) table() (columns string, rows [][]string) {
+	return recordColumns, [][]string{r.cells()}
+}
+
+func (l *List) table() (columns string, rows [][]string) {
+	for i := range l.Records {
+		rows = append(rows, l.Records[i].cells())
+	}
+	return recordColumns, rows
+}
+
+func (l *ActiveList) table() (columns string, rows [][]string) {
+	for i := range l.Records {
+		r := &l.Records[i]
+		rows = append(rows, append(r.cells(), r.State, r.PlacedAt, r.SubmittedAt, strconv.FormatInt(r.ElapsedMS, 10), decimal(r.Price)))
+	}
+	return taskColumns + ",state,placed_at,submitted_at,elapsed_ms,price", rows
+}
+
+// table has the figures by type and those by target in one.
+func (d *Day) table() (columns string, rows [][]string) {
+	for _, t := range d.Types {
+		rows = append(rows, append([]string{d.Date, t.Type, "", ""}, t.cells()...))
+	}
+	for _, t := range d.Targets {
+		rows = append(rows, append([]string{d.Date, "", t.Target, t.Owner}, t.cells()...))
+	}
+	return "date,type,target,owner," + figureColumns, rows
+}
+
+const figureColumns = "orders,solved,discarded,failed,refused,lost,total_elapsed_ms,spent,unpriced"
+
+func (u *Usage) table() (columns string, rows [][]string) {
+	for i := range u.Lines {
+		l := &u.Lines[i]
+		row := append([]string{l.Date, l.Target, l.Owner}, l.cells()...)
+		rows = append(rows, append(row, whole(l.HandedOut), whole(l.Expired)))
+	}
+	return "date,target,owner," + figureColumns + ",handed_out,expired", rows
+}
+
+func (f *DayFigures) cells() (cells []string) {
+	for _, n := range []int64{f.Orders, f.Solved, f.Discarded, f.Failed, f.Refused, f.Lost, f.TotalElapsedMS} {
+		cells = append(cells, strconv.FormatInt(n, 10))
+	}
+	return append(cells, decimal(f.Spent), strconv.FormatInt(f.Unpriced, 10))
+}
+
+// whole formats a number; nil is "".
+func whole(n *int64) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.FormatInt(*n, 10)
+}
+
+// decimal writes an amount for CSV, an unknown one as an empty cell.
+func decimal(m status.Money) string {
+	if !m.Known() {
+		return ""
+	}
+	return m.String()
+}
+
+// costOf is what an order cost: nothing if the service cannot have solved it. Older
+// versions kept a price of such orders too.
+func costOf(r *history.Record) status.Money {
+	if !r.Costs() {
+		return 0
+	}
+	return priceOf(r.Price)
+}
+
+// priceOf is a price in billionths of the currency; below 0 = unknown.
+func priceOf(n int64) status.Money {
+	if n < 0 {
+		return status.UnknownMoney()
+	}
+	return status.Money(float64(n) / billionths)
+}
+
+// spentOf is a sum of known prices, in billionths of the currency. It is unknown if there
+// are only unknown ones.
+func spentOf(spent, unpriced int64) status.Money {
+	if spent == 0 && unpriced > 0 {
+		return status.UnknownMoney()
+	}
+	return priceOf(spent)
+}
+
+// respondTable answers with JSON, or with CSV where the caller asks for that.
+func respondTable(w http.ResponseWriter, r *http.Request, document any, table func() (columns string, rows [][]string)) error {
+	kernel.AnswerWithin(w, kernel.WriteLimit)
+	w.Header()["Vary"] = kernel.VaryAccept
+	if !kernel.Prefers(r.Header["Accept"], "text/csv") {
+		return kernel.RespondJSON(w, document)
+	}
+	body, err := encodeCSV(table())
+	if err != nil {
+		return err
+	}
+	kernel.Respond(w, "text/csv; charset=utf-8; header=present", body)
+	return nil
+}
+
+// encodeCSV writes a table by RFC 4180.
+func encodeCSV(columns string, rows [][]string) ([]byte, error) {
+	var text bytes.Buffer
+	w := csv.NewWriter(&text)
+	w.UseCRLF = true
+	all := append([][]string{strings.Split(columns, ",")}, rows...)
+	for _, row := range all {
+		for i := range row {
+			row[i] = harmless(row[i])
+		}
+	}
+	if err := w.WriteAll(all); err != nil {
+		return nil, fmt.Errorf("encoding the answer: %w", err)
+	}
+	return text.Bytes(), nil
+}
+
+// harmless keeps a spreadsheet from taking a cell for a formula: what it would calculate
+// gets an apostrophe in front, which it shows as text.
+func harmless(cell string) string {
+	if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+		return "'" + cell
+	}
+	return cell
+}

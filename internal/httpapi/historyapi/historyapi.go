@@ -1,0 +1,247 @@
+package historyapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"poold/internal/history"
+	"poold/internal/httpapi/kernel"
+	"poold/internal/purchase"
+	"poold/internal/status"
+)
+
+const (
+	// readLimit bounds a question to the store of the history, so that its answer can
+	// still be written within writeLimit.
+	readLimit = 8 * time.Second
+	// longestSitekey is how many characters one has at most, and a task's id as well.
+	longestSitekey = 256
+)
+
+// Store is what is known of orders that ended: the readable part of a history.Store.
+type Store interface {
+	Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error)
+	Tasks(ctx context.Context, status history.Status, q history.Query) (history.Page, error)
+	Day(ctx context.Context, day time.Time) (history.Day, error)
+	Solve(ctx context.Context, id string) (history.Record, bool, error)
+	Task(ctx context.Context, task string) (history.Record, bool, error)
+}
+
+// Journal knows the orders under way, over all replicas; *purchase.Buyer implements it.
+type Journal interface {
+	UnderWay(ctx context.Context) ([]purchase.UnderWay, error)
+}
+
+// Routes are the routes that tell how orders ended, and which are under way. What
+// is under way comes from the journal, never from a store.
+type Routes struct {
+	Store    Store // nil = none is kept
+	Audit    Audit // nil = none is kept
+	Journal  Journal
+	Arrivals Arrivals // nil = nobody counts them
+	Status   *status.Collector
+}
+
+// Site is GET /history/site/{sitekey}: the orders of a site key that ended.
+func (h *Routes) Site(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	sitekey := c.Param(r, 0)
+	if !plainText(sitekey) {
+		return kernel.NewProblem(kernel.CodeBadRequest, fmt.Sprintf(
+			"a sitekey is 1 to %d printable characters, percent-encoded: /history/site/a%%2Fb for a/b", longestSitekey))
+	}
+	asked, err := readPageQuery(r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	return h.page(w, r, c, asked, func(ctx context.Context, q history.Query) (history.Page, error) {
+		return h.Store.Site(ctx, sitekey, q)
+	})
+}
+
+// Tasks is GET /history/tasks: the orders whose tasks have a status.
+func (h *Routes) Tasks(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	asked, err := readPageQuery(r.URL.RawQuery, "status")
+	if err != nil {
+		return err
+	}
+	switch status := history.Status(asked.values.Get("status")); status {
+	case history.StatusPolling:
+		return h.underWay(w, r, c, asked)
+	case history.StatusSolved, history.StatusError:
+		return h.page(w, r, c, asked, func(ctx context.Context, q history.Query) (history.Page, error) {
+			return h.Store.Tasks(ctx, status, q)
+		})
+	}
+	return kernel.NewProblem(kernel.CodeBadRequest, "status must be solved, error or polling: ?status=error")
+}
+
+// Active is GET /history/active: the orders under way whose submit may have left.
+func (h *Routes) Active(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	asked, err := readPageQuery(r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	return h.underWay(w, r, c, asked)
+}
+
+// page answers with records that the store finds.
+func (h *Routes) page(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked pageQuery,
+	ask func(context.Context, history.Query) (history.Page, error),
+) error {
+	if h.Store == nil {
+		return errNoHistory()
+	}
+	page, err := find(r, c, asked.Query, ask)
+	if err != nil {
+		return err
+	}
+	var list List
+	list.Records, list.Next = listed(page.Records, page.More, historyRecord, func(r *history.Record) history.Position {
+		return history.Position{Ended: r.Ended, ID: r.ID}
+	})
+	linkNext(w, asked.values, list.Next)
+	return respondTable(w, r, list, list.table)
+}
+
+// listed shows what is on a page, and answers the cursor of the next one; "" = there is none.
+func listed[From, To any](found []From, more bool, show func(*From) To, at func(*From) history.Position) (list []To, next string) {
+	list = make([]To, len(found))
+	for i := range found {
+		list[i] = show(&found[i])
+	}
+	if n := len(found); more && n > 0 {
+		next = encodeCursor(at(&found[n-1]))
+	}
+	return list, next
+}
+
+// underWay answers with what the journal knows, newest first: what was placed last.
+func (h *Routes) underWay(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked pageQuery) error {
+	all, err := h.Journal.UnderWay(r.Context())
+	if err != nil {
+		return err
+	}
+	position := func(u purchase.UnderWay) history.Position {
+		return history.Position{Ended: u.Placed, ID: u.Order.String()}
+	}
+	all = slices.DeleteFunc(all, func(u purchase.UnderWay) bool { return !c.Sees(u.Target) || !asked.covers(position(u)) })
+	slices.SortFunc(all, func(a, b purchase.UnderWay) int { return newestFirst(position(a), position(b)) })
+	var list ActiveList
+	list.Records, list.Next = listed(all[:min(len(all), asked.Limit)], len(all) > asked.Limit, activeRecord,
+		func(u *purchase.UnderWay) history.Position { return position(*u) })
+	linkNext(w, asked.values, list.Next)
+	return respondTable(w, r, list, list.table)
+}
+
+// newestFirst is the order of a history.Query.
+func newestFirst(a, b history.Position) int {
+	return cmp.Or(b.Ended.Compare(a.Ended), strings.Compare(b.ID, a.ID))
+}
+
+// Day is GET /history/day/{date}: the figures of a UTC day. Those by type are of all
+// targets, so that a key that is limited to some does not see them.
+func (h *Routes) Day(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	date, ok := readDay(c.Param(r, 0))
+	if !ok {
+		return kernel.NewProblem(kernel.CodeBadRequest, "the date must be a UTC day from 1970 to 9999: /history/day/2026-01-02")
+	}
+	if _, err := kernel.ReadValues(r.URL.RawQuery); err != nil {
+		return err
+	}
+	if h.Store == nil {
+		return errNoHistory()
+	}
+	figures, err := read(r, func(ctx context.Context) (history.Day, error) { return h.Store.Day(ctx, date) })
+	if err != nil {
+		return err
+	}
+	day := historyDay(date, figures, c.Sees)
+	if c.Caller.Globs != nil {
+		day.Types = nil
+	}
+	return respondTable(w, r, day, day.table)
+}
+
+// plainText reports whether a site key or a task's id has a form that can be asked for.
+func plainText(text string) bool {
+	n := utf8.RuneCountInString(text)
+	return n > 0 && n <= longestSitekey && utf8.ValidString(text) &&
+		!strings.ContainsFunc(text, func(char rune) bool { return !unicode.IsPrint(char) })
+}
+
+// Solve is GET /history/solve/{id}: one order that ended, by its id or by the provider's id of
+// its task. One that the caller may not see is as unknown as one that never was.
+func (h *Routes) Solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	if _, err := kernel.ReadValues(r.URL.RawQuery); err != nil {
+		return err
+	}
+	if h.Store == nil {
+		return errNoHistory()
+	}
+	id := c.Param(r, 0)
+	ask := h.Store.Task
+	if history.IsOrder(id) {
+		ask = h.Store.Solve
+	}
+	var record history.Record
+	found := plainText(id)
+	if found {
+		var err error
+		record, err = read(r, func(ctx context.Context) (got history.Record, err error) {
+			got, found, err = ask(ctx, id)
+			return got, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if !found || !c.Sees(record.Target) {
+		return kernel.NewProblem(kernel.CodeUnknownSolve,
+			"no order of this id or of a task of this id has ended, or it ended longer ago than is kept; /history/active lists those under way")
+	}
+	one := historyRecord(&record)
+	return respondTable(w, r, one, one.table)
+}
+
+// find asks the store for what the caller may see.
+func find[T any](r *http.Request, c *kernel.Call, q history.Query, ask func(context.Context, history.Query) (T, error)) (found T, err error) {
+	q.Targets = c.Visible()
+	if q.Targets == nil || len(q.Targets) > 0 {
+		found, err = read(r, func(ctx context.Context) (T, error) { return ask(ctx, q) })
+	}
+	return found, err
+}
+
+// read asks the store, for readLimit at most.
+func read[T any](r *http.Request, ask func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), readLimit)
+	defer cancel()
+	got, err := ask(ctx)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("%w within %v", history.ErrDown, readLimit)
+	}
+	return got, err
+}
+
+// errNoHistory is the answer where the store would be asked and there is none.
+func errNoHistory() *kernel.Problem {
+	return kernel.NewProblem(kernel.CodeNoHistory, "no history is kept: the file says `backend: none` in its section history")
+}
+
+// linkNext adds the address of the next page, also for those who read CSV.
+func linkNext(w http.ResponseWriter, asked url.Values, cursor string) {
+	if cursor == "" {
+		return
+	}
+	asked.Set("cursor", cursor)
+	w.Header().Set("Link", "<?"+asked.Encode()+`>; rel="next"`)
+}

@@ -1,0 +1,174 @@
+package historyapi
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"poold/internal/history"
+	"poold/internal/httpapi/kernel"
+	"poold/internal/status"
+)
+
+// Audit tells who took which token: the readable part of a history.Audit.
+type Audit interface {
+	Entries(ctx context.Context, key string, q history.Query) (history.Entries, error)
+	KeyDay(ctx context.Context, day time.Time) (map[string]history.KeyFigures, error)
+}
+
+// keyName is what a key of the file may be called, or stands for calls without one.
+var keyName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._@-]{0,62}|` + history.Keyless + `)$`)
+
+// Key is GET /history/key/{name}: what a key did with tokens. A key that the file does not
+// have may have been in it.
+func (h *Routes) Key(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	name := c.Param(r, 0)
+	if !keyName.MatchString(name) {
+		return kernel.NewProblem(kernel.CodeBadRequest, "a key's name is 1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit; "+
+			history.Keyless+" stands for calls without a key")
+	}
+	asked, err := readPageQuery(r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	if h.Audit == nil {
+		return h.errNoAudit()
+	}
+	found, err := find(r, c, asked.Query, func(ctx context.Context, q history.Query) (history.Entries, error) {
+		return h.Audit.Entries(ctx, name, q)
+	})
+	if err != nil {
+		return err
+	}
+	var list AuditList
+	list.Entries, list.Next = listed(found.List, found.More, auditEntry, func(e *history.Entry) history.Position {
+		return history.Position{Ended: e.At, ID: e.ID}
+	})
+	linkNext(w, asked.values, list.Next)
+	return respondTable(w, r, list, list.table)
+}
+
+// usageByKey is GET /history/usage?by=key: what keys did on some UTC days.
+func (h *Routes) usageByKey(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked usageQuery) error {
+	if c.Caller.Globs != nil {
+		return kernel.NewProblem(kernel.CodeForbidden, "the figures by key cover all targets, and this key is limited to some")
+	}
+	if h.Audit == nil {
+		return h.errNoAudit()
+	}
+	first, last, err := asked.days(time.Now(), c.Access.Set.History.Audit, "audit")
+	if err != nil {
+		return err
+	}
+	answer := KeyUsage{By: byKey, First: first.Format(time.DateOnly), Last: last.Format(time.DateOnly), Lines: []KeyUsageLine{}}
+	sums := map[string]history.KeyFigures{}
+	_, err = read(r, func(ctx context.Context) (none struct{}, err error) {
+		for day := first; !day.After(last) && err == nil; day = day.AddDate(0, 0, 1) {
+			var figures map[string]history.KeyFigures
+			figures, err = h.Audit.KeyDay(ctx, day)
+			for key, f := range figures {
+				if asked.perDay {
+					answer.Lines = append(answer.Lines, keyUsageLine(day.Format(time.DateOnly), key, f))
+				} else {
+					sums[key] = sums[key].Plus(f)
+				}
+			}
+		}
+		return none, err
+	})
+	if err != nil {
+		return err
+	}
+	for key, f := range sums {
+		answer.Lines = append(answer.Lines, keyUsageLine("", key, f))
+	}
+	slices.SortFunc(answer.Lines, func(a, b KeyUsageLine) int {
+		return cmp.Or(strings.Compare(a.Date, b.Date), strings.Compare(a.Key, b.Key))
+	})
+	return respondTable(w, r, answer, answer.table)
+}
+
+// errNoAudit is the answer where the audit would be asked and there is none.
+func (h *Routes) errNoAudit() *kernel.Problem {
+	if h.Store == nil {
+		return errNoHistory()
+	}
+	return kernel.NewProblem(kernel.CodeNoAudit, "no audit is kept: the file says `audit: 0s` in its section history")
+}
+
+// AuditList is the answer of GET /history/key.
+type AuditList struct {
+	Entries []AuditEntry `json:"entries"`        // newest first; never null
+	Next    string       `json:"next,omitempty"` // cursor of the next page; absent: there is none
+}
+
+// AuditEntry is what a key did with a token.
+type AuditEntry struct {
+	ID      string       `json:"id"`
+	At      string       `json:"at"`     // RFC 3339, UTC
+	Key     string       `json:"key"`    // its name; "-" = without one
+	Action  string       `json:"action"` // taken | bought (taken, and bought for this call) | accepted | rejected
+	Target  string       `json:"target"` // "/solve": an identity that no target has
+	TokenID string       `json:"token_id"`
+	Source  string       `json:"source"` // as the answer with it said; "" for a report
+	Image   string       `json:"image"`  // "sha256:…, n bytes" of the picture that it was solved for; "" = none
+	Price   status.Money `json:"price"`  // of one that was bought, in the currency of the file's prices, null = unknown; else 0
+}
+
+// KeyUsage is the answer of GET /history/usage?by=key.
+type KeyUsage struct {
+	By    string         `json:"by"`    // key
+	First string         `json:"first"` // day that it covers; UTC, 2006-01-02
+	Last  string         `json:"last"`
+	Lines []KeyUsageLine `json:"lines"` // sorted; never null
+}
+
+// KeyUsageLine are the figures of a key.
+type KeyUsageLine struct {
+	Date      string       `json:"date"` // "" = of all days together
+	Key       string       `json:"key"`  // "-" = without one
+	HandedOut int64        `json:"handed_out"`
+	Accepted  int64        `json:"accepted"` // of its reports
+	Rejected  int64        `json:"rejected"`
+	Bought    int64        `json:"bought"`   // of those handed out, bought for its calls
+	Spent     status.Money `json:"spent"`    // on these: the sum of the known prices; null = all are unknown
+	Unpriced  int64        `json:"unpriced"` // those of these with an unknown price
+}
+
+func auditEntry(e *history.Entry) AuditEntry {
+	return AuditEntry{
+		ID: e.ID, At: kernel.Stamp(e.At), Key: e.Key, Action: string(e.Action), Target: e.Target, TokenID: e.Token, Source: e.Source, Image: e.Image,
+		Price: priceOf(e.Price),
+	}
+}
+
+func keyUsageLine(date, key string, f history.KeyFigures) KeyUsageLine {
+	return KeyUsageLine{
+		Date: date, Key: key, HandedOut: f.HandedOut, Accepted: f.Accepted, Rejected: f.Rejected, Bought: f.Bought, Spent: spentOf(f.Spent, f.Unpriced), Unpriced: f.Unpriced,
+	}
+}
+
+func (l *AuditList) table() (columns string, rows [][]string) {
+	for i := range l.Entries {
+		e := &l.Entries[i]
+		rows = append(rows, []string{e.ID, e.At, e.Key, e.Action, e.Target, e.TokenID, e.Source, e.Image, decimal(e.Price)})
+	}
+	return "id,at,key,action,target,token_id,source,image,price", rows
+}
+
+func (u *KeyUsage) table() (columns string, rows [][]string) {
+	for i := range u.Lines {
+		l := &u.Lines[i]
+		row := []string{l.Date, l.Key}
+		for _, n := range []int64{l.HandedOut, l.Accepted, l.Rejected, l.Bought} {
+			row = append(row, strconv.FormatInt(n, 10))
+		}
+		rows = append(rows, append(row, decimal(l.Spent), strconv.FormatInt(l.Unpriced, 10)))
+	}
+	return "date,key,handed_out,accepted,rejected,bought,spent,unpriced", rows
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,18 +22,18 @@ import (
 // billionths of the currency make one.
 const billionths = 1e9
 
-// List is the answer of GET /history/site and of /history/tasks, but for those
-// under way.
-type List struct {
-	Records []Record `json:"records"`        // newest first; never null
-	Next    string   `json:"next,omitempty"` // cursor of the next page; absent: there is none
+// Page is one page of records.
+type Page[T any] struct {
+	Records []T    `json:"records"`        // newest first; never null
+	Next    string `json:"next,omitempty"` // cursor of the next page; absent on the last one
 }
 
-// ActiveList is the answer of GET /history/active.
-type ActiveList struct {
-	Records []ActiveRecord `json:"records"`        // what was placed last first; never null
-	Next    string         `json:"next,omitempty"` // cursor of the next page; absent: there is none
-}
+type (
+	// List is the answer of GET /history/site, and of /history/tasks for orders that ended.
+	List = Page[Record]
+	// ActiveList is the answer of GET /history/active, ordered by the time of placing.
+	ActiveList = Page[ActiveRecord]
+)
 
 // Order is what an order is for, and who was asked.
 type Order struct {
@@ -91,6 +92,25 @@ type DayTarget struct {
 	Target string `json:"target"`
 	Owner  string `json:"owner"`
 	DayFigures
+}
+
+// dayRow is a DayType or a DayTarget in CSV, which has both in one table.
+type dayRow struct {
+	Date   string `json:"date"`
+	Type   string `json:"type"`
+	Target string `json:"target"`
+	Owner  string `json:"owner"`
+	DayFigures
+}
+
+func (d *Day) rows() (rows []dayRow) {
+	for _, t := range d.Types {
+		rows = append(rows, dayRow{d.Date, t.Type, "", "", t.DayFigures})
+	}
+	for _, t := range d.Targets {
+		rows = append(rows, dayRow{d.Date, "", t.Target, t.Owner, t.DayFigures})
+	}
+	return rows
 }
 
 // DayFigures count the orders that ended on a day.
@@ -183,85 +203,6 @@ func dayFigures(f history.Figures) DayFigures {
 	}
 }
 
-// The tables are what CSV shows: the names of the columns, then the rows.
-
-func (t *Order) cells() []string {
-	return []string{t.ID, t.Target, t.Owner, t.Type, t.Sitekey, t.Pageurl, t.Provider, t.Task, t.Status}
-}
-
-const taskColumns = "id,target,owner,type,sitekey,pageurl,provider,task,status"
-
-const recordColumns = taskColumns + ",how,code,placed_at,submitted_at,solved_at,ended_at,elapsed_ms,polls,by,price"
-
-func (r *Record) cells() []string {
-	return append(r.Order.cells(), r.How, r.Code, r.PlacedAt, r.SubmittedAt, r.SolvedAt, r.EndedAt,
-		strconv.FormatInt(r.ElapsedMS, 10), strconv.Itoa(r.Polls), r.By, decimal(r.Price))
-}
-
-func (r *Record) table() (columns string, rows [][]string) {
-	return recordColumns, [][]string{r.cells()}
-}
-
-func (l *List) table() (columns string, rows [][]string) {
-	for i := range l.Records {
-		rows = append(rows, l.Records[i].cells())
-	}
-	return recordColumns, rows
-}
-
-func (l *ActiveList) table() (columns string, rows [][]string) {
-	for i := range l.Records {
-		r := &l.Records[i]
-		rows = append(rows, append(r.cells(), r.State, r.PlacedAt, r.SubmittedAt, strconv.FormatInt(r.ElapsedMS, 10), decimal(r.Price)))
-	}
-	return taskColumns + ",state,placed_at,submitted_at,elapsed_ms,price", rows
-}
-
-// table has the figures by type and those by target in one.
-func (d *Day) table() (columns string, rows [][]string) {
-	for _, t := range d.Types {
-		rows = append(rows, append([]string{d.Date, t.Type, "", ""}, t.cells()...))
-	}
-	for _, t := range d.Targets {
-		rows = append(rows, append([]string{d.Date, "", t.Target, t.Owner}, t.cells()...))
-	}
-	return "date,type,target,owner," + figureColumns, rows
-}
-
-const figureColumns = "orders,solved,discarded,failed,refused,lost,total_elapsed_ms,spent,unpriced"
-
-func (u *Usage) table() (columns string, rows [][]string) {
-	for i := range u.Lines {
-		l := &u.Lines[i]
-		row := append([]string{l.Date, l.Target, l.Owner}, l.cells()...)
-		rows = append(rows, append(row, whole(l.HandedOut), whole(l.Expired)))
-	}
-	return "date,target,owner," + figureColumns + ",handed_out,expired", rows
-}
-
-func (f *DayFigures) cells() (cells []string) {
-	for _, n := range []int64{f.Orders, f.Solved, f.Discarded, f.Failed, f.Refused, f.Lost, f.TotalElapsedMS} {
-		cells = append(cells, strconv.FormatInt(n, 10))
-	}
-	return append(cells, decimal(f.Spent), strconv.FormatInt(f.Unpriced, 10))
-}
-
-// whole formats a number; nil is "".
-func whole(n *int64) string {
-	if n == nil {
-		return ""
-	}
-	return strconv.FormatInt(*n, 10)
-}
-
-// decimal writes an amount for CSV, an unknown one as an empty cell.
-func decimal(m status.Money) string {
-	if !m.Known() {
-		return ""
-	}
-	return m.String()
-}
-
 // costOf is what an order cost: nothing if the service cannot have solved it. Older
 // versions kept a price of such orders too.
 func costOf(r *history.Record) status.Money {
@@ -288,43 +229,72 @@ func spentOf(spent, unpriced int64) status.Money {
 	return priceOf(spent)
 }
 
-// respondTable answers with JSON, or with CSV where the caller asks for that.
-func respondTable(w http.ResponseWriter, r *http.Request, document any, table func() (columns string, rows [][]string)) error {
+// respondTable answers with JSON, or with CSV if the caller prefers that. The CSV has a row
+// for each record.
+func respondTable[T any](w http.ResponseWriter, r *http.Request, document any, records []T) error {
 	kernel.AnswerWithin(w, kernel.WriteLimit)
 	w.Header()["Vary"] = kernel.VaryAccept
 	if !kernel.Prefers(r.Header["Accept"], "text/csv") {
 		return kernel.RespondJSON(w, document)
 	}
-	body, err := encodeCSV(table())
-	if err != nil {
-		return err
+	var text bytes.Buffer
+	table := csv.NewWriter(&text)
+	table.UseCRLF = true // RFC 4180
+	rows := [][]string{columns(reflect.TypeFor[T]())}
+	for _, record := range records {
+		rows = append(rows, cells(reflect.ValueOf(record)))
 	}
-	kernel.Respond(w, "text/csv; charset=utf-8; header=present", body)
+	if err := table.WriteAll(rows); err != nil {
+		return fmt.Errorf("encoding the answer: %w", err)
+	}
+	kernel.Respond(w, "text/csv; charset=utf-8; header=present", text.Bytes())
 	return nil
 }
 
-// encodeCSV writes a table by RFC 4180.
-func encodeCSV(columns string, rows [][]string) ([]byte, error) {
-	var text bytes.Buffer
-	w := csv.NewWriter(&text)
-	w.UseCRLF = true
-	all := append([][]string{strings.Split(columns, ",")}, rows...)
-	for _, row := range all {
-		for i := range row {
-			row[i] = harmless(row[i])
+// columns are the names of a record's fields in JSON, with those of embedded records.
+func columns(record reflect.Type) (names []string) {
+	for i := range record.NumField() {
+		if field := record.Field(i); field.Anonymous {
+			names = append(names, columns(field.Type)...)
+		} else {
+			names = append(names, field.Tag.Get("json"))
 		}
 	}
-	if err := w.WriteAll(all); err != nil {
-		return nil, fmt.Errorf("encoding the answer: %w", err)
-	}
-	return text.Bytes(), nil
+	return names
 }
 
-// harmless keeps a spreadsheet from taking a cell for a formula: what it would calculate
-// gets an apostrophe in front, which it shows as text.
-func harmless(cell string) string {
-	if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
-		return "'" + cell
+// cells are a record's values in the order of its columns. An unknown number is an empty
+// cell.
+func cells(record reflect.Value) (row []string) {
+	for i := range record.NumField() {
+		field := record.Field(i)
+		if record.Type().Field(i).Anonymous {
+			row = append(row, cells(field)...)
+			continue
+		}
+		cell := ""
+		switch value := field.Interface().(type) {
+		case status.Money:
+			if value.Known() {
+				cell = value.String()
+			}
+		case *int64:
+			if value != nil {
+				cell = strconv.FormatInt(*value, 10)
+			}
+		default: // a string or a whole number
+			cell = harmless(fmt.Sprint(value))
+		}
+		row = append(row, cell)
 	}
-	return cell
+	return row
+}
+
+// harmless keeps a spreadsheet from taking a text for a formula: it puts an apostrophe
+// before the text, which the spreadsheet does not show.
+func harmless(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
 }

@@ -109,7 +109,7 @@ func (h *Routes) page(w http.ResponseWriter, r *http.Request, c *kernel.Call, as
 		return history.Position{Ended: r.Ended, ID: r.ID}
 	})
 	linkNext(w, asked.values, list.Next)
-	return respondTable(w, r, list, list.table)
+	return respondTable(w, r, list, list.Records)
 }
 
 // listed shows what is on a page, and answers the cursor of the next one; "" = there is none.
@@ -139,7 +139,7 @@ func (h *Routes) underWay(w http.ResponseWriter, r *http.Request, c *kernel.Call
 	list.Records, list.Next = listed(all[:min(len(all), asked.Limit)], len(all) > asked.Limit, activeRecord,
 		func(u *purchase.UnderWay) history.Position { return position(*u) })
 	linkNext(w, asked.values, list.Next)
-	return respondTable(w, r, list, list.table)
+	return respondTable(w, r, list, list.Records)
 }
 
 // newestFirst is the order of a history.Query.
@@ -168,7 +168,7 @@ func (h *Routes) Day(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 	if c.Caller.Globs != nil {
 		day.Types = nil
 	}
-	return respondTable(w, r, day, day.table)
+	return respondTable(w, r, day, day.rows())
 }
 
 // plainText reports whether a site key or a task's id has a form that can be asked for.
@@ -209,7 +209,7 @@ func (h *Routes) Solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 			"no order of this id or of a task of this id has ended, or it ended longer ago than is kept; /history/active lists those under way")
 	}
 	one := historyRecord(&record)
-	return respondTable(w, r, one, one.table)
+	return respondTable(w, r, one, []Record{one})
 }
 
 // find asks the store for what the caller may see.

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -50,7 +49,7 @@ func (h *Routes) Key(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 		return history.Position{Ended: e.At, ID: e.ID}
 	})
 	linkNext(w, asked.values, list.Next)
-	return respondTable(w, r, list, list.table)
+	return respondTable(w, r, list, list.Entries)
 }
 
 // usageByKey is GET /history/usage?by=key: what keys did on some UTC days.
@@ -90,7 +89,7 @@ func (h *Routes) usageByKey(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 	slices.SortFunc(answer.Lines, func(a, b KeyUsageLine) int {
 		return cmp.Or(strings.Compare(a.Date, b.Date), strings.Compare(a.Key, b.Key))
 	})
-	return respondTable(w, r, answer, answer.table)
+	return respondTable(w, r, answer, answer.Lines)
 }
 
 // errNoAudit is the answer where the audit would be asked and there is none.
@@ -151,24 +150,4 @@ func keyUsageLine(date, key string, f history.KeyFigures) KeyUsageLine {
 	return KeyUsageLine{
 		Date: date, Key: key, HandedOut: f.HandedOut, Accepted: f.Accepted, Rejected: f.Rejected, Bought: f.Bought, Spent: spentOf(f.Spent, f.Unpriced), Unpriced: f.Unpriced,
 	}
-}
-
-func (l *AuditList) table() (columns string, rows [][]string) {
-	for i := range l.Entries {
-		e := &l.Entries[i]
-		rows = append(rows, []string{e.ID, e.At, e.Key, e.Action, e.Target, e.TokenID, e.Source, e.Image, decimal(e.Price)})
-	}
-	return "id,at,key,action,target,token_id,source,image,price", rows
-}
-
-func (u *KeyUsage) table() (columns string, rows [][]string) {
-	for i := range u.Lines {
-		l := &u.Lines[i]
-		row := []string{l.Date, l.Key}
-		for _, n := range []int64{l.HandedOut, l.Accepted, l.Rejected, l.Bought} {
-			row = append(row, strconv.FormatInt(n, 10))
-		}
-		rows = append(rows, append(row, decimal(l.Spent), strconv.FormatInt(l.Unpriced, 10)))
-	}
-	return "date,key,handed_out,accepted,rejected,bought,spent,unpriced", rows
 }

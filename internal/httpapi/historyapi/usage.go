@@ -48,7 +48,7 @@ func (h *Routes) Usage(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 		return err
 	}
 	answer := sum.answer()
-	return respondTable(w, r, answer, answer.table)
+	return respondTable(w, r, answer, answer.Lines)
 }
 
 // usageOf is what a line of the answer is about.

@@ -26,8 +26,8 @@
 // Handlers are methods of a small type for each area, which holds what that area needs
 // and nothing else. The interfaces are declared beside the type that uses them.
 //
-//	tokens     token.go       hands out tokens; tokenjson.go writes the answer
-//	solves     solve.go       one solve, now; solvejson.go has the answer
+//	tokens     token.go       hands out tokens
+//	solves     solve.go       one solve, now
 //	admin      admin.go, pause.go, warm.go, probe.go
 //	                          what an operator changes
 //	letters    letters.go     callbacks that could not be stored

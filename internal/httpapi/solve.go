@@ -73,7 +73,8 @@ func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 		s.GiveBack(r.Context(), c, &out)
 		return err
 	}
-	return s.handOut(w, r, c, &out)
+	out.Solution = captcha.Named(out.Kind, token.Value)
+	return s.Deliver(w, r, c, &out)
 }
 
 // bind binds the request's Idempotency-Key, if any, to its identity for as long as the key
@@ -217,23 +218,4 @@ func (s *solves) explain(ctx context.Context, c *kernel.Call, err error) error {
 func solveTimeout() *kernel.Problem {
 	return kernel.NewProblem(kernel.CodeSolveTimeout,
 		"no token came in time; an order that was placed stands: the same request with its Idempotency-Key, or any equal one, gets what it brings")
-}
-
-// handOut writes a token, and gives it back if that is certain to have reached nobody.
-func (s *solves) handOut(w http.ResponseWriter, r *http.Request, c *kernel.Call, out *delivery.Handout) error {
-	if r.Context().Err() != nil {
-		s.GiveBack(r.Context(), c, out)
-		return kernel.ErrHungUp
-	}
-	contentType, body := kernel.TypeJSON, []byte(out.Token.Value)
-	if accept := r.Header["Accept"]; len(accept) > 0 && kernel.Prefers(accept, "text/plain") {
-		contentType = kernel.TypeText
-	} else {
-		var err error
-		if body, err = kernel.EncodeJSON(solvedBy(out, c.Target)); err != nil {
-			s.GiveBack(r.Context(), c, out)
-			return err
-		}
-	}
-	return s.Deliver(w, r, c, out, contentType, body)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,7 +34,6 @@ type tokens struct {
 	stock    Taker
 	gate     *gate
 	stopping *atomic.Bool // of the Server
-	buffers  sync.Pool    // *[]byte, for answers
 }
 
 // take is GET and POST /pool/{target}/token.
@@ -67,7 +65,7 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 		t.GiveBack(r.Context(), c, &out)
 		return err
 	}
-	return t.handOut(w, r, c, &out)
+	return t.Deliver(w, r, c, &out)
 }
 
 // readRequest turns query and headers into a request to the stock. buys: where there is
@@ -159,27 +157,4 @@ func idempotencyKey(h http.Header) (key string, given bool, err error) {
 		return "", false, kernel.NewProblem(kernel.CodeBadRequest, "Idempotency-Key must be given once, with 1 to 255 printable ASCII characters")
 	}
 	return key, true, nil
-}
-
-// handOut writes a token, and gives it back if that is certain to have reached
-// nobody.
-func (t *tokens) handOut(w http.ResponseWriter, r *http.Request, c *kernel.Call, out *delivery.Handout) error {
-	if r.Context().Err() != nil {
-		t.GiveBack(r.Context(), c, out)
-		return kernel.ErrHungUp
-	}
-	buffer, _ := t.buffers.Get().(*[]byte)
-	if buffer == nil {
-		buffer = new([]byte)
-	}
-	defer t.buffers.Put(buffer)
-	contentType := kernel.TypeJSON
-	if accept := r.Header["Accept"]; len(accept) > 0 && kernel.Prefers(accept, "text/plain") {
-		contentType = kernel.TypeText
-		*buffer = append((*buffer)[:0], out.Token.Value...)
-	} else {
-		*buffer = appendToken((*buffer)[:0], c.Target.Target, out.Token)
-	}
-
-	return t.Deliver(w, r, c, out, contentType, *buffer)
 }

@@ -254,7 +254,7 @@ func threads(now *status.Document) wire.ThreadsAnswer {
 
 // tell writes a solved task's answer.
 func (p *Routes) tell(w http.ResponseWriter, r *http.Request, c *kernel.Call, got *compat.Result, reply wire.Reply) error {
-	return p.Deliver(w, r, c, p.delivery(c, got), []string{reply.Type}, reply.Body)
+	return p.Send(w, r, c, p.delivery(c, got), []string{reply.Type}, reply.Body)
 }
 
 // delivery is a solved task's token on its way; its client may ask for it again.

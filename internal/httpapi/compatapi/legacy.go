@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/compat"
@@ -140,9 +139,7 @@ func (p *Routes) legacyMany(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 	}
 	last := len(found) - 1
 	for i := range found[:last] {
-		d := p.delivery(c, &found[i])
-		p.Audit.Taken(c, d)
-		p.Metrics.HandedOut(c.TargetName(), d.Token, time.Since(c.Began))
+		p.Arrived(c, p.delivery(c, &found[i]))
 	}
 	return p.tell(w, r, c, &found[last], reply)
 }

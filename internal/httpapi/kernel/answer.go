@@ -17,12 +17,10 @@ const WriteLimit = 10 * time.Second
 // Header values that never change, shared by all answers; net/http only reads them.
 var (
 	NoSniff      = []string{"nosniff"}
-	NoStore      = []string{"no-store"}
 	closing      = []string{"close"}
 	VaryAccept   = []string{"Accept"}
 	VaryEncoding = []string{"Accept-Encoding"}
 	CodingGzip   = []string{"gzip"}
-	TypeJSON     = []string{"application/json"}
 	TypeText     = []string{"text/plain; charset=utf-8"}
 )
 
@@ -36,22 +34,14 @@ func Respond(w http.ResponseWriter, contentType string, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// RespondJSON writes v, which holds nothing that JSON cannot say.
+// RespondJSON writes v.
 func RespondJSON(w http.ResponseWriter, v any) error {
-	body, err := EncodeJSON(v)
-	if err != nil {
-		return err
-	}
-	Respond(w, "application/json", body)
-	return nil
-}
-
-func EncodeJSON(v any) ([]byte, error) {
 	body, err := json.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the answer: %w", err)
+		return fmt.Errorf("encoding the answer: %w", err)
 	}
-	return append(body, '\n'), nil
+	Respond(w, "application/json", append(body, '\n'))
+	return nil
 }
 
 // AnswerWithin gives an answer its time anew, from now on: what went before may have

@@ -56,7 +56,7 @@ var mayImport = map[string][]string{
 	"internal/httpapi/delivery": {"internal/captcha", "internal/history", "internal/httpapi/kernel", "internal/ondemand", "internal/pool",
 		"internal/purchase", "internal/refill", "internal/targets"},
 	"internal/httpapi/historyapi": {"internal/history", "internal/httpapi/kernel", "internal/pool", "internal/purchase", "internal/status"},
-	"internal/httpapi/kernel":     {"internal/captcha", "internal/history", "internal/purchase", "internal/strictjson", "internal/targets"},
+	"internal/httpapi/kernel":     {"internal/captcha", "internal/history", "internal/pool", "internal/purchase", "internal/strictjson", "internal/targets"},
 	"internal/httpapi/page":       {"internal/httpapi/kernel", "internal/refill", "internal/refill/policy", "internal/status", "internal/targets"},
 	"internal/httpapi/browsertest": {},
 	"internal/testkit":             {},

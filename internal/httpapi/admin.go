@@ -2,13 +2,18 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
+	"unicode/utf8"
 
 	"poold/internal/captcha"
 	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/targets"
 )
 
 // reloadLimit bounds a reload, which waits for the workers of removed targets.
@@ -121,4 +126,88 @@ func (a *admin) reload(w http.ResponseWriter, r *http.Request, _ *kernel.Call) e
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+const (
+	// A pause with an end has one of these lengths.
+	shortestPause = time.Second
+	longestPause  = 30 * 24 * time.Hour
+	mostReason    = 200 // characters
+)
+
+// What a body of /pause must be.
+const (
+	wantPause       = `the body must be empty, or one JSON object like {"for":"2h","reason":"..."}, each field given at most once`
+	wantPauseFor    = `"for" must be a duration with a unit from 1s to 720h, such as "2h"`
+	wantPauseReason = `"reason" must be a text of at most 200 characters, in one line`
+)
+
+// readPause reads the body of POST /pool/{target}/pause; without one the pause lasts until
+// somebody resumes the target.
+func readPause(r *http.Request, w http.ResponseWriter) (p pool.Pause, err error) {
+	if r.ContentLength == 0 || r.Body == http.NoBody {
+		return p, nil
+	}
+	_, err = kernel.ReadObject(r, w, wantPause, func(field string, value json.Token) (wrong string) {
+		text, isText := value.(string)
+		switch field {
+		case "for":
+			length, err := time.ParseDuration(text)
+			if err != nil || length < shortestPause || length > longestPause {
+				return wantPauseFor
+			}
+			p.Until = time.Now().Add(length)
+		case "reason":
+			if !isText || utf8.RuneCountInString(text) > mostReason {
+				return wantPauseReason
+			}
+			if fault := targets.TextFault(text); fault != "" {
+				return `"reason" ` + fault
+			}
+			p.Reason = text
+		default:
+			return wantPause
+		}
+		return ""
+	})
+	return p, err
+}
+
+// Prober tries a provider at once; *purchase.Buyer implements it.
+type Prober interface {
+	// Probe returns how the provider does then, or purchase.ErrUnknownProvider.
+	Probe(ctx context.Context, provider string) (purchase.Status, error)
+}
+
+// providers are the routes of an operator about one provider.
+type providers struct {
+	buyer  Prober
+	status Changes
+	log    *slog.Logger
+}
+
+// Probe is the answer of POST /providers/{provider}/probe.
+type Probe struct {
+	Name   string `json:"name"`
+	State  string `json:"state"`  // ok | busy | down
+	Reason string `json:"reason"` // "" when ok
+	Remedy string `json:"remedy"` // "" = nothing is known
+}
+
+// probe is POST /providers/{provider}/probe: an operator has seen to the account, and the
+// provider is tried at once instead of at the next probe. It asks for the balance, where the
+// provider is asked for one, and lets the next order through.
+func (p *providers) probe(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	name := c.Param(r, 0)
+	s, err := p.buyer.Probe(r.Context(), name)
+	p.status.Changed()
+	if errors.Is(err, purchase.ErrUnknownProvider) {
+		return kernel.NewProblem(kernel.CodeUnknownProvider, "the configuration file lists no provider of this name")
+	}
+	if err != nil {
+		return err
+	}
+	p.log.InfoContext(r.Context(), "a provider was probed", slog.String("provider", s.Name),
+		slog.String("key", c.Caller.Name), slog.String("state", string(s.State.Kind)))
+	return kernel.RespondJSON(w, Probe{Name: s.Name, State: string(s.State.Kind), Reason: s.State.Reason, Remedy: s.State.Remedy})
 }

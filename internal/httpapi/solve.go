@@ -121,14 +121,18 @@ func (s *solves) request(r *http.Request, c *kernel.Call, asked targets.SolveReq
 		return ondemand.Request{}, err
 	}
 	id := asked.Identity
-	take := pool.Request{ID: id.ID(), Caller: c.Caller.StableName, Wait: asked.Timeout, MaxWaiting: ondemand.MostWaiting}
 	request := ondemand.Request{}
+	var take pool.Request
 	if t := c.Target; t != nil {
-		take.Margin, take.MaxWaiting, take.Rate, take.RatePer = t.Margin, max(t.MaxWaiting, ondemand.MostWaiting), t.Rate, t.RatePer
-		s.supply.Attend(r.Context(), t, &take)
+		take = t.Take(c.Caller)
+		take.MaxWaiting = max(take.MaxWaiting, ondemand.MostWaiting)
 	} else {
-		request.Guest = delivery.GuestOf(c.Access.Set, asked, take.ID)
-		take.Margin = request.Guest.Spec.Margin
+		request.Guest = delivery.GuestOf(c.Access.Set, asked, id.ID())
+		take = pool.Request{ID: id.ID(), Caller: c.Caller.StableName, MaxWaiting: ondemand.MostWaiting, Margin: request.Guest.Spec.Margin}
+	}
+	take.Wait = asked.Timeout
+	if c.Target != nil {
+		s.supply.Attend(r.Context(), c.Target, &take)
 	}
 	key, given, err := idempotencyKey(r.Header)
 	switch {

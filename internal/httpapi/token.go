@@ -73,9 +73,7 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 // whatever the policy wants.
 func readRequest(r *http.Request, c *kernel.Call) (request pool.Request, buys bool, err error) {
 	t := c.Target
-	request = pool.Request{
-		ID: t.ID, Margin: t.Margin, Caller: c.Caller.StableName, MaxWaiting: t.MaxWaiting, Rate: t.Rate, RatePer: t.RatePer,
-	}
+	request = t.Take(c.Caller)
 	waits, err := readQuery(r.URL.RawQuery, &request, t.Lifetime)
 	if err != nil {
 		return request, false, err

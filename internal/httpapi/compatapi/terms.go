@@ -66,12 +66,7 @@ func (p *Routes) pollTerms(c *kernel.Call, task compat.Task) (compat.Terms, erro
 }
 
 func (p *Routes) targetTerms(c *kernel.Call, t *kernel.Target) compat.Terms {
-	return compat.Terms{
-		Take: pool.Request{
-			ID: t.ID, Margin: t.Margin, Caller: c.Caller.StableName, MaxWaiting: t.MaxWaiting, Rate: t.Rate, RatePer: t.RatePer,
-		},
-		Supply: targetSupply{&p.Supply, t},
-	}
+	return compat.Terms{Take: t.Take(c.Caller), Supply: targetSupply{&p.Supply, t}}
 }
 
 // guestTerms are those of a guest; guest is nil where its order was placed before.

@@ -6,12 +6,14 @@ import (
 	"crypto/subtle"
 	"math"
 	"path"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
 
 	"poold/internal/captcha"
 	"poold/internal/history"
+	"poold/internal/pool"
 	"poold/internal/targets"
 )
 
@@ -35,9 +37,9 @@ func NewAccess(set *targets.Set, old *Access) *Access {
 		a.Targets[t.Name], a.ByID[t.ID] = t, t
 	}
 	for _, key := range set.Server.Keys {
-		c := &Caller{
-			Name: key.Name, digest: key.SHA256, Scopes: key.Scopes, Globs: everyOrSome(key.Targets),
-			limit: key.Rate, StableName: "key\x00" + key.Name + "\x00",
+		c := &Caller{Name: key.Name, digest: key.SHA256, Scopes: key.Scopes, limit: key.Rate, StableName: "key\x00" + key.Name + "\x00"}
+		if len(key.Targets) > 0 && !slices.Contains(key.Targets, "*") {
+			c.Globs = key.Targets
 		}
 		c.Limiter = old.limiterFor(c)
 		if perSecond := key.Rate.PerSecond(); perSecond > 0 && c.Limiter == nil {
@@ -77,20 +79,24 @@ func (a *Access) Owner(secret string) *Caller {
 	return a.Callers[found]
 }
 
-// Target is a target of the file with what every take of it needs, worked out
-// once per Set.
+// Target is a target of the file.
 type Target struct {
 	*targets.Target
 
-	MaxWaiting int
-	Rate       int // tokens per ratePer; 0 = no limit
-	RatePer    time.Duration
+	take pool.Request
 }
 
 func newTarget(t *targets.Target) *Target {
-	own := &Target{Target: t, MaxWaiting: 2*t.Depth + 10}
-	own.Rate, own.RatePer = WholeRate(t.Rate)
+	own := &Target{t, pool.Request{ID: t.ID, Margin: t.Margin, MaxWaiting: 2*t.Depth + 10}}
+	own.take.Rate, own.take.RatePer = WholeRate(t.Rate)
 	return own
+}
+
+// Take is the request of a caller for a token, without a wait.
+func (t *Target) Take(c *Caller) pool.Request {
+	request := t.take
+	request.Caller = c.StableName
+	return request
 }
 
 // WholeRate returns the same rate with a whole count, because there is no half a token:
@@ -123,15 +129,10 @@ var Anyone = &Caller{StableName: "anyone\x00"}
 
 // MayUse reports whether the caller's globs include a target's name.
 func (c *Caller) MayUse(target string) bool {
-	if c.Globs == nil {
-		return true
-	}
-	for _, glob := range c.Globs {
-		if ok, err := path.Match(glob, target); ok && err == nil {
-			return true
-		}
-	}
-	return false
+	return c.Globs == nil || slices.ContainsFunc(c.Globs, func(glob string) bool {
+		fits, err := path.Match(glob, target)
+		return fits && err == nil
+	})
 }
 
 // MayAsk reports whether the caller may ask for the identity of t; nil is an identity
@@ -159,32 +160,11 @@ func ErrLimitedKey() *Problem {
 
 // May reports whether the caller has a scope; without keys everybody has all.
 func (c *Caller) May(scope targets.Scope) bool {
-	if c == Anyone {
-		return true
-	}
-	for _, have := range c.Scopes {
-		if have == scope {
-			return true
-		}
-	}
-	return false
+	return c == Anyone || slices.Contains(c.Scopes, scope)
 }
 
 // AuditName is what the audit and the metrics call a caller.
 func (c *Caller) AuditName() string { return cmp.Or(c.Name, history.Keyless) }
-
-// everyOrSome returns nil for globs that include every target.
-func everyOrSome(globs []string) []string {
-	if len(globs) == 0 {
-		return nil
-	}
-	for _, glob := range globs {
-		if glob == "*" {
-			return nil
-		}
-	}
-	return globs
-}
 
 // OverRate takes one request from a key's rate; above it, it returns how long
 // the next one must wait.

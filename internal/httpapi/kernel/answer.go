@@ -83,3 +83,12 @@ func Quality(accept []string, wanted string) float64 {
 	}
 	return best
 }
+
+// Stamp formats a moment as everywhere in the API: RFC 3339 in UTC, to the millisecond.
+// The zero time is "".
+func Stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}

@@ -2,8 +2,10 @@ package kernel
 
 import (
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"poold/internal/targets"
 )
@@ -47,4 +49,14 @@ func ReadValues(raw string, known ...string) (url.Values, error) {
 		}
 	}
 	return values, nil
+}
+
+// rfc3339 refuses what time.Parse takes beyond the standard, such as an hour of
+// one digit.
+var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
+// ReadTime reads a moment in RFC 3339, with its zone.
+func ReadTime(text string) (time.Time, bool) {
+	at, err := time.Parse(time.RFC3339, text)
+	return at, err == nil && rfc3339.MatchString(text)
 }

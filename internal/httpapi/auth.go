@@ -72,18 +72,24 @@ func (g *gate) refuseKey(c *kernel.Call, r *http.Request, err error) error {
 	return err
 }
 
-// readmit checks a caller again that waited: a reload may have changed what its key may
-// do, or the target, since it was admitted.
+// changed admits the caller of a call again if the file was reloaded since. Without a
+// reload it returns nil.
+func (g *gate) changed(c *kernel.Call, r *http.Request) (now *kernel.Access, caller *kernel.Caller, err error) {
+	if now = g.access(); now == c.Access {
+		return nil, c.Caller, nil
+	}
+	caller, err = authenticate(now, c.Route, r)
+	if err == nil {
+		err = authorize(caller, c.Route, r)
+	}
+	return now, caller, err
+}
+
+// readmit checks a caller that waited: a reload may have changed what its key may do, or
+// the target.
 func (g *gate) readmit(c *kernel.Call, r *http.Request) error {
-	now := g.access()
-	if now == c.Access {
-		return nil
-	}
-	caller, err := authenticate(now, c.Route, r)
-	if err != nil {
-		return err
-	}
-	if err := authorize(caller, c.Route, r); err != nil {
+	now, caller, err := g.changed(c, r)
+	if now == nil || err != nil {
 		return err
 	}
 	target, err := g.find(now, c.Target.Name, caller)

@@ -175,15 +175,8 @@ func (s *solves) admit(a *kernel.Access, caller *kernel.Caller, id captcha.Ident
 
 // readmit checks a caller again that waited.
 func (s *solves) readmit(r *http.Request, c *kernel.Call, asked targets.SolveRequest) error {
-	now := s.gate.access()
-	if now == c.Access {
-		return nil
-	}
-	caller, err := authenticate(now, c.Route, r)
-	if err == nil {
-		err = authorize(caller, c.Route, r)
-	}
-	if err == nil {
+	now, caller, err := s.gate.changed(c, r)
+	if now != nil && err == nil {
 		_, err = s.admit(now, caller, asked.Identity)
 	}
 	return err

@@ -87,13 +87,11 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call)
 
 // unchanged reports whether a caller may still see what it could when it was admitted.
 func (g *gate) unchanged(c *kernel.Call, r *http.Request) bool {
-	now := g.access()
-	if now == c.Access {
+	now, caller, err := g.changed(c, r)
+	if now == nil {
 		return true
 	}
-	caller, err := authenticate(now, c.Route, r)
-	if err != nil || authorize(caller, c.Route, r) != nil || caller.StableName != c.Caller.StableName ||
-		!slices.Equal(caller.Scopes, c.Caller.Scopes) || !slices.Equal(caller.Globs, c.Caller.Globs) {
+	if err != nil || caller.StableName != c.Caller.StableName || !slices.Equal(caller.Scopes, c.Caller.Scopes) || !slices.Equal(caller.Globs, c.Caller.Globs) {
 		return false
 	}
 	c.Access, c.Caller = now, caller

@@ -78,20 +78,43 @@ func (p *Routes) saying(ctx context.Context, c *kernel.Call, err error) said {
 	return said{cause.Legacy(), cause.Tasks(), cause.Why()}
 }
 
-// read reads a call and has decode make sense of it. The room that its body takes is the
-// caller's to release, even if there is an error.
-func (p *Routes) read(r *http.Request, c *kernel.Call, decode func(wire.Request)) (taken *kernel.Room, err error) {
+// call is a call of either protocol.
+type call struct {
+	key, bad string // bad: the code of a call that could not be read; "" = it was
+	action   wire.Action
+	do       func(taken *kernel.Room) (wire.Reply, error)
+	fail     func(said) wire.Reply
+}
+
+// serve reads a call, authenticates its caller, carries it out and writes the reply.
+func (p *Routes) serve(w http.ResponseWriter, r *http.Request, c *kernel.Call, decode func(wire.Request) call) error {
 	body, taken, err := p.Bodies.Read(r, c, maxCompatibleBody)
+	defer taken.Release()
 	if err != nil {
-		return taken, err
+		return err
 	}
-	sent := wire.Request{
-		Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body,
+	var asked call
+	sent := wire.Request{Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body}
+	if ended := taken.Decode(r.Context(), func() { asked = decode(sent) }); ended != nil {
+		return kernel.ErrHungUp
 	}
-	if ended := taken.Decode(r.Context(), func() { decode(sent) }); ended != nil {
-		return taken, kernel.ErrHungUp
+	err = p.authenticate(r, c, asked.key, asked.bad)
+	if err == nil && asked.bad != "" && asked.action != wire.Submit {
+		err = unreadable(asked.bad)
 	}
-	return taken, nil
+	var reply wire.Reply
+	if err == nil {
+		reply, err = asked.do(taken)
+	}
+	switch {
+	case err != nil && (errors.Is(err, kernel.ErrHungUp) || r.Context().Err() != nil):
+		return kernel.ErrHungUp
+	case err != nil:
+		writeReply(w, asked.fail(p.saying(r.Context(), c, err)))
+	case reply.Type != "":
+		writeReply(w, reply)
+	}
+	return nil
 }
 
 // authenticate finds out who asks, by the key that stands in the call. Where the file has

@@ -16,45 +16,21 @@ const mostIDs = 50
 
 // ServeLegacy is /in.php and /res.php.
 func (p *Routes) ServeLegacy(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
-	var asked wire.LegacyCall
-	taken, err := p.read(r, c, func(sent wire.Request) { asked = wire.ReadLegacy(sent, wire.AnyClient) })
-	defer taken.Release()
-	if err != nil {
-		return err
-	}
-	if asked.Form.CORS && len(c.Access.Callers) > 0 {
-		// Any page may read it who sends a key: there are no credentials of a browser's own.
-		w.Header().Set("Access-Control-Allow-Origin", "*")
-	}
-	if err := p.authenticate(r, c, asked.Key, asked.Bad); err != nil {
-		return p.legacyFail(w, r, c, asked.Form, err)
-	}
-	if asked.Bad != "" && asked.Action != wire.Submit {
-		return p.legacyFail(w, r, c, asked.Form, unreadable(asked.Bad))
-	}
-	reply, err := p.legacyDo(w, r, c, &asked, taken)
-	switch {
-	case err != nil:
-		return p.legacyFail(w, r, c, asked.Form, err)
-	case reply.Type == "": // it is written
-		return nil
-	}
-	writeReply(w, reply)
-	return nil
+	return p.serve(w, r, c, func(sent wire.Request) call {
+		asked := wire.ReadLegacy(sent, wire.AnyClient)
+		if asked.Form.CORS && len(c.Access.Callers) > 0 {
+			// Any page may read the answer to its own key: browsers add no credentials here.
+			w.Header().Set("Access-Control-Allow-Origin", "*")
+		}
+		return call{
+			asked.Key, asked.Bad, asked.Action,
+			func(taken *kernel.Room) (wire.Reply, error) { return p.legacyDo(w, r, c, &asked, taken) },
+			func(says said) wire.Reply { return asked.Form.Fail(says.legacy, says.why) },
+		}
+	})
 }
 
-// legacyFail writes the words for an error; what is none of the protocol goes on.
-func (p *Routes) legacyFail(w http.ResponseWriter, r *http.Request, c *kernel.Call, form wire.Form, err error) error {
-	if err == kernel.ErrHungUp || r.Context().Err() != nil { //nolint:errorlint // as deliver returns it
-		return kernel.ErrHungUp
-	}
-	says := p.saying(r.Context(), c, err)
-	writeReply(w, form.Fail(says.legacy, says.why))
-	return nil
-}
-
-// legacyDo does what a call wants. A reply without a type says that it has written the
-// answer itself.
+// legacyDo carries out a call. It returns an empty reply if it wrote the answer itself.
 func (p *Routes) legacyDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.LegacyCall, taken *kernel.Room) (wire.Reply, error) {
 	form := asked.Form
 	switch asked.Action {

@@ -12,58 +12,37 @@ import (
 
 // ServeTasks is /createTask and the other paths of its protocol.
 func (p *Routes) ServeTasks(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
-	var asked wire.TasksCall
-	taken, err := p.read(r, c, func(sent wire.Request) { asked = wire.ReadTasks(sent, wire.AnyClient) })
-	defer taken.Release()
-	if err != nil {
-		return err
-	}
-	err = p.authenticate(r, c, asked.Key, asked.Bad)
-	if err == nil && asked.Bad != "" && asked.Action != wire.Submit {
-		err = unreadable(asked.Bad)
-	}
-	if err == nil {
-		err = p.taskDo(w, r, c, &asked, taken)
-	}
-	switch {
-	case err == nil:
-		return nil
-	case err == kernel.ErrHungUp, r.Context().Err() != nil: //nolint:errorlint // as deliver returns it
-		return kernel.ErrHungUp
-	}
-	says := p.saying(r.Context(), c, err)
-	writeReply(w, wire.JSON(wire.TasksError(says.tasks, says.why)))
-	return nil
+	return p.serve(w, r, c, func(sent wire.Request) call {
+		asked := wire.ReadTasks(sent, wire.AnyClient)
+		return call{
+			asked.Key, asked.Bad, asked.Action,
+			func(taken *kernel.Room) (wire.Reply, error) { return p.taskDo(w, r, c, &asked, taken) },
+			func(says said) wire.Reply { return wire.JSON(wire.TasksError(says.tasks, says.why)) },
+		}
+	})
 }
 
-// taskDo does what a call wants, and writes the answer unless there is an error.
-func (p *Routes) taskDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.TasksCall, taken *kernel.Room) error {
+// taskDo carries out a call. It returns an empty reply if it wrote the answer itself.
+func (p *Routes) taskDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.TasksCall, taken *kernel.Room) (reply wire.Reply, err error) {
 	switch asked.Action {
 	case wire.Submit:
-		return p.submit(w, r, c, asked.Order, taken, func(number string) wire.Reply {
+		err = p.submit(w, r, c, asked.Order, taken, func(number string) wire.Reply {
 			n, _ := strconv.ParseInt(number, 10, 64) // it has 11 digits
 			return wire.JSON(wire.TasksAnswer{TaskID: n})
 		})
 	case wire.Poll:
-		got, err := p.poll(r, c, asked.ID)
-		if err != nil {
-			return err
+		var got compat.Result
+		if got, err = p.poll(r, c, asked.ID); err == nil {
+			err = p.tell(w, r, c, &got, taskSolved(&got))
 		}
-		return p.tell(w, r, c, &got, taskSolved(&got))
 	case wire.Report:
-		if err := p.report(r, c, asked.ID, asked.Verdict); err != nil {
-			return err
-		}
-		writeReply(w, wire.JSON(wire.TasksAnswer{Status: "success"}))
+		return wire.JSON(wire.TasksAnswer{Status: "success"}), p.report(r, c, asked.ID, asked.Verdict)
 	case wire.Balance:
 		left, err := p.balance(r.Context(), c)
-		if err != nil {
-			return err
-		}
-		writeReply(w, wire.JSON(wire.TasksAnswer{Balance: &left}))
+		return wire.JSON(wire.TasksAnswer{Balance: &left}), err
 	case wire.Threads, wire.Other: // the protocol has neither
 	}
-	return nil
+	return reply, err
 }
 
 // taskSolved is the answer with a token. Its times say how old the token is: endTime is

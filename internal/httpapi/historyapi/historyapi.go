@@ -232,6 +232,17 @@ func read[T any](r *http.Request, ask func(context.Context) (T, error)) (T, erro
 	return got, err
 }
 
+// eachDay asks about the days from first to last, for readLimit at most in all.
+func eachDay(r *http.Request, first, last time.Time, ask func(ctx context.Context, day time.Time) error) error {
+	_, err := read(r, func(ctx context.Context) (none struct{}, err error) {
+		for day := first; !day.After(last) && err == nil; day = day.AddDate(0, 0, 1) {
+			err = ask(ctx, day)
+		}
+		return none, err
+	})
+	return err
+}
+
 // errNoHistory is the answer where the store would be asked and there is none.
 func errNoHistory() *kernel.Problem {
 	return kernel.NewProblem(kernel.CodeNoHistory, "no history is kept: the file says `backend: none` in its section history")

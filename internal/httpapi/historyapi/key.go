@@ -66,19 +66,16 @@ func (h *Routes) usageByKey(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 	}
 	answer := KeyUsage{By: byKey, First: first.Format(time.DateOnly), Last: last.Format(time.DateOnly), Lines: []KeyUsageLine{}}
 	sums := map[string]history.KeyFigures{}
-	_, err = read(r, func(ctx context.Context) (none struct{}, err error) {
-		for day := first; !day.After(last) && err == nil; day = day.AddDate(0, 0, 1) {
-			var figures map[string]history.KeyFigures
-			figures, err = h.Audit.KeyDay(ctx, day)
-			for key, f := range figures {
-				if asked.perDay {
-					answer.Lines = append(answer.Lines, keyUsageLine(day.Format(time.DateOnly), key, f))
-				} else {
-					sums[key] = sums[key].Plus(f)
-				}
+	err = eachDay(r, first, last, func(ctx context.Context, day time.Time) error {
+		figures, err := h.Audit.KeyDay(ctx, day)
+		for key, f := range figures {
+			if asked.perDay {
+				answer.Lines = append(answer.Lines, keyUsageLine(day.Format(time.DateOnly), key, f))
+			} else {
+				sums[key] = sums[key].Plus(f)
 			}
 		}
-		return none, err
+		return err
 	})
 	if err != nil {
 		return err

@@ -36,13 +36,10 @@ func (h *Routes) Usage(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	}
 	sum := usageSum{usageQuery: asked, first: first.Format(time.DateOnly), last: last.Format(time.DateOnly), sees: c.Sees, lines: map[usageOf]*usageFigures{}}
 	sum.addHandouts(h.Status.Snapshot(r.Context()).Document, now)
-	_, err = read(r, func(ctx context.Context) (none struct{}, err error) {
-		for day := first; !day.After(last) && err == nil; day = day.AddDate(0, 0, 1) {
-			var figures history.Day
-			figures, err = h.Store.Day(ctx, day)
-			sum.addOrders(day.Format(time.DateOnly), figures.Targets)
-		}
-		return none, err
+	err = eachDay(r, first, last, func(ctx context.Context, day time.Time) error {
+		figures, err := h.Store.Day(ctx, day)
+		sum.addOrders(day.Format(time.DateOnly), figures.Targets)
+		return err
 	})
 	if err != nil {
 		return err

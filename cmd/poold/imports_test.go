@@ -53,7 +53,7 @@ var mayImport = map[string][]string{
 		"internal/redisdb", "internal/refill", "internal/status", "internal/targets"},
 	"internal/httpapi/compatapi": {"internal/captcha", "internal/compat", "internal/httpapi/delivery", "internal/httpapi/kernel", "internal/ondemand",
 		"internal/pool", "internal/provider/wire", "internal/status", "internal/targets"},
-	"internal/httpapi/delivery": {"internal/captcha", "internal/history", "internal/httpapi/kernel", "internal/ondemand", "internal/pool",
+	"internal/httpapi/delivery": {"internal/captcha", "internal/history", "internal/httpapi/kernel", "internal/ondemand", "internal/pool", "internal/status",
 		"internal/purchase", "internal/refill", "internal/targets"},
 	"internal/httpapi/historyapi":  {"internal/history", "internal/httpapi/kernel", "internal/pool", "internal/purchase", "internal/status"},
 	"internal/httpapi/kernel":      {"internal/captcha", "internal/history", "internal/pool", "internal/purchase", "internal/strictjson", "internal/targets"},

@@ -13,6 +13,7 @@ import (
 	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/status"
 	"poold/internal/targets"
 )
 
@@ -27,6 +28,19 @@ type Controls interface {
 	Retry(ctx context.Context, id captcha.ID) (bounded bool, err error)
 	// Flush throws the tokens away and says how many could have been handed out.
 	Flush(ctx context.Context, id captcha.ID, margin time.Duration) (thrown int, err error)
+	// Warm keeps tokens ready in a window of time.
+	Warm(ctx context.Context, id captcha.ID, w pool.Window, limit pool.WindowLimit) error
+}
+
+// Operations are what an operator does to the buying; *purchase.Buyer implements it.
+type Operations interface {
+	// Probe tries a provider at once and returns its state, or purchase.ErrUnknownProvider.
+	Probe(ctx context.Context, provider string) (purchase.Status, error)
+	// DeadLetters returns the callbacks that could not be stored, with an error if some of
+	// them cannot be read.
+	DeadLetters() ([]purchase.DeadLetter, error)
+	// Replay tries all dead letters now; redisdb.ErrDown if Redis is away.
+	Replay(ctx context.Context) (purchase.Replayed, error)
 }
 
 // Kicker makes refill look at an identity soon. It does not block.
@@ -40,20 +54,14 @@ type Reloader interface {
 	Reload(ctx context.Context) error
 }
 
-// Changes takes notice that the last snapshot is out of date; *status.Collector
-// implements it.
-type Changes interface {
-	Changed()
-}
-
-// admin are the routes of an operator, and of who warms a target.
+// admin are the routes of an operator, and of a caller that warms a target.
 type admin struct {
-	stock   Controls
-	windows Warmer
-	refill  Kicker
-	file    Reloader
-	status  Changes
-	log     *slog.Logger
+	stock  Controls
+	refill Kicker
+	file   Reloader
+	buyer  Operations
+	status *status.Collector
+	log    *slog.Logger
 }
 
 // pause is POST /pool/{target}/pause: no replica buys for the target's
@@ -173,19 +181,6 @@ func readPause(r *http.Request, w http.ResponseWriter) (p pool.Pause, err error)
 	return p, err
 }
 
-// Prober tries a provider at once; *purchase.Buyer implements it.
-type Prober interface {
-	// Probe returns how the provider does then, or purchase.ErrUnknownProvider.
-	Probe(ctx context.Context, provider string) (purchase.Status, error)
-}
-
-// providers are the routes of an operator about one provider.
-type providers struct {
-	buyer  Prober
-	status Changes
-	log    *slog.Logger
-}
-
 // Probe is the answer of POST /providers/{provider}/probe.
 type Probe struct {
 	Name   string `json:"name"`
@@ -197,17 +192,44 @@ type Probe struct {
 // probe is POST /providers/{provider}/probe: an operator has seen to the account, and the
 // provider is tried at once instead of at the next probe. It asks for the balance, where the
 // provider is asked for one, and lets the next order through.
-func (p *providers) probe(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+func (a *admin) probe(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	name := c.Param(r, 0)
-	s, err := p.buyer.Probe(r.Context(), name)
-	p.status.Changed()
+	s, err := a.buyer.Probe(r.Context(), name)
+	a.status.Changed()
 	if errors.Is(err, purchase.ErrUnknownProvider) {
 		return kernel.NewProblem(kernel.CodeUnknownProvider, "the configuration file lists no provider of this name")
 	}
 	if err != nil {
 		return err
 	}
-	p.log.InfoContext(r.Context(), "a provider was probed", slog.String("provider", s.Name),
+	a.log.InfoContext(r.Context(), "a provider was probed", slog.String("provider", s.Name),
 		slog.String("key", c.Caller.Name), slog.String("state", string(s.State.Kind)))
 	return kernel.RespondJSON(w, Probe{Name: s.Name, State: string(s.State.Kind), Reason: s.State.Reason, Remedy: s.State.Remedy})
+}
+
+// LetterList is the answer of GET /dead-letters.
+type LetterList struct {
+	Letters    []purchase.DeadLetter `json:"letters"`              // never null
+	Incomplete bool                  `json:"incomplete,omitempty"` // some cannot be read
+}
+
+// deadLetters is GET /dead-letters: callbacks that could not be stored yet, at this replica,
+// without their tokens.
+func (a *admin) deadLetters(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
+	list, err := a.buyer.DeadLetters()
+	if err != nil { // the buyer has logged it once; the error names files, not what is in them
+		a.log.DebugContext(r.Context(), "not all dead letters can be read", slog.Any("err", err))
+	}
+	return kernel.RespondJSON(w, LetterList{Letters: append([]purchase.DeadLetter{}, list...), Incomplete: err != nil})
+}
+
+// replay is POST /dead-letters/replay: it tries all of them now.
+func (a *admin) replay(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
+	replayed, err := a.buyer.Replay(r.Context())
+	a.status.Changed() // also one that failed half way changed something
+	kernel.AnswerWithin(w, kernel.WriteLimit)
+	if err != nil {
+		return err
+	}
+	return kernel.RespondJSON(w, replayed)
 }

@@ -28,9 +28,8 @@
 //
 //	tokens     token.go       hands out tokens
 //	solves     solve.go       one solve, now
-//	admin      admin.go, pause.go, warm.go, probe.go
-//	                          what an operator changes
-//	letters    letters.go     callbacks that could not be stored
+//	admin      admin.go, warm.go
+//	                          what an operator does
 //	callbacks  callback.go    what the solving services send
 //	streams    stream.go      the status as it changes
 //	scrapes    scrape.go      /metrics; metrics.go and observer.go count for it

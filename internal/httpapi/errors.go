@@ -28,8 +28,8 @@ const (
 
 // explainer turns what went wrong into the answer for it.
 type explainer struct {
-	refill  delivery.Notes
-	outages delivery.Outages
+	refill delivery.Notes
+	status *status.Collector
 }
 
 // answers are those to errors that say all there is to know. The first that fits
@@ -123,7 +123,7 @@ func (x *explainer) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.Em
 	if e.Full {
 		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers are waiting for this target already").After(retry)
 	}
-	out, until, _ := x.outages.Outage(ctx)
+	out, until, _ := x.status.Outage(ctx)
 	cause := status.CauseOf(c.Target.Target, note, &pool.Stock{Paused: e.Paused, Pause: e.Pause, Orders: e.Orders, Waiting: e.Waiting}, out)
 	switch {
 	case cause.State == refill.Paused:

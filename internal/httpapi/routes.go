@@ -23,12 +23,10 @@ type areas struct {
 	solves    solves
 	clients   compatapi.Routes
 	admin     admin
-	providers providers
 	pages     *page.Routes
 	streams   streams
 	scrapes   *scrapes
 	callbacks callbacks
-	letters   letters
 	history   historyapi.Routes
 	probes    probes
 }
@@ -66,12 +64,12 @@ func (a *areas) table() []kernel.Route {
 		{Methods: reading, Path: "/uplot.css", Handle: page.Asset("uplot/uPlot.min.css", "text/css; charset=utf-8")},
 		{Methods: reading, Path: "/uplot.js", Handle: page.Asset("uplot/uPlot.iife.min.js", "text/javascript; charset=utf-8")},
 		{Methods: reading, Path: "/metrics", Scope: targets.ScopeStatus, Whole: true, Basic: true, Handle: a.scrapes.scrape},
-		{Methods: posting, Path: "/providers/:provider/probe", Scope: targets.ScopeAdmin, Changes: true, Whole: true, Handle: a.providers.probe},
+		{Methods: posting, Path: "/providers/:provider/probe", Scope: targets.ScopeAdmin, Changes: true, Whole: true, Handle: a.admin.probe},
 		{Methods: posting, Path: "/-/reload",
 			Scope: targets.ScopeAdmin, Changes: true, Whole: true, Handle: a.admin.reload},
-		{Methods: reading, Path: "/dead-letters", Scope: targets.ScopeAdmin, Whole: true, Basic: true, Handle: a.letters.list},
+		{Methods: reading, Path: "/dead-letters", Scope: targets.ScopeAdmin, Whole: true, Basic: true, Handle: a.admin.deadLetters},
 		{Methods: posting, Path: "/dead-letters/replay",
-			Scope: targets.ScopeAdmin, Changes: true, Whole: true, Handle: a.letters.replay},
+			Scope: targets.ScopeAdmin, Changes: true, Whole: true, Handle: a.admin.replay},
 		{Methods: reading, Path: "/history/site/:sitekey", Scope: targets.ScopeStatus, Basic: true, Handle: a.history.Site},
 		{Methods: reading, Path: "/history/day/:date", Scope: targets.ScopeStatus, Basic: true, Handle: a.history.Day},
 		{Methods: reading, Path: "/history/tasks", Scope: targets.ScopeStatus, Basic: true, Handle: a.history.Tasks},

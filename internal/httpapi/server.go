@@ -29,7 +29,6 @@ type Stock interface {
 	delivery.ReportCounter
 	Binder
 	Controls
-	Warmer
 	Health
 }
 
@@ -43,9 +42,8 @@ type Refill interface {
 type Buyer interface {
 	delivery.ReportSender
 	CallbackTaker
-	DeadLetters
 	historyapi.Journal
-	Prober
+	Operations
 }
 
 // Deps is what a Server is made of. All fields are required but History, Audit, Auditor,
@@ -89,11 +87,11 @@ type Server struct {
 // does not parse, which a test would have shown.
 func New(d Deps) *Server {
 	s := &Server{
-		gate: &gate{sets: d.Config}, explainer: explainer{refill: d.Refill, outages: d.Status},
+		gate: &gate{sets: d.Config}, explainer: explainer{refill: d.Refill, status: d.Status},
 		status: d.Status, metrics: d.Metrics, log: d.Log, stopping: new(atomic.Bool), stopped: make(chan struct{}),
 	}
 	out := delivery.Sender{Returns: d.Stock, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics, Log: d.Log}
-	bought := delivery.Supply{Refill: d.Refill, Outages: d.Status, Stock: d.Stock}
+	bought := delivery.Supply{Refill: d.Refill, Status: d.Status, Stock: d.Stock}
 	reported := &delivery.Reports{Stock: d.Stock, Guests: d.Guests, Buyer: d.Buyer, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics}
 	large := kernel.NewBodies(d.ManyBodies)
 	s.handler = s.routes(&areas{
@@ -103,13 +101,11 @@ func New(d Deps) *Server {
 		clients: compatapi.Routes{
 			Sender: out, Tasks: d.Tasks, Near: d.Near, Supply: bought, Reports: reported, WrongKeys: &s.gate.wrongKeys, Status: d.Status, Stopping: s.stopping, Bodies: large, Log: d.Log,
 		},
-		admin:     admin{stock: d.Stock, windows: d.Stock, refill: d.Refill, file: d.Config, status: d.Status, log: d.Log},
-		providers: providers{buyer: d.Buyer, status: d.Status, log: d.Log},
+		admin:     admin{stock: d.Stock, refill: d.Refill, file: d.Config, buyer: d.Buyer, status: d.Status, log: d.Log},
 		pages:     page.New(d.Status),
 		streams:   streams{feed: d.Feed, gate: s.gate, open: new(atomic.Int64), stopping: s.stopped},
 		scrapes:   &scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},
 		callbacks: callbacks{buyer: d.Buyer},
-		letters:   letters{buyer: d.Buyer, status: d.Status, log: d.Log},
 		history:   historyapi.Routes{Store: d.History, Audit: d.Audit, Journal: d.Buyer, Arrivals: d.Arrivals, Status: d.Status},
 		probes:    probes{stock: d.Stock, stopping: s.stopping},
 	})

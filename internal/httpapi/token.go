@@ -92,41 +92,26 @@ func readRequest(r *http.Request, c *kernel.Call) (request pool.Request, buys bo
 	return request, buys, err
 }
 
-// readQuery reads the parameters of a take. What it does not know is refused, since a
-// misspelt one would have no effect and nobody would notice. waits: the caller says how
-// long it waits.
+// readQuery reads the parameters of a take. waits: the caller says how long it waits.
 func readQuery(raw string, request *pool.Request, lifetime time.Duration) (waits bool, err error) {
 	if raw == "" {
 		return false, nil
 	}
-	query, err := kernel.ParseQuery(raw, "wait", "min_ttl")
+	query, err := kernel.ReadValues(raw, "wait", "min_ttl")
 	if err != nil {
 		return false, err
 	}
-	for _, p := range [...]struct {
-		name string
-		most time.Duration
-		into *time.Duration
-	}{{"wait", maxWait, &request.Wait}, {"min_ttl", lifetime, &request.MinTTL}} {
-		values := query[p.name]
-		if len(values) == 0 {
-			continue
-		}
-		if *p.into, err = readDuration(p.name, values, p.most); err != nil {
-			return false, err
-		}
+	if query.Has("wait") {
+		request.Wait, err = readDuration("wait", query.Get("wait"), maxWait)
 	}
-	_, waits = query["wait"]
-	return waits, nil
+	if err == nil && query.Has("min_ttl") {
+		request.MinTTL, err = readDuration("min_ttl", query.Get("min_ttl"), lifetime)
+	}
+	return query.Has("wait"), err
 }
 
-// readDuration reads a parameter that may be given once, from 0 to most. A bare number
-// is seconds.
-func readDuration(name string, values []string, most time.Duration) (time.Duration, error) {
-	if len(values) > 1 {
-		return 0, kernel.NewProblem(kernel.CodeBadRequest, name+" was given more than once")
-	}
-	text := values[0]
+// readDuration reads a parameter from 0 to most. A bare number is seconds.
+func readDuration(name, text string, most time.Duration) (time.Duration, error) {
 	if strings.Trim(text, "0123456789.") == "" {
 		text += "s"
 	}

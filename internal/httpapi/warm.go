@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/targets"
@@ -41,11 +39,6 @@ type warming struct {
 	length time.Duration // 0 where there are no tokens
 }
 
-// Warmer keeps windows in which tokens are ready; see pool.Store.Warm.
-type Warmer interface {
-	Warm(ctx context.Context, id captcha.ID, w pool.Window, limit pool.WindowLimit) error
-}
-
 // warm is POST /pool/{target}/warm: at least so many tokens are ready in a
 // window of time, over all replicas.
 func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
@@ -66,7 +59,7 @@ func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 	if err != nil {
 		return err
 	}
-	err = a.windows.Warm(r.Context(), c.Target.ID, window, limit)
+	err = a.stock.Warm(r.Context(), c.Target.ID, window, limit)
 	if errors.Is(err, pool.ErrWindows) && limit.Most > 0 {
 		return kernel.NewProblem(kernel.CodeWindows, fmt.Sprintf(
 			"the scope token suffices for %d warm windows of a target, and only while the target has room for more: one of the two is used up", limit.Most))

@@ -8,6 +8,7 @@ import (
 	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/refill"
+	"poold/internal/status"
 )
 
 const (
@@ -26,9 +27,9 @@ type Looker interface {
 // Supply knows whether tokens can be bought for a target, so that nobody for whom one is to
 // be bought waits in vain.
 type Supply struct {
-	Refill  Notes
-	Outages Outages
-	Stock   Looker
+	Refill Notes
+	Status *status.Collector
+	Stock  Looker
 }
 
 // Attend ends the wait of a request when no token can come for it. ctx is the request's.
@@ -78,7 +79,7 @@ func (s *Supply) IsBarred(ctx context.Context, t *kernel.Target) bool {
 
 // IsOut reports whether no provider can be asked.
 func (s *Supply) IsOut(ctx context.Context) bool {
-	_, _, is := s.Outages.Outage(ctx)
+	_, _, is := s.Status.Outage(ctx)
 	return is
 }
 
@@ -92,11 +93,4 @@ func (s *Supply) IsEmpty(ctx context.Context, t *kernel.Target) bool {
 type Notes interface {
 	// Current is how a target does, as all replicas know it; false while no worker refills it.
 	Current(ctx context.Context, name string) (refill.Status, bool)
-}
-
-// Outages knows whether any provider can be asked; *status.Collector implements it.
-type Outages interface {
-	// Outage returns why none can, and when the first of them may be asked again
-	// (zero = unknown).
-	Outage(ctx context.Context) (reason string, until time.Time, is bool)
 }

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -10,41 +11,25 @@ import (
 	"poold/internal/targets"
 )
 
-// ParseQuery reads a query that may have these parameters. What it does not know is
-// refused, with the known one that was probably meant: a misspelt one would have no
-// effect, and nobody would notice. Nothing of the query is repeated.
-func ParseQuery(raw string, known ...string) (url.Values, error) {
+// ReadValues reads a query that may have these parameters, each of them once. Any other
+// parameter is refused, with the known one that the caller probably meant: a misspelt
+// parameter would have no effect. The answer repeats nothing of the query.
+func ReadValues(raw string, known ...string) (url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		return nil, NewProblem(CodeBadRequest, "the query is not well-formed")
 	}
-	var unknown []string
-	for name := range values {
-		if !slices.Contains(known, name) {
-			unknown = append(unknown, name)
-		}
-	}
-	if len(unknown) == 0 {
-		return values, nil
-	}
-	if len(known) == 0 {
-		return nil, NewProblem(CodeBadRequest, "there are no parameters here")
-	}
-	text := "the query has a parameter other than " + strings.Join(known, ", ")
-	if meant := targets.Nearest(slices.Min(unknown), known); meant != "" {
-		text += ": did you mean " + meant + "?"
-	}
-	return nil, NewProblem(CodeBadRequest, text)
-}
-
-// ReadValues is parseQuery where each parameter may be given once.
-func ReadValues(raw string, known ...string) (url.Values, error) {
-	values, err := ParseQuery(raw, known...)
-	if err != nil {
-		return nil, err
-	}
-	for name, given := range values {
-		if len(given) > 1 {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		switch {
+		case len(known) == 0:
+			return nil, NewProblem(CodeBadRequest, "there are no parameters here")
+		case !slices.Contains(known, name):
+			text := "the query has a parameter other than " + strings.Join(known, ", ")
+			if meant := targets.Nearest(name, known); meant != "" {
+				text += ": did you mean " + meant + "?"
+			}
+			return nil, NewProblem(CodeBadRequest, text)
+		case len(values[name]) > 1:
 			return nil, NewProblem(CodeBadRequest, name+" was given more than once")
 		}
 	}

@@ -2,7 +2,6 @@ package page
 
 import (
 	"bytes"
-	"context"
 	"embed"
 	"fmt"
 	"html/template"
@@ -19,20 +18,15 @@ import (
 	"poold/internal/targets"
 )
 
-// Snapshots is where the status comes from; *status.Collector implements it.
-type Snapshots interface {
-	Snapshot(ctx context.Context) *status.Snapshot
-}
-
 // Routes are the routes that show how the daemon is doing, to people and to programs.
 type Routes struct {
-	status Snapshots
+	status *status.Collector
 	page   *template.Template
 }
 
 // current returns the current snapshot. One of many targets may have taken all the time
 // that an answer has.
-func current(w http.ResponseWriter, r *http.Request, from Snapshots) *status.Snapshot {
+func current(w http.ResponseWriter, r *http.Request, from *status.Collector) *status.Snapshot {
 	snapshot := from.Snapshot(r.Context())
 	kernel.AnswerWithin(w, kernel.WriteLimit)
 	return snapshot
@@ -104,7 +98,7 @@ type pageData struct {
 }
 
 // New panics if the template does not parse.
-func New(from Snapshots) *Routes {
+func New(from *status.Collector) *Routes {
 	parsed := template.Must(template.New("status.html").Funcs(template.FuncMap{
 		"share":       share,
 		"wants":       wants,

@@ -20,7 +20,7 @@ import (
 // reloadLimit bounds a reload, which waits for the workers of removed targets.
 const reloadLimit = 30 * time.Second
 
-// Controls change what is bought and kept for one identity, over all replicas.
+// Controls change the stock and the buying of one identity, over all replicas.
 type Controls interface {
 	Pause(ctx context.Context, id captcha.ID, p pool.Pause) error
 	Resume(ctx context.Context, id captcha.ID) error
@@ -48,8 +48,8 @@ type Kicker interface {
 	Kick(id captcha.ID)
 }
 
-// Reloader reads the configuration file now; targets.Problems says what is wrong with
-// it.
+// Reloader reads the configuration file now. It fails with targets.Problems if the file is
+// invalid.
 type Reloader interface {
 	Reload(ctx context.Context) error
 }
@@ -64,8 +64,8 @@ type admin struct {
 	log    *slog.Logger
 }
 
-// pause is POST /pool/{target}/pause: no replica buys for the target's
-// identity any more. Stock is still handed out, orders under way still land.
+// pause is POST /pool/{target}/pause: no replica buys for the identity of the target any
+// more. Tokens are still handed out, and orders in flight still land.
 func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	pause, err := readPause(r, c.W.ResponseWriter)
 	if err != nil {
@@ -95,8 +95,8 @@ func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	return a.altered(w, r, c, "the buying for a target was resumed", slog.Bool("tried_at_once", tried))
 }
 
-// flush is DELETE /pool/{target}/tokens: what is ready is thrown away and
-// bought anew, say because the page changed. Orders under way still land.
+// flush is DELETE /pool/{target}/tokens: it drops the tokens that are ready, so that new
+// ones are bought, say because the page changed. Orders in flight still land.
 func (a *admin) flush(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	thrown, err := a.stock.Flush(r.Context(), c.Target.ID, c.Target.Margin)
 	if err != nil {
@@ -105,8 +105,8 @@ func (a *admin) flush(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	return a.altered(w, r, c, "the tokens of a target were thrown away", slog.Int("tokens", thrown))
 }
 
-// altered ends a request that changed a target: the log says who did what, the next
-// status shows it, and refill looks at the target soon.
+// altered ends a request that changed a target: it logs the operator's key, marks the
+// status as stale and wakes refill.
 func (a *admin) altered(w http.ResponseWriter, r *http.Request, c *kernel.Call, what string, more ...slog.Attr) error {
 	attrs := append([]slog.Attr{slog.String("target", c.Target.Name), slog.String("key", c.Caller.Name)}, more...)
 	a.log.LogAttrs(r.Context(), slog.LevelInfo, what, attrs...)
@@ -116,14 +116,13 @@ func (a *admin) altered(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 	return nil
 }
 
-// reload is POST /-/reload. A caller that hangs up does not stop it half
-// way.
+// reload is POST /-/reload. A caller that hangs up does not stop a reload half way.
 func (a *admin) reload(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), reloadLimit)
 	defer cancel()
 	err := a.file.Reload(ctx)
 	kernel.AnswerWithin(w, kernel.WriteLimit)
-	a.status.Changed() // also a file that was refused is news
+	a.status.Changed() // the status shows a refused file too
 	if err != nil && ctx.Err() != nil {
 		p := kernel.NewProblem(kernel.CodeInternal, "the reload did not finish in time")
 		p.Cause = err
@@ -143,15 +142,15 @@ const (
 	mostReason    = 200 // characters
 )
 
-// What a body of /pause must be.
+// The forms of a body of /pause.
 const (
 	wantPause       = `the body must be empty, or one JSON object like {"for":"2h","reason":"..."}, each field given at most once`
 	wantPauseFor    = `"for" must be a duration with a unit from 1s to 720h, such as "2h"`
 	wantPauseReason = `"reason" must be a text of at most 200 characters, in one line`
 )
 
-// readPause reads the body of POST /pool/{target}/pause; without one the pause lasts until
-// somebody resumes the target.
+// readPause reads the body of POST /pool/{target}/pause. Without a body the pause lasts
+// until an operator resumes the target.
 func readPause(r *http.Request, w http.ResponseWriter) (p pool.Pause, err error) {
 	if r.ContentLength == 0 || r.Body == http.NoBody {
 		return p, nil
@@ -189,9 +188,9 @@ type Probe struct {
 	Remedy string `json:"remedy"` // "" = nothing is known
 }
 
-// probe is POST /providers/{provider}/probe: an operator has seen to the account, and the
-// provider is tried at once instead of at the next probe. It asks for the balance, where the
-// provider is asked for one, and lets the next order through.
+// probe is POST /providers/{provider}/probe: an operator repaired the account, and the
+// provider is tried now instead of at the next probe. It asks for the balance, if the
+// provider reports one, and lets the next order pass.
 func (a *admin) probe(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	name := c.Param(r, 0)
 	s, err := a.buyer.Probe(r.Context(), name)
@@ -217,7 +216,7 @@ type LetterList struct {
 // without their tokens.
 func (a *admin) deadLetters(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
 	list, err := a.buyer.DeadLetters()
-	if err != nil { // the buyer has logged it once; the error names files, not what is in them
+	if err != nil { // the buyer has logged the error, which names files only
 		a.log.DebugContext(r.Context(), "not all dead letters can be read", slog.Any("err", err))
 	}
 	return kernel.RespondJSON(w, LetterList{Letters: append([]purchase.DeadLetter{}, list...), Incomplete: err != nil})
@@ -226,7 +225,7 @@ func (a *admin) deadLetters(w http.ResponseWriter, r *http.Request, _ *kernel.Ca
 // replay is POST /dead-letters/replay: it tries all of them now.
 func (a *admin) replay(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
 	replayed, err := a.buyer.Replay(r.Context())
-	a.status.Changed() // also one that failed half way changed something
+	a.status.Changed() // a replay that failed half way changed the letters too
 	kernel.AnswerWithin(w, kernel.WriteLimit)
 	if err != nil {
 		return err

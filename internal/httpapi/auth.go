@@ -18,7 +18,7 @@ type Sets interface {
 	Status() targets.Status
 }
 
-// gate decides who may ask for what.
+// gate admits callers.
 type gate struct {
 	sets      Sets
 	current   atomic.Pointer[kernel.Access] // derived from the Set in use
@@ -43,7 +43,7 @@ func (g *gate) access() *kernel.Access {
 	return a
 }
 
-// identify finds out who asks and whether that caller may use the route.
+// identify finds the caller, and whether it may use the route.
 func (g *gate) identify(c *kernel.Call, r *http.Request) error {
 	caller, err := authenticate(c.Access, c.Route, r)
 	if caller == nil && err != nil {
@@ -60,8 +60,8 @@ func (g *gate) identify(c *kernel.Call, r *http.Request) error {
 	return authorize(caller, c.Route, r)
 }
 
-// refuseKey answers who has none of the keys. Only now wrong ones are counted, so
-// that a right one is served whatever else comes from its address.
+// refuseKey answers a caller without a key of the file. It counts wrong keys, so that a
+// right key is served whatever else comes from its address.
 func (g *gate) refuseKey(c *kernel.Call, r *http.Request, err error) error {
 	if secret, _ := credential(r); secret == "" {
 		return err // none was tried
@@ -102,7 +102,7 @@ func (g *gate) readmit(c *kernel.Call, r *http.Request) error {
 	return nil
 }
 
-// authenticate finds out who asks; nil without an error on routes that need no key.
+// authenticate finds the caller; nil without an error on routes that need no key.
 func authenticate(a *kernel.Access, rt *kernel.Route, r *http.Request) (*kernel.Caller, error) {
 	if len(a.Callers) == 0 {
 		return kernel.Anyone, refuseStrangers(r)
@@ -144,7 +144,7 @@ func authorize(c *kernel.Caller, rt *kernel.Route, r *http.Request) error {
 
 // find returns the target of a name, if the caller may use it.
 func (g *gate) find(a *kernel.Access, name string, c *kernel.Caller) (*kernel.Target, error) {
-	// What is no name, also an escaped form of one, is unknown before it is used for anything.
+	// A malformed name is unknown before it is used for anything.
 	if a.Targets[name] == nil && !targets.IsName(name) {
 		return nil, kernel.NewProblem(kernel.CodeUnknownTarget, "a target's name is a-z, 0-9, dot, underscore and hyphen"+meant(a, name, c))
 	}
@@ -162,8 +162,8 @@ func (g *gate) find(a *kernel.Access, name string, c *kernel.Caller) (*kernel.Ta
 	return nil, kernel.NewProblem(kernel.CodeUnknownTarget, where+" no target of this name"+meant(a, name, c))
 }
 
-// meant asks whether the caller meant a target of another name, of those that it may
-// use; "" where none is near.
+// meant suggests the target whose name is near, among those that the caller may use; ""
+// without one.
 func meant(a *kernel.Access, name string, c *kernel.Caller) string {
 	var known []string
 	for i := range a.Set.Targets {
@@ -188,8 +188,8 @@ func credential(r *http.Request) (secret string, basic bool) {
 	return password, true
 }
 
-// challenge adds the headers that say how to authenticate. Basic goes first where a
-// person may be reading, because a browser asks for a password only then.
+// challenge adds the headers that say how to authenticate. Basic goes first on pages for
+// people, because a browser asks for a password only then.
 func challenge(h http.Header, basic bool) {
 	if basic {
 		h.Add("WWW-Authenticate", `Basic realm="poold", charset="UTF-8"`)

@@ -13,11 +13,10 @@
 // echo only finds the route; routes.go lists all of them. Server.serve then does, in
 // this order:
 //
-//  1. who is asking: a key with scopes and target globs (auth.go), or, where the file
-//     holds no keys, a caller on this machine who is not a web page of another site
-//     (origin.go);
-//  2. is the target's name well-formed, within the caller's globs, in the file;
-//  3. the handler of the route, which returns nil or an error;
+//  1. it finds the caller: a key with scopes and target globs (auth.go), or, if the file
+//     has no keys, a program on this machine (origin.go);
+//  2. it finds the target, within the globs of the caller;
+//  3. it calls the handler of the route, which returns nil or an error;
 //  4. an error becomes application/problem+json in one place (errors.go chooses the
 //     problem, package kernel has its form and the codes).
 //
@@ -35,10 +34,10 @@
 //	scrapes    scrape.go      /metrics; metrics.go and observer.go count for it
 //	probes     health.go      /healthz and /readyz
 //
-// Packages of their own, which do not import each other:
+// Other areas are packages, which do not import each other:
 //
 //	page        the status for people and programs
-//	historyapi  how orders ended, what was spent, what keys did
+//	historyapi  orders that ended, spending, the actions of keys
 //	compatapi   the protocols of the solving services
 //
 // They share delivery, which brings tokens to callers and takes their reports, and
@@ -51,7 +50,7 @@
 //     known because every connection counts its written bytes, and
 //     never if the request carried an Idempotency-Key or shares its solve.
 //   - A caller that waited is checked again, key, scope and target, before it gets
-//     its token: a reload may have changed what it may do.
+//     its token: a reload may have changed its rights.
 //   - A right key is found in the same time as a wrong one, and before wrong keys of
 //     its address are counted.
 //   - HEAD takes nothing; nothing that a web page of another site can send
@@ -62,9 +61,9 @@
 //     knows whether its secret fits. Its answer does not say, and its path, query and
 //     body are never logged.
 //
-// # What it does not do
+// # Limits
 //
-// It keeps no state but counts and histograms, the rate limiters of the keys and who
-// sent wrong keys lately; it holds no token longer than it takes to write it or to pass
-// it on, and starts no goroutine that outlives the request it serves.
+// The package keeps counts, histograms, the rate limiters of the keys and the senders of
+// recent wrong keys. It holds a token only until its answer is written, and starts no
+// goroutine that outlives its request.
 package httpapi

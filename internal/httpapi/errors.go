@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// unknownLead stands for a lead time that is not known yet.
+	// unknownLead replaces a lead time that is not known yet.
 	unknownLead = 15 * time.Second
 )
 
@@ -32,8 +32,7 @@ type explainer struct {
 	status *status.Collector
 }
 
-// answers are those to errors that say all there is to know. The first that fits
-// counts.
+// answers are the answers to errors without further data. The first match counts.
 var answers = []struct {
 	err    error
 	Code   kernel.Code
@@ -47,7 +46,8 @@ var answers = []struct {
 	{pool.ErrClosed, kernel.CodeShuttingDown, "the daemon is stopping"},
 }
 
-// explain returns the answer for an error. What nobody expected is for the log alone.
+// explain returns the answer for an error. The cause of an unexpected error goes to the
+// log alone.
 func (x *explainer) explain(ctx context.Context, c *kernel.Call, err error) *kernel.Problem {
 	var (
 		own     *kernel.Problem
@@ -97,8 +97,8 @@ func (x *explainer) explain(ctx context.Context, c *kernel.Call, err error) *ker
 	return p
 }
 
-// historyReason says why the history cannot be read. What a store fails with holds neither
-// addresses nor credentials, at least not in what it says by a method Reason.
+// historyReason says why the history cannot be read. The errors of stores may hold
+// addresses and credentials, their Reason methods do not.
 func historyReason(err error) string {
 	var known interface{ Reason() string }
 	if errors.As(err, &known) {
@@ -107,9 +107,9 @@ func historyReason(err error) string {
 	return strings.TrimPrefix(err.Error(), "history: ")
 }
 
-// explainEmpty says why there is no token and when there may be one.
+// explainEmpty says why no token is ready and when one may be.
 func (x *explainer) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.EmptyError) *kernel.Problem {
-	if c.Target == nil { // of /solve, where an empty stock is no reason
+	if c.Target == nil { // on /solve an empty stock alone is not an error
 		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers are waiting already").After(kernel.Jitter(unknownLead))
 	}
 	note, known := x.refill.Current(ctx, c.Target.Name)
@@ -131,7 +131,7 @@ func (x *explainer) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.Em
 	case cause.State == refill.Refused:
 		return kernel.NewProblem(kernel.CodeSolveRefused, cause.Reason).After(max(retry, time.Until(note.Until)))
 	case cause.State == refill.Budget:
-		// Only an order that is still under way can bring a token before there is room.
+		// Before that only an order in flight can bring a token.
 		if left := time.Until(note.Until); left > 0 {
 			retry = left // to the second: nothing is gained by coming before
 		}

@@ -19,14 +19,14 @@ type probes struct {
 	stopping *atomic.Bool // of the Server
 }
 
-// alive is GET /healthz: the process serves. It does not fall with Redis, because a
-// restart would not bring Redis back.
+// alive is GET /healthz: the process serves. It ignores Redis, because a restart would not
+// bring Redis back.
 func (p *probes) alive(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
 	return kernel.RespondJSON(w, map[string]string{"status": "ok"})
 }
 
-// ready is GET /readyz: 200 where this replica can hand out tokens, be it of some
-// targets alone, else 503; with the reasons.
+// ready is GET /readyz: 200 if this replica can hand out tokens, even of some targets
+// only, else 503; with the reasons.
 func (p *probes) ready(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
 	health := p.stock.Health()
 	var reasons []*kernel.Problem

@@ -15,9 +15,8 @@ import (
 	"poold/internal/targets"
 )
 
-// Metrics counts what this replica does. What is a state, or is counted for
-// all replicas in Redis, is not here but in the snapshot, and joins on
-// /metrics. Its methods may be used by many goroutines.
+// Metrics counts the events of this replica. States, and counts over all replicas, come
+// from the snapshot and join on /metrics. Its methods may be used by many goroutines.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -42,8 +41,8 @@ type Metrics struct {
 // traffic is what passed between this replica and a provider.
 type traffic struct{ calls, tokens int }
 
-// NewMetrics makes the metrics with a registry of their own; version and
-// commit become labels of poold_build_info.
+// NewMetrics returns the metrics with their registry. version and commit become labels of
+// poold_build_info.
 func NewMetrics(version, commit string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -106,8 +105,8 @@ func (m *Metrics) Provider(name string) func(action, outcome string) {
 	}
 }
 
-// CallsPerToken is how many calls a provider took for each token that it brought to this
-// replica; 0 where it brought none.
+// CallsPerToken is the number of calls to a provider for each token that it brought to
+// this replica; 0 without a token.
 func (m *Metrics) CallsPerToken(provider string) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -162,8 +161,7 @@ func (m *Metrics) asked(key, outcome string) {
 	m.keyRequests.WithLabelValues(key, outcome).Inc()
 }
 
-// keep drops the series of targets, providers and keys that the file no longer has, or
-// they would be shown for as long as the daemon runs.
+// keep drops the series of targets, providers and keys that the file no longer has.
 func (m *Metrics) keep(set *targets.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -198,7 +196,7 @@ func forget[V any](names map[string]V, wanted map[string]bool, label string, in 
 	}
 }
 
-// The methods below are those of a purchase.Observer.
+// The methods below implement purchase.Observer.
 
 // Ended counts an order that ended.
 func (m *Metrics) Ended(e purchase.Event) {

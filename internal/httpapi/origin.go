@@ -10,13 +10,13 @@ import (
 	"poold/internal/httpapi/kernel"
 )
 
-// Where the file holds no keys, being on this machine is what entitles a
-// caller. A web page in a browser on this machine is there too, so requests
-// that a page of another site can cause are refused.
+// Without keys in the file, a caller must be on this machine. A web page in a browser on
+// this machine is there too, so requests that a page of another site can cause are
+// refused.
 
-// refuseStrangers accepts what a program on this machine sends to this machine. It
+// refuseStrangers accepts the requests of programs on this machine to this machine. It
 // refuses a page of another site, a name that an attacker's DNS points here, and a proxy
-// that lets others in.
+// that admits other machines.
 func refuseStrangers(r *http.Request) error {
 	// targets refuses a reload that takes the keys away while the daemon listens
 	// beyond loopback; this is the second lock. Only the socket shows it: a Host header is the caller's choice.
@@ -34,8 +34,8 @@ func refuseStrangers(r *http.Request) error {
 	return refuseForeignPages(r)
 }
 
-// refuseForeignPages refuses what a browser marks as caused by another site's
-// page, or as fetched before its user asked for it. Programs set none of these.
+// refuseForeignPages refuses requests that a browser marks as caused by the page of
+// another site, or as fetched before its user asked. Programs set no such mark.
 func refuseForeignPages(r *http.Request) error {
 	const why = "a web page of another site may not do this"
 	for _, origin := range r.Header["Origin"] {
@@ -71,8 +71,8 @@ func sameHost(address, host string) bool {
 	return strings.EqualFold(u.Host, host)
 }
 
-// loopbackSocket reports whether the connection came in on a loopback address.
-// Without that knowledge the answer is no.
+// loopbackSocket reports whether the connection came in on a loopback address; false if
+// that is unknown.
 func loopbackSocket(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && local.IP.IsLoopback()

@@ -16,7 +16,7 @@ import (
 	"poold/internal/targets"
 )
 
-// areas are the parts of the API, each with what it needs.
+// areas are the parts of the API.
 type areas struct {
 	tokens    tokens
 	reports   *delivery.Reports
@@ -98,9 +98,8 @@ func (a *areas) table() []kernel.Route {
 	}
 }
 
-// routes returns the handler of the whole API. echo finds the route and
-// cuts the path; everything else is ours, so that another router is a
-// change of this file.
+// routes returns the handler of the whole API. echo finds the route and splits the path;
+// another router would change this file only.
 func (s *Server) routes(a *areas) http.Handler {
 	e := echo.New()
 	e.Logger.SetOutput(io.Discard) // it would write to stdout

@@ -34,7 +34,7 @@ func (s *Server) serve(rt *kernel.Route, w http.ResponseWriter, r *http.Request,
 // admit decides whether the request may reach its handler, and finds out who
 // asks and for what.
 func (s *Server) admit(c *kernel.Call, r *http.Request) error {
-	// Every browser that might show an answer must not guess what it is.
+	// A browser must not guess the type of an answer.
 	c.W.Header()["X-Content-Type-Options"] = kernel.NoSniff
 	if c.Route.Probe {
 		return nil

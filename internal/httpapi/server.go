@@ -21,7 +21,7 @@ type Config interface {
 	Reloader
 }
 
-// Stock is everything that is asked of the store: pool.Tokens, pool.Controls and its health.
+// Stock is the store: pool.Tokens, pool.Controls and its health.
 type Stock interface {
 	Taker
 	delivery.Looker
@@ -32,13 +32,13 @@ type Stock interface {
 	Health
 }
 
-// Refill is the buying side; *refill.Manager implements it.
+// Refill decides when to buy; *refill.Manager implements it.
 type Refill interface {
 	delivery.Notes
 	Kicker
 }
 
-// Buyer is everything that is asked of the buying; *purchase.Buyer implements it.
+// Buyer is the buying side; *purchase.Buyer implements it.
 type Buyer interface {
 	delivery.ReportSender
 	CallbackTaker
@@ -46,7 +46,7 @@ type Buyer interface {
 	Operations
 }
 
-// Deps is what a Server is made of. All fields are required but History, Audit, Auditor,
+// Deps are the parts of a Server. All fields are required but History, Audit, Auditor,
 // Arrivals and ManyBodies.
 type Deps struct {
 	Config   Config
@@ -70,8 +70,8 @@ type Deps struct {
 	ManyBodies func(many bool)
 }
 
-// Server answers HTTP requests: it admits a request, has the handler of its route answer
-// it, and answers itself where that fails. Its methods may be used by many goroutines.
+// Server admits HTTP requests and passes them to the handlers of their routes. It answers
+// those that fail. Its methods may be used by many goroutines.
 type Server struct {
 	gate      *gate
 	explainer explainer
@@ -139,8 +139,8 @@ func (s *Server) HTTPServer() *http.Server {
 }
 
 // Stopping makes /readyz answer 503, refuses new requests for a token and ends the
-// streams, so that balancers look elsewhere while requests under way finish. It cannot be
-// undone. Callers that wait already are sent away by the stock.
+// streams, so that balancers choose another replica while requests in flight finish. It
+// cannot be undone. The stock ends the waits of pending callers.
 func (s *Server) Stopping() {
 	if s.stopping.CompareAndSwap(false, true) {
 		close(s.stopped)

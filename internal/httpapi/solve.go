@@ -16,8 +16,8 @@ import (
 	"poold/internal/targets"
 )
 
-// maxSolveBody is the most that the body of POST /solve may have: a picture of 1 MiB
-// in base64, and the rest.
+// maxSolveBody bounds the body of POST /solve: a picture of 1 MiB in base64, and the other
+// fields.
 const maxSolveBody = 2 << 20
 
 // Binder binds Idempotency-Keys to identities; *pool.Tokens implements it.
@@ -68,7 +68,7 @@ func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 		Token: &token, ID: delivery.SolveID{Token: token.ID, Identity: request.Take.ID, Type: asked.Identity.Type}.String(), Kind: asked.Identity.Type, Image: delivery.ImageOf(&asked),
 		Repeatable: request.Take.Idempotency != "", Shared: request.Share != nil,
 	}
-	// A reload may have taken the key away, or what it may ask for.
+	// A reload may have removed the key or some of its rights.
 	if err := s.readmit(r, c, asked); err != nil {
 		s.GiveBack(r.Context(), c, &out)
 		return err
@@ -114,7 +114,7 @@ func (s *solves) readSolve(r *http.Request, c *kernel.Call) (asked targets.Solve
 	return asked, taken, err
 }
 
-// request turns what is asked for into a request to ondemand.
+// request turns the body into a request to ondemand.
 func (s *solves) request(r *http.Request, c *kernel.Call, asked targets.SolveRequest) (ondemand.Request, error) {
 	var err error
 	if c.Target, err = s.admit(c.Access, c.Caller, asked.Identity); err != nil {
@@ -157,8 +157,8 @@ func shareKey(id captcha.Identity, withProxy bool) captcha.ID {
 	return id.ID()
 }
 
-// admit says whether the caller may ask for an identity, and the target that has it; nil
-// for a guest.
+// admit returns the target of an identity, nil for a guest, or an error if the caller may
+// not ask for it.
 func (s *solves) admit(a *kernel.Access, caller *kernel.Caller, id captcha.Identity) (*kernel.Target, error) {
 	t := a.ByID[id.ID()]
 	if !caller.MayAsk(t) {
@@ -173,7 +173,7 @@ func (s *solves) admit(a *kernel.Access, caller *kernel.Caller, id captcha.Ident
 	return nil, nil
 }
 
-// readmit checks a caller again that waited.
+// readmit checks a caller that waited.
 func (s *solves) readmit(r *http.Request, c *kernel.Call, asked targets.SolveRequest) error {
 	now, caller, err := s.gate.changed(c, r)
 	if now != nil && err == nil {
@@ -182,7 +182,7 @@ func (s *solves) readmit(r *http.Request, c *kernel.Call, asked targets.SolveReq
 	return err
 }
 
-// explain says what a solve without a token comes to.
+// explain returns the error for a solve without a token.
 func (s *solves) explain(ctx context.Context, c *kernel.Call, err error) error {
 	empty := (*pool.EmptyError)(nil)
 	if !errors.As(err, &empty) || empty.Full {
@@ -199,7 +199,7 @@ func (s *solves) explain(ctx context.Context, c *kernel.Call, err error) error {
 		if empty.Paused {
 			return err
 		}
-		// Where that cannot be read it is not said who paused it.
+		// If this fails, the answer does not name the author of the pause.
 		stock, _ := s.supply.Stock.Look(ctx, c.Target.ID, c.Target.Margin, 0)
 		return &pool.EmptyError{Paused: true, Pause: stock.Pause, RetryAfter: empty.RetryAfter}
 	case refill.Budget, refill.Starved:

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// mostStreams are open at once. Each is a connection and a goroutine for as long as
-	// somebody looks.
+	// mostStreams limits the open streams. Each is a connection and a goroutine for as
+	// long as its reader stays.
 	mostStreams = 256
-	// checkEvery is how often a stream sees whether its key may still read.
+	// checkEvery is the interval between two checks of a stream's key.
 	checkEvery = time.Second
-	// heartbeatEvery is when a stream says that it is alive, though there is nothing new.
+	// heartbeatEvery is the interval of heartbeats while the status does not change.
 	heartbeatEvery = 10 * time.Second
 )
 
@@ -32,7 +32,7 @@ type streams struct {
 }
 
 // follow sends server-sent events until the caller is gone, the daemon stops, or the
-// caller's key is changed. Whoever does not read is cut off.
+// caller's key is changed. A caller that does not read is cut off.
 func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	select {
 	case <-s.stopping:
@@ -85,7 +85,7 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call)
 	}
 }
 
-// unchanged reports whether a caller may still see what it could when it was admitted.
+// unchanged reports whether the rights of a caller are as they were on admission.
 func (g *gate) unchanged(c *kernel.Call, r *http.Request) bool {
 	now, caller, err := g.changed(c, r)
 	if now == nil {

@@ -17,7 +17,7 @@ import (
 const (
 	// maxWait is the longest ?wait=.
 	maxWait = 60 * time.Second
-	// defaultWait is what `on_empty: wait` stands for.
+	// defaultWait is the wait of a target with `on_empty: wait`.
 	defaultWait = 20 * time.Second
 )
 
@@ -59,8 +59,8 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 		token.Source = ondemand.FromSolve
 	}
 	out := delivery.Handout{Token: &token, ID: token.ID, Kind: c.Target.Identity.Type, Repeatable: request.Idempotency != ""}
-	// A reload may have taken the key or the target away, or given the name to
-	// another identity, while the caller waited.
+	// A reload may have removed the key or the target, or given its name to another
+	// identity, while the caller waited.
 	if err := t.gate.readmit(c, r); err != nil {
 		t.GiveBack(r.Context(), c, &out)
 		return err
@@ -68,9 +68,9 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	return t.Deliver(w, r, c, &out)
 }
 
-// readRequest turns query and headers into a request to the stock. buys: where there is
-// no token, one is bought for the caller. Its ticket has the worker order one more,
-// whatever the policy wants.
+// readRequest turns query and headers into a request to the stock. buys: if the stock is
+// empty, one token is bought for the caller. The ticket of the request makes the worker
+// order one more, whatever the policy wants.
 func readRequest(r *http.Request, c *kernel.Call) (request pool.Request, buys bool, err error) {
 	t := c.Target
 	request = t.Take(c.Caller)

@@ -18,12 +18,12 @@ const (
 	// How far ahead a window may be. Its tokens and length are as in the file.
 	warmAheadDays = 30
 	warmAhead     = warmAheadDays * 24 * time.Hour
-	// mostWindowsByToken is how many windows of a target a key without the scope
-	// admin may have.
+	// mostWindowsByToken is the most windows of a target for a key without the scope
+	// admin.
 	mostWindowsByToken = 10
 )
 
-// What a body of /warm must be.
+// The forms of a body of /warm.
 const (
 	wantWarm = `the body must be one JSON object like {"tokens":5,"at":"2026-01-02T15:04:05Z","for":"5m"}, ` +
 		`each field given once; "at" may be left out and is now then; {"tokens":0} ends all windows made by POST`
@@ -36,11 +36,11 @@ const (
 type warming struct {
 	tokens int           // 0 = end all windows made by POST
 	at     time.Time     // zero = now
-	length time.Duration // 0 where there are no tokens
+	length time.Duration // 0 without tokens
 }
 
-// warm is POST /pool/{target}/warm: at least so many tokens are ready in a
-// window of time, over all replicas.
+// warm is POST /pool/{target}/warm: it keeps a number of tokens ready in a window of time,
+// over all replicas.
 func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	asked, err := readWarm(r, c.W.ResponseWriter)
 	if err != nil {
@@ -74,7 +74,7 @@ func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 		slog.Time("from", now.Add(window.In).UTC()), slog.Time("until", now.Add(window.Left).UTC()))
 }
 
-// window returns the window as seen from now. One that has begun begins now.
+// window returns the window as seen from now. A window that has begun begins now.
 func (g warming) window(now time.Time) (pool.Window, error) {
 	if g.tokens == 0 {
 		return pool.Window{}, nil
@@ -110,7 +110,7 @@ func readWarm(r *http.Request, w http.ResponseWriter) (warming, error) {
 	return g, nil
 }
 
-// set takes one field, and returns what it must be where it is not that.
+// set takes one field, and returns the form that the field must have if it has another.
 func (g *warming) set(field string, value json.Token) (wrong string) {
 	text, _ := value.(string) // no field takes an empty one
 	switch field {

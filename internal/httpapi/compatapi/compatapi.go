@@ -65,7 +65,7 @@ func unreadable(bad string) error {
 // said is what either protocol says for an error.
 type said struct{ legacy, tasks, why string }
 
-// saying finds the words for an error; what nobody expected is logged.
+// saying finds the words for an error, and logs an unexpected one.
 func (p *Routes) saying(ctx context.Context, c *kernel.Call, err error) said {
 	var bad *fault
 	if errors.As(err, &bad) {
@@ -117,9 +117,9 @@ func (p *Routes) serve(w http.ResponseWriter, r *http.Request, c *kernel.Call, d
 	return nil
 }
 
-// authenticate finds out who asks, by the key that stands in the call. Where the file has
-// no keys the caller is on this machine, and any text serves that clients take for a key.
-// bad is the code of a call that could not be read, whose key may be missing for that.
+// authenticate finds the caller by the key in the call. Without keys in the file the
+// caller is on this machine, and any text in the form of a key serves. bad is the code of
+// a call that could not be read, which may lack its key for that reason.
 func (p *Routes) authenticate(r *http.Request, c *kernel.Call, key, bad string) error {
 	if key == "" && bad != "" {
 		return unreadable(bad)
@@ -180,8 +180,9 @@ func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 	return err
 }
 
-// number gives a submit its task: that of an earlier submit whose answer was lost, while it
-// can bring a token, else a new one. A task whose client hung up has its number too.
+// number gives a submit its task: the task of an earlier submit whose answer was lost,
+// while that task can bring a token, else a new one. A task whose client hung up gets its
+// number too.
 func (p *Routes) number(ctx context.Context, s *submit, task compat.Task, terms compat.Terms) error {
 	if s.number != "" {
 		open, err := p.Tasks.Open(ctx, s.number, task.Caller)
@@ -225,7 +226,7 @@ func (p *Routes) poll(r *http.Request, c *kernel.Call, id string) (compat.Result
 	return p.Tasks.Poll(r.Context(), id, c.Caller.StableName, func(t compat.Task) (compat.Terms, error) { return p.pollTerms(c, t) })
 }
 
-// report counts what a caller says of the token of a task.
+// report counts a caller's report on the token of a task.
 func (p *Routes) report(r *http.Request, c *kernel.Call, id string, verdict wire.Verdict) error {
 	if _, ok := wire.TaskNumber(id); !ok {
 		return compat.BadID
@@ -235,7 +236,7 @@ func (p *Routes) report(r *http.Request, c *kernel.Call, id string, verdict wire
 	case err != nil:
 		return err
 	case verdict.Fits != nil && !verdict.Fits(state.Type):
-		return compat.UnknownTask // to this call there is no such task
+		return compat.UnknownTask // the call is for tasks of another type
 	}
 	outcome := delivery.OutcomeRejected
 	if verdict.Good {
@@ -246,8 +247,9 @@ func (p *Routes) report(r *http.Request, c *kernel.Call, id string, verdict wire
 	return p.Reports.AboutSolve(r, c, named, auditID(c, named), outcome)
 }
 
-// balance is what is left of the overall budget, in solves; where there is none, what the
-// first service says that tells its balance; else how many tasks may be under way at once.
+// balance is the unused part of the overall budget, in solves. Without a budget it is the
+// balance of the first provider that reports one, else the number of tasks that may be in
+// flight at once.
 func (p *Routes) balance(ctx context.Context, c *kernel.Call) (float64, error) {
 	now := p.Status.Snapshot(ctx).Document
 	switch budget := now.Budget; {
@@ -275,8 +277,8 @@ func threads(now *status.Document) wire.ThreadsAnswer {
 	return a
 }
 
-// tell writes a solved task's answer.
-func (p *Routes) tell(w http.ResponseWriter, r *http.Request, c *kernel.Call, got *compat.Result, reply wire.Reply) error {
+// answerSolved writes the answer for a solved task.
+func (p *Routes) answerSolved(w http.ResponseWriter, r *http.Request, c *kernel.Call, got *compat.Result, reply wire.Reply) error {
 	return p.Send(w, r, c, p.delivery(c, got), []string{reply.Type}, reply.Body)
 }
 
@@ -288,8 +290,8 @@ func (p *Routes) delivery(c *kernel.Call, got *compat.Result) *delivery.Handout 
 	}
 }
 
-// auditID is what the audit calls a token, as the answers of the other routes do: they tell
-// a target's and a guest's apart.
+// auditID is the id of a token in the audit. As on the other routes, it shows whether the
+// token is of a target or of a guest.
 func auditID(c *kernel.Call, id delivery.SolveID) string {
 	if c.Target != nil {
 		return id.Token

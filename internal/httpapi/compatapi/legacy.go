@@ -46,7 +46,7 @@ func (p *Routes) legacyDo(w http.ResponseWriter, r *http.Request, c *kernel.Call
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		return wire.Reply{}, p.tell(w, r, c, &got, legacySolved(form, &got, asked.Priced))
+		return wire.Reply{}, p.answerSolved(w, r, c, &got, legacySolved(form, &got, asked.Priced))
 	case wire.Report:
 		return form.Bare("OK_REPORT_RECORDED"), p.report(r, c, asked.IDs[0], asked.Verdict)
 	case wire.Balance:
@@ -62,7 +62,7 @@ func (p *Routes) legacyDo(w http.ResponseWriter, r *http.Request, c *kernel.Call
 	return wire.Reply{}, notDone("the action " + shown(asked.Word))
 }
 
-// legacyPrice is what a token costs its client.
+// legacyPrice is the price of a token for its client.
 const legacyPrice = "0"
 
 // legacySolved is the answer with a token.
@@ -117,5 +117,5 @@ func (p *Routes) legacyMany(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 	for i := range found[:last] {
 		p.Arrived(c, p.delivery(c, &found[i]))
 	}
-	return p.tell(w, r, c, &found[last], reply)
+	return p.answerSolved(w, r, c, &found[last], reply)
 }

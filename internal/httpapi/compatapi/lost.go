@@ -18,9 +18,9 @@ const (
 )
 
 // submits are the submits of the compatible endpoints whose answers are not written yet,
-// or could not be. A client that repeats such a submit gets the same task, because it
-// never learned the number of the first one. A submit that was answered is forgotten at
-// once, so that an equal one buys its own token. The zero value is empty.
+// or did not reach the client. A client that repeats such a submit gets the same task,
+// because it never learned the number of the first one. A submit that was answered is
+// forgotten at once, so that an equal one buys its own token. The zero value is empty.
 type submits struct {
 	mu    sync.Mutex
 	of    map[submitKey][]*submit
@@ -28,7 +28,8 @@ type submits struct {
 	swept time.Time // when those whose time is over were last removed
 }
 
-// submitKey is what a repeated submit has in common with the first.
+// submitKey identifies the caller and the captcha of a submit. A repeated submit has the
+// same.
 type submitKey struct {
 	caller string // Caller.StableName
 	id     captcha.ID

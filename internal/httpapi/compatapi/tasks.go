@@ -33,7 +33,7 @@ func (p *Routes) taskDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 	case wire.Poll:
 		var got compat.Result
 		if got, err = p.poll(r, c, asked.ID); err == nil {
-			err = p.tell(w, r, c, &got, taskSolved(&got))
+			err = p.answerSolved(w, r, c, &got, taskSolved(&got))
 		}
 	case wire.Report:
 		return wire.JSON(wire.TasksAnswer{Status: "success"}), p.report(r, c, asked.ID, asked.Verdict)

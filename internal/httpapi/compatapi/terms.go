@@ -16,8 +16,8 @@ import (
 	"poold/internal/targets"
 )
 
-// submitTerms says on which terms a caller may have what it submits: those of the target
-// that has the identity, else those of a guest.
+// submitTerms returns the terms of the target with the identity of a submit, else the
+// terms of a guest.
 func (p *Routes) submitTerms(c *kernel.Call, o wire.Order) (compat.Terms, error) {
 	if t := c.Access.ByID[o.Identity.ID()]; t != nil {
 		if !c.Caller.MayUse(t.Name) {
@@ -69,7 +69,7 @@ func (p *Routes) targetTerms(c *kernel.Call, t *kernel.Target) compat.Terms {
 	return compat.Terms{Take: t.Take(c.Caller), Supply: targetSupply{&p.Supply, t}}
 }
 
-// guestTerms are those of a guest; guest is nil where its order was placed before.
+// guestTerms returns the terms of a guest. guest is nil if its order was placed before.
 func (p *Routes) guestTerms(c *kernel.Call, id captcha.ID, margin time.Duration, guest *ondemand.Guest) compat.Terms {
 	return compat.Terms{
 		Take:  pool.Request{ID: id, Margin: margin, Caller: c.Caller.StableName, MaxWaiting: ondemand.MostWaiting},
@@ -90,8 +90,8 @@ func (s targetSupply) Out(ctx context.Context) bool {
 
 func (s targetSupply) Attend(ctx context.Context, r *pool.Request) { s.Supply.Attend(ctx, s.target, r) }
 
-// noteNearMiss finds the target that an identity without one nearly has: who submits it
-// most likely means that one.
+// noteNearMiss logs that a client submits an identity which differs little from a
+// target's: the client most likely means that target.
 func (p *Routes) noteNearMiss(c *kernel.Call, id captcha.Identity) {
 	for i := range c.Access.Set.Targets {
 		t := &c.Access.Set.Targets[i]

@@ -25,8 +25,7 @@ type Audit struct {
 	To Auditor // nil = nothing is noted
 }
 
-// Taken notes a token that its caller has from now on. A replay is the same hand-out again
-// and was noted.
+// Taken notes that a caller has a token. A replay repeats a hand-out that was noted.
 func (a Audit) Taken(c *kernel.Call, t *Handout) {
 	if a.To == nil || t.Token.Source == pool.FromReplay {
 		return
@@ -52,14 +51,14 @@ func (a Audit) reported(c *kernel.Call, token, outcome string) {
 
 // note adds what each entry has.
 func (a Audit) note(c *kernel.Call, e history.Entry) {
-	// Nothing else tells apart two hand-outs of one token to one caller, as after a hang-up.
+	// The id distinguishes two hand-outs of one token to one caller, as after a hang-up.
 	e.ID = rand.Text()
 	e.At, e.Key, e.Target = time.Now().UTC().Truncate(time.Millisecond), c.Caller.AuditName(), c.TargetName()
 	a.To.Note(e)
 }
 
-// priceAt is what a token costs at a provider of the file, in billionths of the currency,
-// as an order has it; below 0 = unknown.
+// priceAt is the price of a token at a provider of the file, in billionths of the
+// currency, as an order has it; below 0 = unknown.
 func priceAt(set *targets.Set, provider string, kind captcha.Type) int64 {
 	for i := range set.Providers {
 		if p := &set.Providers[i]; p.Name == provider {
@@ -72,7 +71,7 @@ func priceAt(set *targets.Set, provider string, kind captcha.Type) int64 {
 	return pool.PriceUnknown
 }
 
-// ImageOf says what a solve was for, if that is a picture; "" = it is none.
+// ImageOf identifies the picture of a solve; "" = the solve has none.
 func ImageOf(asked *targets.SolveRequest) string {
 	if asked.Image == nil {
 		return ""

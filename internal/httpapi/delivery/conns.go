@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// countedConn counts the bytes that the kernel took for sending. By it a
-// token that nobody can have received is known from one that somebody may have.
+// countedConn counts the bytes that the operating system took for sending. The count shows
+// whether any byte of an answer left the process.
 type countedConn struct {
 	net.Conn
 	written atomic.Int64
@@ -22,8 +22,8 @@ func (c *countedConn) Write(b []byte) (int, error) {
 
 type countListener struct{ net.Listener }
 
-// CountListener makes l's connections count what is written to them. For TLS
-// it goes below: ServeTLS on it, or tls.NewListener over it.
+// CountListener makes the connections of l count the bytes written to them. For TLS it
+// goes below: ServeTLS on it, or tls.NewListener over it.
 func CountListener(l net.Listener) net.Listener { return countListener{l} }
 
 func (l countListener) Accept() (net.Conn, error) {
@@ -50,7 +50,7 @@ func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 
 // sent is a mark in the stream of bytes of one connection.
 type sent struct {
-	conn  *countedConn // nil: nobody counts
+	conn  *countedConn // nil: the bytes are not counted
 	bytes int64
 }
 
@@ -63,8 +63,8 @@ func markSent(ctx context.Context) sent {
 	return sent{conn: conn, bytes: conn.written.Load()}
 }
 
-// nothingSince reports that not one byte was written since the mark. Where
-// nobody counts the answer is no, with which no token is handed out twice.
+// nothingSince reports that no byte was written since the mark. It returns false if the
+// bytes are not counted, so that no token is handed out twice.
 func (s sent) nothingSince() bool {
 	return s.conn != nil && s.conn.written.Load() == s.bytes
 }

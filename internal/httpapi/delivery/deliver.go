@@ -45,7 +45,7 @@ type Sender struct {
 type Handout struct {
 	Token    *pool.Token
 	ID       string            // of the token, as the answer gives it
-	Kind     captcha.Type      // what it is for
+	Kind     captcha.Type      // type of the captcha
 	Image    string            // the picture that it was solved for, as history.Entry has it
 	Solution map[string]string // the named values of the token; nil = the answer has none
 	// Repeatable: the caller can ask for the token again, so the token is the caller's

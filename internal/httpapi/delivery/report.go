@@ -18,7 +18,7 @@ const (
 	OutcomeRejected = "rejected"
 )
 
-// ReportCounter counts how a token did; *pool.Tokens implements it.
+// ReportCounter counts reports on tokens; *pool.Tokens implements it.
 type ReportCounter interface {
 	// Sold fails with pool.ErrUnknownToken unless the caller took the token and may
 	// still report on it, or did so.
@@ -46,8 +46,8 @@ type Reports struct {
 	unknown kernel.Failures[string] // reports about unknown tokens, by Caller.StableName
 }
 
-// Receive is POST /pool/{target}/token/{id}/report: the caller tells how
-// the token did. Only who took it may, once. It is passed on to the provider.
+// Receive is POST /pool/{target}/token/{id}/report: the caller reports on its token, once.
+// The provider gets the report too.
 func (p *Reports) Receive(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	outcome, err := readOutcome(r, c.W.ResponseWriter)
 	if err != nil {
@@ -90,9 +90,9 @@ func (p *Reports) limitUnknown(c *kernel.Call, err error) error {
 	return err
 }
 
-// AboutSolve is report for a token of a target or a guest. A guest is noted only if the
-// caller did take the token: an invented identity must not fill the list of guests.
-func (p *Reports) AboutSolve(r *http.Request, c *kernel.Call, id SolveID, said, outcome string) error {
+// AboutSolve counts a report on a token of a target or a guest. A guest is noted only if
+// the caller took the token: an invented identity must not fill the list of guests.
+func (p *Reports) AboutSolve(r *http.Request, c *kernel.Call, id SolveID, answered, outcome string) error {
 	t := c.Access.ByID[id.Identity]
 	if !c.Caller.MayAsk(t) {
 		return kernel.ErrLimitedKey()
@@ -106,14 +106,14 @@ func (p *Reports) AboutSolve(r *http.Request, c *kernel.Call, id SolveID, said, 
 			return err
 		}
 	}
-	return p.report(r, c, id, said, outcome)
+	return p.report(r, c, id, answered, outcome)
 }
 
-// report counts what a caller says of a token, to which an answer gave the id said, and
-// passes it on.
-func (p *Reports) report(r *http.Request, c *kernel.Call, id SolveID, said, outcome string) error {
+// report counts a report on a token and passes it on. answered is the id of the token in
+// the answer that handed it out.
+func (p *Reports) report(r *http.Request, c *kernel.Call, id SolveID, answered, outcome string) error {
 	accepted := outcome == OutcomeAccepted
-	// What is counted is also passed on, even if the caller hangs up now.
+	// A counted report is also passed on, even if the caller hangs up now.
 	ctx := context.WithoutCancel(r.Context())
 	sale, err := p.Stock.Report(ctx, id.Identity, id.Token, c.Caller.StableName, accepted)
 	if err != nil {
@@ -121,7 +121,7 @@ func (p *Reports) report(r *http.Request, c *kernel.Call, id SolveID, said, outc
 	}
 	p.Buyer.Report(sale.Provider, sale.Task, id.Type, sale.Age, accepted)
 	p.Metrics.Reported(c.TargetName(), outcome, sale.Age)
-	p.Audit.reported(c, said, outcome)
+	p.Audit.reported(c, answered, outcome)
 	return nil
 }
 

@@ -15,7 +15,7 @@ import (
 
 var identityID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// SolveID names a token of /solve: its own name, and of what it is.
+// SolveID names a token of /solve by its own id, its identity and its type.
 type SolveID struct {
 	Token    string
 	Identity captcha.ID
@@ -44,7 +44,7 @@ func cutLast(text, separator string) (before, after string, found bool) {
 	return text[:at], text[at+len(separator):], true
 }
 
-// GuestOf says on which terms an identity is bought that no target has.
+// GuestOf returns the terms on which an identity without a target is bought.
 func GuestOf(set *targets.Set, asked targets.SolveRequest, id captcha.ID) *ondemand.Guest {
 	lifetime, margin := set.Life(asked.Identity.Type)
 	g := &ondemand.Guest{Spec: purchase.Spec{

@@ -12,20 +12,19 @@ import (
 )
 
 const (
-	// supplyEvery is how often it is seen whether a token may still come for who waits.
+	// supplyEvery is the interval between two checks whether a token can still come.
 	supplyEvery = 250 * time.Millisecond
-	// outagePatience is how long a caller waits for the end of an outage, since many are
-	// over in a moment.
+	// outagePatience limits the wait for the end of an outage. Many outages end at once.
 	outagePatience = 2 * time.Second
 )
 
-// Looker tells what an identity holds; see pool.Tokens.Look.
+// Looker returns the stock of an identity; see pool.Tokens.Look.
 type Looker interface {
 	Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error)
 }
 
-// Supply knows whether tokens can be bought for a target, so that nobody for whom one is to
-// be bought waits in vain.
+// Supply knows whether tokens can be bought for a target. A caller never waits for a token
+// that cannot be bought.
 type Supply struct {
 	Refill Notes
 	Status *status.Collector
@@ -43,8 +42,8 @@ func (s *Supply) Attend(ctx context.Context, t *kernel.Target, r *pool.Request) 
 	go func() {
 		ticker := time.NewTicker(supplyEvery)
 		defer ticker.Stop()
-		// A token that has just been taken for this caller is on its way, and neither in
-		// the stock nor an order: so it is looked twice.
+		// A token that was just taken for this caller is neither in the stock nor an
+		// order, so the stock must be empty twice.
 		for empty := 0; empty < 2; {
 			select {
 			case <-ctx.Done():
@@ -62,7 +61,7 @@ func (s *Supply) Attend(ctx context.Context, t *kernel.Target, r *pool.Request) 
 	}()
 }
 
-// isHeld reports whether nothing is bought for a target until a person does something.
+// isHeld reports whether an operator must act before anything is bought for a target.
 func (s *Supply) isHeld(ctx context.Context, t *kernel.Target) bool {
 	if t.Paused {
 		return true

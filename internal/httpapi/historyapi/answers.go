@@ -35,7 +35,7 @@ type (
 	ActiveList = Page[ActiveRecord]
 )
 
-// Order is what an order is for, and who was asked.
+// Order is what an order record and an order in flight have in common.
 type Order struct {
 	ID       string `json:"id"`
 	Target   string `json:"target"` // "/solve": an identity that no target has
@@ -48,8 +48,8 @@ type Order struct {
 	Status   string `json:"status"` // solved | error | polling
 }
 
-// Record is how one order ended; the answer of GET /history/solve. Times are
-// RFC 3339, UTC; "" = it did not come to that.
+// Record is how one order ended; the answer of GET /history/solve. Times are RFC 3339,
+// UTC; "" = the order did not get that far.
 type Record struct {
 	Order
 	How         string       `json:"how"`  // solved | discarded | failed | refused | lost
@@ -61,7 +61,7 @@ type Record struct {
 	ElapsedMS   int64        `json:"elapsed_ms"` // from the submit to the end; 0 without a submit
 	Polls       int          `json:"polls"`      // by the replica that ended it
 	By          string       `json:"by"`         // poll | callback: what ended it; "" = neither
-	Price       status.Money `json:"price"`      // what it cost, in the currency of the file's prices; null = unknown, 0 = nothing
+	Price       status.Money `json:"price"`      // cost in the currency of the file's prices; null = unknown, 0 = nothing
 }
 
 // ActiveRecord is one order under way.
@@ -87,7 +87,7 @@ type DayType struct {
 	DayFigures
 }
 
-// DayTarget are those of a target and who answered for it.
+// DayTarget are the figures of a target under one owner.
 type DayTarget struct {
 	Target string `json:"target"`
 	Owner  string `json:"owner"`
@@ -178,7 +178,7 @@ func activeRecord(u *purchase.UnderWay) ActiveRecord {
 	}
 }
 
-// historyDay is what a day's figures come to for who sees some targets.
+// historyDay composes the figures of a day, with the targets that the caller sees.
 func historyDay(date time.Time, figures history.Day, sees func(target string) bool) Day {
 	day := Day{Date: date.Format(time.DateOnly), Types: []DayType{}, Targets: []DayTarget{}}
 	for kind, f := range figures.Types {
@@ -203,7 +203,7 @@ func dayFigures(f history.Figures) DayFigures {
 	}
 }
 
-// costOf is what an order cost: nothing if the service cannot have solved it. Older
+// costOf is the cost of an order: nothing if the service cannot have solved it. Older
 // versions kept a price of such orders too.
 func costOf(r *history.Record) status.Money {
 	if !r.Costs() {
@@ -251,7 +251,7 @@ func respondTable[T any](w http.ResponseWriter, r *http.Request, document any, r
 	return nil
 }
 
-// columns are the names of a record's fields in JSON, with those of embedded records.
+// columns returns the names of a record's fields in JSON, embedded records included.
 func columns(record reflect.Type) (names []string) {
 	for i := range record.NumField() {
 		if field := record.Field(i); field.Anonymous {

@@ -74,7 +74,8 @@ func (h *Routes) When(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	return nil
 }
 
-// keptRange is what a range means: without `from` all that is kept, without `to` until now.
+// keptRange completes a range: from defaults to the oldest arrival that is kept, to
+// defaults to now.
 func keptRange(from, to, now time.Time) (time.Time, time.Time, error) {
 	oldest := now.Add(-history.ArrivalsKept).Truncate(time.Minute)
 	if to.IsZero() || to.After(now) {

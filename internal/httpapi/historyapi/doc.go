@@ -9,7 +9,7 @@
 //
 // # Invariants
 //
-//   - A key that is limited to some targets sees only those of them that the file has.
+//   - A key that is limited to some targets sees only the ones in the file.
 //   - Orders in flight come from the journal, never from a store.
 //   - A question to a store ends before the time for its answer does.
 //

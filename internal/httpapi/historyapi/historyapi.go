@@ -27,7 +27,7 @@ const (
 	longestSitekey = 256
 )
 
-// Store is what is known of orders that ended: the readable part of a history.Store.
+// Store reads the orders that ended: the readable part of a history.Store.
 type Store interface {
 	Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error)
 	Tasks(ctx context.Context, status history.Status, q history.Query) (history.Page, error)
@@ -36,18 +36,18 @@ type Store interface {
 	Task(ctx context.Context, task string) (history.Record, bool, error)
 }
 
-// Journal knows the orders under way, over all replicas; *purchase.Buyer implements it.
+// Journal lists the orders in flight, over all replicas; *purchase.Buyer implements it.
 type Journal interface {
 	UnderWay(ctx context.Context) ([]purchase.UnderWay, error)
 }
 
-// Routes are the routes that tell how orders ended, and which are under way. What
-// is under way comes from the journal, never from a store.
+// Routes are the routes of the history. Orders in flight come from the journal, never from
+// a store.
 type Routes struct {
 	Store    Store // nil = none is kept
 	Audit    Audit // nil = none is kept
 	Journal  Journal
-	Arrivals Arrivals // nil = nobody counts them
+	Arrivals Arrivals // nil = arrivals are not counted
 	Status   *status.Collector
 }
 
@@ -112,7 +112,8 @@ func (h *Routes) page(w http.ResponseWriter, r *http.Request, c *kernel.Call, as
 	return respondTable(w, r, list, list.Records)
 }
 
-// listed shows what is on a page, and answers the cursor of the next one; "" = there is none.
+// listed converts the records of a page and returns the cursor of the next page; "" = this
+// is the last one.
 func listed[From, To any](found []From, more bool, show func(*From) To, at func(*From) history.Position) (list []To, next string) {
 	list = make([]To, len(found))
 	for i := range found {
@@ -124,7 +125,8 @@ func listed[From, To any](found []From, more bool, show func(*From) To, at func(
 	return list, next
 }
 
-// underWay answers with what the journal knows, newest first: what was placed last.
+// underWay answers with the orders in flight, ordered by the time of placing, newest
+// first.
 func (h *Routes) underWay(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked pageQuery) error {
 	all, err := h.Journal.UnderWay(r.Context())
 	if err != nil {
@@ -147,8 +149,8 @@ func newestFirst(a, b history.Position) int {
 	return cmp.Or(b.Ended.Compare(a.Ended), strings.Compare(b.ID, a.ID))
 }
 
-// Day is GET /history/day/{date}: the figures of a UTC day. Those by type are of all
-// targets, so that a key that is limited to some does not see them.
+// Day is GET /history/day/{date}: the figures of a UTC day. The figures by type cover all
+// targets, so a key that is limited to some targets does not see them.
 func (h *Routes) Day(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	date, ok := readDay(c.Param(r, 0))
 	if !ok {
@@ -178,8 +180,8 @@ func plainText(text string) bool {
 		!strings.ContainsFunc(text, func(char rune) bool { return !unicode.IsPrint(char) })
 }
 
-// Solve is GET /history/solve/{id}: one order that ended, by its id or by the provider's id of
-// its task. One that the caller may not see is as unknown as one that never was.
+// Solve is GET /history/solve/{id}: one order that ended, by its id or by the provider's
+// id of its task. An order that the caller may not see is answered as an unknown one.
 func (h *Routes) Solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	if _, err := kernel.ReadValues(r.URL.RawQuery); err != nil {
 		return err
@@ -248,7 +250,7 @@ func errNoHistory() *kernel.Problem {
 	return kernel.NewProblem(kernel.CodeNoHistory, "no history is kept: the file says `backend: none` in its section history")
 }
 
-// linkNext adds the address of the next page, also for those who read CSV.
+// linkNext adds the address of the next page, which CSV has no field for.
 func linkNext(w http.ResponseWriter, asked url.Values, cursor string) {
 	if cursor == "" {
 		return

@@ -14,17 +14,17 @@ import (
 	"poold/internal/status"
 )
 
-// Audit tells who took which token: the readable part of a history.Audit.
+// Audit reads which key took which token: the readable part of a history.Audit.
 type Audit interface {
 	Entries(ctx context.Context, key string, q history.Query) (history.Entries, error)
 	KeyDay(ctx context.Context, day time.Time) (map[string]history.KeyFigures, error)
 }
 
-// keyName is what a key of the file may be called, or stands for calls without one.
+// keyName matches the name of a key, or the mark of calls without one.
 var keyName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._@-]{0,62}|` + history.Keyless + `)$`)
 
-// Key is GET /history/key/{name}: what a key did with tokens. A key that the file does not
-// have may have been in it.
+// Key is GET /history/key/{name}: the actions of a key on tokens. A key that the file
+// lacks may have been in it.
 func (h *Routes) Key(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	name := c.Param(r, 0)
 	if !keyName.MatchString(name) {
@@ -52,7 +52,7 @@ func (h *Routes) Key(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 	return respondTable(w, r, list, list.Entries)
 }
 
-// usageByKey is GET /history/usage?by=key: what keys did on some UTC days.
+// usageByKey is GET /history/usage?by=key: the figures of keys on some UTC days.
 func (h *Routes) usageByKey(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked usageQuery) error {
 	if c.Caller.Globs != nil {
 		return kernel.NewProblem(kernel.CodeForbidden, "the figures by key cover all targets, and this key is limited to some")
@@ -103,7 +103,7 @@ type AuditList struct {
 	Next    string       `json:"next,omitempty"` // cursor of the next page; absent: there is none
 }
 
-// AuditEntry is what a key did with a token.
+// AuditEntry is one action of a key on a token.
 type AuditEntry struct {
 	ID      string       `json:"id"`
 	At      string       `json:"at"`     // RFC 3339, UTC
@@ -113,7 +113,7 @@ type AuditEntry struct {
 	TokenID string       `json:"token_id"`
 	Source  string       `json:"source"` // as the answer with it said; "" for a report
 	Image   string       `json:"image"`  // "sha256:…, n bytes" of the picture that it was solved for; "" = none
-	Price   status.Money `json:"price"`  // of one that was bought, in the currency of the file's prices, null = unknown; else 0
+	Price   status.Money `json:"price"`  // of a bought token, in the currency of the file's prices, null = unknown; else 0
 }
 
 // KeyUsage is the answer of GET /history/usage?by=key.
@@ -133,7 +133,7 @@ type KeyUsageLine struct {
 	Rejected  int64        `json:"rejected"`
 	Bought    int64        `json:"bought"`   // of those handed out, bought for its calls
 	Spent     status.Money `json:"spent"`    // on these: the sum of the known prices; null = all are unknown
-	Unpriced  int64        `json:"unpriced"` // those of these with an unknown price
+	Unpriced  int64        `json:"unpriced"` // tokens bought at an unknown price
 }
 
 func auditEntry(e *history.Entry) AuditEntry {

@@ -17,13 +17,14 @@ import (
 const (
 	// defaultPage is how many records an answer has without ?limit=.
 	defaultPage = 50
-	// defaultUsage is how many days what was spent is told of without ?from=.
+	// defaultUsage is the number of days of /history/usage without ?from=.
 	defaultUsage = 7
-	// longestUsage is the most: a quarter. The store is asked for one after the other.
+	// longestUsage is the most days of one query, a quarter: the store is asked about one
+	// after the other.
 	longestUsage = 92
 )
 
-// What the parameters must be.
+// The forms of the parameters.
 const (
 	wantMoment = "must be a UTC day such as 2026-01-02, or a time in RFC 3339 such as 2026-01-02T15:04:05Z, in which a + is written as %2B; from 1970 to 9999"
 	wantCursor = "cursor must be the `next` of an answer, as it stood there"
@@ -33,15 +34,14 @@ const (
 
 var wantLimit = fmt.Sprintf("limit must be a whole number from 1 to %d", history.MostLimit)
 
-// pageQuery is what a request for a list asks for. Query.Targets is left to who knows
-// the caller.
+// pageQuery is a request for a page. The caller of the store fills in Query.Targets.
 type pageQuery struct {
 	history.Query
 	values url.Values // as they were given
 }
 
-// covers reports whether the query finds what is at a position; of what is under way
-// that is when it was placed.
+// covers reports whether the query includes a position. An order in flight is at the time
+// of its placing.
 func (q *pageQuery) covers(p history.Position) bool {
 	return !p.Ended.Before(q.From) && (q.To.IsZero() || p.Ended.Before(q.To)) &&
 		(q.Before == history.Position{} || newestFirst(q.Before, p) < 0)
@@ -94,14 +94,14 @@ func readRange(values url.Values) (from, to time.Time, err error) {
 	return from, to, nil
 }
 
-// By whom what was spent is told.
+// The groupings of /history/usage.
 const (
 	byOwner  = "owner"
 	byTarget = "target"
 	byKey    = "key"
 )
 
-// usageQuery is what a request for what was spent asks for.
+// usageQuery is a request for /history/usage.
 type usageQuery struct {
 	by       string // byOwner | byTarget | byKey
 	perDay   bool   // else of all days together
@@ -123,10 +123,10 @@ func readUsageQuery(raw string) (q usageQuery, err error) {
 	return q, err
 }
 
-// days are the first and the last UTC day that the query touches, by default the last
-// ones with today. All of each of them must still be kept by who keeps it for so long: a
-// day that is in part forgotten looks cheaper than it was.
-func (q usageQuery) days(now time.Time, keep time.Duration, who string) (first, last time.Time, err error) {
+// days returns the first and the last UTC day of the query, by default the last days up to
+// today. Each of them must be kept whole: a day that is forgotten in part looks cheaper
+// than it was. source names the keeper, for the answer.
+func (q usageQuery) days(now time.Time, keep time.Duration, source string) (first, last time.Time, err error) {
 	const day = 24 * time.Hour
 	oldest := now.Add(-keep).Add(day - 1).UTC().Truncate(day)
 	if last = now.UTC().Truncate(day); !q.to.IsZero() {
@@ -148,13 +148,13 @@ func (q usageQuery) days(now time.Time, keep time.Duration, who string) (first, 
 		err = kernel.NewProblem(kernel.CodeBadRequest, "from must not be after today where there is no to")
 	case first.Before(oldest) || last.Sub(first) >= longestUsage*day:
 		err = kernel.NewProblem(kernel.CodeBadRequest, fmt.Sprintf("from and to must span %d UTC days at most, and none before %s: the %s keeps %v hours",
-			longestUsage, oldest.Format(time.DateOnly), who, keep.Hours()))
+			longestUsage, oldest.Format(time.DateOnly), source, keep.Hours()))
 	}
 	return first, last, err
 }
 
-// readMoment reads a day or a time. Records have whole milliseconds: between two of them
-// the later one stands for all that lies between.
+// readMoment reads a day or a time. Records have whole milliseconds, so a time between two
+// of them becomes the later one.
 func readMoment(text string) (time.Time, bool) {
 	if day, ok := readDay(text); ok {
 		return day, true
@@ -176,8 +176,7 @@ func readDay(text string) (time.Time, bool) {
 	return day, err == nil && kept(day)
 }
 
-// kept reports whether a store can be asked about a moment: not each of them has other
-// years.
+// kept reports whether a store can be asked about a moment: some stores lack other years.
 func kept(at time.Time) bool { return at.Year() >= 1970 && at.Year() <= 9999 }
 
 // encodeCursor makes a text of a position that needs no escapes.
@@ -185,7 +184,7 @@ func encodeCursor(p history.Position) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.Ended.UnixMilli(), 10) + "." + p.ID))
 }
 
-// decodeCursor is the inverse; false where the text is none.
+// decodeCursor is the inverse; false if the text is not a cursor.
 func decodeCursor(text string) (history.Position, bool) {
 	plain, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"poold/internal/status"
 )
 
-// handoutDays are how many days, with today, the status tells of.
+// handoutDays is the number of days in the status, today included.
 const handoutDays = 7
 
-// Usage is GET /history/usage: what the orders of some UTC days came to, and what became
-// of their tokens, by owner or by target; or what keys did.
+// Usage is GET /history/usage: the figures of the orders and tokens of some UTC days, by
+// owner or by target; or the figures of keys.
 func (h *Routes) Usage(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	asked, err := readUsageQuery(r.URL.RawQuery)
 	if err != nil {
@@ -48,20 +48,20 @@ func (h *Routes) Usage(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	return respondTable(w, r, answer, answer.Lines)
 }
 
-// usageOf is what a line of the answer is about.
+// usageOf identifies a line of the answer.
 type usageOf struct {
 	date string // "" = all days
 	history.Owned
 }
 
-// usageFigures are those of a line.
+// usageFigures are the figures of a line.
 type usageFigures struct {
 	history.Figures
-	handedOut, expired int64 // of what is known
-	partly             bool  // these are not known of all that the line is about
+	handedOut, expired int64 // of the days and targets that are known
+	partly             bool  // handedOut and expired miss a part of the line
 }
 
-// usageSum is what a query comes to.
+// usageSum sums a query up.
 type usageSum struct {
 	usageQuery
 	first, last string // days
@@ -71,7 +71,7 @@ type usageSum struct {
 	since       string            // the day from which on they are
 }
 
-// line is the one that counts what belongs to a target and its owner on a day.
+// line returns the line of a target and its owner on a day.
 func (s *usageSum) line(date string, of history.Owned) *usageFigures {
 	begins := date
 	if !s.perDay {
@@ -87,12 +87,12 @@ func (s *usageSum) line(date string, of history.Owned) *usageFigures {
 	return s.lines[key]
 }
 
-// addHandouts adds what was handed out and what expired, for those who answer for the
-// targets now. It comes before addOrders.
+// addHandouts adds the tokens handed out and expired, under the present owners of the
+// targets. It comes before addOrders.
 func (s *usageSum) addHandouts(d *status.Document, now time.Time) {
 	s.owners, s.since = map[string]string{}, now.UTC().AddDate(0, 0, 1-handoutDays).Format(time.DateOnly)
 	if d.Redis.Reason != "" {
-		return // they are those of some time ago
+		return // the snapshot is stale
 	}
 	for i := range d.Targets {
 		t := &d.Targets[i]
@@ -108,7 +108,7 @@ func (s *usageSum) addHandouts(d *status.Document, now time.Time) {
 	}
 }
 
-// addOrders adds what the orders of a day came to.
+// addOrders adds the orders of a day.
 func (s *usageSum) addOrders(date string, targets map[history.Owned]history.Figures) {
 	for owned, f := range targets {
 		if !s.sees(owned.Target) {
@@ -122,7 +122,7 @@ func (s *usageSum) addOrders(date string, targets map[history.Owned]history.Figu
 	}
 }
 
-// answer has a line for each of whom there is anything.
+// answer sorts the lines.
 func (s *usageSum) answer() Usage {
 	lines := make([]UsageLine, 0, len(s.lines))
 	for of, f := range s.lines {

@@ -17,8 +17,7 @@ import (
 	"poold/internal/targets"
 )
 
-// Access is who may ask for what, derived from one Set. It is replaced whole when the
-// Set is, and read without a lock.
+// Access is the callers and targets of one Set. It is immutable and replaced with the Set.
 type Access struct {
 	Set     *targets.Set
 	Callers []*Caller          // nil: callers need no key
@@ -26,8 +25,8 @@ type Access struct {
 	ByID    map[captcha.ID]*Target
 }
 
-// NewAccess derives what a Set allows. A key that did not change keeps its limiter, or a
-// reload would give every caller its burst again.
+// NewAccess derives the callers and targets of a Set. An unchanged key keeps its limiter,
+// or a reload would give every caller its burst again.
 func NewAccess(set *targets.Set, old *Access) *Access {
 	a := &Access{
 		Set: set, Targets: make(map[string]*Target, len(set.Targets)), ByID: make(map[captcha.ID]*Target, len(set.Targets)),
@@ -73,7 +72,7 @@ func (a *Access) Owner(secret string) *Caller {
 		same := subtle.ConstantTimeCompare(digest[:], c.digest[:])
 		found = subtle.ConstantTimeSelect(same, i, found)
 	}
-	if found < 0 || secret == "" { // an empty key is nobody's, even if the file has one
+	if found < 0 || secret == "" { // an empty key has no owner, even if the file has one
 		return nil
 	}
 	return a.Callers[found]
@@ -99,8 +98,7 @@ func (t *Target) Take(c *Caller) pool.Request {
 	return request
 }
 
-// WholeRate returns the same rate with a whole count, because there is no half a token:
-// 0.5/s is 1 per 2s.
+// WholeRate returns the same rate with a whole number of tokens: 0.5/s is 1 per 2s.
 func WholeRate(r targets.Rate) (count int, per time.Duration) {
 	if r.PerSecond() <= 0 {
 		return 0, 0
@@ -109,8 +107,7 @@ func WholeRate(r targets.Rate) (count int, per time.Duration) {
 	return int(whole), time.Duration(float64(r.Per) * whole / r.Count)
 }
 
-// Caller is who may ask: one key of the file, or everybody on this machine
-// where there are none.
+// Caller is one key of the file, or every caller on this machine if the file has no keys.
 type Caller struct {
 	Name    string // of the key; "" = without keys
 	digest  [sha256.Size]byte
@@ -124,7 +121,7 @@ type Caller struct {
 	StableName string
 }
 
-// Anyone is the caller where the file holds no keys: all of them are one.
+// Anyone is the caller if the file has no keys.
 var Anyone = &Caller{StableName: "anyone\x00"}
 
 // MayUse reports whether the caller's globs include a target's name.
@@ -144,7 +141,7 @@ func (c *Caller) MayAsk(t *Target) bool {
 	return c.MayUse(t.Name)
 }
 
-// Sees is mayUse, nil for a caller that may use all targets.
+// Sees is MayUse, or nil for a caller that may use all targets.
 func (c *Caller) Sees() func(target string) bool {
 	if c.Globs == nil {
 		return nil
@@ -158,12 +155,12 @@ func ErrLimitedKey() *Problem {
 	return NewProblem(CodeForbidden, "this key is limited to some targets, and none of them has this identity")
 }
 
-// May reports whether the caller has a scope; without keys everybody has all.
+// May reports whether the caller has a scope. Without keys every caller has all scopes.
 func (c *Caller) May(scope targets.Scope) bool {
 	return c == Anyone || slices.Contains(c.Scopes, scope)
 }
 
-// AuditName is what the audit and the metrics call a caller.
+// AuditName names the caller in the audit and the metrics.
 func (c *Caller) AuditName() string { return cmp.Or(c.Name, history.Keyless) }
 
 // OverRate takes one request from a key's rate; above it, it returns how long

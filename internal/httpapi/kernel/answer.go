@@ -24,8 +24,8 @@ var (
 	TypeText     = []string{"text/plain; charset=utf-8"}
 )
 
-// Respond writes a whole answer that is no token. A client that is gone is not
-// an error: there is nothing to take back.
+// Respond writes a whole answer that holds no token. It ignores an error of the
+// connection, because nothing must be taken back.
 func Respond(w http.ResponseWriter, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)

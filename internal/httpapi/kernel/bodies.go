@@ -39,8 +39,8 @@ func (b *Bodies) addLocked(bytes int64) {
 	}
 }
 
-// Room is what a request takes of the budget. It belongs to the handler, and to whatever
-// holds it beside.
+// Room is the share of one request in the budget. It belongs to the handler and to each
+// holder.
 type Room struct {
 	bodies *Bodies
 	most   int64 // the budget
@@ -50,10 +50,10 @@ type Room struct {
 	holders int
 }
 
-// Read reads a body of at most most bytes into room of its own, which the caller must
-// release even if there is an error. It fails with codeOverloaded if there is no room; then
-// the body is read and dropped, because many clients read no answer before they have sent
-// all of it.
+// Read reads a body of at most most bytes. The caller must release the room that the body
+// takes, even if there is an error. Without room it fails with CodeOverloaded, after it
+// has read and dropped the body: many clients read no answer before they have sent all of
+// it.
 func (b *Bodies) Read(r *http.Request, c *Call, most int64) (body []byte, taken *Room, err error) {
 	taken = &Room{bodies: b, most: int64(c.Access.Set.Server.BodyBudget), holders: 1}
 	length := r.ContentLength
@@ -70,8 +70,8 @@ func (b *Bodies) Read(r *http.Request, c *Call, most int64) (body []byte, taken 
 	return body, taken, err
 }
 
-// Resize makes the room as large as what is left of the body, and fails with
-// codeOverloaded if the budget has no room for it.
+// Resize changes the room to the size of the part of the body that is still needed. It
+// fails with CodeOverloaded if the budget has no room.
 func (m *Room) Resize(bytes int64) error {
 	b := m.bodies
 	b.mu.Lock()

@@ -49,8 +49,8 @@ func ReadBody(r *http.Request, w http.ResponseWriter, most int64) ([]byte, error
 	return body, nil
 }
 
-// readAll reads to the end. Of a known length, which is above 0, it takes no more memory
-// than that.
+// readAll reads to the end. For a known length, above 0, it takes no more memory than
+// that.
 func readAll(from io.Reader, length int64) ([]byte, error) {
 	if length <= 0 {
 		return io.ReadAll(from)
@@ -69,8 +69,8 @@ func CheckJSON(r *http.Request) error {
 }
 
 // ReadObject reads a body that is one JSON object of single values, each field given at
-// most once. want describes the whole body. set takes each field and returns what is wrong
-// with it, or "". given holds the fields of the body.
+// most once. want describes the whole body. set takes each field and returns its fault, or
+// "". given holds the names of the fields.
 func ReadObject(r *http.Request, w http.ResponseWriter, want string, set func(field string, value json.Token) (wrong string)) (given map[string]bool, err error) {
 	body, err := ReadBody(r, w, MaxBody)
 	if err != nil {

@@ -23,9 +23,8 @@ type Route struct {
 	// AltScope is a right that suffices too, for as much as the handler grants it;
 	// "" = none.
 	AltScope targets.Scope
-	// Probe routes are open to any Host and Origin too: they reveal nothing
-	// and are asked by balancers that know no name for this machine, or they
-	// carry a secret of their own.
+	// Probe routes are open to any Host and Origin too. They reveal nothing and are asked
+	// by balancers that know no name for this machine, or the request has a secret.
 	Probe bool
 	// Changes: the request takes or alters something, whatever its method.
 	Changes bool
@@ -44,7 +43,7 @@ type Call struct {
 	W      Writer
 	Began  time.Time
 	Route  *Route
-	Params []string // of the path, in its order, as they stood there
+	Params []string // the variable parts of the path, in its order, as sent
 	Access *Access
 	Caller *Caller // nil on routes that need no key
 	Target *Target // nil on routes that name none
@@ -63,7 +62,7 @@ func (c *Call) Param(r *http.Request, i int) string {
 	return c.Params[i]
 }
 
-// TargetName is the target of a call, or what stands for it where there is none.
+// TargetName is the name of the target, or purchase.GuestTarget without one.
 func (c *Call) TargetName() string {
 	if c.Target == nil {
 		return purchase.GuestTarget

@@ -14,5 +14,5 @@
 //     have no effect.
 //   - Large bodies share one budget of memory (Bodies), whichever route reads them.
 //
-// The package decides neither who may call a route nor what a route does.
+// Package httpapi decides which caller may use a route.
 package kernel

@@ -25,9 +25,8 @@ func (w *WrongKeys) Count(remote string, at time.Time) (wait time.Duration) {
 	return w.Failures.Count(network(remote), at)
 }
 
-// Failures limits how many failed tries a minute each sender has. It keeps the last
-// tries of at most wrongKeysFrom senders; the others share those of the zero sender.
-// The zero value is empty.
+// Failures limits the failed tries of each sender in a minute. It keeps the last tries of
+// at most wrongKeysFrom senders; further senders count as one. The zero value is empty.
 type Failures[K comparable] struct {
 	mu    sync.Mutex
 	tries map[K]*tries
@@ -90,9 +89,9 @@ func (f *Failures[K]) sweep(at time.Time) {
 	}
 }
 
-// network is what counts as one address: with IPv6 a /64, within which a host
-// takes the addresses that it likes. A proxy's word for it does not count. What is
-// no address, such as a unix socket's, is the zero value.
+// network is the sender of an address: with IPv6 a /64, because a host may use all
+// addresses of it. A proxy's headers do not count. An address that is not IP, such as a
+// unix socket's, has the zero value.
 func network(remote string) netip.Prefix {
 	socket, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -103,6 +102,6 @@ func network(remote string) netip.Prefix {
 	if addr.Is6() {
 		bits = 64
 	}
-	from, _ := addr.Prefix(bits) // so many bits it has
+	from, _ := addr.Prefix(bits) // bits is in range
 	return from
 }

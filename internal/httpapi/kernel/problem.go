@@ -42,7 +42,7 @@ func (p *Problem) After(d time.Duration) *Problem {
 	return p
 }
 
-// Listing adds what is wrong, one by one.
+// Listing adds the single problems.
 func (p *Problem) Listing(problems targets.Problems) *Problem {
 	for _, one := range problems {
 		p.Problems = append(p.Problems, one.String())
@@ -53,8 +53,8 @@ func (p *Problem) Listing(problems targets.Problems) *Problem {
 // ErrNotFound refuses an unknown path without repeating it.
 func ErrNotFound() *Problem { return NewProblem(CodeNotFound, "no route of poold has this path") }
 
-// ErrHungUp is what a handler returns when nobody is left to answer: nothing
-// (more) is written and the connection is closed.
+// ErrHungUp is the error of a handler whose caller is gone: nothing more is written and
+// the connection is closed.
 var ErrHungUp = errors.New("httpapi: the caller hung up")
 
 // WriteProblem sends p; a client that is gone is not an error here.

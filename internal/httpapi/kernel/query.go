@@ -11,9 +11,9 @@ import (
 	"poold/internal/targets"
 )
 
-// ReadValues reads a query that may have these parameters, each of them once. Any other
-// parameter is refused, with the known one that the caller probably meant: a misspelt
-// parameter would have no effect. The answer repeats nothing of the query.
+// ReadValues reads a query that may have these parameters, each of them once. It refuses
+// any other parameter, because a misspelt one would have no effect, and names the known
+// parameter that is near. The answer repeats nothing of the query.
 func ReadValues(raw string, known ...string) (url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {

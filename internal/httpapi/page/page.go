@@ -42,7 +42,7 @@ func (p *Routes) Front(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	return nil
 }
 
-// Overview is GET /status: a page for browsers, JSON for everybody else.
+// Overview is GET /status: a page for browsers, JSON for other clients.
 func (p *Routes) Overview(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	w.Header()["Vary"] = kernel.VaryAccept
 	if !kernel.Prefers(r.Header["Accept"], "text/html") {
@@ -92,9 +92,9 @@ const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img
 type pageData struct {
 	*status.Document
 
-	Scopes []targets.Scope // of who looks
+	Scopes []targets.Scope // of the caller
 	Keyed  bool            // the file holds keys
-	Whole  bool            // who looks may use all targets
+	Whole  bool            // the caller may use all targets
 }
 
 // New panics if the template does not parse.
@@ -119,9 +119,9 @@ func New(from *status.Collector) *Routes {
 	return &Routes{from, parsed}
 }
 
-// share returns how much of a target's bar n takes, in percent. The whole bar is
-// the depth, or what a warm window wants. Tokens and orders beyond that make it
-// full, never wider.
+// share returns the part of a target's bar that n takes, in percent. The whole bar is the
+// depth, or the size of a warm window. Further tokens and orders fill the bar and do not
+// widen it.
 func share(n int, t status.Target) int {
 	if widest := max(t.Depth, t.Warm, t.Fresh+t.InFlight); widest > 0 {
 		return n * 100 / widest
@@ -129,7 +129,7 @@ func share(n int, t status.Target) int {
 	return 0
 }
 
-// wants is how many tokens are wanted, and whether a warm window is the reason; "" where
+// wants says how many tokens are wanted, and whether a warm window is the reason; "" if
 // that is the depth.
 func wants(t status.Target) string {
 	switch {
@@ -143,8 +143,8 @@ func wants(t status.Target) string {
 	return ""
 }
 
-// expectation is what an adaptive target expects, and what holds a target of either
-// kind back; "" where there is neither, and for a paused target.
+// expectation is the forecast of an adaptive target and the limit that holds a target
+// back; "" without both, and for a paused target.
 func expectation(t status.Target) string {
 	if t.State == refill.Paused {
 		return ""

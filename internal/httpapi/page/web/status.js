@@ -1,4 +1,4 @@
-// The status page: follows /status/stream and draws what it tells. All text goes in by
+// The status page: follows /status/stream and draws it. All text goes in by
 // textContent. Nothing here is loaded from anywhere but the daemon.
 'use strict';
 
@@ -7,7 +7,7 @@
 const svgSpace = 'http://www.w3.org/2000/svg';
 
 // h makes an element: properties, then children. A key with a hyphen is an attribute,
-// one that begins with "on" an event.
+// a key that begins with "on" an event.
 function h(tag, props, ...children) {
   return fill(document.createElement(tag), props, children);
 }
@@ -63,7 +63,7 @@ const today = () => doc.as_of.slice(0, 10);
 const outcomes = (f) => f.hits + f.waited + f.misses;
 const spentToday = (t) => (t.days.length > 0 && t.days[0].date === today() ? t.days[0].spent : 0);
 
-// Problems first; what is off by intent comes last.
+// Problems come first, paused targets last.
 const severity = { refused: 0, starved: 1, budget: 2, paused: 4, ok: 5, idle: 6 };
 const rank = (t) => (t.marks.length > 0 ? Math.min(3, severity[t.state] ?? 0) : severity[t.state] ?? 0);
 const troubled = (t) => rank(t) < 4;
@@ -89,7 +89,7 @@ let doc = null; // the last document; its targets are in byName
 let byName = new Map();
 let dirty = new Set(); // names of targets to be drawn again
 let structure = true; // the list itself may be another: names, order, filter
-let heldAt = ''; // as_of of what is shown while the page is held still
+let heldAt = ''; // as_of of the document shown while the page is held
 
 function takeStatus(document) {
   const before = byName;
@@ -170,8 +170,8 @@ async function poll() {
   }
 }
 
-// watch runs every second: whatever went wrong, the page comes back by itself. A tab that
-// nobody sees gives its stream back, of which a browser has few, and polls now and then.
+// watch runs every second: after any fault the page comes back by itself. A hidden tab
+// closes its stream, of which a browser has few, and polls now and then.
 let lastPoll = 0;
 function watch() {
   const now = performance.now();
@@ -216,7 +216,7 @@ function drawClocks() {
   if (!heldAt) drawRetries();
 }
 
-// announce tells a screen reader, politely and not too often.
+// announce informs a screen reader, politely and not too often.
 let announced = 0;
 let pending = null;
 function announce(text) {
@@ -246,7 +246,7 @@ function draw() {
   drawClocks();
 }
 
-// replace puts new children in only where what they are made of changed.
+// replace renders the children of a node again if their data changed.
 function replace(node, basis, make) {
   const key = JSON.stringify(basis);
   if (node.basis === key) return;
@@ -346,8 +346,8 @@ function meter(n, of) {
 
 // ---- targets -----------------------------------------------------------------------
 
-const rows = new Map(); // name -> what is drawn of a target
-const mostRows = 1000; // more than anybody reads; the search finds the others
+const rows = new Map(); // name -> the nodes of a target
+const mostRows = 1000; // the search finds the other targets
 const search = byID('search'), problems = byID('problems'), grouped = byID('grouped'), order = byID('order');
 
 const compare = {
@@ -372,7 +372,7 @@ function drawTargets() {
     structure = false;
     arrange();
   }
-  const limit = performance.now() + 8; // the rest in the next frame, which has to lay them out too
+  const limit = performance.now() + 8; // further rows are drawn in the next frame
   for (const name of dirty) {
     if (performance.now() > limit) {
       redraw();
@@ -384,7 +384,7 @@ function drawTargets() {
   }
 }
 
-// The roles say that it is a table: a screen reader knows one that is laid out as such alone.
+// The roles make it a table for screen readers, which otherwise rely on its layout.
 const tableRow = (props, ...cells) => h('tr', { ...props, role: 'row' }, ...cells);
 
 // arrange brings the rows into their order, moving only those that are elsewhere.
@@ -419,8 +419,8 @@ function arrange() {
       owner = t.owner;
       body.insertBefore(tableRow({ className: 'group' }, h('th', { colSpan: 6, scope: 'colgroup', role: 'rowheader' }, owner)), at);
     }
-    // Where the row stands one further on, the one before it has gone down the list, and is
-    // put into its place when that is reached.
+    // If the row is the next one, the row before it moved down the list. It gets its place
+    // when the loop reaches that.
     if (row.node === at || at && row.node === at.nextElementSibling) at = (row.detail || row).node.nextElementSibling;
     else {
       body.insertBefore(row.node, at);
@@ -698,7 +698,7 @@ async function send(method, path, body) {
   return [problem.title, problem.detail, ...(problem.problems || [])].filter(Boolean).join(': ') || 'The daemon answered ' + answer.status;
 }
 
-// ask says what is about to be done, in numbers, and does it when told so.
+// ask describes an action in numbers, and carries it out when the operator confirms.
 function ask(t, what) {
   const wrong = h('p', { className: 'wrong', role: 'alert' });
   const go = h('button', { type: 'submit', className: 'go' }, what.title(t).split(' ')[0]);

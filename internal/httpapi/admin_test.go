@@ -2,13 +2,18 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"poold/internal/httpapi/kernel"
+	"poold/internal/provider"
+	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
@@ -94,9 +99,7 @@ func TestReload(t *testing.T) {
 		return ctx.Err()
 	}
 	conn := dial(t, d.addr)
-	if _, err := io.WriteString(conn, "POST /-/reload HTTP/1.1\r\nHost: localhost\r\n"+bearer(keyAll)+"\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, "POST /-/reload HTTP/1.1\r\nHost: localhost\r\n"+bearer(keyAll)+"\r\n\r\n")
 	<-began
 	reset(t, conn)
 	time.Sleep(10 * time.Millisecond) // for net/http to notice
@@ -115,12 +118,8 @@ func TestReload(t *testing.T) {
 		d.config.problems = []targets.Problem{{File: "pools.yaml", Line: 4, Text: "depth must be positive"}}
 		return targets.Problems(d.config.problems)
 	}
-	if a := d.ask(t, "POST", "/-/reload", bearer(keyAll)); a.status != 422 {
-		t.Errorf("%d %s", a.status, a.body)
-	}
-	if a := d.ask(t, "GET", "/status.json", bearer(keyAll)); !strings.Contains(a.body, "pools.yaml:4: depth") {
-		t.Errorf("what was wrong is not shown at once: %s", a.body)
-	}
+	d.ask(t, "POST", "/-/reload", bearer(keyAll)).has(t, "the answer", 422)
+	d.ask(t, "GET", "/status.json", bearer(keyAll)).has(t, "what was wrong is not shown at once", 0, "pools.yaml:4: depth")
 	d.config.reload = func(context.Context) error { return errors.New("canary-cause") }
 	checkProblem(t, "reload", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 500, kernel.CodeInternal, "")
 }
@@ -143,7 +142,77 @@ func TestHealth(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	d.refill.statuses["checkout"] = refill.Status{State: refill.Starved}
-	if a := d.ask(t, "GET", "/readyz"); a.status != 200 {
-		t.Errorf("one starved target makes the replica unready: %d", a.status)
+	d.ask(t, "GET", "/readyz").has(t, "one starved target makes the replica unready", 200)
+}
+
+// TestPauseBody: a pause may have an end and a reason, which the status shows with who made
+// it; what is wrong with a body is said, and changes nothing.
+func TestPauseBody(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	send := func(body string) answer {
+		return d.send(t, "POST", "/pool/checkout/pause", strings.NewReader(body), bearer(keyAll), "Content-Type: application/json")
+	}
+	for body, want := range map[string]string{
+		`{"for":"2"}`: wantPauseFor, `{"for":7200}`: wantPauseFor, `{"for":"0s"}`: wantPauseFor, `{"for":"-1h"}`: wantPauseFor, `{"for":"721h"}`: wantPauseFor, `{"for":null}`: wantPauseFor,
+		`{"reason":7}`: wantPauseReason, `{"reason":"` + strings.Repeat("x", 201) + `"}`: wantPauseReason,
+		`{"reason":"a\nb"}`:       `"reason" must not hold line breaks or other control characters`,
+		`{"reason":"a\u202Eb"}`:   `"reason" must not hold U+202E, which turns the direction of the text around it: remove it`,
+		"{\"reason\":\"\u2066\"}": `"reason" must not hold U+2066, which turns the direction of the text around it: remove it`,
+		`{"until":"2h"}`:          wantPause, `{"for":"2h","for":"3h"}`: wantPause, `[]`: wantPause, `{"for":{}}`: wantPauseFor,
+	} {
+		a := send(body)
+		checkProblem(t, body, a, 400, kernel.CodeBadRequest, "checkout")
+		var p kernel.Problem
+		if err := json.Unmarshal([]byte(a.body), &p); err != nil || p.Detail != want {
+			t.Errorf("%s: %s", body, a.body)
+		}
+	}
+	if d.stock.count("pause") != 0 {
+		t.Error("a body that is refused pauses")
+	}
+	reason := func() string {
+		d.status.Changed()
+		target, _ := d.status.Snapshot(t.Context()).Document.Target("checkout")
+		return target.Reason
+	}
+	for _, c := range []struct{ body, want string }{
+		{``, `^paused by all$`}, {`{}`, `^paused by all$`}, {`{"reason":"הדף משתנה \u200f!"}`, `^paused by all: הדף משתנה \x{200f}!$`},
+		{`{"reason":"the page <b>changes</b>"}`, `^paused by all: the page <b>changes</b>$`},
+		{`{"for":"2h","reason":"release"}`, `^paused by all until \d{4}-\d\d-\d\d \d\d:\d\d UTC: release$`},
+	} {
+		send(c.body).has(t, c.body, 204)
+		if got := reason(); !regexp.MustCompile(c.want).MatchString(got) {
+			t.Errorf("%s: %q, want %s", c.body, got, c.want)
+		}
+	}
+}
+
+// TestProbeOfAProvider: an operator gets the state after the probe; a name that is not in the
+// file, a key without the right, and a Redis that is away have their answers.
+func TestProbeOfAProvider(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	d.buyer.probe = func(name string) (purchase.Status, error) {
+		switch name {
+		case "main":
+			return purchase.Status{Name: name, State: provider.State{Kind: provider.StateDown, Reason: "ERROR_ZERO_BALANCE", Remedy: "top up the balance"}}, nil
+		case "away":
+			return purchase.Status{Name: name}, fmt.Errorf("probing: %w", redisdb.ErrDown)
+		}
+		return purchase.Status{}, purchase.ErrUnknownProvider
+	}
+	a := d.ask(t, "POST", "/providers/main/probe", bearer(keyAll))
+	if want := `{"name":"main","state":"down","reason":"ERROR_ZERO_BALANCE","remedy":"top up the balance"}`; a.status != 200 || strings.TrimSpace(a.body) != want {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if !strings.Contains(d.logged.String(), `"msg":"a provider was probed","provider":"main","key":"all","state":"down"`) {
+		t.Errorf("the log does not say who probed: %s", d.logged)
+	}
+	checkProblem(t, "an unknown provider", d.ask(t, "POST", "/providers/other/probe", bearer(keyAll)), 404, kernel.CodeUnknownProvider, "")
+	checkProblem(t, "without redis", d.ask(t, "POST", "/providers/away/probe", bearer(keyAll)), 503, kernel.CodeStoreDown, "")
+	for _, key := range []string{keyStatus, keyStaging} {
+		d.ask(t, "POST", "/providers/main/probe", bearer(key)).has(t, "another key", 403)
+	}
+	if len(d.buyer.probed) != 3 {
+		t.Errorf("probed %q", d.buyer.probed)
 	}
 }

@@ -112,9 +112,7 @@ func TestArrivalsAreAskedWrongly(t *testing.T) {
 	if d.arrivals.target != "" {
 		t.Errorf("asked for %s", d.arrivals.target)
 	}
-	if a := d.ask(t, "GET", "/history/arrivals/staging-login", bearer(keyStaging)); a.status != 200 {
-		t.Errorf("%d %s", a.status, a.body)
-	}
+	d.ask(t, "GET", "/history/arrivals/staging-login", bearer(keyStaging)).has(t, "the answer", 200)
 	d.arrivals.err = redisdb.ErrDown
 	checkProblem(t, "away", d.ask(t, "GET", "/history/arrivals/staging-login", bearer(keyAll)), 503, kernel.CodeStoreDown, "staging-login")
 }

@@ -68,9 +68,7 @@ func TestAudit(t *testing.T) {
 	n := 0
 	noted := func(what string, want history.Entry) {
 		t.Helper()
-		if got := d.nextEntry(t, n); got != want {
-			t.Errorf("%s: %+v, want %+v", what, got, want)
-		}
+		equal(t, what, d.nextEntry(t, n), want)
 		n++
 	}
 	const login = "/pool/staging-login/token"
@@ -116,9 +114,7 @@ func TestAudit(t *testing.T) {
 		{keyAll, "/solve/" + id2 + "." + string(d.target("staging-login").ID) + ".canary-type/report", "rejected", 404},
 		{keyAll, "/solve/" + id2 + "." + string(d.target("staging-login").ID) + ".recaptcha_v2/report", "rejected", 204}, // noted
 	} {
-		if got := report(c.key, c.path, c.outcome); got != c.want {
-			t.Errorf("%+v: %d", c, got)
-		}
+		equal(t, fmt.Sprintf("%+v", c), report(c.key, c.path, c.outcome), c.want)
 	}
 	noted("a report", history.Entry{Key: "staging", Action: history.Accepted, Target: "staging-login", Token: id})
 	noted("another", history.Entry{Key: "all", Action: history.Rejected, Target: "staging-login", Token: id2 + "." + string(d.target("staging-login").ID) + ".recaptcha_v2"})
@@ -149,9 +145,7 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	d.solver.token.Source = pool.FromReplay
-	if a := d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), again); a.status != 200 {
-		t.Error(a.body)
-	}
+	d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), again).has(t, "the answer", 200)
 	d.solver.err = &pool.EmptyError{}
 	d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll))
 	eventually(t, "all requests are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 20 })
@@ -188,9 +182,7 @@ func TestAuditOfHangUps(t *testing.T) {
 		d.fill(t, "staging-login", 1)
 		broken.Store(true)
 		conn := dial(t, d.addr)
-		if _, err := io.WriteString(conn, requestLine+c.header+"Connection: close\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		write(t, conn, requestLine+c.header+"Connection: close\r\n\r\n")
 		_, _ = io.ReadAll(conn)
 		eventually(t, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"msg":"request"`) })
 		if got := d.audit.noted(); len(got) != c.noted {
@@ -200,9 +192,7 @@ func TestAuditOfHangUps(t *testing.T) {
 			continue
 		}
 		broken.Store(false)
-		if a := d.ask(t, "GET", "/pool/staging-login/token", "Idempotency-Key: k"); !strings.Contains(a.body, `"source":"replay"`) {
-			t.Errorf("again: %d %s", a.status, a.body)
-		}
+		d.ask(t, "GET", "/pool/staging-login/token", "Idempotency-Key: k").has(t, "again", 0, `"source":"replay"`)
 		eventually(t, "both requests are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 2 })
 		if got := d.audit.noted(); len(got) != 1 {
 			t.Errorf("after a replay: %+v", got)
@@ -312,9 +302,7 @@ func TestKeyRequests(t *testing.T) {
 func TestKeyRequestsOfWhoHungUp(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	conn := dial(t, d.addr)
-	if _, err := io.WriteString(conn, requestLine+"\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, requestLine+"\r\n")
 	eventually(t, "it waits", func() bool { return d.stock.look(t, d.target("staging-login")).Waiting == 1 })
 	reset(t, conn)
 	eventually(t, "it is counted", func() bool {

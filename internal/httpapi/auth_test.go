@@ -3,8 +3,10 @@ package httpapi
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -75,9 +77,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 			}
 		}
 	}
-	if a := d.ask(t, "GET", "/status?key="+keyAll); a.status != 401 {
-		t.Errorf("a key in the query: %d", a.status)
-	}
+	d.ask(t, "GET", "/status?key="+keyAll).has(t, "a key in the query", 401)
 }
 
 // forgetWrongKeys makes an address new that sent wrong ones.
@@ -109,9 +109,7 @@ func TestEmptyKeyIsNobody(t *testing.T) {
 	keys[0].SHA256 = sha256.Sum256(nil)
 	d := start(t, sampleSet(keys...), nil, nil)
 	for _, header := range []string{"X: y", "Authorization: Bearer ", "Authorization: Bearer", basic(""), "Authorization: "} {
-		if a := d.ask(t, "GET", "/status", header); a.status != 401 {
-			t.Errorf("%q: %d", header, a.status)
-		}
+		d.ask(t, "GET", "/status", header).has(t, header, 401)
 	}
 }
 
@@ -126,9 +124,7 @@ func TestLimitedKeySeesItsTargets(t *testing.T) {
 		if strings.Contains(a.body, "checkout") || !strings.Contains(a.body, "staging-login") || !strings.Contains(a.body, "staging-signup") {
 			t.Errorf("limited: %s", a.body)
 		}
-		if a := d.ask(t, "GET", "/status", bearer(keyStatus), "Accept: "+accept); !strings.Contains(a.body, "checkout has a long lifetime") {
-			t.Errorf("not limited: %s", a.body)
-		}
+		d.ask(t, "GET", "/status", bearer(keyStatus), "Accept: "+accept).has(t, "not limited", 0, "checkout has a long lifetime")
 	}
 }
 
@@ -155,9 +151,7 @@ func TestKeyRate(t *testing.T) {
 	if !limited() {
 		t.Error("the fourth request passed")
 	}
-	if a := d.ask(t, "GET", "/metrics", bearer(keyStaging)); a.status != 200 {
-		t.Errorf("another key pays for it: %d", a.status)
-	}
+	d.ask(t, "GET", "/metrics", bearer(keyStaging)).has(t, "another key pays for it", 200)
 	d.config.set.Store(sampleSet(slices.Clone(keys)...))
 	if !limited() {
 		t.Error("a reload gave the key its burst again")
@@ -287,11 +281,45 @@ func TestKeysReload(t *testing.T) {
 	if a := d.ask(t, "GET", "/pool/checkout/token"); a.status != http.StatusUnauthorized {
 		t.Errorf("after keys came: %d", a.status)
 	}
-	if a := d.ask(t, "GET", "/pool/checkout/token", bearer(keyAll)); a.status != 200 {
-		t.Errorf("with the new key: %d", a.status)
-	}
+	d.ask(t, "GET", "/pool/checkout/token", bearer(keyAll)).has(t, "with the new key", 200)
 	d.config.set.Store(sampleSet(allKeys()[1:]...))
 	if a := d.ask(t, "GET", "/pool/checkout/token", bearer(keyAll)); a.status != http.StatusUnauthorized {
 		t.Errorf("after the key went: %d", a.status)
+	}
+}
+
+// TestGuessing: after twenty wrong keys in a minute their address is told to wait;
+// a right key from there is served all the time, and no key at all is no guess.
+func TestGuessing(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	d.fill(t, "staging-login", 3)
+	const path = "/pool/staging-login/token"
+	for range 30 {
+		checkProblem(t, "no key", d.ask(t, "GET", path), 401, kernel.CodeUnauthorized, "")
+		checkProblem(t, "an empty one", d.ask(t, "GET", path, bearer("")), 401, kernel.CodeUnauthorized, "")
+	}
+	for i := range triesAMinute {
+		header := []string{bearer(fmt.Sprint("wrong", i)), basic(fmt.Sprint("wrong", i))}[i%2]
+		checkProblem(t, "wrong", d.ask(t, "GET", path, header), 401, kernel.CodeUnauthorized, "")
+		if i == 10 {
+			d.takeOne(t, bearer(keyAll))
+		}
+	}
+	for _, headers := range [][]string{
+		{bearer("wrong")}, {basic("wrong")},
+		{bearer("wrong"), "X-Forwarded-For: 192.0.2.1", "Forwarded: for=192.0.2.1", "X-Real-IP: 192.0.2.1"}, // anybody can write that
+	} {
+		a := d.ask(t, "GET", path, headers...)
+		checkProblem(t, "one more", a, 429, kernel.CodeRateLimited, "")
+		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < 30 || retry > 60 {
+			t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
+		}
+	}
+	d.takeOne(t, bearer(keyAll))
+	d.takeOne(t, basic(keyAll))
+	d.ask(t, "GET", "/status", bearer(keyStatus)).has(t, "another right key", 200)
+	checkProblem(t, "no key", d.ask(t, "GET", path), 401, kernel.CodeUnauthorized, "")
+	for _, open := range []string{"/healthz", "/status.css"} {
+		d.ask(t, "GET", open, bearer("wrong")).has(t, open+" needs no key", 200)
 	}
 }

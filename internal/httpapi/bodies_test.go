@@ -65,9 +65,7 @@ func TestPicturesTakeRoom(t *testing.T) {
 	close(release)
 	callers.Wait()
 	for i := range 3 {
-		if a := ask(100 + i); a.status != 200 {
-			t.Errorf("after they ended: %d %s", a.status, a.body)
-		}
+		ask(100+i).has(t, "after they ended", 200)
 	}
 }
 
@@ -116,7 +114,5 @@ func TestBodyBudgetIsReloaded(t *testing.T) {
 	roomy := *set
 	roomy.Server.BodyBudget = targets.Size(1 << 20)
 	d.config.set.Store(&roomy)
-	if a := d.solve(t, body); a.status != 200 {
-		t.Errorf("with room: %d %s", a.status, a.body)
-	}
+	d.solve(t, body).has(t, "with room", 200)
 }

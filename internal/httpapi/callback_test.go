@@ -121,9 +121,7 @@ func TestCallbackInHalf(t *testing.T) {
 		"broken": "Transfer-Encoding: chunked\r\n\r\nzz\r\nid=7",
 	} {
 		conn := dial(t, d.addr)
-		if _, err := io.WriteString(conn, "POST /callback/solver/o-1/s1 HTTP/1.1\r\nHost: localhost\r\n"+rest); err != nil {
-			t.Fatal(err)
-		}
+		write(t, conn, "POST /callback/solver/o-1/s1 HTTP/1.1\r\nHost: localhost\r\n"+rest)
 		_ = conn.SetReadDeadline(time.Now().Add(3 * time.Second))
 		got, err := io.ReadAll(conn)
 		if strings.Contains(errorText(err), "timeout") || strings.HasPrefix(string(got), "HTTP/1.1 200") {

@@ -678,3 +678,32 @@ func (d *daemon) send(t *testing.T, method, path string, body io.Reader, headers
 }
 
 func bearer(key string) string { return "Authorization: Bearer " + key }
+
+// has holds an answer against a status, 0 = any, and against parts of its body.
+func (a answer) has(t testing.TB, what string, status int, parts ...string) {
+	t.Helper()
+	if status != 0 && a.status != status {
+		t.Errorf("%s: status %d, want %d: %s", what, a.status, status, a.body)
+	}
+	for _, part := range parts {
+		if !strings.Contains(a.body, part) {
+			t.Errorf("%s: no %q in %d %s", what, part, a.status, a.body)
+		}
+	}
+}
+
+// equal holds a value against the wanted one.
+func equal[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// write writes a text to a connection.
+func write(t testing.TB, conn io.Writer, text string) {
+	t.Helper()
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+}

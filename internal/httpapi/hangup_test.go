@@ -89,9 +89,7 @@ func TestHungUpInTheMomentOfALanding(t *testing.T) {
 			if pipelined {
 				request += "G"
 			}
-			if _, err := io.WriteString(conn, request); err != nil {
-				t.Fatal(err)
-			}
+			write(t, conn, request)
 			<-taking
 			if pipelined {
 				time.Sleep(20 * time.Millisecond) // for net/http to read the byte
@@ -124,9 +122,7 @@ func (d *daemon) checkGivenBack(t *testing.T, had, back int) {
 func TestHungUpWhileWaiting(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	conn := dial(t, d.addr)
-	if _, err := io.WriteString(conn, requestLine+"\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, requestLine+"\r\n")
 	eventually(t, "it waits", func() bool { return d.stock.look(t, d.target("staging-login")).Waiting == 1 })
 	if err := conn.CloseWrite(); err != nil {
 		t.Fatal(err)
@@ -193,9 +189,7 @@ func TestWriteFails(t *testing.T) {
 			d := start(t, sampleSet(), func(l net.Listener) net.Listener { return brokenListener{l, c.room} }, nil)
 			d.stock.landText(t, d.stock.order(t, d.target("staging-login")), tokenValue+strings.Repeat("x", c.length), 0)
 			conn := dial(t, d.addr)
-			if _, err := io.WriteString(conn, requestLine+c.header+"Connection: close\r\n\r\n"); err != nil {
-				t.Fatal(err)
-			}
+			write(t, conn, requestLine+c.header+"Connection: close\r\n\r\n")
 			if got, _ := io.ReadAll(conn); len(got) > c.room { // net/http resets what it could not finish
 				t.Errorf("read %d bytes", len(got))
 			}
@@ -211,9 +205,7 @@ func TestNobodyCounts(t *testing.T) {
 	d := start(t, sampleSet(), func(l net.Listener) net.Listener { return brokenListener{l, 0} }, func(s *http.Server) { s.ConnContext = nil })
 	d.fill(t, "staging-login", 1)
 	conn := dial(t, d.addr)
-	if _, err := io.WriteString(conn, requestLine+"\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, requestLine+"\r\n")
 	_, _ = io.ReadAll(conn)
 	if n, _ := d.stock.asked(); n != 1 {
 		t.Errorf("%d takes", n)
@@ -233,9 +225,7 @@ func TestKeptAliveConnection(t *testing.T) {
 		}
 	}
 	conn := dial(t, d.addr)
-	if _, err := io.WriteString(conn, requestLine+"\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, requestLine+"\r\n")
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil || response.StatusCode != 200 {
 		t.Fatal(response, err)
@@ -244,9 +234,7 @@ func TestKeptAliveConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = response.Body.Close()
-	if _, err := io.WriteString(conn, requestLine+"\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, requestLine+"\r\n")
 	eventually(t, "the second take", func() bool { return takes.Load() == 2 })
 	reset(t, conn)
 	eventually(t, "the second token is back", func() bool { return d.stock.look(t, d.target("staging-login")).Fresh == 1 })

@@ -140,9 +140,7 @@ func TestWhoSeesTheAudit(t *testing.T) {
 
 	d.config.set.Store(sampleSet(allKeys()...))
 	checkProblem(t, "without the scope admin", d.ask(t, "GET", "/history/key/all", bearer(keyStatus)), 403, kernel.CodeForbidden, "")
-	if a := d.ask(t, "GET", "/history/usage?by=key", bearer(keyStatus)); a.status != 200 {
-		t.Errorf("the figures: %d %s", a.status, a.body)
-	}
+	d.ask(t, "GET", "/history/usage?by=key", bearer(keyStatus)).has(t, "the figures", 200)
 	checkProblem(t, "without a key", d.ask(t, "GET", "/history/key/all"), 401, kernel.CodeUnauthorized, "")
 }
 
@@ -222,7 +220,7 @@ func TestTheAuditIsAway(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		status int
-		Code   kernel.Code
+		code   kernel.Code
 		detail string
 	}{
 		{fmt.Errorf("%w: no answer in time", history.ErrDown), 503, kernel.CodeStoreDown, "the store does not answer: no answer in time"},
@@ -231,7 +229,7 @@ func TestTheAuditIsAway(t *testing.T) {
 		d.audit.down = c.err
 		for _, path := range []string{"/history/key/ci", "/history/usage?by=key"} {
 			a := d.ask(t, "GET", path)
-			checkProblem(t, path, a, c.status, c.Code, "")
+			checkProblem(t, path, a, c.status, c.code, "")
 			if !strings.Contains(a.body, `"detail":"`+c.detail+`"`) {
 				t.Errorf("%s: %s", path, a.body)
 			}
@@ -243,7 +241,7 @@ func TestTheAuditIsAway(t *testing.T) {
 func TestNoAuditIsKept(t *testing.T) {
 	for _, c := range []struct {
 		kept historyapi.Store
-		Code kernel.Code
+		code kernel.Code
 		says string
 	}{
 		{nil, kernel.CodeNoHistory, "`backend: none`"},
@@ -255,7 +253,7 @@ func TestNoAuditIsKept(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer "+keyAll)
 			w := httptest.NewRecorder()
 			s.Handler().ServeHTTP(w, r)
-			if w.Code != 404 || !strings.Contains(w.Body.String(), `"code":"`+string(c.Code)+`"`) || !strings.Contains(w.Body.String(), c.says) {
+			if w.Code != 404 || !strings.Contains(w.Body.String(), `"code":"`+string(c.code)+`"`) || !strings.Contains(w.Body.String(), c.says) {
 				t.Errorf("%s: %d %s", path, w.Code, w.Body)
 			}
 		}

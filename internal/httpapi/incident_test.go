@@ -49,9 +49,7 @@ func TestTheCauseStandsFirst(t *testing.T) {
 			t.Errorf("%s: %s %q, want %s", rows[i].Name, rows[i].State, rows[i].Reason, state)
 		}
 	}
-	if a := d.ask(t, "GET", "/pool/checkout/token"); !strings.Contains(a.body, `"detail":"`+why+`"`) {
-		t.Errorf("a caller hears something else: %s", a.body)
-	}
+	d.ask(t, "GET", "/pool/checkout/token").has(t, "a caller hears something else", 0, `"detail":"`+why+`"`)
 
 	page := d.ask(t, "GET", "/status", "Accept: text/html").body
 	text := html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page[strings.LastIndex(page, "<noscript>"):], ""))
@@ -75,9 +73,7 @@ func TestTheCauseStandsFirst(t *testing.T) {
 	}
 	rows = show()
 	for i, want := range []string{"refused the provider refuses this target: ERROR_GOOGLEKEY", "budget the hour is full", "paused paused by POST /pool/staging-signup/pause"} {
-		if got := rows[i].State + " " + rows[i].Reason; got != want {
-			t.Errorf("%s: %q, want %q", rows[i].Name, got, want)
-		}
+		equal(t, rows[i].Name, rows[i].State+" "+rows[i].Reason, want)
 	}
 
 	// Without Redis that is what the rows say; the alarm stands behind that of the store.

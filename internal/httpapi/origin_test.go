@@ -118,16 +118,10 @@ func TestHostilePagesWithBasic(t *testing.T) {
 	}
 	d.fill(t, "staging-login", 2)
 	// No page can make a browser send a bearer without a preflight.
-	if a := d.ask(t, "POST", "/pool/staging-login/token", bearer(keyAll), "Origin: https://app.example.com", "Sec-Fetch-Site: cross-site"); a.status != 200 {
-		t.Errorf("bearer: %d %s", a.status, a.body)
-	}
+	d.ask(t, "POST", "/pool/staging-login/token", bearer(keyAll), "Origin: https://app.example.com", "Sec-Fetch-Site: cross-site").has(t, "bearer", 200)
 	// With keys a proxy and a public name are normal.
-	if a := d.ask(t, "POST", "/pool/staging-login/token", basic(keyAll), "Host: poold.example.com", "Origin: https://poold.example.com", "X-Forwarded-For: 192.0.2.1"); a.status != 200 {
-		t.Errorf("behind a proxy: %d %s", a.status, a.body)
-	}
-	if a := d.ask(t, "GET", "/status", basic(keyAll), "Host: poold.example.com", "Sec-Fetch-Site: cross-site"); a.status != 200 {
-		t.Errorf("a link to the status: %d %s", a.status, a.body)
-	}
+	d.ask(t, "POST", "/pool/staging-login/token", basic(keyAll), "Host: poold.example.com", "Origin: https://poold.example.com", "X-Forwarded-For: 192.0.2.1").has(t, "behind a proxy", 200)
+	d.ask(t, "GET", "/status", basic(keyAll), "Host: poold.example.com", "Sec-Fetch-Site: cross-site").has(t, "a link to the status", 200)
 }
 
 // TestFriendlyCallers: programs and the user's own browser are served.
@@ -146,14 +140,10 @@ func TestFriendlyCallers(t *testing.T) {
 		"an old browser": {"Referer: http://OWN/status"},
 		"an odd key":     {"Authorization: Bearer whatever"},
 	} {
-		if a := d.ask(t, "POST", "/pool/staging-login/token", own(headers, d.addr)...); a.status != 200 {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
-		}
+		d.ask(t, "POST", "/pool/staging-login/token", own(headers, d.addr)...).has(t, name, 200)
 	}
 	for _, path := range []string{"/healthz", "/readyz"} { // balancers know no name for us
-		if a := d.ask(t, "GET", path, "Host: 10.1.2.3:8080", "X-Forwarded-For: 192.0.2.1"); a.status != 200 {
-			t.Errorf("%s: %d", path, a.status)
-		}
+		d.ask(t, "GET", path, "Host: 10.1.2.3:8080", "X-Forwarded-For: 192.0.2.1").has(t, path, 200)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"testing"
@@ -88,9 +87,7 @@ func TestReport(t *testing.T) {
 	d.fill(t, "staging-login", 1)
 	path := "/pool/staging-login/token/" + d.takeOne(t, bearer(keyAll)) + "/report"
 	d.Stopping()
-	if a := d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)); a.status != 204 {
-		t.Errorf("while stopping: %d", a.status)
-	}
+	d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)).has(t, "while stopping", 204)
 }
 
 // takeOne takes a token and returns its id.
@@ -110,14 +107,14 @@ func TestReportRefused(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		status int
-		Code   kernel.Code
+		code   kernel.Code
 	}{
 		{fmt.Errorf("x: %w", pool.ErrUnknownToken), 404, kernel.CodeUnknownToken},
 		{fmt.Errorf("x: %w", pool.ErrReported), 409, kernel.CodeReported},
 		{redisdb.ErrDown, 503, kernel.CodeStoreDown},
 	} {
 		d.stock.breaks("report", c.err)
-		checkProblem(t, c.err.Error(), d.report(t, reportPath, `{"outcome":"accepted"}`), c.status, c.Code, "staging-login")
+		checkProblem(t, c.err.Error(), d.report(t, reportPath, `{"outcome":"accepted"}`), c.status, c.code, "staging-login")
 	}
 	if told := d.buyer.told(); len(told) > 0 {
 		t.Errorf("the buyer was told %+v", told)
@@ -154,9 +151,7 @@ func TestReportBodies(t *testing.T) {
 	if d.stock.count("report") > 0 {
 		t.Error("one of them was counted")
 	}
-	if a := d.report(t, reportPath, `{"outcome":"accepted"}`); a.status != 204 {
-		t.Errorf("a good one: %d %s", a.status, a.body)
-	}
+	d.report(t, reportPath, `{"outcome":"accepted"}`).has(t, "a good one", 204)
 }
 
 // TestReporterHangsUp: a report that arrived is counted and passed on, whether
@@ -185,9 +180,7 @@ func TestReporterHangsUp(t *testing.T) {
 	eventually(t, "the buyer is told", func() bool { return len(d.buyer.told()) == 1 })
 
 	conn = dial(t, d.addr) // half of one is none
-	if _, err := io.WriteString(conn, "POST "+reportPath+" HTTP/1.1\r\nHost: localhost\r\n"+isJSON+"\r\nContent-Length: 40\r\n\r\n"+body); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, "POST "+reportPath+" HTTP/1.1\r\nHost: localhost\r\n"+isJSON+"\r\nContent-Length: 40\r\n\r\n"+body)
 	reset(t, conn)
 	eventually(t, "the take and both reports are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 3 })
 	if n := len(d.buyer.told()); n != 1 {
@@ -221,9 +214,7 @@ func TestReportsAboutUnknownTokens(t *testing.T) {
 	}
 	d.stock.land(t, d.stock.order(t, login), time.Second)
 	path := "/pool/staging-login/token/" + d.takeOne(t, bearer(keyAll)) + "/report"
-	if a := d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)); a.status != 204 {
-		t.Errorf("a known token: %d %s", a.status, a.body)
-	}
+	d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)).has(t, "a known token", 204)
 	checkProblem(t, "another key's", d.report(t, "/pool/staging-login/token/x/report", `{"outcome":"rejected"}`, bearer(keyStaging)), 404, kernel.CodeUnknownToken, "staging-login")
 	if len(d.list.used) > 0 {
 		t.Errorf("invented identities were listed: %v", d.list.used)

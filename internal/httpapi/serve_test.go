@@ -58,7 +58,7 @@ func TestBodies(t *testing.T) {
 	for _, c := range []struct {
 		name, kind, body string
 		status           int
-		Code             kernel.Code
+		code             kernel.Code
 	}{
 		{"none", "", "", 200, ""},
 		{"white space", "text/plain", " \n", 200, ""},
@@ -83,11 +83,11 @@ func TestBodies(t *testing.T) {
 				headers = append(headers, "Content-Type: "+c.kind)
 			}
 			a := d.send(t, "POST", "/pool/staging-login/token", body, headers...)
-			if c.Code == "" && a.status != c.status {
+			if c.code == "" && a.status != c.status {
 				t.Errorf("%s, chunked %v: %d %s", c.name, chunked, a.status, a.body)
 			}
-			if c.Code != "" {
-				checkProblem(t, c.name, a, c.status, c.Code, "staging-login")
+			if c.code != "" {
+				checkProblem(t, c.name, a, c.status, c.code, "staging-login")
 			}
 		}
 	}
@@ -98,9 +98,7 @@ func TestBodies(t *testing.T) {
 func TestSlowBody(t *testing.T) {
 	d := start(t, sampleSet(), nil, func(s *http.Server) { s.ReadTimeout = 50 * time.Millisecond })
 	conn := dial(t, d.addr)
-	if _, err := io.WriteString(conn, "POST /pool/staging-login/token HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n{"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, "POST /pool/staging-login/token HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n{")
 	_ = conn.SetReadDeadline(time.Now().Add(3 * time.Second))
 	if _, err := io.ReadAll(conn); errors.Is(err, context.DeadlineExceeded) || strings.Contains(errorText(err), "timeout") {
 		t.Errorf("still open: %v", err)
@@ -218,9 +216,7 @@ func TestPanicAfterTheAnswerBegan(t *testing.T) {
 		s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.serve(half, w, r, nil) })
 	})
 	conn := dial(t, d.addr)
-	if _, err := io.WriteString(conn, "GET /half HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, "GET /half HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -249,5 +245,38 @@ func TestLog(t *testing.T) {
 	}
 	if strings.Count(log, "\n") != 5 || strings.Contains(log, `"level":"INFO"`) { // canaries are looked for when the daemon ends
 		t.Errorf("not five debug lines: %s", log)
+	}
+}
+
+// TestAnswersOfAStop: every answer that begins after the stop did tells its
+// client not to use the connection again, whatever it is and whenever its
+// request came.
+func TestAnswersOfAStop(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	taking, goOn := make(chan struct{}), make(chan struct{})
+	d.fill(t, "staging-login", 1)
+	d.stock.taken = func(context.Context) {
+		close(taking)
+		<-goOn
+	}
+	early := make(chan answer, 1)
+	go func() { early <- d.ask(t, "GET", "/pool/staging-login/token?wait=20s") }()
+	<-taking
+	if a := d.ask(t, "GET", "/healthz"); a.closing {
+		t.Error("a connection ends without a stop")
+	}
+	d.Stopping()
+	close(goOn)
+	if a := <-early; a.status != 200 || !a.closing {
+		t.Errorf("a request that came before: %d, closing %v", a.status, a.closing)
+	}
+	for _, request := range [][2]string{
+		{"GET", "/pool/staging-login/token"}, {"POST", "/pool/staging-login/token"}, {"GET", "/pool/staging-login"}, {"POST", "/pool/staging-login/pause"},
+		{"GET", "/status.json"}, {"GET", "/metrics"}, {"GET", "/healthz"}, {"GET", "/readyz"}, {"HEAD", "/healthz"}, {"GET", "/"},
+		{"GET", "/no-such-path"}, {"PUT", "/healthz"}, {"GET", "/pool/no-such-target/token"}, {"POST", "/-/reload"}, {"POST", "/callback/solver/o-1/s1"},
+	} {
+		if a := d.ask(t, request[0], request[1]); !a.closing {
+			t.Errorf("%s %s: %d leaves the connection open", request[0], request[1], a.status)
+		}
 	}
 }

@@ -170,7 +170,7 @@ func TestSolveRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		body, key string
 		status    int
-		Code      kernel.Code
+		code      kernel.Code
 		says      string
 	}{
 		"another page":         {other, keyAll, 403, kernel.CodeForbidden, "solve.pages"},
@@ -186,7 +186,7 @@ func TestSolveRefuses(t *testing.T) {
 		"a large body": {`{"type":"` + strings.Repeat("x", 2<<20) + `"}`, keyAll, 413, kernel.CodeTooLarge, "2048 KiB"},
 	} {
 		a := d.solve(t, c.body, bearer(c.key))
-		checkProblem(t, name, a, c.status, c.Code, "")
+		checkProblem(t, name, a, c.status, c.code, "")
 		if !strings.Contains(a.body, c.says) {
 			t.Errorf("%s: %s", name, a.body)
 		}
@@ -195,14 +195,10 @@ func TestSolveRefuses(t *testing.T) {
 		t.Errorf("solves were asked for: %+v", d.solver.asked)
 	}
 	// The limit of others stays.
-	if a := d.send(t, "POST", "/pool/staging-login/warm", strings.NewReader(`{"tokens":1}`+strings.Repeat(" ", 65<<10)), bearer(keyAll), isJSON); a.status != 413 {
-		t.Errorf("a large body elsewhere: %d", a.status)
-	}
+	d.send(t, "POST", "/pool/staging-login/warm", strings.NewReader(`{"tokens":1}`+strings.Repeat(" ", 65<<10)), bearer(keyAll), isJSON).has(t, "a large body elsewhere", 413)
 	closed := start(t, sampleSet(), nil, nil)
 	checkProblem(t, "without the section", closed.solve(t, fmt.Sprintf(guestBody, "")), 403, kernel.CodeForbidden, "")
-	if a := closed.solve(t, fmt.Sprintf(targetBody, "checkout")); a.status != 200 {
-		t.Errorf("a target's identity without the section: %d %s", a.status, a.body)
-	}
+	closed.solve(t, fmt.Sprintf(targetBody, "checkout")).has(t, "a target's identity without the section", 200)
 }
 
 // Why there is no token is told by its own code.
@@ -211,7 +207,7 @@ func TestSolveFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		err    error
 		status int
-		Code   kernel.Code
+		code   kernel.Code
 		retry  string
 	}{
 		"failed":   {&ondemand.SolveError{Reason: "unsolvable"}, 502, kernel.CodeSolveFailed, ""},
@@ -228,7 +224,7 @@ func TestSolveFails(t *testing.T) {
 	} {
 		d.solver.err = c.err
 		a := d.solve(t, fmt.Sprintf(guestBody, ""))
-		checkProblem(t, name, a, c.status, c.Code, "")
+		checkProblem(t, name, a, c.status, c.code, "")
 		if got := a.header.Get("Retry-After"); (got == "") != (c.retry == "") || c.retry != "any" && got != c.retry {
 			t.Errorf("%s: Retry-After %q", name, got)
 		}
@@ -239,7 +235,7 @@ func TestSolveFails(t *testing.T) {
 func TestSolveOfATargetThatIsHeld(t *testing.T) {
 	for name, c := range map[string]struct {
 		status refill.Status
-		Code   kernel.Code
+		code   kernel.Code
 		http   int
 	}{
 		"paused":  {refill.Status{State: refill.Paused}, kernel.CodePoolEmpty, 503},
@@ -247,8 +243,8 @@ func TestSolveOfATargetThatIsHeld(t *testing.T) {
 	} {
 		d := start(t, sampleSet(), nil, nil)
 		d.refill.statuses["checkout"] = c.status
-		d.solver.err = &pool.EmptyError{Paused: c.Code == kernel.CodePoolEmpty}
-		want := c.Code
+		d.solver.err = &pool.EmptyError{Paused: c.code == kernel.CodePoolEmpty}
+		want := c.code
 		if name == "paused" {
 			want = kernel.CodePaused
 		}
@@ -309,18 +305,18 @@ func TestNobodyWaitsInVain(t *testing.T) {
 	for name, c := range map[string]struct {
 		note   refill.Status
 		down   bool
-		Code   kernel.Code // of the target's route
+		code   kernel.Code // of the target's route
 		solve  kernel.Code // of POST /solve
 		status int         // of it
 		held   bool        // a person must do something: no order is waited for
 		later  bool        // it comes while the caller waits
 	}{
-		"budget":       {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, Code: kernel.CodeBudget, solve: kernel.CodeBudget, status: 503},
-		"budget later": {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, later: true, Code: kernel.CodeBudget, solve: kernel.CodeBudget, status: 503},
-		"down":         {note: refill.Status{State: refill.OK}, down: true, Code: kernel.CodeProviderDown, solve: kernel.CodeProviderDown, status: 503},
-		"paused":       {note: refill.Status{State: refill.Paused}, held: true, Code: kernel.CodePaused, solve: kernel.CodePaused, status: 503},
-		"refused":      {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, Code: kernel.CodeSolveRefused, solve: kernel.CodeSolveRefused, status: 422},
-		"refused then": {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, later: true, Code: kernel.CodeSolveRefused, solve: kernel.CodeSolveRefused, status: 422},
+		"budget":       {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, code: kernel.CodeBudget, solve: kernel.CodeBudget, status: 503},
+		"budget later": {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, later: true, code: kernel.CodeBudget, solve: kernel.CodeBudget, status: 503},
+		"down":         {note: refill.Status{State: refill.OK}, down: true, code: kernel.CodeProviderDown, solve: kernel.CodeProviderDown, status: 503},
+		"paused":       {note: refill.Status{State: refill.Paused}, held: true, code: kernel.CodePaused, solve: kernel.CodePaused, status: 503},
+		"refused":      {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, code: kernel.CodeSolveRefused, solve: kernel.CodeSolveRefused, status: 422},
+		"refused then": {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, later: true, code: kernel.CodeSolveRefused, solve: kernel.CodeSolveRefused, status: 422},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -353,7 +349,7 @@ func TestNobodyWaitsInVain(t *testing.T) {
 					t.Errorf("%s: it waited for %v", what, waited)
 				}
 			}
-			asked("a take", kernel.NewProblem(c.Code, "").Status, c.Code, func() answer { return d.ask(t, "GET", "/pool/staging-login/token") })
+			asked("a take", kernel.NewProblem(c.code, "").Status, c.code, func() answer { return d.ask(t, "GET", "/pool/staging-login/token") })
 			asked("a solve", c.status, c.solve, func() answer { return d.solve(t, fmt.Sprintf(targetBody, "staging-login")) })
 			if c.held {
 				return
@@ -366,9 +362,7 @@ func TestNobodyWaitsInVain(t *testing.T) {
 				d.stock.land(t, ref, time.Second)
 			})
 			defer func() { <-landed }() // it may fail the test, as long as that runs
-			if a := d.ask(t, "GET", "/pool/staging-login/token"); a.status != 200 {
-				t.Errorf("while an order is under way: %d %s", a.status, a.body)
-			}
+			d.ask(t, "GET", "/pool/staging-login/token").has(t, "while an order is under way", 200)
 		})
 	}
 }
@@ -402,10 +396,41 @@ func TestSolveReport(t *testing.T) {
 	without := solving(t)
 	without.Targets = slices.DeleteFunc(without.Targets, func(t targets.Target) bool { return t.ID == login.ID })
 	d.config.set.Store(without)
-	if a := d.report(t, path, `{"outcome":"accepted"}`); a.status != 204 {
-		t.Errorf("a guest's token: %d %s", a.status, a.body)
-	}
+	d.report(t, path, `{"outcome":"accepted"}`).has(t, "a guest's token", 204)
 	if len(d.list.used) != 1 || d.list.used[0] != login.ID {
 		t.Errorf("listed %v", d.list.used)
+	}
+}
+
+// An Idempotency-Key of POST /solve serves one captcha: with another one it is refused
+// before anything is bought. Each caller has its own keys.
+func TestSolveKeyServesOneCaptcha(t *testing.T) {
+	d := start(t, solving(t, allKeys()...), nil, nil)
+	const again = "Idempotency-Key: again"
+	body := fmt.Sprintf(guestBody, "")
+	other := strings.Replace(body, "/a", "/b", 1)
+	for range 2 {
+		if a := d.solve(t, body, bearer(keyAll), again); a.status != 200 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+	asked := len(d.solver.asked)
+	checkProblem(t, "another page", d.solve(t, other, bearer(keyAll), again), 409, kernel.CodeConflict, "")
+	checkProblem(t, "a target's", d.solve(t, fmt.Sprintf(targetBody, "checkout"), bearer(keyAll), again), 409, kernel.CodeConflict, "checkout")
+	if len(d.solver.asked) != asked {
+		t.Errorf("%d solves were asked for", len(d.solver.asked)-asked)
+	}
+	for name, a := range map[string]answer{
+		"without a key": d.solve(t, other, bearer(keyAll)),
+		"another key":   d.solve(t, other, bearer(keyAll), again+"2"),
+		"another one's": d.solve(t, fmt.Sprintf(targetBody, "staging-login"), bearer(keyStaging), again),
+	} {
+		if a.status != 200 {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+	}
+	d.stock.breaks("bind", errors.New("broken"))
+	if a := d.solve(t, body, bearer(keyAll), again); a.status != 500 || len(d.solver.asked) != asked+3 {
+		t.Errorf("with a stock that fails: %d %s", a.status, a.body)
 	}
 }

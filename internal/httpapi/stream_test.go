@@ -137,9 +137,7 @@ func TestStream(t *testing.T) {
 		i := slices.IndexFunc(got.Targets, func(target status.Target) bool { return target.Name == "staging-login" })
 		return i >= 0 && got.Targets[i].Fresh == 2
 	})
-	if a := d.ask(t, "HEAD", "/status/stream"); a.status != 405 {
-		t.Errorf("HEAD: %d", a.status)
-	}
+	d.ask(t, "HEAD", "/status/stream").has(t, "HEAD", 405)
 }
 
 // TestStreamOfAKey: a stream shows what its key may see, and ends when a reload changes
@@ -202,9 +200,7 @@ func TestStreamNobodyReads(t *testing.T) {
 	deaf := &deafness{begun: make(chan struct{}), over: make(chan struct{}), cut: make(chan struct{})}
 	d := start(t, sampleSet(), func(l net.Listener) net.Listener { return deafListener{l, deaf} }, nil)
 	conn := dial(t, d.addr)
-	if _, err := io.WriteString(conn, "GET /status/stream HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, "GET /status/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	<-deaf.begun
 	s := d.stream(t)
 	s.document(func(name string, _ *status.Document) bool { return name == status.EventStatus })

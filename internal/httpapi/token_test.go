@@ -143,9 +143,7 @@ func TestTokenRequest(t *testing.T) {
 		"wait=60": {60 * time.Second, 0}, "w%61it=.5": {500 * time.Millisecond, 0}, "": {0, 0},
 	} {
 		d.stock.breaks("take", &pool.EmptyError{})
-		if a := d.ask(t, "GET", "/pool/staging-login/token?"+query); a.status != 503 {
-			t.Errorf("?%s: %d %s", query, a.status, a.body)
-		}
+		d.ask(t, "GET", "/pool/staging-login/token?"+query).has(t, "?"+query, 503)
 		if _, got := d.stock.asked(); [2]time.Duration{got.Wait, got.MinTTL} != waits {
 			t.Errorf("?%s: waits %s for one of %s", query, got.Wait, got.MinTTL)
 		}
@@ -186,13 +184,9 @@ func TestMalformedTokenRequest(t *testing.T) {
 		"not ASCII": {"Idempotency-Key: schlüssel"},
 		"tab":       {"Idempotency-Key: a\tb"},
 	} {
-		if a := d.ask(t, "GET", "/pool/staging-login/token", headers...); a.status != 400 || problemCode(t, a) != kernel.CodeBadRequest {
-			t.Errorf("Idempotency-Key %s: %d %s", name, a.status, a.body)
-		}
+		d.ask(t, "GET", "/pool/staging-login/token", headers...).has(t, "Idempotency-Key "+name, 400, `"code":"`+string(kernel.CodeBadRequest)+`"`)
 	}
-	if a := d.ask(t, "GET", "/pool/staging-login/token?wait=0s&min_ttl=120s", "Idempotency-Key: "+strings.Repeat("k", 255)); a.status != 503 || problemCode(t, a) != kernel.CodePoolEmpty {
-		t.Errorf("the limits themselves: %d %s", a.status, a.body)
-	}
+	d.ask(t, "GET", "/pool/staging-login/token?wait=0s&min_ttl=120s", "Idempotency-Key: "+strings.Repeat("k", 255)).has(t, "the limits themselves", 503, `"code":"`+string(kernel.CodePoolEmpty)+`"`)
 	if n, _ := d.stock.asked(); n != 1 {
 		t.Errorf("%d requests reached the stock, want the good one", n)
 	}
@@ -317,15 +311,9 @@ func TestStopping(t *testing.T) {
 	if n, _ := d.stock.asked(); n != 0 {
 		t.Error("the stock was asked while stopping")
 	}
-	if a := d.ask(t, "GET", "/readyz"); a.status != 503 || problemCode(t, a) != kernel.CodeShuttingDown {
-		t.Errorf("readyz while stopping: %d %s", a.status, a.body)
-	}
-	if a := d.ask(t, "GET", "/healthz"); a.status != 200 {
-		t.Errorf("healthz while stopping: %d", a.status)
-	}
-	if a := d.ask(t, "GET", "/status.json"); !strings.Contains(a.body, `"ready":false`) {
-		t.Errorf("status while stopping: %s", a.body)
-	}
+	d.ask(t, "GET", "/readyz").has(t, "readyz while stopping", 503, `"code":"`+string(kernel.CodeShuttingDown)+`"`)
+	d.ask(t, "GET", "/healthz").has(t, "healthz while stopping", 200)
+	d.ask(t, "GET", "/status.json").has(t, "status while stopping", 0, `"ready":false`)
 }
 
 // TestWaitOutlivesReadTimeout: the ReadTimeout is over when a request was

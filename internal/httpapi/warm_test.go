@@ -184,9 +184,7 @@ func TestWhoMayWarm(t *testing.T) {
 			}
 		}
 	}
-	if a := d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyTaker)); a.status != 403 {
-		t.Errorf("token suffices for a pause: %d", a.status)
-	}
+	d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyTaker)).has(t, "token suffices for a pause", 403)
 	if !strings.Contains(d.logged.String(), `"msg":"a warm window was made for a target","target":"staging-login","key":"taker","tokens":5`) {
 		t.Error("the log does not name the key")
 	}
@@ -227,9 +225,7 @@ func TestWindowsByToken(t *testing.T) {
 	for range 11 {
 		warm(keyAll, 204)
 	}
-	if a := d.send(t, "POST", "/pool/checkout/warm", strings.NewReader(`{"tokens":1,"for":"5m"}`), isJSON, bearer("canary-key-taker-0")); a.status != 204 {
-		t.Errorf("another target: %d %s", a.status, a.body)
-	}
+	d.send(t, "POST", "/pool/checkout/warm", strings.NewReader(`{"tokens":1,"for":"5m"}`), isJSON, bearer("canary-key-taker-0")).has(t, "another target", 204)
 }
 
 // TestWarmRefused: what the stock says against it.
@@ -238,7 +234,7 @@ func TestWarmRefused(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		status int
-		Code   kernel.Code
+		code   kernel.Code
 	}{
 		{fmt.Errorf("x: %w", pool.ErrWindows), 409, kernel.CodeWindows},
 		{fmt.Errorf("x: %w", redisdb.ErrDown), 503, kernel.CodeStoreDown},
@@ -246,7 +242,7 @@ func TestWarmRefused(t *testing.T) {
 	} {
 		d.stock.breaks("warm", c.err)
 		for _, body := range []string{`{"tokens":5,"for":"5m"}`, `{"tokens":0}`} {
-			checkProblem(t, c.err.Error(), d.warm(t, body), c.status, c.Code, "staging-login")
+			checkProblem(t, c.err.Error(), d.warm(t, body), c.status, c.code, "staging-login")
 		}
 	}
 	if len(d.refill.kicked) > 0 || strings.Contains(d.logged.String(), "warm window") {

@@ -141,7 +141,11 @@ func (m *Metrics) HandedOut(target string, token *pool.Token, waited time.Durati
 }
 
 // Reported counts a report on a token of this age.
-func (m *Metrics) Reported(target, outcome string, age time.Duration) {
+func (m *Metrics) Reported(target string, accepted bool, age time.Duration) {
+	outcome := "rejected"
+	if accepted {
+		outcome = "accepted"
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.targets[target] = true

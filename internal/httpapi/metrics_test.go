@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"poold/internal/httpapi/delivery"
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
@@ -45,7 +44,7 @@ func work(t *testing.T, d *daemon) {
 	d.metrics.Callback(purchase.CallbackSettled)
 	d.metrics.DeadLetter(purchase.DeadLetterDropped)
 	d.metrics.Report("solver", purchase.ReportLate)
-	d.metrics.Reported("checkout", delivery.OutcomeRejected, 31*time.Second)
+	d.metrics.Reported("checkout", false, 31*time.Second)
 	// A request is counted after its answer is out.
 	eventually(t, "two requests are counted", func() bool { return testutil.ToFloat64(d.metrics.requests.WithLabelValues("200")) == 2 })
 }

@@ -16,7 +16,7 @@ import (
 
 // mostBodies bounds the rendered bodies that scrapers are still reading, and so the memory
 // that slow scrapers hold. Beyond it a scrape gets the newest of them, which is older than
-// its snapshot by at most writeLimit: until then the readers of the other bodies are done
+// its snapshot by at most kernel.WriteLimit: until then the readers of the other bodies are done
 // or cut off.
 const mostBodies = 4
 

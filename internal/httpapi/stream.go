@@ -98,7 +98,7 @@ func (g *gate) unchanged(c *kernel.Call, r *http.Request) bool {
 	return true
 }
 
-// eventWriter writes server-sent events, each within writeLimit.
+// eventWriter writes server-sent events, each within kernel.WriteLimit.
 type eventWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController

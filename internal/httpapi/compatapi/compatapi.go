@@ -195,8 +195,8 @@ func (p *Routes) number(ctx context.Context, s *submit, task compat.Task, terms 
 	return err
 }
 
-// writeNumber writes the reply to a submit, and fails with errHungUp if a part of it
-// certainly did not reach the client.
+// writeNumber writes the reply to a submit. It fails with kernel.ErrHungUp if a part of
+// the reply certainly did not reach the client.
 func writeNumber(w http.ResponseWriter, r *http.Request, reply wire.Reply) error {
 	writeReply(w, reply)
 	if err := http.NewResponseController(w).Flush(); err != nil || r.Context().Err() != nil {
@@ -238,13 +238,9 @@ func (p *Routes) report(r *http.Request, c *kernel.Call, id string, verdict wire
 	case verdict.Fits != nil && !verdict.Fits(state.Type):
 		return compat.UnknownTask // the call is for tasks of another type
 	}
-	outcome := delivery.OutcomeRejected
-	if verdict.Good {
-		outcome = delivery.OutcomeAccepted
-	}
 	c.Target = c.Access.ByID[state.Identity]
 	named := delivery.SolveID{Token: token, Identity: state.Identity, Type: state.Type}
-	return p.Reports.AboutSolve(r, c, named, auditID(c, named), outcome)
+	return p.Reports.AboutSolve(r, c, named, auditID(c, named), verdict.Good)
 }
 
 // balance is the unused part of the overall budget, in solves. Without a budget it is the

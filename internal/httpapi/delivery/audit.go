@@ -38,12 +38,12 @@ func (a Audit) Taken(c *kernel.Call, t *Handout) {
 }
 
 // reported notes a report that was counted, on the token that an answer gave this id.
-func (a Audit) reported(c *kernel.Call, token, outcome string) {
+func (a Audit) reported(c *kernel.Call, token string, good bool) {
 	if a.To == nil {
 		return
 	}
 	e := history.Entry{Action: history.Rejected, Token: token}
-	if outcome == OutcomeAccepted {
+	if good {
 		e.Action = history.Accepted
 	}
 	a.note(c, e)

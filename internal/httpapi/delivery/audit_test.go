@@ -14,5 +14,5 @@ func TestNoAudit(t *testing.T) {
 	a := Audit{}
 	c := &kernel.Call{Caller: kernel.Anyone, Access: &kernel.Access{Set: &targets.Set{}}}
 	a.Taken(c, &Handout{Token: &pool.Token{Source: ondemand.FromSolve}})
-	a.reported(c, "tok1", OutcomeAccepted)
+	a.reported(c, "tok1", true)
 }

@@ -29,7 +29,7 @@ type Returner interface {
 // Counts counts what becomes of tokens; *httpapi.Metrics implements it.
 type Counts interface {
 	HandedOut(target string, token *pool.Token, waited time.Duration)
-	Reported(target, outcome string, age time.Duration)
+	Reported(target string, accepted bool, age time.Duration)
 }
 
 // Sender brings tokens to their callers. It returns a token to the stock if the token

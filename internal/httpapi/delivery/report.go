@@ -12,12 +12,6 @@ import (
 	"poold/internal/pool"
 )
 
-// The outcomes of a report.
-const (
-	OutcomeAccepted = "accepted"
-	OutcomeRejected = "rejected"
-)
-
 // ReportCounter counts reports on tokens; *pool.Tokens implements it.
 type ReportCounter interface {
 	// Sold fails with pool.ErrUnknownToken unless the caller took the token and may
@@ -49,12 +43,12 @@ type Reports struct {
 // Receive is POST /pool/{target}/token/{id}/report: the caller reports on its token, once.
 // The provider gets the report too.
 func (p *Reports) Receive(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
-	outcome, err := readOutcome(r, c.W.ResponseWriter)
+	good, err := readOutcome(r, c.W.ResponseWriter)
 	if err != nil {
 		return err
 	}
 	token := c.Param(r, 1)
-	if err := p.report(r, c, SolveID{token, c.Target.ID, c.Target.Identity.Type}, token, outcome); err != nil {
+	if err := p.report(r, c, SolveID{token, c.Target.ID, c.Target.Identity.Type}, token, good); err != nil {
 		return p.limitUnknown(c, err)
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -63,7 +57,7 @@ func (p *Reports) Receive(w http.ResponseWriter, r *http.Request, c *kernel.Call
 
 // ReceiveSolve is POST /solve/{id}/report, the same for a token of /solve.
 func (p *Reports) ReceiveSolve(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
-	outcome, err := readOutcome(r, c.W.ResponseWriter)
+	good, err := readOutcome(r, c.W.ResponseWriter)
 	if err != nil {
 		return err
 	}
@@ -71,7 +65,7 @@ func (p *Reports) ReceiveSolve(w http.ResponseWriter, r *http.Request, c *kernel
 	if !ok {
 		return p.limitUnknown(c, pool.ErrUnknownToken)
 	}
-	if err := p.AboutSolve(r, c, id, id.String(), outcome); err != nil {
+	if err := p.AboutSolve(r, c, id, id.String(), good); err != nil {
 		return p.limitUnknown(c, err)
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -92,7 +86,7 @@ func (p *Reports) limitUnknown(c *kernel.Call, err error) error {
 
 // AboutSolve counts a report on a token of a target or a guest. A guest is noted only if
 // the caller took the token: an invented identity must not fill the list of guests.
-func (p *Reports) AboutSolve(r *http.Request, c *kernel.Call, id SolveID, answered, outcome string) error {
+func (p *Reports) AboutSolve(r *http.Request, c *kernel.Call, id SolveID, answered string, good bool) error {
 	t := c.Access.ByID[id.Identity]
 	if !c.Caller.MayAsk(t) {
 		return kernel.ErrLimitedKey()
@@ -106,31 +100,30 @@ func (p *Reports) AboutSolve(r *http.Request, c *kernel.Call, id SolveID, answer
 			return err
 		}
 	}
-	return p.report(r, c, id, answered, outcome)
+	return p.report(r, c, id, answered, good)
 }
 
 // report counts a report on a token and passes it on. answered is the id of the token in
 // the answer that handed it out.
-func (p *Reports) report(r *http.Request, c *kernel.Call, id SolveID, answered, outcome string) error {
-	accepted := outcome == OutcomeAccepted
+func (p *Reports) report(r *http.Request, c *kernel.Call, id SolveID, answered string, good bool) error {
 	// A counted report is also passed on, even if the caller hangs up now.
 	ctx := context.WithoutCancel(r.Context())
-	sale, err := p.Stock.Report(ctx, id.Identity, id.Token, c.Caller.StableName, accepted)
+	sale, err := p.Stock.Report(ctx, id.Identity, id.Token, c.Caller.StableName, good)
 	if err != nil {
 		return err
 	}
-	p.Buyer.Report(sale.Provider, sale.Task, id.Type, sale.Age, accepted)
-	p.Metrics.Reported(c.TargetName(), outcome, sale.Age)
-	p.Audit.reported(c, answered, outcome)
+	p.Buyer.Report(sale.Provider, sale.Task, id.Type, sale.Age, good)
+	p.Metrics.Reported(c.TargetName(), good, sale.Age)
+	p.Audit.reported(c, answered, good)
 	return nil
 }
 
 // readOutcome reads {"outcome":"accepted"} or rejected, and nothing else.
-func readOutcome(r *http.Request, w http.ResponseWriter) (outcome string, err error) {
+func readOutcome(r *http.Request, w http.ResponseWriter) (good bool, err error) {
 	const want = `the body must be {"outcome":"accepted"} or {"outcome":"rejected"}`
 	given, err := kernel.ReadObject(r, w, want, func(field string, value json.Token) (wrong string) {
-		outcome, _ = value.(string)
-		if field != "outcome" || outcome != OutcomeAccepted && outcome != OutcomeRejected {
+		good = value == "accepted"
+		if field != "outcome" || !good && value != "rejected" {
 			return want
 		}
 		return ""
@@ -138,5 +131,5 @@ func readOutcome(r *http.Request, w http.ResponseWriter) (outcome string, err er
 	if err == nil && !given["outcome"] {
 		err = kernel.NewProblem(kernel.CodeBadRequest, want)
 	}
-	return outcome, err
+	return good, err
 }

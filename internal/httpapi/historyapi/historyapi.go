@@ -21,7 +21,7 @@ import (
 
 const (
 	// readLimit bounds a question to the store of the history, so that its answer can
-	// still be written within writeLimit.
+	// still be written within kernel.WriteLimit.
 	readLimit = 8 * time.Second
 	// longestSitekey is how many characters one has at most, and a task's id as well.
 	longestSitekey = 256
@@ -245,7 +245,7 @@ func eachDay(r *http.Request, first, last time.Time, ask func(ctx context.Contex
 	return err
 }
 
-// errNoHistory is the answer where the store would be asked and there is none.
+// errNoHistory is the answer to a question to a store that is not configured.
 func errNoHistory() *kernel.Problem {
 	return kernel.NewProblem(kernel.CodeNoHistory, "no history is kept: the file says `backend: none` in its section history")
 }

@@ -53,14 +53,14 @@ func TestPauseAndResume(t *testing.T) {
 	}
 }
 
-// TestFlush: the tokens go, everybody who should knows at once, and what the
-// file says of the target decides what counts.
+// TestFlush: the tokens go, refill and the status see it at once, and the margin in the
+// file decides which tokens count.
 func TestFlush(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	d := start(t, set, nil, nil)
 	d.fill(t, "checkout", 1)
 	d.fill(t, "staging-login", 4)
-	d.stock.land(t, d.stock.order(t, d.target("staging-login")), 81*time.Second) // within the margin: nobody's loss
+	d.stock.land(t, d.stock.order(t, d.target("staging-login")), 81*time.Second) // within the margin: no loss
 	state := func() string { return d.ask(t, "GET", "/pool/staging-login", bearer(keyAll)).body }
 	if s := state(); !strings.Contains(s, `"fresh":4`) {
 		t.Fatal(s)
@@ -145,8 +145,8 @@ func TestHealth(t *testing.T) {
 	d.ask(t, "GET", "/readyz").has(t, "one starved target makes the replica unready", 200)
 }
 
-// TestPauseBody: a pause may have an end and a reason, which the status shows with who made
-// it; what is wrong with a body is said, and changes nothing.
+// TestPauseBody: a pause has the length and the reason of its body. A bad body is refused
+// with the wanted form and changes nothing.
 func TestPauseBody(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	send := func(body string) answer {

@@ -15,7 +15,7 @@ import (
 	"poold/internal/redisdb"
 )
 
-// fakeArrivals knows when requests came, and what it was asked.
+// fakeArrivals returns a list of arrivals and notes each question.
 type fakeArrivals struct {
 	list     []history.Arrival
 	err      error
@@ -36,8 +36,8 @@ func (f *fakeArrivals) Read(_ context.Context, target string, from, to time.Time
 // stampOf is how the API writes a moment.
 func stampOf(t time.Time) string { return t.Format("2006-01-02T15:04:05.000Z07:00") }
 
-// What came is told in seconds from the start of what was asked for, as JSON or as a trace;
-// without a start that is the minute of the first request.
+// Arrivals are in seconds from the start of the range, as JSON or as a trace. Without a
+// start that is the minute of the first request.
 func TestArrivals(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	minute := time.Now().UTC().Add(-3 * time.Hour).Truncate(time.Minute)
@@ -90,7 +90,8 @@ func TestArrivals(t *testing.T) {
 	}
 }
 
-// Each mistake is told with what is wanted; who may not see a target learns nothing.
+// Each mistake is answered with the wanted form. A caller that may not see a target learns
+// nothing.
 func TestArrivalsAreAskedWrongly(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	for query, detail := range map[string]string{
@@ -117,7 +118,7 @@ func TestArrivalsAreAskedWrongly(t *testing.T) {
 	checkProblem(t, "away", d.ask(t, "GET", "/history/arrivals/staging-login", bearer(keyAll)), 503, kernel.CodeStoreDown, "staging-login")
 }
 
-// With backend: none nobody counts.
+// With backend: none arrivals are not counted.
 func TestArrivalsThatNobodyCounts(t *testing.T) {
 	for query, status := range map[string]int{"": 404, "from=2020-01-01": 404, "from=x": 400} {
 		r := httptest.NewRequest("GET", (&url.URL{Path: "/history/arrivals/staging-login", RawQuery: query}).String(), nil)

@@ -154,7 +154,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestAuditWithoutKeys: who needs no key has a name in the audit all the same.
+// TestAuditWithoutKeys: a caller without a key has a name in the audit.
 func TestAuditWithoutKeys(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "checkout", 1)
@@ -164,8 +164,8 @@ func TestAuditWithoutKeys(t *testing.T) {
 	}
 }
 
-// TestAuditOfHangUps: what nobody received is not noted, unless it is the caller's all the
-// same: then once, whether it comes again or not.
+// TestAuditOfHangUps: a token that reached no caller is not noted, unless the caller can
+// ask for it again. Then it is noted once.
 func TestAuditOfHangUps(t *testing.T) {
 	for _, c := range []struct {
 		room   int // bytes of the answer that go out
@@ -200,7 +200,7 @@ func TestAuditOfHangUps(t *testing.T) {
 	}
 }
 
-// breaking is a listener whose connections are those of a brokenListener while broken.
+// breaking is a brokenListener while broken.
 type breaking struct {
 	net.Listener
 	room   int
@@ -258,7 +258,7 @@ func TestKeyRequests(t *testing.T) {
 		return nil
 	}
 	d.ask(t, "GET", login, bearer(keyAll))
-	// These are nobody's, or for something else.
+	// These have no valid key, or ask for something else.
 	d.ask(t, "GET", login, "Authorization: Bearer canary-key-wrong")
 	d.ask(t, "GET", login)
 	d.ask(t, "HEAD", login, bearer(keyAll))

@@ -102,8 +102,7 @@ func TestChallenge(t *testing.T) {
 	}
 }
 
-// TestEmptyKeyIsNobody: a key left empty in the file would be the digest of
-// nothing, which everybody can send.
+// TestEmptyKeyIsNobody: no caller has the empty key, which any client can send.
 func TestEmptyKeyIsNobody(t *testing.T) {
 	keys := allKeys()
 	keys[0].SHA256 = sha256.Sum256(nil)
@@ -164,8 +163,8 @@ func TestKeyRate(t *testing.T) {
 	}
 }
 
-// TestOneScopeAlone walks all routes with keys of one scope: what is not named here is
-// closed to them, a route that comes later too.
+// TestOneScopeAlone walks all routes with keys of one scope. A route that is not named
+// here is closed to them, also a future one.
 func TestOneScopeAlone(t *testing.T) {
 	open := []string{"/", "/status.css", "/status.js", "/status.svg", "/uplot.css", "/uplot.js", "/callback/:provider/:order/:secret", "/healthz", "/readyz"}
 	may := map[targets.Scope][]string{
@@ -288,8 +287,8 @@ func TestKeysReload(t *testing.T) {
 	}
 }
 
-// TestGuessing: after twenty wrong keys in a minute their address is told to wait;
-// a right key from there is served all the time, and no key at all is no guess.
+// TestGuessing: after twenty wrong keys in a minute their address has to wait. A right key
+// from there is served all the time, and a request without a key does not count.
 func TestGuessing(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "staging-login", 3)
@@ -307,7 +306,7 @@ func TestGuessing(t *testing.T) {
 	}
 	for _, headers := range [][]string{
 		{bearer("wrong")}, {basic("wrong")},
-		{bearer("wrong"), "X-Forwarded-For: 192.0.2.1", "Forwarded: for=192.0.2.1", "X-Real-IP: 192.0.2.1"}, // anybody can write that
+		{bearer("wrong"), "X-Forwarded-For: 192.0.2.1", "Forwarded: for=192.0.2.1", "X-Real-IP: 192.0.2.1"}, // any client can write that
 	} {
 		a := d.ask(t, "GET", path, headers...)
 		checkProblem(t, "one more", a, 429, kernel.CodeRateLimited, "")

@@ -74,7 +74,7 @@ func BenchmarkHandler(b *testing.B) {
 	}
 }
 
-// quietServer logs nothing and asks nobody, unless it is changed to.
+// quietServer logs nothing and has no dependencies, unless changes add them.
 func quietServer(keys bool, changes ...func(*Deps)) *Server {
 	set := sampleSet()
 	if keys {

@@ -15,7 +15,7 @@ import (
 	"poold/internal/targets"
 )
 
-// picture is a picture of so many bytes, another one for each number.
+// picture is a picture of a size, another one for each number.
 func picture(number, bytes int) []byte {
 	return append([]byte("\x89PNG\x0D\x0A\x1A\x0A"+fmt.Sprintf("%08d", number)), make([]byte, bytes-16)...)
 }

@@ -30,8 +30,8 @@ type visitor struct {
 	t *testing.T
 }
 
-// TestBrowser looks at the page with a real browser. What it complains of, in the console
-// or because of the page's policy, fails the test.
+// TestBrowser looks at the page with a real browser. A complaint of the browser, in the
+// console or because of the page's policy, fails the test.
 func TestBrowser(t *testing.T) {
 	browser, stop, err := browsertest.Start(t.Context())
 	if err != nil {
@@ -55,8 +55,8 @@ func TestBrowser(t *testing.T) {
 	t.Run("fluid", fluid.end)
 }
 
-// visits returns a function that opens the page of a daemon. What the browser complains of
-// until the test ends fails it, but for what begins with forgiven, where that is not "".
+// visits returns a function that opens the page of a daemon. A complaint of the browser
+// fails the test.
 func visits(t *testing.T, browser *browsertest.Browser, forgiven string) func(d *daemon, authorization string) *visitor {
 	return func(d *daemon, authorization string) *visitor {
 		page, closing, err := browser.Open()
@@ -97,7 +97,7 @@ func (v *visitor) do(statement string) {
 	}
 }
 
-// is evaluates what is true or not.
+// is evaluates a condition.
 func (v *visitor) is(expression string) bool {
 	v.t.Helper()
 	is, err := browsertest.Eval[bool](v.Page, expression)
@@ -124,8 +124,8 @@ func browserTake(t *testing.T, visit func(*daemon, string) *visitor) {
 	v.sees("the rest, with its chart", `document.querySelector('.detail canvas') && document.querySelector('.detail').textContent.includes('3 hits')`)
 }
 
-// A target that is added to the file appears, one that is removed goes, and the line of a
-// file that was refused is shown until it is mended.
+// A target that is added to the file appears, a removed one goes, and the line of a
+// selected one stays.
 func browserFile(t *testing.T, visit func(*daemon, string) *visitor) {
 	set := sampleSet()
 	d := start(t, set, nil, nil)
@@ -171,7 +171,7 @@ func browserNoMoney(t *testing.T, visit func(*daemon, string) *visitor) {
 	v.sees("that it is over", `document.querySelector('#banner').textContent === '' && document.title === 'poold'`)
 }
 
-// A key with the scope admin pauses and resumes, and is told before what that does.
+// A key with the scope admin pauses and resumes, after the page described the effect.
 func browserOperator(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "checkout", 2)
@@ -206,7 +206,7 @@ func browserOnlooker(t *testing.T, visit func(*daemon, string) *visitor) {
 	}
 }
 
-// Where the daemon goes away the page says so, and is live again by itself when it is back.
+// If the daemon goes away the page says so, and is live again by itself afterwards.
 func browserCut(t *testing.T, visit func(*daemon, string) *visitor) {
 	var line cutLine
 	d := start(t, sampleSet(), func(l net.Listener) net.Listener { line.Listener = l; return &line }, nil)
@@ -291,7 +291,7 @@ func browserHostile(t *testing.T, visit func(*daemon, string) *visitor) {
 	}
 }
 
-// Of many targets those that are searched for are shown, and problems first.
+// The search finds some of many targets, and problems come first.
 func browserMany(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, manyTargets(sampleSet(), 100), nil, nil)
 	d.refill.statuses["t00050"] = refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Want: 5}
@@ -366,9 +366,8 @@ type fluid struct {
 	began browsertest.Effort
 }
 
-// What a change of 50 of 500 targets may cost the page in all its tasks together, so that none
-// of them is long, and how much its heap may grow. scripts/page measures by the clock, and for
-// longer.
+// The time that a change of 50 of 500 targets may cost the page in all its tasks together,
+// so that none of them is noticed.
 const (
 	costlyChange = 200 * time.Millisecond
 	grownHeap    = 4 << 20

@@ -74,8 +74,8 @@ func TestCallback(t *testing.T) {
 	}
 }
 
-// TestCallbackSizes: what is too large to be a token is not read on, and the
-// service is not asked to send it again.
+// TestCallbackSizes: a body that is too large for a token is not read on, and the service
+// is not asked to send it again.
 func TestCallbackSizes(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for size, oversized := range map[int]bool{65536: false, 65537: true, 1 << 20: true} {
@@ -97,7 +97,7 @@ func TestCallbackSizes(t *testing.T) {
 	}
 }
 
-// TestCallbackNotKept: only where nobody took it the service shall try again.
+// TestCallbackNotKept: the service tries again only if the callback could not be kept.
 func TestCallbackNotKept(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.buyer.callback = func() error { return fmt.Errorf("x: %w", purchase.ErrNotKept) }
@@ -112,8 +112,8 @@ func TestCallbackNotKept(t *testing.T) {
 	checkProblem(t, "a panic", d.ask(t, "POST", "/callback/solver/o-1/canary-query"), 500, kernel.CodeInternal, "")
 }
 
-// TestCallbackInHalf: a body that does not arrive is no callback, and holds a
-// connection for the ReadTimeout at most.
+// TestCallbackInHalf: half a body is not delivered, and holds a connection for the
+// ReadTimeout at most.
 func TestCallbackInHalf(t *testing.T) {
 	d := start(t, sampleSet(), nil, func(s *http.Server) { s.ReadTimeout = 50 * time.Millisecond })
 	for name, rest := range map[string]string{
@@ -133,8 +133,7 @@ func TestCallbackInHalf(t *testing.T) {
 	}
 }
 
-// TestCallbackLog: the secret and the order stand in the path, and neither is
-// logged; start looks for the canaries.
+// TestCallbackLog: the secret and the order are in the path, and the log shows neither.
 func TestCallbackLog(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.send(t, "POST", "/callback/canary-query/canary-query/canary-query?canary-query=1", strings.NewReader("canary-query"))
@@ -143,8 +142,7 @@ func TestCallbackLog(t *testing.T) {
 	})
 }
 
-// TestDeadLetters: they are listed without an end of their own, and tried on
-// request.
+// TestDeadLetters: dead letters are listed without their tokens, and tried on request.
 func TestDeadLetters(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	if a := d.ask(t, "GET", "/dead-letters", bearer(keyAll)); a.status != 200 || strings.TrimSpace(a.body) != `{"letters":[]}` {

@@ -12,8 +12,8 @@ import (
 	"poold/internal/targets"
 )
 
-// A reload takes a key away, or what it may do, while its caller waits: the token
-// that lands then goes back, and another caller gets it.
+// A reload removes a key, or some of its rights, while its caller waits. The token that
+// lands then goes back, and another caller gets it.
 func TestKeyChangesWhileACallerWaits(t *testing.T) {
 	keys := func(change func(*targets.Key)) *targets.Set {
 		all := allKeys()
@@ -72,8 +72,8 @@ func TestKeyChangesWhileACallerWaits(t *testing.T) {
 	}
 }
 
-// Keys come, or go, while a caller waits: who needed none needs one, and the other
-// way round only callers of this machine are served.
+// Keys come, or go, while a caller waits. A caller without a key then needs one, and the
+// other way round.
 func TestKeysComeAndGoWhileACallerWaits(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "staging-login", 2)

@@ -55,7 +55,7 @@ func (d *daemon) task(t *testing.T, path, body string) (v map[string]any) {
 }
 
 // A token from the pool at the first poll, by the legacy protocol: plain and JSON, by GET
-// and by POST, and what comes after it.
+// and by POST, and the calls after it.
 func TestLegacyClient(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "checkout", 3)
@@ -107,7 +107,7 @@ func TestLegacyClient(t *testing.T) {
 	}
 }
 
-// The same by the tasks protocol; its times tell the token's age.
+// The same by the tasks protocol. Its times show the age of the token.
 func TestTasksClient(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.stock.land(t, d.stock.order(t, d.target("checkout")), 50*time.Second)
@@ -168,8 +168,8 @@ func TestTasksClient(t *testing.T) {
 	}
 }
 
-// Who is who: by the key in the call alone, wrong ones are counted, and only submits count
-// against a key's rate.
+// The key in the call identifies the caller. Wrong keys are counted, and only submits
+// count against the rate of a key.
 func TestClientKeys(t *testing.T) {
 	keys := allKeys()
 	keys[0].Rate.Count, keys[0].Rate.Per = 1, time.Hour
@@ -207,8 +207,8 @@ func TestClientKeys(t *testing.T) {
 	}
 }
 
-// The balance is what is left of the budget, else what a service says, else the threads. A
-// budget that cannot be read is none of these.
+// The balance is the rest of the budget, else that a provider reports, else the threads. A
+// budget that cannot be read is neither.
 func TestClientsBalance(t *testing.T) {
 	balance, capped := 12.5, *sampleSet(allKeys()...)
 	capped.Budget.PerDay = 20000
@@ -283,7 +283,7 @@ func TestClientsOfAnEmptyPool(t *testing.T) {
 	equal(t, "stopping", d.get(t, in(keyAll, "staging-login")), "ERROR_NO_SLOT_AVAILABLE")
 }
 
-// What nearly is a target is told, and bought for nobody but guests.
+// An identity that differs little from a target's is logged, and bought for guests only.
 func TestNearMissesAndGuests(t *testing.T) {
 	d := start(t, solving(t, allKeys()...), nil, nil)
 	for range 2 {
@@ -338,7 +338,7 @@ func TestNearMissesAndGuests(t *testing.T) {
 	equal(t, "a picture that nobody buys", d.get(t, "/in.php?method=base64&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SUCH_METHOD")
 }
 
-// Redis away is no slot, in both protocols.
+// Without Redis both protocols answer that no slot is free.
 func TestClientsWithoutRedis(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.stock.breaks("take", redisdb.ErrDown)

@@ -24,8 +24,8 @@ func docsPage(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestDocsNameEveryRoute: the table of docs/api.md has each route with the scope that it
-// needs. What belongs to the page alone is not in it.
+// TestDocsNameEveryRoute: docs/api.md lists each route with the scope that it needs, but
+// for the parts of the page.
 func TestDocsNameEveryRoute(t *testing.T) {
 	rows := regexp.MustCompile(`(?m)^\| ([^|]*/[^|]*) \| ([^|]*) \|`).FindAllStringSubmatch(docsPage(t, "api.md"), -1)
 	for _, route := range new(areas).table() {

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
 
-// silence keeps go-redis from telling of every dial that a test makes fail.
+// silence drops the log of go-redis, which has a line for each dial that a test breaks.
 type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
@@ -74,8 +74,8 @@ func (f *fakeConfig) Status() targets.Status {
 
 func (f *fakeConfig) Reload(ctx context.Context) error { return f.reload(ctx) }
 
-// watchedStock is the real store on an embedded server. It notes what it is asked,
-// and a test may make a call fail or hold it up.
+// watchedStock is the real store on an embedded server. It notes the calls, and a test may
+// make a call fail or hold it up.
 type watchedStock struct {
 	*pooltest.Store
 	redis *redistest.Bubble
@@ -84,10 +84,10 @@ type watchedStock struct {
 	before func(ctx context.Context, call string) error
 	// taken runs between a token's leaving the store and the answer. nil = nothing.
 	taken func(ctx context.Context)
-	short bool                           // surveys tell of one target less
-	away  error                          // why surveys tell nothing of their first target; nil = they do
-	ill   atomic.Pointer[redisdb.Health] // what Health says instead; nil = nothing
-	crowd *crowd                         // what surveys tell instead; nil = what is there
+	short bool                           // surveys lack one target
+	away  error                          // the error of the first target in surveys; nil = none
+	ill   atomic.Pointer[redisdb.Health] // the result of Health; nil = the real one
+	crowd *crowd                         // the result of surveys; nil = the real one
 
 	mu       sync.Mutex
 	calls    []string // their names
@@ -315,7 +315,7 @@ func (w *watchedStock) landText(t testing.TB, ref pool.Ref, value string, age ti
 	}
 }
 
-// look tells what there is of a target.
+// look returns the stock of a target.
 func (w *watchedStock) look(t testing.TB, target *targets.Target) pool.Stock {
 	t.Helper()
 	stock, err := repeated(func() (pool.Stock, error) { return w.Look(t.Context(), target.ID, target.Margin, 0) })
@@ -325,7 +325,7 @@ func (w *watchedStock) look(t testing.TB, target *targets.Target) pool.Stock {
 	return stock
 }
 
-// putBack is what the stock holds when n tokens were put back, which nobody waits for.
+// putBack returns the stock after n tokens were returned to it.
 func (w *watchedStock) putBack(t *testing.T, target *targets.Target, n int) (stock pool.Stock) {
 	t.Helper()
 	eventually(t, "tokens that nobody received are back", func() bool {
@@ -356,8 +356,7 @@ func (f *fakeRefill) Current(_ context.Context, name string) (refill.Status, boo
 
 func (f *fakeRefill) Kick(id captcha.ID) { f.kicked = append(f.kicked, id) }
 
-// fakeBuyer answers with what a test puts into its fields, and notes what it
-// was told.
+// fakeBuyer answers with the fields that a test sets, and notes its calls.
 type fakeBuyer struct {
 	providers func(ctx context.Context, at time.Time) []purchase.Status
 	booked    func() (used, perDay int, err error)
@@ -468,7 +467,7 @@ type daemon struct {
 	stock    *watchedStock
 	refill   *fakeRefill
 	buyer    *fakeBuyer
-	provider purchase.Status // what the buyer tells
+	provider purchase.Status // the answer of the buyer
 	guests   *fakeGuests
 	savings  *fakeSavings
 	solver   *fakeSolver
@@ -622,7 +621,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Listener) net.Listener,
 	return d
 }
 
-// fill gives a target so many tokens.
+// fill gives a target n tokens.
 func (d *daemon) fill(t testing.TB, name string, n int) {
 	t.Helper()
 	for range n {

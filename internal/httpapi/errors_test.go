@@ -151,8 +151,8 @@ func TestWhyEmpty(t *testing.T) {
 	}
 }
 
-// TestBudgetRetry: with a used-up budget the caller is told the very moment from
-// which on something is bought, never an earlier one.
+// TestBudgetRetry: with a used-up budget Retry-After is the moment of the next purchase,
+// never an earlier one.
 func TestBudgetRetry(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, c := range []struct {
@@ -195,7 +195,7 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// TestProblemsOfTheFile: a reload that is refused tells every problem.
+// TestProblemsOfTheFile: a refused reload lists every problem.
 func TestProblemsOfTheFile(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.config.reload = func(context.Context) error {

@@ -107,8 +107,8 @@ func TestHungUpInTheMomentOfALanding(t *testing.T) {
 	}
 }
 
-// checkGivenBack holds what a stock of so many tokens says against how many of them
-// came back after a hand-out.
+// checkGivenBack checks how many tokens of a hand-out were returned, given the number of
+// tokens before.
 func (d *daemon) checkGivenBack(t *testing.T, had, back int) {
 	t.Helper()
 	got := d.stock.putBack(t, d.target("staging-login"), back)
@@ -142,8 +142,7 @@ func TestHungUpWhileWaiting(t *testing.T) {
 	}
 }
 
-// brokenListener's connections break when so many bytes of answers were
-// written.
+// brokenListener's connections break after room bytes of answers.
 type brokenListener struct {
 	net.Listener
 	room int
@@ -190,7 +189,7 @@ func TestWriteFails(t *testing.T) {
 			d.stock.landText(t, d.stock.order(t, d.target("staging-login")), tokenValue+strings.Repeat("x", c.length), 0)
 			conn := dial(t, d.addr)
 			write(t, conn, requestLine+c.header+"Connection: close\r\n\r\n")
-			if got, _ := io.ReadAll(conn); len(got) > c.room { // net/http resets what it could not finish
+			if got, _ := io.ReadAll(conn); len(got) > c.room { // net/http resets an unfinished answer
 				t.Errorf("read %d bytes", len(got))
 			}
 			eventually(t, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"route"`) })
@@ -283,7 +282,7 @@ func TestManyHangUps(t *testing.T) {
 		return strings.Count(d.logged.String(), `"status":`) == n
 	})
 	d.stock.putBack(t, d.target("staging-login"), d.stock.count("return"))
-	// What is left is what nobody received; what went out in part counts as neither.
+	// The tokens left were not received. A token that went out in part is neither.
 	left := map[string]bool{}
 	for {
 		token, err := d.stock.Store.Take(t.Context(), pool.Request{ID: d.target("staging-login").ID, Margin: 40 * time.Second, Caller: kernel.Anyone.StableName})

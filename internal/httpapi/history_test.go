@@ -33,7 +33,7 @@ func ofOrder(n int) pool.Ref {
 	return pool.Ref{Order: fmt.Sprintf("ORDER%03d", n), Identity: "0123456789abcdef0123456789abcdef"}
 }
 
-// solved is a record of a target, which ended at day and so much later.
+// solvedRecord is a record of a target that ended at day plus later.
 func solvedRecord(n int, target string, later time.Duration) history.Record {
 	ended := day.Add(later)
 	return history.Record{
@@ -101,8 +101,8 @@ func TestOneSolve(t *testing.T) {
 	}
 }
 
-// TestASolveByItsTask: an order is found by the provider's id of its task, and only by those
-// who may see its target.
+// TestASolveByItsTask: an order is found by the provider's id of its task, if the caller
+// may see its target.
 func TestASolveByItsTask(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	for n, task := range map[int]string{1: "73105422", 2: "a/b ü", 3: "", 4: ofOrder(1).String(), 5: strings.Repeat("9", 256), 6: strings.Repeat("9", 257), 7: "a\x00"} {
@@ -256,7 +256,7 @@ func TestHistoryOfADay(t *testing.T) {
 			`,{"target":"checkout","owner":"other@example.com",` + one +
 			`,{"target":"checkout","owner":"qa@example.com","orders":5,"solved":1,"discarded":1,"failed":1,"refused":1,"lost":1,"total_elapsed_ms":36500,"spent":0.00897,"unpriced":0}` +
 			`,{"target":"gone","owner":"qa@example.com",` + one + `,` + signup + `]}`},
-		// Figures by type would tell what others do.
+		// Figures by type would include other targets.
 		{keyStaging, "2026-01-02", `{"date":"2026-01-02","types":null,"targets":[` + signup + `]}`},
 		{keyStaging, "2026-01-03", `{"date":"2026-01-03","types":null,"targets":[]}`},
 		{keyStatus, "2026-01-04", `{"date":"2026-01-04","types":[],"targets":[]}`},
@@ -268,8 +268,8 @@ func TestHistoryOfADay(t *testing.T) {
 	}
 }
 
-// TestHistoryOfSomeTargets: a key that is limited to some targets sees those of the file
-// alone, whichever route it asks.
+// TestHistoryOfSomeTargets: a key that is limited to some targets sees only targets of the
+// file, on each route.
 func TestHistoryOfSomeTargets(t *testing.T) {
 	keys := append(allKeys(), allKeys()[1])
 	keys[3].Name, keys[3].SHA256, keys[3].Targets = "nobody", [32]byte{1}, []string{"other-*"}
@@ -360,7 +360,7 @@ func TestActive(t *testing.T) {
 	}
 }
 
-// TestHistoryIsAskedWrongly: each mistake is told with the form that is wanted.
+// TestHistoryIsAskedWrongly: each mistake is answered with the wanted form.
 func TestHistoryIsAskedWrongly(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	const moment, limit, known = "such as 2026-01-02T15:04:05Z", "a whole number from 1 to 1000", "a parameter other than from, to, limit, cursor"
@@ -409,8 +409,8 @@ type withReason struct{ error }
 func (withReason) Reason() string  { return "the disk is full" }
 func (w withReason) Unwrap() error { return w.error }
 
-// TestTheHistoryIsAway: a store that does not answer is told as such, and no word of the
-// error is lost or too much; what is under way is known all the same.
+// TestTheHistoryIsAway: the answer names a store that is away, without the text of its
+// error. Orders in flight are listed all the same.
 func TestTheHistoryIsAway(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.keep(t, solvedRecord(1, "checkout", 0))
@@ -445,8 +445,7 @@ func TestTheHistoryIsAway(t *testing.T) {
 	}
 }
 
-// TestNoHistoryIsKept: with backend: none there is nothing to be read but what is under
-// way.
+// TestNoHistoryIsKept: with backend: none only orders in flight are listed.
 func TestNoHistoryIsKept(t *testing.T) {
 	s := quietServer(true)
 	for path, status := range map[string]int{
@@ -465,7 +464,7 @@ func TestNoHistoryIsKept(t *testing.T) {
 	}
 }
 
-// keysOf are the names of a JSON object in their order, those of what it embeds too.
+// keysOf returns the names of a JSON object in their order, embedded objects included.
 func keysOf(t *testing.T, object any) (keys []string) {
 	t.Helper()
 	text, err := json.Marshal(object)

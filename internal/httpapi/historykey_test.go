@@ -39,8 +39,8 @@ func (d *daemon) note(entries ...history.Entry) {
 	}
 }
 
-// TestEntriesOfAKey: the whole answer, also of a key that the file does not have any more;
-// of one that did nothing it is empty.
+// TestEntriesOfAKey: the actions of a key, newest first; without actions the list is
+// empty.
 func TestEntriesOfAKey(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	picture := entryOf(1, "all", "/solve", history.Bought, 0)
@@ -107,8 +107,8 @@ func TestPagesOfEntries(t *testing.T) {
 	}
 }
 
-// TestWhoSeesTheAudit: it takes the scope admin, and a key that is limited to some targets
-// sees what was done with tokens of those; the figures by key are of all targets.
+// TestWhoSeesTheAudit: only admins see the audit. A key that is limited to some targets
+// sees the actions on tokens of these; the figures by key cover all targets.
 func TestWhoSeesTheAudit(t *testing.T) {
 	keys := append(allKeys(), targets.Key{Name: "nothing", SHA256: allKeys()[2].SHA256, Scopes: allKeys()[0].Scopes, Targets: []string{"other-*"}})
 	keys[2].SHA256 = [32]byte{1}
@@ -214,7 +214,7 @@ func TestUsageByKey(t *testing.T) {
 	}
 }
 
-// TestTheAuditIsAway: it is told as that of the history is.
+// TestTheAuditIsAway: the answers are as for the history.
 func TestTheAuditIsAway(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, c := range []struct {

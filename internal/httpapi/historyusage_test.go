@@ -33,7 +33,7 @@ func (d *daemon) keepFor(days int) {
 	d.config.set.Store(&set)
 }
 
-// TestUsage: what orders came to within some days, by owner or by target, of all days
+// TestUsage: the figures of the orders of some days, by owner or by target, of all days
 // together or of each.
 func TestUsage(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
@@ -77,7 +77,7 @@ func TestUsage(t *testing.T) {
 			line("2026-01-01", "staging-login", "a", solved), line("2026-01-01", "staging-login", "b", failed),
 		}},
 		{keyAll, "by=target&from=2025-12-31&to=2026-01-01", "target", "2025-12-31", "2025-12-31", nil},
-		// A key that is limited sees those of its targets that are in the file.
+		// A limited key sees the ones of its targets in the file.
 		{keyStaging, "by=owner&from=2025-12-20&to=2026-01-03", "owner", "2025-12-20", "2026-01-02", []string{line("", "", "a", solved), line("", "", "b", failed)}},
 		{keyStaging, "by=target&from=2025-12-20&to=2026-01-03", "target", "2025-12-20", "2026-01-02", []string{line("", "staging-login", "a", solved), line("", "staging-login", "b", failed)}},
 	} {
@@ -110,8 +110,8 @@ func TestUsageOfTheLastDays(t *testing.T) {
 	}
 }
 
-// TestUsageOfTokens: what was handed out and what expired is told where it is known of all
-// that a line is about.
+// TestUsageOfTokens: a line has the tokens handed out and expired if they are known of all
+// its targets and days.
 func TestUsageOfTokens(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	today := time.Now().UTC().Truncate(24 * time.Hour)
@@ -163,7 +163,7 @@ func TestUsageOfTokens(t *testing.T) {
 		{keyAll, "by=owner&per=day&from=" + date(8) + "&to=" + date(-1), []string{
 			date(8) + "  qa: 1, , ", date(6) + "  qa: 0, 9, 0", date(2) + "  qa: 0, 6, 0", date(1) + "  old: 1, , ", date(0) + "  : 1, , ", date(0) + "  ops: 1, , ", date(0) + "  qa: 2, 11, 3"}},
 		{keyAll, "by=target&per=day&from=" + date(2) + "&to=" + date(0), []string{date(2) + " staging-login qa: 0, 6, 0", date(1) + " staging-login old: 1, , "}},
-		// Of the days before the last seven nothing is known, so neither of a sum over one.
+		// Earlier days are not known, so a sum over one is not either.
 		{keyAll, "by=target&from=" + date(7) + "&to=" + date(1), []string{" staging-login qa: 0, , "}},
 		{keyStaging, "by=owner&from=" + date(6) + "&to=" + date(1), []string{"  qa: 0, 15, 0"}},
 		{keyStaging, "by=owner&from=" + date(0) + "&to=" + date(-1), []string{"  qa: 1, 9, 3"}},

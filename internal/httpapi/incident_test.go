@@ -27,7 +27,7 @@ func TestTheCauseStandsFirst(t *testing.T) {
 	const why = "provider solver is down: wrong key (ERROR_KEY_DOES_NOT_EXIST)"
 	d.provider.State = provider.State{Kind: provider.StateDown, Reason: "wrong key (ERROR_KEY_DOES_NOT_EXIST)", Until: time.Now().Add(time.Minute)}
 	d.refill.statuses["checkout"] = refill.Status{Want: 5, State: refill.Starved, Reason: "waiting for a provider that can take an order"}
-	d.refill.statuses["staging-login"] = refill.Status{State: refill.OK, Risk: 1} // adaptive, nobody asks
+	d.refill.statuses["staging-login"] = refill.Status{State: refill.OK, Risk: 1} // adaptive, without callers
 	d.refill.statuses["staging-signup"] = refill.Status{Want: 2, State: refill.OK}
 	d.fill(t, "staging-signup", 2)
 	var document status.Document
@@ -65,7 +65,7 @@ func TestTheCauseStandsFirst(t *testing.T) {
 	if rows = show(); rows[2].State != refill.Starved || rows[2].Reason != why {
 		t.Errorf("%+v", rows[2])
 	}
-	// What is a target's own matter stays, as for its callers.
+	// A target's own reason stays, as for its callers.
 	d.refill.statuses["checkout"] = refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY"}
 	d.refill.statuses["staging-login"] = refill.Status{State: refill.Budget, Reason: "the hour is full"}
 	if err := d.stock.Store.Pause(t.Context(), d.target("staging-signup").ID, pool.Pause{}); err != nil {
@@ -76,7 +76,7 @@ func TestTheCauseStandsFirst(t *testing.T) {
 		equal(t, rows[i].Name, rows[i].State+" "+rows[i].Reason, want)
 	}
 
-	// Without Redis that is what the rows say; the alarm stands behind that of the store.
+	// Without Redis the rows say so. The alarm comes after the alarm of the store.
 	d.refill.statuses["checkout"] = refill.Status{Want: 5, State: refill.OK}
 	d.stock.redis.SetDown(true)
 	if rows = show(); !strings.HasPrefix(rows[0].Reason, "redis does not answer") || len(document.Alarms) != 2 ||
@@ -103,8 +103,8 @@ func TestNoFalseAlarm(t *testing.T) {
 	}
 }
 
-// TestIdle: a target that wants nothing because nobody asks is idle, and its row does
-// not alarm.
+// TestIdle: a target that wants nothing because it has no callers is idle, and its row
+// does not alarm.
 func TestIdle(t *testing.T) {
 	for name, c := range map[string]struct {
 		adaptive  bool

@@ -42,7 +42,7 @@ func TestLedger(t *testing.T) {
 			d.stock.land(t, order(), age)
 		}
 	}
-	// Each of the terms below is another number, so that none can stand for another.
+	// Each of the terms below is another number, so that none can replace another.
 	land(19, 0)
 	for _, token := range take(19, 0)[:7] { // hits, and returned
 		if err := d.stock.Store.Return(token); err != nil {

@@ -18,7 +18,7 @@ func byNewest(a, b history.Position) int {
 	return cmp.Or(b.Ended.Compare(a.Ended), strings.Compare(b.ID, a.ID))
 }
 
-// finds reports whether a query finds what is of a target and at a position.
+// finds reports whether a query includes an entry of a target at a position.
 func finds(q history.Query, target string, at history.Position) bool {
 	return (q.Targets == nil || slices.Contains(q.Targets, target)) && !at.Ended.Before(q.From) && (q.To.IsZero() || at.Ended.Before(q.To)) &&
 		(q.Before == history.Position{} || byNewest(q.Before, at) < 0)

@@ -78,8 +78,8 @@ func hostileWithoutKeys() []hostile {
 	}
 }
 
-// TestHostilePages: without keys nothing that a web page can cause takes a
-// token, changes anything or shows anything; and none is told otherwise.
+// TestHostilePages: a page of another site takes no token, changes nothing and sees
+// nothing.
 func TestHostilePages(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.config.reload, d.buyer.replay = nil, nil // to be called is to panic
@@ -160,7 +160,7 @@ func TestNoKeysBeyondLoopback(t *testing.T) {
 	}
 }
 
-// TestLoopbackHost adds what no HTTP client of ours would send.
+// TestLoopbackHost adds hosts that an HTTP client does not send.
 func TestLoopbackHost(t *testing.T) {
 	for host, want := range map[string]bool{
 		"localhost:1": true, "127.0.0.1": true, "::1": true, "[::ffff:127.0.0.1]:80": true,
@@ -173,7 +173,7 @@ func TestLoopbackHost(t *testing.T) {
 	}
 }
 
-// own puts the daemon's address where OWN stands.
+// own replaces OWN by the address of the daemon.
 func own(headers []string, addr string) []string {
 	replaced := make([]string, len(headers))
 	for i, line := range headers {

@@ -55,7 +55,7 @@ func TestPage(t *testing.T) {
 	if strings.Contains(text, "not ready") || strings.Contains(text, "was not applied") || strings.Contains(text, "%!") {
 		t.Errorf("alarms without cause:\n%s", text)
 	}
-	// What the policy would refuse must not be there in the first place.
+	// The page has nothing that its policy would refuse.
 	if found := regexp.MustCompile(`(?i)<script[^>]*>[^<]|<style|style=|\son\w+=|javascript:|https?://`).FindString(a.body); found != "" {
 		t.Errorf("the page holds %q", found)
 	}
@@ -118,8 +118,7 @@ func TestPageEscapes(t *testing.T) {
 	}
 }
 
-// TestPageOfEveryState renders what has no target, no provider, and more than
-// was asked for.
+// TestPageOfEveryState renders a page without targets and without providers.
 func TestPageOfEveryState(t *testing.T) {
 	set := sampleSet()
 	set.Targets = nil

@@ -27,15 +27,14 @@ func (d *daemon) report(t *testing.T, path, body string, headers ...string) answ
 	return d.send(t, "POST", path, strings.NewReader(body), append(headers, isJSON)...)
 }
 
-// told returns the reports that reached the buyer.
+// told returns the reports at the buyer.
 func (f *fakeBuyer) told() []passed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]passed(nil), f.reports...)
 }
 
-// TestReport: what a caller says is counted for the caller that took the token,
-// and passed on.
+// TestReport: a report counts for the caller that took the token, and is passed on.
 func TestReport(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	d := start(t, set, nil, nil)

@@ -121,7 +121,7 @@ func TestScrapersThatDoNotReadShareBodies(t *testing.T) {
 			t.Fatalf("scraper %d read %q", i, body)
 		}
 	}
-	// Once they are gone each scrape is of its own moment.
+	// Afterwards each scrape has its moment.
 	d.metrics.Callback("settled")
 	for range 2 {
 		if body := d.ask(t, "GET", "/metrics", bearer(keyStatus)).body; !strings.Contains(body, `poold_callbacks_total{outcome="settled"} 1`+"\n") {

@@ -203,8 +203,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestPanicAfterTheAnswerBegan: what is out cannot be taken back, so the
-// connection ends instead of pretending.
+// TestPanicAfterTheAnswerBegan: the connection ends, because the first part of the answer
+// is out.
 func TestPanicAfterTheAnswerBegan(t *testing.T) {
 	half := &kernel.Route{Path: "/half", Probe: true, Handle: func(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
 		_, _ = io.WriteString(w, "half")
@@ -248,9 +248,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestAnswersOfAStop: every answer that begins after the stop did tells its
-// client not to use the connection again, whatever it is and whenever its
-// request came.
+// TestAnswersOfAStop: every answer that begins after the stop closes its connection, also
+// to a request that came before.
 func TestAnswersOfAStop(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	taking, goOn := make(chan struct{}), make(chan struct{})

@@ -23,7 +23,7 @@ import (
 	"poold/internal/targets"
 )
 
-// fakeSolver answers as it is told, and notes what it is asked.
+// fakeSolver answers with its fields and notes the requests.
 type fakeSolver struct {
 	mu     sync.Mutex
 	asked  []ondemand.Request
@@ -100,7 +100,7 @@ const (
 	targetBody = `{"type":"recaptcha_v2","sitekey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI","pageurl":"https://%s.example.com/"}`
 )
 
-// What a guest and a target's identity are asked for with.
+// The requests to ondemand for a guest and for a target's identity.
 func TestSolveAsks(t *testing.T) {
 	d := start(t, solving(t, allKeys()...), nil, nil)
 	d.solver.token = pool.Token{ID: "tok1.sig", Value: "canary-token", Provider: "solver", Born: day, Dies: day.Add(2 * time.Minute), TTL: time.Minute, Source: ondemand.FromSolve}
@@ -163,7 +163,7 @@ func TestSolveShares(t *testing.T) {
 	checkProblem(t, "with a key", d.solve(t, fmt.Sprintf(guestBody, `,"dedup":"identity"`), "Idempotency-Key: x"), 400, kernel.CodeBadRequest, "")
 }
 
-// What may not be asked for is refused before anything is.
+// A forbidden request is refused before anything is bought.
 func TestSolveRefuses(t *testing.T) {
 	d := start(t, solving(t, allKeys()...), nil, nil)
 	other := strings.Replace(fmt.Sprintf(guestBody, ""), "guests.example.com", "evil.example", 1)
@@ -201,7 +201,7 @@ func TestSolveRefuses(t *testing.T) {
 	closed.solve(t, fmt.Sprintf(targetBody, "checkout")).has(t, "a target's identity without the section", 200)
 }
 
-// Why there is no token is told by its own code.
+// Each reason for a missing token has its code.
 func TestSolveFails(t *testing.T) {
 	d := start(t, solving(t), nil, nil)
 	for name, c := range map[string]struct {
@@ -231,7 +231,7 @@ func TestSolveFails(t *testing.T) {
 	}
 }
 
-// A target that is paused or refused is so here, and nobody waits for it.
+// A paused or refused target is answered at once, as on its own route.
 func TestSolveOfATargetThatIsHeld(t *testing.T) {
 	for name, c := range map[string]struct {
 		status refill.Status
@@ -294,8 +294,8 @@ func TestOnEmptySolve(t *testing.T) {
 	}
 }
 
-// Nobody for whom a token is to be bought waits where none can be, unless an order is under
-// way that can bring one.
+// A caller never waits for a token that cannot be bought, unless an order in flight can
+// bring one.
 func TestNobodyWaitsInVain(t *testing.T) {
 	set := sampleSet()
 	for i := range set.Targets {

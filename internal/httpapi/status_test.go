@@ -123,7 +123,7 @@ func key(what string, target *targets.Target) string {
 	return "captcha:" + what + ":{" + string(target.ID) + "}"
 }
 
-// figures writes what a target's counters are.
+// figures sets the counters of a target.
 func (w *watchedStock) figures(target *targets.Target, f pool.Figures) {
 	v := reflect.ValueOf(f)
 	for i := range v.NumField() {
@@ -288,8 +288,8 @@ func TestFirstLookerLeaves(t *testing.T) {
 	d.ask(t, "GET", "/status.json").has(t, "the answer", 0, `"redis":{"mode":"single","ok":true,"reason":""}`)
 }
 
-// TestBudgetUnread: while nobody can say what is used of the budget over all
-// targets, the last known figure is shown, and no metric.
+// TestBudgetUnread: if the use of the overall budget cannot be read, the last known figure
+// is shown, and no metric.
 func TestBudgetUnread(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	show := func() string {
@@ -310,7 +310,7 @@ func TestBudgetUnread(t *testing.T) {
 	equal(t, "without redis", show(), `false {"used":7,"limit":100}`)
 }
 
-// Files that were set aside may be paid tokens: somebody must look.
+// Files that were set aside may hold paid tokens, so an operator must look.
 func TestNoticeOfLettersSetAside(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.buyer.aside = 2
@@ -347,8 +347,8 @@ func TestStatusShowsWindows(t *testing.T) {
 	}
 }
 
-// TestStrandedTasksAreNoticed: what nobody can be asked about stands on the status,
-// with how many and until when.
+// TestStrandedTasksAreNoticed: the status shows paid tasks that no provider of the file
+// can collect, with their number and their end.
 func TestStrandedTasksAreNoticed(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.buyer.stranded = []purchase.Stranded{{Provider: "former", Orders: 6, Until: time.Date(2026, 1, 2, 16, 4, 5, 0, time.FixedZone("", 3600))}}
@@ -400,9 +400,8 @@ func TestWhatIsWrongWithRedisIsNamed(t *testing.T) {
 	became(200)
 }
 
-// A part of a cluster is away: this replica stays ready and says why not for all;
-// the figures of the other targets are right, and those of the ones in that part the
-// last known.
+// A part of a cluster is away: this replica stays ready and names the reason. The figures
+// of the targets there are the last known ones, the others are right.
 func TestAPartOfRedisIsAway(t *testing.T) {
 	set := sampleSet()
 	d := start(t, set, nil, nil)

@@ -116,7 +116,7 @@ func (s *stream) ends(why string) {
 	}
 }
 
-// TestStream: the whole document at first, then what a request changed.
+// TestStream: the whole document at first, then the changes of each request.
 func TestStream(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	s := d.stream(t)
@@ -169,7 +169,7 @@ func TestStreamOfAKey(t *testing.T) {
 	all.document(func(_ string, got *status.Document) bool { return len(got.Targets) > 0 && got.Targets[0].Fresh == 1 })
 }
 
-// TestStreamsAreBounded: beyond the bound a stream is refused, and one that ended makes
+// TestStreamsAreBounded: beyond the bound a stream is refused. The end of a stream makes
 // room again.
 func TestStreamsAreBounded(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
@@ -195,7 +195,8 @@ func TestStreamsAreBounded(t *testing.T) {
 	checkProblem(t, "after the stop began", d.ask(t, "GET", "/status/stream"), 503, kernel.CodeShuttingDown, "")
 }
 
-// TestStreamNobodyReads: who does not read is cut off, and holds up nobody else.
+// TestStreamNobodyReads: a caller that does not read is cut off, and does not hold up
+// others.
 func TestStreamNobodyReads(t *testing.T) {
 	deaf := &deafness{begun: make(chan struct{}), over: make(chan struct{}), cut: make(chan struct{})}
 	d := start(t, sampleSet(), func(l net.Listener) net.Listener { return deafListener{l, deaf} }, nil)

@@ -22,7 +22,7 @@ import (
 	"poold/internal/targets"
 )
 
-// readers are open streams that read what they are sent.
+// readers are open streams that are read.
 type readers struct {
 	bytes atomic.Int64 // read by all of them
 	begun atomic.Int64 // those that were sent something
@@ -30,7 +30,7 @@ type readers struct {
 	ended sync.WaitGroup
 }
 
-// read opens so many streams, and returns when each has been sent something.
+// read opens n streams, and returns when each has got an event.
 func (d *daemon) read(t testing.TB, n int) *readers {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -103,7 +103,7 @@ func TestStreamsLeaveNothing(t *testing.T) {
 	}
 }
 
-// realCrowd is a daemon with n targets on a Redis server of its own, whose commands it counts.
+// realCrowd is a daemon with n targets on a Redis server that it counts the commands of.
 func realCrowd(t testing.TB, n int) (d *daemon, commands func() int) {
 	addr := redistest.Server(t)
 	set := manyTargets(sampleSet(), n)
@@ -133,7 +133,7 @@ func (d *daemon) burden(t testing.TB, n, snapshots int, commands func() int) (ea
 	defer d.read(t, n).close()
 	surveys := (len(d.config.Current().Targets) + 49) / 50 // of one snapshot
 	taken := func() int { return d.stock.count("survey") / surveys }
-	next := func() (count int) { // after the next snapshot, while the feed rests
+	next := func() (count int) { // after the next snapshot, while the feed is idle
 		was := taken()
 		eventually(t, "another snapshot", func() bool { return taken() > was })
 		eventually(t, "its end", func() bool {
@@ -247,7 +247,7 @@ func (c *crowd) survey(queries []pool.Query) []pool.Stock {
 	return stocks
 }
 
-// manyTargets adds so many targets to a file, named t00000 and on.
+// manyTargets adds n targets to a file, named t00000 and on.
 func manyTargets(set *targets.Set, n int) *targets.Set {
 	for i := range n {
 		target := set.Targets[0]
@@ -259,8 +259,7 @@ func manyTargets(set *targets.Set, n int) *targets.Set {
 	return set
 }
 
-// startCrowd serves a file of n targets of which always some change, each with requests in
-// so many of the last 60 minutes.
+// minutes of the last hour
 func startCrowd(t testing.TB, n, minutes int) *daemon {
 	t.Helper()
 	set := manyTargets(sampleSet(), n)

@@ -48,7 +48,7 @@ func TestTokenAnswer(t *testing.T) {
 	landed := make(chan struct{})
 	go func() {
 		defer close(landed)
-		for d.stock.look(t, d.target("staging-login")).Waiting == 0 { // somebody waits for it
+		for d.stock.look(t, d.target("staging-login")).Waiting == 0 { // a caller waits for it
 			time.Sleep(time.Millisecond)
 		}
 		_, err := d.stock.Settle(t.Context(), pool.Landing{Ref: ref, Provider: "solver", Value: tokenValue + "-" + ref.Order, UserAgent: "Mozilla/5.0 \"x\"", Lifetime: 120 * time.Second})
@@ -104,8 +104,7 @@ func TestHeadTakesNothing(t *testing.T) {
 	}
 }
 
-// TestTokenRequest: what a request says reaches the stock, and what it says
-// wrongly does not.
+// TestTokenRequest: the parameters of a request reach the stock, bad ones do not.
 func TestTokenRequest(t *testing.T) {
 	set := sampleSet()
 	set.Targets[0].OnEmpty = targets.OnEmptyWait // checkout
@@ -261,7 +260,8 @@ func TestUnknownTargetNamesTheNearOne(t *testing.T) {
 	}
 }
 
-// TestUnknownTargetOfARefusedFile: who added it to the file must not look for it there.
+// TestUnknownTargetOfARefusedFile: the answer says that the file was refused, because the
+// target may be in it.
 func TestUnknownTargetOfARefusedFile(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, refused := range []bool{true, false} {
@@ -293,8 +293,8 @@ func TestUnknownParameterNamesTheNearOne(t *testing.T) {
 	}
 }
 
-// TestStopping: from the first moment of a stop nobody new gets a token, and
-// readiness says so.
+// TestStopping: from the first moment of a stop no new caller gets a token, and readiness
+// says so.
 func TestStopping(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	if a := d.ask(t, "GET", "/readyz"); a.status != 200 {

@@ -21,13 +21,12 @@ func (d *daemon) warm(t *testing.T, body string, headers ...string) answer {
 	return d.send(t, "POST", warmPath, strings.NewReader(body), append(headers, isJSON)...)
 }
 
-// shifted writes a moment that lies so far from now, in a zone of its own.
+// shifted writes a moment at a distance from now, in another zone.
 func shifted(by time.Duration) string {
 	return time.Now().Add(by).In(time.FixedZone("", 90*60)).Format(time.RFC3339Nano)
 }
 
-// TestWarm: the window that reaches the stock is the one that was asked for, seen
-// from now.
+// TestWarm: the window of the request reaches the stock, seen from now.
 func TestWarm(t *testing.T) {
 	set := sampleSet()
 	set.Targets[1].Paused = true // no special case: nothing is bought before it ends
@@ -44,7 +43,7 @@ func TestWarm(t *testing.T) {
 		{`{"tokens":1,"for":"24h"}`, pool.Window{Tokens: 1, Left: 24 * time.Hour}},
 		{`{"tokens":7,"at":"` + shifted(10*m) + `","for":"5m"}`, pool.Window{Tokens: 7, In: 10 * m, Left: 15 * m}},
 		{`{"at":"` + shifted(30*24*time.Hour) + `","\u0074okens":7,"for":"24h"}`, pool.Window{Tokens: 7, In: 30 * 24 * time.Hour, Left: 31 * 24 * time.Hour}},
-		{`{"tokens":7,"at":"` + shifted(-2*m) + `","for":"5m"}`, pool.Window{Tokens: 7, Left: 3 * m}}, // what is left of it
+		{`{"tokens":7,"at":"` + shifted(-2*m) + `","for":"5m"}`, pool.Window{Tokens: 7, Left: 3 * m}}, // the rest of it
 		{`{"tokens":0}`, pool.Window{}},
 	} {
 		began := time.Now()
@@ -79,7 +78,7 @@ func TestWarm(t *testing.T) {
 		}
 	}
 	for i, body := range []string{`{"tokens":5,"for":"5m"}`, `{"tokens":0}`} {
-		d.status.Snapshot(t.Context()) // one that is shown for a while
+		d.status.Snapshot(t.Context()) // shown for a while
 		d.warm(t, body)
 		if got := d.status.Snapshot(t.Context()).Document.Targets[1].Windows; len(got) != 1-i {
 			t.Errorf("%s: the next status shows %+v", body, got)
@@ -87,8 +86,7 @@ func TestWarm(t *testing.T) {
 	}
 }
 
-// TestWarmBodies: what is not exactly that is refused with a text that says what
-// is wanted, and nothing is changed.
+// TestWarmBodies: a bad body is refused with the wanted form, and changes nothing.
 func TestWarmBodies(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	check := func(want string, bodies ...string) {

@@ -44,7 +44,8 @@ func TestSubmits(t *testing.T) {
 		if s.number != "" {
 			t.Errorf("got %s after its time", s.number)
 		}
-		// An open one holds up nobody, one whose client left does until its number is known.
+		// A submit in flight does not hold up others. If its client left, they wait for
+		// its number.
 		leaving, leave := context.WithCancel(t.Context())
 		first := ss.begin(leaving, b)
 		other := ss.begin(t.Context(), b)
@@ -64,7 +65,7 @@ func TestSubmits(t *testing.T) {
 		ss.end(a, s, false)
 		ss.end(b, other, false)
 		ss.end(b, repeated, false)
-		// What is kept is bounded.
+		// The number of lost submits is bounded.
 		for i := range mostLost + 5 {
 			lose(submitKey{"caller", captcha.ID(fmt.Sprint(i))}, "4")
 		}

@@ -36,7 +36,7 @@ func TestAStoreThatHangs(t *testing.T) {
 	})
 }
 
-// FuzzCursor: what is taken for a cursor is one of ours.
+// FuzzCursor: an accepted cursor is one that the API made.
 func FuzzCursor(f *testing.F) {
 	const order = "ORDER001.0123456789abcdef0123456789abcdef"
 	good := encodeCursor(history.Position{Ended: thatDay, ID: order})
@@ -75,8 +75,8 @@ func FuzzMoment(f *testing.F) {
 	})
 }
 
-// TestUsageDays: which days a query is about, and that what is not kept, or too much, is
-// refused with what is kept.
+// TestUsageDays: the days of a query. Too many days, and days that are not kept, are
+// refused with the days that are.
 func TestUsageDays(t *testing.T) {
 	const week = 7 * 24 * time.Hour
 	const none = "none before "
@@ -125,7 +125,7 @@ func TestUsageDays(t *testing.T) {
 	}
 }
 
-// A range is limited by what is kept and by now.
+// A range lies between the oldest arrival kept and now.
 func TestKeptRange(t *testing.T) {
 	now := time.Date(2026, 1, 3, 15, 4, 5, 678, time.UTC)
 	oldest := time.Date(2026, 1, 2, 15, 4, 0, 0, time.UTC)

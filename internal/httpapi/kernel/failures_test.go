@@ -11,8 +11,8 @@ import (
 // testDay is a moment with milliseconds, so that their loss would show.
 var testDay = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 
-// TestWrongKeysSlide: it is the last minute that counts, and who is told to wait
-// and does gets another try.
+// TestWrongKeysSlide: the last minute counts, and a sender that waits as long as the
+// answer says has a try.
 func TestWrongKeysSlide(t *testing.T) {
 	var w WrongKeys
 	for i := range wrongKeysMost {

@@ -9,8 +9,8 @@ import (
 	"poold/internal/targets"
 )
 
-// TestWords: what a cell says of a target's wants and of what it expects, and
-// nothing where there is nothing to say.
+// TestWords: the cells for the wants and the expectation of a target, empty if there is
+// nothing to say.
 func TestWords(t *testing.T) {
 	adaptive := string(targets.RefillAdaptive)
 	for _, c := range []struct {

@@ -106,6 +106,20 @@ func (w *watchedStock) called(ctx context.Context, call string) error {
 	return w.before(ctx, call)
 }
 
+// guard makes a call unless the test breaks it.
+func (w *watchedStock) guard(ctx context.Context, call string, do func() error) error {
+	if err := w.called(ctx, call); err != nil {
+		return err
+	}
+	return do()
+}
+
+// guarded is guard for a call with a result.
+func guarded[T any](ctx context.Context, w *watchedStock, call string, do func() (T, error)) (got T, err error) {
+	err = w.guard(ctx, call, func() (err error) { got, err = do(); return err })
+	return got, err
+}
+
 func (w *watchedStock) Take(ctx context.Context, r pool.Request) (pool.Token, error) {
 	w.mu.Lock()
 	w.requests = append(w.requests, r)
@@ -121,10 +135,7 @@ func (w *watchedStock) Take(ctx context.Context, r pool.Request) (pool.Token, er
 }
 
 func (w *watchedStock) Return(t pool.Token) error {
-	if err := w.called(context.Background(), "return"); err != nil {
-		return err
-	}
-	return w.Store.Return(t)
+	return w.guard(context.Background(), "return", func() error { return w.Store.Return(t) })
 }
 
 func (w *watchedStock) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
@@ -155,59 +166,35 @@ func (w *watchedStock) Health() redisdb.Health {
 }
 
 func (w *watchedStock) Pause(ctx context.Context, id captcha.ID, p pool.Pause) error {
-	if err := w.called(ctx, "pause"); err != nil {
-		return err
-	}
-	return w.Store.Pause(ctx, id, p)
+	return w.guard(ctx, "pause", func() error { return w.Store.Pause(ctx, id, p) })
 }
 
 func (w *watchedStock) Resume(ctx context.Context, id captcha.ID) error {
-	if err := w.called(ctx, "resume"); err != nil {
-		return err
-	}
-	return w.Store.Resume(ctx, id)
+	return w.guard(ctx, "resume", func() error { return w.Store.Resume(ctx, id) })
 }
 
 func (w *watchedStock) Retry(ctx context.Context, id captcha.ID) (bool, error) {
-	if err := w.called(ctx, "retry"); err != nil {
-		return false, err
-	}
-	return w.Store.Retry(ctx, id)
+	return guarded(ctx, w, "retry", func() (bool, error) { return w.Store.Retry(ctx, id) })
 }
 
 func (w *watchedStock) Warm(ctx context.Context, id captcha.ID, window pool.Window, limit pool.WindowLimit) error {
-	if err := w.called(ctx, "warm"); err != nil {
-		return err
-	}
-	return w.Store.Warm(ctx, id, window, limit)
+	return w.guard(ctx, "warm", func() error { return w.Store.Warm(ctx, id, window, limit) })
 }
 
 func (w *watchedStock) Flush(ctx context.Context, id captcha.ID, margin time.Duration) (int, error) {
-	if err := w.called(ctx, "flush"); err != nil {
-		return 0, err
-	}
-	return w.Store.Flush(ctx, id, margin)
+	return guarded(ctx, w, "flush", func() (int, error) { return w.Store.Flush(ctx, id, margin) })
 }
 
 func (w *watchedStock) Bind(ctx context.Context, idempotency string, id captcha.ID, life time.Duration) error {
-	if err := w.called(ctx, "bind"); err != nil {
-		return err
-	}
-	return w.Store.Bind(ctx, idempotency, id, life)
+	return w.guard(ctx, "bind", func() error { return w.Store.Bind(ctx, idempotency, id, life) })
 }
 
 func (w *watchedStock) Sold(ctx context.Context, id captcha.ID, token, caller string) error {
-	if err := w.called(ctx, "sold"); err != nil {
-		return err
-	}
-	return w.Store.Sold(ctx, id, token, caller)
+	return w.guard(ctx, "sold", func() error { return w.Store.Sold(ctx, id, token, caller) })
 }
 
 func (w *watchedStock) Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (pool.Sale, error) {
-	if err := w.called(ctx, "report"); err != nil {
-		return pool.Sale{}, err
-	}
-	return w.Store.Report(ctx, id, token, caller, accepted)
+	return guarded(ctx, w, "report", func() (pool.Sale, error) { return w.Store.Report(ctx, id, token, caller, accepted) })
 }
 
 // asked returns how many takes there were and the last of them.

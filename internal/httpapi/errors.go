@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"poold/internal/history"
-	"poold/internal/httpapi/delivery"
 	"poold/internal/httpapi/kernel"
 	"poold/internal/ondemand"
 	"poold/internal/pool"
@@ -25,12 +24,6 @@ const (
 	// unknownLead replaces a lead time that is not known yet.
 	unknownLead = 15 * time.Second
 )
-
-// explainer turns what went wrong into the answer for it.
-type explainer struct {
-	refill delivery.Notes
-	status *status.Collector
-}
 
 // answers are the answers to errors without further data. The first match counts.
 var answers = []struct {
@@ -48,7 +41,7 @@ var answers = []struct {
 
 // explain returns the answer for an error. The cause of an unexpected error goes to the
 // log alone.
-func (x *explainer) explain(ctx context.Context, c *kernel.Call, err error) *kernel.Problem {
+func (s *Server) explain(ctx context.Context, c *kernel.Call, err error) *kernel.Problem {
 	var (
 		own     *kernel.Problem
 		empty   *pool.EmptyError
@@ -62,7 +55,7 @@ func (x *explainer) explain(ctx context.Context, c *kernel.Call, err error) *ker
 	case errors.As(err, &own):
 		return own
 	case errors.As(err, &empty):
-		return x.explainEmpty(ctx, c, empty)
+		return s.explainEmpty(ctx, c, empty)
 	case errors.As(err, &rate):
 		return kernel.NewProblem(kernel.CodeRateLimited, "the rate of what is asked for is used up").After(rate.RetryAfter)
 	case errors.As(err, &solve) && solve.Refused:
@@ -108,11 +101,11 @@ func historyReason(err error) string {
 }
 
 // explainEmpty says why no token is ready and when one may be.
-func (x *explainer) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.EmptyError) *kernel.Problem {
+func (s *Server) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.EmptyError) *kernel.Problem {
 	if c.Target == nil { // on /solve an empty stock alone is not an error
 		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers are waiting already").After(kernel.Jitter(unknownLead))
 	}
-	note, known := x.refill.Current(ctx, c.Target.Name)
+	note, known := s.refill.Current(ctx, c.Target.Name)
 	if !known {
 		note = status.Starting
 	}
@@ -123,7 +116,7 @@ func (x *explainer) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.Em
 	if e.Full {
 		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers are waiting for this target already").After(retry)
 	}
-	out, until, _ := x.status.Outage(ctx)
+	out, until, _ := s.status.Outage(ctx)
 	cause := status.CauseOf(c.Target.Target, note, &pool.Stock{Paused: e.Paused, Pause: e.Pause, Orders: e.Orders, Waiting: e.Waiting}, out)
 	switch {
 	case cause.State == refill.Paused:

@@ -63,7 +63,7 @@ func (s *Server) fail(c *kernel.Call, r *http.Request, err error) {
 		c.HungUp = true
 		panic(http.ErrAbortHandler)
 	}
-	p := s.explainer.explain(r.Context(), c, err)
+	p := s.explain(r.Context(), c, err)
 	if p.Cause != nil {
 		s.log.ErrorContext(r.Context(), "answering a request", slog.String("route", c.Route.Path), slog.Any("err", p.Cause))
 	}

@@ -73,21 +73,21 @@ type Deps struct {
 // Server admits HTTP requests and passes them to the handlers of their routes. It answers
 // those that fail. Its methods may be used by many goroutines.
 type Server struct {
-	gate      *gate
-	explainer explainer
-	status    *status.Collector
-	metrics   *Metrics
-	log       *slog.Logger
-	handler   http.Handler
-	stopping  *atomic.Bool
-	stopped   chan struct{} // closed when stopping is set
+	gate     *gate
+	refill   delivery.Notes
+	status   *status.Collector
+	metrics  *Metrics
+	log      *slog.Logger
+	handler  http.Handler
+	stopping *atomic.Bool
+	stopped  chan struct{} // closed when stopping is set
 }
 
 // New returns a Server that has started nothing. It panics if a page template
 // does not parse, which a test would have shown.
 func New(d Deps) *Server {
 	s := &Server{
-		gate: &gate{sets: d.Config}, explainer: explainer{refill: d.Refill, status: d.Status},
+		gate: &gate{sets: d.Config}, refill: d.Refill,
 		status: d.Status, metrics: d.Metrics, log: d.Log, stopping: new(atomic.Bool), stopped: make(chan struct{}),
 	}
 	out := delivery.Sender{Returns: d.Stock, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics, Log: d.Log}

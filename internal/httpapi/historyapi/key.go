@@ -65,23 +65,27 @@ func (h *Routes) usageByKey(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 		return err
 	}
 	answer := KeyUsage{By: byKey, First: first.Format(time.DateOnly), Last: last.Format(time.DateOnly), Lines: []KeyUsageLine{}}
-	sums := map[string]history.KeyFigures{}
+	sums := map[[2]string]history.KeyFigures{} // by date, "" = all days, and key
 	err = eachDay(r, first, last, func(ctx context.Context, day time.Time) error {
 		figures, err := h.Audit.KeyDay(ctx, day)
+		date := ""
+		if asked.perDay {
+			date = day.Format(time.DateOnly)
+		}
 		for key, f := range figures {
-			if asked.perDay {
-				answer.Lines = append(answer.Lines, keyUsageLine(day.Format(time.DateOnly), key, f))
-			} else {
-				sums[key] = sums[key].Plus(f)
-			}
+			of := [2]string{date, key}
+			sums[of] = sums[of].Plus(f)
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	for key, f := range sums {
-		answer.Lines = append(answer.Lines, keyUsageLine("", key, f))
+	for of, f := range sums {
+		answer.Lines = append(answer.Lines, KeyUsageLine{
+			Date: of[0], Key: of[1], HandedOut: f.HandedOut, Accepted: f.Accepted, Rejected: f.Rejected, Bought: f.Bought,
+			Spent: spentOf(f.Spent, f.Unpriced), Unpriced: f.Unpriced,
+		})
 	}
 	slices.SortFunc(answer.Lines, func(a, b KeyUsageLine) int {
 		return cmp.Or(strings.Compare(a.Date, b.Date), strings.Compare(a.Key, b.Key))
@@ -140,11 +144,5 @@ func auditEntry(e *history.Entry) AuditEntry {
 	return AuditEntry{
 		ID: e.ID, At: kernel.Stamp(e.At), Key: e.Key, Action: string(e.Action), Target: e.Target, TokenID: e.Token, Source: e.Source, Image: e.Image,
 		Price: priceOf(e.Price),
-	}
-}
-
-func keyUsageLine(date, key string, f history.KeyFigures) KeyUsageLine {
-	return KeyUsageLine{
-		Date: date, Key: key, HandedOut: f.HandedOut, Accepted: f.Accepted, Rejected: f.Rejected, Bought: f.Bought, Spent: spentOf(f.Spent, f.Unpriced), Unpriced: f.Unpriced,
 	}
 }

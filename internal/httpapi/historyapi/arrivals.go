@@ -51,8 +51,10 @@ func (h *Routes) When(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	if from, to, err = keptRange(from, to, time.Now().UTC()); err != nil {
 		return err
 	}
-	found, err := read(r, func(ctx context.Context) ([]history.Arrival, error) {
-		return h.Arrivals.Read(ctx, c.Target.Name, from, to)
+	var found []history.Arrival
+	err = read(r, func(ctx context.Context) (err error) {
+		found, err = h.Arrivals.Read(ctx, c.Target.Name, from, to)
+		return err
 	})
 	if err != nil {
 		return err

@@ -62,9 +62,7 @@ func (h *Routes) Site(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	if err != nil {
 		return err
 	}
-	return h.page(w, r, c, asked, func(ctx context.Context, q history.Query) (history.Page, error) {
-		return h.Store.Site(ctx, sitekey, q)
-	})
+	return h.page(w, r, c, asked, func(ctx context.Context, q history.Query) (history.Page, error) { return h.Store.Site(ctx, sitekey, q) })
 }
 
 // Tasks is GET /history/tasks: the orders whose tasks have a status.
@@ -77,9 +75,7 @@ func (h *Routes) Tasks(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	case history.StatusPolling:
 		return h.underWay(w, r, c, asked)
 	case history.StatusSolved, history.StatusError:
-		return h.page(w, r, c, asked, func(ctx context.Context, q history.Query) (history.Page, error) {
-			return h.Store.Tasks(ctx, status, q)
-		})
+		return h.page(w, r, c, asked, func(ctx context.Context, q history.Query) (history.Page, error) { return h.Store.Tasks(ctx, status, q) })
 	}
 	return kernel.NewProblem(kernel.CodeBadRequest, "status must be solved, error or polling: ?status=error")
 }
@@ -100,7 +96,8 @@ func (h *Routes) page(w http.ResponseWriter, r *http.Request, c *kernel.Call, as
 	if h.Store == nil {
 		return errNoHistory()
 	}
-	page, err := find(r, c, asked.Query, ask)
+	var page history.Page
+	err := find(r, c, asked.Query, func(ctx context.Context, q history.Query) (err error) { page, err = ask(ctx, q); return err })
 	if err != nil {
 		return err
 	}
@@ -162,8 +159,8 @@ func (h *Routes) Day(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 	if h.Store == nil {
 		return errNoHistory()
 	}
-	figures, err := read(r, func(ctx context.Context) (history.Day, error) { return h.Store.Day(ctx, date) })
-	if err != nil {
+	var figures history.Day
+	if err := read(r, func(ctx context.Context) (err error) { figures, err = h.Store.Day(ctx, date); return err }); err != nil {
 		return err
 	}
 	day := historyDay(date, figures, c.Sees)
@@ -197,12 +194,7 @@ func (h *Routes) Solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	var record history.Record
 	found := plainText(id)
 	if found {
-		var err error
-		record, err = read(r, func(ctx context.Context) (got history.Record, err error) {
-			got, found, err = ask(ctx, id)
-			return got, err
-		})
-		if err != nil {
+		if err := read(r, func(ctx context.Context) (err error) { record, found, err = ask(ctx, id); return err }); err != nil {
 			return err
 		}
 	}
@@ -214,35 +206,33 @@ func (h *Routes) Solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	return respondTable(w, r, one, []Record{one})
 }
 
-// find asks the store for what the caller may see.
-func find[T any](r *http.Request, c *kernel.Call, q history.Query, ask func(context.Context, history.Query) (T, error)) (found T, err error) {
-	q.Targets = c.Visible()
-	if q.Targets == nil || len(q.Targets) > 0 {
-		found, err = read(r, func(ctx context.Context) (T, error) { return ask(ctx, q) })
+// find asks the store for the targets that the caller sees, unless there are none.
+func find(r *http.Request, c *kernel.Call, q history.Query, ask func(context.Context, history.Query) error) error {
+	if q.Targets = c.Visible(); q.Targets != nil && len(q.Targets) == 0 {
+		return nil
 	}
-	return found, err
+	return read(r, func(ctx context.Context) error { return ask(ctx, q) })
 }
 
 // read asks the store, for readLimit at most.
-func read[T any](r *http.Request, ask func(context.Context) (T, error)) (T, error) {
+func read(r *http.Request, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(r.Context(), readLimit)
 	defer cancel()
-	got, err := ask(ctx)
+	err := ask(ctx)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = fmt.Errorf("%w within %v", history.ErrDown, readLimit)
+		return fmt.Errorf("%w within %v", history.ErrDown, readLimit)
 	}
-	return got, err
+	return err
 }
 
 // eachDay asks about the days from first to last, for readLimit at most in all.
 func eachDay(r *http.Request, first, last time.Time, ask func(ctx context.Context, day time.Time) error) error {
-	_, err := read(r, func(ctx context.Context) (none struct{}, err error) {
+	return read(r, func(ctx context.Context) (err error) {
 		for day := first; !day.After(last) && err == nil; day = day.AddDate(0, 0, 1) {
 			err = ask(ctx, day)
 		}
-		return none, err
+		return err
 	})
-	return err
 }
 
 // errNoHistory is the answer to a question to a store that is not configured.

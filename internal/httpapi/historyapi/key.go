@@ -38,8 +38,10 @@ func (h *Routes) Key(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 	if h.Audit == nil {
 		return h.errNoAudit()
 	}
-	found, err := find(r, c, asked.Query, func(ctx context.Context, q history.Query) (history.Entries, error) {
-		return h.Audit.Entries(ctx, name, q)
+	var found history.Entries
+	err = find(r, c, asked.Query, func(ctx context.Context, q history.Query) (err error) {
+		found, err = h.Audit.Entries(ctx, name, q)
+		return err
 	})
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ const (
 // answers are the answers to errors without further data. The first match counts.
 var answers = []struct {
 	err    error
-	Code   kernel.Code
+	code   kernel.Code
 	detail string
 }{
 	{pool.ErrConflict, kernel.CodeConflict, "this Idempotency-Key was used with another min_ttl"},
@@ -63,7 +63,7 @@ func (s *Server) explain(ctx context.Context, c *kernel.Call, err error) *kernel
 	case errors.As(err, &solve):
 		return kernel.NewProblem(kernel.CodeSolveFailed, solve.Reason)
 	case errors.As(err, &outage):
-		return kernel.NewProblem(kernel.CodeProviderDown, outage.Reason).After(max(time.Until(outage.Until), kernel.Jitter(kernel.Soon)))
+		return kernel.NewProblem(kernel.CodeProviderDown, outage.Reason).After(max(time.Until(outage.Until), kernel.Jitter(kernel.ShortRetry)))
 	case errors.As(err, &budget):
 		return kernel.NewProblem(kernel.CodeBudget, budget.Reason).After(budget.RetryAfter)
 	case errors.As(err, &invalid):
@@ -73,17 +73,17 @@ func (s *Server) explain(ctx context.Context, c *kernel.Call, err error) *kernel
 		if !errors.Is(err, a.err) {
 			continue
 		}
-		p := kernel.NewProblem(a.Code, a.detail)
+		p := kernel.NewProblem(a.code, a.detail)
 		if p.Status == http.StatusServiceUnavailable {
-			p.Retry = kernel.Jitter(kernel.Soon)
+			return p.Soon()
 		}
 		return p
 	}
 	if errors.Is(err, history.ErrDown) {
-		return kernel.NewProblem(kernel.CodeStoreDown, historyReason(err)).After(kernel.Jitter(kernel.Soon))
+		return kernel.NewProblem(kernel.CodeStoreDown, historyReason(err)).Soon()
 	}
 	if errors.Is(err, redisdb.ErrDown) || errors.Is(err, context.DeadlineExceeded) {
-		return kernel.NewProblem(kernel.CodeStoreDown, redisdb.Reason(err)).After(kernel.Jitter(kernel.Soon))
+		return kernel.NewProblem(kernel.CodeStoreDown, redisdb.Reason(err)).Soon()
 	}
 	p := kernel.NewProblem(kernel.CodeInternal, "the daemon's log says more")
 	p.Cause = err

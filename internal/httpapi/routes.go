@@ -39,7 +39,7 @@ var posting = []string{http.MethodPost}
 
 // table lists every route of the API.
 func (a *areas) table() []kernel.Route {
-	return []kernel.Route{
+	table := []kernel.Route{
 		{Methods: []string{http.MethodGet, http.MethodPost}, Path: "/pool/:target/token",
 			Scope: targets.ScopeToken, Changes: true, Handle: a.tokens.take},
 		{Methods: posting, Path: "/pool/:target/token/:id/report",
@@ -78,24 +78,23 @@ func (a *areas) table() []kernel.Route {
 		{Methods: reading, Path: "/history/usage", Scope: targets.ScopeStatus, Basic: true, Handle: a.history.Usage},
 		{Methods: reading, Path: "/history/key/:name", Scope: targets.ScopeAdmin, Basic: true, Handle: a.history.Key},
 		{Methods: reading, Path: "/history/arrivals/:target", Scope: targets.ScopeStatus, Basic: true, Handle: a.history.When},
-		// The key is in the call: these routes have no scope, and look for themselves.
+		// The key is in the call: these routes have no scope and check it themselves.
 		{Methods: []string{http.MethodGet, http.MethodPost}, Path: "/in.php", Changes: true, Body: true, Handle: a.clients.ServeLegacy},
 		{Methods: []string{http.MethodGet, http.MethodPost}, Path: "/res.php", Changes: true, Body: true, Handle: a.clients.ServeLegacy},
-		{Methods: posting, Path: "/createTask", Changes: true, Body: true, Handle: a.clients.ServeTasks},
-		{Methods: posting, Path: "/getTaskResult", Changes: true, Body: true, Handle: a.clients.ServeTasks},
-		{Methods: posting, Path: "/getBalance", Changes: true, Body: true, Handle: a.clients.ServeTasks},
-		{Methods: posting, Path: "/reportCorrect", Changes: true, Body: true, Handle: a.clients.ServeTasks},
-		{Methods: posting, Path: "/reportIncorrect", Changes: true, Body: true, Handle: a.clients.ServeTasks},
-		{Methods: posting, Path: "/reportCorrectRecaptcha", Changes: true, Body: true, Handle: a.clients.ServeTasks},
-		{Methods: posting, Path: "/reportIncorrectRecaptcha", Changes: true, Body: true, Handle: a.clients.ServeTasks},
-		{Methods: posting, Path: "/reportIncorrectImageCaptcha", Changes: true, Body: true, Handle: a.clients.ServeTasks},
-		{Methods: posting, Path: "/reportIncorrectTokenCaptcha", Changes: true, Body: true, Handle: a.clients.ServeTasks},
-		// Services that solve know neither our keys nor our name.
+		// Solving services know neither the keys nor the name of the daemon.
 		{Methods: []string{http.MethodGet, http.MethodPost}, Path: "/callback/:provider/:order/:secret",
 			Probe: true, Handle: a.callbacks.receive},
 		{Methods: reading, Path: "/healthz", Probe: true, Handle: a.probes.alive},
 		{Methods: reading, Path: "/readyz", Probe: true, Handle: a.probes.ready},
 	}
+	// The tasks protocol has the key in the call too.
+	for _, path := range []string{
+		"/createTask", "/getTaskResult", "/getBalance", "/reportCorrect", "/reportIncorrect",
+		"/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectImageCaptcha", "/reportIncorrectTokenCaptcha",
+	} {
+		table = append(table, kernel.Route{Methods: posting, Path: path, Changes: true, Body: true, Handle: a.clients.ServeTasks})
+	}
+	return table
 }
 
 // routes returns the handler of the whole API. echo finds the route and splits the path;

@@ -45,7 +45,7 @@ type solves struct {
 // solve is POST /solve.
 func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	if s.stopping.Load() {
-		return kernel.NewProblem(kernel.CodeShuttingDown, "the daemon is stopping").After(kernel.Jitter(kernel.Soon))
+		return pool.ErrClosed
 	}
 	asked, taken, err := s.readSolve(r, c)
 	defer taken.Release()

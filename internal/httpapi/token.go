@@ -39,7 +39,7 @@ type tokens struct {
 // take is GET and POST /pool/{target}/token.
 func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	if t.stopping.Load() {
-		return kernel.NewProblem(kernel.CodeShuttingDown, "the daemon is stopping").After(kernel.Jitter(kernel.Soon))
+		return pool.ErrClosed
 	}
 	request, buys, err := readRequest(r, c)
 	if err != nil {

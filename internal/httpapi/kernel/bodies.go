@@ -78,7 +78,7 @@ func (m *Room) Resize(bytes int64) error {
 	defer b.mu.Unlock()
 	if more := bytes - m.bytes; more > 0 && b.taken+more > m.most {
 		return NewProblem(CodeOverloaded,
-			fmt.Sprintf("the bodies of requests that have not ended take all of server.body_budget (%d MiB)", m.most>>20)).After(Jitter(Soon))
+			fmt.Sprintf("the bodies of requests that have not ended take all of server.body_budget (%d MiB)", m.most>>20)).Soon()
 	}
 	b.addLocked(bytes - m.bytes)
 	m.bytes = bytes

@@ -79,8 +79,11 @@ func wholeSeconds(d time.Duration) int64 {
 	return max(1, int64((d+time.Second-1)/time.Second))
 }
 
-// Soon is the Retry-After of what should be over in a moment, before its jitter.
-const Soon = 2 * time.Second
+// ShortRetry is the Retry-After of a fault that should end in a moment, before its jitter.
+const ShortRetry = 2 * time.Second
+
+// Soon sets the Retry-After of a fault that should end in a moment.
+func (p *Problem) Soon() *Problem { return p.After(Jitter(ShortRetry)) }
 
 // Jitter spreads d over 75 % to 125 % of it, so that callers turned away at
 // one moment do not come back at one moment.

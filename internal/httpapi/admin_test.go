@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -162,10 +161,7 @@ func TestPauseBody(t *testing.T) {
 	} {
 		a := send(body)
 		checkProblem(t, body, a, 400, kernel.CodeBadRequest, "checkout")
-		var p kernel.Problem
-		if err := json.Unmarshal([]byte(a.body), &p); err != nil || p.Detail != want {
-			t.Errorf("%s: %s", body, a.body)
-		}
+		equal(t, body, parsed[kernel.Problem](t, a).Detail, want)
 	}
 	if d.stock.count("pause") != 0 {
 		t.Error("a body that is refused pauses")

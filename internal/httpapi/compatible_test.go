@@ -17,6 +17,7 @@ import (
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/refill"
+	"poold/internal/status"
 	"poold/internal/targets"
 )
 
@@ -289,20 +290,9 @@ func TestNearMissesAndGuests(t *testing.T) {
 	for range 2 {
 		equal(t, "no target's and no guest's", d.get(t, in(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP")), "ERROR_DOMAIN_NOT_ALLOWED")
 	}
-	var document struct {
-		Targets []struct {
-			Name string
-			Near []struct {
-				Fields []string
-				Count  int
-			} `json:"near_misses"`
-		}
-	}
-	if err := json.Unmarshal([]byte(d.ask(t, "GET", "/status.json", bearer(keyAll)).body), &document); err != nil {
-		t.Fatal(err)
-	}
+	document := parsed[status.Document](t, d.ask(t, "GET", "/status.json", bearer(keyAll)))
 	for _, target := range document.Targets {
-		if near := target.Near; (target.Name == "checkout") != (len(near) == 1 && near[0].Count == 2 && slices.Equal(near[0].Fields, []string{"invisible", "proxy", "proxy_type"})) {
+		if near := target.NearMisses; (target.Name == "checkout") != (len(near) == 1 && near[0].Count == 2 && slices.Equal(near[0].Fields, []string{"invisible", "proxy", "proxy_type"})) {
 			t.Errorf("%+v", target)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -676,6 +677,15 @@ func (a answer) has(t testing.TB, what string, status int, parts ...string) {
 			t.Errorf("%s: no %q in %d %s", what, part, a.status, a.body)
 		}
 	}
+}
+
+// parsed is the JSON of an answer.
+func parsed[T any](t testing.TB, a answer) (got T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil {
+		t.Fatalf("%d %q: %v", a.status, a.body, err)
+	}
+	return got
 }
 
 // equal holds a value against the wanted one.

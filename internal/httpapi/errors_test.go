@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -71,10 +70,7 @@ func checkProblem(t *testing.T, name string, a answer, status int, want kernel.C
 	if a.status != status || a.header.Get("Content-Type") != "application/problem+json" || a.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%s: %d %v", name, a.status, a.header)
 	}
-	var fields map[string]any
-	if err := json.Unmarshal([]byte(a.body), &fields); err != nil {
-		t.Fatalf("%s: %q: %v", name, a.body, err)
-	}
+	fields := parsed[map[string]any](t, a)
 	for field, value := range map[string]any{"code": string(want), "status": float64(status), "type": "urn:poold:problem:" + string(want)} {
 		if fields[field] != value {
 			t.Errorf("%s: %s is %v, want %v", name, field, fields[field], value)
@@ -140,11 +136,7 @@ func TestWhyEmpty(t *testing.T) {
 		if d.stock.count("survey") != 0 {
 			t.Errorf("%s: a miss surveyed all targets", c.name)
 		}
-		var heard struct{ Detail string }
-		var shown status.Target
-		if err := errors.Join(json.Unmarshal([]byte(a.body), &heard), json.Unmarshal([]byte(d.ask(t, "GET", "/pool/staging-login").body), &shown)); err != nil {
-			t.Fatal(err)
-		}
+		heard, shown := parsed[kernel.Problem](t, a), parsed[status.Target](t, d.ask(t, "GET", "/pool/staging-login"))
 		if rest, same := strings.CutPrefix(heard.Detail, shown.Reason); !same || rest != "" && c.code != kernel.CodePoolEmpty {
 			t.Errorf("%s: a caller hears %q, and the status shows %q", c.name, heard.Detail, shown.Reason)
 		}
@@ -203,8 +195,7 @@ func TestProblemsOfTheFile(t *testing.T) {
 	}
 	a := d.ask(t, "POST", "/-/reload", bearer(keyAll))
 	checkProblem(t, "reload", a, 422, kernel.CodeInvalidConfig, "")
-	var p kernel.Problem
-	if err := json.Unmarshal([]byte(a.body), &p); err != nil || !slices.Equal(p.Problems, []string{"pools.yaml:7: depth must be positive", "pools.yaml:9: unknown key"}) {
-		t.Errorf("%s %v", a.body, err)
+	if p := parsed[kernel.Problem](t, a); !slices.Equal(p.Problems, []string{"pools.yaml:7: depth must be positive", "pools.yaml:9: unknown key"}) {
+		t.Error(a.body)
 	}
 }

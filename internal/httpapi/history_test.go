@@ -55,15 +55,12 @@ func (d *daemon) keep(t *testing.T, records ...history.Record) {
 }
 
 // decoded is an answer's JSON.
-func decoded[T any](t *testing.T, a answer) (got T) {
+func decoded[T any](t *testing.T, a answer) T {
 	t.Helper()
 	if a.status != 200 || a.header.Get("Content-Type") != "application/json" || a.header.Get("Cache-Control") != "no-store" || a.header.Get("Vary") != "Accept" {
 		t.Fatalf("%d %v %s", a.status, a.header, a.body)
 	}
-	if err := json.Unmarshal([]byte(a.body), &got); err != nil {
-		t.Fatalf("%v: %s", err, a.body)
-	}
-	return got
+	return parsed[T](t, a)
 }
 
 // TestOneSolve: the whole answer, for each way in which an order can end.

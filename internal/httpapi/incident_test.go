@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"html"
 	"regexp"
 	"strings"
@@ -34,10 +33,7 @@ func TestTheCauseStandsFirst(t *testing.T) {
 	show := func() []status.Target {
 		t.Helper()
 		d.status.Changed()
-		document = status.Document{}
-		if err := json.Unmarshal([]byte(d.ask(t, "GET", "/status.json").body), &document); err != nil {
-			t.Fatal(err)
-		}
+		document = parsed[status.Document](t, d.ask(t, "GET", "/status.json"))
 		return document.Targets
 	}
 	rows := show()

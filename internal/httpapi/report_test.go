@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -92,12 +91,7 @@ func TestReport(t *testing.T) {
 // takeOne takes a token and returns its id.
 func (d *daemon) takeOne(t *testing.T, headers ...string) string {
 	t.Helper()
-	var token struct{ ID string }
-	a := d.ask(t, "GET", "/pool/staging-login/token", headers...)
-	if err := json.Unmarshal([]byte(a.body), &token); err != nil || token.ID == "" {
-		t.Fatalf("%d %s", a.status, a.body)
-	}
-	return token.ID
+	return idIn(t, d.ask(t, "GET", "/pool/staging-login/token", headers...))
 }
 
 // TestReportRefused: a report that is not counted is not passed on either.

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -118,10 +117,7 @@ func TestSolveAsks(t *testing.T) {
 		g.Spec.Lifetime != 300*time.Second || g.Spec.Guests != (pool.Caps{PerHour: 7, PerDay: 50}) || g.Use.Rate != 3 || g.Use.RatePer != time.Second {
 		t.Errorf("guest %+v", r.Guest)
 	}
-	var got map[string]any
-	if err := json.Unmarshal([]byte(a.body), &got); err != nil {
-		t.Fatal(err)
-	}
+	got := parsed[map[string]any](t, a)
 	want := map[string]any{
 		"id": "tok1.sig." + string(id.ID()) + ".turnstile", "type": "turnstile", "token": "canary-token", "source": "solve", "provider": "solver",
 		"solved_at": "2026-01-02T03:04:05.678Z", "expires_at": "2026-01-02T03:06:05.678Z", "ttl_ms": 60000.0,

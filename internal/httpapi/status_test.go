@@ -143,10 +143,7 @@ func TestStatusDocument(t *testing.T) {
 	if a.status != 200 || a.header.Get("Content-Type") != "application/json" || a.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%d %v", a.status, a.header)
 	}
-	var document any
-	if err := json.Unmarshal([]byte(a.body), &document); err != nil {
-		t.Fatal(err)
-	}
+	document := parsed[any](t, a)
 	login := document.(map[string]any)["targets"].([]any)[1].(map[string]any)
 	if left, _ := login["next_expiry_s"].(float64); left > 31.5 || left < 26.5 {
 		t.Errorf("the next one expires in %v, of 31.5 s when it landed", left)
@@ -162,14 +159,10 @@ func TestStatusDocument(t *testing.T) {
 	}
 	golden(t, "status.json", append(pretty, '\n'))
 
-	var one, part any
-	if err := json.Unmarshal([]byte(d.ask(t, "GET", "/pool/staging-login").body), &one); err != nil {
-		t.Fatal(err)
-	}
-	part = login
+	one := parsed[map[string]any](t, d.ask(t, "GET", "/pool/staging-login"))
 	delete(login, "next_expiry_s")
-	delete(one.(map[string]any), "next_expiry_s")
-	if got, want := asJSON(t, one), asJSON(t, part); got != want {
+	delete(one, "next_expiry_s")
+	if got, want := asJSON(t, one), asJSON(t, login); got != want {
 		t.Errorf("GET /pool/staging-login: %s\nin /status.json: %s", got, want)
 	}
 }
@@ -243,10 +236,7 @@ func TestStatusWithoutRedis(t *testing.T) {
 		if took := time.Since(begun); took > time.Second {
 			t.Errorf("%s: took %s", name, took)
 		}
-		var document status.Document
-		if err := json.Unmarshal([]byte(a.body), &document); err != nil || a.status != 200 {
-			t.Fatalf("%s: %d %s %v", name, a.status, a.body, err)
-		}
+		document := parsed[status.Document](t, a)
 		if document.Redis.OK || document.Ready || len(document.Targets) != 3 || len(document.Providers) != 1 {
 			t.Errorf("%s: %s", name, a.body)
 		}
@@ -327,10 +317,7 @@ func TestStatusShowsWindows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var document status.Document
-	if err := json.Unmarshal([]byte(d.ask(t, "GET", "/status.json").body), &document); err != nil {
-		t.Fatal(err)
-	}
+	document := parsed[status.Document](t, d.ask(t, "GET", "/status.json"))
 	windows := document.Targets[1].Windows
 	if len(windows) != 2 || windows[0].Tokens != 7 || windows[1].Tokens != 9 {
 		t.Fatalf("%+v", windows)

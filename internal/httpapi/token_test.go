@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"reflect"
 	"regexp"
@@ -56,10 +55,7 @@ func TestTokenAnswer(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	var fields map[string]any
-	if err := json.Unmarshal([]byte(d.ask(t, "GET", "/pool/staging-login/token?wait=9s").body), &fields); err != nil {
-		t.Fatal(err)
-	}
+	fields := parsed[map[string]any](t, d.ask(t, "GET", "/pool/staging-login/token?wait=9s"))
 	if fields["user_agent"] != "Mozilla/5.0 \"x\"" || fields["source"] != "wait" {
 		t.Errorf("user agent or source is not passed on: %v", fields)
 	}
@@ -204,12 +200,7 @@ func TestIdempotencyScope(t *testing.T) {
 			{bearer(keyAll), "Idempotency-Key: b c"}, {bearer(keyStaging), "Idempotency-Key: c"},
 			{bearer(keyAll), "Idempotency-Key: c"}, {bearer(keyAll), "Idempotency-Key: C"},
 		} {
-			var token struct{ ID string }
-			a := d.ask(t, "GET", "/pool/staging-login/token", request...)
-			if err := json.Unmarshal([]byte(a.body), &token); err != nil || a.status != 200 {
-				t.Fatalf("%q: %d %s", request, a.status, a.body)
-			}
-			given = append(given, token.ID)
+			given = append(given, idIn(t, d.ask(t, "GET", "/pool/staging-login/token", request...)))
 		}
 	}
 	first, again := given[:4], given[4:]
@@ -338,9 +329,6 @@ func TestWaitOutlivesReadTimeout(t *testing.T) {
 // problemCode returns the code of a problem answer.
 func problemCode(t *testing.T, a answer) kernel.Code {
 	t.Helper()
-	var p kernel.Problem
-	if err := json.Unmarshal([]byte(a.body), &p); err != nil {
-		t.Fatalf("%d %q: %v", a.status, a.body, err)
-	}
+	p := parsed[kernel.Problem](t, a)
 	return p.Code
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/httpapi"
+	"poold/internal/httpapi/historyapi"
 	"poold/internal/provider/simulated"
 	"poold/internal/testkit"
 )
@@ -184,7 +184,7 @@ func TestHistoryOfARunningDaemon(t *testing.T) {
 	w := newWorld(t, o, terms{depth: 5, timeout: "5m", provider: ", price_per_1000: 2.5", top: "history: {backend: none}"})
 	one := w.start(t)
 	two := w.start(t)
-	listed := func(p *process, args ...string) (list httpapi.ActiveList, text string) {
+	listed := func(p *process, args ...string) (list historyapi.ActiveList, text string) {
 		t.Helper()
 		code, stdout, stderr := runCommand(t, map[string]string{"POOLD_URL": p.url}, append([]string{"history"}, args...)...)
 		if code != 0 {

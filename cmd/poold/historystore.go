@@ -13,6 +13,8 @@ import (
 	"poold/internal/history/pgstore"
 	"poold/internal/history/redisstore"
 	"poold/internal/httpapi"
+	"poold/internal/httpapi/delivery"
+	"poold/internal/httpapi/historyapi"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/status"
@@ -138,7 +140,7 @@ func (k keeper) health() status.HistoryHealth {
 }
 
 // reader is who answers what was kept; nil = none is.
-func (k keeper) reader() httpapi.History {
+func (k keeper) reader() historyapi.Store {
 	if k.store == nil {
 		return nil
 	}
@@ -146,7 +148,7 @@ func (k keeper) reader() httpapi.History {
 }
 
 // audit is who takes, tells and vouches for the entries of the audit; nil = none is kept.
-func (k keeper) audit() (httpapi.Auditor, httpapi.AuditReader, status.AuditHealth) {
+func (k keeper) audit() (delivery.Auditor, historyapi.Audit, status.AuditHealth) {
 	if k.auditor == nil {
 		return nil, nil, nil
 	}
@@ -154,7 +156,7 @@ func (k keeper) audit() (httpapi.Auditor, httpapi.AuditReader, status.AuditHealt
 }
 
 // recorder is who answers when requests came; nil = nobody counts it.
-func (k keeper) recorder() httpapi.Arrivals {
+func (k keeper) recorder() historyapi.Arrivals {
 	if k.arrivals == nil {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 
 	"poold/internal/backend"
 	"poold/internal/cli"
-	"poold/internal/httpapi"
+	"poold/internal/httpapi/delivery"
 	"poold/internal/targets"
 )
 
@@ -40,7 +40,7 @@ func bind(ctx context.Context, address string, files targets.TLS) (net.Listener,
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
-	listener = httpapi.CountListener(listener)
+	listener = delivery.CountListener(listener)
 	if files.Cert == "" {
 		return listener, nil
 	}

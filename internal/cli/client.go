@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"poold/internal/captcha"
-	"poold/internal/httpapi"
+	"poold/internal/httpapi/kernel"
 )
 
 // client asks a running daemon.
@@ -139,7 +139,7 @@ func readAnswer(body io.Reader) ([]byte, error) {
 // refusalOf is an answer without success as an error.
 func refusalOf(response *http.Response, answer []byte) *refusal {
 	r := &refusal{status: response.StatusCode}
-	var problem httpapi.Problem
+	var problem kernel.Problem
 	if json.Unmarshal(answer, &problem) != nil || problem.Code == "" {
 		r.text = "the daemon answered " + Printable(response.Status)
 		return r

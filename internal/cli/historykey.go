@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"text/tabwriter"
 
-	"poold/internal/httpapi"
+	"poold/internal/httpapi/historyapi"
 )
 
-func writeEntries(table *tabwriter.Writer, list *httpapi.AuditList) string {
+func writeEntries(table *tabwriter.Writer, list *historyapi.AuditList) string {
 	if len(list.Entries) == 0 {
 		return "there are no entries of this key\n"
 	}
@@ -19,7 +19,7 @@ func writeEntries(table *tabwriter.Writer, list *httpapi.AuditList) string {
 	return more(list.Next)
 }
 
-func writeKeyUsage(table *tabwriter.Writer, usage *httpapi.KeyUsage) string {
+func writeKeyUsage(table *tabwriter.Writer, usage *historyapi.KeyUsage) string {
 	if len(usage.Lines) == 0 {
 		return fmt.Sprintf("no key is known to have taken or reported anything from %s to %s (UTC)\n", plain(usage.First), plain(usage.Last))
 	}

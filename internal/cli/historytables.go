@@ -8,7 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"poold/internal/httpapi"
+	"poold/internal/httpapi/historyapi"
 )
 
 // shown makes a view of a function that writes a document.
@@ -58,7 +58,7 @@ func cells(table *tabwriter.Writer, of ...any) {
 	}
 }
 
-func writeRecords(table *tabwriter.Writer, list *httpapi.HistoryList) string {
+func writeRecords(table *tabwriter.Writer, list *historyapi.List) string {
 	if len(list.Records) == 0 {
 		return "there are no records\n"
 	}
@@ -70,7 +70,7 @@ func writeRecords(table *tabwriter.Writer, list *httpapi.HistoryList) string {
 	return more(list.Next)
 }
 
-func writeActive(table *tabwriter.Writer, list *httpapi.ActiveList) string {
+func writeActive(table *tabwriter.Writer, list *historyapi.ActiveList) string {
 	if len(list.Records) == 0 {
 		return "nothing is under way\n"
 	}
@@ -85,7 +85,7 @@ func writeActive(table *tabwriter.Writer, list *httpapi.ActiveList) string {
 // figureColumns are the names of what figureCells returns.
 var figureColumns = []any{"ORDERS", "SOLVED", "DISCARDED", "FAILED", "REFUSED", "LOST", "MEAN SECONDS", "SPENT"}
 
-func figureCells(f *httpapi.DayFigures) []any {
+func figureCells(f *historyapi.DayFigures) []any {
 	tokens := f.Solved + f.Discarded
 	mean := known(tokens > 0, "%.1f", float64(f.TotalElapsedMS)/1000/float64(max(tokens, 1)))
 	return []any{f.Orders, f.Solved, f.Discarded, f.Failed, f.Refused, f.Lost, mean, price(f.Spent)}
@@ -99,7 +99,7 @@ func orUnknown(n *int64) string {
 	return strconv.FormatInt(*n, 10)
 }
 
-func writeDay(table *tabwriter.Writer, day *httpapi.HistoryDay) string {
+func writeDay(table *tabwriter.Writer, day *historyapi.Day) string {
 	if len(day.Types)+len(day.Targets) == 0 {
 		return "nothing is known to have ended on " + plain(day.Date) + " (UTC)\n"
 	}
@@ -129,7 +129,7 @@ func writeUsage(w io.Writer, body []byte) error {
 	return shown(writeSpent)(w, body)
 }
 
-func writeSpent(table *tabwriter.Writer, usage *httpapi.HistoryUsage) string {
+func writeSpent(table *tabwriter.Writer, usage *historyapi.Usage) string {
 	if len(usage.Lines) == 0 {
 		return fmt.Sprintf("nothing is known to have ended from %s to %s (UTC)\n", plain(usage.First), plain(usage.Last))
 	}
@@ -142,7 +142,7 @@ func writeSpent(table *tabwriter.Writer, usage *httpapi.HistoryUsage) string {
 	return ""
 }
 
-func writeSolve(table *tabwriter.Writer, r *httpapi.HistoryRecord) string {
+func writeSolve(table *tabwriter.Writer, r *historyapi.Record) string {
 	for _, line := range [][2]any{
 		{"order", r.ID}, {"target", r.Target}, {"owner", r.Owner}, {"type", r.Type}, {"sitekey", r.Sitekey}, {"pageurl", r.Pageurl},
 		{"provider", r.Provider}, {"task", r.Task}, {"status", r.Status}, {"how", r.How}, {"code", r.Code}, {"placed", r.PlacedAt},

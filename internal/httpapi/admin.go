@@ -2,18 +2,25 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
+	"unicode/utf8"
 
 	"poold/internal/captcha"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/status"
+	"poold/internal/targets"
 )
 
 // reloadLimit bounds a reload, which waits for the workers of removed targets.
 const reloadLimit = 30 * time.Second
 
-// Controls change what is bought and kept for one identity, over all replicas.
+// Controls change the stock and the buying of one identity, over all replicas.
 type Controls interface {
 	Pause(ctx context.Context, id captcha.ID, p pool.Pause) error
 	Resume(ctx context.Context, id captcha.ID) error
@@ -21,6 +28,19 @@ type Controls interface {
 	Retry(ctx context.Context, id captcha.ID) (bounded bool, err error)
 	// Flush throws the tokens away and says how many could have been handed out.
 	Flush(ctx context.Context, id captcha.ID, margin time.Duration) (thrown int, err error)
+	// Warm keeps tokens ready in a window of time.
+	Warm(ctx context.Context, id captcha.ID, w pool.Window, limit pool.WindowLimit) error
+}
+
+// Operations are what an operator does to the buying; *purchase.Buyer implements it.
+type Operations interface {
+	// Probe tries a provider at once and returns its state, or purchase.ErrUnknownProvider.
+	Probe(ctx context.Context, provider string) (purchase.Status, error)
+	// DeadLetters returns the callbacks that could not be stored, with an error if some of
+	// them cannot be read.
+	DeadLetters() ([]purchase.DeadLetter, error)
+	// Replay tries all dead letters now; redisdb.ErrDown if Redis is away.
+	Replay(ctx context.Context) (purchase.Replayed, error)
 }
 
 // Kicker makes refill look at an identity soon. It does not block.
@@ -28,31 +48,31 @@ type Kicker interface {
 	Kick(id captcha.ID)
 }
 
-// Reloader reads the configuration file now; targets.Problems says what is wrong with
-// it.
+// Reloader reads the configuration file now. It fails with targets.Problems if the file is
+// invalid.
 type Reloader interface {
 	Reload(ctx context.Context) error
 }
 
-// admin are the routes of an operator, and of who warms a target.
+// admin are the routes of an operator, and of a caller that warms a target.
 type admin struct {
-	stock   Controls
-	windows Warmer
-	refill  Kicker
-	file    Reloader
-	status  Changes
-	log     *slog.Logger
+	stock  Controls
+	refill Kicker
+	file   Reloader
+	buyer  Operations
+	status *status.Collector
+	log    *slog.Logger
 }
 
-// pause is POST /pool/{target}/pause: no replica buys for the target's
-// identity any more. Stock is still handed out, orders under way still land.
-func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *call) error {
-	pause, err := readPause(r, c.w.ResponseWriter)
+// pause is POST /pool/{target}/pause: no replica buys for the identity of the target any
+// more. Tokens are still handed out, and orders in flight still land.
+func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	pause, err := readPause(r, c.W.ResponseWriter)
 	if err != nil {
 		return err
 	}
-	pause.By = c.caller.name
-	if err := a.stock.Pause(r.Context(), c.target.ID, pause); err != nil {
+	pause.By = c.Caller.Name
+	if err := a.stock.Pause(r.Context(), c.Target.ID, pause); err != nil {
 		return err
 	}
 	return a.altered(w, r, c, "the buying for a target was paused", slog.Time("until", pause.Until), slog.String("reason", pause.Reason))
@@ -61,52 +81,51 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *call) error {
 // resume is POST /pool/{target}/resume. It ends a pause that was made by POST; one in
 // the file lasts until the file is changed. A target whose orders fail, or that the provider
 // refuses, places its next order at once.
-func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *call) error {
-	if c.target.Paused {
-		return problem(codePausedInFile, "the file says `paused: true` for this target; edit the file to resume it")
+func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	if c.Target.Paused {
+		return kernel.NewProblem(kernel.CodePausedInFile, "the file says `paused: true` for this target; edit the file to resume it")
 	}
-	if err := a.stock.Resume(r.Context(), c.target.ID); err != nil {
+	if err := a.stock.Resume(r.Context(), c.Target.ID); err != nil {
 		return err
 	}
-	tried, err := a.stock.Retry(r.Context(), c.target.ID)
+	tried, err := a.stock.Retry(r.Context(), c.Target.ID)
 	if err != nil {
 		return err
 	}
 	return a.altered(w, r, c, "the buying for a target was resumed", slog.Bool("tried_at_once", tried))
 }
 
-// flush is DELETE /pool/{target}/tokens: what is ready is thrown away and
-// bought anew, say because the page changed. Orders under way still land.
-func (a *admin) flush(w http.ResponseWriter, r *http.Request, c *call) error {
-	thrown, err := a.stock.Flush(r.Context(), c.target.ID, c.target.Margin)
+// flush is DELETE /pool/{target}/tokens: it drops the tokens that are ready, so that new
+// ones are bought, say because the page changed. Orders in flight still land.
+func (a *admin) flush(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	thrown, err := a.stock.Flush(r.Context(), c.Target.ID, c.Target.Margin)
 	if err != nil {
 		return err
 	}
 	return a.altered(w, r, c, "the tokens of a target were thrown away", slog.Int("tokens", thrown))
 }
 
-// altered ends a request that changed a target: the log says who did what, the next
-// status shows it, and refill looks at the target soon.
-func (a *admin) altered(w http.ResponseWriter, r *http.Request, c *call, what string, more ...slog.Attr) error {
-	attrs := append([]slog.Attr{slog.String("target", c.target.Name), slog.String("key", c.caller.name)}, more...)
+// altered ends a request that changed a target: it logs the operator's key, marks the
+// status as stale and wakes refill.
+func (a *admin) altered(w http.ResponseWriter, r *http.Request, c *kernel.Call, what string, more ...slog.Attr) error {
+	attrs := append([]slog.Attr{slog.String("target", c.Target.Name), slog.String("key", c.Caller.Name)}, more...)
 	a.log.LogAttrs(r.Context(), slog.LevelInfo, what, attrs...)
 	a.status.Changed()
-	a.refill.Kick(c.target.ID)
+	a.refill.Kick(c.Target.ID)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// reload is POST /-/reload. A caller that hangs up does not stop it half
-// way.
-func (a *admin) reload(w http.ResponseWriter, r *http.Request, _ *call) error {
+// reload is POST /-/reload. A caller that hangs up does not stop a reload half way.
+func (a *admin) reload(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), reloadLimit)
 	defer cancel()
 	err := a.file.Reload(ctx)
-	answerWithin(w, writeLimit)
-	a.status.Changed() // also a file that was refused is news
+	kernel.AnswerWithin(w, kernel.WriteLimit)
+	a.status.Changed() // the status shows a refused file too
 	if err != nil && ctx.Err() != nil {
-		p := problem(codeInternal, "the reload did not finish in time")
-		p.cause = err
+		p := kernel.NewProblem(kernel.CodeInternal, "the reload did not finish in time")
+		p.Cause = err
 		return p
 	}
 	if err != nil {
@@ -114,4 +133,102 @@ func (a *admin) reload(w http.ResponseWriter, r *http.Request, _ *call) error {
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+const (
+	// A pause with an end has one of these lengths.
+	shortestPause = time.Second
+	longestPause  = 30 * 24 * time.Hour
+	mostReason    = 200 // characters
+)
+
+// The forms of a body of /pause.
+const (
+	wantPause       = `the body must be empty, or one JSON object like {"for":"2h","reason":"..."}, each field given at most once`
+	wantPauseFor    = `"for" must be a duration with a unit from 1s to 720h, such as "2h"`
+	wantPauseReason = `"reason" must be a text of at most 200 characters, in one line`
+)
+
+// readPause reads the body of POST /pool/{target}/pause. Without a body the pause lasts
+// until an operator resumes the target.
+func readPause(r *http.Request, w http.ResponseWriter) (p pool.Pause, err error) {
+	if r.ContentLength == 0 || r.Body == http.NoBody {
+		return p, nil
+	}
+	_, err = kernel.ReadObject(r, w, wantPause, func(field string, value json.Token) (wrong string) {
+		text, isText := value.(string)
+		switch field {
+		case "for":
+			length, err := time.ParseDuration(text)
+			if err != nil || length < shortestPause || length > longestPause {
+				return wantPauseFor
+			}
+			p.Until = time.Now().Add(length)
+		case "reason":
+			if !isText || utf8.RuneCountInString(text) > mostReason {
+				return wantPauseReason
+			}
+			if fault := targets.TextFault(text); fault != "" {
+				return `"reason" ` + fault
+			}
+			p.Reason = text
+		default:
+			return wantPause
+		}
+		return ""
+	})
+	return p, err
+}
+
+// Probe is the answer of POST /providers/{provider}/probe.
+type Probe struct {
+	Name   string `json:"name"`
+	State  string `json:"state"`  // ok | busy | down
+	Reason string `json:"reason"` // "" when ok
+	Remedy string `json:"remedy"` // "" = nothing is known
+}
+
+// probe is POST /providers/{provider}/probe: an operator repaired the account, and the
+// provider is tried now instead of at the next probe. It asks for the balance, if the
+// provider reports one, and lets the next order pass.
+func (a *admin) probe(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	name := c.Param(r, 0)
+	s, err := a.buyer.Probe(r.Context(), name)
+	a.status.Changed()
+	if errors.Is(err, purchase.ErrUnknownProvider) {
+		return kernel.NewProblem(kernel.CodeUnknownProvider, "the configuration file lists no provider of this name")
+	}
+	if err != nil {
+		return err
+	}
+	a.log.InfoContext(r.Context(), "a provider was probed", slog.String("provider", s.Name),
+		slog.String("key", c.Caller.Name), slog.String("state", string(s.State.Kind)))
+	return kernel.RespondJSON(w, Probe{Name: s.Name, State: string(s.State.Kind), Reason: s.State.Reason, Remedy: s.State.Remedy})
+}
+
+// LetterList is the answer of GET /dead-letters.
+type LetterList struct {
+	Letters    []purchase.DeadLetter `json:"letters"`              // never null
+	Incomplete bool                  `json:"incomplete,omitempty"` // some cannot be read
+}
+
+// deadLetters is GET /dead-letters: callbacks that could not be stored yet, at this replica,
+// without their tokens.
+func (a *admin) deadLetters(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
+	list, err := a.buyer.DeadLetters()
+	if err != nil { // the buyer has logged the error, which names files only
+		a.log.DebugContext(r.Context(), "not all dead letters can be read", slog.Any("err", err))
+	}
+	return kernel.RespondJSON(w, LetterList{Letters: append([]purchase.DeadLetter{}, list...), Incomplete: err != nil})
+}
+
+// replay is POST /dead-letters/replay: it tries all of them now.
+func (a *admin) replay(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
+	replayed, err := a.buyer.Replay(r.Context())
+	a.status.Changed() // a replay that failed half way changed the letters too
+	kernel.AnswerWithin(w, kernel.WriteLimit)
+	if err != nil {
+		return err
+	}
+	return kernel.RespondJSON(w, replayed)
 }

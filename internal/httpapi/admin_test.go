@@ -3,14 +3,20 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"io"
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"poold/internal/httpapi/kernel"
+	"poold/internal/provider"
+	"poold/internal/purchase"
+	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 func TestPauseAndResume(t *testing.T) {
@@ -37,24 +43,24 @@ func TestPauseAndResume(t *testing.T) {
 		t.Errorf("refill was told of %q", d.refill.kicked)
 	}
 	a := d.ask(t, "POST", "/pool/checkout/resume", bearer(keyAll))
-	checkProblem(t, "paused in the file", a, 409, codePausedInFile, "checkout")
+	checkProblem(t, "paused in the file", a, 409, kernel.CodePausedInFile, "checkout")
 	if s := state("checkout"); !strings.Contains(s, "paused in the configuration file") || d.stock.count("pause", "resume") != 2 {
 		t.Errorf("%s; the stock saw %q", s, d.stock.calls)
 	}
 	d.stock.redis.SetDown(true)
 	for _, what := range []string{"pause", "resume"} {
-		checkProblem(t, what+" without redis", d.ask(t, "POST", "/pool/staging-login/"+what, bearer(keyAll)), 503, codeStoreDown, "staging-login")
+		checkProblem(t, what+" without redis", d.ask(t, "POST", "/pool/staging-login/"+what, bearer(keyAll)), 503, kernel.CodeStoreDown, "staging-login")
 	}
 }
 
-// TestFlush: the tokens go, everybody who should knows at once, and what the
-// file says of the target decides what counts.
+// TestFlush: the tokens go, refill and the status see it at once, and the margin in the
+// file decides which tokens count.
 func TestFlush(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	d := start(t, set, nil, nil)
 	d.fill(t, "checkout", 1)
 	d.fill(t, "staging-login", 4)
-	d.stock.land(t, d.stock.order(t, d.target("staging-login")), 81*time.Second) // within the margin: nobody's loss
+	d.stock.land(t, d.stock.order(t, d.target("staging-login")), 81*time.Second) // within the margin: no loss
 	state := func() string { return d.ask(t, "GET", "/pool/staging-login", bearer(keyAll)).body }
 	if s := state(); !strings.Contains(s, `"fresh":4`) {
 		t.Fatal(s)
@@ -75,7 +81,7 @@ func TestFlush(t *testing.T) {
 		t.Errorf("another target has %d left", left)
 	}
 	d.stock.redis.SetDown(true)
-	checkProblem(t, "without redis", d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)), 503, codeStoreDown, "staging-login")
+	checkProblem(t, "without redis", d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)), 503, kernel.CodeStoreDown, "staging-login")
 }
 
 // TestReload: 204, seen at once, and not cut short by the caller.
@@ -93,9 +99,7 @@ func TestReload(t *testing.T) {
 		return ctx.Err()
 	}
 	conn := dial(t, d.addr)
-	if _, err := io.WriteString(conn, "POST /-/reload HTTP/1.1\r\nHost: localhost\r\n"+bearer(keyAll)+"\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, "POST /-/reload HTTP/1.1\r\nHost: localhost\r\n"+bearer(keyAll)+"\r\n\r\n")
 	<-began
 	reset(t, conn)
 	time.Sleep(10 * time.Millisecond) // for net/http to notice
@@ -114,35 +118,98 @@ func TestReload(t *testing.T) {
 		d.config.problems = []targets.Problem{{File: "pools.yaml", Line: 4, Text: "depth must be positive"}}
 		return targets.Problems(d.config.problems)
 	}
-	if a := d.ask(t, "POST", "/-/reload", bearer(keyAll)); a.status != 422 {
-		t.Errorf("%d %s", a.status, a.body)
-	}
-	if a := d.ask(t, "GET", "/status.json", bearer(keyAll)); !strings.Contains(a.body, "pools.yaml:4: depth") {
-		t.Errorf("what was wrong is not shown at once: %s", a.body)
-	}
+	d.ask(t, "POST", "/-/reload", bearer(keyAll)).has(t, "the answer", 422)
+	d.ask(t, "GET", "/status.json", bearer(keyAll)).has(t, "what was wrong is not shown at once", 0, "pools.yaml:4: depth")
 	d.config.reload = func(context.Context) error { return errors.New("canary-cause") }
-	checkProblem(t, "reload", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 500, codeInternal, "")
+	checkProblem(t, "reload", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 500, kernel.CodeInternal, "")
 }
 
 func TestHealth(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.stock.redis.SetDown(true)
-	eventually(t, "it is noticed", func() bool { return !d.stock.Health().Up })
+	testkit.Within(t, 5*time.Second, "it is noticed", func() bool { return !d.stock.Health().Up })
 	if a := d.ask(t, "GET", "/healthz"); a.status != 200 || a.header.Get("Content-Type") != "application/json" {
 		t.Errorf("healthz falls with redis: %d", a.status)
 	}
 	a := d.ask(t, "GET", "/readyz")
-	checkProblem(t, "readyz", a, 503, codeStoreDown, "")
+	checkProblem(t, "readyz", a, 503, kernel.CodeStoreDown, "")
 	if !strings.Contains(a.body, `"ready":false,"reasons":["redis does not answer (embedded:6379)"]`) || a.header.Get("Retry-After") == "" {
 		t.Errorf("%v %s", a.header, a.body)
 	}
 	d.stock.redis.SetDown(false)
-	eventually(t, "it is back", func() bool { return d.stock.Health().Up })
+	testkit.Within(t, 5*time.Second, "it is back", func() bool { return d.stock.Health().Up })
 	if a := d.ask(t, "GET", "/readyz"); a.status != 200 || strings.TrimSpace(a.body) != `{"ready":true}` {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	d.refill.statuses["checkout"] = refill.Status{State: refill.Starved}
-	if a := d.ask(t, "GET", "/readyz"); a.status != 200 {
-		t.Errorf("one starved target makes the replica unready: %d", a.status)
+	d.ask(t, "GET", "/readyz").has(t, "one starved target makes the replica unready", 200)
+}
+
+// TestPauseBody: a pause has the length and the reason of its body. A bad body is refused
+// with the wanted form and changes nothing.
+func TestPauseBody(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	send := func(body string) answer {
+		return d.send(t, "POST", "/pool/checkout/pause", strings.NewReader(body), bearer(keyAll), "Content-Type: application/json")
+	}
+	for body, want := range map[string]string{
+		`{"for":"2"}`: wantPauseFor, `{"for":7200}`: wantPauseFor, `{"for":"0s"}`: wantPauseFor, `{"for":"-1h"}`: wantPauseFor, `{"for":"721h"}`: wantPauseFor, `{"for":null}`: wantPauseFor,
+		`{"reason":7}`: wantPauseReason, `{"reason":"` + strings.Repeat("x", 201) + `"}`: wantPauseReason,
+		`{"reason":"a\nb"}`:       `"reason" must not hold line breaks or other control characters`,
+		`{"reason":"a\u202Eb"}`:   `"reason" must not hold U+202E, which turns the direction of the text around it: remove it`,
+		"{\"reason\":\"\u2066\"}": `"reason" must not hold U+2066, which turns the direction of the text around it: remove it`,
+		`{"until":"2h"}`:          wantPause, `{"for":"2h","for":"3h"}`: wantPause, `[]`: wantPause, `{"for":{}}`: wantPauseFor,
+	} {
+		a := send(body)
+		checkProblem(t, body, a, 400, kernel.CodeBadRequest, "checkout")
+		equal(t, body, parsed[kernel.Problem](t, a).Detail, want)
+	}
+	if d.stock.count("pause") != 0 {
+		t.Error("a body that is refused pauses")
+	}
+	reason := func() string {
+		d.status.Changed()
+		target, _ := d.status.Snapshot(t.Context()).Document.Target("checkout")
+		return target.Reason
+	}
+	for _, c := range []struct{ body, want string }{
+		{``, `^paused by all$`}, {`{}`, `^paused by all$`}, {`{"reason":"הדף משתנה \u200f!"}`, `^paused by all: הדף משתנה \x{200f}!$`},
+		{`{"reason":"the page <b>changes</b>"}`, `^paused by all: the page <b>changes</b>$`},
+		{`{"for":"2h","reason":"release"}`, `^paused by all until \d{4}-\d\d-\d\d \d\d:\d\d UTC: release$`},
+	} {
+		send(c.body).has(t, c.body, 204)
+		if got := reason(); !regexp.MustCompile(c.want).MatchString(got) {
+			t.Errorf("%s: %q, want %s", c.body, got, c.want)
+		}
+	}
+}
+
+// TestProbeOfAProvider: an operator gets the state after the probe; a name that is not in the
+// file, a key without the right, and a Redis that is away have their answers.
+func TestProbeOfAProvider(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	d.buyer.probe = func(name string) (purchase.Status, error) {
+		switch name {
+		case "main":
+			return purchase.Status{Name: name, State: provider.State{Kind: provider.StateDown, Reason: "ERROR_ZERO_BALANCE", Remedy: "top up the balance"}}, nil
+		case "away":
+			return purchase.Status{Name: name}, fmt.Errorf("probing: %w", redisdb.ErrDown)
+		}
+		return purchase.Status{}, purchase.ErrUnknownProvider
+	}
+	a := d.ask(t, "POST", "/providers/main/probe", bearer(keyAll))
+	if want := `{"name":"main","state":"down","reason":"ERROR_ZERO_BALANCE","remedy":"top up the balance"}`; a.status != 200 || strings.TrimSpace(a.body) != want {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if !strings.Contains(d.logged.String(), `"msg":"a provider was probed","provider":"main","key":"all","state":"down"`) {
+		t.Errorf("the log does not say who probed: %s", d.logged)
+	}
+	checkProblem(t, "an unknown provider", d.ask(t, "POST", "/providers/other/probe", bearer(keyAll)), 404, kernel.CodeUnknownProvider, "")
+	checkProblem(t, "without redis", d.ask(t, "POST", "/providers/away/probe", bearer(keyAll)), 503, kernel.CodeStoreDown, "")
+	for _, key := range []string{keyStatus, keyStaging} {
+		d.ask(t, "POST", "/providers/main/probe", bearer(key)).has(t, "another key", 403)
+	}
+	if len(d.buyer.probed) != 3 {
+		t.Errorf("probed %q", d.buyer.probed)
 	}
 }

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"net/http/httptest"
 	"net/url"
 	"reflect"
@@ -11,10 +10,12 @@ import (
 	"time"
 
 	"poold/internal/history"
+	"poold/internal/httpapi/historyapi"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/redisdb"
 )
 
-// fakeArrivals knows when requests came, and what it was asked.
+// fakeArrivals returns a list of arrivals and notes each question.
 type fakeArrivals struct {
 	list     []history.Arrival
 	err      error
@@ -32,8 +33,11 @@ func (f *fakeArrivals) Read(_ context.Context, target string, from, to time.Time
 	return found, f.err
 }
 
-// What came is told in seconds from the start of what was asked for, as JSON or as a trace;
-// without a start that is the minute of the first request.
+// stampOf is how the API writes a moment.
+func stampOf(t time.Time) string { return t.Format("2006-01-02T15:04:05.000Z07:00") }
+
+// Arrivals are in seconds from the start of the range, as JSON or as a trace. Without a
+// start that is the minute of the first request.
 func TestArrivals(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	minute := time.Now().UTC().Add(-3 * time.Hour).Truncate(time.Minute)
@@ -44,29 +48,29 @@ func TestArrivals(t *testing.T) {
 	at := func(later time.Duration) string { return minute.Add(later).Format("2006-01-02T15:04:05.000Z") }
 	for name, c := range map[string]struct {
 		query, from, to string // to: "" = now
-		want            []ArrivalStep
+		want            []historyapi.ArrivalStep
 		trace           string
 	}{
-		"everything": {"", at(0), "", []ArrivalStep{{10.1, 1}, {3600, 3}, {3600.1, 1}}, "10.1\n3600\n3600\n3600\n3600.1\n"},
+		"everything": {"", at(0), "", []historyapi.ArrivalStep{{At: 10.1, N: 1}, {At: 3600, N: 3}, {At: 3600.1, N: 1}}, "10.1\n3600\n3600\n3600\n3600.1\n"},
 		"from a moment on": {"from=" + at(50*time.Millisecond), at(50 * time.Millisecond), "",
-			[]ArrivalStep{{10.05, 1}, {3599.95, 3}, {3600.05, 1}}, "10.05\n3599.95\n3599.95\n3599.95\n3600.05\n"},
-		"until a moment":      {"to=" + at(time.Hour), at(0), at(time.Hour), []ArrivalStep{{10.1, 1}}, "10.1\n"},
-		"both":                {"from=" + at(time.Minute) + "&to=" + at(time.Hour), at(time.Minute), at(time.Hour), []ArrivalStep{}, ""},
-		"a time not yet over": {"from=" + at(time.Hour) + "&to=" + at(99*time.Hour), at(time.Hour), "", []ArrivalStep{{0, 3}, {0.1, 1}}, "0\n0\n0\n0.1\n"},
+			[]historyapi.ArrivalStep{{At: 10.05, N: 1}, {At: 3599.95, N: 3}, {At: 3600.05, N: 1}}, "10.05\n3599.95\n3599.95\n3599.95\n3600.05\n"},
+		"until a moment":      {"to=" + at(time.Hour), at(0), at(time.Hour), []historyapi.ArrivalStep{{At: 10.1, N: 1}}, "10.1\n"},
+		"both":                {"from=" + at(time.Minute) + "&to=" + at(time.Hour), at(time.Minute), at(time.Hour), []historyapi.ArrivalStep{}, ""},
+		"a time not yet over": {"from=" + at(time.Hour) + "&to=" + at(99*time.Hour), at(time.Hour), "", []historyapi.ArrivalStep{{At: 0, N: 3}, {At: 0.1, N: 1}}, "0\n0\n0\n0.1\n"},
 	} {
 		before := time.Now().UTC()
 		a := d.ask(t, "GET", "/history/arrivals/staging-login?"+c.query)
-		got, sum := decoded[ArrivalList](t, a), 0
+		got, sum := decoded[historyapi.ArrivalList](t, a), 0
 		for _, s := range c.want {
 			sum += s.N
 		}
 		if c.to == "" {
-			c.to = stamp(d.arrivals.to)
+			c.to = stampOf(d.arrivals.to)
 			if d.arrivals.to.Before(before) || d.arrivals.to.After(time.Now()) {
 				t.Errorf("%s: asked until %v", name, d.arrivals.to)
 			}
 		}
-		if want := (ArrivalList{Target: "staging-login", From: c.from, To: c.to, Requests: sum, Arrivals: c.want}); !reflect.DeepEqual(got, want) {
+		if want := (historyapi.ArrivalList{Target: "staging-login", From: c.from, To: c.to, Requests: sum, Arrivals: c.want}); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %s\nwant %+v", name, a.body, want)
 		}
 		if a.header.Get("Content-Type") != "application/json" || a.header.Get("Vary") != "Accept" || d.arrivals.target != "staging-login" {
@@ -77,45 +81,17 @@ func TestArrivals(t *testing.T) {
 			t.Errorf("%s: as a trace %d %v %q", name, a.status, a.header, a.body)
 		}
 	}
-	if keys := keysOf(t, ArrivalList{}); !reflect.DeepEqual(keys, []string{"target", "from", "to", "requests", "arrivals"}) {
+	if keys := keysOf(t, historyapi.ArrivalList{}); !reflect.DeepEqual(keys, []string{"target", "from", "to", "requests", "arrivals"}) {
 		t.Errorf("%q", keys)
 	}
 	d.arrivals.list = nil
-	if got := decoded[ArrivalList](t, d.ask(t, "GET", "/history/arrivals/checkout")); got.Requests != 0 || got.From != stamp(d.arrivals.from) {
+	if got := decoded[historyapi.ArrivalList](t, d.ask(t, "GET", "/history/arrivals/checkout")); got.Requests != 0 || got.From != stampOf(d.arrivals.from) {
 		t.Errorf("without any: %+v, asked from %v", got, d.arrivals.from)
 	}
 }
 
-// A range is limited by what is kept and by now.
-func TestKeptRange(t *testing.T) {
-	now := time.Date(2026, 1, 3, 15, 4, 5, 678, time.UTC)
-	oldest := time.Date(2026, 1, 2, 15, 4, 0, 0, time.UTC)
-	none := time.Time{}
-	for _, c := range []struct{ from, to, wantFrom, wantTo time.Time }{
-		{none, none, oldest, now},
-		{oldest, now.Add(time.Hour), oldest, now},
-		{now.Add(-time.Nanosecond), none, now.Add(-time.Nanosecond), now},
-		{none, oldest.Add(time.Nanosecond), oldest, oldest.Add(time.Nanosecond)},
-		{oldest.Add(-time.Nanosecond), none, none, none},
-		{now, none, none, none},
-		{now.Add(time.Hour), now.Add(2 * time.Hour), none, none},
-		{none, oldest, none, none},
-	} {
-		from, to, err := keptRange(c.from, c.to, now)
-		refused := (*Problem)(nil)
-		switch {
-		case c.wantFrom.IsZero():
-			if !errors.As(err, &refused) || refused.Status != 400 ||
-				refused.Detail != "from and to must span some time between 2026-01-02T15:04:00.000Z and now: it is kept for 24 hours when requests came" {
-				t.Errorf("%v to %v: %v", c.from, c.to, err)
-			}
-		case err != nil || !from.Equal(c.wantFrom) || !to.Equal(c.wantTo):
-			t.Errorf("%v to %v: %v to %v, %v", c.from, c.to, from, to, err)
-		}
-	}
-}
-
-// Each mistake is told with what is wanted; who may not see a target learns nothing.
+// Each mistake is answered with the wanted form. A caller that may not see a target learns
+// nothing.
 func TestArrivalsAreAskedWrongly(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	for query, detail := range map[string]string{
@@ -124,12 +100,12 @@ func TestArrivalsAreAskedWrongly(t *testing.T) {
 		"from=2020-01-01": "kept for 24 hours", "to=2020-01-01": "kept for 24 hours", "from=9999-01-01": "kept for 24 hours",
 	} {
 		a := d.ask(t, "GET", "/history/arrivals/staging-login?"+query, bearer(keyAll))
-		checkProblem(t, query, a, 400, codeBadRequest, "staging-login")
+		checkProblem(t, query, a, 400, kernel.CodeBadRequest, "staging-login")
 		if !strings.Contains(a.body, detail) {
 			t.Errorf("%s: no %q in %s", query, detail, a.body)
 		}
 	}
-	checkProblem(t, "an unknown target", d.ask(t, "GET", "/history/arrivals/nobody", bearer(keyAll)), 404, codeUnknownTarget, "")
+	checkProblem(t, "an unknown target", d.ask(t, "GET", "/history/arrivals/nobody", bearer(keyAll)), 404, kernel.CodeUnknownTarget, "")
 	other, unknown := d.ask(t, "GET", "/history/arrivals/checkout", bearer(keyStaging)), d.ask(t, "GET", "/history/arrivals/nobody", bearer(keyStaging))
 	if other.status != 403 || strings.ReplaceAll(other.body, "checkout", "nobody") != unknown.body {
 		t.Errorf("%d %s, but %s", other.status, other.body, unknown.body)
@@ -137,14 +113,12 @@ func TestArrivalsAreAskedWrongly(t *testing.T) {
 	if d.arrivals.target != "" {
 		t.Errorf("asked for %s", d.arrivals.target)
 	}
-	if a := d.ask(t, "GET", "/history/arrivals/staging-login", bearer(keyStaging)); a.status != 200 {
-		t.Errorf("%d %s", a.status, a.body)
-	}
+	d.ask(t, "GET", "/history/arrivals/staging-login", bearer(keyStaging)).has(t, "the answer", 200)
 	d.arrivals.err = redisdb.ErrDown
-	checkProblem(t, "away", d.ask(t, "GET", "/history/arrivals/staging-login", bearer(keyAll)), 503, codeStoreDown, "staging-login")
+	checkProblem(t, "away", d.ask(t, "GET", "/history/arrivals/staging-login", bearer(keyAll)), 503, kernel.CodeStoreDown, "staging-login")
 }
 
-// With backend: none nobody counts.
+// With backend: none arrivals are not counted.
 func TestArrivalsThatNobodyCounts(t *testing.T) {
 	for query, status := range map[string]int{"": 404, "from=2020-01-01": 404, "from=x": 400} {
 		r := httptest.NewRequest("GET", (&url.URL{Path: "/history/arrivals/staging-login", RawQuery: query}).String(), nil)

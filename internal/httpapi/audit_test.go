@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -16,9 +17,11 @@ import (
 	"time"
 
 	"poold/internal/history"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // withPrices gives the provider of a set prices.
@@ -30,12 +33,12 @@ func withPrices(set *targets.Set) *targets.Set {
 // nextEntry waits for entry n of the audit, and holds what each entry has against now.
 func (d *daemon) nextEntry(t *testing.T, n int) history.Entry {
 	t.Helper()
-	eventually(t, "it is noted", func() bool { return len(d.audit.noted()) > n })
+	testkit.Within(t, 5*time.Second, "it is noted", func() bool { return len(d.audit.noted()) > n })
 	e := d.audit.noted()[n]
 	if age := time.Since(e.At); age < 0 || age > time.Minute || e.At.Location() != time.UTC || e.At.Nanosecond()%1e6 != 0 {
 		t.Errorf("entry %d is of %v", n, e.At)
 	}
-	if !entryID.MatchString(e.ID) {
+	if !regexp.MustCompile(`^[A-Z2-7]{26}$`).MatchString(e.ID) {
 		t.Errorf("entry %d has the id %q", n, e.ID)
 	}
 	for _, other := range d.audit.noted()[:n] {
@@ -66,9 +69,7 @@ func TestAudit(t *testing.T) {
 	n := 0
 	noted := func(what string, want history.Entry) {
 		t.Helper()
-		if got := d.nextEntry(t, n); got != want {
-			t.Errorf("%s: %+v, want %+v", what, got, want)
-		}
+		equal(t, what, d.nextEntry(t, n), want)
 		n++
 	}
 	const login = "/pool/staging-login/token"
@@ -93,7 +94,7 @@ func TestAudit(t *testing.T) {
 	} {
 		got := make(chan answer, 1)
 		go func() { got <- d.ask(t, "GET", "/pool/"+c.target+"/token"+c.query, bearer(keyAll)) }()
-		eventually(t, "it waits", func() bool { return d.stock.look(t, d.target(c.target)).Waiting == 1 })
+		testkit.Within(t, 5*time.Second, "it waits", func() bool { return d.stock.look(t, d.target(c.target)).Waiting == 1 })
 		d.fill(t, c.target, 1)
 		c.want.Target, c.want.Token = c.target, idIn(t, <-got)
 		noted("for which its caller waited", c.want)
@@ -114,9 +115,7 @@ func TestAudit(t *testing.T) {
 		{keyAll, "/solve/" + id2 + "." + string(d.target("staging-login").ID) + ".canary-type/report", "rejected", 404},
 		{keyAll, "/solve/" + id2 + "." + string(d.target("staging-login").ID) + ".recaptcha_v2/report", "rejected", 204}, // noted
 	} {
-		if got := report(c.key, c.path, c.outcome); got != c.want {
-			t.Errorf("%+v: %d", c, got)
-		}
+		equal(t, fmt.Sprintf("%+v", c), report(c.key, c.path, c.outcome), c.want)
 	}
 	noted("a report", history.Entry{Key: "staging", Action: history.Accepted, Target: "staging-login", Token: id})
 	noted("another", history.Entry{Key: "all", Action: history.Rejected, Target: "staging-login", Token: id2 + "." + string(d.target("staging-login").ID) + ".recaptcha_v2"})
@@ -147,18 +146,16 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	d.solver.token.Source = pool.FromReplay
-	if a := d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), again); a.status != 200 {
-		t.Error(a.body)
-	}
+	d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), again).has(t, "the answer", 200)
 	d.solver.err = &pool.EmptyError{}
 	d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll))
-	eventually(t, "all requests are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 20 })
+	testkit.Within(t, 5*time.Second, "all requests are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 20 })
 	if all := d.audit.noted(); len(all) != n || strings.Contains(fmt.Sprint(all), "canary") {
 		t.Errorf("%d entries, want %d: %+v", len(all), n, all)
 	}
 }
 
-// TestAuditWithoutKeys: who needs no key has a name in the audit all the same.
+// TestAuditWithoutKeys: a caller without a key has a name in the audit.
 func TestAuditWithoutKeys(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "checkout", 1)
@@ -168,8 +165,8 @@ func TestAuditWithoutKeys(t *testing.T) {
 	}
 }
 
-// TestAuditOfHangUps: what nobody received is not noted, unless it is the caller's all the
-// same: then once, whether it comes again or not.
+// TestAuditOfHangUps: a token that reached no caller is not noted, unless the caller can
+// ask for it again. Then it is noted once.
 func TestAuditOfHangUps(t *testing.T) {
 	for _, c := range []struct {
 		room   int // bytes of the answer that go out
@@ -186,11 +183,9 @@ func TestAuditOfHangUps(t *testing.T) {
 		d.fill(t, "staging-login", 1)
 		broken.Store(true)
 		conn := dial(t, d.addr)
-		if _, err := io.WriteString(conn, requestLine+c.header+"Connection: close\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		write(t, conn, requestLine+c.header+"Connection: close\r\n\r\n")
 		_, _ = io.ReadAll(conn)
-		eventually(t, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"msg":"request"`) })
+		testkit.Within(t, 5*time.Second, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"msg":"request"`) })
 		if got := d.audit.noted(); len(got) != c.noted {
 			t.Errorf("%+v: noted %+v", c, got)
 		}
@@ -198,17 +193,15 @@ func TestAuditOfHangUps(t *testing.T) {
 			continue
 		}
 		broken.Store(false)
-		if a := d.ask(t, "GET", "/pool/staging-login/token", "Idempotency-Key: k"); !strings.Contains(a.body, `"source":"replay"`) {
-			t.Errorf("again: %d %s", a.status, a.body)
-		}
-		eventually(t, "both requests are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 2 })
+		d.ask(t, "GET", "/pool/staging-login/token", "Idempotency-Key: k").has(t, "again", 0, `"source":"replay"`)
+		testkit.Within(t, 5*time.Second, "both requests are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 2 })
 		if got := d.audit.noted(); len(got) != 1 {
 			t.Errorf("after a replay: %+v", got)
 		}
 	}
 }
 
-// breaking is a listener whose connections are those of a brokenListener while broken.
+// breaking is a brokenListener while broken.
 type breaking struct {
 	net.Listener
 	room   int
@@ -229,21 +222,13 @@ func TestAuditOfASharerThatLeaves(t *testing.T) {
 	d.solver.token = pool.Token{ID: "tok1.sig", Value: "canary-token", Source: ondemand.FromSolve}
 	d.solver.during = func() { d.config.set.Store(sampleSet(allKeys()...)) } // it may not have it any more
 	body := fmt.Sprintf(guestBody, `,"dedup":"identity"`)
-	checkProblem(t, "shared", d.solve(t, body, bearer(keyAll)), 403, codeForbidden, "")
+	checkProblem(t, "shared", d.solve(t, body, bearer(keyAll)), 403, kernel.CodeForbidden, "")
 	if got := d.audit.noted(); len(got) > 0 {
 		t.Errorf("%+v", got)
 	}
 	if d.stock.count("return") > 0 {
 		t.Error("it went back, though others have it")
 	}
-}
-
-// TestNoAudit: a daemon without one hands out and takes reports.
-func TestNoAudit(t *testing.T) {
-	a := audit{}
-	c := &call{caller: anyone, access: &access{set: sampleSet()}}
-	a.taken(c, &delivery{token: &pool.Token{Source: ondemand.FromSolve}})
-	a.reported(c, "tok1", outcomeAccepted)
 }
 
 // TestKeyRequests: each request for a token, a solve or a report counts for the key that
@@ -274,7 +259,7 @@ func TestKeyRequests(t *testing.T) {
 		return nil
 	}
 	d.ask(t, "GET", login, bearer(keyAll))
-	// These are nobody's, or for something else.
+	// These have no valid key, or ask for something else.
 	d.ask(t, "GET", login, "Authorization: Bearer canary-key-wrong")
 	d.ask(t, "GET", login)
 	d.ask(t, "HEAD", login, bearer(keyAll))
@@ -297,7 +282,7 @@ func TestKeyRequests(t *testing.T) {
 	}
 	var got []string
 	// A request is counted after its answer is out.
-	eventually(t, "all are counted", func() bool { got = series(); return len(got) >= len(want) })
+	testkit.Within(t, 5*time.Second, "all are counted", func() bool { got = series(); return len(got) >= len(want) })
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -307,7 +292,7 @@ func TestKeyRequests(t *testing.T) {
 	}
 	d.config.set.Store(sampleSet())
 	d.ask(t, "GET", "/pool/checkout/token?x")
-	eventually(t, "it is counted", func() bool { return slices.Equal(series(), []string{`{key="-",outcome="bad_request"} 1`}) })
+	testkit.Within(t, 5*time.Second, "it is counted", func() bool { return slices.Equal(series(), []string{`{key="-",outcome="bad_request"} 1`}) })
 	d.config.set.Store(sampleSet(allKeys()...))
 	if got := series(); len(got) > 0 {
 		t.Errorf("of callers without a key, where all need one: %q", got)
@@ -318,12 +303,10 @@ func TestKeyRequests(t *testing.T) {
 func TestKeyRequestsOfWhoHungUp(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	conn := dial(t, d.addr)
-	if _, err := io.WriteString(conn, requestLine+"\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "it waits", func() bool { return d.stock.look(t, d.target("staging-login")).Waiting == 1 })
+	write(t, conn, requestLine+"\r\n")
+	testkit.Within(t, 5*time.Second, "it waits", func() bool { return d.stock.look(t, d.target("staging-login")).Waiting == 1 })
 	reset(t, conn)
-	eventually(t, "it is counted", func() bool {
+	testkit.Within(t, 5*time.Second, "it is counted", func() bool {
 		return strings.Contains(d.ask(t, "GET", "/metrics").body, `poold_key_requests_total{key="-",outcome="hung_up"} 1`)
 	})
 }

@@ -3,12 +3,15 @@ package httpapi
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/targets"
 )
 
@@ -74,16 +77,12 @@ func TestWhoMayDoWhat(t *testing.T) {
 			}
 		}
 	}
-	if a := d.ask(t, "GET", "/status?key="+keyAll); a.status != 401 {
-		t.Errorf("a key in the query: %d", a.status)
-	}
+	d.ask(t, "GET", "/status?key="+keyAll).has(t, "a key in the query", 401)
 }
 
 // forgetWrongKeys makes an address new that sent wrong ones.
 func (d *daemon) forgetWrongKeys() {
-	d.gate.wrongKeys.mu.Lock()
-	defer d.gate.wrongKeys.mu.Unlock()
-	d.gate.wrongKeys.tries = nil
+	d.gate.wrongKeys = kernel.WrongKeys{}
 }
 
 func TestChallenge(t *testing.T) {
@@ -94,25 +93,22 @@ func TestChallenge(t *testing.T) {
 		"/pool/staging-login/token": {`Bearer realm="poold"`}, // a picture in a page must not open a password dialogue
 	} {
 		a := d.ask(t, "GET", path)
-		if a.status != 401 || problemCode(t, a) != codeUnauthorized || !slices.Equal(a.header.Values("WWW-Authenticate"), want) {
+		if a.status != 401 || problemCode(t, a) != kernel.CodeUnauthorized || !slices.Equal(a.header.Values("WWW-Authenticate"), want) {
 			t.Errorf("%s: %d %q %s", path, a.status, a.header.Values("WWW-Authenticate"), a.body)
 		}
 	}
-	if a := d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyStatus)); problemCode(t, a) != codeForbidden || a.header.Get("WWW-Authenticate") != "" {
+	if a := d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyStatus)); problemCode(t, a) != kernel.CodeForbidden || a.header.Get("WWW-Authenticate") != "" {
 		t.Errorf("a key without the scope: %v %s", a.header, a.body)
 	}
 }
 
-// TestEmptyKeyIsNobody: a key left empty in the file would be the digest of
-// nothing, which everybody can send.
+// TestEmptyKeyIsNobody: no caller has the empty key, which any client can send.
 func TestEmptyKeyIsNobody(t *testing.T) {
 	keys := allKeys()
 	keys[0].SHA256 = sha256.Sum256(nil)
 	d := start(t, sampleSet(keys...), nil, nil)
 	for _, header := range []string{"X: y", "Authorization: Bearer ", "Authorization: Bearer", basic(""), "Authorization: "} {
-		if a := d.ask(t, "GET", "/status", header); a.status != 401 {
-			t.Errorf("%q: %d", header, a.status)
-		}
+		d.ask(t, "GET", "/status", header).has(t, header, 401)
 	}
 }
 
@@ -127,9 +123,7 @@ func TestLimitedKeySeesItsTargets(t *testing.T) {
 		if strings.Contains(a.body, "checkout") || !strings.Contains(a.body, "staging-login") || !strings.Contains(a.body, "staging-signup") {
 			t.Errorf("limited: %s", a.body)
 		}
-		if a := d.ask(t, "GET", "/status", bearer(keyStatus), "Accept: "+accept); !strings.Contains(a.body, "checkout has a long lifetime") {
-			t.Errorf("not limited: %s", a.body)
-		}
+		d.ask(t, "GET", "/status", bearer(keyStatus), "Accept: "+accept).has(t, "not limited", 0, "checkout has a long lifetime")
 	}
 }
 
@@ -148,7 +142,7 @@ func TestKeyRate(t *testing.T) {
 	limited := func() bool {
 		t.Helper()
 		a := d.ask(t, "GET", "/status", bearer(keyAll))
-		if a.status == 429 && (problemCode(t, a) != codeRateLimited || a.header.Get("Retry-After") != "1200") {
+		if a.status == 429 && (problemCode(t, a) != kernel.CodeRateLimited || a.header.Get("Retry-After") != "1200") {
 			t.Errorf("429: Retry-After %q, %s", a.header.Get("Retry-After"), a.body)
 		}
 		return a.status == 429
@@ -156,9 +150,7 @@ func TestKeyRate(t *testing.T) {
 	if !limited() {
 		t.Error("the fourth request passed")
 	}
-	if a := d.ask(t, "GET", "/metrics", bearer(keyStaging)); a.status != 200 {
-		t.Errorf("another key pays for it: %d", a.status)
-	}
+	d.ask(t, "GET", "/metrics", bearer(keyStaging)).has(t, "another key pays for it", 200)
 	d.config.set.Store(sampleSet(slices.Clone(keys)...))
 	if !limited() {
 		t.Error("a reload gave the key its burst again")
@@ -171,8 +163,8 @@ func TestKeyRate(t *testing.T) {
 	}
 }
 
-// TestOneScopeAlone walks all routes with keys of one scope: what is not named here is
-// closed to them, a route that comes later too.
+// TestOneScopeAlone walks all routes with keys of one scope. A route that is not named
+// here is closed to them, also a future one.
 func TestOneScopeAlone(t *testing.T) {
 	open := []string{"/", "/status.css", "/status.js", "/status.svg", "/uplot.css", "/uplot.js", "/callback/:provider/:order/:secret", "/healthz", "/readyz"}
 	may := map[targets.Scope][]string{
@@ -190,45 +182,45 @@ func TestOneScopeAlone(t *testing.T) {
 		keys = append(keys, targets.Key{Name: string(scope), SHA256: sha256.Sum256([]byte("canary-key-" + scope)), Scopes: []targets.Scope{scope}})
 	}
 	d := start(t, sampleSet(keys...), nil, nil)
-	ask := func(rt *route, method, path string, headers ...string) answer {
-		if rt.path == "/status/stream" { // it would not end
+	ask := func(rt *kernel.Route, method, path string, headers ...string) answer {
+		if rt.Path == "/status/stream" { // it would not end
 			return d.stream(t, headers...).refusal()
 		}
 		return d.ask(t, method, path, headers...)
 	}
 	fill := strings.NewReplacer(":target", "staging-login", ":id", "tok1", ":provider", "solver", ":order", "o", ":secret", "s", ":sitekey", "k", ":date", "2026-01-02", ":name", "ci")
 	for _, rt := range new(areas).table() {
-		for _, method := range rt.methods {
+		for _, method := range rt.Methods {
 			if method == http.MethodHead {
 				continue // it shows no more than GET, and no problem
 			}
-			if isClients := rt.scope == "" && rt.body && !rt.probe; isClients {
+			if isClients := rt.Scope == "" && rt.Body && !rt.Probe; isClients {
 				// The key belongs into the call; one elsewhere opens nothing.
 				before := d.stock.count()
-				a := d.send(t, method, rt.path, strings.NewReader("{}"), bearer("canary-key-"+string(targets.ScopeToken)))
+				a := d.send(t, method, rt.Path, strings.NewReader("{}"), bearer("canary-key-"+string(targets.ScopeToken)))
 				if a.status != 200 || !strings.Contains(a.body, "ERROR_WRONG_USER_KEY") && !strings.Contains(a.body, "ERROR_KEY_DOES_NOT_EXIST") || d.stock.count() != before {
-					t.Errorf("%s %s with a key in a header: %d %s", method, rt.path, a.status, a.body)
+					t.Errorf("%s %s with a key in a header: %d %s", method, rt.Path, a.status, a.body)
 				}
 				continue
 			}
 			for scope, paths := range may {
 				for _, headers := range [][]string{{bearer("canary-key-" + string(scope))}, {basic("canary-key-" + string(scope))}} {
 					before := d.stock.count()
-					a := ask(&rt, method, fill.Replace(rt.path), headers...)
-					if allowed := slices.Contains(open, rt.path) || slices.Contains(paths, rt.path); allowed {
+					a := ask(&rt, method, fill.Replace(rt.Path), headers...)
+					if allowed := slices.Contains(open, rt.Path) || slices.Contains(paths, rt.Path); allowed {
 						if a.status == 401 || a.status == 403 {
-							t.Errorf("%s %s with %s alone: %d %s", method, rt.path, scope, a.status, a.body)
+							t.Errorf("%s %s with %s alone: %d %s", method, rt.Path, scope, a.status, a.body)
 						}
 						continue
 					}
-					checkProblem(t, method+" "+rt.path+" with "+string(scope), a, 403, codeForbidden, "")
+					checkProblem(t, method+" "+rt.Path+" with "+string(scope), a, 403, kernel.CodeForbidden, "")
 					if d.stock.count() != before {
-						t.Errorf("%s %s with %s alone reached the stock", method, rt.path, scope)
+						t.Errorf("%s %s with %s alone reached the stock", method, rt.Path, scope)
 					}
 				}
 			}
-			if a := ask(&rt, method, fill.Replace(rt.path)); (a.status == 401) == slices.Contains(open, rt.path) {
-				t.Errorf("%s %s without a key: %d", method, rt.path, a.status)
+			if a := ask(&rt, method, fill.Replace(rt.Path)); (a.status == 401) == slices.Contains(open, rt.Path) {
+				t.Errorf("%s %s without a key: %d", method, rt.Path, a.status)
 			}
 		}
 	}
@@ -288,11 +280,45 @@ func TestKeysReload(t *testing.T) {
 	if a := d.ask(t, "GET", "/pool/checkout/token"); a.status != http.StatusUnauthorized {
 		t.Errorf("after keys came: %d", a.status)
 	}
-	if a := d.ask(t, "GET", "/pool/checkout/token", bearer(keyAll)); a.status != 200 {
-		t.Errorf("with the new key: %d", a.status)
-	}
+	d.ask(t, "GET", "/pool/checkout/token", bearer(keyAll)).has(t, "with the new key", 200)
 	d.config.set.Store(sampleSet(allKeys()[1:]...))
 	if a := d.ask(t, "GET", "/pool/checkout/token", bearer(keyAll)); a.status != http.StatusUnauthorized {
 		t.Errorf("after the key went: %d", a.status)
+	}
+}
+
+// TestGuessing: after twenty wrong keys in a minute their address has to wait. A right key
+// from there is served all the time, and a request without a key does not count.
+func TestGuessing(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	d.fill(t, "staging-login", 3)
+	const path = "/pool/staging-login/token"
+	for range 30 {
+		checkProblem(t, "no key", d.ask(t, "GET", path), 401, kernel.CodeUnauthorized, "")
+		checkProblem(t, "an empty one", d.ask(t, "GET", path, bearer("")), 401, kernel.CodeUnauthorized, "")
+	}
+	for i := range triesAMinute {
+		header := []string{bearer(fmt.Sprint("wrong", i)), basic(fmt.Sprint("wrong", i))}[i%2]
+		checkProblem(t, "wrong", d.ask(t, "GET", path, header), 401, kernel.CodeUnauthorized, "")
+		if i == 10 {
+			d.takeOne(t, bearer(keyAll))
+		}
+	}
+	for _, headers := range [][]string{
+		{bearer("wrong")}, {basic("wrong")},
+		{bearer("wrong"), "X-Forwarded-For: 192.0.2.1", "Forwarded: for=192.0.2.1", "X-Real-IP: 192.0.2.1"}, // any client can write that
+	} {
+		a := d.ask(t, "GET", path, headers...)
+		checkProblem(t, "one more", a, 429, kernel.CodeRateLimited, "")
+		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < 30 || retry > 60 {
+			t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
+		}
+	}
+	d.takeOne(t, bearer(keyAll))
+	d.takeOne(t, basic(keyAll))
+	d.ask(t, "GET", "/status", bearer(keyStatus)).has(t, "another right key", 200)
+	checkProblem(t, "no key", d.ask(t, "GET", path), 401, kernel.CodeUnauthorized, "")
+	for _, open := range []string{"/healthz", "/status.css"} {
+		d.ask(t, "GET", open, bearer("wrong")).has(t, open+" needs no key", 200)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"poold/internal/history"
+	"poold/internal/httpapi/delivery"
 	"poold/internal/pool"
 	"poold/internal/status"
 )
@@ -47,7 +48,7 @@ func benchmarked(b *testing.B) (stop func(), conn net.Conn) {
 	b.Helper()
 	s := quietServer(false, audited(b))
 	server := httptest.NewUnstartedServer(nil)
-	server.Listener = CountListener(server.Listener)
+	server.Listener = delivery.CountListener(server.Listener)
 	server.Config = s.HTTPServer()
 	server.Start()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -73,7 +74,7 @@ func BenchmarkHandler(b *testing.B) {
 	}
 }
 
-// quietServer logs nothing and asks nobody, unless it is changed to.
+// quietServer logs nothing and has no dependencies, unless changes add them.
 func quietServer(keys bool, changes ...func(*Deps)) *Server {
 	set := sampleSet()
 	if keys {

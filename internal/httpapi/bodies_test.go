@@ -1,24 +1,23 @@
 package httpapi
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/ondemand"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
-// picture is a picture of so many bytes, another one for each number.
+// picture is a picture of a size, another one for each number.
 func picture(number, bytes int) []byte {
 	return append([]byte("\x89PNG\x0D\x0A\x1A\x0A"+fmt.Sprintf("%08d", number)), make([]byte, bytes-16)...)
 }
@@ -48,13 +47,13 @@ func TestPicturesTakeRoom(t *testing.T) {
 			if a.status == 200 {
 				return
 			}
-			checkProblem(t, "beyond the budget", a, 503, codeOverloaded, "")
+			checkProblem(t, "beyond the budget", a, 503, kernel.CodeOverloaded, "")
 			if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < 1 {
 				t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
 			}
 		})
 	}
-	eventually(t, "each picture waits or is refused", func() bool {
+	testkit.Within(t, 5*time.Second, "each picture waits or is refused", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return int(waiting.Load())+answers[503] == 12
@@ -68,9 +67,7 @@ func TestPicturesTakeRoom(t *testing.T) {
 	close(release)
 	callers.Wait()
 	for i := range 3 {
-		if a := ask(100 + i); a.status != 200 {
-			t.Errorf("after they ended: %d %s", a.status, a.body)
-		}
+		ask(100+i).has(t, "after they ended", 200)
 	}
 }
 
@@ -101,63 +98,11 @@ func TestPicturesOfClientsTakeRoom(t *testing.T) {
 		t.Errorf("%d pictures of 700 KiB wait in a budget of 4 MiB", accepted)
 	}
 	close(release)
-	eventually(t, "the tasks end and leave their room", func() bool { return strings.HasPrefix(submit(50).body, "OK|") })
+	testkit.Within(t, 5*time.Second, "the tasks end and leave their room", func() bool { return strings.HasPrefix(submit(50).body, "OK|") })
 	// The picture that is bought is the client's.
 	if got := d.solver.last().Guest.Spec; string(got.Image) != string(picture(50, 700<<10)) || got.Identity.Picture.SHA256 == "" || got.ID != got.Identity.ID() {
 		t.Errorf("bought with a picture of %d bytes, %q", len(got.Image), got.Identity.Picture.SHA256)
 	}
-}
-
-func TestRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var said []bool
-		b := &bodies{decoders: make(chan struct{}, 1), onMany: func(many bool) { said = append(said, many) }}
-		one, two := &room{bodies: b, most: 100, holders: 1}, &room{bodies: b, most: 100, holders: 1}
-		if one.resize(60) != nil || two.resize(41) == nil || two.resize(40) != nil || b.taken != 100 {
-			t.Errorf("%d are taken", b.taken)
-		}
-		release := one.hold()
-		one.release()
-		if b.taken != 100 {
-			t.Errorf("%d are taken while the room is held", b.taken)
-		}
-		release()
-		release()
-		if b.taken != 40 {
-			t.Errorf("%d are taken", b.taken)
-		}
-		// One decodes at a time; a small body does not wait.
-		busy, done := make(chan struct{}), make(chan error)
-		go func() { _ = two.decode(t.Context(), func() { <-busy }) }()
-		synctest.Wait()
-		small := &room{bodies: b, most: 100, holders: 1}
-		if err := small.decode(t.Context(), func() {}); err != nil {
-			t.Error(err)
-		}
-		leaving, leave := context.WithTimeout(t.Context(), time.Second)
-		defer leave()
-		go func() { done <- two.decode(leaving, func() { t.Error("two decode at once") }) }()
-		if err := <-done; err == nil {
-			t.Error("it did not wait")
-		}
-		close(busy)
-		synctest.Wait()
-		if err := two.decode(t.Context(), func() {}); err != nil {
-			t.Error(err)
-		}
-		two.release()
-		if b.taken != 0 || len(said) > 0 {
-			t.Errorf("%d are taken in the end, and many at times: %v", b.taken, said)
-		}
-		large := &room{bodies: b, most: 1 << 30, holders: 1}
-		if large.resize(manyBodies) != nil || large.resize(manyBodies+1) != nil || large.resize(manyBodies+2) != nil {
-			t.Error("there is no room")
-		}
-		large.release()
-		if !slices.Equal(said, []bool{true, false}) {
-			t.Errorf("many: %v", said)
-		}
-	})
 }
 
 // A reload changes the budget.
@@ -167,11 +112,9 @@ func TestBodyBudgetIsReloaded(t *testing.T) {
 	d := start(t, set, nil, nil)
 	d.solver.token.Value = tokenValue
 	body := fmt.Sprintf(`{"type":"image","image":%q}`, base64.StdEncoding.EncodeToString(picture(1, 100<<10)))
-	checkProblem(t, "without room", d.solve(t, body), 503, codeOverloaded, "")
+	checkProblem(t, "without room", d.solve(t, body), 503, kernel.CodeOverloaded, "")
 	roomy := *set
 	roomy.Server.BodyBudget = targets.Size(1 << 20)
 	d.config.set.Store(&roomy)
-	if a := d.solve(t, body); a.status != 200 {
-		t.Errorf("with room: %d %s", a.status, a.body)
-	}
+	d.solve(t, body).has(t, "with room", 200)
 }

@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
+	"poold/internal/testkit"
 )
 
 // arrived returns the callbacks that reached the buyer.
@@ -73,8 +75,8 @@ func TestCallback(t *testing.T) {
 	}
 }
 
-// TestCallbackSizes: what is too large to be a token is not read on, and the
-// service is not asked to send it again.
+// TestCallbackSizes: a body that is too large for a token is not read on, and the service
+// is not asked to send it again.
 func TestCallbackSizes(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for size, oversized := range map[int]bool{65536: false, 65537: true, 1 << 20: true} {
@@ -96,23 +98,23 @@ func TestCallbackSizes(t *testing.T) {
 	}
 }
 
-// TestCallbackNotKept: only where nobody took it the service shall try again.
+// TestCallbackNotKept: the service tries again only if the callback could not be kept.
 func TestCallbackNotKept(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.buyer.callback = func() error { return fmt.Errorf("x: %w", purchase.ErrNotKept) }
 	a := d.ask(t, "POST", "/callback/solver/o-1/s1")
-	checkProblem(t, "not kept", a, 503, codeStoreDown, "")
+	checkProblem(t, "not kept", a, 503, kernel.CodeStoreDown, "")
 	if n, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || n < 1 || n > 3 {
 		t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
 	}
 	d.buyer.callback = func() error { return errors.New("canary-cause") }
-	checkProblem(t, "a bug", d.ask(t, "POST", "/callback/solver/o-1/s1"), 500, codeInternal, "")
+	checkProblem(t, "a bug", d.ask(t, "POST", "/callback/solver/o-1/s1"), 500, kernel.CodeInternal, "")
 	d.buyer.callback = func() error { panic("a bug") }
-	checkProblem(t, "a panic", d.ask(t, "POST", "/callback/solver/o-1/canary-query"), 500, codeInternal, "")
+	checkProblem(t, "a panic", d.ask(t, "POST", "/callback/solver/o-1/canary-query"), 500, kernel.CodeInternal, "")
 }
 
-// TestCallbackInHalf: a body that does not arrive is no callback, and holds a
-// connection for the ReadTimeout at most.
+// TestCallbackInHalf: half a body is not delivered, and holds a connection for the
+// ReadTimeout at most.
 func TestCallbackInHalf(t *testing.T) {
 	d := start(t, sampleSet(), nil, func(s *http.Server) { s.ReadTimeout = 50 * time.Millisecond })
 	for name, rest := range map[string]string{
@@ -120,9 +122,7 @@ func TestCallbackInHalf(t *testing.T) {
 		"broken": "Transfer-Encoding: chunked\r\n\r\nzz\r\nid=7",
 	} {
 		conn := dial(t, d.addr)
-		if _, err := io.WriteString(conn, "POST /callback/solver/o-1/s1 HTTP/1.1\r\nHost: localhost\r\n"+rest); err != nil {
-			t.Fatal(err)
-		}
+		write(t, conn, "POST /callback/solver/o-1/s1 HTTP/1.1\r\nHost: localhost\r\n"+rest)
 		_ = conn.SetReadDeadline(time.Now().Add(3 * time.Second))
 		got, err := io.ReadAll(conn)
 		if strings.Contains(errorText(err), "timeout") || strings.HasPrefix(string(got), "HTTP/1.1 200") {
@@ -134,18 +134,16 @@ func TestCallbackInHalf(t *testing.T) {
 	}
 }
 
-// TestCallbackLog: the secret and the order stand in the path, and neither is
-// logged; start looks for the canaries.
+// TestCallbackLog: the secret and the order are in the path, and the log shows neither.
 func TestCallbackLog(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.send(t, "POST", "/callback/canary-query/canary-query/canary-query?canary-query=1", strings.NewReader("canary-query"))
-	eventually(t, "a line", func() bool {
+	testkit.Within(t, 5*time.Second, "a line", func() bool {
 		return strings.Contains(d.logged.String(), `"route":"/callback/:provider/:order/:secret","status":200`)
 	})
 }
 
-// TestDeadLetters: they are listed without an end of their own, and tried on
-// request.
+// TestDeadLetters: dead letters are listed without their tokens, and tried on request.
 func TestDeadLetters(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	if a := d.ask(t, "GET", "/dead-letters", bearer(keyAll)); a.status != 200 || strings.TrimSpace(a.body) != `{"letters":[]}` {
@@ -179,7 +177,7 @@ func TestDeadLetters(t *testing.T) {
 	d.buyer.replay = func(context.Context) (purchase.Replayed, error) {
 		return purchase.Replayed{Left: 2}, fmt.Errorf("replaying: %w", redisdb.ErrDown)
 	}
-	checkProblem(t, "without redis", d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)), 503, codeStoreDown, "")
+	checkProblem(t, "without redis", d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)), 503, kernel.CodeStoreDown, "")
 }
 
 // TestLongReplay: what took longer than an answer may is answered still.

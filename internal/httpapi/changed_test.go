@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
-// A reload takes a key away, or what it may do, while its caller waits: the token
-// that lands then goes back, and another caller gets it.
+// A reload removes a key, or some of its rights, while its caller waits. The token that
+// lands then goes back, and another caller gets it.
 func TestKeyChangesWhileACallerWaits(t *testing.T) {
 	keys := func(change func(*targets.Key)) *targets.Set {
 		all := allKeys()
@@ -21,15 +23,15 @@ func TestKeyChangesWhileACallerWaits(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		set    *targets.Set
-		repeat bool // with an Idempotency-Key
-		code   code // "" = it gets its token
+		repeat bool        // with an Idempotency-Key
+		code   kernel.Code // "" = it gets its token
 		back   int
 	}{
-		"revoked":                    {set: sampleSet(allKeys()[:1]...), code: codeUnauthorized, back: 1},
-		"revoked, may come back":     {set: sampleSet(allKeys()[:1]...), repeat: true, code: codeUnauthorized},
-		"a new secret":               {set: keys(func(k *targets.Key) { k.SHA256 = sha256.Sum256([]byte("new")) }), code: codeUnauthorized, back: 1},
-		"without the scope":          {set: keys(func(k *targets.Key) { k.Scopes = []targets.Scope{targets.ScopeStatus, targets.ScopeAdmin} }), code: codeForbidden, back: 1},
-		"limited to other targets":   {set: keys(func(k *targets.Key) { k.Targets = []string{"checkout"} }), code: codeForbidden, back: 1},
+		"revoked":                    {set: sampleSet(allKeys()[:1]...), code: kernel.CodeUnauthorized, back: 1},
+		"revoked, may come back":     {set: sampleSet(allKeys()[:1]...), repeat: true, code: kernel.CodeUnauthorized},
+		"a new secret":               {set: keys(func(k *targets.Key) { k.SHA256 = sha256.Sum256([]byte("new")) }), code: kernel.CodeUnauthorized, back: 1},
+		"without the scope":          {set: keys(func(k *targets.Key) { k.Scopes = []targets.Scope{targets.ScopeStatus, targets.ScopeAdmin} }), code: kernel.CodeForbidden, back: 1},
+		"limited to other targets":   {set: keys(func(k *targets.Key) { k.Targets = []string{"checkout"} }), code: kernel.CodeForbidden, back: 1},
 		"another rate":               {set: keys(func(k *targets.Key) { k.Rate = targets.Rate{Count: 1, Per: time.Hour} })},
 		"another key was taken away": {set: sampleSet(allKeys()[1:]...)},
 	} {
@@ -42,7 +44,7 @@ func TestKeyChangesWhileACallerWaits(t *testing.T) {
 			}
 			answered := make(chan answer)
 			go func() { answered <- d.ask(t, "GET", "/pool/staging-login/token?wait=20s", headers...) }()
-			eventually(t, "it waits", func() bool { return d.stock.look(t, login).Waiting == 1 })
+			testkit.Within(t, 5*time.Second, "it waits", func() bool { return d.stock.look(t, login).Waiting == 1 })
 			d.config.set.Store(test.set)
 			d.fill(t, "staging-login", 1)
 			a := <-answered
@@ -53,9 +55,9 @@ func TestKeyChangesWhileACallerWaits(t *testing.T) {
 				return
 			}
 			target := "staging-login"
-			status := meanings[test.code].status
+			status := kernel.NewProblem(test.code, "").Status
 			checkProblem(t, name, a, status, test.code, target)
-			if challenged := a.header.Get("WWW-Authenticate") != ""; challenged != (test.code == codeUnauthorized) {
+			if challenged := a.header.Get("WWW-Authenticate") != ""; challenged != (test.code == kernel.CodeUnauthorized) {
 				t.Errorf("challenged: %v", challenged)
 			}
 			if strings.Contains(a.body, tokenValue) {
@@ -71,18 +73,16 @@ func TestKeyChangesWhileACallerWaits(t *testing.T) {
 	}
 }
 
-// Keys come, or go, while a caller waits: who needed none needs one, and the other
-// way round only callers of this machine are served.
+// Keys come, or go, while a caller waits. A caller without a key then needs one, and the
+// other way round.
 func TestKeysComeAndGoWhileACallerWaits(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "staging-login", 2)
 	d.stock.taken = func(context.Context) { d.config.set.Store(sampleSet(allKeys()...)) }
-	checkProblem(t, "keys came", d.ask(t, "GET", "/pool/staging-login/token?wait=20s"), 401, codeUnauthorized, "staging-login")
+	checkProblem(t, "keys came", d.ask(t, "GET", "/pool/staging-login/token?wait=20s"), 401, kernel.CodeUnauthorized, "staging-login")
 	d.stock.taken = func(context.Context) { d.config.set.Store(sampleSet()) }
-	checkProblem(t, "keys went", d.ask(t, "GET", "/pool/staging-login/token?wait=20s", bearer(keyAll), "Host: poold.example.com"), 421, codeMisdirected, "staging-login")
-	if got := d.stock.putBack(t, d.target("staging-login"), 2).Fresh; got != 2 {
-		t.Errorf("%d tokens are left of 2", got)
-	}
+	checkProblem(t, "keys went", d.ask(t, "GET", "/pool/staging-login/token?wait=20s", bearer(keyAll), "Host: poold.example.com"), 421, kernel.CodeMisdirected, "staging-login")
+	equal(t, "the answer", d.stock.putBack(t, d.target("staging-login"), 2).Fresh, 2)
 }
 
 // A reload gives a target another identity, or removes it, while a caller waits

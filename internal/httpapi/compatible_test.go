@@ -7,15 +7,19 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"poold/internal/compat"
 	"poold/internal/ondemand"
+	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/refill"
+	"poold/internal/status"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 const isForm = "Content-Type: application/x-www-form-urlencoded"
@@ -53,7 +57,7 @@ func (d *daemon) task(t *testing.T, path, body string) (v map[string]any) {
 }
 
 // A token from the pool at the first poll, by the legacy protocol: plain and JSON, by GET
-// and by POST, and what comes after it.
+// and by POST, and the calls after it.
 func TestLegacyClient(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "checkout", 3)
@@ -62,9 +66,7 @@ func TestLegacyClient(t *testing.T) {
 		t.Fatalf("the id is %q", id)
 	}
 	res := "/res.php?key=" + keyAll
-	if got := d.get(t, "/res.php?action=get&key="+keyStaging+"&id="+id); got != "ERROR_WRONG_CAPTCHA_ID" {
-		t.Errorf("another caller: %s", got)
-	}
+	equal(t, "another caller", d.get(t, "/res.php?action=get&key="+keyStaging+"&id="+id), "ERROR_WRONG_CAPTCHA_ID")
 	token, ok := strings.CutPrefix(d.get(t, res+"&action=get&id="+id), "OK|")
 	if !ok || !strings.HasPrefix(token, tokenValue) {
 		t.Fatalf("%q", token)
@@ -90,13 +92,9 @@ func TestLegacyClient(t *testing.T) {
 		"&action=threadsinfo":                           `{"status":1,"threads":20,"working_threads":3,"free_threads":17}`,
 		"&action=get&ids=1" + strings.Repeat(",1", 999): "ERROR_BAD_PARAMETERS",
 	} {
-		if got := d.get(t, res+path); got != want {
-			t.Errorf("%.60s: %s, want %s", path, got, want)
-		}
+		equal(t, fmt.Sprintf("%.60s", path), d.get(t, res+path), want)
 	}
-	if got := d.get(t, res+"&action=reportbad&id="+id); got != "ERROR_DUPLICATE_REPORT" {
-		t.Errorf("the second report: %s", got)
-	}
+	equal(t, "the second report", d.get(t, res+"&action=reportbad&id="+id), "ERROR_DUPLICATE_REPORT")
 	form := d.send(t, "POST", "/in.php", strings.NewReader(strings.TrimPrefix(in(keyAll, "checkout", "&json=1"), "/in.php?")), isForm)
 	if form.status != 200 || !strings.HasPrefix(form.body, `{"status":1,"request":"`) {
 		t.Errorf("a form: %d %s", form.status, form.body)
@@ -111,7 +109,7 @@ func TestLegacyClient(t *testing.T) {
 	}
 }
 
-// The same by the tasks protocol; its times tell the token's age.
+// The same by the tasks protocol. Its times show the age of the token.
 func TestTasksClient(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.stock.land(t, d.stock.order(t, d.target("checkout")), 50*time.Second)
@@ -172,8 +170,8 @@ func TestTasksClient(t *testing.T) {
 	}
 }
 
-// Who is who: by the key in the call alone, wrong ones are counted, and only submits count
-// against a key's rate.
+// The key in the call identifies the caller. Wrong keys are counted, and only submits
+// count against the rate of a key.
 func TestClientKeys(t *testing.T) {
 	keys := allKeys()
 	keys[0].Rate.Count, keys[0].Rate.Per = 1, time.Hour
@@ -185,9 +183,7 @@ func TestClientKeys(t *testing.T) {
 	for key, want := range map[string]string{
 		keyAll: "20", "": "ERROR_WRONG_USER_KEY", keyStatus: "ERROR_KEY_DOES_NOT_EXIST", "canary-key-wrong": "ERROR_KEY_DOES_NOT_EXIST",
 	} {
-		if got := balance(key, bearer(keyAll), basic(keyAll)); got != want {
-			t.Errorf("%q: %s, want %s", key, got, want)
-		}
+		equal(t, key, balance(key, bearer(keyAll), basic(keyAll)), want)
 	}
 	id, ok := strings.CutPrefix(d.get(t, in(keyAll, "checkout")), "OK|")
 	if got := d.get(t, in(keyAll, "checkout")); !ok || got != "MAX_USER_TURN" {
@@ -198,18 +194,12 @@ func TestClientKeys(t *testing.T) {
 			t.Errorf("a poll: %s", got)
 		}
 	}
-	if got := d.get(t, in(keyStaging, "checkout")); got != "ERROR_DOMAIN_NOT_ALLOWED" {
-		t.Errorf("a target of others: %s", got)
-	}
-	for range wrongKeysMost {
+	equal(t, "a target of others", d.get(t, in(keyStaging, "checkout")), "ERROR_DOMAIN_NOT_ALLOWED")
+	for range triesAMinute {
 		balance("canary-key-wrong")
 	}
-	if got := balance("canary-key-wrong"); got != "IP_BANNED" {
-		t.Errorf("too many wrong keys: %s", got)
-	}
-	if got := balance(keyAll); got != "20" {
-		t.Errorf("a right one after them: %s", got)
-	}
+	equal(t, "too many wrong keys", balance("canary-key-wrong"), "IP_BANNED")
+	equal(t, "a right one after them", balance(keyAll), "20")
 	acao := d.ask(t, "GET", "/res.php?action=getbalance&header_acao=1&key="+keyAll, "Origin: https://elsewhere.example", "Sec-Fetch-Site: cross-site")
 	if acao.body != "20" || acao.header.Get("Access-Control-Allow-Origin") != "*" || acao.header.Get("Access-Control-Allow-Credentials") != "" {
 		t.Errorf("from a page: %s %v", acao.body, acao.header)
@@ -219,8 +209,8 @@ func TestClientKeys(t *testing.T) {
 	}
 }
 
-// The balance is what is left of the budget, else what a service says, else the threads. A
-// budget that cannot be read is none of these.
+// The balance is the rest of the budget, else that a provider reports, else the threads. A
+// budget that cannot be read is neither.
 func TestClientsBalance(t *testing.T) {
 	balance, capped := 12.5, *sampleSet(allKeys()...)
 	capped.Budget.PerDay = 20000
@@ -239,9 +229,7 @@ func TestClientsBalance(t *testing.T) {
 		if row.booked != nil {
 			d.buyer.booked = row.booked
 		}
-		if got := d.get(t, "/res.php?action=getbalance&key="+keyAll); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		equal(t, "the answer", d.get(t, "/res.php?action=getbalance&key="+keyAll), want)
 	}
 }
 
@@ -250,9 +238,7 @@ func TestClientsWithoutKeys(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "checkout", 1)
 	key := strings.Repeat("k", 32)
-	if got := d.get(t, in(key[1:], "checkout")); got != "ERROR_WRONG_USER_KEY" {
-		t.Errorf("31 characters: %s", got)
-	}
+	equal(t, "31 characters", d.get(t, in(key[1:], "checkout")), "ERROR_WRONG_USER_KEY")
 	submit := in(key, "checkout", "&header_acao=1")
 	for _, header := range []string{"Origin: https://elsewhere.example", "Sec-Fetch-Site: cross-site", "Referer: https://elsewhere.example/"} {
 		a := d.send(t, "POST", "/in.php", strings.NewReader(strings.TrimPrefix(submit, "/in.php?")), isForm, header)
@@ -268,12 +254,10 @@ func TestClientsWithoutKeys(t *testing.T) {
 	if got := d.get(t, "/res.php?action=get&key="+strings.Repeat("l", 32)+"&id="+id); !strings.HasPrefix(got, "OK|") {
 		t.Errorf("%s", got)
 	}
-	if a := d.send(t, "POST", "/in.php", strings.NewReader(strings.Repeat("a", maxCompatibleBody+1)), isForm); a.status != 413 {
+	if a := d.send(t, "POST", "/in.php", strings.NewReader(strings.Repeat("a", 1<<20+1)), isForm); a.status != 413 {
 		t.Errorf("more than 1 MiB: %d", a.status)
 	}
-	if a := d.ask(t, "GET", "/createTask"); a.status != 405 {
-		t.Errorf("createTask by GET: %d", a.status)
-	}
+	d.ask(t, "GET", "/createTask").has(t, "createTask by GET", 405)
 }
 
 // An empty pool: not ready while tokens can come, no slot where none can.
@@ -287,46 +271,29 @@ func TestClientsOfAnEmptyPool(t *testing.T) {
 		t.Errorf("it does not wait: %+v", s)
 	}
 	d.fill(t, "checkout", 1)
-	eventually(t, "the token is told", func() bool {
+	testkit.Within(t, 5*time.Second, "the token is told", func() bool {
 		return strings.HasPrefix(d.get(t, "/res.php?action=get&key="+keyAll+"&id="+id), "OK|")
 	})
 	d.refill.mu.Lock()
 	d.refill.statuses["checkout"] = refill.Status{State: refill.Paused}
 	d.refill.mu.Unlock()
-	if got := d.get(t, in(keyAll, "checkout")); got != "ERROR_NO_SLOT_AVAILABLE" {
-		t.Errorf("paused: %s", got)
-	}
+	equal(t, "paused", d.get(t, in(keyAll, "checkout")), "ERROR_NO_SLOT_AVAILABLE")
 	if got := d.task(t, "/createTask", create(keyAll, "checkout", "")); got["errorCode"] != "ERROR_NO_SLOT_AVAILABLE" || got["errorId"] != 2.0 {
 		t.Errorf("paused: %v", got)
 	}
 	d.stopping.Store(true)
-	if got := d.get(t, in(keyAll, "staging-login")); got != "ERROR_NO_SLOT_AVAILABLE" {
-		t.Errorf("stopping: %s", got)
-	}
+	equal(t, "stopping", d.get(t, in(keyAll, "staging-login")), "ERROR_NO_SLOT_AVAILABLE")
 }
 
-// What nearly is a target is told, and bought for nobody but guests.
+// An identity that differs little from a target's is logged, and bought for guests only.
 func TestNearMissesAndGuests(t *testing.T) {
 	d := start(t, solving(t, allKeys()...), nil, nil)
 	for range 2 {
-		if got := d.get(t, in(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP")); got != "ERROR_DOMAIN_NOT_ALLOWED" {
-			t.Errorf("no target's and no guest's: %s", got)
-		}
+		equal(t, "no target's and no guest's", d.get(t, in(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP")), "ERROR_DOMAIN_NOT_ALLOWED")
 	}
-	var document struct {
-		Targets []struct {
-			Name string
-			Near []struct {
-				Fields []string
-				Count  int
-			} `json:"near_misses"`
-		}
-	}
-	if err := json.Unmarshal([]byte(d.ask(t, "GET", "/status.json", bearer(keyAll)).body), &document); err != nil {
-		t.Fatal(err)
-	}
+	document := parsed[status.Document](t, d.ask(t, "GET", "/status.json", bearer(keyAll)))
 	for _, target := range document.Targets {
-		if near := target.Near; (target.Name == "checkout") != (len(near) == 1 && near[0].Count == 2 && slices.Equal(near[0].Fields, []string{"invisible", "proxy", "proxy_type"})) {
+		if near := target.NearMisses; (target.Name == "checkout") != (len(near) == 1 && near[0].Count == 2 && slices.Equal(near[0].Fields, []string{"invisible", "proxy", "proxy_type"})) {
 			t.Errorf("%+v", target)
 		}
 	}
@@ -340,56 +307,103 @@ func TestNearMissesAndGuests(t *testing.T) {
 		return d.get(t, "/in.php?method=turnstile&sitekey=k&pageurl=https://guests.example.com/a&key="+key+more)
 	}
 	d.solver.err = &ondemand.SolveError{Reason: "it failed"}
-	if got := guest(keyStaging, ""); got != "ERROR_DOMAIN_NOT_ALLOWED" {
-		t.Errorf("a key of some targets: %s", got)
-	}
-	if got := guest(keyStaging, "&proxy=h:1&proxytype=HTTP"); got != "ERROR_BAD_PARAMETERS" {
-		t.Errorf("a proxy for it: %s", got)
-	}
-	if got := guest(keyAll, "&invisible=1"); got != "ERROR_BAD_PARAMETERS" {
-		t.Errorf("a field of another type: %s", got)
-	}
-	if got := guest(keyAll, ""); got != "ERROR_CAPTCHA_UNSOLVABLE" {
-		t.Errorf("a solve that fails at once: %s", got)
-	}
+	equal(t, "a key of some targets", guest(keyStaging, ""), "ERROR_DOMAIN_NOT_ALLOWED")
+	equal(t, "a proxy for it", guest(keyStaging, "&proxy=h:1&proxytype=HTTP"), "ERROR_BAD_PARAMETERS")
+	equal(t, "a field of another type", guest(keyAll, "&invisible=1"), "ERROR_BAD_PARAMETERS")
+	equal(t, "a solve that fails at once", guest(keyAll, ""), "ERROR_CAPTCHA_UNSOLVABLE")
 	d.solver.err = &ondemand.BudgetError{}
-	if got := guest(keyAll, "&proxy=u:canary-query@h:1&proxytype=SOCKS5"); got != "ERROR_NO_SLOT_AVAILABLE" {
-		t.Errorf("without a budget: %s", got)
-	}
+	equal(t, "without a budget", guest(keyAll, "&proxy=u:canary-query@h:1&proxytype=SOCKS5"), "ERROR_NO_SLOT_AVAILABLE")
 	asked := d.solver.last()
 	if id := asked.Guest.Spec.Identity; id.Proxy.Reveal() != "u:canary-query@h:1" || id.ProxyType != "socks5" || asked.Take.ID != id.ID() ||
 		asked.Guest.Spec.Target != purchase.GuestTarget || asked.Take.Idempotency == "" || asked.Take.Wait != 300*time.Second {
 		t.Errorf("%+v", asked)
 	}
 	picture := base64.StdEncoding.EncodeToString([]byte("GIF89a-picture"))
-	if got := d.get(t, "/in.php?method=base64&numeric=1&min_len=4&body="+url.QueryEscape(picture)+"&key="+keyAll); got != "ERROR_NO_SLOT_AVAILABLE" {
-		t.Errorf("a picture: %s", got)
-	}
+	equal(t, "a picture", d.get(t, "/in.php?method=base64&numeric=1&min_len=4&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SLOT_AVAILABLE")
 	if spec := d.solver.last().Guest.Spec; string(spec.Image) != "GIF89a-picture" || spec.Identity.Picture.MinLength != 4 || spec.Identity.Picture.Charset != "digits" {
 		t.Errorf("%+v", spec)
 	}
 	without := *d.config.Current()
 	without.Solve = nil
 	d.config.set.Store(&without)
-	if got := d.get(t, "/in.php?method=base64&body="+url.QueryEscape(picture)+"&key="+keyAll); got != "ERROR_NO_SUCH_METHOD" {
-		t.Errorf("a picture that nobody buys: %s", got)
-	}
+	equal(t, "a picture that nobody buys", d.get(t, "/in.php?method=base64&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SUCH_METHOD")
 }
 
-// Redis away is no slot, in both protocols.
+// Without Redis both protocols answer that no slot is free.
 func TestClientsWithoutRedis(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.stock.breaks("take", redisdb.ErrDown)
 	d.fill(t, "checkout", 1)
 	id, _ := strings.CutPrefix(d.get(t, in(keyAll, "checkout")), "OK|")
-	if got := d.get(t, "/res.php?action=get&key="+keyAll+"&id="+id); got != compat.StoreDown.Legacy() {
-		t.Errorf("%s", got)
-	}
+	equal(t, "the answer", d.get(t, "/res.php?action=get&key="+keyAll+"&id="+id), compat.StoreDown.Legacy())
 	if got := d.task(t, "/getTaskResult", fmt.Sprintf(`{"clientKey":%q,"taskId":%s}`, keyAll, id)); got["errorId"] != 2.0 {
 		t.Errorf("%v", got)
 	}
 	d.stock.breaks("", nil)
 	if got := d.get(t, "/res.php?action=get&key="+keyAll+"&id="+id); !strings.HasPrefix(got, "OK|") {
 		t.Errorf("%s", got)
+	}
+}
+
+// A submit that a client repeats because it did not get the answer gets the first task.
+// A submit that was answered is not repeated: an equal one buys its own token.
+func TestLostSubmitIsRepeated(t *testing.T) {
+	const body = `{"clientKey":"` + keyAll + `","task":{"type":"TurnstileTaskProxyless","websiteKey":"k","websiteURL":"https://guests.example.com/a"}}`
+	d := start(t, solving(t, allKeys()...), nil, nil)
+	d.solver.token = pool.Token{ID: "tok1.sig", Order: "tok1", Value: tokenValue, Born: day, Dies: day.Add(2 * time.Minute)}
+	began, release := make(chan struct{}, 3), make(chan struct{})
+	d.solver.during = func() { began <- struct{}{}; <-release }
+	open := sync.OnceFunc(func() { close(release) })
+	defer open()
+
+	conn := dial(t, d.addr)
+	if _, err := fmt.Fprintf(conn, "POST /createTask HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+		t.Fatal(err)
+	}
+	<-began // the order is placed, and its client leaves before the answer
+	reset(t, conn)
+	testkit.Within(t, 5*time.Second, "the submit is over", func() bool { return strings.Contains(d.logged.String(), `"route":"/createTask"`) })
+	first := d.task(t, "/createTask", body)["taskId"]
+	if n := len(began); first == nil || n > 0 {
+		t.Errorf("the repeated submit got %v and bought %d", first, n)
+	}
+	open()
+	second := d.task(t, "/createTask", body)["taskId"]
+	<-began
+	if second == nil || second == first {
+		t.Errorf("a submit after an answered one got %v, which %v has", second, first)
+	}
+	d.solver.mu.Lock()
+	defer d.solver.mu.Unlock()
+	if n := len(d.solver.asked); n != 2 {
+		t.Errorf("%d solves for two answered submits", n)
+	}
+}
+
+// A failed task is not repeated.
+func TestLostSubmitOfAFailedTask(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	records := compat.NewRecords(d.stock.DB)
+	tasks := compat.New(records, d.stock, d.solver, d.log)
+	login := d.target("checkout")
+	task := compat.Task{Caller: "key\x00all\x00", Identity: login.ID, Type: login.Identity.Type}
+	if fresh, err := records.Make(t.Context(), "12345678901", task, false); err != nil || !fresh {
+		t.Fatal(fresh, err)
+	}
+	open := func() bool {
+		is, err := tasks.Open(t.Context(), "12345678901", task.Caller)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	if !open() {
+		t.Error("a task under way is not open")
+	}
+	if err := records.Fail(t.Context(), "12345678901", "refused"); err != nil {
+		t.Fatal(err)
+	}
+	if open() {
+		t.Error("a failed task is open")
 	}
 }

@@ -5,55 +5,52 @@
 //
 // pools.yaml → targets.Set → refill → purchase → provider → purchase → pool → httpapi → the caller.
 // It asks the stock for a token, or package ondemand for a solve, and shows the snapshots
-// of package status; it buys nothing. Two things come the other way: a caller's
-// report on its token goes to stock and buyer (report.go), and a provider's callback to
-// the buyer (callback.go).
+// of package status; it buys nothing. Two things go the other way: a caller's report on
+// its token goes to the stock and the buyer, and a provider's callback to the buyer.
 //
 // # A request
 //
 // echo only finds the route; routes.go lists all of them. Server.serve then does, in
 // this order:
 //
-//  1. who is asking: a key with scopes and target globs (auth.go), or, where the file
-//     holds no keys, a caller on this machine who is not a web page of another site
-//     (origin.go);
-//  2. is the target's name well-formed, within the caller's globs, in the file;
-//  3. the handler of the route, which returns nil or an error;
-//  4. an error becomes application/problem+json in one place (errors.go says which,
-//     problem.go and codes.go what it looks like).
+//  1. it finds the caller: a key with scopes and target globs (auth.go), or, if the file
+//     has no keys, a program on this machine (origin.go);
+//  2. it finds the target, within the globs of the caller;
+//  3. it calls the handler of the route, which returns nil or an error;
+//  4. an error becomes application/problem+json in one place (errors.go chooses the
+//     problem, package kernel has its form and the codes).
 //
 // # Areas
 //
 // Handlers are methods of a small type for each area, which holds what that area needs
-// and nothing else. The interfaces stand beside the type that uses them.
+// and nothing else. The interfaces are declared beside the type that uses them.
 //
-//	tokens     token.go              handing out; tokenjson.go writes the answer
-//	           deliver.go            brings a token of either to its caller, or back
-//	           audit.go              notes who got it, and how it was reported
-//	solves     solve.go              one solve, now; solvejson.go has the answer and its id
-//	reports    report.go             how a token did
-//	admin      admin.go, warm.go     what an operator changes
-//	pages      status.go, page.go    the status, for people and programs
-//	streams    stream.go             the same as it changes
-//	scrapes    scrape.go             /metrics; metrics.go and observer.go count for it
-//	callbacks  callback.go           what the solving services send
-//	letters    letters.go            callbacks that could not be stored
-//	history    history.go            how orders ended, and which are under way; historyquery.go
-//	                                 reads what is asked, historyjson.go has the answers,
-//	                                 historyusage.go sums up what was spent,
-//	                                 historykey.go tells what keys did
-//	compatible compatible.go         the solving services' own protocols: compatlegacy.go and
-//	                                 compattasks.go; compatterms.go says what a caller may have
-//	probes     health.go             /healthz and /readyz
+//	tokens     token.go       hands out tokens
+//	solves     solve.go       one solve, now
+//	admin      admin.go, warm.go
+//	                          what an operator does
+//	callbacks  callback.go    what the solving services send
+//	streams    stream.go      the status as it changes
+//	scrapes    scrape.go      /metrics; metrics.go and observer.go count for it
+//	probes     health.go      /healthz and /readyz
+//
+// Other areas are packages, which do not import each other:
+//
+//	page        the status for people and programs
+//	historyapi  orders that ended, spending, the actions of keys
+//	compatapi   the protocols of the solving services
+//
+// They share delivery, which brings tokens to callers and takes their reports, and
+// kernel, which has the call, the callers, the problems and the readers of requests.
 //
 // # Invariants
 //
 //   - A token leaves at most once: it goes back into the stock only if its
 //     caller hung up before a single byte of the answer was written, which is
-//     known because every connection counts its written bytes (conns.go), and
+//     known because every connection counts its written bytes, and
 //     never if the request carried an Idempotency-Key or shares its solve.
 //   - A caller that waited is checked again, key, scope and target, before it gets
-//     its token: a reload may have changed what it may do.
+//     its token: a reload may have changed its rights.
 //   - A right key is found in the same time as a wrong one, and before wrong keys of
 //     its address are counted.
 //   - HEAD takes nothing; nothing that a web page of another site can send
@@ -64,9 +61,9 @@
 //     knows whether its secret fits. Its answer does not say, and its path, query and
 //     body are never logged.
 //
-// # What it does not do
+// # Limits
 //
-// It keeps no state but counts and histograms, the rate limiters of the keys and who
-// sent wrong keys lately; it holds no token longer than it takes to write it or to pass
-// it on, and starts no goroutine that outlives the request it serves.
+// The package keeps counts, histograms, the rate limiters of the keys and the senders of
+// recent wrong keys. It holds a token only until its answer is written, and starts no
+// goroutine that outlives its request.
 package httpapi

@@ -8,12 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"poold/internal/httpapi/historyapi"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/refill"
 	"poold/internal/status"
 )
 
-// page reads a page of docs.
-func page(t *testing.T, name string) string {
+// docsPage reads a page of docs.
+func docsPage(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
 	if err != nil {
@@ -22,36 +24,36 @@ func page(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestDocsNameEveryRoute: the table of docs/api.md has each route with the scope that it
-// needs. What belongs to the page alone is not in it.
+// TestDocsNameEveryRoute: docs/api.md lists each route with the scope that it needs, but
+// for the parts of the page.
 func TestDocsNameEveryRoute(t *testing.T) {
-	rows := regexp.MustCompile(`(?m)^\| ([^|]*/[^|]*) \| ([^|]*) \|`).FindAllStringSubmatch(page(t, "api.md"), -1)
+	rows := regexp.MustCompile(`(?m)^\| ([^|]*/[^|]*) \| ([^|]*) \|`).FindAllStringSubmatch(docsPage(t, "api.md"), -1)
 	for _, route := range new(areas).table() {
-		if regexp.MustCompile(`\.(css|js|svg)$`).MatchString(route.path) {
+		if regexp.MustCompile(`\.(css|js|svg)$`).MatchString(route.Path) {
 			continue
 		}
-		path := regexp.MustCompile(`/:(provider/:order/:secret|\w+)`).ReplaceAllString(route.path, "/([A-Z]+|…)")
+		path := regexp.MustCompile(`/:(provider/:order/:secret|\w+)`).ReplaceAllString(route.Path, "/([A-Z]+|…)")
 		form, found := regexp.MustCompile("[` ]"+path+"[`?]"), false
 		for _, row := range rows {
 			if !form.MatchString(row[1]) {
 				continue
 			}
 			found = true
-			if !strings.Contains(row[2], string(route.scope)) || !strings.Contains(row[2], string(route.altScope)) {
-				t.Errorf("docs/api.md says %q of %s, which needs %s", row[2], route.path, route.scope)
+			if !strings.Contains(row[2], string(route.Scope)) || !strings.Contains(row[2], string(route.AltScope)) {
+				t.Errorf("docs/api.md says %q of %s, which needs %s", row[2], route.Path, route.Scope)
 			}
 		}
 		if !found {
-			t.Errorf("the table of docs/api.md has no %s", route.path)
+			t.Errorf("the table of docs/api.md has no %s", route.Path)
 		}
 	}
 }
 
 // TestDocsNameEveryField: docs/history.md explains each field of its answers.
 func TestDocsNameEveryField(t *testing.T) {
-	text := page(t, "history.md")
+	text := docsPage(t, "history.md")
 	for _, answer := range []any{
-		HistoryRecord{}, ActiveRecord{}, HistoryDay{}, DayType{}, DayTarget{}, HistoryUsage{}, UsageLine{}, AuditEntry{}, KeyUsage{}, KeyUsageLine{},
+		historyapi.Record{}, historyapi.ActiveRecord{}, historyapi.Day{}, historyapi.DayType{}, historyapi.DayTarget{}, historyapi.Usage{}, historyapi.UsageLine{}, historyapi.AuditEntry{}, historyapi.KeyUsage{}, historyapi.KeyUsageLine{},
 	} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(answer)) {
 			tag, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -65,9 +67,9 @@ func TestDocsNameEveryField(t *testing.T) {
 // TestDocsHelpInEveryState: docs/operating.md says what to do in each state of a target, and
 // at each code that a request for a token is answered with while it has none.
 func TestDocsHelpInEveryState(t *testing.T) {
-	text := page(t, "operating.md")
+	text := docsPage(t, "operating.md")
 	states := []string{refill.OK, status.StateIdle, refill.Paused, refill.Starved, refill.Budget, refill.Refused}
-	for _, c := range []code{codePoolEmpty, codePaused, codeBudget, codeProviderDown, codeStoreDown, codeShuttingDown, codeRateLimited, codeSolveRefused} {
+	for _, c := range []kernel.Code{kernel.CodePoolEmpty, kernel.CodePaused, kernel.CodeBudget, kernel.CodeProviderDown, kernel.CodeStoreDown, kernel.CodeShuttingDown, kernel.CodeRateLimited, kernel.CodeSolveRefused} {
 		states = append(states, string(c))
 	}
 	for _, state := range states {

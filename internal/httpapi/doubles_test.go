@@ -1,9 +1,9 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +22,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/compat"
+	"poold/internal/httpapi/delivery"
 	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
@@ -32,6 +33,7 @@ import (
 	"poold/internal/refill"
 	"poold/internal/status"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -41,7 +43,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
 
-// silence keeps go-redis from telling of every dial that a test makes fail.
+// silence drops the log of go-redis, which has a line for each dial that a test breaks.
 type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
@@ -73,8 +75,8 @@ func (f *fakeConfig) Status() targets.Status {
 
 func (f *fakeConfig) Reload(ctx context.Context) error { return f.reload(ctx) }
 
-// watchedStock is the real store on an embedded server. It notes what it is asked,
-// and a test may make a call fail or hold it up.
+// watchedStock is the real store on an embedded server. It notes the calls, and a test may
+// make a call fail or hold it up.
 type watchedStock struct {
 	*pooltest.Store
 	redis *redistest.Bubble
@@ -83,10 +85,10 @@ type watchedStock struct {
 	before func(ctx context.Context, call string) error
 	// taken runs between a token's leaving the store and the answer. nil = nothing.
 	taken func(ctx context.Context)
-	short bool                           // surveys tell of one target less
-	away  error                          // why surveys tell nothing of their first target; nil = they do
-	ill   atomic.Pointer[redisdb.Health] // what Health says instead; nil = nothing
-	crowd *crowd                         // what surveys tell instead; nil = what is there
+	short bool                           // surveys lack one target
+	away  error                          // the error of the first target in surveys; nil = none
+	ill   atomic.Pointer[redisdb.Health] // the result of Health; nil = the real one
+	crowd *crowd                         // the result of surveys; nil = the real one
 
 	mu       sync.Mutex
 	calls    []string // their names
@@ -105,6 +107,20 @@ func (w *watchedStock) called(ctx context.Context, call string) error {
 	return w.before(ctx, call)
 }
 
+// guard makes a call unless the test breaks it.
+func (w *watchedStock) guard(ctx context.Context, call string, do func() error) error {
+	if err := w.called(ctx, call); err != nil {
+		return err
+	}
+	return do()
+}
+
+// guarded is guard for a call with a result.
+func guarded[T any](ctx context.Context, w *watchedStock, call string, do func() (T, error)) (got T, err error) {
+	err = w.guard(ctx, call, func() (err error) { got, err = do(); return err })
+	return got, err
+}
+
 func (w *watchedStock) Take(ctx context.Context, r pool.Request) (pool.Token, error) {
 	w.mu.Lock()
 	w.requests = append(w.requests, r)
@@ -120,10 +136,7 @@ func (w *watchedStock) Take(ctx context.Context, r pool.Request) (pool.Token, er
 }
 
 func (w *watchedStock) Return(t pool.Token) error {
-	if err := w.called(context.Background(), "return"); err != nil {
-		return err
-	}
-	return w.Store.Return(t)
+	return w.guard(context.Background(), "return", func() error { return w.Store.Return(t) })
 }
 
 func (w *watchedStock) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
@@ -154,59 +167,35 @@ func (w *watchedStock) Health() redisdb.Health {
 }
 
 func (w *watchedStock) Pause(ctx context.Context, id captcha.ID, p pool.Pause) error {
-	if err := w.called(ctx, "pause"); err != nil {
-		return err
-	}
-	return w.Store.Pause(ctx, id, p)
+	return w.guard(ctx, "pause", func() error { return w.Store.Pause(ctx, id, p) })
 }
 
 func (w *watchedStock) Resume(ctx context.Context, id captcha.ID) error {
-	if err := w.called(ctx, "resume"); err != nil {
-		return err
-	}
-	return w.Store.Resume(ctx, id)
+	return w.guard(ctx, "resume", func() error { return w.Store.Resume(ctx, id) })
 }
 
 func (w *watchedStock) Retry(ctx context.Context, id captcha.ID) (bool, error) {
-	if err := w.called(ctx, "retry"); err != nil {
-		return false, err
-	}
-	return w.Store.Retry(ctx, id)
+	return guarded(ctx, w, "retry", func() (bool, error) { return w.Store.Retry(ctx, id) })
 }
 
 func (w *watchedStock) Warm(ctx context.Context, id captcha.ID, window pool.Window, limit pool.WindowLimit) error {
-	if err := w.called(ctx, "warm"); err != nil {
-		return err
-	}
-	return w.Store.Warm(ctx, id, window, limit)
+	return w.guard(ctx, "warm", func() error { return w.Store.Warm(ctx, id, window, limit) })
 }
 
 func (w *watchedStock) Flush(ctx context.Context, id captcha.ID, margin time.Duration) (int, error) {
-	if err := w.called(ctx, "flush"); err != nil {
-		return 0, err
-	}
-	return w.Store.Flush(ctx, id, margin)
+	return guarded(ctx, w, "flush", func() (int, error) { return w.Store.Flush(ctx, id, margin) })
 }
 
 func (w *watchedStock) Bind(ctx context.Context, idempotency string, id captcha.ID, life time.Duration) error {
-	if err := w.called(ctx, "bind"); err != nil {
-		return err
-	}
-	return w.Store.Bind(ctx, idempotency, id, life)
+	return w.guard(ctx, "bind", func() error { return w.Store.Bind(ctx, idempotency, id, life) })
 }
 
 func (w *watchedStock) Sold(ctx context.Context, id captcha.ID, token, caller string) error {
-	if err := w.called(ctx, "sold"); err != nil {
-		return err
-	}
-	return w.Store.Sold(ctx, id, token, caller)
+	return w.guard(ctx, "sold", func() error { return w.Store.Sold(ctx, id, token, caller) })
 }
 
 func (w *watchedStock) Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (pool.Sale, error) {
-	if err := w.called(ctx, "report"); err != nil {
-		return pool.Sale{}, err
-	}
-	return w.Store.Report(ctx, id, token, caller, accepted)
+	return guarded(ctx, w, "report", func() (pool.Sale, error) { return w.Store.Report(ctx, id, token, caller, accepted) })
 }
 
 // asked returns how many takes there were and the last of them.
@@ -314,7 +303,7 @@ func (w *watchedStock) landText(t testing.TB, ref pool.Ref, value string, age ti
 	}
 }
 
-// look tells what there is of a target.
+// look returns the stock of a target.
 func (w *watchedStock) look(t testing.TB, target *targets.Target) pool.Stock {
 	t.Helper()
 	stock, err := repeated(func() (pool.Stock, error) { return w.Look(t.Context(), target.ID, target.Margin, 0) })
@@ -324,10 +313,10 @@ func (w *watchedStock) look(t testing.TB, target *targets.Target) pool.Stock {
 	return stock
 }
 
-// putBack is what the stock holds when n tokens were put back, which nobody waits for.
+// putBack returns the stock after n tokens were returned to it.
 func (w *watchedStock) putBack(t *testing.T, target *targets.Target, n int) (stock pool.Stock) {
 	t.Helper()
-	eventually(t, "tokens that nobody received are back", func() bool {
+	testkit.Within(t, 5*time.Second, "tokens that nobody received are back", func() bool {
 		stock = w.look(t, target)
 		return stock.Figures.Returned >= int64(n)
 	})
@@ -355,8 +344,7 @@ func (f *fakeRefill) Current(_ context.Context, name string) (refill.Status, boo
 
 func (f *fakeRefill) Kick(id captcha.ID) { f.kicked = append(f.kicked, id) }
 
-// fakeBuyer answers with what a test puts into its fields, and notes what it
-// was told.
+// fakeBuyer answers with the fields that a test sets, and notes its calls.
 type fakeBuyer struct {
 	providers func(ctx context.Context, at time.Time) []purchase.Status
 	booked    func() (used, perDay int, err error)
@@ -452,6 +440,10 @@ const (
 	keyStatus  = "canary-key-status-only"
 )
 
+// triesAMinute is how many wrong keys of an address, or reports of a key on unknown tokens,
+// are answered in a minute.
+const triesAMinute = 20
+
 // tokenValue begins each token of the tests; it may be in token answers alone.
 const tokenValue = "canary-token-03AFcWeA"
 
@@ -463,7 +455,7 @@ type daemon struct {
 	stock    *watchedStock
 	refill   *fakeRefill
 	buyer    *fakeBuyer
-	provider purchase.Status // what the buyer tells
+	provider purchase.Status // the answer of the buyer
 	guests   *fakeGuests
 	savings  *fakeSavings
 	solver   *fakeSolver
@@ -473,25 +465,7 @@ type daemon struct {
 	arrivals *fakeArrivals
 	addr     string
 	client   *http.Client
-	logged   *logBuffer
-}
-
-// logBuffer is a writer for a logger of several goroutines.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	logged   *testkit.Log
 }
 
 // sampleSet is a file with three targets and the given keys.
@@ -541,7 +515,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Listener) net.Listener,
 		guests: &fakeGuests{}, savings: &fakeSavings{}, solver: &fakeSolver{}, list: &fakeList{}, history: &memoryHistory{}, audit: &memoryAudit{}, arrivals: &fakeArrivals{},
 		client: &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-		logged: &logBuffer{},
+		logged: &testkit.Log{},
 	}
 	d.config.set.Store(set)
 	for _, target := range set.Targets {
@@ -599,7 +573,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Listener) net.Listener,
 		server(srv)
 	}
 	done := make(chan error, 1)
-	go func() { done <- srv.Serve(CountListener(listener)) }()
+	go func() { done <- srv.Serve(delivery.CountListener(listener)) }()
 	t.Cleanup(func() {
 		d.client.CloseIdleConnections()
 		if err := srv.Close(); err != nil {
@@ -617,7 +591,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Listener) net.Listener,
 	return d
 }
 
-// fill gives a target so many tokens.
+// fill gives a target n tokens.
 func (d *daemon) fill(t testing.TB, name string, n int) {
 	t.Helper()
 	for range n {
@@ -673,3 +647,41 @@ func (d *daemon) send(t *testing.T, method, path string, body io.Reader, headers
 }
 
 func bearer(key string) string { return "Authorization: Bearer " + key }
+
+// has holds an answer against a status, 0 = any, and against parts of its body.
+func (a answer) has(t testing.TB, what string, status int, parts ...string) {
+	t.Helper()
+	if status != 0 && a.status != status {
+		t.Errorf("%s: status %d, want %d: %s", what, a.status, status, a.body)
+	}
+	for _, part := range parts {
+		if !strings.Contains(a.body, part) {
+			t.Errorf("%s: no %q in %d %s", what, part, a.status, a.body)
+		}
+	}
+}
+
+// parsed is the JSON of an answer.
+func parsed[T any](t testing.TB, a answer) (got T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil {
+		t.Fatalf("%d %q: %v", a.status, a.body, err)
+	}
+	return got
+}
+
+// equal holds a value against the wanted one.
+func equal[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// write writes a text to a connection.
+func write(t testing.TB, conn io.Writer, text string) {
+	t.Helper()
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
 
 	"poold/internal/history"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/purchase"
@@ -21,50 +21,29 @@ import (
 )
 
 const (
-	// unknownLead stands for a lead time that is not known yet.
+	// unknownLead replaces a lead time that is not known yet.
 	unknownLead = 15 * time.Second
-	// soon is the Retry-After of what should be over in a moment, before its jitter.
-	soon = 2 * time.Second
 )
 
-// Notes gives what refill knows of a target; *refill.Manager implements it.
-type Notes interface {
-	// Current is how a target does, as all replicas know it; false while no worker refills it.
-	Current(ctx context.Context, name string) (refill.Status, bool)
-}
-
-// Outages knows whether any provider can be asked; *status.Collector implements it.
-type Outages interface {
-	// Outage returns why none can, and when the first of them may be asked again
-	// (zero = unknown).
-	Outage(ctx context.Context) (reason string, until time.Time, is bool)
-}
-
-// explainer turns what went wrong into the answer for it.
-type explainer struct {
-	refill  Notes
-	outages Outages
-}
-
-// answers are those to errors that say all there is to know. The first that fits
-// counts.
+// answers are the answers to errors without further data. The first match counts.
 var answers = []struct {
 	err    error
-	code   code
+	code   kernel.Code
 	detail string
 }{
-	{pool.ErrConflict, codeConflict, "this Idempotency-Key was used with another min_ttl"},
-	{pool.ErrUnknownToken, codeUnknownToken, "this caller was not given a token of this id for this target, or it died too long ago"},
-	{pool.ErrReported, codeReported, "a token is reported once, and this one was"},
-	{pool.ErrWindows, codeWindows, `the target has as many warm windows made by POST as it may have; {"tokens":0} ends all of them`},
-	{purchase.ErrNotKept, codeStoreDown, "neither redis nor the disk took the callback"}, // the buyer has logged why
-	{pool.ErrClosed, codeShuttingDown, "the daemon is stopping"},
+	{pool.ErrConflict, kernel.CodeConflict, "this Idempotency-Key was used with another min_ttl"},
+	{pool.ErrUnknownToken, kernel.CodeUnknownToken, "this caller was not given a token of this id for this target, or it died too long ago"},
+	{pool.ErrReported, kernel.CodeReported, "a token is reported once, and this one was"},
+	{pool.ErrWindows, kernel.CodeWindows, `the target has as many warm windows made by POST as it may have; {"tokens":0} ends all of them`},
+	{purchase.ErrNotKept, kernel.CodeStoreDown, "neither redis nor the disk took the callback"}, // the buyer has logged why
+	{pool.ErrClosed, kernel.CodeShuttingDown, "the daemon is stopping"},
 }
 
-// explain returns the answer for an error. What nobody expected is for the log alone.
-func (x *explainer) explain(ctx context.Context, c *call, err error) *Problem {
+// explain returns the answer for an error. The cause of an unexpected error goes to the
+// log alone.
+func (s *Server) explain(ctx context.Context, c *kernel.Call, err error) *kernel.Problem {
 	var (
-		own     *Problem
+		own     *kernel.Problem
 		empty   *pool.EmptyError
 		rate    *pool.RateError
 		invalid targets.Problems
@@ -76,43 +55,43 @@ func (x *explainer) explain(ctx context.Context, c *call, err error) *Problem {
 	case errors.As(err, &own):
 		return own
 	case errors.As(err, &empty):
-		return x.explainEmpty(ctx, c, empty)
+		return s.explainEmpty(ctx, c, empty)
 	case errors.As(err, &rate):
-		return problem(codeRateLimited, "the rate of what is asked for is used up").after(rate.RetryAfter)
+		return kernel.NewProblem(kernel.CodeRateLimited, "the rate of what is asked for is used up").After(rate.RetryAfter)
 	case errors.As(err, &solve) && solve.Refused:
-		return problem(codeSolveRefused, solve.Reason)
+		return kernel.NewProblem(kernel.CodeSolveRefused, solve.Reason)
 	case errors.As(err, &solve):
-		return problem(codeSolveFailed, solve.Reason)
+		return kernel.NewProblem(kernel.CodeSolveFailed, solve.Reason)
 	case errors.As(err, &outage):
-		return problem(codeProviderDown, outage.Reason).after(max(time.Until(outage.Until), jitter(soon)))
+		return kernel.NewProblem(kernel.CodeProviderDown, outage.Reason).After(max(time.Until(outage.Until), kernel.Jitter(kernel.ShortRetry)))
 	case errors.As(err, &budget):
-		return problem(codeBudget, budget.Reason).after(budget.RetryAfter)
+		return kernel.NewProblem(kernel.CodeBudget, budget.Reason).After(budget.RetryAfter)
 	case errors.As(err, &invalid):
-		return problem(codeInvalidConfig, "nothing was changed; the last good configuration stays in use").listing(invalid)
+		return kernel.NewProblem(kernel.CodeInvalidConfig, "nothing was changed; the last good configuration stays in use").Listing(invalid)
 	}
 	for _, a := range answers {
 		if !errors.Is(err, a.err) {
 			continue
 		}
-		p := problem(a.code, a.detail)
+		p := kernel.NewProblem(a.code, a.detail)
 		if p.Status == http.StatusServiceUnavailable {
-			p.retry = jitter(soon)
+			return p.Soon()
 		}
 		return p
 	}
 	if errors.Is(err, history.ErrDown) {
-		return problem(codeStoreDown, historyReason(err)).after(jitter(soon))
+		return kernel.NewProblem(kernel.CodeStoreDown, historyReason(err)).Soon()
 	}
 	if errors.Is(err, redisdb.ErrDown) || errors.Is(err, context.DeadlineExceeded) {
-		return problem(codeStoreDown, redisdb.Reason(err)).after(jitter(soon))
+		return kernel.NewProblem(kernel.CodeStoreDown, redisdb.Reason(err)).Soon()
 	}
-	p := problem(codeInternal, "the daemon's log says more")
-	p.cause = err
+	p := kernel.NewProblem(kernel.CodeInternal, "the daemon's log says more")
+	p.Cause = err
 	return p
 }
 
-// historyReason says why the history cannot be read. What a store fails with holds neither
-// addresses nor credentials, at least not in what it says by a method Reason.
+// historyReason says why the history cannot be read. The errors of stores may hold
+// addresses and credentials, their Reason methods do not.
 func historyReason(err error) string {
 	var known interface{ Reason() string }
 	if errors.As(err, &known) {
@@ -121,48 +100,42 @@ func historyReason(err error) string {
 	return strings.TrimPrefix(err.Error(), "history: ")
 }
 
-// explainEmpty says why there is no token and when there may be one.
-func (x *explainer) explainEmpty(ctx context.Context, c *call, e *pool.EmptyError) *Problem {
-	if c.target == nil { // of /solve, where an empty stock is no reason
-		return problem(codePoolEmpty, "too many callers are waiting already").after(jitter(unknownLead))
+// explainEmpty says why no token is ready and when one may be.
+func (s *Server) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.EmptyError) *kernel.Problem {
+	if c.Target == nil { // on /solve an empty stock alone is not an error
+		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers are waiting already").After(kernel.Jitter(unknownLead))
 	}
-	note, known := x.refill.Current(ctx, c.target.Name)
+	note, known := s.refill.Current(ctx, c.Target.Name)
 	if !known {
 		note = status.Starting
 	}
 	retry := e.RetryAfter
 	if retry <= 0 {
-		retry = jitter(cmp.Or(note.Lead, unknownLead))
+		retry = kernel.Jitter(cmp.Or(note.Lead, unknownLead))
 	}
 	if e.Full {
-		return problem(codePoolEmpty, "too many callers are waiting for this target already").after(retry)
+		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers are waiting for this target already").After(retry)
 	}
-	out, until, _ := x.outages.Outage(ctx)
-	cause := status.CauseOf(c.target.Target, note, &pool.Stock{Paused: e.Paused, Pause: e.Pause, Orders: e.Orders, Waiting: e.Waiting}, out)
+	out, until, _ := s.status.Outage(ctx)
+	cause := status.CauseOf(c.Target.Target, note, &pool.Stock{Paused: e.Paused, Pause: e.Pause, Orders: e.Orders, Waiting: e.Waiting}, out)
 	switch {
 	case cause.State == refill.Paused:
-		return problem(codePaused, cause.Reason).after(retry)
+		return kernel.NewProblem(kernel.CodePaused, cause.Reason).After(retry)
 	case cause.State == refill.Refused:
-		return problem(codeSolveRefused, cause.Reason).after(max(retry, time.Until(note.Until)))
+		return kernel.NewProblem(kernel.CodeSolveRefused, cause.Reason).After(max(retry, time.Until(note.Until)))
 	case cause.State == refill.Budget:
-		// Only an order that is still under way can bring a token before there is room.
+		// Before that only an order in flight can bring a token.
 		if left := time.Until(note.Until); left > 0 {
 			retry = left // to the second: nothing is gained by coming before
 		}
-		return problem(codeBudget, cause.Reason).after(retry)
+		return kernel.NewProblem(kernel.CodeBudget, cause.Reason).After(retry)
 	case cause.Outage:
-		return problem(codeProviderDown, cause.Reason).after(max(retry, time.Until(until)))
+		return kernel.NewProblem(kernel.CodeProviderDown, cause.Reason).After(max(retry, time.Until(until)))
 	}
 	detail := fmt.Sprintf("no token is ready (orders under way: %d, callers waiting: %d); ?wait=%.0fs waits for one, %.0fs at most",
 		e.Orders, e.Waiting, defaultWait.Seconds(), maxWait.Seconds())
 	if cause.Reason != "" {
 		detail = cause.Reason + "; " + detail
 	}
-	return problem(codePoolEmpty, detail).after(retry)
-}
-
-// jitter spreads d over 75 % to 125 % of it, so that callers turned away at
-// one moment do not come back at one moment.
-func jitter(d time.Duration) time.Duration {
-	return d*3/4 + rand.N(d/2+1) //nolint:gosec // spreading retries needs no secrecy
+	return kernel.NewProblem(kernel.CodePoolEmpty, detail).After(retry)
 }

@@ -2,18 +2,15 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
@@ -32,21 +29,21 @@ func TestErrorAnswers(t *testing.T) {
 		name     string
 		err      error
 		status   int
-		code     code
+		code     kernel.Code
 		from, to int // Retry-After in seconds; 0 = absent
 	}{
-		{"empty", &pool.EmptyError{RetryAfter: 7001 * time.Millisecond}, 503, codePoolEmpty, 8, 8},
-		{"empty, a moment", &pool.EmptyError{RetryAfter: time.Nanosecond}, 503, codePoolEmpty, 1, 1},
-		{"empty, unknown: a lead time of 18s, spread", &pool.EmptyError{}, 503, codePoolEmpty, 14, 23},
-		{"full", &pool.EmptyError{RetryAfter: 3 * time.Second, Full: true}, 503, codePoolEmpty, 3, 3},
-		{"paused", &pool.EmptyError{RetryAfter: 2 * time.Second, Paused: true}, 503, codePaused, 2, 2},
-		{"target rate", &pool.RateError{RetryAfter: 1500 * time.Millisecond}, 429, codeRateLimited, 2, 2},
-		{"target rate, now", &pool.RateError{}, 429, codeRateLimited, 1, 1},
-		{"conflict", pool.ErrConflict, 409, codeConflict, 0, 0},
-		{"down", fmt.Errorf("taking: %w", redisdb.ErrDown), 503, codeStoreDown, 1, 3},
-		{"too slow", context.DeadlineExceeded, 503, codeStoreDown, 1, 3},
-		{"closing", fmt.Errorf("taking: %w", pool.ErrClosed), 503, codeShuttingDown, 1, 3},
-		{"anything else", errors.New("canary-cause"), 500, codeInternal, 0, 0},
+		{"empty", &pool.EmptyError{RetryAfter: 7001 * time.Millisecond}, 503, kernel.CodePoolEmpty, 8, 8},
+		{"empty, a moment", &pool.EmptyError{RetryAfter: time.Nanosecond}, 503, kernel.CodePoolEmpty, 1, 1},
+		{"empty, unknown: a lead time of 18s, spread", &pool.EmptyError{}, 503, kernel.CodePoolEmpty, 14, 23},
+		{"full", &pool.EmptyError{RetryAfter: 3 * time.Second, Full: true}, 503, kernel.CodePoolEmpty, 3, 3},
+		{"paused", &pool.EmptyError{RetryAfter: 2 * time.Second, Paused: true}, 503, kernel.CodePaused, 2, 2},
+		{"target rate", &pool.RateError{RetryAfter: 1500 * time.Millisecond}, 429, kernel.CodeRateLimited, 2, 2},
+		{"target rate, now", &pool.RateError{}, 429, kernel.CodeRateLimited, 1, 1},
+		{"conflict", pool.ErrConflict, 409, kernel.CodeConflict, 0, 0},
+		{"down", fmt.Errorf("taking: %w", redisdb.ErrDown), 503, kernel.CodeStoreDown, 1, 3},
+		{"too slow", context.DeadlineExceeded, 503, kernel.CodeStoreDown, 1, 3},
+		{"closing", fmt.Errorf("taking: %w", pool.ErrClosed), 503, kernel.CodeShuttingDown, 1, 3},
+		{"anything else", errors.New("canary-cause"), 500, kernel.CodeInternal, 0, 0},
 	} {
 		d.stock.breaks("take", c.err)
 		a := d.ask(t, "GET", "/pool/staging-login/token", "Accept: text/plain")
@@ -61,24 +58,19 @@ func TestErrorAnswers(t *testing.T) {
 	}
 	d.stock.breaks("take", &pool.EmptyError{Orders: 2, Waiting: 1})
 	const empty = "no token is ready (orders under way: 2, callers waiting: 1); ?wait=20s waits for one, 60s at most"
-	if a := d.ask(t, "GET", "/pool/staging-login/token"); !strings.Contains(a.body, empty) {
-		t.Errorf("empty: %s", a.body)
-	}
+	d.ask(t, "GET", "/pool/staging-login/token").has(t, "empty", 0, empty)
 	if !strings.Contains(d.logged.String(), "canary-cause") {
 		t.Error("an internal error is not in the log")
 	}
 }
 
 // checkProblem holds an answer against the shape that all errors have.
-func checkProblem(t *testing.T, name string, a answer, status int, want code, target string) {
+func checkProblem(t *testing.T, name string, a answer, status int, want kernel.Code, target string) {
 	t.Helper()
 	if a.status != status || a.header.Get("Content-Type") != "application/problem+json" || a.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%s: %d %v", name, a.status, a.header)
 	}
-	var fields map[string]any
-	if err := json.Unmarshal([]byte(a.body), &fields); err != nil {
-		t.Fatalf("%s: %q: %v", name, a.body, err)
-	}
+	fields := parsed[map[string]any](t, a)
 	for field, value := range map[string]any{"code": string(want), "status": float64(status), "type": "urn:poold:problem:" + string(want)} {
 		if fields[field] != value {
 			t.Errorf("%s: %s is %v, want %v", name, field, fields[field], value)
@@ -106,22 +98,22 @@ func TestWhyEmpty(t *testing.T) {
 		inFile    bool
 		paused    *pool.Pause
 		providers []purchase.Status
-		code      code
+		code      kernel.Code
 		detail    string
 		retry     int // at least
 	}{
-		{name: "all is well", refilling: refill.Status{State: refill.OK, Lead: time.Second}, providers: []purchase.Status{busy}, code: codePoolEmpty, retry: 1},
-		{name: "paused in the file", inFile: true, providers: []purchase.Status{busy}, code: codePaused, retry: 1},
-		{name: "refused", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey"}, providers: []purchase.Status{busy}, code: codeSolveRefused, detail: "wrong sitekey", retry: 1},
-		{name: "down", providers: []purchase.Status{paused("no money", time.Minute)}, code: codeProviderDown, detail: "no money", retry: 55},
-		{name: "down, all of them", providers: []purchase.Status{paused("no money", time.Hour), paused("wrong key", time.Minute)}, code: codeProviderDown, detail: "solver is down: no money", retry: 55},
-		{name: "budget", refilling: refill.Status{State: refill.Budget, Reason: "the hour is full"}, providers: []purchase.Status{paused("no money", time.Hour)}, code: codeBudget, detail: "the hour is full", retry: 1},
-		{name: "budget, but paused too", inFile: true, refilling: refill.Status{State: refill.Budget}, providers: []purchase.Status{busy}, code: codePaused, retry: 1},
-		{name: "one of two down", providers: []purchase.Status{paused("no money", time.Minute), busy}, code: codePoolEmpty, retry: 1},
-		{name: "no provider at all", code: codeProviderDown, retry: 1},
-		{name: "paused by somebody", paused: &pool.Pause{By: "nightly", Reason: "the page changes", Until: time.Now().Add(time.Hour)}, code: codePaused, detail: "paused by nightly until 20", retry: 1},
-		{name: "starved", refilling: refill.Status{State: refill.Starved, Reason: "provider other is busy"}, providers: []purchase.Status{busy}, code: codePoolEmpty, detail: "provider other is busy; no token", retry: 1},
-		{name: "nobody asks", refilling: refill.Status{State: refill.OK}, providers: []purchase.Status{busy}, code: codePoolEmpty, detail: "nobody asked for a while", retry: 1},
+		{name: "all is well", refilling: refill.Status{State: refill.OK, Lead: time.Second}, providers: []purchase.Status{busy}, code: kernel.CodePoolEmpty, retry: 1},
+		{name: "paused in the file", inFile: true, providers: []purchase.Status{busy}, code: kernel.CodePaused, retry: 1},
+		{name: "refused", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey"}, providers: []purchase.Status{busy}, code: kernel.CodeSolveRefused, detail: "wrong sitekey", retry: 1},
+		{name: "down", providers: []purchase.Status{paused("no money", time.Minute)}, code: kernel.CodeProviderDown, detail: "no money", retry: 55},
+		{name: "down, all of them", providers: []purchase.Status{paused("no money", time.Hour), paused("wrong key", time.Minute)}, code: kernel.CodeProviderDown, detail: "solver is down: no money", retry: 55},
+		{name: "budget", refilling: refill.Status{State: refill.Budget, Reason: "the hour is full"}, providers: []purchase.Status{paused("no money", time.Hour)}, code: kernel.CodeBudget, detail: "the hour is full", retry: 1},
+		{name: "budget, but paused too", inFile: true, refilling: refill.Status{State: refill.Budget}, providers: []purchase.Status{busy}, code: kernel.CodePaused, retry: 1},
+		{name: "one of two down", providers: []purchase.Status{paused("no money", time.Minute), busy}, code: kernel.CodePoolEmpty, retry: 1},
+		{name: "no provider at all", code: kernel.CodeProviderDown, retry: 1},
+		{name: "paused by somebody", paused: &pool.Pause{By: "nightly", Reason: "the page changes", Until: time.Now().Add(time.Hour)}, code: kernel.CodePaused, detail: "paused by nightly until 20", retry: 1},
+		{name: "starved", refilling: refill.Status{State: refill.Starved, Reason: "provider other is busy"}, providers: []purchase.Status{busy}, code: kernel.CodePoolEmpty, detail: "provider other is busy; no token", retry: 1},
+		{name: "nobody asks", refilling: refill.Status{State: refill.OK}, providers: []purchase.Status{busy}, code: kernel.CodePoolEmpty, detail: "nobody asked for a while", retry: 1},
 	} {
 		set := sampleSet()
 		set.Targets[1].Paused = c.inFile
@@ -134,7 +126,7 @@ func TestWhyEmpty(t *testing.T) {
 			}
 		}
 		a := d.ask(t, "GET", "/pool/staging-login/token")
-		checkProblem(t, c.name, a, meanings[c.code].status, c.code, "staging-login")
+		checkProblem(t, c.name, a, kernel.NewProblem(c.code, "").Status, c.code, "staging-login")
 		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < c.retry {
 			t.Errorf("%s: Retry-After %q, want at least %d", c.name, a.header.Get("Retry-After"), c.retry)
 		}
@@ -144,19 +136,15 @@ func TestWhyEmpty(t *testing.T) {
 		if d.stock.count("survey") != 0 {
 			t.Errorf("%s: a miss surveyed all targets", c.name)
 		}
-		var heard struct{ Detail string }
-		var shown status.Target
-		if err := errors.Join(json.Unmarshal([]byte(a.body), &heard), json.Unmarshal([]byte(d.ask(t, "GET", "/pool/staging-login").body), &shown)); err != nil {
-			t.Fatal(err)
-		}
-		if rest, same := strings.CutPrefix(heard.Detail, shown.Reason); !same || rest != "" && c.code != codePoolEmpty {
+		heard, shown := parsed[kernel.Problem](t, a), parsed[status.Target](t, d.ask(t, "GET", "/pool/staging-login"))
+		if rest, same := strings.CutPrefix(heard.Detail, shown.Reason); !same || rest != "" && c.code != kernel.CodePoolEmpty {
 			t.Errorf("%s: a caller hears %q, and the status shows %q", c.name, heard.Detail, shown.Reason)
 		}
 	}
 }
 
-// TestBudgetRetry: with a used-up budget the caller is told the very moment from
-// which on something is bought, never an earlier one.
+// TestBudgetRetry: with a used-up budget Retry-After is the moment of the next purchase,
+// never an earlier one.
 func TestBudgetRetry(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, c := range []struct {
@@ -168,7 +156,7 @@ func TestBudgetRetry(t *testing.T) {
 		d.refill.statuses["staging-login"] = refill.Status{State: refill.Budget, Lead: time.Hour, Until: time.Now().Add(c.left)}
 		d.stock.breaks("take", &pool.EmptyError{RetryAfter: c.known})
 		a := d.ask(t, "GET", "/pool/staging-login/token")
-		checkProblem(t, "budget", a, 503, codeBudget, "staging-login")
+		checkProblem(t, "budget", a, 503, kernel.CodeBudget, "staging-login")
 		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < c.from || retry > c.to {
 			t.Errorf("%+v: Retry-After %q", c, a.header.Get("Retry-After"))
 		}
@@ -189,69 +177,25 @@ func TestEmptyAsksProvidersRarely(t *testing.T) {
 	}
 }
 
-// TestEveryCodeIsKnown: the codes and their statuses.
-func TestEveryCodeIsKnown(t *testing.T) {
-	for status, codes := range map[int][]code{
-		400: {"bad_request"}, 401: {"unauthorized"}, 403: {"forbidden"}, 404: {"unknown_target", "unknown_token", "unknown_solve", "no_history", "no_audit", "not_found"},
-		405: {"method_not_allowed"}, 409: {"idempotency_conflict", "already_reported", "paused_in_file", "too_many_windows"}, 413: {"too_large"}, 421: {"misdirected_request"},
-		422: {"invalid_config"}, 429: {"rate_limited"}, 500: {"internal"},
-		503: {"pool_empty", "paused", "budget_exhausted", "provider_down", "store_down", "shutting_down"},
-	} {
-		for _, c := range codes {
-			p := problem(c, "why")
-			if p.Status != status || p.Code != c || p.Title == "" || (c != codeInternal && p.Title == problem(codeInternal, "").Title) {
-				t.Errorf("%s: %+v", c, p)
-			}
-		}
-	}
-}
-
 func TestJitter(t *testing.T) {
 	var seen []time.Duration
 	for range 200 {
-		seen = append(seen, jitter(8*time.Second))
+		seen = append(seen, kernel.Jitter(8*time.Second))
 	}
 	if low, high := slices.Min(seen), slices.Max(seen); low < 6*time.Second || high > 10*time.Second || high-low < time.Second {
 		t.Errorf("spread from %s to %s", low, high)
 	}
 }
 
-// TestProblemsOfTheFile: a reload that is refused tells every problem.
+// TestProblemsOfTheFile: a refused reload lists every problem.
 func TestProblemsOfTheFile(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.config.reload = func(context.Context) error {
 		return fmt.Errorf("reloading: %w", targets.Problems{{File: "pools.yaml", Line: 7, Text: "depth must be positive"}, {File: "pools.yaml", Line: 9, Text: "unknown key"}})
 	}
 	a := d.ask(t, "POST", "/-/reload", bearer(keyAll))
-	checkProblem(t, "reload", a, 422, codeInvalidConfig, "")
-	var p Problem
-	if err := json.Unmarshal([]byte(a.body), &p); err != nil || !slices.Equal(p.Problems, []string{"pools.yaml:7: depth must be positive", "pools.yaml:9: unknown key"}) {
-		t.Errorf("%s %v", a.body, err)
-	}
-}
-
-// TestDocsNameEveryCode: programs rely on the codes, so docs/api.md lists each of them beside
-// its status, and no other.
-func TestDocsNameEveryCode(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "api.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, list, _ := strings.Cut(string(page), "\n## Errors\n")
-	list, _, _ = strings.Cut(list, "\n## ")
-	var named []code
-	for _, row := range regexp.MustCompile(`(?m)^\| (\d[^|]*)\| (.*)$`).FindAllStringSubmatch(list, -1) {
-		for _, name := range regexp.MustCompile("`([a-z]+(?:_[a-z]+)*)`").FindAllStringSubmatch(row[2], -1) {
-			meaning, is := meanings[code(name[1])]
-			if !is || !strings.Contains(row[1], strconv.Itoa(meaning.status)) {
-				t.Errorf("docs/api.md has %s beside %s", name[1], row[1])
-			}
-			named = append(named, code(name[1]))
-		}
-	}
-	for c := range meanings {
-		if !slices.Contains(named, c) {
-			t.Errorf("docs/api.md does not name %s", c)
-		}
+	checkProblem(t, "reload", a, 422, kernel.CodeInvalidConfig, "")
+	if p := parsed[kernel.Problem](t, a); !slices.Equal(p.Problems, []string{"pools.yaml:7: depth must be positive", "pools.yaml:9: unknown key"}) {
+		t.Error(a.body)
 	}
 }

@@ -16,8 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/redisdb"
+	"poold/internal/testkit"
 )
 
 // dial opens a raw connection to a daemon.
@@ -41,16 +43,6 @@ func reset(t *testing.T, conn *net.TCPConn) {
 
 // requestLine begins a request for a token, its Host included.
 const requestLine = "GET /pool/staging-login/token?wait=20s HTTP/1.1\r\nHost: localhost\r\n"
-
-// eventually waits for something that another goroutine does.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(5 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 5s: %s", what)
-		}
-	}
-}
 
 // TestHungUpInTheMomentOfALanding: the stock hands over a token while its
 // caller is going. It goes back exactly once, unless a key keeps it.
@@ -88,16 +80,14 @@ func TestHungUpInTheMomentOfALanding(t *testing.T) {
 			if pipelined {
 				request += "G"
 			}
-			if _, err := io.WriteString(conn, request); err != nil {
-				t.Fatal(err)
-			}
+			write(t, conn, request)
 			<-taking
 			if pipelined {
 				time.Sleep(20 * time.Millisecond) // for net/http to read the byte
 			}
 			c.leave(t, conn)
 			close(left)
-			eventually(t, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"status":499`) })
+			testkit.Within(t, 5*time.Second, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"status":499`) })
 			d.checkGivenBack(t, 1, c.back)
 			if strings.Contains(name, "only") { // it can still read: there must be nothing
 				if got, err := io.ReadAll(conn); len(got) > 0 {
@@ -108,8 +98,8 @@ func TestHungUpInTheMomentOfALanding(t *testing.T) {
 	}
 }
 
-// checkGivenBack holds what a stock of so many tokens says against how many of them
-// came back after a hand-out.
+// checkGivenBack checks how many tokens of a hand-out were returned, given the number of
+// tokens before.
 func (d *daemon) checkGivenBack(t *testing.T, had, back int) {
 	t.Helper()
 	got := d.stock.putBack(t, d.target("staging-login"), back)
@@ -123,17 +113,15 @@ func (d *daemon) checkGivenBack(t *testing.T, had, back int) {
 func TestHungUpWhileWaiting(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	conn := dial(t, d.addr)
-	if _, err := io.WriteString(conn, requestLine+"\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "it waits", func() bool { return d.stock.look(t, d.target("staging-login")).Waiting == 1 })
+	write(t, conn, requestLine+"\r\n")
+	testkit.Within(t, 5*time.Second, "it waits", func() bool { return d.stock.look(t, d.target("staging-login")).Waiting == 1 })
 	if err := conn.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := io.ReadAll(conn); len(got) > 0 {
 		t.Errorf("read %q, %v", got, err)
 	}
-	eventually(t, "the request is counted", func() bool {
+	testkit.Within(t, 5*time.Second, "the request is counted", func() bool {
 		return strings.Contains(d.ask(t, "GET", "/metrics").body, `poold_http_requests_total{code="499"} 1`)
 	})
 	if d.stock.count("return") != 0 {
@@ -145,8 +133,7 @@ func TestHungUpWhileWaiting(t *testing.T) {
 	}
 }
 
-// brokenListener's connections break when so many bytes of answers were
-// written.
+// brokenListener's connections break after room bytes of answers.
 type brokenListener struct {
 	net.Listener
 	room int
@@ -192,13 +179,11 @@ func TestWriteFails(t *testing.T) {
 			d := start(t, sampleSet(), func(l net.Listener) net.Listener { return brokenListener{l, c.room} }, nil)
 			d.stock.landText(t, d.stock.order(t, d.target("staging-login")), tokenValue+strings.Repeat("x", c.length), 0)
 			conn := dial(t, d.addr)
-			if _, err := io.WriteString(conn, requestLine+c.header+"Connection: close\r\n\r\n"); err != nil {
-				t.Fatal(err)
-			}
-			if got, _ := io.ReadAll(conn); len(got) > c.room { // net/http resets what it could not finish
+			write(t, conn, requestLine+c.header+"Connection: close\r\n\r\n")
+			if got, _ := io.ReadAll(conn); len(got) > c.room { // net/http resets an unfinished answer
 				t.Errorf("read %d bytes", len(got))
 			}
-			eventually(t, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"route"`) })
+			testkit.Within(t, 5*time.Second, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"route"`) })
 			d.checkGivenBack(t, 1, c.back)
 		})
 	}
@@ -210,9 +195,7 @@ func TestNobodyCounts(t *testing.T) {
 	d := start(t, sampleSet(), func(l net.Listener) net.Listener { return brokenListener{l, 0} }, func(s *http.Server) { s.ConnContext = nil })
 	d.fill(t, "staging-login", 1)
 	conn := dial(t, d.addr)
-	if _, err := io.WriteString(conn, requestLine+"\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, requestLine+"\r\n")
 	_, _ = io.ReadAll(conn)
 	if n, _ := d.stock.asked(); n != 1 {
 		t.Errorf("%d takes", n)
@@ -232,9 +215,7 @@ func TestKeptAliveConnection(t *testing.T) {
 		}
 	}
 	conn := dial(t, d.addr)
-	if _, err := io.WriteString(conn, requestLine+"\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, requestLine+"\r\n")
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil || response.StatusCode != 200 {
 		t.Fatal(response, err)
@@ -243,12 +224,10 @@ func TestKeptAliveConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = response.Body.Close()
-	if _, err := io.WriteString(conn, requestLine+"\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the second take", func() bool { return takes.Load() == 2 })
+	write(t, conn, requestLine+"\r\n")
+	testkit.Within(t, 5*time.Second, "the second take", func() bool { return takes.Load() == 2 })
 	reset(t, conn)
-	eventually(t, "the second token is back", func() bool { return d.stock.look(t, d.target("staging-login")).Fresh == 1 })
+	testkit.Within(t, 5*time.Second, "the second token is back", func() bool { return d.stock.look(t, d.target("staging-login")).Fresh == 1 })
 }
 
 // TestManyHangUps: callers leave at any moment; no token is both received and
@@ -289,15 +268,15 @@ func TestManyHangUps(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	eventually(t, "all requests are over", func() bool {
+	testkit.Within(t, 5*time.Second, "all requests are over", func() bool {
 		n, _ := d.stock.asked()
 		return strings.Count(d.logged.String(), `"status":`) == n
 	})
 	d.stock.putBack(t, d.target("staging-login"), d.stock.count("return"))
-	// What is left is what nobody received; what went out in part counts as neither.
+	// The tokens left were not received. A token that went out in part is neither.
 	left := map[string]bool{}
 	for {
-		token, err := d.stock.Store.Take(t.Context(), pool.Request{ID: d.target("staging-login").ID, Margin: 40 * time.Second, Caller: anyone.stable})
+		token, err := d.stock.Store.Take(t.Context(), pool.Request{ID: d.target("staging-login").ID, Margin: 40 * time.Second, Caller: kernel.Anyone.StableName})
 		if errors.Is(err, redisdb.ErrDown) { // slow, and the machine is busy
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/redisdb"
 )
 
@@ -18,22 +19,22 @@ type probes struct {
 	stopping *atomic.Bool // of the Server
 }
 
-// alive is GET /healthz: the process serves. It does not fall with Redis, because a
-// restart would not bring Redis back.
-func (p *probes) alive(w http.ResponseWriter, _ *http.Request, _ *call) error {
-	return respondJSON(w, map[string]string{"status": "ok"})
+// alive is GET /healthz: the process serves. It ignores Redis, because a restart would not
+// bring Redis back.
+func (p *probes) alive(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
+	return kernel.RespondJSON(w, map[string]string{"status": "ok"})
 }
 
-// ready is GET /readyz: 200 where this replica can hand out tokens, be it of some
-// targets alone, else 503; with the reasons.
-func (p *probes) ready(w http.ResponseWriter, _ *http.Request, _ *call) error {
+// ready is GET /readyz: 200 if this replica can hand out tokens, even of some targets
+// only, else 503; with the reasons.
+func (p *probes) ready(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
 	health := p.stock.Health()
-	var reasons []*Problem
+	var reasons []*kernel.Problem
 	if p.stopping.Load() {
-		reasons = append(reasons, problem(codeShuttingDown, "the daemon is stopping"))
+		reasons = append(reasons, kernel.NewProblem(kernel.CodeShuttingDown, "the daemon is stopping"))
 	}
 	if !health.Up {
-		reasons = append(reasons, problem(codeStoreDown, health.Reason))
+		reasons = append(reasons, kernel.NewProblem(kernel.CodeStoreDown, health.Reason))
 	}
 	if len(reasons) == 0 {
 		ready := struct {
@@ -43,7 +44,7 @@ func (p *probes) ready(w http.ResponseWriter, _ *http.Request, _ *call) error {
 		if health.Reason != "" {
 			ready.Reasons = []string{health.Reason}
 		}
-		return respondJSON(w, ready)
+		return kernel.RespondJSON(w, ready)
 	}
 	answer := reasons[0]
 	answer.Ready = new(bool)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"poold/internal/history"
+	"poold/internal/httpapi/historyapi"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/targets"
 )
 
@@ -37,8 +39,8 @@ func (d *daemon) note(entries ...history.Entry) {
 	}
 }
 
-// TestEntriesOfAKey: the whole answer, also of a key that the file does not have any more;
-// of one that did nothing it is empty.
+// TestEntriesOfAKey: the actions of a key, newest first; without actions the list is
+// empty.
 func TestEntriesOfAKey(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	picture := entryOf(1, "all", "/solve", history.Bought, 0)
@@ -54,7 +56,7 @@ func TestEntriesOfAKey(t *testing.T) {
 			line(0, "05.678", "all", "taken", "checkout", "pool", "", "0"),
 		"gone%402025": line(3, "05.678", "gone@2025", "accepted", "staging-gone", "", "", "0"),
 		"-":           line(4, "05.678", "-", "taken", "checkout", "pool", "", "0"),
-		"%61ll?to=2026-01-02T03:04:06Z&limit=1&cursor=" + encodeCursor(history.Position{Ended: day, ID: picture.ID}): line(0, "05.678", "all", "taken", "checkout", "pool", "", "0"),
+		"%61ll?to=2026-01-02T03:04:06Z&limit=1&cursor=" + cursorOf(history.Position{Ended: day, ID: picture.ID}): line(0, "05.678", "all", "taken", "checkout", "pool", "", "0"),
 		"all?from=2026-01-02T03:04:06Z": line(2, "06.678", "all", "rejected", "checkout", "", "", "0"),
 		"All":                           "", "looker": "", "all.": "", strings.Repeat("k", 63): "",
 	} {
@@ -64,7 +66,7 @@ func TestEntriesOfAKey(t *testing.T) {
 	}
 	a := d.ask(t, "GET", "/history/key/all?limit=2", bearer(keyAll), "Accept: text/csv")
 	rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
-	if err != nil || len(rows) != 3 || !slices.Equal(rows[0], keysOf(t, AuditEntry{})) || !strings.Contains(a.header.Get("Link"), "cursor=") ||
+	if err != nil || len(rows) != 3 || !slices.Equal(rows[0], keysOf(t, historyapi.AuditEntry{})) || !strings.Contains(a.header.Get("Link"), "cursor=") ||
 		!slices.Equal(rows[2], []string{picture.ID, "2026-01-02T03:04:05.678Z", "all", "bought", "/solve", "tok1.sig", "solve", picture.Image, "0.00299"}) {
 		t.Errorf("%v %v: %q", err, a.header, rows)
 	}
@@ -86,7 +88,7 @@ func TestPagesOfEntries(t *testing.T) {
 		next, n := "/history/key/ci"+query, 0
 		for next != "" && n < 20 {
 			a := d.ask(t, "GET", next)
-			list := decoded[AuditList](t, a)
+			list := decoded[historyapi.AuditList](t, a)
 			for _, e := range list.Entries {
 				got = append(got, e.ID)
 			}
@@ -105,8 +107,8 @@ func TestPagesOfEntries(t *testing.T) {
 	}
 }
 
-// TestWhoSeesTheAudit: it takes the scope admin, and a key that is limited to some targets
-// sees what was done with tokens of those; the figures by key are of all targets.
+// TestWhoSeesTheAudit: only admins see the audit. A key that is limited to some targets
+// sees the actions on tokens of these; the figures by key cover all targets.
 func TestWhoSeesTheAudit(t *testing.T) {
 	keys := append(allKeys(), targets.Key{Name: "nothing", SHA256: allKeys()[2].SHA256, Scopes: allKeys()[0].Scopes, Targets: []string{"other-*"}})
 	keys[2].SHA256 = [32]byte{1}
@@ -117,7 +119,7 @@ func TestWhoSeesTheAudit(t *testing.T) {
 	}
 	seen := func(key string) (list []string) {
 		t.Helper()
-		for _, e := range decoded[AuditList](t, d.ask(t, "GET", "/history/key/all", bearer(key))).Entries {
+		for _, e := range decoded[historyapi.AuditList](t, d.ask(t, "GET", "/history/key/all", bearer(key))).Entries {
 			list = append(list, e.Target)
 		}
 		return list
@@ -133,15 +135,13 @@ func TestWhoSeesTheAudit(t *testing.T) {
 		t.Errorf("who may see no target of the file: %q, asked for %+v", got, d.audit.asked[asked:])
 	}
 	for _, key := range []string{keyStaging, keyStatus} {
-		checkProblem(t, key, d.ask(t, "GET", "/history/usage?by=key", bearer(key)), 403, codeForbidden, "")
+		checkProblem(t, key, d.ask(t, "GET", "/history/usage?by=key", bearer(key)), 403, kernel.CodeForbidden, "")
 	}
 
 	d.config.set.Store(sampleSet(allKeys()...))
-	checkProblem(t, "without the scope admin", d.ask(t, "GET", "/history/key/all", bearer(keyStatus)), 403, codeForbidden, "")
-	if a := d.ask(t, "GET", "/history/usage?by=key", bearer(keyStatus)); a.status != 200 {
-		t.Errorf("the figures: %d %s", a.status, a.body)
-	}
-	checkProblem(t, "without a key", d.ask(t, "GET", "/history/key/all"), 401, codeUnauthorized, "")
+	checkProblem(t, "without the scope admin", d.ask(t, "GET", "/history/key/all", bearer(keyStatus)), 403, kernel.CodeForbidden, "")
+	d.ask(t, "GET", "/history/usage?by=key", bearer(keyStatus)).has(t, "the figures", 200)
+	checkProblem(t, "without a key", d.ask(t, "GET", "/history/key/all"), 401, kernel.CodeUnauthorized, "")
 }
 
 // TestTheAuditIsAskedWrongly: hostile names and malformed parameters do not reach the
@@ -152,7 +152,7 @@ func TestTheAuditIsAskedWrongly(t *testing.T) {
 		"%00", "a%0Ab", "%ff", "a%2Fb", "%2E%2E", "%20", "a%20b", "'%20or%201=1--", "a%7Cb", "%2A", "ä", "--", "-a", ".a", "_", "%25", strings.Repeat("k", 64), "a%0A",
 	} {
 		a := d.ask(t, "GET", "/history/key/"+name)
-		checkProblem(t, name, a, 400, codeBadRequest, "")
+		checkProblem(t, name, a, 400, kernel.CodeBadRequest, "")
 		if !strings.Contains(a.body, "a key's name is 1 to 63 letters") {
 			t.Errorf("%s does not say how: %s", name, a.body)
 		}
@@ -160,12 +160,12 @@ func TestTheAuditIsAskedWrongly(t *testing.T) {
 	for path, detail := range map[string]string{
 		"/history/key/ci?limit=0": "a whole number from 1 to 1000", "/history/key/ci?from=x": "from must be", "/history/key/ci?to=1969-12-31": "to must be",
 		"/history/key/ci?cursor=x": "cursor must be", "/history/key/ci?by=key": "a parameter other than from, to, limit, cursor",
-		"/history/key/ci?cursor=" + encodeCursor(history.Position{Ended: day, ID: "not-an-entry"}): "cursor must be",
+		"/history/key/ci?cursor=" + cursorOf(history.Position{Ended: day, ID: "not-an-entry"}): "cursor must be",
 		"/history/usage?by=keys": "by must be owner, target or key", "/history/usage?by=key&per=week": "per must be day", "/history/usage?by=key&limit=5": "other than by, per, from, to",
 		"/history/usage?by=key&from=2026-01-02&to=2026-01-03": "the audit keeps 720 hours", "/history/usage?by=key&from=2100-01-01": "from must not be after today",
 	} {
 		a := d.ask(t, "GET", path)
-		checkProblem(t, path, a, 400, codeBadRequest, "")
+		checkProblem(t, path, a, 400, kernel.CodeBadRequest, "")
 		if !strings.Contains(a.body, detail) {
 			t.Errorf("%s: no %q in %s", path, detail, a.body)
 		}
@@ -200,13 +200,13 @@ func TestUsageByKey(t *testing.T) {
 			t.Errorf("%s: %d\n%s\nwant\n%s", query, a.status, a.body, want)
 		}
 	}
-	if got := decoded[KeyUsage](t, d.ask(t, "GET", "/history/usage?by=key")); got.Lines == nil || len(got.Lines) > 0 {
+	if got := decoded[historyapi.KeyUsage](t, d.ask(t, "GET", "/history/usage?by=key")); got.Lines == nil || len(got.Lines) > 0 {
 		t.Errorf("of the last days: %+v", got)
 	}
 	d.audit.days = nil
 	a := d.ask(t, "GET", "/history/usage?by=key&from=2026-01-01&to=2026-01-03&per=day", "Accept: text/csv")
 	rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
-	if err != nil || len(rows) != 3 || !slices.Equal(rows[0], keysOf(t, KeyUsageLine{})) || !slices.Equal(rows[2], []string{"2026-01-02", "ci", "2", "0", "0", "1", "0.00299", "0"}) {
+	if err != nil || len(rows) != 3 || !slices.Equal(rows[0], keysOf(t, historyapi.KeyUsageLine{})) || !slices.Equal(rows[2], []string{"2026-01-02", "ci", "2", "0", "0", "1", "0.00299", "0"}) {
 		t.Errorf("%v: %s", err, a.body)
 	}
 	if !slices.Equal(d.audit.days, []string{"2026-01-01", "2026-01-02"}) {
@@ -214,17 +214,17 @@ func TestUsageByKey(t *testing.T) {
 	}
 }
 
-// TestTheAuditIsAway: it is told as that of the history is.
+// TestTheAuditIsAway: the answers are as for the history.
 func TestTheAuditIsAway(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, c := range []struct {
 		err    error
 		status int
-		code   code
+		code   kernel.Code
 		detail string
 	}{
-		{fmt.Errorf("%w: no answer in time", history.ErrDown), 503, codeStoreDown, "the store does not answer: no answer in time"},
-		{errors.New("canary-cause"), 500, codeInternal, "the daemon's log says more"},
+		{fmt.Errorf("%w: no answer in time", history.ErrDown), 503, kernel.CodeStoreDown, "the store does not answer: no answer in time"},
+		{errors.New("canary-cause"), 500, kernel.CodeInternal, "the daemon's log says more"},
 	} {
 		d.audit.down = c.err
 		for _, path := range []string{"/history/key/ci", "/history/usage?by=key"} {
@@ -240,12 +240,12 @@ func TestTheAuditIsAway(t *testing.T) {
 // TestNoAuditIsKept: the answer names the setting.
 func TestNoAuditIsKept(t *testing.T) {
 	for _, c := range []struct {
-		kept History
-		code code
+		kept historyapi.Store
+		code kernel.Code
 		says string
 	}{
-		{nil, codeNoHistory, "`backend: none`"},
-		{&memoryHistory{}, codeNoAudit, "`audit: 0s` in its section history"},
+		{nil, kernel.CodeNoHistory, "`backend: none`"},
+		{&memoryHistory{}, kernel.CodeNoAudit, "`audit: 0s` in its section history"},
 	} {
 		s := quietServer(true, func(deps *Deps) { deps.History = c.kept })
 		for _, path := range []string{"/history/key/ci", "/history/key/-", "/history/usage?by=key", "/history/usage?by=key&from=1970-01-01"} {

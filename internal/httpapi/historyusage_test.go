@@ -3,12 +3,16 @@ package httpapi
 import (
 	"encoding/csv"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/history"
+	"poold/internal/httpapi/historyapi"
 	"poold/internal/pool"
 	"poold/internal/redisdb"
 	"poold/internal/targets"
@@ -29,7 +33,7 @@ func (d *daemon) keepFor(days int) {
 	d.config.set.Store(&set)
 }
 
-// TestUsage: what orders came to within some days, by owner or by target, of all days
+// TestUsage: the figures of the orders of some days, by owner or by target, of all days
 // together or of each.
 func TestUsage(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
@@ -73,7 +77,7 @@ func TestUsage(t *testing.T) {
 			line("2026-01-01", "staging-login", "a", solved), line("2026-01-01", "staging-login", "b", failed),
 		}},
 		{keyAll, "by=target&from=2025-12-31&to=2026-01-01", "target", "2025-12-31", "2025-12-31", nil},
-		// A key that is limited sees those of its targets that are in the file.
+		// A limited key sees the ones of its targets in the file.
 		{keyStaging, "by=owner&from=2025-12-20&to=2026-01-03", "owner", "2025-12-20", "2026-01-02", []string{line("", "", "a", solved), line("", "", "b", failed)}},
 		{keyStaging, "by=target&from=2025-12-20&to=2026-01-03", "target", "2025-12-20", "2026-01-02", []string{line("", "staging-login", "a", solved), line("", "staging-login", "b", failed)}},
 	} {
@@ -85,7 +89,7 @@ func TestUsage(t *testing.T) {
 
 	a := d.ask(t, "GET", "/history/usage?by=target&from=2025-12-30&to=2025-12-31&per=day", bearer(keyAll), "Accept: text/csv")
 	rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
-	if err != nil || len(rows) != 2 || !slices.Equal(rows[0], keysOf(t, UsageLine{})) ||
+	if err != nil || len(rows) != 2 || !slices.Equal(rows[0], keysOf(t, historyapi.UsageLine{})) ||
 		!slices.Equal(rows[1], []string{"2025-12-30", "staging-gone", "b@example.com", "1", "1", "0", "0", "0", "0", "18250", "0.00299", "0", "", ""}) {
 		t.Errorf("%v: %s", err, a.body)
 	}
@@ -95,7 +99,7 @@ func TestUsage(t *testing.T) {
 func TestUsageOfTheLastDays(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	before := time.Now().UTC()
-	got := decoded[HistoryUsage](t, d.ask(t, "GET", "/history/usage?by=owner"))
+	got := decoded[historyapi.Usage](t, d.ask(t, "GET", "/history/usage?by=owner"))
 	after := time.Now().UTC()
 	if got.Last != before.Format(time.DateOnly) && got.Last != after.Format(time.DateOnly) {
 		t.Errorf("the last day is %s", got.Last)
@@ -106,58 +110,8 @@ func TestUsageOfTheLastDays(t *testing.T) {
 	}
 }
 
-// TestUsageDays: which days a query is about, and that what is not kept, or too much, is
-// refused with what is kept.
-func TestUsageDays(t *testing.T) {
-	const week = 7 * 24 * time.Hour
-	const none = "none before "
-	for _, c := range []struct {
-		query       string
-		keep        time.Duration
-		first, last string
-		refused     string
-	}{
-		{"", week, "2025-12-27", "2026-01-02", ""},
-		{"", 90 * 24 * time.Hour, "2025-12-27", "2026-01-02", ""},
-		{"", 24 * time.Hour, "2026-01-02", "2026-01-02", ""}, // no more is whole
-		{"", 27 * time.Hour, "2026-01-02", "2026-01-02", ""},
-		{"", 28 * time.Hour, "2026-01-01", "2026-01-02", ""},
-		{"&from=2025-12-27", week, "2025-12-27", "2026-01-02", ""},
-		{"&from=2026-01-02T04:00:00Z", week, "2026-01-02", "2026-01-02", ""}, // today, though it is to come
-		{"&to=2026-01-02", week, "2025-12-27", "2026-01-01", ""},             // it would be from 2025-12-26 on
-		{"&to=2025-12-28", week, "2025-12-27", "2025-12-27", ""},
-		{"&to=2026-01-02T00:00:00.001Z", week, "2025-12-27", "2026-01-02", ""},
-		{"&to=2026-02-01", week, "2026-01-25", "2026-01-31", ""},
-		{"&from=2026-01-01T23:00:00-02:00", week, "2026-01-02", "2026-01-02", ""},
-		{"&from=2025-12-31&to=2026-01-02T00:30:00%2B01:00", week, "2025-12-31", "2026-01-01", ""},
-		{"&from=2025-10-03", 365 * 24 * time.Hour, "2025-10-03", "2026-01-02", ""}, // 92 days
-		{"&from=2025-10-02", 365 * 24 * time.Hour, "", "", "span 92 UTC days at most, and none before 2025-01-03: the history keeps 8760 hours"},
-		{"&to=9999-12-31&from=2026-01-01", week, "", "", "92 UTC days"},
-		{"&from=2025-12-26", week, "", "", none + "2025-12-27: the history keeps 168 hours"}, // part of it is forgotten
-		{"&to=2025-12-27", week, "", "", none + "2025-12-27"},
-		{"&from=2025-12-20&to=2025-12-21", week, "", "", none + "2025-12-27"},
-		{"&from=2026-01-01", 27 * time.Hour, "", "", none + "2026-01-02: the history keeps 27 hours"},
-		{"&from=2026-01-03", week, "", "", "from must not be after today"},
-	} {
-		q, err := readUsageQuery("by=owner" + c.query)
-		if err != nil {
-			t.Fatalf("%s: %v", c.query, err)
-		}
-		first, last, err := q.days(day, c.keep, "history")
-		if c.refused != "" {
-			if err == nil || !strings.Contains(err.Error(), c.refused) {
-				t.Errorf("%s: %v, want it to say %q", c.query, err, c.refused)
-			}
-			continue
-		}
-		if err != nil || !first.Equal(first.Truncate(24*time.Hour)) || first.Format(time.DateOnly) != c.first || last.Format(time.DateOnly) != c.last {
-			t.Errorf("%s: %s to %s, %v; want %s to %s", c.query, first, last, err, c.first, c.last)
-		}
-	}
-}
-
-// TestUsageOfTokens: what was handed out and what expired is told where it is known of all
-// that a line is about.
+// TestUsageOfTokens: a line has the tokens handed out and expired if they are known of all
+// its targets and days.
 func TestUsageOfTokens(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	today := time.Now().UTC().Truncate(24 * time.Hour)
@@ -185,11 +139,17 @@ func TestUsageOfTokens(t *testing.T) {
 	d.stock.figures(checkout, pool.Figures{Hits: 1, Waited: 2})
 	d.stock.figures(login, pool.Figures{Hits: 20, Waited: 6, Expired: 4, Requests: 400})
 
+	known := func(n *int64) string {
+		if n == nil {
+			return ""
+		}
+		return strconv.FormatInt(*n, 10)
+	}
 	told := func(key, query string) (lines []string) {
 		t.Helper()
-		for _, l := range decoded[HistoryUsage](t, d.ask(t, "GET", "/history/usage?"+query, bearer(key))).Lines {
+		for _, l := range decoded[historyapi.Usage](t, d.ask(t, "GET", "/history/usage?"+query, bearer(key))).Lines {
 			owner, _, _ := strings.Cut(l.Owner, "@")
-			lines = append(lines, fmt.Sprint(strings.Join([]string{l.Date, l.Target, owner}, " "), ": ", l.Orders, ", ", whole(l.HandedOut), ", ", whole(l.Expired)))
+			lines = append(lines, fmt.Sprint(strings.Join([]string{l.Date, l.Target, owner}, " "), ": ", l.Orders, ", ", known(l.HandedOut), ", ", known(l.Expired)))
 		}
 		return lines
 	}
@@ -203,7 +163,7 @@ func TestUsageOfTokens(t *testing.T) {
 		{keyAll, "by=owner&per=day&from=" + date(8) + "&to=" + date(-1), []string{
 			date(8) + "  qa: 1, , ", date(6) + "  qa: 0, 9, 0", date(2) + "  qa: 0, 6, 0", date(1) + "  old: 1, , ", date(0) + "  : 1, , ", date(0) + "  ops: 1, , ", date(0) + "  qa: 2, 11, 3"}},
 		{keyAll, "by=target&per=day&from=" + date(2) + "&to=" + date(0), []string{date(2) + " staging-login qa: 0, 6, 0", date(1) + " staging-login old: 1, , "}},
-		// Of the days before the last seven nothing is known, so neither of a sum over one.
+		// Earlier days are not known, so a sum over one is not either.
 		{keyAll, "by=target&from=" + date(7) + "&to=" + date(1), []string{" staging-login qa: 0, , "}},
 		{keyStaging, "by=owner&from=" + date(6) + "&to=" + date(1), []string{"  qa: 0, 15, 0"}},
 		{keyStaging, "by=owner&from=" + date(0) + "&to=" + date(-1), []string{"  qa: 1, 9, 3"}},
@@ -217,5 +177,85 @@ func TestUsageOfTokens(t *testing.T) {
 	d.status.Changed()
 	if got, want := told(keyAll, "by=target&from="+date(2)+"&to="+date(-1)), []string{" /solve : 1, , ", " /solve ops: 1, , ", " checkout qa: 1, , ", " staging-login old: 1, , ", " staging-login qa: 1, , "}; !slices.Equal(got, want) {
 		t.Errorf("without redis: %q, want %q", got, want)
+	}
+}
+
+// An order costs once the service solved it, or may have: the prices of the records in CSV
+// add up to what the day and the usage say was spent. An unknown price is never 0.
+func TestWhatOrdersCost(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	d.keepFor(30)
+	var records []history.Record
+	for i, how := range []struct {
+		how  history.How
+		Code string
+	}{
+		{history.Solved, ""}, {history.Discarded, ""}, {history.Lost, ""}, {history.Failed, pool.CodeTimeout},
+		{history.Failed, "ERROR_CAPTCHA_UNSOLVABLE"}, {history.Failed, ""}, {history.Refused, "ERROR_SITEKEY"},
+	} {
+		// Older versions kept a price of each.
+		r := solvedRecord(i+1, "checkout", 0)
+		r.How, r.Code = how.how, how.Code
+		records = append(records, r)
+	}
+	free, unknown := solvedRecord(20, "checkout", 0), solvedRecord(21, "checkout", 0)
+	free.Price, unknown.Price = 0, pool.PriceUnknown
+	picture := solvedRecord(22, "/solve", 0)
+	picture.Type, picture.Price = captcha.Image, pool.PriceUnknown
+	d.keep(t, append(records, free, unknown, picture)...)
+
+	column := func(path, name string) (cells []string) {
+		rows, err := csv.NewReader(strings.NewReader(d.ask(t, "GET", path, "Accept: text/csv").body)).ReadAll()
+		if err != nil || len(rows) < 2 {
+			t.Fatalf("%s: %q, %v", path, rows, err)
+		}
+		for _, row := range rows[1:] {
+			for i, head := range rows[0] {
+				if head == name {
+					cells = append(cells, row[i])
+				}
+			}
+		}
+		return cells
+	}
+	sum, unpriced := 0.0, 0
+	for _, status := range []string{"solved", "error"} {
+		for _, cell := range column("/history/tasks?status="+status, "price") {
+			if cell == "" {
+				unpriced++
+				continue
+			}
+			price, err := strconv.ParseFloat(cell, 64)
+			if err != nil {
+				t.Error(err)
+			}
+			sum += price
+		}
+	}
+	if math.Abs(sum-4*0.00299) > 1e-12 || unpriced != 2 {
+		t.Errorf("the records cost %v, and %d an unknown price", sum, unpriced)
+	}
+	day := decoded[historyapi.Day](t, d.ask(t, "GET", "/history/day/2026-01-02"))
+	for _, of := range day.Types {
+		switch spent := of.Spent; {
+		case of.Type == "image" && (spent.Known() || of.Unpriced != 1):
+			t.Errorf("images cost %v, %d of them an unknown price", spent, of.Unpriced)
+		case of.Type == "recaptcha_v2" && (math.Abs(float64(spent)-sum) > 1e-12 || of.Unpriced != 1):
+			t.Errorf("the day cost %v, %d of it an unknown price, the records %v", spent, of.Unpriced, sum)
+		}
+	}
+	usage := decoded[historyapi.Usage](t, d.ask(t, "GET", "/history/usage?by=target&from=2026-01-02&to=2026-01-03"))
+	for _, line := range usage.Lines {
+		if known := line.Spent.Known(); known != (line.Target == "checkout") || known && math.Abs(float64(line.Spent)-sum) > 1e-12 {
+			t.Errorf("usage of %s is %v", line.Target, line.Spent)
+		}
+	}
+	if got := column("/history/usage?by=target&from=2026-01-02&to=2026-01-03", "spent"); len(got) != 2 || got[0] != "" {
+		t.Errorf("usage in CSV %q", got)
+	}
+	for _, want := range []string{`"price":null`, `"spent":null,"unpriced":1`} {
+		if a := d.ask(t, "GET", "/history/tasks?status=solved").body + d.ask(t, "GET", "/history/day/2026-01-02").body; !strings.Contains(a, want) {
+			t.Errorf("no %s", want)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"html"
 	"regexp"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"poold/internal/refill/policy"
 	"poold/internal/status"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // TestTheCauseStandsFirst: where no provider can be asked, the document, the page and
@@ -27,17 +27,14 @@ func TestTheCauseStandsFirst(t *testing.T) {
 	const why = "provider solver is down: wrong key (ERROR_KEY_DOES_NOT_EXIST)"
 	d.provider.State = provider.State{Kind: provider.StateDown, Reason: "wrong key (ERROR_KEY_DOES_NOT_EXIST)", Until: time.Now().Add(time.Minute)}
 	d.refill.statuses["checkout"] = refill.Status{Want: 5, State: refill.Starved, Reason: "waiting for a provider that can take an order"}
-	d.refill.statuses["staging-login"] = refill.Status{State: refill.OK, Risk: 1} // adaptive, nobody asks
+	d.refill.statuses["staging-login"] = refill.Status{State: refill.OK, Risk: 1} // adaptive, without callers
 	d.refill.statuses["staging-signup"] = refill.Status{Want: 2, State: refill.OK}
 	d.fill(t, "staging-signup", 2)
 	var document status.Document
 	show := func() []status.Target {
 		t.Helper()
 		d.status.Changed()
-		document = status.Document{}
-		if err := json.Unmarshal([]byte(d.ask(t, "GET", "/status.json").body), &document); err != nil {
-			t.Fatal(err)
-		}
+		document = parsed[status.Document](t, d.ask(t, "GET", "/status.json"))
 		return document.Targets
 	}
 	rows := show()
@@ -49,9 +46,7 @@ func TestTheCauseStandsFirst(t *testing.T) {
 			t.Errorf("%s: %s %q, want %s", rows[i].Name, rows[i].State, rows[i].Reason, state)
 		}
 	}
-	if a := d.ask(t, "GET", "/pool/checkout/token"); !strings.Contains(a.body, `"detail":"`+why+`"`) {
-		t.Errorf("a caller hears something else: %s", a.body)
-	}
+	d.ask(t, "GET", "/pool/checkout/token").has(t, "a caller hears something else", 0, `"detail":"`+why+`"`)
 
 	page := d.ask(t, "GET", "/status", "Accept: text/html").body
 	text := html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page[strings.LastIndex(page, "<noscript>"):], ""))
@@ -67,7 +62,7 @@ func TestTheCauseStandsFirst(t *testing.T) {
 	if rows = show(); rows[2].State != refill.Starved || rows[2].Reason != why {
 		t.Errorf("%+v", rows[2])
 	}
-	// What is a target's own matter stays, as for its callers.
+	// A target's own reason stays, as for its callers.
 	d.refill.statuses["checkout"] = refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY"}
 	d.refill.statuses["staging-login"] = refill.Status{State: refill.Budget, Reason: "the hour is full"}
 	if err := d.stock.Store.Pause(t.Context(), d.target("staging-signup").ID, pool.Pause{}); err != nil {
@@ -75,12 +70,10 @@ func TestTheCauseStandsFirst(t *testing.T) {
 	}
 	rows = show()
 	for i, want := range []string{"refused the provider refuses this target: ERROR_GOOGLEKEY", "budget the hour is full", "paused paused by POST /pool/staging-signup/pause"} {
-		if got := rows[i].State + " " + rows[i].Reason; got != want {
-			t.Errorf("%s: %q, want %q", rows[i].Name, got, want)
-		}
+		equal(t, rows[i].Name, rows[i].State+" "+rows[i].Reason, want)
 	}
 
-	// Without Redis that is what the rows say; the alarm stands behind that of the store.
+	// Without Redis the rows say so. The alarm comes after the alarm of the store.
 	d.refill.statuses["checkout"] = refill.Status{Want: 5, State: refill.OK}
 	d.stock.redis.SetDown(true)
 	if rows = show(); !strings.HasPrefix(rows[0].Reason, "redis does not answer") || len(document.Alarms) != 2 ||
@@ -107,8 +100,8 @@ func TestNoFalseAlarm(t *testing.T) {
 	}
 }
 
-// TestIdle: a target that wants nothing because nobody asks is idle, and its row does
-// not alarm.
+// TestIdle: a target that wants nothing because it has no callers is idle, and its row
+// does not alarm.
 func TestIdle(t *testing.T) {
 	for name, c := range map[string]struct {
 		adaptive  bool
@@ -134,15 +127,16 @@ func TestIdle(t *testing.T) {
 		if row.State != c.want {
 			t.Errorf("%s: %s", name, row.State)
 		}
-		if says := strings.Contains(expectation(*row), "risk"); says != (c.adaptive && c.want != status.StateIdle) {
-			t.Errorf("%s: %q", name, expectation(*row))
+		page := d.ask(t, "GET", "/status", "Accept: text/html").body
+		if says := strings.Contains(page, "in a lead time, risk "); says != (c.adaptive && c.want != status.StateIdle) {
+			t.Errorf("%s: the page tells of a risk: %v", name, says)
 		}
 	}
 	d := start(t, sampleSet(), nil, nil)
 	d.refill.statuses["staging-login"] = refill.Status{State: refill.OK}
 	waiting := make(chan answer)
 	go func() { waiting <- d.ask(t, "GET", "/pool/staging-login/token?wait=9s") }()
-	eventually(t, "it is not idle while somebody waits", func() bool {
+	testkit.Within(t, 5*time.Second, "it is not idle while somebody waits", func() bool {
 		d.status.Changed()
 		row, _ := d.status.Snapshot(t.Context()).Document.Target("staging-login")
 		return row.Waiting == 1 && row.State == refill.OK

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"poold/internal/pool"
+	"poold/internal/testkit"
 )
 
 // TestLedger: every token that was bought is somewhere, and /metrics alone is
@@ -42,7 +43,7 @@ func TestLedger(t *testing.T) {
 			d.stock.land(t, order(), age)
 		}
 	}
-	// Each of the terms below is another number, so that none can stand for another.
+	// Each of the terms below is another number, so that none can replace another.
 	land(19, 0)
 	for _, token := range take(19, 0)[:7] { // hits, and returned
 		if err := d.stock.Store.Return(token); err != nil {
@@ -86,7 +87,7 @@ func TestLedger(t *testing.T) {
 	if ok, err := d.stock.Submitted(t.Context(), ref, "t-lost"); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	eventually(t, "one is lost", func() bool { return d.stock.look(t, target).Figures.Lost == 1 })
+	testkit.Within(t, 5*time.Second, "one is lost", func() bool { return d.stock.look(t, target).Figures.Lost == 1 })
 	land(2, 0)
 	for range 6 {
 		order()

@@ -1,14 +1,28 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/history"
+	"poold/internal/httpapi/delivery"
 )
+
+// byNewest is the order of a history.Query.
+func byNewest(a, b history.Position) int {
+	return cmp.Or(b.Ended.Compare(a.Ended), strings.Compare(b.ID, a.ID))
+}
+
+// finds reports whether a query includes an entry of a target at a position.
+func finds(q history.Query, target string, at history.Position) bool {
+	return (q.Targets == nil || slices.Contains(q.Targets, target)) && !at.Ended.Before(q.From) && (q.To.IsZero() || at.Ended.Before(q.To)) &&
+		(q.Before == history.Position{} || byNewest(q.Before, at) < 0)
+}
 
 // memoryHistory is a history.Store in memory.
 type memoryHistory struct {
@@ -46,16 +60,12 @@ func (m *memoryHistory) page(q history.Query, is func(history.Record) bool) (p h
 	m.asked = append(m.asked, q)
 	for _, r := range m.records {
 		at := history.Position{Ended: r.Ended, ID: r.ID}
-		switch {
-		case !is(r), q.Targets != nil && !slices.Contains(q.Targets, r.Target):
-		case r.Ended.Before(q.From), !q.To.IsZero() && !r.Ended.Before(q.To):
-		case q.Before != history.Position{} && newestFirst(q.Before, at) >= 0:
-		default:
+		if is(r) && finds(q, r.Target, at) {
 			p.Records = append(p.Records, r)
 		}
 	}
 	slices.SortFunc(p.Records, func(a, b history.Record) int {
-		return newestFirst(history.Position{Ended: a.Ended, ID: a.ID}, history.Position{Ended: b.Ended, ID: b.ID})
+		return byNewest(history.Position{Ended: a.Ended, ID: a.ID}, history.Position{Ended: b.Ended, ID: b.ID})
 	})
 	if p.More = len(p.Records) > q.Limit; p.More {
 		p.Records = p.Records[:q.Limit]
@@ -118,8 +128,8 @@ type memoryAudit struct {
 }
 
 var (
-	_ history.Audit = (*memoryAudit)(nil)
-	_ Auditor       = (*memoryAudit)(nil)
+	_ history.Audit    = (*memoryAudit)(nil)
+	_ delivery.Auditor = (*memoryAudit)(nil)
 )
 
 func (m *memoryAudit) Note(e history.Entry) {
@@ -143,11 +153,11 @@ func (m *memoryAudit) Entries(_ context.Context, key string, q history.Query) (f
 	m.asked, m.keys = append(m.asked, q), append(m.keys, key)
 	place := func(e history.Entry) history.Position { return history.Position{Ended: e.At, ID: e.ID} }
 	for _, e := range m.entries {
-		if e.Key == key && (q.Targets == nil || slices.Contains(q.Targets, e.Target)) && (&pageQuery{Query: q}).covers(place(e)) {
+		if e.Key == key && finds(q, e.Target, place(e)) {
 			found.List = append(found.List, e)
 		}
 	}
-	slices.SortFunc(found.List, func(a, b history.Entry) int { return newestFirst(place(a), place(b)) })
+	slices.SortFunc(found.List, func(a, b history.Entry) int { return byNewest(place(a), place(b)) })
 	if found.More = len(found.List) > q.Limit; found.More {
 		found.List = found.List[:q.Limit]
 	}

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"net/http"
 	"runtime"
 	"strconv"
 	"sync"
@@ -16,9 +15,8 @@ import (
 	"poold/internal/targets"
 )
 
-// Metrics counts what this replica does. What is a state, or is counted for
-// all replicas in Redis, is not here but in the snapshot, and joins on
-// /metrics. Its methods may be used by many goroutines.
+// Metrics counts the events of this replica. States, and counts over all replicas, come
+// from the snapshot and join on /metrics. Its methods may be used by many goroutines.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -32,23 +30,19 @@ type Metrics struct {
 	callbacks     *prometheus.CounterVec   // outcome
 	letters       *prometheus.CounterVec   // outcome
 	requests      *prometheus.CounterVec   // code
-	ok            prometheus.Counter       // requests with code 200, looked up once
 	keyRequests   *prometheus.CounterVec   // key, outcome
 
 	mu        sync.Mutex
-	targets   map[string]*handouts // those with series
-	providers map[string]*traffic  // those with series
-	keys      map[string]bool      // those with series
+	targets   map[string]bool     // those with series
+	providers map[string]*traffic // those with series
+	keys      map[string]bool     // those with series
 }
-
-// handouts are the histograms of one target, looked up once.
-type handouts struct{ age, wait prometheus.Observer }
 
 // traffic is what passed between this replica and a provider.
 type traffic struct{ calls, tokens int }
 
-// NewMetrics makes the metrics with a registry of their own; version and
-// commit become labels of poold_build_info.
+// NewMetrics returns the metrics with their registry. version and commit become labels of
+// poold_build_info.
 func NewMetrics(version, commit string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -68,12 +62,12 @@ func NewMetrics(version, commit string) *Metrics {
 		requests:      counter("http_requests_total", "Requests answered by this replica; code 499 stands for callers that hung up.", "code"),
 		keyRequests: counter("key_requests_total",
 			"Requests for a token, for a solve or to report, that this replica answered, by key (- without one): ok, hung_up, or the code of the problem.", "key", "outcome"),
-		targets:   make(map[string]*handouts),
+		targets:   make(map[string]bool),
 		providers: make(map[string]*traffic),
 		keys:      make(map[string]bool),
 	}
-	m.ok = m.requests.WithLabelValues("200")
 	// A rate that begins with the first event misses it.
+	m.requests.WithLabelValues("200")
 	for _, outcome := range []string{purchase.CallbackSettled, purchase.CallbackFailed, purchase.CallbackUnknown,
 		purchase.CallbackForged, purchase.CallbackMalformed, purchase.CallbackKept, purchase.CallbackRefused} {
 		m.callbacks.WithLabelValues(outcome)
@@ -111,8 +105,8 @@ func (m *Metrics) Provider(name string) func(action, outcome string) {
 	}
 }
 
-// CallsPerToken is how many calls a provider took for each token that it brought to this
-// replica; 0 where it brought none.
+// CallsPerToken is the number of calls to a provider for each token that it brought to
+// this replica; 0 without a token.
 func (m *Metrics) CallsPerToken(provider string) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -132,45 +126,34 @@ func (m *Metrics) providerLocked(name string) *traffic {
 	return t
 }
 
-// handedOut counts a token that reached its caller. A replay is the same
+// HandedOut counts a token that reached its caller. A replay is the same
 // hand-out again and was counted.
-func (m *Metrics) handedOut(target string, token *pool.Token, waited time.Duration) {
+func (m *Metrics) HandedOut(target string, token *pool.Token, waited time.Duration) {
 	if token.Source == pool.FromReplay {
 		return
 	}
 	m.mu.Lock()
-	h := m.targetLocked(target)
-	m.mu.Unlock()
+	defer m.mu.Unlock()
+	m.targets[target] = true
 	// Born and Dies are on Redis' clock, and so is what TTL was taken from.
-	h.age.Observe(max(0, token.Dies.Add(-token.TTL).Sub(token.Born).Seconds()))
-	h.wait.Observe(waited.Seconds())
+	m.age.WithLabelValues(target).Observe(max(0, token.Dies.Add(-token.TTL).Sub(token.Born).Seconds()))
+	m.wait.WithLabelValues(target).Observe(waited.Seconds())
 }
 
-// reported counts a report on a token of this age.
-func (m *Metrics) reported(target, outcome string, age time.Duration) {
+// Reported counts a report on a token of this age.
+func (m *Metrics) Reported(target string, accepted bool, age time.Duration) {
+	outcome := "rejected"
+	if accepted {
+		outcome = "accepted"
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.targetLocked(target)
+	m.targets[target] = true
 	m.reportAge.WithLabelValues(target, outcome).Observe(max(0, age.Seconds()))
-}
-
-// targetLocked returns the histograms of a target and remembers that it has
-// series.
-func (m *Metrics) targetLocked(name string) *handouts {
-	h := m.targets[name]
-	if h == nil {
-		h = &handouts{age: m.age.WithLabelValues(name), wait: m.wait.WithLabelValues(name)}
-		m.targets[name] = h
-	}
-	return h
 }
 
 // answered counts a request.
 func (m *Metrics) answered(status int) {
-	if status == http.StatusOK {
-		m.ok.Inc()
-		return
-	}
 	m.requests.WithLabelValues(strconv.Itoa(status)).Inc()
 }
 
@@ -182,8 +165,7 @@ func (m *Metrics) asked(key, outcome string) {
 	m.keyRequests.WithLabelValues(key, outcome).Inc()
 }
 
-// keep drops the series of targets, providers and keys that the file no longer has, or
-// they would be shown for as long as the daemon runs.
+// keep drops the series of targets, providers and keys that the file no longer has.
 func (m *Metrics) keep(set *targets.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -216,4 +198,33 @@ func forget[V any](names map[string]V, wanted map[string]bool, label string, in 
 			metric.DeletePartialMatch(prometheus.Labels{label: name})
 		}
 	}
+}
+
+// The methods below implement purchase.Observer.
+
+// Ended counts an order that ended.
+func (m *Metrics) Ended(e purchase.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.targets[e.Target] = true
+	t := m.providerLocked(e.Provider)
+	m.solves.WithLabelValues(e.Target, e.Provider, string(e.Outcome)).Inc()
+	if e.Outcome == purchase.Solved {
+		t.tokens++
+		m.solveDuration.WithLabelValues(e.Target, e.Provider).Observe(e.Solved.Sub(e.Submitted).Seconds())
+	}
+}
+
+// Callback counts a callback by what became of it.
+func (m *Metrics) Callback(outcome string) { m.callbacks.WithLabelValues(outcome).Inc() }
+
+// DeadLetter counts a dead letter that is none any more.
+func (m *Metrics) DeadLetter(outcome string) { m.letters.WithLabelValues(outcome).Inc() }
+
+// Report counts a report by whether the provider got it.
+func (m *Metrics) Report(provider, outcome string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.providerLocked(provider)
+	m.passedOn.WithLabelValues(provider, outcome).Inc()
 }

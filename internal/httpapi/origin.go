@@ -6,56 +6,58 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"poold/internal/httpapi/kernel"
 )
 
-// Where the file holds no keys, being on this machine is what entitles a
-// caller. A web page in a browser on this machine is there too, so requests
-// that a page of another site can cause are refused.
+// Without keys in the file, a caller must be on this machine. A web page in a browser on
+// this machine is there too, so requests that a page of another site can cause are
+// refused.
 
-// refuseStrangers accepts what a program on this machine sends to this machine. It
+// refuseStrangers accepts the requests of programs on this machine to this machine. It
 // refuses a page of another site, a name that an attacker's DNS points here, and a proxy
-// that lets others in.
+// that admits other machines.
 func refuseStrangers(r *http.Request) error {
 	// targets refuses a reload that takes the keys away while the daemon listens
 	// beyond loopback; this is the second lock. Only the socket shows it: a Host header is the caller's choice.
 	if !loopbackSocket(r) {
-		return problem(codeForbidden, "without keys only callers on this machine are answered; give the file a key")
+		return kernel.NewProblem(kernel.CodeForbidden, "without keys only callers on this machine are answered; give the file a key")
 	}
 	if !loopbackHost(r.Host) {
-		return problem(codeMisdirected, "without keys the Host must be localhost or a loopback address")
+		return kernel.NewProblem(kernel.CodeMisdirected, "without keys the Host must be localhost or a loopback address")
 	}
 	for name := range r.Header {
 		if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") {
-			return problem(codeForbidden, "without keys no request through a proxy is answered; give the file a key")
+			return kernel.NewProblem(kernel.CodeForbidden, "without keys no request through a proxy is answered; give the file a key")
 		}
 	}
 	return refuseForeignPages(r)
 }
 
-// refuseForeignPages refuses what a browser marks as caused by another site's
-// page, or as fetched before its user asked for it. Programs set none of these.
+// refuseForeignPages refuses requests that a browser marks as caused by the page of
+// another site, or as fetched before its user asked. Programs set no such mark.
 func refuseForeignPages(r *http.Request) error {
 	const why = "a web page of another site may not do this"
 	for _, origin := range r.Header["Origin"] {
 		if !sameHost(origin, r.Host) { // "null" is somebody else too
-			return problem(codeForbidden, why)
+			return kernel.NewProblem(kernel.CodeForbidden, why)
 		}
 	}
 	for _, site := range r.Header["Sec-Fetch-Site"] {
 		if site != "same-origin" && site != "none" { // none: typed, or a bookmark
-			return problem(codeForbidden, why)
+			return kernel.NewProblem(kernel.CodeForbidden, why)
 		}
 	}
 	for _, name := range []string{"Sec-Purpose", "Purpose", "X-Moz"} {
 		for _, purpose := range r.Header[name] {
 			if strings.Contains(strings.ToLower(purpose), "prefetch") {
-				return problem(codeForbidden, "what is not asked for yet is not prefetched")
+				return kernel.NewProblem(kernel.CodeForbidden, "what is not asked for yet is not prefetched")
 			}
 		}
 	}
 	// Browsers too old for Sec-Fetch-Site send at least this, for an image say.
 	if referer := r.Header.Get("Referer"); referer != "" && r.Header["Sec-Fetch-Site"] == nil && !sameHost(referer, r.Host) {
-		return problem(codeForbidden, why)
+		return kernel.NewProblem(kernel.CodeForbidden, why)
 	}
 	return nil
 }
@@ -69,8 +71,8 @@ func sameHost(address, host string) bool {
 	return strings.EqualFold(u.Host, host)
 }
 
-// loopbackSocket reports whether the connection came in on a loopback address.
-// Without that knowledge the answer is no.
+// loopbackSocket reports whether the connection came in on a loopback address; false if
+// that is unknown.
 func loopbackSocket(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && local.IP.IsLoopback()

@@ -4,6 +4,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"poold/internal/httpapi/kernel"
 )
 
 // hostile is a request as a browser sends it for a page of another site.
@@ -76,8 +78,8 @@ func hostileWithoutKeys() []hostile {
 	}
 }
 
-// TestHostilePages: without keys nothing that a web page can cause takes a
-// token, changes anything or shows anything; and none is told otherwise.
+// TestHostilePages: a page of another site takes no token, changes nothing and sees
+// nothing.
 func TestHostilePages(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.config.reload, d.buyer.replay = nil, nil // to be called is to panic
@@ -86,7 +88,7 @@ func TestHostilePages(t *testing.T) {
 		if a.status != h.status {
 			t.Errorf("%s: %d, want %d: %s", h.name, a.status, h.status, a.body)
 		}
-		if want := map[int]code{403: codeForbidden, 421: codeMisdirected, 405: codeMethod}[a.status]; problemCode(t, a) != want {
+		if want := map[int]kernel.Code{403: kernel.CodeForbidden, 421: kernel.CodeMisdirected, 405: kernel.CodeMethod}[a.status]; problemCode(t, a) != want {
 			t.Errorf("%s: %s", h.name, a.body)
 		}
 		if a.header.Get("Access-Control-Allow-Origin") != "" || a.header.Get("Access-Control-Allow-Private-Network") != "" {
@@ -116,16 +118,10 @@ func TestHostilePagesWithBasic(t *testing.T) {
 	}
 	d.fill(t, "staging-login", 2)
 	// No page can make a browser send a bearer without a preflight.
-	if a := d.ask(t, "POST", "/pool/staging-login/token", bearer(keyAll), "Origin: https://app.example.com", "Sec-Fetch-Site: cross-site"); a.status != 200 {
-		t.Errorf("bearer: %d %s", a.status, a.body)
-	}
+	d.ask(t, "POST", "/pool/staging-login/token", bearer(keyAll), "Origin: https://app.example.com", "Sec-Fetch-Site: cross-site").has(t, "bearer", 200)
 	// With keys a proxy and a public name are normal.
-	if a := d.ask(t, "POST", "/pool/staging-login/token", basic(keyAll), "Host: poold.example.com", "Origin: https://poold.example.com", "X-Forwarded-For: 192.0.2.1"); a.status != 200 {
-		t.Errorf("behind a proxy: %d %s", a.status, a.body)
-	}
-	if a := d.ask(t, "GET", "/status", basic(keyAll), "Host: poold.example.com", "Sec-Fetch-Site: cross-site"); a.status != 200 {
-		t.Errorf("a link to the status: %d %s", a.status, a.body)
-	}
+	d.ask(t, "POST", "/pool/staging-login/token", basic(keyAll), "Host: poold.example.com", "Origin: https://poold.example.com", "X-Forwarded-For: 192.0.2.1").has(t, "behind a proxy", 200)
+	d.ask(t, "GET", "/status", basic(keyAll), "Host: poold.example.com", "Sec-Fetch-Site: cross-site").has(t, "a link to the status", 200)
 }
 
 // TestFriendlyCallers: programs and the user's own browser are served.
@@ -144,14 +140,10 @@ func TestFriendlyCallers(t *testing.T) {
 		"an old browser": {"Referer: http://OWN/status"},
 		"an odd key":     {"Authorization: Bearer whatever"},
 	} {
-		if a := d.ask(t, "POST", "/pool/staging-login/token", own(headers, d.addr)...); a.status != 200 {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
-		}
+		d.ask(t, "POST", "/pool/staging-login/token", own(headers, d.addr)...).has(t, name, 200)
 	}
 	for _, path := range []string{"/healthz", "/readyz"} { // balancers know no name for us
-		if a := d.ask(t, "GET", path, "Host: 10.1.2.3:8080", "X-Forwarded-For: 192.0.2.1"); a.status != 200 {
-			t.Errorf("%s: %d", path, a.status)
-		}
+		d.ask(t, "GET", path, "Host: 10.1.2.3:8080", "X-Forwarded-For: 192.0.2.1").has(t, path, 200)
 	}
 }
 
@@ -168,7 +160,7 @@ func TestNoKeysBeyondLoopback(t *testing.T) {
 	}
 }
 
-// TestLoopbackHost adds what no HTTP client of ours would send.
+// TestLoopbackHost adds hosts that an HTTP client does not send.
 func TestLoopbackHost(t *testing.T) {
 	for host, want := range map[string]bool{
 		"localhost:1": true, "127.0.0.1": true, "::1": true, "[::ffff:127.0.0.1]:80": true,
@@ -181,7 +173,7 @@ func TestLoopbackHost(t *testing.T) {
 	}
 }
 
-// own puts the daemon's address where OWN stands.
+// own replaces OWN by the address of the daemon.
 func own(headers []string, addr string) []string {
 	replaced := make([]string, len(headers))
 	for i, line := range headers {

@@ -10,11 +10,10 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/refill"
-	"poold/internal/refill/policy"
-	"poold/internal/status"
 	"poold/internal/targets"
 )
 
@@ -32,9 +31,7 @@ func TestPage(t *testing.T) {
 		"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 		"Cache-Control":           "no-store", "Vary": "Accept", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY",
 	} {
-		if got := a.header.Get(name); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
+		equal(t, name, a.header.Get(name), want)
 	}
 	text := html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(a.body, ""))
 	for _, part := range []string{
@@ -58,7 +55,7 @@ func TestPage(t *testing.T) {
 	if strings.Contains(text, "not ready") || strings.Contains(text, "was not applied") || strings.Contains(text, "%!") {
 		t.Errorf("alarms without cause:\n%s", text)
 	}
-	// What the policy would refuse must not be there in the first place.
+	// The page has nothing that its policy would refuse.
 	if found := regexp.MustCompile(`(?i)<script[^>]*>[^<]|<style|style=|\son\w+=|javascript:|https?://`).FindString(a.body); found != "" {
 		t.Errorf("the page holds %q", found)
 	}
@@ -121,8 +118,7 @@ func TestPageEscapes(t *testing.T) {
 	}
 }
 
-// TestPageOfEveryState renders what has no target, no provider, and more than
-// was asked for.
+// TestPageOfEveryState renders a page without targets and without providers.
 func TestPageOfEveryState(t *testing.T) {
 	set := sampleSet()
 	set.Targets = nil
@@ -138,46 +134,13 @@ func TestPageOfEveryState(t *testing.T) {
 	if a := d.ask(t, "GET", "/status.json"); !strings.Contains(a.body, `"targets":[]`) || !strings.Contains(a.body, `"providers":[]`) || !strings.Contains(a.body, `"problems":[]`) {
 		t.Errorf("a list is null: %s", a.body)
 	}
-	for _, c := range []struct{ fresh, orders, depth, want int }{{3, 1, 5, 60}, {9, 1, 5, 90}, {0, 0, 0, 0}, {5, 0, 5, 100}} {
-		if got := share(c.fresh, status.Target{Fresh: c.fresh, InFlight: c.orders, Depth: c.depth}); got != c.want {
-			t.Errorf("%+v: %d", c, got)
-		}
-	}
-}
-
-// TestWords: what a cell says of a target's wants and of what it expects, and
-// nothing where there is nothing to say.
-func TestWords(t *testing.T) {
-	adaptive := string(targets.RefillAdaptive)
-	for _, c := range []struct {
-		target             status.Target
-		wants, expectation string
-	}{
-		{status.Target{Depth: 5, Want: 5}, "", ""},
-		{status.Target{Depth: 5, Want: 3, Limit: policy.LimitIdle}, "wants 3", "held by idle"},
-		{status.Target{Depth: 1, Want: 5, Warm: 5}, "wants 5, warm", ""},
-		{status.Target{Depth: 5, Want: 5, Warm: 5}, "wants 5, warm", ""},
-		{status.Target{Depth: 9, Want: 7, Warm: 5, Refill: adaptive, Forecast: 12.346}, "wants 7, warm 5", "expects 12.35 in a lead time, risk 0.0 %"},
-		{status.Target{Depth: 9, Want: 0, Warm: 5, Refill: adaptive, State: refill.Paused, Limit: policy.LimitPaused}, "wants 0, warm 5", ""},
-		{status.Target{Depth: 9, Refill: adaptive, Forecast: 0.04, Risk: 1, Limit: policy.LimitProbe}, "wants 0", "expects 0.04 in a lead time, risk 100.0 %, held by probe"},
-	} {
-		if got := wants(c.target); got != c.wants {
-			t.Errorf("%+v: %q", c.target, got)
-		}
-		if got := expectation(c.target); got != c.expectation {
-			t.Errorf("%+v: %q", c.target, got)
-		}
-	}
-	if got := share(2, status.Target{Fresh: 2, Depth: 1, Warm: 8}); got != 25 {
-		t.Errorf("2 of the 8 that a window wants fill %d %% of the bar", got)
-	}
 }
 
 // TestPageIsLimited: a browser that was sent away gets a problem, not a page.
 func TestPageIsLimited(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	a := d.ask(t, "GET", "/status", "Accept: text/html")
-	checkProblem(t, "no key", a, 401, codeUnauthorized, "")
+	checkProblem(t, "no key", a, 401, kernel.CodeUnauthorized, "")
 	d.stock.breaks("take", io.EOF)
-	checkProblem(t, "token for a browser", d.ask(t, "GET", "/pool/checkout/token", "Accept: text/html", bearer(keyAll)), 500, codeInternal, "checkout")
+	checkProblem(t, "token for a browser", d.ask(t, "GET", "/pool/checkout/token", "Accept: text/html", bearer(keyAll)), 500, kernel.CodeInternal, "checkout")
 }

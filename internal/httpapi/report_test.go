@@ -3,18 +3,18 @@ package httpapi
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/redisdb"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 const (
@@ -27,15 +27,14 @@ func (d *daemon) report(t *testing.T, path, body string, headers ...string) answ
 	return d.send(t, "POST", path, strings.NewReader(body), append(headers, isJSON)...)
 }
 
-// told returns the reports that reached the buyer.
+// told returns the reports at the buyer.
 func (f *fakeBuyer) told() []passed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]passed(nil), f.reports...)
 }
 
-// TestReport: what a caller says is counted for the caller that took the token,
-// and passed on.
+// TestReport: a report counts for the caller that took the token, and is passed on.
 func TestReport(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	d := start(t, set, nil, nil)
@@ -54,7 +53,7 @@ func TestReport(t *testing.T) {
 		path := "/pool/staging-login/token/" + c.written(id) + "/report"
 		// Only who took it may say how it did.
 		other := map[string]string{keyAll: keyStaging, keyStaging: keyAll}[c.key]
-		checkProblem(t, "somebody else", d.report(t, path, c.body, bearer(other)), 404, codeUnknownToken, "staging-login")
+		checkProblem(t, "somebody else", d.report(t, path, c.body, bearer(other)), 404, kernel.CodeUnknownToken, "staging-login")
 		if a := d.report(t, path, c.body, bearer(c.key)); a.status != 204 || a.body != "" {
 			t.Errorf("%+v: %d %s", c, a.status, a.body)
 		}
@@ -67,7 +66,7 @@ func TestReport(t *testing.T) {
 		if last.age = 0; last != (passed{"solver", "t-" + order, captcha.RecaptchaV2, 0, c.accepted}) {
 			t.Errorf("the buyer was told %+v", last)
 		}
-		checkProblem(t, "again", d.report(t, path, c.body, bearer(c.key)), 409, codeReported, "staging-login")
+		checkProblem(t, "again", d.report(t, path, c.body, bearer(c.key)), 409, kernel.CodeReported, "staging-login")
 	}
 	if f := d.stock.look(t, d.target("staging-login")).Figures; f.Accepted != 1 || f.Rejected != 3 {
 		t.Errorf("the stock counted %+v", f)
@@ -87,20 +86,13 @@ func TestReport(t *testing.T) {
 	d.fill(t, "staging-login", 1)
 	path := "/pool/staging-login/token/" + d.takeOne(t, bearer(keyAll)) + "/report"
 	d.Stopping()
-	if a := d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)); a.status != 204 {
-		t.Errorf("while stopping: %d", a.status)
-	}
+	d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)).has(t, "while stopping", 204)
 }
 
 // takeOne takes a token and returns its id.
 func (d *daemon) takeOne(t *testing.T, headers ...string) string {
 	t.Helper()
-	var token struct{ ID string }
-	a := d.ask(t, "GET", "/pool/staging-login/token", headers...)
-	if err := json.Unmarshal([]byte(a.body), &token); err != nil || token.ID == "" {
-		t.Fatalf("%d %s", a.status, a.body)
-	}
-	return token.ID
+	return idIn(t, d.ask(t, "GET", "/pool/staging-login/token", headers...))
 }
 
 // TestReportRefused: a report that is not counted is not passed on either.
@@ -109,11 +101,11 @@ func TestReportRefused(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		status int
-		code   code
+		code   kernel.Code
 	}{
-		{fmt.Errorf("x: %w", pool.ErrUnknownToken), 404, codeUnknownToken},
-		{fmt.Errorf("x: %w", pool.ErrReported), 409, codeReported},
-		{redisdb.ErrDown, 503, codeStoreDown},
+		{fmt.Errorf("x: %w", pool.ErrUnknownToken), 404, kernel.CodeUnknownToken},
+		{fmt.Errorf("x: %w", pool.ErrReported), 409, kernel.CodeReported},
+		{redisdb.ErrDown, 503, kernel.CodeStoreDown},
 	} {
 		d.stock.breaks("report", c.err)
 		checkProblem(t, c.err.Error(), d.report(t, reportPath, `{"outcome":"accepted"}`), c.status, c.code, "staging-login")
@@ -138,7 +130,7 @@ func TestReportBodies(t *testing.T) {
 		`{"outcome":"accepted","why":""}`, `{"why":"","outcome":"accepted"}`, `{"outcome":"accepted","outcome":"rejected"}`,
 		`{"outcome":"accepted"}{}`, `{"outcome":"accepted"}]`, `{"outcome":"accepted"`, `{"outcome":"accepted",}`, `{"outcome" "accepted"}`, `{"outcome":"acc`, "outcome=accepted", "\x00", "\xff",
 	} {
-		checkProblem(t, body, d.report(t, reportPath, body), 400, codeBadRequest, "staging-login")
+		checkProblem(t, body, d.report(t, reportPath, body), 400, kernel.CodeBadRequest, "staging-login")
 	}
 	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", ""} {
 		headers := []string{}
@@ -146,16 +138,14 @@ func TestReportBodies(t *testing.T) {
 			headers = append(headers, "Content-Type: "+kind)
 		}
 		a := d.send(t, "POST", reportPath, strings.NewReader(`{"outcome":"accepted"}`), headers...)
-		checkProblem(t, kind, a, 400, codeBadRequest, "staging-login")
+		checkProblem(t, kind, a, 400, kernel.CodeBadRequest, "staging-login")
 	}
-	long := `{"outcome":"accepted"` + strings.Repeat(" ", maxBody) + "}"
-	checkProblem(t, "too long", d.report(t, reportPath, long), 413, codeTooLarge, "staging-login")
+	long := `{"outcome":"accepted"` + strings.Repeat(" ", kernel.MaxBody) + "}"
+	checkProblem(t, "too long", d.report(t, reportPath, long), 413, kernel.CodeTooLarge, "staging-login")
 	if d.stock.count("report") > 0 {
 		t.Error("one of them was counted")
 	}
-	if a := d.report(t, reportPath, `{"outcome":"accepted"}`); a.status != 204 {
-		t.Errorf("a good one: %d %s", a.status, a.body)
-	}
+	d.report(t, reportPath, `{"outcome":"accepted"}`).has(t, "a good one", 204)
 }
 
 // TestReporterHangsUp: a report that arrived is counted and passed on, whether
@@ -181,14 +171,12 @@ func TestReporterHangsUp(t *testing.T) {
 	reset(t, conn)
 	time.Sleep(10 * time.Millisecond) // for net/http to notice
 	close(finish)
-	eventually(t, "the buyer is told", func() bool { return len(d.buyer.told()) == 1 })
+	testkit.Within(t, 5*time.Second, "the buyer is told", func() bool { return len(d.buyer.told()) == 1 })
 
 	conn = dial(t, d.addr) // half of one is none
-	if _, err := io.WriteString(conn, "POST "+reportPath+" HTTP/1.1\r\nHost: localhost\r\n"+isJSON+"\r\nContent-Length: 40\r\n\r\n"+body); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, "POST "+reportPath+" HTTP/1.1\r\nHost: localhost\r\n"+isJSON+"\r\nContent-Length: 40\r\n\r\n"+body)
 	reset(t, conn)
-	eventually(t, "the take and both reports are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 3 })
+	testkit.Within(t, 5*time.Second, "the take and both reports are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 3 })
 	if n := len(d.buyer.told()); n != 1 {
 		t.Errorf("%d reports", n)
 	}
@@ -205,25 +193,23 @@ func TestReportsAboutUnknownTokens(t *testing.T) {
 	d := start(t, set, nil, nil)
 	login := d.target("staging-login")
 	invented := func(i int) string { return fmt.Sprintf("/solve/a.b.%032x.turnstile/report", i) }
-	checkProblem(t, "of a key with globs", d.report(t, invented(0), `{"outcome":"rejected"}`, bearer("canary-limited")), 403, codeForbidden, "")
+	checkProblem(t, "of a key with globs", d.report(t, invented(0), `{"outcome":"rejected"}`, bearer("canary-limited")), 403, kernel.CodeForbidden, "")
 	checkProblem(t, "another target's", d.report(t, "/solve/a.b."+string(d.target("checkout").ID)+".turnstile/report", `{"outcome":"rejected"}`,
-		bearer("canary-limited")), 403, codeForbidden, "")
-	for i := range wrongKeysMost {
-		checkProblem(t, "invented", d.report(t, invented(i), `{"outcome":"rejected"}`, bearer(keyAll)), 404, codeUnknownToken, "")
+		bearer("canary-limited")), 403, kernel.CodeForbidden, "")
+	for i := range triesAMinute {
+		checkProblem(t, "invented", d.report(t, invented(i), `{"outcome":"rejected"}`, bearer(keyAll)), 404, kernel.CodeUnknownToken, "")
 	}
 	for path, target := range map[string]string{invented(99): "", "/solve/x/report": "", "/pool/staging-login/token/x/report": "staging-login"} {
 		a := d.report(t, path, `{"outcome":"rejected"}`, bearer(keyAll))
-		checkProblem(t, path, a, 429, codeRateLimited, target)
+		checkProblem(t, path, a, 429, kernel.CodeRateLimited, target)
 		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < 30 || retry > 60 {
 			t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
 		}
 	}
 	d.stock.land(t, d.stock.order(t, login), time.Second)
 	path := "/pool/staging-login/token/" + d.takeOne(t, bearer(keyAll)) + "/report"
-	if a := d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)); a.status != 204 {
-		t.Errorf("a known token: %d %s", a.status, a.body)
-	}
-	checkProblem(t, "another key's", d.report(t, "/pool/staging-login/token/x/report", `{"outcome":"rejected"}`, bearer(keyStaging)), 404, codeUnknownToken, "staging-login")
+	d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)).has(t, "a known token", 204)
+	checkProblem(t, "another key's", d.report(t, "/pool/staging-login/token/x/report", `{"outcome":"rejected"}`, bearer(keyStaging)), 404, kernel.CodeUnknownToken, "staging-login")
 	if len(d.list.used) > 0 {
 		t.Errorf("invented identities were listed: %v", d.list.used)
 	}

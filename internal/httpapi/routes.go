@@ -8,53 +8,27 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"poold/internal/httpapi/compatapi"
+	"poold/internal/httpapi/delivery"
+	"poold/internal/httpapi/historyapi"
+	"poold/internal/httpapi/kernel"
+	"poold/internal/httpapi/page"
 	"poold/internal/targets"
 )
 
-// handler answers one request, or returns what went wrong.
-type handler func(w http.ResponseWriter, r *http.Request, c *call) error
-
-// areas are the parts of the API, each with what it needs.
+// areas are the parts of the API.
 type areas struct {
 	tokens    tokens
-	reports   *reports
+	reports   *delivery.Reports
 	solves    solves
-	clients   compatible
+	clients   compatapi.Routes
 	admin     admin
-	providers providers
-	pages     pages
+	pages     *page.Routes
 	streams   streams
 	scrapes   *scrapes
 	callbacks callbacks
-	letters   letters
-	history   solveHistory
-	demand    demandHistory
+	history   historyapi.Routes
 	probes    probes
-}
-
-// route is one path with its rights and its handler.
-type route struct {
-	methods []string
-	path    string
-	// scope is the right that a key needs; "" = none, no key is asked for.
-	scope targets.Scope
-	// altScope is a right that suffices too, for as much as the handler grants it;
-	// "" = none.
-	altScope targets.Scope
-	// probe routes are open to any Host and Origin too: they reveal nothing
-	// and are asked by balancers that know no name for this machine, or they
-	// carry a secret of their own.
-	probe bool
-	// changes: the request takes or alters something, whatever its method.
-	changes bool
-	named   bool // the path names a target, first of all; routes sets it
-	body    bool // the handler reads the body; else there must be none
-	// whole: the answer covers all targets, so that a key limited to some of
-	// them is refused.
-	whole bool
-	// basic: 401 invites a browser to ask its user for a key.
-	basic  bool
-	handle handler
 }
 
 // The methods of a page that can be looked at. HEAD is listed by hand because
@@ -64,86 +38,84 @@ var reading = []string{http.MethodGet, http.MethodHead}
 var posting = []string{http.MethodPost}
 
 // table lists every route of the API.
-func (a *areas) table() []route {
-	return []route{
-		{methods: []string{http.MethodGet, http.MethodPost}, path: "/pool/:target/token",
-			scope: targets.ScopeToken, changes: true, handle: a.tokens.take},
-		{methods: posting, path: "/pool/:target/token/:id/report",
-			scope: targets.ScopeToken, changes: true, body: true, handle: a.reports.receive},
-		{methods: posting, path: "/solve", scope: targets.ScopeSolve, changes: true, body: true, handle: a.solves.solve},
-		{methods: posting, path: "/solve/:id/report",
-			scope: targets.ScopeSolve, changes: true, body: true, handle: a.reports.receiveSolve},
-		{methods: []string{http.MethodDelete}, path: "/pool/:target/tokens",
-			scope: targets.ScopeAdmin, changes: true, handle: a.admin.flush},
-		{methods: reading, path: "/pool/:target", scope: targets.ScopeStatus, basic: true, handle: a.pages.target},
-		{methods: posting, path: "/pool/:target/pause", scope: targets.ScopeAdmin, changes: true, body: true, handle: a.admin.pause},
-		{methods: posting, path: "/pool/:target/resume", scope: targets.ScopeAdmin, changes: true, handle: a.admin.resume},
-		{methods: posting, path: "/pool/:target/warm",
-			scope: targets.ScopeAdmin, altScope: targets.ScopeToken, changes: true, body: true, handle: a.admin.warm},
-		{methods: reading, path: "/", handle: a.pages.front},
-		{methods: reading, path: "/status", scope: targets.ScopeStatus, basic: true, handle: a.pages.overview},
-		{methods: reading, path: "/status.json", scope: targets.ScopeStatus, basic: true, handle: a.pages.document},
-		{methods: []string{http.MethodGet}, path: "/status/stream", scope: targets.ScopeStatus, basic: true, handle: a.streams.follow},
-		{methods: reading, path: "/status.css", handle: asset("status.css", "text/css; charset=utf-8")},
-		{methods: reading, path: "/status.js", handle: asset("status.js", "text/javascript; charset=utf-8")},
-		{methods: reading, path: "/status.svg", handle: a.pages.icon},
-		{methods: reading, path: "/uplot.css", handle: asset("uplot/uPlot.min.css", "text/css; charset=utf-8")},
-		{methods: reading, path: "/uplot.js", handle: asset("uplot/uPlot.iife.min.js", "text/javascript; charset=utf-8")},
-		{methods: reading, path: "/metrics", scope: targets.ScopeStatus, whole: true, basic: true, handle: a.scrapes.scrape},
-		{methods: posting, path: "/providers/:provider/probe", scope: targets.ScopeAdmin, changes: true, whole: true, handle: a.providers.probe},
-		{methods: posting, path: "/-/reload",
-			scope: targets.ScopeAdmin, changes: true, whole: true, handle: a.admin.reload},
-		{methods: reading, path: "/dead-letters", scope: targets.ScopeAdmin, whole: true, basic: true, handle: a.letters.list},
-		{methods: posting, path: "/dead-letters/replay",
-			scope: targets.ScopeAdmin, changes: true, whole: true, handle: a.letters.replay},
-		{methods: reading, path: "/history/site/:sitekey", scope: targets.ScopeStatus, basic: true, handle: a.history.site},
-		{methods: reading, path: "/history/day/:date", scope: targets.ScopeStatus, basic: true, handle: a.history.day},
-		{methods: reading, path: "/history/tasks", scope: targets.ScopeStatus, basic: true, handle: a.history.tasks},
-		{methods: reading, path: "/history/active", scope: targets.ScopeStatus, basic: true, handle: a.history.active},
-		{methods: reading, path: "/history/solve/:id", scope: targets.ScopeStatus, basic: true, handle: a.history.solve},
-		{methods: reading, path: "/history/usage", scope: targets.ScopeStatus, basic: true, handle: a.history.usage},
-		{methods: reading, path: "/history/key/:name", scope: targets.ScopeAdmin, basic: true, handle: a.history.key},
-		{methods: reading, path: "/history/arrivals/:target", scope: targets.ScopeStatus, basic: true, handle: a.demand.read},
-		// The key is in the call: these routes have no scope, and look for themselves.
-		{methods: []string{http.MethodGet, http.MethodPost}, path: "/in.php", changes: true, body: true, handle: a.clients.legacy},
-		{methods: []string{http.MethodGet, http.MethodPost}, path: "/res.php", changes: true, body: true, handle: a.clients.legacy},
-		{methods: posting, path: "/createTask", changes: true, body: true, handle: a.clients.taskRoute},
-		{methods: posting, path: "/getTaskResult", changes: true, body: true, handle: a.clients.taskRoute},
-		{methods: posting, path: "/getBalance", changes: true, body: true, handle: a.clients.taskRoute},
-		{methods: posting, path: "/reportCorrect", changes: true, body: true, handle: a.clients.taskRoute},
-		{methods: posting, path: "/reportIncorrect", changes: true, body: true, handle: a.clients.taskRoute},
-		{methods: posting, path: "/reportCorrectRecaptcha", changes: true, body: true, handle: a.clients.taskRoute},
-		{methods: posting, path: "/reportIncorrectRecaptcha", changes: true, body: true, handle: a.clients.taskRoute},
-		{methods: posting, path: "/reportIncorrectImageCaptcha", changes: true, body: true, handle: a.clients.taskRoute},
-		{methods: posting, path: "/reportIncorrectTokenCaptcha", changes: true, body: true, handle: a.clients.taskRoute},
-		// Services that solve know neither our keys nor our name.
-		{methods: []string{http.MethodGet, http.MethodPost}, path: "/callback/:provider/:order/:secret",
-			probe: true, handle: a.callbacks.receive},
-		{methods: reading, path: "/healthz", probe: true, handle: a.probes.alive},
-		{methods: reading, path: "/readyz", probe: true, handle: a.probes.ready},
+func (a *areas) table() []kernel.Route {
+	table := []kernel.Route{
+		{Methods: []string{http.MethodGet, http.MethodPost}, Path: "/pool/:target/token",
+			Scope: targets.ScopeToken, Changes: true, Handle: a.tokens.take},
+		{Methods: posting, Path: "/pool/:target/token/:id/report",
+			Scope: targets.ScopeToken, Changes: true, Body: true, Handle: a.reports.Receive},
+		{Methods: posting, Path: "/solve", Scope: targets.ScopeSolve, Changes: true, Body: true, Handle: a.solves.solve},
+		{Methods: posting, Path: "/solve/:id/report",
+			Scope: targets.ScopeSolve, Changes: true, Body: true, Handle: a.reports.ReceiveSolve},
+		{Methods: []string{http.MethodDelete}, Path: "/pool/:target/tokens",
+			Scope: targets.ScopeAdmin, Changes: true, Handle: a.admin.flush},
+		{Methods: reading, Path: "/pool/:target", Scope: targets.ScopeStatus, Basic: true, Handle: a.pages.Target},
+		{Methods: posting, Path: "/pool/:target/pause", Scope: targets.ScopeAdmin, Changes: true, Body: true, Handle: a.admin.pause},
+		{Methods: posting, Path: "/pool/:target/resume", Scope: targets.ScopeAdmin, Changes: true, Handle: a.admin.resume},
+		{Methods: posting, Path: "/pool/:target/warm",
+			Scope: targets.ScopeAdmin, AltScope: targets.ScopeToken, Changes: true, Body: true, Handle: a.admin.warm},
+		{Methods: reading, Path: "/", Handle: a.pages.Front},
+		{Methods: reading, Path: "/status", Scope: targets.ScopeStatus, Basic: true, Handle: a.pages.Overview},
+		{Methods: reading, Path: "/status.json", Scope: targets.ScopeStatus, Basic: true, Handle: a.pages.Document},
+		{Methods: []string{http.MethodGet}, Path: "/status/stream", Scope: targets.ScopeStatus, Basic: true, Handle: a.streams.follow},
+		{Methods: reading, Path: "/status.css", Handle: page.Asset("status.css", "text/css; charset=utf-8")},
+		{Methods: reading, Path: "/status.js", Handle: page.Asset("status.js", "text/javascript; charset=utf-8")},
+		{Methods: reading, Path: "/status.svg", Handle: a.pages.Icon},
+		{Methods: reading, Path: "/uplot.css", Handle: page.Asset("uplot/uPlot.min.css", "text/css; charset=utf-8")},
+		{Methods: reading, Path: "/uplot.js", Handle: page.Asset("uplot/uPlot.iife.min.js", "text/javascript; charset=utf-8")},
+		{Methods: reading, Path: "/metrics", Scope: targets.ScopeStatus, Whole: true, Basic: true, Handle: a.scrapes.scrape},
+		{Methods: posting, Path: "/providers/:provider/probe", Scope: targets.ScopeAdmin, Changes: true, Whole: true, Handle: a.admin.probe},
+		{Methods: posting, Path: "/-/reload",
+			Scope: targets.ScopeAdmin, Changes: true, Whole: true, Handle: a.admin.reload},
+		{Methods: reading, Path: "/dead-letters", Scope: targets.ScopeAdmin, Whole: true, Basic: true, Handle: a.admin.deadLetters},
+		{Methods: posting, Path: "/dead-letters/replay",
+			Scope: targets.ScopeAdmin, Changes: true, Whole: true, Handle: a.admin.replay},
+		{Methods: reading, Path: "/history/site/:sitekey", Scope: targets.ScopeStatus, Basic: true, Handle: a.history.Site},
+		{Methods: reading, Path: "/history/day/:date", Scope: targets.ScopeStatus, Basic: true, Handle: a.history.Day},
+		{Methods: reading, Path: "/history/tasks", Scope: targets.ScopeStatus, Basic: true, Handle: a.history.Tasks},
+		{Methods: reading, Path: "/history/active", Scope: targets.ScopeStatus, Basic: true, Handle: a.history.Active},
+		{Methods: reading, Path: "/history/solve/:id", Scope: targets.ScopeStatus, Basic: true, Handle: a.history.Solve},
+		{Methods: reading, Path: "/history/usage", Scope: targets.ScopeStatus, Basic: true, Handle: a.history.Usage},
+		{Methods: reading, Path: "/history/key/:name", Scope: targets.ScopeAdmin, Basic: true, Handle: a.history.Key},
+		{Methods: reading, Path: "/history/arrivals/:target", Scope: targets.ScopeStatus, Basic: true, Handle: a.history.When},
+		// The key is in the call: these routes have no scope and check it themselves.
+		{Methods: []string{http.MethodGet, http.MethodPost}, Path: "/in.php", Changes: true, Body: true, Handle: a.clients.ServeLegacy},
+		{Methods: []string{http.MethodGet, http.MethodPost}, Path: "/res.php", Changes: true, Body: true, Handle: a.clients.ServeLegacy},
+		// Solving services know neither the keys nor the name of the daemon.
+		{Methods: []string{http.MethodGet, http.MethodPost}, Path: "/callback/:provider/:order/:secret",
+			Probe: true, Handle: a.callbacks.receive},
+		{Methods: reading, Path: "/healthz", Probe: true, Handle: a.probes.alive},
+		{Methods: reading, Path: "/readyz", Probe: true, Handle: a.probes.ready},
 	}
+	// The tasks protocol has the key in the call too.
+	for _, path := range []string{
+		"/createTask", "/getTaskResult", "/getBalance", "/reportCorrect", "/reportIncorrect",
+		"/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectImageCaptcha", "/reportIncorrectTokenCaptcha",
+	} {
+		table = append(table, kernel.Route{Methods: posting, Path: path, Changes: true, Body: true, Handle: a.clients.ServeTasks})
+	}
+	return table
 }
 
-// routes returns the handler of the whole API. echo finds the route and
-// cuts the path; everything else is ours, so that another router is a
-// change of this file.
+// routes returns the handler of the whole API. echo finds the route and splits the path;
+// another router would change this file only.
 func (s *Server) routes(a *areas) http.Handler {
 	e := echo.New()
 	e.Logger.SetOutput(io.Discard) // it would write to stdout
 
-	wrongMethod := make(map[string]*route) // by path
+	wrongMethod := make(map[string]*kernel.Route) // by path
 	for _, rt := range a.table() {
-		rt.named = strings.Contains(rt.path, ":target")
+		rt.Named = strings.Contains(rt.Path, ":target")
 		adapter := s.adapt(&rt)
-		for _, method := range rt.methods {
-			e.Add(method, rt.path, adapter)
+		for _, method := range rt.Methods {
+			e.Add(method, rt.Path, adapter)
 		}
-		refuse := &route{path: rt.path, probe: true, handle: refuseMethod(strings.Join(rt.methods, ", "))}
-		wrongMethod[rt.path] = refuse
+		refuse := &kernel.Route{Path: rt.Path, Probe: true, Handle: refuseMethod(strings.Join(rt.Methods, ", "))}
+		wrongMethod[rt.Path] = refuse
 		// echo would answer 204 by itself, which reads as a yes to a preflight.
-		e.OPTIONS(rt.path, s.adapt(refuse))
+		e.OPTIONS(rt.Path, s.adapt(refuse))
 	}
-	unknown := &route{path: "", probe: true, handle: refusePath}
+	unknown := &kernel.Route{Path: "", Probe: true, Handle: func(http.ResponseWriter, *http.Request, *kernel.Call) error { return kernel.ErrNotFound() }}
 	e.HTTPErrorHandler = func(err error, ec echo.Context) {
 		rt := unknown
 		if refuse, ok := wrongMethod[ec.Path()]; ok && errors.Is(err, echo.ErrMethodNotAllowed) {
@@ -156,7 +128,7 @@ func (s *Server) routes(a *areas) http.Handler {
 
 // adapt makes an echo handler of a route. Handlers write to net/http's own
 // writer: they need its Flush to see whether a token got out.
-func (s *Server) adapt(rt *route) echo.HandlerFunc {
+func (s *Server) adapt(rt *kernel.Route) echo.HandlerFunc {
 	return func(ec echo.Context) error {
 		s.serve(rt, ec.Response().Writer, ec.Request(), ec.ParamValues())
 		return nil
@@ -164,14 +136,9 @@ func (s *Server) adapt(rt *route) echo.HandlerFunc {
 }
 
 // refuseMethod answers a method that the path does not know.
-func refuseMethod(allow string) handler {
-	return func(w http.ResponseWriter, _ *http.Request, _ *call) error {
+func refuseMethod(allow string) kernel.Handler {
+	return func(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
 		w.Header().Set("Allow", allow)
-		return problem(codeMethod, "allowed here: "+allow)
+		return kernel.NewProblem(kernel.CodeMethod, "allowed here: "+allow)
 	}
-}
-
-// refusePath answers a path that does not exist, without repeating it.
-func refusePath(http.ResponseWriter, *http.Request, *call) error {
-	return problem(codeNotFound, "no route of poold has this path")
 }

@@ -10,12 +10,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/status"
 )
 
 // mostBodies bounds the rendered bodies that scrapers are still reading, and so the memory
 // that slow scrapers hold. Beyond it a scrape gets the newest of them, which is older than
-// its snapshot by at most writeLimit: until then the readers of the other bodies are done
+// its snapshot by at most kernel.WriteLimit: until then the readers of the other bodies are done
 // or cut off.
 const mostBodies = 4
 
@@ -23,7 +24,7 @@ const mostBodies = 4
 type scrapes struct {
 	metrics *Metrics
 	sets    Sets
-	status  Snapshots
+	status  *status.Collector
 
 	mu     sync.Mutex
 	newest *scrapeBody // nil = all its readers are done
@@ -39,12 +40,12 @@ type scrapeBody struct {
 }
 
 // scrape is GET /metrics: what this replica counts, and the figures of the status.
-func (s *scrapes) scrape(w http.ResponseWriter, r *http.Request, _ *call) error {
-	shared := s.open(current(w, r, s.status))
+func (s *scrapes) scrape(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
+	shared := s.open(s.status.Snapshot(r.Context()))
 	defer s.close(shared)
-	w.Header()["Vary"] = varyEncoding
+	w.Header()["Vary"] = kernel.VaryEncoding
 	render := shared.text
-	zip := quality(r.Header["Accept-Encoding"], "gzip") > 0
+	zip := kernel.Quality(r.Header["Accept-Encoding"], "gzip") > 0
 	if zip {
 		render = shared.zipped
 	}
@@ -53,10 +54,10 @@ func (s *scrapes) scrape(w http.ResponseWriter, r *http.Request, _ *call) error 
 		return err
 	}
 	if zip {
-		w.Header()["Content-Encoding"] = codingGzip
+		w.Header()["Content-Encoding"] = kernel.CodingGzip
 	}
-	answerWithin(w, writeLimit)
-	respond(w, string(textMetrics), body)
+	kernel.AnswerWithin(w, kernel.WriteLimit)
+	kernel.Respond(w, string(textMetrics), body)
 	return nil
 }
 

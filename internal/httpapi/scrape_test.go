@@ -5,12 +5,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"poold/internal/httpapi/kernel"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -102,7 +103,7 @@ func TestScrapersThatDoNotReadShareBodies(t *testing.T) {
 	for i := range 100 {
 		began := time.Now()
 		one := scrapers.scrape(t, []string{"Accept-Encoding: gzip", "Accept: text/plain"}[i%2])
-		if one.deadline.Before(began.Add(writeLimit)) || one.deadline.After(time.Now().Add(writeLimit)) {
+		if one.deadline.Before(began.Add(kernel.WriteLimit)) || one.deadline.After(time.Now().Add(kernel.WriteLimit)) {
 			t.Fatalf("scraper %d, which asked at %v, may read until %v", i, began, one.deadline)
 		}
 		all = append(all, one)
@@ -120,7 +121,7 @@ func TestScrapersThatDoNotReadShareBodies(t *testing.T) {
 			t.Fatalf("scraper %d read %q", i, body)
 		}
 	}
-	// Once they are gone each scrape is of its own moment.
+	// Afterwards each scrape has its moment.
 	d.metrics.Callback("settled")
 	for range 2 {
 		if body := d.ask(t, "GET", "/metrics", bearer(keyStatus)).body; !strings.Contains(body, `poold_callbacks_total{outcome="settled"} 1`+"\n") {
@@ -129,31 +130,6 @@ func TestScrapersThatDoNotReadShareBodies(t *testing.T) {
 	}
 	if n := gathered.n.Load() - before; n != 2 {
 		t.Errorf("%d bodies for two scrapes in turn", n)
-	}
-}
-
-// TestScrapersThatDoNotReadHoldLittleMemory: the file has many targets, and 200 scrapers ask
-// and do not read. The bound is a quarter of what one body for each would take: beside the
-// shared bodies the heap holds the status snapshots that are made meanwhile.
-func TestScrapersThatDoNotReadHoldLittleMemory(t *testing.T) {
-	d := start(t, manyTargets(sampleSet(allKeys()...), 500), nil, nil)
-	scrapers := d.scrapers(t)
-	size := scrapers.scrape(t)
-	inUse := func() (m runtime.MemStats) {
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return m
-	}
-	before := inUse().HeapAlloc
-	for range 200 {
-		scrapers.scrape(t)
-	}
-	after := inUse().HeapAlloc
-	scrapers.free()
-	body := uint64(size.Body.Len())
-	t.Logf("%d KiB of heap more for 200 scrapers", (int64(after)-int64(before))>>10)
-	if grown := int64(after) - int64(before); grown > int64(50*body) {
-		t.Errorf("200 scrapers that do not read hold %d MiB; a body has %d KiB", grown>>20, body>>10)
 	}
 }
 

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/targets"
 )
 
@@ -18,59 +17,14 @@ import (
 // answer; it is never sent.
 const statusHungUp = 499
 
-// call is one request on its way; it belongs to the request's goroutine.
-type call struct {
-	w      writer
-	began  time.Time
-	route  *route
-	params []string // of the path, in its order, as they stood there
-	access *access
-	caller *caller // nil on routes that need no key
-	target *target // nil on routes that name none
-	code   code    // of the problem that is its answer; "" = none is
-	hungUp bool
-}
-
-// writer remembers the status that went out.
-type writer struct {
-	http.ResponseWriter
-	stopping *atomic.Bool // of the Server
-	status   int          // 0 = nothing written yet
-}
-
-// begin notes the status of the answer whose header is about to be written.
-func (w *writer) begin(status int) {
-	if w.status != 0 || status < http.StatusOK { // 1xx are not the answer
-		return
-	}
-	w.status = status
-	if w.stopping.Load() {
-		// The listener is about to close: the client shall not count on the connection.
-		w.Header()["Connection"] = closing
-	}
-}
-
-func (w *writer) WriteHeader(status int) {
-	w.begin(status)
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *writer) Write(b []byte) (int, error) {
-	w.begin(http.StatusOK)
-	return w.ResponseWriter.Write(b)
-}
-
-// Unwrap lets http.ResponseController reach net/http's writer.
-func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
 // serve answers one request to one route. params are the variable parts of its
 // path; they are not kept.
-func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request, params []string) {
-	c := &call{w: writer{ResponseWriter: w, stopping: s.stopping}, began: time.Now(), route: rt, params: params}
+func (s *Server) serve(rt *kernel.Route, w http.ResponseWriter, r *http.Request, params []string) {
+	c := &kernel.Call{W: kernel.Writer{ResponseWriter: w, Stopping: s.stopping}, Began: time.Now(), Route: rt, Params: params}
 	defer s.finish(c, r)
 	err := s.admit(c, r)
 	if err == nil {
-		err = rt.handle(&c.w, r, c)
+		err = rt.Handle(&c.W, r, c)
 	}
 	if err != nil {
 		s.fail(c, r, err)
@@ -79,77 +33,66 @@ func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request, params
 
 // admit decides whether the request may reach its handler, and finds out who
 // asks and for what.
-func (s *Server) admit(c *call, r *http.Request) error {
-	// Every browser that might show an answer must not guess what it is.
-	c.w.Header()["X-Content-Type-Options"] = noSniff
-	if c.route.probe {
+func (s *Server) admit(c *kernel.Call, r *http.Request) error {
+	// A browser must not guess the type of an answer.
+	c.W.Header()["X-Content-Type-Options"] = kernel.NoSniff
+	if c.Route.Probe {
 		return nil
 	}
-	c.access = s.gate.access()
+	c.Access = s.gate.access()
 	if err := s.gate.identify(c, r); err != nil {
 		return err
 	}
-	if c.route.named {
+	if c.Route.Named {
 		var err error
-		if c.target, err = s.gate.find(c.access, c.params[0], c.caller); err != nil {
+		if c.Target, err = s.gate.find(c.Access, c.Params[0], c.Caller); err != nil {
 			return err
 		}
 	}
-	if c.route.body {
+	if c.Route.Body {
 		return nil
 	}
-	return readNothing(r, c.w.ResponseWriter)
-}
-
-// param returns a variable part of the path without percent-escapes.
-func (c *call) param(r *http.Request, i int) string {
-	if r.URL.RawPath == "" {
-		return c.params[i] // net/http has taken them away
-	}
-	if plain, err := url.PathUnescape(c.params[i]); err == nil {
-		return plain
-	}
-	return c.params[i]
+	return kernel.ReadNothing(r, c.W.ResponseWriter)
 }
 
 // fail writes the answer for an error.
-func (s *Server) fail(c *call, r *http.Request, err error) {
-	if errors.Is(err, errHungUp) || r.Context().Err() != nil {
+func (s *Server) fail(c *kernel.Call, r *http.Request, err error) {
+	if errors.Is(err, kernel.ErrHungUp) || r.Context().Err() != nil {
 		// net/http would send an empty 200 if we just returned; a caller that
 		// closed only its sending half would take that for an answer.
-		c.hungUp = true
+		c.HungUp = true
 		panic(http.ErrAbortHandler)
 	}
-	p := s.explainer.explain(r.Context(), c, err)
-	if p.cause != nil {
-		s.log.ErrorContext(r.Context(), "answering a request", slog.String("route", c.route.path), slog.Any("err", p.cause))
+	p := s.explain(r.Context(), c, err)
+	if p.Cause != nil {
+		s.log.ErrorContext(r.Context(), "answering a request", slog.String("route", c.Route.Path), slog.Any("err", p.Cause))
 	}
-	if c.target != nil {
-		p.Target = c.target.Name
+	if c.Target != nil {
+		p.Target = c.Target.Name
 	}
-	if p.Code == codeUnauthorized {
-		challenge(c.w.Header(), c.route.basic)
+	if p.Code == kernel.CodeUnauthorized {
+		challenge(c.W.Header(), c.Route.Basic)
 	}
-	c.code = p.Code
-	writeProblem(&c.w, p)
+	c.Code = p.Code
+	kernel.WriteProblem(&c.W, p)
 }
 
 // finish counts and logs a request and keeps a panic in one handler from
 // ending the daemon.
-func (s *Server) finish(c *call, r *http.Request) {
+func (s *Server) finish(c *kernel.Call, r *http.Request) {
 	broken := recover()
 	if err, _ := broken.(error); broken != nil && !errors.Is(err, http.ErrAbortHandler) {
-		s.log.ErrorContext(r.Context(), "panic in a handler", slog.String("route", c.route.path),
+		s.log.ErrorContext(r.Context(), "panic in a handler", slog.String("route", c.Route.Path),
 			slog.Any("err", fmt.Errorf("panic: %v", broken)), slog.String("stack", string(debug.Stack())))
-		c.code = codeInternal
-		if c.w.status == 0 {
-			writeProblem(&c.w, problem(codeInternal, "the daemon's log says more"))
+		c.Code = kernel.CodeInternal
+		if c.W.Status == 0 {
+			kernel.WriteProblem(&c.W, kernel.NewProblem(kernel.CodeInternal, "the daemon's log says more"))
 			broken = nil
 		}
 	}
-	status := c.w.status
+	status := c.W.Status
 	switch {
-	case c.hungUp:
+	case c.HungUp:
 		status = statusHungUp
 	case status == 0:
 		status = http.StatusOK // a handler that wrote nothing
@@ -164,32 +107,32 @@ func (s *Server) finish(c *call, r *http.Request) {
 }
 
 // countByKey counts a request for a token, for a solve or to report.
-func (s *Server) countByKey(c *call) {
-	scope := c.route.scope
-	if c.caller == nil || scope != targets.ScopeToken && scope != targets.ScopeSolve {
+func (s *Server) countByKey(c *kernel.Call) {
+	scope := c.Route.Scope
+	if c.Caller == nil || scope != targets.ScopeToken && scope != targets.ScopeSolve {
 		return
 	}
-	outcome := cmp.Or(string(c.code), "ok")
-	if c.hungUp {
+	outcome := cmp.Or(string(c.Code), "ok")
+	if c.HungUp {
 		outcome = "hung_up"
 	}
-	s.metrics.asked(c.caller.listed(), outcome)
+	s.metrics.asked(c.Caller.AuditName(), outcome)
 }
 
 // logRequest writes one line about a request, at debug level. It shows nothing
 // that the client chose freely: no query, no header, no unknown path.
-func (s *Server) logRequest(c *call, r *http.Request, status int) {
+func (s *Server) logRequest(c *kernel.Call, r *http.Request, status int) {
 	if !s.log.Enabled(r.Context(), slog.LevelDebug) {
 		return
 	}
 	attrs := make([]slog.Attr, 0, 6)
-	attrs = append(attrs, slog.String("route", c.route.path), slog.Int("status", status),
-		slog.Duration("took", time.Since(c.began)))
-	if c.target != nil {
-		attrs = append(attrs, slog.String("target", c.target.Name))
+	attrs = append(attrs, slog.String("route", c.Route.Path), slog.Int("status", status),
+		slog.Duration("took", time.Since(c.Began)))
+	if c.Target != nil {
+		attrs = append(attrs, slog.String("target", c.Target.Name))
 	}
-	if c.caller != nil && c.caller.name != "" {
-		attrs = append(attrs, slog.String("key", c.caller.name))
+	if c.Caller != nil && c.Caller.Name != "" {
+		attrs = append(attrs, slog.String("key", c.Caller.Name))
 	}
 	s.log.LogAttrs(r.Context(), slog.LevelDebug, "request", attrs...)
 }

@@ -11,6 +11,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"poold/internal/httpapi/kernel"
+	"poold/internal/testkit"
 )
 
 func TestUnknownPathsAndMethods(t *testing.T) {
@@ -20,7 +23,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 		"/solve/", "/solve/x", "/solve/x/report/", "/status/stream/", "/history", "/history/", "/history/usage/", "/history/arrivals", "/history/arrivals/", "/history/key/", "/history/site/", "/history/day/", "/history/solve/", "/callback", "/callback/x/y", "/callback/x/y/", "/in.php/", "/createTask/x", "/getTaskresult", "/dead-letters/", "/status.html", "/..%2fstatus", "/canary-query",
 	} {
 		for _, method := range []string{"GET", "POST"} {
-			checkProblem(t, method+" "+path, d.ask(t, method, path), 404, codeNotFound, "")
+			checkProblem(t, method+" "+path, d.ask(t, method, path), 404, kernel.CodeNotFound, "")
 		}
 	}
 	for path, allow := range map[string]string{
@@ -37,7 +40,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 				continue
 			}
 			a := d.ask(t, method, path)
-			checkProblem(t, method+" "+path, a, 405, codeMethod, "")
+			checkProblem(t, method+" "+path, a, 405, kernel.CodeMethod, "")
 			if a.header.Get("Allow") != allow {
 				t.Errorf("%s %s: Allow %q, want %q", method, path, a.header.Values("Allow"), allow)
 			}
@@ -56,20 +59,20 @@ func TestBodies(t *testing.T) {
 	for _, c := range []struct {
 		name, kind, body string
 		status           int
-		code             code
+		code             kernel.Code
 	}{
 		{"none", "", "", 200, ""},
 		{"white space", "text/plain", " \n", 200, ""},
 		{"an empty object", "application/json; charset=utf-8", "{ }", 200, ""},
 		{"null", "application/json", "null", 200, ""},
-		{"an empty object of no type", "", "{}", 400, codeBadRequest},
-		{"a form", "application/x-www-form-urlencoded", "wait=20s", 400, codeBadRequest},
-		{"JSON as text", "text/plain", "{}", 400, codeBadRequest},
-		{"a question", "application/json", `{"wait":"20s"}`, 400, codeBadRequest},
-		{"no JSON", "application/json", `{"wait`, 400, codeBadRequest},
-		{"two documents", "application/json", `{}{}`, 400, codeBadRequest},
+		{"an empty object of no type", "", "{}", 400, kernel.CodeBadRequest},
+		{"a form", "application/x-www-form-urlencoded", "wait=20s", 400, kernel.CodeBadRequest},
+		{"JSON as text", "text/plain", "{}", 400, kernel.CodeBadRequest},
+		{"a question", "application/json", `{"wait":"20s"}`, 400, kernel.CodeBadRequest},
+		{"no JSON", "application/json", `{"wait`, 400, kernel.CodeBadRequest},
+		{"two documents", "application/json", `{}{}`, 400, kernel.CodeBadRequest},
 		{"the largest", "application/json", "{" + strings.Repeat(" ", 65534) + "}", 200, ""},
-		{"one more", "application/json", "{" + strings.Repeat(" ", 65535) + "}", 413, codeTooLarge},
+		{"one more", "application/json", "{" + strings.Repeat(" ", 65535) + "}", 413, kernel.CodeTooLarge},
 	} {
 		for _, chunked := range []bool{false, true} {
 			var body io.Reader = strings.NewReader(c.body)
@@ -96,9 +99,7 @@ func TestBodies(t *testing.T) {
 func TestSlowBody(t *testing.T) {
 	d := start(t, sampleSet(), nil, func(s *http.Server) { s.ReadTimeout = 50 * time.Millisecond })
 	conn := dial(t, d.addr)
-	if _, err := io.WriteString(conn, "POST /pool/staging-login/token HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n{"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, "POST /pool/staging-login/token HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n{")
 	_ = conn.SetReadDeadline(time.Now().Add(3 * time.Second))
 	if _, err := io.ReadAll(conn); errors.Is(err, context.DeadlineExceeded) || strings.Contains(errorText(err), "timeout") {
 		t.Errorf("still open: %v", err)
@@ -189,7 +190,7 @@ func TestPanic(t *testing.T) {
 	d.stock.before = func(context.Context, string) error { panic("a bug") }
 	for range 2 {
 		a := d.ask(t, "GET", "/pool/staging-login/token")
-		checkProblem(t, "panic", a, 500, codeInternal, "")
+		checkProblem(t, "panic", a, 500, kernel.CodeInternal, "")
 		if strings.Contains(a.body, "a bug") || strings.Contains(a.body, ".go") {
 			t.Errorf("the answer says what the log is for: %s", a.body)
 		}
@@ -199,14 +200,14 @@ func TestPanic(t *testing.T) {
 	}
 	d.stock.before = func(context.Context, string) error { panic("another") }
 	for range 2 { // the second must not wait for the first for ever
-		checkProblem(t, "panic in a snapshot", d.ask(t, "GET", "/status.json"), 500, codeInternal, "")
+		checkProblem(t, "panic in a snapshot", d.ask(t, "GET", "/status.json"), 500, kernel.CodeInternal, "")
 	}
 }
 
-// TestPanicAfterTheAnswerBegan: what is out cannot be taken back, so the
-// connection ends instead of pretending.
+// TestPanicAfterTheAnswerBegan: the connection ends, because the first part of the answer
+// is out.
 func TestPanicAfterTheAnswerBegan(t *testing.T) {
-	half := &route{path: "/half", probe: true, handle: func(w http.ResponseWriter, _ *http.Request, _ *call) error {
+	half := &kernel.Route{Path: "/half", Probe: true, Handle: func(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
 		_, _ = io.WriteString(w, "half")
 		_ = http.NewResponseController(w).Flush()
 		panic("a bug")
@@ -216,9 +217,7 @@ func TestPanicAfterTheAnswerBegan(t *testing.T) {
 		s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.serve(half, w, r, nil) })
 	})
 	conn := dial(t, d.addr)
-	if _, err := io.WriteString(conn, "GET /half HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, "GET /half HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +237,7 @@ func TestLog(t *testing.T) {
 	d.ask(t, "GET", "/canary-query", bearer(keyAll))
 	d.ask(t, "GET", "/pool/checkout/token", bearer("canary-key-unknown"))
 	d.ask(t, "GET", "/pool/checkout/token", bearer(keyAll))
-	eventually(t, "the last line", func() bool { return strings.Count(d.logged.String(), "\n") >= 5 })
+	testkit.Within(t, 5*time.Second, "the last line", func() bool { return strings.Count(d.logged.String(), "\n") >= 5 })
 	log := d.logged.String()
 	for _, part := range []string{`"route":"/pool/:target/token","status":400`, `"target":"checkout","key":"all"`, `"status":404`, `"status":401`} {
 		if !strings.Contains(log, part) {
@@ -247,5 +246,37 @@ func TestLog(t *testing.T) {
 	}
 	if strings.Count(log, "\n") != 5 || strings.Contains(log, `"level":"INFO"`) { // canaries are looked for when the daemon ends
 		t.Errorf("not five debug lines: %s", log)
+	}
+}
+
+// TestAnswersOfAStop: every answer that begins after the stop closes its connection, also
+// to a request that came before.
+func TestAnswersOfAStop(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	taking, goOn := make(chan struct{}), make(chan struct{})
+	d.fill(t, "staging-login", 1)
+	d.stock.taken = func(context.Context) {
+		close(taking)
+		<-goOn
+	}
+	early := make(chan answer, 1)
+	go func() { early <- d.ask(t, "GET", "/pool/staging-login/token?wait=20s") }()
+	<-taking
+	if a := d.ask(t, "GET", "/healthz"); a.closing {
+		t.Error("a connection ends without a stop")
+	}
+	d.Stopping()
+	close(goOn)
+	if a := <-early; a.status != 200 || !a.closing {
+		t.Errorf("a request that came before: %d, closing %v", a.status, a.closing)
+	}
+	for _, request := range [][2]string{
+		{"GET", "/pool/staging-login/token"}, {"POST", "/pool/staging-login/token"}, {"GET", "/pool/staging-login"}, {"POST", "/pool/staging-login/pause"},
+		{"GET", "/status.json"}, {"GET", "/metrics"}, {"GET", "/healthz"}, {"GET", "/readyz"}, {"HEAD", "/healthz"}, {"GET", "/"},
+		{"GET", "/no-such-path"}, {"PUT", "/healthz"}, {"GET", "/pool/no-such-target/token"}, {"POST", "/-/reload"}, {"POST", "/callback/solver/o-1/s1"},
+	} {
+		if a := d.ask(t, request[0], request[1]); !a.closing {
+			t.Errorf("%s %s: %d leaves the connection open", request[0], request[1], a.status)
+		}
 	}
 }

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"poold/internal/compat"
+	"poold/internal/httpapi/compatapi"
+	"poold/internal/httpapi/delivery"
+	"poold/internal/httpapi/historyapi"
+	"poold/internal/httpapi/kernel"
+	"poold/internal/httpapi/page"
 	"poold/internal/status"
 )
-
-// writeLimit is how long a request may take, from its header to the last byte of its
-// answer; the wait for a token comes on top. A token or a page is a few kilobytes; who
-// needs longer is not reading.
-const writeLimit = 10 * time.Second
 
 // Config is the configuration file; *reload.File implements it.
 type Config interface {
@@ -21,34 +21,32 @@ type Config interface {
 	Reloader
 }
 
-// Stock is everything that is asked of the store: pool.Tokens, pool.Controls and its health.
+// Stock is the store: pool.Tokens, pool.Controls and its health.
 type Stock interface {
 	Taker
-	Looker
-	Returner
-	ReportCounter
+	delivery.Looker
+	delivery.Returner
+	delivery.ReportCounter
 	Binder
 	Controls
-	Warmer
 	Health
 }
 
-// Refill is the buying side; *refill.Manager implements it.
+// Refill decides when to buy; *refill.Manager implements it.
 type Refill interface {
-	Notes
+	delivery.Notes
 	Kicker
 }
 
-// Buyer is everything that is asked of the buying; *purchase.Buyer implements it.
+// Buyer is the buying side; *purchase.Buyer implements it.
 type Buyer interface {
-	ReportSender
+	delivery.ReportSender
 	CallbackTaker
-	DeadLetters
-	Journal
-	Prober
+	historyapi.Journal
+	Operations
 }
 
-// Deps is what a Server is made of. All fields are required but History, Audit, Auditor,
+// Deps are the parts of a Server. All fields are required but History, Audit, Auditor,
 // Arrivals and ManyBodies.
 type Deps struct {
 	Config   Config
@@ -56,13 +54,13 @@ type Deps struct {
 	Refill   Refill
 	Buyer    Buyer
 	Solver   Solver
-	Guests   GuestList
-	Tasks    ClientTasks
+	Guests   delivery.GuestList
+	Tasks    compatapi.ClientTasks
 	Near     *compat.NearMisses
-	History  History     // nil = none is kept
-	Audit    AuditReader // nil = none is kept
-	Auditor  Auditor     // nil = none is kept
-	Arrivals Arrivals    // the same
+	History  historyapi.Store    // nil = none is kept
+	Audit    historyapi.Audit    // nil = none is kept
+	Auditor  delivery.Auditor    // nil = none is kept
+	Arrivals historyapi.Arrivals // the same
 	Status   *status.Collector
 	Feed     *status.Feed // of Status
 	Metrics  *Metrics
@@ -72,46 +70,43 @@ type Deps struct {
 	ManyBodies func(many bool)
 }
 
-// Server answers HTTP requests: it admits a request, has the handler of its route answer
-// it, and answers itself where that fails. Its methods may be used by many goroutines.
+// Server admits HTTP requests and passes them to the handlers of their routes. It answers
+// those that fail. Its methods may be used by many goroutines.
 type Server struct {
-	gate      *gate
-	explainer explainer
-	status    *status.Collector
-	metrics   *Metrics
-	log       *slog.Logger
-	handler   http.Handler
-	stopping  *atomic.Bool
-	stopped   chan struct{} // closed when stopping is set
+	gate     *gate
+	refill   delivery.Notes
+	status   *status.Collector
+	metrics  *Metrics
+	log      *slog.Logger
+	handler  http.Handler
+	stopping *atomic.Bool
+	stopped  chan struct{} // closed when stopping is set
 }
 
 // New returns a Server that has started nothing. It panics if a page template
 // does not parse, which a test would have shown.
 func New(d Deps) *Server {
 	s := &Server{
-		gate: &gate{sets: d.Config}, explainer: explainer{refill: d.Refill, outages: d.Status},
+		gate: &gate{sets: d.Config}, refill: d.Refill,
 		status: d.Status, metrics: d.Metrics, log: d.Log, stopping: new(atomic.Bool), stopped: make(chan struct{}),
 	}
-	out := deliveries{returns: d.Stock, audit: audit{d.Auditor}, metrics: d.Metrics, log: d.Log}
-	bought := supply{refill: d.Refill, outages: d.Status, stock: d.Stock}
-	reported := &reports{stock: d.Stock, guests: d.Guests, buyer: d.Buyer, audit: audit{d.Auditor}, metrics: d.Metrics}
-	large := newBodies(d.ManyBodies)
+	out := delivery.Sender{Returns: d.Stock, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics, Log: d.Log}
+	bought := delivery.Supply{Refill: d.Refill, Status: d.Status, Stock: d.Stock}
+	reported := &delivery.Reports{Stock: d.Stock, Guests: d.Guests, Buyer: d.Buyer, Audit: delivery.Audit{To: d.Auditor}, Metrics: d.Metrics}
+	large := kernel.NewBodies(d.ManyBodies)
 	s.handler = s.routes(&areas{
-		tokens:  tokens{deliveries: out, supply: bought, stock: d.Stock, gate: s.gate, stopping: s.stopping},
-		solves:  solves{deliveries: out, supply: bought, binder: d.Stock, solver: d.Solver, bodies: large, gate: s.gate, stopping: s.stopping},
+		tokens:  tokens{Sender: out, supply: bought, stock: d.Stock, gate: s.gate, stopping: s.stopping},
+		solves:  solves{Sender: out, supply: bought, binder: d.Stock, solver: d.Solver, bodies: large, gate: s.gate, stopping: s.stopping},
 		reports: reported,
-		clients: compatible{
-			deliveries: out, tasks: d.Tasks, near: d.Near, supply: bought, reports: reported, gate: s.gate, status: d.Status, stopping: s.stopping, submits: &submits{}, bodies: large, log: d.Log,
+		clients: compatapi.Routes{
+			Sender: out, Tasks: d.Tasks, Near: d.Near, Supply: bought, Reports: reported, WrongKeys: &s.gate.wrongKeys, Status: d.Status, Stopping: s.stopping, Bodies: large, Log: d.Log,
 		},
-		admin:     admin{stock: d.Stock, windows: d.Stock, refill: d.Refill, file: d.Config, status: d.Status, log: d.Log},
-		providers: providers{buyer: d.Buyer, status: d.Status, log: d.Log},
-		pages:     pages{status: d.Status, page: parsePage()},
+		admin:     admin{stock: d.Stock, refill: d.Refill, file: d.Config, buyer: d.Buyer, status: d.Status, log: d.Log},
+		pages:     page.New(d.Status),
 		streams:   streams{feed: d.Feed, gate: s.gate, open: new(atomic.Int64), stopping: s.stopped},
 		scrapes:   &scrapes{metrics: d.Metrics, sets: d.Config, status: d.Status},
 		callbacks: callbacks{buyer: d.Buyer},
-		letters:   letters{buyer: d.Buyer, status: d.Status, log: d.Log},
-		history:   solveHistory{store: d.History, audit: d.Audit, journal: d.Buyer, status: d.Status},
-		demand:    demandHistory{arrivals: d.Arrivals},
+		history:   historyapi.Routes{Store: d.History, Audit: d.Audit, Journal: d.Buyer, Arrivals: d.Arrivals, Status: d.Status},
 		probes:    probes{stock: d.Stock, stopping: s.stopping},
 	})
 	return s
@@ -134,18 +129,18 @@ func (s *Server) HTTPServer() *http.Server {
 		// One limit for header and body, and one for the answer: each further
 		// deadline is a timer to be set for every token.
 		ReadTimeout:    5 * time.Second, // net/http lifts it once the request is read, so a caller may wait longer
-		WriteTimeout:   writeLimit,
+		WriteTimeout:   kernel.WriteLimit,
 		IdleTimeout:    60 * time.Second,
 		MaxHeaderBytes: 16 << 10,
-		ConnContext:    ConnContext,
+		ConnContext:    delivery.ConnContext,
 		Protocols:      protocols,
 		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 }
 
 // Stopping makes /readyz answer 503, refuses new requests for a token and ends the
-// streams, so that balancers look elsewhere while requests under way finish. It cannot be
-// undone. Callers that wait already are sent away by the stock.
+// streams, so that balancers choose another replica while requests in flight finish. It
+// cannot be undone. The stock ends the waits of pending callers.
 func (s *Server) Stopping() {
 	if s.stopping.CompareAndSwap(false, true) {
 		close(s.stopped)

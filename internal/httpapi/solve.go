@@ -8,15 +8,16 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/httpapi/delivery"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/ondemand"
 	"poold/internal/pool"
-	"poold/internal/purchase"
 	"poold/internal/refill"
 	"poold/internal/targets"
 )
 
-// maxSolveBody is the most that the body of POST /solve may have: a picture of 1 MiB
-// in base64, and the rest.
+// maxSolveBody bounds the body of POST /solve: a picture of 1 MiB in base64, and the other
+// fields.
 const maxSolveBody = 2 << 20
 
 // Binder binds Idempotency-Keys to identities; *pool.Tokens implements it.
@@ -31,23 +32,23 @@ type Solver interface {
 
 // solves are the routes of on-demand solves.
 type solves struct {
-	deliveries
+	delivery.Sender
 
-	supply   supply
+	supply   delivery.Supply
 	binder   Binder
 	solver   Solver
-	bodies   *bodies
+	bodies   *kernel.Bodies
 	gate     *gate
 	stopping *atomic.Bool // of the Server
 }
 
 // solve is POST /solve.
-func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *call) error {
+func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	if s.stopping.Load() {
-		return problem(codeShuttingDown, "the daemon is stopping").after(jitter(soon))
+		return pool.ErrClosed
 	}
 	asked, taken, err := s.readSolve(r, c)
-	defer taken.release()
+	defer taken.Release()
 	if err != nil {
 		return err
 	}
@@ -55,24 +56,25 @@ func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.bind(r.Context(), &request, asked.Identity.Type, c.access.set); err != nil {
+	if err := s.bind(r.Context(), &request, asked.Identity.Type, c.Access.Set); err != nil {
 		return err
 	}
-	answerWithin(w, request.Take.Wait+writeLimit)
+	kernel.AnswerWithin(w, request.Take.Wait+kernel.WriteLimit)
 	token, err := s.solver.Solve(r.Context(), request)
 	if err != nil {
 		return s.explain(r.Context(), c, err)
 	}
-	out := delivery{
-		token: &token, id: solveID{token.ID, request.Take.ID, asked.Identity.Type}.String(), kind: asked.Identity.Type, image: imageOf(&asked),
-		repeatable: request.Take.Idempotency != "", shared: request.Share != nil,
+	out := delivery.Handout{
+		Token: &token, ID: delivery.SolveID{Token: token.ID, Identity: request.Take.ID, Type: asked.Identity.Type}.String(), Kind: asked.Identity.Type, Image: delivery.ImageOf(&asked),
+		Repeatable: request.Take.Idempotency != "", Shared: request.Share != nil,
 	}
-	// A reload may have taken the key away, or what it may ask for.
+	// A reload may have removed the key or some of its rights.
 	if err := s.readmit(r, c, asked); err != nil {
-		s.giveBack(r.Context(), c, &out)
+		s.GiveBack(r.Context(), c, &out)
 		return err
 	}
-	return s.handOut(w, r, c, &out)
+	out.Solution = captcha.Named(out.Kind, token.Value)
+	return s.Deliver(w, r, c, &out)
 }
 
 // bind binds the request's Idempotency-Key, if any, to its identity for as long as the key
@@ -84,60 +86,64 @@ func (s *solves) bind(ctx context.Context, r *ondemand.Request, kind captcha.Typ
 	lifetime, _ := set.Life(kind)
 	err := s.binder.Bind(ctx, r.Take.Idempotency, r.Take.ID, r.Take.Wait+lifetime)
 	if errors.Is(err, pool.ErrConflict) {
-		return problem(codeConflict, "this Idempotency-Key was used for another captcha; send a new key for each")
+		return kernel.NewProblem(kernel.CodeConflict, "this Idempotency-Key was used for another captcha; send a new key for each")
 	}
 	return err
 }
 
 // readSolve reads the body. The room that it takes is the caller's to release, even if
 // there is an error; it has the size of the picture from then on.
-func (s *solves) readSolve(r *http.Request, c *call) (asked targets.SolveRequest, taken *room, err error) {
-	body, taken, err := s.bodies.read(r, c, maxSolveBody)
+func (s *solves) readSolve(r *http.Request, c *kernel.Call) (asked targets.SolveRequest, taken *kernel.Room, err error) {
+	body, taken, err := s.bodies.Read(r, c, maxSolveBody)
 	if err != nil {
 		return asked, taken, err
 	}
-	if err := checkJSON(r); err != nil {
+	if err := kernel.CheckJSON(r); err != nil {
 		return asked, taken, err
 	}
-	if ended := taken.decode(r.Context(), func() { asked, err = targets.ReadSolve(body) }); ended != nil {
-		return asked, taken, errHungUp
+	if ended := taken.Decode(r.Context(), func() { asked, err = targets.ReadSolve(body) }); ended != nil {
+		return asked, taken, kernel.ErrHungUp
 	}
 	var invalid targets.Problems
 	if errors.As(err, &invalid) {
-		return asked, taken, problem(codeBadRequest, "the request cannot be carried out as it stands").listing(invalid)
+		return asked, taken, kernel.NewProblem(kernel.CodeBadRequest, "the request cannot be carried out as it stands").Listing(invalid)
 	}
 	if err == nil {
-		err = taken.resize(int64(len(asked.Image)))
+		err = taken.Resize(int64(len(asked.Image)))
 	}
 	return asked, taken, err
 }
 
-// request turns what is asked for into a request to ondemand.
-func (s *solves) request(r *http.Request, c *call, asked targets.SolveRequest) (ondemand.Request, error) {
+// request turns the body into a request to ondemand.
+func (s *solves) request(r *http.Request, c *kernel.Call, asked targets.SolveRequest) (ondemand.Request, error) {
 	var err error
-	if c.target, err = s.admit(c.access, c.caller, asked.Identity); err != nil {
+	if c.Target, err = s.admit(c.Access, c.Caller, asked.Identity); err != nil {
 		return ondemand.Request{}, err
 	}
 	id := asked.Identity
-	take := pool.Request{ID: id.ID(), Caller: c.caller.stable, Wait: asked.Timeout, MaxWaiting: ondemand.MostWaiting}
 	request := ondemand.Request{}
-	if t := c.target; t != nil {
-		take.Margin, take.MaxWaiting, take.Rate, take.RatePer = t.Margin, max(t.maxWaiting, ondemand.MostWaiting), t.rate, t.ratePer
-		s.supply.attend(r.Context(), t, &take)
+	var take pool.Request
+	if t := c.Target; t != nil {
+		take = t.Take(c.Caller)
+		take.MaxWaiting = max(take.MaxWaiting, ondemand.MostWaiting)
 	} else {
-		request.Guest = guestOf(c.access.set, asked, take.ID)
-		take.Margin = request.Guest.Spec.Margin
+		request.Guest = delivery.GuestOf(c.Access.Set, asked, id.ID())
+		take = pool.Request{ID: id.ID(), Caller: c.Caller.StableName, MaxWaiting: ondemand.MostWaiting, Margin: request.Guest.Spec.Margin}
+	}
+	take.Wait = asked.Timeout
+	if c.Target != nil {
+		s.supply.Attend(r.Context(), c.Target, &take)
 	}
 	key, given, err := idempotencyKey(r.Header)
 	switch {
 	case err != nil:
 		return request, err
 	case asked.Dedup == targets.DedupIdentity && given:
-		return request, problem(codeBadRequest, "dedup: identity goes without an Idempotency-Key: equal requests share one solve whoever sends them")
+		return request, kernel.NewProblem(kernel.CodeBadRequest, "dedup: identity goes without an Idempotency-Key: equal requests share one solve whoever sends them")
 	case asked.Dedup == targets.DedupIdentity && take.Wait > 0:
 		request.Share = &ondemand.Share{Key: shareKey(id, asked.DedupProxy), Sitekey: id.Sitekey, Pageurl: id.Pageurl}
 	case given:
-		take.Idempotency = c.caller.stable + key
+		take.Idempotency = c.Caller.StableName + key
 	}
 	request.Take = take
 	return request, nil
@@ -151,100 +157,62 @@ func shareKey(id captcha.Identity, withProxy bool) captcha.ID {
 	return id.ID()
 }
 
-// guestOf says on which terms an identity is bought that no target has.
-func guestOf(set *targets.Set, asked targets.SolveRequest, id captcha.ID) *ondemand.Guest {
-	lifetime, margin := set.Life(asked.Identity.Type)
-	g := &ondemand.Guest{Spec: purchase.Spec{
-		Target: purchase.GuestTarget, Owner: set.Solve.Owner, Identity: asked.Identity, ID: id, Image: asked.Image,
-		Margin: margin, Lifetime: lifetime,
-		Guests: pool.Caps{PerHour: set.Solve.Budget.PerHour, PerDay: set.Solve.Budget.PerDay},
-	}}
-	g.Use.Rate, g.Use.RatePer = wholeRate(set.Solve.Rate)
-	return g
-}
-
-// admit says whether the caller may ask for an identity, and the target that has it; nil
-// for a guest.
-func (s *solves) admit(a *access, caller *caller, id captcha.Identity) (*target, error) {
-	t := a.byID[id.ID()]
-	if !caller.mayAsk(t) {
-		return nil, errLimitedKey()
+// admit returns the target of an identity, nil for a guest, or an error if the caller may
+// not ask for it.
+func (s *solves) admit(a *kernel.Access, caller *kernel.Caller, id captcha.Identity) (*kernel.Target, error) {
+	t := a.ByID[id.ID()]
+	if !caller.MayAsk(t) {
+		return nil, kernel.ErrLimitedKey()
 	}
 	if t != nil {
 		return t, nil
 	}
-	if err := a.set.Solve.Allows(id); err != nil {
-		return nil, problem(codeForbidden, err.Error())
+	if err := a.Set.Solve.Allows(id); err != nil {
+		return nil, kernel.NewProblem(kernel.CodeForbidden, err.Error())
 	}
 	return nil, nil
 }
 
-// readmit checks a caller again that waited.
-func (s *solves) readmit(r *http.Request, c *call, asked targets.SolveRequest) error {
-	now := s.gate.access()
-	if now == c.access {
-		return nil
-	}
-	caller, err := now.who(c.route, r)
-	if err == nil {
-		err = caller.entitled(c.route, r)
-	}
-	if err == nil {
+// readmit checks a caller that waited.
+func (s *solves) readmit(r *http.Request, c *kernel.Call, asked targets.SolveRequest) error {
+	now, caller, err := s.gate.changed(c, r)
+	if now != nil && err == nil {
 		_, err = s.admit(now, caller, asked.Identity)
 	}
 	return err
 }
 
-// explain says what a solve without a token comes to.
-func (s *solves) explain(ctx context.Context, c *call, err error) error {
+// explain returns the error for a solve without a token.
+func (s *solves) explain(ctx context.Context, c *kernel.Call, err error) error {
 	empty := (*pool.EmptyError)(nil)
 	if !errors.As(err, &empty) || empty.Full {
 		return err
 	}
-	if c.target == nil {
+	if c.Target == nil {
 		return solveTimeout()
 	}
-	note, _ := s.supply.refill.Current(ctx, c.target.Name)
+	note, _ := s.supply.Refill.Current(ctx, c.Target.Name)
 	switch note.State {
 	case refill.Refused:
-		return problem(codeSolveRefused, note.Reason)
+		return kernel.NewProblem(kernel.CodeSolveRefused, note.Reason)
 	case refill.Paused:
 		if empty.Paused {
 			return err
 		}
-		// Where that cannot be read it is not said who paused it.
-		stock, _ := s.supply.stock.Look(ctx, c.target.ID, c.target.Margin, 0)
+		// If this fails, the answer does not name the author of the pause.
+		stock, _ := s.supply.Stock.Look(ctx, c.Target.ID, c.Target.Margin, 0)
 		return &pool.EmptyError{Paused: true, Pause: stock.Pause, RetryAfter: empty.RetryAfter}
 	case refill.Budget, refill.Starved:
 		return err // says so
 	case refill.OK:
 	}
-	if s.supply.isBarred(ctx, c.target) || s.supply.isOut(ctx) {
+	if s.supply.IsBarred(ctx, c.Target) || s.supply.IsOut(ctx) {
 		return err
 	}
 	return solveTimeout()
 }
 
-func solveTimeout() *Problem {
-	return problem(codeSolveTimeout,
+func solveTimeout() *kernel.Problem {
+	return kernel.NewProblem(kernel.CodeSolveTimeout,
 		"no token came in time; an order that was placed stands: the same request with its Idempotency-Key, or any equal one, gets what it brings")
-}
-
-// handOut writes a token, and gives it back if that is certain to have reached nobody.
-func (s *solves) handOut(w http.ResponseWriter, r *http.Request, c *call, out *delivery) error {
-	if r.Context().Err() != nil {
-		s.giveBack(r.Context(), c, out)
-		return errHungUp
-	}
-	contentType, body := typeJSON, []byte(out.token.Value)
-	if accept := r.Header["Accept"]; len(accept) > 0 && prefers(accept, "text/plain") {
-		contentType = typeText
-	} else {
-		var err error
-		if body, err = encodeJSON(solvedBy(out, c.target)); err != nil {
-			s.giveBack(r.Context(), c, out)
-			return err
-		}
-	}
-	return s.deliver(w, r, c, out, contentType, body)
 }

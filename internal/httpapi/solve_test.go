@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/provider"
@@ -22,7 +22,7 @@ import (
 	"poold/internal/targets"
 )
 
-// fakeSolver answers as it is told, and notes what it is asked.
+// fakeSolver answers with its fields and notes the requests.
 type fakeSolver struct {
 	mu     sync.Mutex
 	asked  []ondemand.Request
@@ -99,7 +99,7 @@ const (
 	targetBody = `{"type":"recaptcha_v2","sitekey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI","pageurl":"https://%s.example.com/"}`
 )
 
-// What a guest and a target's identity are asked for with.
+// The requests to ondemand for a guest and for a target's identity.
 func TestSolveAsks(t *testing.T) {
 	d := start(t, solving(t, allKeys()...), nil, nil)
 	d.solver.token = pool.Token{ID: "tok1.sig", Value: "canary-token", Provider: "solver", Born: day, Dies: day.Add(2 * time.Minute), TTL: time.Minute, Source: ondemand.FromSolve}
@@ -117,10 +117,7 @@ func TestSolveAsks(t *testing.T) {
 		g.Spec.Lifetime != 300*time.Second || g.Spec.Guests != (pool.Caps{PerHour: 7, PerDay: 50}) || g.Use.Rate != 3 || g.Use.RatePer != time.Second {
 		t.Errorf("guest %+v", r.Guest)
 	}
-	var got map[string]any
-	if err := json.Unmarshal([]byte(a.body), &got); err != nil {
-		t.Fatal(err)
-	}
+	got := parsed[map[string]any](t, a)
 	want := map[string]any{
 		"id": "tok1.sig." + string(id.ID()) + ".turnstile", "type": "turnstile", "token": "canary-token", "source": "solve", "provider": "solver",
 		"solved_at": "2026-01-02T03:04:05.678Z", "expires_at": "2026-01-02T03:06:05.678Z", "ttl_ms": 60000.0,
@@ -159,30 +156,30 @@ func TestSolveShares(t *testing.T) {
 	if a, b := key(`,"dedup":"identity","dedup_proxy":true`+one), key(`,"dedup":"identity","dedup_proxy":true`+two); a == b || a == plain {
 		t.Error("dedup_proxy does not count the proxy")
 	}
-	checkProblem(t, "with a key", d.solve(t, fmt.Sprintf(guestBody, `,"dedup":"identity"`), "Idempotency-Key: x"), 400, codeBadRequest, "")
+	checkProblem(t, "with a key", d.solve(t, fmt.Sprintf(guestBody, `,"dedup":"identity"`), "Idempotency-Key: x"), 400, kernel.CodeBadRequest, "")
 }
 
-// What may not be asked for is refused before anything is.
+// A forbidden request is refused before anything is bought.
 func TestSolveRefuses(t *testing.T) {
 	d := start(t, solving(t, allKeys()...), nil, nil)
 	other := strings.Replace(fmt.Sprintf(guestBody, ""), "guests.example.com", "evil.example", 1)
 	for name, c := range map[string]struct {
 		body, key string
 		status    int
-		code      code
+		code      kernel.Code
 		says      string
 	}{
-		"another page":         {other, keyAll, 403, codeForbidden, "solve.pages"},
-		"a limited key":        {fmt.Sprintf(guestBody, ""), keyStaging, 403, codeForbidden, "limited"},
-		"another one's target": {fmt.Sprintf(targetBody, "checkout"), keyStaging, 403, codeForbidden, "limited"},
-		"without the scope":    {fmt.Sprintf(guestBody, ""), keyStatus, 403, codeForbidden, "scope solve"},
-		"an unknown field":     {fmt.Sprintf(guestBody, `,"canary":1`), keyAll, 400, codeBadRequest, "canary: unknown"},
-		"a misspelt dedup":     {fmt.Sprintf(guestBody, `,"dedup":"idendity"`), keyAll, 400, codeBadRequest, "dedup: must be"},
-		"no JSON":              {"type=turnstile", keyAll, 400, codeBadRequest, "no JSON"},
+		"another page":         {other, keyAll, 403, kernel.CodeForbidden, "solve.pages"},
+		"a limited key":        {fmt.Sprintf(guestBody, ""), keyStaging, 403, kernel.CodeForbidden, "limited"},
+		"another one's target": {fmt.Sprintf(targetBody, "checkout"), keyStaging, 403, kernel.CodeForbidden, "limited"},
+		"without the scope":    {fmt.Sprintf(guestBody, ""), keyStatus, 403, kernel.CodeForbidden, "scope solve"},
+		"an unknown field":     {fmt.Sprintf(guestBody, `,"canary":1`), keyAll, 400, kernel.CodeBadRequest, "canary: unknown"},
+		"a misspelt dedup":     {fmt.Sprintf(guestBody, `,"dedup":"idendity"`), keyAll, 400, kernel.CodeBadRequest, "dedup: must be"},
+		"no JSON":              {"type=turnstile", keyAll, 400, kernel.CodeBadRequest, "no JSON"},
 		"a large picture": {
-			`{"type":"image","image":"` + base64.StdEncoding.EncodeToString(make([]byte, 1<<20+1)) + `"}`, keyAll, 400, codeBadRequest, "1 MiB",
+			`{"type":"image","image":"` + base64.StdEncoding.EncodeToString(make([]byte, 1<<20+1)) + `"}`, keyAll, 400, kernel.CodeBadRequest, "1 MiB",
 		},
-		"a large body": {`{"type":"` + strings.Repeat("x", 2<<20) + `"}`, keyAll, 413, codeTooLarge, "2048 KiB"},
+		"a large body": {`{"type":"` + strings.Repeat("x", 2<<20) + `"}`, keyAll, 413, kernel.CodeTooLarge, "2048 KiB"},
 	} {
 		a := d.solve(t, c.body, bearer(c.key))
 		checkProblem(t, name, a, c.status, c.code, "")
@@ -194,36 +191,32 @@ func TestSolveRefuses(t *testing.T) {
 		t.Errorf("solves were asked for: %+v", d.solver.asked)
 	}
 	// The limit of others stays.
-	if a := d.send(t, "POST", "/pool/staging-login/warm", strings.NewReader(`{"tokens":1}`+strings.Repeat(" ", 65<<10)), bearer(keyAll), isJSON); a.status != 413 {
-		t.Errorf("a large body elsewhere: %d", a.status)
-	}
+	d.send(t, "POST", "/pool/staging-login/warm", strings.NewReader(`{"tokens":1}`+strings.Repeat(" ", 65<<10)), bearer(keyAll), isJSON).has(t, "a large body elsewhere", 413)
 	closed := start(t, sampleSet(), nil, nil)
-	checkProblem(t, "without the section", closed.solve(t, fmt.Sprintf(guestBody, "")), 403, codeForbidden, "")
-	if a := closed.solve(t, fmt.Sprintf(targetBody, "checkout")); a.status != 200 {
-		t.Errorf("a target's identity without the section: %d %s", a.status, a.body)
-	}
+	checkProblem(t, "without the section", closed.solve(t, fmt.Sprintf(guestBody, "")), 403, kernel.CodeForbidden, "")
+	closed.solve(t, fmt.Sprintf(targetBody, "checkout")).has(t, "a target's identity without the section", 200)
 }
 
-// Why there is no token is told by its own code.
+// Each reason for a missing token has its code.
 func TestSolveFails(t *testing.T) {
 	d := start(t, solving(t), nil, nil)
 	for name, c := range map[string]struct {
 		err    error
 		status int
-		code   code
+		code   kernel.Code
 		retry  string
 	}{
-		"failed":   {&ondemand.SolveError{Reason: "unsolvable"}, 502, codeSolveFailed, ""},
-		"refused":  {&ondemand.SolveError{Refused: true, Reason: "ERROR_SITEKEY"}, 422, codeSolveRefused, ""},
-		"late":     {&pool.EmptyError{}, 504, codeSolveTimeout, ""},
-		"crowded":  {&pool.EmptyError{Full: true}, 503, codePoolEmpty, "any"},
-		"rate":     {&pool.RateError{RetryAfter: 3 * time.Second}, 429, codeRateLimited, "3"},
-		"budget":   {&ondemand.BudgetError{Reason: "used up", RetryAfter: 40 * time.Second}, 503, codeBudget, "40"},
-		"outage":   {&ondemand.OutageError{Reason: "ERROR_ZERO_BALANCE"}, 503, codeProviderDown, "any"},
-		"away":     {redisdb.ErrDown, 503, codeStoreDown, "any"},
-		"stopping": {pool.ErrClosed, 503, codeShuttingDown, "any"},
-		"conflict": {pool.ErrConflict, 409, codeConflict, ""},
-		"other":    {errors.New("unheard of"), 500, codeInternal, ""},
+		"failed":   {&ondemand.SolveError{Reason: "unsolvable"}, 502, kernel.CodeSolveFailed, ""},
+		"refused":  {&ondemand.SolveError{Refused: true, Reason: "ERROR_SITEKEY"}, 422, kernel.CodeSolveRefused, ""},
+		"late":     {&pool.EmptyError{}, 504, kernel.CodeSolveTimeout, ""},
+		"crowded":  {&pool.EmptyError{Full: true}, 503, kernel.CodePoolEmpty, "any"},
+		"rate":     {&pool.RateError{RetryAfter: 3 * time.Second}, 429, kernel.CodeRateLimited, "3"},
+		"budget":   {&ondemand.BudgetError{Reason: "used up", RetryAfter: 40 * time.Second}, 503, kernel.CodeBudget, "40"},
+		"outage":   {&ondemand.OutageError{Reason: "ERROR_ZERO_BALANCE"}, 503, kernel.CodeProviderDown, "any"},
+		"away":     {redisdb.ErrDown, 503, kernel.CodeStoreDown, "any"},
+		"stopping": {pool.ErrClosed, 503, kernel.CodeShuttingDown, "any"},
+		"conflict": {pool.ErrConflict, 409, kernel.CodeConflict, ""},
+		"other":    {errors.New("unheard of"), 500, kernel.CodeInternal, ""},
 	} {
 		d.solver.err = c.err
 		a := d.solve(t, fmt.Sprintf(guestBody, ""))
@@ -234,22 +227,22 @@ func TestSolveFails(t *testing.T) {
 	}
 }
 
-// A target that is paused or refused is so here, and nobody waits for it.
+// A paused or refused target is answered at once, as on its own route.
 func TestSolveOfATargetThatIsHeld(t *testing.T) {
 	for name, c := range map[string]struct {
 		status refill.Status
-		code   code
+		code   kernel.Code
 		http   int
 	}{
-		"paused":  {refill.Status{State: refill.Paused}, codePoolEmpty, 503},
-		"refused": {refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, codeSolveRefused, 422},
+		"paused":  {refill.Status{State: refill.Paused}, kernel.CodePoolEmpty, 503},
+		"refused": {refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, kernel.CodeSolveRefused, 422},
 	} {
 		d := start(t, sampleSet(), nil, nil)
 		d.refill.statuses["checkout"] = c.status
-		d.solver.err = &pool.EmptyError{Paused: c.code == codePoolEmpty}
+		d.solver.err = &pool.EmptyError{Paused: c.code == kernel.CodePoolEmpty}
 		want := c.code
 		if name == "paused" {
-			want = codePaused
+			want = kernel.CodePaused
 		}
 		checkProblem(t, name, d.solve(t, fmt.Sprintf(targetBody, "checkout")), c.http, want, "checkout")
 		if r := d.solver.last(); r.Take.Wait != 0 {
@@ -258,7 +251,7 @@ func TestSolveOfATargetThatIsHeld(t *testing.T) {
 	}
 	d := start(t, sampleSet(), nil, nil)
 	d.solver.err = &pool.EmptyError{}
-	checkProblem(t, "late", d.solve(t, fmt.Sprintf(targetBody, "checkout")), 504, codeSolveTimeout, "checkout")
+	checkProblem(t, "late", d.solve(t, fmt.Sprintf(targetBody, "checkout")), 504, kernel.CodeSolveTimeout, "checkout")
 }
 
 // A key that a reload takes away while its caller waits gets nothing, and its token goes
@@ -267,12 +260,12 @@ func TestSolveAfterAReload(t *testing.T) {
 	set := solving(t, allKeys()...)
 	d := start(t, set, nil, nil)
 	d.solver.during = func() { d.config.set.Store(sampleSet(allKeys()...)) }
-	checkProblem(t, "without the section", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll)), 403, codeForbidden, "")
+	checkProblem(t, "without the section", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll)), 403, kernel.CodeForbidden, "")
 	if d.stock.count("return") != 1 {
 		t.Error("the token did not go back")
 	}
 	d.config.set.Store(solving(t, allKeys()...))
-	checkProblem(t, "one that is repeatable", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), "Idempotency-Key: x"), 403, codeForbidden, "")
+	checkProblem(t, "one that is repeatable", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), "Idempotency-Key: x"), 403, kernel.CodeForbidden, "")
 	if d.stock.count("return") != 1 {
 		t.Error("a token that an Idempotency-Key keeps went back")
 	}
@@ -297,8 +290,8 @@ func TestOnEmptySolve(t *testing.T) {
 	}
 }
 
-// Nobody for whom a token is to be bought waits where none can be, unless an order is under
-// way that can bring one.
+// A caller never waits for a token that cannot be bought, unless an order in flight can
+// bring one.
 func TestNobodyWaitsInVain(t *testing.T) {
 	set := sampleSet()
 	for i := range set.Targets {
@@ -308,18 +301,18 @@ func TestNobodyWaitsInVain(t *testing.T) {
 	for name, c := range map[string]struct {
 		note   refill.Status
 		down   bool
-		code   code // of the target's route
-		solve  code // of POST /solve
-		status int  // of it
-		held   bool // a person must do something: no order is waited for
-		later  bool // it comes while the caller waits
+		code   kernel.Code // of the target's route
+		solve  kernel.Code // of POST /solve
+		status int         // of it
+		held   bool        // a person must do something: no order is waited for
+		later  bool        // it comes while the caller waits
 	}{
-		"budget":       {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, code: codeBudget, solve: codeBudget, status: 503},
-		"budget later": {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, later: true, code: codeBudget, solve: codeBudget, status: 503},
-		"down":         {note: refill.Status{State: refill.OK}, down: true, code: codeProviderDown, solve: codeProviderDown, status: 503},
-		"paused":       {note: refill.Status{State: refill.Paused}, held: true, code: codePaused, solve: codePaused, status: 503},
-		"refused":      {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, code: codeSolveRefused, solve: codeSolveRefused, status: 422},
-		"refused then": {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, later: true, code: codeSolveRefused, solve: codeSolveRefused, status: 422},
+		"budget":       {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, code: kernel.CodeBudget, solve: kernel.CodeBudget, status: 503},
+		"budget later": {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, later: true, code: kernel.CodeBudget, solve: kernel.CodeBudget, status: 503},
+		"down":         {note: refill.Status{State: refill.OK}, down: true, code: kernel.CodeProviderDown, solve: kernel.CodeProviderDown, status: 503},
+		"paused":       {note: refill.Status{State: refill.Paused}, held: true, code: kernel.CodePaused, solve: kernel.CodePaused, status: 503},
+		"refused":      {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, code: kernel.CodeSolveRefused, solve: kernel.CodeSolveRefused, status: 422},
+		"refused then": {note: refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, held: true, later: true, code: kernel.CodeSolveRefused, solve: kernel.CodeSolveRefused, status: 422},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -338,7 +331,7 @@ func TestNobodyWaitsInVain(t *testing.T) {
 				defer d.refill.mu.Unlock()
 				d.refill.statuses["staging-login"] = note
 			}
-			asked := func(what string, status int, want code, ask func() answer) {
+			asked := func(what string, status int, want kernel.Code, ask func() answer) {
 				t.Helper()
 				say(refill.Status{State: refill.OK})
 				if !c.later {
@@ -352,7 +345,7 @@ func TestNobodyWaitsInVain(t *testing.T) {
 					t.Errorf("%s: it waited for %v", what, waited)
 				}
 			}
-			asked("a take", meanings[c.code].status, c.code, func() answer { return d.ask(t, "GET", "/pool/staging-login/token") })
+			asked("a take", kernel.NewProblem(c.code, "").Status, c.code, func() answer { return d.ask(t, "GET", "/pool/staging-login/token") })
 			asked("a solve", c.status, c.solve, func() answer { return d.solve(t, fmt.Sprintf(targetBody, "staging-login")) })
 			if c.held {
 				return
@@ -365,9 +358,7 @@ func TestNobodyWaitsInVain(t *testing.T) {
 				d.stock.land(t, ref, time.Second)
 			})
 			defer func() { <-landed }() // it may fail the test, as long as that runs
-			if a := d.ask(t, "GET", "/pool/staging-login/token"); a.status != 200 {
-				t.Errorf("while an order is under way: %d %s", a.status, a.body)
-			}
+			d.ask(t, "GET", "/pool/staging-login/token").has(t, "while an order is under way", 200)
 		})
 	}
 }
@@ -390,7 +381,7 @@ func TestSolveReport(t *testing.T) {
 	}
 	guest := strings.Repeat("a", 32)
 	for _, odd := range []string{id + "." + guest + ".image", "x", "x.y.z", id + ".." + guest} {
-		checkProblem(t, odd, d.report(t, "/solve/"+odd+"/report", `{"outcome":"rejected"}`), 404, codeUnknownToken, "")
+		checkProblem(t, odd, d.report(t, "/solve/"+odd+"/report", `{"outcome":"rejected"}`), 404, kernel.CodeUnknownToken, "")
 	}
 	if len(d.list.used) > 0 {
 		t.Errorf("invented identities were listed: %v", d.list.used)
@@ -401,10 +392,41 @@ func TestSolveReport(t *testing.T) {
 	without := solving(t)
 	without.Targets = slices.DeleteFunc(without.Targets, func(t targets.Target) bool { return t.ID == login.ID })
 	d.config.set.Store(without)
-	if a := d.report(t, path, `{"outcome":"accepted"}`); a.status != 204 {
-		t.Errorf("a guest's token: %d %s", a.status, a.body)
-	}
+	d.report(t, path, `{"outcome":"accepted"}`).has(t, "a guest's token", 204)
 	if len(d.list.used) != 1 || d.list.used[0] != login.ID {
 		t.Errorf("listed %v", d.list.used)
+	}
+}
+
+// An Idempotency-Key of POST /solve serves one captcha: with another one it is refused
+// before anything is bought. Each caller has its own keys.
+func TestSolveKeyServesOneCaptcha(t *testing.T) {
+	d := start(t, solving(t, allKeys()...), nil, nil)
+	const again = "Idempotency-Key: again"
+	body := fmt.Sprintf(guestBody, "")
+	other := strings.Replace(body, "/a", "/b", 1)
+	for range 2 {
+		if a := d.solve(t, body, bearer(keyAll), again); a.status != 200 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+	asked := len(d.solver.asked)
+	checkProblem(t, "another page", d.solve(t, other, bearer(keyAll), again), 409, kernel.CodeConflict, "")
+	checkProblem(t, "a target's", d.solve(t, fmt.Sprintf(targetBody, "checkout"), bearer(keyAll), again), 409, kernel.CodeConflict, "checkout")
+	if len(d.solver.asked) != asked {
+		t.Errorf("%d solves were asked for", len(d.solver.asked)-asked)
+	}
+	for name, a := range map[string]answer{
+		"without a key": d.solve(t, other, bearer(keyAll)),
+		"another key":   d.solve(t, other, bearer(keyAll), again+"2"),
+		"another one's": d.solve(t, fmt.Sprintf(targetBody, "staging-login"), bearer(keyStaging), again),
+	} {
+		if a.status != 200 {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+	}
+	d.stock.breaks("bind", errors.New("broken"))
+	if a := d.solve(t, body, bearer(keyAll), again); a.status != 500 || len(d.solver.asked) != asked+3 {
+		t.Errorf("with a stock that fails: %d %s", a.status, a.body)
 	}
 }

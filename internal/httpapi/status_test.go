@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,15 +12,18 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/httpapi/kernel"
 	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
 	"poold/internal/status"
@@ -121,7 +123,7 @@ func key(what string, target *targets.Target) string {
 	return "captcha:" + what + ":{" + string(target.ID) + "}"
 }
 
-// figures writes what a target's counters are.
+// figures sets the counters of a target.
 func (w *watchedStock) figures(target *targets.Target, f pool.Figures) {
 	v := reflect.ValueOf(f)
 	for i := range v.NumField() {
@@ -141,10 +143,7 @@ func TestStatusDocument(t *testing.T) {
 	if a.status != 200 || a.header.Get("Content-Type") != "application/json" || a.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%d %v", a.status, a.header)
 	}
-	var document any
-	if err := json.Unmarshal([]byte(a.body), &document); err != nil {
-		t.Fatal(err)
-	}
+	document := parsed[any](t, a)
 	login := document.(map[string]any)["targets"].([]any)[1].(map[string]any)
 	if left, _ := login["next_expiry_s"].(float64); left > 31.5 || left < 26.5 {
 		t.Errorf("the next one expires in %v, of 31.5 s when it landed", left)
@@ -160,14 +159,10 @@ func TestStatusDocument(t *testing.T) {
 	}
 	golden(t, "status.json", append(pretty, '\n'))
 
-	var one, part any
-	if err := json.Unmarshal([]byte(d.ask(t, "GET", "/pool/staging-login").body), &one); err != nil {
-		t.Fatal(err)
-	}
-	part = login
+	one := parsed[map[string]any](t, d.ask(t, "GET", "/pool/staging-login"))
 	delete(login, "next_expiry_s")
-	delete(one.(map[string]any), "next_expiry_s")
-	if got, want := asJSON(t, one), asJSON(t, part); got != want {
+	delete(one, "next_expiry_s")
+	if got, want := asJSON(t, one), asJSON(t, login); got != want {
 		t.Errorf("GET /pool/staging-login: %s\nin /status.json: %s", got, want)
 	}
 }
@@ -241,10 +236,7 @@ func TestStatusWithoutRedis(t *testing.T) {
 		if took := time.Since(begun); took > time.Second {
 			t.Errorf("%s: took %s", name, took)
 		}
-		var document status.Document
-		if err := json.Unmarshal([]byte(a.body), &document); err != nil || a.status != 200 {
-			t.Fatalf("%s: %d %s %v", name, a.status, a.body, err)
-		}
+		document := parsed[status.Document](t, a)
 		if document.Redis.OK || document.Ready || len(document.Targets) != 3 || len(document.Providers) != 1 {
 			t.Errorf("%s: %s", name, a.body)
 		}
@@ -257,40 +249,13 @@ func TestStatusWithoutRedis(t *testing.T) {
 	}
 }
 
-// TestStatusIsShared: however many look, Redis is surveyed a few times a
-// second.
-func TestStatusIsShared(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	d.stock.before = func(context.Context, string) error {
-		time.Sleep(20 * time.Millisecond) // so that they meet
-		return nil
-	}
-	begun := time.Now()
-	var lookers sync.WaitGroup
-	for range 20 {
-		lookers.Go(func() {
-			for _, path := range []string{"/status.json", "/metrics", "/status", "/pool/checkout"} {
-				if a := d.ask(t, "GET", path); a.status != 200 {
-					t.Errorf("%s: %d", path, a.status)
-				}
-			}
-		})
-	}
-	lookers.Wait()
-	if got, most := d.stock.count("survey"), 2+int(time.Since(begun)/(200*time.Millisecond)); got > most {
-		t.Errorf("%d surveys, want %d at most", got, most)
-	}
-}
-
 // TestSlowStatusIsAnswered: also where the store took all the time that an answer has.
 func TestSlowStatusIsAnswered(t *testing.T) {
 	d := start(t, sampleSet(), nil, func(s *http.Server) { s.WriteTimeout = 200 * time.Millisecond })
 	d.stock.before = func(context.Context, string) error { time.Sleep(300 * time.Millisecond); return nil }
 	for _, path := range []string{"/status.json", "/status", "/metrics", "/pool/checkout"} {
 		d.status.Changed()
-		if a := d.ask(t, "GET", path, "Accept: text/html"); a.status != 200 {
-			t.Errorf("%s: %d", path, a.status)
-		}
+		d.ask(t, "GET", path, "Accept: text/html").has(t, path, 200)
 	}
 }
 
@@ -305,20 +270,16 @@ func TestFirstLookerLeaves(t *testing.T) {
 		return ctx.Err()
 	}
 	conn := dial(t, d.addr)
-	if _, err := io.WriteString(conn, "GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, "GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	<-surveying
 	reset(t, conn)
 	time.Sleep(10 * time.Millisecond) // for net/http to notice
 	time.AfterFunc(10*time.Millisecond, func() { close(release) })
-	if a := d.ask(t, "GET", "/status.json"); !strings.Contains(a.body, `"redis":{"mode":"single","ok":true,"reason":""}`) {
-		t.Errorf("%s", a.body)
-	}
+	d.ask(t, "GET", "/status.json").has(t, "the answer", 0, `"redis":{"mode":"single","ok":true,"reason":""}`)
 }
 
-// TestBudgetUnread: while nobody can say what is used of the budget over all
-// targets, the last known figure is shown, and no metric.
+// TestBudgetUnread: if the use of the overall budget cannot be read, the last known figure
+// is shown, and no metric.
 func TestBudgetUnread(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	show := func() string {
@@ -326,28 +287,20 @@ func TestBudgetUnread(t *testing.T) {
 		metric := strings.Contains(d.ask(t, "GET", "/metrics").body, `poold_budget_used{target="*"`)
 		return fmt.Sprintf("%v %s", metric, asJSON(t, d.status.Snapshot(t.Context()).Document.Budget))
 	}
-	if got := show(); got != "false null" {
-		t.Errorf("no budget: %s", got)
-	}
+	equal(t, "no budget", show(), "false null")
 	d.buyer.booked = func() (int, int, error) { return 7, 100, nil }
-	if got := show(); got != `true {"used":7,"limit":100}` {
-		t.Errorf("a budget: %s", got)
-	}
+	equal(t, "a budget", show(), `true {"used":7,"limit":100}`)
 	d.buyer.booked = func() (int, int, error) { return 0, 0, redisdb.ErrDown }
-	if got := show(); got != `false {"used":7,"limit":100}` {
-		t.Errorf("not to be read: %s", got)
-	}
+	equal(t, "not to be read", show(), `false {"used":7,"limit":100}`)
 	if !d.status.Snapshot(t.Context()).Document.Redis.OK {
 		t.Error("that alone is not an outage")
 	}
 	d.stock.redis.SetDown(true)
 	d.buyer.booked = func() (int, int, error) { t.Error("redis was asked again while it is down"); return 0, 0, nil }
-	if got := show(); got != `false {"used":7,"limit":100}` {
-		t.Errorf("without redis: %s", got)
-	}
+	equal(t, "without redis", show(), `false {"used":7,"limit":100}`)
 }
 
-// Files that were set aside may be paid tokens: somebody must look.
+// Files that were set aside may hold paid tokens, so an operator must look.
 func TestNoticeOfLettersSetAside(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.buyer.aside = 2
@@ -364,10 +317,7 @@ func TestStatusShowsWindows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var document status.Document
-	if err := json.Unmarshal([]byte(d.ask(t, "GET", "/status.json").body), &document); err != nil {
-		t.Fatal(err)
-	}
+	document := parsed[status.Document](t, d.ask(t, "GET", "/status.json"))
 	windows := document.Targets[1].Windows
 	if len(windows) != 2 || windows[0].Tokens != 7 || windows[1].Tokens != 9 {
 		t.Fatalf("%+v", windows)
@@ -381,5 +331,100 @@ func TestStatusShowsWindows(t *testing.T) {
 		if err != nil || (time.Until(at)-want).Abs() > 10*time.Second {
 			t.Errorf("%s, %v: want in %v", text, err, want)
 		}
+	}
+}
+
+// TestStrandedTasksAreNoticed: the status shows paid tasks that no provider of the file
+// can collect, with their number and their end.
+func TestStrandedTasksAreNoticed(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	d.buyer.stranded = []purchase.Stranded{{Provider: "former", Orders: 6, Until: time.Date(2026, 1, 2, 16, 4, 5, 0, time.FixedZone("", 3600))}}
+	const want = "6 paid tasks of provider former cannot be collected: no provider of the file has its account. They count until 15:04:05 UTC;"
+	for _, path := range []string{"/status.json", "/status"} {
+		d.ask(t, "GET", path, "Accept: text/html").has(t, path, 0, want)
+	}
+}
+
+// A Redis that answers and takes no writes: /readyz, /status and the 503 of a take
+// say why.
+func TestWhatIsWrongWithRedisIsNamed(t *testing.T) {
+	addr := redistest.Server(t)
+	store := runStore(t, pool.Options{Addresses: "redis://" + addr, Prefix: "test"})
+	admin := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
+	t.Cleanup(func() { _ = admin.Close() })
+
+	d := start(t, sampleSet(), nil, nil)
+	d.stock.Store = store
+	became := func(status int) answer {
+		t.Helper()
+		for range 1000 {
+			if a := d.ask(t, "GET", "/readyz"); a.status == status {
+				return a
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Fatalf("/readyz did not become %d", status)
+		return answer{}
+	}
+	became(200)
+	if err := admin.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	reason := "redis takes no writes: too few of its replicas follow it (min-replicas-to-write) (" + addr + ")"
+	became(503).has(t, "readyz", 0, `"reasons":["`+reason+`"]`)
+	a := d.ask(t, "GET", "/pool/checkout/token")
+	checkProblem(t, "token", a, 503, kernel.CodeStoreDown, "checkout")
+	if !strings.Contains(a.body, `"detail":"`+reason+`"`) {
+		t.Errorf("token: %s", a.body)
+	}
+	if a := d.ask(t, "GET", "/status.json"); !strings.Contains(a.body, `"redis":{"mode":"single","ok":false,"reason":"`+reason+`"}`) ||
+		!strings.Contains(a.body, `"ready":false`) || !strings.Contains(a.body, "no append-only file") {
+		t.Errorf("status: %s", a.body)
+	}
+	if err := admin.ConfigSet(t.Context(), "min-replicas-to-write", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	became(200)
+}
+
+// A part of a cluster is away: this replica stays ready and names the reason. The figures
+// of the targets there are the last known ones, the others are right.
+func TestAPartOfRedisIsAway(t *testing.T) {
+	set := sampleSet()
+	d := start(t, set, nil, nil)
+	here, away := &set.Targets[1], &set.Targets[0]
+	for range 3 {
+		for _, target := range []*targets.Target{here, away} {
+			d.stock.land(t, d.stock.order(t, target), 0)
+		}
+	}
+	d.status.Changed()
+	before := d.ask(t, "GET", "/pool/checkout").body
+	d.stock.away = redisdb.ErrDown
+	d.stock.ill.Store(&redisdb.Health{Up: true, Reason: "a node is away"})
+	if _, err := d.stock.Take(t.Context(), pool.Request{ID: here.ID}); err != nil {
+		t.Fatal(err)
+	}
+	d.status.Changed()
+	if a := d.ask(t, "GET", "/readyz"); a.status != 200 || strings.TrimSpace(a.body) != `{"ready":true,"reasons":["a node is away"]}` {
+		t.Errorf("readyz: %d %s", a.status, a.body)
+	}
+	if a := d.ask(t, "GET", "/status.json"); !strings.Contains(a.body, `"redis":{"mode":"single","ok":true,"reason":"a node is away"}`) || !strings.Contains(a.body, `"ready":true`) {
+		t.Errorf("status: %s", a.body)
+	}
+	dead, living := d.ask(t, "GET", "/pool/checkout").body, d.ask(t, "GET", "/pool/staging-login").body
+	if !strings.Contains(before, `"fresh":3`) || !strings.Contains(dead, `"fresh":3`) || !strings.Contains(dead, `"bought":3`) ||
+		!strings.Contains(dead, `"state":"starved","reason":"redis does not answer; the figures are the last known ones"`) {
+		t.Errorf("the target that is away: %s\nbefore: %s", dead, before)
+	}
+	if !strings.Contains(living, `"fresh":2`) || !strings.Contains(living, `"state":"ok"`) {
+		t.Errorf("a target that is there: %s", living)
+	}
+	if page := d.ask(t, "GET", "/status", "Accept: text/html").body; !strings.Contains(page, "A part of the store cannot be used: a node is away") {
+		t.Errorf("page: %s", page)
+	}
+	if metrics := d.ask(t, "GET", "/metrics").body; strings.Contains(metrics, `poold_pool_tokens{target="checkout"}`) ||
+		!strings.Contains(metrics, `poold_pool_tokens{target="staging-login"} 2`) {
+		t.Error("the metrics tell of a target that nobody can look at, or not of one that can be")
 	}
 }

@@ -8,17 +8,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/status"
 )
 
 const (
-	// mostStreams are open at once. Each is a connection and a goroutine for as long as
-	// somebody looks.
+	// mostStreams limits the open streams. Each is a connection and a goroutine for as
+	// long as its reader stays.
 	mostStreams = 256
-	// checkEvery is how often a stream sees whether its key may still read.
+	// checkEvery is the interval between two checks of a stream's key.
 	checkEvery = time.Second
-	// heartbeatEvery is when a stream says that it is alive, though there is nothing new.
+	// heartbeatEvery is the interval of heartbeats while the status does not change.
 	heartbeatEvery = 10 * time.Second
 )
 
@@ -31,8 +32,8 @@ type streams struct {
 }
 
 // follow sends server-sent events until the caller is gone, the daemon stops, or the
-// caller's key is changed. Whoever does not read is cut off.
-func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *call) error {
+// caller's key is changed. A caller that does not read is cut off.
+func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	select {
 	case <-s.stopping:
 		return pool.ErrClosed
@@ -40,9 +41,9 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *call) error 
 	}
 	defer s.open.Add(-1)
 	if s.open.Add(1) > mostStreams {
-		return problem(codeStreams, "as many streams are open as may be; /status.json tells the same").after(jitter(soon))
+		return kernel.NewProblem(kernel.CodeStreams, "as many streams are open as may be; /status.json tells the same").Soon()
 	}
-	reader := s.feed.Follow(strings.Join(c.caller.globs, "\n"), c.caller.sees())
+	reader := s.feed.Follow(strings.Join(c.Caller.Globs, "\n"), c.Caller.Sees())
 	defer reader.Close()
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -57,7 +58,7 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *call) error 
 	for {
 		select {
 		case <-r.Context().Done():
-			return errHungUp
+			return kernel.ErrHungUp
 		case <-s.stopping:
 			return nil
 		case <-ticker.C:
@@ -84,30 +85,20 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *call) error 
 	}
 }
 
-// unchanged reports whether a caller may still see what it could when it was admitted.
-func (g *gate) unchanged(c *call, r *http.Request) bool {
-	now := g.access()
-	if now == c.access {
+// unchanged reports whether the rights of a caller are as they were on admission.
+func (g *gate) unchanged(c *kernel.Call, r *http.Request) bool {
+	now, caller, err := g.changed(c, r)
+	if now == nil {
 		return true
 	}
-	caller, err := now.who(c.route, r)
-	if err != nil || caller.entitled(c.route, r) != nil || caller.stable != c.caller.stable ||
-		!slices.Equal(caller.scopes, c.caller.scopes) || !slices.Equal(caller.globs, c.caller.globs) {
+	if err != nil || caller.StableName != c.Caller.StableName || !slices.Equal(caller.Scopes, c.Caller.Scopes) || !slices.Equal(caller.Globs, c.Caller.Globs) {
 		return false
 	}
-	c.access, c.caller = now, caller
+	c.Access, c.Caller = now, caller
 	return true
 }
 
-// sees is mayUse, nil for a caller that may use all targets.
-func (c *caller) sees() func(target string) bool {
-	if c.globs == nil {
-		return nil
-	}
-	return c.mayUse
-}
-
-// eventWriter writes server-sent events, each within writeLimit.
+// eventWriter writes server-sent events, each within kernel.WriteLimit.
 type eventWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -123,14 +114,14 @@ func (e *eventWriter) comment(text string) error { return e.write(": "+text, nil
 
 func (e *eventWriter) write(begin string, data []byte) error {
 	e.last = time.Now()
-	answerWithin(e.w, writeLimit)
+	kernel.AnswerWithin(e.w, kernel.WriteLimit)
 	for _, part := range [][]byte{[]byte(begin), data, []byte("\n\n")} {
 		if _, err := e.w.Write(part); err != nil {
-			return errors.Join(errHungUp, err)
+			return errors.Join(kernel.ErrHungUp, err)
 		}
 	}
 	if err := e.control.Flush(); err != nil {
-		return errors.Join(errHungUp, err)
+		return errors.Join(kernel.ErrHungUp, err)
 	}
 	return nil
 }

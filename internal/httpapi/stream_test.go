@@ -14,7 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/status"
+	"poold/internal/testkit"
 )
 
 // stream is an open GET /status/stream.
@@ -115,7 +117,7 @@ func (s *stream) ends(why string) {
 	}
 }
 
-// TestStream: the whole document at first, then what a request changed.
+// TestStream: the whole document at first, then the changes of each request.
 func TestStream(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	s := d.stream(t)
@@ -136,9 +138,7 @@ func TestStream(t *testing.T) {
 		i := slices.IndexFunc(got.Targets, func(target status.Target) bool { return target.Name == "staging-login" })
 		return i >= 0 && got.Targets[i].Fresh == 2
 	})
-	if a := d.ask(t, "HEAD", "/status/stream"); a.status != 405 {
-		t.Errorf("HEAD: %d", a.status)
-	}
+	d.ask(t, "HEAD", "/status/stream").has(t, "HEAD", 405)
 }
 
 // TestStreamOfAKey: a stream shows what its key may see, and ends when a reload changes
@@ -170,7 +170,7 @@ func TestStreamOfAKey(t *testing.T) {
 	all.document(func(_ string, got *status.Document) bool { return len(got.Targets) > 0 && got.Targets[0].Fresh == 1 })
 }
 
-// TestStreamsAreBounded: beyond the bound a stream is refused, and one that ended makes
+// TestStreamsAreBounded: beyond the bound a stream is refused. The end of a stream makes
 // room again.
 func TestStreamsAreBounded(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
@@ -183,27 +183,26 @@ func TestStreamsAreBounded(t *testing.T) {
 		open = append(open, s)
 	}
 	a := d.ask(t, "GET", "/status/stream")
-	checkProblem(t, "one too many", a, 503, codeStreams, "")
+	checkProblem(t, "one too many", a, 503, kernel.CodeStreams, "")
 	if a.header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
 	_ = open[0].answer.Body.Close()
-	eventually(t, "room for one more", func() bool { return d.stream(t).answer.StatusCode == 200 })
+	testkit.Within(t, 5*time.Second, "room for one more", func() bool { return d.stream(t).answer.StatusCode == 200 })
 	d.Stopping()
 	for _, s := range open[1:] {
 		s.ends("the daemon stops")
 	}
-	checkProblem(t, "after the stop began", d.ask(t, "GET", "/status/stream"), 503, codeShuttingDown, "")
+	checkProblem(t, "after the stop began", d.ask(t, "GET", "/status/stream"), 503, kernel.CodeShuttingDown, "")
 }
 
-// TestStreamNobodyReads: who does not read is cut off, and holds up nobody else.
+// TestStreamNobodyReads: a caller that does not read is cut off, and does not hold up
+// others.
 func TestStreamNobodyReads(t *testing.T) {
 	deaf := &deafness{begun: make(chan struct{}), over: make(chan struct{}), cut: make(chan struct{})}
 	d := start(t, sampleSet(), func(l net.Listener) net.Listener { return deafListener{l, deaf} }, nil)
 	conn := dial(t, d.addr)
-	if _, err := io.WriteString(conn, "GET /status/stream HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	write(t, conn, "GET /status/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	<-deaf.begun
 	s := d.stream(t)
 	s.document(func(name string, _ *status.Document) bool { return name == status.EventStatus })
@@ -254,7 +253,7 @@ func (c *deafConn) SetWriteDeadline(t time.Time) error {
 
 func (c *deafConn) Write([]byte) (int, error) {
 	c.wrote.Do(func() { close(c.deaf.begun) })
-	if limit := c.deadline.Load(); limit == nil || time.Until(*limit) > writeLimit {
+	if limit := c.deadline.Load(); limit == nil || time.Until(*limit) > kernel.WriteLimit {
 		select {} // nothing would end it
 	}
 	<-c.deaf.over
@@ -272,7 +271,7 @@ func TestFront(t *testing.T) {
 	if a := d.ask(t, "GET", "/", "Accept: text/html,*/*;q=0.8"); a.status != 302 || a.header.Get("Location") != "/status" || a.header.Get("Vary") != "Accept" {
 		t.Errorf("%d %v", a.status, a.header)
 	}
-	checkProblem(t, "a program", d.ask(t, "GET", "/", "Accept: */*"), 404, codeNotFound, "")
+	checkProblem(t, "a program", d.ask(t, "GET", "/", "Accept: */*"), 404, kernel.CodeNotFound, "")
 	if a := d.ask(t, "POST", "/", "Accept: text/html"); a.status != 405 || a.header.Get("Allow") != "GET, HEAD" {
 		t.Errorf("POST: %d %v", a.status, a.header)
 	}

@@ -16,11 +16,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
-// readers are open streams that read what they are sent.
+// readers are open streams that are read.
 type readers struct {
 	bytes atomic.Int64 // read by all of them
 	begun atomic.Int64 // those that were sent something
@@ -28,7 +31,7 @@ type readers struct {
 	ended sync.WaitGroup
 }
 
-// read opens so many streams, and returns when each has been sent something.
+// read opens n streams, and returns when each has got an event.
 func (d *daemon) read(t testing.TB, n int) *readers {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -59,7 +62,7 @@ func (d *daemon) read(t testing.TB, n int) *readers {
 			}
 		})
 	}
-	eventually(t, "the streams begin", func() bool { return r.begun.Load() == int64(n) })
+	testkit.Within(t, 5*time.Second, "the streams begin", func() bool { return r.begun.Load() == int64(n) })
 	return r
 }
 
@@ -86,7 +89,7 @@ func TestStreamsLeaveNothing(t *testing.T) {
 	d.read(t, 1).close() // what the first one leaves on purpose is there
 	d.client.CloseIdleConnections()
 	files, routines, same := 0, 0, 0
-	eventually(t, "it is quiet", func() bool {
+	testkit.Within(t, 5*time.Second, "it is quiet", func() bool {
 		same++
 		if f, r := openFiles(t), runtime.NumGoroutine(); f != files || r != routines {
 			files, routines, same = f, r, 0
@@ -97,11 +100,11 @@ func TestStreamsLeaveNothing(t *testing.T) {
 	for _, end := range []func(*readers){(*readers).close, func(r *readers) { d.Stopping(); r.ended.Wait() }} {
 		end(d.read(t, 100))
 		d.client.CloseIdleConnections()
-		eventually(t, "nothing is left", func() bool { return openFiles(t) <= files && runtime.NumGoroutine() <= routines })
+		testkit.Within(t, 5*time.Second, "nothing is left", func() bool { return openFiles(t) <= files && runtime.NumGoroutine() <= routines })
 	}
 }
 
-// realCrowd is a daemon with n targets on a Redis server of its own, whose commands it counts.
+// realCrowd is a daemon with n targets on a Redis server that it counts the commands of.
 func realCrowd(t testing.TB, n int) (d *daemon, commands func() int) {
 	addr := redistest.Server(t)
 	set := manyTargets(sampleSet(), n)
@@ -131,10 +134,10 @@ func (d *daemon) burden(t testing.TB, n, snapshots int, commands func() int) (ea
 	defer d.read(t, n).close()
 	surveys := (len(d.config.Current().Targets) + 49) / 50 // of one snapshot
 	taken := func() int { return d.stock.count("survey") / surveys }
-	next := func() (count int) { // after the next snapshot, while the feed rests
+	next := func() (count int) { // after the next snapshot, while the feed is idle
 		was := taken()
-		eventually(t, "another snapshot", func() bool { return taken() > was })
-		eventually(t, "its end", func() bool {
+		testkit.Within(t, 5*time.Second, "another snapshot", func() bool { return taken() > was })
+		testkit.Within(t, 5*time.Second, "its end", func() bool {
 			before := commands()
 			time.Sleep(20 * time.Millisecond)
 			count = commands()
@@ -211,4 +214,71 @@ func processorTime(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// crowd is the stock of many targets, without a server: at each survey one in ten of them
+// has other figures than before.
+type crowd struct {
+	like pool.Stock // of each of them
+
+	mu      sync.Mutex
+	members map[captcha.ID]*member
+}
+
+type member struct{ number, surveys int }
+
+func (c *crowd) survey(queries []pool.Query) []pool.Stock {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	stocks := make([]pool.Stock, len(queries))
+	for i, q := range queries {
+		m := c.members[q.ID]
+		if m == nil {
+			m = &member{number: len(c.members)}
+			c.members[q.ID] = m
+		}
+		m.surveys++
+		turn := (m.number + m.surveys) / 10
+		s := c.like
+		s.Fresh, s.Outliving, s.Orders = turn%6, turn%6, 5-turn%6
+		s.Figures.Requests += int64(turn)
+		s.Figures.Hits += int64(turn)
+		stocks[i] = s
+	}
+	return stocks
+}
+
+// manyTargets adds n targets to a file, named t00000 and on.
+func manyTargets(set *targets.Set, n int) *targets.Set {
+	for i := range n {
+		target := set.Targets[0]
+		target.Name, target.Owner = fmt.Sprintf("t%05d", i), fmt.Sprintf("team-%d", i%3)
+		target.Identity.Pageurl = "https://" + target.Name + ".example.com/"
+		target.ID = target.Identity.ID()
+		set.Targets = append(set.Targets, target)
+	}
+	return set
+}
+
+// minutes of the last hour
+func startCrowd(t testing.TB, n, minutes int) *daemon {
+	t.Helper()
+	set := manyTargets(sampleSet(), n)
+	set.Targets = set.Targets[3:]
+	d := start(t, set, nil, nil)
+	hour := "6000 5820 0 180 6300 6000"
+	for back := range int64(minutes) {
+		hour += fmt.Sprintf("|%d 100 97 0 3 105 100", time.Now().Unix()/60-back)
+	}
+	id := set.Targets[0].ID
+	if err := d.stock.redis.Set("captcha:hour:{"+string(id)+"}", hour); err != nil {
+		t.Fatal(err)
+	}
+	d.stock.redis.HSet("captcha:stats:{"+string(id)+"}", strings.Fields("requests 6000 hits 5820 misses 180 bought 6300 solved 6000 spent 6000000000")...)
+	stocks, err := d.stock.Store.Survey(t.Context(), []pool.Query{{ID: id, Hour: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.stock.crowd = &crowd{like: stocks[0], members: map[captcha.ID]*member{}}
+	return d
 }

@@ -2,13 +2,13 @@ package httpapi
 
 import (
 	"context"
-	"math"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"poold/internal/httpapi/delivery"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/targets"
@@ -17,37 +17,9 @@ import (
 const (
 	// maxWait is the longest ?wait=.
 	maxWait = 60 * time.Second
-	// defaultWait is what `on_empty: wait` stands for.
+	// defaultWait is the wait of a target with `on_empty: wait`.
 	defaultWait = 20 * time.Second
 )
-
-// target is a target of the file with what every take of it needs, worked out
-// once per Set.
-type target struct {
-	*targets.Target
-
-	maxWaiting int
-	rate       int // tokens per ratePer; 0 = no limit
-	ratePer    time.Duration
-	// middle is the part of a token answer that is the same for every token.
-	middle []byte
-}
-
-func newTarget(t *targets.Target) *target {
-	own := &target{Target: t, maxWaiting: 2*t.Depth + 10, middle: appendMiddle(nil, t)}
-	own.rate, own.ratePer = wholeRate(t.Rate)
-	return own
-}
-
-// wholeRate returns the same rate with a whole count, because there is no half a token:
-// 0.5/s is 1 per 2s.
-func wholeRate(r targets.Rate) (count int, per time.Duration) {
-	if r.PerSecond() <= 0 {
-		return 0, 0
-	}
-	whole := max(1, math.Floor(r.Count))
-	return int(whole), time.Duration(float64(r.Per) * whole / r.Count)
-}
 
 // Taker hands out tokens.
 type Taker interface {
@@ -56,29 +28,28 @@ type Taker interface {
 
 // tokens is the route that hands out.
 type tokens struct {
-	deliveries
+	delivery.Sender
 
-	supply   supply
+	supply   delivery.Supply
 	stock    Taker
 	gate     *gate
 	stopping *atomic.Bool // of the Server
-	buffers  sync.Pool    // *[]byte, for answers
 }
 
 // take is GET and POST /pool/{target}/token.
-func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *call) error {
+func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	if t.stopping.Load() {
-		return problem(codeShuttingDown, "the daemon is stopping").after(jitter(soon))
+		return pool.ErrClosed
 	}
 	request, buys, err := readRequest(r, c)
 	if err != nil {
 		return err
 	}
 	if buys {
-		t.supply.attend(r.Context(), c.target, &request)
+		t.supply.Attend(r.Context(), c.Target, &request)
 	}
 	if request.Wait > 0 {
-		answerWithin(w, request.Wait+writeLimit)
+		kernel.AnswerWithin(w, request.Wait+kernel.WriteLimit)
 	}
 	token, err := t.stock.Take(r.Context(), request)
 	if err != nil {
@@ -87,29 +58,27 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *call) error {
 	if buys && token.Source == pool.FromWait {
 		token.Source = ondemand.FromSolve
 	}
-	out := delivery{token: &token, id: token.ID, kind: c.target.Identity.Type, repeatable: request.Idempotency != ""}
-	// A reload may have taken the key or the target away, or given the name to
-	// another identity, while the caller waited.
+	out := delivery.Handout{Token: &token, ID: token.ID, Kind: c.Target.Identity.Type, Repeatable: request.Idempotency != ""}
+	// A reload may have removed the key or the target, or given its name to another
+	// identity, while the caller waited.
 	if err := t.gate.readmit(c, r); err != nil {
-		t.giveBack(r.Context(), c, &out)
+		t.GiveBack(r.Context(), c, &out)
 		return err
 	}
-	return t.handOut(w, r, c, &out)
+	return t.Deliver(w, r, c, &out)
 }
 
-// readRequest turns query and headers into a request to the stock. buys: where there is
-// no token, one is bought for the caller. Its ticket has the worker order one more,
-// whatever the policy wants.
-func readRequest(r *http.Request, c *call) (request pool.Request, buys bool, err error) {
-	t := c.target
-	request = pool.Request{
-		ID: t.ID, Margin: t.Margin, Caller: c.caller.stable, MaxWaiting: t.maxWaiting, Rate: t.rate, RatePer: t.ratePer,
-	}
+// readRequest turns query and headers into a request to the stock. buys: if the stock is
+// empty, one token is bought for the caller. The ticket of the request makes the worker
+// order one more, whatever the policy wants.
+func readRequest(r *http.Request, c *kernel.Call) (request pool.Request, buys bool, err error) {
+	t := c.Target
+	request = t.Take(c.Caller)
 	waits, err := readQuery(r.URL.RawQuery, &request, t.Lifetime)
 	if err != nil {
 		return request, false, err
 	}
-	buys = !waits && t.OnEmpty == targets.OnEmptySolve && c.caller.may(targets.ScopeSolve)
+	buys = !waits && t.OnEmpty == targets.OnEmptySolve && c.Caller.May(targets.ScopeSolve)
 	switch {
 	case buys:
 		request.Wait = maxWait
@@ -118,55 +87,40 @@ func readRequest(r *http.Request, c *call) (request pool.Request, buys bool, err
 	}
 	key, given, err := idempotencyKey(r.Header)
 	if given {
-		request.Idempotency = c.caller.stable + key
+		request.Idempotency = c.Caller.StableName + key
 	}
 	return request, buys, err
 }
 
-// readQuery reads the parameters of a take. What it does not know is refused, since a
-// misspelt one would have no effect and nobody would notice. waits: the caller says how
-// long it waits.
+// readQuery reads the parameters of a take. waits: the caller says how long it waits.
 func readQuery(raw string, request *pool.Request, lifetime time.Duration) (waits bool, err error) {
 	if raw == "" {
 		return false, nil
 	}
-	query, err := parseQuery(raw, "wait", "min_ttl")
+	query, err := kernel.ReadValues(raw, "wait", "min_ttl")
 	if err != nil {
 		return false, err
 	}
-	for _, p := range [...]struct {
-		name string
-		most time.Duration
-		into *time.Duration
-	}{{"wait", maxWait, &request.Wait}, {"min_ttl", lifetime, &request.MinTTL}} {
-		values := query[p.name]
-		if len(values) == 0 {
-			continue
-		}
-		if *p.into, err = readDuration(p.name, values, p.most); err != nil {
-			return false, err
-		}
+	if query.Has("wait") {
+		request.Wait, err = readDuration("wait", query.Get("wait"), maxWait)
 	}
-	_, waits = query["wait"]
-	return waits, nil
+	if err == nil && query.Has("min_ttl") {
+		request.MinTTL, err = readDuration("min_ttl", query.Get("min_ttl"), lifetime)
+	}
+	return query.Has("wait"), err
 }
 
-// readDuration reads a parameter that may be given once, from 0 to most. A bare number
-// is seconds.
-func readDuration(name string, values []string, most time.Duration) (time.Duration, error) {
-	if len(values) > 1 {
-		return 0, problem(codeBadRequest, name+" was given more than once")
-	}
-	text := values[0]
+// readDuration reads a parameter from 0 to most. A bare number is seconds.
+func readDuration(name, text string, most time.Duration) (time.Duration, error) {
 	if strings.Trim(text, "0123456789.") == "" {
 		text += "s"
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, problem(codeBadRequest, name+" must be a duration such as 20s; a bare number is seconds")
+		return 0, kernel.NewProblem(kernel.CodeBadRequest, name+" must be a duration such as 20s; a bare number is seconds")
 	}
 	if d < 0 || d > most {
-		return 0, problem(codeBadRequest, name+" must be between 0s and "+most.String())
+		return 0, kernel.NewProblem(kernel.CodeBadRequest, name+" must be between 0s and "+most.String())
 	}
 	return d, nil
 }
@@ -183,30 +137,7 @@ func idempotencyKey(h http.Header) (key string, given bool, err error) {
 		ok = key[i] >= ' ' && key[i] <= '~'
 	}
 	if !ok {
-		return "", false, problem(codeBadRequest, "Idempotency-Key must be given once, with 1 to 255 printable ASCII characters")
+		return "", false, kernel.NewProblem(kernel.CodeBadRequest, "Idempotency-Key must be given once, with 1 to 255 printable ASCII characters")
 	}
 	return key, true, nil
-}
-
-// handOut writes a token, and gives it back if that is certain to have reached
-// nobody.
-func (t *tokens) handOut(w http.ResponseWriter, r *http.Request, c *call, out *delivery) error {
-	if r.Context().Err() != nil {
-		t.giveBack(r.Context(), c, out)
-		return errHungUp
-	}
-	buffer, _ := t.buffers.Get().(*[]byte)
-	if buffer == nil {
-		buffer = new([]byte)
-	}
-	defer t.buffers.Put(buffer)
-	contentType := typeJSON
-	if accept := r.Header["Accept"]; len(accept) > 0 && prefers(accept, "text/plain") {
-		contentType = typeText
-		*buffer = append((*buffer)[:0], out.token.Value...)
-	} else {
-		*buffer = appendToken((*buffer)[:0], c.target.middle, out.token)
-	}
-
-	return t.deliver(w, r, c, out, contentType, *buffer)
 }

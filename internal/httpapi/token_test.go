@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"reflect"
 	"regexp"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/targets"
 )
@@ -47,7 +47,7 @@ func TestTokenAnswer(t *testing.T) {
 	landed := make(chan struct{})
 	go func() {
 		defer close(landed)
-		for d.stock.look(t, d.target("staging-login")).Waiting == 0 { // somebody waits for it
+		for d.stock.look(t, d.target("staging-login")).Waiting == 0 { // a caller waits for it
 			time.Sleep(time.Millisecond)
 		}
 		_, err := d.stock.Settle(t.Context(), pool.Landing{Ref: ref, Provider: "solver", Value: tokenValue + "-" + ref.Order, UserAgent: "Mozilla/5.0 \"x\"", Lifetime: 120 * time.Second})
@@ -55,10 +55,7 @@ func TestTokenAnswer(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	var fields map[string]any
-	if err := json.Unmarshal([]byte(d.ask(t, "GET", "/pool/staging-login/token?wait=9s").body), &fields); err != nil {
-		t.Fatal(err)
-	}
+	fields := parsed[map[string]any](t, d.ask(t, "GET", "/pool/staging-login/token?wait=9s"))
 	if fields["user_agent"] != "Mozilla/5.0 \"x\"" || fields["source"] != "wait" {
 		t.Errorf("user agent or source is not passed on: %v", fields)
 	}
@@ -103,8 +100,7 @@ func TestHeadTakesNothing(t *testing.T) {
 	}
 }
 
-// TestTokenRequest: what a request says reaches the stock, and what it says
-// wrongly does not.
+// TestTokenRequest: the parameters of a request reach the stock, bad ones do not.
 func TestTokenRequest(t *testing.T) {
 	set := sampleSet()
 	set.Targets[0].OnEmpty = targets.OnEmptyWait // checkout
@@ -142,9 +138,7 @@ func TestTokenRequest(t *testing.T) {
 		"wait=60": {60 * time.Second, 0}, "w%61it=.5": {500 * time.Millisecond, 0}, "": {0, 0},
 	} {
 		d.stock.breaks("take", &pool.EmptyError{})
-		if a := d.ask(t, "GET", "/pool/staging-login/token?"+query); a.status != 503 {
-			t.Errorf("?%s: %d %s", query, a.status, a.body)
-		}
+		d.ask(t, "GET", "/pool/staging-login/token?"+query).has(t, "?"+query, 503)
 		if _, got := d.stock.asked(); [2]time.Duration{got.Wait, got.MinTTL} != waits {
 			t.Errorf("?%s: waits %s for one of %s", query, got.Wait, got.MinTTL)
 		}
@@ -171,7 +165,7 @@ func TestMalformedTokenRequest(t *testing.T) {
 		"wait=1&wait=1", "other=1", "wait=1s&canary-query=1", "Wait=1s", "min-ttl=1s", "&canary-query", "=1s",
 	} {
 		a := d.ask(t, "GET", "/pool/staging-login/token?"+query)
-		if a.status != 400 || problemCode(t, a) != codeBadRequest {
+		if a.status != 400 || problemCode(t, a) != kernel.CodeBadRequest {
 			t.Errorf("?%s: %d %s", query, a.status, a.body)
 		}
 		if strings.Contains(a.body, "canary") {
@@ -185,13 +179,9 @@ func TestMalformedTokenRequest(t *testing.T) {
 		"not ASCII": {"Idempotency-Key: schlüssel"},
 		"tab":       {"Idempotency-Key: a\tb"},
 	} {
-		if a := d.ask(t, "GET", "/pool/staging-login/token", headers...); a.status != 400 || problemCode(t, a) != codeBadRequest {
-			t.Errorf("Idempotency-Key %s: %d %s", name, a.status, a.body)
-		}
+		d.ask(t, "GET", "/pool/staging-login/token", headers...).has(t, "Idempotency-Key "+name, 400, `"code":"`+string(kernel.CodeBadRequest)+`"`)
 	}
-	if a := d.ask(t, "GET", "/pool/staging-login/token?wait=0s&min_ttl=120s", "Idempotency-Key: "+strings.Repeat("k", 255)); a.status != 503 || problemCode(t, a) != codePoolEmpty {
-		t.Errorf("the limits themselves: %d %s", a.status, a.body)
-	}
+	d.ask(t, "GET", "/pool/staging-login/token?wait=0s&min_ttl=120s", "Idempotency-Key: "+strings.Repeat("k", 255)).has(t, "the limits themselves", 503, `"code":"`+string(kernel.CodePoolEmpty)+`"`)
 	if n, _ := d.stock.asked(); n != 1 {
 		t.Errorf("%d requests reached the stock, want the good one", n)
 	}
@@ -210,12 +200,7 @@ func TestIdempotencyScope(t *testing.T) {
 			{bearer(keyAll), "Idempotency-Key: b c"}, {bearer(keyStaging), "Idempotency-Key: c"},
 			{bearer(keyAll), "Idempotency-Key: c"}, {bearer(keyAll), "Idempotency-Key: C"},
 		} {
-			var token struct{ ID string }
-			a := d.ask(t, "GET", "/pool/staging-login/token", request...)
-			if err := json.Unmarshal([]byte(a.body), &token); err != nil || a.status != 200 {
-				t.Fatalf("%q: %d %s", request, a.status, a.body)
-			}
-			given = append(given, token.ID)
+			given = append(given, idIn(t, d.ask(t, "GET", "/pool/staging-login/token", request...)))
 		}
 	}
 	first, again := given[:4], given[4:]
@@ -235,7 +220,7 @@ func TestTargetNames(t *testing.T) {
 		"/pool/:target/token", "/pool/staging-login%20/token", "/pool/staging-login%0a/token",
 	} {
 		a := d.ask(t, "GET", path)
-		if a.status != 404 || problemCode(t, a) != codeUnknownTarget {
+		if a.status != 404 || problemCode(t, a) != kernel.CodeUnknownTarget {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
 		if malformed := strings.Contains(a.body, "a target's name is"); malformed == (path == "/pool/no-such/token") {
@@ -259,14 +244,15 @@ func TestUnknownTargetNamesTheNearOne(t *testing.T) {
 		{keyAll, "%1b%5b31mcheckout", "hyphen"}, {keyAll, strings.Repeat("checkout", 1250), "hyphen"},
 	} {
 		a := d.ask(t, "GET", "/pool/"+c.name+"/token", bearer(c.key))
-		checkProblem(t, c.name[:5], a, 404, codeUnknownTarget, "")
+		checkProblem(t, c.name[:5], a, 404, kernel.CodeUnknownTarget, "")
 		if !strings.Contains(a.body, c.end+`","code"`) {
 			t.Errorf("%.20s: %s", c.name, a.body)
 		}
 	}
 }
 
-// TestUnknownTargetOfARefusedFile: who added it to the file must not look for it there.
+// TestUnknownTargetOfARefusedFile: the answer says that the file was refused, because the
+// target may be in it.
 func TestUnknownTargetOfARefusedFile(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, refused := range []bool{true, false} {
@@ -274,7 +260,7 @@ func TestUnknownTargetOfARefusedFile(t *testing.T) {
 			d.config.refuse(targets.Problem{File: "pools.yaml", Line: 3, Text: "secret"})
 		}
 		a := d.ask(t, "GET", "/pool/other/token")
-		checkProblem(t, "a target of the refused file", a, 404, codeUnknownTarget, "")
+		checkProblem(t, "a target of the refused file", a, 404, kernel.CodeUnknownTarget, "")
 		if strings.Contains(a.body, "the file was refused") != refused || !strings.Contains(a.body, "no target of this name") || strings.Contains(a.body, "secret") {
 			t.Errorf("refused %v: %s", refused, a.body)
 		}
@@ -298,8 +284,8 @@ func TestUnknownParameterNamesTheNearOne(t *testing.T) {
 	}
 }
 
-// TestStopping: from the first moment of a stop nobody new gets a token, and
-// readiness says so.
+// TestStopping: from the first moment of a stop no new caller gets a token, and readiness
+// says so.
 func TestStopping(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	if a := d.ask(t, "GET", "/readyz"); a.status != 200 {
@@ -307,7 +293,7 @@ func TestStopping(t *testing.T) {
 	}
 	d.Stopping()
 	a := d.ask(t, "GET", "/pool/staging-login/token?wait=5s")
-	if a.status != 503 || problemCode(t, a) != codeShuttingDown || a.header.Get("Retry-After") == "" {
+	if a.status != 503 || problemCode(t, a) != kernel.CodeShuttingDown || a.header.Get("Retry-After") == "" {
 		t.Errorf("a token while stopping: %d %v %s", a.status, a.header, a.body)
 	}
 	if !a.closing {
@@ -316,15 +302,9 @@ func TestStopping(t *testing.T) {
 	if n, _ := d.stock.asked(); n != 0 {
 		t.Error("the stock was asked while stopping")
 	}
-	if a := d.ask(t, "GET", "/readyz"); a.status != 503 || problemCode(t, a) != codeShuttingDown {
-		t.Errorf("readyz while stopping: %d %s", a.status, a.body)
-	}
-	if a := d.ask(t, "GET", "/healthz"); a.status != 200 {
-		t.Errorf("healthz while stopping: %d", a.status)
-	}
-	if a := d.ask(t, "GET", "/status.json"); !strings.Contains(a.body, `"ready":false`) {
-		t.Errorf("status while stopping: %s", a.body)
-	}
+	d.ask(t, "GET", "/readyz").has(t, "readyz while stopping", 503, `"code":"`+string(kernel.CodeShuttingDown)+`"`)
+	d.ask(t, "GET", "/healthz").has(t, "healthz while stopping", 200)
+	d.ask(t, "GET", "/status.json").has(t, "status while stopping", 0, `"ready":false`)
 }
 
 // TestWaitOutlivesReadTimeout: the ReadTimeout is over when a request was
@@ -347,11 +327,8 @@ func TestWaitOutlivesReadTimeout(t *testing.T) {
 }
 
 // problemCode returns the code of a problem answer.
-func problemCode(t *testing.T, a answer) code {
+func problemCode(t *testing.T, a answer) kernel.Code {
 	t.Helper()
-	var p Problem
-	if err := json.Unmarshal([]byte(a.body), &p); err != nil {
-		t.Fatalf("%d %q: %v", a.status, a.body, err)
-	}
+	p := parsed[kernel.Problem](t, a)
 	return p.Code
 }

@@ -1,17 +1,15 @@
 package httpapi
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"regexp"
 	"strconv"
 	"time"
 
-	"poold/internal/captcha"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/targets"
 )
@@ -20,12 +18,12 @@ const (
 	// How far ahead a window may be. Its tokens and length are as in the file.
 	warmAheadDays = 30
 	warmAhead     = warmAheadDays * 24 * time.Hour
-	// mostWindowsByToken is how many windows of a target a key without the scope
-	// admin may have.
+	// mostWindowsByToken is the most windows of a target for a key without the scope
+	// admin.
 	mostWindowsByToken = 10
 )
 
-// What a body of /warm must be.
+// The forms of a body of /warm.
 const (
 	wantWarm = `the body must be one JSON object like {"tokens":5,"at":"2026-01-02T15:04:05Z","for":"5m"}, ` +
 		`each field given once; "at" may be left out and is now then; {"tokens":0} ends all windows made by POST`
@@ -34,45 +32,36 @@ const (
 	wantWarmAt     = `"at" must be a time in RFC 3339 with its zone, such as "2026-01-02T15:04:05Z"`
 )
 
-// rfc3339 refuses what time.Parse takes beyond the standard, such as an hour of
-// one digit.
-var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
-
 // warming is the body of POST /pool/{target}/warm.
 type warming struct {
 	tokens int           // 0 = end all windows made by POST
 	at     time.Time     // zero = now
-	length time.Duration // 0 where there are no tokens
+	length time.Duration // 0 without tokens
 }
 
-// Warmer keeps windows in which tokens are ready; see pool.Store.Warm.
-type Warmer interface {
-	Warm(ctx context.Context, id captcha.ID, w pool.Window, limit pool.WindowLimit) error
-}
-
-// warm is POST /pool/{target}/warm: at least so many tokens are ready in a
-// window of time, over all replicas.
-func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *call) error {
-	asked, err := readWarm(r, c.w.ResponseWriter)
+// warm is POST /pool/{target}/warm: it keeps a number of tokens ready in a window of time,
+// over all replicas.
+func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	asked, err := readWarm(r, c.W.ResponseWriter)
 	if err != nil {
 		return err
 	}
 	var limit pool.WindowLimit
-	if !c.caller.may(targets.ScopeAdmin) {
-		if asked.tokens < 1 || asked.tokens > c.target.Depth {
-			return problem(codeForbidden, fmt.Sprintf(
-				"the scope token suffices for up to the target's depth, %d tokens; more of them, and 0, need the scope admin", c.target.Depth))
+	if !c.Caller.May(targets.ScopeAdmin) {
+		if asked.tokens < 1 || asked.tokens > c.Target.Depth {
+			return kernel.NewProblem(kernel.CodeForbidden, fmt.Sprintf(
+				"the scope token suffices for up to the target's depth, %d tokens; more of them, and 0, need the scope admin", c.Target.Depth))
 		}
-		limit = pool.WindowLimit{Caller: c.caller.name, Most: mostWindowsByToken}
+		limit = pool.WindowLimit{Caller: c.Caller.Name, Most: mostWindowsByToken}
 	}
 	now := time.Now()
 	window, err := asked.window(now)
 	if err != nil {
 		return err
 	}
-	err = a.windows.Warm(r.Context(), c.target.ID, window, limit)
+	err = a.stock.Warm(r.Context(), c.Target.ID, window, limit)
 	if errors.Is(err, pool.ErrWindows) && limit.Most > 0 {
-		return problem(codeWindows, fmt.Sprintf(
+		return kernel.NewProblem(kernel.CodeWindows, fmt.Sprintf(
 			"the scope token suffices for %d warm windows of a target, and only while the target has room for more: one of the two is used up", limit.Most))
 	}
 	if err != nil {
@@ -85,7 +74,7 @@ func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *call) error {
 		slog.Time("from", now.Add(window.In).UTC()), slog.Time("until", now.Add(window.Left).UTC()))
 }
 
-// window returns the window as seen from now. One that has begun begins now.
+// window returns the window as seen from now. A window that has begun begins now.
 func (g warming) window(now time.Time) (pool.Window, error) {
 	if g.tokens == 0 {
 		return pool.Window{}, nil
@@ -94,11 +83,11 @@ func (g warming) window(now time.Time) (pool.Window, error) {
 		g.at = now
 	}
 	if g.at.Sub(now) > warmAhead {
-		return pool.Window{}, problem(codeBadRequest, fmt.Sprintf(`"at" must be at most %d days ahead`, warmAheadDays))
+		return pool.Window{}, kernel.NewProblem(kernel.CodeBadRequest, fmt.Sprintf(`"at" must be at most %d days ahead`, warmAheadDays))
 	}
 	left := g.at.Add(g.length).Sub(now)
 	if left < time.Millisecond { // the stock counts in them
-		return pool.Window{}, problem(codeBadRequest, `the window is over: "at" and "for" lie in the past`)
+		return pool.Window{}, kernel.NewProblem(kernel.CodeBadRequest, `the window is over: "at" and "for" lie in the past`)
 	}
 	return pool.Window{Tokens: g.tokens, In: max(0, g.at.Sub(now)), Left: left}, nil
 }
@@ -106,22 +95,22 @@ func (g warming) window(now time.Time) (pool.Window, error) {
 // readWarm reads the body.
 func readWarm(r *http.Request, w http.ResponseWriter) (warming, error) {
 	var g warming
-	given, err := readObject(r, w, wantWarm, g.set)
+	given, err := kernel.ReadObject(r, w, wantWarm, g.set)
 	if err != nil {
 		return g, err
 	}
 	switch {
 	case !given["tokens"]:
-		return g, problem(codeBadRequest, wantWarm)
+		return g, kernel.NewProblem(kernel.CodeBadRequest, wantWarm)
 	case g.tokens == 0 && len(given) > 1:
-		return g, problem(codeBadRequest, `0 tokens end all windows at once: there is no "at" and no "for" then`)
+		return g, kernel.NewProblem(kernel.CodeBadRequest, `0 tokens end all windows at once: there is no "at" and no "for" then`)
 	case g.tokens > 0 && !given["for"]:
-		return g, problem(codeBadRequest, `"for" is missing: `+wantWarmFor)
+		return g, kernel.NewProblem(kernel.CodeBadRequest, `"for" is missing: `+wantWarmFor)
 	}
 	return g, nil
 }
 
-// set takes one field, and returns what it must be where it is not that.
+// set takes one field, and returns the form that the field must have if it has another.
 func (g *warming) set(field string, value json.Token) (wrong string) {
 	text, _ := value.(string) // no field takes an empty one
 	switch field {
@@ -139,8 +128,8 @@ func (g *warming) set(field string, value json.Token) (wrong string) {
 		}
 		g.length = length
 	case "at":
-		at, err := time.Parse(time.RFC3339, text)
-		if err != nil || !rfc3339.MatchString(text) {
+		at, ok := kernel.ReadTime(text)
+		if !ok {
 			return wantWarmAt
 		}
 		g.at = at

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/redisdb"
 	"poold/internal/targets"
@@ -20,13 +21,12 @@ func (d *daemon) warm(t *testing.T, body string, headers ...string) answer {
 	return d.send(t, "POST", warmPath, strings.NewReader(body), append(headers, isJSON)...)
 }
 
-// shifted writes a moment that lies so far from now, in a zone of its own.
+// shifted writes a moment at a distance from now, in another zone.
 func shifted(by time.Duration) string {
 	return time.Now().Add(by).In(time.FixedZone("", 90*60)).Format(time.RFC3339Nano)
 }
 
-// TestWarm: the window that reaches the stock is the one that was asked for, seen
-// from now.
+// TestWarm: the window of the request reaches the stock, seen from now.
 func TestWarm(t *testing.T) {
 	set := sampleSet()
 	set.Targets[1].Paused = true // no special case: nothing is bought before it ends
@@ -43,7 +43,7 @@ func TestWarm(t *testing.T) {
 		{`{"tokens":1,"for":"24h"}`, pool.Window{Tokens: 1, Left: 24 * time.Hour}},
 		{`{"tokens":7,"at":"` + shifted(10*m) + `","for":"5m"}`, pool.Window{Tokens: 7, In: 10 * m, Left: 15 * m}},
 		{`{"at":"` + shifted(30*24*time.Hour) + `","\u0074okens":7,"for":"24h"}`, pool.Window{Tokens: 7, In: 30 * 24 * time.Hour, Left: 31 * 24 * time.Hour}},
-		{`{"tokens":7,"at":"` + shifted(-2*m) + `","for":"5m"}`, pool.Window{Tokens: 7, Left: 3 * m}}, // what is left of it
+		{`{"tokens":7,"at":"` + shifted(-2*m) + `","for":"5m"}`, pool.Window{Tokens: 7, Left: 3 * m}}, // the rest of it
 		{`{"tokens":0}`, pool.Window{}},
 	} {
 		began := time.Now()
@@ -78,7 +78,7 @@ func TestWarm(t *testing.T) {
 		}
 	}
 	for i, body := range []string{`{"tokens":5,"for":"5m"}`, `{"tokens":0}`} {
-		d.status.Snapshot(t.Context()) // one that is shown for a while
+		d.status.Snapshot(t.Context()) // shown for a while
 		d.warm(t, body)
 		if got := d.status.Snapshot(t.Context()).Document.Targets[1].Windows; len(got) != 1-i {
 			t.Errorf("%s: the next status shows %+v", body, got)
@@ -86,15 +86,14 @@ func TestWarm(t *testing.T) {
 	}
 }
 
-// TestWarmBodies: what is not exactly that is refused with a text that says what
-// is wanted, and nothing is changed.
+// TestWarmBodies: a bad body is refused with the wanted form, and changes nothing.
 func TestWarmBodies(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	check := func(want string, bodies ...string) {
 		t.Helper()
 		for _, body := range bodies {
 			a := d.warm(t, body)
-			checkProblem(t, body, a, 400, codeBadRequest, "staging-login")
+			checkProblem(t, body, a, 400, kernel.CodeBadRequest, "staging-login")
 			if !strings.Contains(strings.ReplaceAll(a.body, `\"`, `"`), want) {
 				t.Errorf("%s: no %q in %s", body, want, a.body)
 			}
@@ -129,10 +128,10 @@ func TestWarmBodies(t *testing.T) {
 		if kind != "" {
 			headers = append(headers, "Content-Type: "+kind)
 		}
-		checkProblem(t, kind, d.send(t, "POST", warmPath, strings.NewReader(`{"tokens":5,"for":"5m"}`), headers...), 400, codeBadRequest, "staging-login")
+		checkProblem(t, kind, d.send(t, "POST", warmPath, strings.NewReader(`{"tokens":5,"for":"5m"}`), headers...), 400, kernel.CodeBadRequest, "staging-login")
 	}
-	checkProblem(t, "no body at all", d.ask(t, "POST", warmPath), 400, codeBadRequest, "staging-login")
-	checkProblem(t, "too long", d.warm(t, `{"tokens":5,"for":"5m"`+strings.Repeat(" ", maxBody)+"}"), 413, codeTooLarge, "staging-login")
+	checkProblem(t, "no body at all", d.ask(t, "POST", warmPath), 400, kernel.CodeBadRequest, "staging-login")
+	checkProblem(t, "too long", d.warm(t, `{"tokens":5,"for":"5m"`+strings.Repeat(" ", kernel.MaxBody)+"}"), 413, kernel.CodeTooLarge, "staging-login")
 	if d.stock.count("warm") > 0 || len(d.refill.kicked) > 0 {
 		t.Errorf("one was made; refill was told of %q", d.refill.kicked)
 	}
@@ -176,16 +175,14 @@ func TestWhoMayWarm(t *testing.T) {
 				if want != 403 {
 					continue
 				}
-				checkProblem(t, c.key, a, 403, codeForbidden, map[bool]string{true: "staging-login"}[c.key == keyTaker])
+				checkProblem(t, c.key, a, 403, kernel.CodeForbidden, map[bool]string{true: "staging-login"}[c.key == keyTaker])
 				if c.key == keyTaker && !strings.Contains(a.body, "the scope token suffices for up to the target's depth, 5 tokens") {
 					t.Errorf("%d tokens: the text does not say so: %s", tokens, a.body)
 				}
 			}
 		}
 	}
-	if a := d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyTaker)); a.status != 403 {
-		t.Errorf("token suffices for a pause: %d", a.status)
-	}
+	d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyTaker)).has(t, "token suffices for a pause", 403)
 	if !strings.Contains(d.logged.String(), `"msg":"a warm window was made for a target","target":"staging-login","key":"taker","tokens":5`) {
 		t.Error("the log does not name the key")
 	}
@@ -218,7 +215,7 @@ func TestWindowsByToken(t *testing.T) {
 			warm(fmt.Sprintf("canary-key-taker-%d", i), 204)
 		}
 		a := warm(fmt.Sprintf("canary-key-taker-%d", i), 409)
-		checkProblem(t, "the eleventh", a, 409, codeWindows, "staging-login")
+		checkProblem(t, "the eleventh", a, 409, kernel.CodeWindows, "staging-login")
 		if !strings.Contains(a.body, "10 warm windows") {
 			t.Errorf("the text does not say how many: %s", a.body)
 		}
@@ -226,9 +223,7 @@ func TestWindowsByToken(t *testing.T) {
 	for range 11 {
 		warm(keyAll, 204)
 	}
-	if a := d.send(t, "POST", "/pool/checkout/warm", strings.NewReader(`{"tokens":1,"for":"5m"}`), isJSON, bearer("canary-key-taker-0")); a.status != 204 {
-		t.Errorf("another target: %d %s", a.status, a.body)
-	}
+	d.send(t, "POST", "/pool/checkout/warm", strings.NewReader(`{"tokens":1,"for":"5m"}`), isJSON, bearer("canary-key-taker-0")).has(t, "another target", 204)
 }
 
 // TestWarmRefused: what the stock says against it.
@@ -237,11 +232,11 @@ func TestWarmRefused(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		status int
-		code   code
+		code   kernel.Code
 	}{
-		{fmt.Errorf("x: %w", pool.ErrWindows), 409, codeWindows},
-		{fmt.Errorf("x: %w", redisdb.ErrDown), 503, codeStoreDown},
-		{fmt.Errorf("canary-cause"), 500, codeInternal},
+		{fmt.Errorf("x: %w", pool.ErrWindows), 409, kernel.CodeWindows},
+		{fmt.Errorf("x: %w", redisdb.ErrDown), 503, kernel.CodeStoreDown},
+		{fmt.Errorf("canary-cause"), 500, kernel.CodeInternal},
 	} {
 		d.stock.breaks("warm", c.err)
 		for _, body := range []string{`{"tokens":5,"for":"5m"}`, `{"tokens":0}`} {

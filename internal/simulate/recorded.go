@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"poold/internal/cli"
-	"poold/internal/httpapi"
+	"poold/internal/httpapi/historyapi"
 	"poold/internal/refill/policy"
 )
 
@@ -53,7 +53,7 @@ func (r *recording) load(ctx context.Context) (demand, error) {
 	if err != nil {
 		return demand{}, err
 	}
-	var list httpapi.ArrivalList
+	var list historyapi.ArrivalList
 	if err := json.Unmarshal(body, &list); err != nil {
 		return demand{}, fmt.Errorf("reading the daemon's answer: %w", err)
 	}
@@ -61,7 +61,7 @@ func (r *recording) load(ctx context.Context) (demand, error) {
 }
 
 // replayed is the demand that a daemon has told of.
-func replayed(list httpapi.ArrivalList) (demand, error) {
+func replayed(list historyapi.ArrivalList) (demand, error) {
 	from, err := time.Parse(time.RFC3339, list.From)
 	if err != nil {
 		return demand{}, fmt.Errorf("reading the daemon's answer: from: %w", err)

@@ -115,7 +115,7 @@ func (p *Page) Look(width, height int64, scale float64, scheme string) error {
 		}))
 }
 
-// Picture is a PNG of what is seen.
+// Picture returns a PNG of the page.
 func (p *Page) Picture() ([]byte, error) { return chromedp.Run(p.ctx, chromedp.CaptureScreenshot()) }
 
 // Eval evaluates an expression in the page, and waits where it is a promise.
@@ -134,7 +134,7 @@ func (p *Page) Until(limit time.Duration, expression string) error {
 	return err
 }
 
-// Effort is what a page has cost.
+// Effort is the work of a page.
 type Effort struct {
 	// CPU is the processor time of its tasks since Watch, scripts, style and layout
 	// together: that the machine is busy elsewhere is not in it.

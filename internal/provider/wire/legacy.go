@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"poold/internal/captcha"
+	"poold/internal/strictjson"
 )
 
 // LegacyCall is a call of in.php or res.php.
@@ -135,7 +136,7 @@ func (f *fields) readObject(body []byte) error {
 		}
 	}
 	f.add(more)
-	return repeated(body)
+	return strictjson.Check(body)
 }
 
 // readParts reads a multipart form. It keeps one file, the picture's.

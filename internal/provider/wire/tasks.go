@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"poold/internal/captcha"
+	"poold/internal/strictjson"
 )
 
 // TasksCall is a call of the tasks protocol.
@@ -67,7 +68,7 @@ func ReadTasks(r Request, flavour Flavour) TasksCall {
 	var members map[string]json.RawMessage
 	err := json.NewDecoder(bytes.NewReader(r.Body)).Decode(&body)
 	if err == nil {
-		err = errors.Join(json.Unmarshal(r.Body, &members), repeated(r.Body))
+		err = errors.Join(json.Unmarshal(r.Body, &members), strictjson.Check(r.Body))
 	}
 	if _, mixed := members["key"]; mixed || err != nil {
 		c.Bad = CodeBadParams

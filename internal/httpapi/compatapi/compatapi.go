@@ -1,0 +1,307 @@
+package compatapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"poold/internal/compat"
+	"poold/internal/httpapi/delivery"
+	"poold/internal/httpapi/kernel"
+	"poold/internal/provider/wire"
+	"poold/internal/status"
+	"poold/internal/targets"
+)
+
+// maxCompatibleBody is the most that a call of the compatible endpoints may have.
+const maxCompatibleBody = 1 << 20
+
+// clientKey is how long a key is that clients of solving services can be given.
+const clientKey = 32
+
+// ClientTasks are the tasks of the compatible endpoints; *compat.Tasks implements it.
+type ClientTasks interface {
+	Submit(ctx context.Context, task compat.Task, terms compat.Terms) (number string, err error)
+	Open(ctx context.Context, number, caller string) (bool, error)
+	Poll(ctx context.Context, number, caller string, terms func(compat.Task) (compat.Terms, error)) (compat.Result, error)
+	Report(ctx context.Context, number, caller string) (state compat.TaskState, token string, err error)
+}
+
+// Routes are the routes of both protocols.
+type Routes struct {
+	delivery.Sender
+
+	Tasks     ClientTasks
+	Near      *compat.NearMisses
+	Supply    delivery.Supply
+	Reports   *delivery.Reports
+	WrongKeys *kernel.WrongKeys
+	Status    *status.Collector
+	Stopping  *atomic.Bool // of the Server
+	submits   submits
+	Bodies    *kernel.Bodies
+	Log       *slog.Logger
+}
+
+// fault is a code of the wire, in the legacy protocol's words, and why for people.
+type fault struct{ code, why string }
+
+func (f *fault) Error() string { return f.code + ": " + f.why }
+
+// notDone refuses what would have no effect: a client would wait for it.
+func notDone(what string) error {
+	return &fault{wire.CodeBadParams, what + " is not done here"}
+}
+
+// unreadable is the fault of a call that is not one of its protocol.
+func unreadable(bad string) error {
+	return &fault{bad, "the call is not well-formed, mixes the protocols, or gives a field twice"}
+}
+
+// said is what either protocol says for an error.
+type said struct{ legacy, tasks, why string }
+
+// saying finds the words for an error, and logs an unexpected one.
+func (p *Routes) saying(ctx context.Context, c *kernel.Call, err error) said {
+	var bad *fault
+	if errors.As(err, &bad) {
+		return said{bad.code, wire.TasksCode(bad.code), bad.why}
+	}
+	cause := compat.CauseOf(err)
+	if cause == compat.Broken {
+		p.Log.ErrorContext(ctx, "answering a client's call", slog.String("route", c.Route.Path), slog.Any("err", err))
+	}
+	return said{cause.Legacy(), cause.Tasks(), cause.Why()}
+}
+
+// call is a call of either protocol.
+type call struct {
+	key, bad string // bad: the code of a call that could not be read; "" = it was
+	action   wire.Action
+	do       func(taken *kernel.Room) (wire.Reply, error)
+	fail     func(said) wire.Reply
+}
+
+// serve reads a call, authenticates its caller, carries it out and writes the reply.
+func (p *Routes) serve(w http.ResponseWriter, r *http.Request, c *kernel.Call, decode func(wire.Request) call) error {
+	body, taken, err := p.Bodies.Read(r, c, maxCompatibleBody)
+	defer taken.Release()
+	if err != nil {
+		return err
+	}
+	var asked call
+	sent := wire.Request{Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body}
+	if ended := taken.Decode(r.Context(), func() { asked = decode(sent) }); ended != nil {
+		return kernel.ErrHungUp
+	}
+	err = p.authenticate(r, c, asked.key, asked.bad)
+	if err == nil && asked.bad != "" && asked.action != wire.Submit {
+		err = unreadable(asked.bad)
+	}
+	var reply wire.Reply
+	if err == nil {
+		reply, err = asked.do(taken)
+	}
+	switch {
+	case err != nil && (errors.Is(err, kernel.ErrHungUp) || r.Context().Err() != nil):
+		return kernel.ErrHungUp
+	case err != nil:
+		writeReply(w, asked.fail(p.saying(r.Context(), c, err)))
+	case reply.Type != "":
+		writeReply(w, reply)
+	}
+	return nil
+}
+
+// authenticate finds the caller by the key in the call. Without keys in the file the
+// caller is on this machine, and any text in the form of a key serves. bad is the code of
+// a call that could not be read, which may lack its key for that reason.
+func (p *Routes) authenticate(r *http.Request, c *kernel.Call, key, bad string) error {
+	if key == "" && bad != "" {
+		return unreadable(bad)
+	}
+	if c.Caller == nil {
+		owner := c.Access.Owner(key)
+		switch {
+		case key == "":
+			return compat.OddKey
+		case owner == nil && p.WrongKeys.Count(r.RemoteAddr, c.Began) > 0:
+			return compat.TooManyKeys
+		case owner == nil:
+			return compat.WrongKey
+		case !owner.May(targets.ScopeToken):
+			return compat.NotEntitled
+		}
+		c.Caller = owner
+	} else if len(key) != clientKey {
+		return compat.OddKey
+	}
+	return nil
+}
+
+// submit makes a task of an order and writes the reply with its number. The task holds the
+// room that the call takes until it ends.
+func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, o wire.Order, taken *kernel.Room, reply func(number string) wire.Reply) error {
+	if limiter := c.Caller.Limiter; limiter != nil && kernel.OverRate(limiter, c.Began) > 0 {
+		return compat.TooFast
+	}
+	switch {
+	case p.Stopping.Load():
+		return compat.Stopping
+	case o.Bad == wire.CodeNoMethod, o.Bad == wire.CodeNotSupported:
+		return compat.NotSupported
+	case o.Bad != "":
+		return &fault{o.Bad, "the parameters are missing, doubled or not well-formed"}
+	case o.Pingback != "":
+		return notDone("a pingback")
+	case len(o.Undone) > 0:
+		return notDone("the parameter " + shown(o.Undone[0]))
+	}
+	terms, err := p.submitTerms(c, o)
+	if err != nil {
+		return err
+	}
+	if taken.Resize(int64(len(o.Image))) != nil {
+		return compat.NoSlot
+	}
+	terms.Hold = taken.Hold
+	task := compat.Task{Caller: c.Caller.StableName, Identity: terms.Take.ID, Type: o.Identity.Type}
+	key := submitKey{task.Caller, task.Identity}
+	s := p.submits.begin(r.Context(), key)
+	err = p.number(r.Context(), s, task, terms)
+	if err == nil {
+		err = writeNumber(w, r, reply(s.number))
+	}
+	p.submits.end(key, s, err != nil && s.number != "")
+	return err
+}
+
+// number gives a submit its task: the task of an earlier submit whose answer was lost,
+// while that task can bring a token, else a new one. A task whose client hung up gets its
+// number too.
+func (p *Routes) number(ctx context.Context, s *submit, task compat.Task, terms compat.Terms) error {
+	if s.number != "" {
+		open, err := p.Tasks.Open(ctx, s.number, task.Caller)
+		if err != nil || open {
+			return err
+		}
+	}
+	var err error
+	s.number, err = p.Tasks.Submit(ctx, task, terms)
+	return err
+}
+
+// writeNumber writes the reply to a submit. It fails with kernel.ErrHungUp if a part of
+// the reply certainly did not reach the client.
+func writeNumber(w http.ResponseWriter, r *http.Request, reply wire.Reply) error {
+	writeReply(w, reply)
+	if err := http.NewResponseController(w).Flush(); err != nil || r.Context().Err() != nil {
+		return kernel.ErrHungUp
+	}
+	return nil
+}
+
+// shown is a parameter's name if it can be shown.
+func shown(name string) string {
+	odd := func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '|' }
+	if len(name) > 40 || strings.ContainsFunc(name, odd) {
+		return "of another name"
+	}
+	return name
+}
+
+// poll asks for a task's token.
+func (p *Routes) poll(r *http.Request, c *kernel.Call, id string) (compat.Result, error) {
+	n, ok := wire.TaskNumber(id)
+	if !ok {
+		return compat.Result{}, compat.BadID
+	}
+	if n < 1e10 || n >= 1e11 || id[0] == '0' {
+		return compat.Result{}, compat.UnknownTask
+	}
+	return p.Tasks.Poll(r.Context(), id, c.Caller.StableName, func(t compat.Task) (compat.Terms, error) { return p.pollTerms(c, t) })
+}
+
+// report counts a caller's report on the token of a task.
+func (p *Routes) report(r *http.Request, c *kernel.Call, id string, verdict wire.Verdict) error {
+	if _, ok := wire.TaskNumber(id); !ok {
+		return compat.BadID
+	}
+	state, token, err := p.Tasks.Report(r.Context(), id, c.Caller.StableName)
+	switch {
+	case err != nil:
+		return err
+	case verdict.Fits != nil && !verdict.Fits(state.Type):
+		return compat.UnknownTask // the call is for tasks of another type
+	}
+	c.Target = c.Access.ByID[state.Identity]
+	named := delivery.SolveID{Token: token, Identity: state.Identity, Type: state.Type}
+	return p.Reports.AboutSolve(r, c, named, auditID(c, named), verdict.Good)
+}
+
+// balance is the unused part of the overall budget, in solves. Without a budget it is the
+// balance of the first provider that reports one, else the number of tasks that may be in
+// flight at once.
+func (p *Routes) balance(ctx context.Context, c *kernel.Call) (float64, error) {
+	now := p.Status.Snapshot(ctx).Document
+	switch budget := now.Budget; {
+	case budget != nil:
+		return float64(max(0, budget.Limit-budget.Used)), nil
+	case c.Access.Set.Budget.PerDay > 0: // it was not read yet
+		return 0, compat.StoreDown
+	}
+	for _, provider := range now.Providers {
+		if provider.Balance != nil {
+			return *provider.Balance, nil
+		}
+	}
+	return float64(threads(now).Threads), nil
+}
+
+// threads sums the providers up.
+func threads(now *status.Document) wire.ThreadsAnswer {
+	a := wire.ThreadsAnswer{Status: 1}
+	for _, provider := range now.Providers {
+		a.Threads += provider.Concurrency
+		a.Working += provider.InFlight
+	}
+	a.Free = max(0, a.Threads-a.Working)
+	return a
+}
+
+// answerSolved writes the answer for a solved task.
+func (p *Routes) answerSolved(w http.ResponseWriter, r *http.Request, c *kernel.Call, got *compat.Result, reply wire.Reply) error {
+	return p.Send(w, r, c, p.delivery(c, got), []string{reply.Type}, reply.Body)
+}
+
+// delivery is a solved task's token on its way; its client may ask for it again.
+func (p *Routes) delivery(c *kernel.Call, got *compat.Result) *delivery.Handout {
+	c.Target = c.Access.ByID[got.Identity]
+	return &delivery.Handout{
+		Token: &got.Token, ID: auditID(c, delivery.SolveID{Token: got.Token.ID, Identity: got.Identity, Type: got.Type}), Kind: got.Type, Repeatable: true,
+	}
+}
+
+// auditID is the id of a token in the audit. As on the other routes, it shows whether the
+// token is of a target or of a guest.
+func auditID(c *kernel.Call, id delivery.SolveID) string {
+	if c.Target != nil {
+		return id.Token
+	}
+	return id.String()
+}
+
+// writeReply writes an answer that has no token.
+func writeReply(w http.ResponseWriter, reply wire.Reply) { kernel.Respond(w, reply.Type, reply.Body) }
+
+// unixSeconds is a moment in whole seconds, not after it; where up is set, not before it.
+func unixSeconds(at time.Time, up bool) int64 {
+	if up {
+		at = at.Add(time.Second - time.Nanosecond)
+	}
+	return at.Unix()
+}

@@ -1,0 +1,121 @@
+package compatapi
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"poold/internal/captcha"
+	"poold/internal/compat"
+	"poold/internal/httpapi/kernel"
+	"poold/internal/provider/wire"
+)
+
+// mostIDs is how many tasks one call of res.php can ask for.
+const mostIDs = 50
+
+// ServeLegacy is /in.php and /res.php.
+func (p *Routes) ServeLegacy(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	return p.serve(w, r, c, func(sent wire.Request) call {
+		asked := wire.ReadLegacy(sent, wire.AnyClient)
+		if asked.Form.CORS && len(c.Access.Callers) > 0 {
+			// Any page may read the answer to its own key: browsers add no credentials here.
+			w.Header().Set("Access-Control-Allow-Origin", "*")
+		}
+		return call{
+			asked.Key, asked.Bad, asked.Action,
+			func(taken *kernel.Room) (wire.Reply, error) { return p.legacyDo(w, r, c, &asked, taken) },
+			func(says said) wire.Reply { return asked.Form.Fail(says.legacy, says.why) },
+		}
+	})
+}
+
+// legacyDo carries out a call. It returns an empty reply if it wrote the answer itself.
+func (p *Routes) legacyDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.LegacyCall, taken *kernel.Room) (wire.Reply, error) {
+	form := asked.Form
+	switch asked.Action {
+	case wire.Submit:
+		return wire.Reply{}, p.submit(w, r, c, asked.Order, taken, func(number string) wire.Reply {
+			return form.Say("OK|"+number, wire.LegacyAnswer{Status: 1, Request: number})
+		})
+	case wire.Poll:
+		if asked.Many {
+			return wire.Reply{}, p.legacyMany(w, r, c, asked)
+		}
+		got, err := p.poll(r, c, asked.IDs[0])
+		if err != nil {
+			return wire.Reply{}, err
+		}
+		return wire.Reply{}, p.answerSolved(w, r, c, &got, legacySolved(form, &got, asked.Priced))
+	case wire.Report:
+		return form.Bare("OK_REPORT_RECORDED"), p.report(r, c, asked.IDs[0], asked.Verdict)
+	case wire.Balance:
+		left, err := p.balance(r.Context(), c)
+		return form.Bare(strconv.FormatFloat(left, 'f', -1, 64)), err
+	case wire.Threads:
+		return wire.JSON(threads(p.Status.Snapshot(r.Context()).Document)), nil
+	case wire.Other:
+		if asked.Word == "" {
+			return wire.Reply{}, compat.NoAction
+		}
+	}
+	return wire.Reply{}, notDone("the action " + shown(asked.Word))
+}
+
+// legacyPrice is the price of a token for its client.
+const legacyPrice = "0"
+
+// legacySolved is the answer with a token.
+func legacySolved(form wire.Form, got *compat.Result, priced bool) wire.Reply {
+	token := &got.Token
+	v := wire.LegacyAnswer{Status: 1, Request: token.Value, UserAgent: token.UserAgent, Useragent: token.UserAgent}
+	if values := captcha.Named(got.Type, token.Value); values != nil {
+		prefix := ""
+		if got.Type == captcha.GeeTest {
+			prefix = "geetest_"
+		}
+		object := make(map[string]string, len(values))
+		for name, value := range values {
+			object[prefix+name] = value
+		}
+		v.Request = object
+	}
+	text := "OK|" + token.Value
+	if priced {
+		v.Price, text = legacyPrice, text+"|"+legacyPrice
+	}
+	return form.Say(text, v)
+}
+
+// legacyMany answers several ids at once: bare values in the order of the ids.
+func (p *Routes) legacyMany(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.LegacyCall) error {
+	if len(asked.IDs) > mostIDs {
+		return notDone("asking for more than " + strconv.Itoa(mostIDs) + " ids at once")
+	}
+	for _, id := range asked.IDs {
+		if _, ok := wire.TaskNumber(id); !ok {
+			return compat.BadID
+		}
+	}
+	values := make([]string, len(asked.IDs))
+	var found []compat.Result
+	for i, id := range asked.IDs {
+		got, err := p.poll(r, c, id)
+		if err != nil {
+			values[i] = p.saying(r.Context(), c, err).legacy
+			continue
+		}
+		values[i] = got.Token.Value
+		found = append(found, got)
+	}
+	reply := asked.Form.Bare(strings.Join(values, "|"))
+	if len(found) == 0 {
+		writeReply(w, reply)
+		return nil
+	}
+	last := len(found) - 1
+	for i := range found[:last] {
+		p.Arrived(c, p.delivery(c, &found[i]))
+	}
+	return p.answerSolved(w, r, c, &found[last], reply)
+}

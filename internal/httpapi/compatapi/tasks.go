@@ -1,0 +1,56 @@
+package compatapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"poold/internal/captcha"
+	"poold/internal/compat"
+	"poold/internal/httpapi/kernel"
+	"poold/internal/provider/wire"
+)
+
+// ServeTasks is /createTask and the other paths of its protocol.
+func (p *Routes) ServeTasks(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	return p.serve(w, r, c, func(sent wire.Request) call {
+		asked := wire.ReadTasks(sent, wire.AnyClient)
+		return call{
+			asked.Key, asked.Bad, asked.Action,
+			func(taken *kernel.Room) (wire.Reply, error) { return p.taskDo(w, r, c, &asked, taken) },
+			func(says said) wire.Reply { return wire.JSON(wire.TasksError(says.tasks, says.why)) },
+		}
+	})
+}
+
+// taskDo carries out a call. It returns an empty reply if it wrote the answer itself.
+func (p *Routes) taskDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.TasksCall, taken *kernel.Room) (reply wire.Reply, err error) {
+	switch asked.Action {
+	case wire.Submit:
+		err = p.submit(w, r, c, asked.Order, taken, func(number string) wire.Reply {
+			n, _ := strconv.ParseInt(number, 10, 64) // it has 11 digits
+			return wire.JSON(wire.TasksAnswer{TaskID: n})
+		})
+	case wire.Poll:
+		var got compat.Result
+		if got, err = p.poll(r, c, asked.ID); err == nil {
+			err = p.answerSolved(w, r, c, &got, taskSolved(&got))
+		}
+	case wire.Report:
+		return wire.JSON(wire.TasksAnswer{Status: "success"}), p.report(r, c, asked.ID, asked.Verdict)
+	case wire.Balance:
+		left, err := p.balance(r.Context(), c)
+		return wire.JSON(wire.TasksAnswer{Balance: &left}), err
+	case wire.Threads, wire.Other: // the protocol has neither
+	}
+	return reply, err
+}
+
+// taskSolved is the answer with a token. Its times say how old the token is: endTime is
+// when it can have been solved at the earliest, which may be before the task.
+func taskSolved(got *compat.Result) wire.Reply {
+	token := &got.Token
+	return wire.JSON(wire.TasksAnswer{
+		Status: "ready", Solution: wire.Solved(got.Type, token.Value, captcha.Named(got.Type, token.Value), token.UserAgent),
+		Cost: legacyPrice, CreateTime: unixSeconds(got.Made, true), EndTime: unixSeconds(token.Born, false), SolveCount: 1,
+	})
+}

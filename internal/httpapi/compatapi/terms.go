@@ -1,0 +1,105 @@
+package compatapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/compat"
+	"poold/internal/httpapi/delivery"
+	"poold/internal/httpapi/kernel"
+	"poold/internal/ondemand"
+	"poold/internal/pool"
+	"poold/internal/provider/wire"
+	"poold/internal/targets"
+)
+
+// submitTerms returns the terms of the target with the identity of a submit, else the
+// terms of a guest.
+func (p *Routes) submitTerms(c *kernel.Call, o wire.Order) (compat.Terms, error) {
+	if t := c.Access.ByID[o.Identity.ID()]; t != nil {
+		if !c.Caller.MayUse(t.Name) {
+			return compat.Terms{}, compat.NotAllowed
+		}
+		c.Target = t
+		return p.targetTerms(c, t), nil
+	}
+	p.noteNearMiss(c, o.Identity)
+	switch buys := c.Caller.Globs == nil && c.Caller.May(targets.ScopeSolve); {
+	case !buys && o.Identity.Proxy != "":
+		return compat.Terms{}, notDone("a proxy that no target has, for a key that may not have what no target has,")
+	case !buys:
+		return compat.Terms{}, compat.NotAllowed
+	}
+	asked, err := targets.SolveOf(o.Identity, o.Image)
+	var invalid targets.Problems
+	switch {
+	case errors.As(err, &invalid):
+		return compat.Terms{}, &fault{wire.CodeBadParams, invalid[0].String()}
+	case err != nil:
+		return compat.Terms{}, err
+	}
+	if err := c.Access.Set.Solve.Allows(asked.Identity); err != nil {
+		if asked.Identity.Type == captcha.Image {
+			return compat.Terms{}, compat.NotSupported
+		}
+		return compat.Terms{}, &fault{wire.CodeDomain, err.Error()}
+	}
+	guest := delivery.GuestOf(c.Access.Set, asked, asked.Identity.ID())
+	return p.guestTerms(c, guest.Spec.ID, guest.Spec.Margin, guest), nil
+}
+
+// pollTerms says on which terms a task takes now: a reload may have changed them since its
+// submit.
+func (p *Routes) pollTerms(c *kernel.Call, task compat.Task) (compat.Terms, error) {
+	t := c.Access.ByID[task.Identity]
+	switch {
+	case t != nil && c.Caller.MayUse(t.Name):
+		return p.targetTerms(c, t), nil
+	case t != nil, !task.Guest, c.Caller.Globs != nil, !c.Caller.May(targets.ScopeSolve):
+		return compat.Terms{}, compat.NotAllowed
+	}
+	_, margin := c.Access.Set.Life(task.Type)
+	return p.guestTerms(c, task.Identity, margin, nil), nil
+}
+
+func (p *Routes) targetTerms(c *kernel.Call, t *kernel.Target) compat.Terms {
+	return compat.Terms{Take: t.Take(c.Caller), Supply: targetSupply{&p.Supply, t}}
+}
+
+// guestTerms returns the terms of a guest. guest is nil if its order was placed before.
+func (p *Routes) guestTerms(c *kernel.Call, id captcha.ID, margin time.Duration, guest *ondemand.Guest) compat.Terms {
+	return compat.Terms{
+		Take:  pool.Request{ID: id, Margin: margin, Caller: c.Caller.StableName, MaxWaiting: ondemand.MostWaiting},
+		Guest: guest,
+	}
+}
+
+// targetSupply is the supply of one target.
+type targetSupply struct {
+	*delivery.Supply
+
+	target *kernel.Target
+}
+
+func (s targetSupply) Out(ctx context.Context) bool {
+	return (s.IsBarred(ctx, s.target) || s.IsOut(ctx)) && s.IsEmpty(ctx, s.target)
+}
+
+func (s targetSupply) Attend(ctx context.Context, r *pool.Request) { s.Supply.Attend(ctx, s.target, r) }
+
+// noteNearMiss logs that a client submits an identity which differs little from a
+// target's: the client most likely means that target.
+func (p *Routes) noteNearMiss(c *kernel.Call, id captcha.Identity) {
+	for i := range c.Access.Set.Targets {
+		t := &c.Access.Set.Targets[i]
+		fields := compat.Differences(t.Identity, id)
+		if fields == nil || !p.Near.Note(t.ID, fields, time.Now()) {
+			continue
+		}
+		p.Log.Warn("a client submits what a target nearly has", slog.String("target", t.Name),
+			slog.Any("fields", fields), slog.String("key", c.Caller.Name))
+	}
+}

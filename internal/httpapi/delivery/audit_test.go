@@ -1,0 +1,18 @@
+package delivery
+
+import (
+	"testing"
+
+	"poold/internal/httpapi/kernel"
+	"poold/internal/ondemand"
+	"poold/internal/pool"
+	"poold/internal/targets"
+)
+
+// TestNoAudit: a daemon without one hands out and takes reports.
+func TestNoAudit(t *testing.T) {
+	a := Audit{}
+	c := &kernel.Call{Caller: kernel.Anyone, Access: &kernel.Access{Set: &targets.Set{}}}
+	a.Taken(c, &Handout{Token: &pool.Token{Source: ondemand.FromSolve}})
+	a.reported(c, "tok1", true)
+}

@@ -1,0 +1,250 @@
+package historyapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"poold/internal/history"
+	"poold/internal/httpapi/kernel"
+	"poold/internal/purchase"
+	"poold/internal/status"
+)
+
+const (
+	// readLimit bounds a question to the store of the history, so that its answer can
+	// still be written within kernel.WriteLimit.
+	readLimit = 8 * time.Second
+	// longestSitekey is how many characters one has at most, and a task's id as well.
+	longestSitekey = 256
+)
+
+// Store reads the orders that ended: the readable part of a history.Store.
+type Store interface {
+	Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error)
+	Tasks(ctx context.Context, status history.Status, q history.Query) (history.Page, error)
+	Day(ctx context.Context, day time.Time) (history.Day, error)
+	Solve(ctx context.Context, id string) (history.Record, bool, error)
+	Task(ctx context.Context, task string) (history.Record, bool, error)
+}
+
+// Journal lists the orders in flight, over all replicas; *purchase.Buyer implements it.
+type Journal interface {
+	UnderWay(ctx context.Context) ([]purchase.UnderWay, error)
+}
+
+// Routes are the routes of the history. Orders in flight come from the journal, never from
+// a store.
+type Routes struct {
+	Store    Store // nil = none is kept
+	Audit    Audit // nil = none is kept
+	Journal  Journal
+	Arrivals Arrivals // nil = arrivals are not counted
+	Status   *status.Collector
+}
+
+// Site is GET /history/site/{sitekey}: the orders of a site key that ended.
+func (h *Routes) Site(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	sitekey := c.Param(r, 0)
+	if !plainText(sitekey) {
+		return kernel.NewProblem(kernel.CodeBadRequest, fmt.Sprintf(
+			"a sitekey is 1 to %d printable characters, percent-encoded: /history/site/a%%2Fb for a/b", longestSitekey))
+	}
+	asked, err := readPageQuery(r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	return h.page(w, r, c, asked, func(ctx context.Context, q history.Query) (history.Page, error) { return h.Store.Site(ctx, sitekey, q) })
+}
+
+// Tasks is GET /history/tasks: the orders whose tasks have a status.
+func (h *Routes) Tasks(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	asked, err := readPageQuery(r.URL.RawQuery, "status")
+	if err != nil {
+		return err
+	}
+	switch status := history.Status(asked.values.Get("status")); status {
+	case history.StatusPolling:
+		return h.underWay(w, r, c, asked)
+	case history.StatusSolved, history.StatusError:
+		return h.page(w, r, c, asked, func(ctx context.Context, q history.Query) (history.Page, error) { return h.Store.Tasks(ctx, status, q) })
+	}
+	return kernel.NewProblem(kernel.CodeBadRequest, "status must be solved, error or polling: ?status=error")
+}
+
+// Active is GET /history/active: the orders under way whose submit may have left.
+func (h *Routes) Active(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	asked, err := readPageQuery(r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	return h.underWay(w, r, c, asked)
+}
+
+// page answers with records that the store finds.
+func (h *Routes) page(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked pageQuery,
+	ask func(context.Context, history.Query) (history.Page, error),
+) error {
+	if h.Store == nil {
+		return errNoHistory()
+	}
+	var page history.Page
+	err := find(r, c, asked.Query, func(ctx context.Context, q history.Query) (err error) { page, err = ask(ctx, q); return err })
+	if err != nil {
+		return err
+	}
+	var list List
+	list.Records, list.Next = listed(page.Records, page.More, historyRecord, func(r *history.Record) history.Position {
+		return history.Position{Ended: r.Ended, ID: r.ID}
+	})
+	linkNext(w, asked.values, list.Next)
+	return respondTable(w, r, list, list.Records)
+}
+
+// listed converts the records of a page and returns the cursor of the next page; "" = this
+// is the last one.
+func listed[From, To any](found []From, more bool, show func(*From) To, at func(*From) history.Position) (list []To, next string) {
+	list = make([]To, len(found))
+	for i := range found {
+		list[i] = show(&found[i])
+	}
+	if n := len(found); more && n > 0 {
+		next = encodeCursor(at(&found[n-1]))
+	}
+	return list, next
+}
+
+// underWay answers with the orders in flight, ordered by the time of placing, newest
+// first.
+func (h *Routes) underWay(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked pageQuery) error {
+	all, err := h.Journal.UnderWay(r.Context())
+	if err != nil {
+		return err
+	}
+	position := func(u purchase.UnderWay) history.Position {
+		return history.Position{Ended: u.Placed, ID: u.Order.String()}
+	}
+	all = slices.DeleteFunc(all, func(u purchase.UnderWay) bool { return !c.Sees(u.Target) || !asked.covers(position(u)) })
+	slices.SortFunc(all, func(a, b purchase.UnderWay) int { return newestFirst(position(a), position(b)) })
+	var list ActiveList
+	list.Records, list.Next = listed(all[:min(len(all), asked.Limit)], len(all) > asked.Limit, activeRecord,
+		func(u *purchase.UnderWay) history.Position { return position(*u) })
+	linkNext(w, asked.values, list.Next)
+	return respondTable(w, r, list, list.Records)
+}
+
+// newestFirst is the order of a history.Query.
+func newestFirst(a, b history.Position) int {
+	return cmp.Or(b.Ended.Compare(a.Ended), strings.Compare(b.ID, a.ID))
+}
+
+// Day is GET /history/day/{date}: the figures of a UTC day. The figures by type cover all
+// targets, so a key that is limited to some targets does not see them.
+func (h *Routes) Day(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	date, ok := readDay(c.Param(r, 0))
+	if !ok {
+		return kernel.NewProblem(kernel.CodeBadRequest, "the date must be a UTC day from 1970 to 9999: /history/day/2026-01-02")
+	}
+	if _, err := kernel.ReadValues(r.URL.RawQuery); err != nil {
+		return err
+	}
+	if h.Store == nil {
+		return errNoHistory()
+	}
+	var figures history.Day
+	if err := read(r, func(ctx context.Context) (err error) { figures, err = h.Store.Day(ctx, date); return err }); err != nil {
+		return err
+	}
+	day := historyDay(date, figures, c.Sees)
+	if c.Caller.Globs != nil {
+		day.Types = nil
+	}
+	return respondTable(w, r, day, day.rows())
+}
+
+// plainText reports whether a site key or a task's id has a form that can be asked for.
+func plainText(text string) bool {
+	n := utf8.RuneCountInString(text)
+	return n > 0 && n <= longestSitekey && utf8.ValidString(text) &&
+		!strings.ContainsFunc(text, func(char rune) bool { return !unicode.IsPrint(char) })
+}
+
+// Solve is GET /history/solve/{id}: one order that ended, by its id or by the provider's
+// id of its task. An order that the caller may not see is answered as an unknown one.
+func (h *Routes) Solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	if _, err := kernel.ReadValues(r.URL.RawQuery); err != nil {
+		return err
+	}
+	if h.Store == nil {
+		return errNoHistory()
+	}
+	id := c.Param(r, 0)
+	ask := h.Store.Task
+	if history.IsOrder(id) {
+		ask = h.Store.Solve
+	}
+	var record history.Record
+	found := plainText(id)
+	if found {
+		if err := read(r, func(ctx context.Context) (err error) { record, found, err = ask(ctx, id); return err }); err != nil {
+			return err
+		}
+	}
+	if !found || !c.Sees(record.Target) {
+		return kernel.NewProblem(kernel.CodeUnknownSolve,
+			"no order of this id or of a task of this id has ended, or it ended longer ago than is kept; /history/active lists those under way")
+	}
+	one := historyRecord(&record)
+	return respondTable(w, r, one, []Record{one})
+}
+
+// find asks the store for the targets that the caller sees, unless there are none.
+func find(r *http.Request, c *kernel.Call, q history.Query, ask func(context.Context, history.Query) error) error {
+	if q.Targets = c.Visible(); q.Targets != nil && len(q.Targets) == 0 {
+		return nil
+	}
+	return read(r, func(ctx context.Context) error { return ask(ctx, q) })
+}
+
+// read asks the store, for readLimit at most.
+func read(r *http.Request, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(r.Context(), readLimit)
+	defer cancel()
+	err := ask(ctx)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%w within %v", history.ErrDown, readLimit)
+	}
+	return err
+}
+
+// eachDay asks about the days from first to last, for readLimit at most in all.
+func eachDay(r *http.Request, first, last time.Time, ask func(ctx context.Context, day time.Time) error) error {
+	return read(r, func(ctx context.Context) (err error) {
+		for day := first; !day.After(last) && err == nil; day = day.AddDate(0, 0, 1) {
+			err = ask(ctx, day)
+		}
+		return err
+	})
+}
+
+// errNoHistory is the answer to a question to a store that is not configured.
+func errNoHistory() *kernel.Problem {
+	return kernel.NewProblem(kernel.CodeNoHistory, "no history is kept: the file says `backend: none` in its section history")
+}
+
+// linkNext adds the address of the next page, which CSV has no field for.
+func linkNext(w http.ResponseWriter, asked url.Values, cursor string) {
+	if cursor == "" {
+		return
+	}
+	asked.Set("cursor", cursor)
+	w.Header().Set("Link", "<?"+asked.Encode()+`>; rel="next"`)
+}

@@ -1,0 +1,150 @@
+package historyapi
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"poold/internal/history"
+	"poold/internal/httpapi/kernel"
+	"poold/internal/status"
+)
+
+// Audit reads which key took which token: the readable part of a history.Audit.
+type Audit interface {
+	Entries(ctx context.Context, key string, q history.Query) (history.Entries, error)
+	KeyDay(ctx context.Context, day time.Time) (map[string]history.KeyFigures, error)
+}
+
+// keyName matches the name of a key, or the mark of calls without one.
+var keyName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._@-]{0,62}|` + history.Keyless + `)$`)
+
+// Key is GET /history/key/{name}: the actions of a key on tokens. A key that the file
+// lacks may have been in it.
+func (h *Routes) Key(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	name := c.Param(r, 0)
+	if !keyName.MatchString(name) {
+		return kernel.NewProblem(kernel.CodeBadRequest, "a key's name is 1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit; "+
+			history.Keyless+" stands for calls without a key")
+	}
+	asked, err := readPageQuery(r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	if h.Audit == nil {
+		return h.errNoAudit()
+	}
+	var found history.Entries
+	err = find(r, c, asked.Query, func(ctx context.Context, q history.Query) (err error) {
+		found, err = h.Audit.Entries(ctx, name, q)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var list AuditList
+	list.Entries, list.Next = listed(found.List, found.More, auditEntry, func(e *history.Entry) history.Position {
+		return history.Position{Ended: e.At, ID: e.ID}
+	})
+	linkNext(w, asked.values, list.Next)
+	return respondTable(w, r, list, list.Entries)
+}
+
+// usageByKey is GET /history/usage?by=key: the figures of keys on some UTC days.
+func (h *Routes) usageByKey(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked usageQuery) error {
+	if c.Caller.Globs != nil {
+		return kernel.NewProblem(kernel.CodeForbidden, "the figures by key cover all targets, and this key is limited to some")
+	}
+	if h.Audit == nil {
+		return h.errNoAudit()
+	}
+	first, last, err := asked.days(time.Now(), c.Access.Set.History.Audit, "audit")
+	if err != nil {
+		return err
+	}
+	answer := KeyUsage{By: byKey, First: first.Format(time.DateOnly), Last: last.Format(time.DateOnly), Lines: []KeyUsageLine{}}
+	sums := map[[2]string]history.KeyFigures{} // by date, "" = all days, and key
+	err = eachDay(r, first, last, func(ctx context.Context, day time.Time) error {
+		figures, err := h.Audit.KeyDay(ctx, day)
+		date := ""
+		if asked.perDay {
+			date = day.Format(time.DateOnly)
+		}
+		for key, f := range figures {
+			of := [2]string{date, key}
+			sums[of] = sums[of].Plus(f)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for of, f := range sums {
+		answer.Lines = append(answer.Lines, KeyUsageLine{
+			Date: of[0], Key: of[1], HandedOut: f.HandedOut, Accepted: f.Accepted, Rejected: f.Rejected, Bought: f.Bought,
+			Spent: spentOf(f.Spent, f.Unpriced), Unpriced: f.Unpriced,
+		})
+	}
+	slices.SortFunc(answer.Lines, func(a, b KeyUsageLine) int {
+		return cmp.Or(strings.Compare(a.Date, b.Date), strings.Compare(a.Key, b.Key))
+	})
+	return respondTable(w, r, answer, answer.Lines)
+}
+
+// errNoAudit is the answer where the audit would be asked and there is none.
+func (h *Routes) errNoAudit() *kernel.Problem {
+	if h.Store == nil {
+		return errNoHistory()
+	}
+	return kernel.NewProblem(kernel.CodeNoAudit, "no audit is kept: the file says `audit: 0s` in its section history")
+}
+
+// AuditList is the answer of GET /history/key.
+type AuditList struct {
+	Entries []AuditEntry `json:"entries"`        // newest first; never null
+	Next    string       `json:"next,omitempty"` // cursor of the next page; absent: there is none
+}
+
+// AuditEntry is one action of a key on a token.
+type AuditEntry struct {
+	ID      string       `json:"id"`
+	At      string       `json:"at"`     // RFC 3339, UTC
+	Key     string       `json:"key"`    // its name; "-" = without one
+	Action  string       `json:"action"` // taken | bought (taken, and bought for this call) | accepted | rejected
+	Target  string       `json:"target"` // "/solve": an identity that no target has
+	TokenID string       `json:"token_id"`
+	Source  string       `json:"source"` // as the answer with it said; "" for a report
+	Image   string       `json:"image"`  // "sha256:…, n bytes" of the picture that it was solved for; "" = none
+	Price   status.Money `json:"price"`  // of a bought token, in the currency of the file's prices, null = unknown; else 0
+}
+
+// KeyUsage is the answer of GET /history/usage?by=key.
+type KeyUsage struct {
+	By    string         `json:"by"`    // key
+	First string         `json:"first"` // day that it covers; UTC, 2006-01-02
+	Last  string         `json:"last"`
+	Lines []KeyUsageLine `json:"lines"` // sorted; never null
+}
+
+// KeyUsageLine are the figures of a key.
+type KeyUsageLine struct {
+	Date      string       `json:"date"` // "" = of all days together
+	Key       string       `json:"key"`  // "-" = without one
+	HandedOut int64        `json:"handed_out"`
+	Accepted  int64        `json:"accepted"` // of its reports
+	Rejected  int64        `json:"rejected"`
+	Bought    int64        `json:"bought"`   // of those handed out, bought for its calls
+	Spent     status.Money `json:"spent"`    // on these: the sum of the known prices; null = all are unknown
+	Unpriced  int64        `json:"unpriced"` // tokens bought at an unknown price
+}
+
+func auditEntry(e *history.Entry) AuditEntry {
+	return AuditEntry{
+		ID: e.ID, At: kernel.Stamp(e.At), Key: e.Key, Action: string(e.Action), Target: e.Target, TokenID: e.Token, Source: e.Source, Image: e.Image,
+		Price: priceOf(e.Price),
+	}
+}

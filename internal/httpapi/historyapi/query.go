@@ -1,0 +1,205 @@
+package historyapi
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"poold/internal/history"
+	"poold/internal/httpapi/kernel"
+	"poold/internal/pool"
+)
+
+const (
+	// defaultPage is how many records an answer has without ?limit=.
+	defaultPage = 50
+	// defaultUsage is the number of days of /history/usage without ?from=.
+	defaultUsage = 7
+	// longestUsage is the most days of one query, a quarter: the store is asked about one
+	// after the other.
+	longestUsage = 92
+)
+
+// The forms of the parameters.
+const (
+	wantMoment = "must be a UTC day such as 2026-01-02, or a time in RFC 3339 such as 2026-01-02T15:04:05Z, in which a + is written as %2B; from 1970 to 9999"
+	wantCursor = "cursor must be the `next` of an answer, as it stood there"
+	wantBy     = "by must be owner, target or key: ?by=owner"
+	wantPer    = "per must be day, or left out: ?by=owner&per=day"
+)
+
+var wantLimit = fmt.Sprintf("limit must be a whole number from 1 to %d", history.MostLimit)
+
+// pageQuery is a request for a page. The caller of the store fills in Query.Targets.
+type pageQuery struct {
+	history.Query
+	values url.Values // as they were given
+}
+
+// covers reports whether the query includes a position. An order in flight is at the time
+// of its placing.
+func (q *pageQuery) covers(p history.Position) bool {
+	return !p.Ended.Before(q.From) && (q.To.IsZero() || p.Ended.Before(q.To)) &&
+		(q.Before == history.Position{} || newestFirst(q.Before, p) < 0)
+}
+
+// readPageQuery reads from, to, limit and cursor, and checks that nothing else is there
+// but the parameters of these names.
+func readPageQuery(raw string, more ...string) (pageQuery, error) {
+	values, err := kernel.ReadValues(raw, append([]string{"from", "to", "limit", "cursor"}, more...)...)
+	q := pageQuery{Query: history.Query{Limit: defaultPage}, values: values}
+	if err != nil {
+		return q, err
+	}
+	if q.From, q.To, err = readRange(values); err != nil {
+		return q, err
+	}
+	if values.Has("limit") {
+		text := values.Get("limit")
+		q.Limit, err = strconv.Atoi(text)
+		if err != nil || q.Limit < 1 || q.Limit > history.MostLimit || strconv.Itoa(q.Limit) != text {
+			return q, kernel.NewProblem(kernel.CodeBadRequest, wantLimit)
+		}
+	}
+	if values.Has("cursor") {
+		var ok bool
+		if q.Before, ok = decodeCursor(values.Get("cursor")); !ok {
+			return q, kernel.NewProblem(kernel.CodeBadRequest, wantCursor)
+		}
+	}
+	return q, nil
+}
+
+// readRange reads from and to; the zero time where one was not given.
+func readRange(values url.Values) (from, to time.Time, err error) {
+	for _, moment := range []struct {
+		name string
+		into *time.Time
+	}{{"from", &from}, {"to", &to}} {
+		if !values.Has(moment.name) {
+			continue
+		}
+		var ok bool
+		if *moment.into, ok = readMoment(values.Get(moment.name)); !ok {
+			return from, to, kernel.NewProblem(kernel.CodeBadRequest, moment.name+" "+wantMoment)
+		}
+	}
+	if !to.IsZero() && !from.Before(to) {
+		return from, to, kernel.NewProblem(kernel.CodeBadRequest, "from must be before to: what ended at `to` itself is left out")
+	}
+	return from, to, nil
+}
+
+// The groupings of /history/usage.
+const (
+	byOwner  = "owner"
+	byTarget = "target"
+	byKey    = "key"
+)
+
+// usageQuery is a request for /history/usage.
+type usageQuery struct {
+	by       string // byOwner | byTarget | byKey
+	perDay   bool   // else of all days together
+	from, to time.Time
+}
+
+func readUsageQuery(raw string) (q usageQuery, err error) {
+	values, err := kernel.ReadValues(raw, "by", "per", "from", "to")
+	if err != nil {
+		return q, err
+	}
+	if q.by = values.Get("by"); q.by != byOwner && q.by != byTarget && q.by != byKey {
+		return q, kernel.NewProblem(kernel.CodeBadRequest, wantBy)
+	}
+	if q.perDay = values.Has("per"); q.perDay && values.Get("per") != "day" {
+		return q, kernel.NewProblem(kernel.CodeBadRequest, wantPer)
+	}
+	q.from, q.to, err = readRange(values)
+	return q, err
+}
+
+// days returns the first and the last UTC day of the query, by default the last days up to
+// today. Each of them must be kept whole: a day that is forgotten in part looks cheaper
+// than it was. source names the keeper, for the answer.
+func (q usageQuery) days(now time.Time, keep time.Duration, source string) (first, last time.Time, err error) {
+	const day = 24 * time.Hour
+	oldest := now.Add(-keep).Add(day - 1).UTC().Truncate(day)
+	if last = now.UTC().Truncate(day); !q.to.IsZero() {
+		last = q.to.Add(-1).Truncate(day)
+	}
+	switch {
+	case !q.from.IsZero():
+		first = q.from.Truncate(day)
+	case last.Before(oldest):
+		first = last
+	default:
+		first = last.AddDate(0, 0, 1-defaultUsage)
+		if first.Before(oldest) {
+			first = oldest
+		}
+	}
+	switch {
+	case first.After(last):
+		err = kernel.NewProblem(kernel.CodeBadRequest, "from must not be after today where there is no to")
+	case first.Before(oldest) || last.Sub(first) >= longestUsage*day:
+		err = kernel.NewProblem(kernel.CodeBadRequest, fmt.Sprintf("from and to must span %d UTC days at most, and none before %s: the %s keeps %v hours",
+			longestUsage, oldest.Format(time.DateOnly), source, keep.Hours()))
+	}
+	return first, last, err
+}
+
+// readMoment reads a day or a time. Records have whole milliseconds, so a time between two
+// of them becomes the later one.
+func readMoment(text string) (time.Time, bool) {
+	if day, ok := readDay(text); ok {
+		return day, true
+	}
+	at, ok := kernel.ReadTime(text)
+	if !ok {
+		return time.Time{}, false
+	}
+	whole := at.UTC().Truncate(time.Millisecond)
+	if whole.Before(at) {
+		whole = whole.Add(time.Millisecond)
+	}
+	return whole, kept(whole)
+}
+
+// readDay reads a UTC day.
+func readDay(text string) (time.Time, bool) {
+	day, err := time.Parse(time.DateOnly, text)
+	return day, err == nil && kept(day)
+}
+
+// kept reports whether a store can be asked about a moment: some stores lack other years.
+func kept(at time.Time) bool { return at.Year() >= 1970 && at.Year() <= 9999 }
+
+// encodeCursor makes a text of a position that needs no escapes.
+func encodeCursor(p history.Position) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.Ended.UnixMilli(), 10) + "." + p.ID))
+}
+
+// decodeCursor is the inverse; false if the text is not a cursor.
+func decodeCursor(text string) (history.Position, bool) {
+	plain, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return history.Position{}, false
+	}
+	at, id, _ := strings.Cut(string(plain), ".")
+	ms, err := strconv.ParseInt(at, 10, 64)
+	_, known := pool.ParseRef(id)
+	known = known || entryID.MatchString(id)
+	p := history.Position{Ended: time.UnixMilli(ms).UTC(), ID: id}
+	if err != nil || !known || !kept(p.Ended) || encodeCursor(p) != text {
+		return history.Position{}, false
+	}
+	return p, true
+}
+
+// entryID is the form of an entry's id.
+var entryID = regexp.MustCompile(`^[A-Z2-7]{26}$`)

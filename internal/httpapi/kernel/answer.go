@@ -1,0 +1,94 @@
+package kernel
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// WriteLimit is how long a request may take, from its header to the last byte of its
+// answer; the wait for a token comes on top. A token or a page is a few kilobytes; who
+// needs longer is not reading.
+const WriteLimit = 10 * time.Second
+
+// Header values that never change, shared by all answers; net/http only reads them.
+var (
+	NoSniff      = []string{"nosniff"}
+	closing      = []string{"close"}
+	VaryAccept   = []string{"Accept"}
+	VaryEncoding = []string{"Accept-Encoding"}
+	CodingGzip   = []string{"gzip"}
+	TypeText     = []string{"text/plain; charset=utf-8"}
+)
+
+// Respond writes a whole answer that holds no token. It ignores an error of the
+// connection, because nothing must be taken back.
+func Respond(w http.ResponseWriter, contentType string, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	_, _ = w.Write(body)
+}
+
+// RespondJSON writes v.
+func RespondJSON(w http.ResponseWriter, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encoding the answer: %w", err)
+	}
+	Respond(w, "application/json", append(body, '\n'))
+	return nil
+}
+
+// AnswerWithin gives an answer its time anew, from now on: what went before may have
+// taken all of it, or is about to.
+func AnswerWithin(w http.ResponseWriter, limit time.Duration) {
+	// Not every writer has deadlines; then the server's own limit stays.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit))
+}
+
+// Prefers reports whether an Accept header names a media type, and
+// application/json not before it. A wildcard names nothing: it gets JSON.
+func Prefers(accept []string, mediaType string) bool {
+	wanted, ours := Quality(accept, mediaType), Quality(accept, "application/json")
+	return wanted > 0 && wanted > ours
+}
+
+// Quality returns the weight that an Accept or Accept-Encoding header gives to exactly
+// this media type or coding, 0 if the header does not name it.
+func Quality(accept []string, wanted string) float64 {
+	best := 0.0
+	for _, line := range accept {
+		for item := range strings.SplitSeq(line, ",") {
+			name, params, _ := strings.Cut(item, ";")
+			if !strings.EqualFold(strings.TrimSpace(name), wanted) {
+				continue
+			}
+			weight := 1.0
+			for param := range strings.SplitSeq(params, ";") {
+				key, value, _ := strings.Cut(strings.TrimSpace(param), "=")
+				if !strings.EqualFold(key, "q") {
+					continue
+				}
+				if q, err := strconv.ParseFloat(value, 64); err == nil {
+					weight = q
+				}
+			}
+			best = max(best, weight)
+		}
+	}
+	return best
+}
+
+// Stamp formats a moment as everywhere in the API: RFC 3339 in UTC, to the millisecond.
+// The zero time is "".
+func Stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}

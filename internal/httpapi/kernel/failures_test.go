@@ -1,0 +1,104 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+)
+
+// testDay is a moment with milliseconds, so that their loss would show.
+var testDay = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
+
+// TestWrongKeysSlide: the last minute counts, and a sender that waits as long as the
+// answer says has a try.
+func TestWrongKeysSlide(t *testing.T) {
+	var w WrongKeys
+	for i := range wrongKeysMost {
+		if wait := w.Count("192.0.2.1:1", testDay.Add(time.Duration(i)*time.Second)); wait != 0 {
+			t.Fatalf("wrong key %d waits %s", i+1, wait)
+		}
+	}
+	for at, want := range map[time.Duration]time.Duration{20 * time.Second: 40 * time.Second, 59 * time.Second: time.Second} {
+		if wait := w.Count("192.0.2.1:2", testDay.Add(at)); wait != want {
+			t.Errorf("after %s: waits %s, want %s", at, wait, want)
+		}
+	}
+	if wait := w.Count("192.0.2.1:3", testDay.Add(time.Minute)); wait != 0 {
+		t.Errorf("a minute after the first: waits %s", wait)
+	}
+	if wait := w.Count("192.0.2.1:4", testDay.Add(time.Minute)); wait != time.Second {
+		t.Errorf("a minute after the first, again: waits %s", wait)
+	}
+	if wait := w.Count("192.0.2.2:4", testDay.Add(time.Minute)); wait != 0 {
+		t.Errorf("another address waits %s", wait)
+	}
+}
+
+// TestWhatIsOneAddress: the port does not count, and of IPv6 half of the address.
+func TestWhatIsOneAddress(t *testing.T) {
+	for remote, want := range map[string]string{
+		"192.0.2.1:1": "192.0.2.1/32", "[::ffff:192.0.2.1]:9": "192.0.2.1/32", "[2001:db8:1:2:3:4:5:6]:1": "2001:db8:1:2::/64",
+		"[fe80::1%eth0]:1": "fe80::/64", "[::1]:1": "::/64", "@": "invalid Prefix", "": "invalid Prefix", "192.0.2.1": "invalid Prefix",
+	} {
+		if got := network(remote).String(); got != want {
+			t.Errorf("%q: %s, want %s", remote, got, want)
+		}
+	}
+}
+
+// TestManyAddresses: memory is bounded, addresses that stopped make room, and those
+// without room count together.
+func TestManyAddresses(t *testing.T) {
+	var w WrongKeys
+	from := func(i int) string {
+		var a [4]byte
+		binary.BigEndian.PutUint32(a[:], 0x0a000000+uint32(i))
+		return netip.AddrPortFrom(netip.AddrFrom4(a), 1).String()
+	}
+	for i := range wrongKeysFrom {
+		if wait := w.Count(from(i), testDay); wait != 0 {
+			t.Fatal(i, wait)
+		}
+	}
+	at := testDay.Add(wrongKeysTime - time.Millisecond)
+	for i := range 3 * wrongKeysMost {
+		if wait := w.Count(from(wrongKeysFrom+i), at); (wait > 0) != (i >= wrongKeysMost) {
+			t.Fatalf("address %d of those without room: waits %s", i+1, wait)
+		}
+	}
+	if wait := w.Count(from(7), at); wait != 0 {
+		t.Errorf("one that is known waits %s", wait)
+	}
+	if n := len(w.tries); n > wrongKeysFrom+1 {
+		t.Errorf("%d addresses are kept", n)
+	}
+	at = testDay.Add(wrongKeysTime + time.Second)
+	if wait := w.Count(from(9999), at); wait != 0 || len(w.tries) != 3 { // with it: 7, and those without room
+		t.Errorf("later: waits %s, %d addresses are kept", wait, len(w.tries))
+	}
+}
+
+// TestWrongKeysAtOnce is for the race detector.
+func TestWrongKeysAtOnce(t *testing.T) {
+	var w WrongKeys
+	var senders sync.WaitGroup
+	var mu sync.Mutex
+	passed := 0
+	for range 8 {
+		senders.Go(func() {
+			for range 10 {
+				if w.Count("192.0.2.1:1", testDay) == 0 {
+					mu.Lock()
+					passed++
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	senders.Wait()
+	if passed != wrongKeysMost {
+		t.Errorf("%d of 80 passed", passed)
+	}
+}

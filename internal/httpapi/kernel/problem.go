@@ -1,0 +1,92 @@
+package kernel
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"poold/internal/targets"
+)
+
+// Problem is an error answer (RFC 9457). Handlers return it as an error.
+type Problem struct {
+	Type     string   `json:"type"`
+	Title    string   `json:"title"`
+	Status   int      `json:"status"`
+	Detail   string   `json:"detail"`
+	Code     Code     `json:"code"`
+	Target   string   `json:"target,omitempty"`
+	Problems []string `json:"problems,omitempty"` // of the configuration file, or of the body
+	Ready    *bool    `json:"ready,omitempty"`    // false on /readyz, absent elsewhere
+	Reasons  []string `json:"reasons,omitempty"`  // why /readyz says no
+
+	Retry time.Duration // Retry-After; 0 = none, but for 429 and 503 always at least a second
+	Cause error         // logged, never shown; nil where the problem is the caller's
+}
+
+func (p *Problem) Error() string { return string(p.Code) + ": " + p.Detail }
+
+// NewProblem makes a problem. The detail is for people and must hold neither a token
+// nor a key nor anything of the request that was not validated.
+func NewProblem(c Code, detail string) *Problem {
+	m := meanings[c]
+	return &Problem{Type: "urn:poold:problem:" + string(c), Title: m.title, Status: m.status, Detail: detail, Code: c}
+}
+
+// After sets Retry-After.
+func (p *Problem) After(d time.Duration) *Problem {
+	p.Retry = d
+	return p
+}
+
+// Listing adds the single problems.
+func (p *Problem) Listing(problems targets.Problems) *Problem {
+	for _, one := range problems {
+		p.Problems = append(p.Problems, one.String())
+	}
+	return p
+}
+
+// ErrNotFound refuses an unknown path without repeating it.
+func ErrNotFound() *Problem { return NewProblem(CodeNotFound, "no route of poold has this path") }
+
+// ErrHungUp is the error of a handler whose caller is gone: nothing more is written and
+// the connection is closed.
+var ErrHungUp = errors.New("httpapi: the caller hung up")
+
+// WriteProblem sends p; a client that is gone is not an error here.
+func WriteProblem(w *Writer, p *Problem) {
+	body, err := json.Marshal(p)
+	if err != nil { // strings and numbers alone: cannot happen
+		body = []byte(`{"code":"internal"}`)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	if p.Retry > 0 || p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
+		h.Set("Retry-After", strconv.FormatInt(wholeSeconds(p.Retry), 10))
+	}
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(body)
+}
+
+// wholeSeconds rounds up, to 1 at least: an earlier retry would be too early.
+func wholeSeconds(d time.Duration) int64 {
+	return max(1, int64((d+time.Second-1)/time.Second))
+}
+
+// ShortRetry is the Retry-After of a fault that should end in a moment, before its jitter.
+const ShortRetry = 2 * time.Second
+
+// Soon sets the Retry-After of a fault that should end in a moment.
+func (p *Problem) Soon() *Problem { return p.After(Jitter(ShortRetry)) }
+
+// Jitter spreads d over 75 % to 125 % of it, so that callers turned away at
+// one moment do not come back at one moment.
+func Jitter(d time.Duration) time.Duration {
+	return d*3/4 + rand.N(d/2+1) //nolint:gosec // spreading retries needs no secrecy
+}

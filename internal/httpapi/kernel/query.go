@@ -1,0 +1,47 @@
+package kernel
+
+import (
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"poold/internal/targets"
+)
+
+// ReadValues reads a query that may have these parameters, each of them once. It refuses
+// any other parameter, because a misspelt one would have no effect, and names the known
+// parameter that is near. The answer repeats nothing of the query.
+func ReadValues(raw string, known ...string) (url.Values, error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, NewProblem(CodeBadRequest, "the query is not well-formed")
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		switch {
+		case len(known) == 0:
+			return nil, NewProblem(CodeBadRequest, "there are no parameters here")
+		case !slices.Contains(known, name):
+			text := "the query has a parameter other than " + strings.Join(known, ", ")
+			if meant := targets.Nearest(name, known); meant != "" {
+				text += ": did you mean " + meant + "?"
+			}
+			return nil, NewProblem(CodeBadRequest, text)
+		case len(values[name]) > 1:
+			return nil, NewProblem(CodeBadRequest, name+" was given more than once")
+		}
+	}
+	return values, nil
+}
+
+// rfc3339 refuses what time.Parse takes beyond the standard, such as an hour of
+// one digit.
+var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
+// ReadTime reads a moment in RFC 3339, with its zone.
+func ReadTime(text string) (time.Time, bool) {
+	at, err := time.Parse(time.RFC3339, text)
+	return at, err == nil && rfc3339.MatchString(text)
+}

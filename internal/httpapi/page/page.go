@@ -1,0 +1,233 @@
+package page
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"poold/internal/httpapi/kernel"
+	"poold/internal/refill"
+	"poold/internal/refill/policy"
+	"poold/internal/status"
+	"poold/internal/targets"
+)
+
+// Routes are the routes that show how the daemon is doing, to people and to programs.
+type Routes struct {
+	status *status.Collector
+	page   *template.Template
+}
+
+// current returns the current snapshot. One of many targets may have taken all the time
+// that an answer has.
+func current(w http.ResponseWriter, r *http.Request, from *status.Collector) *status.Snapshot {
+	snapshot := from.Snapshot(r.Context())
+	kernel.AnswerWithin(w, kernel.WriteLimit)
+	return snapshot
+}
+
+// Front is GET /: it leads a browser to the page.
+func (p *Routes) Front(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	w.Header()["Vary"] = kernel.VaryAccept
+	if !kernel.Prefers(r.Header["Accept"], "text/html") {
+		return kernel.ErrNotFound()
+	}
+	http.Redirect(w, r, "/status", http.StatusFound)
+	return nil
+}
+
+// Overview is GET /status: a page for browsers, JSON for other clients.
+func (p *Routes) Overview(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	w.Header()["Vary"] = kernel.VaryAccept
+	if !kernel.Prefers(r.Header["Accept"], "text/html") {
+		return p.Document(w, r, c)
+	}
+	document := current(w, r, p.status).Document
+	if c.Caller.Globs != nil {
+		document = document.Only(c.Caller.MayUse)
+	}
+	return p.writePage(w, document, c.Caller)
+}
+
+// Document is GET /status.json.
+func (p *Routes) Document(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	snapshot := current(w, r, p.status)
+	if c.Caller.Globs != nil {
+		return kernel.RespondJSON(w, snapshot.Document.Only(c.Caller.MayUse))
+	}
+	body, err := snapshot.JSON()
+	if err != nil {
+		return err
+	}
+	kernel.Respond(w, "application/json", body)
+	return nil
+}
+
+// Target is GET /pool/{target}: its part of the status.
+func (p *Routes) Target(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+	target, ok := current(w, r, p.status).Document.Target(c.Target.Name)
+	if !ok { // a reload removed it between two lines of ours
+		return kernel.NewProblem(kernel.CodeUnknownTarget, "the configuration file has no target of this name")
+	}
+	return kernel.RespondJSON(w, target)
+}
+
+// web holds the page, its script and its style, and the chart library uPlot with its
+// license, as it was published.
+//
+//go:embed web
+var web embed.FS
+
+// pagePolicy allows the page what this daemon serves and nothing else.
+const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// pageData is what the template shows.
+type pageData struct {
+	*status.Document
+
+	Scopes []targets.Scope // of the caller
+	Keyed  bool            // the file holds keys
+	Whole  bool            // the caller may use all targets
+}
+
+// New panics if the template does not parse.
+func New(from *status.Collector) *Routes {
+	parsed := template.Must(template.New("status.html").Funcs(template.FuncMap{
+		"share":       share,
+		"wants":       wants,
+		"expectation": expectation,
+		"percent":     func(f float64) string { return strconv.FormatFloat(f*100, 'f', 1, 64) + " %" },
+		"seconds":     func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) + " s" },
+		"money":       func(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) },
+		"spent": func(m status.Money) string {
+			if m == 0 {
+				return "–"
+			}
+			return m.String()
+		},
+		"moment": moment,
+
+		"problemsFirst": status.ProblemsFirst,
+	}).ParseFS(web, "web/status.html"))
+	return &Routes{from, parsed}
+}
+
+// share returns the part of a target's bar that n takes, in percent. The whole bar is the
+// depth, or the size of a warm window. Further tokens and orders fill the bar and do not
+// widen it.
+func share(n int, t status.Target) int {
+	if widest := max(t.Depth, t.Warm, t.Fresh+t.InFlight); widest > 0 {
+		return n * 100 / widest
+	}
+	return 0
+}
+
+// wants says how many tokens are wanted, and whether a warm window is the reason; "" if
+// that is the depth.
+func wants(t status.Target) string {
+	switch {
+	case t.Warm > 0 && t.Warm == t.Want:
+		return fmt.Sprintf("wants %d, warm", t.Want)
+	case t.Warm > 0: // the demand wants more, or a pause nothing
+		return fmt.Sprintf("wants %d, warm %d", t.Want, t.Warm)
+	case t.Want != t.Depth:
+		return fmt.Sprintf("wants %d", t.Want)
+	}
+	return ""
+}
+
+// expectation is the forecast of an adaptive target and the limit that holds a target
+// back; "" without both, and for a paused target.
+func expectation(t status.Target) string {
+	if t.State == refill.Paused {
+		return ""
+	}
+	var parts []string
+	if t.Refill == string(targets.RefillAdaptive) {
+		expects := "expects " + strconv.FormatFloat(math.Round(t.Forecast*100)/100, 'f', -1, 64) + " in a lead time"
+		if t.State != status.StateIdle { // with nothing kept the risk is always 100 %
+			expects += fmt.Sprintf(", risk %.1f %%", t.Risk*100)
+		}
+		parts = append(parts, expects)
+	}
+	if t.Limit != policy.LimitNone {
+		parts = append(parts, "held by "+t.Limit)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// moment makes a timestamp of the document readable.
+func moment(stamp string) string {
+	t, err := time.Parse(time.RFC3339, stamp)
+	if err != nil {
+		return "never"
+	}
+	return t.Format("2006-01-02 15:04:05") + " UTC"
+}
+
+// writePage renders the status for people. It holds neither token nor key,
+// like the document that it shows.
+func (p *Routes) writePage(w http.ResponseWriter, document *status.Document, c *kernel.Caller) error {
+	data := pageData{Document: document, Scopes: c.Scopes, Keyed: c != kernel.Anyone, Whole: c.Globs == nil}
+	if c == kernel.Anyone {
+		data.Scopes = []targets.Scope{targets.ScopeToken, targets.ScopeSolve, targets.ScopeStatus, targets.ScopeAdmin}
+	}
+	var page bytes.Buffer
+	if err := p.page.Execute(&page, data); err != nil {
+		return fmt.Errorf("rendering the status page: %w", err)
+	}
+	kernel.AnswerWithin(w, kernel.WriteLimit) // thousands of rows take their time
+	h := w.Header()
+	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Frame-Options", "DENY")
+	kernel.Respond(w, "text/html; charset=utf-8", page.Bytes())
+	return nil
+}
+
+// Asset answers with a file of the page. It says nothing about this daemon, so it needs no
+// key.
+func Asset(name, contentType string) kernel.Handler {
+	body, err := web.ReadFile("web/" + name)
+	if err != nil {
+		panic(err) // it is embedded: every test would have failed
+	}
+	return func(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
+		kernel.Respond(w, contentType, body)
+		return nil
+	}
+}
+
+// Icon is GET /status.svg: the icon of the page, with the number of targets in trouble.
+// It says what the page asked it to say, so it needs no key.
+func (p *Routes) Icon(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
+	query := r.URL.Query()
+	trouble, err := strconv.Atoi(query.Get("n"))
+	if err != nil {
+		trouble = 0
+	}
+	fill, text := "#1a7f4b", ""
+	if trouble > 0 {
+		fill, text = "#9a6200", strconv.Itoa(min(trouble, 99))
+	}
+	if query.Get("alarm") == "1" {
+		fill = "#b3261e"
+		if text == "" {
+			text = "!"
+		}
+	}
+	if text == "" { // a pool that is full
+		text = `<path d="M9 20c3-3 6-3 7-1s4 2 7-1v5H9z" fill="#fff"/>`
+	} else {
+		text = `<text x="16" y="23" font-family="sans-serif" font-size="18" font-weight="700" text-anchor="middle" fill="#fff">` + text + `</text>`
+	}
+	kernel.Respond(w, "image/svg+xml", []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="`+fill+`"/>`+text+`</svg>`))
+	return nil
+}

@@ -1,0 +1,43 @@
+package page
+
+import (
+	"testing"
+
+	"poold/internal/refill"
+	"poold/internal/refill/policy"
+	"poold/internal/status"
+	"poold/internal/targets"
+)
+
+// TestWords: the cells for the wants and the expectation of a target, empty if there is
+// nothing to say.
+func TestWords(t *testing.T) {
+	adaptive := string(targets.RefillAdaptive)
+	for _, c := range []struct {
+		target             status.Target
+		wants, expectation string
+	}{
+		{status.Target{Depth: 5, Want: 5}, "", ""},
+		{status.Target{Depth: 5, Want: 3, Limit: policy.LimitIdle}, "wants 3", "held by idle"},
+		{status.Target{Depth: 1, Want: 5, Warm: 5}, "wants 5, warm", ""},
+		{status.Target{Depth: 5, Want: 5, Warm: 5}, "wants 5, warm", ""},
+		{status.Target{Depth: 9, Want: 7, Warm: 5, Refill: adaptive, Forecast: 12.346}, "wants 7, warm 5", "expects 12.35 in a lead time, risk 0.0 %"},
+		{status.Target{Depth: 9, Want: 0, Warm: 5, Refill: adaptive, State: refill.Paused, Limit: policy.LimitPaused}, "wants 0, warm 5", ""},
+		{status.Target{Depth: 9, Refill: adaptive, Forecast: 0.04, Risk: 1, Limit: policy.LimitProbe}, "wants 0", "expects 0.04 in a lead time, risk 100.0 %, held by probe"},
+	} {
+		if got := wants(c.target); got != c.wants {
+			t.Errorf("%+v: %q", c.target, got)
+		}
+		if got := expectation(c.target); got != c.expectation {
+			t.Errorf("%+v: %q", c.target, got)
+		}
+	}
+	for _, c := range []struct{ fresh, orders, depth, want int }{{3, 1, 5, 60}, {9, 1, 5, 90}, {0, 0, 0, 0}, {5, 0, 5, 100}} {
+		if got := share(c.fresh, status.Target{Fresh: c.fresh, InFlight: c.orders, Depth: c.depth}); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+	if got := share(2, status.Target{Fresh: 2, Depth: 1, Warm: 8}); got != 25 {
+		t.Errorf("2 of the 8 that a window wants fill %d %% of the bar", got)
+	}
+}

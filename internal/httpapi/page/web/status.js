@@ -1,0 +1,795 @@
+// The status page: follows /status/stream and draws it. All text goes in by
+// textContent. Nothing here is loaded from anywhere but the daemon.
+'use strict';
+
+// ---- elements ----------------------------------------------------------------------
+
+const svgSpace = 'http://www.w3.org/2000/svg';
+
+// h makes an element: properties, then children. A key with a hyphen is an attribute,
+// a key that begins with "on" an event.
+function h(tag, props, ...children) {
+  return fill(document.createElement(tag), props, children);
+}
+
+function s(tag, props, ...children) {
+  return fill(document.createElementNS(svgSpace, tag), props, children, true);
+}
+
+function fill(node, props, children, attributes) {
+  for (const [name, value] of Object.entries(props || {})) {
+    if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
+    else if (attributes || name.includes('-') || name === 'role') node.setAttribute(name, value);
+    else node[name] = value;
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ''));
+  return node;
+}
+
+const byID = (id) => document.getElementById(id);
+
+// put changes a text only where it is another, so that an unchanged row costs nothing.
+function put(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+// ---- words -------------------------------------------------------------------------
+
+const whole = new Intl.NumberFormat('en');
+const count = (n) => whole.format(n);
+const plural = (n, one, many) => count(n) + ' ' + (n === 1 ? one : many || one + 's');
+const percent = (f) => (f >= 0.9995 ? '100' : (100 * f).toFixed(1)) + ' %';
+const money = (f) => (f === null ? 'unknown' : f === 0 ? '0' : f < 0.01 ? f.toPrecision(2) : f.toFixed(2));
+
+function seconds(n) {
+  if (n < 10) return n.toFixed(1) + ' s';
+  if (n < 120) return Math.round(n) + ' s';
+  if (n < 7200) return Math.round(n / 60) + ' min';
+  return (n / 3600).toFixed(1) + ' h';
+}
+
+function clock(stamp) {
+  const at = new Date(stamp);
+  return Number.isNaN(at.getTime()) ? 'never' : at.toLocaleTimeString('en-GB');
+}
+
+function moment(stamp) {
+  const at = new Date(stamp);
+  return Number.isNaN(at.getTime()) ? 'never' : at.toISOString().slice(0, 19).replace('T', ' ') + ' UTC';
+}
+
+const asOf = () => new Date(doc.as_of).getTime();
+const today = () => doc.as_of.slice(0, 10);
+const outcomes = (f) => f.hits + f.waited + f.misses;
+const spentToday = (t) => (t.days.length > 0 && t.days[0].date === today() ? t.days[0].spent : 0);
+
+// Problems come first, paused targets last.
+const severity = { refused: 0, starved: 1, budget: 2, paused: 4, ok: 5, idle: 6 };
+const rank = (t) => (t.marks.length > 0 ? Math.min(3, severity[t.state] ?? 0) : severity[t.state] ?? 0);
+const troubled = (t) => rank(t) < 4;
+const markWords = { failing: 'solves fail one after the other', mostly_rejected: 'most tokens are rejected' };
+
+// sentence says why a target is as it is, and what else to look at.
+const sentence = (t) => [t.reason, ...t.marks.map((mark) => markWords[mark] || mark)].filter(Boolean).join('; ');
+
+// forecast says what an adaptive target expects, and what holds a target back.
+function forecast(t) {
+  if (t.refill !== 'adaptive') return t.rail && t.state !== 'paused' ? 'held back by: ' + t.rail : '';
+  if (t.state === 'paused') return '';
+  if (t.state === 'idle' || t.want === 0) return 'nobody asks: none is kept';
+  let text = 'about ' + (Math.round(t.forecast * 100) / 100) + ' requests expected until a new order lands, so ' + plural(t.want, 'token') + ' wanted; ' +
+    'one request in ' + (t.risk > 0 ? count(Math.max(1, Math.round(1 / t.risk))) : 'very many') + ' would find none';
+  if (t.rail) text += '; held back by: ' + t.rail;
+  return text;
+}
+
+// ---- the document ------------------------------------------------------------------
+
+let doc = null; // the last document; its targets are in byName
+let byName = new Map();
+let dirty = new Set(); // names of targets to be drawn again
+let structure = true; // the list itself may be another: names, order, filter
+let heldAt = ''; // as_of of the document shown while the page is held
+
+function takeStatus(document) {
+  const before = byName;
+  byName = new Map(document.targets.map((t) => [t.name, t]));
+  for (const name of [...before.keys(), ...byName.keys()]) dirty.add(name);
+  doc = document;
+  delete doc.targets;
+  structure = true;
+  redraw();
+}
+
+function takeChange(change) {
+  if (!doc) return;
+  for (const t of change.targets || []) {
+    const old = byName.get(t.name);
+    if (!old || rank(old) !== rank(t) || old.owner !== t.owner || order.value !== 'problems' || problems.checked) structure = true;
+    byName.set(t.name, t);
+    dirty.add(t.name);
+  }
+  for (const name of change.gone || []) {
+    byName.delete(name);
+    structure = true;
+  }
+  delete change.targets;
+  delete change.gone;
+  Object.assign(doc, change);
+  redraw();
+}
+
+// ---- live, polling, away -----------------------------------------------------------
+
+let source = null;
+let lastEvent = 0; // when something came, by performance.now
+let mode = 'connecting'; // connecting | live | polling | away | refused
+let reopen = 0; // when another stream is tried
+
+const quiet = 12000; // a beat comes every 5 s
+const pollEvery = 3000;
+
+function open() {
+  close();
+  reopen = performance.now() + 5000;
+  source = new EventSource('/status/stream');
+  const heard = (take) => (event) => {
+    lastEvent = performance.now();
+    setMode('live');
+    take(JSON.parse(event.data));
+  };
+  source.addEventListener('status', heard(takeStatus));
+  source.addEventListener('change', heard(takeChange));
+  source.addEventListener('error', () => close());
+}
+
+function close() {
+  if (source) source.close();
+  source = null;
+}
+
+let polling = false;
+async function poll() {
+  if (polling) return;
+  polling = true;
+  try {
+    const answer = await fetch('/status.json', { signal: AbortSignal.timeout(8000) });
+    if (source && mode === 'live') return; // the stream was faster
+    if (answer.ok) {
+      const document = await answer.json();
+      lastEvent = performance.now();
+      setMode('polling');
+      takeStatus(document);
+    } else {
+      setMode(answer.status === 401 || answer.status === 403 ? 'refused' : 'away');
+    }
+  } catch {
+    setMode('away');
+  } finally {
+    polling = false;
+  }
+}
+
+// watch runs every second: after any fault the page comes back by itself. A hidden tab
+// closes its stream, of which a browser has few, and polls now and then.
+let lastPoll = 0;
+function watch() {
+  const now = performance.now();
+  const hidden = document.hidden;
+  if (hidden && source) close();
+  if (source && now - lastEvent > quiet && now > reopen) close();
+  if (!source && !hidden && now > reopen) open();
+  if ((!source || now - lastEvent > quiet) && now - lastPoll > (hidden ? 5 * pollEvery : pollEvery)) {
+    lastPoll = now;
+    poll();
+  }
+  drawClocks();
+}
+
+function setMode(next) {
+  if (mode === next) return;
+  const was = mode;
+  mode = next;
+  drawMode();
+  if (next === 'away') announce('The daemon does not answer. What is shown is the last that is known.');
+  if (next === 'live' && (was === 'away' || was === 'polling')) announce('Live again.');
+}
+
+const modeWords = {
+  connecting: 'Connecting', live: 'Live', polling: 'Polling', away: 'Not live', refused: 'No access',
+};
+
+function drawMode() {
+  const node = byID('mode');
+  node.dataset.mode = heldAt ? 'held' : mode;
+  put(node, heldAt ? 'Held' : modeWords[mode]);
+}
+
+function drawClocks() {
+  if (!doc) return;
+  const age = (performance.now() - lastEvent) / 1000;
+  let text = 'as of ' + clock(heldAt || doc.as_of);
+  if (heldAt) text = 'shows ' + clock(heldAt);
+  else if (mode === 'away') text = 'no answer, as of ' + clock(doc.as_of) + ', ' + seconds(age) + ' ago';
+  else if (mode === 'refused') text = 'this key may not see the status any more: load the page again';
+  put(byID('asof'), text);
+  if (!heldAt) drawRetries();
+}
+
+// announce informs a screen reader, politely and not too often.
+let announced = 0;
+let pending = null;
+function announce(text) {
+  clearTimeout(pending);
+  pending = setTimeout(() => {
+    announced = performance.now();
+    put(byID('announce'), text);
+  }, Math.max(0, announced + 5000 - performance.now()));
+}
+
+// ---- drawing -----------------------------------------------------------------------
+
+let frame = 0;
+function redraw() {
+  if (!frame && !heldAt) frame = requestAnimationFrame(draw);
+}
+
+function draw() {
+  frame = 0;
+  if (!doc) return;
+  drawBanner();
+  drawSummary();
+  drawProviders();
+  drawTargets();
+  drawFoot();
+  drawTitle();
+  drawClocks();
+}
+
+// replace renders the children of a node again if their data changed.
+function replace(node, basis, make) {
+  const key = JSON.stringify(basis);
+  if (node.basis === key) return;
+  node.basis = key;
+  node.replaceChildren(...make());
+}
+
+function drawBanner() {
+  const downAlone = doc.alarms.some((a) => a.startsWith('Nothing is bought')) ? [] : doc.providers.filter((p) => p.state === 'down');
+  const basis = [doc.alarms, downAlone, doc.ready, doc.config, doc.notices, doc.dead_letters, doc.providers.map((p) => p.retry_at)];
+  replace(byID('banner'), basis, () => {
+    const boxes = doc.alarms.map((text) => h('p', { className: 'box bad', role: 'alert' }, text, retry(text)));
+    if (!doc.ready && doc.alarms.length === 0) boxes.push(h('p', { className: 'box bad', role: 'alert' }, 'Not ready: the daemon is stopping or starting.'));
+    for (const p of downAlone) boxes.push(h('p', { className: 'box warn' }, 'Provider ' + p.name + ' is down: ' + p.reason + (p.remedy ? '; ' + p.remedy : ''), retry(p.name)));
+    if (!doc.config.ok) {
+      boxes.push(h('section', { className: 'box bad', id: 'refused' }, h('h2', {}, 'The configuration file was not applied'),
+        h('p', {}, 'The last good one, of ' + moment(doc.config.loaded_at) + ', is in use.'), lines(doc.config.problems)));
+    } else if (doc.config.problems.length > 0) {
+      boxes.push(h('section', { className: 'box warn' }, h('h2', {}, 'About the configuration file'), lines(doc.config.problems)));
+    }
+    if (doc.dead_letters > 0) boxes.push(h('p', { className: 'box warn' }, plural(doc.dead_letters, 'callback') + ' could not be stored; they are tried again. poold dead-letters list shows them.'));
+    for (const text of doc.notices) boxes.push(h('p', { className: 'box note' }, text));
+    return boxes;
+  });
+}
+
+const lines = (list) => h('ul', {}, list.map((line) => h('li', {}, h('code', {}, line))));
+
+// retry is when a provider that is down, and that a text names, is tried again.
+function retry(text) {
+  const p = doc.providers.find((one) => one.state === 'down' && one.retry_at && text.includes(one.name));
+  return p ? h('span', { className: 'retry', 'data-at': p.retry_at }) : null;
+}
+
+function drawRetries() {
+  for (const node of byID('banner').querySelectorAll('.retry')) {
+    const left = (new Date(node.dataset.at).getTime() - Date.now()) / 1000;
+    put(node, left > 0 ? ', next try in ' + seconds(Math.ceil(left)) : ', being tried now');
+  }
+}
+
+function drawSummary() {
+  const all = [...byName.values()];
+  const states = {};
+  let fresh = 0, ordered = 0, spent = 0, hits = 0, done = 0, lately = 0;
+  const recent = new Date(asOf() - 5 * 60000).toISOString();
+  for (const t of all) {
+    states[t.state] = (states[t.state] || 0) + 1;
+    fresh += t.fresh;
+    ordered += t.in_flight;
+    spent += spentToday(t);
+    hits += t.hour.hits;
+    done += outcomes(t.hour);
+    for (let i = t.hour.minutes.length - 1; i >= 0 && t.hour.minutes[i].at > recent; i--) lately += t.hour.minutes[i].requests;
+  }
+  const bad = all.filter(troubled).length;
+  const others = ['starved', 'refused', 'budget', 'paused', 'idle'].filter((state) => states[state]).map((state) => states[state] + ' ' + state);
+  const balances = doc.providers.filter((p) => p.balance !== null);
+  const tiles = [
+    ['Targets ok', count((states.ok || 0) + (states.idle || 0)) + ' of ' + count(all.length), others.join(', ') || 'all of them', bad > 0 ? 'bad' : 'good'],
+    ['Tokens ready', count(fresh), count(ordered) + ' on order'],
+    ['Requests a minute', (lately / 5).toFixed(lately > 0 && lately < 500 ? 1 : 0), 'over 5 minutes'],
+    ['Hit rate', done > 0 ? percent(hits / done) : '–', done > 0 ? count(done) + ' in the last hour' : 'no requests in the last hour'],
+    ['Spent today', money(spent), 'since midnight UTC'],
+  ];
+  if (balances.length > 0) {
+    const least = Math.min(...balances.map((p) => p.balance));
+    tiles.push(['Balance', money(balances.reduce((sum, p) => sum + p.balance, 0)), balances.length === 1 ? 'at ' + balances[0].name : 'at ' + balances.length + ' providers', least <= 0 ? 'bad' : '']);
+  }
+  if (doc.budget) {
+    const left = Math.max(0, doc.budget.limit - doc.budget.used);
+    tiles.push(['Budget left', count(left), 'of ' + count(doc.budget.limit) + ' solves a day', left === 0 ? 'bad' : '']);
+  }
+  replace(byID('summary'), tiles, () => tiles.map(([name, value, more, tone]) =>
+    h('div', { className: 'tile ' + (tone || '') }, h('dt', {}, name), h('dd', {}, h('strong', {}, value), h('span', {}, more)))));
+}
+
+function drawProviders() {
+  replace(byID('providers'), doc.providers, () => doc.providers.map((p) => h('tr', {},
+    h('th', { scope: 'row' }, p.name),
+    h('td', {}, badge(p.state), p.reason ? h('span', { className: 'why' }, p.reason) : null,
+      p.remedy ? h('span', { className: 'why' }, p.remedy) : null,
+      mayAct && p.state === 'down' ? act('Probe now', () => ask(p, probing)) : null),
+    h('td', { className: 'n' }, meter(p.in_flight, p.concurrency), h('span', {}, p.in_flight + ' of ' + p.concurrency)),
+    h('td', { className: 'n' }, p.calls_per_token > 0 ? p.calls_per_token.toFixed(1) : '–'),
+    h('td', { className: 'n' }, p.balance === null ? '–' : money(p.balance)),
+    h('td', {}, p.callbacks ? 'calls back' : 'is polled'))));
+}
+
+const badge = (state) => h('span', { className: 'badge ' + state }, state);
+
+function meter(n, of) {
+  const width = of > 0 ? Math.min(100, 100 * n / of) : 0;
+  return s('svg', { class: 'meter', viewBox: '0 0 100 6', preserveAspectRatio: 'none', 'aria-hidden': 'true' },
+    s('rect', { class: 'whole', width: 100, height: 6 }), s('rect', { class: 'used', width, height: 6 }));
+}
+
+// ---- targets -----------------------------------------------------------------------
+
+const rows = new Map(); // name -> the nodes of a target
+const mostRows = 1000; // the search finds the other targets
+const search = byID('search'), problems = byID('problems'), grouped = byID('grouped'), order = byID('order');
+
+const compare = {
+  problems: (a, b) => rank(a) - rank(b),
+  name: () => 0,
+  hits: (a, b) => a.hour.hit_rate - b.hour.hit_rate || outcomes(b.hour) - outcomes(a.hour),
+  requests: (a, b) => b.hour.requests - a.hour.requests,
+  lead: (a, b) => b.lead_time_s.p50 - a.lead_time_s.p50,
+  spent: (a, b) => spentToday(b) - spentToday(a),
+};
+
+function listed() {
+  const wanted = search.value.trim().toLowerCase();
+  const list = [...byName.values()].filter((t) => (!problems.checked || troubled(t)) &&
+    (!wanted || t.name.includes(wanted) || t.owner.toLowerCase().includes(wanted) || t.state === wanted || t.type.includes(wanted)));
+  const by = compare[order.value];
+  return list.sort((a, b) => (grouped.checked ? a.owner.localeCompare(b.owner) : 0) || by(a, b) || (a.name < b.name ? -1 : 1));
+}
+
+function drawTargets() {
+  if (structure) {
+    structure = false;
+    arrange();
+  }
+  const limit = performance.now() + 8; // further rows are drawn in the next frame
+  for (const name of dirty) {
+    if (performance.now() > limit) {
+      redraw();
+      return;
+    }
+    dirty.delete(name);
+    const t = byName.get(name), row = rows.get(name);
+    if (t && row) drawRow(row, t);
+  }
+}
+
+// The roles make it a table for screen readers, which otherwise rely on its layout.
+const tableRow = (props, ...cells) => h('tr', { ...props, role: 'row' }, ...cells);
+
+// arrange brings the rows into their order, moving only those that are elsewhere.
+function arrange() {
+  const list = listed();
+  const shown = list.slice(0, mostRows);
+  const body = byID('targets');
+  const keep = new Set(shown.map((t) => t.name));
+  for (const [name, row] of rows) {
+    if (keep.has(name)) continue;
+    row.node.remove();
+    row.detail?.node.remove();
+    row.detail?.chart?.destroy();
+    rows.delete(name);
+  }
+  const limit = performance.now() + 20;
+  for (const group of body.querySelectorAll('.group')) group.remove();
+  let at = body.firstElementChild, owner = null;
+  for (const t of shown) {
+    let row = rows.get(t.name);
+    if (!row) {
+      if (performance.now() > limit) { // hundreds of new rows take some frames
+        structure = true;
+        redraw();
+        break;
+      }
+      row = newRow(t);
+      rows.set(t.name, row);
+      drawRow(row, t);
+    }
+    if (grouped.checked && t.owner !== owner) {
+      owner = t.owner;
+      body.insertBefore(tableRow({ className: 'group' }, h('th', { colSpan: 6, scope: 'colgroup', role: 'rowheader' }, owner)), at);
+    }
+    // If the row is the next one, the row before it moved down the list. It gets its place
+    // when the loop reaches that.
+    if (row.node === at || at && row.node === at.nextElementSibling) at = (row.detail || row).node.nextElementSibling;
+    else {
+      body.insertBefore(row.node, at);
+      if (row.detail) body.insertBefore(row.detail.node, at);
+    }
+  }
+  const hidden = list.length - shown.length;
+  let text = list.length === byName.size ? plural(list.length, 'target') : count(list.length) + ' of ' + plural(byName.size, 'target');
+  if (hidden > 0) text += '; the first ' + count(mostRows) + ' are shown, search for the others';
+  if (byName.size === 0) text = 'There are no targets.';
+  put(byID('listed'), text);
+}
+
+function newRow(t) {
+  const row = { name: t.name };
+  row.name_ = h('span', {}, t.name);
+  row.toggle = h('button', { type: 'button', className: 'open', 'aria-expanded': 'false', onclick: () => toggle(row) }, row.name_);
+  row.owner = h('small', {});
+  row.state = h('span', { className: 'badge' });
+  row.why = h('span', { className: 'why' });
+  row.fresh = s('rect', { class: 'fresh', height: 8 });
+  row.ageing = s('rect', { class: 'ageing', height: 8 });
+  row.ordered = s('rect', { class: 'ordered', height: 8 });
+  row.want = s('rect', { class: 'wanted', width: 1, height: 12, y: -2 });
+  row.bar = s('svg', { class: 'bar', viewBox: '0 -2 100 12', preserveAspectRatio: 'none', role: 'img' },
+    s('rect', { class: 'whole', width: 100, height: 8 }), row.fresh, row.ageing, row.ordered, row.want);
+  row.depth = h('span', {});
+  row.hits = h('span', {});
+  row.good = s('path', { class: 'hit' });
+  row.bad = s('path', { class: 'miss' });
+  row.spark = s('svg', { class: 'spark', viewBox: '0 0 60 16', preserveAspectRatio: 'none', 'aria-hidden': 'true' }, row.good, row.bad);
+  row.lead = h('span', {});
+  row.spent = h('span', {});
+  const cell = (label, className, ...children) => h('td', { className, role: 'cell', 'data-label': label }, ...children);
+  row.node = tableRow({ className: 'target', id: 't-' + t.name },
+    h('th', { scope: 'row', role: 'rowheader' }, row.toggle, row.owner),
+    cell('State', 'state', row.state, row.why),
+    cell('Depth', 'depth', row.bar, row.depth),
+    cell('Last hour', 'hour', row.spark, row.hits),
+    cell('Lead time', 'n', row.lead),
+    cell('Spent today', 'n', row.spent));
+  return row;
+}
+
+function drawRow(row, t) {
+  put(row.owner, t.owner);
+  row.state.className = 'badge ' + (t.marks.length > 0 && severity[t.state] > 3 ? 'marked' : t.state);
+  put(row.state, t.state);
+  put(row.why, sentence(t));
+  const widest = Math.max(t.depth, t.warm, t.want, t.fresh + t.in_flight, 1);
+  const share = (n) => (100 * n / widest).toFixed(1);
+  const ageing = Math.min(t.ageing, t.fresh);
+  set(row.fresh, { width: share(t.fresh - ageing) });
+  set(row.ageing, { x: share(t.fresh - ageing), width: share(ageing) });
+  set(row.ordered, { x: share(t.fresh), width: share(t.in_flight) });
+  set(row.want, { x: Math.min(99, 100 * t.want / widest), visibility: t.want > 0 && t.want < widest ? 'visible' : 'hidden' });
+  set(row.bar, { 'aria-label': plural(t.fresh, 'token') + ' ready, ' + ageing + ' of them ageing, ' + t.in_flight + ' on order, ' + t.want + ' wanted, depth ' + t.depth });
+  let depth = t.want === 0 ? count(t.fresh) + ', none wanted' : count(t.fresh) + ' of ' + count(t.want) + (t.warm > 0 && t.warm === t.want ? ' (warm)' : '');
+  if (t.in_flight > 0) depth += ', ' + t.in_flight + ' on order';
+  if (t.waiting > 0) depth += ', ' + t.waiting + ' waiting';
+  put(row.depth, depth);
+  const done = outcomes(t.hour);
+  put(row.hits, done > 0 ? percent(t.hour.hit_rate) + ' of ' + count(done) : 'no requests');
+  drawSpark(row, t);
+  put(row.lead, t.lead_time_s.p50 > 0 ? seconds(t.lead_time_s.p50) : '–');
+  const spent = spentToday(t);
+  put(row.spent, spent === null || spent > 0 ? money(spent) : '–');
+  if (row.detail) drawDetail(row, t);
+}
+
+function set(node, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
+  }
+}
+
+// perMinute are the last 60 minutes, the present one last: those that had a hit at once
+// and those that had not.
+function perMinute(t) {
+  const last = Math.floor(asOf() / 60000);
+  const at = [], hits = new Array(60).fill(0), others = new Array(60).fill(0);
+  for (let i = 0; i < 60; i++) at.push((last - 59 + i) * 60);
+  for (const m of t.hour.minutes) {
+    const i = 59 - (last - Math.floor(new Date(m.at).getTime() / 60000));
+    if (i < 0 || i > 59) continue;
+    hits[i] = m.hits;
+    others[i] = m.waited + m.misses;
+  }
+  return { at, hits, others };
+}
+
+function drawSpark(row, t) {
+  const { hits, others } = perMinute(t);
+  const most = Math.max(1, ...hits.map((n, i) => n + others[i]));
+  let good = '', bad = '';
+  for (let i = 0; i < 60; i++) {
+    const up = 15 * hits[i] / most, more = 15 * others[i] / most;
+    if (hits[i] > 0) good += 'M' + i + ' 16v-' + up.toFixed(1) + 'h.8v' + up.toFixed(1) + 'z';
+    if (others[i] > 0) bad += 'M' + i + ' ' + (16 - up).toFixed(1) + 'v-' + more.toFixed(1) + 'h.8v' + more.toFixed(1) + 'z';
+  }
+  set(row.good, { d: good });
+  set(row.bad, { d: bad });
+}
+
+// ---- the opened row ----------------------------------------------------------------
+
+function toggle(row) {
+  if (row.detail) {
+    row.detail.chart?.destroy();
+    row.detail.node.remove();
+    row.detail = null;
+    row.toggle.setAttribute('aria-expanded', 'false');
+    return;
+  }
+  const t = byName.get(row.name);
+  if (!t) return;
+  const detail = { facts: h('dl', { className: 'facts' }), plot: h('div', { className: 'plot', role: 'img' }), days: h('div', {}), acts: h('div', { className: 'acts' }) };
+  detail.node = tableRow({ className: 'detail' }, h('td', { colSpan: 6, role: 'cell' },
+    h('div', { className: 'columns' }, h('div', {}, h('h3', {}, 'The last hour'), detail.plot, detail.days), h('div', {}, detail.facts)), detail.acts));
+  row.detail = detail;
+  row.toggle.setAttribute('aria-expanded', 'true');
+  row.node.after(detail.node);
+  drawDetail(row, t);
+}
+
+function drawDetail(row, t) {
+  const d = row.detail;
+  const budget = t.budget ? [t.budget.hour && used(t.budget.hour, 'an hour'), t.budget.day && used(t.budget.day, 'a day')].filter(Boolean).join(', ') : 'none of its own';
+  const facts = [
+    ['Expects', forecast(t)],
+    ['Instead', t.shadow ? t.shadow.text : ''],
+    ['Hit rate', t.hit_rate_needs ? t.hit_rate_needs.text : ''],
+    ['Lead time', t.lead_time_s.p50 > 0 ? seconds(t.lead_time_s.p50) + ' (half of them), ' + seconds(t.lead_time_s.p90) + ' (nine of ten)' : ''],
+    ['Next expiry', t.next_expiry_s === null ? '' : 'in ' + seconds(Math.max(0, t.next_expiry_s)) + ' at ' + clock(doc.as_of)],
+    ['Waiting callers', t.waiting > 0 ? count(t.waiting) : ''],
+    ['Bought per served', t.bought_per_served > 0 ? t.bought_per_served.toFixed(2) : ''],
+    ['Since first seen', plural(t.requests, 'request') + ': ' + count(t.hits) + ' hits, ' + count(t.waited) + ' waited, ' + count(t.misses) + ' missed'],
+    ['Orders', count(t.bought) + ' bought: ' + count(t.solved) + ' solved, ' + count(t.failed) + ' failed, ' + count(t.lost) + ' lost; ' + count(t.expired) + ' expired unused'],
+    ['Reports', t.accepted + t.rejected > 0 ? count(t.accepted) + ' accepted, ' + count(t.rejected) + ' rejected' : ''],
+    ['Budget', budget],
+    ['Warm windows', t.windows.map((w) => w.tokens + ' from ' + moment(w.from) + ' until ' + moment(w.until)).join('; ')],
+    ['Identity', [t.type, t.sitekey, t.pageurl].filter(Boolean).join(', ')],
+    ['Owner', t.owner],
+    ['Last failures', t.last_failures.map((f) => moment(f.at) + ': ' + f.reason).join('\n')],
+    ['Near misses', t.near_misses.map((n) => plural(n.count, 'submit') + ' of clients with another ' + n.fields.join(', ')).join('; ')],
+  ].filter(([, text]) => text);
+  replace(d.facts, facts, () => facts.flatMap(([name, text]) => [h('dt', {}, name), h('dd', {}, text)]));
+  replace(d.days, t.days, () => (t.days.length === 0 ? [] : [h('table', { className: 'days' },
+    h('thead', {}, h('tr', {}, ['Day (UTC)', 'Requests', 'Hits', 'Waited', 'Missed', 'Bought', 'Spent'].map((text, i) => h('th', { scope: 'col', className: i ? 'n' : '' }, text)))),
+    h('tbody', {}, t.days.map((day) => h('tr', {}, h('th', { scope: 'row' }, day.date),
+      [count(day.requests), count(day.hits), count(day.waited), count(day.misses), count(day.bought), money(day.spent)].map((text) => h('td', { className: 'n' }, text))))))]));
+  replace(d.acts, [t.state, mayAct], () => actions(t));
+  drawChart(d, t);
+}
+
+const used = (u, per) => count(u.used) + ' of ' + count(u.limit) + ' ' + per;
+
+function drawChart(d, t) {
+  const { at, hits, others } = perMinute(t);
+  set(d.plot, { 'aria-label': 'Requests in each of the last 60 minutes: ' + count(t.hour.hits) + ' hits, ' + count(t.hour.waited) + ' waited, ' + count(t.hour.misses) + ' missed' });
+  const data = [at, hits.map((n, i) => n + others[i]), hits];
+  const key = JSON.stringify(data);
+  if (d.plotted === key) return;
+  d.plotted = key;
+  if (d.chart) {
+    d.chart.setData(data);
+    return;
+  }
+  const style = getComputedStyle(document.documentElement);
+  const color = (name) => style.getPropertyValue(name).trim();
+  const axis = { stroke: color('--soft'), grid: { stroke: color('--line'), width: 1 }, ticks: { show: false }, font: '11px system-ui, sans-serif' };
+  const bars = uPlot.paths.bars({ size: [0.8, 20] });
+  d.chart = new uPlot({
+    width: Math.max(260, Math.min(560, d.plot.clientWidth || 480)), height: 140, legend: { show: false }, cursor: { show: false },
+    scales: { x: { range: (u, first, last) => [first - 30, last + 30] }, y: { range: (u, least, most) => [0, Math.max(1, most)] } },
+    axes: [{ ...axis, size: 24, grid: { show: false }, values: (u, at) => at.map((x) => new Date(1000 * x).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' })) }, { ...axis, size: 36, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000] }],
+    series: [{}, { label: 'others', paths: bars, points: { show: false }, fill: color('--miss'), width: 0 },
+      { label: 'hits', paths: bars, points: { show: false }, fill: color('--fresh'), width: 0 }],
+  }, data, d.plot);
+}
+
+// ---- what an operator does ---------------------------------------------------------
+
+const scopes = (document.body.dataset.scopes || '').split(' ');
+const mayAct = scopes.includes('admin');
+const keyed = document.body.dataset.keyed === 'yes';
+
+function actions(t) {
+  const command = 'curl -X POST ' + (keyed ? '-H "Authorization: Bearer $POOLD_KEY" ' : '') + location.origin + '/pool/' + t.name + '/token';
+  const copied = h('button', { type: 'button', onclick: async () => {
+    try {
+      await navigator.clipboard.writeText(command);
+      announce('Copied.');
+      put(copied, 'Copied');
+    } catch {
+      getSelection().selectAllChildren(copied.previousElementSibling);
+    }
+  } }, 'Copy');
+  const list = [h('code', { className: 'command' }, command), copied];
+  if (!mayAct) return list;
+  return [...list, h('span', { className: 'buttons' },
+    t.state === 'paused'
+      ? act('Resume', () => ask(t, resuming))
+      : act('Pause', () => ask(t, pausing)),
+    t.state === 'refused' ? act('Try now', () => ask(t, resuming)) : null,
+    act('Warm', () => ask(t, warming)), act('Flush', () => ask(t, flushing)))];
+}
+
+const act = (name, onclick) => h('button', { type: 'button', onclick }, name);
+
+const price = (t) => (t.solved > 0 ? t.spent / t.solved : 0);
+const costing = (t, n) => (price(t) > 0 ? ', about ' + money(n * price(t)) + ' at what they cost so far' : '');
+
+const span = () => h('select', { name: 'for' }, [['', 'until somebody resumes it'], ['15m', '15 minutes'], ['1h', '1 hour'], ['4h', '4 hours'], ['24h', '24 hours']]
+  .map(([value, text]) => h('option', { value }, text)));
+
+const pausing = {
+  title: (t) => 'Pause ' + t.name,
+  text: (t) => {
+    const pace = t.hour.requests / 60;
+    let text = 'No more tokens are bought for it, at any replica. ' + plural(t.fresh, 'token is', 'tokens are') + ' ready and ' + count(t.in_flight) + ' on order; they are still handed out.';
+    if (pace > 0) text += ' As often as it was asked in the last hour they last ' + seconds(60 * (t.fresh + t.in_flight) / pace) + '.';
+    return text;
+  },
+  fields: () => [h('label', {}, 'For ', span()), h('label', {}, 'Reason ', h('input', { name: 'reason', maxLength: 200 }))],
+  send: (t, form) => {
+    const body = {};
+    for (const name of ['for', 'reason']) if (form.elements[name].value.trim()) body[name] = form.elements[name].value.trim();
+    return call('POST', t, '/pause', body);
+  },
+};
+const probing = {
+  title: (p) => 'Probe ' + p.name,
+  text: (p) => 'The provider is tried at once' + (p.since ? ', after it went down at ' + moment(p.since) : '') + ': its balance is read, and the next order is let through. ' + (p.remedy || ''),
+  fields: () => [],
+  send: (p) => send('POST', '/providers/' + encodeURIComponent(p.name) + '/probe'),
+};
+const resuming = {
+  title: (t) => (t.state === 'refused' ? 'Try ' : 'Resume ') + t.name,
+  text: (t) => t.state === 'refused' ? 'One order is placed at once, to see whether the provider accepts the parameters now: ' + t.reason : 'Tokens are bought for it again: up to ' + count(Math.max(0, t.depth - t.fresh - t.in_flight)) + ' at once' + costing(t, Math.max(0, t.depth - t.fresh - t.in_flight)) + '.',
+  fields: () => [],
+  send: (t) => call('POST', t, '/resume'),
+};
+const warming = {
+  title: (t) => 'Keep ' + t.name + ' warm',
+  text: (t) => 'At least so many tokens are kept ready for so long. ' + count(t.fresh + t.in_flight) + ' are ready or on order now; what is missing is bought, and what dies unused is bought again' + (price(t) > 0 ? ', at about ' + money(price(t)) + ' each' : '') + '.',
+  fields: (t) => [h('label', {}, 'Tokens ', h('input', { name: 'tokens', type: 'number', min: 1, max: 10000, value: Math.max(1, t.depth), required: true })),
+    h('label', {}, 'For ', h('select', { name: 'for' }, [['15m', '15 minutes'], ['30m', '30 minutes'], ['1h', '1 hour'], ['4h', '4 hours']].map(([value, text]) => h('option', { value }, text))))],
+  send: (t, form) => call('POST', t, '/warm', { tokens: Number(form.elements.tokens.value), for: form.elements.for.value }),
+};
+const flushing = {
+  title: (t) => 'Throw the tokens of ' + t.name + ' away',
+  text: (t) => plural(t.fresh, 'token that is', 'tokens that are') + ' ready ' + (t.fresh === 1 ? 'is' : 'are') + ' thrown away' + costing(t, t.fresh) + '. ' + (t.state === 'paused' ? 'None is' : 'As many are') + ' bought anew. ' + count(t.in_flight) + ' on order still land.',
+  fields: () => [],
+  send: (t) => call('DELETE', t, '/tokens'),
+};
+const reloading = {
+  title: () => 'Reload the configuration file',
+  text: () => 'The file is read again. ' + plural(byName.size, 'target is', 'targets are') + ' in force now; those that the file has no more are no longer filled. A file with a problem changes nothing.',
+  fields: () => [],
+  send: () => send('POST', '/-/reload'),
+};
+
+const call = (method, t, path, body) => send(method, '/pool/' + encodeURIComponent(t.name) + path, body);
+
+async function send(method, path, body) {
+  const request = { method, signal: AbortSignal.timeout(35000) };
+  if (body) {
+    request.headers = { 'Content-Type': 'application/json' };
+    request.body = JSON.stringify(body);
+  }
+  const answer = await fetch(path, request);
+  if (answer.ok) return '';
+  const problem = await answer.json().catch(() => ({}));
+  return [problem.title, problem.detail, ...(problem.problems || [])].filter(Boolean).join(': ') || 'The daemon answered ' + answer.status;
+}
+
+// ask describes an action in numbers, and carries it out when the operator confirms.
+function ask(t, what) {
+  const wrong = h('p', { className: 'wrong', role: 'alert' });
+  const go = h('button', { type: 'submit', className: 'go' }, what.title(t).split(' ')[0]);
+  const form = h('form', { method: 'dialog', onsubmit: async (event) => {
+    if (event.submitter && event.submitter !== go) return; // it closes
+    event.preventDefault();
+    go.disabled = true;
+    const problem = await what.send(t, form).catch((err) => String(err.message || err));
+    go.disabled = false;
+    put(wrong, problem);
+    if (problem) return;
+    announce(what.title(t) + ': done.');
+    dialog.close();
+  } }, h('h2', {}, what.title(t)), h('p', {}, what.text(t)), ...what.fields(t), wrong,
+    h('p', { className: 'choice' }, h('button', { type: 'submit', value: 'no', formNoValidate: true }, 'Cancel'), go));
+  const dialog = h('dialog', { 'aria-label': what.title(t), onclose: () => dialog.remove() }, form);
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+// ---- the rest of the page ----------------------------------------------------------
+
+function drawFoot() {
+  const warnings = doc.config.warnings;
+  replace(byID('notes'), [warnings, doc.solve, doc.dedup], () => {
+    const parts = [];
+    if (doc.solve && (doc.solve.guests > 0 || doc.solve.requests > 0 || doc.solve.bought > 0)) {
+      const g = doc.solve;
+      parts.push(h('h2', {}, 'On-demand solves'), h('p', {}, [plural(g.guests, 'identity', 'identities') + ' that no target has', plural(g.requests, 'request'), count(g.bought) + ' bought', count(g.solved) + ' solved',
+        count(g.misses) + ' missed', money(g.spent) + ' spent', g.budget.hour && used(g.budget.hour, 'an hour'), g.budget.day && used(g.budget.day, 'a day')].filter(Boolean).join(', ') + '.' + (g.reason ? ' ' + g.reason : '')));
+    }
+    if (doc.dedup && doc.dedup.requests > 0) {
+      parts.push(h('h2', {}, 'Savings'), h('p', {}, count(doc.dedup.saved) + ' of ' + plural(doc.dedup.requests - doc.dedup.missed - doc.dedup.refused, 'token') +
+        ' of on-demand solves in the last 7 days went to another request too: ' + doc.dedup.saved_pct.toFixed(1) + ' %. ' +
+        count(doc.dedup.missed) + ' requests missed, ' + count(doc.dedup.refused) + ' were refused.'));
+    }
+    if (warnings.length > 0) parts.push(h('h2', {}, 'Notes on the configuration file'), lines(warnings));
+    return parts;
+  });
+  put(byID('about'), 'poold ' + doc.version + ', started ' + moment(doc.started_at) + '. Redis: ' + doc.redis.mode + (doc.redis.ok ? '' : ', cannot be used') + '. Configuration of ' + moment(doc.config.loaded_at) + '.');
+}
+
+let shownTrouble = null;
+function drawTitle() {
+  const bad = [...byName.values()].filter(troubled);
+  const n = bad.length;
+  const alarm = doc.alarms.length > 0 || !doc.ready || !doc.config.ok;
+  document.title = (n > 0 ? '(' + n + ') ' : '') + 'poold' + (!doc.ready ? ' (not ready)' : alarm ? ' (alarm)' : '');
+  const icon = '/status.svg?n=' + Math.min(n, 100) + (alarm ? '&alarm=1' : '');
+  const link = byID('icon');
+  if (link.getAttribute('href') !== icon) link.setAttribute('href', icon);
+  const key = bad.map((t) => t.name).sort().join(' ');
+  if (shownTrouble !== null && shownTrouble !== key) {
+    announce(n === 0 ? 'No target is in trouble any more.' : plural(n, 'target is', 'targets are') + ' in trouble: ' + bad.slice(0, 5).map((t) => t.name + ', ' + t.state).join('; '));
+  }
+  shownTrouble = key;
+}
+
+function rearrange() {
+  structure = true;
+  redraw();
+}
+
+function hold() {
+  const button = byID('hold');
+  heldAt = heldAt ? '' : doc ? doc.as_of : '';
+  button.setAttribute('aria-pressed', String(Boolean(heldAt)));
+  drawMode();
+  drawClocks();
+  rearrange();
+}
+
+for (const node of [search, problems, grouped, order]) node.addEventListener('input', () => {
+  if (heldAt) hold();
+  rearrange();
+});
+byID('hold').addEventListener('click', hold);
+if (mayAct && document.body.dataset.whole === 'yes') {
+  byID('reload').hidden = false;
+  byID('reload').addEventListener('click', () => ask(null, reloading));
+}
+document.addEventListener('keydown', (event) => {
+  if (event.key === '/' && !/INPUT|SELECT|TEXTAREA/.test(event.target.tagName) && !document.querySelector('dialog')) {
+    event.preventDefault();
+    search.focus();
+  }
+});
+document.addEventListener('visibilitychange', () => {
+  reopen = 0;
+  watch();
+});
+byID('app').hidden = false;
+open();
+setInterval(watch, 1000);

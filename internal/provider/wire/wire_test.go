@@ -154,6 +154,7 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 	const hex32 = "0123456789abcdef0123456789abcdef"
 	image := []byte("GIF89a and more")
 	sum, _ := readPicture(image, AnyClient)
+	carried := map[string]bool{}
 	for _, id := range []captcha.Identity{
 		{Type: captcha.RecaptchaV2, Sitekey: "s", Invisible: true, DataS: "d", UserAgent: "U"},
 		{Type: captcha.RecaptchaV2, Sitekey: "s", Enterprise: true, DataS: "d"},
@@ -171,6 +172,11 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 		var bytes []byte
 		if id.Type == captcha.Image {
 			id.Pageurl, bytes = "", image
+		}
+		for i := range reflect.TypeFor[captcha.Identity]().NumField() {
+			if !reflect.ValueOf(id).Field(i).IsZero() {
+				carried[reflect.TypeFor[captcha.Identity]().Field(i).Name] = true
+			}
 		}
 		for _, flavour := range []Flavour{CaptchaAI, TwoCaptcha, AnyClient} {
 			form, err := LegacyForm(id, bytes, flavour)
@@ -191,6 +197,11 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 			if tasks.Pingback != "https://hook.example/" {
 				t.Errorf("%s: pingback %q", flavour, tasks.Pingback)
 			}
+		}
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[captcha.Identity]()) {
+		if !carried[field.Name] {
+			t.Errorf("no identity of this test has the field %s", field.Name)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func (db *DB) Pipelined(ctx context.Context, s *Script, fill func(call Add)) {
 	forgotten := slices.DeleteFunc(calls, func(call sent) bool { return !redis.HasErrorPrefix(call.answer.Err(), "NOSCRIPT") })
 	again := make([]*Answer, len(forgotten))
 	for i, call := range forgotten {
-		again[i] = s.Script.Eval(ctx, pipe, call.keys, call.args...)
+		again[i] = s.Eval(ctx, pipe, call.keys, call.args...)
 	}
 	_, _ = pipe.Exec(ctx)
 	for i, call := range forgotten {

@@ -90,5 +90,14 @@ func Stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+	return string(AppendStamp(nil, t))
+}
+
+// AppendStamp appends the Stamp of a moment that is not zero.
+func AppendStamp(b []byte, t time.Time) []byte {
+	// Formatting by time.RFC3339 and appending is several times faster than by a layout of our own.
+	b = t.UTC().AppendFormat(b, time.RFC3339)
+	ms := t.Nanosecond() / int(time.Millisecond)
+	const digits = "0123456789"
+	return append(b[:len(b)-1], '.', digits[ms/100], digits[ms/10%10], digits[ms%10], 'Z')
 }

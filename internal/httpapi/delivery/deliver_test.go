@@ -1,0 +1,39 @@
+package delivery
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+)
+
+// TestPlainAnswers: an answer without special characters is what encoding/json makes of it, and
+// no other answer counts as one.
+func TestPlainAnswers(t *testing.T) {
+	text := rapid.OneOf(rapid.StringMatching(`[ -~]{0,20}`), rapid.String(), rapid.SampledFrom([]string{"<a>&b", `"`, `\`, "\x7f", "\xff", "\u2028"}))
+	plain := 0
+	rapid.Check(t, func(t *rapid.T) {
+		a := answer{
+			ID: text.Draw(t, "id"), Target: text.Draw(t, "target"), Type: captcha.Turnstile, Token: text.Draw(t, "token"), Source: pool.FromPool,
+			Provider: "one", SolvedAt: stamp(time.UnixMilli(1767323045678)), ExpiresAt: stamp(time.UnixMilli(1767323165008)),
+			TTL: rapid.Int64Range(-1, 1e6).Draw(t, "ttl"), UserAgent: text.Draw(t, "user agent"),
+		}
+		got, is := a.appendPlain(nil)
+		want, err := a.encode()
+		if err != nil || is && string(got) != string(want) {
+			t.Fatalf("%s, want %s, %v", got, want, err)
+		}
+		if is {
+			plain++
+		}
+	})
+	if plain == 0 {
+		t.Error("no answer was plain")
+	}
+	if _, is := (&answer{Target: "t", Solution: map[string]string{"validate": "v"}}).appendPlain(nil); is {
+		t.Error("an answer with a solution is plain")
+	}
+}

@@ -18,7 +18,14 @@ func On(t *testing.T, tests map[string]func(*testing.T, *Server)) {
 	t.Helper()
 	server := Start(t)
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) { test(t, server) })
+		t.Run(name, func(t *testing.T) {
+			// A test that failed during an outage leaves the next one a server that answers.
+			defer func() {
+				server.Thaw()
+				server.Up(t)
+			}()
+			test(t, server)
+		})
 	}
 }
 

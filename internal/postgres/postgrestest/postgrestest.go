@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -43,6 +44,7 @@ type Server struct {
 	as       *syscall.SysProcAttr
 	output   Logs
 	process  *exec.Cmd
+	frozen   []int // by Freeze
 }
 
 // Start makes a server and starts it.
@@ -55,10 +57,7 @@ func Start(t testing.TB) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if s.process != nil {
-			s.Thaw()
-			s.Stop(t) // kill -9 leaves memory that its processes shared
-		}
+		s.Stop(t) // kill -9 leaves memory that its processes shared
 		_ = os.RemoveAll(s.dir)
 	})
 	s.as = other(t)
@@ -214,7 +213,11 @@ func (s *Server) Stop(t testing.TB) { s.end(t, syscall.SIGQUIT) }
 // Kill ends the server by kill -9 of each of its processes.
 func (s *Server) Kill(t testing.TB) {
 	t.Helper()
-	s.all(syscall.SIGKILL)
+	children := s.children()
+	_ = syscall.Kill(s.process.Process.Pid, syscall.SIGKILL)
+	for _, child := range children {
+		_ = syscall.Kill(child, syscall.SIGKILL)
+	}
 	s.end(t, syscall.SIGKILL)
 }
 
@@ -233,6 +236,7 @@ func (s *Server) end(t testing.TB, signal syscall.Signal) {
 	}
 	pid := s.process.Process.Pid
 	_ = syscall.Kill(pid, signal)
+	s.Thaw()
 	for deadline := time.Now().Add(patience); syscall.Kill(pid, 0) == nil; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("postgres does not end")
@@ -241,29 +245,50 @@ func (s *Server) end(t testing.TB, signal syscall.Signal) {
 	s.process = nil
 }
 
-// Freeze stops all processes of the server where they are: it takes connections and
-// says nothing. Thaw lets them go on.
-func (s *Server) Freeze() { s.all(syscall.SIGSTOP) }
-
-// Thaw ends Freeze.
-func (s *Server) Thaw() { s.all(syscall.SIGCONT) }
-
-// all signals the main process and its children.
-func (s *Server) all(signal syscall.Signal) {
-	pid := s.process.Process.Pid
-	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // none where it has ended
-	_ = syscall.Kill(pid, signal)
-	for _, child := range strings.Fields(string(children)) {
-		if n, err := strconv.Atoi(child); err == nil {
-			_ = syscall.Kill(n, signal)
+// Freeze stops all processes of the server where they are: it accepts connections and
+// does not answer. Thaw, or the end of the server, lets them go on.
+func (s *Server) Freeze() {
+	main := s.process.Process.Pid
+	_ = syscall.Kill(main, syscall.SIGSTOP) // from here on it starts no other
+	// The kernel may leave processes out of the list while others end; so it is read until
+	// it shows nothing new.
+	s.frozen = []int{main}
+	for children := s.children(); len(children) > 0; children = s.children() {
+		for _, child := range children {
+			_ = syscall.Kill(child, syscall.SIGSTOP)
 		}
+		s.frozen = append(s.frozen, children...)
 	}
 }
 
-// run runs one of PostgreSQL's programs as the server's user.
+// Thaw ends Freeze.
+func (s *Server) Thaw() {
+	for _, pid := range s.frozen {
+		_ = syscall.Kill(pid, syscall.SIGCONT)
+	}
+	s.frozen = nil
+}
+
+// children returns the children of the main process that are not frozen.
+func (s *Server) children() []int {
+	pid := s.process.Process.Pid
+	list, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // none if it has ended
+	var found []int
+	for _, field := range strings.Fields(string(list)) {
+		if n, err := strconv.Atoi(field); err == nil && !slices.Contains(s.frozen, n) {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+// run runs one of PostgreSQL's programs as the server's user. A server that does not answer
+// fails the test.
 func (s *Server) run(t testing.TB, program string, args ...string) string {
 	t.Helper()
-	command := exec.Command(filepath.Join(s.bin, program), args...)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	command := exec.CommandContext(ctx, filepath.Join(s.bin, program), args...)
 	command.SysProcAttr = s.as
 	command.Dir = s.dir
 	output, err := command.CombinedOutput()

@@ -177,28 +177,29 @@ type Stock struct {
 //
 //	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Discarded
 //	         + Stock.Fresh + Stock.Bought
+//
+// The stats hash names a counter as its field in lower case, and the status document by the tag.
 type Figures struct {
-	// Requests asked the stock: hits, waited, misses and, of targets, those who hung up
-	// waiting; of guests also the refused ones. Callers that wait together at one replica
-	// under one Idempotency-Key are one.
-	Requests  int64
-	Hits      int64 // got a token at once
-	Waited    int64 // got one that landed while they waited
-	Misses    int64 // got none
-	Refused   int64 // of guests: were answered that no token can come
-	Replays   int64 // repeated by Idempotency-Key; not among Requests
-	Returned  int64 // hand-outs taken back, because the caller had hung up
-	Solved    int64 // tokens that landed
-	Expired   int64 // of those, died unused
-	Bought    int64 // orders that the provider accepted, or of which nobody knows
-	Failed    int64 // of those, ended without a token
-	Lost      int64 // of those, forgotten unsettled: nobody knows how they ended
-	Discarded int64 // tokens thrown away by Flush; of guests also what targets took over
-	Accepted  int64 // reports that a token was accepted
-	Rejected  int64 // reports that one was not
-	Junk      int64 // foreign values that were found among the tokens and orders, and set aside
-	Spent     int64 // price of what was solved or lost, in billionths of the currency
-	// Unrecorded are ends of orders that were not kept, because there were as many as
-	// may be.
-	Unrecorded int64
+	// Requests asked the stock: hits, waited, misses and, of targets, callers that hung up
+	// while they waited; of guests also the refused ones. Callers that wait together at one
+	// replica under one Idempotency-Key are one.
+	Requests  int64 `json:"requests"`
+	Hits      int64 `json:"hits"`      // callers that got a token at once
+	Waited    int64 `json:"waited"`    // callers that got a token that landed while they waited
+	Misses    int64 `json:"misses"`    // callers that got none
+	Refused   int64 `json:"-"`         // of guests: no token can come
+	Replays   int64 `json:"-"`         // repeated by Idempotency-Key; not among Requests
+	Bought    int64 `json:"bought"`    // orders that the provider accepted or may have accepted
+	Solved    int64 `json:"solved"`    // tokens that landed
+	Expired   int64 `json:"expired"`   // of those, expired unused
+	Discarded int64 `json:"discarded"` // tokens that Flush removed; of guests also those that targets took over
+	Failed    int64 `json:"failed"`    // bought orders that ended without a token
+	Lost      int64 `json:"lost"`      // bought orders that expired before their outcome was known
+	Junk      int64 `json:"junk"`      // foreign values found among the tokens and orders in Redis, and set aside
+	Returned  int64 `json:"returned"`  // hand-outs taken back, because the caller had hung up
+	Accepted  int64 `json:"accepted"`  // reports that a token was accepted
+	Rejected  int64 `json:"rejected"`  // reports that a token was rejected
+	Spent     int64 `json:"-"`         // price of what was solved or lost, in billionths of the currency
+	// Unrecorded are ends of orders that the history missed, because too many waited for it.
+	Unrecorded int64 `json:"-"`
 }

@@ -2,40 +2,36 @@ package pool
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// add adds to the counter of a name in the stats hash. It ignores names of other versions.
-func (f *Figures) add(name, value string) {
-	count, _ := strconv.ParseInt(value, 10, 64)
-	if counter := counters[name]; counter != nil {
-		*counter(f) += count
+// counters are the fields of Figures by their names in the stats hash: the fields' names in
+// lower case.
+var counters = fieldsByName()
+
+func fieldsByName() map[string]int {
+	named := map[string]int{}
+	for field := range reflect.TypeFor[Figures]().Fields() {
+		named[strings.ToLower(field.Name)] = field.Index[0]
 	}
+	return named
 }
 
-// counters are the figures by their names in the stats hash.
-var counters = map[string]func(*Figures) *int64{
-	"requests":   func(f *Figures) *int64 { return &f.Requests },
-	"hits":       func(f *Figures) *int64 { return &f.Hits },
-	"waited":     func(f *Figures) *int64 { return &f.Waited },
-	"misses":     func(f *Figures) *int64 { return &f.Misses },
-	"refused":    func(f *Figures) *int64 { return &f.Refused },
-	"replays":    func(f *Figures) *int64 { return &f.Replays },
-	"solved":     func(f *Figures) *int64 { return &f.Solved },
-	"expired":    func(f *Figures) *int64 { return &f.Expired },
-	"failed":     func(f *Figures) *int64 { return &f.Failed },
-	"lost":       func(f *Figures) *int64 { return &f.Lost },
-	"returned":   func(f *Figures) *int64 { return &f.Returned },
-	"bought":     func(f *Figures) *int64 { return &f.Bought },
-	"discarded":  func(f *Figures) *int64 { return &f.Discarded },
-	"accepted":   func(f *Figures) *int64 { return &f.Accepted },
-	"rejected":   func(f *Figures) *int64 { return &f.Rejected },
-	"junk":       func(f *Figures) *int64 { return &f.Junk },
-	"spent":      func(f *Figures) *int64 { return &f.Spent },
-	"unrecorded": func(f *Figures) *int64 { return &f.Unrecorded },
+// counter returns the counter of a field.
+func (f *Figures) counter(field int) *int64 {
+	return reflect.ValueOf(f).Elem().Field(field).Addr().Interface().(*int64)
+}
+
+// add adds to the counter of a name in the stats hash. It ignores names of other versions.
+func (f *Figures) add(name, value string) {
+	if field, known := counters[name]; known {
+		count, _ := strconv.ParseInt(value, 10, 64)
+		*f.counter(field) += count
+	}
 }
 
 // Day are the figures of one UTC day.
@@ -78,8 +74,8 @@ func (s *Stock) note(day int64, figures string) {
 
 // minus is what f has more than g, counter by counter.
 func (f Figures) minus(g Figures) Figures {
-	for _, counter := range counters {
-		*counter(&f) -= *counter(&g)
+	for _, field := range counters {
+		*f.counter(field) -= *g.counter(field)
 	}
 	return f
 }

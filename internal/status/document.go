@@ -3,6 +3,8 @@ package status
 import (
 	"slices"
 	"strings"
+
+	"poold/internal/pool"
 )
 
 // Document is /status.json. Fields may be added, never taken away or changed.
@@ -121,30 +123,17 @@ type Target struct {
 	// shadow's `since`; null where that is reached, for fixed, and where shadow is null.
 	HitRateNeeds *Need `json:"hit_rate_needs"`
 	// Shadow is null where too few have asked to know.
-	Shadow          *Shadow  `json:"shadow"`
-	Sitekey         string   `json:"sitekey"`
-	Pageurl         string   `json:"pageurl"`
-	Fresh           int      `json:"fresh"`
-	Ageing          int      `json:"ageing"`           // those of them that end before an order placed now lands
-	InFlight        int      `json:"in_flight"`        // orders under way, also those whose fate is unknown
-	BoughtInFlight  int      `json:"bought_in_flight"` // those of them that bought counts
-	Unknown         int      `json:"unknown"`          // those of them whose fate is unknown
-	Waiting         int      `json:"waiting"`
-	NextExpiry      *float64 `json:"next_expiry_s"` // until the next fresh token meets its margin; null = none is fresh
-	Requests        int64    `json:"requests"`
-	Hits            int64    `json:"hits"`
-	Waited          int64    `json:"waited"`
-	Misses          int64    `json:"misses"`
-	Bought          int64    `json:"bought"` // orders that a provider accepted, or of which nobody knows
-	Solved          int64    `json:"solved"`
-	Expired         int64    `json:"expired"`
-	Discarded       int64    `json:"discarded"` // thrown away by DELETE /pool/{target}/tokens
-	Failed          int64    `json:"failed"`
-	Lost            int64    `json:"lost"`              // orders of which nobody knows how they ended
-	Junk            int64    `json:"junk"`              // foreign values found among the tokens and orders in Redis, and set aside
-	Returned        int64    `json:"returned"`          // hand-outs that came back, because the caller had hung up
-	Accepted        int64    `json:"accepted"`          // reports that a token was
-	Rejected        int64    `json:"rejected"`          // reports that one was not
+	Shadow         *Shadow  `json:"shadow"`
+	Sitekey        string   `json:"sitekey"`
+	Pageurl        string   `json:"pageurl"`
+	Fresh          int      `json:"fresh"`
+	Ageing         int      `json:"ageing"`           // those of them that end before an order placed now lands
+	InFlight       int      `json:"in_flight"`        // orders under way, also those whose fate is unknown
+	BoughtInFlight int      `json:"bought_in_flight"` // those of them that bought counts
+	Unknown        int      `json:"unknown"`          // those of them whose fate is unknown
+	Waiting        int      `json:"waiting"`
+	NextExpiry     *float64 `json:"next_expiry_s"` // until the next fresh token meets its margin; null = none is fresh
+	pool.Figures
 	HitRate         float64  `json:"hit_rate"`          // hits by requests that have an outcome; 0 without any
 	BoughtPerServed float64  `json:"bought_per_served"` // bought by handed out; 0 where none was
 	LeadTime        LeadTime `json:"lead_time_s"`
@@ -260,24 +249,11 @@ type Solve struct {
 	InFlight       int    `json:"in_flight"`
 	BoughtInFlight int    `json:"bought_in_flight"`
 	Waiting        int    `json:"waiting"`
-	Requests       int64  `json:"requests"`
-	Hits           int64  `json:"hits"`
-	Waited         int64  `json:"waited"`
-	Misses         int64  `json:"misses"`
-	Refused        int64  `json:"refused"` // answered that no token can come
-	Replays        int64  `json:"replays"` // repeated by Idempotency-Key; not among the requests
-	Bought         int64  `json:"bought"`
-	Solved         int64  `json:"solved"`
-	Expired        int64  `json:"expired"`
-	Discarded      int64  `json:"discarded"`
-	Failed         int64  `json:"failed"`
-	Lost           int64  `json:"lost"`
-	Junk           int64  `json:"junk"`
-	Returned       int64  `json:"returned"`
-	Accepted       int64  `json:"accepted"`
-	Rejected       int64  `json:"rejected"`
-	Spent          Money  `json:"spent"` // null = the file lacks a price for it
-	Budget         Budget `json:"budget"`
+	pool.Figures
+	Refused int64  `json:"refused"`
+	Replays int64  `json:"replays"`
+	Spent   Money  `json:"spent"` // null = the file lacks a price for it
+	Budget  Budget `json:"budget"`
 }
 
 // Used reports whether there is anything to tell.

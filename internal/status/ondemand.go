@@ -71,9 +71,7 @@ func solveStatus(section *targets.Solve, g guests, err error) *Solve {
 	return &Solve{
 		Owner: section.Owner, Reason: notNow(err),
 		Guests: s.Guests, Fresh: s.Fresh, InFlight: s.Orders, BoughtInFlight: s.Bought, Waiting: s.Waiting,
-		Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Refused: f.Refused, Replays: f.Replays, Bought: f.Bought,
-		Solved: f.Solved, Expired: f.Expired, Discarded: f.Discarded, Failed: f.Failed, Lost: f.Lost, Junk: f.Junk, Returned: f.Returned,
-		Accepted: f.Accepted, Rejected: f.Rejected, Spent: money(f.Spent),
+		Figures: f, Refused: f.Refused, Replays: f.Replays, Spent: money(f.Spent),
 		Budget: Budget{Hour: usage(g.hour, section.Budget.PerHour), Day: usage(g.day, section.Budget.PerDay)},
 	}
 }

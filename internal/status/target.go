@@ -102,9 +102,7 @@ func targetStatus(t *targets.Target, refilling refill.Status, seen *observation)
 		Warm: refilling.Warm, Shadow: shadow(refilling.Shadow), HitRateNeeds: need(refilling.Shadow),
 		Sitekey: t.Identity.Sitekey, Pageurl: t.Identity.Pageurl,
 		Fresh: seen.Fresh, Ageing: seen.Fresh - seen.Outliving, InFlight: seen.Orders, BoughtInFlight: seen.Bought, Unknown: seen.Unknown, Waiting: seen.Waiting,
-		Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Bought: f.Bought,
-		Solved: f.Solved, Expired: f.Expired, Discarded: f.Discarded, Failed: f.Failed, Lost: f.Lost, Junk: f.Junk, Returned: f.Returned,
-		Accepted: f.Accepted, Rejected: f.Rejected,
+		Figures:         f,
 		HitRate:         ratio(f.Hits, f.Hits+f.Waited+f.Misses), // who still waits has no outcome
 		BoughtPerServed: ratio(f.Bought, f.Hits+f.Waited),
 		LeadTime:        LeadTime{P50: percentile(seen.Leads, 50), P90: percentile(seen.Leads, 90)},

@@ -1,6 +1,8 @@
 package pool
 
 import (
+	"strings"
+
 	"poold/internal/captcha"
 )
 
@@ -19,15 +21,26 @@ type keyspace struct {
 	replica string // random name of this process
 }
 
+// keys names the keys of an identity. All names are parts of one text, so that they cost one
+// allocation.
 func (n *keyspace) keys(id captcha.ID) keys {
-	key := func(word string) string { return n.prefix + ":" + word + ":{" + string(id) + "}" }
+	const many = 30
+	var all strings.Builder
+	all.Grow(many * (len(n.prefix) + len(id) + len(":attempts:{}:")))
+	key := func(word, end string) string {
+		begin := all.Len()
+		for _, part := range [...]string{n.prefix, ":", word, ":{", string(id), "}", end} {
+			all.WriteString(part)
+		}
+		return all.String()[begin:]
+	}
 	return keys{
-		tokens: key("pool"), tickets: key("tickets"), seen: key("seen"), rate: key("rate"), untold: key("untold"),
-		receipt: key("last") + ":" + n.replica, once: key("once") + ":", handout: key("back") + ":", first: key("first") + ":",
-		orders: key("orders"), journal: key("journal"), leases: key("leases"), spend: key("spend"), attempts: key("attempts"),
-		ended: key("ended"), sale: key("sold") + ":", values: key("values"), verdicts: key("verdicts"), junk: key("junk"),
-		stats: key("stats"), hour: key("hour"), leads: key("leads"), learned: key("mind"), status: key("status"),
-		paused: key("paused"), warm: key("warm"), warmers: key("warmers"), retired: key("retired"),
+		tokens: key("pool", ""), tickets: key("tickets", ""), seen: key("seen", ""), rate: key("rate", ""), untold: key("untold", ""),
+		receipt: key("last", ":"+n.replica), once: key("once", ":"), handout: key("back", ":"), first: key("first", ":"),
+		orders: key("orders", ""), journal: key("journal", ""), leases: key("leases", ""), spend: key("spend", ""), attempts: key("attempts", ""),
+		ended: key("ended", ""), sale: key("sold", ":"), values: key("values", ""), verdicts: key("verdicts", ""), junk: key("junk", ""),
+		stats: key("stats", ""), hour: key("hour", ""), leads: key("leads", ""), learned: key("mind", ""), status: key("status", ""),
+		paused: key("paused", ""), warm: key("warm", ""), warmers: key("warmers", ""), retired: key("retired", ""),
 	}
 }
 

@@ -316,7 +316,7 @@ func FuzzReadCallback(f *testing.F) {
 		}
 		e := faultOf(t, c.Err)
 		if c.Solution != (Solution{}) || e.Class != Task && e.Class != Parameters ||
-			e.Code == "" || len(e.Code) > longCode || printable(e.Code) != e.Code {
+			e.Code == "" || len(e.Code) > longCode || captcha.Printable(e.Code) != e.Code {
 			t.Fatalf("%+v with %+v", c, e)
 		}
 		var doc struct{ Solution struct{ Token string } }

@@ -269,7 +269,7 @@ func checkForm(t *testing.T, read func([]byte) (answer, error), reply []byte) (a
 		if a.text != "" || a.notReady {
 			t.Fatalf("refused and granted: %+v", a)
 		}
-		if shown := clean(a.code, longCode, canary); len(shown) > longCode || printable(shown) != shown ||
+		if shown := clean(a.code, longCode, canary); len(shown) > longCode || captcha.Printable(shown) != shown ||
 			strings.Contains(shown, canary) {
 			t.Fatalf("code %q is shown as %q", a.code, shown)
 		}

@@ -116,7 +116,7 @@ func agent(raw json.RawMessage) string {
 
 // saneAgent gives text back if it can be a user agent, else "".
 func saneAgent(text string) string {
-	if len(text) > longAgent || printable(text) != text {
+	if len(text) > longAgent || captcha.Printable(text) != text {
 		return ""
 	}
 	return text

@@ -17,11 +17,11 @@ import (
 // clean makes a service's text fit to be shown: it removes secrets and everything but printable
 // ASCII, and cuts the text to most characters.
 func clean(text string, most int, secrets ...captcha.Secret) string {
-	text = printable(text)
+	text = captcha.Printable(text)
 	for _, s := range secrets {
 		// All forms: as it is, as a form's body carries it, and as the line
 		// above left it.
-		for _, form := range []string{s.Reveal(), url.QueryEscape(s.Reveal()), printable(s.Reveal())} {
+		for _, form := range []string{s.Reveal(), url.QueryEscape(s.Reveal()), captcha.Printable(s.Reveal())} {
 			if form != "" {
 				text = strings.ReplaceAll(text, form, "[redacted]")
 			}
@@ -43,16 +43,6 @@ func quotes(text string, image []byte) bool {
 		}
 	}
 	return false
-}
-
-// printable drops everything but printable ASCII.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return -1
-		}
-		return r
-	}, text)
 }
 
 // graphic reports whether text is 1 to most visible ASCII characters: what

@@ -108,14 +108,8 @@ func (l Letter) shown(size int64, at time.Time) Summary {
 	return s
 }
 
-// printable makes a text fit for a terminal and a page: it may hold what others wrote.
-// It keeps at most so many characters, those of printable ASCII.
+// printable returns the first characters of a text that terminals and pages can show.
 func printable(text string, most int) string {
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return -1
-		}
-		return r
-	}, text)
+	text = captcha.Printable(text)
 	return text[:min(len(text), most)]
 }

@@ -117,6 +117,7 @@ type mapping struct {
 func (k mapping) read(v value, dst reflect.Value) entry {
 	before := len(v.r.problems)
 	e := entry{value: v}
+	dst.Grow(len(v.node.Content) / 2)
 	e.read = v.each("staging-login: …", func(name string, item value) {
 		if !k.form.MatchString(name) {
 			item.fail("%s", k.rule)

@@ -47,8 +47,8 @@ func (e entry) outlives(l life) bool {
 // against each other.
 func (r *reader) checkTargets(items []entry, set *Set, defaults *targetEntry) {
 	all := set.Targets
-	set.Targets = nil
-	byID := make(map[captcha.ID]entry)
+	set.Targets = all[:0]
+	byID := make(map[captcha.ID]entry, len(all))
 	for i, item := range items {
 		t := targetEntry{&all[i], item}
 		t.Line = item.line

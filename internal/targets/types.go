@@ -83,10 +83,10 @@ const (
 	oneVisit   = "it is made for one visit of the page, so it cannot be solved ahead"
 )
 
+var separators = strings.NewReplacer("-", "", "_", "", " ", "")
+
 // simple removes differences of spelling between services.
-func simple(word string) string {
-	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(word))
-}
+func simple(word string) string { return separators.Replace(strings.ToLower(word)) }
 
 // unpoolableType returns why a kind of challenge that a solving service offers cannot be
 // kept ready, or "" for other words.

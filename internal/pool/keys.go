@@ -27,9 +27,10 @@ func (n *keyspace) keys(id captcha.ID) keys {
 	const many = 30
 	var all strings.Builder
 	all.Grow(many * (len(n.prefix) + len(id) + len(":attempts:{}:")))
+	tag := ":{" + string(id) + "}"
 	key := func(word, end string) string {
 		begin := all.Len()
-		for _, part := range [...]string{n.prefix, ":", word, ":{", string(id), "}", end} {
+		for _, part := range [...]string{n.prefix, ":", word, tag, end} {
 			all.WriteString(part)
 		}
 		return all.String()[begin:]

@@ -105,21 +105,46 @@ func (s *Script) Input(keys any, args Args, tail ...any) (names []string, values
 
 // KeysOf returns the keys that the header names, from a struct or a map, in its order.
 func (s *Script) KeysOf(keys any) []string {
-	from := reflect.ValueOf(keys)
 	all := make([]string, len(s.Names("KEYS")))
-	for i, name := range s.Names("KEYS") {
-		var key reflect.Value
-		if from.Kind() == reflect.Map {
-			key = from.MapIndex(reflect.ValueOf(name))
-		} else {
-			key = from.FieldByName(name)
+	if named, is := keys.(Keys); is {
+		for i, name := range s.Names("KEYS") {
+			key, is := named[name]
+			if !is {
+				panic("redisdb: " + s.name + ".lua gets no key " + name)
+			}
+			all[i] = key
 		}
-		if !key.IsValid() {
-			panic("redisdb: " + s.name + ".lua gets no key " + name)
-		}
-		all[i] = key.String()
+		return all
+	}
+	from := reflect.ValueOf(keys)
+	for i, field := range s.fieldsIn(from.Type()) {
+		all[i] = from.Field(field).String()
 	}
 	return all
+}
+
+// keyFields are where a struct has the keys of a script.
+type keyFields struct {
+	of     reflect.Type
+	fields []int // in the order of the header
+}
+
+// fieldsIn finds the script's keys among the fields of a struct. It remembers them, as a script
+// is called with one type.
+func (s *Script) fieldsIn(of reflect.Type) []int {
+	if known := s.keyFields.Load(); known != nil && known.of == of {
+		return known.fields
+	}
+	found := &keyFields{of: of}
+	for _, name := range s.Names("KEYS") {
+		field, is := of.FieldByName(name)
+		if !is {
+			panic("redisdb: " + s.name + ".lua gets no key " + name)
+		}
+		found.fields = append(found.fields, field.Index[0])
+	}
+	s.keyFields.Store(found)
+	return found.fields
 }
 
 // plain returns a duration in ms, and other numbers and texts as values of types that go-redis

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -41,6 +42,8 @@ type Script struct {
 	name   string
 	header header
 	fields map[string]int // of the reply, by their names
+
+	keyFields atomic.Pointer[keyFields] // of the last call
 }
 
 // Scripts are the scripts of a package, by the names of their files.

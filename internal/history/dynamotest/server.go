@@ -4,7 +4,6 @@ package dynamotest
 
 import (
 	"bytes"
-	"context"
 	"net"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"poold/internal/testkit"
 )
 
 // missing is what to do on a machine without the emulator.
@@ -34,7 +35,7 @@ type Server struct {
 // Start starts an emulator.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{port: freePort(t)}
+	s := &Server{port: testkit.FreePort(t)}
 	s.URL = "http://127.0.0.1:" + strconv.Itoa(s.port)
 	s.process = exec.Command(program(t), "serve", "--host", "127.0.0.1", "--port", strconv.Itoa(s.port))
 	s.process.Stdout, s.process.Stderr = &s.output, &s.output
@@ -112,18 +113,6 @@ func program(t testing.TB) string {
 		t.Fatal(missing)
 	}
 	return path
-}
-
-// freePort finds a port on which nothing listens.
-func freePort(t testing.TB) int {
-	t.Helper()
-	var config net.ListenConfig
-	l, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // logged is what a server says.

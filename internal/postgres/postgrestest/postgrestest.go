@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -22,6 +21,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"poold/internal/testkit"
 )
 
 // missing is what to do on a machine without the server.
@@ -50,7 +51,7 @@ type Server struct {
 // Start makes a server and starts it.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{bin: programs(t), Port: freePort(t)}
+	s := &Server{bin: programs(t), Port: testkit.FreePort(t)}
 	var err error
 	// Not t.TempDir, which no other user may enter.
 	if s.dir, err = os.MkdirTemp("", "postgrestest"); err != nil {
@@ -362,16 +363,4 @@ func (s *Server) own(t testing.TB, dir string) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// freePort finds a port on which nothing listens.
-func freePort(t testing.TB) int {
-	t.Helper()
-	var config net.ListenConfig
-	l, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
 }

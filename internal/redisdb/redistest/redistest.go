@@ -6,7 +6,6 @@ package redistest
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net"
 	"os"
@@ -16,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"poold/internal/testkit"
 )
 
 // Server starts a redis-server without persistence and returns its address.
@@ -58,7 +59,7 @@ func ClusterOf(t testing.TB, replicas int, args ...string) []Node {
 	create := []string{"--cluster", "create"}
 	for range 3 * (1 + replicas) {
 		options := append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0",
-			"--cluster-port", strconv.Itoa(freePort(t))}, args...)
+			"--cluster-port", strconv.Itoa(testkit.FreePort(t))}, args...)
 		addr, process := start(t, "redis-server", options...)
 		nodes = append(nodes, Node{addr, process})
 		create = append(create, addr)
@@ -114,7 +115,7 @@ func SentinelMaster(t testing.TB) (sentinels []string, process *os.Process) {
 // start runs one server until the test ends.
 func start(t testing.TB, program string, args ...string) (string, *os.Process) {
 	t.Helper()
-	port := strconv.Itoa(freePort(t))
+	port := strconv.Itoa(testkit.FreePort(t))
 	dir := t.TempDir()
 	options := []string{"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--daemonize", "no"}
 	if program == "redis-server" {
@@ -144,20 +145,7 @@ func start(t testing.TB, program string, args ...string) (string, *os.Process) {
 // FreeAddress returns a loopback address on which nothing listens.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))
-}
-
-// freePort finds a port on which nothing listens. Cluster ports must be below
-// 65536 - 10000 by default; an explicit --cluster-port avoids that.
-func freePort(t testing.TB) int {
-	t.Helper()
-	var config net.ListenConfig
-	l, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(testkit.FreePort(t)))
 }
 
 // ask runs one command in a server and returns what it prints, "" if it cannot
